@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+# One way to make a library, a program, a test: the flags that all of our code is compiled with.
+
+add_library(jobscope_flags INTERFACE)
+target_include_directories(jobscope_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
+target_compile_options(jobscope_flags INTERFACE -Wall -Wextra -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # A GNU_UNIQUE symbol is shared between libraries even when both hide it.
+  target_compile_options(jobscope_flags INTERFACE -fno-gnu-unique)
+elseif(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  target_compile_options(jobscope_flags INTERFACE -Wthread-safety)
+endif()
+if(JOBSCOPE_SANITIZE)
+  target_compile_options(jobscope_flags INTERFACE -fsanitize=${JOBSCOPE_SANITIZE}
+                         -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(jobscope_flags INTERFACE -fsanitize=${JOBSCOPE_SANITIZE})
+endif()
+
+# jobscope_library(NAME SOURCES... [PUBLIC libs...] [PRIVATE libs...]): a static library of one folder.
+function(jobscope_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE jobscope_flags ${ARG_PRIVATE})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
+endfunction()
+
+function(jobscope_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE jobscope_flags ${ARG_LIBS})
+endfunction()
+
+# jobscope_test(NAME SOURCES... LIBS... [TIMEOUT seconds]): one GoogleTest program, run shuffled.
+function(jobscope_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 60)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE jobscope_flags ${ARG_LIBS} GTest::gmock GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name} --gtest_shuffle)
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+endfunction()

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Encodes XStat messages as they stand in an XEvent, an XPlane or an XEventMetadata.
+#ifndef COMMON_XSPACE_STATS_H_
+#define COMMON_XSPACE_STATS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace jobscope::xspace {
+
+// The field number under which the container holds its stats.
+enum class StatsOf : uint32_t { kEvent = 4, kEventMetadata = 5, kPlane = 6 };
+
+// Appends encoded stats to a buffer that is reused between events. Not thread-safe. `id` is from Names::Stat; 0 is skipped.
+class StatsEncoder {
+ public:
+  explicit StatsEncoder(StatsOf container) : container_(container) {}
+
+  void Int64(uint64_t id, int64_t value);
+  void Uint64(uint64_t id, uint64_t value);
+  void Double(uint64_t id, double value);
+  void String(uint64_t id, std::string_view value);  // bytes that are not UTF-8 are replaced by '?'
+  void Bytes(uint64_t id, std::string_view value);
+  void Ref(uint64_t id, uint64_t value_id);
+
+  std::string_view bytes() const { return buffer_; }
+  void Clear() { buffer_.clear(); }
+
+ private:
+  const StatsOf container_;
+  std::string buffer_;
+};
+
+}  // namespace jobscope::xspace
+
+#endif  // COMMON_XSPACE_STATS_H_

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One capture inside this process: arm, start, drain, stop, report.
+#ifndef SERVER_SESSION_H_
+#define SERVER_SESSION_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "collectors/collector.h"
+#include "common/xspace/store.h"
+#include "jobscope/v1/item.pb.h"
+#include "jobscope/v1/profiler.pb.h"
+#include "server/capture_options.h"
+
+namespace jobscope {
+
+// What a session leaves behind. `store` holds all items, the summary last; it gives its memory back with its last owner.
+struct SessionResult {
+  absl::Status status;  // not OK: nothing was recorded (refused, cancelled before the start, every collector failed)
+  std::shared_ptr<const xspace::Store> store;
+  v1::Summary summary;
+};
+
+// Called exactly once, on the session's thread, after the last verb. The slot is free for the next session when it returns.
+using SessionDone = absl::AnyInvocable<void(SessionResult)>;
+
+enum class WhenBusy {
+  kWait,    // in line, first come first served, until the deadline
+  kRefuse,  // ALREADY_EXISTS: who holds it, for how much longer
+};
+
+// Names one accepted request, running or in line.
+using SessionTicket = uint64_t;
+
+// The sessions of this process: one at a time. Between sessions there is no thread and no timer of ours.
+// All functions are thread-safe and return at once; none runs a verb of a collector or a callback in the caller's thread.
+class SessionManager {
+ public:
+  // `collectors` must outlive the manager; in practice both live as long as the process.
+  struct Dependencies {
+    std::vector<Collector*> collectors;
+    bool uses_tsc = true;
+    v1::Identity identity;
+    std::function<bool()> has_steps;   // may be empty
+  };
+  explicit SessionManager(Dependencies dependencies);
+  ~SessionManager();
+
+  // Asks for a session. `deadline` is the caller's own: one that is still in line then ends with DEADLINE_EXCEEDED.
+  SessionTicket Submit(CaptureOptions options, WhenBusy when_busy, absl::Time deadline,
+                       SessionDone done);
+
+  // The caller has gone: ends the session without delivering (status CANCELLED), or takes it out of the line. Unknown tickets are ignored.
+  void Cancel(SessionTicket ticket);
+
+  // Ends the running session early and delivers what there is. Empty id: whichever runs. Returns the id of the session
+  // that was stopped, or nothing. A request that still waits in line, or for its start, ends at once.
+  std::optional<std::string> Stop(std::string_view session_id, std::string_view ended_by = "request");
+
+  // The session that holds the slot, if any.
+  std::optional<v1::Busy> busy() const;
+
+  // State of each collector now.
+  std::vector<v1::CollectorState> DescribeCollectors() const;
+
+  // Ends what runs (ended_by "shutdown"), refuses what comes, and waits until every callback has run, at most `grace`.
+  // Returns false if some have not.
+  bool Shutdown(absl::Duration grace);
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace jobscope
+
+#endif  // SERVER_SESSION_H_
