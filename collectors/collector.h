@@ -26,7 +26,8 @@ struct CollectorLevels {
   int python = 0;  // 0 off
 };
 
-// Whole steps to record: from the begin of the first step whose number is >= first to the end of the first whose number is >= last.
+// Whole steps to record: from the begin of the first step whose number is >= first to the end of
+// the first whose number is >= last.
 struct StepRange {
   int64_t first = 0;
   int64_t last = 0;
@@ -36,7 +37,8 @@ struct StepRange {
 class SessionEvents {
  public:
   virtual ~SessionEvents() = default;
-  // The step window of the session opened or closed at these ticks. Only for sessions with a StepRange.
+  // The step window of the session opened or closed at these ticks. Only for sessions with a
+  // StepRange.
   virtual void OnStepWindowOpened(uint64_t ticks) = 0;
   virtual void OnStepWindowClosed(uint64_t ticks) = 0;
 };
@@ -44,42 +46,47 @@ class SessionEvents {
 struct ArmRequest {
   CollectorLevels levels;
   std::optional<StepRange> steps;
-  absl::Duration lookback;             // wanted; zero: none
-  xspace::ItemSink* sink = nullptr;    // outlives the session's verbs, also those of a wedged collector
-  xspace::Names* names = nullptr;      // likewise
-  SessionEvents* events = nullptr;     // likewise
+  absl::Duration lookback;  // wanted; zero: none
+  xspace::ItemSink* sink =
+      nullptr;                     // outlives the session's verbs, also those of a wedged collector
+  xspace::Names* names = nullptr;  // likewise
+  SessionEvents* events = nullptr;  // likewise
 };
 
-// The window of a session. An event belongs to it if it intersects [start_ticks, end]; the end is told by Stop.
+// The window of a session. An event belongs to it if it intersects [start_ticks, end]; the end is
+// told by Stop.
 struct StartRequest {
-  uint64_t start_ticks = 0;  // the trace's zero. Start may come a little before it, never relies on it.
-  TickMap map;               // zero set
+  uint64_t start_ticks =
+      0;        // the trace's zero. Start may come a little before it, never relies on it.
+  TickMap map;  // zero set
 };
 
 struct CollectorReport {
-  std::string state = "on";      // "on", "off", "degraded", "failed"; the session itself says "wedged"
-  std::string reason;            // why it is not "on"
-  uint64_t attempted = 0;        // attempted = events + lost + outside
-  uint64_t events = 0;           // in the trace
-  uint64_t outside = 0;          // attempted, but not in the window
+  std::string state = "on";  // "on", "off", "degraded", "failed"; the session itself says "wedged"
+  std::string reason;        // why it is not "on"
+  uint64_t attempted = 0;    // attempted = events + lost + outside
+  uint64_t events = 0;       // in the trace
+  uint64_t outside = 0;      // attempted, but not in the window
   std::map<std::string, uint64_t> lost_by_cause;
-  std::optional<uint64_t> steps;  // whole steps in the trace; absent if this collector knows of no step source
+  std::optional<uint64_t>
+      steps;  // whole steps in the trace; absent if this collector knows of no step source
   struct Thread {
     int64_t tid = 0;
     std::string name;
     uint64_t attempted = 0, in_trace = 0, lost = 0, outside = 0;
   };
-  std::vector<Thread> threads;   // those that lost something first; at most 1,000
+  std::vector<Thread> threads;  // those that lost something first; at most 1,000
   std::vector<std::string> warnings;
 };
 
-// A source of events. A collector lives as long as the process; sessions follow each other. The session calls the verbs
-// of one session in the order below, each at most once, all on one thread that belongs to this collector; it waits for each with a deadline
-// and goes on without a collector that misses it. Such a collector is wedged: it gets no further verb until the one it hangs in has
+// A source of events. A collector lives as long as the process; sessions follow each other. The
+// session calls the verbs of one session in the order below, each at most once, all on one thread
+// that belongs to this collector; it waits for each with a deadline and goes on without a collector
+// that misses it. Such a collector is wedged: it gets no further verb until the one it hangs in has
 // returned, and takes part in no session until then.
 //
-// What costs time belongs into Arm. An error status of Arm or Start takes the collector out of this session, with its
-// message as the reason; the other collectors are not affected.
+// What costs time belongs into Arm. An error status of Arm or Start takes the collector out of this
+// session, with its message as the reason; the other collectors are not affected.
 class Collector {
  public:
   virtual ~Collector() = default;
@@ -89,17 +96,25 @@ class Collector {
   // State and reason while no session runs, for Describe. Called from any thread; must not block.
   virtual CollectorReport Describe() const = 0;
 
-  // The earliest ticks that Arm's lookback can reach, known after Arm; the session grants no more. Default: none.
+  // The earliest ticks that Arm's lookback can reach, known after Arm; the session grants no more.
+  // Default: none.
   virtual uint64_t OldestTicks() const { return UINT64_MAX; }
 
   // Prepares a session. Deadline 5 s.
   virtual absl::Status Arm(const ArmRequest& request) = 0;
+  // A collector that watches the step trigger gets Start at once in a session with a StepRange,
+  // arms the trigger, and at the opening rebases its map (TickMap::WithZero) to the opening ticks,
+  // which are that trace's zero; it encodes nothing before. The others get Start when the window
+  // has opened, with that zero.
+  virtual bool WatchesSteps() const { return false; }
+
   // Begins recording. Deadline 1 s.
   virtual absl::Status Start(const StartRequest& request) = 0;
-  // Between Start and Stop: moves what has been recorded into the sink. Returns when it wants to be called next;
-  // InfiniteDuration: not at all. Must return within 100 ms.
+  // Between Start and Stop: moves what has been recorded into the sink. Returns when it wants to be
+  // called next; InfiniteDuration: not at all. Must return within 100 ms.
   virtual absl::Duration Drain() { return absl::InfiniteDuration(); }
-  // Ends recording: nothing that begins after `end_ticks` is in the trace. The last drain happens here. Deadline 2 s.
+  // Ends recording: nothing that begins after `end_ticks` is in the trace. The last drain happens
+  // here. Deadline 2 s.
   virtual absl::Status Stop(uint64_t end_ticks) = 0;
   // What was recorded and what was lost. Called after Stop, and after a failed verb. Deadline 1 s.
   virtual CollectorReport Report() = 0;

@@ -12,9 +12,10 @@
 
 namespace jobscope {
 
-// Host, pid, executable, and from the environment rank, local rank, world size (RANK, LOCAL_RANK, WORLD_SIZE, SLURM_PROCID,
-// SLURM_LOCALID, SLURM_NTASKS, OMPI_COMM_WORLD_*, PMI_*), job (SLURM_JOB_ID, HOSTNAME of a pod with KUBERNETES_SERVICE_HOST, ...).
-// What is not set, or is not a number in range, is absent.
+// Host, pid, executable, and from the environment rank, local rank, world size (RANK, LOCAL_RANK,
+// WORLD_SIZE, SLURM_PROCID, SLURM_LOCALID, SLURM_NTASKS, OMPI_COMM_WORLD_*, PMI_*), job
+// (SLURM_JOB_ID, HOSTNAME of a pod with KUBERNETES_SERVICE_HOST, ...). What is not set, or is not a
+// number in range, is absent.
 v1::Identity ReadIdentity();
 
 // The version of jobscope, "0.1.0".

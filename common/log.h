@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What our code says to the people who run it: one line on stderr per message, through spdlog. Never on the recording path.
+// What our code says to the people who run it: one line on stderr per message, through spdlog.
+// Never on the recording path.
 #ifndef COMMON_LOG_H_
 #define COMMON_LOG_H_
 
@@ -10,7 +11,8 @@ namespace jobscope {
 
 enum class LogLevel { kDebug = 0, kInfo = 1, kWarning = 2, kError = 3, kOff = 4 };
 
-// Default: kWarning in a worker. JOBSCOPE_LOG_LEVEL (debug, info, warning, error, off) sets it at the first use.
+// Default: kWarning in a worker. JOBSCOPE_LOG_LEVEL (debug, info, warning, error, off) sets it at
+// the first use.
 void SetLogLevel(LogLevel level);
 LogLevel GetLogLevel();
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a session is asked to do, after validation. Both services and programmatic mode make one of these.
+// What a session is asked to do, after validation. Both services and programmatic mode make one of
+// these.
 #ifndef SERVER_CAPTURE_OPTIONS_H_
 #define SERVER_CAPTURE_OPTIONS_H_
 
@@ -15,15 +16,16 @@
 namespace jobscope {
 
 struct CaptureOptions {
-  std::string session_id;          // key for Stop and Terminate; may be empty
-  std::string peer;                // who asked: for busy texts, audit
-  absl::Duration duration;         // zero with a lookback: dump at once; Infinite: until stopped
+  std::string session_id;   // key for Stop and Terminate; may be empty
+  std::string peer;         // who asked: for busy texts, audit
+  absl::Duration duration;  // zero with a lookback: dump at once; Infinite: until stopped
   std::optional<int64_t> start_unix_ns;  // absent, or in the past: at once
   absl::Duration lookback;
   std::optional<StepRange> steps;  // ends at `duration` at the latest, if that comes first
   CollectorLevels levels;
   uint64_t store_bytes = 256ull << 20;
-  std::vector<std::string> ignored;   // options that were sent and are not known: named in the summary
+  std::vector<std::string>
+      ignored;  // options that were sent and are not known: named in the summary
 };
 
 }  // namespace jobscope

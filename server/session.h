@@ -5,7 +5,6 @@
 #define SERVER_SESSION_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,14 +21,17 @@
 
 namespace jobscope {
 
-// What a session leaves behind. `store` holds all items, the summary last; it gives its memory back with its last owner.
+// What a session leaves behind. `store` holds all items, the summary last; it gives its memory back
+// with its last owner.
 struct SessionResult {
-  absl::Status status;  // not OK: nothing was recorded (refused, cancelled before the start, every collector failed)
+  absl::Status status;  // not OK: nothing was recorded (refused, cancelled before the start, every
+                        // collector failed)
   std::shared_ptr<const xspace::Store> store;
   v1::Summary summary;
 };
 
-// Called exactly once, on the session's thread, after the last verb. The slot is free for the next session when it returns.
+// Called exactly once, on the session's thread, after the last verb. The slot is free for the next
+// session when it returns.
 using SessionDone = absl::AnyInvocable<void(SessionResult)>;
 
 enum class WhenBusy {
@@ -40,8 +42,9 @@ enum class WhenBusy {
 // Names one accepted request, running or in line.
 using SessionTicket = uint64_t;
 
-// The sessions of this process: one at a time. Between sessions there is no thread and no timer of ours.
-// All functions are thread-safe and return at once; none runs a verb of a collector or a callback in the caller's thread.
+// The sessions of this process: one at a time. Between sessions there is no thread and no timer of
+// ours. All functions are thread-safe and return at once; none runs a verb of a collector or a
+// callback in the caller's thread.
 class SessionManager {
  public:
   // `collectors` must outlive the manager; in practice both live as long as the process.
@@ -49,21 +52,24 @@ class SessionManager {
     std::vector<Collector*> collectors;
     bool uses_tsc = true;
     v1::Identity identity;
-    std::function<bool()> has_steps;   // may be empty
   };
   explicit SessionManager(Dependencies dependencies);
   ~SessionManager();
 
-  // Asks for a session. `deadline` is the caller's own: one that is still in line then ends with DEADLINE_EXCEEDED.
+  // Asks for a session. `deadline` is the caller's own: one that is still in line then ends with
+  // DEADLINE_EXCEEDED.
   SessionTicket Submit(CaptureOptions options, WhenBusy when_busy, absl::Time deadline,
                        SessionDone done);
 
-  // The caller has gone: ends the session without delivering (status CANCELLED), or takes it out of the line. Unknown tickets are ignored.
+  // The caller has gone: ends the session without delivering (status CANCELLED), or takes it out of
+  // the line. Unknown tickets are ignored.
   void Cancel(SessionTicket ticket);
 
-  // Ends the running session early and delivers what there is. Empty id: whichever runs. Returns the id of the session
-  // that was stopped, or nothing. A request that still waits in line, or for its start, ends at once.
-  std::optional<std::string> Stop(std::string_view session_id, std::string_view ended_by = "request");
+  // Ends the running session early and delivers what there is. Empty id: whichever runs. Returns
+  // the id of the session that was stopped, or nothing. A request that still waits in line, or for
+  // its start, ends at once.
+  std::optional<std::string> Stop(std::string_view session_id,
+                                  std::string_view ended_by = "request");
 
   // The session that holds the slot, if any.
   std::optional<v1::Busy> busy() const;
@@ -71,8 +77,8 @@ class SessionManager {
   // State of each collector now.
   std::vector<v1::CollectorState> DescribeCollectors() const;
 
-  // Ends what runs (ended_by "shutdown"), refuses what comes, and waits until every callback has run, at most `grace`.
-  // Returns false if some have not.
+  // Ends what runs (ended_by "shutdown"), refuses what comes, and waits until every callback has
+  // run, at most `grace`. Returns false if some have not.
   bool Shutdown(absl::Duration grace);
 
  private:

@@ -20,15 +20,16 @@ namespace jobscope::xspace {
 class ByteSink {
  public:
   virtual ~ByteSink() = default;
-  // `stable` bytes lie in the items' own memory and may be kept by reference as long as that lives; others must be
-  // copied before the call returns.
+  // `stable` bytes lie in the items' own memory and may be kept by reference as long as that lives;
+  // others must be copied before the call returns.
   virtual absl::Status Write(std::string_view bytes, bool stable) = 0;
 };
 
 struct AssembleOptions {
   // XSpace.hostnames[0]: the stem of the file that the trace is written to.
   std::string hostname;
-  // Upper limit of one part in bytes; parts are cut by time. A part that holds nothing but names, or a single event, may exceed it.
+  // Upper limit of one part in bytes; parts are cut by time. A part that holds nothing but names,
+  // or a single event, may exceed it.
   uint64_t part_limit_bytes = 256ull << 20;
 };
 
@@ -40,17 +41,21 @@ struct Part {
   uint64_t events = 0;
 };
 
-// Plans and writes the XSpaces of one session. Memory: an index of the items and one copy buffer; never an XSpace.
+// Plans and writes the XSpaces of one session. Memory: an index of the items and one copy buffer;
+// never an XSpace.
 //
-// Any prefix of a session's items is good input: names precede their use, and what the summary would have said is then
-// absent. Within a line, segments are packed greedily into sorted runs and the runs merged event by event; a line of
-// one run is copied in bulk. The plane `Task Environment` carries profile_start_time, profile_stop_time (uint64, epoch
-// ns) and jobscope_summary (bytes); losses and the summary's warnings become XSpace.warnings.
+// Any prefix of a session's items is good input: names precede their use, and what the summary
+// would have said is then absent. Within a line, segments are packed greedily into sorted runs and
+// the runs merged event by event; a line of one run is copied in bulk. The plane `Task Environment`
+// carries profile_start_time, profile_stop_time (uint64, epoch ns) and jobscope_summary (bytes);
+// losses and the summary's warnings become XSpace.warnings.
 class Assembler {
  public:
-  // `items` must outlive the assembler. Foreign bytes (a spool file) are checked: an item that does not parse, an unknown plane, a number
-  // out of sequence, events out of order are errors that name the item.
-  static absl::StatusOr<Assembler> Create(absl::Span<const ItemView> items, AssembleOptions options);
+  // `items` must outlive the assembler. Foreign bytes (a spool file) are checked: an item that does
+  // not parse, an unknown plane, a number out of sequence, events out of order are errors that name
+  // the item.
+  static absl::StatusOr<Assembler> Create(absl::Span<const ItemView> items,
+                                          AssembleOptions options);
 
   Assembler(Assembler&&) noexcept;
   Assembler& operator=(Assembler&&) noexcept;
@@ -60,7 +65,8 @@ class Assembler {
   const std::vector<Part>& parts() const;
   uint64_t events() const;  // in all parts
 
-  // Writes parts()[index]: exactly size_bytes bytes. The first error of the sink ends it and is returned.
+  // Writes parts()[index]: exactly size_bytes bytes. The first error of the sink ends it and is
+  // returned.
   absl::Status Write(size_t index, ByteSink* sink) const;
 
  private:

@@ -28,13 +28,14 @@ class ItemSink {
  public:
   virtual ~ItemSink() = default;
 
-  // Takes one item: `body` is the encoded message of `kind` (without its field header). Copies it, numbers it, publishes it.
-  // Thread-safe; blocks only for the copy. Returns false, and takes nothing, when there is no room: events find the
-  // store full at 95 % of its cap, so that names, lines, losses and the summary still have room.
+  // Takes one item: `body` is the encoded message of `kind` (without its field header). Copies it,
+  // numbers it, publishes it. Thread-safe; blocks only for the copy. Returns false, and takes
+  // nothing, when there is no room: events find the store full at 95 % of its cap, so that names,
+  // lines, losses and the summary still have room.
   [[nodiscard]] virtual bool Append(ItemKind kind, std::string_view body) = 0;
 
-  // True once an events item has been refused. A collector that sees it stops draining: loss then happens in its own
-  // buffers, where it is counted exactly.
+  // True once an events item has been refused. A collector that sees it stops draining: loss then
+  // happens in its own buffers, where it is counted exactly.
   virtual bool Full() const = 0;
 };
 

@@ -13,7 +13,8 @@ namespace jobscope::xspace {
 // The field number under which the container holds its stats.
 enum class StatsOf : uint32_t { kEvent = 4, kEventMetadata = 5, kPlane = 6 };
 
-// Appends encoded stats to a buffer that is reused between events. Not thread-safe. `id` is from Names::Stat; 0 is skipped.
+// Appends encoded stats to a buffer that is reused between events. Not thread-safe. `id` is from
+// Names::Stat; 0 is skipped.
 class StatsEncoder {
  public:
   explicit StatsEncoder(StatsOf container) : container_(container) {}

@@ -13,7 +13,8 @@
 
 namespace jobscope::xspace {
 
-// One item as it lies in a store or a mapped spool file: the body's bytes, stable as long as that lives.
+// One item as it lies in a store or a mapped spool file: the body's bytes, stable as long as that
+// lives.
 struct ItemView {
   uint64_t number = 0;
   ItemKind kind = ItemKind::kEvents;
@@ -23,7 +24,8 @@ struct ItemView {
 // mmap'ed blocks, mapped as they fill, given back to the system at destruction. Items never move.
 class Store : public ItemSink {
  public:
-  // Never maps more than `cap_bytes` (at least 1 MiB). 5 % of it is reserved for what is not events.
+  // Never maps more than `cap_bytes` (at least 1 MiB). 5 % of it is reserved for what is not
+  // events.
   explicit Store(size_t cap_bytes);
   ~Store() override;
   Store(const Store&) = delete;

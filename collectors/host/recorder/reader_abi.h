@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the one reader of the process (the host collector) sees of the recorder: a C function table, versioned by size.
+// What the one reader of the process (the host collector) sees of the recorder: a C function table,
+// versioned by size.
 //
-// The recorder lives in libjobscope_trace.so and needs libc only; the reader lives in the server's library and reaches
-// this table through the exported function `jobscope_trace_reader()`. The layout of a ring is private to the recorder;
-// the 32-byte record below is ABI. All functions may be called from any thread, one reader at a time where it says so,
-// while application threads record; none blocks an application thread, none is called by one.
+// The recorder lives in libjobscope_trace.so and needs libc only; the reader lives in the server's
+// library and reaches this table through the exported function `jobscope_trace_reader()`. The
+// layout of a ring is private to the recorder; the 32-byte record below is ABI. All functions may
+// be called from any thread, one reader at a time where it says so, while application threads
+// record; none blocks an application thread, none is called by one.
 #ifndef COLLECTORS_HOST_RECORDER_READER_ABI_H_
 #define COLLECTORS_HOST_RECORDER_READER_ABI_H_
 
@@ -40,10 +42,11 @@ enum jobscope_record_kind {
   JOBSCOPE_KIND_COUNTER = 2,      // begin == end; arg is the sample
   JOBSCOPE_KIND_ASYNC_BEGIN = 3,  // begin == end; arg is the async id (uint64)
   JOBSCOPE_KIND_ASYNC_END = 4,    // likewise
-  JOBSCOPE_KIND_FLOW_OUT = 5,     // begin == end; arg is the flow id; belongs to the scope open around it
-  JOBSCOPE_KIND_FLOW_IN = 6,      // likewise
-  JOBSCOPE_KIND_STEP_BEGIN = 7,   // begin == end; arg is the step number (int64)
-  JOBSCOPE_KIND_STEP = 8,         // the completed step: begin, end; arg is the step number (int64)
+  JOBSCOPE_KIND_FLOW_OUT =
+      5,  // begin == end; arg is the flow id; belongs to the scope open around it
+  JOBSCOPE_KIND_FLOW_IN = 6,     // likewise
+  JOBSCOPE_KIND_STEP_BEGIN = 7,  // begin == end; arg is the step number (int64)
+  JOBSCOPE_KIND_STEP = 8,        // the completed step: begin, end; arg is the step number (int64)
   JOBSCOPE_KIND_CONTINUATION = 15,
 };
 
@@ -57,18 +60,21 @@ enum jobscope_arg_type {
   JOBSCOPE_ARG_STRING = 5,  // inline: see below
 };
 
-// `flags` of a record: bits 0-3 the type of its argument; bits 4-11 the number of continuation records that follow it
-// (main records); bit 12: a string was cut, or arguments left out; bits 13-15 reserved.
-#define JOBSCOPE_FLAGS_ARG_TYPE(flags) ((flags) & 0xfu)
+// `flags` of a record: bits 0-3 the type of its argument; bits 4-11 the number of continuation
+// records that follow it (main records); bit 12: a string was cut, or arguments left out; bits
+// 13-15 reserved.
+#define JOBSCOPE_FLAGS_ARG_TYPE(flags) ((flags)&0xfu)
 #define JOBSCOPE_FLAGS_CONTINUATIONS(flags) (((flags) >> 4) & 0xffu)
 #define JOBSCOPE_FLAG_CUT (1u << 12)
 
-// One record. Key k of the site names argument k; argument 0 stands in the main record unless it is a string.
+// One record. Key k of the site names argument k; argument 0 stands in the main record unless it is
+// a string.
 //
-// A continuation record directly follows its main record (or its predecessor). It has kind CONTINUATION; `depth` is the
-// index of the argument it belongs to. For a number its value is `arg`. For a string the text is the concatenation, over
-// the continuations of that argument, of 24 bytes each: the bytes of `begin`, `end` and `arg` in memory order; `site` is
-// then the total length in bytes of the kept text (at most 120). A string argument 0 has its type in the main
+// A continuation record directly follows its main record (or its predecessor). It has kind
+// CONTINUATION; `depth` is the index of the argument it belongs to. For a number its value is
+// `arg`. For a string the text is the concatenation, over the continuations of that argument, of 24
+// bytes each: the bytes of `begin`, `end` and `arg` in memory order; `site` is then the total
+// length in bytes of the kept text (at most 120). A string argument 0 has its type in the main
 // record's flags, whose `arg` is 0, and its text in continuations with depth 0.
 struct jobscope_record {
   uint64_t begin_ticks;
@@ -105,19 +111,21 @@ struct jobscope_site_info {
   const char* keys[JOBSCOPE_MAX_KEYS];
 };
 
-// One thread that has recorded: an incarnation, not a ring (rings are reused). `serial` rises by one per thread and is
-// never reused.
+// One thread that has recorded: an incarnation, not a ring (rings are reused). `serial` rises by
+// one per thread and is never reused.
 struct jobscope_thread_info {
   uint64_t serial;
-  int32_t tid;            // OS thread id
-  uint8_t ended;          // the thread has left; its counters are final
-  uint8_t has_ring;       // 0: it found the process cap exhausted; its attempts count in `no_ring_events` only
-  char name[64];          // from SetThreadName, else the OS name at first record, refreshed while it lives
+  int32_t tid;       // OS thread id
+  uint8_t ended;     // the thread has left; its counters are final
+  uint8_t has_ring;  // 0: it found the process cap exhausted; its attempts count in
+                     // `no_ring_events` only
+  char name[64];  // from SetThreadName, else the OS name at first record, refreshed while it lives
   uint64_t first_record;  // ring indices at which this incarnation began
   uint64_t first_event;
   uint64_t head_record;  // published now, a consistent pair
   uint64_t head_event;
-  uint64_t reentered;  // events refused because a signal handler recorded on top of a record, this incarnation
+  uint64_t reentered;  // events refused because a signal handler recorded on top of a record, this
+                       // incarnation
 };
 
 // Where the reader stands in one thread's sequence.
@@ -129,7 +137,8 @@ struct jobscope_cursor {
 struct jobscope_read_result {
   uint64_t records;      // copied to `out`: whole events only, main record first
   uint64_t events;       // among them
-  uint64_t lost_events;  // between the cursor and the first event copied: overwritten before they were read
+  uint64_t lost_events;  // between the cursor and the first event copied: overwritten before they
+                         // were read
   uint8_t more;          // there was more than `capacity`
 };
 
@@ -143,17 +152,18 @@ struct jobscope_open_scope {
 
 // Totals of the process since it started.
 struct jobscope_totals {
-  uint64_t attempted_events;   // with a ring, published
-  uint64_t no_ring_events;     // attempted by threads without a ring
-  uint64_t reentered_events;   // see jobscope_thread_info::reentered, all threads, ended ones too
-  uint64_t dictionary_full;    // names refused because the table of dynamic names or sites was full
-  uint64_t ring_count;         // rings mapped
-  uint64_t ring_bytes;         // memory they take
+  uint64_t attempted_events;  // with a ring, published
+  uint64_t no_ring_events;    // attempted by threads without a ring
+  uint64_t reentered_events;  // see jobscope_thread_info::reentered, all threads, ended ones too
+  uint64_t dictionary_full;   // names refused because the table of dynamic names or sites was full
+  uint64_t ring_count;        // rings mapped
+  uint64_t ring_bytes;        // memory they take
 };
 
-// An armed window of steps. The thread that begins step `first` (the first step whose number is >= first) sets `bits`
-// in the session holder's mask and stores the ticks of that begin; the thread that ends step `last` (the first end of a step with
-// number >= last) clears them and stores the ticks of that end.
+// An armed window of steps. The thread that begins step `first` (the first step whose number is >=
+// first) sets `bits` in the session holder's mask and stores the ticks of that begin; the thread
+// that ends step `last` (the first end of a step with number >= last) clears them and stores the
+// ticks of that end.
 enum jobscope_trigger_state {
   JOBSCOPE_TRIGGER_IDLE = 0,
   JOBSCOPE_TRIGGER_ARMED = 1,
@@ -176,39 +186,40 @@ struct jobscope_step_info {
 };
 
 struct jobscope_trace_reader {
-  uint32_t size;           // sizeof the table as the recorder knows it
-  uint32_t uses_tsc;       // 1: ticks are TSC; 0: ticks are CLOCK_MONOTONIC nanoseconds
-  uint32_t ring_records;   // capacity of one ring
+  uint32_t size;          // sizeof the table as the recorder knows it
+  uint32_t uses_tsc;      // 1: ticks are TSC; 0: ticks are CLOCK_MONOTONIC nanoseconds
+  uint32_t ring_records;  // capacity of one ring
   uint32_t reserved;
 
   // Sets the bits that `holder` wants. Two calls for one holder must not overlap.
   void (*set_mask)(uint32_t holder, uint32_t bits);
   uint32_t (*mask)(void);
-  // Returns after every thread that could have seen the old mask has passed a memory barrier (membarrier).
+  // Returns after every thread that could have seen the old mask has passed a memory barrier
+  // (membarrier).
   void (*quiesce)(void);
 
-  // Capacity of new rings (a power of two, 1,024 to 4,194,304 records) and the process cap in bytes. Rings that exist
-  // stay as they are. Returns 0, or EINVAL.
+  // Capacity of new rings (a power of two, 1,024 to 4,194,304 records) and the process cap in
+  // bytes. Rings that exist stay as they are. Returns 0, or EINVAL.
   int (*configure)(uint32_t ring_records, uint64_t cap_bytes);
   // Maps and prefaults rings until `count` are free (within the cap). Returns the number free then.
   uint32_t (*prefault)(uint32_t count);
 
-  // Lists threads with serial >= from, in rising order: all that live, and those that ended and whose ring has not been
-  // taken by another thread. Returns how many were written to `out`.
+  // Lists threads with serial >= from, in rising order: all that live, and those that ended and
+  // whose ring has not been taken by another thread. Returns how many were written to `out`.
   size_t (*threads)(uint64_t from_serial, struct jobscope_thread_info* out, size_t capacity);
-  // While `hold` is 1, rings of threads that end stay with them until `release` is called for their serial; setting it
-  // to 0 releases all. One reader at a time.
+  // While `hold` is 1, rings of threads that end stay with them until `release` is called for their
+  // serial; setting it to 0 releases all. One reader at a time.
   void (*hold_ended)(uint32_t hold);
   void (*release)(uint64_t serial);
 
   // The oldest position of the thread that can still be read.
   struct jobscope_cursor (*oldest)(uint64_t serial);
-  // Copies events from `cursor` on into `out` and moves the cursor behind them. Returns 0, or ENOENT (no such thread any
-  // more, the cursor is left alone).
-  int (*read)(uint64_t serial, struct jobscope_cursor* cursor, struct jobscope_record* out, size_t capacity,
-              struct jobscope_read_result* result);
-  // The scopes that the thread is inside of now, outermost first. Returns how many; a consistent sample, or 0 when none
-  // could be had in a bounded number of tries.
+  // Copies events from `cursor` on into `out` and moves the cursor behind them. Returns 0, or
+  // ENOENT (no such thread any more, the cursor is left alone).
+  int (*read)(uint64_t serial, struct jobscope_cursor* cursor, struct jobscope_record* out,
+              size_t capacity, struct jobscope_read_result* result);
+  // The scopes that the thread is inside of now, outermost first. Returns how many; a consistent
+  // sample, or 0 when none could be had in a bounded number of tries.
   size_t (*open_scopes)(uint64_t serial, struct jobscope_open_scope* out, size_t capacity);
 
   // Dictionary. Return 0, or ENOENT.
@@ -221,7 +232,8 @@ struct jobscope_trace_reader {
   void (*disarm_trigger)(void);
   void (*trigger)(struct jobscope_trigger_info* out);
 
-  // The newest steps of the process's step source, oldest first, the running one (end 0) last. Up to 256.
+  // The newest steps of the process's step source, oldest first, the running one (end 0) last. Up
+  // to 256.
   size_t (*recent_steps)(struct jobscope_step_info* out, size_t capacity);
   // Steps begun since the process started, of the step source.
   uint64_t (*step_count)(void);
