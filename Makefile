@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The front end: each target installs what it needs (Debian 12, root or sudo) and says what it does. The work itself is
+# CMake's: presets in CMakePresets.json, and ctest.
+
+# Compilers at a time. gRPC's headers take about 1 GB each.
+JOBS ?= 2
+# More arguments for ctest, such as CTEST_ARGS='-R session'.
+CTEST_ARGS ?=
+
+# The last configure of a preset wins over its CMakeCache, so what `make test` added stays for `make demo`.
+CONFIGURE = cmake $(if $(shell command -v ccache),-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache) --log-level=WARNING --preset
+BUILD = cmake --build -j $(JOBS) --preset
+CTEST = ctest -j $(JOBS) --output-on-failure --schedule-random
+
+.PHONY: help build demo test interop bench lint format shipped tsan asan fuzz clean
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+help: ## Says what the targets do
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## Builds all programs into build/bin/
+	deploy/install_deps.sh build
+	$(CONFIGURE) release
+	$(BUILD) release --target programs
+
+demo: ## Two training programs, one capture of both, and where the run is
+	deploy/install_deps.sh build
+	$(CONFIGURE) release
+	$(BUILD) release --target capture train_loop step_stats
+	examples/demo.sh build/bin build/demo
+
+shipped: ## Builds libjobscope.so and libjobscope_trace.so, as they go into workers
+	deploy/install_deps.sh build test
+	deploy/pic_deps.sh
+	$(CONFIGURE) release -DJOBSCOPE_PIC_DEPS="$$(deploy/pic_deps.sh --print-prefix)"
+	$(BUILD) release --target jobscope_shipped
+
+test: shipped ## All tests but the long ones and those with peers from PyPI
+	$(BUILD) release
+	$(CTEST) --preset release -LE 'long|interop' $(CTEST_ARGS)
+
+interop: shipped ## Tests with TensorFlow, JAX, XProf and grpcio from PyPI
+	deploy/install_deps.sh interop
+	deploy/venv.sh
+	$(BUILD) release
+	$(CTEST) --preset release -L interop $(CTEST_ARGS)
+
+bench: ## Measures scope cost and the load programs, into build/bench/
+	deploy/install_deps.sh build bench
+	$(CONFIGURE) release
+	$(BUILD) release --target programs
+	bench/run.sh build/bin build/bench
+
+lint: ## Formatting, clang-tidy, shellcheck, Python, include rules
+	deploy/install_deps.sh build lint
+	$(CONFIGURE) lint
+	tests/tooling/lint.sh build/lint
+
+format: ## Formats all C++ sources in place
+	deploy/install_deps.sh lint
+	git ls-files '*.cc' '*.h' '*.c' | xargs clang-format -i
+
+asan: ## All tests with AddressSanitizer and UBSan
+	deploy/install_deps.sh build test
+	$(CONFIGURE) asan
+	$(BUILD) asan
+	$(CTEST) --preset asan -LE 'long|interop|shipped' $(CTEST_ARGS)
+
+tsan: ## All tests with clang's ThreadSanitizer
+	deploy/install_deps.sh build test clang
+	$(CONFIGURE) tsan
+	$(BUILD) tsan
+	$(CTEST) --preset tsan -LE 'long|interop|shipped' $(CTEST_ARGS)
+
+fuzz: ## Builds the fuzzers and runs each for a minute
+	deploy/install_deps.sh build test clang
+	$(CONFIGURE) fuzz
+	$(BUILD) fuzz
+	tests/tooling/fuzz.sh build/fuzz/bin 60
+
+clean: ## Removes build/
+	rm -rf build
