@@ -113,6 +113,7 @@ class Collector {
   // Between Start and Stop: moves what has been recorded into the sink. Returns when it wants to be
   // called next; InfiniteDuration: not at all. Must return within 100 ms.
   virtual absl::Duration Drain() { return absl::InfiniteDuration(); }
+  // Comes without Start when a session ends before its start.
   // Ends recording: nothing that begins after `end_ticks` is in the trace. The last drain happens
   // here. Deadline 2 s.
   virtual absl::Status Stop(uint64_t end_ticks) = 0;

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/collector_task.h"
+
+#include <utility>
+
+#include "server/worker_thread.h"
+
+namespace jobscope {
+
+const char* VerbName(Verb verb) {
+  switch (verb) {
+    case Verb::kNone:
+      return "none";
+    case Verb::kArm:
+      return "arm";
+    case Verb::kStart:
+      return "start";
+    case Verb::kStop:
+      return "stop";
+    case Verb::kReport:
+      return "report";
+  }
+  return "unknown";
+}
+
+Verb CollectorSlot::wedged_in() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return wedged_in_;
+}
+
+void CollectorSlot::SetWedged(Verb verb) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  wedged_in_ = verb;
+}
+
+CollectorTask::CollectorTask(CollectorSlot* slot, std::shared_ptr<SessionContext> context)
+    : slot_(slot), context_(std::move(context)) {}
+
+absl::Status CollectorTask::Start(CollectorSlot* slot, std::shared_ptr<SessionContext> context,
+                                  std::shared_ptr<CollectorTask>* task) {
+  std::shared_ptr<CollectorTask> made(new CollectorTask(slot, std::move(context)));
+  if (absl::Status started = StartWorkerThread("jobscope-collect", [made] { made->Run(); });
+      !started.ok()) {
+    return started;
+  }
+  *task = std::move(made);
+  return absl::OkStatus();
+}
+
+void CollectorTask::PostArm(const ArmRequest& request) {
+  arm_request_ = request;
+  Post(Verb::kArm);
+}
+
+void CollectorTask::PostStart(const StartRequest& request) {
+  start_request_ = request;
+  Post(Verb::kStart);
+}
+
+void CollectorTask::PostStop(uint64_t end_ticks) {
+  end_ticks_ = end_ticks;
+  Post(Verb::kStop);
+}
+
+void CollectorTask::PostReport() { Post(Verb::kReport); }
+
+// The requests above are written before the lock is taken: the thread reads them only after it has
+// seen the verb, under the lock, and the session posts the next verb only after the last one has
+// returned.
+void CollectorTask::Post(Verb verb) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (abandoned_) return;
+  posted_ = verb;
+  changed_.notify_all();
+}
+
+bool CollectorTask::Await(Clock::time_point deadline) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (abandoned_) return false;
+  if (changed_.wait_until(lock, deadline, [this] { return posted_ == Verb::kNone; })) return true;
+  abandoned_ = true;
+  abandoned_in_ = posted_;
+  slot_->SetWedged(posted_);
+  return false;
+}
+
+void CollectorTask::Finish() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  finished_ = true;
+  changed_.notify_all();
+}
+
+absl::Status CollectorTask::status() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return status_;
+}
+
+bool CollectorTask::abandoned() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return abandoned_;
+}
+
+Verb CollectorTask::abandoned_in() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return abandoned_in_;
+}
+
+std::optional<CollectorReport> CollectorTask::report() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return report_;
+}
+
+void CollectorTask::Run() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    DrainUntilPosted(lock);
+    if (posted_ == Verb::kNone) break;  // finished
+    const Verb verb = posted_;
+    lock.unlock();
+    RunVerb(verb);
+    lock.lock();
+    posted_ = Verb::kNone;
+    changed_.notify_all();
+    if (abandoned_) break;
+  }
+  if (!abandoned_) return;
+  // It came back after its session had gone on: leave it stopped, then let it take part again.
+  const bool armed = armed_;
+  lock.unlock();
+  if (armed) (void)collector()->Stop(end_ticks_ != 0 ? end_ticks_ : start_request_.start_ticks);
+  slot_->SetWedged(Verb::kNone);
+}
+
+void CollectorTask::DrainUntilPosted(std::unique_lock<std::mutex>& lock) {
+  const auto called = [this] { return posted_ != Verb::kNone || finished_; };
+  auto next_drain = Clock::now();
+  while (!called()) {
+    if (!draining_) {
+      changed_.wait(lock, called);
+      return;
+    }
+    if (changed_.wait_until(lock, next_drain, called)) return;
+    lock.unlock();
+    const absl::Duration pause = collector()->Drain();
+    lock.lock();
+    if (pause == absl::InfiniteDuration()) draining_ = false;
+    next_drain = Clock::now() + absl::ToChronoNanoseconds(std::max(pause, absl::ZeroDuration()));
+  }
+}
+
+void CollectorTask::RunVerb(Verb verb) {
+  absl::Status status;
+  switch (verb) {
+    case Verb::kArm:
+      armed_ = true;
+      status = collector()->Arm(arm_request_);
+      break;
+    case Verb::kStart:
+      status = collector()->Start(start_request_);
+      break;
+    case Verb::kStop:
+      armed_ = false;
+      status = collector()->Stop(end_ticks_);
+      break;
+    case Verb::kReport: {
+      CollectorReport report = collector()->Report();
+      std::lock_guard<std::mutex> lock(mutex_);
+      report_ = std::move(report);
+      break;
+    }
+    case Verb::kNone:
+      break;
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  draining_ = verb == Verb::kStart && status.ok();
+  status_.Update(status);
+}
+
+}  // namespace jobscope

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/clock.h"
+#include "server/collector_task.h"
+#include "server/session_run.h"
+#include "server/worker_thread.h"
+
+namespace jobscope {
+namespace {
+
+struct Request {
+  SessionTicket ticket = 0;
+  CaptureOptions options;
+  absl::Time deadline;
+  SessionDone done;
+  absl::Status refused;  // not OK: leaves the line with this
+};
+
+std::string BusyText(const v1::Busy& busy) {
+  return absl::StrFormat(
+      "a capture is %s here (session \"%s\", asked for by %s), for %d ms more; wait for it, or end "
+      "it "
+      "with `capture stop`",
+      busy.state(), busy.session_id(), busy.peer().empty() ? "this process" : busy.peer(),
+      busy.remaining_ms());
+}
+
+absl::Status LeavingError() {
+  return absl::UnavailableError("the worker is leaving; no capture starts any more");
+}
+
+// What a caller in line would still need once its turn came.
+absl::Duration TimeNeeded(const CaptureOptions& options) {
+  if (options.duration == absl::InfiniteDuration() || options.steps) return absl::ZeroDuration();
+  return options.duration;
+}
+
+}  // namespace
+
+// Shared with the session thread, which exists only while there is something to do.
+struct SessionManager::State : std::enable_shared_from_this<SessionManager::State> {
+  explicit State(Dependencies dependencies)
+      : uses_tsc(dependencies.uses_tsc),
+        identity(std::move(dependencies.identity)),
+        early(SampleClocks(dependencies.uses_tsc)) {
+    for (Collector* collector : dependencies.collectors) {
+      slots.push_back(std::make_unique<CollectorSlot>(collector));
+    }
+  }
+
+  void RunThread();
+  void RunOne(std::unique_lock<std::mutex>& lock, Request request);
+  // Answers those in line that were cancelled, refused or have run out of time. Returns the next
+  // time at which one will.
+  std::chrono::steady_clock::time_point TendLine();
+
+  const bool uses_tsc;
+  const v1::Identity identity;
+  const ClockSample early;
+  std::vector<std::unique_ptr<CollectorSlot>> slots;
+
+  mutable std::mutex mutex;
+  std::condition_variable idle;
+  std::deque<Request> line;
+  std::shared_ptr<SessionRun> running;
+  SessionTicket running_ticket = 0;
+  SessionTicket last_ticket = 0;
+  bool thread_runs = false;
+  bool shut_down = false;
+};
+
+SessionManager::SessionManager(Dependencies dependencies)
+    : state_(std::make_shared<State>(std::move(dependencies))) {}
+
+SessionManager::~SessionManager() = default;
+
+SessionTicket SessionManager::Submit(CaptureOptions options, WhenBusy when_busy,
+                                     absl::Time deadline, SessionDone done) {
+  State& state = *state_;
+  std::lock_guard<std::mutex> lock(state.mutex);
+  Request request;
+  request.ticket = ++state.last_ticket;
+  request.options = std::move(options);
+  request.deadline = deadline;
+  request.done = std::move(done);
+  if (state.shut_down) {
+    request.refused = LeavingError();
+  } else if (when_busy == WhenBusy::kRefuse && (state.running != nullptr || !state.line.empty())) {
+    request.refused = absl::AlreadyExistsError(
+        state.running != nullptr
+            ? BusyText(state.running->Describe())
+            : "a capture is about to start here; wait for it, or end it with `capture stop`");
+  }
+  const SessionTicket ticket = request.ticket;
+  state.line.push_back(std::move(request));
+  if (state.thread_runs) {
+    if (state.running != nullptr) state.running->Wake();
+    return ticket;
+  }
+  absl::Status started =
+      StartWorkerThread("jobscope-session", [shared = state_] { shared->RunThread(); });
+  if (started.ok()) {
+    state.thread_runs = true;
+    return ticket;
+  }
+  // No thread to be had: the one case in which the callback runs in the caller's thread.
+  Request failed = std::move(state.line.back());
+  state.line.pop_back();
+  SessionResult result;
+  result.status = std::move(started);
+  failed.done(std::move(result));
+  return ticket;
+}
+
+void SessionManager::Cancel(SessionTicket ticket) {
+  State& state = *state_;
+  std::lock_guard<std::mutex> lock(state.mutex);
+  if (state.running != nullptr && state.running_ticket == ticket) {
+    state.running->Cancel();
+    return;
+  }
+  for (Request& request : state.line) {
+    if (request.ticket != ticket) continue;
+    request.refused = absl::CancelledError("cancelled while waiting in line");
+    if (state.running != nullptr) state.running->Wake();
+  }
+}
+
+std::optional<std::string> SessionManager::Stop(std::string_view session_id,
+                                                std::string_view ended_by) {
+  State& state = *state_;
+  std::lock_guard<std::mutex> lock(state.mutex);
+  if (state.running != nullptr &&
+      (session_id.empty() || state.running->options().session_id == session_id)) {
+    state.running->Stop(ended_by);
+    return state.running->options().session_id;
+  }
+  if (session_id.empty()) return std::nullopt;
+  for (Request& request : state.line) {
+    if (request.options.session_id != session_id || !request.refused.ok()) continue;
+    request.refused = absl::CancelledError("stopped while waiting in line");
+    if (state.running != nullptr) state.running->Wake();
+    return request.options.session_id;
+  }
+  return std::nullopt;
+}
+
+std::optional<v1::Busy> SessionManager::busy() const {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  if (state_->running == nullptr) return std::nullopt;
+  v1::Busy busy = state_->running->Describe();
+  busy.set_waiting(static_cast<uint32_t>(state_->line.size()));
+  return busy;
+}
+
+std::vector<v1::CollectorState> SessionManager::DescribeCollectors() const {
+  std::vector<v1::CollectorState> states;
+  for (const auto& slot : state_->slots) {
+    v1::CollectorState state;
+    state.set_name(std::string(slot->collector()->name()));
+    if (const Verb verb = slot->wedged_in(); verb != Verb::kNone) {
+      state.set_state("wedged");
+      state.set_reason(absl::StrCat("it hangs in the verb ", VerbName(verb)));
+    } else {
+      const CollectorReport report = slot->collector()->Describe();
+      state.set_state(report.state);
+      state.set_reason(report.reason);
+    }
+    states.push_back(std::move(state));
+  }
+  return states;
+}
+
+bool SessionManager::Shutdown(absl::Duration grace) {
+  State& state = *state_;
+  std::unique_lock<std::mutex> lock(state.mutex);
+  state.shut_down = true;
+  for (Request& request : state.line) {
+    if (request.refused.ok()) request.refused = LeavingError();
+  }
+  if (state.running != nullptr) {
+    state.running->Stop("shutdown");
+    state.running->Wake();
+  }
+  return state.idle.wait_for(lock, absl::ToChronoNanoseconds(grace),
+                             [&state] { return !state.thread_runs; });
+}
+
+void SessionManager::State::RunThread() {
+  const std::shared_ptr<State> keep = shared_from_this();  // until this thread has left
+  std::unique_lock<std::mutex> lock(mutex);
+  while (!line.empty()) {
+    lock.unlock();
+    TendLine();
+    lock.lock();
+    if (line.empty()) break;
+    Request request = std::move(line.front());
+    line.pop_front();
+    RunOne(lock, std::move(request));
+  }
+  thread_runs = false;
+  idle.notify_all();
+}
+
+void SessionManager::State::RunOne(std::unique_lock<std::mutex>& lock, Request request) {
+  SessionResult result;
+  if (shut_down || !request.refused.ok()) {
+    result.status = shut_down ? LeavingError() : request.refused;
+    lock.unlock();
+    request.done(std::move(result));
+    lock.lock();
+    return;
+  }
+  SessionRun::Environment environment;
+  for (const auto& slot : slots) environment.slots.push_back(slot.get());
+  environment.uses_tsc = uses_tsc;
+  environment.early = early;
+  environment.identity = identity;
+  environment.tend_line = [this] { return TendLine(); };
+  running = std::make_shared<SessionRun>(std::move(request.options), std::move(environment));
+  running_ticket = request.ticket;
+  const std::shared_ptr<SessionRun> run = running;
+  lock.unlock();
+  result = run->Run();
+  // The answer is assembled in here, while the slot is still taken: two stores never exist at once.
+  request.done(std::move(result));
+  lock.lock();
+  running = nullptr;
+  running_ticket = 0;
+}
+
+std::chrono::steady_clock::time_point SessionManager::State::TendLine() {
+  std::vector<Request> leaving;
+  auto next = std::chrono::steady_clock::time_point::max();
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    const absl::Time now = absl::Now();
+    std::deque<Request> staying;
+    for (Request& request : line) {
+      const absl::Duration left = request.deadline - now - TimeNeeded(request.options);
+      if (request.refused.ok() && left <= absl::ZeroDuration()) {
+        request.refused = absl::DeadlineExceededError(
+            "the worker was busy for longer than the caller could wait; try again with a longer "
+            "deadline, or end the running capture with `capture stop`");
+      }
+      if (!request.refused.ok()) {
+        leaving.push_back(std::move(request));
+        continue;
+      }
+      if (left < absl::Hours(24)) {
+        next = std::min(next, std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(left));
+      }
+      staying.push_back(std::move(request));
+    }
+    line = std::move(staying);
+  }
+  for (Request& request : leaving) {
+    SessionResult result;
+    result.status = request.refused;
+    request.done(std::move(result));
+  }
+  return next;
+}
+
+}  // namespace jobscope

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/summary.h"
+
+#include <map>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "common/identity.h"
+
+namespace jobscope {
+namespace {
+
+// A task's outcome in the words of the table: what it reported, or why it could not.
+v1::CollectorState StateOf(const CollectorTask& task, const CollectorReport* report) {
+  const std::string_view name = task.collector()->name();
+  if (task.abandoned()) {
+    return CollectorStateOf(name, "wedged",
+                            absl::StrCat("it did not return from the verb ",
+                                         VerbName(task.abandoned_in()), " in time"));
+  }
+  // This abseil's string_view is not the standard's.
+  const std::string message(task.status().message());
+  if (report != nullptr && report->state != "on") {
+    return CollectorStateOf(name, report->state, report->reason.empty() ? message : report->reason);
+  }
+  if (!task.status().ok()) return CollectorStateOf(name, "failed", message);
+  return CollectorStateOf(name, "on", "");
+}
+
+void AddReport(const CollectorReport& report, v1::CollectorState* state,
+               std::map<std::string, uint64_t>* lost_by_cause, v1::Summary* summary) {
+  uint64_t lost = 0;
+  for (const auto& [cause, events] : report.lost_by_cause) {
+    lost += events;
+    (*lost_by_cause)[cause] += events;
+  }
+  state->set_events(report.events);
+  state->set_lost(lost);
+  summary->set_attempted(summary->attempted() + report.attempted);
+  summary->set_events(summary->events() + report.events);
+  summary->set_outside(summary->outside() + report.outside);
+  summary->set_lost(summary->lost() + lost);
+  if (report.steps.has_value()) {
+    summary->set_has_steps(true);
+    summary->set_steps(summary->steps() + *report.steps);
+  }
+  for (const CollectorReport::Thread& thread : report.threads) {
+    v1::ThreadLoss* out = summary->add_threads();
+    out->set_tid(thread.tid);
+    out->set_name(thread.name);
+    out->set_attempted(thread.attempted);
+    out->set_in_trace(thread.in_trace);
+    out->set_lost(thread.lost);
+    out->set_outside(thread.outside);
+  }
+  for (const std::string& warning : report.warnings) summary->add_warnings(warning);
+}
+
+}  // namespace
+
+v1::CollectorState CollectorStateOf(std::string_view name, std::string_view state,
+                                    std::string_view reason) {
+  v1::CollectorState out;
+  out.set_name(std::string(name));
+  out.set_state(std::string(state));
+  out.set_reason(std::string(reason));
+  return out;
+}
+
+v1::Summary MakeSummary(const SummaryInput& input) {
+  const CaptureOptions& options = *input.options;
+  v1::Summary summary;
+  summary.set_schema(1);
+  summary.set_version(Version());
+  *summary.mutable_identity() = input.identity;
+  summary.set_session_id(options.session_id);
+  v1::Options* effective = summary.mutable_options();
+  if (options.duration != absl::InfiniteDuration()) {
+    effective->set_duration_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(options.duration)));
+  }
+  effective->set_host_tracer_level(static_cast<uint32_t>(options.levels.host));
+  effective->set_device_tracer_level(static_cast<uint32_t>(options.levels.device));
+  effective->set_python_tracer_level(static_cast<uint32_t>(options.levels.python));
+  effective->set_store_bytes(options.store_bytes);
+  for (const std::string& name : options.ignored) effective->add_ignored(name);
+
+  summary.set_zero_unix_ns(input.zero_unix_ns);
+  summary.set_duration_ns(input.duration_ns);
+  summary.set_lookback_ns(input.lookback_ns);
+  summary.set_late_ns(input.late_ns);
+  summary.set_tick_source(input.uses_tsc ? "tsc" : "monotonic");
+  summary.set_ended_by(input.ended_by);
+  const bool until_stopped = options.duration == absl::InfiniteDuration() && !options.steps;
+  const bool as_planned = options.steps ? input.ended_by == "steps" : input.ended_by == "duration";
+  summary.set_truncated(!as_planned && !(until_stopped && input.ended_by == "request"));
+
+  std::map<std::string, uint64_t> lost_by_cause;
+  for (const auto& task : *input.tasks) {
+    const std::optional<CollectorReport> report = task->report();
+    v1::CollectorState state = StateOf(*task, report ? &*report : nullptr);
+    if (report) AddReport(*report, &state, &lost_by_cause, &summary);
+    *summary.add_collectors() = state;
+  }
+  for (const v1::CollectorState& state : input.absent) *summary.add_collectors() = state;
+  for (const auto& [cause, events] : lost_by_cause) {
+    v1::LossByCause* loss = summary.add_lost_by_cause();
+    loss->set_cause(cause);
+    loss->set_events(events);
+  }
+  for (const std::string& warning : input.warnings) summary.add_warnings(warning);
+  for (const v1::CollectorState& state : summary.collectors()) {
+    if (state.state() != "on" && state.state() != "off") {
+      summary.add_warnings(
+          absl::StrCat("collector ", state.name(), " is ", state.state(), ": ", state.reason()));
+    }
+  }
+  return summary;
+}
+
+}  // namespace jobscope

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Everything that is to be said about a session besides its events.
+#ifndef SERVER_SUMMARY_H_
+#define SERVER_SUMMARY_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jobscope/v1/item.pb.h"
+#include "server/capture_options.h"
+#include "server/collector_task.h"
+
+namespace jobscope {
+
+struct SummaryInput {
+  const CaptureOptions* options = nullptr;
+  v1::Identity identity;
+  bool uses_tsc = true;
+  int64_t zero_unix_ns = 0;
+  uint64_t duration_ns = 0;
+  uint64_t lookback_ns = 0;
+  uint64_t late_ns = 0;
+  std::string ended_by;
+  std::vector<std::string> warnings;
+  std::vector<v1::CollectorState> absent;  // collectors that took no part
+  const std::vector<std::shared_ptr<CollectorTask>>* tasks = nullptr;
+};
+
+v1::Summary MakeSummary(const SummaryInput& input);
+
+v1::CollectorState CollectorStateOf(std::string_view name, std::string_view state,
+                                    std::string_view reason);
+
+}  // namespace jobscope
+
+#endif  // SERVER_SUMMARY_H_
