@@ -1,0 +1,65 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Makes .venv/interop, the Python environment with the real peers (TensorFlow, JAX, XProf, grpcio) that the tests of label
+# `interop` run against. Done once per content of tests/interop/requirements.txt and Python; downloads about 700 MB.
+#
+#   deploy/venv.sh                  the last line of the output is the environment's python
+#   deploy/venv.sh --if-present     builds nothing; fails if the environment is missing or out of date
+#
+# JOBSCOPE_PYTHON  the interpreter to use, 3.11 to 3.13 (default: the first that fits)
+set -euo pipefail
+
+readonly repo=$(dirname "$(dirname "$(realpath "$0")")")
+readonly requirements=$repo/tests/interop/requirements.txt
+readonly venv=$repo/.venv/interop
+readonly wanted=$(sha256sum <"$requirements" | cut -c1-16)
+
+say() { echo "venv: $*"; }
+die() { echo "venv: $*" >&2; exit 1; }
+
+usable() {
+  "$1" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null
+}
+
+find_python() {
+  local candidate
+  for candidate in ${JOBSCOPE_PYTHON:-} python3.11 python3.12 python3.13 python3 /usr/bin/python3; do
+    if usable "$candidate"; then
+      # The interpreter itself, not a launcher that picks one by folder.
+      "$candidate" -c 'import os, sys; print(os.path.realpath(sys.executable))'
+      return
+    fi
+  done
+  die "no Python 3.11 to 3.13 with venv and ensurepip: apt-get install python3-venv, or set JOBSCOPE_PYTHON"
+}
+
+current() { [[ $(cat "$venv/requirements.sha256" 2>/dev/null) == "$wanted" && -x $venv/bin/python ]]; }
+
+main() {
+  case ${1:-} in
+    --if-present)
+      current || die "no current environment in $venv: run deploy/venv.sh"
+      ;;
+    "")
+      mkdir -p "$repo/.venv"
+      exec 9>"$repo/.venv/lock"
+      flock 9
+      if ! current; then
+        local python
+        python=$(find_python)
+        say "making $venv with $python"
+        rm -rf "$venv"
+        "$python" -m venv "$venv"
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-cache-dir -r "$requirements"
+        echo "$wanted" >"$venv/requirements.sha256"
+      fi
+      ;;
+    *)
+      die "unknown argument '$1' (known: --if-present)"
+      ;;
+  esac
+  echo "$venv/bin/python"
+}
+
+main "$@"
