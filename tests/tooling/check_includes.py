@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the edges of the design: which folder may include what of ours, and who may see gRPC.
+
+usage: check_includes.py [ROOT]      prints one line per violation; exit 1 if there are any
+"""
+import pathlib
+import re
+import sys
+
+# What each folder may include: other folders, or single headers, of this project. `proto` stands for messages
+# (x.pb.h), `proto_grpc` for services (x.grpc.pb.h), `include` for jobscope/*.h. The longest prefix of a file's path
+# decides. A folder that is not listed (tests, bench) may include anything.
+MAY_INCLUDE = {
+    "include": ["include"],
+    "common": ["common", "include", "proto"],
+    "collectors": ["collectors/collector.h", "common", "include", "proto"],
+    "collectors/host": ["collectors/host", "collectors/collector.h", "common", "include", "proto"],
+    "collectors/host/recorder": ["collectors/host/recorder", "include"],
+    "collectors/cuda": ["collectors/cuda", "collectors/collector.h", "common", "include", "proto"],
+    "collectors/system": ["collectors/system", "collectors/collector.h", "common", "include", "proto"],
+    "collectors/framework": ["collectors/framework", "collectors/collector.h", "common", "include", "proto"],
+    "server": ["server", "collectors/collector.h", "common", "include", "proto", "proto_grpc"],
+    "client": ["client", "common", "proto", "proto_grpc"],
+    "analysis": ["analysis", "common", "proto"],
+    "examples": ["examples", "include"],
+}
+# The composition roots: the only files of the server that know concrete collectors.
+COMPOSITION_ROOTS = {"server/worker.h", "server/worker.cc", "server/jobscope_c.cc"}
+WITHOUT_GRPC = ("include", "common", "collectors", "analysis", "examples")
+FOLDERS = ("include", "common", "collectors", "server", "client", "analysis", "examples", "proto", "bench", "tests")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+def resolve(target):
+    """The path under which MAY_INCLUDE speaks of an included header; None if it is not ours."""
+    if target.endswith(".grpc.pb.h"):
+        return "proto_grpc"
+    if target.endswith(".pb.h"):
+        return "proto"
+    top = target.split("/")[0]
+    if top == "jobscope":
+        return "include"
+    return target if "/" in target and top in FOLDERS else None
+
+
+def violations(path, text):
+    """Yields what is wrong with the includes of the file at `path` (relative to the root)."""
+    folder = max((f for f in MAY_INCLUDE if path.startswith(f + "/")), key=len, default=None)
+    if folder is None:
+        return
+    allowed = MAY_INCLUDE[folder] + (["collectors"] if path in COMPOSITION_ROOTS else [])
+    for bracket, target in INCLUDE.findall(text):
+        if re.match(r"(grpc|grpcpp|grpc\+\+)/", target) and path.startswith(WITHOUT_GRPC):
+            yield f"{path}: includes {target}: gRPC is known to server and client only"
+        ours = resolve(target)
+        if ours is not None and not any(ours == a or ours.startswith(a + "/") for a in allowed):
+            yield f"{path}: includes {target}: {folder}/ may include only {', '.join(allowed)}"
+        if bracket == '"' and ours is None and "/" not in target:
+            yield f'{path}: includes "{target}": write the full path'
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2])
+    files = [f for top in FOLDERS for ext in ("h", "cc", "c") for f in sorted(root.glob(f"{top}/**/*.{ext}"))]
+    found = [v for f in files for v in violations(f.relative_to(root).as_posix(), f.read_text("utf-8"))]
+    print("\n".join(found) if found else f"{len(files)} files keep the edges")
+    if not files:
+        print(f"{root}: no sources found")
+    return 1 if found or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
