@@ -33,12 +33,14 @@ void CollectorSlot::SetWedged(Verb verb) {
   wedged_in_ = verb;
 }
 
-CollectorTask::CollectorTask(CollectorSlot* slot, std::shared_ptr<SessionContext> context)
-    : slot_(slot), context_(std::move(context)) {}
+CollectorTask::CollectorTask(std::shared_ptr<CollectorSlot> slot,
+                             std::shared_ptr<SessionContext> context)
+    : slot_(std::move(slot)), context_(std::move(context)) {}
 
-absl::Status CollectorTask::Start(CollectorSlot* slot, std::shared_ptr<SessionContext> context,
+absl::Status CollectorTask::Start(std::shared_ptr<CollectorSlot> slot,
+                                  std::shared_ptr<SessionContext> context,
                                   std::shared_ptr<CollectorTask>* task) {
-  std::shared_ptr<CollectorTask> made(new CollectorTask(slot, std::move(context)));
+  std::shared_ptr<CollectorTask> made(new CollectorTask(std::move(slot), std::move(context)));
   if (absl::Status started = StartWorkerThread("jobscope-collect", [made] { made->Run(); });
       !started.ok()) {
     return started;

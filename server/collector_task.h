@@ -52,7 +52,8 @@ class CollectorTask {
 
   // `context` keeps sink, names and events alive for as long as the thread may use them.
   // RESOURCE_EXHAUSTED: no thread.
-  static absl::Status Start(CollectorSlot* slot, std::shared_ptr<SessionContext> context,
+  static absl::Status Start(std::shared_ptr<CollectorSlot> slot,
+                            std::shared_ptr<SessionContext> context,
                             std::shared_ptr<CollectorTask>* task);
   ~CollectorTask() = default;
   CollectorTask(const CollectorTask&) = delete;
@@ -80,14 +81,14 @@ class CollectorTask {
   std::optional<CollectorReport> report() const;
 
  private:
-  CollectorTask(CollectorSlot* slot, std::shared_ptr<SessionContext> context);
+  CollectorTask(std::shared_ptr<CollectorSlot> slot, std::shared_ptr<SessionContext> context);
   void Post(Verb verb);
   void Run();
   void RunVerb(Verb verb);
   // Drains until a verb is posted. Returns with `lock` held.
   void DrainUntilPosted(std::unique_lock<std::mutex>& lock);
 
-  CollectorSlot* const slot_;
+  const std::shared_ptr<CollectorSlot> slot_;
   const std::shared_ptr<SessionContext> context_;
 
   mutable std::mutex mutex_;

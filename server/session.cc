@@ -55,7 +55,7 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
         identity(std::move(dependencies.identity)),
         early(SampleClocks(dependencies.uses_tsc)) {
     for (Collector* collector : dependencies.collectors) {
-      slots.push_back(std::make_unique<CollectorSlot>(collector));
+      slots.push_back(std::make_shared<CollectorSlot>(collector));
     }
   }
 
@@ -68,7 +68,7 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
   const bool uses_tsc;
   const v1::Identity identity;
   const ClockSample early;
-  std::vector<std::unique_ptr<CollectorSlot>> slots;
+  std::vector<std::shared_ptr<CollectorSlot>> slots;
 
   mutable std::mutex mutex;
   std::condition_variable idle;
@@ -223,7 +223,7 @@ void SessionManager::State::RunOne(std::unique_lock<std::mutex>& lock, Request r
     return;
   }
   SessionRun::Environment environment;
-  for (const auto& slot : slots) environment.slots.push_back(slot.get());
+  environment.slots = slots;
   environment.uses_tsc = uses_tsc;
   environment.early = early;
   environment.identity = identity;

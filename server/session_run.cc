@@ -90,7 +90,7 @@ SessionResult SessionRun::Run() {
 }
 
 void SessionRun::Arm() {
-  for (CollectorSlot* slot : environment_.slots) {
+  for (const std::shared_ptr<CollectorSlot>& slot : environment_.slots) {
     const std::string name(slot->collector()->name());
     if (const Verb verb = slot->wedged_in(); verb != Verb::kNone) {
       absent_.push_back(CollectorStateOf(

@@ -31,7 +31,7 @@ class SessionRun {
   using Clock = std::chrono::steady_clock;
 
   struct Environment {
-    std::vector<CollectorSlot*> slots;
+    std::vector<std::shared_ptr<CollectorSlot>> slots;
     bool uses_tsc = true;
     ClockSample early;  // taken when the server started
     v1::Identity identity;
