@@ -12,7 +12,7 @@ set -euo pipefail
 # Everything that configuring and building all targets asks for. GoogleTest and Google Benchmark are among it, so that
 # one build tree serves `make demo`, `make test` and `make bench` (0.5 MB more to fetch).
 build=(
-  g++ cmake ninja-build pkg-config ccache
+  g++ cmake ninja-build pkg-config ccache python3
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libabsl-dev
   libspdlog-dev libcli11-dev nlohmann-json3-dev libprotozero-dev zlib1g-dev libssl-dev
   libgtest-dev libgmock-dev libbenchmark-dev
