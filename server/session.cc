@@ -24,6 +24,7 @@ struct Request {
   CaptureOptions options;
   absl::Time deadline;
   SessionDone done;
+  SessionStarted started;
   absl::Status refused;  // not OK: leaves the line with this
 };
 
@@ -86,7 +87,8 @@ SessionManager::SessionManager(Dependencies dependencies)
 SessionManager::~SessionManager() = default;
 
 SessionTicket SessionManager::Submit(CaptureOptions options, WhenBusy when_busy,
-                                     absl::Time deadline, SessionDone done) {
+                                     absl::Time deadline, SessionDone done,
+                                     SessionStarted started) {
   State& state = *state_;
   std::lock_guard<std::mutex> lock(state.mutex);
   Request request;
@@ -94,6 +96,7 @@ SessionTicket SessionManager::Submit(CaptureOptions options, WhenBusy when_busy,
   request.options = std::move(options);
   request.deadline = deadline;
   request.done = std::move(done);
+  request.started = std::move(started);
   if (state.shut_down) {
     request.refused = LeavingError();
   } else if (when_busy == WhenBusy::kRefuse && (state.running != nullptr || !state.line.empty())) {
@@ -108,9 +111,9 @@ SessionTicket SessionManager::Submit(CaptureOptions options, WhenBusy when_busy,
     if (state.running != nullptr) state.running->Wake();
     return ticket;
   }
-  absl::Status started =
+  absl::Status launched =
       StartWorkerThread("jobscope-session", [shared = state_] { shared->RunThread(); });
-  if (started.ok()) {
+  if (launched.ok()) {
     state.thread_runs = true;
     return ticket;
   }
@@ -118,7 +121,7 @@ SessionTicket SessionManager::Submit(CaptureOptions options, WhenBusy when_busy,
   Request failed = std::move(state.line.back());
   state.line.pop_back();
   SessionResult result;
-  result.status = std::move(started);
+  result.status = std::move(launched);
   failed.done(std::move(result));
   return ticket;
 }
@@ -227,6 +230,7 @@ void SessionManager::State::RunOne(std::unique_lock<std::mutex>& lock, Request r
   environment.uses_tsc = uses_tsc;
   environment.early = early;
   environment.identity = identity;
+  environment.started = std::move(request.started);
   environment.tend_line = [this] { return TendLine(); };
   running = std::make_shared<SessionRun>(std::move(request.options), std::move(environment));
   running_ticket = request.ticket;

@@ -34,6 +34,10 @@ struct SessionResult {
 // session when it returns.
 using SessionDone = absl::AnyInvocable<void(SessionResult)>;
 
+// Called at most once, on the session's thread, when recording has begun, or, in a session with a
+// StepRange, when it waits for its first step. Not called when the session ends before.
+using SessionStarted = absl::AnyInvocable<void()>;
+
 enum class WhenBusy {
   kWait,    // in line, first come first served, until the deadline
   kRefuse,  // ALREADY_EXISTS: who holds it, for how much longer
@@ -59,7 +63,7 @@ class SessionManager {
   // Asks for a session. `deadline` is the caller's own: one that is still in line then ends with
   // DEADLINE_EXCEEDED.
   SessionTicket Submit(CaptureOptions options, WhenBusy when_busy, absl::Time deadline,
-                       SessionDone done);
+                       SessionDone done, SessionStarted started = nullptr);
 
   // The caller has gone: ends the session without delivering (status CANCELLED), or takes it out of
   // the line. Unknown tickets are ignored.

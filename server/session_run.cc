@@ -162,6 +162,7 @@ bool SessionRun::WaitAndStart() {
   PostStart(/*watching_steps=*/true, zero_ticks_);
   PostStart(/*watching_steps=*/false, zero_ticks_);
   AwaitAll(kStartLimit);
+  TellStarted();
   return true;
 }
 
@@ -170,6 +171,7 @@ bool SessionRun::WaitAndStart() {
 bool SessionRun::WaitForStepWindow() {
   PostStart(/*watching_steps=*/true, start_ticks_);
   AwaitAll(kStartLimit);
+  TellStarted();
   const auto limit = options_.duration == absl::InfiniteDuration()
                          ? Clock::time_point::max()
                          : Clock::now() + Nanoseconds(options_.duration);
@@ -296,6 +298,10 @@ v1::Busy SessionRun::Describe() const {
     busy.set_remaining_ms(static_cast<uint64_t>(std::max<int64_t>(0, left.count())));
   }
   return busy;
+}
+
+void SessionRun::TellStarted() {
+  if (environment_.started) environment_.started();
 }
 
 void SessionRun::PostStart(bool watching_steps, uint64_t zero_ticks) {

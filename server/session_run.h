@@ -38,6 +38,7 @@ class SessionRun {
     // Called on the session thread whenever it wakes, without locks; says when it wants to be
     // called next.
     std::function<Clock::time_point()> tend_line;
+    SessionStarted started;  // may be empty
   };
 
   SessionRun(CaptureOptions options, Environment environment);
@@ -65,6 +66,7 @@ class SessionRun {
   void StopAndReport();
   SessionResult Finish();
 
+  void TellStarted();
   void PostStart(bool watching_steps, uint64_t zero_ticks);
   void AwaitAll(Clock::duration limit);
   void SetPhase(Phase phase, Clock::time_point planned_end);
@@ -75,7 +77,7 @@ class SessionRun {
   Clock::time_point TimeOf(uint64_t ticks) const;
 
   const CaptureOptions options_;
-  const Environment environment_;
+  Environment environment_;
   std::shared_ptr<Context> context_;
   std::vector<std::shared_ptr<CollectorTask>> tasks_;
   std::vector<v1::CollectorState> absent_;  // wedged since an earlier session, or without a thread
