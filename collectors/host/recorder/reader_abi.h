@@ -14,6 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// The bits, kinds, argument types and roles that writers and the reader share.
+#include "jobscope/detail/writer_abi.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -26,46 +29,15 @@ enum jobscope_mask_holder {
   JOBSCOPE_HOLDER_COUNT = 3,
 };
 
-// Bits of the enable mask (and of a site's `bit`).
-enum jobscope_mask_bit {
-  JOBSCOPE_BIT_STEP = 1u << 0,
-  JOBSCOPE_BIT_INPUT_WAIT = 1u << 1,
-  JOBSCOPE_BIT_COARSE = 1u << 2,
-  JOBSCOPE_BIT_LEVEL1 = 1u << 3,
-  JOBSCOPE_BIT_LEVEL2 = 1u << 4,
-  JOBSCOPE_BIT_LEVEL3 = 1u << 5,
-};
-
-enum jobscope_record_kind {
-  JOBSCOPE_KIND_SCOPE = 0,        // begin, end
-  JOBSCOPE_KIND_INSTANT = 1,      // begin == end
-  JOBSCOPE_KIND_COUNTER = 2,      // begin == end; arg is the sample
-  JOBSCOPE_KIND_ASYNC_BEGIN = 3,  // begin == end; arg is the async id (uint64)
-  JOBSCOPE_KIND_ASYNC_END = 4,    // likewise
-  JOBSCOPE_KIND_FLOW_OUT =
-      5,  // begin == end; arg is the flow id; belongs to the scope open around it
-  JOBSCOPE_KIND_FLOW_IN = 6,     // likewise
-  JOBSCOPE_KIND_STEP_BEGIN = 7,  // begin == end; arg is the step number (int64)
-  JOBSCOPE_KIND_STEP = 8,        // the completed step: begin, end; arg is the step number (int64)
-  JOBSCOPE_KIND_CONTINUATION = 15,
-};
-
-// Type of an argument (low four bits of `flags`).
-enum jobscope_arg_type {
-  JOBSCOPE_ARG_NONE = 0,
-  JOBSCOPE_ARG_INT64 = 1,
-  JOBSCOPE_ARG_UINT64 = 2,
-  JOBSCOPE_ARG_DOUBLE = 3,
-  JOBSCOPE_ARG_NAME = 4,    // id of an interned name
-  JOBSCOPE_ARG_STRING = 5,  // inline: see below
-};
-
 // `flags` of a record: bits 0-3 the type of its argument; bits 4-11 the number of continuation
 // records that follow it (main records); bit 12: a string was cut, or arguments left out; bits
 // 13-15 reserved.
 #define JOBSCOPE_FLAGS_ARG_TYPE(flags) ((flags)&0xfu)
 #define JOBSCOPE_FLAGS_CONTINUATIONS(flags) (((flags) >> 4) & 0xffu)
 #define JOBSCOPE_FLAG_CUT (1u << 12)
+
+// Records of the largest event: the main one, and eight strings of five continuations each.
+#define JOBSCOPE_MAX_EVENT_RECORDS 41
 
 // One record. Key k of the site names argument k; argument 0 stands in the main record unless it is
 // a string.
@@ -74,8 +46,9 @@ enum jobscope_arg_type {
 // CONTINUATION; `depth` is the index of the argument it belongs to. For a number its value is
 // `arg`. For a string the text is the concatenation, over the continuations of that argument, of 24
 // bytes each: the bytes of `begin`, `end` and `arg` in memory order; `site` is then the total
-// length in bytes of the kept text (at most 120). A string argument 0 has its type in the main
-// record's flags, whose `arg` is 0, and its text in continuations with depth 0.
+// length in bytes of the kept text (at most 120); an empty string has one continuation, of length 0.
+// Bits 0-3 of a continuation's `flags` are the type of its argument. A string argument 0 has its
+// type in the main record's flags, whose `arg` is 0, and its text in continuations with depth 0.
 struct jobscope_record {
   uint64_t begin_ticks;
   uint64_t end_ticks;
@@ -85,19 +58,6 @@ struct jobscope_record {
   uint16_t flags;
   uint64_t arg;
 };
-
-// What a site is for.
-enum jobscope_site_role {
-  JOBSCOPE_ROLE_SCOPE = 0,
-  JOBSCOPE_ROLE_STEP = 1,
-  JOBSCOPE_ROLE_INPUT_WAIT = 2,
-  JOBSCOPE_ROLE_COUNTER = 3,
-  JOBSCOPE_ROLE_ASYNC = 4,
-  JOBSCOPE_ROLE_FLOW = 5,
-  JOBSCOPE_ROLE_INSTANT = 6,
-};
-
-#define JOBSCOPE_MAX_KEYS 8
 
 // A site of the dictionary. The strings live as long as the process.
 struct jobscope_site_info {
@@ -215,7 +175,9 @@ struct jobscope_trace_reader {
   // The oldest position of the thread that can still be read.
   struct jobscope_cursor (*oldest)(uint64_t serial);
   // Copies events from `cursor` on into `out` and moves the cursor behind them. Returns 0, or
-  // ENOENT (no such thread any more, the cursor is left alone).
+  // ENOENT (no such thread any more, the cursor is left alone). `capacity` is at least
+  // JOBSCOPE_MAX_EVENT_RECORDS. It may happen that a thread laps every try to copy; then nothing is
+  // copied, `more` is 1 and the cursor stays: call again.
   int (*read)(uint64_t serial, struct jobscope_cursor* cursor, struct jobscope_record* out,
               size_t capacity, struct jobscope_read_result* result);
   // The scopes that the thread is inside of now, outermost first. Returns how many; a consistent
