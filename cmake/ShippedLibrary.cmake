@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Links libjobscope.so as it goes into workers: everything inside, nothing visible but the C ABI. The link line is spelled
+# out, archive by archive, because the usage requirements of gRPC::grpc++ would bring Debian's shared gRPC in.
+
+# jobscope_project_archives(OUT target...): the targets' static libraries of this project, and theirs.
+function(jobscope_project_archives out)
+  set(found "")
+  set(queue ${ARGN})
+  while(queue)
+    list(POP_FRONT queue target)
+    string(REGEX REPLACE "^\\$<LINK_ONLY:(.*)>$" "\\1" target "${target}")
+    if(NOT TARGET "${target}" OR target IN_LIST found)
+      continue()
+    endif()
+    get_target_property(imported ${target} IMPORTED)
+    get_target_property(type ${target} TYPE)
+    if(imported)
+      continue()
+    endif()
+    if(type STREQUAL "STATIC_LIBRARY")
+      list(APPEND found ${target})
+    endif()
+    foreach(property LINK_LIBRARIES INTERFACE_LINK_LIBRARIES)
+      get_target_property(libraries ${target} ${property})
+      if(libraries)
+        list(APPEND queue ${libraries})
+      endif()
+    endforeach()
+  endwhile()
+  set(${out} ${found} PARENT_SCOPE)
+endfunction()
+
+# jobscope_shipped_library(NAME OBJECTS object-library OUTPUT_DIRECTORY dir): OUTPUT_DIRECTORY/libjobscope.so, stripped,
+# with its debug information beside it, and the recorder with it.
+function(jobscope_shipped_library name)
+  cmake_parse_arguments(ARG "" "OBJECTS;OUTPUT_DIRECTORY" "" ${ARGN})
+  set(map ${CMAKE_CURRENT_SOURCE_DIR}/libjobscope.map)
+
+  # Position-independent as Debian ships them.
+  set(archives "")
+  foreach(library grpc++ grpc gpr upb address_sorting cares ssl crypto z)
+    find_library(jobscope_archive_${library} NAMES lib${library}.a REQUIRED)
+    list(APPEND archives ${jobscope_archive_${library}})
+  endforeach()
+  # Rebuilt for it.
+  file(GLOB rebuilt ${JOBSCOPE_PIC_DEPS}/lib/*.a)
+  if(NOT rebuilt)
+    message(FATAL_ERROR "JOBSCOPE_PIC_DEPS=${JOBSCOPE_PIC_DEPS} holds no archives: run deploy/pic_deps.sh")
+  endif()
+  jobscope_project_archives(ours ${ARG_OBJECTS})
+  list(TRANSFORM ours REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE our_archives)
+
+  add_library(${name} SHARED $<TARGET_OBJECTS:${ARG_OBJECTS}> compat.c)
+  add_dependencies(${name} ${ours})
+  target_link_libraries(${name} PRIVATE
+    -Wl,--start-group ${our_archives} ${archives} ${rebuilt} -Wl,--end-group -lpthread -ldl -lm)
+  target_link_options(${name} PRIVATE
+    -Wl,--version-script=${map} -Wl,--exclude-libs,ALL
+    -Wl,-Bsymbolic            # our references stay ours, whatever is loaded before us
+    -Wl,--gc-sections -Wl,-z,defs -Wl,-z,now -Wl,-z,relro
+    -Wl,-z,nodelete           # gRPC's threads and the fork handler outlive any dlclose()
+    -Wl,-z,nodynamic-undefined-weak
+    # libgcc_s stays shared: libgcc_eh would need glibc 2.35.
+    -static-libstdc++)
+  set_target_properties(${name} PROPERTIES
+    OUTPUT_NAME jobscope LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${ARG_OUTPUT_DIRECTORY}
+    SKIP_BUILD_RPATH ON INSTALL_RPATH "" LINK_DEPENDS ${map})
+
+  set(library $<TARGET_FILE:${name}>)
+  set(trace $<TARGET_SONAME_FILE_NAME:jobscope_trace>)
+  add_dependencies(${name} jobscope_trace)
+  add_custom_command(TARGET ${name} POST_BUILD
+    COMMAND ${CMAKE_OBJCOPY} --only-keep-debug ${library} ${library}.debug
+    COMMAND ${CMAKE_STRIP} --strip-unneeded ${library}
+    COMMAND ${CMAKE_OBJCOPY} --add-gnu-debuglink=${library}.debug ${library}
+    COMMAND ${CMAKE_STRIP} --strip-unneeded -o ${ARG_OUTPUT_DIRECTORY}/${trace} $<TARGET_FILE:jobscope_trace>
+    COMMAND ${CMAKE_COMMAND} -E create_symlink ${trace} ${ARG_OUTPUT_DIRECTORY}/libjobscope_trace.so
+    VERBATIM)
+endfunction()
