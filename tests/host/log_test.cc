@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace jobscope {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::internal::CaptureStderr;
+using ::testing::internal::GetCapturedStderr;
+
+class LogTest : public testing::Test {
+ protected:
+  void SetUp() override { before_ = GetLogLevel(); }
+  void TearDown() override { SetLogLevel(before_); }
+
+ private:
+  LogLevel before_ = LogLevel::kWarning;
+};
+
+TEST_F(LogTest, WritesOneLineWithLevelAndMessage) {
+  SetLogLevel(LogLevel::kInfo);
+  CaptureStderr();
+  Log(LogLevel::kInfo, "first\nsecond {} %s");
+  const std::string out = GetCapturedStderr();
+  EXPECT_THAT(out, HasSubstr("info: "));
+  EXPECT_THAT(out, EndsWith("first second {} %s\n"));
+}
+
+TEST_F(LogTest, IsSilentBelowItsLevel) {
+  SetLogLevel(LogLevel::kWarning);
+  CaptureStderr();
+  Log(LogLevel::kDebug, "debug");
+  Log(LogLevel::kInfo, "info");
+  EXPECT_EQ(GetCapturedStderr(), "");
+  SetLogLevel(LogLevel::kOff);
+  CaptureStderr();
+  Log(LogLevel::kError, "error");
+  Log(LogLevel::kOff, "off");
+  EXPECT_EQ(GetCapturedStderr(), "");
+}
+
+TEST_F(LogTest, KeepsLevels) {
+  for (const LogLevel level :
+       {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError, LogLevel::kOff}) {
+    SetLogLevel(level);
+    EXPECT_EQ(GetLogLevel(), level);
+  }
+}
+
+TEST_F(LogTest, LinesOfManyThreadsStayWhole) {
+  SetLogLevel(LogLevel::kWarning);
+  CaptureStderr();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([] {
+      for (int i = 0; i < 50; ++i) Log(LogLevel::kWarning, std::string(100, 'x'));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const std::string out = GetCapturedStderr();
+  size_t lines = 0;
+  for (size_t at = 0; at < out.size(); ++lines) {
+    const size_t end = out.find('\n', at);
+    ASSERT_NE(end, std::string::npos);
+    EXPECT_THAT(out.substr(at, end - at), EndsWith("warning: " + std::string(100, 'x')));
+    at = end + 1;
+  }
+  EXPECT_EQ(lines, 200u);
+}
+
+}  // namespace
+}  // namespace jobscope
