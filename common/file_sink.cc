@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/file_sink.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace jobscope {
+namespace {
+
+constexpr size_t kBufferBytes = 256 * 1024;
+// Below this a copy is cheaper than one more entry of writev.
+constexpr size_t kStableBytes = 4096;
+// Well below IOV_MAX (1,024).
+constexpr size_t kMaxPieces = 256;
+
+// Over RLIMIT_FSIZE the system sends SIGXFSZ, whose default is to end the process. This code also
+// runs inside workers, where it may neither kill the job nor change its signal handlers: so the
+// signal is blocked for the time of the write, and taken away.
+class FileSizeSignalBlocked {
+ public:
+  FileSizeSignalBlocked() {
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &set_, &before_);
+  }
+  ~FileSizeSignalBlocked() {
+    if (raised_) {
+      const timespec at_once{};
+      while (sigtimedwait(&set_, nullptr, &at_once) < 0 && errno == EINTR) {
+      }
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  void Raised() { raised_ = true; }
+
+ private:
+  sigset_t set_{};
+  sigset_t before_{};
+  bool raised_ = false;
+};
+
+}  // namespace
+
+absl::Status SyncDirectory(const std::string& directory) {
+  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot open ", directory, ": ", std::strerror(errno)));
+  }
+  const int result = fsync(fd);
+  const int error = errno;
+  close(fd);
+  // Some file systems cannot sync a directory, and say EINVAL.
+  if (result != 0 && error != EINVAL) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot sync ", directory, ": ", std::strerror(error)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<FileSink>> FileSink::Create(const std::string& directory,
+                                                           const std::string& file_name) {
+  const std::string path = absl::StrCat(directory, "/", file_name);
+  const std::string temporary_path = absl::StrCat(directory, "/.", file_name, ".partial");
+  const int fd = open(temporary_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (fd < 0) {
+    const int error = errno;
+    const std::string text =
+        absl::StrCat("cannot create ", temporary_path, ": ", std::strerror(error));
+    if (error == EEXIST) return absl::AlreadyExistsError(text);
+    if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(text);
+    return absl::UnavailableError(text);
+  }
+  return std::unique_ptr<FileSink>(new FileSink(fd, directory, path, temporary_path));
+}
+
+FileSink::FileSink(int fd, std::string directory, std::string path, std::string temporary_path)
+    : fd_(fd),
+      directory_(std::move(directory)),
+      path_(std::move(path)),
+      temporary_path_(std::move(temporary_path)),
+      buffer_(kBufferBytes) {
+  pieces_.reserve(kMaxPieces);
+}
+
+FileSink::~FileSink() {
+  close(fd_);
+  if (!published_) unlink(temporary_path_.c_str());
+}
+
+absl::Status FileSink::Write(std::string_view bytes, bool stable) {
+  if (!status_.ok()) return status_;
+  bytes_ += bytes.size();
+  if (stable && bytes.size() >= kStableBytes) {
+    pieces_.push_back({const_cast<char*>(bytes.data()), bytes.size()});
+    return pieces_.size() >= kMaxPieces ? WriteAll() : absl::OkStatus();
+  }
+  while (!bytes.empty()) {
+    const size_t room = buffer_.size() - buffered_;
+    const size_t size = bytes.size() < room ? bytes.size() : room;
+    char* const to = buffer_.data() + buffered_;
+    std::memcpy(to, bytes.data(), size);
+    buffered_ += size;
+    bytes.remove_prefix(size);
+    // Follows the last piece without a gap: becomes part of it.
+    if (!pieces_.empty() &&
+        static_cast<char*>(pieces_.back().iov_base) + pieces_.back().iov_len == to) {
+      pieces_.back().iov_len += size;
+    } else {
+      pieces_.push_back({to, size});
+    }
+    if (buffered_ == buffer_.size() || pieces_.size() >= kMaxPieces) {
+      const absl::Status status = WriteAll();
+      if (!status.ok()) return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FileSink::Flush() {
+  if (!status_.ok()) return status_;
+  return WriteAll();
+}
+
+absl::Status FileSink::WriteAll() {
+  FileSizeSignalBlocked blocked;
+  size_t first = 0;
+  while (first < pieces_.size()) {
+    const ssize_t written = writev(fd_, &pieces_[first], static_cast<int>(pieces_.size() - first));
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      const int error = errno;
+      if (error == EFBIG) blocked.Raised();
+      pieces_.clear();
+      return Failed("write", error);
+    }
+    auto left = static_cast<size_t>(written);
+    while (first < pieces_.size() && left >= pieces_[first].iov_len) {
+      left -= pieces_[first].iov_len;
+      ++first;
+    }
+    if (first < pieces_.size()) {
+      pieces_[first].iov_base = static_cast<char*>(pieces_[first].iov_base) + left;
+      pieces_[first].iov_len -= left;
+    }
+  }
+  pieces_.clear();
+  buffered_ = 0;
+  return absl::OkStatus();
+}
+
+absl::Status FileSink::Publish() {
+  absl::Status status = Flush();
+  if (!status.ok()) return status;
+  if (fsync(fd_) != 0) return Failed("sync", errno);
+  if (rename(temporary_path_.c_str(), path_.c_str()) != 0) return Failed("rename", errno);
+  published_ = true;
+  return SyncDirectory(directory_);
+}
+
+absl::Status FileSink::Failed(absl::string_view verb, int error) {
+  const std::string text =
+      absl::StrCat("cannot ", verb, " ", temporary_path_, ": ", std::strerror(error));
+  if (error == ENOSPC || error == EDQUOT) {
+    status_ =
+        absl::ResourceExhaustedError(absl::StrCat(text, "; make room, or take another logdir"));
+  } else if (error == EFBIG) {
+    status_ = absl::ResourceExhaustedError(
+        absl::StrCat(text, "; raise the file size limit (ulimit -f), or take a shorter capture"));
+  } else {
+    status_ = absl::UnavailableError(text);
+  }
+  return status_;
+}
+
+}  // namespace jobscope

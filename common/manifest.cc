@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/manifest.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace jobscope {
+namespace {
+
+// Keeps the order in which keys are set: people read these files.
+using Json = nlohmann::ordered_json;
+
+template <typename Value>
+void Set(Json* json, const char* key, const std::optional<Value>& value) {
+  if (value.has_value()) (*json)[key] = *value;
+}
+
+void Set(Json* json, const char* key, const std::string& value) {
+  if (!value.empty()) (*json)[key] = value;
+}
+
+template <typename Container>
+void SetUnlessEmpty(Json* json, const char* key, const Container& value) {
+  if (!value.empty()) (*json)[key] = value;
+}
+
+Json CollectorJson(const ManifestCollector& collector) {
+  Json json = {{"name", collector.name}, {"state", collector.state}};
+  Set(&json, "reason", collector.reason);
+  Set(&json, "events", collector.events);
+  Set(&json, "lost", collector.lost);
+  return json;
+}
+
+Json BusyJson(const ManifestBusy& busy) {
+  Json json = Json::object();
+  Set(&json, "session_id", busy.session_id);
+  Set(&json, "peer", busy.peer);
+  Set(&json, "state", busy.state);
+  Set(&json, "remaining_ms", busy.remaining_ms);
+  return json;
+}
+
+Json WorkerJson(const ManifestWorker& worker) {
+  Json json = {{"address", worker.address},
+               {"name", worker.name},
+               {"outcome", worker.outcome},
+               {"phase", worker.phase}};
+  Set(&json, "reason", worker.reason);
+  Set(&json, "grpc_code", worker.grpc_code);
+  Set(&json, "attempts", worker.attempts);
+  Set(&json, "protocol", worker.protocol);
+  Set(&json, "aligned", worker.aligned);
+  Json files = Json::array();
+  for (const ManifestFile& file : worker.files) {
+    Json entry = {{"path", file.path}, {"bytes", file.bytes}};
+    Set(&entry, "events", file.events);
+    files.push_back(std::move(entry));
+  }
+  json["files"] = std::move(files);
+  Set(&json, "events", worker.events);
+  Set(&json, "lost", worker.lost);
+  SetUnlessEmpty(&json, "lost_by_cause", worker.lost_by_cause);
+  Set(&json, "steps", worker.steps);
+  Set(&json, "start_unix_ns", worker.start_unix_ns);
+  Set(&json, "duration_ns", worker.duration_ns);
+  Set(&json, "clock_offset_ns", worker.clock_offset_ns);
+  Set(&json, "clock_uncertainty_ns", worker.clock_uncertainty_ns);
+  Set(&json, "late_ns", worker.late_ns);
+  Set(&json, "ended_by", worker.ended_by);
+  Set(&json, "version", worker.version);
+  Set(&json, "host", worker.host);
+  Set(&json, "pid", worker.pid);
+  Set(&json, "rank", worker.rank);
+  Set(&json, "local_rank", worker.local_rank);
+  Set(&json, "world_size", worker.world_size);
+  Set(&json, "job", worker.job);
+  Set(&json, "executable", worker.executable);
+  if (worker.busy.has_value()) json["busy"] = BusyJson(*worker.busy);
+  Set(&json, "step_time_ms", worker.step_time_ms);
+  Set(&json, "current_step", worker.current_step);
+  Set(&json, "max_duration_ms", worker.max_duration_ms);
+  Set(&json, "store_bytes", worker.store_bytes);
+  if (!worker.collectors.empty()) {
+    Json collectors = Json::array();
+    for (const ManifestCollector& collector : worker.collectors) {
+      collectors.push_back(CollectorJson(collector));
+    }
+    json["collectors"] = std::move(collectors);
+  }
+  SetUnlessEmpty(&json, "warnings", worker.warnings);
+  SetUnlessEmpty(&json, "errors", worker.errors);
+  return json;
+}
+
+void FillFromIdentity(const v1::Identity& identity, ManifestWorker* worker) {
+  worker->host = identity.host();
+  if (identity.pid() > 0) worker->pid = identity.pid();
+  if (identity.has_rank()) worker->rank = identity.rank();
+  if (identity.has_local_rank()) worker->local_rank = identity.local_rank();
+  if (identity.has_world_size()) worker->world_size = identity.world_size();
+  worker->job = identity.job();
+  worker->executable = identity.executable();
+}
+
+}  // namespace
+
+void FillFromSummary(const v1::Summary& summary, ManifestWorker* worker) {
+  FillFromIdentity(summary.identity(), worker);
+  worker->version = summary.version();
+  worker->events = summary.events();
+  worker->lost = summary.lost();
+  worker->lost_by_cause.clear();
+  for (const v1::LossByCause& loss : summary.lost_by_cause()) {
+    worker->lost_by_cause[loss.cause()] += loss.events();
+  }
+  if (summary.has_steps()) worker->steps = summary.steps();
+  if (summary.zero_unix_ns() != 0) worker->start_unix_ns = summary.zero_unix_ns();
+  worker->duration_ns = summary.duration_ns();
+  worker->late_ns = summary.late_ns();
+  worker->ended_by = summary.ended_by();
+  worker->collectors.clear();
+  for (const v1::CollectorState& state : summary.collectors()) {
+    worker->collectors.push_back(
+        {state.name(), state.state(), state.reason(), state.events(), state.lost()});
+  }
+  worker->warnings.insert(worker->warnings.end(), summary.warnings().begin(),
+                          summary.warnings().end());
+  for (const std::string& option : summary.options().ignored()) {
+    worker->warnings.push_back("the worker does not know the option " + option + " and ignored it");
+  }
+  worker->errors.insert(worker->errors.end(), summary.errors().begin(), summary.errors().end());
+}
+
+void FillFromDescription(const v1::DescribeResponse& description, ManifestWorker* worker) {
+  FillFromIdentity(description.identity(), worker);
+  worker->version = description.version();
+  worker->collectors.clear();
+  // Nothing has been recorded yet: counts of events are not known.
+  for (const v1::CollectorState& state : description.collectors()) {
+    worker->collectors.push_back({state.name(), state.state(), state.reason(), {}, {}});
+  }
+  if (description.has_busy()) {
+    worker->busy = {description.busy().session_id(), description.busy().peer(),
+                    description.busy().state(), description.busy().remaining_ms()};
+  }
+  if (description.step_time_ms() > 0) worker->step_time_ms = description.step_time_ms();
+  if (description.has_current_step()) worker->current_step = description.current_step();
+  if (description.limits().max_duration_ms() > 0) {
+    worker->max_duration_ms = description.limits().max_duration_ms();
+  }
+  if (description.limits().store_bytes() > 0) {
+    worker->store_bytes = description.limits().store_bytes();
+  }
+}
+
+void FillTotals(Manifest* manifest) {
+  manifest->events.reset();
+  manifest->lost.reset();
+  manifest->start_spread_ns.reset();
+  std::optional<int64_t> first;
+  std::optional<int64_t> last;
+  int starts = 0;
+  for (const ManifestWorker& worker : manifest->workers) {
+    if (worker.events) manifest->events = manifest->events.value_or(0) + *worker.events;
+    if (worker.lost) manifest->lost = manifest->lost.value_or(0) + *worker.lost;
+    if (worker.start_unix_ns) {
+      ++starts;
+      first = std::min(first.value_or(*worker.start_unix_ns), *worker.start_unix_ns);
+      last = std::max(last.value_or(*worker.start_unix_ns), *worker.start_unix_ns);
+    }
+  }
+  if (starts > 1) {
+    // As unsigned numbers: clocks may be anywhere, and the difference of two int64_t may not fit
+    // into one.
+    manifest->start_spread_ns = static_cast<uint64_t>(*last) - static_cast<uint64_t>(*first);
+  }
+}
+
+std::string ManifestJson(const Manifest& manifest) {
+  Json json = {{"schema", kManifestSchema}, {"verb", manifest.verb}};
+  Set(&json, "run", manifest.run);
+  Set(&json, "run_directory", manifest.run_directory);
+  Set(&json, "client_version", manifest.client_version);
+  Json options = Json::object();
+  for (const auto& [name, value] : manifest.options_text) options[name] = value;
+  for (const auto& [name, value] : manifest.options_numbers) options[name] = value;
+  json["options"] = std::move(options);
+  Set(&json, "started_unix_ns", manifest.started_unix_ns);
+  Set(&json, "duration_ms", manifest.duration_ms);
+  Set(&json, "start_spread_ns", manifest.start_spread_ns);
+  Set(&json, "events", manifest.events);
+  Set(&json, "lost", manifest.lost);
+  Set(&json, "exit_code", manifest.exit_code);
+  Json workers = Json::array();
+  for (const ManifestWorker& worker : manifest.workers) workers.push_back(WorkerJson(worker));
+  json["workers"] = std::move(workers);
+  // Texts come from workers: bytes that are no UTF-8 must not end the program with an exception.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace jobscope

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The account of a run, capture.json: docs/manifest.md. What is not known is absent, never 0.
+#ifndef COMMON_MANIFEST_H_
+#define COMMON_MANIFEST_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "jobscope/v1/item.pb.h"
+#include "jobscope/v1/profiler.pb.h"
+
+namespace jobscope {
+
+inline constexpr int kManifestSchema = 1;
+
+struct ManifestFile {
+  // Relative to the run directory: "<stem>.xplane.pb", "../<run>.part2/<stem>.xplane.pb".
+  std::string path;
+  uint64_t bytes = 0;
+  std::optional<uint64_t> events;
+};
+
+struct ManifestCollector {
+  std::string name;
+  std::string state;  // "on", "off", "degraded", "failed", "wedged"
+  std::string reason;
+  std::optional<uint64_t> events;
+  std::optional<uint64_t> lost;
+};
+
+// Who holds a worker that is busy.
+struct ManifestBusy {
+  std::string session_id;
+  std::string peer;
+  std::string state;
+  std::optional<uint64_t> remaining_ms;
+};
+
+// One worker. Strings that are empty are left out, `address`, `name`, `outcome`, `phase` excepted.
+struct ManifestWorker {
+  std::string address;
+  std::string name;     // stem of its files
+  std::string outcome;  // see client/outcome.h
+  std::string phase;
+  std::string reason;
+  std::optional<int> grpc_code;
+  std::optional<int> attempts;
+  std::string protocol;         // "native", "tensorflow"
+  std::optional<bool> aligned;  // its times are on the run's common zero
+  std::vector<ManifestFile> files;
+  std::optional<uint64_t> events;
+  std::optional<uint64_t> lost;
+  std::map<std::string, uint64_t> lost_by_cause;
+  std::optional<uint64_t> steps;
+  std::optional<int64_t> start_unix_ns;  // of the trace's zero
+  std::optional<uint64_t> duration_ns;
+  std::optional<int64_t> clock_offset_ns;
+  std::optional<uint64_t> clock_uncertainty_ns;
+  std::optional<uint64_t> late_ns;  // it began this much later than it was told to
+  std::string ended_by;
+  std::string version;  // of jobscope in the worker
+  std::string host;
+  std::optional<int64_t> pid;
+  std::optional<int> rank;
+  std::optional<int> local_rank;
+  std::optional<int> world_size;
+  std::string job;
+  std::string executable;
+  std::optional<ManifestBusy> busy;         // `capture check` only
+  std::optional<double> step_time_ms;       // likewise
+  std::optional<int64_t> current_step;      // likewise
+  std::optional<uint64_t> max_duration_ms;  // likewise
+  std::optional<uint64_t> store_bytes;      // likewise
+  std::vector<ManifestCollector> collectors;
+  std::vector<std::string> warnings;
+  std::vector<std::string> errors;
+};
+
+struct Manifest {
+  std::string verb = "capture";  // "capture", "check", "stop", "programmatic"
+  std::string run;
+  std::string run_directory;
+  std::string client_version;
+  std::map<std::string, std::string> options_text;
+  std::map<std::string, int64_t> options_numbers;
+  std::optional<int64_t>
+      started_unix_ns;                  // when recording was asked to begin, on the client's clock
+  std::optional<uint64_t> duration_ms;  // asked for
+  std::optional<uint64_t>
+      start_spread_ns;  // between the first and the last worker's zero, as their clocks tell
+  std::optional<uint64_t> events;  // of all workers of which it is known
+  std::optional<uint64_t> lost;    // likewise
+  std::optional<int> exit_code;
+  std::vector<ManifestWorker> workers;
+};
+
+// Copies what a worker says about its session, or about itself.
+void FillFromSummary(const v1::Summary& summary, ManifestWorker* worker);
+void FillFromDescription(const v1::DescribeResponse& description, ManifestWorker* worker);
+
+// Sums events and lost of the workers, and the spread of their starts.
+void FillTotals(Manifest* manifest);
+
+// JSON, UTF-8 (bytes that are not are replaced), two spaces of indentation, a line break at the
+// end.
+std::string ManifestJson(const Manifest& manifest);
+
+}  // namespace jobscope
+
+#endif  // COMMON_MANIFEST_H_
