@@ -84,6 +84,11 @@ bool IsGuarded(int fd) {
   memset(&local, 0, sizeof(local));
   socklen_t length = sizeof(local);
   if (syscall(SYS_getsockname, fd, &local, &length) != 0) return false;
+  // The application may own a datagram socket on the same number.
+  int type = 0;
+  socklen_t type_length = sizeof(type);
+  if (syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_TYPE, &type, &type_length) != 0) return false;
+  if (type != SOCK_STREAM) return false;
   const size_t count = listener_count.load(std::memory_order_acquire);
   for (size_t i = 0; i < count; ++i) {
     const Listener& listener = listeners[i];

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/fork_guard.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace jobscope {
+namespace {
+
+bool IsOpen(int fd) { return fcntl(fd, F_GETFD) != -1; }
+
+// A descriptor that is closed with its test.
+class Fd {
+ public:
+  explicit Fd(int fd) : fd_(fd) { EXPECT_GE(fd, 0) << strerror(errno); }
+  Fd(Fd&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+  ~Fd() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// Runs `body` in a forked child; its result is what the child answers (0..255), -1 if it died
+// otherwise.
+int InChild(const std::function<int()>& body) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    alarm(20);
+    _exit(body());
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(pid, &status, 0), pid);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// Bits of the descriptors that are open, the first is 1.
+int OpenBits(const std::vector<int>& fds) {
+  int bits = 0;
+  for (size_t i = 0; i < fds.size(); ++i) bits |= IsOpen(fds[i]) ? 1 << i : 0;
+  return bits;
+}
+
+Fd BoundInet(const char* host, uint16_t port, int type, uint16_t* bound) {
+  Fd fd(socket(AF_INET, type, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  EXPECT_EQ(inet_pton(AF_INET, host, &address.sin_addr), 1);
+  EXPECT_EQ(bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0)
+      << strerror(errno);
+  socklen_t length = sizeof(address);
+  EXPECT_EQ(getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
+  if (bound != nullptr) *bound = ntohs(address.sin_port);
+  if (type == SOCK_STREAM) {
+    EXPECT_EQ(listen(fd.get(), 8), 0);
+  }
+  return fd;
+}
+
+Fd BoundInet6(const char* host, bool dual_stack, uint16_t* bound) {
+  Fd fd(socket(AF_INET6, SOCK_STREAM, 0));
+  const int v6_only = dual_stack ? 0 : 1;
+  EXPECT_EQ(setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof(v6_only)), 0);
+  sockaddr_in6 address = {};
+  address.sin6_family = AF_INET6;
+  EXPECT_EQ(inet_pton(AF_INET6, host, &address.sin6_addr), 1);
+  EXPECT_EQ(bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0)
+      << strerror(errno);
+  socklen_t length = sizeof(address);
+  EXPECT_EQ(getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
+  *bound = ntohs(address.sin6_port);
+  EXPECT_EQ(listen(fd.get(), 8), 0);
+  return fd;
+}
+
+bool HasIpv6() {
+  sockaddr_in6 address = {};
+  address.sin6_family = AF_INET6;
+  address.sin6_addr = in6addr_loopback;
+  const int fd = socket(AF_INET6, SOCK_STREAM, 0);
+  const bool bound =
+      fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  if (fd >= 0) close(fd);
+  return bound;
+}
+
+Fd ConnectedInet(uint16_t port) {
+  Fd fd(socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  return fd;
+}
+
+Fd Accepted(const Fd& listener) { return Fd(accept(listener.get(), nullptr, nullptr)); }
+
+class ForkGuardTest : public testing::Test {
+ protected:
+  void SetUp() override { InstallForkGuard(); }
+  void TearDown() override { UnguardListeners(); }
+};
+
+TEST_F(ForkGuardTest, ChildLosesListenerAndAcceptedConnectionsOnly) {
+  uint16_t port = 0;
+  const Fd listener = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
+  const Fd client = ConnectedInet(port);
+  const Fd accepted = Accepted(listener);
+  const Fd other = BoundInet("127.0.0.1", 0, SOCK_STREAM, nullptr);
+  const Fd datagram = BoundInet("127.0.0.1", port, SOCK_DGRAM, nullptr);
+  // Another server of the application, on the same port of another address.
+  const Fd neighbour = BoundInet("127.0.0.2", port, SOCK_STREAM, nullptr);
+  ASSERT_TRUE(GuardListener("127.0.0.1:" + std::to_string(port)));
+  const std::vector<int> fds = {listener.get(), accepted.get(), client.get(),
+                                other.get(),    datagram.get(), neighbour.get()};
+  EXPECT_EQ(InChild([&] { return OpenBits(fds); }), 0b111100);
+  EXPECT_EQ(OpenBits(fds), 0b111111);
+}
+
+TEST_F(ForkGuardTest, ParentStillAcceptsAfterTheChildHasLeft) {
+  uint16_t port = 0;
+  const Fd listener = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
+  ASSERT_TRUE(GuardListener("127.0.0.1:" + std::to_string(port)));
+  EXPECT_EQ(InChild([] { return 7; }), 7);
+  const Fd client = ConnectedInet(port);
+  const Fd accepted = Accepted(listener);
+  EXPECT_TRUE(IsOpen(accepted.get()));
+}
+
+TEST_F(ForkGuardTest, WildcardListener) {
+  uint16_t port = 0;
+  const Fd listener = BoundInet("0.0.0.0", 0, SOCK_STREAM, &port);
+  const Fd client = ConnectedInet(port);
+  const Fd accepted = Accepted(listener);
+  ASSERT_TRUE(GuardListener("0.0.0.0:" + std::to_string(port)));
+  EXPECT_EQ(InChild([&] {
+              return OpenBits({listener.get(), accepted.get(), client.get()});
+            }),
+            0b100);
+}
+
+TEST_F(ForkGuardTest, HostThatIsNotNumericStandsForEveryAddress) {
+  uint16_t port = 0;
+  const Fd listener = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
+  ASSERT_TRUE(GuardListener("localhost:" + std::to_string(port)));
+  EXPECT_EQ(InChild([&] { return OpenBits({listener.get()}); }), 0);
+}
+
+TEST_F(ForkGuardTest, DualStackListenerAcceptsMappedAddresses) {
+  if (!HasIpv6()) GTEST_SKIP() << "no IPv6 here";
+  uint16_t port = 0;
+  const Fd listener = BoundInet6("::", true, &port);
+  const Fd client = ConnectedInet(port);
+  const Fd accepted = Accepted(listener);
+  ASSERT_TRUE(GuardListener("[::]:" + std::to_string(port)));
+  EXPECT_EQ(InChild([&] {
+              return OpenBits({listener.get(), accepted.get(), client.get()});
+            }),
+            0b100);
+}
+
+TEST_F(ForkGuardTest, Ipv6ListenerOfOneAddress) {
+  if (!HasIpv6()) GTEST_SKIP() << "no IPv6 here";
+  uint16_t port = 0;
+  const Fd listener = BoundInet6("::1", false, &port);
+  const Fd neighbour = BoundInet("127.0.0.1", port, SOCK_STREAM, nullptr);
+  ASSERT_TRUE(GuardListener("[::1]:" + std::to_string(port)));
+  EXPECT_EQ(InChild([&] { return OpenBits({listener.get(), neighbour.get()}); }), 0b10);
+}
+
+TEST_F(ForkGuardTest, UnixSocket) {
+  char folder[] = "/tmp/jobscope-fork-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const auto listen_on = [](const std::string& path) {
+    Fd fd(socket(AF_UNIX, SOCK_STREAM, 0));
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
+    EXPECT_EQ(bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    EXPECT_EQ(listen(fd.get(), 8), 0);
+    return fd;
+  };
+  const std::string path = std::string(folder) + "/ours";
+  const Fd listener = listen_on(path);
+  const Fd other = listen_on(path + "-not");
+  const Fd client(socket(AF_UNIX, SOCK_STREAM, 0));
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
+  ASSERT_EQ(connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  const Fd accepted = Accepted(listener);
+  ASSERT_TRUE(GuardListener("unix:" + path));
+  EXPECT_EQ(InChild([&] {
+              return OpenBits({listener.get(), accepted.get(), other.get(), client.get()});
+            }),
+            0b1100);
+  unlink(path.c_str());
+  unlink((path + "-not").c_str());
+  rmdir(folder);
+}
+
+TEST_F(ForkGuardTest, WithoutProcDescriptorsAreProbed) {
+  uint16_t port = 0;
+  const Fd listener = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
+  const Fd other = BoundInet("127.0.0.1", 0, SOCK_STREAM, nullptr);
+  ASSERT_TRUE(GuardListener("127.0.0.1:" + std::to_string(port)));
+  char folder[] = "/tmp/jobscope-fork-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  constexpr int kNoChroot = 99;
+  // A raw clone runs no fork handler, so this child is one that never forked from the library's
+  // point of view.
+  const pid_t pid =
+      static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+  if (pid == 0) {
+    alarm(20);
+    if (chroot(folder) != 0 && (unshare(CLONE_NEWUSER) != 0 || chroot(folder) != 0)) {
+      _exit(kNoChroot);
+    }
+    _exit(InChild([&] { return OpenBits({listener.get(), other.get()}); }));
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  rmdir(folder);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == kNoChroot) GTEST_SKIP() << "not allowed to change the root";
+  EXPECT_EQ(WEXITSTATUS(status), 0b10);
+}
+
+TEST_F(ForkGuardTest, ChildKnowsThatItIsOneAndSoDoesItsChild) {
+  EXPECT_FALSE(InForkedChild());
+  EXPECT_EQ(InChild([] { return InForkedChild() ? 1 : 0; }), 1);
+  EXPECT_EQ(InChild([] { return InChild([] { return InForkedChild() ? 1 : 0; }); }), 1);
+  EXPECT_FALSE(InForkedChild());
+}
+
+TEST_F(ForkGuardTest, ChildOfARawCloneKnowsItToo) {
+  const pid_t pid =
+      static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+  if (pid == 0) _exit(InForkedChild() ? 1 : 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+}
+
+TEST_F(ForkGuardTest, UnguardedListenersStay) {
+  uint16_t port = 0;
+  const Fd listener = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
+  ASSERT_TRUE(GuardListener("127.0.0.1:" + std::to_string(port)));
+  UnguardListeners();
+  EXPECT_EQ(InChild([&] { return OpenBits({listener.get()}); }), 1);
+}
+
+TEST_F(ForkGuardTest, ErrnoSurvivesTheHandler) {
+  uint16_t port = 0;
+  const Fd listener = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
+  ASSERT_TRUE(GuardListener("127.0.0.1:" + std::to_string(port)));
+  EXPECT_EQ(InChild([] { return errno == EDOM ? 1 : 0; }), 0);
+  errno = EDOM;
+  const pid_t pid = fork();
+  if (pid == 0) _exit(errno == EDOM ? 1 : 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+}
+
+TEST_F(ForkGuardTest, RefusesWhatIsNoAddress) {
+  for (const char* text :
+       {"", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:x", "127.0.0.1:65536", "unix:"}) {
+    EXPECT_FALSE(GuardListener(text)) << text;
+  }
+  EXPECT_FALSE(GuardListener("unix:/" + std::string(200, 'p')));
+}
+
+TEST_F(ForkGuardTest, HoldsEightListeners) {
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(GuardListener("127.0.0.1:" + std::to_string(2000 + i)));
+  EXPECT_FALSE(GuardListener("127.0.0.1:3000"));
+}
+
+}  // namespace
+}  // namespace jobscope
