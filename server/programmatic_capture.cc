@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/programmatic_capture.h"
+
+#include <cctype>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/identity.h"
+#include "common/log.h"
+#include "common/manifest.h"
+#include "common/xspace/assembler.h"
+
+namespace jobscope {
+namespace {
+
+// A step window that has just closed is noticed at the collector's next drain, at most 100 ms
+// later; a Stop within that time would otherwise call a whole window truncated.
+constexpr auto kWindowNoticeTime = std::chrono::milliseconds(200);
+
+// "<host>_<pid>" in the alphabet of file names that XProf can list.
+std::string StemOf(const v1::Identity& identity) {
+  std::string stem = absl::StrCat(identity.host(), "_", identity.pid());
+  for (char& c : stem) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '_' && c != '-') {
+      c = '_';
+    }
+  }
+  return stem;
+}
+
+}  // namespace
+
+// Shared with the session's thread, which may still write when the application leaves.
+struct ProgrammaticCapture::Run {
+  explicit Run(RunDirectory run_directory) : directory(std::move(run_directory)) {}
+
+  RunDirectory directory;
+  std::string session_id;
+  uint64_t part_limit_bytes = 0;
+  bool has_steps = false;
+  absl::Time begun;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool started = false;
+  std::optional<absl::StatusOr<ProgrammaticResult>> result;
+};
+
+ProgrammaticCapture::ProgrammaticCapture(SessionManager* sessions, v1::Identity identity)
+    : sessions_(sessions), identity_(std::move(identity)) {}
+
+ProgrammaticCapture::~ProgrammaticCapture() = default;
+
+absl::Status ProgrammaticCapture::Start(ProgrammaticRequest request) {
+  std::lock_guard<std::mutex> one_at_a_time(mutex_);
+  if (run_ != nullptr) {
+    std::lock_guard<std::mutex> lock(run_->mutex);
+    if (!run_->result.has_value()) {
+      return absl::AlreadyExistsError(
+          "a capture of this process is running; end it first (StopCapture)");
+    }
+  }
+  RunDirectoryOptions directory_options;
+  directory_options.logdir = request.logdir;
+  absl::StatusOr<RunDirectory> directory = RunDirectory::Create(directory_options);
+  if (!directory.ok()) return directory.status();
+
+  auto run = std::make_shared<Run>(*std::move(directory));
+  run->session_id = absl::StrCat("programmatic-", ++runs_);
+  run->part_limit_bytes = request.part_limit_bytes;
+  run->has_steps = request.capture.steps.has_value();
+  run->begun = absl::Now();
+  request.capture.session_id = run->session_id;
+  sessions_->Submit(
+      std::move(request.capture), WhenBusy::kRefuse, absl::InfiniteFuture(),
+      [run, identity = identity_](SessionResult session) {
+        absl::StatusOr<ProgrammaticResult> result = WriteFiles(*run, session, identity);
+        std::lock_guard<std::mutex> lock(run->mutex);
+        run->result = std::move(result);
+        run->changed.notify_all();
+      },
+      [run] {
+        std::lock_guard<std::mutex> lock(run->mutex);
+        run->started = true;
+        run->changed.notify_all();
+      });
+
+  std::unique_lock<std::mutex> lock(run->mutex);
+  run->changed.wait(lock, [&run] { return run->started || run->result.has_value(); });
+  if (!run->started && !run->result->ok()) {
+    run->directory.RemoveIfEmpty();
+    return run->result->status();
+  }
+  run_ = run;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::Stop() {
+  std::shared_ptr<Run> run;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    run = std::exchange(run_, nullptr);
+  }
+  if (run == nullptr) {
+    return absl::FailedPreconditionError("no capture was started (StartCapture, CaptureSteps)");
+  }
+  std::unique_lock<std::mutex> lock(run->mutex);
+  const auto ended = [&run] { return run->result.has_value(); };
+  if (!run->has_steps || !run->changed.wait_for(lock, kWindowNoticeTime, ended)) {
+    lock.unlock();
+    sessions_->Stop(run->session_id);
+    lock.lock();
+  }
+  run->changed.wait(lock, ended);
+  return *run->result;
+}
+
+absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::WriteFiles(const Run& run,
+                                                                   const SessionResult& session,
+                                                                   const v1::Identity& identity) {
+  if (!session.status.ok()) return session.status;
+  const std::string stem = StemOf(identity);
+  const std::vector<xspace::ItemView> items = session.store->Items();
+  absl::StatusOr<xspace::Assembler> assembler = xspace::Assembler::Create(
+      items, {.hostname = stem, .part_limit_bytes = run.part_limit_bytes});
+  if (!assembler.ok()) return assembler.status();
+
+  Manifest manifest;
+  manifest.verb = "programmatic";
+  manifest.run = run.directory.run();
+  manifest.run_directory = run.directory.path();
+  manifest.client_version = Version();
+  manifest.started_unix_ns = absl::ToUnixNanos(run.begun);
+  ManifestWorker worker;
+  worker.name = stem;
+  worker.outcome = session.summary.truncated() ? "truncated" : "ok";
+  worker.phase = "done";
+  FillFromSummary(session.summary, &worker);
+  for (size_t i = 0; i < assembler->parts().size(); ++i) {
+    absl::StatusOr<std::unique_ptr<FileSink>> file =
+        run.directory.CreateTrace(stem, static_cast<int>(i) + 1);
+    if (!file.ok()) return file.status();
+    if (absl::Status status = assembler->Write(i, file->get()); !status.ok()) return status;
+    if (absl::Status status = (*file)->Publish(); !status.ok()) return status;
+    ManifestFile entry;
+    entry.path = (*file)->path().substr(run.directory.repository().size() + 1);
+    entry.bytes = (*file)->bytes();
+    entry.events = assembler->parts()[i].events;
+    worker.files.push_back(std::move(entry));
+  }
+  manifest.workers.push_back(std::move(worker));
+  FillTotals(&manifest);
+  if (absl::Status status = run.directory.WriteMarker(run.begun); !status.ok()) {
+    Log(LogLevel::kWarning,
+        std::string(status.message()));  // viewers other than TensorBoard need none
+  }
+  if (absl::Status status = run.directory.WriteManifest(ManifestJson(manifest)); !status.ok()) {
+    return status;
+  }
+  ProgrammaticResult result;
+  result.run_directory = run.directory.path();
+  result.events = session.summary.events();
+  result.lost = session.summary.lost();
+  return result;
+}
+
+}  // namespace jobscope
