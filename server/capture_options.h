@@ -19,7 +19,9 @@ struct CaptureOptions {
   std::string session_id;   // key for Stop and Terminate; may be empty
   std::string peer;         // who asked: for busy texts, audit
   absl::Duration duration;  // zero with a lookback: dump at once; Infinite: until stopped
-  std::optional<int64_t> start_unix_ns;  // absent, or in the past: at once
+  // Absent, or in the past: at once. If it is at most 5 s in the past, it is still the trace's
+  // zero.
+  std::optional<int64_t> start_unix_ns;
   absl::Duration lookback;
   std::optional<StepRange> steps;  // ends at `duration` at the latest, if that comes first
   CollectorLevels levels;

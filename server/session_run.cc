@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "jobscope/detail/ticks.h"
+#include "server/limits.h"
 #include "server/summary.h"
 
 namespace jobscope {
@@ -129,17 +130,18 @@ void SessionRun::FixClock() {
 }
 
 bool SessionRun::WaitAndStart() {
+  // The zero is the commanded instant, the same for all workers of a run, also when this worker is
+  // a little late for it.
   const uint64_t now_ticks = NowTicks();
-  start_ticks_ = now_ticks;
+  start_ticks_ = zero_ticks_ = now_ticks;
   if (options_.start_unix_ns.has_value()) {
-    const uint64_t wanted = map_.FromUnixNs(*options_.start_unix_ns);
-    if (wanted > now_ticks) {
-      start_ticks_ = wanted;
-    } else {
-      late_ns_ = static_cast<uint64_t>(map_.ToUnixNs(now_ticks) - *options_.start_unix_ns);
+    const int64_t late_ns = map_.ToUnixNs(now_ticks) - *options_.start_unix_ns;
+    if (late_ns <= absl::ToInt64Nanoseconds(limits::kMaxStartAge)) {
+      zero_ticks_ = map_.FromUnixNs(*options_.start_unix_ns);
     }
+    late_ns_ = static_cast<uint64_t>(std::max<int64_t>(0, late_ns));
+    start_ticks_ = std::max(start_ticks_, zero_ticks_);
   }
-  zero_ticks_ = start_ticks_;
 
   SetPhase(Phase::kWaiting, Clock::time_point::max());
   const auto lead = std::chrono::nanoseconds(kStartLeadNs);
@@ -154,10 +156,11 @@ bool SessionRun::WaitAndStart() {
       if (!task->abandoned()) oldest = std::min(oldest, task->collector()->OldestTicks());
     }
     const double wanted = absl::ToDoubleSeconds(options_.lookback) * map_.ticks_per_second();
-    const uint64_t wanted_ticks = wanted < static_cast<double>(start_ticks_)
-                                      ? start_ticks_ - static_cast<uint64_t>(wanted)
-                                      : 0;
-    zero_ticks_ = std::min(start_ticks_, std::max(wanted_ticks, oldest));
+    const uint64_t wanted_ticks =
+        wanted < static_cast<double>(zero_ticks_) ? zero_ticks_ - static_cast<uint64_t>(wanted) : 0;
+    const uint64_t granted_zero = std::min(zero_ticks_, std::max(wanted_ticks, oldest));
+    lookback_ticks_ = zero_ticks_ - granted_zero;
+    zero_ticks_ = granted_zero;
   }
   PostStart(/*watching_steps=*/true, zero_ticks_);
   PostStart(/*watching_steps=*/false, zero_ticks_);
@@ -250,7 +253,7 @@ SessionResult SessionRun::Finish() {
   input.zero_unix_ns = map_.ToUnixNs(zero_ticks_);
   const TickMap from_zero = map_.WithZero(zero_ticks_);
   input.duration_ns = static_cast<uint64_t>(from_zero.ToPs(end_ticks_)) / 1000;
-  input.lookback_ns = static_cast<uint64_t>(from_zero.ToPs(start_ticks_)) / 1000;
+  input.lookback_ns = static_cast<uint64_t>(from_zero.ToPs(zero_ticks_ + lookback_ticks_)) / 1000;
   input.late_ns = late_ns_;
   input.warnings = warnings_;
   input.absent = absent_;

@@ -83,8 +83,9 @@ class SessionRun {
   std::vector<v1::CollectorState> absent_;  // wedged since an earlier session, or without a thread
   std::vector<std::string> warnings_;
   TickMap map_;
-  uint64_t start_ticks_ = 0;
-  uint64_t zero_ticks_ = 0;
+  uint64_t start_ticks_ = 0;     // recording begins; the duration counts from here
+  uint64_t zero_ticks_ = 0;      // of the trace's times
+  uint64_t lookback_ticks_ = 0;  // granted
   uint64_t end_ticks_ = 0;
   uint64_t late_ns_ = 0;
   bool started_ = false;
