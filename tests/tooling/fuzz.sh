@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runs every fuzzer for some time over its corpus. Stops at the first crash; the input that caused it stays in the
+# corpus folder's neighbour `crashes/`.
+#
+# usage: tests/tooling/fuzz.sh FUZZER_DIRECTORY SECONDS_EACH
+#
+# A fuzzer is a program named *_fuzzer; its corpus, if there is one, is tests/corpus/<name>/. New inputs go to
+# FUZZER_DIRECTORY/corpus/<name>/, not into the tree.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+fuzzers=${1:?usage: fuzz.sh FUZZER_DIRECTORY SECONDS_EACH}
+seconds=${2:?usage: fuzz.sh FUZZER_DIRECTORY SECONDS_EACH}
+shopt -s nullglob
+found=("$fuzzers"/*_fuzzer)
+if [[ ${#found[@]} -eq 0 ]]; then
+  echo "fuzz: no *_fuzzer in $fuzzers" >&2
+  exit 1
+fi
+for fuzzer in "${found[@]}"; do
+  name=$(basename "$fuzzer")
+  grown=$fuzzers/corpus/$name
+  mkdir -p "$grown" "$fuzzers/crashes"
+  corpora=("$grown")
+  if [[ -d tests/corpus/$name ]]; then corpora+=("tests/corpus/$name"); fi
+  echo "==== $name for $seconds s"
+  "$fuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    -artifact_prefix="$fuzzers/crashes/$name-" "${corpora[@]}" 2>&1 | grep -vE '^#[0-9]+\s+(NEW|REDUCE|pulse)'
+done
+echo "fuzz: ${#found[@]} fuzzers, no crash"
