@@ -25,17 +25,22 @@ struct SegmentEvent {
   std::string_view stats;    // encoded XEvent.stats fields (StatsEncoder), copied
 };
 
-// Not thread-safe: one source, one builder. Add costs no allocation once the buffers have grown.
+// Not thread-safe: one source, one builder. Add costs no allocation once the buffers have grown: to
+// about 250 KiB for a line that fills its segments, none for a line without events.
 class SegmentBuilder {
  public:
-  // Closes at this many encoded bytes, or when events span this much time: items then number
-  // thousands, not millions, and the newest events are never long in coming.
+  // Closes at this many encoded bytes, or when the ends of its events span this much time: items
+  // then number thousands, not millions, and the newest events are never long in coming. A single
+  // event larger than that goes alone.
   static constexpr size_t kMaxBytes = 64 * 1024;
   static constexpr int64_t kMaxSpanPs = 250'000'000'000;
 
+  // `sink` must outlive the builder.
   SegmentBuilder(ItemSink* sink, PlaneKey plane, int64_t line, uint32_t source);
+  SegmentBuilder(SegmentBuilder&&) = default;
 
-  // Takes the event; may close and append a segment.
+  // Takes the event; may close and append a segment. An event without a metadata id counts as
+  // refused: Names found the store full.
   void Add(const SegmentEvent& event);
   // Closes the open segment, if it holds anything.
   void Flush();
@@ -46,12 +51,31 @@ class SegmentBuilder {
   }  // in items that it refused: lost to a full store
 
  private:
+  struct Record {
+    int64_t start_ps;
+    int64_t duration_ps;
+    uint64_t metadata_id;
+    uint32_t depth;
+    uint32_t stats_bytes;
+    size_t stats_offset;  // in stats_
+  };
+  static bool Precedes(const Record& a, const Record& b);
+
   ItemSink* const sink_;
   const PlaneKey plane_;
   const int64_t line_;
   const uint32_t source_;
   uint64_t appended_events_ = 0;
   uint64_t refused_events_ = 0;
+
+  // The open segment.
+  std::vector<Record> records_;  // as they came
+  std::vector<uint32_t> order_;  // sorted indices of records_
+  std::string stats_;            // of all records
+  size_t event_bytes_ = 0;       // encoded size of all records
+  int64_t min_end_ps_ = 0;
+  int64_t max_end_ps_ = 0;
+  std::vector<char> body_;  // reused; never shrinks
 };
 
 }  // namespace jobscope::xspace

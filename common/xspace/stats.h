@@ -30,6 +30,9 @@ class StatsEncoder {
   void Clear() { buffer_.clear(); }
 
  private:
+  void Varint(uint64_t id, uint32_t field, uint64_t value);
+  void Text(uint64_t id, uint32_t field, std::string_view value);
+
   const StatsOf container_;
   std::string buffer_;
 };

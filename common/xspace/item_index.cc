@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/xspace/item_index.h"
+
+#include <algorithm>
+#include <limits>
+#include <protozero/exception.hpp>
+#include <protozero/pbf_reader.hpp>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "common/xspace/event_reader.h"
+#include "common/xspace/fields.h"
+#include "common/xspace/scan.h"
+#include "common/xspace/utf8.h"
+#include "common/xspace/wire.h"
+
+namespace jobscope::xspace {
+namespace {
+
+using protozero::pbf_reader;
+using protozero::pbf_wire_type;
+using protozero::tag_and_type;
+
+constexpr pbf_wire_type kBytes = pbf_wire_type::length_delimited;
+constexpr pbf_wire_type kVarint = pbf_wire_type::varint;
+
+std::string_view View(pbf_reader* reader) {
+  const protozero::data_view view = reader->get_view();
+  return {view.data(), view.size()};
+}
+
+pbf_reader Reader(std::string_view bytes) { return pbf_reader(bytes.data(), bytes.size()); }
+
+// What is wrong with an item. Thrown and caught in this file, beside protozero's own exceptions:
+// items are read several calls deep, and a status at each level would hide what is read.
+struct BadItem : protozero::exception {
+  explicit BadItem(std::string text) : text(std::move(text)) {}
+  const char* what() const noexcept override { return text.c_str(); }
+  std::string text;
+};
+
+void Require(bool condition, std::string_view otherwise) {
+  if (!condition) throw BadItem(std::string(otherwise));
+}
+
+std::string_view Text(pbf_reader* reader) {
+  const std::string_view text = View(reader);
+  Require(IsUtf8(text), "a string is not UTF-8");
+  return text;
+}
+
+const char* KindName(ItemKind kind) {
+  switch (kind) {
+    case ItemKind::kEvents:
+      return "events";
+    case ItemKind::kNames:
+      return "names";
+    case ItemKind::kLine:
+      return "line";
+    case ItemKind::kPlane:
+      return "plane";
+    case ItemKind::kRawPlane:
+      return "raw plane";
+    case ItemKind::kLoss:
+      return "loss";
+    case ItemKind::kClock:
+      return "clock";
+    case ItemKind::kSummary:
+      return "summary";
+  }
+  return "unknown kind";
+}
+
+// Checks one XStat: ids that are known, strings that are UTF-8.
+void CheckStat(std::string_view stat, const IndexedPlane& plane) {
+  uint64_t id = 0;
+  pbf_reader reader = Reader(stat);
+  while (reader.next()) {
+    switch (reader.tag_and_type()) {
+      case tag_and_type(xstat_field::kMetadataId, kVarint):
+        id = reader.get_uint64();
+        break;
+      case tag_and_type(xstat_field::kRef, kVarint): {
+        const uint64_t ref = reader.get_uint64();
+        Require(ref >= 1 && ref <= plane.stat_names.size(), "a stat refers to an unknown name");
+        break;
+      }
+      case tag_and_type(xstat_field::kString, kBytes):
+        Text(&reader);
+        break;
+      default:
+        reader.skip();
+    }
+  }
+  Require(id >= 1 && id <= plane.stat_names.size(), "a stat has an unknown name");
+}
+
+// Checks that `stats` holds nothing but stats, in fields of that number.
+void CheckStats(std::string_view stats, uint32_t field, const IndexedPlane& plane) {
+  pbf_reader reader = Reader(stats);
+  while (reader.next()) {
+    Require(reader.tag() == field && reader.wire_type() == kBytes,
+            "something else stands among the stats");
+    CheckStat(View(&reader), plane);
+  }
+}
+
+class Indexer {
+ public:
+  absl::Status Add(const ItemView& item) {
+    ++expected_;
+    if (item.number != expected_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("item ", item.number, " stands where item ", expected_,
+                       " is due: items are missing or were reordered"));
+    }
+    try {
+      Read(item);
+    } catch (const protozero::exception& error) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("item ", item.number, " (", KindName(item.kind), "): ", error.what()));
+    }
+    return absl::OkStatus();
+  }
+
+  ItemIndex Finish() {
+    for (const auto& [kind, count] : unknown_kinds_) {
+      index_.warnings.push_back(
+          absl::StrCat(count, " items of kind ", kind,
+                       " left out: the worker is newer than this program; update it to see them"));
+    }
+    return std::move(index_);
+  }
+
+ private:
+  void Read(const ItemView& item) {
+    switch (item.kind) {
+      case ItemKind::kEvents:
+        return ReadEvents(item);
+      case ItemKind::kNames:
+        return ReadNames(item.body);
+      case ItemKind::kLine:
+        return ReadLine(item.body);
+      case ItemKind::kPlane:
+        return ReadPlane(item.body);
+      case ItemKind::kRawPlane:
+        return ReadRawPlane(item);
+      case ItemKind::kLoss:
+        return ReadLoss(item.body);
+      case ItemKind::kClock:
+        return ReadClock(item.body);
+      case ItemKind::kSummary:
+        return ReadSummary(item.body);
+    }
+    ++unknown_kinds_[static_cast<uint32_t>(item.kind)];
+  }
+
+  void ReadEvents(const ItemView& item);
+  void ReadNames(std::string_view body);
+  void ReadName(std::string_view name, bool of_events, IndexedPlane* plane);
+  void ReadLine(std::string_view body);
+  void ReadPlane(std::string_view body);
+  void ReadRawPlane(const ItemView& item);
+  void ReadLoss(std::string_view body);
+  void ReadClock(std::string_view body);
+  void ReadSummary(std::string_view body);
+
+  IndexedPlane& Plane(uint64_t key) {
+    Require(key >= 1 && key <= index_.planes.size(), "unknown plane");
+    return index_.planes[key - 1];
+  }
+
+  ItemIndex index_;
+  uint64_t expected_ = 0;
+  absl::flat_hash_set<std::string_view> plane_names_;
+  std::map<uint32_t, uint64_t> unknown_kinds_;
+};
+
+void Indexer::ReadEvents(const ItemView& item) {
+  uint64_t plane_key = 0;
+  int64_t line_key = 0;
+  uint64_t count = 0;
+  int64_t first_start_ps = 0;
+  int64_t last_start_ps = 0;
+  Segment segment;
+  pbf_reader reader = Reader(item.body);
+  while (reader.next()) {
+    switch (reader.tag_and_type()) {
+      case tag_and_type(events_field::kPlane, kVarint):
+        plane_key = reader.get_uint64();
+        break;
+      case tag_and_type(events_field::kLine, kVarint):
+        line_key = reader.get_sint64();
+        break;
+      case tag_and_type(events_field::kCount, kVarint):
+        count = reader.get_uint64();
+        break;
+      case tag_and_type(events_field::kFirstStart, kVarint):
+        first_start_ps = reader.get_sint64();
+        break;
+      case tag_and_type(events_field::kLastStart, kVarint):
+        last_start_ps = reader.get_sint64();
+        break;
+      case tag_and_type(events_field::kEvents, kBytes):
+        segment.events = View(&reader);
+        break;
+      default:
+        reader.skip();
+    }
+  }
+  IndexedPlane& plane = Plane(plane_key);
+  const auto found = plane.line_by_key.find(line_key);
+  Require(found != plane.line_by_key.end(), "unknown line");
+  IndexedLine& line = plane.lines[found->second];
+
+  const char* at = segment.events.data();
+  const char* const end = at + segment.events.size();
+  const uint64_t known_names = plane.event_names.size();
+  EventKey previous{0, std::numeric_limits<int64_t>::max()};
+  int64_t end_ps = line.end_ps;
+  EventView event;
+  while (at != end) {
+    at = ReadEvent(at, end, &event);
+    Require(at != nullptr, "an event does not parse");
+    Require(event.metadata_id - 1 < known_names, "an event has an unknown name");
+    const EventKey key{event.start_ps, event.duration_ps};
+    Require(event.start_ps >= 0 && event.duration_ps >= 1 &&
+                event.duration_ps <= std::numeric_limits<int64_t>::max() - event.start_ps,
+            "an event has a negative start or no duration");
+    Require(!(key < previous), "events are out of order");
+    if (!event.stats.empty()) CheckStats(event.stats, xevent_field::kStats, plane);
+    if (segment.count == 0) segment.first = key;
+    previous = key;
+    end_ps = std::max(end_ps, event.start_ps + event.duration_ps);
+    ++segment.count;
+  }
+  Require(segment.count == count, "the number of events is not what it says");
+  if (segment.count == 0) return;
+  segment.last = previous;
+  Require(segment.first.start_ps == first_start_ps && segment.last.start_ps == last_start_ps,
+          "the first or last start is not what it says");
+  segment.item = item.number;
+  line.end_ps = end_ps;
+  line.segments.push_back(segment);
+}
+
+void Indexer::ReadName(std::string_view name, bool of_events, IndexedPlane* plane) {
+  uint64_t id = 0;
+  pbf_reader reader = Reader(name);
+  while (reader.next()) {
+    switch (reader.tag_and_type()) {
+      case tag_and_type(name_field::kId, kVarint):
+        id = reader.get_uint64();
+        break;
+      case tag_and_type(name_field::kName, kBytes):
+      case tag_and_type(name_field::kDisplayName, kBytes):
+        Text(&reader);
+        break;
+      case tag_and_type(name_field::kStats, kBytes):
+        CheckStats(View(&reader), xevent_metadata_field::kStats, *plane);
+        break;
+      default:
+        reader.skip();
+    }
+  }
+  std::vector<std::string_view>& names = of_events ? plane->event_names : plane->stat_names;
+  Require(id == names.size() + 1, "the ids of names are not dense, or one comes twice");
+  names.push_back(name);
+}
+
+void Indexer::ReadNames(std::string_view body) {
+  uint64_t plane_key = 0;
+  pbf_reader first_pass = Reader(body);
+  while (first_pass.next(names_field::kPlane, kVarint)) plane_key = first_pass.get_uint64();
+  IndexedPlane& plane = Plane(plane_key);
+  // Stats first: the event names of the same item may use them.
+  pbf_reader stats = Reader(body);
+  while (stats.next(names_field::kStats, kBytes)) ReadName(View(&stats), false, &plane);
+  pbf_reader events = Reader(body);
+  while (events.next(names_field::kEvents, kBytes)) ReadName(View(&events), true, &plane);
+}
+
+void Indexer::ReadLine(std::string_view body) {
+  uint64_t plane_key = 0;
+  IndexedLine line;
+  pbf_reader reader = Reader(body);
+  while (reader.next()) {
+    switch (reader.tag_and_type()) {
+      case tag_and_type(line_field::kPlane, kVarint):
+        plane_key = reader.get_uint64();
+        break;
+      case tag_and_type(line_field::kLine, kVarint):
+        line.key = reader.get_sint64();
+        break;
+      case tag_and_type(line_field::kName, kBytes):
+        line.name = Text(&reader);
+        break;
+      case tag_and_type(line_field::kDisplayName, kBytes):
+        line.display_name = Text(&reader);
+        break;
+      default:
+        reader.skip();
+    }
+  }
+  IndexedPlane& plane = Plane(plane_key);
+  const auto [found, inserted] = plane.line_by_key.emplace(line.key, plane.lines.size());
+  if (inserted) {
+    plane.lines.push_back(std::move(line));
+  } else {
+    plane.lines[found->second].name = line.name;
+    plane.lines[found->second].display_name = line.display_name;
+  }
+}
+
+void Indexer::ReadPlane(std::string_view body) {
+  uint64_t key = 0;
+  IndexedPlane added;
+  std::vector<std::string_view> stats;
+  pbf_reader reader = Reader(body);
+  while (reader.next()) {
+    switch (reader.tag_and_type()) {
+      case tag_and_type(plane_field::kPlane, kVarint):
+        key = reader.get_uint64();
+        break;
+      case tag_and_type(plane_field::kId, kVarint):
+        added.id = reader.get_sint64();
+        break;
+      case tag_and_type(plane_field::kName, kBytes):
+        added.name = Text(&reader);
+        break;
+      case tag_and_type(plane_field::kStats, kBytes):
+        stats.push_back(View(&reader));
+        break;
+      default:
+        reader.skip();
+    }
+  }
+  if (key == index_.planes.size() + 1) {
+    Require(!added.name.empty(), "a plane has no name");
+    Require(plane_names_.insert(added.name).second, "two planes have one name");
+    index_.planes.push_back(std::move(added));
+  } else {
+    Require(added.name.empty() || added.name == Plane(key).name, "a plane changes its name");
+  }
+  IndexedPlane& plane = Plane(key);
+  for (const std::string_view stat : stats) {
+    CheckStats(stat, xplane_field::kStats, plane);
+    plane.stats.push_back(stat);
+  }
+}
+
+void Indexer::ReadRawPlane(const ItemView& item) {
+  IndexedRawPlane raw;
+  raw.item = item.number;
+  pbf_reader reader = Reader(item.body);
+  while (reader.next(raw_plane_field::kPlane, kBytes)) raw.bytes = View(&reader);
+  absl::StatusOr<XSpaceScan> scan = ScanXPlane(raw.bytes);
+  if (!scan.ok()) {
+    // What a framework hands over is not ours to trust, and must not cost what is ours.
+    index_.warnings.push_back(absl::StrCat("a framework's plane (item ", item.number,
+                                           ") left out: ", scan.status().message()));
+    return;
+  }
+  raw.name = scan->plane_names.front();
+  raw.events = scan->events;
+  index_.raw_planes.push_back(std::move(raw));
+}
+
+void Indexer::ReadLoss(std::string_view body) {
+  v1::Loss loss;
+  Require(body.size() <= std::numeric_limits<int>::max() &&
+              loss.ParseFromArray(body.data(), static_cast<int>(body.size())),
+          "it does not parse");
+  std::string collector = loss.collector();
+  index_.losses[std::move(collector)] = std::move(loss);
+}
+
+void Indexer::ReadClock(std::string_view body) {
+  pbf_reader reader = Reader(body);
+  while (reader.next()) reader.skip();
+  index_.clocks.push_back(body);
+}
+
+void Indexer::ReadSummary(std::string_view body) {
+  v1::Summary summary;
+  Require(body.size() <= std::numeric_limits<int>::max() &&
+              summary.ParseFromArray(body.data(), static_cast<int>(body.size())),
+          "it does not parse");
+  index_.summary_bytes = body;
+  index_.summary = std::move(summary);
+}
+
+}  // namespace
+
+absl::StatusOr<ItemIndex> IndexItems(absl::Span<const ItemView> items) {
+  Indexer indexer;
+  for (const ItemView& item : items) {
+    const absl::Status status = indexer.Add(item);
+    if (!status.ok()) return status;
+  }
+  return indexer.Finish();
+}
+
+}  // namespace jobscope::xspace

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the assembler knows about a session's items: views into them, no copies. Checks everything
+// that comes from outside.
+#ifndef COMMON_XSPACE_ITEM_INDEX_H_
+#define COMMON_XSPACE_ITEM_INDEX_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/xspace/store.h"
+#include "jobscope/v1/item.pb.h"
+
+namespace jobscope::xspace {
+
+// Sorts as events of a line do: by start, then longest first.
+struct EventKey {
+  int64_t start_ps = 0;
+  int64_t duration_ps = 0;
+  friend bool operator<(const EventKey& a, const EventKey& b) {
+    return a.start_ps != b.start_ps ? a.start_ps < b.start_ps : a.duration_ps > b.duration_ps;
+  }
+};
+
+// An events item.
+struct Segment {
+  uint64_t item = 0;        // its number
+  std::string_view events;  // XLine.events fields
+  uint64_t count = 0;
+  EventKey first;
+  EventKey last;
+};
+
+struct IndexedLine {
+  int64_t key = 0;
+  std::string_view name;
+  std::string_view display_name;
+  int64_t end_ps = 0;  // of the event that ends last
+  std::vector<Segment> segments;
+};
+
+struct IndexedPlane {
+  int64_t id = 0;
+  std::string_view name;
+  std::vector<std::string_view> stats;        // XPlane.stats fields
+  std::vector<std::string_view> event_names;  // jobscope.v1.Names.Name, [id - 1]
+  std::vector<std::string_view> stat_names;   // likewise
+  std::vector<IndexedLine> lines;
+  absl::flat_hash_map<int64_t, size_t> line_by_key;
+};
+
+// A framework's plane.
+struct IndexedRawPlane {
+  uint64_t item = 0;
+  std::string_view bytes;
+  std::string name;
+  uint64_t events = 0;
+};
+
+struct ItemIndex {
+  std::vector<IndexedPlane> planes;  // [plane key - 1]
+  std::vector<IndexedRawPlane> raw_planes;
+  std::vector<std::string_view> clocks;    // jobscope.v1.Clock
+  std::map<std::string, v1::Loss> losses;  // by collector
+  std::string_view summary_bytes;          // empty: no summary among the items
+  v1::Summary summary;
+  std::vector<std::string> warnings;  // about items that could not be used
+};
+
+// Reads all items. Errors name the item's number. Memory: about 80 bytes per events item, 16 per
+// name.
+absl::StatusOr<ItemIndex> IndexItems(absl::Span<const ItemView> items);
+
+}  // namespace jobscope::xspace
+
+#endif  // COMMON_XSPACE_ITEM_INDEX_H_
