@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/call_registry.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace jobscope {
+
+absl::Status CallRegistry::Enter(std::shared_ptr<OpenCall> call) {
+  absl::MutexLock lock(&mutex_);
+  if (closed_) return absl::UnavailableError("the profiler server of this process is ending");
+  if (calls_.size() >= max_calls_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this worker has ", calls_.size(),
+                     " calls open, which is its limit: wait for some to end"));
+  }
+  calls_.insert(std::move(call));
+  return absl::OkStatus();
+}
+
+void CallRegistry::Leave(const std::shared_ptr<OpenCall>& call) {
+  absl::MutexLock lock(&mutex_);
+  calls_.erase(call);
+}
+
+void CallRegistry::Close() {
+  absl::MutexLock lock(&mutex_);
+  closed_ = true;
+}
+
+bool CallRegistry::AwaitNone(absl::Duration timeout) {
+  absl::MutexLock lock(&mutex_);
+  return mutex_.AwaitWithTimeout(
+      absl::Condition(
+          +[](decltype(calls_)* calls) { return calls->empty(); }, &calls_),
+      timeout);
+}
+
+void CallRegistry::AbandonAll() {
+  std::vector<std::shared_ptr<OpenCall>> calls;
+  {
+    absl::MutexLock lock(&mutex_);
+    calls.assign(calls_.begin(), calls_.end());
+  }
+  // Not under the lock: gRPC may run OnDone, and with it Leave, within Finish.
+  for (const auto& call : calls) call->Abandon();
+}
+
+size_t CallRegistry::open() const {
+  absl::MutexLock lock(&mutex_);
+  return calls_.size();
+}
+
+}  // namespace jobscope

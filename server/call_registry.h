@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The calls that are open in this server: bounded in number, waited for at its end.
+#ifndef SERVER_CALL_REGISTRY_H_
+#define SERVER_CALL_REGISTRY_H_
+
+#include <cstddef>
+#include <memory>
+#include <unordered_set>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace jobscope {
+
+// One open call, from its method to gRPC's OnDone.
+class OpenCall {
+ public:
+  virtual ~OpenCall() = default;
+  // Finishes the call with UNAVAILABLE, if it is not finished yet: the server ends.
+  virtual void Abandon() = 0;
+};
+
+// Thread-safe.
+class CallRegistry {
+ public:
+  explicit CallRegistry(size_t max_calls) : max_calls_(max_calls) {}
+
+  // Admits a call. RESOURCE_EXHAUSTED: too many are open. UNAVAILABLE: the server ends.
+  absl::Status Enter(std::shared_ptr<OpenCall> call);
+  // gRPC is done with it. Calls that were not admitted are ignored.
+  void Leave(const std::shared_ptr<OpenCall>& call);
+
+  // Admits none from now on.
+  void Close();
+  // Waits until none is open, at most `timeout`. False: some still are.
+  bool AwaitNone(absl::Duration timeout);
+  // Finishes all that are open.
+  void AbandonAll();
+
+  size_t open() const;
+
+ private:
+  const size_t max_calls_;
+  mutable absl::Mutex mutex_;
+  std::unordered_set<std::shared_ptr<OpenCall>> calls_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace jobscope
+
+#endif  // SERVER_CALL_REGISTRY_H_

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The JOBSCOPE_* variables of a worker, read in one place. Options given in code win over them.
+#ifndef SERVER_ENVIRONMENT_H_
+#define SERVER_ENVIRONMENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace jobscope {
+
+struct Environment {
+  std::string listen;     // JOBSCOPE_LISTEN; empty: not set
+  bool disable = false;   // JOBSCOPE_DISABLE: no server, no capture, whatever the code says
+  std::string port_dir;   // JOBSCOPE_PORT_DIR; empty: not set
+  bool insecure = false;  // JOBSCOPE_INSECURE: serve any address without credentials
+  std::optional<uint64_t> store_bytes;  // JOBSCOPE_STORE_MB, in MiB there
+  // JOBSCOPE_TLS_CERT, _KEY, _CA, JOBSCOPE_TOKEN_FILE: names of those that are set.
+  std::string credentials;
+};
+
+// INVALID_ARGUMENT names the variable, its value and what it may be. An empty variable counts as
+// not set. JOBSCOPE_LOG_LEVEL is only checked here; common/log applies it.
+absl::StatusOr<Environment> ReadEnvironment(
+    const std::function<const char*(const char*)>& get_variable = nullptr);
+
+}  // namespace jobscope
+
+#endif  // SERVER_ENVIRONMENT_H_

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every bound on what a peer may ask of a worker, in one place. A request beyond one of them is
+// refused with INVALID_ARGUMENT that names field, value and range.
+#ifndef SERVER_LIMITS_H_
+#define SERVER_LIMITS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace jobscope::limits {
+
+// ---- time ----
+
+// Of one capture. The store is bounded, so a longer one would mostly record losses, and hold the
+// one slot meanwhile.
+inline constexpr uint64_t kMaxDurationMs = 3'600'000;
+// How far ahead a start may lie. Stock clients use at most a few seconds; more is a clock that is
+// wrong.
+inline constexpr absl::Duration kMaxStartDelay = absl::Hours(1);
+// A start that is not longer ago than this is still the trace's zero; one that is older is taken as
+// "now", because the peer's clock is then of no use. Stock clients always send their own "now".
+inline constexpr absl::Duration kMaxStartAge = absl::Seconds(5);
+// Of a snapshot: as far back as the C ABI allows.
+inline constexpr absl::Duration kMaxLookback = absl::Hours(1);
+inline constexpr uint64_t kMaxMonitorMs = 60'000;
+
+// ---- levels ----
+
+inline constexpr uint32_t kMaxHostLevel = 3;
+inline constexpr uint32_t kMaxDeviceLevel = 1;
+inline constexpr uint32_t kMaxPythonLevel = 2;
+inline constexpr int32_t kMaxMonitoringLevel = 2;
+
+// ---- sizes ----
+
+// Of a request on the wire: gRPC's own default, which stock servers have too. Real requests take
+// under 1 KiB.
+inline constexpr int kMaxRequestBytes = 4 << 20;
+// Of an answer: peers receive at most 2^31 - 1 bytes (measured; one byte more is RESOURCE_EXHAUSTED
+// at the client, and over 2^31 gRPC itself aborts the process). The margin covers the fields around
+// the trace.
+inline constexpr uint64_t kMaxAnswerBytes = (uint64_t{1} << 31) - 1 - (uint64_t{1} << 20);
+// Of the text of a status: it travels percent-encoded in HTTP/2 trailers, which peers limit to 8
+// KiB in all.
+inline constexpr size_t kMaxStatusTextBytes = 2'000;
+
+inline constexpr uint64_t kMinStoreBytes = uint64_t{1} << 20;
+inline constexpr uint64_t kMaxStoreBytes = uint64_t{1900}
+                                           << 20;  // an answer of it stays under kMaxAnswerBytes
+inline constexpr uint64_t kDefaultStoreBytes = uint64_t{256} << 20;
+
+// ---- strings and lists ----
+
+inline constexpr size_t kMaxSessionIdBytes = 256;
+inline constexpr size_t kMaxHostNameBytes = 512;  // a DNS name takes 253, a port 6, a unix path 108
+inline constexpr size_t kMaxPathBytes = 4096;
+inline constexpr size_t kMaxSnapshotIdBytes = 128;  // as stock servers have it
+inline constexpr int kMaxTools = 64;
+inline constexpr size_t kMaxToolBytes = 256;
+inline constexpr int kMaxConfigurationKeys = 256;
+inline constexpr size_t kMaxConfigurationKeyBytes = 256;
+inline constexpr size_t kMaxConfigurationValueBytes = 65'536;
+// Ignored options that are named in the answer, and how much of a name is repeated.
+inline constexpr size_t kMaxIgnoredNamed = 32;
+inline constexpr size_t kMaxIgnoredNameBytes = 64;
+inline constexpr size_t kMaxFileStemBytes =
+    200;  // a file name takes at most 255 bytes, with its suffix
+
+// ---- numbers ----
+
+// Calls that wait or run at one time. Each costs a few KiB; a fleet of stock clients that ask one
+// worker is far smaller.
+inline constexpr size_t kMaxCalls = 256;
+inline constexpr int kMaxStreamsPerConnection = 100;
+
+// ---- connections ----
+
+// A peer that was cut off, rather than killed, is noticed by pings while one of its calls is open.
+// The timeout is generous, because a ping queues behind the answer on a slow link.
+inline constexpr int kKeepaliveTimeMs = 10'000;
+inline constexpr int kKeepaliveTimeoutMs = 20'000;
+
+}  // namespace jobscope::limits
+
+#endif  // SERVER_LIMITS_H_

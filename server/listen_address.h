@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where a worker listens: grammar, resolution, and whether strangers could reach it.
+#ifndef SERVER_LISTEN_ADDRESS_H_
+#define SERVER_LISTEN_ADDRESS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace jobscope {
+
+struct ListenAddress {
+  std::string host;       // without brackets; empty for a unix socket
+  uint16_t port = 0;      // 0: the kernel picks one
+  std::string unix_path;  // absolute or relative; at most 107 bytes
+  bool is_unix() const { return !unix_path.empty(); }
+};
+
+// host:port, [v6]:port, unix:/path. A suffix "+rank" adds `local_rank` to the port, which is then
+// not 0; without a local rank it is an error. INVALID_ARGUMENT names the culprit and says what to
+// write.
+absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text,
+                                                 std::optional<int> local_rank);
+
+// One socket address to bind: numeric, as gRPC and people write it.
+struct BindTarget {
+  std::string text;       // "127.0.0.1:6009", "[::1]:6009", "unix:/path"
+  bool loopback = false;  // nobody from outside of this host (or its network namespace) reaches it;
+                          // true for unix
+};
+
+// Every address behind the host, IPv4 first, without duplicates. May ask the name service.
+// UNAVAILABLE if the name is not known.
+absl::StatusOr<std::vector<BindTarget>> ResolveListenAddress(const ListenAddress& address);
+
+// Whether `target` could be bound now: OK, or ALREADY_EXISTS (somebody listens there), UNAVAILABLE
+// (the address is not this host's, no permission, ...). A unix socket that nobody listens on is
+// removed; anything else in its place is left alone and an error. Takes microseconds. Between this
+// and the real bind somebody else may come: it exists for clear texts.
+absl::Status TryBind(const BindTarget& target);
+
+}  // namespace jobscope
+
+#endif  // SERVER_LISTEN_ADDRESS_H_

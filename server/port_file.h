@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A worker's address in a directory, for clients that read it as a list of addresses
+// (JOBSCOPE_PORT_DIR).
+#ifndef SERVER_PORT_FILE_H_
+#define SERVER_PORT_FILE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "jobscope/v1/item.pb.h"
+
+namespace jobscope {
+
+// <directory>/<rank>.addr, or <pid>.addr where no rank is known.
+std::string PortFilePath(absl::string_view directory, const v1::Identity& identity);
+
+// Writes `bound_address` and a line break to the worker's file, by way of a temporary name: a
+// reader never sees half an address. A wildcard address is written with this host's name, so that
+// other hosts can dial it. The directory must exist. Returns the path.
+absl::StatusOr<std::string> WritePortFile(absl::string_view directory, const v1::Identity& identity,
+                                          absl::string_view bound_address);
+
+// Removes the file if it still holds this worker's address: a restarted worker of the same rank may
+// have replaced it.
+void RemovePortFile(const std::string& path, const v1::Identity& identity,
+                    absl::string_view bound_address);
+
+}  // namespace jobscope
+
+#endif  // SERVER_PORT_FILE_H_

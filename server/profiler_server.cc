@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/profiler_server.h"
+
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "common/log.h"
+#include "server/call_registry.h"
+#include "server/fork_guard.h"
+#include "server/grpc_log.h"
+#include "server/native_service.h"
+#include "server/port_holder.h"
+#include "server/tensorflow_service.h"
+#include "server/worker_thread.h"
+
+namespace jobscope {
+namespace {
+
+constexpr absl::Duration kHolderTimeout = absl::Milliseconds(500);
+// Left to gRPC, of the time that Stop may take, to write out answers.
+constexpr absl::Duration kFlushTime = absl::Milliseconds(300);
+
+// Runs `body` where gRPC may start threads, and waits for it. RESOURCE_EXHAUSTED: there is no
+// thread, `body` has not run.
+absl::Status OnHelperThread(absl::FunctionRef<void()> body) {
+  absl::Notification done;
+  absl::Status started = StartWorkerThread("jobscope-serve", [&done, body] {
+    body();
+    done.Notify();
+  });
+  if (started.ok()) done.WaitForNotification();
+  return started;
+}
+
+std::string WithPort(absl::string_view target, int port) {
+  return absl::StrCat(target.substr(0, target.rfind(':')), ":", port);
+}
+
+absl::Status CheckReach(const std::vector<BindTarget>& targets, bool insecure) {
+  for (const BindTarget& target : targets) {
+    if (target.loopback) continue;
+    if (!insecure) {
+      return absl::PermissionDeniedError(
+          absl::StrCat(target.text,
+                       " can be reached from other hosts, and everybody there could profile this "
+                       "process: listen on 127.0.0.1 "
+                       "or a unix socket and tunnel to it, or say JOBSCOPE_INSECURE=1 "
+                       "(options.insecure) if the network is trusted"));
+    }
+    Log(LogLevel::kWarning, absl::StrCat("serves ", target.text,
+                                         " insecurely, as asked: everybody who reaches it can "
+                                         "profile this process"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Taken(const BindTarget& target, const absl::Status& status) {
+  return absl::AlreadyExistsError(absl::StrCat(
+      status.message(), ", by ", DescribePortHolder(target, kHolderTimeout),
+      ": choose another port, or port 0 for any that is free, or \"host:port+rank\" for several "
+      "workers on one host"));
+}
+
+// The targets that can be bound. A name may stand for an address that this host does not have (::1
+// where IPv6 is off): that one is left out, as long as another is there.
+absl::StatusOr<std::vector<BindTarget>> Bindable(const std::vector<BindTarget>& targets) {
+  std::vector<BindTarget> bindable;
+  absl::Status first_error;
+  for (const BindTarget& target : targets) {
+    const absl::Status status = TryBind(target);
+    if (status.ok()) {
+      bindable.push_back(target);
+    } else if (absl::IsAlreadyExists(status)) {
+      return Taken(target, status);
+    } else {
+      first_error.Update(status);
+    }
+  }
+  if (bindable.empty()) return first_error;
+  return bindable;
+}
+
+}  // namespace
+
+struct GrpcServer::State {
+  explicit State(GrpcServerOptions options)
+      : options(std::move(options)),
+        continuous(this->options.set_recording),
+        calls(limits::kMaxCalls),
+        tensorflow({this->options.sessions, &continuous, &calls, this->options.steps,
+                    this->options.identity.host(), this->options.store_bytes,
+                    this->options.max_answer_bytes}),
+        native({this->options.sessions, &continuous, &calls, this->options.steps,
+                this->options.identity, this->options.uses_tsc, this->options.store_bytes,
+                static_cast<uint64_t>(absl::ToUnixNanos(absl::Now()))}) {}
+
+  absl::Status Bind();
+  absl::Status Serve(const std::vector<BindTarget>& targets);
+  // Delivers what runs and refuses the rest, until `end`. False: a collector still hangs in a
+  // session.
+  bool EndCalls(absl::Time end);
+
+  const GrpcServerOptions options;
+  ContinuousProfiling continuous;
+  CallRegistry calls;
+  TensorflowService tensorflow;
+  NativeService native;
+  std::unique_ptr<grpc::Server> server;
+  std::string address;
+};
+
+absl::Status GrpcServer::State::Bind() {
+  auto targets = ResolveListenAddress(options.address);
+  if (!targets.ok()) return targets.status();
+  if (auto status = CheckReach(*targets, options.insecure); !status.ok()) return status;
+  const auto bindable = Bindable(*targets);
+  if (!bindable.ok()) return bindable.status();
+  return Serve(*bindable);
+}
+
+absl::Status GrpcServer::State::Serve(const std::vector<BindTarget>& targets) {
+  grpc::ServerBuilder builder;
+  // Otherwise a second server on the port starts without an error, and each gets half of the calls
+  // (measured 11 : 9).
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits::kMaxStreamsPerConnection);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, limits::kKeepaliveTimeMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, limits::kKeepaliveTimeoutMs);
+  builder.SetMaxReceiveMessageSize(limits::kMaxRequestBytes);
+  builder.SetMaxSendMessageSize(-1);  // the answer checks its size itself, with a better text
+  builder.RegisterService(&tensorflow);
+  builder.RegisterService(&native);
+  // The first target picks the port, if it is not given; the kernel may then have given it to
+  // somebody else on another address.
+  int port = 0;
+  builder.AddListeningPort(targets.front().text, grpc::InsecureServerCredentials(), &port);
+  const bool port_known = options.address.is_unix() || options.address.port != 0;
+  std::vector<int> others(targets.size(), 0);
+  if (port_known) {
+    for (size_t i = 1; i < targets.size(); ++i) {
+      builder.AddListeningPort(targets[i].text, grpc::InsecureServerCredentials(), &others[i]);
+    }
+    for (const BindTarget& target : targets) GuardListener(target.text);
+  }
+  server = builder.BuildAndStart();
+  if (server == nullptr || port <= 0) {
+    UnguardListeners();
+    return absl::UnavailableError(absl::StrCat("gRPC can't listen on ", targets.front().text,
+                                               ", though nobody else does: see its own messages "
+                                               "with JOBSCOPE_LOG_LEVEL=debug"));
+  }
+  address = options.address.is_unix() ? targets.front().text : WithPort(targets.front().text, port);
+  if (!port_known) GuardListener(address);
+  return absl::OkStatus();
+}
+
+bool GrpcServer::State::EndCalls(absl::Time end) {
+  const bool finished =
+      options.sessions->Shutdown(std::max(end - absl::Now() - kFlushTime, absl::ZeroDuration()));
+  // Those that are not answered now wait for a Monitor's time, or for a collector that hangs.
+  calls.AbandonAll();
+  calls.AwaitNone(std::max(end - absl::Now(), absl::ZeroDuration()));
+  return finished;
+}
+
+GrpcServer::GrpcServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+GrpcServer::~GrpcServer() = default;
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(GrpcServerOptions options) {
+  InstallForkGuard();
+  if (InForkedChild()) return absl::AbortedError(kForkedText);
+  TakeOverGrpcLog();
+  auto state = std::make_unique<State>(std::move(options));
+  absl::Status bound;
+  const absl::Status started = OnHelperThread([&state, &bound] {
+    // A setting of the whole process, as far as it shares our gRPC: put back for others.
+    const bool others_want_health = grpc::DefaultHealthCheckServiceEnabled();
+    grpc::EnableDefaultHealthCheckService(true);
+    bound = state->Bind();
+    grpc::EnableDefaultHealthCheckService(others_want_health);
+  });
+  if (!started.ok()) return started;
+  if (!bound.ok()) return bound;
+  return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(state)));
+}
+
+const std::string& GrpcServer::address() const { return state_->address; }
+
+bool GrpcServer::Stop(absl::Duration limit) {
+  State& state = *state_;
+  const absl::Time end = absl::Now() + limit;
+  state.calls.Close();
+  state.continuous.Stop().IgnoreError();
+  const bool finished = state.EndCalls(end);
+  const auto shut_down = [&state, end] {
+    state.server->Shutdown(absl::ToChronoTime(std::max(end, absl::Now())));
+    state.server.reset();
+  };
+  // Without a thread to be had, the caller's own must do: a server that is not shut down would be
+  // worse.
+  if (!OnHelperThread(shut_down).ok()) shut_down();
+  UnguardListeners();
+  return finished;
+}
+
+void GrpcServer::DeliverBeforeExit(absl::Duration grace) {
+  state_->calls.Close();
+  if (state_->calls.open() > 0) state_->EndCalls(absl::Now() + grace);
+}
+
+}  // namespace jobscope

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The gRPC server: binds, serves both profiler services and gRPC's health service, ends within a
+// bounded time.
+#ifndef SERVER_PROFILER_SERVER_H_
+#define SERVER_PROFILER_SERVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "jobscope/v1/item.pb.h"
+#include "server/continuous_profiling.h"
+#include "server/limits.h"
+#include "server/listen_address.h"
+#include "server/session.h"
+#include "server/step_source.h"
+
+namespace jobscope {
+
+struct GrpcServerOptions {
+  ListenAddress address;
+  bool insecure = false;  // serve addresses that other hosts reach, without credentials
+  uint64_t store_bytes = limits::kDefaultStoreBytes;
+  uint64_t max_answer_bytes = limits::kMaxAnswerBytes;
+
+  std::shared_ptr<SessionManager> sessions;
+  ContinuousProfiling::SetRecording set_recording;
+  StepSource steps;
+  v1::Identity identity;
+  bool uses_tsc = true;
+};
+
+// Not restartable. Thread-safe, except that Stop is called once.
+class GrpcServer {
+ public:
+  // Binds and serves. Takes a few milliseconds, and up to 0.5 s more to find out who holds a port
+  // that is taken. gRPC is only touched on a helper thread with all signals blocked: its threads
+  // inherit that, so that no signal meant for the application lands on one. Errors: ALREADY_EXISTS
+  // (address taken, and by whom), UNAVAILABLE (can't be bound), PERMISSION_DENIED (reachable from
+  // other hosts and not `insecure`), ABORTED (a forked child).
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(GrpcServerOptions options);
+
+  // Only after Stop.
+  ~GrpcServer();
+  GrpcServer(const GrpcServer&) = delete;
+  GrpcServer& operator=(const GrpcServer&) = delete;
+
+  // The address really bound: "127.0.0.1:40123", "[::1]:40123", "unix:/path".
+  const std::string& address() const;
+
+  // Ends the running capture (ended_by "shutdown") and delivers it, refuses what waits in line,
+  // closes the port. Takes at most `limit`, and what gRPC needs to let go of its sockets. Returns
+  // false if a collector still hangs in a session: the SessionManager then must not be replaced
+  // yet.
+  bool Stop(absl::Duration limit);
+
+  // The process exits: as Stop, but gRPC itself is left alone, because its threads go on until the
+  // end. Returns at once when no capture runs. The caller is an exit handler.
+  void DeliverBeforeExit(absl::Duration grace);
+
+ private:
+  struct State;
+  explicit GrpcServer(std::unique_ptr<State> state);
+  const std::unique_ptr<State> state_;
+};
+
+}  // namespace jobscope
+
+#endif  // SERVER_PROFILER_SERVER_H_

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From what a peer sent to what a session is asked to do, or INVALID_ARGUMENT that names field,
+// value and range. The only place that judges requests; the bounds stand in server/limits.h. Pure
+// functions: no clock, no environment, no log.
+#ifndef SERVER_REQUEST_VALIDATION_H_
+#define SERVER_REQUEST_VALIDATION_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "jobscope/v1/profiler.pb.h"
+#include "server/capture_options.h"
+#include "tensorflow/profiler_service.pb.h"
+
+namespace jobscope {
+
+// What is known about a call besides its request.
+struct CallContext {
+  std::string peer;  // as told to others in busy texts and audit lines
+  absl::Time now;
+  absl::Time deadline = absl::InfiniteFuture();  // the caller's own
+  uint64_t store_bytes = 0;                      // what one capture may take in this worker
+  absl::string_view own_host;                    // names the trace if the request names nothing
+};
+
+// A valid Profile.
+struct ProfileCall {
+  CaptureOptions options;
+  bool emit_xspace = false;
+  // XSpace.hostnames[0]: the stem of the file that a stock client writes, made of [A-Za-z0-9._-].
+  std::string file_stem;
+};
+
+absl::StatusOr<ProfileCall> ValidateProfile(const tensorflow::ProfileRequest& request,
+                                            const CallContext& context);
+
+// A valid StartContinuousProfiling: what each snapshot of it will be asked with. Duration, start
+// time and deadline mean nothing there; `options.lookback` is left to the snapshot.
+absl::StatusOr<ProfileCall> ValidateStartContinuous(const tensorflow::ProfileRequest& request,
+                                                    const CallContext& context);
+
+absl::Status ValidateSnapshot(const tensorflow::GetSnapshotRequest& request);
+
+absl::Status ValidateTerminate(const tensorflow::TerminateRequest& request);
+
+struct MonitorCall {
+  absl::Duration duration;  // 0: answer at once
+  bool verbose = false;
+  bool timestamp = false;
+};
+
+absl::StatusOr<MonitorCall> ValidateMonitor(const tensorflow::MonitorRequest& request,
+                                            const CallContext& context);
+
+absl::Status ValidateStop(const v1::StopRequest& request);
+
+// `text` made of [A-Za-z0-9._-], every other byte an underscore, at most kMaxFileStemBytes. Empty,
+// "." and ".." become `fallback`.
+std::string FileStem(absl::string_view text, absl::string_view fallback);
+
+// Foreign text as it may stand in a message: printable ASCII, at most `max_bytes`, cut with "...".
+std::string Printable(absl::string_view text, size_t max_bytes);
+
+}  // namespace jobscope
+
+#endif  // SERVER_REQUEST_VALIDATION_H_

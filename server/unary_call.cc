@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/unary_call.h"
+
+#include <grpcpp/server_context.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "server/audit.h"
+#include "server/limits.h"
+#include "server/request_validation.h"
+
+namespace jobscope {
+namespace {
+
+absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
+  const auto deadline = context.deadline();
+  return deadline == std::chrono::system_clock::time_point::max() ? absl::InfiniteFuture()
+                                                                  : absl::FromChrono(deadline);
+}
+
+// The codes of absl are gRPC's.
+grpc::Status ToGrpc(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
+                      Printable(status.message(), limits::kMaxStatusTextBytes));
+}
+
+}  // namespace
+
+class UnaryCall::Reactor : public grpc::ServerUnaryReactor {
+ public:
+  explicit Reactor(std::shared_ptr<UnaryCall> call) : call_(std::move(call)) {}
+  void OnCancel() override { call_->Cancelled(); }
+  void OnDone() override {
+    call_->registry_->Leave(call_);
+    delete this;
+  }
+
+ private:
+  const std::shared_ptr<UnaryCall> call_;
+};
+
+UnaryCall::UnaryCall(CallRegistry* registry, absl::string_view method,
+                     grpc::CallbackServerContext* context)
+    : registry_(registry),
+      method_(method),
+      peer_(ReadablePeer(context->peer())),
+      deadline_(DeadlineOf(*context)),
+      started_(absl::Now()) {}
+
+std::shared_ptr<UnaryCall> UnaryCall::Start(CallRegistry* registry, absl::string_view method,
+                                            grpc::CallbackServerContext* context) {
+  std::shared_ptr<UnaryCall> call(new UnaryCall(registry, method, context));
+  call->reactor_ = new Reactor(call);
+  if (auto status = registry->Enter(call); !status.ok()) call->Finish(status);
+  return call;
+}
+
+grpc::ServerUnaryReactor* UnaryCall::reactor() const { return reactor_; }
+
+bool UnaryCall::open() const {
+  absl::MutexLock lock(&mutex_);
+  return !finished_;
+}
+
+void UnaryCall::Describe(std::string description) {
+  absl::MutexLock lock(&mutex_);
+  description_ = std::move(description);
+}
+
+void UnaryCall::OnCancel(absl::AnyInvocable<void()> cancel) {
+  absl::MutexLock lock(&mutex_);
+  // A call that is finished has nothing to cancel, and what `cancel` holds should not live as long
+  // as the call.
+  if (!finished_) cancel_ = std::move(cancel);
+}
+
+bool UnaryCall::Finish(const absl::Status& status, absl::FunctionRef<void()> write_response,
+                       absl::string_view outcome) {
+  std::string description;
+  absl::AnyInvocable<void()> cancel;  // destroyed without the lock
+  {
+    absl::MutexLock lock(&mutex_);
+    if (finished_) return false;
+    finished_ = true;
+    description = std::move(description_);
+    cancel = std::move(cancel_);
+  }
+  if (status.ok()) write_response();
+  Audit({method_, peer_, description, absl::Now() - started_, status, outcome});
+  reactor_->Finish(ToGrpc(status));  // from here on the reactor may be gone
+  return true;
+}
+
+bool UnaryCall::Finish(const absl::Status& status, absl::string_view outcome) {
+  return Finish(
+      status, [] {}, outcome);
+}
+
+void UnaryCall::Abandon() {
+  Finish(absl::UnavailableError("the profiler server of this process has ended"));
+}
+
+void UnaryCall::Cancelled() {
+  absl::AnyInvocable<void()> cancel;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (finished_) return;
+    cancel = std::move(cancel_);
+  }
+  if (cancel) cancel();
+  Finish(absl::CancelledError("the caller has gone"));
+}
+
+std::string ReadablePeer(absl::string_view grpc_peer) {
+  for (absl::string_view scheme : {"ipv4:", "ipv6:"}) {
+    if (absl::ConsumePrefix(&grpc_peer, scheme)) break;
+  }
+  return Printable(absl::StrReplaceAll(grpc_peer, {{"%5B", "["}, {"%5D", "]"}}),
+                   limits::kMaxHostNameBytes);
+}
+
+}  // namespace jobscope

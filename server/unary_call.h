@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One unary call of either service: answered exactly once, by whoever comes first, and audited
+// then.
+#ifndef SERVER_UNARY_CALL_H_
+#define SERVER_UNARY_CALL_H_
+
+#include <grpcpp/support/server_callback.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/call_registry.h"
+
+namespace jobscope {
+
+// The answer, the caller's leaving and the server's end may come at the same time, from different
+// threads; a session's callback may come long after the call has gone. So all of them hold this
+// object, which outlives gRPC's part. Thread-safe; nothing waits.
+class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall> {
+ public:
+  // Starts a call of `method` ("tensorflow.ProfilerService/Profile"). When the registry does not
+  // admit it, it is already finished
+  // (`open()` is false), and the method returns its reactor at once. The method must return
+  // `reactor()`.
+  static std::shared_ptr<UnaryCall> Start(CallRegistry* registry, absl::string_view method,
+                                          grpc::CallbackServerContext* context);
+
+  grpc::ServerUnaryReactor* reactor() const;
+
+  const std::string& peer() const { return peer_; }  // "127.0.0.1:40123", "[::1]:40123", "unix:"
+  absl::Time deadline() const { return deadline_; }  // InfiniteFuture if the caller has none
+  bool open() const;
+
+  // What the audit line says was asked for.
+  void Describe(std::string description);
+
+  // Runs when the caller has gone, on a thread of gRPC's; the call is then finished with CANCELLED.
+  // Set it before the method returns.
+  void OnCancel(absl::AnyInvocable<void()> cancel);
+
+  // Answers. `write_response` runs only if this is the first answer and `status` is OK: gRPC's
+  // response object is alive in it. `outcome` ends the audit line. Returns false, and does nothing,
+  // if the call is finished already.
+  bool Finish(const absl::Status& status, absl::FunctionRef<void()> write_response,
+              absl::string_view outcome = {});
+  bool Finish(const absl::Status& status, absl::string_view outcome = {});
+
+  void Abandon() override;
+
+ private:
+  class Reactor;
+
+  UnaryCall(CallRegistry* registry, absl::string_view method, grpc::CallbackServerContext* context);
+  void Cancelled();
+
+  CallRegistry* const registry_;
+  const std::string method_;
+  const std::string peer_;
+  const absl::Time deadline_;
+  const absl::Time started_;
+  Reactor* reactor_ =
+      nullptr;  // deletes itself in OnDone, which cannot come before the call is finished
+
+  mutable absl::Mutex mutex_;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string description_ ABSL_GUARDED_BY(mutex_);
+  absl::AnyInvocable<void()> cancel_ ABSL_GUARDED_BY(mutex_);
+};
+
+// "ipv4:127.0.0.1:40123" and "ipv6:%5B::1%5D:40123", as gRPC names peers, in the form in which
+// people write addresses.
+std::string ReadablePeer(absl::string_view grpc_peer);
+
+}  // namespace jobscope
+
+#endif  // SERVER_UNARY_CALL_H_
