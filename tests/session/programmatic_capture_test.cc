@@ -33,7 +33,7 @@ std::string Read(const std::filesystem::path& path) {
 class ProgrammaticCaptureTest : public ::testing::Test {
  protected:
   ProgrammaticCaptureTest() {
-    std::string pattern = ::testing::TempDir() + "/programmatic.XXXXXX";
+    std::string pattern = ::testing::TempDir() + "programmatic.XXXXXX";
     logdir_ = mkdtemp(pattern.data());
     identity_.set_host("node 1");
     identity_.set_pid(42);

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -115,6 +117,21 @@ TEST_F(SessionTest, RunsTheVerbsInOrderAndDeliversATrace) {
   for (const auto& plane : space.planes()) found |= plane.name() == "/host:a";
   EXPECT_TRUE(found);
   EXPECT_FALSE(manager_->busy().has_value());
+}
+
+int ThreadCount() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<int>(std::distance(begin(tasks), end(tasks)));
+}
+
+TEST_F(SessionTest, LeavesNoThreadBehind) {
+  const int before = ThreadCount();
+  Make({&a_, &b_});
+  EXPECT_EQ(ThreadCount(), before) << "an idle manager needs no thread";
+  Submit(For(absl::Milliseconds(1))).Get();
+  const absl::Time patience = absl::Now() + absl::Seconds(10);
+  while (ThreadCount() > before && absl::Now() < patience) std::this_thread::yield();
+  EXPECT_EQ(ThreadCount(), before);
 }
 
 TEST_F(SessionTest, StartsAtTheCommandedInstant) {
