@@ -32,6 +32,7 @@ class CheckIncludesTest(unittest.TestCase):
             ("collectors/host/host_collector.cc", "collectors/system/system_collector.h"),
             ("collectors/host/recorder/ring.cc", "common/clock.h"),
             ("server/session.cc", "collectors/host/host_collector.h"),
+            ("server/recorder_loader.h", "collectors/host/host_collector.h"),
             ("server/session.cc", "client/fan_out.h"),
             ("client/main.cc", "server/session.h"),
             ("client/main.cc", "collectors/collector.h"),
@@ -65,7 +66,7 @@ class CheckIncludesTest(unittest.TestCase):
             "collectors/host/host_collector.cc": "collectors/host/recorder/reader_abi.h",
             "collectors/host/recorder/ring.cc": "jobscope/detail/ticks.h",
             "server/session.cc": "#include <grpcpp/grpcpp.h>\n#include \"collectors/collector.h\"\n",
-            "server/jobscope_c.cc": "collectors/host/host_collector.h",
+            "server/worker.cc": "collectors/host/host_collector.h",
             "client/main.cc": "jobscope/v1/profiler.grpc.pb.h",
             "tests/session/session_test.cc": "server/session.h",
         })
