@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers: ours, and the stock ones."""
+
+import os
+import pathlib
+import re
+import socket
+import sys
+
+from harness.processes import Process
+
+BIN = pathlib.Path(os.environ["JOBSCOPE_BIN"])
+PEERS = pathlib.Path(__file__).resolve().parent.parent / "peers"
+
+# TensorFlow needs up to a minute to import on a busy machine of two cores.
+STOCK_START_S = 90
+OWN_START_S = 20
+
+
+def free_port():
+    """A port that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Worker:
+    """A process with a profiler server in it."""
+
+    def __init__(self, process, start_timeout_s):
+        self.process = process
+        self.address = process.expect(r"listening on (\S+)", start_timeout_s).group(1)
+
+    @property
+    def file_stem(self):
+        """The name that stock clients give to this worker's file."""
+        return self.address.replace(":", "_")
+
+
+class OwnWorker(Worker):
+    """One of our programs. It may not write a single byte into a regular file: the kernel would kill it."""
+
+    def __init__(self, program, *flags, cwd=None, env=None, listen="127.0.0.1:0", may_write_files=False):
+        self.cwd = cwd
+        process = Process(
+            [BIN / program, f"--listen={listen}", *flags], cwd=cwd, env=env, may_write_files=may_write_files
+        )
+        super().__init__(process, OWN_START_S)
+
+    def finish(self):
+        """Asks the program to end and returns what it says about its run."""
+        code = self.process.terminate()
+        if code != 0:
+            raise AssertionError(f"worker failed\n{self.process.output()}")
+        return self.process.stdout()
+
+    def step_report(self):
+        """(steps, median ms, longest ms) that train_loop prints at its end."""
+        match = re.search(r"steps (\d+), median ([\d.]+) ms, longest ([\d.]+) ms", self.finish())
+        if match is None:
+            raise AssertionError(f"train_loop does not tell its steps\n{self.process.output()}")
+        return int(match[1]), float(match[2]), float(match[3])
+
+
+class StockWorker(Worker):
+    """TensorFlow's or JAX's own profiler server beside a step loop."""
+
+    def __init__(self, kind, cwd=None):
+        process = Process(
+            [sys.executable, PEERS / "stock_server.py", kind, free_port()], cwd=cwd, env=quiet_environment()
+        )
+        super().__init__(process, STOCK_START_S)
+
+
+def quiet_environment():
+    """Keeps TensorFlow and JAX from looking for accelerators and from logging about the CPU."""
+    return {"TF_CPP_MIN_LOG_LEVEL": "1", "CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu", "TF_ENABLE_ONEDNN_OPTS": "0"}
