@@ -5,7 +5,7 @@
 # `interop` run against. Done once per content of tests/interop/requirements.txt and Python; downloads about 700 MB.
 #
 #   deploy/venv.sh                  the last line of the output is the environment's python
-#   deploy/venv.sh --if-present     builds nothing; fails if the environment is missing or out of date
+#   deploy/venv.sh --run FILE...    runs a script in the environment; exit code 77 ("skipped" to ctest) if it is not there
 #
 # JOBSCOPE_PYTHON  the interpreter to use, 3.11 to 3.13 (default: the first that fits)
 set -euo pipefail
@@ -38,8 +38,13 @@ current() { [[ $(cat "$venv/requirements.sha256" 2>/dev/null) == "$wanted" && -x
 
 main() {
   case ${1:-} in
-    --if-present)
-      current || die "no current environment in $venv: run deploy/venv.sh"
+    --run)
+      if ! current; then
+        say "skipped: no current environment in $venv; deploy/venv.sh makes it"
+        exit 77
+      fi
+      shift
+      exec "$venv/bin/python" -B "$@"
       ;;
     "")
       mkdir -p "$repo/.venv"
@@ -56,7 +61,7 @@ main() {
       fi
       ;;
     *)
-      die "unknown argument '$1' (known: --if-present)"
+      die "unknown argument '$1' (known: --run)"
       ;;
   esac
   echo "$venv/bin/python"

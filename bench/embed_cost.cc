@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What libjobscope.so costs the process that embeds it, in a bare C-like host: size, time to load
+// and start, memory, threads, idle wake-ups, fork(). The library is loaded in fresh processes; this
+// program itself links nothing of ours.
+//
+//   embed_cost LIBRARY [PROCESSES [IDLE_SECONDS]]      defaults: 20 processes, 10 s; prints one
+//   JSON object
+#include <dirent.h>
+#include <dlfcn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "jobscope/jobscope_c.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double MsSince(Clock::time_point began) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - began).count();
+}
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// A number of a /proc status file, by the name of its line; 0 if it is not there.
+double StatusNumber(const std::string& path, const std::string& name) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.compare(0, name.size(), name) == 0) return std::atof(line.c_str() + name.size() + 1);
+  }
+  return 0;
+}
+
+struct Activity {
+  double threads = 0;
+  double switches = 0;   // all threads, voluntary and not
+  double cpu_ticks = 0;  // of the process, user and system
+};
+
+Activity ReadActivity() {
+  Activity activity;
+  DIR* tasks = opendir("/proc/self/task");
+  while (const dirent* entry = tasks == nullptr ? nullptr : readdir(tasks)) {
+    if (entry->d_name[0] == '.') continue;
+    const std::string path = std::string("/proc/self/task/") + entry->d_name + "/status";
+    ++activity.threads;
+    activity.switches += StatusNumber(path, "voluntary_ctxt_switches") +
+                         StatusNumber(path, "nonvoluntary_ctxt_switches");
+  }
+  if (tasks != nullptr) closedir(tasks);
+  std::ifstream stat("/proc/self/stat");
+  std::string text;
+  std::getline(stat, text);
+  unsigned long user = 0;
+  unsigned long system = 0;
+  const size_t name_end = text.rfind(')');
+  if (name_end != std::string::npos &&
+      sscanf(text.c_str() + name_end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+             &user, &system) == 2) {
+    activity.cpu_ticks = static_cast<double>(user + system);
+  }
+  return activity;
+}
+
+double MedianForkUs() {
+  std::vector<double> us;
+  for (int i = 0; i < 300; ++i) {
+    const auto began = Clock::now();
+    const pid_t pid = fork();
+    if (pid == 0) _exit(0);
+    us.push_back(1000 * MsSince(began));
+    waitpid(pid, nullptr, 0);
+  }
+  return Median(us);
+}
+
+// In a process of its own: measures and prints "name value" lines.
+int MeasureOnce(const char* library, int idle_seconds) {
+  const double rss_before_kb = StatusNumber("/proc/self/status", "VmRSS");
+  const double fork_before_us = idle_seconds > 0 ? MedianForkUs() : 0;
+  const auto began = Clock::now();
+  void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    fprintf(stderr, "embed_cost: %s\n", dlerror());
+    return 1;
+  }
+  const double load_ms = MsSince(began);
+  const auto start =
+      reinterpret_cast<decltype(&jobscope_server_start)>(dlsym(handle, "jobscope_server_start"));
+  if (start == nullptr) {
+    fprintf(stderr, "embed_cost: %s exports no jobscope_server_start\n", library);
+    return 1;
+  }
+  jobscope_server_options options;
+  memset(&options, 0, sizeof(options));
+  options.size = sizeof(options);
+  options.address = "127.0.0.1:0";
+  char error[1024] = "";
+  const auto start_began = Clock::now();
+  if (start(&options, nullptr, 0, error, sizeof(error)) != JOBSCOPE_OK) {
+    fprintf(stderr, "embed_cost: %s\n", error);
+    return 1;
+  }
+  printf("load_ms %f\nstart_ms %f\n", load_ms, MsSince(start_began));
+  printf("rss_added_mb %f\n", (StatusNumber("/proc/self/status", "VmRSS") - rss_before_kb) / 1024);
+  printf("anonymous_mb %f\n", StatusNumber("/proc/self/status", "RssAnon") / 1024);
+  printf("threads_added %f\n", ReadActivity().threads - 1);
+  if (idle_seconds > 0) {
+    const Activity before = ReadActivity();
+    std::this_thread::sleep_for(std::chrono::seconds(idle_seconds));
+    const Activity after = ReadActivity();
+    printf("idle_switches_per_s %f\n", (after.switches - before.switches) / idle_seconds);
+    printf("idle_cpu_ms_per_s %f\n", (after.cpu_ticks - before.cpu_ticks) * 1000.0 /
+                                         static_cast<double>(sysconf(_SC_CLK_TCK)) / idle_seconds);
+    printf("fork_before_us %f\nfork_with_server_us %f\n", fork_before_us, MedianForkUs());
+  }
+  fflush(stdout);
+  return 0;
+}
+
+// Adds the figures of one fresh process to `figures`.
+bool MeasureInFreshProcess(const std::string& self, const std::string& library, int idle_seconds,
+                           std::map<std::string, std::vector<double>>* figures) {
+  int out[2];
+  if (pipe(out) != 0) return false;
+  const pid_t pid = fork();
+  if (pid == 0) {
+    dup2(out[1], STDOUT_FILENO);
+    close(out[0]);
+    close(out[1]);
+    const std::string idle = std::to_string(idle_seconds);
+    execl(self.c_str(), self.c_str(), "--once", library.c_str(), idle.c_str(), nullptr);
+    _exit(127);
+  }
+  close(out[1]);
+  FILE* lines = fdopen(out[0], "r");
+  char name[64];
+  double value = 0;
+  while (lines != nullptr && fscanf(lines, "%63s %lf", name, &value) == 2) {
+    (*figures)[name].push_back(value);
+  }
+  if (lines != nullptr) fclose(lines);
+  int status = 0;
+  return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 4 && strcmp(argv[1], "--once") == 0) return MeasureOnce(argv[2], atoi(argv[3]));
+  struct stat file = {};
+  if (argc < 2 || argc > 4 || stat(argv[1], &file) != 0) {
+    fprintf(stderr, "usage: embed_cost LIBRARY [PROCESSES [IDLE_SECONDS]]\n");
+    return 2;
+  }
+  const int processes = argc > 2 ? atoi(argv[2]) : 20;
+  const int idle_seconds = argc > 3 ? atoi(argv[3]) : 10;
+  char* const self = realpath("/proc/self/exe", nullptr);
+  char* const library = realpath(argv[1], nullptr);  // dlopen() would look a bare name up elsewhere
+  std::map<std::string, std::vector<double>> figures;
+  bool ok = MeasureInFreshProcess(self, library, idle_seconds, &figures);
+  for (int i = 1; ok && i < processes; ++i) ok = MeasureInFreshProcess(self, library, 0, &figures);
+  free(self);
+  free(library);
+  if (!ok) return 1;
+  printf("{\"library_mb\": %.2f", static_cast<double>(file.st_size) / (1 << 20));
+  for (const auto& [name, values] : figures) printf(", \"%s\": %.2f", name.c_str(), Median(values));
+  printf(", \"processes\": %d}\n", processes);
+  return 0;
+}

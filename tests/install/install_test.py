@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Installs the build into a prefix, moves it, and builds a project of somebody else's against it.
+
+  install_test.py BUILD_DIRECTORY SOURCE_DIRECTORY
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+BUILD = ""
+SOURCE = ""
+# What recording must not drag in: not even looked for by the package's configuration.
+FORBIDDEN = ("gRPC", "Protobuf", "protobuf", "absl")
+
+
+def run(*command, **options):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(command)}\n{done.stdout[-4000:]}")
+    return done.stdout
+
+
+class InstallTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="jobscope-install-")
+        run("cmake", "--install", BUILD, "--prefix", f"{cls.folder}/first")
+        # A prefix is moved, packed, unpacked elsewhere: nothing in it may remember where it was.
+        cls.prefix = f"{cls.folder}/moved"
+        os.rename(f"{cls.folder}/first", cls.prefix)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def _build_outside(self, name, *options):
+        build = f"{self.folder}/{name}"
+        run(
+            "cmake", "-S", f"{FOLDER}/outside", "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}", *options,
+            *(f"-DCMAKE_DISABLE_FIND_PACKAGE_{package}=ON" for package in FORBIDDEN),
+        )  # fmt: skip
+        run("cmake", "--build", build)
+        return f"{build}/outside"
+
+    def test_recording_needs_the_recorder_only(self):
+        program = self._build_outside("recording")
+        needed = set(re.findall(r"NEEDED.*\[(.+?)\.so", run("readelf", "-dW", program)))
+        self.assertLessEqual(needed, {"libjobscope_trace", "libc", "libstdc++", "libm", "libgcc_s"})
+        self.assertIn("libjobscope_trace", needed)
+        self.assertEqual(run(program), "recorded\n")
+
+    def test_serving_and_capturing(self):
+        program = self._build_outside("serving", "-DWITH_SERVER=ON")
+        output = run(program, f"{self.folder}/logdir")
+        self.assertRegex(output, r"^served at 127\.0\.0\.1:\d+\n$")
+        runs = os.listdir(f"{self.folder}/logdir/plugins/profile")
+        self.assertEqual(len(runs), 1)
+
+    def test_headers_and_protos_are_complete(self):
+        for tree, installed in (("include/jobscope", "include/jobscope"), ("proto", "share/jobscope/proto")):
+            wanted = {
+                os.path.relpath(os.path.join(folder, name), f"{SOURCE}/{tree}")
+                for folder, _, names in os.walk(f"{SOURCE}/{tree}")
+                for name in names
+                if name.endswith((".h", ".proto"))
+            }
+            self.assertTrue(wanted)
+            for name in wanted:
+                self.assertTrue(os.path.isfile(f"{self.prefix}/{installed}/{name}"), name)
+
+    def test_programs_run(self):
+        self.assertIn("--service_addr", run(f"{self.prefix}/bin/capture", "--help"))
+
+    def test_nothing_remembers_the_build(self):
+        for folder, _, names in os.walk(self.prefix):
+            for name in names:
+                if not name.endswith((".cmake", ".h", ".proto")):
+                    continue
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    text = file.read()
+                self.assertNotIn(BUILD, text, name)
+                self.assertNotIn(f"{self.folder}/first", text, name)
+
+
+if __name__ == "__main__":
+    BUILD, SOURCE = sys.argv[1:3]
+    del sys.argv[1:3]
+    unittest.main(verbosity=2)

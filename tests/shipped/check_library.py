@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the dynamic linker sees of libjobscope.so and libjobscope_trace.so: the agreed symbols, libc, and nothing else."""
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+LIBRARY = os.environ["JOBSCOPE_TEST_LIBRARY"]
+TRACE = os.environ["JOBSCOPE_TEST_TRACE_LIBRARY"]
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+GLIBC_FLOOR = (2, 34)
+MIB = 1 << 20
+
+
+def run(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def public_symbols(library):
+    """The agreed list: lines 'file symbol'."""
+    name = os.path.basename(library).split(".so")[0]
+    with open(os.path.join(FOLDER, "exported_symbols.txt"), encoding="ascii") as lines:
+        pairs = [line.split() for line in lines if line.strip() and not line.startswith("#")]
+    return {symbol for file, symbol in pairs if file == name}
+
+
+class Checks:
+    """Holds for both libraries."""
+
+    library = ""
+    needed = set()
+
+    def test_exports_exactly_the_public_list(self):
+        lines = run("nm", "-D", "--defined-only", self.library).splitlines()
+        self.assertEqual({line.split()[-1].split("@")[0] for line in lines}, public_symbols(self.library))
+
+    def test_exports_no_data_and_nothing_unique(self):
+        for line in run("nm", "-D", "--defined-only", self.library).splitlines():
+            self.assertEqual(line.split()[-2], "T", line)
+
+    def test_needs_only_the_c_library(self):
+        needed = re.findall(r"NEEDED.*\[(.+)\]", run("readelf", "-dW", self.library))
+        self.assertLessEqual(set(needed), self.needed)
+
+    def test_undefined_symbols_are_libc_s(self):
+        for line in run("nm", "-D", "--undefined-only", self.library).splitlines():
+            kind, symbol = line.split()[-2:]
+            if kind == "w" and symbol in ("__gmon_start__", "_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable"):
+                continue  # the toolchain's own, absent everywhere
+            self.assertRegex(symbol, r"@(GLIBC|GCC)_", line)
+
+    def test_glibc_floor(self):
+        versions = re.findall(r"GLIBC_(\d+)\.(\d+)", run("objdump", "-T", self.library))
+        self.assertTrue(versions)
+        self.assertLessEqual(max((int(major), int(minor)) for major, minor in versions), GLIBC_FLOOR)
+
+    def test_stays_loaded(self):
+        self.assertRegex(run("readelf", "-dW", self.library), r"FLAGS_1.*NODELETE")
+
+    def test_is_stripped(self):
+        self.assertNotIn(".debug_info", run("readelf", "-SW", self.library))
+        self.assertNotIn(".symtab", run("readelf", "-SW", self.library))
+
+    def test_has_no_text_relocations(self):
+        self.assertNotIn("TEXTREL", run("readelf", "-dW", self.library))
+
+
+class ServerLibrary(Checks, unittest.TestCase):
+    library = LIBRARY
+    needed = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+
+    def test_has_no_static_tls(self):
+        # A library with it can fail to load late, when the process's static block is used up.
+        self.assertNotIn("STATIC_TLS", run("readelf", "-dW", self.library))
+
+    def test_runs_no_code_of_others_through_the_loader(self):
+        dynamic = run("readelf", "-dW", self.library)
+        self.assertIn("SYMBOLIC", dynamic)
+        self.assertIn("BIND_NOW", dynamic)
+
+    def test_size(self):
+        size = os.path.getsize(self.library)
+        print(f"{self.library}: {size / MIB:.1f} MiB", file=sys.stderr)
+        self.assertLess(size, 16 * MIB)
+
+
+class TraceLibrary(Checks, unittest.TestCase):
+    library = TRACE
+    needed = {"libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+
+    def test_size(self):
+        size = os.path.getsize(self.library)
+        print(f"{self.library}: {size / 1024:.1f} KiB", file=sys.stderr)
+        self.assertLess(size, 100 * 1024)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

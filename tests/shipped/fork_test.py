@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forked children of a worker: they hold no port, get no server, end well, and never harm the parent's server."""
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import unittest
+
+import harness
+
+
+def _pool_child(port, library, results):
+    code, _, error = library.start()
+    results.put((os.getpid(), harness.holds_port(port), library.running(), code, error))
+
+
+def worker_multiprocessing():
+    library = harness.serve()
+    address = harness.wait()
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    children = [
+        context.Process(target=_pool_child, args=(harness.port_of(address), library, results))
+        for _ in range(4)
+    ]
+    for child in children:
+        child.start()
+    answers = [results.get(timeout=30) for _ in children]
+    for child in children:
+        child.join(30)
+    harness.tell(answers=answers, codes=[child.exitcode for child in children])
+    harness.wait()
+
+
+def worker_fork_exit():
+    harness.serve()
+    harness.wait()
+    codes = []
+    for _ in range(20):
+        pid = os.fork()
+        if pid == 0:
+            sys.exit(0)  # through the exit handlers and static destructors
+        codes.append(os.waitpid(pid, 0)[1])
+    harness.tell(codes=codes)
+    harness.wait()
+
+
+def worker_many_forks():
+    library = harness.serve()
+    address = harness.wait()
+    port = harness.port_of(address)
+    codes = []
+    for _ in range(50):
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(20)
+            os._exit(7 if harness.holds_port(port) else library.running())
+        codes.append(os.waitpid(pid, 0)[1])
+    harness.tell(codes=codes)
+    harness.wait()
+
+
+def worker_surviving_child():
+    harness.serve()
+    harness.wait()
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(writer, b"x")
+        signal.pause()
+    os.read(reader, 1)
+    harness.tell(child=pid)
+    harness.wait()
+
+
+def worker_fork_first():
+    """The child of a process that has loaded the library but no server may have its own."""
+    library = harness.Library()
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code, address, error = library.start()
+        os.write(writer, f"{code} {address} {error}".encode())
+        os.read(0, 1)
+        os._exit(0)
+    code, address, error = os.read(reader, 2000).decode().split(" ", 2)
+    harness.tell(code=int(code), address=address, error=error)
+    os.waitpid(pid, 0)
+
+
+def worker_exec():
+    harness.serve()
+    address = harness.wait()
+    port = harness.port_of(address)
+    script = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); import harness; sys.exit(harness.holds_port({port}))"
+    code = subprocess.run([sys.executable, "-B", "-c", script], close_fds=False, check=False).returncode
+    harness.tell(code=code)
+    harness.wait()
+
+
+class ForkTest(harness.TestCase):
+    def test_multiprocessing_children(self):
+        with harness.Worker(__file__, "multiprocessing") as worker:
+            address = worker.hear()["address"]
+            worker.go_on(address)
+            said = worker.hear()
+            self.assertEqual(said["codes"], [0] * 4)
+            for _, holds, running, code, error in said["answers"]:
+                self.assertFalse(holds, "a child holds a socket of the server")
+                self.assertEqual(running, 0)
+                self.assertEqual(code, harness.E_FORKED)
+                self.assertIn("fork", error)
+            self.assert_serves(address)
+            worker.go_on()
+            self.assertEqual(worker.finish(), (0, ""))
+
+    def test_fork_and_exit(self):
+        with harness.Worker(__file__, "fork_exit") as worker:
+            address = worker.hear()["address"]
+            worker.go_on()
+            self.assertEqual(worker.hear()["codes"], [0] * 20)
+            self.assert_serves(address)
+            worker.go_on()
+            self.assertEqual(worker.finish(), (0, ""))
+
+    def _forks_under_load(self, environment):
+        with harness.Worker(__file__, "many_forks", environment=environment) as worker:
+            address = worker.hear()["address"]
+            loop = harness.Caller(address, "loop", "4")
+            self.assertEqual(loop.first, "looping")
+            worker.go_on(address)
+            codes = worker.hear()["codes"]
+            calls = loop.result()
+            self.assertEqual(codes, [0] * 50)
+            self.assertEqual(calls["failed"], 0, calls)
+            self.assertGreater(calls["ok"], 0)
+            self.assert_serves(address)
+            worker.go_on()
+            self.assertEqual(worker.finish(), (0, ""))
+
+    def test_forks_with_calls_in_flight(self):
+        self._forks_under_load({})
+
+    def test_forks_with_grpc_fork_support(self):
+        self._forks_under_load({"GRPC_ENABLE_FORK_SUPPORT": "1"})
+
+    def test_port_is_free_when_a_child_outlives_its_parent(self):
+        with harness.Worker(__file__, "surviving_child") as worker:
+            address = worker.hear()["address"]
+            self.assert_serves(address)
+            worker.go_on()
+            child = worker.hear()["child"]
+            try:
+                worker.process.kill()
+                worker.process.wait()
+                os.kill(child, 0)  # it lives
+                port = harness.port_of(address)
+                with socket.socket() as client:
+                    self.assertNotEqual(client.connect_ex(("127.0.0.1", port)), 0)
+                with socket.socket() as server:
+                    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    server.bind(("127.0.0.1", port))
+                    server.listen()
+            finally:
+                os.kill(child, signal.SIGKILL)
+
+    def test_fork_before_the_start(self):
+        with harness.Worker(__file__, "fork_first") as worker:
+            said = worker.hear()
+            self.assertEqual(said["code"], 0, said)
+            self.assert_serves(said["address"])
+            worker.go_on()
+            self.assertEqual(worker.finish(), (0, ""))
+
+    def test_exec_children_inherit_nothing(self):
+        with harness.Worker(__file__, "exec") as worker:
+            address = worker.hear()["address"]
+            worker.go_on(address)
+            self.assertEqual(worker.hear()["code"], 0)
+            worker.go_on()
+            self.assertEqual(worker.finish(), (0, ""))
+
+
+if __name__ == "__main__":
+    harness.main(globals())

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers that embed libjobscope.so through its C ABI, and RPCs to them from other processes.
+
+A test file holds both sides: functions named `worker_*`, each the main of a process of its own, and test cases that start
+them with `Worker(__file__, name)` and talk to them line by line: the worker says JSON with `tell`, and waits with `wait`.
+"""
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+LIBRARY = os.environ["JOBSCOPE_TEST_LIBRARY"]
+PROBE = os.environ["JOBSCOPE_TEST_PROBE"]
+DEADLINE_S = 60
+
+E_ADDRESS = 2
+E_REFUSED = 3
+E_FORKED = 5
+
+
+class ServerOptions(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("address", ctypes.c_char_p),
+        ("insecure", ctypes.c_int),
+        ("store_bytes", ctypes.c_uint64),
+        ("ring_records", ctypes.c_uint32),
+        ("rings_cap_bytes", ctypes.c_uint64),
+        ("no_always_on", ctypes.c_int),
+    ]
+
+
+class Library:
+    """libjobscope.so as an embedder sees it."""
+
+    def __init__(self, path=LIBRARY):
+        self.c = ctypes.CDLL(path)  # RTLD_LOCAL
+        self.c.jobscope_version.restype = ctypes.c_char_p
+
+    def start(self, address="127.0.0.1:0"):
+        """Returns (code, address, error)."""
+        options = ServerOptions(size=ctypes.sizeof(ServerOptions), address=address.encode())
+        bound = ctypes.create_string_buffer(256)
+        error = ctypes.create_string_buffer(1024)
+        code = self.c.jobscope_server_start(
+            ctypes.byref(options), bound, ctypes.c_size_t(256), error, ctypes.c_size_t(1024)
+        )
+        return code, bound.value.decode(), error.value.decode()
+
+    def stop(self):
+        return self.c.jobscope_server_stop()
+
+    def running(self):
+        return self.c.jobscope_server_running()
+
+
+# ---- the worker's side ----
+
+
+def tell(**message):
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def wait():
+    """Blocks until the test says to go on; leaves when the test has gone."""
+    line = sys.stdin.readline()
+    if not line:
+        os._exit(90)
+    return line.strip()
+
+
+def serve(address="127.0.0.1:0"):
+    """Loads the library, starts the server, tells the address."""
+    library = Library()
+    code, bound, error = library.start(address)
+    if code != 0:
+        tell(failed=error, code=code)
+        os._exit(91)
+    tell(address=bound)
+    return library
+
+
+def socket_inodes(pid="self"):
+    """Inode numbers of the sockets a process holds."""
+    inodes = set()
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            target = os.readlink(f"/proc/{pid}/fd/{fd}")
+        except FileNotFoundError:
+            continue
+        if target.startswith("socket:["):
+            inodes.add(int(target[len("socket:[") : -1]))
+    return inodes
+
+
+def inodes_of_port(port):
+    """Inode numbers of all TCP sockets whose local port is `port`, listening or connected."""
+    inodes = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        if not os.path.exists(table):
+            continue
+        with open(table, encoding="ascii") as lines:
+            for line in list(lines)[1:]:
+                fields = line.split()
+                if int(fields[1].rsplit(":", 1)[1], 16) == port:
+                    inodes.add(int(fields[9]))
+    return inodes - {0}
+
+
+def holds_port(port, pid="self"):
+    return bool(socket_inodes(pid) & inodes_of_port(port))
+
+
+def port_of(address):
+    return int(address.rsplit(":", 1)[1])
+
+
+# ---- the test's side ----
+
+
+class Worker:
+    """A process that runs `worker_<name>` of a test file."""
+
+    def __init__(self, file, name, *arguments, environment=None):
+        self.process = subprocess.Popen(
+            [sys.executable, "-B", file, "--worker", name, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **(environment or {})},
+        )
+        self.errors = b""
+        self._reader = threading.Thread(target=self._read_errors, daemon=True)
+        self._reader.start()
+        # Ends a test that hangs; the failure is then an end of file.
+        self._timer = threading.Timer(DEADLINE_S, self.process.kill)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _read_errors(self):
+        self.errors = self.process.stderr.read()
+
+    def hear(self):
+        """The next line that the worker tells. Frameworks print to standard output too: those lines are skipped."""
+        while True:
+            line = self.process.stdout.readline()
+            if not line:
+                self.process.wait()
+                self._reader.join(5)
+                raise AssertionError(
+                    f"the worker ended with {self.process.returncode}: {self.errors.decode(errors='replace')[-3000:]}"
+                )
+            if line.startswith(b"{"):
+                return json.loads(line)
+
+    def go_on(self, text="go"):
+        self.process.stdin.write(text.encode() + b"\n")
+        self.process.stdin.flush()
+
+    def finish(self, timeout_s=DEADLINE_S):
+        """Waits for the end; returns the exit code and what was written to standard error."""
+        code = self.process.wait(timeout_s)
+        self._timer.cancel()
+        self._reader.join(5)
+        return code, self.errors.decode(errors="replace")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._timer.cancel()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._reader.join(5)
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+def call(address, *verb, environment=None):
+    """One RPC from another process; the probe's answer."""
+    done = subprocess.run(
+        [PROBE, address, *verb],
+        capture_output=True,
+        timeout=DEADLINE_S,
+        check=False,
+        env={**os.environ, **(environment or {})},
+    )
+    lines = done.stdout.decode().splitlines()
+    assert lines, f"the probe said nothing (exit {done.returncode}): {done.stderr.decode()}"
+    return json.loads(lines[-1])
+
+
+class Caller:
+    """An RPC that goes on while the test does other things."""
+
+    def __init__(self, address, *verb, environment=None):
+        self.process = subprocess.Popen(
+            [PROBE, address, *verb],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **(environment or {})},
+        )
+        self.first = self.process.stdout.readline().decode().strip()
+
+    def result(self, timeout_s=DEADLINE_S):
+        """Ends the loop, if it is one, and returns the last answer."""
+        self.process.stdin.close()
+        timer = threading.Timer(timeout_s, self.process.kill)
+        timer.start()
+        text = self.process.stdout.read().decode()
+        self.process.stdout.close()
+        self.process.wait()
+        timer.cancel()
+        lines = text.splitlines() or [self.first]
+        try:
+            return json.loads(lines[-1])
+        except ValueError as error:
+            raise AssertionError(f"no answer within {timeout_s} s, last was {lines[-1]!r}") from error
+
+
+def until(condition, timeout_s=10):
+    """Waits until a condition of another process holds; False if it does not in time."""
+    end = time.monotonic() + timeout_s
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return bool(condition())
+
+
+class TestCase(unittest.TestCase):
+    def assert_serves(self, address):
+        answer = call(address, "describe")
+        self.assertEqual(answer["code"], 0, answer)
+        return answer
+
+
+def main(namespace):
+    """Runs the worker that the command line names, or else the tests."""
+    if len(sys.argv) > 2 and sys.argv[1] == "--worker":
+        namespace["worker_" + sys.argv[2]](*sys.argv[3:])
+        return
+    unittest.main(verbosity=2)
