@@ -46,8 +46,8 @@ enum jobscope_mask_holder {
 // CONTINUATION; `depth` is the index of the argument it belongs to. For a number its value is
 // `arg`. For a string the text is the concatenation, over the continuations of that argument, of 24
 // bytes each: the bytes of `begin`, `end` and `arg` in memory order; `site` is then the total
-// length in bytes of the kept text (at most 120); an empty string has one continuation, of length 0.
-// Bits 0-3 of a continuation's `flags` are the type of its argument. A string argument 0 has its
+// length in bytes of the kept text (at most 120); an empty string has one continuation, of length
+// 0. Bits 0-3 of a continuation's `flags` are the type of its argument. A string argument 0 has its
 // type in the main record's flags, whose `arg` is 0, and its text in continuations with depth 0.
 struct jobscope_record {
   uint64_t begin_ticks;
@@ -202,7 +202,7 @@ struct jobscope_trace_reader {
 };
 
 // Exported by libjobscope_trace.so. Never fails; the table lives as long as the process.
-const struct jobscope_trace_reader* jobscope_trace_reader(void);
+JOBSCOPE_TRACE_API const struct jobscope_trace_reader* jobscope_trace_reader(void);
 
 #ifdef __cplusplus
 }

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What recording code sees of the recorder, libjobscope_trace.so: a C function table, versioned by size. C++ code takes
- * <jobscope/trace.h>, C code and other languages <jobscope/trace_c.h>; both stand on this.
+ * What recording code sees of the recorder, libjobscope_trace.so: a C function table, versioned by
+ * size. C++ code takes <jobscope/trace.h>, C code and other languages <jobscope/trace_c.h>; both
+ * stand on this.
  *
- * Every function may be called from any thread, before main, after main, and in a forked child (where it does nothing).
- * None blocks, waits or takes a lock. The first record of a thread maps memory (once); no later one allocates.
+ * Every function may be called from any thread, before main, after main, and in a forked child
+ * (where it does nothing). None blocks, waits or takes a lock. The first record of a thread maps
+ * memory (once); no later one allocates.
  */
 #ifndef JOBSCOPE_DETAIL_WRITER_ABI_H_
 #define JOBSCOPE_DETAIL_WRITER_ABI_H_
 
 #include <stddef.h>
 #include <stdint.h>
+
+#define JOBSCOPE_TRACE_API __attribute__((visibility("default")))
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,15 +34,16 @@ enum jobscope_mask_bit {
 };
 
 enum jobscope_record_kind {
-  JOBSCOPE_KIND_SCOPE = 0,        /* begin, end */
-  JOBSCOPE_KIND_INSTANT = 1,      /* begin == end */
-  JOBSCOPE_KIND_COUNTER = 2,      /* begin == end; arg is the sample */
-  JOBSCOPE_KIND_ASYNC_BEGIN = 3,  /* begin == end; arg is the async id (uint64) */
-  JOBSCOPE_KIND_ASYNC_END = 4,    /* likewise */
-  JOBSCOPE_KIND_FLOW_OUT = 5,     /* begin == end; arg is the flow id; belongs to the scope open around it */
-  JOBSCOPE_KIND_FLOW_IN = 6,      /* likewise */
-  JOBSCOPE_KIND_STEP_BEGIN = 7,   /* begin == end; arg is the step number (int64) */
-  JOBSCOPE_KIND_STEP = 8,         /* the completed step: begin, end; arg is the step number (int64) */
+  JOBSCOPE_KIND_SCOPE = 0,       /* begin, end */
+  JOBSCOPE_KIND_INSTANT = 1,     /* begin == end */
+  JOBSCOPE_KIND_COUNTER = 2,     /* begin == end; arg is the sample */
+  JOBSCOPE_KIND_ASYNC_BEGIN = 3, /* begin == end; arg is the async id (uint64) */
+  JOBSCOPE_KIND_ASYNC_END = 4,   /* likewise */
+  JOBSCOPE_KIND_FLOW_OUT =
+      5, /* begin == end; arg is the flow id; belongs to the scope open around it */
+  JOBSCOPE_KIND_FLOW_IN = 6,    /* likewise */
+  JOBSCOPE_KIND_STEP_BEGIN = 7, /* begin == end; arg is the step number (int64) */
+  JOBSCOPE_KIND_STEP = 8,       /* the completed step: begin, end; arg is the step number (int64) */
   JOBSCOPE_KIND_CONTINUATION = 15,
 };
 
@@ -67,8 +72,9 @@ enum jobscope_site_role {
 /* Bytes of one string argument that are kept; the rest is cut, and the event says so. */
 #define JOBSCOPE_MAX_STRING 120
 
-/* A named place in the code, static storage, constant-initialised. The recorder copies the strings on first use and
- * keys its dictionary by (name, file, line), so nothing recorded points back here: the module may be unloaded. */
+/* A named place in the code, static storage, constant-initialised. The recorder copies the strings
+ * on first use and keys its dictionary by (name, file, line), so nothing recorded points back here:
+ * the module may be unloaded. */
 struct jobscope_site {
   uint32_t size; /* sizeof(struct jobscope_site) */
   uint32_t id;   /* 0 until the site has been registered; accessed atomically */
@@ -99,22 +105,25 @@ struct jobscope_token {
   uint64_t place; /* private to the recorder */
 };
 
-struct jobscope_trace_writer {
-  uint32_t size; /* sizeof the table as the recorder knows it: newer members are behind older ones */
+struct jobscope_trace_writer_table {
+  uint32_t
+      size; /* sizeof the table as the recorder knows it: newer members are behind older ones */
   uint32_t reserved;
-  /* The enable mask. Load it (atomically, relaxed), test the site's bit, and call nothing if it is 0. Valid as long as
-   * the process. In a forked child it reads 0. */
+  /* The enable mask. Load it (atomically, relaxed), test the site's bit, and call nothing if it is
+   * 0. Valid as long as the process. In a forked child it reads 0. */
   const uint32_t* mask;
 
-  /* Registers a site (idempotent, from any number of threads), stores its id in site->id and returns it: never 0. When
-   * the dictionary is full the id is that of a site named "(dictionary full)". At most JOBSCOPE_MAX_KEYS keys. */
+  /* Registers a site (idempotent, from any number of threads), stores its id in site->id and
+   * returns it: never 0. When the dictionary is full the id is that of a site named "(dictionary
+   * full)". At most JOBSCOPE_MAX_KEYS keys. */
   uint32_t (*register_site)(struct jobscope_site* site, const char* const* keys,
                             uint32_t key_count);
-  /* Looks up or registers a site whose name is not static: by its text, at each call. Does not write to `site`. At most
-   * 4,096 of them per process. */
+  /* Looks up or registers a site whose name is not static: by its text, at each call. Does not
+   * write to `site`. At most 4,096 of them per process. */
   uint32_t (*find_site)(const struct jobscope_site* site, const char* const* keys,
                         uint32_t key_count);
-  /* Interns a text for JOBSCOPE_ARG_NAME: at most 4,096 per process, 127 bytes each. 0: the table is full. */
+  /* Interns a text for JOBSCOPE_ARG_NAME: at most 4,096 per process, 127 bytes each. 0: the table
+   * is full. */
   uint32_t (*intern)(const char* text, size_t length);
 
   struct jobscope_token (*begin)(uint32_t site);
@@ -133,7 +142,7 @@ struct jobscope_trace_writer {
 };
 
 /* Exported by libjobscope_trace.so. Never fails; the table lives as long as the process. */
-const struct jobscope_trace_writer* jobscope_trace_writer(void);
+JOBSCOPE_TRACE_API const struct jobscope_trace_writer_table* jobscope_trace_writer(void);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The sites and the interned names of the process: bounded, append-only, without locks. Strings are
+// copied in, so that nothing points into a module that may be unloaded.
+#ifndef COLLECTORS_HOST_RECORDER_DICTIONARY_H_
+#define COLLECTORS_HOST_RECORDER_DICTIONARY_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "collectors/host/recorder/reader_abi.h"
+
+namespace jobscope::recorder {
+
+// Static sites and sites of dynamic names have a bound each, so that a program that makes names up
+// cannot push out those that stand in its code.
+inline constexpr uint32_t kMaxStaticSites = 16384;
+inline constexpr uint32_t kMaxDynamicSites = 4096;
+inline constexpr uint32_t kMaxNames = 4096;
+inline constexpr uint32_t kMaxNameBytes = 128;  // with the terminator; longer ones are cut
+inline constexpr uint32_t kMaxFileBytes = 128;  // likewise; the end of the path is kept
+inline constexpr uint32_t kMaxCategoryBytes = 32;
+inline constexpr uint32_t kMaxKeyBytes = 32;
+
+// The id that a site gets when there is no room for it.
+inline constexpr uint32_t kSiteOfFullDictionary = 1;
+
+// The id of the site with this (name, file, line); registers it when it is new. Never 0.
+uint32_t FindOrAddSite(const jobscope_site& site, const char* const* keys, uint32_t key_count,
+                       bool dynamic);
+// The id of the text; 0 when the table is full.
+uint32_t FindOrAddName(const char* text, size_t length);
+
+// False when there is no such site.
+bool SiteInfo(uint32_t id, jobscope_site_info* out);
+// nullptr when there is no such name.
+const char* NameText(uint32_t id);
+
+}  // namespace jobscope::recorder
+
+#endif  // COLLECTORS_HOST_RECORDER_DICTIONARY_H_

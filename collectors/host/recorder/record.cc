@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/host/recorder/record.h"
+
+namespace jobscope::recorder {
+namespace {
+
+constexpr uint32_t kBytesPerContinuation = 24;
+static_assert(JOBSCOPE_MAX_STRING % kBytesPerContinuation == 0);
+static_assert(1 + JOBSCOPE_MAX_KEYS * (JOBSCOPE_MAX_STRING / kBytesPerContinuation) ==
+              JOBSCOPE_MAX_EVENT_RECORDS);
+
+uint32_t KeptBytes(const jobscope_arg& arg) {
+  if (arg.value.text == nullptr) return 0;
+  return arg.length < JOBSCOPE_MAX_STRING ? arg.length : JOBSCOPE_MAX_STRING;
+}
+
+uint32_t Pieces(uint32_t bytes) {
+  return bytes == 0 ? 1 : (bytes + kBytesPerContinuation - 1) / kBytesPerContinuation;
+}
+
+}  // namespace
+
+void WriteWithArgs(ThreadState* state, uint32_t site, uint32_t kind, uint32_t depth, uint64_t begin,
+                   uint64_t end, const jobscope_arg* args, uint32_t arg_count) {
+  const uint64_t head = state->head_record.load(std::memory_order_relaxed);
+  const uint64_t event = state->head_event.load(std::memory_order_relaxed);
+  const uint64_t mask = state->record_mask;
+  uint32_t cut = arg_count > JOBSCOPE_MAX_KEYS ? 1 : 0;
+  if (cut != 0) arg_count = JOBSCOPE_MAX_KEYS;
+  std::atomic_thread_fence(std::memory_order_release);
+
+  uint64_t at = head + 1;
+  for (uint32_t i = 0; i < arg_count; ++i) {
+    const jobscope_arg& arg = args[i];
+    if (arg.type != JOBSCOPE_ARG_STRING) {
+      if (i == 0) continue;
+      StoreSlot(&state->slots[at++ & mask], 0, 0,
+                PackWord(0, JOBSCOPE_KIND_CONTINUATION, i, arg.type, 0, 0, event),
+                arg.value.uint64_value);
+      continue;
+    }
+    const uint32_t bytes = KeptBytes(arg);
+    if (arg.length > bytes) cut = 1;
+    const uint64_t word =
+        PackWord(bytes, JOBSCOPE_KIND_CONTINUATION, i, JOBSCOPE_ARG_STRING, 0, 0, event);
+    for (uint32_t piece = 0; piece < Pieces(bytes); ++piece) {
+      const uint32_t from = piece * kBytesPerContinuation;
+      uint64_t text[3] = {};
+      if (bytes > 0) {
+        const uint32_t left = bytes - from;
+        memcpy(text, arg.value.text + from,
+               left < kBytesPerContinuation ? left : kBytesPerContinuation);
+      }
+      StoreSlot(&state->slots[at++ & mask], text[0], text[1], word, text[2]);
+    }
+  }
+  const bool number_first = arg_count > 0 && args[0].type != JOBSCOPE_ARG_STRING;
+  const uint32_t continuations = static_cast<uint32_t>(at - head - 1);
+  StoreSlot(&state->slots[head & mask], begin, end,
+            PackWord(site, kind, RecordDepth(depth), arg_count > 0 ? args[0].type : 0,
+                     continuations, cut, event),
+            number_first ? args[0].value.uint64_value : 0);
+  Publish(state, head, event, continuations + 1);
+}
+
+}  // namespace jobscope::recorder

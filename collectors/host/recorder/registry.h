@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The states of all threads: mapping them within the cap, giving them to threads, taking them back.
+// No locks: a thread takes a state from a free list by compare-and-swap, and gives it back the same
+// way. States are never unmapped, so a reader may look at any of them at any time.
+#ifndef COLLECTORS_HOST_RECORDER_REGISTRY_H_
+#define COLLECTORS_HOST_RECORDER_REGISTRY_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "collectors/host/recorder/thread_state.h"
+
+namespace jobscope::recorder {
+
+// 16,384 states: what the table can hold, of which at most 1,024 are bare (4 KiB each, not counted
+// in the cap). More threads than that are counted, not listed.
+inline constexpr uint32_t kMaxStates = 16384;
+inline constexpr uint32_t kMaxBareStates = 1024;
+
+struct Counters {
+  std::atomic<uint64_t> no_ring{0};          // attempts of threads on the shared dead state
+  std::atomic<uint64_t> reentered{0};        // attempts on the shared attaching state
+  std::atomic<uint64_t> dictionary_full{0};  // names refused
+};
+extern Counters g_counters;
+
+// The calling thread's state; nullptr before its first record. Initial-exec: one load from the
+// thread pointer, also in a library that was dlopen'ed (16 bytes of the surplus that libc keeps).
+struct ThreadSlot {
+  ThreadState* state;
+  uint32_t pending_name;  // index + 1 of a name given before the first record
+};
+extern __thread ThreadSlot t_slot __attribute__((tls_model("initial-exec")));
+
+// Registers the thread-exit hook. Once, from Init().
+void InitThreadExit();
+
+// Takes a state for the calling thread (its first record). Never nullptr: a shared state when there
+// is no other.
+ThreadState* Attach();
+
+void SetThreadName(const char* name);
+
+int Configure(uint32_t ring_records, uint64_t cap_bytes);
+uint32_t RingRecords();
+uint32_t Prefault(uint32_t count);
+void HoldEnded(bool hold);
+void Release(uint64_t serial);
+
+// States mapped so far: indices below this.
+uint32_t StateCount();
+ThreadState* StateAt(uint32_t index);
+// The state that the thread `serial` has, or had and nobody took since. nullptr if there is none.
+ThreadState* FindState(uint64_t serial);
+
+uint64_t RingCount();
+uint64_t RingBytes();
+
+// Fills name with the thread's, terminated. Refreshes the OS name of a living thread at most once a
+// second.
+void ReadName(ThreadState* state, bool live, char* name, size_t size);
+
+}  // namespace jobscope::recorder
+
+#endif  // COLLECTORS_HOST_RECORDER_REGISTRY_H_

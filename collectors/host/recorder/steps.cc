@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/host/recorder/steps.h"
+
+#include <sched.h>
+
+#include <atomic>
+
+#include "collectors/host/recorder/process.h"
+
+namespace jobscope::recorder {
+namespace {
+
+std::atomic<uint32_t> g_source{0};
+std::atomic<uint64_t> g_count{0};
+
+// Steps are few, but several threads may run steps of one site (a pipeline), so a slot belongs to
+// ordinal `ordinal` (+ 1) only while that stands in it; its end counts only with the same tag.
+struct StepSlot {
+  std::atomic<uint64_t> ordinal;
+  std::atomic<int64_t> number;
+  std::atomic<uint64_t> begin_ticks;
+  std::atomic<uint64_t> end_ticks;
+  std::atomic<uint64_t> end_ordinal;
+};
+StepSlot g_slots[kRecentSteps];
+
+// The states of jobscope_trigger_state, and two in which a thread is just moving it on.
+constexpr uint32_t kOpening = 16;
+constexpr uint32_t kClosing = 17;
+
+struct Trigger {
+  std::atomic<uint32_t> state{JOBSCOPE_TRIGGER_IDLE};
+  std::atomic<uint32_t> bits{0};
+  std::atomic<int64_t> first{0};
+  std::atomic<int64_t> last{0};
+  std::atomic<int64_t> opened_step{0};
+  std::atomic<int64_t> closed_step{0};
+  std::atomic<uint64_t> open_ticks{0};
+  std::atomic<uint64_t> close_ticks{0};
+};
+Trigger g_trigger;
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+bool IsSource(uint32_t site) {
+  uint32_t source = g_source.load(kRelaxed);
+  if (source == site) return true;
+  return source == 0 && (g_source.compare_exchange_strong(source, site) || source == site);
+}
+
+void MaybeOpen(int64_t number, uint64_t ticks) {
+  uint32_t state = g_trigger.state.load(std::memory_order_acquire);
+  if (state != JOBSCOPE_TRIGGER_ARMED || number < g_trigger.first.load(kRelaxed)) return;
+  if (!g_trigger.state.compare_exchange_strong(state, kOpening)) return;
+  if (number < g_trigger.first.load(kRelaxed)) {  // armed anew between the two loads
+    g_trigger.state.store(JOBSCOPE_TRIGGER_ARMED, std::memory_order_release);
+    return;
+  }
+  g_trigger.opened_step.store(number, kRelaxed);
+  g_trigger.open_ticks.store(ticks, kRelaxed);
+  AddToHolder(JOBSCOPE_HOLDER_SESSION, g_trigger.bits.load(kRelaxed));
+  g_trigger.state.store(JOBSCOPE_TRIGGER_OPEN, std::memory_order_release);
+}
+
+void MaybeClose(int64_t number, uint64_t ticks) {
+  uint32_t state = g_trigger.state.load(std::memory_order_acquire);
+  if (state != JOBSCOPE_TRIGGER_OPEN || number < g_trigger.last.load(kRelaxed)) return;
+  if (!g_trigger.state.compare_exchange_strong(state, kClosing)) return;
+  if (number < g_trigger.last.load(kRelaxed)) {
+    g_trigger.state.store(JOBSCOPE_TRIGGER_OPEN, std::memory_order_release);
+    return;
+  }
+  TakeFromHolder(JOBSCOPE_HOLDER_SESSION, g_trigger.bits.load(kRelaxed));
+  g_trigger.closed_step.store(number, kRelaxed);
+  g_trigger.close_ticks.store(ticks, kRelaxed);
+  g_trigger.state.store(JOBSCOPE_TRIGGER_CLOSED, std::memory_order_release);
+}
+
+}  // namespace
+
+void OnStepBegin(uint32_t site, int64_t number, uint64_t begin_ticks) {
+  if (!IsSource(site)) return;
+  MaybeOpen(number, begin_ticks);
+  const uint64_t ordinal = g_count.fetch_add(1) + 1;
+  StepSlot& slot = g_slots[ordinal % kRecentSteps];
+  slot.ordinal.store(0, kRelaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  slot.number.store(number, kRelaxed);
+  slot.begin_ticks.store(begin_ticks, kRelaxed);
+  slot.ordinal.store(ordinal, std::memory_order_release);
+}
+
+void OnStepEnd(uint32_t site, int64_t number, uint64_t begin_ticks, uint64_t end_ticks) {
+  if (!IsSource(site)) return;
+  MaybeClose(number, end_ticks);
+  const uint64_t count = g_count.load();
+  for (uint64_t ordinal = count; ordinal > 0 && ordinal + kRecentSteps > count; --ordinal) {
+    StepSlot& slot = g_slots[ordinal % kRecentSteps];
+    if (slot.ordinal.load(std::memory_order_acquire) != ordinal ||
+        slot.begin_ticks.load(kRelaxed) != begin_ticks || slot.number.load(kRelaxed) != number) {
+      continue;
+    }
+    slot.end_ticks.store(end_ticks, kRelaxed);
+    slot.end_ordinal.store(ordinal, std::memory_order_release);
+    return;
+  }
+}
+
+void ArmTrigger(int64_t first, int64_t last, uint32_t bits) {
+  DisarmTrigger();
+  g_trigger.first.store(first, kRelaxed);
+  g_trigger.last.store(last, kRelaxed);
+  g_trigger.bits.store(bits, kRelaxed);
+  g_trigger.opened_step.store(0, kRelaxed);
+  g_trigger.closed_step.store(0, kRelaxed);
+  g_trigger.open_ticks.store(0, kRelaxed);
+  g_trigger.close_ticks.store(0, kRelaxed);
+  g_trigger.state.store(JOBSCOPE_TRIGGER_ARMED, std::memory_order_release);
+}
+
+void DisarmTrigger() {
+  uint32_t state = g_trigger.state.load(std::memory_order_acquire);
+  for (;;) {
+    if (state == kOpening || state == kClosing) {
+      // An application thread is within a few stores of being done; the reader waits, not it.
+      sched_yield();
+      state = g_trigger.state.load(std::memory_order_acquire);
+      continue;
+    }
+    if (g_trigger.state.compare_exchange_weak(state, JOBSCOPE_TRIGGER_IDLE)) return;
+  }
+}
+
+void GetTrigger(jobscope_trigger_info* out) {
+  *out = {};
+  uint32_t state = g_trigger.state.load(std::memory_order_acquire);
+  if (state == kOpening) state = JOBSCOPE_TRIGGER_ARMED;
+  if (state == kClosing) state = JOBSCOPE_TRIGGER_OPEN;
+  out->state = state;
+  if (state == JOBSCOPE_TRIGGER_OPEN || state == JOBSCOPE_TRIGGER_CLOSED) {
+    out->first_step = g_trigger.opened_step.load(kRelaxed);
+    out->open_ticks = g_trigger.open_ticks.load(kRelaxed);
+  }
+  if (state == JOBSCOPE_TRIGGER_CLOSED) {
+    out->last_step = g_trigger.closed_step.load(kRelaxed);
+    out->close_ticks = g_trigger.close_ticks.load(kRelaxed);
+  }
+}
+
+size_t RecentSteps(jobscope_step_info* out, size_t capacity) {
+  if (!Alive()) return 0;
+  const uint64_t count = g_count.load();
+  uint64_t wanted = count < kRecentSteps ? count : kRecentSteps;
+  if (wanted > capacity) wanted = capacity;
+  size_t written = 0;
+  for (uint64_t ordinal = count - wanted + 1; ordinal <= count; ++ordinal) {
+    StepSlot& slot = g_slots[ordinal % kRecentSteps];
+    if (slot.ordinal.load(std::memory_order_acquire) != ordinal) continue;
+    jobscope_step_info info = {};
+    info.number = slot.number.load(kRelaxed);
+    info.begin_ticks = slot.begin_ticks.load(kRelaxed);
+    if (slot.end_ordinal.load(std::memory_order_acquire) == ordinal) {
+      info.end_ticks = slot.end_ticks.load(kRelaxed);
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (slot.ordinal.load(kRelaxed) != ordinal) continue;
+    out[written++] = info;
+  }
+  return written;
+}
+
+uint64_t StepCount() { return Alive() ? g_count.load() : 0; }
+
+}  // namespace jobscope::recorder

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the process knows of its training steps: their source, the newest of them, and an armed
+// trigger that opens and closes a capture at chosen step numbers.
+#ifndef COLLECTORS_HOST_RECORDER_STEPS_H_
+#define COLLECTORS_HOST_RECORDER_STEPS_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "collectors/host/recorder/reader_abi.h"
+
+namespace jobscope::recorder {
+
+inline constexpr uint32_t kRecentSteps = 256;
+
+// Called by the thread that begins, and the one that ends, a step of `site`. Does nothing for sites
+// other than the source of steps: the first one that records.
+void OnStepBegin(uint32_t site, int64_t number, uint64_t begin_ticks);
+void OnStepEnd(uint32_t site, int64_t number, uint64_t begin_ticks, uint64_t end_ticks);
+
+void ArmTrigger(int64_t first, int64_t last, uint32_t bits);
+void DisarmTrigger();
+void GetTrigger(jobscope_trigger_info* out);
+
+size_t RecentSteps(jobscope_step_info* out, size_t capacity);
+uint64_t StepCount();
+
+}  // namespace jobscope::recorder
+
+#endif  // COLLECTORS_HOST_RECORDER_STEPS_H_

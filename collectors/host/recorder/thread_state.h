@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What one thread records into: a header page and, behind it, the ring. Private to the recorder.
+//
+// One writer (the thread), any number of readers, no lock. A ring's words are relaxed atomics; the
+// writer publishes a whole event, main record and continuations, with one release store of
+// `head_record`. The reader copies, then loads the head again and throws away what may have been
+// overwritten meanwhile (docs/design/recorder.md).
+#ifndef COLLECTORS_HOST_RECORDER_THREAD_STATE_H_
+#define COLLECTORS_HOST_RECORDER_THREAD_STATE_H_
+
+#include <stdint.h>
+
+#include <atomic>
+
+#include "collectors/host/recorder/reader_abi.h"
+
+namespace jobscope::recorder {
+
+// What a thread's state can do. 0 is what a forked child finds there: its copy is wiped.
+enum Mode : uint32_t {
+  kWiped = 0,
+  kRing = 1,       // records
+  kBare = 2,       // the cap is exhausted: keeps open scopes, counts attempts
+  kDead = 3,       // shared: threads whose state was given back, or that got none; counts attempts
+  kAttaching = 4,  // shared: a record inside the taking of a state (an instrumented allocator)
+};
+
+// Who has a state.
+enum Status : uint32_t {
+  kNew = 0,   // mapped, nobody had it yet
+  kLive = 1,  // a thread has it
+  kHeld = 2,  // its thread has ended, a reader holds it
+  kFree = 3,  // its thread has ended, any thread may take it
+};
+
+// A record in the ring: the words begin, end and arg as in the ABI, and this word:
+//   bits 0-19 site (or length of a string), 20-23 kind, 24-31 depth, 32-34 argument type,
+//   35-40 number of continuations, 41 cut, 42-63 the low bits of the event's ordinal.
+// The ordinal in each record is what makes loss exact in one read: no scan, and no pair of counters
+// that would have to be read together.
+inline constexpr uint32_t kSiteBits = 20;
+inline constexpr uint32_t kSiteMask = (1u << kSiteBits) - 1;
+inline constexpr uint32_t kOrdinalShift = 42;
+inline constexpr uint64_t kOrdinalMask = (uint64_t{1} << 22) - 1;
+
+inline constexpr uint64_t PackWord(uint32_t site, uint32_t kind, uint32_t depth, uint32_t type,
+                                   uint32_t continuations, uint32_t cut, uint64_t ordinal) {
+  return (site & kSiteMask) | uint64_t{kind & 0xf} << 20 | uint64_t{depth & 0xff} << 24 |
+         uint64_t{type & 0x7} << 32 | uint64_t{continuations & 0x3f} << 35 |
+         uint64_t{cut & 1} << 41 | ordinal << kOrdinalShift;
+}
+inline constexpr uint32_t WordSite(uint64_t word) { return word & kSiteMask; }
+inline constexpr uint32_t WordKind(uint64_t word) { return (word >> 20) & 0xf; }
+inline constexpr uint32_t WordDepth(uint64_t word) { return (word >> 24) & 0xff; }
+inline constexpr uint32_t WordType(uint64_t word) { return (word >> 32) & 0x7; }
+inline constexpr uint32_t WordContinuations(uint64_t word) { return (word >> 35) & 0x3f; }
+inline constexpr uint32_t WordCut(uint64_t word) { return (word >> 41) & 1; }
+inline constexpr uint64_t WordOrdinal(uint64_t word) { return word >> kOrdinalShift; }
+
+// Four words in memory order begin, end, packed word, arg: as jobscope_record has them.
+struct Slot {
+  std::atomic<uint64_t> word[4];
+};
+static_assert(sizeof(Slot) == sizeof(jobscope_record));
+
+struct OpenScope {
+  std::atomic<uint64_t> site;  // bit 32: a step
+  std::atomic<uint64_t> begin_ticks;
+  std::atomic<int64_t> step_number;
+};
+inline constexpr uint64_t kOpenIsStep = uint64_t{1} << 32;
+inline constexpr uint32_t kMaxOpenScopes = 64;
+inline constexpr uint32_t kMaxDepth = 0xffff;
+
+inline constexpr uint32_t kNameWords = 8;    // 64 bytes, terminated
+inline constexpr uint32_t kOsNameWords = 2;  // 16 bytes, terminated: the kernel's limit
+
+// The largest ring has 2^22 records, the ordinals 22 bits: an ordinal in the readable part of a
+// ring is unambiguous.
+inline constexpr uint32_t kMinRingRecords = 1u << 10;
+inline constexpr uint32_t kMaxRingRecords = 1u << 22;
+
+struct ThreadState {
+  constexpr explicit ThreadState(Mode fixed_mode) : mode(fixed_mode) {}
+
+  // Written by the thread. `stack` = changes << 16 | depth: each push and each pop changes it, so
+  // that a sample taken between two equal values is consistent.
+  alignas(64) std::atomic<uint32_t> mode;
+  std::atomic<uint32_t> busy{0};
+  std::atomic<uint64_t> head_record{0};
+  std::atomic<uint64_t> head_event{0};
+  std::atomic<uint64_t> stack{0};
+  uint64_t record_mask = 0;  // capacity - 1; fixed when mapped
+  Slot* slots = nullptr;     // fixed when mapped
+  uint64_t place = 0;        // serial << 16, for tokens
+  uint64_t ids = 0;          // async and flow ids given out
+
+  // Changes with the owner. `serial` is 0 while the rest is being rewritten.
+  alignas(64) std::atomic<uint64_t> serial{0};
+  std::atomic<uint64_t> first_record{0};
+  std::atomic<uint64_t> first_event{0};
+  std::atomic<uint64_t> first_reentered{0};
+  std::atomic<int32_t> tid{0};
+  std::atomic<uint32_t> status{kNew};
+  std::atomic<uint64_t> reentered{0};  // never reset
+  std::atomic<uint64_t> no_ring{0};    // never reset
+  std::atomic<uint32_t> next_free{0};
+  uint32_t index = 0;       // in the table of states; fixed when mapped
+  uint32_t size_class = 0;  // log2 of the capacity, 0 for bare; fixed when mapped
+
+  // The name given with SetThreadName, written by the thread; the version is odd meanwhile, 0 while
+  // there is none. The name that the OS has, written by the reader that moves os_name_checked_ns.
+  alignas(64) std::atomic<uint32_t> name_version{0};
+  std::atomic<uint64_t> name[kNameWords] = {};
+  std::atomic<uint64_t> os_name_checked_ns{0};
+  std::atomic<uint64_t> os_name[kOsNameWords] = {};
+
+  OpenScope open[kMaxOpenScopes] = {};
+};
+
+inline constexpr uint64_t kHeaderBytes = 4096;
+static_assert(sizeof(ThreadState) <= kHeaderBytes);
+
+// Records that may be in the making when the reader looks at the head: they are not published yet,
+// but their slots are being overwritten.
+inline constexpr uint64_t kInFlight = JOBSCOPE_MAX_EVENT_RECORDS;
+
+// The first record index that is safe from the writer when its head is at `head`.
+inline uint64_t OldestSafe(uint64_t head, uint64_t record_mask) {
+  const uint64_t floor = record_mask + 1 - kInFlight;
+  return head > floor ? head - floor : 0;
+}
+
+}  // namespace jobscope::recorder
+
+#endif  // COLLECTORS_HOST_RECORDER_THREAD_STATE_H_

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The writer table: what an enabled site calls. Each function has a short path for a thread with a
+// ring and leaves everything else to one slow function.
+#include "collectors/host/recorder/dictionary.h"
+#include "collectors/host/recorder/process.h"
+#include "collectors/host/recorder/record.h"
+#include "collectors/host/recorder/registry.h"
+#include "collectors/host/recorder/steps.h"
+#include "jobscope/trace_c.h"
+
+namespace jobscope::recorder {
+namespace {
+
+#define JOBSCOPE_LIKELY(x) __builtin_expect(!!(x), 1)
+#define JOBSCOPE_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define JOBSCOPE_NOINLINE __attribute__((noinline, cold))
+
+constexpr jobscope_token kRefused = {0, 0};
+// The place of a scope that began without a state of its own: matches no thread.
+constexpr uint64_t kNowhere = ~uint64_t{0};
+
+bool HasRing(const ThreadState* state) {
+  return state != nullptr && state->mode.load(std::memory_order_relaxed) == kRing;
+}
+
+void CountReentered(ThreadState* state, uint64_t events) {
+  state->reentered.fetch_add(events, std::memory_order_relaxed);
+}
+
+// What there is instead of a ring: attaches a thread that is new, counts for one that gets none.
+enum class Route { kDrop, kUse };
+struct Routed {
+  Route route;
+  ThreadState* state;
+};
+// `events` attempts are about to be made. kUse: the state keeps open scopes, and has a ring or not.
+JOBSCOPE_NOINLINE Routed RouteSlow(uint64_t events) {
+  if (!Alive()) return {Route::kDrop, nullptr};
+  ThreadState* state = t_slot.state;
+  if (state == nullptr) state = Attach();
+  switch (state->mode.load(std::memory_order_relaxed)) {
+    case kRing:
+    case kBare:
+      return {Route::kUse, state};
+    case kDead:
+      g_counters.no_ring.fetch_add(events, std::memory_order_relaxed);
+      return {Route::kDrop, state};
+    case kAttaching:
+      g_counters.reentered.fetch_add(events, std::memory_order_relaxed);
+      return {Route::kDrop, state};
+    default:
+      return {Route::kDrop, nullptr};
+  }
+}
+
+// One event into the state's ring, or into its count of events without one.
+inline void Commit(ThreadState* state, uint32_t site, uint32_t kind, uint32_t depth, uint64_t begin,
+                   uint64_t end, const jobscope_arg* args, uint32_t arg_count) {
+  if (JOBSCOPE_UNLIKELY(!HasRing(state))) {
+    state->no_ring.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  if (arg_count == 0) {
+    WriteOne(state, site, kind, depth, JOBSCOPE_ARG_NONE, begin, end, 0);
+  } else if (arg_count == 1 && args[0].type != JOBSCOPE_ARG_STRING) {
+    WriteOne(state, site, kind, depth, args[0].type, begin, end, args[0].value.uint64_value);
+  } else {
+    WriteWithArgs(state, site, kind, depth, begin, end, args, arg_count);
+  }
+}
+
+inline jobscope_arg StepNumber(int64_t number) {
+  jobscope_arg arg = {};
+  arg.type = JOBSCOPE_ARG_INT64;
+  arg.value.int64_value = number;
+  return arg;
+}
+
+// ---- begin ----
+
+inline jobscope_token BeginOn(ThreadState* state, uint32_t site) {
+  if (JOBSCOPE_UNLIKELY(!Enter(state))) {
+    CountReentered(state, 1);
+    return kRefused;
+  }
+  const uint64_t stack = state->stack.load(std::memory_order_relaxed);
+  const uint64_t begin = Ticks();
+  PushOpen(state, stack, site, begin, 0);
+  Leave(state);
+  return {begin, state->place | (stack & kMaxDepth)};
+}
+
+// A scope that began on the shared dead state is counted when it ends, as all scopes are.
+JOBSCOPE_NOINLINE jobscope_token BeginSlow(uint32_t site) {
+  const Routed routed = RouteSlow(0);
+  if (routed.route == Route::kUse) return BeginOn(routed.state, site);
+  if (routed.state == nullptr) return kRefused;
+  if (routed.state->mode.load(std::memory_order_relaxed) == kDead) return {Ticks(), kNowhere};
+  g_counters.reentered.fetch_add(1, std::memory_order_relaxed);
+  return kRefused;
+}
+
+jobscope_token Begin(uint32_t site) {
+  ThreadState* state = t_slot.state;
+  if (JOBSCOPE_UNLIKELY(!HasRing(state))) return BeginSlow(site);
+  return BeginOn(state, site);
+}
+
+// ---- end ----
+
+inline void EndOn(ThreadState* state, uint32_t site, jobscope_token token, uint64_t end,
+                  uint32_t kind, const jobscope_arg* args, uint32_t arg_count) {
+  if (JOBSCOPE_UNLIKELY(!Enter(state))) {
+    CountReentered(state, 1);
+    return;
+  }
+  const uint32_t depth = PopOpen(state, token.place);
+  Commit(state, site, kind, depth, token.begin_ticks, end, args, arg_count);
+  Leave(state);
+}
+
+JOBSCOPE_NOINLINE void EndSlow(uint32_t site, jobscope_token token, uint64_t end, uint32_t kind,
+                               const jobscope_arg* args, uint32_t arg_count) {
+  const Routed routed = RouteSlow(1);
+  if (routed.route == Route::kUse) {
+    EndOn(routed.state, site, token, end, kind, args, arg_count);
+  }
+}
+
+void End(uint32_t site, jobscope_token token) {
+  const uint64_t end = Ticks();
+  if (JOBSCOPE_UNLIKELY(token.begin_ticks == 0)) return;
+  ThreadState* state = t_slot.state;
+  if (JOBSCOPE_UNLIKELY(!HasRing(state))) {
+    return EndSlow(site, token, end, JOBSCOPE_KIND_SCOPE, nullptr, 0);
+  }
+  EndOn(state, site, token, end, JOBSCOPE_KIND_SCOPE, nullptr, 0);
+}
+
+void EndArgs(uint32_t site, jobscope_token token, const jobscope_arg* args, uint32_t arg_count) {
+  const uint64_t end = Ticks();
+  if (JOBSCOPE_UNLIKELY(token.begin_ticks == 0)) return;
+  ThreadState* state = t_slot.state;
+  if (JOBSCOPE_UNLIKELY(!HasRing(state))) {
+    return EndSlow(site, token, end, JOBSCOPE_KIND_SCOPE, args, arg_count);
+  }
+  EndOn(state, site, token, end, JOBSCOPE_KIND_SCOPE, args, arg_count);
+}
+
+// ---- steps ----
+
+// A refused step counts as the two events that it would have been.
+jobscope_token StepBegin(uint32_t site, int64_t number) {
+  ThreadState* state = t_slot.state;
+  if (JOBSCOPE_UNLIKELY(!HasRing(state))) {
+    const Routed routed = RouteSlow(0);
+    if (routed.state == nullptr) return kRefused;
+    const uint32_t mode = routed.state->mode.load(std::memory_order_relaxed);
+    if (mode == kDead) {
+      g_counters.no_ring.fetch_add(1, std::memory_order_relaxed);
+      const uint64_t begin = Ticks();
+      OnStepBegin(site, number, begin);
+      return {begin, kNowhere};
+    }
+    if (routed.route != Route::kUse) {
+      g_counters.reentered.fetch_add(2, std::memory_order_relaxed);
+      return kRefused;
+    }
+    state = routed.state;
+  }
+  if (JOBSCOPE_UNLIKELY(!Enter(state))) {
+    CountReentered(state, 2);
+    return kRefused;
+  }
+  const uint64_t stack = state->stack.load(std::memory_order_relaxed);
+  const jobscope_arg arg = StepNumber(number);
+  const uint64_t begin = Ticks();
+  // The trigger first: what it switches on should include as much of the step as can be had.
+  OnStepBegin(site, number, begin);
+  Commit(state, site, JOBSCOPE_KIND_STEP_BEGIN, stack & kMaxDepth, begin, begin, &arg, 1);
+  PushOpen(state, stack, site | kOpenIsStep, begin, number);
+  Leave(state);
+  return {begin, state->place | (stack & kMaxDepth)};
+}
+
+void StepEnd(uint32_t site, jobscope_token token, int64_t number) {
+  const uint64_t end = Ticks();
+  if (token.begin_ticks == 0 || !Alive()) return;
+  OnStepEnd(site, number, token.begin_ticks, end);
+  const jobscope_arg arg = StepNumber(number);
+  ThreadState* state = t_slot.state;
+  if (JOBSCOPE_UNLIKELY(!HasRing(state))) {
+    return EndSlow(site, token, end, JOBSCOPE_KIND_STEP, &arg, 1);
+  }
+  EndOn(state, site, token, end, JOBSCOPE_KIND_STEP, &arg, 1);
+}
+
+// ---- points in time ----
+
+void Event(uint32_t site, uint32_t kind, const jobscope_arg* args, uint32_t arg_count) {
+  const uint64_t now = Ticks();
+  ThreadState* state = t_slot.state;
+  if (JOBSCOPE_UNLIKELY(!HasRing(state))) {
+    const Routed routed = RouteSlow(1);
+    if (routed.route != Route::kUse) return;
+    state = routed.state;
+  }
+  if (JOBSCOPE_UNLIKELY(!Enter(state))) {
+    CountReentered(state, 1);
+    return;
+  }
+  Commit(state, site, kind, Depth(state), now, now, args, arg_count);
+  Leave(state);
+}
+
+// The thread's serial in the high half, so that no two threads share a counter. Threads without a
+// state do share one; serials do not reach its high half in the life of a process.
+uint64_t NextId() {
+  ThreadState* state = t_slot.state;
+  if (JOBSCOPE_UNLIKELY(!HasRing(state))) {
+    const Routed routed = RouteSlow(0);
+    if (routed.state == nullptr) return 0;
+    if (routed.route != Route::kUse) {
+      static std::atomic<uint32_t> shared{0};
+      return uint64_t{0xffffffffu} << 32 | (shared.fetch_add(1, std::memory_order_relaxed) + 1);
+    }
+    state = routed.state;
+  }
+  return (state->place >> 16) << 32 | (++state->ids & 0xffffffffu);
+}
+
+uint32_t RegisterSite(jobscope_site* site, const char* const* keys, uint32_t key_count) {
+  const uint32_t known = __atomic_load_n(&site->id, __ATOMIC_ACQUIRE);
+  if (known != 0) return known;
+  const uint32_t id = FindOrAddSite(*site, keys, key_count, /*dynamic=*/false);
+  __atomic_store_n(&site->id, id, __ATOMIC_RELEASE);
+  return id;
+}
+
+uint32_t FindSite(const jobscope_site* site, const char* const* keys, uint32_t key_count) {
+  return FindOrAddSite(*site, keys, key_count, /*dynamic=*/true);
+}
+
+struct jobscope_trace_writer_table g_writer = {
+    sizeof(struct jobscope_trace_writer_table),
+    0,
+    nullptr,  // mask: see BindWriterTable
+    &RegisterSite,
+    &FindSite,
+    &FindOrAddName,
+    &Begin,
+    &End,
+    &EndArgs,
+    &StepBegin,
+    &StepEnd,
+    &Event,
+    &NextId,
+    &SetThreadName,
+};
+
+}  // namespace
+
+void BindWriterTable() { g_writer.mask = reinterpret_cast<const uint32_t*>(&g_page->mask); }
+}  // namespace jobscope::recorder
+
+namespace recorder = jobscope::recorder;
+
+extern "C" {
+
+const struct jobscope_trace_writer_table* jobscope_trace_writer() {
+  recorder::Init();
+  return &recorder::g_writer;
+}
+
+uint32_t jobscope_trace_enabled(uint32_t bits) { return recorder::Mask() & bits; }
+
+uint32_t jobscope_trace_site(const char* name, const char* category, const char* file,
+                             uint32_t line, uint32_t bit, uint32_t role, const char* const* keys,
+                             uint32_t key_count) {
+  recorder::Init();
+  const jobscope_site site = {sizeof(jobscope_site), 0, name, category, file, line, bit, role, 0};
+  return recorder::FindOrAddSite(site, keys, key_count, /*dynamic=*/true);
+}
+
+uint32_t jobscope_trace_intern(const char* text, size_t length) {
+  return recorder::FindOrAddName(text, length);
+}
+
+jobscope_token jobscope_trace_begin(uint32_t site) { return recorder::Begin(site); }
+
+void jobscope_trace_end(uint32_t site, jobscope_token token, const jobscope_arg* args,
+                        uint32_t arg_count) {
+  recorder::EndArgs(site, token, args, arg_count);
+}
+
+jobscope_token jobscope_trace_step_begin(uint32_t site, int64_t number) {
+  return recorder::StepBegin(site, number);
+}
+
+void jobscope_trace_step_end(uint32_t site, jobscope_token token, int64_t number) {
+  recorder::StepEnd(site, token, number);
+}
+
+void jobscope_trace_event(uint32_t site, uint32_t kind, const jobscope_arg* args,
+                          uint32_t arg_count) {
+  recorder::Event(site, kind, args, arg_count);
+}
+
+uint64_t jobscope_trace_next_id() { return recorder::NextId(); }
+
+void jobscope_trace_set_thread_name(const char* name) { recorder::SetThreadName(name); }
+
+}  // extern "C"

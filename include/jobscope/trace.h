@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recording: what a program says about itself while it runs. C++11 and later; link jobscope::trace
+// (libjobscope_trace.so, needs libc only). How to use it, what it costs and where it ends:
+// docs/recording.md.
+//
+//   JOBSCOPE_SCOPE("load_batch");                        // until the end of the block
+//   JOBSCOPE_SCOPE("decode", "bytes", n, "file", name);  // with key/value arguments
+//   JOBSCOPE_SCOPE_AT(2, "detail");                      // level 1 (default), 2 or 3
+//   JOBSCOPE_SCOPE_COARSE("checkpoint");                 // always on while a server runs: at most
+//   1,000 per second JOBSCOPE_STEP("train", step);                        // a training step, until
+//   the end of the block JOBSCOPE_INPUT_WAIT("loader");                       // waiting for data,
+//   until the end of the block JOBSCOPE_INSTANT("checkpoint");  JOBSCOPE_COUNTER("loss", value);
+//   jobscope::AsyncId id = jobscope::AsyncBegin("request");  jobscope::AsyncEnd(id);
+//   jobscope::Flow f = jobscope::FlowOut();  jobscope::FlowIn(f);
+//   jobscope::SetThreadName("loader 3");
+//
+// Names and keys are string literals. Values are integers, enums, floating point numbers and
+// strings (const char*, or anything with data() and size()); up to 8 pairs; of a string 120 bytes
+// are kept, copied when the scope begins. Values are not evaluated while the site is off.
+// JOBSCOPE_CATEGORY, defined before the include, is the category of a file's sites.
+//
+// Off, a site costs a load, a test and a jump. Nothing here throws, blocks or allocates, but for a
+// thread's first record, which maps its ring. Safe before main, after main and in a forked child,
+// where it does nothing. With JOBSCOPE_DISABLED defined, all of it compiles to nothing, and the
+// library is not needed.
+#ifndef JOBSCOPE_TRACE_H_
+#define JOBSCOPE_TRACE_H_
+
+#ifndef JOBSCOPE_CATEGORY
+#define JOBSCOPE_CATEGORY ""
+#endif
+
+#if defined(JOBSCOPE_DISABLED)
+#include "jobscope/detail/trace_disabled.h"
+#else
+
+#include "jobscope/detail/scope.h"
+
+#define JOBSCOPE_SCOPE(...) \
+  JOBSCOPE_SCOPE_(__COUNTER__, JOBSCOPE_BIT_LEVEL1, JOBSCOPE_ROLE_SCOPE, __VA_ARGS__)
+#define JOBSCOPE_SCOPE_AT(level, ...)                                          \
+  JOBSCOPE_SCOPE_(__COUNTER__, (::jobscope::detail::LevelBit<(level)>::value), \
+                  JOBSCOPE_ROLE_SCOPE, __VA_ARGS__)
+#define JOBSCOPE_SCOPE_COARSE(...) \
+  JOBSCOPE_SCOPE_(__COUNTER__, JOBSCOPE_BIT_COARSE, JOBSCOPE_ROLE_SCOPE, __VA_ARGS__)
+#define JOBSCOPE_INPUT_WAIT(...) \
+  JOBSCOPE_SCOPE_(__COUNTER__, JOBSCOPE_BIT_INPUT_WAIT, JOBSCOPE_ROLE_INPUT_WAIT, __VA_ARGS__)
+#define JOBSCOPE_STEP(name, step) JOBSCOPE_STEP_(__COUNTER__, name, step)
+#define JOBSCOPE_INSTANT(...) \
+  JOBSCOPE_EVENT_(JOBSCOPE_BIT_LEVEL1, JOBSCOPE_ROLE_INSTANT, JOBSCOPE_KIND_INSTANT, __VA_ARGS__)
+// The sample is a number.
+#define JOBSCOPE_COUNTER(name, sample)                                                         \
+  JOBSCOPE_EVENT_(JOBSCOPE_BIT_LEVEL1, JOBSCOPE_ROLE_COUNTER, JOBSCOPE_KIND_COUNTER, name, "", \
+                  ::jobscope::detail::Number(sample))
+
+namespace jobscope {
+inline namespace recording {
+
+// An operation that begins on one thread and may end on another. An id of 0 began while recording
+// was off.
+struct AsyncId {
+  uint64_t value;
+  uint32_t site;
+};
+
+// Begins the operation `name`, any text: it is looked up at each call (some 20 ns). `file` and
+// `line` are the caller's.
+inline AsyncId AsyncBegin(const char* name, const char* file = __builtin_FILE(),
+                          uint32_t line = __builtin_LINE()) {
+  AsyncId id = {0, 0};
+  if (JOBSCOPE_DETAIL_UNLIKELY(detail::Enabled(JOBSCOPE_BIT_LEVEL1))) {
+    const jobscope_site site = {
+        sizeof(jobscope_site), 0, name, JOBSCOPE_CATEGORY, file, line, JOBSCOPE_BIT_LEVEL1,
+        JOBSCOPE_ROLE_ASYNC,   0};
+    id.site = detail::Writer()->find_site(&site, nullptr, 0);
+    id.value = detail::Writer()->next_id();
+    const jobscope_arg arg = detail::ToArg(id.value);
+    detail::Writer()->event(id.site, JOBSCOPE_KIND_ASYNC_BEGIN, &arg, 1);
+  }
+  return id;
+}
+
+inline void AsyncEnd(AsyncId id) {
+  if (id.value == 0 || !detail::Enabled(JOBSCOPE_BIT_LEVEL1)) return;
+  const jobscope_arg arg = detail::ToArg(id.value);
+  detail::Writer()->event(id.site, JOBSCOPE_KIND_ASYNC_END, &arg, 1);
+}
+
+// An arrow from the scope that is open around FlowOut to the one around FlowIn, on any thread. 0:
+// recording was off.
+struct Flow {
+  uint64_t value;
+};
+
+inline Flow FlowOut() {
+  Flow flow = {0};
+  if (JOBSCOPE_DETAIL_UNLIKELY(detail::Enabled(JOBSCOPE_BIT_LEVEL1))) {
+    flow.value = detail::Writer()->next_id();
+    detail::FlowEvent(JOBSCOPE_KIND_FLOW_OUT, flow.value);
+  }
+  return flow;
+}
+
+inline void FlowIn(Flow flow) {
+  if (flow.value == 0 || !detail::Enabled(JOBSCOPE_BIT_LEVEL1)) return;
+  detail::FlowEvent(JOBSCOPE_KIND_FLOW_IN, flow.value);
+}
+
+// Names the calling thread in traces, for its whole life; at most 63 bytes. The OS name is left
+// alone. Works at any time, also while recording is off.
+inline void SetThreadName(const char* name) { detail::SetThreadName(name); }
+
+}  // namespace recording
+}  // namespace jobscope
+
+#endif  // JOBSCOPE_DISABLED
+#endif  // JOBSCOPE_TRACE_H_
