@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/capture.h"
+
+#include <climits>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "client/fan_out.h"
+#include "client/interrupt.h"
+#include "client/outcome.h"
+#include "client/progress.h"
+#include "client/reply_file.h"
+#include "client/table.h"
+#include "client/tensorflow_worker.h"
+#include "common/address_list.h"
+#include "common/endpoint.h"
+#include "common/identity.h"
+#include "common/manifest.h"
+#include "common/run_directory.h"
+
+namespace jobscope {
+namespace {
+
+// Room that a run takes at least: the manifest, and a small trace of each worker.
+constexpr uint64_t kMinFreeBytes = 16 << 20;
+constexpr uint64_t kMinFreeBytesPerWorker = 64 << 10;
+
+int UsageError(const absl::Status& status) {
+  std::fprintf(stderr, "capture: %s\n", std::string(status.message()).c_str());
+  return kExitUsage;
+}
+
+FanOutOptions MakeFanOutOptions(const Flags& flags, const RunDirectory& directory) {
+  FanOutOptions options;
+  options.session_id = directory.run();
+  options.repository_root = directory.repository();
+  options.duration = absl::Milliseconds(flags.duration_ms);
+  options.delay = absl::Milliseconds(flags.delay_ms);
+  options.host_tracer_level = static_cast<uint32_t>(flags.host_tracer_level);
+  options.device_tracer_level = static_cast<uint32_t>(flags.device_tracer_level);
+  options.python_tracer_level = static_cast<uint32_t>(flags.python_tracer_level);
+  options.attempts = static_cast<int>(flags.num_tracing_attempts);
+  options.max_parallel = static_cast<size_t>(flags.max_parallel);
+  if (flags.min_workers.has_value()) options.min_workers = static_cast<size_t>(*flags.min_workers);
+  options.times.connect = absl::Milliseconds(flags.connect_timeout_ms);
+  options.times.transfer = absl::Milliseconds(flags.transfer_timeout_ms);
+  return options;
+}
+
+WorkerFactory MakeFactory(const Flags& flags) {
+  const int64_t max_bytes = flags.max_trace_mb << 20;
+  // A message's own limit is 2^31 - 1 bytes.
+  const int max_reply =
+      max_bytes == 0 || max_bytes > INT_MAX ? INT_MAX : static_cast<int>(max_bytes);
+  return [timeout = absl::Milliseconds(flags.connect_timeout_ms), max_reply](const Endpoint& to) {
+    return std::make_unique<TensorflowWorker>(to, timeout, max_reply);
+  };
+}
+
+Manifest MakeManifest(const Flags& flags, const RunDirectory& directory) {
+  Manifest manifest;
+  manifest.run = directory.run();
+  manifest.run_directory = directory.path();
+  manifest.client_version = Version();
+  manifest.duration_ms = static_cast<uint64_t>(flags.duration_ms);
+  manifest.options_text = {{"protocol", flags.protocol}};
+  manifest.options_numbers = {{"num_tracing_attempts", flags.num_tracing_attempts},
+                              {"delay_ms", flags.delay_ms},
+                              {"host_tracer_level", flags.host_tracer_level},
+                              {"device_tracer_level", flags.device_tracer_level},
+                              {"python_tracer_level", flags.python_tracer_level},
+                              {"connect_timeout_ms", flags.connect_timeout_ms},
+                              {"transfer_timeout_ms", flags.transfer_timeout_ms},
+                              {"max_parallel", flags.max_parallel},
+                              {"max_trace_mb", flags.max_trace_mb},
+                              {"max_duration_ms", flags.max_duration_ms}};
+  if (flags.min_workers.has_value()) manifest.options_numbers["min_workers"] = *flags.min_workers;
+  return manifest;
+}
+
+// Adds the workers and what follows from them, exit code included.
+void Conclude(std::vector<WorkerResult> results, Manifest* manifest) {
+  size_t delivered = 0;
+  for (WorkerResult& result : results) {
+    delivered += IsDelivery(result.verdict.outcome) ? 1 : 0;
+    ManifestWorker& account = result.account;
+    account.outcome = Name(result.verdict.outcome);
+    account.phase = Name(result.verdict.phase);
+    account.reason = result.verdict.reason;
+    account.grpc_code = result.verdict.grpc_code;
+    manifest->workers.push_back(std::move(account));
+  }
+  FillTotals(manifest);
+  manifest->exit_code = ExitCode(delivered, results.size());
+}
+
+// A failure here is told, and takes the exit code with it: a run without a manifest is unfinished.
+void Publish(const RunDirectory& directory, Manifest* manifest) {
+  bool has_files = false;
+  for (const ManifestWorker& worker : manifest->workers) {
+    has_files = has_files || !worker.files.empty();
+  }
+  if (has_files) {
+    const absl::Status marker = directory.WriteMarker(absl::Now());
+    if (!marker.ok()) {
+      std::fprintf(stderr, "capture: TensorBoard may not find this run: %s\n",
+                   std::string(marker.message()).c_str());
+    }
+  }
+  const absl::Status written = directory.WriteManifest(ManifestJson(*manifest));
+  if (!written.ok()) {
+    std::fprintf(stderr, "capture: the manifest is missing: %s\n",
+                 std::string(written.message()).c_str());
+    if (manifest->exit_code == kExitAll) manifest->exit_code = kExitSome;
+  }
+}
+
+}  // namespace
+
+int RunCapture(const Flags& flags) {
+  absl::StatusOr<std::vector<Endpoint>> endpoints = ParseAddressList(flags.service_addr);
+  if (!endpoints.ok()) return UsageError(endpoints.status());
+  const size_t total = endpoints->size();
+  if (flags.min_workers.has_value() && *flags.min_workers > static_cast<int64_t>(total)) {
+    return UsageError(absl::InvalidArgumentError(
+        absl::StrCat("--min_workers=", *flags.min_workers, ", but only ", total,
+                     " addresses are given; lower it, or give more")));
+  }
+  const absl::StatusOr<RunDirectory> directory = RunDirectory::Create(
+      {flags.logdir, flags.session_id, kMinFreeBytes + total * kMinFreeBytesPerWorker});
+  if (!directory.ok()) return UsageError(directory.status());
+
+  Progress progress(Progress::ModeFor(flags.quiet));
+  std::vector<std::string> stems = FileStems(*endpoints);
+  const ReplyWriter writer = [&directory, &stems](size_t index, const ReplyContext& context,
+                                                  grpc::ByteBuffer reply, ManifestWorker* account) {
+    return WriteReply(*directory, stems[index], context, std::move(reply), account);
+  };
+  FanOut fan_out(*std::move(endpoints), stems, MakeFanOutOptions(flags, *directory),
+                 MakeFactory(flags), writer, &progress);
+  std::vector<WorkerResult> results;
+  {
+    const InterruptWatch watch([&fan_out] { fan_out.Interrupt(); });
+    results = fan_out.Run();
+  }
+
+  Manifest manifest = MakeManifest(flags, *directory);
+  if (fan_out.started().has_value()) {
+    manifest.started_unix_ns = absl::ToUnixNanos(*fan_out.started());
+  }
+  Conclude(std::move(results), &manifest);
+  Publish(*directory, &manifest);
+  const std::string text = flags.json ? ManifestJson(manifest) : CaptureTable(manifest);
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+  return *manifest.exit_code;
+}
+
+}  // namespace jobscope

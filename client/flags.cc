@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <climits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/outcome.h"
+#include "common/identity.h"
+#include "common/run_directory.h"
+
+namespace jobscope {
+namespace {
+
+// A day: far beyond any capture that fits into a store, and far below where milliseconds overflow
+// anything.
+constexpr int64_t kMaxMs = 86'400'000;
+
+constexpr char kAddresses[] =
+    "workers, comma-separated: host:port, grpc://host:port, [v6]:port, unix:/path, "
+    "node[01-16]:port, dns:///name:port, @file, @directory of *.addr files";
+constexpr char kNeedsNative[] =
+    " needs the native protocol, which this version does not speak yet; leave it out";
+
+// Flags of the grammar that tensorflow.ProfilerService cannot carry.
+struct NativeFlags {
+  std::optional<int64_t> steps, start_step, lookback_ms;
+  std::optional<std::string> tls_ca, tls_cert, tls_key, token_file;
+};
+
+absl::Status CheckRange(const char* flag, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", flag, "=", value, " is out of range; give ", low, " to ", high));
+}
+
+absl::Status CheckNativeFlags(const NativeFlags& native, const std::string& protocol) {
+  const std::pair<const char*, bool> given[] = {
+      {"--steps", native.steps.has_value()},
+      {"--start_step", native.start_step.has_value()},
+      {"--lookback_ms", native.lookback_ms.has_value()},
+      {"--tls_ca", native.tls_ca.has_value()},
+      {"--tls_cert", native.tls_cert.has_value()},
+      {"--tls_key", native.tls_key.has_value()},
+      {"--token_file", native.token_file.has_value()},
+      {"--protocol=native", protocol == "native"},
+  };
+  for (const auto& [flag, is_given] : given) {
+    if (is_given) return absl::InvalidArgumentError(absl::StrCat(flag, kNeedsNative));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCapture(const Flags& flags) {
+  const struct {
+    const char* flag;
+    int64_t value, low, high;
+  } ranges[] = {
+      {"max_duration_ms", flags.max_duration_ms, 1, kMaxMs},
+      {"num_tracing_attempts", flags.num_tracing_attempts, 1, 1000},
+      {"delay_ms", flags.delay_ms, 0, 3'600'000},
+      {"host_tracer_level", flags.host_tracer_level, 0, 3},
+      {"device_tracer_level", flags.device_tracer_level, 0, 1},
+      {"python_tracer_level", flags.python_tracer_level, 0, 2},
+      {"transfer_timeout_ms", flags.transfer_timeout_ms, 1, kMaxMs},
+      {"max_trace_mb", flags.max_trace_mb, 0, 1 << 24},
+      {"min_workers", flags.min_workers.value_or(1), 1, INT_MAX},
+  };
+  for (const auto& range : ranges) {
+    absl::Status status = CheckRange(range.flag, range.value, range.low, range.high);
+    if (!status.ok()) return status;
+  }
+  if (flags.duration_ms < 1 || flags.duration_ms > flags.max_duration_ms) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--duration_ms=", flags.duration_ms, " is out of range; give 1 to ",
+                     flags.max_duration_ms, ", or raise --max_duration_ms"));
+  }
+  if (flags.logdir.empty()) {
+    return absl::InvalidArgumentError("--logdir is missing; name the directory for the traces");
+  }
+  if (!flags.session_id.empty()) return CheckRunName(flags.session_id);
+  return absl::OkStatus();
+}
+
+absl::Status Check(const Flags& flags, const NativeFlags& native) {
+  if (flags.service_addr.empty()) {
+    return absl::InvalidArgumentError("--service_addr is missing; name the workers, host:port,...");
+  }
+  absl::Status status = CheckRange("connect_timeout_ms", flags.connect_timeout_ms, 1, kMaxMs);
+  status.Update(CheckRange("max_parallel", flags.max_parallel, 1, 16384));
+  if (flags.protocol != "auto" && flags.protocol != "native" && flags.protocol != "tensorflow") {
+    status.Update(absl::InvalidArgumentError(absl::StrCat(
+        "--protocol=", flags.protocol, " is not known; give auto, native or tensorflow")));
+  }
+  status.Update(CheckNativeFlags(native, flags.protocol));
+  if (flags.verb == Verb::kCapture) status.Update(CheckCapture(flags));
+  return status;
+}
+
+void AddCommon(CLI::App* app, Flags* flags) {
+  app->add_option("--service_addr", flags->service_addr, kAddresses);
+  app->add_option("--connect_timeout_ms", flags->connect_timeout_ms,
+                  "patience with one attempt to connect [1..86400000]")
+      ->capture_default_str();
+  app->add_option("--max_parallel", flags->max_parallel, "workers to connect to at a time")
+      ->capture_default_str();
+  app->add_flag("--json", flags->json, "print the manifest on stdout, and nothing else");
+  app->add_flag("--quiet", flags->quiet, "no progress on stderr");
+}
+
+void AddCapture(CLI::App* app, Flags* flags, NativeFlags* native) {
+  app->add_option("--logdir", flags->logdir,
+                  "traces go to <logdir>/plugins/profile/<run>, on this machine");
+  app->add_option("--duration_ms", flags->duration_ms, "length of the recording")
+      ->capture_default_str();
+  app->add_option("--session_id", flags->session_id,
+                  "name of the run; default: the local time, made unique");
+  app->add_option("--num_tracing_attempts", flags->num_tracing_attempts,
+                  "attempts per worker to connect, or to find it idle [1..1000]")
+      ->capture_default_str();
+  app->add_option("--delay_ms", flags->delay_ms, "wait so long before recording [0..3600000]")
+      ->capture_default_str();
+  app->add_option("--host_tracer_level", flags->host_tracer_level,
+                  "0 off, 1 user, 2 notable runtime work, 3 verbose")
+      ->capture_default_str();
+  app->add_option("--device_tracer_level", flags->device_tracer_level, "0 off, 1 on")
+      ->capture_default_str();
+  app->add_option("--python_tracer_level", flags->python_tracer_level, "0 off, 1, 2")
+      ->capture_default_str();
+  app->add_option("--transfer_timeout_ms", flags->transfer_timeout_ms,
+                  "patience with the answer of a worker that lives, from the recording's end")
+      ->capture_default_str();
+  app->add_option("--max_trace_mb", flags->max_trace_mb,
+                  "refuse a worker's trace over this many MiB; 0: no bound but a message's 2 GiB")
+      ->capture_default_str();
+  app->add_option("--max_duration_ms", flags->max_duration_ms, "largest --duration_ms")
+      ->capture_default_str();
+  app->add_option("--min_workers", flags->min_workers,
+                  "record nothing if fewer workers than this can be armed");
+  app->add_option("--protocol", flags->protocol, "auto or tensorflow")->capture_default_str();
+  // In the grammar, so that the error is about the protocol and not about an unknown flag; not in
+  // the help.
+  app->add_option("--steps", native->steps)->group("");
+  app->add_option("--start_step", native->start_step)->group("");
+  app->add_option("--lookback_ms", native->lookback_ms)->group("");
+}
+
+void AddCredentials(CLI::App* app, NativeFlags* native) {
+  app->add_option("--tls_ca", native->tls_ca)->group("");
+  app->add_option("--tls_cert", native->tls_cert)->group("");
+  app->add_option("--tls_key", native->tls_key)->group("");
+  app->add_option("--token_file", native->token_file)->group("");
+}
+
+FlagsResult Print(std::string text, int exit_code) {
+  return {std::nullopt, std::move(text), exit_code};
+}
+
+std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::string> arguments) {
+  Flags flags;
+  flags.verb = verb;
+  NativeFlags native;
+  const char* const description =
+      verb == Verb::kCapture ? "Records many workers at once; gathers their traces in one run."
+      : verb == Verb::kCheck ? "Who is there, who is busy, what can be collected. Records nothing."
+                             : "Ends a running capture early; its data go to whoever asked for it.";
+  CLI::App app(description, program);
+  app.set_version_flag("--version", std::string("jobscope ") + Version());
+  AddCommon(&app, &flags);
+  AddCredentials(&app, &native);
+  if (verb == Verb::kCapture) AddCapture(&app, &flags, &native);
+  if (verb == Verb::kStop) {
+    app.add_option("--session_id", flags.session_id,
+                   "the session to end; default: whichever runs. Needed for stock workers");
+  }
+  if (verb == Verb::kCapture) {
+    app.footer(
+        "Verbs: capture check, capture stop (--help of each tells more).\n"
+        "Exit code: 0 all workers delivered, 2 usage, 3 some, 4 none, 130 given up.");
+  }
+  try {
+    // CLI11 takes them from the back.
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+    app.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    return Print(app.help(), 0);
+  } catch (const CLI::CallForVersion& version) {
+    return Print(absl::StrCat(version.what(), "\n"), 0);
+  } catch (const CLI::ParseError& error) {
+    return Print(
+        absl::StrCat(program, ": ", error.what(), "; ", program, " --help lists the flags\n"),
+        kExitUsage);
+  }
+  const absl::Status status = Check(flags, native);
+  if (!status.ok()) {
+    return Print(absl::StrCat(program, ": ", std::string(status.message()), "\n"), kExitUsage);
+  }
+  return {std::move(flags), "", 0};
+}
+
+}  // namespace
+
+FlagsResult ParseFlags(const std::vector<std::string>& arguments) {
+  const std::string name = arguments.empty() ? "capture" : BaseName(arguments[0]);
+  std::vector<std::string> rest(arguments.empty() ? arguments.end() : arguments.begin() + 1,
+                                arguments.end());
+  const bool as_jobscope = absl::StartsWith(name, "jobscope");
+  const std::string first = rest.empty() ? "" : rest[0];
+  const struct {
+    const char* word;
+    Verb verb;
+  } verbs[] = {{"capture", Verb::kCapture}, {"check", Verb::kCheck}, {"stop", Verb::kStop}};
+  for (const auto& [word, verb] : verbs) {
+    if (first != word) continue;
+    if (verb == Verb::kCapture && !as_jobscope) break;
+    rest.erase(rest.begin());
+    return ParseVerb(verb, absl::StrCat(as_jobscope ? "jobscope" : "capture", " ", word), rest);
+  }
+  if (!as_jobscope) return ParseVerb(Verb::kCapture, "capture", rest);
+  if (first == "--version") return Print(absl::StrCat("jobscope ", Version(), "\n"), 0);
+  const std::string usage =
+      "Usage: jobscope VERB [flags]\n"
+      "  capture   record workers and gather their traces\n"
+      "  check     who is there, busy or not; records nothing\n"
+      "  stop      end a running capture early, keep its data\n"
+      "jobscope VERB --help lists the flags of a verb.\n";
+  if (first == "--help" || first == "-h") return Print(usage, 0);
+  return Print(
+      first.empty() ? usage : absl::StrCat("jobscope: unknown verb '", first, "'\n", usage),
+      kExitUsage);
+}
+
+}  // namespace jobscope

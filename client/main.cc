@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line program: `capture`, and under the name `jobscope` the same with its verbs as
+// subcommands.
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "client/capture.h"
+#include "client/flags.h"
+#include "client/interrupt.h"
+#include "client/survey.h"
+
+int main(int argc, char** argv) {
+  const jobscope::FlagsResult parsed =
+      jobscope::ParseFlags(std::vector<std::string>(argv, argv + argc));
+  if (!parsed.flags.has_value()) {
+    std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);
+    return parsed.exit_code;
+  }
+  // Outcomes say what gRPC would otherwise log about each connection that fails. Overridable.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
+  jobscope::PrepareSignals();
+  switch (parsed.flags->verb) {
+    case jobscope::Verb::kCapture:
+      return jobscope::RunCapture(*parsed.flags);
+    case jobscope::Verb::kCheck:
+      return jobscope::RunCheck(*parsed.flags);
+    case jobscope::Verb::kStop:
+      return jobscope::RunStop(*parsed.flags);
+  }
+  return 0;
+}

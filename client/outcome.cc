@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/outcome.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace jobscope {
+namespace {
+
+constexpr size_t kMaxReasonBytes = 400;
+
+// gRPC's client says so of an answer over the receive limit.
+bool IsTooLarge(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
+         absl::StrContains(status.error_message(), "larger than max");
+}
+
+// Stock servers hide "busy" in INTERNAL.
+bool IsBusyText(const std::string& text) {
+  return absl::StrContains(text, "Another profiling session active");
+}
+
+std::string TooLarge(const grpc::Status& status) {
+  return absl::StrCat("the answer is too large for one message: ", status.error_message(),
+                      "; record for a shorter time, or at a lower level");
+}
+
+Verdict Make(Outcome outcome, Phase phase, std::string reason, const grpc::Status& status) {
+  return {outcome, phase, std::move(reason), static_cast<int>(status.error_code())};
+}
+
+}  // namespace
+
+const char* Name(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kOk:
+      return "ok";
+    case Outcome::kTruncated:
+      return "truncated";
+    case Outcome::kEmpty:
+      return "empty";
+    case Outcome::kUnreachable:
+      return "unreachable";
+    case Outcome::kTimeout:
+      return "timeout";
+    case Outcome::kBusy:
+      return "busy";
+    case Outcome::kRefused:
+      return "refused";
+    case Outcome::kDied:
+      return "died";
+    case Outcome::kFailed:
+      return "failed";
+  }
+  return "failed";
+}
+
+const char* Name(Phase phase) {
+  switch (phase) {
+    case Phase::kConnect:
+      return "connect";
+    case Phase::kDescribe:
+      return "describe";
+    case Phase::kArm:
+      return "arm";
+    case Phase::kRecord:
+      return "record";
+    case Phase::kTransfer:
+      return "transfer";
+    case Phase::kWrite:
+      return "write";
+    case Phase::kDone:
+      return "done";
+  }
+  return "done";
+}
+
+bool IsDelivery(Outcome outcome) {
+  return outcome == Outcome::kOk || outcome == Outcome::kTruncated || outcome == Outcome::kEmpty;
+}
+
+bool IsWorthRetrying(Outcome outcome) {
+  return outcome == Outcome::kUnreachable || outcome == Outcome::kBusy;
+}
+
+std::string ReasonOf(const grpc::Status& status) {
+  std::string text = status.error_message();
+  // "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:7: Failed to connect
+  // to remote host: Connection refused": only the end tells something.
+  for (const char* wrapping : {"Failed to connect to remote host: ", "last error: "}) {
+    const size_t at = text.rfind(wrapping);
+    if (at != std::string::npos) {
+      text.erase(0, at + std::char_traits<char>::length(wrapping));
+      break;
+    }
+  }
+  if (text.size() > kMaxReasonBytes) {
+    text.resize(kMaxReasonBytes);
+    text += "...";
+  }
+  for (char& c : text) {
+    if (absl::ascii_iscntrl(c)) c = ' ';
+  }
+  if (absl::StripAsciiWhitespace(text).empty()) {
+    return absl::StrCat("no reason given (gRPC code ", static_cast<int>(status.error_code()), ")");
+  }
+  return text;
+}
+
+Verdict JudgeDescribe(const grpc::Status& status, bool connected, absl::Duration timeout) {
+  const Phase phase = connected ? Phase::kDescribe : Phase::kConnect;
+  switch (status.error_code()) {
+    case grpc::StatusCode::UNAVAILABLE:
+      return Make(Outcome::kUnreachable, phase, ReasonOf(status), status);
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return Make(Outcome::kTimeout, phase,
+                  absl::StrCat(connected ? "connected, but no answer within "
+                                         : "no answer to the connection within ",
+                               absl::FormatDuration(timeout)),
+                  status);
+    case grpc::StatusCode::ALREADY_EXISTS:
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return Make(Outcome::kBusy, phase, ReasonOf(status), status);
+    case grpc::StatusCode::UNAUTHENTICATED:
+    case grpc::StatusCode::PERMISSION_DENIED:
+    case grpc::StatusCode::FAILED_PRECONDITION:
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return Make(Outcome::kRefused, phase, ReasonOf(status), status);
+    default:
+      return Make(Outcome::kFailed, phase, ReasonOf(status), status);
+  }
+}
+
+Verdict JudgeCapture(const grpc::Status& status, Moment moment, bool connected) {
+  const Phase phase = moment == Moment::kBeforeStart ? Phase::kArm
+                      : moment == Moment::kRecording ? Phase::kRecord
+                                                     : Phase::kTransfer;
+  if (IsTooLarge(status)) {
+    return Make(Outcome::kFailed, Phase::kTransfer, TooLarge(status), status);
+  }
+  switch (status.error_code()) {
+    case grpc::StatusCode::UNKNOWN:
+      if (!absl::StrContains(status.error_message(), "Stream removed")) {
+        return Make(Outcome::kFailed, phase, ReasonOf(status), status);
+      }
+      [[fallthrough]];
+    case grpc::StatusCode::UNAVAILABLE:
+      if (moment == Moment::kBeforeStart) {
+        return Make(Outcome::kUnreachable, phase, ReasonOf(status), status);
+      }
+      return Make(Outcome::kDied, phase, absl::StrCat("the connection broke: ", ReasonOf(status)),
+                  status);
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return Make(Outcome::kTimeout, phase,
+                  connected
+                      ? "alive, but the trace did not come in time; record for a shorter time, "
+                        "or raise --transfer_timeout_ms"
+                      : "no answer",
+                  status);
+    case grpc::StatusCode::ALREADY_EXISTS:
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return Make(Outcome::kBusy, Phase::kArm, ReasonOf(status), status);
+    case grpc::StatusCode::INTERNAL:
+      if (IsBusyText(status.error_message())) {
+        return Make(Outcome::kBusy, Phase::kArm, ReasonOf(status), status);
+      }
+      return Make(Outcome::kFailed, phase, ReasonOf(status), status);
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return Make(Outcome::kRefused, Phase::kArm,
+                  "something speaks gRPC at this address, but has no profiler service", status);
+    case grpc::StatusCode::INVALID_ARGUMENT:
+    case grpc::StatusCode::OUT_OF_RANGE:
+    case grpc::StatusCode::FAILED_PRECONDITION:
+    case grpc::StatusCode::PERMISSION_DENIED:
+    case grpc::StatusCode::UNAUTHENTICATED:
+      return Make(Outcome::kRefused, Phase::kArm, ReasonOf(status), status);
+    default:
+      return Make(Outcome::kFailed, phase, ReasonOf(status), status);
+  }
+}
+
+int ExitCode(size_t delivered, size_t total) {
+  if (delivered == total) return kExitAll;
+  return delivered == 0 ? kExitNone : kExitSome;
+}
+
+}  // namespace jobscope

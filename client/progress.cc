@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/progress.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace jobscope {
+namespace {
+
+// A line that wraps cannot be redrawn.
+size_t TerminalWidth() {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 20) return 80;
+  return size.ws_col;
+}
+
+// stderr, in one piece, errors ignored: the user may have closed the terminal.
+void Print(const std::string& text) {
+  const ssize_t ignored = write(STDERR_FILENO, text.data(), text.size());
+  static_cast<void>(ignored);
+}
+
+}  // namespace
+
+Progress::Mode Progress::ModeFor(bool quiet) {
+  if (quiet) return Mode::kQuiet;
+  const char* const term = std::getenv("TERM");
+  const bool can_redraw = term != nullptr && std::string(term) != "dumb";
+  return isatty(STDERR_FILENO) == 1 && can_redraw ? Mode::kLive : Mode::kLines;
+}
+
+Progress::~Progress() { Clear(); }
+
+absl::Duration Progress::period() const {
+  return mode_ == Mode::kLive ? absl::Milliseconds(100) : absl::InfiniteDuration();
+}
+
+void Progress::Clear() {
+  if (live_) Print("\r\x1b[K");
+  live_ = false;
+}
+
+void Progress::Line(const std::string& text) {
+  if (mode_ == Mode::kQuiet) return;
+  Clear();
+  Print(text + "\n");
+}
+
+void Progress::Update(const ProgressCounts& counts) {
+  if (mode_ == Mode::kQuiet) return;
+  if (mode_ == Mode::kLive) {
+    std::string text = ProgressText(counts, true);
+    text.resize(std::min(text.size(), TerminalWidth() - 1));
+    Print(absl::StrCat("\r\x1b[K", text));
+    live_ = true;
+    return;
+  }
+  const std::string text = ProgressText(counts, false);
+  const std::string phase = text.substr(0, text.find(' '));
+  if (phase == last_phase_) return;
+  last_phase_ = phase;
+  Line(text);
+}
+
+std::string ProgressText(const ProgressCounts& counts, bool live) {
+  const auto of_total = [&](size_t n) {
+    return absl::StrCat(n, " of ", counts.total, counts.total == 1 ? " worker" : " workers");
+  };
+  std::string text;
+  if (counts.recording > 0) {
+    text = absl::StrCat("recording ", of_total(counts.recording));
+    if (live && counts.left > absl::ZeroDuration()) {
+      absl::StrAppendFormat(&text, ", %.1f s left", absl::ToDoubleSeconds(counts.left));
+    }
+  } else if (counts.connecting + counts.ready > 0) {
+    text = absl::StrCat("connecting to ", of_total(counts.connecting + counts.ready));
+    if (live) absl::StrAppend(&text, ", ", counts.ready, " ready");
+  } else if (counts.collecting > 0) {
+    text = absl::StrCat("collecting from ", of_total(counts.collecting));
+  } else {
+    text = absl::StrCat("writing ", of_total(counts.writing));
+  }
+  if (live && counts.delivered > 0) absl::StrAppend(&text, ", ", counts.delivered, " delivered");
+  if (live && counts.failed > 0) absl::StrAppend(&text, ", ", counts.failed, " failed");
+  return text;
+}
+
+}  // namespace jobscope

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/survey.h"
+
+#include <unistd.h>
+
+#include <climits>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "client/interrupt.h"
+#include "client/outcome.h"
+#include "client/table.h"
+#include "client/tensorflow_worker.h"
+#include "client/worker.h"
+#include "common/address_list.h"
+#include "common/endpoint.h"
+#include "common/identity.h"
+#include "common/manifest.h"
+
+namespace jobscope {
+namespace {
+
+struct Answer {
+  Verdict verdict;
+  ManifestWorker account;
+};
+
+// Asks one worker; the answer may come on any thread. Must call `done` exactly once.
+using Question =
+    std::function<void(Worker* worker, absl::Time deadline, std::function<void(Answer)> done)>;
+
+// Answers, and a count of those that are awaited.
+class Answers {
+ public:
+  explicit Answers(size_t total) : answers_(total) {}
+
+  void Begin() {
+    const absl::MutexLock lock(&mutex_);
+    ++awaited_;
+  }
+  void Put(size_t index, Answer answer) {
+    const absl::MutexLock lock(&mutex_);
+    answers_[index] = std::move(answer);
+    --awaited_;
+  }
+  // Until fewer than `limit` are awaited. Every question has a deadline: so has this.
+  void AwaitFewerThan(size_t limit) {
+    const absl::MutexLock lock(&mutex_);
+    const auto fewer = [this, limit] { return awaited_ < limit; };
+    mutex_.Await(absl::Condition(&fewer));
+  }
+  std::vector<std::optional<Answer>> Take() {
+    const absl::MutexLock lock(&mutex_);
+    return std::move(answers_);
+  }
+
+ private:
+  absl::Mutex mutex_;
+  size_t awaited_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::optional<Answer>> answers_ ABSL_GUARDED_BY(mutex_);
+};
+
+Manifest AskAll(const Flags& flags, const char* verb, const std::vector<Endpoint>& endpoints,
+                const Question& question) {
+  const absl::Duration timeout = absl::Milliseconds(flags.connect_timeout_ms);
+  const auto answers = std::make_shared<Answers>(endpoints.size());
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (size_t i = 0; i < endpoints.size(); ++i) {
+    answers->AwaitFewerThan(static_cast<size_t>(flags.max_parallel));
+    workers.push_back(std::make_unique<TensorflowWorker>(endpoints[i], timeout, INT_MAX));
+    answers->Begin();
+    question(workers.back().get(), absl::Now() + timeout,
+             [answers, i](Answer answer) { answers->Put(i, std::move(answer)); });
+  }
+  answers->AwaitFewerThan(1);
+
+  Manifest manifest;
+  manifest.verb = verb;
+  manifest.client_version = Version();
+  const std::vector<std::string> stems = FileStems(endpoints);
+  std::vector<std::optional<Answer>> taken = answers->Take();
+  size_t delivered = 0;
+  for (size_t i = 0; i < taken.size(); ++i) {
+    ManifestWorker account = std::move(taken[i]->account);
+    const Verdict& verdict = taken[i]->verdict;
+    delivered += IsDelivery(verdict.outcome) ? 1 : 0;
+    account.address = endpoints[i].address;
+    account.name = stems[i];
+    account.outcome = Name(verdict.outcome);
+    account.phase = Name(verdict.phase);
+    account.reason = verdict.reason;
+    account.grpc_code = verdict.grpc_code;
+    account.attempts = 1;
+    manifest.workers.push_back(std::move(account));
+  }
+  manifest.exit_code = ExitCode(delivered, endpoints.size());
+  return manifest;
+}
+
+int Conclude(const Manifest& manifest, const Flags& flags, const std::string& table) {
+  std::fputs(flags.json ? ManifestJson(manifest).c_str() : table.c_str(), stdout);
+  std::fflush(stdout);
+  return *manifest.exit_code;
+}
+
+int UsageError(const absl::Status& status) {
+  std::fprintf(stderr, "capture: %s\n", std::string(status.message()).c_str());
+  return kExitUsage;
+}
+
+Answer JudgeCheck(const grpc::Status& status, const v1::DescribeResponse& response, bool connected,
+                  absl::Duration timeout) {
+  Answer answer;
+  answer.verdict = {Outcome::kOk, Phase::kDone, "", std::nullopt};
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+    answer.account.protocol = "tensorflow";
+    answer.verdict.reason =
+        "not a jobscope worker: traces only, no account of losses, no common clock";
+  } else if (!status.ok()) {
+    answer.verdict = JudgeDescribe(status, connected, timeout);
+  } else {
+    answer.account.protocol = "native";
+    FillFromDescription(response, &answer.account);
+  }
+  return answer;
+}
+
+}  // namespace
+
+int RunCheck(const Flags& flags) {
+  const absl::StatusOr<std::vector<Endpoint>> endpoints = ParseAddressList(flags.service_addr);
+  if (!endpoints.ok()) return UsageError(endpoints.status());
+  const absl::Duration timeout = absl::Milliseconds(flags.connect_timeout_ms);
+  // A question is not worth a graceful end.
+  const InterruptWatch watch([] { _exit(kExitInterrupted); });
+  const Question question = [timeout](Worker* worker, absl::Time deadline,
+                                      std::function<void(Answer)> done) {
+    worker->Describe(
+        deadline, [worker, timeout, done = std::move(done)](const grpc::Status& status,
+                                                            const v1::DescribeResponse& response) {
+          done(JudgeCheck(status, response, worker->connected(), timeout));
+        });
+  };
+  const Manifest manifest = AskAll(flags, "check", *endpoints, question);
+  return Conclude(manifest, flags, CheckTable(manifest));
+}
+
+int RunStop(const Flags& flags) {
+  const absl::StatusOr<std::vector<Endpoint>> endpoints = ParseAddressList(flags.service_addr);
+  if (!endpoints.ok()) return UsageError(endpoints.status());
+  const absl::Duration timeout = absl::Milliseconds(flags.connect_timeout_ms);
+  const std::string session_id = flags.session_id;
+  const InterruptWatch watch([] { _exit(kExitInterrupted); });
+  const Question question = [timeout, session_id](Worker* worker, absl::Time deadline,
+                                                  std::function<void(Answer)> done) {
+    const auto judge = [worker, timeout, done](bool native, const grpc::Status& status,
+                                               bool stopped) {
+      Answer answer;
+      answer.account.protocol = native ? "native" : "tensorflow";
+      if (!status.ok()) {
+        answer.account.protocol.clear();
+        answer.verdict = JudgeDescribe(status, worker->connected(), timeout);
+      } else {
+        answer.verdict = {Outcome::kOk, Phase::kDone,
+                          !native   ? "asked to stop; a stock worker does not say whether it did"
+                          : stopped ? "stopped"
+                                    : "nothing of that name was running",
+                          std::nullopt};
+      }
+      done(std::move(answer));
+    };
+    worker->Stop(session_id, /*native=*/true, deadline,
+                 [worker, session_id, deadline, judge](const grpc::Status& status, bool stopped) {
+                   if (status.error_code() != grpc::StatusCode::UNIMPLEMENTED) {
+                     judge(true, status, stopped);
+                   } else if (session_id.empty()) {
+                     judge(false,
+                           grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
+                                        "a stock worker is stopped by name: give --session_id"),
+                           false);
+                   } else {
+                     worker->Stop(session_id, /*native=*/false, deadline,
+                                  [judge](const grpc::Status& terminated, bool ended) {
+                                    judge(false, terminated, ended);
+                                  });
+                   }
+                 });
+  };
+  const Manifest manifest = AskAll(flags, "stop", *endpoints, question);
+  return Conclude(manifest, flags, StopTable(manifest));
+}
+
+}  // namespace jobscope

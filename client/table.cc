@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/table.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace jobscope {
+namespace {
+
+using Row = std::vector<std::string>;
+
+// Below a table: more would push it off the screen, and the manifest has them all.
+constexpr size_t kMaxNotes = 20;
+
+template <typename Number>
+std::string Optional(const std::optional<Number>& number) {
+  return number.has_value() ? absl::StrCat(*number) : "";
+}
+
+std::string OptionalGrouped(const std::optional<uint64_t>& number) {
+  return number.has_value() ? Grouped(*number) : "";
+}
+
+// Texts of workers: no line break, no escape sequence.
+std::string OneLine(std::string text) {
+  for (char& c : text) {
+    if (absl::ascii_iscntrl(c)) c = ' ';
+  }
+  return text;
+}
+
+uint64_t Bytes(const ManifestWorker& worker) {
+  uint64_t bytes = 0;
+  for (const ManifestFile& file : worker.files) bytes += file.bytes;
+  return bytes;
+}
+
+bool Delivered(const ManifestWorker& worker) {
+  return worker.outcome == "ok" || worker.outcome == "truncated" || worker.outcome == "empty";
+}
+
+// "+-12 us": how far this worker's times may be off.
+std::string Clock(const ManifestWorker& worker) {
+  if (!worker.clock_uncertainty_ns.has_value()) return "";
+  return absl::StrFormat("+-%.1f us", static_cast<double>(*worker.clock_uncertainty_ns) / 1e3);
+}
+
+std::string Collectors(const ManifestWorker& worker) {
+  std::vector<std::string> texts;
+  for (const ManifestCollector& collector : worker.collectors) {
+    texts.push_back(absl::StrCat(collector.name, " ", collector.state,
+                                 collector.reason.empty() ? "" : ": ", collector.reason));
+  }
+  return absl::StrJoin(texts, "; ");
+}
+
+std::string Notes(const Manifest& manifest) {
+  std::vector<std::string> notes;
+  for (const ManifestWorker& worker : manifest.workers) {
+    for (const std::string& error : worker.errors) {
+      notes.push_back(absl::StrCat("error of ", worker.address, ": ", OneLine(error)));
+    }
+    for (const std::string& warning : worker.warnings) {
+      notes.push_back(absl::StrCat("warning of ", worker.address, ": ", OneLine(warning)));
+    }
+  }
+  std::string text;
+  for (size_t i = 0; i < std::min(notes.size(), kMaxNotes); ++i) {
+    absl::StrAppend(&text, notes[i], "\n");
+  }
+  if (notes.size() > kMaxNotes) {
+    absl::StrAppend(&text, notes.size() - kMaxNotes, " more in the manifest\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string AlignColumns(const std::vector<std::vector<std::string>>& rows) {
+  if (rows.empty()) return "";
+  std::vector<size_t> widths(rows[0].size(), 0);
+  for (size_t row = 0; row < rows.size(); ++row) {
+    for (size_t column = 0; column < widths.size(); ++column) {
+      const size_t width = rows[row][column].size();
+      // A heading alone does not make a column.
+      if (row > 0 || rows.size() == 1) widths[column] = std::max(widths[column], width);
+    }
+  }
+  for (size_t column = 0; column < widths.size(); ++column) {
+    if (widths[column] > 0) widths[column] = std::max(widths[column], rows[0][column].size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line;
+    for (size_t column = 0; column < widths.size(); ++column) {
+      if (widths[column] == 0) continue;
+      if (!line.empty()) line += "  ";
+      absl::StrAppend(&line, row[column], std::string(widths[column] - row[column].size(), ' '));
+    }
+    line.resize(line.find_last_not_of(' ') + 1);
+    absl::StrAppend(&text, line, "\n");
+  }
+  return text;
+}
+
+std::string Grouped(uint64_t number) {
+  std::string text = absl::StrCat(number);
+  for (int at = static_cast<int>(text.size()) - 3; at > 0; at -= 3) {
+    text.insert(static_cast<size_t>(at), ",");
+  }
+  return text;
+}
+
+std::string ByteCount(uint64_t bytes) {
+  if (bytes < 1024) return bytes == 0 ? "0" : absl::StrCat(bytes, " B");
+  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  auto value = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  for (; value >= 1024 && unit < 5; ++unit) value /= 1024;
+  return absl::StrFormat("%.1f %s", value, kUnits[unit]);
+}
+
+std::string CaptureTable(const Manifest& manifest) {
+  std::vector<Row> rows = {{"WORKER", "RANK", "OUTCOME", "PHASE", "EVENTS", "LOST", "STEPS", "SIZE",
+                            "CLOCK", "PROTOCOL", "REASON"}};
+  size_t delivered = 0;
+  uint64_t bytes = 0;
+  bool losses_known = false;
+  for (const ManifestWorker& worker : manifest.workers) {
+    delivered += Delivered(worker) ? 1 : 0;
+    bytes += Bytes(worker);
+    losses_known = losses_known || worker.lost.has_value();
+    rows.push_back({worker.address, Optional(worker.rank), worker.outcome, worker.phase,
+                    OptionalGrouped(worker.events), OptionalGrouped(worker.lost),
+                    OptionalGrouped(worker.steps),
+                    worker.files.empty() ? "" : ByteCount(Bytes(worker)), Clock(worker),
+                    worker.protocol, OneLine(worker.reason)});
+  }
+  std::string text = AlignColumns(rows);
+  absl::StrAppend(&text, Notes(manifest));
+  absl::StrAppend(
+      &text, delivered, " of ", manifest.workers.size(),
+      manifest.workers.size() == 1 ? " worker" : " workers",
+      " delivered: ", Grouped(manifest.events.value_or(0)), " events, ",
+      losses_known ? absl::StrCat(Grouped(manifest.lost.value_or(0)), " lost") : "losses not known",
+      ", ", ByteCount(bytes));
+  if (manifest.start_spread_ns.has_value()) {
+    absl::StrAppendFormat(&text, ", starts within %.3f ms",
+                          static_cast<double>(*manifest.start_spread_ns) / 1e6);
+  }
+  absl::StrAppend(&text, "\n", manifest.run_directory, "\n");
+  return text;
+}
+
+std::string CheckTable(const Manifest& manifest) {
+  std::vector<Row> rows = {{"WORKER", "OUTCOME", "STATE", "PROTOCOL", "VERSION", "HOST", "PID",
+                            "RANK", "STEP", "STEP TIME", "COLLECTORS", "REASON"}};
+  size_t delivered = 0;
+  for (const ManifestWorker& worker : manifest.workers) {
+    delivered += Delivered(worker) ? 1 : 0;
+    std::string state;
+    if (worker.busy.has_value()) {
+      state = absl::StrCat(worker.busy->state, " ", worker.busy->session_id, ", ",
+                           worker.busy->remaining_ms.value_or(0), " ms left");
+    } else if (!worker.version.empty()) {
+      state = "idle";
+    }
+    rows.push_back(
+        {worker.address, worker.outcome, OneLine(state), worker.protocol, OneLine(worker.version),
+         OneLine(worker.host), Optional(worker.pid), Optional(worker.rank),
+         Optional(worker.current_step),
+         worker.step_time_ms.has_value() ? absl::StrFormat("%.2f ms", *worker.step_time_ms) : "",
+         OneLine(Collectors(worker)), OneLine(worker.reason)});
+  }
+  return absl::StrCat(AlignColumns(rows), Notes(manifest), delivered, " of ",
+                      manifest.workers.size(),
+                      manifest.workers.size() == 1 ? " worker" : " workers", " reachable\n");
+}
+
+std::string StopTable(const Manifest& manifest) {
+  std::vector<Row> rows = {{"WORKER", "OUTCOME", "REASON"}};
+  for (const ManifestWorker& worker : manifest.workers) {
+    rows.push_back({worker.address, worker.outcome, OneLine(worker.reason)});
+  }
+  return AlignColumns(rows);
+}
+
+}  // namespace jobscope

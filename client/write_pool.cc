@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/write_pool.h"
+
+#include <utility>
+
+namespace jobscope {
+
+WritePool::~WritePool() {
+  std::vector<std::thread> threads;
+  {
+    const absl::MutexLock lock(&mutex_);
+    closing_ = true;
+    threads.swap(threads_);
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+void WritePool::Run(Job job) {
+  const absl::MutexLock lock(&mutex_);
+  jobs_.push_back(std::move(job));
+  if (idle_ < jobs_.size() && threads_.size() < max_threads_) {
+    threads_.emplace_back([this] { Work(); });
+  }
+}
+
+void WritePool::Work() {
+  while (true) {
+    Job job;
+    {
+      const absl::MutexLock lock(&mutex_);
+      ++idle_;
+      mutex_.Await(absl::Condition(this, &WritePool::HasWork));
+      --idle_;
+      if (jobs_.empty()) return;
+      job = std::move(jobs_.front());
+      jobs_.pop_front();
+    }
+    job();
+  }
+}
+
+}  // namespace jobscope
