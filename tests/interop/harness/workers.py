@@ -65,11 +65,17 @@ class OwnWorker(Worker):
 class StockWorker(Worker):
     """TensorFlow's or JAX's own profiler server beside a step loop."""
 
-    def __init__(self, kind, cwd=None):
+    def __init__(self, kind, *flags, cwd=None):
         process = Process(
-            [sys.executable, PEERS / "stock_server.py", kind, free_port()], cwd=cwd, env=quiet_environment()
+            [sys.executable, PEERS / "stock_server.py", kind, free_port(), *flags], cwd=cwd, env=quiet_environment()
         )
         super().__init__(process, STOCK_START_S)
+
+    def mark(self):
+        """(median ms, longest ms) of the steps since the last mark."""
+        self.process.send("mark")
+        match = self.process.expect(r"^mark steps \d+, median ([\d.]+) ms, longest ([\d.]+) ms", 30)
+        return float(match[1]), float(match[2])
 
 
 def quiet_environment():

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Captures side by side: our workers and client, and TensorFlow's and JAX's, in one run on one machine.
+
+    deploy/venv.sh --run bench/capture_bench.py BIN_DIRECTORY [OUT.json] [--runs=5] [--only=NAME,...]
+
+Every figure of the table comes from this run. "overhead" is the wall time of a capture minus the time that was asked for: of
+the whole program `capture` on our side, from exec to exit, and of the call alone on the stock side, whose client is a Python
+process that has imported TensorFlow already (which takes it some 3 s).
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+REPO = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(REPO / "tests" / "interop"))
+
+MIB = 1 << 20
+
+
+class Bench:
+    def __init__(self, runs, scratch):
+        self.runs = runs
+        self.scratch = scratch
+        self.results = []
+        self._children = []
+        self._logdirs = 0
+
+    # ---- processes ----
+
+    def keep(self, owner):
+        self._children.append(owner)
+        return owner
+
+    def end_all(self):
+        for child in self._children:
+            child.process.kill()
+        self._children = []
+
+    def own(self, program, *flags, env=None):
+        return self.keep(workers.OwnWorker(program, *flags, env=env))
+
+    def stock(self, kind, *flags):
+        return self.keep(workers.StockWorker(kind, *flags))
+
+    def stock_client(self):
+        return self.keep(clients.StockClient("tensorflow"))
+
+    def logdir(self):
+        self._logdirs += 1
+        path = self.scratch / f"logdir-{self._logdirs}"
+        path.mkdir()
+        return path
+
+    # ---- one capture each ----
+
+    def own_capture(self, addresses, duration_ms):
+        """(overhead s, client peak bytes, manifest, run directory)"""
+        logdir = self.logdir()
+        begin = time.perf_counter()
+        run = clients.start_capture(addresses, logdir, duration_ms)
+        sampler = processes.MemorySampler(run.process)
+        code = run.process.wait(duration_ms / 1e3 + 120)
+        overhead = time.perf_counter() - begin - duration_ms / 1e3
+        if code != 0:
+            raise AssertionError(run.process.output())
+        directory = clients.only_run(logdir)
+        return overhead, sampler.peak_bytes(), json.loads((directory / "capture.json").read_text()), directory
+
+    def stock_capture(self, client, addresses, duration_ms):
+        """(overhead s, client peak bytes, run directory)"""
+        logdir = self.logdir()
+        answer = client.call("trace", addresses=addresses, logdir=str(logdir), duration_ms=duration_ms, timeout_s=180)
+        peak = client.process.status_kib("VmHWM") * 1024
+        return answer["seconds"] - duration_ms / 1e3, peak, clients.only_run(logdir)
+
+    # ---- figures ----
+
+    def add(self, name, unit, own, stock, better="lower"):
+        """Two lists of the same measure, in the same unit."""
+        self.results.append({"name": name, "unit": unit, "own": own, "stock": stock, "better": better})
+        print(format_row(self.results[-1]), flush=True)
+
+
+def format_row(result):
+    def side(values):
+        if not values:
+            return "-"
+        middle, digits = statistics.median(values), 3 if result["unit"] in ("s", "ms", "x") else 0
+        spread = f" [{min(values):.{digits}f}, {max(values):.{digits}f}]" if len(values) > 1 else ""
+        return f"{middle:.{digits}f}{spread}"
+
+    ratio = "-"
+    if result["own"] and result["stock"] and statistics.median(result["own"]):
+        ratio = f"{statistics.median(result['stock']) / statistics.median(result['own']):.2f}"
+    n = max(len(result["own"]), len(result["stock"]))
+    return f"| {result['name']} | {result['unit']} | {n} | {side(result['own'])} | {side(result['stock'])} | {ratio} |"
+
+
+HEADER = "| what | unit | n | jobscope: median [min, max] | stock: median [min, max] | stock / jobscope |\n|---|---|---|---|---|---|"
+
+
+def ordinary(bench):
+    """A step loop of 5 ms, 1 s."""
+    own, stock, client = bench.own("train_loop", "--slow_ms=5"), bench.stock("tensorflow"), bench.stock_client()
+    ours, theirs, our_memory, their_memory = [], [], [], []
+    for _ in range(bench.runs + 2):
+        overhead, peak, _, _ = bench.own_capture([own.address], 1000)
+        ours.append(overhead)
+        our_memory.append(peak / MIB)
+        overhead, peak, _ = bench.stock_capture(client, [stock.address], 1000)
+        theirs.append(overhead)
+        their_memory.append(peak / MIB)
+    bench.add("overhead, step loop, 1 s", "s", ours, theirs)
+    bench.add("peak memory of the client, step loop", "MiB", our_memory, their_memory)
+    bench.add(
+        "peak memory of the worker, step loop", "MiB",
+        [own.process.status_kib("VmHWM") / 1024], [stock.process.status_kib("VmHWM") / 1024],
+    )
+
+
+def flood(bench, name, rate, runs, duration_ms=1000):
+    """One recording thread of C++ on both sides. A worker per run: the stock one never gives its memory back."""
+    library = build_stock_flood(bench.scratch)
+    client = bench.stock_client()
+    columns = {key: ([], []) for key in ("overhead", "peak", "after", "client", "events", "lost", "bytes")}
+    for _ in range(runs):
+        own = bench.own("flood_worker", "--threads=1", f"--scopes_per_second={rate}")
+        before = own.process.status_kib("VmRSS") / 1024
+        overhead, peak, manifest, directory = bench.own_capture([own.address], duration_ms)
+        entry = manifest["workers"][0]
+        add = lambda key, side, value: columns[key][side].append(value)  # noqa: E731
+        add("overhead", 0, overhead)
+        add("peak", 0, own.process.status_kib("VmHWM") / 1024 - before)
+        add("after", 0, own.process.status_kib("VmRSS") / 1024 - before)
+        add("client", 0, peak / MIB)
+        add("events", 0, entry["events"])
+        add("lost", 0, entry["lost"])
+        add("bytes", 0, sum(file.stat().st_size for file in directory.glob("*.xplane.pb")) / MIB)
+        own.process.kill()
+
+        stock = bench.stock("tensorflow", f"--flood={library},1,{rate}")
+        before = stock.process.status_kib("VmRSS") / 1024
+        overhead, peak, directory = bench.stock_capture(client, [stock.address], duration_ms)
+        add("overhead", 1, overhead)
+        add("peak", 1, stock.process.status_kib("VmHWM") / 1024 - before)
+        add("after", 1, stock.process.status_kib("VmRSS") / 1024 - before)
+        add("client", 1, peak / MIB)
+        path = next(directory.glob("*.xplane.pb"))
+        add("events", 1, sum(client.call("count", path=str(path))["planes"].values()))
+        add("bytes", 1, path.stat().st_size / MIB)
+        stock.process.kill()
+    bench.add(f"overhead, {name}", "s", *columns["overhead"])
+    bench.add(f"worker's memory added at the peak, {name}", "MiB", *columns["peak"])
+    bench.add(f"worker's memory added after the answer, {name}", "MiB", *columns["after"])
+    bench.add(f"peak memory of the client, {name}", "MiB", *columns["client"])
+    bench.add(f"events in the trace, {name}", "events", *columns["events"], better="higher")
+    bench.add(f"events lost and counted, {name}", "events", columns["lost"][0], [])
+    bench.add(f"trace, {name}", "MiB", *columns["bytes"])
+
+
+def flood_1m(bench):
+    flood(bench, "1 M events/s, 1 s", 1_000_000, bench.runs)
+
+
+def flood_full(bench):
+    flood(bench, "one thread at full speed, 1 s", 0, min(bench.runs, 3))
+
+
+def start_spread(bench):
+    """8 workers of one client, on one clock."""
+    count = 8
+    own = [bench.own("flood_worker", "--threads=1", "--scopes_per_second=1000") for _ in range(count)]
+    ours, late, our_overhead = [], [], []
+    for _ in range(bench.runs):
+        overhead, _, manifest, _ = bench.own_capture([worker.address for worker in own], 500)
+        our_overhead.append(overhead)
+        # A worker that began after the commanded instant says by how much.
+        starts = [worker["start_unix_ns"] + worker.get("late_ns", 0) for worker in manifest["workers"]]
+        ours.append((max(starts) - min(starts)) / 1e6)
+        late.append(max(worker.get("late_ns", 0) for worker in manifest["workers"]) / 1e6)
+    bench.end_all()
+    stock = [bench.stock("jax") for _ in range(count)]
+    client = bench.stock_client()
+    theirs, their_overhead = [], []
+    for _ in range(bench.runs):
+        overhead, _, directory = bench.stock_capture(client, [worker.address for worker in stock], 500)
+        their_overhead.append(overhead)
+        starts = [traces.Trace.load(path).task_environment()["profile_start_time"] for path in directory.glob("*.xplane.pb")]
+        theirs.append((max(starts) - min(starts)) / 1e6)
+    bench.add("start spread, 8 workers", "ms", ours, theirs)
+    bench.add("latest start after the commanded instant, 8 workers", "ms", late, [])
+    bench.add("overhead, 8 workers, 0.5 s", "s", our_overhead, their_overhead)
+
+
+def step_time(bench):
+    """Steps that compute without a pause, with a capture and without. Ours: train_loop's own clock, one process per figure, in
+    turn. Stock: marks of one process."""
+    seconds = 5
+    medians, longests = {False: [], True: []}, {False: [], True: []}
+    for _ in range(bench.runs):
+        for captured in (False, True):
+            own = bench.own("train_loop", f"--seconds={seconds}")
+            if captured:
+                bench.own_capture([own.address], seconds * 1000 - 1000)
+            code = own.process.wait(seconds + 20)
+            match = re.search(r"median ([\d.]+) ms, longest ([\d.]+) ms", own.process.stdout())
+            if code != 0 or match is None:
+                raise AssertionError(own.process.output())
+            medians[captured].append(float(match[1]))
+            longests[captured].append(float(match[2]))
+    ratios = [during / before for before, during in zip(medians[False], medians[True])]
+    longest_ratios = [during / before for before, during in zip(longests[False], longests[True])]
+    bench.end_all()
+
+    stock, client = bench.stock("tensorflow", "--step_ms=0", "--size=256"), bench.stock_client()
+    stock_ratios, stock_longest, stock_median = [], [], []
+    stock.mark()
+    for _ in range(bench.runs):
+        time.sleep(seconds - 1)  # the time that is measured, not a wait for anything
+        before = stock.mark()
+        bench.stock_capture(client, [stock.address], seconds * 1000 - 1000)
+        during = stock.mark()
+        stock_median.append(before[0])
+        stock_ratios.append(during[0] / before[0])
+        stock_longest.append(during[1] / before[1])
+    bench.add("median step without a capture (the two programs differ)", "ms", medians[False], stock_median)
+    bench.add("median step during a capture / without", "x", ratios, stock_ratios)
+    bench.add("longest step, with a capture / without", "x", longest_ratios, stock_longest)
+
+
+def build_stock_flood(scratch):
+    """The load for the stock worker, against the headers in TensorFlow's wheel."""
+    library = scratch / "stock_flood.so"
+    if not library.exists():
+        package = pathlib.Path(next(path for path in sys.path if (pathlib.Path(path) / "tensorflow").is_dir())) / "tensorflow"
+        subprocess.run(
+            ["g++", "-O2", "-std=c++17", "-shared", "-fPIC", "-w", f"-I{package}/include",
+             str(REPO / "bench" / "peers" / "stock_flood.cc"), "-o", str(library), f"-L{package}", "-l:libtensorflow_framework.so.2"],
+            check=True, timeout=300,
+        )
+    return library
+
+
+BENCHES = {
+    "ordinary": ordinary, "flood_1m": flood_1m, "flood_full": flood_full, "start_spread": start_spread, "step_time": step_time,
+}
+
+
+def machine():
+    model = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8") if line.startswith("model name")), "?")
+    return f"{os.cpu_count()} cores, {model}, Linux {platform.release()}, load {os.getloadavg()[0]:.2f} at the start"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bin", type=pathlib.Path)
+    parser.add_argument("out", type=pathlib.Path, nargs="?")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--only", default=",".join(BENCHES))
+    options = parser.parse_args()
+
+    os.environ["JOBSCOPE_BIN"] = str(options.bin.resolve())
+    os.environ["JOBSCOPE_PROTO_DIR"] = str(REPO / "proto")
+    global clients, processes, traces, workers
+    from harness import clients, processes, traces, workers
+
+    with tempfile.TemporaryDirectory(prefix="jobscope-bench-") as scratch:
+        bench = Bench(options.runs, pathlib.Path(scratch))
+        where = machine()
+        print(where + "\n\n" + HEADER, flush=True)
+        for name in options.only.split(","):
+            try:
+                BENCHES[name](bench)
+            finally:
+                bench.end_all()
+    if options.out:
+        options.out.write_text(json.dumps({"machine": where, "results": bench.results}, indent=1) + "\n")
+
+
+main()
