@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where each attempted event went.
+#ifndef COLLECTORS_HOST_ACCOUNT_H_
+#define COLLECTORS_HOST_ACCOUNT_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace jobscope::host {
+
+enum class LossCause : size_t {
+  kOverwritten,  // by newer events of its thread, before it was read
+  kStoreFull,    // the session's store had no room for it, or was full before it was read
+  kNoRing,       // its thread got no ring: the process cap was used up
+  kReentered,    // a signal handler recorded while its thread was recording
+  kInvalid,      // not a record that makes sense
+  kDeadline,     // still unread when the time for the last drain was over
+  kCount,
+};
+
+constexpr const char* LossCauseName(LossCause cause) {
+  switch (cause) {
+    case LossCause::kOverwritten:
+      return "overwritten";
+    case LossCause::kStoreFull:
+      return "store_full";
+    case LossCause::kNoRing:
+      return "no_ring";
+    case LossCause::kReentered:
+      return "reentered";
+    case LossCause::kInvalid:
+      return "invalid";
+    case LossCause::kDeadline:
+      return "deadline";
+    case LossCause::kCount:
+      break;
+  }
+  return "unknown";
+}
+
+// attempted == in_trace + lost() + outside, once a session has stopped. `attempted` comes from the
+// recorder's event counters, the others from what was done with each event: neither is computed
+// from the other.
+struct Account {
+  uint64_t attempted = 0;
+  uint64_t in_trace = 0;
+  uint64_t outside = 0;
+  std::array<uint64_t, static_cast<size_t>(LossCause::kCount)> lost_by_cause{};
+
+  void Lose(LossCause cause, uint64_t events = 1) {
+    lost_by_cause[static_cast<size_t>(cause)] += events;
+  }
+  uint64_t lost(LossCause cause) const { return lost_by_cause[static_cast<size_t>(cause)]; }
+  uint64_t lost() const {
+    uint64_t sum = 0;
+    for (const uint64_t events : lost_by_cause) sum += events;
+    return sum;
+  }
+  void Add(const Account& other) {
+    attempted += other.attempted;
+    in_trace += other.in_trace;
+    outside += other.outside;
+    for (size_t i = 0; i < lost_by_cause.size(); ++i) lost_by_cause[i] += other.lost_by_cause[i];
+  }
+};
+
+}  // namespace jobscope::host
+
+#endif  // COLLECTORS_HOST_ACCOUNT_H_

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Joins the two halves of async operations, which begin and end on different threads.
+#ifndef COLLECTORS_HOST_ASYNC_PAIRS_H_
+#define COLLECTORS_HOST_ASYNC_PAIRS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "collectors/host/site_table.h"
+#include "collectors/host/thread_line.h"
+#include "collectors/host/window.h"
+#include "common/xspace/names.h"
+#include "common/xspace/segment.h"
+
+namespace jobscope::host {
+
+// One half, as it was read.
+struct AsyncHalf {
+  uint64_t ticks = 0;
+  uint32_t site = 0;
+  ThreadLine* line = nullptr;  // of the thread that recorded it; outlives the session
+  std::string stats;           // of a begin: its arguments, encoded for the async plane
+};
+
+// A pair is one event, on a plane of its own: one line per site, and as many lanes of it as are
+// needed so that operations which overlap do not share one. Halves come in any order, because
+// threads are drained one after the other; those that never find their other half are points in
+// time on their thread's line (an end), or reach to the window's end (a begin).
+//
+// Belongs to the thread that drains. The table holds at most kMaxOpen halves.
+class AsyncPairs {
+ public:
+  // Above this many unmatched halves, the oldest end gives way: it is most likely one whose begin
+  // was before the session.
+  static constexpr size_t kMaxOpen = 65'536;
+  // Lanes of one site; what overlaps more than that shares the last one.
+  static constexpr size_t kMaxLanes = 64;
+
+  AsyncPairs(const Reader* reader, xspace::ItemSink* sink, xspace::Names* names,
+             const Window* window, SiteTable* host_sites);
+  ~AsyncPairs();
+  AsyncPairs(const AsyncPairs&) = delete;
+  AsyncPairs& operator=(const AsyncPairs&) = delete;
+
+  // The table for arguments of begins.
+  SiteTable* sites();
+
+  void Begin(uint64_t id, AsyncHalf half);
+  void End(uint64_t id, const AsyncHalf& half);
+
+  // The window's end is known: places what is still open.
+  void Finish();
+  // Appends what is collected.
+  void Flush();
+
+ private:
+  struct Lane;
+  struct Open {
+    AsyncHalf half;
+    bool is_end = false;
+  };
+
+  // Adds an event [begin, end] and accounts for it with `line`.
+  void Place(uint64_t id, const AsyncHalf& begin, uint64_t end_ticks, bool ended);
+  void PlaceEnd(uint64_t id, const AsyncHalf& end);
+  Lane* LaneFor(uint32_t site, int64_t start_ps);
+  void DropOldestEnd();
+
+  const Reader* const reader_;
+  xspace::ItemSink* const sink_;
+  xspace::Names* const names_;
+  const Window* const window_;
+  SiteTable* const host_sites_;
+  std::unique_ptr<SiteTable> sites_;  // of the async plane, once there is one
+  absl::flat_hash_map<uint64_t, Open> open_;
+  std::deque<uint64_t>
+      ends_;  // ids of unmatched ends, oldest first; some may have been matched since
+  absl::flat_hash_map<uint32_t, std::vector<std::unique_ptr<Lane>>> lanes_;  // by site
+  int64_t lane_count_ = 0;
+  xspace::StatsEncoder stats_{xspace::StatsOf::kEvent};
+};
+
+}  // namespace jobscope::host
+
+#endif  // COLLECTORS_HOST_ASYNC_PAIRS_H_

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/host/event_encoder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+namespace jobscope::host {
+namespace {
+
+constexpr size_t kBytesPerContinuation = 24;
+constexpr size_t kMaxStringBytes = 5 * kBytesPerContinuation;
+
+// Context type "generic" of XProf's producer and consumer stats.
+constexpr int64_t kGenericContext = 0;
+
+xspace::SegmentEvent PointEvent(const Window& window, uint64_t ticks, uint64_t metadata_id,
+                                uint32_t depth, std::string_view stats) {
+  xspace::SegmentEvent event;
+  event.start_ps = window.map.ToPs(ticks);
+  event.duration_ps = 1;
+  event.metadata_id = metadata_id;
+  event.depth = depth;
+  event.stats = stats;
+  return event;
+}
+
+}  // namespace
+
+EventEncoder::EventEncoder(const Reader* reader, xspace::ItemSink* sink, xspace::Names* names,
+                           xspace::PlaneKey plane, const Window* window)
+    : window_(window), sites_(reader, names, plane), async_(reader, sink, names, window, &sites_) {}
+
+EventEncoder::Progress EventEncoder::Encode(ThreadState* thread, const jobscope_record* records,
+                                            size_t count, uint64_t max_events,
+                                            uint64_t hold_ticks) {
+  Progress progress;
+  Account& account = thread->line->account;
+  while (progress.records < count && progress.events < max_events) {
+    const jobscope_record* const group = records + progress.records;
+    const size_t size = 1 + JOBSCOPE_FLAGS_CONTINUATIONS(group->flags);
+    if (group->end_ticks > hold_ticks) break;
+    if (size > count - progress.records || group->kind == JOBSCOPE_KIND_CONTINUATION) {
+      // Not what the recorder promises: no event boundary can be trusted behind it.
+      break;
+    }
+    progress.records += size;
+    ++progress.events;
+
+    const Site* const site = sites_.Find(group->site);
+    if (site == nullptr || group->begin_ticks > group->end_ticks) {
+      account.Lose(LossCause::kInvalid);
+      continue;
+    }
+    if (group->kind >= JOBSCOPE_KIND_ASYNC_BEGIN) {
+      // These look at the window themselves: what they belong to may reach into it.
+      switch (group->kind) {
+        case JOBSCOPE_KIND_ASYNC_BEGIN:
+        case JOBSCOPE_KIND_ASYNC_END:
+          Async(thread, group, size);
+          continue;
+        case JOBSCOPE_KIND_FLOW_OUT:
+        case JOBSCOPE_KIND_FLOW_IN:
+          Flow(thread, *group);
+          continue;
+        case JOBSCOPE_KIND_STEP_BEGIN:
+          --account.attempted;
+          thread->step_open = true;
+          thread->step_begin = *group;
+          continue;
+        case JOBSCOPE_KIND_STEP:
+          break;
+        default:
+          account.Lose(LossCause::kInvalid);
+          continue;
+      }
+    }
+    if (!thread->open_scopes.empty()) ForgetOpenScope(thread, *group);
+    if (group->kind == JOBSCOPE_KIND_STEP) thread->step_open = false;
+    if (!window_->Intersects(group->begin_ticks, group->end_ticks)) {
+      ++account.outside;
+      continue;
+    }
+    switch (group->kind) {
+      case JOBSCOPE_KIND_SCOPE:
+      case JOBSCOPE_KIND_INSTANT:
+        Scope(thread, *site, group, size);
+        break;
+      case JOBSCOPE_KIND_COUNTER:
+        Counter(thread, *site, *group);
+        break;
+      default:
+        Step(thread, *site, group, size);
+        break;
+    }
+  }
+  return progress;
+}
+
+void EventEncoder::Scope(ThreadState* thread, const Site& site, const jobscope_record* group,
+                         size_t size) {
+  const Clipped clipped = window_->Clip(group->begin_ticks, group->end_ticks);
+  xspace::SegmentEvent event;
+  event.start_ps = clipped.start_ps;
+  event.duration_ps = clipped.duration_ps;
+  event.metadata_id = site.event_id;
+  event.depth = group->depth;
+  const bool plain = (group->flags & (0xfu | JOBSCOPE_FLAG_CUT)) == 0 && size == 1;
+  if (plain && !clipped.at_start && !clipped.at_end && thread->flows.empty()) {
+    event.stats = site.stats;
+    thread->line->AddEvent(event);
+    return;
+  }
+  stats_.Clear();
+  stats_.Ref(sites_.common().tf_op, site.tf_op_ref);
+  if (group->kind == JOBSCOPE_KIND_SCOPE && !thread->flows.empty()) {
+    AttachFlows(thread, group->depth, group->begin_ticks);
+  }
+  ClipStats(clipped, group->begin_ticks, group->end_ticks);
+  if (!plain) Arguments(&sites_, site, group, size, 0, &stats_);
+  event.stats = stats_.bytes();
+  thread->line->AddEvent(event);
+}
+
+void EventEncoder::Step(ThreadState* thread, const Site& site, const jobscope_record* group,
+                        size_t size) {
+  const Clipped clipped = window_->Clip(group->begin_ticks, group->end_ticks);
+  const bool whole = !clipped.at_start && !clipped.at_end;
+  const auto number = static_cast<int64_t>(group->arg);
+  const CommonStats& common = sites_.common();
+  stats_.Clear();
+  if (whole) {
+    stats_.Int64(common.r, 1);
+    stats_.Int64(common.step_num, number);
+  } else {
+    stats_.Int64(common.clipped_step, number);
+  }
+  if (!thread->flows.empty()) AttachFlows(thread, group->depth, group->begin_ticks);
+  ClipStats(clipped, group->begin_ticks, group->end_ticks);
+  if (size > 1) Arguments(&sites_, site, group, size, 1, &stats_);
+  xspace::SegmentEvent event;
+  event.start_ps = clipped.start_ps;
+  event.duration_ps = clipped.duration_ps;
+  event.metadata_id = whole ? site.event_id : site.clipped_event_id;
+  event.depth = group->depth;
+  event.stats = stats_.bytes();
+  if (whole) {
+    thread->line->AddStep(event);
+  } else {
+    thread->line->AddEvent(event);
+  }
+}
+
+void EventEncoder::Counter(ThreadState* thread, const Site& site, const jobscope_record& record) {
+  stats_.Clear();
+  const uint64_t key = site.counter_id != 0 ? site.counter_id : sites_.KeyId(site, 0);
+  Number(&sites_, key, JOBSCOPE_FLAGS_ARG_TYPE(record.flags), record.arg, &stats_);
+  thread->line->AddCounter(
+      PointEvent(*window_, record.begin_ticks, site.event_id, record.depth, stats_.bytes()));
+}
+
+void EventEncoder::Async(ThreadState* thread, const jobscope_record* group, size_t size) {
+  AsyncHalf half;
+  half.ticks = group->begin_ticks;
+  half.site = group->site;
+  half.line = thread->line;
+  if (group->kind == JOBSCOPE_KIND_ASYNC_END) {
+    async_.End(group->arg, half);
+    return;
+  }
+  if (size > 1) {
+    SiteTable* const sites = async_.sites();
+    if (const Site* const site = sites->Find(group->site); site != nullptr) {
+      xspace::StatsEncoder stats(xspace::StatsOf::kEvent);
+      Arguments(sites, *site, group, size, 1, &stats);
+      half.stats = std::string(stats.bytes());
+    }
+  }
+  async_.Begin(group->arg, std::move(half));
+}
+
+void EventEncoder::Flow(ThreadState* thread, const jobscope_record& record) {
+  if (!window_->Intersects(record.begin_ticks, record.end_ticks)) {
+    ++thread->line->account.outside;
+    return;
+  }
+  const PendingFlow flow{record.begin_ticks, record.arg, record.site, record.depth,
+                         record.kind == JOBSCOPE_KIND_FLOW_OUT};
+  if (flow.depth == 0) {  // there is no scope around it
+    PlaceFlow(thread, flow);
+    return;
+  }
+  if (thread->flows.size() >= kMaxPendingFlows) {
+    PlaceFlow(thread, thread->flows.front());
+    thread->flows.erase(thread->flows.begin());
+  }
+  thread->flows.push_back(flow);
+}
+
+void EventEncoder::AttachFlows(ThreadState* thread, uint32_t depth, uint64_t begin) {
+  // A scope ends before the one around it, so the first scope that ends around a flow is the one it
+  // belongs to; flows of scopes that are not in the trace fall to the next one out. An event has
+  // room for one producer and one consumer.
+  const CommonStats& common = sites_.common();
+  bool has_out = false;
+  bool has_in = false;
+  auto keep = thread->flows.begin();
+  for (auto flow = thread->flows.begin(); flow != thread->flows.end(); ++flow) {
+    if (flow->depth <= depth || flow->ticks < begin) {
+      *keep++ = *flow;
+    } else if (flow->is_out && !has_out) {
+      has_out = true;
+      stats_.Int64(common.producer_type, kGenericContext);
+      stats_.Uint64(common.producer, flow->id);
+      --thread->line->account.attempted;
+    } else if (!flow->is_out && !has_in) {
+      has_in = true;
+      stats_.Int64(common.consumer_type, kGenericContext);
+      stats_.Uint64(common.consumer, flow->id);
+      --thread->line->account.attempted;
+    } else {
+      PlaceFlow(thread, *flow);
+    }
+  }
+  thread->flows.erase(keep, thread->flows.end());
+}
+
+void EventEncoder::PlaceFlow(ThreadState* thread, const PendingFlow& flow) {
+  const Site* const site = sites_.Find(flow.site);
+  if (site == nullptr) {
+    thread->line->account.Lose(LossCause::kInvalid);
+    return;
+  }
+  const CommonStats& common = sites_.common();
+  xspace::StatsEncoder stats(xspace::StatsOf::kEvent);
+  stats.Int64(flow.is_out ? common.producer_type : common.consumer_type, kGenericContext);
+  stats.Uint64(flow.is_out ? common.producer : common.consumer, flow.id);
+  thread->line->AddEvent(
+      PointEvent(*window_, flow.ticks, site->event_id, flow.depth, stats.bytes()));
+}
+
+void EventEncoder::ClipStats(const Clipped& clipped, uint64_t begin, uint64_t end) {
+  if (!clipped.at_start && !clipped.at_end) return;
+  const CommonStats& common = sites_.common();
+  stats_.Int64(common.truncated, 1);
+  if (clipped.at_start) stats_.Int64(common.true_start_ns, window_->map.ToPs(begin) / 1000);
+  if (clipped.at_end && end != UINT64_MAX) {
+    stats_.Int64(common.true_end_ns, window_->map.ToPs(end) / 1000);
+  }
+}
+
+void EventEncoder::Arguments(SiteTable* sites, const Site& site, const jobscope_record* group,
+                             size_t size, uint32_t first, xspace::StatsEncoder* stats) {
+  const uint32_t main_type = JOBSCOPE_FLAGS_ARG_TYPE(group->flags);
+  if (first == 0 && main_type != JOBSCOPE_ARG_NONE && main_type != JOBSCOPE_ARG_STRING) {
+    Number(sites, sites->KeyId(site, 0), main_type, group->arg, stats);
+  }
+  for (size_t i = 1; i < size;) {
+    const jobscope_record& record = group[i];
+    const uint32_t index = record.depth;
+    const uint32_t type = JOBSCOPE_FLAGS_ARG_TYPE(record.flags);
+    if (type != JOBSCOPE_ARG_STRING) {
+      if (index >= first) Number(sites, sites->KeyId(site, index), type, record.arg, stats);
+      ++i;
+      continue;
+    }
+    char text[kMaxStringBytes];
+    const size_t length = std::min<size_t>(record.site, kMaxStringBytes);
+    size_t copied = 0;
+    do {
+      const jobscope_record& part = group[i];
+      std::memcpy(text + copied, &part.begin_ticks, 8);
+      std::memcpy(text + copied + 8, &part.end_ticks, 8);
+      std::memcpy(text + copied + 16, &part.arg, 8);
+      copied += kBytesPerContinuation;
+      ++i;
+    } while (copied < length && i < size && group[i].depth == index);
+    if (index < first) continue;
+    const std::string_view value(text, std::min(length, copied));
+    const uint64_t key = sites->KeyId(site, index);
+    if (const uint64_t ref = sites->StringRef(value); ref != 0) {
+      stats->Ref(key, ref);
+    } else {
+      stats->String(key, value);
+    }
+  }
+  if ((group->flags & JOBSCOPE_FLAG_CUT) != 0) stats->Int64(sites->common().truncated_args, 1);
+}
+
+void EventEncoder::Number(SiteTable* sites, uint64_t key, uint32_t type, uint64_t value,
+                          xspace::StatsEncoder* stats) {
+  switch (type) {
+    case JOBSCOPE_ARG_INT64:
+      stats->Int64(key, static_cast<int64_t>(value));
+      break;
+    case JOBSCOPE_ARG_UINT64:
+      stats->Uint64(key, value);
+      break;
+    case JOBSCOPE_ARG_DOUBLE: {
+      double number;
+      std::memcpy(&number, &value, sizeof(number));
+      if (std::isfinite(number)) {
+        stats->Double(key, number);
+      } else {
+        // Viewers put numbers into JSON, which knows none of these: the whole timeline would not
+        // load.
+        stats->String(key, std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf");
+      }
+      break;
+    }
+    case JOBSCOPE_ARG_NAME:
+      if (const uint64_t ref = sites->NameRef(static_cast<uint32_t>(value)); ref != 0) {
+        stats->Ref(key, ref);
+      } else {
+        stats->String(key, sites->NameText(static_cast<uint32_t>(value)));
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+void EventEncoder::ForgetOpenScope(ThreadState* thread, const jobscope_record& record) {
+  if (record.kind != JOBSCOPE_KIND_SCOPE && record.kind != JOBSCOPE_KIND_STEP) return;
+  auto& open = thread->open_scopes;
+  const auto found = std::find_if(open.begin(), open.end(), [&](const jobscope_open_scope& scope) {
+    return scope.begin_ticks == record.begin_ticks && scope.site == record.site;
+  });
+  if (found != open.end()) open.erase(found);
+}
+
+void EventEncoder::FinishThread(ThreadState* thread) {
+  if (window_->end_ticks == UINT64_MAX) {
+    // The thread ended in the middle of the session: what it was inside of has no end.
+    thread->open_scopes.clear();
+    thread->step_open = false;
+  }
+  // A step that has begun, and whose end is not here, is in the sample; unless none could be had.
+  if (thread->step_open) {
+    const jobscope_record& step = thread->step_begin;
+    const auto is_step = [&](const jobscope_open_scope& scope) {
+      return scope.begin_ticks == step.begin_ticks && scope.site == step.site;
+    };
+    auto& open = thread->open_scopes;
+    if (std::none_of(open.begin(), open.end(), is_step)) {
+      open.push_back({step.site, step.depth, step.begin_ticks, 1, static_cast<int64_t>(step.arg)});
+    }
+    thread->step_open = false;
+  }
+  // Innermost first, as scopes end: flows then go to the scope around them.
+  std::sort(thread->open_scopes.begin(), thread->open_scopes.end(),
+            [](const auto& a, const auto& b) { return a.begin_ticks > b.begin_ticks; });
+  for (const jobscope_open_scope& scope : thread->open_scopes) OpenScope(thread, scope);
+  thread->open_scopes.clear();
+  for (const PendingFlow& flow : thread->flows) PlaceFlow(thread, flow);
+  thread->flows.clear();
+}
+
+void EventEncoder::OpenScope(ThreadState* thread, const jobscope_open_scope& scope) {
+  // Not attempted before: nothing has been published for it.
+  if (scope.begin_ticks > window_->end_ticks) return;
+  const Site* const site = sites_.Find(scope.site);
+  if (site == nullptr) return;
+  ++thread->line->account.attempted;
+  const Clipped clipped = window_->Clip(scope.begin_ticks, UINT64_MAX);
+  const CommonStats& common = sites_.common();
+  stats_.Clear();
+  stats_.Ref(common.tf_op, site->tf_op_ref);
+  if (scope.has_step_number != 0) stats_.Int64(common.clipped_step, scope.step_number);
+  if (!thread->flows.empty()) AttachFlows(thread, scope.depth, scope.begin_ticks);
+  ClipStats(clipped, scope.begin_ticks, UINT64_MAX);
+  xspace::SegmentEvent event;
+  event.start_ps = clipped.start_ps;
+  event.duration_ps = clipped.duration_ps;
+  event.metadata_id = site->clipped_event_id;
+  event.depth = scope.depth;
+  event.stats = stats_.bytes();
+  thread->line->AddEvent(event);
+}
+
+}  // namespace jobscope::host

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Records into events.
+#ifndef COLLECTORS_HOST_EVENT_ENCODER_H_
+#define COLLECTORS_HOST_EVENT_ENCODER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "collectors/host/async_pairs.h"
+#include "collectors/host/reader.h"
+#include "collectors/host/site_table.h"
+#include "collectors/host/thread_line.h"
+#include "collectors/host/window.h"
+#include "common/xspace/names.h"
+#include "common/xspace/segment.h"
+#include "common/xspace/stats.h"
+
+namespace jobscope::host {
+
+// A flow record waits for the scope around it to end.
+struct PendingFlow {
+  uint64_t ticks = 0;
+  uint64_t id = 0;
+  uint32_t site = 0;
+  uint32_t depth = 0;
+  bool is_out = false;
+};
+
+// What the encoder remembers of one thread (one incarnation) between chunks.
+struct ThreadState {
+  ThreadLine* line = nullptr;
+  std::vector<PendingFlow> flows;  // in the order of time; at most kMaxPendingFlows
+  // The newest step that has begun and not ended.
+  bool step_open = false;
+  jobscope_record step_begin{};
+  // Scopes found open at Stop that have not ended since: an ended one is in the ring, and must not
+  // appear twice.
+  std::vector<jobscope_open_scope> open_scopes;
+};
+
+// How the records of one session become events. Which event counts as what:
+//
+//   record                       event in the trace                             attempted
+//   scope, instant, counter      one                                            1
+//   step                         one; whole: `_r`, `step_num`                   1
+//   begin of a step              none: part of its step                         0
+//   flow                         none: `_pt`/`_p` or `_ct`/`_c` of the scope    0
+//                                around it; one of its own if that has ended
+//                                unseen, or carries one already                 1
+//   async begin, async end       one for the pair                               1
+//                                one for a half alone                           1
+//   (scope open at Stop)         one, to the window's end                       1
+//
+// so that `events` of a report is the number of XEvents, and a record that only adds to another
+// event is no event. Belongs to the thread that drains.
+class EventEncoder {
+ public:
+  static constexpr size_t kMaxPendingFlows = 64;
+
+  // `window` may change between calls; its zero only before the first event.
+  EventEncoder(const Reader* reader, xspace::ItemSink* sink, xspace::Names* names,
+               xspace::PlaneKey plane, const Window* window);
+
+  struct Progress {
+    size_t records = 0;
+    size_t events = 0;
+  };
+  // Encodes whole events from `records` until one has ended after `hold_ticks` (that one is not
+  // taken), or all are taken.
+  Progress Encode(ThreadState* thread, const jobscope_record* records, size_t count,
+                  uint64_t max_events, uint64_t hold_ticks);
+
+  // The thread has ended, or the session: nothing more comes from it. Places what waits (open
+  // scopes, flows).
+  void FinishThread(ThreadState* thread);
+  xspace::PlaneKey plane() const { return sites_.plane(); }
+
+  // After all threads, once the window's end is known.
+  void Finish() { async_.Finish(); }
+  void Flush() { async_.Flush(); }
+
+ private:
+  void Scope(ThreadState* thread, const Site& site, const jobscope_record* group, size_t size);
+  void Step(ThreadState* thread, const Site& site, const jobscope_record* group, size_t size);
+  void Counter(ThreadState* thread, const Site& site, const jobscope_record& record);
+  void Async(ThreadState* thread, const jobscope_record* group, size_t size);
+  void Flow(ThreadState* thread, const jobscope_record& record);
+  void OpenScope(ThreadState* thread, const jobscope_open_scope& scope);
+
+  // Appends to stats_ what clipping took away.
+  void ClipStats(const Clipped& clipped, uint64_t begin, uint64_t end);
+  // Appends to stats_ the flows that belong to a scope of this depth that began at `begin`.
+  void AttachFlows(ThreadState* thread, uint32_t depth, uint64_t begin);
+  void PlaceFlow(ThreadState* thread, const PendingFlow& flow);
+  // Appends the arguments from `first` on to `stats`.
+  void Arguments(SiteTable* sites, const Site& site, const jobscope_record* group, size_t size,
+                 uint32_t first, xspace::StatsEncoder* stats);
+  void Number(SiteTable* sites, uint64_t key, uint32_t type, uint64_t value,
+              xspace::StatsEncoder* stats);
+  void ForgetOpenScope(ThreadState* thread, const jobscope_record& record);
+
+  const Window* const window_;
+  SiteTable sites_;
+  AsyncPairs async_;
+  xspace::StatsEncoder stats_{xspace::StatsOf::kEvent};
+};
+
+}  // namespace jobscope::host
+
+#endif  // COLLECTORS_HOST_EVENT_ENCODER_H_

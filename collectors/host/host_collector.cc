@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/host/host_collector.h"
+
+#include <dirent.h>
+
+#include <algorithm>
+
+#include "jobscope/detail/ticks.h"
+
+namespace jobscope {
+namespace {
+
+constexpr uint32_t kAlwaysOnBits =
+    JOBSCOPE_BIT_STEP | JOBSCOPE_BIT_INPUT_WAIT | JOBSCOPE_BIT_COARSE;
+
+// Rings that Arm readies: one for each thread that has none yet, and some for threads to come. Most
+// threads of a large process never record, and a ring is 1 MiB, so not more than this at once; a
+// thread that comes later maps its own.
+constexpr uint32_t kSpareRings = 8;
+constexpr uint32_t kMaxPrefault = 32;
+
+uint32_t BitsOf(int host_level) {
+  if (host_level <= 0) return 0;
+  uint32_t bits = kAlwaysOnBits | JOBSCOPE_BIT_LEVEL1;
+  if (host_level >= 2) bits |= JOBSCOPE_BIT_LEVEL2;
+  if (host_level >= 3) bits |= JOBSCOPE_BIT_LEVEL3;
+  return bits;
+}
+
+const host::Reader* Usable(const host::Reader* reader) {
+  return reader != nullptr && reader->size >= sizeof(host::Reader) ? reader : nullptr;
+}
+
+uint32_t ThreadCount() {
+  DIR* const tasks = opendir("/proc/self/task");
+  if (tasks == nullptr) return 1;
+  uint32_t count = 0;
+  while (const dirent* const entry = readdir(tasks)) {
+    if (entry->d_name[0] != '.') ++count;
+  }
+  closedir(tasks);
+  return count;
+}
+
+constexpr const char* kNoRecorder =
+    "libjobscope_trace.so is missing from this process, or older than the server";
+
+}  // namespace
+
+HostCollector::HostCollector(const host::Reader* reader) : reader_(Usable(reader)) {}
+
+HostCollector::~HostCollector() {
+  SetContinuous(std::nullopt);
+  SetAlwaysOn(false);
+}
+
+void HostCollector::SetHolder(uint32_t holder, uint32_t bits, uint64_t* since_ticks) {
+  if (reader_ == nullptr) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  reader_->set_mask(holder, bits);
+  if (bits == 0) {
+    *since_ticks = UINT64_MAX;
+  } else if (*since_ticks == UINT64_MAX) {
+    *since_ticks = detail::ReadTicks(reader_->uses_tsc != 0);
+  }
+}
+
+void HostCollector::SetAlwaysOn(bool on) {
+  SetHolder(JOBSCOPE_HOLDER_ALWAYS_ON, on ? kAlwaysOnBits : 0, &always_on_since_ticks_);
+}
+
+void HostCollector::SetContinuous(std::optional<int> host_level) {
+  SetHolder(JOBSCOPE_HOLDER_CONTINUOUS, BitsOf(host_level.value_or(0)), &continuous_since_ticks_);
+}
+
+CollectorReport HostCollector::Describe() const {
+  CollectorReport report;
+  if (reader_ == nullptr) {
+    report.state = "off";
+    report.reason = kNoRecorder;
+  }
+  return report;
+}
+
+absl::Status HostCollector::Arm(const ArmRequest& request) {
+  oldest_ticks_.store(UINT64_MAX, std::memory_order_release);
+  session_.reset();
+  if (reader_ == nullptr) return absl::FailedPreconditionError(kNoRecorder);
+  uint64_t past_since_ticks;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    past_since_ticks = std::min(always_on_since_ticks_, continuous_since_ticks_);
+  }
+  const uint32_t bits = BitsOf(request.levels.host);
+  if (bits != 0) {
+    jobscope_totals totals{};
+    reader_->totals(&totals);
+    const uint64_t threads = ThreadCount();
+    const uint64_t rings = std::min<uint64_t>(totals.ring_count, threads);
+    reader_->prefault(std::min(kMaxPrefault, static_cast<uint32_t>(threads - rings) + kSpareRings));
+  }
+  session_ = std::make_unique<host::HostSession>(reader_, request, bits, past_since_ticks);
+  if (bits != 0 && request.lookback > absl::ZeroDuration()) {
+    oldest_ticks_.store(session_->OldestTicks(), std::memory_order_release);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HostCollector::Start(const StartRequest& request) {
+  if (session_ == nullptr) return absl::FailedPreconditionError("Start without Arm");
+  return session_->Start(request);
+}
+
+absl::Duration HostCollector::Drain() {
+  return session_ == nullptr ? absl::InfiniteDuration() : session_->Drain();
+}
+
+absl::Status HostCollector::Stop(uint64_t end_ticks) {
+  return session_ == nullptr ? absl::OkStatus() : session_->Stop(end_ticks);
+}
+
+CollectorReport HostCollector::Report() {
+  if (session_ == nullptr) {
+    CollectorReport report = Describe();
+    if (report.state == "on") report.state = "failed";
+    return report;
+  }
+  CollectorReport report = session_->Report();
+  session_.reset();
+  return report;
+}
+
+}  // namespace jobscope

@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/host/host_session.h"
+
+#include <algorithm>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "collectors/host/host_plane.h"
+#include "common/clock.h"
+#include "jobscope/detail/ticks.h"
+#include "jobscope/v1/item.pb.h"
+
+namespace jobscope::host {
+namespace {
+
+// Between two drains. The shortest costs 0.2 % of a core in wake-ups; the longest is what a thread
+// that suddenly records at full speed may find the ring's reader away for.
+constexpr absl::Duration kShortestPause = absl::Milliseconds(1);
+constexpr absl::Duration kLongestPause = absl::Milliseconds(100);
+// While the step trigger is watched: the end of the last step is told this late at most.
+constexpr absl::Duration kTriggerPause = absl::Milliseconds(5);
+// A ring is to be at most this full when its reader comes.
+constexpr uint64_t kRingShare = 4;
+// Within one Drain, which must return within 100 ms, and stands in the way of Stop meanwhile.
+constexpr absl::Duration kDrainBudget = absl::Milliseconds(20);
+// For the last drain, within the 2 s of Stop. 64 MiB of rings take about 0.1 s.
+constexpr absl::Duration kLastDrainBudget = absl::Milliseconds(1500);
+// Events that ended later than this before a Drain wait for the next one, if their ring has room:
+// sessions tell their end by a timer, and timers were late by up to 1 ms on a busy machine.
+constexpr absl::Duration kHoldBack = absl::Milliseconds(2);
+// For the record of the last step, whose thread may have been preempted within the few instructions
+// before it.
+constexpr absl::Duration kLastStepWait = absl::Milliseconds(50);
+// An open segment of a line waits this long for more.
+constexpr absl::Duration kFlushAfter = absl::Milliseconds(250);
+constexpr absl::Duration kClockEvery = absl::Seconds(1);
+
+// Threads listed at a time.
+constexpr size_t kListCapacity = 256;
+
+// Lines and accounts, one per thread id; about 300 bytes each. What comes beyond shares one line.
+constexpr size_t kMaxLines = 65'536;
+constexpr size_t kMaxReportedThreads = 1000;
+
+}  // namespace
+
+HostSession::HostSession(const Reader* reader, const ArmRequest& request, uint32_t bits,
+                         uint64_t past_since_ticks)
+    : reader_(reader),
+      request_(request),
+      bits_(bits),
+      past_since_ticks_(past_since_ticks),
+      line_for_([this](int64_t tid, const char* name) { return LineFor(tid, name); }),
+      full_([this] { return Full(); }),
+      buffer_(ThreadDrain::kChunkRecords),
+      infos_(kListCapacity) {
+  reader_->hold_ended(1);
+  holding_ = true;
+  NoteTotals();
+  NoteThreads(/*oldest=*/false);
+}
+
+HostSession::~HostSession() { LeaveRecorder(); }
+
+void HostSession::LeaveRecorder() {
+  if (!holding_) return;
+  holding_ = false;
+  if (request_.steps.has_value()) reader_->disarm_trigger();
+  reader_->set_mask(JOBSCOPE_HOLDER_SESSION, 0);
+  reader_->hold_ended(0);
+}
+
+uint64_t HostSession::Now() const { return detail::ReadTicks(reader_->uses_tsc != 0); }
+
+uint64_t HostSession::Ticks(absl::Duration duration) const {
+  return static_cast<uint64_t>(absl::ToDoubleSeconds(duration) * ticks_per_second_);
+}
+
+ThreadLine* HostSession::LineFor(int64_t tid, const char* name) {
+  if (const auto found = lines_.find(tid); found != lines_.end()) {
+    found->second->Rename(name);
+    return found->second.get();
+  }
+  std::string_view line_name = name;
+  if (lines_.size() >= kMaxLines) {
+    tid = 0;
+    line_name = "other threads";
+  }
+  std::unique_ptr<ThreadLine>& line = lines_[tid];
+  if (line == nullptr) {
+    line = std::make_unique<ThreadLine>(request_.sink, request_.names, encoder_->plane(), tid,
+                                        line_name);
+  }
+  return line.get();
+}
+
+void HostSession::NoteTotals() { reader_->totals(&totals_at_start_); }
+
+void HostSession::NoteThreads(bool oldest) {
+  threads_.clear();
+  uint64_t from = 0;
+  while (true) {
+    const size_t count = reader_->threads(from, infos_.data(), infos_.size());
+    for (size_t i = 0; i < count; ++i) {
+      const jobscope_thread_info& info = infos_[i];
+      from = info.serial + 1;
+      if (info.has_ring == 0) continue;
+      const jobscope_cursor start = oldest ? reader_->oldest(info.serial)
+                                           : jobscope_cursor{info.head_record, info.head_event};
+      threads_.push_back(std::make_unique<ThreadDrain>(reader_, info, start));
+    }
+    if (count < infos_.size()) return;
+  }
+}
+
+void HostSession::Refresh() {
+  last_heads_ = 0;
+  threads_without_ring_ = 0;
+  size_t at = 0;
+  uint64_t from = 0;
+  while (true) {
+    const size_t count = reader_->threads(from, infos_.data(), infos_.size());
+    for (size_t i = 0; i < count; ++i) {
+      const jobscope_thread_info& info = infos_[i];
+      from = info.serial + 1;
+      if (info.has_ring == 0) {
+        ++threads_without_ring_;
+        continue;
+      }
+      while (at < threads_.size() && threads_[at]->serial() < info.serial) ++at;
+      uint64_t before = info.first_record;
+      if (at < threads_.size() && threads_[at]->serial() == info.serial) {
+        before = threads_[at]->info().head_record;
+      } else {
+        // New: all of it is of the session, also what the handler of a signal refused.
+        jobscope_thread_info fresh = info;
+        fresh.reentered = 0;
+        threads_.insert(threads_.begin() + static_cast<std::ptrdiff_t>(at),
+                        std::make_unique<ThreadDrain>(
+                            reader_, fresh, jobscope_cursor{info.first_record, info.first_event}));
+      }
+      threads_[at]->Update(info, line_for_);
+      last_heads_ = std::max(last_heads_, info.head_record - std::min(before, info.head_record));
+    }
+    if (count < infos_.size()) return;
+  }
+}
+
+uint64_t HostSession::OldestTicks() const {
+  if (past_since_ticks_ == UINT64_MAX) return UINT64_MAX;
+  uint64_t oldest_ticks = past_since_ticks_;
+  std::vector<jobscope_record> records(JOBSCOPE_MAX_EVENT_RECORDS);
+  for (const auto& thread : threads_) {
+    // A ring that was never overwritten, and that no other thread had before, holds everything.
+    jobscope_cursor cursor = reader_->oldest(thread->serial());
+    if (cursor.record == 0) continue;
+    // Records of a thread lie in the order in which they ended: what was overwritten ended before
+    // the oldest one held.
+    jobscope_read_result result{};
+    uint64_t ended = thread->info().ended != 0 ? 0 : past_since_ticks_;
+    for (int tries = 0; tries < 8; ++tries) {
+      if (reader_->read(thread->serial(), &cursor, records.data(), records.size(), &result) != 0) {
+        break;
+      }
+      if (result.events > 0) {
+        ended = records[0].end_ticks;
+        break;
+      }
+      if (result.more == 0) break;
+    }
+    oldest_ticks = std::max(oldest_ticks, ended);
+  }
+  return oldest_ticks;
+}
+
+absl::Status HostSession::Start(const StartRequest& request) {
+  const uint64_t now = Now();
+  window_.start_ticks = request.start_ticks;
+  window_.map = request.map;
+  ticks_per_second_ = request.map.ticks_per_second();
+  const xspace::PlaneKey plane = request_.names->Plane(kPlaneName, kPlaneId);
+  encoder_ =
+      std::make_unique<EventEncoder>(reader_, request_.sink, request_.names, plane, &window_);
+  AppendClock(now);
+  last_flush_ticks_ = last_drain_ticks_ = now;
+  pause_ = kShortestPause;
+
+  if (request_.steps.has_value()) {
+    phase_ = Phase::kWaitingForStep;
+    NoteTotals();
+    NoteThreads(/*oldest=*/false);
+    // Steps must be seen by their threads, also where no server keeps their bit set.
+    reader_->set_mask(JOBSCOPE_HOLDER_SESSION, JOBSCOPE_BIT_STEP);
+    reader_->arm_trigger(request_.steps->first, request_.steps->last, bits_);
+    return absl::OkStatus();
+  }
+  phase_ = Phase::kRecording;
+  if (bits_ == 0) return absl::OkStatus();
+  if (request_.lookback > absl::ZeroDuration() && request.start_ticks < now) {
+    NoteThreads(/*oldest=*/true);
+  } else if (request.start_ticks > now) {
+    NoteTotals();
+    NoteThreads(/*oldest=*/false);
+  }  // else the window has begun already: since Arm
+  reader_->set_mask(JOBSCOPE_HOLDER_SESSION, bits_);
+  return absl::OkStatus();
+}
+
+bool HostSession::FollowTrigger() {
+  jobscope_trigger_info trigger{};
+  reader_->trigger(&trigger);
+  if (phase_ == Phase::kWaitingForStep) {
+    if (trigger.state == JOBSCOPE_TRIGGER_ARMED) {
+      // What has been recorded until now is not of the session, if the window is still closed after
+      // it was looked at.
+      Refresh();
+      reader_->trigger(&trigger);
+      if (trigger.state == JOBSCOPE_TRIGGER_ARMED) {
+        NoteTotals();
+        for (const auto& thread : threads_) {
+          thread->Skip();
+          if (thread->ended()) reader_->release(thread->serial());
+        }
+        threads_.erase(std::remove_if(threads_.begin(), threads_.end(),
+                                      [](const auto& thread) { return thread->ended(); }),
+                       threads_.end());
+        return false;
+      }
+    }
+    if (trigger.state != JOBSCOPE_TRIGGER_OPEN && trigger.state != JOBSCOPE_TRIGGER_CLOSED) {
+      return false;
+    }
+    phase_ = Phase::kRecording;
+    window_.start_ticks = trigger.open_ticks;
+    window_.map = window_.map.WithZero(trigger.open_ticks);
+    request_.events->OnStepWindowOpened(trigger.open_ticks);
+  }
+  if (!window_closed_ && trigger.state == JOBSCOPE_TRIGGER_CLOSED) {
+    window_closed_ = true;
+    window_.end_ticks = trigger.close_ticks;
+    request_.events->OnStepWindowClosed(trigger.close_ticks);
+  }
+  return bits_ != 0;
+}
+
+bool HostSession::Full() {
+  if (!store_full_ && request_.sink->Full()) {
+    store_full_ = true;
+    full_after_s_ = static_cast<double>(window_.map.ToPs(Now())) * 1e-12;
+  }
+  return store_full_;
+}
+
+absl::Duration HostSession::Drain() {
+  if (phase_ != Phase::kRecording && phase_ != Phase::kWaitingForStep) {
+    return absl::InfiniteDuration();
+  }
+  const uint64_t entry = Now();
+  if (entry - last_clock_ticks_ >= Ticks(kClockEvery)) AppendClock(entry);
+  // The trigger is read after `entry`: if the window is open then, all that ended before `entry`
+  // ended within it.
+  if (request_.steps.has_value()) {
+    if (!FollowTrigger()) return kTriggerPause;
+  } else if (bits_ == 0) {
+    return kClockEvery;
+  }
+  Refresh();
+  DrainThreads(entry);
+  FinishEnded();
+  FlushOldLines(entry);
+  const absl::Duration next = NextDrain(entry);
+  return request_.steps.has_value() && !window_closed_ ? std::min(next, kTriggerPause) : next;
+}
+
+void HostSession::DrainThreads(uint64_t entry_ticks) {
+  const uint64_t deadline = entry_ticks + Ticks(kDrainBudget);
+  const uint64_t held_ticks = entry_ticks - std::min(entry_ticks, Ticks(kHoldBack));
+  pause_ = std::max(pause_, kShortestPause);
+  // Begins where the last Drain ran out of time, so that no thread waits for another one for ever.
+  for (size_t i = 0; i < threads_.size(); ++i) {
+    ThreadDrain& thread = *threads_[(next_thread_ + i) % threads_.size()];
+    const bool room = thread.backlog() <= reader_->ring_records / kRingShare;
+    const uint64_t hold = window_closed_ || thread.ended() || !room ? entry_ticks : held_ticks;
+    const ThreadDrain::Stopped stopped =
+        thread.Drain(encoder_.get(), &buffer_, hold, deadline, full_, line_for_);
+    if (stopped == ThreadDrain::Stopped::kFull) return;
+    if (stopped == ThreadDrain::Stopped::kDeadline) {
+      next_thread_ = (next_thread_ + i) % threads_.size();
+      pause_ = absl::ZeroDuration();
+      return;
+    }
+  }
+}
+
+void HostSession::FinishEnded() {
+  for (auto& thread : threads_) {
+    if (!thread->ended()) continue;
+    // Nothing is read any more once the store is full; a ring that waits would only be missed by
+    // another thread.
+    if (store_full_) thread->LoseRest(LossCause::kStoreFull, line_for_);
+    if (!thread->drained()) continue;
+    thread->Finish(encoder_.get());
+    if (thread->line() != nullptr) thread->line()->Retire();
+    reader_->release(thread->serial());
+    thread.reset();
+  }
+  threads_.erase(std::remove(threads_.begin(), threads_.end(), nullptr), threads_.end());
+}
+
+void HostSession::FlushOldLines(uint64_t now_ticks) {
+  if (now_ticks - last_flush_ticks_ < Ticks(kFlushAfter)) return;
+  last_flush_ticks_ = now_ticks;
+  for (const auto& thread : threads_) {
+    if (thread->line() != nullptr) thread->line()->Flush();
+  }
+  encoder_->Flush();
+}
+
+absl::Duration HostSession::NextDrain(uint64_t entry_ticks) {
+  const uint64_t elapsed = std::max<uint64_t>(1, entry_ticks - last_drain_ticks_);
+  last_drain_ticks_ = entry_ticks;
+  if (store_full_) return kLongestPause;
+  if (pause_ == absl::ZeroDuration()) return pause_;  // out of time: go on at once
+  // Grows slowly, so that one quiet interval does not make a burst wait; shrinks at once.
+  absl::Duration next = std::min(2 * pause_, kLongestPause);
+  if (last_heads_ > 0) {
+    const double ticks_per_record = static_cast<double>(elapsed) / static_cast<double>(last_heads_);
+    const double share = static_cast<double>(reader_->ring_records / kRingShare);
+    next = std::min(next, absl::Seconds(ticks_per_record * share / ticks_per_second_));
+  }
+  pause_ = std::max(next, kShortestPause);
+  return pause_;
+}
+
+absl::Status HostSession::Stop(uint64_t end_ticks) {
+  const bool recorded = phase_ == Phase::kRecording && bits_ != 0;
+  const bool started = phase_ != Phase::kArmed;
+  phase_ = Phase::kStopped;
+  reader_->set_mask(JOBSCOPE_HOLDER_SESSION, 0);
+  if (recorded) {
+    reader_->quiesce();
+    window_.end_ticks = std::max(std::min(window_.end_ticks, end_ticks), window_.start_ticks);
+    // First what is open, then the heads: what ends in between is in the ring, and recognised
+    // there.
+    Refresh();
+    SampleOpenScopes();
+    Refresh();
+    const uint64_t deadline = Now() + Ticks(kLastDrainBudget);
+    LossCause cause = LossCause::kOverwritten;
+    for (const auto& thread : threads_) {
+      const ThreadDrain::Stopped stopped =
+          thread->Drain(encoder_.get(), &buffer_, UINT64_MAX, deadline, full_, line_for_);
+      if (stopped == ThreadDrain::Stopped::kFull) cause = LossCause::kStoreFull;
+      if (stopped == ThreadDrain::Stopped::kDeadline) cause = LossCause::kDeadline;
+      thread->LoseRest(cause, line_for_);
+      thread->Finish(encoder_.get());
+    }
+    encoder_->Finish();
+    for (const auto& [tid, line] : lines_) line->Retire();
+    encoder_->Flush();
+  }
+  MakeReport();
+  if (started) {
+    AppendClock(Now());
+    AppendLoss();
+  }
+  threads_.clear();
+  encoder_.reset();
+  buffer_ = {};
+  LeaveRecorder();
+  return absl::OkStatus();
+}
+
+void HostSession::SampleOpenScopes() {
+  int64_t last_step = 0;
+  if (window_closed_) {
+    jobscope_trigger_info trigger{};
+    reader_->trigger(&trigger);
+    last_step = trigger.last_step;
+  }
+  const uint64_t deadline = Now() + Ticks(kLastStepWait);
+  for (const auto& thread : threads_) {
+    if (thread->ended()) continue;
+    thread->SampleOpenScopes(line_for_);
+    // A step closes the window before it publishes its record: its thread may just be about to.
+    while (window_closed_ && thread->IsInStep(last_step) && Now() < deadline) {
+      std::this_thread::yield();
+      thread->SampleOpenScopes(line_for_);
+    }
+  }
+}
+
+void HostSession::AppendClock(uint64_t now_ticks) {
+  last_clock_ticks_ = now_ticks;
+  const ClockSample sample = SampleClocks(reader_->uses_tsc != 0);
+  v1::Clock clock;
+  clock.set_ticks(sample.ticks);
+  clock.set_monotonic_ns(sample.monotonic_ns);
+  clock.set_realtime_ns(sample.realtime_ns);
+  clock.set_bracket_ticks(sample.bracket_ticks);
+  // Without room there is one sample less: nothing depends on any single one.
+  (void)request_.sink->Append(xspace::ItemKind::kClock, clock.SerializeAsString());
+}
+
+void HostSession::MakeReport() {
+  if (bits_ == 0) {
+    report_.state = "off";
+    report_.reason = "host_tracer_level is 0";
+    return;
+  }
+  jobscope_totals totals{};
+  reader_->totals(&totals);
+  Account sum;
+  uint64_t steps = 0;
+  for (const auto& [tid, line] : lines_) {
+    const Account& account = line->account;
+    sum.Add(account);
+    steps += line->steps();
+    report_.threads.push_back(
+        {tid, line->name(), account.attempted, account.in_trace, account.lost(), account.outside});
+  }
+  if (encoder_ != nullptr) {
+    const uint64_t no_ring = totals.no_ring_events - totals_at_start_.no_ring_events;
+    sum.attempted += no_ring;
+    sum.Lose(LossCause::kNoRing, no_ring);
+    // Of threads that have no ring, and so no line.
+    const uint64_t reentered = totals.reentered_events - totals_at_start_.reentered_events;
+    const uint64_t known = sum.lost(LossCause::kReentered);
+    if (reentered > known) {
+      sum.attempted += reentered - known;
+      sum.Lose(LossCause::kReentered, reentered - known);
+    }
+  }
+  report_.attempted = sum.attempted;
+  report_.events = sum.in_trace;
+  report_.outside = sum.outside;
+  for (size_t i = 0; i < sum.lost_by_cause.size(); ++i) {
+    if (sum.lost_by_cause[i] != 0) {
+      report_.lost_by_cause[LossCauseName(static_cast<LossCause>(i))] = sum.lost_by_cause[i];
+    }
+  }
+  if (reader_->step_count() > 0) report_.steps = steps;
+
+  std::sort(report_.threads.begin(), report_.threads.end(), [](const auto& a, const auto& b) {
+    if (a.lost != b.lost) return a.lost > b.lost;
+    if (a.attempted != b.attempted) return a.attempted > b.attempted;
+    return a.tid < b.tid;
+  });
+  if (report_.threads.size() > kMaxReportedThreads) {
+    report_.warnings.push_back(absl::StrFormat("%d of %d threads are accounted for one by one",
+                                               kMaxReportedThreads, report_.threads.size()));
+    report_.threads.resize(kMaxReportedThreads);
+  }
+  if (full_after_s_.has_value()) {
+    report_.warnings.push_back(absl::StrFormat(
+        "the capture's store was full %.3f s after the start: host events after that "
+        "are lost; give it more memory (JOBSCOPE_STORE_MB), or record less",
+        *full_after_s_));
+  }
+  if (totals.dictionary_full > 0) {
+    report_.warnings.push_back(absl::StrFormat(
+        "%d names were refused because the process's dictionary of names is full; their "
+        "events are named '(dictionary full)'",
+        totals.dictionary_full));
+  }
+  if (threads_without_ring_ > 0) {
+    report_.warnings.push_back(
+        absl::StrFormat("%d threads have no ring because the memory for rings is used up (%d "
+                        "rings, %d MiB); raise its "
+                        "cap, or make rings smaller",
+                        threads_without_ring_, totals.ring_count, totals.ring_bytes >> 20));
+  }
+  if (reader_->uses_tsc == 0) {
+    report_.warnings.push_back(
+        "the time stamp counter is not fit for timing here: times are CLOCK_MONOTONIC, and an "
+        "active "
+        "scope costs more");
+  }
+}
+
+void HostSession::AppendLoss() {
+  v1::Loss loss;
+  loss.set_collector("host");
+  for (const auto& [cause, events] : report_.lost_by_cause) {
+    v1::LossByCause* const entry = loss.add_causes();
+    entry->set_cause(cause);
+    entry->set_events(events);
+  }
+  for (const CollectorReport::Thread& thread : report_.threads) {
+    v1::ThreadLoss* const entry = loss.add_threads();
+    entry->set_tid(thread.tid);
+    entry->set_name(thread.name);
+    entry->set_attempted(thread.attempted);
+    entry->set_in_trace(thread.in_trace);
+    entry->set_lost(thread.lost);
+    entry->set_outside(thread.outside);
+  }
+  if (!request_.sink->Append(xspace::ItemKind::kLoss, loss.SerializeAsString())) {
+    report_.warnings.push_back("the store had no room for the account of each thread");
+  }
+}
+
+}  // namespace jobscope::host

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host collector's work in one session, from Arm to Report.
+#ifndef COLLECTORS_HOST_HOST_SESSION_H_
+#define COLLECTORS_HOST_HOST_SESSION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "collectors/collector.h"
+#include "collectors/host/account.h"
+#include "collectors/host/event_encoder.h"
+#include "collectors/host/reader.h"
+#include "collectors/host/thread_drain.h"
+#include "collectors/host/thread_line.h"
+#include "collectors/host/window.h"
+
+namespace jobscope::host {
+
+// Not thread-safe: all on the collector's thread. See Collector for the verbs. The destructor
+// leaves the recorder as it was found.
+//
+// What belongs to the session is a range of each ring: from the head noted at Arm (or at Start, if
+// the window's start is still to come; or from the oldest event held, with a lookback) to the head
+// noted at Stop. Of that range, what ended before the window or began after it is `outside`.
+//
+// While the store takes events, nothing that ended in the last 2 ms is encoded, as long as that
+// fits into the rings: the session tells its end a little late, and what began after the end must
+// not be in the trace by then.
+class HostSession {
+ public:
+  // `bits`: of the session's mask; 0 records nothing, but still watches for steps if asked to.
+  // `past_since_ticks`: since when something has been recorded all the time; UINT64_MAX: nothing
+  // is.
+  HostSession(const Reader* reader, const ArmRequest& request, uint32_t bits,
+              uint64_t past_since_ticks);
+  ~HostSession();
+  HostSession(const HostSession&) = delete;
+  HostSession& operator=(const HostSession&) = delete;
+
+  // The earliest begin of a window of which the rings still hold everything.
+  uint64_t OldestTicks() const;
+  absl::Status Start(const StartRequest& request);
+  absl::Duration Drain();
+  absl::Status Stop(uint64_t end_ticks);
+  CollectorReport Report() const { return report_; }
+
+ private:
+  enum class Phase { kArmed, kWaitingForStep, kRecording, kStopped };
+
+  ThreadLine* LineFor(int64_t tid, const char* name);
+  // Lists the threads, updates those that are known, adds those that are new, from their first
+  // record on.
+  void Refresh();
+  // Lists the threads as they are now: the session begins at their heads, or as far back as their
+  // rings hold.
+  void NoteThreads(bool oldest);
+  void NoteTotals();
+
+  // Follows the step trigger. False while nothing is to be drained.
+  bool FollowTrigger();
+  void DrainThreads(uint64_t entry_ticks);
+  void FinishEnded();
+  void SampleOpenScopes();
+  absl::Duration NextDrain(uint64_t entry_ticks);
+  void FlushOldLines(uint64_t now_ticks);
+  bool Full();
+  void LeaveRecorder();
+
+  void AppendClock(uint64_t now_ticks);
+  void MakeReport();
+  void AppendLoss();
+  uint64_t Ticks(absl::Duration duration) const;
+  uint64_t Now() const;
+
+  const Reader* const reader_;
+  const ArmRequest request_;
+  const uint32_t bits_;
+  const uint64_t past_since_ticks_;
+  const ThreadDrain::LineFor line_for_;
+  const std::function<bool()> full_;
+
+  Phase phase_ = Phase::kArmed;
+  bool holding_ = false;        // the recorder holds rings of ended threads, and maybe our mask
+  bool window_closed_ = false;  // by the last step
+  bool store_full_ = false;
+  std::optional<double> full_after_s_;  // since the zero
+  double ticks_per_second_ = 1e9;
+  Window window_;
+  std::unique_ptr<EventEncoder> encoder_;
+  std::vector<std::unique_ptr<ThreadDrain>> threads_;                // by rising serial
+  size_t next_thread_ = 0;                                           // where the next Drain begins
+  absl::flat_hash_map<int64_t, std::unique_ptr<ThreadLine>> lines_;  // by tid; 0: the others
+  std::vector<jobscope_record> buffer_;
+  std::vector<jobscope_thread_info> infos_;
+  jobscope_totals totals_at_start_{};
+  uint64_t threads_without_ring_ = 0;
+
+  uint64_t last_clock_ticks_ = 0;
+  uint64_t last_flush_ticks_ = 0;
+  uint64_t last_drain_ticks_ = 0;
+  uint64_t last_heads_ = 0;  // of the busiest thread: records since the last drain
+  absl::Duration pause_;
+  CollectorReport report_;
+};
+
+}  // namespace jobscope::host
+
+#endif  // COLLECTORS_HOST_HOST_SESSION_H_

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/host/site_table.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "collectors/host/event_names.h"
+#include "common/xspace/absl_view.h"
+
+namespace jobscope::host {
+namespace {
+
+// The dictionary is bounded far below; an id above is no site, and must not make us allocate.
+constexpr uint32_t kMaxSiteId = 1u << 20;
+constexpr uint32_t kMaxNameId = 1u << 20;
+
+// Of strings that came with events. 4,096 of the longest are 480 KiB.
+constexpr size_t kMaxStrings = 4096;
+constexpr size_t kMaxStringBytes = 512 * 1024;
+
+}  // namespace
+
+SiteTable::SiteTable(const Reader* reader, xspace::Names* names, xspace::PlaneKey plane)
+    : reader_(reader), names_(names), plane_(plane) {
+  // `tf_op` stands on most events: first, so that its id takes one byte.
+  common_.tf_op = names->Stat(plane, "tf_op");
+  common_.r = names->Stat(plane, "_r");
+  common_.step_num = names->Stat(plane, "step_num");
+  common_.clipped_step = names->Stat(plane, "clipped_step");
+  common_.truncated = names->Stat(plane, "truncated");
+  common_.truncated_args = names->Stat(plane, "truncated_args");
+  common_.true_start_ns = names->Stat(plane, "true_start_ns");
+  common_.true_end_ns = names->Stat(plane, "true_end_ns");
+  common_.producer_type = names->Stat(plane, "_pt");
+  common_.producer = names->Stat(plane, "_p");
+  common_.consumer_type = names->Stat(plane, "_ct");
+  common_.consumer = names->Stat(plane, "_c");
+  common_.async_id = names->Stat(plane, "async_id");
+  common_.async_begin = names->Stat(plane, "async_begin");
+  common_.async_end = names->Stat(plane, "async_end");
+  common_.flow = names->Stat(plane, "flow_id");
+}
+
+const Site* SiteTable::Load(uint32_t id) {
+  if (id >= kMaxSiteId) return nullptr;
+  jobscope_site_info info{};
+  if (reader_->site(id, &info) != 0 || info.name == nullptr) return nullptr;
+
+  Site site;
+  site.name = info.name;
+  site.role = info.role;
+  const std::string_view category = info.category == nullptr ? "" : info.category;
+
+  // What is the same for all events of a site stands once, on its metadata: viewers show it with
+  // each event.
+  xspace::StatsEncoder metadata(xspace::StatsOf::kEventMetadata);
+  if (!category.empty()) metadata.String(names_->Stat(plane_, "category"), category);
+  if (info.file != nullptr && info.file[0] != '\0') {
+    metadata.String(names_->Stat(plane_, "source"), absl::StrCat(info.file, ":", info.line));
+  }
+
+  std::string name = SafeEventName(site.name);
+  std::string display_name = name == site.name ? "" : site.name;
+  if (site.role == JOBSCOPE_ROLE_STEP) {
+    // Any name may be a step's; only what is not a whole step must not look like one.
+    site.clipped_event_id = names_->Event(plane_, name, display_name, metadata.bytes());
+    name = site.name.empty() ? "step" : site.name;
+    display_name.clear();
+  } else if (site.role == JOBSCOPE_ROLE_INPUT_WAIT) {
+    // Events of this prefix are what XProf counts as waiting for input.
+    name = absl::StrCat("IteratorGetNext ", site.name);
+    display_name.clear();
+  }
+  site.event_id = names_->Event(plane_, name, display_name, metadata.bytes());
+  if (site.role != JOBSCOPE_ROLE_STEP) site.clipped_event_id = site.event_id;
+  if (site.role == JOBSCOPE_ROLE_COUNTER) {
+    site.counter_id = names_->Stat(plane_, SafeStatName(site.name));
+  }
+
+  site.key_count = std::min<uint32_t>(info.key_count, JOBSCOPE_MAX_KEYS);
+  for (uint32_t i = 0; i < site.key_count; ++i) {
+    site.key_ids[i] =
+        names_->Stat(plane_, SafeStatName(info.keys[i] == nullptr ? "" : info.keys[i]));
+  }
+
+  // XProf reads `tf_op` from events only, not from metadata. Verbose scopes go without: seven bytes
+  // each are half an event.
+  if (site.role == JOBSCOPE_ROLE_SCOPE && info.bit != JOBSCOPE_BIT_LEVEL3) {
+    if (const std::string op = TfOpOf(site.name, category); !op.empty()) {
+      site.tf_op_ref = names_->Stat(plane_, op);
+      xspace::StatsEncoder stats(xspace::StatsOf::kEvent);
+      stats.Ref(common_.tf_op, site.tf_op_ref);
+      site.stats = std::string(stats.bytes());
+    }
+  }
+
+  storage_.push_back(std::move(site));
+  if (id >= sites_.size()) sites_.resize(id + 1);
+  sites_[id] = &storage_.back();
+  return sites_[id];
+}
+
+uint64_t SiteTable::NameRef(uint32_t name_id) {
+  if (name_id >= kMaxNameId) return 0;
+  if (name_id < name_refs_.size() && name_refs_[name_id] != 0) return name_refs_[name_id];
+  const char* const name = reader_->name(name_id);
+  // A value is declared among the stats' own names: one that XProf acts upon must not appear there.
+  if (name == nullptr || SafeStatName(name) != name) return 0;
+  const uint64_t ref = names_->Stat(plane_, name);
+  if (name_id >= name_refs_.size()) name_refs_.resize(name_id + 1);
+  name_refs_[name_id] = ref;
+  return ref;
+}
+
+uint64_t SiteTable::StringRef(std::string_view text) {
+  const auto found = strings_.find(xspace::AbslView(text));
+  if (found != strings_.end()) {
+    if (found->second == 0) found->second = names_->Stat(plane_, text);
+    return found->second;
+  }
+  if (SafeStatName(text) != text) return 0;  // as in NameRef
+  if (strings_.size() < kMaxStrings && string_bytes_ + text.size() <= kMaxStringBytes) {
+    strings_.emplace(std::string(text), 0);
+    string_bytes_ += text.size();
+  }
+  return 0;
+}
+
+uint64_t SiteTable::KeyId(const Site& site, uint32_t index) {
+  if (index < site.key_count) return site.key_ids[index];
+  return names_->Stat(plane_, absl::StrCat("arg", index));
+}
+
+}  // namespace jobscope::host

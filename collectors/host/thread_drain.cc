@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/host/thread_drain.h"
+
+#include <algorithm>
+
+#include "jobscope/detail/ticks.h"
+
+namespace jobscope::host {
+namespace {
+
+// As deep as the recorder's own stack of open scopes.
+constexpr size_t kMaxOpenScopes = 64;
+
+// A thread that laps the reader can make it come away empty; each try is a copy of up to a chunk.
+constexpr int kMaxEmptyReads = 8;
+
+}  // namespace
+
+ThreadDrain::ThreadDrain(const Reader* reader, const jobscope_thread_info& info,
+                         jobscope_cursor start)
+    : reader_(reader), info_(info), cursor_(start), reentered_(info.reentered) {}
+
+ThreadLine* ThreadDrain::Line(const LineFor& line_for) {
+  if (state_.line == nullptr) state_.line = line_for(info_.tid, info_.name);
+  return state_.line;
+}
+
+void ThreadDrain::Update(const jobscope_thread_info& info, const LineFor& line_for) {
+  info_ = info;
+  if (state_.line != nullptr && state_.line->tid() == info_.tid) state_.line->Rename(info_.name);
+  if (info_.reentered > reentered_) {
+    Account& account = Line(line_for)->account;
+    account.attempted += info_.reentered - reentered_;
+    account.Lose(LossCause::kReentered, info_.reentered - reentered_);
+    reentered_ = info_.reentered;
+  }
+}
+
+void ThreadDrain::Skip() {
+  cursor_ = {info_.head_record, info_.head_event};
+  reentered_ = info_.reentered;
+}
+
+ThreadDrain::Stopped ThreadDrain::Drain(EventEncoder* encoder, std::vector<jobscope_record>* buffer,
+                                        uint64_t hold_ticks, uint64_t deadline_ticks,
+                                        const std::function<bool()>& full,
+                                        const LineFor& line_for) {
+  const bool uses_tsc = reader_->uses_tsc != 0;
+  int empty_reads = 0;
+  while (!drained()) {
+    if (full()) return Stopped::kFull;
+    if (detail::ReadTicks(uses_tsc) >= deadline_ticks) return Stopped::kDeadline;
+
+    Account& account = Line(line_for)->account;
+    const jobscope_cursor before = cursor_;
+    jobscope_read_result result{};
+    if (reader_->read(info_.serial, &cursor_, buffer->data(), buffer->size(), &result) != 0) {
+      LoseRest(LossCause::kOverwritten, line_for);  // the ring has gone to another thread
+      return Stopped::kDrained;
+    }
+    if (result.events == 0) {
+      account.attempted += result.lost_events;
+      account.Lose(LossCause::kOverwritten, result.lost_events);
+      if (cursor_.event == before.event && ++empty_reads == kMaxEmptyReads) {
+        return Stopped::kHeld;
+      }
+      continue;
+    }
+    empty_reads = 0;
+
+    const uint64_t first_event = cursor_.event - result.events;
+    const uint64_t wanted = info_.head_event > first_event ? info_.head_event - first_event : 0;
+    account.attempted += result.lost_events;
+    account.Lose(LossCause::kOverwritten, result.lost_events);
+    EventEncoder::Progress progress = encoder->Encode(&state_, buffer->data(), result.records,
+                                                      std::min(wanted, result.events), hold_ticks);
+    account.attempted += progress.events;
+    const bool malformed = progress.events < std::min(wanted, result.events) &&
+                           progress.records < result.records &&
+                           (*buffer)[progress.records].end_ticks <= hold_ticks;
+    if (malformed) {
+      // Not what the recorder promises. The rest of the chunk cannot be read, and must not be read
+      // again.
+      account.attempted += result.events - progress.events;
+      account.Lose(LossCause::kInvalid, result.events - progress.events);
+      continue;
+    }
+    // Whatever was not taken is read again next time.
+    cursor_.record -= result.records - progress.records;
+    cursor_.event -= result.events - progress.events;
+    if (progress.events < result.events) return drained() ? Stopped::kDrained : Stopped::kHeld;
+  }
+  return Stopped::kDrained;
+}
+
+void ThreadDrain::LoseRest(LossCause cause, const LineFor& line_for) {
+  if (drained()) return;
+  const uint64_t rest = info_.head_event - cursor_.event;
+  Account& account = Line(line_for)->account;
+  account.attempted += rest;
+  account.Lose(cause, rest);
+  cursor_ = {info_.head_record, info_.head_event};
+}
+
+void ThreadDrain::SampleOpenScopes(const LineFor& line_for) {
+  jobscope_open_scope scopes[kMaxOpenScopes];
+  const size_t count =
+      std::min(reader_->open_scopes(info_.serial, scopes, kMaxOpenScopes), kMaxOpenScopes);
+  state_.open_scopes.clear();
+  if (count == 0) return;
+  (void)Line(line_for);
+  state_.open_scopes.assign(scopes, scopes + count);
+}
+
+bool ThreadDrain::IsInStep(int64_t number) const {
+  return std::any_of(state_.open_scopes.begin(), state_.open_scopes.end(), [&](const auto& scope) {
+    return scope.has_step_number != 0 && scope.step_number == number;
+  });
+}
+
+void ThreadDrain::Finish(EventEncoder* encoder) {
+  if (state_.line != nullptr) encoder->FinishThread(&state_);
+}
+
+}  // namespace jobscope::host

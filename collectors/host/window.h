@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The window of a session, in ticks and in session time.
+#ifndef COLLECTORS_HOST_WINDOW_H_
+#define COLLECTORS_HOST_WINDOW_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/clock.h"
+
+namespace jobscope::host {
+
+// What is left of a span within the window.
+struct Clipped {
+  int64_t start_ps = 0;
+  int64_t duration_ps = 0;
+  bool at_start = false;  // it began before
+  bool at_end = false;    // it ended after
+};
+
+struct Window {
+  uint64_t start_ticks = 0;
+  uint64_t end_ticks = UINT64_MAX;  // not known before Stop, or the end of the last step
+  TickMap map;                      // zero set
+
+  bool Intersects(uint64_t begin, uint64_t end) const {
+    return end >= start_ticks && begin <= end_ticks;
+  }
+  // Of a span that intersects.
+  Clipped Clip(uint64_t begin, uint64_t end) const {
+    const uint64_t from = std::max(begin, start_ticks);
+    const uint64_t to = std::min(end, end_ticks);
+    const int64_t start_ps = map.ToPs(from);
+    return {start_ps, map.ToPs(to) - start_ps, from != begin, to != end};
+  }
+};
+
+}  // namespace jobscope::host
+
+#endif  // COLLECTORS_HOST_WINDOW_H_
