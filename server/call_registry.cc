@@ -38,14 +38,22 @@ bool CallRegistry::AwaitNone(absl::Duration timeout) {
       timeout);
 }
 
-void CallRegistry::AbandonAll() {
+size_t CallRegistry::AbandonUnless(absl::FunctionRef<bool(const OpenCall&)> keep) {
   std::vector<std::shared_ptr<OpenCall>> calls;
   {
     absl::MutexLock lock(&mutex_);
     calls.assign(calls_.begin(), calls_.end());
   }
   // Not under the lock: gRPC may run OnDone, and with it Leave, within Finish.
-  for (const auto& call : calls) call->Abandon();
+  size_t kept = 0;
+  for (const auto& call : calls) {
+    if (keep(*call)) {
+      ++kept;
+    } else {
+      call->Abandon();
+    }
+  }
+  return kept;
 }
 
 size_t CallRegistry::open() const {

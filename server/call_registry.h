@@ -9,7 +9,9 @@
 #include <unordered_set>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
@@ -19,8 +21,11 @@ namespace jobscope {
 class OpenCall {
  public:
   virtual ~OpenCall() = default;
-  // Finishes the call with UNAVAILABLE, if it is not finished yet: the server ends.
+  // Finishes the call with UNAVAILABLE, if it is not finished yet, and ends what runs for it
+  // without delivering: the server ends.
   virtual void Abandon() = 0;
+  // Whether it asked for the session of that id and peer.
+  virtual bool Records(absl::string_view session_id, absl::string_view peer) const = 0;
 };
 
 // Thread-safe.
@@ -37,8 +42,8 @@ class CallRegistry {
   void Close();
   // Waits until none is open, at most `timeout`. False: some still are.
   bool AwaitNone(absl::Duration timeout);
-  // Finishes all that are open.
-  void AbandonAll();
+  // Abandons those that are open and for which `keep` is false. Returns how many were kept.
+  size_t AbandonUnless(absl::FunctionRef<bool(const OpenCall&)> keep);
 
   size_t open() const;
 

@@ -107,9 +107,9 @@ struct GrpcServer::State {
 
   absl::Status Bind();
   absl::Status Serve(const std::vector<BindTarget>& targets);
-  // Delivers what runs and refuses the rest, until `end`. False: a collector still hangs in a
-  // session.
-  bool EndCalls(absl::Time end);
+  // Ends and delivers the capture that runs for one of our callers, abandons the other calls, and
+  // waits until gRPC has written the answers out, until `end`.
+  void EndCalls(absl::Time end);
 
   const GrpcServerOptions options;
   ContinuousProfiling continuous;
@@ -165,13 +165,19 @@ absl::Status GrpcServer::State::Serve(const std::vector<BindTarget>& targets) {
   return absl::OkStatus();
 }
 
-bool GrpcServer::State::EndCalls(absl::Time end) {
-  const bool finished =
-      options.sessions->Shutdown(std::max(end - absl::Now() - kFlushTime, absl::ZeroDuration()));
-  // Those that are not answered now wait for a Monitor's time, or for a collector that hangs.
-  calls.AbandonAll();
+void GrpcServer::State::EndCalls(absl::Time end) {
+  // The manager itself goes on: the process may capture itself, or start another server.
+  const std::optional<v1::Busy> busy = options.sessions->busy();
+  const size_t recording = calls.AbandonUnless([&busy](const OpenCall& call) {
+    return busy.has_value() && call.Records(busy->session_id(), busy->peer());
+  });
+  if (recording > 0) {
+    options.sessions->Stop(busy->session_id(), "shutdown");
+    calls.AwaitNone(std::max(end - kFlushTime - absl::Now(), absl::ZeroDuration()));
+    // A collector hangs, and the answer does not come in time.
+    calls.AbandonUnless([](const OpenCall&) { return false; });
+  }
   calls.AwaitNone(std::max(end - absl::Now(), absl::ZeroDuration()));
-  return finished;
 }
 
 GrpcServer::GrpcServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -197,12 +203,12 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(GrpcServerOptions 
 
 const std::string& GrpcServer::address() const { return state_->address; }
 
-bool GrpcServer::Stop(absl::Duration limit) {
+void GrpcServer::Stop(absl::Duration limit) {
   State& state = *state_;
   const absl::Time end = absl::Now() + limit;
   state.calls.Close();
   state.continuous.Stop().IgnoreError();
-  const bool finished = state.EndCalls(end);
+  state.EndCalls(end);
   const auto shut_down = [&state, end] {
     state.server->Shutdown(absl::ToChronoTime(std::max(end, absl::Now())));
     state.server.reset();
@@ -211,7 +217,6 @@ bool GrpcServer::Stop(absl::Duration limit) {
   // worse.
   if (!OnHelperThread(shut_down).ok()) shut_down();
   UnguardListeners();
-  return finished;
 }
 
 void GrpcServer::DeliverBeforeExit(absl::Duration grace) {

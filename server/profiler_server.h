@@ -52,11 +52,10 @@ class GrpcServer {
   // The address really bound: "127.0.0.1:40123", "[::1]:40123", "unix:/path".
   const std::string& address() const;
 
-  // Ends the running capture (ended_by "shutdown") and delivers it, refuses what waits in line,
-  // closes the port. Takes at most `limit`, and what gRPC needs to let go of its sockets. Returns
-  // false if a collector still hangs in a session: the SessionManager then must not be replaced
-  // yet.
-  bool Stop(absl::Duration limit);
+  // Ends the capture that runs for one of our callers (ended_by "shutdown") and delivers it,
+  // refuses what waits in line, closes the port. Takes at most `limit`, and what gRPC needs to let
+  // go of its sockets. The SessionManager goes on.
+  void Stop(absl::Duration limit);
 
   // The process exits: as Stop, but gRPC itself is left alone, because its threads go on until the
   // end. Returns at once when no capture runs. The caller is an exit handler.

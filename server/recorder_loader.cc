@@ -7,11 +7,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "jobscope/detail/writer_abi.h"
 
 namespace jobscope {
 namespace {
 
-constexpr char kSoname[] = "libjobscope_trace.so";
+constexpr char kSoname[] = JOBSCOPE_TRACE_SONAME;
 constexpr char kEntry[] = "jobscope_trace_reader";
 
 // Path of the recorder beside the file that contains this code; empty if that can't be told.
@@ -36,7 +37,7 @@ void* OpenRecorder() {
 
 }  // namespace
 
-absl::StatusOr<const jobscope_trace_reader*> LoadRecorder() {
+absl::StatusOr<const host::Reader*> LoadRecorder() {
   void* const library = OpenRecorder();
   if (library == nullptr) {
     const char* const reason = dlerror();
@@ -44,17 +45,17 @@ absl::StatusOr<const jobscope_trace_reader*> LoadRecorder() {
                                             reason == nullptr ? "no reason given" : reason,
                                             "): install it beside the server's library"));
   }
-  using Entry = const jobscope_trace_reader* (*)();
+  using Entry = const host::Reader* (*)();
   const auto entry = reinterpret_cast<Entry>(dlsym(library, kEntry));
   if (entry == nullptr) {
     return absl::FailedPreconditionError(
         absl::StrCat(kSoname, " has no ", kEntry, ": it is not a recorder of ours"));
   }
-  const jobscope_trace_reader* const reader = entry();
-  if (reader->size < sizeof(jobscope_trace_reader)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        kSoname, " is older than the server's library (its table has ", reader->size,
-        " bytes, not ", sizeof(jobscope_trace_reader), "): install both of one version"));
+  const host::Reader* const reader = entry();
+  if (reader->size < sizeof(host::Reader)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(kSoname, " is older than the server's library (its table has ", reader->size,
+                     " bytes, not ", sizeof(host::Reader), "): install both of one version"));
   }
   return reader;
 }

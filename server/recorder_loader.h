@@ -5,7 +5,7 @@
 #define SERVER_RECORDER_LOADER_H_
 
 #include "absl/status/statusor.h"
-#include "collectors/host/recorder/reader_abi.h"
+#include "collectors/host/reader.h"
 
 namespace jobscope {
 
@@ -14,7 +14,7 @@ namespace jobscope {
 // recorders, and the server would read the one that nobody writes to. After that the one beside our
 // own library, then the loader's search path. NOT_FOUND: there is none; FAILED_PRECONDITION: one
 // older than this code.
-absl::StatusOr<const jobscope_trace_reader*> LoadRecorder();
+absl::StatusOr<const host::Reader*> LoadRecorder();
 
 }  // namespace jobscope
 

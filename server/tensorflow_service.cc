@@ -113,6 +113,7 @@ grpc::ServerUnaryReactor* TensorflowService::GetSnapshot(grpc::CallbackServerCon
 void TensorflowService::Capture(const std::shared_ptr<UnaryCall>& call, ProfileCall profile,
                                 grpc::ByteBuffer* response) {
   call->Describe(DescribeCall(profile));
+  call->SetSession(profile.options.session_id);
   AnswerOptions answer_options;
   answer_options.hostname = std::move(profile.file_stem);
   answer_options.emit_xspace = profile.emit_xspace;

@@ -35,7 +35,7 @@ grpc::Status ToGrpc(const absl::Status& status) {
 class UnaryCall::Reactor : public grpc::ServerUnaryReactor {
  public:
   explicit Reactor(std::shared_ptr<UnaryCall> call) : call_(std::move(call)) {}
-  void OnCancel() override { call_->Cancelled(); }
+  void OnCancel() override { call_->End(absl::CancelledError("the caller has gone")); }
   void OnDone() override {
     call_->registry_->Leave(call_);
     delete this;
@@ -74,10 +74,14 @@ void UnaryCall::Describe(std::string description) {
 }
 
 void UnaryCall::OnCancel(absl::AnyInvocable<void()> cancel) {
-  absl::MutexLock lock(&mutex_);
-  // A call that is finished has nothing to cancel, and what `cancel` holds should not live as long
-  // as the call.
-  if (!finished_) cancel_ = std::move(cancel);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!finished_) {
+      cancel_ = std::move(cancel);
+      return;
+    }
+  }
+  cancel();
 }
 
 bool UnaryCall::Finish(const absl::Status& status, absl::FunctionRef<void()> write_response,
@@ -103,10 +107,20 @@ bool UnaryCall::Finish(const absl::Status& status, absl::string_view outcome) {
 }
 
 void UnaryCall::Abandon() {
-  Finish(absl::UnavailableError("the profiler server of this process has ended"));
+  End(absl::UnavailableError("the profiler server of this process has ended"));
 }
 
-void UnaryCall::Cancelled() {
+void UnaryCall::SetSession(std::string session_id) {
+  absl::MutexLock lock(&mutex_);
+  session_id_ = std::move(session_id);
+}
+
+bool UnaryCall::Records(absl::string_view session_id, absl::string_view peer) const {
+  absl::MutexLock lock(&mutex_);
+  return !finished_ && session_id_ == session_id && peer_ == peer;
+}
+
+void UnaryCall::End(const absl::Status& status) {
   absl::AnyInvocable<void()> cancel;
   {
     absl::MutexLock lock(&mutex_);
@@ -114,7 +128,7 @@ void UnaryCall::Cancelled() {
     cancel = std::move(cancel_);
   }
   if (cancel) cancel();
-  Finish(absl::CancelledError("the caller has gone"));
+  Finish(status);
 }
 
 std::string ReadablePeer(absl::string_view grpc_peer) {

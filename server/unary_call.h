@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -43,9 +44,12 @@ class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall
   // What the audit line says was asked for.
   void Describe(std::string description);
 
-  // Runs when the caller has gone, on a thread of gRPC's; the call is then finished with CANCELLED.
-  // Set it before the method returns.
+  // How to end what runs for this call. Runs at most once, when the caller has gone (the call is
+  // then finished with CANCELLED) or the server ends; at once, if the call is finished already.
   void OnCancel(absl::AnyInvocable<void()> cancel);
+
+  // The session that this call has asked for: the server's end lets the one that records deliver.
+  void SetSession(std::string session_id);
 
   // Answers. `write_response` runs only if this is the first answer and `status` is OK: gRPC's
   // response object is alive in it. `outcome` ends the audit line. Returns false, and does nothing,
@@ -55,12 +59,14 @@ class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall
   bool Finish(const absl::Status& status, absl::string_view outcome = {});
 
   void Abandon() override;
+  bool Records(absl::string_view session_id, absl::string_view peer) const override;
 
  private:
   class Reactor;
 
   UnaryCall(CallRegistry* registry, absl::string_view method, grpc::CallbackServerContext* context);
-  void Cancelled();
+  // Ends what runs for this call, and finishes it.
+  void End(const absl::Status& status);
 
   CallRegistry* const registry_;
   const std::string method_;
@@ -73,6 +79,7 @@ class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall
   mutable absl::Mutex mutex_;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   std::string description_ ABSL_GUARDED_BY(mutex_);
+  std::optional<std::string> session_id_ ABSL_GUARDED_BY(mutex_);
   absl::AnyInvocable<void()> cancel_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The C ABI of the server. Nothing of ours crosses it but numbers and texts.
+#include "jobscope/jobscope_c.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "common/identity.h"
+#include "server/process_server.h"
+
+namespace {
+
+constexpr size_t kMaxAddressBytes = 1024;
+
+// Copies as much of `text` as fits, always with an end.
+void CopyOut(const std::string& text, char* buffer, size_t size) {
+  if (buffer == nullptr || size == 0) return;
+  const size_t count = std::min(text.size(), size - 1);
+  std::memcpy(buffer, text.data(), count);
+  buffer[count] = '\0';
+}
+
+// The caller's options as far as its version of the struct reaches; the rest is zero.
+bool CopyIn(const jobscope_server_options* options, jobscope_server_options* copy) {
+  std::memset(copy, 0, sizeof(*copy));
+  if (options == nullptr) return true;
+  if (options->size < sizeof(options->size) + sizeof(options->address)) return false;
+  std::memcpy(copy, options, std::min(options->size, sizeof(*copy)));
+  return true;
+}
+
+jobscope::StartOutcome Start(const jobscope_server_options* given) {
+  jobscope_server_options options;
+  if (!CopyIn(given, &options)) {
+    return {JOBSCOPE_E_INVALID, "options.size is not set: write options.size = sizeof(options)"};
+  }
+  jobscope::ProcessServerOptions request;
+  if (options.address != nullptr) {
+    const size_t size = strnlen(options.address, kMaxAddressBytes + 1);
+    if (size > kMaxAddressBytes) {
+      return {JOBSCOPE_E_INVALID, "options.address is longer than 1,024 bytes"};
+    }
+    request.address.assign(options.address, size);
+  }
+  request.insecure = options.insecure != 0;
+  request.store_bytes = options.store_bytes;
+  request.ring_records = options.ring_records;
+  request.rings_cap_bytes = options.rings_cap_bytes;
+  request.no_always_on = options.no_always_on != 0;
+  return jobscope::StartProcessServer(request);
+}
+
+}  // namespace
+
+// Exceptions end here: a foreign caller's frames may not be made for them. The only ones that our
+// code can meet are those of an exhausted memory.
+extern "C" {
+
+const char* jobscope_version(void) { return jobscope::Version(); }
+
+int jobscope_server_start(const jobscope_server_options* options, char* address,
+                          size_t address_size, char* error, size_t error_size) {
+  try {
+    const jobscope::StartOutcome outcome = Start(options);
+    if (outcome.code == JOBSCOPE_OK) {
+      CopyOut(outcome.text, address, address_size);
+      CopyOut("", error, error_size);
+    } else {
+      CopyOut("", address, address_size);
+      CopyOut(outcome.text, error, error_size);
+    }
+    return outcome.code;
+  } catch (...) {
+    CopyOut("out of memory", error, error_size);
+    return JOBSCOPE_E_INTERNAL;
+  }
+}
+
+int jobscope_server_stop(void) {
+  try {
+    jobscope::StopProcessServer();
+    return JOBSCOPE_OK;
+  } catch (...) {
+    return JOBSCOPE_E_INTERNAL;
+  }
+}
+
+int jobscope_server_running(void) { return jobscope::ProcessServerRuns() ? 1 : 0; }
+
+}  // extern "C"

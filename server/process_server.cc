@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/process_server.h"
+
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/log.h"
+#include "jobscope/jobscope_c.h"
+#include "server/environment.h"
+#include "server/fork_guard.h"
+#include "server/limits.h"
+#include "server/listen_address.h"
+#include "server/port_file.h"
+#include "server/profiler_server.h"
+#include "server/worker.h"
+
+namespace jobscope {
+namespace {
+
+constexpr absl::Duration kStopLimit = absl::Seconds(2);
+// How long the exit of the process may be held up by a capture. Kubernetes and Slurm grant 30 s
+// after SIGTERM; people are less patient.
+constexpr absl::Duration kExitGrace = absl::Seconds(1);
+
+// Options once the environment has had its say: what two starts are compared by.
+struct Resolved {
+  std::string address;
+  bool insecure = false;
+  uint64_t store_bytes = 0;
+  uint32_t ring_records = 0;
+  uint64_t rings_cap_bytes = 0;
+  bool no_always_on = false;
+  std::string port_dir;
+
+  auto Key() const {
+    return std::tie(address, insecure, store_bytes, ring_records, rings_cap_bytes, no_always_on,
+                    port_dir);
+  }
+};
+
+struct Running {
+  Resolved options;
+  std::unique_ptr<GrpcServer> server;
+  std::string port_file;
+};
+
+// Never destroyed: gRPC's threads run until the process is gone.
+struct Process {
+  absl::Mutex mutex;
+  std::optional<Running> running ABSL_GUARDED_BY(mutex);
+  bool exit_handler ABSL_GUARDED_BY(mutex) = false;
+};
+
+Process& TheProcess() {
+  static auto* const process = new Process;
+  return *process;
+}
+
+int CodeOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return JOBSCOPE_E_INVALID;
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kUnavailable:
+      return JOBSCOPE_E_ADDRESS;
+    case absl::StatusCode::kPermissionDenied:
+      return JOBSCOPE_E_REFUSED;
+    case absl::StatusCode::kAborted:
+      return JOBSCOPE_E_FORKED;
+    default:
+      return JOBSCOPE_E_INTERNAL;
+  }
+}
+
+StartOutcome Failed(const absl::Status& status) {
+  return {CodeOf(status), std::string(status.message())};
+}
+
+absl::StatusOr<Resolved> Resolve(const ProcessServerOptions& options) {
+  auto environment = ReadEnvironment();
+  if (!environment.ok()) return environment.status();
+  if (environment->disable) {
+    return absl::PermissionDeniedError(
+        "JOBSCOPE_DISABLE is set: no profiler server in this process");
+  }
+  if (!environment->credentials.empty()) {
+    // Serving without the protection that was asked for would be the worst answer.
+    return absl::PermissionDeniedError(
+        absl::StrCat(environment->credentials,
+                     " is set, but this version serves neither TLS nor tokens: "
+                     "unset it, listen on 127.0.0.1 or a unix socket, and tunnel to it"));
+  }
+  Resolved resolved;
+  resolved.address = options.address.empty() ? environment->listen : options.address;
+  if (resolved.address.empty()) {
+    return absl::InvalidArgumentError(
+        "no address to listen on: give one in the options or in JOBSCOPE_LISTEN, such as "
+        "127.0.0.1:6009");
+  }
+  resolved.insecure = options.insecure || environment->insecure;
+  resolved.store_bytes = options.store_bytes != 0
+                             ? options.store_bytes
+                             : environment->store_bytes.value_or(limits::kDefaultStoreBytes);
+  if (resolved.store_bytes < limits::kMinStoreBytes ||
+      resolved.store_bytes > limits::kMaxStoreBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("store_bytes = ", resolved.store_bytes,
+                                                   " is out of range: ", limits::kMinStoreBytes,
+                                                   " to ", limits::kMaxStoreBytes));
+  }
+  resolved.ring_records = options.ring_records;
+  resolved.rings_cap_bytes = options.rings_cap_bytes;
+  resolved.no_always_on = options.no_always_on;
+  resolved.port_dir = std::move(environment->port_dir);
+  return resolved;
+}
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> Launch(const Resolved& resolved, Worker& worker) {
+  const v1::Identity& identity = worker.identity();
+  const auto local_rank =
+      identity.has_local_rank() ? std::optional<int>(identity.local_rank()) : std::nullopt;
+  auto address = ParseListenAddress(resolved.address, local_rank);
+  if (!address.ok()) return address.status();
+  auto status = worker.ConfigureRings(resolved.ring_records, resolved.rings_cap_bytes);
+  if (!status.ok()) return status;
+  GrpcServerOptions options;
+  options.address = *std::move(address);
+  options.insecure = resolved.insecure;
+  options.store_bytes = resolved.store_bytes;
+  options.sessions = worker.sessions();
+  options.set_recording = [&worker](std::optional<int> level) { worker.SetContinuous(level); };
+  options.steps = [&worker] { return worker.Steps(); };
+  options.identity = identity;
+  options.uses_tsc = worker.uses_tsc();
+  return GrpcServer::Start(std::move(options));
+}
+
+// Runs when the process leaves by exit or by return from main; in a forked child it does nothing. A
+// process that is killed leaves without.
+void OnExit() {
+  if (InForkedChild()) return;
+  Process& process = TheProcess();
+  // A thread that starts or stops a server at this moment is not waited for: it might be the one
+  // that calls exit.
+  if (!process.mutex.TryLock()) return;
+  if (process.running.has_value()) {
+    process.running->server->DeliverBeforeExit(kExitGrace);
+    if (!process.running->port_file.empty()) {
+      RemovePortFile(process.running->port_file, Worker::Get().identity(),
+                     process.running->server->address());
+    }
+  }
+  process.mutex.Unlock();
+}
+
+}  // namespace
+
+StartOutcome StartProcessServer(const ProcessServerOptions& options) {
+  if (InForkedChild()) return {JOBSCOPE_E_FORKED, kForkedText};
+  auto resolved = Resolve(options);
+  if (!resolved.ok()) return Failed(resolved.status());
+  Process& process = TheProcess();
+  absl::MutexLock lock(&process.mutex);
+  if (process.running.has_value()) {
+    const std::string& bound = process.running->server->address();
+    if (process.running->options.Key() == resolved->Key()) return {JOBSCOPE_OK, bound};
+    return {JOBSCOPE_E_BUSY,
+            absl::StrCat("this process already serves ", bound,
+                         " with other options: stop that server first, or start with the "
+                         "same options")};
+  }
+  Worker& worker = Worker::Get();
+  auto server = Launch(*resolved, worker);
+  if (!server.ok()) return Failed(server.status());
+  const std::string address = (*server)->address();
+  std::string port_file;
+  if (!resolved->port_dir.empty()) {
+    auto written = WritePortFile(resolved->port_dir, worker.identity(), address);
+    if (!written.ok()) {
+      (*server)->Stop(kStopLimit);
+      return {JOBSCOPE_E_IO, std::string(written.status().message())};
+    }
+    port_file = *std::move(written);
+  }
+  worker.SetAlwaysOn(!resolved->no_always_on);
+  if (!process.exit_handler) process.exit_handler = std::atexit(&OnExit) == 0;
+  process.running = Running{*std::move(resolved), *std::move(server), std::move(port_file)};
+  Log(LogLevel::kInfo, absl::StrCat("profiler server listens on ", address));
+  return {JOBSCOPE_OK, address};
+}
+
+void StopProcessServer() {
+  if (InForkedChild()) return;
+  Process& process = TheProcess();
+  absl::MutexLock lock(&process.mutex);
+  if (!process.running.has_value()) return;
+  Worker& worker = Worker::Get();
+  const std::string address = process.running->server->address();
+  if (!process.running->port_file.empty()) {
+    RemovePortFile(process.running->port_file, worker.identity(), address);
+  }
+  process.running->server->Stop(kStopLimit);
+  process.running.reset();
+  worker.SetAlwaysOn(false);
+  Log(LogLevel::kInfo, absl::StrCat("profiler server on ", address, " has ended"));
+}
+
+bool ProcessServerRuns() {
+  if (InForkedChild()) return false;
+  Process& process = TheProcess();
+  absl::MutexLock lock(&process.mutex);
+  return process.running.has_value();
+}
+
+}  // namespace jobscope

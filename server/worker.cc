@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/worker.h"
+
+#include <array>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "collectors/host/host_collector.h"
+#include "common/identity.h"
+#include "common/log.h"
+#include "server/recorder_loader.h"
+
+namespace jobscope {
+namespace {
+
+constexpr uint64_t kDefaultRingsCapBytes = uint64_t{64} << 20;
+// A map of ticks to time from samples nearer than this is too rough to tell lengths by
+// (common/clock.h).
+constexpr uint64_t kMinBaselineNs = 100'000'000;
+// What the recorder keeps of steps.
+constexpr size_t kMaxSteps = 256;
+
+const host::Reader* FindRecorder() {
+  const auto reader = LoadRecorder();
+  if (reader.ok()) return *reader;
+  Log(LogLevel::kWarning,
+      absl::StrCat("nothing of the host is recorded: ", reader.status().message()));
+  return nullptr;
+}
+
+absl::Duration Between(const TickMap& map, uint64_t from_ticks, uint64_t to_ticks) {
+  return absl::Nanoseconds((map.ToPs(to_ticks) - map.ToPs(from_ticks)) / 1000);
+}
+
+}  // namespace
+
+Worker& Worker::Get() {
+  static auto* const worker = new Worker;
+  return *worker;
+}
+
+Worker::Worker()
+    : identity_(ReadIdentity()),
+      reader_(FindRecorder()),
+      uses_tsc_(reader_ != nullptr && reader_->uses_tsc != 0),
+      early_(SampleClocks(uses_tsc_)),
+      host_(new HostCollector(reader_)) {
+  SessionManager::Dependencies dependencies;
+  dependencies.collectors = {host_};
+  dependencies.uses_tsc = uses_tsc_;
+  dependencies.identity = identity_;
+  sessions_ = std::make_shared<SessionManager>(std::move(dependencies));
+}
+
+absl::Status Worker::ConfigureRings(uint32_t ring_records, uint64_t cap_bytes) {
+  if (reader_ == nullptr || (ring_records == 0 && cap_bytes == 0)) return absl::OkStatus();
+  const uint32_t records = ring_records != 0 ? ring_records : reader_->ring_records;
+  const uint64_t bytes = cap_bytes != 0 ? cap_bytes : kDefaultRingsCapBytes;
+  if (reader_->configure(records, bytes) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("ring_records = ", records, ", rings_cap_bytes = ", bytes,
+                   " are out of range: records must be a power of two, 1024 to 4194304 (32 bytes "
+                   "each), and the cap must hold at least one ring"));
+}
+
+void Worker::SetAlwaysOn(bool on) { host_->SetAlwaysOn(on); }
+
+void Worker::SetContinuous(std::optional<int> host_level) { host_->SetContinuous(host_level); }
+
+StepHistory Worker::Steps() const {
+  StepHistory history;
+  if (reader_ == nullptr) return history;
+  history.count = reader_->step_count();
+  if (history.count == 0) return history;
+  std::array<jobscope_step_info, kMaxSteps> steps;
+  const size_t count = reader_->recent_steps(steps.data(), steps.size());
+  const ClockSample now = SampleClocks(uses_tsc_);
+  const bool timed = now.monotonic_ns - early_.monotonic_ns >= kMinBaselineNs;
+  const TickMap map = timed ? TickMap::FromSamples(early_, now) : TickMap();
+  for (size_t i = 0; i < count; ++i) {
+    const jobscope_step_info& step = steps[i];
+    StepTiming timing;
+    timing.number = step.number;
+    if (step.end_ticks == 0) {
+      if (timed) timing.length = Between(map, step.begin_ticks, now.ticks);
+      history.current = timing;
+    } else if (timed) {
+      timing.length = Between(map, step.begin_ticks, step.end_ticks);
+      timing.ended = Between(map, step.end_ticks, now.ticks);
+      history.recent.push_back(timing);
+    }
+  }
+  return history;
+}
+
+}  // namespace jobscope

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/listen_address.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace jobscope {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(ParseListenAddress, TakesEveryForm) {
+  struct {
+    const char* text;
+    const char* host;
+    int port;
+    const char* path;
+  } const cases[] = {
+      {"127.0.0.1:6009", "127.0.0.1", 6009, ""},
+      {"localhost:0", "localhost", 0, ""},
+      {"[::1]:65535", "::1", 65535, ""},
+      {"[fe80::1%lo]:1", "fe80::1%lo", 1, ""},
+      {"0.0.0.0:6009", "0.0.0.0", 6009, ""},
+      {"unix:/run/a b.sock", "", 0, "/run/a b.sock"},
+      {"unix:relative", "", 0, "relative"},
+      {"node-1.example:06009", "node-1.example", 6009, ""},
+      {"127.0.0.1:6009+rank", "127.0.0.1", 6012, ""},
+      {"127.0.0.1:0+rank", "127.0.0.1", 0, ""},
+  };
+  for (const auto& good : cases) {
+    const auto address = ParseListenAddress(good.text, 3);
+    ASSERT_TRUE(address.ok()) << good.text << ": " << address.status();
+    EXPECT_EQ(address->host, good.host) << good.text;
+    EXPECT_EQ(address->port, good.port) << good.text;
+    EXPECT_EQ(address->unix_path, good.path) << good.text;
+  }
+}
+
+TEST(ParseListenAddress, RefusesTheRestWithTheReason) {
+  struct {
+    std::string text;
+    const char* reason;
+  } const cases[] = {
+      {"", "no port"},
+      {"127.0.0.1", "no port"},
+      {":6009", "no host"},
+      {"127.0.0.1:", "no number"},
+      {"127.0.0.1:x", "no number"},
+      {"127.0.0.1:-1", "no number"},
+      {"127.0.0.1:+1", "no number"},
+      {"127.0.0.1: 1", "no number"},
+      {"127.0.0.1:70000", "70000 is over 65535"},
+      {"127.0.0.1:99999999999999999999", "no number"},
+      {"127.0.0.1:65535+rank", "plus local rank 3 is over 65535"},
+      {"::1:6009", "needs brackets"},
+      {"[::1:6009", "bracket"},
+      {"[::1]", "bracket"},
+      {"[]:1", "no IPv6"},
+      {"[node]:1", "no IPv6"},
+      {"unix:", "no path"},
+      {"unix:" + std::string(108, 'x'), "at most 107"},
+      {std::string("unix:a\0b", 8), "zero byte"},
+      {"a/b:1", "no host name"},
+      {"a b:1", "no host name"},
+      {"grpc://a:1", "needs brackets"},
+      {std::string(256, 'a') + ":1", "no host name"},
+      {std::string(1 << 20, ':'), "needs brackets"},
+  };
+  for (const auto& bad : cases) {
+    const auto address = ParseListenAddress(bad.text, 3);
+    ASSERT_EQ(address.status().code(), absl::StatusCode::kInvalidArgument)
+        << bad.text.substr(0, 40);
+    EXPECT_THAT(std::string(address.status().message()), HasSubstr(bad.reason))
+        << bad.text.substr(0, 40);
+    EXPECT_LT(address.status().message().size(), 600u);
+  }
+  const auto no_rank = ParseListenAddress("127.0.0.1:6009+rank", std::nullopt);
+  EXPECT_THAT(std::string(no_rank.status().message()), HasSubstr("LOCAL_RANK"));
+}
+
+std::vector<BindTarget> Resolve(const char* text) {
+  const auto targets = ResolveListenAddress(*ParseListenAddress(text, 0));
+  return targets.ok() ? *targets : std::vector<BindTarget>();
+}
+
+TEST(ResolveListenAddress, KnowsLoopback) {
+  struct {
+    const char* text;
+    bool loopback;
+  } const cases[] = {
+      {"127.0.0.1:1", true},
+      {"127.8.9.1:1", true},
+      {"[::1]:1", true},
+      {"[::ffff:127.0.0.1]:1", true},
+      {"unix:/x", true},
+      {"0.0.0.0:1", false},
+      {"[::]:1", false},
+      {"10.0.0.1:1", false},
+      {"[fd00::1]:1", false},
+      {"128.0.0.1:1", false},
+      {"[::ffff:10.0.0.1]:1", false},
+  };
+  for (const auto& known : cases) {
+    const auto targets = Resolve(known.text);
+    ASSERT_EQ(targets.size(), 1u) << known.text;
+    EXPECT_EQ(targets[0].loopback, known.loopback) << known.text;
+  }
+}
+
+TEST(ResolveListenAddress, ResolvesNames) {
+  const auto targets = Resolve("localhost:6009");
+  ASSERT_FALSE(targets.empty());
+  EXPECT_EQ(targets[0].text, "127.0.0.1:6009");
+  for (const BindTarget& target : targets) EXPECT_TRUE(target.loopback) << target.text;
+  const auto unknown = ResolveListenAddress(*ParseListenAddress("no-such-host.invalid:1", 0));
+  EXPECT_EQ(unknown.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("no-such-host.invalid"));
+}
+
+// A listening socket of the kernel's choice.
+class Listener {
+ public:
+  Listener() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(fd_, 1), 0);
+    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port_ = ntohs(address.sin_port);
+  }
+  ~Listener() { close(fd_); }
+  int port() const { return port_; }
+
+ private:
+  const int fd_;
+  int port_ = 0;
+};
+
+TEST(TryBind, TellsATakenPort) {
+  const Listener listener;
+  const absl::Status status = TryBind({absl::StrCat("127.0.0.1:", listener.port()), true});
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists) << status;
+  EXPECT_EQ(TryBind({absl::StrCat("0.0.0.0:", listener.port()), false}).code(),
+            absl::StatusCode::kAlreadyExists);
+}
+
+TEST(TryBind, TellsAForeignAddress) {
+  EXPECT_EQ(TryBind({"192.0.2.1:6009", false}).code(), absl::StatusCode::kUnavailable);
+}
+
+class UnixSocket : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = ::testing::TempDir() + "/listenXXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    directory_ = pattern;
+    path_ = directory_ + "/s";
+  }
+  void TearDown() override {
+    unlink(path_.c_str());
+    rmdir(directory_.c_str());
+  }
+  // Makes a socket file; the descriptor listens on it.
+  int Listen() const {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, path_.c_str(), sizeof(address.sun_path) - 1);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    EXPECT_EQ(listen(fd, 1), 0);
+    return fd;
+  }
+  bool Exists() const { return access(path_.c_str(), F_OK) == 0; }
+
+  std::string directory_, path_;
+};
+
+TEST_F(UnixSocket, AStaleFileIsRemoved) {
+  close(Listen());
+  ASSERT_TRUE(Exists());
+  EXPECT_TRUE(TryBind({"unix:" + path_, true}).ok());
+  EXPECT_FALSE(Exists());
+}
+
+TEST_F(UnixSocket, AServedOneIsLeftAlone) {
+  const int fd = Listen();
+  EXPECT_EQ(TryBind({"unix:" + path_, true}).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(Exists());
+  close(fd);
+}
+
+TEST_F(UnixSocket, AnotherFileIsLeftAlone) {
+  std::ofstream(path_) << "precious";
+  EXPECT_EQ(TryBind({"unix:" + path_, true}).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(Exists());
+}
+
+}  // namespace
+}  // namespace jobscope

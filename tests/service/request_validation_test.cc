@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/request_validation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "server/limits.h"
+
+namespace jobscope {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr uint64_t kMax64 = std::numeric_limits<uint64_t>::max();
+
+CallContext Context() {
+  CallContext context;
+  context.peer = "127.0.0.1:40123";
+  context.now = absl::FromUnixSeconds(1'795'248'345);
+  context.store_bytes = limits::kDefaultStoreBytes;
+  context.own_host = "node7";
+  return context;
+}
+
+// What stock clients send.
+tensorflow::ProfileRequest Stock() {
+  tensorflow::ProfileRequest request;
+  request.set_duration_ms(300);
+  request.set_max_events(1'000'000);
+  for (const char* tool :
+       {"trace_viewer", "op_profile", "input_pipeline", "kernel_stats", "memory_viewer",
+        "memory_profile", "overview_page", "pod_viewer", "tensorflow_stats", "xplane.pb"}) {
+    request.add_tools(tool);
+  }
+  auto* opts = request.mutable_opts();
+  opts->set_version(1);
+  opts->set_include_dataset_ops(true);
+  opts->set_host_tracer_level(2);
+  opts->set_device_tracer_level(1);
+  opts->set_enable_hlo_proto(true);
+  opts->set_start_timestamp_ns(static_cast<uint64_t>(absl::ToUnixNanos(Context().now)) - 2'000'000);
+  opts->set_duration_ms(300);
+  opts->set_repository_path("/logs");
+  request.set_repository_root("/logs/plugins/profile");
+  request.set_session_id("2026_11_21_08_05_45");
+  request.set_host_name("127.0.0.1:7301");
+  return request;
+}
+
+TEST(ProfileValidation, TakesWhatStockClientsSend) {
+  const auto call = ValidateProfile(Stock(), Context());
+  ASSERT_TRUE(call.ok()) << call.status();
+  const CaptureOptions& options = call->options;
+  EXPECT_EQ(options.session_id, "2026_11_21_08_05_45");
+  EXPECT_EQ(options.peer, "127.0.0.1:40123");
+  EXPECT_EQ(options.duration, absl::Milliseconds(300));
+  EXPECT_EQ(options.start_unix_ns, absl::ToUnixNanos(Context().now) - 2'000'000);
+  EXPECT_EQ(options.lookback, absl::ZeroDuration());
+  EXPECT_FALSE(options.steps.has_value());
+  EXPECT_EQ(options.levels.host, 2);
+  EXPECT_EQ(options.levels.device, 1);
+  EXPECT_EQ(options.levels.python, 0);
+  EXPECT_EQ(options.store_bytes, limits::kDefaultStoreBytes);
+  EXPECT_THAT(options.ignored, IsEmpty());
+  EXPECT_FALSE(call->emit_xspace);
+  EXPECT_EQ(call->file_stem, "127.0.0.1_7301");
+}
+
+TEST(ProfileValidation, VersionZeroMeansDefaults) {
+  tensorflow::ProfileRequest request = Stock();
+  auto* opts = request.mutable_opts();
+  opts->set_version(0);
+  opts->set_host_tracer_level(77);
+  opts->set_device_tracer_level(0);
+  opts->set_python_tracer_level(77);
+  opts->set_start_timestamp_ns(kMax64);
+  const auto call = ValidateProfile(request, Context());
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(call->options.levels.host, 2);
+  EXPECT_EQ(call->options.levels.device, 1);
+  EXPECT_EQ(call->options.levels.python, 0);
+  EXPECT_FALSE(call->options.start_unix_ns.has_value());
+  EXPECT_EQ(call->options.duration, absl::Milliseconds(300));
+}
+
+TEST(ProfileValidation, TakesTheDurationOfTheOptionsFirst) {
+  tensorflow::ProfileRequest request;
+  request.set_duration_ms(500);
+  ASSERT_TRUE(ValidateProfile(request, Context()).ok());
+  EXPECT_EQ(ValidateProfile(request, Context())->options.duration, absl::Milliseconds(500));
+  request.mutable_opts()->set_duration_ms(700);
+  EXPECT_EQ(ValidateProfile(request, Context())->options.duration, absl::Milliseconds(700));
+}
+
+TEST(ProfileValidation, OptsSessionIdServesWhereTheOtherIsMissing) {
+  tensorflow::ProfileRequest request = Stock();
+  request.mutable_opts()->set_session_id("mine");
+  EXPECT_EQ(ValidateProfile(request, Context())->options.session_id, "2026_11_21_08_05_45");
+  request.clear_session_id();
+  EXPECT_EQ(ValidateProfile(request, Context())->options.session_id, "mine");
+}
+
+// Each case breaks one field of a good request and names what the refusal must say.
+struct Absurd {
+  const char* name;
+  void (*change)(tensorflow::ProfileRequest*);
+  const char* field;
+  const char* value;
+  const char* range;
+};
+
+class ProfileRefusal : public ::testing::TestWithParam<Absurd> {};
+
+TEST_P(ProfileRefusal, NamesFieldValueAndRange) {
+  tensorflow::ProfileRequest request = Stock();
+  GetParam().change(&request);
+  const auto call = ValidateProfile(request, Context());
+  ASSERT_EQ(call.status().code(), absl::StatusCode::kInvalidArgument) << call.status();
+  EXPECT_THAT(
+      std::string(call.status().message()),
+      AllOf(HasSubstr(GetParam().field), HasSubstr(GetParam().value), HasSubstr(GetParam().range)));
+  EXPECT_LE(call.status().message().size(), limits::kMaxStatusTextBytes);
+}
+
+const std::string& MiB() {
+  static const auto* const text = new std::string(1 << 20, 'x');
+  return *text;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ProfileRefusal,
+                         ::testing::Values(Absurd{"NoDuration",
+                                                  [](tensorflow::ProfileRequest* r) {
+                                                    r->set_duration_ms(0);
+                                                    r->mutable_opts()->set_duration_ms(0);
+                                                  },
+                                                  "duration_ms", "0", "1 to 3600000"},
+                                           Absurd{"NegativeDuration",
+                                                  [](tensorflow::ProfileRequest* r) {
+                                                    r->mutable_opts()->set_duration_ms(
+                                                        static_cast<uint64_t>(-5));
+                                                  },
+                                                  "opts.duration_ms", "18446744073709551611",
+                                                  "1 to 3600000"},
+                                           Absurd{"NegativeOuterDuration",
+                                                  [](tensorflow::ProfileRequest* r) {
+                                                    r->mutable_opts()->set_duration_ms(0);
+                                                    r->set_duration_ms(kMax64);
+                                                  },
+                                                  "duration_ms", "18446744073709551615",
+                                                  "1 to 3600000"},
+                                           Absurd{"LongDuration",
+                                                  [](tensorflow::ProfileRequest* r) {
+                                                    r->mutable_opts()->set_duration_ms(3'600'001);
+                                                  },
+                                                  "opts.duration_ms", "3600001", "1 to 3600000"},
+                                           Absurd{"HostLevel",
+                                                  [](tensorflow::ProfileRequest* r) {
+                                                    r->mutable_opts()->set_host_tracer_level(4);
+                                                  },
+                                                  "opts.host_tracer_level", "4", "0 to 3"},
+                                           Absurd{"NegativeHostLevel",
+                                                  [](tensorflow::ProfileRequest* r) {
+                                                    r->mutable_opts()->set_host_tracer_level(
+                                                        static_cast<uint32_t>(-1));
+                                                  },
+                                                  "opts.host_tracer_level", "4294967295", "0 to 3"},
+                                           Absurd{"DeviceLevel",
+                                                  [](tensorflow::ProfileRequest* r) {
+                                                    r->mutable_opts()->set_device_tracer_level(2);
+                                                  },
+                                                  "opts.device_tracer_level", "2", "0 to 1"},
+                                           Absurd{"PythonLevel",
+                                                  [](tensorflow::ProfileRequest* r) {
+                                                    r->mutable_opts()->set_python_tracer_level(3);
+                                                  },
+                                                  "opts.python_tracer_level", "3", "0 to 2"},
+                                           Absurd{"StartInAnHourAndMore",
+                                                  [](tensorflow::ProfileRequest* r) {
+                                                    r->mutable_opts()->set_start_timestamp_ns(
+                                                        static_cast<uint64_t>(absl::ToUnixNanos(
+                                                            Context().now + absl::Minutes(61))));
+                                                  },
+                                                  "opts.start_timestamp_ns", "17952520",
+                                                  "at most 1h"},
+                                           Absurd{"StartBeyondSignedTime",
+                                                  [](tensorflow::ProfileRequest* r) {
+                                                    r->mutable_opts()->set_start_timestamp_ns(
+                                                        kMax64);
+                                                  },
+                                                  "opts.start_timestamp_ns", "18446744073709551615",
+                                                  "at most 1h"},
+                                           Absurd{"SessionId",
+                                                  [](tensorflow::ProfileRequest* r) {
+                                                    r->set_session_id(MiB());
+                                                  },
+                                                  "session_id", "1048576 bytes", "at most 256"},
+                                           Absurd{"OptsSessionId",
+                                                  [](tensorflow::ProfileRequest* r) {
+                                                    r->mutable_opts()->set_session_id(MiB());
+                                                  },
+                                                  "opts.session_id", "1048576 bytes",
+                                                  "at most 256"},
+                                           Absurd{"HostName",
+                                                  [](tensorflow::ProfileRequest* r) {
+                                                    r->set_host_name(MiB());
+                                                  },
+                                                  "host_name", "1048576 bytes", "at most 512"},
+                                           Absurd{"OverrideHostname",
+                                                  [](tensorflow::ProfileRequest* r) {
+                                                    r->mutable_opts()->set_override_hostname(MiB());
+                                                  },
+                                                  "opts.override_hostname", "1048576 bytes",
+                                                  "at most 512"},
+                                           Absurd{"RepositoryRoot",
+                                                  [](tensorflow::ProfileRequest* r) {
+                                                    r->set_repository_root(MiB());
+                                                  },
+                                                  "repository_root", "1048576 bytes",
+                                                  "at most 4096"},
+                                           Absurd{"RepositoryPath",
+                                                  [](tensorflow::ProfileRequest* r) {
+                                                    r->mutable_opts()->set_repository_path(MiB());
+                                                  },
+                                                  "opts.repository_path", "1048576 bytes",
+                                                  "at most 4096"},
+                                           Absurd{"ToolName",
+                                                  [](tensorflow::ProfileRequest* r) {
+                                                    r->add_tools(MiB());
+                                                  },
+                                                  "tools", "1048576 bytes", "at most 256"},
+                                           Absurd{"TooManyTools",
+                                                  [](tensorflow::ProfileRequest* r) {
+                                                    for (int i = 0; i < 1000; ++i)
+                                                      r->add_tools("t");
+                                                  },
+                                                  "tools", "1010 entries", "at most 64"},
+                                           Absurd{"ToolOptions",
+                                                  [](tensorflow::ProfileRequest* r) {
+                                                    (*r->mutable_tool_options())["x"]
+                                                        .set_output_formats(MiB());
+                                                  },
+                                                  "tool_options", "1048576 bytes", "at most 256"},
+                                           Absurd{"ConfigurationKey",
+                                                  [](tensorflow::ProfileRequest* r) {
+                                                    (*r->mutable_opts()
+                                                          ->mutable_advanced_configuration())[MiB()]
+                                                        .set_bool_value(true);
+                                                  },
+                                                  "opts.advanced_configuration", "1048576 bytes",
+                                                  "at most 256"},
+                                           Absurd{
+                                               "ConfigurationValue",
+                                               [](tensorflow::ProfileRequest* r) {
+                                                 (*r->mutable_opts()
+                                                       ->mutable_advanced_configuration())["x"]
+                                                     .set_string_value(MiB());
+                                               },
+                                               "opts.advanced_configuration", "1048576 bytes",
+                                               "at most 65536"},
+                                           Absurd{"TooManyConfigurationKeys",
+                                                  [](tensorflow::ProfileRequest* r) {
+                                                    for (int i = 0; i < 300; ++i) {
+                                                      (*r->mutable_opts()
+                                                            ->mutable_advanced_configuration())
+                                                          [std::to_string(i)]
+                                                              .set_bool_value(true);
+                                                    }
+                                                  },
+                                                  "opts.advanced_configuration", "300 entries",
+                                                  "at most 256"}),
+                         [](const ::testing::TestParamInfo<Absurd>& info) {
+                           return info.param.name;
+                         });
+
+TEST(ProfileValidation, AStartOfLongAgoIsNow) {
+  tensorflow::ProfileRequest request = Stock();
+  const absl::Time now = Context().now;
+  request.mutable_opts()->set_start_timestamp_ns(
+      static_cast<uint64_t>(absl::ToUnixNanos(now - absl::Milliseconds(4999))));
+  EXPECT_TRUE(ValidateProfile(request, Context())->options.start_unix_ns.has_value());
+  request.mutable_opts()->set_start_timestamp_ns(
+      static_cast<uint64_t>(absl::ToUnixNanos(now - absl::Milliseconds(5001))));
+  EXPECT_FALSE(ValidateProfile(request, Context())->options.start_unix_ns.has_value());
+  request.mutable_opts()->set_start_timestamp_ns(1);
+  EXPECT_FALSE(ValidateProfile(request, Context())->options.start_unix_ns.has_value());
+}
+
+TEST(ProfileValidation, RefusesWhatCannotEndBeforeTheCallersDeadline) {
+  CallContext context = Context();
+  context.deadline = context.now + absl::Milliseconds(300);
+  tensorflow::ProfileRequest request = Stock();
+  const auto call = ValidateProfile(request, context);
+  EXPECT_EQ(call.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(call.status().message()),
+              AllOf(HasSubstr("duration"), HasSubstr("deadline")));
+  context.deadline = context.now + absl::Milliseconds(301);
+  EXPECT_TRUE(ValidateProfile(request, context).ok());
+  // The wait for the start counts.
+  request.mutable_opts()->set_start_timestamp_ns(
+      static_cast<uint64_t>(absl::ToUnixNanos(context.now + absl::Milliseconds(100))));
+  EXPECT_FALSE(ValidateProfile(request, context).ok());
+}
+
+TEST(ProfileValidation, NamesWhatItIgnores) {
+  tensorflow::ProfileRequest request = Stock();
+  request.set_max_events(5);
+  (*request.mutable_tool_options())["x"];
+  auto* opts = request.mutable_opts();
+  opts->mutable_trace_options()->set_host_traceme_filter_mask(1);
+  opts->set_raise_error_on_start_failure(true);
+  opts->set_override_hostname("alpha");
+  auto& configuration = *opts->mutable_advanced_configuration();
+  configuration["tpu_circular_buffer_tracing"].set_bool_value(true);
+  configuration["a\nb"].set_int64_value(-1);
+  const auto call = ValidateProfile(request, Context());
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_THAT(
+      call->options.ignored,
+      ElementsAre("max_events", "tool_options", "opts.trace_options.host_traceme_filter_mask",
+                  "opts.raise_error_on_start_failure", "opts.override_hostname",
+                  "opts.advanced_configuration[\"a?b\"]",
+                  "opts.advanced_configuration[\"tpu_circular_buffer_tracing\"]"));
+}
+
+TEST(ProfileValidation, NamesABoundedNumberOfIgnoredOptions) {
+  tensorflow::ProfileRequest request = Stock();
+  for (int i = 0; i < 100; ++i) {
+    (*request.mutable_opts()
+          ->mutable_advanced_configuration())[std::to_string(i) + std::string(200, 'k')];
+  }
+  const auto call = ValidateProfile(request, Context());
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_THAT(call->options.ignored, SizeIs(limits::kMaxIgnoredNamed + 1));
+  EXPECT_EQ(call->options.ignored.back(), "and 68 more");
+  for (const std::string& name : call->options.ignored) EXPECT_LT(name.size(), 120u);
+}
+
+TEST(ProfileValidation, TakesPathsForWhatTheyAreNot) {
+  tensorflow::ProfileRequest request = Stock();
+  request.set_session_id("../../x");
+  request.set_host_name("../../etc/passwd");
+  request.set_repository_root("../../..");
+  const auto call = ValidateProfile(request, Context());
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(call->options.session_id, "../../x");  // a key, nothing else
+  EXPECT_EQ(call->file_stem, ".._.._etc_passwd");
+}
+
+TEST(ProfileValidation, ADeviceTypeThatIsNotOursTurnsOursOff) {
+  tensorflow::ProfileRequest request = Stock();
+  request.mutable_opts()->set_device_type(tensorflow::ProfileOptions::CPU);
+  EXPECT_EQ(ValidateProfile(request, Context())->options.levels.device, 0);
+  request.mutable_opts()->set_device_type(tensorflow::ProfileOptions::GPU);
+  EXPECT_EQ(ValidateProfile(request, Context())->options.levels.device, 1);
+}
+
+TEST(ContinuousValidation, TakesWhatXProfSends) {
+  tensorflow::ProfileRequest request;
+  request.set_duration_ms(2000);
+  auto* opts = request.mutable_opts();
+  opts->set_version(1);
+  opts->set_device_tracer_level(1);
+  opts->set_duration_ms(2000);
+  (*opts->mutable_advanced_configuration())["tpu_circular_buffer_tracing"].set_bool_value(true);
+  const auto call = ValidateStartContinuous(request, Context());
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(call->options.levels.host, 2);
+  EXPECT_TRUE(call->emit_xspace);
+  EXPECT_EQ(call->file_stem, "node7");
+  request.mutable_opts()->set_host_tracer_level(9);
+  EXPECT_EQ(ValidateStartContinuous(request, Context()).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(SnapshotValidation, TakesNamesOnly) {
+  tensorflow::GetSnapshotRequest request;
+  EXPECT_TRUE(ValidateSnapshot(request).ok());
+  request.set_snapshot_session_id("run_1-A" + std::string(121, 'z'));
+  EXPECT_TRUE(ValidateSnapshot(request).ok());
+  for (const std::string& bad : {std::string("../x"), std::string("a b"), std::string("a.b"),
+                                 std::string(129, 'a'), std::string("a\0b", 3), MiB()}) {
+    request.set_snapshot_session_id(bad);
+    const absl::Status status = ValidateSnapshot(request);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad.substr(0, 20);
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("snapshot_session_id"), HasSubstr("128")));
+  }
+}
+
+TEST(MonitorValidation, BoundsTimeAndLevel) {
+  tensorflow::MonitorRequest request;
+  EXPECT_EQ(ValidateMonitor(request, Context())->duration, absl::ZeroDuration());
+  request.set_duration_ms(300);
+  request.set_monitoring_level(2);
+  request.set_timestamp(true);
+  const auto call = ValidateMonitor(request, Context());
+  ASSERT_TRUE(call.ok());
+  EXPECT_EQ(call->duration, absl::Milliseconds(300));
+  EXPECT_TRUE(call->verbose);
+  EXPECT_TRUE(call->timestamp);
+  request.set_monitoring_level(-1);
+  EXPECT_THAT(std::string(ValidateMonitor(request, Context()).status().message()),
+              HasSubstr("monitoring_level = -1"));
+  request.set_monitoring_level(3);
+  EXPECT_FALSE(ValidateMonitor(request, Context()).ok());
+  request.set_monitoring_level(1);
+  request.set_duration_ms(kMax64);
+  EXPECT_THAT(std::string(ValidateMonitor(request, Context()).status().message()),
+              AllOf(HasSubstr("duration_ms"), HasSubstr("0 to 60000")));
+}
+
+TEST(StopValidation, BoundsTheId) {
+  tensorflow::TerminateRequest terminate;
+  terminate.set_session_id(MiB());
+  EXPECT_EQ(ValidateTerminate(terminate).code(), absl::StatusCode::kInvalidArgument);
+  v1::StopRequest stop;
+  EXPECT_TRUE(ValidateStop(stop).ok());
+  stop.set_session_id(MiB());
+  EXPECT_EQ(ValidateStop(stop).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(FileStem, IsAFileName) {
+  EXPECT_EQ(FileStem("10.0.0.7:6009", "node7"), "10.0.0.7_6009");
+  EXPECT_EQ(FileStem("[::1]:6009", "node7"), "___1__6009");
+  EXPECT_EQ(FileStem("unix:/tmp/a", "node7"), "unix__tmp_a");
+  EXPECT_EQ(FileStem("", "node7"), "node7");
+  EXPECT_EQ(FileStem("..", "node7"), "node7");
+  EXPECT_EQ(FileStem("", "a/b"), "a_b");
+  EXPECT_EQ(FileStem("", ".."), "worker");
+  EXPECT_EQ(FileStem(std::string("a\0b\xff", 4), ""), "a_b_");
+  EXPECT_EQ(FileStem(MiB(), "").size(), limits::kMaxFileStemBytes);
+}
+
+}  // namespace
+}  // namespace jobscope
