@@ -119,6 +119,7 @@ void HostSession::NoteThreads(bool oldest) {
 void HostSession::Refresh() {
   last_heads_ = 0;
   threads_without_ring_ = 0;
+  for (const auto& thread : threads_) thread->listed = false;
   size_t at = 0;
   uint64_t from = 0;
   while (true) {
@@ -142,11 +143,19 @@ void HostSession::Refresh() {
                         std::make_unique<ThreadDrain>(
                             reader_, fresh, jobscope_cursor{info.first_record, info.first_event}));
       }
+      threads_[at]->listed = true;
+      if (threads_[at]->finished()) continue;
       threads_[at]->Update(info, line_for_);
       last_heads_ = std::max(last_heads_, info.head_record - std::min(before, info.head_record));
     }
-    if (count < infos_.size()) return;
+    if (count < infos_.size()) break;
   }
+  threads_.erase(std::remove_if(threads_.begin(), threads_.end(),
+                                [](const auto& thread) {
+                                  if (!thread->listed && !thread->finished()) thread->MarkGone();
+                                  return !thread->listed && thread->finished();
+                                }),
+                 threads_.end());
 }
 
 uint64_t HostSession::OldestTicks() const {
@@ -154,13 +163,12 @@ uint64_t HostSession::OldestTicks() const {
   uint64_t oldest_ticks = past_since_ticks_;
   std::vector<jobscope_record> records(JOBSCOPE_MAX_EVENT_RECORDS);
   for (const auto& thread : threads_) {
-    // A ring that was never overwritten, and that no other thread had before, holds everything.
     jobscope_cursor cursor = reader_->oldest(thread->serial());
-    if (cursor.record == 0) continue;
+    if (cursor.record <= thread->info().first_record) continue;  // nothing of it was overwritten
     // Records of a thread lie in the order in which they ended: what was overwritten ended before
     // the oldest one held.
     jobscope_read_result result{};
-    uint64_t ended = thread->info().ended != 0 ? 0 : past_since_ticks_;
+    uint64_t ended = past_since_ticks_;
     for (int tries = 0; tries < 8; ++tries) {
       if (reader_->read(thread->serial(), &cursor, records.data(), records.size(), &result) != 0) {
         break;
@@ -201,6 +209,14 @@ absl::Status HostSession::Start(const StartRequest& request) {
   if (bits_ == 0) return absl::OkStatus();
   if (request_.lookback > absl::ZeroDuration() && request.start_ticks < now) {
     NoteThreads(/*oldest=*/true);
+    const uint64_t serials = threads_.empty() ? 0 : threads_.back()->serial();
+    if (serials > threads_.size()) {
+      report_.warnings.push_back(
+          absl::StrFormat("%d threads ended before the capture and others have taken their rings: "
+                          "what they recorded is "
+                          "not in the lookback",
+                          serials - threads_.size()));
+    }
   } else if (request.start_ticks > now) {
     NoteTotals();
     NoteThreads(/*oldest=*/false);
@@ -220,13 +236,7 @@ bool HostSession::FollowTrigger() {
       reader_->trigger(&trigger);
       if (trigger.state == JOBSCOPE_TRIGGER_ARMED) {
         NoteTotals();
-        for (const auto& thread : threads_) {
-          thread->Skip();
-          if (thread->ended()) reader_->release(thread->serial());
-        }
-        threads_.erase(std::remove_if(threads_.begin(), threads_.end(),
-                                      [](const auto& thread) { return thread->ended(); }),
-                       threads_.end());
+        for (const auto& thread : threads_) thread->Skip();
         return false;
       }
     }
@@ -282,6 +292,7 @@ void HostSession::DrainThreads(uint64_t entry_ticks) {
   // Begins where the last Drain ran out of time, so that no thread waits for another one for ever.
   for (size_t i = 0; i < threads_.size(); ++i) {
     ThreadDrain& thread = *threads_[(next_thread_ + i) % threads_.size()];
+    if (thread.finished()) continue;
     const bool room = thread.backlog() <= reader_->ring_records / kRingShare;
     const uint64_t hold = window_closed_ || thread.ended() || !room ? entry_ticks : held_ticks;
     const ThreadDrain::Stopped stopped =
@@ -296,18 +307,15 @@ void HostSession::DrainThreads(uint64_t entry_ticks) {
 }
 
 void HostSession::FinishEnded() {
-  for (auto& thread : threads_) {
-    if (!thread->ended()) continue;
+  for (const auto& thread : threads_) {
+    if (!thread->ended() || thread->finished()) continue;
     // Nothing is read any more once the store is full; a ring that waits would only be missed by
     // another thread.
     if (store_full_) thread->LoseRest(LossCause::kStoreFull, line_for_);
     if (!thread->drained()) continue;
     thread->Finish(encoder_.get());
     if (thread->line() != nullptr) thread->line()->Retire();
-    reader_->release(thread->serial());
-    thread.reset();
   }
-  threads_.erase(std::remove(threads_.begin(), threads_.end(), nullptr), threads_.end());
 }
 
 void HostSession::FlushOldLines(uint64_t now_ticks) {
@@ -351,6 +359,7 @@ absl::Status HostSession::Stop(uint64_t end_ticks) {
     const uint64_t deadline = Now() + Ticks(kLastDrainBudget);
     LossCause cause = LossCause::kOverwritten;
     for (const auto& thread : threads_) {
+      if (thread->finished()) continue;
       const ThreadDrain::Stopped stopped =
           thread->Drain(encoder_.get(), &buffer_, UINT64_MAX, deadline, full_, line_for_);
       if (stopped == ThreadDrain::Stopped::kFull) cause = LossCause::kStoreFull;
@@ -383,7 +392,7 @@ void HostSession::SampleOpenScopes() {
   }
   const uint64_t deadline = Now() + Ticks(kLastStepWait);
   for (const auto& thread : threads_) {
-    if (thread->ended()) continue;
+    if (thread->ended() || thread->finished()) continue;
     thread->SampleOpenScopes(line_for_);
     // A step closes the window before it publishes its record: its thread may just be about to.
     while (window_closed_ && thread->IsInStep(last_step) && Now() < deadline) {

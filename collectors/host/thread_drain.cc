@@ -39,6 +39,10 @@ void ThreadDrain::Update(const jobscope_thread_info& info, const LineFor& line_f
 void ThreadDrain::Skip() {
   cursor_ = {info_.head_record, info_.head_event};
   reentered_ = info_.reentered;
+  if (ended()) {
+    reader_->release(info_.serial);
+    finished_ = true;
+  }
 }
 
 ThreadDrain::Stopped ThreadDrain::Drain(EventEncoder* encoder, std::vector<jobscope_record>* buffer,
@@ -119,7 +123,10 @@ bool ThreadDrain::IsInStep(int64_t number) const {
 }
 
 void ThreadDrain::Finish(EventEncoder* encoder) {
+  if (finished_) return;
+  finished_ = true;
   if (state_.line != nullptr) encoder->FinishThread(&state_);
+  if (ended()) reader_->release(info_.serial);
 }
 
 }  // namespace jobscope::host

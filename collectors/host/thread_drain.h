@@ -31,6 +31,9 @@ class ThreadDrain {
 
   uint64_t serial() const { return info_.serial; }
   bool ended() const { return info_.ended != 0; }
+  // All of it is accounted for, and its ring given back. The recorder lists it until the ring is
+  // taken by another thread.
+  bool finished() const { return finished_; }
   const jobscope_thread_info& info() const { return info_; }
   // Read to the head that the last Update told.
   bool drained() const { return cursor_.event >= info_.head_event; }
@@ -42,6 +45,7 @@ class ThreadDrain {
   // What the recorder says of the thread now.
   void Update(const jobscope_thread_info& info, const LineFor& line_for);
   // Begins anew at the head that the last Update told: what was before is not of the session.
+  // Finishes a thread that has ended.
   void Skip();
 
   enum class Stopped { kDrained, kHeld, kFull, kDeadline };
@@ -57,8 +61,12 @@ class ThreadDrain {
 
   // Scopes that the thread is inside of now; for Stop.
   void SampleOpenScopes(const LineFor& line_for);
+  bool listed = true;  // in the recorder's last list: for who walks it
+
   // True if the sample has a step of this number.
   bool IsInStep(int64_t number) const;
+  // The recorder does not list it any more.
+  void MarkGone() { info_.ended = 1; }
   // Nothing more comes from this thread.
   void Finish(EventEncoder* encoder);
 
@@ -71,6 +79,7 @@ class ThreadDrain {
   jobscope_thread_info info_;
   jobscope_cursor cursor_;
   uint64_t reentered_;  // already accounted for
+  bool finished_ = false;
   ThreadState state_;
 };
 

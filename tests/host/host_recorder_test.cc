@@ -26,6 +26,14 @@ using ::testing::Pair;
 
 int64_t Tid() { return syscall(SYS_gettid); }
 
+// All steps of these tests: the first step site that records is the process's source of steps,
+// whichever test comes first.
+template <typename Body>
+void Step(int number, Body body) {
+  JOBSCOPE_STEP("train", number);
+  body();
+}
+
 class HostRecorderTest : public testing::Test {
  protected:
   static const host::Reader* reader() { return ::jobscope_trace_reader(); }
@@ -72,9 +80,10 @@ TEST_F(HostRecorderTest, StepsAreRootsAndWaitsAreInput) {
   ASSERT_TRUE(session.Arm().ok());
   ASSERT_TRUE(session.Start().ok());
   for (int step = 7; step < 10; ++step) {
-    JOBSCOPE_STEP("train", step);
-    { JOBSCOPE_INPUT_WAIT("loader"); }
-    { JOBSCOPE_SCOPE("train_epoch"); }
+    Step(step, [] {
+      { JOBSCOPE_INPUT_WAIT("loader"); }
+      { JOBSCOPE_SCOPE("train_epoch"); }
+    });
   }
   session.Stop();
   session.ExpectIdentity();
@@ -96,13 +105,12 @@ TEST_F(HostRecorderTest, ScopesOpenAtStopReachToTheEnd) {
   ASSERT_TRUE(session.Arm().ok());
   ASSERT_TRUE(session.Start().ok());
   uint64_t end = 0;
-  {
-    JOBSCOPE_STEP("train", 5);
+  Step(5, [&] {
     JOBSCOPE_SCOPE("all_reduce");
     { JOBSCOPE_SCOPE("done"); }
     end = session.Now();
     session.StopAt(end);
-  }
+  });
   session.ExpectIdentity();
   EXPECT_EQ(session.report().events, 3u);
   EXPECT_EQ(session.report().steps, 0u);
@@ -234,16 +242,12 @@ TEST_F(HostRecorderTest, WhatCrossesTheWindowIsClipped) {
   uint64_t start = 0;
   uint64_t end = 0;
   { JOBSCOPE_SCOPE_COARSE("before"); }
-  {
-    JOBSCOPE_STEP("train", 1);
+  Step(1, [&] {
     start = session.Now();
     ASSERT_TRUE(session.StartAt(start).ok());
-  }
-  { JOBSCOPE_STEP("train", 2); }
-  {
-    JOBSCOPE_STEP("train", 3);
-    end = session.Now();
-  }
+  });
+  Step(2, [] {});
+  Step(3, [&] { end = session.Now(); });
   { JOBSCOPE_SCOPE_COARSE("after"); }
   session.StopAt(end);
   collector_.SetAlwaysOn(false);
@@ -300,8 +304,7 @@ TEST_F(HostRecorderTest, StepWindowTakesWholeStepsOnly) {
   ASSERT_TRUE(session.Arm().ok());
   ASSERT_TRUE(session.Start().ok());
   for (int step = 100; step < 108; ++step) {
-    JOBSCOPE_STEP("train", step);
-    { JOBSCOPE_SCOPE("work", "step", step); }
+    Step(step, [&] { JOBSCOPE_SCOPE("work", "step", step); });
     session.Drain();
   }
   session.Drain();
@@ -324,8 +327,7 @@ TEST_F(HostRecorderTest, AStepWindowThatNeverOpensLeavesNothing) {
   ASSERT_TRUE(session.Arm().ok());
   ASSERT_TRUE(session.Start().ok());
   for (int step = 0; step < 3; ++step) {
-    JOBSCOPE_STEP("train", step);
-    JOBSCOPE_SCOPE("work");
+    Step(step, [] { JOBSCOPE_SCOPE("work"); });
     session.Drain();
   }
   EXPECT_FALSE(session.events.opened.has_value());
@@ -336,49 +338,79 @@ TEST_F(HostRecorderTest, AStepWindowThatNeverOpensLeavesNothing) {
 }
 
 TEST_F(HostRecorderTest, AFloodIsAccountedForExactly) {
-  ASSERT_EQ(reader()->configure(1024, 64 << 20), 0);
-  for (const size_t store_bytes : {size_t{1} << 20, size_t{64} << 20}) {
-    SessionDriver session(&collector_, uses_tsc(), store_bytes);
-    ASSERT_TRUE(session.Arm().ok());
-    ASSERT_TRUE(session.Start().ok());
-    constexpr int kThreads = 3;
-    constexpr uint64_t kEvents = 200'000;
-    std::atomic<int> running{kThreads};
-    std::vector<std::thread> threads;
-    for (int t = 0; t < kThreads; ++t) {
-      threads.emplace_back([&] {
-        for (uint64_t i = 0; i < kEvents; ++i) {
-          if (i % 3 == 0) {
-            JOBSCOPE_SCOPE("with_argument", "i", i, "text", "some words");
-          } else {
-            JOBSCOPE_SCOPE("plain");
-          }
+  SessionDriver session(&collector_, uses_tsc());
+  ASSERT_TRUE(session.Arm().ok());
+  ASSERT_TRUE(session.Start().ok());
+  constexpr int kThreads = 3;
+  constexpr uint64_t kEvents = 200'000;
+  std::atomic<int> running{kThreads};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (uint64_t i = 0; i < kEvents; ++i) {
+        if (i % 3 == 0) {
+          JOBSCOPE_SCOPE("with_arguments", "i", i, "text", "some words");
+        } else {
+          JOBSCOPE_SCOPE("plain");
         }
-        --running;
-      });
-    }
-    while (running > 0) session.Drain();
-    for (std::thread& thread : threads) thread.join();
-    session.Drain();
-    session.Stop();
-    session.ExpectIdentity();
-    EXPECT_EQ(session.report().attempted, kThreads * kEvents);
-    EXPECT_EQ(session.report().outside, 0u);
-    EXPECT_GT(session.report().events, 0u);
-    EXPECT_LT(session.report().events, kThreads * kEvents);
-    if (store_bytes == size_t{1} << 20) {
-      EXPECT_THAT(session.report().lost_by_cause, Contains(Key("store_full")));
-      EXPECT_THAT(session.report().warnings, Contains(HasSubstr("store was full")));
-    } else {
-      EXPECT_THAT(session.report().lost_by_cause, Contains(Key("overwritten")));
-    }
-    ASSERT_EQ(session.report().threads.size(), static_cast<size_t>(kThreads));
-    const auto losses = session.Items<v1::Loss>(xspace::ItemKind::kLoss);
-    ASSERT_EQ(losses.size(), 1u);
-    EXPECT_EQ(losses[0].collector(), "host");
-    EXPECT_EQ(losses[0].threads_size(), kThreads);
+      }
+      --running;
+    });
   }
-  ASSERT_EQ(reader()->configure(32768, 64 << 20), 0);
+  while (running > 0) session.Drain();
+  for (std::thread& thread : threads) thread.join();
+  session.Drain();
+  session.Stop();
+  session.ExpectIdentity();
+  EXPECT_EQ(session.report().attempted, kThreads * kEvents);
+  EXPECT_EQ(session.report().outside, 0u);
+  EXPECT_GT(session.report().events, 0u);
+  EXPECT_EQ(session.report().threads.size(), static_cast<size_t>(kThreads));
+}
+
+TEST_F(HostRecorderTest, WhatARingOverwroteIsLostExactly) {
+  SessionDriver session(&collector_, uses_tsc());
+  ASSERT_TRUE(session.Arm().ok());
+  ASSERT_TRUE(session.Start().ok());
+  const uint64_t events = 2 * reader()->ring_records;
+  for (uint64_t i = 0; i < events; ++i) {
+    JOBSCOPE_SCOPE("many");
+  }
+  session.Stop();
+  session.ExpectIdentity();
+  EXPECT_EQ(session.report().attempted, events);
+  EXPECT_GE(session.report().lost_by_cause.at("overwritten"), events - reader()->ring_records);
+  EXPECT_EQ(session.report().lost_by_cause.size(), 1u);
+  const auto losses = session.Items<v1::Loss>(xspace::ItemKind::kLoss);
+  ASSERT_EQ(losses.size(), 1u);
+  EXPECT_EQ(losses[0].collector(), "host");
+  ASSERT_EQ(losses[0].threads_size(), 1);
+  EXPECT_EQ(losses[0].threads(0).tid(), Tid());
+  EXPECT_EQ(losses[0].threads(0).lost(), session.report().lost_by_cause.at("overwritten"));
+}
+
+TEST_F(HostRecorderTest, AFullStoreStopsTheDrainAndIsAccountedForExactly) {
+  SessionDriver session(&collector_, uses_tsc(), /*store_bytes=*/1 << 20);
+  ASSERT_TRUE(session.Arm().ok());
+  ASSERT_TRUE(session.Start().ok());
+  constexpr uint64_t kRounds = 20;
+  constexpr uint64_t kEvents = 10'000;
+  for (uint64_t round = 0; round < kRounds; ++round) {
+    for (uint64_t i = 0; i < kEvents; ++i) {
+      JOBSCOPE_SCOPE("filler", "i", i);
+    }
+    while (session.Drain() == absl::ZeroDuration()) {
+    }
+  }
+  std::thread([] { JOBSCOPE_SCOPE("after_it_was_full"); }).join();
+  session.Drain();
+  session.Stop();
+  session.ExpectIdentity();
+  EXPECT_EQ(session.report().attempted, kRounds * kEvents + 1);
+  EXPECT_GT(session.report().events, 10'000u);
+  ASSERT_THAT(session.report().lost_by_cause, Contains(Key("store_full")));
+  EXPECT_EQ(session.report().lost_by_cause.size(), 1u) << "one cause: the store";
+  EXPECT_THAT(session.report().warnings, Contains(HasSubstr("store was full")));
 }
 
 TEST_F(HostRecorderTest, ThreadsThatComeAndGoAreComplete) {
