@@ -31,13 +31,17 @@ class Checks:
     library = ""
     needed = set()
 
-    def test_exports_exactly_the_public_list(self):
-        lines = run("nm", "-D", "--defined-only", self.library).splitlines()
-        self.assertEqual({line.split()[-1].split("@")[0] for line in lines}, public_symbols(self.library))
+    def _exported(self):
+        """(kind, symbol without its version) of each, but for the names of the versions themselves."""
+        fields = [line.split()[-2:] for line in run("nm", "-D", "--defined-only", self.library).splitlines()]
+        return [(kind, symbol.split("@")[0]) for kind, symbol in fields if kind != "A"]
 
-    def test_exports_no_data_and_nothing_unique(self):
-        for line in run("nm", "-D", "--defined-only", self.library).splitlines():
-            self.assertEqual(line.split()[-2], "T", line)
+    def test_exports_exactly_the_public_list(self):
+        self.assertEqual({symbol for _, symbol in self._exported()}, public_symbols(self.library))
+
+    def test_exports_functions_only(self):
+        # "u" would be shared with every other library of the process; a variable may be copied into the program.
+        self.assertEqual({kind for kind, _ in self._exported()}, {"T"})
 
     def test_needs_only_the_c_library(self):
         needed = re.findall(r"NEEDED.*\[(.+)\]", run("readelf", "-dW", self.library))
@@ -88,6 +92,13 @@ class ServerLibrary(Checks, unittest.TestCase):
 class TraceLibrary(Checks, unittest.TestCase):
     library = TRACE
     needed = {"libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+
+    def test_static_tls_is_small(self):
+        # Its thread-local pointer is reached without a call, at the price of a few bytes of the process's static block,
+        # which keeps about 1,600 for libraries that are loaded late.
+        found = re.search(r"TLS +\S+ +\S+ +\S+ +\S+ +0x([0-9a-f]+)", run("readelf", "-lW", self.library))
+        self.assertIsNotNone(found)
+        self.assertLessEqual(int(found.group(1), 16), 64)
 
     def test_size(self):
         size = os.path.getsize(self.library)

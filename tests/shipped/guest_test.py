@@ -9,6 +9,8 @@ import harness
 
 # A signal that a fault raises must reach the thread that caused it.
 FAULTS = {signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV}
+# glibc's own, which it handles from the first thread on.
+GLIBC_SIGNALS = 1 << 31 | 1 << 32
 FORWARDED = {signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGCHLD}
 
 
@@ -21,18 +23,23 @@ def _status(field, thread=None):
     raise KeyError(field)
 
 
+def _dispositions():
+    """Which signals are ignored, and which are caught."""
+    return _status("SigIgn") & ~GLIBC_SIGNALS, _status("SigCgt") & ~GLIBC_SIGNALS
+
+
 def _threads():
     return {int(name) for name in os.listdir("/proc/self/task")}
 
 
 def worker_signals():
-    actions = (_status("SigIgn"), _status("SigCgt"))
+    dispositions = _dispositions()
     before = _threads()
     harness.serve()
     harness.wait()
     masks = [_status("SigBlk", thread) for thread in _threads() - before]
     harness.tell(
-        kept=actions == (_status("SigIgn"), _status("SigCgt")),
+        kept=dispositions == _dispositions(),
         own_mask=_status("SigBlk", threading.get_native_id()),
         masks=masks,
     )

@@ -135,6 +135,7 @@ int Loop(const std::string& address, int64_t thread_count) {
   std::atomic<int64_t> ok{0};
   std::atomic<int64_t> failed{0};
   std::mutex mutex;
+  std::condition_variable answered;
   std::string first_error;
   std::vector<std::thread> threads;
   threads.reserve(static_cast<size_t>(thread_count));
@@ -150,8 +151,13 @@ int Loop(const std::string& address, int64_t thread_count) {
         ++(status.ok() ? ok : failed);
         const std::lock_guard<std::mutex> lock(mutex);
         if (!status.ok() && first_error.empty()) first_error = status.error_message();
+        answered.notify_all();
       }
     });
+  }
+  {
+    std::unique_lock<std::mutex> lock(mutex);
+    answered.wait(lock, [&] { return ok + failed > 0; });
   }
   std::cout << "looping" << std::endl;
   while (std::cin.get() != EOF) {
