@@ -17,6 +17,7 @@ import re
 import statistics
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 
@@ -241,7 +242,7 @@ def build_stock_flood(scratch):
     """The load for the stock worker, against the headers in TensorFlow's wheel."""
     library = scratch / "stock_flood.so"
     if not library.exists():
-        package = pathlib.Path(next(path for path in sys.path if (pathlib.Path(path) / "tensorflow").is_dir())) / "tensorflow"
+        package = pathlib.Path(sysconfig.get_paths()["purelib"]) / "tensorflow"
         subprocess.run(
             ["g++", "-O2", "-std=c++17", "-shared", "-fPIC", "-w", f"-I{package}/include",
              str(REPO / "bench" / "peers" / "stock_flood.cc"), "-o", str(library), f"-L{package}", "-l:libtensorflow_framework.so.2"],
