@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "collectors/host/host_plane.h"
 #include "common/clock.h"
+#include "common/trace_planes.h"
 #include "jobscope/detail/ticks.h"
 #include "jobscope/v1/item.pb.h"
 
@@ -189,7 +189,7 @@ absl::Status HostSession::Start(const StartRequest& request) {
   window_.start_ticks = request.start_ticks;
   window_.map = request.map;
   ticks_per_second_ = request.map.ticks_per_second();
-  const xspace::PlaneKey plane = request_.names->Plane(kPlaneName, kPlaneId);
+  const xspace::PlaneKey plane = request_.names->Plane(kHostPlaneName, kHostPlaneId);
   encoder_ =
       std::make_unique<EventEncoder>(reader_, request_.sink, request_.names, plane, &window_);
   AppendClock(now);

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 
-#include "collectors/host/host_plane.h"
+#include "common/trace_planes.h"
 
 namespace jobscope::host {
 namespace {
 
 constexpr int kMaxRenames = 16;
+
+// Threads beyond those that are accounted for one by one share this line.
+constexpr int64_t kOtherThreadsLine = (int64_t{1} << 40) + 1;
 
 std::string LineName(std::string_view thread_name, int64_t tid) {
   if (tid == 0) return std::string(thread_name);

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The collector of what the process uses: CPU time and memory, as counters.
+#ifndef COLLECTORS_SYSTEM_SYSTEM_COLLECTOR_H_
+#define COLLECTORS_SYSTEM_SYSTEM_COLLECTOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "collectors/collector.h"
+#include "collectors/system/process_usage.h"
+#include "common/clock.h"
+#include "common/xspace/segment.h"
+
+namespace jobscope {
+
+// Samples the process every 100 ms of a capture: "process CPU (%)", 100 being one core busy since
+// the sample before, and "process RSS (MiB)". They stand on the line `_counters_` of the host
+// plane, beside the counters that the program itself records; nothing is sampled while no capture
+// runs. Off where the host collector is asked to be off.
+class SystemCollector : public Collector {
+ public:
+  // `uses_tsc`: what the session's ticks are.
+  explicit SystemCollector(bool uses_tsc) : uses_tsc_(uses_tsc) {}
+  SystemCollector(const SystemCollector&) = delete;
+  SystemCollector& operator=(const SystemCollector&) = delete;
+
+  std::string_view name() const override { return "system"; }
+  CollectorReport Describe() const override { return {}; }
+  absl::Status Arm(const ArmRequest& request) override;
+  absl::Status Start(const StartRequest& request) override;
+  absl::Duration Drain() override;
+  absl::Status Stop(uint64_t end_ticks) override;
+  CollectorReport Report() override;
+
+ private:
+  struct Sample {
+    uint64_t ticks = 0;
+    ProcessSample usage;
+  };
+
+  Sample Take() const;
+  // Adds the counters of the time since `before_`.
+  void Add(const Sample& sample);
+  void AddCounter(uint64_t event_id, uint64_t stat_id, uint64_t ticks, double value);
+
+  const bool uses_tsc_;
+  // One session's, from Arm to Report.
+  ArmRequest request_;
+  bool on_ = false;
+  bool started_ = false;
+  TickMap map_;
+  uint64_t start_ticks_ = 0;
+  std::unique_ptr<ProcessUsageReader> reader_;
+  std::unique_ptr<xspace::SegmentBuilder> builder_;
+  uint64_t cpu_event_ = 0, cpu_stat_ = 0, rss_event_ = 0, rss_stat_ = 0;
+  Sample before_;
+  std::optional<Sample> pending_;  // waits until it is known to lie before the session's end
+  uint64_t unnamed_ = 0;           // counters whose names the store had no room for
+  CollectorReport report_;
+};
+
+}  // namespace jobscope
+
+#endif  // COLLECTORS_SYSTEM_SYSTEM_COLLECTOR_H_
