@@ -143,12 +143,14 @@ std::string CaptureTable(const Manifest& manifest) {
   }
   std::string text = AlignColumns(rows);
   absl::StrAppend(&text, Notes(manifest));
-  absl::StrAppend(
-      &text, delivered, " of ", manifest.workers.size(),
-      manifest.workers.size() == 1 ? " worker" : " workers",
-      " delivered: ", Grouped(manifest.events.value_or(0)), " events, ",
-      losses_known ? absl::StrCat(Grouped(manifest.lost.value_or(0)), " lost") : "losses not known",
-      ", ", ByteCount(bytes));
+  absl::StrAppend(&text, delivered, " of ", manifest.workers.size(),
+                  manifest.workers.size() == 1 ? " worker" : " workers", " delivered");
+  if (delivered > 0) {
+    absl::StrAppend(&text, ": ", Grouped(manifest.events.value_or(0)), " events, ",
+                    losses_known ? absl::StrCat(Grouped(manifest.lost.value_or(0)), " lost")
+                                 : "losses not known",
+                    ", ", ByteCount(bytes));
+  }
   if (manifest.start_spread_ns.has_value()) {
     absl::StrAppendFormat(&text, ", starts within %.3f ms",
                           static_cast<double>(*manifest.start_spread_ns) / 1e6);

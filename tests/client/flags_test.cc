@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace jobscope {
+namespace {
+
+using ::testing::HasSubstr;
+
+FlagsResult Parse(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"/usr/bin/capture"});
+  return ParseFlags(arguments);
+}
+
+TEST(Flags, Defaults) {
+  const FlagsResult result = Parse({"--service_addr=a:1", "--logdir=/tmp"});
+  ASSERT_TRUE(result.flags.has_value()) << result.text;
+  EXPECT_EQ(result.flags->verb, Verb::kCapture);
+  EXPECT_EQ(result.flags->duration_ms, 1000);
+  EXPECT_EQ(result.flags->num_tracing_attempts, 3);
+  EXPECT_EQ(result.flags->host_tracer_level, 2);
+  EXPECT_EQ(result.flags->device_tracer_level, 1);
+  EXPECT_EQ(result.flags->python_tracer_level, 0);
+  EXPECT_EQ(result.flags->connect_timeout_ms, 5000);
+  EXPECT_EQ(result.flags->max_parallel, 256);
+  EXPECT_FALSE(result.flags->min_workers.has_value());
+}
+
+TEST(Flags, AllAreTaken) {
+  const FlagsResult result =
+      Parse({"--service_addr", "a:1,b:2", "--logdir=/tmp", "--duration_ms=2000", "--delay_ms=5",
+             "--num_tracing_attempts=1", "--host_tracer_level=0", "--device_tracer_level=0",
+             "--python_tracer_level=1", "--session_id=x", "--connect_timeout_ms=7",
+             "--max_parallel=1", "--max_trace_mb=9", "--max_duration_ms=3000", "--min_workers=2",
+             "--protocol=tensorflow", "--transfer_timeout_ms=8", "--json", "--quiet"});
+  ASSERT_TRUE(result.flags.has_value()) << result.text;
+  EXPECT_EQ(result.flags->service_addr, "a:1,b:2");
+  EXPECT_EQ(result.flags->duration_ms, 2000);
+  EXPECT_EQ(result.flags->session_id, "x");
+  EXPECT_EQ(result.flags->min_workers, 2);
+  EXPECT_EQ(result.flags->transfer_timeout_ms, 8);
+  EXPECT_TRUE(result.flags->json);
+  EXPECT_TRUE(result.flags->quiet);
+}
+
+class UsageError
+    : public ::testing::TestWithParam<std::pair<std::vector<std::string>, const char*>> {};
+
+TEST_P(UsageError, NamesCulpritAndRemedy) {
+  std::vector<std::string> arguments = {"--service_addr=a:1", "--logdir=/tmp"};
+  arguments.insert(arguments.end(), GetParam().first.begin(), GetParam().first.end());
+  const FlagsResult result = Parse(arguments);
+  EXPECT_FALSE(result.flags.has_value());
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.text, HasSubstr(GetParam().second));
+  EXPECT_EQ(result.text.back(), '\n');
+}
+
+std::pair<std::vector<std::string>, const char*> Case(std::vector<std::string> arguments,
+                                                      const char* text) {
+  return {std::move(arguments), text};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, UsageError,
+    ::testing::Values(
+        Case({"--duration_ms=0"}, "--duration_ms=0 is out of range; give 1 to 60000"),
+        Case({"--duration_ms=-5"}, "--duration_ms=-5"),
+        Case({"--duration_ms=60001"}, "raise --max_duration_ms"),
+        Case({"--duration_ms=2s"}, "--duration_ms"),
+        Case({"--duration_ms=99999999999999999999"}, "--duration_ms"),
+        Case({"--duration_ms"}, "--duration_ms"),
+        Case({"--max_duration_ms=86400001"}, "give 1 to 86400000"),
+        Case({"--num_tracing_attempts=0"}, "--num_tracing_attempts=0"),
+        Case({"--delay_ms=-1"}, "--delay_ms=-1"),
+        Case({"--host_tracer_level=4"}, "--host_tracer_level=4 is out of range; give 0 to 3"),
+        Case({"--device_tracer_level=2"}, "give 0 to 1"),
+        Case({"--python_tracer_level=3"}, "give 0 to 2"),
+        Case({"--connect_timeout_ms=0"}, "--connect_timeout_ms=0"),
+        Case({"--max_parallel=0"}, "--max_parallel=0"),
+        Case({"--max_trace_mb=-1"}, "--max_trace_mb=-1"),
+        Case({"--min_workers=0"}, "--min_workers=0"), Case({"--session_id=../x"}, "session_id"),
+        Case({"--protocol=http"}, "--protocol=http"),
+        Case({"--steps=3"}, "--steps needs the native protocol"),
+        Case({"--start_step=3"}, "--start_step needs the native protocol"),
+        Case({"--lookback_ms=3"}, "--lookback_ms needs the native protocol"),
+        Case({"--tls_ca=x"}, "--tls_ca needs the native protocol"),
+        Case({"--token_file=x"}, "--token_file needs the native protocol"),
+        Case({"--protocol=native"}, "--protocol=native needs the native protocol"),
+        Case({"--nosuch=1"}, "--nosuch"), Case({"stray"}, "stray"),
+        Case({"--logdir=/x"}, "--logdir"), Case({"--service_addr="}, "--service_addr")));
+
+TEST(Flags, WhatIsMissingIsNamed) {
+  EXPECT_THAT(Parse({}).text, HasSubstr("--service_addr is missing"));
+  EXPECT_THAT(Parse({"--service_addr=a:1"}).text, HasSubstr("--logdir is missing"));
+  EXPECT_EQ(Parse({}).exit_code, 2);
+}
+
+TEST(Flags, Verbs) {
+  EXPECT_EQ(Parse({"check", "--service_addr=a:1"}).flags->verb, Verb::kCheck);
+  EXPECT_EQ(Parse({"stop", "--service_addr=a:1", "--session_id=x"}).flags->verb, Verb::kStop);
+  EXPECT_EQ(Parse({"check", "--service_addr=a:1", "--logdir=/x"}).exit_code, 2);
+  EXPECT_EQ(Parse({"check"}).exit_code, 2);
+}
+
+TEST(Flags, AsJobscopeVerbsAreSubcommands) {
+  const auto jobscope = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"./jobscope"});
+    return ParseFlags(arguments);
+  };
+  EXPECT_EQ(jobscope({"capture", "--service_addr=a:1", "--logdir=/x"}).flags->verb, Verb::kCapture);
+  EXPECT_EQ(jobscope({"check", "--service_addr=a:1"}).flags->verb, Verb::kCheck);
+  EXPECT_EQ(jobscope({}).exit_code, 2);
+  EXPECT_EQ(jobscope({"--service_addr=a:1"}).exit_code, 2);
+  EXPECT_EQ(jobscope({"--help"}).exit_code, 0);
+  EXPECT_THAT(jobscope({"nosuch"}).text, HasSubstr("unknown verb 'nosuch'"));
+}
+
+TEST(Flags, HelpAndVersion) {
+  EXPECT_EQ(Parse({"--help"}).exit_code, 0);
+  EXPECT_THAT(Parse({"--help"}).text, HasSubstr("--service_addr"));
+  EXPECT_THAT(Parse({"--version"}).text, HasSubstr("jobscope "));
+}
+
+}  // namespace
+}  // namespace jobscope

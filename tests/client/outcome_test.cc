@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/outcome.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace jobscope {
+namespace {
+
+using grpc::Status;
+using grpc::StatusCode;
+using ::testing::HasSubstr;
+
+struct DescribeCase {
+  StatusCode code;
+  const char* text;
+  bool connected;
+  Outcome outcome;
+  Phase phase;
+  const char* reason;
+};
+
+class DescribeFailure : public ::testing::TestWithParam<DescribeCase> {};
+
+TEST_P(DescribeFailure, IsJudged) {
+  const DescribeCase& c = GetParam();
+  const Verdict verdict = JudgeDescribe(Status(c.code, c.text), c.connected, absl::Seconds(5));
+  EXPECT_STREQ(Name(verdict.outcome), Name(c.outcome));
+  EXPECT_STREQ(Name(verdict.phase), Name(c.phase));
+  EXPECT_THAT(verdict.reason, HasSubstr(c.reason));
+  EXPECT_EQ(verdict.grpc_code, static_cast<int>(c.code));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, DescribeFailure,
+    ::testing::Values(
+        DescribeCase{StatusCode::UNAVAILABLE,
+                     "failed to connect to all addresses; last error: UNKNOWN: ipv4:1.2.3.4:5: "
+                     "Failed to connect to remote host: Connection refused",
+                     false, Outcome::kUnreachable, Phase::kConnect, "Connection refused"},
+        DescribeCase{StatusCode::UNAVAILABLE, "DNS resolution failed for x:1", false,
+                     Outcome::kUnreachable, Phase::kConnect, "DNS resolution failed for x:1"},
+        DescribeCase{StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded", false, Outcome::kTimeout,
+                     Phase::kConnect, "no answer to the connection within 5s"},
+        DescribeCase{StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded", true, Outcome::kTimeout,
+                     Phase::kDescribe, "connected, but no answer within 5s"},
+        DescribeCase{StatusCode::RESOURCE_EXHAUSTED, "too many calls", true, Outcome::kBusy,
+                     Phase::kDescribe, "too many calls"},
+        DescribeCase{StatusCode::UNAUTHENTICATED, "token", true, Outcome::kRefused,
+                     Phase::kDescribe, "token"},
+        DescribeCase{StatusCode::INTERNAL, "", true, Outcome::kFailed, Phase::kDescribe,
+                     "gRPC code 13"}));
+
+struct CaptureCase {
+  StatusCode code;
+  const char* text;
+  Moment moment;
+  bool connected;
+  Outcome outcome;
+  Phase phase;
+};
+
+class CaptureFailure : public ::testing::TestWithParam<CaptureCase> {};
+
+TEST_P(CaptureFailure, IsJudged) {
+  const CaptureCase& c = GetParam();
+  const Verdict verdict = JudgeCapture(Status(c.code, c.text), c.moment, c.connected);
+  EXPECT_STREQ(Name(verdict.outcome), Name(c.outcome));
+  EXPECT_STREQ(Name(verdict.phase), Name(c.phase));
+  EXPECT_FALSE(verdict.reason.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, CaptureFailure,
+    ::testing::Values(CaptureCase{StatusCode::UNAVAILABLE, "Socket closed", Moment::kRecording,
+                                  false, Outcome::kDied, Phase::kRecord},
+                      CaptureCase{StatusCode::UNKNOWN, "Stream removed", Moment::kAfterEnd, false,
+                                  Outcome::kDied, Phase::kTransfer},
+                      CaptureCase{StatusCode::UNKNOWN, "exception", Moment::kRecording, true,
+                                  Outcome::kFailed, Phase::kRecord},
+                      CaptureCase{StatusCode::UNAVAILABLE, "Socket closed", Moment::kBeforeStart,
+                                  false, Outcome::kUnreachable, Phase::kArm},
+                      CaptureCase{StatusCode::INTERNAL, "Another profiling session active.",
+                                  Moment::kRecording, true, Outcome::kBusy, Phase::kArm},
+                      CaptureCase{StatusCode::ALREADY_EXISTS, "busy", Moment::kRecording, true,
+                                  Outcome::kBusy, Phase::kArm},
+                      CaptureCase{StatusCode::INTERNAL, "boom", Moment::kAfterEnd, true,
+                                  Outcome::kFailed, Phase::kTransfer},
+                      CaptureCase{StatusCode::UNIMPLEMENTED, "", Moment::kRecording, true,
+                                  Outcome::kRefused, Phase::kArm},
+                      CaptureCase{StatusCode::INVALID_ARGUMENT, "opts.duration_ms",
+                                  Moment::kRecording, true, Outcome::kRefused, Phase::kArm},
+                      CaptureCase{StatusCode::DEADLINE_EXCEEDED, "", Moment::kAfterEnd, true,
+                                  Outcome::kTimeout, Phase::kTransfer},
+                      CaptureCase{
+                          StatusCode::RESOURCE_EXHAUSTED,
+                          "CLIENT: Received message larger than max (2202009629 vs. 2147483647)",
+                          Moment::kAfterEnd, true, Outcome::kFailed, Phase::kTransfer}));
+
+TEST(Outcome, TooLargeSaysWhatToDo) {
+  const Verdict verdict = JudgeCapture(
+      Status(StatusCode::RESOURCE_EXHAUSTED, "Received message larger than max (9 vs. 8)"),
+      Moment::kAfterEnd, true);
+  EXPECT_THAT(verdict.reason, HasSubstr("shorter time"));
+  EXPECT_FALSE(IsWorthRetrying(verdict.outcome));
+}
+
+TEST(Outcome, ReasonsAreOneLine) {
+  const std::string reason =
+      ReasonOf(Status(StatusCode::INTERNAL, "a\nb\x1b[31m" + std::string(5000, 'x')));
+  EXPECT_LT(reason.size(), 500u);
+  EXPECT_EQ(reason.find('\n'), std::string::npos);
+  EXPECT_EQ(reason.find('\x1b'), std::string::npos);
+}
+
+TEST(Outcome, OnlyWhatHasRecordedNothingIsRetried) {
+  for (const Outcome outcome : {Outcome::kDied, Outcome::kTimeout, Outcome::kFailed,
+                                Outcome::kRefused, Outcome::kEmpty, Outcome::kTruncated}) {
+    EXPECT_FALSE(IsWorthRetrying(outcome)) << Name(outcome);
+  }
+  EXPECT_TRUE(IsWorthRetrying(Outcome::kBusy));
+  EXPECT_TRUE(IsWorthRetrying(Outcome::kUnreachable));
+}
+
+TEST(Outcome, ExitCodes) {
+  EXPECT_EQ(ExitCode(3, 3), 0);
+  EXPECT_EQ(ExitCode(2, 3), 3);
+  EXPECT_EQ(ExitCode(0, 3), 4);
+}
+
+}  // namespace
+}  // namespace jobscope

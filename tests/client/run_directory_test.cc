@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/run_directory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "common/file_sink.h"
+#include "common/tfrecord.h"
+#include "tests/client/temporary_directory.h"
+
+namespace jobscope {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
+
+absl::StatusOr<RunDirectory> Create(const std::string& logdir, const std::string& run = "") {
+  return RunDirectory::Create({logdir, run, 0});
+}
+
+TEST(RunDirectory, CapturesOfOneSecondDoNotCollide) {
+  const TemporaryDirectory logdir;
+  std::vector<std::thread> threads;
+  std::vector<std::string> runs(16);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    threads.emplace_back([&, i] { runs[i] = Create(logdir.path()).value().run(); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(std::set<std::string>(runs.begin(), runs.end()).size(), runs.size());
+  for (const std::string& run : runs) {
+    EXPECT_THAT(run, MatchesRegex("[0-9]{4}(_[0-9]{2}){5}(-[0-9]+)?"));
+    EXPECT_THAT(List(logdir.path() + "/plugins/profile/" + run), IsEmpty());
+  }
+}
+
+TEST(RunDirectory, TheNameIsTheUsers) {
+  const TemporaryDirectory logdir;
+  const absl::StatusOr<RunDirectory> run = Create(logdir.path(), "before.fix-1");
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->path(), logdir.path() + "/plugins/profile/before.fix-1");
+  const absl::Status again = Create(logdir.path(), "before.fix-1").status();
+  EXPECT_EQ(again.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(again.message()), HasSubstr("before.fix-1"));
+}
+
+TEST(RunDirectory, NamesThatLeadElsewhereAreRefused) {
+  for (const char* name : {"../x", "a/b", ".hidden", "-x", "a b", "a,b", "x.part2", "\xc3\xa4"}) {
+    EXPECT_FALSE(CheckRunName(name).ok()) << name;
+  }
+  EXPECT_FALSE(CheckRunName("").ok());
+  EXPECT_FALSE(CheckRunName(std::string(129, 'a')).ok());
+  for (const char* name : {"a", "x.part", "part2", "x.part2a", "2026_01_01"}) {
+    EXPECT_TRUE(CheckRunName(name).ok()) << name;
+  }
+}
+
+TEST(RunDirectory, BadLogdirsAreRefusedByName) {
+  const TemporaryDirectory directory;
+  const std::string file = directory.Write("file", "");
+  for (const std::string& logdir : {file, file + "/below", std::string("/proc/x"), std::string(),
+                                    std::string("gs://bucket/x")}) {
+    const absl::Status status = Create(logdir).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << logdir;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(logdir));
+  }
+}
+
+TEST(RunDirectory, ADirectoryThatCannotBeWrittenIsRefused) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may write anywhere";
+  const TemporaryDirectory logdir;
+  chmod(logdir.path().c_str(), 0555);
+  EXPECT_THAT(std::string(Create(logdir.path()).status().message()), HasSubstr("Permission"));
+}
+
+TEST(RunDirectory, TooLittleRoomIsFoundOutAtOnce) {
+  const TemporaryDirectory logdir;
+  const absl::Status status = RunDirectory::Create({logdir.path(), "", UINT64_MAX}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("make room"));
+  EXPECT_THAT(List(logdir.path() + "/plugins/profile"), IsEmpty());
+}
+
+TEST(RunDirectory, ARelativeLogdirIsMadeAbsolute) {
+  const TemporaryDirectory directory;
+  const std::string before = std::filesystem::current_path();
+  std::filesystem::current_path(directory.path());
+  const absl::StatusOr<RunDirectory> run = Create("logs", "r");
+  std::filesystem::current_path(before);
+  ASSERT_TRUE(run.ok());
+  EXPECT_EQ(run->path(), directory.path() + "/logs/plugins/profile/r");
+}
+
+TEST(RunDirectory, ATraceAppearsWholeOrNotAtAll) {
+  const TemporaryDirectory logdir;
+  const RunDirectory run = Create(logdir.path(), "r").value();
+  {
+    const std::unique_ptr<FileSink> file = run.CreateTrace("w_1").value();
+    ASSERT_TRUE(file->Write("half", false).ok());
+    ASSERT_TRUE(file->Flush().ok());
+    for (const std::string& name : List(run.path())) {
+      EXPECT_FALSE(std::filesystem::path(name).extension() == ".pb") << name;
+    }
+  }
+  EXPECT_THAT(List(run.path()), IsEmpty());
+  const std::unique_ptr<FileSink> file = run.CreateTrace("w_1").value();
+  ASSERT_TRUE(file->Write("whole", false).ok());
+  ASSERT_TRUE(file->Publish().ok());
+  EXPECT_THAT(List(run.path()), ElementsAre("w_1.xplane.pb"));
+  EXPECT_EQ(ReadAll(run.path() + "/w_1.xplane.pb"), "whole");
+}
+
+TEST(RunDirectory, FurtherPartsLieBesideTheRun) {
+  const TemporaryDirectory logdir;
+  const RunDirectory run = Create(logdir.path(), "r").value();
+  for (int part = 1; part <= 3; ++part) {
+    ASSERT_TRUE(run.CreateTrace("a_1", part).value()->Publish().ok());
+    ASSERT_TRUE(run.CreateTrace("b_1", part).value()->Publish().ok());
+  }
+  EXPECT_THAT(List(logdir.path() + "/plugins/profile"), ElementsAre("r", "r.part2", "r.part3"));
+  EXPECT_THAT(List(run.path() + ".part3"), ElementsAre("a_1.xplane.pb", "b_1.xplane.pb"));
+  EXPECT_FALSE(run.CreateTrace("a_1", 0).ok());
+}
+
+TEST(RunDirectory, TheMarkerIsARecordThatTensorBoardReads) {
+  const TemporaryDirectory logdir;
+  const RunDirectory run = Create(logdir.path(), "r").value();
+  ASSERT_TRUE(run.WriteMarker(absl::FromUnixSeconds(1'700'000'000)).ok());
+  ASSERT_TRUE(run.WriteMarker(absl::FromUnixSeconds(1'800'000'000)).ok());
+  const std::vector<std::string> names = List(logdir.path());
+  ASSERT_EQ(names.size(), 2u);
+  EXPECT_THAT(names[0], MatchesRegex("events\\.out\\.tfevents\\.1700000000\\..*\\.profile-empty"));
+  const std::string record = ReadAll(logdir.path() + "/" + names[0]);
+  uint64_t size = 0;
+  ASSERT_GE(record.size(), 16u);
+  std::memcpy(&size, record.data(), 8);
+  EXPECT_EQ(size, record.size() - 16);
+  EXPECT_THAT(record, HasSubstr("brain.Event:2"));
+}
+
+TEST(TfRecord, ChecksumsAreThoseOfTheFormat) {
+  EXPECT_EQ(Crc32c("123456789"), 0xe3069283u);            // the check value of CRC-32C
+  EXPECT_EQ(Crc32c(std::string(32, '\0')), 0x8a9136aau);  // RFC 3720, B.4
+}
+
+TEST(FileSink, BytesComeInOrder) {
+  const TemporaryDirectory directory;
+  std::minstd_rand random(7);
+  // Stable bytes live until the end.
+  std::vector<std::unique_ptr<std::string>> blocks;
+  std::string expected;
+  const std::unique_ptr<FileSink> file = FileSink::Create(directory.path(), "x").value();
+  for (int i = 0; i < 3000; ++i) {
+    const size_t size = i % 7 == 0 ? random() % 300'000 : random() % 9'000;
+    blocks.push_back(std::make_unique<std::string>(size, static_cast<char>('a' + i % 26)));
+    expected += *blocks.back();
+    if (i % 2 == 0) {
+      ASSERT_TRUE(file->Write(*blocks.back(), true).ok());
+    } else {
+      std::string passing = *blocks.back();
+      ASSERT_TRUE(file->Write(passing, false).ok());
+      std::fill(passing.begin(), passing.end(), '!');
+    }
+  }
+  EXPECT_EQ(file->bytes(), expected.size());
+  ASSERT_TRUE(file->Publish().ok());
+  EXPECT_TRUE(ReadAll(directory.path() + "/x") == expected);
+}
+
+TEST(FileSink, AFileSizeLimitIsAnErrorAndNoSignal) {
+  const TemporaryDirectory directory;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{1 << 20, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  absl::Status status;
+  {
+    const std::unique_ptr<FileSink> file = FileSink::Create(directory.path(), "x").value();
+    const std::string block(1 << 20, 'x');
+    for (int i = 0; i < 4 && status.ok(); ++i) status = file->Write(block, true);
+    if (status.ok()) status = file->Flush();
+    EXPECT_FALSE(file->Publish().ok());
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("ulimit -f"));
+  EXPECT_THAT(List(directory.path()), IsEmpty());
+  // Nothing is left pending that would end the process later.
+  sigset_t pending;
+  sigpending(&pending);
+  EXPECT_EQ(sigismember(&pending, SIGXFSZ), 0);
+}
+
+TEST(FileSink, AFullDiskLeavesNothingBehind) {
+  const TemporaryDirectory directory;
+  if (mount("none", directory.path().c_str(), "tmpfs", 0, "size=1m") != 0) {
+    GTEST_SKIP() << "no file system can be mounted here";
+  }
+  absl::Status status;
+  {
+    const std::unique_ptr<FileSink> file = FileSink::Create(directory.path(), "x").value();
+    const std::string block(4 << 20, 'x');
+    status = file->Write(block, true);
+    if (status.ok()) status = file->Publish();
+  }
+  EXPECT_THAT(List(directory.path()), IsEmpty());
+  umount(directory.path().c_str());
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("make room"));
+}
+
+}  // namespace
+}  // namespace jobscope
