@@ -192,7 +192,8 @@ namespace detail __attribute__((visibility("hidden"))) {
 
   class StepScope {
    public:
-    StepScope() : site_(0) {}
+    // The number is set for the compiler only, which otherwise warns where the step is inlined.
+    StepScope() : site_(0), number_(0) {}
     StepScope(const StepScope&) = delete;
     StepScope& operator=(const StepScope&) = delete;
     ~StepScope() {
