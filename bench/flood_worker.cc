@@ -101,10 +101,10 @@ int RunOneServer(const Options& options) {
   server_options.ring_records = options.ring_records;
   const ProfilerServer server = ProfilerServer::Start(server_options);
   if (!server) {
-    std::fprintf(stderr, "flood_worker: %s\n", server.error());
+    std::fprintf(stderr, "flood_worker: %s\n", server.error().c_str());
     return 1;
   }
-  std::printf("listening on %s\n", server.address());
+  std::printf("listening on %s\n", server.address().c_str());
   std::fflush(stdout);
 
   std::atomic<uint64_t> attempted{0};

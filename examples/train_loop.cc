@@ -107,10 +107,10 @@ int Main(int argc, char** argv) {
   server_options.address = options.listen;
   const ProfilerServer server = ProfilerServer::Start(server_options);
   if (server) {
-    std::printf("listening on %s\n", server.address());
+    std::printf("listening on %s\n", server.address().c_str());
     std::fflush(stdout);
   } else {
-    std::fprintf(stderr, "train_loop: no profiler server, training goes on: %s\n", server.error());
+    std::fprintf(stderr, "train_loop: no profiler server, training goes on: %s\n", server.error().c_str());
   }
 
   const StepTimes times = Train(options);
