@@ -76,7 +76,7 @@ std::string LineHead(const IndexedLine& line) {
   protozero::pbf_writer writer(head);
   writer.add_int64(xline_field::kId, line.key);
   if (!line.name.empty()) AddTextField(xline_field::kName, line.name, &head);
-  if (line.end_ps > 0) writer.add_int64(xline_field::kDurationPs, line.end_ps);
+  if (line.end != 0) writer.add_uint64(xline_field::kDurationPs, FromSpread(line.end));
   if (!line.display_name.empty()) {
     AddTextField(xline_field::kDisplayName, line.display_name, &head);
   }

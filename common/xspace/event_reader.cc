@@ -4,9 +4,13 @@
 namespace jobscope::xspace {
 namespace {
 
-const char* ReadField(const char* in, const char* end, uint32_t field, uint64_t* value) {
+const char* ReadField(const char* in, const char* end, uint32_t field, Spread* spread) {
   if (in == end || *in != VarintTag(field)) return nullptr;
-  return ReadVarint(in + 1, end, value);
+  uint64_t value = 0;
+  in = ReadVarint(in + 1, end, &value);
+  if (value >= kSpreadLimit) return nullptr;
+  *spread = ToSpread(value);
+  return in;
 }
 
 }  // namespace
@@ -15,16 +19,13 @@ const char* ReadEventSlow(const char* in, const char* end, EventView* event) {
   if (in == end || *in != BytesTag(xline_field::kEvents)) return nullptr;
   uint64_t size;
   const char* at = ReadVarint(in + 1, end, &size);
-  if (at == nullptr || size > static_cast<uint64_t>(end - at)) return nullptr;
+  // Protobuf takes lengths of at most five bytes.
+  if (at == nullptr || at - in > 6 || size > static_cast<uint64_t>(end - at)) return nullptr;
   const char* const behind = at + size;
-  uint64_t start;
-  uint64_t duration;
   at = ReadField(at, behind, xevent_field::kMetadataId, &event->metadata_id);
-  if (at != nullptr) at = ReadField(at, behind, xevent_field::kOffsetPs, &start);
-  if (at != nullptr) at = ReadField(at, behind, xevent_field::kDurationPs, &duration);
+  if (at != nullptr) at = ReadField(at, behind, xevent_field::kOffsetPs, &event->key.start);
+  if (at != nullptr) at = ReadField(at, behind, xevent_field::kDurationPs, &event->key.duration);
   if (at == nullptr) return nullptr;
-  event->start_ps = static_cast<int64_t>(start);
-  event->duration_ps = static_cast<int64_t>(duration);
   event->stats = std::string_view(at, static_cast<size_t>(behind - at));
   return behind;
 }

@@ -13,12 +13,24 @@
 
 namespace jobscope::xspace {
 
+// Starts and ends of events lie below this: 2^56 ps, 20 hours after the session's zero.
+constexpr int64_t kMaxEventPs = static_cast<int64_t>(kSpreadLimit);
+
+// Sorts as the events of a line do: by start, then longest first. Both are spread, which sorts like
+// numbers: most events are only compared, and undoing the varint would take longer than that.
+struct EventKey {
+  Spread start = 0;
+  Spread duration = 0;
+  friend bool operator<(const EventKey& a, const EventKey& b) {
+    return a.start != b.start ? a.start < b.start : a.duration > b.duration;
+  }
+};
+
 // One XLine.events field as segments hold them: metadata id, offset, duration, in this order and
 // each present, then nothing but stats.
 struct EventView {
-  uint64_t metadata_id = 0;
-  int64_t start_ps = 0;
-  int64_t duration_ps = 0;
+  Spread metadata_id = 0;
+  EventKey key;
   std::string_view stats;  // XEvent.stats fields
 };
 
@@ -35,23 +47,35 @@ inline const char* ReadEvent(const char* in, const char* end, EventView* event) 
     return ReadEventSlow(in, end, event);
   }
   const char* const behind = in + 2 + in[1];
-  uint64_t id;
-  uint64_t start;
-  uint64_t duration;
-  const char* at = ReadShortVarint(in + 3, &id);
+  const char* at = ReadSpread(in + 3, &event->metadata_id);
   if (at == nullptr || *at != VarintTag(xevent_field::kOffsetPs)) {
     return ReadEventSlow(in, end, event);
   }
-  at = ReadShortVarint(at + 1, &start);
+  at = ReadSpread(at + 1, &event->key.start);
   if (at == nullptr || *at != VarintTag(xevent_field::kDurationPs)) {
     return ReadEventSlow(in, end, event);
   }
-  at = ReadShortVarint(at + 1, &duration);
+  at = ReadSpread(at + 1, &event->key.duration);
   if (at == nullptr || at > behind || behind > end) return ReadEventSlow(in, end, event);
-  event->metadata_id = id;
-  event->start_ps = static_cast<int64_t>(start);
-  event->duration_ps = static_cast<int64_t>(duration);
   event->stats = std::string_view(at, static_cast<size_t>(behind - at));
+  return behind;
+}
+
+// The start of the event at `in`, which has been checked; returns the byte behind the event.
+inline const char* ReadStart(const char* in, const char* end, Spread* start) {
+  constexpr int64_t kReach = 24;
+  const auto size = static_cast<uint8_t>(in[1]);
+  if (end - in >= kReach && size < 0x80) {
+    uint64_t word;
+    std::memcpy(&word, in + 3, sizeof(word));
+    const uint64_t stops = ~word & 0x8080808080808080;
+    if (stops != 0 && ReadSpread(in + 5 + (__builtin_ctzll(stops) >> 3), start) != nullptr) {
+      return in + 2 + size;
+    }
+  }
+  EventView event;
+  const char* const behind = ReadEventSlow(in, end, &event);
+  *start = event.key.start;
   return behind;
 }
 

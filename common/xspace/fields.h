@@ -84,11 +84,11 @@ enum : uint32_t {
 }  // namespace xstat_field
 
 namespace xevent_metadata_field {
-enum : uint32_t { kId = 1, kName = 2, kDisplayName = 4, kStats = 5 };
+enum : uint32_t { kId = 1, kName = 2, kDisplayName = 4, kStats = 5, kChildId = 6 };
 }  // namespace xevent_metadata_field
 
 namespace xstat_metadata_field {
-enum : uint32_t { kId = 1, kName = 2 };
+enum : uint32_t { kId = 1, kName = 2, kDescription = 3 };
 }  // namespace xstat_metadata_field
 
 namespace map_entry_field {

@@ -11,7 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/xspace/event_reader.h"
 #include "common/xspace/fields.h"
-#include "common/xspace/scan.h"
+#include "common/xspace/raw_plane.h"
+#include "common/xspace/strict_reader.h"
 #include "common/xspace/utf8.h"
 #include "common/xspace/wire.h"
 
@@ -40,8 +41,10 @@ struct BadItem : protozero::exception {
   std::string text;
 };
 
-void Require(bool condition, std::string_view otherwise) {
-  if (!condition) throw BadItem(std::string(otherwise));
+[[noreturn, gnu::noinline, gnu::cold]] void Fail(const char* what) { throw BadItem(what); }
+
+inline void Require(bool condition, const char* otherwise) {
+  if (!condition) Fail(otherwise);
 }
 
 std::string_view Text(pbf_reader* reader) {
@@ -75,22 +78,17 @@ const char* KindName(ItemKind kind) {
 // Checks one XStat: ids that are known, strings that are UTF-8.
 void CheckStat(std::string_view stat, const IndexedPlane& plane) {
   uint64_t id = 0;
-  pbf_reader reader = Reader(stat);
-  while (reader.next()) {
-    switch (reader.tag_and_type()) {
-      case tag_and_type(xstat_field::kMetadataId, kVarint):
-        id = reader.get_uint64();
-        break;
-      case tag_and_type(xstat_field::kRef, kVarint): {
-        const uint64_t ref = reader.get_uint64();
-        Require(ref >= 1 && ref <= plane.stat_names.size(), "a stat refers to an unknown name");
-        break;
-      }
-      case tag_and_type(xstat_field::kString, kBytes):
-        Text(&reader);
-        break;
-      default:
-        reader.skip();
+  StrictReader reader(stat);
+  while (reader.Next()) {
+    if (reader.is_varint() && reader.field() == xstat_field::kMetadataId) {
+      id = reader.Varint();
+    } else if (reader.is_varint() && reader.field() == xstat_field::kRef) {
+      const uint64_t ref = reader.Varint();
+      Require(ref >= 1 && ref <= plane.stat_names.size(), "a stat refers to an unknown name");
+    } else if (reader.is_bytes() && reader.field() == xstat_field::kString) {
+      Require(IsUtf8(reader.Bytes()), "a stat's string is not UTF-8");
+    } else {
+      reader.Skip();
     }
   }
   Require(id >= 1 && id <= plane.stat_names.size(), "a stat has an unknown name");
@@ -98,11 +96,10 @@ void CheckStat(std::string_view stat, const IndexedPlane& plane) {
 
 // Checks that `stats` holds nothing but stats, in fields of that number.
 void CheckStats(std::string_view stats, uint32_t field, const IndexedPlane& plane) {
-  pbf_reader reader = Reader(stats);
-  while (reader.next()) {
-    Require(reader.tag() == field && reader.wire_type() == kBytes,
-            "something else stands among the stats");
-    CheckStat(View(&reader), plane);
+  StrictReader reader(stats);
+  while (reader.Next()) {
+    Require(reader.field() == field && reader.is_bytes(), "something else stands among the stats");
+    CheckStat(reader.Bytes(), plane);
   }
 }
 
@@ -181,8 +178,8 @@ void Indexer::ReadEvents(const ItemView& item) {
   uint64_t plane_key = 0;
   int64_t line_key = 0;
   uint64_t count = 0;
-  int64_t first_start_ps = 0;
-  int64_t last_start_ps = 0;
+  uint64_t first_start_ps = 0;
+  uint64_t last_start_ps = 0;
   Segment segment;
   pbf_reader reader = Reader(item.body);
   while (reader.next()) {
@@ -197,10 +194,10 @@ void Indexer::ReadEvents(const ItemView& item) {
         count = reader.get_uint64();
         break;
       case tag_and_type(events_field::kFirstStart, kVarint):
-        first_start_ps = reader.get_sint64();
+        first_start_ps = static_cast<uint64_t>(reader.get_sint64());
         break;
       case tag_and_type(events_field::kLastStart, kVarint):
-        last_start_ps = reader.get_sint64();
+        last_start_ps = static_cast<uint64_t>(reader.get_sint64());
         break;
       case tag_and_type(events_field::kEvents, kBytes):
         segment.events = View(&reader);
@@ -216,32 +213,34 @@ void Indexer::ReadEvents(const ItemView& item) {
 
   const char* at = segment.events.data();
   const char* const end = at + segment.events.size();
-  const uint64_t known_names = plane.event_names.size();
-  EventKey previous{0, std::numeric_limits<int64_t>::max()};
-  int64_t end_ps = line.end_ps;
+  const Spread last_name = ToSpread(plane.event_names.size());
+  EventKey previous{0, std::numeric_limits<Spread>::max()};
+  Spread line_end = line.end;
+  uint64_t found_count = 0;
   EventView event;
   while (at != end) {
     at = ReadEvent(at, end, &event);
-    Require(at != nullptr, "an event does not parse");
-    Require(event.metadata_id - 1 < known_names, "an event has an unknown name");
-    const EventKey key{event.start_ps, event.duration_ps};
-    Require(event.start_ps >= 0 && event.duration_ps >= 1 &&
-                event.duration_ps <= std::numeric_limits<int64_t>::max() - event.start_ps,
-            "an event has a negative start or no duration");
-    Require(!(key < previous), "events are out of order");
+    Require(at != nullptr, "an event does not parse, or lies 20 hours or more after the zero");
+    Require(event.metadata_id != 0 && event.metadata_id <= last_name,
+            "an event has an unknown name");
+    Require(event.key.duration != 0, "an event has no duration");
+    Require(!(event.key < previous), "events are out of order");
     if (!event.stats.empty()) CheckStats(event.stats, xevent_field::kStats, plane);
-    if (segment.count == 0) segment.first = key;
-    previous = key;
-    end_ps = std::max(end_ps, event.start_ps + event.duration_ps);
-    ++segment.count;
+    if (found_count++ == 0) segment.first = event.key;
+    previous = event.key;
+    const Spread event_end = AddSpread(event.key.start, event.key.duration);
+    Require(event_end > event.key.start, "an event ends 20 hours or more after the zero");
+    line_end = std::max(line_end, event_end);
   }
+  segment.count = found_count;
   Require(segment.count == count, "the number of events is not what it says");
   if (segment.count == 0) return;
   segment.last = previous;
-  Require(segment.first.start_ps == first_start_ps && segment.last.start_ps == last_start_ps,
+  Require(FromSpread(segment.first.start) == first_start_ps &&
+              FromSpread(segment.last.start) == last_start_ps,
           "the first or last start is not what it says");
   segment.item = item.number;
-  line.end_ps = end_ps;
+  line.end = line_end;
   line.segments.push_back(segment);
 }
 
@@ -355,15 +354,15 @@ void Indexer::ReadRawPlane(const ItemView& item) {
   raw.item = item.number;
   pbf_reader reader = Reader(item.body);
   while (reader.next(raw_plane_field::kPlane, kBytes)) raw.bytes = View(&reader);
-  absl::StatusOr<XSpaceScan> scan = ScanXPlane(raw.bytes);
-  if (!scan.ok()) {
+  absl::StatusOr<RawPlaneInfo> info = CheckRawPlane(raw.bytes);
+  if (!info.ok()) {
     // What a framework hands over is not ours to trust, and must not cost what is ours.
     index_.warnings.push_back(absl::StrCat("a framework's plane (item ", item.number,
-                                           ") left out: ", scan.status().message()));
+                                           ") left out: ", info.status().message()));
     return;
   }
-  raw.name = scan->plane_names.front();
-  raw.events = scan->events;
+  raw.name = std::move(info->name);
+  raw.events = info->events;
   index_.raw_planes.push_back(std::move(raw));
 }
 

@@ -15,19 +15,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/xspace/event_reader.h"
 #include "common/xspace/store.h"
 #include "jobscope/v1/item.pb.h"
 
 namespace jobscope::xspace {
-
-// Sorts as events of a line do: by start, then longest first.
-struct EventKey {
-  int64_t start_ps = 0;
-  int64_t duration_ps = 0;
-  friend bool operator<(const EventKey& a, const EventKey& b) {
-    return a.start_ps != b.start_ps ? a.start_ps < b.start_ps : a.duration_ps > b.duration_ps;
-  }
-};
 
 // An events item.
 struct Segment {
@@ -42,7 +34,7 @@ struct IndexedLine {
   int64_t key = 0;
   std::string_view name;
   std::string_view display_name;
-  int64_t end_ps = 0;  // of the event that ends last
+  Spread end = 0;  // of the event that ends last
   std::vector<Segment> segments;
 };
 

@@ -2,6 +2,7 @@
 #include "common/xspace/line_merge.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -11,87 +12,110 @@
 namespace jobscope::xspace {
 namespace {
 
-// Walks the events of one run that lie in a range of time.
-class Cursor {
- public:
-  Cursor(const std::vector<Segment>& segments, const Run& run, int64_t begin_ps, int64_t end_ps)
-      : segments_(&segments), run_(&run), begin_ps_(begin_ps), end_ps_(end_ps) {
-    NextSegment();
-  }
-
-  bool done() const { return at_ == end_; }
-  const char* at() const { return at_; }    // of the current event
-  const char* end() const { return end_; }  // of the current segment
-
-  // True if the current event of this one goes before that of `other`.
-  bool Precedes(const Cursor& other) const {
-    if (key_.start_ps != other.key_.start_ps) return key_.start_ps < other.key_.start_ps;
-    if (key_.duration_ps != other.key_.duration_ps) {
-      return key_.duration_ps > other.key_.duration_ps;
-    }
-    return item_ > other.item_;
-  }
-
-  // Goes on within the segment; false at its end.
-  bool NextEvent() {
-    at_ = next_;
-    if (at_ == end_) return false;
-    Read();
-    return true;
-  }
-
-  // Goes on to the next segment that has events in the range; done() if there is none.
-  void NextSegment() {
-    while (position_ < run_->size()) {
-      const Segment& segment = (*segments_)[(*run_)[position_++]];
-      const std::string_view events = Cut(segment, begin_ps_, end_ps_).events;
-      if (events.empty()) continue;
-      at_ = events.data();
-      end_ = at_ + events.size();
-      item_ = segment.item;
-      Read();
-      return;
-    }
-    at_ = end_;
-  }
-
- private:
-  void Read() {
-    EventView event;
-    next_ = ReadEvent(at_, end_, &event);  // the index has checked it: not null
-    key_ = {event.start_ps, event.duration_ps};
-  }
-
-  const std::vector<Segment>* segments_;
-  const Run* run_;
-  int64_t begin_ps_;
-  int64_t end_ps_;
-  size_t position_ = 0;
-  const char* at_ = nullptr;
-  const char* next_ = nullptr;
-  const char* end_ = nullptr;
-  EventKey key_;
-  uint64_t item_ = 0;
+// A range of time as events are compared.
+struct Range {
+  Spread begin = 0;
+  Spread end = 0;
 };
 
+Spread BoundToSpread(int64_t ps) {
+  return ps >= kMaxEventPs ? std::numeric_limits<Spread>::max()
+                           : ToSpread(static_cast<uint64_t>(std::max<int64_t>(ps, 0)));
+}
+
+Range MakeRange(int64_t begin_ps, int64_t end_ps) {
+  return {BoundToSpread(begin_ps), BoundToSpread(end_ps)};
+}
+
+Slice CutRange(const Segment& segment, Range range) {
+  if (segment.first.start >= range.end || segment.last.start < range.begin) return {};
+  if (segment.first.start >= range.begin && segment.last.start < range.end) {
+    return {segment.events, segment.count};
+  }
+  const char* at = segment.events.data();
+  const char* const end = at + segment.events.size();
+  const char* from = end;
+  uint64_t count = 0;
+  while (at != end) {
+    Spread start;
+    const char* const next = ReadStart(at, end, &start);
+    if (start >= range.end) break;
+    if (start >= range.begin && count++ == 0) from = at;
+    at = next;
+  }
+  if (count == 0) return {};
+  return {std::string_view(from, static_cast<size_t>(at - from)), count};
+}
+
+// Walks the events of one run that lie in a range of time.
+struct Cursor {
+  const Run* run = nullptr;
+  size_t position = 0;         // in the run, of the next segment
+  const char* at = nullptr;    // the current event
+  const char* next = nullptr;  // behind it
+  const char* end = nullptr;   // of the current segment's events in the range
+  uint64_t item = 0;
+
+  // Goes on to the next segment that has events in the range; false if there is none.
+  bool NextSegment(const std::vector<Segment>& segments, Range range, Spread* start) {
+    while (position < run->size()) {
+      const Segment& segment = segments[(*run)[position++]];
+      const std::string_view events = CutRange(segment, range).events;
+      if (events.empty()) continue;
+      at = events.data();
+      end = at + events.size();
+      item = segment.item;
+      next = ReadStart(at, end, start);
+      return true;
+    }
+    return false;
+  }
+};
+
+// A cursor in the heap, beside the start of its current event: nearly all comparisons end there.
+struct Entry {
+  Spread start = 0;
+  Cursor* cursor = nullptr;
+};
+
+// Which of two events of equal start goes first.
+bool TiePrecedes(const Cursor& a, const Cursor& b) {
+  EventView event_a;
+  EventView event_b;
+  ReadEvent(a.at, a.end, &event_a);
+  ReadEvent(b.at, b.end, &event_b);
+  if (event_a.key.duration != event_b.key.duration) {
+    return event_a.key.duration > event_b.key.duration;
+  }
+  return a.item > b.item;
+}
+
+inline bool Precedes(const Entry& a, const Entry& b) {
+  if (__builtin_expect(a.start == b.start, 0)) return TiePrecedes(*a.cursor, *b.cursor);
+  return a.start < b.start;
+}
+
 // Restores the heap (first to go on top) after the top has changed.
-void SiftDown(std::vector<Cursor*>* heap) {
-  Cursor* const moved = (*heap)[0];
+void SiftDown(std::vector<Entry>* entries) {
+  Entry* const heap = entries->data();
+  const size_t size = entries->size();
+  const Entry moved = heap[0];
   size_t hole = 0;
   for (;;) {
     size_t child = 2 * hole + 1;
-    if (child >= heap->size()) break;
-    if (child + 1 < heap->size() && (*heap)[child + 1]->Precedes(*(*heap)[child])) ++child;
-    if (!(*heap)[child]->Precedes(*moved)) break;
-    (*heap)[hole] = (*heap)[child];
+    if (child >= size) break;
+    // Which child goes first is a coin toss, so no branch depends on it.
+    if (child + 1 < size) child += static_cast<size_t>(Precedes(heap[child + 1], heap[child]));
+    if (!Precedes(heap[child], moved)) break;
+    heap[hole] = heap[child];
     hole = child;
   }
-  (*heap)[hole] = moved;
+  heap[hole] = moved;
 }
 
-void WriteRun(const std::vector<Segment>& segments, const Run& run, int64_t begin_ps,
-              int64_t end_ps, OutputBuffer* out) {
-  for (const uint32_t index : run) out->Stable(Cut(segments[index], begin_ps, end_ps).events);
+void WriteRun(const std::vector<Segment>& segments, const Run& run, Range range,
+              OutputBuffer* out) {
+  for (const uint32_t index : run) out->Stable(CutRange(segments[index], range).events);
 }
 
 }  // namespace
@@ -123,66 +147,52 @@ std::vector<Run> PackRuns(const std::vector<Segment>& segments) {
 }
 
 Slice Cut(const Segment& segment, int64_t begin_ps, int64_t end_ps) {
-  if (segment.first.start_ps >= end_ps || segment.last.start_ps < begin_ps) return {};
-  if (segment.first.start_ps >= begin_ps && segment.last.start_ps < end_ps) {
-    return {segment.events, segment.count};
-  }
-  const char* at = segment.events.data();
-  const char* const end = at + segment.events.size();
-  const char* from = end;
-  uint64_t count = 0;
-  while (at != end) {
-    EventView event;
-    const char* const next = ReadEvent(at, end, &event);
-    if (event.start_ps >= end_ps) break;
-    if (event.start_ps >= begin_ps && count++ == 0) from = at;
-    at = next;
-  }
-  if (count == 0) return {};
-  return {std::string_view(from, static_cast<size_t>(at - from)), count};
+  return CutRange(segment, MakeRange(begin_ps, end_ps));
 }
 
 void WriteEvents(const std::vector<Segment>& segments, const std::vector<Run>& runs,
                  int64_t begin_ps, int64_t end_ps, OutputBuffer* out) {
-  if (runs.size() == 1) return WriteRun(segments, runs.front(), begin_ps, end_ps, out);
-  std::vector<Cursor> cursors;
-  cursors.reserve(runs.size());
-  std::vector<Cursor*> heap;
-  for (const Run& run : runs) {
-    cursors.emplace_back(segments, run, begin_ps, end_ps);
-    if (!cursors.back().done()) heap.push_back(&cursors.back());
+  const Range range = MakeRange(begin_ps, end_ps);
+  if (runs.size() == 1) return WriteRun(segments, runs.front(), range, out);
+  std::vector<Cursor> cursors(runs.size());
+  std::vector<Entry> heap;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    cursors[i].run = &runs[i];
+    Entry entry{0, &cursors[i]};
+    if (cursors[i].NextSegment(segments, range, &entry.start)) heap.push_back(entry);
   }
-  // SiftDown keeps the first to go on top, so the heap is made with the inverse of "less".
+  // The standard library keeps the greatest on top.
   std::make_heap(heap.begin(), heap.end(),
-                 [](const Cursor* a, const Cursor* b) { return b->Precedes(*a); });
+                 [](const Entry& a, const Entry& b) { return Precedes(b, a); });
   while (heap.size() > 1 && out->ok()) {
-    Cursor* const top = heap[0];
-    const Cursor* second = heap[1];
-    if (heap.size() > 2 && heap[2]->Precedes(*second)) second = heap[2];
+    Entry* const top = heap.data();
+    Cursor* const cursor = top->cursor;
+    const Entry second =
+        heap[heap.size() > 2 ? 1 + static_cast<size_t>(Precedes(heap[2], heap[1])) : 1];
     // Segments interleave in stretches more often than event by event: find the stretch, then copy
     // it at once.
-    const char* const from = top->at();
+    const char* const from = cursor->at;
     bool in_segment;
     do {
-      in_segment = top->NextEvent();
-    } while (in_segment && top->Precedes(*second));
-    out->Stable(std::string_view(from, static_cast<size_t>(top->at() - from)));
-    if (!in_segment) {
-      top->NextSegment();
-      if (top->done()) {
-        heap[0] = heap.back();
-        heap.pop_back();
-      }
+      cursor->at = cursor->next;
+      in_segment = cursor->at != cursor->end;
+      if (!in_segment) break;
+      cursor->next = ReadStart(cursor->at, cursor->end, &top->start);
+    } while (Precedes(*top, second));
+    out->StableStretch(std::string_view(from, static_cast<size_t>(cursor->at - from)), cursor->end);
+    if (!in_segment && !cursor->NextSegment(segments, range, &top->start)) {
+      heap[0] = heap.back();
+      heap.pop_back();
     }
-    if (!heap.empty()) SiftDown(&heap);
+    SiftDown(&heap);
   }
   if (heap.empty()) return;
   // One run is left: no need to look at its events.
-  Cursor* const last = heap[0];
-  while (!last->done() && out->ok()) {
-    out->Stable(std::string_view(last->at(), static_cast<size_t>(last->end() - last->at())));
-    last->NextSegment();
-  }
+  Entry last = heap[0];
+  do {
+    out->Stable(
+        std::string_view(last.cursor->at, static_cast<size_t>(last.cursor->end - last.cursor->at)));
+  } while (out->ok() && last.cursor->NextSegment(segments, range, &last.start));
 }
 
 }  // namespace jobscope::xspace

@@ -14,7 +14,9 @@ namespace jobscope::xspace {
 
 // Thread-safe: one mutex, held while an item of at most a few hundred bytes is appended. Callers
 // that meet a name often keep its id. Ids are dense from 1. When the sink is full, every function
-// returns 0, which no event may use: the caller counts the event as lost to a full store.
+// returns 0, which no event may use: the caller counts the event as lost to a full store. In all
+// texts, bytes that are not UTF-8 are replaced by '?', because one of them would make the whole
+// trace unreadable.
 class Names {
  public:
   explicit Names(ItemSink* sink);
@@ -37,7 +39,7 @@ class Names {
   uint64_t Stat(PlaneKey plane, std::string_view name);
 
   // Declares the line, or renames it. Line ids in [0xdeadbeef, 0xdeadbeef + 389] modulo 2^32 are
-  // XProf's own: moved up by 2^32. Returns the line key to use.
+  // XProf's own, and 0 means refused: these are moved up by 2^32. Returns the line key to use.
   int64_t Line(PlaneKey plane, int64_t line, std::string_view name);
 
  private:

@@ -37,6 +37,18 @@ class OutputBuffer {
     Pass(bytes, /*stable=*/true);
   }
 
+  // Same, for bytes that are mostly few; what lies before `readable_end` may be read beyond them.
+  void StableStretch(std::string_view bytes, const char* readable_end) {
+    // Copying more than is wanted takes less time than finding out how much that is.
+    if (static_cast<int64_t>(bytes.size()) <= kShortBytes &&
+        readable_end - bytes.data() >= kShortBytes && used_ + kShortBytes <= kCapacity) {
+      std::memcpy(buffer_.get() + used_, bytes.data(), kShortBytes);
+      used_ += bytes.size();
+      return;
+    }
+    Stable(bytes);
+  }
+
   // Passes on what is collected; returns the first error so far.
   absl::Status Finish() {
     Flush();
@@ -51,6 +63,8 @@ class OutputBuffer {
   static constexpr size_t kCapacity = size_t{128} << 10;
   // Below this, a reference costs a sink more than the copy of the bytes.
   static constexpr size_t kMinStableBytes = 4096;
+  // An event without stats.
+  static constexpr int64_t kShortBytes = 32;
 
   void Flush() {
     if (used_ != 0) Pass(std::string_view(buffer_.get(), used_), /*stable=*/false);

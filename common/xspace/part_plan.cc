@@ -13,7 +13,7 @@ namespace jobscope::xspace {
 namespace {
 
 // Buckets of one histogram. A bucket that is too full is looked at again with a histogram of its
-// own, so the number decides about speed only; 2^63 ps take eight levels at most.
+// own, so the number decides about speed only; 2^56 ps take seven levels at most.
 constexpr size_t kBuckets = 256;
 // A bucket below this share of the budget is not split further: what is left unused of a part is
 // less than that.
@@ -58,8 +58,8 @@ class Planner {
  private:
   static void Count(const Segment& segment, uint64_t begin, uint64_t width, uint64_t bucket_width,
                     std::array<uint64_t, kBuckets>* bytes) {
-    const auto first = static_cast<uint64_t>(segment.first.start_ps);
-    const auto last = static_cast<uint64_t>(segment.last.start_ps);
+    const uint64_t first = FromSpread(segment.first.start);
+    const uint64_t last = FromSpread(segment.last.start);
     if (last < begin || first >= begin + width) return;
     if (first >= begin && (first - begin) / bucket_width == (last - begin) / bucket_width) {
       (*bytes)[(first - begin) / bucket_width] += segment.events.size();
@@ -68,9 +68,9 @@ class Planner {
     const char* at = segment.events.data();
     const char* const end = at + segment.events.size();
     while (at != end) {
-      EventView event;
-      const char* const next = ReadEvent(at, end, &event);
-      const auto start = static_cast<uint64_t>(event.start_ps);
+      Spread spread;
+      const char* const next = ReadStart(at, end, &spread);
+      const uint64_t start = FromSpread(spread);
       if (start >= begin + width) return;
       if (start >= begin) {
         (*bytes)[(start - begin) / bucket_width] += static_cast<uint64_t>(next - at);
@@ -97,8 +97,8 @@ std::vector<int64_t> PlanCuts(const std::vector<IndexedPlane>& planes, uint64_t 
     for (const IndexedLine& line : plane.lines) {
       for (const Segment& segment : line.segments) {
         total += segment.events.size();
-        first = std::min(first, static_cast<uint64_t>(segment.first.start_ps));
-        last = std::max(last, static_cast<uint64_t>(segment.last.start_ps));
+        first = std::min(first, FromSpread(segment.first.start));
+        last = std::max(last, FromSpread(segment.last.start));
       }
     }
   }

@@ -26,88 +26,18 @@ std::string_view View(pbf_reader* reader) {
   return {view.data(), view.size()};
 }
 
-// Thrown within this file only: a string that a protobuf parser would refuse.
-struct NotUtf8 : protozero::exception {
-  const char* what() const noexcept override { return "a string is not UTF-8"; }
-};
-
 void KeepText(std::string_view text, std::vector<std::string>* texts) {
   if (texts->size() >= kMaxScanTexts) return;
   std::string scratch;
   texts->emplace_back(ToUtf8(text.substr(0, kMaxScanTextBytes), &scratch));
 }
 
-void CheckText(std::string_view text) {
-  if (!IsUtf8(text)) throw NotUtf8();
-}
-
-// Walks a message whose strings are the length-delimited fields in `strings`, and whose messages
-// are those in `messages` (bit n: field n); calls `on_message(field, bytes)` for the latter. Fields
-// of other wire types are skipped.
-template <typename OnMessage>
-void Check(std::string_view bytes, uint32_t strings, uint32_t messages, OnMessage on_message) {
-  pbf_reader reader(bytes.data(), bytes.size());
-  while (reader.next()) {
-    const uint32_t field = reader.tag();
-    if (reader.wire_type() != kBytes || field >= 32) {
-      reader.skip();
-    } else if ((strings >> field & 1) != 0) {
-      CheckText(View(&reader));
-    } else if ((messages >> field & 1) != 0) {
-      on_message(field, View(&reader));
-    } else {
-      reader.skip();
-    }
-  }
-}
-
-constexpr uint32_t Bit(uint32_t field) { return uint32_t{1} << field; }
-constexpr auto kNoMessages = [](uint32_t, std::string_view) {};
-
-void CheckStat(std::string_view stat) { Check(stat, Bit(xstat_field::kString), 0, kNoMessages); }
-
-void CheckEvent(std::string_view event) {
-  Check(event, 0, Bit(xevent_field::kStats),
-        [](uint32_t, std::string_view stat) { CheckStat(stat); });
-}
-
-void CheckMapEntry(std::string_view entry, bool of_events) {
-  Check(entry, 0, Bit(map_entry_field::kValue), [&](uint32_t, std::string_view value) {
-    if (of_events) {
-      Check(value, Bit(xevent_metadata_field::kName) | Bit(xevent_metadata_field::kDisplayName),
-            Bit(xevent_metadata_field::kStats),
-            [](uint32_t, std::string_view stat) { CheckStat(stat); });
-    } else {
-      constexpr uint32_t kDescription = 3;
-      Check(value, Bit(xstat_metadata_field::kName) | Bit(kDescription), 0, kNoMessages);
-    }
-  });
-}
-
-uint64_t CountEvents(std::string_view line, bool deep) {
+uint64_t CountEvents(std::string_view line) {
   uint64_t events = 0;
   pbf_reader reader(line.data(), line.size());
   while (reader.next()) {
-    switch (reader.tag_and_type()) {
-      case tag_and_type(xline_field::kEvents, kBytes):
-        ++events;
-        if (deep) {
-          CheckEvent(View(&reader));
-        } else {
-          reader.skip();
-        }
-        break;
-      case tag_and_type(xline_field::kName, kBytes):
-      case tag_and_type(xline_field::kDisplayName, kBytes):
-        if (deep) {
-          CheckText(View(&reader));
-        } else {
-          reader.skip();
-        }
-        break;
-      default:
-        reader.skip();
-    }
+    if (reader.tag_and_type() == tag_and_type(xline_field::kEvents, kBytes)) ++events;
+    reader.skip();
   }
   return events;
 }
@@ -176,34 +106,18 @@ void ReadEnvironment(std::string_view plane, XSpaceScan* scan) {
   while (stats.next(xplane_field::kStats, kBytes)) ReadEnvironmentStat(View(&stats), ids, scan);
 }
 
-void ReadPlane(std::string_view plane, bool deep, XSpaceScan* scan) {
+void ReadPlane(std::string_view plane, XSpaceScan* scan) {
   ++scan->planes;
   std::string_view name;
   pbf_reader reader(plane.data(), plane.size());
   while (reader.next()) {
-    switch (reader.tag_and_type()) {
-      case tag_and_type(xplane_field::kName, kBytes):
-        name = View(&reader);
-        if (deep) CheckText(name);
-        break;
-      case tag_and_type(xplane_field::kLines, kBytes):
-        ++scan->lines;
-        scan->events += CountEvents(View(&reader), deep);
-        break;
-      case tag_and_type(xplane_field::kEventMetadata, kBytes):
-      case tag_and_type(xplane_field::kStatMetadata, kBytes): {
-        const bool of_events = reader.tag() == xplane_field::kEventMetadata;
-        const std::string_view entry = View(&reader);
-        if (deep) CheckMapEntry(entry, of_events);
-        break;
-      }
-      case tag_and_type(xplane_field::kStats, kBytes): {
-        const std::string_view stat = View(&reader);
-        if (deep) CheckStat(stat);
-        break;
-      }
-      default:
-        reader.skip();
+    if (reader.tag_and_type() == tag_and_type(xplane_field::kName, kBytes)) {
+      name = View(&reader);
+    } else if (reader.tag_and_type() == tag_and_type(xplane_field::kLines, kBytes)) {
+      ++scan->lines;
+      scan->events += CountEvents(View(&reader));
+    } else {
+      reader.skip();
     }
   }
   KeepText(name, &scan->plane_names);
@@ -215,7 +129,7 @@ void ReadSpace(std::string_view bytes, XSpaceScan* scan) {
   while (reader.next()) {
     switch (reader.tag_and_type()) {
       case tag_and_type(xspace_field::kPlanes, kBytes):
-        ReadPlane(View(&reader), /*deep=*/false, scan);
+        ReadPlane(View(&reader), scan);
         break;
       case tag_and_type(xspace_field::kErrors, kBytes):
         KeepText(View(&reader), &scan->errors);
@@ -232,12 +146,6 @@ void ReadSpace(std::string_view bytes, XSpaceScan* scan) {
   }
 }
 
-absl::Status ParseError(const char* what, const protozero::exception& error) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("not a whole ", what, " (", error.what(),
-                   "): the file was cut off, or something else wrote it"));
-}
-
 }  // namespace
 
 absl::StatusOr<XSpaceScan> ScanXSpace(std::string_view bytes) {
@@ -245,17 +153,9 @@ absl::StatusOr<XSpaceScan> ScanXSpace(std::string_view bytes) {
   try {
     ReadSpace(bytes, &scan);
   } catch (const protozero::exception& error) {
-    return ParseError("XSpace", error);
-  }
-  return scan;
-}
-
-absl::StatusOr<XSpaceScan> ScanXPlane(std::string_view bytes) {
-  XSpaceScan scan;
-  try {
-    ReadPlane(bytes, /*deep=*/true, &scan);
-  } catch (const protozero::exception& error) {
-    return ParseError("XPlane", error);
+    return absl::InvalidArgumentError(
+        absl::StrCat("not a whole XSpace (", error.what(),
+                     "): the file was cut off, or something else wrote it"));
   }
   return scan;
 }

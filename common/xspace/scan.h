@@ -38,11 +38,6 @@ inline constexpr size_t kMaxScanTextBytes = 4096;
 // not an XSpace are an error. Memory: the result. Thread-safe.
 absl::StatusOr<XSpaceScan> ScanXSpace(std::string_view bytes);
 
-// Same for the bytes of one XPlane, as if it stood alone in an XSpace; and these are checked whole,
-// down to the stats and to each string, because one bad byte in there would spoil the trace that
-// the plane is copied into.
-absl::StatusOr<XSpaceScan> ScanXPlane(std::string_view bytes);
-
 }  // namespace jobscope::xspace
 
 #endif  // COMMON_XSPACE_SCAN_H_

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
+#include "common/xspace/event_reader.h"
 #include "common/xspace/fields.h"
 #include "common/xspace/wire.h"
 
@@ -48,7 +48,8 @@ void SegmentBuilder::Add(const SegmentEvent& event) {
     duration = duration > 0 ? start + duration : 0;
     start = 0;
   }
-  duration = std::clamp<int64_t>(duration, 1, std::numeric_limits<int64_t>::max() - start);
+  start = std::min(start, kMaxEventPs - 2);
+  duration = std::clamp<int64_t>(duration, 1, kMaxEventPs - 1 - start);
   const int64_t end = start + duration;
   const size_t content = 3 + VarintSize(event.metadata_id) +
                          VarintSize(static_cast<uint64_t>(start)) +

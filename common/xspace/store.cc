@@ -12,8 +12,8 @@
 namespace jobscope::xspace {
 namespace {
 
-// Blocks of a large store. A segment is at most 64 KiB, so what is left over at the end of a block
-// is 6 % at most; and a block that is only mapped, not yet written, takes no memory.
+// Blocks are multiples of what a full segment takes with its header, so that these leave nothing of
+// a block unused. A block that is mapped, but not yet written, takes no memory.
 constexpr size_t kMaxBlockBytes = size_t{1} << 20;
 constexpr size_t kMinBlockBytes = size_t{64} << 10;
 constexpr size_t kMinCapBytes = size_t{1} << 20;
@@ -88,8 +88,8 @@ Store::Store(size_t cap_bytes) : state_(new State) {
   // Whole pages, so that what is mapped is what was counted.
   state_->cap = std::max(cap_bytes, kMinCapBytes) / kPageBytes * kPageBytes;
   state_->event_cap = state_->cap - RoundUp(state_->cap / 20, kPageBytes);
-  state_->block_bytes =
-      std::clamp(state_->cap / 16 / kPageBytes * kPageBytes, kMinBlockBytes, kMaxBlockBytes);
+  state_->block_bytes = std::clamp(state_->cap / 16 / kMinBlockBytes * kMinBlockBytes,
+                                   kMinBlockBytes, kMaxBlockBytes);
 }
 
 Store::~Store() {

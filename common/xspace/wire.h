@@ -31,20 +31,41 @@ inline uint64_t BytesFieldSize(uint64_t content_bytes) {
   return 1 + VarintSize(content_bytes) + content_bytes;
 }
 
+// A number below 2^56 with its groups of seven bits in the eight bytes of a word, the lowest group
+// in the lowest byte: that is a varint without its continuation bits. Spread numbers sort like the
+// numbers themselves.
+using Spread = uint64_t;
+constexpr uint64_t kSpreadLimit = uint64_t{1} << 56;
+
+// `value` must be below kSpreadLimit.
+inline Spread ToSpread(uint64_t value) {
+  value = (value & 0x000000000fffffff) | ((value & 0x00fffffff0000000) << 4);
+  value = (value & 0x00003fff00003fff) | ((value & 0x0fffc0000fffc000) << 2);
+  return (value & 0x007f007f007f007f) | ((value & 0x3f803f803f803f80) << 1);
+}
+
+inline uint64_t FromSpread(Spread spread) {
+  spread = (spread & 0x007f007f007f007f) | ((spread & 0x7f007f007f007f00) >> 1);
+  spread = (spread & 0x00003fff00003fff) | ((spread & 0x3fff00003fff0000) >> 2);
+  return (spread & 0x000000000fffffff) | ((spread & 0x0fffffff00000000) >> 4);
+}
+
+// The sum of two spread numbers, which is less than either if it is not below 2^56. Ones in the
+// gaps of one number pass carries on.
+inline Spread AddSpread(Spread a, Spread b) {
+  return ((a | 0x8080808080808080) + b) & 0x7f7f7f7f7f7f7f7f;
+}
+
 // Writes at `out`, where at least kMaxVarintBytes are writable; returns the byte behind.
 inline char* WriteVarint(char* out, uint64_t value) {
   if (value < 0x80) {
     *out = static_cast<char>(value);
     return out + 1;
   }
-  if (value < (uint64_t{1} << 56)) {
-    // Spreads the value's groups of seven bits over the bytes of a word, without a loop over bytes.
+  if (value < kSpreadLimit) {
     const size_t size = VarintSize(value);
-    uint64_t word = value;
-    word = (word & 0x000000000fffffff) | ((word & 0x00fffffff0000000) << 4);
-    word = (word & 0x00003fff00003fff) | ((word & 0x0fffc0000fffc000) << 2);
-    word = (word & 0x007f007f007f007f) | ((word & 0x3f803f803f803f80) << 1);
-    word |= 0x8080808080808080 & ((uint64_t{1} << (8 * (size - 1))) - 1);
+    const uint64_t word =
+        ToSpread(value) | (0x8080808080808080 & ((uint64_t{1} << (8 * (size - 1))) - 1));
     std::memcpy(out, &word, sizeof(word));
     return out + size;
   }
@@ -58,19 +79,13 @@ inline char* WriteVarint(char* out, uint64_t value) {
 
 // Reads a varint of at most eight bytes from `in`, where eight bytes must be readable; returns the
 // byte behind, or null when it is longer.
-inline const char* ReadShortVarint(const char* in, uint64_t* value) {
+inline const char* ReadSpread(const char* in, Spread* spread) {
   uint64_t word;
   std::memcpy(&word, in, sizeof(word));
   const uint64_t stops = ~word & 0x8080808080808080;
   if (stops == 0) return nullptr;
-  const int size = (__builtin_ctzll(stops) >> 3) + 1;
-  word &= stops ^ (stops - 1);
-  word &= 0x7f7f7f7f7f7f7f7f;
-  word = (word & 0x007f007f007f007f) | ((word & 0x7f007f007f007f00) >> 1);
-  word = (word & 0x00003fff00003fff) | ((word & 0x3fff00003fff0000) >> 2);
-  word = (word & 0x000000000fffffff) | ((word & 0x0fffffff00000000) >> 4);
-  *value = word;
-  return in + size;
+  *spread = word & (stops ^ (stops - 1)) & 0x7f7f7f7f7f7f7f7f;
+  return in + (__builtin_ctzll(stops) >> 3) + 1;
 }
 
 // Reads any varint from [in, end); returns the byte behind, or null when it is cut off or longer

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/xspace/utf8.h"
+
+#include <google/protobuf/stubs/logging.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+#include "tensorflow/xplane.pb.h"
+
+namespace jobscope::xspace {
+namespace {
+
+std::string Fix(std::string_view text) {
+  std::string scratch;
+  return std::string(ToUtf8(text, &scratch));
+}
+
+TEST(Utf8Test, TakesWellFormedTextAsItIs) {
+  for (const char* text : {"", "a", "eight by", "nine byte", "gr\u00fc\u00dfe",
+                           "\u65e5\u672c\u8a9e", "\U0001f600 at the end \U0010ffff"}) {
+    EXPECT_TRUE(IsUtf8(text)) << text;
+    std::string scratch;
+    EXPECT_EQ(ToUtf8(text, &scratch).data(), text) << "copied without need";
+  }
+}
+
+TEST(Utf8Test, ReplacesEachOffendingByte) {
+  EXPECT_EQ(Fix("a\xff"
+                "b"),
+            "a?b");
+  EXPECT_EQ(Fix("\xc3"), "?");
+  EXPECT_EQ(Fix("\xc0\x80"), "??");            // overlong
+  EXPECT_EQ(Fix("\xed\xa0\x80"), "???");       // surrogate
+  EXPECT_EQ(Fix("\xf4\x90\x80\x80"), "????");  // above U+10FFFF
+  EXPECT_EQ(Fix("\xe2\x82"
+                "abcdefgh"),
+            "??abcdefgh");
+  EXPECT_EQ(Fix("12345678\x80"
+                "12345678"),
+            "12345678?12345678");
+}
+
+TEST(Utf8Test, AgreesWithProtobuf) {
+  const google::protobuf::LogSilencer silencer;
+  std::mt19937 random(7);
+  for (int i = 0; i < 20000; ++i) {
+    std::string text;
+    const size_t size = random() % 12;
+    while (text.size() < size) {
+      // Lead and continuation bytes more often than chance gives.
+      constexpr unsigned char kBytes[] = {0x41, 0x80, 0xbf, 0xc2, 0xe0, 0xa0, 0xed,
+                                          0x9f, 0xf0, 0x90, 0xf4, 0x8f, 0xc1, 0xf5};
+      text.push_back(static_cast<char>(random() % 4 == 0 ? random() % 256
+                                                         : kBytes[random() % sizeof(kBytes)]));
+    }
+    tensorflow::profiler::XStatMetadata message;
+    const std::string wire = std::string("\x12") + static_cast<char>(text.size()) + text;
+    EXPECT_EQ(IsUtf8(text), message.ParseFromString(wire)) << i;
+    EXPECT_TRUE(IsUtf8(Fix(text))) << i;
+    EXPECT_EQ(Fix(text).size(), text.size());
+  }
+}
+
+}  // namespace
+}  // namespace jobscope::xspace
