@@ -60,7 +60,7 @@ class CaptureResult {
   uint64_t lost_ = 0;
 };
 
-namespace detail {
+namespace capture_detail {
 inline jobscope_capture_options ToC(const CaptureOptions& options) {
   jobscope_capture_options c;
   std::memset(&c, 0, sizeof(c));
@@ -73,14 +73,14 @@ inline jobscope_capture_options ToC(const CaptureOptions& options) {
   c.part_limit_bytes = options.part_limit_bytes;
   return c;
 }
-}  // namespace detail
+}  // namespace capture_detail
 
 // Begins to record. The logdir is made and checked first; recording has begun when this returns (a
 // few milliseconds; up to 100 ms in the first 100 ms of a process). ok() is false, and nothing
 // runs, when the logdir cannot be written, an option is out of range, or another capture runs.
 inline CaptureResult StartCapture(const std::string& logdir, const CaptureOptions& options = {}) {
   CaptureResult result;
-  const jobscope_capture_options c = detail::ToC(options);
+  const jobscope_capture_options c = capture_detail::ToC(options);
   char error[1024] = "";
   result.SetError(jobscope_capture_start(logdir.c_str(), &c, error, sizeof(error)), error);
   return result;
@@ -107,7 +107,7 @@ inline CaptureResult StopCapture() {
 inline CaptureResult CaptureSteps(const std::string& logdir, int64_t first, int64_t last,
                                   const CaptureOptions& options = {}) {
   CaptureResult result;
-  const jobscope_capture_options c = detail::ToC(options);
+  const jobscope_capture_options c = capture_detail::ToC(options);
   char error[1024] = "";
   result.SetError(jobscope_capture_steps(logdir.c_str(), first, last, &c, error, sizeof(error)),
                   error);
