@@ -35,6 +35,7 @@ class FakeWorker {
   };
 
   struct Behavior {
+    std::string listen = "127.0.0.1:0";
     // Speaks jobscope.v1.Profiler too; otherwise Describe and Stop are UNIMPLEMENTED, as with a
     // stock worker.
     bool native = true;
@@ -42,6 +43,8 @@ class FakeWorker {
     uint64_t max_duration_ms = 0;
     // Waits for the duration, or for Stop, Terminate, cancel, before it answers.
     bool waits = true;
+    // Called when a recording has begun.
+    std::function<void()> on_recording;
     // What it answers; by default a trace of 10 events.
     std::function<Answer(const tensorflow::ProfileRequest& request, bool stopped)> answer;
   };
@@ -50,7 +53,7 @@ class FakeWorker {
       : behavior_(std::move(behavior)), native_(this), profiler_(this) {
     grpc::ServerBuilder builder;
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.AddListeningPort(behavior_.listen, grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(&profiler_);
     if (behavior_.native) builder.RegisterService(&native_);
     server_ = builder.BuildAndStart();
@@ -187,12 +190,19 @@ class FakeWorker {
   // True if stopped before the end.
   bool WaitForEnd(const tensorflow::ProfileRequest& request, grpc::CallbackServerContext* context) {
     if (!behavior_.waits) return false;
-    const absl::Time end = absl::Now() + absl::Milliseconds(request.opts().duration_ms());
-    const absl::MutexLock lock(&mutex_);
-    const auto ended = [this, context, &request] {
+    const absl::Time start =
+        std::max(absl::Now(),
+                 absl::FromUnixNanos(static_cast<int64_t>(request.opts().start_timestamp_ns())));
+    const auto ended = [this, context, &request]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return closing_ || stops_.count(request.session_id()) > 0 || context->IsCancelled();
     };
-    const bool stopped = mutex_.AwaitWithDeadline(absl::Condition(&ended), end);
+    const absl::MutexLock lock(&mutex_);
+    bool stopped = mutex_.AwaitWithDeadline(absl::Condition(&ended), start);
+    if (behavior_.on_recording) behavior_.on_recording();
+    if (!stopped) {
+      stopped = mutex_.AwaitWithDeadline(absl::Condition(&ended),
+                                         start + absl::Milliseconds(request.opts().duration_ms()));
+    }
     running_.clear();
     return stopped;
   }
