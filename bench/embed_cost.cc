@@ -4,8 +4,7 @@
 // and start, memory, threads, idle wake-ups, fork(). The library is loaded in fresh processes; this
 // program itself links nothing of ours.
 //
-//   embed_cost LIBRARY [PROCESSES [IDLE_SECONDS]]      defaults: 20 processes, 10 s; prints one
-//   JSON object
+//   embed_cost LIBRARY [PROCESSES [IDLE_SECONDS]]   defaults: 20 and 10; prints one JSON object
 #include <dirent.h>
 #include <dlfcn.h>
 #include <sys/stat.h>
@@ -121,11 +120,11 @@ int MeasureOnce(const char* library, int idle_seconds) {
   printf("load_ms %f\nstart_ms %f\n", load_ms, MsSince(start_began));
   printf("rss_added_mb %f\n", (StatusNumber("/proc/self/status", "VmRSS") - rss_before_kb) / 1024);
   printf("anonymous_mb %f\n", StatusNumber("/proc/self/status", "RssAnon") / 1024);
-  printf("threads_added %f\n", ReadActivity().threads - 1);
   if (idle_seconds > 0) {
     const Activity before = ReadActivity();
     std::this_thread::sleep_for(std::chrono::seconds(idle_seconds));
     const Activity after = ReadActivity();
+    printf("threads_added %f\n", after.threads - 1);
     printf("idle_switches_per_s %f\n", (after.switches - before.switches) / idle_seconds);
     printf("idle_cpu_ms_per_s %f\n", (after.cpu_ticks - before.cpu_ticks) * 1000.0 /
                                          static_cast<double>(sysconf(_SC_CLK_TCK)) / idle_seconds);

@@ -90,6 +90,21 @@ def worker_fork_first():
     os.waitpid(pid, 0)
 
 
+def worker_fork_recording():
+    """A child that is forked in the middle of a capture records nothing, and may try to."""
+    harness.serve()
+    recorder = harness.Recorder("forked scope")
+    harness.wait()
+    recorded = recorder.record()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(20)
+        os._exit(any([recorder.record() for _ in range(1000)]))
+    code = os.waitpid(pid, 0)[1]
+    harness.tell(parent=recorded, code=code)
+    harness.wait()
+
+
 def worker_exec():
     harness.serve()
     address = harness.wait()
@@ -165,6 +180,17 @@ class ForkTest(harness.TestCase):
                     server.listen()
             finally:
                 os.kill(child, signal.SIGKILL)
+
+    def test_child_of_a_capture_records_nothing(self):
+        with harness.Worker(__file__, "fork_recording") as worker:
+            caller = harness.Caller(worker.hear()["address"], "profile", "2000", "forked scope")
+            self.assertEqual(caller.first, "recording")
+            worker.go_on()
+            self.assertEqual(worker.hear(), {"parent": True, "code": 0})
+            answer = caller.result()
+            self.assertEqual((answer["code"], answer["events"]), (0, 1), answer)
+            worker.go_on()
+            self.assertEqual(worker.finish(), (0, ""))
 
     def test_fork_before_the_start(self):
         with harness.Worker(__file__, "fork_first") as worker:

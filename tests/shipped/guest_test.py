@@ -80,7 +80,38 @@ def worker_restart():
     harness.wait()
 
 
+def worker_record():
+    """Records with the one recorder that the server has brought into the process."""
+    harness.serve()
+    recorder = harness.Recorder("embedded scope")
+    ended = threading.Event()
+
+    def loop():
+        while not ended.wait(0.001):
+            recorder.record()
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    harness.wait()
+    ended.set()
+    thread.join()
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        files = {line.split()[-1] for line in maps if "libjobscope_trace" in line}
+    harness.tell(recorders=len(files), enabled=recorder.enabled())
+    harness.wait()
+
+
 class GuestTest(harness.TestCase):
+    def test_records_with_the_recorder_beside_it(self):
+        with harness.Worker(__file__, "record") as worker:
+            answer = harness.call(worker.hear()["address"], "profile", "300", "embedded scope")
+            self.assertEqual(answer["code"], 0, answer)
+            self.assertGreater(answer["events"], 10, answer)
+            worker.go_on()
+            self.assertEqual(worker.hear(), {"recorders": 1, "enabled": False})
+            worker.go_on()
+            self.assertEqual(worker.finish(), (0, ""))
+
     def test_signals_are_left_to_the_application(self):
         with harness.Worker(__file__, "signals") as worker:
             self.assert_serves(worker.hear()["address"])

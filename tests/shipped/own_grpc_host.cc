@@ -4,8 +4,8 @@
 // protobuf, so its descriptors are registered), and a profiler service of its own: the hardest
 // neighbour libjobscope.so can have.
 //
-//   own_grpc_host LIBRARY before|after     loads ours before or after its own server runs; calls
-//   both; exit code 0
+//   own_grpc_host LIBRARY before|after   loads ours before or after its own server runs, and calls
+//                                        both; exit code 0
 //
 // Compiled with JOBSCOPE_LINKED, the library is linked instead, and LIBRARY is not looked at.
 #include <dlfcn.h>

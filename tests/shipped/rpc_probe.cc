@@ -3,11 +3,12 @@
 // Calls a worker from another process, and says what came of it in one line of JSON. Exit code 0:
 // the RPC was answered.
 //
-//   rpc_probe ADDRESS describe            one Describe
-//   rpc_probe ADDRESS monitor MS          one Monitor of the TensorFlow-compatible service
-//   rpc_probe ADDRESS profile MS          one Profile of that duration; says "recording" once the
-//   worker is busy with it rpc_probe ADDRESS loop THREADS        Describe again and again until
-//   standard input ends
+//   rpc_probe ADDRESS describe           one Describe
+//   rpc_probe ADDRESS monitor MS         one Monitor of the TensorFlow-compatible service
+//   rpc_probe ADDRESS profile MS [NAME]  one Profile of that duration; says "recording" once the
+//                                        worker is busy with it; counts the events of that name
+//   rpc_probe ADDRESS loop THREADS       Describe again and again until standard input ends; says
+//                                        "looping" after the first answer
 //
 // JOBSCOPE_PROBE_CA names a CA file: the call then goes over TLS, to the name "localhost".
 #include <grpcpp/grpcpp.h>
@@ -86,7 +87,25 @@ int Monitor(const std::shared_ptr<grpc::Channel>& channel, int64_t duration_ms) 
   return Answer(status, began, {{"data", response.data()}});
 }
 
-int Profile(const std::shared_ptr<grpc::Channel>& channel, int64_t duration_ms) {
+int64_t CountEvents(const tensorflow::ProfileResponse& response, const std::string& name) {
+  int64_t count = 0;
+  for (const auto& tool : response.tool_data()) {
+    tensorflow::profiler::XSpace space;
+    if (!space.ParseFromString(tool.data())) return -1;
+    for (const auto& plane : space.planes()) {
+      for (const auto& line : plane.lines()) {
+        for (const auto& event : line.events()) {
+          const auto found = plane.event_metadata().find(event.metadata_id());
+          if (found != plane.event_metadata().end() && found->second.name() == name) ++count;
+        }
+      }
+    }
+  }
+  return count;
+}
+
+int Profile(const std::shared_ptr<grpc::Channel>& channel, int64_t duration_ms,
+            const std::string& name) {
   const auto stub = tensorflow::ProfilerService::NewStub(channel);
   grpc::ClientContext context;
   SetDeadline(&context, duration_ms + 20'000);
@@ -127,7 +146,10 @@ int Profile(const std::shared_ptr<grpc::Channel>& channel, int64_t duration_ms) 
   }
   size_t bytes = response.xspace().ByteSizeLong();
   for (const auto& tool : response.tool_data()) bytes += tool.data().size();
-  return Answer(status, began, {{"bytes", bytes}, {"empty", response.empty_trace()}});
+  return Answer(status, began,
+                {{"bytes", bytes},
+                 {"empty", response.empty_trace()},
+                 {"events", CountEvents(response, name)}});
 }
 
 int Loop(const std::string& address, int64_t thread_count) {
@@ -180,8 +202,11 @@ int main(int argc, char** argv) {
   const int64_t number = arguments.size() > 2 ? std::atoll(arguments[2].c_str()) : 0;
   if (verb == "describe") return Describe(Connect(arguments[0]));
   if (verb == "monitor") return Monitor(Connect(arguments[0]), number);
-  if (verb == "profile") return Profile(Connect(arguments[0]), number);
+  if (verb == "profile") {
+    return Profile(Connect(arguments[0]), number, arguments.size() > 3 ? arguments[3] : "");
+  }
   if (verb == "loop" && number > 0) return Loop(arguments[0], number);
-  std::cerr << "usage: rpc_probe ADDRESS describe | monitor MS | profile MS | loop THREADS\n";
+  std::cerr
+      << "usage: rpc_probe ADDRESS describe | monitor MS | profile MS [NAME] | loop THREADS\n";
   return 2;
 }
