@@ -20,8 +20,8 @@ namespace jobscope::example {
 // to its use.
 struct BatchInFlight {
   Batch batch;
-  Flow flow;
-  AsyncId in_flight;
+  Flow flow = {};
+  AsyncId in_flight = {};
 };
 
 // Makes batches of one synthetic classification problem without end. Owns its threads; the
