@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The process cap: threads beyond it get no ring, and what they attempt is counted. A process of
+// its own, since a ring that is mapped stays.
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "jobscope/trace.h"
+#include "tests/recorder/recorded.h"
+
+namespace jobscope::recorder_test {
+namespace {
+
+const struct jobscope_trace_reader* Reader() { return jobscope_trace_reader(); }
+
+jobscope_totals Totals() {
+  jobscope_totals totals;
+  Reader()->totals(&totals);
+  return totals;
+}
+
+TEST(NoRing, ThreadsBeyondTheCapAreCountedAndListed) {
+  constexpr uint64_t kRingBytes = 1024 * 32 + 4096;
+  ASSERT_EQ(Reader()->configure(1024, 3 * kRingBytes + 100), 0);
+  EXPECT_EQ(Reader()->prefault(10), 3u);
+  Recording recording(kAllBits);
+
+  constexpr int kThreads = 10;
+  constexpr uint64_t kEvents = 1000;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int attached = 0;
+  int done = 0;
+  bool leave = false;
+  std::vector<uint64_t> serials(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      serials[t] = MySerial();
+      SetThreadName(("thread " + std::to_string(t)).c_str());
+      std::unique_lock<std::mutex> lock(mutex);
+      ++attached;
+      changed.notify_all();
+      changed.wait(lock, [&] { return attached == kThreads; });
+      lock.unlock();
+      {
+        JOBSCOPE_STEP("step", 1);
+        for (uint64_t i = 0; i < kEvents; ++i) {
+          JOBSCOPE_SCOPE("work", "i", i, "s", "text");
+        }
+        JOBSCOPE_SCOPE("stuck");
+        lock.lock();
+        ++done;
+        changed.notify_all();
+        changed.wait(lock, [&] { return leave; });
+      }
+    });
+  }
+  {
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [&] { return done == kThreads; });
+  }
+  int with_ring = 0;
+  int without = 0;
+  for (const jobscope_thread_info& info : ListThreads()) {
+    EXPECT_EQ(info.ended, 0);
+    EXPECT_EQ(std::string(info.name).substr(0, 7), "thread ");
+    (info.has_ring != 0 ? with_ring : without) += 1;
+    // Where a thread is, is known with or without a ring.
+    jobscope_open_scope scopes[4];
+    ASSERT_EQ(Reader()->open_scopes(info.serial, scopes, 4), 2u);
+    EXPECT_EQ(scopes[0].step_number, 1);
+    if (info.has_ring == 0) {
+      EXPECT_EQ(info.head_event, 0u);
+      jobscope_cursor cursor = {0, 0};
+      const ReadAllResult all = ReadAll(info.serial, &cursor);
+      EXPECT_EQ(all.status, 0);
+      EXPECT_TRUE(all.events.empty());
+      EXPECT_EQ(all.lost, 0u);
+    }
+  }
+  EXPECT_EQ(with_ring, 3);
+  EXPECT_EQ(without, kThreads - 3);
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    leave = true;
+    changed.notify_all();
+  }
+  for (std::thread& thread : threads) thread.join();
+
+  // Per thread: the step's two events, the work, the scope it was stuck in.
+  const jobscope_totals totals = Totals();
+  EXPECT_EQ(totals.no_ring_events, (kThreads - 3) * (kEvents + 3));
+  EXPECT_EQ(totals.attempted_events, 3 * (kEvents + 3));
+  EXPECT_EQ(totals.ring_count, 3u);
+  EXPECT_EQ(totals.ring_bytes, 3 * kRingBytes);
+  for (const jobscope_thread_info& info : ListThreads()) EXPECT_EQ(info.has_ring, 1);
+
+  // Rings that came back serve newcomers.
+  Reader()->hold_ended(0);
+  uint64_t serial = 0;
+  std::thread([&] { serial = MySerial(); }).join();
+  EXPECT_EQ(FindThread(serial).has_ring, 1);
+}
+
+}  // namespace
+}  // namespace jobscope::recorder_test
