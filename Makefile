@@ -78,7 +78,7 @@ fuzz: ## Builds the fuzzers and runs each for a minute
 	deploy/install_deps.sh build test clang
 	$(CONFIGURE) fuzz
 	$(BUILD) fuzz
-	tests/tooling/fuzz.sh build/fuzz/bin 60
+	tests/tooling/fuzz.sh build/fuzz/tests 60
 
 clean: ## Removes build/
 	rm -rf build

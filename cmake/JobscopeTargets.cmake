@@ -24,13 +24,15 @@ function(jobscope_library name)
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
 endfunction()
 
-# jobscope_program(NAME SOURCES... LIBS...): an executable in bin/. The target `programs` builds all of them.
+# jobscope_program(NAME SOURCES... LIBS...): an executable in bin/. The target `programs` builds all but those of tests.
 add_custom_target(programs)
 function(jobscope_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE jobscope_flags ${ARG_LIBS})
-  add_dependencies(programs ${name})
+  if(NOT CMAKE_CURRENT_SOURCE_DIR MATCHES "^${CMAKE_SOURCE_DIR}/tests")
+    add_dependencies(programs ${name})
+  endif()
 endfunction()
 
 # jobscope_test(NAME SOURCES... LIBS... [TIMEOUT seconds]): one GoogleTest program, run shuffled.

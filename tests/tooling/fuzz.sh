@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs every fuzzer for some time over its corpus. Stops at the first crash; the input that caused it stays in the
-# corpus folder's neighbour `crashes/`.
+# Runs every fuzzer for some time over its corpus. Stops at the first crash; the input that caused it is then in
+# FUZZER_DIRECTORY/crashes/.
 #
 # usage: tests/tooling/fuzz.sh FUZZER_DIRECTORY SECONDS_EACH
 #
-# A fuzzer is a program named *_fuzzer; its corpus, if there is one, is tests/corpus/<name>/. New inputs go to
+# A fuzzer is a program named <name>_fuzzer; its corpus, if there is one, is tests/fuzz/corpus/<name>/. New inputs go to
 # FUZZER_DIRECTORY/corpus/<name>/, not into the tree.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -19,11 +19,11 @@ if [[ ${#found[@]} -eq 0 ]]; then
   exit 1
 fi
 for fuzzer in "${found[@]}"; do
-  name=$(basename "$fuzzer")
+  name=$(basename "$fuzzer" _fuzzer)
   grown=$fuzzers/corpus/$name
   mkdir -p "$grown" "$fuzzers/crashes"
   corpora=("$grown")
-  if [[ -d tests/corpus/$name ]]; then corpora+=("tests/corpus/$name"); fi
+  if [[ -d tests/fuzz/corpus/$name ]]; then corpora+=("tests/fuzz/corpus/$name"); fi
   echo "==== $name for $seconds s"
   "$fuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
     -artifact_prefix="$fuzzers/crashes/$name-" "${corpora[@]}" 2>&1 | grep -vE '^#[0-9]+\s+(NEW|REDUCE|pulse)'
