@@ -31,7 +31,8 @@ absl::StatusOr<ProfileCall> ContinuousProfiling::Snapshot(absl::Time now) const 
   if (!running_.has_value()) return NotRunning();
   ProfileCall call = running_->call;
   call.options.duration = absl::ZeroDuration();
-  call.options.start_unix_ns.reset();
+  // The lookback counts from this instant, not from when the session comes to start.
+  call.options.start_unix_ns = absl::ToUnixNanos(now);
   // Never zero, even if the wall clock was set back: a session of no length and no lookback would
   // be refused.
   call.options.lookback =

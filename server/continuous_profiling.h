@@ -34,8 +34,9 @@ class ContinuousProfiling {
 
   // ALREADY_EXISTS if it is on. `call` is what snapshots are asked with.
   absl::Status Start(ProfileCall call, absl::Time now);
-  // What the session of a snapshot is asked with: no duration, and a lookback to the start of
-  // continuous profiling, at most limits::kMaxLookback. NOT_FOUND if it is off.
+  // What the session of a snapshot is asked with: no duration, and a lookback from now to the start
+  // of continuous profiling, at most limits::kMaxLookback. One that waits in line for longer than
+  // limits::kMaxStartAge reaches that much less far back. NOT_FOUND if it is off.
   absl::StatusOr<ProfileCall> Snapshot(absl::Time now) const;
   // NOT_FOUND if it is off.
   absl::Status Stop();

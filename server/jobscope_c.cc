@@ -3,37 +3,21 @@
 // The C ABI of the server. Nothing of ours crosses it but numbers and texts.
 #include "jobscope/jobscope_c.h"
 
-#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <string>
 
 #include "common/identity.h"
+#include "server/c_edge.h"
 #include "server/process_server.h"
 
 namespace {
 
 constexpr size_t kMaxAddressBytes = 1024;
 
-// Copies as much of `text` as fits, always with an end.
-void CopyOut(const std::string& text, char* buffer, size_t size) {
-  if (buffer == nullptr || size == 0) return;
-  const size_t count = std::min(text.size(), size - 1);
-  std::memcpy(buffer, text.data(), count);
-  buffer[count] = '\0';
-}
-
-// The caller's options as far as its version of the struct reaches; the rest is zero.
-bool CopyIn(const jobscope_server_options* options, jobscope_server_options* copy) {
-  std::memset(copy, 0, sizeof(*copy));
-  if (options == nullptr) return true;
-  if (options->size < sizeof(options->size) + sizeof(options->address)) return false;
-  std::memcpy(copy, options, std::min(options->size, sizeof(*copy)));
-  return true;
-}
-
 jobscope::StartOutcome Start(const jobscope_server_options* given) {
   jobscope_server_options options;
-  if (!CopyIn(given, &options)) {
+  if (!jobscope::CopyIn(given, offsetof(jobscope_server_options, insecure), &options)) {
     return {JOBSCOPE_E_INVALID, "options.size is not set: write options.size = sizeof(options)"};
   }
   jobscope::ProcessServerOptions request;
@@ -65,15 +49,15 @@ int jobscope_server_start(const jobscope_server_options* options, char* address,
   try {
     const jobscope::StartOutcome outcome = Start(options);
     if (outcome.code == JOBSCOPE_OK) {
-      CopyOut(outcome.text, address, address_size);
-      CopyOut("", error, error_size);
+      jobscope::CopyOut(outcome.text, address, address_size);
+      jobscope::CopyOut("", error, error_size);
     } else {
-      CopyOut("", address, address_size);
-      CopyOut(outcome.text, error, error_size);
+      jobscope::CopyOut("", address, address_size);
+      jobscope::CopyOut(outcome.text, error, error_size);
     }
     return outcome.code;
   } catch (...) {
-    CopyOut("out of memory", error, error_size);
+    jobscope::CopyOut("out of memory", error, error_size);
     return JOBSCOPE_E_INTERNAL;
   }
 }

@@ -203,6 +203,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(GrpcServerOptions 
 
 const std::string& GrpcServer::address() const { return state_->address; }
 
+size_t GrpcServer::open_calls() const { return state_->calls.open(); }
+
 void GrpcServer::Stop(absl::Duration limit) {
   State& state = *state_;
   const absl::Time end = absl::Now() + limit;

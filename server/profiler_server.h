@@ -5,6 +5,7 @@
 #ifndef SERVER_PROFILER_SERVER_H_
 #define SERVER_PROFILER_SERVER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -51,6 +52,9 @@ class GrpcServer {
 
   // The address really bound: "127.0.0.1:40123", "[::1]:40123", "unix:/path".
   const std::string& address() const;
+
+  // Calls that gRPC is not done with.
+  size_t open_calls() const;
 
   // Ends the capture that runs for one of our callers (ended_by "shutdown") and delivers it,
   // refuses what waits in line, closes the port. Takes at most `limit`, and what gRPC needs to let

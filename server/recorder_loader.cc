@@ -37,7 +37,7 @@ void* OpenRecorder() {
 
 }  // namespace
 
-absl::StatusOr<const host::Reader*> LoadRecorder() {
+absl::StatusOr<const RecorderTable*> LoadRecorder() {
   void* const library = OpenRecorder();
   if (library == nullptr) {
     const char* const reason = dlerror();
@@ -45,17 +45,17 @@ absl::StatusOr<const host::Reader*> LoadRecorder() {
                                             reason == nullptr ? "no reason given" : reason,
                                             "): install it beside the server's library"));
   }
-  using Entry = const host::Reader* (*)();
+  using Entry = const RecorderTable* (*)();
   const auto entry = reinterpret_cast<Entry>(dlsym(library, kEntry));
   if (entry == nullptr) {
     return absl::FailedPreconditionError(
         absl::StrCat(kSoname, " has no ", kEntry, ": it is not a recorder of ours"));
   }
-  const host::Reader* const reader = entry();
-  if (reader->size < sizeof(host::Reader)) {
+  const RecorderTable* const reader = entry();
+  if (reader->size < sizeof(RecorderTable)) {
     return absl::FailedPreconditionError(
         absl::StrCat(kSoname, " is older than the server's library (its table has ", reader->size,
-                     " bytes, not ", sizeof(host::Reader), "): install both of one version"));
+                     " bytes, not ", sizeof(RecorderTable), "): install both of one version"));
   }
   return reader;
 }

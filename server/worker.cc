@@ -12,6 +12,7 @@
 #include "collectors/host/host_collector.h"
 #include "common/identity.h"
 #include "common/log.h"
+#include "server/fork_guard.h"
 #include "server/recorder_loader.h"
 
 namespace jobscope {
@@ -49,6 +50,8 @@ Worker::Worker()
       uses_tsc_(reader_ != nullptr && reader_->uses_tsc != 0),
       early_(SampleClocks(uses_tsc_)),
       host_(new HostCollector(reader_)) {
+  InstallForkGuard();  // a child has none of the threads that sessions need, with a server or
+                       // without
   SessionManager::Dependencies dependencies;
   dependencies.collectors = {host_};
   dependencies.uses_tsc = uses_tsc_;

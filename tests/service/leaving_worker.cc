@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A worker that leaves as soon as somebody captures it and it has recorded something:
+//   leaving_worker return|exit|thread      from main, by exit() in main, by exit() in another
+//   thread
+// Prints its address. The handle of its server is never destroyed, as in most programs.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "jobscope/profiler_server.h"
+#include "jobscope/trace.h"
+#include "jobscope/trace_c.h"
+
+namespace {
+
+// Records until a capture has had some of it: scopes of level 1 are active during one only.
+void RecordUntilCaptured() {
+  for (int active = 0; active < 100;) {
+    JOBSCOPE_STEP("train", active);
+    {
+      JOBSCOPE_SCOPE("work");
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    if (jobscope_trace_enabled(JOBSCOPE_BIT_LEVEL1) != 0) ++active;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string way = argc > 1 ? argv[1] : "return";
+  jobscope::ProfilerServerOptions options;
+  options.address = "127.0.0.1:0";
+  static auto* const server =
+      new jobscope::ProfilerServer(jobscope::ProfilerServer::Start(options));
+  if (!*server) {
+    std::fprintf(stderr, "%s\n", server->error().c_str());
+    return 2;
+  }
+  std::printf("%s\n", server->address().c_str());
+  std::fflush(stdout);
+  RecordUntilCaptured();
+  if (way == "thread") {
+    std::thread([] { std::exit(0); }).join();
+  }
+  if (way == "exit") std::exit(0);
+  return 0;
+}

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// libjobscope.so as a worker uses it: the C ABI and its C++ form, with the real recorder.
+#include <gmock/gmock.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "jobscope/jobscope_c.h"
+#include "jobscope/profiler_server.h"
+#include "jobscope/trace.h"
+#include "jobscope/v1/profiler.grpc.pb.h"
+#include "tensorflow/profiler_service.grpc.pb.h"
+
+namespace jobscope {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using Clock = std::chrono::steady_clock;
+
+// The first test to run starts recording in this process; all share the recorder, and each its own
+// server.
+class WorkerProcess : public ::testing::Test {
+ protected:
+  ~WorkerProcess() override {
+    looping_ = false;
+    if (loop_.joinable()) loop_.join();
+    EXPECT_EQ(jobscope_server_stop(), JOBSCOPE_OK);
+  }
+
+  static ProfilerServerOptions Loopback() {
+    ProfilerServerOptions options;
+    options.address = "127.0.0.1:0";
+    return options;
+  }
+
+  // A training loop: steps of about 1 ms, numbered without a gap.
+  void StartLoop() {
+    loop_ = std::thread([this] {
+      SetThreadName("trainer");
+      while (looping_) {
+        JOBSCOPE_STEP("train", step_.load());
+        {
+          JOBSCOPE_SCOPE("load_batch", "bytes", 4096);
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        step_.fetch_add(1);
+      }
+    });
+  }
+  void AwaitStep(int64_t step) {
+    while (step_ < step) std::this_thread::yield();
+  }
+
+  std::unique_ptr<tensorflow::ProfilerService::Stub> Tensorflow(const ProfilerServer& server) {
+    return tensorflow::ProfilerService::NewStub(
+        grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
+  }
+
+  // Events of the host plane by name.
+  static std::map<std::string, int> CountByName(const tensorflow::profiler::XSpace& space) {
+    std::map<std::string, int> counts;
+    for (const auto& plane : space.planes()) {
+      for (const auto& line : plane.lines()) {
+        for (const auto& event : line.events()) {
+          ++counts[plane.event_metadata().at(event.metadata_id()).name()];
+        }
+      }
+    }
+    return counts;
+  }
+
+  // Numbers of the whole steps in the trace.
+  static std::set<int64_t> StepNumbers(const tensorflow::profiler::XSpace& space) {
+    std::set<int64_t> numbers;
+    for (const auto& plane : space.planes()) {
+      for (const auto& line : plane.lines()) {
+        for (const auto& event : line.events()) {
+          for (const auto& stat : event.stats()) {
+            if (plane.stat_metadata().at(stat.metadata_id()).name() == "step_num") {
+              numbers.insert(stat.int64_value());
+            }
+          }
+        }
+      }
+    }
+    return numbers;
+  }
+
+  std::atomic<bool> looping_{true};
+  std::atomic<int64_t> step_{0};
+  std::thread loop_;
+};
+
+TEST_F(WorkerProcess, ACaptureHoldsTheScopesOfTheProcess) {
+  const ProfilerServer server = ProfilerServer::Start(Loopback());
+  ASSERT_TRUE(server) << server.error();
+  StartLoop();
+  auto stub = Tensorflow(server);
+  grpc::ClientContext context;
+  tensorflow::ProfileRequest request;
+  request.set_duration_ms(200);
+  request.set_emit_xspace(true);
+  tensorflow::ProfileResponse response;
+  const auto start = Clock::now();
+  const grpc::Status status = stub->Profile(&context, request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(200));
+  const auto counts = CountByName(response.xspace());
+  ASSERT_TRUE(counts.count("train") && counts.count("load_batch"));
+  EXPECT_GT(counts.at("train"), 20);
+  EXPECT_GT(counts.at("load_batch"), 20);
+  const std::set<int64_t> steps = StepNumbers(response.xspace());
+  ASSERT_FALSE(steps.empty());
+  EXPECT_EQ(static_cast<int64_t>(steps.size()), *steps.rbegin() - *steps.begin() + 1)
+      << "steps are missing";
+}
+
+TEST_F(WorkerProcess, ContinuousProfilingHasNoGap) {
+  const ProfilerServer server = ProfilerServer::Start(Loopback());
+  ASSERT_TRUE(server) << server.error();
+  auto stub = Tensorflow(server);
+  {
+    grpc::ClientContext context;
+    tensorflow::ProfileRequest request;
+    request.mutable_opts()->set_version(1);  // host level 0, as XProf sends it
+    tensorflow::ContinuousProfilingResponse response;
+    ASSERT_TRUE(stub->StartContinuousProfiling(&context, request, &response).ok());
+  }
+  StartLoop();
+  std::set<int64_t> steps;
+  int64_t loads = 0;
+  for (int64_t until : {50, 100, 150}) {
+    AwaitStep(until);
+    grpc::ClientContext context;
+    tensorflow::ProfileResponse response;
+    const grpc::Status status = stub->GetSnapshot(&context, {}, &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    const std::set<int64_t> in_snapshot = StepNumbers(response.xspace());
+    // Each snapshot reaches back to the start: what was before the one before it is there again.
+    ASSERT_FALSE(in_snapshot.empty());
+    EXPECT_EQ(*in_snapshot.begin(), 0);
+    EXPECT_GE(*in_snapshot.rbegin(), until - 1);
+    steps.insert(in_snapshot.begin(), in_snapshot.end());
+    const int64_t loads_now = CountByName(response.xspace())["load_batch"];
+    EXPECT_GT(loads_now, loads);
+    loads = loads_now;
+  }
+  EXPECT_EQ(static_cast<int64_t>(steps.size()), *steps.rbegin() + 1) << "steps are missing";
+  grpc::ClientContext context;
+  tensorflow::StopContinuousProfilingResponse response;
+  EXPECT_TRUE(stub->StopContinuousProfiling(&context, {}, &response).ok());
+}
+
+TEST_F(WorkerProcess, MonitorKnowsTheSteps) {
+  const ProfilerServer server = ProfilerServer::Start(Loopback());
+  ASSERT_TRUE(server) << server.error();
+  StartLoop();
+  AwaitStep(10);
+  auto stub = Tensorflow(server);
+  grpc::ClientContext context;
+  tensorflow::MonitorRequest request;
+  request.set_duration_ms(300);
+  tensorflow::MonitorResponse response;
+  ASSERT_TRUE(stub->Monitor(&context, request, &response).ok());
+  const auto& result = response.monitor_result();
+  EXPECT_EQ(result.response_type(), tensorflow::ProfilerServiceMonitorResult::UTIL_IDLE_STEP);
+  EXPECT_GE(result.step_time_ms_min(), 1.0);
+  EXPECT_LE(result.step_time_ms_min(), result.step_time_ms_avg());
+  EXPECT_LE(result.step_time_ms_avg(), result.step_time_ms_max());
+  EXPECT_LT(result.step_time_ms_avg(), 300.0);
+
+  auto native = v1::Profiler::NewStub(
+      grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext describe_context;
+  v1::DescribeResponse description;
+  ASSERT_TRUE(native->Describe(&describe_context, {}, &description).ok());
+  EXPECT_GT(description.steps(), 10u);
+  EXPECT_GE(description.step_time_ms(), 1.0);
+  EXPECT_EQ(description.identity().pid(), getpid());
+}
+
+TEST_F(WorkerProcess, ASecondStartWithTheSameOptionsIsTheSameServer) {
+  EXPECT_EQ(jobscope_server_running(), 0);
+  {
+    const ProfilerServer first = ProfilerServer::Start(Loopback());
+    ASSERT_TRUE(first) << first.error();
+    EXPECT_EQ(jobscope_server_running(), 1);
+    {
+      const ProfilerServer second = ProfilerServer::Start(Loopback());
+      ASSERT_TRUE(second) << second.error();
+      EXPECT_EQ(second.address(), first.address());
+    }
+    EXPECT_EQ(jobscope_server_running(), 1) << "the first handle has lost its server";
+
+    ProfilerServerOptions others = Loopback();
+    others.store_bytes = 32 << 20;
+    const ProfilerServer third = ProfilerServer::Start(others);
+    EXPECT_FALSE(third);
+    EXPECT_EQ(third.code(), JOBSCOPE_E_BUSY);
+    EXPECT_THAT(third.error(), AllOf(HasSubstr(first.address()), HasSubstr("other options")));
+  }
+  EXPECT_EQ(jobscope_server_running(), 0);
+}
+
+TEST_F(WorkerProcess, HandlesMove) {
+  ProfilerServer server = ProfilerServer::Start(Loopback());
+  ASSERT_TRUE(server) << server.error();
+  ProfilerServer other = std::move(server);
+  EXPECT_TRUE(other);
+  EXPECT_FALSE(server);  // NOLINT(bugprone-use-after-move): this is what is tested
+  other = ProfilerServer();
+  EXPECT_EQ(jobscope_server_running(), 0);
+}
+
+TEST_F(WorkerProcess, BadOptionsAreErrorsThatSayWhatToDo) {
+  struct {
+    std::function<void(ProfilerServerOptions*)> change;
+    int code;
+    const char* text;
+  } const cases[] = {
+      {[](ProfilerServerOptions* o) { o->address = ""; }, JOBSCOPE_E_INVALID, "JOBSCOPE_LISTEN"},
+      {[](ProfilerServerOptions* o) { o->address = "127.0.0.1:70000"; }, JOBSCOPE_E_INVALID,
+       "over 65535"},
+      {[](ProfilerServerOptions* o) { o->address = std::string(2000, 'a'); }, JOBSCOPE_E_INVALID,
+       "1,024"},
+      {[](ProfilerServerOptions* o) { o->address = "no-such-host.invalid:1"; }, JOBSCOPE_E_ADDRESS,
+       "not known"},
+      {[](ProfilerServerOptions* o) { o->address = "0.0.0.0:0"; }, JOBSCOPE_E_REFUSED,
+       "JOBSCOPE_INSECURE"},
+      {[](ProfilerServerOptions* o) { o->store_bytes = 1; }, JOBSCOPE_E_INVALID, "1048576"},
+      {[](ProfilerServerOptions* o) { o->store_bytes = UINT64_MAX; }, JOBSCOPE_E_INVALID,
+       "store_bytes"},
+      {[](ProfilerServerOptions* o) { o->ring_records = 1000; }, JOBSCOPE_E_INVALID,
+       "power of two"},
+  };
+  for (const auto& bad : cases) {
+    ProfilerServerOptions options = Loopback();
+    bad.change(&options);
+    const ProfilerServer server = ProfilerServer::Start(options);
+    EXPECT_FALSE(server) << bad.text;
+    EXPECT_EQ(server.code(), bad.code) << server.error();
+    EXPECT_THAT(server.error(), HasSubstr(bad.text));
+    EXPECT_EQ(jobscope_server_running(), 0);
+  }
+}
+
+TEST_F(WorkerProcess, TheCAbiTakesOlderAndAbsentOptions) {
+  setenv("JOBSCOPE_LISTEN", "127.0.0.1:0", 1);
+  char address[64] = "x";
+  char error[64] = "x";
+  EXPECT_EQ(jobscope_server_start(nullptr, address, sizeof(address), error, sizeof(error)),
+            JOBSCOPE_OK);
+  EXPECT_THAT(std::string(address), StartsWith("127.0.0.1:"));
+  EXPECT_STREQ(error, "");
+  EXPECT_EQ(jobscope_server_stop(), JOBSCOPE_OK);
+  // A caller that knows the address only.
+  jobscope_server_options options;
+  std::memset(&options, 0xff, sizeof(options));
+  options.size = offsetof(jobscope_server_options, insecure);
+  options.address = nullptr;
+  EXPECT_EQ(jobscope_server_start(&options, nullptr, 0, nullptr, 0), JOBSCOPE_OK);
+  EXPECT_EQ(jobscope_server_stop(), JOBSCOPE_OK);
+  // Texts are cut at the buffer's size, and ended.
+  options.size = 0;
+  char tiny[8];
+  EXPECT_EQ(jobscope_server_start(&options, nullptr, 0, tiny, sizeof(tiny)), JOBSCOPE_E_INVALID);
+  EXPECT_EQ(std::strlen(tiny), sizeof(tiny) - 1);
+  unsetenv("JOBSCOPE_LISTEN");
+}
+
+TEST_F(WorkerProcess, TheKillSwitchWins) {
+  setenv("JOBSCOPE_DISABLE", "1", 1);
+  const ProfilerServer server = ProfilerServer::Start(Loopback());
+  unsetenv("JOBSCOPE_DISABLE");
+  EXPECT_FALSE(server);
+  EXPECT_EQ(server.code(), JOBSCOPE_E_REFUSED);
+  EXPECT_THAT(server.error(), HasSubstr("JOBSCOPE_DISABLE"));
+}
+
+TEST_F(WorkerProcess, CredentialsThatWouldBeIgnoredAreRefused) {
+  setenv("JOBSCOPE_TLS_CERT", "cert.pem", 1);
+  const ProfilerServer server = ProfilerServer::Start(Loopback());
+  unsetenv("JOBSCOPE_TLS_CERT");
+  EXPECT_EQ(server.code(), JOBSCOPE_E_REFUSED);
+  EXPECT_THAT(server.error(), HasSubstr("JOBSCOPE_TLS_CERT"));
+}
+
+TEST_F(WorkerProcess, WritesItsAddressToThePortDirectory) {
+  std::string directory = ::testing::TempDir() + "/addrXXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  setenv("JOBSCOPE_PORT_DIR", directory.c_str(), 1);
+  setenv("RANK", "5", 1);
+  {
+    const ProfilerServer server = ProfilerServer::Start(Loopback());
+    ASSERT_TRUE(server) << server.error();
+    // The identity is read once per process, and another test may have been first.
+    std::string line;
+    for (const std::string& name : {std::string("5"), std::to_string(getpid())}) {
+      std::ifstream file(directory + "/" + name + ".addr");
+      if (file) std::getline(file, line);
+    }
+    EXPECT_EQ(line, server.address());
+  }
+  EXPECT_EQ(rmdir(directory.c_str()), 0) << "the file was left behind";
+
+  const ProfilerServer missing = ProfilerServer::Start(Loopback());
+  EXPECT_EQ(missing.code(), JOBSCOPE_E_IO);
+  EXPECT_THAT(missing.error(), HasSubstr("JOBSCOPE_PORT_DIR"));
+  EXPECT_EQ(jobscope_server_running(), 0);
+  unsetenv("JOBSCOPE_PORT_DIR");
+  unsetenv("RANK");
+}
+
+// A process that leaves while it is captured: what was recorded arrives, marked as cut.
+class LeavingWorker : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(LeavingWorker, DeliversWhatItHas) {
+  FILE* worker = popen((std::string(LEAVING_WORKER) + " " + GetParam()).c_str(), "r");
+  ASSERT_NE(worker, nullptr);
+  char address[200] = "";
+  ASSERT_NE(fgets(address, sizeof(address), worker), nullptr);
+  address[std::strcspn(address, "\n")] = '\0';
+  auto stub = tensorflow::ProfilerService::NewStub(
+      grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  tensorflow::ProfileRequest request;
+  request.set_duration_ms(60'000);
+  request.set_emit_xspace(true);
+  tensorflow::ProfileResponse response;
+  const auto start = Clock::now();
+  const grpc::Status status = stub->Profile(&context, request, &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(20));
+  int events = 0;
+  for (const auto& plane : response.xspace().planes()) {
+    for (const auto& line : plane.lines()) events += line.events_size();
+  }
+  EXPECT_GT(events, 0);
+  EXPECT_THAT(response.xspace().SerializeAsString(), HasSubstr("shutdown"));
+  EXPECT_EQ(pclose(worker), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, LeavingWorker, ::testing::Values("return", "exit", "thread"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace jobscope
