@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "collectors/host/host_collector.h"
+#include "collectors/system/system_collector.h"
 #include "common/identity.h"
 #include "common/log.h"
 #include "server/fork_guard.h"
@@ -53,7 +54,7 @@ Worker::Worker()
   InstallForkGuard();  // a child has none of the threads that sessions need, with a server or
                        // without
   SessionManager::Dependencies dependencies;
-  dependencies.collectors = {host_};
+  dependencies.collectors = {host_, new SystemCollector(uses_tsc_)};
   dependencies.uses_tsc = uses_tsc_;
   dependencies.identity = identity_;
   sessions_ = std::make_shared<SessionManager>(std::move(dependencies));

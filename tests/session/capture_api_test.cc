@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Programmatic mode as a user has it: public headers, the two shared libraries, files on disk.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "jobscope/capture.h"
+#include "jobscope/trace.h"
+#include "tensorflow/xplane.pb.h"
+
+namespace {
+
+using tensorflow::profiler::XEvent;
+using tensorflow::profiler::XPlane;
+using tensorflow::profiler::XSpace;
+using ::testing::HasSubstr;
+
+class CaptureApiTest : public ::testing::Test {
+ protected:
+  CaptureApiTest() {
+    std::string pattern = ::testing::TempDir() + "capture_api.XXXXXX";
+    logdir_ = mkdtemp(pattern.data());
+  }
+  ~CaptureApiTest() override { std::filesystem::remove_all(logdir_); }
+
+  static XSpace Load(const std::string& run_directory) {
+    XSpace space;
+    for (const auto& file : std::filesystem::directory_iterator(run_directory)) {
+      if (file.path().extension() != ".pb") continue;
+      std::ifstream stream(file.path(), std::ios::binary);
+      EXPECT_TRUE(space.ParseFromIstream(&stream));
+    }
+    return space;
+  }
+
+  // Events of the host plane, by name.
+  static std::map<std::string, std::vector<XEvent>> HostEvents(const XSpace& space) {
+    std::map<std::string, std::vector<XEvent>> events;
+    for (const XPlane& plane : space.planes()) {
+      if (plane.name() != "/host:CPU") continue;
+      for (const auto& line : plane.lines()) {
+        for (const XEvent& event : line.events()) {
+          events[plane.event_metadata().at(event.metadata_id()).name()].push_back(event);
+        }
+      }
+    }
+    return events;
+  }
+
+  std::string logdir_;
+};
+
+TEST_F(CaptureApiTest, StartAndStop) {
+  ASSERT_TRUE(jobscope::StartCapture(logdir_).ok());
+  {
+    JOBSCOPE_SCOPE("outer");
+    for (int i = 0; i < 10; ++i) {
+      JOBSCOPE_SCOPE("inner", "index", i);
+    }
+  }
+  const jobscope::CaptureResult result = jobscope::StopCapture();
+  ASSERT_TRUE(result.ok()) << result.error();
+  EXPECT_EQ(result.lost(), 0u);
+  EXPECT_GE(result.events(), 11u);
+  const auto events = HostEvents(Load(result.run_directory()));
+  ASSERT_EQ(events.count("outer"), 1u);
+  ASSERT_EQ(events.at("inner").size(), 10u);
+  const XEvent& outer = events.at("outer")[0];
+  for (const XEvent& inner : events.at("inner")) {
+    EXPECT_GE(inner.offset_ps(), outer.offset_ps());
+    EXPECT_LE(inner.offset_ps() + inner.duration_ps(), outer.offset_ps() + outer.duration_ps());
+  }
+}
+
+TEST_F(CaptureApiTest, AScopeObjectCapturesItsBlock) {
+  std::string run_directory;
+  {
+    jobscope::ScopedCapture capture(logdir_);
+    ASSERT_TRUE(capture.started().ok()) << capture.started().error();
+    { JOBSCOPE_SCOPE("in the block"); }
+    const jobscope::CaptureResult result = capture.Stop();
+    ASSERT_TRUE(result.ok()) << result.error();
+    run_directory = result.run_directory();
+  }
+  EXPECT_EQ(HostEvents(Load(run_directory)).count("in the block"), 1u);
+  { JOBSCOPE_SCOPE("after it"); }
+}
+
+TEST_F(CaptureApiTest, StepsStartAndEndByThemselves) {
+  ASSERT_TRUE(jobscope::CaptureSteps(logdir_, 100, 110).ok());
+  for (int step = 90; step < 130; ++step) {
+    JOBSCOPE_STEP("train", step);
+    JOBSCOPE_SCOPE("work");
+  }
+  const jobscope::CaptureResult result = jobscope::StopCapture();
+  ASSERT_TRUE(result.ok()) << result.error();
+  const XSpace space = Load(result.run_directory());
+  const auto events = HostEvents(space);
+  std::vector<int64_t> numbers;
+  for (const XPlane& plane : space.planes()) {
+    if (plane.name() != "/host:CPU") continue;
+    for (const auto& line : plane.lines()) {
+      for (const XEvent& event : line.events()) {
+        for (const auto& stat : event.stats()) {
+          if (plane.stat_metadata().at(stat.metadata_id()).name() == "step_num") {
+            numbers.push_back(stat.int64_value());
+          }
+        }
+      }
+    }
+  }
+  EXPECT_THAT(numbers,
+              ::testing::ElementsAre(100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110));
+  EXPECT_EQ(events.at("work").size(), 11u);
+}
+
+TEST_F(CaptureApiTest, AWrongLogdirIsAnErrorThatNamesIt) {
+  const jobscope::CaptureResult result = jobscope::StartCapture("/proc/nowhere");
+  EXPECT_FALSE(result);
+  EXPECT_THAT(result.error(), HasSubstr("/proc/nowhere"));
+  EXPECT_FALSE(jobscope::StopCapture().ok()) << "nothing was started";
+}
+
+TEST_F(CaptureApiTest, OptionsOutOfRangeAreNamed) {
+  jobscope::CaptureOptions options;
+  options.host_tracer_level = 7;
+  EXPECT_THAT(jobscope::StartCapture(logdir_, options).error(),
+              HasSubstr("host_tracer_level = 7 is out of range: 0 to 3"));
+  EXPECT_THAT(jobscope::CaptureSteps(logdir_, 10, 9).error(), HasSubstr("comes before"));
+}
+
+TEST_F(CaptureApiTest, APartLimitCutsTheTrace) {
+  jobscope::CaptureOptions options;
+  options.part_limit_bytes = 64 << 10;
+  ASSERT_TRUE(jobscope::StartCapture(logdir_, options).ok());
+  for (int i = 0; i < 20000; ++i) {
+    JOBSCOPE_SCOPE("part");
+  }
+  const jobscope::CaptureResult result = jobscope::StopCapture();
+  ASSERT_TRUE(result.ok()) << result.error();
+  EXPECT_EQ(result.lost(), 0u);
+  size_t events = 0;
+  int parts = 0;
+  for (const auto& run : std::filesystem::directory_iterator(logdir_ + "/plugins/profile")) {
+    ++parts;
+    const auto by_name = HostEvents(Load(run.path()));
+    if (by_name.count("part") != 0) events += by_name.at("part").size();
+  }
+  EXPECT_GT(parts, 1);
+  EXPECT_EQ(events, 20000u);
+}
+
+TEST_F(CaptureApiTest, AForkedChildIsRefused) {
+  ASSERT_TRUE(jobscope::StartCapture(logdir_).ok());
+  ASSERT_TRUE(jobscope::StopCapture().ok());
+  const pid_t child = fork();
+  if (child == 0) _exit(jobscope::StartCapture(logdir_).ok() ? 1 : 0);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+}  // namespace
