@@ -3,13 +3,14 @@
 # The front end: each target installs what it needs (Debian 12, root or sudo) and says what it does. The work itself is
 # CMake's: presets in CMakePresets.json, and ctest.
 
-# Compilers at a time. gRPC's headers take about 1 GB each.
+# Compilers at a time.
 JOBS ?= 2
 # More arguments for ctest, such as CTEST_ARGS='-R session'.
 CTEST_ARGS ?=
 
-# The last configure of a preset wins over its CMakeCache, so what `make test` added stays for `make demo`.
-CONFIGURE = cmake $(if $(shell command -v ccache),-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache) --log-level=WARNING --preset
+# ccache where it is: install_deps brings it. Asked by the shell, because make expands a recipe before its first line has run, and
+# a launcher that came and went would rebuild everything.
+CONFIGURE = cmake $$(command -v ccache >/dev/null && echo -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache) --log-level=WARNING --preset
 BUILD = cmake --build -j $(JOBS) --preset
 CTEST = ctest -j $(JOBS) --output-on-failure --schedule-random
 
