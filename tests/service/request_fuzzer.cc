@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "jobscope/v1/profiler.pb.h"
+#include "server/limits.h"
+#include "server/request_validation.h"
+#include "tensorflow/profiler_service.pb.h"
+
+namespace jobscope {
+namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+// A refusal is INVALID_ARGUMENT with a text that fits a trailer.
+void CheckRefusal(const absl::Status& status) {
+  Require(status.code() == absl::StatusCode::kInvalidArgument);
+  Require(!status.message().empty() && status.message().size() <= limits::kMaxStatusTextBytes);
+}
+
+// Whatever was sent: what a session is asked to do lies within the limits.
+void CheckCall(const absl::StatusOr<ProfileCall>& call, bool has_duration, absl::Time now) {
+  if (!call.ok()) return CheckRefusal(call.status());
+  const CaptureOptions& options = call->options;
+  if (has_duration) {
+    Require(options.duration >= absl::Milliseconds(1));
+    Require(options.duration <= absl::Milliseconds(static_cast<int64_t>(limits::kMaxDurationMs)));
+  }
+  if (options.start_unix_ns.has_value()) {
+    const absl::Time start = absl::FromUnixNanos(*options.start_unix_ns);
+    Require(start >= now - limits::kMaxStartAge && start <= now + limits::kMaxStartDelay);
+  }
+  Require(options.levels.host >= 0 && options.levels.host <= 3);
+  Require(options.levels.device >= 0 && options.levels.device <= 1);
+  Require(options.levels.python >= 0 && options.levels.python <= 2);
+  Require(options.session_id.size() <= limits::kMaxSessionIdBytes);
+  Require(options.ignored.size() <= limits::kMaxIgnoredNamed + 1);
+  for (const std::string& name : options.ignored) Require(name.size() <= 200);
+  const std::string& stem = call->file_stem;
+  Require(!stem.empty() && stem != "." && stem != ".." && stem.size() <= limits::kMaxFileStemBytes);
+  Require(
+      stem.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") ==
+      std::string::npos);
+}
+
+}  // namespace
+}  // namespace jobscope
+
+// The first byte picks the request, the second the caller's deadline in seconds; the rest are the
+// bytes off the wire.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace jobscope;  // NOLINT(google-build-using-namespace): one function
+  if (size < 2) return 0;
+  CallContext context;
+  context.now = absl::FromUnixSeconds(1'795'248'345);
+  if (data[1] != 0) context.deadline = context.now + absl::Seconds(data[1]);
+  context.own_host = "host";
+  const std::string bytes(reinterpret_cast<const char*>(data + 2), size - 2);
+  switch (data[0] % 6) {
+    case 0: {
+      tensorflow::ProfileRequest request;
+      if (request.ParseFromString(bytes))
+        CheckCall(ValidateProfile(request, context), true, context.now);
+      break;
+    }
+    case 1: {
+      tensorflow::ProfileRequest request;
+      if (!request.ParseFromString(bytes)) break;
+      const auto call = ValidateStartContinuous(request, context);
+      CheckCall(call, false, context.now);
+      if (call.ok()) Require(call->options.levels.host > 0);
+      break;
+    }
+    case 2: {
+      tensorflow::GetSnapshotRequest request;
+      if (!request.ParseFromString(bytes)) break;
+      if (const auto status = ValidateSnapshot(request); !status.ok()) CheckRefusal(status);
+      break;
+    }
+    case 3: {
+      tensorflow::MonitorRequest request;
+      if (!request.ParseFromString(bytes)) break;
+      const auto call = ValidateMonitor(request, context);
+      if (!call.ok()) {
+        CheckRefusal(call.status());
+      } else {
+        Require(call->duration >= absl::ZeroDuration() && call->duration <= absl::Minutes(1));
+      }
+      break;
+    }
+    case 4: {
+      tensorflow::TerminateRequest request;
+      if (!request.ParseFromString(bytes)) break;
+      if (const auto status = ValidateTerminate(request); !status.ok()) CheckRefusal(status);
+      break;
+    }
+    default: {
+      v1::StopRequest request;
+      if (!request.ParseFromString(bytes)) break;
+      if (const auto status = ValidateStop(request); !status.ok()) CheckRefusal(status);
+    }
+  }
+  return 0;
+}
