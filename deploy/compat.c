@@ -17,8 +17,7 @@ __attribute__((visibility("hidden"))) void arc4random_buf(void* buffer, size_t s
     const ssize_t got = getrandom(next, size, 0);
     if (got < 0) {
       if (errno == EINTR) continue;
-      abort(); /* no getrandom(): a kernel older than 3.17, on which this glibc does not run either
-                */
+      abort(); /* a kernel older than 3.17, on which this glibc does not run either */
     }
     next += got;
     size -= (size_t)got;

@@ -168,5 +168,5 @@ main() {
   echo "$prefix"
 }
 
-work= stage= prefix=
+work='' stage='' prefix=''
 main "$@"
