@@ -39,8 +39,8 @@
 
 #define JOBSCOPE_SCOPE(...) \
   JOBSCOPE_SCOPE_(__COUNTER__, JOBSCOPE_BIT_LEVEL1, JOBSCOPE_ROLE_SCOPE, __VA_ARGS__)
-#define JOBSCOPE_SCOPE_AT(level, ...)                                          \
-  JOBSCOPE_SCOPE_(__COUNTER__, (::jobscope::detail::LevelBit<(level)>::value), \
+#define JOBSCOPE_SCOPE_AT(level, ...)                                                \
+  JOBSCOPE_SCOPE_(__COUNTER__, (::jobscope::trace_detail::LevelBit<(level)>::value), \
                   JOBSCOPE_ROLE_SCOPE, __VA_ARGS__)
 #define JOBSCOPE_SCOPE_COARSE(...) \
   JOBSCOPE_SCOPE_(__COUNTER__, JOBSCOPE_BIT_COARSE, JOBSCOPE_ROLE_SCOPE, __VA_ARGS__)
@@ -52,7 +52,7 @@
 // The sample is a number.
 #define JOBSCOPE_COUNTER(name, sample)                                                         \
   JOBSCOPE_EVENT_(JOBSCOPE_BIT_LEVEL1, JOBSCOPE_ROLE_COUNTER, JOBSCOPE_KIND_COUNTER, name, "", \
-                  ::jobscope::detail::Number(sample))
+                  ::jobscope::trace_detail::Number(sample))
 
 namespace jobscope {
 inline namespace recording {
@@ -69,22 +69,22 @@ struct AsyncId {
 inline AsyncId AsyncBegin(const char* name, const char* file = __builtin_FILE(),
                           uint32_t line = __builtin_LINE()) {
   AsyncId id = {0, 0};
-  if (JOBSCOPE_DETAIL_UNLIKELY(detail::Enabled(JOBSCOPE_BIT_LEVEL1))) {
+  if (JOBSCOPE_DETAIL_UNLIKELY(trace_detail::Enabled(JOBSCOPE_BIT_LEVEL1))) {
     const jobscope_site site = {
         sizeof(jobscope_site), 0, name, JOBSCOPE_CATEGORY, file, line, JOBSCOPE_BIT_LEVEL1,
         JOBSCOPE_ROLE_ASYNC,   0};
-    id.site = detail::Writer()->find_site(&site, nullptr, 0);
-    id.value = detail::Writer()->next_id();
-    const jobscope_arg arg = detail::ToArg(id.value);
-    detail::Writer()->event(id.site, JOBSCOPE_KIND_ASYNC_BEGIN, &arg, 1);
+    id.site = trace_detail::Writer()->find_site(&site, nullptr, 0);
+    id.value = trace_detail::Writer()->next_id();
+    const jobscope_arg arg = trace_detail::ToArg(id.value);
+    trace_detail::Writer()->event(id.site, JOBSCOPE_KIND_ASYNC_BEGIN, &arg, 1);
   }
   return id;
 }
 
 inline void AsyncEnd(AsyncId id) {
-  if (id.value == 0 || !detail::Enabled(JOBSCOPE_BIT_LEVEL1)) return;
-  const jobscope_arg arg = detail::ToArg(id.value);
-  detail::Writer()->event(id.site, JOBSCOPE_KIND_ASYNC_END, &arg, 1);
+  if (id.value == 0 || !trace_detail::Enabled(JOBSCOPE_BIT_LEVEL1)) return;
+  const jobscope_arg arg = trace_detail::ToArg(id.value);
+  trace_detail::Writer()->event(id.site, JOBSCOPE_KIND_ASYNC_END, &arg, 1);
 }
 
 // An arrow from the scope that is open around FlowOut to the one around FlowIn, on any thread. 0:
@@ -95,21 +95,21 @@ struct Flow {
 
 inline Flow FlowOut() {
   Flow flow = {0};
-  if (JOBSCOPE_DETAIL_UNLIKELY(detail::Enabled(JOBSCOPE_BIT_LEVEL1))) {
-    flow.value = detail::Writer()->next_id();
-    detail::FlowEvent(JOBSCOPE_KIND_FLOW_OUT, flow.value);
+  if (JOBSCOPE_DETAIL_UNLIKELY(trace_detail::Enabled(JOBSCOPE_BIT_LEVEL1))) {
+    flow.value = trace_detail::Writer()->next_id();
+    trace_detail::FlowEvent(JOBSCOPE_KIND_FLOW_OUT, flow.value);
   }
   return flow;
 }
 
 inline void FlowIn(Flow flow) {
-  if (flow.value == 0 || !detail::Enabled(JOBSCOPE_BIT_LEVEL1)) return;
-  detail::FlowEvent(JOBSCOPE_KIND_FLOW_IN, flow.value);
+  if (flow.value == 0 || !trace_detail::Enabled(JOBSCOPE_BIT_LEVEL1)) return;
+  trace_detail::FlowEvent(JOBSCOPE_KIND_FLOW_IN, flow.value);
 }
 
 // Names the calling thread in traces, for its whole life; at most 63 bytes. The OS name is left
 // alone. Works at any time, also while recording is off.
-inline void SetThreadName(const char* name) { detail::SetThreadName(name); }
+inline void SetThreadName(const char* name) { trace_detail::SetThreadName(name); }
 
 }  // namespace recording
 }  // namespace jobscope

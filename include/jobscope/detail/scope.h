@@ -14,253 +14,253 @@
 
 namespace jobscope {
 inline namespace recording {
-namespace detail __attribute__((visibility("hidden"))) {
+#pragma GCC visibility push(hidden)
+namespace trace_detail {
 
-  template <int kLevel>
-  struct LevelBit {
-    static_assert(kLevel >= 1 && kLevel <= 3, "the level of a scope is 1, 2 or 3");
-    static constexpr uint32_t value = JOBSCOPE_BIT_LEVEL1 << (kLevel - 1);
-  };
+template <int kLevel>
+struct LevelBit {
+  static_assert(kLevel >= 1 && kLevel <= 3, "the level of a scope is 1, 2 or 3");
+  static constexpr uint32_t value = JOBSCOPE_BIT_LEVEL1 << (kLevel - 1);
+};
 
-  // ---- values ----
+// ---- values ----
 
-  template <typename T>
-  struct IsNumber {
-    static constexpr bool value = std::is_arithmetic<T>::value || std::is_enum<T>::value;
-  };
+template <typename T>
+struct IsNumber {
+  static constexpr bool value = std::is_arithmetic<T>::value || std::is_enum<T>::value;
+};
 
-  inline jobscope_arg MakeInt64(int64_t value) {
-    jobscope_arg arg = jobscope_arg();
-    arg.type = JOBSCOPE_ARG_INT64;
-    arg.value.int64_value = value;
-    return arg;
+inline jobscope_arg MakeInt64(int64_t value) {
+  jobscope_arg arg = jobscope_arg();
+  arg.type = JOBSCOPE_ARG_INT64;
+  arg.value.int64_value = value;
+  return arg;
+}
+inline jobscope_arg MakeUint64(uint64_t value) {
+  jobscope_arg arg = jobscope_arg();
+  arg.type = JOBSCOPE_ARG_UINT64;
+  arg.value.uint64_value = value;
+  return arg;
+}
+inline jobscope_arg MakeDouble(double value) {
+  jobscope_arg arg = jobscope_arg();
+  arg.type = JOBSCOPE_ARG_DOUBLE;
+  arg.value.double_value = value;
+  return arg;
+}
+inline jobscope_arg MakeString(const char* text, size_t length) {
+  jobscope_arg arg = jobscope_arg();
+  arg.type = JOBSCOPE_ARG_STRING;
+  arg.length =
+      text == nullptr ? 0 : static_cast<uint32_t>(length < 0xffffffffu ? length : 0xffffffffu);
+  arg.value.text = text;
+  return arg;
+}
+
+template <typename T>
+inline typename std::enable_if<std::is_floating_point<T>::value, jobscope_arg>::type ToArg(
+    T value) {
+  return MakeDouble(static_cast<double>(value));
+}
+template <typename T>
+inline typename std::enable_if<std::is_integral<T>::value && std::is_signed<T>::value,
+                               jobscope_arg>::type
+ToArg(T value) {
+  return MakeInt64(static_cast<int64_t>(value));
+}
+template <typename T>
+inline typename std::enable_if<std::is_integral<T>::value && std::is_unsigned<T>::value,
+                               jobscope_arg>::type
+ToArg(T value) {
+  return MakeUint64(static_cast<uint64_t>(value));
+}
+template <typename T>
+inline typename std::enable_if<std::is_enum<T>::value, jobscope_arg>::type ToArg(T value) {
+  return ToArg(static_cast<typename std::underlying_type<T>::type>(value));
+}
+// One byte more than is kept is looked at: enough to know that the text was cut.
+inline jobscope_arg ToArg(const char* text) {
+  return MakeString(text, text == nullptr ? 0 : strnlen(text, JOBSCOPE_MAX_STRING + 1));
+}
+template <typename T>
+inline auto ToArg(const T& text) -> decltype(static_cast<const char*>(text.data()),
+                                             static_cast<size_t>(text.size()), jobscope_arg()) {
+  return MakeString(text.data(), text.size());
+}
+
+// A counter's sample.
+template <typename T>
+inline T Number(T sample) {
+  static_assert(IsNumber<T>::value, "the sample of a counter is a number");
+  return sample;
+}
+
+// ---- sites ----
+
+// `rest` is key, value, key, value, …; only the keys are taken.
+inline void TakeKeys(const char**) {}
+template <size_t kSize, typename Value, typename... Rest>
+inline void TakeKeys(const char** keys, const char (&key)[kSize], const Value&,
+                     const Rest&... rest) {
+  *keys = key;
+  TakeKeys(keys + 1, rest...);
+}
+
+template <typename... Rest>
+__attribute__((noinline, cold)) uint32_t Register(jobscope_site* site, const Rest&... rest) {
+  const char* keys[sizeof...(Rest) / 2 + 1] = {nullptr};
+  TakeKeys(keys, rest...);
+  return Writer()->register_site(site, keys, sizeof...(Rest) / 2);
+}
+
+template <typename... Rest>
+inline uint32_t SiteId(jobscope_site* site, const Rest&... rest) {
+  const uint32_t id = __atomic_load_n(&site->id, __ATOMIC_ACQUIRE);
+  return JOBSCOPE_DETAIL_UNLIKELY(id == 0) ? Register(site, rest...) : id;
+}
+
+inline void TakeArgs(jobscope_arg*) {}
+template <size_t kSize, typename Value, typename... Rest>
+inline void TakeArgs(jobscope_arg* args, const char (&)[kSize], const Value& value,
+                     const Rest&... rest) {
+  *args = ToArg(value);
+  TakeArgs(args + 1, rest...);
+}
+
+// ---- scopes ----
+
+class Scope {
+ public:
+  Scope() : site_(0) {}
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+  ~Scope() {
+    if (JOBSCOPE_DETAIL_UNLIKELY(site_ != 0)) Writer()->end(site_, token_);
   }
-  inline jobscope_arg MakeUint64(uint64_t value) {
-    jobscope_arg arg = jobscope_arg();
-    arg.type = JOBSCOPE_ARG_UINT64;
-    arg.value.uint64_value = value;
-    return arg;
-  }
-  inline jobscope_arg MakeDouble(double value) {
-    jobscope_arg arg = jobscope_arg();
-    arg.type = JOBSCOPE_ARG_DOUBLE;
-    arg.value.double_value = value;
-    return arg;
-  }
-  inline jobscope_arg MakeString(const char* text, size_t length) {
-    jobscope_arg arg = jobscope_arg();
-    arg.type = JOBSCOPE_ARG_STRING;
-    arg.length =
-        text == nullptr ? 0 : static_cast<uint32_t>(length < 0xffffffffu ? length : 0xffffffffu);
-    arg.value.text = text;
-    return arg;
-  }
-
-  template <typename T>
-  inline typename std::enable_if<std::is_floating_point<T>::value, jobscope_arg>::type ToArg(
-      T value) {
-    return MakeDouble(static_cast<double>(value));
-  }
-  template <typename T>
-  inline typename std::enable_if<std::is_integral<T>::value && std::is_signed<T>::value,
-                                 jobscope_arg>::type
-  ToArg(T value) {
-    return MakeInt64(static_cast<int64_t>(value));
-  }
-  template <typename T>
-  inline typename std::enable_if<std::is_integral<T>::value && std::is_unsigned<T>::value,
-                                 jobscope_arg>::type
-  ToArg(T value) {
-    return MakeUint64(static_cast<uint64_t>(value));
-  }
-  template <typename T>
-  inline typename std::enable_if<std::is_enum<T>::value, jobscope_arg>::type ToArg(T value) {
-    return ToArg(static_cast<typename std::underlying_type<T>::type>(value));
-  }
-  // One byte more than is kept is looked at: enough to know that the text was cut.
-  inline jobscope_arg ToArg(const char* text) {
-    return MakeString(text, text == nullptr ? 0 : strnlen(text, JOBSCOPE_MAX_STRING + 1));
-  }
-  template <typename T>
-  inline auto ToArg(const T& text)
-      ->decltype(static_cast<const char*>(text.data()), static_cast<size_t>(text.size()),
-                 jobscope_arg()) {
-    return MakeString(text.data(), text.size());
-  }
-
-  // A counter's sample.
-  template <typename T>
-  inline T Number(T sample) {
-    static_assert(IsNumber<T>::value, "the sample of a counter is a number");
-    return sample;
-  }
-
-  // ---- sites ----
-
-  // `rest` is key, value, key, value, …; only the keys are taken.
-  inline void TakeKeys(const char**) {}
-  template <size_t kSize, typename Value, typename... Rest>
-  inline void TakeKeys(const char** keys, const char(&key)[kSize], const Value&,
-                       const Rest&... rest) {
-    *keys = key;
-    TakeKeys(keys + 1, rest...);
-  }
-
-  template <typename... Rest>
-  __attribute__((noinline, cold)) uint32_t Register(jobscope_site * site, const Rest&... rest) {
-    const char* keys[sizeof...(Rest) / 2 + 1] = {nullptr};
-    TakeKeys(keys, rest...);
-    return Writer()->register_site(site, keys, sizeof...(Rest) / 2);
-  }
-
-  template <typename... Rest>
-  inline uint32_t SiteId(jobscope_site * site, const Rest&... rest) {
-    const uint32_t id = __atomic_load_n(&site->id, __ATOMIC_ACQUIRE);
-    return JOBSCOPE_DETAIL_UNLIKELY(id == 0) ? Register(site, rest...) : id;
-  }
-
-  inline void TakeArgs(jobscope_arg*) {}
-  template <size_t kSize, typename Value, typename... Rest>
-  inline void TakeArgs(jobscope_arg * args, const char(&)[kSize], const Value& value,
-                       const Rest&... rest) {
-    *args = ToArg(value);
-    TakeArgs(args + 1, rest...);
-  }
-
-  // ---- scopes ----
-
-  class Scope {
-   public:
-    Scope() : site_(0) {}
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-    ~Scope() {
-      if (JOBSCOPE_DETAIL_UNLIKELY(site_ != 0)) Writer()->end(site_, token_);
-    }
-
-    template <size_t kSize>
-    void Begin(jobscope_site* site, const char (&)[kSize]) {
-      site_ = SiteId(site);
-      token_ = Writer()->begin(site_);
-    }
-
-   private:
-    uint32_t site_;  // 0: off, or refused
-    jobscope_token token_;
-  };
-
-  // With kArgs arguments, kStrings of them strings: these are copied, since they may change or go
-  // before the scope ends.
-  template <size_t kArgs, size_t kStrings>
-  class ArgScope {
-   public:
-    ArgScope() : site_(0) {}
-    ArgScope(const ArgScope&) = delete;
-    ArgScope& operator=(const ArgScope&) = delete;
-    ~ArgScope() {
-      if (JOBSCOPE_DETAIL_UNLIKELY(site_ != 0)) Writer()->end_args(site_, token_, args_, kArgs);
-    }
-
-    template <size_t kSize, typename... Rest>
-    void Begin(jobscope_site* site, const char (&)[kSize], const Rest&... rest) {
-      const uint32_t id = SiteId(site, rest...);
-      TakeArgs(args_, rest...);
-      KeepStrings();
-      token_ = Writer()->begin(id);
-      site_ = id;
-    }
-
-   private:
-    void KeepStrings() {
-      size_t used = 0;
-      for (size_t i = 0; i < kArgs; ++i) {
-        if (args_[i].type != JOBSCOPE_ARG_STRING) continue;
-        const uint32_t length = args_[i].length;
-        if (args_[i].value.text != nullptr) {
-          memcpy(text_[used], args_[i].value.text,
-                 length < JOBSCOPE_MAX_STRING ? length : JOBSCOPE_MAX_STRING);
-        }
-        args_[i].value.text = text_[used++];
-      }
-    }
-
-    uint32_t site_;
-    jobscope_token token_;
-    jobscope_arg args_[kArgs];
-    char text_[kStrings > 0 ? kStrings : 1][kStrings > 0 ? JOBSCOPE_MAX_STRING : 1];
-  };
-
-  class StepScope {
-   public:
-    // The number is set for the compiler only, which otherwise warns where the step is inlined.
-    StepScope() : site_(0), number_(0) {}
-    StepScope(const StepScope&) = delete;
-    StepScope& operator=(const StepScope&) = delete;
-    ~StepScope() {
-      if (JOBSCOPE_DETAIL_UNLIKELY(site_ != 0)) Writer()->step_end(site_, token_, number_);
-    }
-
-    void Begin(jobscope_site* site, int64_t number) {
-      site_ = SiteId(site);
-      number_ = number;
-      token_ = Writer()->step_begin(site_, number);
-    }
-
-   private:
-    uint32_t site_;
-    int64_t number_;
-    jobscope_token token_;
-  };
-
-  // The type of the scope object for (name, key, value, …).
-  template <typename... Rest>
-  struct CountStrings {
-    static constexpr size_t value = 0;
-  };
-  template <typename Key, typename Value, typename... Rest>
-  struct CountStrings<Key, Value, Rest...> {
-    static constexpr size_t value =
-        (IsNumber<typename std::decay<Value>::type>::value ? 0 : 1) + CountStrings<Rest...>::value;
-  };
-  template <typename Name, typename... Rest>
-  struct ScopeFor {
-    static_assert(sizeof...(Rest) % 2 == 0, "arguments come in pairs: \"key\", value");
-    static_assert(sizeof...(Rest) / 2 <= JOBSCOPE_MAX_KEYS, "a scope takes up to 8 arguments");
-    typedef ArgScope<sizeof...(Rest) / 2, CountStrings<Rest...>::value> type;
-  };
-  template <typename Name>
-  struct ScopeFor<Name> {
-    typedef Scope type;
-  };
-  // Declared only, for decltype.
-  template <typename... Args>
-  typename ScopeFor<Args...>::type ScopeType(const Args&...);
-
-  // ---- points in time ----
 
   template <size_t kSize>
-  inline void Event(jobscope_site * site, uint32_t kind, const char(&)[kSize]) {
-    Writer()->event(SiteId(site), kind, nullptr, 0);
+  void Begin(jobscope_site* site, const char (&)[kSize]) {
+    site_ = SiteId(site);
+    token_ = Writer()->begin(site_);
   }
+
+ private:
+  uint32_t site_;  // 0: off, or refused
+  jobscope_token token_;
+};
+
+// With kArgs arguments, kStrings of them strings: these are copied, since they may change or go
+// before the scope ends.
+template <size_t kArgs, size_t kStrings>
+class ArgScope {
+ public:
+  ArgScope() : site_(0) {}
+  ArgScope(const ArgScope&) = delete;
+  ArgScope& operator=(const ArgScope&) = delete;
+  ~ArgScope() {
+    if (JOBSCOPE_DETAIL_UNLIKELY(site_ != 0)) Writer()->end_args(site_, token_, args_, kArgs);
+  }
+
   template <size_t kSize, typename... Rest>
-  inline void Event(jobscope_site * site, uint32_t kind, const char(&)[kSize],
-                    const Rest&... rest) {
-    static_assert(sizeof...(Rest) % 2 == 0, "arguments come in pairs: \"key\", value");
-    static_assert(sizeof...(Rest) / 2 <= JOBSCOPE_MAX_KEYS, "an event takes up to 8 arguments");
+  void Begin(jobscope_site* site, const char (&)[kSize], const Rest&... rest) {
     const uint32_t id = SiteId(site, rest...);
-    jobscope_arg args[sizeof...(Rest) / 2];
-    TakeArgs(args, rest...);
-    Writer()->event(id, kind, args, sizeof...(Rest) / 2);
+    TakeArgs(args_, rest...);
+    KeepStrings();
+    token_ = Writer()->begin(id);
+    site_ = id;
   }
 
-  inline void FlowEvent(uint32_t kind, uint64_t flow) {
-    const jobscope_site site = {sizeof(jobscope_site), 0, "flow", "", "", 0, JOBSCOPE_BIT_LEVEL1,
-                                JOBSCOPE_ROLE_FLOW,    0};
-    const jobscope_arg arg = ToArg(flow);
-    Writer()->event(Writer()->find_site(&site, nullptr, 0), kind, &arg, 1);
+ private:
+  void KeepStrings() {
+    size_t used = 0;
+    for (size_t i = 0; i < kArgs; ++i) {
+      if (args_[i].type != JOBSCOPE_ARG_STRING) continue;
+      const uint32_t length = args_[i].length;
+      if (args_[i].value.text != nullptr) {
+        memcpy(text_[used], args_[i].value.text,
+               length < JOBSCOPE_MAX_STRING ? length : JOBSCOPE_MAX_STRING);
+      }
+      args_[i].value.text = text_[used++];
+    }
   }
 
-}  // namespace )
+  uint32_t site_;
+  jobscope_token token_;
+  jobscope_arg args_[kArgs];
+  char text_[kStrings > 0 ? kStrings : 1][kStrings > 0 ? JOBSCOPE_MAX_STRING : 1];
+};
+
+class StepScope {
+ public:
+  // The number is set for the compiler only, which otherwise warns where the step is inlined.
+  StepScope() : site_(0), number_(0) {}
+  StepScope(const StepScope&) = delete;
+  StepScope& operator=(const StepScope&) = delete;
+  ~StepScope() {
+    if (JOBSCOPE_DETAIL_UNLIKELY(site_ != 0)) Writer()->step_end(site_, token_, number_);
+  }
+
+  void Begin(jobscope_site* site, int64_t number) {
+    site_ = SiteId(site);
+    number_ = number;
+    token_ = Writer()->step_begin(site_, number);
+  }
+
+ private:
+  uint32_t site_;
+  int64_t number_;
+  jobscope_token token_;
+};
+
+// The type of the scope object for (name, key, value, …).
+template <typename... Rest>
+struct CountStrings {
+  static constexpr size_t value = 0;
+};
+template <typename Key, typename Value, typename... Rest>
+struct CountStrings<Key, Value, Rest...> {
+  static constexpr size_t value =
+      (IsNumber<typename std::decay<Value>::type>::value ? 0 : 1) + CountStrings<Rest...>::value;
+};
+template <typename Name, typename... Rest>
+struct ScopeFor {
+  static_assert(sizeof...(Rest) % 2 == 0, "arguments come in pairs: \"key\", value");
+  static_assert(sizeof...(Rest) / 2 <= JOBSCOPE_MAX_KEYS, "a scope takes up to 8 arguments");
+  typedef ArgScope<sizeof...(Rest) / 2, CountStrings<Rest...>::value> type;
+};
+template <typename Name>
+struct ScopeFor<Name> {
+  typedef Scope type;
+};
+// Declared only, for decltype.
+template <typename... Args>
+typename ScopeFor<Args...>::type ScopeType(const Args&...);
+
+// ---- points in time ----
+
+template <size_t kSize>
+inline void Event(jobscope_site* site, uint32_t kind, const char (&)[kSize]) {
+  Writer()->event(SiteId(site), kind, nullptr, 0);
+}
+template <size_t kSize, typename... Rest>
+inline void Event(jobscope_site* site, uint32_t kind, const char (&)[kSize], const Rest&... rest) {
+  static_assert(sizeof...(Rest) % 2 == 0, "arguments come in pairs: \"key\", value");
+  static_assert(sizeof...(Rest) / 2 <= JOBSCOPE_MAX_KEYS, "an event takes up to 8 arguments");
+  const uint32_t id = SiteId(site, rest...);
+  jobscope_arg args[sizeof...(Rest) / 2];
+  TakeArgs(args, rest...);
+  Writer()->event(id, kind, args, sizeof...(Rest) / 2);
+}
+
+inline void FlowEvent(uint32_t kind, uint64_t flow) {
+  const jobscope_site site = {sizeof(jobscope_site), 0, "flow", "", "", 0, JOBSCOPE_BIT_LEVEL1,
+                              JOBSCOPE_ROLE_FLOW,    0};
+  const jobscope_arg arg = ToArg(flow);
+  Writer()->event(Writer()->find_site(&site, nullptr, 0), kind, &arg, 1);
+}
+
+}  // namespace trace_detail
+#pragma GCC visibility pop
 }  // namespace recording
 }  // namespace jobscope
 
@@ -287,27 +287,28 @@ namespace detail __attribute__((visibility("hidden"))) {
     }                                                                       \
   }
 
-#define JOBSCOPE_SCOPE_(n, bit, role, ...)                                                       \
-  JOBSCOPE_DETAIL_SITE(JOBSCOPE_DETAIL_JOIN(JobscopeSite, n), bit, role, __VA_ARGS__);           \
-  decltype(::jobscope::detail::ScopeType(__VA_ARGS__)) JOBSCOPE_DETAIL_JOIN(jobscope_scope_, n); \
-  if (JOBSCOPE_DETAIL_UNLIKELY(::jobscope::detail::Enabled(bit)))                                \
-  JOBSCOPE_DETAIL_JOIN(jobscope_scope_, n)                                                       \
+#define JOBSCOPE_SCOPE_(n, bit, role, ...)                                                         \
+  JOBSCOPE_DETAIL_SITE(JOBSCOPE_DETAIL_JOIN(JobscopeSite, n), bit, role, __VA_ARGS__);             \
+  decltype(::jobscope::trace_detail::ScopeType(__VA_ARGS__)) JOBSCOPE_DETAIL_JOIN(jobscope_scope_, \
+                                                                                  n);              \
+  if (JOBSCOPE_DETAIL_UNLIKELY(::jobscope::trace_detail::Enabled(bit)))                            \
+  JOBSCOPE_DETAIL_JOIN(jobscope_scope_, n)                                                         \
       .Begin(JOBSCOPE_DETAIL_JOIN(JobscopeSite, n)::Get(), __VA_ARGS__)
 
-#define JOBSCOPE_STEP_(n, name, step)                                            \
-  JOBSCOPE_DETAIL_SITE(JOBSCOPE_DETAIL_JOIN(JobscopeSite, n), JOBSCOPE_BIT_STEP, \
-                       JOBSCOPE_ROLE_STEP, name);                                \
-  ::jobscope::detail::StepScope JOBSCOPE_DETAIL_JOIN(jobscope_scope_, n);        \
-  if (JOBSCOPE_DETAIL_UNLIKELY(::jobscope::detail::Enabled(JOBSCOPE_BIT_STEP)))  \
-  JOBSCOPE_DETAIL_JOIN(jobscope_scope_, n)                                       \
+#define JOBSCOPE_STEP_(n, name, step)                                                 \
+  JOBSCOPE_DETAIL_SITE(JOBSCOPE_DETAIL_JOIN(JobscopeSite, n), JOBSCOPE_BIT_STEP,      \
+                       JOBSCOPE_ROLE_STEP, name);                                     \
+  ::jobscope::trace_detail::StepScope JOBSCOPE_DETAIL_JOIN(jobscope_scope_, n);       \
+  if (JOBSCOPE_DETAIL_UNLIKELY(::jobscope::trace_detail::Enabled(JOBSCOPE_BIT_STEP))) \
+  JOBSCOPE_DETAIL_JOIN(jobscope_scope_, n)                                            \
       .Begin(JOBSCOPE_DETAIL_JOIN(JobscopeSite, n)::Get(), static_cast<int64_t>(step))
 
-#define JOBSCOPE_EVENT_(bit, role, kind, ...)                            \
-  do {                                                                   \
-    if (JOBSCOPE_DETAIL_UNLIKELY(::jobscope::detail::Enabled(bit))) {    \
-      JOBSCOPE_DETAIL_SITE(JobscopeSite, bit, role, __VA_ARGS__);        \
-      ::jobscope::detail::Event(JobscopeSite::Get(), kind, __VA_ARGS__); \
-    }                                                                    \
+#define JOBSCOPE_EVENT_(bit, role, kind, ...)                                  \
+  do {                                                                         \
+    if (JOBSCOPE_DETAIL_UNLIKELY(::jobscope::trace_detail::Enabled(bit))) {    \
+      JOBSCOPE_DETAIL_SITE(JobscopeSite, bit, role, __VA_ARGS__);              \
+      ::jobscope::trace_detail::Event(JobscopeSite::Get(), kind, __VA_ARGS__); \
+    }                                                                          \
   } while (false)
 
 #endif  // JOBSCOPE_DETAIL_SCOPE_H_

@@ -10,10 +10,10 @@
 namespace jobscope {
 // Other types than those that record: files of both kinds may be linked together.
 inline namespace disabled {
-namespace detail {
+namespace trace_detail {
 template <typename... Args>
 inline void Ignore(const Args&...) {}
-}  // namespace detail
+}  // namespace trace_detail
 
 struct AsyncId {
   uint64_t value;
@@ -39,9 +39,9 @@ inline void SetThreadName(const char*) {}
 }  // namespace disabled
 }  // namespace jobscope
 
-#define JOBSCOPE_IGNORE_(...)                                     \
-  do {                                                            \
-    if (false) ::jobscope::disabled::detail::Ignore(__VA_ARGS__); \
+#define JOBSCOPE_IGNORE_(...)                                           \
+  do {                                                                  \
+    if (false) ::jobscope::disabled::trace_detail::Ignore(__VA_ARGS__); \
   } while (false)
 
 #define JOBSCOPE_SCOPE(...) JOBSCOPE_IGNORE_(__VA_ARGS__)

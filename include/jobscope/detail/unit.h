@@ -31,29 +31,31 @@ JOBSCOPE_DETAIL_PER_UNIT const struct jobscope_trace_writer_table* jobscope_deta
 namespace jobscope {
 inline namespace recording {
 // Hidden: what is inlined from here uses its own unit's pointers, never another unit's.
-namespace detail __attribute__((visibility("hidden"))) {
+#pragma GCC visibility push(hidden)
+namespace trace_detail {
 
-  // Runs when the unit is loaded, ahead of its C++ constructors. Each file of a unit has one; the
-  // first does the work. It runs under the loader's lock, or before main: alone.
-  __attribute__((constructor(101))) static void JoinRecorder() {
-    if (jobscope_detail_writer != nullptr) return;
-    jobscope_detail_writer = jobscope_trace_writer();
-    jobscope_detail_mask = jobscope_detail_writer->mask;
-  }
+// Runs when the unit is loaded, ahead of its C++ constructors. Each file of a unit has one; the
+// first does the work. It runs under the loader's lock, or before main: alone.
+__attribute__((constructor(101))) static void JoinRecorder() {
+  if (jobscope_detail_writer != nullptr) return;
+  jobscope_detail_writer = jobscope_trace_writer();
+  jobscope_detail_mask = jobscope_detail_writer->mask;
+}
 
-  inline bool Enabled(uint32_t bit) {
-    return (__atomic_load_n(jobscope_detail_mask, __ATOMIC_RELAXED) & bit) != 0;
-  }
+inline bool Enabled(uint32_t bit) {
+  return (__atomic_load_n(jobscope_detail_mask, __ATOMIC_RELAXED) & bit) != 0;
+}
 
-  // Not null where Enabled was true.
-  inline const struct jobscope_trace_writer_table* Writer() { return jobscope_detail_writer; }
+// Not null where Enabled was true.
+inline const struct jobscope_trace_writer_table* Writer() { return jobscope_detail_writer; }
 
-  inline void SetThreadName(const char* name) {
-    // Asked for directly: it must work before the unit's constructor, too.
-    jobscope_trace_writer()->set_thread_name(name);
-  }
+inline void SetThreadName(const char* name) {
+  // Asked for directly: it must work before the unit's constructor, too.
+  jobscope_trace_writer()->set_thread_name(name);
+}
 
-}  // namespace )
+}  // namespace trace_detail
+#pragma GCC visibility pop
 }  // namespace recording
 }  // namespace jobscope
 
