@@ -227,7 +227,7 @@ void FanOut::State::Decide(absl::Time now) {
   std::optional<absl::Time> at;
   if (slots_.size() > 1 || options_.delay > absl::ZeroDuration()) {
     const absl::Duration lead = std::clamp(
-        2 * slowest_ready_ + static_cast<double>(ready) * kLeadPerWorker, kMinLead, kMaxLead);
+        slowest_ready_ + static_cast<double>(ready) * kLeadPerWorker, kMinLead, kMaxLead);
     at = now + options_.delay + lead;
   }
   start_ = at.value_or(now);

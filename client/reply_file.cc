@@ -33,6 +33,10 @@ namespace {
 // the two add up.
 constexpr uint64_t kTrimBytes = 8 << 20;
 
+// A start that is late by this much is worth a warning: well above what a loaded machine's
+// scheduler takes.
+constexpr uint64_t kLateNs = 10'000'000;
+
 Verdict Failed(Phase phase, std::string reason) {
   return {Outcome::kFailed, phase, std::move(reason), std::nullopt};
 }
@@ -111,6 +115,11 @@ Verdict JudgeOwnTrace(const v1::Summary& summary, const xspace::XSpaceScan& scan
     account->warnings.push_back(absl::StrCat("the worker counted ", summary.events(),
                                              " events, the file holds ", scan.events));
     account->events = scan.events;
+  }
+  if (summary.late_ns() >= kLateNs) {
+    account->warnings.push_back(absl::StrCat(
+        "began to record ", summary.late_ns() / 1'000'000,
+        " ms after the common start, because it was not armed by then; --delay_ms gives it time"));
   }
   const std::string reasons = CollectorReasons(*account);
   if (summary.truncated()) {

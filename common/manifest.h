@@ -90,8 +90,8 @@ struct Manifest {
   std::optional<int64_t>
       started_unix_ns;                  // when recording was asked to begin, on the client's clock
   std::optional<uint64_t> duration_ms;  // asked for
-  std::optional<uint64_t>
-      start_spread_ns;  // between the first and the last worker's zero, as their clocks tell
+  // Between the first and the last worker that began to record, as their own clocks tell.
+  std::optional<uint64_t> start_spread_ns;
   std::optional<uint64_t> events;  // of all workers of which it is known
   std::optional<uint64_t> lost;    // likewise
   std::optional<int> exit_code;

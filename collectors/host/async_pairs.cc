@@ -70,18 +70,19 @@ void AsyncPairs::Begin(uint64_t id, AsyncHalf half) {
     --found->second.half.line->account.attempted;
     const uint64_t end_ticks = found->second.half.ticks;
     open_.erase(found);
-    Place(id, half, end_ticks, /*ended=*/true);
+    Complete(id, std::move(half), end_ticks, /*ended=*/true);
     return;
   }
   if (found != open_.end()) {  // a second begin of one id: the first one never ended
     const uint64_t until = std::max(found->second.half.ticks, half.ticks);
-    Place(id, found->second.half, until, /*ended=*/false);
+    Complete(id, std::move(found->second.half), until, /*ended=*/false);
     found->second.half = std::move(half);
     return;
   }
   if (open_.size() >= kMaxOpen) DropOldestEnd();
   if (open_.size() >= kMaxOpen) {
-    Place(id, half, half.ticks, /*ended=*/false);
+    const uint64_t ticks = half.ticks;
+    Complete(id, std::move(half), ticks, /*ended=*/false);
     return;
   }
   open_.emplace(id, Open{std::move(half), false});
@@ -91,9 +92,9 @@ void AsyncPairs::End(uint64_t id, const AsyncHalf& half) {
   const auto found = open_.find(id);
   if (found != open_.end() && !found->second.is_end) {
     --half.line->account.attempted;
-    const AsyncHalf begin = std::move(found->second.half);
+    AsyncHalf begin = std::move(found->second.half);
     open_.erase(found);
-    Place(id, begin, half.ticks, /*ended=*/true);
+    Complete(id, std::move(begin), half.ticks, /*ended=*/true);
     return;
   }
   if (found != open_.end()) {  // a second end of one id
@@ -121,7 +122,21 @@ void AsyncPairs::DropOldestEnd() {
   }
 }
 
-void AsyncPairs::Place(uint64_t id, const AsyncHalf& begin, uint64_t end_ticks, bool ended) {
+void AsyncPairs::Complete(uint64_t id, AsyncHalf begin, uint64_t end_ticks, bool ended) {
+  done_.push_back({id, std::move(begin), end_ticks, ended});
+  if (done_.size() >= kMaxDone) PlaceDone();
+}
+
+void AsyncPairs::PlaceDone() {
+  std::sort(done_.begin(), done_.end(),
+            [](const Done& a, const Done& b) { return a.begin.ticks < b.begin.ticks; });
+  for (const Done& done : done_) Place(done);
+  done_.clear();
+}
+
+void AsyncPairs::Place(const Done& done) {
+  const AsyncHalf& begin = done.begin;
+  const uint64_t end_ticks = done.end_ticks;
   Account& account = begin.line->account;
   if (end_ticks < begin.ticks) {  // its id was used twice, or clocks differ
     account.Lose(LossCause::kInvalid);
@@ -139,11 +154,11 @@ void AsyncPairs::Place(uint64_t id, const AsyncHalf& begin, uint64_t end_ticks, 
   const CommonStats& common = sites()->common();
   const Clipped clipped = window_->Clip(begin.ticks, end_ticks);
   stats_.Clear();
-  stats_.Uint64(common.async_id, id);
+  stats_.Uint64(common.async_id, done.id);
   if (clipped.at_start) {
     stats_.Int64(common.true_start_ns, window_->map.ToPs(begin.ticks) / 1000);
   }
-  if (clipped.at_start || clipped.at_end || !ended) stats_.Int64(common.truncated, 1);
+  if (clipped.at_start || clipped.at_end || !done.ended) stats_.Int64(common.truncated, 1);
   xspace::SegmentEvent event;
   event.start_ps = clipped.start_ps;
   event.duration_ps = std::max<int64_t>(1, clipped.duration_ps);
@@ -201,11 +216,13 @@ void AsyncPairs::Finish() {
     if (open.is_end) {
       PlaceEnd(id, open.half);
     } else {
-      Place(id, open.half, std::max(open.half.ticks, window_->end_ticks), /*ended=*/false);
+      const uint64_t until = std::max(open.half.ticks, window_->end_ticks);
+      done_.push_back({id, std::move(open.half), until, /*ended=*/false});
     }
   }
   open_.clear();
   ends_.clear();
+  PlaceDone();
 }
 
 void AsyncPairs::Flush() {

@@ -42,6 +42,7 @@ class AsyncPairs {
   static constexpr size_t kMaxOpen = 65'536;
   // Lanes of one site; what overlaps more than that shares the last one.
   static constexpr size_t kMaxLanes = 64;
+  static constexpr size_t kMaxDone = 8192;
 
   AsyncPairs(const Reader* reader, xspace::ItemSink* sink, xspace::Names* names,
              const Window* window, SiteTable* host_sites);
@@ -55,6 +56,9 @@ class AsyncPairs {
   void Begin(uint64_t id, AsyncHalf half);
   void End(uint64_t id, const AsyncHalf& half);
 
+  // Puts the operations that are complete into lanes: those of one drain together, in the order in
+  // which they began, because that needs the fewest lanes.
+  void PlaceDone();
   // The window's end is known: places what is still open.
   void Finish();
   // Appends what is collected.
@@ -67,8 +71,15 @@ class AsyncPairs {
     bool is_end = false;
   };
 
-  // Adds an event [begin, end] and accounts for it with `line`.
-  void Place(uint64_t id, const AsyncHalf& begin, uint64_t end_ticks, bool ended);
+  struct Done {
+    uint64_t id = 0;
+    AsyncHalf begin;
+    uint64_t end_ticks = 0;
+    bool ended = false;  // its end was recorded
+  };
+
+  void Complete(uint64_t id, AsyncHalf begin, uint64_t end_ticks, bool ended);
+  void Place(const Done& done);
   void PlaceEnd(uint64_t id, const AsyncHalf& end);
   Lane* LaneFor(uint32_t site, int64_t start_ps);
   void DropOldestEnd();

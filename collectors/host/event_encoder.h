@@ -77,6 +77,8 @@ class EventEncoder {
   void FinishThread(ThreadState* thread);
   xspace::PlaneKey plane() const { return sites_.plane(); }
 
+  // After each pass over the threads.
+  void PlaceDone() { async_.PlaceDone(); }
   // After all threads, once the window's end is known.
   void Finish() { async_.Finish(); }
   void Flush() { async_.Flush(); }

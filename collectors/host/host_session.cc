@@ -24,6 +24,9 @@ constexpr absl::Duration kLongestPause = absl::Milliseconds(100);
 constexpr absl::Duration kTriggerPause = absl::Milliseconds(5);
 // A ring is to be at most this full when its reader comes.
 constexpr uint64_t kRingShare = 4;
+// Of the 64 rings of the default cap, this many may belong to threads that have ended since the
+// last drain.
+constexpr double kHeldRings = 16;
 // Within one Drain, which must return within 100 ms, and stands in the way of Stop meanwhile.
 constexpr absl::Duration kDrainBudget = absl::Milliseconds(20);
 // For the last drain, within the 2 s of Stop. 64 MiB of rings take about 0.1 s.
@@ -280,6 +283,7 @@ absl::Duration HostSession::Drain() {
   Refresh();
   DrainThreads(entry);
   FinishEnded();
+  encoder_->PlaceDone();
   FlushOldLines(entry);
   const absl::Duration next = NextDrain(entry);
   return request_.steps.has_value() && !window_closed_ ? std::min(next, kTriggerPause) : next;
@@ -307,12 +311,14 @@ void HostSession::DrainThreads(uint64_t entry_ticks) {
 }
 
 void HostSession::FinishEnded() {
+  last_finished_ = 0;
   for (const auto& thread : threads_) {
     if (!thread->ended() || thread->finished()) continue;
     // Nothing is read any more once the store is full; a ring that waits would only be missed by
     // another thread.
     if (store_full_) thread->LoseRest(LossCause::kStoreFull, line_for_);
     if (!thread->drained()) continue;
+    ++last_finished_;
     thread->Finish(encoder_.get());
     if (thread->line() != nullptr) thread->line()->Retire();
   }
@@ -338,6 +344,13 @@ absl::Duration HostSession::NextDrain(uint64_t entry_ticks) {
     const double ticks_per_record = static_cast<double>(elapsed) / static_cast<double>(last_heads_);
     const double share = static_cast<double>(reader_->ring_records / kRingShare);
     next = std::min(next, absl::Seconds(ticks_per_record * share / ticks_per_second_));
+  }
+  if (last_finished_ > 0) {
+    // Rings of threads that end are held for us: at this rate of them, so many are missed by
+    // threads that begin.
+    const double ticks_per_ring =
+        static_cast<double>(elapsed) / static_cast<double>(last_finished_);
+    next = std::min(next, absl::Seconds(ticks_per_ring * kHeldRings / ticks_per_second_));
   }
   pause_ = std::max(next, kShortestPause);
   return pause_;
@@ -371,7 +384,7 @@ absl::Status HostSession::Stop(uint64_t end_ticks) {
     for (const auto& [tid, line] : lines_) line->Retire();
     encoder_->Flush();
   }
-  MakeReport();
+  MakeReport(recorded);
   if (started) {
     AppendClock(Now());
     AppendLoss();
@@ -414,7 +427,7 @@ void HostSession::AppendClock(uint64_t now_ticks) {
   (void)request_.sink->Append(xspace::ItemKind::kClock, clock.SerializeAsString());
 }
 
-void HostSession::MakeReport() {
+void HostSession::MakeReport(bool recorded) {
   if (bits_ == 0) {
     report_.state = "off";
     report_.reason = "host_tracer_level is 0";
@@ -431,7 +444,7 @@ void HostSession::MakeReport() {
     report_.threads.push_back(
         {tid, line->name(), account.attempted, account.in_trace, account.lost(), account.outside});
   }
-  if (encoder_ != nullptr) {
+  if (recorded) {
     const uint64_t no_ring = totals.no_ring_events - totals_at_start_.no_ring_events;
     sum.attempted += no_ring;
     sum.Lose(LossCause::kNoRing, no_ring);

@@ -76,7 +76,8 @@ class HostSession {
   void LeaveRecorder();
 
   void AppendClock(uint64_t now_ticks);
-  void MakeReport();
+  // `recorded`: the window has been open.
+  void MakeReport(bool recorded);
   void AppendLoss();
   uint64_t Ticks(absl::Duration duration) const;
   uint64_t Now() const;
@@ -107,7 +108,8 @@ class HostSession {
   uint64_t last_clock_ticks_ = 0;
   uint64_t last_flush_ticks_ = 0;
   uint64_t last_drain_ticks_ = 0;
-  uint64_t last_heads_ = 0;  // of the busiest thread: records since the last drain
+  uint64_t last_heads_ = 0;     // of the busiest thread: records since the last drain
+  uint64_t last_finished_ = 0;  // threads whose end the last drain found
   absl::Duration pause_;
   CollectorReport report_;
 };

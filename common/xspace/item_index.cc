@@ -386,6 +386,7 @@ void Indexer::ReadSummary(std::string_view body) {
   Require(body.size() <= std::numeric_limits<int>::max() &&
               summary.ParseFromArray(body.data(), static_cast<int>(body.size())),
           "it does not parse");
+  index_.has_summary = true;
   index_.summary_bytes = body;
   index_.summary = std::move(summary);
 }

@@ -61,7 +61,8 @@ struct ItemIndex {
   std::vector<IndexedRawPlane> raw_planes;
   std::vector<std::string_view> clocks;    // jobscope.v1.Clock
   std::map<std::string, v1::Loss> losses;  // by collector
-  std::string_view summary_bytes;          // empty: no summary among the items
+  bool has_summary = false;
+  std::string_view summary_bytes;
   v1::Summary summary;
   std::vector<std::string> warnings;  // about items that could not be used
 };

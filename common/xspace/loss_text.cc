@@ -45,7 +45,7 @@ std::string LossText(absl::string_view cause, uint64_t events, uint64_t attempte
 
 std::vector<std::string> Warnings(const ItemIndex& index) {
   std::vector<std::string> warnings;
-  if (!index.summary_bytes.empty()) {
+  if (index.has_summary) {
     const v1::Summary& summary = index.summary;
     for (const v1::LossByCause& loss : summary.lost_by_cause()) {
       if (loss.events() != 0) {

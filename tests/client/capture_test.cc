@@ -248,7 +248,7 @@ TEST_F(CaptureTest, OneKilledWhileItRecords) {
       StartCapture(ok.address() + "," + victim.address(), {"--json", "--duration_ms=1500"});
   ASSERT_TRUE(victim.process().AwaitText("recording"));
   victim.process().Signal(SIGKILL);
-  EXPECT_EQ(capture->Wait(), 3);
+  EXPECT_EQ(capture->Wait(), 3) << capture->err();
   const json manifest = json::parse(capture->out());
   EXPECT_EQ(manifest["workers"][0]["outcome"], "ok");
   EXPECT_EQ(manifest["workers"][1]["outcome"], "died");
@@ -267,7 +267,7 @@ TEST_F(CaptureTest, OneStoppedWhileItRecordsIsToldWithinTenSeconds) {
     ASSERT_TRUE(victim.process().AwaitText("recording"));
     victim.process().Signal(SIGSTOP);
     const absl::Time stopped = absl::Now();
-    EXPECT_EQ(capture->Wait(), 3);
+    EXPECT_EQ(capture->Wait(), 3) << capture->err();
     EXPECT_LT(absl::Now() - stopped, absl::Seconds(11));
     const json manifest = json::parse(capture->out());
     EXPECT_EQ(manifest["workers"][0]["outcome"], "ok");
@@ -336,7 +336,7 @@ TEST_F(CaptureTest, CtrlCTwiceGivesUp) {
   capture->Signal(SIGINT);
   ASSERT_TRUE(capture->AwaitText("interrupted"));
   capture->Signal(SIGINT);
-  EXPECT_EQ(capture->Wait(), 130);
+  EXPECT_EQ(capture->Wait(), 130) << capture->err();
 }
 
 TEST_F(CaptureTest, NothingIsAskedWhenTheLogdirWillNotDo) {
@@ -344,7 +344,7 @@ TEST_F(CaptureTest, NothingIsAskedWhenTheLogdirWillNotDo) {
   const std::string file = logdir_.Write("file", "");
   const std::unique_ptr<Subprocess> capture =
       Start({"--service_addr=" + worker.address(), "--logdir=" + file + "/x"});
-  EXPECT_EQ(capture->Wait(), 2);
+  EXPECT_EQ(capture->Wait(), 2) << capture->err();
   EXPECT_THAT(capture->err(), HasSubstr("logdir " + file));
   EXPECT_THAT(capture->out(), IsEmpty());
   EXPECT_THAT(worker.requests(), IsEmpty());
@@ -354,14 +354,14 @@ TEST_F(CaptureTest, ARunThatIsThereIsNotTouched) {
   FakeWorker worker({});
   std::filesystem::create_directories(run());
   const std::unique_ptr<Subprocess> capture = StartCapture(worker.address());
-  EXPECT_EQ(capture->Wait(), 2);
+  EXPECT_EQ(capture->Wait(), 2) << capture->err();
   EXPECT_THAT(capture->err(), HasSubstr("choose another name"));
   EXPECT_THAT(worker.requests(), IsEmpty());
 }
 
 TEST_F(CaptureTest, MoreMinWorkersThanAddressesIsAUsageError) {
   const std::unique_ptr<Subprocess> capture = StartCapture("h:1", {"--min_workers=2"});
-  EXPECT_EQ(capture->Wait(), 2);
+  EXPECT_EQ(capture->Wait(), 2) << capture->err();
   EXPECT_THAT(capture->err(), HasSubstr("--min_workers=2"));
 }
 
@@ -378,7 +378,7 @@ TEST_F(CaptureTest, TheTableIsForPeople) {
   const Socket refused(false);
   const std::unique_ptr<Subprocess> capture =
       StartCapture(worker.address() + "," + refused.address(), {"--duration_ms=50"});
-  EXPECT_EQ(capture->Wait(), 3);
+  EXPECT_EQ(capture->Wait(), 3) << capture->err();
   const std::string out = capture->out();
   EXPECT_THAT(out, HasSubstr("WORKER"));
   EXPECT_THAT(out, HasSubstr("unreachable  connect"));
@@ -393,7 +393,7 @@ TEST_F(CaptureTest, QuietIsQuiet) {
   FakeWorker worker({});
   const std::unique_ptr<Subprocess> capture =
       StartCapture(worker.address(), {"--duration_ms=50", "--quiet"});
-  EXPECT_EQ(capture->Wait(), 0);
+  EXPECT_EQ(capture->Wait(), 0) << capture->err();
   EXPECT_THAT(capture->err(), IsEmpty());
 }
 

@@ -94,6 +94,16 @@ TEST(Manifest, ForeignBytesAreReplacedAndNotThrown) {
   EXPECT_EQ(text.back(), '\n');
 }
 
+TEST(Manifest, AWorkerThatWasLateWidensTheSpread) {
+  Manifest manifest;
+  manifest.workers.resize(2);
+  manifest.workers[0].start_unix_ns = 1000;
+  manifest.workers[1].start_unix_ns = 1000;
+  manifest.workers[1].late_ns = 70;
+  FillTotals(&manifest);
+  EXPECT_EQ(manifest.start_spread_ns, 70u);
+}
+
 TEST(Manifest, ClocksFarApartDoNotOverflow) {
   Manifest manifest;
   manifest.workers.resize(2);

@@ -19,7 +19,6 @@
 #include "common/xspace/assembler.h"
 #include "common/xspace/names.h"
 #include "common/xspace/store.h"
-#include "jobscope/detail/ticks.h"
 #include "jobscope/v1/item.pb.h"
 #include "tensorflow/xplane.pb.h"
 
@@ -60,7 +59,7 @@ class SessionDriver {
   }
 
   ArmRequest& request() { return request_; }
-  uint64_t Now() const { return detail::ReadTicks(uses_tsc_); }
+  uint64_t Now() const { return SampleClocks(uses_tsc_, 1).ticks; }
   xspace::Store& store() { return store_; }
 
   absl::Status Arm() { return collector_->Arm(request_); }

@@ -5,7 +5,7 @@ import os
 
 import grpc
 
-from harness import case, clients, messages, traces
+from harness import case, clients, messages, processes, traces
 from harness.messages import ProfileRequest, profile_request
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
@@ -29,7 +29,10 @@ class RawRequests(case.InteropTest):
         self.assertEqual(traces.rule_violations(trace), [])
         self.assertGreater(len(trace.steps()), 0)
         self.assertEqual(trace.summary().lost, 0)
-        self.assertFalse(self.peer.call("Describe", messages.DescribeRequest()).HasField("busy"))
+        # The slot is free a moment after the answer has left.
+        processes.wait_until(
+            lambda: not self.peer.call("Describe", messages.DescribeRequest()).HasField("busy"), 5, "the worker is idle"
+        )
         self.assert_wrote_nothing(self.worker)
         self.assertEqual(clients.files_below(self.logdir), [])
         self.worker.finish()

@@ -45,7 +45,6 @@ def check_xprof_shows(test, xprof, path, trace, input_floor):
     # XProf leaves out the first and the last of six or more steps.
     shown = [step for step in steps[1:-1]] if len(steps) >= 6 else steps
     overview = xprof.overview([path])
-    test.assertEqual(len(overview.step_rows), len(shown))
     test.assertEqual([row["stepnum"] for row in overview.step_rows], [f"train {step.stats['step_num']}" for step in shown])
     for row, step in zip(overview.step_rows, shown):
         test.assertAlmostEqual(float(row["stepTimeMs"]), step.duration_ps / 1e9, delta=0.001 + step.duration_ps / 1e11)

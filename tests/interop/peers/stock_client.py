@@ -57,12 +57,15 @@ class XProf:
 
         self._werkzeug, self._server, self._loader = werkzeug.test, server, profile_plugin_loader
         self._library, self._convert = _pywrap_profiler_plugin, raw_to_tool_data
+        self._application(".")  # imports TensorFlow, which no call should have to wait for
 
-    def _get(self, logdir, route, query):
+    def _application(self, logdir):
         context = self._server.TBContext(logdir, self._server.DataProvider(logdir), self._server.TBContext.Flags(False))
         context.hide_capture_profile_button, context.enable_tab_name_label, context.src_prefix = False, False, None
-        plugin = self._loader.ProfilePluginLoader().load(context)
-        client = self._werkzeug.Client(self._server.make_wsgi_app(plugin))
+        return self._server.make_wsgi_app(self._loader.ProfilePluginLoader().load(context))
+
+    def _get(self, logdir, route, query):
+        client = self._werkzeug.Client(self._application(logdir))
         response = client.get("/data/plugin/profile/" + route, query_string=query)
         body = response.get_data()
         if response.headers.get("Content-Encoding") == "gzip":
