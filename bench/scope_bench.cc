@@ -10,7 +10,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cinttypes>
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -205,7 +206,10 @@ class Reporter : public benchmark::ConsoleReporter {
   void ReportRuns(const std::vector<Run>& runs) override {
     ConsoleReporter::ReportRuns(runs);
     for (const Run& run : runs) {
-      if (run.run_type != Run::RT_Iteration || run.error_occurred) continue;
+      if (run.error_occurred) continue;
+      // With --benchmark_report_aggregates_only the single runs do not come here, their median
+      // does.
+      if (run.run_type == Run::RT_Aggregate && run.aggregate_name != "median") continue;
       // Of one thread: with several, cpu time is their sum over the iterations of all.
       times_[run.run_name.function_name].push_back(run.GetAdjustedCPUTime());
       const auto rate = run.counters.find("items_per_second");
