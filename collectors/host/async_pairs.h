@@ -91,6 +91,7 @@ class AsyncPairs {
   SiteTable* const host_sites_;
   std::unique_ptr<SiteTable> sites_;  // of the async plane, once there is one
   absl::flat_hash_map<uint64_t, Open> open_;
+  std::vector<Done> done_;  // not placed yet; at most kMaxDone
   std::deque<uint64_t>
       ends_;  // ids of unmatched ends, oldest first; some may have been matched since
   absl::flat_hash_map<uint32_t, std::vector<std::unique_ptr<Lane>>> lanes_;  // by site
