@@ -110,7 +110,8 @@ int Main(int argc, char** argv) {
     std::printf("listening on %s\n", server.address().c_str());
     std::fflush(stdout);
   } else {
-    std::fprintf(stderr, "train_loop: no profiler server, training goes on: %s\n", server.error().c_str());
+    std::fprintf(stderr, "train_loop: no profiler server, training goes on: %s\n",
+                 server.error().c_str());
   }
 
   const StepTimes times = Train(options);

@@ -91,9 +91,9 @@ JOBSCOPE_API int jobscope_capture_start(const char* logdir, const jobscope_captu
 /* Ends it, writes the run directory, fills `result`. Blocks until the files are on disk. */
 JOBSCOPE_API int jobscope_capture_stop(jobscope_capture_result* result, char* error,
                                        size_t error_size);
-/* Captures steps first..last into `logdir`, without further calls: starts and ends by itself, writes on
- * a thread of its own. Returns 0 once armed. jobscope_capture_stop tells the result; a window that is
- * still open is ended early. */
+/* Captures steps first..last into `logdir`, without further calls: starts and ends by itself,
+ * writes on a thread of its own. Returns 0 once armed. jobscope_capture_stop tells the result; a
+ * window that is still open is ended early. */
 JOBSCOPE_API int jobscope_capture_steps(const char* logdir, int64_t first, int64_t last,
                                         const jobscope_capture_options* options, char* error,
                                         size_t error_size);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tick counter that records are stamped with: TSC where it is fit for timing, else CLOCK_MONOTONIC nanoseconds.
-// Header-only and libc-only, so that the recorder and the server read the same counter.
+// The tick counter that records are stamped with: TSC where it is fit for timing, else
+// CLOCK_MONOTONIC nanoseconds. Header-only and libc-only, so that the recorder and the server read
+// the same counter.
 #ifndef JOBSCOPE_DETAIL_TICKS_H_
 #define JOBSCOPE_DETAIL_TICKS_H_
 
@@ -20,7 +21,8 @@ inline uint64_t MonotonicNs() {
   return static_cast<uint64_t>(ts.tv_sec) * 1000000000u + static_cast<uint64_t>(ts.tv_nsec);
 }
 
-// Reads the counter. Unfenced on purpose: a fence doubles the cost of a scope and moves its ends by nanoseconds.
+// Reads the counter. Unfenced on purpose: a fence doubles the cost of a scope and moves its ends by
+// nanoseconds.
 inline uint64_t ReadTicks(bool uses_tsc) {
 #if defined(__x86_64__)
   if (__builtin_expect(uses_tsc, 1)) return __rdtsc();

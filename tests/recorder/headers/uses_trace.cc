@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The public header in the oldest language that it supports, and the newest, under warnings that are errors.
-#include "jobscope/trace.h"
-
+// The public header in the oldest language that it supports, and the newest, under warnings that
+// are errors.
 #include <string>
+
+#include "jobscope/trace.h"
 
 #if __cplusplus >= 201703L
 #include "jobscope/detail/ticks.h"  // both in one file, as the server and the benches have them
@@ -24,7 +25,8 @@ struct InTemplate {
 
 int UsesTrace(int n, const std::string& text) {
   JOBSCOPE_SCOPE("scope");
-  JOBSCOPE_SCOPE("two on a line"); JOBSCOPE_SCOPE("of them");
+  JOBSCOPE_SCOPE("two on a line");
+  JOBSCOPE_SCOPE("of them");
   JOBSCOPE_SCOPE_AT(3, "with", "n", n, "text", text, "double", 1.5, "literal", "x");
   JOBSCOPE_SCOPE_COARSE("coarse");
   JOBSCOPE_INPUT_WAIT("wait");
