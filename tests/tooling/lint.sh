@@ -32,12 +32,26 @@ mapfile -t licensed < <(git ls-files '*.cc' '*.h' '*.c' '*.proto' '*.py' '*.sh' 
 
 every_file_has_a_licence() { ! grep -L 'SPDX-License-Identifier: Apache-2.0' "${licensed[@]}" | sed 's/$/: no SPDX line/' | grep .; }
 no_loose_ends() { ! grep -nE "\b(TO""DO|FIX""ME)\b" "${sources[@]}" "${python[@]}" "${shell[@]}"; }
+# Every relative link of the documents leads to a file.
+links_lead_somewhere() {
+  local document target found=0
+  while IFS=: read -r document target; do
+    target=${target#](}
+    target=${target%%[)#]*}
+    if [[ -n $target && ! $target =~ ^[a-z]+: && ! -e $(dirname "$document")/$target ]]; then
+      echo "$document: $target does not exist"
+      found=1
+    fi
+  done < <(git grep -oE '\]\([^)]+\)' -- '*.md')
+  return "$found"
+}
 python_compiles() { PYTHONPYCACHEPREFIX=$(mktemp -d) python3 -m py_compile "${python[@]}" && pyflakes3 "${python[@]}"; }
 
 check "include rules" python3 tests/tooling/check_includes.py
 check "licence lines" every_file_has_a_licence
 check "loose ends" no_loose_ends
 check "clang-format of ${#sources[@]} files" clang-format --dry-run -Werror "${sources[@]}"
+check "links of documents" links_lead_somewhere
 check "shellcheck of ${#shell[@]} scripts" shellcheck "${shell[@]}"
 check "Python, ${#python[@]} files" python_compiles
 # Last: it takes minutes when nothing is cached, and tells so itself.
