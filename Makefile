@@ -69,11 +69,15 @@ asan: ## All tests with AddressSanitizer and UBSan
 	$(BUILD) asan
 	$(CTEST) --preset asan -LE 'long|interop|shipped' $(CTEST_ARGS)
 
-tsan: ## All tests with clang's ThreadSanitizer
+# Where threads of ours meet without gRPC in between: Debian's gRPC and abseil are not instrumented, and their atomics and
+# futexes, invisible to the sanitizer, would be reported as races of whoever uses them.
+TSAN_TESTS = recorder_\w+_test|xspace_\w*test|session_test|programmatic_capture_test|host_\w+_test|system_collector_test
+
+tsan: ## Recorder, collectors, session and trace tests with clang's ThreadSanitizer
 	deploy/install_deps.sh build test clang
 	$(CONFIGURE) tsan
-	$(BUILD) tsan
-	$(CTEST) --preset tsan -LE 'long|interop|shipped' $(CTEST_ARGS)
+	$(BUILD) tsan --target $$(ninja -C build/tsan -t targets all | sed -nE 's/^($(TSAN_TESTS)): phony$$/\1/p')
+	$(CTEST) --preset tsan -R '^($(TSAN_TESTS))' -LE long $(CTEST_ARGS)
 
 fuzz: ## Builds the fuzzers and runs each for a minute
 	deploy/install_deps.sh build test clang
