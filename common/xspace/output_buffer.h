@@ -22,6 +22,7 @@ class OutputBuffer {
 
   // Bytes that go away after the call.
   void Copy(std::string_view bytes) {
+    if (bytes.empty()) return;
     if (bytes.size() > kCapacity - used_) {
       Flush();
       if (bytes.size() > kCapacity) return Pass(bytes, /*stable=*/false);

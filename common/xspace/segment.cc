@@ -13,6 +13,8 @@ namespace {
 
 // Room for the fields before the events: six varints and the length, each with its tag.
 constexpr size_t kHeaderRoom = 7 * (1 + kMaxVarintBytes);
+// Of one event: more than any store takes.
+constexpr size_t kMaxStatsBytes = size_t{1} << 30;
 
 uint64_t ZigZag(int64_t value) {
   return (static_cast<uint64_t>(value) << 1) ^ static_cast<uint64_t>(value >> 63);
@@ -38,7 +40,8 @@ inline bool SegmentBuilder::Precedes(const Record& a, const Record& b) {
 }
 
 void SegmentBuilder::Add(const SegmentEvent& event) {
-  if (event.metadata_id == 0) {
+  if (event.metadata_id == 0 || event.metadata_id > UINT32_MAX ||
+      event.stats.size() > kMaxStatsBytes) {
     ++refused_events_;
     return;
   }
@@ -73,8 +76,9 @@ void SegmentBuilder::Add(const SegmentEvent& event) {
   event_bytes_ += bytes;
 
   const auto index = static_cast<uint32_t>(records_.size());
-  records_.push_back({start, duration, event.metadata_id, event.depth,
-                      static_cast<uint32_t>(event.stats.size()), stats_.size()});
+  records_.push_back({start, duration, static_cast<uint32_t>(event.metadata_id), event.depth,
+                      static_cast<uint32_t>(stats_.size()),
+                      static_cast<uint32_t>(event.stats.size())});
   if (!event.stats.empty()) stats_.append(event.stats.data(), event.stats.size());
 
   // Events come in the order in which they ended. So one without children goes last, and one with

@@ -26,7 +26,7 @@ struct SegmentEvent {
 };
 
 // Not thread-safe: one source, one builder. Add costs no allocation once the buffers have grown: to
-// about 250 KiB for a line that fills its segments, none for a line without events.
+// about 350 KiB for a line that fills its segments, none for a line without events.
 class SegmentBuilder {
  public:
   // Closes at this many encoded bytes, or when the ends of its events span this much time: items
@@ -54,10 +54,10 @@ class SegmentBuilder {
   struct Record {
     int64_t start_ps;
     int64_t duration_ps;
-    uint64_t metadata_id;
+    uint32_t metadata_id;
     uint32_t depth;
+    uint32_t stats_offset;  // in stats_
     uint32_t stats_bytes;
-    size_t stats_offset;  // in stats_
   };
   static bool Precedes(const Record& a, const Record& b);
 
