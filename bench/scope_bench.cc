@@ -221,9 +221,8 @@ class Reporter : public benchmark::ConsoleReporter {
     const double loop = Median("EmptyLoop");
     const double ticks = Median("TwoTickReads");
     if (loop < 0 || ticks < 0) return;
-    std::printf(
-        "\nticks: %s; median of %zu repetition(s), ns of CPU time per iteration and thread\n",
-        Reader()->uses_tsc != 0 ? "TSC" : "CLOCK_MONOTONIC", times_.at("EmptyLoop").size());
+    std::printf("\nticks: %s; medians, ns of CPU time per iteration and thread\n",
+                Reader()->uses_tsc != 0 ? "TSC" : "CLOCK_MONOTONIC");
     Row("empty loop", loop, "");
     Row("two tick reads", ticks, "");
     Above("inactive scope, above the empty loop", "InactiveScope", loop, 1.0);

@@ -50,9 +50,7 @@
 #define JOBSCOPE_INSTANT(...) \
   JOBSCOPE_EVENT_(JOBSCOPE_BIT_LEVEL1, JOBSCOPE_ROLE_INSTANT, JOBSCOPE_KIND_INSTANT, __VA_ARGS__)
 // The sample is a number.
-#define JOBSCOPE_COUNTER(name, sample)                                                         \
-  JOBSCOPE_EVENT_(JOBSCOPE_BIT_LEVEL1, JOBSCOPE_ROLE_COUNTER, JOBSCOPE_KIND_COUNTER, name, "", \
-                  ::jobscope::trace_detail::Number(sample))
+#define JOBSCOPE_COUNTER(name, sample) JOBSCOPE_COUNTER_(name, sample)
 
 namespace jobscope {
 inline namespace recording {

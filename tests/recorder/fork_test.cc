@@ -137,6 +137,11 @@ TEST_F(Fork, TheChildLeavesThroughExit) {
 }
 
 TEST_F(Fork, TheForkingThreadOfTheChildMayEnd) {
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+  GTEST_SKIP() << "ThreadSanitizer itself does not survive it";
+#endif
+#endif
   MySerial();
   pid_t child = -1;
   std::thread([&] {

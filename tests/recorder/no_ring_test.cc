@@ -27,6 +27,7 @@ TEST(NoRing, ThreadsBeyondTheCapAreCountedAndListed) {
   constexpr uint64_t kRingBytes = 1024 * 32 + 4096;
   ASSERT_EQ(Reader()->configure(1024, 3 * kRingBytes + 100), 0);
   EXPECT_EQ(Reader()->prefault(10), 3u);
+  const jobscope_totals before = Totals();
   Recording recording(kAllBits);
 
   constexpr int kThreads = 10;
@@ -94,8 +95,8 @@ TEST(NoRing, ThreadsBeyondTheCapAreCountedAndListed) {
 
   // Per thread: the step's two events, the work, the scope it was stuck in.
   const jobscope_totals totals = Totals();
-  EXPECT_EQ(totals.no_ring_events, (kThreads - 3) * (kEvents + 3));
-  EXPECT_EQ(totals.attempted_events, 3 * (kEvents + 3));
+  EXPECT_EQ(totals.no_ring_events - before.no_ring_events, (kThreads - 3) * (kEvents + 3));
+  EXPECT_EQ(totals.attempted_events - before.attempted_events, 3 * (kEvents + 3));
   EXPECT_EQ(totals.ring_count, 3u);
   EXPECT_EQ(totals.ring_bytes, 3 * kRingBytes);
   for (const jobscope_thread_info& info : ListThreads()) EXPECT_EQ(info.has_ring, 1);
@@ -105,6 +106,29 @@ TEST(NoRing, ThreadsBeyondTheCapAreCountedAndListed) {
   uint64_t serial = 0;
   std::thread([&] { serial = MySerial(); }).join();
   EXPECT_EQ(FindThread(serial).has_ring, 1);
+}
+
+// Also while a reader holds ended threads: it is never told of these, so it could not release them.
+TEST(NoRing, ThreadsWithoutARingComeAndGoWithoutEnd) {
+  Recording recording(kAllBits);
+  const uint64_t before = Totals().no_ring_events;
+  // The rings of the other test, if it ran, or of its configuration: three at most, which stay
+  // held.
+  ASSERT_EQ(Reader()->configure(1024, 0), 0);
+  uint64_t attempted = 0;
+  int listed = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::thread([&] {
+      const uint64_t me = MySerial();
+      const jobscope_thread_info info = FindThread(me);
+      listed += info.serial == me ? 1 : 0;
+      if (info.has_ring == 0) ++attempted;
+      JOBSCOPE_INSTANT("attempt");
+    }).join();
+  }
+  EXPECT_EQ(listed, 3000);
+  EXPECT_GE(attempted, 2997u);
+  EXPECT_EQ(Totals().no_ring_events - before, attempted);
 }
 
 }  // namespace

@@ -197,6 +197,7 @@ TEST(TraceApi, CounterAndInstant) {
   EXPECT_EQ(events[0].role, JOBSCOPE_ROLE_COUNTER);
   EXPECT_EQ(events[0].args[0].AsDouble(), 0.25);
   EXPECT_EQ(events[1].args[0].bits, 9u);
+  EXPECT_TRUE(events[1].keys.empty());
   EXPECT_EQ(events[2].kind, JOBSCOPE_KIND_INSTANT);
   EXPECT_EQ(events[2].begin, events[2].end);
   EXPECT_EQ(events[2].args[0].text, "/x");

@@ -171,12 +171,13 @@ void DropPendingName() {
   g_pending_free.Push(index, NextPending);
 }
 
-// Gives a state back. A thread that saw `hold` unset frees its state; otherwise the reader does,
-// unless it has let go in between: then one of the two wins the exchange.
+// Gives a state back. One without a ring has nothing to be read, so nobody holds it. A thread that
+// saw `hold` unset frees its state; otherwise the reader does, unless it has let go in between:
+// then one of the two wins the exchange.
 void Retire(ThreadState* state) {
   const uint64_t stack = state->stack.load(std::memory_order_relaxed);
   state->stack.store(((stack >> 16) + 1) << 16, std::memory_order_release);
-  if (g_hold.load() == 0) {
+  if (state->size_class == 0 || g_hold.load() == 0) {
     state->status.store(kFree);
     PushFree(state);
     return;

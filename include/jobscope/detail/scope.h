@@ -88,13 +88,6 @@ inline auto ToArg(const T& text) -> decltype(static_cast<const char*>(text.data(
   return MakeString(text.data(), text.size());
 }
 
-// A counter's sample.
-template <typename T>
-inline T Number(T sample) {
-  static_assert(IsNumber<T>::value, "the sample of a counter is a number");
-  return sample;
-}
-
 // ---- sites ----
 
 // `rest` is key, value, key, value, …; only the keys are taken.
@@ -252,11 +245,21 @@ inline void Event(jobscope_site* site, uint32_t kind, const char (&)[kSize], con
   Writer()->event(id, kind, args, sizeof...(Rest) / 2);
 }
 
+template <typename T>
+inline void Counter(jobscope_site* site, T sample) {
+  static_assert(IsNumber<T>::value, "the sample of a counter is a number");
+  const uint32_t id = SiteId(site);
+  const jobscope_arg arg = ToArg(sample);
+  Writer()->event(id, JOBSCOPE_KIND_COUNTER, &arg, 1);
+}
+
+// All flows are one site.
 inline void FlowEvent(uint32_t kind, uint64_t flow) {
-  const jobscope_site site = {sizeof(jobscope_site), 0, "flow", "", "", 0, JOBSCOPE_BIT_LEVEL1,
-                              JOBSCOPE_ROLE_FLOW,    0};
+  static jobscope_site site = {sizeof(jobscope_site), 0, "flow", "", "", 0, JOBSCOPE_BIT_LEVEL1,
+                               JOBSCOPE_ROLE_FLOW,    0};
+  const uint32_t id = SiteId(&site);
   const jobscope_arg arg = ToArg(flow);
-  Writer()->event(Writer()->find_site(&site, nullptr, 0), kind, &arg, 1);
+  Writer()->event(id, kind, &arg, 1);
 }
 
 }  // namespace trace_detail
@@ -309,6 +312,14 @@ inline void FlowEvent(uint32_t kind, uint64_t flow) {
       JOBSCOPE_DETAIL_SITE(JobscopeSite, bit, role, __VA_ARGS__);              \
       ::jobscope::trace_detail::Event(JobscopeSite::Get(), kind, __VA_ARGS__); \
     }                                                                          \
+  } while (false)
+
+#define JOBSCOPE_COUNTER_(name, sample)                                                     \
+  do {                                                                                      \
+    if (JOBSCOPE_DETAIL_UNLIKELY(::jobscope::trace_detail::Enabled(JOBSCOPE_BIT_LEVEL1))) { \
+      JOBSCOPE_DETAIL_SITE(JobscopeSite, JOBSCOPE_BIT_LEVEL1, JOBSCOPE_ROLE_COUNTER, name); \
+      ::jobscope::trace_detail::Counter(JobscopeSite::Get(), sample);                       \
+    }                                                                                       \
   } while (false)
 
 #endif  // JOBSCOPE_DETAIL_SCOPE_H_
