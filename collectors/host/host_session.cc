@@ -225,6 +225,11 @@ absl::Status HostSession::Start(const StartRequest& request) {
     NoteThreads(/*oldest=*/false);
   }  // else the window has begun already: since Arm
   reader_->set_mask(JOBSCOPE_HOLDER_SESSION, bits_);
+  // A step that began before the bits were on is recorded all the same, because steps always are,
+  // but nothing inside of it: it must not look whole. A lookback is asked for with that in mind.
+  if (request_.lookback <= absl::ZeroDuration()) {
+    window_.start_ticks = std::max(window_.start_ticks, Now());
+  }
   return absl::OkStatus();
 }
 

@@ -59,6 +59,8 @@ class HostCollectorTest : public testing::Test {
                                  {}};
     Thread(1).tid = 101;
     Thread(1).name = "main";
+    // Without it, the window would begin no earlier than Start.
+    session_.request().lookback = absl::Seconds(1);
   }
 
   FakeRecorder::Thread& Thread(uint64_t serial) { return recorder_.threads[serial]; }
@@ -249,6 +251,7 @@ TEST_F(HostCollectorTest, LossesBeforeTheSessionAreNotItsOwn) {
   Thread(1).reentered = 50;
   for (int i = 0; i < 10; ++i) recorder_.Scope(1, kPlain, kZero - 100, kZero - 50);
   Thread(1).overwritten_events = 4;
+  session_.request().lookback = absl::ZeroDuration();
   Begin();
   End(100);
   session_.ExpectIdentity();

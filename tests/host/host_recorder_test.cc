@@ -259,12 +259,35 @@ TEST_F(HostRecorderTest, WhatCrossesTheWindowIsClipped) {
   const std::vector<ReadEvent> clipped = session.Named("scope/train");
   ASSERT_EQ(clipped.size(), 2u);
   EXPECT_THAT(clipped[0].ints, Contains(Pair("clipped_step", 1)));
-  EXPECT_EQ(clipped[0].start_ps, 0);
+  EXPECT_GE(clipped[0].start_ps, 0);
   EXPECT_LT(clipped[0].ints.at("true_start_ns"), 0);
   EXPECT_THAT(clipped[1].ints, Contains(Pair("clipped_step", 3)));
   EXPECT_EQ(clipped[1].end_ps(), session.map().ToPs(end));
   EXPECT_GE(clipped[1].ints.at("true_end_ns"), session.map().ToPs(end) / 1000);
   EXPECT_EQ(clipped[1].display_name, "train");
+}
+
+TEST_F(HostRecorderTest, AStepThatBeganBeforeItsScopesWereRecordedIsNotWhole) {
+  collector_.SetAlwaysOn(true);
+  SessionDriver session(&collector_, uses_tsc());
+  ASSERT_TRUE(session.Arm().ok());
+  const uint64_t start = session.Now();  // commanded now; carried out a little later
+  Step(1, [&] {
+    { JOBSCOPE_SCOPE("not_recorded"); }
+    ASSERT_TRUE(session.StartAt(start).ok());
+    { JOBSCOPE_SCOPE("recorded"); }
+  });
+  Step(2, [] {});
+  session.Stop();
+  collector_.SetAlwaysOn(false);
+  session.ExpectIdentity();
+  EXPECT_EQ(session.report().steps, 1u);
+  EXPECT_THAT(session.One("train").ints, Contains(Pair("step_num", 2)));
+  const ReadEvent partial = session.One("scope/train");
+  EXPECT_THAT(partial.ints, Contains(Pair("clipped_step", 1)));
+  EXPECT_THAT(partial.ints, Contains(Pair("truncated", 1)));
+  EXPECT_GT(partial.start_ps, 0) << "the window begins when it is really recorded";
+  EXPECT_TRUE(partial.Contains(session.One("recorded")));
 }
 
 TEST_F(HostRecorderTest, LookbackReachesIntoTheRings) {
