@@ -5,7 +5,7 @@ import json
 import signal
 import time
 
-from harness import case, clients, expectations, messages, processes, traces, workers
+from harness import case, clients, expectations, traces, workers
 
 
 class Failures(case.InteropTest):
@@ -14,14 +14,6 @@ class Failures(case.InteropTest):
 
     def outcomes(self):
         return {worker["address"]: worker["outcome"] for worker in self.manifest()["workers"]}
-
-    def wait_recording(self, *addresses):
-        for address in addresses:
-            peer = messages.Peer(address)
-            self.addCleanup(peer.close)
-            processes.wait_until(
-                lambda: peer.call("Describe", messages.DescribeRequest()).busy.state == "recording", 20, f"{address} records"
-            )
 
     def test_a_stopped_worker_delays_nobody(self):
         good, frozen = self.train_loop(), self.train_loop()
@@ -44,7 +36,7 @@ class Failures(case.InteropTest):
         duration_ms = 2000
         begin = time.monotonic()
         run = self.start_capture([good.address, frozen.address], duration_ms)
-        self.wait_recording(good.address, frozen.address)
+        self.wait_recording(good, frozen)
         frozen.process.signal(signal.SIGSTOP)
         run.finish(duration_ms / 1e3 + 10)
         self.assertLess(time.monotonic() - begin, duration_ms / 1e3 + 10)
@@ -56,7 +48,7 @@ class Failures(case.InteropTest):
     def test_a_worker_killed_while_it_records(self):
         good, victim = self.train_loop(), self.train_loop()
         run = self.start_capture([victim.address, good.address], 2000)
-        self.wait_recording(good.address, victim.address)
+        self.wait_recording(good, victim)
         victim.process.signal(signal.SIGKILL)
         run.finish(12)
         self.assertEqual(run.exit_code, 3, run.process.output())
@@ -70,7 +62,7 @@ class Failures(case.InteropTest):
     def test_a_worker_that_leaves_while_it_records_delivers_what_there_is(self):
         good, leaving = self.train_loop(), self.train_loop()
         run = self.start_capture([leaving.address, good.address], 3000)
-        self.wait_recording(good.address, leaving.address)
+        self.wait_recording(good, leaving)
         leaving.process.signal(signal.SIGTERM)
         run.finish(13)
         self.assertEqual(run.exit_code, 0, run.process.output())
@@ -116,7 +108,7 @@ class Failures(case.InteropTest):
     def test_interrupt_keeps_what_there_is(self):
         worker = self.train_loop()
         run = self.start_capture([worker.address], 30_000)
-        self.wait_recording(worker.address)
+        self.wait_recording(worker)
         run.process.signal(signal.SIGINT)
         run.finish(10)
         self.assertEqual(run.exit_code, 0, run.process.output())
@@ -143,11 +135,7 @@ class Verbs(case.InteropTest):
     def test_check_tells_who_holds_a_busy_worker(self):
         worker = self.train_loop()
         run = self.start_capture([worker.address], 20_000)
-        peer = messages.Peer(worker.address)
-        self.addCleanup(peer.close)
-        processes.wait_until(
-            lambda: peer.call("Describe", messages.DescribeRequest()).busy.state == "recording", 20, "it records"
-        )
+        self.wait_recording(worker)
         busy = self.keep(clients.check([worker.address], "--json")).json["workers"][0]["busy"]
         self.assertEqual(busy["state"], "recording")
         self.assertGreater(busy["remaining_ms"], 1000)

@@ -45,7 +45,7 @@ class TensorFlowClient(case.InteropTest):
 
     def test_two_clients_at_once_wait_in_line(self):
         worker = self.train_loop()
-        stock = [self.stock_client("tensorflow"), self.stock_client("xprof")]
+        stock = [self.stock_client("tensorflow"), self.xprof()]
         logdirs = [self.scratch / "first", self.scratch / "second"]
         duration_ms = 1500
         begin = time.monotonic()
@@ -78,27 +78,13 @@ class TensorFlowClient(case.InteropTest):
 
     def test_a_client_killed_in_the_middle_frees_the_worker(self):
         worker = self.train_loop()
-        client = self.stock_client("tensorflow")
+        self.xprof()
+        client = self.keep(clients.StockClient("tensorflow"))
         client.begin("trace", addresses=[worker.address], logdir=str(self.logdir), duration_ms=20_000)
-        checks = clients_wait_busy(worker)
-        self.assertTrue(checks)
+        self.wait_recording(worker)
         client.process.kill()
-        other = self.stock_client("xprof")
-        answer = other.call("trace", addresses=[worker.address], logdir=str(self.logdir), duration_ms=300, timeout_s=15)
+        answer = self.xprof().call("trace", addresses=[worker.address], logdir=str(self.logdir), duration_ms=300, timeout_s=15)
         self.assertLess(answer["seconds"], 2.0)
-
-
-def clients_wait_busy(worker):
-    """True once the worker says that it is recording."""
-    from harness import messages, processes
-
-    peer = messages.Peer(worker.address)
-    try:
-        return processes.wait_until(
-            lambda: peer.call("Describe", messages.DescribeRequest()).busy.state == "recording", 20, "the worker records"
-        )
-    finally:
-        peer.close()
 
 
 if __name__ == "__main__":

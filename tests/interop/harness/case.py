@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-from harness import clients, workers, xprof_reader
+from harness import clients, messages, processes, workers, xprof_reader
 
 EXIT_SKIPPED = 77
 
@@ -42,11 +42,24 @@ class InteropTest(unittest.TestCase):
         cwd = pathlib.Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=self.scratch))
         return self.keep(workers.StockWorker(kind, cwd=cwd))
 
+    # The stock clients take seconds to import, so the tests of a class share them.
+
     def stock_client(self, kind):
-        return self.keep(clients.StockClient(kind))
+        return self._shared(kind, lambda: clients.StockClient(kind))
 
     def xprof(self):
-        return self.keep(xprof_reader.XProf())
+        return self._shared("xprof", xprof_reader.XProf)
+
+    @classmethod
+    def _shared(cls, name, start):
+        shared = cls.__dict__.get("_shared_clients")
+        if shared is None:
+            shared = cls._shared_clients = {}
+        client = shared.get(name)
+        if client is None or not client.process.alive():
+            client = shared[name] = start()
+            cls.addClassCleanup(client.process.kill)
+        return client
 
     def capture(self, addresses, duration_ms, *flags, logdir=None, timeout_s=90):
         run = clients.start_capture(addresses, logdir or self.logdir, duration_ms, *flags)
@@ -54,6 +67,16 @@ class InteropTest(unittest.TestCase):
 
     def start_capture(self, addresses, duration_ms, *flags):
         return self.keep(clients.start_capture(addresses, self.logdir, duration_ms, *flags))
+
+    def wait_recording(self, *workers_of_ours):
+        """Returns once each of the workers says that it records."""
+        for worker in workers_of_ours:
+            peer = messages.Peer(worker.address)
+            self.addCleanup(peer.close)
+            processes.wait_until(
+                lambda peer=peer: peer.call("Describe", messages.DescribeRequest()).busy.state == "recording",
+                20, f"{worker.address} records",
+            )
 
     def assert_wrote_nothing(self, worker):
         self.assertTrue(worker.process.alive(), worker.process.output())
