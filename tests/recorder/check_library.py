@@ -4,6 +4,7 @@
 
 Usage: check_library.py LIBRARY VERSION_SCRIPT
 """
+import ctypes
 import os
 import re
 import subprocess
@@ -44,13 +45,25 @@ def main():
     for flag in ("NODELETE", "NOW"):
         if flag not in dynamic:
             failures.append(f"not linked with -z {flag.lower()}")
-    versions = [tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_(\d+\.\d+)", run("readelf", "-V", "-W", library))]
+    symbols = run("readelf", "-V", "-W", library)
+    versions = [tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_(\d+\.\d+)", symbols)]
     if max(versions) > (2, 34):
         failures.append(f"needs glibc {max(versions)}, the floor is 2.34")
     # Static TLS is a scarce resource of whoever dlopens us: 16 bytes are taken, no more.
-    tls = re.findall(r"^\s+TLS\s+\S+\s+\S+\s+\S+\s+\S+\s+(0x[0-9a-f]+)", run("readelf", "-l", "-W", library), re.M)
+    segments = run("readelf", "-l", "-W", library)
+    tls = re.findall(r"^\s+TLS(?:\s+\S+){4}\s+(0x[0-9a-f]+)", segments, re.M)
     if [int(size, 16) for size in tls] != [16]:
         failures.append(f"TLS segments: {tls}")
+
+    # Loaded late, into a process that knows nothing of it: the static TLS is to be had, and
+    # recording is off.
+    late = ctypes.CDLL(library)
+    late.jobscope_trace_next_id.restype = ctypes.c_uint64
+    late.jobscope_trace_set_thread_name(b"late")
+    if late.jobscope_trace_enabled(0xFFFFFFFF) != 0:
+        failures.append("recording is on in a process that nobody asked")
+    if late.jobscope_trace_next_id() >> 32 != 1:
+        failures.append("a thread could not be attached after a late dlopen")
 
     with tempfile.TemporaryDirectory() as directory:
         stripped = os.path.join(directory, "stripped.so")

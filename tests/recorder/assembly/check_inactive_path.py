@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pins what a site costs while it is off: load the pointer, test the mask, jump.
 
-Compiles inactive_path.cc as users would, disassembles it, and walks each function the way it runs while the mask is 0:
-a clock would only tell how busy the machine is. Usage: check_inactive_path.py COMPILER SOURCE INCLUDE_DIR
+Compiles inactive_path.cc as users would, disassembles it, and walks each function the way it runs
+while the mask is 0: a clock would only tell how busy the machine is.
+
+Usage: check_inactive_path.py COMPILER SOURCE INCLUDE_DIR
 """
 import platform
 import re
@@ -12,7 +14,7 @@ import sys
 import tempfile
 
 SKIPPED = 77
-# Conditional jumps on the way: the mask's, and for a scope perhaps one at its end ("did it begin?").
+# Conditional jumps on the way: the mask's, and for a scope perhaps one at its end: did it begin?
 JUMPS = {
     "InactiveInstant": 1,
     "InactiveInstantWithArgs": 1,
@@ -21,14 +23,17 @@ JUMPS = {
     "InactiveStep": 2,
     "InactiveScopeWithArgs": 2,
 }
-FRAME = re.compile(r"^(push|pop|ret|endbr64|leave)\b|^(sub|add|lea)\s.*%rsp$|^nop|^xchg\s+%ax,%ax|^data16|^cs nop")
+FRAME = re.compile(
+    r"^(push|pop|ret|endbr64|leave)\b|^(sub|add|lea)\s.*%rsp$|^nop|^xchg\s+%ax,%ax|^data16|^cs nop"
+)
 # Keeping an argument alive over the call, "no scope here", and looking at that again.
 CARRY = re.compile(r"^(mov|movl|movq|movsd|movss|movaps|movups|xor)\s")
 
 
 def disassemble(compiler, source, include, options):
     with tempfile.NamedTemporaryFile(suffix=".o") as out:
-        subprocess.run([compiler, "-std=c++17", *options, "-I", include, "-c", source, "-o", out.name], check=True)
+        command = [compiler, "-std=c++17", *options, "-I", include, "-c", source, "-o", out.name]
+        subprocess.run(command, check=True)
         text = subprocess.run(["objdump", "-dr", "--no-show-raw-insn", out.name],
                               check=True, capture_output=True, text=True).stdout
     functions, current = {}, None
@@ -39,7 +44,8 @@ def disassemble(compiler, source, include, options):
             if current:
                 current[-1]["symbol"] = match[2]
         elif (match := re.match(r"^\s+([0-9a-f]+):\s+(.*)$", line)) and current is not None:
-            current.append({"at": int(match[1], 16), "text": match[2].split("#")[0].strip(), "symbol": ""})
+            text = match[2].split("#")[0].strip()
+            current.append({"at": int(match[1], 16), "text": text, "symbol": ""})
     return functions
 
 
@@ -74,24 +80,34 @@ def check(name, code):
 
     masks = [i for i, p in enumerate(path) if p["symbol"].startswith("jobscope_detail_mask")]
     demand(len(masks) == 1, f"the mask's pointer is loaded {len(masks)} times, not once")
-    demand(not any("jobscope_detail_writer" in p["symbol"] for p in path), "the writer table is touched")
+    writers = [p for p in path if "jobscope_detail_writer" in p["symbol"]]
+    demand(not writers, "the writer table is touched")
     calls = [p for p in path if p["text"].startswith("call") or p["text"].startswith("jmp *")]
     demand(all(p["symbol"].startswith("Work") for p in calls), "something but Work is called")
-    demand(not any(re.match(r"^(lock|rdtsc|mfence|lfence|cpuid|syscall)", p["text"]) for p in path), "a costly instruction")
+    costly = re.compile(r"^(lock|rdtsc|mfence|lfence|cpuid|syscall)")
+    demand(not any(costly.match(p["text"]) for p in path), "a costly instruction")
     jumps = [i for i, p in enumerate(path) if re.match(r"^j(e|ne)\b", p["text"])]
-    demand(1 <= len(jumps) <= JUMPS[name], f"{len(jumps)} conditional jumps, at most {JUMPS[name]} expected")
+    demand(
+        1 <= len(jumps) <= JUMPS[name],
+        f"{len(jumps)} conditional jumps, at most {JUMPS[name]} expected",
+    )
 
     # From the load of the pointer to the jump: at most load, load, test, jump.
-    check_part = [p["text"] for p in path[masks[0]:jumps[0] + 1] if not CARRY.match(p["text"]) or "(" in p["text"]]
-    check_part = [t for t in check_part if not re.match(r"^mov\w*\s+\$0x0,", t)]
-    demand(len(check_part) <= 4, f"the check takes {len(check_part)} instructions")
-    demand(any(re.match(r"^test[bl]?\s+\$0x[0-9a-f]+,", t) for t in check_part), "the bit is not a constant")
+    part = [p["text"] for p in path[masks[0] : jumps[0] + 1]]
+    part = [t for t in part if not CARRY.match(t) or "(" in t]
+    part = [t for t in part if not re.match(r"^mov\w*\s+\$0x0,", t)]
+    demand(len(part) <= 4, f"the check takes {len(part)} instructions")
+    tests = [t for t in part if re.match(r"^test[bl]?\s+\$0x[0-9a-f]+,", t)]
+    demand(len(tests) == 1, "the bit is not a constant")
 
     # The rest: the frame, what is carried over the call, the second test.
-    rest = [p["text"] for i, p in enumerate(path)
-            if not masks[0] <= i <= jumps[0] and i not in jumps and p not in calls]
-    odd = [t for t in rest if not FRAME.match(t) and not CARRY.match(t) and not re.match(r"^(test|cmp)", t)
-           and not t.startswith("jmp")]
+    rest = [
+        p["text"]
+        for i, p in enumerate(path)
+        if not masks[0] <= i <= jumps[0] and i not in jumps and p not in calls
+    ]
+    fine = re.compile(r"^(test|cmp|jmp)")
+    odd = [t for t in rest if not (FRAME.match(t) or CARRY.match(t) or fine.match(t))]
     demand(not odd, f"unexpected: {odd}")
     return len(path)
 
