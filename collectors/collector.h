@@ -56,8 +56,11 @@ struct ArmRequest {
 // The window of a session. An event belongs to it if it intersects [start_ticks, end]; the end is
 // told by Stop.
 struct StartRequest {
-  uint64_t start_ticks =
-      0;        // the trace's zero. Start may come a little before it, never relies on it.
+  // The window's begin, at or after the map's zero: a worker that is late for the commanded instant
+  // begins late, and its times still count from that instant. Start may come a little before it,
+  // or after it: without a lookback, a collector that came after it moves the begin to when it
+  // really recorded, so that nothing looks whole whose inside was not recorded.
+  uint64_t start_ticks = 0;
   TickMap map;  // zero set
 };
 

@@ -162,8 +162,9 @@ bool SessionRun::WaitAndStart() {
     lookback_ticks_ = zero_ticks_ - granted_zero;
     zero_ticks_ = granted_zero;
   }
-  PostStart(/*watching_steps=*/true, zero_ticks_);
-  PostStart(/*watching_steps=*/false, zero_ticks_);
+  const uint64_t begin_ticks = lookback_ticks_ > 0 ? zero_ticks_ : start_ticks_;
+  PostStart(/*watching_steps=*/true, begin_ticks);
+  PostStart(/*watching_steps=*/false, begin_ticks);
   AwaitAll(kStartLimit);
   TellStarted();
   return true;
@@ -307,10 +308,10 @@ void SessionRun::TellStarted() {
   if (environment_.started) environment_.started();
 }
 
-void SessionRun::PostStart(bool watching_steps, uint64_t zero_ticks) {
+void SessionRun::PostStart(bool watching_steps, uint64_t begin_ticks) {
   StartRequest request;
-  request.start_ticks = zero_ticks;
-  request.map = map_.WithZero(zero_ticks);
+  request.start_ticks = begin_ticks;
+  request.map = map_.WithZero(zero_ticks_);
   for (const auto& task : tasks_) {
     if (task->status().ok() && task->collector()->WatchesSteps() == watching_steps) {
       task->PostStart(request);

@@ -67,7 +67,7 @@ class SessionRun {
   SessionResult Finish();
 
   void TellStarted();
-  void PostStart(bool watching_steps, uint64_t zero_ticks);
+  void PostStart(bool watching_steps, uint64_t begin_ticks);
   void AwaitAll(Clock::duration limit);
   void SetPhase(Phase phase, Clock::time_point planned_end);
   bool EndRequested() const;  // with mutex_ held

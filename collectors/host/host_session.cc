@@ -20,7 +20,10 @@ namespace {
 // that suddenly records at full speed may find the ring's reader away for.
 constexpr absl::Duration kShortestPause = absl::Milliseconds(1);
 constexpr absl::Duration kLongestPause = absl::Milliseconds(100);
-// While the step trigger is watched: the end of the last step is told this late at most.
+// While the first step is waited for, which may take hours: the opening is told late by this, at
+// its true time.
+constexpr absl::Duration kArmedPause = absl::Milliseconds(10);
+// In an open window of steps: the end of the last one is told this late at most.
 constexpr absl::Duration kTriggerPause = absl::Milliseconds(5);
 // A ring is to be at most this full when its reader comes.
 constexpr uint64_t kRingShare = 4;
@@ -60,7 +63,9 @@ HostSession::HostSession(const Reader* reader, const ArmRequest& request, uint32
       full_([this] { return Full(); }),
       buffer_(ThreadDrain::kChunkRecords),
       infos_(kListCapacity) {
-  reader_->hold_ended(1);
+  // Between Arm and Start lie seconds where a start is commanded for later. Rings that are held all
+  // that time would be missed by threads that begin meanwhile, for as long as those live.
+  if (request_.lookback > absl::ZeroDuration()) reader_->hold_ended(1);
   holding_ = true;
   NoteTotals();
   NoteThreads(/*oldest=*/false);
@@ -189,6 +194,7 @@ uint64_t HostSession::OldestTicks() const {
 
 absl::Status HostSession::Start(const StartRequest& request) {
   const uint64_t now = Now();
+  reader_->hold_ended(1);
   window_.start_ticks = request.start_ticks;
   window_.map = request.map;
   ticks_per_second_ = request.map.ticks_per_second();
@@ -281,7 +287,7 @@ absl::Duration HostSession::Drain() {
   // The trigger is read after `entry`: if the window is open then, all that ended before `entry`
   // ended within it.
   if (request_.steps.has_value()) {
-    if (!FollowTrigger()) return kTriggerPause;
+    if (!FollowTrigger()) return phase_ == Phase::kWaitingForStep ? kArmedPause : kTriggerPause;
   } else if (bits_ == 0) {
     return kClockEvery;
   }

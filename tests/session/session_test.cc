@@ -152,6 +152,9 @@ TEST_F(SessionTest, AStartInThePastIsLateAndSaysSo) {
   const SessionResult result = Submit(std::move(options)).Get();
   ASSERT_TRUE(result.status.ok());
   EXPECT_GE(result.summary.late_ns(), 2'000'000'000u);
+  // Times count from the commanded instant, but the window begins only now.
+  const StartRequest start = a_.start_request();
+  EXPECT_GE(start.map.ToPs(start.start_ticks), 2'000'000'000'000);
 }
 
 TEST_F(SessionTest, AStopDeliversWhatThereIs) {
