@@ -16,7 +16,7 @@ struct Explanation {
   absl::string_view text;
 };
 
-constexpr std::array<Explanation, 5> kExplanations = {{
+constexpr std::array<Explanation, 7> kExplanations = {{
     {"overwritten",
      "overwritten before they were read; record less (a lower host_tracer_level) or give each "
      "thread a larger ring (ring_records)"},
@@ -29,6 +29,10 @@ constexpr std::array<Explanation, 5> kExplanations = {{
     {"reentered", "a signal handler recorded while its thread was recording; nothing to be done"},
     {"dictionary_full",
      "there was no room for further names; use fewer different names for scopes and arguments"},
+    {"deadline",
+     "still unread when the capture had to end; capture again when the machine is less busy, or "
+     "record less"},
+    {"invalid", "their records made no sense; please report it with the trace"},
 }};
 
 std::string LossText(absl::string_view cause, uint64_t events, uint64_t attempted) {
