@@ -31,6 +31,7 @@ namespace jobscope::host {
 // What belongs to the session is a range of each ring: from the head noted at Arm (or at Start, if
 // the window's start is still to come; or from the oldest event held, with a lookback) to the head
 // noted at Stop. Of that range, what ended before the window or began after it is `outside`.
+// Without a lookback, the window begins no earlier than the mask is set.
 //
 // While the store takes events, nothing that ended in the last 2 ms is encoded, as long as that
 // fits into the rings: the session tells its end a little late, and what began after the end must
