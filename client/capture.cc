@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "client/call_threads.h"
 #include "client/fan_out.h"
 #include "client/interrupt.h"
 #include "client/outcome.h"
@@ -55,13 +56,14 @@ FanOutOptions MakeFanOutOptions(const Flags& flags, const RunDirectory& director
   return options;
 }
 
-WorkerFactory MakeFactory(const Flags& flags) {
+WorkerFactory MakeFactory(const Flags& flags, CallThreads* threads) {
   const int64_t max_bytes = flags.max_trace_mb << 20;
   // A message's own limit is 2^31 - 1 bytes.
   const int max_reply =
       max_bytes == 0 || max_bytes > INT_MAX ? INT_MAX : static_cast<int>(max_bytes);
-  return [timeout = absl::Milliseconds(flags.connect_timeout_ms), max_reply](const Endpoint& to) {
-    return std::make_unique<TensorflowWorker>(to, timeout, max_reply);
+  const absl::Duration timeout = absl::Milliseconds(flags.connect_timeout_ms);
+  return [timeout, max_reply, threads](const Endpoint& to) {
+    return std::make_unique<TensorflowWorker>(to, timeout, max_reply, threads);
   };
 }
 
@@ -144,8 +146,9 @@ int RunCapture(const Flags& flags) {
                                                   grpc::ByteBuffer reply, ManifestWorker* account) {
     return WriteReply(*directory, stems[index], context, std::move(reply), account);
   };
+  CallThreads threads;  // outlives the fan-out and its workers
   FanOut fan_out(*std::move(endpoints), stems, MakeFanOutOptions(flags, *directory),
-                 MakeFactory(flags), writer, &progress);
+                 MakeFactory(flags, &threads), writer, &progress);
   std::vector<WorkerResult> results;
   {
     const InterruptWatch watch([&fan_out] { fan_out.Interrupt(); });

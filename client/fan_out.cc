@@ -52,7 +52,7 @@ std::string HeldBy(const v1::Busy& busy) {
 
 }  // namespace
 
-class FanOut::State : public std::enable_shared_from_this<FanOut::State> {
+class FanOut::State {
  public:
   State(std::vector<Endpoint> endpoints, std::vector<std::string> stems, FanOutOptions options,
         WorkerFactory factory, ReplyWriter writer, Progress* progress)
@@ -70,21 +70,23 @@ class FanOut::State : public std::enable_shared_from_this<FanOut::State> {
     }
   }
 
+  ~State() { mailbox_->Close(); }
+
   std::vector<WorkerResult> Run();
   void Interrupt() {
-    mailbox_.Post([this] { OnInterrupt(); });
+    mailbox_->Post([this] { OnInterrupt(); });
   }
   std::optional<absl::Time> started() const { return start_; }
 
  private:
-  // Runs `letter` on the deciding thread, unless this is gone by then or attempt of the slot over.
-  template <typename Letter>
-  static void Tell(const std::weak_ptr<State>& weak, size_t index, int attempt, Letter letter) {
-    const std::shared_ptr<State> self = weak.lock();
-    if (self == nullptr) return;
-    self->mailbox_.Post([raw = self.get(), index, attempt, letter = std::move(letter)]() mutable {
-      if (raw->slots_[index].attempt == attempt) letter(raw);
-    });
+  // For callbacks of one attempt: posts letters that run on the deciding thread, unless the attempt
+  // is over by then. May outlive this: the mailbox is closed before.
+  auto Letters(size_t index) {
+    return [mailbox = mailbox_, this, index, attempt = slots_[index].attempt](auto letter) {
+      mailbox->Post([this, index, attempt, letter = std::move(letter)]() mutable {
+        if (slots_[index].attempt == attempt) letter();
+      });
+    };
   }
 
   void Connect(size_t index);
@@ -107,7 +109,7 @@ class FanOut::State : public std::enable_shared_from_this<FanOut::State> {
   const WorkerFactory factory_;
   const ReplyWriter writer_;
   Progress* const progress_;
-  Mailbox mailbox_;
+  const std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
   std::vector<Slot> slots_;
   size_t done_ = 0;
   size_t connecting_ = 0;
@@ -129,13 +131,12 @@ void FanOut::State::Connect(size_t index) {
   slot.description.reset();
   slot.waits_behind.clear();
   slot.worker = factory_(slot.endpoint);
-  slot.worker->Describe(slot.asked + options_.times.connect,
-                        [weak = weak_from_this(), index, attempt = slot.attempt](
-                            const grpc::Status& status, const v1::DescribeResponse& response) {
-                          Tell(weak, index, attempt, [index, status, response](State* self) {
-                            self->OnDescribed(index, status, response);
-                          });
-                        });
+  slot.worker->Describe(
+      slot.asked + options_.times.connect,
+      [this, index, post = Letters(index)](const grpc::Status& status,
+                                           const v1::DescribeResponse& response) {
+        post([this, index, status, response] { OnDescribed(index, status, response); });
+      });
 }
 
 void FanOut::State::OnDescribed(size_t index, const grpc::Status& status,
@@ -254,10 +255,10 @@ void FanOut::State::BeginCapture(size_t index, std::optional<absl::Time> at, abs
   call.device_tracer_level = options_.device_tracer_level;
   call.python_tracer_level = options_.python_tracer_level;
   call.deadline = slot.end + options_.times.transfer;
-  slot.worker->Capture(call, [weak = weak_from_this(), index, attempt = slot.attempt](
-                                 const grpc::Status& status, grpc::ByteBuffer reply) {
-    Tell(weak, index, attempt, [index, status, reply = std::move(reply)](State* self) mutable {
-      self->OnReply(index, status, std::move(reply));
+  slot.worker->Capture(call, [this, index, post = Letters(index)](const grpc::Status& status,
+                                                                  grpc::ByteBuffer reply) {
+    post([this, index, status, reply = std::move(reply)]() mutable {
+      OnReply(index, status, std::move(reply));
     });
   });
 }
@@ -283,13 +284,10 @@ void FanOut::State::OnReply(size_t index, const grpc::Status& status, grpc::Byte
   }
   slot.step = Step::kWriting;
   const ReplyContext context{slot.description.has_value(), slot.stopped};
-  // The pool outlives its jobs, and this outlives the pool: no weak pointer is needed here.
-  pool_.Run([this, index, context, attempt = slot.attempt, account = slot.result.account,
+  pool_.Run([this, index, context, post = Letters(index), account = slot.result.account,
              reply = std::move(reply)]() mutable {
     Verdict verdict = writer_(index, context, std::move(reply), &account);
-    mailbox_.Post([this, index, attempt, verdict = std::move(verdict),
-                   account = std::move(account)]() mutable {
-      if (slots_[index].attempt != attempt) return;
+    post([this, index, verdict = std::move(verdict), account = std::move(account)]() mutable {
       slots_[index].result.account = std::move(account);
       Finish(index, std::move(verdict));
     });
@@ -299,13 +297,11 @@ void FanOut::State::OnReply(size_t index, const grpc::Status& status, grpc::Byte
 void FanOut::State::Probe(size_t index, absl::Time now) {
   Slot& slot = slots_[index];
   slot.wake = absl::InfiniteFuture();  // until this one is answered
-  slot.worker->Describe(now + options_.times.silence,
-                        [weak = weak_from_this(), index, attempt = slot.attempt](
-                            const grpc::Status& status, const v1::DescribeResponse& response) {
-                          Tell(weak, index, attempt, [index, status, response](State* self) {
-                            self->OnProbed(index, status, response);
-                          });
-                        });
+  slot.worker->Describe(now + options_.times.silence, [this, index, post = Letters(index)](
+                                                          const grpc::Status& status,
+                                                          const v1::DescribeResponse& response) {
+    post([this, index, status, response] { OnProbed(index, status, response); });
+  });
 }
 
 void FanOut::State::OnProbed(size_t index, const grpc::Status& status,
@@ -467,10 +463,10 @@ std::vector<WorkerResult> FanOut::State::Run() {
     Decide(now);
     if (done_ == slots_.size()) break;
     progress_->Update(Count(now));
-    for (Mailbox::Letter& letter : mailbox_.Wait(NextWake(now))) letter();
+    for (Mailbox::Letter& letter : mailbox_->Wait(NextWake(now))) letter();
   }
   progress_->Clear();
-  mailbox_.Close();
+  mailbox_->Close();
   std::vector<WorkerResult> results;
   results.reserve(slots_.size());
   for (Slot& slot : slots_) results.push_back(std::move(slot.result));
@@ -479,7 +475,7 @@ std::vector<WorkerResult> FanOut::State::Run() {
 
 FanOut::FanOut(std::vector<Endpoint> endpoints, std::vector<std::string> stems,
                FanOutOptions options, WorkerFactory factory, ReplyWriter writer, Progress* progress)
-    : state_(std::make_shared<State>(std::move(endpoints), std::move(stems), std::move(options),
+    : state_(std::make_unique<State>(std::move(endpoints), std::move(stems), std::move(options),
                                      std::move(factory), std::move(writer), progress)) {}
 
 FanOut::~FanOut() = default;

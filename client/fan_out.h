@@ -89,7 +89,7 @@ class FanOut {
 
  private:
   class State;
-  const std::shared_ptr<State> state_;
+  const std::unique_ptr<State> state_;
 };
 
 }  // namespace jobscope

@@ -18,6 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "client/call_threads.h"
 #include "client/interrupt.h"
 #include "client/outcome.h"
 #include "client/table.h"
@@ -75,10 +76,11 @@ Manifest AskAll(const Flags& flags, const char* verb, const std::vector<Endpoint
                 const Question& question) {
   const absl::Duration timeout = absl::Milliseconds(flags.connect_timeout_ms);
   const auto answers = std::make_shared<Answers>(endpoints.size());
+  CallThreads threads;  // outlives the workers
   std::vector<std::unique_ptr<Worker>> workers;
   for (size_t i = 0; i < endpoints.size(); ++i) {
     answers->AwaitFewerThan(static_cast<size_t>(flags.max_parallel));
-    workers.push_back(std::make_unique<TensorflowWorker>(endpoints[i], timeout, INT_MAX));
+    workers.push_back(std::make_unique<TensorflowWorker>(endpoints[i], timeout, INT_MAX, &threads));
     answers->Begin();
     question(workers.back().get(), absl::Now() + timeout,
              [answers, i](Answer answer) { answers->Put(i, std::move(answer)); });

@@ -5,10 +5,10 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
+#include <grpcpp/support/async_unary_call.h>
 #include <grpcpp/support/channel_arguments.h>
 #include <grpcpp/support/slice.h>
 
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -65,48 +65,65 @@ grpc::Status Unreadable() {
 }  // namespace
 
 struct TensorflowWorker::Calls {
-  struct Call {
-    grpc::ClientContext context;
-    grpc::ByteBuffer request;
-    grpc::ByteBuffer reply;
-  };
   absl::Mutex mutex;
-  uint64_t next ABSL_GUARDED_BY(mutex) = 0;
-  std::unordered_map<uint64_t, std::shared_ptr<Call>> in_flight ABSL_GUARDED_BY(mutex);
+  std::unordered_map<Call*, std::shared_ptr<Call>> in_flight ABSL_GUARDED_BY(mutex);
+};
+
+// Lives in `in_flight` from its start until it is done.
+class TensorflowWorker::Call : public CallThreads::Call {
+ public:
+  Call(absl::Time deadline, std::shared_ptr<Calls> calls, CaptureDone done)
+      : calls_(std::move(calls)), done_(std::move(done)) {
+    context_.set_deadline(absl::ToChronoTime(deadline));
+    context_.set_wait_for_ready(false);
+  }
+
+  void Start(const std::shared_ptr<grpc::Channel>& channel, const char* method,
+             const grpc::ByteBuffer& request, grpc::CompletionQueue* queue) {
+    reader_ = grpc::GenericStub(channel).PrepareUnaryCall(&context_, method, request, queue);
+    reader_->StartCall();
+    reader_->Finish(&reply_, &status_, static_cast<CallThreads::Call*>(this));
+  }
+
+  void Cancel() { context_.TryCancel(); }
+
+  void OnDone() override {
+    std::shared_ptr<Call> self;
+    {
+      const absl::MutexLock lock(&calls_->mutex);
+      const auto it = calls_->in_flight.find(this);
+      self = std::move(it->second);
+      calls_->in_flight.erase(it);
+    }
+    done_(std::move(status_), std::move(reply_));
+  }
+
+ private:
+  const std::shared_ptr<Calls> calls_;
+  const CaptureDone done_;
+  grpc::ClientContext context_;
+  grpc::ByteBuffer reply_;
+  grpc::Status status_;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<grpc::ByteBuffer>> reader_;
 };
 
 TensorflowWorker::TensorflowWorker(const Endpoint& endpoint, absl::Duration connect_timeout,
-                                   int max_reply_bytes)
+                                   int max_reply_bytes, CallThreads* threads)
     : channel_(Dial(endpoint, connect_timeout, max_reply_bytes)),
-      calls_(std::make_shared<Calls>()) {}
+      calls_(std::make_shared<Calls>()),
+      threads_(threads) {}
 
 TensorflowWorker::~TensorflowWorker() { TensorflowWorker::Cancel(); }
 
 void TensorflowWorker::Start(const char* method, const std::string& request, absl::Time deadline,
                              CaptureDone done) {
-  auto call = std::make_shared<Calls::Call>();
-  call->context.set_deadline(absl::ToChronoTime(deadline));
-  call->context.set_wait_for_ready(false);
   const grpc::Slice slice(request);
-  call->request = grpc::ByteBuffer(&slice, 1);
-  uint64_t id = 0;
+  const auto call = std::make_shared<Call>(deadline, calls_, std::move(done));
   {
     const absl::MutexLock lock(&calls_->mutex);
-    id = calls_->next++;
-    calls_->in_flight.emplace(id, call);
+    calls_->in_flight.emplace(call.get(), call);
   }
-  // The stub holds the channel; the callback holds the call.
-  grpc::GenericStub(channel_).UnaryCall(
-      &call->context, method, {}, &call->request, &call->reply,
-      [calls = calls_, id, call, done = std::move(done)](grpc::Status status) {
-        {
-          const absl::MutexLock lock(&calls->mutex);
-          calls->in_flight.erase(id);
-        }
-        grpc::ByteBuffer reply;
-        reply.Swap(&call->reply);
-        done(std::move(status), std::move(reply));
-      });
+  call->Start(channel_, method, grpc::ByteBuffer(&slice, 1), threads_->queue());
 }
 
 void TensorflowWorker::Describe(absl::Time deadline, DescribeDone done) {
@@ -144,13 +161,12 @@ void TensorflowWorker::Stop(const std::string& session_id, bool native, absl::Ti
 }
 
 void TensorflowWorker::Cancel() {
-  std::vector<std::shared_ptr<Calls::Call>> calls;
+  std::vector<std::shared_ptr<Call>> calls;
   {
     const absl::MutexLock lock(&calls_->mutex);
-    for (const auto& [id, call] : calls_->in_flight) calls.push_back(call);
+    for (const auto& [key, call] : calls_->in_flight) calls.push_back(call);
   }
-  // Without the lock: gRPC may run a callback within TryCancel.
-  for (const std::shared_ptr<Calls::Call>& call : calls) call->context.TryCancel();
+  for (const std::shared_ptr<Call>& call : calls) call->Cancel();
 }
 
 bool TensorflowWorker::connected() const {

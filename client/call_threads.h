@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The threads on which answers of workers arrive.
+#ifndef CLIENT_CALL_THREADS_H_
+#define CLIENT_CALL_THREADS_H_
+
+#include <grpcpp/completion_queue.h>
+
+#include <thread>
+#include <vector>
+
+namespace jobscope {
+
+// One completion queue of our own and a few threads that serve it. Not gRPC's callback threads:
+// those of gRPC 1.51 are joined by whoever lets go of the last channel, and abort the process when
+// that happens on one of themselves (observed: the last call of a channel, cancelled, holds it).
+class CallThreads {
+ public:
+  // What a call puts into the queue as its tag.
+  class Call {
+   public:
+    virtual ~Call() = default;
+    // Runs once, on one of the threads; must not block.
+    virtual void OnDone() = 0;
+  };
+
+  CallThreads();
+  // Waits until all calls are done: whoever owns calls cancels them first. Never on one of the
+  // threads themselves.
+  ~CallThreads();
+  CallThreads(const CallThreads&) = delete;
+  CallThreads& operator=(const CallThreads&) = delete;
+
+  grpc::CompletionQueue* queue() { return &queue_; }
+
+ private:
+  void Serve();
+
+  grpc::CompletionQueue queue_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace jobscope
+
+#endif  // CLIENT_CALL_THREADS_H_
