@@ -51,7 +51,7 @@ function(jobscope_shipped_library name)
   jobscope_project_archives(ours ${ARG_OBJECTS})
   list(TRANSFORM ours REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE our_archives)
 
-  add_library(${name} SHARED $<TARGET_OBJECTS:${ARG_OBJECTS}> compat.c)
+  add_library(${name} SHARED $<TARGET_OBJECTS:${ARG_OBJECTS}> compat.c private_copies.cc)
   add_dependencies(${name} ${ours})
   target_link_libraries(${name} PRIVATE
     -Wl,--start-group ${our_archives} ${archives} ${rebuilt} -Wl,--end-group -lpthread -ldl -lm)

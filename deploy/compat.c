@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the archives inside libjobscope.so need in order to live in somebody else's process.
+ * What the archives inside libjobscope.so need in order to load where glibc is older than theirs.
  */
 #include <errno.h>
-#include <openssl/crypto.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -28,11 +27,4 @@ __attribute__((visibility("hidden"))) uint32_t arc4random(void) {
   uint32_t value;
   arc4random_buf(&value, sizeof(value));
   return value;
-}
-
-/* OpenSSL frees its tables in an exit handler. The server's threads live until the process is gone,
- * so a TLS connection that is in use then would read freed memory. Decided at load, before anything
- * could initialise this copy of OpenSSL. */
-__attribute__((constructor)) static void KeepOpenSslAtExit(void) {
-  OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
 }

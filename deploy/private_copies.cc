@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Settings of the OpenSSL and the gRPC inside libjobscope.so: guests in somebody else's process.
+// Made when the library is loaded, before anything could initialise the two. Not for shared copies.
+#include <openssl/crypto.h>
+
+// Not in an installed header. gRPC 1.51 offers it to its Python binding, which decides the same
+// way.
+namespace grpc_core {
+class Fork {
+ public:
+  static void Enable(bool enable);
+};
+}  // namespace grpc_core
+
+namespace {
+
+__attribute__((constructor)) void ConfigurePrivateCopies() {
+  // OpenSSL frees its tables in an exit handler, but the server's threads live until the process is
+  // gone: a TLS connection that is in use then would read freed memory.
+  OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
+  // GRPC_ENABLE_FORK_SUPPORT is meant for the application's gRPC. Ours is dead in a forked child
+  // anyway (server/fork_guard.h), and its fork handlers would stop and restart the threads of the
+  // parent's server at each fork (measured: answered calls pile up to the limit of open ones).
+  grpc_core::Fork::Enable(false);
+}
+
+}  // namespace
