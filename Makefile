@@ -82,7 +82,7 @@ tsan: ## Recorder, collectors, session and trace tests with clang's ThreadSaniti
 fuzz: ## Builds the fuzzers and runs each for a minute
 	deploy/install_deps.sh build test clang
 	$(CONFIGURE) fuzz
-	$(BUILD) fuzz
+	$(BUILD) fuzz --target $$(ninja -C build/fuzz -t targets all | sed -nE 's/^([a-z_]+_fuzzer): phony$$/\1/p')
 	tests/tooling/fuzz.sh build/fuzz/tests 60
 
 clean: ## Removes build/
