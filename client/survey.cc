@@ -58,7 +58,8 @@ class Answers {
   // Until fewer than `limit` are awaited. Every question has a deadline: so has this.
   void AwaitFewerThan(size_t limit) {
     const absl::MutexLock lock(&mutex_);
-    const auto fewer = [this, limit] { return awaited_ < limit; };
+    const auto fewer = [this, limit]()
+                           ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return awaited_ < limit; };
     mutex_.Await(absl::Condition(&fewer));
   }
   std::vector<std::optional<Answer>> Take() {
