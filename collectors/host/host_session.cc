@@ -353,7 +353,8 @@ absl::Duration HostSession::NextDrain(uint64_t entry_ticks) {
   absl::Duration next = std::min(2 * pause_, kLongestPause);
   if (last_heads_ > 0) {
     const double ticks_per_record = static_cast<double>(elapsed) / static_cast<double>(last_heads_);
-    const double share = static_cast<double>(reader_->ring_records / kRingShare);
+    const double share =
+        static_cast<double>(reader_->ring_records) / static_cast<double>(kRingShare);
     next = std::min(next, absl::Seconds(ticks_per_record * share / ticks_per_second_));
   }
   if (last_finished_ > 0) {
