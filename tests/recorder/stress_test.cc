@@ -30,10 +30,10 @@ constexpr uint64_t kDefaultRecords = 400000;
 #if __has_feature(thread_sanitizer)
 constexpr uint64_t kDefaultRecords = 400000;
 #else
-constexpr uint64_t kDefaultRecords = 8000000;
+constexpr uint64_t kDefaultRecords = 16000000;
 #endif
 #else
-constexpr uint64_t kDefaultRecords = 8000000;
+constexpr uint64_t kDefaultRecords = 16000000;
 #endif
 
 constexpr uint64_t kLongRecords = 100000000;
