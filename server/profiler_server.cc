@@ -137,6 +137,8 @@ absl::Status GrpcServer::State::Serve(const std::vector<BindTarget>& targets) {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits::kMaxStreamsPerConnection);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, limits::kKeepaliveTimeMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, limits::kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             limits::kMinClientPingIntervalMs);
   builder.SetMaxReceiveMessageSize(limits::kMaxRequestBytes);
   builder.SetMaxSendMessageSize(-1);  // the answer checks its size itself, with a better text
   builder.RegisterService(&tensorflow);

@@ -127,8 +127,9 @@ void UnaryCall::End(const absl::Status& status) {
     if (finished_) return;
     cancel = std::move(cancel_);
   }
-  if (cancel) cancel();
+  // In this order: the session that is cancelled would answer first, with a status of its own.
   Finish(status);
+  if (cancel) cancel();
 }
 
 std::string ReadablePeer(absl::string_view grpc_peer) {

@@ -264,7 +264,7 @@ INSTANTIATE_TEST_SUITE_P(All, ProfileRefusal,
                                                      .set_string_value(MiB());
                                                },
                                                "opts.advanced_configuration", "1048576 bytes",
-                                               "at most 65536"},
+                                               "at most 4096"},
                                            Absurd{"TooManyConfigurationKeys",
                                                   [](tensorflow::ProfileRequest* r) {
                                                     for (int i = 0; i < 300; ++i) {
