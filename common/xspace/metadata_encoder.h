@@ -13,10 +13,10 @@ namespace jobscope::xspace {
 
 // Appends the XPlane.event_metadata entry of a jobscope.v1.Names.Name whose bytes have been
 // checked.
-void EncodeEventMetadata(std::string_view name, std::string* out);
+void EncodeEventMetadata(std::string_view bytes, std::string* out);
 
 // Appends the XPlane.stat_metadata entry of a jobscope.v1.Names.Name whose bytes have been checked.
-void EncodeStatMetadata(std::string_view name, std::string* out);
+void EncodeStatMetadata(std::string_view bytes, std::string* out);
 // Same for a name of our own.
 void EncodeStatMetadata(uint64_t id, std::string_view name, std::string* out);
 
