@@ -143,8 +143,9 @@ int RunCapture(const Flags& flags) {
   Progress progress(Progress::ModeFor(flags.quiet));
   std::vector<std::string> stems = FileStems(*endpoints);
   const ReplyWriter writer = [&directory, &stems](size_t index, const ReplyContext& context,
-                                                  grpc::ByteBuffer reply, ManifestWorker* account) {
-    return WriteReply(*directory, stems[index], context, std::move(reply), account);
+                                                  grpc::ByteBuffer* reply,
+                                                  ManifestWorker* account) {
+    return WriteReply(*directory, stems[index], context, reply, account);
   };
   CallThreads threads;  // outlives the fan-out and its workers
   FanOut fan_out(*std::move(endpoints), stems, MakeFanOutOptions(flags, *directory),

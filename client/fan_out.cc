@@ -286,7 +286,7 @@ void FanOut::State::OnReply(size_t index, const grpc::Status& status, grpc::Byte
   const ReplyContext context{slot.description.has_value(), slot.stopped};
   pool_.Run([this, index, context, post = Letters(index), account = slot.result.account,
              reply = std::move(reply)]() mutable {
-    Verdict verdict = writer_(index, context, std::move(reply), &account);
+    Verdict verdict = writer_(index, context, &reply, &account);
     post([this, index, verdict = std::move(verdict), account = std::move(account)]() mutable {
       slots_[index].result.account = std::move(account);
       Finish(index, std::move(verdict));

@@ -61,9 +61,11 @@ struct WorkerResult {
   ManifestWorker account;  // without outcome, phase, reason, grpc_code: those are the verdict's
 };
 
-// Brings an answer to disk; runs in a write thread. `WriteReply` in production.
+// Brings an answer to disk, and empties it on the way; runs in a write thread. `WriteReply` in
+// production. By pointer: gRPC 1.51's ByteBuffer cannot be moved, and a copy would keep the
+// answer's memory until the file is written.
 using ReplyWriter = std::function<Verdict(size_t index, const ReplyContext& context,
-                                          grpc::ByteBuffer reply, ManifestWorker* account)>;
+                                          grpc::ByteBuffer* reply, ManifestWorker* account)>;
 
 // The decisions of a capture, all made on the thread that calls Run; gRPC's callbacks and the write
 // threads only post to its mailbox. No thread per worker.

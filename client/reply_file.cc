@@ -202,13 +202,13 @@ Verdict JudgeAnswerWithoutTrace(const RunDirectory& directory, const std::string
 }  // namespace
 
 Verdict WriteReply(const RunDirectory& directory, const std::string& stem,
-                   const ReplyContext& context, grpc::ByteBuffer reply, ManifestWorker* account) {
-  const uint64_t reply_bytes = reply.Length();
+                   const ReplyContext& context, grpc::ByteBuffer* reply, ManifestWorker* account) {
+  const uint64_t reply_bytes = reply->Length();
   std::vector<grpc::Slice> slices;
-  if (reply_bytes > 0 && !reply.Dump(&slices).ok()) {
+  if (reply_bytes > 0 && !reply->Dump(&slices).ok()) {
     return Failed(Phase::kTransfer, "the answer cannot be decompressed");
   }
-  reply.Clear();
+  reply->Clear();
   const absl::StatusOr<ReplyIndex> index = IndexReply(slices);
   if (!index.ok()) return Failed(Phase::kTransfer, std::string(index.status().message()));
   for (const std::string& tool : index->other_tools) {

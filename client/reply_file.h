@@ -24,10 +24,11 @@ struct ReplyContext {
 // Copies the trace from the answer's slices to "<stem>.xplane.pb", never parsed into objects and
 // never joined: beyond the answer itself it takes a buffer of 256 KiB and, for the check of the
 // written file, the system's page cache. A file appears under its final name only if it is a
-// readable XSpace. Fills `account` (files, counts, identity, warnings) and returns the verdict.
-// Blocks for the disk. Thread-safe for different stems.
+// readable XSpace. `reply` is empty afterwards; its memory goes back as the copy proceeds, unless
+// somebody else holds a copy of it. Fills `account` (files, counts, identity, warnings) and returns
+// the verdict. Blocks for the disk. Thread-safe for different stems.
 Verdict WriteReply(const RunDirectory& directory, const std::string& stem,
-                   const ReplyContext& context, grpc::ByteBuffer reply, ManifestWorker* account);
+                   const ReplyContext& context, grpc::ByteBuffer* reply, ManifestWorker* account);
 
 }  // namespace jobscope
 

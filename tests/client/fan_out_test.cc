@@ -195,7 +195,7 @@ class FanOutTest : public ::testing::Test {
           const size_t index = static_cast<size_t>(std::stoi(endpoint.address.substr(1)));
           return std::make_unique<ScriptedWorker>(scripts[index], logs_[index], &clockwork_);
         },
-        [this](size_t index, const ReplyContext& context, grpc::ByteBuffer, ManifestWorker*) {
+        [this](size_t index, const ReplyContext& context, grpc::ByteBuffer*, ManifestWorker*) {
           const absl::MutexLock lock(&mutex_);
           written_[index] = absl::Now();
           return Verdict{context.stopped_early ? Outcome::kTruncated : Outcome::kOk, Phase::kDone,

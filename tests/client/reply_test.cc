@@ -94,7 +94,8 @@ class WriteReplyTest : public ::testing::Test {
  protected:
   Verdict Write(const std::string& bytes, ReplyContext context = {true, false}) {
     account_ = {};
-    return WriteReply(directory_, "w_1", context, Buffer(bytes, 100), &account_);
+    grpc::ByteBuffer reply = Buffer(bytes, 100);
+    return WriteReply(directory_, "w_1", context, &reply, &account_);
   }
 
   TemporaryDirectory logdir_;
