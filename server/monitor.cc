@@ -1,38 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/monitor.h"
 
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <charconv>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "common/process_usage.h"
 
 namespace jobscope {
 namespace {
-
-std::optional<uint64_t> ReadRssBytes() {
-  const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return std::nullopt;
-  char buffer[128];
-  const ssize_t count = read(fd, buffer, sizeof(buffer));
-  close(fd);
-  if (count <= 0) return std::nullopt;
-  absl::string_view text(buffer, static_cast<size_t>(count));
-  const size_t space = text.find(' ');  // the second number is what is resident, in pages
-  if (space == absl::string_view::npos) return std::nullopt;
-  uint64_t pages = 0;
-  const char* begin = text.data() + space + 1;
-  if (std::from_chars(begin, text.data() + text.size(), pages).ec != std::errc())
-    return std::nullopt;
-  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
 
 double Milliseconds(absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); }
 
@@ -55,13 +33,8 @@ std::string DescribeSteps(const StepHistory& steps, const StepTimes& times) {
 }  // namespace
 
 ProcessUsage ReadProcessUsage() {
-  ProcessUsage usage;
-  usage.at = absl::Now();
-  rusage self = {};
-  getrusage(RUSAGE_SELF, &self);
-  usage.cpu = absl::DurationFromTimeval(self.ru_utime) + absl::DurationFromTimeval(self.ru_stime);
-  usage.rss_bytes = ReadRssBytes();
-  return usage;
+  const ProcessSample sample = ProcessUsageReader().Read();
+  return {absl::Now(), absl::Nanoseconds(static_cast<int64_t>(sample.cpu_ns)), sample.rss_bytes};
 }
 
 StepTimes SummarizeSteps(const StepHistory& steps, absl::Duration window) {

@@ -14,7 +14,7 @@
 
 namespace jobscope {
 
-// Of this process, from getrusage and /proc/self/statm. Takes microseconds.
+// Of this process. Takes microseconds.
 struct ProcessUsage {
   absl::Time at;
   absl::Duration cpu;  // user and system, all threads, since the process started

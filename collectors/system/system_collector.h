@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "collectors/collector.h"
-#include "collectors/system/process_usage.h"
+#include "common/process_usage.h"
 #include "common/clock.h"
 #include "common/xspace/segment.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What this process uses of its machine.
-#ifndef COLLECTORS_SYSTEM_PROCESS_USAGE_H_
-#define COLLECTORS_SYSTEM_PROCESS_USAGE_H_
+#ifndef COMMON_PROCESS_USAGE_H_
+#define COMMON_PROCESS_USAGE_H_
 
 #include <cstdint>
 #include <optional>
@@ -31,4 +31,4 @@ class ProcessUsageReader {
 
 }  // namespace jobscope
 
-#endif  // COLLECTORS_SYSTEM_PROCESS_USAGE_H_
+#endif  // COMMON_PROCESS_USAGE_H_

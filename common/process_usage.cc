@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectors/system/process_usage.h"
+#include "common/process_usage.h"
 
 #include <fcntl.h>
 #include <time.h>
