@@ -21,7 +21,7 @@ __attribute__((constructor)) void ConfigurePrivateCopies() {
   OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
   // GRPC_ENABLE_FORK_SUPPORT is meant for the application's gRPC. Ours is dead in a forked child
   // anyway (server/fork_guard.h), and its fork handlers would stop and restart the threads of the
-  // parent's server at each fork (measured: answered calls pile up to the limit of open ones).
+  // parent's server at each fork.
   grpc_core::Fork::Enable(false);
 }
 

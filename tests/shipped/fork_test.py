@@ -46,16 +46,17 @@ def worker_fork_exit():
     harness.wait()
 
 
-def worker_many_forks():
+def worker_many_forks(count):
     library = harness.serve()
     address = harness.wait()
     port = harness.port_of(address)
     codes = []
-    for _ in range(50):
+    for i in range(int(count)):
         pid = os.fork()
         if pid == 0:
             signal.alarm(20)
-            os._exit(7 if harness.holds_port(port) else library.running())
+            leave = os._exit if i % 2 else sys.exit
+            leave(7 if harness.holds_port(port) else library.running())
         codes.append(os.waitpid(pid, 0)[1])
     harness.tell(codes=codes)
     harness.wait()
@@ -114,7 +115,34 @@ def worker_exec():
     harness.wait()
 
 
-class ForkTest(harness.TestCase):
+class _UnderLoad(harness.TestCase):
+    def _forks_under_load(self, count, environment):
+        with harness.Worker(__file__, "many_forks", str(count), environment=environment) as worker:
+            address = worker.hear()["address"]
+            loop = harness.Caller(address, "loop", "4")
+            self.assertEqual(loop.first, "looping")
+            worker.go_on(address)
+            codes = worker.hear()["codes"]
+            calls = loop.result()
+            self.assertEqual(codes, [0] * count)
+            self.assertEqual(calls["failed"], 0, calls)
+            # Answered calls count as open until gRPC says so, which a starved machine delays: a few are refused then.
+            self.assertLessEqual(calls["refused"], calls["ok"] * 0.05, calls)
+            self.assertGreater(calls["ok"], 0)
+            self.assert_serves(address)
+            worker.go_on()
+            self.assertEqual(worker.finish(), (0, ""))
+
+
+class SoakTest(_UnderLoad):
+    def test_500_forks_with_calls_in_flight(self):
+        self._forks_under_load(500, {})
+
+    def test_500_forks_with_grpc_fork_support(self):
+        self._forks_under_load(500, {"GRPC_ENABLE_FORK_SUPPORT": "1"})
+
+
+class ForkTest(_UnderLoad):
     def test_multiprocessing_children(self):
         with harness.Worker(__file__, "multiprocessing") as worker:
             address = worker.hear()["address"]
@@ -139,26 +167,11 @@ class ForkTest(harness.TestCase):
             worker.go_on()
             self.assertEqual(worker.finish(), (0, ""))
 
-    def _forks_under_load(self, environment):
-        with harness.Worker(__file__, "many_forks", environment=environment) as worker:
-            address = worker.hear()["address"]
-            loop = harness.Caller(address, "loop", "4")
-            self.assertEqual(loop.first, "looping")
-            worker.go_on(address)
-            codes = worker.hear()["codes"]
-            calls = loop.result()
-            self.assertEqual(codes, [0] * 50)
-            self.assertEqual(calls["failed"], 0, calls)
-            self.assertGreater(calls["ok"], 0)
-            self.assert_serves(address)
-            worker.go_on()
-            self.assertEqual(worker.finish(), (0, ""))
-
     def test_forks_with_calls_in_flight(self):
-        self._forks_under_load({})
+        self._forks_under_load(50, {})
 
     def test_forks_with_grpc_fork_support(self):
-        self._forks_under_load({"GRPC_ENABLE_FORK_SUPPORT": "1"})
+        self._forks_under_load(50, {"GRPC_ENABLE_FORK_SUPPORT": "1"})
 
     def test_port_is_free_when_a_child_outlives_its_parent(self):
         with harness.Worker(__file__, "surviving_child") as worker:

@@ -155,6 +155,7 @@ int Profile(const std::shared_ptr<grpc::Channel>& channel, int64_t duration_ms,
 int Loop(const std::string& address, int64_t thread_count) {
   std::atomic<bool> ended{false};
   std::atomic<int64_t> ok{0};
+  std::atomic<int64_t> refused{0};  // the worker answered that it has too many calls open
   std::atomic<int64_t> failed{0};
   std::mutex mutex;
   std::condition_variable answered;
@@ -170,7 +171,8 @@ int Loop(const std::string& address, int64_t thread_count) {
         SetDeadline(&context, 10'000);
         jobscope::v1::DescribeResponse response;
         const grpc::Status status = stub->Describe(&context, {}, &response);
-        ++(status.ok() ? ok : failed);
+        const bool too_many = status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+        ++(status.ok() ? ok : too_many ? refused : failed);
         const std::lock_guard<std::mutex> lock(mutex);
         if (!status.ok() && first_error.empty()) first_error = status.error_message();
         answered.notify_all();
@@ -179,7 +181,7 @@ int Loop(const std::string& address, int64_t thread_count) {
   }
   {
     std::unique_lock<std::mutex> lock(mutex);
-    answered.wait(lock, [&] { return ok + failed > 0; });
+    answered.wait(lock, [&] { return ok + refused + failed > 0; });
   }
   std::cout << "looping" << std::endl;
   while (std::cin.get() != EOF) {
@@ -187,6 +189,7 @@ int Loop(const std::string& address, int64_t thread_count) {
   ended = true;
   for (std::thread& thread : threads) thread.join();
   std::cout << nlohmann::json{{"ok", ok.load()},
+                              {"refused", refused.load()},
                               {"failed", failed.load()},
                               {"message", first_error}}
                    .dump()
