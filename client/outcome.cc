@@ -21,6 +21,12 @@ bool IsBusyText(const std::string& text) {
   return absl::StrContains(text, "Another profiling session active");
 }
 
+// The channel gives up on a silent peer at the same time as the call does; on a busy machine it is
+// sometimes the first of the two.
+bool IsSilence(const grpc::Status& status) {
+  return absl::StrContains(status.error_message(), "timed out before receiving SETTINGS");
+}
+
 std::string TooLarge(const grpc::Status& status) {
   return absl::StrCat("the answer is too large for one message: ", status.error_message(),
                       "; record for a shorter time, or at a lower level");
@@ -112,7 +118,8 @@ Verdict JudgeDescribe(const grpc::Status& status, bool connected, absl::Duration
   const Phase phase = connected ? Phase::kDescribe : Phase::kConnect;
   switch (status.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
-      return Make(Outcome::kUnreachable, phase, ReasonOf(status), status);
+      if (!IsSilence(status)) return Make(Outcome::kUnreachable, phase, ReasonOf(status), status);
+      [[fallthrough]];
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return Make(Outcome::kTimeout, phase,
                   absl::StrCat(connected ? "connected, but no answer within "

@@ -44,6 +44,11 @@ INSTANTIATE_TEST_SUITE_P(
                      Outcome::kUnreachable, Phase::kConnect, "DNS resolution failed for x:1"},
         DescribeCase{StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded", false, Outcome::kTimeout,
                      Phase::kConnect, "no answer to the connection within 5s"},
+        DescribeCase{StatusCode::UNAVAILABLE,
+                     "failed to connect to all addresses; last error: UNKNOWN: ipv4:1.2.3.4:5: "
+                     "connection attempt timed out before receiving SETTINGS frame",
+                     false, Outcome::kTimeout, Phase::kConnect,
+                     "no answer to the connection within 5s"},
         DescribeCase{StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded", true, Outcome::kTimeout,
                      Phase::kDescribe, "connected, but no answer within 5s"},
         DescribeCase{StatusCode::RESOURCE_EXHAUSTED, "too many calls", true, Outcome::kBusy,
