@@ -99,7 +99,7 @@ absl::Status MakeRequest(const char* logdir, const jobscope_capture_options* giv
   }
   request->logdir = logdir;
 
-  CaptureOptions& capture = request->capture;
+  SessionOptions& capture = request->capture;
   const auto level = [](int value, int standard) { return value == -1 ? standard : value; };
   capture.levels.host = level(options.host_tracer_level, 2);
   capture.levels.device = level(options.device_tracer_level, 1);

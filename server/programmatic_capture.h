@@ -14,14 +14,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/run_directory.h"
-#include "server/capture_options.h"
+#include "server/session_options.h"
 #include "server/session.h"
 
 namespace jobscope {
 
 struct ProgrammaticRequest {
   std::string logdir;
-  CaptureOptions capture;  // session_id and peer are set here
+  SessionOptions capture;  // session_id and peer are set here
   uint64_t part_limit_bytes = 256ull << 20;
 };
 

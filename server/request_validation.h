@@ -14,7 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "jobscope/v1/profiler.pb.h"
-#include "server/capture_options.h"
+#include "server/session_options.h"
 #include "tensorflow/profiler_service.pb.h"
 
 namespace jobscope {
@@ -30,7 +30,7 @@ struct CallContext {
 
 // A valid Profile.
 struct ProfileCall {
-  CaptureOptions options;
+  SessionOptions options;
   bool emit_xspace = false;
   // XSpace.hostnames[0]: the stem of the file that a stock client writes, made of [A-Za-z0-9._-].
   std::string file_stem;

@@ -21,7 +21,7 @@ namespace {
 
 struct Request {
   SessionTicket ticket = 0;
-  CaptureOptions options;
+  SessionOptions options;
   absl::Time deadline;
   SessionDone done;
   SessionStarted started;
@@ -42,7 +42,7 @@ absl::Status LeavingError() {
 }
 
 // What a caller in line would still need once its turn came.
-absl::Duration TimeNeeded(const CaptureOptions& options) {
+absl::Duration TimeNeeded(const SessionOptions& options) {
   if (options.duration == absl::InfiniteDuration() || options.steps) return absl::ZeroDuration();
   return options.duration;
 }
@@ -86,11 +86,11 @@ SessionManager::SessionManager(Dependencies dependencies)
 
 SessionManager::~SessionManager() = default;
 
-SessionTicket SessionManager::Submit(CaptureOptions options, WhenBusy when_busy,
+SessionTicket SessionManager::Submit(SessionOptions options, WhenBusy when_busy,
                                      absl::Time deadline, SessionDone done,
                                      SessionStarted started) {
   State& state = *state_;
-  std::lock_guard<std::mutex> lock(state.mutex);
+  std::unique_lock<std::mutex> lock(state.mutex);
   Request request;
   request.ticket = ++state.last_ticket;
   request.options = std::move(options);
@@ -120,6 +120,7 @@ SessionTicket SessionManager::Submit(CaptureOptions options, WhenBusy when_busy,
   // No thread to be had: the one case in which the callback runs in the caller's thread.
   Request failed = std::move(state.line.back());
   state.line.pop_back();
+  lock.unlock();
   SessionResult result;
   result.status = std::move(launched);
   failed.done(std::move(result));

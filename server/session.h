@@ -17,7 +17,7 @@
 #include "common/xspace/store.h"
 #include "jobscope/v1/item.pb.h"
 #include "jobscope/v1/profiler.pb.h"
-#include "server/capture_options.h"
+#include "server/session_options.h"
 
 namespace jobscope {
 
@@ -62,7 +62,7 @@ class SessionManager {
 
   // Asks for a session. `deadline` is the caller's own: one that is still in line then ends with
   // DEADLINE_EXCEEDED.
-  SessionTicket Submit(CaptureOptions options, WhenBusy when_busy, absl::Time deadline,
+  SessionTicket Submit(SessionOptions options, WhenBusy when_busy, absl::Time deadline,
                        SessionDone done, SessionStarted started = nullptr);
 
   // The caller has gone: ends the session without delivering (status CANCELLED), or takes it out of

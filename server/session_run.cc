@@ -74,7 +74,7 @@ class SessionRun::Context : public SessionContext, public SessionEvents {
   SessionRun* run_;
 };
 
-SessionRun::SessionRun(CaptureOptions options, Environment environment)
+SessionRun::SessionRun(SessionOptions options, Environment environment)
     : options_(std::move(options)),
       environment_(std::move(environment)),
       context_(std::make_shared<Context>(this, options_.store_bytes)) {}

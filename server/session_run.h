@@ -18,9 +18,9 @@
 #include "common/clock.h"
 #include "jobscope/v1/item.pb.h"
 #include "jobscope/v1/profiler.pb.h"
-#include "server/capture_options.h"
 #include "server/collector_task.h"
 #include "server/session.h"
+#include "server/session_options.h"
 
 namespace jobscope {
 
@@ -41,7 +41,7 @@ class SessionRun {
     SessionStarted started;  // may be empty
   };
 
-  SessionRun(CaptureOptions options, Environment environment);
+  SessionRun(SessionOptions options, Environment environment);
 
   // Runs the whole session. Called once.
   SessionResult Run();
@@ -50,7 +50,7 @@ class SessionRun {
   void Cancel();
   void Wake();  // runs tend_line on the session thread
 
-  const CaptureOptions& options() const { return options_; }
+  const SessionOptions& options() const { return options_; }
   v1::Busy Describe() const;
 
  private:
@@ -76,7 +76,7 @@ class SessionRun {
   uint64_t NowTicks() const;
   Clock::time_point TimeOf(uint64_t ticks) const;
 
-  const CaptureOptions options_;
+  const SessionOptions options_;
   Environment environment_;
   std::shared_ptr<Context> context_;
   std::vector<std::shared_ptr<CollectorTask>> tasks_;

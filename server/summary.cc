@@ -68,7 +68,7 @@ v1::CollectorState CollectorStateOf(std::string_view name, std::string_view stat
 }
 
 v1::Summary MakeSummary(const SummaryInput& input) {
-  const CaptureOptions& options = *input.options;
+  const SessionOptions& options = *input.options;
   v1::Summary summary;
   summary.set_schema(1);
   summary.set_version(Version());

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "jobscope/v1/item.pb.h"
-#include "server/capture_options.h"
 #include "server/collector_task.h"
+#include "server/session_options.h"
 
 namespace jobscope {
 
 struct SummaryInput {
-  const CaptureOptions* options = nullptr;
+  const SessionOptions* options = nullptr;
   v1::Identity identity;
   bool uses_tsc = true;
   int64_t zero_unix_ns = 0;

@@ -26,7 +26,7 @@ absl::Status Parse(const grpc::ByteBuffer& bytes, Message* message) {
 }
 
 std::string DescribeCall(const ProfileCall& profile) {
-  const CaptureOptions& options = profile.options;
+  const SessionOptions& options = profile.options;
   std::string text =
       absl::StrCat("session \"", options.session_id, "\", levels ", options.levels.host, "/",
                    options.levels.device, "/", options.levels.python);

@@ -23,7 +23,7 @@
 
 namespace jobscope {
 
-// Thin: a request becomes valid CaptureOptions, the one SessionManager runs them, its items become
+// Thin: a request becomes valid SessionOptions, the one SessionManager runs them, its items become
 // the answer. No thread waits while a capture runs, waits in line, or is delayed. Profile and
 // GetSnapshot see raw bytes on both sides: a typed answer would hold the trace three times. Writes
 // no file and takes no path from the wire.

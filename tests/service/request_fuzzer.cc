@@ -27,7 +27,7 @@ void CheckRefusal(const absl::Status& status) {
 // Whatever was sent: what a session is asked to do lies within the limits.
 void CheckCall(const absl::StatusOr<ProfileCall>& call, bool has_duration, absl::Time now) {
   if (!call.ok()) return CheckRefusal(call.status());
-  const CaptureOptions& options = call->options;
+  const SessionOptions& options = call->options;
   if (has_duration) {
     Require(options.duration >= absl::Milliseconds(1));
     Require(options.duration <= absl::Milliseconds(static_cast<int64_t>(limits::kMaxDurationMs)));

@@ -58,7 +58,7 @@ tensorflow::ProfileRequest Stock() {
 TEST(ProfileValidation, TakesWhatStockClientsSend) {
   const auto call = ValidateProfile(Stock(), Context());
   ASSERT_TRUE(call.ok()) << call.status();
-  const CaptureOptions& options = call->options;
+  const SessionOptions& options = call->options;
   EXPECT_EQ(options.session_id, "2026_11_21_08_05_45");
   EXPECT_EQ(options.peer, "127.0.0.1:40123");
   EXPECT_EQ(options.duration, absl::Milliseconds(300));

@@ -190,7 +190,7 @@ TEST_F(ServerTest, AnotherServerMayFollow) {
 
 TEST_F(ServerTest, StopLeavesOtherSessionsOfTheProcessAlone) {
   StartServer();
-  CaptureOptions options;
+  SessionOptions options;
   options.session_id = "mine";
   options.duration = absl::InfiniteDuration();
   std::promise<SessionResult> done;

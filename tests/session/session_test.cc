@@ -71,7 +71,7 @@ class SessionTest : public ::testing::Test {
         .collectors = std::move(collectors), .uses_tsc = true, .identity = {}});
   }
 
-  Pending Submit(CaptureOptions options, WhenBusy when_busy = WhenBusy::kWait,
+  Pending Submit(SessionOptions options, WhenBusy when_busy = WhenBusy::kWait,
                  absl::Time deadline = absl::InfiniteFuture()) {
     auto promise = std::make_shared<std::promise<SessionResult>>();
     Pending pending;
@@ -82,8 +82,8 @@ class SessionTest : public ::testing::Test {
     return pending;
   }
 
-  static CaptureOptions For(absl::Duration duration, std::string id = "") {
-    CaptureOptions options;
+  static SessionOptions For(absl::Duration duration, std::string id = "") {
+    SessionOptions options;
     options.duration = duration;
     options.session_id = std::move(id);
     options.peer = "test";
@@ -136,7 +136,7 @@ TEST_F(SessionTest, LeavesNoThreadBehind) {
 
 TEST_F(SessionTest, StartsAtTheCommandedInstant) {
   Make({&a_});
-  CaptureOptions options = For(absl::Milliseconds(5));
+  SessionOptions options = For(absl::Milliseconds(5));
   const int64_t start = absl::ToUnixNanos(absl::Now() + absl::Milliseconds(300));
   options.start_unix_ns = start;
   const SessionResult result = Submit(std::move(options)).Get();
@@ -147,7 +147,7 @@ TEST_F(SessionTest, StartsAtTheCommandedInstant) {
 
 TEST_F(SessionTest, AStartInThePastIsLateAndSaysSo) {
   Make({&a_});
-  CaptureOptions options = For(absl::Milliseconds(5));
+  SessionOptions options = For(absl::Milliseconds(5));
   options.start_unix_ns = absl::ToUnixNanos(absl::Now() - absl::Seconds(2));
   const SessionResult result = Submit(std::move(options)).Get();
   ASSERT_TRUE(result.status.ok());
@@ -173,7 +173,7 @@ TEST_F(SessionTest, AStopDeliversWhatThereIs) {
 
 TEST_F(SessionTest, AStopBeforeTheStartInstantEndsAtOnce) {
   Make({&a_});
-  CaptureOptions options = For(absl::Seconds(1), "early");
+  SessionOptions options = For(absl::Seconds(1), "early");
   options.start_unix_ns = absl::ToUnixNanos(absl::Now() + absl::Hours(1));
   Pending pending = Submit(std::move(options));
   ASSERT_TRUE(a_.AwaitCalls("arm", 1));
@@ -291,7 +291,7 @@ TEST_F(SessionTest, LookbackIsGrantedAsFarAsTheCollectorsReach) {
   Make({&a_, &b_});
   const uint64_t held = detail::ReadTicks(true);
   a_.set_oldest_ticks(held);
-  CaptureOptions options = For(absl::ZeroDuration());
+  SessionOptions options = For(absl::ZeroDuration());
   options.lookback = absl::Hours(1);
   const SessionResult result = Submit(std::move(options)).Get();
   ASSERT_TRUE(result.status.ok());
@@ -305,7 +305,7 @@ TEST_F(SessionTest, AStepWindowsZeroIsItsOpening) {
   Make({&a_, &b_});
   const uint64_t open = detail::ReadTicks(true) + 1'000'000'000;
   a_.OpenStepWindowAt(open, open + 5'000'000);
-  CaptureOptions options = For(absl::InfiniteDuration());
+  SessionOptions options = For(absl::InfiniteDuration());
   options.steps = StepRange{10, 20};
   const SessionResult result = Submit(std::move(options)).Get();
   ASSERT_TRUE(result.status.ok());
@@ -319,7 +319,7 @@ TEST_F(SessionTest, AStepWindowsZeroIsItsOpening) {
 TEST_F(SessionTest, AStepWindowThatNeverOpensSaysSo) {
   a_.set_watches_steps(true);
   Make({&a_, &b_});
-  CaptureOptions options = For(absl::Milliseconds(30));
+  SessionOptions options = For(absl::Milliseconds(30));
   options.steps = StepRange{10, 20};
   const SessionResult result = Submit(std::move(options)).Get();
   ASSERT_TRUE(result.status.ok());

@@ -2,8 +2,8 @@
 //
 // What a session is asked to do, after validation. Both services and programmatic mode make one of
 // these.
-#ifndef SERVER_CAPTURE_OPTIONS_H_
-#define SERVER_CAPTURE_OPTIONS_H_
+#ifndef SERVER_SESSION_OPTIONS_H_
+#define SERVER_SESSION_OPTIONS_H_
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace jobscope {
 
-struct CaptureOptions {
+struct SessionOptions {
   std::string session_id;   // key for Stop and Terminate; may be empty
   std::string peer;         // who asked: for busy texts, audit
   absl::Duration duration;  // zero with a lookback: dump at once; Infinite: until stopped
@@ -32,4 +32,4 @@ struct CaptureOptions {
 
 }  // namespace jobscope
 
-#endif  // SERVER_CAPTURE_OPTIONS_H_
+#endif  // SERVER_SESSION_OPTIONS_H_
