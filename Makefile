@@ -48,8 +48,9 @@ interop: shipped ## Tests with TensorFlow, JAX, XProf and grpcio from PyPI
 	$(BUILD) release
 	$(CTEST) --preset release -L interop $(CTEST_ARGS)
 
-bench: ## Measures scope cost and the load programs, into build/bench/
-	deploy/install_deps.sh build bench
+bench: ## Measures scope cost, and captures beside the stock pair, into build/bench/
+	deploy/install_deps.sh build bench interop
+	deploy/venv.sh
 	$(CONFIGURE) release
 	$(BUILD) release --target programs
 	bench/run.sh build/bin build/bench

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs every bench (programs named *_bench) one after another, alone, and keeps the figures as JSON.
+# Runs every bench (programs named *_bench, then capture_bench.py) one after another, alone, and keeps the figures as JSON.
 #
 # usage: bench/run.sh BIN_DIRECTORY OUT_DIRECTORY
 set -euo pipefail
@@ -20,4 +20,12 @@ for bench in "${benches[@]}"; do
   echo "==== $name"
   "$bench" --benchmark_out="$out/$name.json" --benchmark_out_format=json
 done
+
+echo "==== whole captures beside the stock pair (docs/benchmarks.md)"
+code=0
+"$(dirname "$0")/../deploy/venv.sh" --run "$(dirname "$0")/capture_bench.py" "$bin" "$out/capture_bench.json" || code=$?
+if [[ $code -ne 0 && $code -ne 77 ]]; then
+  echo "bench: capture_bench.py failed" >&2
+  exit 1
+fi
 echo "bench: figures are in $out"

@@ -36,8 +36,17 @@ class TensorFlow:
         return {
             "hostnames": list(space.hostnames),
             "planes": {plane.name: sum(len(line.events) for line in plane.lines) for plane in space.planes},
+            "stop_unix_ns": _stop_unix_ns(space),
             "unknown_bytes": space.ByteSize() - _known_size(space),
         }
+
+
+def _stop_unix_ns(space):
+    for plane in space.planes:
+        for stat in plane.stats:
+            if plane.stat_metadata[stat.metadata_id].name == "profile_stop_time":
+                return stat.uint64_value
+    return None
 
 
 def _known_size(message):
