@@ -14,8 +14,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/run_directory.h"
-#include "server/session_options.h"
 #include "server/session.h"
+#include "server/session_options.h"
 
 namespace jobscope {
 

@@ -53,7 +53,7 @@ absl::Status StartWorkerThread(const char* name, absl::AnyInvocable<void()> body
                                                      strerror(error),
                                                      "; raise the limit on processes (ulimit -u)"));
   }
-  launch.release();  // the thread owns it
+  (void)launch.release();  // the thread owns it
   return absl::OkStatus();
 }
 

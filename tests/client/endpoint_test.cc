@@ -115,7 +115,8 @@ TEST(FileStems, AreUnique) {
 // Whatever comes in: no crash, and what is accepted keeps the promises that files and gRPC rely on.
 TEST(Endpoint, AnyBytesAreSafe) {
   std::minstd_rand random(20'26);
-  const std::string alphabet = "ab1:[]/%.-_@, \0\xff\n0965unix:grpc://dns:";
+  static constexpr char kAlphabet[] = "ab1:[]/%.-_@, \0\xff\n0965unix:grpc://dns:";
+  const std::string alphabet(kAlphabet, sizeof(kAlphabet) - 1);
   for (int round = 0; round < 200'000; ++round) {
     std::string text;
     const size_t size = random() % 24;

@@ -84,7 +84,9 @@ class FakeWorker {
   // Waits until `count` Profile calls have arrived.
   bool AwaitRequests(size_t count, absl::Duration timeout = absl::Seconds(20)) const {
     const absl::MutexLock lock(&mutex_);
-    const auto enough = [this, count] { return requests_.size() >= count; };
+    const auto enough = [this, count]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return requests_.size() >= count;
+    };
     return mutex_.AwaitWithTimeout(absl::Condition(&enough), timeout);
   }
 

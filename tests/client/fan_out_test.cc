@@ -52,7 +52,9 @@ class Clockwork {
         const absl::MutexLock lock(&mutex_);
         const uint64_t before = changes_;
         const absl::Time next = actions_.empty() ? absl::InfiniteFuture() : actions_.begin()->first;
-        const auto news = [this, before] { return closing_ || changes_ != before; };
+        const auto news = [this, before]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+          return closing_ || changes_ != before;
+        };
         mutex_.AwaitWithDeadline(absl::Condition(&news), next);
         if (closing_) return;
         if (actions_.empty() || actions_.begin()->first > absl::Now()) continue;

@@ -14,7 +14,6 @@ namespace jobscope {
 namespace {
 
 using nlohmann::json;
-using ::testing::ElementsAre;
 
 TEST(Manifest, WhatIsNotKnownIsAbsent) {
   Manifest manifest;

@@ -114,7 +114,8 @@ class FakeRecorder {
     for (uint32_t part = 0; part < Parts(text); ++part) {
       char bytes[24] = {};
       const size_t from = 24 * part;
-      std::memcpy(bytes, text.data() + from, std::min<size_t>(24, text.size() - from));
+      std::copy_n(text.begin() + static_cast<std::ptrdiff_t>(from),
+                  std::min<size_t>(24, text.size() - from), bytes);
       jobscope_record record{};
       record.kind = JOBSCOPE_KIND_CONTINUATION;
       record.depth = index;

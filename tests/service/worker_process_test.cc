@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "jobscope/jobscope_c.h"
 #include "jobscope/profiler_server.h"
 #include "jobscope/trace.h"
@@ -317,7 +318,7 @@ TEST_F(WorkerProcess, WritesItsAddressToThePortDirectory) {
     // The identity is read once per process, and another test may have been first.
     std::string line;
     for (const std::string& name : {std::string("5"), std::to_string(getpid())}) {
-      std::ifstream file(directory + "/" + name + ".addr");
+      std::ifstream file(absl::StrCat(directory, "/", name, ".addr"));
       if (file) std::getline(file, line);
     }
     EXPECT_EQ(line, server.address());
