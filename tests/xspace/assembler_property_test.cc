@@ -156,7 +156,7 @@ class PropertyTest : public ::testing::TestWithParam<int> {};
 // Each round of 50 seeds; the seed is in the trace of a failure.
 TEST_P(PropertyTest, AssembledTraceIsTheReference) {
   for (int i = 0; i < 50; ++i) {
-    const auto seed = static_cast<uint64_t>(GetParam() * 1000 + i);
+    const auto seed = static_cast<uint64_t>(GetParam()) * 1000 + static_cast<uint64_t>(i);
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomTraceOptions trace_options;
     trace_options.seed = seed;

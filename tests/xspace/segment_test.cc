@@ -232,7 +232,7 @@ TEST(SegmentTest, AnyOrderIsSorted) {
       const auto duration = static_cast<int64_t>(1 + random() % 4);
       const auto depth = static_cast<uint32_t>(random() % 3);
       expected.push_back({start, duration, depth, i + 1});
-      builder.Add(Event(start, duration, static_cast<uint64_t>(i + 1), depth));
+      builder.Add(Event(start, duration, static_cast<uint64_t>(i) + 1, depth));
     }
     builder.Flush();
     std::sort(expected.begin(), expected.end(), [](const Expected& a, const Expected& b) {
