@@ -9,6 +9,7 @@
 #include "common/identity.h"
 #include "server/limits.h"
 #include "server/monitor.h"
+#include "server/raw_message.h"
 #include "server/request_validation.h"
 #include "server/unary_call.h"
 
@@ -17,57 +18,62 @@ namespace jobscope {
 NativeService::NativeService(Dependencies dependencies) : dependencies_(std::move(dependencies)) {}
 
 grpc::ServerUnaryReactor* NativeService::Describe(grpc::CallbackServerContext* context,
-                                                  const v1::DescribeRequest* /*request*/,
-                                                  v1::DescribeResponse* response) {
+                                                  const grpc::ByteBuffer* request,
+                                                  grpc::ByteBuffer* response) {
   auto call = UnaryCall::Start(dependencies_.calls, "jobscope.v1.Profiler/Describe", context);
   grpc::ServerUnaryReactor* const reactor = call->reactor();
-  call->Finish(absl::OkStatus(), [&] { Fill(response); });
+  v1::DescribeRequest message;
+  call->Finish(ParseRequest(*request, &message), [&] { WriteResponse(Description(), response); });
   return reactor;
 }
 
 grpc::ServerUnaryReactor* NativeService::Stop(grpc::CallbackServerContext* context,
-                                              const v1::StopRequest* request,
-                                              v1::StopResponse* response) {
+                                              const grpc::ByteBuffer* request,
+                                              grpc::ByteBuffer* response) {
   auto call = UnaryCall::Start(dependencies_.calls, "jobscope.v1.Profiler/Stop", context);
   grpc::ServerUnaryReactor* const reactor = call->reactor();
   if (!call->open()) return reactor;
-  if (auto status = ValidateStop(*request); !status.ok()) {
+  v1::StopRequest message;
+  absl::Status status = ParseRequest(*request, &message);
+  status.Update(ValidateStop(message));
+  if (!status.ok()) {
     call->Finish(status);
     return reactor;
   }
-  call->Describe(absl::StrCat("session \"", request->session_id(), "\""));
-  auto stopped = dependencies_.sessions->Stop(request->session_id());
+  call->Describe(absl::StrCat("session \"", message.session_id(), "\""));
+  const auto stopped = dependencies_.sessions->Stop(message.session_id());
+  v1::StopResponse answer;
+  answer.set_stopped(stopped.has_value());
+  if (stopped.has_value()) answer.set_session_id(*stopped);
   call->Finish(
-      absl::OkStatus(),
-      [&] {
-        response->set_stopped(stopped.has_value());
-        if (stopped.has_value()) response->set_session_id(*std::move(stopped));
-      },
+      absl::OkStatus(), [&] { WriteResponse(answer, response); },
       stopped.has_value() ? "stopped" : "nothing of that name ran");
   return reactor;
 }
 
-void NativeService::Fill(v1::DescribeResponse* response) const {
-  response->set_version(Version());
-  *response->mutable_identity() = dependencies_.identity;
-  response->set_tick_source(dependencies_.uses_tsc ? "tsc" : "monotonic");
+v1::DescribeResponse NativeService::Description() const {
+  v1::DescribeResponse response;
+  response.set_version(Version());
+  *response.mutable_identity() = dependencies_.identity;
+  response.set_tick_source(dependencies_.uses_tsc ? "tsc" : "monotonic");
   for (v1::CollectorState& state : dependencies_.sessions->DescribeCollectors()) {
-    *response->add_collectors() = std::move(state);
+    *response.add_collectors() = std::move(state);
   }
-  if (auto busy = dependencies_.sessions->busy()) *response->mutable_busy() = *std::move(busy);
-  response->set_continuous_profiling(dependencies_.continuous->on());
-  response->mutable_limits()->set_max_duration_ms(limits::kMaxDurationMs);
-  response->mutable_limits()->set_store_bytes(dependencies_.store_bytes);
+  if (auto busy = dependencies_.sessions->busy()) *response.mutable_busy() = *std::move(busy);
+  response.set_continuous_profiling(dependencies_.continuous->on());
+  response.mutable_limits()->set_max_duration_ms(limits::kMaxDurationMs);
+  response.mutable_limits()->set_store_bytes(dependencies_.store_bytes);
   const StepHistory steps = dependencies_.steps();
-  response->set_steps(steps.count);
+  response.set_steps(steps.count);
   if (steps.current.has_value()) {
-    response->set_current_step(steps.current->number);
-    response->set_has_current_step(true);
+    response.set_current_step(steps.current->number);
+    response.set_has_current_step(true);
   }
   // All that the recorder still knows: at most 256 steps.
-  response->set_step_time_ms(
+  response.set_step_time_ms(
       absl::ToDoubleMilliseconds(SummarizeSteps(steps, absl::InfiniteDuration()).average));
-  response->set_start_unix_ns(dependencies_.start_unix_ns);
+  response.set_start_unix_ns(dependencies_.start_unix_ns);
+  return response;
 }
 
 }  // namespace jobscope

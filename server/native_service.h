@@ -19,7 +19,8 @@
 namespace jobscope {
 
 // Answers at once, whatever the worker is doing.
-class NativeService final : public v1::Profiler::CallbackService {
+class NativeService final : public v1::Profiler::WithRawCallbackMethod_Describe<
+                                v1::Profiler::WithRawCallbackMethod_Stop<v1::Profiler::Service>> {
  public:
   struct Dependencies {
     std::shared_ptr<SessionManager> sessions;
@@ -34,14 +35,14 @@ class NativeService final : public v1::Profiler::CallbackService {
   explicit NativeService(Dependencies dependencies);
 
   grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context,
-                                     const v1::DescribeRequest* request,
-                                     v1::DescribeResponse* response) override;
+                                     const grpc::ByteBuffer* request,
+                                     grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Stop(grpc::CallbackServerContext* context,
-                                 const v1::StopRequest* request,
-                                 v1::StopResponse* response) override;
+                                 const grpc::ByteBuffer* request,
+                                 grpc::ByteBuffer* response) override;
 
  private:
-  void Fill(v1::DescribeResponse* response) const;
+  v1::DescribeResponse Description() const;
 
   const Dependencies dependencies_;
 };

@@ -2,7 +2,6 @@
 #include "server/tensorflow_service.h"
 
 #include <grpcpp/alarm.h>
-#include <grpcpp/support/proto_buffer_reader.h>
 
 #include <chrono>
 #include <optional>
@@ -11,19 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/answer.h"
+#include "server/raw_message.h"
 #include "server/request_validation.h"
 
 namespace jobscope {
 namespace {
-
-template <typename Message>
-absl::Status Parse(const grpc::ByteBuffer& bytes, Message* message) {
-  grpc::ByteBuffer copy(bytes);  // of references; the reader wants it mutable
-  grpc::ProtoBufferReader reader(&copy);
-  if (reader.status().ok() && message->ParseFromZeroCopyStream(&reader)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the request of ", bytes.Length(), " bytes is not a ", message->GetTypeName()));
-}
 
 std::string DescribeCall(const ProfileCall& profile) {
   const SessionOptions& options = profile.options;
@@ -75,7 +66,7 @@ grpc::ServerUnaryReactor* TensorflowService::Profile(grpc::CallbackServerContext
   grpc::ServerUnaryReactor* const reactor = call->reactor();
   if (!call->open()) return reactor;
   tensorflow::ProfileRequest message;
-  absl::Status status = Parse(*request, &message);
+  absl::Status status = ParseRequest(*request, &message);
   if (status.ok()) {
     auto profile = ValidateProfile(message, ContextOf(*call));
     status = profile.status();
@@ -93,7 +84,7 @@ grpc::ServerUnaryReactor* TensorflowService::GetSnapshot(grpc::CallbackServerCon
   grpc::ServerUnaryReactor* const reactor = call->reactor();
   if (!call->open()) return reactor;
   tensorflow::GetSnapshotRequest message;
-  absl::Status status = Parse(*request, &message);
+  absl::Status status = ParseRequest(*request, &message);
   status.Update(ValidateSnapshot(message));
   if (status.ok()) {
     auto profile = dependencies_.continuous->Snapshot(absl::Now());
@@ -140,32 +131,42 @@ void TensorflowService::Capture(const std::shared_ptr<UnaryCall>& call, ProfileC
   call->OnCancel([sessions = dependencies_.sessions, ticket] { sessions->Cancel(ticket); });
 }
 
-grpc::ServerUnaryReactor* TensorflowService::Terminate(
-    grpc::CallbackServerContext* context, const tensorflow::TerminateRequest* request,
-    tensorflow::TerminateResponse* /*response*/) {
+grpc::ServerUnaryReactor* TensorflowService::Terminate(grpc::CallbackServerContext* context,
+                                                       const grpc::ByteBuffer* request,
+                                                       grpc::ByteBuffer* response) {
   auto call =
       UnaryCall::Start(dependencies_.calls, "tensorflow.ProfilerService/Terminate", context);
   grpc::ServerUnaryReactor* const reactor = call->reactor();
   if (!call->open()) return reactor;
-  if (auto status = ValidateTerminate(*request); !status.ok()) {
+  tensorflow::TerminateRequest message;
+  absl::Status status = ParseRequest(*request, &message);
+  status.Update(ValidateTerminate(message));
+  if (!status.ok()) {
     call->Finish(status);
     return reactor;
   }
-  call->Describe(absl::StrCat("session \"", request->session_id(), "\""));
+  call->Describe(absl::StrCat("session \"", message.session_id(), "\""));
   // Acts on what is there now and on nothing else: a stock server remembers the id and ends the
   // next capture of that name.
-  const auto stopped = dependencies_.sessions->Stop(request->session_id());
-  call->Finish(absl::OkStatus(), stopped.has_value() ? "stopped" : "nothing of that name ran");
+  const auto stopped = dependencies_.sessions->Stop(message.session_id());
+  call->Finish(
+      absl::OkStatus(), [response] { WriteResponse(tensorflow::TerminateResponse(), response); },
+      stopped.has_value() ? "stopped" : "nothing of that name ran");
   return reactor;
 }
 
 grpc::ServerUnaryReactor* TensorflowService::Monitor(grpc::CallbackServerContext* context,
-                                                     const tensorflow::MonitorRequest* request,
-                                                     tensorflow::MonitorResponse* response) {
+                                                     const grpc::ByteBuffer* request,
+                                                     grpc::ByteBuffer* response) {
   auto call = UnaryCall::Start(dependencies_.calls, "tensorflow.ProfilerService/Monitor", context);
   grpc::ServerUnaryReactor* const reactor = call->reactor();
   if (!call->open()) return reactor;
-  auto monitor = ValidateMonitor(*request, ContextOf(*call));
+  tensorflow::MonitorRequest message;
+  if (auto status = ParseRequest(*request, &message); !status.ok()) {
+    call->Finish(status);
+    return reactor;
+  }
+  auto monitor = ValidateMonitor(message, ContextOf(*call));
   if (!monitor.ok()) {
     call->Finish(monitor.status());
     return reactor;
@@ -176,7 +177,8 @@ grpc::ServerUnaryReactor* TensorflowService::Monitor(grpc::CallbackServerContext
   wait->before = ReadProcessUsage();
   auto answer = [call, response, steps = dependencies_.steps](const MonitorWait& wait) {
     call->Finish(absl::OkStatus(), [&] {
-      *response = MakeMonitorResponse(wait.call, wait.before, ReadProcessUsage(), steps());
+      WriteResponse(MakeMonitorResponse(wait.call, wait.before, ReadProcessUsage(), steps()),
+                    response);
     });
   };
   if (monitor->duration == absl::ZeroDuration()) {
@@ -193,31 +195,41 @@ grpc::ServerUnaryReactor* TensorflowService::Monitor(grpc::CallbackServerContext
 }
 
 grpc::ServerUnaryReactor* TensorflowService::StartContinuousProfiling(
-    grpc::CallbackServerContext* context, const tensorflow::ProfileRequest* request,
-    tensorflow::ContinuousProfilingResponse* /*response*/) {
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+    grpc::ByteBuffer* response) {
   auto call = UnaryCall::Start(dependencies_.calls,
                                "tensorflow.ProfilerService/StartContinuousProfiling", context);
   grpc::ServerUnaryReactor* const reactor = call->reactor();
   if (!call->open()) return reactor;
   const CallContext call_context = ContextOf(*call);
-  auto profile = ValidateStartContinuous(*request, call_context);
-  absl::Status status = profile.status();
+  tensorflow::ProfileRequest message;
+  absl::Status status = ParseRequest(*request, &message);
   if (status.ok()) {
-    call->Describe(absl::StrCat("session \"", profile->options.session_id, "\""));
-    status = dependencies_.continuous->Start(*std::move(profile), call_context.now);
+    auto profile = ValidateStartContinuous(message, call_context);
+    status = profile.status();
+    if (status.ok()) {
+      call->Describe(absl::StrCat("session \"", profile->options.session_id, "\""));
+      status = dependencies_.continuous->Start(*std::move(profile), call_context.now);
+    }
   }
-  call->Finish(status);
+  call->Finish(status,
+               [response] { WriteResponse(tensorflow::ContinuousProfilingResponse(), response); });
   return reactor;
 }
 
 grpc::ServerUnaryReactor* TensorflowService::StopContinuousProfiling(
-    grpc::CallbackServerContext* context,
-    const tensorflow::StopContinuousProfilingRequest* /*request*/,
-    tensorflow::StopContinuousProfilingResponse* /*response*/) {
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+    grpc::ByteBuffer* response) {
   auto call = UnaryCall::Start(dependencies_.calls,
                                "tensorflow.ProfilerService/StopContinuousProfiling", context);
   grpc::ServerUnaryReactor* const reactor = call->reactor();
-  if (call->open()) call->Finish(dependencies_.continuous->Stop());
+  if (!call->open()) return reactor;
+  tensorflow::StopContinuousProfilingRequest message;
+  absl::Status status = ParseRequest(*request, &message);
+  if (status.ok()) status = dependencies_.continuous->Stop();
+  call->Finish(status, [response] {
+    WriteResponse(tensorflow::StopContinuousProfilingResponse(), response);
+  });
   return reactor;
 }
 

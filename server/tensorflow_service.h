@@ -24,17 +24,19 @@
 namespace jobscope {
 
 // Thin: a request becomes valid SessionOptions, the one SessionManager runs them, its items become
-// the answer. No thread waits while a capture runs, waits in line, or is delayed. Profile and
-// GetSnapshot see raw bytes on both sides: a typed answer would hold the trace three times. Writes
+// the answer. No thread waits while a capture runs, waits in line, or is delayed. All
+// methods see raw bytes: a typed answer of Profile would hold the trace three times, and a typed
+// request that cannot be parsed would be refused without a word. Writes
 // no file and takes no path from the wire.
 class TensorflowService final
     : public tensorflow::ProfilerService::WithRawCallbackMethod_Profile<
           tensorflow::ProfilerService::WithRawCallbackMethod_GetSnapshot<
-              tensorflow::ProfilerService::WithCallbackMethod_Terminate<
-                  tensorflow::ProfilerService::WithCallbackMethod_Monitor<
-                      tensorflow::ProfilerService::WithCallbackMethod_StartContinuousProfiling<
-                          tensorflow::ProfilerService::WithCallbackMethod_StopContinuousProfiling<
-                              tensorflow::ProfilerService::Service>>>>>> {
+              tensorflow::ProfilerService::WithRawCallbackMethod_Terminate<
+                  tensorflow::ProfilerService::WithRawCallbackMethod_Monitor<
+                      tensorflow::ProfilerService::WithRawCallbackMethod_StartContinuousProfiling<
+                          tensorflow::ProfilerService::
+                              WithRawCallbackMethod_StopContinuousProfiling<
+                                  tensorflow::ProfilerService::Service>>>>>> {
  public:
   struct Dependencies {
     std::shared_ptr<SessionManager> sessions;
@@ -54,18 +56,17 @@ class TensorflowService final
                                         const grpc::ByteBuffer* request,
                                         grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Terminate(grpc::CallbackServerContext* context,
-                                      const tensorflow::TerminateRequest* request,
-                                      tensorflow::TerminateResponse* response) override;
+                                      const grpc::ByteBuffer* request,
+                                      grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Monitor(grpc::CallbackServerContext* context,
-                                    const tensorflow::MonitorRequest* request,
-                                    tensorflow::MonitorResponse* response) override;
-  grpc::ServerUnaryReactor* StartContinuousProfiling(
-      grpc::CallbackServerContext* context, const tensorflow::ProfileRequest* request,
-      tensorflow::ContinuousProfilingResponse* response) override;
-  grpc::ServerUnaryReactor* StopContinuousProfiling(
-      grpc::CallbackServerContext* context,
-      const tensorflow::StopContinuousProfilingRequest* request,
-      tensorflow::StopContinuousProfilingResponse* response) override;
+                                    const grpc::ByteBuffer* request,
+                                    grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* StartContinuousProfiling(grpc::CallbackServerContext* context,
+                                                     const grpc::ByteBuffer* request,
+                                                     grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* StopContinuousProfiling(grpc::CallbackServerContext* context,
+                                                    const grpc::ByteBuffer* request,
+                                                    grpc::ByteBuffer* response) override;
 
  private:
   CallContext ContextOf(const UnaryCall& call) const;

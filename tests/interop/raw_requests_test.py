@@ -11,6 +11,7 @@ from harness.messages import ProfileRequest, profile_request
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 OK = grpc.StatusCode.OK
 MIB = "x" * (1 << 20)
+LONG = "x" * 100_000  # more than any field may hold, and less than a request
 
 
 class RawRequests(case.InteropTest):
@@ -79,32 +80,45 @@ class RawRequests(case.InteropTest):
         request.opts.start_timestamp_ns = 1
         self.assertEqual(self.peer.status("Profile", request)[0], OK)
 
-    def test_strings_of_one_mebibyte(self):
+    def test_long_strings(self):
         for field in ("session_id", "host_name", "repository_root"):
-            self.expect_invalid(profile_request(100, **{field: MIB}), field, "bytes")
+            self.expect_invalid(profile_request(100, **{field: LONG}), field, "bytes")
         for field in ("session_id", "override_hostname", "repository_path"):
             request = profile_request(100)
-            setattr(request.opts, field, MIB)
+            setattr(request.opts, field, LONG)
             self.expect_invalid(request, field, "bytes")
         request = profile_request(100)
-        request.tools.append(MIB)
+        request.tools.append(LONG)
         self.expect_invalid(request, "tools")
         request = profile_request(100)
-        request.opts.advanced_configuration[MIB].bool_value = True
+        request.opts.advanced_configuration[LONG].bool_value = True
         self.expect_invalid(request, "advanced_configuration")
         request = profile_request(100)
-        request.tool_options[MIB].save_to_repo = True
+        request.tool_options[LONG].save_to_repo = True
         self.expect_invalid(request, "tool_options")
-        self.expect_invalid(messages.TerminateRequest(session_id=MIB), "session_id", method="Terminate")
-        self.expect_invalid(messages.StopRequest(session_id=MIB), "session_id", method="Stop")
-        self.expect_invalid(messages.GetSnapshotRequest(snapshot_session_id=MIB), "snapshot_session_id", method="GetSnapshot")
+        self.expect_invalid(messages.TerminateRequest(session_id=LONG), "session_id", method="Terminate")
+        self.expect_invalid(messages.StopRequest(session_id=LONG), "session_id", method="Stop")
+        self.expect_invalid(messages.GetSnapshotRequest(snapshot_session_id=LONG), "snapshot_session_id", method="GetSnapshot")
+
+    def test_strings_of_one_mebibyte(self):
+        """Refused before anything is parsed."""
+        for request, method in (
+            (profile_request(100, session_id=MIB), "Profile"),
+            (profile_request(100, repository_root="../" * (len(MIB) // 3)), "Profile"),
+            (messages.TerminateRequest(session_id=MIB), "Terminate"),
+            (messages.StopRequest(session_id=MIB), "Stop"),
+            (messages.GetSnapshotRequest(snapshot_session_id=MIB), "GetSnapshot"),
+        ):
+            code, text = self.peer.status(method, request)
+            self.assertEqual(code, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
+            self.assertIn("larger than max", text)
 
     def test_many_entries(self):
         request = profile_request(100)
         request.tools.extend(["tool"] * 10_000)
         self.expect_invalid(request, "tools")
         request = profile_request(100)
-        for number in range(10_000):
+        for number in range(2_000):
             request.opts.advanced_configuration[f"key {number}"].int64_value = -1
         self.expect_invalid(request, "advanced_configuration")
 
