@@ -47,3 +47,23 @@ function(jobscope_test name)
   add_test(NAME ${name} COMMAND ${name} --gtest_shuffle)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
 endfunction()
+
+# jobscope_fuzzer(NAME SOURCES... LIBS...): the program NAME_fuzzer. With JOBSCOPE_BUILD_FUZZERS it is libFuzzer's, otherwise
+# it runs the corpus tests/fuzz/corpus/NAME; both do so as a test.
+function(jobscope_fuzzer name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  set(corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
+  if(JOBSCOPE_BUILD_FUZZERS)
+    jobscope_program(${name}_fuzzer SOURCES ${ARG_SOURCES} LIBS ${ARG_LIBS})
+    target_compile_options(${name}_fuzzer PRIVATE -fsanitize=fuzzer)
+    target_link_options(${name}_fuzzer PRIVATE -fsanitize=fuzzer)
+    set(arguments -runs=0 ${corpus})
+  else()
+    jobscope_program(${name}_fuzzer
+      SOURCES ${ARG_SOURCES} ${CMAKE_SOURCE_DIR}/tests/fuzz_main.cc LIBS ${ARG_LIBS})
+    set(arguments ${corpus})
+  endif()
+  set_target_properties(${name}_fuzzer PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ${name}_fuzzer_corpus COMMAND ${name}_fuzzer ${arguments})
+  set_tests_properties(${name}_fuzzer_corpus PROPERTIES TIMEOUT 60)
+endfunction()
