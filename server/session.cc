@@ -76,6 +76,7 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
   std::deque<Request> line;
   std::shared_ptr<SessionRun> running;
   SessionTicket running_ticket = 0;
+  bool delivering = false;  // its callback runs
   SessionTicket last_ticket = 0;
   bool thread_runs = false;
   bool shut_down = false;
@@ -99,7 +100,8 @@ SessionTicket SessionManager::Submit(SessionOptions options, WhenBusy when_busy,
   request.started = std::move(started);
   if (state.shut_down) {
     request.refused = LeavingError();
-  } else if (when_busy == WhenBusy::kRefuse && (state.running != nullptr || !state.line.empty())) {
+  } else if (when_busy == WhenBusy::kRefuse &&
+             ((state.running != nullptr && !state.delivering) || !state.line.empty())) {
     request.refused = absl::AlreadyExistsError(
         state.running != nullptr
             ? BusyText(state.running->Describe())
@@ -238,11 +240,15 @@ void SessionManager::State::RunOne(std::unique_lock<std::mutex>& lock, Request r
   const std::shared_ptr<SessionRun> run = running;
   lock.unlock();
   result = run->Run();
+  lock.lock();
+  delivering = true;
+  lock.unlock();
   // The answer is assembled in here, while the slot is still taken: two stores never exist at once.
   request.done(std::move(result));
   lock.lock();
   running = nullptr;
   running_ticket = 0;
+  delivering = false;
 }
 
 std::chrono::steady_clock::time_point SessionManager::State::TendLine() {

@@ -40,7 +40,8 @@ using SessionStarted = absl::AnyInvocable<void()>;
 
 enum class WhenBusy {
   kWait,    // in line, first come first served, until the deadline
-  kRefuse,  // ALREADY_EXISTS: who holds it, for how much longer
+  kRefuse,  // ALREADY_EXISTS: who holds it, for how much longer; a session that only delivers is
+            // waited for, so that a caller who has its answer can begin anew at once
 };
 
 // Names one accepted request, running or in line.

@@ -88,6 +88,14 @@ TEST_F(ProgrammaticCaptureTest, ASecondCaptureIsRefusedAndTheFirstGoesOn) {
   EXPECT_TRUE(capture_->Stop().ok());
 }
 
+TEST_F(ProgrammaticCaptureTest, TheNextCaptureCanBeginAtOnce) {
+  for (int i = 0; i < 100; ++i) {
+    const absl::Status started = capture_->Start(Request());
+    ASSERT_TRUE(started.ok()) << i << ": " << started;
+    ASSERT_TRUE(capture_->Stop().ok());
+  }
+}
+
 TEST_F(ProgrammaticCaptureTest, ABadLogdirIsFoundBeforeAnythingIsRecorded) {
   ProgrammaticRequest request = Request();
   request.logdir = "/proc/nowhere";
