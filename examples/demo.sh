@@ -49,6 +49,11 @@ echo "demo: two workers; the second one waits 3 ms longer for its input"
 start_worker
 start_worker --slow_ms=3
 
+# Who is there. It also gives the clocks of workers that are milliseconds old the 100 ms that they want before a capture.
+check=("$bin/capture" check "--service_addr=${addresses[0]},${addresses[1]}")
+echo "demo: ${check[*]}"
+"${check[@]}" || die "capture check failed with exit code $?"
+
 capture=("$bin/capture" "--service_addr=${addresses[0]},${addresses[1]}" --duration_ms=2000 "--logdir=$logdir")
 echo "demo: ${capture[*]}"
 mkdir -p "$logdir"
