@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One worker as the fan-out sees it. The seam between "what to ask whom, and when" and the protocol
-// that asks.
+// that asks: NativeWorker streams, TensorflowWorker asks a stock worker (or one of ours) for one
+// answer.
 #ifndef CLIENT_WORKER_H_
 #define CLIENT_WORKER_H_
 
-#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/status.h>
 
 #include <cstdint>
@@ -15,33 +15,80 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "client/clock_sync.h"
+#include "client/outcome.h"
 #include "common/endpoint.h"
+#include "common/manifest.h"
+#include "common/run_directory.h"
 #include "jobscope/v1/profiler.pb.h"
 
 namespace jobscope {
 
-// What is to be recorded, the same for all workers of a run but for `file_stem` and `start`.
-struct CaptureCall {
+enum class Protocol { kNative, kTensorflow };
+
+// What is to be recorded: the same for all workers of a run, but for `file_stem`.
+struct ArmCall {
   std::string session_id;
-  std::string file_stem;            // what the worker names its trace by
-  std::string repository_root;      // only for workers that write their own files
-  std::optional<absl::Time> start;  // absent: at once
-  absl::Duration duration;
+  std::string file_stem;        // what the worker's files are named by
+  std::string repository_root;  // only for workers that write their own files
   uint32_t host_tracer_level = 2;
   uint32_t device_tracer_level = 1;
   uint32_t python_tracer_level = 0;
-  absl::Time deadline;  // for the whole answer
+  absl::Duration lookback;
+  bool by_steps = false;
+  absl::Time deadline;  // for `armed`
 };
 
-// All functions return at once; a callback runs exactly once, on any thread, possibly before the
-// function returns. It must not block. After the destructor callbacks may still run, with
-// CANCELLED: they own what they touch.
+// When. Instants are on this machine's MONOTONIC clock (MonotonicNow); implementations move them
+// onto the worker's by what SyncClock brought.
+struct StartCall {
+  uint64_t start_monotonic_ns = 0;
+  uint64_t zero_monotonic_ns = 0;  // of all traces of the run: start minus lookback
+  int64_t start_unix_ns = 0;       // the same start, on this machine's REALTIME
+  int64_t zero_unix_ns = 0;        // the same zero, likewise
+  bool at_once = false;            // nobody else waits for that instant: a stock worker gets none
+  absl::Duration duration;
+  std::optional<v1::StepWindow> steps;
+  // How long after the planned end the last byte may come.
+  absl::Duration transfer;
+};
+
+// What a worker has brought, ready to be written.
+class Delivery {
+ public:
+  virtual ~Delivery() = default;
+  // Writes the trace's files, "<stem>.xplane.pb" and its parts, fills `account` (files, counts,
+  // identity, clocks, warnings) and gives the verdict. A file appears under its final name only if
+  // it is whole. Blocks for the disk; once.
+  virtual Verdict Write(const RunDirectory& directory, const std::string& stem,
+                        ManifestWorker* account) = 0;
+};
+
+// What a worker tells after Arm. Any thread, must not block; may still come after the worker's
+// destructor: they own what they touch.
+struct WorkerEvents {
+  // Exactly once. Of a stock worker: at once, empty.
+  std::function<void(grpc::Status, v1::Armed)> armed;
+  // Recording has begun. At most once, only of native workers.
+  std::function<void(v1::Started)> started;
+  // At most 5 per second, from `armed` on, only of native workers.
+  std::function<void(v1::Progress)> progress;
+  // Something that people should know, while it happens: "connection lost, trying again".
+  std::function<void(std::string)> note;
+  // Exactly once if `armed` was OK, in bounded time, whatever the worker does. Without a delivery
+  // the status tells why there is none.
+  std::function<void(grpc::Status, std::unique_ptr<Delivery>)> ended;
+};
+
+// All functions return at once; a callback may come on any thread, also before the function
+// returns. It must not block.
 class Worker {
  public:
   using DescribeDone = std::function<void(grpc::Status, v1::DescribeResponse)>;
-  using CaptureDone = std::function<void(grpc::Status, grpc::ByteBuffer)>;
   using StopDone = std::function<void(grpc::Status, bool stopped)>;
+  using ClockDone = std::function<void(grpc::Status, std::optional<ClockEstimate>)>;
 
+  // Ends what is in flight, as Cancel does.
   virtual ~Worker() = default;
 
   // Who is there. UNIMPLEMENTED: a worker that speaks only tensorflow.ProfilerService. Connects
@@ -49,23 +96,27 @@ class Worker {
   // server lives.
   virtual void Describe(absl::Time deadline, DescribeDone done) = 0;
 
-  // Records, and brings the serialized ProfileResponse.
-  virtual void Capture(const CaptureCall& call, CaptureDone done) = 0;
+  // Prepares the recording. Once.
+  virtual void Arm(const ArmCall& call, WorkerEvents events) = 0;
 
-  // Ends the session early; its data come through the Capture call. `native`: by
-  // jobscope.v1.Profiler/Stop, otherwise by Terminate, which says nothing about whether the session
-  // existed (`stopped` is then true).
-  virtual void Stop(const std::string& session_id, bool native, absl::Time deadline,
-                    StopDone done) = 0;
+  // Measures the worker's clock against ours. A stock worker: at once, nothing. After Arm.
+  virtual void SyncClock(absl::Time deadline, ClockDone done) = 0;
 
-  // Ends all calls in flight; their callbacks run soon, with CANCELLED.
+  // Records. Once, after `armed`.
+  virtual void Start(const StartCall& call) = 0;
+
+  // Ends the recording now; its data come as planned. `session_id`: of whatever session, not only
+  // of this object's; empty: whichever runs (not for stock workers).
+  virtual void Stop(const std::string& session_id, absl::Time deadline, StopDone done) = 0;
+
+  // Gives up: the worker drops what it has, `ended` comes soon with CANCELLED.
   virtual void Cancel() = 0;
 
   // The connection stands.
   virtual bool connected() const = 0;
 };
 
-using WorkerFactory = std::function<std::unique_ptr<Worker>(const Endpoint&)>;
+using WorkerFactory = std::function<std::unique_ptr<Worker>(const Endpoint&, Protocol)>;
 
 }  // namespace jobscope
 

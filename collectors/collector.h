@@ -45,7 +45,6 @@ class SessionEvents {
 
 struct ArmRequest {
   CollectorLevels levels;
-  std::optional<StepRange> steps;
   absl::Duration lookback;  // wanted; zero: none
   xspace::ItemSink* sink =
       nullptr;                     // outlives the session's verbs, also those of a wedged collector
@@ -61,7 +60,10 @@ struct StartRequest {
   // or after it: without a lookback, a collector that came after it moves the begin to when it
   // really recorded, so that nothing looks whole whose inside was not recorded.
   uint64_t start_ticks = 0;
-  TickMap map;  // zero set
+  TickMap map;                     // zero set
+  std::optional<StepRange> steps;  // then recording begins and ends with these
+  // With steps: the map's zero is commanded, and stays. Otherwise it becomes the window's opening.
+  bool keep_zero = false;
 };
 
 struct CollectorReport {
@@ -106,10 +108,13 @@ class Collector {
   // Prepares a session. Deadline 5 s.
   virtual absl::Status Arm(const ArmRequest& request) = 0;
   // A collector that watches the step trigger gets Start at once in a session with a StepRange,
-  // arms the trigger, and at the opening rebases its map (TickMap::WithZero) to the opening ticks,
-  // which are that trace's zero; it encodes nothing before. The others get Start when the window
-  // has opened, with that zero.
+  // arms the trigger, and at the opening, unless `keep_zero`, rebases its map (TickMap::WithZero)
+  // to the opening ticks, which are that trace's zero; it encodes nothing before. The others get
+  // Start when the window has opened, with that zero.
   virtual bool WatchesSteps() const { return false; }
+
+  // While recording: what is lost already, as far as that is known without work. Any thread.
+  virtual uint64_t LostSoFar() const { return 0; }
 
   // Begins recording. Deadline 1 s.
   virtual absl::Status Start(const StartRequest& request) = 0;

@@ -26,17 +26,43 @@ namespace jobscope {
 struct SessionResult {
   absl::Status status;  // not OK: nothing was recorded (refused, cancelled before the start, every
                         // collector failed)
-  std::shared_ptr<const xspace::Store> store;
+  std::shared_ptr<xspace::Store> store;
   v1::Summary summary;
+  // The slot is free for the next session when the last owner lets go of this: whoever still
+  // delivers keeps it.
+  std::shared_ptr<void> slot;
 };
 
-// Called exactly once, on the session's thread, after the last verb. The slot is free for the next
-// session when it returns.
-using SessionDone = absl::AnyInvocable<void(SessionResult)>;
+// All collectors have armed, or have failed to.
+struct SessionArmed {
+  std::shared_ptr<xspace::Store> store;
+  std::vector<v1::CollectorState> collectors;
+  absl::Duration lookback;  // how far back all that have a past reach; at most what was asked for
+};
 
-// Called at most once, on the session's thread, when recording has begun, or, in a session with a
-// StepRange, when it waits for its first step. Not called when the session ends before.
-using SessionStarted = absl::AnyInvocable<void()>;
+struct SessionStarted {
+  uint64_t start_monotonic_ns = 0;  // when recording really began; by steps: to watch for the first
+  uint64_t late_ns = 0;             // after the commanded instant
+};
+
+// Run on the session's thread, must not block for long. All but `done` may be empty.
+struct SessionCallbacks {
+  // At most once, before any item is in the store.
+  absl::AnyInvocable<void(const SessionArmed&)> armed;
+  // At most once: recording has begun, or, with a StepRange, the wait for its first step. Not
+  // called when the session ends before.
+  absl::AnyInvocable<void(const SessionStarted&)> started;
+  // Exactly once, after the last verb.
+  absl::AnyInvocable<void(SessionResult)> done;
+};
+
+// Where a session is. `lost` is what is known before the end.
+struct SessionProgress {
+  std::string state;  // as in v1::Busy
+  uint64_t events = 0;
+  uint64_t lost = 0;
+  uint64_t bytes = 0;  // of items, also of those released
+};
 
 enum class WhenBusy {
   kWait,    // in line, first come first served, until the deadline
@@ -64,7 +90,18 @@ class SessionManager {
   // Asks for a session. `deadline` is the caller's own: one that is still in line then ends with
   // DEADLINE_EXCEEDED.
   SessionTicket Submit(SessionOptions options, WhenBusy when_busy, absl::Time deadline,
-                       SessionDone done, SessionStarted started = nullptr);
+                       SessionCallbacks callbacks);
+
+  // Starts a session that was submitted `on_command` and has told `armed`. False: there is none of
+  // that ticket, it has ended, or it has its command already.
+  bool Command(SessionTicket ticket, StartCommand command);
+
+  // Of the running session; nothing if it is not that ticket's.
+  std::optional<SessionProgress> Progress(SessionTicket ticket) const;
+
+  // Called on the session's thread before a session begins to arm: whoever still holds an older
+  // session's store without needing the slot lets go of it. Set once, before the first Submit.
+  void SetEvictor(absl::AnyInvocable<void()> evict);
 
   // The caller has gone: ends the session without delivering (status CANCELLED), or takes it out of
   // the line. Unknown tickets are ignored.

@@ -24,10 +24,24 @@ struct SessionOptions {
   std::optional<int64_t> start_unix_ns;
   absl::Duration lookback;
   std::optional<StepRange> steps;  // ends at `duration` at the latest, if that comes first
+  // Arms, tells `armed`, and waits for SessionManager::Command, which brings start, duration and
+  // steps: those above are then of no meaning, but for `lookback`.
+  bool on_command = false;
   CollectorLevels levels;
   uint64_t store_bytes = 256ull << 20;
   std::vector<std::string>
       ignored;  // options that were sent and are not known: named in the summary
+};
+
+// The start of a session that waits for it. Times are on this process's MONOTONIC clock.
+struct StartCommand {
+  uint64_t start_monotonic_ns = 0;  // in the past: at once, and the summary tells how late
+  uint64_t zero_monotonic_ns = 0;   // of the trace; at most the start
+  int64_t zero_unix_ns = 0;         // the same zero on the commander's REALTIME
+  uint64_t clock_uncertainty_ns = 0;
+  int64_t clock_offset_ns = 0;     // REALTIME here minus the commander's
+  absl::Duration duration;         // zero with a lookback: dump at once
+  std::optional<StepRange> steps;  // `duration` then bounds waiting and recording together
 };
 
 }  // namespace jobscope

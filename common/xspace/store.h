@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -21,7 +23,14 @@ struct ItemView {
   std::string_view body;
 };
 
-// mmap'ed blocks, mapped as they fill, given back to the system at destruction. Items never move.
+// An item with a share in the memory it lies in.
+struct HeldItem {
+  ItemView item;
+  std::shared_ptr<const void> block;
+};
+
+// mmap'ed blocks, mapped as they fill, given back to the system when their items are released and
+// nobody holds them, or at destruction. Items never move.
 class Store : public ItemSink {
  public:
   // Never maps more than `cap_bytes` (at least 1 MiB). 5 % of it is reserved for what is not
@@ -34,10 +43,28 @@ class Store : public ItemSink {
   [[nodiscard]] bool Append(ItemKind kind, std::string_view body) override;
   bool Full() const override;
 
-  // The items appended so far, in order. Thread-safe; the views stay valid while the store lives.
+  // The items appended so far and not released, in order. Thread-safe; the views stay valid while
+  // the store lives and they are not released.
   std::vector<ItemView> Items() const;
-  size_t used_bytes() const;    // of items
-  size_t mapped_bytes() const;  // of blocks
+
+  // Items from number `first` on, in order: as many as fit into `max_bytes` of bodies, at least
+  // one if there is one. Released ones are skipped. Thread-safe.
+  std::vector<HeldItem> Read(uint64_t first, size_t max_bytes) const;
+  // Gives up the items up to this number. Room that comes back makes a full store take events
+  // again: Full() is then false. Thread-safe.
+  void Release(uint64_t through);
+  // Called after an Append that found `armed` notice; see NotifyFrom. Set once, before the first
+  // Append; must not block and must not call the store.
+  void SetListener(std::function<void()> listener);
+  // Asks for one call of the listener once an item with this number exists. True: it exists
+  // already, nothing will be called.
+  bool NotifyFrom(uint64_t number);
+
+  uint64_t last_number() const;   // 0: none yet
+  uint64_t events() const;        // in events items appended so far, also in released ones
+  size_t appended_bytes() const;  // of bodies, also of released ones
+  size_t used_bytes() const;      // of items
+  size_t mapped_bytes() const;    // of blocks
   uint64_t refused_items() const;
 
  private:

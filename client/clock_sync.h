@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where a worker's clock stands against ours, from a burst of pings.
+#ifndef CLIENT_CLOCK_SYNC_H_
+#define CLIENT_CLOCK_SYNC_H_
+
+#include <cstdint>
+#include <optional>
+
+namespace jobscope {
+
+// One ping and its answer. `sent` and `received` are read on this machine's MONOTONIC clock, the
+// other two on the worker's.
+struct ClockExchange {
+  uint64_t sent_ns = 0;
+  uint64_t worker_received_ns = 0;
+  uint64_t worker_sent_ns = 0;
+  uint64_t received_ns = 0;
+  int64_t worker_realtime_ns = 0;  // at worker_sent_ns
+  int64_t realtime_ns = 0;         // of this machine, at received_ns
+};
+
+struct ClockEstimate {
+  int64_t offset_ns = 0;           // MONOTONIC of the worker minus ours
+  uint64_t uncertainty_ns = 0;     // the true offset lies within offset_ns +- this, at measured_ns
+  uint64_t measured_ns = 0;        // on our MONOTONIC
+  uint64_t round_trip_ns = 0;      // of the exchange that was kept, without the worker's own time
+  int64_t realtime_offset_ns = 0;  // REALTIME of the worker minus ours, with the same uncertainty
+};
+
+// Keeps the narrowest exchange. Not thread-safe.
+class ClockSync {
+ public:
+  // Exchanges whose times cannot be (the worker took longer than the whole) are ignored.
+  void Add(const ClockExchange& exchange);
+  // More pings would hardly narrow it. Bounded: at most kMaxExchanges are worth sending.
+  bool Enough() const;
+  std::optional<ClockEstimate> estimate() const;
+
+  static constexpr int kMaxExchanges = 16;
+
+ private:
+  std::optional<ClockEstimate> best_;
+  int exchanges_ = 0;
+};
+
+// The estimate's uncertainty at a later time: crystals of two machines drift apart by at most 100
+// ppm (the kernel's NTP slews by up to 500 ppm, but only to repair such drift).
+uint64_t UncertaintyAt(const ClockEstimate& estimate, uint64_t monotonic_ns);
+
+}  // namespace jobscope
+
+#endif  // CLIENT_CLOCK_SYNC_H_
