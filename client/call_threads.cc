@@ -25,7 +25,7 @@ CallThreads::~CallThreads() {
 void CallThreads::Serve() {
   void* tag = nullptr;
   bool ok = false;
-  while (queue_.Next(&tag, &ok)) static_cast<Call*>(tag)->OnDone();
+  while (queue_.Next(&tag, &ok)) static_cast<Call*>(tag)->OnDone(ok);
 }
 
 }  // namespace jobscope

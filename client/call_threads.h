@@ -20,8 +20,9 @@ class CallThreads {
   class Call {
    public:
     virtual ~Call() = default;
-    // Runs once, on one of the threads; must not block.
-    virtual void OnDone() = 0;
+    // Runs once for each time that this was put into the queue, on one of the threads; must not
+    // block. `ok` is what the queue tells of the operation; always true of the end of a call.
+    virtual void OnDone(bool ok) = 0;
   };
 
   CallThreads();

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Questions with one answer, asked without a thread: what every kind of worker needs, whatever
+// else its protocol does.
+#ifndef CLIENT_UNARY_CALLS_H_
+#define CLIENT_UNARY_CALLS_H_
+
+#include <google/protobuf/message_lite.h>
+#include <grpcpp/channel.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/status.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "client/call_threads.h"
+#include "client/worker.h"
+
+namespace jobscope {
+
+// The unary calls of one channel, bytes in and bytes out. Thread-safe. Callbacks run on the
+// threads, exactly once for each call, also after this is gone: they own what they touch.
+class UnaryCalls {
+ public:
+  // `reply` may be swapped out (a ByteBuffer of gRPC 1.51 cannot be moved, and a copy would keep
+  // the answer's memory).
+  using Done = std::function<void(const grpc::Status& status, grpc::ByteBuffer* reply)>;
+
+  // `threads` must outlive the calls.
+  UnaryCalls(std::shared_ptr<grpc::Channel> channel, CallThreads* threads);
+  // Cancels those in flight.
+  ~UnaryCalls();
+  UnaryCalls(const UnaryCalls&) = delete;
+  UnaryCalls& operator=(const UnaryCalls&) = delete;
+
+  // `method` is a path, "/package.Service/Method". Never waits for a connection: one that cannot be
+  // made is UNAVAILABLE.
+  void Start(const char* method, const std::string& request, absl::Time deadline, Done done);
+
+  // jobscope.v1.Profiler. UNIMPLEMENTED: not one of ours.
+  void Describe(absl::Time deadline, Worker::DescribeDone done);
+  void Stop(const std::string& session_id, absl::Time deadline, Worker::StopDone done);
+  // tensorflow.ProfilerService: tells only that the worker was asked.
+  void Terminate(const std::string& session_id, absl::Time deadline, Worker::StopDone done);
+
+  // Those in flight end soon with CANCELLED.
+  void CancelAll();
+
+ private:
+  class Call;
+  struct InFlight;  // shared with the calls
+
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::shared_ptr<InFlight> in_flight_;
+  CallThreads* const threads_;
+};
+
+// Parses a small message; false for one that is none, or over 4 MiB: a foreign server must not make
+// us join gigabytes.
+bool ParseSmall(const grpc::ByteBuffer& bytes, google::protobuf::MessageLite* message);
+
+}  // namespace jobscope
+
+#endif  // CLIENT_UNARY_CALLS_H_
