@@ -39,14 +39,19 @@ struct ArmCall {
   absl::Time deadline;  // for `armed`
 };
 
-// When. Instants are on this machine's MONOTONIC clock (MonotonicNow); implementations move them
-// onto the worker's by what SyncClock brought.
+// When. Instants are on this machine's MONOTONIC clock (MonotonicNow, client/monotonic.h);
+// implementations move them onto the worker's by `clock`.
 struct StartCall {
+  // What SyncClock brought, narrowed by what other workers of the same host brought
+  // (client/clock_groups.h). Absent: it brought nothing, or was not asked; then the worker starts
+  // at once, whenever that is, and its zero is its own start minus the lookback.
+  std::optional<ClockEstimate> clock;
   uint64_t start_monotonic_ns = 0;
   uint64_t zero_monotonic_ns = 0;  // of all traces of the run: start minus lookback
   int64_t start_unix_ns = 0;       // the same start, on this machine's REALTIME
   int64_t zero_unix_ns = 0;        // the same zero, likewise
-  bool at_once = false;            // nobody else waits for that instant: a stock worker gets none
+  // Nobody else waits for that instant: a stock worker gets none.
+  bool at_once = false;
   absl::Duration duration;
   std::optional<v1::StepWindow> steps;
   // How long after the planned end the last byte may come.
