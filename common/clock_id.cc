@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <fstream>
 #include <string_view>
+#include <utility>
 
 namespace jobscope {
 namespace {
@@ -18,9 +19,7 @@ std::string TimeNamespace() {
   return size > 0 ? std::string(target, static_cast<size_t>(size)) : std::string();
 }
 
-}  // namespace
-
-std::string ClockId() {
+std::string ReadClockId() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   std::string id;
@@ -43,5 +42,17 @@ std::string ClockId() {
   }
   return id;
 }
+
+// Never destroyed: calls may be answered until the process is gone.
+std::string& TheClockId() {
+  static auto* const id = new std::string(ReadClockId());
+  return *id;
+}
+
+}  // namespace
+
+const std::string& ClockId() { return TheClockId(); }
+
+void SetClockIdForTesting(std::string id) { TheClockId() = std::move(id); }
 
 }  // namespace jobscope

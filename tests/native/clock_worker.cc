@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A worker whose REALTIME clock is wrong, and whose events tell when they really happened: each
+// instant "tick" carries MONOTONIC, read where it is recorded. Workers of one machine share that
+// clock, so their traces can be checked against each other.
+//
+//   clock_worker [--listen=127.0.0.1:0] [--realtime_shift_ns=N] [--clock_id=ID] [--step_ms=M]
+//                [--first_step=S] [--scopes_per_second=R]
+//
+// Prints its address, then trains until SIGTERM.
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <thread>
+
+#include "CLI/CLI.hpp"
+#include "common/clock.h"
+#include "common/clock_id.h"
+#include "jobscope/profiler_server.h"
+#include "jobscope/trace.h"
+
+namespace jobscope {
+namespace {
+
+std::atomic<bool> stop_requested{false};
+extern "C" void RequestStop(int) { stop_requested = true; }
+
+void Tick() { JOBSCOPE_INSTANT("tick", "monotonic_ns", MonotonicNs()); }
+
+void Step(int64_t number, std::chrono::milliseconds length) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end = Clock::now() + length;
+  JOBSCOPE_STEP("train", number);
+  do {
+    Tick();
+    JOBSCOPE_SCOPE("work");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  } while (Clock::now() < end && !stop_requested);
+}
+
+// Load beside the steps, from a thread of its own.
+void Flood(double scopes_per_second) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  uint64_t made = 0;
+  for (auto tick = start; !stop_requested; tick += std::chrono::milliseconds(1)) {
+    std::this_thread::sleep_until(tick);
+    const std::chrono::duration<double> elapsed = Clock::now() - start;
+    for (; static_cast<double>(made) < elapsed.count() * scopes_per_second; ++made) {
+      JOBSCOPE_SCOPE("flood", "sequence", made);
+    }
+  }
+}
+
+int Main(int argc, char** argv) {
+  std::string listen = "127.0.0.1:0";
+  std::string clock_id;
+  int64_t realtime_shift_ns = 0;
+  int step_ms = 0;
+  int64_t first_step = 0;
+  double scopes_per_second = 0;
+  CLI::App app("A worker with a clock that is wrong.", "clock_worker");
+  app.add_option("--listen", listen);
+  app.add_option("--realtime_shift_ns", realtime_shift_ns);
+  app.add_option("--clock_id", clock_id, "says that it has this clock");
+  app.add_option("--step_ms", step_ms, "0: no steps");
+  app.add_option("--first_step", first_step);
+  app.add_option("--scopes_per_second", scopes_per_second);
+  CLI11_PARSE(app, argc, argv);
+
+  std::signal(SIGTERM, RequestStop);
+  ShiftRealtimeForTesting(realtime_shift_ns);
+  if (!clock_id.empty()) SetClockIdForTesting(clock_id);
+
+  ProfilerServerOptions options;
+  options.address = listen;
+  const ProfilerServer server = ProfilerServer::Start(options);
+  if (!server) {
+    std::fprintf(stderr, "clock_worker: %s\n", server.error().c_str());
+    return 1;
+  }
+  std::printf("%s\n", server.address().c_str());
+  std::fflush(stdout);
+
+  std::thread flood;
+  if (scopes_per_second > 0) flood = std::thread(Flood, scopes_per_second);
+  for (int64_t step = first_step; !stop_requested; ++step) {
+    if (step_ms > 0) {
+      Step(step, std::chrono::milliseconds(step_ms));
+    } else {
+      Tick();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  if (flood.joinable()) flood.join();
+  return 0;
+}
+
+}  // namespace
+}  // namespace jobscope
+
+int main(int argc, char** argv) {
+  try {
+    return jobscope::Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "clock_worker: %s\n", error.what());
+    return 1;
+  }
+}

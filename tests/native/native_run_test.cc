@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program `capture` and real workers, over the native service: clocks, steps, lookback, broken
+// connections, deaths. What is checked is what stands in the files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "tensorflow/xplane.pb.h"
+#include "tests/client/subprocess.h"
+#include "tests/client/temporary_directory.h"
+#include "tests/native/tcp_proxy.h"
+
+namespace jobscope {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class ClockWorker {
+ public:
+  explicit ClockWorker(std::vector<std::string> arguments, std::vector<std::string> launcher = {})
+      : process_(Argv(std::move(arguments), std::move(launcher))) {
+    EXPECT_TRUE(process_.AwaitText("\n")) << process_.err();
+    const std::string out = process_.out();
+    address_ = out.substr(0, out.find('\n'));
+  }
+  const std::string& address() const { return address_; }
+  Subprocess& process() { return process_; }
+
+ private:
+  static std::vector<std::string> Argv(std::vector<std::string> arguments,
+                                       std::vector<std::string> launcher) {
+    launcher.emplace_back(CLOCK_WORKER_PROGRAM);
+    launcher.insert(launcher.end(), arguments.begin(), arguments.end());
+    return launcher;
+  }
+  Subprocess process_;
+  std::string address_;
+};
+
+// One event of a file, with its numbers.
+struct Event {
+  std::string name;
+  int64_t start_ps = 0;
+  int64_t duration_ps = 0;
+  std::map<std::string, int64_t> stats;
+};
+
+std::vector<Event> ReadEvents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  tensorflow::profiler::XSpace space;
+  EXPECT_TRUE(space.ParseFromString(bytes)) << path;
+  std::vector<Event> events;
+  for (const auto& plane : space.planes()) {
+    for (const auto& line : plane.lines()) {
+      for (const auto& event : line.events()) {
+        Event read;
+        read.name = plane.event_metadata().at(event.metadata_id()).name();
+        read.start_ps = line.timestamp_ns() * 1000 + event.offset_ps();
+        read.duration_ps = event.duration_ps();
+        for (const auto& stat : event.stats()) {
+          const std::string& name = plane.stat_metadata().at(stat.metadata_id()).name();
+          if (stat.value_case() == tensorflow::profiler::XStat::kInt64Value) {
+            read.stats[name] = stat.int64_value();
+          } else if (stat.value_case() == tensorflow::profiler::XStat::kUint64Value) {
+            read.stats[name] = static_cast<int64_t>(stat.uint64_value());
+          }
+        }
+        events.push_back(std::move(read));
+      }
+    }
+  }
+  return events;
+}
+
+class NativeRunTest : public ::testing::Test {
+ protected:
+  ClockWorker& StartWorker(std::vector<std::string> arguments) {
+    workers_.push_back(std::make_unique<ClockWorker>(std::move(arguments)));
+    return *workers_.back();
+  }
+
+  std::unique_ptr<Subprocess> StartCapture(const std::vector<std::string>& addresses,
+                                           const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {CAPTURE_PROGRAM,
+                                          "--service_addr=" + absl::StrJoin(addresses, ","),
+                                          "--logdir=" + logdir_.path(), "--session_id=r", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return std::make_unique<Subprocess>(arguments);
+  }
+  static json Finish(Subprocess* capture, int exit_code) {
+    EXPECT_EQ(capture->Wait(), exit_code) << capture->err() << capture->out();
+    return json::parse(capture->out(), nullptr, false);
+  }
+  json Capture(const std::vector<std::string>& addresses, const std::vector<std::string>& more,
+               int exit_code = 0) {
+    return Finish(StartCapture(addresses, more).get(), exit_code);
+  }
+
+  // Of all files of one worker.
+  std::vector<Event> EventsOf(const json& worker) const {
+    std::vector<Event> all;
+    for (const json& file : worker["files"]) {
+      const std::string path = file["path"];
+      const std::vector<Event> events = ReadEvents(run() + "/" + path);
+      EXPECT_EQ(events.size(), file["events"].get<size_t>()) << path;
+      all.insert(all.end(), events.begin(), events.end());
+    }
+    return all;
+  }
+  std::string run() const { return logdir_.path() + "/plugins/profile/r"; }
+
+  TemporaryDirectory logdir_;
+  std::vector<std::unique_ptr<ClockWorker>> workers_;
+};
+
+// Where MONOTONIC's zero lies on a trace's axis, by the median of its instants: the same for all
+// workers of one machine whose traces line up.
+int64_t AxisNs(const std::vector<Event>& events) {
+  std::vector<int64_t> differences;
+  for (const Event& event : events) {
+    if (event.name != "tick") continue;
+    differences.push_back(event.start_ps / 1000 - event.stats.at("monotonic_ns"));
+  }
+  EXPECT_FALSE(differences.empty());
+  if (differences.empty()) return 0;
+  std::nth_element(differences.begin(), differences.begin() + differences.size() / 2,
+                   differences.end());
+  return differences[differences.size() / 2];
+}
+
+// First instant of a trace, on MONOTONIC.
+int64_t FirstTickNs(const std::vector<Event>& events) {
+  int64_t first = INT64_MAX;
+  for (const Event& event : events) {
+    if (event.name == "tick") first = std::min(first, event.stats.at("monotonic_ns"));
+  }
+  return first;
+}
+
+// Eight workers, one with a clock that is 7 s ahead, one 50 ms away. `ids`: workers say that they
+// have clocks of their own, so that nothing but the pings tells where these stand.
+class ClocksTest : public NativeRunTest, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(ClocksTest, EightWorkersStartTogetherAndLineUp) {
+  const bool own_ids = GetParam();
+  std::vector<std::string> addresses;
+  for (int i = 0; i < 8; ++i) {
+    std::vector<std::string> arguments;
+    if (own_ids) arguments.push_back(absl::StrCat("--clock_id=clock-", i));
+    if (i == 3) arguments.push_back("--realtime_shift_ns=7000000000");
+    addresses.push_back(StartWorker(std::move(arguments)).address());
+  }
+  using std::chrono::milliseconds;
+  // A path that is slow one way only cannot be told from a clock that is off: only workers whose
+  // clock is known by id are measured over such a one.
+  TcpProxy far(addresses[5], own_ids ? TcpProxy::Delays{milliseconds(25), milliseconds(25)}
+                                     : TcpProxy::Delays{milliseconds(50), milliseconds(0)});
+  addresses[5] = far.address();
+
+  const json manifest = Capture(addresses, {"--duration_ms=500"});
+  ASSERT_TRUE(manifest.is_object());
+  EXPECT_LE(manifest["start_spread_ns"].get<int64_t>(), 5'000'000);
+  std::vector<int64_t> axes;
+  std::vector<int64_t> starts;
+  for (const json& worker : manifest["workers"]) {
+    EXPECT_EQ(worker["outcome"], "ok") << worker;
+    EXPECT_EQ(worker["protocol"], "native");
+    EXPECT_EQ(worker["aligned"], true);
+    const std::vector<Event> events = EventsOf(worker);
+    axes.push_back(AxisNs(events));
+    starts.push_back(FirstTickNs(events));
+  }
+  const auto [low, high] = std::minmax_element(axes.begin(), axes.end());
+  EXPECT_LE(*high - *low, 1'000'000) << "the timelines do not line up";
+  // What is printed covers what is true.
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const json& worker = manifest["workers"][i];
+    const int64_t shift = i == 3 ? 7'000'000'000 : 0;
+    const int64_t error = worker["clock_offset_ns"].get<int64_t>() - shift;
+    EXPECT_LE(std::llabs(error), worker["clock_uncertainty_ns"].get<int64_t>() + 1'000'000)
+        << worker;
+  }
+  // The first instants come within a millisecond of the start, on a machine that is not too busy
+  // for its own timers.
+  const auto [first, last] = std::minmax_element(starts.begin(), starts.end());
+  EXPECT_LE(*last - *first, 50'000'000);
+}
+INSTANTIATE_TEST_SUITE_P(Ids, ClocksTest, ::testing::Bool(), [](const auto& info) {
+  return info.param ? "ByPingsAlone" : "ByIdAndLopsidedPath";
+});
+
+TEST_F(NativeRunTest, AnotherTimeNamespaceIsAnotherClock) {
+  const std::vector<std::string> launcher = {
+      "/usr/bin/unshare", "--time", "--monotonic", "5000", "--fork", "--kill-child"};
+  {
+    std::vector<std::string> probe = launcher;
+    probe.emplace_back("/bin/true");
+    if (Subprocess(probe).Wait() != 0) GTEST_SKIP() << "no right to make a time namespace";
+  }
+  ClockWorker elsewhere({}, launcher);
+  ClockWorker& here = StartWorker({});
+  const json manifest = Capture({elsewhere.address(), here.address()}, {"--duration_ms=300"});
+  ASSERT_TRUE(manifest.is_object());
+  EXPECT_LE(manifest["start_spread_ns"].get<int64_t>(), 5'000'000);
+  const int64_t a = AxisNs(EventsOf(manifest["workers"][0]));
+  const int64_t b = AxisNs(EventsOf(manifest["workers"][1]));
+  EXPECT_NEAR(static_cast<double>(a + 5'000'000'000'000), static_cast<double>(b), 1e6);
+}
+
+// Numbers of the flood's events must follow each other.
+void ExpectEveryNumber(const std::vector<Event>& events) {
+  std::set<int64_t> seen;
+  for (const Event& event : events) {
+    if (event.name == "flood") {
+      EXPECT_TRUE(seen.insert(event.stats.at("sequence")).second) << "twice";
+    }
+  }
+  ASSERT_FALSE(seen.empty());
+  EXPECT_EQ(static_cast<int64_t>(seen.size()), *seen.rbegin() - *seen.begin() + 1) << "a gap";
+}
+
+TEST_F(NativeRunTest, ACutConnectionCostsNothing) {
+  ClockWorker& worker = StartWorker({"--scopes_per_second=50000"});
+  TcpProxy proxy(worker.address());
+  const std::unique_ptr<Subprocess> capture =
+      StartCapture({proxy.address()}, {"--duration_ms=3000"});
+  const absl::Time limit = absl::Now() + absl::Seconds(20);
+  while (proxy.bytes_back() < 500'000 && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
+  for (int i = 0; i < 2; ++i) {
+    proxy.Cut();
+    ASSERT_TRUE(capture->AwaitText("connection lost")) << capture->err();
+    const uint64_t before = proxy.bytes_back();
+    proxy.Restore();
+    while (proxy.bytes_back() < before + 200'000 && absl::Now() < limit) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  }
+  const json manifest = Finish(capture.get(), 0);
+  ASSERT_TRUE(manifest.is_object()) << capture->err();
+  const json& account = manifest["workers"][0];
+  EXPECT_EQ(account["outcome"], "ok") << account;
+  EXPECT_EQ(account["lost"], 0);
+  EXPECT_THAT(account["warnings"].dump(), HasSubstr("connection was lost"));
+  ExpectEveryNumber(EventsOf(account));
+}
+
+TEST_F(NativeRunTest, AKilledWorkerLeavesATruncatedTrace) {
+  ClockWorker& killed = StartWorker({"--scopes_per_second=50000"});
+  ClockWorker& other = StartWorker({});
+  TcpProxy proxy(killed.address());
+  const std::unique_ptr<Subprocess> capture = StartCapture(
+      {proxy.address(), other.address()}, {"--duration_ms=2000", "--resume_timeout_ms=500"});
+  const absl::Time limit = absl::Now() + absl::Seconds(20);
+  while (proxy.bytes_back() < 500'000 && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
+  killed.process().Signal(SIGKILL);
+  const json manifest = Finish(capture.get(), 0);
+  ASSERT_TRUE(manifest.is_object()) << capture->err();
+  const json& account = manifest["workers"][0];
+  EXPECT_EQ(account["outcome"], "truncated") << account;
+  EXPECT_GT(account["events"].get<int64_t>(), 1000);
+  EXPECT_FALSE(account.contains("lost")) << "nobody knows";
+  ExpectEveryNumber(EventsOf(account));
+  EXPECT_EQ(manifest["workers"][1]["outcome"], "ok");
+}
+
+TEST_F(NativeRunTest, AllRecordTheSameSteps) {
+  const std::vector<std::string> addresses = {
+      StartWorker({"--step_ms=5"}).address(), StartWorker({"--step_ms=9"}).address(),
+      StartWorker({"--step_ms=7", "--first_step=1"}).address(), StartWorker({}).address()};
+  const json manifest = Capture(addresses, {"--steps=10", "--duration_ms=200"});
+  ASSERT_TRUE(manifest.is_object());
+  std::set<std::pair<int64_t, int64_t>> windows;
+  for (size_t i = 0; i < 3; ++i) {
+    const json& worker = manifest["workers"][i];
+    EXPECT_EQ(worker["outcome"], "ok") << worker;
+    EXPECT_EQ(worker["steps"], 10) << worker;
+    std::set<int64_t> numbers;
+    for (const Event& event : EventsOf(worker)) {
+      if (const auto number = event.stats.find("step_num"); number != event.stats.end()) {
+        numbers.insert(number->second);
+      }
+    }
+    ASSERT_EQ(numbers.size(), 10u) << worker;
+    windows.emplace(*numbers.begin(), *numbers.rbegin());
+  }
+  EXPECT_EQ(windows.size(), 1u) << "not the same steps";
+  const json& without = manifest["workers"][3];
+  EXPECT_EQ(without["outcome"], "ok") << without;
+  EXPECT_THAT(without.dump(), HasSubstr("step"));
+  EXPECT_NEAR(without["duration_ns"].get<double>(), 200e6, 50e6);
+}
+
+TEST_F(NativeRunTest, LooksBackAndDumpsAtOnce) {
+  ClockWorker& worker = StartWorker({"--step_ms=5"});
+  // So that there is a past of some length to look back at.
+  {
+    const json once = Capture({worker.address()}, {"--steps=50", "--session_id=warm"});
+    ASSERT_EQ(once["workers"][0]["outcome"], "ok") << once;
+  }
+  const json manifest = Capture({worker.address()}, {"--lookback_ms=200", "--duration_ms=0"});
+  ASSERT_TRUE(manifest.is_object());
+  const json& account = manifest["workers"][0];
+  EXPECT_EQ(account["outcome"], "ok") << account;
+  std::set<int64_t> numbers;
+  for (const Event& event : EventsOf(account)) {
+    if (const auto number = event.stats.find("step_num"); number != event.stats.end()) {
+      numbers.insert(number->second);
+    }
+  }
+  EXPECT_GE(numbers.size(), 15u) << account;
+  EXPECT_EQ(static_cast<int64_t>(numbers.size()), *numbers.rbegin() - *numbers.begin() + 1);
+}
+
+TEST_F(NativeRunTest, StopKeepsWhatThereIs) {
+  ClockWorker& worker = StartWorker({});
+  const std::unique_ptr<Subprocess> capture =
+      StartCapture({worker.address()}, {"--duration_ms=60000"});
+  ASSERT_TRUE(capture->AwaitText("recording")) << capture->err();
+  Subprocess stop({CAPTURE_PROGRAM, "stop", "--service_addr=" + worker.address()});
+  EXPECT_EQ(stop.Wait(), 0) << stop.out() << stop.err();
+  const json manifest = Finish(capture.get(), 0);
+  ASSERT_TRUE(manifest.is_object()) << capture->err();
+  EXPECT_EQ(manifest["workers"][0]["outcome"], "truncated") << manifest;
+  EXPECT_EQ(manifest["workers"][0]["ended_by"], "request");
+}
+
+TEST_F(NativeRunTest, InterruptKeepsWhatThereIs) {
+  ClockWorker& worker = StartWorker({});
+  const std::unique_ptr<Subprocess> capture =
+      StartCapture({worker.address()}, {"--duration_ms=60000"});
+  ASSERT_TRUE(capture->AwaitText("recording")) << capture->err();
+  capture->Signal(SIGINT);
+  const json manifest = Finish(capture.get(), 0);
+  ASSERT_TRUE(manifest.is_object()) << capture->err();
+  EXPECT_EQ(manifest["workers"][0]["outcome"], "truncated") << manifest;
+}
+
+TEST_F(NativeRunTest, LargeTracesEndInPartsThatAreWhole) {
+  ClockWorker& worker = StartWorker({"--scopes_per_second=400000"});
+  const json manifest = Capture({worker.address()}, {"--duration_ms=1500", "--part_mb=4"});
+  ASSERT_TRUE(manifest.is_object());
+  const json& account = manifest["workers"][0];
+  EXPECT_EQ(account["outcome"], "ok") << account;
+  EXPECT_GE(account["files"].size(), 2u);
+  const std::vector<Event> events = EventsOf(account);
+  EXPECT_EQ(events.size(), account["events"].get<size_t>());
+  if (account["lost"] == 0) ExpectEveryNumber(events);
+}
+
+}  // namespace
+}  // namespace jobscope
