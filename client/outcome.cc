@@ -4,6 +4,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/endpoint.h"
 
 namespace jobscope {
 namespace {
@@ -139,7 +140,7 @@ Verdict JudgeDescribe(const grpc::Status& status, bool connected, absl::Duration
   }
 }
 
-Verdict JudgeCapture(const grpc::Status& status, Moment moment, bool connected) {
+Verdict JudgeCapture(const grpc::Status& status, Moment moment) {
   const Phase phase = moment == Moment::kBeforeStart ? Phase::kArm
                       : moment == Moment::kRecording ? Phase::kRecord
                                                      : Phase::kTransfer;
@@ -159,12 +160,7 @@ Verdict JudgeCapture(const grpc::Status& status, Moment moment, bool connected) 
       return Make(Outcome::kDied, phase, absl::StrCat("the connection broke: ", ReasonOf(status)),
                   status);
     case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return Make(Outcome::kTimeout, phase,
-                  connected
-                      ? "alive, but the trace did not come in time; record for a shorter time, "
-                        "or raise --transfer_timeout_ms"
-                      : "no answer",
-                  status);
+      return Make(Outcome::kTimeout, phase, ReasonOf(status), status);
     case grpc::StatusCode::ALREADY_EXISTS:
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
       return Make(Outcome::kBusy, Phase::kArm, ReasonOf(status), status);
@@ -185,6 +181,12 @@ Verdict JudgeCapture(const grpc::Status& status, Moment moment, bool connected) 
     default:
       return Make(Outcome::kFailed, phase, ReasonOf(status), status);
   }
+}
+
+std::string HeldBy(const v1::Busy& busy) {
+  return absl::StrCat("busy with session '", Printable(busy.session_id()), "'",
+                      busy.peer().empty() ? "" : " of ", Printable(busy.peer()), ", ",
+                      busy.remaining_ms(), " ms left");
 }
 
 int ExitCode(size_t delivered, size_t total) {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "jobscope/v1/profiler.pb.h"
 
 namespace jobscope {
 
@@ -50,9 +51,11 @@ Verdict JudgeDescribe(const grpc::Status& status, bool connected, absl::Duration
 
 enum class Moment { kBeforeStart, kRecording, kAfterEnd };
 
-// Judges a failed Profile call that ended at `moment` of the planned recording. `connected` as
-// above.
-Verdict JudgeCapture(const grpc::Status& status, Moment moment, bool connected);
+// Judges a worker that ended without a trace at `moment` of the planned recording.
+Verdict JudgeCapture(const grpc::Status& status, Moment moment);
+
+// "busy with session 'x' of peer, 20 ms left"
+std::string HeldBy(const v1::Busy& busy);
 
 // A status text of a peer as one printable line, without gRPC's wrapping; never empty.
 std::string ReasonOf(const grpc::Status& status);

@@ -1,197 +1,281 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/tensorflow_worker.h"
 
-#include <grpcpp/client_context.h>
-#include <grpcpp/create_channel.h>
-#include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/security/credentials.h>
-#include <grpcpp/support/async_unary_call.h>
-#include <grpcpp/support/channel_arguments.h>
-#include <grpcpp/support/slice.h>
+#include <grpcpp/support/byte_buffer.h>
 
-#include <unordered_map>
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <utility>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "client/outcome.h"
+#include "client/reply_file.h"
+#include "client/timer.h"
 #include "tensorflow/profiler_service.pb.h"
 
 namespace jobscope {
 namespace {
 
-constexpr char kDescribe[] = "/jobscope.v1.Profiler/Describe";
-constexpr char kStop[] = "/jobscope.v1.Profiler/Stop";
 constexpr char kProfile[] = "/tensorflow.ProfilerService/Profile";
-constexpr char kTerminate[] = "/tensorflow.ProfilerService/Terminate";
 
-// Answers of Describe and Stop: a foreign server must not make us join gigabytes.
-constexpr size_t kMaxSmallReplyBytes = 4 << 20;
-
-std::shared_ptr<grpc::Channel> Dial(const Endpoint& endpoint, absl::Duration connect_timeout,
-                                    int max_reply_bytes) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(max_reply_bytes);
-  // Attempts, and the time each may take, are ours to count: no retry, no back-off that outlives a
-  // channel.
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
-                   static_cast<int>(absl::ToInt64Milliseconds(connect_timeout)));
-  // A proxy that is set for the web does not lead to workers.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // No TXT look-up per worker.
-  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-  return grpc::CreateCustomChannel(endpoint.target, grpc::InsecureChannelCredentials(), arguments);
-}
-
-template <typename Message>
-bool Parse(const grpc::ByteBuffer& bytes, Message* message) {
-  if (bytes.Length() > kMaxSmallReplyBytes) return false;
-  std::vector<grpc::Slice> slices;
-  if (bytes.Length() > 0 && !bytes.Dump(&slices).ok()) return false;
-  std::string joined;
-  joined.reserve(bytes.Length());
-  for (const grpc::Slice& slice : slices) {
-    joined.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+// An answer that came in one piece.
+class ReplyDelivery : public Delivery {
+ public:
+  ReplyDelivery(const ReplyContext& context, grpc::ByteBuffer* reply) : context_(context) {
+    reply_.Swap(reply);
   }
-  return message->ParseFromString(joined);
-}
+  Verdict Write(const RunDirectory& directory, const std::string& stem,
+                ManifestWorker* account) override {
+    return WriteReply(directory, stem, context_, &reply_, account);
+  }
 
-grpc::Status Unreadable() {
-  return grpc::Status(grpc::StatusCode::INTERNAL, "the answer cannot be parsed");
+ private:
+  const ReplyContext context_;
+  grpc::ByteBuffer reply_;
+};
+
+bool IsSilence(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
+         status.error_code() == grpc::StatusCode::UNAVAILABLE;
 }
 
 }  // namespace
 
-struct TensorflowWorker::Calls {
-  absl::Mutex mutex;
-  std::unordered_map<Call*, std::shared_ptr<Call>> in_flight ABSL_GUARDED_BY(mutex);
-};
-
-// Lives in `in_flight` from its start until it is done.
-class TensorflowWorker::Call : public CallThreads::Call {
+// One Profile call and the probes beside it. Callbacks of both hold it.
+class TensorflowWorker::Recording : public std::enable_shared_from_this<Recording> {
  public:
-  Call(absl::Time deadline, std::shared_ptr<Calls> calls, CaptureDone done)
-      : calls_(std::move(calls)), done_(std::move(done)) {
-    context_.set_deadline(absl::ToChronoTime(deadline));
-    context_.set_wait_for_ready(false);
-  }
+  Recording(ArmCall arm, WorkerEvents events, std::shared_ptr<grpc::Channel> channel,
+            std::shared_ptr<UnaryCalls> calls, std::shared_ptr<std::atomic<bool>> ours,
+            CallThreads* threads, ProbeTimes times)
+      : arm_(std::move(arm)),
+        events_(std::move(events)),
+        channel_(std::move(channel)),
+        calls_(std::move(calls)),
+        ours_(std::move(ours)),
+        threads_(threads),
+        times_(times) {}
 
-  void Start(const std::shared_ptr<grpc::Channel>& channel, const char* method,
-             const grpc::ByteBuffer& request, grpc::CompletionQueue* queue) {
-    reader_ = grpc::GenericStub(channel).PrepareUnaryCall(&context_, method, request, queue);
-    reader_->StartCall();
-    reader_->Finish(&reply_, &status_, static_cast<CallThreads::Call*>(this));
-  }
+  void Armed() const { events_.armed(grpc::Status::OK, {}); }
 
-  void Cancel() { context_.TryCancel(); }
-
-  void OnDone() override {
-    std::shared_ptr<Call> self;
+  void Start(const StartCall& call) {
+    const absl::Time now = absl::Now();
+    const absl::Time start =
+        call.at_once ? now : std::max(now, absl::FromUnixNanos(call.start_unix_ns));
     {
-      const absl::MutexLock lock(&calls_->mutex);
-      const auto it = calls_->in_flight.find(this);
-      self = std::move(it->second);
-      calls_->in_flight.erase(it);
+      const absl::MutexLock lock(&mutex_);
+      if (ended_) return;
+      started_ = true;
+      end_ = start + call.duration;
+      // Signs of life matter only once the answer is overdue, but the first may take `silence` to
+      // be missed.
+      ProbeAt(std::max(now, end_ - times_.period));
     }
-    done_(std::move(status_), std::move(reply_));
+    calls_->Start(kProfile, ProfileRequestBytes(arm_, call), start + call.duration + call.transfer,
+                  [self = shared_from_this()](const grpc::Status& status, grpc::ByteBuffer* reply) {
+                    self->OnReply(status, reply);
+                  });
+  }
+
+  // The recording is being ended by us: from now on it is overdue.
+  void OnStop() {
+    const absl::MutexLock lock(&mutex_);
+    stopped_ = true;
+    if (!started_ || ended_) return;
+    const absl::Time now = absl::Now();
+    if (now >= end_) return;
+    end_ = now;
+    if (timer_ != nullptr) ProbeAt(now + times_.period);
+  }
+
+  // Whatever comes now is of no use.
+  void Cancel() {
+    bool never_started = false;
+    {
+      const absl::MutexLock lock(&mutex_);
+      never_started = !started_;
+      StopTimer();
+    }
+    if (never_started) End(grpc::Status(grpc::StatusCode::CANCELLED, "given up"), nullptr);
   }
 
  private:
-  const std::shared_ptr<Calls> calls_;
-  const CaptureDone done_;
-  grpc::ClientContext context_;
-  grpc::ByteBuffer reply_;
-  grpc::Status status_;
-  std::unique_ptr<grpc::ClientAsyncResponseReader<grpc::ByteBuffer>> reader_;
+  void OnReply(const grpc::Status& status, grpc::ByteBuffer* reply) {
+    ReplyContext context;
+    std::string waits_behind;
+    {
+      const absl::MutexLock lock(&mutex_);
+      context = {*ours_, stopped_};
+      waits_behind = waits_behind_;
+    }
+    if (status.ok()) {
+      End(status, std::make_unique<ReplyDelivery>(context, reply));
+      return;
+    }
+    if (status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED) {
+      End(status, nullptr);
+    } else if (!waits_behind.empty()) {
+      End(grpc::Status(grpc::StatusCode::ALREADY_EXISTS, waits_behind), nullptr);
+    } else {
+      const bool connected = channel_->GetState(false) == GRPC_CHANNEL_READY;
+      End(grpc::Status(status.error_code(),
+                       connected
+                           ? "alive, but the trace did not come in time; record for a shorter "
+                             "time, or raise --transfer_timeout_ms"
+                           : "no answer"),
+          nullptr);
+    }
+  }
+
+  void Probe() {
+    {
+      const absl::MutexLock lock(&mutex_);
+      if (ended_) return;
+      timer_.reset();
+    }
+    calls_->Describe(absl::Now() + times_.silence,
+                     [self = shared_from_this()](const grpc::Status& status,
+                                                 const v1::DescribeResponse& response) {
+                       self->OnProbed(status, response);
+                     });
+  }
+
+  void OnProbed(const grpc::Status& status, const v1::DescribeResponse& response) {
+    const absl::Time now = absl::Now();
+    bool gone = false;
+    {
+      const absl::MutexLock lock(&mutex_);
+      if (ended_) return;
+      gone = IsSilence(status) && now >= end_;
+      if (!gone) {
+        if (status.ok()) *ours_ = true;
+        waits_behind_.clear();
+        if (status.ok() && response.has_busy() && response.busy().session_id() != arm_.session_id) {
+          waits_behind_ = HeldBy(response.busy());
+        }
+        ProbeAt(IsSilence(status) ? now : now + times_.period);
+      }
+    }
+    if (!gone) return;
+    End(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED,
+                     absl::StrCat("no sign of life for ", absl::FormatDuration(times_.silence),
+                                  "; is the process stopped, or the network cut?")),
+        nullptr);
+    calls_->CancelAll();
+  }
+
+  void ProbeAt(absl::Time when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    StopTimer();
+    // Not a shared pointer: a recording that nobody wants any more is not kept for its probe.
+    timer_ = Timer::Start(threads_, when, [weak = weak_from_this()] {
+      if (const std::shared_ptr<Recording> self = weak.lock()) self->Probe();
+    });
+  }
+
+  void StopTimer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (timer_ != nullptr) timer_->Cancel();
+    timer_.reset();
+  }
+
+  void End(const grpc::Status& status, std::unique_ptr<Delivery> delivery) {
+    {
+      const absl::MutexLock lock(&mutex_);
+      if (std::exchange(ended_, true)) return;
+      StopTimer();
+    }
+    events_.ended(status, std::move(delivery));
+  }
+
+  const ArmCall arm_;
+  const WorkerEvents events_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::shared_ptr<UnaryCalls> calls_;
+  const std::shared_ptr<std::atomic<bool>> ours_;
+  CallThreads* const threads_;
+  const ProbeTimes times_;
+  absl::Mutex mutex_;
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time end_ ABSL_GUARDED_BY(mutex_);
+  std::string waits_behind_ ABSL_GUARDED_BY(mutex_);      // whose session the worker is busy with
+  std::shared_ptr<Timer> timer_ ABSL_GUARDED_BY(mutex_);  // of the next probe
 };
 
-TensorflowWorker::TensorflowWorker(const Endpoint& endpoint, absl::Duration connect_timeout,
-                                   int max_reply_bytes, CallThreads* threads)
-    : channel_(Dial(endpoint, connect_timeout, max_reply_bytes)),
-      calls_(std::make_shared<Calls>()),
-      threads_(threads) {}
+TensorflowWorker::TensorflowWorker(std::shared_ptr<grpc::Channel> channel, CallThreads* threads,
+                                   ProbeTimes times)
+    : channel_(std::move(channel)),
+      calls_(std::make_shared<UnaryCalls>(channel_, threads)),
+      ours_(std::make_shared<std::atomic<bool>>(false)),
+      threads_(threads),
+      times_(times) {}
 
 TensorflowWorker::~TensorflowWorker() { TensorflowWorker::Cancel(); }
 
-void TensorflowWorker::Start(const char* method, const std::string& request, absl::Time deadline,
-                             CaptureDone done) {
-  const grpc::Slice slice(request);
-  const auto call = std::make_shared<Call>(deadline, calls_, std::move(done));
-  {
-    const absl::MutexLock lock(&calls_->mutex);
-    calls_->in_flight.emplace(call.get(), call);
-  }
-  call->Start(channel_, method, grpc::ByteBuffer(&slice, 1), threads_->queue());
-}
-
 void TensorflowWorker::Describe(absl::Time deadline, DescribeDone done) {
-  Start(kDescribe, "", deadline,
-        [done = std::move(done)](grpc::Status status, grpc::ByteBuffer bytes) {
-          v1::DescribeResponse response;
-          if (status.ok() && !Parse(bytes, &response)) status = Unreadable();
-          done(std::move(status), std::move(response));
-        });
+  calls_->Describe(deadline, [ours = ours_, done = std::move(done)](const grpc::Status& status,
+                                                                    v1::DescribeResponse response) {
+    if (status.ok()) *ours = true;
+    done(status, std::move(response));
+  });
 }
 
-void TensorflowWorker::Capture(const CaptureCall& call, CaptureDone done) {
-  Start(kProfile, ProfileRequestBytes(call), call.deadline, std::move(done));
+void TensorflowWorker::Arm(const ArmCall& call, WorkerEvents events) {
+  recording_ = std::make_shared<Recording>(call, std::move(events), channel_, calls_, ours_,
+                                           threads_, times_);
+  recording_->Armed();
 }
 
-void TensorflowWorker::Stop(const std::string& session_id, bool native, absl::Time deadline,
-                            StopDone done) {
-  if (native) {
-    v1::StopRequest request;
-    request.set_session_id(session_id);
-    Start(kStop, request.SerializeAsString(), deadline,
-          [done = std::move(done)](grpc::Status status, const grpc::ByteBuffer& bytes) {
-            v1::StopResponse response;
-            if (status.ok() && !Parse(bytes, &response)) status = Unreadable();
-            done(std::move(status), response.stopped());
-          });
-    return;
-  }
-  tensorflow::TerminateRequest request;
-  request.set_session_id(session_id);
-  Start(kTerminate, request.SerializeAsString(), deadline,
-        [done = std::move(done)](grpc::Status status, const grpc::ByteBuffer&) {
-          done(status, status.ok());
-        });
+void TensorflowWorker::SyncClock(absl::Time, ClockDone done) {
+  done(grpc::Status::OK, std::nullopt);
+}
+
+void TensorflowWorker::Start(const StartCall& call) { recording_->Start(call); }
+
+void TensorflowWorker::Stop(const std::string& session_id, absl::Time deadline, StopDone done) {
+  if (recording_ != nullptr) recording_->OnStop();
+  calls_->Stop(session_id, deadline,
+               [calls = calls_, session_id, deadline, done = std::move(done)](
+                   const grpc::Status& status, bool stopped) {
+                 if (status.error_code() != grpc::StatusCode::UNIMPLEMENTED) {
+                   done(status, stopped);
+                   return;
+                 }
+                 calls->Terminate(session_id, deadline, done);
+               });
 }
 
 void TensorflowWorker::Cancel() {
-  std::vector<std::shared_ptr<Call>> calls;
-  {
-    const absl::MutexLock lock(&calls_->mutex);
-    for (const auto& [key, call] : calls_->in_flight) calls.push_back(call);
-  }
-  for (const std::shared_ptr<Call>& call : calls) call->Cancel();
+  if (recording_ != nullptr) recording_->Cancel();
+  calls_->CancelAll();
 }
 
 bool TensorflowWorker::connected() const {
   return channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
 }
 
-std::string ProfileRequestBytes(const CaptureCall& call) {
-  const auto duration_ms = static_cast<uint64_t>(absl::ToInt64Milliseconds(call.duration));
+std::string ProfileRequestBytes(const ArmCall& arm, const StartCall& start) {
+  const auto duration_ms = static_cast<uint64_t>(absl::ToInt64Milliseconds(start.duration));
   tensorflow::ProfileRequest request;
   request.set_duration_ms(duration_ms);
   request.add_tools("xplane.pb");
-  request.set_repository_root(call.repository_root);
-  request.set_session_id(call.session_id);
-  request.set_host_name(call.file_stem);
+  request.set_repository_root(arm.repository_root);
+  request.set_session_id(arm.session_id);
+  request.set_host_name(arm.file_stem);
   request.set_emit_xspace(true);
   tensorflow::ProfileOptions& options = *request.mutable_opts();
   options.set_version(1);
   options.set_include_dataset_ops(true);
   options.set_enable_hlo_proto(true);
-  options.set_host_tracer_level(call.host_tracer_level);
-  options.set_device_tracer_level(call.device_tracer_level);
-  options.set_python_tracer_level(call.python_tracer_level);
+  options.set_host_tracer_level(arm.host_tracer_level);
+  options.set_device_tracer_level(arm.device_tracer_level);
+  options.set_python_tracer_level(arm.python_tracer_level);
   options.set_duration_ms(duration_ms);
-  if (call.start.has_value()) {
-    options.set_start_timestamp_ns(static_cast<uint64_t>(absl::ToUnixNanos(*call.start)));
+  if (!start.at_once) {
+    options.set_start_timestamp_ns(static_cast<uint64_t>(start.start_unix_ns));
   }
   return request.SerializeAsString();
 }

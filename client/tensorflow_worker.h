@@ -1,54 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A worker over unary RPCs: tensorflow.ProfilerService for the trace, jobscope.v1.Profiler for
-// Describe and Stop.
+// A worker over tensorflow.ProfilerService: one question, one answer with the whole trace. For
+// stock workers, and for ours when asked for.
 #ifndef CLIENT_TENSORFLOW_WORKER_H_
 #define CLIENT_TENSORFLOW_WORKER_H_
 
 #include <grpcpp/channel.h>
 
-#include <cstdint>
+#include <atomic>
 #include <memory>
 #include <string>
 
 #include "absl/time/time.h"
 #include "client/call_threads.h"
+#include "client/unary_calls.h"
 #include "client/worker.h"
-#include "common/endpoint.h"
 
 namespace jobscope {
 
-// A channel and its calls. Callbacks run on `threads`. Each instance connects for itself.
+// A unary answer shows no progress, so a deadline alone cannot tell a hung worker from one that
+// sends a gigabyte. One that is overdue is asked for a sign of life on the same connection each
+// `period`, and given `silence` to answer.
+struct ProbeTimes {
+  absl::Duration period = absl::Seconds(2);
+  absl::Duration silence = absl::Seconds(7);
+};
+
 class TensorflowWorker : public Worker {
  public:
-  // Dials at the first call. A connection attempt is given up after `connect_timeout`. An answer
-  // over `max_reply_bytes` (at most 2^31 - 1, the limit of a gRPC message) fails with
-  // RESOURCE_EXHAUSTED. `threads` must outlive this.
-  TensorflowWorker(const Endpoint& endpoint, absl::Duration connect_timeout, int max_reply_bytes,
-                   CallThreads* threads);
+  // `threads` must outlive this.
+  TensorflowWorker(std::shared_ptr<grpc::Channel> channel, CallThreads* threads, ProbeTimes times);
   ~TensorflowWorker() override;
 
   void Describe(absl::Time deadline, DescribeDone done) override;
-  void Capture(const CaptureCall& call, CaptureDone done) override;
-  void Stop(const std::string& session_id, bool native, absl::Time deadline,
-            StopDone done) override;
+  // Has nothing to ask: `armed` comes at once.
+  void Arm(const ArmCall& call, WorkerEvents events) override;
+  // Likewise, without an estimate.
+  void SyncClock(absl::Time deadline, ClockDone done) override;
+  // Of StartCall it can tell the worker the start, on REALTIME, and the duration. `ended` has a
+  // status whose text is for people where silence, or somebody else's capture, was the cause.
+  void Start(const StartCall& call) override;
+  // A stock worker cannot say whether it stopped: `stopped` is then true if it was asked.
+  void Stop(const std::string& session_id, absl::Time deadline, StopDone done) override;
   void Cancel() override;
   bool connected() const override;
 
  private:
-  class Call;
-  struct Calls;  // those in flight; shared with them
-
-  // One unary call, bytes in and bytes out.
-  void Start(const char* method, const std::string& request, absl::Time deadline, CaptureDone done);
+  class Recording;
 
   const std::shared_ptr<grpc::Channel> channel_;
-  const std::shared_ptr<Calls> calls_;
+  const std::shared_ptr<UnaryCalls> calls_;
+  // The worker answers Describe: it is one of ours.
+  const std::shared_ptr<std::atomic<bool>> ours_;
+  // From Arm on; shared with what is in flight.
+  std::shared_ptr<Recording> recording_;
   CallThreads* const threads_;
+  const ProbeTimes times_;
 };
 
 // The request that brings the trace back in the answer, from our workers and from stock ones.
-std::string ProfileRequestBytes(const CaptureCall& call);
+std::string ProfileRequestBytes(const ArmCall& arm, const StartCall& start);
 
 }  // namespace jobscope
 

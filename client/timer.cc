@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/timer.h"
+
+#include <utility>
+
+namespace jobscope {
+
+std::shared_ptr<Timer> Timer::Start(CallThreads* threads, absl::Time when,
+                                    std::function<void()> fire) {
+  // No make_shared: the constructor is private.
+  const std::shared_ptr<Timer> timer(new Timer(std::move(fire)));
+  timer->self_ = timer;
+  timer->alarm_.Set(threads->queue(), absl::ToChronoTime(when),
+                    static_cast<CallThreads::Call*>(timer.get()));
+  return timer;
+}
+
+void Timer::OnDone(bool ok) {
+  const std::shared_ptr<Timer> self = std::move(self_);
+  const std::function<void()> fire = std::move(fire_);
+  if (ok) fire();
+}
+
+}  // namespace jobscope
