@@ -3,33 +3,7 @@
 # Links libjobscope.so as it goes into workers: everything inside, nothing visible but the C ABI. The link line is spelled
 # out, archive by archive, because the usage requirements of gRPC::grpc++ would bring Debian's shared gRPC in.
 
-# jobscope_project_archives(OUT target...): the targets' static libraries of this project, and theirs.
-function(jobscope_project_archives out)
-  set(found "")
-  set(queue ${ARGN})
-  while(queue)
-    list(POP_FRONT queue target)
-    string(REGEX REPLACE "^\\$<LINK_ONLY:(.*)>$" "\\1" target "${target}")
-    if(NOT TARGET "${target}" OR target IN_LIST found)
-      continue()
-    endif()
-    get_target_property(imported ${target} IMPORTED)
-    get_target_property(type ${target} TYPE)
-    if(imported)
-      continue()
-    endif()
-    if(type STREQUAL "STATIC_LIBRARY")
-      list(APPEND found ${target})
-    endif()
-    foreach(property LINK_LIBRARIES INTERFACE_LINK_LIBRARIES)
-      get_target_property(libraries ${target} ${property})
-      if(libraries)
-        list(APPEND queue ${libraries})
-      endif()
-    endforeach()
-  endwhile()
-  set(${out} ${found} PARENT_SCOPE)
-endfunction()
+include(ProjectArchives)
 
 # jobscope_shipped_library(NAME OBJECTS object-library OUTPUT_DIRECTORY dir): OUTPUT_DIRECTORY/libjobscope.so, stripped,
 # with its debug information beside it, and the recorder with it.

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One `capture` of a thousand workers, a tenth of them not there.
+
+    python3 bench/scale_bench.py BIN_DIRECTORY [OUT.json] [--workers=1000] [--processes=4] [--real] [--duration_ms=1000] [--runs=3]
+
+The workers are real servers on loopback, many to a process (worker_crowd), or, with --real, one process each
+(flood_worker). Standard library only.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+
+class Load:
+    """Processes that print addresses."""
+
+    def __init__(self):
+        self.processes = []
+        self.addresses = []
+
+    def start(self, arguments, count):
+        process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        self.processes.append(process)
+        for _ in range(count):
+            line = process.stdout.readline().strip()
+            if not line:
+                raise SystemExit(f"scale_bench: {arguments[0]} ended early")
+            self.addresses.append(line.split()[-1])
+        # What it prints later must not fill the pipe.
+        threading.Thread(target=process.stdout.read, daemon=True).start()
+
+    def end(self):
+        for process in self.processes:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def resident_bytes(self):
+        total = 0
+        for process in self.processes:
+            for entry in pathlib.Path("/proc").glob("[0-9]*/stat"):
+                try:
+                    fields = entry.read_text().rsplit(")", 1)[1].split()
+                except OSError:
+                    continue
+                if int(fields[2]) == process.pid:  # process group
+                    total += int(fields[21]) * resource.getpagesize()
+        return total
+
+
+def dead_addresses(count):
+    """Ports that were free a moment ago."""
+    sockets = [socket.socket() for _ in range(count)]
+    for s in sockets:
+        s.bind(("127.0.0.1", 0))
+    addresses = ["127.0.0.1:%d" % s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return addresses
+
+
+def peak_bytes(process):
+    """Watches VmHWM until the process ends."""
+    peak = 0
+    while process.poll() is None:
+        try:
+            for line in open(f"/proc/{process.pid}/status", encoding="ascii"):
+                if line.startswith("VmHWM"):
+                    peak = max(peak, int(line.split()[1]) * 1024)
+        except OSError:
+            pass
+        time.sleep(0.02)  # a sampling period
+    return peak
+
+
+def capture(binary, addresses, duration_ms, scratch, more=()):
+    listing = scratch / "addresses"
+    listing.write_text("\n".join(addresses) + "\n")
+    logdir = pathlib.Path(tempfile.mkdtemp(dir=scratch))
+    out = scratch / "out.json"
+    begin = time.perf_counter()
+    with open(out, "w", encoding="utf-8") as stdout:
+        process = subprocess.Popen(
+            [binary / "capture", f"--service_addr=@{listing}", f"--duration_ms={duration_ms}", f"--logdir={logdir}", "--json",
+             "--quiet", *more],
+            stdout=stdout, stderr=subprocess.DEVNULL,
+        )
+        peak = peak_bytes(process)
+    wall = time.perf_counter() - begin
+    manifest = json.loads(out.read_text())
+    return wall - duration_ms / 1e3, peak, process.returncode, manifest, logdir
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bin", type=pathlib.Path)
+    parser.add_argument("out", type=pathlib.Path, nargs="?")
+    parser.add_argument("--workers", type=int, default=1000)
+    parser.add_argument("--processes", type=int, default=4)
+    parser.add_argument("--real", action="store_true", help="one process per worker")
+    parser.add_argument("--duration_ms", type=int, default=1000)
+    parser.add_argument("--events_per_second", type=int, default=1000)
+    parser.add_argument("--max_parallel", type=int, default=256)
+    parser.add_argument("--runs", type=int, default=3)
+    options = parser.parse_args()
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    there = options.workers - options.workers // 10
+    load = Load()
+    try:
+        if options.real:
+            load.start([options.bin / "flood_worker", "--listen=127.0.0.1:0", f"--servers={there}", "--threads=1",
+                        f"--scopes_per_second={options.events_per_second}"], there)
+        else:
+            for i in range(options.processes):
+                count = there // options.processes + (1 if i < there % options.processes else 0)
+                load.start([options.bin / "worker_crowd", f"--count={count}",
+                            f"--events_per_second={options.events_per_second}"], count)
+        print(f"{there} workers in {there if options.real else options.processes} processes, "
+              f"{load.resident_bytes() >> 20} MiB resident; {options.workers - there} addresses nobody listens on; "
+              f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.2f}")
+        print("| wall - duration s | client's peak MiB | exit | outcomes | start spread ms | events | lost |")
+        print("|---|---|---|---|---|---|---|")
+        results = []
+        with tempfile.TemporaryDirectory(prefix="jobscope-scale-") as scratch:
+            for _ in range(options.runs):
+                addresses = load.addresses + dead_addresses(options.workers - there)
+                overhead, peak, code, manifest, logdir = capture(
+                    options.bin, addresses, options.duration_ms, pathlib.Path(scratch),
+                    [f"--max_parallel={options.max_parallel}"])
+                outcomes = {}
+                for worker in manifest["workers"]:
+                    outcomes[worker["outcome"]] = outcomes.get(worker["outcome"], 0) + 1
+                files = len(list(logdir.glob("plugins/profile/*/*.xplane.pb")))
+                if files != outcomes.get("ok", 0) + outcomes.get("truncated", 0) + outcomes.get("empty", 0):
+                    raise SystemExit(f"scale_bench: {files} files, but outcomes {outcomes}")
+                result = {"overhead_s": overhead, "peak_bytes": peak, "exit_code": code, "outcomes": outcomes,
+                          "start_spread_ns": manifest.get("start_spread_ns"), "events": manifest.get("events"),
+                          "lost": manifest.get("lost")}
+                results.append(result)
+                spread = result["start_spread_ns"]
+                print(f"| {overhead:.2f} | {peak / 2**20:.0f} | {code} | {outcomes} | "
+                      f"{'-' if spread is None else f'{spread / 1e6:.3f}'} | {result['events']} | {result['lost']} |", flush=True)
+        if options.out:
+            options.out.write_text(json.dumps(results, indent=1) + "\n")
+        expected = 3 if options.workers > there else 0
+        if any(result["exit_code"] != expected for result in results):
+            raise SystemExit(f"scale_bench: exit code {expected} was due")
+    finally:
+        load.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
