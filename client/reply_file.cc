@@ -20,7 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "client/judge_trace.h"
 #include "client/reply_index.h"
 #include "common/file_sink.h"
 #include "common/xspace/scan.h"
@@ -32,10 +32,6 @@ namespace {
 // Freed memory of an answer goes back to the system before the written file is mapped: otherwise
 // the two add up.
 constexpr uint64_t kTrimBytes = 8 << 20;
-
-// A start that is late by this much is worth a warning: well above what a loaded machine's
-// scheduler takes.
-constexpr uint64_t kLateNs = 10'000'000;
 
 Verdict Failed(Phase phase, std::string reason) {
   return {Outcome::kFailed, phase, std::move(reason), std::nullopt};
@@ -93,51 +89,6 @@ absl::StatusOr<xspace::XSpaceScan> ScanFile(const std::string& path) {
   return xspace::ScanXSpace(std::string_view(static_cast<const char*>(bytes), size));
 }
 
-// "cuda failed: no privilege; system degraded: ..."
-std::string CollectorReasons(const ManifestWorker& account) {
-  std::vector<std::string> reasons;
-  for (const ManifestCollector& collector : account.collectors) {
-    if (collector.state == "on" || collector.reason.empty()) continue;
-    reasons.push_back(absl::StrCat(collector.name, " ", collector.state, ": ", collector.reason));
-  }
-  return absl::StrJoin(reasons, "; ");
-}
-
-std::string WithReason(std::string text, const std::string& more) {
-  if (!more.empty()) absl::StrAppend(&text, text.empty() ? "" : "; ", more);
-  return text;
-}
-
-Verdict JudgeOwnTrace(const v1::Summary& summary, const xspace::XSpaceScan& scan,
-                      ManifestWorker* account) {
-  FillFromSummary(summary, account);
-  if (summary.events() != scan.events) {
-    account->warnings.push_back(absl::StrCat("the worker counted ", summary.events(),
-                                             " events, the file holds ", scan.events));
-    account->events = scan.events;
-  }
-  if (summary.late_ns() >= kLateNs) {
-    account->warnings.push_back(absl::StrCat(
-        "began to record ", summary.late_ns() / 1'000'000,
-        " ms after the common start, because it was not armed by then; --delay_ms gives it time"));
-  }
-  const std::string reasons = CollectorReasons(*account);
-  if (summary.truncated()) {
-    const std::string by = summary.ended_by().empty() ? "early" : summary.ended_by();
-    return {Outcome::kTruncated, Phase::kDone,
-            WithReason(
-                absl::StrCat("ended by ", by, " after ", summary.duration_ns() / 1'000'000, " ms"),
-                reasons),
-            std::nullopt};
-  }
-  if (scan.events == 0) {
-    return {Outcome::kEmpty, Phase::kDone,
-            WithReason("nothing was recorded: no event fell into the window", reasons),
-            std::nullopt};
-  }
-  return {Outcome::kOk, Phase::kDone, reasons, std::nullopt};
-}
-
 Verdict JudgeForeignTrace(const xspace::XSpaceScan& scan, const ReplyContext& context,
                           ManifestWorker* account) {
   account->aligned = false;
@@ -165,7 +116,9 @@ Verdict JudgeTrace(const xspace::XSpaceScan& scan, const ReplyContext& context,
                    ManifestWorker* account) {
   v1::Summary summary;
   if (scan.summary.has_value()) {
-    if (summary.ParseFromString(*scan.summary)) return JudgeOwnTrace(summary, scan, account);
+    if (summary.ParseFromString(*scan.summary)) {
+      return JudgeOwnTrace(summary, scan.events, account);
+    }
     account->warnings.emplace_back("the worker's summary cannot be read");
   }
   return JudgeForeignTrace(scan, context, account);

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/judge_trace.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace jobscope {
+namespace {
+
+// A start that is late by this much is worth a warning: well above what a loaded machine's
+// scheduler takes.
+constexpr uint64_t kLateNs = 10'000'000;
+
+}  // namespace
+
+std::string CollectorReasons(const ManifestWorker& account) {
+  std::vector<std::string> reasons;
+  for (const ManifestCollector& collector : account.collectors) {
+    if (collector.state == "on" || collector.reason.empty()) continue;
+    reasons.push_back(absl::StrCat(collector.name, " ", collector.state, ": ", collector.reason));
+  }
+  return absl::StrJoin(reasons, "; ");
+}
+
+std::string WithReason(std::string text, const std::string& more) {
+  if (!more.empty()) absl::StrAppend(&text, text.empty() ? "" : "; ", more);
+  return text;
+}
+
+Verdict JudgeOwnTrace(const v1::Summary& summary, uint64_t events, ManifestWorker* account) {
+  FillFromSummary(summary, account);
+  if (summary.events() != events) {
+    account->warnings.push_back(
+        absl::StrCat("the worker counted ", summary.events(), " events, the file holds ", events));
+    account->events = events;
+  }
+  if (summary.late_ns() >= kLateNs) {
+    account->warnings.push_back(absl::StrCat(
+        "began to record ", summary.late_ns() / 1'000'000,
+        " ms after the common start, because it was not armed by then; --delay_ms gives it time"));
+  }
+  const std::string reasons = CollectorReasons(*account);
+  if (summary.truncated()) {
+    const std::string by = summary.ended_by().empty() ? "early" : summary.ended_by();
+    return {Outcome::kTruncated, Phase::kDone,
+            WithReason(
+                absl::StrCat("ended by ", by, " after ", summary.duration_ns() / 1'000'000, " ms"),
+                reasons),
+            std::nullopt};
+  }
+  if (events == 0) {
+    return {Outcome::kEmpty, Phase::kDone,
+            WithReason("nothing was recorded: no event fell into the window", reasons),
+            std::nullopt};
+  }
+  return {Outcome::kOk, Phase::kDone, reasons, std::nullopt};
+}
+
+}  // namespace jobscope
