@@ -80,6 +80,8 @@ struct CollectorReport {
     std::string name;
     uint64_t attempted = 0, in_trace = 0, lost = 0, outside = 0;
   };
+  // Numbers of the first and the last step of a window of steps that has opened.
+  std::optional<int64_t> first_step, last_step;
   std::vector<Thread> threads;  // those that lost something first; at most 1,000
   std::vector<std::string> warnings;
 };
@@ -102,6 +104,7 @@ class Collector {
   virtual CollectorReport Describe() const = 0;
 
   // The earliest ticks that Arm's lookback can reach, known after Arm; the session grants no more.
+  // After Start: what it really reached, which is later where rings went on turning in between.
   // Default: none.
   virtual uint64_t OldestTicks() const { return UINT64_MAX; }
 
@@ -112,6 +115,10 @@ class Collector {
   // to the opening ticks, which are that trace's zero; it encodes nothing before. The others get
   // Start when the window has opened, with that zero.
   virtual bool WatchesSteps() const { return false; }
+
+  // After Start: since when everything asked for is recorded, or, with steps, watched for. 0: not
+  // known. Any thread.
+  virtual uint64_t RecordingSince() const { return 0; }
 
   // While recording: what is lost already, as far as that is known without work. Any thread.
   virtual uint64_t LostSoFar() const { return 0; }

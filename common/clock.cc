@@ -3,6 +3,7 @@
 
 #include <time.h>
 
+#include <atomic>
 #include <cmath>
 
 #include "jobscope/detail/ticks.h"
@@ -12,11 +13,7 @@ namespace {
 
 using uint128 = unsigned __int128;
 
-uint64_t RealtimeNs() {
-  struct timespec ts;
-  clock_gettime(CLOCK_REALTIME, &ts);
-  return static_cast<uint64_t>(ts.tv_sec) * 1000000000u + static_cast<uint64_t>(ts.tv_nsec);
-}
+std::atomic<int64_t> g_realtime_shift_ns{0};
 
 uint64_t SaturatingAdd(uint64_t base, uint64_t distance) {
   return distance > UINT64_MAX - base ? UINT64_MAX : base + distance;
@@ -28,6 +25,19 @@ uint64_t SaturatingSubtract(uint64_t base, uint64_t distance) {
 
 }  // namespace
 
+uint64_t MonotonicNs() { return detail::MonotonicNs(); }
+
+int64_t RealtimeNs() {
+  struct timespec ts;
+  clock_gettime(CLOCK_REALTIME, &ts);
+  return int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec +
+         g_realtime_shift_ns.load(std::memory_order_relaxed);
+}
+
+void ShiftRealtimeForTesting(int64_t shift_ns) {
+  g_realtime_shift_ns.store(shift_ns, std::memory_order_relaxed);
+}
+
 ClockSample SampleClocks(bool uses_tsc, int tries) {
   ClockSample best;
   best.bracket_ticks = UINT64_MAX;
@@ -36,7 +46,7 @@ ClockSample SampleClocks(bool uses_tsc, int tries) {
     // bracket.
     const uint64_t before = detail::ReadTicks(uses_tsc);
     const uint64_t monotonic = detail::MonotonicNs();
-    const uint64_t realtime = RealtimeNs();
+    const auto realtime = static_cast<uint64_t>(RealtimeNs());
     const uint64_t after = detail::ReadTicks(uses_tsc);
     if (after < before || after - before >= best.bracket_ticks) continue;
     // Without a TSC the ticks are this clock: any other value would give a rate that is not exactly
@@ -85,16 +95,28 @@ uint64_t TickMap::FromPs(int64_t ps) const {
   return SaturatingSubtract(zero_ticks_, TicksOf(~static_cast<uint64_t>(ps) + 1));
 }
 
-int64_t TickMap::ToUnixNs(uint64_t ticks) const {
-  const int64_t anchor = static_cast<int64_t>(anchor_realtime_ns_);
+uint128 TickMap::NsFromAnchor(uint64_t ticks) const {
   // In 128 bits to its end: an anchor may be farther away than 106 days.
-  const bool later = ticks >= anchor_ticks_;
-  const uint64_t distance = later ? ticks - anchor_ticks_ : anchor_ticks_ - ticks;
+  const uint64_t distance = ticks >= anchor_ticks_ ? ticks - anchor_ticks_ : anchor_ticks_ - ticks;
   const uint128 ps = static_cast<uint128>(distance) * rate_whole_ +
                      ((static_cast<uint128>(distance) * rate_fraction_) >> 64);
-  const uint128 ns = (ps + 500) / 1000;
+  return (ps + 500) / 1000;
+}
+
+int64_t TickMap::ToUnixNs(uint64_t ticks) const {
+  const auto anchor = static_cast<int64_t>(anchor_realtime_ns_);
+  const bool later = ticks >= anchor_ticks_;
+  const uint128 ns = NsFromAnchor(ticks);
   if (ns > static_cast<uint128>(INT64_MAX / 2)) return later ? INT64_MAX : INT64_MIN;
   return later ? anchor + static_cast<int64_t>(ns) : anchor - static_cast<int64_t>(ns);
+}
+
+uint64_t TickMap::ToMonotonicNs(uint64_t ticks) const {
+  const bool later = ticks >= anchor_ticks_;
+  const uint128 ns = NsFromAnchor(ticks);
+  if (ns > UINT64_MAX) return later ? UINT64_MAX : 0;
+  return later ? SaturatingAdd(anchor_monotonic_ns_, static_cast<uint64_t>(ns))
+               : SaturatingSubtract(anchor_monotonic_ns_, static_cast<uint64_t>(ns));
 }
 
 uint64_t TickMap::FromAnchor(uint64_t now_ns, uint64_t anchor_ns) const {

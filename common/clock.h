@@ -9,6 +9,17 @@
 
 namespace jobscope {
 
+// CLOCK_MONOTONIC of this machine: what start instants are commanded on.
+uint64_t MonotonicNs();
+
+// CLOCK_REALTIME: ns since the epoch. Whatever becomes a time in a trace or in an answer is read
+// here; deadlines and lengths of time are not, they stay on the clocks of their libraries.
+int64_t RealtimeNs();
+
+// For tests of workers whose clocks differ: from now on RealtimeNs and SampleClocks read REALTIME
+// this much later (or earlier) than it is, in the whole process. Thread-safe.
+void ShiftRealtimeForTesting(int64_t shift_ns);
+
 // The three clocks, read together: the narrowest of a burst of bracketed readings.
 struct ClockSample {
   uint64_t ticks =
@@ -50,6 +61,7 @@ class TickMap {
   int64_t ToUnixNs(uint64_t ticks) const;
   uint64_t FromUnixNs(int64_t unix_ns) const;
   uint64_t FromMonotonicNs(uint64_t monotonic_ns) const;
+  uint64_t ToMonotonicNs(uint64_t ticks) const;
   uint64_t zero_ticks() const { return zero_ticks_; }
   double ticks_per_second() const;
 
@@ -63,6 +75,8 @@ class TickMap {
   }
   uint64_t TicksOf(unsigned __int128 ps) const;
   uint64_t FromAnchor(uint64_t now_ns, uint64_t anchor_ns) const;
+  // Nanoseconds between the anchor and `ticks`, rounded, whichever is later.
+  unsigned __int128 NsFromAnchor(uint64_t ticks) const;
 
   uint64_t rate_whole_ = 1000;  // ps per tick
   uint64_t rate_fraction_ = 0;  // in 2^-64 ps

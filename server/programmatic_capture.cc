@@ -74,19 +74,20 @@ absl::Status ProgrammaticCapture::Start(ProgrammaticRequest request) {
   run->has_steps = request.capture.steps.has_value();
   run->begun = absl::Now();
   request.capture.session_id = run->session_id;
-  sessions_->Submit(
-      std::move(request.capture), WhenBusy::kRefuse, absl::InfiniteFuture(),
-      [run, identity = identity_](SessionResult session) {
-        absl::StatusOr<ProgrammaticResult> result = WriteFiles(*run, session, identity);
-        std::lock_guard<std::mutex> lock(run->mutex);
-        run->result = std::move(result);
-        run->changed.notify_all();
-      },
-      [run] {
-        std::lock_guard<std::mutex> lock(run->mutex);
-        run->started = true;
-        run->changed.notify_all();
-      });
+  SessionCallbacks callbacks;
+  callbacks.started = [run](const SessionStarted& /*started*/) {
+    std::lock_guard<std::mutex> lock(run->mutex);
+    run->started = true;
+    run->changed.notify_all();
+  };
+  callbacks.done = [run, identity = identity_](SessionResult session) {
+    absl::StatusOr<ProgrammaticResult> result = WriteFiles(*run, session, identity);
+    std::lock_guard<std::mutex> lock(run->mutex);
+    run->result = std::move(result);
+    run->changed.notify_all();
+  };
+  sessions_->Submit(std::move(request.capture), WhenBusy::kRefuse, absl::InfiniteFuture(),
+                    std::move(callbacks));
 
   std::unique_lock<std::mutex> lock(run->mutex);
   run->changed.wait(lock, [&run] { return run->started || run->result.has_value(); });

@@ -23,18 +23,24 @@ struct Request {
   SessionTicket ticket = 0;
   SessionOptions options;
   absl::Time deadline;
-  SessionDone done;
-  SessionStarted started;
+  SessionCallbacks callbacks;
+  // Of a request that does not wait for a recording, but for a delivery: refused if that still
+  // holds the slot then.
+  std::chrono::steady_clock::time_point refuse_at = std::chrono::steady_clock::time_point::max();
   absl::Status refused;  // not OK: leaves the line with this
 };
 
+// Between the last byte that a caller receives, and the worker's knowing it, lies a message: who
+// has its answer and begins anew at once is not told that it is in its own way.
+constexpr auto kDeliveryPatience = std::chrono::seconds(1);
+
 std::string BusyText(const v1::Busy& busy) {
+  const std::string left =
+      busy.remaining_ms() > 0 ? absl::StrFormat(", for %d ms more", busy.remaining_ms()) : "";
   return absl::StrFormat(
-      "a capture is %s here (session \"%s\", asked for by %s), for %d ms more; wait for it, or end "
-      "it "
-      "with `capture stop`",
-      busy.state(), busy.session_id(), busy.peer().empty() ? "this process" : busy.peer(),
-      busy.remaining_ms());
+      "a capture is %s here (session \"%s\", asked for by %s)%s; wait for it, or end it with "
+      "`capture stop`",
+      busy.state(), busy.session_id(), busy.peer().empty() ? "this process" : busy.peer(), left);
 }
 
 absl::Status LeavingError() {
@@ -43,7 +49,9 @@ absl::Status LeavingError() {
 
 // What a caller in line would still need once its turn came.
 absl::Duration TimeNeeded(const SessionOptions& options) {
-  if (options.duration == absl::InfiniteDuration() || options.steps) return absl::ZeroDuration();
+  if (options.duration == absl::InfiniteDuration() || options.steps || options.on_command) {
+    return absl::ZeroDuration();
+  }
   return options.duration;
 }
 
@@ -70,13 +78,14 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
   const v1::Identity identity;
   const ClockSample early;
   std::vector<std::shared_ptr<CollectorSlot>> slots;
+  absl::AnyInvocable<void()> evict;  // set before there is a thread
 
   mutable std::mutex mutex;
   std::condition_variable idle;
   std::deque<Request> line;
   std::shared_ptr<SessionRun> running;
   SessionTicket running_ticket = 0;
-  bool delivering = false;  // its callback runs
+  bool delivering = false;  // it has ended; its callback runs, or the slot is held
   SessionTicket last_ticket = 0;
   bool thread_runs = false;
   bool shut_down = false;
@@ -88,24 +97,25 @@ SessionManager::SessionManager(Dependencies dependencies)
 SessionManager::~SessionManager() = default;
 
 SessionTicket SessionManager::Submit(SessionOptions options, WhenBusy when_busy,
-                                     absl::Time deadline, SessionDone done,
-                                     SessionStarted started) {
+                                     absl::Time deadline, SessionCallbacks callbacks) {
   State& state = *state_;
   std::unique_lock<std::mutex> lock(state.mutex);
   Request request;
   request.ticket = ++state.last_ticket;
   request.options = std::move(options);
   request.deadline = deadline;
-  request.done = std::move(done);
-  request.started = std::move(started);
+  request.callbacks = std::move(callbacks);
   if (state.shut_down) {
     request.refused = LeavingError();
-  } else if (when_busy == WhenBusy::kRefuse &&
-             ((state.running != nullptr && !state.delivering) || !state.line.empty())) {
-    request.refused = absl::AlreadyExistsError(
-        state.running != nullptr
-            ? BusyText(state.running->Describe())
-            : "a capture is about to start here; wait for it, or end it with `capture stop`");
+  } else if (when_busy == WhenBusy::kRefuse) {
+    if (!state.line.empty() || (state.running != nullptr && !state.delivering)) {
+      request.refused = absl::AlreadyExistsError(
+          state.running != nullptr
+              ? BusyText(state.running->Describe())
+              : "a capture is about to start here; wait for it, or end it with `capture stop`");
+    } else if (state.running != nullptr) {
+      request.refuse_at = std::chrono::steady_clock::now() + kDeliveryPatience;
+    }
   }
   const SessionTicket ticket = request.ticket;
   state.line.push_back(std::move(request));
@@ -125,8 +135,29 @@ SessionTicket SessionManager::Submit(SessionOptions options, WhenBusy when_busy,
   lock.unlock();
   SessionResult result;
   result.status = std::move(launched);
-  failed.done(std::move(result));
+  failed.callbacks.done(std::move(result));
   return ticket;
+}
+
+void SessionManager::SetEvictor(absl::AnyInvocable<void()> evict) {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->evict = std::move(evict);
+}
+
+bool SessionManager::Command(SessionTicket ticket, StartCommand command) {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->running != nullptr && state_->running_ticket == ticket &&
+         state_->running->Command(std::move(command));
+}
+
+std::optional<SessionProgress> SessionManager::Progress(SessionTicket ticket) const {
+  std::shared_ptr<SessionRun> run;
+  {
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    if (state_->running == nullptr || state_->running_ticket != ticket) return std::nullopt;
+    run = state_->running;
+  }
+  return run->Progress();
 }
 
 void SessionManager::Cancel(SessionTicket ticket) {
@@ -147,7 +178,7 @@ std::optional<std::string> SessionManager::Stop(std::string_view session_id,
                                                 std::string_view ended_by) {
   State& state = *state_;
   std::lock_guard<std::mutex> lock(state.mutex);
-  if (state.running != nullptr &&
+  if (state.running != nullptr && !state.delivering &&
       (session_id.empty() || state.running->options().session_id == session_id)) {
     state.running->Stop(ended_by);
     return state.running->options().session_id;
@@ -224,7 +255,7 @@ void SessionManager::State::RunOne(std::unique_lock<std::mutex>& lock, Request r
   if (shut_down || !request.refused.ok()) {
     result.status = shut_down ? LeavingError() : request.refused;
     lock.unlock();
-    request.done(std::move(result));
+    request.callbacks.done(std::move(result));
     lock.lock();
     return;
   }
@@ -233,18 +264,24 @@ void SessionManager::State::RunOne(std::unique_lock<std::mutex>& lock, Request r
   environment.uses_tsc = uses_tsc;
   environment.early = early;
   environment.identity = identity;
-  environment.started = std::move(request.started);
+  environment.armed = std::move(request.callbacks.armed);
+  environment.started = std::move(request.callbacks.started);
   environment.tend_line = [this] { return TendLine(); };
   running = std::make_shared<SessionRun>(std::move(request.options), std::move(environment));
   running_ticket = request.ticket;
   const std::shared_ptr<SessionRun> run = running;
   lock.unlock();
+  // Its store maps nothing before it is armed: two traces never lie in memory at once.
+  if (evict) evict();
   result = run->Run();
   lock.lock();
   delivering = true;
   lock.unlock();
-  // The answer is assembled in here, while the slot is still taken: two stores never exist at once.
-  request.done(std::move(result));
+  // The answer is assembled in here, or sent by whoever keeps the slot, while it is still taken.
+  result.slot = std::shared_ptr<void>(run.get(), [run](void* /*run*/) { run->Delivered(); });
+  request.callbacks.done(std::move(result));
+  request.callbacks.done = nullptr;  // with all that it holds
+  run->AwaitDelivery();
   lock.lock();
   running = nullptr;
   running_ticket = 0;
@@ -257,6 +294,7 @@ std::chrono::steady_clock::time_point SessionManager::State::TendLine() {
   {
     std::lock_guard<std::mutex> lock(mutex);
     const absl::Time now = absl::Now();
+    const auto steady_now = std::chrono::steady_clock::now();
     std::deque<Request> staying;
     for (Request& request : line) {
       const absl::Duration left = request.deadline - now - TimeNeeded(request.options);
@@ -265,13 +303,17 @@ std::chrono::steady_clock::time_point SessionManager::State::TendLine() {
             "the worker was busy for longer than the caller could wait; try again with a longer "
             "deadline, or end the running capture with `capture stop`");
       }
+      if (request.refused.ok() && delivering && request.refuse_at <= steady_now) {
+        request.refused = absl::AlreadyExistsError(BusyText(running->Describe()));
+      }
       if (!request.refused.ok()) {
         leaving.push_back(std::move(request));
         continue;
       }
       if (left < absl::Hours(24)) {
-        next = std::min(next, std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(left));
+        next = std::min(next, steady_now + absl::ToChronoNanoseconds(left));
       }
+      if (delivering) next = std::min(next, request.refuse_at);
       staying.push_back(std::move(request));
     }
     line = std::move(staying);
@@ -279,7 +321,7 @@ std::chrono::steady_clock::time_point SessionManager::State::TendLine() {
   for (Request& request : leaving) {
     SessionResult result;
     result.status = request.refused;
-    request.done(std::move(result));
+    request.callbacks.done(std::move(result));
   }
   return next;
 }

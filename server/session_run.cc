@@ -30,8 +30,11 @@ constexpr int64_t kStartLeadNs = 2'000'000;
 // more than 1 ppm.
 constexpr uint64_t kMinBaselineNs = 100'000'000;
 
-std::chrono::nanoseconds Nanoseconds(absl::Duration duration) {
-  return absl::ToChronoNanoseconds(duration);
+// As in v1::Busy; in the order of SessionRun::Phase.
+const char* PhaseName(int phase) {
+  static constexpr const char* kNames[] = {"arming",    "armed",    "waiting",
+                                           "recording", "draining", "delivering"};
+  return kNames[phase];
 }
 
 }  // namespace
@@ -77,16 +80,33 @@ class SessionRun::Context : public SessionContext, public SessionEvents {
 SessionRun::SessionRun(SessionOptions options, Environment environment)
     : options_(std::move(options)),
       environment_(std::move(environment)),
-      context_(std::make_shared<Context>(this, options_.store_bytes)) {}
+      context_(std::make_shared<Context>(this, options_.store_bytes)),
+      duration_(options_.duration),
+      steps_(options_.steps) {}
 
 SessionResult SessionRun::Run() {
   Arm();
+  AwaitBaseline();
   FixClock();
-  started_ = WaitAndStart();
+  if (!options_.on_command) {
+    PlanStart();
+    started_ = WaitAndStart();
+  } else {
+    TellArmed();
+    if (AwaitCommand()) {
+      // Anew: what clocks have drifted apart since the arming would be added to the start's error.
+      FixClock();
+      PlanCommandedStart();
+      started_ = WaitAndStart();
+    } else {
+      start_ticks_ = zero_ticks_ = begin_ticks_ = NowTicks();
+    }
+  }
   if (started_) Record();
   StopAndReport();
   SessionResult result = Finish();
   context_->Detach();
+  SetPhase(Phase::kDelivering, Clock::time_point::max());
   return result;
 }
 
@@ -106,9 +126,12 @@ void SessionRun::Arm() {
     }
     tasks_.push_back(std::move(task));
   }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& task : tasks_) collectors_.push_back(task->collector());
+  }
   ArmRequest request;
   request.levels = options_.levels;
-  request.steps = options_.steps;
   request.lookback = options_.lookback;
   request.sink = context_->store.get();
   request.names = &context_->names;
@@ -117,68 +140,125 @@ void SessionRun::Arm() {
   AwaitAll(kArmLimit);
 }
 
-// One affine map for the whole session (docs/trace_format.md, "Time"). Only a capture in the first
-// 100 ms of a server waits here.
-void SessionRun::FixClock() {
-  ClockSample late = SampleClocks(environment_.uses_tsc);
-  const uint64_t age_ns = late.monotonic_ns - environment_.early.monotonic_ns;
-  if (age_ns < kMinBaselineNs) {
-    Wait(Clock::now() + std::chrono::nanoseconds(kMinBaselineNs - age_ns), [] { return false; });
-    late = SampleClocks(environment_.uses_tsc);
-  }
-  map_ = TickMap::FromSamples(environment_.early, late);
+// Only a session in the first 100 ms of a server waits here; one that is commanded does so before
+// it says that it is armed.
+void SessionRun::AwaitBaseline() {
+  const uint64_t age_ns = MonotonicNs() - environment_.early.monotonic_ns;
+  if (age_ns >= kMinBaselineNs) return;
+  Wait(Clock::now() + std::chrono::nanoseconds(kMinBaselineNs - age_ns), [] { return false; });
 }
 
-bool SessionRun::WaitAndStart() {
-  // The zero is the commanded instant, the same for all workers of a run, also when this worker is
-  // a little late for it.
+// One affine map for the whole session (docs/trace_format.md, "Time").
+void SessionRun::FixClock() {
+  map_ = TickMap::FromSamples(environment_.early, SampleClocks(environment_.uses_tsc));
+}
+
+void SessionRun::TellArmed() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (EndRequested()) return;
+    phase_ = Phase::kArmed;
+  }
+  if (!environment_.armed) return;
+  SessionArmed armed;
+  armed.store = context_->store;
+  for (const auto& task : tasks_) armed.collectors.push_back(StateAfterArm(*task));
+  armed.collectors.insert(armed.collectors.end(), absent_.begin(), absent_.end());
   const uint64_t now_ticks = NowTicks();
-  start_ticks_ = zero_ticks_ = now_ticks;
+  if (const uint64_t oldest = OldestTicks(); oldest < now_ticks) {
+    const double seconds = static_cast<double>(now_ticks - oldest) / map_.ticks_per_second();
+    armed.lookback = std::min(options_.lookback, absl::Seconds(seconds));
+  }
+  environment_.armed(armed);
+}
+
+bool SessionRun::AwaitCommand() {
+  Wait(Clock::time_point::max(), [this] { return command_.has_value() || EndRequested(); });
+  std::lock_guard<std::mutex> lock(mutex_);
+  return command_.has_value() && !EndRequested();
+}
+
+// The zero is the commanded instant, the same for all workers of a run, also when this worker is a
+// little late for it.
+void SessionRun::PlanStart() {
+  start_ticks_ = zero_ticks_ = NowTicks();
   if (options_.start_unix_ns.has_value()) {
-    const int64_t late_ns = map_.ToUnixNs(now_ticks) - *options_.start_unix_ns;
+    const int64_t late_ns = map_.ToUnixNs(start_ticks_) - *options_.start_unix_ns;
     if (late_ns <= absl::ToInt64Nanoseconds(limits::kMaxStartAge)) {
       zero_ticks_ = map_.FromUnixNs(*options_.start_unix_ns);
     }
+    commanded_ticks_ = zero_ticks_;
     late_ns_ = static_cast<uint64_t>(std::max<int64_t>(0, late_ns));
     start_ticks_ = std::max(start_ticks_, zero_ticks_);
   }
+  deadline_ticks_ = steps_.has_value() ? UINT64_MAX : After(start_ticks_, duration_);
+}
 
-  SetPhase(Phase::kWaiting, Clock::time_point::max());
-  const auto lead = std::chrono::nanoseconds(kStartLeadNs);
-  if (Wait(TimeOf(start_ticks_) - lead, [this] { return EndRequested(); })) return false;
-
-  if (options_.steps.has_value()) return WaitForStepWindow();
-
-  if (options_.lookback > absl::ZeroDuration()) {
-    // No further back than what every collector with a past still holds.
-    uint64_t oldest = UINT64_MAX;
-    for (const auto& task : tasks_) {
-      if (!task->abandoned()) oldest = std::min(oldest, task->collector()->OldestTicks());
-    }
-    const double wanted = absl::ToDoubleSeconds(options_.lookback) * map_.ticks_per_second();
-    const uint64_t wanted_ticks =
-        wanted < static_cast<double>(zero_ticks_) ? zero_ticks_ - static_cast<uint64_t>(wanted) : 0;
-    const uint64_t granted_zero = std::min(zero_ticks_, std::max(wanted_ticks, oldest));
-    lookback_ticks_ = zero_ticks_ - granted_zero;
-    zero_ticks_ = granted_zero;
+void SessionRun::PlanCommandedStart() {
+  StartCommand command;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    command = *command_;
   }
-  const uint64_t begin_ticks = lookback_ticks_ > 0 ? zero_ticks_ : start_ticks_;
-  PostStart(/*watching_steps=*/true, begin_ticks);
-  PostStart(/*watching_steps=*/false, begin_ticks);
+  duration_ = command.duration;
+  steps_ = command.steps;
+  const uint64_t now_ticks = NowTicks();
+  commanded_ticks_ = map_.FromMonotonicNs(command.start_monotonic_ns);
+  zero_ticks_ = std::min(map_.FromMonotonicNs(command.zero_monotonic_ns), *commanded_ticks_);
+  start_ticks_ = std::max(*commanded_ticks_, now_ticks);
+  late_ns_ = (map_.ToMonotonicNs(start_ticks_) - map_.ToMonotonicNs(*commanded_ticks_));
+  deadline_ticks_ = After(start_ticks_, duration_);
+}
+
+void SessionRun::PlanLookback() {
+  begin_ticks_ = start_ticks_;
+  if (options_.lookback <= absl::ZeroDuration()) return;
+  // No further back than what every collector with a past still holds, and not before a zero that
+  // other workers share.
+  const uint64_t instant = commanded_ticks_.value_or(zero_ticks_);
+  uint64_t begin = instant - std::min(instant, TicksIn(options_.lookback));
+  begin = std::max(begin, OldestTicks());
+  if (options_.on_command) begin = std::max(begin, zero_ticks_);
+  if (begin >= instant) return;
+  begin_ticks_ = begin;
+  if (!options_.on_command) zero_ticks_ = begin;
+}
+
+bool SessionRun::WaitAndStart() {
+  SetPhase(Phase::kWaiting, Clock::time_point::max());
+  // The first of the commanded steps may begin right at the instant: its trigger is armed at once.
+  const bool at_once = options_.on_command && steps_.has_value();
+  const auto lead = std::chrono::nanoseconds(kStartLeadNs);
+  if (!at_once && Wait(TimeOf(start_ticks_) - lead, [this] { return EndRequested(); })) {
+    return false;
+  }
+  if (steps_.has_value()) return WaitForStepWindow();
+
+  PlanLookback();
+  PostStart(/*watching_steps=*/true, begin_ticks_);
+  PostStart(/*watching_steps=*/false, begin_ticks_);
   AwaitAll(kStartLimit);
-  TellStarted();
+  if (begin_ticks_ < start_ticks_) {
+    // What rings have lost of the past since the arming.
+    const uint64_t oldest = OldestTicks();
+    if (oldest != UINT64_MAX) begin_ticks_ = std::max(begin_ticks_, oldest);
+  }
+  NoteStarted();
   return true;
 }
 
-// The zero is the opening of the window: counted from the arming, the first event could lie hours
-// into the timeline.
+// Unless it is commanded, the zero is the opening of the window: counted from the arming, the first
+// event could lie hours into the timeline.
 bool SessionRun::WaitForStepWindow() {
+  begin_ticks_ = start_ticks_;
   PostStart(/*watching_steps=*/true, start_ticks_);
   AwaitAll(kStartLimit);
-  TellStarted();
-  const auto limit = options_.duration == absl::InfiniteDuration()
-                         ? Clock::time_point::max()
-                         : Clock::now() + Nanoseconds(options_.duration);
+  NoteStarted();
+  auto limit = Clock::time_point::max();
+  if (duration_ != absl::InfiniteDuration()) {
+    limit = options_.on_command ? TimeOf(deadline_ticks_)
+                                : Clock::now() + absl::ToChronoNanoseconds(duration_);
+  }
   SetPhase(Phase::kWaiting, limit);
   Wait(limit, [this] { return window_opened_ || EndRequested(); });
   {
@@ -187,28 +267,42 @@ bool SessionRun::WaitForStepWindow() {
       warnings_.push_back(absl::StrFormat(
           "no step with a number of %d or more began while the capture waited for it; check that "
           "the program marks its steps (JOBSCOPE_STEP), and their numbers",
-          options_.steps->first));
-      end_ticks_ = zero_ticks_ = NowTicks();
+          steps_->first));
+      end_ticks_ = NowTicks();
+      if (!options_.on_command) zero_ticks_ = end_ticks_;
       if (ended_by_.empty()) ended_by_ = "duration";
       return true;  // the watchers have been started and must be stopped
     }
-    zero_ticks_ = start_ticks_ = window_open_ticks_;
+    if (!options_.on_command) {
+      zero_ticks_ = window_open_ticks_;
+      deadline_ticks_ = After(window_open_ticks_, duration_);
+    }
+    start_ticks_ = recording_ticks_ = begin_ticks_ = std::max(window_open_ticks_, zero_ticks_);
   }
-  PostStart(/*watching_steps=*/false, zero_ticks_);
+  PostStart(/*watching_steps=*/false, start_ticks_);
   AwaitAll(kStartLimit);
   return true;
 }
 
+void SessionRun::NoteStarted() {
+  recording_ticks_ = start_ticks_;
+  for (const auto& task : tasks_) {
+    if (task->abandoned() || !task->status().ok()) continue;
+    recording_ticks_ = std::max(recording_ticks_, task->collector()->RecordingSince());
+  }
+  SessionStarted started;
+  started.start_monotonic_ns = map_.ToMonotonicNs(recording_ticks_);
+  if (commanded_ticks_.has_value()) {
+    late_ns_ += started.start_monotonic_ns - map_.ToMonotonicNs(start_ticks_);
+  }
+  started.late_ns = late_ns_;
+  if (environment_.started) environment_.started(started);
+}
+
 void SessionRun::Record() {
   if (end_ticks_ != 0) return;  // the step window never opened
-  auto planned_end = Clock::time_point::max();
-  uint64_t planned_end_ticks = UINT64_MAX;
-  if (options_.duration != absl::InfiniteDuration()) {
-    planned_end_ticks =
-        start_ticks_ +
-        static_cast<uint64_t>(absl::ToDoubleSeconds(options_.duration) * map_.ticks_per_second());
-    planned_end = TimeOf(planned_end_ticks);
-  }
+  const auto planned_end =
+      deadline_ticks_ == UINT64_MAX ? Clock::time_point::max() : TimeOf(deadline_ticks_);
   SetPhase(Phase::kRecording, planned_end);
   Wait(planned_end, [this] { return window_closed_ || EndRequested(); });
 
@@ -219,15 +313,14 @@ void SessionRun::Record() {
     end_ticks_ = window_close_ticks_;
     ended_by_ = "steps";
   } else {
-    end_ticks_ = planned_end_ticks;
+    end_ticks_ = deadline_ticks_;
     ended_by_ = "duration";
   }
-  end_ticks_ = std::max(end_ticks_, zero_ticks_);
 }
 
 void SessionRun::StopAndReport() {
   SetPhase(Phase::kDraining, Clock::now());
-  if (end_ticks_ == 0) end_ticks_ = zero_ticks_;
+  end_ticks_ = std::max(end_ticks_, zero_ticks_);
   for (const auto& task : tasks_) {
     if (task->status().ok()) task->PostStop(end_ticks_);
   }
@@ -247,19 +340,30 @@ SessionResult SessionRun::Finish() {
       return result;
     }
     input.ended_by = ended_by_;
+    input.command = command_;
   }
-  input.options = &options_;
+  SessionOptions in_effect = options_;
+  in_effect.duration = duration_;
+  in_effect.steps = steps_;
+  input.options = &in_effect;
   input.identity = environment_.identity;
   input.uses_tsc = environment_.uses_tsc;
   input.zero_unix_ns = map_.ToUnixNs(zero_ticks_);
+  if (started_) input.start_unix_ns = map_.ToUnixNs(recording_ticks_);
   const TickMap from_zero = map_.WithZero(zero_ticks_);
   input.duration_ns = static_cast<uint64_t>(from_zero.ToPs(end_ticks_)) / 1000;
-  input.lookback_ns = static_cast<uint64_t>(from_zero.ToPs(zero_ticks_ + lookback_ticks_)) / 1000;
+  const uint64_t instant = std::min(commanded_ticks_.value_or(start_ticks_), start_ticks_);
+  input.lookback_ns = static_cast<uint64_t>(
+      std::max<int64_t>(0, from_zero.ToPs(instant) - from_zero.ToPs(begin_ticks_)) / 1000);
   input.late_ns = late_ns_;
   input.warnings = warnings_;
   input.absent = absent_;
   input.tasks = &tasks_;
   result.summary = MakeSummary(input);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    lost_ = result.summary.lost();
+  }
   const std::string encoded = result.summary.SerializeAsString();
   if (!context_->store->Append(xspace::ItemKind::kSummary, encoded)) {
     result.status = absl::ResourceExhaustedError(
@@ -290,13 +394,47 @@ void SessionRun::Wake() {
   changed_.notify_all();
 }
 
+bool SessionRun::Command(StartCommand command) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (phase_ != Phase::kArmed || command_.has_value() || EndRequested()) return false;
+  command_ = std::move(command);
+  changed_.notify_all();
+  return true;
+}
+
+void SessionRun::AwaitDelivery() {
+  Wait(Clock::time_point::max(), [this] { return delivered_; });
+}
+
+void SessionRun::Delivered() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  delivered_ = true;
+  changed_.notify_all();
+}
+
+SessionProgress SessionRun::Progress() const {
+  SessionProgress progress;
+  std::vector<Collector*> collectors;
+  std::optional<uint64_t> lost;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    progress.state = PhaseName(static_cast<int>(phase_));
+    lost = lost_;
+    if (!lost.has_value()) collectors = collectors_;
+  }
+  progress.lost = lost.value_or(0);
+  for (const Collector* collector : collectors) progress.lost += collector->LostSoFar();
+  progress.events = context_->store->events();
+  progress.bytes = context_->store->appended_bytes();
+  return progress;
+}
+
 v1::Busy SessionRun::Describe() const {
-  static constexpr const char* kPhaseNames[] = {"arming", "waiting", "recording", "draining"};
   v1::Busy busy;
   busy.set_session_id(options_.session_id);
   busy.set_peer(options_.peer);
   std::lock_guard<std::mutex> lock(mutex_);
-  busy.set_state(kPhaseNames[static_cast<int>(phase_)]);
+  busy.set_state(PhaseName(static_cast<int>(phase_)));
   if (planned_end_ != Clock::time_point::max()) {
     const auto left = std::chrono::duration_cast<milliseconds>(planned_end_ - Clock::now());
     busy.set_remaining_ms(static_cast<uint64_t>(std::max<int64_t>(0, left.count())));
@@ -304,19 +442,25 @@ v1::Busy SessionRun::Describe() const {
   return busy;
 }
 
-void SessionRun::TellStarted() {
-  if (environment_.started) environment_.started();
-}
-
 void SessionRun::PostStart(bool watching_steps, uint64_t begin_ticks) {
   StartRequest request;
   request.start_ticks = begin_ticks;
   request.map = map_.WithZero(zero_ticks_);
+  if (watching_steps) request.steps = steps_;
+  request.keep_zero = options_.on_command;
   for (const auto& task : tasks_) {
     if (task->status().ok() && task->collector()->WatchesSteps() == watching_steps) {
       task->PostStart(request);
     }
   }
+}
+
+uint64_t SessionRun::OldestTicks() const {
+  uint64_t oldest = UINT64_MAX;
+  for (const auto& task : tasks_) {
+    if (!task->abandoned()) oldest = std::min(oldest, task->collector()->OldestTicks());
+  }
+  return oldest;
 }
 
 void SessionRun::AwaitAll(Clock::duration limit) {
@@ -350,6 +494,16 @@ bool SessionRun::Wait(Clock::time_point deadline, const std::function<bool()>& e
 }
 
 uint64_t SessionRun::NowTicks() const { return detail::ReadTicks(environment_.uses_tsc); }
+
+uint64_t SessionRun::TicksIn(absl::Duration duration) const {
+  const double ticks = absl::ToDoubleSeconds(duration) * map_.ticks_per_second();
+  return ticks < 9e18 ? static_cast<uint64_t>(ticks) : UINT64_MAX;
+}
+
+uint64_t SessionRun::After(uint64_t ticks, absl::Duration duration) const {
+  const uint64_t distance = TicksIn(duration);
+  return distance > UINT64_MAX - ticks ? UINT64_MAX : ticks + distance;
+}
 
 SessionRun::Clock::time_point SessionRun::TimeOf(uint64_t ticks) const {
   const uint64_t now_ticks = NowTicks();

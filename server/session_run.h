@@ -10,10 +10,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
+#include "absl/time/time.h"
 #include "collectors/collector.h"
 #include "common/clock.h"
 #include "jobscope/v1/item.pb.h"
@@ -24,8 +27,9 @@
 
 namespace jobscope {
 
-// arming -> waiting -> recording -> draining -> done. Stop and Cancel may come in each state, from
-// any thread; the first one counts. Run blocks its own thread only.
+// arming -> (armed, until it is commanded) -> waiting -> recording -> draining -> delivering. Stop
+// and Cancel may come in each state, from any thread; the first one counts. Run and AwaitDelivery
+// block their own thread only.
 class SessionRun {
  public:
   using Clock = std::chrono::steady_clock;
@@ -38,7 +42,8 @@ class SessionRun {
     // Called on the session thread whenever it wakes, without locks; says when it wants to be
     // called next.
     std::function<Clock::time_point()> tend_line;
-    SessionStarted started;  // may be empty
+    absl::AnyInvocable<void(const SessionArmed&)> armed;      // may be empty
+    absl::AnyInvocable<void(const SessionStarted&)> started;  // may be empty
   };
 
   SessionRun(SessionOptions options, Environment environment);
@@ -46,52 +51,87 @@ class SessionRun {
   // Runs the whole session. Called once.
   SessionResult Run();
 
+  // After Run: returns when Delivered has been called, and tends the line meanwhile.
+  void AwaitDelivery();
+  void Delivered();
+
   void Stop(std::string_view ended_by);
   void Cancel();
   void Wake();  // runs tend_line on the session thread
+  // False: it waits for no command, or not yet, or no more.
+  bool Command(StartCommand command);
 
   const SessionOptions& options() const { return options_; }
   v1::Busy Describe() const;
+  SessionProgress Progress() const;
 
  private:
-  enum class Phase { kArming, kWaiting, kRecording, kDraining };
+  enum class Phase { kArming, kArmed, kWaiting, kRecording, kDraining, kDelivering };
   class Context;
 
   void Arm();
+  // Waits until the server is old enough for a map of ticks to time.
+  void AwaitBaseline();
   void FixClock();
+  void TellArmed();
+  // False: ended before.
+  bool AwaitCommand();
+  // Fixes start and zero: commanded, asked for, or now.
+  void PlanStart();
+  void PlanCommandedStart();
+  // How far back the window begins, if a lookback was asked for.
+  void PlanLookback();
   // Waits for the start instant and starts the collectors. False: ended before.
   bool WaitAndStart();
   bool WaitForStepWindow();
+  // All collectors have started, or have failed to.
+  void NoteStarted();
   void Record();
   void StopAndReport();
   SessionResult Finish();
 
-  void TellStarted();
   void PostStart(bool watching_steps, uint64_t begin_ticks);
+  // The earliest ticks that every collector with a past reaches; UINT64_MAX: none has one.
+  uint64_t OldestTicks() const;
   void AwaitAll(Clock::duration limit);
   void SetPhase(Phase phase, Clock::time_point planned_end);
   bool EndRequested() const;  // with mutex_ held
   // Waits until `ended` (called with mutex_ held) or `deadline`. True: `ended`.
   bool Wait(Clock::time_point deadline, const std::function<bool()>& ended);
   uint64_t NowTicks() const;
+  uint64_t TicksIn(absl::Duration duration) const;  // UINT64_MAX: beyond all bounds
+  uint64_t After(uint64_t ticks, absl::Duration duration) const;
   Clock::time_point TimeOf(uint64_t ticks) const;
 
   const SessionOptions options_;
   Environment environment_;
-  std::shared_ptr<Context> context_;
+  const std::shared_ptr<Context> context_;
+
+  // ---- of the session thread ----
   std::vector<std::shared_ptr<CollectorTask>> tasks_;
   std::vector<v1::CollectorState> absent_;  // wedged since an earlier session, or without a thread
   std::vector<std::string> warnings_;
   TickMap map_;
-  uint64_t start_ticks_ = 0;     // recording begins; the duration counts from here
-  uint64_t zero_ticks_ = 0;      // of the trace's times
-  uint64_t lookback_ticks_ = 0;  // granted
+  // From the options, or from the command.
+  absl::Duration duration_;
+  std::optional<StepRange> steps_;
+  std::optional<uint64_t> commanded_ticks_;  // the start instant, also if it is past
+  uint64_t start_ticks_ = 0;                 // recording begins; the duration counts from here
+  uint64_t zero_ticks_ = 0;                  // of the trace's times
+  uint64_t begin_ticks_ = 0;              // of the window: earlier than the start by the lookback
+  uint64_t recording_ticks_ = 0;          // when all collectors really were on
+  uint64_t deadline_ticks_ = UINT64_MAX;  // of the window; by steps also of the wait for it
   uint64_t end_ticks_ = 0;
   uint64_t late_ns_ = 0;
   bool started_ = false;
 
+  // ---- of all threads, under the lock ----
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  std::vector<Collector*> collectors_;  // those that take part, from the arming on
+  std::optional<StartCommand> command_;
+  std::optional<uint64_t> lost_;  // once it is known exactly
+  bool delivered_ = false;
   bool woken_ = false;
   bool cancelled_ = false;
   bool window_opened_ = false;

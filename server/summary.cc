@@ -44,6 +44,11 @@ void AddReport(const CollectorReport& report, v1::CollectorState* state,
     summary->set_has_steps(true);
     summary->set_steps(summary->steps() + *report.steps);
   }
+  if (report.first_step.has_value() && report.last_step.has_value()) {
+    summary->set_has_step_window(true);
+    summary->set_first_step(*report.first_step);
+    summary->set_last_step(*report.last_step);
+  }
   for (const CollectorReport::Thread& thread : report.threads) {
     v1::ThreadLoss* out = summary->add_threads();
     out->set_tid(thread.tid);
@@ -67,6 +72,11 @@ v1::CollectorState CollectorStateOf(std::string_view name, std::string_view stat
   return out;
 }
 
+v1::CollectorState StateAfterArm(const CollectorTask& task) {
+  const CollectorReport description = task.collector()->Describe();
+  return StateOf(task, task.abandoned() ? nullptr : &description);
+}
+
 v1::Summary MakeSummary(const SummaryInput& input) {
   const SessionOptions& options = *input.options;
   v1::Summary summary;
@@ -85,6 +95,12 @@ v1::Summary MakeSummary(const SummaryInput& input) {
   for (const std::string& name : options.ignored) effective->add_ignored(name);
 
   summary.set_zero_unix_ns(input.zero_unix_ns);
+  summary.set_start_unix_ns(static_cast<uint64_t>(input.start_unix_ns));
+  if (input.command.has_value()) {
+    summary.set_client_zero_unix_ns(input.command->zero_unix_ns);
+    summary.set_clock_uncertainty_ns(input.command->clock_uncertainty_ns);
+    summary.set_clock_offset_ns(input.command->clock_offset_ns);
+  }
   summary.set_duration_ns(input.duration_ns);
   summary.set_lookback_ns(input.lookback_ns);
   summary.set_late_ns(input.late_ns);

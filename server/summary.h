@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,8 @@ struct SummaryInput {
   v1::Identity identity;
   bool uses_tsc = true;
   int64_t zero_unix_ns = 0;
+  int64_t start_unix_ns = 0;            // 0: it never started
+  std::optional<StartCommand> command;  // if it was started by one
   uint64_t duration_ns = 0;
   uint64_t lookback_ns = 0;
   uint64_t late_ns = 0;
@@ -31,6 +34,9 @@ struct SummaryInput {
 };
 
 v1::Summary MakeSummary(const SummaryInput& input);
+
+// Of a task whose Arm has returned, or has missed its deadline.
+v1::CollectorState StateAfterArm(const CollectorTask& task);
 
 v1::CollectorState CollectorStateOf(std::string_view name, std::string_view state,
                                     std::string_view reason);

@@ -111,23 +111,25 @@ void TensorflowService::Capture(const std::shared_ptr<UnaryCall>& call, ProfileC
   answer_options.max_bytes = dependencies_.max_answer_bytes;
   // Stock clients retry within milliseconds, so a call that finds the worker busy waits in line, as
   // long as its caller does.
+  SessionCallbacks callbacks;
+  callbacks.done = [call, response,
+                    answer_options = std::move(answer_options)](SessionResult result) {
+    if (!result.status.ok()) {
+      call->Finish(result.status);
+      return;
+    }
+    if (!call->open()) return;  // nobody is there to take it
+    auto answer = MakeProfileResponse(std::move(result.store), answer_options);
+    if (!answer.ok()) {
+      call->Finish(answer.status());
+      return;
+    }
+    const std::string outcome = DescribeOutcome(result, *answer);
+    call->Finish(
+        absl::OkStatus(), [response, &answer] { response->Swap(&answer->bytes); }, outcome);
+  };
   const SessionTicket ticket = dependencies_.sessions->Submit(
-      std::move(profile.options), WhenBusy::kWait, call->deadline(),
-      [call, response, answer_options = std::move(answer_options)](SessionResult result) {
-        if (!result.status.ok()) {
-          call->Finish(result.status);
-          return;
-        }
-        if (!call->open()) return;  // nobody is there to take it
-        auto answer = MakeProfileResponse(std::move(result.store), answer_options);
-        if (!answer.ok()) {
-          call->Finish(answer.status());
-          return;
-        }
-        const std::string outcome = DescribeOutcome(result, *answer);
-        call->Finish(
-            absl::OkStatus(), [response, &answer] { response->Swap(&answer->bytes); }, outcome);
-      });
+      std::move(profile.options), WhenBusy::kWait, call->deadline(), std::move(callbacks));
   call->OnCancel([sessions = dependencies_.sessions, ticket] { sessions->Cancel(ticket); });
 }
 

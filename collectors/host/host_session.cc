@@ -76,7 +76,7 @@ HostSession::~HostSession() { LeaveRecorder(); }
 void HostSession::LeaveRecorder() {
   if (!holding_) return;
   holding_ = false;
-  if (request_.steps.has_value()) reader_->disarm_trigger();
+  if (steps_.has_value()) reader_->disarm_trigger();
   reader_->set_mask(JOBSCOPE_HOLDER_SESSION, 0);
   reader_->hold_ended(0);
 }
@@ -197,6 +197,8 @@ absl::Status HostSession::Start(const StartRequest& request) {
   reader_->hold_ended(1);
   window_.start_ticks = request.start_ticks;
   window_.map = request.map;
+  steps_ = request.steps;
+  keep_zero_ = request.keep_zero;
   ticks_per_second_ = request.map.ticks_per_second();
   const xspace::PlaneKey plane = request_.names->Plane(kHostPlaneName, kHostPlaneId);
   encoder_ =
@@ -205,13 +207,13 @@ absl::Status HostSession::Start(const StartRequest& request) {
   last_flush_ticks_ = last_drain_ticks_ = now;
   pause_ = kShortestPause;
 
-  if (request_.steps.has_value()) {
+  if (steps_.has_value()) {
     phase_ = Phase::kWaitingForStep;
     NoteTotals();
     NoteThreads(/*oldest=*/false);
     // Steps must be seen by their threads, also where no server keeps their bit set.
     reader_->set_mask(JOBSCOPE_HOLDER_SESSION, JOBSCOPE_BIT_STEP);
-    reader_->arm_trigger(request_.steps->first, request_.steps->last, bits_);
+    reader_->arm_trigger(steps_->first, steps_->last, bits_);
     return absl::OkStatus();
   }
   phase_ = Phase::kRecording;
@@ -258,8 +260,13 @@ bool HostSession::FollowTrigger() {
       return false;
     }
     phase_ = Phase::kRecording;
+    // A step that begins before a commanded zero is clipped: no time in a trace is negative.
     window_.start_ticks = trigger.open_ticks;
-    window_.map = window_.map.WithZero(trigger.open_ticks);
+    if (keep_zero_) {
+      window_.start_ticks = std::max(trigger.open_ticks, window_.map.zero_ticks());
+    } else {
+      window_.map = window_.map.WithZero(trigger.open_ticks);
+    }
     request_.events->OnStepWindowOpened(trigger.open_ticks);
   }
   if (!window_closed_ && trigger.state == JOBSCOPE_TRIGGER_CLOSED) {
@@ -286,7 +293,7 @@ absl::Duration HostSession::Drain() {
   if (entry - last_clock_ticks_ >= Ticks(kClockEvery)) AppendClock(entry);
   // The trigger is read after `entry`: if the window is open then, all that ended before `entry`
   // ended within it.
-  if (request_.steps.has_value()) {
+  if (steps_.has_value()) {
     if (!FollowTrigger()) return phase_ == Phase::kWaitingForStep ? kArmedPause : kTriggerPause;
   } else if (bits_ == 0) {
     return kClockEvery;
@@ -297,7 +304,7 @@ absl::Duration HostSession::Drain() {
   encoder_->PlaceDone();
   FlushOldLines(entry);
   const absl::Duration next = NextDrain(entry);
-  return request_.steps.has_value() && !window_closed_ ? std::min(next, kTriggerPause) : next;
+  return steps_.has_value() && !window_closed_ ? std::min(next, kTriggerPause) : next;
 }
 
 void HostSession::DrainThreads(uint64_t entry_ticks) {

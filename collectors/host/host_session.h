@@ -91,7 +91,9 @@ class HostSession {
   const std::function<bool()> full_;
 
   Phase phase_ = Phase::kArmed;
-  bool holding_ = false;        // the recorder holds rings of ended threads, and maybe our mask
+  bool holding_ = false;  // the recorder holds rings of ended threads, and maybe our mask
+  std::optional<StepRange> steps_;
+  bool keep_zero_ = false;
   bool window_closed_ = false;  // by the last step
   bool store_full_ = false;
   std::optional<double> full_after_s_;  // since the zero

@@ -529,7 +529,7 @@ TEST_F(HostCollectorTest, EventsWithoutRoomForTheirNamesAreLost) {
 }
 
 TEST_F(HostCollectorTest, StepWindowRebasesTheZero) {
-  session_.request().steps = StepRange{5, 6};
+  session_.set_steps(StepRange{5, 6});
   ASSERT_TRUE(session_.Arm().ok());
   ASSERT_TRUE(session_.StartAt(kZero).ok());
   EXPECT_EQ(recorder_.masks[JOBSCOPE_HOLDER_SESSION], JOBSCOPE_BIT_STEP);

@@ -322,7 +322,7 @@ TEST_F(HostRecorderTest, WithoutRecordingThereIsNoPast) {
 
 TEST_F(HostRecorderTest, StepWindowTakesWholeStepsOnly) {
   SessionDriver session(&collector_, uses_tsc());
-  session.request().steps = StepRange{102, 104};
+  session.set_steps(StepRange{102, 104});
   EXPECT_TRUE(collector_.WatchesSteps());
   ASSERT_TRUE(session.Arm().ok());
   ASSERT_TRUE(session.Start().ok());
@@ -346,7 +346,7 @@ TEST_F(HostRecorderTest, StepWindowTakesWholeStepsOnly) {
 
 TEST_F(HostRecorderTest, AStepWindowThatNeverOpensLeavesNothing) {
   SessionDriver session(&collector_, uses_tsc());
-  session.request().steps = StepRange{1'000'000, 1'000'001};
+  session.set_steps(StepRange{1'000'000, 1'000'001});
   ASSERT_TRUE(session.Arm().ok());
   ASSERT_TRUE(session.Start().ok());
   for (int step = 0; step < 3; ++step) {

@@ -59,6 +59,9 @@ class SessionDriver {
   }
 
   ArmRequest& request() { return request_; }
+  // Of the next Start.
+  void set_steps(StepRange steps) { start_.steps = steps; }
+  void set_keep_zero(bool keep_zero) { start_.keep_zero = keep_zero; }
   uint64_t Now() const { return SampleClocks(uses_tsc_, 1).ticks; }
   xspace::Store& store() { return store_; }
 
@@ -66,10 +69,9 @@ class SessionDriver {
   // The window begins at `ticks`.
   absl::Status StartAt(uint64_t ticks) {
     map_ = Map(uses_tsc_).WithZero(ticks);
-    StartRequest start;
-    start.start_ticks = ticks;
-    start.map = map_;
-    return collector_->Start(start);
+    start_.start_ticks = ticks;
+    start_.map = map_;
+    return collector_->Start(start_);
   }
   absl::Status Start() { return StartAt(Now()); }
   absl::Duration Drain() { return collector_->Drain(); }
@@ -224,6 +226,7 @@ class SessionDriver {
   xspace::Store store_;
   xspace::Names names_;
   ArmRequest request_;
+  StartRequest start_;
   TickMap map_;
   CollectorReport report_;
   tensorflow::profiler::XSpace space_;

@@ -194,8 +194,9 @@ TEST_F(ServerTest, StopLeavesOtherSessionsOfTheProcessAlone) {
   options.session_id = "mine";
   options.duration = absl::InfiniteDuration();
   std::promise<SessionResult> done;
-  sessions_->Submit(options, WhenBusy::kRefuse, absl::InfiniteFuture(),
-                    [&done](SessionResult result) { done.set_value(std::move(result)); });
+  SessionCallbacks callbacks;
+  callbacks.done = [&done](SessionResult result) { done.set_value(std::move(result)); };
+  sessions_->Submit(options, WhenBusy::kRefuse, absl::InfiniteFuture(), std::move(callbacks));
   ASSERT_TRUE(AwaitState("recording"));
   StopServer();
   ASSERT_TRUE(sessions_->busy().has_value());

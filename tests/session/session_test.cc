@@ -76,9 +76,13 @@ class SessionTest : public ::testing::Test {
     auto promise = std::make_shared<std::promise<SessionResult>>();
     Pending pending;
     pending.result = promise->get_future();
-    pending.ticket = manager_->Submit(
-        std::move(options), when_busy, deadline,
-        [promise](SessionResult result) { promise->set_value(std::move(result)); });
+    SessionCallbacks callbacks;
+    callbacks.done = [promise](SessionResult result) {
+      result.slot.reset();
+      promise->set_value(std::move(result));
+    };
+    pending.ticket =
+        manager_->Submit(std::move(options), when_busy, deadline, std::move(callbacks));
     return pending;
   }
 
