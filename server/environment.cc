@@ -78,12 +78,10 @@ absl::StatusOr<Environment> ReadEnvironment(
   environment.port_dir = reader.Text("JOBSCOPE_PORT_DIR");
   environment.insecure = reader.Flag("JOBSCOPE_INSECURE");
   environment.store_bytes = reader.StoreBytes("JOBSCOPE_STORE_MB");
-  for (const char* name :
-       {"JOBSCOPE_TLS_CERT", "JOBSCOPE_TLS_KEY", "JOBSCOPE_TLS_CA", "JOBSCOPE_TOKEN_FILE"}) {
-    if (!reader.Text(name).empty()) {
-      absl::StrAppend(&environment.credentials, environment.credentials.empty() ? "" : ", ", name);
-    }
-  }
+  environment.tls_cert = reader.Text("JOBSCOPE_TLS_CERT");
+  environment.tls_key = reader.Text("JOBSCOPE_TLS_KEY");
+  environment.tls_ca = reader.Text("JOBSCOPE_TLS_CA");
+  environment.token_file = reader.Text("JOBSCOPE_TOKEN_FILE");
   reader.CheckLogLevel("JOBSCOPE_LOG_LEVEL");
   if (!reader.status().ok()) return reader.status();
   return environment;

@@ -19,8 +19,11 @@ struct Environment {
   std::string port_dir;   // JOBSCOPE_PORT_DIR; empty: not set
   bool insecure = false;  // JOBSCOPE_INSECURE: serve any address without credentials
   std::optional<uint64_t> store_bytes;  // JOBSCOPE_STORE_MB, in MiB there
-  // JOBSCOPE_TLS_CERT, _KEY, _CA, JOBSCOPE_TOKEN_FILE: names of those that are set.
-  std::string credentials;
+  // Paths, not looked at here; empty: not set.
+  std::string tls_cert;    // JOBSCOPE_TLS_CERT
+  std::string tls_key;     // JOBSCOPE_TLS_KEY
+  std::string tls_ca;      // JOBSCOPE_TLS_CA
+  std::string token_file;  // JOBSCOPE_TOKEN_FILE
 };
 
 // INVALID_ARGUMENT names the variable, its value and what it may be. An empty variable counts as

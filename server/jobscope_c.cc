@@ -15,18 +15,38 @@ namespace {
 
 constexpr size_t kMaxAddressBytes = 1024;
 
+constexpr size_t kMaxPathBytes = 4096;
+
+// False: longer than `max_bytes`.
+bool CopyText(const char* given, size_t max_bytes, std::string* copy) {
+  if (given == nullptr) return true;
+  const size_t size = strnlen(given, max_bytes + 1);
+  if (size > max_bytes) return false;
+  copy->assign(given, size);
+  return true;
+}
+
 jobscope::StartOutcome Start(const jobscope_server_options* given) {
   jobscope_server_options options;
   if (!jobscope::CopyIn(given, offsetof(jobscope_server_options, insecure), &options)) {
     return {JOBSCOPE_E_INVALID, "options.size is not set: write options.size = sizeof(options)"};
   }
   jobscope::ProcessServerOptions request;
-  if (options.address != nullptr) {
-    const size_t size = strnlen(options.address, kMaxAddressBytes + 1);
-    if (size > kMaxAddressBytes) {
-      return {JOBSCOPE_E_INVALID, "options.address is longer than 1,024 bytes"};
-    }
-    request.address.assign(options.address, size);
+  if (!CopyText(options.address, kMaxAddressBytes, &request.address)) {
+    return {JOBSCOPE_E_INVALID, "options.address is longer than 1,024 bytes"};
+  }
+  const struct {
+    const char* name;
+    const char* given;
+    std::string* copy;
+  } paths[] = {{"tls_cert", options.tls_cert, &request.tls_cert},
+               {"tls_key", options.tls_key, &request.tls_key},
+               {"tls_ca", options.tls_ca, &request.tls_ca},
+               {"token_file", options.token_file, &request.token_file}};
+  for (const auto& path : paths) {
+    if (CopyText(path.given, kMaxPathBytes, path.copy)) continue;
+    return {JOBSCOPE_E_INVALID,
+            std::string("options.") + path.name + " is longer than 4,096 bytes"};
   }
   request.insecure = options.insecure != 0;
   request.store_bytes = options.store_bytes;

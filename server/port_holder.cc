@@ -51,6 +51,9 @@ std::string DescribePortHolder(const BindTarget& target, absl::Duration timeout)
   const grpc::Status described = v1::Profiler::NewStub(channel)->Describe(
       &describe_context, v1::DescribeRequest(), &description);
   if (described.ok()) return DescribeWorker(description.identity());
+  if (described.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
+    return "a gRPC server that wants credentials";
+  }
   if (described.error_code() != grpc::StatusCode::UNIMPLEMENTED) return "another program";
 
   tensorflow::MonitorResponse monitored;

@@ -12,9 +12,10 @@
 namespace jobscope {
 
 // "a jobscope worker (pid 4711, rank 3)", "a TensorFlow or JAX profiler server", "another gRPC
-// server", "another program". Asks the listener itself, for at most `timeout` in all; call it on a
-// thread whose signals are blocked, because gRPC starts threads. Changes nothing there: the only
-// method of a stock server that it calls is Monitor, which stock servers do not implement.
+// server", "a gRPC server that wants credentials", "another program" (also one that speaks TLS).
+// Asks the listener itself, for at most `timeout` in all; call it on a thread whose signals are
+// blocked, because gRPC starts threads. Changes nothing there: the only method of a stock server
+// that it calls is Monitor, which stock servers do not implement.
 std::string DescribePortHolder(const BindTarget& target, absl::Duration timeout);
 
 }  // namespace jobscope

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "common/log.h"
 #include "jobscope/jobscope_c.h"
+#include "server/credentials.h"
 #include "server/environment.h"
 #include "server/fork_guard.h"
 #include "server/limits.h"
@@ -40,10 +41,12 @@ struct Resolved {
   uint64_t rings_cap_bytes = 0;
   bool no_always_on = false;
   std::string port_dir;
+  CredentialFiles credentials;
 
   auto Key() const {
     return std::tie(address, insecure, store_bytes, ring_records, rings_cap_bytes, no_always_on,
-                    port_dir);
+                    port_dir, credentials.tls_certificate.path, credentials.tls_key.path,
+                    credentials.tls_authorities.path, credentials.token.path);
   }
 };
 
@@ -85,19 +88,33 @@ StartOutcome Failed(const absl::Status& status) {
   return {CodeOf(status), std::string(status.message())};
 }
 
+// The file that is given in code, else by the environment.
+void Choose(const std::string& in_code, const char* option, const std::string& in_environment,
+            const char* variable, FileSetting* file) {
+  if (!in_code.empty()) *file = {in_code, option};
+  if (in_code.empty() && !in_environment.empty()) *file = {in_environment, variable};
+}
+
+CredentialFiles ChooseCredentials(const ProcessServerOptions& options,
+                                  const Environment& environment) {
+  CredentialFiles files;
+  Choose(options.tls_cert, "options.tls_cert", environment.tls_cert, "JOBSCOPE_TLS_CERT",
+         &files.tls_certificate);
+  Choose(options.tls_key, "options.tls_key", environment.tls_key, "JOBSCOPE_TLS_KEY",
+         &files.tls_key);
+  Choose(options.tls_ca, "options.tls_ca", environment.tls_ca, "JOBSCOPE_TLS_CA",
+         &files.tls_authorities);
+  Choose(options.token_file, "options.token_file", environment.token_file, "JOBSCOPE_TOKEN_FILE",
+         &files.token);
+  return files;
+}
+
 absl::StatusOr<Resolved> Resolve(const ProcessServerOptions& options) {
   auto environment = ReadEnvironment();
   if (!environment.ok()) return environment.status();
   if (environment->disable) {
     return absl::PermissionDeniedError(
         "JOBSCOPE_DISABLE is set: no profiler server in this process");
-  }
-  if (!environment->credentials.empty()) {
-    // Serving without the protection that was asked for would be the worst answer.
-    return absl::PermissionDeniedError(
-        absl::StrCat(environment->credentials,
-                     " is set, but this version serves neither TLS nor tokens: "
-                     "unset it, listen on 127.0.0.1 or a unix socket, and tunnel to it"));
   }
   Resolved resolved;
   resolved.address = options.address.empty() ? environment->listen : options.address;
@@ -119,6 +136,7 @@ absl::StatusOr<Resolved> Resolve(const ProcessServerOptions& options) {
   resolved.ring_records = options.ring_records;
   resolved.rings_cap_bytes = options.rings_cap_bytes;
   resolved.no_always_on = options.no_always_on;
+  resolved.credentials = ChooseCredentials(options, *environment);
   resolved.port_dir = std::move(environment->port_dir);
   return resolved;
 }
@@ -134,6 +152,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> Launch(const Resolved& resolved, Wor
   GrpcServerOptions options;
   options.address = *std::move(address);
   options.insecure = resolved.insecure;
+  options.credentials = resolved.credentials;
   options.store_bytes = resolved.store_bytes;
   options.sessions = worker.sessions();
   options.set_recording = [&worker](std::optional<int> level) { worker.SetContinuous(level); };

@@ -17,6 +17,11 @@ struct ProcessServerOptions {
   uint32_t ring_records = 0;
   uint64_t rings_cap_bytes = 0;
   bool no_always_on = false;
+  // Paths of PEM files, and of a token.
+  std::string tls_cert;
+  std::string tls_key;
+  std::string tls_ca;
+  std::string token_file;
 };
 
 struct StartOutcome {

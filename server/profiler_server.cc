@@ -2,7 +2,6 @@
 #include "server/profiler_server.h"
 
 #include <grpcpp/health_check_service_interface.h>
-#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
@@ -47,24 +46,6 @@ std::string WithPort(absl::string_view target, int port) {
   return absl::StrCat(target.substr(0, target.rfind(':')), ":", port);
 }
 
-absl::Status CheckReach(const std::vector<BindTarget>& targets, bool insecure) {
-  for (const BindTarget& target : targets) {
-    if (target.loopback) continue;
-    if (!insecure) {
-      return absl::PermissionDeniedError(
-          absl::StrCat(target.text,
-                       " can be reached from other hosts, and everybody there could profile this "
-                       "process: listen on 127.0.0.1 "
-                       "or a unix socket and tunnel to it, or say JOBSCOPE_INSECURE=1 "
-                       "(options.insecure) if the network is trusted"));
-    }
-    Log(LogLevel::kWarning, absl::StrCat("serves ", target.text,
-                                         " insecurely, as asked: everybody who reaches it can "
-                                         "profile this process"));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Taken(const BindTarget& target, const absl::Status& status) {
   return absl::AlreadyExistsError(absl::StrCat(
       status.message(), ", by ", DescribePortHolder(target, kHolderTimeout),
@@ -106,7 +87,7 @@ struct GrpcServer::State {
                 static_cast<uint64_t>(absl::ToUnixNanos(absl::Now()))}) {}
 
   absl::Status Bind();
-  absl::Status Serve(const std::vector<BindTarget>& targets);
+  absl::Status Serve(const std::vector<BindTarget>& targets, const Credentials& credentials);
   // Ends and delivers the capture that runs for one of our callers, abandons the other calls, and
   // waits until gRPC has written the answers out, until `end`.
   void EndCalls(absl::Time end);
@@ -123,13 +104,17 @@ struct GrpcServer::State {
 absl::Status GrpcServer::State::Bind() {
   auto targets = ResolveListenAddress(options.address);
   if (!targets.ok()) return targets.status();
-  if (auto status = CheckReach(*targets, options.insecure); !status.ok()) return status;
+  const auto credentials = Credentials::Load(options.credentials);
+  if (!credentials.ok()) return credentials.status();
+  auto status = credentials->CheckReach(*targets, options.insecure);
+  if (!status.ok()) return status;
   const auto bindable = Bindable(*targets);
   if (!bindable.ok()) return bindable.status();
-  return Serve(*bindable);
+  return Serve(*bindable, *credentials);
 }
 
-absl::Status GrpcServer::State::Serve(const std::vector<BindTarget>& targets) {
+absl::Status GrpcServer::State::Serve(const std::vector<BindTarget>& targets,
+                                      const Credentials& credentials) {
   grpc::ServerBuilder builder;
   // Otherwise a second server on the port starts without an error, and each gets half of the calls
   // (measured 11 : 9).
@@ -146,12 +131,12 @@ absl::Status GrpcServer::State::Serve(const std::vector<BindTarget>& targets) {
   // The first target picks the port, if it is not given; the kernel may then have given it to
   // somebody else on another address.
   int port = 0;
-  builder.AddListeningPort(targets.front().text, grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(targets.front().text, credentials.ForPort(targets.front()), &port);
   const bool port_known = options.address.is_unix() || options.address.port != 0;
   std::vector<int> others(targets.size(), 0);
   if (port_known) {
     for (size_t i = 1; i < targets.size(); ++i) {
-      builder.AddListeningPort(targets[i].text, grpc::InsecureServerCredentials(), &others[i]);
+      builder.AddListeningPort(targets[i].text, credentials.ForPort(targets[i]), &others[i]);
     }
     for (const BindTarget& target : targets) GuardListener(target.text);
   }

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "jobscope/v1/item.pb.h"
 #include "server/continuous_profiling.h"
+#include "server/credentials.h"
 #include "server/limits.h"
 #include "server/listen_address.h"
 #include "server/session.h"
@@ -24,7 +25,8 @@ namespace jobscope {
 
 struct GrpcServerOptions {
   ListenAddress address;
-  bool insecure = false;  // serve addresses that other hosts reach, without credentials
+  bool insecure = false;  // serve addresses that other hosts reach, whoever calls
+  CredentialFiles credentials;
   uint64_t store_bytes = limits::kDefaultStoreBytes;
   uint64_t max_answer_bytes = limits::kMaxAnswerBytes;
 
@@ -42,7 +44,8 @@ class GrpcServer {
   // that is taken. gRPC is only touched on a helper thread with all signals blocked: its threads
   // inherit that, so that no signal meant for the application lands on one. Errors: ALREADY_EXISTS
   // (address taken, and by whom), UNAVAILABLE (can't be bound), PERMISSION_DENIED (reachable from
-  // other hosts and not `insecure`), ABORTED (a forked child).
+  // other hosts without what that needs), INVALID_ARGUMENT (a credential file), ABORTED (a forked
+  // child).
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(GrpcServerOptions options);
 
   // Only after Stop.

@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "server/audit.h"
+#include "server/credentials.h"
 #include "server/limits.h"
 #include "server/request_validation.h"
 
@@ -49,7 +50,7 @@ UnaryCall::UnaryCall(CallRegistry* registry, absl::string_view method,
                      grpc::CallbackServerContext* context)
     : registry_(registry),
       method_(method),
-      peer_(ReadablePeer(context->peer())),
+      peer_(PeerOf(*context)),
       deadline_(DeadlineOf(*context)),
       started_(absl::Now()) {}
 

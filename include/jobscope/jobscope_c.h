@@ -35,7 +35,7 @@ typedef struct jobscope_server_options {
    * port. NULL or "": JOBSCOPE_LISTEN; if that is not set either, the start fails. At most 1,024
    * bytes. */
   const char* address;
-  /* 1: serve a non-loopback address without credentials. 0: as JOBSCOPE_INSECURE says. */
+  /* 1: serve a non-loopback address to everybody who reaches it. 0: as JOBSCOPE_INSECURE says. */
   int insecure;
   /* Memory that one capture may take, in bytes, 1 MiB to 1.9 GiB. 0: JOBSCOPE_STORE_MB, else 256
    * MiB. */
@@ -47,6 +47,15 @@ typedef struct jobscope_server_options {
   /* 1: record nothing between captures, not even steps (no lookback, no step rate). 0: steps, input
    * waits, coarse scopes. */
   int no_always_on;
+  /* Paths of files; NULL or "": the variable in parentheses, else none. At most 4,096 bytes each.
+   * docs/security.md tells what they must hold. tls_cert and tls_key: the worker's certificate
+   * chain and its key, PEM; both or none (JOBSCOPE_TLS_CERT, JOBSCOPE_TLS_KEY). tls_ca: callers
+   * must present a certificate of a CA in it (JOBSCOPE_TLS_CA). token_file: callers must present
+   * this token (JOBSCOPE_TOKEN_FILE). */
+  const char* tls_cert;
+  const char* tls_key;
+  const char* tls_ca;
+  const char* token_file;
 } jobscope_server_options;
 
 /* Starts the process's server. Returns 0 and writes the address really bound ("127.0.0.1:40123") to
@@ -100,7 +109,8 @@ JOBSCOPE_API int jobscope_capture_steps(const char* logdir, int64_t first, int64
 
 enum {
   JOBSCOPE_OK = 0,
-  JOBSCOPE_E_INVALID = 1, /* an option is out of range, or malformed */
+  JOBSCOPE_E_INVALID =
+      1, /* an option is out of range or malformed, or a credential file is not good */
   JOBSCOPE_E_ADDRESS = 2, /* the address cannot be bound */
   JOBSCOPE_E_REFUSED = 3, /* a non-loopback address without credentials, or JOBSCOPE_DISABLE=1 */
   JOBSCOPE_E_BUSY = 4,    /* another server or capture of this process is in the way */

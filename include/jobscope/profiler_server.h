@@ -25,12 +25,13 @@
 namespace jobscope {
 
 // What is left at its default comes from the environment (JOBSCOPE_LISTEN, JOBSCOPE_INSECURE,
-// JOBSCOPE_STORE_MB), else it is the library's default.
+// JOBSCOPE_STORE_MB, JOBSCOPE_TLS_CERT, _KEY, _CA, JOBSCOPE_TOKEN_FILE), else it is the library's
+// default.
 struct ProfilerServerOptions {
   // host:port, [v6]:port or unix:/path. Port 0 picks one that is free; a suffix "+rank" adds the
   // local rank to the port. At most 1,024 bytes.
   std::string address;
-  // Serve an address that other hosts can reach, without credentials. Otherwise that is refused.
+  // Serve an address that other hosts can reach to all of them. Otherwise that needs credentials.
   bool insecure = false;
   // Memory that one capture may take, in bytes, 1 MiB to 1,900 MiB. 0: 256 MiB.
   uint64_t store_bytes = 0;
@@ -41,6 +42,14 @@ struct ProfilerServerOptions {
   // Record steps, input waits and coarse scopes between captures too: for lookback and for step
   // rates.
   bool always_on = true;
+  // Credentials, as paths of files (docs/security.md). The worker's certificate chain and its key,
+  // PEM: both or none.
+  std::string tls_cert;
+  std::string tls_key;
+  // Callers must present a certificate of a CA in this file.
+  std::string tls_ca;
+  // Callers must present the token in this file.
+  std::string token_file;
 };
 
 // A handle to the process's server, or the reason why there is none. Handles share the server: a
@@ -107,6 +116,10 @@ inline ProfilerServer ProfilerServer::Start(const ProfilerServerOptions& options
   c.ring_records = options.ring_records;
   c.rings_cap_bytes = options.rings_cap_bytes;
   c.no_always_on = options.always_on ? 0 : 1;
+  c.tls_cert = options.tls_cert.c_str();
+  c.tls_key = options.tls_key.c_str();
+  c.tls_ca = options.tls_ca.c_str();
+  c.token_file = options.token_file.c_str();
   char address[1100] = "";
   char error[2048] = "";
   ProfilerServer server;

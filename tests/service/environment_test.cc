@@ -25,7 +25,10 @@ TEST(Environment, IsEmptyByDefault) {
   ASSERT_TRUE(environment.ok());
   EXPECT_EQ(environment->listen, "");
   EXPECT_EQ(environment->port_dir, "");
-  EXPECT_EQ(environment->credentials, "");
+  EXPECT_EQ(environment->tls_cert, "");
+  EXPECT_EQ(environment->tls_key, "");
+  EXPECT_EQ(environment->tls_ca, "");
+  EXPECT_EQ(environment->token_file, "");
   EXPECT_FALSE(environment->disable);
   EXPECT_FALSE(environment->insecure);
   EXPECT_FALSE(environment->store_bytes.has_value());
@@ -38,7 +41,9 @@ TEST(Environment, ReadsEveryVariable) {
                                  {"JOBSCOPE_INSECURE", "Yes"},
                                  {"JOBSCOPE_STORE_MB", "64"},
                                  {"JOBSCOPE_TLS_CERT", "a"},
-                                 {"JOBSCOPE_TOKEN_FILE", "b"},
+                                 {"JOBSCOPE_TLS_KEY", "b"},
+                                 {"JOBSCOPE_TLS_CA", "c"},
+                                 {"JOBSCOPE_TOKEN_FILE", "d"},
                                  {"JOBSCOPE_LOG_LEVEL", "Debug"}});
   ASSERT_TRUE(environment.ok()) << environment.status();
   EXPECT_EQ(environment->listen, "127.0.0.1:0");
@@ -46,7 +51,10 @@ TEST(Environment, ReadsEveryVariable) {
   EXPECT_EQ(environment->port_dir, "/run/ports");
   EXPECT_TRUE(environment->insecure);
   EXPECT_EQ(environment->store_bytes, uint64_t{64} << 20);
-  EXPECT_EQ(environment->credentials, "JOBSCOPE_TLS_CERT, JOBSCOPE_TOKEN_FILE");
+  EXPECT_EQ(environment->tls_cert, "a");
+  EXPECT_EQ(environment->tls_key, "b");
+  EXPECT_EQ(environment->tls_ca, "c");
+  EXPECT_EQ(environment->token_file, "d");
 }
 
 TEST(Environment, AnEmptyVariableIsNotSet) {

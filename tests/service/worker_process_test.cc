@@ -299,12 +299,23 @@ TEST_F(WorkerProcess, TheKillSwitchWins) {
   EXPECT_THAT(server.error(), HasSubstr("JOBSCOPE_DISABLE"));
 }
 
-TEST_F(WorkerProcess, CredentialsThatWouldBeIgnoredAreRefused) {
+TEST_F(WorkerProcess, CredentialsFromTheEnvironmentAreNotIgnored) {
   setenv("JOBSCOPE_TLS_CERT", "cert.pem", 1);
   const ProfilerServer server = ProfilerServer::Start(Loopback());
   unsetenv("JOBSCOPE_TLS_CERT");
-  EXPECT_EQ(server.code(), JOBSCOPE_E_REFUSED);
-  EXPECT_THAT(server.error(), HasSubstr("JOBSCOPE_TLS_CERT"));
+  EXPECT_EQ(server.code(), JOBSCOPE_E_INVALID);
+  EXPECT_THAT(server.error(), HasSubstr("JOBSCOPE_TLS_CERT=cert.pem"));
+  EXPECT_THAT(server.error(), HasSubstr("JOBSCOPE_TLS_KEY"));
+}
+
+TEST_F(WorkerProcess, CredentialsInCodeWinOverTheEnvironment) {
+  setenv("JOBSCOPE_TOKEN_FILE", "/absent/in_environment", 1);
+  ProfilerServerOptions options = Loopback();
+  options.token_file = "/absent/in_code";
+  const ProfilerServer server = ProfilerServer::Start(options);
+  unsetenv("JOBSCOPE_TOKEN_FILE");
+  EXPECT_EQ(server.code(), JOBSCOPE_E_INVALID);
+  EXPECT_THAT(server.error(), HasSubstr("options.token_file=/absent/in_code"));
 }
 
 TEST_F(WorkerProcess, WritesItsAddressToThePortDirectory) {

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who may call this worker: TLS, mutual TLS, a token; and which addresses may be served with what.
+#ifndef SERVER_CREDENTIALS_H_
+#define SERVER_CREDENTIALS_H_
+
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_context.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/credential_files.h"
+#include "server/listen_address.h"
+#include "server/token_check.h"
+
+namespace jobscope {
+
+// As given in code or by the environment; what is not given has an empty path, and the name of the
+// setting all the same.
+struct CredentialFiles {
+  FileSetting tls_certificate{"", "JOBSCOPE_TLS_CERT (options.tls_cert)"};
+  FileSetting tls_key{"", "JOBSCOPE_TLS_KEY (options.tls_key)"};
+  // Given: callers need a certificate of that CA.
+  FileSetting tls_authorities{"", "JOBSCOPE_TLS_CA (options.tls_ca)"};
+  FileSetting token{"", "JOBSCOPE_TOKEN_FILE (options.token_file)"};
+};
+
+// The files' content, checked.
+class Credentials {
+ public:
+  // INVALID_ARGUMENT names setting, file and remedy.
+  static absl::StatusOr<Credentials> Load(const CredentialFiles& files);
+
+  bool tls() const { return !pair_.certificate_pem.empty(); }
+  bool mutual_tls() const { return !authorities_pem_.empty(); }
+  bool wants_token() const { return token_ != nullptr; }
+
+  // Whether `targets` may be served with these credentials. PERMISSION_DENIED names what is
+  // missing. `insecure`: an address that strangers reach may be served to all of them; it is
+  // logged. A token in clear text is refused wherever it would cross a network, `insecure` or not.
+  absl::Status CheckReach(const std::vector<BindTarget>& targets, bool insecure) const;
+
+  // What gRPC checks on the port of `target`: before any method is looked up, for every service,
+  // for health and for methods that do not exist, so nothing can be told apart without credentials.
+  std::shared_ptr<grpc::ServerCredentials> ForPort(const BindTarget& target) const;
+
+ private:
+  CertificatePair pair_;
+  std::string authorities_pem_;
+  std::shared_ptr<TokenCheck> token_;
+};
+
+// The caller as people write it, "10.0.0.3:40123", with the name in its certificate, if it has
+// shown one: "10.0.0.3:40123 (alice)".
+std::string PeerOf(const grpc::ServerContextBase& context);
+
+}  // namespace jobscope
+
+#endif  // SERVER_CREDENTIALS_H_

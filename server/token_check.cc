@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/token_check.h"
+
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/log.h"
+
+namespace jobscope {
+namespace {
+constexpr absl::Duration kLookInterval = absl::Seconds(1);
+}  // namespace
+
+bool TokenCheck::Version::operator==(const Version& other) const {
+  return device == other.device && inode == other.inode && size == other.size &&
+         mode == other.mode && changed.tv_sec == other.changed.tv_sec &&
+         changed.tv_nsec == other.changed.tv_nsec;
+}
+
+absl::StatusOr<std::shared_ptr<TokenCheck>> TokenCheck::Create(const FileSetting& file) {
+  std::shared_ptr<TokenCheck> check(new TokenCheck(file));
+  const absl::MutexLock lock(&check->mutex_);
+  if (auto status = check->Load(); !status.ok()) return status;
+  return check;
+}
+
+bool TokenCheck::Accepts(absl::string_view presented) {
+  // Digests have one length, so the comparison tells neither where two tokens differ nor how long
+  // ours is.
+  const Digest digest = DigestOf(presented);
+  const absl::MutexLock lock(&mutex_);
+  LoadIfChanged();
+  return digest_.has_value() && CRYPTO_memcmp(digest.data(), digest_->data(), digest.size()) == 0;
+}
+
+TokenCheck::Digest TokenCheck::DigestOf(absl::string_view text) {
+  Digest digest = {};
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
+  return digest;
+}
+
+TokenCheck::Version TokenCheck::VersionOf(const FileSetting& file) {
+  struct stat info = {};
+  if (stat(file.path.c_str(), &info) != 0) return Version();
+  // The time of the last change of any kind: a write of the same size, a chmod, a rename onto it.
+  return {info.st_dev, info.st_ino, info.st_size, info.st_mode, info.st_ctim};
+}
+
+absl::Status TokenCheck::Load() {
+  looked_ = absl::Now();
+  // Before the read: a write in between is found the next time.
+  version_ = VersionOf(file_);
+  const auto token = ReadToken(file_);
+  digest_.reset();
+  if (!token.ok()) return token.status();
+  digest_ = DigestOf(*token);
+  return absl::OkStatus();
+}
+
+void TokenCheck::LoadIfChanged() {
+  const absl::Time now = absl::Now();
+  // A clock that was set back does not stop the looking.
+  if (now >= looked_ && now - looked_ < kLookInterval) return;
+  looked_ = now;
+  if (VersionOf(file_) == version_) return;
+  if (auto status = Load(); status.ok()) {
+    Log(LogLevel::kInfo, absl::StrCat(file_.setting, "=", file_.path, ": has a new token"));
+  } else {
+    Log(LogLevel::kWarning, absl::StrCat("nobody may profile this process until the token's file "
+                                         "is good again: ",
+                                         absl::string_view(status.message())));
+  }
+}
+
+}  // namespace jobscope

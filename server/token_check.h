@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The token that callers must present, as its file has it now.
+#ifndef SERVER_TOKEN_CHECK_H_
+#define SERVER_TOKEN_CHECK_H_
+
+#include <sys/stat.h>
+
+#include <array>
+#include <memory>
+#include <optional>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/credential_files.h"
+
+namespace jobscope {
+
+// Holds a digest of the token, not the token. Thread-safe.
+//
+// The file is looked at again when a token is presented, at most once a second, so that a token can
+// be replaced (and one that has leaked ends) without a restart, and an idle worker does nothing. A
+// file that has gone, or that holds no good token, lets nobody in: a capture that is refused harms
+// no job.
+class TokenCheck {
+ public:
+  // INVALID_ARGUMENT: as ReadToken.
+  static absl::StatusOr<std::shared_ptr<TokenCheck>> Create(const FileSetting& file);
+
+  // In constant time with respect to the token. One small file is read at most once a second.
+  bool Accepts(absl::string_view presented);
+
+ private:
+  using Digest = std::array<unsigned char, 32>;
+  // What tells that a file has been replaced or written to.
+  struct Version {
+    dev_t device = 0;
+    ino_t inode = 0;
+    off_t size = 0;
+    mode_t mode = 0;
+    timespec changed = {};
+    bool operator==(const Version& other) const;
+  };
+
+  explicit TokenCheck(FileSetting file) : file_(std::move(file)) {}
+  static Digest DigestOf(absl::string_view text);
+  static Version VersionOf(const FileSetting& file);
+  // Reads the file; without a good token, nobody is let in.
+  absl::Status Load() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LoadIfChanged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const FileSetting file_;
+  absl::Mutex mutex_;
+  Version version_ ABSL_GUARDED_BY(mutex_);
+  absl::Time looked_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Digest> digest_ ABSL_GUARDED_BY(mutex_);  // nothing: there is no good token
+};
+
+}  // namespace jobscope
+
+#endif  // SERVER_TOKEN_CHECK_H_
