@@ -20,7 +20,15 @@ std::shared_ptr<grpc::Channel> Dial(const Endpoint& endpoint, const DialOptions&
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // No TXT look-up per worker.
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-  return grpc::CreateCustomChannel(endpoint.target, grpc::InsecureChannelCredentials(), arguments);
+  if (options.credentials == nullptr) {
+    return grpc::CreateCustomChannel(endpoint.target, grpc::InsecureChannelCredentials(),
+                                     arguments);
+  }
+  if (!options.credentials->server_name().empty()) {
+    arguments.SetSslTargetNameOverride(options.credentials->server_name());
+  }
+  return grpc::CreateCustomChannel(endpoint.target, options.credentials->ForChannel(endpoint),
+                                   arguments);
 }
 
 }  // namespace jobscope

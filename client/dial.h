@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "absl/time/time.h"
+#include "client/credentials.h"
 #include "common/endpoint.h"
 
 namespace jobscope {
@@ -19,6 +20,8 @@ struct DialOptions {
   absl::Duration connect_timeout = absl::Seconds(5);
   // A larger message fails with RESOURCE_EXHAUSTED. gRPC's own limit is 2^31 - 1.
   int max_reply_bytes = INT_MAX;
+  // Null: plain HTTP/2, as stock workers speak it.
+  std::shared_ptr<const ClientCredentials> credentials;
 };
 
 // A channel with a connection of its own, which is made at the first call. Returns at once.
