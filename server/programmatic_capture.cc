@@ -125,8 +125,10 @@ absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::WriteFiles(const Run& ru
   if (!session.status.ok()) return session.status;
   const std::string stem = StemOf(identity);
   const std::vector<xspace::ItemView> items = session.store->Items();
-  absl::StatusOr<xspace::Assembler> assembler = xspace::Assembler::Create(
-      items, {.hostname = stem, .part_limit_bytes = run.part_limit_bytes});
+  xspace::AssembleOptions options;
+  options.hostname = stem;
+  options.part_limit_bytes = run.part_limit_bytes;
+  absl::StatusOr<xspace::Assembler> assembler = xspace::Assembler::Create(items, options);
   if (!assembler.ok()) return assembler.status();
 
   Manifest manifest;

@@ -34,8 +34,9 @@ class ItemSink {
   // lines, losses and the summary still have room.
   [[nodiscard]] virtual bool Append(ItemKind kind, std::string_view body) = 0;
 
-  // True once an events item has been refused. A collector that sees it stops draining: loss then
-  // happens in its own buffers, where it is counted exactly.
+  // True once an events item has been refused, until there is room again, if ever. A collector that
+  // sees it stops draining meanwhile: loss then happens in its own buffers, where it is counted
+  // exactly.
   virtual bool Full() const = 0;
 };
 

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/xspace/store.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
+#include <deque>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "common/xspace/block_pool.h"
+#include "common/xspace/fields.h"
+#include "common/xspace/wire.h"
 
 namespace jobscope::xspace {
 namespace {
@@ -28,18 +31,48 @@ constexpr size_t kHeaderBytes = sizeof(ItemHeader);
 
 size_t RoundUp(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
+size_t BytesOf(size_t body_bytes) { return RoundUp(kHeaderBytes + body_bytes, kHeaderBytes); }
+
 struct Block {
-  char* data = nullptr;
-  size_t mapped = 0;
-  size_t used = 0;  // of whole items
+  std::shared_ptr<char> data;
+  size_t size = 0;
+  size_t used = 0;    // of whole items
+  uint64_t live = 0;  // items that have not been released
 };
 
 // Where an item lies: items of one block are adjacent, but the order of the session may alternate
 // between two blocks.
 struct Position {
-  uint32_t block;
+  Block* block;
   uint32_t offset;
+
+  ItemHeader header() const {
+    ItemHeader header;
+    std::memcpy(&header, block->data.get() + offset, kHeaderBytes);
+    return header;
+  }
+  ItemView View(uint64_t number) const {
+    const ItemHeader header = this->header();
+    return {number, static_cast<ItemKind>(header.kind),
+            std::string_view(block->data.get() + offset + kHeaderBytes, header.size)};
+  }
 };
+
+// `count` of an Events message. It stands before the events themselves, so only a few bytes are
+// looked at; 0 for what is no such message.
+uint64_t CountOf(std::string_view events) {
+  const char* at = events.data();
+  const char* const end = at + events.size();
+  while (at != nullptr && at < end) {
+    uint64_t tag = 0;
+    uint64_t value = 0;
+    at = ReadVarint(at, end, &tag);
+    if (at == nullptr || (tag & 7) != 0) return 0;
+    at = ReadVarint(at, end, &value);
+    if (at != nullptr && tag >> 3 == events_field::kCount) return value;
+  }
+  return 0;
+}
 
 }  // namespace
 
@@ -47,41 +80,84 @@ struct Store::State {
   size_t cap = 0;        // never mapped beyond
   size_t event_cap = 0;  // no block is mapped beyond for an events item
   size_t block_bytes = 0;
+  size_t reopen_bytes = 0;  // of room, before a store that was full takes events again
+  std::shared_ptr<BlockPool> pool;
+  std::function<void()> listener;  // set before the first Append
 
   mutable absl::Mutex mutex;
-  std::vector<Block> blocks ABSL_GUARDED_BY(mutex);
-  size_t open_block ABSL_GUARDED_BY(mutex) = 0;  // where the next item goes if it fits
-  std::vector<Position> positions ABSL_GUARDED_BY(mutex);
+  std::vector<std::unique_ptr<Block>> blocks ABSL_GUARDED_BY(mutex);
+  Block* open_block ABSL_GUARDED_BY(mutex) = nullptr;  // where the next item goes if it fits
+  // Of the items that have not been released; the first one's number. What is released leaves
+  // nothing behind: a stream is longer than any memory.
+  std::deque<Position> positions ABSL_GUARDED_BY(mutex);
+  uint64_t first_number ABSL_GUARDED_BY(mutex) = 1;
+  uint64_t notify_from ABSL_GUARDED_BY(mutex) = UINT64_MAX;
+  uint64_t events ABSL_GUARDED_BY(mutex) = 0;
+  size_t appended ABSL_GUARDED_BY(mutex) = 0;
   size_t used ABSL_GUARDED_BY(mutex) = 0;
-  size_t mapped ABSL_GUARDED_BY(mutex) = 0;
   uint64_t refused ABSL_GUARDED_BY(mutex) = 0;
   bool full ABSL_GUARDED_BY(mutex) = false;
+  uint64_t returned_when_full ABSL_GUARDED_BY(mutex) = 0;
 
-  // A block with room for `bytes`, mapped now if there is none; its index, or -1.
-  int64_t BlockFor(size_t bytes, bool events) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  uint64_t last_number() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    return first_number + positions.size() - 1;
+  }
+  // A block with room for `bytes`, mapped now if there is none; null: there is no room.
+  Block* BlockFor(size_t bytes, bool is_events) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  std::unique_ptr<Block> Remove(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // True if the listener is to be called, without the lock.
+  bool Take(Block* block, ItemKind kind, std::string_view body)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 };
 
-int64_t Store::State::BlockFor(size_t bytes, bool events) {
-  const auto room = [](const Block& block) { return block.mapped - block.used; };
-  if (!blocks.empty() && room(blocks[open_block]) >= bytes) {
-    return static_cast<int64_t>(open_block);
+Block* Store::State::BlockFor(size_t bytes, bool is_events) {
+  const auto room = [](const Block* block) {
+    return block == nullptr ? 0 : block->size - block->used;
+  };
+  if (room(open_block) >= bytes) return open_block;
+  const size_t limit = is_events ? event_cap : cap;
+  size_t size = std::max(block_bytes, RoundUp(bytes, kPageBytes));
+  std::shared_ptr<char> data = pool->Take(size, limit);
+  if (data == nullptr) {
+    // The last block of the cap may be a short one, so that no memory of it is left unused.
+    size = RoundUp(bytes, kPageBytes);
+    data = pool->Take(size, limit);
+    if (data == nullptr) return nullptr;
   }
-  const size_t limit = events ? event_cap : cap;
-  // The last block of the cap may be a short one, so that no memory of it is left unused.
-  size_t wanted = std::max(block_bytes, RoundUp(bytes, kPageBytes));
-  if (mapped + wanted > limit) {
-    wanted = RoundUp(bytes, kPageBytes);
-    if (wanted > limit || mapped > limit - wanted) return -1;
-  }
-  void* const data =
-      mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) return -1;
-  blocks.push_back({static_cast<char*>(data), wanted, 0});
-  mapped += wanted;
-  const size_t added = blocks.size() - 1;
+  blocks.push_back(std::make_unique<Block>());
+  Block* const added = blocks.back().get();
+  added->data = std::move(data);
+  added->size = size;
   // A large item gets a block of its own; the older one stays open while it has more room.
-  if (added == 0 || wanted - bytes >= room(blocks[open_block])) open_block = added;
-  return static_cast<int64_t>(added);
+  if (size - bytes >= room(open_block)) {
+    Block* const before = std::exchange(open_block, added);
+    if (before != nullptr && before->live == 0) (void)Remove(before);
+  }
+  return added;
+}
+
+std::unique_ptr<Block> Store::State::Remove(Block* block) {
+  const auto found =
+      std::find_if(blocks.begin(), blocks.end(),
+                   [block](const std::unique_ptr<Block>& each) { return each.get() == block; });
+  std::unique_ptr<Block> removed = std::move(*found);
+  blocks.erase(found);
+  return removed;
+}
+
+bool Store::State::Take(Block* block, ItemKind kind, std::string_view body) {
+  const ItemHeader header{static_cast<uint32_t>(kind), static_cast<uint32_t>(body.size())};
+  char* const at = block->data.get() + block->used;
+  std::memcpy(at, &header, kHeaderBytes);
+  if (!body.empty()) std::memcpy(at + kHeaderBytes, body.data(), body.size());
+  positions.push_back({block, static_cast<uint32_t>(block->used)});
+  block->used += BytesOf(body.size());
+  ++block->live;
+  used += BytesOf(body.size());
+  appended += body.size();
+  if (last_number() < notify_from) return false;
+  notify_from = UINT64_MAX;
+  return true;
 }
 
 Store::Store(size_t cap_bytes) : state_(new State) {
@@ -90,41 +166,49 @@ Store::Store(size_t cap_bytes) : state_(new State) {
   state_->event_cap = state_->cap - RoundUp(state_->cap / 20, kPageBytes);
   state_->block_bytes = std::clamp(state_->cap / 16 / kMinBlockBytes * kMinBlockBytes,
                                    kMinBlockBytes, kMaxBlockBytes);
+  state_->reopen_bytes = state_->cap / 8;
+  state_->pool = std::make_shared<BlockPool>(state_->cap, state_->block_bytes);
 }
 
 Store::~Store() {
-  {
-    absl::MutexLock lock(&state_->mutex);
-    for (const Block& block : state_->blocks) munmap(block.data, block.mapped);
-  }
+  state_->pool->Close();
   delete state_;
 }
 
 bool Store::Append(ItemKind kind, std::string_view body) {
-  const bool events = kind == ItemKind::kEvents;
-  absl::MutexLock lock(&state_->mutex);
+  const bool is_events = kind == ItemKind::kEvents;
+  const uint64_t count = is_events ? CountOf(body) : 0;
   const bool too_large =
       body.size() > std::min<size_t>(state_->cap - kHeaderBytes, UINT32_MAX - kPageBytes);
-  const size_t bytes = too_large ? 0 : RoundUp(kHeaderBytes + body.size(), kHeaderBytes);
-  const int64_t index = too_large ? -1 : state_->BlockFor(bytes, events);
-  if (index < 0) {
-    ++state_->refused;
-    if (events) state_->full = true;
-    return false;
+  bool notify = false;
+  {
+    absl::MutexLock lock(&state_->mutex);
+    Block* const block = too_large ? nullptr : state_->BlockFor(BytesOf(body.size()), is_events);
+    if (block == nullptr) {
+      ++state_->refused;
+      if (is_events) {
+        state_->full = true;
+        state_->returned_when_full = state_->pool->returned_blocks();
+      }
+      return false;
+    }
+    notify = state_->Take(block, kind, body);
+    state_->events += count;
   }
-  Block& block = state_->blocks[static_cast<size_t>(index)];
-  const ItemHeader header{static_cast<uint32_t>(kind), static_cast<uint32_t>(body.size())};
-  char* const at = block.data + block.used;
-  std::memcpy(at, &header, kHeaderBytes);
-  if (!body.empty()) std::memcpy(at + kHeaderBytes, body.data(), body.size());
-  state_->positions.push_back({static_cast<uint32_t>(index), static_cast<uint32_t>(block.used)});
-  block.used += bytes;
-  state_->used += bytes;
+  if (notify && state_->listener) state_->listener();
   return true;
 }
 
 bool Store::Full() const {
   absl::MutexLock lock(&state_->mutex);
+  if (!state_->full) return false;
+  // Blocks come back where their last owner lets go of them, so it is looked at only here. Not at
+  // the first one: a store that takes one item and is full again would be asked for each.
+  const size_t in_use = state_->pool->in_use_bytes();
+  if (state_->pool->returned_blocks() != state_->returned_when_full &&
+      in_use <= state_->event_cap && state_->event_cap - in_use >= state_->reopen_bytes) {
+    state_->full = false;
+  }
   return state_->full;
 }
 
@@ -132,14 +216,68 @@ std::vector<ItemView> Store::Items() const {
   absl::MutexLock lock(&state_->mutex);
   std::vector<ItemView> items;
   items.reserve(state_->positions.size());
-  for (const Position& position : state_->positions) {
-    const char* const at = state_->blocks[position.block].data + position.offset;
-    ItemHeader header;
-    std::memcpy(&header, at, kHeaderBytes);
-    items.push_back({items.size() + 1, static_cast<ItemKind>(header.kind),
-                     std::string_view(at + kHeaderBytes, header.size)});
+  uint64_t number = state_->first_number;
+  for (const Position& position : state_->positions) items.push_back(position.View(number++));
+  return items;
+}
+
+std::vector<HeldItem> Store::Read(uint64_t first, size_t max_bytes) const {
+  absl::MutexLock lock(&state_->mutex);
+  std::vector<HeldItem> items;
+  uint64_t number = std::max(first, state_->first_number);
+  size_t bytes = 0;
+  for (; number <= state_->last_number(); ++number) {
+    const Position& position = state_->positions[number - state_->first_number];
+    const ItemView view = position.View(number);
+    bytes += view.body.size();
+    if (bytes > max_bytes && !items.empty()) break;
+    items.push_back({view, position.block->data});
   }
   return items;
+}
+
+void Store::Release(uint64_t through) {
+  std::vector<std::unique_ptr<Block>> gone;  // given back without the lock
+  absl::MutexLock lock(&state_->mutex);
+  while (!state_->positions.empty() && state_->first_number <= through) {
+    const Position position = state_->positions.front();
+    state_->positions.pop_front();
+    ++state_->first_number;
+    state_->used -= BytesOf(position.header().size);
+    Block* const block = position.block;
+    if (--block->live > 0) continue;
+    // The open one goes on being filled; but where there is no room for that, it must not stand in
+    // the way of its own successor.
+    if (block == state_->open_block) {
+      if (block->size == state_->block_bytes && !state_->full) continue;
+      state_->open_block = nullptr;
+    }
+    gone.push_back(state_->Remove(block));
+  }
+}
+
+void Store::SetListener(std::function<void()> listener) { state_->listener = std::move(listener); }
+
+bool Store::NotifyFrom(uint64_t number) {
+  absl::MutexLock lock(&state_->mutex);
+  if (number <= state_->last_number()) return true;
+  state_->notify_from = number;
+  return false;
+}
+
+uint64_t Store::last_number() const {
+  absl::MutexLock lock(&state_->mutex);
+  return state_->last_number();
+}
+
+uint64_t Store::events() const {
+  absl::MutexLock lock(&state_->mutex);
+  return state_->events;
+}
+
+size_t Store::appended_bytes() const {
+  absl::MutexLock lock(&state_->mutex);
+  return state_->appended;
 }
 
 size_t Store::used_bytes() const {
@@ -147,10 +285,7 @@ size_t Store::used_bytes() const {
   return state_->used;
 }
 
-size_t Store::mapped_bytes() const {
-  absl::MutexLock lock(&state_->mutex);
-  return state_->mapped;
-}
+size_t Store::mapped_bytes() const { return state_->pool->mapped_bytes(); }
 
 uint64_t Store::refused_items() const {
   absl::MutexLock lock(&state_->mutex);

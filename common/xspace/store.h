@@ -29,8 +29,13 @@ struct HeldItem {
   std::shared_ptr<const void> block;
 };
 
-// mmap'ed blocks, mapped as they fill, given back to the system when their items are released and
-// nobody holds them, or at destruction. Items never move.
+// mmap'ed blocks, mapped as they fill, given back to the system (but for a few MiB, which are used
+// again) when their items are released and nobody holds them, or at destruction. Items never move.
+//
+// A block counts against the cap for as long as it is mapped, so also while the holder of a
+// HeldItem keeps it after its release: the cap holds whatever a slow peer does, and a peer that
+// lets go of nothing finds the store full. Bookkeeping is of the items that are not released,
+// nothing else.
 class Store : public ItemSink {
  public:
   // Never maps more than `cap_bytes` (at least 1 MiB). 5 % of it is reserved for what is not
@@ -41,6 +46,8 @@ class Store : public ItemSink {
   Store& operator=(const Store&) = delete;
 
   [[nodiscard]] bool Append(ItemKind kind, std::string_view body) override;
+  // After a refusal: until blocks have come back, and an eighth of the cap is free. So a store that
+  // is released bit by bit does not turn full and back with each item.
   bool Full() const override;
 
   // The items appended so far and not released, in order. Thread-safe; the views stay valid while
@@ -50,8 +57,8 @@ class Store : public ItemSink {
   // Items from number `first` on, in order: as many as fit into `max_bytes` of bodies, at least
   // one if there is one. Released ones are skipped. Thread-safe.
   std::vector<HeldItem> Read(uint64_t first, size_t max_bytes) const;
-  // Gives up the items up to this number. Room that comes back makes a full store take events
-  // again: Full() is then false. Thread-safe.
+  // Gives up the items up to this number; blocks all of whose items are released go. Room that
+  // comes back makes a full store take events again. Thread-safe.
   void Release(uint64_t through);
   // Called after an Append that found `armed` notice; see NotifyFrom. Set once, before the first
   // Append; must not block and must not call the store.
@@ -63,7 +70,7 @@ class Store : public ItemSink {
   uint64_t last_number() const;   // 0: none yet
   uint64_t events() const;        // in events items appended so far, also in released ones
   size_t appended_bytes() const;  // of bodies, also of released ones
-  size_t used_bytes() const;      // of items
+  size_t used_bytes() const;      // of items that are not released, with what each takes beside
   size_t mapped_bytes() const;    // of blocks
   uint64_t refused_items() const;
 

@@ -40,7 +40,9 @@ class StringSink : public xspace::ByteSink {
 
 tensorflow::profiler::XSpace Assemble(const SessionResult& result) {
   const std::vector<xspace::ItemView> items = result.store->Items();
-  auto assembler = xspace::Assembler::Create(items, {.hostname = "worker_1"});
+  xspace::AssembleOptions options;
+  options.hostname = "worker_1";
+  auto assembler = xspace::Assembler::Create(items, options);
   EXPECT_TRUE(assembler.ok()) << assembler.status();
   StringSink sink;
   EXPECT_TRUE(assembler->Write(0, &sink).ok());
