@@ -2,10 +2,7 @@
 #include "common/file_sink.h"
 
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/write_all.h"
 
 namespace jobscope {
 namespace {
@@ -23,32 +21,6 @@ constexpr size_t kBufferBytes = 256 * 1024;
 constexpr size_t kStableBytes = 4096;
 // Well below IOV_MAX (1,024).
 constexpr size_t kMaxPieces = 256;
-
-// Over RLIMIT_FSIZE the system sends SIGXFSZ, whose default is to end the process. This code also
-// runs inside workers, where it may neither kill the job nor change its signal handlers: so the
-// signal is blocked for the time of the write, and taken away.
-class FileSizeSignalBlocked {
- public:
-  FileSizeSignalBlocked() {
-    sigemptyset(&set_);
-    sigaddset(&set_, SIGXFSZ);
-    pthread_sigmask(SIG_BLOCK, &set_, &before_);
-  }
-  ~FileSizeSignalBlocked() {
-    if (raised_) {
-      const timespec at_once{};
-      while (sigtimedwait(&set_, nullptr, &at_once) < 0 && errno == EINTR) {
-      }
-    }
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  void Raised() { raised_ = true; }
-
- private:
-  sigset_t set_{};
-  sigset_t before_{};
-  bool raised_ = false;
-};
 
 }  // namespace
 
@@ -134,28 +106,9 @@ absl::Status FileSink::Flush() {
 }
 
 absl::Status FileSink::WriteAll() {
-  FileSizeSignalBlocked blocked;
-  size_t first = 0;
-  while (first < pieces_.size()) {
-    const ssize_t written = writev(fd_, &pieces_[first], static_cast<int>(pieces_.size() - first));
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      const int error = errno;
-      if (error == EFBIG) blocked.Raised();
-      pieces_.clear();
-      return Failed("write", error);
-    }
-    auto left = static_cast<size_t>(written);
-    while (first < pieces_.size() && left >= pieces_[first].iov_len) {
-      left -= pieces_[first].iov_len;
-      ++first;
-    }
-    if (first < pieces_.size()) {
-      pieces_[first].iov_base = static_cast<char*>(pieces_[first].iov_base) + left;
-      pieces_[first].iov_len -= left;
-    }
-  }
+  const int error = jobscope::WriteAll(fd_, pieces_.data(), pieces_.size());
   pieces_.clear();
+  if (error != 0) return Failed("write", error);
   buffered_ = 0;
   return absl::OkStatus();
 }
@@ -170,17 +123,7 @@ absl::Status FileSink::Publish() {
 }
 
 absl::Status FileSink::Failed(absl::string_view verb, int error) {
-  const std::string text =
-      absl::StrCat("cannot ", verb, " ", temporary_path_, ": ", std::strerror(error));
-  if (error == ENOSPC || error == EDQUOT) {
-    status_ =
-        absl::ResourceExhaustedError(absl::StrCat(text, "; make room, or take another logdir"));
-  } else if (error == EFBIG) {
-    status_ = absl::ResourceExhaustedError(
-        absl::StrCat(text, "; raise the file size limit (ulimit -f), or take a shorter capture"));
-  } else {
-    status_ = absl::UnavailableError(text);
-  }
+  status_ = WriteError(verb, temporary_path_, error);
   return status_;
 }
 

@@ -15,6 +15,7 @@
 #include "common/xspace/output_buffer.h"
 #include "common/xspace/output_planes.h"
 #include "common/xspace/part_plan.h"
+#include "common/xspace/read_meter.h"
 #include "common/xspace/utf8.h"
 #include "common/xspace/wire.h"
 
@@ -51,6 +52,7 @@ struct Assembler::State {
   std::string warnings;   // XSpace.warnings fields
   std::string hostnames;  // XSpace.hostnames fields
   std::vector<Part> parts;
+  std::unique_ptr<ReadMeter> meter;  // null: nobody wants to let go of anything
 
   void MakeTexts(const std::vector<std::string>& warning_texts);
   void MakeParts();
@@ -99,7 +101,8 @@ void Assembler::State::MakeParts() {
   }
   const uint64_t budget =
       std::max(limit > fixed ? limit - fixed : 0, whole.size_bytes / kMaxParts + 1);
-  const std::vector<int64_t> cuts = PlanCuts(index.planes, budget > raw ? budget - raw : 0, budget);
+  const std::vector<int64_t> cuts =
+      PlanCuts(index.planes, budget > raw ? budget - raw : 0, budget, meter.get());
   if (cuts.empty()) return;
   parts.clear();
   int64_t begin = 0;
@@ -142,7 +145,7 @@ Layout Assembler::State::Measure(size_t index_of_part) const {
     for (size_t i = 0; i < plane.line_heads.size(); ++i) {
       uint64_t bytes = 0;
       for (const Segment& segment : plane.indexed->lines[i].segments) {
-        const Slice slice = Cut(segment, part.begin_ps, part.end_ps);
+        const Slice slice = Cut(segment, part.begin_ps, part.end_ps, meter.get());
         bytes += slice.events.size();
         events += slice.count;
       }
@@ -206,13 +209,15 @@ void Assembler::State::WritePlane(const OutputPlane& plane, const Layout::Plane&
 
 absl::StatusOr<Assembler> Assembler::Create(absl::Span<const ItemView> items,
                                             AssembleOptions options) {
-  absl::StatusOr<ItemIndex> index = IndexItems(items);
-  if (!index.ok()) return index.status();
   auto state = std::make_unique<State>();
-  state->index = *std::move(index);
   state->options = std::move(options);
+  if (state->options.let_go) state->meter = std::make_unique<ReadMeter>(state->options.let_go);
+  absl::StatusOr<ItemIndex> index = IndexItems(items, state->meter.get());
+  if (!index.ok()) return index.status();
+  state->index = *std::move(index);
   std::vector<std::string> texts = Warnings(state->index);
-  state->output = MakeOutputPlanes(state->index, &texts);
+  texts.insert(texts.end(), state->options.warnings.begin(), state->options.warnings.end());
+  state->output = MakeOutputPlanes(state->index, state->options.zero_unix_ns, &texts);
   state->MakeTexts(texts);
   state->MakeParts();
   return Assembler(state.release());
@@ -244,7 +249,7 @@ absl::Status Assembler::Write(size_t index, ByteSink* sink) const {
   }
   const Part& part = state_->parts[index];
   const Layout layout = state_->Measure(index);
-  OutputBuffer out(sink);
+  OutputBuffer out(sink, state_->meter.get());
   for (size_t i = 0; i < layout.planes.size(); ++i) {
     if (layout.planes[i].present) {
       state_->WritePlane(state_->output.planes[i], layout.planes[i], part, &out);

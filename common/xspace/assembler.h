@@ -5,6 +5,8 @@
 #define COMMON_XSPACE_ASSEMBLER_H_
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +33,14 @@ struct AssembleOptions {
   // Upper limit of one part in bytes; parts are cut by time. A part that holds nothing but names,
   // or a single event, may exceed it.
   uint64_t part_limit_bytes = 256ull << 20;
+  // profile_start_time (epoch) where the items have no summary to tell it: a trace that was cut
+  // short still belongs at its place on the common axis.
+  std::optional<int64_t> zero_unix_ns;
+  // What else is to be said about the trace: more XSpace.warnings.
+  std::vector<std::string> warnings;
+  // Called after each 32 MiB of items that were read, in Create and in Write: whoever maps them
+  // from a file can let go of the pages, which are read again where they are needed. May be empty.
+  std::function<void()> let_go;
 };
 
 // One XSpace to write: the events that start in [begin_ps, end_ps).
@@ -47,8 +57,9 @@ struct Part {
 // Any prefix of a session's items is good input: names precede their use, and what the summary
 // would have said is then absent. Within a line, segments are packed greedily into sorted runs and
 // the runs merged event by event; a line of one run is copied in bulk. The plane `Task Environment`
-// carries profile_start_time, profile_stop_time (uint64, epoch ns) and jobscope_summary (bytes);
-// losses and the summary's warnings become XSpace.warnings.
+// carries profile_start_time, profile_stop_time (uint64, epoch ns; on the client's clock where the
+// summary tells it) and jobscope_summary (bytes); losses and the summary's warnings become
+// XSpace.warnings.
 class Assembler {
  public:
   // `items` must outlive the assembler. Foreign bytes (a spool file) are checked: an item that does

@@ -393,11 +393,12 @@ void Indexer::ReadSummary(std::string_view body) {
 
 }  // namespace
 
-absl::StatusOr<ItemIndex> IndexItems(absl::Span<const ItemView> items) {
+absl::StatusOr<ItemIndex> IndexItems(absl::Span<const ItemView> items, ReadMeter* meter) {
   Indexer indexer;
   for (const ItemView& item : items) {
     const absl::Status status = indexer.Add(item);
     if (!status.ok()) return status;
+    AddRead(meter, item.body.size());
   }
   return indexer.Finish();
 }

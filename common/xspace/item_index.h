@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/xspace/event_reader.h"
+#include "common/xspace/read_meter.h"
 #include "common/xspace/store.h"
 #include "jobscope/v1/item.pb.h"
 
@@ -69,7 +70,7 @@ struct ItemIndex {
 
 // Reads all items. Errors name the item's number. Memory: about 80 bytes per events item, 16 per
 // name.
-absl::StatusOr<ItemIndex> IndexItems(absl::Span<const ItemView> items);
+absl::StatusOr<ItemIndex> IndexItems(absl::Span<const ItemView> items, ReadMeter* meter = nullptr);
 
 }  // namespace jobscope::xspace
 

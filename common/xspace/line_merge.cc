@@ -27,11 +27,12 @@ Range MakeRange(int64_t begin_ps, int64_t end_ps) {
   return {BoundToSpread(begin_ps), BoundToSpread(end_ps)};
 }
 
-Slice CutRange(const Segment& segment, Range range) {
+Slice CutRange(const Segment& segment, Range range, ReadMeter* meter) {
   if (segment.first.start >= range.end || segment.last.start < range.begin) return {};
   if (segment.first.start >= range.begin && segment.last.start < range.end) {
     return {segment.events, segment.count};
   }
+  AddRead(meter, segment.events.size());
   const char* at = segment.events.data();
   const char* const end = at + segment.events.size();
   const char* from = end;
@@ -57,10 +58,11 @@ struct Cursor {
   uint64_t item = 0;
 
   // Goes on to the next segment that has events in the range; false if there is none.
-  bool NextSegment(const std::vector<Segment>& segments, Range range, Spread* start) {
+  bool NextSegment(const std::vector<Segment>& segments, Range range, ReadMeter* meter,
+                   Spread* start) {
     while (position < run->size()) {
       const Segment& segment = segments[(*run)[position++]];
-      const std::string_view events = CutRange(segment, range).events;
+      const std::string_view events = CutRange(segment, range, meter).events;
       if (events.empty()) continue;
       at = events.data();
       end = at + events.size();
@@ -115,7 +117,8 @@ void SiftDown(std::vector<Entry>* entries) {
 
 void WriteRun(const std::vector<Segment>& segments, const Run& run, Range range,
               OutputBuffer* out) {
-  for (const uint32_t index : run) out->Stable(CutRange(segments[index], range).events);
+  for (const uint32_t index : run)
+    out->Stable(CutRange(segments[index], range, out->meter()).events);
 }
 
 }  // namespace
@@ -146,8 +149,8 @@ std::vector<Run> PackRuns(const std::vector<Segment>& segments) {
   return runs;
 }
 
-Slice Cut(const Segment& segment, int64_t begin_ps, int64_t end_ps) {
-  return CutRange(segment, MakeRange(begin_ps, end_ps));
+Slice Cut(const Segment& segment, int64_t begin_ps, int64_t end_ps, ReadMeter* meter) {
+  return CutRange(segment, MakeRange(begin_ps, end_ps), meter);
 }
 
 void WriteEvents(const std::vector<Segment>& segments, const std::vector<Run>& runs,
@@ -159,7 +162,7 @@ void WriteEvents(const std::vector<Segment>& segments, const std::vector<Run>& r
   for (size_t i = 0; i < runs.size(); ++i) {
     cursors[i].run = &runs[i];
     Entry entry{0, &cursors[i]};
-    if (cursors[i].NextSegment(segments, range, &entry.start)) heap.push_back(entry);
+    if (cursors[i].NextSegment(segments, range, out->meter(), &entry.start)) heap.push_back(entry);
   }
   // The standard library keeps the greatest on top.
   std::make_heap(heap.begin(), heap.end(),
@@ -180,7 +183,7 @@ void WriteEvents(const std::vector<Segment>& segments, const std::vector<Run>& r
       cursor->next = ReadStart(cursor->at, cursor->end, &top->start);
     } while (Precedes(*top, second));
     out->StableStretch(std::string_view(from, static_cast<size_t>(cursor->at - from)), cursor->end);
-    if (!in_segment && !cursor->NextSegment(segments, range, &top->start)) {
+    if (!in_segment && !cursor->NextSegment(segments, range, out->meter(), &top->start)) {
       heap[0] = heap.back();
       heap.pop_back();
     }
@@ -192,7 +195,7 @@ void WriteEvents(const std::vector<Segment>& segments, const std::vector<Run>& r
   do {
     out->Stable(
         std::string_view(last.cursor->at, static_cast<size_t>(last.cursor->end - last.cursor->at)));
-  } while (out->ok() && last.cursor->NextSegment(segments, range, &last.start));
+  } while (out->ok() && last.cursor->NextSegment(segments, range, out->meter(), &last.start));
 }
 
 }  // namespace jobscope::xspace

@@ -10,6 +10,7 @@
 
 #include "common/xspace/item_index.h"
 #include "common/xspace/output_buffer.h"
+#include "common/xspace/read_meter.h"
 
 namespace jobscope::xspace {
 
@@ -26,7 +27,7 @@ struct Slice {
   std::string_view events;
   uint64_t count = 0;
 };
-Slice Cut(const Segment& segment, int64_t begin_ps, int64_t end_ps);
+Slice Cut(const Segment& segment, int64_t begin_ps, int64_t end_ps, ReadMeter* meter = nullptr);
 
 // Writes the events that start in [begin_ps, end_ps), sorted. Of events equal in start and length,
 // that of the later item comes first, because a parent completes after its children; within an item

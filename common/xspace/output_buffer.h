@@ -12,13 +12,16 @@
 
 #include "absl/status/status.h"
 #include "common/xspace/assembler.h"
+#include "common/xspace/read_meter.h"
 
 namespace jobscope::xspace {
 
 // Not thread-safe. After the first error of the sink, everything is dropped.
 class OutputBuffer {
  public:
-  explicit OutputBuffer(ByteSink* sink) : sink_(sink), buffer_(new char[kCapacity]) {}
+  // `meter`, if there is one, is told what goes through.
+  explicit OutputBuffer(ByteSink* sink, ReadMeter* meter = nullptr)
+      : sink_(sink), meter_(meter), buffer_(new char[kCapacity]) {}
 
   // Bytes that go away after the call.
   void Copy(std::string_view bytes) {
@@ -57,6 +60,7 @@ class OutputBuffer {
   }
 
   bool ok() const { return status_.ok(); }
+  ReadMeter* meter() const { return meter_; }
   uint64_t written() const { return written_ + used_; }
 
  private:
@@ -75,9 +79,11 @@ class OutputBuffer {
   void Pass(std::string_view bytes, bool stable) {
     if (status_.ok()) status_ = sink_->Write(bytes, stable);
     written_ += bytes.size();
+    AddRead(meter_, bytes.size());
   }
 
   ByteSink* const sink_;
+  ReadMeter* const meter_;
   const std::unique_ptr<char[]> buffer_;
   size_t used_ = 0;
   uint64_t written_ = 0;  // passed on

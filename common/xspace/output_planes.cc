@@ -66,18 +66,25 @@ bool HasEvents(const IndexedPlane& plane) {
 
 // What the session has to say about itself: stats of `Task Environment`, after `first_id - 1` stats
 // that it may have.
-std::string EnvironmentStats(const ItemIndex& index, uint64_t first_id) {
+std::string EnvironmentStats(const ItemIndex& index, std::optional<int64_t> zero_unix_ns,
+                             uint64_t first_id) {
   std::string metadata;
   StatsEncoder stats(StatsOf::kPlane);
   uint64_t id = first_id;
   if (index.has_summary) {
-    const auto start_ns = static_cast<uint64_t>(index.summary.zero_unix_ns());
+    // The same instant in all traces of a run, which the workers' own clocks tell differently.
+    const auto start_ns = static_cast<uint64_t>(index.summary.client_zero_unix_ns() != 0
+                                                    ? index.summary.client_zero_unix_ns()
+                                                    : index.summary.zero_unix_ns());
     EncodeStatMetadata(id, "profile_start_time", &metadata);
     stats.Uint64(id++, start_ns);
     EncodeStatMetadata(id, "profile_stop_time", &metadata);
     stats.Uint64(id++, start_ns + index.summary.duration_ns());
     EncodeStatMetadata(id, "jobscope_summary", &metadata);
     stats.Bytes(id++, index.summary_bytes);
+  } else if (zero_unix_ns.has_value()) {
+    EncodeStatMetadata(id, "profile_start_time", &metadata);
+    stats.Uint64(id++, static_cast<uint64_t>(*zero_unix_ns));
   }
   if (!index.clocks.empty()) {
     EncodeStatMetadata(id, "jobscope_clock", &metadata);
@@ -105,7 +112,8 @@ void AddTextField(uint32_t field, std::string_view text, std::string* out) {
   protozero::pbf_writer(*out).add_string(field, text.data(), text.size());
 }
 
-OutputPlanes MakeOutputPlanes(const ItemIndex& index, std::vector<std::string>* warnings) {
+OutputPlanes MakeOutputPlanes(const ItemIndex& index, std::optional<int64_t> zero_unix_ns,
+                              std::vector<std::string>* warnings) {
   OutputPlanes output;
   absl::flat_hash_set<std::string> taken;
   bool has_environment = false;
@@ -117,14 +125,14 @@ OutputPlanes MakeOutputPlanes(const ItemIndex& index, std::vector<std::string>* 
     if (plane.needs_events && !HasEvents(indexed)) continue;
     if (indexed.name == kTaskEnvironment) {
       has_environment = true;
-      plane.extra = EnvironmentStats(index, indexed.stat_names.size() + 1);
+      plane.extra = EnvironmentStats(index, zero_unix_ns, indexed.stat_names.size() + 1);
     }
     taken.emplace(indexed.name);
     output.planes.push_back(std::move(plane));
   }
   if (!has_environment) {
     OutputPlane plane;
-    plane.extra = EnvironmentStats(index, 1);
+    plane.extra = EnvironmentStats(index, zero_unix_ns, 1);
     if (!plane.extra.empty()) {
       const int64_t id = max_id == std::numeric_limits<int64_t>::max() ? max_id : max_id + 1;
       protozero::pbf_writer(plane.head).add_int64(xplane_field::kId, id);

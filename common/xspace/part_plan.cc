@@ -21,8 +21,9 @@ constexpr uint64_t kSplitShare = 32;
 
 class Planner {
  public:
-  Planner(const std::vector<IndexedPlane>& planes, uint64_t first_budget, uint64_t budget)
-      : planes_(planes), current_budget_(first_budget), budget_(budget) {}
+  Planner(const std::vector<IndexedPlane>& planes, uint64_t first_budget, uint64_t budget,
+          ReadMeter* meter)
+      : planes_(planes), current_budget_(first_budget), budget_(budget), meter_(meter) {}
 
   // Places the events that start in [begin, begin + width), in the order of time.
   void Place(uint64_t begin, uint64_t width) {
@@ -56,8 +57,8 @@ class Planner {
   std::vector<int64_t> TakeCuts() { return std::move(cuts_); }
 
  private:
-  static void Count(const Segment& segment, uint64_t begin, uint64_t width, uint64_t bucket_width,
-                    std::array<uint64_t, kBuckets>* bytes) {
+  void Count(const Segment& segment, uint64_t begin, uint64_t width, uint64_t bucket_width,
+             std::array<uint64_t, kBuckets>* bytes) {
     const uint64_t first = FromSpread(segment.first.start);
     const uint64_t last = FromSpread(segment.last.start);
     if (last < begin || first >= begin + width) return;
@@ -65,6 +66,7 @@ class Planner {
       (*bytes)[(first - begin) / bucket_width] += segment.events.size();
       return;
     }
+    AddRead(meter_, segment.events.size());
     const char* at = segment.events.data();
     const char* const end = at + segment.events.size();
     while (at != end) {
@@ -82,6 +84,7 @@ class Planner {
   const std::vector<IndexedPlane>& planes_;
   uint64_t current_budget_;
   const uint64_t budget_;
+  ReadMeter* const meter_;
   uint64_t used_ = 0;  // of the current part
   std::vector<int64_t> cuts_;
 };
@@ -89,7 +92,7 @@ class Planner {
 }  // namespace
 
 std::vector<int64_t> PlanCuts(const std::vector<IndexedPlane>& planes, uint64_t first_budget_bytes,
-                              uint64_t budget_bytes) {
+                              uint64_t budget_bytes, ReadMeter* meter) {
   uint64_t total = 0;
   uint64_t first = std::numeric_limits<uint64_t>::max();
   uint64_t last = 0;
@@ -103,7 +106,7 @@ std::vector<int64_t> PlanCuts(const std::vector<IndexedPlane>& planes, uint64_t 
     }
   }
   if (total <= first_budget_bytes) return {};
-  Planner planner(planes, first_budget_bytes, budget_bytes);
+  Planner planner(planes, first_budget_bytes, budget_bytes, meter);
   planner.Place(first, last - first + 1);
   return planner.TakeCuts();
 }

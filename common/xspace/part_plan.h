@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/xspace/item_index.h"
+#include "common/xspace/read_meter.h"
 
 namespace jobscope::xspace {
 
@@ -16,7 +17,7 @@ namespace jobscope::xspace {
 // parted, so more than that may start at one picosecond. Empty: no cut is needed. Memory:
 // histograms of a few KiB.
 std::vector<int64_t> PlanCuts(const std::vector<IndexedPlane>& planes, uint64_t first_budget_bytes,
-                              uint64_t budget_bytes);
+                              uint64_t budget_bytes, ReadMeter* meter = nullptr);
 
 }  // namespace jobscope::xspace
 

@@ -34,6 +34,9 @@ class StrictReader {
   uint64_t Varint() { return reader_.get_uint64(); }
   void Skip() { reader_.skip(); }
 
+  // Where the next field begins, once the current one was read.
+  const char* position() const { return reader_.data().data(); }
+
   uint32_t field() const { return reader_.tag(); }
   bool is_bytes() const {
     return reader_.wire_type() == protozero::pbf_wire_type::length_delimited;

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/spool.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/capture_message.h"
+#include "common/write_all.h"
+#include "common/xspace/read_meter.h"
+
+namespace jobscope {
+namespace {
+
+// Well below IOV_MAX (1,024).
+constexpr size_t kMaxPieces = 256;
+
+// Not every file system can make a file without a name (overlayfs and NFS could not for long).
+int OpenUnlinked(const std::string& directory) {
+  const int fd = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;
+  std::string path = absl::StrCat(directory, "/.spool-XXXXXX");
+  const int named = mkostemp(path.data(), O_CLOEXEC);
+  if (named >= 0) unlink(path.c_str());
+  return named;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Spool>> Spool::Create(const std::string& directory) {
+  std::string name = absl::StrCat("the spool file in ", directory);
+  const int fd = OpenUnlinked(directory);
+  if (fd < 0) {
+    const int error = errno;
+    absl::Status status = WriteError("create", name, error);
+    if (error != EMFILE && error != ENFILE) return status;
+    return absl::ResourceExhaustedError(
+        absl::StrCat(status.message(), "; raise the limit of open files (ulimit -n)"));
+  }
+  return std::unique_ptr<Spool>(new Spool(fd, std::move(name)));
+}
+
+Spool::Spool(int fd, std::string name) : fd_(fd), name_(std::move(name)) {}
+
+Spool::~Spool() { close(fd_); }
+
+absl::Status Spool::Append(const std::vector<std::string_view>& fields) {
+  std::vector<iovec> pieces;
+  for (const std::string_view field : fields) {
+    // Fields of one message mostly follow each other.
+    if (!pieces.empty() &&
+        static_cast<const char*>(pieces.back().iov_base) + pieces.back().iov_len == field.data()) {
+      pieces.back().iov_len += field.size();
+      continue;
+    }
+    if (pieces.size() == kMaxPieces) {
+      absl::Status status = Write(&pieces);
+      if (!status.ok()) return status;
+    }
+    pieces.push_back({const_cast<char*>(field.data()), field.size()});
+  }
+  return Write(&pieces);
+}
+
+absl::Status Spool::Write(std::vector<iovec>* pieces) {
+  if (!status_.ok() || pieces->empty()) return status_;
+  uint64_t size = 0;
+  for (const iovec& piece : *pieces) size += piece.iov_len;
+  const int error = WriteAll(fd_, pieces->data(), pieces->size());
+  pieces->clear();
+  if (error != 0) {
+    status_ = WriteError("write", name_, error);
+    return status_;
+  }
+  bytes_ += size;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<SpoolItems>> SpoolItems::Read(const Spool& spool) {
+  const auto size = static_cast<size_t>(spool.bytes());
+  void* data = nullptr;
+  if (size != 0) {
+    data = mmap(nullptr, size, PROT_READ, MAP_SHARED, spool.fd_, 0);
+    if (data == MAP_FAILED) return WriteError("map", spool.name_, errno);
+  }
+  std::unique_ptr<SpoolItems> spooled(new SpoolItems(static_cast<char*>(data), size));
+  xspace::ReadMeter meter([&spooled] { spooled->LetGo(); });
+  const absl::Status read =
+      ReadItems({spooled->data_, size}, [&spooled, &meter](const ItemField& item) {
+        spooled->items_.push_back({spooled->items_.size() + 1, item.kind, item.body});
+        // Only its head was read, but the system maps what lies around, too.
+        meter.Add(item.field.size());
+        return absl::OkStatus();
+      });
+  if (!read.ok()) return read;
+  return spooled;
+}
+
+SpoolItems::~SpoolItems() {
+  if (data_ != nullptr) munmap(data_, size_);
+}
+
+void SpoolItems::LetGo() const {
+  if (data_ != nullptr) madvise(data_, size_, MADV_DONTNEED);
+}
+
+}  // namespace jobscope

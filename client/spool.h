@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where one worker's items wait for the end of its capture: on disk, since they may be more than
+// memory holds.
+#ifndef CLIENT_SPOOL_H_
+#define CLIENT_SPOOL_H_
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/xspace/store.h"
+
+namespace jobscope {
+
+// An unlinked temporary file: nothing stays behind, whatever ends this process. It holds the fields
+// of one long jobscope.v1.Items, as they came. Not thread-safe; everything blocks for the disk.
+//
+// Until the trace is written a capture takes its size twice on this disk: here and in its parts.
+class Spool {
+ public:
+  // In `directory`, where the trace will be: the same disk, checked for room before.
+  static absl::StatusOr<std::unique_ptr<Spool>> Create(const std::string& directory);
+  ~Spool();
+  Spool(const Spool&) = delete;
+  Spool& operator=(const Spool&) = delete;
+
+  // Adds whole fields. After an error (disk full, file size limit: the text names it) nothing more
+  // can be added; what was there before is still good.
+  absl::Status Append(const std::vector<std::string_view>& fields);
+
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  friend class SpoolItems;
+  Spool(int fd, std::string name);
+  absl::Status Write(std::vector<iovec>* pieces);
+
+  const int fd_;
+  const std::string name_;  // for texts
+  uint64_t bytes_ = 0;      // of whole fields
+  absl::Status status_;
+};
+
+// A spool as the assembler wants it. Views into a mapping of the file.
+class SpoolItems {
+ public:
+  // Takes 32 bytes per item. The spool must not grow while this lives.
+  static absl::StatusOr<std::unique_ptr<SpoolItems>> Read(const Spool& spool);
+  ~SpoolItems();
+  SpoolItems(const SpoolItems&) = delete;
+  SpoolItems& operator=(const SpoolItems&) = delete;
+
+  // Numbered from 1 without gaps, whatever their numbers were.
+  const std::vector<xspace::ItemView>& items() const { return items_; }
+
+  // Gives back the memory of pages that were read; they stay in the system's cache, and are mapped
+  // again where they are needed.
+  void LetGo() const;
+
+ private:
+  SpoolItems(char* data, size_t size) : data_(data), size_(size) {}
+
+  char* const data_;
+  const size_t size_;
+  std::vector<xspace::ItemView> items_;
+};
+
+}  // namespace jobscope
+
+#endif  // CLIENT_SPOOL_H_

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/spool_delivery.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/judge_trace.h"
+#include "common/file_sink.h"
+#include "common/xspace/assembler.h"
+#include "jobscope/v1/item.pb.h"
+
+namespace jobscope {
+namespace {
+
+Verdict Failed(Phase phase, std::string reason) {
+  return {Outcome::kFailed, phase, std::move(reason), std::nullopt};
+}
+
+std::string PathOfPart(const RunDirectory& directory, const std::string& stem, size_t part) {
+  if (part == 1) return absl::StrCat(stem, ".xplane.pb");
+  return absl::StrCat("../", directory.run(), ".part", part, "/", stem, ".xplane.pb");
+}
+
+// Not OK: the part is not there, and nothing of it under its name.
+absl::Status WritePart(const xspace::Assembler& assembler, size_t index,
+                       const RunDirectory& directory, const std::string& stem,
+                       ManifestWorker* account) {
+  const size_t part = index + 1;
+  absl::StatusOr<std::unique_ptr<FileSink>> file =
+      directory.CreateTrace(stem, static_cast<int>(part));
+  if (!file.ok()) return file.status();
+  absl::Status written = assembler.Write(index, file->get());
+  if (written.ok()) written = (*file)->Publish();
+  if (!written.ok()) return written;
+  account->files.push_back(
+      {PathOfPart(directory, stem, part), (*file)->bytes(), assembler.parts()[index].events});
+  return absl::OkStatus();
+}
+
+std::optional<v1::Summary> FindSummary(const std::vector<xspace::ItemView>& items) {
+  for (auto item = items.rbegin(); item != items.rend(); ++item) {
+    if (item->kind != xspace::ItemKind::kSummary) continue;
+    v1::Summary summary;
+    if (item->body.size() > std::numeric_limits<int>::max() ||
+        !summary.ParseFromArray(item->body.data(), static_cast<int>(item->body.size()))) {
+      break;
+    }
+    return summary;
+  }
+  return std::nullopt;
+}
+
+std::string LimitText(const SpooledCapture& capture) {
+  return absl::StrCat("the trace reached --max_trace_mb=", capture.max_trace_bytes >> 20);
+}
+
+}  // namespace
+
+SpoolDelivery::SpoolDelivery(SpooledCapture capture) : capture_(std::move(capture)) {}
+
+Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& stem,
+                             ManifestWorker* account) {
+  account->protocol = "native";
+  account->aligned = capture_.start.clock.has_value();
+  FillClocks(account);
+  AddWarnings(account);
+  if (!capture_.disk_error.ok()) {
+    return Failed(Phase::kWrite, std::string(capture_.disk_error.message()));
+  }
+  if (capture_.spool == nullptr) {
+    return Failed(Phase::kTransfer, "the worker ended its capture without sending anything");
+  }
+  const std::unique_ptr<Spool> spool = std::move(capture_.spool);
+  const absl::StatusOr<std::unique_ptr<SpoolItems>> items = SpoolItems::Read(*spool);
+  if (!items.ok()) return Failed(Phase::kWrite, std::string(items.status().message()));
+
+  xspace::AssembleOptions options;
+  options.hostname = stem;
+  options.part_limit_bytes = capture_.part_limit_bytes;
+  options.let_go = [&items] { (*items)->LetGo(); };
+  if (capture_.start.clock.has_value()) options.zero_unix_ns = capture_.start.zero_unix_ns;
+  if (capture_.received.summary_item == 0) {
+    options.warnings.push_back(absl::StrCat(WhyIncomplete(), "; losses are not known"));
+  } else if (capture_.received.limit_reached) {
+    options.warnings.push_back(absl::StrCat(LimitText(capture_), ": ",
+                                            capture_.received.left_out_events,
+                                            " events that came later were left out"));
+  }
+  const absl::StatusOr<xspace::Assembler> assembler =
+      xspace::Assembler::Create((*items)->items(), std::move(options));
+  if (!assembler.ok()) {
+    return Failed(Phase::kTransfer, absl::StrCat("the worker sent items that make no trace: ",
+                                                 assembler.status().message()));
+  }
+  const size_t parts = assembler->parts().size();
+  for (size_t i = 0; i < parts; ++i) {
+    const absl::Status written = WritePart(*assembler, i, directory, stem, account);
+    if (written.ok()) continue;
+    const std::string of = parts == 1 ? "" : absl::StrCat("part ", i + 1, " of ", parts, ": ");
+    return Failed(Phase::kWrite, absl::StrCat(of, written.message()));
+  }
+  return Judge((*items)->items(), assembler->events(), account);
+}
+
+void SpoolDelivery::FillClocks(ManifestWorker* account) const {
+  const std::optional<ClockEstimate>& clock = capture_.start.clock;
+  if (!clock.has_value()) return;
+  account->clock_offset_ns = clock->realtime_offset_ns;
+  account->clock_uncertainty_ns = UncertaintyAt(*clock, capture_.start.start_monotonic_ns);
+}
+
+void SpoolDelivery::AddWarnings(ManifestWorker* account) const {
+  const ReceivedItems& received = capture_.received;
+  const bool whole = received.summary_item != 0;
+  if (capture_.breaks > 0) {
+    const std::string times =
+        capture_.breaks == 1 ? "once" : absl::StrCat(capture_.breaks, " times");
+    account->warnings.push_back(absl::StrFormat("the connection was lost %s, for %.1f s%s", times,
+                                                absl::ToDoubleSeconds(capture_.outage),
+                                                whole ? "; nothing is missing" : ""));
+  }
+  if (capture_.announced_last_item.has_value() &&
+      *capture_.announced_last_item != received.last_item) {
+    account->warnings.push_back(absl::StrCat("the worker ended with item ",
+                                             *capture_.announced_last_item,
+                                             ", the last that came is ", received.last_item));
+  }
+  if (whole && received.summary_item != received.last_item) {
+    account->warnings.push_back(absl::StrCat("the summary is item ", received.summary_item,
+                                             ", but the last item is ", received.last_item));
+  }
+}
+
+Verdict SpoolDelivery::Judge(const std::vector<xspace::ItemView>& items, uint64_t events,
+                             ManifestWorker* account) const {
+  std::optional<v1::Summary> summary = FindSummary(items);
+  if (!summary.has_value()) return JudgeWithoutSummary(events, account);
+  const ReceivedItems& received = capture_.received;
+  const uint64_t counted = summary->events();
+  if (received.limit_reached && counted >= received.left_out_events) {
+    // What was left out was attempted, and is not in the trace.
+    summary->set_events(counted - received.left_out_events);
+    summary->set_lost(summary->lost() + received.left_out_events);
+    v1::LossByCause& loss = *summary->add_lost_by_cause();
+    loss.set_cause("max_trace");
+    loss.set_events(received.left_out_events);
+  }
+  Verdict verdict = JudgeOwnTrace(*summary, events, account);
+  if (received.limit_reached) {
+    verdict.outcome = Outcome::kTruncated;
+    verdict.reason = WithReason(
+        absl::StrCat(LimitText(capture_), " after ", received.last_start_ps / 1'000'000'000, " ms"),
+        CollectorReasons(*account));
+  }
+  return verdict;
+}
+
+Verdict SpoolDelivery::JudgeWithoutSummary(uint64_t events, ManifestWorker* account) const {
+  const StartCall& start = capture_.start;
+  account->events = events;
+  if (start.clock.has_value()) {
+    account->start_unix_ns = start.zero_unix_ns + start.clock->realtime_offset_ns;
+  }
+  Verdict verdict{Outcome::kTruncated, Phase::kRecord, WhyIncomplete(), std::nullopt};
+  if (capture_.after_end) verdict.phase = Phase::kTransfer;
+  if (!capture_.status.ok()) verdict.grpc_code = static_cast<int>(capture_.status.error_code());
+  return verdict;
+}
+
+std::string SpoolDelivery::WhyIncomplete() const {
+  if (capture_.status.ok()) return "the worker ended its capture without a summary";
+  const StartCall& start = capture_.start;
+  const absl::Duration lookback =
+      absl::Nanoseconds(static_cast<int64_t>(start.start_monotonic_ns - start.zero_monotonic_ns));
+  const absl::Duration arrived =
+      absl::Nanoseconds(capture_.received.last_start_ps / 1000) - lookback;
+  const std::string of = start.steps.has_value()
+                             ? ""
+                             : absl::StrFormat(" of %.1f s", absl::ToDoubleSeconds(start.duration));
+  return absl::StrFormat(
+      "%s: %s; %.1f s%s arrived",
+      capture_.after_end ? "broke off while the trace was sent" : "died while recording",
+      ReasonOf(capture_.status), absl::ToDoubleSeconds(std::max(arrived, absl::ZeroDuration())),
+      of);
+}
+
+}  // namespace jobscope
