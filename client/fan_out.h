@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One capture of many workers: connects, starts all at one instant, watches, gathers. One worker's
-// trouble is its own.
+// One capture of many workers: connects, arms, starts all at one instant, watches, gathers. One
+// worker's trouble is its own.
 #ifndef CLIENT_FAN_OUT_H_
 #define CLIENT_FAN_OUT_H_
-
-#include <grpcpp/support/byte_buffer.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +16,8 @@
 #include "absl/time/time.h"
 #include "client/outcome.h"
 #include "client/progress.h"
-#include "client/reply_file.h"
+#include "client/roster.h"
+#include "client/start_plan.h"
 #include "client/worker.h"
 #include "common/endpoint.h"
 #include "common/manifest.h"
@@ -28,70 +27,86 @@ namespace jobscope {
 // Limits of patience. docs/design/client.md says how they were chosen.
 struct FanOutTimes {
   absl::Duration connect = absl::Seconds(5);  // for one attempt: connection and Describe
+  absl::Duration arm = absl::Seconds(20);     // for one attempt: until it is armed
+  absl::Duration sync = absl::Seconds(2);     // for the pings that measure a clock
   absl::Duration transfer =
-      absl::Seconds(120);  // from the planned end to the whole answer of a worker that lives
+      absl::Seconds(120);  // from the planned end to the last byte of a worker that lives
   absl::Duration first_backoff =
       absl::Milliseconds(500);  // doubles; up to a quarter more by chance
   absl::Duration max_backoff = absl::Seconds(4);
   // A start that all wait for waits for nobody who needs this much longer than the last one that
   // became ready.
   absl::Duration gather = absl::Milliseconds(500);
-  // A worker that is overdue is asked for a sign of life each `probe_period`, and given `silence`
-  // to answer.
-  absl::Duration probe_period = absl::Seconds(2);
-  absl::Duration silence = absl::Seconds(7);
+  // A wanted first step that is farther ahead than this is waited for before the clocks are
+  // measured; a start that is delayed, likewise.
+  absl::Duration near = absl::Seconds(2);
+};
+
+enum class ProtocolChoice {
+  kAuto,        // native where the worker speaks it
+  kNative,      // others are refused
+  kTensorflow,  // also with workers that speak the native one
 };
 
 struct FanOutOptions {
   std::string session_id;
   std::string repository_root;
-  absl::Duration duration;
+  ProtocolChoice protocol = ProtocolChoice::kAuto;
+  absl::Duration duration;  // zero, with a lookback: only what is there already
   absl::Duration delay;
+  absl::Duration lookback;
+  std::optional<StepsWanted> steps;  // instead of the duration, where there are any
+  absl::Duration max_duration = absl::InfiniteDuration();  // of a recording of steps
   uint32_t host_tracer_level = 2;
   uint32_t device_tracer_level = 1;
   uint32_t python_tracer_level = 0;
   int attempts = 3;
-  size_t max_parallel = 256;          // connecting at one time
+  size_t max_parallel = 256;  // connecting, arming, measuring clocks, and writing, at one time
   std::optional<size_t> min_workers;  // fewer can be armed: nothing is recorded
   FanOutTimes times;
 };
 
-struct WorkerResult {
-  Verdict verdict;
-  ManifestWorker account;  // without outcome, phase, reason, grpc_code: those are the verdict's
+// What all workers of a run have in common.
+struct StartFacts {
+  std::optional<absl::Time> started;  // the chosen instant, on this machine's clock
+  // Over the workers whose clock was measured: between the first and the last that began, and the
+  // largest uncertainty of any.
+  std::optional<uint64_t> spread_ns;
+  std::optional<uint64_t> clock_uncertainty_ns;
+  std::optional<uint64_t> lookback_ns;
+  std::optional<v1::StepWindow> steps;
 };
 
-// Brings an answer to disk, and empties it on the way; runs in a write thread. `WriteReply` in
-// production. By pointer: gRPC 1.51's ByteBuffer cannot be moved, and a copy would keep the
-// answer's memory until the file is written.
-using ReplyWriter = std::function<Verdict(size_t index, const ReplyContext& context,
-                                          grpc::ByteBuffer* reply, ManifestWorker* account)>;
+// Brings a delivery to disk; runs in a write thread.
+using DeliveryWriter =
+    std::function<Verdict(size_t index, Delivery* delivery, ManifestWorker* account)>;
 
-// The decisions of a capture, all made on the thread that calls Run; gRPC's callbacks and the write
-// threads only post to its mailbox. No thread per worker.
+class FanOutState;
+
+// The decisions of a capture, all made on the thread that calls Run; callbacks of workers and the
+// write threads only post to its mailbox. No thread per worker.
 class FanOut {
  public:
   // `stems[i]` names the files of endpoints[i]. `progress` must outlive this.
   FanOut(std::vector<Endpoint> endpoints, std::vector<std::string> stems, FanOutOptions options,
-         WorkerFactory factory, ReplyWriter writer, Progress* progress);
+         WorkerFactory factory, DeliveryWriter writer, Progress* progress);
   ~FanOut();
   FanOut(const FanOut&) = delete;
   FanOut& operator=(const FanOut&) = delete;
 
-  // Blocks until each worker has its verdict: at most connect time and back-offs, then delay,
-  // duration and transfer time. Once.
+  // Blocks until each worker has its verdict: at most connect and arm time and back-offs, then
+  // delay, duration and transfer time. Once.
   std::vector<WorkerResult> Run();
 
   // Ends the capture early and keeps what there is. Thread-safe, at any time, also before Run;
   // returns at once.
   void Interrupt();
 
-  // When recording was asked to begin, on this machine's clock; absent if it never was. After Run.
-  std::optional<absl::Time> started() const;
+  // After Run. Empty if recording was never asked to begin.
+  const StartFacts& facts() const;
 
  private:
-  class State;
-  const std::unique_ptr<State> state_;
+  const std::unique_ptr<FanOutState> state_;
 };
 
 }  // namespace jobscope

@@ -10,9 +10,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "client/table.h"
 
 namespace jobscope {
 namespace {
+
+constexpr absl::Duration kRedraw = absl::Milliseconds(100);
 
 // A line that wraps cannot be redrawn.
 size_t TerminalWidth() {
@@ -39,7 +43,11 @@ Progress::Mode Progress::ModeFor(bool quiet) {
 Progress::~Progress() { Clear(); }
 
 absl::Duration Progress::period() const {
-  return mode_ == Mode::kLive ? absl::Milliseconds(100) : absl::InfiniteDuration();
+  return mode_ == Mode::kLive ? kRedraw : absl::InfiniteDuration();
+}
+
+bool Progress::IsDue(absl::Time now) const {
+  return mode_ == Mode::kLive && now >= drawn_ + kRedraw;
 }
 
 void Progress::Clear() {
@@ -56,6 +64,10 @@ void Progress::Line(const std::string& text) {
 void Progress::Update(const ProgressCounts& counts) {
   if (mode_ == Mode::kQuiet) return;
   if (mode_ == Mode::kLive) {
+    // A thousand workers bring thousands of letters per second: each would be a system call.
+    const absl::Time now = absl::Now();
+    if (live_ && !IsDue(now)) return;
+    drawn_ = now;
     std::string text = ProgressText(counts, true);
     text.resize(std::min(text.size(), TerminalWidth() - 1));
     Print(absl::StrCat("\r\x1b[K", text));
@@ -79,13 +91,24 @@ std::string ProgressText(const ProgressCounts& counts, bool live) {
     if (live && counts.left > absl::ZeroDuration()) {
       absl::StrAppendFormat(&text, ", %.1f s left", absl::ToDoubleSeconds(counts.left));
     }
-  } else if (counts.connecting + counts.ready > 0) {
-    text = absl::StrCat("connecting to ", of_total(counts.connecting + counts.ready));
-    if (live) absl::StrAppend(&text, ", ", counts.ready, " ready");
+  } else if (counts.connecting > 0) {
+    text = absl::StrCat("connecting to ", of_total(counts.connecting));
+    if (live) absl::StrAppend(&text, ", ", counts.arming + counts.ready, " connected");
+  } else if (counts.arming + counts.ready > 0) {
+    text = absl::StrCat("arming ", of_total(counts.arming + counts.ready));
+    if (live) absl::StrAppend(&text, ", ", counts.ready, " armed");
   } else if (counts.collecting > 0) {
     text = absl::StrCat("collecting from ", of_total(counts.collecting));
   } else {
     text = absl::StrCat("writing ", of_total(counts.writing));
+  }
+  if (live && counts.steps_wanted > 0 && counts.recording > 0) {
+    absl::StrAppend(&text, ", step ", counts.steps, " of ", counts.steps_wanted);
+  }
+  if (live && counts.events > 0) {
+    absl::StrAppend(&text, ", ", Grouped(counts.events), " events, ");
+    if (counts.lost > 0) absl::StrAppend(&text, Grouped(counts.lost), " lost, ");
+    absl::StrAppend(&text, ByteCount(counts.bytes));
   }
   if (live && counts.delivered > 0) absl::StrAppend(&text, ", ", counts.delivered, " delivered");
   if (live && counts.failed > 0) absl::StrAppend(&text, ", ", counts.failed, " failed");

@@ -6,6 +6,7 @@
 #define CLIENT_PROGRESS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "absl/time/time.h"
@@ -16,13 +17,21 @@ namespace jobscope {
 struct ProgressCounts {
   size_t total = 0;
   size_t connecting = 0;  // queued, connecting, waiting for another attempt
-  size_t ready = 0;
+  size_t arming = 0;
+  size_t ready = 0;  // armed: they wait for the start
   size_t recording = 0;
   size_t collecting = 0;  // the planned end is over, the answer is not here
   size_t writing = 0;
   size_t delivered = 0;
   size_t failed = 0;
   absl::Duration left;  // until the planned end of the last recording; 0 or less: over
+  // So far, of those that tell while they record.
+  uint64_t events = 0;
+  uint64_t lost = 0;
+  uint64_t bytes = 0;
+  // Whole steps that all have recorded, and those wanted; 0: steps were not asked for.
+  uint64_t steps = 0;
+  uint64_t steps_wanted = 0;
 };
 
 // Not thread-safe: belongs to the thread that runs the fan-out. Never fails: a terminal that is
@@ -38,7 +47,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Shows the counts: on a terminal at once, elsewhere only where a phase has changed.
+  // Shows the counts: on a terminal ten times per second at most, elsewhere only where a phase has
+  // changed.
   void Update(const ProgressCounts& counts);
   // One line that stays.
   void Line(const std::string& text);
@@ -47,10 +57,13 @@ class Progress {
 
   // How often Update wants to be called without news.
   absl::Duration period() const;
+  // Update would redraw the line.
+  bool IsDue(absl::Time now) const;
 
  private:
   const Mode mode_;
   bool live_ = false;
+  absl::Time drawn_ = absl::InfinitePast();
   std::string last_phase_;
 };
 

@@ -62,8 +62,11 @@ Json WorkerJson(const ManifestWorker& worker) {
   Set(&json, "lost", worker.lost);
   SetUnlessEmpty(&json, "lost_by_cause", worker.lost_by_cause);
   Set(&json, "steps", worker.steps);
+  Set(&json, "first_step", worker.first_step);
+  Set(&json, "last_step", worker.last_step);
   Set(&json, "start_unix_ns", worker.start_unix_ns);
   Set(&json, "duration_ns", worker.duration_ns);
+  Set(&json, "lookback_ns", worker.lookback_ns);
   Set(&json, "clock_offset_ns", worker.clock_offset_ns);
   Set(&json, "clock_uncertainty_ns", worker.clock_uncertainty_ns);
   Set(&json, "late_ns", worker.late_ns);
@@ -117,6 +120,11 @@ void FillFromSummary(const v1::Summary& summary, ManifestWorker* worker) {
   if (summary.has_steps()) worker->steps = summary.steps();
   if (summary.zero_unix_ns() != 0) worker->start_unix_ns = summary.zero_unix_ns();
   worker->duration_ns = summary.duration_ns();
+  if (summary.lookback_ns() > 0) worker->lookback_ns = summary.lookback_ns();
+  if (summary.has_step_window()) {
+    worker->first_step = summary.first_step();
+    worker->last_step = summary.last_step();
+  }
   worker->late_ns = summary.late_ns();
   worker->ended_by = summary.ended_by();
   worker->collectors.clear();
@@ -132,14 +140,18 @@ void FillFromSummary(const v1::Summary& summary, ManifestWorker* worker) {
   worker->errors.insert(worker->errors.end(), summary.errors().begin(), summary.errors().end());
 }
 
+void FillCollectors(const google::protobuf::RepeatedPtrField<v1::CollectorState>& states,
+                    ManifestWorker* worker) {
+  worker->collectors.clear();
+  for (const v1::CollectorState& state : states) {
+    worker->collectors.push_back({state.name(), state.state(), state.reason(), {}, {}});
+  }
+}
+
 void FillFromDescription(const v1::DescribeResponse& description, ManifestWorker* worker) {
   FillFromIdentity(description.identity(), worker);
   worker->version = description.version();
-  worker->collectors.clear();
-  // Nothing has been recorded yet: counts of events are not known.
-  for (const v1::CollectorState& state : description.collectors()) {
-    worker->collectors.push_back({state.name(), state.state(), state.reason(), {}, {}});
-  }
+  FillCollectors(description.collectors(), worker);
   if (description.has_busy()) {
     worker->busy = {description.busy().session_id(), description.busy().peer(),
                     description.busy().state(), description.busy().remaining_ms()};
@@ -157,7 +169,6 @@ void FillFromDescription(const v1::DescribeResponse& description, ManifestWorker
 void FillTotals(Manifest* manifest) {
   manifest->events.reset();
   manifest->lost.reset();
-  manifest->start_spread_ns.reset();
   std::optional<int64_t> first;
   std::optional<int64_t> last;
   int starts = 0;
@@ -173,7 +184,7 @@ void FillTotals(Manifest* manifest) {
       last = std::max(last.value_or(began), began);
     }
   }
-  if (starts > 1) {
+  if (starts > 1 && !manifest->start_spread_ns.has_value()) {
     // As unsigned numbers: clocks may be anywhere, and the difference of two int64_t may not fit
     // into one.
     manifest->start_spread_ns = static_cast<uint64_t>(*last) - static_cast<uint64_t>(*first);
@@ -192,12 +203,17 @@ std::string ManifestJson(const Manifest& manifest) {
   Set(&json, "started_unix_ns", manifest.started_unix_ns);
   Set(&json, "duration_ms", manifest.duration_ms);
   Set(&json, "start_spread_ns", manifest.start_spread_ns);
+  Set(&json, "clock_uncertainty_ns", manifest.clock_uncertainty_ns);
+  Set(&json, "lookback_ns", manifest.lookback_ns);
+  Set(&json, "first_step", manifest.first_step);
+  Set(&json, "last_step", manifest.last_step);
   Set(&json, "events", manifest.events);
   Set(&json, "lost", manifest.lost);
   Set(&json, "exit_code", manifest.exit_code);
   Json workers = Json::array();
   for (const ManifestWorker& worker : manifest.workers) workers.push_back(WorkerJson(worker));
   json["workers"] = std::move(workers);
+  SetUnlessEmpty(&json, "not_sampled", manifest.not_sampled);
   // Texts come from workers: bytes that are no UTF-8 must not end the program with an exception.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -56,8 +56,11 @@ struct ManifestWorker {
   std::optional<uint64_t> lost;
   std::map<std::string, uint64_t> lost_by_cause;
   std::optional<uint64_t> steps;
+  std::optional<int64_t> first_step;  // numbers of the steps that were asked for
+  std::optional<int64_t> last_step;
   std::optional<int64_t> start_unix_ns;  // of the trace's zero
   std::optional<uint64_t> duration_ns;
+  std::optional<uint64_t> lookback_ns;  // granted: so much of the trace lies before the start
   std::optional<int64_t> clock_offset_ns;
   std::optional<uint64_t> clock_uncertainty_ns;
   std::optional<uint64_t> late_ns;  // it began this much later than it was told to
@@ -90,19 +93,28 @@ struct Manifest {
   std::optional<int64_t>
       started_unix_ns;                  // when recording was asked to begin, on the client's clock
   std::optional<uint64_t> duration_ms;  // asked for
-  // Between the first and the last worker that began to record, as their own clocks tell.
+  // Between the first and the last worker that began to record: of those whose clocks were
+  // measured, on the client's clock; if none was, as their own clocks tell.
   std::optional<uint64_t> start_spread_ns;
+  std::optional<uint64_t> clock_uncertainty_ns;  // the largest of those
+  std::optional<uint64_t> lookback_ns;           // granted: before the start in all traces
+  std::optional<int64_t> first_step;             // that all workers with steps were to record
+  std::optional<int64_t> last_step;
   std::optional<uint64_t> events;  // of all workers of which it is known
   std::optional<uint64_t> lost;    // likewise
   std::optional<int> exit_code;
   std::vector<ManifestWorker> workers;
+  std::vector<std::string> not_sampled;  // addresses that were given, and left out by --sample
 };
 
 // Copies what a worker says about its session, or about itself.
 void FillFromSummary(const v1::Summary& summary, ManifestWorker* worker);
+// States and reasons alone: nothing has been recorded yet.
+void FillCollectors(const google::protobuf::RepeatedPtrField<v1::CollectorState>& states,
+                    ManifestWorker* worker);
 void FillFromDescription(const v1::DescribeResponse& description, ManifestWorker* worker);
 
-// Sums events and lost of the workers, and the spread of their starts.
+// Sums events and lost of the workers; and, unless it is known already, the spread of their starts.
 void FillTotals(Manifest* manifest);
 
 // JSON, UTF-8 (bytes that are not are replaced), two spaces of indentation, a line break at the

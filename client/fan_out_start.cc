@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The common start: enough are armed, the wanted moment is near, clocks are known, one instant.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/clock_groups.h"
+#include "client/fan_out_state.h"
+#include "client/monotonic.h"
+#include "common/clock_id.h"
+
+namespace jobscope {
+namespace {
+
+// Before a delayed start the clocks are measured this early: they drift apart, but several
+// thousand workers must fit in.
+constexpr absl::Duration kSyncAhead = absl::Seconds(1);
+// A step that is waited for is looked at so often; Progress comes five times per second.
+constexpr absl::Duration kLook = absl::Milliseconds(100);
+
+uint64_t Nanoseconds(absl::Duration duration) {
+  return static_cast<uint64_t>(std::max<int64_t>(absl::ToInt64Nanoseconds(duration), 0));
+}
+
+ArmedWorker Describe(const Slot& slot) {
+  return {slot.endpoint.address, slot.streams, slot.clock,
+          slot.lookback_ns,      slot.steps,   slot.steps_seen_ns};
+}
+
+}  // namespace
+
+absl::Duration FanOutState::Patience() const {
+  return std::max(options_.times.gather, 4 * slowest_ready_);
+}
+
+absl::Duration FanOutState::SyncPatience() const {
+  return std::max(options_.times.gather, 4 * slowest_sync_);
+}
+
+std::vector<ArmedWorker> FanOutState::ArmedWorkers() const {
+  std::vector<ArmedWorker> workers;
+  for (size_t i = 0; i < roster_.size(); ++i) {
+    const Step step = roster_[i].step;
+    if (step == Step::kArmed || step == Step::kSyncing || step == Step::kSynced) {
+      workers.push_back(Describe(roster_[i]));
+    }
+  }
+  return workers;
+}
+
+void FanOutState::Advance(absl::Time now) {
+  if (interrupted_) return;
+  if (stage_ == Stage::kGathering) Gather(now);
+  if (stage_ == Stage::kHolding) Hold(now);
+  if (stage_ == Stage::kSyncing) Measure(now);
+}
+
+// All that answer at their first attempt start together; whoever is refused, busy or silent does
+// not hold them up.
+void FanOutState::Gather(absl::Time now) {
+  const size_t ready = roster_.in(Step::kArmed);
+  const size_t may_come = roster_.may_come();
+  const size_t wanted = options_.min_workers.value_or(1);
+  if (ready + may_come < wanted) {
+    if (ready == 0 && may_come == 0) return;
+    FinishUnstarted(
+        {Outcome::kFailed, Phase::kArm,
+         absl::StrCat("nothing was recorded: --min_workers=", wanted, ", but only ",
+                      ready + may_come, " of ", roster_.size(), " workers can be armed"),
+         std::nullopt});
+    return;
+  }
+  if (ready < wanted) return;
+  if (roster_.first_attempts() > 0 && now < last_ready_ + Patience()) return;
+  stage_ = Stage::kHolding;
+  gathered_ = now;
+  hold_until_ = now;
+}
+
+// Clocks drift apart, and a step is chosen by what is known of the steps now: both wait until the
+// start is near.
+void FanOutState::Hold(absl::Time now) {
+  if (roster_.waiting() < options_.min_workers.value_or(1)) {
+    stage_ = Stage::kGathering;
+    return;
+  }
+  if (now < hold_until_) return;
+  const absl::Time delayed = gathered_ + options_.delay;
+  if (!delay_over_ && now < delayed - kSyncAhead) {
+    hold_until_ = delayed - kSyncAhead;
+    return;
+  }
+  delay_over_ = true;
+  if (options_.steps.has_value() && options_.steps->first.has_value()) {
+    const int64_t first = *options_.steps->first;
+    const std::vector<ArmedWorker> workers = ArmedWorkers();
+    if (std::any_of(workers.begin(), workers.end(), HasSteps) &&
+        UntilStep(first, workers, MonotonicNow()) > options_.times.near) {
+      int64_t newest = INT64_MIN;
+      for (const ArmedWorker& worker : workers) {
+        if (HasSteps(worker)) newest = std::max(newest, worker.steps->current());
+      }
+      if (now > std::max(gathered_, delayed) + options_.max_duration) {
+        FinishUnstarted(
+            {Outcome::kFailed, Phase::kArm,
+             absl::StrCat("nothing was recorded: step ", first, " has not come within ",
+                          absl::FormatDuration(options_.max_duration), "; the newest is step ",
+                          newest, "; raise --max_duration_ms, or give a nearer --start_step"),
+             std::nullopt});
+        return;
+      }
+      if (!std::exchange(told_hold_, true)) {
+        progress_->Line(absl::StrCat("armed; waiting for step ", first, ", now at step ", newest));
+      }
+      hold_until_ = now + kLook;
+      return;
+    }
+  }
+  stage_ = Stage::kSyncing;
+  last_synced_ = now;
+  for (size_t i = 0; i < roster_.size(); ++i) {
+    if (roster_[i].step == Step::kArmed) RequestSync(i);
+  }
+}
+
+void FanOutState::RequestSync(size_t index) {
+  Slot& slot = roster_[index];
+  if (slot.streams && !slot.clock.has_value()) {
+    to_sync_.push_back(index);
+    return;
+  }
+  roster_.Move(index, Step::kSynced);
+  if (stage_ == Stage::kStarted) StartLate(index, absl::Now());
+}
+
+void FanOutState::BeginSync(size_t index) {
+  roster_.Move(index, Step::kSyncing);
+  const absl::Time asked = absl::Now();
+  roster_[index].worker->SyncClock(
+      asked + options_.times.sync,
+      [this, index, asked, post = Letters(index)](const grpc::Status& status,
+                                                  const std::optional<ClockEstimate>& clock) {
+        post([this, index, asked, status, clock] {
+          slowest_sync_ = std::max(slowest_sync_, absl::Now() - asked);
+          OnSynced(index, status, clock);
+        });
+      });
+}
+
+void FanOutState::OnSynced(size_t index, const grpc::Status& status,
+                           std::optional<ClockEstimate> clock) {
+  Slot& slot = roster_[index];
+  if (slot.step != Step::kSyncing) return;
+  slot.clock = clock;
+  if (!clock.has_value()) {
+    Warn(index, absl::StrCat("its clock could not be measured (",
+                             status.ok() ? "no answer" : ReasonOf(status),
+                             "): it starts by itself, and its times count from its own start"));
+  }
+  roster_.Move(index, Step::kSynced);
+  const absl::Time now = absl::Now();
+  last_synced_ = now;
+  if (stage_ == Stage::kStarted) StartLate(index, now);
+}
+
+// One that does not answer holds up the others no longer than one that does not arm.
+void FanOutState::Measure(absl::Time now) {
+  if (roster_.waiting() < options_.min_workers.value_or(1)) {
+    // Some died: back to waiting for retries, if there are any.
+    for (size_t i = 0; i < roster_.size(); ++i) {
+      if (roster_[i].step == Step::kSynced) roster_.Move(i, Step::kArmed);
+    }
+    stage_ = Stage::kGathering;
+    return;
+  }
+  const size_t unsettled = roster_.in(Step::kArmed) + roster_.in(Step::kSyncing);
+  const bool enough = roster_.in(Step::kSynced) >= options_.min_workers.value_or(1);
+  if (unsettled > 0 && (!enough || now < last_synced_ + SyncPatience())) return;
+  ChooseStart(now);
+}
+
+// Workers of one host narrow each other's measurements.
+void FanOutState::CombineMeasuredClocks() {
+  std::vector<MeasuredClock> clocks;
+  clocks.reserve(roster_.size());
+  for (size_t i = 0; i < roster_.size(); ++i) {
+    clocks.push_back({roster_[i].clock_id, roster_[i].clock});
+  }
+  CombineClocks(ClockId(), &clocks);
+  for (size_t i = 0; i < roster_.size(); ++i) roster_[i].clock = clocks[i].estimate;
+}
+
+void FanOutState::ChooseStart(absl::Time now) {
+  CombineMeasuredClocks();
+  std::vector<size_t> members;
+  std::vector<ArmedWorker> workers;
+  for (size_t i = 0; i < roster_.size(); ++i) {
+    if (roster_[i].step != Step::kSynced) continue;
+    members.push_back(i);
+    workers.push_back(Describe(roster_[i]));
+  }
+  absl::Duration lead = StartLead(workers, slowest_ready_);
+  if (options_.delay > absl::ZeroDuration()) {
+    lead = std::max(lead, gathered_ + options_.delay - now);
+  }
+  const uint64_t now_ns = MonotonicNow();
+  plan_.start_monotonic_ns = now_ns + Nanoseconds(lead);
+  if (options_.steps.has_value()) {
+    absl::StatusOr<std::optional<v1::StepWindow>> window =
+        ChooseSteps(*options_.steps, workers, plan_.start_monotonic_ns);
+    if (!window.ok()) {
+      FinishUnstarted(
+          {Outcome::kFailed, Phase::kArm,
+           absl::StrCat("nothing was recorded: ", std::string(window.status().message())),
+           std::nullopt});
+      return;
+    }
+    facts_.steps = *std::move(window);
+  }
+  const uint64_t lookback = GrantedLookback(Nanoseconds(options_.lookback), workers);
+  plan_.zero_monotonic_ns = plan_.start_monotonic_ns - std::min(lookback, plan_.start_monotonic_ns);
+  plan_.start_unix_ns = absl::ToUnixNanos(absl::Now()) +
+                        static_cast<int64_t>(plan_.start_monotonic_ns - MonotonicNow());
+  plan_.zero_unix_ns = plan_.start_unix_ns -
+                       static_cast<int64_t>(plan_.start_monotonic_ns - plan_.zero_monotonic_ns);
+  plan_.at_once = roster_.size() == 1 && options_.delay <= absl::ZeroDuration();
+  plan_.duration = options_.duration;
+  plan_.transfer = options_.times.transfer;
+  stage_ = Stage::kStarted;
+  facts_.started = absl::FromUnixNanos(plan_.start_unix_ns);
+  if (options_.lookback > absl::ZeroDuration()) facts_.lookback_ns = lookback;
+  for (const size_t index : members) Begin(index, plan_, *facts_.started);
+}
+
+// Armed, and measured, after the instant was chosen.
+void FanOutState::StartLate(size_t index, absl::Time now) {
+  Slot& slot = roster_[index];
+  if (slot.clock.has_value()) CombineMeasuredClocks();
+  // As if it were not alone: it must not be later than it has to.
+  const absl::Duration lead = StartLead({Describe(slot)}, absl::ZeroDuration());
+  StartCall call = plan_;
+  absl::Time start = *facts_.started;
+  if (start < now + lead) {
+    start = now + lead;
+    const uint64_t behind = Nanoseconds(start - *facts_.started);
+    call.start_monotonic_ns += behind;
+    call.start_unix_ns += static_cast<int64_t>(behind);
+    call.at_once = !slot.streams;
+    Warn(index, absl::StrCat("began ", behind / 1'000'000, " ms after the others"));
+  }
+  Begin(index, call, start);
+}
+
+void FanOutState::Begin(size_t index, StartCall call, absl::Time start) {
+  Slot& slot = roster_[index];
+  if (slot.streams) {
+    call.clock = slot.clock;
+    if (!slot.clock.has_value()) call.at_once = true;
+    if (options_.steps.has_value()) AddSteps(index, &call);
+  }
+  if (slot.clock.has_value()) {
+    ManifestWorker& account = slot.result.account;
+    account.clock_offset_ns = slot.clock->realtime_offset_ns;
+    account.clock_uncertainty_ns = UncertaintyAt(*slot.clock, call.start_monotonic_ns);
+  }
+  roster_.Record(index, start, start + call.duration);
+  slot.worker->Start(call);
+}
+
+// All workers with steps record the same ones; others record for the duration, from the same
+// instant.
+void FanOutState::AddSteps(size_t index, StartCall* call) {
+  Slot& slot = roster_[index];
+  const ArmedWorker worker = Describe(slot);
+  if (!HasSteps(worker) || !facts_.steps.has_value()) {
+    Warn(index,
+         absl::StrCat(slot.steps.has_value() && slot.steps->begun() > 0
+                          ? "its step numbers do not increase"
+                          : "it marks no steps (JOBSCOPE_STEP)",
+                      ": recorded for --duration_ms=", absl::ToInt64Milliseconds(options_.duration),
+                      " instead of --steps=", options_.steps->count));
+    return;
+  }
+  v1::StepWindow window = *facts_.steps;
+  const int64_t reachable = FirstReachableStep(worker, call->start_monotonic_ns);
+  if (reachable > window.first()) {
+    Warn(index, absl::StrCat("too late for step ", window.first(), ": recorded from step ",
+                             reachable, " on"));
+    window.set_last(window.last() + (reachable - window.first()));
+    window.set_first(reachable);
+  }
+  call->steps = window;
+  call->duration = std::min(options_.max_duration, slot.max_duration);
+}
+
+}  // namespace jobscope
