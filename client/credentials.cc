@@ -12,6 +12,9 @@
 namespace jobscope {
 namespace {
 
+// Of a flag: nothing, whatever the environment says.
+constexpr char kNone[] = "none";
+
 // Adds the token to every call of a channel.
 class TokenHeader final : public grpc::MetadataCredentialsPlugin {
  public:
@@ -42,9 +45,10 @@ absl::StatusOr<std::shared_ptr<const ClientCredentials>> ClientCredentials::Load
     const CredentialFlags& flags, const std::function<const char*(const char*)>& get_variable) {
   const auto choose = [&get_variable](const std::optional<std::string>& flag, const char* flag_name,
                                       const char* variable) {
-    if (flag.has_value()) return FileSetting{*flag, flag_name};
     const char* const value = get_variable ? get_variable(variable) : std::getenv(variable);
-    if (value != nullptr && *value != '\0') return FileSetting{value, variable};
+    if (flag.has_value() && *flag != kNone) return FileSetting{*flag, flag_name};
+    if (!flag.has_value() && value != nullptr && *value != '\0')
+      return FileSetting{value, variable};
     return FileSetting{"", absl::StrCat(flag_name, " (", variable, ")")};
   };
   auto credentials = std::make_shared<ClientCredentials>();

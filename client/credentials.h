@@ -20,7 +20,7 @@
 namespace jobscope {
 
 // As flags say it. Absent: the environment's JOBSCOPE_TLS_CA, _CERT, _KEY, JOBSCOPE_TOKEN_FILE
-// decides. Empty: none, whatever the environment says.
+// decides. "none": nothing, whatever the environment says.
 struct CredentialFlags {
   std::optional<std::string> tls_ca;    // turns TLS on: the CA that has signed the workers'
   std::optional<std::string> tls_cert;  // our own, where workers want one

@@ -28,7 +28,6 @@ constexpr char kNeedsNative[] =
 // Flags of the grammar that tensorflow.ProfilerService cannot carry.
 struct NativeFlags {
   std::optional<int64_t> steps, start_step, lookback_ms;
-  std::optional<std::string> tls_ca, tls_cert, tls_key, token_file;
 };
 
 absl::Status CheckRange(const char* flag, int64_t value, int64_t low, int64_t high) {
@@ -42,10 +41,6 @@ absl::Status CheckNativeFlags(const NativeFlags& native, const std::string& prot
       {"--steps", native.steps.has_value()},
       {"--start_step", native.start_step.has_value()},
       {"--lookback_ms", native.lookback_ms.has_value()},
-      {"--tls_ca", native.tls_ca.has_value()},
-      {"--tls_cert", native.tls_cert.has_value()},
-      {"--tls_key", native.tls_key.has_value()},
-      {"--token_file", native.token_file.has_value()},
       {"--protocol=native", protocol == "native"},
   };
   for (const auto& [flag, is_given] : given) {
@@ -148,11 +143,22 @@ void AddCapture(CLI::App* app, Flags* flags, NativeFlags* native) {
   app->add_option("--lookback_ms", native->lookback_ms)->group("");
 }
 
-void AddCredentials(CLI::App* app, NativeFlags* native) {
-  app->add_option("--tls_ca", native->tls_ca)->group("");
-  app->add_option("--tls_cert", native->tls_cert)->group("");
-  app->add_option("--tls_key", native->tls_key)->group("");
-  app->add_option("--token_file", native->token_file)->group("");
+void AddCredentials(CLI::App* app, CredentialFlags* credentials) {
+  constexpr char kGroup[] =
+      "Credentials (default: JOBSCOPE_TLS_CA, _CERT, _KEY, JOBSCOPE_TOKEN_FILE)";
+  app->add_option("--tls_ca", credentials->tls_ca,
+                  "speak TLS; PEM file of the CA that has signed the workers' certificates")
+      ->group(kGroup);
+  app->add_option("--tls_cert", credentials->tls_cert,
+                  "PEM file of a certificate to show to workers that want one")
+      ->group(kGroup);
+  app->add_option("--tls_key", credentials->tls_key, "PEM file of its key")->group(kGroup);
+  app->add_option("--token_file", credentials->token_file,
+                  "file of the token to show to workers that want one")
+      ->group(kGroup);
+  app->add_option("--tls_server_name", credentials->tls_server_name,
+                  "name in the workers' certificates, where the address is another (a tunnel's)")
+      ->group(kGroup);
 }
 
 FlagsResult Print(std::string text, int exit_code) {
@@ -172,7 +178,7 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
   CLI::App app(description, program);
   app.set_version_flag("--version", std::string("jobscope ") + Version());
   AddCommon(&app, &flags);
-  AddCredentials(&app, &native);
+  AddCredentials(&app, &flags.credentials);
   if (verb == Verb::kCapture) AddCapture(&app, &flags, &native);
   if (verb == Verb::kStop) {
     app.add_option("--session_id", flags.session_id,

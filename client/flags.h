@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/credentials.h"
 
 namespace jobscope {
 
@@ -34,6 +35,7 @@ struct Flags {
   int64_t max_duration_ms = 60'000;
   std::optional<int64_t> min_workers;
   std::string protocol = "auto";
+  CredentialFlags credentials;
   bool json = false;
   bool quiet = false;
 };

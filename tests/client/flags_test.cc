@@ -32,18 +32,41 @@ TEST(Flags, Defaults) {
 }
 
 TEST(Flags, AllAreTaken) {
-  const FlagsResult result =
-      Parse({"--service_addr", "a:1,b:2", "--logdir=/tmp", "--duration_ms=2000", "--delay_ms=5",
-             "--num_tracing_attempts=1", "--host_tracer_level=0", "--device_tracer_level=0",
-             "--python_tracer_level=1", "--session_id=x", "--connect_timeout_ms=7",
-             "--max_parallel=1", "--max_trace_mb=9", "--max_duration_ms=3000", "--min_workers=2",
-             "--protocol=tensorflow", "--transfer_timeout_ms=8", "--json", "--quiet"});
+  const FlagsResult result = Parse({"--service_addr",
+                                    "a:1,b:2",
+                                    "--logdir=/tmp",
+                                    "--duration_ms=2000",
+                                    "--delay_ms=5",
+                                    "--num_tracing_attempts=1",
+                                    "--host_tracer_level=0",
+                                    "--device_tracer_level=0",
+                                    "--python_tracer_level=1",
+                                    "--session_id=x",
+                                    "--connect_timeout_ms=7",
+                                    "--max_parallel=1",
+                                    "--max_trace_mb=9",
+                                    "--max_duration_ms=3000",
+                                    "--min_workers=2",
+                                    "--protocol=tensorflow",
+                                    "--transfer_timeout_ms=8",
+                                    "--json",
+                                    "--quiet",
+                                    "--tls_ca=none",
+                                    "--tls_cert=c",
+                                    "--tls_key=k",
+                                    "--token_file=t",
+                                    "--tls_server_name=n"});
   ASSERT_TRUE(result.flags.has_value()) << result.text;
   EXPECT_EQ(result.flags->service_addr, "a:1,b:2");
   EXPECT_EQ(result.flags->duration_ms, 2000);
   EXPECT_EQ(result.flags->session_id, "x");
   EXPECT_EQ(result.flags->min_workers, 2);
   EXPECT_EQ(result.flags->transfer_timeout_ms, 8);
+  EXPECT_EQ(result.flags->credentials.tls_ca, "none");
+  EXPECT_EQ(result.flags->credentials.tls_cert, "c");
+  EXPECT_EQ(result.flags->credentials.tls_key, "k");
+  EXPECT_EQ(result.flags->credentials.token_file, "t");
+  EXPECT_EQ(result.flags->credentials.tls_server_name, "n");
   EXPECT_TRUE(result.flags->json);
   EXPECT_TRUE(result.flags->quiet);
 }
@@ -89,8 +112,6 @@ INSTANTIATE_TEST_SUITE_P(
         Case({"--steps=3"}, "--steps needs the native protocol"),
         Case({"--start_step=3"}, "--start_step needs the native protocol"),
         Case({"--lookback_ms=3"}, "--lookback_ms needs the native protocol"),
-        Case({"--tls_ca=x"}, "--tls_ca needs the native protocol"),
-        Case({"--token_file=x"}, "--token_file needs the native protocol"),
         Case({"--protocol=native"}, "--protocol=native needs the native protocol"),
         Case({"--nosuch=1"}, "--nosuch"), Case({"stray"}, "stray"),
         Case({"--logdir=/x"}, "--logdir"), Case({"--service_addr="}, "--service_addr")));
