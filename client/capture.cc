@@ -4,6 +4,7 @@
 #include <climits>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,14 +15,16 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/call_threads.h"
+#include "client/dial.h"
 #include "client/fan_out.h"
 #include "client/interrupt.h"
 #include "client/outcome.h"
 #include "client/progress.h"
-#include "client/reply_file.h"
+#include "client/sample.h"
 #include "client/table.h"
+#include "client/targets.h"
 #include "client/tensorflow_worker.h"
-#include "common/address_list.h"
+#include "client/worker.h"
 #include "common/endpoint.h"
 #include "common/identity.h"
 #include "common/manifest.h"
@@ -43,7 +46,14 @@ FanOutOptions MakeFanOutOptions(const Flags& flags, const RunDirectory& director
   FanOutOptions options;
   options.session_id = directory.run();
   options.repository_root = directory.repository();
+  options.protocol =
+      flags.protocol == "native" ? ProtocolChoice::kNative : ProtocolChoice::kTensorflow;
   options.duration = absl::Milliseconds(flags.duration_ms);
+  options.max_duration = absl::Milliseconds(flags.max_duration_ms);
+  options.lookback = absl::Milliseconds(flags.lookback_ms);
+  if (flags.steps.has_value()) {
+    options.steps = StepsWanted{static_cast<uint64_t>(*flags.steps), flags.start_step};
+  }
   options.delay = absl::Milliseconds(flags.delay_ms);
   options.host_tracer_level = static_cast<uint32_t>(flags.host_tracer_level);
   options.device_tracer_level = static_cast<uint32_t>(flags.device_tracer_level);
@@ -56,19 +66,18 @@ FanOutOptions MakeFanOutOptions(const Flags& flags, const RunDirectory& director
   return options;
 }
 
-WorkerFactory MakeFactory(const Flags& flags, CallThreads* threads) {
+WorkerFactory MakeFactory(const Flags& flags, const DialOptions& dial, CallThreads* threads) {
+  DialOptions unary = dial;
   const int64_t max_bytes = flags.max_trace_mb << 20;
   // A message's own limit is 2^31 - 1 bytes.
-  const int max_reply =
-      max_bytes == 0 || max_bytes > INT_MAX ? INT_MAX : static_cast<int>(max_bytes);
-  const absl::Duration timeout = absl::Milliseconds(flags.connect_timeout_ms);
-  return [timeout, max_reply, threads](const Endpoint& to) {
-    return std::make_unique<TensorflowWorker>(to, timeout, max_reply, threads);
+  if (max_bytes != 0 && max_bytes <= INT_MAX) unary.max_reply_bytes = static_cast<int>(max_bytes);
+  return [unary, threads](const Endpoint& to, Protocol) -> std::unique_ptr<Worker> {
+    return std::make_unique<TensorflowWorker>(Dial(to, unary), threads, ProbeTimes());
   };
 }
 
-Manifest MakeManifest(const Flags& flags, const RunDirectory& directory) {
-  Manifest manifest;
+void FillOptions(const Flags& flags, const RunDirectory& directory, Manifest* out) {
+  Manifest& manifest = *out;
   manifest.run = directory.run();
   manifest.run_directory = directory.path();
   manifest.client_version = Version();
@@ -83,9 +92,45 @@ Manifest MakeManifest(const Flags& flags, const RunDirectory& directory) {
                               {"transfer_timeout_ms", flags.transfer_timeout_ms},
                               {"max_parallel", flags.max_parallel},
                               {"max_trace_mb", flags.max_trace_mb},
-                              {"max_duration_ms", flags.max_duration_ms}};
-  if (flags.min_workers.has_value()) manifest.options_numbers["min_workers"] = *flags.min_workers;
-  return manifest;
+                              {"max_duration_ms", flags.max_duration_ms},
+                              {"lookback_ms", flags.lookback_ms},
+                              {"part_mb", flags.part_mb},
+                              {"resume_timeout_ms", flags.resume_timeout_ms}};
+  const std::pair<const char*, std::optional<int64_t>> if_given[] = {
+      {"min_workers", flags.min_workers},
+      {"steps", flags.steps},
+      {"start_step", flags.start_step},
+      {"sample", flags.sample}};
+  for (const auto& [name, value] : if_given) {
+    if (value.has_value()) manifest.options_numbers[name] = *value;
+  }
+}
+
+// Leaves the sample in `endpoints`; names the others in the manifest.
+void TakeSample(size_t count, std::vector<Endpoint>* endpoints, Manifest* manifest) {
+  std::vector<Endpoint> taken;
+  const std::vector<size_t> sample = SpreadSample(*endpoints, count);
+  auto next = sample.begin();
+  for (size_t i = 0; i < endpoints->size(); ++i) {
+    if (next != sample.end() && *next == i) {
+      taken.push_back(std::move((*endpoints)[i]));
+      ++next;
+    } else {
+      manifest->not_sampled.push_back((*endpoints)[i].address);
+    }
+  }
+  *endpoints = std::move(taken);
+}
+
+void FillStart(const StartFacts& facts, Manifest* manifest) {
+  if (facts.started.has_value()) manifest->started_unix_ns = absl::ToUnixNanos(*facts.started);
+  manifest->start_spread_ns = facts.spread_ns;
+  manifest->clock_uncertainty_ns = facts.clock_uncertainty_ns;
+  manifest->lookback_ns = facts.lookback_ns;
+  if (facts.steps.has_value()) {
+    manifest->first_step = facts.steps->first();
+    manifest->last_step = facts.steps->last();
+  }
 }
 
 // Adds the workers and what follows from them, exit code included.
@@ -128,38 +173,41 @@ void Publish(const RunDirectory& directory, Manifest* manifest) {
 }  // namespace
 
 int RunCapture(const Flags& flags) {
-  absl::StatusOr<std::vector<Endpoint>> endpoints = ParseAddressList(flags.service_addr);
-  if (!endpoints.ok()) return UsageError(endpoints.status());
-  const size_t total = endpoints->size();
+  absl::StatusOr<Targets> targets = PrepareTargets(flags);
+  if (!targets.ok()) return UsageError(targets.status());
+  std::vector<Endpoint>& endpoints = targets->endpoints;
+  Manifest manifest;
+  if (flags.sample.has_value()) {
+    TakeSample(static_cast<size_t>(*flags.sample), &endpoints, &manifest);
+  }
+  const size_t total = endpoints.size();
   if (flags.min_workers.has_value() && *flags.min_workers > static_cast<int64_t>(total)) {
     return UsageError(absl::InvalidArgumentError(
         absl::StrCat("--min_workers=", *flags.min_workers, ", but only ", total,
-                     " addresses are given; lower it, or give more")));
+                     flags.sample.has_value() ? " are sampled" : " addresses are given",
+                     "; lower it, or give more")));
   }
   const absl::StatusOr<RunDirectory> directory = RunDirectory::Create(
       {flags.logdir, flags.session_id, kMinFreeBytes + total * kMinFreeBytesPerWorker});
   if (!directory.ok()) return UsageError(directory.status());
 
   Progress progress(Progress::ModeFor(flags.quiet));
-  std::vector<std::string> stems = FileStems(*endpoints);
-  const ReplyWriter writer = [&directory, &stems](size_t index, const ReplyContext& context,
-                                                  grpc::ByteBuffer* reply,
-                                                  ManifestWorker* account) {
-    return WriteReply(*directory, stems[index], context, reply, account);
+  std::vector<std::string> stems = FileStems(endpoints);
+  const DeliveryWriter writer = [&directory, &stems](size_t index, Delivery* delivery,
+                                                     ManifestWorker* account) {
+    return delivery->Write(*directory, stems[index], account);
   };
   CallThreads threads;  // outlives the fan-out and its workers
-  FanOut fan_out(*std::move(endpoints), stems, MakeFanOutOptions(flags, *directory),
-                 MakeFactory(flags, &threads), writer, &progress);
+  FanOut fan_out(std::move(endpoints), stems, MakeFanOutOptions(flags, *directory),
+                 MakeFactory(flags, targets->dial, &threads), writer, &progress);
   std::vector<WorkerResult> results;
   {
     const InterruptWatch watch([&fan_out] { fan_out.Interrupt(); });
     results = fan_out.Run();
   }
 
-  Manifest manifest = MakeManifest(flags, *directory);
-  if (fan_out.started().has_value()) {
-    manifest.started_unix_ns = absl::ToUnixNanos(*fan_out.started());
-  }
+  FillOptions(flags, *directory, &manifest);
+  FillStart(fan_out.facts(), &manifest);
   Conclude(std::move(results), &manifest);
   Publish(*directory, &manifest);
   const std::string text = flags.json ? ManifestJson(manifest) : CaptureTable(manifest);

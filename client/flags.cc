@@ -22,31 +22,48 @@ constexpr int64_t kMaxMs = 86'400'000;
 constexpr char kAddresses[] =
     "workers, comma-separated: host:port, grpc://host:port, [v6]:port, unix:/path, "
     "node[01-16]:port, dns:///name:port, @file, @directory of *.addr files";
-constexpr char kNeedsNative[] =
-    " needs the native protocol, which this version does not speak yet; leave it out";
-
-// Flags of the grammar that tensorflow.ProfilerService cannot carry.
-struct NativeFlags {
-  std::optional<int64_t> steps, start_step, lookback_ms;
-};
-
 absl::Status CheckRange(const char* flag, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--", flag, "=", value, " is out of range; give ", low, " to ", high));
 }
 
-absl::Status CheckNativeFlags(const NativeFlags& native, const std::string& protocol) {
-  const std::pair<const char*, bool> given[] = {
-      {"--steps", native.steps.has_value()},
-      {"--start_step", native.start_step.has_value()},
-      {"--lookback_ms", native.lookback_ms.has_value()},
-      {"--protocol=native", protocol == "native"},
-  };
+// What tensorflow.ProfilerService cannot carry.
+absl::Status CheckNativeFlags(const Flags& flags) {
+  if (flags.start_step.has_value() && !flags.steps.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--start_step=", *flags.start_step,
+                     " says where steps begin, but not how many; give --steps=N too"));
+  }
+  if (flags.protocol != "tensorflow") return absl::OkStatus();
+  const std::pair<const char*, bool> given[] = {{"--steps", flags.steps.has_value()},
+                                                {"--lookback_ms", flags.lookback_ms > 0}};
   for (const auto& [flag, is_given] : given) {
-    if (is_given) return absl::InvalidArgumentError(absl::StrCat(flag, kNeedsNative));
+    if (!is_given) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, " needs the native protocol; leave out --protocol=tensorflow"));
   }
   return absl::OkStatus();
+}
+
+// Zero is a duration too: of a dump of what lies before.
+absl::Status CheckDuration(const Flags& flags) {
+  if (flags.duration_ms == 0) {
+    if (flags.steps.has_value()) {
+      return absl::InvalidArgumentError(
+          "--duration_ms=0 and --steps exclude each other: leave one of them out");
+    }
+    if (flags.lookback_ms > 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("--duration_ms=0 is out of range; give 1 to ", flags.max_duration_ms,
+                     ", or --lookback_ms=K too, for what has been recorded before"));
+  }
+  if (flags.duration_ms >= 1 && flags.duration_ms <= flags.max_duration_ms) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--duration_ms=", flags.duration_ms, " is out of range; give 1 to ",
+                   flags.max_duration_ms, ", or raise --max_duration_ms"));
 }
 
 absl::Status CheckCapture(const Flags& flags) {
@@ -63,16 +80,20 @@ absl::Status CheckCapture(const Flags& flags) {
       {"transfer_timeout_ms", flags.transfer_timeout_ms, 1, kMaxMs},
       {"max_trace_mb", flags.max_trace_mb, 0, 1 << 24},
       {"min_workers", flags.min_workers.value_or(1), 1, INT_MAX},
+      {"steps", flags.steps.value_or(1), 1, 1'000'000},
+      {"start_step", flags.start_step.value_or(0), 0, INT64_MAX / 2},
+      {"lookback_ms", flags.lookback_ms, 0, 3'600'000},
+      {"part_mb", flags.part_mb, 1, 1900},
+      {"resume_timeout_ms", flags.resume_timeout_ms, 0, kMaxMs},
+      {"sample", flags.sample.value_or(1), 1, INT_MAX},
   };
   for (const auto& range : ranges) {
-    absl::Status status = CheckRange(range.flag, range.value, range.low, range.high);
-    if (!status.ok()) return status;
+    absl::Status in_range = CheckRange(range.flag, range.value, range.low, range.high);
+    if (!in_range.ok()) return in_range;
   }
-  if (flags.duration_ms < 1 || flags.duration_ms > flags.max_duration_ms) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--duration_ms=", flags.duration_ms, " is out of range; give 1 to ",
-                     flags.max_duration_ms, ", or raise --max_duration_ms"));
-  }
+  absl::Status status = CheckDuration(flags);
+  status.Update(CheckNativeFlags(flags));
+  if (!status.ok()) return status;
   if (flags.logdir.empty()) {
     return absl::InvalidArgumentError("--logdir is missing; name the directory for the traces");
   }
@@ -80,7 +101,7 @@ absl::Status CheckCapture(const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status Check(const Flags& flags, const NativeFlags& native) {
+absl::Status Check(const Flags& flags) {
   if (flags.service_addr.empty()) {
     return absl::InvalidArgumentError("--service_addr is missing; name the workers, host:port,...");
   }
@@ -90,7 +111,6 @@ absl::Status Check(const Flags& flags, const NativeFlags& native) {
     status.Update(absl::InvalidArgumentError(absl::StrCat(
         "--protocol=", flags.protocol, " is not known; give auto, native or tensorflow")));
   }
-  status.Update(CheckNativeFlags(native, flags.protocol));
   if (flags.verb == Verb::kCapture) status.Update(CheckCapture(flags));
   return status;
 }
@@ -106,7 +126,7 @@ void AddCommon(CLI::App* app, Flags* flags) {
   app->add_flag("--quiet", flags->quiet, "no progress on stderr");
 }
 
-void AddCapture(CLI::App* app, Flags* flags, NativeFlags* native) {
+void AddCapture(CLI::App* app, Flags* flags) {
   app->add_option("--logdir", flags->logdir,
                   "traces go to <logdir>/plugins/profile/<run>, on this machine");
   app->add_option("--duration_ms", flags->duration_ms, "length of the recording")
@@ -131,16 +151,29 @@ void AddCapture(CLI::App* app, Flags* flags, NativeFlags* native) {
   app->add_option("--max_trace_mb", flags->max_trace_mb,
                   "refuse a worker's trace over this many MiB; 0: no bound but a message's 2 GiB")
       ->capture_default_str();
-  app->add_option("--max_duration_ms", flags->max_duration_ms, "largest --duration_ms")
+  app->add_option("--max_duration_ms", flags->max_duration_ms,
+                  "largest --duration_ms, and the longest that --steps may take")
       ->capture_default_str();
   app->add_option("--min_workers", flags->min_workers,
                   "record nothing if fewer workers than this can be armed");
-  app->add_option("--protocol", flags->protocol, "auto or tensorflow")->capture_default_str();
-  // In the grammar, so that the error is about the protocol and not about an unknown flag; not in
-  // the help.
-  app->add_option("--steps", native->steps)->group("");
-  app->add_option("--start_step", native->start_step)->group("");
-  app->add_option("--lookback_ms", native->lookback_ms)->group("");
+  app->add_option("--steps", flags->steps,
+                  "record so many whole steps, the same ones everywhere, instead of --duration_ms");
+  app->add_option("--start_step", flags->start_step,
+                  "the first of them; default: the first that all can still reach");
+  app->add_option("--lookback_ms", flags->lookback_ms,
+                  "also what was recorded so long before the start; alone with --duration_ms=0")
+      ->capture_default_str();
+  app->add_option("--sample", flags->sample,
+                  "of the workers, capture only this many, spread over hosts");
+  app->add_option("--protocol", flags->protocol,
+                  "auto: native where a worker speaks it; native; tensorflow")
+      ->capture_default_str();
+  app->add_option("--part_mb", flags->part_mb,
+                  "a longer trace is cut in files of this many MiB [1..1900]; native only")
+      ->capture_default_str();
+  app->add_option("--resume_timeout_ms", flags->resume_timeout_ms,
+                  "patience with a connection that was lost while recording; native only")
+      ->capture_default_str();
 }
 
 void AddCredentials(CLI::App* app, CredentialFlags* credentials) {
@@ -170,7 +203,6 @@ std::string BaseName(const std::string& path) { return path.substr(path.rfind('/
 FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::string> arguments) {
   Flags flags;
   flags.verb = verb;
-  NativeFlags native;
   const char* const description =
       verb == Verb::kCapture ? "Records many workers at once; gathers their traces in one run."
       : verb == Verb::kCheck ? "Who is there, who is busy, what can be collected. Records nothing."
@@ -179,7 +211,7 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
   app.set_version_flag("--version", std::string("jobscope ") + Version());
   AddCommon(&app, &flags);
   AddCredentials(&app, &flags.credentials);
-  if (verb == Verb::kCapture) AddCapture(&app, &flags, &native);
+  if (verb == Verb::kCapture) AddCapture(&app, &flags);
   if (verb == Verb::kStop) {
     app.add_option("--session_id", flags.session_id,
                    "the session to end; default: whichever runs. Needed for stock workers");
@@ -202,7 +234,7 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
         absl::StrCat(program, ": ", error.what(), "; ", program, " --help lists the flags\n"),
         kExitUsage);
   }
-  const absl::Status status = Check(flags, native);
+  const absl::Status status = Check(flags);
   if (!status.ok()) {
     return Print(absl::StrCat(program, ": ", std::string(status.message()), "\n"), kExitUsage);
   }

@@ -34,6 +34,12 @@ struct Flags {
   int64_t max_trace_mb = 0;
   int64_t max_duration_ms = 60'000;
   std::optional<int64_t> min_workers;
+  std::optional<int64_t> steps;
+  std::optional<int64_t> start_step;
+  int64_t lookback_ms = 0;
+  int64_t part_mb = 256;
+  int64_t resume_timeout_ms = 30'000;
+  std::optional<int64_t> sample;
   std::string protocol = "auto";
   CredentialFlags credentials;
   bool json = false;

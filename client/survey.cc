@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/survey.h"
 
+#include <grpcpp/channel.h>
 #include <unistd.h>
 
-#include <climits>
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -19,12 +19,12 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/call_threads.h"
+#include "client/dial.h"
 #include "client/interrupt.h"
 #include "client/outcome.h"
 #include "client/table.h"
-#include "client/tensorflow_worker.h"
-#include "client/worker.h"
-#include "common/address_list.h"
+#include "client/targets.h"
+#include "client/unary_calls.h"
 #include "common/endpoint.h"
 #include "common/identity.h"
 #include "common/manifest.h"
@@ -37,9 +37,18 @@ struct Answer {
   ManifestWorker account;
 };
 
+// One worker, as far as a question needs it.
+struct Asked {
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<UnaryCalls> calls;
+  bool connected() const {
+    return channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
+  }
+};
+
 // Asks one worker; the answer may come on any thread. Must call `done` exactly once.
 using Question =
-    std::function<void(Worker* worker, absl::Time deadline, std::function<void(Answer)> done)>;
+    std::function<void(const Asked* worker, absl::Time deadline, std::function<void(Answer)> done)>;
 
 // Answers, and a count of those that are awaited.
 class Answers {
@@ -73,15 +82,19 @@ class Answers {
   std::vector<std::optional<Answer>> answers_ ABSL_GUARDED_BY(mutex_);
 };
 
-Manifest AskAll(const Flags& flags, const char* verb, const std::vector<Endpoint>& endpoints,
+Manifest AskAll(const Flags& flags, const char* verb, const Targets& targets,
                 const Question& question) {
+  const std::vector<Endpoint>& endpoints = targets.endpoints;
   const absl::Duration timeout = absl::Milliseconds(flags.connect_timeout_ms);
   const auto answers = std::make_shared<Answers>(endpoints.size());
   CallThreads threads;  // outlives the workers
-  std::vector<std::unique_ptr<Worker>> workers;
+  std::vector<std::unique_ptr<Asked>> workers;
   for (size_t i = 0; i < endpoints.size(); ++i) {
     answers->AwaitFewerThan(static_cast<size_t>(flags.max_parallel));
-    workers.push_back(std::make_unique<TensorflowWorker>(endpoints[i], timeout, INT_MAX, &threads));
+    auto worker = std::make_unique<Asked>();
+    worker->channel = Dial(endpoints[i], targets.dial);
+    worker->calls = std::make_unique<UnaryCalls>(worker->channel, &threads);
+    workers.push_back(std::move(worker));
     answers->Begin();
     question(workers.back().get(), absl::Now() + timeout,
              [answers, i](Answer answer) { answers->Put(i, std::move(answer)); });
@@ -133,7 +146,8 @@ Answer JudgeCheck(const grpc::Status& status, const v1::DescribeResponse& respon
   } else if (!status.ok()) {
     answer.verdict = JudgeDescribe(status, connected, timeout);
   } else {
-    answer.account.protocol = "native";
+    // The best that it speaks.
+    answer.account.protocol = response.streams() ? "native" : "tensorflow";
     FillFromDescription(response, &answer.account);
   }
   return answer;
@@ -142,30 +156,30 @@ Answer JudgeCheck(const grpc::Status& status, const v1::DescribeResponse& respon
 }  // namespace
 
 int RunCheck(const Flags& flags) {
-  const absl::StatusOr<std::vector<Endpoint>> endpoints = ParseAddressList(flags.service_addr);
-  if (!endpoints.ok()) return UsageError(endpoints.status());
+  const absl::StatusOr<Targets> targets = PrepareTargets(flags);
+  if (!targets.ok()) return UsageError(targets.status());
   const absl::Duration timeout = absl::Milliseconds(flags.connect_timeout_ms);
   // A question is not worth a graceful end.
   const InterruptWatch watch([] { _exit(kExitInterrupted); });
-  const Question question = [timeout](Worker* worker, absl::Time deadline,
+  const Question question = [timeout](const Asked* worker, absl::Time deadline,
                                       std::function<void(Answer)> done) {
-    worker->Describe(
+    worker->calls->Describe(
         deadline, [worker, timeout, done = std::move(done)](const grpc::Status& status,
                                                             const v1::DescribeResponse& response) {
           done(JudgeCheck(status, response, worker->connected(), timeout));
         });
   };
-  const Manifest manifest = AskAll(flags, "check", *endpoints, question);
+  const Manifest manifest = AskAll(flags, "check", *targets, question);
   return Conclude(manifest, flags, CheckTable(manifest));
 }
 
 int RunStop(const Flags& flags) {
-  const absl::StatusOr<std::vector<Endpoint>> endpoints = ParseAddressList(flags.service_addr);
-  if (!endpoints.ok()) return UsageError(endpoints.status());
+  const absl::StatusOr<Targets> targets = PrepareTargets(flags);
+  if (!targets.ok()) return UsageError(targets.status());
   const absl::Duration timeout = absl::Milliseconds(flags.connect_timeout_ms);
   const std::string session_id = flags.session_id;
   const InterruptWatch watch([] { _exit(kExitInterrupted); });
-  const Question question = [timeout, session_id](Worker* worker, absl::Time deadline,
+  const Question question = [timeout, session_id](const Asked* worker, absl::Time deadline,
                                                   std::function<void(Answer)> done) {
     const auto judge = [worker, timeout, done](bool native, const grpc::Status& status,
                                                bool stopped) {
@@ -183,24 +197,25 @@ int RunStop(const Flags& flags) {
       }
       done(std::move(answer));
     };
-    worker->Stop(session_id, /*native=*/true, deadline,
-                 [worker, session_id, deadline, judge](const grpc::Status& status, bool stopped) {
-                   if (status.error_code() != grpc::StatusCode::UNIMPLEMENTED) {
-                     judge(true, status, stopped);
-                   } else if (session_id.empty()) {
-                     judge(false,
-                           grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
-                                        "a stock worker is stopped by name: give --session_id"),
-                           false);
-                   } else {
-                     worker->Stop(session_id, /*native=*/false, deadline,
-                                  [judge](const grpc::Status& terminated, bool ended) {
-                                    judge(false, terminated, ended);
-                                  });
-                   }
-                 });
+    worker->calls->Stop(
+        session_id, deadline,
+        [worker, session_id, deadline, judge](const grpc::Status& status, bool stopped) {
+          if (status.error_code() != grpc::StatusCode::UNIMPLEMENTED) {
+            judge(true, status, stopped);
+          } else if (session_id.empty()) {
+            judge(false,
+                  grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
+                               "a stock worker is stopped by name: give --session_id"),
+                  false);
+          } else {
+            worker->calls->Terminate(session_id, deadline,
+                                     [judge](const grpc::Status& terminated, bool ended) {
+                                       judge(false, terminated, ended);
+                                     });
+          }
+        });
   };
-  const Manifest manifest = AskAll(flags, "stop", *endpoints, question);
+  const Manifest manifest = AskAll(flags, "stop", *targets, question);
   return Conclude(manifest, flags, StopTable(manifest));
 }
 
