@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "jobscope/detail/ticks.h"
-#include "server/limits.h"
 #include "server/summary.h"
 
 namespace jobscope {
@@ -80,27 +79,23 @@ class SessionRun::Context : public SessionContext, public SessionEvents {
 SessionRun::SessionRun(SessionOptions options, Environment environment)
     : options_(std::move(options)),
       environment_(std::move(environment)),
-      context_(std::make_shared<Context>(this, options_.store_bytes)),
-      duration_(options_.duration),
-      steps_(options_.steps) {}
+      context_(std::make_shared<Context>(this, options_.store_bytes)) {}
 
 SessionResult SessionRun::Run() {
   Arm();
   AwaitBaseline();
   FixClock();
+  if (options_.on_command) TellArmed();
   if (!options_.on_command) {
-    PlanStart();
+    plan_ = PlanStart(options_, map_, NowTicks());
+    started_ = WaitAndStart();
+  } else if (const std::optional<StartCommand> command = AwaitCommand(); command.has_value()) {
+    // Anew: what clocks have drifted apart since the arming would be added to the start's error.
+    FixClock();
+    plan_ = PlanStart(*command, map_, NowTicks());
     started_ = WaitAndStart();
   } else {
-    TellArmed();
-    if (AwaitCommand()) {
-      // Anew: what clocks have drifted apart since the arming would be added to the start's error.
-      FixClock();
-      PlanCommandedStart();
-      started_ = WaitAndStart();
-    } else {
-      start_ticks_ = zero_ticks_ = begin_ticks_ = NowTicks();
-    }
+    plan_.start_ticks = plan_.zero_ticks = plan_.begin_ticks = NowTicks();
   }
   if (started_) Record();
   StopAndReport();
@@ -172,92 +167,45 @@ void SessionRun::TellArmed() {
   environment_.armed(armed);
 }
 
-bool SessionRun::AwaitCommand() {
+std::optional<StartCommand> SessionRun::AwaitCommand() {
   Wait(Clock::time_point::max(), [this] { return command_.has_value() || EndRequested(); });
   std::lock_guard<std::mutex> lock(mutex_);
-  return command_.has_value() && !EndRequested();
-}
-
-// The zero is the commanded instant, the same for all workers of a run, also when this worker is a
-// little late for it.
-void SessionRun::PlanStart() {
-  start_ticks_ = zero_ticks_ = NowTicks();
-  if (options_.start_unix_ns.has_value()) {
-    const int64_t late_ns = map_.ToUnixNs(start_ticks_) - *options_.start_unix_ns;
-    if (late_ns <= absl::ToInt64Nanoseconds(limits::kMaxStartAge)) {
-      zero_ticks_ = map_.FromUnixNs(*options_.start_unix_ns);
-    }
-    commanded_ticks_ = zero_ticks_;
-    late_ns_ = static_cast<uint64_t>(std::max<int64_t>(0, late_ns));
-    start_ticks_ = std::max(start_ticks_, zero_ticks_);
-  }
-  deadline_ticks_ = steps_.has_value() ? UINT64_MAX : After(start_ticks_, duration_);
-}
-
-void SessionRun::PlanCommandedStart() {
-  StartCommand command;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    command = *command_;
-  }
-  duration_ = command.duration;
-  steps_ = command.steps;
-  const uint64_t now_ticks = NowTicks();
-  commanded_ticks_ = map_.FromMonotonicNs(command.start_monotonic_ns);
-  zero_ticks_ = std::min(map_.FromMonotonicNs(command.zero_monotonic_ns), *commanded_ticks_);
-  start_ticks_ = std::max(*commanded_ticks_, now_ticks);
-  late_ns_ = (map_.ToMonotonicNs(start_ticks_) - map_.ToMonotonicNs(*commanded_ticks_));
-  deadline_ticks_ = After(start_ticks_, duration_);
-}
-
-void SessionRun::PlanLookback() {
-  begin_ticks_ = start_ticks_;
-  if (options_.lookback <= absl::ZeroDuration()) return;
-  // No further back than what every collector with a past still holds, and not before a zero that
-  // other workers share.
-  const uint64_t instant = commanded_ticks_.value_or(zero_ticks_);
-  uint64_t begin = instant - std::min(instant, TicksIn(options_.lookback));
-  begin = std::max(begin, OldestTicks());
-  if (options_.on_command) begin = std::max(begin, zero_ticks_);
-  if (begin >= instant) return;
-  begin_ticks_ = begin;
-  if (!options_.on_command) zero_ticks_ = begin;
+  return EndRequested() ? std::nullopt : command_;
 }
 
 bool SessionRun::WaitAndStart() {
   SetPhase(Phase::kWaiting, Clock::time_point::max());
   // The first of the commanded steps may begin right at the instant: its trigger is armed at once.
-  const bool at_once = options_.on_command && steps_.has_value();
+  const bool at_once = options_.on_command && plan_.steps.has_value();
   const auto lead = std::chrono::nanoseconds(kStartLeadNs);
-  if (!at_once && Wait(TimeOf(start_ticks_) - lead, [this] { return EndRequested(); })) {
+  if (!at_once && Wait(TimeOf(plan_.start_ticks) - lead, [this] { return EndRequested(); })) {
     return false;
   }
-  if (steps_.has_value()) return WaitForStepWindow();
+  if (plan_.steps.has_value()) return WaitForStepWindow();
 
-  PlanLookback();
-  PostStart(/*watching_steps=*/true, begin_ticks_);
-  PostStart(/*watching_steps=*/false, begin_ticks_);
+  AddLookback(options_.lookback, OldestTicks(), map_, &plan_);
+  PostStart(/*watching_steps=*/true);
+  PostStart(/*watching_steps=*/false);
   AwaitAll(kStartLimit);
-  if (begin_ticks_ < start_ticks_) {
-    // What rings have lost of the past since the arming.
-    const uint64_t oldest = OldestTicks();
-    if (oldest != UINT64_MAX) begin_ticks_ = std::max(begin_ticks_, oldest);
+  if (plan_.begin_ticks < plan_.start_ticks) {
+    // Less what rings have lost of the past since the arming.
+    if (const uint64_t oldest = OldestTicks(); oldest != UINT64_MAX) {
+      plan_.begin_ticks = std::max(plan_.begin_ticks, oldest);
+    }
   }
   NoteStarted();
   return true;
 }
 
-// Unless it is commanded, the zero is the opening of the window: counted from the arming, the first
-// event could lie hours into the timeline.
 bool SessionRun::WaitForStepWindow() {
-  begin_ticks_ = start_ticks_;
-  PostStart(/*watching_steps=*/true, start_ticks_);
+  PostStart(/*watching_steps=*/true);
   AwaitAll(kStartLimit);
   NoteStarted();
   auto limit = Clock::time_point::max();
-  if (duration_ != absl::InfiniteDuration()) {
-    limit = options_.on_command ? TimeOf(deadline_ticks_)
-                                : Clock::now() + absl::ToChronoNanoseconds(duration_);
+  if (plan_.deadline_ticks != UINT64_MAX) {
+    limit = TimeOf(plan_.deadline_ticks);
+  } else if (plan_.duration != absl::InfiniteDuration()) {
+    limit = Clock::now() + absl::ToChronoNanoseconds(plan_.duration);
   }
   SetPhase(Phase::kWaiting, limit);
   Wait(limit, [this] { return window_opened_ || EndRequested(); });
@@ -267,42 +215,39 @@ bool SessionRun::WaitForStepWindow() {
       warnings_.push_back(absl::StrFormat(
           "no step with a number of %d or more began while the capture waited for it; check that "
           "the program marks its steps (JOBSCOPE_STEP), and their numbers",
-          steps_->first));
+          plan_.steps->first));
       end_ticks_ = NowTicks();
-      if (!options_.on_command) zero_ticks_ = end_ticks_;
+      if (!plan_.keep_zero) plan_.zero_ticks = end_ticks_;
       if (ended_by_.empty()) ended_by_ = "duration";
       return true;  // the watchers have been started and must be stopped
     }
-    if (!options_.on_command) {
-      zero_ticks_ = window_open_ticks_;
-      deadline_ticks_ = After(window_open_ticks_, duration_);
-    }
-    start_ticks_ = recording_ticks_ = begin_ticks_ = std::max(window_open_ticks_, zero_ticks_);
+    OpenStepWindow(window_open_ticks_, map_, &plan_);
+    recording_ticks_ = plan_.start_ticks;
   }
-  PostStart(/*watching_steps=*/false, start_ticks_);
+  PostStart(/*watching_steps=*/false);
   AwaitAll(kStartLimit);
   return true;
 }
 
 void SessionRun::NoteStarted() {
-  recording_ticks_ = start_ticks_;
+  recording_ticks_ = plan_.start_ticks;
   for (const auto& task : tasks_) {
     if (task->abandoned() || !task->status().ok()) continue;
     recording_ticks_ = std::max(recording_ticks_, task->collector()->RecordingSince());
   }
   SessionStarted started;
   started.start_monotonic_ns = map_.ToMonotonicNs(recording_ticks_);
-  if (commanded_ticks_.has_value()) {
-    late_ns_ += started.start_monotonic_ns - map_.ToMonotonicNs(start_ticks_);
+  if (plan_.commanded_ticks.has_value()) {
+    plan_.late_ns += started.start_monotonic_ns - map_.ToMonotonicNs(plan_.start_ticks);
   }
-  started.late_ns = late_ns_;
+  started.late_ns = plan_.late_ns;
   if (environment_.started) environment_.started(started);
 }
 
 void SessionRun::Record() {
   if (end_ticks_ != 0) return;  // the step window never opened
   const auto planned_end =
-      deadline_ticks_ == UINT64_MAX ? Clock::time_point::max() : TimeOf(deadline_ticks_);
+      plan_.deadline_ticks == UINT64_MAX ? Clock::time_point::max() : TimeOf(plan_.deadline_ticks);
   SetPhase(Phase::kRecording, planned_end);
   Wait(planned_end, [this] { return window_closed_ || EndRequested(); });
 
@@ -313,14 +258,14 @@ void SessionRun::Record() {
     end_ticks_ = window_close_ticks_;
     ended_by_ = "steps";
   } else {
-    end_ticks_ = deadline_ticks_;
+    end_ticks_ = plan_.deadline_ticks;
     ended_by_ = "duration";
   }
 }
 
 void SessionRun::StopAndReport() {
   SetPhase(Phase::kDraining, Clock::now());
-  end_ticks_ = std::max(end_ticks_, zero_ticks_);
+  end_ticks_ = std::max(end_ticks_, plan_.zero_ticks);
   for (const auto& task : tasks_) {
     if (task->status().ok()) task->PostStop(end_ticks_);
   }
@@ -343,19 +288,16 @@ SessionResult SessionRun::Finish() {
     input.command = command_;
   }
   SessionOptions in_effect = options_;
-  in_effect.duration = duration_;
-  in_effect.steps = steps_;
+  in_effect.duration = plan_.duration;
+  in_effect.steps = plan_.steps;
   input.options = &in_effect;
   input.identity = environment_.identity;
   input.uses_tsc = environment_.uses_tsc;
-  input.zero_unix_ns = map_.ToUnixNs(zero_ticks_);
+  input.zero_unix_ns = map_.ToUnixNs(plan_.zero_ticks);
   if (started_) input.start_unix_ns = map_.ToUnixNs(recording_ticks_);
-  const TickMap from_zero = map_.WithZero(zero_ticks_);
-  input.duration_ns = static_cast<uint64_t>(from_zero.ToPs(end_ticks_)) / 1000;
-  const uint64_t instant = std::min(commanded_ticks_.value_or(start_ticks_), start_ticks_);
-  input.lookback_ns = static_cast<uint64_t>(
-      std::max<int64_t>(0, from_zero.ToPs(instant) - from_zero.ToPs(begin_ticks_)) / 1000);
-  input.late_ns = late_ns_;
+  input.duration_ns = Nanoseconds(end_ticks_ - plan_.zero_ticks);
+  input.lookback_ns = Nanoseconds(plan_.lookback_ticks());
+  input.late_ns = plan_.late_ns;
   input.warnings = warnings_;
   input.absent = absent_;
   input.tasks = &tasks_;
@@ -442,12 +384,12 @@ v1::Busy SessionRun::Describe() const {
   return busy;
 }
 
-void SessionRun::PostStart(bool watching_steps, uint64_t begin_ticks) {
+void SessionRun::PostStart(bool watching_steps) {
   StartRequest request;
-  request.start_ticks = begin_ticks;
-  request.map = map_.WithZero(zero_ticks_);
-  if (watching_steps) request.steps = steps_;
-  request.keep_zero = options_.on_command;
+  request.start_ticks = plan_.begin_ticks;
+  request.map = map_.WithZero(plan_.zero_ticks);
+  if (watching_steps) request.steps = plan_.steps;
+  request.keep_zero = plan_.keep_zero;
   for (const auto& task : tasks_) {
     if (task->status().ok() && task->collector()->WatchesSteps() == watching_steps) {
       task->PostStart(request);
@@ -495,14 +437,8 @@ bool SessionRun::Wait(Clock::time_point deadline, const std::function<bool()>& e
 
 uint64_t SessionRun::NowTicks() const { return detail::ReadTicks(environment_.uses_tsc); }
 
-uint64_t SessionRun::TicksIn(absl::Duration duration) const {
-  const double ticks = absl::ToDoubleSeconds(duration) * map_.ticks_per_second();
-  return ticks < 9e18 ? static_cast<uint64_t>(ticks) : UINT64_MAX;
-}
-
-uint64_t SessionRun::After(uint64_t ticks, absl::Duration duration) const {
-  const uint64_t distance = TicksIn(duration);
-  return distance > UINT64_MAX - ticks ? UINT64_MAX : ticks + distance;
+uint64_t SessionRun::Nanoseconds(uint64_t ticks) const {
+  return static_cast<uint64_t>(map_.WithZero(0).ToPs(ticks)) / 1000;
 }
 
 SessionRun::Clock::time_point SessionRun::TimeOf(uint64_t ticks) const {

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
-#include "absl/time/time.h"
 #include "collectors/collector.h"
 #include "common/clock.h"
 #include "jobscope/v1/item.pb.h"
@@ -24,6 +23,7 @@
 #include "server/collector_task.h"
 #include "server/session.h"
 #include "server/session_options.h"
+#include "server/start_plan.h"
 
 namespace jobscope {
 
@@ -74,13 +74,8 @@ class SessionRun {
   void AwaitBaseline();
   void FixClock();
   void TellArmed();
-  // False: ended before.
-  bool AwaitCommand();
-  // Fixes start and zero: commanded, asked for, or now.
-  void PlanStart();
-  void PlanCommandedStart();
-  // How far back the window begins, if a lookback was asked for.
-  void PlanLookback();
+  // Nothing: ended before.
+  std::optional<StartCommand> AwaitCommand();
   // Waits for the start instant and starts the collectors. False: ended before.
   bool WaitAndStart();
   bool WaitForStepWindow();
@@ -90,7 +85,7 @@ class SessionRun {
   void StopAndReport();
   SessionResult Finish();
 
-  void PostStart(bool watching_steps, uint64_t begin_ticks);
+  void PostStart(bool watching_steps);
   // The earliest ticks that every collector with a past reaches; UINT64_MAX: none has one.
   uint64_t OldestTicks() const;
   void AwaitAll(Clock::duration limit);
@@ -99,8 +94,7 @@ class SessionRun {
   // Waits until `ended` (called with mutex_ held) or `deadline`. True: `ended`.
   bool Wait(Clock::time_point deadline, const std::function<bool()>& ended);
   uint64_t NowTicks() const;
-  uint64_t TicksIn(absl::Duration duration) const;  // UINT64_MAX: beyond all bounds
-  uint64_t After(uint64_t ticks, absl::Duration duration) const;
+  uint64_t Nanoseconds(uint64_t ticks) const;  // in so many of them
   Clock::time_point TimeOf(uint64_t ticks) const;
 
   const SessionOptions options_;
@@ -112,17 +106,9 @@ class SessionRun {
   std::vector<v1::CollectorState> absent_;  // wedged since an earlier session, or without a thread
   std::vector<std::string> warnings_;
   TickMap map_;
-  // From the options, or from the command.
-  absl::Duration duration_;
-  std::optional<StepRange> steps_;
-  std::optional<uint64_t> commanded_ticks_;  // the start instant, also if it is past
-  uint64_t start_ticks_ = 0;                 // recording begins; the duration counts from here
-  uint64_t zero_ticks_ = 0;                  // of the trace's times
-  uint64_t begin_ticks_ = 0;              // of the window: earlier than the start by the lookback
-  uint64_t recording_ticks_ = 0;          // when all collectors really were on
-  uint64_t deadline_ticks_ = UINT64_MAX;  // of the window; by steps also of the wait for it
+  StartPlan plan_;
+  uint64_t recording_ticks_ = 0;  // when all collectors really were on
   uint64_t end_ticks_ = 0;
-  uint64_t late_ns_ = 0;
   bool started_ = false;
 
   // ---- of all threads, under the lock ----

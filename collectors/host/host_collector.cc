@@ -84,6 +84,8 @@ CollectorReport HostCollector::Describe() const {
 
 absl::Status HostCollector::Arm(const ArmRequest& request) {
   oldest_ticks_.store(UINT64_MAX, std::memory_order_release);
+  recording_since_.store(0, std::memory_order_release);
+  lost_so_far_.store(0, std::memory_order_relaxed);
   session_.reset();
   if (reader_ == nullptr) return absl::FailedPreconditionError(kNoRecorder);
   uint64_t past_since_ticks;
@@ -108,11 +110,20 @@ absl::Status HostCollector::Arm(const ArmRequest& request) {
 
 absl::Status HostCollector::Start(const StartRequest& request) {
   if (session_ == nullptr) return absl::FailedPreconditionError("Start without Arm");
-  return session_->Start(request);
+  if (absl::Status status = session_->Start(request); !status.ok()) return status;
+  recording_since_.store(session_->recording_since(), std::memory_order_release);
+  // A window with a past begins no earlier than the rings still reach.
+  if (oldest_ticks_.load(std::memory_order_relaxed) != UINT64_MAX) {
+    oldest_ticks_.store(session_->window_begin_ticks(), std::memory_order_release);
+  }
+  return absl::OkStatus();
 }
 
 absl::Duration HostCollector::Drain() {
-  return session_ == nullptr ? absl::InfiniteDuration() : session_->Drain();
+  if (session_ == nullptr) return absl::InfiniteDuration();
+  const absl::Duration pause = session_->Drain();
+  lost_so_far_.store(session_->lost_so_far(), std::memory_order_relaxed);
+  return pause;
 }
 
 absl::Status HostCollector::Stop(uint64_t end_ticks) {

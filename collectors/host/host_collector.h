@@ -45,6 +45,10 @@ class HostCollector : public Collector {
   CollectorReport Describe() const override;
   uint64_t OldestTicks() const override { return oldest_ticks_.load(std::memory_order_acquire); }
   absl::Status Arm(const ArmRequest& request) override;
+  uint64_t RecordingSince() const override {
+    return recording_since_.load(std::memory_order_acquire);
+  }
+  uint64_t LostSoFar() const override { return lost_so_far_.load(std::memory_order_relaxed); }
   bool WatchesSteps() const override { return reader_ != nullptr; }
   absl::Status Start(const StartRequest& request) override;
   absl::Duration Drain() override;
@@ -56,6 +60,8 @@ class HostCollector : public Collector {
 
   const host::Reader* const reader_;
   std::atomic<uint64_t> oldest_ticks_{UINT64_MAX};
+  std::atomic<uint64_t> recording_since_{0};
+  std::atomic<uint64_t> lost_so_far_{0};
   std::unique_ptr<host::HostSession> session_;  // from Arm to Report
 
   std::mutex mutex_;  // two calls of set_mask for one holder must not overlap

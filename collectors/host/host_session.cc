@@ -6,7 +6,6 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/clock.h"
 #include "common/trace_planes.h"
@@ -43,13 +42,14 @@ constexpr absl::Duration kLastStepWait = absl::Milliseconds(50);
 // An open segment of a line waits this long for more.
 constexpr absl::Duration kFlushAfter = absl::Milliseconds(250);
 constexpr absl::Duration kClockEvery = absl::Seconds(1);
+// Between two counts of what is lost so far, which go over all lines.
+constexpr absl::Duration kCountEvery = absl::Milliseconds(100);
 
 // Threads listed at a time.
 constexpr size_t kListCapacity = 256;
 
 // Lines and accounts, one per thread id; about 300 bytes each. What comes beyond shares one line.
 constexpr size_t kMaxLines = 65'536;
-constexpr size_t kMaxReportedThreads = 1000;
 
 }  // namespace
 
@@ -214,12 +214,16 @@ absl::Status HostSession::Start(const StartRequest& request) {
     // Steps must be seen by their threads, also where no server keeps their bit set.
     reader_->set_mask(JOBSCOPE_HOLDER_SESSION, JOBSCOPE_BIT_STEP);
     reader_->arm_trigger(steps_->first, steps_->last, bits_);
+    recording_since_ = Now();
     return absl::OkStatus();
   }
   phase_ = Phase::kRecording;
   if (bits_ == 0) return absl::OkStatus();
   if (request_.lookback > absl::ZeroDuration() && request.start_ticks < now) {
     NoteThreads(/*oldest=*/true);
+    // Rings went on turning since Arm: the window begins where they still hold everything.
+    const uint64_t oldest = OldestTicks();
+    if (oldest != UINT64_MAX) window_.start_ticks = std::max(window_.start_ticks, oldest);
     const uint64_t serials = threads_.empty() ? 0 : threads_.back()->serial();
     if (serials > threads_.size()) {
       report_.warnings.push_back(
@@ -233,10 +237,11 @@ absl::Status HostSession::Start(const StartRequest& request) {
     NoteThreads(/*oldest=*/false);
   }  // else the window has begun already: since Arm
   reader_->set_mask(JOBSCOPE_HOLDER_SESSION, bits_);
+  recording_since_ = Now();
   // A step that began before the bits were on is recorded all the same, because steps always are,
   // but nothing inside of it: it must not look whole. A lookback is asked for with that in mind.
   if (request_.lookback <= absl::ZeroDuration()) {
-    window_.start_ticks = std::max(window_.start_ticks, Now());
+    window_.start_ticks = std::max(window_.start_ticks, recording_since_);
   }
   return absl::OkStatus();
 }
@@ -278,11 +283,19 @@ bool HostSession::FollowTrigger() {
 }
 
 bool HostSession::Full() {
-  if (!store_full_ && request_.sink->Full()) {
-    store_full_ = true;
-    full_after_s_ = static_cast<double>(window_.map.ToPs(Now())) * 1e-12;
+  const bool full = request_.sink->Full();
+  if (full == store_full_) return full;
+  store_full_ = full;
+  const uint64_t now = Now();
+  if (full) {
+    full_since_ticks_ = now;
+    if (!full_after_s_.has_value()) {
+      full_after_s_ = static_cast<double>(window_.map.ToPs(now)) * 1e-12;
+    }
+  } else {
+    full_ticks_ += now - full_since_ticks_;
   }
-  return store_full_;
+  return full;
 }
 
 absl::Duration HostSession::Drain() {
@@ -299,10 +312,16 @@ absl::Duration HostSession::Drain() {
     return kClockEvery;
   }
   Refresh();
+  (void)Full();  // looked at again, also where no thread has anything
   DrainThreads(entry);
   FinishEnded();
   encoder_->PlaceDone();
-  FlushOldLines(entry);
+  // What lies in open segments is safe there until the store has room again.
+  if (!store_full_) FlushOldLines(entry);
+  if (entry - last_count_ticks_ >= Ticks(kCountEvery)) {
+    last_count_ticks_ = entry;
+    lost_so_far_ = host::LostSoFar(AccountSoFar(/*recorded=*/true));
+  }
   const absl::Duration next = NextDrain(entry);
   return steps_.has_value() && !window_closed_ ? std::min(next, kTriggerPause) : next;
 }
@@ -332,8 +351,8 @@ void HostSession::FinishEnded() {
   last_finished_ = 0;
   for (const auto& thread : threads_) {
     if (!thread->ended() || thread->finished()) continue;
-    // Nothing is read any more once the store is full; a ring that waits would only be missed by
-    // another thread.
+    // Nothing is read while the store is full; a ring that waits would only be missed by another
+    // thread.
     if (store_full_) thread->LoseRest(LossCause::kStoreFull, line_for_);
     if (!thread->drained()) continue;
     ++last_finished_;
@@ -354,7 +373,11 @@ void HostSession::FlushOldLines(uint64_t now_ticks) {
 absl::Duration HostSession::NextDrain(uint64_t entry_ticks) {
   const uint64_t elapsed = std::max<uint64_t>(1, entry_ticks - last_drain_ticks_);
   last_drain_ticks_ = entry_ticks;
-  if (store_full_) return kLongestPause;
+  if (store_full_) {
+    // Room may come back at once, where a peer reads fast, or never.
+    pause_ = std::clamp(2 * pause_, kShortestPause, kLongestPause);
+    return pause_;
+  }
   if (pause_ == absl::ZeroDuration()) return pause_;  // out of time: go on at once
   // Grows slowly, so that one quiet interval does not make a burst wait; shrinks at once.
   absl::Duration next = std::min(2 * pause_, kLongestPause);
@@ -402,11 +425,14 @@ absl::Status HostSession::Stop(uint64_t end_ticks) {
     encoder_->Finish();
     for (const auto& [tid, line] : lines_) line->Retire();
     encoder_->Flush();
+    if (store_full_) full_ticks_ += Now() - full_since_ticks_;
   }
   MakeReport(recorded);
   if (started) {
     AppendClock(Now());
-    AppendLoss();
+    if (!AppendLoss(report_, request_.sink)) {
+      report_.warnings.push_back("the store had no room for the account of each thread");
+    }
   }
   threads_.clear();
   encoder_.reset();
@@ -446,102 +472,26 @@ void HostSession::AppendClock(uint64_t now_ticks) {
   (void)request_.sink->Append(xspace::ItemKind::kClock, clock.SerializeAsString());
 }
 
+ReportInput HostSession::AccountSoFar(bool recorded) const {
+  ReportInput input;
+  input.reader = reader_;
+  input.lines = &lines_;
+  input.recorded = recorded;
+  input.totals_at_start = totals_at_start_;
+  input.threads_without_ring = threads_without_ring_;
+  input.full_after_s = full_after_s_;
+  input.full_for_s = static_cast<double>(full_ticks_) / ticks_per_second_;
+  return input;
+}
+
 void HostSession::MakeReport(bool recorded) {
   if (bits_ == 0) {
     report_.state = "off";
     report_.reason = "host_tracer_level is 0";
     return;
   }
-  jobscope_totals totals{};
-  reader_->totals(&totals);
-  Account sum;
-  uint64_t steps = 0;
-  for (const auto& [tid, line] : lines_) {
-    const Account& account = line->account;
-    sum.Add(account);
-    steps += line->steps();
-    report_.threads.push_back(
-        {tid, line->name(), account.attempted, account.in_trace, account.lost(), account.outside});
-  }
-  if (recorded) {
-    const uint64_t no_ring = totals.no_ring_events - totals_at_start_.no_ring_events;
-    sum.attempted += no_ring;
-    sum.Lose(LossCause::kNoRing, no_ring);
-    // Of threads that have no ring, and so no line.
-    const uint64_t reentered = totals.reentered_events - totals_at_start_.reentered_events;
-    const uint64_t known = sum.lost(LossCause::kReentered);
-    if (reentered > known) {
-      sum.attempted += reentered - known;
-      sum.Lose(LossCause::kReentered, reentered - known);
-    }
-  }
-  report_.attempted = sum.attempted;
-  report_.events = sum.in_trace;
-  report_.outside = sum.outside;
-  for (size_t i = 0; i < sum.lost_by_cause.size(); ++i) {
-    if (sum.lost_by_cause[i] != 0) {
-      report_.lost_by_cause[LossCauseName(static_cast<LossCause>(i))] = sum.lost_by_cause[i];
-    }
-  }
-  if (reader_->step_count() > 0) report_.steps = steps;
-
-  std::sort(report_.threads.begin(), report_.threads.end(), [](const auto& a, const auto& b) {
-    if (a.lost != b.lost) return a.lost > b.lost;
-    if (a.attempted != b.attempted) return a.attempted > b.attempted;
-    return a.tid < b.tid;
-  });
-  if (report_.threads.size() > kMaxReportedThreads) {
-    report_.warnings.push_back(absl::StrFormat("%d of %d threads are accounted for one by one",
-                                               kMaxReportedThreads, report_.threads.size()));
-    report_.threads.resize(kMaxReportedThreads);
-  }
-  if (full_after_s_.has_value()) {
-    report_.warnings.push_back(absl::StrFormat(
-        "the capture's store was full %.3f s after the start: host events after that "
-        "are lost; give it more memory (JOBSCOPE_STORE_MB), or record less",
-        *full_after_s_));
-  }
-  if (totals.dictionary_full > 0) {
-    report_.warnings.push_back(absl::StrFormat(
-        "%d names were refused because the process's dictionary of names is full; their "
-        "events are named '(dictionary full)'",
-        totals.dictionary_full));
-  }
-  if (threads_without_ring_ > 0) {
-    report_.warnings.push_back(
-        absl::StrFormat("%d threads have no ring because the memory for rings is used up (%d "
-                        "rings, %d MiB); raise its "
-                        "cap, or make rings smaller",
-                        threads_without_ring_, totals.ring_count, totals.ring_bytes >> 20));
-  }
-  if (reader_->uses_tsc == 0) {
-    report_.warnings.push_back(
-        "the time stamp counter is not fit for timing here: times are CLOCK_MONOTONIC, and an "
-        "active "
-        "scope costs more");
-  }
-}
-
-void HostSession::AppendLoss() {
-  v1::Loss loss;
-  loss.set_collector("host");
-  for (const auto& [cause, events] : report_.lost_by_cause) {
-    v1::LossByCause* const entry = loss.add_causes();
-    entry->set_cause(cause);
-    entry->set_events(events);
-  }
-  for (const CollectorReport::Thread& thread : report_.threads) {
-    v1::ThreadLoss* const entry = loss.add_threads();
-    entry->set_tid(thread.tid);
-    entry->set_name(thread.name);
-    entry->set_attempted(thread.attempted);
-    entry->set_in_trace(thread.in_trace);
-    entry->set_lost(thread.lost);
-    entry->set_outside(thread.outside);
-  }
-  if (!request_.sink->Append(xspace::ItemKind::kLoss, loss.SerializeAsString())) {
-    report_.warnings.push_back("the store had no room for the account of each thread");
-  }
+  FillReport(AccountSoFar(recorded), &report_);
+  if (recorded && steps_.has_value()) FillStepWindow(*reader_, &report_);
 }
 
 }  // namespace jobscope::host

@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "collectors/collector.h"
 #include "collectors/host/account.h"
 #include "collectors/host/event_encoder.h"
+#include "collectors/host/host_report.h"
 #include "collectors/host/reader.h"
 #include "collectors/host/thread_drain.h"
 #include "collectors/host/thread_line.h"
@@ -54,6 +54,12 @@ class HostSession {
   absl::Status Stop(uint64_t end_ticks);
   CollectorReport Report() const { return report_; }
 
+  // After Start; see Collector.
+  uint64_t recording_since() const { return recording_since_; }
+  uint64_t window_begin_ticks() const { return window_.start_ticks; }
+  // What Drain found lost when it last counted.
+  uint64_t lost_so_far() const { return lost_so_far_; }
+
  private:
   enum class Phase { kArmed, kWaitingForStep, kRecording, kStopped };
 
@@ -78,8 +84,8 @@ class HostSession {
 
   void AppendClock(uint64_t now_ticks);
   // `recorded`: the window has been open.
+  ReportInput AccountSoFar(bool recorded) const;
   void MakeReport(bool recorded);
-  void AppendLoss();
   uint64_t Ticks(absl::Duration duration) const;
   uint64_t Now() const;
 
@@ -95,14 +101,19 @@ class HostSession {
   std::optional<StepRange> steps_;
   bool keep_zero_ = false;
   bool window_closed_ = false;  // by the last step
-  bool store_full_ = false;
-  std::optional<double> full_after_s_;  // since the zero
+  bool store_full_ = false;     // when it was last looked at
+  uint64_t full_since_ticks_ = 0;
+  uint64_t full_ticks_ = 0;             // in all
+  std::optional<double> full_after_s_;  // the first time, since the zero
+  uint64_t recording_since_ = 0;
+  uint64_t lost_so_far_ = 0;
+  uint64_t last_count_ticks_ = 0;
   double ticks_per_second_ = 1e9;
   Window window_;
   std::unique_ptr<EventEncoder> encoder_;
-  std::vector<std::unique_ptr<ThreadDrain>> threads_;                // by rising serial
-  size_t next_thread_ = 0;                                           // where the next Drain begins
-  absl::flat_hash_map<int64_t, std::unique_ptr<ThreadLine>> lines_;  // by tid; 0: the others
+  std::vector<std::unique_ptr<ThreadDrain>> threads_;  // by rising serial
+  size_t next_thread_ = 0;                             // where the next Drain begins
+  ThreadLines lines_;
   std::vector<jobscope_record> buffer_;
   std::vector<jobscope_thread_info> infos_;
   jobscope_totals totals_at_start_{};

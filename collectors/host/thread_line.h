@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "collectors/host/account.h"
 #include "common/xspace/names.h"
 #include "common/xspace/segment.h"
@@ -82,6 +83,9 @@ class ThreadLine {
   uint64_t seen_appended_ = 0;
   uint64_t seen_refused_ = 0;
 };
+
+// By thread id; 0: the threads beyond those that are accounted for one by one.
+using ThreadLines = absl::flat_hash_map<int64_t, std::unique_ptr<ThreadLine>>;
 
 }  // namespace jobscope::host
 

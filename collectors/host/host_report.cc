@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/host/host_report.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "absl/strings/str_format.h"
+#include "collectors/host/account.h"
+#include "jobscope/v1/item.pb.h"
+
+namespace jobscope::host {
+namespace {
+
+constexpr size_t kMaxReportedThreads = 1000;
+// What the recorder keeps of steps.
+constexpr size_t kMaxRecentSteps = 256;
+
+// Of all lines, and of threads that have no ring, and so no line.
+Account SumOf(const ReportInput& input, const jobscope_totals& totals) {
+  Account sum;
+  for (const auto& [tid, line] : *input.lines) sum.Add(line->account);
+  if (!input.recorded) return sum;
+  const uint64_t no_ring = totals.no_ring_events - input.totals_at_start.no_ring_events;
+  sum.attempted += no_ring;
+  sum.Lose(LossCause::kNoRing, no_ring);
+  const uint64_t reentered = totals.reentered_events - input.totals_at_start.reentered_events;
+  const uint64_t known = sum.lost(LossCause::kReentered);
+  if (reentered > known) {
+    sum.attempted += reentered - known;
+    sum.Lose(LossCause::kReentered, reentered - known);
+  }
+  return sum;
+}
+
+void AddThreads(const ReportInput& input, CollectorReport* report) {
+  for (const auto& [tid, line] : *input.lines) {
+    const Account& account = line->account;
+    report->threads.push_back(
+        {tid, line->name(), account.attempted, account.in_trace, account.lost(), account.outside});
+  }
+  std::sort(report->threads.begin(), report->threads.end(), [](const auto& a, const auto& b) {
+    if (a.lost != b.lost) return a.lost > b.lost;
+    if (a.attempted != b.attempted) return a.attempted > b.attempted;
+    return a.tid < b.tid;
+  });
+  if (report->threads.size() <= kMaxReportedThreads) return;
+  report->warnings.push_back(absl::StrFormat("%d of %d threads are accounted for one by one",
+                                             kMaxReportedThreads, report->threads.size()));
+  report->threads.resize(kMaxReportedThreads);
+}
+
+void AddWarnings(const ReportInput& input, const jobscope_totals& totals, CollectorReport* report) {
+  if (input.full_after_s.has_value()) {
+    report->warnings.push_back(
+        absl::StrFormat("the capture's store was full %.3f s after the start, and for %.3f s in "
+                        "all: host events of that time are lost; give it more memory "
+                        "(JOBSCOPE_STORE_MB), or record less",
+                        *input.full_after_s, input.full_for_s));
+  }
+  if (totals.dictionary_full > 0) {
+    report->warnings.push_back(
+        absl::StrFormat("%d names were refused because the process's dictionary of names is full; "
+                        "their events are named '(dictionary full)'",
+                        totals.dictionary_full));
+  }
+  if (input.threads_without_ring > 0) {
+    report->warnings.push_back(absl::StrFormat(
+        "%d threads have no ring because the memory for rings is used up (%d rings, %d MiB); raise "
+        "its cap, or make rings smaller",
+        input.threads_without_ring, totals.ring_count, totals.ring_bytes >> 20));
+  }
+  if (input.reader->uses_tsc == 0) {
+    report->warnings.push_back(
+        "the time stamp counter is not fit for timing here: times are CLOCK_MONOTONIC, and an "
+        "active scope costs more");
+  }
+}
+
+}  // namespace
+
+uint64_t LostSoFar(const ReportInput& input) {
+  jobscope_totals totals{};
+  input.reader->totals(&totals);
+  return SumOf(input, totals).lost();
+}
+
+void FillReport(const ReportInput& input, CollectorReport* report) {
+  jobscope_totals totals{};
+  input.reader->totals(&totals);
+  const Account sum = SumOf(input, totals);
+  report->attempted = sum.attempted;
+  report->events = sum.in_trace;
+  report->outside = sum.outside;
+  for (size_t i = 0; i < sum.lost_by_cause.size(); ++i) {
+    if (sum.lost_by_cause[i] != 0) {
+      report->lost_by_cause[LossCauseName(static_cast<LossCause>(i))] = sum.lost_by_cause[i];
+    }
+  }
+  if (input.reader->step_count() > 0) {
+    report->steps = 0;
+    for (const auto& [tid, line] : *input.lines) *report->steps += line->steps();
+  }
+  AddThreads(input, report);
+  AddWarnings(input, totals, report);
+}
+
+void FillStepWindow(const Reader& reader, CollectorReport* report) {
+  jobscope_trigger_info trigger{};
+  reader.trigger(&trigger);
+  if (trigger.state != JOBSCOPE_TRIGGER_OPEN && trigger.state != JOBSCOPE_TRIGGER_CLOSED) return;
+  report->first_step = trigger.first_step;
+  report->last_step = trigger.last_step;
+  if (trigger.state == JOBSCOPE_TRIGGER_CLOSED) return;
+  std::array<jobscope_step_info, kMaxRecentSteps> steps{};
+  const size_t count = reader.recent_steps(steps.data(), steps.size());
+  report->last_step = count == 0 ? trigger.first_step : steps[count - 1].number;
+}
+
+bool AppendLoss(const CollectorReport& report, xspace::ItemSink* sink) {
+  v1::Loss loss;
+  loss.set_collector("host");
+  for (const auto& [cause, events] : report.lost_by_cause) {
+    v1::LossByCause* const entry = loss.add_causes();
+    entry->set_cause(cause);
+    entry->set_events(events);
+  }
+  for (const CollectorReport::Thread& thread : report.threads) {
+    v1::ThreadLoss* const entry = loss.add_threads();
+    entry->set_tid(thread.tid);
+    entry->set_name(thread.name);
+    entry->set_attempted(thread.attempted);
+    entry->set_in_trace(thread.in_trace);
+    entry->set_lost(thread.lost);
+    entry->set_outside(thread.outside);
+  }
+  return sink->Append(xspace::ItemKind::kLoss, loss.SerializeAsString());
+}
+
+}  // namespace jobscope::host

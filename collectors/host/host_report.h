@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the host collector says of a session that has ended.
+#ifndef COLLECTORS_HOST_HOST_REPORT_H_
+#define COLLECTORS_HOST_HOST_REPORT_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "collectors/collector.h"
+#include "collectors/host/reader.h"
+#include "collectors/host/thread_line.h"
+#include "common/xspace/item_sink.h"
+
+namespace jobscope::host {
+
+struct ReportInput {
+  const Reader* reader = nullptr;
+  const ThreadLines* lines = nullptr;
+  bool recorded = false;  // the window has been open
+  jobscope_totals totals_at_start{};
+  uint64_t threads_without_ring = 0;
+  // Seconds after the zero at which the store was full first, and how long in all.
+  std::optional<double> full_after_s;
+  double full_for_s = 0;
+};
+
+// What was lost until now, in all lines and by threads without one.
+uint64_t LostSoFar(const ReportInput& input);
+
+// Adds to `report`, which may have warnings already.
+void FillReport(const ReportInput& input, CollectorReport* report);
+
+// Numbers of the window's first and last step: of one that has not closed, the newest that began.
+void FillStepWindow(const Reader& reader, CollectorReport* report);
+
+// Appends the account of each thread. False: the store had no room for it.
+bool AppendLoss(const CollectorReport& report, xspace::ItemSink* sink);
+
+}  // namespace jobscope::host
+
+#endif  // COLLECTORS_HOST_HOST_REPORT_H_
