@@ -11,18 +11,29 @@ namespace jobscope {
 absl::Status CallRegistry::Enter(std::shared_ptr<OpenCall> call) {
   absl::MutexLock lock(&mutex_);
   if (closed_) return absl::UnavailableError("the profiler server of this process is ending");
-  if (calls_.size() >= max_calls_) {
+  if (calls_.size() - answered_ >= max_calls_ || calls_.size() >= max_with_answered_) {
     return absl::ResourceExhaustedError(
         absl::StrCat("this worker has ", calls_.size(),
                      " calls open, which is its limit: wait for some to end"));
   }
-  calls_.insert(std::move(call));
+  calls_.emplace(std::move(call), false);
   return absl::OkStatus();
+}
+
+void CallRegistry::Answered(const std::shared_ptr<OpenCall>& call) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = calls_.find(call);
+  if (found == calls_.end() || found->second) return;
+  found->second = true;
+  ++answered_;
 }
 
 void CallRegistry::Leave(const std::shared_ptr<OpenCall>& call) {
   absl::MutexLock lock(&mutex_);
-  calls_.erase(call);
+  const auto found = calls_.find(call);
+  if (found == calls_.end()) return;
+  if (found->second) --answered_;
+  calls_.erase(found);
 }
 
 void CallRegistry::Close() {
@@ -42,7 +53,8 @@ size_t CallRegistry::AbandonUnless(absl::FunctionRef<bool(const OpenCall&)> keep
   std::vector<std::shared_ptr<OpenCall>> calls;
   {
     absl::MutexLock lock(&mutex_);
-    calls.assign(calls_.begin(), calls_.end());
+    calls.reserve(calls_.size());
+    for (const auto& [call, answered] : calls_) calls.push_back(call);
   }
   // Not under the lock: gRPC may run OnDone, and with it Leave, within Finish.
   size_t kept = 0;

@@ -6,7 +6,7 @@
 
 #include <cstddef>
 #include <memory>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
@@ -26,15 +26,22 @@ class OpenCall {
   virtual void Abandon() = 0;
   // Whether it asked for the session of that id and peer.
   virtual bool Records(absl::string_view session_id, absl::string_view peer) const = 0;
+  // Whether what was recorded for it is on its way to it, with a session or after it.
+  virtual bool Delivers() const { return false; }
 };
 
 // Thread-safe.
 class CallRegistry {
  public:
-  explicit CallRegistry(size_t max_calls) : max_calls_(max_calls) {}
+  // At most `max_calls` that are not answered, and `max_with_answered` in all.
+  CallRegistry(size_t max_calls, size_t max_with_answered)
+      : max_calls_(max_calls), max_with_answered_(max_with_answered) {}
 
   // Admits a call. RESOURCE_EXHAUSTED: too many are open. UNAVAILABLE: the server ends.
   absl::Status Enter(std::shared_ptr<OpenCall> call);
+  // It has its status, and only gRPC still has to do with it. Calls that were not admitted are
+  // ignored.
+  void Answered(const std::shared_ptr<OpenCall>& call);
   // gRPC is done with it. Calls that were not admitted are ignored.
   void Leave(const std::shared_ptr<OpenCall>& call);
 
@@ -45,12 +52,15 @@ class CallRegistry {
   // Abandons those that are open and for which `keep` is false. Returns how many were kept.
   size_t AbandonUnless(absl::FunctionRef<bool(const OpenCall&)> keep);
 
-  size_t open() const;
+  size_t open() const;  // with those that are answered
 
  private:
   const size_t max_calls_;
+  const size_t max_with_answered_;
   mutable absl::Mutex mutex_;
-  std::unordered_set<std::shared_ptr<OpenCall>> calls_ ABSL_GUARDED_BY(mutex_);
+  // And whether each is answered.
+  std::unordered_map<std::shared_ptr<OpenCall>, bool> calls_ ABSL_GUARDED_BY(mutex_);
+  size_t answered_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

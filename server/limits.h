@@ -27,6 +27,32 @@ inline constexpr absl::Duration kMaxStartAge = absl::Seconds(5);
 inline constexpr absl::Duration kMaxLookback = absl::Hours(1);
 inline constexpr uint64_t kMaxMonitorMs = 60'000;
 
+// ---- native captures ----
+
+// How long a started capture without a stream is held: a client that reconnects does so within
+// seconds; the memory belongs to the job.
+inline constexpr absl::Duration kHold = absl::Seconds(60);
+// An armed capture that is not started has the one slot and its rings: a client that waits for its
+// slowest worker needs seconds.
+inline constexpr absl::Duration kMaxArmed = absl::Minutes(10);
+// A client that takes nothing of a capture that has ended gives up the slot after this long, and
+// the capture after kHold.
+inline constexpr absl::Duration kMaxDeliveryStall = absl::Seconds(10);
+inline constexpr absl::Duration kProgressInterval = absl::Milliseconds(200);
+// Of the zero of a trace before its start.
+inline constexpr absl::Duration kMaxZeroBeforeStart = absl::Hours(2);
+// Of a client's REALTIME against ours, and of its own doubt about it: a century and an hour.
+inline constexpr int64_t kMaxClockOffsetNs = 3'155'760'000'000'000'000;
+inline constexpr uint64_t kMaxClockUncertaintyNs = 3'600'000'000'000;
+inline constexpr size_t kCaptureKeyBytes = 32;
+// Of items in one message, and of one item; an item is never split. Segments are at most 64 KiB;
+// what is larger is a framework's own plane. A client must be ready to receive a message of
+// kMaxItemBytes.
+inline constexpr size_t kMaxMessageItemBytes = size_t{1} << 20;
+inline constexpr size_t kMaxItemBytes = size_t{32} << 20;
+inline constexpr uint64_t kMaxPings = 1'000;
+inline constexpr absl::Duration kMaxClockIdle = absl::Minutes(10);
+
 // ---- levels ----
 
 inline constexpr uint32_t kMaxHostLevel = 3;
@@ -74,8 +100,11 @@ inline constexpr size_t kMaxFileStemBytes =
 // ---- numbers ----
 
 // Calls that wait or run at one time. Each costs a few KiB; a fleet of stock clients that ask one
-// worker is far smaller.
+// worker is far smaller. Those that are answered do not count, though gRPC may still be sending: on
+// a starved machine it says late that it is done (a few Describes of a client that asked one after
+// the other were refused). All in all they are bounded, too.
 inline constexpr size_t kMaxCalls = 256;
+inline constexpr size_t kMaxCallsWithAnswered = 4 * kMaxCalls;
 inline constexpr int kMaxStreamsPerConnection = 100;
 
 // ---- connections ----

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/identity.h"
+#include "server/clock_stream.h"
 #include "server/limits.h"
 #include "server/monitor.h"
 #include "server/raw_message.h"
@@ -15,7 +16,10 @@
 
 namespace jobscope {
 
-NativeService::NativeService(Dependencies dependencies) : dependencies_(std::move(dependencies)) {}
+NativeService::NativeService(Dependencies dependencies)
+    : dependencies_(std::move(dependencies)),
+      captures_(NativeCaptures::Make(dependencies_.sessions, dependencies_.steps,
+                                     dependencies_.limits)) {}
 
 grpc::ServerUnaryReactor* NativeService::Describe(grpc::CallbackServerContext* context,
                                                   const grpc::ByteBuffer* request,
@@ -51,6 +55,25 @@ grpc::ServerUnaryReactor* NativeService::Stop(grpc::CallbackServerContext* conte
   return reactor;
 }
 
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* NativeService::SyncClock(
+    grpc::CallbackServerContext* context) {
+  return ClockStream::Start(dependencies_.calls, context);
+}
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* NativeService::Capture(
+    grpc::CallbackServerContext* context) {
+  return CaptureStream::Capture(StreamDependencies(), context);
+}
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* NativeService::Fetch(
+    grpc::CallbackServerContext* context) {
+  return CaptureStream::Fetch(StreamDependencies(), context);
+}
+
+CaptureStream::Dependencies NativeService::StreamDependencies() const {
+  return {captures_, dependencies_.calls, dependencies_.store_bytes};
+}
+
 v1::DescribeResponse NativeService::Description() const {
   v1::DescribeResponse response;
   response.set_version(Version());
@@ -63,6 +86,12 @@ v1::DescribeResponse NativeService::Description() const {
   response.set_continuous_profiling(dependencies_.continuous->on());
   response.mutable_limits()->set_max_duration_ms(limits::kMaxDurationMs);
   response.mutable_limits()->set_store_bytes(dependencies_.store_bytes);
+  response.mutable_limits()->set_hold_ms(
+      static_cast<uint64_t>(absl::ToInt64Milliseconds(dependencies_.limits.hold)));
+  response.mutable_limits()->set_max_lookback_ms(
+      static_cast<uint64_t>(absl::ToInt64Milliseconds(limits::kMaxLookback)));
+  response.mutable_limits()->set_max_item_bytes(limits::kMaxItemBytes);
+  response.set_streams(true);
   const StepHistory steps = dependencies_.steps();
   response.set_steps(steps.count);
   if (steps.current.has_value()) {

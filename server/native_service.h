@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// jobscope.v1.Profiler: who the worker is, and the end of a running capture.
+// jobscope.v1.Profiler: who the worker is, its clocks, and captures that are streamed.
 #ifndef SERVER_NATIVE_SERVICE_H_
 #define SERVER_NATIVE_SERVICE_H_
 
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
 #include <cstdint>
@@ -12,15 +13,19 @@
 #include "jobscope/v1/item.pb.h"
 #include "jobscope/v1/profiler.grpc.pb.h"
 #include "server/call_registry.h"
+#include "server/capture_stream.h"
 #include "server/continuous_profiling.h"
+#include "server/native_captures.h"
 #include "server/session.h"
 #include "server/step_source.h"
 
 namespace jobscope {
 
-// Answers at once, whatever the worker is doing.
-class NativeService final : public v1::Profiler::WithRawCallbackMethod_Describe<
-                                v1::Profiler::WithRawCallbackMethod_Stop<v1::Profiler::Service>> {
+// Describe and Stop answer at once, whatever the worker is doing. No method blocks a thread.
+class NativeService final
+    : public v1::Profiler::WithRawCallbackMethod_Describe<v1::Profiler::WithRawCallbackMethod_Stop<
+          v1::Profiler::WithRawCallbackMethod_SyncClock<v1::Profiler::WithRawCallbackMethod_Capture<
+              v1::Profiler::WithRawCallbackMethod_Fetch<v1::Profiler::Service>>>>> {
  public:
   struct Dependencies {
     std::shared_ptr<SessionManager> sessions;
@@ -31,6 +36,7 @@ class NativeService final : public v1::Profiler::WithRawCallbackMethod_Describe<
     bool uses_tsc = true;
     uint64_t store_bytes = 0;
     uint64_t start_unix_ns = 0;  // when the server started
+    NativeCaptureLimits limits;
   };
   explicit NativeService(Dependencies dependencies);
 
@@ -40,11 +46,22 @@ class NativeService final : public v1::Profiler::WithRawCallbackMethod_Describe<
   grpc::ServerUnaryReactor* Stop(grpc::CallbackServerContext* context,
                                  const grpc::ByteBuffer* request,
                                  grpc::ByteBuffer* response) override;
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* SyncClock(
+      grpc::CallbackServerContext* context) override;
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Capture(
+      grpc::CallbackServerContext* context) override;
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Fetch(
+      grpc::CallbackServerContext* context) override;
+
+  // Captures that nobody is there to take are dropped now, others with their streams.
+  void Close() { captures_->Close(); }
 
  private:
+  CaptureStream::Dependencies StreamDependencies() const;
   v1::DescribeResponse Description() const;
 
   const Dependencies dependencies_;
+  const std::shared_ptr<NativeCaptures> captures_;
 };
 
 }  // namespace jobscope

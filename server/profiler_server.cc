@@ -78,18 +78,19 @@ struct GrpcServer::State {
   explicit State(GrpcServerOptions options)
       : options(std::move(options)),
         continuous(this->options.set_recording),
-        calls(limits::kMaxCalls),
+        calls(limits::kMaxCalls, limits::kMaxCallsWithAnswered),
         tensorflow({this->options.sessions, &continuous, &calls, this->options.steps,
                     this->options.identity.host(), this->options.store_bytes,
                     this->options.max_answer_bytes}),
         native({this->options.sessions, &continuous, &calls, this->options.steps,
                 this->options.identity, this->options.uses_tsc, this->options.store_bytes,
-                static_cast<uint64_t>(absl::ToUnixNanos(absl::Now()))}) {}
+                static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())),
+                this->options.native_limits}) {}
 
   absl::Status Bind();
   absl::Status Serve(const std::vector<BindTarget>& targets, const Credentials& credentials);
-  // Ends and delivers the capture that runs for one of our callers, abandons the other calls, and
-  // waits until gRPC has written the answers out, until `end`.
+  // Ends and delivers the capture that runs for one of our callers, lets captures that have ended
+  // arrive, abandons the other calls, and waits until gRPC has written the answers out, until `end`.
   void EndCalls(absl::Time end);
 
   const GrpcServerOptions options;
@@ -155,11 +156,14 @@ absl::Status GrpcServer::State::Serve(const std::vector<BindTarget>& targets,
 void GrpcServer::State::EndCalls(absl::Time end) {
   // The manager itself goes on: the process may capture itself, or start another server.
   const std::optional<v1::Busy> busy = options.sessions->busy();
-  const size_t recording = calls.AbandonUnless([&busy](const OpenCall& call) {
-    return busy.has_value() && call.Records(busy->session_id(), busy->peer());
+  bool records = false;
+  const size_t kept = calls.AbandonUnless([&busy, &records](const OpenCall& call) {
+    const bool its_own = busy.has_value() && call.Records(busy->session_id(), busy->peer());
+    records = records || its_own;
+    return its_own || call.Delivers();
   });
-  if (recording > 0) {
-    options.sessions->Stop(busy->session_id(), "shutdown");
+  if (kept > 0) {
+    if (records) options.sessions->Stop(busy->session_id(), "shutdown");
     calls.AwaitNone(std::max(end - kFlushTime - absl::Now(), absl::ZeroDuration()));
     // A collector hangs, and the answer does not come in time.
     calls.AbandonUnless([](const OpenCall&) { return false; });
@@ -197,6 +201,7 @@ void GrpcServer::Stop(absl::Duration limit) {
   const absl::Time end = absl::Now() + limit;
   state.calls.Close();
   state.continuous.Stop().IgnoreError();
+  state.native.Close();
   state.EndCalls(end);
   const auto shut_down = [&state, end] {
     state.server->Shutdown(absl::ToChronoTime(std::max(end, absl::Now())));

@@ -18,6 +18,7 @@
 #include "server/credentials.h"
 #include "server/limits.h"
 #include "server/listen_address.h"
+#include "server/native_captures.h"
 #include "server/session.h"
 #include "server/step_source.h"
 
@@ -29,6 +30,7 @@ struct GrpcServerOptions {
   CredentialFiles credentials;
   uint64_t store_bytes = limits::kDefaultStoreBytes;
   uint64_t max_answer_bytes = limits::kMaxAnswerBytes;
+  NativeCaptureLimits native_limits;
 
   std::shared_ptr<SessionManager> sessions;
   ContinuousProfiling::SetRecording set_recording;

@@ -59,6 +59,22 @@ absl::StatusOr<MonitorCall> ValidateMonitor(const tensorflow::MonitorRequest& re
 
 absl::Status ValidateStop(const v1::StopRequest& request);
 
+// A session `on_command`. `context` brings peer and store_bytes.
+absl::StatusOr<SessionOptions> ValidateArm(const v1::Arm& request, const CallContext& context);
+
+// What is known when `start` comes.
+struct StartContext {
+  uint64_t monotonic_ns = 0;  // now
+  int64_t realtime_ns = 0;    // now
+  absl::Duration wanted_lookback;
+  absl::Duration granted_lookback;
+};
+// A start of 0 is now, a zero of 0 is the start minus the lookback, a zero_unix_ns of 0 is what
+// this worker's REALTIME makes of it: for clients that don't synchronise clocks.
+absl::StatusOr<StartCommand> ValidateStart(const v1::Start& request, const StartContext& context);
+
+absl::Status ValidateResume(const v1::Resume& request);
+
 // `text` made of [A-Za-z0-9._-], every other byte an underscore, at most kMaxFileStemBytes. Empty,
 // "." and ".." become `fallback`.
 std::string FileStem(absl::string_view text, absl::string_view fallback);

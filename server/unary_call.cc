@@ -24,14 +24,13 @@ absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
                                                                   : absl::FromChrono(deadline);
 }
 
-// The codes of absl are gRPC's.
+}  // namespace
+
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
                       Printable(status.message(), limits::kMaxStatusTextBytes));
 }
-
-}  // namespace
 
 class UnaryCall::Reactor : public grpc::ServerUnaryReactor {
  public:
@@ -98,6 +97,7 @@ bool UnaryCall::Finish(const absl::Status& status, absl::FunctionRef<void()> wri
   }
   if (status.ok()) write_response();
   Audit({method_, peer_, description, absl::Now() - started_, status, outcome});
+  registry_->Answered(shared_from_this());
   reactor_->Finish(ToGrpc(status));  // from here on the reactor may be gone
   return true;
 }

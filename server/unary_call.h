@@ -85,6 +85,9 @@ class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall
   absl::AnyInvocable<void()> cancel_ ABSL_GUARDED_BY(mutex_);
 };
 
+// The codes of absl are gRPC's. The text is made printable, and fits a trailer.
+grpc::Status ToGrpc(const absl::Status& status);
+
 // "ipv4:127.0.0.1:40123" and "ipv6:%5B::1%5D:40123", as gRPC names peers, in the form in which
 // people write addresses.
 std::string ReadablePeer(absl::string_view grpc_peer);

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/capture_stream.h"
+
+#include <grpcpp/server_context.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "server/item_message.h"
+#include "server/limits.h"
+#include "server/raw_message.h"
+#include "server/request_validation.h"
+
+namespace jobscope {
+namespace {
+
+using Phase = NativeCapture::Phase;
+
+// How long an `arm` waits for a session that is being set up before it; one that only delivers is
+// waited for a moment, one that records not at all (SessionManager).
+constexpr absl::Duration kMaxWaitInLine = absl::Seconds(30);
+
+absl::Status OutOfOrder(absl::string_view got, absl::string_view why) {
+  return absl::FailedPreconditionError(absl::StrCat("`", got, "` came ", why));
+}
+
+absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
+  const auto deadline = context.deadline();
+  return deadline == std::chrono::system_clock::time_point::max() ? absl::InfiniteFuture()
+                                                                  : absl::FromChrono(deadline);
+}
+
+}  // namespace
+
+CaptureStream::CaptureStream(const Dependencies& dependencies, bool fetches,
+                             absl::string_view method, grpc::CallbackServerContext* context)
+    : StreamCall(dependencies.calls, method, context),
+      dependencies_(dependencies),
+      fetches_(fetches),
+      deadline_(DeadlineOf(*context)) {}
+
+StreamCall::Reactor* CaptureStream::Capture(const Dependencies& dependencies,
+                                            grpc::CallbackServerContext* context) {
+  const std::shared_ptr<CaptureStream> stream(
+      new CaptureStream(dependencies, false, "jobscope.v1.Profiler/Capture", context));
+  return stream->Begin();
+}
+
+StreamCall::Reactor* CaptureStream::Fetch(const Dependencies& dependencies,
+                                          grpc::CallbackServerContext* context) {
+  const std::shared_ptr<CaptureStream> stream(
+      new CaptureStream(dependencies, true, "jobscope.v1.Profiler/Fetch", context));
+  return stream->Begin();
+}
+
+// ---- what the client says ----
+
+void CaptureStream::OnMessage(const grpc::ByteBuffer& message, uint64_t /*received_ns*/) {
+  // Another stream has taken the capture over: what still comes here is of no meaning.
+  if (capture_ != nullptr && !capture_->Look(id_).cut.ok()) return;
+  const absl::Status status = fetches_ ? OnFetchRequest(message) : OnCaptureRequest(message);
+  if (status.ok()) return;
+  if (capture_ != nullptr) {
+    capture_->Drop(absl::Status(status.code(),
+                                absl::StrCat("its client broke the protocol: ", status.message())));
+  }
+  Finish(status);
+}
+
+absl::Status CaptureStream::OnCaptureRequest(const grpc::ByteBuffer& message) {
+  v1::CaptureRequest request;
+  if (auto status = ParseRequest(message, &request); !status.ok()) return status;
+  switch (request.message_case()) {
+    case v1::CaptureRequest::kArm:
+      return OnArm(request.arm());
+    case v1::CaptureRequest::kStart:
+      return OnStart(request.start());
+    case v1::CaptureRequest::kAck:
+      return OnAck(request.ack());
+    case v1::CaptureRequest::kFinish:
+      return OnFinish(request.finish());
+    case v1::CaptureRequest::MESSAGE_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError("the message is none of arm, start, ack, finish");
+}
+
+absl::Status CaptureStream::OnFetchRequest(const grpc::ByteBuffer& message) {
+  v1::FetchRequest request;
+  if (auto status = ParseRequest(message, &request); !status.ok()) return status;
+  switch (request.message_case()) {
+    case v1::FetchRequest::kResume:
+      return OnResume(request.resume());
+    case v1::FetchRequest::kAck:
+      return OnAck(request.ack());
+    case v1::FetchRequest::kFinish:
+      return OnFinish(request.finish());
+    case v1::FetchRequest::MESSAGE_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError("the message is none of resume, ack, finish");
+}
+
+absl::Status CaptureStream::OnArm(const v1::Arm& request) {
+  if (capture_ != nullptr) return OutOfOrder("arm", "twice: a stream is one capture");
+  CallContext context;
+  context.peer = peer();
+  context.store_bytes = dependencies_.store_bytes;
+  auto options = ValidateArm(request, context);
+  if (!options.ok()) return options.status();
+  Describe(absl::StrCat("session \"", options->session_id, "\", levels ", options->levels.host, "/",
+                        options->levels.device, "/", options->levels.python,
+                        request.by_steps() ? ", by steps" : "", ", lookback ",
+                        absl::FormatDuration(options->lookback)));
+  wanted_lookback_ = options->lookback;
+  auto capture = dependencies_.captures->New(*std::move(options));
+  if (!capture.ok()) return capture.status();
+  capture_ = *std::move(capture);
+  id_ = capture_->Submit(shared_from_this(), std::min(deadline_, absl::Now() + kMaxWaitInLine));
+  return absl::OkStatus();
+}
+
+absl::Status CaptureStream::OnStart(const v1::Start& request) {
+  if (!armed_sent_) return OutOfOrder("start", "before `armed`");
+  if (start_seen_) return OutOfOrder("start", "twice");
+  StartContext context;
+  context.monotonic_ns = MonotonicNs();
+  context.realtime_ns = RealtimeNs();
+  context.wanted_lookback = wanted_lookback_;
+  context.granted_lookback = capture_->armed().lookback;
+  auto command = ValidateStart(request, context);
+  if (!command.ok()) return command.status();
+  start_seen_ = true;
+  {
+    absl::MutexLock lock(&shared_mutex_);
+    delivering_ = capture_;
+  }
+  capture_->Start(*std::move(command));
+  return absl::OkStatus();
+}
+
+absl::Status CaptureStream::OnResume(const v1::Resume& request) {
+  if (capture_ != nullptr) return OutOfOrder("resume", "twice");
+  if (auto status = ValidateResume(request); !status.ok()) return status;
+  auto capture = dependencies_.captures->Find(request.capture_key());
+  if (!capture.ok()) return capture.status();
+  Describe(
+      absl::StrCat("session \"", (*capture)->session_id(), "\" from item ", request.next_item()));
+  const auto id = (*capture)->Resume(shared_from_this(), request.next_item());
+  if (!id.ok()) return id.status();
+  capture_ = *std::move(capture);
+  id_ = *id;
+  next_item_ = resumed_at_ = request.next_item();
+  armed_sent_ = start_seen_ = true;
+  NoteProgress();
+  TickEvery(limits::kProgressInterval);
+  absl::MutexLock lock(&shared_mutex_);
+  delivering_ = capture_;
+  return absl::OkStatus();
+}
+
+absl::Status CaptureStream::OnAck(const v1::Ack& request) {
+  if (!start_seen_) return OutOfOrder("ack", fetches_ ? "before `resume`" : "before `start`");
+  auto status = capture_->Acknowledge(id_, request.through());
+  if (!status.ok()) return status;
+  NoteProgress();
+  FinishIfComplete(capture_->Look(id_));
+  return absl::OkStatus();
+}
+
+absl::Status CaptureStream::OnFinish(const v1::Finish& request) {
+  if (capture_ == nullptr)
+    return OutOfOrder("finish", fetches_ ? "before `resume`" : "before `arm`");
+  if (request.abandon()) {
+    capture_->Drop(absl::CancelledError("abandoned by its client"));
+  } else if (start_seen_) {
+    capture_->Finish();
+  } else {
+    capture_->Drop(absl::CancelledError("ended by its client before the start"));
+  }
+  return absl::OkStatus();
+}
+
+void CaptureStream::OnClientClosed() {
+  client_closed_ = true;
+  if (capture_ == nullptr) {
+    Finish(absl::FailedPreconditionError(absl::StrCat(
+        "the stream was closed before its first message, `", fetches_ ? "resume`" : "arm`")));
+  } else if (!start_seen_) {
+    capture_->Drop(absl::CancelledError("its client closed the stream before the start"));
+  } else {
+    FinishIfComplete(capture_->Look(id_));
+  }
+}
+
+// ---- what the capture says ----
+
+bool CaptureStream::NextMessage(grpc::ByteBuffer* message) {
+  if (capture_ == nullptr || ended_sent_) return false;
+  const NativeCapture::Snapshot snapshot = capture_->Look(id_);
+  if (!snapshot.cut.ok()) {
+    Finish(snapshot.cut);
+    return false;
+  }
+  if (snapshot.phase == Phase::kArming) return false;
+  if (!armed_sent_) {
+    // Refused: there is no capture to speak of.
+    if (snapshot.phase == Phase::kOver && !snapshot.result.ok()) {
+      Finish(snapshot.result);
+      return false;
+    }
+    return WriteArmed(message);
+  }
+  if (!started_sent_ && snapshot.recording) {
+    started_sent_ = true;
+    v1::CaptureResponse response;
+    response.mutable_started()->set_start_monotonic_ns(snapshot.started.start_monotonic_ns);
+    response.mutable_started()->set_late_ns(snapshot.started.late_ns);
+    WriteResponse(response, message);
+    return true;
+  }
+  if (progress_due_ && snapshot.phase != Phase::kOver) {
+    progress_due_ = false;
+    v1::CaptureResponse response;
+    *response.mutable_progress() = capture_->Progress();
+    WriteResponse(response, message);
+    return true;
+  }
+  if (!snapshot.dropped && WriteItems(message)) return true;
+  if (snapshot.phase == Phase::kOver) return WriteEnded(snapshot, message);
+  return false;
+}
+
+bool CaptureStream::WriteArmed(grpc::ByteBuffer* message) {
+  armed_sent_ = true;
+  armed_at_ = absl::Now();
+  NoteProgress();
+  TickEvery(limits::kProgressInterval);
+  const SessionArmed armed = capture_->armed();
+  v1::CaptureResponse response;
+  v1::Armed& answer = *response.mutable_armed();
+  answer.set_capture_key(capture_->key());
+  for (const v1::CollectorState& state : armed.collectors) *answer.add_collectors() = state;
+  answer.set_store_bytes(capture_->store_bytes());
+  answer.set_lookback_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(armed.lookback)));
+  if (auto steps = capture_->Steps()) *answer.mutable_steps() = *std::move(steps);
+  WriteResponse(response, message);
+  return true;
+}
+
+bool CaptureStream::WriteItems(grpc::ByteBuffer* message) {
+  const std::vector<xspace::HeldItem> items = capture_->NextItems(id_, next_item_);
+  if (items.empty()) return false;
+  ItemMessage encoded = EncodeItems(items, limits::kMaxItemBytes);
+  message->Swap(&encoded.bytes);
+  next_item_ = items.back().item.number + 1;
+  items_sent_ += items.size();
+  bytes_sent_ += message->Length();
+  left_out_ += encoded.left_out;
+  return true;
+}
+
+bool CaptureStream::WriteEnded(const NativeCapture::Snapshot& snapshot, grpc::ByteBuffer* message) {
+  ended_sent_ = true;
+  v1::CaptureResponse response;
+  v1::Ended& ended = *response.mutable_ended();
+  ended.set_last_item(snapshot.dropped ? next_item_ - 1 : snapshot.last_item);
+  if (!snapshot.result.ok()) {
+    ended.set_code(static_cast<int>(snapshot.result.code()));
+    ended.set_reason(Printable(snapshot.result.message(), limits::kMaxStatusTextBytes));
+  } else if (left_out_ > 0) {
+    ended.set_reason(absl::StrCat(left_out_, " items are larger than ", limits::kMaxItemBytes,
+                                  " bytes, the most that travels, and were sent empty"));
+    Log(LogLevel::kWarning, absl::StrCat("a native capture: ", ended.reason()));
+  }
+  WriteResponse(response, message);
+  return true;
+}
+
+void CaptureStream::OnSent() {
+  NoteProgress();
+  if (ended_sent_) FinishIfComplete(capture_->Look(id_));
+}
+
+// After `ended`. A client that can't acknowledge any more has it once the stream has ended well:
+// OnDone.
+void CaptureStream::FinishIfComplete(const NativeCapture::Snapshot& snapshot) {
+  if (!ended_sent_ || finished()) return;
+  if (!snapshot.cut.ok()) {
+    Finish(snapshot.cut);
+    return;
+  }
+  if (snapshot.dropped || snapshot.acknowledged >= snapshot.last_item) {
+    capture_->Complete(id_);
+    Finish(absl::OkStatus());
+  } else if (client_closed_) {
+    Finish(absl::OkStatus());
+  }
+}
+
+// ---- what becomes of the stream ----
+
+void CaptureStream::OnTick() {
+  const NativeCapture::Snapshot snapshot = capture_->Look(id_);
+  const absl::Time now = absl::Now();
+  const NativeCaptureLimits& limits = dependencies_.captures->limits();
+  if (snapshot.phase == Phase::kArmed || snapshot.phase == Phase::kStarted) progress_due_ = true;
+  if (!start_seen_ && now - armed_at_ > limits.armed) {
+    capture_->Drop(absl::DeadlineExceededError(absl::StrCat(
+        "the capture was armed for ", absl::FormatDuration(limits.armed), " and not started")));
+  }
+  if (snapshot.phase != Phase::kOver) return;
+  if (now - moved_ > limits.stall) capture_->YieldSlot();
+  if (now - moved_ > limits.hold) {
+    Finish(absl::DeadlineExceededError(
+        absl::StrCat("the capture has ended, and its client has taken nothing of it for ",
+                     absl::FormatDuration(limits.hold))));
+    capture_->Drop(absl::DeadlineExceededError("its client took nothing of it any more"));
+  }
+}
+
+void CaptureStream::OnLost() {
+  if (capture_ != nullptr) capture_->Detach(id_);
+}
+
+void CaptureStream::OnServerEnds() {
+  if (ended_sent_) {
+    Finish(absl::OkStatus());
+    return;
+  }
+  Finish(absl::UnavailableError("the profiler server of this process has ended"));
+  if (capture_ != nullptr) capture_->Detach(id_);
+}
+
+void CaptureStream::OnDone(bool lost) {
+  {
+    absl::MutexLock lock(&shared_mutex_);
+    delivering_ = nullptr;
+  }
+  if (capture_ == nullptr) return;
+  // Of a stream that was ended for another reason, these mean nothing any more.
+  if (!lost && ended_sent_) {
+    capture_->Complete(id_);
+  } else {
+    capture_->Detach(id_);
+  }
+  capture_ = nullptr;
+}
+
+bool CaptureStream::Records(absl::string_view session_id, absl::string_view peer) const {
+  absl::MutexLock lock(&shared_mutex_);
+  return delivering_ != nullptr && delivering_->session_id() == session_id &&
+         delivering_->peer() == peer;
+}
+
+bool CaptureStream::Delivers() const {
+  absl::MutexLock lock(&shared_mutex_);
+  return delivering_ != nullptr;
+}
+
+std::string CaptureStream::Outcome() const {
+  if (capture_ == nullptr) return {};
+  return absl::StrCat(bytes_sent_, " bytes, ", items_sent_, " items",
+                      resumed_at_ == 0 ? "" : absl::StrCat(", resumed at item ", resumed_at_),
+                      ended_sent_ ? "" : ", not to the end");
+}
+
+}  // namespace jobscope

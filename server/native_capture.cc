@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/native_capture.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/log.h"
+#include "server/grpc_timer.h"
+#include "server/limits.h"
+#include "server/native_captures.h"
+
+namespace jobscope {
+
+void NativeCapture::Waker::Set(const std::shared_ptr<StreamCall>& stream) {
+  absl::MutexLock lock(&mutex_);
+  stream_ = stream;
+}
+
+std::shared_ptr<StreamCall> NativeCapture::Waker::Get() {
+  absl::MutexLock lock(&mutex_);
+  return stream_.lock();
+}
+
+void NativeCapture::Waker::Wake() {
+  if (const std::shared_ptr<StreamCall> stream = Get()) stream->Wake();
+}
+
+NativeCapture::NativeCapture(Dependencies dependencies, std::string key, SessionOptions options)
+    : dependencies_(std::move(dependencies)), key_(std::move(key)), options_(std::move(options)) {}
+
+// ---- what the session says, on its thread ----
+
+NativeCapture::StreamId NativeCapture::Submit(std::shared_ptr<StreamCall> stream,
+                                              absl::Time deadline) {
+  StreamId id = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    AttachLocked(stream);
+    id = stream_;
+  }
+  SessionCallbacks callbacks;
+  const std::shared_ptr<NativeCapture> self = shared_from_this();
+  callbacks.armed = [self](const SessionArmed& armed) { self->OnArmed(armed); };
+  callbacks.started = [self](const SessionStarted& started) { self->OnStarted(started); };
+  callbacks.done = [self](SessionResult result) { self->OnDone(std::move(result)); };
+  const SessionTicket ticket =
+      dependencies_.sessions->Submit(options_, WhenBusy::kRefuse, deadline, std::move(callbacks));
+  absl::MutexLock lock(&mutex_);
+  ticket_ = ticket;
+  return id;
+}
+
+void NativeCapture::OnArmed(const SessionArmed& armed) {
+  armed.store->SetListener([waker = waker_] { waker->Wake(); });
+  {
+    absl::MutexLock lock(&mutex_);
+    armed_ = armed;
+    store_ = armed.store;
+    phase_ = Phase::kArmed;
+  }
+  waker_->Wake();
+}
+
+void NativeCapture::OnStarted(const SessionStarted& started) {
+  const uint64_t begun = dependencies_.steps().count;
+  {
+    absl::MutexLock lock(&mutex_);
+    started_ = started;
+    if (!steps_.has_value()) steps_before_ = begun;
+  }
+  waker_->Wake();
+}
+
+void NativeCapture::OnDone(SessionResult result) {
+  Remains remains;
+  remains.slot = std::move(result.slot);  // unless it is kept
+  {
+    absl::MutexLock lock(&mutex_);
+    const bool armed = phase_ != Phase::kArming;
+    phase_ = Phase::kOver;
+    result_ = dropping_.value_or(result.status);
+    armed_.store = nullptr;
+    last_item_ = store_ == nullptr ? 0 : store_->last_number();
+    if (dropping_.has_value() || !armed) {
+      LetGoLocked(armed ? absl::StrCat("was dropped: ", result_.message()) : "", &remains);
+    } else if (stream_ == 0) {
+      HoldLocked(&remains);
+    } else if (last_item_ > acknowledged_) {
+      slot_ = std::move(remains.slot);
+    }
+  }
+  Bury(std::move(remains));
+  waker_->Wake();
+}
+
+// ---- streams ----
+
+void NativeCapture::AttachLocked(const std::shared_ptr<StreamCall>& stream) {
+  stream_ = ++last_stream_;
+  ++hold_;
+  waker_->Set(stream);
+}
+
+absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<StreamCall> stream,
+                                                              uint64_t next_item) {
+  std::shared_ptr<StreamCall> cut;
+  std::shared_ptr<xspace::Store> store;
+  std::unique_ptr<grpc::Alarm> hold_alarm;
+  StreamId id = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (dropping_.has_value()) {
+      return absl::NotFoundError(absl::StrCat("the capture was dropped: ", dropping_->message()));
+    }
+    if (phase_ == Phase::kArming || phase_ == Phase::kArmed) {
+      return absl::FailedPreconditionError(
+          "the capture has not been started: until then it ends with its stream");
+    }
+    if (store_ == nullptr) return absl::NotFoundError("the capture is not here any more");
+    if (next_item <= acknowledged_) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("resume.next_item = ", next_item, ": items are held from number ",
+                       acknowledged_ + 1, " on; those before it were acknowledged and released"));
+    }
+    if (next_item > sent_ + 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("resume.next_item = ", next_item, " is out of range: ", acknowledged_ + 1,
+                       " to ", sent_ + 1, "; what lies beyond was never sent"));
+    }
+    cut_ = absl::AbortedError(
+        absl::StrCat("a newer Fetch has taken this capture over, from ", stream->peer()));
+    cut = waker_->Get();
+    AttachLocked(stream);
+    id = stream_;
+    hold_alarm = std::move(hold_alarm_);
+    acknowledged_ = next_item - 1;
+    store = store_;
+  }
+  store->Release(next_item - 1);
+  if (cut != nullptr) cut->Wake();
+  return id;
+}
+
+void NativeCapture::Detach(StreamId stream) {
+  Remains remains;
+  SessionTicket cancelled = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stream != stream_) return;
+    stream_ = 0;
+    waker_->Set(nullptr);
+    const auto captures = dependencies_.captures.lock();
+    const bool closed = captures == nullptr || captures->closed();
+    if (phase_ == Phase::kOver) {
+      HoldLocked(&remains);
+    } else if (phase_ != Phase::kStarted || closed) {
+      dropping_ =
+          absl::CancelledError(phase_ == Phase::kStarted ? "the profiler server has ended"
+                                                         : "its stream was lost before the start");
+      cancelled = ticket_;
+    }
+  }
+  if (cancelled != 0) dependencies_.sessions->Cancel(cancelled);
+  Bury(std::move(remains));
+}
+
+void NativeCapture::Complete(StreamId stream) {
+  Remains remains;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stream != stream_) return;
+    stream_ = 0;
+    waker_->Set(nullptr);
+    acknowledged_ = last_item_;
+    LetGoLocked("was delivered", &remains);
+  }
+  Bury(std::move(remains));
+}
+
+NativeCapture::Snapshot NativeCapture::Look(StreamId stream) const {
+  absl::MutexLock lock(&mutex_);
+  Snapshot snapshot;
+  snapshot.phase = phase_;
+  if (stream != stream_) {
+    snapshot.cut = cut_.ok() ? absl::AbortedError("the capture is not here any more") : cut_;
+  }
+  snapshot.recording = started_.has_value();
+  if (started_.has_value()) snapshot.started = *started_;
+  snapshot.result = result_;
+  snapshot.dropped = dropping_.has_value();
+  snapshot.last_item = last_item_;
+  snapshot.acknowledged = acknowledged_;
+  return snapshot;
+}
+
+SessionArmed NativeCapture::armed() const {
+  absl::MutexLock lock(&mutex_);
+  return armed_;
+}
+
+// ---- items ----
+
+std::vector<xspace::HeldItem> NativeCapture::NextItems(StreamId stream, uint64_t first) {
+  std::shared_ptr<xspace::Store> store;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stream != stream_ || dropping_.has_value()) return {};
+    store = store_;
+  }
+  if (store == nullptr) return {};
+  std::vector<xspace::HeldItem> items;
+  do {
+    items = store->Read(first, limits::kMaxMessageItemBytes);
+  } while (items.empty() && store->NotifyFrom(first));
+  if (items.empty()) return items;
+  absl::MutexLock lock(&mutex_);
+  if (stream != stream_) return {};
+  sent_ = std::max(sent_, items.back().item.number);
+  return items;
+}
+
+absl::Status NativeCapture::Acknowledge(StreamId stream, uint64_t through) {
+  std::shared_ptr<xspace::Store> store;
+  std::shared_ptr<void> slot;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stream != stream_) return absl::OkStatus();  // of a stream that is being cut
+    if (through > sent_) {
+      return absl::InvalidArgumentError(absl::StrCat("ack.through = ", through,
+                                                     " is out of range: at most ", sent_,
+                                                     ", the newest item that was sent"));
+    }
+    if (through <= acknowledged_) return absl::OkStatus();
+    acknowledged_ = through;
+    store = store_;
+    if (phase_ == Phase::kOver && acknowledged_ >= last_item_) slot = std::move(slot_);
+  }
+  if (store != nullptr) store->Release(through);
+  return absl::OkStatus();
+}
+
+// ---- what the client wants ----
+
+void NativeCapture::Start(StartCommand command) {
+  SessionTicket ticket = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (phase_ != Phase::kArmed || dropping_.has_value()) return;  // stopped by somebody meanwhile
+    phase_ = Phase::kStarted;
+    steps_ = command.steps;
+    ticket = ticket_;
+  }
+  // Refused: it has been stopped at this moment, and `done` says so.
+  (void)dependencies_.sessions->Command(ticket, std::move(command));
+}
+
+void NativeCapture::Finish() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (phase_ != Phase::kStarted) return;
+  }
+  dependencies_.sessions->Stop(options_.session_id);
+}
+
+void NativeCapture::Drop(absl::Status why) {
+  Remains remains;
+  SessionTicket cancelled = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (dropping_.has_value()) return;
+    dropping_ = why;
+    if (phase_ == Phase::kOver) {
+      result_ = why;
+      LetGoLocked(absl::StrCat("was dropped: ", why.message()), &remains);
+    } else {
+      cancelled = ticket_;
+    }
+  }
+  if (cancelled != 0) dependencies_.sessions->Cancel(cancelled);
+  Bury(std::move(remains));
+  waker_->Wake();
+}
+
+void NativeCapture::YieldSlot() {
+  Remains remains;
+  absl::MutexLock lock(&mutex_);
+  remains.slot = std::move(slot_);
+}
+
+// ---- the end ----
+
+bool NativeCapture::Evict(const std::string& by) {
+  Remains remains;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (phase_ != Phase::kOver || slot_ != nullptr || store_ == nullptr) return false;
+    stream_ = 0;
+    cut_ = absl::AbortedError(absl::StrCat("the capture was evicted by ", by));
+    LetGoLocked(absl::StrCat("was evicted by ", by), &remains);
+  }
+  Bury(std::move(remains));
+  waker_->Wake();
+  return true;
+}
+
+void NativeCapture::DropUnattached(const std::string& why) {
+  Remains remains;
+  SessionTicket cancelled = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stream_ != 0 || dropping_.has_value()) return;
+    if (phase_ == Phase::kOver) {
+      LetGoLocked(why, &remains);
+    } else {
+      dropping_ = absl::CancelledError(why);
+      cancelled = ticket_;
+    }
+  }
+  if (cancelled != 0) dependencies_.sessions->Cancel(cancelled);
+  Bury(std::move(remains));
+}
+
+// A held capture is in nobody's way: the next session evicts it.
+void NativeCapture::HoldLocked(Remains* remains) {
+  if (slot_ != nullptr) remains->slot = std::move(slot_);
+  if (store_ == nullptr) return;
+  const auto captures = dependencies_.captures.lock();
+  if (captures == nullptr || captures->closed()) {
+    LetGoLocked("ended with the profiler server", remains);
+    return;
+  }
+  ++hold_;
+  hold_alarm_ = RunAfter(dependencies_.hold, [weak = weak_from_this(), hold = hold_] {
+    if (const auto self = weak.lock()) self->OnHoldOver(hold);
+  });
+}
+
+void NativeCapture::OnHoldOver(uint64_t hold) {
+  Remains remains;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (hold != hold_ || store_ == nullptr) return;
+    LetGoLocked(absl::StrCat("was let go of: nobody fetched it for ",
+                             absl::FormatDuration(dependencies_.hold)),
+                &remains);
+  }
+  Bury(std::move(remains));
+}
+
+void NativeCapture::LetGoLocked(std::string why, Remains* remains) {
+  ++hold_;
+  remains->items = last_item_ - std::min(last_item_, acknowledged_);
+  if (store_ == nullptr) remains->items = 0;
+  remains->store = std::move(store_);
+  if (slot_ != nullptr) remains->slot = std::move(slot_);
+  remains->hold_alarm = std::move(hold_alarm_);
+  remains->forget = true;
+  remains->why = std::move(why);
+}
+
+void NativeCapture::Bury(Remains remains) {
+  if (!remains.forget) return;
+  if (remains.items > 0) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("the capture of session \"", options_.session_id, "\" for ", options_.peer,
+                     " ", remains.why, "; ", remains.items, " items were not acknowledged"));
+  }
+  if (const auto captures = dependencies_.captures.lock()) {
+    captures->Forget(*this, std::move(remains.why));
+  }
+}
+
+// ---- progress ----
+
+v1::Progress NativeCapture::Progress() const {
+  const StepHistory history = dependencies_.steps();
+  SessionTicket ticket = 0;
+  std::shared_ptr<xspace::Store> store;
+  v1::Progress progress;
+  {
+    absl::MutexLock lock(&mutex_);
+    ticket = ticket_;
+    store = store_;
+    progress.set_window_steps(started_.has_value() ? WindowStepsLocked(history) : 0);
+  }
+  if (const auto session = dependencies_.sessions->Progress(ticket)) {
+    progress.set_state(session->state);
+    progress.set_events(session->events);
+    progress.set_lost(session->lost);
+    progress.set_bytes(session->bytes);
+  }
+  if (store != nullptr) progress.set_unacknowledged_bytes(store->used_bytes());
+  if (auto steps = StepStateOf(history)) *progress.mutable_steps() = *std::move(steps);
+  return progress;
+}
+
+uint64_t NativeCapture::WindowStepsLocked(const StepHistory& history) const {
+  if (!steps_before_.has_value()) {
+    // By steps: those of the window that have begun by now, of the newest 256. Asked for several
+    // times a second, it sees the first one in time.
+    const int64_t first = steps_->first;
+    auto inside = static_cast<uint64_t>(
+        std::count_if(history.recent.begin(), history.recent.end(),
+                      [first](const StepTiming& step) { return step.number >= first; }));
+    if (history.current.has_value() && history.current->number >= first) ++inside;
+    if (inside == 0) return 0;
+    steps_before_ = history.count - std::min(history.count, inside);
+  }
+  return history.count - std::min(history.count, *steps_before_);
+}
+
+std::optional<v1::StepState> StepStateOf(const StepHistory& history) {
+  if (history.count == 0) return std::nullopt;
+  // "Of late": enough steps to level out every other one's checkpoint, few enough to follow a
+  // change.
+  constexpr size_t kNewest = 17;
+  struct Begin {
+    int64_t number;
+    absl::Duration ago;
+  };
+  std::vector<Begin> newest;  // first
+  if (history.current.has_value()) {
+    newest.push_back({history.current->number, history.current->length});
+  }
+  for (auto step = history.recent.rbegin();
+       step != history.recent.rend() && newest.size() < kNewest; ++step) {
+    newest.push_back({step->number, step->ended + step->length});
+  }
+  v1::StepState state;
+  state.set_begun(history.count);
+  if (newest.empty()) return state;
+  state.set_current(newest.front().number);
+  state.set_age_ns(
+      static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Nanoseconds(newest.front().ago))));
+  state.set_increasing(true);
+  for (size_t i = 1; i < newest.size(); ++i) {
+    if (newest[i].number >= newest[i - 1].number) state.set_increasing(false);
+  }
+  if (newest.size() > 1) {
+    state.set_step_time_ms(absl::ToDoubleMilliseconds(newest.back().ago - newest.front().ago) /
+                           static_cast<double>(newest.size() - 1));
+  }
+  return state;
+}
+
+}  // namespace jobscope
