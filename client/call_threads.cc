@@ -18,8 +18,22 @@ CallThreads::CallThreads() {
 }
 
 CallThreads::~CallThreads() {
+  {
+    const auto unused = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return leases_ == 0; };
+    const absl::MutexLock lock(&mutex_, absl::Condition(&unused));
+  }
   queue_.Shutdown();
   for (std::thread& thread : threads_) thread.join();
+}
+
+CallThreads::Lease::Lease(CallThreads* threads) : threads_(threads) {
+  const absl::MutexLock lock(&threads_->mutex_);
+  ++threads_->leases_;
+}
+
+CallThreads::Lease::~Lease() {
+  const absl::MutexLock lock(&threads_->mutex_);
+  --threads_->leases_;
 }
 
 void CallThreads::Serve() {

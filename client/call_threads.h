@@ -9,6 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
 namespace jobscope {
 
 // One completion queue of our own and a few threads that serve it. Not gRPC's callback threads:
@@ -25,9 +28,22 @@ class CallThreads {
     virtual void OnDone(bool ok) = 0;
   };
 
+  // Whoever puts something into the queue again from OnDone (a stream does) has one of these, so
+  // that the queue is still open then.
+  class Lease {
+   public:
+    explicit Lease(CallThreads* threads);
+    ~Lease();
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+
+   private:
+    CallThreads* const threads_;
+  };
+
   CallThreads();
-  // Waits until all calls are done: whoever owns calls cancels them first. Never on one of the
-  // threads themselves.
+  // Waits until there are no leases and all calls are done: whoever owns calls cancels them first.
+  // Never on one of the threads themselves.
   ~CallThreads();
   CallThreads(const CallThreads&) = delete;
   CallThreads& operator=(const CallThreads&) = delete;
@@ -37,6 +53,8 @@ class CallThreads {
  private:
   void Serve();
 
+  absl::Mutex mutex_;
+  int leases_ ABSL_GUARDED_BY(mutex_) = 0;
   grpc::CompletionQueue queue_;
   std::vector<std::thread> threads_;
 };

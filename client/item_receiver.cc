@@ -24,6 +24,11 @@ absl::StatusOr<bool> ItemReceiver::Count(const ItemField& item, uint64_t spool_b
   }
   received->last_item = item.number;
   received->bytes += item.field.size();
+  if (item.body.empty()) {
+    // Over the worker's own limit of one item.
+    ++received->empty_items;
+    return false;
+  }
   if (item.kind == ItemKind::kSummary) received->summary_item = item.number;
   if (item.kind != ItemKind::kEvents && item.kind != ItemKind::kRawPlane) return true;
   if (max_trace_bytes_ != 0 && spool_bytes + item.field.size() > max_trace_bytes_) {

@@ -28,6 +28,7 @@ struct ReceivedItems {
   // is spooled.
   bool limit_reached = false;
   uint64_t left_out_events = 0;
+  uint64_t empty_items = 0;  // the worker sent their numbers only
 };
 
 // Not thread-safe; Take blocks for the disk.

@@ -124,6 +124,12 @@ void SpoolDelivery::AddWarnings(ManifestWorker* account) const {
                                                 absl::ToDoubleSeconds(capture_.outage),
                                                 whole ? "; nothing is missing" : ""));
   }
+  if (received.empty_items > 0) {
+    account->warnings.push_back(
+        absl::StrCat(received.empty_items,
+                     " items came without their content: they were larger than the "
+                     "worker sends"));
+  }
   if (capture_.announced_last_item.has_value() &&
       *capture_.announced_last_item != received.last_item) {
     account->warnings.push_back(absl::StrCat("the worker ended with item ",

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One capture of one native worker, from `arm` to the last acknowledgement, over as many streams as
+// that takes.
+#ifndef CLIENT_NATIVE_CAPTURE_H_
+#define CLIENT_NATIVE_CAPTURE_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/status.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/call_threads.h"
+#include "client/item_receiver.h"
+#include "client/native_messages.h"
+#include "client/native_stream.h"
+#include "client/spool_delivery.h"
+#include "client/strand.h"
+#include "client/timer.h"
+#include "client/worker.h"
+#include "client/write_pool.h"
+
+namespace jobscope {
+
+struct NativeCaptureOptions {
+  // A connection of its own, for a stream that is taken up again: the old channel may still wait
+  // out gRPC's back-off.
+  std::function<std::shared_ptr<grpc::Channel>()> dial;
+  std::string spool_directory;
+  uint64_t max_trace_bytes = 0;  // 0: no limit
+  uint64_t part_limit_bytes = uint64_t{256} << 20;
+  // A lost stream is taken up again until this long after it was lost, or after the planned end.
+  absl::Duration resume_timeout = absl::Seconds(5);
+  // Workers send progress five times a second; one that is silent for this long is taken for lost.
+  absl::Duration silence = absl::Seconds(7);
+};
+
+// All functions return at once, may be called from any thread, and take effect in the order in
+// which they are called. Everything happens on one strand; only spooling, which blocks for the
+// disk, is done on `disk`, one message at a time: the next is read when the last is spooled, so
+// memory holds one message, and a slow disk holds the worker back through gRPC's flow control.
+class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
+ public:
+  // `threads` and `disk` must outlive this; CallThreads waits until it is over, so the pool is to
+  // be destroyed after the threads.
+  NativeCapture(NativeCaptureOptions options, CallThreads* threads, WritePool* disk);
+  ~NativeCapture();
+
+  void Arm(std::shared_ptr<grpc::Channel> channel, const ArmCall& call, WorkerEvents events);
+  void Start(const StartCall& call);
+  // The worker is told to drop it; `armed` or `ended` comes with CANCELLED.
+  void Cancel();
+
+ private:
+  enum class State { kNew, kArming, kArmed, kRecording, kOver };
+
+  // ---- what follows runs on the strand ----
+  void DoArm(const std::shared_ptr<grpc::Channel>& channel, const ArmCall& call,
+             WorkerEvents events);
+  void DoStart(const StartCall& call);
+  void DoCancel();
+
+  void Open(const std::shared_ptr<grpc::Channel>& channel, ItemStream kind,
+            const std::string& first_message);
+  void Read();
+  void OnMessage(uint64_t generation, const std::shared_ptr<grpc::ByteBuffer>& message);
+  void Dispatch(const std::string& bytes);
+  // False: not to be parsed.
+  bool OnArmed(std::string_view bytes);
+  bool OnEnded(std::string_view bytes);
+  void TakeItems(const std::shared_ptr<grpc::ByteBuffer>& message);
+  void OnTaken(uint64_t generation, const absl::Status& status);
+  void Acknowledge();
+  void OnAckTimer();
+
+  void OnStreamDone(uint64_t generation, const grpc::Status& status);
+  // The stream is of no use any more. `fault`: because of what the worker sent.
+  void Break(const grpc::Status& status, bool fault);
+  void Retry();
+  void ResetBackoff();
+  // A message came: a lost stream has been taken up again.
+  void OnHeard();
+
+  void EndArming(const grpc::Status& status);
+  // With what has come so far; waits for the disk.
+  void EndIncomplete(const grpc::Status& status);
+  void End(const grpc::Status& status, bool with_delivery);
+  std::unique_ptr<Delivery> MakeDelivery(const grpc::Status& status);
+  // Gives the worker a moment to take the last word.
+  void Close(bool abandon);
+  void StopTimers();
+
+  // Deadlines are on MONOTONIC; one timer stands for all of them.
+  void Watch();
+  void OnWatch();
+  uint64_t NextDeadline() const;
+  uint64_t ResumeDeadline() const;
+  uint64_t SilenceDeadline() const;
+  static uint64_t ToNs(absl::Duration duration);
+  static uint64_t In(absl::Duration delay);
+  std::shared_ptr<Timer> After(absl::Duration delay, void (NativeCapture::*what)());
+
+  const CallThreads::Lease lease_;
+  const NativeCaptureOptions options_;
+  CallThreads* const threads_;
+  WritePool* const disk_;
+  Strand strand_;
+
+  State state_ = State::kNew;
+  WorkerEvents events_;
+  StartCall start_;
+  std::string capture_key_;
+  bool started_told_ = false;
+  bool finish_wanted_ = false;  // the recording is to end early
+  std::optional<uint64_t> announced_last_item_;
+
+  // The current stream. What an earlier one still says is known by its generation.
+  std::shared_ptr<NativeStream> stream_;
+  ItemStream kind_ = ItemStream::kCapture;
+  uint64_t generation_ = 0;
+  bool reading_ = false;
+  uint64_t heard_ns_ = 0;  // when the last message came, or the last read began
+
+  // Items. `receiver_` belongs to the disk pool while `taking_`.
+  std::shared_ptr<ItemReceiver> receiver_;
+  bool taking_ = false;
+  ReceivedItems received_;  // after the last message
+  uint64_t acknowledged_item_ = 0;
+  uint64_t acknowledged_bytes_ = 0;
+  std::optional<grpc::Status> end_wanted_;  // once the disk is done
+
+  // A lost connection.
+  bool broken_ = false;
+  uint64_t break_ns_ = 0;  // when it was lost
+  grpc::Status break_status_;
+  std::string last_failure_;
+  absl::Duration backoff_;
+  int faults_ = 0;  // of the worker, since items came
+  int breaks_ = 0;  // that were taken up again
+  absl::Duration outage_;
+  std::minstd_rand random_;
+
+  uint64_t arm_deadline_ns_ = 0;
+  uint64_t planned_end_ns_ = 0;
+  uint64_t last_deadline_ns_ = 0;  // for everything
+  uint64_t watch_ns_ = 0;          // when watch_timer_ fires
+  std::shared_ptr<Timer> watch_timer_;
+  std::shared_ptr<Timer> ack_timer_;
+  std::shared_ptr<Timer> retry_timer_;
+  std::shared_ptr<Timer> close_timer_;
+};
+
+}  // namespace jobscope
+
+#endif  // CLIENT_NATIVE_CAPTURE_H_

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/native_worker.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace jobscope {
+namespace {
+
+// Workers send at most 1 MiB of items in one message, unless a single item is larger.
+constexpr int kMaxMessageBytes = 64 << 20;
+// An attempt to take up a lost stream must leave time for others.
+constexpr absl::Duration kRedialTimeout = absl::Seconds(2);
+
+DialOptions Bounded(DialOptions options) {
+  options.max_reply_bytes = std::min(options.max_reply_bytes, kMaxMessageBytes);
+  return options;
+}
+
+NativeCaptureOptions CaptureOptions(const Endpoint& endpoint, NativeWorkerOptions options) {
+  NativeCaptureOptions capture;
+  DialOptions redial = Bounded(options.dial);
+  redial.connect_timeout = std::min(redial.connect_timeout, kRedialTimeout);
+  capture.dial = [endpoint, redial] { return Dial(endpoint, redial); };
+  capture.spool_directory = std::move(options.spool_directory);
+  capture.max_trace_bytes = options.max_trace_bytes;
+  capture.part_limit_bytes = options.part_limit_bytes;
+  capture.resume_timeout = options.resume_timeout;
+  capture.silence = options.silence;
+  return capture;
+}
+
+}  // namespace
+
+NativeWorker::NativeWorker(const Endpoint& endpoint, NativeWorkerOptions options,
+                           CallThreads* threads, WritePool* disk)
+    : threads_(threads),
+      channel_(Dial(endpoint, Bounded(options.dial))),
+      calls_(channel_, threads),
+      capture_(std::make_shared<NativeCapture>(CaptureOptions(endpoint, std::move(options)),
+                                               threads, disk)) {}
+
+NativeWorker::~NativeWorker() { NativeWorker::Cancel(); }
+
+void NativeWorker::Describe(absl::Time deadline, DescribeDone done) {
+  calls_.Describe(deadline, std::move(done));
+}
+
+void NativeWorker::Arm(const ArmCall& call, WorkerEvents events) {
+  capture_->Arm(channel_, call, std::move(events));
+}
+
+void NativeWorker::SyncClock(absl::Time deadline, ClockDone done) {
+  const std::shared_ptr<ClockBurst> burst =
+      ClockBurst::Start(channel_, deadline, threads_, std::move(done));
+  const absl::MutexLock lock(&mutex_);
+  burst_ = burst;
+}
+
+void NativeWorker::Start(const StartCall& call) { capture_->Start(call); }
+
+void NativeWorker::Stop(const std::string& session_id, absl::Time deadline, StopDone done) {
+  calls_.Stop(session_id, deadline, std::move(done));
+}
+
+void NativeWorker::Cancel() {
+  capture_->Cancel();
+  std::shared_ptr<ClockBurst> burst;
+  {
+    const absl::MutexLock lock(&mutex_);
+    burst = burst_.lock();
+  }
+  if (burst != nullptr) burst->Cancel();
+  calls_.CancelAll();
+}
+
+bool NativeWorker::connected() const {
+  return channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
+}
+
+}  // namespace jobscope
