@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/call_threads.h"
+#include "client/diagnoser.h"
 #include "client/dial.h"
 #include "client/fan_out.h"
 #include "client/interrupt.h"
@@ -197,9 +198,10 @@ int RunCapture(const Flags& flags) {
                                                      ManifestWorker* account) {
     return delivery->Write(*directory, stems[index], account);
   };
-  CallThreads threads;  // outlives the fan-out and its workers
+  Diagnoser diagnoser(targets->dial.credentials);  // outlives the threads
+  CallThreads threads;                             // outlives the fan-out and its workers
   FanOut fan_out(std::move(endpoints), stems, MakeFanOutOptions(flags, *directory),
-                 MakeFactory(flags, targets->dial, &threads), writer, &progress);
+                 diagnoser.Wrap(MakeFactory(flags, targets->dial, &threads)), writer, &progress);
   std::vector<WorkerResult> results;
   {
     const InterruptWatch watch([&fan_out] { fan_out.Interrupt(); });

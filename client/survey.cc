@@ -19,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/call_threads.h"
+#include "client/diagnoser.h"
 #include "client/dial.h"
 #include "client/interrupt.h"
 #include "client/outcome.h"
@@ -41,6 +42,8 @@ struct Answer {
 struct Asked {
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<UnaryCalls> calls;
+  const Endpoint* endpoint = nullptr;
+  Diagnoser* diagnoser = nullptr;
   bool connected() const {
     return channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
   }
@@ -87,13 +90,16 @@ Manifest AskAll(const Flags& flags, const char* verb, const Targets& targets,
   const std::vector<Endpoint>& endpoints = targets.endpoints;
   const absl::Duration timeout = absl::Milliseconds(flags.connect_timeout_ms);
   const auto answers = std::make_shared<Answers>(endpoints.size());
-  CallThreads threads;  // outlives the workers
+  Diagnoser diagnoser(targets.dial.credentials);  // outlives the workers' calls
+  CallThreads threads;                            // outlives the workers
   std::vector<std::unique_ptr<Asked>> workers;
   for (size_t i = 0; i < endpoints.size(); ++i) {
     answers->AwaitFewerThan(static_cast<size_t>(flags.max_parallel));
     auto worker = std::make_unique<Asked>();
     worker->channel = Dial(endpoints[i], targets.dial);
     worker->calls = std::make_unique<UnaryCalls>(worker->channel, &threads);
+    worker->endpoint = &endpoints[i];
+    worker->diagnoser = &diagnoser;
     workers.push_back(std::move(worker));
     answers->Begin();
     question(workers.back().get(), absl::Now() + timeout,
@@ -166,7 +172,11 @@ int RunCheck(const Flags& flags) {
     worker->calls->Describe(
         deadline, [worker, timeout, done = std::move(done)](const grpc::Status& status,
                                                             const v1::DescribeResponse& response) {
-          done(JudgeCheck(status, response, worker->connected(), timeout));
+          worker->diagnoser->Explain(
+              *worker->endpoint, status,
+              [worker, timeout, done, response](const grpc::Status& explained) {
+                done(JudgeCheck(explained, response, worker->connected(), timeout));
+              });
         });
   };
   const Manifest manifest = AskAll(flags, "check", *targets, question);
@@ -201,7 +211,10 @@ int RunStop(const Flags& flags) {
         session_id, deadline,
         [worker, session_id, deadline, judge](const grpc::Status& status, bool stopped) {
           if (status.error_code() != grpc::StatusCode::UNIMPLEMENTED) {
-            judge(true, status, stopped);
+            worker->diagnoser->Explain(*worker->endpoint, status,
+                                       [judge, stopped](const grpc::Status& explained) {
+                                         judge(true, explained, stopped);
+                                       });
           } else if (session_id.empty()) {
             judge(false,
                   grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
