@@ -4,6 +4,7 @@
 #ifndef TESTS_SESSION_FAKE_COLLECTOR_H_
 #define TESTS_SESSION_FAKE_COLLECTOR_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -42,6 +43,8 @@ class FakeCollector : public Collector {
     close_ticks_ = close_ticks;
   }
   void set_oldest_ticks(uint64_t ticks) { oldest_ticks_ = ticks; }
+  void set_lost_so_far(uint64_t lost) { lost_so_far_ = lost; }
+  void set_recording_since(uint64_t ticks) { recording_since_ = ticks; }
   void set_watches_steps(bool watches) { watches_steps_ = watches; }
 
   std::vector<std::string> calls() const {
@@ -69,6 +72,8 @@ class FakeCollector : public Collector {
   std::string_view name() const override { return name_; }
   CollectorReport Describe() const override { return {}; }
   uint64_t OldestTicks() const override { return oldest_ticks_; }
+  uint64_t LostSoFar() const override { return lost_so_far_; }
+  uint64_t RecordingSince() const override { return recording_since_; }
   bool WatchesSteps() const override { return watches_steps_; }
 
   absl::Status Arm(const ArmRequest& request) override {
@@ -139,7 +144,9 @@ class FakeCollector : public Collector {
   ArmRequest arm_request_;
   StartRequest start_request_;
   uint64_t end_ticks_ = 0;
-  uint64_t oldest_ticks_ = UINT64_MAX;
+  std::atomic<uint64_t> oldest_ticks_{UINT64_MAX};
+  std::atomic<uint64_t> lost_so_far_{0};
+  std::atomic<uint64_t> recording_since_{0};
   uint64_t open_ticks_ = 0;
   uint64_t close_ticks_ = 0;
   bool watches_steps_ = false;

@@ -20,14 +20,13 @@
 #include "jobscope/detail/ticks.h"
 #include "tensorflow/xplane.pb.h"
 #include "tests/session/fake_collector.h"
+#include "tests/session/session_fixture.h"
 
 namespace jobscope {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-constexpr auto kPatience = std::chrono::seconds(20);
 
 class StringSink : public xspace::ByteSink {
  public:
@@ -50,57 +49,6 @@ tensorflow::profiler::XSpace Assemble(const SessionResult& result) {
   EXPECT_TRUE(space.ParseFromString(sink.bytes));
   return space;
 }
-
-class SessionTest : public ::testing::Test {
- protected:
-  struct Pending {
-    SessionTicket ticket = 0;
-    std::future<SessionResult> result;
-
-    SessionResult Get() {
-      EXPECT_EQ(result.wait_for(kPatience), std::future_status::ready) << "the session hangs";
-      return result.get();
-    }
-    bool Ready() const {
-      return result.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-    }
-  };
-
-  // The manager is left to its threads on purpose, as in a worker: a wedged collector may outlive a
-  // test's session.
-  void Make(std::vector<Collector*> collectors) {
-    manager_ = std::make_unique<SessionManager>(SessionManager::Dependencies{
-        .collectors = std::move(collectors), .uses_tsc = true, .identity = {}});
-  }
-
-  Pending Submit(SessionOptions options, WhenBusy when_busy = WhenBusy::kWait,
-                 absl::Time deadline = absl::InfiniteFuture()) {
-    auto promise = std::make_shared<std::promise<SessionResult>>();
-    Pending pending;
-    pending.result = promise->get_future();
-    SessionCallbacks callbacks;
-    callbacks.done = [promise](SessionResult result) {
-      result.slot.reset();
-      promise->set_value(std::move(result));
-    };
-    pending.ticket =
-        manager_->Submit(std::move(options), when_busy, deadline, std::move(callbacks));
-    return pending;
-  }
-
-  static SessionOptions For(absl::Duration duration, std::string id = "") {
-    SessionOptions options;
-    options.duration = duration;
-    options.session_id = std::move(id);
-    options.peer = "test";
-    options.store_bytes = 4 << 20;
-    return options;
-  }
-
-  FakeCollector a_{"a"};
-  FakeCollector b_{"b"};
-  std::unique_ptr<SessionManager> manager_;
-};
 
 TEST_F(SessionTest, RunsTheVerbsInOrderAndDeliversATrace) {
   Make({&a_});
