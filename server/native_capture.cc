@@ -108,6 +108,7 @@ absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<St
   std::shared_ptr<xspace::Store> store;
   std::unique_ptr<grpc::Alarm> hold_alarm;
   StreamId id = 0;
+  bool wants_slot = false;
   {
     absl::MutexLock lock(&mutex_);
     if (dropping_.has_value()) {
@@ -136,10 +137,27 @@ absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<St
     hold_alarm = std::move(hold_alarm_);
     acknowledged_ = next_item - 1;
     store = store_;
+    wants_slot = phase_ == Phase::kOver && acknowledged_ < last_item_;
   }
   store->Release(next_item - 1);
+  if (wants_slot) {
+    // It was free, or this capture would have been evicted; unless that is about to happen.
+    SessionOptions options;
+    options.session_id = options_.session_id;
+    options.peer = options_.peer;
+    dependencies_.sessions->HoldSlot(std::move(options),
+                                     [self = shared_from_this()](SessionResult result) {
+                                       self->OnSlot(std::move(result.slot));
+                                     });
+  }
   if (cut != nullptr) cut->Wake();
   return id;
+}
+
+void NativeCapture::OnSlot(std::shared_ptr<void> slot) {
+  absl::MutexLock lock(&mutex_);
+  const bool wanted = stream_ != 0 && store_ != nullptr && acknowledged_ < last_item_;
+  if (wanted && slot_ == nullptr) slot_.swap(slot);  // what is left of it goes after the lock
 }
 
 void NativeCapture::Detach(StreamId stream) {
@@ -256,11 +274,13 @@ void NativeCapture::Start(StartCommand command) {
 }
 
 void NativeCapture::Finish() {
+  SessionTicket ticket = 0;
   {
     absl::MutexLock lock(&mutex_);
     if (phase_ != Phase::kStarted) return;
+    ticket = ticket_;
   }
-  dependencies_.sessions->Stop(options_.session_id);
+  (void)dependencies_.sessions->StopTicket(ticket);  // false: it has just ended by itself
 }
 
 void NativeCapture::Drop(absl::Status why) {

@@ -128,6 +128,7 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   void OnArmed(const SessionArmed& armed);
   void OnStarted(const SessionStarted& started);
   void OnDone(SessionResult result);
+  void OnSlot(std::shared_ptr<void> slot);
   void OnHoldOver(uint64_t hold);
 
   void AttachLocked(const std::shared_ptr<StreamCall>& stream)

@@ -27,6 +27,7 @@ struct Request {
   // Of a request that does not wait for a recording, but for a delivery: refused if that still
   // holds the slot then.
   std::chrono::steady_clock::time_point refuse_at = std::chrono::steady_clock::time_point::max();
+  bool only_delivers = false;
   absl::Status refused;  // not OK: leaves the line with this
 };
 
@@ -68,6 +69,8 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
     }
   }
 
+  // Puts a request in line, and sees to it that there is a thread.
+  void Enqueue(std::unique_lock<std::mutex> lock, Request request);
   void RunThread();
   void RunOne(std::unique_lock<std::mutex>& lock, Request request);
   // Answers those in line that were cancelled, refused or have run out of time. Returns the next
@@ -78,9 +81,9 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
   const v1::Identity identity;
   const ClockSample early;
   std::vector<std::shared_ptr<CollectorSlot>> slots;
-  absl::AnyInvocable<void()> evict;  // set before there is a thread
 
   mutable std::mutex mutex;
+  std::shared_ptr<absl::AnyInvocable<void()>> evict;
   std::condition_variable idle;
   std::deque<Request> line;
   std::shared_ptr<SessionRun> running;
@@ -118,30 +121,52 @@ SessionTicket SessionManager::Submit(SessionOptions options, WhenBusy when_busy,
     }
   }
   const SessionTicket ticket = request.ticket;
-  state.line.push_back(std::move(request));
-  if (state.thread_runs) {
-    if (state.running != nullptr) state.running->Wake();
-    return ticket;
+  state.Enqueue(std::move(lock), std::move(request));
+  return ticket;
+}
+
+void SessionManager::HoldSlot(SessionOptions options,
+                              absl::AnyInvocable<void(SessionResult)> done) {
+  State& state = *state_;
+  std::unique_lock<std::mutex> lock(state.mutex);
+  Request request;
+  request.ticket = ++state.last_ticket;
+  request.options = std::move(options);
+  request.deadline = absl::InfiniteFuture();
+  request.callbacks.done = std::move(done);
+  request.only_delivers = true;
+  if (state.shut_down) {
+    request.refused = LeavingError();
+  } else if (state.running != nullptr || !state.line.empty()) {
+    request.refused = absl::AlreadyExistsError("another session has the slot, or waits for it");
+  }
+  state.Enqueue(std::move(lock), std::move(request));
+}
+
+void SessionManager::State::Enqueue(std::unique_lock<std::mutex> lock, Request request) {
+  line.push_back(std::move(request));
+  if (thread_runs) {
+    if (running != nullptr) running->Wake();
+    return;
   }
   absl::Status launched =
-      StartWorkerThread("jobscope-session", [shared = state_] { shared->RunThread(); });
+      StartWorkerThread("jobscope-session", [shared = shared_from_this()] { shared->RunThread(); });
   if (launched.ok()) {
-    state.thread_runs = true;
-    return ticket;
+    thread_runs = true;
+    return;
   }
   // No thread to be had: the one case in which the callback runs in the caller's thread.
-  Request failed = std::move(state.line.back());
-  state.line.pop_back();
+  Request failed = std::move(line.back());
+  line.pop_back();
   lock.unlock();
   SessionResult result;
   result.status = std::move(launched);
   failed.callbacks.done(std::move(result));
-  return ticket;
 }
 
 void SessionManager::SetEvictor(absl::AnyInvocable<void()> evict) {
   std::lock_guard<std::mutex> lock(state_->mutex);
-  state_->evict = std::move(evict);
+  state_->evict = std::make_shared<absl::AnyInvocable<void()>>(std::move(evict));
 }
 
 bool SessionManager::Command(SessionTicket ticket, StartCommand command) {
@@ -191,6 +216,15 @@ std::optional<std::string> SessionManager::Stop(std::string_view session_id,
     return request.options.session_id;
   }
   return std::nullopt;
+}
+
+bool SessionManager::StopTicket(SessionTicket ticket, std::string_view ended_by) {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  if (state_->running == nullptr || state_->running_ticket != ticket || state_->delivering) {
+    return false;
+  }
+  state_->running->Stop(ended_by);
+  return true;
 }
 
 std::optional<v1::Busy> SessionManager::busy() const {
@@ -270,11 +304,16 @@ void SessionManager::State::RunOne(std::unique_lock<std::mutex>& lock, Request r
   running = std::make_shared<SessionRun>(std::move(request.options), std::move(environment));
   running_ticket = request.ticket;
   const std::shared_ptr<SessionRun> run = running;
-  lock.unlock();
-  // Its store maps nothing before it is armed: two traces never lie in memory at once.
-  if (evict) evict();
-  result = run->Run();
-  lock.lock();
+  if (request.only_delivers) {
+    run->SkipToDelivery();
+  } else {
+    const std::shared_ptr<absl::AnyInvocable<void()>> evictor = evict;
+    lock.unlock();
+    // Its store maps nothing before it is armed: two traces never lie in memory at once.
+    if (evictor != nullptr && *evictor) (*evictor)();
+    result = run->Run();
+    lock.lock();
+  }
   delivering = true;
   lock.unlock();
   // The answer is assembled in here, or sent by whoever keeps the slot, while it is still taken.

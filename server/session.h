@@ -100,7 +100,8 @@ class SessionManager {
   std::optional<SessionProgress> Progress(SessionTicket ticket) const;
 
   // Called on the session's thread before a session begins to arm: whoever still holds an older
-  // session's store without needing the slot lets go of it. Set once, before the first Submit.
+  // session's store without needing the slot lets go of it. The newest one counts; an older one may
+  // still be running when this has returned.
   void SetEvictor(absl::AnyInvocable<void()> evict);
 
   // The caller has gone: ends the session without delivering (status CANCELLED), or takes it out of
@@ -112,6 +113,13 @@ class SessionManager {
   // its start, ends at once.
   std::optional<std::string> Stop(std::string_view session_id,
                                   std::string_view ended_by = "request");
+
+  // As Stop, for one session only, and only while it runs. False: it does not.
+  bool StopTicket(SessionTicket ticket, std::string_view ended_by = "request");
+
+  // The slot for whoever still delivers what an older session has left, as if that had just ended.
+  // `done` gets it on the session's thread; or ALREADY_EXISTS, if somebody has it or waits for it.
+  void HoldSlot(SessionOptions options, absl::AnyInvocable<void(SessionResult)> done);
 
   // The session that holds the slot, if any.
   std::optional<v1::Busy> busy() const;

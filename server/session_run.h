@@ -51,6 +51,8 @@ class SessionRun {
   // Runs the whole session. Called once.
   SessionResult Run();
 
+  // Instead of Run: it is as if it had run, and only delivered.
+  void SkipToDelivery();
   // After Run: returns when Delivered has been called, and tends the line meanwhile.
   void AwaitDelivery();
   void Delivered();
