@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// libjobscope_attach.so: the profiler server in a program that knows nothing of it, by LD_PRELOAD,
+// CUDA_INJECTION64_PATH or NVTX_INJECTION64_PATH. Everything is decided in the constructor, before
+// main where it is preloaded; docs/attach.md tells by which rules. Where nothing is asked for, it
+// reads one variable and is done.
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/single_threaded.h>
+#include <unistd.h>
+
+#include "server/attach/environment.h"
+#include "server/attach/listen_text.h"
+#include "server/attach/program.h"
+#include "server/attach/start_thread.h"
+
+#define JOBSCOPE_ATTACH_API extern "C" __attribute__((visibility("default")))
+
+JOBSCOPE_ATTACH_API int InitializeInjection(void);
+JOBSCOPE_ATTACH_API int InitializeInjectionNvtx2(void* get_export_table);
+JOBSCOPE_ATTACH_API int InitializeInjectionNvtxExtension(void* module);
+
+namespace {
+
+using jobscope::attach::Above;
+using jobscope::attach::LogLevel;
+
+// A process has this much time to end before anything is loaded into it. `nvidia-smi -L`, `uname`
+// and the like take 1 to 15 ms; a Python interpreter needs 20 to reach its script.
+constexpr int kDelayMs = 20;
+
+// Room in a training process for the paths; the constructor runs on the stack of whoever loads us.
+jobscope::attach::StartPlan plan;
+bool attaching = false;
+
+// Beside our own file, by its absolute path: the program may change its directory.
+bool FindLibrary(char* own_path, char* library) {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<const void*>(&InitializeInjection), &info) == 0 ||
+      info.dli_fname == nullptr || realpath(info.dli_fname, own_path) == nullptr) {
+    return false;
+  }
+  const char* const slash = strrchr(own_path, '/');
+  constexpr char kName[] = "libjobscope.so";
+  const size_t folder = static_cast<size_t>(slash - own_path) + 1;
+  if (folder + sizeof(kName) > PATH_MAX) return false;
+  memcpy(library, own_path, folder);
+  memcpy(library + folder, kName, sizeof(kName));
+  return true;
+}
+
+// The processes that this one starts learn of it. CUDA and NVTX, in this process and below, load us
+// too, so that one variable is enough; what the user has set there stays. Only while no other
+// thread could be reading the environment.
+void TellDescendants(const char* own_path, const char* role) {
+  if (__libc_single_threaded == 0) return;
+  char mark[96];
+  jobscope::attach::WriteMark(plan.pid, role, mark, sizeof(mark));
+  setenv(jobscope::attach::kMarkVariable, mark, 1);
+  setenv("CUDA_INJECTION64_PATH", own_path, 0);
+  setenv("NVTX_INJECTION64_PATH", own_path, 0);
+}
+
+void Decide(int argc, char** argv) {
+  const char* const listen = getenv("JOBSCOPE_LISTEN");
+  if (listen == nullptr || *listen == '\0' || jobscope::attach::Disabled(&getenv)) return;
+  // A program with more rights than its caller obeys none of its caller's variables.
+  if (getauxval(AT_SECURE) != 0) return;
+  plan.log_level = jobscope::attach::ReadLogLevel(&getenv);
+
+  char executable[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", executable, sizeof(executable) - 1);
+  executable[length > 0 ? length : 0] = '\0';
+  const auto program = jobscope::attach::DescribeProgram(executable, argc, argv);
+  const auto verdict = jobscope::attach::Judge(program, getenv("JOBSCOPE_PROGRAMS"));
+  if (verdict != jobscope::attach::Verdict::kWanted) {
+    Say(plan.log_level, LogLevel::kDebug, "not attached: %s%s%s %s", program.executable,
+        program.script[0] == '\0' ? "" : " ", program.script, jobscope::attach::Reason(verdict));
+    return;
+  }
+
+  char role[64];
+  jobscope::attach::ReadRole(&getenv, role, sizeof(role));
+  plan.pid = getpid();
+  plan.above = jobscope::attach::ReadMark(getenv(jobscope::attach::kMarkVariable), plan.pid, role);
+  if (plan.above == Above::kSameRole) {
+    // It has the worker's name, and in a port directory its file; there is one of each.
+    Say(plan.log_level, LogLevel::kInfo,
+        "not attached: a process above this one is the worker with %s", role);
+    return;
+  }
+  plan.local_rank = jobscope::attach::LocalRank(&getenv);
+  if (!jobscope::attach::WriteAddress(listen, plan.local_rank, plan.address,
+                                      sizeof(plan.address))) {
+    Say(plan.log_level, LogLevel::kWarning, "not attached: JOBSCOPE_LISTEN is over 1,024 bytes");
+    return;
+  }
+  char own_path[PATH_MAX];
+  if (!FindLibrary(own_path, plan.library)) {
+    Say(plan.log_level, LogLevel::kWarning, "not attached: can't tell where this library lies");
+    return;
+  }
+  plan.delay_ms = jobscope::attach::ReadDelayMs(&getenv, kDelayMs);
+  TellDescendants(own_path, role);
+  attaching = jobscope::attach::StartServerLater(&plan);
+  if (!attaching) {
+    Say(plan.log_level, LogLevel::kWarning,
+        "not attached: can't start a thread; raise the limit on processes (ulimit -u)");
+  }
+}
+
+__attribute__((constructor)) void OnLoad(int argc, char** argv, char** /*environment*/) {
+  Decide(argc, argv);
+}
+
+// A forked child has no server, whatever its parent has.
+bool AttachingHere() { return attaching && getpid() == plan.pid; }
+
+// Lets libjobscope.so answer an injection, if it has a handler of that name; 0: there is none. What
+// has to be in place when the caller's first event comes cannot wait for the thread.
+int HandOver(const char* handler_name, void* argument) {
+  if (!AttachingHere()) return 0;
+  jobscope::attach::StartServerNow();
+  void* const library = jobscope::attach::LoadServerLibrary(plan);
+  if (library == nullptr) return 0;  // the thread says why
+  const auto handler = reinterpret_cast<int (*)(void*)>(dlsym(library, handler_name));
+  return handler == nullptr ? 0 : handler(argument);
+}
+
+}  // namespace
+
+// Called by libcuda in the first cuInit of the process. 1: go on.
+int InitializeInjection(void) {
+  if (AttachingHere()) jobscope::attach::StartServerNow();
+  return 1;
+}
+
+// Called by the first NVTX function of each program or library that uses NVTX. 0: its functions
+// stay empty, and nobody calls again.
+int InitializeInjectionNvtx2(void* get_export_table) {
+  return HandOver("jobscope_nvtx_initialize", get_export_table);
+}
+
+// The same for payloads and counters (NVTX 3.1 and later).
+int InitializeInjectionNvtxExtension(void* module) {
+  return HandOver("jobscope_nvtx_initialize_extension", module);
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/attach/environment.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+namespace jobscope::attach {
+namespace {
+
+constexpr int kMaxDelayMs = 10'000;
+
+// The order of common/identity.cc: the innermost launcher wins.
+constexpr const char* kLocalRankVariables[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
+                                               "MPI_LOCALRANKID", "PMI_LOCAL_RANK",
+                                               "SLURM_LOCALID"};
+constexpr const char* kRankVariables[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                          "SLURM_PROCID"};
+
+// The number in [0, INT_MAX] that `text` is; -1 if it is none.
+int ToNumber(const char* text) {
+  if (text == nullptr || *text == '\0') return -1;
+  char* end = nullptr;
+  errno = 0;
+  const long number = strtol(text, &end, 10);
+  if (errno != 0 || *end != '\0' || number < 0 || number > INT_MAX) return -1;
+  return static_cast<int>(number);
+}
+
+template <size_t kCount>
+bool WriteFirst(GetVariable get, const char* const (&names)[kCount], char* role, size_t size) {
+  for (const char* name : names) {
+    const int number = ToNumber(get(name));
+    if (number < 0) continue;
+    snprintf(role, size, "%s=%d", name, number);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool Disabled(GetVariable get) {
+  const char* value = get("JOBSCOPE_DISABLE");
+  if (value == nullptr) return false;
+  constexpr const char* kNo[] = {"", "0", "false", "no", "off"};
+  for (const char* no : kNo) {
+    if (strcasecmp(value, no) == 0) return false;
+  }
+  return true;
+}
+
+LogLevel ReadLogLevel(GetVariable get) {
+  const char* value = get("JOBSCOPE_LOG_LEVEL");
+  if (value == nullptr) return LogLevel::kWarning;
+  if (strcmp(value, "debug") == 0) return LogLevel::kDebug;
+  if (strcmp(value, "info") == 0) return LogLevel::kInfo;
+  if (strcmp(value, "error") == 0) return LogLevel::kError;
+  if (strcmp(value, "off") == 0) return LogLevel::kOff;
+  return LogLevel::kWarning;
+}
+
+int ReadDelayMs(GetVariable get, int otherwise) {
+  const int number = ToNumber(get("JOBSCOPE_ATTACH_DELAY_MS"));
+  return number < 0 || number > kMaxDelayMs ? otherwise : number;
+}
+
+int LocalRank(GetVariable get) {
+  for (const char* name : kLocalRankVariables) {
+    const int number = ToNumber(get(name));
+    if (number >= 0) return number;
+  }
+  return -1;
+}
+
+void ReadRole(GetVariable get, char* role, size_t size) {
+  role[0] = '\0';
+  if (!WriteFirst(get, kRankVariables, role, size)) {
+    WriteFirst(get, kLocalRankVariables, role, size);
+  }
+}
+
+void WriteMark(pid_t pid, const char* role, char* mark, size_t size) {
+  snprintf(mark, size, "%d %s", static_cast<int>(pid), role);
+}
+
+Above ReadMark(const char* mark, pid_t self, const char* role) {
+  if (mark == nullptr) return Above::kNobody;
+  char* end = nullptr;
+  errno = 0;
+  const long pid = strtol(mark, &end, 10);
+  if (errno != 0 || end == mark || *end != ' ' || pid <= 0 || pid > INT_MAX) return Above::kNobody;
+  if (pid == self) return Above::kNobody;
+  if (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return Above::kNobody;
+  if (strcmp(end + 1, role) != 0) return Above::kOther;
+  return *role == '\0' ? Above::kNoRole : Above::kSameRole;
+}
+
+}  // namespace jobscope::attach

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the process that we find ourselves in is: a training program, or one of the many others that
+// inherit its environment. C library only.
+#ifndef SERVER_ATTACH_PROGRAM_H_
+#define SERVER_ATTACH_PROGRAM_H_
+
+namespace jobscope::attach {
+
+struct Program {
+  char executable[256];  // base name of the file that runs: "python3.11"
+  char called_as[256];   // base name of argv[0]: "python"
+  // Of a Python interpreter: the script's base name ("train.py") or the module's name
+  // ("torch.distributed.run"); "" for code on the command line, and for other programs.
+  char script[256];
+  // A process that a library keeps beside the training process: multiprocessing's resource tracker
+  // and fork server, PyTorch's compile workers.
+  bool helper;
+};
+
+// `executable_path`: where /proc/self/exe points to. Both may be absent (null, 0).
+Program DescribeProgram(const char* executable_path, int argc, const char* const* argv);
+
+enum class Verdict {
+  kWanted,
+  kTool,      // a shell, a compiler, a command: see the list in program.cc
+  kLauncher,  // starts the training processes: torchrun, accelerate, mpirun, ...
+  kHelper,
+  kNotListed,  // not among the names that the user gave
+};
+
+// `wanted`: names the programs to attach to (JOBSCOPE_PROGRAMS), comma-separated patterns for
+// fnmatch, "python*,train"; "!pattern" takes programs out. One that matches a pattern with its
+// executable, its argv[0] or its script is wanted. Null, "" or only patterns with "!": all but
+// tools and launchers. Helpers are never wanted; a launcher that is a Python script is only when
+// its script is named.
+Verdict Judge(const Program& program, const char* wanted);
+
+// "is a shell, a compiler or another tool", ...
+const char* Reason(Verdict verdict);
+
+}  // namespace jobscope::attach
+
+#endif  // SERVER_ATTACH_PROGRAM_H_

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/attach/program.h"
+
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+namespace jobscope::attach {
+namespace {
+
+Program Described(const char* executable, std::initializer_list<const char*> arguments) {
+  std::vector<const char*> argv(arguments);
+  argv.push_back(nullptr);
+  return DescribeProgram(executable, static_cast<int>(arguments.size()), argv.data());
+}
+
+Verdict Judged(const char* executable, std::initializer_list<const char*> arguments,
+               const char* wanted = nullptr) {
+  return Judge(Described(executable, arguments), wanted);
+}
+
+constexpr char kPython[] = "/usr/bin/python3.11";
+
+TEST(ProgramTest, NamesOfAProgram) {
+  const Program program = Described("/opt/job/train-1.2", {"train", "--steps=3"});
+  EXPECT_STREQ(program.executable, "train-1.2");
+  EXPECT_STREQ(program.called_as, "train");
+  EXPECT_STREQ(program.script, "");
+}
+
+TEST(ProgramTest, ScriptOfAPython) {
+  EXPECT_STREQ(Described(kPython, {"python", "/job/train.py", "-m", "x"}).script, "train.py");
+  EXPECT_STREQ(Described(kPython, {"python", "-u", "-W", "ignore", "train.py"}).script, "train.py");
+  EXPECT_STREQ(Described(kPython, {"python", "-Wignore", "-Xdev", "train.py"}).script, "train.py");
+  EXPECT_STREQ(Described(kPython, {"python", "-uX", "dev", "train.py"}).script, "train.py");
+  EXPECT_STREQ(
+      Described(kPython, {"python", "--check-hash-based-pycs", "never", "train.py"}).script,
+      "train.py");
+  EXPECT_STREQ(Described(kPython, {"python", "-m", "torch.distributed.run", "train.py"}).script,
+               "torch.distributed.run");
+  EXPECT_STREQ(Described(kPython, {"python", "-um", "job.train"}).script, "job.train");
+  EXPECT_STREQ(Described(kPython, {"python", "-mjob.train"}).script, "job.train");
+  EXPECT_STREQ(Described(kPython, {"python", "-c", "pass", "train.py"}).script, "");
+  EXPECT_STREQ(Described(kPython, {"python", "-", "train.py"}).script, "");
+  EXPECT_STREQ(Described(kPython, {"python"}).script, "");
+}
+
+TEST(ProgramTest, ArgumentsThatEndTooEarly) {
+  EXPECT_STREQ(Described(kPython, {"python", "-m"}).script, "");
+  EXPECT_STREQ(Described(kPython, {"python", "-X"}).script, "");
+  EXPECT_STREQ(Described(kPython, {}).script, "");
+  EXPECT_STREQ(DescribeProgram(nullptr, 0, nullptr).executable, "");
+  EXPECT_EQ(Judge(DescribeProgram(nullptr, 0, nullptr), nullptr), Verdict::kWanted);
+}
+
+TEST(ProgramTest, LongNamesAreCut) {
+  const std::string name(1000, 'x');
+  EXPECT_EQ(std::string(Described(name.c_str(), {name.c_str()}).executable), name.substr(0, 255));
+}
+
+TEST(ProgramTest, TrainingProgramsAreWanted) {
+  EXPECT_EQ(Judged(kPython, {"python3", "train.py"}), Verdict::kWanted);
+  EXPECT_EQ(Judged("/opt/train_loop", {"./train_loop"}), Verdict::kWanted);
+  // Names that begin like those of tools.
+  for (const char* name : {"pipeline", "cpp_train", "makemore", "nccl_tests", "perf_model",
+                           "python3-dbg", "conda_train", "testbed", "catboost", "shampoo"}) {
+    EXPECT_EQ(Judged(name, {name}), Verdict::kWanted) << name;
+  }
+  for (const char* script : {"pipeline.py", "deepspeed_train.py", "runner.py", "ray_train.py",
+                             "wandb_sweep.py", "accelerate_demo.py", "torchrun.py"}) {
+    EXPECT_EQ(Judged(kPython, {"python", script}), Verdict::kWanted) << script;
+  }
+}
+
+TEST(ProgramTest, ToolsAreNot) {
+  for (const char* name :
+       {"/bin/sh", "/usr/bin/dash", "/bin/bash", "/usr/bin/env", "/usr/bin/make",
+        "/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus", "/usr/bin/x86_64-linux-gnu-g++-12",
+        "/usr/bin/ptxas", "/usr/bin/git", "/usr/bin/ssh", "/usr/bin/nvidia-smi", "/usr/bin/true",
+        "/usr/bin/[", "/opt/bin/jobscope", "/usr/bin/perl"}) {
+    EXPECT_EQ(Judged(name, {name}), Verdict::kTool) << name;
+  }
+  // One file under many names.
+  EXPECT_EQ(Judged("/usr/bin/coreutils", {"/usr/bin/sleep", "1"}), Verdict::kTool);
+}
+
+TEST(ProgramTest, LaunchersAreNot) {
+  EXPECT_EQ(Judged(kPython, {"python", "/usr/local/bin/torchrun", "train.py"}), Verdict::kLauncher);
+  EXPECT_EQ(Judged(kPython, {"python", "-m", "torch.distributed.run", "train.py"}),
+            Verdict::kLauncher);
+  EXPECT_EQ(Judged(kPython, {"python", "/opt/bin/accelerate", "launch", "train.py"}),
+            Verdict::kLauncher);
+  EXPECT_EQ(Judged(kPython, {"python", "-m", "deepspeed.launcher.launch"}), Verdict::kLauncher);
+  EXPECT_EQ(Judged("/usr/bin/mpirun.openmpi", {"mpirun"}), Verdict::kLauncher);
+  EXPECT_EQ(Judged("/usr/bin/srun", {"srun"}), Verdict::kLauncher);
+}
+
+TEST(ProgramTest, HelpersOfPythonAreNotWhateverIsWanted) {
+  const auto helper = [](const char* code) {
+    return Judged(kPython, {"python", "-B", "-c", code, "--multiprocessing-fork"}, "python*");
+  };
+  EXPECT_EQ(helper("from multiprocessing.resource_tracker import main;main(5)"), Verdict::kHelper);
+  EXPECT_EQ(helper("from multiprocessing.forkserver import main; main(4, 7, [], **{})"),
+            Verdict::kHelper);
+  EXPECT_EQ(helper("from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5)"),
+            Verdict::kWanted);
+  EXPECT_EQ(
+      Judged(kPython, {"python", "/x/torch/_inductor/compile_worker/__main__.py", "--pickler"}),
+      Verdict::kHelper);
+}
+
+TEST(ProgramTest, ListOfPrograms) {
+  EXPECT_EQ(Judged("/opt/train", {"train"}, "train"), Verdict::kWanted);
+  EXPECT_EQ(Judged("/opt/train", {"train"}, "eval, tr*n ,"), Verdict::kWanted);
+  EXPECT_EQ(Judged("/opt/train-1.2", {"train"}, "train"), Verdict::kWanted);  // by argv[0]
+  EXPECT_EQ(Judged("/opt/eval", {"eval"}, "train"), Verdict::kNotListed);
+  EXPECT_EQ(Judged("/bin/bash", {"bash"}, "bash"), Verdict::kWanted);  // whoever names it gets it
+  EXPECT_EQ(Judged(kPython, {"python", "job/train.py"}, "train.py"), Verdict::kWanted);
+  EXPECT_EQ(Judged(kPython, {"python", "job/eval.py"}, "train.py"), Verdict::kNotListed);
+  EXPECT_EQ(Judged("/opt/train", {"train"}, ""), Verdict::kWanted);
+  EXPECT_EQ(Judged("/opt/train", {"train"}, " , "), Verdict::kWanted);
+}
+
+TEST(ProgramTest, ALauncherMustBeNamedByItsScript) {
+  EXPECT_EQ(Judged(kPython, {"python", "/bin/torchrun"}, "python*"), Verdict::kLauncher);
+  EXPECT_EQ(Judged(kPython, {"python", "/bin/torchrun"}, "torchrun"), Verdict::kWanted);
+}
+
+TEST(ProgramTest, TakenOut) {
+  EXPECT_EQ(Judged(kPython, {"python", "launch.py"}, "!launch.py"), Verdict::kNotListed);
+  EXPECT_EQ(Judged(kPython, {"python", "train.py"}, "!launch.py"), Verdict::kWanted);
+  EXPECT_EQ(Judged("/bin/sh", {"sh"}, "!launch.py"), Verdict::kTool);
+  EXPECT_EQ(Judged(kPython, {"python", "launch.py"}, "python*,!launch.py"), Verdict::kNotListed);
+}
+
+}  // namespace
+}  // namespace jobscope::attach
