@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <memory>
+#include <protozero/pbf_writer.hpp>
 #include <string>
 #include <thread>
 #include <vector>
@@ -104,6 +107,183 @@ TEST(StoreTest, TakesAnItemLargerThanABlock) {
 TEST(StoreTest, CapHasAFloor) {
   Store store(0);
   EXPECT_TRUE(store.Append(ItemKind::kEvents, std::string(64 * 1024, 'x')));
+}
+
+std::string Segment(uint64_t count, size_t event_bytes) {
+  std::string body;
+  protozero::pbf_writer writer(body);
+  writer.add_uint32(1, 1);
+  writer.add_sint64(2, -17);
+  writer.add_uint32(3, 1);
+  writer.add_uint64(4, count);
+  writer.add_sint64(5, 1'000'000'000'000);
+  writer.add_sint64(6, 2'000'000'000'000);
+  writer.add_bytes(7, std::string(event_bytes, 'e'));
+  return body;
+}
+
+TEST(StoreTest, CountsEventsWithoutParsingThem) {
+  Store store(4 * kMiB);
+  EXPECT_EQ(store.last_number(), 0U);
+  const std::string segment = Segment(300, 1000);
+  ASSERT_TRUE(store.Append(ItemKind::kEvents, segment));
+  ASSERT_TRUE(store.Append(ItemKind::kNames, segment));  // no events, whatever it looks like
+  ASSERT_TRUE(store.Append(ItemKind::kEvents, Segment(1, 0)));
+  ASSERT_TRUE(store.Append(ItemKind::kEvents, ""));
+  ASSERT_TRUE(store.Append(ItemKind::kEvents, "\x08"));
+  ASSERT_TRUE(store.Append(ItemKind::kEvents, "no message"));
+  ASSERT_TRUE(store.Append(ItemKind::kEvents, std::string(12, '\xff')));
+  EXPECT_EQ(store.events(), 301U);
+  EXPECT_EQ(store.last_number(), 7U);
+  EXPECT_EQ(store.appended_bytes(), 2 * segment.size() + Segment(1, 0).size() + 1 + 10 + 12);
+  store.Release(7);
+  EXPECT_EQ(store.events(), 301U) << "also of released ones";
+  EXPECT_EQ(store.last_number(), 7U);
+}
+
+std::vector<uint64_t> Numbers(const std::vector<HeldItem>& items) {
+  std::vector<uint64_t> numbers;
+  for (const HeldItem& held : items) numbers.push_back(held.item.number);
+  return numbers;
+}
+
+TEST(StoreTest, ReadsAsMuchAsFits) {
+  Store store(4 * kMiB);
+  EXPECT_TRUE(store.Read(0, kMiB).empty());
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(store.Append(ItemKind::kNames, std::string(100, static_cast<char>('a' + i))));
+  }
+  EXPECT_EQ(Numbers(store.Read(0, kMiB)), (std::vector<uint64_t>{1, 2, 3, 4, 5}));
+  EXPECT_EQ(Numbers(store.Read(2, 200)), (std::vector<uint64_t>{2, 3}));
+  EXPECT_EQ(Numbers(store.Read(2, 199)), (std::vector<uint64_t>{2}));
+  EXPECT_EQ(Numbers(store.Read(5, 0)), (std::vector<uint64_t>{5})) << "at least one";
+  EXPECT_TRUE(store.Read(6, kMiB).empty());
+  store.Release(3);
+  EXPECT_EQ(Numbers(store.Read(1, kMiB)), (std::vector<uint64_t>{4, 5}));
+  EXPECT_EQ(store.Read(4, kMiB)[0].item.body, std::string(100, 'd'));
+  const std::vector<ItemView> items = store.Items();
+  ASSERT_EQ(items.size(), 2U);
+  EXPECT_EQ(items[0].number, 4U);
+  store.Release(2);  // given up already
+  store.Release(100);
+  EXPECT_TRUE(store.Items().empty());
+  EXPECT_EQ(store.used_bytes(), 0U);
+  ASSERT_TRUE(store.Append(ItemKind::kNames, "next"));
+  EXPECT_EQ(store.Items()[0].number, 6U) << "numbers go on";
+}
+
+TEST(StoreTest, HeldItemsStayWhateverBecomesOfTheStore) {
+  auto store = std::make_unique<Store>(2 * kMiB);
+  ASSERT_TRUE(store->Append(ItemKind::kEvents, std::string(1000, 'h')));
+  HeldItem held = store->Read(1, 0)[0];
+  store->Release(1);
+  // All of the cap is turned over several times: nothing is written over what is held.
+  for (int i = 0; i < 500; ++i) {
+    ASSERT_TRUE(store->Append(ItemKind::kEvents, std::string(20'000, 'x')));
+    store->Release(store->last_number());
+  }
+  EXPECT_EQ(held.item.body, std::string(1000, 'h'));
+  store.reset();
+  EXPECT_EQ(held.item.body, std::string(1000, 'h'));
+}
+
+TEST(StoreTest, WhatIsHeldCountsUntilItIsLetGo) {
+  constexpr size_t kCap = 4 * kMiB;
+  Store store(kCap);
+  const std::string segment(60 * 1024, 's');
+  while (store.Append(ItemKind::kEvents, segment)) {
+  }
+  std::vector<HeldItem> held = store.Read(1, kCap);
+  store.Release(store.last_number());
+  EXPECT_TRUE(store.Full()) << "nothing has come back";
+  EXPECT_FALSE(store.Append(ItemKind::kEvents, segment));
+  EXPECT_LE(store.mapped_bytes(), kCap);
+  held.clear();
+  EXPECT_FALSE(store.Full());
+  EXPECT_TRUE(store.Append(ItemKind::kEvents, segment));
+  EXPECT_LE(store.mapped_bytes(), kCap);
+}
+
+TEST(StoreTest, AFullStoreTakesEventsAgainOnceThereIsRoom) {
+  constexpr size_t kCap = 16 * kMiB;
+  Store store(kCap);
+  const std::string segment(60 * 1024, 's');
+  while (store.Append(ItemKind::kEvents, segment)) {
+  }
+  const uint64_t last = store.last_number();
+  ASSERT_TRUE(store.Full());
+  uint64_t released = 0;
+  while (store.Full() && released < last) store.Release(++released);
+  // An eighth of the cap, and not one item: else each would be followed by a refusal.
+  EXPECT_GE(released * segment.size(), kCap / 9);
+  EXPECT_LE(released * segment.size(), kCap / 4);
+  int taken = 0;
+  while (store.Append(ItemKind::kEvents, segment)) ++taken;
+  EXPECT_GE(taken, 20);
+  EXPECT_TRUE(store.Full());
+  EXPECT_LE(store.mapped_bytes(), kCap);
+}
+
+// More than the whole cap in one item, with nothing else in the way.
+TEST(StoreTest, LargeItemsComeAndGo) {
+  Store store(8 * kMiB);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(store.Append(ItemKind::kRawPlane, std::string(7 * kMiB, 'r'))) << i;
+    ASSERT_FALSE(store.Append(ItemKind::kEvents, std::string(900 * 1024, 'x')));
+    ASSERT_TRUE(store.Full());
+    store.Release(store.last_number());
+    ASSERT_FALSE(store.Full());
+    for (int k = 0; k < 60; ++k)
+      ASSERT_TRUE(store.Append(ItemKind::kEvents, std::string(100'000, 'x')));
+    store.Release(store.last_number());
+  }
+}
+
+TEST(StoreTest, AStreamLongerThanItsStoreLeavesNothingBehind) {
+  constexpr size_t kCap = 4 * kMiB;
+  Store store(kCap);
+  const std::string segment = Segment(1000, 60'000);
+  constexpr uint64_t kItems = 20'000;  // 1.2 GB
+  size_t most_mapped = 0;
+  for (uint64_t i = 0; i < kItems; ++i) {
+    ASSERT_TRUE(store.Append(ItemKind::kEvents, segment));
+    if (i % 16 == 15) store.Release(store.last_number() - 4);
+    most_mapped = std::max(most_mapped, store.mapped_bytes());
+  }
+  EXPECT_LE(most_mapped, kCap);
+  EXPECT_EQ(store.events(), kItems * 1000);
+  EXPECT_EQ(store.appended_bytes(), kItems * segment.size());
+  EXPECT_EQ(store.Items().size(), 4U);
+  EXPECT_LE(store.used_bytes(), 5 * segment.size());
+}
+
+TEST(StoreTest, MemoryGoesBack) {
+  Store store(256 * kMiB);
+  const std::string segment(60 * 1024, 's');
+  for (int i = 0; i < 2000; ++i) ASSERT_TRUE(store.Append(ItemKind::kEvents, segment));
+  EXPECT_GE(store.mapped_bytes(), 100 * kMiB);
+  store.Release(store.last_number());
+  EXPECT_LE(store.mapped_bytes(), 6 * kMiB) << "a few blocks are kept";
+}
+
+TEST(StoreTest, TellsOfAnItemOnceAsked) {
+  Store store(4 * kMiB);
+  int told = 0;
+  store.SetListener([&told] { ++told; });
+  ASSERT_TRUE(store.Append(ItemKind::kNames, "1"));
+  EXPECT_EQ(told, 0) << "nobody asked";
+  EXPECT_TRUE(store.NotifyFrom(1)) << "it is there";
+  EXPECT_FALSE(store.NotifyFrom(3));
+  ASSERT_TRUE(store.Append(ItemKind::kNames, "2"));
+  EXPECT_EQ(told, 0);
+  ASSERT_TRUE(store.Append(ItemKind::kNames, "3"));
+  EXPECT_EQ(told, 1);
+  ASSERT_TRUE(store.Append(ItemKind::kNames, "4"));
+  EXPECT_EQ(told, 1) << "once";
+  store.Release(4);
+  EXPECT_TRUE(store.NotifyFrom(4)) << "it was there";
+  EXPECT_FALSE(store.NotifyFrom(5));
+  EXPECT_EQ(told, 1);
 }
 
 TEST(StoreTest, ManyThreadsFillItExactly) {
