@@ -17,8 +17,8 @@ DialOptions Bounded(DialOptions options) {
   return options;
 }
 
-NativeCaptureOptions CaptureOptions(const Endpoint& endpoint, NativeWorkerOptions options) {
-  NativeCaptureOptions capture;
+StreamedCaptureOptions CaptureOptions(const Endpoint& endpoint, NativeWorkerOptions options) {
+  StreamedCaptureOptions capture;
   DialOptions redial = Bounded(options.dial);
   redial.connect_timeout = std::min(redial.connect_timeout, kRedialTimeout);
   capture.dial = [endpoint, redial] { return Dial(endpoint, redial); };
@@ -37,8 +37,8 @@ NativeWorker::NativeWorker(const Endpoint& endpoint, NativeWorkerOptions options
     : threads_(threads),
       channel_(Dial(endpoint, Bounded(options.dial))),
       calls_(channel_, threads),
-      capture_(std::make_shared<NativeCapture>(CaptureOptions(endpoint, std::move(options)),
-                                               threads, disk)) {}
+      capture_(std::make_shared<StreamedCapture>(CaptureOptions(endpoint, std::move(options)),
+                                                 threads, disk)) {}
 
 NativeWorker::~NativeWorker() { NativeWorker::Cancel(); }
 

@@ -16,7 +16,7 @@
 #include "client/call_threads.h"
 #include "client/clock_burst.h"
 #include "client/dial.h"
-#include "client/native_capture.h"
+#include "client/streamed_capture.h"
 #include "client/unary_calls.h"
 #include "client/worker.h"
 #include "client/write_pool.h"
@@ -56,7 +56,7 @@ class NativeWorker : public Worker {
   CallThreads* const threads_;
   const std::shared_ptr<grpc::Channel> channel_;
   UnaryCalls calls_;
-  const std::shared_ptr<NativeCapture> capture_;
+  const std::shared_ptr<StreamedCapture> capture_;
   absl::Mutex mutex_;
   std::weak_ptr<ClockBurst> burst_ ABSL_GUARDED_BY(mutex_);
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What NativeCapture does when its stream is lost, when the worker is silent, and at the end.
+// What StreamedCapture does when its stream is lost, when the worker is silent, and at the end.
 #include <algorithm>
 #include <utility>
 
@@ -9,8 +9,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "client/monotonic.h"
-#include "client/native_capture.h"
 #include "client/outcome.h"
+#include "client/streamed_capture.h"
 
 namespace jobscope {
 namespace {
@@ -43,24 +43,25 @@ bool IsRefusal(const grpc::Status& status) {
 
 }  // namespace
 
-uint64_t NativeCapture::ToNs(absl::Duration duration) {
+uint64_t StreamedCapture::ToNs(absl::Duration duration) {
   // Far enough for any sum of two of them.
   return static_cast<uint64_t>(
       absl::ToInt64Nanoseconds(std::clamp(duration, absl::ZeroDuration(), absl::Hours(24 * 365))));
 }
 
-uint64_t NativeCapture::In(absl::Duration delay) { return MonotonicNow() + ToNs(delay); }
+uint64_t StreamedCapture::In(absl::Duration delay) { return MonotonicNow() + ToNs(delay); }
 
-std::shared_ptr<Timer> NativeCapture::After(absl::Duration delay, void (NativeCapture::*what)()) {
+std::shared_ptr<Timer> StreamedCapture::After(absl::Duration delay,
+                                              void (StreamedCapture::*what)()) {
   return Timer::Start(threads_, absl::Now() + delay, [weak = weak_from_this(), what] {
-    const std::shared_ptr<NativeCapture> self = weak.lock();
+    const std::shared_ptr<StreamedCapture> self = weak.lock();
     if (self != nullptr) self->strand_.Post([self, what] { (self.get()->*what)(); });
   });
 }
 
-void NativeCapture::ResetBackoff() { backoff_ = kFirstBackoff; }
+void StreamedCapture::ResetBackoff() { backoff_ = kFirstBackoff; }
 
-void NativeCapture::OnStreamDone(uint64_t generation, const grpc::Status& status) {
+void StreamedCapture::OnStreamDone(uint64_t generation, const grpc::Status& status) {
   if (generation != generation_) return;
   stream_.reset();
   if (state_ == State::kOver) {
@@ -74,7 +75,7 @@ void NativeCapture::OnStreamDone(uint64_t generation, const grpc::Status& status
         /*fault=*/false);
 }
 
-void NativeCapture::Break(const grpc::Status& status, bool fault) {
+void StreamedCapture::Break(const grpc::Status& status, bool fault) {
   switch (state_) {
     case State::kNew:
     case State::kOver:
@@ -112,12 +113,12 @@ void NativeCapture::Break(const grpc::Status& status, bool fault) {
   }
   // Up to a quarter more by chance: what cut off one worker may have cut off a thousand.
   const double spread = std::uniform_real_distribution<double>(1, 1.25)(random_);
-  retry_timer_ = After(backoff_ * spread, &NativeCapture::Retry);
+  retry_timer_ = After(backoff_ * spread, &StreamedCapture::Retry);
   backoff_ = std::min(backoff_ * 2, kMaxBackoff);
   Watch();
 }
 
-void NativeCapture::Retry() {
+void StreamedCapture::Retry() {
   retry_timer_.reset();
   if (state_ != State::kRecording || !broken_ || stream_ != nullptr) return;
   // What was spooled needs no acknowledgement beside this.
@@ -127,7 +128,7 @@ void NativeCapture::Retry() {
   if (finish_wanted_) stream_->Write(FinishBytes(kind_, /*abandon=*/false));
 }
 
-void NativeCapture::OnHeard() {
+void StreamedCapture::OnHeard() {
   heard_ns_ = MonotonicNow();
   if (!std::exchange(broken_, false)) return;
   const absl::Duration outage = absl::Nanoseconds(static_cast<int64_t>(heard_ns_ - break_ns_));
@@ -136,7 +137,7 @@ void NativeCapture::OnHeard() {
   events_.note(absl::StrFormat("connected again after %.1f s", absl::ToDoubleSeconds(outage)));
 }
 
-void NativeCapture::DoCancel() {
+void StreamedCapture::DoCancel() {
   const grpc::Status cancelled(grpc::StatusCode::CANCELLED, "given up");
   if (state_ == State::kArming) {
     EndArming(cancelled);
@@ -145,14 +146,14 @@ void NativeCapture::DoCancel() {
   }
 }
 
-void NativeCapture::EndArming(const grpc::Status& status) {
+void StreamedCapture::EndArming(const grpc::Status& status) {
   state_ = State::kOver;
   Close(/*abandon=*/true);
   const WorkerEvents events = std::exchange(events_, {});
   events.armed(status, {});
 }
 
-void NativeCapture::EndIncomplete(const grpc::Status& status) {
+void StreamedCapture::EndIncomplete(const grpc::Status& status) {
   if (taking_) {
     end_wanted_ = status;
     return;
@@ -167,7 +168,7 @@ void NativeCapture::EndIncomplete(const grpc::Status& status) {
       received_.events > 0);
 }
 
-void NativeCapture::End(const grpc::Status& status, bool with_delivery) {
+void StreamedCapture::End(const grpc::Status& status, bool with_delivery) {
   state_ = State::kOver;
   std::unique_ptr<Delivery> delivery;
   if (with_delivery) delivery = MakeDelivery(status);
@@ -176,7 +177,7 @@ void NativeCapture::End(const grpc::Status& status, bool with_delivery) {
   events.ended(status, std::move(delivery));
 }
 
-std::unique_ptr<Delivery> NativeCapture::MakeDelivery(const grpc::Status& status) {
+std::unique_ptr<Delivery> StreamedCapture::MakeDelivery(const grpc::Status& status) {
   SpooledCapture capture;
   capture.spool = receiver_->TakeSpool();
   capture.received = receiver_->received();
@@ -192,7 +193,7 @@ std::unique_ptr<Delivery> NativeCapture::MakeDelivery(const grpc::Status& status
   return std::make_unique<SpoolDelivery>(std::move(capture));
 }
 
-void NativeCapture::Close(bool abandon) {
+void StreamedCapture::Close(bool abandon) {
   StopTimers();
   if (stream_ == nullptr) return;
   if (abandon) stream_->Write(FinishBytes(kind_, /*abandon=*/true));
@@ -201,29 +202,29 @@ void NativeCapture::Close(bool abandon) {
       Timer::Start(threads_, absl::Now() + kCloseTimeout, [stream = stream_] { stream->Cancel(); });
 }
 
-void NativeCapture::StopTimers() {
+void StreamedCapture::StopTimers() {
   for (std::shared_ptr<Timer>* timer : {&watch_timer_, &ack_timer_, &retry_timer_}) {
     if (*timer != nullptr) (*timer)->Cancel();
     timer->reset();
   }
 }
 
-uint64_t NativeCapture::ResumeDeadline() const {
+uint64_t StreamedCapture::ResumeDeadline() const {
   return broken_ ? std::max(break_ns_, planned_end_ns_) + ToNs(options_.resume_timeout) : kNever;
 }
 
-uint64_t NativeCapture::SilenceDeadline() const {
+uint64_t StreamedCapture::SilenceDeadline() const {
   const bool due = state_ == State::kArmed || state_ == State::kRecording;
   return due && reading_ ? heard_ns_ + ToNs(options_.silence) : kNever;
 }
 
-uint64_t NativeCapture::NextDeadline() const {
+uint64_t StreamedCapture::NextDeadline() const {
   if (state_ == State::kArming) return arm_deadline_ns_;
   const uint64_t last = state_ == State::kRecording ? last_deadline_ns_ : kNever;
   return std::min({last, ResumeDeadline(), SilenceDeadline()});
 }
 
-void NativeCapture::Watch() {
+void StreamedCapture::Watch() {
   const uint64_t deadline_ns = NextDeadline();
   if (deadline_ns == kNever) return;
   // One that fires too early looks again: so a message that comes costs nothing here.
@@ -233,10 +234,10 @@ void NativeCapture::Watch() {
   const uint64_t now_ns = MonotonicNow();
   const uint64_t wait_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
   watch_timer_ = After(absl::Nanoseconds(static_cast<int64_t>(wait_ns)) + absl::Milliseconds(1),
-                       &NativeCapture::OnWatch);
+                       &StreamedCapture::OnWatch);
 }
 
-void NativeCapture::OnWatch() {
+void StreamedCapture::OnWatch() {
   watch_timer_.reset();
   if (state_ == State::kOver) return;
   const uint64_t now_ns = MonotonicNow();

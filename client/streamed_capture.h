@@ -2,8 +2,8 @@
 //
 // One capture of one native worker, from `arm` to the last acknowledgement, over as many streams as
 // that takes.
-#ifndef CLIENT_NATIVE_CAPTURE_H_
-#define CLIENT_NATIVE_CAPTURE_H_
+#ifndef CLIENT_STREAMED_CAPTURE_H_
+#define CLIENT_STREAMED_CAPTURE_H_
 
 #include <grpcpp/channel.h>
 #include <grpcpp/support/byte_buffer.h>
@@ -31,7 +31,7 @@
 
 namespace jobscope {
 
-struct NativeCaptureOptions {
+struct StreamedCaptureOptions {
   // A connection of its own, for a stream that is taken up again: the old channel may still wait
   // out gRPC's back-off.
   std::function<std::shared_ptr<grpc::Channel>()> dial;
@@ -48,12 +48,12 @@ struct NativeCaptureOptions {
 // which they are called. Everything happens on one strand; only spooling, which blocks for the
 // disk, is done on `disk`, one message at a time: the next is read when the last is spooled, so
 // memory holds one message, and a slow disk holds the worker back through gRPC's flow control.
-class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
+class StreamedCapture : public std::enable_shared_from_this<StreamedCapture> {
  public:
   // `threads` and `disk` must outlive this; CallThreads waits until it is over, so the pool is to
   // be destroyed after the threads.
-  NativeCapture(NativeCaptureOptions options, CallThreads* threads, WritePool* disk);
-  ~NativeCapture();
+  StreamedCapture(StreamedCaptureOptions options, CallThreads* threads, WritePool* disk);
+  ~StreamedCapture();
 
   void Arm(std::shared_ptr<grpc::Channel> channel, const ArmCall& call, WorkerEvents events);
   void Start(const StartCall& call);
@@ -107,10 +107,10 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   uint64_t SilenceDeadline() const;
   static uint64_t ToNs(absl::Duration duration);
   static uint64_t In(absl::Duration delay);
-  std::shared_ptr<Timer> After(absl::Duration delay, void (NativeCapture::*what)());
+  std::shared_ptr<Timer> After(absl::Duration delay, void (StreamedCapture::*what)());
 
   const CallThreads::Lease lease_;
-  const NativeCaptureOptions options_;
+  const StreamedCaptureOptions options_;
   CallThreads* const threads_;
   WritePool* const disk_;
   Strand strand_;
@@ -161,4 +161,4 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
 
 }  // namespace jobscope
 
-#endif  // CLIENT_NATIVE_CAPTURE_H_
+#endif  // CLIENT_STREAMED_CAPTURE_H_

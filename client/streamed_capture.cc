@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Streams and what comes over them. What happens when one is lost, and how it all ends:
-// native_capture_end.cc.
-#include "client/native_capture.h"
+// streamed_capture_end.cc.
+#include "client/streamed_capture.h"
 
 #include <algorithm>
 #include <utility>
@@ -38,7 +38,8 @@ grpc::Status Fault(absl::string_view text) {
 
 }  // namespace
 
-NativeCapture::NativeCapture(NativeCaptureOptions options, CallThreads* threads, WritePool* disk)
+StreamedCapture::StreamedCapture(StreamedCaptureOptions options, CallThreads* threads,
+                                 WritePool* disk)
     : lease_(threads),
       options_(std::move(options)),
       threads_(threads),
@@ -47,32 +48,32 @@ NativeCapture::NativeCapture(NativeCaptureOptions options, CallThreads* threads,
   ResetBackoff();
 }
 
-NativeCapture::~NativeCapture() { StopTimers(); }
+StreamedCapture::~StreamedCapture() { StopTimers(); }
 
-void NativeCapture::Arm(std::shared_ptr<grpc::Channel> channel, const ArmCall& call,
-                        WorkerEvents events) {
+void StreamedCapture::Arm(std::shared_ptr<grpc::Channel> channel, const ArmCall& call,
+                          WorkerEvents events) {
   strand_.Post(
       [self = shared_from_this(), channel = std::move(channel), call,
        events = std::move(events)]() mutable { self->DoArm(channel, call, std::move(events)); });
 }
 
-void NativeCapture::Start(const StartCall& call) {
+void StreamedCapture::Start(const StartCall& call) {
   strand_.Post([self = shared_from_this(), call] { self->DoStart(call); });
 }
 
-void NativeCapture::Cancel() {
+void StreamedCapture::Cancel() {
   strand_.Post([self = shared_from_this()] { self->DoCancel(); });
 }
 
-void NativeCapture::DoArm(const std::shared_ptr<grpc::Channel>& channel, const ArmCall& call,
-                          WorkerEvents events) {
+void StreamedCapture::DoArm(const std::shared_ptr<grpc::Channel>& channel, const ArmCall& call,
+                            WorkerEvents events) {
   state_ = State::kArming;
   events_ = std::move(events);
   arm_deadline_ns_ = In(call.deadline - absl::Now());
   Open(channel, ItemStream::kCapture, ArmBytes(call));
 }
 
-void NativeCapture::DoStart(const StartCall& call) {
+void StreamedCapture::DoStart(const StartCall& call) {
   if (state_ != State::kArmed) return;  // it ended meanwhile, and said so
   state_ = State::kRecording;
   start_ = call;
@@ -84,8 +85,8 @@ void NativeCapture::DoStart(const StartCall& call) {
   Watch();
 }
 
-void NativeCapture::Open(const std::shared_ptr<grpc::Channel>& channel, ItemStream kind,
-                         const std::string& first_message) {
+void StreamedCapture::Open(const std::shared_ptr<grpc::Channel>& channel, ItemStream kind,
+                           const std::string& first_message) {
   const uint64_t generation = ++generation_;
   kind_ = kind;
   NativeStream::Events events;
@@ -104,15 +105,15 @@ void NativeCapture::Open(const std::shared_ptr<grpc::Channel>& channel, ItemStre
   Read();
 }
 
-void NativeCapture::Read() {
+void StreamedCapture::Read() {
   reading_ = true;
   heard_ns_ = MonotonicNow();
   stream_->Read();
   Watch();
 }
 
-void NativeCapture::OnMessage(uint64_t generation,
-                              const std::shared_ptr<grpc::ByteBuffer>& message) {
+void StreamedCapture::OnMessage(uint64_t generation,
+                                const std::shared_ptr<grpc::ByteBuffer>& message) {
   if (generation != generation_ || state_ == State::kOver) return;
   reading_ = false;
   OnHeard();
@@ -127,7 +128,7 @@ void NativeCapture::OnMessage(uint64_t generation,
   if (generation == generation_ && state_ != State::kOver && !taking_) Read();
 }
 
-void NativeCapture::Dispatch(const std::string& bytes) {
+void StreamedCapture::Dispatch(const std::string& bytes) {
   const absl::StatusOr<CaptureMessage> message = ReadCaptureMessage(bytes);
   if (!message.ok()) {
     Break(Fault(message.status().message()), /*fault=*/true);
@@ -165,7 +166,7 @@ void NativeCapture::Dispatch(const std::string& bytes) {
   if (!readable) Break(Fault("the worker sent a message that cannot be read"), /*fault=*/true);
 }
 
-bool NativeCapture::OnArmed(std::string_view bytes) {
+bool StreamedCapture::OnArmed(std::string_view bytes) {
   v1::Armed armed;
   if (!Parse(bytes, &armed)) return false;
   if (state_ != State::kArming) return true;
@@ -175,7 +176,7 @@ bool NativeCapture::OnArmed(std::string_view bytes) {
   return true;
 }
 
-bool NativeCapture::OnEnded(std::string_view bytes) {
+bool StreamedCapture::OnEnded(std::string_view bytes) {
   v1::Ended ended;
   if (!Parse(bytes, &ended)) return false;
   if (ended.code() == 0 && state_ == State::kRecording) {
@@ -196,7 +197,7 @@ bool NativeCapture::OnEnded(std::string_view bytes) {
   return true;
 }
 
-void NativeCapture::TakeItems(const std::shared_ptr<grpc::ByteBuffer>& message) {
+void StreamedCapture::TakeItems(const std::shared_ptr<grpc::ByteBuffer>& message) {
   if (state_ != State::kRecording) {
     Break(Fault("the worker sent items before it was told to start"), /*fault=*/true);
     return;
@@ -216,7 +217,7 @@ void NativeCapture::TakeItems(const std::shared_ptr<grpc::ByteBuffer>& message) 
   });
 }
 
-void NativeCapture::OnTaken(uint64_t generation, const absl::Status& status) {
+void StreamedCapture::OnTaken(uint64_t generation, const absl::Status& status) {
   taking_ = false;
   if (state_ == State::kOver) return;
   if (!receiver_->disk_error().ok()) {
@@ -241,7 +242,7 @@ void NativeCapture::OnTaken(uint64_t generation, const absl::Status& status) {
   if (received_.bytes - acknowledged_bytes_ >= kAckBytes) {
     Acknowledge();
   } else if (received_.last_item > acknowledged_item_ && ack_timer_ == nullptr) {
-    ack_timer_ = After(kAckInterval, &NativeCapture::OnAckTimer);
+    ack_timer_ = After(kAckInterval, &StreamedCapture::OnAckTimer);
   }
   if (generation != generation_) return;
   if (!status.ok()) {
@@ -251,12 +252,12 @@ void NativeCapture::OnTaken(uint64_t generation, const absl::Status& status) {
   Read();
 }
 
-void NativeCapture::OnAckTimer() {
+void StreamedCapture::OnAckTimer() {
   ack_timer_.reset();
   if (state_ == State::kRecording) Acknowledge();
 }
 
-void NativeCapture::Acknowledge() {
+void StreamedCapture::Acknowledge() {
   if (stream_ == nullptr || received_.last_item <= acknowledged_item_) return;
   stream_->Write(AckBytes(kind_, received_.last_item));
   acknowledged_item_ = received_.last_item;
