@@ -15,7 +15,8 @@
 namespace jobscope {
 
 // Thread-safe. Keeps itself until it has fired or was cancelled, so whoever started it may let go
-// of it; but CallThreads waits for it when it ends: what is far ahead is to be cancelled.
+// of it; but CallThreads waits for it when it ends: what is far ahead is to be cancelled. Whoever
+// starts one has a Lease.
 class Timer : public CallThreads::Call {
  public:
   // Runs `fire` once, at `when` or soon after it; unless it is cancelled before. Must not block.

@@ -75,7 +75,10 @@ class UnaryCalls::Call : public CallThreads::Call {
 };
 
 UnaryCalls::UnaryCalls(std::shared_ptr<grpc::Channel> channel, CallThreads* threads)
-    : channel_(std::move(channel)), in_flight_(std::make_shared<InFlight>()), threads_(threads) {}
+    : channel_(std::move(channel)),
+      in_flight_(std::make_shared<InFlight>()),
+      threads_(threads),
+      lease_(threads) {}
 
 UnaryCalls::~UnaryCalls() { CancelAll(); }
 

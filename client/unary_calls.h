@@ -28,7 +28,7 @@ class UnaryCalls {
   // the answer's memory).
   using Done = std::function<void(const grpc::Status& status, grpc::ByteBuffer* reply)>;
 
-  // `threads` must outlive the calls.
+  // `threads` waits for the end of this.
   UnaryCalls(std::shared_ptr<grpc::Channel> channel, CallThreads* threads);
   // Cancels those in flight.
   ~UnaryCalls();
@@ -55,6 +55,7 @@ class UnaryCalls {
   const std::shared_ptr<grpc::Channel> channel_;
   const std::shared_ptr<InFlight> in_flight_;
   CallThreads* const threads_;
+  const CallThreads::Lease lease_;  // answers lead to further calls
 };
 
 // Parses a small message; false for one that is none, or over 4 MiB: a foreign server must not make

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The common start: clocks that are off, links that are slow, steps, lookback.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "client/fan_out.h"
+#include "tests/client/fan_out_fixture.h"
+#include "tests/client/scripted_worker.h"
+
+namespace jobscope {
+namespace {
+
+using grpc::Status;
+using grpc::StatusCode;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class FanOutStartTest : public FanOutTest {
+ protected:
+  static Script WithSteps(int64_t newest, absl::Duration time) {
+    Script script;
+    script.steps.emplace();
+    script.steps->newest = newest;
+    script.steps->time = time;
+    return script;
+  }
+  // Each records `count` whole steps, and had not begun the first when it was told.
+  void ExpectTheSameSteps(const std::vector<Script>& scripts, uint64_t count) {
+    ASSERT_TRUE(fan_out_->facts().steps.has_value());
+    const v1::StepWindow window = *fan_out_->facts().steps;
+    EXPECT_EQ(window.last() - window.first() + 1, static_cast<int64_t>(count));
+    for (size_t i = 0; i < scripts.size(); ++i) {
+      ASSERT_EQ(starts(i).size(), 1u);
+      ASSERT_TRUE(starts(i)[0].steps.has_value()) << i;
+      EXPECT_EQ(starts(i)[0].steps->first(), window.first());
+      EXPECT_EQ(starts(i)[0].steps->last(), window.last());
+      const absl::Time begun =
+          absl::Now() - absl::Nanoseconds(static_cast<int64_t>(MonotonicNow() - begun_at(i)));
+      EXPECT_LT(scripts[i].steps->At(begun), window.first()) << i;
+    }
+  }
+  uint64_t begun_at(size_t index) { return begun(index); }
+};
+
+TEST_F(FanOutStartTest, ClocksAndLatenciesDoNotMoveTheStart) {
+  std::vector<Script> scripts(8);
+  scripts[1].clock_offset = absl::Seconds(7);
+  scripts[2].clock_offset = -absl::Hours(1'000'000);
+  scripts[3].latency = absl::Milliseconds(50);
+  scripts[4].clock_error = absl::Microseconds(200);
+  const std::vector<WorkerResult> results = Run(scripts);
+  uint64_t first = UINT64_MAX;
+  uint64_t last = 0;
+  for (size_t i = 0; i < scripts.size(); ++i) {
+    EXPECT_STREQ(Name(results[i].verdict.outcome), "ok");
+    first = std::min(first, begun(i));
+    last = std::max(last, begun(i));
+    ASSERT_TRUE(results[i].account.clock_offset_ns.has_value());
+    EXPECT_NEAR(static_cast<double>(*results[i].account.clock_offset_ns),
+                static_cast<double>(absl::ToInt64Nanoseconds(scripts[i].clock_offset)),
+                static_cast<double>(*results[i].account.clock_uncertainty_ns));
+  }
+  // Truly, and as it was told; nobody was late.
+  EXPECT_LT(last - first, 2'000'000u);
+  EXPECT_LT(*fan_out_->facts().spread_ns, 2'000'000u);
+  EXPECT_GE(*fan_out_->facts().clock_uncertainty_ns, 200'000u);
+  for (size_t i = 0; i < scripts.size(); ++i) {
+    const absl::MutexLock lock(&logs_[i]->mutex);
+    EXPECT_LE(logs_[i]->begun_ns[0] - logs_[i]->planned_ns[0], 1'000'000u) << "late: " << i;
+  }
+}
+
+TEST_F(FanOutStartTest, AClockThatCannotBeMeasuredCostsTheCommonStartOfItsWorkerAlone) {
+  Script fails;
+  fails.sync_fails = Status(StatusCode::UNAVAILABLE, "Socket closed");
+  const std::vector<WorkerResult> results = Run({Script(), fails, Script()});
+  for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.verdict.outcome), "ok");
+  EXPECT_TRUE(starts(1)[0].at_once);
+  EXPECT_FALSE(starts(1)[0].clock.has_value());
+  EXPECT_EQ(results[1].account.aligned, false);
+  EXPECT_FALSE(results[1].account.clock_offset_ns.has_value());
+  EXPECT_THAT(results[1].account.warnings, ElementsAre(HasSubstr("could not be measured")));
+  EXPECT_EQ(starts(0)[0].start_monotonic_ns, starts(2)[0].start_monotonic_ns);
+}
+
+TEST_F(FanOutStartTest, ASilentClockHoldsTheOthersNoLongerThanTheGatherTime) {
+  options_.times.sync = absl::Seconds(2);
+  Script hangs;
+  hangs.sync_hangs = true;
+  const absl::Time before = absl::Now();
+  const std::vector<WorkerResult> results = Run({Script(), hangs});
+  EXPECT_LT(*fan_out_->facts().started, before + absl::Milliseconds(600));
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
+  // It is given up after 2 s, and records all the same.
+  EXPECT_STREQ(Name(results[1].verdict.outcome), "ok");
+}
+
+TEST_F(FanOutStartTest, TheZeroLiesAsFarBackAsSomebodyReaches) {
+  options_.lookback = absl::Seconds(10);
+  std::vector<Script> scripts(3);
+  scripts[0].lookback = absl::Seconds(2);
+  scripts[1].lookback = absl::Seconds(4);
+  Run(scripts);
+  for (size_t i = 0; i < 3; ++i) {
+    const StartCall call = starts(i)[0];
+    EXPECT_EQ(call.start_monotonic_ns - call.zero_monotonic_ns, 4'000'000'000u);
+    EXPECT_EQ(call.start_unix_ns - call.zero_unix_ns, 4'000'000'000);
+    EXPECT_EQ(call.zero_monotonic_ns, starts(0)[0].zero_monotonic_ns);
+    EXPECT_EQ(arms(i)[0].lookback, absl::Seconds(10));
+  }
+  EXPECT_EQ(fan_out_->facts().lookback_ns, 4'000'000'000u);
+}
+
+TEST_F(FanOutStartTest, MoreThanWasAskedForIsNotGranted) {
+  options_.lookback = absl::Seconds(1);
+  Script script;
+  script.lookback = absl::Seconds(4);
+  Run({script});
+  EXPECT_EQ(fan_out_->facts().lookback_ns, 1'000'000'000u);
+}
+
+TEST_F(FanOutStartTest, ADumpRecordsNothingNewAndIsRefusedWhereThereIsNothing) {
+  options_.lookback = absl::Seconds(10);
+  options_.duration = absl::ZeroDuration();
+  Script reaches;
+  reaches.lookback = absl::Seconds(10);
+  Script stock;
+  stock.stock = true;
+  const absl::Time before = absl::Now();
+  const std::vector<WorkerResult> results = Run({reaches, stock});
+  EXPECT_LT(absl::Now() - before, absl::Seconds(1));
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
+  EXPECT_EQ(starts(0)[0].duration, absl::ZeroDuration());
+  EXPECT_STREQ(Name(results[1].verdict.outcome), "refused");
+  EXPECT_THAT(results[1].verdict.reason, HasSubstr("--duration_ms=0"));
+}
+
+TEST_F(FanOutStartTest, AllRecordTheSameSteps) {
+  options_.steps = StepsWanted{5, std::nullopt};
+  options_.max_duration = absl::Seconds(10);
+  std::vector<Script> scripts = {WithSteps(100, absl::Milliseconds(10)),
+                                 WithSteps(103, absl::Milliseconds(11)),
+                                 WithSteps(98, absl::Milliseconds(30))};
+  scripts[1].latency = absl::Milliseconds(40);
+  const std::vector<WorkerResult> results = Run(scripts);
+  for (const WorkerResult& result : results) {
+    EXPECT_STREQ(Name(result.verdict.outcome), "ok");
+    EXPECT_THAT(result.account.warnings, IsEmpty());
+  }
+  ExpectTheSameSteps(scripts, 5);
+  EXPECT_EQ(starts(0)[0].duration, absl::Seconds(10)) << "the bound, not --duration_ms";
+  EXPECT_TRUE(arms(0)[0].by_steps);
+}
+
+TEST_F(FanOutStartTest, WorkersWithoutStepsFallBackToTime) {
+  options_.steps = StepsWanted{5, std::nullopt};
+  options_.max_duration = absl::Seconds(10);
+  Script repeats = WithSteps(7, absl::Milliseconds(10));
+  repeats.steps->increasing = false;
+  Script stock;
+  stock.stock = true;
+  const std::vector<WorkerResult> results =
+      Run({WithSteps(100, absl::Milliseconds(10)), Script(), repeats, stock});
+  EXPECT_TRUE(starts(0)[0].steps.has_value());
+  for (const size_t i : {1, 2, 3}) {
+    EXPECT_STREQ(Name(results[i].verdict.outcome), "ok");
+    EXPECT_FALSE(starts(i)[0].steps.has_value());
+    EXPECT_EQ(starts(i)[0].duration, options_.duration);
+    EXPECT_EQ(starts(i)[0].start_unix_ns, starts(0)[0].start_unix_ns);
+    EXPECT_THAT(results[i].account.warnings, ElementsAre(HasSubstr("recorded for --duration_ms")));
+  }
+  EXPECT_THAT(results[1].account.warnings[0], HasSubstr("marks no steps"));
+  EXPECT_THAT(results[2].account.warnings[0], HasSubstr("do not increase"));
+}
+
+TEST_F(FanOutStartTest, AStepThatIsOverIsAnError) {
+  options_.steps = StepsWanted{5, 102};
+  const std::vector<WorkerResult> results =
+      Run({WithSteps(10, absl::Milliseconds(10)), WithSteps(5'000, absl::Milliseconds(10))});
+  for (const WorkerResult& result : results) {
+    EXPECT_STREQ(Name(result.verdict.outcome), "failed");
+    EXPECT_STREQ(Name(result.verdict.phase), "arm");
+    EXPECT_THAT(result.verdict.reason, HasSubstr("step 102 is over at worker w1:1 (at step 500"));
+  }
+  EXPECT_TRUE(starts(0).empty());
+}
+
+TEST_F(FanOutStartTest, AStepThatIsFarAheadIsWaitedForArmed) {
+  options_.times.near = absl::Milliseconds(200);
+  options_.steps = StepsWanted{3, 160};
+  options_.max_duration = absl::Seconds(10);
+  const std::vector<Script> scripts = {WithSteps(100, absl::Milliseconds(10)),
+                                       WithSteps(90, absl::Milliseconds(10))};
+  const absl::Time before = absl::Now();
+  const std::vector<WorkerResult> results = Run(scripts);
+  for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.verdict.outcome), "ok");
+  ExpectTheSameSteps(scripts, 3);
+  EXPECT_EQ(fan_out_->facts().steps->first(), 160);
+  // The step begins 600 ms from the beginning; they were told in the last 200 ms before.
+  EXPECT_GT(*fan_out_->facts().started, before + absl::Milliseconds(300));
+}
+
+TEST_F(FanOutStartTest, AStepThatDoesNotComeIsGivenUp) {
+  options_.steps = StepsWanted{3, 1'000'000};
+  options_.max_duration = absl::Milliseconds(300);
+  const std::vector<WorkerResult> results = Run({WithSteps(100, absl::Milliseconds(10))});
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "failed");
+  EXPECT_THAT(results[0].verdict.reason, HasSubstr("step 1000000 has not come within 300ms"));
+}
+
+TEST_F(FanOutStartTest, OneThatComesTooLateForTheStepRecordsLaterOnes) {
+  options_.steps = StepsWanted{3, std::nullopt};
+  options_.max_duration = absl::Seconds(10);
+  Script late = WithSteps(100, absl::Milliseconds(5));
+  late.describe = [](int attempt) {
+    return attempt < 2 ? Status(StatusCode::UNAVAILABLE, "Connection refused") : Status::OK;
+  };
+  const std::vector<WorkerResult> results = Run({WithSteps(100, absl::Milliseconds(5)), late});
+  EXPECT_STREQ(Name(results[1].verdict.outcome), "ok");
+  const v1::StepWindow window = *starts(1)[0].steps;
+  EXPECT_GT(window.first(), fan_out_->facts().steps->first());
+  EXPECT_EQ(window.last() - window.first(), 2);
+  EXPECT_THAT(results[1].account.warnings,
+              ElementsAre(HasSubstr("after the others"), HasSubstr("too late for step")));
+}
+
+}  // namespace
+}  // namespace jobscope
