@@ -19,6 +19,7 @@
 #include "client/dial.h"
 #include "client/fan_out.h"
 #include "client/interrupt.h"
+#include "client/native_worker.h"
 #include "client/outcome.h"
 #include "client/progress.h"
 #include "client/sample.h"
@@ -26,6 +27,7 @@
 #include "client/targets.h"
 #include "client/tensorflow_worker.h"
 #include "client/worker.h"
+#include "client/write_pool.h"
 #include "common/endpoint.h"
 #include "common/identity.h"
 #include "common/manifest.h"
@@ -38,6 +40,9 @@ namespace {
 constexpr uint64_t kMinFreeBytes = 16 << 20;
 constexpr uint64_t kMinFreeBytesPerWorker = 64 << 10;
 
+// Items go to disk as they come: a write that waits for the disk must not hold up the others.
+constexpr size_t kSpoolThreads = 4;
+
 int UsageError(const absl::Status& status) {
   std::fprintf(stderr, "capture: %s\n", std::string(status.message()).c_str());
   return kExitUsage;
@@ -47,8 +52,9 @@ FanOutOptions MakeFanOutOptions(const Flags& flags, const RunDirectory& director
   FanOutOptions options;
   options.session_id = directory.run();
   options.repository_root = directory.repository();
-  options.protocol =
-      flags.protocol == "native" ? ProtocolChoice::kNative : ProtocolChoice::kTensorflow;
+  options.protocol = flags.protocol == "native"       ? ProtocolChoice::kNative
+                     : flags.protocol == "tensorflow" ? ProtocolChoice::kTensorflow
+                                                      : ProtocolChoice::kAuto;
   options.duration = absl::Milliseconds(flags.duration_ms);
   options.max_duration = absl::Milliseconds(flags.max_duration_ms);
   options.lookback = absl::Milliseconds(flags.lookback_ms);
@@ -67,12 +73,23 @@ FanOutOptions MakeFanOutOptions(const Flags& flags, const RunDirectory& director
   return options;
 }
 
-WorkerFactory MakeFactory(const Flags& flags, const DialOptions& dial, CallThreads* threads) {
+WorkerFactory MakeFactory(const Flags& flags, const RunDirectory& directory,
+                          const DialOptions& dial, CallThreads* threads, WritePool* disk) {
   DialOptions unary = dial;
   const int64_t max_bytes = flags.max_trace_mb << 20;
   // A message's own limit is 2^31 - 1 bytes.
   if (max_bytes != 0 && max_bytes <= INT_MAX) unary.max_reply_bytes = static_cast<int>(max_bytes);
-  return [unary, threads](const Endpoint& to, Protocol) -> std::unique_ptr<Worker> {
+  NativeWorkerOptions native;
+  native.dial = dial;
+  native.spool_directory = directory.path();
+  native.max_trace_bytes = static_cast<uint64_t>(max_bytes);
+  native.part_limit_bytes = static_cast<uint64_t>(flags.part_mb) << 20;
+  native.resume_timeout = absl::Milliseconds(flags.resume_timeout_ms);
+  return [unary, native, threads, disk](const Endpoint& to,
+                                        Protocol protocol) -> std::unique_ptr<Worker> {
+    if (protocol == Protocol::kNative) {
+      return std::make_unique<NativeWorker>(to, native, threads, disk);
+    }
     return std::make_unique<TensorflowWorker>(Dial(to, unary), threads, ProbeTimes());
   };
 }
@@ -199,9 +216,11 @@ int RunCapture(const Flags& flags) {
     return delivery->Write(*directory, stems[index], account);
   };
   Diagnoser diagnoser(targets->dial.credentials);  // outlives the threads
+  WritePool disk(kSpoolThreads);                   // likewise
   CallThreads threads;                             // outlives the fan-out and its workers
   FanOut fan_out(std::move(endpoints), stems, MakeFanOutOptions(flags, *directory),
-                 diagnoser.Wrap(MakeFactory(flags, targets->dial, &threads)), writer, &progress);
+                 diagnoser.Wrap(MakeFactory(flags, *directory, targets->dial, &threads, &disk)),
+                 writer, &progress);
   std::vector<WorkerResult> results;
   {
     const InterruptWatch watch([&fan_out] { fan_out.Interrupt(); });

@@ -38,7 +38,7 @@ struct Flags {
   std::optional<int64_t> start_step;
   int64_t lookback_ms = 0;
   int64_t part_mb = 256;
-  int64_t resume_timeout_ms = 30'000;
+  int64_t resume_timeout_ms = 5000;
   std::optional<int64_t> sample;
   std::string protocol = "auto";
   CredentialFlags credentials;
