@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/clock_id.h"
 #include "common/identity.h"
 #include "server/clock_stream.h"
 #include "server/limits.h"
@@ -77,6 +78,7 @@ CaptureStream::Dependencies NativeService::StreamDependencies() const {
 v1::DescribeResponse NativeService::Description() const {
   v1::DescribeResponse response;
   response.set_version(Version());
+  response.set_clock_id(ClockId());
   *response.mutable_identity() = dependencies_.identity;
   response.set_tick_source(dependencies_.uses_tsc ? "tsc" : "monotonic");
   for (v1::CollectorState& state : dependencies_.sessions->DescribeCollectors()) {
