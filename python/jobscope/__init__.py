@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles training jobs while they run.
+
+    import jobscope
+
+    server = jobscope.start_server("127.0.0.1:6009")    # costs nothing until `capture` asks
+    for i, batch in enumerate(jobscope.input_waits(loader)):
+        with jobscope.step(i):
+            with jobscope.trace("forward", rows=len(batch)):
+                ...
+"""
+import os as _os
+
+from jobscope import _native
+from jobscope._callbacks import KerasCallback, LightningCallback
+from jobscope._capture import CaptureResult, capture, capture_steps, start, stop
+from jobscope._errors import (
+    AddressError,
+    BusyError,
+    DiskError,
+    Error,
+    ForkedError,
+    InvalidError,
+    RefusedError,
+    StateError,
+)
+from jobscope._input_waits import input_waits
+from jobscope._native import (
+    counter,
+    input_wait,
+    instant,
+    set_thread_name,
+    step,
+    trace,
+    trace_at,
+    trace_coarse,
+)
+from jobscope._server import Server, start_server
+from jobscope._traced import traced
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AddressError",
+    "BusyError",
+    "CaptureResult",
+    "DiskError",
+    "Error",
+    "ForkedError",
+    "InvalidError",
+    "KerasCallback",
+    "LightningCallback",
+    "RefusedError",
+    "Server",
+    "StateError",
+    "capture",
+    "capture_steps",
+    "counter",
+    "enabled",
+    "input_wait",
+    "input_waits",
+    "instant",
+    "set_thread_name",
+    "start",
+    "start_server",
+    "step",
+    "stop",
+    "trace",
+    "trace_at",
+    "trace_coarse",
+    "traced",
+]
+
+
+def enabled(level=1):
+    """True while scopes of this level (1, 2 or 3) are recorded: for what is costly to find out."""
+    return bool(_native.mask() >> (2 + level) & 1)
+
+
+def _will_be_attached():
+    """A library of ours is to be injected and will start the server: maybe later than this import."""
+    injected = (_os.environ.get(name, "") for name in ("LD_PRELOAD", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"))
+    return "JOBSCOPE_LISTEN" in _os.environ and any("jobscope" in path for path in injected)
+
+
+_native.configure(_os.path.join(_os.path.dirname(_os.path.abspath(__file__)), "lib"), _will_be_attached())

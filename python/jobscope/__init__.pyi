@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+import os
+from types import TracebackType
+from typing import (
+    Any,
+    Callable,
+    Generic,
+    Iterable,
+    Iterator,
+    NamedTuple,
+    Optional,
+    Protocol,
+    Type,
+    TypeVar,
+    Union,
+    overload,
+)
+
+_T = TypeVar("_T")
+_F = TypeVar("_F", bound=Callable[..., Any])
+_Path = Union[str, "os.PathLike[str]"]
+
+__version__: str
+__all__: list[str]
+
+# ---- recording ----
+
+class _Scope(Protocol):
+    def __enter__(self) -> None: ...
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+        /,
+    ) -> None: ...
+
+def trace(name: str, /, **arguments: object) -> _Scope: ...
+def trace_at(level: int, name: str, /, **arguments: object) -> _Scope: ...
+def trace_coarse(name: str, /, **arguments: object) -> _Scope: ...
+def input_wait(name: str = "input_wait", /, **arguments: object) -> _Scope: ...
+def step(number: int, /, name: str = "train") -> _Scope: ...
+def instant(name: str, /, **arguments: object) -> None: ...
+def counter(name: str, value: float, /) -> None: ...
+def set_thread_name(name: str, /) -> None: ...
+def enabled(level: int = 1) -> bool: ...
+@overload
+def traced(function: _F, *, name: Optional[str] = None, level: int = 1) -> _F: ...
+@overload
+def traced(
+    function: Optional[str] = None, *, name: Optional[str] = None, level: int = 1
+) -> Callable[[_F], _F]: ...
+
+class input_waits(Generic[_T]):
+    def __init__(self, iterable: Iterable[_T], name: str = "input_wait") -> None: ...
+    def __iter__(self) -> Iterator[_T]: ...
+    def __len__(self) -> int: ...
+    def __getattr__(self, attribute: str) -> Any: ...
+
+# ---- serving ----
+
+class Server:
+    def __init__(self, address: str) -> None: ...
+    @property
+    def address(self) -> str: ...
+    @property
+    def running(self) -> bool: ...
+    def stop(self) -> None: ...
+    def __enter__(self) -> Server: ...
+    def __exit__(self, *_: object) -> None: ...
+
+def start_server(
+    address: Optional[str] = None,
+    *,
+    insecure: bool = False,
+    store_bytes: int = 0,
+    ring_records: int = 0,
+    rings_cap_bytes: int = 0,
+    always_on: bool = True,
+    tls_cert: Optional[_Path] = None,
+    tls_key: Optional[_Path] = None,
+    tls_ca: Optional[_Path] = None,
+    token_file: Optional[_Path] = None,
+) -> Server: ...
+
+# ---- capturing oneself ----
+
+class CaptureResult(NamedTuple):
+    run_directory: str
+    events: int
+    lost: int
+
+def start(
+    logdir: _Path,
+    *,
+    host_tracer_level: int = 2,
+    device_tracer_level: int = 1,
+    python_tracer_level: int = 0,
+    max_trace_bytes: int = 0,
+    lookback_ms: int = 0,
+    part_limit_bytes: int = 0,
+) -> None: ...
+def stop() -> CaptureResult: ...
+def capture_steps(
+    logdir: _Path,
+    first: int,
+    last: int,
+    *,
+    host_tracer_level: int = 2,
+    device_tracer_level: int = 1,
+    python_tracer_level: int = 0,
+    max_trace_bytes: int = 0,
+    lookback_ms: int = 0,
+    part_limit_bytes: int = 0,
+) -> None: ...
+
+class capture:
+    result: Optional[CaptureResult]
+    def __init__(
+        self,
+        logdir: _Path,
+        *,
+        host_tracer_level: int = 2,
+        device_tracer_level: int = 1,
+        python_tracer_level: int = 0,
+        max_trace_bytes: int = 0,
+        lookback_ms: int = 0,
+        part_limit_bytes: int = 0,
+    ) -> None: ...
+    def __enter__(self) -> capture: ...
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        _: Optional[TracebackType],
+    ) -> None: ...
+
+# ---- frameworks ----
+
+# Of unknown base: an instance is also one of the framework's own Callback where that is imported.
+class KerasCallback(Any):
+    def __init__(self, first_step: int = 0) -> None: ...
+
+class LightningCallback(Any):
+    def __init__(self, first_step: int = 0) -> None: ...
+
+# ---- errors ----
+
+class Error(RuntimeError):
+    code: int
+
+class InvalidError(Error, ValueError): ...
+class AddressError(Error, OSError): ...
+class RefusedError(Error, PermissionError): ...
+class BusyError(Error): ...
+class ForkedError(Error): ...
+class DiskError(Error, OSError): ...
+class StateError(Error): ...

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programmatic captures: this process captures itself into a logdir, without a client and without a network."""
+import atexit
+import collections
+import os
+
+from jobscope import _errors, _native
+
+CaptureResult = collections.namedtuple("CaptureResult", "run_directory events lost")
+CaptureResult.__doc__ = "What became of a capture: where it is, the events in it, and the events attempted that are not in it."
+
+_LEVEL_BITS = 0b111000
+# Process ids in which a capture was begun and not stopped by the program. A set, because a forked
+# child has inherited its parent's entry and must not act on it.
+_open_in = set()
+
+
+def _stop_at_exit():
+    if os.getpid() in _open_in:
+        _native.capture_stop()
+
+
+def _options(
+    host_tracer_level=2,
+    device_tracer_level=1,
+    python_tracer_level=0,
+    max_trace_bytes=0,
+    lookback_ms=0,
+    part_limit_bytes=0,
+):
+    levels = (host_tracer_level, device_tracer_level, python_tracer_level)
+    for level in levels:
+        if not isinstance(level, int):
+            raise TypeError(f"a tracer level is an int, not {type(level).__name__}")
+        if not 0 <= level <= 3:
+            raise _errors.InvalidError(f"tracer level {level} is out of range: 0 to 3")
+    return (
+        *levels,
+        _errors.whole_number("max_trace_bytes", max_trace_bytes),
+        _errors.whole_number("lookback_ms", lookback_ms),
+        _errors.whole_number("part_limit_bytes", part_limit_bytes),
+    )
+
+
+def _opened():
+    if not _open_in:
+        atexit.register(_stop_at_exit)
+    _open_in.add(os.getpid())
+
+
+def start(logdir, **options):
+    """Begins to capture this process into `logdir`; stop() ends it.
+
+    The logdir is made and checked first; recording has begun when this returns, in a few milliseconds (up to
+    100 ms in the first 100 ms of a process). What is not stopped by the end of the process is stopped then.
+
+    Options: host_tracer_level=2, device_tracer_level=1, python_tracer_level=0, max_trace_bytes=0 (256 MiB;
+    over it, events are lost and counted), lookback_ms=0, part_limit_bytes=0 (256 MiB).
+    """
+    options = _options(**options)
+    _errors.raise_for(*_native.capture_start(logdir, *options))
+    if options[0] > 0 and not _native.mask() & _LEVEL_BITS:
+        _native.capture_stop()
+        raise _errors.ForkedError(_errors.DEAD_RECORDER)
+    _opened()
+
+
+def stop():
+    """Ends the capture of start() or capture_steps(), writes it, and returns a CaptureResult.
+
+    Blocks until the files are on disk, without Python's lock. A step window that is still open is ended early.
+    """
+    code, text, run_directory, events, lost = _native.capture_stop()
+    _open_in.discard(os.getpid())
+    if code == _errors.StateError.code:
+        text = "no capture was started: use jobscope.start, jobscope.capture_steps or `with jobscope.capture(...)`"
+    _errors.raise_for(code, text)
+    return CaptureResult(run_directory, events, lost)
+
+
+def capture_steps(logdir, first, last, **options):
+    """Captures whole steps: from the first step (jobscope.step) whose number is >= `first` to the end of the first
+    whose number is >= `last`. Returns once armed; the capture ends and is written by itself. stop(), called any
+    time, tells how it went. Options as in start().
+    """
+    for name, value in (("first", first), ("last", last)):
+        if not isinstance(value, int):
+            raise TypeError(f"{name} is an int, not {type(value).__name__}")
+        if not -(1 << 63) <= value < 1 << 63:
+            raise _errors.InvalidError(f"{name} = {value} is not a number of a step")
+    _errors.raise_for(*_native.capture_steps(logdir, *_options(**options), first, last))
+    _opened()
+
+
+class capture:  # pylint: disable=invalid-name
+    """Captures a block: `with jobscope.capture(logdir) as it: ...`, then `it.result`. Options as in start()."""
+
+    def __init__(self, logdir, **options):
+        self._logdir = logdir
+        self._options = options
+        self.result = None
+
+    def __enter__(self):
+        start(self._logdir, **self._options)
+        return self
+
+    def __exit__(self, kind, error, _):
+        try:
+            self.result = stop()
+        except _errors.Error:
+            # The block's own exception says more.
+            if error is None:
+                raise

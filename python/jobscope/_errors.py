@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exceptions. Each text names what is wrong and what to do about it."""
+
+
+class Error(RuntimeError):
+    """What jobscope could not do. `code` is the C ABI's (jobscope_c.h, JOBSCOPE_E_*)."""
+
+    code = 8
+
+
+class InvalidError(Error, ValueError):
+    """An option is out of range or malformed, or a credential file is not good."""
+
+    code = 1
+
+
+class AddressError(Error, OSError):
+    """The address cannot be bound."""
+
+    code = 2
+
+
+class RefusedError(Error, PermissionError):
+    """An address that other hosts reach, without credentials; or JOBSCOPE_DISABLE is set."""
+
+    code = 3
+
+
+class BusyError(Error):
+    """Another server or capture of this process is in the way."""
+
+    code = 4
+
+
+class ForkedError(Error):
+    """This process was forked from one that already had what is asked for."""
+
+    code = 5
+
+
+class DiskError(Error, OSError):
+    """The logdir cannot be written."""
+
+    code = 6
+
+
+class StateError(Error):
+    """A stop without a start."""
+
+    code = 7
+
+
+_CLASSES = {cls.code: cls for cls in Error.__subclasses__()}
+
+
+def raise_for(code, text):
+    """Raises what a code other than 0 stands for."""
+    if code != 0:
+        raise _CLASSES.get(code, Error)(text or f"the call failed with code {code}")
+
+
+def whole_number(name, value):
+    """A count or a size as the C ABI takes it."""
+    if not isinstance(value, int):
+        raise TypeError(f"{name} is an int, not {type(value).__name__}")
+    if not 0 <= value < 1 << 63:
+        raise InvalidError(f"{name} = {value} is out of range: 0 (the default) to {(1 << 63) - 1}")
+    return value
+
+
+DEAD_RECORDER = (
+    "this process was forked from one in which jobscope recorded already, and records nothing: "
+    "fork before the parent starts a server or a capture, or create the process by spawn or exec "
+    '(multiprocessing.set_start_method("spawn"))'
+)

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The console scripts: they become the C++ client that lies in the package."""
+import os
+import sys
+
+_CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "capture")
+
+
+def _become(name):
+    if not os.access(_CLIENT, os.X_OK):
+        sys.exit(f"{name}: {_CLIENT} is not there or can't be executed: reinstall the package jobscope")
+    sys.stdout.flush()
+    # One program; the name it is called by says which verbs it knows.
+    os.execv(_CLIENT, [name, *sys.argv[1:]])
+
+
+def capture():
+    """capture --service_addr=… --logdir=…"""
+    _become("capture")
+
+
+def jobscope():
+    """jobscope capture|check|stop …"""
+    _become("jobscope")

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The decorator."""
+import functools
+import inspect
+
+from jobscope import _native
+
+# enum site_kind of sites.h
+_KINDS = {1: 0, 2: 1, 3: 2}
+_ASYNC = 8
+
+
+def _place(function):
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
+
+
+def _name(function):
+    return getattr(function, "__qualname__", None) or type(function).__name__
+
+
+def _wrap(function, name, level):
+    if isinstance(function, (staticmethod, classmethod)):
+        return type(function)(_wrap(function.__func__, name, level))
+    if not callable(function):
+        raise TypeError(f"traced: {function!r} can't be called")
+    name = name or _name(function)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(
+            f"traced: {name} is a generator function, whose body runs in pieces: "
+            "put `with jobscope.trace(...)` around the pieces"
+        )
+    if inspect.iscoroutinefunction(function):
+        # It may be suspended while others run on the same thread: not a scope, but an operation.
+        begin, end = _native.async_begin, _native.async_end
+        site = _native.Site(name, *_place(function), _ASYNC)
+
+        @functools.wraps(function)
+        async def traced_coroutine(*args, **kwargs):
+            operation = begin(site)
+            try:
+                return await function(*args, **kwargs)
+            finally:
+                end(site, operation)
+
+        return traced_coroutine
+
+    scope_of = _native.scope_of
+    site = _native.Site(name, *_place(function), _KINDS[level])
+
+    @functools.wraps(function, updated=("__dict__",) if hasattr(function, "__dict__") else ())
+    def traced_function(*args, **kwargs):
+        with scope_of(site):
+            return function(*args, **kwargs)
+
+    return traced_function
+
+
+def traced(function=None, *, name=None, level=1):
+    """Records each call of a function: `@jobscope.traced`, `@jobscope.traced("name")`, `@jobscope.traced(level=2)`.
+
+    The name is the function's qualified name unless one is given. A coroutine function is recorded as an operation
+    from its first step to its end. Generator functions are refused: their bodies run in pieces.
+    """
+    if level not in _KINDS:
+        raise ValueError(f"traced: the level is 1, 2 or 3, not {level!r}")
+    if isinstance(function, str):
+        function, name = None, function
+    if function is None:
+        return functools.partial(_wrap, name=name, level=level)
+    return _wrap(function, name, level)

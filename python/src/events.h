@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Points in time, and sites whose place is given instead of looked up: of decorated functions.
+ */
+#ifndef JOBSCOPE_PYTHON_EVENTS_H_
+#define JOBSCOPE_PYTHON_EVENTS_H_
+
+#include "python.h"
+
+PyObject* Instant(PyObject* module, PyObject* const* args, Py_ssize_t count, PyObject* kwnames);
+PyObject* Counter(PyObject* module, PyObject* const* args, Py_ssize_t count);
+
+/* The type Site(name, file, line, level), and what takes one: scope_of(site) is a scope,
+ * async_begin(site) begins an operation that may end on another thread and returns its id, 0 if
+ * recording is off; async_end(site, id) ends it. */
+PyObject* ScopeOf(PyObject* module, PyObject* site);
+PyObject* AsyncBegin(PyObject* module, PyObject* site);
+PyObject* AsyncEnd(PyObject* module, PyObject* const* args, Py_ssize_t count);
+
+int InitEvents(PyObject* module);
+
+#endif

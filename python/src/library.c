@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "library.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "jobscope/jobscope_c.h"
+#include "recorder.h"
+
+#define LIBRARY "libjobscope.so"
+/* An address is at most 1,024 bytes; a text names an address or a path and the remedy. */
+#define ADDRESS_BYTES 1100
+#define ERROR_BYTES 8192
+
+static char folder[4096];
+
+static struct {
+  const char* (*version)(void);
+  int (*server_start)(const jobscope_server_options*, char*, size_t, char*, size_t);
+  int (*server_stop)(void);
+  int (*server_running)(void);
+  int (*capture_start)(const char*, const jobscope_capture_options*, char*, size_t);
+  int (*capture_stop)(jobscope_capture_result*, char*, size_t);
+  int (*capture_steps)(const char*, int64_t, int64_t, const jobscope_capture_options*, char*,
+                       size_t);
+} api;
+static int loaded;
+
+/* The address of a function into the function pointer at `to`. Returns 0, or -1 with an
+ * exception. */
+static int Resolve(void* library, const char* name, void* to) {
+  void* const symbol = dlsym(library, name);
+  if (symbol == NULL) {
+    PyErr_Format(PyExc_ImportError, "%s has no %s: it is not of the jobscope package's version",
+                 LIBRARY, name);
+    return -1;
+  }
+  memcpy(to, &symbol, sizeof(symbol));
+  return 0;
+}
+
+static int Load(void) {
+  if (loaded) return 0;
+  if (LoadRecorder(folder) != 0) return -1;
+  /* A server that was attached or linked in serves Python, too: by its bare name first. */
+  void* library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  if (library == NULL) {
+    char path[sizeof(folder) + sizeof(LIBRARY) + 1];
+    snprintf(path, sizeof(path), "%s/%s", folder, LIBRARY);
+    library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  }
+  if (library == NULL) {
+    PyErr_Format(PyExc_ImportError,
+                 "jobscope's library can't be loaded (%s): reinstall the package", dlerror());
+    return -1;
+  }
+  if (Resolve(library, "jobscope_version", &api.version) != 0 ||
+      Resolve(library, "jobscope_server_start", &api.server_start) != 0 ||
+      Resolve(library, "jobscope_server_stop", &api.server_stop) != 0 ||
+      Resolve(library, "jobscope_server_running", &api.server_running) != 0 ||
+      Resolve(library, "jobscope_capture_start", &api.capture_start) != 0 ||
+      Resolve(library, "jobscope_capture_stop", &api.capture_stop) != 0 ||
+      Resolve(library, "jobscope_capture_steps", &api.capture_steps) != 0) {
+    return -1;
+  }
+  loaded = 1;
+  return 0;
+}
+
+PyObject* Configure(PyObject* module, PyObject* args) {
+  (void)module;
+  PyObject* path = NULL;
+  int wanted = 0;
+  if (!PyArg_ParseTuple(args, "O&p", &PyUnicode_FSConverter, &path, &wanted)) return NULL;
+  const int length = snprintf(folder, sizeof(folder), "%s", PyBytes_AsString(path));
+  Py_DECREF(path);
+  if (length < 0 || (size_t)length >= sizeof(folder)) {
+    PyErr_SetString(PyExc_ImportError,
+                    "the path of the jobscope package is longer than 4,095 bytes");
+    return NULL;
+  }
+  FindRecorder();
+  if (wanted && LoadRecorder(folder) != 0) return NULL;
+  Py_RETURN_NONE;
+}
+
+PyObject* ServerStart(PyObject* module, PyObject* args) {
+  (void)module;
+  jobscope_server_options options;
+  memset(&options, 0, sizeof(options));
+  options.size = sizeof(options);
+  unsigned long long store_bytes = 0, rings_cap_bytes = 0;
+  unsigned ring_records = 0;
+  int always_on = 1;
+  /* z: a str without an inner zero, or None; the args keep the texts alive. */
+  if (!PyArg_ParseTuple(args, "zpKIKpzzzz", &options.address, &options.insecure, &store_bytes,
+                        &ring_records, &rings_cap_bytes, &always_on, &options.tls_cert,
+                        &options.tls_key, &options.tls_ca, &options.token_file)) {
+    return NULL;
+  }
+  if (Load() != 0) return NULL;
+  options.store_bytes = store_bytes;
+  options.ring_records = ring_records;
+  options.rings_cap_bytes = rings_cap_bytes;
+  options.no_always_on = !always_on;
+  char address[ADDRESS_BYTES] = "";
+  char error[ERROR_BYTES] = "";
+  int code;
+  Py_BEGIN_ALLOW_THREADS code =
+      api.server_start(&options, address, sizeof(address), error, sizeof(error));
+  Py_END_ALLOW_THREADS return Py_BuildValue("(is)", code, code == JOBSCOPE_OK ? address : error);
+}
+
+PyObject* ServerStop(PyObject* module, PyObject* unused) {
+  (void)module;
+  (void)unused;
+  int code = JOBSCOPE_OK;
+  if (loaded) {
+    Py_BEGIN_ALLOW_THREADS code = api.server_stop();
+    Py_END_ALLOW_THREADS
+  }
+  return PyLong_FromLong(code);
+}
+
+PyObject* ServerRunning(PyObject* module, PyObject* unused) {
+  (void)module;
+  (void)unused;
+  int running = 0;
+  if (loaded) {
+    /* It may wait for a start on another thread. */
+    Py_BEGIN_ALLOW_THREADS running = api.server_running();
+    Py_END_ALLOW_THREADS
+  }
+  return PyBool_FromLong(running);
+}
+
+static const char* const kCaptureFormat = "O&iiiKKK";
+static const char* const kStepsFormat = "O&iiiKKKLL";
+
+/* logdir is a new reference to bytes. */
+static int TakeCaptureOptions(PyObject* args, PyObject** logdir, jobscope_capture_options* options,
+                              long long* first, long long* last) {
+  unsigned long long max_trace_bytes = 0, lookback_ms = 0, part_limit_bytes = 0;
+  memset(options, 0, sizeof(*options));
+  options->size = sizeof(*options);
+  if (!PyArg_ParseTuple(args, first != NULL ? kStepsFormat : kCaptureFormat, &PyUnicode_FSConverter,
+                        logdir, &options->host_tracer_level, &options->device_tracer_level,
+                        &options->python_tracer_level, &max_trace_bytes, &lookback_ms,
+                        &part_limit_bytes, first, last)) {
+    return -1;
+  }
+  options->max_trace_bytes = max_trace_bytes;
+  options->lookback_ms = lookback_ms;
+  options->part_limit_bytes = part_limit_bytes;
+  if (Load() != 0) {
+    Py_CLEAR(*logdir);
+    return -1;
+  }
+  return 0;
+}
+
+PyObject* CaptureStart(PyObject* module, PyObject* args) {
+  (void)module;
+  PyObject* logdir = NULL;
+  jobscope_capture_options options;
+  if (TakeCaptureOptions(args, &logdir, &options, NULL, NULL) != 0) return NULL;
+  const char* const path = PyBytes_AsString(logdir);
+  char error[ERROR_BYTES] = "";
+  int code;
+  Py_BEGIN_ALLOW_THREADS code = api.capture_start(path, &options, error, sizeof(error));
+  Py_END_ALLOW_THREADS Py_DECREF(logdir);
+  return Py_BuildValue("(is)", code, error);
+}
+
+PyObject* CaptureSteps(PyObject* module, PyObject* args) {
+  (void)module;
+  PyObject* logdir = NULL;
+  jobscope_capture_options options;
+  long long first = 0, last = 0;
+  if (TakeCaptureOptions(args, &logdir, &options, &first, &last) != 0) return NULL;
+  const char* const path = PyBytes_AsString(logdir);
+  char error[ERROR_BYTES] = "";
+  int code;
+  Py_BEGIN_ALLOW_THREADS code =
+      api.capture_steps(path, first, last, &options, error, sizeof(error));
+  Py_END_ALLOW_THREADS Py_DECREF(logdir);
+  return Py_BuildValue("(is)", code, error);
+}
+
+PyObject* CaptureStop(PyObject* module, PyObject* unused) {
+  (void)module;
+  (void)unused;
+  if (!loaded) {
+    return Py_BuildValue("(isOKK)", JOBSCOPE_E_STATE,
+                         "no capture runs: begin one with jobscope.start", Py_None, 0ULL, 0ULL);
+  }
+  jobscope_capture_result result;
+  memset(&result, 0, sizeof(result));
+  result.size = sizeof(result);
+  char error[ERROR_BYTES] = "";
+  int code;
+  Py_BEGIN_ALLOW_THREADS code = api.capture_stop(&result, error, sizeof(error));
+  Py_END_ALLOW_THREADS PyObject* const directory = PyUnicode_DecodeFSDefault(result.run_directory);
+  if (directory == NULL) return NULL;
+  return Py_BuildValue("(isNKK)", code, error, directory, (unsigned long long)result.events,
+                       (unsigned long long)result.lost);
+}
+
+PyObject* LibraryVersion(PyObject* module, PyObject* unused) {
+  (void)module;
+  (void)unused;
+  if (Load() != 0) return NULL;
+  return PyUnicode_FromString(api.version());
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "recorder.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+static const uint32_t no_mask = 0;
+const uint32_t* jobscope_py_mask = &no_mask;
+const struct jobscope_trace_writer_table* jobscope_py_writer = NULL;
+
+/* 1 once the thread has its name. Not static TLS, which a late dlopen can run out of. */
+static __thread char thread_has_name;
+/* A name that was set while there was no recorder to tell; the recorder keeps 63 bytes. */
+static __thread char early_name[64];
+
+/* The members that are called here. A newer recorder's table is longer. */
+#define NEEDED_TABLE_BYTES sizeof(struct jobscope_trace_writer_table)
+
+/* The writer table of a loaded library; NULL: it is not a recorder that we can use. */
+static const struct jobscope_trace_writer_table* TableOf(void* library) {
+  const struct jobscope_trace_writer_table* (*entry)(void);
+  void* const symbol = dlsym(library, "jobscope_trace_writer");
+  if (symbol == NULL) return NULL;
+  memcpy(&entry, &symbol, sizeof(entry));
+  const struct jobscope_trace_writer_table* const table = entry();
+  return table->size >= NEEDED_TABLE_BYTES ? table : NULL;
+}
+
+static int Use(void* library) {
+  const struct jobscope_trace_writer_table* const table = TableOf(library);
+  if (table == NULL) return 0;
+  jobscope_py_writer = table;
+  jobscope_py_mask = table->mask;
+  return 1;
+}
+
+void FindRecorder(void) {
+  if (jobscope_py_writer != NULL) return;
+  /* By its bare name: by path, a second recorder would be loaded, which nobody reads. */
+  void* const loaded = dlopen(JOBSCOPE_TRACE_SONAME, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  if (loaded != NULL) Use(loaded);
+}
+
+int LoadRecorder(const char* folder) {
+  FindRecorder();
+  if (jobscope_py_writer != NULL) return 0;
+  char path[4096];
+  const int length = snprintf(path, sizeof(path), "%s/%s", folder, JOBSCOPE_TRACE_SONAME);
+  if (length < 0 || (size_t)length >= sizeof(path)) {
+    PyErr_SetString(PyExc_ImportError,
+                    "the path of the jobscope package is longer than 4,095 bytes");
+    return -1;
+  }
+  void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library == NULL) {
+    PyErr_Format(PyExc_ImportError,
+                 "jobscope's recorder can't be loaded (%s): reinstall the package", dlerror());
+    return -1;
+  }
+  if (!Use(library)) {
+    PyErr_Format(PyExc_ImportError,
+                 "the recorder %s in this process is older than the jobscope package: use one "
+                 "version of both",
+                 JOBSCOPE_TRACE_SONAME);
+    return -1;
+  }
+  return 0;
+}
+
+void LookForRecorder(void) {
+  /* A look costs 1 us at most; at each 64th step that is nothing. */
+  static unsigned calls;
+  if (UNLIKELY((++calls & 63) == 0)) FindRecorder();
+}
+
+/* The name that `threading` knows the thread by, as a new reference; NULL without an exception if
+ * it knows none. Only looks: threading.current_thread() would make up a thread object, and
+ * enumerate() takes a lock. */
+static PyObject* PythonNameOfThread(void) {
+  PyObject* name = NULL;
+  PyObject* key = PyUnicode_InternFromString("threading");
+  PyObject* threading = key != NULL ? PyImport_GetModule(key) : NULL;
+  PyObject* active = threading != NULL ? PyObject_GetAttrString(threading, "_active") : NULL;
+  if (active != NULL && PyDict_Check(active)) {
+    PyObject* ident = PyLong_FromUnsignedLong(PyThread_get_thread_ident());
+    PyObject* thread = ident != NULL ? PyDict_GetItemWithError(active, ident) : NULL;
+    if (thread != NULL) {
+      Py_INCREF(thread);
+      PyObject* main = PyObject_GetAttrString(threading, "_main_thread");
+      /* The main thread bears the process's name, which says more. */
+      if (main != thread) name = PyObject_GetAttrString(thread, "_name");
+      Py_XDECREF(main);
+      Py_DECREF(thread);
+    }
+    Py_XDECREF(ident);
+  }
+  Py_XDECREF(active);
+  Py_XDECREF(threading);
+  Py_XDECREF(key);
+  PyErr_Clear();
+  return name;
+}
+
+void NameThread(void) {
+  if (LIKELY(thread_has_name)) return;
+  thread_has_name = 1;
+  if (early_name[0] != '\0') {
+    jobscope_py_writer->set_thread_name(early_name);
+    return;
+  }
+  PyObject* const name = PythonNameOfThread();
+  if (name == NULL) return;
+  const char* const text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+  if (text != NULL) jobscope_py_writer->set_thread_name(text);
+  PyErr_Clear();
+  Py_DECREF(name);
+}
+
+PyObject* SetThreadName(PyObject* module, PyObject* name) {
+  (void)module;
+  if (!PyUnicode_Check(name)) {
+    PyErr_SetString(PyExc_TypeError, "set_thread_name: the name is a str");
+    return NULL;
+  }
+  const char* const text = PyUnicode_AsUTF8AndSize(name, NULL);
+  if (text == NULL) return NULL;
+  FindRecorder();
+  if (jobscope_py_writer != NULL) {
+    thread_has_name = 1;
+    jobscope_py_writer->set_thread_name(text);
+  } else {
+    snprintf(early_name, sizeof(early_name), "%s", text);
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* MaskFunction(PyObject* module, PyObject* unused) {
+  (void)module;
+  (void)unused;
+  return PyLong_FromUnsignedLong(__atomic_load_n(jobscope_py_mask, __ATOMIC_RELAXED));
+}

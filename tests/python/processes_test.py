@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forked and spawned children, threads, sub-interpreters, other Pythons: each works, or is refused with a reason."""
+import glob
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+import unittest
+
+import jobscope
+import workers
+import xspace
+
+START_METHODS = ("fork", "spawn", "forkserver")
+
+
+# ---- data loaders with captures running all the time ----
+
+
+def _load(indices, batches):
+    """A process of a data loader: it uses jobscope as the modules that it imports do."""
+    import jobscope as imported
+
+    for index in iter(indices.get, None):
+        with imported.trace("decode", index=index), imported.input_wait("disk"):
+            batch = [index] * 100
+        imported.counter("decoded", index)
+        batches.put((index, batch, bool(imported._native.mask())))
+    batches.close()
+    batches.join_thread()
+
+
+def _batches(method, count, processes):
+    """What a DataLoader(num_workers=...) does: the batches in order, through queues."""
+    context = multiprocessing.get_context(method)
+    indices, batches = context.Queue(), context.Queue()
+    children = [context.Process(target=_load, args=(indices, batches)) for _ in range(processes)]
+    for child in children:
+        child.start()
+    for index in range(count):
+        indices.put(index)
+    for _ in children:
+        indices.put(None)
+    waiting, recorded = {}, 0
+    for index in range(count):
+        while index not in waiting:
+            number, batch, records = batches.get(timeout=60)
+            waiting[number] = batch
+            recorded += records
+        yield waiting.pop(index)
+    for child in children:
+        child.join(60)
+    if any(child.exitcode != 0 for child in children) or recorded and method == "fork":
+        raise AssertionError((method, [child.exitcode for child in children], recorded))
+
+
+def worker_data_loader(method, logdir):
+    """Three epochs, each with new children, while one capture follows upon the other."""
+    with jobscope.start_server("127.0.0.1:0") as server:
+        going = True
+        runs = []
+
+        def capture():
+            while going:
+                with jobscope.capture(logdir) as it:
+                    started.set()
+                    workers.until(lambda: not going, 0.03)
+                runs.append(it.result.run_directory)
+
+        started = threading.Event()
+        capturer = threading.Thread(target=capture)
+        capturer.start()
+        started.wait(30)
+        step = total = 0
+        for _ in range(3):
+            for batch in jobscope.input_waits(_batches(method, 40, 4)):
+                with jobscope.step(step):
+                    with jobscope.trace("forward", rows=len(batch)):
+                        total += sum(batch)
+                        # Long enough for the captures, which come with pauses, to meet some steps.
+                        sum(range(100000))
+                step += 1
+        going = False
+        capturer.join(60)
+        workers.tell(steps=step, total=total, runs=runs, address=server.address)
+
+
+# ---- fork ----
+
+
+def _in_child(function):
+    """What `function` returns in a forked child, and how the child ends."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(60)
+        try:
+            os.write(writer, repr(function()).encode())
+        except BaseException as error:  # pylint: disable=broad-except
+            os.write(writer, repr(error).encode())
+        sys.exit(0)  # through the exit handlers
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        text = pipe.read()
+    return text, os.waitpid(pid, 0)[1]
+
+
+def _refused(call):
+    try:
+        call()
+    except jobscope.ForkedError as error:
+        return f"refused: {error}"
+    return "not refused"
+
+
+def worker_fork_of_a_server(logdir):
+    server = jobscope.start_server("127.0.0.1:0")
+
+    def child():
+        with jobscope.step(1), jobscope.trace("in the child"):
+            jobscope.counter("in the child", 1)
+        return (
+            server.running,
+            jobscope._native.mask(),
+            _refused(lambda: jobscope.start_server("127.0.0.1:0")),
+            _refused(lambda: jobscope.start(logdir)),
+            _refused(jobscope.stop),
+            server.stop(),
+        )
+
+    with jobscope.capture(logdir) as it:
+        with jobscope.trace("around the fork"):
+            text, status = _in_child(child)
+    workers.tell(text=text, status=status, running=server.running, run=it.result.run_directory)
+
+
+def worker_fork_before_anything(logdir):
+    """A launcher imports jobscope, then forks its ranks: each has a server and captures of its own."""
+
+    def child():
+        with jobscope.start_server("127.0.0.1:0") as server:
+            with jobscope.capture(logdir) as it:
+                with jobscope.trace("rank"):
+                    pass
+            return server.address, len(xspace.named(xspace.host_events(it.result.run_directory), "rank"))
+
+    text, status = _in_child(child)
+    own, own_status = _in_child(child)
+    workers.tell(children=[text, own], status=[status, own_status], here=child())
+
+
+def worker_fork_of_a_recorder():
+    """A recorder, but no server, in the parent: in the child there would be a server that never has an event."""
+    jobscope._native.configure(os.path.join(workers.PACKAGE, "lib"), True)
+    text, status = _in_child(lambda: _refused(lambda: jobscope.start_server("127.0.0.1:0")))
+    capture, _ = _in_child(lambda: _refused(lambda: jobscope.start(tempfile.mkdtemp())))
+    workers.tell(text=text, status=status, capture=capture)
+
+
+def worker_fork_in_a_scope(logdir):
+    with jobscope.capture(logdir) as it:
+        pids = []
+        with jobscope.trace("outer"):
+            for _ in range(20):
+                pid = os.fork()
+                if pid == 0:
+                    break
+                pids.append(pid)
+        # The children leave the scope, too, and go on as a program does.
+        if len(pids) < 20:
+            with jobscope.trace("child"):
+                pass
+            sys.exit(0)
+        statuses = [os.waitpid(pid, 0)[1] for pid in pids]
+    workers.tell(statuses=statuses, run=it.result.run_directory)
+
+
+class ForkTest(unittest.TestCase):
+    def setUp(self):
+        self._folder = tempfile.TemporaryDirectory(prefix="jobscope-python-")
+        self.addCleanup(self._folder.cleanup)
+        self.logdir = self._folder.name
+
+    def _hear(self, name, *arguments):
+        with workers.Worker(__file__, name, *arguments) as worker:
+            said = worker.hear()
+            self.assertEqual((worker.finish(), worker.errors), (0, ""))
+            return said
+
+    def test_child_of_a_server(self):
+        said = self._hear("fork_of_a_server", self.logdir)
+        self.assertEqual(said["status"], 0)
+        self.assertTrue(said["running"], "the child ended the parent's server")
+        self.assertTrue(said["text"].startswith("(False, 0, 'refused: "), said["text"])
+        self.assertEqual(said["text"].count("refused: "), 3, said["text"])
+        self.assertIn("spawn", said["text"])
+        events = xspace.host_events(said["run"])
+        self.assertEqual(len(xspace.named(events, "around the fork")), 1)
+        self.assertEqual(xspace.named(events, "in the child"), [])
+
+    def test_fork_before_anything(self):
+        said = self._hear("fork_before_anything", self.logdir)
+        self.assertEqual(said["status"], [0, 0])
+        for text in said["children"]:
+            self.assertRegex(text, r"^\('127\.0\.0\.1:\d+', 1\)$")
+        self.assertEqual(said["here"][1], 1)
+
+    def test_child_of_a_recorder_is_refused(self):
+        said = self._hear("fork_of_a_recorder")
+        self.assertEqual(said["status"], 0)
+        self.assertIn("refused: this process was forked", said["text"])
+        self.assertIn("refused: this process was forked", said["capture"])
+
+    def test_fork_in_a_scope(self):
+        said = self._hear("fork_in_a_scope", self.logdir)
+        self.assertEqual(said["statuses"], [0] * 20)
+        events = xspace.host_events(said["run"])
+        self.assertEqual(len(xspace.named(events, "outer")), 1)
+        self.assertEqual(xspace.named(events, "child"), [])
+
+
+class DataLoaderTest(unittest.TestCase):
+    def _captured(self, method):
+        with tempfile.TemporaryDirectory(prefix="jobscope-python-") as logdir:
+            with workers.Worker(__file__, "data_loader", method, logdir) as worker:
+                said = worker.hear()
+                self.assertEqual((worker.finish(), worker.errors), (0, ""))
+            self.assertEqual(said["steps"], 120)
+            self.assertEqual(said["total"], 3 * 100 * sum(range(40)))
+            self.assertGreater(len(said["runs"]), 1)
+            events = [event for run in said["runs"] for event in xspace.host_events(run)]
+        # A step that two captures cut is in neither as a whole; nearly all are in one.
+        forward = xspace.named(events, "forward")
+        self.assertGreater(len(forward), 0)
+        self.assertTrue(all(event.stats["rows"] == 100 for event in forward))
+        # What the children did is theirs: they are not traced.
+        self.assertEqual(xspace.named(events, "decode"), [])
+        self.assertTrue([event for event in events if "input_wait" in event.name])
+
+    def test_fork(self):
+        self._captured("fork")
+
+    def test_spawn(self):
+        self._captured("spawn")
+
+    def test_forkserver(self):
+        self._captured("forkserver")
+
+
+# ---- threads ----
+
+
+class ThreadTest(unittest.TestCase):
+    def test_many_threads(self):
+        threads_count, each = 16, 500
+
+        def work(index):
+            for number in range(each):
+                with jobscope.trace("outer", thread=index):
+                    with jobscope.trace("inner", number=number, text=f"{index}/{number}"):
+                        pass
+
+        with tempfile.TemporaryDirectory() as logdir:
+            with jobscope.capture(logdir) as it:
+                threads = [threading.Thread(target=work, args=(index,)) for index in range(threads_count)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+            events = xspace.host_events(it.result.run_directory)
+        self.assertEqual(it.result.lost, 0)
+        self.assertEqual(len(xspace.named(events, "outer")), threads_count * each)
+        inner = {event.stats["text"] for event in xspace.named(events, "inner")}
+        self.assertEqual(len(inner), threads_count * each)
+
+    def test_scope_that_ends_on_another_thread(self):
+        with tempfile.TemporaryDirectory() as logdir:
+            with jobscope.capture(logdir) as it:
+                scope = jobscope.trace("moves")
+                scope.__enter__()
+                thread = threading.Thread(target=lambda: scope.__exit__(None, None, None))
+                thread.start()
+                thread.join()
+            events = xspace.named(xspace.host_events(it.result.run_directory), "moves")
+        # Recorded where it ended, and still open where it began.
+        self.assertIn(len(events), (1, 2))
+
+
+# ---- interpreters ----
+
+
+SUB_INTERPRETERS = """
+import sys
+sys.path[:0] = {path!r}
+try:
+    import jobscope
+except ImportError as error:
+    print("refused:", error, flush=True)
+else:
+    print("imported", flush=True)
+"""
+
+
+def worker_sub_interpreters():
+    """All kinds that this Python can make, with and without a lock of their own."""
+    script = SUB_INTERPRETERS.format(path=[os.path.dirname(workers.PACKAGE)])
+    kinds = 0
+    with tempfile.TemporaryFile("w+") as output:
+        saved = os.dup(1)
+        os.dup2(output.fileno(), 1)
+        try:
+            for name in ("_interpreters", "_xxsubinterpreters"):
+                try:
+                    interpreters = __import__(name)
+                except ImportError:
+                    continue
+                for option in ("isolated", "legacy"):
+                    try:
+                        one = interpreters.create(option) if name == "_interpreters" else interpreters.create(isolated=option == "isolated")
+                    except TypeError:
+                        continue
+                    kinds += 1
+                    interpreters.run_string(one, script)
+                    interpreters.destroy(one)
+                break
+        finally:
+            os.dup2(saved, 1)
+        output.seek(0)
+        lines = output.read().splitlines()
+    # The main one still records.
+    with tempfile.TemporaryDirectory() as logdir:
+        with jobscope.capture(logdir) as it:
+            with jobscope.trace("main"):
+                pass
+        found = len(xspace.named(xspace.host_events(it.result.run_directory), "main"))
+    workers.tell(kinds=kinds, lines=lines, found=found)
+
+
+class InterpreterTest(unittest.TestCase):
+    def test_sub_interpreters_are_refused(self):
+        with workers.Worker(__file__, "sub_interpreters") as worker:
+            said = worker.hear()
+            self.assertEqual(worker.finish(), 0, worker.errors)
+        if said["kinds"] == 0:
+            self.skipTest("this Python makes no sub-interpreters")
+        self.assertEqual(len(said["lines"]), said["kinds"], said)
+        for line in said["lines"]:
+            self.assertRegex(line, "^refused: .*(main interpreter only|does not support loading in subinterpreters)")
+        self.assertEqual(said["found"], 1)
+
+    def test_free_threaded_builds_are_told(self):
+        """A binary of the stable ABI cannot be imported there; what can be tested here is that it is not one."""
+        if sysconfig.get_config_var("Py_GIL_DISABLED"):
+            self.fail("jobscope was imported by a free-threaded Python")
+        self.assertTrue(jobscope._native.__file__.endswith("_native.abi3.so"))
+
+
+def _other_pythons():
+    """Interpreters of other versions that are installed here, as deploy and pyenv install them."""
+    candidates = {}
+    patterns = ("/usr/bin/python3.[0-9]*", os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"))
+    for path in sorted(path for pattern in patterns for path in glob.glob(pattern)):
+        if path.endswith("-config"):
+            continue
+        script = "import sys, sysconfig; print(sys.version_info[1], bool(sysconfig.get_config_var('Py_GIL_DISABLED')))"
+        done = subprocess.run([path, "-c", script], capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            minor, free_threaded = done.stdout.split()
+            if int(minor) >= 10 and int(minor) != sys.version_info[1] and free_threaded == "False":
+                candidates[int(minor)] = path
+    return candidates
+
+
+class VersionsTest(unittest.TestCase):
+    def test_one_binary_serves_other_versions(self):
+        pythons = _other_pythons()
+        if not pythons:
+            self.skipTest("no other Python of 3.10 or later is installed here")
+        tests = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recording_test.py")
+        for minor, path in sorted(pythons.items()):
+            with self.subTest(version=f"3.{minor}"):
+                done = subprocess.run(
+                    [path, "-B", tests], capture_output=True, text=True, timeout=workers.DEADLINE_S, check=False
+                )
+                self.assertEqual(done.returncode, 0, done.stderr[-4000:])
+                print(f"3.{minor}:", done.stderr.strip().splitlines()[-1], file=sys.stderr)
+
+
+if __name__ == "__main__":
+    workers.main(globals())

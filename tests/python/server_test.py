@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""jobscope.start_server, its errors, and captures of a Python process by the client."""
+import json
+import os
+import socket
+import tempfile
+import threading
+import unittest
+
+import jobscope
+import workers
+import xspace
+
+
+def worker_train(address="127.0.0.1:0"):
+    """Steps until the test says so."""
+    server = jobscope.start_server(address)
+    workers.tell(address=server.address, same=server is jobscope.start_server(address))
+    going = True
+
+    def listen():
+        nonlocal going
+        workers.wait()
+        going = False
+
+    threading.Thread(target=listen, daemon=True).start()
+    number = 0
+    while going:
+        with jobscope.step(number):
+            with jobscope.trace("load", bytes=number):
+                sum(range(2000))
+        number += 1
+    workers.tell(steps=number)
+
+
+def worker_environment():
+    server = jobscope.start_server()
+    workers.tell(address=server.address)
+
+
+def worker_disabled():
+    try:
+        jobscope.start_server("127.0.0.1:0")
+    except jobscope.RefusedError as error:
+        workers.tell(text=str(error), threads=len(os.listdir("/proc/self/task")))
+    with jobscope.step(1), jobscope.trace("nothing"):
+        pass
+
+
+def worker_exit(how, logdir):
+    jobscope.start(logdir)
+    with jobscope.trace("before the end"):
+        pass
+    if how == "exception":
+        raise SystemExit(3)
+
+
+class ServerTest(unittest.TestCase):
+    def tearDown(self):
+        for server in list(jobscope._server._servers.values()):
+            server.stop()
+
+    def test_calls_with_the_same_options_give_the_same_server(self):
+        server = jobscope.start_server("127.0.0.1:0")
+        self.assertRegex(server.address, r"^127\.0\.0\.1:[1-9]\d*$")
+        self.assertTrue(server.running)
+        self.assertIs(jobscope.start_server("127.0.0.1:0"), server)
+        found = []
+        threads = [threading.Thread(target=lambda: found.append(jobscope.start_server("127.0.0.1:0"))) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(found), 8)
+        self.assertTrue(all(one is server for one in found))
+        server.stop()
+        server.stop()
+        self.assertFalse(server.running)
+
+    def test_a_new_start_after_a_stop(self):
+        with jobscope.start_server("127.0.0.1:0") as first:
+            address = first.address
+        with jobscope.start_server(address) as second:
+            self.assertEqual(second.address, address)
+            self.assertIsNot(first, second)
+            self.assertTrue(second.running)
+            self.assertFalse(first.running)
+
+    def test_errors_name_the_remedy(self):
+        def refused(error, text, *arguments, **options):
+            with self.assertRaisesRegex(error, text) as caught:
+                jobscope.start_server(*arguments, **options)
+            self.assertIsInstance(caught.exception, jobscope.Error)
+
+        refused(jobscope.InvalidError, "JOBSCOPE_LISTEN", None)
+        refused(jobscope.InvalidError, "store_bytes", "127.0.0.1:0", store_bytes=5)
+        refused(jobscope.InvalidError, "out of range", "127.0.0.1:0", store_bytes=-1)
+        refused(jobscope.InvalidError, "ring_records", "127.0.0.1:0", ring_records=1000)
+        refused(jobscope.InvalidError, "ring_records", "127.0.0.1:0", ring_records=2**32)
+        refused(jobscope.InvalidError, "port", "127.0.0.1:99999")
+        refused(jobscope.RefusedError, "insecure|credentials|TLS", "0.0.0.0:0")
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            refused(jobscope.AddressError, "127.0.0.1", f"127.0.0.1:{taken.getsockname()[1]}")
+        server = jobscope.start_server("127.0.0.1:0")
+        refused(jobscope.BusyError, server.address, "127.0.0.1:0", store_bytes=1 << 21)
+        # The builtin exceptions that say the same catch them, too.
+        self.assertTrue(issubclass(jobscope.AddressError, OSError))
+        self.assertTrue(issubclass(jobscope.InvalidError, ValueError))
+        self.assertTrue(issubclass(jobscope.RefusedError, PermissionError))
+
+    def test_wrong_types(self):
+        for wrong in (dict(store_bytes=1.5), dict(tls_cert=3), dict(address=3)):
+            with self.assertRaises(TypeError):
+                jobscope.start_server(**{"address": "127.0.0.1:0", **wrong})
+
+    def test_steps_are_recorded_between_captures(self):
+        with jobscope.start_server("127.0.0.1:0", always_on=False):
+            self.assertIs(jobscope.step(1), jobscope.trace("idle"))
+        with jobscope.start_server("127.0.0.1:0"):
+            self.assertIsNot(jobscope.step(1), jobscope.trace("idle"))
+            self.assertIsNot(jobscope.input_wait(), jobscope.trace("idle"))
+            self.assertIsNot(jobscope.trace_coarse("checkpoint"), jobscope.trace("idle"))
+            self.assertFalse(jobscope.enabled())
+        self.assertIs(jobscope.step(1), jobscope.trace("idle"))
+
+    def test_environment(self):
+        with workers.Worker(__file__, "environment", environment={"JOBSCOPE_LISTEN": "127.0.0.1:0"}) as worker:
+            self.assertTrue(worker.hear()["address"].startswith("127.0.0.1:"))
+            self.assertEqual(worker.finish(), 0)
+        with workers.Worker(__file__, "disabled", environment={"JOBSCOPE_DISABLE": "1"}) as worker:
+            said = worker.hear()
+            self.assertIn("JOBSCOPE_DISABLE", said["text"])
+            self.assertEqual(said["threads"], 1)
+            self.assertEqual(worker.finish(), 0)
+
+
+class ClientTest(unittest.TestCase):
+    def setUp(self):
+        if not os.access(workers.CLIENT, os.X_OK):
+            self.skipTest(f"no client in {workers.CLIENT}")
+
+    def test_captures_two_python_processes(self):
+        with workers.Worker(__file__, "train") as one, workers.Worker(__file__, "train") as other:
+            said = [one.hear(), other.hear()]
+            self.assertTrue(all(each["same"] for each in said))
+            addresses = ",".join(each["address"] for each in said)
+            code, table, errors = workers.run_client("check", f"--service_addr={addresses}", name="jobscope")
+            self.assertEqual(code, 0, errors)
+            self.assertIn("2 of 2 workers reachable", table)
+            with tempfile.TemporaryDirectory() as logdir:
+                code, manifest, errors = workers.run_client(
+                    f"--service_addr={addresses}", "--duration_ms=300", f"--logdir={logdir}", "--json"
+                )
+                self.assertEqual(code, 0, errors)
+                manifest = json.loads(manifest)
+                self.assertEqual([worker["outcome"] for worker in manifest["workers"]], ["ok", "ok"], manifest)
+                events = xspace.host_events(manifest["run_directory"])
+            steps = [event for event in xspace.named(events, "train") if "step_num" in event.stats]
+            loads = xspace.named(events, "load")
+            self.assertGreater(len(steps), 10)
+            self.assertGreater(len(loads), 10)
+            self.assertTrue(all("bytes" in event.stats for event in loads))
+            for worker in (one, other):
+                worker.go_on()
+                self.assertGreater(worker.hear()["steps"], 0)
+                self.assertEqual(worker.finish(), 0)
+
+    def test_the_program_knows_its_name(self):
+        self.assertIn("--service_addr", workers.run_client("--help")[1])
+        text = workers.run_client("--help", name="jobscope")[1]
+        for verb in ("capture", "check", "stop"):
+            self.assertIn(verb, text)
+
+
+class CaptureTest(unittest.TestCase):
+    def test_errors_name_the_remedy(self):
+        with self.assertRaisesRegex(jobscope.StateError, "jobscope.start"):
+            jobscope.stop()
+        with tempfile.NamedTemporaryFile() as file:
+            with self.assertRaises(jobscope.Error) as caught:
+                jobscope.start(file.name)
+            self.assertIn(file.name, str(caught.exception))
+        with tempfile.TemporaryDirectory() as logdir:
+            with self.assertRaises(jobscope.InvalidError):
+                jobscope.start(logdir, host_tracer_level=4)
+            with self.assertRaises(jobscope.InvalidError):
+                jobscope.capture_steps(logdir, 5, 4)
+            with self.assertRaises(jobscope.InvalidError):
+                jobscope.capture_steps(logdir, 0, 2**63)
+            with self.assertRaises(TypeError):
+                jobscope.start(logdir, unknown=1)
+            with self.assertRaises(TypeError):
+                jobscope.start(3)
+            with self.assertRaises(ValueError):
+                jobscope.start("a\0b")
+            self.assertEqual(os.listdir(logdir), [])
+            with jobscope.capture(logdir):
+                with self.assertRaises(jobscope.BusyError):
+                    jobscope.start(logdir)
+
+    def test_one_after_the_other(self):
+        with tempfile.TemporaryDirectory() as logdir:
+            runs = set()
+            for _ in range(5):
+                with jobscope.capture(logdir) as it:
+                    with jobscope.trace("once"):
+                        pass
+                runs.add(it.result.run_directory)
+                self.assertEqual(len(xspace.named(xspace.host_events(it.result.run_directory), "once")), 1)
+            self.assertEqual(len(runs), 5)
+
+    def test_a_block_that_raises_is_captured_too(self):
+        with tempfile.TemporaryDirectory() as logdir:
+            it = jobscope.capture(logdir)
+            with self.assertRaises(KeyError):
+                with it:
+                    with jobscope.trace("inside"):
+                        raise KeyError
+            self.assertEqual(len(xspace.named(xspace.host_events(it.result.run_directory), "inside")), 1)
+
+    def test_the_block_keeps_its_own_exception(self):
+        with tempfile.TemporaryDirectory() as logdir:
+            with self.assertRaises(KeyError):
+                with jobscope.capture(logdir):
+                    jobscope.stop()
+                    raise KeyError
+            with self.assertRaises(jobscope.StateError):
+                with jobscope.capture(logdir):
+                    jobscope.stop()
+
+    def test_paths(self):
+        import pathlib
+
+        with tempfile.TemporaryDirectory() as logdir:
+            path = pathlib.Path(logdir) / "grün"
+            with jobscope.capture(path) as it:
+                pass
+            self.assertTrue(it.result.run_directory.startswith(str(path)))
+            self.assertTrue(os.path.isfile(os.path.join(it.result.run_directory, "capture.json")))
+
+    def test_what_is_open_at_exit_is_written(self):
+        for how, code in (("return", 0), ("exception", 3)):
+            with tempfile.TemporaryDirectory() as logdir:
+                with workers.Worker(__file__, "exit", how, logdir) as worker:
+                    self.assertEqual(worker.finish(), code, worker.errors)
+                (run,) = os.listdir(f"{logdir}/plugins/profile")
+                events = xspace.host_events(f"{logdir}/plugins/profile/{run}")
+                self.assertEqual(len(xspace.named(events, "before the end")), 1)
+
+
+if __name__ == "__main__":
+    workers.main(globals())
