@@ -32,6 +32,7 @@ enum TraceSource : uint32_t {
   kSourceCounters = 2,
   kSourceAsync = 3,
   kSourceSystem = 4,
+  kSourceCuda = 5,
 };
 
 }  // namespace jobscope

@@ -159,6 +159,14 @@ uint64_t Names::Stat(PlaneKey plane, std::string_view name) {
 }
 
 int64_t Names::Line(PlaneKey plane, int64_t line, std::string_view name) {
+  return DeclareLine(plane, line, name, /*rename=*/true);
+}
+
+int64_t Names::EnsureLine(PlaneKey plane, int64_t line, std::string_view name) {
+  return DeclareLine(plane, line, name, /*rename=*/false);
+}
+
+int64_t Names::DeclareLine(PlaneKey plane, int64_t line, std::string_view name, bool rename) {
   const int64_t key = UsableLine(line);
   std::string scratch;
   name = ToUtf8(name, &scratch);
@@ -166,7 +174,7 @@ int64_t Names::Line(PlaneKey plane, int64_t line, std::string_view name) {
   PlaneNames* const names = state_->Find(plane);
   if (names == nullptr) return 0;
   const auto found = names->lines.find(key);
-  if (found != names->lines.end() && found->second == name) return key;
+  if (found != names->lines.end() && (!rename || found->second == name)) return key;
   state_->item.clear();
   protozero::pbf_writer writer(state_->item);
   writer.add_uint32(line_field::kPlane, plane);

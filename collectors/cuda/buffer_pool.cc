@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/cuda/buffer_pool.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace jobscope::cuda {
+namespace {
+
+constexpr size_t kPageBytes = 4096;
+
+}  // namespace
+
+BufferPool& BufferPool::Get() {
+  static auto* const pool = new BufferPool;
+  return *pool;
+}
+
+bool BufferPool::Prepare(size_t buffers, size_t ready, bool null_is_safe, std::string* error) {
+  null_is_safe_.store(null_is_safe, std::memory_order_relaxed);
+  if (base_.load(std::memory_order_acquire) == nullptr) {
+    buffers = std::clamp<size_t>(buffers, 1, kMaxBuffers);
+    void* const memory =
+        mmap(nullptr, (buffers + kScrapBuffers) * kBufferBytes, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+      *error = std::strerror(errno);
+      return false;
+    }
+    // A forked child has no use for them, and CUPTI does not work there.
+    (void)madvise(memory, (buffers + kScrapBuffers) * kBufferBytes, MADV_DONTFORK);
+    buffers_.store(buffers, std::memory_order_release);
+    base_.store(static_cast<uint8_t*>(memory), std::memory_order_release);
+  }
+  // Otherwise the first records of each buffer would cost page faults on application threads.
+  for (size_t slot = 0; slot < std::min(ready, slots()); ++slot) {
+    uint32_t expected = kFree;
+    if (!slots_[slot].state.compare_exchange_strong(expected, kReading)) continue;
+    volatile uint8_t* const data = DataOf(slot);
+    for (size_t at = 0; at < kBufferBytes; at += kPageBytes) data[at] = 0;
+    slots_[slot].touched.store(true, std::memory_order_relaxed);
+    slots_[slot].state.store(kFree, std::memory_order_release);
+  }
+  next_slot_.store(0, std::memory_order_relaxed);
+  return true;
+}
+
+bool BufferPool::Claim(size_t slot, uint32_t from) {
+  return slots_[slot].state.compare_exchange_strong(from, kLent, std::memory_order_acq_rel);
+}
+
+void BufferPool::Hand(size_t slot, uint8_t** buffer, size_t* size) {
+  slots_[slot].touched.store(true, std::memory_order_relaxed);
+  *buffer = DataOf(slot);
+  *size = kBufferBytes;
+}
+
+std::optional<size_t> BufferPool::OldestFull() const {
+  std::optional<size_t> oldest;
+  uint64_t oldest_order = UINT64_MAX;
+  const size_t end = slots() + kScrapBuffers;
+  for (size_t slot = 0; slot < end; ++slot) {
+    if (slots_[slot].state.load(std::memory_order_acquire) != kFull) continue;
+    const uint64_t order = slots_[slot].order.load(std::memory_order_relaxed);
+    if (order < oldest_order) {
+      oldest_order = order;
+      oldest = slot;
+    }
+  }
+  return oldest;
+}
+
+void BufferPool::Request(uint8_t** buffer, size_t* size, size_t* max_records) {
+  BufferPool& pool = Get();
+  *buffer = nullptr;
+  *size = 0;
+  *max_records = 0;  // as many as fit
+  const size_t count = pool.slots();
+  if (pool.base_.load(std::memory_order_acquire) == nullptr) return;
+  // From where the last one was found: low slots are the ones that are present already.
+  const size_t first = pool.next_slot_.load(std::memory_order_relaxed);
+  for (size_t i = 0; i < count; ++i) {
+    const size_t slot = (first + i) % count;
+    if (pool.slots_[slot].state.load(std::memory_order_relaxed) != kFree) continue;
+    if (!pool.Claim(slot, kFree)) continue;
+    pool.next_slot_.store((slot + 1) % count, std::memory_order_relaxed);
+    return pool.Hand(slot, buffer, size);
+  }
+  if (pool.mode_.load(std::memory_order_relaxed) == Mode::kArmed) {
+    for (int tries = 0; tries < 4; ++tries) {
+      const std::optional<size_t> oldest = pool.OldestFull();
+      if (!oldest.has_value()) break;
+      if (!pool.Claim(*oldest, kFull)) continue;
+      pool.recycled_.fetch_add(1, std::memory_order_relaxed);
+      return pool.Hand(*oldest, buffer, size);
+    }
+  }
+  if (pool.null_is_safe_.load(std::memory_order_relaxed)) {
+    pool.refused_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  pool.scrapped_.fetch_add(1, std::memory_order_relaxed);
+  for (size_t slot = count; slot < count + kScrapBuffers; ++slot) {
+    if (pool.Claim(slot, kFree)) return pool.Hand(slot, buffer, size);
+  }
+  pool.shared_.fetch_add(1, std::memory_order_relaxed);
+  pool.Hand(count + kScrapBuffers - 1, buffer, size);
+}
+
+void BufferPool::Complete(void* /*context*/, uint32_t /*stream*/, uint8_t* buffer, size_t /*size*/,
+                          size_t valid) {
+  if (buffer == nullptr) return;
+  BufferPool& pool = Get();
+  const size_t end = pool.slots() + kScrapBuffers;
+  uint8_t* const base = pool.base_.load(std::memory_order_acquire);
+  const auto offset = static_cast<size_t>(buffer - base);
+  if (base == nullptr || buffer < base || offset >= end * kBufferBytes ||
+      offset % kBufferBytes != 0) {
+    pool.foreign_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  Slot& slot = pool.slots_[offset / kBufferBytes];
+  // One that several share comes back several times; the first return counts.
+  if (slot.state.load(std::memory_order_acquire) != kLent) return;
+  if (valid == 0 || pool.mode_.load(std::memory_order_seq_cst) == Mode::kIdle) {
+    if (valid != 0) pool.late_.fetch_add(1, std::memory_order_relaxed);
+    slot.state.store(kFree, std::memory_order_release);
+    return;
+  }
+  slot.valid.store(std::min(valid, kBufferBytes), std::memory_order_relaxed);
+  slot.order.store(pool.next_order_.fetch_add(1, std::memory_order_relaxed),
+                   std::memory_order_relaxed);
+  slot.state.store(kFull, std::memory_order_release);
+}
+
+std::optional<BufferPool::Full> BufferPool::TakeFull() {
+  // Application threads take full buffers only before the start.
+  while (true) {
+    const std::optional<size_t> oldest = OldestFull();
+    if (!oldest.has_value()) return std::nullopt;
+    uint32_t expected = kFull;
+    if (!slots_[*oldest].state.compare_exchange_strong(expected, kReading,
+                                                       std::memory_order_acq_rel)) {
+      continue;
+    }
+    return Full{*oldest, DataOf(*oldest), slots_[*oldest].valid.load(std::memory_order_relaxed),
+                *oldest >= slots()};
+  }
+}
+
+void BufferPool::Free(size_t slot) { slots_[slot].state.store(kFree, std::memory_order_release); }
+
+void BufferPool::ReleaseMemory() {
+  if (base_.load(std::memory_order_acquire) == nullptr) return;
+  const size_t end = slots() + kScrapBuffers;
+  for (size_t slot = 0; slot < end; ++slot) {
+    if (!slots_[slot].touched.load(std::memory_order_relaxed)) continue;
+    uint32_t expected = kFree;
+    if (!slots_[slot].state.compare_exchange_strong(expected, kReading,
+                                                    std::memory_order_acq_rel)) {
+      continue;
+    }
+    (void)madvise(DataOf(slot), kBufferBytes, MADV_DONTNEED);
+    slots_[slot].touched.store(false, std::memory_order_relaxed);
+    slots_[slot].state.store(kFree, std::memory_order_release);
+  }
+}
+
+size_t BufferPool::lent() const {
+  size_t count = 0;
+  const size_t end = slots() + kScrapBuffers;
+  for (size_t slot = 0; slot < end; ++slot) {
+    count += slots_[slot].state.load(std::memory_order_relaxed) == kLent ? 1 : 0;
+  }
+  return count;
+}
+
+BufferPool::Counts BufferPool::TakeCounts() {
+  Counts counts;
+  counts.refused = refused_.exchange(0);
+  counts.scrapped = scrapped_.exchange(0);
+  counts.shared = shared_.exchange(0);
+  counts.late = late_.exchange(0);
+  counts.recycled = recycled_.exchange(0);
+  counts.foreign = foreign_.exchange(0);
+  return counts;
+}
+
+}  // namespace jobscope::cuda

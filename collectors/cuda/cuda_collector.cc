@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/cuda/cuda_collector.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "collectors/cuda/buffer_pool.h"
+#include "collectors/cuda/driver_api.h"
+#include "collectors/cuda/loader.h"
+
+namespace jobscope {
+namespace {
+
+// Present before the first record comes: enough for a few threads. The others cost page faults, on
+// the threads that fill them, once.
+constexpr size_t kReadyBuffers = 16;
+constexpr absl::Duration kLoadLimit = absl::Seconds(3);
+// What an earlier session left to the call thread is mostly done by now.
+constexpr absl::Duration kEarlierCallLimit = absl::Milliseconds(100);
+
+std::string Environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+CudaCollectorOptions CudaCollectorOptions::FromEnvironment() {
+  CudaCollectorOptions options;
+  options.cupti_library = Environment("JOBSCOPE_CUPTI_LIBRARY");
+  uint64_t megabytes = 0;
+  if (absl::SimpleAtoi(Environment("JOBSCOPE_CUDA_BUFFER_MB"), &megabytes) && megabytes >= 1 &&
+      megabytes <= (cuda::BufferPool::kMaxBuffers * cuda::BufferPool::kBufferBytes) >> 20) {
+    options.buffer_bytes = megabytes << 20;
+  }
+  options.whole_graphs = Environment("JOBSCOPE_CUDA_GRAPHS") == "whole";
+  return options;
+}
+
+CudaCollector::CudaCollector(bool uses_tsc, CudaCollectorOptions options)
+    : uses_tsc_(uses_tsc), options_(std::move(options)) {}
+
+CudaCollector::~CudaCollector() = default;
+
+CollectorReport CudaCollector::Describe() const {
+  CollectorReport report;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!last_failure_.empty()) {
+      report.state = "failed";
+      report.reason = last_failure_;
+      return report;
+    }
+  }
+  // Told from files alone: the driver may be asked only where it is already in use, and asking
+  // takes the loader's lock.
+  if (!cuda::DriverIsMapped()) {
+    cuda::DriverState state;
+    state.use =
+        cuda::DriverIsInstalled() ? cuda::DriverState::kNotLoaded : cuda::DriverState::kNoDriver;
+    report.state = "off";
+    report.reason = cuda::DriverReason(state);
+  }
+  return report;
+}
+
+absl::Status CudaCollector::Fail(std::string reason) {
+  report_.state = "failed";
+  report_.reason = reason;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  last_failure_ = reason;
+  return absl::FailedPreconditionError(reason);
+}
+
+void CudaCollector::Off(std::string reason) {
+  report_.state = "off";
+  report_.reason = std::move(reason);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  last_failure_.clear();
+}
+
+absl::Status CudaCollector::Arm(const ArmRequest& request) {
+  report_ = {};
+  session_.reset();
+  lost_so_far_ = 0;
+  if (request.levels.device <= 0) {
+    Off("device_tracer_level is 0");
+    return absl::OkStatus();
+  }
+  const cuda::DriverState driver = cuda::QueryDriver();
+  if (driver.use == cuda::DriverState::kFailed) return Fail(cuda::DriverReason(driver));
+  if (driver.use != cuda::DriverState::kInUse) {
+    Off(cuda::DriverReason(driver));
+    return absl::OkStatus();
+  }
+  if (calls_ == nullptr) calls_ = std::make_shared<cuda::CallThread>();
+  if (!calls_->Wait(kEarlierCallLimit)) {
+    return Fail(absl::StrCat("a call of an earlier capture still hangs: ", calls_->running()));
+  }
+  // The loader runs other libraries' initialisers: under the watchdog, too.
+  cuda::LoadOptions load;
+  load.library = options_.cupti_library;
+  load.driver_version = driver.driver_version;
+  const auto loaded = std::make_shared<absl::StatusOr<const cuda::CuptiApi*>>(
+      absl::UnknownError("libcupti was not loaded"));
+  if (!calls_->Run("loading libcupti", kLoadLimit,
+                   [loaded, load] { *loaded = cuda::LoadCupti(load); })) {
+    return Fail("loading libcupti has not returned; the GPU part is given up");
+  }
+  if (!loaded->ok()) return Fail(std::string(loaded->status().message()));
+  const cuda::CuptiApi* const api = **loaded;
+
+  std::string error;
+  if (!cuda::BufferPool::Get().Prepare(options_.buffer_bytes / cuda::BufferPool::kBufferBytes,
+                                       kReadyBuffers, api->version >= cuda::kCupti12_9, &error)) {
+    return Fail(absl::StrCat("no memory for trace buffers: ", error));
+  }
+  cuda::Tracing::Options tracing;
+  tracing.whole_graphs = options_.whole_graphs;
+  tracing.driver_version = driver.driver_version;
+  auto session = std::make_unique<cuda::CudaSession>(request, api, uses_tsc_, tracing,
+                                                     options_.limits, options_.steps, calls_);
+  const absl::Status status = session->Arm();
+  if (!status.ok()) return Fail(std::string(status.message()));
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    last_failure_.clear();
+  }
+  session_ = std::move(session);
+  return absl::OkStatus();
+}
+
+absl::Status CudaCollector::Start(const StartRequest& request) {
+  return session_ == nullptr ? absl::OkStatus() : session_->Start(request);
+}
+
+absl::Duration CudaCollector::Drain() {
+  if (session_ == nullptr) return absl::InfiniteDuration();
+  const absl::Duration next = session_->Drain();
+  lost_so_far_.store(session_->LostSoFar(), std::memory_order_relaxed);
+  return next;
+}
+
+absl::Status CudaCollector::Stop(uint64_t end_ticks) {
+  return session_ == nullptr ? absl::OkStatus() : session_->Stop(end_ticks);
+}
+
+CollectorReport CudaCollector::Report() {
+  if (session_ != nullptr) {
+    report_ = session_->Report();
+    session_.reset();
+    cuda::BufferPool::Get().ReleaseMemory();
+    // Ends the thread, unless a call hangs: then the next session sees that.
+    if (!calls_->busy()) calls_.reset();
+  }
+  return report_;
+}
+
+}  // namespace jobscope

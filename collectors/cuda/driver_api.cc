@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/cuda/driver_api.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+namespace jobscope::cuda {
+namespace {
+
+constexpr const char* kDriverLibrary = "libcuda.so.1";
+
+// CUresult
+constexpr int kSuccess = 0;
+constexpr int kNotInitializedError = 3;
+constexpr int kNoDeviceError = 100;
+
+// CUdevice_attribute; a test compares them with NVIDIA's header where that is there.
+constexpr int kClockRate = 13;
+constexpr int kMultiprocessorCount = 16;
+constexpr int kMemoryClockRate = 36;
+constexpr int kMemoryBusWidth = 37;
+constexpr int kMaxThreadsPerMultiprocessor = 39;
+constexpr int kComputeMajor = 75;
+constexpr int kComputeMinor = 76;
+constexpr int kSharedPerMultiprocessor = 81;
+constexpr int kRegistersPerMultiprocessor = 82;
+constexpr int kMaxBlocksPerMultiprocessor = 106;
+constexpr int kReservedSharedPerBlock = 111;
+
+struct Driver {
+  int (*get_version)(int*) = nullptr;
+  int (*get_count)(int*) = nullptr;
+  int (*get_device)(int*, int) = nullptr;
+  int (*get_name)(char*, int, int) = nullptr;
+  int (*get_memory)(size_t*, int) = nullptr;
+  int (*get_attribute)(int*, int, int) = nullptr;
+};
+
+template <typename Function>
+void Find(void* library, const char* name, Function* function) {
+  void* const found = dlsym(library, name);
+  std::memcpy(function, &found, sizeof(found));
+}
+
+// Null functions where libcuda is not loaded. The handle is given back: whoever loaded it keeps it.
+bool FindDriver(Driver* driver) {
+  void* const library = dlopen(kDriverLibrary, RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return false;
+  Find(library, "cuDriverGetVersion", &driver->get_version);
+  Find(library, "cuDeviceGetCount", &driver->get_count);
+  Find(library, "cuDeviceGet", &driver->get_device);
+  Find(library, "cuDeviceGetName", &driver->get_name);
+  Find(library, "cuDeviceTotalMem_v2", &driver->get_memory);
+  Find(library, "cuDeviceGetAttribute", &driver->get_attribute);
+  // The driver is never unloaded by those who use it, and its functions are called right away.
+  dlclose(library);
+  return true;
+}
+
+}  // namespace
+
+bool DriverIsMapped() {
+  FILE* const maps = std::fopen("/proc/self/maps", "re");
+  if (maps == nullptr) return false;
+  char line[4096];
+  bool found = false;
+  while (!found && std::fgets(line, sizeof(line), maps) != nullptr) {
+    found = std::strstr(line, "/libcuda.so") != nullptr;
+  }
+  std::fclose(maps);
+  return found;
+}
+
+bool DriverIsInstalled() {
+  return access("/proc/driver/nvidia/version", F_OK) == 0 || access("/dev/nvidiactl", F_OK) == 0 ||
+         access("/dev/dxg", F_OK) == 0;  // under WSL
+}
+
+DriverState QueryDriver() {
+  DriverState state;
+  Driver driver;
+  if (!FindDriver(&driver)) {
+    state.use = DriverIsInstalled() ? DriverState::kNotLoaded : DriverState::kNoDriver;
+    return state;
+  }
+  if (driver.get_version != nullptr) (void)driver.get_version(&state.driver_version);
+  // Answers without initialising anything: 3 says that nobody has.
+  const int error =
+      driver.get_count == nullptr ? kNotInitializedError : driver.get_count(&state.device_count);
+  switch (error) {
+    case kSuccess:
+      state.use = state.device_count > 0 ? DriverState::kInUse : DriverState::kNoDevice;
+      break;
+    case kNotInitializedError:
+      state.use = DriverState::kNotInitialized;
+      break;
+    case kNoDeviceError:
+      state.use = DriverState::kNoDevice;
+      break;
+    default:
+      state.use = DriverState::kFailed;
+      state.error = error;
+  }
+  return state;
+}
+
+std::string DriverReason(const DriverState& state) {
+  switch (state.use) {
+    case DriverState::kNoDriver:
+      return "no NVIDIA driver on this machine, or none that this container sees";
+    case DriverState::kNotLoaded:
+    case DriverState::kNotInitialized:
+      return "this process has not used CUDA";
+    case DriverState::kNoDevice:
+      return "CUDA finds no GPU in this process; look at CUDA_VISIBLE_DEVICES";
+    case DriverState::kFailed:
+      return "the CUDA driver answers with error " + std::to_string(state.error) +
+             (state.error == 999
+                  ? " (unknown); a GPU may have been lost: look for Xid lines in dmesg"
+                  : "");
+    case DriverState::kInUse:
+      break;
+  }
+  return "";
+}
+
+std::optional<DeviceInfo> QueryDevice(int ordinal) {
+  Driver driver;
+  if (!FindDriver(&driver) || driver.get_device == nullptr || driver.get_attribute == nullptr) {
+    return std::nullopt;
+  }
+  int device = 0;
+  if (driver.get_device(&device, ordinal) != kSuccess) return std::nullopt;
+  DeviceInfo info;
+  char name[256] = {};
+  if (driver.get_name != nullptr && driver.get_name(name, sizeof(name) - 1, device) == kSuccess) {
+    info.name = name;
+  }
+  size_t memory = 0;
+  if (driver.get_memory != nullptr && driver.get_memory(&memory, device) == kSuccess) {
+    info.memory_bytes = memory;
+  }
+  const auto attribute = [&](int which) {
+    int value = 0;
+    return driver.get_attribute(&value, which, device) == kSuccess ? value : 0;
+  };
+  info.compute_major = attribute(kComputeMajor);
+  info.compute_minor = attribute(kComputeMinor);
+  info.core_clock_khz = attribute(kClockRate);
+  info.memory_clock_khz = attribute(kMemoryClockRate);
+  info.memory_bus_bits = attribute(kMemoryBusWidth);
+  info.multiprocessors = attribute(kMultiprocessorCount);
+  info.max_threads_per_multiprocessor = attribute(kMaxThreadsPerMultiprocessor);
+  info.max_blocks_per_multiprocessor = attribute(kMaxBlocksPerMultiprocessor);
+  info.registers_per_multiprocessor = attribute(kRegistersPerMultiprocessor);
+  info.shared_bytes_per_multiprocessor = attribute(kSharedPerMultiprocessor);
+  info.reserved_shared_bytes_per_block = attribute(kReservedSharedPerBlock);
+  return info;
+}
+
+}  // namespace jobscope::cuda

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CUPTI switched on, and off again.
+#ifndef COLLECTORS_CUDA_TRACING_H_
+#define COLLECTORS_CUDA_TRACING_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "collectors/cuda/call_thread.h"
+#include "collectors/cuda/cupti_api.h"
+
+namespace jobscope::cuda {
+
+// Whether this CUPTI may be told to leave the process (cuptiFinalize), which takes away what
+// tracing costs after a capture.
+struct FinalizeRule {
+  bool safe = false;
+  const char* reason = "";
+};
+FinalizeRule FinalizeRuleOf(uint32_t cupti_version, bool graphs_seen);
+
+// One attachment to CUPTI, from Begin to End. Every call that may hang goes through the call
+// thread; whoever gives up on one calls Abandon: the call thread then undoes what was done as soon
+// as the call returns. Belongs to the collector's thread.
+class Tracing {
+ public:
+  struct Options {
+    bool whole_graphs = false;  // one record per CUDA graph instead of one per node
+    int driver_version = 0;
+  };
+
+  Tracing(const CuptiApi* api, const Options& options, std::shared_ptr<CallThread> calls);
+  ~Tracing();
+  Tracing(const Tracing&) = delete;
+  Tracing& operator=(const Tracing&) = delete;
+
+  // Subscribes, registers the buffers, enables the kinds of records. A kind that this CUPTI does
+  // not know becomes a warning; kernels are needed.
+  absl::Status Begin(absl::Duration timeout);
+  // Asks CUPTI for the buffers whose work is done; returns at once.
+  void FlushSoon();
+  // The call of FlushSoon hangs for this long; zero: none runs.
+  absl::Duration flushing_for() const;
+  // False: no answer in time.
+  bool Flush(bool forced, absl::Duration timeout);
+  // Forgets what CUPTI counted as dropped until now.
+  bool ForgetDropped(absl::Duration timeout);
+  // Disables all kinds, flushes, reads what was dropped, unsubscribes. False: no answer in time.
+  bool End(absl::Duration timeout);
+  void Abandon();
+
+  uint64_t dropped() const;  // after End
+  // What went wrong without ending it; and what CUPTI itself reported.
+  std::vector<std::string> TakeWarnings();
+  // "cuptiActivityFlushAll did not return in time".
+  std::string HangReason() const;
+
+ private:
+  struct Attachment;
+  bool Run(absl::Duration timeout, void (*call)(Attachment*));
+
+  const std::shared_ptr<CallThread> calls_;
+  // Shared with the call that runs, which may outlive this object.
+  const std::shared_ptr<Attachment> attachment_;
+  bool attached_ = false;  // as far as is known
+  absl::Time flush_posted_ = absl::InfinitePast();
+};
+
+}  // namespace jobscope::cuda
+
+#endif  // COLLECTORS_CUDA_TRACING_H_
