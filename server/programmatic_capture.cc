@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/clock.h"
 #include "common/identity.h"
 #include "common/log.h"
 #include "common/manifest.h"
@@ -72,7 +72,7 @@ absl::Status ProgrammaticCapture::Start(ProgrammaticRequest request) {
   run->session_id = absl::StrCat("programmatic-", ++runs_);
   run->part_limit_bytes = request.part_limit_bytes;
   run->has_steps = request.capture.steps.has_value();
-  run->begun = absl::Now();
+  run->begun = absl::FromUnixNanos(RealtimeNs());
   request.capture.session_id = run->session_id;
   SessionCallbacks callbacks;
   callbacks.started = [run](const SessionStarted& /*started*/) {

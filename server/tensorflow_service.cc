@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/clock.h"
 #include "server/answer.h"
 #include "server/raw_message.h"
 #include "server/request_validation.h"
@@ -36,6 +37,9 @@ std::string DescribeOutcome(const SessionResult& result, const Answer& answer) {
                       result.summary.truncated() ? result.summary.ended_by() : "");
 }
 
+// What starts and lookbacks are told on; deadlines are on the library's.
+absl::Time Realtime() { return absl::FromUnixNanos(RealtimeNs()); }
+
 // Waits without a thread. Owned by the call until that is finished; the alarm's own callback holds
 // no owner, because it lives as long as the alarm.
 struct MonitorWait {
@@ -52,8 +56,8 @@ TensorflowService::TensorflowService(Dependencies dependencies)
 CallContext TensorflowService::ContextOf(const UnaryCall& call) const {
   CallContext context;
   context.peer = call.peer();
-  context.now = absl::Now();
-  context.deadline = call.deadline();
+  context.now = Realtime();
+  context.deadline = context.now + (call.deadline() - absl::Now());
   context.store_bytes = dependencies_.store_bytes;
   context.own_host = dependencies_.host;
   return context;
@@ -87,7 +91,7 @@ grpc::ServerUnaryReactor* TensorflowService::GetSnapshot(grpc::CallbackServerCon
   absl::Status status = ParseRequest(*request, &message);
   status.Update(ValidateSnapshot(message));
   if (status.ok()) {
-    auto profile = dependencies_.continuous->Snapshot(absl::Now());
+    auto profile = dependencies_.continuous->Snapshot(Realtime());
     status = profile.status();
     if (status.ok()) {
       profile->options.peer = call->peer();

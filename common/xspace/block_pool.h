@@ -8,10 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
-
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 
 namespace jobscope::xspace {
 
@@ -40,15 +38,15 @@ class BlockPool : public std::enable_shared_from_this<BlockPool> {
 
  private:
   void Return(char* data, size_t bytes);
-  void UnmapSpares() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void UnmapSpares();  // with the lock
 
   const size_t cap_bytes_;
   const size_t block_bytes_;
   const size_t max_spares_;
 
-  absl::Mutex mutex_;
-  std::vector<char*> spares_ ABSL_GUARDED_BY(mutex_);
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::mutex mutex_;
+  std::vector<char*> spares_;  // under the lock
+  bool closed_ = false;        // likewise
   // Written under the lock, read without.
   std::atomic<size_t> in_use_{0};
   std::atomic<size_t> mapped_{0};

@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <mutex>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "common/xspace/block_pool.h"
 #include "common/xspace/fields.h"
 #include "common/xspace/wire.h"
@@ -84,30 +83,29 @@ struct Store::State {
   std::shared_ptr<BlockPool> pool;
   std::function<void()> listener;  // set before the first Append
 
-  mutable absl::Mutex mutex;
-  std::vector<std::unique_ptr<Block>> blocks ABSL_GUARDED_BY(mutex);
-  Block* open_block ABSL_GUARDED_BY(mutex) = nullptr;  // where the next item goes if it fits
+  // Not abseil's: ThreadSanitizer sees through the standard one, whoever built the library. All
+  // below is under it, and the functions are called with it held.
+  mutable std::mutex mutex;
+  std::vector<std::unique_ptr<Block>> blocks;
+  Block* open_block = nullptr;  // where the next item goes if it fits
   // Of the items that have not been released; the first one's number. What is released leaves
   // nothing behind: a stream is longer than any memory.
-  std::deque<Position> positions ABSL_GUARDED_BY(mutex);
-  uint64_t first_number ABSL_GUARDED_BY(mutex) = 1;
-  uint64_t notify_from ABSL_GUARDED_BY(mutex) = UINT64_MAX;
-  uint64_t events ABSL_GUARDED_BY(mutex) = 0;
-  size_t appended ABSL_GUARDED_BY(mutex) = 0;
-  size_t used ABSL_GUARDED_BY(mutex) = 0;
-  uint64_t refused ABSL_GUARDED_BY(mutex) = 0;
-  bool full ABSL_GUARDED_BY(mutex) = false;
-  uint64_t returned_when_full ABSL_GUARDED_BY(mutex) = 0;
+  std::deque<Position> positions;
+  uint64_t first_number = 1;
+  uint64_t notify_from = UINT64_MAX;
+  uint64_t events = 0;
+  size_t appended = 0;
+  size_t used = 0;
+  uint64_t refused = 0;
+  bool full = false;
+  uint64_t returned_when_full = 0;
 
-  uint64_t last_number() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-    return first_number + positions.size() - 1;
-  }
+  uint64_t last_number() const { return first_number + positions.size() - 1; }
   // A block with room for `bytes`, mapped now if there is none; null: there is no room.
-  Block* BlockFor(size_t bytes, bool is_events) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  std::unique_ptr<Block> Remove(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  Block* BlockFor(size_t bytes, bool is_events);
+  std::unique_ptr<Block> Remove(Block* block);
   // True if the listener is to be called, without the lock.
-  bool Take(Block* block, ItemKind kind, std::string_view body)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  bool Take(Block* block, ItemKind kind, std::string_view body);
 };
 
 Block* Store::State::BlockFor(size_t bytes, bool is_events) {
@@ -182,7 +180,7 @@ bool Store::Append(ItemKind kind, std::string_view body) {
       body.size() > std::min<size_t>(state_->cap - kHeaderBytes, UINT32_MAX - kPageBytes);
   bool notify = false;
   {
-    absl::MutexLock lock(&state_->mutex);
+    const std::lock_guard<std::mutex> lock(state_->mutex);
     Block* const block = too_large ? nullptr : state_->BlockFor(BytesOf(body.size()), is_events);
     if (block == nullptr) {
       ++state_->refused;
@@ -200,7 +198,7 @@ bool Store::Append(ItemKind kind, std::string_view body) {
 }
 
 bool Store::Full() const {
-  absl::MutexLock lock(&state_->mutex);
+  const std::lock_guard<std::mutex> lock(state_->mutex);
   if (!state_->full) return false;
   // Blocks come back where their last owner lets go of them, so it is looked at only here. Not at
   // the first one: a store that takes one item and is full again would be asked for each.
@@ -213,7 +211,7 @@ bool Store::Full() const {
 }
 
 std::vector<ItemView> Store::Items() const {
-  absl::MutexLock lock(&state_->mutex);
+  const std::lock_guard<std::mutex> lock(state_->mutex);
   std::vector<ItemView> items;
   items.reserve(state_->positions.size());
   uint64_t number = state_->first_number;
@@ -222,7 +220,7 @@ std::vector<ItemView> Store::Items() const {
 }
 
 std::vector<HeldItem> Store::Read(uint64_t first, size_t max_bytes) const {
-  absl::MutexLock lock(&state_->mutex);
+  const std::lock_guard<std::mutex> lock(state_->mutex);
   std::vector<HeldItem> items;
   uint64_t number = std::max(first, state_->first_number);
   size_t bytes = 0;
@@ -238,7 +236,7 @@ std::vector<HeldItem> Store::Read(uint64_t first, size_t max_bytes) const {
 
 void Store::Release(uint64_t through) {
   std::vector<std::unique_ptr<Block>> gone;  // given back without the lock
-  absl::MutexLock lock(&state_->mutex);
+  const std::lock_guard<std::mutex> lock(state_->mutex);
   while (!state_->positions.empty() && state_->first_number <= through) {
     const Position position = state_->positions.front();
     state_->positions.pop_front();
@@ -259,36 +257,36 @@ void Store::Release(uint64_t through) {
 void Store::SetListener(std::function<void()> listener) { state_->listener = std::move(listener); }
 
 bool Store::NotifyFrom(uint64_t number) {
-  absl::MutexLock lock(&state_->mutex);
+  const std::lock_guard<std::mutex> lock(state_->mutex);
   if (number <= state_->last_number()) return true;
   state_->notify_from = number;
   return false;
 }
 
 uint64_t Store::last_number() const {
-  absl::MutexLock lock(&state_->mutex);
+  const std::lock_guard<std::mutex> lock(state_->mutex);
   return state_->last_number();
 }
 
 uint64_t Store::events() const {
-  absl::MutexLock lock(&state_->mutex);
+  const std::lock_guard<std::mutex> lock(state_->mutex);
   return state_->events;
 }
 
 size_t Store::appended_bytes() const {
-  absl::MutexLock lock(&state_->mutex);
+  const std::lock_guard<std::mutex> lock(state_->mutex);
   return state_->appended;
 }
 
 size_t Store::used_bytes() const {
-  absl::MutexLock lock(&state_->mutex);
+  const std::lock_guard<std::mutex> lock(state_->mutex);
   return state_->used;
 }
 
 size_t Store::mapped_bytes() const { return state_->pool->mapped_bytes(); }
 
 uint64_t Store::refused_items() const {
-  absl::MutexLock lock(&state_->mutex);
+  const std::lock_guard<std::mutex> lock(state_->mutex);
   return state_->refused;
 }
 
