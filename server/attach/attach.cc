@@ -5,6 +5,7 @@
 // main where it is preloaded; docs/attach.md tells by which rules. Where nothing is asked for, it
 // reads one variable and is done.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +71,8 @@ void Decide(int argc, char** argv) {
   // A program with more rights than its caller obeys none of its caller's variables.
   if (getauxval(AT_SECURE) != 0) return;
   plan.log_level = jobscope::attach::ReadLogLevel(&getenv);
+  // Whatever the program opens in its place is no place for our lines.
+  if (fcntl(STDERR_FILENO, F_GETFD) < 0) plan.log_level = LogLevel::kOff;
 
   char executable[PATH_MAX];
   const ssize_t length = readlink("/proc/self/exe", executable, sizeof(executable) - 1);

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A libjobscope.so that only tells what was asked of it, in lines of the file FAKE_SERVER_LOG; with
+// it the handing over of injections is tested, and what the attach library passes on. As a plugin
+// (FAKE_PLUGIN) it is a library whose constructor calls NVTX's entry point.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "jobscope/jobscope_c.h"
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+#if defined(FAKE_PLUGIN)
+
+EXPORTED int plugin_answer;
+int plugin_answer = -1;
+
+namespace {
+__attribute__((constructor)) void Inject() {
+  void* library = dlopen(getenv("NVTX_INJECTION64_PATH"), RTLD_LAZY);
+  if (library == nullptr) return;
+  const auto entry = reinterpret_cast<int (*)(void*)>(dlsym(library, "InitializeInjectionNvtx2"));
+  if (entry != nullptr) plugin_answer = entry(nullptr);
+}
+}  // namespace
+
+#else
+
+namespace {
+void Log(const char* what, const char* detail) {
+  char line[256];
+  const int length = snprintf(line, sizeof(line), "%s %s\n", what, detail);
+  const int fd = open(getenv("FAKE_SERVER_LOG"), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0 || write(fd, line, static_cast<size_t>(length)) != length) abort();
+  close(fd);
+}
+}  // namespace
+
+EXPORTED int jobscope_server_start(const jobscope_server_options* options, char*, size_t, char*,
+                                   size_t) {
+  sigset_t mask;
+  pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+  char name[16] = "";
+  pthread_getname_np(pthread_self(), name, sizeof(name));
+  Log("start", options->address);
+  Log("thread", name);
+  Log("signals", sigismember(&mask, SIGINT) == 1 && sigismember(&mask, SIGCHLD) == 1 &&
+                         sigismember(&mask, SIGSEGV) == 0
+                     ? "blocked"
+                     : "open");
+  return 0;
+}
+
+EXPORTED int jobscope_nvtx_initialize(void* get_export_table);
+int jobscope_nvtx_initialize(void* get_export_table) {
+  Log("nvtx", get_export_table == nullptr ? "null" : "table");
+  return 17;
+}
+
+EXPORTED int jobscope_nvtx_initialize_extension(void* module);
+int jobscope_nvtx_initialize_extension(void* /*module*/) {
+  Log("extension", "");
+  return 18;
+}
+
+#endif
