@@ -203,11 +203,7 @@ void CaptureStream::OnClientClosed() {
 bool CaptureStream::NextMessage(grpc::ByteBuffer* message) {
   if (capture_ == nullptr || ended_sent_) return false;
   const NativeCapture::Snapshot snapshot = capture_->Look(id_);
-  if (!snapshot.cut.ok()) {
-    Finish(snapshot.cut);
-    return false;
-  }
-  if (snapshot.phase == Phase::kArming) return false;
+  if (!snapshot.cut.ok() || snapshot.phase == Phase::kArming) return false;
   if (!armed_sent_) {
     // Refused: there is no capture to speak of.
     if (snapshot.phase == Phase::kOver && !snapshot.result.ok()) {
@@ -304,6 +300,12 @@ void CaptureStream::FinishIfComplete(const NativeCapture::Snapshot& snapshot) {
 }
 
 // ---- what becomes of the stream ----
+
+void CaptureStream::OnWake() {
+  if (capture_ == nullptr) return;
+  const NativeCapture::Snapshot snapshot = capture_->Look(id_);
+  if (!snapshot.cut.ok()) Finish(snapshot.cut);
+}
 
 void CaptureStream::OnTick() {
   const NativeCapture::Snapshot snapshot = capture_->Look(id_);

@@ -45,6 +45,7 @@ class CaptureStream final : public StreamCall {
   void OnSent() override;
   void OnClientClosed() override;
   void OnLost() override;
+  void OnWake() override;
   void OnTick() override;
   void OnServerEnds() override;
   void OnDone(bool lost) override;

@@ -80,10 +80,12 @@ void NativeCapture::OnDone(SessionResult result) {
     const bool armed = phase_ != Phase::kArming;
     phase_ = Phase::kOver;
     result_ = dropping_.value_or(result.status);
+    if (!armed && result_.ok()) result_ = absl::CancelledError("stopped while it was being armed");
     armed_.store = nullptr;
     last_item_ = store_ == nullptr ? 0 : store_->last_number();
     if (dropping_.has_value() || !armed) {
-      LetGoLocked(armed ? absl::StrCat("was dropped: ", result_.message()) : "", &remains);
+      LetGoLocked(armed ? absl::StrCat("was dropped: ", result_.message()) : "",
+                  /*unasked=*/false, &remains);
     } else if (stream_ == 0) {
       HoldLocked(&remains);
     } else if (last_item_ > acknowledged_) {
@@ -191,7 +193,7 @@ void NativeCapture::Complete(StreamId stream) {
     stream_ = 0;
     waker_->Set(nullptr);
     acknowledged_ = last_item_;
-    LetGoLocked("was delivered", &remains);
+    LetGoLocked("was delivered", /*unasked=*/false, &remains);
   }
   Bury(std::move(remains));
 }
@@ -292,7 +294,7 @@ void NativeCapture::Drop(absl::Status why) {
     dropping_ = why;
     if (phase_ == Phase::kOver) {
       result_ = why;
-      LetGoLocked(absl::StrCat("was dropped: ", why.message()), &remains);
+      LetGoLocked(absl::StrCat("was dropped: ", why.message()), /*unasked=*/false, &remains);
     } else {
       cancelled = ticket_;
     }
@@ -317,7 +319,7 @@ bool NativeCapture::Evict(const std::string& by) {
     if (phase_ != Phase::kOver || slot_ != nullptr || store_ == nullptr) return false;
     stream_ = 0;
     cut_ = absl::AbortedError(absl::StrCat("the capture was evicted by ", by));
-    LetGoLocked(absl::StrCat("was evicted by ", by), &remains);
+    LetGoLocked(absl::StrCat("was evicted by ", by), /*unasked=*/true, &remains);
   }
   Bury(std::move(remains));
   waker_->Wake();
@@ -331,7 +333,7 @@ void NativeCapture::DropUnattached(const std::string& why) {
     absl::MutexLock lock(&mutex_);
     if (stream_ != 0 || dropping_.has_value()) return;
     if (phase_ == Phase::kOver) {
-      LetGoLocked(why, &remains);
+      LetGoLocked(why, /*unasked=*/true, &remains);
     } else {
       dropping_ = absl::CancelledError(why);
       cancelled = ticket_;
@@ -347,7 +349,7 @@ void NativeCapture::HoldLocked(Remains* remains) {
   if (store_ == nullptr) return;
   const auto captures = dependencies_.captures.lock();
   if (captures == nullptr || captures->closed()) {
-    LetGoLocked("ended with the profiler server", remains);
+    LetGoLocked("ended with the profiler server", /*unasked=*/true, remains);
     return;
   }
   ++hold_;
@@ -363,15 +365,16 @@ void NativeCapture::OnHoldOver(uint64_t hold) {
     if (hold != hold_ || store_ == nullptr) return;
     LetGoLocked(absl::StrCat("was let go of: nobody fetched it for ",
                              absl::FormatDuration(dependencies_.hold)),
-                &remains);
+                /*unasked=*/true, &remains);
   }
   Bury(std::move(remains));
 }
 
-void NativeCapture::LetGoLocked(std::string why, Remains* remains) {
+void NativeCapture::LetGoLocked(std::string why, bool unasked, Remains* remains) {
   ++hold_;
-  remains->items = last_item_ - std::min(last_item_, acknowledged_);
-  if (store_ == nullptr) remains->items = 0;
+  if (unasked && store_ != nullptr) {
+    remains->items = last_item_ - std::min(last_item_, acknowledged_);
+  }
   remains->store = std::move(store_);
   if (slot_ != nullptr) remains->slot = std::move(slot_);
   remains->hold_alarm = std::move(hold_alarm_);

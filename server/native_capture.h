@@ -122,7 +122,7 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
     std::unique_ptr<grpc::Alarm> hold_alarm;
     bool forget = false;  // the capture itself
     std::string why;      // told to who asks for it later; empty: nobody can
-    uint64_t items = 0;   // that nobody has got
+    uint64_t items = 0;   // that nobody has got, and somebody may want
   };
 
   void OnArmed(const SessionArmed& armed);
@@ -134,7 +134,9 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   void AttachLocked(const std::shared_ptr<StreamCall>& stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void HoldLocked(Remains* remains) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LetGoLocked(std::string why, Remains* remains) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `unasked`: a client may still want it, and the log says so.
+  void LetGoLocked(std::string why, bool unasked, Remains* remains)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Bury(Remains remains);
   uint64_t WindowStepsLocked(const StepHistory& history) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -55,6 +55,7 @@ class NativeService final
 
   // Captures that nobody is there to take are dropped now, others with their streams.
   void Close() { captures_->Close(); }
+  size_t captures() const { return captures_->size(); }
 
  private:
   CaptureStream::Dependencies StreamDependencies() const;

@@ -196,6 +196,8 @@ const std::string& GrpcServer::address() const { return state_->address; }
 
 size_t GrpcServer::open_calls() const { return state_->calls.open(); }
 
+size_t GrpcServer::open_captures() const { return state_->native.captures(); }
+
 void GrpcServer::Stop(absl::Duration limit) {
   State& state = *state_;
   const absl::Time end = absl::Now() + limit;

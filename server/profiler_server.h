@@ -60,6 +60,8 @@ class GrpcServer {
 
   // Calls that gRPC is not done with.
   size_t open_calls() const;
+  // Native captures that run, or whose items are held.
+  size_t open_captures() const;
 
   // Ends the capture that runs for one of our callers (ended_by "shutdown") and delivers it,
   // refuses what waits in line, closes the port. Takes at most `limit`, and what gRPC needs to let

@@ -102,6 +102,7 @@ void StreamCall::Handle(unsigned events) {
     if (!finished()) OnSent();
   }
   if ((events & (kRead | kReadFailed)) != 0) HandleRead(events);
+  if ((events & kWake) != 0 && !finished()) OnWake();
   if ((events & kTick) != 0 && !finished()) {
     OnTick();
     if (!finished()) ArmTick();

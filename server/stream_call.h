@@ -62,6 +62,8 @@ class StreamCall : public OpenCall, public std::enable_shared_from_this<StreamCa
   virtual void OnClientClosed() = 0;
   // The client has gone, or the connection. The stream is finished.
   virtual void OnLost() {}
+  // Somebody has called Wake; also while a message is being written.
+  virtual void OnWake() {}
   // Every tick interval.
   virtual void OnTick() {}
   // The server ends: must Finish.
