@@ -160,11 +160,16 @@ absl::StatusOr<const CuptiApi*> LoadCupti(const LoadOptions& options) {
   const std::lock_guard<std::mutex> lock(mutex);
 
   std::vector<std::string> unfit;
-  const auto use = [&](void* library, const std::string& path) -> const CuptiApi* {
+  const uint32_t driver_major = static_cast<uint32_t>(std::max(options.driver_version, 0)) / 1000;
+  // `chosen`: nobody but us decided for it, so it may be passed over.
+  const auto use = [&](void* library, const std::string& path, bool chosen) -> const CuptiApi* {
     const auto known = tables->find(library);
     if (known != tables->end()) return known->second;
     auto* const api = new CuptiApi;
     const char* const missing = api->Resolve(library);
+    const auto too_new = [&] {
+      return chosen && driver_major != 0 && CuptiMajor(api->version) > driver_major;
+    };
     if (missing != nullptr) {
       unfit.push_back(absl::StrCat(path, " lacks ", missing));
     } else if (const CuptiResult result = api->cuptiGetVersion(&api->version);
@@ -173,6 +178,9 @@ absl::StatusOr<const CuptiApi*> LoadCupti(const LoadOptions& options) {
     } else if (api->version < kCupti11_0) {
       unfit.push_back(absl::StrCat(path, " is too old (API version ", api->version,
                                    "; CUDA 11.0 or later is needed)"));
+    } else if (too_new()) {
+      unfit.push_back(absl::StrCat(path, " is of CUDA ", CuptiVersionText(api->version),
+                                   ", the driver of CUDA ", driver_major));
     } else {
       Dl_info info;
       void* function = nullptr;
@@ -189,7 +197,7 @@ absl::StatusOr<const CuptiApi*> LoadCupti(const LoadOptions& options) {
     for (const std::string& path : MappedCupti()) {
       void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
       if (library == nullptr) continue;
-      if (const CuptiApi* const api = use(library, path); api != nullptr) return api;
+      if (const CuptiApi* const api = use(library, path, false); api != nullptr) return api;
       dlclose(library);
     }
   }
@@ -203,7 +211,9 @@ absl::StatusOr<const CuptiApi*> LoadCupti(const LoadOptions& options) {
       }
       continue;
     }
-    if (const CuptiApi* const api = use(library, path); api != nullptr) return api;
+    if (const CuptiApi* const api = use(library, path, options.library.empty()); api != nullptr) {
+      return api;
+    }
     dlclose(library);
   }
   if (!unfit.empty()) {

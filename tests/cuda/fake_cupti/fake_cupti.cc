@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -36,10 +37,16 @@ struct Buffer {
   size_t used = 0;
 };
 
+// FAKE_CUPTI_VERSION, for processes that do not know that this is a fake.
+uint32_t FirstVersion() {
+  const char* const text = std::getenv("FAKE_CUPTI_VERSION");
+  return text == nullptr ? 130001 : static_cast<uint32_t>(std::atoi(text));
+}
+
 struct Fake {
   std::mutex mutex;
   std::condition_variable changed;
-  uint32_t version = 130001;
+  uint32_t version = FirstVersion();
   std::map<std::string, Failure> failures;
   std::set<std::string> hangs;
   int hanging = 0;

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the loader finds in a process of its own, and whether the library it found walks records as
+// our parser reads them.
+//
+//   cupti_probe [--map FILE]... [--library FILE] [--driver VERSION] [--walk]
+//
+// --map opens a library first, as an application would have. Prints "loaded VERSION PATH" and, with
+// --walk, "walked RECORDS"; exit 1 with the reason where that fails.
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "collectors/cuda/cupti_api.h"
+#include "collectors/cuda/loader.h"
+#include "collectors/cuda/record.h"
+#include "tests/cuda/record_builder.h"
+
+namespace jobscope::cuda {
+namespace {
+
+// CUPTI's stride of this kind grew at a version that we do not know, so we rely on its first fields
+// only.
+bool HasKnownStride(const Activity& activity) {
+  return activity.type != ActivityType::kUnifiedMemory;
+}
+
+// The number of records; -1: one of them is not what it was.
+int Walk(const CuptiApi& api) {
+  std::vector<Activity> expected;
+  Bytes buffer;
+  for (const Activity& activity : OneOfEach()) {
+    const Bytes record = Encode(activity, api.version);
+    if (record.empty() || !HasKnownStride(activity)) continue;
+    expected.push_back(activity);
+    buffer.insert(buffer.end(), record.begin(), record.end());
+  }
+  std::vector<uint64_t> aligned((buffer.size() + 7) / 8);
+  std::memcpy(aligned.data(), buffer.data(), buffer.size());
+  auto* const data = reinterpret_cast<uint8_t*>(aligned.data());
+
+  uint8_t* record = nullptr;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const CuptiResult result = api.cuptiActivityGetNextRecord(data, buffer.size(), &record);
+    if (result != kCuptiSuccess) {
+      std::printf("record %zu: result %d\n", i, result);
+      return -1;
+    }
+    Activity activity;
+    const auto left = static_cast<size_t>(data + buffer.size() - record);
+    if (ParseRecord(record, left, api.version, &activity) != ParseResult::kOk ||
+        activity.type != expected[i].type || activity.start_ns != expected[i].start_ns) {
+      std::printf("record %zu is not what it was\n", i);
+      return -1;
+    }
+  }
+  if (api.cuptiActivityGetNextRecord(data, buffer.size(), &record) != kCuptiMaxLimitReached) {
+    std::printf("no end\n");
+    return -1;
+  }
+  // A cut record is the end, and so is one of which only the kind is left.
+  record = nullptr;
+  size_t whole = 0;
+  while (api.cuptiActivityGetNextRecord(data, buffer.size() - 8, &record) == kCuptiSuccess) ++whole;
+  if (whole != expected.size() - 1) {
+    std::printf("%zu of %zu records before a cut one\n", whole, expected.size());
+    return -1;
+  }
+  // What callbacks are called, by number.
+  const char* name = nullptr;
+  if (api.cuptiGetCallbackName == nullptr ||
+      api.cuptiGetCallbackName(kDomainRuntimeApi, 211, &name) != kCuptiSuccess ||
+      std::string(name).find("cudaLaunchKernel") != 0) {
+    std::printf("call 211 is not cudaLaunchKernel\n");
+    return -1;
+  }
+  return static_cast<int>(expected.size());
+}
+
+int Main(int argc, char** argv) {
+  LoadOptions options;
+  bool walk = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--walk") {
+      walk = true;
+      continue;
+    }
+    if (i + 1 == argc) return 2;
+    const std::string value = argv[++i];
+    if (flag == "--map" && dlopen(value.c_str(), RTLD_NOW) == nullptr) {
+      std::printf("%s\n", dlerror());
+      return 2;
+    }
+    if (flag == "--library") options.library = value;
+    if (flag == "--driver") options.driver_version = std::atoi(value.c_str());
+  }
+  const auto api = LoadCupti(options);
+  if (!api.ok()) {
+    std::printf("not loaded: %s\n", std::string(api.status().message()).c_str());
+    return 1;
+  }
+  std::printf("loaded %u %s\n", (*api)->version, (*api)->path.c_str());
+  if (*LoadCupti(options) != *api) return 1;
+  if (!walk) return 0;
+  const int records = Walk(**api);
+  if (records < 0) return 1;
+  std::printf("walked %d\n", records);
+  return 0;
+}
+
+}  // namespace
+}  // namespace jobscope::cuda
+
+int main(int argc, char** argv) { return jobscope::cuda::Main(argc, argv); }
