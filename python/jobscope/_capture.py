@@ -9,6 +9,7 @@ from jobscope import _errors, _native
 CaptureResult = collections.namedtuple("CaptureResult", "run_directory events lost")
 CaptureResult.__doc__ = "What became of a capture: where it is, the events in it, and the events attempted that are not in it."
 
+_STEP_BIT = 0b1
 _LEVEL_BITS = 0b111000
 # Process ids in which a capture was begun and not stopped by the program. A set, because a forked
 # child has inherited its parent's entry and must not act on it.
@@ -21,12 +22,7 @@ def _stop_at_exit():
 
 
 def _options(
-    host_tracer_level=2,
-    device_tracer_level=1,
-    python_tracer_level=0,
-    max_trace_bytes=0,
-    lookback_ms=0,
-    part_limit_bytes=0,
+    host_tracer_level, device_tracer_level, python_tracer_level, max_trace_bytes, lookback_ms, part_limit_bytes
 ):
     levels = (host_tracer_level, device_tracer_level, python_tracer_level)
     for level in levels:
@@ -42,26 +38,43 @@ def _options(
     )
 
 
+def _check_recorder(bits):
+    """A capture that has begun switches them on, unless the recorder is that of the process this one was forked from."""
+    if bits and not _native.mask() & bits:
+        _native.capture_stop()
+        raise _errors.ForkedError(_errors.DEAD_RECORDER)
+
+
 def _opened():
     if not _open_in:
         atexit.register(_stop_at_exit)
     _open_in.add(os.getpid())
 
 
-def start(logdir, **options):
+def start(
+    logdir,
+    *,
+    host_tracer_level=2,
+    device_tracer_level=1,
+    python_tracer_level=0,
+    max_trace_bytes=0,
+    lookback_ms=0,
+    part_limit_bytes=0,
+):
     """Begins to capture this process into `logdir`; stop() ends it.
 
     The logdir is made and checked first; recording has begun when this returns, in a few milliseconds (up to
     100 ms in the first 100 ms of a process). What is not stopped by the end of the process is stopped then.
 
-    Options: host_tracer_level=2, device_tracer_level=1, python_tracer_level=0, max_trace_bytes=0 (256 MiB;
-    over it, events are lost and counted), lookback_ms=0, part_limit_bytes=0 (256 MiB).
+    `max_trace_bytes` bounds what is held of the trace (0: 256 MiB); over it, events are lost, and counted.
+    `lookback_ms` takes events from before the start, as far as they are still in the rings. A trace of more
+    than `part_limit_bytes` (0: 256 MiB) is cut by time into several runs.
     """
-    options = _options(**options)
+    options = _options(
+        host_tracer_level, device_tracer_level, python_tracer_level, max_trace_bytes, lookback_ms, part_limit_bytes
+    )
     _errors.raise_for(*_native.capture_start(logdir, *options))
-    if options[0] > 0 and not _native.mask() & _LEVEL_BITS:
-        _native.capture_stop()
-        raise _errors.ForkedError(_errors.DEAD_RECORDER)
+    _check_recorder(_LEVEL_BITS if host_tracer_level > 0 else 0)
     _opened()
 
 
@@ -78,7 +91,18 @@ def stop():
     return CaptureResult(run_directory, events, lost)
 
 
-def capture_steps(logdir, first, last, **options):
+def capture_steps(
+    logdir,
+    first,
+    last,
+    *,
+    host_tracer_level=2,
+    device_tracer_level=1,
+    python_tracer_level=0,
+    max_trace_bytes=0,
+    lookback_ms=0,
+    part_limit_bytes=0,
+):
     """Captures whole steps: from the first step (jobscope.step) whose number is >= `first` to the end of the first
     whose number is >= `last`. Returns once armed; the capture ends and is written by itself. stop(), called any
     time, tells how it went. Options as in start().
@@ -88,7 +112,11 @@ def capture_steps(logdir, first, last, **options):
             raise TypeError(f"{name} is an int, not {type(value).__name__}")
         if not -(1 << 63) <= value < 1 << 63:
             raise _errors.InvalidError(f"{name} = {value} is not a number of a step")
-    _errors.raise_for(*_native.capture_steps(logdir, *_options(**options), first, last))
+    options = _options(
+        host_tracer_level, device_tracer_level, python_tracer_level, max_trace_bytes, lookback_ms, part_limit_bytes
+    )
+    _errors.raise_for(*_native.capture_steps(logdir, *options, first, last))
+    _check_recorder(_STEP_BIT)
     _opened()
 
 

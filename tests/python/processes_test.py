@@ -157,8 +157,10 @@ def worker_fork_of_a_recorder():
     """A recorder, but no server, in the parent: in the child there would be a server that never has an event."""
     jobscope._native.configure(os.path.join(workers.PACKAGE, "lib"), True)
     text, status = _in_child(lambda: _refused(lambda: jobscope.start_server("127.0.0.1:0")))
-    capture, _ = _in_child(lambda: _refused(lambda: jobscope.start(tempfile.mkdtemp())))
-    workers.tell(text=text, status=status, capture=capture)
+    with tempfile.TemporaryDirectory() as logdir:
+        capture, _ = _in_child(lambda: _refused(lambda: jobscope.start(logdir)))
+        steps, _ = _in_child(lambda: _refused(lambda: jobscope.capture_steps(logdir, 1, 2)))
+    workers.tell(text=text, status=status, capture=capture, steps=steps)
 
 
 def worker_fork_in_a_scope(logdir):
@@ -214,6 +216,7 @@ class ForkTest(unittest.TestCase):
         self.assertEqual(said["status"], 0)
         self.assertIn("refused: this process was forked", said["text"])
         self.assertIn("refused: this process was forked", said["capture"])
+        self.assertIn("refused: this process was forked", said["steps"])
 
     def test_fork_in_a_scope(self):
         said = self._hear("fork_in_a_scope", self.logdir)

