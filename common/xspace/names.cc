@@ -2,13 +2,12 @@
 #include "common/xspace/names.h"
 
 #include <limits>
+#include <mutex>
 #include <protozero/pbf_writer.hpp>
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/synchronization/mutex.h"
 #include "common/xspace/absl_view.h"
 #include "common/xspace/fields.h"
 #include "common/xspace/utf8.h"
@@ -53,21 +52,22 @@ void AppendPart(std::string_view part, std::string* key) {
 struct Names::State {
   ItemSink* const sink;
 
-  absl::Mutex mutex;
-  absl::flat_hash_map<std::string, PlaneKey> plane_keys ABSL_GUARDED_BY(mutex);
-  std::vector<PlaneNames> planes ABSL_GUARDED_BY(mutex);  // [key - 1]
-  std::string item ABSL_GUARDED_BY(mutex);                // reused
+  // Not abseil's: ThreadSanitizer sees through the standard one, whoever built the library. All
+  // below is under it, and the functions are called with it held.
+  std::mutex mutex;
+  absl::flat_hash_map<std::string, PlaneKey> plane_keys;
+  std::vector<PlaneNames> planes;  // [key - 1]
+  std::string item;                // reused
 
   explicit State(ItemSink* s) : sink(s) {}
 
-  PlaneNames* Find(PlaneKey plane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+  PlaneNames* Find(PlaneKey plane) {
     return plane == 0 || plane > planes.size() ? nullptr : &planes[plane - 1];
   }
 
   // Appends the item that declares one name.
   bool Declare(PlaneKey plane, uint32_t kind, uint64_t id, std::string_view name,
-               std::string_view display_name, std::string_view stats)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+               std::string_view display_name, std::string_view stats) {
     item.clear();
     protozero::pbf_writer writer(item);
     writer.add_uint32(names_field::kPlane, plane);
@@ -91,7 +91,7 @@ Names::~Names() { delete state_; }
 PlaneKey Names::Plane(std::string_view name, int64_t id) {
   std::string scratch;
   name = name.empty() ? "unnamed" : ToUtf8(name, &scratch);
-  absl::MutexLock lock(&state_->mutex);
+  const std::lock_guard<std::mutex> lock(state_->mutex);
   const auto found = state_->plane_keys.find(AbslView(name));
   if (found != state_->plane_keys.end()) return found->second;
   const auto key = static_cast<PlaneKey>(state_->planes.size() + 1);
@@ -107,7 +107,7 @@ PlaneKey Names::Plane(std::string_view name, int64_t id) {
 }
 
 bool Names::AddPlaneStats(PlaneKey plane, std::string_view stats) {
-  absl::MutexLock lock(&state_->mutex);
+  const std::lock_guard<std::mutex> lock(state_->mutex);
   if (state_->Find(plane) == nullptr) return false;
   if (stats.empty()) return true;
   state_->item.clear();
@@ -130,7 +130,7 @@ uint64_t Names::Event(PlaneKey plane, std::string_view name, std::string_view di
     AppendPart(display_name, &key);
     AppendPart(stats, &key);
   }
-  absl::MutexLock lock(&state_->mutex);
+  const std::lock_guard<std::mutex> lock(state_->mutex);
   PlaneNames* const names = state_->Find(plane);
   if (names == nullptr) return 0;
   Ids* const ids = decorated ? &names->decorated_events : &names->events;
@@ -147,7 +147,7 @@ uint64_t Names::Event(PlaneKey plane, std::string_view name, std::string_view di
 uint64_t Names::Stat(PlaneKey plane, std::string_view name) {
   std::string scratch;
   name = ToUtf8(name, &scratch);
-  absl::MutexLock lock(&state_->mutex);
+  const std::lock_guard<std::mutex> lock(state_->mutex);
   PlaneNames* const names = state_->Find(plane);
   if (names == nullptr) return 0;
   const auto found = names->stats.find(AbslView(name));
@@ -170,7 +170,7 @@ int64_t Names::DeclareLine(PlaneKey plane, int64_t line, std::string_view name, 
   const int64_t key = UsableLine(line);
   std::string scratch;
   name = ToUtf8(name, &scratch);
-  absl::MutexLock lock(&state_->mutex);
+  const std::lock_guard<std::mutex> lock(state_->mutex);
   PlaneNames* const names = state_->Find(plane);
   if (names == nullptr) return 0;
   const auto found = names->lines.find(key);

@@ -445,6 +445,39 @@ TEST_F(DeliveryTest, ShutdownWaitsForWhoDelivers) {
   EXPECT_TRUE(manager_->Shutdown(absl::Seconds(10)));
 }
 
+TEST_F(DeliveryTest, TheSlotCanBeHeldForALaterDelivery) {
+  Make({&a_});
+  std::promise<SessionResult> got;
+  SessionOptions options = For(absl::ZeroDuration(), "older");
+  manager_->HoldSlot(options, [&got](SessionResult result) { got.set_value(std::move(result)); });
+  SessionResult held = got.get_future().get();
+  ASSERT_TRUE(held.status.ok());
+  EXPECT_EQ(State(), "delivering");
+  EXPECT_EQ(manager_->busy()->session_id(), "older");
+  EXPECT_TRUE(a_.calls().empty());
+  std::promise<SessionResult> second;
+  manager_->HoldSlot(options,
+                     [&second](SessionResult result) { second.set_value(std::move(result)); });
+  EXPECT_EQ(second.get_future().get().status.code(), absl::StatusCode::kAlreadyExists);
+  held.slot.reset();
+  EXPECT_TRUE(Submit(For(absl::Milliseconds(1))).Get().status.ok());
+}
+
+TEST_F(DeliveryTest, OneSessionIsStoppedAndNoOther) {
+  Make({&a_});
+  Pending first = Submit(For(absl::Hours(1), "same"));
+  Pending second = Submit(For(absl::Hours(1), "same"));
+  ASSERT_TRUE(a_.AwaitCalls("start", 1));
+  EXPECT_FALSE(manager_->StopTicket(second.ticket)) << "it does not run yet";
+  EXPECT_TRUE(manager_->StopTicket(first.ticket));
+  EXPECT_EQ(first.Get().summary.ended_by(), "request");
+  ASSERT_TRUE(a_.AwaitCalls("start", 2));
+  EXPECT_FALSE(manager_->StopTicket(first.ticket)) << "it is over";
+  EXPECT_FALSE(second.Ready());
+  EXPECT_TRUE(manager_->StopTicket(second.ticket, "shutdown"));
+  EXPECT_EQ(second.Get().summary.ended_by(), "shutdown");
+}
+
 TEST_F(DeliveryTest, ASlotMayOutliveTheManager) {
   Make({&a_});
   SessionResult held = Hold("first");
