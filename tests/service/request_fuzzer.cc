@@ -49,6 +49,33 @@ void CheckCall(const absl::StatusOr<ProfileCall>& call, bool has_duration, absl:
       std::string::npos);
 }
 
+// Whatever was sent: a session is commanded to what it can do.
+void CheckCapture(const v1::CaptureRequest& request, CallContext context) {
+  context.store_bytes = uint64_t{256} << 20;
+  const auto options = ValidateArm(request.arm(), context);
+  if (!options.ok()) {
+    CheckRefusal(options.status());
+  } else {
+    Require(options->on_command);
+    Require(options->lookback >= absl::ZeroDuration() && options->lookback <= limits::kMaxLookback);
+    Require(options->store_bytes >= limits::kMinStoreBytes);
+    Require(options->store_bytes <= context.store_bytes);
+    Require(options->levels.host >= 0 && options->levels.host <= 3);
+  }
+  StartContext now;
+  now.monotonic_ns = 5'000'000'000'000;
+  now.realtime_ns = 1'795'248'345'000'000'000;
+  now.wanted_lookback = now.granted_lookback = absl::Nanoseconds(request.arm().lookback_ns() % 10);
+  const auto command = ValidateStart(request.start(), now);
+  if (!command.ok()) return CheckRefusal(command.status());
+  Require(command->zero_monotonic_ns <= command->start_monotonic_ns);
+  Require(command->start_monotonic_ns - command->zero_monotonic_ns <= 7'200'000'000'000);
+  Require(command->start_monotonic_ns <= now.monotonic_ns + 3'600'000'000'000);
+  Require(command->zero_unix_ns >= 0);
+  Require(command->duration >= absl::ZeroDuration() && command->duration <= absl::Hours(1));
+  if (command->steps.has_value()) Require(command->steps->first <= command->steps->last);
+}
+
 }  // namespace
 }  // namespace jobscope
 
@@ -62,7 +89,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (data[1] != 0) context.deadline = context.now + absl::Seconds(data[1]);
   context.own_host = "host";
   const std::string bytes(reinterpret_cast<const char*>(data + 2), size - 2);
-  switch (data[0] % 6) {
+  switch (data[0] % 10) {
     case 0: {
       tensorflow::ProfileRequest request;
       if (request.ParseFromString(bytes))
@@ -100,7 +127,23 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       if (const auto status = ValidateTerminate(request); !status.ok()) CheckRefusal(status);
       break;
     }
-    default: {
+    case 6: {
+      v1::CaptureRequest request;
+      if (request.ParseFromString(bytes)) CheckCapture(request, context);
+      break;
+    }
+    case 7: {
+      v1::FetchRequest request;
+      if (!request.ParseFromString(bytes)) break;
+      if (const auto status = ValidateResume(request.resume()); !status.ok()) CheckRefusal(status);
+      break;
+    }
+    case 8: {
+      v1::ClockPing ping;
+      (void)ping.ParseFromString(bytes);
+      break;
+    }
+    default: {  // 5, and 9
       v1::StopRequest request;
       if (!request.ParseFromString(bytes)) break;
       if (const auto status = ValidateStop(request); !status.ok()) CheckRefusal(status);
