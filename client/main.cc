@@ -10,11 +10,14 @@
 #include "client/capture.h"
 #include "client/flags.h"
 #include "client/interrupt.h"
+#include "client/run_verb.h"
 #include "client/survey.h"
 
 int main(int argc, char** argv) {
-  const jobscope::FlagsResult parsed =
-      jobscope::ParseFlags(std::vector<std::string>(argv, argv + argc));
+  const std::vector<std::string> arguments(argv, argv + argc);
+  // Asks no worker: it becomes another program, so no signal may be blocked and no thread started.
+  if (jobscope::IsRunVerb(arguments)) return jobscope::RunVerb(arguments);
+  const jobscope::FlagsResult parsed = jobscope::ParseFlags(arguments);
   if (!parsed.flags.has_value()) {
     std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);
     return parsed.exit_code;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/outcome.h"
 #include "client/run_watch.h"
@@ -198,8 +199,13 @@ int RunProgram(const RunFlags& flags) {
   return error == ENOENT ? kExitNotFound : kExitCannotRun;
 }
 
+bool IsRunVerb(const std::vector<std::string>& arguments) {
+  return arguments.size() > 1 && arguments[1] == "run" &&
+         absl::StartsWith(arguments[0].substr(arguments[0].rfind('/') + 1), "jobscope");
+}
+
 int RunVerb(const std::vector<std::string>& arguments) {
-  const RunFlagsResult parsed = ParseRunFlags(arguments);
+  const RunFlagsResult parsed = ParseRunFlags({arguments.begin() + 2, arguments.end()});
   if (parsed.run) return RunProgram(parsed.flags);
   fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);
   return parsed.exit_code;

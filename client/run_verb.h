@@ -5,7 +5,6 @@
 #ifndef CLIENT_RUN_VERB_H_
 #define CLIENT_RUN_VERB_H_
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -44,7 +43,9 @@ absl::StatusOr<std::string> FindAttachLibrary(const std::string& given, const st
 // code for that: 126 it can't be run, 127 there is none, 2 usage.
 int RunProgram(const RunFlags& flags);
 
-// The whole verb, for main: `arguments` as for ParseRunFlags.
+// For main, with all of its arguments: whether the program was called as `jobscope run ...`, and
+// that verb as a whole.
+bool IsRunVerb(const std::vector<std::string>& arguments);
 int RunVerb(const std::vector<std::string>& arguments);
 
 }  // namespace jobscope

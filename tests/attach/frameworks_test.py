@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The attach library in processes of the real frameworks: each that is installed, by each way of loading us, in each situation.
+
+    frameworks_test.py --table FILE     writes what came of it into FILE, between the lines "<!-- frameworks -->"
+
+A row is one process: the framework is imported and used, the process is captured while it works, forks, starts a pool, is
+captured again and ends in the middle of that.
+"""
+import importlib.metadata
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import attached
+
+WORKER = """
+import ctypes, json, multiprocessing, os, sys, threading
+import_module, way = sys.argv[1:3]
+
+def use_tensorflow():
+    import tensorflow as tf
+    assert float(tf.function(lambda x: tf.reduce_sum(tf.matmul(x, x)))(tf.ones((64, 64)))) == 64.0**3
+
+def use_jax():
+    import jax, jax.numpy as jnp
+    assert float(jax.jit(lambda x: jnp.sum(x @ x))(jnp.ones((64, 64)))) == 64.0**3
+
+def use_torch():
+    import torch
+    x = torch.ones((64, 64), requires_grad=True)
+    (x @ x).sum().backward()
+
+def use_grpc():
+    from concurrent import futures
+    import grpc
+    server = grpc.server(futures.ThreadPoolExecutor(1), handlers=(Echo(grpc),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        assert channel.unary_unary("/echo/Echo")(b"x", timeout=20) == b"x!"
+    server.stop(None)
+
+def Echo(grpc):
+    class Handler(grpc.GenericRpcHandler):
+        def service(self, details):
+            return grpc.unary_unary_rpc_method_handler(lambda request, _: request + b"!")
+    return Handler()
+
+def child(queue):
+    queue.put(os.getpid())
+
+def pool(method):
+    context = multiprocessing.get_context(method)
+    queue = context.Queue()
+    children = [context.Process(target=child, args=(queue,)) for _ in range(2)]
+    for one in children:
+        one.start()
+    told = [queue.get(timeout=60) for _ in children]
+    for one in children:
+        one.join(60)
+    return [one.exitcode for one in children] if len(set(told)) == 2 else told
+
+if __name__ == "__main__":
+    use = globals()["use_" + import_module]
+    use()
+    if way == "injection":  # as libcuda does when the framework uses the GPU for the first time
+        assert ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"]).InitializeInjection() == 1
+    print(json.dumps("up"), flush=True)
+    for line in sys.stdin:
+        word = line.strip()
+        if word == "use":
+            use()
+            print(json.dumps("used"), flush=True)
+        elif word == "fork":
+            pid = os.fork()
+            if pid == 0:
+                sys.exit(0)  # through all exit handlers
+            print(json.dumps(os.waitpid(pid, 0)[1]), flush=True)
+        elif word == "end":
+            break
+        else:
+            print(json.dumps(pool(word.removeprefix("pool by "))), flush=True)
+"""
+FRAMEWORKS = {"tensorflow": "tensorflow", "jax": "jax", "torch": "torch", "grpc": "grpcio"}  # module: distribution
+WAYS = {"preload": "LD_PRELOAD", "injection": "CUDA_INJECTION64_PATH"}
+CHILDREN = ("fork", "pool by fork", "pool by spawn", "pool by forkserver")
+COLUMNS = ("capture", *CHILDREN, "end in a capture")
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", "PYTHONWARNINGS": "ignore"}
+
+
+def installed():
+    return [module for module in FRAMEWORKS if importlib.util.find_spec(module) is not None]
+
+
+class Row(attached.TestCase):
+    """One process, and what came of it by column."""
+
+    def children(self, process):
+        """By column: whether all children of that kind end well."""
+        came = {}
+        for column in CHILDREN:
+            process.say(column)
+            came[column] = process.hear_json() in (0, [0, 0])
+        return came
+
+    def without_us(self, module):
+        """What the framework does on its own: JAX 0.10.2 ends by SIGSEGV in a forked child that leaves through exit handlers."""
+        with attached.Process([sys.executable, "-B", self.script(WORKER), module, ""], attached.environment(**QUIET)) as process:
+            self.assertEqual(process.hear_json(), "up")
+            came = self.children(process)
+            self.assertEqual(process.finish("end")[0], 0)
+        return came
+
+    def row(self, module, way):
+        env = {"JOBSCOPE_PORT_DIR": self.ports, "RANK": "0", **QUIET}
+        if way == "preload":
+            env = attached.preloaded(**env)
+        else:
+            env = attached.environment(
+                CUDA_INJECTION64_PATH=attached.LIBRARY, JOBSCOPE_LISTEN="127.0.0.1:0", **env
+            )
+        came = {}
+        command = [sys.executable, "-B", self.script(WORKER), module, way]
+        with attached.Process(command, env) as process:
+            self.assertEqual(process.hear_json(), "up")
+            (address,) = self.wait_for_addresses(1).values()
+            self.assert_serves(address, process.pid)
+
+            client = self.capture(address, 300)
+            process.say("use")
+            self.assertEqual(process.hear_json(), "used")
+            came["capture"] = self.delivered(client)
+            came.update(self.children(process))
+            self.assert_serves(address, process.pid)
+            process.say("use")
+            self.assertEqual(process.hear_json(), "used")
+
+            client = self.capture(address, 20_000)
+            self.assertTrue(attached.harness.until(lambda: self.busy(address), 20), "the capture does not begin")
+            code, errors = process.finish("end")
+            came["end in a capture"] = self.delivered(client) and code == 0
+        self.assertNotIn("jobscope", errors)
+        self.assertEqual(self.addresses(), {})
+        return came
+
+    def capture(self, address, duration_ms):
+        return subprocess.Popen(
+            [attached.CAPTURE, f"--service_addr={address}", "--protocol=tensorflow", f"--duration_ms={duration_ms}",
+             f"--logdir={self.folder}/logs", "--json", "--quiet"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=attached.environment(),
+        )  # fmt: skip
+
+    def delivered(self, client):
+        out, _ = client.communicate(timeout=attached.DEADLINE_S)
+        (worker,) = json.loads(out)["workers"]
+        return client.returncode == 0 and all(os.path.getsize(self.file(f["path"])) > 0 for f in worker["files"])
+
+    def file(self, path):
+        for folder, _, files in os.walk(self.folder):
+            if os.path.basename(path) in files:
+                return os.path.join(folder, os.path.basename(path))
+        raise AssertionError(f"no {path}")
+
+    def busy(self, address):
+        command = [attached.CAPTURE, "check", f"--service_addr={address}", "--json"]
+        done = subprocess.run(command, capture_output=True, check=False, timeout=30, env=attached.environment())
+        return b"recording" in done.stdout
+
+
+def _make(module):
+    def test(self):
+        alone = self.without_us(module)
+        for way in WAYS:
+            came = self.row(module, way)
+            self.assertEqual([c for c in COLUMNS if not came[c] and alone.get(c, True)], [], way)
+
+    return test
+
+
+for _module in installed():
+    setattr(Row, f"test_{_module}", _make(_module))
+
+
+def write_table(path):
+    lines = [f"| process | loaded by | {' | '.join(COLUMNS)} |", "|---" * (2 + len(COLUMNS)) + "|"]
+    for module in installed():
+        name = f"{FRAMEWORKS[module]} {importlib.metadata.version(FRAMEWORKS[module])}"
+        row = Row("row")
+        row.setUp()
+        try:
+            alone = row.without_us(module)
+            for way, variable in WAYS.items():
+                came = row.row(module, way)
+                cells = [
+                    "ok" if came[column] else "FAILED" if alone.get(column, True) else "as without us"
+                    for column in COLUMNS
+                ]
+                lines.append(f"| {name} | `{variable}` | {' | '.join(cells)} |")
+        finally:
+            row.doCleanups()
+    mark = "<!-- frameworks -->\n"
+    with open(path, encoding="utf-8") as file:
+        before, _, after = file.read().split(mark)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(before + mark + "\n".join(lines) + "\n" + mark + after)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3 and sys.argv[1] == "--table":
+        write_table(sys.argv[2])
+    else:
+        attached.main()
