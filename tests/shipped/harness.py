@@ -32,6 +32,10 @@ class ServerOptions(ctypes.Structure):
         ("ring_records", ctypes.c_uint32),
         ("rings_cap_bytes", ctypes.c_uint64),
         ("no_always_on", ctypes.c_int),
+        ("tls_cert", ctypes.c_char_p),
+        ("tls_key", ctypes.c_char_p),
+        ("tls_ca", ctypes.c_char_p),
+        ("token_file", ctypes.c_char_p),
     ]
 
 
@@ -42,9 +46,11 @@ class Library:
         self.c = ctypes.CDLL(path)  # RTLD_LOCAL
         self.c.jobscope_version.restype = ctypes.c_char_p
 
-    def start(self, address="127.0.0.1:0"):
-        """Returns (code, address, error)."""
+    def start(self, address="127.0.0.1:0", **texts):
+        """Returns (code, address, error). `texts`: further options that are texts, by name."""
         options = ServerOptions(size=ctypes.sizeof(ServerOptions), address=address.encode())
+        for name, text in texts.items():
+            setattr(options, name, text.encode())
         bound = ctypes.create_string_buffer(256)
         error = ctypes.create_string_buffer(1024)
         code = self.c.jobscope_server_start(
