@@ -207,7 +207,7 @@ void FanOutState::ChooseStart(absl::Time now) {
     members.push_back(i);
     workers.push_back(Describe(roster_[i]));
   }
-  absl::Duration lead = StartLead(workers, slowest_ready_);
+  absl::Duration lead = StartLead(workers, slowest_ready_, slowest_sync_);
   if (options_.delay > absl::ZeroDuration()) {
     lead = std::max(lead, gathered_ + options_.delay - now);
   }
@@ -245,7 +245,7 @@ void FanOutState::StartLate(size_t index, absl::Time now) {
   Slot& slot = roster_[index];
   if (slot.clock.has_value()) CombineMeasuredClocks();
   // As if it were not alone: it must not be later than it has to.
-  const absl::Duration lead = StartLead({Describe(slot)}, absl::ZeroDuration());
+  const absl::Duration lead = StartLead({Describe(slot)}, absl::ZeroDuration(), slowest_sync_);
   StartCall call = plan_;
   absl::Time start = *facts_.started;
   if (start < now + lead) {

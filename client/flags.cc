@@ -2,6 +2,7 @@
 #include "client/flags.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <climits>
 #include <utility>
 
@@ -233,6 +234,10 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
     return Print(
         absl::StrCat(program, ": ", error.what(), "; ", program, " --help lists the flags\n"),
         kExitUsage);
+  }
+  // With --steps the duration is only what workers without steps record.
+  if (flags.steps.has_value() && app.count("--duration_ms") == 0) {
+    flags.duration_ms = std::min(flags.duration_ms, std::max<int64_t>(flags.max_duration_ms, 1));
   }
   const absl::Status status = Check(flags);
   if (!status.ok()) {

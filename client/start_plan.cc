@@ -16,6 +16,9 @@ constexpr absl::Duration kMinLeadUnary = absl::Milliseconds(50);
 constexpr absl::Duration kMinLead = absl::Milliseconds(10);
 // One worker alone waits for nobody: only its own message has to arrive.
 constexpr absl::Duration kMinLeadAlone = absl::Milliseconds(1);
+// The narrowest exchange tells how fast a message can be; the whole burst tells how slow it is on
+// machines that are busy with other things.
+constexpr absl::Duration kMaxLeadOfSync = absl::Milliseconds(100);
 constexpr absl::Duration kMaxLead = absl::Seconds(2);
 // To tell one worker more, on this side: docs/design/client.md has the measurement.
 constexpr absl::Duration kLeadPerWorker = absl::Microseconds(100);
@@ -50,7 +53,8 @@ bool HasSteps(const ArmedWorker& worker) {
          worker.steps->increasing();
 }
 
-absl::Duration StartLead(const std::vector<ArmedWorker>& workers, absl::Duration slowest_arm) {
+absl::Duration StartLead(const std::vector<ArmedWorker>& workers, absl::Duration slowest_arm,
+                         absl::Duration slowest_sync) {
   const bool alone = workers.size() == 1;
   absl::Duration lead = alone ? kMinLeadAlone : kMinLead;
   absl::Duration way;
@@ -61,6 +65,7 @@ absl::Duration StartLead(const std::vector<ArmedWorker>& workers, absl::Duration
     }
   }
   lead = std::max(lead, 2 * way);
+  if (!alone) lead = std::max(lead, std::min(slowest_sync, kMaxLeadOfSync));
   if (!alone) lead += static_cast<double>(workers.size()) * kLeadPerWorker;
   return std::min(lead, kMaxLead);
 }

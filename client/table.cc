@@ -2,7 +2,9 @@
 #include "client/table.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -59,23 +61,44 @@ std::string Collectors(const ManifestWorker& worker) {
   return absl::StrJoin(texts, "; ");
 }
 
+// "error of w1:6009 and 3 others: ...": what several say alike is said once.
 std::string Notes(const Manifest& manifest) {
-  std::vector<std::string> notes;
+  struct Note {
+    std::string kind, first, text;
+    size_t workers = 0;
+  };
+  std::vector<Note> notes;
+  std::map<std::pair<std::string, std::string>, size_t> known;
+  const auto add = [&](const char* kind, const ManifestWorker& worker, const std::string& text) {
+    const auto [entry, is_new] = known.emplace(std::make_pair(kind, text), notes.size());
+    if (is_new) notes.push_back({kind, worker.address, OneLine(text)});
+    ++notes[entry->second].workers;
+  };
   for (const ManifestWorker& worker : manifest.workers) {
-    for (const std::string& error : worker.errors) {
-      notes.push_back(absl::StrCat("error of ", worker.address, ": ", OneLine(error)));
-    }
-    for (const std::string& warning : worker.warnings) {
-      notes.push_back(absl::StrCat("warning of ", worker.address, ": ", OneLine(warning)));
-    }
+    for (const std::string& error : worker.errors) add("error", worker, error);
+    for (const std::string& warning : worker.warnings) add("warning", worker, warning);
   }
   std::string text;
   for (size_t i = 0; i < std::min(notes.size(), kMaxNotes); ++i) {
-    absl::StrAppend(&text, notes[i], "\n");
+    const Note& note = notes[i];
+    absl::StrAppend(&text, note.kind, " of ", note.first,
+                    note.workers > 1 ? absl::StrCat(" and ", note.workers - 1, " more") : "", ": ",
+                    note.text, "\n");
   }
   if (notes.size() > kMaxNotes) {
     absl::StrAppend(&text, notes.size() - kMaxNotes, " more in the manifest\n");
   }
+  return text;
+}
+
+// "recording r of 10.0.0.7, 900 ms left, 2 waiting"
+std::string State(const ManifestWorker& worker) {
+  if (!worker.busy.has_value()) return worker.version.empty() ? "" : "idle";
+  const ManifestBusy& busy = *worker.busy;
+  std::string text = absl::StrCat(busy.state, " ", busy.session_id);
+  if (!busy.peer.empty()) absl::StrAppend(&text, " of ", busy.peer);
+  absl::StrAppend(&text, ", ", busy.remaining_ms.value_or(0), " ms left");
+  if (busy.waiting.value_or(0) > 0) absl::StrAppend(&text, ", ", *busy.waiting, " waiting");
   return text;
 }
 
@@ -154,6 +177,20 @@ std::string CaptureTable(const Manifest& manifest) {
   if (manifest.start_spread_ns.has_value()) {
     absl::StrAppendFormat(&text, ", starts within %.3f ms",
                           static_cast<double>(*manifest.start_spread_ns) / 1e6);
+    if (manifest.clock_uncertainty_ns.has_value()) {
+      absl::StrAppendFormat(&text, " (+-%.3f)",
+                            static_cast<double>(*manifest.clock_uncertainty_ns) / 1e6);
+    }
+  }
+  if (manifest.first_step.has_value() && manifest.last_step.has_value()) {
+    absl::StrAppend(&text, ", steps ", *manifest.first_step, " to ", *manifest.last_step);
+  }
+  if (manifest.lookback_ns.has_value()) {
+    absl::StrAppendFormat(&text, ", from %.3f s before the start",
+                          static_cast<double>(*manifest.lookback_ns) / 1e9);
+  }
+  if (!manifest.not_sampled.empty()) {
+    absl::StrAppend(&text, "; ", manifest.not_sampled.size(), " not sampled");
   }
   absl::StrAppend(&text, "\n", manifest.run_directory, "\n");
   return text;
@@ -165,16 +202,9 @@ std::string CheckTable(const Manifest& manifest) {
   size_t delivered = 0;
   for (const ManifestWorker& worker : manifest.workers) {
     delivered += Delivered(worker) ? 1 : 0;
-    std::string state;
-    if (worker.busy.has_value()) {
-      state = absl::StrCat(worker.busy->state, " ", worker.busy->session_id, ", ",
-                           worker.busy->remaining_ms.value_or(0), " ms left");
-    } else if (!worker.version.empty()) {
-      state = "idle";
-    }
     rows.push_back(
-        {worker.address, worker.outcome, OneLine(state), worker.protocol, OneLine(worker.version),
-         OneLine(worker.host), Optional(worker.pid), Optional(worker.rank),
+        {worker.address, worker.outcome, OneLine(State(worker)), worker.protocol,
+         OneLine(worker.version), OneLine(worker.host), Optional(worker.pid), Optional(worker.rank),
          Optional(worker.current_step),
          worker.step_time_ms.has_value() ? absl::StrFormat("%.2f ms", *worker.step_time_ms) : "",
          OneLine(Collectors(worker)), OneLine(worker.reason)});

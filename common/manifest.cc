@@ -38,6 +38,7 @@ Json BusyJson(const ManifestBusy& busy) {
   Set(&json, "peer", busy.peer);
   Set(&json, "state", busy.state);
   Set(&json, "remaining_ms", busy.remaining_ms);
+  Set(&json, "waiting", busy.waiting);
   return json;
 }
 
@@ -153,8 +154,9 @@ void FillFromDescription(const v1::DescribeResponse& description, ManifestWorker
   worker->version = description.version();
   FillCollectors(description.collectors(), worker);
   if (description.has_busy()) {
-    worker->busy = {description.busy().session_id(), description.busy().peer(),
-                    description.busy().state(), description.busy().remaining_ms()};
+    const v1::Busy& busy = description.busy();
+    worker->busy = {busy.session_id(), busy.peer(), busy.state(), busy.remaining_ms(), {}};
+    if (busy.waiting() > 0) worker->busy->waiting = busy.waiting();
   }
   if (description.step_time_ms() > 0) worker->step_time_ms = description.step_time_ms();
   if (description.has_current_step()) worker->current_step = description.current_step();

@@ -38,6 +38,7 @@ struct ManifestBusy {
   std::string peer;
   std::string state;
   std::optional<uint64_t> remaining_ms;
+  std::optional<uint64_t> waiting;  // captures in line behind it
 };
 
 // One worker. Strings that are empty are left out, `address`, `name`, `outcome`, `phase` excepted.

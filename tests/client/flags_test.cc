@@ -71,6 +71,27 @@ TEST(Flags, AllAreTaken) {
   EXPECT_TRUE(result.flags->quiet);
 }
 
+TEST(Flags, StepsAndLookback) {
+  const FlagsResult steps =
+      Parse({"--service_addr=a:1", "--logdir=/tmp", "--steps=5", "--start_step=100",
+             "--protocol=native", "--sample=2", "--part_mb=1", "--resume_timeout_ms=0"});
+  ASSERT_TRUE(steps.flags.has_value()) << steps.text;
+  EXPECT_EQ(steps.flags->steps, 5);
+  EXPECT_EQ(steps.flags->start_step, 100);
+  EXPECT_EQ(steps.flags->sample, 2);
+  EXPECT_EQ(steps.flags->part_mb, 1);
+  EXPECT_EQ(steps.flags->resume_timeout_ms, 0);
+  const FlagsResult dump =
+      Parse({"--service_addr=a:1", "--logdir=/tmp", "--lookback_ms=10000", "--duration_ms=0"});
+  ASSERT_TRUE(dump.flags.has_value()) << dump.text;
+  EXPECT_EQ(dump.flags->lookback_ms, 10'000);
+  // A bound of the steps is not a mistake about a duration that nobody gave.
+  const FlagsResult bounded =
+      Parse({"--service_addr=a:1", "--logdir=/tmp", "--steps=5", "--max_duration_ms=500"});
+  ASSERT_TRUE(bounded.flags.has_value()) << bounded.text;
+  EXPECT_EQ(bounded.flags->duration_ms, 500);
+}
+
 class UsageError
     : public ::testing::TestWithParam<std::pair<std::vector<std::string>, const char*>> {};
 
@@ -92,7 +113,8 @@ std::pair<std::vector<std::string>, const char*> Case(std::vector<std::string> a
 INSTANTIATE_TEST_SUITE_P(
     Table, UsageError,
     ::testing::Values(
-        Case({"--duration_ms=0"}, "--duration_ms=0 is out of range; give 1 to 60000"),
+        Case({"--duration_ms=0"},
+             "--duration_ms=0 is out of range; give 1 to 60000, or --lookback_ms"),
         Case({"--duration_ms=-5"}, "--duration_ms=-5"),
         Case({"--duration_ms=60001"}, "raise --max_duration_ms"),
         Case({"--duration_ms=2s"}, "--duration_ms"),
@@ -109,12 +131,20 @@ INSTANTIATE_TEST_SUITE_P(
         Case({"--max_trace_mb=-1"}, "--max_trace_mb=-1"),
         Case({"--min_workers=0"}, "--min_workers=0"), Case({"--session_id=../x"}, "session_id"),
         Case({"--protocol=http"}, "--protocol=http"),
-        Case({"--steps=3"}, "--steps needs the native protocol"),
-        Case({"--start_step=3"}, "--start_step needs the native protocol"),
-        Case({"--lookback_ms=3"}, "--lookback_ms needs the native protocol"),
-        Case({"--protocol=native"}, "--protocol=native needs the native protocol"),
-        Case({"--nosuch=1"}, "--nosuch"), Case({"stray"}, "stray"),
-        Case({"--logdir=/x"}, "--logdir"), Case({"--service_addr="}, "--service_addr")));
+        Case({"--steps=0"}, "--steps=0 is out of range; give 1 to 1000000"),
+        Case({"--start_step=3"}, "give --steps=N too"),
+        Case({"--steps=3", "--start_step=-1"}, "--start_step=-1"),
+        Case({"--steps=3", "--protocol=tensorflow"}, "leave out --protocol=tensorflow"),
+        Case({"--steps=3", "--duration_ms=0", "--lookback_ms=1"}, "exclude each other"),
+        Case({"--steps=3", "--duration_ms=60001"}, "raise --max_duration_ms"),
+        Case({"--lookback_ms=-1"}, "--lookback_ms=-1"),
+        Case({"--lookback_ms=3600001"}, "give 0 to 3600000"),
+        Case({"--lookback_ms=3", "--protocol=tensorflow"}, "--lookback_ms needs the native"),
+        Case({"--part_mb=0"}, "--part_mb=0"), Case({"--part_mb=1901"}, "give 1 to 1900"),
+        Case({"--resume_timeout_ms=-1"}, "--resume_timeout_ms=-1"),
+        Case({"--sample=0"}, "--sample=0"), Case({"--nosuch=1"}, "--nosuch"),
+        Case({"stray"}, "stray"), Case({"--logdir=/x"}, "--logdir"),
+        Case({"--service_addr="}, "--service_addr")));
 
 TEST(Flags, WhatIsMissingIsNamed) {
   EXPECT_THAT(Parse({}).text, HasSubstr("--service_addr is missing"));

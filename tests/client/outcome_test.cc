@@ -62,7 +62,6 @@ struct CaptureCase {
   StatusCode code;
   const char* text;
   Moment moment;
-  bool connected;
   Outcome outcome;
   Phase phase;
 };
@@ -71,7 +70,7 @@ class CaptureFailure : public ::testing::TestWithParam<CaptureCase> {};
 
 TEST_P(CaptureFailure, IsJudged) {
   const CaptureCase& c = GetParam();
-  const Verdict verdict = JudgeCapture(Status(c.code, c.text), c.moment, c.connected);
+  const Verdict verdict = JudgeCapture(Status(c.code, c.text), c.moment);
   EXPECT_STREQ(Name(verdict.outcome), Name(c.outcome));
   EXPECT_STREQ(Name(verdict.phase), Name(c.phase));
   EXPECT_FALSE(verdict.reason.empty());
@@ -80,36 +79,52 @@ TEST_P(CaptureFailure, IsJudged) {
 INSTANTIATE_TEST_SUITE_P(
     Table, CaptureFailure,
     ::testing::Values(CaptureCase{StatusCode::UNAVAILABLE, "Socket closed", Moment::kRecording,
-                                  false, Outcome::kDied, Phase::kRecord},
-                      CaptureCase{StatusCode::UNKNOWN, "Stream removed", Moment::kAfterEnd, false,
+                                  Outcome::kDied, Phase::kRecord},
+                      CaptureCase{StatusCode::UNKNOWN, "Stream removed", Moment::kAfterEnd,
                                   Outcome::kDied, Phase::kTransfer},
-                      CaptureCase{StatusCode::UNKNOWN, "exception", Moment::kRecording, true,
+                      CaptureCase{StatusCode::UNKNOWN, "exception", Moment::kRecording,
                                   Outcome::kFailed, Phase::kRecord},
                       CaptureCase{StatusCode::UNAVAILABLE, "Socket closed", Moment::kBeforeStart,
-                                  false, Outcome::kUnreachable, Phase::kArm},
+                                  Outcome::kUnreachable, Phase::kArm},
                       CaptureCase{StatusCode::INTERNAL, "Another profiling session active.",
-                                  Moment::kRecording, true, Outcome::kBusy, Phase::kArm},
-                      CaptureCase{StatusCode::ALREADY_EXISTS, "busy", Moment::kRecording, true,
+                                  Moment::kRecording, Outcome::kBusy, Phase::kArm},
+                      CaptureCase{StatusCode::ALREADY_EXISTS, "busy", Moment::kRecording,
                                   Outcome::kBusy, Phase::kArm},
-                      CaptureCase{StatusCode::INTERNAL, "boom", Moment::kAfterEnd, true,
-                                  Outcome::kFailed, Phase::kTransfer},
-                      CaptureCase{StatusCode::UNIMPLEMENTED, "", Moment::kRecording, true,
+                      CaptureCase{StatusCode::INTERNAL, "boom", Moment::kAfterEnd, Outcome::kFailed,
+                                  Phase::kTransfer},
+                      CaptureCase{StatusCode::UNIMPLEMENTED, "", Moment::kRecording,
                                   Outcome::kRefused, Phase::kArm},
                       CaptureCase{StatusCode::INVALID_ARGUMENT, "opts.duration_ms",
-                                  Moment::kRecording, true, Outcome::kRefused, Phase::kArm},
-                      CaptureCase{StatusCode::DEADLINE_EXCEEDED, "", Moment::kAfterEnd, true,
+                                  Moment::kRecording, Outcome::kRefused, Phase::kArm},
+                      CaptureCase{StatusCode::DEADLINE_EXCEEDED, "", Moment::kAfterEnd,
                                   Outcome::kTimeout, Phase::kTransfer},
                       CaptureCase{
                           StatusCode::RESOURCE_EXHAUSTED,
                           "CLIENT: Received message larger than max (2202009629 vs. 2147483647)",
-                          Moment::kAfterEnd, true, Outcome::kFailed, Phase::kTransfer}));
+                          Moment::kAfterEnd, Outcome::kFailed, Phase::kTransfer}));
 
 TEST(Outcome, TooLargeSaysWhatToDo) {
   const Verdict verdict = JudgeCapture(
       Status(StatusCode::RESOURCE_EXHAUSTED, "Received message larger than max (9 vs. 8)"),
-      Moment::kAfterEnd, true);
+      Moment::kAfterEnd);
   EXPECT_THAT(verdict.reason, HasSubstr("shorter time"));
   EXPECT_FALSE(IsWorthRetrying(verdict.outcome));
+}
+
+TEST(Outcome, WhoHoldsAWorkerIsNamedPrintably) {
+  v1::Busy busy;
+  busy.set_session_id("night\n");
+  busy.set_peer("10.0.0.7");
+  busy.set_remaining_ms(20);
+  EXPECT_EQ(HeldBy(busy), "busy with session 'night?' of 10.0.0.7, 20 ms left");
+}
+
+// What a worker says about silence is for people already.
+TEST(Outcome, ATimeoutKeepsTheWorkersText) {
+  const Verdict verdict = JudgeCapture(
+      Status(StatusCode::DEADLINE_EXCEEDED, "no sign of life for 7s"), Moment::kAfterEnd);
+  EXPECT_STREQ(Name(verdict.outcome), "timeout");
+  EXPECT_EQ(verdict.reason, "no sign of life for 7s");
 }
 
 TEST(Outcome, ReasonsAreOneLine) {
