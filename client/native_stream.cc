@@ -117,6 +117,7 @@ void NativeStream::OnFinished(bool) {
     const absl::MutexLock lock(&mutex_);
     // Whoever listens may hold us, and we them.
     std::swap(events, events_);
+    done_ = true;
     last = Leave();
     if (last == nullptr) last = shared_from_this();
   }
@@ -152,7 +153,8 @@ void NativeStream::Finish() {
 }
 
 std::shared_ptr<NativeStream> NativeStream::Leave() {
-  return --operations_ == 0 ? std::move(self_) : nullptr;
+  // Between two messages nothing may be in the queue, and yet it goes on.
+  return --operations_ == 0 && done_ ? std::move(self_) : nullptr;
 }
 
 }  // namespace jobscope

@@ -96,8 +96,9 @@ class NativeStream : public std::enable_shared_from_this<NativeStream> {
   bool write_over_ ABSL_GUARDED_BY(mutex_) = false;    // closed, or failed
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool finishing_ ABSL_GUARDED_BY(mutex_) = false;
-  int operations_ ABSL_GUARDED_BY(mutex_) = 0;                  // in the queue
-  std::shared_ptr<NativeStream> self_ ABSL_GUARDED_BY(mutex_);  // while there are any
+  int operations_ ABSL_GUARDED_BY(mutex_) = 0;  // in the queue
+  bool done_ ABSL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<NativeStream> self_ ABSL_GUARDED_BY(mutex_);  // until it is done
 };
 
 }  // namespace jobscope
