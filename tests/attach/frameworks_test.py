@@ -83,7 +83,7 @@ if __name__ == "__main__":
         else:
             print(json.dumps(pool(word.removeprefix("pool by "))), flush=True)
 """
-FRAMEWORKS = {"tensorflow": "tensorflow", "jax": "jax", "torch": "torch", "grpc": "grpcio"}  # module: distribution
+FRAMEWORKS = ("tensorflow", "jax", "torch", "grpc")  # by the name of the module
 WAYS = {"preload": "LD_PRELOAD", "injection": "CUDA_INJECTION64_PATH"}
 CHILDREN = ("fork", "pool by fork", "pool by spawn", "pool by forkserver")
 COLUMNS = ("capture", *CHILDREN, "end in a capture")
@@ -186,7 +186,8 @@ for _module in installed():
 def write_table(path):
     lines = [f"| process | loaded by | {' | '.join(COLUMNS)} |", "|---" * (2 + len(COLUMNS)) + "|"]
     for module in installed():
-        name = f"{FRAMEWORKS[module]} {importlib.metadata.version(FRAMEWORKS[module])}"
+        distribution = sorted(importlib.metadata.packages_distributions()[module])[0]
+        name = f"{distribution} {importlib.metadata.version(distribution)}"
         row = Row("row")
         row.setUp()
         try:

@@ -132,6 +132,28 @@ class ChainTest(attached.TestCase):
         self.assertTrue(attached.stays(lambda: list(self.addresses()) == ["1"]))
         self.assertEqual(process.finish(), (0, ""))
 
+    def test_launcher_by_its_name(self):
+        """Its ranks have the ports, the first one too."""
+        port = attached.free_port(2)
+        code = (
+            "import os, subprocess, sys\n"
+            "ranks = [subprocess.Popen([sys.executable, '-c', sys.argv[1]], stdin=subprocess.PIPE,\n"
+            "         env={**os.environ, 'RANK': str(rank), 'LOCAL_RANK': str(rank)}) for rank in range(2)]\n"
+            "sys.stdin.readline()\n"
+            "for rank in ranks:\n    rank.communicate(b'go')\n"
+            "sys.exit(max(rank.returncode for rank in ranks))\n"
+        )
+        command = [attached.PYTHON, self.script(code, "torchrun"), WAIT]
+        env = attached.preloaded(f"127.0.0.1:{port}+rank", JOBSCOPE_PORT_DIR=self.ports)
+        with attached.Process(command, env) as process:
+            process.hear()
+            process.hear()
+            self.wait_until_served(port)
+            self.wait_until_served(port + 1)
+            ranks = {"0": f"127.0.0.1:{port}", "1": f"127.0.0.1:{port + 1}"}
+            self.wait_for(lambda: self.addresses() == ranks, f"{ranks}; there are {self.addresses()}")
+            self.assertEqual(process.finish(), (0, ""))
+
     def test_launcher_that_nobody_knows(self):
         """It has no rank, so it takes the first port; its ranks say why they can't have it, and the others are served."""
         port = attached.free_port(2)
