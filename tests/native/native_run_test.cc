@@ -105,8 +105,12 @@ class NativeRunTest : public ::testing::Test {
                                            const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {CAPTURE_PROGRAM,
                                           "--service_addr=" + absl::StrJoin(addresses, ","),
-                                          "--logdir=" + logdir_.path(), "--session_id=r", "--json"};
+                                          "--logdir=" + logdir_.path(), "--json"};
     arguments.insert(arguments.end(), more.begin(), more.end());
+    const bool named = std::any_of(more.begin(), more.end(), [](const std::string& argument) {
+      return argument.rfind("--session_id=", 0) == 0;
+    });
+    if (!named) arguments.emplace_back("--session_id=r");
     return std::make_unique<Subprocess>(arguments);
   }
   static json Finish(Subprocess* capture, int exit_code) {

@@ -14,7 +14,9 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <list>
@@ -56,9 +58,12 @@ class TcpProxy {
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
 
   // Resets all connections, both directions, and refuses new ones until Restore.
+  // Returns when it is done.
   void Cut() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    CloseAll();
+    std::unique_lock<std::mutex> lock(mutex_);
+    cut_wanted_ = true;
+    // By the serving thread: a port that it polls stays taken until the poll returns.
+    cut_done_.wait(lock, [this] { return !cut_wanted_; });
   }
   void Restore() {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -101,6 +106,7 @@ class TcpProxy {
     socklen_t size = sizeof address;
     if (bind(listener_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
         listen(listener_, 64) != 0) {
+      std::perror("TcpProxy cannot listen");
       std::abort();
     }
     getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
@@ -195,6 +201,12 @@ class TcpProxy {
       ppoll(polled.data(), polled.size(), &pause, nullptr);
       std::lock_guard<std::mutex> lock(mutex_);
       waits_ = false;
+      if (cut_wanted_) {
+        CloseAll();
+        cut_wanted_ = false;
+        cut_done_.notify_all();
+        continue;
+      }
       if (stalled_) continue;
       if (listener_ >= 0) Accept();
       for (auto it = open_.begin(); it != open_.end();) {
@@ -216,6 +228,8 @@ class TcpProxy {
   sockaddr_in target_{};
   uint16_t port_ = 0;
   std::mutex mutex_;
+  std::condition_variable cut_done_;
+  bool cut_wanted_ = false;
   int listener_ = -1;
   std::list<Connection> open_;
   bool waits_ = false;
