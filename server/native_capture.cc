@@ -78,12 +78,17 @@ void NativeCapture::OnDone(SessionResult result) {
   {
     absl::MutexLock lock(&mutex_);
     const bool armed = phase_ != Phase::kArming;
+    if (phase_ != Phase::kStarted && !dropping_.has_value()) {
+      // What it says of itself is nothing that its client has asked for yet.
+      dropping_ = result.status.ok()
+                      ? absl::CancelledError("the capture was ended before its start")
+                      : result.status;
+    }
     phase_ = Phase::kOver;
     result_ = dropping_.value_or(result.status);
-    if (!armed && result_.ok()) result_ = absl::CancelledError("stopped while it was being armed");
     armed_.store = nullptr;
     last_item_ = store_ == nullptr ? 0 : store_->last_number();
-    if (dropping_.has_value() || !armed) {
+    if (dropping_.has_value()) {
       LetGoLocked(armed ? absl::StrCat("was dropped: ", result_.message()) : "",
                   /*unasked=*/false, &remains);
     } else if (stream_ == 0) {

@@ -158,11 +158,26 @@ TEST_F(NativeCaptureTest, TheStopMethodEndsAnArmedOne) {
   EXPECT_EQ(sessions_->Stop("stop-me"), "stop-me");
   const auto ended = stream->Await(v1::CaptureResponse::kEnded);
   ASSERT_TRUE(ended.has_value());
+  EXPECT_EQ(ended->ended().code(), grpc::StatusCode::CANCELLED);
+  EXPECT_THAT(ended->ended().reason(), HasSubstr("ended before its start"));
+  EXPECT_THAT(stream->items, IsEmpty());
   // Too late: nobody minds.
   stream->Send(StartRequestOf(absl::Seconds(1)));
-  stream->Ack(ended->ended().last_item());
-  stream->Close();
   EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_TRUE(AwaitIdle());
+}
+
+TEST_F(NativeCaptureTest, TheStopMethodEndsOneThatIsBeingArmed) {
+  StartServer();
+  collector_.HangIn("arm");
+  auto stream = Open();
+  ASSERT_TRUE(stream->Send(ArmRequestOf("stop-me")));
+  ASSERT_TRUE(collector_.AwaitCalls("arm", 1));
+  EXPECT_EQ(sessions_->Stop("stop-me"), "stop-me");
+  collector_.Release();
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_THAT(status.error_message(), HasSubstr("ended before its start"));
   EXPECT_TRUE(AwaitIdle());
 }
 
