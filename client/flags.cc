@@ -271,6 +271,7 @@ FlagsResult ParseFlags(const std::vector<std::string>& arguments) {
       "  capture   record workers and gather their traces\n"
       "  check     who is there, busy or not; records nothing\n"
       "  stop      end a running capture early, keep its data\n"
+      "  run       start a program whose training processes become workers\n"
       "jobscope VERB --help lists the flags of a verb.\n";
   if (first == "--help" || first == "-h") return Print(usage, 0);
   return Print(
