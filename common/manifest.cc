@@ -178,9 +178,10 @@ void FillTotals(Manifest* manifest) {
     if (worker.events) manifest->events = manifest->events.value_or(0) + *worker.events;
     if (worker.lost) manifest->lost = manifest->lost.value_or(0) + *worker.lost;
     if (worker.start_unix_ns) {
-      // The zero is what was commanded; a worker that was late began after it.
-      const int64_t began = static_cast<int64_t>(static_cast<uint64_t>(*worker.start_unix_ns) +
-                                                 worker.late_ns.value_or(0));
+      // The zero is what was commanded, less the lookback; a worker that was late began after it.
+      const auto began =
+          static_cast<int64_t>(static_cast<uint64_t>(*worker.start_unix_ns) +
+                               worker.lookback_ns.value_or(0) + worker.late_ns.value_or(0));
       ++starts;
       first = std::min(first.value_or(began), began);
       last = std::max(last.value_or(began), began);

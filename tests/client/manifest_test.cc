@@ -75,13 +75,14 @@ TEST(Manifest, ADescriptionCountsNoEvents) {
   response.add_collectors()->set_name("host");
   response.mutable_busy()->set_session_id("s");
   response.mutable_busy()->set_remaining_ms(70);
+  response.mutable_busy()->set_waiting(2);
   ManifestWorker worker;
   FillFromDescription(response, &worker);
   Manifest manifest;
   manifest.workers = {worker};
   const json parsed = json::parse(ManifestJson(manifest))["workers"][0];
   EXPECT_FALSE(parsed["collectors"][0].contains("events"));
-  EXPECT_EQ(parsed["busy"], json({{"session_id", "s"}, {"remaining_ms", 70}}));
+  EXPECT_EQ(parsed["busy"], json({{"session_id", "s"}, {"remaining_ms", 70}, {"waiting", 2}}));
 }
 
 TEST(Manifest, ForeignBytesAreReplacedAndNotThrown) {
@@ -101,6 +102,57 @@ TEST(Manifest, AWorkerThatWasLateWidensTheSpread) {
   manifest.workers[1].late_ns = 70;
   FillTotals(&manifest);
   EXPECT_EQ(manifest.start_spread_ns, 70u);
+}
+
+TEST(Manifest, AMeasuredSpreadIsKept) {
+  Manifest manifest;
+  manifest.workers.resize(2);
+  manifest.workers[0].start_unix_ns = 1000;
+  manifest.workers[1].start_unix_ns = 9'000'000;
+  manifest.start_spread_ns = 12;
+  FillTotals(&manifest);
+  EXPECT_EQ(manifest.start_spread_ns, 12u);
+}
+
+TEST(Manifest, ALookbackIsNoSpread) {
+  Manifest manifest;
+  manifest.workers.resize(2);
+  manifest.workers[0].start_unix_ns = 1000;
+  manifest.workers[1].start_unix_ns = 400;
+  manifest.workers[1].lookback_ns = 600;
+  FillTotals(&manifest);
+  EXPECT_EQ(manifest.start_spread_ns, 0u);
+}
+
+TEST(Manifest, HoldsTheCommonStart) {
+  Manifest manifest;
+  manifest.start_spread_ns = 40;
+  manifest.clock_uncertainty_ns = 12;
+  manifest.lookback_ns = 3'000'000'000;
+  manifest.first_step = -7;
+  manifest.last_step = 2;
+  manifest.not_sampled = {"w2:1", "w3:1"};
+  v1::Summary summary = MakeSummary(1);
+  summary.set_has_step_window(true);
+  summary.set_first_step(-7);
+  summary.set_last_step(2);
+  summary.set_lookback_ns(2'000'000'000);
+  manifest.workers.resize(1);
+  FillFromSummary(summary, &manifest.workers[0]);
+  manifest.workers[0].clock_offset_ns = -5;
+  manifest.workers[0].clock_uncertainty_ns = 12;
+  const json parsed = json::parse(ManifestJson(manifest));
+  EXPECT_EQ(parsed["start_spread_ns"], 40);
+  EXPECT_EQ(parsed["clock_uncertainty_ns"], 12);
+  EXPECT_EQ(parsed["lookback_ns"], 3'000'000'000);
+  EXPECT_EQ(parsed["first_step"], -7);
+  EXPECT_EQ(parsed["last_step"], 2);
+  EXPECT_EQ(parsed["not_sampled"], json({"w2:1", "w3:1"}));
+  const json& worker = parsed["workers"][0];
+  EXPECT_EQ(worker["first_step"], -7);
+  EXPECT_EQ(worker["last_step"], 2);
+  EXPECT_EQ(worker["lookback_ns"], 2'000'000'000);
+  EXPECT_EQ(worker["clock_offset_ns"], -5);
 }
 
 TEST(Manifest, ClocksFarApartDoNotOverflow) {
