@@ -147,7 +147,7 @@ class Row(attached.TestCase):
 
     def capture(self, address, duration_ms):
         return subprocess.Popen(
-            [attached.CAPTURE, f"--service_addr={address}", "--protocol=tensorflow", f"--duration_ms={duration_ms}",
+            [attached.CAPTURE, f"--service_addr={address}", f"--duration_ms={duration_ms}",
              f"--logdir={self.folder}/logs", "--json", "--quiet"],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=attached.environment(),
         )  # fmt: skip

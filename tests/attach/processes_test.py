@@ -30,7 +30,8 @@ if __name__ == "__main__":
         one.kill()
         one.join()
 """
-WAIT = "import sys; print('up', flush=True); sys.stdin.readline()"
+# One write per line: several of them may share a pipe.
+WAIT = "import sys; sys.stdout.write('up\\n'); sys.stdout.flush(); sys.stdin.readline()"
 # Starts a copy of itself with other variables, and passes the lines on.
 PARENT = """
 import os, subprocess, sys

@@ -9,7 +9,8 @@ import subprocess
 
 import attached
 
-WORKER = "import sys; print('up', flush=True); sys.stdin.readline()"
+# One write per line: several of them may share a pipe.
+WORKER = "import sys; sys.stdout.write('up\\n'); sys.stdout.flush(); sys.stdin.readline()"
 # Two ranks, as a launcher starts them, and their lines passed on.
 LAUNCHER = f"""
 import os, subprocess, sys
@@ -70,7 +71,7 @@ class RunTest(attached.TestCase):
             self.assert_serves(address, process.pid)
             (directory,) = re.findall(r"--service_addr=@(\S+)", said)
             self.assertEqual([directory], self.directories())
-            check = [attached.PROGRAM, "check", f"--service_addr=@{directory}"]
+            check = [attached.CAPTURE, "check", f"--service_addr=@{directory}"]
             self.assertEqual(attached.run(check, attached.environment())[0], 0)
             self.assertEqual(process.finish()[0], 0)
         self.assert_no_files()

@@ -198,9 +198,9 @@ class InjectionTest(attached.TestCase):
 
 
 class CaptureTest(attached.TestCase):
-    def capture(self, address, duration_ms):
+    def capture(self, address, duration_ms, protocol):
         command = [
-            attached.CAPTURE, f"--service_addr={address}", "--protocol=tensorflow", f"--duration_ms={duration_ms}",
+            attached.CAPTURE, f"--service_addr={address}", f"--protocol={protocol}", f"--duration_ms={duration_ms}",
             f"--logdir={self.folder}/logs", "--json", "--quiet",
         ]  # fmt: skip
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=attached.environment())
@@ -213,30 +213,42 @@ class CaptureTest(attached.TestCase):
     def traces(self):
         return [f for _, _, files in os.walk(self.folder) for f in files if f.endswith(".xplane.pb")]
 
-    def test_capture_of_a_port_directory(self):
+    def capture_two_workers(self, protocol):
         env = {"JOBSCOPE_PORT_DIR": self.ports}
         command = [attached.PYTHON, self.script(LOOP)]
         with attached.Process(command, attached.preloaded(RANK="0", **env)) as first:
             with attached.Process(command, attached.preloaded(RANK="1", **env)) as second:
                 self.wait_for_addresses(2)
-                code, manifest = self.result(self.capture("@" + self.ports, 200))
+                code, manifest = self.result(self.capture("@" + self.ports, 200, protocol))
                 self.assertEqual(code, 0, manifest)
+                self.assertEqual([worker["protocol"] for worker in manifest["workers"]], [protocol] * 2)
                 self.assertEqual(len(self.traces()), 2)
                 self.assertEqual(first.finish(), (0, ""))
                 self.assertEqual(second.finish(), (0, ""))
 
-    def test_exit_during_a_capture(self):
+    def test_capture_by_the_native_protocol(self):
+        self.capture_two_workers("native")
+
+    def test_capture_by_the_stock_protocol(self):
+        self.capture_two_workers("tensorflow")
+
+    def exit_during_a_capture(self, protocol):
         """What was recorded until then is delivered; the program leaves as it would."""
         with attached.Process([attached.TARGET, "wait"], attached.preloaded(JOBSCOPE_PORT_DIR=self.ports)) as process:
             process.hear()
             (address,) = self.wait_for_addresses(1).values()
-            client = self.capture(address, 20_000)
-            probe = attached.harness.until(lambda: self.busy(address), 20)
-            self.assertTrue(probe, "the capture does not begin")
+            client = self.capture(address, 20_000, protocol)
+            self.wait_for(lambda: self.busy(address), "the capture")
             self.assertEqual(process.finish(), (0, ""))
             code, manifest = self.result(client)
         self.assertEqual(code, 0, manifest)
         self.assertEqual(len(self.traces()), 1)
+
+    def test_exit_during_a_native_capture(self):
+        self.exit_during_a_capture("native")
+
+    def test_exit_during_a_stock_capture(self):
+        self.exit_during_a_capture("tensorflow")
 
     def busy(self, address):
         command = [attached.CAPTURE, "check", f"--service_addr={address}", "--json"]
