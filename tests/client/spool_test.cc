@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/spool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "client/capture_message.h"
+#include "client/item_receiver.h"
+#include "tests/client/fake_items.h"
+#include "tests/client/temporary_directory.h"
+
+namespace jobscope {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(SpoolTest, GivesBackWhatWasAddedAndLeavesNothingBehind) {
+  const TemporaryDirectory directory;
+  const std::vector<FakeItem> items = MakeItems(3, 4, 100);
+  std::string bytes;
+  {
+    const auto spool = Spool::Create(directory.path());
+    ASSERT_TRUE(spool.ok()) << spool.status();
+    EXPECT_THAT(List(directory.path()), IsEmpty());
+    // In pieces that follow each other, and some that don't.
+    std::vector<std::string> pieces;
+    for (const FakeItem& item : items) {
+      pieces.emplace_back();
+      AppendItem(item, &pieces.back());
+      bytes += pieces.back();
+    }
+    ASSERT_TRUE((*spool)->Append({pieces.begin(), pieces.begin() + 2}).ok());
+    ASSERT_TRUE((*spool)->Append({}).ok());
+    ASSERT_TRUE((*spool)->Append({pieces.begin() + 2, pieces.end()}).ok());
+    EXPECT_EQ((*spool)->bytes(), bytes.size());
+    const auto read = SpoolItems::Read(**spool);
+    ASSERT_TRUE(read.ok()) << read.status();
+    ASSERT_EQ((*read)->items().size(), items.size());
+    for (int round = 0; round < 2; ++round) {
+      for (size_t i = 0; i < items.size(); ++i) {
+        EXPECT_EQ((*read)->items()[i].number, i + 1);
+        EXPECT_EQ((*read)->items()[i].kind, items[i].kind);
+        EXPECT_EQ((*read)->items()[i].body, items[i].body);
+      }
+      (*read)->LetGo();
+    }
+  }
+  EXPECT_THAT(List(directory.path()), IsEmpty());
+}
+
+TEST(SpoolTest, ManySmallPieces) {
+  const TemporaryDirectory directory;
+  const auto spool = Spool::Create(directory.path());
+  ASSERT_TRUE(spool.ok());
+  std::vector<std::string> pieces(3000);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    AppendItem({i + 1, xspace::ItemKind::kLoss, "x"}, &pieces[i]);
+  }
+  ASSERT_TRUE((*spool)->Append({pieces.begin(), pieces.end()}).ok());
+  const auto read = SpoolItems::Read(**spool);
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ((*read)->items().size(), pieces.size());
+}
+
+TEST(SpoolTest, AnEmptyOneHasNoItems) {
+  const TemporaryDirectory directory;
+  const auto spool = Spool::Create(directory.path());
+  ASSERT_TRUE(spool.ok());
+  const auto read = SpoolItems::Read(**spool);
+  ASSERT_TRUE(read.ok());
+  EXPECT_THAT((*read)->items(), IsEmpty());
+}
+
+TEST(SpoolTest, NamesTheDirectoryThatIsNotThere) {
+  const auto spool = Spool::Create("/nowhere/at/all");
+  EXPECT_THAT(std::string(spool.status().message()),
+              HasSubstr("/nowhere/at/all: No such file or directory"));
+}
+
+// For the time of a test.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit now{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &now);
+  }
+  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(SpoolTest, AFileSizeLimitIsAnErrorAndWhatWasThereIsGood) {
+  const TemporaryDirectory directory;
+  const auto spool = Spool::Create(directory.path());
+  ASSERT_TRUE(spool.ok());
+  std::string item;
+  AppendItem({1, xspace::ItemKind::kLoss, std::string(3000, 'x')}, &item);
+  ASSERT_TRUE((*spool)->Append({item}).ok());
+  {
+    const FileSizeLimit limit(5000);
+    const absl::Status status = (*spool)->Append({item});
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("File too large"));
+  }
+  // It stays so: otherwise half an item would stand in between.
+  EXPECT_FALSE((*spool)->Append({item}).ok());
+  const auto read = SpoolItems::Read(**spool);
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ((*read)->items().size(), 1u);
+}
+
+TEST(ItemReceiverTest, ADiskErrorStaysAndCountsNothing) {
+  const TemporaryDirectory directory;
+  const std::vector<FakeItem> items = MakeItems(1, 10, 1000);
+  ItemReceiver receiver(directory.path(), 0);
+  ASSERT_TRUE(receiver.Take(ItemsBytes(items, 0, 5)).ok());
+  const FileSizeLimit limit(10'000);
+  EXPECT_FALSE(receiver.Take(ItemsBytes(items, 5)).ok());
+  EXPECT_FALSE(receiver.disk_error().ok());
+  EXPECT_EQ(receiver.received().last_item, 5u);
+  EXPECT_FALSE(receiver.Take(ItemsBytes(items, 5, 6)).ok());
+}
+
+TEST(ItemReceiverTest, TakesWhatComesBeforeTheFault) {
+  const TemporaryDirectory directory;
+  const std::vector<FakeItem> items = MakeItems(1, 4, 10);
+  ItemReceiver receiver(directory.path(), 0);
+  std::string bytes = ItemsBytes(items, 0, 7);
+  bytes += "\x0a\x7f";
+  const absl::Status status = receiver.Take(bytes);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(receiver.disk_error().ok());
+  EXPECT_EQ(receiver.received().last_item, 7u);
+  EXPECT_TRUE(receiver.Take(ItemsBytes(items, 3)).ok());
+  EXPECT_EQ(receiver.received().last_item, items.size());
+  EXPECT_EQ(receiver.received().summary_item, items.size());
+  EXPECT_EQ(receiver.received().events, 40u);
+  const auto spool = receiver.TakeSpool();
+  const auto read = SpoolItems::Read(*spool);
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ((*read)->items().size(), items.size());
+}
+
+TEST(ItemReceiverTest, ItemsWithoutANumberOrOutOfOrderAreFaults) {
+  const TemporaryDirectory directory;
+  ItemReceiver receiver(directory.path(), 0);
+  std::string bytes;
+  AppendItem({0, xspace::ItemKind::kLoss, "x"}, &bytes);
+  EXPECT_THAT(std::string(receiver.Take(bytes).message()), HasSubstr("item 0 where item 1 is due"));
+  bytes.clear();
+  AppendItem({2, xspace::ItemKind::kLoss, "x"}, &bytes);
+  EXPECT_THAT(std::string(receiver.Take(bytes).message()), HasSubstr("item 2 where item 1 is due"));
+  EXPECT_EQ(receiver.TakeSpool(), nullptr);
+}
+
+TEST(ItemReceiverTest, OverTheLimitOnlyEventsAreLeftOut) {
+  const TemporaryDirectory directory;
+  const std::vector<FakeItem> items = MakeItems(1, 20, 500);
+  ItemReceiver receiver(directory.path(), 30'000);
+  ASSERT_TRUE(receiver.Take(ItemsBytes(items)).ok());
+  const ReceivedItems& received = receiver.received();
+  EXPECT_TRUE(received.limit_reached);
+  EXPECT_EQ(received.last_item, items.size());
+  EXPECT_EQ(received.events + received.left_out_events, 10'000u);
+  EXPECT_GT(received.events, 0u);
+  const auto spool = receiver.TakeSpool();
+  EXPECT_LE(spool->bytes(), 31'000u);
+  const auto read = SpoolItems::Read(*spool);
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ((*read)->items().back().kind, xspace::ItemKind::kSummary);
+}
+
+}  // namespace
+}  // namespace jobscope
