@@ -227,7 +227,8 @@ bool CaptureStream::NextMessage(grpc::ByteBuffer* message) {
     WriteResponse(response, message);
     return true;
   }
-  if (!snapshot.dropped && WriteItems(message)) return true;
+  // Collectors may declare names while they arm; the client takes items from its `start` on.
+  if (snapshot.commanded && !snapshot.dropped && WriteItems(message)) return true;
   if (snapshot.phase == Phase::kOver) return WriteEnded(snapshot, message);
   return false;
 }
@@ -265,8 +266,12 @@ bool CaptureStream::WriteEnded(const NativeCapture::Snapshot& snapshot, grpc::By
   ended_sent_ = true;
   v1::CaptureResponse response;
   v1::Ended& ended = *response.mutable_ended();
-  ended.set_last_item(snapshot.dropped ? next_item_ - 1 : snapshot.last_item);
-  if (!snapshot.result.ok()) {
+  const bool delivers = snapshot.commanded && !snapshot.dropped;
+  ended.set_last_item(delivers ? snapshot.last_item : next_item_ - 1);
+  if (!snapshot.commanded && snapshot.result.ok()) {
+    ended.set_code(static_cast<int>(absl::StatusCode::kCancelled));
+    ended.set_reason("the capture was ended before it was started");
+  } else if (!snapshot.result.ok()) {
     ended.set_code(static_cast<int>(snapshot.result.code()));
     ended.set_reason(Printable(snapshot.result.message(), limits::kMaxStatusTextBytes));
   } else if (left_out_ > 0) {
@@ -291,7 +296,7 @@ void CaptureStream::FinishIfComplete(const NativeCapture::Snapshot& snapshot) {
     Finish(snapshot.cut);
     return;
   }
-  if (snapshot.dropped || snapshot.acknowledged >= snapshot.last_item) {
+  if (!snapshot.commanded || snapshot.dropped || snapshot.acknowledged >= snapshot.last_item) {
     capture_->Complete(id_);
     Finish(absl::OkStatus());
   } else if (client_closed_) {

@@ -210,6 +210,7 @@ NativeCapture::Snapshot NativeCapture::Look(StreamId stream) const {
   if (stream != stream_) {
     snapshot.cut = cut_.ok() ? absl::AbortedError("the capture is not here any more") : cut_;
   }
+  snapshot.commanded = commanded_;
   snapshot.recording = started_.has_value();
   if (started_.has_value()) snapshot.started = *started_;
   snapshot.result = result_;
@@ -273,6 +274,7 @@ void NativeCapture::Start(StartCommand command) {
     absl::MutexLock lock(&mutex_);
     if (phase_ != Phase::kArmed || dropping_.has_value()) return;  // stopped by somebody meanwhile
     phase_ = Phase::kStarted;
+    commanded_ = true;
     steps_ = command.steps;
     ticket = ticket_;
   }

@@ -72,6 +72,7 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   struct Snapshot {
     Phase phase = Phase::kArming;
     absl::Status cut;        // not OK: the stream is not the capture's any more, and ends with this
+    bool commanded = false;  // the start has been told: items may be sent from now on
     bool recording = false;  // `started` is known
     SessionStarted started;
     absl::Status result;     // once it is over
@@ -150,6 +151,7 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kArming;
   SessionTicket ticket_ ABSL_GUARDED_BY(mutex_) = 0;
   SessionArmed armed_ ABSL_GUARDED_BY(mutex_);
+  bool commanded_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<SessionStarted> started_ ABSL_GUARDED_BY(mutex_);
   std::optional<StepRange> steps_ ABSL_GUARDED_BY(mutex_);
   // Steps begun before the window; by steps, once its first one has been seen.

@@ -47,16 +47,13 @@ class FloodCollector : public Collector {
   absl::Status Arm(const ArmRequest& request) override {
     request_ = request;
     attempted_ = taken_ = 0;
-    plane_ = 0;
-    return absl::OkStatus();
-  }
-  absl::Status Start(const StartRequest& /*request*/) override {
     plane_ = request_.names->Plane("/host:flood", 0);
     line_ = request_.names->Line(plane_, 1, "line");
     event_ = request_.names->Event(plane_, "event");
     payload_ = request_.names->Stat(plane_, "payload");
     return absl::OkStatus();
   }
+  absl::Status Start(const StartRequest& /*request*/) override { return absl::OkStatus(); }
   absl::Duration Drain() override {
     // A collector stops draining while the store is full, and what it can't keep is lost.
     for (uint64_t i = 0; i < per_drain_ && attempted_ < total_; ++i) AppendSegment();
