@@ -60,6 +60,9 @@ struct StartRequest {
   // or after it: without a lookback, a collector that came after it moves the begin to when it
   // really recorded, so that nothing looks whole whose inside was not recorded.
   uint64_t start_ticks = 0;
+  // The planned end, where one is known: nothing that begins after it is in the trace, however late
+  // Stop comes. Stop may tell an earlier one.
+  uint64_t end_ticks = UINT64_MAX;
   TickMap map;                     // zero set
   std::optional<StepRange> steps;  // then recording begins and ends with these
   // With steps: the map's zero is commanded, and stays. Otherwise it becomes the window's opening.

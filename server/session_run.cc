@@ -393,6 +393,7 @@ void SessionRun::PostStart(bool watching_steps) {
   request.start_ticks = plan_.begin_ticks;
   request.map = map_.WithZero(plan_.zero_ticks);
   if (watching_steps) request.steps = plan_.steps;
+  if (!plan_.steps.has_value()) request.end_ticks = plan_.deadline_ticks;
   request.keep_zero = plan_.keep_zero;
   for (const auto& task : tasks_) {
     if (task->status().ok() && task->collector()->WatchesSteps() == watching_steps) {

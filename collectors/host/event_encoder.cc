@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/trace_planes.h"
+
 namespace jobscope::host {
 namespace {
 
@@ -134,6 +136,12 @@ void EventEncoder::Step(ThreadState* thread, const Site& site, const jobscope_re
   if (whole) {
     stats_.Int64(common.r, 1);
     stats_.Int64(common.step_num, number);
+    // For GPU work that other threads launch. An event has room for one producer: a flow goes
+    // first.
+    if (thread->flows.empty()) {
+      stats_.Int64(common.producer_type, kStepContextType);
+      stats_.Uint64(common.producer, group->begin_ticks);
+    }
   } else {
     stats_.Int64(common.clipped_step, number);
   }
@@ -332,7 +340,7 @@ void EventEncoder::ForgetOpenScope(ThreadState* thread, const jobscope_record& r
 }
 
 void EventEncoder::FinishThread(ThreadState* thread) {
-  if (window_->end_ticks == UINT64_MAX) {
+  if (!window_->over) {
     // The thread ended in the middle of the session: what it was inside of has no end.
     thread->open_scopes.clear();
     thread->step_open = false;

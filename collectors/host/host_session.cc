@@ -196,6 +196,7 @@ absl::Status HostSession::Start(const StartRequest& request) {
   const uint64_t now = Now();
   reader_->hold_ended(1);
   window_.start_ticks = request.start_ticks;
+  window_.end_ticks = request.end_ticks;
   window_.map = request.map;
   steps_ = request.steps;
   keep_zero_ = request.keep_zero;
@@ -277,6 +278,7 @@ bool HostSession::FollowTrigger() {
   if (!window_closed_ && trigger.state == JOBSCOPE_TRIGGER_CLOSED) {
     window_closed_ = true;
     window_.end_ticks = trigger.close_ticks;
+    window_.over = true;
     request_.events->OnStepWindowClosed(trigger.close_ticks);
   }
   return bits_ != 0;
@@ -406,6 +408,7 @@ absl::Status HostSession::Stop(uint64_t end_ticks) {
   if (recorded) {
     reader_->quiesce();
     window_.end_ticks = std::max(std::min(window_.end_ticks, end_ticks), window_.start_ticks);
+    window_.over = true;
     // First what is open, then the heads: what ends in between is in the ring, and recognised
     // there.
     Refresh();

@@ -33,9 +33,10 @@ namespace jobscope::host {
 // noted at Stop. Of that range, what ended before the window or began after it is `outside`.
 // Without a lookback, the window begins no earlier than the mask is set.
 //
-// While the store takes events, nothing that ended in the last 2 ms is encoded, as long as that
-// fits into the rings: the session tells its end a little late, and what began after the end must
-// not be in the trace by then.
+// A planned end is known at Start, and whatever comes after it is outside. For an end that nobody
+// planned, nothing that ended in the last 2 ms is encoded while the store takes events, as long as
+// that fits into the rings: the session tells it a little late, and what began after it must not be
+// in the trace by then.
 class HostSession {
  public:
   // `bits`: of the session's mask; 0 records nothing, but still watches for steps if asked to.

@@ -21,7 +21,8 @@ struct Clipped {
 
 struct Window {
   uint64_t start_ticks = 0;
-  uint64_t end_ticks = UINT64_MAX;  // not known before Stop, or the end of the last step
+  uint64_t end_ticks = UINT64_MAX;  // the planned one, until Stop or the last step tells it
+  bool over = false;                // it has been told
   TickMap map;                      // zero set
 
   bool Intersects(uint64_t begin, uint64_t end) const {

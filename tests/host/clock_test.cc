@@ -133,6 +133,37 @@ TEST(SampleClocksTest, BracketsBothClocks) {
   }
 }
 
+TEST_P(TickMapTest, MonotonicThereAndBack) {
+  const uint64_t hertz = GetParam();
+  const ClockSample early = At(3'600'000'000'000, hertz);
+  const ClockSample late = At(3'700'000'000'000, hertz);
+  const TickMap map = TickMap::FromSamples(early, late).WithZero(early.ticks);
+  const uint64_t tick_ns = 1 + 1'000'000'000 / hertz;
+  EXPECT_EQ(map.ToMonotonicNs(late.ticks), late.monotonic_ns);
+  for (const uint64_t ns : {late.monotonic_ns - 50'000'000'123, late.monotonic_ns + 12'345'678}) {
+    const uint64_t back = map.ToMonotonicNs(map.FromMonotonicNs(ns));
+    EXPECT_LE(std::max(back, ns) - std::min(back, ns), tick_ns);
+  }
+  EXPECT_EQ(TickMap().ToMonotonicNs(UINT64_MAX), UINT64_MAX);
+  EXPECT_EQ(map.ToMonotonicNs(0), 0u) << "not before the clock began";
+}
+
+TEST(RealtimeTest, CanBeShiftedForTests) {
+  const ClockSample before = SampleClocks(true);
+  const int64_t realtime_ns = RealtimeNs();
+  EXPECT_GE(realtime_ns, static_cast<int64_t>(before.realtime_ns));
+  ShiftRealtimeForTesting(-7'000'000'000);
+  const int64_t shifted_ns = RealtimeNs();
+  const ClockSample after = SampleClocks(true);
+  ShiftRealtimeForTesting(0);
+  EXPECT_LT(shifted_ns, realtime_ns);
+  EXPECT_GE(shifted_ns, realtime_ns - 7'000'000'000);
+  EXPECT_LT(after.realtime_ns, before.realtime_ns);
+  EXPECT_GE(after.monotonic_ns, before.monotonic_ns);
+  EXPECT_LE(after.monotonic_ns, MonotonicNs());
+  EXPECT_GE(RealtimeNs(), realtime_ns);
+}
+
 TEST(SampleClocksTest, NoTriesMeanOne) { EXPECT_NE(SampleClocks(false, 0).ticks, 0u); }
 
 }  // namespace

@@ -250,6 +250,44 @@ TEST_F(HostLookbackTest, AnOpenStepWindowTellsTheNewestStep) {
   EXPECT_FALSE(never.report().first_step.has_value());
 }
 
+// A planned end holds, however late Stop comes and whatever was drained meanwhile.
+TEST_F(HostLookbackTest, NothingIsInTheTraceFromAfterThePlannedEnd) {
+  SessionDriver session(&collector_, uses_tsc());
+  ASSERT_TRUE(session.Arm().ok());
+  const uint64_t end = session.Now() + 20'000'000;
+  session.set_planned_end(end);
+  ASSERT_TRUE(session.Start().ok());
+  std::promise<void> leave;
+  std::promise<void> inside;
+  std::thread ends_in_the_middle([&] {
+    JOBSCOPE_SCOPE("thread");
+    inside.set_value();
+    leave.get_future().wait();
+  });
+  inside.get_future().wait();
+  // Without room in the ring nothing is held back.
+  const auto fill = [&] {
+    for (uint32_t i = 0; i < reader()->ring_records / 2; ++i) {
+      JOBSCOPE_SCOPE("filler");
+    }
+    session.Drain();
+  };
+  fill();
+  while (session.Now() <= end) fill();
+  { JOBSCOPE_SCOPE("late"); }
+  leave.set_value();
+  ends_in_the_middle.join();
+  fill();
+  session.StopAt(session.Now());
+  session.ExpectIdentity();
+  EXPECT_TRUE(session.Named("late").empty());
+  EXPECT_GE(session.report().outside, reader()->ring_records / 2);
+  for (const ReadEvent& event : session.events_read()) {
+    ASSERT_LE(event.end_ps(), session.map().ToPs(end));
+  }
+  EXPECT_THAT(session.One("thread").ints, Contains(Pair("truncated", 1)));
+}
+
 // The store is emptied now and then: events are taken again, and every one is accounted for.
 TEST_F(HostLookbackTest, DrainsAgainWhenTheStoreHasRoom) {
   SessionDriver session(&collector_, uses_tsc(), /*store_bytes=*/1 << 20);

@@ -61,6 +61,7 @@ class SessionDriver {
   ArmRequest& request() { return request_; }
   // Of the next Start.
   void set_steps(StepRange steps) { start_.steps = steps; }
+  void set_planned_end(uint64_t ticks) { start_.end_ticks = ticks; }
   void set_keep_zero(bool keep_zero) { start_.keep_zero = keep_zero; }
   uint64_t Now() const { return SampleClocks(uses_tsc_, 1).ticks; }
   xspace::Store& store() { return store_; }
