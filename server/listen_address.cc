@@ -91,15 +91,30 @@ absl::Status TryBindUnix(absl::string_view path) {
   return absl::OkStatus();
 }
 
-absl::Status TryBindTcp(const addrinfo& address, absl::string_view text) {
+absl::Status BoundPort(int fd, absl::string_view text, uint16_t* port) {
+  sockaddr_storage bound = {};
+  socklen_t size = sizeof(bound);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
+    return absl::UnavailableError(absl::StrCat(text, ": getsockname: ", strerror(errno)));
+  }
+  *port = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&bound)->sin6_port
+                                            : reinterpret_cast<sockaddr_in*>(&bound)->sin_port);
+  return absl::OkStatus();
+}
+
+// Binds a socket and closes it. With `port`, it only picks one and does not listen: what a child
+// forked at this moment inherits is then in nobody's way.
+absl::Status TryBindTcp(const addrinfo& address, absl::string_view text, uint16_t* port) {
   const int fd = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return absl::UnavailableError(absl::StrCat(text, ": socket: ", strerror(errno)));
   const absl::Cleanup close_fd = [fd] { close(fd); };
   // As gRPC does: what the last owner left in TIME_WAIT is no obstacle, a listener is.
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (bind(fd, address.ai_addr, address.ai_addrlen) == 0 && listen(fd, 1) == 0)
-    return absl::OkStatus();
+  if (bind(fd, address.ai_addr, address.ai_addrlen) == 0) {
+    if (port != nullptr) return BoundPort(fd, text, port);
+    if (listen(fd, 1) == 0) return absl::OkStatus();
+  }
   switch (errno) {
     case EADDRINUSE:
       return absl::AlreadyExistsError(absl::StrCat("port of ", text, " is taken"));
@@ -111,6 +126,24 @@ absl::Status TryBindTcp(const addrinfo& address, absl::string_view text) {
     default:
       return absl::UnavailableError(absl::StrCat("can't listen on ", text, ": ", strerror(errno)));
   }
+}
+
+absl::Status BindTcp(const BindTarget& target, uint16_t* port) {
+  const absl::string_view text = target.text;
+  const size_t colon = text.rfind(':');
+  absl::string_view host = text.substr(0, colon);
+  absl::ConsumePrefix(&host, "[");
+  absl::ConsumeSuffix(&host, "]");
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(std::string(host).c_str(),
+                                std::string(text.substr(colon + 1)).c_str(), &hints, &found);
+  if (error != 0)
+    return absl::UnavailableError(absl::StrCat(target.text, ": ", gai_strerror(error)));
+  const absl::Cleanup free_found = [found] { freeaddrinfo(found); };
+  return TryBindTcp(*found, target.text, port);
 }
 
 }  // namespace
@@ -208,22 +241,16 @@ absl::StatusOr<std::vector<BindTarget>> ResolveListenAddress(const ListenAddress
 }
 
 absl::Status TryBind(const BindTarget& target) {
-  absl::string_view text = target.text;
-  if (absl::ConsumePrefix(&text, kUnixPrefix)) return TryBindUnix(text);
-  const size_t colon = text.rfind(':');
-  absl::string_view host = text.substr(0, colon);
-  absl::ConsumePrefix(&host, "[");
-  absl::ConsumeSuffix(&host, "]");
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(std::string(host).c_str(),
-                                std::string(text.substr(colon + 1)).c_str(), &hints, &found);
-  if (error != 0)
-    return absl::UnavailableError(absl::StrCat(target.text, ": ", gai_strerror(error)));
-  const absl::Cleanup free_found = [found] { freeaddrinfo(found); };
-  return TryBindTcp(*found, target.text);
+  absl::string_view path = target.text;
+  if (absl::ConsumePrefix(&path, kUnixPrefix)) return TryBindUnix(path);
+  return BindTcp(target, /*port=*/nullptr);
+}
+
+absl::StatusOr<BindTarget> PickPort(const BindTarget& target) {
+  uint16_t port = 0;
+  if (auto status = BindTcp(target, &port); !status.ok()) return status;
+  return BindTarget{absl::StrCat(target.text.substr(0, target.text.rfind(':')), ":", port),
+                    target.loopback};
 }
 
 }  // namespace jobscope

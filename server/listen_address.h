@@ -45,6 +45,10 @@ absl::StatusOr<std::vector<BindTarget>> ResolveListenAddress(const ListenAddress
 // and the real bind somebody else may come: it exists for clear texts.
 absl::Status TryBind(const BindTarget& target);
 
+// The target with a port that is free now, instead of its port 0. Somebody else may take it before
+// it is bound: the caller tries again then. UNAVAILABLE: there is none.
+absl::StatusOr<BindTarget> PickPort(const BindTarget& target);
+
 }  // namespace jobscope
 
 #endif  // SERVER_LISTEN_ADDRESS_H_

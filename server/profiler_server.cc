@@ -27,6 +27,8 @@ namespace jobscope {
 namespace {
 
 constexpr absl::Duration kHolderTimeout = absl::Milliseconds(500);
+// Ports of the kernel's choice that somebody else may take between their choice and their bind.
+constexpr int kMaxPicks = 8;
 // Left to gRPC, of the time that Stop may take, to write out answers.
 constexpr absl::Duration kFlushTime = absl::Milliseconds(300);
 
@@ -40,10 +42,6 @@ absl::Status OnHelperThread(absl::FunctionRef<void()> body) {
   });
   if (started.ok()) done.WaitForNotification();
   return started;
-}
-
-std::string WithPort(absl::string_view target, int port) {
-  return absl::StrCat(target.substr(0, target.rfind(':')), ":", port);
 }
 
 absl::Status Taken(const BindTarget& target, const absl::Status& status) {
@@ -90,7 +88,8 @@ struct GrpcServer::State {
   absl::Status Bind();
   absl::Status Serve(const std::vector<BindTarget>& targets, const Credentials& credentials);
   // Ends and delivers the capture that runs for one of our callers, lets captures that have ended
-  // arrive, abandons the other calls, and waits until gRPC has written the answers out, until `end`.
+  // arrive, abandons the other calls, and waits until gRPC has written the answers out, until
+  // `end`.
   void EndCalls(absl::Time end);
 
   const GrpcServerOptions options;
@@ -111,7 +110,17 @@ absl::Status GrpcServer::State::Bind() {
   if (!status.ok()) return status;
   const auto bindable = Bindable(*targets);
   if (!bindable.ok()) return bindable.status();
-  return Serve(*bindable, *credentials);
+  if (options.address.is_unix() || options.address.port != 0) {
+    return Serve(*bindable, *credentials);
+  }
+  // gRPC could pick the port, but a child forked before we know it would inherit the listener. On
+  // the first address only: on another one the number may be somebody else's.
+  for (int pick = 1;; ++pick) {
+    const auto picked = PickPort(bindable->front());
+    if (!picked.ok()) return picked.status();
+    status = Serve({*picked}, *credentials);
+    if (status.ok() || pick == kMaxPicks) return status;
+  }
 }
 
 absl::Status GrpcServer::State::Serve(const std::vector<BindTarget>& targets,
@@ -129,27 +138,19 @@ absl::Status GrpcServer::State::Serve(const std::vector<BindTarget>& targets,
   builder.SetMaxSendMessageSize(-1);  // the answer checks its size itself, with a better text
   builder.RegisterService(&tensorflow);
   builder.RegisterService(&native);
-  // The first target picks the port, if it is not given; the kernel may then have given it to
-  // somebody else on another address.
-  int port = 0;
-  builder.AddListeningPort(targets.front().text, credentials.ForPort(targets.front()), &port);
-  const bool port_known = options.address.is_unix() || options.address.port != 0;
-  std::vector<int> others(targets.size(), 0);
-  if (port_known) {
-    for (size_t i = 1; i < targets.size(); ++i) {
-      builder.AddListeningPort(targets[i].text, credentials.ForPort(targets[i]), &others[i]);
-    }
-    for (const BindTarget& target : targets) GuardListener(target.text);
+  std::vector<int> ports(targets.size(), 0);
+  for (size_t i = 0; i < targets.size(); ++i) {
+    builder.AddListeningPort(targets[i].text, credentials.ForPort(targets[i]), &ports[i]);
+    GuardListener(targets[i].text);
   }
   server = builder.BuildAndStart();
-  if (server == nullptr || port <= 0) {
+  if (server == nullptr || ports.front() <= 0) {
     UnguardListeners();
     return absl::UnavailableError(absl::StrCat("gRPC can't listen on ", targets.front().text,
                                                ", though nobody else does: see its own messages "
                                                "with JOBSCOPE_LOG_LEVEL=debug"));
   }
-  address = options.address.is_unix() ? targets.front().text : WithPort(targets.front().text, port);
-  if (!port_known) GuardListener(address);
+  address = targets.front().text;
   return absl::OkStatus();
 }
 
