@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+import unittest
 
 import attached
 
@@ -31,6 +32,8 @@ def use_torch():
     import torch
     x = torch.ones((64, 64), requires_grad=True)
     (x @ x).sum().backward()
+    loader = torch.utils.data.DataLoader(torch.arange(8.0), batch_size=2, num_workers=2)  # by fork
+    assert sum(batch.sum() for batch in loader) == 28.0
 
 def use_grpc():
     from concurrent import futures
@@ -183,33 +186,87 @@ for _module in installed():
     setattr(Row, f"test_{_module}", _make(_module))
 
 
+TRAIN = """
+import sys, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+x = torch.ones(4)
+sys.stdout.write("up\\n")
+sys.stdout.flush()
+while x[0] > 0:  # until rank 0 is told to end
+    if dist.get_rank() == 0 and open(sys.argv[1]).read() == "end":
+        x.fill_(-1.0)
+    dist.broadcast(x, 0)
+"""
+
+
+@unittest.skipUnless(importlib.util.find_spec("torch"), "no torch here")
+class TorchrunTest(attached.TestCase):
+    def test_two_ranks_by_the_real_launcher(self):
+        """The launcher inherits everything and is passed over; its ranks have the ports in a row."""
+        port = attached.free_port(2)
+        flag = self.script("go", "flag")
+        env = attached.preloaded(f"127.0.0.1:{port}+rank", JOBSCOPE_PORT_DIR=self.ports, OMP_NUM_THREADS="1", **QUIET)
+        command = [
+            sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={attached.free_port()}",
+            # Without these two the launcher of 1.13 fails on Python 3.11.
+            "--redirects=1", "--tee=1", f"--log_dir={self.folder}/log", self.script(TRAIN), flag,
+        ]  # fmt: skip
+        with attached.Process(command, env) as process:
+            self.assertEqual(sorted([process.hear(), process.hear()]), ["[default0]:up", "[default1]:up"])
+            ranks = {"0": f"127.0.0.1:{port}", "1": f"127.0.0.1:{port + 1}"}
+            self.wait_for(lambda: self.addresses() == ranks, f"{ranks}; there are {self.addresses()}")
+            done = subprocess.run(
+                [attached.CAPTURE, f"--service_addr=@{self.ports}", "--duration_ms=300", f"--logdir={self.folder}/logs",
+                 "--json", "--quiet"],
+                capture_output=True, check=False, timeout=60, env=attached.environment(),
+            )  # fmt: skip
+            workers = json.loads(done.stdout)["workers"]
+            self.assertEqual([worker["outcome"] for worker in workers], ["ok", "ok"], workers)
+            self.assertEqual(sorted(worker["rank"] for worker in workers), [0, 1])
+            with open(flag, "w", encoding="utf-8") as file:
+                file.write("end")
+            code, errors = process.finish(say=None)
+        self.assertEqual(code, 0, errors)
+        self.assertNotIn("jobscope", errors)
+
+
+def rows(module):
+    """The rows of one framework."""
+    distribution = sorted(importlib.metadata.packages_distributions()[module])[0]
+    name = f"{distribution} {importlib.metadata.version(distribution)}"
+    row = Row("row")
+    row.setUp()
+    try:
+        alone = row.without_us(module)
+        for way, variable in WAYS.items():
+            came = row.row(module, way)
+            cells = [
+                "ok" if came[column] else "FAILED" if alone.get(column, True) else "as without us"
+                for column in COLUMNS
+            ]
+            yield f"| {name} | `{variable}` | {' | '.join(cells)} |"
+    finally:
+        row.doCleanups()
+
+
 def write_table(path):
-    lines = [f"| process | loaded by | {' | '.join(COLUMNS)} |", "|---" * (2 + len(COLUMNS)) + "|"]
-    for module in installed():
-        distribution = sorted(importlib.metadata.packages_distributions()[module])[0]
-        name = f"{distribution} {importlib.metadata.version(distribution)}"
-        row = Row("row")
-        row.setUp()
-        try:
-            alone = row.without_us(module)
-            for way, variable in WAYS.items():
-                came = row.row(module, way)
-                cells = [
-                    "ok" if came[column] else "FAILED" if alone.get(column, True) else "as without us"
-                    for column in COLUMNS
-                ]
-                lines.append(f"| {name} | `{variable}` | {' | '.join(cells)} |")
-        finally:
-            row.doCleanups()
     mark = "<!-- frameworks -->\n"
     with open(path, encoding="utf-8") as file:
-        before, _, after = file.read().split(mark)
+        before, table, after = file.read().split(mark)
+    made = [line for module in installed() for line in rows(module)]
+    names = {line.split()[1] for line in made}
+    # Frameworks of another interpreter keep theirs.
+    kept = [line for line in table.splitlines()[2:] if line.split()[1] not in names]
+    head = [f"| process | loaded by | {' | '.join(COLUMNS)} |", "|---" * (2 + len(COLUMNS)) + "|"]
     with open(path, "w", encoding="utf-8") as file:
-        file.write(before + mark + "\n".join(lines) + "\n" + mark + after)
+        file.write(before + mark + "\n".join(head + kept + made) + "\n" + mark + after)
 
 
 if __name__ == "__main__":
     if len(sys.argv) == 3 and sys.argv[1] == "--table":
         write_table(sys.argv[2])
+    elif not installed():
+        print(f"skipped: {sys.executable} has none of {', '.join(FRAMEWORKS)}")
+        sys.exit(77)
     else:
         attached.main()
