@@ -80,6 +80,11 @@ class SessionTest : public ::testing::Test {
     return options;
   }
 
+  std::string State() const {
+    const auto busy = manager_->busy();
+    return busy.has_value() ? busy->state() : "idle";
+  }
+
   FakeCollector a_{"a"};
   FakeCollector b_{"b"};
   std::unique_ptr<SessionManager> manager_;
