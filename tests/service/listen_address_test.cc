@@ -211,5 +211,18 @@ TEST_F(UnixSocket, AnotherFileIsLeftAlone) {
   EXPECT_TRUE(Exists());
 }
 
+TEST(PickPort, GivesANumberThatCanBeBound) {
+  for (const char* address : {"127.0.0.1:0", "0.0.0.0:0"}) {
+    const auto picked = PickPort({address, true});
+    ASSERT_TRUE(picked.ok()) << picked.status();
+    EXPECT_NE(picked->text, address);
+    EXPECT_EQ(picked->text.substr(0, picked->text.rfind(':')),
+              std::string(address).substr(0, picked->text.rfind(':')));
+    EXPECT_TRUE(picked->loopback);
+    EXPECT_TRUE(TryBind(*picked).ok());
+  }
+  EXPECT_EQ(PickPort({"192.0.2.1:0", false}).status().code(), absl::StatusCode::kUnavailable);
+}
+
 }  // namespace
 }  // namespace jobscope
