@@ -44,15 +44,14 @@ constexpr char kTools[] =
 // These start the training processes, wait for them, and would take the port of the first.
 constexpr char kLauncherPrograms[] =
     "hydra_*,mpiexec*,mpirun*,orted,orterun,pmi_proxy,prted,prterun,prun,raylet,salloc,sbatch,"
-    "slurmd,"
-    "slurmstepd,srun";
+    "slurmd,slurmstepd,srun";
 // Launchers and tools that are scripts or modules of Python.
 constexpr char kLauncherScripts[] =
-    "torchrun,torch.distributed.run,torch.distributed.launch,torch.distributed.elastic*,accelerate,"
-    "accelerate.commands.*,colossalai,composer,deepspeed,deepspeed.launcher.*,horovodrun,"
-    "horovod.runner*,ray,supervisord,tensorboard,tensorboard.main,xprof,wandb,jupyter,jupyter-*,"
-    "pip,"
-    "pip3*,conda,ipcluster,mlflow,nvitop,gpustat,ninja,meson,cmake";
+    "accelerate,accelerate-launch,accelerate.commands.*,colossalai,composer,deepspeed,"
+    "deepspeed.launcher.*,horovod.runner*,horovodrun,ray,torch.distributed.elastic*,"
+    "torch.distributed.launch,torch.distributed.run,torchrun,"
+    "cmake,conda,gpustat,ipcluster,jupyter,jupyter-*,meson,mlflow,ninja,nvitop,pip,pip3*,"
+    "supervisord,tensorboard,tensorboard.main,wandb,xprof";
 
 constexpr size_t kMaxPatternBytes = 255;
 
