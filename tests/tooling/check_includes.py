@@ -21,6 +21,7 @@ MAY_INCLUDE = {
     "collectors/system": ["collectors/system", "collectors/collector.h", "common", "include", "proto"],
     "collectors/framework": ["collectors/framework", "collectors/collector.h", "common", "include", "proto"],
     "server": ["server", "collectors/collector.h", "common", "include", "proto", "proto_grpc"],
+    "server/attach": ["server/attach", "include"],
     "client": ["client", "common", "proto", "proto_grpc"],
     "analysis": ["analysis", "common", "proto"],
     "examples": ["examples", "include"],
