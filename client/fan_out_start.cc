@@ -125,7 +125,7 @@ void FanOutState::Hold(absl::Time now) {
     }
   }
   stage_ = Stage::kSyncing;
-  last_synced_ = now;
+  sync_began_ = last_synced_ = now;
   for (size_t i = 0; i < roster_.size(); ++i) {
     if (roster_[i].step == Step::kArmed) RequestSync(i);
   }
@@ -207,7 +207,7 @@ void FanOutState::ChooseStart(absl::Time now) {
     members.push_back(i);
     workers.push_back(Describe(roster_[i]));
   }
-  absl::Duration lead = StartLead(workers, slowest_ready_, slowest_sync_);
+  absl::Duration lead = StartLead(workers, slowest_ready_, last_synced_ - sync_began_);
   if (options_.delay > absl::ZeroDuration()) {
     lead = std::max(lead, gathered_ + options_.delay - now);
   }
@@ -245,7 +245,8 @@ void FanOutState::StartLate(size_t index, absl::Time now) {
   Slot& slot = roster_[index];
   if (slot.clock.has_value()) CombineMeasuredClocks();
   // As if it were not alone: it must not be later than it has to.
-  const absl::Duration lead = StartLead({Describe(slot)}, absl::ZeroDuration(), slowest_sync_);
+  const absl::Duration lead =
+      StartLead({Describe(slot)}, absl::ZeroDuration(), absl::ZeroDuration());
   StartCall call = plan_;
   absl::Time start = *facts_.started;
   if (start < now + lead) {

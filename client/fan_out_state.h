@@ -119,6 +119,7 @@ class FanOutState {
   bool told_hold_ = false;
   absl::Time hold_until_;  // when to look again
   std::deque<size_t> to_sync_;
+  absl::Time sync_began_;
   absl::Time last_synced_;
   absl::Duration slowest_sync_;
   StartCall plan_;  // from kStarted on: what all have in common

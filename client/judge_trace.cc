@@ -41,7 +41,7 @@ Verdict JudgeOwnTrace(const v1::Summary& summary, uint64_t events, ManifestWorke
   if (summary.late_ns() >= kLateNs) {
     account->warnings.push_back(absl::StrCat(
         "began to record ", summary.late_ns() / 1'000'000,
-        " ms after the common start, because it was not armed by then; --delay_ms gives it time"));
+        " ms after the common start: it was told, or ready, too late; --delay_ms gives it time"));
   }
   const std::string reasons = CollectorReasons(*account);
   if (summary.truncated()) {

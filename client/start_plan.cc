@@ -16,9 +16,6 @@ constexpr absl::Duration kMinLeadUnary = absl::Milliseconds(50);
 constexpr absl::Duration kMinLead = absl::Milliseconds(10);
 // One worker alone waits for nobody: only its own message has to arrive.
 constexpr absl::Duration kMinLeadAlone = absl::Milliseconds(1);
-// The narrowest exchange tells how fast a message can be; the whole burst tells how slow it is on
-// machines that are busy with other things.
-constexpr absl::Duration kMaxLeadOfSync = absl::Milliseconds(100);
 constexpr absl::Duration kMaxLead = absl::Seconds(2);
 // To tell one worker more, on this side: docs/design/client.md has the measurement.
 constexpr absl::Duration kLeadPerWorker = absl::Microseconds(100);
@@ -54,7 +51,7 @@ bool HasSteps(const ArmedWorker& worker) {
 }
 
 absl::Duration StartLead(const std::vector<ArmedWorker>& workers, absl::Duration slowest_arm,
-                         absl::Duration slowest_sync) {
+                         absl::Duration sync_phase) {
   const bool alone = workers.size() == 1;
   absl::Duration lead = alone ? kMinLeadAlone : kMinLead;
   absl::Duration way;
@@ -65,7 +62,9 @@ absl::Duration StartLead(const std::vector<ArmedWorker>& workers, absl::Duration
     }
   }
   lead = std::max(lead, 2 * way);
-  if (!alone) lead = std::max(lead, std::min(slowest_sync, kMaxLeadOfSync));
+  // The narrowest exchanges tell how fast a message can be; the phase, how slow so many are on
+  // machines that are busy. A ping is asked for and answered three times at least, a start once.
+  if (!alone) lead = std::max(lead, sync_phase / 2);
   if (!alone) lead += static_cast<double>(workers.size()) * kLeadPerWorker;
   return std::min(lead, kMaxLead);
 }

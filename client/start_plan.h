@@ -37,9 +37,9 @@ bool HasSteps(const ArmedWorker& worker);
 
 // How far ahead of now the start must lie, so that each worker has been told before it, and has
 // armed if it arms only then. `slowest_arm`: the longest that a worker took from the first question
-// to being armed; `slowest_sync`: to have its clock measured.
+// to being armed; `sync_phase`: what it took to measure the clocks of all.
 absl::Duration StartLead(const std::vector<ArmedWorker>& workers, absl::Duration slowest_arm,
-                         absl::Duration slowest_sync);
+                         absl::Duration sync_phase);
 
 // The number of the first step that the worker will certainly not have begun by `at_ns` on our
 // MONOTONIC. Of a worker that HasSteps.

@@ -61,16 +61,19 @@ std::string Collectors(const ManifestWorker& worker) {
   return absl::StrJoin(texts, "; ");
 }
 
-// "error of w1:6009 and 3 others: ...": what several say alike is said once.
+// "error of w1:6009 and 3 more: ...": what several say alike, numbers apart, is said once.
 std::string Notes(const Manifest& manifest) {
   struct Note {
     std::string kind, first, text;
     size_t workers = 0;
   };
   std::vector<Note> notes;
-  std::map<std::pair<std::string, std::string>, size_t> known;
+  std::map<std::string, size_t> known;
   const auto add = [&](const char* kind, const ManifestWorker& worker, const std::string& text) {
-    const auto [entry, is_new] = known.emplace(std::make_pair(kind, text), notes.size());
+    // "began 7 ms late" and "began 9 ms late" are alike.
+    std::string alike = absl::StrCat(kind, text);
+    alike.erase(std::remove_if(alike.begin(), alike.end(), absl::ascii_isdigit), alike.end());
+    const auto [entry, is_new] = known.emplace(std::move(alike), notes.size());
     if (is_new) notes.push_back({kind, worker.address, OneLine(text)});
     ++notes[entry->second].workers;
   };

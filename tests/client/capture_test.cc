@@ -393,6 +393,38 @@ TEST_F(CaptureTest, TheTableIsForPeople) {
   EXPECT_THAT(capture->err(), HasSubstr("recording 1 of 2 workers\n"));
 }
 
+TEST_F(CaptureTest, WhatAFallbackSwitchesOffIsSaidOnce) {
+  FakeWorker one({});
+  FakeWorker two({});
+  const std::unique_ptr<Subprocess> capture = StartCapture(
+      one.address() + "," + two.address(), {"--duration_ms=50", "--steps=3", "--lookback_ms=1000"});
+  EXPECT_EQ(capture->Wait(), 0) << capture->err();
+  EXPECT_THAT(capture->out(),
+              HasSubstr(absl::StrCat("warning of ", one.address(),
+                                     " and 1 more: does not speak the native protocol: ")));
+  EXPECT_THAT(capture->out(),
+              HasSubstr("it cannot record --steps (recorded for --duration_ms=50)"));
+  EXPECT_THAT(capture->out(), HasSubstr("has no --lookback_ms"));
+}
+
+TEST_F(CaptureTest, ProtocolNativeIsRefusedWithAReason) {
+  FakeWorker worker({});
+  const json manifest = Capture(worker.address(), 4, {"--protocol=native"});
+  EXPECT_EQ(manifest["workers"][0]["outcome"], "refused");
+  EXPECT_EQ(manifest["workers"][0]["phase"], "describe");
+  EXPECT_THAT(worker.requests(), IsEmpty());
+}
+
+TEST_F(CaptureTest, ASampleNamesTheOthers) {
+  FakeWorker one({});
+  FakeWorker two({});
+  const json manifest = Capture(one.address() + "," + two.address(), 0, {"--sample=1"});
+  EXPECT_EQ(manifest["workers"].size(), 1u);
+  EXPECT_EQ(manifest["not_sampled"], json({two.address()}));
+  EXPECT_EQ(manifest["options"]["sample"], 1);
+  EXPECT_THAT(two.requests(), IsEmpty());
+}
+
 TEST_F(CaptureTest, QuietIsQuiet) {
   FakeWorker worker({});
   const std::unique_ptr<Subprocess> capture =
@@ -413,14 +445,18 @@ TEST_F(CaptureTest, AReaderThatHasGoneDoesNotEndACapture) {
 }
 
 TEST_F(CaptureTest, CheckSaysWhoIsThere) {
-  FakeWorker native({});
   FakeWorker::Behavior behavior;
+  behavior.streams = true;
+  FakeWorker native(behavior);
+  behavior = {};
   behavior.native = false;
   FakeWorker stock(behavior);
   behavior = {};
   behavior.busy.emplace();
   behavior.busy->set_session_id("s1");
   behavior.busy->set_state("recording");
+  behavior.busy->set_peer("10.0.0.7");
+  behavior.busy->set_waiting(2);
   FakeWorker busy(behavior);
   const Socket refused(false);
   const std::string addresses = absl::StrCat(native.address(), ",", stock.address(), ",",
@@ -441,7 +477,7 @@ TEST_F(CaptureTest, CheckSaysWhoIsThere) {
   const std::unique_ptr<Subprocess> table = Start({"check", "--service_addr=" + addresses});
   EXPECT_EQ(table->Wait(), 3);
   EXPECT_THAT(table->out(), HasSubstr("3 of 4 workers reachable"));
-  EXPECT_THAT(table->out(), HasSubstr("recording s1"));
+  EXPECT_THAT(table->out(), HasSubstr("recording s1 of 10.0.0.7, 0 ms left, 2 waiting"));
   EXPECT_THAT(native.requests(), IsEmpty());
 }
 

@@ -39,6 +39,8 @@ class FakeWorker {
     // Speaks jobscope.v1.Profiler too; otherwise Describe and Stop are UNIMPLEMENTED, as with a
     // stock worker.
     bool native = true;
+    // Says in Describe that it streams too. It does not: for `check` alone.
+    bool streams = false;
     std::optional<v1::Busy> busy;
     uint64_t max_duration_ms = 0;
     // Waits for the duration, or for Stop, Terminate, cancel, before it answers.
@@ -109,6 +111,7 @@ class FakeWorker {
                                        const v1::DescribeRequest*,
                                        v1::DescribeResponse* response) override {
       response->set_version("0.1.0");
+      response->set_streams(worker_->behavior_.streams);
       response->mutable_identity()->set_host("node1");
       response->mutable_identity()->set_pid(4711);
       response->mutable_limits()->set_max_duration_ms(worker_->behavior_.max_duration_ms);

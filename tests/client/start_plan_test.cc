@@ -49,11 +49,9 @@ TEST(StartLead, IsTwoRoundTripsButTenMilliseconds) {
       absl::Milliseconds(200) + absl::Microseconds(200));
   EXPECT_LE(StartLead({Native(0)}, absl::ZeroDuration(), absl::ZeroDuration()),
             absl::Milliseconds(1));
-  // A burst that took long tells of a busy machine.
-  EXPECT_GE(StartLead({Native(0), Native(0)}, absl::ZeroDuration(), absl::Milliseconds(60)),
-            absl::Milliseconds(60));
-  EXPECT_LE(StartLead({Native(0), Native(0)}, absl::ZeroDuration(), absl::Seconds(60)),
-            absl::Milliseconds(101));
+  // Clocks that took long to measure tell of busy machines.
+  EXPECT_EQ(StartLead({Native(0), Native(0)}, absl::ZeroDuration(), absl::Milliseconds(600)),
+            absl::Milliseconds(300) + absl::Microseconds(200));
   // Stock workers arm when they are told.
   EXPECT_GE(StartLead({Native(0), ArmedWorker()}, absl::Milliseconds(300), absl::ZeroDuration()),
             absl::Milliseconds(300));
