@@ -33,7 +33,13 @@ mkdir -p "$output"
 raw=$(mktemp -d)
 trap 'rm -rf "$raw"' EXIT
 "$venv/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps -w "$raw" "$repo/python" >&2
-# Nothing is grafted: the libraries need libc, libm and libgcc_s alone. The recorder keeps its SONAME, by which the process finds
-# its one copy.
-PATH=$venv/bin:$PATH "$venv/bin/auditwheel" repair --plat "$platform" --only-plat -w "$output" "$raw"/jobscope-*.whl >&2
-echo "$output/$(basename "$raw"/jobscope-*.whl | sed "s/linux_x86_64/$platform/")"
+PATH=$venv/bin:$PATH "$venv/bin/auditwheel" repair --plat "$platform" --only-plat -w "$raw/repaired" "$raw"/jobscope-*.whl >&2
+wheel=$(echo "$raw"/repaired/jobscope-*.whl)
+# The libraries need libc, libm and libgcc_s alone. Private copies of shared libraries crash in processes that have their own
+# (docs/embedding.md), and a renamed recorder would be a second one.
+if grafted=$("$venv/bin/python" -m zipfile -l "$wheel" | grep -oE 'jobscope\.libs/[^ ]+'); then
+  say "refused: something in the package needs shared libraries, which were copied into the wheel:" "$grafted"
+  exit 1
+fi
+cp "$wheel" "$output"
+echo "$output/$(basename "$wheel")"

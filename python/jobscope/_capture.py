@@ -9,8 +9,6 @@ from jobscope import _errors, _native
 CaptureResult = collections.namedtuple("CaptureResult", "run_directory events lost")
 CaptureResult.__doc__ = "What became of a capture: where it is, the events in it, and the events attempted that are not in it."
 
-_STEP_BIT = 0b1
-_LEVEL_BITS = 0b111000
 # Process ids in which a capture was begun and not stopped by the program. A set, because a forked
 # child has inherited its parent's entry and must not act on it.
 _open_in = set()
@@ -38,14 +36,11 @@ def _options(
     )
 
 
-def _check_recorder(bits):
-    """A capture that has begun switches them on, unless the recorder is that of the process this one was forked from."""
-    if bits and not _native.mask() & bits:
+def _opened():
+    """A capture has begun: of a recorder that lives, or else of one that will never have an event."""
+    if not _native.recorder_lives():
         _native.capture_stop()
         raise _errors.ForkedError(_errors.DEAD_RECORDER)
-
-
-def _opened():
     if not _open_in:
         atexit.register(_stop_at_exit)
     _open_in.add(os.getpid())
@@ -74,7 +69,6 @@ def start(
         host_tracer_level, device_tracer_level, python_tracer_level, max_trace_bytes, lookback_ms, part_limit_bytes
     )
     _errors.raise_for(*_native.capture_start(logdir, *options))
-    _check_recorder(_LEVEL_BITS if host_tracer_level > 0 else 0)
     _opened()
 
 
@@ -116,7 +110,6 @@ def capture_steps(
         host_tracer_level, device_tracer_level, python_tracer_level, max_trace_bytes, lookback_ms, part_limit_bytes
     )
     _errors.raise_for(*_native.capture_steps(logdir, *options, first, last))
-    _check_recorder(_STEP_BIT)
     _opened()
 
 

@@ -93,7 +93,7 @@ def start_server(
         _text("token_file", token_file),
     )
     _errors.raise_for(code, text)
-    if always_on and _native.mask() == 0:
+    if not _native.recorder_lives():
         _native.server_stop()
         raise _errors.ForkedError(_errors.DEAD_RECORDER)
     return _servers.setdefault((os.getpid(), text), Server(text))

@@ -86,6 +86,17 @@ static int IsNumpyScalar(PyObject* type) {
 }
 
 static int SetNumpyScalar(struct jobscope_arg* arg, PyObject* value) {
+  /* Its truth value has an __index__ that warns. */
+  PyObject* const name = PyObject_GetAttrString((PyObject*)Py_TYPE(value), "__name__");
+  const int is_truth = name != NULL && PyUnicode_Check(name) &&
+                       (PyUnicode_CompareWithASCIIString(name, "bool") == 0 ||
+                        PyUnicode_CompareWithASCIIString(name, "bool_") == 0);
+  Py_XDECREF(name);
+  PyErr_Clear();
+  if (is_truth) {
+    SetInt64(arg, PyObject_IsTrue(value) == 1);
+    return 1;
+  }
   PyObject* const integer = PyIndex_Check(value) ? PyNumber_Index(value) : NULL;
   if (integer != NULL) {
     SetInteger(arg, integer);
@@ -131,16 +142,12 @@ void TakeArguments(struct arguments* arguments, PyObject* const* values, Py_ssiz
     PyObject* const value = values[i];
     struct jobscope_arg* const arg = &arguments->args[i];
     PyTypeObject* const type = Py_TYPE(value);
-    if (LIKELY(type == &PyLong_Type)) {
+    if (LIKELY(type == &PyLong_Type) || PyLong_Check(value)) { /* bool, IntEnum */
       SetInteger(arg, value);
-    } else if (type == &PyFloat_Type) {
+    } else if (type == &PyFloat_Type || PyFloat_Check(value)) { /* numpy.float64 */
       SetDouble(arg, PyFloat_AsDouble(value));
     } else if (PyUnicode_Check(value)) {
       SetString(arguments, arg, value);
-    } else if (PyLong_Check(value)) { /* bool, IntEnum */
-      SetInteger(arg, value);
-    } else if (PyFloat_Check(value)) { /* numpy.float64 */
-      SetDouble(arg, PyFloat_AsDouble(value));
     } else {
       SetOther(arguments, arg, value);
     }

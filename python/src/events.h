@@ -13,8 +13,8 @@ PyObject* Counter(PyObject* module, PyObject* const* args, Py_ssize_t count);
 /* The type Site(name, file, line, level), and what takes one: scope_of(site) is a scope,
  * async_begin(site) begins an operation that may end on another thread and returns its id, 0 if
  * recording is off; async_end(site, id) ends it. */
-PyObject* ScopeOf(PyObject* module, PyObject* site);
-PyObject* AsyncBegin(PyObject* module, PyObject* site);
+PyObject* ScopeOf(PyObject* module, PyObject* object);
+PyObject* AsyncBegin(PyObject* module, PyObject* object);
 PyObject* AsyncEnd(PyObject* module, PyObject* const* args, Py_ssize_t count);
 
 int InitEvents(PyObject* module);

@@ -32,6 +32,7 @@ static PyMethodDef methods[] = {
     {"async_begin", &AsyncBegin, METH_O, NULL},
     {"async_end", AS_METHOD(&AsyncEnd), METH_FASTCALL, NULL},
     {"mask", &MaskFunction, METH_NOARGS, NULL},
+    {"recorder_lives", &RecorderLives, METH_NOARGS, NULL},
     {"cache_info", &CacheInfo, METH_NOARGS, NULL},
     {"configure", &Configure, METH_VARARGS, NULL},
     {"server_start", &ServerStart, METH_VARARGS, NULL},

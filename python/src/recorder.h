@@ -41,5 +41,7 @@ void NameThread(void);
 /* module functions */
 PyObject* SetThreadName(PyObject* module, PyObject* name);
 PyObject* MaskFunction(PyObject* module, PyObject* unused);
+/* False without a recorder, and where it is that of the process this one was forked from. */
+PyObject* RecorderLives(PyObject* module, PyObject* unused);
 
 #endif

@@ -161,7 +161,8 @@ class ClientTest(unittest.TestCase):
             loads = xspace.named(events, "load")
             self.assertGreater(len(steps), 10)
             self.assertGreater(len(loads), 10)
-            self.assertTrue(all("bytes" in event.stats for event in loads))
+            # The one of each worker that is open at the end has no arguments yet.
+            self.assertGreaterEqual(len([event for event in loads if "bytes" in event.stats]), len(loads) - 2)
             for worker in (one, other):
                 worker.go_on()
                 self.assertGreater(worker.hear()["steps"], 0)
