@@ -254,17 +254,17 @@ TEST_F(HostLookbackTest, AnOpenStepWindowTellsTheNewestStep) {
 TEST_F(HostLookbackTest, NothingIsInTheTraceFromAfterThePlannedEnd) {
   SessionDriver session(&collector_, uses_tsc());
   ASSERT_TRUE(session.Arm().ok());
-  const uint64_t end = session.Now() + 20'000'000;
+  const uint64_t end = session.Now() + 50'000'000;
   session.set_planned_end(end);
   ASSERT_TRUE(session.Start().ok());
   std::promise<void> leave;
-  std::promise<void> inside;
+  std::promise<uint64_t> inside;
   std::thread ends_in_the_middle([&] {
     JOBSCOPE_SCOPE("thread");
-    inside.set_value();
+    inside.set_value(session.Now());
     leave.get_future().wait();
   });
-  inside.get_future().wait();
+  const uint64_t inside_ticks = inside.get_future().get();
   // Without room in the ring nothing is held back.
   const auto fill = [&] {
     for (uint32_t i = 0; i < reader()->ring_records / 2; ++i) {
@@ -285,7 +285,9 @@ TEST_F(HostLookbackTest, NothingIsInTheTraceFromAfterThePlannedEnd) {
   for (const ReadEvent& event : session.events_read()) {
     ASSERT_LE(event.end_ps(), session.map().ToPs(end));
   }
-  EXPECT_THAT(session.One("thread").ints, Contains(Pair("truncated", 1)));
+  if (inside_ticks < end) {  // on a slow machine the thread came too late to belong to it
+    EXPECT_THAT(session.One("thread").ints, Contains(Pair("truncated", 1)));
+  }
 }
 
 // The store is emptied now and then: events are taken again, and every one is accounted for.
