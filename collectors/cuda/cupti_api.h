@@ -108,7 +108,6 @@ using BufferCompleted = void (*)(void* context, uint32_t stream, uint8_t* buffer
   F(cuptiGetCallbackName, (uint32_t domain, uint32_t cbid, const char** name))                \
   F(cuptiSetThreadIdType, (uint32_t type))                                                    \
   F(cuptiEnableDomain, (uint32_t enable, Subscriber subscriber, uint32_t domain))             \
-  F(cuptiFinalize, ())                                                                        \
   F(cuptiGetErrorMessage, (const char** message))                                             \
   F(cuptiSubscribe_v2, (Subscriber * subscriber, SubscriberCallback callback, void* userdata, \
                         SubscriberParams* params))                                            \

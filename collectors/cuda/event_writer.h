@@ -53,11 +53,6 @@ struct Window {
   }
 };
 
-// Events that are tied to a step by id, not by standing on its thread's line: XProf's context type
-// of the stats `_ct`/`_c`, and of `_pt`/`_p` of the step itself. Flows have type 0, and the id of a
-// step is the tick at which it began, so that ids of both can never meet.
-inline constexpr int64_t kStepContextType = 15;
-
 // Writes:
 //   /device:GPU:<n>       one line per stream (and a further lane where nodes of a graph overlap):
 //                         kernels, copies, memsets, whole graphs

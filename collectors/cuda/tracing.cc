@@ -79,18 +79,6 @@ void OnCallback(void* /*userdata*/, uint32_t domain, uint32_t cbid, const void* 
 
 }  // namespace
 
-FinalizeRule FinalizeRuleOf(uint32_t cupti_version, bool graphs_seen) {
-  if (cupti_version < kCupti12_2) {
-    return {false, "cuptiFinalize crashes before CUDA 12.1 update 1"};
-  }
-  if (graphs_seen && cupti_version < kCupti12_6) {
-    return {false, "cuptiFinalize crashes with CUDA graphs before CUDA 12.6"};
-  }
-  // From here on the release notes know of no defect, but sessions right after it have lost all GPU
-  // events, and threads in CUDA calls have crashed beside it (docs/gpu.md).
-  return {true, ""};
-}
-
 struct Tracing::Attachment {
   const CuptiApi* api = nullptr;
   Options options;

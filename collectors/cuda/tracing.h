@@ -16,14 +16,6 @@
 
 namespace jobscope::cuda {
 
-// Whether this CUPTI may be told to leave the process (cuptiFinalize), which takes away what
-// tracing costs after a capture.
-struct FinalizeRule {
-  bool safe = false;
-  const char* reason = "";
-};
-FinalizeRule FinalizeRuleOf(uint32_t cupti_version, bool graphs_seen);
-
 // One attachment to CUPTI, from Begin to End. Every call that may hang goes through the call
 // thread; whoever gives up on one calls Abandon: the call thread then undoes what was done as soon
 // as the call returns. Belongs to the collector's thread.

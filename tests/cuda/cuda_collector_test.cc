@@ -16,6 +16,7 @@
 
 #include "collectors/cuda/buffer_pool.h"
 #include "collectors/cuda/event_writer.h"
+#include "common/trace_planes.h"
 #include "tests/cuda/fake_gpu.h"
 #include "tests/host/session_driver.h"
 
@@ -575,7 +576,7 @@ TEST_F(CudaCollectorTest, LaunchesAndLonelyKernelsAreTiedToTheirStep) {
   session().StopAt(end + 1'000'000);
   session().ExpectIdentity();
   const ReadEvent launch = session().One("Launch vecAdd");
-  EXPECT_EQ(launch.ints.at("_ct"), cuda::kStepContextType);
+  EXPECT_EQ(launch.ints.at("_ct"), kStepContextType);
   EXPECT_EQ(launch.ints.at("_c"), static_cast<int64_t>(begin));
   EXPECT_THAT(session().One(kAddName).ints, Not(Contains(Key("_ct"))));
   EXPECT_EQ(session().One("without_a_call").ints.at("_c"), static_cast<int64_t>(begin));

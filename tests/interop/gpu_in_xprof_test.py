@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GPU work as XProf shows it: recorded from the fake libcupti in a worker of ours, captured over the network."""
+
+import re
+
+from harness import case, clients, traces, xprof_reader
+
+
+class GpuInXProf(case.InteropTest):
+    def test_kernels_steps_and_flows(self):
+        worker = self.own_worker("fake_gpu_worker")
+        run = self.capture([worker.address], 1000, "--json")
+        self.assertEqual(run.exit_code, 0, run.process.output())
+        manifest = run.json()
+        cuda = next(c for c in manifest["workers"][0]["collectors"] if c["name"] == "cuda")
+        self.assertEqual(cuda["state"], "on", cuda)
+        self.assertEqual(cuda["lost"], 0)
+        path = clients.only_run(self.logdir) / f"{worker.file_stem}.xplane.pb"
+        trace = traces.Trace.load(path)
+        self.assertEqual(traces.rule_violations(trace), [])
+        whole_steps = len(trace.steps())
+        self.assertGreater(whole_steps, 10)
+
+        xprof = self.xprof()
+        self.assertIn("kernel_stats", xprof.tool_names([path]))
+        kernels = {row["kernel_name"]: row for row in xprof_reader.rows(_table(xprof.read([path], "kernel_stats")))}
+        self.assertEqual(set(kernels), {"forward<float>(float const*, float*)", "backward(float const*, float*)"})
+        for name, length_us in (("forward<float>(float const*, float*)", 4000), ("backward(float const*, float*)", 6000)):
+            row = kernels[name]
+            self.assertGreaterEqual(row["occurrences"], whole_steps)
+            self.assertAlmostEqual(row["max_duration_us"], length_us, delta=50)
+            self.assertEqual(row["registers_per_thread"], 32)
+            self.assertEqual(row["shmem_bytes"], 4096)
+            self.assertEqual(row["block_dim"], "256,1,1")
+            self.assertEqual(row["grid_dim"], "128,1,1")
+            self.assertEqual(row["occupancy_pct"], 100)
+
+        # A step on the GPU: from the copy at 1 ms to the end of the backward kernel at 14 ms. Were the backward
+        # kernel, which another thread launched, not tied to it, it would end at 7 ms.
+        overview = xprof.overview([path])
+        self.assertAlmostEqual(overview.step_ms(), 13, delta=1, msg=overview.step_properties)
+        pipeline = xprof.input_pipeline([path])
+        self.assertGreaterEqual(len(pipeline.steps), whole_steps - 3)
+
+        viewer = xprof.viewer([path])
+        self.assertIn("Launch forward", viewer.names)
+        self.assertIn("Launch backward", viewer.names)
+        self.assertIn("MemcpyHtoD", viewer.names)
+        self.assertTrue(any(re.match(r"Stream #7\(Compute,MemcpyHtoD\)", name) for name in viewer.threads), viewer.threads)
+
+        self.assertIn("cuInit 0", worker.finish())
+
+
+def _table(data):
+    return data[0] if isinstance(data, list) else data
+
+
+if __name__ == "__main__":
+    case.main("capture", "fake_gpu_worker")
