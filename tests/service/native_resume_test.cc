@@ -20,19 +20,33 @@ using ::testing::HasSubstr;
 
 constexpr size_t kSegmentBytes = 20'000;
 
+// A sanitizer keeps memory that was freed, and more beside it.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr bool kRssIsOurs = false;
+#else
+constexpr bool kRssIsOurs = true;
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kRssIsOurs = false;
+#else
+constexpr bool kRssIsOurs = true;
+#endif
+
 class NativeResumeTest : public NativeFixture {
  protected:
   // A capture of `segments`, cut off by its client after it has read that many items, of which it
   // has acknowledged `acknowledged`; it is over.
   std::unique_ptr<CaptureStream> CutCapture(uint64_t acknowledged, uint64_t read,
                                             const std::string& session_id = "cut") {
-    auto stream = Start(absl::Milliseconds(200), session_id);
+    auto stream = StartWholeFlood(session_id);
     while (stream->items.size() < read) {
       if (!stream->Await(v1::CaptureResponse::kItems).has_value()) break;
     }
     EXPECT_TRUE(stream->Ack(acknowledged));  // the cut may overtake it
     stream->Cancel();
     EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+    EXPECT_EQ(sessions_->Stop(session_id), session_id);
     EXPECT_TRUE(AwaitIdle());
     return stream;
   }
@@ -48,7 +62,7 @@ class NativeResumeTest : public NativeFixture {
 TEST_F(NativeResumeTest, CutAndFetchedIsTheSameAsUncut) {
   flood_.Flood(300, 20, kSegmentBytes);
   StartFlood(Options());
-  auto uncut = Start(absl::Milliseconds(200));
+  auto uncut = RecordFlood();
   Drain(uncut.get());
   ASSERT_EQ(EventsOf(uncut->items), 300U);
   for (const uint64_t read : {2, 30, 290}) {
@@ -62,7 +76,6 @@ TEST_F(NativeResumeTest, CutAndFetchedIsTheSameAsUncut) {
     EXPECT_EQ(items.size(), ended.last_item());
     EXPECT_EQ(Bodies(items), Bodies(uncut->items));
     EXPECT_EQ(SummaryOf(items).events(), 300U);
-    EXPECT_FALSE(SummaryOf(items).truncated());
     EXPECT_EQ(server_->open_captures(), 0U);
   }
 }
@@ -88,7 +101,7 @@ TEST_F(NativeResumeTest, FetchOfWhatWasReleasedSaysFromWhereOn) {
 TEST_F(NativeResumeTest, TheRecordingGoesOnWithoutAStream) {
   flood_.Flood(1'000'000, 1, 1'000);
   StartFlood(Options());
-  auto stream = Start(absl::Milliseconds(700), "goes-on");
+  auto stream = Start(absl::Seconds(2), "goes-on");
   ASSERT_TRUE(stream->Await(v1::CaptureResponse::kItems).has_value());
   stream->Cancel();
   stream->Finish();
@@ -151,13 +164,14 @@ TEST_F(NativeResumeTest, IsHeldForAWhileOnly) {
 TEST_F(NativeResumeTest, AFetchEndsTheWait) {
   flood_.Flood(50, 50, kSegmentBytes);
   GrpcServerOptions options = Options();
-  options.native_limits.hold = absl::Milliseconds(300);
+  options.native_limits.hold = absl::Seconds(2);
   StartFlood(std::move(options));
   auto cut = CutCapture(1, 10);
   auto fetch = Fetch(cut->armed.capture_key(), 2);
   ASSERT_TRUE(fetch->Await(v1::CaptureResponse::kItems).has_value());
-  const absl::Time until = absl::Now() + absl::Milliseconds(600);
-  while (absl::Now() < until) ASSERT_TRUE(fetch->Ack(2));  // a client that is slow, but there
+  const absl::Time until = absl::Now() + absl::Seconds(3);
+  // A client that is slow, but there.
+  ASSERT_TRUE(Eventually([&] { return !fetch->Ack(2) || absl::Now() > until; }));
   Drain(fetch.get());
   ExpectWithoutGap(fetch->items, 2);
 }
@@ -184,7 +198,7 @@ TEST_F(NativeResumeTest, ANativeSessionEvictsIt) {
   flood_.Flood(50, 50, kSegmentBytes);
   StartFlood(Options());
   auto cut = CutCapture(1, 10);
-  auto next = Start(absl::Milliseconds(50), "next");
+  auto next = RecordFlood("next");
   EXPECT_THAT(Fetch(cut->armed.capture_key(), 2)->Finish().error_message(),
               HasSubstr("evicted by session \"next\""));
   Drain(next.get());
@@ -213,9 +227,9 @@ TEST_F(NativeResumeTest, WhileItIsFetchedItIsNotEvicted) {
 TEST_F(NativeResumeTest, AStalledDeliveryGivesUpTheSlot) {
   flood_.Flood(300, 100, kSegmentBytes);
   GrpcServerOptions options = Options();
-  options.native_limits.stall = absl::Milliseconds(300);
+  options.native_limits.stall = absl::Seconds(1);
   StartFlood(std::move(options));
-  auto stalled = Start(absl::Milliseconds(50), "stalled");
+  auto stalled = RecordFlood("stalled");
   ASSERT_TRUE(AwaitState("delivering"));
   EXPECT_TRUE(AwaitIdle());
   EXPECT_EQ(server_->open_captures(), 1U);
@@ -234,14 +248,17 @@ TEST_F(NativeResumeTest, ASlowReaderCostsNoMemory) {
   GrpcServerOptions options = Options();
   options.store_bytes = kStoreBytes;
   StartFlood(std::move(options));
-  auto stream = Start(absl::Milliseconds(400), "slow");
+  auto stream = Start(absl::Minutes(1), "slow");
   const auto before = ProcessUsageReader().Read().rss_bytes;
   ASSERT_TRUE(Eventually([&] { return flood_.attempted() == 2'000; }));
+  sessions_->Stop("slow");
   ASSERT_TRUE(AwaitState("delivering"));
   const auto after = ProcessUsageReader().Read().rss_bytes;
   ASSERT_TRUE(before.has_value() && after.has_value());
   // The store, a message that is being written, and what lies in sockets.
-  EXPECT_LT(*after, *before + kStoreBytes + (6 << 20));
+  if (kRssIsOurs) {
+    EXPECT_LT(*after, *before + kStoreBytes + (6 << 20));
+  }
   Drain(stream.get());
   ExpectWithoutGap(stream->items);
   const v1::Summary summary = SummaryOf(stream->items);
@@ -260,7 +277,7 @@ TEST_F(NativeResumeTest, AReaderThatAcknowledgesGetsMoreThanTheStore) {
   GrpcServerOptions options = Options();
   options.store_bytes = 4 << 20;
   StartFlood(std::move(options));
-  auto stream = Start(absl::Seconds(20));
+  auto stream = Start(absl::Minutes(1));
   while (flood_.attempted() < 2'000) {
     ASSERT_TRUE(stream->Await(v1::CaptureResponse::kItems).has_value());
     ASSERT_TRUE(stream->Ack(stream->last_item()));
@@ -296,7 +313,10 @@ TEST_F(NativeResumeTest, AHundredCapturesLeaveNothingBehind) {
   const std::string log = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(log, HasSubstr("evicted by session"));
   // One that stayed would be 2 MB, seventy 140 MB; the client and malloc breathe, too.
-  EXPECT_LT(ProcessUsageReader().Read().rss_bytes.value_or(0), warm_bytes + (32 << 20));
+  const uint64_t end_bytes = ProcessUsageReader().Read().rss_bytes.value_or(0);
+  if (kRssIsOurs) {
+    EXPECT_LT(end_bytes, warm_bytes + (32 << 20));
+  }
   EXPECT_TRUE(Eventually([&] { return server_->open_calls() == 0; }));
   EXPECT_LE(server_->open_captures(), 1U);  // the last one that was cut
 }
