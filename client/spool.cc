@@ -90,12 +90,12 @@ absl::StatusOr<std::unique_ptr<SpoolItems>> SpoolItems::Read(const Spool& spool)
     if (data == MAP_FAILED) return WriteError("map", spool.name_, errno);
   }
   std::unique_ptr<SpoolItems> spooled(new SpoolItems(static_cast<char*>(data), size));
-  xspace::ReadMeter meter([&spooled] { spooled->LetGo(); });
+  xspace::ReadMeter meter(
+      [&spooled](const std::vector<uintptr_t>& chunks) { spooled->LetGo(chunks); });
   const absl::Status read =
       ReadItems({spooled->data_, size}, [&spooled, &meter](const ItemField& item) {
+        meter.Add(item.field);
         spooled->items_.push_back({spooled->items_.size() + 1, item.kind, item.body});
-        // Only its head was read, but the system maps what lies around, too.
-        meter.Add(item.field.size());
         return absl::OkStatus();
       });
   if (!read.ok()) return read;
@@ -106,8 +106,13 @@ SpoolItems::~SpoolItems() {
   if (data_ != nullptr) munmap(data_, size_);
 }
 
-void SpoolItems::LetGo() const {
-  if (data_ != nullptr) madvise(data_, size_, MADV_DONTNEED);
+void SpoolItems::LetGo(const std::vector<uintptr_t>& chunks) const {
+  const auto begin = reinterpret_cast<uintptr_t>(data_);
+  for (const uintptr_t chunk : chunks) {
+    const uintptr_t from = std::max(chunk, begin);
+    const uintptr_t to = std::min(chunk + xspace::ReadMeter::kChunkBytes, begin + size_);
+    if (from < to) madvise(data_ + (from - begin), to - from, MADV_DONTNEED);
+  }
 }
 
 }  // namespace jobscope

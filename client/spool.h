@@ -61,9 +61,9 @@ class SpoolItems {
   // Numbered from 1 without gaps, whatever their numbers were.
   const std::vector<xspace::ItemView>& items() const { return items_; }
 
-  // Gives back the memory of pages that were read; they stay in the system's cache, and are mapped
-  // again where they are needed.
-  void LetGo() const;
+  // Gives back the memory of what was read in these chunks (xspace::ReadMeter); it stays in the
+  // system's cache, and is mapped again where it is needed.
+  void LetGo(const std::vector<uintptr_t>& chunks) const;
 
  private:
   SpoolItems(char* data, size_t size) : data_(data), size_(size) {}

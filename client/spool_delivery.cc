@@ -26,14 +26,16 @@ std::string PathOfPart(const RunDirectory& directory, const std::string& stem, s
   return absl::StrCat("../", directory.run(), ".part", part, "/", stem, ".xplane.pb");
 }
 
-// Not OK: the part is not there, and nothing of it under its name.
+// Not OK: the part is not there, and nothing of it under its name. `file` is the one that is
+// being written.
 absl::Status WritePart(const xspace::Assembler& assembler, size_t index,
                        const RunDirectory& directory, const std::string& stem,
-                       ManifestWorker* account) {
+                       std::unique_ptr<FileSink>* file, ManifestWorker* account) {
   const size_t part = index + 1;
-  absl::StatusOr<std::unique_ptr<FileSink>> file =
+  absl::StatusOr<std::unique_ptr<FileSink>> created =
       directory.CreateTrace(stem, static_cast<int>(part));
-  if (!file.ok()) return file.status();
+  if (!created.ok()) return created.status();
+  *file = *std::move(created);
   absl::Status written = assembler.Write(index, file->get());
   if (written.ok()) written = (*file)->Publish();
   if (!written.ok()) return written;
@@ -82,7 +84,12 @@ Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& s
   xspace::AssembleOptions options;
   options.hostname = stem;
   options.part_limit_bytes = capture_.part_limit_bytes;
-  options.let_go = [&items] { (*items)->LetGo(); };
+  // What the file holds by reference goes out first: it would map everything again at once.
+  std::unique_ptr<FileSink> file;
+  options.let_go = [&items, &file](const std::vector<uintptr_t>& chunks) {
+    if (file != nullptr) (void)file->Flush();  // an error stays, and the next write returns it
+    (*items)->LetGo(chunks);
+  };
   if (capture_.start.clock.has_value()) options.zero_unix_ns = capture_.start.zero_unix_ns;
   if (capture_.received.summary_item == 0) {
     options.warnings.push_back(absl::StrCat(WhyIncomplete(), "; losses are not known"));
@@ -99,7 +106,7 @@ Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& s
   }
   const size_t parts = assembler->parts().size();
   for (size_t i = 0; i < parts; ++i) {
-    const absl::Status written = WritePart(*assembler, i, directory, stem, account);
+    const absl::Status written = WritePart(*assembler, i, directory, stem, &file, account);
     if (written.ok()) continue;
     const std::string of = parts == 1 ? "" : absl::StrCat("part ", i + 1, " of ", parts, ": ");
     return Failed(Phase::kWrite, absl::StrCat(of, written.message()));

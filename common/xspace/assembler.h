@@ -38,9 +38,11 @@ struct AssembleOptions {
   std::optional<int64_t> zero_unix_ns;
   // What else is to be said about the trace: more XSpace.warnings.
   std::vector<std::string> warnings;
-  // Called after each 32 MiB of items that were read, in Create and in Write: whoever maps them
-  // from a file can let go of the pages, which are read again where they are needed. May be empty.
-  std::function<void()> let_go;
+  // Called each time that items in 16 more chunks of 2 MiB have been read, in Create and in Write,
+  // with the addresses of these chunks: whoever maps the items from a file can let go of their
+  // pages, which are read again where they are needed; also by a sink that still holds some of
+  // them by reference. May be empty.
+  std::function<void(const std::vector<uintptr_t>& chunks)> let_go;
 };
 
 // One XSpace to write: the events that start in [begin_ps, end_ps).

@@ -396,9 +396,9 @@ void Indexer::ReadSummary(std::string_view body) {
 absl::StatusOr<ItemIndex> IndexItems(absl::Span<const ItemView> items, ReadMeter* meter) {
   Indexer indexer;
   for (const ItemView& item : items) {
+    AddRead(meter, item.body);
     const absl::Status status = indexer.Add(item);
     if (!status.ok()) return status;
-    AddRead(meter, item.body.size());
   }
   return indexer.Finish();
 }

@@ -32,7 +32,7 @@ Slice CutRange(const Segment& segment, Range range, ReadMeter* meter) {
   if (segment.first.start >= range.begin && segment.last.start < range.end) {
     return {segment.events, segment.count};
   }
-  AddRead(meter, segment.events.size());
+  AddRead(meter, segment.events);
   const char* at = segment.events.data();
   const char* const end = at + segment.events.size();
   const char* from = end;
@@ -64,6 +64,7 @@ struct Cursor {
       const Segment& segment = segments[(*run)[position++]];
       const std::string_view events = CutRange(segment, range, meter).events;
       if (events.empty()) continue;
+      AddRead(meter, events);
       at = events.data();
       end = at + events.size();
       item = segment.item;
@@ -117,8 +118,11 @@ void SiftDown(std::vector<Entry>* entries) {
 
 void WriteRun(const std::vector<Segment>& segments, const Run& run, Range range,
               OutputBuffer* out) {
-  for (const uint32_t index : run)
-    out->Stable(CutRange(segments[index], range, out->meter()).events);
+  for (const uint32_t index : run) {
+    const std::string_view events = CutRange(segments[index], range, out->meter()).events;
+    AddRead(out->meter(), events);
+    out->Stable(events);
+  }
 }
 
 }  // namespace

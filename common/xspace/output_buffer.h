@@ -19,7 +19,7 @@ namespace jobscope::xspace {
 // Not thread-safe. After the first error of the sink, everything is dropped.
 class OutputBuffer {
  public:
-  // `meter`, if there is one, is told what goes through.
+  // `meter`, which may be null, is for those who read what is written.
   explicit OutputBuffer(ByteSink* sink, ReadMeter* meter = nullptr)
       : sink_(sink), meter_(meter), buffer_(new char[kCapacity]) {}
 
@@ -79,7 +79,6 @@ class OutputBuffer {
   void Pass(std::string_view bytes, bool stable) {
     if (status_.ok()) status_ = sink_->Write(bytes, stable);
     written_ += bytes.size();
-    AddRead(meter_, bytes.size());
   }
 
   ByteSink* const sink_;

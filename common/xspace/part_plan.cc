@@ -66,7 +66,7 @@ class Planner {
       (*bytes)[(first - begin) / bucket_width] += segment.events.size();
       return;
     }
-    AddRead(meter_, segment.events.size());
+    AddRead(meter_, segment.events);
     const char* at = segment.events.data();
     const char* const end = at + segment.events.size();
     while (at != end) {

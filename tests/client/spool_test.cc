@@ -13,6 +13,7 @@
 
 #include "client/capture_message.h"
 #include "client/item_receiver.h"
+#include "common/xspace/read_meter.h"
 #include "tests/client/fake_items.h"
 #include "tests/client/temporary_directory.h"
 
@@ -50,7 +51,8 @@ TEST(SpoolTest, GivesBackWhatWasAddedAndLeavesNothingBehind) {
         EXPECT_EQ((*read)->items()[i].kind, items[i].kind);
         EXPECT_EQ((*read)->items()[i].body, items[i].body);
       }
-      (*read)->LetGo();
+      const auto address = reinterpret_cast<uintptr_t>((*read)->items()[0].body.data());
+      (*read)->LetGo({address / xspace::ReadMeter::kChunkBytes * xspace::ReadMeter::kChunkBytes});
     }
   }
   EXPECT_THAT(List(directory.path()), IsEmpty());
