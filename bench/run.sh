@@ -21,6 +21,9 @@ for bench in "${benches[@]}"; do
   "$bench" --benchmark_out="$out/$name.json" --benchmark_out_format=json
 done
 
+echo "==== a thousand workers"
+python3 "$(dirname "$0")/scale_bench.py" "$bin" "$out/scale_bench.json"
+
 echo "==== whole captures beside the stock pair (docs/benchmarks.md)"
 code=0
 "$(dirname "$0")/../deploy/venv.sh" --run "$(dirname "$0")/capture_bench.py" "$bin" "$out/capture_bench.json" || code=$?
