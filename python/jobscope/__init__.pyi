@@ -138,10 +138,10 @@ class capture:
 # ---- frameworks ----
 
 # Of unknown base: an instance is also one of the framework's own Callback where that is imported.
-class KerasCallback(Any):
+class KerasCallback(Any):  # type: ignore[misc]
     def __init__(self, first_step: int = 0) -> None: ...
 
-class LightningCallback(Any):
+class LightningCallback(Any):  # type: ignore[misc]
     def __init__(self, first_step: int = 0) -> None: ...
 
 # ---- errors ----

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The decorator."""
 import functools
-import inspect
 
 from jobscope import _native
 
@@ -11,6 +10,8 @@ _ASYNC = 8
 
 
 def _place(function):
+    import inspect  # some milliseconds, which not every importer of jobscope should pay
+
     code = getattr(inspect.unwrap(function), "__code__", None)
     return (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
 
@@ -24,6 +25,8 @@ def _wrap(function, name, level):
         return type(function)(_wrap(function.__func__, name, level))
     if not callable(function):
         raise TypeError(f"traced: {function!r} can't be called")
+    import inspect
+
     name = name or _name(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise TypeError(

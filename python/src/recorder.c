@@ -144,7 +144,7 @@ PyObject* MaskFunction(PyObject* module, PyObject* unused) {
 PyObject* RecorderLives(PyObject* module, PyObject* unused) {
   (void)module;
   (void)unused;
-  /* The one answer of the writer table that tells; see writer_abi.h. It gives the calling thread its
-   * ring, so ask when rings have been configured. */
+  /* The one answer of the writer table that tells; see writer_abi.h. It gives the calling thread
+   * its ring, so ask when rings have been configured. */
   return PyBool_FromLong(jobscope_py_writer != NULL && jobscope_py_writer->next_id() != 0);
 }

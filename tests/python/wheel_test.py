@@ -20,8 +20,13 @@ NEWEST_GLIBC = (2, 34)
 MAX_WHEEL_BYTES = 16 << 20
 
 
-def run(*command, **options):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=600, **options)
+def run(*command, **variables):
+    """The output. The package of the build tree is out of sight: only what is installed is found."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=600,
+        env={**environment, **variables},
+    )  # fmt: skip
     if done.returncode != 0:
         raise AssertionError(f"{' '.join(command)}\n{done.stdout[-4000:]}")
     return done.stdout
@@ -44,14 +49,14 @@ class WheelTest(unittest.TestCase):
         cls._folder = tempfile.TemporaryDirectory(prefix="jobscope-wheel-")
         cls.addClassCleanup(cls._folder.cleanup)
         cls.folder = cls._folder.name
-        output = run(BUILD_WHEEL, cls.folder, env={**os.environ, "JOBSCOPE_BUILD_DIR": BUILD})
+        output = run(BUILD_WHEEL, cls.folder, JOBSCOPE_BUILD_DIR=BUILD)
         cls.wheel = output.splitlines()[-1]
 
     def test_name_and_contents(self):
         self.assertRegex(os.path.basename(self.wheel), r"^jobscope-[\d.]+-cp310-abi3-manylinux_2_34_x86_64\.whl$")
         self.assertLess(os.path.getsize(self.wheel), MAX_WHEEL_BYTES)
         with zipfile.ZipFile(self.wheel) as archive:
-            names = {name for name in archive.namelist() if ".dist-info/" not in name}
+            names = {name for name in archive.namelist() if ".dist-info/" not in name and not name.endswith("/")}
             scripts = archive.read(next(name for name in archive.namelist() if name.endswith("entry_points.txt"))).decode()
             archive.extractall(self.folder + "/contents")
         native = {name for name in names if not name.endswith((".py", ".pyi", "py.typed"))}
@@ -80,11 +85,10 @@ class WheelTest(unittest.TestCase):
                 run(f"{venv}/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", self.wheel)
                 site = run(f"{venv}/bin/python", "-c", "import jobscope; print(jobscope.__path__[0])").strip()
                 self.assertTrue(site.startswith(venv), site)
-                environment = {**os.environ, "PYTHONPATH": HERE, "JOBSCOPE_TEST_PACKAGE": site}
                 for test in ("recording", "stubs", "callbacks", "server"):
-                    run(f"{venv}/bin/python", "-B", f"{HERE}/{test}_test.py", env=environment)
-                for program in ("capture", "jobscope"):
-                    self.assertIn("--service_addr", run(f"{venv}/bin/{program}", "capture", "--help") if program == "jobscope" else run(f"{venv}/bin/{program}", "--help"))
+                    run(f"{venv}/bin/python", "-B", f"{HERE}/{test}_test.py", PYTHONPATH=HERE, JOBSCOPE_TEST_PACKAGE=site)
+                self.assertIn("--service_addr", run(f"{venv}/bin/capture", "--help"))
+                self.assertIn("--service_addr", run(f"{venv}/bin/jobscope", "capture", "--help"))
                 self.assertIn("capture", run(f"{venv}/bin/python", "-m", "jobscope", "--help"))
 
     def test_a_build_tree_that_is_not_fit_is_refused(self):
@@ -99,7 +103,7 @@ class WheelTest(unittest.TestCase):
                     with open(f"{build}/CMakeCache.txt", "w", encoding="utf-8") as file:
                         file.write(cache)
                 with self.assertRaises(AssertionError) as caught:
-                    run(BUILD_WHEEL, f"{build}/output", env={**os.environ, "JOBSCOPE_BUILD_DIR": build})
+                    run(BUILD_WHEEL, f"{build}/output", JOBSCOPE_BUILD_DIR=build)
                 self.assertIn(text, str(caught.exception))
 
 
