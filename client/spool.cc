@@ -107,10 +107,13 @@ SpoolItems::~SpoolItems() {
 }
 
 void SpoolItems::LetGo(const std::vector<uintptr_t>& chunks) const {
+  constexpr uintptr_t kChunk = xspace::ReadMeter::kChunkBytes;
   const auto begin = reinterpret_cast<uintptr_t>(data_);
   for (const uintptr_t chunk : chunks) {
-    const uintptr_t from = std::max(chunk, begin);
-    const uintptr_t to = std::min(chunk + xspace::ReadMeter::kChunkBytes, begin + size_);
+    // What a fault maps may reach over the chunk's edges: without the neighbours, 16 MB of each GiB
+    // stayed (measured).
+    const uintptr_t from = std::max(chunk - std::min(chunk, kChunk), begin);
+    const uintptr_t to = std::min(chunk + 2 * kChunk, begin + size_);
     if (from < to) madvise(data_ + (from - begin), to - from, MADV_DONTNEED);
   }
 }
