@@ -41,8 +41,8 @@ class Names {
   // Declares the line, or renames it. Line ids in [0xdeadbeef, 0xdeadbeef + 389] modulo 2^32 are
   // XProf's own, and 0 means refused: these are moved up by 2^32. Returns the line key to use.
   int64_t Line(PlaneKey plane, int64_t line, std::string_view name);
-  // Declares the line unless it is declared already: then its name stays as it is. For a source that
-  // writes to lines which others may know by a better name.
+  // Declares the line unless it is declared already: then its name stays as it is. For a source
+  // that writes to lines which others may know by a better name.
   int64_t EnsureLine(PlaneKey plane, int64_t line, std::string_view name);
 
  private:
