@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "collectors/cuda/cuda_collector.h"
 #include "collectors/host/host_collector.h"
 #include "collectors/system/system_collector.h"
 #include "common/identity.h"
@@ -34,6 +35,23 @@ const host::Reader* FindRecorder() {
   return nullptr;
 }
 
+// The newest steps, for GPU work that is to be tied to them.
+std::vector<cuda::StepSpan> RecentSteps(const host::Reader* reader) {
+  std::array<jobscope_step_info, kMaxSteps> steps;
+  const size_t count = reader->recent_steps(steps.data(), steps.size());
+  std::vector<cuda::StepSpan> spans;
+  for (size_t i = 0; i < count; ++i) {
+    spans.push_back({steps[i].number, steps[i].begin_ticks, steps[i].end_ticks});
+  }
+  return spans;
+}
+
+CudaCollector* MakeCudaCollector(const host::Reader* reader, bool uses_tsc) {
+  CudaCollectorOptions options = CudaCollectorOptions::FromEnvironment();
+  if (reader != nullptr) options.steps = [reader] { return RecentSteps(reader); };
+  return new CudaCollector(uses_tsc, std::move(options));
+}
+
 absl::Duration Between(const TickMap& map, uint64_t from_ticks, uint64_t to_ticks) {
   return absl::Nanoseconds((map.ToPs(to_ticks) - map.ToPs(from_ticks)) / 1000);
 }
@@ -54,7 +72,8 @@ Worker::Worker()
   InstallForkGuard();  // a child has none of the threads that sessions need, with a server or
                        // without
   SessionManager::Dependencies dependencies;
-  dependencies.collectors = {host_, new SystemCollector(uses_tsc_)};
+  dependencies.collectors = {host_, new SystemCollector(uses_tsc_),
+                             MakeCudaCollector(reader_, uses_tsc_)};
   dependencies.uses_tsc = uses_tsc_;
   dependencies.identity = identity_;
   sessions_ = std::make_shared<SessionManager>(std::move(dependencies));

@@ -17,7 +17,9 @@
 #include "collectors/cuda/buffer_pool.h"
 #include "collectors/cuda/call_thread.h"
 #include "collectors/cuda/clock_map.h"
+#include "collectors/cuda/cuda_collector.h"
 #include "collectors/cuda/kernel_names.h"
+#include "collectors/cuda/loader.h"
 #include "collectors/cuda/occupancy.h"
 #include "collectors/cuda/result_text.h"
 #include "collectors/cuda/step_timeline.h"
@@ -26,7 +28,6 @@ namespace jobscope::cuda {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 TEST(KernelNamesTest, AreDemangledWithoutTheirReturnType) {
   EXPECT_EQ(KernelName("_Z6vecAddPKfS0_Pfi"), "vecAdd(float const*, float const*, float*, int)");
@@ -255,6 +256,27 @@ TEST(CallThreadTest, GivesUpOnACallThatHangs) {
   }
   EXPECT_TRUE(calls.Wait(absl::Seconds(10)));
   EXPECT_TRUE(calls.Run("again", absl::Seconds(10), [] {}));
+}
+
+TEST(WithoutCudaTest, ACaptureIsNotDelayedAndNothingIsLoaded) {
+  CudaCollector collector(/*uses_tsc=*/false, {});
+  EXPECT_EQ(collector.Describe().state, "off");
+  constexpr int kCaptures = 20;
+  const absl::Time begin = absl::Now();
+  for (int i = 0; i < kCaptures; ++i) {
+    // Nothing is written, so there is nothing to write to.
+    ASSERT_TRUE(collector.Arm(ArmRequest()).ok());
+    ASSERT_TRUE(collector.Start(StartRequest()).ok());
+    EXPECT_EQ(collector.Drain(), absl::InfiniteDuration());
+    ASSERT_TRUE(collector.Stop(0).ok());
+    const CollectorReport report = collector.Report();
+    EXPECT_EQ(report.state, "off");
+    EXPECT_FALSE(report.reason.empty());
+    EXPECT_EQ(report.attempted, 0u);
+  }
+  // The budget of one is 20 ms.
+  EXPECT_LT(absl::Now() - begin, kCaptures * absl::Milliseconds(20));
+  EXPECT_THAT(MappedCupti(), ::testing::IsEmpty());
 }
 
 // The pool is the process's: each test leaves it as it found it.

@@ -11,7 +11,7 @@ class GpuInXProf(case.InteropTest):
         worker = self.own_worker("fake_gpu_worker")
         run = self.capture([worker.address], 1000, "--json")
         self.assertEqual(run.exit_code, 0, run.process.output())
-        manifest = run.json()
+        manifest = run.json
         cuda = next(c for c in manifest["workers"][0]["collectors"] if c["name"] == "cuda")
         self.assertEqual(cuda["state"], "on", cuda)
         self.assertEqual(cuda["lost"], 0)
