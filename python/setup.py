@@ -19,7 +19,13 @@ REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 GIVEN = os.environ.get("JOBSCOPE_BUILD_DIR")
 BUILD = os.path.abspath(GIVEN or os.path.join(REPOSITORY, "build"))
 PACKAGE = os.path.join(BUILD, "python", "jobscope")
-NATIVE = ("_native.abi3.so", "lib/libjobscope.so", "lib/libjobscope_trace.so.0", "bin/capture")
+NATIVE = (
+    "_native.abi3.so",
+    "bin/capture",
+    "lib/libjobscope.so",
+    "lib/libjobscope_attach.so",
+    "lib/libjobscope_trace.so.0",
+)
 # Nothing is written beside the sources.
 SCRATCH = os.path.join(BUILD, "python", "wheel")
 

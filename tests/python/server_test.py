@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import sys
 import tempfile
 import threading
 import unittest
@@ -45,6 +46,12 @@ def worker_disabled():
         workers.tell(text=str(error), threads=len(os.listdir("/proc/self/task")))
     with jobscope.step(1), jobscope.trace("nothing"):
         pass
+
+
+def worker_attached(_logdir):
+    """The library that was injected starts its server on a thread of its own, at about the time of the import."""
+    recorded = workers.until(lambda: jobscope.step(1) is not jobscope.trace("idle"))
+    workers.tell(step_is_recorded=recorded)
 
 
 def worker_exit(how, logdir):
@@ -167,6 +174,17 @@ class ClientTest(unittest.TestCase):
                 worker.go_on()
                 self.assertGreater(worker.hear()["steps"], 0)
                 self.assertEqual(worker.finish(), 0)
+
+    def test_scopes_of_a_program_that_starts_no_server(self):
+        """`jobscope run` attaches the server; the package finds the recorder that came with it."""
+        if "--attach_library" not in workers.run_client("run", "--help", name="jobscope")[1]:
+            self.skipTest("this client has no verb `run`")
+        with tempfile.TemporaryDirectory() as logdir:
+            code, output, errors = workers.run_client(
+                "run", "--listen=127.0.0.1:0", "--", sys.executable, "-B", __file__, "--worker", "attached", logdir, name="jobscope"
+            )
+        self.assertEqual(code, 0, errors)
+        self.assertIn('"step_is_recorded": true', output, errors)
 
     def test_the_program_knows_its_name(self):
         self.assertIn("--service_addr", workers.run_client("--help")[1])

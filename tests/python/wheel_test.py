@@ -16,6 +16,7 @@ REPOSITORY = os.path.dirname(os.path.dirname(HERE))
 BUILD_WHEEL = os.path.join(REPOSITORY, "python", "build_wheel.sh")
 # From the package of the build tree to the build tree.
 BUILD = os.path.dirname(os.path.dirname(workers.PACKAGE))
+NATIVE = {"_native.abi3.so", "bin/capture", "lib/libjobscope.so", "lib/libjobscope_attach.so", "lib/libjobscope_trace.so.0"}
 NEWEST_GLIBC = (2, 34)
 MAX_WHEEL_BYTES = 16 << 20
 
@@ -61,10 +62,7 @@ class WheelTest(unittest.TestCase):
             archive.extractall(self.folder + "/contents")
         native = {name for name in names if not name.endswith((".py", ".pyi", "py.typed"))}
         # Nothing was grafted, and the recorder kept its SONAME.
-        self.assertEqual(
-            native,
-            {"jobscope/_native.abi3.so", "jobscope/bin/capture", "jobscope/lib/libjobscope.so", "jobscope/lib/libjobscope_trace.so.0"},
-        )
+        self.assertEqual(native, {"jobscope/" + name for name in NATIVE})
         self.assertIn("jobscope/py.typed", names)
         self.assertIn("jobscope/__init__.pyi", names)
         self.assertIn("capture = jobscope._programs:capture", scripts)
@@ -95,7 +93,7 @@ class WheelTest(unittest.TestCase):
         for cache, text in ((None, "lacks _native.abi3.so"), ("JOBSCOPE_PIC_DEPS:PATH=\n", "for development")):
             with tempfile.TemporaryDirectory() as build:
                 if cache is not None:
-                    for name in ("_native.abi3.so", "lib/libjobscope.so", "lib/libjobscope_trace.so.0", "bin/capture"):
+                    for name in NATIVE:
                         path = f"{build}/python/jobscope/{name}"
                         os.makedirs(os.path.dirname(path), exist_ok=True)
                         with open(path, "wb"):
