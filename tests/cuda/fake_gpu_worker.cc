@@ -5,9 +5,9 @@
 //
 //   fake_gpu_worker --listen=127.0.0.1:0
 //
-// Each step of 20 ms: a copy to the GPU (1 ms), a forward kernel (4 ms) launched by the step's own
-// thread, a backward kernel (6 ms) launched by another thread, as PyTorch's autograd does. Kernels
-// are given to CUPTI as they are launched, with the time at which they will have ended.
+// Each step of 20 ms: an augment kernel (6 ms) launched by another thread, a copy to the GPU (1
+// ms), a forward kernel (4 ms) launched by the step's own thread. Kernels are given to CUPTI as
+// they are launched, with the time at which they will have ended.
 #include <unistd.h>
 
 #include <chrono>
@@ -30,11 +30,11 @@ constexpr uint64_t kMillisecondNs = 1'000'000;
 
 volatile std::sig_atomic_t stop_requested = 0;
 
-// The thread that launches backward kernels, one per request.
-class Autograd {
+// The thread that launches augment kernels, one per request.
+class Augmenter {
  public:
-  explicit Autograd(FakeGpu* gpu) : gpu_(gpu), thread_([this] { Run(); }) {}
-  ~Autograd() {
+  explicit Augmenter(FakeGpu* gpu) : gpu_(gpu), thread_([this] { Run(); }) {}
+  ~Augmenter() {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       ended_ = true;
@@ -43,7 +43,7 @@ class Autograd {
     thread_.join();
   }
   // Returns when the kernel, which begins at `start_ns`, is launched.
-  void Backward(uint64_t start_ns) {
+  void Augment(uint64_t start_ns) {
     std::unique_lock<std::mutex> lock(mutex_);
     start_ns_ = start_ns;
     changed_.notify_all();
@@ -52,14 +52,14 @@ class Autograd {
 
  private:
   void Run() {
-    SetThreadName("autograd");
+    SetThreadName("augmenter");
     std::unique_lock<std::mutex> lock(mutex_);
     while (true) {
       changed_.wait(lock, [this] { return start_ns_ != 0 || ended_; });
       if (ended_) return;
       const uint32_t correlation = FakeGpu::NextCorrelation();
       gpu_->Emit(FakeGpu::Call(kLaunchKernelCall, correlation, RealtimeNs()));
-      gpu_->Emit(FakeGpu::Kernel("_Z8backwardPKfPf", correlation, start_ns_, 6 * kMillisecondNs));
+      gpu_->Emit(FakeGpu::Kernel("_Z7augmentPKfPf", correlation, start_ns_, 6 * kMillisecondNs));
       start_ns_ = 0;
       changed_.notify_all();
     }
@@ -73,10 +73,14 @@ class Autograd {
   std::thread thread_;
 };
 
-void Step(int64_t number, FakeGpu* gpu, Autograd* autograd) {
+void Step(int64_t number, FakeGpu* gpu, Augmenter* augmenter) {
   JOBSCOPE_STEP("train", number);
   const auto begin = std::chrono::steady_clock::now();
   const uint64_t begin_ns = RealtimeNs();
+  {
+    JOBSCOPE_SCOPE("augment");
+    augmenter->Augment(begin_ns + kMillisecondNs);
+  }
   {
     JOBSCOPE_SCOPE("forward");
     const uint32_t copy_id = FakeGpu::NextCorrelation();
@@ -87,19 +91,15 @@ void Step(int64_t number, FakeGpu* gpu, Autograd* autograd) {
     copy.source_memory = 2;
     copy.destination_memory = 3;
     copy.bytes = 1 << 20;
-    copy.start_ns = begin_ns + kMillisecondNs;
+    copy.start_ns = begin_ns + 8 * kMillisecondNs;
     copy.end_ns = copy.start_ns + kMillisecondNs;
     copy.stream = 7;
     copy.correlation = copy_id;
     gpu->Emit(copy);
     const uint32_t correlation = FakeGpu::NextCorrelation();
     gpu->Emit(FakeGpu::Call(kLaunchKernelCall, correlation, RealtimeNs()));
-    gpu->Emit(FakeGpu::Kernel("_Z7forwardIfEvPKT_PS0_", correlation, begin_ns + 3 * kMillisecondNs,
+    gpu->Emit(FakeGpu::Kernel("_Z7forwardIfEvPKT_PS0_", correlation, begin_ns + 10 * kMillisecondNs,
                               4 * kMillisecondNs));
-  }
-  {
-    JOBSCOPE_SCOPE("backward");
-    autograd->Backward(begin_ns + 8 * kMillisecondNs);
   }
   JOBSCOPE_SCOPE("wait for the GPU");
   std::this_thread::sleep_until(begin + std::chrono::milliseconds(20));
@@ -120,9 +120,9 @@ int Main(int argc, char** argv) {
   }
   std::printf("listening on %s\n", server.address().c_str());
   std::fflush(stdout);
-  Autograd autograd(&gpu);
+  Augmenter augmenter(&gpu);
   int64_t step = 0;
-  for (; stop_requested == 0; ++step) Step(step, &gpu, &autograd);
+  for (; stop_requested == 0; ++step) Step(step, &gpu, &augmenter);
   std::printf("steps %lld, cuInit %d\n", static_cast<long long>(step), gpu.Inits());
   return 0;
 }

@@ -24,8 +24,8 @@ class GpuInXProf(case.InteropTest):
         xprof = self.xprof()
         self.assertIn("kernel_stats", xprof.tool_names([path]))
         kernels = {row["kernel_name"]: row for row in xprof_reader.rows(_table(xprof.read([path], "kernel_stats")))}
-        self.assertEqual(set(kernels), {"forward<float>(float const*, float*)", "backward(float const*, float*)"})
-        for name, length_us in (("forward<float>(float const*, float*)", 4000), ("backward(float const*, float*)", 6000)):
+        self.assertEqual(set(kernels), {"forward<float>(float const*, float*)", "augment(float const*, float*)"})
+        for name, length_us in (("forward<float>(float const*, float*)", 4000), ("augment(float const*, float*)", 6000)):
             row = kernels[name]
             self.assertGreaterEqual(row["occurrences"], whole_steps)
             self.assertAlmostEqual(row["max_duration_us"], length_us, delta=50)
@@ -35,8 +35,8 @@ class GpuInXProf(case.InteropTest):
             self.assertEqual(row["grid_dim"], "128,1,1")
             self.assertEqual(row["occupancy_pct"], 100)
 
-        # A step on the GPU: from the copy at 1 ms to the end of the backward kernel at 14 ms. Were the backward
-        # kernel, which another thread launched, not tied to it, it would end at 7 ms.
+        # A step on the GPU: from the augment kernel at 1 ms to the end of the forward kernel at 14 ms. Were the augment
+        # kernel, which another thread launched, not tied to it, XProf would take it for the step before: 19 ms.
         overview = xprof.overview([path])
         self.assertAlmostEqual(overview.step_ms(), 13, delta=1, msg=overview.step_properties)
         pipeline = xprof.input_pipeline([path])
@@ -44,7 +44,7 @@ class GpuInXProf(case.InteropTest):
 
         viewer = xprof.viewer([path])
         self.assertIn("Launch forward", viewer.names)
-        self.assertIn("Launch backward", viewer.names)
+        self.assertIn("Launch augment", viewer.names)
         self.assertIn("MemcpyHtoD", viewer.names)
         self.assertTrue(any(re.match(r"Stream #7\(Compute,MemcpyHtoD\)", name) for name in viewer.threads), viewer.threads)
 
