@@ -21,14 +21,10 @@ using ::testing::HasSubstr;
 constexpr size_t kSegmentBytes = 20'000;
 
 // A sanitizer keeps memory that was freed, and more beside it.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kRssIsOurs = false;
-#else
-constexpr bool kRssIsOurs = true;
-#endif
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kRssIsOurs = false;
+#elif defined(__clang__)
+constexpr bool kRssIsOurs = !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer);
 #else
 constexpr bool kRssIsOurs = true;
 #endif
