@@ -20,7 +20,9 @@ constexpr uint64_t kLateNs = 10'000'000;
 std::string CollectorReasons(const ManifestWorker& account) {
   std::vector<std::string> reasons;
   for (const ManifestCollector& collector : account.collectors) {
-    if (collector.state == "on" || collector.reason.empty()) continue;
+    // "off" is no fault: a worker without a GPU has nothing to trace there. `capture check` and the
+    // manifest say why.
+    if (collector.state == "on" || collector.state == "off" || collector.reason.empty()) continue;
     reasons.push_back(absl::StrCat(collector.name, " ", collector.state, ": ", collector.reason));
   }
   return absl::StrJoin(reasons, "; ");

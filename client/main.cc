@@ -2,6 +2,8 @@
 //
 // The command line program: `capture`, and under the name `jobscope` the same with its verbs as
 // subcommands.
+#include <sys/resource.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -12,6 +14,19 @@
 #include "client/interrupt.h"
 #include "client/run_verb.h"
 #include "client/survey.h"
+
+namespace {
+
+// Each worker takes a socket and a spool: a thousand of them are more than the 1,024 descriptors
+// that shells allow by default. Programs may raise that up to the hard limit by themselves.
+void AllowManyFiles() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv, argv + argc);
@@ -25,6 +40,7 @@ int main(int argc, char** argv) {
   // Outcomes say what gRPC would otherwise log about each connection that fails. Overridable.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   jobscope::PrepareSignals();
+  AllowManyFiles();
   switch (parsed.flags->verb) {
     case jobscope::Verb::kCapture:
       return jobscope::RunCapture(*parsed.flags);

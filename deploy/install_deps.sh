@@ -17,9 +17,9 @@ build=(
   libspdlog-dev libcli11-dev nlohmann-json3-dev libprotozero-dev zlib1g-dev libssl-dev
   libgtest-dev libgmock-dev libbenchmark-dev
 )
-# Running the tests: readers of ELF files, the checkers; dpkg-dev and unicode-data for the position-independent
+# Running the tests: readers of ELF files, the checkers; Python's headers for the Python package; dpkg-dev and unicode-data for the position-independent
 # dependencies of libjobscope.so, which are built from Debian's source packages; openssl for certificates.
-test=(openssl binutils python3 iproute2 procps dpkg-dev patch xz-utils make unicode-data ca-certificates)
+test=(openssl binutils python3 python3-dev iproute2 procps dpkg-dev patch xz-utils make unicode-data ca-certificates)
 lint=(clang clang-format clang-tidy shellcheck python3 pyflakes3 git)
 interop=(python3 python3-venv ca-certificates)
 bench=(python3 procps)

@@ -16,7 +16,7 @@ struct Explanation {
   absl::string_view text;
 };
 
-constexpr std::array<Explanation, 7> kExplanations = {{
+constexpr std::array<Explanation, 11> kExplanations = {{
     {"overwritten",
      "overwritten before they were read; record less (a lower host_tracer_level) or give each "
      "thread a larger ring (ring_records)"},
@@ -32,6 +32,14 @@ constexpr std::array<Explanation, 7> kExplanations = {{
     {"deadline",
      "still unread when the capture had to end; capture again when the machine is less busy, or "
      "record less"},
+    {"cupti_dropped",
+     "CUPTI had no room for them; raise JOBSCOPE_CUDA_BUFFER_MB, or capture for a shorter time"},
+    {"gpu_pool",
+     "CUPTI had no buffer for them but one that is thrown away; raise JOBSCOPE_CUDA_BUFFER_MB"},
+    {"gpu_no_timestamp",
+     "CUPTI gave them no start time, mostly because its pool on the device was used up by graph "
+     "nodes; trace graphs as a whole (JOBSCOPE_CUDA_GRAPHS=whole)"},
+    {"gpu_unfinished", "launched in the window, and still queued on the GPU after its end"},
     {"invalid", "their records made no sense; please report it with the trace"},
 }};
 
