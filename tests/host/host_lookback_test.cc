@@ -324,7 +324,7 @@ TEST_F(HostLookbackTest, DrainsAgainWhenTheStoreHasRoom) {
     was_full |= session.store().Full();
     was_lost |= collector_.LostSoFar() > 0;
     // Rounds without a reader, so that rings overwrite; then one again.
-    if (round % 6 < 3) continue;
+    if (round % 6 < 4) continue;
     const uint64_t before = read_events;
     take();
     if (was_full) after_it_was_full += read_events - before;
