@@ -10,7 +10,10 @@
 /* Debian's c-ares was built against glibc 2.36 and draws query ids from arc4random_buf(): the only
  * reference newer than glibc 2.34. Defined here, hidden, so that the library also loads on RHEL 9
  * and Ubuntu 22.04. */
-__attribute__((visibility("hidden"))) void arc4random_buf(void* buffer, size_t size) {
+void FillWithRandomBytes(void* buffer, size_t size) __asm__("arc4random_buf")
+    __attribute__((visibility("hidden")));
+
+void FillWithRandomBytes(void* buffer, size_t size) {
   unsigned char* next = buffer;
   while (size > 0) {
     const ssize_t got = getrandom(next, size, 0);
