@@ -140,7 +140,8 @@ class StreamedCapture : public std::enable_shared_from_this<StreamedCapture> {
 
   // A lost connection.
   bool broken_ = false;
-  uint64_t break_ns_ = 0;  // when it was lost
+  uint64_t silent_since_ns_ = 0;  // the last sign of life before it was lost
+  uint64_t break_ns_ = 0;         // when it was lost
   grpc::Status break_status_;
   std::string last_failure_;
   absl::Duration backoff_;

@@ -17,6 +17,8 @@ namespace {
 
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kMaxBackoff = absl::Seconds(2);
+// After seven seconds of silence, a worker that is there again answers at once or not at all.
+constexpr absl::Duration kLeastResumeTime = absl::Seconds(2);
 // For a worker to take the last acknowledgement, or the news that nobody wants its data.
 constexpr absl::Duration kCloseTimeout = absl::Seconds(1);
 constexpr uint64_t kNever = UINT64_MAX;
@@ -107,6 +109,7 @@ void StreamedCapture::Break(const grpc::Status& status, bool fault) {
   if (!broken_) {
     broken_ = true;
     break_ns_ = MonotonicNow();
+    silent_since_ns_ = heard_ns_;
     break_status_ = status;
     events_.note(absl::StrFormat("connection lost after %.1f MiB (%s); trying again",
                                  static_cast<double>(received_.bytes) / (1 << 20), last_failure_));
@@ -210,7 +213,11 @@ void StreamedCapture::StopTimers() {
 }
 
 uint64_t StreamedCapture::ResumeDeadline() const {
-  return broken_ ? std::max(break_ns_, planned_end_ns_) + ToNs(options_.resume_timeout) : kNever;
+  if (!broken_) return kNever;
+  // What was waited for in silence counts; but it is tried once more in any case.
+  const uint64_t timeout_ns = ToNs(options_.resume_timeout);
+  return std::max({silent_since_ns_ + timeout_ns, planned_end_ns_ + timeout_ns,
+                   break_ns_ + std::min(timeout_ns, ToNs(kLeastResumeTime))});
 }
 
 uint64_t StreamedCapture::SilenceDeadline() const {
@@ -248,10 +255,8 @@ void StreamedCapture::OnWatch() {
                                "the trace did not come in time; record for a shorter time, or "
                                "raise --transfer_timeout_ms"));
   } else if (now_ns >= ResumeDeadline()) {
-    EndIncomplete(grpc::Status(
-        break_status_.error_code(),
-        absl::StrCat("not reached again within ", absl::FormatDuration(options_.resume_timeout),
-                     ": ", last_failure_)));
+    EndIncomplete(grpc::Status(break_status_.error_code(),
+                               absl::StrCat("not reached again: ", last_failure_)));
   } else if (now_ns >= SilenceDeadline()) {
     Break(
         grpc::Status(grpc::StatusCode::UNAVAILABLE,

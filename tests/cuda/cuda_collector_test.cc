@@ -25,8 +25,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
-using ::testing::Each;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Key;
@@ -315,7 +313,7 @@ TEST_F(CudaCollectorTest, RecordsOfManyThreadsInAnyOrderBecomeSortedLines) {
       std::vector<uint32_t> ids;
       for (int i = 0; i < kEach; ++i) ids.push_back(FakeGpu::NextCorrelation());
       for (int i = kEach - 1; i >= 0; --i) {
-        const auto slot = static_cast<uint64_t>(i * kThreads + t);
+        const auto slot = static_cast<uint64_t>(i) * kThreads + static_cast<uint64_t>(t);
         gpu().Emit(FakeGpu::Kernel(kAdd, ids[static_cast<size_t>(i)], base_ns + slot * 1'000, 900,
                                    7 + static_cast<uint32_t>(i % 2)));
       }

@@ -19,12 +19,12 @@
 
 namespace {
 
+[[maybe_unused]] constexpr int32_t kUnknownError = 999;  // not in the build without newer symbols
+
 using Requested = void (*)(uint8_t** buffer, size_t* size, size_t* max_records);
 using Completed = void (*)(void* context, uint32_t stream, uint8_t* buffer, size_t size,
                            size_t valid);
 using Callback = void (*)(void* userdata, uint32_t domain, uint32_t cbid, const void* data);
-
-constexpr int32_t kUnknownError = 999;
 
 struct Failure {
   int32_t result = 0;
@@ -79,7 +79,9 @@ int32_t Enter(const std::string& function, const std::string& detail = "") {
     f.changed.wait(lock, [&] { return f.hangs.count(function) == 0; });
     --f.hanging;
   }
-  for (const std::string& name : {function, function + ":" + detail}) {
+  std::string with_detail = function;
+  with_detail.append(":").append(detail);
+  for (const std::string& name : {function, with_detail}) {
     const auto failure = f.failures.find(name);
     if (failure != f.failures.end() && before >= failure->second.after) {
       return failure->second.result;
