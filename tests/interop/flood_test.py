@@ -29,7 +29,8 @@ class Flood(case.InteropTest):
         peer.call("Describe", messages.DescribeRequest())
         before = worker.process.status_kib("VmRSS") * 1024
 
-        run = self.start_capture([worker.address], duration_ms)
+        # In one answer: what the worker's store holds is then all there is.
+        run = self.start_capture([worker.address], duration_ms, "--protocol=tensorflow")
         sampler = MemorySampler(run.process)
         run.finish(duration_ms / 1e3 + 40)
         self.client_peak = sampler.peak_bytes()
@@ -111,7 +112,7 @@ class Flood(case.InteropTest):
     def test_not_one_event_is_unaccounted_for(self):
         """The worker leaves during the capture, after its threads have ended: nothing is in flight, and the counts are equal."""
         worker = self.own_worker("flood_worker", f"--threads={THREADS}", "--seconds=4", env={"JOBSCOPE_STORE_MB": "8"})
-        run = self.start_capture([worker.address], 60_000)
+        run = self.start_capture([worker.address], 60_000, "--protocol=tensorflow")
         self.assertEqual(worker.process.wait(30), 0, worker.process.output())
         attempted = int(re.search(r"attempted (\d+)", worker.process.stdout())[1])
         run.finish(20)
@@ -134,6 +135,37 @@ class Flood(case.InteropTest):
         self.assertLessEqual(host["events"] + host["lost"], attempted)
         # The client copies the reply to its file; it never makes objects of it.
         self.assertLessEqual(self.client_peak, 1.2 * size + 32 * MIB)
+
+    def test_a_streamed_trace_is_many_times_the_store(self):
+        """Memory on both sides does not follow the trace's size; its parts are whole, and nothing is counted twice."""
+        store_mb, duration_ms = 8, 4000
+        worker = self.own_worker("flood_worker", "--threads=2", "--scopes_per_second=1000000", env={"JOBSCOPE_STORE_MB": str(store_mb)})
+        self.capture([worker.address], 100, logdir=self.scratch / "first")  # allocates what stays
+        before = worker.process.status_kib("VmRSS") * 1024
+        run = self.start_capture([worker.address], duration_ms, "--part_mb=16")
+        sampler = MemorySampler(run.process)
+        run.finish(duration_ms / 1e3 + 40)
+        self.assertEqual(run.exit_code, 0, run.process.output())
+        self.assertLessEqual(worker.process.status_kib("VmHWM") * 1024, before + 2 * RING_BYTES + store_mb * MIB + SLACK_BYTES)
+
+        directories = clients.run_directories(self.logdir)
+        entry = json.loads((directories[0] / "capture.json").read_text())["workers"][0]
+        self.assertEqual(entry["protocol"], "native")
+        self.assertEqual(len(entry["files"]), len(directories))
+        size = sum(file["bytes"] for file in entry["files"])
+        self.assertGreater(size, 4 * store_mb * MIB)
+        self.assertLessEqual(sampler.peak_bytes(), 96 * MIB, f"for {size} bytes")
+        counted = 0
+        for file in entry["files"]:
+            trace = traces.Trace.load(directories[0] / file["path"])
+            self.assertEqual(traces.rule_violations(trace), [])
+            self.assertEqual(trace.event_count(), file["events"])
+            counted += trace.event_count()
+            summary = trace.summary()
+            del trace
+        self.assertEqual(counted, entry["events"])
+        self.assertEqual(summary.events, entry["events"])
+        self.assertEqual(summary.events + summary.lost + summary.outside, summary.attempted)
 
     def test_a_second_capture_needs_no_more_memory(self):
         worker = self.own_worker("flood_worker", "--threads=2", env={"JOBSCOPE_STORE_MB": "32"})
