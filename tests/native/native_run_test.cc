@@ -163,6 +163,16 @@ int64_t FirstTickNs(const std::vector<Event>& events) {
   return first;
 }
 
+// A machine that is too busy to start a worker in time has this said by the worker: what is left is
+// what the clocks cost.
+int64_t LargestLateNs(const json& manifest) {
+  int64_t late = 0;
+  for (const json& worker : manifest["workers"]) {
+    late = std::max(late, worker.value("late_ns", int64_t{0}));
+  }
+  return late;
+}
+
 // Eight workers, one with a clock that is 7 s ahead, one 50 ms away. `ids`: workers say that they
 // have clocks of their own, so that nothing but the pings tells where these stand.
 class ClocksTest : public NativeRunTest, public ::testing::WithParamInterface<bool> {};
@@ -185,7 +195,7 @@ TEST_P(ClocksTest, EightWorkersStartTogetherAndLineUp) {
 
   const json manifest = Capture(addresses, {"--duration_ms=500"});
   ASSERT_TRUE(manifest.is_object());
-  EXPECT_LE(manifest["start_spread_ns"].get<int64_t>(), 5'000'000);
+  EXPECT_LE(manifest["start_spread_ns"].get<int64_t>(), 5'000'000 + LargestLateNs(manifest));
   std::vector<int64_t> axes;
   std::vector<int64_t> starts;
   for (const json& worker : manifest["workers"]) {
@@ -209,7 +219,7 @@ TEST_P(ClocksTest, EightWorkersStartTogetherAndLineUp) {
   // The first instants come within a millisecond of the start, on a machine that is not too busy
   // for its own timers.
   const auto [first, last] = std::minmax_element(starts.begin(), starts.end());
-  EXPECT_LE(*last - *first, 50'000'000);
+  EXPECT_LE(*last - *first, 50'000'000 + LargestLateNs(manifest));
 }
 INSTANTIATE_TEST_SUITE_P(Ids, ClocksTest, ::testing::Bool(), [](const auto& info) {
   return info.param ? "ByPingsAlone" : "ByIdAndLopsidedPath";
@@ -227,7 +237,7 @@ TEST_F(NativeRunTest, AnotherTimeNamespaceIsAnotherClock) {
   ClockWorker& here = StartWorker({});
   const json manifest = Capture({elsewhere.address(), here.address()}, {"--duration_ms=300"});
   ASSERT_TRUE(manifest.is_object());
-  EXPECT_LE(manifest["start_spread_ns"].get<int64_t>(), 5'000'000);
+  EXPECT_LE(manifest["start_spread_ns"].get<int64_t>(), 5'000'000 + LargestLateNs(manifest));
   const int64_t a = AxisNs(EventsOf(manifest["workers"][0]));
   const int64_t b = AxisNs(EventsOf(manifest["workers"][1]));
   EXPECT_NEAR(static_cast<double>(a + 5'000'000'000'000), static_cast<double>(b), 1e6);
