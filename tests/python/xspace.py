@@ -76,37 +76,40 @@ def _names(entries, number):
     return names
 
 
+def planes(file):
+    """The planes of one trace file, as (name, list of Event). Names of events as viewers show them."""
+    with open(file, "rb") as opened:
+        space = _message(opened.read())
+    for raw in space[1]:
+        plane = _message(raw)
+        names = _names(plane[4], 2)
+        shown = {key: value for key, value in _names(plane[4], 4).items() if value}
+        stat_names = _names(plane[5], 2)
+        events = []
+        for raw_line in plane[3]:
+            line = _message(raw_line)
+            line_name = line[2][0].decode() if line[2] else ""
+            for raw_event in line[4]:
+                event = _message(raw_event)
+                key = event[1][0]
+                events.append(
+                    Event(
+                        shown.get(key, names.get(key, "?")),
+                        line_name,
+                        event[2][0] if event[2] else 0,
+                        event[3][0] if event[3] else 0,
+                        _stats(event[4], stat_names),
+                    )
+                )
+        yield plane[2][0].decode(), events
+
+
 def host_events(run_directory):
     """All events of the host, and the operations beside its threads, of a run: a list of Event. Names as viewers show them."""
     files = sorted(glob.glob(os.path.join(run_directory, "*.xplane.pb")))
     assert files, f"no trace in {run_directory}: {os.listdir(run_directory)}"
-    events = []
-    for file in files:
-        with open(file, "rb") as opened:
-            space = _message(opened.read())
-        for raw in space[1]:
-            plane = _message(raw)
-            if plane[2][0] not in (b"/host:CPU", b"/device:CUSTOM:async"):
-                continue
-            names = _names(plane[4], 2)
-            shown = {key: value for key, value in _names(plane[4], 4).items() if value}
-            stat_names = _names(plane[5], 2)
-            for raw_line in plane[3]:
-                line = _message(raw_line)
-                line_name = line[2][0].decode() if line[2] else ""
-                for raw_event in line[4]:
-                    event = _message(raw_event)
-                    key = event[1][0]
-                    events.append(
-                        Event(
-                            shown.get(key, names.get(key, "?")),
-                            line_name,
-                            event[2][0] if event[2] else 0,
-                            event[3][0] if event[3] else 0,
-                            _stats(event[4], stat_names),
-                        )
-                    )
-    return events
+    host = ("/host:CPU", "/device:CUSTOM:async")
+    return [event for file in files for name, events in planes(file) if name in host for event in events]
 
 
 def named(events, name):
