@@ -18,6 +18,8 @@
 
 namespace jobscope::python {
 
+struct Api;
+
 // What goes to a Python function, and comes to a function of ours: int, float, str, bytes, None.
 struct Bytes {
   std::string data;
@@ -43,8 +45,15 @@ class Interpreter {
   // "3.11.7"
   std::string version() const;
 
-  // Whether sys.modules has `name`. Never imports.
+  // Whether sys.modules has `name`, and its import is over. Never imports.
   bool HasModule(std::string_view name) const;
+
+  // Python's own functions, for code of this folder.
+  const Api* api() const { return api_; }
+
+ private:
+  explicit Interpreter(const Api* api) : api_(api) {}
+  const Api* const api_;
 };
 
 // A piece of Python source, run once as a module of its own that is not in sys.modules; freed never

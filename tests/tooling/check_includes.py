@@ -18,19 +18,24 @@ MAY_INCLUDE = {
     "collectors/host": ["collectors/host", "collectors/collector.h", "common", "include", "proto"],
     "collectors/host/recorder": ["collectors/host/recorder", "include"],
     "collectors/cuda": ["collectors/cuda", "collectors/collector.h", "common", "include", "proto"],
+    "collectors/nvml": ["collectors/nvml", "collectors/collector.h", "common", "include", "proto"],
     "collectors/system": ["collectors/system", "collectors/collector.h", "common", "include", "proto"],
-    "collectors/framework": ["collectors/framework", "collectors/collector.h", "common", "include", "proto"],
+    "collectors/python": ["collectors/python", "collectors/collector.h", "common", "include", "proto"],
+    "collectors/framework": ["collectors/framework", "collectors/python", "collectors/collector.h", "common", "include", "proto"],
+    "collectors/provider": ["collectors/provider", "collectors/framework/foreign_xspace.h", "collectors/collector.h",
+                            "common", "include", "proto"],
     "server": ["server", "collectors/collector.h", "common", "include", "proto", "proto_grpc"],
     "server/attach": ["server/attach", "include"],
     "client": ["client", "common", "proto", "proto_grpc"],
     "analysis": ["analysis", "common", "proto"],
     "examples": ["examples", "include"],
 }
-# Single files that may include more: the composition root, which alone knows concrete collectors, and what finds the
-# recorder's table.
+# Single files that may include more: the composition root, which alone knows concrete collectors; the C ABI of those that others
+# register, which must not make that root; and what finds the recorder's table.
 EXCEPTIONS = {
     "server/worker.h": ["collectors"],
     "server/worker.cc": ["collectors"],
+    "server/provider_c.cc": ["collectors/provider/provider_registry.h"],
     "server/recorder_loader.h": ["collectors/host/recorder/reader_abi.h"],
 }
 WITHOUT_GRPC = ("include", "common", "collectors", "analysis", "examples")

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/python/api.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace jobscope::python {
+namespace {
+
+constexpr int kOldestMinor = 9;
+constexpr char kProbe[] = "Py_IsInitialized";
+
+int FindLibPython(dl_phdr_info* info, size_t, void* found) {
+  const char* const slash = strrchr(info->dlpi_name, '/');
+  const char* const file = slash == nullptr ? info->dlpi_name : slash + 1;
+  // "libpython3.so" is only a stub that names the real one.
+  if (strncmp(file, "libpython3.", 11) != 0 || strcmp(file, "libpython3.so") == 0) return 0;
+  *static_cast<std::string*>(found) = info->dlpi_name;
+  return 1;
+}
+
+// A program that embeds Python as a plugin may have loaded it out of the global scope.
+void* PrivateLibrary() {
+  std::string path;
+  dl_iterate_phdr(&FindLibPython, &path);
+  return path.empty() ? nullptr : dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+}
+
+class Loader {
+ public:
+  explicit Loader(Api* api) : api_(api) {}
+
+  template <typename T>
+  void operator()(const char* name, T* target) {
+    void* const symbol = api_->Symbol(name);
+    if (symbol == nullptr && missing_ == nullptr) missing_ = name;
+    *target = reinterpret_cast<T>(symbol);
+  }
+  const char* missing() const { return missing_; }
+
+ private:
+  Api* const api_;
+  const char* missing_ = nullptr;
+};
+
+absl::Status CheckVersion(Api* api) {
+  const std::string_view text = api->GetVersion();
+  const std::string version(text.substr(0, text.find(' ')));
+  const std::vector<std::string> numbers = absl::StrSplit(version, '.');
+  if (numbers.size() < 2 || numbers[0] != "3" || !absl::SimpleAtoi(numbers[1], &api->minor) ||
+      api->minor < kOldestMinor) {
+    return absl::UnimplementedError(
+        absl::StrCat("Python ", version, " is not served; 3.", kOldestMinor, " and later are"));
+  }
+  if (text.find("free-threading") != std::string_view::npos) {
+    return absl::UnimplementedError(
+        absl::StrCat("Python ", version,
+                     " is a free-threaded build, which is not served: what we do in it is "
+                     "guarded by the lock that it does not have"));
+  }
+  api->version = version;
+  return absl::OkStatus();
+}
+
+absl::Status Load(Api* api) {
+  Loader load(api);
+  load("Py_GetVersion", &api->GetVersion);
+  if (load.missing() == nullptr) {
+    if (absl::Status served = CheckVersion(api); !served.ok()) return served;
+  }
+  load(kProbe, &api->IsInitialized);
+  load(api->Symbol("Py_IsFinalizing") != nullptr ? "Py_IsFinalizing" : "_Py_IsFinalizing",
+       &api->IsFinalizing);
+  load("PyGILState_Ensure", &api->GILState_Ensure);
+  load("PyGILState_Release", &api->GILState_Release);
+  load("PyEval_SaveThread", &api->Eval_SaveThread);
+  load("PyEval_RestoreThread", &api->Eval_RestoreThread);
+  load("Py_IncRef", &api->IncRef);
+  load("Py_DecRef", &api->DecRef);
+  load("PyErr_Occurred", &api->Err_Occurred);
+  load("PyErr_Fetch", &api->Err_Fetch);
+  load("PyErr_Restore", &api->Err_Restore);
+  load("PyErr_NormalizeException", &api->Err_NormalizeException);
+  load("PyErr_Clear", &api->Err_Clear);
+  load("PyErr_SetString", &api->Err_SetString);
+  load("PyObject_Str", &api->Object_Str);
+  load("PyObject_Type", &api->Object_Type);
+  load("PyObject_GetAttrString", &api->Object_GetAttrString);
+  load("PyObject_SetAttrString", &api->Object_SetAttrString);
+  load("PyObject_IsTrue", &api->Object_IsTrue);
+  load("PyObject_CallObject", &api->Object_CallObject);
+  load("PyType_GetFlags", &api->Type_GetFlags);
+  load("PyType_IsSubtype", &api->Type_IsSubtype);
+  load("PyUnicode_DecodeUTF8", &api->Unicode_DecodeUTF8);
+  load("PyUnicode_AsEncodedString", &api->Unicode_AsEncodedString);
+  load("PyBytes_FromStringAndSize", &api->Bytes_FromStringAndSize);
+  load("PyBytes_AsStringAndSize", &api->Bytes_AsStringAndSize);
+  load("PyLong_FromLongLong", &api->Long_FromLongLong);
+  load("PyLong_AsLongLong", &api->Long_AsLongLong);
+  load("PyFloat_FromDouble", &api->Float_FromDouble);
+  load("PyFloat_AsDouble", &api->Float_AsDouble);
+  load("PyTuple_New", &api->Tuple_New);
+  load("PyTuple_Size", &api->Tuple_Size);
+  load("PyTuple_GetItem", &api->Tuple_GetItem);
+  load("PyTuple_SetItem", &api->Tuple_SetItem);
+  load("PyDict_GetItemString", &api->Dict_GetItemString);
+  load("PyDict_SetItemString", &api->Dict_SetItemString);
+  load("PyDict_Next", &api->Dict_Next);
+  load("PyModule_New", &api->Module_New);
+  load("PyModule_GetDict", &api->Module_GetDict);
+  load("PyImport_GetModuleDict", &api->Import_GetModuleDict);
+  load("PyImport_ImportModule", &api->Import_ImportModule);
+  load("PyEval_GetBuiltins", &api->Eval_GetBuiltins);
+  load("Py_CompileString", &api->CompileString);
+  load("PyEval_EvalCode", &api->Eval_EvalCode);
+  load("PyCFunction_NewEx", &api->CFunction_NewEx);
+  load("PyCapsule_New", &api->Capsule_New);
+  load("PyCapsule_GetPointer", &api->Capsule_GetPointer);
+  load("_Py_NoneStruct", &api->none);
+  load("PyFloat_Type", &api->float_type);
+  load("PyExc_RuntimeError", &api->runtime_error_class);
+  if (load.missing() != nullptr) {
+    return absl::UnimplementedError(
+        absl::StrCat("Python ", api->version, " of this process has no ", load.missing()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void* Api::Symbol(const char* name) const {
+  return dlsym(library == nullptr ? RTLD_DEFAULT : library, name);
+}
+
+absl::StatusOr<const Api*> FindApi() {
+  static std::atomic<const Api*> found{nullptr};
+  if (const Api* api = found.load(std::memory_order_acquire)) return api;
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (const Api* api = found.load(std::memory_order_acquire)) return api;
+  void* const global = dlsym(RTLD_DEFAULT, kProbe);
+  void* const library = global == nullptr ? PrivateLibrary() : nullptr;
+  if (global == nullptr && library == nullptr) {
+    return absl::NotFoundError("there is no Python in this process");
+  }
+  auto api = std::make_unique<Api>();
+  api->library = library;
+  if (absl::Status loaded = Load(api.get()); !loaded.ok()) return loaded;
+  found.store(api.get(), std::memory_order_release);
+  return api.release();
+}
+
+}  // namespace jobscope::python
