@@ -59,9 +59,13 @@ const Site* SiteTable::Load(uint32_t id) {
     metadata.String(names_->Stat(plane_, "source"), absl::StrCat(info.file, ":", info.line));
   }
 
+  const bool is_inferred = site.role == JOBSCOPE_ROLE_INFERRED_STEP;
+  const bool is_step = site.role == JOBSCOPE_ROLE_STEP || is_inferred;
+  if (is_inferred) metadata.Int64(names_->Stat(plane_, "inferred"), 1);
+
   std::string name = SafeEventName(site.name);
   std::string display_name = name == site.name ? "" : site.name;
-  if (site.role == JOBSCOPE_ROLE_STEP) {
+  if (is_step) {
     // Any name may be a step's; only what is not a whole step must not look like one.
     site.clipped_event_id = names_->Event(plane_, name, display_name, metadata.bytes());
     name = site.name.empty() ? "step" : site.name;
@@ -72,7 +76,7 @@ const Site* SiteTable::Load(uint32_t id) {
     display_name.clear();
   }
   site.event_id = names_->Event(plane_, name, display_name, metadata.bytes());
-  if (site.role != JOBSCOPE_ROLE_STEP) site.clipped_event_id = site.event_id;
+  if (!is_step) site.clipped_event_id = site.event_id;
   if (site.role == JOBSCOPE_ROLE_COUNTER) {
     site.counter_id = names_->Stat(plane_, SafeStatName(site.name));
   }

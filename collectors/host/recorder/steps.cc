@@ -42,12 +42,6 @@ Trigger g_trigger;
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-bool IsSource(uint32_t site) {
-  uint32_t source = g_source.load(kRelaxed);
-  if (source == site) return true;
-  return source == 0 && (g_source.compare_exchange_strong(source, site) || source == site);
-}
-
 void MaybeOpen(int64_t number, uint64_t ticks) {
   uint32_t state = g_trigger.state.load(std::memory_order_acquire);
   if (state != JOBSCOPE_TRIGGER_ARMED || number < g_trigger.first.load(kRelaxed)) return;
@@ -77,6 +71,20 @@ void MaybeClose(int64_t number, uint64_t ticks) {
 }
 
 }  // namespace
+
+bool IsSource(uint32_t site) {
+  uint32_t source = g_source.load(kRelaxed);
+  while (source != site) {
+    if (source != 0 && (source & kInferredSource) == 0) return false;
+    if (!g_source.compare_exchange_weak(source, site)) continue;
+    // The steps of the one before are no longer of the source; one of them has no end.
+    if (source != 0) {
+      for (StepSlot& slot : g_slots) slot.ordinal.store(0, kRelaxed);
+    }
+    return true;
+  }
+  return true;
+}
 
 void OnStepBegin(uint32_t site, int64_t number, uint64_t begin_ticks) {
   if (!IsSource(site)) return;

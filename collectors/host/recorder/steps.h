@@ -14,8 +14,15 @@ namespace jobscope::recorder {
 
 inline constexpr uint32_t kRecentSteps = 256;
 
+// Added to a site whose steps the program does not mark itself.
+inline constexpr uint32_t kInferredSource = 1u << 31;
+
+// Whether `site` is the source of steps: the first one that records; but a site that was inferred
+// gives way to any other.
+bool IsSource(uint32_t site);
+
 // Called by the thread that begins, and the one that ends, a step of `site`. Does nothing for sites
-// other than the source of steps: the first one that records.
+// other than the source.
 void OnStepBegin(uint32_t site, int64_t number, uint64_t begin_ticks);
 void OnStepEnd(uint32_t site, int64_t number, uint64_t begin_ticks, uint64_t end_ticks);
 

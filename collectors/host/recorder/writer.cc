@@ -196,6 +196,32 @@ void StepEnd(uint32_t site, jobscope_token token, int64_t number) {
   EndOn(state, site, token, end, JOBSCOPE_KIND_STEP, &arg, 1);
 }
 
+// The record is in the ring before its end can close a window: whoever sees that closed finds it.
+uint64_t StepBoundary(uint32_t site, int64_t number, uint64_t begin_ticks) {
+  const uint32_t source = site | kInferredSource;
+  if (!Alive() || !IsSource(source)) return 0;
+  const uint64_t now = Ticks();
+  if (begin_ticks != 0) {
+    const jobscope_arg arg = StepNumber(number);
+    ThreadState* state = t_slot.state;
+    bool records = true;
+    if (JOBSCOPE_UNLIKELY(!HasRing(state))) {
+      const Routed routed = RouteSlow(1);
+      records = routed.route == Route::kUse;
+      state = routed.state;
+    }
+    if (records && JOBSCOPE_LIKELY(Enter(state))) {
+      Commit(state, site, JOBSCOPE_KIND_STEP, Depth(state), begin_ticks, now, &arg, 1);
+      Leave(state);
+    } else if (records) {
+      CountReentered(state, 1);
+    }
+    OnStepEnd(source, number, begin_ticks, now);
+  }
+  OnStepBegin(source, number + 1, now);
+  return now;
+}
+
 // ---- points in time ----
 
 void Event(uint32_t site, uint32_t kind, const jobscope_arg* args, uint32_t arg_count) {
@@ -257,6 +283,7 @@ struct jobscope_trace_writer_table g_writer = {
     &Event,
     &NextId,
     &SetThreadName,
+    &StepBoundary,
 };
 
 }  // namespace

@@ -66,6 +66,7 @@ enum jobscope_site_role {
   JOBSCOPE_ROLE_ASYNC = 4,
   JOBSCOPE_ROLE_FLOW = 5,
   JOBSCOPE_ROLE_INSTANT = 6,
+  JOBSCOPE_ROLE_INFERRED_STEP = 7, /* of steps that the program does not mark itself */
 };
 
 #define JOBSCOPE_MAX_KEYS 8
@@ -139,6 +140,12 @@ struct jobscope_trace_writer_table {
   uint64_t (*next_id)(void);
   /* At most 63 bytes are kept. Takes effect also when the thread has not recorded yet. */
   void (*set_thread_name)(const char* name);
+
+  /* For a site with JOBSCOPE_ROLE_INFERRED_STEP: step `number` ends now, on the calling thread, and
+   * the next one begins. `begin_ticks` is what the call before it returned; 0: the begin is not
+   * known, and the step that ends is not recorded. Returns the ticks of now; 0 where the program
+   * marks its steps itself: then nothing is recorded. */
+  uint64_t (*step_boundary)(uint32_t site, int64_t number, uint64_t begin_ticks);
 };
 
 /* Exported by libjobscope_trace.so. Never fails; the table lives as long as the process. */
