@@ -65,6 +65,7 @@ FanOutOptions MakeFanOutOptions(const Flags& flags, const RunDirectory& director
   options.host_tracer_level = static_cast<uint32_t>(flags.host_tracer_level);
   options.device_tracer_level = static_cast<uint32_t>(flags.device_tracer_level);
   options.python_tracer_level = static_cast<uint32_t>(flags.python_tracer_level);
+  options.frameworks = flags.frameworks;
   options.attempts = static_cast<int>(flags.num_tracing_attempts);
   options.max_parallel = static_cast<size_t>(flags.max_parallel);
   if (flags.min_workers.has_value()) options.min_workers = static_cast<size_t>(*flags.min_workers);
@@ -100,7 +101,7 @@ void FillOptions(const Flags& flags, const RunDirectory& directory, Manifest* ou
   manifest.run_directory = directory.path();
   manifest.client_version = Version();
   manifest.duration_ms = static_cast<uint64_t>(flags.duration_ms);
-  manifest.options_text = {{"protocol", flags.protocol}};
+  manifest.options_text = {{"protocol", flags.protocol}, {"frameworks", flags.frameworks}};
   manifest.options_numbers = {{"num_tracing_attempts", flags.num_tracing_attempts},
                               {"delay_ms", flags.delay_ms},
                               {"host_tracer_level", flags.host_tracer_level},

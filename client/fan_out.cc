@@ -151,6 +151,7 @@ void FanOutState::Arm(size_t index) {
   call.host_tracer_level = options_.host_tracer_level;
   call.device_tracer_level = options_.device_tracer_level;
   call.python_tracer_level = options_.python_tracer_level;
+  call.frameworks = options_.frameworks;
   call.lookback = std::min(options_.lookback, slot.max_lookback);
   call.by_steps = options_.steps.has_value();
   call.deadline = absl::Now() + options_.times.arm;

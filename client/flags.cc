@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/outcome.h"
+#include "common/framework_choice.h"
 #include "common/identity.h"
 #include "common/run_directory.h"
 
@@ -94,6 +95,10 @@ absl::Status CheckCapture(const Flags& flags) {
   }
   absl::Status status = CheckDuration(flags);
   status.Update(CheckNativeFlags(flags));
+  if (const auto choice = FrameworkChoice::Parse(flags.frameworks); !choice.ok()) {
+    status.Update(
+        absl::InvalidArgumentError(absl::StrCat("--frameworks: ", choice.status().message())));
+  }
   if (!status.ok()) return status;
   if (flags.logdir.empty()) {
     return absl::InvalidArgumentError("--logdir is missing; name the directory for the traces");
@@ -145,6 +150,10 @@ void AddCapture(CLI::App* app, Flags* flags) {
   app->add_option("--device_tracer_level", flags->device_tracer_level, "0 off, 1 on")
       ->capture_default_str();
   app->add_option("--python_tracer_level", flags->python_tracer_level, "0 off, 1, 2")
+      ->capture_default_str();
+  app->add_option(
+         "--frameworks", flags->frameworks,
+         "whose own events: auto (of all that a worker has loaded), none, or torch,jax,...")
       ->capture_default_str();
   app->add_option("--transfer_timeout_ms", flags->transfer_timeout_ms,
                   "patience with the answer of a worker that lives, from the recording's end")

@@ -40,6 +40,7 @@ struct Flags {
   int64_t part_mb = 256;
   int64_t resume_timeout_ms = 5000;
   std::optional<int64_t> sample;
+  std::string frameworks = "auto";
   std::string protocol = "auto";
   CredentialFlags credentials;
   bool json = false;

@@ -273,6 +273,11 @@ std::string ProfileRequestBytes(const ArmCall& arm, const StartCall& start) {
   options.set_host_tracer_level(arm.host_tracer_level);
   options.set_device_tracer_level(arm.device_tracer_level);
   options.set_python_tracer_level(arm.python_tracer_level);
+  // Only where it was asked for: what a stock worker does not know, it may refuse.
+  if (arm.frameworks != "auto") {
+    (*options.mutable_advanced_configuration())["jobscope_frameworks"].set_string_value(
+        arm.frameworks);
+  }
   options.set_duration_ms(duration_ms);
   if (!start.at_once) {
     options.set_start_timestamp_ns(static_cast<uint64_t>(start.start_unix_ns));

@@ -34,6 +34,7 @@ struct ArmCall {
   uint32_t host_tracer_level = 2;
   uint32_t device_tracer_level = 1;
   uint32_t python_tracer_level = 0;
+  std::string frameworks = "auto";
   absl::Duration lookback;
   bool by_steps = false;
   absl::Time deadline;  // for `armed`

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
+#include "common/framework_choice.h"
 #include "common/xspace/item_sink.h"
 #include "common/xspace/names.h"
 
@@ -45,7 +46,8 @@ class SessionEvents {
 
 struct ArmRequest {
   CollectorLevels levels;
-  absl::Duration lookback;  // wanted; zero: none
+  FrameworkChoice frameworks;  // collectors of frameworks that it does not take are off
+  absl::Duration lookback;     // wanted; zero: none
   xspace::ItemSink* sink =
       nullptr;                     // outlives the session's verbs, also those of a wedged collector
   xspace::Names* names = nullptr;  // likewise

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/framework_choice.h"
 #include "jobscope/jobscope_c.h"
 #include "server/c_edge.h"
 #include "server/environment.h"
@@ -22,6 +23,7 @@ namespace jobscope {
 namespace {
 
 constexpr size_t kMaxLogdirBytes = 4096;
+constexpr size_t kMaxFrameworksBytes = 1024;
 constexpr uint64_t kMaxProgrammaticStoreBytes = uint64_t{64} << 30;
 constexpr uint64_t kMinPartBytes = uint64_t{64} << 10;
 constexpr uint64_t kMaxPartBytes = uint64_t{1900} << 20;
@@ -110,6 +112,18 @@ absl::Status MakeRequest(const char* logdir, const jobscope_capture_options* giv
       CheckRange("device_tracer_level", capture.levels.device, 0, limits::kMaxDeviceLevel));
   status.Update(
       CheckRange("python_tracer_level", capture.levels.python, 0, limits::kMaxPythonLevel));
+
+  if (options.frameworks != nullptr) {
+    if (strnlen(options.frameworks, kMaxFrameworksBytes + 1) > kMaxFrameworksBytes) {
+      status.Update(absl::InvalidArgumentError(
+          absl::StrCat("options.frameworks is longer than ", kMaxFrameworksBytes, " bytes")));
+    } else if (auto choice = FrameworkChoice::Parse(options.frameworks); choice.ok()) {
+      capture.frameworks = *std::move(choice);
+    } else {
+      status.Update(absl::InvalidArgumentError(
+          absl::StrCat("options.frameworks: ", choice.status().message())));
+    }
+  }
 
   if (options.max_trace_bytes != 0) {
     status.Update(CheckRange("max_trace_bytes", static_cast<int64_t>(options.max_trace_bytes),

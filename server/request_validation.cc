@@ -8,10 +8,14 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "common/framework_choice.h"
 #include "server/limits.h"
 
 namespace jobscope {
 namespace {
+
+// In opts.advanced_configuration: where captures by this service say what Arm.frameworks says.
+constexpr char kFrameworksKey[] = "jobscope_frameworks";
 
 absl::Status OutOfRange(absl::string_view field, absl::string_view value, absl::string_view range,
                         absl::string_view hint = {}) {
@@ -109,6 +113,7 @@ std::vector<std::string> NameIgnored(const tensorflow::ProfileRequest& request) 
   // The map has no order of its own: sorted, so that two workers answer alike.
   std::set<absl::string_view> keys;
   for (const auto& entry : opts.advanced_configuration()) keys.insert(entry.first);
+  keys.erase(kFrameworksKey);
   for (absl::string_view key : keys) {
     ignored.push_back(absl::StrCat("opts.advanced_configuration[\"",
                                    Printable(key, limits::kMaxIgnoredNameBytes), "\"]"));
@@ -119,6 +124,21 @@ std::vector<std::string> NameIgnored(const tensorflow::ProfileRequest& request) 
     ignored.push_back(absl::StrCat("and ", more, " more"));
   }
   return ignored;
+}
+
+absl::StatusOr<FrameworkChoice> Frameworks(absl::string_view field, const std::string& text) {
+  auto choice = FrameworkChoice::Parse(text);
+  if (choice.ok()) return choice;
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", choice.status().message()));
+}
+
+// What callers of this service have in place of Arm.frameworks. Any other type than a string is as
+// empty, and so "auto".
+absl::StatusOr<FrameworkChoice> Frameworks(const tensorflow::ProfileOptions& opts) {
+  const auto found = opts.advanced_configuration().find(kFrameworksKey);
+  if (found == opts.advanced_configuration().end()) return FrameworkChoice();
+  return Frameworks("opts.advanced_configuration[\"jobscope_frameworks\"]",
+                    found->second.string_value());
 }
 
 absl::StatusOr<CollectorLevels> Levels(const tensorflow::ProfileOptions& opts) {
@@ -180,11 +200,14 @@ absl::StatusOr<ProfileCall> ValidateCommon(const tensorflow::ProfileRequest& req
   if (auto status = CheckLists(request); !status.ok()) return status;
   auto levels = Levels(request.opts());
   if (!levels.ok()) return levels.status();
+  const auto frameworks = Frameworks(request.opts());
+  if (!frameworks.ok()) return frameworks.status();
   ProfileCall call;
   call.options.session_id =
       request.session_id().empty() ? request.opts().session_id() : request.session_id();
   call.options.peer = context.peer;
   call.options.levels = *levels;
+  call.options.frameworks = *frameworks;
   call.options.store_bytes = context.store_bytes;
   call.options.ignored = NameIgnored(request);
   call.emit_xspace = request.emit_xspace();
@@ -292,8 +315,11 @@ absl::StatusOr<SessionOptions> ValidateArm(const v1::Arm& request, const CallCon
                              absl::StrCat("0, for the worker's own of ", context.store_bytes,
                                           ", or at least ", limits::kMinStoreBytes)));
   }
+  const auto frameworks = Frameworks("arm.frameworks", request.frameworks());
+  status.Update(frameworks.status());
   if (!status.ok()) return status;
   SessionOptions options;
+  options.frameworks = *frameworks;
   options.session_id = request.session_id();
   options.peer = context.peer;
   options.on_command = true;

@@ -12,6 +12,7 @@
 
 #include "absl/time/time.h"
 #include "collectors/collector.h"
+#include "common/framework_choice.h"
 
 namespace jobscope {
 
@@ -28,6 +29,7 @@ struct SessionOptions {
   // steps: those above are then of no meaning, but for `lookback`.
   bool on_command = false;
   CollectorLevels levels;
+  FrameworkChoice frameworks;
   uint64_t store_bytes = 256ull << 20;
   std::vector<std::string>
       ignored;  // options that were sent and are not known: named in the summary

@@ -127,8 +127,16 @@ void SessionRun::Arm() {
     std::lock_guard<std::mutex> lock(mutex_);
     for (const auto& task : tasks_) collectors_.push_back(task->collector());
   }
+  for (const std::string& name : options_.frameworks.names()) {
+    const auto is_it = [&name](const auto& slot) { return slot->collector()->name() == name; };
+    if (std::none_of(environment_.slots.begin(), environment_.slots.end(), is_it)) {
+      absent_.push_back(
+          CollectorStateOf(name, "failed", "this worker has no collector of this name"));
+    }
+  }
   ArmRequest request;
   request.levels = options_.levels;
+  request.frameworks = options_.frameworks;
   request.lookback = options_.lookback;
   request.sink = context_->store.get();
   request.names = &context_->names;

@@ -91,6 +91,7 @@ v1::Summary MakeSummary(const SummaryInput& input) {
   effective->set_host_tracer_level(static_cast<uint32_t>(options.levels.host));
   effective->set_device_tracer_level(static_cast<uint32_t>(options.levels.device));
   effective->set_python_tracer_level(static_cast<uint32_t>(options.levels.python));
+  effective->set_frameworks(options.frameworks.text());
   effective->set_store_bytes(options.store_bytes);
   for (const std::string& name : options.ignored) effective->add_ignored(name);
 

@@ -33,6 +33,7 @@ struct CaptureOptions {
       0;  // events from before the start that the rings still hold, up to an hour
   uint64_t part_limit_bytes =
       0;  // 64 KiB..1.9 GiB; 0: 256 MiB. A larger trace is cut by time into <run>.part<k>
+  std::string frameworks = "auto";  // whose own events: "auto", "none", or names, "torch,jax"
 };
 
 // What became of a capture. Convertible to bool: it is on disk.
@@ -71,6 +72,7 @@ inline jobscope_capture_options ToC(const CaptureOptions& options) {
   c.max_trace_bytes = options.max_trace_bytes;
   c.lookback_ms = options.lookback_ms;
   c.part_limit_bytes = options.part_limit_bytes;
+  c.frameworks = options.frameworks.c_str();  // of the caller's object
   return c;
 }
 }  // namespace capture_detail

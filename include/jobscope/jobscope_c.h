@@ -84,6 +84,8 @@ typedef struct jobscope_capture_options {
   uint64_t lookback_ms; /* events from before the start that are still in the rings, 0..3,600,000 */
   uint64_t part_limit_bytes; /* a trace larger than this is cut into parts, 64 KiB to 1.9 GiB; 0:
                                 256 MiB */
+  const char* frameworks;    /* whose own events: NULL, "" or "auto": of all that the process has
+                                loaded; "none"; or names, "torch,jax". At most 1,024 bytes */
 } jobscope_capture_options;
 
 typedef struct jobscope_capture_result {

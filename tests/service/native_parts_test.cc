@@ -283,5 +283,16 @@ TEST(ValidateArmTest, LevelsAndLookbackAreBounded) {
   EXPECT_FALSE(ValidateArm(arm, context).ok());
 }
 
+TEST(ValidateArmTest, FrameworksAreNamed) {
+  const CallContext context;
+  v1::Arm arm;
+  EXPECT_EQ(ValidateArm(arm, context)->frameworks.text(), "auto");
+  arm.set_frameworks("none");
+  EXPECT_EQ(ValidateArm(arm, context)->frameworks.text(), "none");
+  arm.set_frameworks("Torch");
+  EXPECT_THAT(std::string(ValidateArm(arm, context).status().message()),
+              HasSubstr("arm.frameworks: \"Torch\" is not a name"));
+}
+
 }  // namespace
 }  // namespace jobscope

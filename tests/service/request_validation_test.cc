@@ -91,6 +91,20 @@ TEST(ProfileValidation, VersionZeroMeansDefaults) {
   EXPECT_EQ(call->options.duration, absl::Milliseconds(300));
 }
 
+TEST(ProfileValidation, FrameworksAreNamedByAKeyOfTheConfiguration) {
+  tensorflow::ProfileRequest request = Stock();
+  auto& configuration = *request.mutable_opts()->mutable_advanced_configuration();
+  configuration["jobscope_frameworks"].set_string_value("torch");
+  configuration["another"].set_string_value("torch");
+  auto call = ValidateProfile(request, Context());
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(call->options.frameworks.text(), "torch");
+  EXPECT_THAT(call->options.ignored, ElementsAre("opts.advanced_configuration[\"another\"]"));
+  configuration["jobscope_frameworks"].set_string_value("torch;jax");
+  call = ValidateProfile(request, Context());
+  EXPECT_FALSE(call.ok());
+}
+
 TEST(ProfileValidation, TakesTheDurationOfTheOptionsFirst) {
   tensorflow::ProfileRequest request;
   request.set_duration_ms(500);
