@@ -38,7 +38,12 @@ enum TraceSource : uint32_t {
   kSourceAsync = 3,
   kSourceSystem = 4,
   kSourceCuda = 5,
+  kSourceNvml = 6,
+  kSourceProvider = 1000,  // + index of the provider
 };
+
+// The own plane of a provider, + its index; a custom plane as above.
+inline constexpr int64_t kProviderPlaneId = 1000;
 
 }  // namespace jobscope
 

@@ -80,9 +80,8 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
   const bool uses_tsc;
   const v1::Identity identity;
   const ClockSample early;
-  std::vector<std::shared_ptr<CollectorSlot>> slots;
-
   mutable std::mutex mutex;
+  std::vector<std::shared_ptr<CollectorSlot>> slots;
   std::shared_ptr<absl::AnyInvocable<void()>> evict;
   std::condition_variable idle;
   std::deque<Request> line;
@@ -235,9 +234,23 @@ std::optional<v1::Busy> SessionManager::busy() const {
   return busy;
 }
 
-std::vector<v1::CollectorState> SessionManager::DescribeCollectors() const {
-  std::vector<v1::CollectorState> states;
+bool SessionManager::AddCollector(Collector* collector) {
+  std::lock_guard<std::mutex> lock(state_->mutex);
   for (const auto& slot : state_->slots) {
+    if (slot->collector()->name() == collector->name()) return false;
+  }
+  state_->slots.push_back(std::make_shared<CollectorSlot>(collector));
+  return true;
+}
+
+std::vector<v1::CollectorState> SessionManager::DescribeCollectors() const {
+  std::vector<std::shared_ptr<CollectorSlot>> slots;
+  {
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    slots = state_->slots;
+  }
+  std::vector<v1::CollectorState> states;
+  for (const auto& slot : slots) {
     v1::CollectorState state;
     state.set_name(std::string(slot->collector()->name()));
     if (const Verb verb = slot->wedged_in(); verb != Verb::kNone) {

@@ -124,6 +124,9 @@ class SessionManager {
   // The session that holds the slot, if any.
   std::optional<v1::Busy> busy() const;
 
+  // Takes part from the next session on. False: there is one of that name.
+  bool AddCollector(Collector* collector);
+
   // State of each collector now.
   std::vector<v1::CollectorState> DescribeCollectors() const;
 

@@ -8,9 +8,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "collectors/cuda/cuda_collector.h"
 #include "collectors/host/host_collector.h"
+#include "collectors/provider/provider_registry.h"
 #include "collectors/system/system_collector.h"
 #include "common/identity.h"
 #include "common/log.h"
@@ -69,6 +71,10 @@ Worker::Worker()
       uses_tsc_(reader_ != nullptr && reader_->uses_tsc != 0),
       early_(SampleClocks(uses_tsc_)),
       host_(new HostCollector(reader_)) {
+  // Debian's abseil looks for lock cycles with each lock that is taken: an eighth of what gRPC
+  // costs (measured with perf), and it ends the process where it finds one. No job wants either.
+  // Tests of what lies below this class keep it.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   InstallForkGuard();  // a child has none of the threads that sessions need, with a server or
                        // without
   SessionManager::Dependencies dependencies;
@@ -77,6 +83,12 @@ Worker::Worker()
   dependencies.uses_tsc = uses_tsc_;
   dependencies.identity = identity_;
   sessions_ = std::make_shared<SessionManager>(std::move(dependencies));
+  ProviderRegistry::Get().SetListener([sessions = sessions_](Collector* provider) {
+    if (!sessions->AddCollector(provider)) {
+      Log(LogLevel::kError, absl::StrCat("the provider \"", std::string(provider->name()),
+                                         "\" has the name of a collector and takes no part"));
+    }
+  });
 }
 
 absl::Status Worker::ConfigureRings(uint32_t ring_records, uint64_t cap_bytes) {

@@ -19,6 +19,7 @@ MAY_INCLUDE = {
     "collectors/host/recorder": ["collectors/host/recorder", "include"],
     "collectors/cuda": ["collectors/cuda", "collectors/collector.h", "common", "include", "proto"],
     "collectors/nvml": ["collectors/nvml", "collectors/collector.h", "common", "include", "proto"],
+    "collectors/nvtx": ["collectors/nvtx", "common/nvtx_place.h", "include"],
     "collectors/system": ["collectors/system", "collectors/collector.h", "common", "include", "proto"],
     "collectors/python": ["collectors/python", "collectors/collector.h", "common", "include", "proto"],
     "collectors/framework": ["collectors/framework", "collectors/python", "collectors/collector.h", "common", "include", "proto"],
@@ -37,6 +38,7 @@ EXCEPTIONS = {
     "server/worker.cc": ["collectors"],
     "server/provider_c.cc": ["collectors/provider/provider_registry.h"],
     "server/recorder_loader.h": ["collectors/host/recorder/reader_abi.h"],
+    "server/nvtx_c.cc": ["collectors/nvtx/handler.h"],
 }
 WITHOUT_GRPC = ("include", "common", "collectors", "analysis", "examples")
 FOLDERS = ("include", "common", "collectors", "server", "client", "analysis", "examples", "proto", "bench", "tests")

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/provider/provider_collector.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "jobscope/jobscope_c.h"
+
+namespace jobscope {
+namespace {
+
+using std::chrono::milliseconds;
+
+// How often what came is looked after, and how long it is held. A session's end reaches its
+// collectors within milliseconds, unless the machine is starved; whatever began after the end and
+// came in that time is found out.
+constexpr absl::Duration kLookEvery = absl::Milliseconds(100);
+constexpr auto kHoldFor = milliseconds(200);
+
+// How long Unregister waits for a callback that runs.
+constexpr auto kCallbackPatience = std::chrono::seconds(1);
+
+constexpr size_t kReasonBytes = 1024;
+// The events of the first version of the header.
+constexpr size_t kMinEventBytes = sizeof(jobscope_provider_event);
+constexpr size_t kMaxEventBytes = 4096;
+
+constexpr char kNotRegistered[] = "its provider has been unregistered";
+
+int64_t Signed(uint64_t value) {
+  return static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX));
+}
+
+}  // namespace
+
+ProviderCollector::ProviderCollector(std::string_view name, int index)
+    : name_(name), index_(index), sink_{}, session_{} {
+  sink_.abi.size = sizeof(sink_.abi);
+  sink_.abi.add = &AddFromC;
+  sink_.owner = this;
+}
+
+bool ProviderCollector::InForkedChild() const {
+  const pid_t pid = pid_.load(std::memory_order_relaxed);
+  return pid != 0 && pid != getpid();
+}
+
+absl::Status ProviderCollector::Register(const ProviderCallbacks& callbacks) {
+  if (InForkedChild()) return absl::AbortedError("a forked child can't have providers");
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (registered_) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("a provider \"", name_, "\" is registered already: unregister it first"));
+  }
+  if (calling_) {
+    return absl::AlreadyExistsError(absl::StrCat("a callback of the last provider \"", name_,
+                                                 "\" has not returned yet: try again later"));
+  }
+  callbacks_ = callbacks;
+  registered_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status ProviderCollector::Unregister() {
+  if (InForkedChild()) return absl::OkStatus();
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (!registered_) {
+    return absl::NotFoundError(absl::StrCat("no provider \"", name_, "\" is registered"));
+  }
+  const bool own_callback = calling_ && caller_ == std::this_thread::get_id();
+  if (own_callback ||
+      !called_.wait_for(lock, kCallbackPatience, [this] { return !calling_ || !registered_; })) {
+    registered_ = false;
+    return absl::UnavailableError(absl::StrCat(
+        "a callback of the provider \"", name_,
+        "\" has not returned: none further will be called, but its context must stay"));
+  }
+  if (!registered_) return absl::OkStatus();  // somebody else has done it
+  if (phase_ != Phase::kIdle) {
+    const ClockSample now = SampleClocks(/*uses_tsc=*/false, /*tries=*/1);
+    CallStop(lock, Signed(now.monotonic_ns), Signed(now.realtime_ns));
+    degraded_reason_ = "its provider was unregistered during the capture";
+  }
+  registered_ = false;
+  callbacks_ = {};
+  return absl::OkStatus();
+}
+
+CollectorReport ProviderCollector::Describe() const {
+  CollectorReport report;
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!registered_) {
+    report.state = "off";
+    report.reason = kNotRegistered;
+  }
+  return report;
+}
+
+bool ProviderCollector::BeginCall(std::unique_lock<std::mutex>& lock) {
+  called_.wait(lock, [this] { return !calling_; });
+  if (!registered_) return false;
+  calling_ = true;
+  caller_ = std::this_thread::get_id();
+  return true;
+}
+
+absl::Status ProviderCollector::Call(std::unique_lock<std::mutex>& lock,
+                                     jobscope_provider_callback callback, const char* verb) {
+  // A copy: what is told to a callback does not change while it runs.
+  const jobscope_provider_session session = session_;
+  void* const context = callbacks_.context;
+  char reason[kReasonBytes] = "";
+  lock.unlock();
+  const int code = callback != nullptr ? callback(context, &session, reason, sizeof(reason)) : 0;
+  lock.lock();
+  calling_ = false;
+  called_.notify_all();
+  if (code == 0) return absl::OkStatus();
+  reason[sizeof(reason) - 1] = '\0';
+  if (reason[0] != '\0') return absl::InternalError(reason);
+  return absl::InternalError(
+      absl::StrCat("its provider's ", verb, " failed with code ", code, " and no reason"));
+}
+
+absl::Status ProviderCollector::Arm(const ArmRequest& request) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  pid_.store(getpid(), std::memory_order_relaxed);
+  phase_ = Phase::kIdle;
+  incoming_.reset();
+  off_reason_.clear();
+  degraded_reason_.clear();
+  attempted_ = malformed_ = buffer_full_ = 0;
+  lost_so_far_ = 0;
+  session_ = {};
+  session_.size = sizeof(session_);
+  session_.sink = &sink_.abi;
+  session_.host_tracer_level = request.levels.host;
+  session_.device_tracer_level = request.levels.device;
+  session_.python_tracer_level = request.levels.python;
+  {
+    std::lock_guard<std::mutex> writing(writing_);
+    request_ = request;
+    held_.clear();
+    writer_.reset();
+    account_ = {};
+    end_ns_ = INT64_MAX;
+  }
+  takes_part_ = request.frameworks.Takes(name_);
+  if (!takes_part_) {
+    off_reason_ =
+        absl::StrCat("the capture was asked for with frameworks ", request.frameworks.text());
+    return absl::OkStatus();
+  }
+  if (!BeginCall(lock)) {
+    takes_part_ = false;
+    off_reason_ = kNotRegistered;
+    return absl::OkStatus();
+  }
+  const absl::Status status = Call(lock, callbacks_.arm, "arm");
+  if (status.ok()) phase_ = Phase::kArmed;
+  return status;
+}
+
+absl::Status ProviderCollector::Start(const StartRequest& request) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (phase_ != Phase::kArmed || !BeginCall(lock)) return absl::OkStatus();
+  session_.begin_monotonic_ns = Signed(request.map.ToMonotonicNs(request.start_ticks));
+  session_.begin_realtime_ns = request.map.ToUnixNs(request.start_ticks);
+  if (request.end_ticks != UINT64_MAX) {
+    session_.end_monotonic_ns = Signed(request.map.ToMonotonicNs(request.end_ticks));
+    session_.end_realtime_ns = request.map.ToUnixNs(request.end_ticks);
+  }
+  {
+    std::lock_guard<std::mutex> writing(writing_);
+    map_ = request.map;
+    realtime_ = callbacks_.realtime;
+    provider::TraceWriter::Window window;
+    const uint64_t zero = request.map.zero_ticks();
+    window.zero_ns =
+        realtime_ ? request.map.ToUnixNs(zero) : Signed(request.map.ToMonotonicNs(zero));
+    window.start_ps = request.map.ToPs(request.start_ticks);
+    if (request.end_ticks != UINT64_MAX) {
+      end_ns_ = realtime_ ? session_.end_realtime_ns : session_.end_monotonic_ns;
+    }
+    writer_ = std::make_unique<provider::TraceWriter>(name_, index_, request_.sink, request_.names,
+                                                      window);
+  }
+  incoming_ = std::make_unique<provider::EventBatch>();
+  phase_ = Phase::kRecording;
+  absl::Status status = Call(lock, callbacks_.start, "start");
+  if (!status.ok()) {
+    incoming_.reset();
+    phase_ = Phase::kIdle;
+  }
+  return status;
+}
+
+int ProviderCollector::AddFromC(jobscope_provider_sink* sink, const jobscope_provider_event* events,
+                                size_t count) {
+  if (sink == nullptr || (events == nullptr && count > 0)) return JOBSCOPE_E_INVALID;
+  if (count == 0) return JOBSCOPE_OK;
+  if (events->size < kMinEventBytes || events->size > kMaxEventBytes) return JOBSCOPE_E_INVALID;
+  // No exception may reach a foreign caller's frames; the only ones there can be are those of an
+  // exhausted memory.
+  try {
+    return reinterpret_cast<Sink*>(sink)->owner->Add(events, count);
+  } catch (...) {
+    return JOBSCOPE_E_INTERNAL;
+  }
+}
+
+int ProviderCollector::Add(const jobscope_provider_event* events, size_t count) {
+  if (InForkedChild()) return JOBSCOPE_E_STATE;
+  const size_t stride = events->size;
+  const char* at = reinterpret_cast<const char*>(events);
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (incoming_ == nullptr) return JOBSCOPE_E_STATE;
+  for (size_t i = 0; i < count; ++i, at += stride) {
+    jobscope_provider_event event;
+    std::memcpy(&event, at, sizeof(event));
+    ++attempted_;
+    if (incoming_->bytes() >= kBufferBytes && phase_ == Phase::kStopping) {
+      // The window's end is known, and nobody else looks after what comes: it is encoded here.
+      std::lock_guard<std::mutex> writing(writing_);
+      Hold();
+      Encode(Clock::time_point::max(), end_ns_);
+    }
+    if (incoming_->bytes() >= kBufferBytes) {
+      ++buffer_full_;
+      lost_so_far_.fetch_add(1, std::memory_order_relaxed);
+    } else if (!incoming_->Add(event)) {
+      ++malformed_;
+      lost_so_far_.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  return JOBSCOPE_OK;
+}
+
+void ProviderCollector::Hold() {
+  if (incoming_ == nullptr || incoming_->events().empty()) return;
+  held_.push_back({Clock::now(), std::move(incoming_)});
+  incoming_ = std::make_unique<provider::EventBatch>();
+}
+
+void ProviderCollector::Encode(Clock::time_point until, int64_t end_ns) {
+  while (!held_.empty() && held_.front().came <= until) {
+    if (writer_ != nullptr) writer_->Write(*held_.front().batch, end_ns);
+    held_.pop_front();
+  }
+}
+
+absl::Duration ProviderCollector::Drain() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (phase_ != Phase::kRecording) return absl::InfiniteDuration();
+  std::lock_guard<std::mutex> writing(writing_);
+  // Losses then happen in the buffer, where they are counted.
+  if (request_.sink->Full()) return kLookEvery;
+  Hold();
+  lock.unlock();
+  size_t held_bytes = 0;
+  for (const Held& held : held_) held_bytes += held.batch->bytes();
+  const auto now = Clock::now();
+  // What ends later than now is clipped there: it cannot have happened yet.
+  const int64_t now_ns = realtime_ ? RealtimeNs() : Signed(MonotonicNs());
+  Encode(held_bytes > kBufferBytes ? now : now - kHoldFor, std::min(end_ns_, now_ns));
+  return kLookEvery;
+}
+
+void ProviderCollector::CallStop(std::unique_lock<std::mutex>& lock, int64_t end_monotonic_ns,
+                                 int64_t end_realtime_ns) {
+  session_.end_monotonic_ns = end_monotonic_ns;
+  session_.end_realtime_ns = end_realtime_ns;
+  {
+    std::lock_guard<std::mutex> writing(writing_);
+    end_ns_ = std::min(end_ns_, realtime_ ? end_realtime_ns : end_monotonic_ns);
+  }
+  if (BeginCall(lock)) {
+    phase_ = Phase::kStopping;
+    if (absl::Status status = Call(lock, callbacks_.stop, "stop"); !status.ok()) {
+      degraded_reason_ = std::string(status.message());
+    }
+  }
+  phase_ = Phase::kIdle;
+  std::lock_guard<std::mutex> writing(writing_);
+  Hold();
+  incoming_.reset();
+}
+
+absl::Status ProviderCollector::Stop(uint64_t end_ticks) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  called_.wait(lock, [this] { return !calling_; });
+  TickMap map;
+  {
+    std::lock_guard<std::mutex> writing(writing_);
+    map = map_;
+  }
+  if (phase_ == Phase::kArmed) {  // without a start: times of no window mean nothing
+    CallStop(lock, 0, 0);
+  } else if (phase_ == Phase::kRecording) {
+    CallStop(lock, Signed(map.ToMonotonicNs(end_ticks)), map.ToUnixNs(end_ticks));
+  }
+  lock.unlock();
+  std::lock_guard<std::mutex> writing(writing_);
+  if (writer_ == nullptr) return absl::OkStatus();
+  Encode(Clock::time_point::max(), end_ns_);
+  writer_->Finish();
+  account_ = writer_->account();
+  writer_.reset();
+  return absl::OkStatus();
+}
+
+CollectorReport ProviderCollector::Report() {
+  CollectorReport report;
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<std::mutex> writing(writing_);
+  incoming_.reset();
+  held_.clear();
+  writer_.reset();
+  if (!takes_part_) {
+    report.state = "off";
+    report.reason = off_reason_;
+    return report;
+  }
+  if (!degraded_reason_.empty()) {
+    report.state = "degraded";
+    report.reason = degraded_reason_;
+  }
+  report.events = account_.events;
+  report.outside = account_.outside;
+  const auto lost = [&report](const char* cause, uint64_t events) {
+    if (events > 0) report.lost_by_cause[cause] = events;
+  };
+  lost("store_full", account_.store_full);
+  lost("buffer_full", buffer_full_);
+  lost("malformed", malformed_);
+  lost("too_many_lines", account_.without_line);
+  report.attempted = attempted_;
+  lost_so_far_ = 0;
+  return report;
+}
+
+}  // namespace jobscope
