@@ -13,7 +13,6 @@ namespace jobscope {
 namespace {
 
 constexpr char kSoname[] = JOBSCOPE_TRACE_SONAME;
-constexpr char kEntry[] = "jobscope_trace_reader";
 
 // Path of the recorder beside the file that contains this code; empty if that can't be told.
 std::string PathBesideUs() {
@@ -35,9 +34,8 @@ void* OpenRecorder() {
   return dlopen(kSoname, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }
 
-}  // namespace
-
-absl::StatusOr<const RecorderTable*> LoadRecorder() {
+template <typename Table>
+absl::StatusOr<const Table*> LoadTable(const char* entry_name) {
   void* const library = OpenRecorder();
   if (library == nullptr) {
     const char* const reason = dlerror();
@@ -45,19 +43,29 @@ absl::StatusOr<const RecorderTable*> LoadRecorder() {
                                             reason == nullptr ? "no reason given" : reason,
                                             "): install it beside the server's library"));
   }
-  using Entry = const RecorderTable* (*)();
-  const auto entry = reinterpret_cast<Entry>(dlsym(library, kEntry));
+  using Entry = const Table* (*)();
+  const auto entry = reinterpret_cast<Entry>(dlsym(library, entry_name));
   if (entry == nullptr) {
     return absl::FailedPreconditionError(
-        absl::StrCat(kSoname, " has no ", kEntry, ": it is not a recorder of ours"));
+        absl::StrCat(kSoname, " has no ", entry_name, ": it is not a recorder of ours"));
   }
-  const RecorderTable* const reader = entry();
-  if (reader->size < sizeof(RecorderTable)) {
+  const Table* const table = entry();
+  if (table->size < sizeof(Table)) {
     return absl::FailedPreconditionError(
-        absl::StrCat(kSoname, " is older than the server's library (its table has ", reader->size,
-                     " bytes, not ", sizeof(RecorderTable), "): install both of one version"));
+        absl::StrCat(kSoname, " is older than the server's library (its table has ", table->size,
+                     " bytes, not ", sizeof(Table), "): install both of one version"));
   }
-  return reader;
+  return table;
+}
+
+}  // namespace
+
+absl::StatusOr<const RecorderTable*> LoadRecorder() {
+  return LoadTable<RecorderTable>("jobscope_trace_reader");
+}
+
+absl::StatusOr<const WriterTable*> LoadWriter() {
+  return LoadTable<WriterTable>("jobscope_trace_writer");
 }
 
 }  // namespace jobscope

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "collectors/host/recorder/reader_abi.h"
+#include "jobscope/detail/writer_abi.h"
 
 namespace jobscope {
 
@@ -18,6 +19,11 @@ using RecorderTable = struct ::jobscope_trace_reader;
 // own library, then the loader's search path. NOT_FOUND: there is none; FAILED_PRECONDITION: one
 // older than this code.
 absl::StatusOr<const RecorderTable*> LoadRecorder();
+
+using WriterTable = struct ::jobscope_trace_writer_table;
+
+// The writer's table of the same library.
+absl::StatusOr<const WriterTable*> LoadWriter();
 
 }  // namespace jobscope
 

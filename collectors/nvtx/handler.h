@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A handler of NVTX 3, and of the shared library of NVTX 2: ranges, marks, domains, categories,
+// payloads become events of the calling thread, through the recorder. docs/nvtx.md says what is
+// recorded.
+//
+// Each linked unit that uses NVTX (executable, shared library) has tables of its own, and attaches
+// them when it first calls NVTX; all of them share the domains and strings here. Nothing here takes
+// a lock, allocates from the heap, or does anything in a forked child (where the recorder's mask
+// reads zero) or at exit.
+#ifndef COLLECTORS_NVTX_HANDLER_H_
+#define COLLECTORS_NVTX_HANDLER_H_
+
+#include "jobscope/detail/writer_abi.h"
+
+namespace jobscope::nvtx {
+
+// Fills the tables that `get_export_table`, of the type that NVTX hands to a tool, leads to. False:
+// they are none that we know, and nothing was filled. From any thread, any number of times. The
+// writer's table must be the same each time.
+bool Attach(const struct ::jobscope_trace_writer_table* writer, void* get_export_table);
+
+// The same for a module of NVTX's extensions (nvtxExtModuleInfo_t): payloads are known. False: it
+// is another one.
+bool AttachExtension(const struct ::jobscope_trace_writer_table* writer, void* module);
+
+}  // namespace jobscope::nvtx
+
+#endif  // COLLECTORS_NVTX_HANDLER_H_
