@@ -39,6 +39,8 @@ enum TraceSource : uint32_t {
   kSourceSystem = 4,
   kSourceCuda = 5,
   kSourceNvml = 6,
+  kSourceJax = 20,
+  kSourceTensorflow = 21,
   kSourceProvider = 1000,  // + index of the provider
 };
 
