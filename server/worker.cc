@@ -83,7 +83,7 @@ Worker::Worker()
   dependencies.uses_tsc = uses_tsc_;
   dependencies.identity = identity_;
   sessions_ = std::make_shared<SessionManager>(std::move(dependencies));
-  ProviderRegistry::Get().SetListener([sessions = sessions_](Collector* provider) {
+  ProviderRegistry::Get().SetListener([sessions = sessions_](ProviderCollector* provider) {
     if (!sessions->AddCollector(provider)) {
       Log(LogLevel::kError, absl::StrCat("the provider \"", std::string(provider->name()),
                                          "\" has the name of a collector and takes no part"));

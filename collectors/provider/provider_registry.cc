@@ -80,7 +80,7 @@ absl::Status ProviderRegistry::Unregister(std::string_view name) {
   return collector->Unregister();
 }
 
-void ProviderRegistry::SetListener(std::function<void(Collector*)> add) {
+void ProviderRegistry::SetListener(std::function<void(ProviderCollector*)> add) {
   std::lock_guard<std::mutex> lock(mutex_);
   add_ = std::move(add);
   if (!add_) return;

@@ -13,7 +13,6 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "collectors/collector.h"
 #include "collectors/provider/provider_collector.h"
 
 namespace jobscope {
@@ -36,12 +35,12 @@ class ProviderRegistry {
 
   // `add` is called for each collector, now and later, once each; never again after the second
   // call of this function. It must not call back.
-  void SetListener(std::function<void(Collector*)> add);
+  void SetListener(std::function<void(ProviderCollector*)> add);
 
  private:
   std::mutex mutex_;
   std::map<std::string, ProviderCollector*, std::less<>> collectors_;
-  std::function<void(Collector*)> add_;
+  std::function<void(ProviderCollector*)> add_;
 };
 
 }  // namespace jobscope
