@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "collectors/collector.h"
@@ -154,6 +155,9 @@ int Main(int argc, char** argv) {
   app.add_option("--step_ms", step_ms, "length of a step as Describe tells it; 0: no steps")
       ->check(CLI::NonNegativeNumber);
   CLI11_PARSE(app, argc, argv);
+
+  // As a worker does (server/worker.cc).
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 
   sigset_t signals;
   sigemptyset(&signals);

@@ -17,11 +17,13 @@ CallThreads::CallThreads() {
   for (unsigned i = 0; i < count; ++i) threads_.emplace_back([this] { Serve(); });
 }
 
+void CallThreads::AwaitUnused() {
+  const auto unused = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return leases_ == 0; };
+  const absl::MutexLock lock(&mutex_, absl::Condition(&unused));
+}
+
 CallThreads::~CallThreads() {
-  {
-    const auto unused = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return leases_ == 0; };
-    const absl::MutexLock lock(&mutex_, absl::Condition(&unused));
-  }
+  AwaitUnused();
   queue_.Shutdown();
   for (std::thread& thread : threads_) thread.join();
 }

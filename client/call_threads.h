@@ -48,6 +48,9 @@ class CallThreads {
   CallThreads(const CallThreads&) = delete;
   CallThreads& operator=(const CallThreads&) = delete;
 
+  // Blocks until there are no leases: whoever has one was told to end. New ones may come after it.
+  void AwaitUnused();
+
   grpc::CompletionQueue* queue() { return &queue_; }
 
  private:

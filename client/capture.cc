@@ -19,6 +19,7 @@
 #include "client/dial.h"
 #include "client/fan_out.h"
 #include "client/interrupt.h"
+#include "client/leave.h"
 #include "client/native_worker.h"
 #include "client/outcome.h"
 #include "client/progress.h"
@@ -234,8 +235,7 @@ int RunCapture(const Flags& flags) {
   Publish(*directory, &manifest);
   const std::string text = flags.json ? ManifestJson(manifest) : CaptureTable(manifest);
   std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
-  return *manifest.exit_code;
+  LeaveAtOnce(&threads, *manifest.exit_code);
 }
 
 }  // namespace jobscope

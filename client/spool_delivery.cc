@@ -37,7 +37,10 @@ absl::Status WritePart(const xspace::Assembler& assembler, size_t index,
   if (!created.ok()) return created.status();
   *file = *std::move(created);
   absl::Status written = assembler.Write(index, file->get());
-  if (written.ok()) written = (*file)->Publish();
+  // The manifest, which is published last, makes the names in the run's directory last.
+  if (written.ok()) {
+    written = (*file)->Publish(part == 1 ? FileSink::Name::kLater : FileSink::Name::kLasts);
+  }
   if (!written.ok()) return written;
   account->files.push_back(
       {PathOfPart(directory, stem, part), (*file)->bytes(), assembler.parts()[index].events});

@@ -113,13 +113,13 @@ absl::Status FileSink::WriteAll() {
   return absl::OkStatus();
 }
 
-absl::Status FileSink::Publish() {
+absl::Status FileSink::Publish(Name name) {
   absl::Status status = Flush();
   if (!status.ok()) return status;
   if (fsync(fd_) != 0) return Failed("sync", errno);
   if (rename(temporary_path_.c_str(), path_.c_str()) != 0) return Failed("rename", errno);
   published_ = true;
-  return SyncDirectory(directory_);
+  return name == Name::kLasts ? SyncDirectory(directory_) : absl::OkStatus();
 }
 
 absl::Status FileSink::Failed(absl::string_view verb, int error) {

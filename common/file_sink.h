@@ -39,8 +39,12 @@ class FileSink : public xspace::ByteSink {
   // Hands everything to the system; after it no bytes are held by reference.
   absl::Status Flush();
 
+  enum class Name {
+    kLasts,  // the directory is synced: the new name stays after a crash
+    kLater,  // not by this: for one of many files, of which the last one's Publish does it for all
+  };
   // Flush, fsync, rename to "<directory>/<file_name>", fsync of the directory. At most once.
-  absl::Status Publish();
+  absl::Status Publish(Name name = Name::kLasts);
 
   uint64_t bytes() const { return bytes_; }          // taken so far
   const std::string& path() const { return path_; }  // the final one

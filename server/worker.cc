@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,6 +13,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "collectors/cuda/cuda_collector.h"
+#include "collectors/framework/inferred_steps.h"
+#include "collectors/framework/torch_collector.h"
 #include "collectors/host/host_collector.h"
 #include "collectors/provider/provider_registry.h"
 #include "collectors/system/system_collector.h"
@@ -18,6 +22,7 @@
 #include "common/log.h"
 #include "server/fork_guard.h"
 #include "server/recorder_loader.h"
+#include "server/worker_thread.h"
 
 namespace jobscope {
 namespace {
@@ -54,6 +59,20 @@ CudaCollector* MakeCudaCollector(const host::Reader* reader, bool uses_tsc) {
   return new CudaCollector(uses_tsc, std::move(options));
 }
 
+// For what may wait for Python's lock.
+void RunAside(std::function<void()> body) {
+  auto status = StartWorkerThread("jobscope-aside", std::move(body));
+  if (!status.ok()) Log(LogLevel::kWarning, std::string(status.message()));
+}
+
+TorchCollector* MakeTorchCollector(const host::Reader* reader) {
+  const auto* const writer = reader != nullptr ? LoadWriter() : nullptr;
+  framework::RecordInferredSteps(writer);
+  auto* const collector = new TorchCollector(writer, &RunAside);
+  collector->WatchSteps();
+  return collector;
+}
+
 absl::Duration Between(const TickMap& map, uint64_t from_ticks, uint64_t to_ticks) {
   return absl::Nanoseconds((map.ToPs(to_ticks) - map.ToPs(from_ticks)) / 1000);
 }
@@ -79,7 +98,7 @@ Worker::Worker()
                        // without
   SessionManager::Dependencies dependencies;
   dependencies.collectors = {host_, new SystemCollector(uses_tsc_),
-                             MakeCudaCollector(reader_, uses_tsc_)};
+                             MakeCudaCollector(reader_, uses_tsc_), MakeTorchCollector(reader_)};
   dependencies.uses_tsc = uses_tsc_;
   dependencies.identity = identity_;
   sessions_ = std::make_shared<SessionManager>(std::move(dependencies));

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How the program ends once everything is on disk.
+#ifndef CLIENT_LEAVE_H_
+#define CLIENT_LEAVE_H_
+
+#include "client/call_threads.h"
+
+namespace jobscope {
+
+// Waits until all calls have ended, so that no worker keeps what nobody will fetch (at most the
+// second that a stream is given to end), flushes stdio, and ends the process: no destructor runs,
+// no thread is joined. gRPC's own way out is a dozen threads that end one after the other, and a
+// thousand channels that are taken down: docs/benchmarks.md has what that took.
+//
+// Files must be closed, and nothing may be owed to a thread. Not on one of `threads`.
+[[noreturn]] void LeaveAtOnce(CallThreads* threads, int exit_code);
+
+}  // namespace jobscope
+
+#endif  // CLIENT_LEAVE_H_
