@@ -14,7 +14,7 @@ namespace {
 constexpr char kGrammar[] = "give auto, none, or names such as torch,jax";
 
 bool IsNameCharacter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
 }
 
 }  // namespace
