@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/framework/foreign_xspace_collector.h"
+
+#include <algorithm>
+#include <charconv>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "jobscope/detail/ticks.h"
+#include "jobscope/v1/item.pb.h"
+
+namespace jobscope::framework {
+namespace {
+
+// The first piece is as long as most captures; the later ones as long as what they record can be
+// handed over in kHandoverBudget. Stop has 2 s in all.
+constexpr absl::Duration kFirstPiece = absl::Milliseconds(2500);
+constexpr absl::Duration kShortestPiece = absl::Seconds(1);
+constexpr absl::Duration kLongestPiece = absl::Seconds(20);
+constexpr absl::Duration kHandoverBudget = absl::Milliseconds(500);
+// A window's end may be told this much late.
+constexpr absl::Duration kFresh = absl::Milliseconds(300);
+// Start has 1 s; whoever gets the GIL later than this must not begin any more.
+constexpr uint64_t kStartLimitNs = 800'000'000;
+constexpr int kClockTries = 20;
+
+// Clocks around the framework's recording, in `map`'s time.
+ForeignTime TimeOf(const TickMap& map, const ClockSample& before, const ClockSample& after) {
+  return {map, before, after};
+}
+
+// The id that TSL's profilers give the lines of a thread: the hash of its pthread_t. Where the
+// framework was built over another C++ library it is another one; its lines then stand alone.
+int64_t LineIdOf(uint64_t pthread) {
+  const std::thread::id id(static_cast<std::thread::native_handle_type>(pthread));
+  return static_cast<int64_t>(std::hash<std::thread::id>()(id));
+}
+
+}  // namespace
+
+struct ForeignXSpaceCollector::Handover {
+  std::mutex mutex;
+  std::optional<std::string> xspace;
+
+  std::optional<std::string> Claim() {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return std::exchange(xspace, std::nullopt);
+  }
+  void Put(std::string bytes) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    xspace = std::move(bytes);
+  }
+};
+
+ForeignXSpaceCollector::ForeignXSpaceCollector(ProfilerKind kind, FrameworkEnvironment environment)
+    : kind_(std::move(kind)),
+      environment_(std::move(environment)),
+      handover_(std::make_shared<Handover>()) {
+  last_.state = "off";
+  last_.reason = "looked for when a capture begins";
+}
+
+ForeignXSpaceCollector::~ForeignXSpaceCollector() = default;
+
+CollectorReport ForeignXSpaceCollector::Describe() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return last_;
+}
+
+void ForeignXSpaceCollector::Off(std::string reason) {
+  report_.state = "off";
+  report_.reason = std::move(reason);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  last_ = report_;
+}
+
+absl::Status ForeignXSpaceCollector::Fail(std::string reason) {
+  report_.state = "failed";
+  report_.reason = std::move(reason);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  last_ = report_;
+  return absl::FailedPreconditionError(report_.reason);
+}
+
+absl::Status ForeignXSpaceCollector::Arm(const ArmRequest& request) {
+  request_ = request;
+  report_ = {};
+  armed_ = false;
+  recording_ = false;
+  waiting_.reset();
+  merge_.reset();
+  paused_ = absl::ZeroDuration();
+  trouble_.clear();
+  thread_by_line_.clear();
+  lost_so_far_.store(0, std::memory_order_relaxed);
+  (void)handover_->Claim();
+
+  if (!request.frameworks.Takes(kind_.name)) {
+    Off("not asked for (--frameworks)");
+    return absl::OkStatus();
+  }
+  if (request.levels.host <= 0) {
+    Off("host_tracer_level is 0");
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<const python::Interpreter*> interpreter = python::Interpreter::Find();
+  if (!interpreter.ok()) {
+    if (absl::IsUnimplemented(interpreter.status())) {
+      return Fail(std::string(interpreter.status().message()));
+    }
+    Off(std::string(interpreter.status().message()));
+    return absl::OkStatus();
+  }
+  if (!(*interpreter)->HasModule(kind_.module)) {
+    Off(absl::StrCat("this process has not loaded ", kind_.origin));
+    return absl::OkStatus();
+  }
+  if (script_ == nullptr) {
+    const std::shared_ptr<Handover> handover = handover_;
+    absl::StatusOr<std::unique_ptr<python::Script>> loaded = python::Script::Load(
+        *interpreter, absl::StrCat("jobscope_", kind_.name), kind_.script,
+        {{"hand_over", [handover](const std::vector<python::Value>& arguments) {
+            if (arguments.empty()) return;
+            if (const auto* bytes = std::get_if<python::Bytes>(arguments.data())) {
+              handover->Put(bytes->data);
+            }
+          }}});
+    if (!loaded.ok()) return Fail(std::string(loaded.status().message()));
+    script_ = *std::move(loaded);
+  }
+  const absl::StatusOr<python::Value> unfit = script_->Call("unfit");
+  if (!unfit.ok()) return Fail(std::string(unfit.status().message()));
+  if (const auto* reason = std::get_if<std::string>(&*unfit)) {
+    Off(*reason);
+    return absl::OkStatus();
+  }
+  armed_ = true;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  last_ = report_;
+  return absl::OkStatus();
+}
+
+uint64_t ForeignXSpaceCollector::Now() const { return detail::ReadTicks(environment_.uses_tsc); }
+
+uint64_t ForeignXSpaceCollector::Ticks(absl::Duration duration) const {
+  return static_cast<uint64_t>(absl::ToDoubleSeconds(duration) * start_.map.ticks_per_second());
+}
+
+absl::Status ForeignXSpaceCollector::Start(const StartRequest& request) {
+  if (!armed_) return absl::OkStatus();
+  start_ = request;
+  piece_length_ = kFirstPiece;
+  ForeignOptions options;
+  options.origin = kind_.origin;
+  options.segment_source = kind_.segment_source;
+  options.infer_steps = kind_.infer_steps;
+  options.drop_gpu_planes = environment_.traces_gpus && environment_.traces_gpus();
+  options.thread_of = [this](int64_t line_id) -> std::optional<int64_t> {
+    const auto found = thread_by_line_.find(line_id);
+    if (found == thread_by_line_.end()) return std::nullopt;
+    return found->second;
+  };
+  merge_ = std::make_unique<ForeignXSpace>(request_.sink, request_.names, std::move(options));
+  if (absl::Status begun = Begin(); !begun.ok()) {
+    armed_ = false;
+    return Fail(std::string(begun.message()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ForeignXSpaceCollector::Begin() {
+  const bool no_device =
+      request_.levels.device <= 0 || (environment_.traces_gpus && environment_.traces_gpus());
+  piece_begin_ = SampleClocks(environment_.uses_tsc, kClockTries);
+  const absl::StatusOr<python::Value> refused =
+      script_->Call("start", {int64_t{request_.levels.host}, int64_t{no_device ? 0 : 1},
+                              static_cast<int64_t>(piece_begin_.monotonic_ns + kStartLimitNs)});
+  if (!refused.ok()) return refused.status();
+  if (const auto* reason = std::get_if<std::string>(&*refused)) {
+    return absl::FailedPreconditionError(*reason);
+  }
+  recording_ = true;
+  LearnThreads();
+  return absl::OkStatus();
+}
+
+// The program's Python threads, as "pthread_t:tid,…". Others are not known by both numbers.
+void ForeignXSpaceCollector::LearnThreads() {
+  const absl::StatusOr<python::Value> answer = script_->Call("threads");
+  const auto* const text = answer.ok() ? std::get_if<std::string>(&*answer) : nullptr;
+  if (text == nullptr) return;
+  const char* at = text->data();
+  const char* const end = at + text->size();
+  while (at < end) {
+    uint64_t pthread = 0;
+    int64_t tid = 0;
+    at = std::from_chars(at, end, pthread).ptr;
+    if (at == end || *at != ':') return;
+    at = std::from_chars(at + 1, end, tid).ptr;
+    if (at < end && *at != ',') return;
+    ++at;
+    thread_by_line_[LineIdOf(pthread)] = tid;
+  }
+}
+
+absl::StatusOr<ForeignXSpaceCollector::Piece> ForeignXSpaceCollector::Take() {
+  recording_ = false;
+  LearnThreads();
+  absl::StatusOr<python::Value> answer = script_->Call("stop");
+  Piece piece;
+  piece.before = piece_begin_;
+  piece.after = SampleClocks(environment_.uses_tsc, kClockTries);
+  if (std::optional<std::string> early = handover_->Claim(); early.has_value()) {
+    piece.xspace = *std::move(early);
+    return piece;
+  }
+  if (!answer.ok()) return answer.status();
+  auto* const bytes = std::get_if<python::Bytes>(&*answer);
+  if (bytes == nullptr) {
+    const auto* const reason = std::get_if<std::string>(&*answer);
+    return absl::InternalError(reason != nullptr ? *reason : "it handed over nothing");
+  }
+  piece.xspace = std::move(bytes->data);
+  return piece;
+}
+
+bool ForeignXSpaceCollector::EndsSoon(uint64_t now_ticks) const {
+  return start_.end_ticks != UINT64_MAX && now_ticks + Ticks(piece_length_ / 2) > start_.end_ticks;
+}
+
+absl::Duration ForeignXSpaceCollector::Drain() {
+  if (!recording_ && !waiting_.has_value()) return absl::InfiniteDuration();
+  if (waiting_.has_value()) MergeWaiting(start_.end_ticks);
+  if (!recording_) return absl::InfiniteDuration();
+  const uint64_t now = Now();
+  const uint64_t due = piece_begin_.ticks + Ticks(piece_length_);
+  if (now < due) {
+    return absl::Seconds(static_cast<double>(due - now) / start_.map.ticks_per_second());
+  }
+  if (EndsSoon(now)) return absl::InfiniteDuration();
+
+  const absl::Time begin = absl::Now();
+  absl::StatusOr<Piece> piece = Take();
+  const absl::Duration handover = absl::Now() - begin;
+  if (!piece.ok()) {
+    trouble_ =
+        absl::StrCat(kind_.origin, " handed over nothing: ", std::string(piece.status().message()));
+    return absl::InfiniteDuration();
+  }
+  const double per_second = absl::ToDoubleSeconds(handover) / absl::ToDoubleSeconds(piece_length_);
+  waiting_ = *std::move(piece);
+  piece_length_ =
+      std::clamp(kHandoverBudget / std::max(per_second, 1e-3), kShortestPiece, kLongestPiece);
+  if (absl::Status begun = Begin(); !begun.ok()) {
+    trouble_ = absl::StrCat("it ends early: ", std::string(begun.message()));
+  }
+  paused_ += absl::Now() - begin;
+  return kFresh;
+}
+
+void ForeignXSpaceCollector::MergeWaiting(uint64_t end_ticks) {
+  if (environment_.has_steps) {
+    merge_->set_drop_steps(environment_.has_steps(start_.start_ticks, end_ticks));
+  }
+  ForeignWindow window;
+  window.start_ps = start_.map.ToPs(start_.start_ticks);
+  if (end_ticks != UINT64_MAX) window.end_ps = start_.map.ToPs(end_ticks);
+  const absl::Status merged = merge_->Merge(
+      waiting_->xspace, TimeOf(start_.map, waiting_->before, waiting_->after), window);
+  if (!merged.ok()) trouble_ = std::string(merged.message());
+  waiting_.reset();
+  uint64_t lost = 0;
+  for (const auto& [cause, events] : merge_->account().lost_by_cause) lost += events;
+  lost_so_far_.store(lost, std::memory_order_relaxed);
+}
+
+absl::Status ForeignXSpaceCollector::Stop(uint64_t end_ticks) {
+  armed_ = false;
+  if (merge_ == nullptr) return absl::OkStatus();
+  const uint64_t end = std::min(end_ticks, start_.end_ticks);
+  if (waiting_.has_value()) MergeWaiting(end);
+  if (recording_) {
+    absl::StatusOr<Piece> piece = Take();
+    if (piece.ok()) {
+      waiting_ = *std::move(piece);
+      MergeWaiting(end);
+    } else {
+      trouble_ = absl::StrCat(kind_.origin,
+                              " handed over nothing: ", std::string(piece.status().message()));
+    }
+  }
+  merge_->Finish();
+  CloseAccount();
+  merge_.reset();
+  return absl::OkStatus();
+}
+
+void ForeignXSpaceCollector::CloseAccount() {
+  const ForeignAccount& account = merge_->account();
+  report_.attempted = account.attempted;
+  report_.events = account.events;
+  report_.outside = account.outside;
+  report_.lost_by_cause = account.lost_by_cause;
+  report_.steps = account.steps;
+  report_.warnings = account.warnings;
+  if (!account.inferred_from.empty()) {
+    report_.warnings.push_back(absl::StrCat(
+        "nothing marks steps: they were inferred from ", account.inferred_from,
+        ", each from one call to the next; mark steps (jobscope.step) if that is not the loop"));
+  }
+  if (paused_ > absl::ZeroDuration()) {
+    report_.warnings.push_back(absl::StrFormat(
+        "%s recorded nothing for %.1f s in all, in which it handed over what it had recorded",
+        kind_.origin, absl::ToDoubleSeconds(paused_)));
+  }
+  if (!trouble_.empty()) {
+    report_.state = "degraded";
+    report_.reason = trouble_;
+  }
+  if (account.lost_by_cause.empty()) return;
+  v1::Loss loss;
+  loss.set_collector(kind_.name);
+  for (const auto& [cause, events] : account.lost_by_cause) {
+    v1::LossByCause* const out = loss.add_causes();
+    out->set_cause(cause);
+    out->set_events(events);
+  }
+  (void)request_.sink->Append(xspace::ItemKind::kLoss, loss.SerializeAsString());
+}
+
+CollectorReport ForeignXSpaceCollector::Report() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  last_.state = report_.state;
+  last_.reason = report_.reason;
+  return report_;
+}
+
+}  // namespace jobscope::framework

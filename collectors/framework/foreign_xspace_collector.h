@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The collector of a framework that has a profiler of its own: drives that profiler's session from
+// Python, and merges what it recorded.
+#ifndef COLLECTORS_FRAMEWORK_FOREIGN_XSPACE_COLLECTOR_H_
+#define COLLECTORS_FRAMEWORK_FOREIGN_XSPACE_COLLECTOR_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "collectors/collector.h"
+#include "collectors/framework/foreign_xspace.h"
+#include "collectors/python/interpreter.h"
+
+namespace jobscope {
+
+// What the composition root knows of the process.
+struct FrameworkEnvironment {
+  bool uses_tsc = true;  // what the session's ticks are
+  // Whether a step that began in [from_ticks, to_ticks] is in the trace, by whoever marked it. Any
+  // thread, must not block. Empty: nobody marks steps.
+  std::function<bool(uint64_t from_ticks, uint64_t to_ticks)> has_steps;
+  // Whether the session that is being armed traces GPUs by itself. Empty: no.
+  std::function<bool()> traces_gpus;
+};
+
+namespace framework {
+
+// What tells one framework from another.
+struct ProfilerKind {
+  std::string name;             // of the collector, "jax"
+  std::string origin;           // in messages, "JAX"
+  std::string module;           // in sys.modules once the framework is loaded
+  std::string_view script;      // Python source, as foreign_xspace_collector.cc calls it
+  uint32_t segment_source = 0;  // a TraceSource
+  bool infer_steps = false;     // by the jitted call that recurs
+};
+
+// The framework is never imported: a process that has not loaded it is left alone. Its profiler
+// takes one session per process; while ours lasts, the program's own start of it fails, and while
+// the program's lasts, ours is refused with that reason.
+//
+// Such a profiler keeps all events until it is stopped, and takes about 2 us per event to hand them
+// over. So a long recording is taken in pieces, each of which can be handed over within a fraction
+// of Stop's deadline; while it hands over, it does not record: the trace says for how long.
+//
+// Verbs wait for Python's GIL, without holding anything that the program could wait for.
+class ForeignXSpaceCollector : public Collector {
+ public:
+  ForeignXSpaceCollector(ProfilerKind kind, FrameworkEnvironment environment);
+  ~ForeignXSpaceCollector() override;
+  ForeignXSpaceCollector(const ForeignXSpaceCollector&) = delete;
+  ForeignXSpaceCollector& operator=(const ForeignXSpaceCollector&) = delete;
+
+  std::string_view name() const override { return kind_.name; }
+  CollectorReport Describe() const override;
+  absl::Status Arm(const ArmRequest& request) override;
+  absl::Status Start(const StartRequest& request) override;
+  absl::Duration Drain() override;
+  absl::Status Stop(uint64_t end_ticks) override;
+  CollectorReport Report() override;
+  uint64_t LostSoFar() const override { return lost_so_far_.load(std::memory_order_relaxed); }
+
+ private:
+  // A recording that was taken out, and waits until it is known which events lie in the window.
+  struct Piece {
+    std::string xspace;
+    ClockSample before, after;
+  };
+  // What Python hands over when the program exits in the middle of a recording.
+  struct Handover;
+
+  void Off(std::string reason);
+  absl::Status Fail(std::string reason);
+  // Starts the framework's session.
+  absl::Status Begin();
+  // Stops it and takes what it has recorded.
+  absl::StatusOr<Piece> Take();
+  void MergeWaiting(uint64_t end_ticks);
+  void LearnThreads();
+  bool EndsSoon(uint64_t now_ticks) const;
+  uint64_t Ticks(absl::Duration duration) const;
+  uint64_t Now() const;
+  void CloseAccount();
+
+  const ProfilerKind kind_;
+  const FrameworkEnvironment environment_;
+  const std::shared_ptr<Handover> handover_;
+  std::atomic<uint64_t> lost_so_far_{0};
+
+  // Of the collector's thread.
+  std::unique_ptr<python::Script> script_;  // once it was needed
+  ArmRequest request_;
+  StartRequest start_;
+  bool armed_ = false;
+  bool recording_ = false;  // the framework's session runs
+  ClockSample piece_begin_;
+  absl::Duration piece_length_;
+  std::optional<Piece> waiting_;
+  absl::Duration paused_;  // while pieces were handed over
+  absl::flat_hash_map<int64_t, int64_t> thread_by_line_;
+  std::unique_ptr<framework::ForeignXSpace> merge_;
+  std::string trouble_;  // why what is there is not all
+  CollectorReport report_;
+
+  mutable std::mutex mutex_;
+  CollectorReport last_;  // state and reason of the last session, for Describe
+};
+
+}  // namespace framework
+}  // namespace jobscope
+
+#endif  // COLLECTORS_FRAMEWORK_FOREIGN_XSPACE_COLLECTOR_H_

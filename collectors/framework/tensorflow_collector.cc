@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/framework/tensorflow_collector.h"
+
+#include <utility>
+
+#include "collectors/framework/tensorflow_session.py.h"
+#include "common/trace_planes.h"
+
+namespace jobscope {
+
+std::unique_ptr<Collector> MakeTensorflowCollector(FrameworkEnvironment environment) {
+  framework::ProfilerKind kind;
+  kind.name = "tensorflow";
+  kind.origin = "TensorFlow";
+  // The last of what `import tensorflow` loads, and what the script needs.
+  kind.module = "tensorflow.python.profiler.internal._pywrap_profiler";
+  kind.script = python::kTensorflowSessionPy;
+  kind.segment_source = kSourceTensorflow;
+  return std::make_unique<framework::ForeignXSpaceCollector>(std::move(kind),
+                                                             std::move(environment));
+}
+
+}  // namespace jobscope

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef COLLECTORS_FRAMEWORK_TENSORFLOW_COLLECTOR_H_
+#define COLLECTORS_FRAMEWORK_TENSORFLOW_COLLECTOR_H_
+
+#include <memory>
+
+#include "collectors/collector.h"
+#include "collectors/framework/foreign_xspace_collector.h"
+
+namespace jobscope {
+
+// The collector "tensorflow": what TensorFlow records about itself, tf.data included.
+std::unique_ptr<Collector> MakeTensorflowCollector(FrameworkEnvironment environment);
+
+}  // namespace jobscope
+
+#endif  // COLLECTORS_FRAMEWORK_TENSORFLOW_COLLECTOR_H_
