@@ -14,12 +14,12 @@ CONFIGURE = cmake $$(command -v ccache >/dev/null && echo -DCMAKE_C_COMPILER_LAU
 BUILD = cmake --build -j $(JOBS) --preset
 CTEST = ctest -j $(JOBS) --output-on-failure --schedule-random
 
-.PHONY: help build demo test interop bench lint format shipped tsan asan fuzz clean
+.PHONY: help build demo test interop bench lint format shipped tsan asan fuzz gpu-bundle gpu-test clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
 help: ## Says what the targets do
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Builds all programs into build/bin/
 	deploy/install_deps.sh build
@@ -85,6 +85,17 @@ fuzz: ## Builds the fuzzers and runs each for a minute
 	$(CONFIGURE) fuzz
 	$(BUILD) fuzz --target $$(ninja -C build/fuzz -t targets all | sed -nE 's/^([a-z_]+_fuzzer): phony$$/\1/p')
 	tests/tooling/fuzz.sh build/fuzz/tests 60
+
+gpu-bundle: shipped ## Builds build/gpu-test/: the GPU tests, for a machine with only a driver (needs nvcc here)
+	$(BUILD) release --target gpu_bundle
+
+# Where nvcc is, the bundle is made anew; where a GPU is, it is run. Without a GPU this fails with the runner's code 77: nothing
+# was tested, which is no pass.
+GPU_ARGS ?=
+gpu-test: ## Runs the GPU tests here, results in build/gpu-results/ (needs a GPU)
+	@if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then $(MAKE) gpu-bundle; \
+	elif [ ! -x build/gpu-test/run_gpu_tests ]; then echo "gpu-test: NOT RUN: no nvcc here, and no bundle in build/gpu-test/"; exit 77; fi
+	@build/gpu-test/run_gpu_tests --out=build/gpu-results $(GPU_ARGS)
 
 clean: ## Removes build/
 	rm -rf build

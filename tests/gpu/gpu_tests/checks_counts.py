@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing missing, nothing twice: what was done on the GPU against what is in the trace."""
+from gpu_tests import expectations as expect
+from gpu_tests.outcome import Skipped, check
+
+COUNTED = "CountedKernel"
+
+
+@check(180, "N launches are N kernels in the trace, none lost, for 1, 1,000 and 20,000")
+def known_counts(fixture):
+    measured = {}
+    with fixture.worker() as worker:
+        for count in (1, 1000, fixture.amount(20000, 3000)):
+            trace = fixture.captured(worker, "launch", kernels=count)
+            measured[str(count)] = expect.kernel_count(trace, COUNTED, count)
+            expect.host_trace_complete(trace)
+    return measured
+
+
+@check(180, "8 threads with 4 streams each: every kernel, on its stream, launched on its thread")
+def streams_and_threads(fixture):
+    threads, streams, count = 8, 4, fixture.amount(8000, 1600)
+    with fixture.worker() as worker:
+        trace = fixture.captured(worker, "launch", kernels=count, threads=threads, streams=streams)
+    return {
+        **expect.kernel_count(trace, COUNTED, count),
+        **expect.stream_count(trace, COUNTED, threads * streams),
+        **expect.thread_count(trace, COUNTED, threads),
+    }
+
+
+@check(240, "of 30,000 kernels at least 99.99 % start after the call that launched them, and each has one")
+def launch_order(fixture):
+    count = fixture.amount(30000, 2000)
+    with fixture.worker() as worker:
+        # CUPTI's first conversions of a new context may be coarse; they are in the trace, too.
+        trace = fixture.captured(worker, "launch", kernels=count, threads=2, streams=2)
+    return expect.launch_order(trace, COUNTED)
+
+
+@check(90, "copies to, within and from the GPU and memsets: number, bytes and kinds of memory")
+def copy_kinds_and_bytes(fixture):
+    count, size = 50, (1 << 20) + 4096
+    with fixture.worker() as worker:
+        trace = fixture.captured(worker, "copy", count=count, bytes=size)
+    return expect.copies(trace, count, size)
+
+
+@check(90, "allocations and releases: number, bytes, running total and peak; cudaMalloc")
+def allocation_totals(fixture):
+    count, size = 40, 3 << 20
+    with fixture.worker() as worker:
+        trace = fixture.captured(worker, "allocate", count=count, bytes=size)
+    return expect.allocations(trace, count, size)
+
+
+@check(90, "the same for cudaMallocAsync")
+def pool_allocation_totals(fixture):
+    count, size = 40, 3 << 20
+    with fixture.worker() as worker:
+        trace = fixture.captured(worker, "allocate", count=count, bytes=size, pool=1)
+    return expect.allocations(trace, count, size)
+
+
+@check(90, "kernels on managed memory: number, and right results while pages migrate")
+def unified_memory(fixture):
+    times, size = 20, 16 << 20
+    with fixture.worker() as worker:
+        trace = fixture.captured(worker, "managed", times=times, bytes=size)
+    measured = expect.kernel_count(trace, "ManagedKernel", times)
+    custom = trace.planes.get("/device:CUSTOM:CUDA", [])
+    measured["migrations_in_trace"] = sum(1 for event in custom if event.name.startswith("migration"))
+    return measured
+
+
+@check(120, "the second GPU's kernels stand in its own plane; copies between the two are told as such")
+def two_gpus(fixture):
+    with fixture.worker("--device=1", "--lazy") as worker:
+        if not fixture.fake and _devices(fixture) < 2:
+            raise Skipped("one GPU only")
+        worker.do("launch", kernels=1)
+        trace = fixture.captured(worker, "launch", kernels=500)
+        measured = expect.kernel_count(trace, COUNTED, 500, ordinal=1)
+    with fixture.worker() as worker:
+        trace = fixture.captured(worker, "peer", count=10, bytes=4 << 20)
+        measured["peer"] = expect.peer_copies(trace, 10, 4 << 20)
+    return measured
+
+
+def _devices(fixture):
+    with fixture.worker() as worker:
+        return worker.do("describe")["devices"]

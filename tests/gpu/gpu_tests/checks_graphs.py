@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA graphs, which CUPTI sees least of when it comes late."""
+from gpu_tests import expectations as expect
+from gpu_tests.outcome import check, require
+
+GRAPH = "GraphKernel"
+NODES = 8
+
+
+@check(180, "a graph made before the first capture, replayed in three captures: every node kernel in each")
+def graph_of_before(fixture):
+    times = fixture.amount(200, 50)
+    measured = {}
+    with fixture.worker() as worker:
+        worker.do("make_graph", kernels=NODES)
+        for number in (1, 2, 3):
+            trace = fixture.captured(worker, "replay_graph", times=times)
+            measured[f"capture_{number}"] = expect.kernel_count(trace, GRAPH, NODES * times)
+            measured[f"capture_{number}"]["other_nodes"] = len(trace.device_events()) - NODES * times
+    return measured
+
+
+@check(180, "a graph made between captures: the same")
+def graph_of_between(fixture):
+    times = fixture.amount(200, 50)
+    measured = {}
+    with fixture.worker() as worker:
+        fixture.captured(worker, "launch", kernels=1)
+        worker.do("make_graph", kernels=NODES)
+        for number in (1, 2):
+            trace = fixture.captured(worker, "replay_graph", times=times)
+            measured[f"capture_{number}"] = expect.kernel_count(trace, GRAPH, NODES * times)
+    return measured
+
+
+@check(180, "JOBSCOPE_CUDA_GRAPHS=whole: one event per replay, or, of graphs that CUPTI came too late for, their nodes")
+def whole_graphs(fixture):
+    times = fixture.amount(200, 50)
+    measured = {}
+    with fixture.worker(JOBSCOPE_CUDA_GRAPHS="whole") as worker:
+        worker.do("make_graph", kernels=NODES)
+        for number, late in ((1, True), (2, True), (3, False)):
+            if number == 3:
+                # Made while CUPTI is on: now it must be seen as a whole.
+                capture = fixture.begin(worker)
+                worker.do("make_graph", kernels=NODES)
+                worker.do("replay_graph", times=times)
+                trace = capture.stop().finish().trace
+            else:
+                trace = fixture.captured(worker, "replay_graph", times=times)
+            expect.nothing_lost(trace)
+            whole = sum(1 for event in trace.device_events() if event.name.startswith("CUDA graph "))
+            nodes = len(expect.kernels(trace, GRAPH))
+            measured[f"capture_{number}"] = {"whole": whole, "nodes": nodes}
+            require(whole + nodes / NODES == times,
+                    f"capture {number}: {whole} whole graphs and {nodes} nodes of {times} replays of {NODES} nodes")
+            require(late or whole == times, f"a graph made in the capture: {whole} of {times} are whole")
+    return measured

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What captures cost the job: over hundreds of them, and in the time of its steps."""
+from gpu_tests import expectations as expect
+from gpu_tests.outcome import check, require
+
+CYCLE = 100
+MIB = 1 << 20
+
+
+@check(420, "200 captures in a row of a training job: its state is the same bit for bit, and nothing grows")
+def captures_in_a_row(fixture):
+    count = fixture.options.get("captures") or fixture.amount(200, 9)
+    cycle = fixture.amount(CYCLE, 10)
+    length_ms = fixture.amount(50, 20)
+    with fixture.worker() as control:
+        reference = control.do("measure", deadline_s=120, steps=cycle, cycle=cycle)
+    samples = []
+    events = lost = 0
+    with fixture.worker() as worker:
+        before = worker.do("measure", deadline_s=120, steps=cycle, cycle=cycle)
+        require(before["checksum"] == reference["checksum"], "two processes without a capture differ: the workload is at fault")
+        baseline = _sample(worker)
+        worker.do("train_start", cycle=cycle)
+        for number in range(count):
+            trace = fixture.run_capture(worker, duration_ms=length_ms).trace
+            expect.collector_on(trace)
+            events += trace.cuda.get("events", 0)
+            lost += trace.cuda.get("lost", 0)
+            if number % max(1, count // 20) == 0 or number == count - 1:
+                samples.append(_sample(worker))
+        after = worker.do("train_stop", deadline_s=60)
+        require(worker.end() == 0, "the worker did not end well")
+    require(events > 0, "no GPU event in any of the captures")
+    require(after["cycles"] >= 1, f"the job ended no cycle: {after}")
+    require(after["mismatches"] == 0 and after["checksum"] == reference["checksum"],
+            f"the job's state differs from that without captures: {after['mismatches']} of {after['cycles']} cycles, "
+            f"checksum {after['checksum']} and {reference['checksum']}")
+    limits = {"rss_bytes": 16 * MIB, "gpu_bytes": 16 * MIB, "files": 4, "threads": 4}
+    growth = expect.steady(samples, limits, settled=min(5, len(samples) // 2))
+    return {
+        "captures": count, "gpu_events": events, "lost": lost, "steps": after["steps"], "cycles": after["cycles"],
+        "longest_step_ms": after["longest_ms"], "median_step_ms": after["median_ms"],
+        "before_any_capture": baseline, "growth": growth,
+    }
+
+
+def _sample(worker):
+    return {**worker.usage(), "gpu_bytes": worker.do("memory")["bytes"]}
+
+
+@check(420, "step time during a capture <= 1.05 x and after it <= 1.01 x of before, against a process that is not captured")
+def step_time(fixture):
+    steps = fixture.amount(200, 20)
+    rounds = fixture.amount(7, 3)
+    # The fake's steps are sleeps, on a machine that does other things: only that the flow works.
+    loose = {"max_during": 2.5, "max_after": 2.5} if fixture.fake else {}
+
+    def measure(worker):
+        return worker.do("measure", deadline_s=120, steps=steps, cycle=steps)["median_ms"]
+
+    with fixture.worker() as subject, fixture.worker() as control:
+        measure(subject)  # clocks and caches
+        measure(control)
+        before = [(measure(subject), measure(control)) for _ in range(rounds)]
+        during = []
+        lost = events = 0
+        for _ in range(rounds):
+            capture = fixture.begin(subject)
+            traced = measure(subject)
+            trace = capture.stop().finish().trace
+            expect.collector_on(trace)
+            events += trace.cuda.get("events", 0)
+            lost += trace.cuda.get("lost", 0)
+            during.append((traced, measure(control)))
+        after = [(measure(subject), measure(control)) for _ in range(rounds)]
+    require(events > 0, "no GPU event in any of the captures")
+    return {
+        "workload": "a step: 6 products of 1024 x 1024 floats, 18 element-wise kernels, a copy of 1 MiB on a second stream",
+        "steps_per_round": steps, "rounds": rounds, "gpu_events": events, "lost": lost,
+        **expect.step_time(before, during, after, **loose),
+    }
+
+
+@check(180, "a training capture has whole steps, kernels tied to them in /device:GPU:0, and copies on a second stream")
+def steps_and_kernels(fixture):
+    with fixture.worker() as worker:
+        worker.do("train_start", cycle=1000)
+        trace = fixture.run_capture(worker, duration_ms=fixture.amount(500, 200)).trace
+        worker.do("train_stop")
+    expect.collector_on(trace)
+    steps = [e for e in trace.host_events() if "step_num" in e.stats and e.stats.get("_r") == 1]
+    require(len(steps) >= 5, f"{len(steps)} whole steps in the trace")
+    require("/device:GPU:0" in trace.planes, f"no /device:GPU:0: {sorted(trace.planes)}")
+    gemms = expect.kernels(trace, "Gemm")
+    per_step = 1 if fixture.fake else 6
+    require(abs(len(gemms) - per_step * len(steps)) <= 3 * per_step + len(steps) * 0.01,
+            f"{len(gemms)} products for {len(steps)} whole steps of {per_step}")
+    return {"steps": len(steps), "gemms": len(gemms), "order": expect.launch_order_inside(trace, "Gemm")}

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where things are, and how a check gets workers and captures."""
+import itertools
+import json
+import os
+
+from gpu_tests.captures import Capture
+from gpu_tests.worker import Worker
+
+
+class Fixture:
+    """Of one check: made from the JSON that the runner hands to its process.
+
+    root        folder with bin/ and lib/ (the bundle)
+    work        a folder of this check's own
+    fake        the fake worker's command line, for the self-test; else absent
+    fault       what the fake is to do wrong
+    quick       small counts: the self-test
+    captures    how many in a row
+    """
+
+    def __init__(self, options):
+        self.options = options
+        self.root = options["root"]
+        self.work = options["work"]
+        self.quick = options.get("quick", False)
+        self.fake = options.get("fake")
+        self._serial = itertools.count()
+
+    def binary(self, name):
+        return os.path.join(self.root, "bin", name)
+
+    def library(self, name):
+        return os.path.join(self.root, "lib", name)
+
+    @property
+    def libcupti(self):
+        return self.options.get("libcupti") or self.library("libcupti.so.13")
+
+    @property
+    def capture_client(self):
+        return self.options.get("capture") or self.binary("capture")
+
+    def amount(self, full, quick):
+        return quick if self.quick else full
+
+    def path(self, name):
+        return os.path.join(self.work, f"{next(self._serial):03d}-{name}")
+
+    def environment(self, **more):
+        """Without what would change which libcupti is found, or how much is kept."""
+        env = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("JOBSCOPE_", "CUPTI_", "CUDA_INJECTION", "NVTX_INJECTION"))
+        }
+        env.update(more)
+        return env
+
+    def worker(self, *flags, program="gpu_worker", user=None, argv=None, **environment):
+        """A running worker; use it in a with statement."""
+        command = argv or (list(self.fake) if self.fake else [self.binary(program)])
+        if self.options.get("fault"):
+            command = command + [f"--fault={self.options['fault']}"]
+        env = self.environment(**environment)
+        # The static runtime finds its libcupti by the linker's path only.
+        if not self.fake and program == "gpu_worker_static" and "LD_LIBRARY_PATH" not in environment:
+            env["LD_LIBRARY_PATH"] = os.path.join(self.root, "lib")
+        return Worker(command + list(flags), self.path("worker.log"), env, user)
+
+    def begin(self, *workers, duration_ms=60000, flags=()):
+        """A capture that records."""
+        capture = Capture(self.capture_client, [w.address for w in workers], os.path.join(self.work, "logdir"),
+                          self.path("capture.log"), duration_ms, flags)
+        return capture.wait_until_recording()
+
+    def run_capture(self, worker, duration_ms, flags=()):
+        """A whole capture of a fixed length."""
+        return self.capture_of(worker.address, duration_ms, flags)
+
+    def capture_of(self, address, duration_ms, flags=()):
+        return Capture(self.capture_client, [address], os.path.join(self.work, "logdir"),
+                       self.path("capture.log"), duration_ms, flags).finish(duration_ms / 1000 + 60)
+
+    def captured(self, worker, command, deadline_s=120, **arguments):
+        """The trace of one command, all of which lies in the window."""
+        capture = self.begin(worker)
+        worker.do(command, deadline_s, **arguments)
+        return capture.stop().finish().trace
+
+
+def load(path):
+    with open(path, encoding="utf-8") as file:
+        return Fixture(json.load(file))

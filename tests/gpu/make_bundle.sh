@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Puts into one folder what the GPU tests need on a machine with an NVIDIA driver, a C library and Python 3.9: no packages, no
+# toolkit, no symbolic links. Prints its size, and fails above 60 MiB.
+#
+# usage: make_bundle.sh BUNDLE BIN_DIR SHIPPED_DIR RECORDER LIBCUPTI WHEELS_DIR NVCC
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+bundle=$1 bin=$2 shipped=$3 recorder=$4 cupti=$5 wheels=$6 nvcc=$7
+limit=$((60 << 20))
+
+rm -rf "$bundle"
+mkdir -p "$bundle"/{bin,lib,recorder,gpu_tests}
+for program in capture gpu_worker gpu_worker_static train_loop_cuda; do
+  strip -o "$bundle/bin/$program" "$bin/$program"
+done
+cp "$shipped/libjobscope.so" "$bundle/lib/"
+cp -L "$shipped"/libjobscope_trace.so.0 "$bundle/lib/"
+strip -o "$bundle/recorder/libcupti_recorder.so" "$recorder"
+
+# soname FILE: the name by which programs ask for a library.
+soname() { readelf -d "$1" | sed -nE 's/.*\(SONAME\).*\[(.*)\]/\1/p'; }
+# A toolkit has its libcupti beside the runtime, or in extras/.
+runtime=$(dirname "$cupti")/libcudart.so
+[[ -e $runtime ]] || runtime=$(dirname "$cupti")/../../../lib64/libcudart.so
+for library in "$cupti" "$runtime"; do cp -L "$library" "$bundle/lib/$(soname "$library")"; done
+
+# libcupti of the major before, if the wheels were fetched (tests/cuda/wheels_test.sh).
+major=$(soname "$cupti" | sed -E 's/.*\.so\.//')
+earlier=$(find "$wheels" -name "libcupti.so.$((major - 1))" 2>/dev/null | head -n 1)
+if [[ -n $earlier ]]; then
+  mkdir "$bundle/cupti$((major - 1))"
+  cp -L "$earlier" "$bundle/cupti$((major - 1))/"
+else
+  echo "gpu-bundle: no libcupti of CUDA $((major - 1)) in $wheels: the check earlier_major will be skipped"
+fi
+
+cp tests/gpu/run_gpu_tests.py "$bundle/run_gpu_tests"
+chmod +x "$bundle/run_gpu_tests"
+cp tests/gpu/gpu_tests/*.py "$bundle/gpu_tests/"
+cp tests/python/xspace.py "$bundle/"
+
+commit=$(git describe --always --dirty 2>/dev/null || echo unknown)
+toolkit=$("$nvcc" --version | sed -nE 's/.*release ([0-9.]+),.*/\1/p')
+cat >"$bundle/BUNDLE.json" <<JSON
+{"commit": "$commit", "toolkit": "$toolkit", "libcupti": "$(soname "$cupti")", "made": "$(date -u +%Y-%m-%dT%H:%M:%SZ)"}
+JSON
+
+# What programs ask for must be in the bundle, or on every machine.
+missing=0
+for file in "$bundle"/bin/* "$bundle"/lib/* "$bundle"/recorder/*; do
+  while read -r needed; do
+    case $needed in
+      libc.so.6 | libm.so.6 | libdl.so.2 | libpthread.so.0 | librt.so.1 | libgcc_s.so.1 | ld-linux-x86-64.so.2 | linux-vdso.so.1) ;;
+      *) [[ -e $bundle/lib/$needed ]] || { echo "gpu-bundle: $file needs $needed, which is not in the bundle" >&2; missing=1; } ;;
+    esac
+  done < <(readelf -d "$file" 2>/dev/null | sed -nE 's/.*\(NEEDED\).*\[(.*)\]/\1/p')
+done
+[[ $missing -eq 0 ]] || exit 1
+
+size=$(du -sb "$bundle" | cut -f1)
+du -ab "$bundle" | sort -rn | head -12 | sed "s#$bundle#  .#"
+echo "gpu-bundle: $bundle, $((size >> 20)) MiB ($size bytes)"
+if [[ $size -gt $limit ]]; then
+  echo "gpu-bundle: more than $((limit >> 20)) MiB: too large to be carried" >&2
+  exit 1
+fi
+
+# They start from there; without a GPU the workers say so, and end with 3.
+"$bundle/bin/capture" --version
+for worker in gpu_worker gpu_worker_static; do
+  code=0
+  said=$("$bundle/bin/$worker" </dev/null 2>&1) || code=$?
+  if [[ $code -ne 0 && ! ($code -eq 3 && $said == *"no CUDA device"*) ]]; then
+    echo "gpu-bundle: $worker does not start (exit code $code): $said" >&2
+    exit 1
+  fi
+done

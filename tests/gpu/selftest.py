@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the GPU tests where no GPU is: each check on the fake libcupti, once as it is, and once with a fault that it must see.
+
+usage: selftest.py BIN_DIR FAKE_CUPTI FAKE_CUDA RECORDER PART...      a part is a check of gpu_tests, or `figures`
+
+Real workers, captures and traces; only CUPTI's records are made by hand (worker/fake_device.cc).
+"""
+import concurrent.futures
+import os
+import shutil
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "python")]
+
+from gpu_tests import expectations, runner  # noqa: E402
+from gpu_tests.outcome import CHECKS, Failed  # noqa: E402
+
+# check -> faults of the fake, and a piece of what must be said of each.
+FAULTS = {
+    "known_counts": {"vanish": "1 were launched", "lose": "gpu_unfinished", "double": "were launched"},
+    "streams_and_threads": {"one_stream": "stands on 1 streams"},
+    "launch_order": {"early": "start before their launch", "uncorrelated": "have no call"},
+    "copy_kinds_and_bytes": {"copy_kind": "MemcpyHtoD in the trace", "copy_bytes": "bytes in the trace", "memset": "0 Memset"},
+    "allocation_totals": {"keep_allocation": "MemoryDeallocation in the trace", "allocation_bytes": "bytes in the trace"},
+    "pool_allocation_totals": {"keep_allocation": "MemoryDeallocation in the trace"},
+    "unified_memory": {"managed": "wrong value"},
+    "two_gpus": {"wrong_device": "0 CountedKernel", "peer_bytes": "bytes copied"},
+    "graph_of_before": {"graph_later": "GraphKernel in the trace"},
+    "graph_of_between": {"graph_later": "GraphKernel in the trace"},
+    "whole_graphs": {"graph_whole": "gpu_unfinished"},
+    "several_processes": {"vanish": "were launched"},
+    "before_the_first_call": {"vanish": "were launched"},
+    "forked_child": {"vanish": "were launched", "child": "the child ended with"},
+    "exit_in_capture": {"bad_exit": "the worker ended with"},
+    "kill_in_capture": {"vanish": "were launched"},
+    "stop_with_work_in_flight": {"stop_hangs": "has not returned", "no_spin": "neither in the trace nor counted"},
+    "second_subscriber": {"owner": "does not say"},
+    "record_buffers": {"vanish": "were launched"},
+    "captures_in_a_row": {"wrong_sum": "state differs", "leak_gpu": "gpu_bytes grew", "leak_host": "rss_bytes grew"},
+    "step_time": {"slow_traced": "during a capture", "slow_after": "after captures"},
+    "steps_and_kernels": {"no_gemm": "products for"},
+}
+# These need CUDA's runtime or a driver: the runner skips them on the fake.
+REAL_ONLY = {"unprivileged_user", "no_device_is_told", "beside_the_runtime", "static_runtime", "named_library",
+             "loaded_already", "earlier_major", "train_loop_example"}
+
+
+class EveryCheckIsTested(unittest.TestCase):
+    def test_each_check_has_a_fault_or_needs_a_gpu(self):
+        self.assertEqual(set(CHECKS), set(FAULTS) | REAL_ONLY)
+
+
+class Figures(unittest.TestCase):
+    """The verdicts over figures, which need no worker."""
+
+    def test_step_time(self):
+        even = [(2.0, 2.0), (2.1, 2.1), (1.9, 1.9)]
+        self.assertAlmostEqual(expectations.step_time(even, even, even)["during"], 1.0)
+        # What both processes share, such as the GPU's clock, is no cost of ours.
+        slow_machine = [(4.0, 4.0)] * 3
+        expectations.step_time(even, slow_machine, slow_machine)
+        with self.assertRaisesRegex(Failed, "during a capture"):
+            expectations.step_time(even, [(2.12, 2.0)] * 3, even)
+        with self.assertRaisesRegex(Failed, "after captures"):
+            expectations.step_time(even, even, [(2.03, 2.0)] * 3)
+        expectations.step_time(even, [(2.08, 2.0)] * 3, [(2.01, 2.0)] * 3)
+
+    def test_steady(self):
+        limits = {"rss": 10}
+        expectations.steady([{"rss": value} for value in (50, 80, 100, 101, 99, 100, 102)], limits, 2)
+        with self.assertRaisesRegex(Failed, "rss grew"):
+            expectations.steady([{"rss": 100 + 5 * i} for i in range(8)], limits, 2)
+        with self.assertRaisesRegex(Failed, "too few"):
+            expectations.steady([{"rss": 1}] * 3, limits, 2)
+
+
+class Runner(unittest.TestCase):
+    """What holds a check in its bounds."""
+
+    def test_a_check_that_hangs_is_ended(self):
+        work = tempfile.mkdtemp()
+        try:
+            result = runner.run_check("known_counts", {**OPTIONS, "capture": "/bin/cat"}, work, 0.2)
+        finally:
+            shutil.rmtree(work)
+        self.assertEqual(result["result"], "failed")
+        self.assertIn("did not end", result["text"])
+
+    def test_no_gpu_is_no_pass(self):
+        work = tempfile.mkdtemp()
+        try:
+            root = os.path.join(work, "bundle")
+            os.makedirs(os.path.join(root, "bin"))
+            with open(os.path.join(root, "bin", "gpu_worker"), "w", encoding="utf-8") as worker:
+                worker.write("#!/bin/sh\necho 'no CUDA device' >&2; exit 3\n")
+            os.chmod(worker.name, 0o755)
+            arguments = runner.flags(root=root, out=os.path.join(work, "out"))
+            self.assertEqual(runner.run_all(arguments), runner.NO_GPU)
+        finally:
+            shutil.rmtree(work)
+
+
+def checks_of(parts):
+    return [(name, fault, said) for name in parts if name in FAULTS for fault, said in [("", ""), *FAULTS[name].items()]]
+
+
+def run_case(case):
+    name, fault, said = case
+    work = tempfile.mkdtemp(prefix="gpu_selftest_")
+    try:
+        result = runner.run_check(name, {**OPTIONS, "fault": fault}, work, 100)
+        if not fault:
+            return None if result["result"] == "passed" else f"{name}: {result}"
+        if result["result"] == "failed" and said in result["text"]:
+            return None
+        return f"{name} with fault {fault}, expected to fail with {said!r}: {result}"
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def main():
+    global OPTIONS
+    bin_dir, cupti, cuda, recorder = sys.argv[1:5]
+    parts = sys.argv[5:]
+    OPTIONS = {
+        "root": os.path.dirname(bin_dir),
+        "fake": [os.path.join(bin_dir, "gpu_worker_fake"), f"--fake_cupti={cupti}", f"--fake_cuda={cuda}"],
+        "capture": os.path.join(bin_dir, "capture"),
+        "libcupti": cupti,
+        "recorder": recorder,
+        "quick": True,
+    }
+    failed = 0
+    if "figures" in parts:
+        failed += not unittest.main(argv=["selftest"], exit=False).result.wasSuccessful()
+    cases = checks_of(parts)
+    # Mostly waiting, for windows and deadlines.
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for case, fault in zip(cases, pool.map(run_case, cases)):
+            print(f"{'FAILED' if fault else 'ok':7} {case[0]:26} {case[1] or 'as it is'}", flush=True)
+            if fault:
+                failed += 1
+                print(fault[:1500], flush=True)
+    unknown = [part for part in parts if part not in FAULTS and part != "figures"]
+    if unknown or not parts:
+        print(f"no such part: {unknown}")
+        return 2
+    print(f"{len(cases) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
