@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/framework/torch_callbacks.h"
+
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <string>
+
+#include "collectors/framework/torch_names.h"
+#include "collectors/framework/torch_steps.h"
+
+namespace jobscope::framework::torch {
+namespace {
+
+// Set before the first callback is registered, and then never again.
+const struct jobscope_trace_writer_table* g_writer = nullptr;
+const uint32_t* g_mask = nullptr;
+Api g_api;
+NameSites* g_names = nullptr;
+
+std::atomic<uint64_t> g_crossed{0};
+// Of the session that runs; one caller at a time.
+std::array<uint64_t, 3> g_handles;
+size_t g_handle_count = 0;
+
+// Of one operator that runs. From malloc, as PyTorch's own: some 20 ns with its release.
+struct Scope final : ObserverContext {
+  uint32_t site = 0;
+  bool is_optimizer_step = false;
+  bool is_async = false;
+  pthread_t thread = 0;
+  jobscope_token token = {0, 0};
+  uint64_t async_id = 0;
+  std::unique_ptr<std::string> name;  // where it is an argument
+};
+
+jobscope_arg NumberArg(uint64_t value) {
+  jobscope_arg arg = {};
+  arg.type = JOBSCOPE_ARG_UINT64;
+  arg.value.uint64_value = value;
+  return arg;
+}
+
+jobscope_arg TextArg(const std::string& text) {
+  jobscope_arg arg = {};
+  arg.type = JOBSCOPE_ARG_STRING;
+  arg.length = static_cast<uint32_t>(text.size());
+  arg.value.text = text.data();
+  return arg;
+}
+
+bool BeginAsync(Scope* scope) {
+  scope->is_async = true;
+  scope->async_id = g_writer->next_id();
+  if (scope->async_id == 0) return false;
+  jobscope_arg args[2] = {NumberArg(scope->async_id)};
+  if (scope->name != nullptr) args[1] = TextArg(*scope->name);
+  g_writer->event(scope->site, JOBSCOPE_KIND_ASYNC_BEGIN, args, scope->name != nullptr ? 2 : 1);
+  return true;
+}
+
+// False: the recorder refused it, or this is a forked child.
+bool BeginScope(Scope* scope) {
+  scope->thread = pthread_self();
+  scope->token = g_writer->begin(scope->site);
+  if (scope->token.begin_ticks == 0) return false;
+  if (scope->is_optimizer_step) EnterOptimizerScope();
+  return true;
+}
+
+std::unique_ptr<ObserverContext> Begin(Kind kind, const void* record_function) {
+  const char* const name = g_api.name(record_function);
+  if (name == nullptr) return nullptr;
+  if (kind == Kind::kUser && g_api.is_async != nullptr && g_api.is_async(record_function)) {
+    kind = Kind::kAsync;
+  }
+  const NameSites::Found found = g_names->Find(kind, name);
+  auto scope = std::make_unique<Scope>();
+  scope->site = found.site;
+  scope->is_optimizer_step = found.is_optimizer_step;
+  if (found.name_as_argument) {
+    scope->name = std::make_unique<std::string>(name, strnlen(name, JOBSCOPE_MAX_STRING));
+  }
+  const bool begun = kind == Kind::kAsync ? BeginAsync(scope.get()) : BeginScope(scope.get());
+  if (!begun) return nullptr;
+  return scope;
+}
+
+template <Kind kKind>
+std::unique_ptr<ObserverContext> OnStart(const void* record_function) {
+  if ((__atomic_load_n(g_mask, __ATOMIC_RELAXED) & LevelOf(kKind)) == 0) return nullptr;
+  return Begin(kKind, record_function);
+}
+
+void OnEnd(const void*, ObserverContext* context) {
+  if (context == nullptr) return;
+  const Scope& scope = *static_cast<const Scope*>(context);  // what OnStart gave
+  if (scope.is_async) {
+    const jobscope_arg id = NumberArg(scope.async_id);
+    g_writer->event(scope.site, JOBSCOPE_KIND_ASYNC_END, &id, 1);
+    return;
+  }
+  if (pthread_equal(scope.thread, pthread_self()) == 0) {
+    g_crossed.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  if (scope.name == nullptr) {
+    g_writer->end(scope.site, scope.token);
+  } else {
+    const jobscope_arg name = TextArg(*scope.name);
+    g_writer->end_args(scope.site, scope.token, &name, 1);
+  }
+  if (scope.is_optimizer_step) LeaveOptimizerScope(scope.site);
+}
+
+void Add(Callback::StartFunction start, std::initializer_list<size_t> scopes) {
+  Callback callback;
+  callback.start = start;
+  callback.end = &OnEnd;
+  for (const size_t scope : scopes) callback.scopes[scope] = true;
+  g_handles[g_handle_count++] = g_api.add_global_callback(callback);
+}
+
+}  // namespace
+
+void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writer,
+                  bool operators) {
+  if (g_names == nullptr) {
+    g_api = api;
+    g_writer = writer;
+    g_mask = writer->mask;
+    g_names = new NameSites(writer);
+  }
+  RemoveCallbacks();
+  // The scope is known by the callback: asking for it would be another call per operator.
+  Add(&OnStart<Kind::kUser>, {kScopeUser});
+  if (!operators) return;
+  Add(&OnStart<Kind::kBackward>, {kScopeBackward});
+  Add(&OnStart<Kind::kOperator>, {kScopeFunction, kScopeTorchScript, kScopeCustomClass,
+                                  kScopeStaticRuntimeOp, kScopeStaticRuntimeModel});
+}
+
+void RemoveCallbacks() {
+  for (size_t i = 0; i < g_handle_count; ++i) g_api.remove_callback(g_handles[i]);
+  g_handle_count = 0;
+}
+
+uint64_t CrossedThreads() { return g_crossed.load(std::memory_order_relaxed); }
+
+}  // namespace jobscope::framework::torch

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What PyTorch calls around each operator, and where that goes: into the recorder, as scopes of the
+// thread that runs the operator.
+#ifndef COLLECTORS_FRAMEWORK_TORCH_CALLBACKS_H_
+#define COLLECTORS_FRAMEWORK_TORCH_CALLBACKS_H_
+
+#include <cstdint>
+
+#include "collectors/framework/torch_library.h"
+#include "jobscope/detail/writer_abi.h"
+
+namespace jobscope::framework::torch {
+
+// Registers the callbacks of one session: user scopes; and operators, if `operators`. They record
+// what the mask has on, so they may be there before the session begins. `api` and `writer` stay
+// valid for good: an operator that runs when the callbacks are removed still calls its end. Neither
+// function waits for operators. One session at a time.
+void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writer, bool operators);
+void RemoveCallbacks();
+
+// Scopes so far that ended on another thread than the one that they began on, and were not said to
+// be asynchronous. They are not recorded: on no thread's line would they nest.
+uint64_t CrossedThreads();
+
+}  // namespace jobscope::framework::torch
+
+#endif  // COLLECTORS_FRAMEWORK_TORCH_CALLBACKS_H_

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PyTorch as the process has loaded it: no headers of it, nothing linked, nothing loaded by us.
+#ifndef COLLECTORS_FRAMEWORK_TORCH_LIBRARY_H_
+#define COLLECTORS_FRAMEWORK_TORCH_LIBRARY_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace jobscope::framework::torch {
+
+// What a callback hands from an operator's begin to its end. PyTorch owns it in between, and
+// deletes it through the destructor: the first virtual function, here as there.
+struct ObserverContext {
+  virtual ~ObserverContext() = default;
+};
+
+// at::RecordFunctionCallback, by value, as it is from 1.13 on.
+struct Callback {
+  using StartFunction = std::unique_ptr<ObserverContext> (*)(const void* record_function);
+  using EndFunction = void (*)(const void* record_function, ObserverContext* context);
+  static constexpr size_t kScopes = 10;
+
+  StartFunction start = nullptr;
+  EndFunction end = nullptr;
+  double sampling_probability = 1.0;
+  std::array<bool, kScopes> scopes = {};
+  bool needs_inputs = false;
+  bool needs_outputs = false;
+  bool needs_ids = false;
+};
+
+// at::RecordScope
+inline constexpr size_t kScopeFunction = 0;
+inline constexpr size_t kScopeBackward = 1;
+inline constexpr size_t kScopeTorchScript = 2;
+inline constexpr size_t kScopeCustomClass = 4;
+inline constexpr size_t kScopeUser = 7;
+inline constexpr size_t kScopeStaticRuntimeOp = 8;
+inline constexpr size_t kScopeStaticRuntimeModel = 9;
+
+struct Api {
+  std::string version;  // "2.15.0+cu132"
+  uint64_t (*add_global_callback)(Callback callback) = nullptr;
+  void (*remove_callback)(uint64_t handle) = nullptr;
+  const char* (*name)(const void* record_function) = nullptr;
+  bool (*is_async)(const void* record_function) = nullptr;  // may be null
+};
+
+// Whether libtorch_cpu.so is mapped. Microseconds; does not wait for libraries being loaded.
+bool IsLoaded();
+
+// The process's PyTorch. NOT_FOUND: it has none. FAILED_PRECONDITION: its version is not known, or
+// not one that this was tested with (JOBSCOPE_TORCH_ANY_VERSION=1 overrides that), or it does not
+// have what is needed; the message says which. Takes the loader's lock and reads a file or two.
+absl::StatusOr<Api> Find();
+
+// Parts of the above, exposed for tests.
+std::optional<std::pair<int, int>> ParseVersion(std::string_view version);
+absl::Status CheckVersion(std::string_view version);
+// The version of the library at `path`, by what lies beside it; empty: it can't be told.
+std::string VersionOf(const std::string& path);
+
+}  // namespace jobscope::framework::torch
+
+#endif  // COLLECTORS_FRAMEWORK_TORCH_LIBRARY_H_

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PyTorch's steps without code: what an optimizer does once per iteration.
+//
+// From 2.0 on PyTorch calls a hook of ours behind every optimizer's step, whether a capture runs or
+// not. Where there is none (before 2.0; Python is not to be reached), the user scope
+// "Optimizer.step#SGD.step", which every version has, is seen while a capture records.
+#ifndef COLLECTORS_FRAMEWORK_TORCH_STEPS_H_
+#define COLLECTORS_FRAMEWORK_TORCH_STEPS_H_
+
+#include <cstdint>
+
+namespace jobscope::framework::torch {
+
+// ---- the hook ----
+
+// Looks once for the process's Python, and has it tell of PyTorch's import, or finds it imported.
+// False: there is no interpreter yet, so another look may help. Takes the GIL: for a thread that
+// may wait.
+bool LookForPython();
+
+// Looks, on the calling thread, a few times within half a minute, ever more seldom, until a look
+// was of use. For a thread of its own: the server may be there before the interpreter is.
+void LookForAWhile();
+
+// Steps are not to be inferred: JOBSCOPE_INFER_STEPS=0.
+bool SwitchedOff();
+
+// ---- the scope, called by the callbacks, on the thread that runs it ----
+
+void EnterOptimizerScope();
+// The step of the hook that was called inside of it ends here: behind the scope, so that steps and
+// scopes nest. Without a hook the scope itself is the step. `source` tells optimizers apart.
+void LeaveOptimizerScope(uint32_t source);
+// A capture begins to see scopes.
+void ForgetScopes();
+
+}  // namespace jobscope::framework::torch
+
+#endif  // COLLECTORS_FRAMEWORK_TORCH_STEPS_H_
