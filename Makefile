@@ -14,7 +14,7 @@ CONFIGURE = cmake $$(command -v ccache >/dev/null && echo -DCMAKE_C_COMPILER_LAU
 BUILD = cmake --build -j $(JOBS) --preset
 CTEST = ctest -j $(JOBS) --output-on-failure --schedule-random
 
-.PHONY: help build demo test interop bench lint format shipped tsan asan fuzz gpu-bundle gpu-test clean
+.PHONY: help build demo test interop bench lint format shipped wheel tsan asan fuzz gpu-bundle gpu-test clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -42,6 +42,11 @@ test: shipped ## All tests but the long ones and those with peers from PyPI
 	$(BUILD) release
 	$(CTEST) --preset release -LE 'long|interop' $(CTEST_ARGS)
 
+wheel: shipped ## Builds the Python wheel into build/wheel/, and captures a process of a fresh environment with it
+	$(BUILD) release --target jobscope_python_package
+	JOBSCOPE_BUILD_DIR=build python/build_wheel.sh build/wheel
+	python3 python/try_wheel.py build/wheel
+
 interop: shipped ## Tests with TensorFlow, JAX, XProf and grpcio from PyPI
 	deploy/install_deps.sh interop
 	deploy/venv.sh
@@ -49,10 +54,10 @@ interop: shipped ## Tests with TensorFlow, JAX, XProf and grpcio from PyPI
 	$(CTEST) --preset release -L interop $(CTEST_ARGS)
 
 bench: ## Measures scope cost, and captures beside the stock pair, into build/bench/
-	deploy/install_deps.sh build bench interop
+	deploy/install_deps.sh build test bench interop
 	deploy/venv.sh
 	$(CONFIGURE) release
-	$(BUILD) release --target programs
+	$(BUILD) release --target programs jobscope_python_package
 	bench/run.sh build/bin build/bench
 
 lint: ## Formatting, clang-tidy, shellcheck, Python, include rules

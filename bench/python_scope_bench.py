@@ -9,6 +9,7 @@ running that records the scope.
 """
 import argparse
 import contextlib
+import functools
 import json
 import os
 import platform
@@ -91,12 +92,72 @@ def _traced():
     pass
 
 
+class _Owner:
+    @jobscope.traced
+    def method(self, one, two=None):
+        pass
+
+    def plain(self, one, two=None):
+        pass
+
+
 def _plain():
     pass
 
 
+def _as_python_function(function):
+    """How a decorator is written in Python."""
+    trace = jobscope.trace
+
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        with trace("_plain"):
+            return function(*args, **kwargs)
+
+    return wrapper
+
+
+def _with_its_signature(function):
+    """The same for a function whose parameters are known: what a generated wrapper would be."""
+    trace = jobscope.trace
+
+    def wrapper():
+        with trace("_plain"):
+            return function()
+
+    return wrapper
+
+
+_wrapped = _as_python_function(_plain)
+_generated = _with_its_signature(_plain)
+
+
 def traced(count):
     function = _traced
+    for _ in range(count):
+        function()
+
+
+def traced_method(count):
+    owner = _Owner()
+    for i in range(count):
+        owner.method(i, two=i)
+
+
+def plain_method(count):
+    owner = _Owner()
+    for i in range(count):
+        owner.plain(i, two=i)
+
+
+def wrapped(count):
+    function = _wrapped
+    for _ in range(count):
+        function()
+
+
+def generated(count):
+    function = _generated
     for _ in range(count):
         function()
 
@@ -115,6 +176,9 @@ OURS = {
     "jobscope.instant(name, step=i)": instant,
     "jobscope.counter(name, i)": counter,
     "@jobscope.traced function": traced,
+    "@jobscope.traced method(i, two=i)": traced_method,
+    "trace() in a wrapper(*args, **kwargs)": wrapped,
+    "trace() in a wrapper with its signature": generated,
 }
 
 
@@ -223,7 +287,7 @@ def nvtx_ways():
 
 def measure(rounds):
     """{way: {"idle": [ns...], "active": [ns...]}}, and the versions of what was there."""
-    groups = [("", {"empty loop": empty, "with threading.Lock()": lock, "plain function": plain}, None), ("", OURS, capturing)]
+    groups = [("", {"empty loop": empty, "with threading.Lock()": lock, "plain function": plain, "plain method(i, two=i)": plain_method}, None), ("", OURS, capturing)]
     versions = [f"CPython {platform.python_version()}", f"jobscope {jobscope.__version__}"]
     for make in (jax_ways, tensorflow_ways, torch_ways, nvtx_ways):
         try:

@@ -24,6 +24,14 @@ done
 echo "==== a thousand workers"
 python3 "$(dirname "$0")/scale_bench.py" "$bin" "$out/scale_bench.json"
 
+echo "==== scopes in Python (docs/python.md)"
+code=0
+PYTHONPATH=$bin/../python "$(dirname "$0")/../deploy/venv.sh" --run "$(dirname "$0")/python_scope_bench.py" --json "$out/python_scope_bench.json" || code=$?
+if [[ $code -ne 0 && $code -ne 77 ]]; then
+  echo "bench: python_scope_bench.py failed" >&2
+  exit 1
+fi
+
 echo "==== whole captures beside the stock pair (docs/benchmarks.md)"
 code=0
 "$(dirname "$0")/../deploy/venv.sh" --run "$(dirname "$0")/capture_bench.py" "$bin" "$out/capture_bench.json" || code=$?

@@ -39,9 +39,11 @@ enum TraceSource : uint32_t {
   kSourceSystem = 4,
   kSourceCuda = 5,
   kSourceNvml = 6,
+  kSourcePython = 7,
   kSourceJax = 20,
   kSourceTensorflow = 21,
-  kSourceProvider = 1000,  // + index of the provider
+  kSourceProvider = 1000,        // + index of the provider
+  kSourceProviderXSpace = 2000,  // likewise: of the XSpaces it gives
 };
 
 // The own plane of a provider, + its index; a custom plane as above.

@@ -14,9 +14,13 @@
 #include "absl/time/time.h"
 #include "collectors/cuda/cuda_collector.h"
 #include "collectors/framework/inferred_steps.h"
+#include "collectors/framework/jax_collector.h"
+#include "collectors/framework/keras_steps.h"
+#include "collectors/framework/tensorflow_collector.h"
 #include "collectors/framework/torch_collector.h"
 #include "collectors/host/host_collector.h"
 #include "collectors/provider/provider_registry.h"
+#include "collectors/python/python_collector.h"
 #include "collectors/system/system_collector.h"
 #include "common/identity.h"
 #include "common/log.h"
@@ -66,11 +70,30 @@ void RunAside(std::function<void()> body) {
 }
 
 TorchCollector* MakeTorchCollector(const host::Reader* reader) {
-  const auto* const writer = reader != nullptr ? LoadWriter() : nullptr;
+  const WriterTable* writer = nullptr;
+  if (reader != nullptr) {
+    if (const auto found = LoadWriter(); found.ok()) writer = *found;
+  }
   framework::RecordInferredSteps(writer);
   auto* const collector = new TorchCollector(writer, &RunAside);
   collector->WatchSteps();
   return collector;
+}
+
+FrameworkEnvironment MakeFrameworkEnvironment(const host::Reader* reader, bool uses_tsc,
+                                              const Collector* cuda) {
+  FrameworkEnvironment environment;
+  environment.uses_tsc = uses_tsc;
+  if (reader != nullptr) {
+    environment.has_steps = [reader](uint64_t from_ticks, uint64_t to_ticks) {
+      for (const cuda::StepSpan& step : RecentSteps(reader)) {
+        if (step.begin_ticks >= from_ticks && step.begin_ticks <= to_ticks) return true;
+      }
+      return false;
+    };
+  }
+  environment.traces_gpus = [cuda] { return cuda->Describe().state == "on"; };
+  return environment;
 }
 
 absl::Duration Between(const TickMap& map, uint64_t from_ticks, uint64_t to_ticks) {
@@ -96,18 +119,27 @@ Worker::Worker()
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   InstallForkGuard();  // a child has none of the threads that sessions need, with a server or
                        // without
+  CudaCollector* const cuda = MakeCudaCollector(reader_, uses_tsc_);
+  const FrameworkEnvironment environment = MakeFrameworkEnvironment(reader_, uses_tsc_, cuda);
   SessionManager::Dependencies dependencies;
-  dependencies.collectors = {host_, new SystemCollector(uses_tsc_),
-                             MakeCudaCollector(reader_, uses_tsc_), MakeTorchCollector(reader_)};
+  dependencies.collectors = {host_,
+                             new SystemCollector(uses_tsc_), new PythonCollector(uses_tsc_),
+                             cuda,
+                             MakeTorchCollector(reader_),
+                             MakeJaxCollector(environment).release(),
+                             MakeTensorflowCollector(environment).release()};
   dependencies.uses_tsc = uses_tsc_;
   dependencies.identity = identity_;
   sessions_ = std::make_shared<SessionManager>(std::move(dependencies));
-  ProviderRegistry::Get().SetListener([sessions = sessions_](ProviderCollector* provider) {
-    if (!sessions->AddCollector(provider)) {
-      Log(LogLevel::kError, absl::StrCat("the provider \"", std::string(provider->name()),
-                                         "\" has the name of a collector and takes no part"));
-    }
-  });
+  RunAside(&framework::keras::LookForAWhile);
+  ProviderRegistry::Get().SetListener(
+      [sessions = sessions_, uses_tsc = uses_tsc_](ProviderCollector* provider) {
+        provider->set_uses_tsc(uses_tsc);
+        if (!sessions->AddCollector(provider)) {
+          Log(LogLevel::kError, absl::StrCat("the provider \"", std::string(provider->name()),
+                                             "\" has the name of a collector and takes no part"));
+        }
+      });
 }
 
 absl::Status Worker::ConfigureRings(uint32_t ring_records, uint64_t cap_bytes) {
@@ -130,6 +162,7 @@ StepHistory Worker::Steps() const {
   if (reader_ == nullptr) return history;
   history.count = reader_->step_count();
   if (history.count == 0) return history;
+  history.last_fall = reader_->last_step_fall();
   std::array<jobscope_step_info, kMaxSteps> steps;
   const size_t count = reader_->recent_steps(steps.data(), steps.size());
   const ClockSample now = SampleClocks(uses_tsc_);

@@ -19,7 +19,7 @@ bool MakesSense(const jobscope_provider_event& event) {
   for (size_t i = 0; i < std::min<size_t>(event.arg_count, JOBSCOPE_PROVIDER_MAX_ARGS); ++i) {
     const jobscope_provider_arg& arg = event.args[i];
     if (arg.key == nullptr || arg.key[0] == '\0' || arg.type < JOBSCOPE_PROVIDER_INT64 ||
-        arg.type > JOBSCOPE_PROVIDER_TEXT) {
+        arg.type > JOBSCOPE_PROVIDER_UINT64) {
       return false;
     }
   }
@@ -64,6 +64,9 @@ bool EventBatch::Add(const jobscope_provider_event& given) {
       switch (arg.type) {
         case JOBSCOPE_PROVIDER_INT64:
           arg.int64_value = given.args[i].value.int64_value;
+          break;
+        case JOBSCOPE_PROVIDER_UINT64:
+          arg.int64_value = static_cast<int64_t>(given.args[i].value.uint64_value);
           break;
         case JOBSCOPE_PROVIDER_DOUBLE:
           arg.double_value = given.args[i].value.double_value;

@@ -23,8 +23,8 @@ class EventBatch {
   };
   struct Arg {
     Text key;
-    int32_t type = 0;  // jobscope_provider_arg_type
-    int64_t int64_value = 0;
+    int32_t type = 0;         // jobscope_provider_arg_type
+    int64_t int64_value = 0;  // also of uint64, as bits
     double double_value = 0;
     Text text;
   };

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "collectors/framework/foreign_xspace.h"
+#include "common/trace_planes.h"
 #include "jobscope/jobscope_c.h"
 
 namespace jobscope {
@@ -41,8 +43,11 @@ ProviderCollector::ProviderCollector(std::string_view name, int index)
     : name_(name), index_(index), sink_{}, session_{} {
   sink_.abi.size = sizeof(sink_.abi);
   sink_.abi.add = &AddFromC;
+  sink_.abi.add_xspace = &AddXSpaceFromC;
   sink_.owner = this;
 }
+
+ProviderCollector::~ProviderCollector() = default;
 
 bool ProviderCollector::InForkedChild() const {
   const pid_t pid = pid_.load(std::memory_order_relaxed);
@@ -146,6 +151,7 @@ absl::Status ProviderCollector::Arm(const ArmRequest& request) {
     request_ = request;
     held_.clear();
     writer_.reset();
+    xspaces_.reset();
     account_ = {};
     end_ns_ = INT64_MAX;
   }
@@ -178,16 +184,16 @@ absl::Status ProviderCollector::Start(const StartRequest& request) {
     std::lock_guard<std::mutex> writing(writing_);
     map_ = request.map;
     realtime_ = callbacks_.realtime;
-    provider::TraceWriter::Window window;
     const uint64_t zero = request.map.zero_ticks();
-    window.zero_ns =
+    window_.zero_ns =
         realtime_ ? request.map.ToUnixNs(zero) : Signed(request.map.ToMonotonicNs(zero));
-    window.start_ps = request.map.ToPs(request.start_ticks);
+    window_.start_ps = request.map.ToPs(request.start_ticks);
     if (request.end_ticks != UINT64_MAX) {
       end_ns_ = realtime_ ? session_.end_realtime_ns : session_.end_monotonic_ns;
     }
     writer_ = std::make_unique<provider::TraceWriter>(name_, index_, request_.sink, request_.names,
-                                                      window);
+                                                      window_);
+    before_ = SampleClocks(uses_tsc_);
   }
   incoming_ = std::make_unique<provider::EventBatch>();
   phase_ = Phase::kRecording;
@@ -238,6 +244,52 @@ int ProviderCollector::Add(const jobscope_provider_event* events, size_t count) 
     }
   }
   return JOBSCOPE_OK;
+}
+
+int ProviderCollector::AddXSpaceFromC(jobscope_provider_sink* sink, const void* bytes, size_t size,
+                                      char* error, size_t error_size) {
+  const auto answer = [&](int code, std::string_view text) {
+    if (error != nullptr && error_size > 0) {
+      const size_t count = std::min(text.size(), error_size - 1);
+      std::memcpy(error, text.data(), count);
+      error[count] = '\0';
+    }
+    return code;
+  };
+  if (sink == nullptr || (bytes == nullptr && size > 0)) {
+    return answer(JOBSCOPE_E_INVALID, "there are no bytes, or no sink");
+  }
+  try {
+    const absl::Status status =
+        reinterpret_cast<Sink*>(sink)->owner->AddXSpace({static_cast<const char*>(bytes), size});
+    if (status.ok()) return answer(JOBSCOPE_OK, "");
+    return answer(absl::IsFailedPrecondition(status) ? JOBSCOPE_E_STATE : JOBSCOPE_E_INVALID,
+                  std::string(status.message()));
+  } catch (...) {
+    return answer(JOBSCOPE_E_INTERNAL, "out of memory");
+  }
+}
+
+absl::Status ProviderCollector::AddXSpace(std::string_view bytes) {
+  if (InForkedChild()) return absl::FailedPreconditionError("this is a forked child");
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (phase_ != Phase::kStopping || incoming_ == nullptr) {
+    return absl::FailedPreconditionError("an XSpace is taken inside of stop() only");
+  }
+  std::lock_guard<std::mutex> writing(writing_);
+  if (xspaces_ == nullptr) {
+    framework::ForeignOptions options;
+    options.origin = name_;
+    options.segment_source = kSourceProviderXSpace + static_cast<uint32_t>(index_);
+    options.drop_steps = true;  // the program's own stay the only ones
+    xspaces_ = std::make_unique<framework::ForeignXSpace>(request_.sink, request_.names,
+                                                          std::move(options));
+  }
+  framework::ForeignWindow window;
+  window.start_ps = window_.start_ps;
+  window.end_ps = (end_ns_ - window_.zero_ns) * 1000;
+  const framework::ForeignTime time(map_, before_, SampleClocks(uses_tsc_));
+  return xspaces_->Merge(bytes, time, window);
 }
 
 void ProviderCollector::Hold() {
@@ -307,6 +359,7 @@ absl::Status ProviderCollector::Stop(uint64_t end_ticks) {
   std::lock_guard<std::mutex> writing(writing_);
   if (writer_ == nullptr) return absl::OkStatus();
   Encode(Clock::time_point::max(), end_ns_);
+  if (xspaces_ != nullptr) xspaces_->Finish();
   writer_->Finish();
   account_ = writer_->account();
   writer_.reset();
@@ -339,8 +392,20 @@ CollectorReport ProviderCollector::Report() {
   lost("malformed", malformed_);
   lost("too_many_lines", account_.without_line);
   report.attempted = attempted_;
+  AddXSpacesTo(&report);
+  xspaces_.reset();
   lost_so_far_ = 0;
   return report;
+}
+
+void ProviderCollector::AddXSpacesTo(CollectorReport* report) const {
+  if (xspaces_ == nullptr) return;
+  const framework::ForeignAccount& account = xspaces_->account();
+  report->attempted += account.attempted;
+  report->events += account.events;
+  report->outside += account.outside;
+  for (const auto& [cause, events] : account.lost_by_cause) report->lost_by_cause[cause] += events;
+  report->warnings.insert(report->warnings.end(), account.warnings.begin(), account.warnings.end());
 }
 
 }  // namespace jobscope

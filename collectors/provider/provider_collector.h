@@ -27,6 +27,10 @@
 
 namespace jobscope {
 
+namespace framework {
+class ForeignXSpace;
+}  // namespace framework
+
 // What is copied of a jobscope_provider.
 struct ProviderCallbacks {
   void* context = nullptr;
@@ -49,6 +53,7 @@ class ProviderCollector : public Collector {
 
   // `name` is valid (see provider_registry.h); `index` is of no other provider.
   ProviderCollector(std::string_view name, int index);
+  ~ProviderCollector() override;
   ProviderCollector(const ProviderCollector&) = delete;
   ProviderCollector& operator=(const ProviderCollector&) = delete;
 
@@ -56,6 +61,9 @@ class ProviderCollector : public Collector {
   absl::Status Register(const ProviderCallbacks& callbacks);
   // Any thread. NOT_FOUND: nobody is registered. UNAVAILABLE: a callback runs on; no other will.
   absl::Status Unregister();
+
+  // What the session's ticks are. Before the first session.
+  void set_uses_tsc(bool uses_tsc) { uses_tsc_ = uses_tsc; }
 
   std::string_view name() const override { return name_; }
   CollectorReport Describe() const override;
@@ -96,6 +104,8 @@ class ProviderCollector : public Collector {
                 int64_t end_realtime_ns);
   // Moves what has come to what is held. With mutex_ and writing_.
   void Hold();
+  // What xspaces_ has come to, into the report.
+  void AddXSpacesTo(CollectorReport* report) const;
   // Encodes what came before `until`. With writing_.
   void Encode(Clock::time_point until, int64_t end_ns);
   // What came with the fork of a process that has captured: locks of threads that are not there.
@@ -104,6 +114,7 @@ class ProviderCollector : public Collector {
   const std::string name_;
   const int index_;
   Sink sink_;
+  std::atomic<bool> uses_tsc_{false};
   std::atomic<pid_t> pid_{0};  // of the process of the last session
 
   mutable std::mutex mutex_;
@@ -133,6 +144,9 @@ class ProviderCollector : public Collector {
   int64_t end_ns_ = INT64_MAX;  // on the provider's clock, as far as it is known
   std::deque<Held> held_;
   std::unique_ptr<provider::TraceWriter> writer_;
+  provider::TraceWriter::Window window_;
+  ClockSample before_;  // the clocks before the provider began
+  std::unique_ptr<framework::ForeignXSpace> xspaces_;
   provider::TraceWriter::Account account_;
 };
 

@@ -146,6 +146,9 @@ void TraceWriter::WriteOne(const EventBatch& batch, const EventBatch::Event& eve
         case JOBSCOPE_PROVIDER_INT64:
           stats_.Int64(id, args[i].int64_value);
           break;
+        case JOBSCOPE_PROVIDER_UINT64:
+          stats_.Uint64(id, static_cast<uint64_t>(args[i].int64_value));
+          break;
         case JOBSCOPE_PROVIDER_DOUBLE:
           stats_.Double(id, args[i].double_value);
           break;

@@ -16,7 +16,7 @@ struct Explanation {
   absl::string_view text;
 };
 
-constexpr std::array<Explanation, 11> kExplanations = {{
+constexpr std::array<Explanation, 14> kExplanations = {{
     {"overwritten",
      "overwritten before they were read; record less (a lower host_tracer_level) or give each "
      "thread a larger ring (ring_records)"},
@@ -40,6 +40,11 @@ constexpr std::array<Explanation, 11> kExplanations = {{
      "CUPTI gave them no start time, mostly because its pool on the device was used up by graph "
      "nodes; trace graphs as a whole (JOBSCOPE_CUDA_GRAPHS=whole)"},
     {"gpu_unfinished", "launched in the window, and still queued on the GPU after its end"},
+    {"buffer_full",
+     "a provider gave more during the capture than its buffer of 4 MiB holds for 100 ms; it should "
+     "give fewer, or give them in stop()"},
+    {"malformed", "a provider gave them without a name, with a negative duration, or the like"},
+    {"too_many_lines", "a provider named more lines than the 128 that it may have"},
     {"invalid", "their records made no sense; please report it with the trace"},
 }};
 

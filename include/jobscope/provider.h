@@ -44,6 +44,7 @@ enum jobscope_provider_arg_type {
   JOBSCOPE_PROVIDER_INT64 = 0,
   JOBSCOPE_PROVIDER_DOUBLE = 1,
   JOBSCOPE_PROVIDER_TEXT = 2,
+  JOBSCOPE_PROVIDER_UINT64 = 3,
 };
 
 /* One key with its value. The layout never changes. */
@@ -53,6 +54,7 @@ typedef struct jobscope_provider_arg {
   int32_t reserved;
   union {
     int64_t int64_value;
+    uint64_t uint64_value;
     double double_value;
     const char* text; /* at most 4,096 bytes are kept */
   } value;

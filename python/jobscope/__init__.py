@@ -10,6 +10,14 @@
                 ...
 """
 import os as _os
+import sys as _sys
+
+if "t" in getattr(_sys, "abiflags", ""):
+    # These builds do not look for extensions of the stable ABI, and would only say that there is none.
+    raise ImportError(
+        "jobscope: not for free-threaded Python: its extension uses the stable ABI, which those builds do not have, and its "
+        "tables are guarded by the GIL. Use the ordinary build of this version."
+    )
 
 from jobscope import _native
 from jobscope._callbacks import KerasCallback, LightningCallback
@@ -35,6 +43,7 @@ from jobscope._native import (
     trace_at,
     trace_coarse,
 )
+from jobscope._providers import Event, ProviderSession, Sample, register_provider, unregister_provider
 from jobscope._server import Server, start_server
 from jobscope._traced import traced
 
@@ -46,11 +55,14 @@ __all__ = [
     "CaptureResult",
     "DiskError",
     "Error",
+    "Event",
     "ForkedError",
     "InvalidError",
     "KerasCallback",
     "LightningCallback",
+    "ProviderSession",
     "RefusedError",
+    "Sample",
     "Server",
     "StateError",
     "capture",
@@ -60,6 +72,7 @@ __all__ = [
     "input_wait",
     "input_waits",
     "instant",
+    "register_provider",
     "set_thread_name",
     "start",
     "start_server",
@@ -69,6 +82,7 @@ __all__ = [
     "trace_at",
     "trace_coarse",
     "traced",
+    "unregister_provider",
 ]
 
 

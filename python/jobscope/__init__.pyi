@@ -7,9 +7,12 @@ from typing import (
     Generic,
     Iterable,
     Iterator,
+    Literal,
+    Mapping,
     NamedTuple,
     Optional,
     Protocol,
+    Tuple,
     Type,
     TypeVar,
     Union,
@@ -99,6 +102,7 @@ def start(
     max_trace_bytes: int = 0,
     lookback_ms: int = 0,
     part_limit_bytes: int = 0,
+    frameworks: Union[str, Iterable[str]] = "auto",
 ) -> None: ...
 def stop() -> CaptureResult: ...
 def capture_steps(
@@ -112,6 +116,7 @@ def capture_steps(
     max_trace_bytes: int = 0,
     lookback_ms: int = 0,
     part_limit_bytes: int = 0,
+    frameworks: Union[str, Iterable[str]] = "auto",
 ) -> None: ...
 
 class capture:
@@ -126,6 +131,7 @@ class capture:
         max_trace_bytes: int = 0,
         lookback_ms: int = 0,
         part_limit_bytes: int = 0,
+        frameworks: Union[str, Iterable[str]] = "auto",
     ) -> None: ...
     def __enter__(self) -> capture: ...
     def __exit__(
@@ -134,6 +140,41 @@ class capture:
         error: Optional[BaseException],
         _: Optional[TracebackType],
     ) -> None: ...
+
+# ---- collectors of others ----
+
+class Event(NamedTuple):
+    name: str
+    begin_ns: int
+    duration_ns: int = 0
+    line: Union[str, int, None] = None
+    arguments: Optional[Mapping[str, object]] = None
+
+class Sample(NamedTuple):
+    name: str
+    at_ns: int
+    value: float
+
+_Events = Iterable[Union[Event, Sample, Tuple[Any, ...]]]
+
+class ProviderSession:
+    host_tracer_level: int
+    device_tracer_level: int
+    python_tracer_level: int
+    begin_monotonic_ns: Optional[int]
+    begin_realtime_ns: Optional[int]
+    end_monotonic_ns: Optional[int]
+    end_realtime_ns: Optional[int]
+    def add(self, events: _Events) -> bool: ...
+    def add_xspace(self, data: Union[bytes, bytearray, memoryview]) -> None: ...
+
+def register_provider(
+    name: str,
+    provider: Union[Callable[[ProviderSession], object], object],
+    *,
+    clock: Literal["monotonic", "realtime"] = "monotonic",
+) -> None: ...
+def unregister_provider(name: str) -> None: ...
 
 # ---- frameworks ----
 

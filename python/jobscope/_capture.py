@@ -20,7 +20,13 @@ def _stop_at_exit():
 
 
 def _options(
-    host_tracer_level, device_tracer_level, python_tracer_level, max_trace_bytes, lookback_ms, part_limit_bytes
+    host_tracer_level,
+    device_tracer_level,
+    python_tracer_level,
+    max_trace_bytes,
+    lookback_ms,
+    part_limit_bytes,
+    frameworks,
 ):
     levels = (host_tracer_level, device_tracer_level, python_tracer_level)
     for level in levels:
@@ -33,6 +39,7 @@ def _options(
         _errors.whole_number("max_trace_bytes", max_trace_bytes),
         _errors.whole_number("lookback_ms", lookback_ms),
         _errors.whole_number("part_limit_bytes", part_limit_bytes),
+        frameworks if isinstance(frameworks, str) else ",".join(frameworks),
     )
 
 
@@ -55,6 +62,7 @@ def start(
     max_trace_bytes=0,
     lookback_ms=0,
     part_limit_bytes=0,
+    frameworks="auto",
 ):
     """Begins to capture this process into `logdir`; stop() ends it.
 
@@ -63,10 +71,17 @@ def start(
 
     `max_trace_bytes` bounds what is held of the trace (0: 256 MiB); over it, events are lost, and counted.
     `lookback_ms` takes events from before the start, as far as they are still in the rings. A trace of more
-    than `part_limit_bytes` (0: 256 MiB) is cut by time into several runs.
+    than `part_limit_bytes` (0: 256 MiB) is cut by time into several runs. `frameworks` says whose own events are
+    taken: "auto" (of all that the process has imported), "none", or names of collectors and providers, "torch,jax".
     """
     options = _options(
-        host_tracer_level, device_tracer_level, python_tracer_level, max_trace_bytes, lookback_ms, part_limit_bytes
+        host_tracer_level,
+        device_tracer_level,
+        python_tracer_level,
+        max_trace_bytes,
+        lookback_ms,
+        part_limit_bytes,
+        frameworks,
     )
     _errors.raise_for(*_native.capture_start(logdir, *options))
     _opened()
@@ -96,6 +111,7 @@ def capture_steps(
     max_trace_bytes=0,
     lookback_ms=0,
     part_limit_bytes=0,
+    frameworks="auto",
 ):
     """Captures whole steps: from the first step (jobscope.step) whose number is >= `first` to the end of the first
     whose number is >= `last`. Returns once armed; the capture ends and is written by itself. stop(), called any
@@ -107,7 +123,13 @@ def capture_steps(
         if not -(1 << 63) <= value < 1 << 63:
             raise _errors.InvalidError(f"{name} = {value} is not a number of a step")
     options = _options(
-        host_tracer_level, device_tracer_level, python_tracer_level, max_trace_bytes, lookback_ms, part_limit_bytes
+        host_tracer_level,
+        device_tracer_level,
+        python_tracer_level,
+        max_trace_bytes,
+        lookback_ms,
+        part_limit_bytes,
+        frameworks,
     )
     _errors.raise_for(*_native.capture_steps(logdir, *options, first, last))
     _opened()

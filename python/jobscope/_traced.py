@@ -48,15 +48,9 @@ def _wrap(function, name, level):
 
         return traced_coroutine
 
-    scope_of = _native.scope_of
-    site = _native.Site(name, *_place(function), _KINDS[level])
-
-    @functools.wraps(function, updated=("__dict__",) if hasattr(function, "__dict__") else ())
-    def traced_function(*args, **kwargs):
-        with scope_of(site):
-            return function(*args, **kwargs)
-
-    return traced_function
+    wrapped = _native.Traced(function, _native.Site(name, *_place(function), _KINDS[level]))
+    functools.update_wrapper(wrapped, function, updated=("__dict__",) if hasattr(function, "__dict__") else ())
+    return wrapped
 
 
 def traced(function=None, *, name=None, level=1):

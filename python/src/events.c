@@ -3,7 +3,6 @@
 
 #include "arguments.h"
 #include "recorder.h"
-#include "scope.h"
 #include "sites.h"
 
 /* ---- points in time ---- */
@@ -120,14 +119,6 @@ static struct site* AsSite(PyObject* object) {
   return NULL;
 }
 
-PyObject* ScopeOf(PyObject* module, PyObject* object) {
-  (void)module;
-  struct site* const site = AsSite(object);
-  if (UNLIKELY(site == NULL)) return NULL;
-  if (LIKELY(!MaskHas(BitOfKind(site->kind)))) return IdleScope();
-  return ScopeOfSite(IdOf(site));
-}
-
 PyObject* AsyncBegin(PyObject* module, PyObject* object) {
   (void)module;
   struct site* const site = AsSite(object);
@@ -155,6 +146,13 @@ PyObject* AsyncEnd(PyObject* module, PyObject* const* args, Py_ssize_t count) {
   }
   Py_RETURN_NONE;
 }
+
+int SiteKind(PyObject* object) {
+  const struct site* const site = AsSite(object);
+  return site != NULL ? site->kind : -1;
+}
+
+uint32_t SiteId(PyObject* object) { return IdOf((struct site*)object); }
 
 int InitEvents(PyObject* module) {
   if (site_type == NULL) site_type = (PyTypeObject*)PyType_FromSpec(&site_spec);

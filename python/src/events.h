@@ -10,12 +10,15 @@
 PyObject* Instant(PyObject* module, PyObject* const* args, Py_ssize_t count, PyObject* kwnames);
 PyObject* Counter(PyObject* module, PyObject* const* args, Py_ssize_t count);
 
-/* The type Site(name, file, line, level), and what takes one: scope_of(site) is a scope,
- * async_begin(site) begins an operation that may end on another thread and returns its id, 0 if
- * recording is off; async_end(site, id) ends it. */
-PyObject* ScopeOf(PyObject* module, PyObject* object);
+/* The type Site(name, file, line, kind), and what takes one: async_begin(site) begins an operation
+ * that may end on another thread and returns its id, 0 if recording is off; async_end(site, id) ends
+ * it. */
 PyObject* AsyncBegin(PyObject* module, PyObject* object);
 PyObject* AsyncEnd(PyObject* module, PyObject* const* args, Py_ssize_t count);
+
+/* Of a Site. The kind (sites.h), or -1 with an exception: it is none. The id needs the recorder. */
+int SiteKind(PyObject* site);
+uint32_t SiteId(PyObject* site);
 
 int InitEvents(PyObject* module);
 

@@ -25,7 +25,9 @@ static struct {
   int (*capture_steps)(const char*, int64_t, int64_t, const jobscope_capture_options*, char*,
                        size_t);
 } api;
-static int loaded;
+static struct provider_api provider_api;
+static int library_loaded;
+static int loaded; /* with the recorder */
 
 /* The address of a function into the function pointer at `to`. Returns 0, or -1 with an
  * exception. */
@@ -40,9 +42,8 @@ static int Resolve(void* library, const char* name, void* to) {
   return 0;
 }
 
-static int Load(void) {
-  if (loaded) return 0;
-  if (LoadRecorder(folder) != 0) return -1;
+static int LoadLibrary(void) {
+  if (library_loaded) return 0;
   /* A server that was attached or linked in serves Python, too: by its bare name first. */
   void* library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   if (library == NULL) {
@@ -61,12 +62,23 @@ static int Load(void) {
       Resolve(library, "jobscope_server_running", &api.server_running) != 0 ||
       Resolve(library, "jobscope_capture_start", &api.capture_start) != 0 ||
       Resolve(library, "jobscope_capture_stop", &api.capture_stop) != 0 ||
-      Resolve(library, "jobscope_capture_steps", &api.capture_steps) != 0) {
+      Resolve(library, "jobscope_capture_steps", &api.capture_steps) != 0 ||
+      Resolve(library, "jobscope_provider_register", &provider_api.provider_register) != 0 ||
+      Resolve(library, "jobscope_provider_unregister", &provider_api.provider_unregister) != 0) {
     return -1;
   }
+  library_loaded = 1;
+  return 0;
+}
+
+static int Load(void) {
+  if (loaded) return 0;
+  if (LoadRecorder(folder) != 0 || LoadLibrary() != 0) return -1;
   loaded = 1;
   return 0;
 }
+
+const struct provider_api* ProviderApi(void) { return LoadLibrary() == 0 ? &provider_api : NULL; }
 
 PyObject* Configure(PyObject* module, PyObject* args) {
   (void)module;
@@ -135,8 +147,9 @@ PyObject* ServerRunning(PyObject* module, PyObject* unused) {
   return PyBool_FromLong(running);
 }
 
-static const char* const kCaptureFormat = "O&iiiKKK";
-static const char* const kStepsFormat = "O&iiiKKKLL";
+/* The texts live as long as the args. */
+static const char* const kCaptureFormat = "O&iiiKKKz";
+static const char* const kStepsFormat = "O&iiiKKKzLL";
 
 /* logdir is a new reference to bytes. */
 static int TakeCaptureOptions(PyObject* args, PyObject** logdir, jobscope_capture_options* options,
@@ -147,7 +160,7 @@ static int TakeCaptureOptions(PyObject* args, PyObject** logdir, jobscope_captur
   if (!PyArg_ParseTuple(args, first != NULL ? kStepsFormat : kCaptureFormat, &PyUnicode_FSConverter,
                         logdir, &options->host_tracer_level, &options->device_tracer_level,
                         &options->python_tracer_level, &max_trace_bytes, &lookback_ms,
-                        &part_limit_bytes, first, last)) {
+                        &part_limit_bytes, &options->frameworks, first, last)) {
     return -1;
   }
   options->max_trace_bytes = max_trace_bytes;

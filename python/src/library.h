@@ -9,6 +9,7 @@
 #ifndef JOBSCOPE_PYTHON_LIBRARY_H_
 #define JOBSCOPE_PYTHON_LIBRARY_H_
 
+#include "jobscope/provider.h"
 #include "python.h"
 
 /* (folder) -> None: where the libraries are; once, at import. Takes a recorder that is loaded
@@ -22,5 +23,13 @@ PyObject* CaptureStart(PyObject* module, PyObject* args);
 PyObject* CaptureSteps(PyObject* module, PyObject* args);
 PyObject* CaptureStop(PyObject* module, PyObject* unused);
 PyObject* LibraryVersion(PyObject* module, PyObject* unused);
+
+struct provider_api {
+  int (*provider_register)(const jobscope_provider* provider, char* error, size_t error_size);
+  int (*provider_unregister)(const char* name, char* error, size_t error_size);
+};
+/* Loads the library, if nobody has, but no recorder: a process that registers providers, and forks,
+ * has children that may do all. NULL with an exception. */
+const struct provider_api* ProviderApi(void);
 
 #endif

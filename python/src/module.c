@@ -4,10 +4,12 @@
  */
 #include "events.h"
 #include "library.h"
+#include "provider.h"
 #include "python.h"
 #include "recorder.h"
 #include "scope.h"
 #include "sites.h"
+#include "traced.h"
 
 #define FAST_KEYWORDS (METH_FASTCALL | METH_KEYWORDS)
 
@@ -28,7 +30,6 @@ static PyMethodDef methods[] = {
      "counter(name, value, /)\n--\n\nRecords a sample of a number."},
     {"set_thread_name", &SetThreadName, METH_O,
      "set_thread_name(name, /)\n--\n\nNames the calling thread in traces."},
-    {"scope_of", &ScopeOf, METH_O, NULL},
     {"async_begin", &AsyncBegin, METH_O, NULL},
     {"async_end", AS_METHOD(&AsyncEnd), METH_FASTCALL, NULL},
     {"mask", &MaskFunction, METH_NOARGS, NULL},
@@ -42,6 +43,10 @@ static PyMethodDef methods[] = {
     {"capture_steps", &CaptureSteps, METH_VARARGS, NULL},
     {"capture_stop", &CaptureStop, METH_NOARGS, NULL},
     {"version", &LibraryVersion, METH_NOARGS, NULL},
+    {"provider_register", &ProviderRegister, METH_VARARGS, NULL},
+    {"provider_unregister", &ProviderUnregister, METH_VARARGS, NULL},
+    {"provider_add", &ProviderAdd, METH_VARARGS, NULL},
+    {"provider_add_xspace", &ProviderAddXSpace, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -57,7 +62,9 @@ static int Exec(PyObject* module) {
                  (long long)interpreter);
     return -1;
   }
-  if (InitSites() != 0 || InitScopes(module) != 0 || InitEvents(module) != 0) return -1;
+  if (InitSites() != 0 || InitScopes(module) != 0 || InitEvents(module) != 0 ||
+      InitTraced(module) != 0)
+    return -1;
   return 0;
 }
 

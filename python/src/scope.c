@@ -7,6 +7,7 @@
 #include "arguments.h"
 #include "recorder.h"
 #include "sites.h"
+#include "vectorcall.h"
 
 /* ---- the idle scope ---- */
 
@@ -35,12 +36,6 @@ PyObject* IdleScope(void) {
 /* ---- the scope that records ---- */
 
 enum scope_state { SCOPE_NEW, SCOPE_OPEN };
-
-/* In the stable ABI under these names since 3.12; of the same value and meaning since 3.9. */
-#define HAVE_VECTORCALL (1UL << 11)
-#define ARGUMENTS_OFFSET ((size_t)1 << (8 * sizeof(size_t) - 1))
-typedef PyObject* (*vectorcall_function)(PyObject* self, PyObject* const* args,
-                                         size_t flags_and_count, PyObject* kwnames);
 
 struct scope {
   PyObject ob_base;
@@ -227,12 +222,6 @@ static PyObject* MakeScope(PyObject* name, PyObject* const* values, PyObject* kw
   if (UNLIKELY(scope == NULL)) return PyErr_NoMemory();
   if (kwnames != NULL) TakeArguments(&scope->arguments, values, PyTuple_Size(kwnames));
   return (PyObject*)scope;
-}
-
-PyObject* ScopeOfSite(uint32_t site) {
-  NameThread();
-  struct scope* const scope = NewScope(site);
-  return scope != NULL ? (PyObject*)scope : PyErr_NoMemory();
 }
 
 PyObject* Trace(PyObject* module, PyObject* const* args, Py_ssize_t count, PyObject* kwnames) {

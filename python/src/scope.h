@@ -17,8 +17,6 @@ PyObject* TraceCoarse(PyObject* module, PyObject* const* args, Py_ssize_t count,
 PyObject* InputWait(PyObject* module, PyObject* const* args, Py_ssize_t count, PyObject* kwnames);
 PyObject* Step(PyObject* module, PyObject* const* args, Py_ssize_t count, PyObject* kwnames);
 
-/* A scope of a site whose id is known; the shared idle object if its bit is off. */
-PyObject* ScopeOfSite(uint32_t site);
 /* A new reference to the shared object that does nothing. */
 PyObject* IdleScope(void);
 

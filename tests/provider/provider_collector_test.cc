@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "tensorflow/xplane.pb.h"
 #include "tests/host/session_driver.h"
 #include "tests/provider/fake_provider.h"
 
@@ -390,6 +391,49 @@ TEST_F(ProviderCollectorTest, UnregisterFromItsOwnCallbackIsTold) {
   driver.Stop();
   EXPECT_EQ(told.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(collector_.Describe().state, "off");
+}
+
+TEST_F(ProviderCollectorTest, AnXSpaceOfTheStopIsMerged) {
+  KeepSink();
+  provider_.On("stop", [](const jobscope_provider_session& session) {
+    tensorflow::profiler::XSpace space;
+    auto* const plane = space.add_planes();
+    plane->set_name("/device:CUSTOM:nic");
+    auto* const line = plane->add_lines();
+    line->set_id(1);
+    line->set_name("port 0");
+    line->set_timestamp_ns(session.begin_realtime_ns);
+    (*plane->mutable_event_metadata())[7].set_id(7);
+    (*plane->mutable_event_metadata())[7].set_name("send");
+    for (const int64_t offset_ps : {2'000'000, 900'000'000'000}) {
+      auto* const event = line->add_events();
+      event->set_metadata_id(7);
+      event->set_offset_ps(offset_ps);
+      event->set_duration_ps(1'000'000);
+    }
+    const std::string bytes = space.SerializeAsString();
+    char error[200] = "";
+    EXPECT_EQ(
+        session.sink->add_xspace(session.sink, bytes.data(), bytes.size(), error, sizeof(error)), 0)
+        << error;
+    EXPECT_EQ(session.sink->add_xspace(session.sink, "\x0a\x7f", 2, error, sizeof(error)),
+              JOBSCOPE_E_INVALID);
+    EXPECT_STRNE(error, "");
+  });
+  SessionDriver driver(&collector_, kMonotonic);
+  ASSERT_TRUE(driver.Arm().ok());
+  ASSERT_TRUE(driver.Start().ok());
+  char error[200] = "";
+  EXPECT_EQ(session_.sink->add_xspace(session_.sink, "", 0, error, sizeof(error)),
+            JOBSCOPE_E_STATE);
+  EXPECT_THAT(error, HasSubstr("inside of stop()"));
+  const CollectorReport& report = driver.StopAt(driver.map().zero_ticks() + 1000 * kUs);
+  EXPECT_EQ(report.outside, 1u);
+  driver.ExpectIdentity();
+  const ReadEvent send = driver.One("send");
+  EXPECT_EQ(send.plane, "/device:CUSTOM:nic");
+  EXPECT_EQ(send.line, "port 0");
+  EXPECT_NEAR(static_cast<double>(send.start_ps), 2e6, 100e6);  // REALTIME may be steered
 }
 
 TEST_F(ProviderCollectorTest, AStopWithoutAStart) {

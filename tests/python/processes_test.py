@@ -15,7 +15,7 @@ import jobscope
 import workers
 import xspace
 
-START_METHODS = ("fork", "spawn", "forkserver")
+SETUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python", "setup.py")
 
 
 # ---- data loaders with captures running all the time ----
@@ -357,10 +357,30 @@ class InterpreterTest(unittest.TestCase):
         self.assertEqual(said["found"], 1)
 
     def test_free_threaded_builds_are_told(self):
-        """A binary of the stable ABI cannot be imported there; what can be tested here is that it is not one."""
-        if sysconfig.get_config_var("Py_GIL_DISABLED"):
-            self.fail("jobscope was imported by a free-threaded Python")
+        """As one would, with what tells it from others; no such build is at hand."""
+        self.assertFalse(sysconfig.get_config_var("Py_GIL_DISABLED"))
         self.assertTrue(jobscope._native.__file__.endswith("_native.abi3.so"))
+        imported = "import sys; sys.abiflags = 't'; import jobscope"
+        build = f"""
+import runpy, sys, sysconfig, types
+class SetupError(Exception): pass
+def module(name, **attributes):
+    sys.modules[name] = types.ModuleType(name)
+    vars(sys.modules[name]).update(attributes)
+module("setuptools", setup=lambda **_: print("built"))
+module("setuptools.command")
+module("setuptools.command.bdist_wheel", bdist_wheel=object)
+module("setuptools.command.build_py", build_py=object)
+module("setuptools.dist", Distribution=object)
+module("setuptools.errors", SetupError=SetupError)
+sysconfig.get_config_vars()["Py_GIL_DISABLED"] = 1
+runpy.run_path({SETUP!r})
+"""
+        for script, error in ((imported, "ImportError"), (build, "SetupError")):
+            done = subprocess.run([sys.executable, "-B", "-c", script], capture_output=True, text=True, check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertNotIn("built", done.stdout)
+            self.assertRegex(done.stderr.splitlines()[-1], f"{error}: jobscope: not for free-threaded Python: .* ordinary build")
 
 
 def _other_pythons():

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collectors of others: objects that are armed, started and stopped with each capture and give events to its trace."""
+import atexit
+import os
+import traceback
+from typing import NamedTuple, Optional
+
+from jobscope import _errors, _native
+
+
+class Event(NamedTuple):
+    """Something that took `duration_ns` from `begin_ns` on (0: a point in time). `line` is the name of a line on the
+    provider's own plane, or the native id of a thread of this process (threading.get_native_id()), among whose events it
+    then stands. `arguments` is a dict of at most 16 values."""
+
+    name: str
+    begin_ns: int
+    duration_ns: int = 0
+    line: object = None
+    arguments: Optional[dict] = None
+
+
+class Sample(NamedTuple):
+    """A sample of a number, drawn as a counter."""
+
+    name: str
+    at_ns: int
+    value: float
+
+
+class ProviderSession:
+    """One capture, as told to a provider. Times are those of the capture's window, None where not known yet: the begin is
+    known from start() on, the end in stop(), and in start() if it is planned."""
+
+    __slots__ = (
+        "_sink",
+        "begin_monotonic_ns",
+        "begin_realtime_ns",
+        "device_tracer_level",
+        "end_monotonic_ns",
+        "end_realtime_ns",
+        "host_tracer_level",
+        "python_tracer_level",
+    )
+
+    def __init__(self, sink, levels, times):
+        self._sink = sink
+        self.host_tracer_level, self.device_tracer_level, self.python_tracer_level = levels
+        times = [time or None for time in times]
+        self.begin_monotonic_ns, self.begin_realtime_ns, self.end_monotonic_ns, self.end_realtime_ns = times
+
+    def add(self, events):
+        """Takes an iterable of Event, Sample or tuples like them, of any time and in any order, from any thread, between
+        start() and the end of stop(). False: nothing is recorded (any more)."""
+        code = _native.provider_add(self._sink, events, Sample)
+        if code == _errors.StateError.code:
+            return False
+        _errors.raise_for(code, "the events could not be taken")
+        return True
+
+    def add_xspace(self, data):
+        """Takes a serialized XSpace, inside of stop() only: its planes become planes of the trace."""
+        _errors.raise_for(*_native.provider_add_xspace(self._sink, bytes(data)))
+
+
+class _Adapter:
+    """What the library calls: the provider's methods, with their exceptions as texts."""
+
+    def __init__(self, provider):
+        self._methods = {verb: getattr(provider, verb, None) for verb in ("arm", "start", "stop")}
+        if not any(self._methods.values()):
+            self._methods["stop"] = provider
+        for verb, method in self._methods.items():
+            if method is not None and not callable(method):
+                raise TypeError(
+                    f"a provider is a callable, or has methods arm, start or stop: {verb} of {provider!r} can't be called"
+                )
+
+    def __call__(self, verb, sink, levels, times):
+        method = self._methods[verb]
+        if method is None:
+            return None
+        try:
+            session = ProviderSession(sink, levels, times)
+            result = method(session)
+            if verb == "stop" and result is not None:
+                if isinstance(result, (bytes, bytearray, memoryview)):
+                    session.add_xspace(result)
+                else:
+                    session.add(result)
+        except BaseException as error:  # pylint: disable=broad-except  # it would end a thread of the library
+            return _told(error)
+        return None
+
+
+def _told(error):
+    frames = traceback.extract_tb(error.__traceback__)
+    # The deepest that is not of this package: where the provider's author looks first.
+    here = os.path.dirname(os.path.abspath(__file__))
+    place = next((f" ({f.filename}:{f.lineno})" for f in reversed(frames) if os.path.dirname(f.filename) != here), "")
+    return f"{type(error).__name__}: {error}{place}"
+
+
+_names = set()
+
+
+def _unregister_all():
+    # While Python still works: one that records now is stopped, and what it gives is in the trace.
+    for name in tuple(_names):
+        _native.provider_unregister(name)
+
+
+def register_provider(name, provider, *, clock="monotonic"):
+    """Makes `provider` take part in the captures of this process that begin from now on, before or after a server is
+    started, unless they are asked for without it (`capture --frameworks`).
+
+    It has methods arm(session), start(session), stop(session), all optional, which a capture calls on a thread of its
+    own: for at most 5, 1 and 2 seconds. What takes longer is left alone, and the capture goes on without. stop() may
+    return events (an iterable of Event, Sample or such tuples) or an XSpace (bytes); a provider that is one callable is
+    all stop(). While the capture runs, session.add(events) takes events from any thread. An exception becomes the
+    provider's reason in the capture's table.
+
+    `name` is what the table and --frameworks call it: 1 to 40 of a-z, 0-9, "_", "-", ".", beginning with a letter.
+    `clock` is that of its times: "monotonic" (time.monotonic_ns) or "realtime" (time.time_ns).
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"a provider's name is a str, not {type(name).__name__}")
+    if clock not in ("monotonic", "realtime"):
+        raise _errors.InvalidError(f'clock = {clock!r} is none: "monotonic" or "realtime"')
+    adapter = _Adapter(provider)
+    _errors.raise_for(*_native.provider_register(name, clock == "realtime", adapter))
+    if not _names:
+        atexit.register(_unregister_all)
+    _names.add(name)
+
+
+def unregister_provider(name):
+    """Takes a provider out. One that records in a capture is stopped first, here; afterwards nothing of it is called."""
+    if not isinstance(name, str):
+        raise TypeError(f"a provider's name is a str, not {type(name).__name__}")
+    _names.discard(name)
+    _errors.raise_for(*_native.provider_unregister(name))

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""jobscope.register_provider: collectors written in Python, in captures of this process and by the client."""
+import glob
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import jobscope
+import workers
+import xspace
+
+
+class Disk:
+    """A provider with all three methods."""
+
+    def __init__(self):
+        self.calls = []
+        self.session = None
+        self.thread = None
+
+    def arm(self, session):
+        self.calls.append("arm")
+        assert session.begin_monotonic_ns is None
+
+    def start(self, session):
+        self.calls.append("start")
+        self.session = session
+        self.thread = threading.get_native_id()
+
+    def stop(self, session):
+        self.calls.append("stop")
+        begin = session.begin_monotonic_ns
+        return [
+            jobscope.Event("read", begin + 1000, 2000, "sda", {"bytes": 4096, "ratio": 0.5, "file": "ä.bin", "object": self}),
+            ("seek", begin + 4000),
+            jobscope.Event("on main", begin + 5000, 10, threading.main_thread().native_id),
+            jobscope.Sample("queue depth", begin + 6000, 3),
+        ]
+
+
+def worker_serve(how):
+    """Serves with a provider that behaves as told."""
+
+    def works(session):
+        return [("tick", session.begin_monotonic_ns, 1000)]
+
+    def raises(session):
+        raise ValueError("the disk is gone")
+
+    hang = threading.Event()
+
+    def hangs(session):
+        hang.wait(60)
+
+    jobscope.register_provider("disk", {"works": works, "raises": raises, "hangs": hangs}[how])
+    server = jobscope.start_server("127.0.0.1:0")
+    workers.tell(address=server.address)
+    workers.wait()
+    hang.set()
+
+
+def worker_leave(logdir):
+    """Leaves in the middle of a capture, without a stop."""
+
+    class Provider:
+        def stop(self, session):
+            return [("at the end", session.begin_monotonic_ns, 1000)]
+
+    jobscope.register_provider("disk", Provider())
+    jobscope.start(logdir)
+
+
+def worker_fork(logdir):
+    """Registers, then forks: the child may do all."""
+    jobscope.register_provider("disk", lambda session: [("tick", session.begin_monotonic_ns, 1)])
+    child = os.fork()
+    with jobscope.capture(os.path.join(logdir, "child" if child == 0 else "parent")):
+        pass
+    if child == 0:
+        sys.exit(0)
+    workers.tell(child=os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    # Now there is something to be forked from: the child's exit handlers must do nothing.
+    with jobscope.capture(os.path.join(logdir, "again")):
+        child = os.fork()
+        if child == 0:
+            sys.exit(0)
+        workers.tell(child=os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+
+class ProviderTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.logdir = folder.name
+
+    def register(self, provider, **options):
+        jobscope.register_provider("disk", provider, **options)
+        self.addCleanup(lambda: "disk" in jobscope._providers._names and jobscope.unregister_provider("disk"))
+
+    def capture(self, body=lambda: None, **options):
+        with jobscope.capture(self.logdir, **options) as it:
+            body()
+        return it.result
+
+    def events(self, result):
+        return {
+            event.name: (plane, event)
+            for file in glob.glob(os.path.join(result.run_directory, "*.xplane.pb"))
+            for plane, events in xspace.planes(file)
+            for event in events
+        }
+
+    def collector(self, result):
+        with open(os.path.join(result.run_directory, "capture.json"), encoding="utf-8") as file:
+            collectors = json.load(file)["workers"][0]["collectors"]
+        return next((c for c in collectors if c["name"] == "disk"), None)
+
+    def test_events_of_an_object(self):
+        disk = Disk()
+        self.register(disk)
+        result = self.capture(time.sleep(0))
+        self.assertEqual(disk.calls, ["arm", "start", "stop"])
+        self.assertNotEqual(disk.thread, threading.get_native_id())
+        found = self.events(result)
+        plane, read = found["read"]
+        self.assertEqual((plane, read.line, read.duration_ps), ("/device:CUSTOM:disk", "sda", 2_000_000))
+        self.assertEqual(read.stats, {"bytes": 4096, "ratio": 0.5, "file": "ä.bin", "object": "<Disk>"})
+        self.assertEqual(found["seek"][1].line, "disk")
+        plane, on_main = found["on main"]
+        self.assertEqual(plane, "/host:CPU")
+        self.assertTrue(on_main.line.endswith(f"/{threading.main_thread().native_id}"), on_main.line)
+        self.assertEqual(found["queue depth"][1].line, "_counters_")
+        self.assertEqual(found["queue depth"][1].stats, {"queue depth": 3.0})
+        self.assertEqual(self.collector(result)["state"], "on")
+        self.assertEqual(self.collector(result)["events"], 4)
+
+    def test_events_during_the_capture(self):
+        disk = Disk()
+        disk.stop = None
+        self.register(disk)
+
+        def body():
+            threads = [
+                threading.Thread(
+                    target=lambda: [disk.session.add([("work", time.monotonic_ns(), 1)]) for _ in range(50)]
+                )
+                for _ in range(4)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+
+        result = self.capture(body)
+        self.assertEqual(self.collector(result)["events"], 200)
+        self.assertFalse(disk.session.add([("late", 0)]))
+
+    def test_times_of_the_other_clock(self):
+        times = []
+        self.register(lambda session: [("now", times[0], 1000)], clock="realtime")
+        result = self.capture(lambda: times.append(time.time_ns()))
+        self.assertIn("now", self.events(result))
+        with self.assertRaises(jobscope.InvalidError):
+            jobscope.register_provider("other", Disk(), clock="sundial")
+
+    def test_many_events(self):
+        self.register(lambda session: (("e", session.begin_monotonic_ns + i) for i in range(100_000)))
+        result = self.capture(lambda: time.sleep(0.001))
+        found = self.collector(result)
+        self.assertEqual((found["events"], found["lost"]), (100_000 - self.outside(result), 0))
+
+    def outside(self, result):
+        # Those beyond a window of some milliseconds.
+        self.assertGreater(self.collector(result)["events"], 1000)
+        return 100_000 - self.collector(result)["events"]
+
+    def test_exceptions_become_the_reason(self):
+        for wrong, text in (
+            (lambda session: 1 / 0, "ZeroDivisionError: division by zero"),
+            (lambda session: [("no time",)], "TypeError: an event is"),
+            (lambda session: [("text", "now")], "TypeError: an event's begin is an int"),
+            (lambda session: [("huge", 1 << 70)], "OverflowError"),
+            (lambda session: [("arguments", 1, 1, None, [1])], "TypeError: an event's arguments are a dict"),
+            (lambda session: 5, "TypeError: 'int' object is not iterable"),
+            (lambda: None, "TypeError"),
+            (lambda session: sys.exit("bye"), "SystemExit: bye"),
+        ):
+            with self.subTest(text):
+                jobscope.register_provider("disk", wrong)
+                try:
+                    found = self.collector(self.capture())
+                finally:
+                    jobscope.unregister_provider("disk")
+                self.assertEqual(found["state"], "degraded")
+                self.assertIn(text, found["reason"])
+        self.assertIn(os.path.basename(__file__), found["reason"])
+
+    def test_an_exception_in_the_middle_keeps_what_came_before(self):
+        def half(session):
+            yield ("good", session.begin_monotonic_ns)
+            raise OSError("torn")
+
+        self.register(half)
+        result = self.capture()
+        self.assertEqual(self.collector(result)["state"], "degraded")
+        self.assertIn("OSError: torn", self.collector(result)["reason"])
+        self.assertIn("good", self.events(result))
+
+    def test_arm_that_fails_takes_it_out(self):
+        disk = Disk()
+
+        def arm(session):
+            raise RuntimeError("no disk here")
+
+        disk.arm = arm
+        self.register(disk)
+        found = self.collector(self.capture())
+        self.assertEqual(found["state"], "failed")
+        self.assertIn("RuntimeError: no disk here", found["reason"])
+        self.assertEqual(disk.calls, [])
+
+    def test_chosen_by_frameworks(self):
+        disk = Disk()
+        self.register(disk)
+        self.assertEqual(self.collector(self.capture(frameworks="none"))["state"], "off")
+        self.assertEqual(self.collector(self.capture(frameworks=["torch"]))["state"], "off")
+        self.assertEqual(disk.calls, [])
+        self.assertEqual(self.collector(self.capture(frameworks="disk"))["state"], "on")
+
+    def test_names(self):
+        self.register(Disk())
+        with self.assertRaisesRegex(jobscope.BusyError, "registered already"):
+            jobscope.register_provider("disk", Disk())
+        for name in ("", "Disk", "host", "torch", "a b", "x" * 41):
+            with self.assertRaises(jobscope.InvalidError):
+                jobscope.register_provider(name, Disk())
+        with self.assertRaises(TypeError):
+            jobscope.register_provider(7, Disk())
+        with self.assertRaisesRegex(TypeError, "can't be called"):
+            jobscope.register_provider("other", object())
+        with self.assertRaises(jobscope.StateError):
+            jobscope.unregister_provider("nobody")
+        jobscope.unregister_provider("disk")
+        jobscope.register_provider("disk", Disk())
+
+    def test_unregistered_in_the_middle(self):
+        disk = Disk()
+        self.register(disk)
+        result = self.capture(lambda: jobscope.unregister_provider("disk"))
+        self.assertEqual(disk.calls, ["arm", "start", "stop"])
+        self.assertIn("read", self.events(result))
+        self.assertIn("unregistered", self.collector(result)["reason"])
+
+    def client(self, address):
+        code, _, errors = workers.run_client(
+            f"--service_addr={address}", "--duration_ms=50", f"--logdir={self.logdir}", "--json", "--quiet"
+        )
+        self.assertEqual(code, 0, errors)
+        newest = max(glob.glob(os.path.join(self.logdir, "plugins/profile/*/capture.json")), key=os.path.getmtime)
+        with open(newest, encoding="utf-8") as file:
+            return next(c for c in json.load(file)["workers"][0]["collectors"] if c["name"] == "disk")
+
+    def test_captures_by_the_client(self):
+        for how, state, reason in (("works", "on", ""), ("raises", "degraded", "ValueError: the disk is gone")):
+            with workers.Worker(__file__, "serve", how) as worker:
+                found = self.client(worker.hear()["address"])
+                self.assertEqual(found["state"], state)
+                self.assertIn(reason, found.get("reason", ""))
+                worker.go_on()
+                self.assertEqual(worker.finish(), 0, worker.errors)
+
+    def test_one_that_hangs(self):
+        with workers.Worker(__file__, "serve", "hangs") as worker:
+            address = worker.hear()["address"]
+            self.assertEqual(self.client(address)["state"], "wedged")
+            self.assertEqual(self.client(address)["state"], "wedged")
+            worker.go_on()
+            self.assertEqual(worker.finish(), 0, worker.errors)
+
+    def test_exit_in_the_middle_of_a_capture(self):
+        with workers.Worker(__file__, "leave", self.logdir) as worker:
+            self.assertEqual(worker.finish(), 0, worker.errors)
+            self.assertEqual(worker.errors, "")
+        (run,) = glob.glob(os.path.join(self.logdir, "plugins/profile/*"))
+        self.assertIn("at the end", self.events(jobscope.CaptureResult(run, 0, 0)))
+
+    def test_forked_children(self):
+        with workers.Worker(__file__, "fork", self.logdir) as worker:
+            self.assertEqual(worker.hear()["child"], 0)
+            self.assertEqual(worker.hear()["child"], 0)
+            self.assertEqual(worker.finish(), 0, worker.errors)
+        for who in ("child", "parent", "again"):
+            (run,) = glob.glob(os.path.join(self.logdir, who, "plugins/profile/*"))
+            self.assertIn("tick", self.events(jobscope.CaptureResult(run, 0, 0)), who)
+
+
+if __name__ == "__main__":
+    workers.main(globals())
