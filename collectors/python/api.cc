@@ -117,6 +117,7 @@ absl::Status Load(Api* api) {
   load("PyTuple_GetItem", &api->Tuple_GetItem);
   load("PyTuple_SetItem", &api->Tuple_SetItem);
   load("PyDict_GetItemString", &api->Dict_GetItemString);
+  load("PyDict_GetItem", &api->Dict_GetItem);
   load("PyDict_SetItemString", &api->Dict_SetItemString);
   load("PyDict_Next", &api->Dict_Next);
   load("PyModule_New", &api->Module_New);

@@ -70,6 +70,7 @@ struct Api {
   Object* (*Tuple_GetItem)(Object*, intptr_t) = nullptr;            // borrowed
   int (*Tuple_SetItem)(Object*, intptr_t, Object* item) = nullptr;  // takes the item
   Object* (*Dict_GetItemString)(Object*, const char*) = nullptr;    // borrowed, no exception
+  Object* (*Dict_GetItem)(Object*, Object* key) = nullptr;          // borrowed, no exception
   int (*Dict_SetItemString)(Object*, const char*, Object*) = nullptr;
   int (*Dict_Next)(Object*, intptr_t* position, Object** key, Object** value) = nullptr;
   Object* (*Module_New)(const char*) = nullptr;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "collectors/python/script.h"
+
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
@@ -120,7 +122,7 @@ absl::StatusOr<std::unique_ptr<Script>> Script::Load(
     std::vector<std::pair<std::string, NativeFunction>> functions) {
   auto state = std::make_unique<State>();
   state->api = interpreter->api();
-  state->file = absl::StrCat("<jobscope>/", std::string(name));
+  state->file = absl::StrCat(kScriptFolder, std::string(name));
   for (auto& [function_name, function] : functions) {
     auto* const box = new FunctionBox;
     box->api = state->api;

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/python/code_table.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "collectors/python/gil.h"
+#include "collectors/python/script.h"
+#include "collectors/python/values.h"
+
+namespace jobscope::python {
+namespace {
+
+// Both guarded by the GIL.
+intptr_t ExtraIndex(const TraceApi& trace) {
+  static const intptr_t index = trace.RequestCodeExtraIndex(nullptr);
+  return index;
+}
+uint64_t NextEpoch() {
+  static uint64_t epoch = 0;
+  return ++epoch;
+}
+
+std::string TextAttribute(const Api& api, Object* object, const char* name) {
+  const Ref value(api, api.Object_GetAttrString(object, name));
+  if (!value) {
+    api.Err_Clear();
+    return {};
+  }
+  return TextOf(api, value.get());
+}
+
+}  // namespace
+
+CodeTable::CodeTable(const Api& api, const TraceApi& trace)
+    : api_(api), trace_(trace), index_(ExtraIndex(trace)), epoch_(NextEpoch()) {
+  Add("(further functions)", false);
+  Add("(outer frames)", false);
+}
+
+uint32_t CodeTable::IdOf(Object* code) {
+  void* extra = nullptr;
+  if (index_ >= 0 && trace_.Code_GetExtra(code, index_, &extra) == 0) {
+    const auto word = reinterpret_cast<uintptr_t>(extra);
+    if (word >> 32 == epoch_) return static_cast<uint32_t>(word);
+  }
+  return AddCode(code);
+}
+
+uint32_t CodeTable::AddCode(Object* code) {
+  // Allocates; what is pending is the program's.
+  const std::string path = TextAttribute(api_, code, "co_filename");
+  const size_t slash = path.rfind('/');
+  const Ref line(api_, api_.Object_GetAttrString(code, "co_firstlineno"));
+  std::string function = TextAttribute(api_, code, api_.minor >= 11 ? "co_qualname" : "co_name");
+  std::string name = absl::StrCat("$", slash == std::string::npos ? path : path.substr(slash + 1),
+                                  ":", line ? IntegerOf(api_, line.get()) : 0, " ", function);
+  if (name.size() > kMaxNameBytes) name.resize(kMaxNameBytes);
+  const uint32_t id = Add(std::move(name), absl::StartsWith(path, kScriptFolder));
+  if (index_ >= 0) {
+    trace_.Code_SetExtra(code, index_, reinterpret_cast<void*>(epoch_ << 32 | id));
+  }
+  api_.Err_Clear();
+  return id;
+}
+
+uint32_t CodeTable::Add(std::string name, bool ours) {
+  if (const auto known = by_name_.find(name); known != by_name_.end()) return known->second;
+  const uint32_t id = size_.load(std::memory_order_relaxed);
+  if (id >= kMaxCodes) return kUnknown;
+  std::unique_ptr<Chunk>& chunk = chunks_[id / kChunk];
+  if (chunk == nullptr) chunk = std::make_unique<Chunk>();
+  by_name_.emplace(name, id);
+  (*chunk)[id % kChunk] = {std::move(name), ours};
+  size_.store(id + 1, std::memory_order_release);
+  return id;
+}
+
+}  // namespace jobscope::python

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/python/python_collector.h"
+
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "collectors/python/api.h"
+#include "collectors/python/call_tracer.h"
+#include "collectors/python/gil.h"
+#include "collectors/python/helper_thread.h"
+#include "collectors/python/sampler.h"
+#include "collectors/python/trace_api.h"
+
+namespace jobscope {
+namespace {
+
+// Within the session's deadlines: 5 s, 1 s, 2 s.
+constexpr absl::Duration kArmPatience = absl::Seconds(3);
+constexpr absl::Duration kStartPatience = absl::Milliseconds(500);
+constexpr absl::Duration kStopPatience = absl::Seconds(1);
+// What an earlier session left to the helper is mostly done by now.
+constexpr absl::Duration kEarlierPatience = absl::Milliseconds(100);
+// The ring of calls then holds 50 times what a program at 100,000 recorded calls/s writes.
+constexpr absl::Duration kDrainEvery = absl::Milliseconds(20);
+
+constexpr char kLockHeld[] =
+    "Python's lock was not to be had: an extension holds it for seconds at a time";
+
+}  // namespace
+
+PythonCollector::PythonCollector(bool uses_tsc) : uses_tsc_(uses_tsc) {}
+PythonCollector::~PythonCollector() = default;
+
+// Nothing is looked for: that would take the loader's lock.
+CollectorReport PythonCollector::Describe() const { return {}; }
+
+absl::Status PythonCollector::Fail(absl::Status status) {
+  report_.state = "failed";
+  report_.reason = std::string(status.message());
+  sampler_.reset();
+  tracer_.reset();
+  return status;
+}
+
+absl::Status PythonCollector::Arm(const ArmRequest& request) {
+  request_ = request;
+  report_ = {};
+  lost_so_far_.store(0, std::memory_order_relaxed);
+  sampler_.reset();
+  tracer_.reset();
+  if (request.levels.python <= 0) {
+    report_.state = "off";
+    report_.reason = "python_tracer_level is 0";
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<const python::Api*> api = python::FindApi();
+  const absl::Status alive = api.ok() ? python::CheckAlive(**api) : api.status();
+  if (absl::IsNotFound(alive)) {
+    report_.state = "off";
+    report_.reason = std::string(alive.message());
+    return absl::OkStatus();
+  }
+  if (!alive.ok()) return Fail(alive);
+  const absl::StatusOr<const python::TraceApi*> trace = python::FindTraceApi(**api);
+  if (!trace.ok()) return Fail(trace.status());
+
+  if (helper_ == nullptr) helper_ = std::make_shared<python::HelperThread>();
+  if (!helper_->Wait(kEarlierPatience)) {
+    return Fail(absl::UnavailableError(
+        absl::StrCat("since an earlier capture ", kLockHeld, "; this one is without Python")));
+  }
+  python::TracerOptions options = python::TracerOptions::FromEnvironment();
+  report_.warnings = options.faults;
+
+  struct Prepared {
+    absl::Status status;
+    int sub_interpreters = 0;
+  };
+  const auto prepared = std::make_shared<Prepared>();
+  std::function<void()> prepare;
+  if (request.levels.python == 1) {
+    python::Sampler::Setup setup;
+    setup.api = *api;
+    setup.trace = *trace;
+    setup.sink = request.sink;
+    setup.names = request.names;
+    setup.uses_tsc = uses_tsc_;
+    setup.hz = options.sample_hz;
+    auto sampler = std::make_shared<python::Sampler>(setup);
+    prepare = [prepared, sampler] { prepared->status = sampler->Prepare(); };
+    sampler_ = std::move(sampler);
+  } else {
+    python::CallTracer::Setup setup;
+    setup.api = *api;
+    setup.trace = *trace;
+    setup.sink = request.sink;
+    setup.names = request.names;
+    setup.uses_tsc = uses_tsc_;
+    setup.options = std::move(options);
+    auto tracer = std::make_shared<python::CallTracer>(std::move(setup));
+    prepare = [prepared, tracer] { prepared->status = tracer->Prepare(); };
+    tracer_ = std::move(tracer);
+  }
+  const auto count = [prepared, api = *api, trace = *trace] {
+    (void)python::WithGil(*api, [&] { prepared->sub_interpreters = SubInterpreters(*trace); });
+  };
+  if (!helper_->Run(kArmPatience, [prepare, count] {
+        prepare();
+        count();
+      })) {
+    return Fail(absl::UnavailableError(kLockHeld));
+  }
+  if (!prepared->status.ok()) return Fail(prepared->status);
+  if (prepared->sub_interpreters > 0) {
+    report_.warnings.push_back(absl::StrCat(prepared->sub_interpreters,
+                                            " sub-interpreters are not traced, only Python's main "
+                                            "interpreter is"));
+  }
+  if (sampler_ != nullptr) helper_->Post([sampler = sampler_] { sampler->Run(); });
+  return absl::OkStatus();
+}
+
+absl::Status PythonCollector::Start(const StartRequest& request) {
+  python::TraceWindow window;
+  window.start_ticks = request.start_ticks;
+  window.end_ticks = request.end_ticks;
+  window.map = request.map;
+  if (sampler_ != nullptr) sampler_->Begin(window);
+  if (tracer_ != nullptr) {
+    tracer_->Begin(window);
+    const python::CallSession::Limits limits = tracer_->LimitsFor(request.map);
+    helper_->Run(kStartPatience, [tracer = tracer_, limits] { tracer->Install(limits); });
+    if (tracer_->installed() && !tracer_->install_status().ok()) {
+      return Fail(tracer_->install_status());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Duration PythonCollector::Drain() {
+  if (tracer_ == nullptr) return absl::InfiniteDuration();
+  tracer_->Drain();
+  lost_so_far_.store(tracer_->LostSoFar(), std::memory_order_relaxed);
+  return kDrainEvery;
+}
+
+absl::Status PythonCollector::Stop(uint64_t end_ticks) {
+  if (sampler_ != nullptr && !sampler_->End(end_ticks, kStopPatience)) {
+    report_.state = "degraded";
+    report_.reason = absl::StrCat("at the end of the capture ", kLockHeld);
+  }
+  if (tracer_ != nullptr) {
+    const absl::Time until = absl::Now() + kStopPatience;
+    // The hooks may still be on their way in.
+    const bool removed =
+        helper_->Wait(kStopPatience) &&
+        helper_->Run(until - absl::Now(), [tracer = tracer_] { tracer->Remove(); });
+    tracer_->End(end_ticks);
+    if (!removed) {
+      report_.state = "degraded";
+      report_.reason = absl::StrCat("at the end of the capture ", kLockHeld,
+                                    "; calls that were open then are missing");
+    }
+  }
+  return absl::OkStatus();
+}
+
+CollectorReport PythonCollector::Report() {
+  if (sampler_ != nullptr) sampler_->FillReport(&report_);
+  if (tracer_ != nullptr) tracer_->FillReport(&report_);
+  sampler_.reset();
+  tracer_.reset();
+  // Ends the thread, unless it waits for Python: then the next session sees that.
+  if (helper_ != nullptr && helper_->Wait(absl::ZeroDuration())) helper_.reset();
+  return report_;
+}
+
+}  // namespace jobscope

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The collector of Python functions: sampled stacks (level 1), calls (level 2).
+#ifndef COLLECTORS_PYTHON_PYTHON_COLLECTOR_H_
+#define COLLECTORS_PYTHON_PYTHON_COLLECTOR_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "collectors/collector.h"
+#include "collectors/python/python_options.h"
+
+namespace jobscope {
+
+namespace python {
+class CallTracer;
+class HelperThread;
+class Sampler;
+}  // namespace python
+
+// Off unless asked for, and where there is no Python. Whatever waits for Python's lock does so on a
+// thread of its own, so that no verb waits longer than it says below.
+class PythonCollector : public Collector {
+ public:
+  explicit PythonCollector(bool uses_tsc);
+  ~PythonCollector() override;
+  PythonCollector(const PythonCollector&) = delete;
+  PythonCollector& operator=(const PythonCollector&) = delete;
+
+  std::string_view name() const override { return "python"; }
+  CollectorReport Describe() const override;
+  // Up to 3 s for Python's lock.
+  absl::Status Arm(const ArmRequest& request) override;
+  // Up to 0.5 s, level 2.
+  absl::Status Start(const StartRequest& request) override;
+  absl::Duration Drain() override;
+  uint64_t LostSoFar() const override { return lost_so_far_.load(std::memory_order_relaxed); }
+  // Up to 1 s.
+  absl::Status Stop(uint64_t end_ticks) override;
+  CollectorReport Report() override;
+
+ private:
+  absl::Status Fail(absl::Status status);
+
+  const bool uses_tsc_;
+  std::shared_ptr<python::HelperThread> helper_;
+  // One session's.
+  ArmRequest request_;
+  CollectorReport report_;
+  std::atomic<uint64_t> lost_so_far_{0};
+  std::shared_ptr<python::Sampler> sampler_;
+  std::shared_ptr<python::CallTracer> tracer_;
+};
+
+}  // namespace jobscope
+
+#endif  // COLLECTORS_PYTHON_PYTHON_COLLECTOR_H_

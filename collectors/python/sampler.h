@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Level 1: the stacks of all Python threads at a fixed rate.
+#ifndef COLLECTORS_PYTHON_SAMPLER_H_
+#define COLLECTORS_PYTHON_SAMPLER_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "collectors/collector.h"
+#include "collectors/python/api.h"
+#include "collectors/python/code_table.h"
+#include "collectors/python/python_lines.h"
+#include "collectors/python/sample_fold.h"
+#include "collectors/python/stacks.h"
+#include "collectors/python/trace_api.h"
+
+namespace jobscope::python {
+
+// What sampling has cost and found.
+struct SamplingCosts {
+  uint64_t samples = 0;     // rounds: all threads looked at, or as many as there was time for
+  uint64_t unfinished = 0;  // rounds that did not come to all threads
+  absl::Duration longest_hold;
+  absl::Duration total_hold;
+  absl::Duration longest_wait;  // for the GIL
+};
+
+// One session's. Prepare and Run are for the helper thread, the others belong to the collector.
+class Sampler {
+ public:
+  struct Setup {
+    const Api* api = nullptr;
+    const TraceApi* trace = nullptr;
+    xspace::ItemSink* sink = nullptr;
+    xspace::Names* names = nullptr;
+    bool uses_tsc = false;
+    int hz = 0;
+  };
+  explicit Sampler(const Setup& setup) : setup_(setup) {}
+
+  // Takes the GIL.
+  absl::Status Prepare();
+
+  // Samples from Begin until End, then returns. Holds the GIL for at most about 1 ms at a time and
+  // waits for it without a limit.
+  void Run();
+
+  void Begin(const TraceWindow& window);
+  // No more samples; waits up to `patience` for the one that is being taken. Then what there is is
+  // in the sink, and the sink is left alone for good. False: the GIL was not to be had.
+  bool End(uint64_t end_ticks, absl::Duration patience);
+
+  // After End.
+  void FillReport(CollectorReport* report) const;
+
+ private:
+  bool AwaitNext();  // false: it is over
+  void SampleOnce(uint64_t asked_ticks, ThreadState** state);
+
+  const Setup setup_;
+  std::unique_ptr<CodeTable> codes_;
+  std::unique_ptr<StackReader> reader_;
+
+  mutable std::mutex mutex_;  // never held while the GIL is, nor while it is waited for
+  std::condition_variable changed_;
+  bool stop_ = false;
+  bool closed_ = false;  // the sink must not be touched any more
+  bool sampling_ = false;
+  bool left_ = false;  // Python is shutting down
+  std::unique_ptr<PythonLines> lines_;
+  std::unique_ptr<SampleFold> fold_;
+  absl::Time next_;
+  SamplingCosts costs_;
+};
+
+}  // namespace jobscope::python
+
+#endif  // COLLECTORS_PYTHON_SAMPLER_H_

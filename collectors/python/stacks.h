@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The stacks of all Python threads, read with the GIL held for at most about a millisecond.
+#ifndef COLLECTORS_PYTHON_STACKS_H_
+#define COLLECTORS_PYTHON_STACKS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "collectors/python/api.h"
+#include "collectors/python/code_table.h"
+#include "collectors/python/trace_api.h"
+
+namespace jobscope::python {
+
+struct StackFrame {
+  uint32_t code = 0;               // in the CodeTable
+  const Object* object = nullptr;  // the code object, to be compared only
+};
+
+struct ThreadStack {
+  uint64_t ident = 0;  // Python's, of a living thread: pthread_t
+  int64_t tid = 0;     // OS thread id
+  std::string name;
+  std::vector<StackFrame> frames;  // outermost first
+  bool cut = false;                // there are more, further out
+};
+
+struct StackRound {
+  std::vector<ThreadStack> stacks;
+  std::vector<uint64_t> idents;  // of all threads that run Python code, also those not looked at
+  bool whole = true;             // false: the next round goes on with the threads left out
+};
+
+// All functions with the GIL held. Keeps two references, of a builtin function and of threading's
+// table of threads; no frame.
+class StackReader {
+ public:
+  // Of one thread, from the inside: a recursion deeper than that shows its inner part.
+  static constexpr size_t kMaxFrames = 512;
+
+  StackReader(const Api& api, const TraceApi& trace, CodeTable* codes);
+  StackReader(const StackReader&) = delete;
+  StackReader& operator=(const StackReader&) = delete;
+
+  // Finds what it needs.
+  absl::Status Open();
+  // Looks at threads until `budget` is used up; the next call goes on with the others.
+  StackRound Read(absl::Duration budget);
+  // Gives the references back.
+  void Close();
+
+ private:
+  // A thread as it was met first.
+  struct Known {
+    const Object* thread = nullptr;  // of threading, to be compared only
+    int64_t tid = 0;
+    std::string name;
+  };
+  ThreadStack ReadStack(uint64_t ident, Object* key, Object* frame);
+  const Known& Identify(uint64_t ident, Object* key);
+
+  const Api& api_;
+  const TraceApi& trace_;
+  CodeTable* const codes_;
+  Object* current_frames_ = nullptr;  // sys._current_frames
+  Object* active_ = nullptr;          // threading._active; nullptr: threading is not imported
+  absl::flat_hash_map<uint64_t, Known> known_;
+  absl::flat_hash_set<uint64_t> looked_at_;  // in rounds since the last whole one
+};
+
+}  // namespace jobscope::python
+
+#endif  // COLLECTORS_PYTHON_STACKS_H_
