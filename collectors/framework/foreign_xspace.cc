@@ -32,6 +32,8 @@ constexpr absl::string_view kGpuPrefix = "/device:GPU:";
 constexpr int64_t kMaxThreadId = int64_t{1} << 22;  // the kernel's own limit
 constexpr int64_t kNoThread = int64_t{1} << 33;
 
+constexpr int64_t kDayNs = int64_t{86'400} * 1'000'000'000;
+
 constexpr size_t kMaxWarnings = 32;
 constexpr size_t kMaxTextBytes = 500;
 
@@ -197,9 +199,10 @@ class ForeignXSpace::PlaneMerge {
 
   void Line(const ForeignLine& line, const JitSteps* steps) {
     if (line.events == 0) return;
-    // As profilers do it: what is no time of day counts from the start.
+    // As profilers do it: what is no time of day counts from the start. A line may begin before
+    // that, but not a day.
     begin_ns_ = line.timestamp_ns;
-    if (begin_ns_ < start_unix_ns_ &&
+    if (begin_ns_ < start_unix_ns_ - kDayNs &&
         __builtin_add_overflow(begin_ns_, start_unix_ns_, &begin_ns_)) {
       begin_ns_ = line.timestamp_ns;
     }
