@@ -11,8 +11,8 @@ PyObject* Instant(PyObject* module, PyObject* const* args, Py_ssize_t count, PyO
 PyObject* Counter(PyObject* module, PyObject* const* args, Py_ssize_t count);
 
 /* The type Site(name, file, line, kind), and what takes one: async_begin(site) begins an operation
- * that may end on another thread and returns its id, 0 if recording is off; async_end(site, id) ends
- * it. */
+ * that may end on another thread and returns its id, 0 if recording is off; async_end(site, id)
+ * ends it. */
 PyObject* AsyncBegin(PyObject* module, PyObject* object);
 PyObject* AsyncEnd(PyObject* module, PyObject* const* args, Py_ssize_t count);
 

@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import threading
@@ -287,6 +288,17 @@ class ProviderTest(unittest.TestCase):
             self.assertEqual(worker.errors, "")
         (run,) = glob.glob(os.path.join(self.logdir, "plugins/profile/*"))
         self.assertIn("at the end", self.events(jobscope.CaptureResult(run, 0, 0)))
+
+    def test_the_example(self):
+        example = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "gc_provider.py")
+        if not os.path.exists(example):
+            self.skipTest("not in a checkout")
+        done = subprocess.run([sys.executable, "-B", example, self.logdir], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        found = self.events(jobscope.CaptureResult(done.stdout.strip(), 0, 0))
+        plane, full = found["gc generation 2"]
+        self.assertEqual(plane, "/host:CPU")
+        self.assertIn("collected", full.stats)
 
     def test_forked_children(self):
         with workers.Worker(__file__, "fork", self.logdir) as worker:
