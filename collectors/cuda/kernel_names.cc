@@ -69,10 +69,24 @@ std::string ApiName(std::string_view callback_name) {
 }
 
 bool IsLaunch(std::string_view api_name) {
+  // A function of the host, queued like a kernel.
+  if (api_name == "cudaLaunchHostFunc" || api_name == "cuLaunchHostFunc") return false;
   return absl::StartsWith(AbslView(api_name), "cudaLaunch") ||
          absl::StartsWith(AbslView(api_name), "cuLaunch") ||
          absl::StartsWith(AbslView(api_name), "cudaGraphLaunch") ||
          absl::StartsWith(AbslView(api_name), "cuGraphLaunch");
+}
+
+int GraphRecording(std::string_view api_name) {
+  const absl::string_view name = AbslView(api_name);
+  if (absl::StartsWith(name, "cudaStreamBeginCapture") ||
+      absl::StartsWith(name, "cuStreamBeginCapture")) {
+    return 1;
+  }
+  return absl::StartsWith(name, "cudaStreamEndCapture") ||
+                 absl::StartsWith(name, "cuStreamEndCapture")
+             ? -1
+             : 0;
 }
 
 uint32_t KernelNames::Find(const char* symbol) {

@@ -29,6 +29,10 @@ std::string ApiName(std::string_view callback_name);
 // Whether a call of this name makes GPUs run kernels.
 bool IsLaunch(std::string_view api_name);
 
+// Whether a call of this name begins (+1) or ends (-1) the recording of a stream's calls as a
+// graph; 0: neither. Launches between the two run nothing.
+int GraphRecording(std::string_view api_name);
+
 // Each kernel symbol of a session, demangled once.
 class KernelNames {
  public:

@@ -25,6 +25,8 @@ inline constexpr uint32_t kLaunchKernelCall = 211;  // of the runtime
 inline constexpr uint32_t kCopyAsyncCall = 41;
 inline constexpr uint32_t kStreamSynchronizeCall = 131;
 inline constexpr uint32_t kGraphLaunchCall = 311;
+inline constexpr uint32_t kStreamBeginCaptureCall = 315;
+inline constexpr uint32_t kStreamEndCaptureCall = 319;
 inline constexpr uint32_t kDriverLaunchCall = 307;
 
 inline uint64_t RealtimeNs() {

@@ -417,6 +417,12 @@ EXPORT int32_t cuptiGetCallbackName(uint32_t domain, uint32_t cbid, const char**
       case 131:
         *name = "cudaStreamSynchronize_v3020";
         return 0;
+      case 315:
+        *name = "cudaStreamBeginCapture_v10000";
+        return 0;
+      case 319:
+        *name = "cudaStreamEndCapture_v10000";
+        return 0;
       case 311:
         *name = "cudaGraphLaunch_v10000";
         return 0;
