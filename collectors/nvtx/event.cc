@@ -71,8 +71,8 @@ uint32_t RegisterSite(EventKind kind, const Description& description, uint32_t c
   WritePlace(description, category_name, place);
   const char* keys[JOBSCOPE_MAX_KEYS] = {"id"};
   uint32_t key_count = kind == EventKind::kStartEnd ? 1 : 0;
-  key_count += FieldNames(description.numbers.schema, keys + key_count);
   if (shared) keys[key_count++] = "message";
+  key_count += FieldNames(description.numbers.schema, keys + key_count);
   static constexpr uint32_t kRoles[] = {JOBSCOPE_ROLE_SCOPE, JOBSCOPE_ROLE_INSTANT,
                                         JOBSCOPE_ROLE_ASYNC};
   jobscope_site site = {};
@@ -189,15 +189,15 @@ void MakeEvent(EventKind kind, const Description& description, Event* event) {
     event->site = FindOrAddSite(kind, description, description.text, /*shared=*/false);
   }
   if (event->site != 0) return;
-  // No room: the message goes with the event, behind one number.
+  // No room: the message goes with the event, and one number behind it.
   event->site = SharedSite(kind, description.domain);
-  if (numbers.count == 0) event->args[first] = {};
-  jobscope_arg& message = event->args[first + 1];
+  jobscope_arg& message = event->args[first];
   message = {};
   message.type = JOBSCOPE_ARG_STRING;
   message.length = static_cast<uint32_t>(description.text.size());
   message.value.text = description.text.data();
-  event->arg_count = first + 2;
+  event->arg_count = first + 1;
+  if (numbers.count > 0) event->args[event->arg_count++] = numbers.values[0];
 }
 
 }  // namespace jobscope::nvtx

@@ -201,6 +201,9 @@ void ReadFields(const Schema& schema, const abi::PayloadData& payload, Numbers* 
     }
     arg = Number(field.kind, field.bytes, bytes + field.offset);
   }
+  while (numbers->count > 0 && numbers->values[numbers->count - 1].type == JOBSCOPE_ARG_NONE) {
+    --numbers->count;
+  }
   if (message != nullptr && schema.has_message &&
       uint64_t{schema.message_offset} + sizeof(*message) <= size) {
     memcpy(message, bytes + schema.message_offset, sizeof(*message));
