@@ -61,6 +61,33 @@ std::string Collectors(const ManifestWorker& worker) {
   return absl::StrJoin(texts, "; ");
 }
 
+// "2 x NVIDIA H100, 40.1 GiB of 159.2 GiB used": those of one kind together.
+std::string Gpus(const ManifestWorker& worker) {
+  struct Kind {
+    std::string name;
+    size_t count = 0;
+    uint64_t used = 0, total = 0;
+  };
+  std::vector<Kind> kinds;
+  for (const ManifestGpu& gpu : worker.gpus) {
+    auto kind = std::find_if(kinds.begin(), kinds.end(),
+                             [&](const Kind& known) { return known.name == gpu.name; });
+    if (kind == kinds.end()) kind = kinds.insert(kinds.end(), Kind{gpu.name, 0, 0, 0});
+    ++kind->count;
+    kind->used += gpu.memory_used_bytes.value_or(0);
+    kind->total += gpu.memory_total_bytes.value_or(0);
+  }
+  std::vector<std::string> texts;
+  for (const Kind& kind : kinds) {
+    texts.push_back(absl::StrCat(kind.count > 1 ? absl::StrCat(kind.count, " x ") : "", kind.name));
+    if (kind.total > 0) {
+      absl::StrAppend(&texts.back(), ", ", ByteCount(kind.used), " of ", ByteCount(kind.total),
+                      " used");
+    }
+  }
+  return absl::StrJoin(texts, "; ");
+}
+
 // "error of w1:6009 and 3 more: ...": what several say alike, numbers apart, is said once.
 std::string Notes(const Manifest& manifest) {
   struct Note {
@@ -187,6 +214,11 @@ std::string CaptureTable(const Manifest& manifest) {
   }
   if (manifest.first_step.has_value() && manifest.last_step.has_value()) {
     absl::StrAppend(&text, ", steps ", *manifest.first_step, " to ", *manifest.last_step);
+    const auto by_count =
+        std::count_if(manifest.workers.begin(), manifest.workers.end(),
+                      [](const ManifestWorker& w) { return w.steps_by_ordinal.value_or(false); });
+    if (manifest.steps_by == "ordinal") absl::StrAppend(&text, " by count");
+    if (manifest.steps_by == "mixed") absl::StrAppend(&text, " (", by_count, " by count)");
   }
   if (manifest.lookback_ns.has_value()) {
     absl::StrAppendFormat(&text, ", from %.3f s before the start",
@@ -201,7 +233,7 @@ std::string CaptureTable(const Manifest& manifest) {
 
 std::string CheckTable(const Manifest& manifest) {
   std::vector<Row> rows = {{"WORKER", "OUTCOME", "STATE", "PROTOCOL", "VERSION", "HOST", "PID",
-                            "RANK", "STEP", "STEP TIME", "COLLECTORS", "REASON"}};
+                            "RANK", "STEP", "STEP TIME", "GPUS", "COLLECTORS", "REASON"}};
   size_t delivered = 0;
   for (const ManifestWorker& worker : manifest.workers) {
     delivered += Delivered(worker) ? 1 : 0;
@@ -210,7 +242,7 @@ std::string CheckTable(const Manifest& manifest) {
          OneLine(worker.version), OneLine(worker.host), Optional(worker.pid), Optional(worker.rank),
          Optional(worker.current_step),
          worker.step_time_ms.has_value() ? absl::StrFormat("%.2f ms", *worker.step_time_ms) : "",
-         OneLine(Collectors(worker)), OneLine(worker.reason)});
+         OneLine(Gpus(worker)), OneLine(Collectors(worker)), OneLine(worker.reason)});
   }
   return absl::StrCat(AlignColumns(rows), Notes(manifest), delivered, " of ",
                       manifest.workers.size(),

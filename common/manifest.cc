@@ -42,6 +42,23 @@ Json BusyJson(const ManifestBusy& busy) {
   return json;
 }
 
+Json GpuJson(const ManifestGpu& gpu) {
+  Json json = Json::object();
+  Set(&json, "index", gpu.index);
+  Set(&json, "cuda_ordinal", gpu.cuda_ordinal);
+  Set(&json, "name", gpu.name);
+  Set(&json, "uuid", gpu.uuid);
+  Set(&json, "pci_bus_id", gpu.pci_bus_id);
+  Set(&json, "compute_capability", gpu.compute_capability);
+  Set(&json, "memory_total_bytes", gpu.memory_total_bytes);
+  Set(&json, "memory_used_bytes", gpu.memory_used_bytes);
+  Set(&json, "utilization_percent", gpu.utilization_percent);
+  Set(&json, "power_watts", gpu.power_watts);
+  Set(&json, "temperature_celsius", gpu.temperature_celsius);
+  Set(&json, "failure", gpu.failure);
+  return json;
+}
+
 Json WorkerJson(const ManifestWorker& worker) {
   Json json = {{"address", worker.address},
                {"name", worker.name},
@@ -65,6 +82,7 @@ Json WorkerJson(const ManifestWorker& worker) {
   Set(&json, "steps", worker.steps);
   Set(&json, "first_step", worker.first_step);
   Set(&json, "last_step", worker.last_step);
+  Set(&json, "steps_by_ordinal", worker.steps_by_ordinal);
   Set(&json, "start_unix_ns", worker.start_unix_ns);
   Set(&json, "duration_ns", worker.duration_ns);
   Set(&json, "lookback_ns", worker.lookback_ns);
@@ -85,6 +103,15 @@ Json WorkerJson(const ManifestWorker& worker) {
   Set(&json, "current_step", worker.current_step);
   Set(&json, "max_duration_ms", worker.max_duration_ms);
   Set(&json, "store_bytes", worker.store_bytes);
+  if (!worker.gpus.empty()) {
+    Json gpus = Json::array();
+    for (const ManifestGpu& gpu : worker.gpus) gpus.push_back(GpuJson(gpu));
+    json["gpus"] = std::move(gpus);
+  }
+  Set(&json, "gpu_driver", worker.gpu_driver);
+  Set(&json, "gpus_chosen_by", worker.gpus_chosen_by);
+  Set(&json, "gpu_reason", worker.gpu_reason);
+  Set(&json, "gpus_age_ms", worker.gpus_age_ms);
   if (!worker.collectors.empty()) {
     Json collectors = Json::array();
     for (const ManifestCollector& collector : worker.collectors) {
@@ -125,6 +152,7 @@ void FillFromSummary(const v1::Summary& summary, ManifestWorker* worker) {
   if (summary.has_step_window()) {
     worker->first_step = summary.first_step();
     worker->last_step = summary.last_step();
+    if (summary.steps_by_ordinal()) worker->steps_by_ordinal = true;
   }
   worker->late_ns = summary.late_ns();
   worker->ended_by = summary.ended_by();
@@ -149,10 +177,46 @@ void FillCollectors(const google::protobuf::RepeatedPtrField<v1::CollectorState>
   }
 }
 
+namespace {
+
+void FillGpus(const v1::Gpus& gpus, ManifestWorker* worker) {
+  worker->gpus.clear();
+  for (const v1::Gpu& told : gpus.gpus()) {
+    ManifestGpu gpu;
+    if (told.has_index()) gpu.index = told.index();
+    if (told.has_cuda_ordinal()) gpu.cuda_ordinal = told.cuda_ordinal();
+    gpu.name = told.name();
+    gpu.uuid = told.uuid();
+    gpu.pci_bus_id = told.pci_bus_id();
+    if (told.compute_major() > 0) {
+      gpu.compute_capability =
+          std::to_string(told.compute_major()) + "." + std::to_string(told.compute_minor());
+    }
+    if (told.memory_total_bytes() > 0) {
+      gpu.memory_total_bytes = told.memory_total_bytes();
+      gpu.memory_used_bytes = told.memory_used_bytes();
+    }
+    if (told.has_utilization()) gpu.utilization_percent = told.utilization_percent();
+    if (told.power_milliwatts() > 0) gpu.power_watts = told.power_milliwatts() / 1e3;
+    if (told.temperature_celsius() > 0) gpu.temperature_celsius = told.temperature_celsius();
+    gpu.failure = told.failure();
+    worker->gpus.push_back(std::move(gpu));
+  }
+  worker->gpu_driver = gpus.driver_version();
+  if (!worker->gpus.empty()) {
+    worker->gpus_chosen_by = gpus.chosen_by();
+    worker->gpus_age_ms = gpus.age_ms();
+  }
+  worker->gpu_reason = gpus.reason();
+}
+
+}  // namespace
+
 void FillFromDescription(const v1::DescribeResponse& description, ManifestWorker* worker) {
   FillFromIdentity(description.identity(), worker);
   worker->version = description.version();
   FillCollectors(description.collectors(), worker);
+  if (description.has_gpus()) FillGpus(description.gpus(), worker);
   if (description.has_busy()) {
     const v1::Busy& busy = description.busy();
     worker->busy = {busy.session_id(), busy.peer(), busy.state(), busy.remaining_ms(), {}};
@@ -210,6 +274,7 @@ std::string ManifestJson(const Manifest& manifest) {
   Set(&json, "lookback_ns", manifest.lookback_ns);
   Set(&json, "first_step", manifest.first_step);
   Set(&json, "last_step", manifest.last_step);
+  SetUnlessEmpty(&json, "steps_by", manifest.steps_by);
   Set(&json, "events", manifest.events);
   Set(&json, "lost", manifest.lost);
   Set(&json, "exit_code", manifest.exit_code);

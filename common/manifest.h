@@ -32,6 +32,22 @@ struct ManifestCollector {
   std::optional<uint64_t> lost;
 };
 
+// One GPU of a worker, as its driver told when it was asked who it is.
+struct ManifestGpu {
+  std::optional<uint32_t> index;         // the driver's
+  std::optional<uint32_t> cuda_ordinal;  // the n of the trace's /device:GPU:<n>
+  std::string name;
+  std::string uuid;
+  std::string pci_bus_id;
+  std::string compute_capability;  // "9.0"
+  std::optional<uint64_t> memory_total_bytes;
+  std::optional<uint64_t> memory_used_bytes;
+  std::optional<uint32_t> utilization_percent;
+  std::optional<double> power_watts;
+  std::optional<uint32_t> temperature_celsius;
+  std::string failure;
+};
+
 // Who holds a worker that is busy.
 struct ManifestBusy {
   std::string session_id;
@@ -59,6 +75,7 @@ struct ManifestWorker {
   std::optional<uint64_t> steps;
   std::optional<int64_t> first_step;  // numbers of the steps that were asked for
   std::optional<int64_t> last_step;
+  std::optional<bool> steps_by_ordinal;  // they count its steps, and are no numbers
   std::optional<int64_t> start_unix_ns;  // of the trace's zero
   std::optional<uint64_t> duration_ns;
   std::optional<uint64_t> lookback_ns;  // granted: so much of the trace lies before the start
@@ -79,6 +96,11 @@ struct ManifestWorker {
   std::optional<int64_t> current_step;      // likewise
   std::optional<uint64_t> max_duration_ms;  // likewise
   std::optional<uint64_t> store_bytes;      // likewise
+  std::vector<ManifestGpu> gpus;
+  std::string gpu_driver;               // version of it; what follows: only if there is one
+  std::string gpus_chosen_by;           // "CUDA", "CUDA_VISIBLE_DEVICES", "all"
+  std::string gpu_reason;               // why there are no GPUs, or not all
+  std::optional<uint64_t> gpus_age_ms;  // of these numbers
   std::vector<ManifestCollector> collectors;
   std::vector<std::string> warnings;
   std::vector<std::string> errors;
@@ -101,6 +123,9 @@ struct Manifest {
   std::optional<uint64_t> lookback_ns;           // granted: before the start in all traces
   std::optional<int64_t> first_step;             // that all workers with steps were to record
   std::optional<int64_t> last_step;
+  // "number", "ordinal" (first_step and last_step count the steps of each worker), "mixed"
+  // (numbers, and the steps at the same time of workers whose numbers do not rise).
+  std::string steps_by;
   std::optional<uint64_t> events;  // of all workers of which it is known
   std::optional<uint64_t> lost;    // likewise
   std::optional<int> exit_code;

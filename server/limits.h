@@ -52,6 +52,10 @@ inline constexpr size_t kMaxMessageItemBytes = size_t{1} << 20;
 inline constexpr size_t kMaxItemBytes = size_t{32} << 20;
 inline constexpr uint64_t kMaxPings = 1'000;
 inline constexpr absl::Duration kMaxClockIdle = absl::Minutes(10);
+// What is known of GPUs is asked for anew when it is older than this; the first Describe, and each
+// Monitor, wait for the answer for so long at most, without a thread.
+inline constexpr absl::Duration kGpusAge = absl::Seconds(1);
+inline constexpr absl::Duration kFirstGpusWait = absl::Milliseconds(100);
 
 // ---- levels ----
 

@@ -2,6 +2,8 @@
 #include "server/monitor.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +13,9 @@
 
 namespace jobscope {
 namespace {
+
+// Older numbers say so: NVML did not answer in time.
+constexpr uint64_t kOldGpusMs = 2'000;
 
 double Milliseconds(absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); }
 
@@ -27,6 +32,39 @@ std::string DescribeSteps(const StepHistory& steps, const StepTimes& times) {
       &text, "step time: avg %.3f ms, min %.3f ms, max %.3f ms (%d steps %s)\n",
       Milliseconds(times.average), Milliseconds(times.shortest), Milliseconds(times.longest),
       times.count, times.in_window ? "ended in this time" : "before it: none ended in this time");
+  return text;
+}
+
+// "gpu 0 (NVIDIA H100): utilization 37 %, memory 3072.0 of 81920.0 MiB, power 350.5 W, ..."
+std::string DescribeGpus(const v1::Gpus& gpus) {
+  std::string text;
+  for (const v1::Gpu& gpu : gpus.gpus()) {
+    absl::StrAppend(&text, "gpu ", gpu.has_cuda_ordinal() ? gpu.cuda_ordinal() : gpu.index(), " (",
+                    gpu.name(), ")");
+    const char* separator = ": ";
+    const auto add = [&](bool known, const std::string& what) {
+      if (known) absl::StrAppend(&text, std::exchange(separator, ", "), what);
+    };
+    constexpr double kMebibyte = 1 << 20;
+    add(gpu.has_utilization(),
+        absl::StrCat("utilization ", gpu.utilization_percent(), " %, memory utilization ",
+                     gpu.memory_utilization_percent(), " %"));
+    add(gpu.memory_total_bytes() > 0,
+        absl::StrFormat("memory %.1f of %.1f MiB",
+                        static_cast<double>(gpu.memory_used_bytes()) / kMebibyte,
+                        static_cast<double>(gpu.memory_total_bytes()) / kMebibyte));
+    add(gpu.power_milliwatts() > 0, absl::StrFormat("power %.1f W", gpu.power_milliwatts() / 1e3));
+    add(gpu.sm_clock_mhz() > 0, absl::StrCat("SM ", gpu.sm_clock_mhz(), " MHz, memory clock ",
+                                             gpu.memory_clock_mhz(), " MHz"));
+    add(gpu.temperature_celsius() > 0, absl::StrCat(gpu.temperature_celsius(), " C"));
+    add(!gpu.failure().empty(), gpu.failure());
+    text.push_back('\n');
+  }
+  if (!gpus.reason().empty()) absl::StrAppend(&text, "gpus: ", gpus.reason(), "\n");
+  if (gpus.gpus_size() > 0 && gpus.age_ms() > kOldGpusMs) {
+    absl::StrAppendFormat(&text, "gpus: as of %.1f s ago\n",
+                          static_cast<double>(gpus.age_ms()) / 1e3);
+  }
   return text;
 }
 
@@ -59,8 +97,8 @@ StepTimes SummarizeSteps(const StepHistory& steps, absl::Duration window) {
 }
 
 tensorflow::MonitorResponse MakeMonitorResponse(const MonitorCall& call, const ProcessUsage& before,
-                                                const ProcessUsage& after,
-                                                const StepHistory& steps) {
+                                                const ProcessUsage& after, const StepHistory& steps,
+                                                const v1::Gpus* gpus) {
   const StepTimes times = SummarizeSteps(steps, after.at - before.at);
   tensorflow::MonitorResponse response;
   std::string& text = *response.mutable_data();
@@ -77,6 +115,7 @@ tensorflow::MonitorResponse MakeMonitorResponse(const MonitorCall& call, const P
     absl::StrAppendFormat(&text, "rss: %.1f MiB\n",
                           static_cast<double>(*after.rss_bytes) / (1 << 20));
   }
+  if (gpus != nullptr) text += DescribeGpus(*gpus);
   // The types above EMPTY_RESULT also promise numbers of a device, which this server does not have:
   // with steps the step times are what is meant, and the device's fields stay 0.
   auto* result = response.mutable_monitor_result();

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "absl/time/time.h"
+#include "jobscope/v1/profiler.pb.h"
 #include "server/request_validation.h"
 #include "server/step_source.h"
 #include "tensorflow/profiler_service.pb.h"
@@ -32,10 +33,11 @@ struct StepTimes {
 StepTimes SummarizeSteps(const StepHistory& steps, absl::Duration window);
 
 // `before` and `after` bracket the time that the caller asked for; `steps` is read at its end. With
-// a duration of 0 CPU is not known and absent from the text.
+// a duration of 0 CPU is not known and absent from the text. `gpus` null: this worker does not ask
+// for them.
 tensorflow::MonitorResponse MakeMonitorResponse(const MonitorCall& call, const ProcessUsage& before,
-                                                const ProcessUsage& after,
-                                                const StepHistory& steps);
+                                                const ProcessUsage& after, const StepHistory& steps,
+                                                const v1::Gpus* gpus);
 
 }  // namespace jobscope
 

@@ -28,7 +28,18 @@ grpc::ServerUnaryReactor* NativeService::Describe(grpc::CallbackServerContext* c
   auto call = UnaryCall::Start(dependencies_.calls, "jobscope.v1.Profiler/Describe", context);
   grpc::ServerUnaryReactor* const reactor = call->reactor();
   v1::DescribeRequest message;
-  call->Finish(ParseRequest(*request, &message), [&] { WriteResponse(Description(), response); });
+  if (const absl::Status status = ParseRequest(*request, &message); !status.ok()) {
+    call->Finish(status);
+    return reactor;
+  }
+  // The service outlives its open calls, and `Description` runs only in one that is open.
+  const auto answer = [this, call, response] {
+    call->Finish(absl::OkStatus(), [&] { WriteResponse(Description(), response); });
+  };
+  const GpuSource gpus = dependencies_.gpus;  // once answered, the service may go
+  WithGpus(gpus, absl::InfiniteDuration(), limits::kFirstGpusWait, answer);
+  // For whoever asks next.
+  if (gpus) (void)gpus.refresh(limits::kGpusAge, [] {});
   return reactor;
 }
 
@@ -104,6 +115,7 @@ v1::DescribeResponse NativeService::Description() const {
   response.set_step_time_ms(
       absl::ToDoubleMilliseconds(SummarizeSteps(steps, absl::InfiniteDuration()).average));
   response.set_start_unix_ns(dependencies_.start_unix_ns);
+  if (dependencies_.gpus) *response.mutable_gpus() = dependencies_.gpus.latest();
   return response;
 }
 

@@ -15,6 +15,7 @@
 #include "server/call_registry.h"
 #include "server/capture_stream.h"
 #include "server/continuous_profiling.h"
+#include "server/gpu_source.h"
 #include "server/native_captures.h"
 #include "server/session.h"
 #include "server/step_source.h"
@@ -37,6 +38,7 @@ class NativeService final
     uint64_t store_bytes = 0;
     uint64_t start_unix_ns = 0;  // when the server started
     NativeCaptureLimits limits;
+    GpuSource gpus;
   };
   explicit NativeService(Dependencies dependencies);
 

@@ -157,6 +157,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> Launch(const Resolved& resolved, Wor
   options.sessions = worker.sessions();
   options.set_recording = [&worker](std::optional<int> level) { worker.SetContinuous(level); };
   options.steps = [&worker] { return worker.Steps(); };
+  options.gpus = worker.Gpus();
   options.identity = identity;
   options.uses_tsc = worker.uses_tsc();
   return GrpcServer::Start(std::move(options));

@@ -79,11 +79,11 @@ struct GrpcServer::State {
         calls(limits::kMaxCalls, limits::kMaxCallsWithAnswered),
         tensorflow({this->options.sessions, &continuous, &calls, this->options.steps,
                     this->options.identity.host(), this->options.store_bytes,
-                    this->options.max_answer_bytes}),
+                    this->options.max_answer_bytes, this->options.gpus}),
         native({this->options.sessions, &continuous, &calls, this->options.steps,
                 this->options.identity, this->options.uses_tsc, this->options.store_bytes,
-                static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())),
-                this->options.native_limits}) {}
+                static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())), this->options.native_limits,
+                this->options.gpus}) {}
 
   absl::Status Bind();
   absl::Status Serve(const std::vector<BindTarget>& targets, const Credentials& credentials);

@@ -16,6 +16,7 @@
 #include "jobscope/v1/item.pb.h"
 #include "server/continuous_profiling.h"
 #include "server/credentials.h"
+#include "server/gpu_source.h"
 #include "server/limits.h"
 #include "server/listen_address.h"
 #include "server/native_captures.h"
@@ -35,6 +36,7 @@ struct GrpcServerOptions {
   std::shared_ptr<SessionManager> sessions;
   ContinuousProfiling::SetRecording set_recording;
   StepSource steps;
+  GpuSource gpus;
   v1::Identity identity;
   bool uses_tsc = true;
 };

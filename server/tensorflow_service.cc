@@ -181,11 +181,18 @@ grpc::ServerUnaryReactor* TensorflowService::Monitor(grpc::CallbackServerContext
   auto wait = std::make_shared<MonitorWait>();
   wait->call = *monitor;
   wait->before = ReadProcessUsage();
-  auto answer = [call, response, steps = dependencies_.steps](const MonitorWait& wait) {
-    call->Finish(absl::OkStatus(), [&] {
-      WriteResponse(MakeMonitorResponse(wait.call, wait.before, ReadProcessUsage(), steps()),
-                    response);
-    });
+  auto answer = [call, response, steps = dependencies_.steps,
+                 gpus = dependencies_.gpus](const MonitorWait& wait) {
+    const auto write = [call, response, steps, gpus, monitor = wait.call, before = wait.before,
+                        after = ReadProcessUsage()] {
+      call->Finish(absl::OkStatus(), [&] {
+        const v1::Gpus latest = gpus ? gpus.latest() : v1::Gpus();
+        WriteResponse(
+            MakeMonitorResponse(monitor, before, after, steps(), gpus ? &latest : nullptr),
+            response);
+      });
+    };
+    WithGpus(gpus, limits::kGpusAge, limits::kFirstGpusWait, write);
   };
   if (monitor->duration == absl::ZeroDuration()) {
     answer(*wait);

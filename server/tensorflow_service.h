@@ -14,6 +14,7 @@
 
 #include "server/call_registry.h"
 #include "server/continuous_profiling.h"
+#include "server/gpu_source.h"
 #include "server/limits.h"
 #include "server/monitor.h"
 #include "server/session.h"
@@ -46,6 +47,7 @@ class TensorflowService final
     std::string host;  // of this worker: names traces whose request names nothing
     uint64_t store_bytes = limits::kDefaultStoreBytes;
     uint64_t max_answer_bytes = limits::kMaxAnswerBytes;
+    GpuSource gpus;
   };
   explicit TensorflowService(Dependencies dependencies);
 

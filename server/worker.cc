@@ -13,12 +13,14 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "collectors/cuda/cuda_collector.h"
+#include "collectors/cuda/driver_api.h"
 #include "collectors/framework/inferred_steps.h"
 #include "collectors/framework/jax_collector.h"
 #include "collectors/framework/keras_steps.h"
 #include "collectors/framework/tensorflow_collector.h"
 #include "collectors/framework/torch_collector.h"
 #include "collectors/host/host_collector.h"
+#include "collectors/nvml/nvml_collector.h"
 #include "collectors/provider/provider_registry.h"
 #include "collectors/python/python_collector.h"
 #include "collectors/system/system_collector.h"
@@ -61,6 +63,12 @@ CudaCollector* MakeCudaCollector(const host::Reader* reader, bool uses_tsc) {
   CudaCollectorOptions options = CudaCollectorOptions::FromEnvironment();
   if (reader != nullptr) options.steps = [reader] { return RecentSteps(reader); };
   return new CudaCollector(uses_tsc, std::move(options));
+}
+
+NvmlCollector* MakeNvmlCollector(bool uses_tsc) {
+  NvmlCollectorOptions options = NvmlCollectorOptions::FromEnvironment();
+  options.monitor.cuda_devices = &cuda::QueryDeviceUuids;
+  return new NvmlCollector(uses_tsc, std::move(options));
 }
 
 // For what may wait for Python's lock.
@@ -112,7 +120,8 @@ Worker::Worker()
       reader_(FindRecorder()),
       uses_tsc_(reader_ != nullptr && reader_->uses_tsc != 0),
       early_(SampleClocks(uses_tsc_)),
-      host_(new HostCollector(reader_)) {
+      host_(new HostCollector(reader_)),
+      nvml_(MakeNvmlCollector(uses_tsc_)) {
   // Debian's abseil looks for lock cycles with each lock that is taken: an eighth of what gRPC
   // costs (measured with perf), and it ends the process where it finds one. No job wants either.
   // Tests of what lies below this class keep it.
@@ -123,8 +132,10 @@ Worker::Worker()
   const FrameworkEnvironment environment = MakeFrameworkEnvironment(reader_, uses_tsc_, cuda);
   SessionManager::Dependencies dependencies;
   dependencies.collectors = {host_,
-                             new SystemCollector(uses_tsc_), new PythonCollector(uses_tsc_),
+                             new SystemCollector(uses_tsc_),
+                             new PythonCollector(uses_tsc_),
                              cuda,
+                             nvml_,
                              MakeTorchCollector(reader_),
                              MakeJaxCollector(environment).release(),
                              MakeTensorflowCollector(environment).release()};
@@ -156,6 +167,16 @@ absl::Status Worker::ConfigureRings(uint32_t ring_records, uint64_t cap_bytes) {
 void Worker::SetAlwaysOn(bool on) { host_->SetAlwaysOn(on); }
 
 void Worker::SetContinuous(std::optional<int> host_level) { host_->SetContinuous(host_level); }
+
+GpuSource Worker::Gpus() const {
+  NvmlCollector* const nvml = nvml_;
+  GpuSource source;
+  source.latest = [nvml] { return nvml->Gpus(); };
+  source.refresh = [nvml](absl::Duration max_age, std::function<void()> done) {
+    return nvml->RefreshGpus(max_age, std::move(done));
+  };
+  return source;
+}
 
 StepHistory Worker::Steps() const {
   StepHistory history;

@@ -14,12 +14,14 @@
 #include "collectors/host/reader.h"
 #include "common/clock.h"
 #include "jobscope/v1/item.pb.h"
+#include "server/gpu_source.h"
 #include "server/session.h"
 #include "server/step_source.h"
 
 namespace jobscope {
 
 class HostCollector;
+class NvmlCollector;
 
 // The only code that knows the concrete collectors. Made at the first use, never destroyed: threads
 // of collectors and of the application may use it until the process is gone. Making it loads the
@@ -43,6 +45,7 @@ class Worker {
   void SetContinuous(std::optional<int> host_level);
 
   StepHistory Steps() const;
+  GpuSource Gpus() const;
 
  private:
   Worker();
@@ -53,6 +56,7 @@ class Worker {
   ClockSample early_;  // half of the map from ticks to time
   HostCollector* host_ =
       nullptr;  // owned by nobody, like all collectors: they live as long as the process
+  NvmlCollector* nvml_ = nullptr;  // likewise
   std::shared_ptr<SessionManager> sessions_;
 };
 

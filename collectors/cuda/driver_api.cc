@@ -4,8 +4,10 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 namespace jobscope::cuda {
 namespace {
@@ -37,6 +39,7 @@ struct Driver {
   int (*get_name)(char*, int, int) = nullptr;
   int (*get_memory)(size_t*, int) = nullptr;
   int (*get_attribute)(int*, int, int) = nullptr;
+  int (*get_uuid)(void*, int) = nullptr;  // 16 bytes
 };
 
 template <typename Function>
@@ -55,6 +58,9 @@ bool FindDriver(Driver* driver) {
   Find(library, "cuDeviceGetName", &driver->get_name);
   Find(library, "cuDeviceTotalMem_v2", &driver->get_memory);
   Find(library, "cuDeviceGetAttribute", &driver->get_attribute);
+  // The second version tells instances of MIG apart.
+  Find(library, "cuDeviceGetUuid_v2", &driver->get_uuid);
+  if (driver->get_uuid == nullptr) Find(library, "cuDeviceGetUuid", &driver->get_uuid);
   // The driver is never unloaded by those who use it, and its functions are called right away.
   dlclose(library);
   return true;
@@ -159,6 +165,33 @@ std::optional<DeviceInfo> QueryDevice(int ordinal) {
   info.shared_bytes_per_multiprocessor = attribute(kSharedPerMultiprocessor);
   info.reserved_shared_bytes_per_block = attribute(kReservedSharedPerBlock);
   return info;
+}
+
+std::optional<std::vector<std::string>> QueryDeviceUuids() {
+  const DriverState state = QueryDriver();
+  Driver driver;
+  if (state.use != DriverState::kInUse || !FindDriver(&driver) || driver.get_device == nullptr ||
+      driver.get_uuid == nullptr) {
+    return std::nullopt;
+  }
+  std::vector<std::string> uuids;
+  for (int ordinal = 0; ordinal < state.device_count; ++ordinal) {
+    int device = 0;
+    std::array<uint8_t, 16> bytes{};
+    if (driver.get_device(&device, ordinal) != kSuccess ||
+        driver.get_uuid(bytes.data(), device) != kSuccess) {
+      return std::nullopt;
+    }
+    std::string text;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      if (i == 4 || i == 6 || i == 8 || i == 10) text.push_back('-');
+      char digits[3];
+      std::snprintf(digits, sizeof(digits), "%02x", bytes[i]);
+      text.append(digits);
+    }
+    uuids.push_back(std::move(text));
+  }
+  return uuids;
 }
 
 }  // namespace jobscope::cuda

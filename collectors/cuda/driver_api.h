@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace jobscope::cuda {
 
@@ -53,6 +54,10 @@ std::string DriverReason(const DriverState& state);
 
 // The GPU with this ordinal; nullopt if the driver does not know it. Only with kInUse.
 std::optional<DeviceInfo> QueryDevice(int ordinal);
+
+// UUIDs of the process's GPUs in CUDA's order, as text without a prefix; of a MIG instance its own.
+// nullopt: CUDA is not in use, or its driver is too old to tell.
+std::optional<std::vector<std::string>> QueryDeviceUuids();
 
 // Whether libcuda is mapped into the process, told without any lock of the loader.
 bool DriverIsMapped();

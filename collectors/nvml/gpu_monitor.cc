@@ -267,7 +267,8 @@ bool GpuMonitor::Refresh(absl::Duration max_age, std::function<void()> done) {
   if (!Hang().empty()) return false;
   State& s = *state_;
   const std::lock_guard<std::mutex> lock(s.mutex);
-  if (s.remembered() || Now() - s.looked <= max_age) return false;
+  if (s.remembered()) return false;
+  if (s.looked != absl::InfinitePast() && Now() - s.looked <= max_age) return false;
   s.refresh = true;
   if (!StartThread(state_)) {
     s.refresh = false;

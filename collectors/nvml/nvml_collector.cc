@@ -201,13 +201,13 @@ void NvmlCollector::Add(const nvml::Sample& sample) {
     }
   }
   Counters& counters = CountersOf(*sample.gpu);
-  const auto add = [&](const char* what, const auto& value, double scale) {
-    if (value.has_value()) AddCounter(&counters, what, sample.ticks, AsDouble(*value) * scale);
+  const auto add = [&](const char* what, const auto& value, double divisor) {
+    if (value.has_value()) AddCounter(&counters, what, sample.ticks, AsDouble(*value) / divisor);
   };
   add("utilization (%)", reading.utilization_percent, 1);
   add("memory utilization (%)", reading.memory_utilization_percent, 1);
-  add("memory used (MiB)", reading.memory_used_bytes, 1 / kMebibyte);
-  add("power (W)", reading.power_milliwatts, 1e-3);
+  add("memory used (MiB)", reading.memory_used_bytes, kMebibyte);
+  add("power (W)", reading.power_milliwatts, 1000);
   add("SM clock (MHz)", reading.sm_clock_mhz, 1);
   add("memory clock (MHz)", reading.memory_clock_mhz, 1);
   add("temperature (C)", reading.temperature_celsius, 1);

@@ -51,6 +51,12 @@ EXPORT int cuDeviceGetName(char* name, int size, int /*device*/) {
   std::strncpy(name, "Fake H100", static_cast<size_t>(size));
   return 0;
 }
+// The UUID of GPU n ends in n.
+EXPORT int cuDeviceGetUuid_v2(unsigned char* uuid, int device) {
+  for (int i = 0; i < 15; ++i) uuid[i] = static_cast<unsigned char>(0xa0 + i);
+  uuid[15] = static_cast<unsigned char>(device);
+  return 0;
+}
 EXPORT int cuDeviceTotalMem_v2(size_t* bytes, int /*device*/) {
   *bytes = size_t{80} << 30;
   return 0;
