@@ -37,6 +37,8 @@ CudaCollectorOptions CudaCollectorOptions::FromEnvironment() {
     options.buffer_bytes = megabytes << 20;
   }
   options.whole_graphs = Environment("JOBSCOPE_CUDA_GRAPHS") == "whole";
+  options.unified_memory = Environment("JOBSCOPE_CUDA_UNIFIED_MEMORY") == "1";
+  options.finalize = cuda::ParseFinalizeChoice(Environment("JOBSCOPE_CUPTI_FINALIZE"));
   return options;
 }
 
@@ -120,9 +122,11 @@ absl::Status CudaCollector::Arm(const ArmRequest& request) {
   }
   cuda::Tracing::Options tracing;
   tracing.whole_graphs = options_.whole_graphs;
+  tracing.unified_memory = options_.unified_memory;
   tracing.driver_version = driver.driver_version;
-  auto session = std::make_unique<cuda::CudaSession>(request, api, uses_tsc_, tracing,
-                                                     options_.limits, options_.steps, calls_);
+  auto session =
+      std::make_unique<cuda::CudaSession>(request, api, uses_tsc_, tracing, options_.limits,
+                                          options_.steps, calls_, options_.finalize, graphs_seen_);
   const absl::Status status = session->Arm();
   if (!status.ok()) return Fail(std::string(status.message()));
   {
@@ -151,6 +155,7 @@ absl::Status CudaCollector::Stop(uint64_t end_ticks) {
 CollectorReport CudaCollector::Report() {
   if (session_ != nullptr) {
     report_ = session_->Report();
+    graphs_seen_ = graphs_seen_ || session_->graphs_seen();
     session_.reset();
     cuda::BufferPool::Get().ReleaseMemory();
     // Ends the thread, unless a call hangs: then the next session sees that.

@@ -16,6 +16,7 @@
 #include "collectors/collector.h"
 #include "collectors/cuda/call_thread.h"
 #include "collectors/cuda/cuda_session.h"
+#include "collectors/cuda/finalize_policy.h"
 #include "collectors/cuda/step_timeline.h"
 
 namespace jobscope {
@@ -23,8 +24,10 @@ namespace jobscope {
 struct CudaCollectorOptions {
   std::string cupti_library;                    // JOBSCOPE_CUPTI_LIBRARY: this file and no other
   uint64_t buffer_bytes = uint64_t{256} << 20;  // JOBSCOPE_CUDA_BUFFER_MB: cap of trace buffers
-  bool whole_graphs = false;  // JOBSCOPE_CUDA_GRAPHS=whole: one event per graph, not per node
-  cuda::RecentSteps steps;    // of the process's step source; empty: there is none
+  bool whole_graphs = false;    // JOBSCOPE_CUDA_GRAPHS=whole: one event per graph, not per node
+  bool unified_memory = false;  // JOBSCOPE_CUDA_UNIFIED_MEMORY=1
+  cuda::FinalizeChoice finalize = cuda::FinalizeChoice::kAuto;  // JOBSCOPE_CUPTI_FINALIZE
+  cuda::RecentSteps steps;  // of the process's step source; empty: there is none
   cuda::SessionLimits limits;
 
   // What the environment says; what it says wrongly is left at its default.
@@ -65,6 +68,7 @@ class CudaCollector : public Collector {
   std::shared_ptr<cuda::CallThread> calls_;
   std::unique_ptr<cuda::CudaSession> session_;
   CollectorReport report_;
+  bool graphs_seen_ = false;  // by any session of this process
 
   mutable std::mutex mutex_;
   std::string last_failure_;  // of the last session that failed; shown until one works

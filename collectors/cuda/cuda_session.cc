@@ -25,6 +25,9 @@ constexpr absl::Duration kFresh = absl::Milliseconds(50);
 constexpr absl::Duration kForgetAfter = absl::Seconds(8);
 constexpr size_t kManyCorrelations = 100'000;
 constexpr size_t kMaxUnknownKinds = 32;
+// A process records each of its graphs once. What goes beyond: launches into graphs count as
+// unfinished.
+constexpr size_t kMaxGraphMarks = 10'000;
 // A kernel before its launch: more than this share is said.
 constexpr double kMaxEarlyShare = 1e-4;
 // Later than this behind the end, CUPTI gets no more time to return buffers.
@@ -42,7 +45,8 @@ bool IsDeviceWork(ActivityType type) {
 
 CudaSession::CudaSession(const ArmRequest& request, const CuptiApi* api, bool uses_tsc,
                          const Tracing::Options& tracing, const SessionLimits& limits,
-                         RecentSteps steps, std::shared_ptr<CallThread> calls)
+                         RecentSteps steps, std::shared_ptr<CallThread> calls,
+                         FinalizeChoice finalize, bool graphs_seen)
     : request_(request),
       api_(api),
       uses_tsc_(uses_tsc),
@@ -56,7 +60,9 @@ CudaSession::CudaSession(const ArmRequest& request, const CuptiApi* api, bool us
           },
           [uses_tsc] { return detail::ReadTicks(uses_tsc); }, 1e9),
       steps_(std::move(steps)),
-      writer_(request.sink, request.names, api, &kernels_, &window_) {}
+      writer_(request.sink, request.names, api, &kernels_, &window_),
+      finalize_(finalize),
+      graphs_seen_(graphs_seen) {}
 
 CudaSession::~CudaSession() {
   if (given_up_) return;
@@ -192,6 +198,7 @@ void CudaSession::TakeRecord(const uint8_t* record, size_t bytes) {
   }
   std::free(std::exchange(activity.details, nullptr));
   ++attempted_;
+  if (activity.graph != 0 || activity.type == ActivityType::kGraph) graphs_seen_ = true;
   if (activity.start_ns == 0) {
     // Work that never began, or of which CUPTI lost the time: mostly nodes of graphs when its pool
     // on the device was used up.
@@ -230,7 +237,14 @@ void CudaSession::Note(const Activity& activity, TimedActivity* timed) {
     const bool first = !known.has_call || (!activity.is_driver && !known.has_runtime_call);
     known.has_call = true;
     known.has_runtime_call = known.has_runtime_call || !activity.is_driver;
-    known.launches = known.launches || writer_.CallOf(activity.is_driver, activity.call).launches;
+    const EventWriter::Call& call = writer_.CallOf(activity.is_driver, activity.call);
+    // A call that failed launched nothing.
+    known.launches = known.launches || (call.launches && activity.result == 0);
+    graphs_seen_ = graphs_seen_ || call.of_graphs;
+    if (call.graph_recording != 0 && activity.result == 0 && graph_mark_count_ < kMaxGraphMarks) {
+      ++graph_mark_count_;
+      graph_marks_[activity.thread][timed->start_ticks] = call.graph_recording;
+    }
     if (first) {
       known.call_start_ns = activity.start_ns;
       known.call_ticks = timed->start_ticks;
@@ -328,11 +342,21 @@ void CudaSession::ForgetOldCorrelations() {
   }
 }
 
+// Whichever thread it was: another one's launches may go into the same graph (autograd's do).
+bool CudaSession::RecordsGraph(uint64_t ticks) const {
+  return std::any_of(graph_marks_.begin(), graph_marks_.end(), [ticks](const auto& thread) {
+    const std::map<uint64_t, int>& marks = thread.second;
+    const auto next = marks.upper_bound(ticks);
+    if (next != marks.begin()) return std::prev(next)->second > 0;
+    return next->second < 0;  // it began before the first record
+  });
+}
+
 uint64_t CudaSession::LaunchesInFlight() const {
   uint64_t count = 0;
   for (const auto& [correlation, known] : correlations_) {
     if (known.launches && !known.has_work && known.call_ticks >= window_.start_ticks &&
-        known.call_ticks <= window_.end_ticks) {
+        known.call_ticks <= window_.end_ticks && !RecordsGraph(known.call_ticks)) {
       ++count;
     }
   }
@@ -363,7 +387,7 @@ void CudaSession::GiveUp() {
 absl::Status CudaSession::Stop(uint64_t end_ticks) {
   if (!started_) {
     if (!given_up_ && !tracing_.End(limits_.end)) GiveUp();
-    return absl::OkStatus();
+    return absl::OkStatus();  // Report leaves
   }
   started_ = false;
   window_.end_ticks = end_ticks;
@@ -460,6 +484,25 @@ void CudaSession::AppendLoss() {
   }
 }
 
-CollectorReport CudaSession::Report() { return report_; }
+void CudaSession::Leave() {
+  if (given_up_ || std::exchange(left_, true)) return;
+  const FinalizeDecision decision = DecideFinalize(api_->version, graphs_seen_, finalize_);
+  if (!tracing_.Leave(decision.finalize, limits_.leave_wait, limits_.leave)) {
+    GiveUp();
+    report_.state = "degraded";
+    report_.reason = hang_reason_;
+    return;
+  }
+  for (std::string& text : tracing_.TakeWarnings()) report_.warnings.push_back(std::move(text));
+  if (!decision.reason.empty()) {
+    report_.warnings.push_back(absl::StrCat(
+        "CUPTI stays loaded into CUDA, which may slow it a little; ", decision.reason));
+  }
+}
+
+CollectorReport CudaSession::Report() {
+  Leave();
+  return report_;
+}
 
 }  // namespace jobscope::cuda

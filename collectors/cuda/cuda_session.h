@@ -20,6 +20,7 @@
 #include "collectors/cuda/clock_map.h"
 #include "collectors/cuda/cupti_api.h"
 #include "collectors/cuda/event_writer.h"
+#include "collectors/cuda/finalize_policy.h"
 #include "collectors/cuda/kernel_names.h"
 #include "collectors/cuda/record.h"
 #include "collectors/cuda/step_timeline.h"
@@ -39,6 +40,10 @@ struct SessionLimits {
   absl::Duration begin = absl::Seconds(3);
   absl::Duration flush_hangs = absl::Seconds(2);
   absl::Duration end = absl::Milliseconds(900);
+  // How long a call into CUDA is waited for, as which returns CUPTI can be taken out; and the
+  // watchdog of that.
+  absl::Duration leave_wait = absl::Milliseconds(100);
+  absl::Duration leave = absl::Milliseconds(700);
 };
 
 // From Arm to Report. Belongs to the collector's thread, but for LostSoFar.
@@ -51,7 +56,7 @@ class CudaSession {
  public:
   CudaSession(const ArmRequest& request, const CuptiApi* api, bool uses_tsc,
               const Tracing::Options& tracing, const SessionLimits& limits, RecentSteps steps,
-              std::shared_ptr<CallThread> calls);
+              std::shared_ptr<CallThread> calls, FinalizeChoice finalize, bool graphs_seen);
   ~CudaSession();
 
   absl::Status Arm();
@@ -59,6 +64,8 @@ class CudaSession {
   absl::Duration Drain();
   absl::Status Stop(uint64_t end_ticks);
   CollectorReport Report();
+  // Whether a CUDA graph was seen.
+  bool graphs_seen() const { return graphs_seen_; }
   uint64_t LostSoFar() const { return lost_so_far_.load(std::memory_order_relaxed); }
 
  private:
@@ -88,9 +95,14 @@ class CudaSession {
   void ChoosePlanes();
   const StepSpan* StepOf(uint64_t ticks) const;
   void ForgetOldCorrelations();
+  // Launches in the window of which no activity came, and that were to run.
   uint64_t LaunchesInFlight() const;
+  // Whether some thread recorded a graph at that time.
+  bool RecordsGraph(uint64_t ticks) const;
   void WaitForWork(absl::Time deadline);
   void GiveUp();
+  // Unsubscribes, and takes CUPTI out of the process where that is safe.
+  void Leave();
   void CloseAccount();
   void AddWarnings();
   void AppendLoss();
@@ -107,7 +119,10 @@ class CudaSession {
   Window window_;
   EventWriter writer_;
 
+  const FinalizeChoice finalize_;
+  bool graphs_seen_;
   bool started_ = false;
+  bool left_ = false;
   bool given_up_ = false;
   std::string hang_reason_;
   double ticks_per_second_ = 1e9;
@@ -116,6 +131,10 @@ class CudaSession {
 
   std::vector<TimedActivity> held_;
   absl::flat_hash_map<uint32_t, Correlation> correlations_;
+  // Where recordings of graphs began (+1) and ended (-1), by thread and ticks; at most
+  // kMaxGraphMarks.
+  std::map<uint32_t, std::map<uint64_t, int>> graph_marks_;
+  size_t graph_mark_count_ = 0;
 
   uint64_t attempted_ = 0;
   uint64_t outside_ = 0;

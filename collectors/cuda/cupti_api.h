@@ -14,6 +14,7 @@ namespace jobscope::cuda {
 // A CUptiResult; result_text.h has a text for each.
 using CuptiResult = int32_t;
 inline constexpr CuptiResult kCuptiSuccess = 0;
+inline constexpr CuptiResult kCuptiNotImplemented = 11;
 inline constexpr CuptiResult kCuptiMaxLimitReached = 12;  // end of a buffer
 inline constexpr CuptiResult kCuptiInvalidKind = 21;
 inline constexpr CuptiResult kCuptiMultipleSubscribers = 39;
@@ -50,6 +51,7 @@ inline constexpr uint32_t kCupti12_6 = 24;
 inline constexpr uint32_t kCupti12_8 = 26;
 inline constexpr uint32_t kCupti12_9 = 27;
 inline constexpr uint32_t kCupti13_0 = 130000;
+inline constexpr uint32_t kCupti13_0_1 = 130001;
 inline constexpr uint32_t kCupti14_0 = 140000;  // not seen yet
 
 // "12.4", from the number of cuptiGetVersion.
@@ -82,6 +84,14 @@ struct SubscriberParams {
   size_t old_name_size;
 };
 
+// CUpti_ActivityUnifiedMemoryCounterConfig.
+struct UnifiedMemoryConfig {
+  uint32_t scope;
+  uint32_t kind;
+  uint32_t device;
+  uint32_t enable;
+};
+
 using Subscriber = void*;
 using SubscriberCallback = void (*)(void* userdata, uint32_t domain, uint32_t cbid,
                                     const void* data);
@@ -104,14 +114,16 @@ using BufferCompleted = void (*)(void* context, uint32_t stream, uint8_t* buffer
   F(cuptiGetTimestamp, (uint64_t * timestamp))
 
 // Functions that may be missing; then what needs them is left out.
-#define JOBSCOPE_CUPTI_OPTIONAL(F)                                                            \
-  F(cuptiGetCallbackName, (uint32_t domain, uint32_t cbid, const char** name))                \
-  F(cuptiSetThreadIdType, (uint32_t type))                                                    \
-  F(cuptiEnableDomain, (uint32_t enable, Subscriber subscriber, uint32_t domain))             \
-  F(cuptiGetErrorMessage, (const char** message))                                             \
-  F(cuptiSubscribe_v2, (Subscriber * subscriber, SubscriberCallback callback, void* userdata, \
-                        SubscriberParams* params))                                            \
-  F(cuptiActivityEnableDriverApi, (uint32_t cbid, uint8_t enable))                            \
+#define JOBSCOPE_CUPTI_OPTIONAL(F)                                                               \
+  F(cuptiGetCallbackName, (uint32_t domain, uint32_t cbid, const char** name))                   \
+  F(cuptiSetThreadIdType, (uint32_t type))                                                       \
+  F(cuptiEnableDomain, (uint32_t enable, Subscriber subscriber, uint32_t domain))                \
+  F(cuptiGetErrorMessage, (const char** message))                                                \
+  F(cuptiSubscribe_v2, (Subscriber * subscriber, SubscriberCallback callback, void* userdata,    \
+                        SubscriberParams* params))                                               \
+  F(cuptiFinalize, ())                                                                           \
+  F(cuptiActivityConfigureUnifiedMemoryCounter, (UnifiedMemoryConfig * configs, uint32_t count)) \
+  F(cuptiActivityEnableDriverApi, (uint32_t cbid, uint8_t enable))                               \
   F(cuptiActivityEnableRuntimeApi, (uint32_t cbid, uint8_t enable))
 
 // The functions of one libcupti. The library is never unloaded, so the table lives for ever.

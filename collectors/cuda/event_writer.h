@@ -84,7 +84,9 @@ class EventWriter {
   struct Call {
     std::string name;
     bool launches = false;
-    uint64_t event_id = 0;  // on the host plane; 0: not yet
+    int graph_recording = 0;  // GraphRecording
+    bool of_graphs = false;   // makes, changes or launches CUDA graphs
+    uint64_t event_id = 0;    // on the host plane; 0: not yet
   };
   const Call& CallOf(bool driver, uint32_t call);
 

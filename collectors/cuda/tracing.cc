@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectors/cuda/buffer_pool.h"
+#include "collectors/cuda/detacher.h"
 #include "collectors/cuda/result_text.h"
 
 namespace jobscope::cuda {
@@ -41,6 +42,11 @@ constexpr std::array<uint32_t, 4> kNoisyDriverCalls = {
     304, 392, 686, 16};  // cuCtxGetCurrent, cuDevicePrimaryCtxGetState, cuKernelGetAttribute,
                          // cuCtxGetDevice
 
+// CUpti_ActivityUnifiedMemoryCounterKind: bytes to the GPU and from it, faults of CPU and GPU,
+// bytes between GPUs. Of all GPUs that the process uses.
+constexpr std::array<uint32_t, 5> kUnifiedMemoryCounters = {1, 2, 3, 4, 8};
+constexpr uint32_t kAllDevices = 2;
+
 // What CUPTI reported by itself. Its callback may come on any thread, at any time.
 class StateLog {
  public:
@@ -64,6 +70,7 @@ class StateLog {
 };
 
 void OnCallback(void* /*userdata*/, uint32_t domain, uint32_t cbid, const void* data) {
+  Detacher::Get().OnCallback(domain, data);
   if (domain != kDomainState || data == nullptr || cbid < kStateFatalError ||
       cbid > kStateWarning) {
     return;
@@ -152,8 +159,27 @@ struct Tracing::Attachment {
       if (api->version < kind.since) continue;
       if (!Enable(kind.kind, kind.what) && kind.kind == kKindConcurrentKernel) return Undo();
     }
+    if (options.unified_memory) EnableUnifiedMemory();
     if (options.whole_graphs) (void)Enable(kKindGraphTrace, "CUDA graphs as a whole");
     QuietNoisyCalls();
+  }
+
+  // Needs to be told which counters before it is enabled.
+  void EnableUnifiedMemory() {
+    call = "cuptiActivityConfigureUnifiedMemoryCounter";
+    std::array<UnifiedMemoryConfig, kUnifiedMemoryCounters.size()> configs{};
+    for (size_t i = 0; i < configs.size(); ++i) {
+      configs[i] = {kAllDevices, kUnifiedMemoryCounters[i], 0, 1};
+    }
+    const CuptiResult result = api->cuptiActivityConfigureUnifiedMemoryCounter == nullptr
+                                   ? kCuptiNotImplemented
+                                   : api->cuptiActivityConfigureUnifiedMemoryCounter(
+                                         configs.data(), static_cast<uint32_t>(configs.size()));
+    if (result == kCuptiSuccess) {
+      (void)Enable(kKindUnifiedMemory, "unified memory");
+    } else {
+      warnings.push_back(absl::StrCat("unified memory is not traced: ", Failure(call, result)));
+    }
   }
 
   bool Enable(uint32_t kind, const char* what) {
@@ -226,7 +252,31 @@ struct Tracing::Attachment {
     Disable();
     Flush(kFlushForced);
     CountDropped();
-    Unsubscribe();
+  }
+
+  void Leave(bool finalize, absl::Duration wait) {
+    if (!finalize || !subscribed) return Unsubscribe();
+    call = "cuptiFinalize";
+    CuptiResult result = kCuptiSuccess;
+    const Detacher::Outcome outcome = Detacher::Get().Detach(api, subscriber, wait, &result);
+    if (outcome != Detacher::Outcome::kDone) {
+      Unsubscribe();
+      warnings.push_back(
+          outcome == Detacher::Outcome::kNoCall
+              ? "CUPTI stays loaded into CUDA, which may slow it a little: it can be taken out "
+                "only "
+                "as a call into CUDA returns, and none did; the next capture tries again"
+              : absl::StrCat("CUPTI stays loaded into CUDA, which may slow it a little",
+                             result == kCuptiSuccess ? "" : ": ",
+                             result == kCuptiSuccess ? "" : Failure("cuptiEnableDomain", result)));
+      return;
+    }
+    subscribed = false;
+    subscriber = nullptr;
+    if (result != kCuptiSuccess) {
+      warnings.push_back(absl::StrCat("CUPTI stays loaded into CUDA, which may slow it a little: ",
+                                      Failure(call, result)));
+    }
   }
 
   // After a failure, or when nobody waits any more.
@@ -244,7 +294,7 @@ Tracing::Tracing(const CuptiApi* api, const Options& options, std::shared_ptr<Ca
 
 Tracing::~Tracing() { Abandon(); }
 
-bool Tracing::Run(absl::Duration timeout, void (*call)(Attachment*)) {
+bool Tracing::Run(absl::Duration timeout, const std::function<void(Attachment*)>& call) {
   const absl::Time deadline = absl::Now() + timeout;
   if (!calls_->Wait(timeout)) return false;
   const std::shared_ptr<Attachment> attachment = attachment_;
@@ -293,7 +343,14 @@ bool Tracing::ForgetDropped(absl::Duration timeout) {
 }
 
 bool Tracing::End(absl::Duration timeout) {
-  if (!Run(timeout, [](Attachment* attachment) { attachment->End(); })) return false;
+  return Run(timeout, [](Attachment* attachment) { attachment->End(); });
+}
+
+bool Tracing::Leave(bool finalize, absl::Duration wait, absl::Duration timeout) {
+  if (!Run(timeout,
+           [finalize, wait](Attachment* attachment) { attachment->Leave(finalize, wait); })) {
+    return false;
+  }
   attached_ = false;
   return true;
 }

@@ -5,6 +5,7 @@
 #define COLLECTORS_CUDA_TRACING_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,7 +23,8 @@ namespace jobscope::cuda {
 class Tracing {
  public:
   struct Options {
-    bool whole_graphs = false;  // one record per CUDA graph instead of one per node
+    bool whole_graphs = false;    // one record per CUDA graph instead of one per node
+    bool unified_memory = false;  // page faults and migrations: costs the job
     int driver_version = 0;
   };
 
@@ -42,8 +44,11 @@ class Tracing {
   bool Flush(bool forced, absl::Duration timeout);
   // Forgets what CUPTI counted as dropped until now.
   bool ForgetDropped(absl::Duration timeout);
-  // Disables all kinds, flushes, reads what was dropped, unsubscribes. False: no answer in time.
+  // Disables all kinds, flushes, reads what was dropped. False: no answer in time.
   bool End(absl::Duration timeout);
+  // After End: unsubscribes, and with `finalize` takes CUPTI out of the process, if a call into
+  // CUDA returns within `wait`. False: no answer in time.
+  bool Leave(bool finalize, absl::Duration wait, absl::Duration timeout);
   void Abandon();
 
   uint64_t dropped() const;  // after End
@@ -54,7 +59,7 @@ class Tracing {
 
  private:
   struct Attachment;
-  bool Run(absl::Duration timeout, void (*call)(Attachment*));
+  bool Run(absl::Duration timeout, const std::function<void(Attachment*)>& call);
 
   const std::shared_ptr<CallThread> calls_;
   // Shared with the call that runs, which may outlive this object.

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Takes CUPTI out of the process, at the one place where NVIDIA calls that safe: inside of CUPTI's
+// callback, as some call of the application's into CUDA returns.
+#ifndef COLLECTORS_CUDA_DETACHER_H_
+#define COLLECTORS_CUDA_DETACHER_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+#include "absl/time/time.h"
+#include "collectors/cuda/cupti_api.h"
+
+namespace jobscope::cuda {
+
+// One of the process: CUPTI's callbacks may come at any time. From another place, cuptiFinalize
+// races with every thread that is inside of CUPTI, and crashes (pytorch/kineto#686).
+class Detacher {
+ public:
+  static Detacher& Get();
+  Detacher() = default;
+  Detacher(const Detacher&) = delete;
+  Detacher& operator=(const Detacher&) = delete;
+
+  enum class Outcome {
+    kDone,     // unsubscribed and finalized: `result` is of the call that failed, or success
+    kNoCall,   // no call into CUDA returned in time; nothing was done
+    kRefused,  // CUPTI would not tell of calls; nothing was done
+  };
+  // All kinds of records are disabled and flushed. Waits at most `wait` for a call to return, and
+  // then for as long as finalizing takes: the caller stands under a watchdog. Call thread.
+  Outcome Detach(const CuptiApi* api, Subscriber subscriber, absl::Duration wait,
+                 CuptiResult* result);
+
+  // From the subscriber's callback, on an application thread. One load when nothing is wanted.
+  void OnCallback(uint32_t domain, const void* data);
+
+ private:
+  enum State : uint32_t { kIdle, kWanted, kRunning, kEnded };
+  std::atomic<uint32_t> state_{kIdle};
+  // Written before kWanted, read after.
+  const CuptiApi* api_ = nullptr;
+  Subscriber subscriber_ = nullptr;
+  CuptiResult result_ = kCuptiSuccess;
+  std::mutex mutex_;  // for waiting only; never held across a call into CUPTI
+  std::condition_variable ended_;
+};
+
+}  // namespace jobscope::cuda
+
+#endif  // COLLECTORS_CUDA_DETACHER_H_
