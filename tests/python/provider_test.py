@@ -123,7 +123,7 @@ class ProviderTest(unittest.TestCase):
     def test_events_of_an_object(self):
         disk = Disk()
         self.register(disk)
-        result = self.capture(time.sleep(0))
+        result = self.capture()
         self.assertEqual(disk.calls, ["arm", "start", "stop"])
         self.assertNotEqual(disk.thread, threading.get_native_id())
         found = self.events(result)
