@@ -29,6 +29,22 @@ xspace::SegmentEvent PointEvent(const Window& window, uint64_t ticks, uint64_t m
   return event;
 }
 
+// The string that begins at group[*at], which moves behind it. `text` has room for kMaxStringBytes.
+std::string_view ReadString(const jobscope_record* group, size_t size, size_t* at, char* text) {
+  const uint32_t index = group[*at].depth;
+  const size_t length = std::min<size_t>(group[*at].site, kMaxStringBytes);
+  size_t copied = 0;
+  do {
+    const jobscope_record& part = group[*at];
+    std::memcpy(text + copied, &part.begin_ticks, 8);
+    std::memcpy(text + copied + 8, &part.end_ticks, 8);
+    std::memcpy(text + copied + 16, &part.arg, 8);
+    copied += kBytesPerContinuation;
+    ++*at;
+  } while (copied < length && *at < size && group[*at].depth == index);
+  return {text, std::min(length, copied)};
+}
+
 }  // namespace
 
 EventEncoder::EventEncoder(const Reader* reader, xspace::ItemSink* sink, xspace::Names* names,
@@ -121,7 +137,17 @@ void EventEncoder::Scope(ThreadState* thread, const Site& site, const jobscope_r
     AttachFlows(thread, group->depth, group->begin_ticks);
   }
   ClipStats(clipped, group->begin_ticks, group->end_ticks);
-  if (!plain) Arguments(&sites_, site, group, size, 0, &stats_);
+  uint32_t first_argument = 0;
+  if (site.named_by_argument && size > 1 &&
+      JOBSCOPE_FLAGS_ARG_TYPE(group->flags) == JOBSCOPE_ARG_STRING) {
+    char text[kMaxStringBytes];
+    size_t at = 1;
+    if (const uint64_t id = sites_.EventNamed(site, ReadString(group, size, &at, text)); id != 0) {
+      event.metadata_id = id;
+      first_argument = 1;
+    }
+  }
+  if (!plain) Arguments(&sites_, site, group, size, first_argument, &stats_);
   event.stats = stats_.bytes();
   thread->line->AddEvent(event);
 }
@@ -275,18 +301,8 @@ void EventEncoder::Arguments(SiteTable* sites, const Site& site, const jobscope_
       continue;
     }
     char text[kMaxStringBytes];
-    const size_t length = std::min<size_t>(record.site, kMaxStringBytes);
-    size_t copied = 0;
-    do {
-      const jobscope_record& part = group[i];
-      std::memcpy(text + copied, &part.begin_ticks, 8);
-      std::memcpy(text + copied + 8, &part.end_ticks, 8);
-      std::memcpy(text + copied + 16, &part.arg, 8);
-      copied += kBytesPerContinuation;
-      ++i;
-    } while (copied < length && i < size && group[i].depth == index);
+    const std::string_view value = ReadString(group, size, &i, text);
     if (index < first) continue;
-    const std::string_view value(text, std::min(length, copied));
     const uint64_t key = sites->KeyId(site, index);
     if (const uint64_t ref = sites->StringRef(value); ref != 0) {
       stats->Ref(key, ref);

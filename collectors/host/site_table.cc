@@ -2,9 +2,11 @@
 #include "collectors/host/site_table.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "collectors/host/event_names.h"
+#include "common/nvtx_place.h"
 #include "common/xspace/absl_view.h"
 
 namespace jobscope::host {
@@ -17,6 +19,9 @@ constexpr uint32_t kMaxNameId = 1u << 20;
 // Of strings that came with events. 4,096 of the longest are 480 KiB.
 constexpr size_t kMaxStrings = 4096;
 constexpr size_t kMaxStringBytes = 512 * 1024;
+
+// Messages of sites that are named by their argument: up to 120 bytes each.
+constexpr size_t kMaxNamedEvents = 16384;
 
 }  // namespace
 
@@ -41,6 +46,25 @@ SiteTable::SiteTable(const Reader* reader, xspace::Names* names, xspace::PlaneKe
   common_.flow = names->Stat(plane, "flow_id");
 }
 
+std::string_view SiteTable::DescribePlace(const jobscope_site_info& info,
+                                          xspace::StatsEncoder* metadata) {
+  const std::string_view category = info.category == nullptr ? "" : info.category;
+  const std::string_view file = info.file == nullptr ? "" : info.file;
+  if (IsNvtxPlace(file)) {
+    const NvtxPlace place = ParseNvtxPlace(file);
+    metadata->String(names_->Stat(plane_, "nvtx_domain"),
+                     place.domain.empty() ? "default" : place.domain);
+    if (!place.category.empty()) metadata->String(names_->Stat(plane_, "category"), place.category);
+    if (!place.color.empty()) metadata->String(names_->Stat(plane_, "color"), place.color);
+    return place.domain.empty() ? "NVTX" : place.domain;
+  }
+  if (!category.empty()) metadata->String(names_->Stat(plane_, "category"), category);
+  if (!file.empty()) {
+    metadata->String(names_->Stat(plane_, "source"), absl::StrCat(info.file, ":", info.line));
+  }
+  return category;
+}
+
 const Site* SiteTable::Load(uint32_t id) {
   if (id >= kMaxSiteId) return nullptr;
   jobscope_site_info info{};
@@ -49,15 +73,10 @@ const Site* SiteTable::Load(uint32_t id) {
   Site site;
   site.name = info.name;
   site.role = info.role;
-  const std::string_view category = info.category == nullptr ? "" : info.category;
-
   // What is the same for all events of a site stands once, on its metadata: viewers show it with
   // each event.
   xspace::StatsEncoder metadata(xspace::StatsOf::kEventMetadata);
-  if (!category.empty()) metadata.String(names_->Stat(plane_, "category"), category);
-  if (info.file != nullptr && info.file[0] != '\0') {
-    metadata.String(names_->Stat(plane_, "source"), absl::StrCat(info.file, ":", info.line));
-  }
+  const std::string_view category = DescribePlace(info, &metadata);
 
   const bool is_inferred = site.role == JOBSCOPE_ROLE_INFERRED_STEP;
   const bool is_step = site.role == JOBSCOPE_ROLE_STEP || is_inferred;
@@ -76,6 +95,9 @@ const Site* SiteTable::Load(uint32_t id) {
     display_name.clear();
   }
   site.event_id = names_->Event(plane_, name, display_name, metadata.bytes());
+  site.named_by_argument =
+      info.file != nullptr && IsNvtxPlace(info.file) && site.name == kNvtxMoreNames;
+  if (site.named_by_argument) site.metadata = std::string(metadata.bytes());
   if (!is_step) site.clipped_event_id = site.event_id;
   if (site.role == JOBSCOPE_ROLE_COUNTER) {
     site.counter_id = names_->Stat(plane_, SafeStatName(site.name));
@@ -128,6 +150,17 @@ uint64_t SiteTable::StringRef(std::string_view text) {
     string_bytes_ += text.size();
   }
   return 0;
+}
+
+uint64_t SiteTable::EventNamed(const Site& site, std::string_view message) {
+  std::string key = absl::StrCat(site.event_id, " ", xspace::AbslView(message));
+  const auto found = named_events_.find(key);
+  if (found != named_events_.end()) return found->second;
+  if (named_events_.size() >= kMaxNamedEvents) return 0;
+  const std::string name = SafeEventName(message);
+  const uint64_t id = names_->Event(plane_, name, name == message ? "" : message, site.metadata);
+  named_events_.emplace(std::move(key), id);
+  return id;
 }
 
 uint64_t SiteTable::KeyId(const Site& site, uint32_t index) {

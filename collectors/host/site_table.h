@@ -28,6 +28,8 @@ struct Site {
   uint64_t tf_op_ref = 0;
   std::string stats;  // encoded: what each of its events carries
   std::string name;
+  bool named_by_argument = false;  // an NVTX site for all messages: argument 0 is the message
+  std::string metadata;            // encoded, of such a site
 };
 
 // Stats that the host collector writes itself.
@@ -53,6 +55,9 @@ class SiteTable {
   // string gets an id when it comes for the second time, and only while the table of strings is
   // within its bounds: ids cost room in every part of a trace.
   uint64_t StringRef(std::string_view text);
+  // The event id for a message of a site that is named by its argument; 0: write the message as an
+  // argument. The table of them is bounded, too.
+  uint64_t EventNamed(const Site& site, std::string_view message);
   // The stat id of the argument with this index of the site.
   uint64_t KeyId(const Site& site, uint32_t index);
 
@@ -67,6 +72,9 @@ class SiteTable {
 
  private:
   const Site* Load(uint32_t id);
+  // What a site's category and file say, as stats. Returns what stands for the type of an
+  // operation.
+  std::string_view DescribePlace(const jobscope_site_info& info, xspace::StatsEncoder* metadata);
 
   const Reader* const reader_;
   xspace::Names* const names_;
@@ -77,6 +85,7 @@ class SiteTable {
   std::vector<uint64_t> name_refs_;                     // [name id]
   absl::flat_hash_map<std::string, uint64_t> strings_;  // 0: seen once
   size_t string_bytes_ = 0;
+  absl::flat_hash_map<std::string, uint64_t> named_events_;  // site's event id, then the message
 };
 
 }  // namespace jobscope::host

@@ -43,7 +43,9 @@ struct nvtxExtModuleInfo_t;
 /* NVTX's headers define both pointers weakly, as null, and hidden. */
 #define JOBSCOPE_RECORD_NVTX                                                                \
   static int jobscope_detail_nvtx(const void* (*get_export_table)(uint32_t)) {              \
-    return jobscope_nvtx_initialize((void*)get_export_table);                               \
+    void* argument; /* a function's address: C has no conversion for it */                  \
+    __builtin_memcpy(&argument, &get_export_table, sizeof(argument));                       \
+    return jobscope_nvtx_initialize(argument);                                              \
   }                                                                                         \
   static int jobscope_detail_nvtx_extension(struct nvtxExtModuleInfo_t* module) {           \
     return jobscope_nvtx_initialize_extension(module);                                      \

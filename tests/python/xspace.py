@@ -5,7 +5,8 @@ import glob
 import os
 import struct
 
-Event = collections.namedtuple("Event", "name line start_ps duration_ps stats")
+# `site`: the stats that stand once, on what the events of a name share.
+Event = collections.namedtuple("Event", "name line start_ps duration_ps stats site")
 
 
 def _varint(data, at):
@@ -76,6 +77,15 @@ def _names(entries, number):
     return names
 
 
+def _site_stats(entries, stat_names):
+    """id -> stats of the metadata of events."""
+    found = {}
+    for entry in entries:
+        fields = _message(entry)
+        found[fields[1][0] if fields[1] else 0] = _stats(_message(fields[2][0])[5], stat_names)
+    return found
+
+
 def planes(file):
     """The planes of one trace file, as (name, list of Event). Names of events as viewers show them."""
     with open(file, "rb") as opened:
@@ -85,6 +95,7 @@ def planes(file):
         names = _names(plane[4], 2)
         shown = {key: value for key, value in _names(plane[4], 4).items() if value}
         stat_names = _names(plane[5], 2)
+        site_stats = _site_stats(plane[4], stat_names)
         events = []
         for raw_line in plane[3]:
             line = _message(raw_line)
@@ -99,6 +110,7 @@ def planes(file):
                         event[2][0] if event[2] else 0,
                         event[3][0] if event[3] else 0,
                         _stats(event[4], stat_names),
+                        site_stats.get(key, {}),
                     )
                 )
         yield plane[2][0].decode(), events

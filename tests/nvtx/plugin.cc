@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A library with NVTX ranges: a linked unit of its own, with tables of its own.
+#include "tests/nvtx/mini_nvtx.h"
+
+extern "C" __attribute__((visibility("default"))) void PluginWork() {
+  static const nvtxDomainHandle_t domain = nvtxDomainCreateA("loader");
+  (void)domain;
+  nvtxRangePushA("in the plugin");
+  nvtxRangePop();
+}
