@@ -47,12 +47,16 @@ cat >"$bundle/BUNDLE.json" <<JSON
 {"commit": "$commit", "toolkit": "$toolkit", "libcupti": "$(soname "$cupti")", "made": "$(date -u +%Y-%m-%dT%H:%M:%SZ)"}
 JSON
 
+# The newest symbols of the C library that anything in it asks for.
+glibc=$(readelf -W --dyn-syms "$bundle"/bin/* "$bundle"/lib/* "$bundle"/recorder/* 2>/dev/null \
+  | grep -oE 'GLIBC_2\.[0-9]+' | sort -uV | tail -n 1)
+
 # What programs ask for must be in the bundle, or on every machine.
 missing=0
 for file in "$bundle"/bin/* "$bundle"/lib/* "$bundle"/recorder/*; do
   while read -r needed; do
     case $needed in
-      libc.so.6 | libm.so.6 | libdl.so.2 | libpthread.so.0 | librt.so.1 | libgcc_s.so.1 | ld-linux-x86-64.so.2 | linux-vdso.so.1) ;;
+      libc.so.6 | libm.so.6 | libdl.so.2 | libpthread.so.0 | librt.so.1 | libutil.so.1 | libgcc_s.so.1 | ld-linux-x86-64.so.2 | linux-vdso.so.1) ;;
       *) [[ -e $bundle/lib/$needed ]] || { echo "gpu-bundle: $file needs $needed, which is not in the bundle" >&2; missing=1; } ;;
     esac
   done < <(readelf -d "$file" 2>/dev/null | sed -nE 's/.*\(NEEDED\).*\[(.*)\]/\1/p')
@@ -61,7 +65,7 @@ done
 
 size=$(du -sb "$bundle" | cut -f1)
 du -ab "$bundle" | sort -rn | head -12 | sed "s#$bundle#  .#"
-echo "gpu-bundle: $bundle, $((size >> 20)) MiB ($size bytes)"
+echo "gpu-bundle: $bundle, $((size >> 20)) MiB ($size bytes), C library from ${glibc#GLIBC_} on"
 if [[ $size -gt $limit ]]; then
   echo "gpu-bundle: more than $((limit >> 20)) MiB: too large to be carried" >&2
   exit 1

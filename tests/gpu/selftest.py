@@ -31,7 +31,8 @@ FAULTS = {
     "two_gpus": {"wrong_device": "0 CountedKernel", "peer_bytes": "bytes copied"},
     "graph_of_before": {"graph_later": "GraphKernel in the trace"},
     "graph_of_between": {"graph_later": "GraphKernel in the trace"},
-    "whole_graphs": {"graph_whole": "gpu_unfinished"},
+    "whole_graphs": {"graph_whole": "whole graphs and"},
+    "graph_made_in_capture": {"graph_calls": "gpu_unfinished"},
     "several_processes": {"vanish": "were launched"},
     "before_the_first_call": {"vanish": "were launched"},
     "forked_child": {"vanish": "were launched", "child": "the child ended with"},
@@ -41,6 +42,8 @@ FAULTS = {
     "second_subscriber": {"owner": "does not say"},
     "record_buffers": {"vanish": "were launched"},
     "captures_in_a_row": {"wrong_sum": "state differs", "leak_gpu": "gpu_bytes grew", "leak_host": "rss_bytes grew"},
+    "captures_without_finalize": {"wrong_sum": "state differs"},
+    "step_time_without_finalize": {"slow_after": "after captures"},
     "step_time": {"slow_traced": "during a capture", "slow_after": "after captures"},
     "steps_and_kernels": {"no_gemm": "products for"},
 }

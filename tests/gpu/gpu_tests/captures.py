@@ -68,6 +68,7 @@ class Capture:
                 stdout=subprocess.PIPE, stderr=errors,
             )
         self.log = log
+        self.ready_seconds = None  # from its start until all workers recorded
 
     def wait_until_recording(self, deadline_s=30):
         deadline = time.monotonic() + deadline_s
@@ -78,6 +79,7 @@ class Capture:
             states = [worker.get("busy", {}).get("state") for worker in answer.get("workers", [])]
             if states and all(state == "recording" for state in states):
                 # "recording" is told when the start is due; the first events must be within.
+                self.ready_seconds = time.monotonic() - self.begun
                 time.sleep(0.02)
                 return self
             time.sleep(0.005)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nothing missing, nothing twice: what was done on the GPU against what is in the trace."""
 from gpu_tests import expectations as expect
-from gpu_tests.outcome import Skipped, check
+from gpu_tests.outcome import Skipped, check, require
 
 COUNTED = "CountedKernel"
 
@@ -32,10 +32,20 @@ def streams_and_threads(fixture):
 @check(240, "of 30,000 kernels at least 99.99 % start after the call that launched them, and each has one")
 def launch_order(fixture):
     count = fixture.amount(30000, 2000)
+    work = {"kernels": count, "threads": 2, "streams": 2}
     with fixture.worker() as worker:
-        # CUPTI's first conversions of a new context may be coarse; they are in the trace, too.
-        trace = fixture.captured(worker, "launch", kernels=count, threads=2, streams=2)
-    return expect.launch_order(trace, COUNTED)
+        worker.do("launch", **work)
+        before = worker.do("launch", **work)
+        capture = fixture.begin(worker)
+        during = worker.do("launch", **work)
+        trace = capture.stop().finish().trace
+        after = worker.do("launch", **work)
+    measured = expect.launch_order(trace, COUNTED)
+    # For information: what a launch costs, two threads at it, without anything else to do.
+    for name, answer in (("before", before), ("during", during), ("after", after)):
+        measured[f"us_per_launch_{name}"] = answer["ms"] * 1000 / count
+    measured["ready_seconds"] = capture.ready_seconds
+    return measured
 
 
 @check(90, "copies to, within and from the GPU and memsets: number, bytes and kinds of memory")
@@ -62,14 +72,18 @@ def pool_allocation_totals(fixture):
     return expect.allocations(trace, count, size)
 
 
-@check(90, "kernels on managed memory: number, and right results while pages migrate")
+@check(90, "kernels on managed memory: number, right results while pages migrate, and the migrations or why they are not told")
 def unified_memory(fixture):
     times, size = 20, 16 << 20
-    with fixture.worker() as worker:
+    with fixture.worker(JOBSCOPE_CUDA_UNIFIED_MEMORY="1") as worker:
         trace = fixture.captured(worker, "managed", times=times, bytes=size)
     measured = expect.kernel_count(trace, "ManagedKernel", times)
     custom = trace.planes.get("/device:CUSTOM:CUDA", [])
     measured["migrations_in_trace"] = sum(1 for event in custom if event.name.startswith("migration"))
+    said = [text for text in trace.entry.get("warnings", []) if "unified memory" in text]
+    measured["warnings"] = said
+    if not fixture.fake:
+        require(measured["migrations_in_trace"] > 0 or said, "no migration in the trace, and no word why")
     return measured
 
 

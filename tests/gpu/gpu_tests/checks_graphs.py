@@ -48,7 +48,7 @@ def whole_graphs(fixture):
                 trace = capture.stop().finish().trace
             else:
                 trace = fixture.captured(worker, "replay_graph", times=times)
-            expect.nothing_lost(trace)
+            expect.collector_on(trace)
             whole = sum(1 for event in trace.device_events() if event.name.startswith("CUDA graph "))
             nodes = len(expect.kernels(trace, GRAPH))
             measured[f"capture_{number}"] = {"whole": whole, "nodes": nodes}
@@ -56,3 +56,13 @@ def whole_graphs(fixture):
                     f"capture {number}: {whole} whole graphs and {nodes} nodes of {times} replays of {NODES} nodes")
             require(late or whole == times, f"a graph made in the capture: {whole} of {times} are whole")
     return measured
+
+
+@check(120, "launches that only build a graph while a capture runs are no losses: they never were to run")
+def graph_made_in_capture(fixture):
+    with fixture.worker() as worker:
+        capture = fixture.begin(worker)
+        worker.do("make_graph", kernels=NODES)
+        worker.do("launch", kernels=100)
+        trace = capture.stop().finish().trace
+    return expect.kernel_count(trace, "CountedKernel", 100)

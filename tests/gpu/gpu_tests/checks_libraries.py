@@ -132,7 +132,7 @@ def train_loop_example(fixture):
         require(any(part in name for name in names), f"no {part} on the GPU: {sorted(names)}")
     waits = [e for e in trace.host_events() if e.name == "next_batch"]
     require(waits, "no input wait in the host's trace")
-    graph = [e for e in trace.device_events() if "cuda_graph_id" in e.stats]
+    graph = expect.kernels(trace, "UpdateWeights")  # is launched by the graph only
     require(graph, "no node of a graph on the GPU")
     steps = sum(1 for e in trace.host_events() if "step_num" in e.stats)
     require(steps > 5, f"{steps} steps")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs checks, each in a process of its own with a deadline, and reports."""
+import contextlib
 import importlib
 import json
 import os
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 import traceback
 import types
@@ -101,6 +103,9 @@ def run_all(arguments):
     if not os.path.exists(worker):
         print(f"run_gpu_tests: {worker} is missing: this is no bundle; make gpu-bundle makes one", file=sys.stderr)
         return 2
+    for program in os.listdir(os.path.dirname(worker)):  # a copy may have lost it
+        with contextlib.suppress(OSError):
+            os.chmod(os.path.join(os.path.dirname(worker), program), 0o755)
     probe = subprocess.run([worker], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                            timeout=120, check=False)
     if probe.returncode == 3:
@@ -114,20 +119,22 @@ def run_all(arguments):
     options = {
         "root": os.path.abspath(arguments.root),
         "captures": arguments.captures,
-        "recordings": os.path.join(out, "recordings"),
+        "recordings": out,
     }
     end = time.monotonic() + arguments.budget_s
     results = []
+    work = tempfile.mkdtemp(prefix="gpu_tests_")
+    os.chmod(work, 0o755)
     for name in names:
         left = end - time.monotonic()
         if left < 15:
             result = {"name": name, "seconds": 0, "result": "not run", "text": "the budget had ended"}
         else:
-            result = run_check(name, options, os.path.join(out, "work", name), min(CHECKS[name].deadline_s, left))
+            result = run_check(name, options, os.path.join(work, name), min(CHECKS[name].deadline_s, left))
         results.append(result)
         print(report.line(result), flush=True)
-    _pack(out)
-    report.write(out, machine, results)
+        report.write(out, machine, results)  # also what there is if this process is ended
+    _pack(work, out)
     print(report.summary(results), flush=True)
     kinds = {result["result"] for result in results}
     if kinds & {"failed", "no device"}:
@@ -135,13 +142,12 @@ def run_all(arguments):
     return 3 if "not run" in kinds else 0
 
 
-def _pack(out):
+def _pack(work, out):
     """Logs and manifests go into one archive; traces are left out: they are large, and what matters of them is measured."""
-    work = os.path.join(out, "work")
     with tarfile.open(os.path.join(out, "logs.tar.gz"), "w:gz") as archive:
         for folder, _, files in os.walk(work):
             for name in sorted(files):
                 path = os.path.join(folder, name)
                 if name.endswith((".log", ".json")) and os.path.getsize(path) < 1 << 20:
-                    archive.add(path, os.path.relpath(path, out))
+                    archive.add(path, os.path.relpath(path, work))
     shutil.rmtree(work, ignore_errors=True)

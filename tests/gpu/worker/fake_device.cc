@@ -129,6 +129,13 @@ class FakeDevice : public Device {
   Error MakeGraph(int kernels) override {
     graph_kernels_ = kernels;
     whole_graph_ = gpu_->IsEnabled(cuda::kKindGraphTrace) != 0;
+    // Calls that build: they return as launches do, and nothing comes of them.
+    const auto call = [this](uint32_t which) {
+      gpu_->Emit(FakeGpu::Call(which, FakeGpu::NextCorrelation(), cuda::RealtimeNs()));
+    };
+    if (!Faulty("graph_calls")) call(cuda::kStreamBeginCaptureCall);
+    for (int i = 0; i < kernels; ++i) call(cuda::kLaunchKernelCall);
+    if (!Faulty("graph_calls")) call(cuda::kStreamEndCaptureCall);
     return {};
   }
 
