@@ -32,6 +32,9 @@ struct CollectorLevels {
 struct StepRange {
   int64_t first = 0;
   int64_t last = 0;
+  // Not their numbers: how many have begun in this process, the first being 1. For programs whose
+  // numbers do not rise.
+  bool by_ordinal = false;
 };
 
 // What a collector tells the session between its verbs. Thread-safe, never blocks.
@@ -85,8 +88,9 @@ struct CollectorReport {
     std::string name;
     uint64_t attempted = 0, in_trace = 0, lost = 0, outside = 0;
   };
-  // Numbers of the first and the last step of a window of steps that has opened.
+  // Of a window of steps that has opened: its first and last, by number or as it was asked for.
   std::optional<int64_t> first_step, last_step;
+  bool steps_by_ordinal = false;
   std::vector<Thread> threads;  // those that lost something first; at most 1,000
   std::vector<std::string> warnings;
 };

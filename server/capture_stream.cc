@@ -108,6 +108,7 @@ absl::Status CaptureStream::OnFetchRequest(const grpc::ByteBuffer& message) {
 
 absl::Status CaptureStream::OnArm(const v1::Arm& request) {
   if (capture_ != nullptr) return OutOfOrder("arm", "twice: a stream is one capture");
+  arm_received_ns_ = MonotonicNs();
   CallContext context;
   context.peer = peer();
   context.store_bytes = dependencies_.store_bytes;
@@ -246,6 +247,9 @@ bool CaptureStream::WriteArmed(grpc::ByteBuffer* message) {
   answer.set_store_bytes(capture_->store_bytes());
   answer.set_lookback_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(armed.lookback)));
   if (auto steps = capture_->Steps()) *answer.mutable_steps() = *std::move(steps);
+  answer.set_received_monotonic_ns(arm_received_ns_);
+  answer.set_realtime_ns(static_cast<uint64_t>(RealtimeNs()));
+  answer.set_sent_monotonic_ns(MonotonicNs());
   WriteResponse(response, message);
   return true;
 }

@@ -77,6 +77,7 @@ class CaptureStream final : public StreamCall {
   NativeCapture::StreamId id_ = 0;
   absl::Duration wanted_lookback_;
   absl::Time armed_at_ = absl::InfiniteFuture();
+  uint64_t arm_received_ns_ = 0;  // on MONOTONIC
   bool armed_sent_ = false;
   bool start_seen_ = false;
   bool started_sent_ = false;

@@ -86,6 +86,12 @@ bool CollectorTask::Await(Clock::time_point deadline) {
   return false;
 }
 
+void CollectorTask::AwaitPatiently(Clock::time_point deadline) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (abandoned_) return;
+  changed_.wait_until(lock, deadline, [this] { return posted_ == Verb::kNone; });
+}
+
 void CollectorTask::Finish() {
   std::lock_guard<std::mutex> lock(mutex_);
   finished_ = true;

@@ -70,6 +70,9 @@ class CollectorTask {
   // Waits until the posted verb has returned, at most until `deadline`. False: it has not; the
   // collector is abandoned.
   bool Await(Clock::time_point deadline);
+  // Waits likewise, but abandons nobody: one that is late may still return. The next verb needs
+  // Await first.
+  void AwaitPatiently(Clock::time_point deadline);
 
   // Ends the thread once the last verb has returned. The session's last call.
   void Finish();

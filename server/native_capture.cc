@@ -426,6 +426,10 @@ v1::Progress NativeCapture::Progress() const {
 }
 
 uint64_t NativeCapture::WindowStepsLocked(const StepHistory& history) const {
+  if (!steps_before_.has_value() && steps_->by_ordinal) {
+    if (history.count < static_cast<uint64_t>(steps_->first)) return 0;
+    steps_before_ = static_cast<uint64_t>(steps_->first) - 1;
+  }
   if (!steps_before_.has_value()) {
     // By steps: those of the window that have begun by now, of the newest 256. Asked for several
     // times a second, it sees the first one in time.
@@ -459,11 +463,14 @@ std::optional<v1::StepState> StepStateOf(const StepHistory& history) {
   }
   v1::StepState state;
   state.set_begun(history.count);
+  state.set_by_ordinal(true);
   if (newest.empty()) return state;
   state.set_current(newest.front().number);
   state.set_age_ns(
       static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Nanoseconds(newest.front().ago))));
-  state.set_increasing(true);
+  // A program that counts anew in each epoch shows rising numbers most of the time. One fall at the
+  // beginning (steps to warm up, then those of the training) is forgiven.
+  state.set_increasing(history.last_fall == 0 || history.count / 3 > history.last_fall);
   for (size_t i = 1; i < newest.size(); ++i) {
     if (newest[i].number >= newest[i - 1].number) state.set_increasing(false);
   }

@@ -392,7 +392,12 @@ absl::StatusOr<StartCommand> ValidateStart(const v1::Start& request, const Start
       return OutOfRange("start.steps.last", absl::StrCat(request.steps().last()),
                         absl::StrCat("at least start.steps.first, ", request.steps().first()));
     }
-    command.steps = StepRange{request.steps().first(), request.steps().last()};
+    if (request.steps().by_ordinal() && request.steps().first() < 1) {
+      return OutOfRange("start.steps.first", absl::StrCat(request.steps().first()),
+                        "1 or more, by_ordinal");
+    }
+    command.steps =
+        StepRange{request.steps().first(), request.steps().last(), request.steps().by_ordinal()};
   }
   return command;
 }

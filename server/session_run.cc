@@ -17,7 +17,11 @@ using std::chrono::seconds;
 
 // Deadlines of the verbs (collectors/collector.h).
 constexpr auto kArmLimit = seconds(5);
+// A collector that takes longer to start records what comes after it: a job whose threads wait
+// for a second to be run, on a machine with far too many, still gets its trace. (It was left alone
+// before: the capture said that it had begun, and the host's bits stayed off until its end.)
 constexpr auto kStartLimit = seconds(1);
+constexpr auto kLateStartLimit = std::chrono::milliseconds(500);  // from the end of the recording
 constexpr auto kStopLimit = seconds(2);
 constexpr auto kReportLimit = seconds(1);
 
@@ -196,7 +200,7 @@ bool SessionRun::WaitAndStart() {
   AddLookback(options_.lookback, OldestTicks(), map_, &plan_);
   PostStart(/*watching_steps=*/true);
   PostStart(/*watching_steps=*/false);
-  AwaitAll(kStartLimit);
+  AwaitStarts();
   if (plan_.begin_ticks < plan_.start_ticks) {
     // Less what rings have lost of the past since the arming.
     if (const uint64_t oldest = OldestTicks(); oldest != UINT64_MAX) {
@@ -209,7 +213,7 @@ bool SessionRun::WaitAndStart() {
 
 bool SessionRun::WaitForStepWindow() {
   PostStart(/*watching_steps=*/true);
-  AwaitAll(kStartLimit);
+  AwaitStarts();
   NoteStarted();
   auto limit = Clock::time_point::max();
   if (plan_.deadline_ticks != UINT64_MAX) {
@@ -222,10 +226,15 @@ bool SessionRun::WaitForStepWindow() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!window_opened_) {
-      warnings_.push_back(absl::StrFormat(
-          "no step with a number of %d or more began while the capture waited for it; check that "
-          "the program marks its steps (JOBSCOPE_STEP), and their numbers",
-          plan_.steps->first));
+      warnings_.push_back(
+          plan_.steps->by_ordinal
+              ? absl::StrFormat("the process had not begun its step %d, by count, when the capture "
+                                "had waited for it; raise --max_duration_ms",
+                                plan_.steps->first)
+              : absl::StrFormat(
+                    "no step with a number of %d or more began while the capture waited for it; "
+                    "check that the program marks its steps (JOBSCOPE_STEP), and their numbers",
+                    plan_.steps->first));
       end_ticks_ = NowTicks();
       if (!plan_.keep_zero) plan_.zero_ticks = end_ticks_;
       if (ended_by_.empty()) ended_by_ = "duration";
@@ -235,7 +244,7 @@ bool SessionRun::WaitForStepWindow() {
     recording_ticks_ = plan_.start_ticks;
   }
   PostStart(/*watching_steps=*/false);
-  AwaitAll(kStartLimit);
+  AwaitStarts();
   return true;
 }
 
@@ -276,6 +285,7 @@ void SessionRun::Record() {
 void SessionRun::StopAndReport() {
   SetPhase(Phase::kDraining, Clock::now());
   end_ticks_ = std::max(end_ticks_, plan_.zero_ticks);
+  AwaitAll(kLateStartLimit);
   for (const auto& task : tasks_) {
     if (task->status().ok()) task->PostStop(end_ticks_);
   }
@@ -416,6 +426,11 @@ uint64_t SessionRun::OldestTicks() const {
     if (!task->abandoned()) oldest = std::min(oldest, task->collector()->OldestTicks());
   }
   return oldest;
+}
+
+void SessionRun::AwaitStarts() {
+  const auto deadline = Clock::now() + kStartLimit;
+  for (const auto& task : tasks_) task->AwaitPatiently(deadline);
 }
 
 void SessionRun::AwaitAll(Clock::duration limit) {

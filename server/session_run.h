@@ -90,6 +90,7 @@ class SessionRun {
   void PostStart(bool watching_steps);
   // The earliest ticks that every collector with a past reaches; UINT64_MAX: none has one.
   uint64_t OldestTicks() const;
+  void AwaitStarts();
   void AwaitAll(Clock::duration limit);
   void SetPhase(Phase phase, Clock::time_point planned_end);
   bool EndRequested() const;  // with mutex_ held

@@ -21,6 +21,8 @@ struct StepTiming {
 
 struct StepHistory {
   uint64_t count = 0;                 // begun since the process started
+  uint64_t last_fall = 0;             // the newest of these whose number was not above its
+                                      // predecessor's; 0: none
   std::optional<StepTiming> current;  // the one that runs now
   std::vector<StepTiming> recent;     // that are over, oldest first; at most 256
 };

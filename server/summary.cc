@@ -48,6 +48,7 @@ void AddReport(const CollectorReport& report, v1::CollectorState* state,
     summary->set_has_step_window(true);
     summary->set_first_step(*report.first_step);
     summary->set_last_step(*report.last_step);
+    summary->set_steps_by_ordinal(report.steps_by_ordinal);
   }
   for (const CollectorReport::Thread& thread : report.threads) {
     v1::ThreadLoss* out = summary->add_threads();

@@ -105,10 +105,20 @@ void FillReport(const ReportInput& input, CollectorReport* report) {
   AddWarnings(input, totals, report);
 }
 
-void FillStepWindow(const Reader& reader, CollectorReport* report) {
+void FillStepWindow(const Reader& reader, bool by_ordinal, CollectorReport* report) {
   jobscope_trigger_info trigger{};
   reader.trigger(&trigger);
   if (trigger.state != JOBSCOPE_TRIGGER_OPEN && trigger.state != JOBSCOPE_TRIGGER_CLOSED) return;
+  report->steps_by_ordinal = by_ordinal;
+  if (by_ordinal) {
+    uint64_t first = 0;
+    uint64_t last = 0;
+    reader.trigger_ordinals(&first, &last);
+    if (last == 0) last = reader.step_count();  // still in the window
+    report->first_step = static_cast<int64_t>(first);
+    report->last_step = static_cast<int64_t>(last);
+    return;
+  }
   report->first_step = trigger.first_step;
   report->last_step = trigger.last_step;
   if (trigger.state == JOBSCOPE_TRIGGER_CLOSED) return;

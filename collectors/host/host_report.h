@@ -32,7 +32,7 @@ uint64_t LostSoFar(const ReportInput& input);
 void FillReport(const ReportInput& input, CollectorReport* report);
 
 // Numbers of the window's first and last step: of one that has not closed, the newest that began.
-void FillStepWindow(const Reader& reader, CollectorReport* report);
+void FillStepWindow(const Reader& reader, bool by_ordinal, CollectorReport* report);
 
 // Appends the account of each thread. False: the store had no room for it.
 bool AppendLoss(const CollectorReport& report, xspace::ItemSink* sink);

@@ -214,7 +214,13 @@ absl::Status HostSession::Start(const StartRequest& request) {
     NoteThreads(/*oldest=*/false);
     // Steps must be seen by their threads, also where no server keeps their bit set.
     reader_->set_mask(JOBSCOPE_HOLDER_SESSION, JOBSCOPE_BIT_STEP);
-    reader_->arm_trigger(steps_->first, steps_->last, bits_);
+    if (steps_->by_ordinal) {
+      reader_->arm_trigger_by_ordinal(static_cast<uint64_t>(std::max<int64_t>(steps_->first, 0)),
+                                      static_cast<uint64_t>(std::max<int64_t>(steps_->last, 0)),
+                                      bits_);
+    } else {
+      reader_->arm_trigger(steps_->first, steps_->last, bits_);
+    }
     recording_since_ = Now();
     return absl::OkStatus();
   }
@@ -445,18 +451,15 @@ absl::Status HostSession::Stop(uint64_t end_ticks) {
 }
 
 void HostSession::SampleOpenScopes() {
-  int64_t last_step = 0;
-  if (window_closed_) {
-    jobscope_trigger_info trigger{};
-    reader_->trigger(&trigger);
-    last_step = trigger.last_step;
-  }
+  jobscope_trigger_info trigger{};
+  if (window_closed_) reader_->trigger(&trigger);
   const uint64_t deadline = Now() + Ticks(kLastStepWait);
   for (const auto& thread : threads_) {
     if (thread->ended() || thread->finished()) continue;
     thread->SampleOpenScopes(line_for_);
     // A step closes the window before it publishes its record: its thread may just be about to.
-    while (window_closed_ && thread->IsInStep(last_step) && Now() < deadline) {
+    while (window_closed_ && thread->IsInStep(trigger.last_step, trigger.close_ticks) &&
+           Now() < deadline) {
       std::this_thread::yield();
       thread->SampleOpenScopes(line_for_);
     }
@@ -494,7 +497,7 @@ void HostSession::MakeReport(bool recorded) {
     return;
   }
   FillReport(AccountSoFar(recorded), &report_);
-  if (recorded && steps_.has_value()) FillStepWindow(*reader_, &report_);
+  if (recorded && steps_.has_value()) FillStepWindow(*reader_, steps_->by_ordinal, &report_);
 }
 
 }  // namespace jobscope::host

@@ -116,9 +116,10 @@ void ThreadDrain::SampleOpenScopes(const LineFor& line_for) {
   state_.open_scopes.assign(scopes, scopes + count);
 }
 
-bool ThreadDrain::IsInStep(int64_t number) const {
+bool ThreadDrain::IsInStep(int64_t number, uint64_t before_ticks) const {
   return std::any_of(state_.open_scopes.begin(), state_.open_scopes.end(), [&](const auto& scope) {
-    return scope.has_step_number != 0 && scope.step_number == number;
+    return scope.has_step_number != 0 && scope.step_number == number &&
+           scope.begin_ticks < before_ticks;
   });
 }
 

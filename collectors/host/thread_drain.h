@@ -64,7 +64,7 @@ class ThreadDrain {
   bool listed = true;  // in the recorder's last list: for who walks it
 
   // True if the sample has a step of this number.
-  bool IsInStep(int64_t number) const;
+  bool IsInStep(int64_t number, uint64_t before_ticks) const;
   // The recorder does not list it any more.
   void MarkGone() { info_.ended = 1; }
   // Nothing more comes from this thread.

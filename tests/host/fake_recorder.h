@@ -73,6 +73,11 @@ class FakeRecorder {
     table_.trigger = [](jobscope_trigger_info* out) { *out = current_->trigger; };
     table_.recent_steps = [](jobscope_step_info*, size_t) { return size_t{0}; };
     table_.step_count = [] { return current_->step_count; };
+    table_.arm_trigger_by_ordinal = [](uint64_t, uint64_t, uint32_t) {
+      current_->trigger.state = JOBSCOPE_TRIGGER_ARMED;
+    };
+    table_.trigger_ordinals = [](uint64_t* first, uint64_t* last) { *first = *last = 0; };
+    table_.last_step_fall = [] { return uint64_t{0}; };
   }
   ~FakeRecorder() { current_ = nullptr; }
   FakeRecorder(const FakeRecorder&) = delete;

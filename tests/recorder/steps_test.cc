@@ -195,6 +195,106 @@ TEST_F(Steps, OneThreadOpensAndOneClosesHoweverManyRace) {
   }
 }
 
+// ---- by ordinal ----
+
+jobscope_trigger_info OrdinalTrigger(uint64_t* first, uint64_t* last) {
+  Reader()->trigger_ordinals(first, last);
+  return Trigger();
+}
+
+// As of a program that gives no number.
+TEST_F(Steps, ATriggerByOrdinalCountsStepsOfOneNumber) {
+  const uint64_t before = Reader()->step_count();
+  Reader()->arm_trigger_by_ordinal(before + 2, before + 4, JOBSCOPE_BIT_LEVEL1);
+  uint64_t first = 1;
+  uint64_t last = 1;
+  TrainStep(0, [] { EXPECT_EQ(Reader()->mask(), JOBSCOPE_BIT_STEP); });
+  EXPECT_EQ(OrdinalTrigger(&first, &last).state, JOBSCOPE_TRIGGER_ARMED);
+  EXPECT_EQ(first, 0u);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Trigger().state, i == 0 ? JOBSCOPE_TRIGGER_ARMED : JOBSCOPE_TRIGGER_OPEN);
+    TrainStep(0, [] { EXPECT_EQ(Reader()->mask(), JOBSCOPE_BIT_STEP | JOBSCOPE_BIT_LEVEL1); });
+  }
+  const jobscope_trigger_info info = OrdinalTrigger(&first, &last);
+  EXPECT_EQ(info.state, JOBSCOPE_TRIGGER_CLOSED);
+  EXPECT_EQ(first, before + 2);
+  EXPECT_EQ(last, before + 4);
+  EXPECT_EQ(info.first_step, 0);
+  EXPECT_EQ(Reader()->mask(), JOBSCOPE_BIT_STEP);
+  const auto steps = Recent(3);
+  EXPECT_EQ(info.open_ticks, steps[0].begin_ticks);
+  EXPECT_EQ(info.close_ticks, steps[2].end_ticks);
+}
+
+// As of a program that counts anew in each epoch: by number, this would not close for a long time.
+TEST_F(Steps, ATriggerByOrdinalGoesOverTheEndOfAnEpoch) {
+  const uint64_t before = Reader()->step_count();
+  Reader()->arm_trigger_by_ordinal(before + 2, before + 5, JOBSCOPE_BIT_LEVEL1);
+  for (const int64_t number : {97, 98, 99, 0, 1}) TrainStep(number);
+  const jobscope_trigger_info info = Trigger();
+  EXPECT_EQ(info.state, JOBSCOPE_TRIGGER_CLOSED);
+  EXPECT_EQ(info.first_step, 98);
+  EXPECT_EQ(info.last_step, 1);
+}
+
+TEST_F(Steps, AnOrdinalThatIsOverOpensWithTheNextStep) {
+  TrainStep(0);
+  TrainStep(0);
+  const uint64_t before = Reader()->step_count();
+  Reader()->arm_trigger_by_ordinal(1, 1, JOBSCOPE_BIT_LEVEL1);
+  TrainStep(0);
+  uint64_t first = 0;
+  uint64_t last = 0;
+  EXPECT_EQ(OrdinalTrigger(&first, &last).state, JOBSCOPE_TRIGGER_CLOSED);
+  EXPECT_EQ(first, before + 1);
+  EXPECT_EQ(last, before + 1);
+}
+
+TEST_F(Steps, TheNextTriggerIsByNumberAgain) {
+  Reader()->arm_trigger_by_ordinal(UINT64_MAX, UINT64_MAX, JOBSCOPE_BIT_LEVEL1);
+  TrainStep(5);
+  EXPECT_EQ(Trigger().state, JOBSCOPE_TRIGGER_ARMED);
+  Reader()->arm_trigger(6, 6, JOBSCOPE_BIT_LEVEL1);
+  TrainStep(5);
+  EXPECT_EQ(Trigger().state, JOBSCOPE_TRIGGER_ARMED);
+  TrainStep(6);
+  EXPECT_EQ(Trigger().state, JOBSCOPE_TRIGGER_CLOSED);
+}
+
+TEST_F(Steps, ANumberThatFallsIsRemembered) {
+  const uint64_t before = Reader()->step_count();
+  TrainStep(INT64_MIN);
+  for (const int64_t number : {5, 6, 7}) TrainStep(number);
+  EXPECT_LE(Reader()->last_step_fall(), before + 1);
+  TrainStep(7);
+  EXPECT_EQ(Reader()->last_step_fall(), before + 5);
+  TrainStep(8);
+  TrainStep(0);
+  EXPECT_EQ(Reader()->last_step_fall(), before + 7);
+}
+
+TEST_F(Steps, ManyThreadsRaceForAnOrdinal) {
+  for (int round = 0; round < 50; ++round) {
+    const uint64_t before = Reader()->step_count();
+    Reader()->arm_trigger_by_ordinal(before + 20, before + 60, JOBSCOPE_BIT_LEVEL1);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([] {
+        for (int i = 0; i < 30; ++i) TrainStep(0);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    uint64_t first = 0;
+    uint64_t last = 0;
+    const jobscope_trigger_info info = OrdinalTrigger(&first, &last);
+    ASSERT_EQ(info.state, JOBSCOPE_TRIGGER_CLOSED);
+    ASSERT_GE(first, before + 20);
+    ASSERT_GE(last, before + 60);
+    ASSERT_LT(info.open_ticks, info.close_ticks);
+    ASSERT_EQ(Reader()->mask(), JOBSCOPE_BIT_STEP);
+  }
+}
+
 // ---- open scopes ----
 
 class OpenScopes : public testing::Test {

@@ -113,6 +113,19 @@ TEST(StepStateTest, TellsTheNewestStepAndItsRate) {
   EXPECT_FALSE(state->increasing());
 }
 
+TEST(StepStateTest, NumbersThatFellInEachEpochDoNotRise) {
+  StepHistory history;
+  history.count = 1'050;
+  history.current = StepTiming{50, absl::Milliseconds(1), absl::ZeroDuration()};
+  history.last_fall = 1'000;
+  auto state = StepStateOf(history);
+  EXPECT_FALSE(state->increasing());
+  EXPECT_TRUE(state->by_ordinal());
+  // Steps to warm up, then those of the training.
+  history.last_fall = 11;
+  EXPECT_TRUE(StepStateOf(history)->increasing());
+}
+
 TEST(StepStateTest, OneStepHasNoRate) {
   StepHistory history;
   history.count = 1;

@@ -245,6 +245,21 @@ INSTANTIATE_TEST_SUITE_P(Verbs, WedgedTest,
                          ::testing::Values("arm", "start", "drain", "stop", "report"),
                          [](const auto& info) { return std::string(info.param); });
 
+// On a machine with far too many threads one may not be run for a second.
+TEST_F(SessionTest, ACollectorThatIsLateToStartRecordsWhatComesAfter) {
+  Make({&a_, &b_});
+  a_.HangIn("start");
+  Pending session = Submit(For(absl::InfiniteDuration(), "late"));
+  ASSERT_TRUE(Becomes([this] { return State() == "recording"; })) << "it holds the others up";
+  a_.Release();
+  ASSERT_TRUE(a_.AwaitCalls("drain", 1));
+  manager_->Stop("late");
+  const SessionResult result = session.Get();
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.summary.collectors(0).state(), "on");
+  EXPECT_EQ(result.summary.events(), 2u);
+}
+
 TEST_F(SessionTest, ACollectorThatFailsLeavesTheOthersUntouched) {
   Make({&a_, &b_});
   a_.FailIn("arm", absl::PermissionDeniedError("ask the administrator"));

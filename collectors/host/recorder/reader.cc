@@ -273,6 +273,9 @@ void Hold(uint32_t hold) { HoldEnded(hold != 0); }
 void Arm(int64_t first, int64_t last, uint32_t bits) {
   if (Alive()) ArmTrigger(first, last, bits);
 }
+void ArmByOrdinal(uint64_t first, uint64_t last, uint32_t bits) {
+  if (Alive()) ArmTriggerByOrdinal(first, last, bits);
+}
 void Disarm() {
   if (Alive()) DisarmTrigger();
 }
@@ -303,6 +306,9 @@ struct jobscope_trace_reader g_reader = {
     &GetTrigger,
     &RecentSteps,
     &StepCount,
+    &ArmByOrdinal,
+    &TriggerOrdinals,
+    &LastStepFall,
 };
 
 int ConfigureRings(uint32_t ring_records, uint64_t cap_bytes) {

@@ -199,6 +199,17 @@ struct jobscope_trace_reader {
   size_t (*recent_steps)(struct jobscope_step_info* out, size_t capacity);
   // Steps begun since the process started, of the step source.
   uint64_t (*step_count)(void);
+
+  // As arm_trigger, but step n is the n-th that begins in this process (step_count is n then),
+  // whatever its number: for programs whose numbers do not rise. The trigger closes with the first
+  // end of a step whose ordinal is >= last. disarm_trigger and trigger serve both.
+  void (*arm_trigger_by_ordinal)(uint64_t first, uint64_t last, uint32_t bits);
+  // The ordinals of the steps that it opened and closed with, whichever way it was armed; 0: not
+  // yet, or of a step that 256 others have followed.
+  void (*trigger_ordinals)(uint64_t* first, uint64_t* last);
+  // The ordinal of the newest step whose number was not above that of the one begun before it; 0:
+  // numbers have always risen.
+  uint64_t (*last_step_fall)(void);
 };
 
 // Exported by libjobscope_trace.so. Never fails; the table lives as long as the process.

@@ -12,6 +12,8 @@ namespace {
 
 std::atomic<uint32_t> g_source{0};
 std::atomic<uint64_t> g_count{0};
+std::atomic<int64_t> g_last_number{INT64_MIN};
+std::atomic<uint64_t> g_last_fall{0};
 
 // Steps are few, but several threads may run steps of one site (a pipeline), so a slot belongs to
 // ordinal `ordinal` (+ 1) only while that stands in it; its end counts only with the same tag.
@@ -31,10 +33,13 @@ constexpr uint32_t kClosing = 17;
 struct Trigger {
   std::atomic<uint32_t> state{JOBSCOPE_TRIGGER_IDLE};
   std::atomic<uint32_t> bits{0};
+  std::atomic<bool> by_ordinal{false};  // first and last count steps, and are no numbers
   std::atomic<int64_t> first{0};
   std::atomic<int64_t> last{0};
   std::atomic<int64_t> opened_step{0};
   std::atomic<int64_t> closed_step{0};
+  std::atomic<uint64_t> opened_ordinal{0};
+  std::atomic<uint64_t> closed_ordinal{0};
   std::atomic<uint64_t> open_ticks{0};
   std::atomic<uint64_t> close_ticks{0};
 };
@@ -42,32 +47,71 @@ Trigger g_trigger;
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-void MaybeOpen(int64_t number, uint64_t ticks) {
+// An ordinal takes three hundred years at a step per nanosecond to leave int64.
+bool HasReached(const std::atomic<int64_t>& bound, int64_t number, uint64_t ordinal) {
+  const int64_t at = g_trigger.by_ordinal.load(kRelaxed) ? static_cast<int64_t>(ordinal) : number;
+  return at >= bound.load(kRelaxed);
+}
+
+void MaybeOpen(int64_t number, uint64_t ordinal, uint64_t ticks) {
   uint32_t state = g_trigger.state.load(std::memory_order_acquire);
-  if (state != JOBSCOPE_TRIGGER_ARMED || number < g_trigger.first.load(kRelaxed)) return;
+  if (state != JOBSCOPE_TRIGGER_ARMED || !HasReached(g_trigger.first, number, ordinal)) return;
   if (!g_trigger.state.compare_exchange_strong(state, kOpening)) return;
-  if (number < g_trigger.first.load(kRelaxed)) {  // armed anew between the two loads
+  if (!HasReached(g_trigger.first, number, ordinal)) {  // armed anew between the two loads
     g_trigger.state.store(JOBSCOPE_TRIGGER_ARMED, std::memory_order_release);
     return;
   }
   g_trigger.opened_step.store(number, kRelaxed);
+  g_trigger.opened_ordinal.store(ordinal, kRelaxed);
   g_trigger.open_ticks.store(ticks, kRelaxed);
   AddToHolder(JOBSCOPE_HOLDER_SESSION, g_trigger.bits.load(kRelaxed));
   g_trigger.state.store(JOBSCOPE_TRIGGER_OPEN, std::memory_order_release);
 }
 
-void MaybeClose(int64_t number, uint64_t ticks) {
+// `ordinal`: 0 for a step that is no longer among the newest; it can be the last one wanted by its
+// number only.
+void MaybeClose(int64_t number, uint64_t ordinal, uint64_t ticks) {
   uint32_t state = g_trigger.state.load(std::memory_order_acquire);
-  if (state != JOBSCOPE_TRIGGER_OPEN || number < g_trigger.last.load(kRelaxed)) return;
+  if (state != JOBSCOPE_TRIGGER_OPEN || !HasReached(g_trigger.last, number, ordinal)) return;
   if (!g_trigger.state.compare_exchange_strong(state, kClosing)) return;
-  if (number < g_trigger.last.load(kRelaxed)) {
+  if (!HasReached(g_trigger.last, number, ordinal)) {
     g_trigger.state.store(JOBSCOPE_TRIGGER_OPEN, std::memory_order_release);
     return;
   }
   TakeFromHolder(JOBSCOPE_HOLDER_SESSION, g_trigger.bits.load(kRelaxed));
   g_trigger.closed_step.store(number, kRelaxed);
+  g_trigger.closed_ordinal.store(ordinal, kRelaxed);
   g_trigger.close_ticks.store(ticks, kRelaxed);
   g_trigger.state.store(JOBSCOPE_TRIGGER_CLOSED, std::memory_order_release);
+}
+
+// The step that began there, if it is still among the newest; else 0.
+uint64_t OrdinalOf(int64_t number, uint64_t begin_ticks) {
+  // The newest comes first: mostly it is that one.
+  const uint64_t count = g_count.load();
+  for (uint64_t ordinal = count; ordinal > 0 && ordinal + kRecentSteps > count; --ordinal) {
+    const StepSlot& slot = g_slots[ordinal % kRecentSteps];
+    if (slot.ordinal.load(std::memory_order_acquire) == ordinal &&
+        slot.begin_ticks.load(kRelaxed) == begin_ticks && slot.number.load(kRelaxed) == number) {
+      return ordinal;
+    }
+  }
+  return 0;
+}
+
+void Arm(bool by_ordinal, int64_t first, int64_t last, uint32_t bits) {
+  DisarmTrigger();
+  g_trigger.by_ordinal.store(by_ordinal, kRelaxed);
+  g_trigger.first.store(first, kRelaxed);
+  g_trigger.last.store(last, kRelaxed);
+  g_trigger.bits.store(bits, kRelaxed);
+  g_trigger.opened_step.store(0, kRelaxed);
+  g_trigger.closed_step.store(0, kRelaxed);
+  g_trigger.opened_ordinal.store(0, kRelaxed);
+  g_trigger.closed_ordinal.store(0, kRelaxed);
+  g_trigger.open_ticks.store(0, kRelaxed);
+  g_trigger.close_ticks.store(0, kRelaxed);
+  g_trigger.state.store(JOBSCOPE_TRIGGER_ARMED, std::memory_order_release);
 }
 
 }  // namespace
@@ -88,8 +132,9 @@ bool IsSource(uint32_t site) {
 
 void OnStepBegin(uint32_t site, int64_t number, uint64_t begin_ticks) {
   if (!IsSource(site)) return;
-  MaybeOpen(number, begin_ticks);
   const uint64_t ordinal = g_count.fetch_add(1) + 1;
+  if (g_last_number.exchange(number, kRelaxed) >= number) g_last_fall.store(ordinal, kRelaxed);
+  MaybeOpen(number, ordinal, begin_ticks);
   StepSlot& slot = g_slots[ordinal % kRecentSteps];
   slot.ordinal.store(0, kRelaxed);
   std::atomic_thread_fence(std::memory_order_release);
@@ -100,30 +145,20 @@ void OnStepBegin(uint32_t site, int64_t number, uint64_t begin_ticks) {
 
 void OnStepEnd(uint32_t site, int64_t number, uint64_t begin_ticks, uint64_t end_ticks) {
   if (!IsSource(site)) return;
-  MaybeClose(number, end_ticks);
-  const uint64_t count = g_count.load();
-  for (uint64_t ordinal = count; ordinal > 0 && ordinal + kRecentSteps > count; --ordinal) {
-    StepSlot& slot = g_slots[ordinal % kRecentSteps];
-    if (slot.ordinal.load(std::memory_order_acquire) != ordinal ||
-        slot.begin_ticks.load(kRelaxed) != begin_ticks || slot.number.load(kRelaxed) != number) {
-      continue;
-    }
-    slot.end_ticks.store(end_ticks, kRelaxed);
-    slot.end_ordinal.store(ordinal, std::memory_order_release);
-    return;
-  }
+  const uint64_t ordinal = OrdinalOf(number, begin_ticks);
+  MaybeClose(number, ordinal, end_ticks);
+  if (ordinal == 0) return;
+  StepSlot& slot = g_slots[ordinal % kRecentSteps];
+  slot.end_ticks.store(end_ticks, kRelaxed);
+  slot.end_ordinal.store(ordinal, std::memory_order_release);
 }
 
-void ArmTrigger(int64_t first, int64_t last, uint32_t bits) {
-  DisarmTrigger();
-  g_trigger.first.store(first, kRelaxed);
-  g_trigger.last.store(last, kRelaxed);
-  g_trigger.bits.store(bits, kRelaxed);
-  g_trigger.opened_step.store(0, kRelaxed);
-  g_trigger.closed_step.store(0, kRelaxed);
-  g_trigger.open_ticks.store(0, kRelaxed);
-  g_trigger.close_ticks.store(0, kRelaxed);
-  g_trigger.state.store(JOBSCOPE_TRIGGER_ARMED, std::memory_order_release);
+void ArmTrigger(int64_t first, int64_t last, uint32_t bits) { Arm(false, first, last, bits); }
+
+void ArmTriggerByOrdinal(uint64_t first, uint64_t last, uint32_t bits) {
+  constexpr auto kMost = static_cast<uint64_t>(INT64_MAX);
+  Arm(true, static_cast<int64_t>(first < kMost ? first : kMost),
+      static_cast<int64_t>(last < kMost ? last : kMost), bits);
 }
 
 void DisarmTrigger() {
@@ -155,6 +190,14 @@ void GetTrigger(jobscope_trigger_info* out) {
   }
 }
 
+void TriggerOrdinals(uint64_t* first, uint64_t* last) {
+  const uint32_t state = g_trigger.state.load(std::memory_order_acquire);
+  const bool closed = state == JOBSCOPE_TRIGGER_CLOSED;
+  const bool opened = closed || state == JOBSCOPE_TRIGGER_OPEN || state == kClosing;
+  *first = opened ? g_trigger.opened_ordinal.load(kRelaxed) : 0;
+  *last = closed ? g_trigger.closed_ordinal.load(kRelaxed) : 0;
+}
+
 size_t RecentSteps(jobscope_step_info* out, size_t capacity) {
   if (!Alive()) return 0;
   const uint64_t count = g_count.load();
@@ -176,6 +219,8 @@ size_t RecentSteps(jobscope_step_info* out, size_t capacity) {
   }
   return written;
 }
+
+uint64_t LastStepFall() { return Alive() ? g_last_fall.load(kRelaxed) : 0; }
 
 uint64_t StepCount() { return Alive() ? g_count.load() : 0; }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the process knows of its training steps: their source, the newest of them, and an armed
-// trigger that opens and closes a capture at chosen step numbers.
+// trigger that opens and closes a capture at chosen steps.
 #ifndef COLLECTORS_HOST_RECORDER_STEPS_H_
 #define COLLECTORS_HOST_RECORDER_STEPS_H_
 
@@ -27,11 +27,14 @@ void OnStepBegin(uint32_t site, int64_t number, uint64_t begin_ticks);
 void OnStepEnd(uint32_t site, int64_t number, uint64_t begin_ticks, uint64_t end_ticks);
 
 void ArmTrigger(int64_t first, int64_t last, uint32_t bits);
+void ArmTriggerByOrdinal(uint64_t first, uint64_t last, uint32_t bits);
 void DisarmTrigger();
 void GetTrigger(jobscope_trigger_info* out);
+void TriggerOrdinals(uint64_t* first, uint64_t* last);
 
 size_t RecentSteps(jobscope_step_info* out, size_t capacity);
 uint64_t StepCount();
+uint64_t LastStepFall();
 
 }  // namespace jobscope::recorder
 
