@@ -222,7 +222,7 @@ size_t RecordBytes(uint32_t kind, uint32_t version) {
     case kKindGraphTrace:
       return version >= kCupti12_3 ? 56 : 48;
     case kKindUnifiedMemory:
-      return 64;
+      return version >= kCupti13_0 ? 104 : 64;
     default:
       return 0;
   }

@@ -7,7 +7,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,14 +16,14 @@
 #include "collectors/cuda/buffer_pool.h"
 #include "collectors/cuda/event_writer.h"
 #include "common/trace_planes.h"
-#include "tests/cuda/fake_gpu.h"
-#include "tests/host/session_driver.h"
+#include "tests/cuda/collector_fixture.h"
 
 namespace jobscope {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Key;
@@ -37,96 +36,6 @@ using cuda::ActivityType;
 using cuda::Bytes;
 using cuda::FakeGpu;
 using cuda::RealtimeNs;
-
-constexpr bool kMonotonic = false;  // ticks are nanoseconds
-constexpr const char* kAdd = "_Z6vecAddPKfS0_Pfi";
-constexpr const char* kAddName = "vecAdd(float const*, float const*, float*, int)";
-
-// The fake of the newest version that we know, or of another: a library's version is read once, so
-// each version is a library of its own.
-struct Fakes {
-  std::map<uint32_t, std::string> paths = {{130001, FAKE_CUPTI}};
-  std::map<uint32_t, std::unique_ptr<FakeGpu>> gpus;
-  FakeGpu* current = nullptr;
-};
-
-Fakes& fakes() {
-  static auto* const fakes = new Fakes;
-  return *fakes;
-}
-
-FakeGpu& gpu() { return *fakes().current; }
-
-// The path of the library. From now on gpu() is this one, as new.
-std::string UseVersion(uint32_t version) {
-  std::string& path = fakes().paths[version];
-  if (path.empty()) {
-    path = ::testing::TempDir() + "/libcupti-fake-" + std::to_string(version) + "-" +
-           std::to_string(getpid()) + ".so";
-    std::filesystem::copy_file(FAKE_CUPTI, path);
-  }
-  std::unique_ptr<FakeGpu>& gpu = fakes().gpus[version];
-  if (gpu == nullptr) {
-    gpu = std::make_unique<FakeGpu>(path, FAKE_CUDA);
-    if (path != FAKE_CUPTI) std::filesystem::remove(path);
-  }
-  gpu->Reset(version);
-  fakes().current = gpu.get();
-  return path;
-}
-
-class CudaCollectorTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    options_.cupti_library = UseVersion(130001);
-    options_.limits.begin = absl::Milliseconds(300);
-    options_.limits.end = absl::Milliseconds(300);
-    options_.limits.work_in_flight = absl::Milliseconds(50);
-    options_.limits.flush_every = absl::Milliseconds(1);
-    options_.limits.flush_hangs = absl::Milliseconds(100);
-    options_.steps = [this] { return steps_; };
-  }
-  void TearDown() override {
-    driver_.reset();
-    gpu().Release();
-    collector_.reset();
-  }
-
-  CudaCollector& collector() {
-    if (collector_ == nullptr) {
-      collector_ = std::make_unique<CudaCollector>(kMonotonic, options_);
-    }
-    return *collector_;
-  }
-  SessionDriver& session() {
-    if (driver_ == nullptr) driver_ = std::make_unique<SessionDriver>(&collector(), kMonotonic);
-    return *driver_;
-  }
-  void Begin() {
-    ASSERT_TRUE(session().Arm().ok());
-    ASSERT_TRUE(session().Start().ok());
-  }
-  // Ends the capture after all that the test has let happen: kernels end a little after now.
-  void Finish() { session().StopAt(session().Now() + 1'000'000'000); }
-  std::vector<std::string> LineNames(const std::string& plane_name) {
-    std::vector<std::string> names;
-    for (const auto& plane : session().space().planes()) {
-      if (plane.name() != plane_name) continue;
-      for (const auto& line : plane.lines()) names.push_back(line.name());
-    }
-    return names;
-  }
-  std::vector<std::string> PlaneNames() {
-    std::vector<std::string> names;
-    for (const auto& plane : session().space().planes()) names.push_back(plane.name());
-    return names;
-  }
-
-  std::vector<cuda::StepSpan> steps_;
-  CudaCollectorOptions options_;
-  std::unique_ptr<CudaCollector> collector_;
-  std::unique_ptr<SessionDriver> driver_;
-};
 
 TEST_F(CudaCollectorTest, AKernelStandsOnItsStreamAndItsLaunchOnItsThread) {
   Begin();
@@ -369,6 +278,28 @@ TEST_F(CudaCollectorTest, WhatLiesOutsideOfTheWindowIsCountedAndWhatCrossesItsEd
   EXPECT_EQ(clipped.ints.at("truncated"), 1);
   EXPECT_LT(clipped.ints.at("true_start_ns"), 0);
   EXPECT_GT(clipped.ints.at("true_end_ns"), 0);
+}
+
+TEST_F(CudaCollectorTest, LaunchesThatRunNothingAreNoLosses) {
+  const auto call = [this](uint32_t which, uint32_t result = 0) {
+    Activity api = FakeGpu::Call(which, FakeGpu::NextCorrelation(), RealtimeNs());
+    api.result = result;
+    gpu().Emit(api);
+  };
+  Begin();
+  gpu().Launch(kAdd);
+  // A graph is recorded: by this thread, while another one launches into it.
+  call(cuda::kStreamBeginCaptureCall);
+  call(cuda::kLaunchKernelCall);
+  std::thread([&] { call(cuda::kLaunchKernelCall); }).join();
+  call(cuda::kStreamEndCaptureCall);
+  // It failed.
+  call(cuda::kLaunchKernelCall, 98);
+  // After the end of the recording a launch is one.
+  call(cuda::kLaunchKernelCall);
+  Finish();
+  session().ExpectIdentity();
+  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair("gpu_unfinished", 1)));
 }
 
 TEST_F(CudaCollectorTest, EveryLossIsCountedByItsCause) {

@@ -71,6 +71,8 @@ class FakeGpu {
     FindIn(library, "FakeCuptiSetClockOffset", &SetClockOffset);
     FindIn(library, "FakeCuptiAddDropped", &AddDropped);
     FindIn(library, "FakeCuptiReportState", &ReportState);
+    FindIn(library, "FakeCuptiApiCall", &ApiCall);
+    FindIn(library, "FakeCuptiUnifiedMemoryCounters", &UnifiedMemoryCounters);
     FindIn(library, "FakeCuptiEmit", &emit_);
     FindIn(library, "FakeCuptiDeliver", &deliver_);
     FindIn(library, "FakeCuptiTake", &Take);
@@ -88,6 +90,7 @@ class FakeGpu {
   uint32_t version() const { return version_; }
 
   bool Emit(const Activity& activity) {
+    if (activity.type == ActivityType::kApi) (void)ApiCall(activity.is_driver ? 1 : 2);
     const Bytes bytes = Encode(activity, version_);
     return emit_(bytes.data(), bytes.size()) != 0;
   }
@@ -149,6 +152,8 @@ class FakeGpu {
   void (*SetClockOffset)(int64_t) = nullptr;
   void (*AddDropped)(size_t) = nullptr;
   void (*ReportState)(uint32_t, int32_t, const char*) = nullptr;
+  int (*ApiCall)(uint32_t) = nullptr;
+  int (*UnifiedMemoryCounters)() = nullptr;
   void* (*Take)() = nullptr;
   void (*Return)(void*, const void*, size_t) = nullptr;
   // Result of cuDeviceGetCount, GPUs, version.

@@ -52,6 +52,8 @@ struct Fake {
   int hanging = 0;
   std::map<std::string, uint64_t> calls;
   std::set<uint32_t> enabled;
+  std::set<uint32_t> domains;  // of callbacks
+  std::vector<uint32_t> unified_memory;
   bool subscribed = false;
   Callback callback = nullptr;
   void* userdata = nullptr;
@@ -167,6 +169,8 @@ EXPORT void FakeCuptiReset(uint32_t version) {
   f.hangs.clear();
   f.calls.clear();
   f.enabled.clear();
+  f.domains.clear();
+  f.unified_memory.clear();
   f.subscribed = false;
   f.owner.clear();
   f.clock_offset_ns = 0;
@@ -241,6 +245,32 @@ EXPORT void FakeCuptiReportState(uint32_t cbid, int32_t result, const char* mess
     const char* message;
   } data{result, message};
   if (callback != nullptr) callback(userdata, 6, cbid, &data);
+}
+
+EXPORT int FakeCuptiApiCall(uint32_t domain) {
+  int told = 0;
+  for (const uint32_t site : {0u, 1u}) {
+    Callback callback = nullptr;
+    void* userdata = nullptr;
+    {
+      const std::lock_guard<std::mutex> lock(fake().mutex);
+      if (fake().domains.count(domain) != 0) callback = fake().callback;
+      userdata = fake().userdata;
+    }
+    if (callback == nullptr) continue;
+    const struct {
+      uint32_t site;
+      const char* name;
+    } data{site, "cudaLaunchKernel"};
+    callback(userdata, domain, 1, &data);
+    ++told;
+  }
+  return told;
+}
+
+EXPORT int FakeCuptiUnifiedMemoryCounters() {
+  const std::lock_guard<std::mutex> lock(fake().mutex);
+  return static_cast<int>(fake().unified_memory.size());
 }
 
 EXPORT int FakeCuptiEmit(const void* record, size_t bytes) {
@@ -321,6 +351,7 @@ EXPORT int32_t cuptiUnsubscribe(void* subscriber) {
   if (subscriber != &fake() || !fake().subscribed) return 1;
   fake().subscribed = false;
   fake().callback = nullptr;
+  fake().domains.clear();
   return 0;
 }
 
@@ -439,8 +470,41 @@ EXPORT int32_t cuptiGetCallbackName(uint32_t domain, uint32_t cbid, const char**
 
 EXPORT int32_t cuptiSetThreadIdType(uint32_t /*type*/) { return Enter("cuptiSetThreadIdType"); }
 
-EXPORT int32_t cuptiEnableDomain(uint32_t /*enable*/, void* /*subscriber*/, uint32_t /*domain*/) {
-  return Enter("cuptiEnableDomain");
+EXPORT int32_t cuptiEnableDomain(uint32_t enable, void* /*subscriber*/, uint32_t domain) {
+  if (const int32_t result = Enter("cuptiEnableDomain", std::to_string(domain)); result != 0) {
+    return result;
+  }
+  const std::lock_guard<std::mutex> lock(fake().mutex);
+  if (enable != 0) {
+    fake().domains.insert(domain);
+  } else {
+    fake().domains.erase(domain);
+  }
+  return 0;
+}
+
+EXPORT int32_t cuptiFinalize() {
+  if (const int32_t result = Enter("cuptiFinalize"); result != 0) return result;
+  const std::lock_guard<std::mutex> lock(fake().mutex);
+  fake().enabled.clear();
+  fake().domains.clear();
+  return 0;
+}
+
+struct FakeUnifiedMemoryConfig {
+  uint32_t scope, kind, device, enable;
+};
+
+EXPORT int32_t cuptiActivityConfigureUnifiedMemoryCounter(FakeUnifiedMemoryConfig* configs,
+                                                          uint32_t count) {
+  if (const int32_t result = Enter("cuptiActivityConfigureUnifiedMemoryCounter"); result != 0) {
+    return result;
+  }
+  const std::lock_guard<std::mutex> lock(fake().mutex);
+  for (uint32_t i = 0; i < count; ++i) {
+    if (configs[i].enable != 0) fake().unified_memory.push_back(configs[i].kind);
+  }
+  return 0;
 }
 
 EXPORT int32_t cuptiGetErrorMessage(const char** message) {

@@ -34,6 +34,11 @@ int FakeCuptiIsSubscribed(void);
 void FakeCuptiSetOwner(const char* name);  // somebody else is subscribed
 void FakeCuptiSetClockOffset(int64_t ns);  // of cuptiGetTimestamp to CLOCK_REALTIME
 void FakeCuptiAddDropped(size_t records);
+// A call of this thread into the runtime (2) or the driver (1), as a subscriber hears of it.
+// Returns how often it was told: 2, or less if it does not listen.
+int FakeCuptiApiCall(uint32_t domain);
+// Counters of unified memory that were asked for.
+int FakeCuptiUnifiedMemoryCounters(void);
 // CUPTI's own report to its subscriber.
 void FakeCuptiReportState(uint32_t cbid, int32_t result, const char* message);
 

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is left of CUPTI in the process after a capture.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "collectors/cuda/finalize_policy.h"
+#include "tests/cuda/collector_fixture.h"
+
+namespace jobscope {
+namespace {
+
+using cuda::Activity;
+using cuda::DecideFinalize;
+using cuda::FakeGpu;
+using cuda::FinalizeChoice;
+using cuda::RealtimeNs;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+// A thread of the application that calls into CUDA all the time.
+class CallingThread {
+ public:
+  CallingThread() : thread_([this] { Run(); }) {}
+  ~CallingThread() {
+    ended_ = true;
+    thread_.join();
+  }
+
+ private:
+  void Run() {
+    while (!ended_) {
+      (void)gpu().ApiCall(2);
+      std::this_thread::yield();
+    }
+  }
+  std::atomic<bool> ended_{false};
+  std::thread thread_;
+};
+
+class CudaDetachTest : public CudaCollectorTest {
+ protected:
+  void SetUp() override {
+    CudaCollectorTest::SetUp();
+    options_.finalize = FinalizeChoice::kAuto;
+    options_.limits.leave_wait = absl::Seconds(10);
+    options_.limits.leave = absl::Seconds(20);
+  }
+  void Capture(bool graphs = false) {
+    driver_.reset();
+    Begin();
+    Activity kernel = FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000);
+    if (graphs) {
+      kernel.graph = 3;
+      kernel.graph_node = 7;
+    }
+    gpu().Emit(kernel);
+    Finish();
+    session().ExpectIdentity();
+    EXPECT_EQ(session().Named(kAddName).size(), 1u);
+    EXPECT_EQ(gpu().IsSubscribed(), 0);
+    EXPECT_EQ(gpu().IsEnabled(10), 0);
+  }
+};
+
+// Every version on which something changes, with and without graphs.
+TEST_F(CudaDetachTest, CuptiIsTakenOutWhereThatVersionIsSafe) {
+  const struct {
+    uint32_t version;
+    bool without_graphs, with_graphs;
+  } kCases[] = {{13, false, false},   {18, false, false},   {19, false, false},
+                {20, true, false},    {22, true, false},    {23, true, false},
+                {24, true, true},     {28, true, true},     {130000, false, false},
+                {130001, true, true}, {130300, true, true}, {140000, false, false}};
+  for (const auto& c : kCases) {
+    for (const bool graphs : {false, true}) {
+      SCOPED_TRACE(std::to_string(c.version) + (graphs ? " with graphs" : ""));
+      driver_.reset();
+      collector_.reset();
+      options_.cupti_library = UseVersion(c.version);
+      const CallingThread application;
+      Capture(graphs);
+      const bool expected = graphs ? c.with_graphs : c.without_graphs;
+      EXPECT_EQ(gpu().Calls("cuptiFinalize"), expected ? 1u : 0u);
+      const auto stays = Contains(HasSubstr("cuptiFinalize is not called"));
+      if (expected) {
+        EXPECT_THAT(session().report().warnings, Not(stays));
+      } else {
+        EXPECT_THAT(session().report().warnings, stays);
+      }
+    }
+  }
+}
+
+TEST_F(CudaDetachTest, AGraphOfAnEarlierCaptureIsRemembered) {
+  options_.cupti_library = UseVersion(22);
+  const CallingThread application;
+  Capture();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 1u);
+  Capture(/*graphs=*/true);
+  Capture();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 1u);
+}
+
+TEST_F(CudaDetachTest, AGraphThatIsMadeOrLaunchedCountsToo) {
+  options_.cupti_library = UseVersion(22);
+  const CallingThread application;
+  Begin();
+  gpu().Emit(FakeGpu::Call(cuda::kGraphLaunchCall, FakeGpu::NextCorrelation(), RealtimeNs()));
+  Finish();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+}
+
+TEST_F(CudaDetachTest, TheUsersWordWins) {
+  const CallingThread application;
+  options_.finalize = FinalizeChoice::kNever;
+  Capture();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+  EXPECT_THAT(session().report().warnings, IsEmpty());
+}
+
+TEST_F(CudaDetachTest, AlwaysMeansAlsoWhereTheTableWarns) {
+  options_.cupti_library = UseVersion(18);
+  options_.finalize = FinalizeChoice::kAlways;
+  const CallingThread application;
+  Capture();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 1u);
+}
+
+TEST_F(CudaDetachTest, CapturesFollowEachOtherAndEachFindsItsKernels) {
+  const CallingThread application;
+  for (int i = 0; i < 20; ++i) Capture();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 20u);
+}
+
+TEST_F(CudaDetachTest, WithoutACallIntoCudaItStaysAndIsSaid) {
+  options_.limits.leave_wait = absl::Milliseconds(1);
+  Capture();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+  EXPECT_EQ(gpu().Calls("cuptiUnsubscribe"), 1u);
+  EXPECT_THAT(session().report().warnings, Contains(HasSubstr("the next capture tries again")));
+  // And no call that comes later finds anything to do.
+  EXPECT_EQ(gpu().ApiCall(2), 0);
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+}
+
+TEST_F(CudaDetachTest, ACuptiThatDoesNotTellOfCallsStays) {
+  gpu().Fail("cuptiEnableDomain", 7, 1);  // after that of its own reports
+  const CallingThread application;
+  Capture();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+  EXPECT_THAT(session().report().warnings, Contains(HasSubstr("INVALID_OPERATION")));
+}
+
+TEST_F(CudaDetachTest, AFinalizeThatFailsIsSaid) {
+  gpu().Fail("cuptiFinalize", 999, 0);
+  const CallingThread application;
+  Capture();
+  EXPECT_THAT(session().report().warnings, Contains(HasSubstr("cuptiFinalize: 999")));
+}
+
+TEST_F(CudaDetachTest, AFinalizeThatHangsCostsTheGpuPartAndNotTheAnswer) {
+  options_.limits.leave = absl::Milliseconds(200);
+  gpu().Hang("cuptiFinalize");
+  const CallingThread application;
+  Begin();
+  EXPECT_TRUE(gpu().Deliver(Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 130001)));
+  const absl::Time begin = absl::Now();
+  Finish();
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(5));
+  session().ExpectIdentity();
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+  EXPECT_EQ(session().report().state, "degraded");
+  EXPECT_THAT(session().report().reason, HasSubstr("cuptiFinalize has not returned"));
+  // The next capture is told, until the call is back.
+  EXPECT_THAT(std::string(collector().Arm(session().request()).message()),
+              HasSubstr("still hangs"));
+  gpu().Release();
+  driver_.reset();
+  const absl::Time deadline = absl::Now() + absl::Seconds(10);
+  bool armed = false;
+  while (!armed && absl::Now() < deadline) armed = session().Arm().ok();
+  EXPECT_TRUE(armed);
+  Finish();
+}
+
+TEST(FinalizePolicyTest, EveryRowHasItsReasonAndItsSource) {
+  for (const uint32_t version : {0u, 19u, 20u, 130000u}) {
+    EXPECT_FALSE(cuda::FinalizeRowOf(version).reason.empty()) << version;
+    EXPECT_FALSE(cuda::FinalizeRowOf(version).source.empty()) << version;
+  }
+  EXPECT_THAT(DecideFinalize(22, true, FinalizeChoice::kAuto).reason, HasSubstr("12.6"));
+  EXPECT_EQ(DecideFinalize(22, true, FinalizeChoice::kNever).reason, "");
+  EXPECT_EQ(cuda::ParseFinalizeChoice("never"), FinalizeChoice::kNever);
+  EXPECT_EQ(cuda::ParseFinalizeChoice("always"), FinalizeChoice::kAlways);
+  EXPECT_EQ(cuda::ParseFinalizeChoice("sometimes"), FinalizeChoice::kAuto);
+}
+
+}  // namespace
+}  // namespace jobscope

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is recorded on demand only, and what the environment says.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "tests/cuda/collector_fixture.h"
+
+namespace jobscope {
+namespace {
+
+using cuda::Activity;
+using cuda::ActivityType;
+using cuda::FakeGpu;
+using cuda::FinalizeChoice;
+using cuda::RealtimeNs;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using CudaOptionsTest = CudaCollectorTest;
+
+constexpr uint32_t kKindUnifiedMemory = 25;
+constexpr uint32_t kKindGraphTrace = 51;
+
+TEST_F(CudaOptionsTest, UnifiedMemoryIsNotTracedUnlessAskedFor) {
+  Begin();
+  EXPECT_EQ(gpu().IsEnabled(kKindUnifiedMemory), 0);
+  EXPECT_EQ(gpu().Calls("cuptiActivityConfigureUnifiedMemoryCounter"), 0u);
+  Finish();
+}
+
+TEST_F(CudaOptionsTest, UnifiedMemoryStandsOnALineOfItsOwn) {
+  options_.unified_memory = true;
+  Begin();
+  EXPECT_EQ(gpu().UnifiedMemoryCounters(), 5);
+  ASSERT_EQ(gpu().IsEnabled(kKindUnifiedMemory), 1);
+  Activity migration;
+  migration.type = ActivityType::kUnifiedMemory;
+  migration.sub_kind = 1;  // bytes to the GPU
+  migration.start_ns = RealtimeNs();
+  migration.end_ns = migration.start_ns + 5'000;
+  migration.bytes = 65'536;
+  migration.address = 0x7000;
+  gpu().Emit(migration);
+  Finish();
+  session().ExpectIdentity();
+  ASSERT_EQ(session().events_read().size(), 1u);
+  const ReadEvent& event = session().events_read()[0];
+  EXPECT_EQ(event.plane, "/device:CUSTOM:CUDA");
+  EXPECT_EQ(event.line, "unified memory");
+  EXPECT_EQ(event.ints.at("value"), 65'536);
+  EXPECT_EQ(gpu().IsEnabled(kKindUnifiedMemory), 0);
+}
+
+TEST_F(CudaOptionsTest, UnifiedMemoryThatThisSystemCannotTraceIsSaid) {
+  options_.unified_memory = true;
+  for (const int result : {28, 29, 30, 31}) {
+    SCOPED_TRACE(result);
+    driver_.reset();
+    gpu().Reset(130001);
+    gpu().Fail("cuptiActivityConfigureUnifiedMemoryCounter", result, 0);
+    Begin();
+    EXPECT_EQ(gpu().IsEnabled(kKindUnifiedMemory), 0);
+    gpu().Launch(kAdd);
+    Finish();
+    EXPECT_EQ(session().report().state, "on");
+    EXPECT_EQ(session().Named(kAddName).size(), 1u);
+    EXPECT_THAT(session().report().warnings,
+                Contains(AllOf(HasSubstr("unified memory is not traced"),
+                               HasSubstr(std::to_string(result) + " UM_PROFILING"))));
+  }
+}
+
+TEST_F(CudaOptionsTest, GraphsAreTracedNodeByNodeUnlessAskedOtherwise) {
+  Begin();
+  EXPECT_EQ(gpu().IsEnabled(kKindGraphTrace), 0);
+  Finish();
+}
+
+TEST_F(CudaOptionsTest, AWholeGraphIsOneEvent) {
+  options_.whole_graphs = true;
+  Begin();
+  ASSERT_EQ(gpu().IsEnabled(kKindGraphTrace), 1);
+  const uint32_t correlation = FakeGpu::NextCorrelation();
+  const uint64_t now_ns = RealtimeNs();
+  gpu().Emit(FakeGpu::Call(cuda::kGraphLaunchCall, correlation, now_ns));
+  Activity graph;
+  graph.type = ActivityType::kGraph;
+  graph.correlation = correlation;
+  graph.start_ns = now_ns + 5'000;
+  graph.end_ns = now_ns + 105'000;
+  graph.graph = 9;
+  graph.stream = 7;
+  gpu().Emit(graph);
+  Finish();
+  session().ExpectIdentity();
+  EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
+  int found = 0;
+  for (const ReadEvent& event : session().events_read()) {
+    if (event.plane != "/device:GPU:0") continue;
+    ++found;
+    EXPECT_EQ(event.ints.at("cuda_graph_id"), 9);
+    EXPECT_EQ(event.ints.at("correlation_id"), correlation);
+  }
+  EXPECT_EQ(found, 1);
+}
+
+TEST(CudaOptionsEnvironmentTest, IsReadAndWhatIsWrongIsLeftAtItsDefault) {
+  const auto with = [](const char* name, const char* value) {
+    EXPECT_EQ(setenv(name, value, 1), 0);
+    CudaCollectorOptions options = CudaCollectorOptions::FromEnvironment();
+    EXPECT_EQ(unsetenv(name), 0);
+    return options;
+  };
+  EXPECT_FALSE(CudaCollectorOptions::FromEnvironment().whole_graphs);
+  EXPECT_TRUE(with("JOBSCOPE_CUDA_GRAPHS", "whole").whole_graphs);
+  EXPECT_FALSE(with("JOBSCOPE_CUDA_GRAPHS", "nodes").whole_graphs);
+  EXPECT_TRUE(with("JOBSCOPE_CUDA_UNIFIED_MEMORY", "1").unified_memory);
+  EXPECT_FALSE(with("JOBSCOPE_CUDA_UNIFIED_MEMORY", "0").unified_memory);
+  EXPECT_EQ(with("JOBSCOPE_CUPTI_FINALIZE", "never").finalize, FinalizeChoice::kNever);
+  EXPECT_EQ(with("JOBSCOPE_CUPTI_FINALIZE", "maybe").finalize, FinalizeChoice::kAuto);
+  EXPECT_EQ(with("JOBSCOPE_CUDA_BUFFER_MB", "8").buffer_bytes, uint64_t{8} << 20);
+  for (const char* const wrong : {"0", "-1", "1025", "x", ""}) {
+    EXPECT_EQ(with("JOBSCOPE_CUDA_BUFFER_MB", wrong).buffer_bytes, uint64_t{256} << 20) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace jobscope
