@@ -2,9 +2,11 @@
 """JAX's own profiler session, driven by jobscope. Runs within the traced program: imports nothing of the framework's."""
 
 import atexit
+import os
 import sys
 import time
 
+_process = os.getpid()
 _sessions = []  # at most one; taken out by whoever stops it
 
 
@@ -65,7 +67,7 @@ def stop():
 
 def _at_exit():
     """The interpreter ends before the capture does: this is the last moment at which JAX can be asked."""
-    if _sessions:
+    if _sessions and os.getpid() == _process:  # a forked child has the list, but not the profiler's threads
         hand_over(stop())  # noqa: F821: given by the collector
 
 

@@ -11,6 +11,7 @@ import time
 _MODULE = "tensorflow.python.profiler.internal._pywrap_profiler"
 _MAX_BYTES = 1 << 30
 
+_process = os.getpid()
 _sessions = []  # at most one, with its folder; taken out by whoever stops it
 
 
@@ -78,7 +79,7 @@ def _read(folder):
 
 def _at_exit():
     """The interpreter ends before the capture does: this is the last moment at which TensorFlow can be asked."""
-    if _sessions:
+    if _sessions and os.getpid() == _process:  # a forked child has the list, but not the profiler's threads
         hand_over(stop())  # noqa: F821: given by the collector
 
 

@@ -1,0 +1,192 @@
+#SPDX - License - Identifier : Apache - 2.0
+"""What the tests of frameworks with a profiler of their own share: programs that train and obey lines, captures, XProf."""
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "attach"))
+sys.path.insert(0, os.path.join(HERE, "..", "python"))
+import attached  # noqa: E402
+import xspace  # noqa: E402
+
+QUIET = {
+    "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", "PYTHONWARNINGS": "ignore",
+    "TF_ENABLE_ONEDNN_OPTS": "0",
+}  # fmt: skip
+
+#The program trains on its main thread; \
+    another one obeys lines.Nothing in it knows of us, but for what a test puts into LOOP.
+OBEY = """
+import json, os, sys, threading
+running = True
+
+def obey():
+    global running
+    for line in sys.stdin:
+        word, _, argument = line.strip().partition(" ")
+        if word == "end":
+            break
+        try:
+            answer = globals()["on_" + word](argument)
+        except Exception as error:
+            answer = f"{type(error).__name__}: {error}"
+        print(json.dumps(answer), flush=True)
+    running = False
+
+def on_fork(argument):
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    return os.waitpid(pid, 0)[1]
+
+times = []
+
+def on_times(argument):
+    "Lengths of the iterations since the last time, in ms."
+    told, times[:] = [round(1e3 * one, 4) for one in times], []
+    return told
+"""
+
+XPROF = """
+import json, sys
+from xprof.convert import raw_to_tool_data
+paths, tools = json.loads(sys.argv[1])
+found = {"": raw_to_tool_data.xspace_to_tool_names(paths)}
+for tool in tools:
+    data, _ = raw_to_tool_data.xspace_to_tool_data(paths, tool, {"use_saved_result": False})
+    found[tool] = data.decode() if isinstance(data, bytes) else data
+print(json.dumps(found))
+"""
+
+
+class Worker(attached.Process):
+    def ask(self, line):
+        self.say(line)
+        return self.hear_json()
+
+
+class ForeignCase(attached.TestCase):
+    """One program for all tests of a class, because a framework takes seconds to import; tests leave it training."""
+
+    collector = None  # its name
+    program = None
+
+    @classmethod
+    def setUpClass(cls):
+        directory = tempfile.TemporaryDirectory(prefix="foreign")
+        cls.addClassCleanup(directory.cleanup)
+        cls.home = directory.name
+        path = os.path.join(cls.home, "train.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(cls.program)
+        cls.worker = Worker(cls.command(path), cls.environment())
+        cls.addClassCleanup(cls.worker.__exit__)
+        first = cls.worker.hear()  # the address, of a program that starts the server itself
+        if first != "up":
+            assert cls.worker.hear() == "up"
+        said = re.search(r"listens on (\S+)\n", "".join(cls.worker.errors))
+        cls.address = said.group(1) if said else first
+
+    @classmethod
+    def command(cls, path):
+        """`jobscope run`, as a user starts it; it says the address before the program says anything."""
+        return [attached.PROGRAM, "run", f"--attach_library={attached.LIBRARY}", "--", sys.executable, "-B", path]
+
+    @classmethod
+    def environment(cls):
+        return attached.environment(TMPDIR=cls.home, **QUIET)
+
+    @classmethod
+    def tearDownClass(cls):
+        code, errors = cls.worker.finish("end")
+        assert code == 0, (code, errors)
+        assert "Traceback" not in errors, errors
+        left = [name for name in os.listdir(cls.home) if name.startswith("jobscope-")]
+        assert not left, left
+
+    def begin(self, *arguments, address=None):
+        """A client that captures, and its log directory."""
+        logs = tempfile.mkdtemp(dir=self.folder)
+        client = subprocess.Popen(
+            [attached.CAPTURE, *arguments, f"--service_addr={address or self.address}", f"--logdir={logs}", "--json",
+             "--quiet"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=attached.environment(),
+        )  # fmt: skip
+        return client, logs
+
+    def end(self, client, logs):
+        """(what the manifest says of the worker, its collector, the trace's files)"""
+        out, errors = client.communicate(timeout=attached.DEADLINE_S)
+        self.assertEqual(client.returncode, 0, (out, errors))
+        (worker,) = json.loads(out)["workers"]
+        files = sorted(glob.glob(f"{logs}/plugins/profile/*/*.xplane.pb"))
+        self.assertTrue(files)
+        collectors = {one["name"]: one for one in worker.get("collectors", [])}
+        return worker, collectors.get(self.collector), files
+
+    def capture(self, *arguments, **options):
+        return self.end(*self.begin(*arguments, **options))
+
+    def records(self, address=None):
+        command = [attached.CAPTURE, "check", f"--service_addr={address or self.address}", "--json"]
+        return "recording" in attached.run(command, attached.environment())[1]
+
+    def begin_and_wait(self, *arguments, **options):
+        client, logs = self.begin(*arguments, **options)
+        self.wait_for(lambda: self.records(options.get("address")), "the capture does not begin")
+        return client, logs
+
+    def stop(self, address=None):
+        command = [attached.CAPTURE, "stop", f"--service_addr={address or self.address}"]
+        self.assertEqual(attached.run(command, attached.environment())[0], 0)
+
+    def host_events(self, files):
+        (file,) = files
+        return [event for name, events in xspace.planes(file) if name == "/host:CPU" for event in events]
+
+    def xprof(self, files, *tools):
+        """XProf's answers by tool, as JSON; under "" the tools that it offers."""
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", XPROF, json.dumps([files, tools])],
+            capture_output=True, check=False, timeout=120, env=attached.environment(**QUIET), cwd=self.folder,
+        )  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        found = json.loads(done.stdout.decode().splitlines()[-1])
+        return {
+  tool: json.loads(text) if tool and text else text for tool, text in found.items()
+  }
+
+    def steps(self, events):
+        return [event for event in events if "_r" in event.stats and "step_num" in event.stats]
+
+    def assert_nested(self, events):
+        """On each line events lie within each other or apart; tells the worst crossing in ns."""
+        worst = 0
+        by_line = {}
+        for event in events:
+            by_line.setdefault(event.line, []).append(event)
+        for line in by_line.values():
+            stack = []
+            for event in sorted(line, key=lambda one: (one.start_ps, -one.duration_ps)):
+                end = event.start_ps + event.duration_ps
+                while stack and stack[-1] <= event.start_ps:
+                    stack.pop()
+                if stack and end > stack[-1]:
+                    worst = max(worst, min(end - stack[-1], stack[-1] - event.start_ps))
+                stack.append(end)
+        self.assertLess(worst / 1e3, 1e6, "a scope and what runs in it lie more than 1 ms apart")
+
+
+def step_rows(overview):
+    """The steps of XProf's overview page: what it has for each."""
+    table = overview[1]
+    return table.get("p", {}), len(table.get("rows", []))
+
+
+def main():
+    attached.main()

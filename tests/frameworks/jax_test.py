@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real JAX in programs that know nothing of us, and in one with marks of ours: its own events in our traces.
+
+Run by deploy/venv.sh.
+"""
+import os
+import statistics
+import sys
+import time
+import unittest
+
+import foreign_case
+from foreign_case import attached, xspace
+
+TRAIN = foreign_case.OBEY + """
+import time
+import jax, jax.numpy as jnp
+
+@jax.jit
+def normalize(x):
+    return x / (1 + jnp.abs(x).max())
+
+@jax.jit
+def update(w, x):
+    return w - 1e-3 * jax.grad(lambda w: jnp.square(jnp.tanh(x @ w)).mean())(w)
+
+def on_start_trace(folder):
+    jax.profiler.start_trace(folder)
+    return "traces"
+
+def on_stop_trace(folder):
+    jax.profiler.stop_trace()
+    return sum(len(files) for _, _, files in os.walk(folder))
+
+def on_start_server(port):
+    jax.profiler.start_server(int(port))
+    return "serves"
+
+w = jnp.ones((96, 96))
+x = jnp.ones((96, 96))
+w = update(w, normalize(x)).block_until_ready()
+PRELUDE
+threading.Thread(target=obey, daemon=True).start()
+print("up", flush=True)
+i = 0
+while running:
+    begin = time.perf_counter()
+    LOOP
+    times.append(time.perf_counter() - begin)
+    i += 1
+"""
+PLAIN = "x = normalize(x); w = update(w, x).block_until_ready()"
+MARKED = """
+    with jax.profiler.StepTraceAnnotation("theirs", step_num=i):
+        with jobscope.step(1000 + i):
+            with jobscope.trace("updating"):
+                w = update(w, x).block_until_ready()
+"""
+CALL = "PjitFunction(update)"
+
+
+class JaxTest(foreign_case.ForeignCase):
+    collector = "jax"
+    program = TRAIN.replace("PRELUDE", "").replace("LOOP", PLAIN)
+
+    def test_events_steps_and_xprof(self):
+        worker, jax, files = self.capture("--duration_ms=500")
+        self.assertEqual(jax["state"], "on", jax)
+        self.assertEqual(worker["lost"], 0, worker)
+        self.assertGreater(jax["events"], 100)
+        events = self.host_events(files)
+        calls = xspace.named(events, CALL)
+        self.assertGreater(len(calls), 10)
+        # On the line of the thread that called, by its name and id.
+        self.assertEqual({call.line for call in calls}, {f"python/{self.worker_pid()}"})
+        compiled = [event for event in events if event.stats.get("hlo_module") == "jit_update"]
+        self.assertGreater(len(compiled), 10)
+
+        steps = self.steps(events)
+        self.assertEqual({step.name for step in steps}, {"JAX step"})
+        self.assertEqual({step.stats["inferred_from"] for step in steps}, {CALL})
+        self.assertGreaterEqual(len(calls), len(steps))
+        self.assertEqual(worker["steps"], len(steps))
+        self.assertIn(CALL, " ".join(worker["warnings"]))
+        numbers = [step.stats["step_num"] for step in steps]
+        self.assertEqual(numbers, list(range(numbers[0], numbers[0] + len(steps))))
+        self.assert_nested([event for event in events if event.line in {step.line for step in steps}])
+
+        (file,) = files
+        (metadata,) = [name for name, _ in xspace.planes(file) if name == "/host:metadata"]
+        found = self.xprof(files, "overview_page", "trace_viewer", "op_profile", "graph_viewer")
+        self.assertLessEqual({"memory_viewer", "graph_viewer", "overview_page"}, set(found[""]))
+        properties, rows = foreign_case.step_rows(found["overview_page"])
+        self.assertGreater(rows, 5)
+        mean_ms = statistics.mean(step.duration_ps for step in steps) / 1e9
+        self.assertAlmostEqual(float(properties["steptime_ms_average"]), mean_ms, delta=0.3 * mean_ms)
+        shown = {event["name"] for event in found["trace_viewer"]["traceEvents"] if event.get("ph") == "X"}
+        self.assertIn(CALL, shown)
+
+    def worker_pid(self):
+        """Of the program, which `jobscope run` became."""
+        return self.worker.pid
+
+    def test_captures_in_a_row(self):
+        for _ in range(5):
+            _, jax, files = self.capture("--duration_ms=100")
+            self.assertEqual(jax["state"], "on", jax)
+            self.assertGreater(len(xspace.named(self.host_events(files), CALL)), 3)
+
+    def test_choice_and_level(self):
+        _, jax, files = self.capture("--duration_ms=50", "--frameworks=none")
+        self.assertEqual(jax["state"], "off")
+        self.assertEqual(xspace.named(self.host_events(files), CALL), [])
+        _, jax, _ = self.capture("--duration_ms=50", "--host_tracer_level=0")
+        self.assertEqual(jax["state"], "off")
+        _, jax, files = self.capture("--duration_ms=50", "--frameworks=jax", "--host_tracer_level=1")
+        self.assertEqual(jax["state"], "on")
+        self.assertTrue(xspace.named(self.host_events(files), CALL))
+
+    def test_a_long_capture_in_pieces(self):
+        worker, jax, files = self.capture("--duration_ms=4500")
+        self.assertEqual(jax["state"], "on", jax)
+        self.assertIn("recorded nothing for", " ".join(worker["warnings"]))
+        events = self.host_events(files)
+        calls = xspace.named(events, CALL)
+        self.assertLess(calls[0].start_ps, 0.5e12)
+        self.assertGreater(calls[-1].start_ps, 4e12)
+        self.assertEqual({step.stats["inferred_from"] for step in self.steps(events)}, {CALL})
+
+    def test_the_programs_own_trace(self):
+        folder = os.path.join(self.folder, "theirs")
+        self.assertEqual(self.worker.ask(f"start_trace {folder}"), "traces")
+        worker, jax, _ = self.capture("--duration_ms=100")
+        self.assertEqual((worker["outcome"], jax["state"]), ("ok", "failed"))
+        self.assertIn("jax.profiler.start_trace", jax["reason"])
+        self.assertGreater(self.worker.ask(f"stop_trace {folder}"), 0)
+
+        client, logs = self.begin_and_wait("--duration_ms=60000")
+        refused = self.worker.ask(f"start_trace {folder}2")
+        self.assertIn("Only one profile may be run at a time" if "RuntimeError: Only" in refused else "ALREADY_EXISTS", refused)
+        self.stop()
+        _, jax, files = self.end(client, logs)
+        self.assertEqual(jax["state"], "on")
+        self.assertTrue(xspace.named(self.host_events(files), CALL))
+        self.assertEqual(self.worker.ask(f"start_trace {folder}3"), "traces")
+        self.assertGreater(self.worker.ask(f"stop_trace {folder}3"), 0)
+
+    def test_its_own_server(self):
+        port = attached.free_port()
+        self.assertEqual(self.worker.ask(f"start_server {port}"), "serves")
+        theirs = f"127.0.0.1:{port}"
+        # While it is idle it is in nobody's way.
+        _, jax, _ = self.capture("--duration_ms=100")
+        self.assertEqual(jax["state"], "on", jax)
+        # It captures as without us.
+        worker, _, files = self.capture("--duration_ms=100", address=theirs)
+        self.assertEqual((worker["outcome"], worker["protocol"]), ("ok", "tensorflow"))
+        self.assertTrue(xspace.named(self.host_events(files), CALL))
+        # While it captures, ours goes on without JAX's events.
+        client, logs = self.begin("--duration_ms=3000", address=theirs)
+        end = time.monotonic() + 20
+        jax = {"state": "on"}
+        while jax["state"] != "failed" and client.poll() is None and time.monotonic() < end:
+            worker, jax, _ = self.capture("--duration_ms=50")
+            self.assertEqual(worker["outcome"], "ok")
+        self.assertEqual(jax["state"], "failed")
+        self.assertIn("profiler server", jax["reason"])
+        self.assertEqual(self.end(client, logs)[0]["outcome"], "ok")
+
+    def test_a_fork_in_a_capture(self):
+        client, logs = self.begin_and_wait("--duration_ms=60000")
+        self.assertEqual(self.worker.ask("fork"), 0)
+        self.stop()
+        _, jax, files = self.end(client, logs)
+        self.assertEqual(jax["state"], "on", jax)
+        self.assertTrue(xspace.named(self.host_events(files), CALL))
+
+    def test_cost(self):
+        """Not a promise, but a figure for docs/frameworks.md: lengths of the program's iterations."""
+        self.worker.ask("times")
+        time.sleep(1)
+        before = statistics.median(self.worker.ask("times"))
+        self.capture("--duration_ms=1000", "--frameworks=none")
+        without = statistics.median(self.worker.ask("times"))
+        self.capture("--duration_ms=1000")
+        during = self.worker.ask("times")
+        print(f"\n{self.collector}: median iteration {before} ms; captured without its events {without} ms, with them"
+              f" {statistics.median(during)} ms, longest {max(during)} ms")  # fmt: skip
+        self.assertLess(statistics.median(during), 3 * before + 1)
+
+
+class JaxExitTest(foreign_case.ForeignCase):
+    """The program ends in the middle of a capture."""
+
+    collector = "jax"
+    program = JaxTest.program
+
+    def test_an_end_in_the_middle(self):
+        client, logs = self.begin_and_wait("--duration_ms=60000")
+        code, errors = self.worker.finish("end")
+        self.assertEqual(code, 0, errors)
+        _, _, files = self.end(client, logs)
+        # Handed over by the interpreter's own exit hook: later nobody can ask it.
+        self.assertTrue(xspace.named(self.host_events(files), CALL))
+
+    @classmethod
+    def tearDownClass(cls):
+        pass
+
+
+class JaxWithMarksTest(foreign_case.ForeignCase):
+    """The wheel's server, steps and scopes, beside JAX's own marks."""
+
+    collector = "jax"
+    program = TRAIN.replace(
+        "PRELUDE", "import jobscope; print(jobscope.start_server('127.0.0.1:0').address, flush=True)"
+    ).replace("LOOP", MARKED)
+
+    @classmethod
+    def command(cls, path):
+        return [sys.executable, "-B", path]
+
+    @classmethod
+    def setUpClass(cls):
+        if not os.environ.get("JOBSCOPE_TEST_PACKAGE"):
+            raise unittest.SkipTest("the package is not built")
+        super().setUpClass()
+
+    def test_marks_win_and_lines_are_shared(self):
+        worker, jax, files = self.capture("--duration_ms=400")
+        self.assertEqual(jax["state"], "on", jax)
+        events = self.host_events(files)
+        steps = self.steps(events)
+        self.assertGreater(len(steps), 5)
+        self.assertEqual(worker["steps"], len(steps))
+        self.assertGreaterEqual(min(step.stats["step_num"] for step in steps), 1000)
+        theirs = xspace.named(events, "theirs")
+        self.assertGreater(len(theirs), 5)
+        self.assertEqual([one for one in theirs if "_r" in one.stats], [])
+
+        # A scope around a call holds the call, on one line, to the microsecond and not to the millisecond.
+        scopes = [one for one in xspace.named(events, "updating") if "truncated" not in one.stats]
+        calls = [one for one in xspace.named(events, CALL) if "truncated" not in one.stats]
+        self.assertEqual({one.line for one in scopes}, {one.line for one in calls})
+        slack_ps = 20e6
+        inside = 0
+        for scope in scopes[1:-1]:
+            held = [call for call in calls if scope.start_ps - slack_ps <= call.start_ps
+                    and call.start_ps + call.duration_ps <= scope.start_ps + scope.duration_ps + slack_ps]  # fmt: skip
+            inside += bool(held)
+        self.assertGreaterEqual(inside, len(scopes) - 2)
+        self.assert_nested([event for event in events if event.line == scopes[0].line])
+
+        found = self.xprof(files, "overview_page", "trace_viewer")
+        _, rows = foreign_case.step_rows(found["overview_page"])
+        self.assertGreater(rows, 3)
+
+
+if __name__ == "__main__":
+    foreign_case.main()

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real TensorFlow with Keras in a program that knows nothing of us, and beside JAX: their own events in our traces.
+
+Run by deploy/venv.sh.
+"""
+import glob
+import os
+import sys
+import time
+import unittest
+
+import foreign_case
+from foreign_case import attached, xspace
+
+TRAIN = foreign_case.OBEY + """
+import tensorflow as tf, keras
+
+def on_start_trace(folder):
+    tf.profiler.experimental.start(folder)
+    return "traces"
+
+def on_stop_trace(folder):
+    tf.profiler.experimental.stop()
+    return sum(len(files) for _, _, files in os.walk(folder))
+
+def on_start_server(port):
+    tf.profiler.experimental.server.start(int(port))
+    return "serves"
+
+class Obedient(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if not running:
+            self.model.stop_training = True
+
+model = keras.Sequential([keras.layers.Input((16,)), keras.layers.Dense(32, activation="relu"), keras.layers.Dense(1)])
+model.compile(optimizer="sgd", loss="mse")
+data = tf.data.Dataset.from_tensor_slices((tf.ones((256, 16)), tf.ones((256, 1)))).batch(16).repeat()
+model.fit(data, steps_per_epoch=3, epochs=1, verbose=0)
+threading.Thread(target=obey, daemon=True).start()
+PRELUDE
+print("up", flush=True)
+LOOP
+"""
+FIT = """
+while running:
+    model.fit(data, steps_per_epoch=200, epochs=2, verbose=0, callbacks=[Obedient()])
+"""
+# A loop of the program's own, which marks its steps as TensorFlow's guide says.
+OWN_LOOP = """
+@tf.function
+def update(x):
+    return tf.reduce_sum(tf.tanh(tf.matmul(x, x)))
+
+i = 0
+x = tf.ones((64, 64))
+while running:
+    with tf.profiler.experimental.Trace("train", step_num=i, _r=1):
+        update(x)
+    i += 1
+"""
+# Both at once: each has a profiler of its own.
+BOTH = """
+import jax, jax.numpy as jnp
+jitted = jax.jit(lambda x: jnp.tanh(x @ x))
+y = jnp.ones((64, 64))
+@tf.function
+def update(x):
+    return tf.reduce_sum(tf.tanh(tf.matmul(x, x)))
+
+x = tf.ones((64, 64))
+while running:
+    update(x)
+    jitted(y).block_until_ready()
+"""
+STEP = "Keras batch"
+
+
+class KerasTest(foreign_case.ForeignCase):
+    collector = "tensorflow"
+    program = TRAIN.replace("PRELUDE", "").replace("LOOP", FIT)
+
+    def test_events_steps_and_xprof(self):
+        worker, tensorflow, files = self.capture("--duration_ms=500")
+        self.assertEqual(tensorflow["state"], "on", tensorflow)
+        self.assertEqual(worker["lost"], 0, worker)
+        self.assertGreater(tensorflow["events"], 100)
+        events = self.host_events(files)
+        functions = [event for event in events if event.name.startswith("FunctionRun")]
+        self.assertGreater(len(functions), 5)
+        self.assertTrue([event for event in events if event.name.startswith("Iterator")])
+
+        steps = self.steps(events)
+        self.assertEqual({step.name for step in steps}, {STEP})
+        self.assertGreater(len(steps), 5)
+        self.assertEqual(worker["steps"], len(steps))
+        # They and what TensorFlow says of their thread are on one line.
+        (line,) = {step.line for step in steps}
+        self.assertTrue([event for event in functions if event.line == line])
+        self.assertEqual([event for event in functions if "_r" in event.stats], [])
+        self.assert_nested([event for event in events if event.line == line])
+
+        found = self.xprof(files, "overview_page", "trace_viewer", "framework_op_stats")
+        _, rows = foreign_case.step_rows(found["overview_page"])
+        self.assertGreater(rows, 3)
+        self.assertGreater(len(found["framework_op_stats"][0]["rows"]), 3)
+        shown = {event["name"] for event in found["trace_viewer"]["traceEvents"] if event.get("ph") == "X"}
+        self.assertIn("FunctionRun", " ".join(shown))
+
+    def test_a_number_of_steps(self):
+        worker, _, files = self.capture("--steps=5")
+        self.assertEqual(worker["steps"], 5)
+        self.assertEqual(len(self.steps(self.host_events(files))), 5)
+
+    def test_captures_in_a_row(self):
+        for _ in range(5):
+            _, tensorflow, files = self.capture("--duration_ms=100")
+            self.assertEqual(tensorflow["state"], "on", tensorflow)
+            self.assertTrue([one for one in self.host_events(files) if one.name.startswith("FunctionRun")])
+        self.assertEqual(glob.glob(f"{self.home}/jobscope-tensorflow-*"), [])
+
+    def test_the_programs_own_trace(self):
+        folder = os.path.join(self.folder, "theirs")
+        self.assertEqual(self.worker.ask(f"start_trace {folder}"), "traces")
+        worker, tensorflow, _ = self.capture("--duration_ms=100")
+        self.assertEqual((worker["outcome"], tensorflow["state"]), ("ok", "failed"))
+        self.assertIn("tf.profiler.experimental.start", tensorflow["reason"])
+        self.assertGreater(self.worker.ask(f"stop_trace {folder}"), 0)
+
+        client, logs = self.begin_and_wait("--duration_ms=60000")
+        self.assertIn("AlreadyExists", self.worker.ask(f"start_trace {folder}2"))
+        self.stop()
+        _, tensorflow, _ = self.end(client, logs)
+        self.assertEqual(tensorflow["state"], "on")
+        self.assertEqual(self.worker.ask(f"start_trace {folder}3"), "traces")
+        self.assertGreater(self.worker.ask(f"stop_trace {folder}3"), 0)
+
+    def test_its_own_server(self):
+        port = attached.free_port()
+        self.assertEqual(self.worker.ask(f"start_server {port}"), "serves")
+        theirs = f"127.0.0.1:{port}"
+        _, tensorflow, _ = self.capture("--duration_ms=100")
+        self.assertEqual(tensorflow["state"], "on", tensorflow)
+        worker, _, _ = self.capture("--duration_ms=100", address=theirs)
+        self.assertEqual((worker["outcome"], worker["protocol"]), ("ok", "tensorflow"))
+        client, logs = self.begin("--duration_ms=3000", address=theirs)
+        end = time.monotonic() + 20
+        tensorflow = {"state": "on"}
+        while tensorflow["state"] != "failed" and client.poll() is None and time.monotonic() < end:
+            worker, tensorflow, _ = self.capture("--duration_ms=50")
+            self.assertEqual(worker["outcome"], "ok")
+        self.assertEqual(tensorflow["state"], "failed")
+        self.assertIn("profiler server", tensorflow["reason"])
+        self.assertEqual(self.end(client, logs)[0]["outcome"], "ok")
+
+    def test_a_fork_in_a_capture(self):
+        client, logs = self.begin_and_wait("--duration_ms=60000")
+        self.assertEqual(self.worker.ask("fork"), 0)
+        self.stop()
+        _, tensorflow, _ = self.end(client, logs)
+        self.assertEqual(tensorflow["state"], "on", tensorflow)
+
+
+class BothTest(foreign_case.ForeignCase):
+    """TensorFlow and JAX in one process, which ends in the middle of a capture."""
+
+    collector = "tensorflow"
+    program = TRAIN.replace("PRELUDE", "").replace("LOOP", BOTH)
+
+    def test_both_and_an_end_in_the_middle(self):
+        worker, _, files = self.capture("--duration_ms=300")
+        states = {one["name"]: one["state"] for one in worker["collectors"]}
+        self.assertEqual((states["jax"], states["tensorflow"]), ("on", "on"), worker["collectors"])
+        self.assertEqual(worker["lost"], 0)
+        events = self.host_events(files)
+        self.assertTrue([one for one in events if one.name.startswith("FunctionRun")])
+        calls = [one for one in events if one.name.startswith("PjitFunction")]
+        self.assertTrue(calls)
+        (line,) = {one.line for one in calls}
+        self.assert_nested([event for event in events if event.line == line])
+        self.assertIn("overview_page", self.xprof(files)[""])
+
+        client, logs = self.begin_and_wait("--duration_ms=60000")
+        code, errors = self.worker.finish("end")
+        self.assertEqual(code, 0, errors)
+        _, _, files = self.end(client, logs)
+        events = self.host_events(files)
+        self.assertTrue([one for one in events if one.name.startswith("FunctionRun")])
+        self.assertTrue([one for one in events if one.name.startswith("PjitFunction")])
+        self.assertEqual(glob.glob(f"{self.home}/jobscope-tensorflow-*"), [])
+
+    @classmethod
+    def tearDownClass(cls):
+        pass
+
+
+class OwnMarksTest(foreign_case.ForeignCase):
+    """Steps that the program marks as TensorFlow's guide says, in a process that has our wheel's server."""
+
+    collector = "tensorflow"
+    program = TRAIN.replace(
+        "PRELUDE", "import jobscope; print(jobscope.start_server('127.0.0.1:0').address, flush=True)"
+    ).replace("LOOP", OWN_LOOP)
+
+    @classmethod
+    def command(cls, path):
+        return [sys.executable, "-B", path]
+
+    @classmethod
+    def setUpClass(cls):
+        if not os.environ.get("JOBSCOPE_TEST_PACKAGE"):
+            raise unittest.SkipTest("the package is not built")
+        super().setUpClass()
+
+    def test_its_marks_are_steps(self):
+        worker, tensorflow, files = self.capture("--duration_ms=300")
+        self.assertEqual(tensorflow["state"], "on", tensorflow)
+        events = self.host_events(files)
+        steps = [step for step in self.steps(events) if step.name == "train"]
+        self.assertGreater(len(steps), 5)
+        self.assertEqual(worker["steps"], len(steps))
+        numbers = sorted(step.stats["step_num"] for step in steps)
+        self.assertEqual(numbers, list(range(numbers[0], numbers[0] + len(numbers))))
+
+
+if __name__ == "__main__":
+    foreign_case.main()
