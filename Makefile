@@ -14,7 +14,7 @@ CONFIGURE = cmake $$(command -v ccache >/dev/null && echo -DCMAKE_C_COMPILER_LAU
 BUILD = cmake --build -j $(JOBS) --preset
 CTEST = ctest -j $(JOBS) --output-on-failure --schedule-random
 
-.PHONY: help build demo test interop bench lint format shipped wheel tsan asan fuzz gpu-bundle gpu-test clean
+.PHONY: help build demo test interop torch-suite bench lint format shipped wheel tsan asan fuzz gpu-bundle gpu-test clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -53,6 +53,12 @@ interop: shipped ## Tests with TensorFlow, JAX, XProf and grpcio from PyPI
 	$(BUILD) release
 	$(CTEST) --preset release -L interop $(CTEST_ARGS)
 
+torch-suite: shipped ## The long tests with PyPI's PyTorch: torchrun, DDP over gloo (5.4 GB on disk)
+	deploy/install_deps.sh interop
+	JOBSCOPE_VENV=torch deploy/venv.sh
+	$(BUILD) release
+	$(CTEST) --preset release -L torch_long $(CTEST_ARGS)
+
 bench: ## Measures scope cost, and captures beside the stock pair, into build/bench/
 	deploy/install_deps.sh build test bench interop
 	deploy/venv.sh
@@ -77,7 +83,7 @@ asan: ## All tests with AddressSanitizer and UBSan
 
 # Where threads of ours meet without gRPC in between: Debian's gRPC and abseil are not instrumented, and their atomics and
 # futexes, invisible to the sanitizer, would be reported as races of whoever uses them.
-TSAN_TESTS = recorder_[a-z_]+_test|xspace_[a-z_]*test|[a-z_]*session_test|programmatic_capture_test|host_[a-z_]+_test|system_collector_test
+TSAN_TESTS = recorder_[a-z_]+_test|nvtx_(handler|payload|limits)_test|xspace_[a-z_]*test|[a-z_]*session_test|programmatic_capture_test|host_[a-z_]+_test|system_collector_test
 
 tsan: ## Recorder, collectors, session and trace tests with clang's ThreadSanitizer
 	deploy/install_deps.sh build test clang
@@ -92,6 +98,8 @@ fuzz: ## Builds the fuzzers and runs each for a minute
 	tests/tooling/fuzz.sh build/fuzz/tests 60
 
 gpu-bundle: shipped ## Builds build/gpu-test/: the GPU tests, for a machine with only a driver (needs nvcc here)
+	$(BUILD) release --target cupti_probe
+	tests/cuda/wheels_test.sh build/tests/cupti_probe build/wheels || echo "gpu-bundle: goes on without the wheels"
 	$(BUILD) release --target gpu_bundle
 
 # Where nvcc is, the bundle is made anew; where a GPU is, it is run. Without a GPU this fails with the runner's code 77: nothing
