@@ -7,7 +7,7 @@
  *   #include <jobscope/nvtx.h>
  *   JOBSCOPE_RECORD_NVTX
  *
- * It works with headers of NVTX that define NVTX_LOAD_SEQUENCE_VERSION. NVTX asks the tool of
+ * Tried with the headers of CUDA 11.8 and 13.0. NVTX asks the tool of
  * NVTX_INJECTION64_PATH first, where one is set; docs/nvtx.md tells of the other ways.
  */
 #ifndef JOBSCOPE_NVTX_H_
