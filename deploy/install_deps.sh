@@ -21,7 +21,8 @@ build=(
 # dependencies of libjobscope.so, which are built from Debian's source packages; openssl for certificates.
 test=(openssl binutils python3 python3-dev iproute2 procps dpkg-dev patch xz-utils make unicode-data ca-certificates)
 lint=(clang clang-format clang-tidy shellcheck python3 pyflakes3 git)
-interop=(python3 python3-venv ca-certificates)
+# PyTorch of Debian (48 MB to fetch) for the tests of its operators: PyPI's is a hundred times that.
+interop=(python3 python3-venv ca-certificates python3-torch)
 bench=(python3 procps)
 # Sanitizers and fuzzers: the clang builds.
 clang=(clang libclang-rt-14-dev llvm)

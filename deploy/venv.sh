@@ -7,12 +7,18 @@
 #   deploy/venv.sh                  the last line of the output is the environment's python
 #   deploy/venv.sh --run FILE...    runs a script in the environment; exit code 77 ("skipped" to ctest) if it is not there
 #
-# JOBSCOPE_PYTHON  the interpreter to use, 3.11 to 3.13 (default: the first that fits)
+# JOBSCOPE_VENV=torch  .venv/torch instead, with PyPI's PyTorch (tests/frameworks/torch_requirements.txt): downloads 2.5 GB, takes 5.4
+# JOBSCOPE_PYTHON      the interpreter to use, 3.11 to 3.13 (default: the first that fits)
 set -euo pipefail
 
 readonly repo=$(dirname "$(dirname "$(realpath "$0")")")
-readonly requirements=$repo/tests/interop/requirements.txt
-readonly venv=$repo/.venv/interop
+readonly name=${JOBSCOPE_VENV:-interop}
+case $name in
+  interop) readonly requirements=$repo/tests/interop/requirements.txt ;;
+  torch) readonly requirements=$repo/tests/frameworks/torch_requirements.txt ;;
+  *) echo "venv: JOBSCOPE_VENV is '$name' (known: interop, torch)" >&2; exit 2 ;;
+esac
+readonly venv=$repo/.venv/$name
 readonly wanted=$(sha256sum <"$requirements" | cut -c1-16)
 
 say() { echo "venv: $*"; }
@@ -48,7 +54,7 @@ main() {
       ;;
     "")
       mkdir -p "$repo/.venv"
-      exec 9>"$repo/.venv/lock"
+      exec 9>"$repo/.venv/$name.lock"
       flock 9
       if ! current; then
         local python

@@ -76,7 +76,6 @@ void NoteStepEnd(uint64_t source_id, const char* name) {
 }
 
 void ForgetStepBegin(uint64_t source_id) {
-  if (!Wanted(g_writer.load(std::memory_order_acquire))) return;
   const std::lock_guard<std::mutex> lock(g_mutex);
   if (g_source.id == source_id) g_begin_ticks = 0;
 }

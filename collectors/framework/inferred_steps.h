@@ -21,7 +21,8 @@ namespace jobscope::framework {
 // never waits for anything but another thread within this function.
 void NoteStepEnd(uint64_t source_id, const char* name);
 
-// The source was not watched until now: what runs is not to be taken for a step.
+// The source was not watched until now: what runs is not to be taken for a step. For threads of
+// ours.
 void ForgetStepBegin(uint64_t source_id);
 
 // Called once by the composition root, with the process's recorder. Nothing is noted before.

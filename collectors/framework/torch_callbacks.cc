@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/framework/torch_callbacks.h"
 
-#include <pthread.h>
-
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -33,11 +31,19 @@ struct Scope final : ObserverContext {
   uint32_t site = 0;
   bool is_optimizer_step = false;
   bool is_async = false;
-  pthread_t thread = 0;
+  uint64_t thread = 0;
   jobscope_token token = {0, 0};
   uint64_t async_id = 0;
   std::unique_ptr<std::string> name;  // where it is an argument
 };
+
+// The OS gives ids of threads that have ended to new ones; this does not.
+uint64_t ThreadNumber() {
+  static std::atomic<uint64_t> given{0};
+  thread_local uint64_t number = 0;
+  if (number == 0) number = given.fetch_add(1, std::memory_order_relaxed) + 1;
+  return number;
+}
 
 jobscope_arg NumberArg(uint64_t value) {
   jobscope_arg arg = {};
@@ -66,7 +72,7 @@ bool BeginAsync(Scope* scope) {
 
 // False: the recorder refused it, or this is a forked child.
 bool BeginScope(Scope* scope) {
-  scope->thread = pthread_self();
+  scope->thread = ThreadNumber();
   scope->token = g_writer->begin(scope->site);
   if (scope->token.begin_ticks == 0) return false;
   if (scope->is_optimizer_step) EnterOptimizerScope();
@@ -105,7 +111,7 @@ void OnEnd(const void*, ObserverContext* context) {
     g_writer->event(scope.site, JOBSCOPE_KIND_ASYNC_END, &id, 1);
     return;
   }
-  if (pthread_equal(scope.thread, pthread_self()) == 0) {
+  if (scope.thread != ThreadNumber()) {
     g_crossed.fetch_add(1, std::memory_order_relaxed);
     return;
   }

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What recording PyTorch's operators costs: per operator, and per training step, beside PyTorch's own profiler.
+
+usage: torch_ops_bench.py [--json FILE] [--rounds N]      with the package on PYTHONPATH (build/python)
+
+In one process, ways take turns in short windows, so that what else the machine does hits all alike; medians over the rounds. The
+first way, nothing, is the baseline. Exit 77 without torch.
+"""
+import argparse
+import importlib.util
+import json
+import statistics
+import sys
+import tempfile
+import time
+
+STEPS = 150  # per window
+OPERATORS = 20000
+
+
+def training():
+    import torch
+
+    torch.set_num_threads(1)
+    model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(8)])
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    inputs = torch.rand(32, 64)
+
+    def step():
+        optimizer.zero_grad()
+        model(inputs).square().mean().backward()
+        optimizer.step()
+
+    def window():
+        times = []
+        for _ in range(STEPS):
+            begin = time.perf_counter_ns()
+            step()
+            times.append(time.perf_counter_ns() - begin)
+        return statistics.median(times)
+
+    return window
+
+
+def operators():
+    import torch
+
+    tensor = torch.zeros(1)
+
+    def window():
+        begin = time.perf_counter_ns()
+        for _ in range(OPERATORS):
+            tensor.neg_()
+        return (time.perf_counter_ns() - begin) / OPERATORS
+
+    return window
+
+
+class Nothing:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+class Captured:
+    """A capture of this process, of one kind."""
+
+    def __init__(self, **options):
+        self.options = options
+
+    def __enter__(self):
+        import jobscope
+
+        self.logdir = tempfile.TemporaryDirectory(prefix="jobscope-bench-")
+        jobscope.start(self.logdir.name, **self.options)
+        return self
+
+    def __exit__(self, *_):
+        import jobscope
+
+        self.result = jobscope.stop()
+        self.logdir.cleanup()
+
+
+class Kineto:
+    def __enter__(self):
+        import torch
+
+        self.profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+        self.profile.__enter__()
+
+    def __exit__(self, *_):
+        self.profile.__exit__(None, None, None)
+
+
+WAYS = {
+    "nothing": Nothing,
+    "capture without operators (host_tracer_level 1)": lambda: Captured(host_tracer_level=1),
+    "capture with operators": lambda: Captured(host_tracer_level=2),
+    "torch.profiler": Kineto,
+}
+
+
+def measure(window, rounds):
+    figures = {name: [] for name in WAYS}
+    window()
+    for _ in range(rounds):
+        for name, way in WAYS.items():
+            with way():
+                window()  # the first records of a thread, and PyTorch's lists of callbacks
+                figures[name].append(window())
+    return {name: statistics.median(values) for name, values in figures.items()}
+
+
+def events_per_step():
+    window = training()
+    with Captured(host_tracer_level=2) as capture:
+        window()
+    if capture.result.lost:
+        print("lost:", capture.result.lost, file=sys.stderr)
+    return capture.result.events / STEPS
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--json")
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    for module in ("torch", "jobscope"):
+        if importlib.util.find_spec(module) is None:
+            print("skipped: no", module, "for", sys.executable)
+            return 77
+    import torch
+
+    per_step = events_per_step()
+    step = measure(training(), options.rounds)
+    operator = measure(operators(), options.rounds)
+    print(f"PyTorch {torch.__version__}; a step of {per_step:.0f} events; an operator of {operator['nothing']:.0f} ns")
+    print(f"{'way':50} {'step, us':>9} {'ratio':>6} {'ns/event':>9}   {'ns more per operator in a loop':>30}")
+    for name in WAYS:
+        more = step[name] - step["nothing"]
+        print(
+            f"{name:50} {step[name] / 1e3:9.1f} {step[name] / step['nothing']:6.3f} {more / per_step:9.0f}   "
+            f"{operator[name] - operator['nothing']:30.0f}"
+        )
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(
+                {"torch": torch.__version__, "events_per_step": per_step, "step_ns": step, "operator_ns": operator},
+                file, indent=1,
+            )  # fmt: skip
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

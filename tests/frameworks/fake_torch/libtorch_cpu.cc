@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the collector finds in the real libtorch_cpu.so, under the same symbols, with the same
+// rules: callbacks are taken from the list when an operator begins, and the ones it began with are
+// ended.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#define EXPORT __attribute__((visibility("default")))
+
+namespace at {
+
+struct ObserverContext {
+  virtual ~ObserverContext() = default;
+};
+
+class EXPORT RecordFunction {
+ public:
+  RecordFunction(size_t scope, const char* name, bool is_async);
+  ~RecordFunction();
+  const char* name() const;
+  bool isAsync() const;
+
+ private:
+  struct Begun;
+  std::string name_;
+  bool is_async_;
+  std::vector<Begun> begun_;
+};
+
+using Start = std::unique_ptr<ObserverContext> (*)(const RecordFunction&);
+using End = void (*)(const RecordFunction&, ObserverContext*);
+
+struct RecordFunctionCallback {
+  Start start;
+  End end;
+  double sampling_probability;
+  std::array<bool, 10> scopes;
+  bool needs_inputs, needs_outputs, needs_ids;
+};
+
+namespace {
+struct Registered {
+  uint64_t handle;
+  RecordFunctionCallback callback;
+};
+std::mutex g_mutex;
+std::vector<Registered> g_callbacks;
+uint64_t g_next = 1;
+}  // namespace
+
+struct RecordFunction::Begun {
+  RecordFunctionCallback callback;
+  std::unique_ptr<ObserverContext> context;
+};
+
+RecordFunction::RecordFunction(size_t scope, const char* name, bool is_async)
+    : name_(name), is_async_(is_async) {
+  {
+    const std::lock_guard<std::mutex> lock(g_mutex);
+    for (const Registered& one : g_callbacks) {
+      if (one.callback.scopes[scope]) begun_.push_back({one.callback, nullptr});
+    }
+  }
+  for (Begun& begun : begun_) begun.context = begun.callback.start(*this);
+}
+
+RecordFunction::~RecordFunction() {
+  for (const Begun& begun : begun_) begun.callback.end(*this, begun.context.get());
+}
+
+const char* RecordFunction::name() const { return name_.c_str(); }
+bool RecordFunction::isAsync() const { return is_async_; }
+
+EXPORT uint64_t addGlobalCallback(RecordFunctionCallback callback) {
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  g_callbacks.push_back({g_next, callback});
+  return g_next++;
+}
+
+EXPORT void removeCallback(uint64_t handle) {
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  g_callbacks.erase(std::remove_if(g_callbacks.begin(), g_callbacks.end(),
+                                   [handle](const Registered& r) { return r.handle == handle; }),
+                    g_callbacks.end());
+}
+
+}  // namespace at
+
+// For the test.
+extern "C" {
+EXPORT void* fake_torch_begin(size_t scope, const char* name, bool is_async) {
+  return new at::RecordFunction(scope, name, is_async);
+}
+EXPORT void fake_torch_end(void* operation) { delete static_cast<at::RecordFunction*>(operation); }
+EXPORT size_t fake_torch_callbacks() {
+  const std::lock_guard<std::mutex> lock(at::g_mutex);
+  return at::g_callbacks.size();
+}
+}

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps of PyTorch's optimizers without code: the import is noticed, the hook is used, one optimizer counts.
+
+With a package of PyTorch's name and API: no PyTorch is needed. The real one is torch_test.py's.
+"""
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "attach"))
+import attached  # noqa: E402
+import torch_programs  # noqa: E402
+
+
+class HookTest(attached.TestCase):
+    def setUp(self):
+        super().setUp()
+        for name, text in torch_programs.FAKE_TORCH_2.items():
+            os.makedirs(os.path.dirname(os.path.join(self.folder, name)), exist_ok=True)
+            self.script(text, name)
+
+    def process(self, order, **env):
+        command = [attached.PYTHON, "-B", self.script(torch_programs.STEPS), order]
+        return attached.Process(
+            command, attached.preloaded(JOBSCOPE_PORT_DIR=self.ports, PYTHONPATH=self.folder, **env)
+        )
+
+    def capture(self, *arguments):
+        (address,) = self.wait_for_addresses(1).values()
+        command = [attached.CAPTURE, *arguments, f"--service_addr={address}", "--json"]
+        code, out, errors = attached.run(command, attached.environment())
+        self.assertEqual(code, 0, errors)
+        (worker,) = json.loads(out)["workers"]
+        return worker
+
+    def current_step(self):
+        return self.capture("check").get("current_step", 0)
+
+    def step(self, process, count):
+        process.say(str(count))
+        self.assertEqual(process.hear(), "stepped")
+
+    def test_import_that_is_noticed(self):
+        with self.process("late") as process:
+            self.assertEqual(process.hear(), "up")
+            self.step(process, 5)
+            self.assertEqual(self.current_step(), 5, "the second optimizer's steps count, or the first ones are missing")
+            self.assertEqual(process.finish("end"), (0, ""))
+
+    def test_import_before_the_first_look(self):
+        with self.process("at once") as process:
+            self.assertEqual(process.hear(), "up")
+
+            def noticed():
+                self.step(process, 1)
+                return self.current_step() > 0
+
+            self.wait_for(noticed, "no step is seen")
+            before = self.current_step()
+            self.step(process, 5)
+            self.assertEqual(self.current_step(), before + 5)
+            self.assertEqual(process.finish("end"), (0, ""))
+
+    def test_switched_off(self):
+        with self.process("at once", JOBSCOPE_INFER_STEPS="0") as process:
+            self.assertEqual(process.hear(), "up")
+            self.capture("--duration_ms=50", f"--logdir={self.folder}/logs", "--quiet")
+            self.step(process, 5)
+            self.assertEqual(self.current_step(), 0)
+            self.assertEqual(process.finish("end"), (0, ""))
+
+
+if __name__ == "__main__":
+    attached.main()
