@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where things are, and how a check gets workers and captures."""
+import glob
 import itertools
 import json
 import os
@@ -54,6 +55,12 @@ class Fixture:
             for key, value in os.environ.items()
             if not key.startswith(("JOBSCOPE_", "CUPTI_", "CUDA_INJECTION", "NVTX_INJECTION"))
         }
+        # A toolkit in the linker's path would come before what lies beside the programs.
+        folders = env.pop("LD_LIBRARY_PATH", "").split(":")
+        folders = [f for f in folders if f and not glob.glob(os.path.join(f, "libcudart.so*")) and
+                   not glob.glob(os.path.join(f, "libcupti.so*"))]
+        if folders:
+            env["LD_LIBRARY_PATH"] = ":".join(folders)
         env.update(more)
         return env
 
@@ -65,7 +72,8 @@ class Fixture:
         env = self.environment(**environment)
         # The static runtime finds its libcupti by the linker's path only.
         if not self.fake and program == "gpu_worker_static" and "LD_LIBRARY_PATH" not in environment:
-            env["LD_LIBRARY_PATH"] = os.path.join(self.root, "lib")
+            folders = [os.path.join(self.root, "lib"), env.get("LD_LIBRARY_PATH", "")]
+            env["LD_LIBRARY_PATH"] = ":".join(folder for folder in folders if folder)
         return Worker(command + list(flags), self.path("worker.log"), env, user)
 
     def begin(self, *workers, duration_ms=60000, flags=()):

@@ -162,7 +162,7 @@ class FakeDevice : public Device {
             FakeGpu::Kernel(kGraph, correlation, now_ns + 10 * kMicrosecondNs * (k + 1),
                             5 * kMicrosecondNs, 7, ordinal_);
         kernel.graph = 3;
-        kernel.graph_node = static_cast<uint64_t>(k + 1);
+        kernel.graph_node = static_cast<uint64_t>(k) + 1;
         gpu_->Emit(kernel);
       }
     }
