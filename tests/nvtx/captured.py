@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Captures a worker with the client, and gives its events."""
+import contextlib
 import json
 import os
 import subprocess
+import types
 
 import attached
 import xspace
@@ -21,6 +23,28 @@ class TestCase(attached.TestCase):
         manifest = json.loads(done.stdout)
         runs = os.path.join(logs, "plugins", "profile")
         return manifest, xspace.host_events(os.path.join(runs, max(os.listdir(runs))))
+
+    @contextlib.contextmanager
+    def capturing(self, address):
+        """A capture that records while the block runs. What it yields has `events` afterwards."""
+        logs = os.path.join(self.folder, "logs")
+        client = subprocess.Popen(
+            [attached.CAPTURE, f"--service_addr={address}", "--duration_ms=60000", f"--logdir={logs}", "--quiet"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=attached.environment(),
+        )  # fmt: skip
+        self.addCleanup(client.kill)
+        check = [attached.CAPTURE, "check", f"--service_addr={address}", "--json"]
+        self.wait_for(
+            lambda: b"recording" in subprocess.run(check, capture_output=True, check=False, timeout=30).stdout,
+            "it records",
+        )
+        result = types.SimpleNamespace()
+        yield result
+        subprocess.run([attached.CAPTURE, "stop", f"--service_addr={address}"], check=True, timeout=30, capture_output=True)
+        out, _ = client.communicate(timeout=attached.DEADLINE_S)
+        runs = os.path.join(logs, "plugins", "profile")
+        result.events = xspace.host_events(os.path.join(runs, max(os.listdir(runs))))
+        self.assertEqual(client.returncode, 0, out.decode())
 
     def address(self):
         return next(iter(self.wait_for_addresses(1).values()))

@@ -53,6 +53,31 @@ print("up", server.address, flush=True)
 print(work())
 """
 
+# Names made up at each call: more than have a place of their own (4,096).
+MANY = """
+import sys
+import nvtx
+print("up", flush=True)
+sys.stdin.readline()
+for i in range(6000):
+    with nvtx.annotate(f"item {i}", payload=i):
+        pass
+print("done", flush=True)
+sys.stdin.readline()
+"""
+# The shared library of NVTX 2, as programs were linked with it up to CUDA 12.
+SECOND = """
+import ctypes, select, sys, time
+library = ctypes.CDLL(sys.argv[1])
+print("up", flush=True)
+while not select.select([sys.stdin], [], [], 0)[0]:
+    library.nvtxRangePushA(b"outer")
+    library.nvtxRangePushW("inner \u00e9")
+    time.sleep(0.001)
+    assert library.nvtxRangePop() in (1, 0, -2)
+    library.nvtxRangePop()
+"""
+
 
 class PackageTest(captured.TestCase):
     def check(self, events):
@@ -86,6 +111,32 @@ class PackageTest(captured.TestCase):
                 self.check(self.capture(self.address())[1])
             self.finish(process)
 
+    def test_more_names_than_there_is_room_for(self):
+        env = attached.preloaded(JOBSCOPE_PORT_DIR=self.ports)
+        with attached.Process([attached.PYTHON, "-B", self.script(MANY)], env | packages()) as process:
+            self.assertEqual(process.hear(), "up")
+            with self.capturing(self.address()) as result:
+                process.say()
+                self.assertEqual(process.hear(), "done")
+            items = [event for event in result.events if event.name.startswith("item ")]
+            self.assertEqual([event.name for event in items], [f"item {i}" for i in range(6000)])
+            self.assertEqual([event.stats["payload"] for event in items], list(range(6000)))
+            self.assertEqual({event.site["nvtx_domain"] for event in items}, {"default"})
+            self.assertEqual(process.finish()[0], 0)
+
+    def test_library_of_nvtx_2(self):
+        library = nvtx_2()
+        if library is None:
+            self.skipTest("nvidia-nvtx-cu11 is not installed")
+        env = attached.preloaded(JOBSCOPE_PORT_DIR=self.ports)
+        with attached.Process([attached.PYTHON, "-B", self.script(SECOND), library], env) as process:
+            self.assertEqual(process.hear(), "up")
+            _, events = self.capture(self.address())
+            outer, inner = xspace.named(events, "outer"), xspace.named(events, "inner \u00e9")
+            self.assertGreater(len(outer), 5)
+            self.assertGreater(len(inner), 5)
+            self.assertEqual(process.finish()[0], 0)
+
     def test_run_verb(self):
         env = attached.environment(JOBSCOPE_PORT_DIR=self.ports)
         command = [attached.PROGRAM, "run", "--quiet", f"--attach_library={attached.LIBRARY}", "--", attached.PYTHON]
@@ -102,6 +153,16 @@ class PackageTest(captured.TestCase):
             self.assertEqual(up, "up")
             self.check(self.capture(address)[1])
             self.finish(process)
+
+
+def nvtx_2():
+    """The path of libnvToolsExt.so.1, of the package nvidia-nvtx-cu11."""
+    spec = importlib.util.find_spec("nvidia")
+    for folder in spec.submodule_search_locations if spec else ():
+        path = os.path.join(folder, "nvtx", "lib", "libnvToolsExt.so.1")
+        if os.path.exists(path):
+            return path
+    return None
 
 
 def packages(*more):
