@@ -7,9 +7,11 @@ usage: selftest.py BIN_DIR FAKE_CUPTI FAKE_CUDA RECORDER PART...      a part is 
 Real workers, captures and traces; only CUPTI's records are made by hand (worker/fake_device.cc).
 """
 import concurrent.futures
+import json
 import os
 import shutil
 import sys
+import tarfile
 import tempfile
 import unittest
 
@@ -93,18 +95,46 @@ class Runner(unittest.TestCase):
         self.assertEqual(result["result"], "failed")
         self.assertIn("did not end", result["text"])
 
+    def bundle(self, worker):
+        """A bundle whose worker is a shell command."""
+        work = tempfile.mkdtemp(prefix="gpu_selftest_")
+        self.addCleanup(shutil.rmtree, work)
+        os.makedirs(os.path.join(work, "bin"))
+        for name, command in (("gpu_worker", worker), ("capture", f'{OPTIONS["capture"]} "$@"')):
+            with open(os.path.join(work, "bin", name), "w", encoding="utf-8") as file:
+                file.write(f"#!/bin/sh\nexec {command}\n")
+        return runner.flags(root=work, out=os.path.join(work, "out"))
+
+    def report(self, arguments):
+        with open(os.path.join(arguments.out, "report.json"), encoding="utf-8") as file:
+            return json.load(file)
+
     def test_no_gpu_is_no_pass(self):
-        work = tempfile.mkdtemp()
-        try:
-            root = os.path.join(work, "bundle")
-            os.makedirs(os.path.join(root, "bin"))
-            with open(os.path.join(root, "bin", "gpu_worker"), "w", encoding="utf-8") as worker:
-                worker.write("#!/bin/sh\necho 'no CUDA device' >&2; exit 3\n")
-            os.chmod(worker.name, 0o755)
-            arguments = runner.flags(root=root, out=os.path.join(work, "out"))
-            self.assertEqual(runner.run_all(arguments), runner.NO_GPU)
-        finally:
-            shutil.rmtree(work)
+        arguments = self.bundle("sh -c 'echo no CUDA device >&2; exit 3'")
+        self.assertEqual(runner.run_all(arguments), runner.NO_GPU)
+        self.assertFalse(os.path.exists(os.path.join(arguments.out, "report.json")))
+
+    def test_a_worker_that_does_not_start_is_a_failure(self):
+        self.assertEqual(runner.run_all(self.bundle("sh -c 'exit 1'")), 1)
+
+    def test_reports_and_exit_codes(self):
+        fake = " ".join(OPTIONS["fake"])
+        for fault, code, summary in (("", 0, "1 passed, 0 failed"), ("copy_bytes", 1, "0 passed, 1 failed")):
+            arguments = self.bundle(f'{fake} --fault={fault} "$@"')
+            arguments.only = "copy_kinds_and_bytes"
+            self.assertEqual(runner.run_all(arguments), code)
+            report = self.report(arguments)
+            self.assertEqual(report["summary"], summary)
+            self.assertEqual(report["results"][0]["name"], "copy_kinds_and_bytes")
+            with open(os.path.join(arguments.out, "report.md"), encoding="utf-8") as file:
+                self.assertIn(f"**{summary}**", file.read())
+            with tarfile.open(os.path.join(arguments.out, "logs.tar.gz")) as archive:
+                self.assertTrue(any(name.endswith("capture.json") for name in archive.getnames()), archive.getnames())
+        arguments.budget_s = 0
+        self.assertEqual(runner.run_all(arguments), 3)
+        self.assertEqual(self.report(arguments)["summary"], "0 passed, 0 failed, 1 not run")
+        arguments.only = "no_such_check"
+        self.assertEqual(runner.run_all(arguments), 2)
 
 
 def checks_of(parts):
@@ -137,9 +167,11 @@ def main():
         "recorder": recorder,
         "quick": True,
     }
-    failed = 0
+    failed = count = 0
     if "figures" in parts:
-        failed += not unittest.main(argv=["selftest"], exit=False).result.wasSuccessful()
+        result = unittest.main(argv=["selftest"], exit=False).result
+        count = result.testsRun
+        failed = len(result.failures) + len(result.errors)
     cases = checks_of(parts)
     # Mostly waiting, for windows and deadlines.
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
@@ -152,7 +184,8 @@ def main():
     if unknown or not parts:
         print(f"no such part: {unknown}")
         return 2
-    print(f"{len(cases) - failed} passed, {failed} failed")
+    count += len(cases)
+    print(f"{count - failed} passed, {failed} failed")
     return 1 if failed else 0
 
 
