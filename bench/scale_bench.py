@@ -4,7 +4,7 @@
     python3 bench/scale_bench.py BIN_DIRECTORY [OUT.json] [--workers=1000] [--processes=4] [--real] [--duration_ms=1000] [--runs=3]
 
 The workers are real servers on loopback, many to a process (worker_crowd), or, with --real, one process each
-(flood_worker). Standard library only.
+(flood_worker): as many as a quarter of the free memory holds, 24 at most. Standard library only.
 """
 
 import argparse
@@ -19,6 +19,11 @@ import sys
 import tempfile
 import threading
 import time
+
+
+# Real workers map rings and stores, record on threads of their own, and share this machine with the client: a thousand
+# have taken one down.
+MAX_REAL = 24
 
 
 class Load:
@@ -44,17 +49,41 @@ class Load:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
+    def _stats(self):
+        """/proc/PID/stat from the state on, of all processes of the load."""
+        groups = {process.pid for process in self.processes}
+        for entry in pathlib.Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = entry.read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            if int(fields[2]) in groups:
+                yield fields
+
     def resident_bytes(self):
-        total = 0
-        for process in self.processes:
-            for entry in pathlib.Path("/proc").glob("[0-9]*/stat"):
-                try:
-                    fields = entry.read_text().rsplit(")", 1)[1].split()
-                except OSError:
-                    continue
-                if int(fields[2]) == process.pid:  # process group
-                    total += int(fields[21]) * resource.getpagesize()
-        return total
+        return sum(int(fields[21]) * resource.getpagesize() for fields in self._stats())
+
+    def cpu_seconds(self):
+        return sum(int(fields[11]) + int(fields[12]) for fields in self._stats()) / os.sysconf("SC_CLK_TCK")
+
+
+def meminfo_bytes(name):
+    for line in open("/proc/meminfo", encoding="ascii"):
+        if line.startswith(name + ":"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def real_count(binary, arguments):
+    """How many real workers a quarter of the free memory holds, by what one takes while it is captured."""
+    one = Load()
+    try:
+        one.start([binary / "flood_worker", "--servers=1", *arguments], 1)
+        with tempfile.TemporaryDirectory(prefix="jobscope-scale-") as scratch:
+            capture(binary, one.addresses, 200, pathlib.Path(scratch))
+        return max(1, min(MAX_REAL, meminfo_bytes("MemAvailable") // 4 // max(one.resident_bytes(), 1)))
+    finally:
+        one.end()
 
 
 def dead_addresses(count):
@@ -87,6 +116,7 @@ def capture(binary, addresses, duration_ms, scratch, more=()):
     listing.write_text("\n".join(addresses) + "\n")
     logdir = pathlib.Path(tempfile.mkdtemp(dir=scratch))
     out = scratch / "out.json"
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begin = time.perf_counter()
     with open(out, "w", encoding="utf-8") as stdout:
         process = subprocess.Popen(
@@ -96,15 +126,17 @@ def capture(binary, addresses, duration_ms, scratch, more=()):
         )
         peak = peak_bytes(process)
     wall = time.perf_counter() - begin
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     manifest = json.loads(out.read_text())
-    return wall - duration_ms / 1e3, peak, process.returncode, manifest, logdir
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return wall - duration_ms / 1e3, peak, process.returncode, manifest, logdir, cpu
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("bin", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path, nargs="?")
-    parser.add_argument("--workers", type=int, default=1000)
+    parser.add_argument("--workers", type=int, help="1000; with --real as many as fit")
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--real", action="store_true", help="one process per worker")
     parser.add_argument("--duration_ms", type=int, default=1000)
@@ -115,12 +147,16 @@ def main():
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    flood = ["--listen=127.0.0.1:0", "--threads=1", f"--scopes_per_second={options.events_per_second}"]
+    if options.real and (options.workers or 0) > MAX_REAL:
+        raise SystemExit(f"scale_bench: --real is for {MAX_REAL} workers at most: each is a process with rings and a store")
+    if options.workers is None:
+        options.workers = real_count(options.bin, flood) if options.real else 1000
     there = options.workers - options.workers // 10
     load = Load()
     try:
         if options.real:
-            load.start([options.bin / "flood_worker", "--listen=127.0.0.1:0", f"--servers={there}", "--threads=1",
-                        f"--scopes_per_second={options.events_per_second}"], there)
+            load.start([options.bin / "flood_worker", f"--servers={there}", *flood], there)
         else:
             for i in range(options.processes):
                 count = there // options.processes + (1 if i < there % options.processes else 0)
@@ -129,13 +165,15 @@ def main():
         print(f"{there} workers in {there if options.real else options.processes} processes, "
               f"{load.resident_bytes() >> 20} MiB resident; {options.workers - there} addresses nobody listens on; "
               f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.2f}")
-        print("| wall - duration s | client's peak MiB | exit | outcomes | start spread ms | events | lost |")
-        print("|---|---|---|---|---|---|---|")
+        print("| wall - duration s | client's CPU s | all workers' CPU s | client's peak MiB | exit | outcomes | start spread ms |"
+              " events | lost |")
+        print("|---|---|---|---|---|---|---|---|---|")
         results = []
         with tempfile.TemporaryDirectory(prefix="jobscope-scale-") as scratch:
             for _ in range(options.runs):
                 addresses = load.addresses + dead_addresses(options.workers - there)
-                overhead, peak, code, manifest, logdir = capture(
+                workers_before = load.cpu_seconds()
+                overhead, peak, code, manifest, logdir, cpu = capture(
                     options.bin, addresses, options.duration_ms, pathlib.Path(scratch),
                     [f"--max_parallel={options.max_parallel}"])
                 outcomes = {}
@@ -144,12 +182,13 @@ def main():
                 files = len(list(logdir.glob("plugins/profile/*/*.xplane.pb")))
                 if files != outcomes.get("ok", 0) + outcomes.get("truncated", 0) + outcomes.get("empty", 0):
                     raise SystemExit(f"scale_bench: {files} files, but outcomes {outcomes}")
-                result = {"overhead_s": overhead, "peak_bytes": peak, "exit_code": code, "outcomes": outcomes,
+                workers_cpu = load.cpu_seconds() - workers_before
+                result = {"overhead_s": overhead, "client_cpu_s": cpu, "workers_cpu_s": workers_cpu, "peak_bytes": peak, "exit_code": code, "outcomes": outcomes,
                           "start_spread_ns": manifest.get("start_spread_ns"), "events": manifest.get("events"),
                           "lost": manifest.get("lost")}
                 results.append(result)
                 spread = result["start_spread_ns"]
-                print(f"| {overhead:.2f} | {peak / 2**20:.0f} | {code} | {outcomes} | "
+                print(f"| {overhead:.2f} | {cpu:.2f} | {workers_cpu:.2f} | {peak / 2**20:.0f} | {code} | {outcomes} | "
                       f"{'-' if spread is None else f'{spread / 1e6:.3f}'} | {result['events']} | {result['lost']} |", flush=True)
         if options.out:
             options.out.write_text(json.dumps(results, indent=1) + "\n")

@@ -148,8 +148,11 @@ void FillStart(const StartFacts& facts, Manifest* manifest) {
   manifest->clock_uncertainty_ns = facts.clock_uncertainty_ns;
   manifest->lookback_ns = facts.lookback_ns;
   if (facts.steps.has_value()) {
-    manifest->first_step = facts.steps->first();
-    manifest->last_step = facts.steps->last();
+    manifest->first_step = facts.steps->first;
+    manifest->last_step = facts.steps->last;
+    manifest->steps_by = facts.steps->by_ordinal         ? "ordinal"
+                         : facts.workers_by_ordinal == 0 ? "number"
+                                                         : "mixed";
   }
 }
 

@@ -19,7 +19,21 @@ struct Interval {
   uint64_t measured_ns = 0;  // of the latest member
 };
 
+void SetOffset(int64_t offset_ns, uint64_t uncertainty_ns, uint64_t measured_ns,
+               ClockEstimate* clock) {
+  clock->realtime_offset_ns += offset_ns - clock->offset_ns;
+  clock->offset_ns = offset_ns;
+  clock->uncertainty_ns = uncertainty_ns;
+  clock->measured_ns = measured_ns;
+}
+
 }  // namespace
+
+bool MayBeOurs(const ClockEstimate& clock) {
+  const uint64_t distance = clock.offset_ns < 0 ? 0 - static_cast<uint64_t>(clock.offset_ns)
+                                                : static_cast<uint64_t>(clock.offset_ns);
+  return distance <= clock.uncertainty_ns + kReadingNs;
+}
 
 void CombineClocks(const std::string& own_clock_id, std::vector<MeasuredClock>* clocks) {
   std::map<std::string, std::vector<ClockEstimate*>> groups;
@@ -29,6 +43,12 @@ void CombineClocks(const std::string& own_clock_id, std::vector<MeasuredClock>* 
     }
   }
   for (auto& [id, members] : groups) {
+    if (id == own_clock_id) {
+      for (ClockEstimate* member : members) {
+        if (MayBeOurs(*member)) SetOffset(0, kReadingNs, member->measured_ns, member);
+      }
+      continue;
+    }
     Interval common;
     for (const ClockEstimate* member : members) {
       common.measured_ns = std::max(common.measured_ns, member->measured_ns);
@@ -40,15 +60,11 @@ void CombineClocks(const std::string& own_clock_id, std::vector<MeasuredClock>* 
       common.high = std::min(common.high, member->offset_ns + half);
     }
     if (common.low > common.high) continue;
-    if (id == own_clock_id && common.low <= 0 && common.high >= 0) common.low = common.high = 0;
     const int64_t offset = common.low + (common.high - common.low) / 2;
     const auto half = static_cast<uint64_t>(common.high - common.low + 1) / 2;
     for (ClockEstimate* member : members) {
       if (std::max(half, kReadingNs) >= UncertaintyAt(*member, common.measured_ns)) continue;
-      member->realtime_offset_ns += offset - member->offset_ns;
-      member->offset_ns = offset;
-      member->uncertainty_ns = std::max(half, kReadingNs);
-      member->measured_ns = common.measured_ns;
+      SetOffset(offset, std::max(half, kReadingNs), common.measured_ns, member);
     }
   }
 }

@@ -37,8 +37,10 @@ void FanOutState::Connect(size_t index) {
   slot.asked = absl::Now();
   slot.described = false;
   slot.clock_id.clear();
+  slot.arm_clock.reset();
   slot.clock.reset();
   slot.steps.reset();
+  slot.window.reset();
   slot.max_duration = absl::InfiniteDuration();
   slot.max_lookback = absl::InfiniteDuration();
   slot.progress.Clear();
@@ -188,6 +190,7 @@ void FanOutState::OnArmed(size_t index, const grpc::Status& status, const v1::Ar
     RetryOrFinish(index, JudgeCapture(status, Moment::kBeforeStart), absl::ZeroDuration());
     return;
   }
+  slot.arm_clock = slot.worker->arm_clock();
   slot.lookback_ns = armed.lookback_ns();
   if (armed.has_steps()) slot.steps = armed.steps();
   slot.steps_seen_ns = at_ns;

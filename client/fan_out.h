@@ -17,7 +17,7 @@
 #include "client/outcome.h"
 #include "client/progress.h"
 #include "client/roster.h"
-#include "client/start_plan.h"
+#include "client/step_plan.h"
 #include "client/worker.h"
 #include "common/endpoint.h"
 #include "common/manifest.h"
@@ -75,7 +75,8 @@ struct StartFacts {
   std::optional<uint64_t> spread_ns;
   std::optional<uint64_t> clock_uncertainty_ns;
   std::optional<uint64_t> lookback_ns;
-  std::optional<v1::StepWindow> steps;
+  std::optional<StepPlan> steps;
+  size_t workers_by_ordinal = 0;  // of those that were told steps
 };
 
 // Brings a delivery to disk; runs in a write thread.

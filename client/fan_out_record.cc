@@ -200,9 +200,13 @@ ProgressCounts FanOutState::Count(absl::Time now) {
   counts.steps = counts.steps_wanted;
   for (size_t i = 0; i < roster_.size(); ++i) {
     const Slot& slot = roster_[i];
-    if (slot.step != Step::kRecording || !slot.streams || !slot.steps.has_value()) continue;
-    const int64_t current = slot.steps->current();
-    const int64_t done = current < facts_.steps->first() ? 0 : current - facts_.steps->first();
+    if (slot.step != Step::kRecording || !slot.window.has_value() || !slot.steps.has_value()) {
+      continue;
+    }
+    const int64_t newest = slot.window->by_ordinal() ? static_cast<int64_t>(slot.steps->begun())
+                                                     : slot.steps->current();
+    const int64_t first = slot.window->first();
+    const int64_t done = newest < first ? 0 : newest - first;
     counts.steps = std::min(counts.steps, static_cast<uint64_t>(std::max<int64_t>(done, 0)));
   }
   return counts;

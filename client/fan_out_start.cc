@@ -15,6 +15,7 @@
 #include "client/clock_groups.h"
 #include "client/fan_out_state.h"
 #include "client/monotonic.h"
+#include "client/step_plan.h"
 #include "common/clock_id.h"
 
 namespace jobscope {
@@ -25,6 +26,10 @@ namespace {
 constexpr absl::Duration kSyncAhead = absl::Seconds(1);
 // A step that is waited for is looked at so often; Progress comes five times per second.
 constexpr absl::Duration kLook = absl::Milliseconds(100);
+
+// Workers of one clock that are sent pings; a second and a third make up for a path that is slow.
+constexpr int kPingedPerClock = 3;
+constexpr uint64_t kNearRoundTripNs = 500'000;
 
 uint64_t Nanoseconds(absl::Duration duration) {
   return static_cast<uint64_t>(std::max<int64_t>(absl::ToInt64Nanoseconds(duration), 0));
@@ -104,10 +109,7 @@ void FanOutState::Hold(absl::Time now) {
     const std::vector<ArmedWorker> workers = ArmedWorkers();
     if (std::any_of(workers.begin(), workers.end(), HasSteps) &&
         UntilStep(first, workers, MonotonicNow()) > options_.times.near) {
-      int64_t newest = INT64_MIN;
-      for (const ArmedWorker& worker : workers) {
-        if (HasSteps(worker)) newest = std::max(newest, worker.steps->current());
-      }
+      const int64_t newest = NewestOfAll(workers);
       if (now > std::max(gathered_, delayed) + options_.max_duration) {
         FinishUnstarted(
             {Outcome::kFailed, Phase::kArm,
@@ -131,11 +133,24 @@ void FanOutState::Hold(absl::Time now) {
   }
 }
 
+// Of those that read one clock, a few are enough to measure it; and ours needs none. What arming
+// told is checked in any case: ids are hints.
+bool FanOutState::NeedsPings(const Slot& slot) {
+  if (!slot.arm_clock.has_value() || slot.clock_id.empty()) return true;
+  if (slot.clock_id == ClockId()) return !MayBeOurs(*slot.arm_clock);
+  return ++pinged_[slot.clock_id] <= kPingedPerClock;
+}
+
 void FanOutState::RequestSync(size_t index) {
   Slot& slot = roster_[index];
   if (slot.streams && !slot.clock.has_value()) {
-    to_sync_.push_back(index);
-    return;
+    if (NeedsPings(slot)) {
+      to_sync_.push_back(index);
+      return;
+    }
+    slot.clock = slot.arm_clock;
+    // It is told as fast as any other: what it took to arm it, with many at once, says nothing.
+    slot.clock->round_trip_ns = std::min(slot.clock->round_trip_ns, kNearRoundTripNs);
   }
   roster_.Move(index, Step::kSynced);
   if (stage_ == Stage::kStarted) StartLate(index, absl::Now());
@@ -194,8 +209,17 @@ void FanOutState::CombineMeasuredClocks() {
   for (size_t i = 0; i < roster_.size(); ++i) {
     clocks.push_back({roster_[i].clock_id, roster_[i].clock});
   }
-  CombineClocks(ClockId(), &clocks);
-  for (size_t i = 0; i < roster_.size(); ++i) roster_[i].clock = clocks[i].estimate;
+  const std::string& own = ClockId();
+  CombineClocks(own, &clocks);
+  const uint64_t now_ns = MonotonicNow();
+  for (size_t i = 0; i < roster_.size(); ++i) {
+    std::optional<ClockEstimate>& clock = roster_[i].clock;
+    clock = clocks[i].estimate;
+    // Our own clock does not drift away from us.
+    if (clock.has_value() && roster_[i].clock_id == own && !own.empty() && clock->offset_ns == 0) {
+      clock->measured_ns = now_ns;
+    }
+  }
 }
 
 void FanOutState::ChooseStart(absl::Time now) {
@@ -214,16 +238,16 @@ void FanOutState::ChooseStart(absl::Time now) {
   const uint64_t now_ns = MonotonicNow();
   plan_.start_monotonic_ns = now_ns + Nanoseconds(lead);
   if (options_.steps.has_value()) {
-    absl::StatusOr<std::optional<v1::StepWindow>> window =
+    const absl::StatusOr<std::optional<StepPlan>> steps =
         ChooseSteps(*options_.steps, workers, plan_.start_monotonic_ns);
-    if (!window.ok()) {
+    if (!steps.ok()) {
       FinishUnstarted(
           {Outcome::kFailed, Phase::kArm,
-           absl::StrCat("nothing was recorded: ", std::string(window.status().message())),
+           absl::StrCat("nothing was recorded: ", std::string(steps.status().message())),
            std::nullopt});
       return;
     }
-    facts_.steps = *std::move(window);
+    facts_.steps = *steps;
   }
   const uint64_t lookback = GrantedLookback(Nanoseconds(options_.lookback), workers);
   plan_.zero_monotonic_ns = plan_.start_monotonic_ns - std::min(lookback, plan_.start_monotonic_ns);
@@ -284,13 +308,14 @@ void FanOutState::AddSteps(size_t index, StartCall* call) {
   if (!HasSteps(worker) || !facts_.steps.has_value()) {
     Warn(index,
          absl::StrCat(slot.steps.has_value() && slot.steps->begun() > 0
-                          ? "its step numbers do not increase"
+                          ? "its step numbers do not rise, and this version of its library cannot "
+                            "count steps"
                           : "it marks no steps (JOBSCOPE_STEP)",
                       ": recorded for --duration_ms=", absl::ToInt64Milliseconds(options_.duration),
                       " instead of --steps=", options_.steps->count));
     return;
   }
-  v1::StepWindow window = *facts_.steps;
+  v1::StepWindow window = WindowOf(*facts_.steps, worker);
   const int64_t reachable = FirstReachableStep(worker, call->start_monotonic_ns);
   if (reachable > window.first()) {
     Warn(index, absl::StrCat("too late for step ", window.first(), ": recorded from step ",
@@ -298,6 +323,12 @@ void FanOutState::AddSteps(size_t index, StartCall* call) {
     window.set_last(window.last() + (reachable - window.first()));
     window.set_first(reachable);
   }
+  if (window.by_ordinal()) {
+    ++facts_.workers_by_ordinal;
+    Warn(index, absl::StrCat("its step numbers do not rise: recorded its steps ", window.first(),
+                             " to ", window.last(), " by count"));
+  }
+  slot.window = window;
   call->steps = window;
   call->duration = std::min(options_.max_duration, slot.max_duration);
 }

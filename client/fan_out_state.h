@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -72,6 +73,7 @@ class FanOutState {
   void Gather(absl::Time now);
   void Hold(absl::Time now);
   void Measure(absl::Time now);
+  bool NeedsPings(const Slot& slot);
   void RequestSync(size_t index);
   void BeginSync(size_t index);
   void OnSynced(size_t index, const grpc::Status& status, std::optional<ClockEstimate> clock);
@@ -119,6 +121,7 @@ class FanOutState {
   bool told_hold_ = false;
   absl::Time hold_until_;  // when to look again
   std::deque<size_t> to_sync_;
+  std::map<std::string, int> pinged_;  // workers, by clock id
   absl::Time sync_began_;
   absl::Time last_synced_;
   absl::Duration slowest_sync_;

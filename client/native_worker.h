@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -46,6 +47,7 @@ class NativeWorker : public Worker {
 
   void Describe(absl::Time deadline, DescribeDone done) override;
   void Arm(const ArmCall& call, WorkerEvents events) override;
+  std::optional<ClockEstimate> arm_clock() const override { return capture_->arm_clock(); }
   void SyncClock(absl::Time deadline, ClockDone done) override;
   void Start(const StartCall& call) override;
   void Stop(const std::string& session_id, absl::Time deadline, StopDone done) override;

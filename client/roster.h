@@ -58,10 +58,12 @@ struct Slot {
   std::string clock_id;
   absl::Duration max_duration = absl::InfiniteDuration();  // the worker's own limit
   absl::Duration max_lookback = absl::InfiniteDuration();  // likewise
+  std::optional<ClockEstimate> arm_clock;                  // as arming told it
   std::optional<ClockEstimate> clock;
   uint64_t lookback_ns = 0;
   std::optional<v1::StepState> steps;
   uint64_t steps_seen_ns = 0;
+  std::optional<v1::StepWindow> window;       // the steps it was told
   absl::Time start = absl::InfiniteFuture();  // planned
   bool stopped = false;                       // by us
   v1::Progress progress;                      // the newest

@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "client/capture_message.h"
 #include "client/monotonic.h"
+#include "common/clock.h"
 #include "jobscope/v1/profiler.pb.h"
 
 namespace jobscope {
@@ -34,6 +35,21 @@ bool Parse(std::string_view bytes, Message* message) {
 
 grpc::Status Fault(absl::string_view text) {
   return grpc::Status(grpc::StatusCode::INTERNAL, std::string(text));
+}
+
+// Absent: of an older worker, or nonsense.
+std::optional<ClockEstimate> ArmClock(const v1::Armed& armed, uint64_t sent_ns) {
+  if (armed.sent_monotonic_ns() == 0) return std::nullopt;
+  ClockExchange exchange;
+  exchange.sent_ns = sent_ns;
+  exchange.worker_received_ns = armed.received_monotonic_ns();
+  exchange.worker_sent_ns = armed.sent_monotonic_ns();
+  exchange.worker_realtime_ns = static_cast<int64_t>(armed.realtime_ns());
+  exchange.received_ns = MonotonicNow();
+  exchange.realtime_ns = RealtimeNs();
+  ClockSync sync;
+  sync.Add(exchange);
+  return sync.estimate();
 }
 
 }  // namespace
@@ -70,7 +86,9 @@ void StreamedCapture::DoArm(const std::shared_ptr<grpc::Channel>& channel, const
   state_ = State::kArming;
   events_ = std::move(events);
   arm_deadline_ns_ = In(call.deadline - absl::Now());
-  Open(channel, ItemStream::kCapture, ArmBytes(call));
+  const std::string message = ArmBytes(call);
+  arm_sent_ns_ = MonotonicNow();
+  Open(channel, ItemStream::kCapture, message);
 }
 
 void StreamedCapture::DoStart(const StartCall& call) {
@@ -172,6 +190,7 @@ bool StreamedCapture::OnArmed(std::string_view bytes) {
   if (state_ != State::kArming) return true;
   state_ = State::kArmed;
   capture_key_ = armed.capture_key();
+  arm_clock_ = ArmClock(armed, arm_sent_ns_);
   events_.armed(grpc::Status::OK, std::move(armed));
   return true;
 }

@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/call_threads.h"
+#include "client/clock_sync.h"
 #include "client/item_receiver.h"
 #include "client/native_messages.h"
 #include "client/native_stream.h"
@@ -56,6 +57,8 @@ class StreamedCapture : public std::enable_shared_from_this<StreamedCapture> {
   ~StreamedCapture();
 
   void Arm(std::shared_ptr<grpc::Channel> channel, const ArmCall& call, WorkerEvents events);
+  // May be asked once `armed` was told.
+  const std::optional<ClockEstimate>& arm_clock() const { return arm_clock_; }
   void Start(const StartCall& call);
   // The worker is told to drop it; `armed` or `ended` comes with CANCELLED.
   void Cancel();
@@ -116,6 +119,8 @@ class StreamedCapture : public std::enable_shared_from_this<StreamedCapture> {
   Strand strand_;
 
   State state_ = State::kNew;
+  uint64_t arm_sent_ns_ = 0;
+  std::optional<ClockEstimate> arm_clock_;  // not changed after `armed` was told
   WorkerEvents events_;
   StartCall start_;
   std::string capture_key_;

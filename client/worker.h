@@ -105,6 +105,10 @@ class Worker {
   // Prepares the recording. Once.
   virtual void Arm(const ArmCall& call, WorkerEvents events) = 0;
 
+  // What the way of Arm and of its answer tells of the worker's clock: as one ping, but maybe a
+  // slow one. After `armed`.
+  virtual std::optional<ClockEstimate> arm_clock() const { return std::nullopt; }
+
   // Measures the worker's clock against ours. A stock worker: at once, nothing. After Arm.
   virtual void SyncClock(absl::Time deadline, ClockDone done) = 0;
 

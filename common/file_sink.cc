@@ -62,7 +62,7 @@ FileSink::FileSink(int fd, std::string directory, std::string path, std::string 
       directory_(std::move(directory)),
       path_(std::move(path)),
       temporary_path_(std::move(temporary_path)),
-      buffer_(kBufferBytes) {
+      buffer_(new char[kBufferBytes]) {
   pieces_.reserve(kMaxPieces);
 }
 
@@ -79,9 +79,9 @@ absl::Status FileSink::Write(std::string_view bytes, bool stable) {
     return pieces_.size() >= kMaxPieces ? WriteAll() : absl::OkStatus();
   }
   while (!bytes.empty()) {
-    const size_t room = buffer_.size() - buffered_;
+    const size_t room = kBufferBytes - buffered_;
     const size_t size = bytes.size() < room ? bytes.size() : room;
-    char* const to = buffer_.data() + buffered_;
+    char* const to = buffer_.get() + buffered_;
     std::memcpy(to, bytes.data(), size);
     buffered_ += size;
     bytes.remove_prefix(size);
@@ -92,7 +92,7 @@ absl::Status FileSink::Write(std::string_view bytes, bool stable) {
     } else {
       pieces_.push_back({to, size});
     }
-    if (buffered_ == buffer_.size() || pieces_.size() >= kMaxPieces) {
+    if (buffered_ == kBufferBytes || pieces_.size() >= kMaxPieces) {
       const absl::Status status = WriteAll();
       if (!status.ok()) return status;
     }

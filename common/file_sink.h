@@ -62,7 +62,8 @@ class FileSink : public xspace::ByteSink {
   bool published_ = false;
   uint64_t bytes_ = 0;
   absl::Status status_;
-  std::vector<char> buffer_;  // fixed size: pieces point into it
+  // Fixed size: pieces point into it. Not filled: most traces of a large run take a part of it.
+  const std::unique_ptr<char[]> buffer_;
   size_t buffered_ = 0;
   std::vector<iovec> pieces_;  // what Flush is to write, in order
 };

@@ -35,16 +35,16 @@ class FanOutStartTest : public FanOutTest {
   // Each records `count` whole steps, and had not begun the first when it was told.
   void ExpectTheSameSteps(const std::vector<Script>& scripts, uint64_t count) {
     ASSERT_TRUE(fan_out_->facts().steps.has_value());
-    const v1::StepWindow window = *fan_out_->facts().steps;
-    EXPECT_EQ(window.last() - window.first() + 1, static_cast<int64_t>(count));
+    const StepPlan window = *fan_out_->facts().steps;
+    EXPECT_EQ(window.last - window.first + 1, static_cast<int64_t>(count));
     for (size_t i = 0; i < scripts.size(); ++i) {
       ASSERT_EQ(starts(i).size(), 1u);
       ASSERT_TRUE(starts(i)[0].steps.has_value()) << i;
-      EXPECT_EQ(starts(i)[0].steps->first(), window.first());
-      EXPECT_EQ(starts(i)[0].steps->last(), window.last());
+      EXPECT_EQ(starts(i)[0].steps->first(), window.first);
+      EXPECT_EQ(starts(i)[0].steps->last(), window.last);
       const absl::Time begun =
           absl::Now() - absl::Nanoseconds(static_cast<int64_t>(MonotonicNow() - begun_at(i)));
-      EXPECT_LT(scripts[i].steps->At(begun), window.first()) << i;
+      EXPECT_LT(scripts[i].steps->At(begun), window.first) << i;
     }
   }
   uint64_t begun_at(size_t index) { return begun(index); }
@@ -178,7 +178,35 @@ TEST_F(FanOutStartTest, WorkersWithoutStepsFallBackToTime) {
     EXPECT_THAT(results[i].account.warnings, ElementsAre(HasSubstr("recorded for --duration_ms")));
   }
   EXPECT_THAT(results[1].account.warnings[0], HasSubstr("marks no steps"));
-  EXPECT_THAT(results[2].account.warnings[0], HasSubstr("do not increase"));
+  EXPECT_THAT(results[2].account.warnings[0], HasSubstr("do not rise"));
+}
+
+// As of a program that always says 0, beside others that count.
+TEST_F(FanOutStartTest, WorkersWhoseNumbersDoNotRiseAreToldOrdinals) {
+  options_.steps = StepsWanted{5, std::nullopt};
+  options_.max_duration = absl::Seconds(10);
+  Script repeats = WithSteps(0, absl::Milliseconds(10));
+  repeats.steps->increasing = false;
+  repeats.steps->by_ordinal = true;
+  const std::vector<WorkerResult> results =
+      Run({WithSteps(100, absl::Milliseconds(10)), repeats, repeats});
+  const StepPlan plan = *fan_out_->facts().steps;
+  EXPECT_FALSE(plan.by_ordinal);
+  EXPECT_EQ(fan_out_->facts().workers_by_ordinal, 2U);
+  EXPECT_FALSE(starts(0)[0].steps->by_ordinal());
+  EXPECT_EQ(starts(0)[0].steps->first(), plan.first);
+  EXPECT_THAT(results[0].account.warnings, IsEmpty());
+  for (const size_t i : {1, 2}) {
+    ASSERT_TRUE(starts(i)[0].steps.has_value());
+    const v1::StepWindow window = *starts(i)[0].steps;
+    EXPECT_TRUE(window.by_ordinal());
+    EXPECT_EQ(window.last() - window.first(), 4);
+    // The first step of the script is 100, and its first ordinal is 1.
+    EXPECT_NEAR(static_cast<double>(window.first()), static_cast<double>(plan.first - 99), 1);
+    EXPECT_EQ(starts(i)[0].duration, absl::Seconds(10));
+    EXPECT_THAT(results[i].account.warnings, ElementsAre(HasSubstr("by count")));
+  }
+  EXPECT_EQ(starts(1)[0].steps->first(), starts(2)[0].steps->first());
 }
 
 TEST_F(FanOutStartTest, AStepThatIsOverIsAnError) {
@@ -203,7 +231,7 @@ TEST_F(FanOutStartTest, AStepThatIsFarAheadIsWaitedForArmed) {
   const std::vector<WorkerResult> results = Run(scripts);
   for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.verdict.outcome), "ok");
   ExpectTheSameSteps(scripts, 3);
-  EXPECT_EQ(fan_out_->facts().steps->first(), 160);
+  EXPECT_EQ(fan_out_->facts().steps->first, 160);
   // The step begins 600 ms from the beginning; they were told in the last 200 ms before.
   EXPECT_GT(*fan_out_->facts().started, before + absl::Milliseconds(300));
 }
@@ -226,7 +254,7 @@ TEST_F(FanOutStartTest, OneThatComesTooLateForTheStepRecordsLaterOnes) {
   const std::vector<WorkerResult> results = Run({WithSteps(100, absl::Milliseconds(5)), late});
   EXPECT_STREQ(Name(results[1].verdict.outcome), "ok");
   const v1::StepWindow window = *starts(1)[0].steps;
-  EXPECT_GT(window.first(), fan_out_->facts().steps->first());
+  EXPECT_GT(window.first(), fan_out_->facts().steps->first);
   EXPECT_EQ(window.last() - window.first(), 2);
   EXPECT_THAT(results[1].account.warnings,
               ElementsAre(HasSubstr("after the others"), HasSubstr("too late for step")));

@@ -77,6 +77,7 @@ struct ScriptedSteps {
   int64_t newest = 0;
   absl::Duration time = absl::Milliseconds(10);
   bool increasing = true;
+  bool by_ordinal = false;  // can be told ordinals
 
   int64_t At(absl::Time when) const {
     return newest + static_cast<int64_t>(absl::FDivDuration(when - base, time));
@@ -87,6 +88,7 @@ struct ScriptedSteps {
     state.set_current(At(when));
     state.set_step_time_ms(absl::ToDoubleMilliseconds(time));
     state.set_increasing(increasing);
+    state.set_by_ordinal(by_ordinal);
     const absl::Duration into = (when - base) - (At(when) - newest) * time;
     state.set_age_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(into)));
     return state;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "client/sample.h"
+#include "client/step_plan.h"
 
 namespace jobscope {
 namespace {
@@ -43,15 +44,15 @@ ArmedWorker AtStep(int64_t current, double step_time_ms) {
 
 TEST(StartLead, IsTwoRoundTripsButTenMilliseconds) {
   EXPECT_EQ(StartLead({Native(0), Native(0)}, absl::Seconds(1), absl::Milliseconds(1)),
-            absl::Milliseconds(10) + absl::Microseconds(200));
+            absl::Milliseconds(10) + absl::Microseconds(400));
   EXPECT_EQ(
       StartLead({Native(50 * kMs), Native(100 * kMs)}, absl::ZeroDuration(), absl::ZeroDuration()),
-      absl::Milliseconds(200) + absl::Microseconds(200));
+      absl::Milliseconds(200) + absl::Microseconds(400));
   EXPECT_LE(StartLead({Native(0)}, absl::ZeroDuration(), absl::ZeroDuration()),
             absl::Milliseconds(1));
   // Clocks that took long to measure tell of busy machines.
   EXPECT_EQ(StartLead({Native(0), Native(0)}, absl::ZeroDuration(), absl::Milliseconds(600)),
-            absl::Milliseconds(300) + absl::Microseconds(200));
+            absl::Milliseconds(300) + absl::Microseconds(400));
   // Stock workers arm when they are told.
   EXPECT_GE(StartLead({Native(0), ArmedWorker()}, absl::Milliseconds(300), absl::ZeroDuration()),
             absl::Milliseconds(300));
@@ -64,8 +65,8 @@ TEST(Steps, TheFirstIsTheOneThatTheFarthestWorkerReachesNext) {
   const std::vector<ArmedWorker> workers = {AtStep(100, 10), AtStep(101, 100), ArmedWorker()};
   const auto window = ChooseSteps({4, std::nullopt}, workers, 1'020 * kMs);
   ASSERT_TRUE(window.ok());
-  EXPECT_EQ((*window)->first(), 104);
-  EXPECT_EQ((*window)->last(), 107);
+  EXPECT_EQ((*window)->first, 104);
+  EXPECT_EQ((*window)->last, 107);
 }
 
 TEST(Steps, NoneWithoutASource) {
@@ -89,7 +90,7 @@ TEST(Steps, AWantedOneThatIsOverNamesTheWorker) {
   EXPECT_THAT(std::string(soon.status().message()), HasSubstr("before it can be told"));
   const auto reachable = ChooseSteps({4, 120}, {AtStep(100, 10)}, 1'050 * kMs);
   ASSERT_TRUE(reachable.ok());
-  EXPECT_EQ((*reachable)->first(), 120);
+  EXPECT_EQ((*reachable)->first, 120);
 }
 
 TEST(Steps, UntilAStepByTheFastestWorker) {
@@ -97,6 +98,79 @@ TEST(Steps, UntilAStepByTheFastestWorker) {
   EXPECT_EQ(UntilStep(200, workers, 1'000 * kMs), absl::Milliseconds(220));
   EXPECT_EQ(UntilStep(200, workers, 1'100 * kMs), absl::Milliseconds(120));
   EXPECT_EQ(UntilStep(100, workers, 1'000 * kMs), absl::ZeroDuration());
+}
+
+ArmedWorker AtOrdinal(uint64_t begun, double step_time_ms, int64_t number = 0) {
+  ArmedWorker worker = AtStep(number, step_time_ms);
+  worker.steps->set_begun(begun);
+  worker.steps->set_increasing(false);
+  worker.steps->set_by_ordinal(true);
+  return worker;
+}
+
+void ExpectWindow(const StepPlan& plan, const ArmedWorker& worker, int64_t first, int64_t last,
+                  bool by_ordinal) {
+  const v1::StepWindow window = WindowOf(plan, worker);
+  EXPECT_EQ(window.first(), first);
+  EXPECT_EQ(window.last(), last);
+  EXPECT_EQ(window.by_ordinal(), by_ordinal);
+}
+
+// Ranks that step together, one of them just ahead: the same ordinals for both.
+TEST(StepsByOrdinal, AreTheSameWhereTheCountsAre) {
+  const ArmedWorker one = AtOrdinal(500, 10);
+  const ArmedWorker other = AtOrdinal(501, 10);
+  const auto plan = ChooseSteps({4, std::nullopt}, {one, other}, 1'020 * kMs);
+  ASSERT_TRUE(plan.ok() && plan->has_value());
+  EXPECT_TRUE((*plan)->by_ordinal);
+  // 2.5 steps with the margin, and one.
+  EXPECT_EQ((*plan)->first, 505);
+  EXPECT_EQ((*plan)->last, 508);
+  ExpectWindow(**plan, one, 505, 508, true);
+  ExpectWindow(**plan, other, 505, 508, true);
+}
+
+// A worker that was started later has begun fewer: it records those of the same time.
+TEST(StepsByOrdinal, AreThoseOfTheSameTimeElsewhere) {
+  const ArmedWorker early = AtOrdinal(5'000, 10);
+  const ArmedWorker late = AtOrdinal(40, 10);
+  const ArmedWorker early_too = AtOrdinal(5'001, 10);
+  const auto plan = ChooseSteps({4, std::nullopt}, {early, late, early_too}, 1'020 * kMs);
+  ASSERT_TRUE(plan.ok() && plan->has_value());
+  ExpectWindow(**plan, early, (*plan)->first, (*plan)->last, true);
+  ExpectWindow(**plan, early_too, (*plan)->first, (*plan)->last, true);
+  ExpectWindow(**plan, late, (*plan)->first - 4'960, (*plan)->last - 4'960, true);
+  for (const ArmedWorker& worker : {early, late, early_too}) {
+    EXPECT_GE(WindowOf(**plan, worker).first(), FirstReachableStep(worker, 1'020 * kMs));
+  }
+}
+
+// Numbers lead: whoever has none records the steps of the same time.
+TEST(StepsByOrdinal, FollowTheNumbersOfOthers) {
+  const ArmedWorker numbered = AtStep(1'000, 10);
+  const ArmedWorker counted = AtOrdinal(70, 10);
+  const auto plan = ChooseSteps({4, std::nullopt}, {numbered, counted}, 1'000 * kMs);
+  ASSERT_TRUE(plan.ok() && plan->has_value());
+  EXPECT_FALSE((*plan)->by_ordinal);
+  ExpectWindow(**plan, numbered, 1'001, 1'004, false);
+  ExpectWindow(**plan, counted, 71, 74, true);
+  const auto wanted = ChooseSteps({4, 1'050}, {counted, numbered}, 1'000 * kMs);
+  ASSERT_TRUE(wanted.ok() && wanted->has_value());
+  ExpectWindow(**wanted, numbered, 1'050, 1'053, false);
+  ExpectWindow(**wanted, counted, 120, 123, true);
+  EXPECT_EQ(UntilStep(1'050, {counted, numbered}, 1'000 * kMs), absl::Milliseconds(500));
+  EXPECT_EQ(NewestOfAll({counted, numbered}), 1'000);
+}
+
+TEST(StepsByOrdinal, AWantedStepIsTheOrdinalWhereNobodyHasNumbers) {
+  const std::vector<ArmedWorker> workers = {AtOrdinal(60, 10), AtOrdinal(90, 10)};
+  const auto plan = ChooseSteps({2, 100}, workers, 1'000 * kMs);
+  ASSERT_TRUE(plan.ok() && plan->has_value());
+  ExpectWindow(**plan, workers[0], 100, 101, true);
+  ExpectWindow(**plan, workers[1], 100, 101, true);
+  const auto over = ChooseSteps({2, 80}, workers, 1'000 * kMs);
+  ASSERT_FALSE(over.ok());
+  EXPECT_THAT(std::string(over.status().message()), HasSubstr("step 80 is over at worker w:1"));
 }
 
 // Numbers come from the wire.
@@ -108,6 +182,16 @@ TEST(Steps, NoNumberOverflows) {
       EXPECT_GE(FirstReachableStep(worker, UINT64_MAX), current);
       ASSERT_TRUE(ChooseSteps({1'000'000, std::nullopt}, {worker}, 0).ok());
       EXPECT_GE(UntilStep(0, {worker}, UINT64_MAX), absl::ZeroDuration());
+      ArmedWorker counted = worker;
+      counted.steps->set_increasing(false);
+      counted.steps->set_by_ordinal(true);
+      counted.steps->set_begun(UINT64_MAX);
+      for (const auto& crowd : {std::vector<ArmedWorker>{counted}, {worker, counted}}) {
+        const auto plan = ChooseSteps({1'000'000, std::nullopt}, crowd, 0);
+        ASSERT_TRUE(plan.ok());
+        EXPECT_GE(WindowOf(**plan, counted).first(), 1);
+        EXPECT_GE(WindowOf(**plan, counted).last(), WindowOf(**plan, counted).first());
+      }
     }
   }
 }
@@ -143,9 +227,9 @@ TEST(Steps, TheChosenOneIsReachableByAll) {
     }
     const auto window = ChooseSteps({10, std::nullopt}, workers, at_ns);
     ASSERT_TRUE(window.ok() && window->has_value());
-    for (const int64_t truly : truly_at_instant) EXPECT_GT((*window)->first(), truly);
-    EXPECT_EQ((*window)->first(), newest);
-    EXPECT_EQ((*window)->last(), newest + 9);
+    for (const int64_t truly : truly_at_instant) EXPECT_GT((*window)->first, truly);
+    EXPECT_EQ((*window)->first, newest);
+    EXPECT_EQ((*window)->last, newest + 9);
   }
 }
 
