@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/framework/torch_callbacks.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "collectors/framework/torch_names.h"
@@ -132,6 +136,26 @@ void Add(Callback::StartFunction start, std::initializer_list<size_t> scopes) {
   g_handles[g_handle_count++] = g_api.add_global_callback(callback);
 }
 
+// Guards the handles: the process may leave while a collector's thread takes them out.
+std::mutex g_handles_mutex;
+bool g_leaving = false;
+pid_t g_process = 0;
+
+void RemoveAll() {
+  for (size_t i = 0; i < g_handle_count; ++i) g_api.remove_callback(g_handles[i]);
+  g_handle_count = 0;
+}
+
+// PyTorch keeps its callbacks in an object that is destroyed when the process leaves; a capture
+// that is ended after that must not touch it (a library that was there before PyTorch is asked
+// after it).
+void RemoveAtExit() {
+  if (getpid() != g_process) return;  // of a forked child PyTorch's locks may be held for ever
+  const std::lock_guard<std::mutex> lock(g_handles_mutex);
+  g_leaving = true;
+  RemoveAll();
+}
+
 }  // namespace
 
 void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writer,
@@ -142,9 +166,13 @@ void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writ
     g_mask = writer->mask;
     g_names = new NameSites(writer);
   }
-  RemoveCallbacks();
+  const std::lock_guard<std::mutex> lock(g_handles_mutex);
+  if (g_leaving) return;
+  RemoveAll();
   // The scope is known by the callback: asking for it would be another call per operator.
   Add(&OnStart<Kind::kUser>, {kScopeUser});
+  // Behind the first callback, which makes that object: what is registered later runs earlier.
+  if (g_process == 0 && std::atexit(&RemoveAtExit) == 0) g_process = getpid();
   if (!operators) return;
   Add(&OnStart<Kind::kBackward>, {kScopeBackward});
   Add(&OnStart<Kind::kOperator>, {kScopeFunction, kScopeTorchScript, kScopeCustomClass,
@@ -152,8 +180,8 @@ void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writ
 }
 
 void RemoveCallbacks() {
-  for (size_t i = 0; i < g_handle_count; ++i) g_api.remove_callback(g_handles[i]);
-  g_handle_count = 0;
+  const std::lock_guard<std::mutex> lock(g_handles_mutex);
+  RemoveAll();
 }
 
 uint64_t CrossedThreads() { return g_crossed.load(std::memory_order_relaxed); }
