@@ -156,12 +156,18 @@ void CallSession::WriteOpen(const StackRound& stacks, uint64_t now_ticks) {
     const auto known = by_tid_.find(stack.tid);
     if (known == by_tid_.end()) continue;
     TracedThread* const thread = known->second;
-    const size_t depth = std::min(thread->calls.size(), stack.frames.size());
-    for (size_t i = 0; i < depth; ++i) {
-      const TracedThread::Call& call = thread->calls[i];
-      if (call.code != stack.frames[i].object) break;
-      if (now_ticks - call.begin_ticks < limits_.min_ticks) break;
-      Write(thread, stack.frames[i].code, call, i, now_ticks, true);
+    // From the inside: a thread may have been in calls before the hooks came to it, and of a deep
+    // stack only the inner part is known. Whatever does not run any more must not be looked at.
+    size_t call = thread->calls.size();
+    size_t frame = stack.frames.size() - std::min<size_t>(stack.frames.size(), thread->deeper);
+    for (; call > 0 && frame > 0; --call, --frame) {
+      const TracedThread::Call& open = thread->calls[call - 1];
+      if (open.code != stack.frames[frame - 1].object) break;
+      if (now_ticks - open.begin_ticks < limits_.min_ticks) {
+        Count(&short_);
+        continue;
+      }
+      Write(thread, stack.frames[frame - 1].code, open, call - 1, now_ticks, true);
     }
     thread->calls.clear();
   }

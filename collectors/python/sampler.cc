@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "collectors/python/gil.h"
+#include "collectors/python/main_thread_sample.h"
 #include "jobscope/detail/ticks.h"
 
 namespace jobscope::python {
@@ -14,6 +17,47 @@ namespace {
 
 // With the reading of the last stack the GIL is held for at most a millisecond.
 constexpr absl::Duration kHoldBudget = absl::Microseconds(700);
+// A main thread that runs Python code comes by within microseconds.
+constexpr absl::Duration kMainThreadPatience = absl::Milliseconds(1);
+
+// How long a thread that wants the GIL waits before it has the one that computes give it up: 5 ms,
+// unless the program has said otherwise. Within that time most programs wait for something, so
+// that a sample would tell of that wait and not of what was computed.
+constexpr double kShortIntervalSeconds = 0.001;
+
+// All with the GIL.
+class SwitchInterval {
+ public:
+  explicit SwitchInterval(const Api& api) : api_(api) {}
+
+  void Shorten() {
+    before_ = Get();
+    if (before_ > kShortIntervalSeconds) Set(kShortIntervalSeconds);
+  }
+  // Unless the program has set one of its own meanwhile.
+  void Restore() {
+    if (before_ > kShortIntervalSeconds && std::abs(Get() - kShortIntervalSeconds) < 1e-5) {
+      Set(before_);
+    }
+  }
+
+ private:
+  Object* Sys() const { return api_.Dict_GetItemString(api_.Import_GetModuleDict(), "sys"); }
+  double Get() const {
+    const Ref value(api_, CallMethod(api_, Sys(), "getswitchinterval", {}));
+    const double seconds = value ? api_.Float_AsDouble(value.get()) : 0;
+    api_.Err_Clear();
+    return seconds;
+  }
+  void Set(double seconds) const {
+    const Ref done(api_,
+                   CallMethod(api_, Sys(), "setswitchinterval", {api_.Float_FromDouble(seconds)}));
+    api_.Err_Clear();
+  }
+
+  const Api& api_;
+  double before_ = 0;
+};
 
 }  // namespace
 
@@ -56,6 +100,8 @@ void Sampler::Run() {
   const Api& api = *setup_.api;
   if (!CheckAlive(api).ok()) return;
   const int gil = api.GILState_Ensure();
+  SwitchInterval interval(api);
+  if (api.minor < kFirstWithPromptCalls) interval.Shorten();
   ThreadState* state = api.Eval_SaveThread();
   while (AwaitNext()) {
     if (!CheckAlive(api).ok()) {
@@ -69,6 +115,7 @@ void Sampler::Run() {
   }
   if (!CheckAlive(api).ok()) return;
   api.Eval_RestoreThread(state);
+  interval.Restore();
   reader_->Close();
   api.GILState_Release(gil);
 }
@@ -76,21 +123,30 @@ void Sampler::Run() {
 void Sampler::SampleOnce(uint64_t asked_ticks, ThreadState** state) {
   const Api& api = *setup_.api;
   const absl::Time asked = absl::Now();
-  api.Eval_RestoreThread(*state);
-  const absl::Time got = absl::Now();
-  StackRound round;
-  if (!Leaving()) round = reader_->Read(kHoldBudget);
-  const absl::Time done = absl::Now();
-  *state = api.Eval_SaveThread();
+  absl::Time got = asked;
+  std::optional<HeldRound> held;
+  if (api.minor >= kFirstWithPromptCalls) {
+    held = ReadOnMainThread(*setup_.trace, reader_.get(), kHoldBudget, kMainThreadPatience);
+  }
+  const bool by_main_thread = held.has_value();
+  if (!by_main_thread) {
+    api.Eval_RestoreThread(*state);
+    got = absl::Now();
+    held.emplace();
+    if (!Leaving()) held->round = reader_->Read(kHoldBudget);
+    held->hold = absl::Now() - got;
+    *state = api.Eval_SaveThread();
+  }
 
   const std::lock_guard<std::mutex> lock(mutex_);
   if (closed_) return;
   ++costs_.samples;
-  if (!round.whole) ++costs_.unfinished;
-  costs_.longest_hold = std::max(costs_.longest_hold, done - got);
-  costs_.total_hold += done - got;
+  if (by_main_thread) ++costs_.by_main_thread;
+  if (!held->round.whole) ++costs_.unfinished;
+  costs_.longest_hold = std::max(costs_.longest_hold, held->hold);
+  costs_.total_hold += held->hold;
   costs_.longest_wait = std::max(costs_.longest_wait, got - asked);
-  fold_->Add(asked_ticks, round);
+  fold_->Add(asked_ticks, held->round);
 }
 
 bool Sampler::End(uint64_t end_ticks, absl::Duration patience) {

@@ -24,8 +24,9 @@ namespace jobscope::python {
 
 // What sampling has cost and found.
 struct SamplingCosts {
-  uint64_t samples = 0;     // rounds: all threads looked at, or as many as there was time for
-  uint64_t unfinished = 0;  // rounds that did not come to all threads
+  uint64_t samples = 0;         // rounds: all threads looked at, or as many as there was time for
+  uint64_t by_main_thread = 0;  // taken by Python's main thread
+  uint64_t unfinished = 0;      // rounds that did not come to all threads
   absl::Duration longest_hold;
   absl::Duration total_hold;
   absl::Duration longest_wait;  // for the GIL
@@ -47,8 +48,9 @@ class Sampler {
   // Takes the GIL.
   absl::Status Prepare();
 
-  // Samples from Begin until End, then returns. Holds the GIL for at most about 1 ms at a time and
-  // waits for it without a limit.
+  // Samples from Begin until End, then returns. The GIL is held for at most about 1 ms at a time,
+  // by Python's main thread where that is busy, else by this one, which waits for it without a
+  // limit.
   void Run();
 
   void Begin(const TraceWindow& window);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/python/trace_api.h"
 
-#include <mutex>
+#include <type_traits>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -33,6 +33,7 @@ Found Find(const Api& api) {
        "_PyEval_RequestCodeExtraIndex");
   load(&trace.Code_GetExtra, "PyUnstable_Code_GetExtra", "_PyCode_GetExtra");
   load(&trace.Code_SetExtra, "PyUnstable_Code_SetExtra", "_PyCode_SetExtra");
+  load(&trace.AddPendingCall, "Py_AddPendingCall");
   load(&trace.InterpreterState_Main, "PyInterpreterState_Main");
   load(&trace.InterpreterState_Head, "PyInterpreterState_Head");
   load(&trace.InterpreterState_Next, "PyInterpreterState_Next");

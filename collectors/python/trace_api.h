@@ -28,6 +28,9 @@ struct TraceApi {
   int (*GC_Disable)() = nullptr;
   int (*GC_Enable)() = nullptr;
 
+  // Of the stable ABI, without the GIL: leaves a call to the main thread.
+  int (*AddPendingCall)(int (*function)(void*), void* argument) = nullptr;
+
   Object* (*InterpreterState_Main)() = nullptr;
   Object* (*InterpreterState_Head)() = nullptr;
   Object* (*InterpreterState_Next)(Object*) = nullptr;

@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tracer of Python functions in a real interpreter, through a small library that drives the collector.
+
+Cases that end, fork or block a process run in processes of their own: functions `worker_*`.
+"""
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import weakref
+
+import xspace
+
+DRIVER = ctypes.CDLL(os.environ["JOBSCOPE_TEST_DRIVER"])
+DRIVER.driver_start.argtypes = [ctypes.c_int, ctypes.c_uint64]
+DRIVER.driver_stop.restype = ctypes.c_char_p
+STORE_BYTES = 64 << 20
+MONITORING = getattr(sys, "monitoring", None)
+
+
+class Trace:
+    """One session around a block; then its report and its events."""
+
+    def __init__(self, level, **environment):
+        self.level = level
+        self.environment = {"JOBSCOPE_PYTHON_" + key: str(value) for key, value in environment.items()}
+
+    def __enter__(self):
+        os.environ.update(self.environment)
+        self.pid = os.getpid()
+        DRIVER.driver_start(self.level, STORE_BYTES)
+        return self
+
+    def __exit__(self, *_):
+        if os.getpid() != self.pid:  # a forked child, which leaves
+            return
+        with tempfile.NamedTemporaryFile(suffix=".xplane.pb") as file:
+            answer = DRIVER.driver_stop(file.name.encode())
+            self.report = json.loads(answer)
+            self.events = [event for _, events in xspace.planes(file.name) for event in events]
+        for key in self.environment:
+            del os.environ[key]
+
+    def named(self, function):
+        return [event for event in self.events if event.name.endswith(" " + function)]
+
+    def lines(self, function):
+        return {event.line for event in self.named(function)}
+
+    def total_ms(self, function):
+        return sum(event.duration_ps for event in self.named(function)) / 1e9
+
+
+def spin(milliseconds):
+    """Computes, for that long by the thread's own clock: other work of the machine does not count."""
+    end = time.thread_time() + milliseconds / 1000
+    count = 0
+    while time.thread_time() < end:
+        count += 1
+    return count
+
+
+def outer_function(milliseconds):
+    return inner_function(milliseconds)
+
+
+def inner_function(milliseconds):
+    return spin(milliseconds)
+
+
+def recurse(depth, action):
+    return action() if depth == 0 else recurse(depth - 1, action)
+
+
+def generator(count):
+    for index in range(count):
+        yield index
+
+
+def raises():
+    raise ValueError("on purpose")
+
+
+class Sampled:
+    """What must not be kept alive."""
+
+
+class TracerTest(unittest.TestCase):
+    def check_account(self, trace):
+        report = trace.report
+        self.assertEqual(report["attempted"], report["events"] + sum(report["lost"].values()) + report["outside"], report)
+        self.assertEqual(report["events"], len(trace.events), report)
+
+    def check_nesting(self, events):
+        """Events of a line, in the file's order: each ends before the one around it."""
+        open_ends = {}
+        for event in events:
+            ends = open_ends.setdefault(event.line, [])
+            while ends and ends[-1] <= event.start_ps:
+                ends.pop()
+            end = event.start_ps + event.duration_ps
+            if ends:
+                self.assertLessEqual(end, ends[-1], event)
+            ends.append(end)
+
+    # ---- level 1 ----
+
+    def test_off_by_default(self):
+        with Trace(0) as trace:
+            spin(5)
+        self.assertEqual((trace.report["state"], trace.events), ("off", []))
+
+    def test_samples_show_what_runs_on_which_thread(self):
+        leave = threading.Event()
+        waiter = threading.Thread(target=leave.wait, name="the waiter")
+        waiter.start()
+        with Trace(1, SAMPLE_HZ=500) as trace:
+            outer_function(300)
+        leave.set()
+        waiter.join()
+        self.assertEqual(trace.report["state"], "on", trace.report)
+        self.check_account(trace)
+        self.check_nesting(trace.events)
+        inner = trace.named("inner_function")
+        self.assertGreater(sum(event.stats["samples"] for event in inner), 10)
+        self.assertGreater(trace.total_ms("inner_function"), 100)
+        self.assertGreaterEqual(trace.total_ms("outer_function"), trace.total_ms("inner_function"))
+        first_line = inner_function.__code__.co_firstlineno
+        self.assertEqual(inner[0].name, f"$tracer_test.py:{first_line} inner_function")
+        self.assertRegex(inner[0].line, r"^MainThread/\d+ \(python samples\)$")
+        waits = [event for event in trace.events if event.line.startswith("the waiter/")]
+        self.assertTrue(any("wait" in event.name for event in waits), waits)
+        # One span for as long as it stood there.
+        self.assertEqual(len({event.name for event in waits}), len(waits), waits)
+
+    def test_switch_interval_is_as_before(self):
+        before = sys.getswitchinterval()
+        with Trace(1):
+            spin(20)
+        self.assertAlmostEqual(sys.getswitchinterval(), before)
+
+    def test_a_recursion_that_is_too_deep_shows_its_inner_part(self):
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(5000)
+        try:
+            with Trace(1, SAMPLE_HZ=200) as trace:
+                recurse(2000, lambda: inner_function(150))
+        finally:
+            sys.setrecursionlimit(limit)
+        self.check_account(trace)
+        self.assertGreater(len(trace.named("inner_function")), 0)
+        self.assertGreater(len([event for event in trace.events if event.name == "(outer frames)"]), 0)
+        self.assertTrue(any("deeper than" in text for text in trace.report["warnings"]), trace.report)
+
+    def check_freed(self, level, **environment):
+        def hold():
+            thing = Sampled()
+            seen = weakref.ref(thing)
+            spin(2)
+            return seen
+
+        def leave_generator():
+            values = generator(3)
+            next(values)
+            return weakref.ref(values)
+
+        with Trace(level, **environment) as trace:
+            for _ in range(60):
+                self.assertIsNone(hold()())
+                self.assertIsNone(leave_generator()())
+        self.check_account(trace)
+        return trace
+
+    def test_frames_are_not_kept_alive(self):
+        self.assertGreater(len(self.check_freed(1, SAMPLE_HZ=1000).events), 0)
+        self.assertGreater(len(self.check_freed(2, MIN_US=0).named("TracerTest.check_freed.<locals>.hold")
+                               if sys.version_info >= (3, 11) else [1]), 0)
+
+    def test_functions_made_up_all_the_time_do_not_grow_the_table(self):
+        with Trace(1, SAMPLE_HZ=1000) as trace:
+            for _ in range(100):
+                scope = {"spin": spin}
+                exec("def made():\n  spin(1)\nmade()", scope)  # pylint: disable=exec-used
+        self.check_account(trace)
+        self.assertEqual({event.name for event in trace.named("made")}, {"$<string>:1 made"})
+
+    # ---- level 2 ----
+
+    def test_each_call_is_one_event(self):
+        with Trace(2, MIN_US=0) as trace:
+            for _ in range(100):
+                outer_function(0)
+            for _ in range(50):
+                try:
+                    raises()
+                except ValueError:
+                    pass
+            for _ in range(10):
+                self.assertEqual(list(generator(5)), [0, 1, 2, 3, 4])
+            recurse(500, lambda: None)
+        self.assertEqual(trace.report["state"], "on", trace.report)
+        self.check_account(trace)
+        self.check_nesting(trace.events)
+        self.assertEqual(len(trace.named("outer_function")), 100)
+        self.assertEqual(len(trace.named("inner_function")), 100)
+        self.assertEqual(len(trace.named("raises")), 50)
+        self.assertEqual(len(trace.named("recurse")), 501)
+        # Entered once to begin, and once after each yield.
+        self.assertEqual(len(trace.named("generator")), 60)
+        self.assertRegex(trace.named("raises")[0].line, r"^MainThread/\d+ \(python calls\)$")
+
+    def test_calls_that_were_open_before_and_after_are_there(self):
+        leave = threading.Event()
+        thread = threading.Thread(target=lambda: inner_function(20) and leave.wait(), name="stays")
+
+        def around():
+            with Trace(2, MIN_US=0) as trace:
+                thread.start()
+                inner_function(50)
+            return trace
+
+        trace = around()
+        leave.set()
+        thread.join()
+        around_events = [event for event in trace.events if event.name.endswith("around")]
+        self.assertEqual(len(around_events), 1)
+        self.assertEqual(around_events[0].stats.get("truncated"), 1)
+        for inner in trace.named("inner_function"):
+            self.assertNotIn("truncated", inner.stats)
+        # It was started under the tracer, and is still inside of its functions.
+        run = [event for event in trace.events if event.line.startswith("stays/") and event.name.endswith("run")]
+        self.assertEqual([event.stats.get("truncated") for event in run], [1], trace.events)
+
+    def test_short_calls_are_left_out_and_counted(self):
+        with Trace(2, MIN_US=3000) as trace:
+            for _ in range(1000):
+                outer_function(0)
+            outer_function(20)
+        self.check_account(trace)
+        self.assertLess(len(trace.named("outer_function")), 50)
+        self.assertGreaterEqual(len(trace.named("outer_function")), 1)
+        self.assertTrue(any("shorter than 3000 us" in text for text in trace.report["warnings"]), trace.report)
+
+    def test_threads_that_come_later_are_traced_under_their_names(self):
+        with Trace(2, MIN_US=0) as trace:
+            threads = [threading.Thread(target=outer_function, args=(3,), name=f"late {i}") for i in range(5)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.check_account(trace)
+        names = {line.split("/")[0] for line in trace.lines("inner_function")}
+        self.assertEqual(names, {f"late {i}" for i in range(5)})
+
+    def test_it_switches_itself_off_after_the_last_call_there_is_room_for(self):
+        with Trace(2, MIN_US=0, MAX_CALLS=200) as trace:
+            for _ in range(1000):
+                outer_function(0)
+        self.check_account(trace)
+        self.assertEqual(trace.report["state"], "degraded")
+        self.assertIn("after 200 Python calls", trace.report["reason"])
+        self.assertEqual(trace.report["attempted"], 200)
+        self.assert_no_hooks()
+
+    def assert_no_hooks(self):
+        self.assertIsNone(sys.getprofile())
+        if MONITORING:
+            self.assertIsNone(MONITORING.get_tool(MONITORING.PROFILER_ID))
+
+    def test_nothing_stays_behind(self):
+        for _ in range(3):
+            with Trace(2):
+                outer_function(1)
+            self.assert_no_hooks()
+
+    def test_another_profiler_is_not_disturbed(self):
+        if MONITORING:
+            MONITORING.use_tool_id(MONITORING.PROFILER_ID, "somebody")
+            with Trace(2) as trace:
+                outer_function(1)
+            self.assertEqual(MONITORING.get_tool(MONITORING.PROFILER_ID), "somebody")
+            MONITORING.free_tool_id(MONITORING.PROFILER_ID)
+            self.assertIn('another profiler is at work ("somebody"', trace.report["reason"])
+        else:
+            seen = []
+
+            def profiler(*_):
+                seen.append(1)
+
+            sys.setprofile(profiler)
+            with Trace(2) as trace:
+                outer_function(1)
+            self.assertIs(sys.getprofile(), profiler)
+            sys.setprofile(None)
+            self.assertIn("a thread has a profile function, a function", trace.report["reason"])
+            self.assertTrue(seen)
+            threading.setprofile(profiler)
+            with Trace(2) as trace:
+                outer_function(1)
+            threading.setprofile(None)
+            self.assertIn("threading.setprofile() was given a function", trace.report["reason"])
+        self.assertEqual((trace.report["state"], trace.events), ("failed", []))
+
+    def test_the_environment_is_checked(self):
+        with Trace(1, SAMPLE_HZ=5000) as trace:
+            spin(5)
+        self.assertTrue(any("JOBSCOPE_PYTHON_SAMPLE_HZ=5000" in text for text in trace.report["warnings"]), trace.report)
+
+    def test_sub_interpreters_are_told(self):
+        try:
+            import _interpreters as interpreters
+        except ImportError:
+            import _xxsubinterpreters as interpreters
+        other = interpreters.create()
+        with Trace(1) as trace:
+            spin(5)
+        interpreters.destroy(other)
+        self.assertTrue(any("1 sub-interpreters are not traced" in text for text in trace.report["warnings"]), trace.report)
+
+    # ---- processes ----
+
+    def run_worker(self, name, *arguments):
+        done = subprocess.run([sys.executable, "-B", __file__, "--worker", name, *map(str, arguments)],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        return done.stdout
+
+    def test_leaving_in_the_middle(self):
+        for level in (1, 2):
+            for way in ("return", "exit", "exception", "daemon"):
+                self.run_worker("leaves", level, way)
+
+    def test_a_forked_child_is_left_alone(self):
+        for level in (1, 2):
+            self.run_worker("forks", level)
+
+    def test_a_lock_that_is_held_does_not_hold_up_the_end(self):
+        for level in (1, 2):
+            self.run_worker("holds_the_lock", level)
+
+
+# ---- processes of their own ----
+
+
+def worker_leaves(level, way):
+    DRIVER.driver_start(int(level), STORE_BYTES)
+    threads = [threading.Thread(target=outer_function, args=(20 if way != "daemon" else 10_000,), daemon=way == "daemon")
+               for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    outer_function(30)
+    if way == "exit":
+        sys.exit(0)
+    if way == "exception":
+        sys.excepthook = lambda *_: os._exit(0)
+        raises()
+
+
+def worker_forks(level):
+    with Trace(int(level), MIN_US=0) as trace:
+        for _ in range(10):
+            child = os.fork()
+            if child == 0:
+                outer_function(2)
+                sys.exit(7)
+            _, status = os.waitpid(child, 0)
+            assert os.WEXITSTATUS(status) == 7, status
+            outer_function(2)
+    assert trace.report["state"] == "on", trace.report
+    if level == "2":
+        assert len(trace.named("outer_function")) == 10, trace.named("outer_function")
+
+
+def worker_holds_the_lock(level):
+    with Trace(int(level)) as trace:
+        outer_function(50)
+        DRIVER.driver_stop_later(100)
+        ctypes.PyDLL(None).usleep(2_500_000)
+    assert trace.report["state"] == "degraded", trace.report
+    assert "lock was not to be had" in trace.report["reason"], trace.report
+    # Of the 2 s that the session waits for a collector.
+    assert trace.report["longest_verb_ms"] < 1800, trace.report
+    assert trace.named("outer_function"), trace.report
+    report = trace.report
+    assert report["attempted"] == report["events"] + sum(report["lost"].values()) + report["outside"], report
+    # What was late in coming is gone by the time of the next one.
+    with Trace(int(level)) as trace:
+        outer_function(50)
+    assert trace.report["state"] == "on", trace.report
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2 and sys.argv[1] == "--worker":
+        globals()["worker_" + sys.argv[2]](*sys.argv[3:])
+    else:
+        unittest.main(verbosity=2)
