@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 
 #include "tests/nvtx/mini_nvtx.h"
@@ -53,6 +55,47 @@ void Load(int64_t round) {
   nvtxDomainRangePop(domain);
 }
 
+// Ends the ranges that the main thread starts.
+class Other {
+ public:
+  Other() : thread_([this] { Run(); }) {}
+  Other(const Other&) = delete;
+  Other& operator=(const Other&) = delete;
+  ~Other() {
+    Give(0, /*last=*/true);
+    thread_.join();
+  }
+  // Returns when it is done.
+  void Give(nvtxRangeId_t range, bool last = false) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    range_ = range;
+    last_ = last;
+    given_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !given_; });
+  }
+
+ private:
+  void Run() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    do {
+      changed_.wait(lock, [this] { return given_; });
+      nvtxRangePushA("on another thread");
+      nvtxRangePop();
+      nvtxRangeEnd(range_);
+      given_ = false;
+      changed_.notify_all();
+    } while (!last_);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  nvtxRangeId_t range_ = 0;
+  bool given_ = false;
+  bool last_ = false;
+  std::thread thread_;
+};
+
 bool InputEnded() {
   pollfd input = {STDIN_FILENO, POLLIN, 0};
   if (poll(&input, 1, 0) <= 0) return false;
@@ -82,18 +125,13 @@ int main(int argc, char** argv) {
   printf("up\n");
 #endif
   fflush(stdout);
+  Other other;
   int64_t rounds = 0;
   for (; !InputEnded(); ++rounds) {
     nvtxRangePushA("round");
     Load(rounds);
     nvtxMarkA("loaded");
-    const nvtxRangeId_t request = nvtxRangeStartA("request");
-    std::thread other([=] {
-      nvtxRangePushA("on another thread");
-      nvtxRangePop();
-      nvtxRangeEnd(request);
-    });
-    other.join();
+    other.Give(nvtxRangeStartA("request"));
     if (plugin_work != nullptr) plugin_work();
     nvtxRangePop();
   }
