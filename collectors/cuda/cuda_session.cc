@@ -6,10 +6,8 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "collectors/cuda/activity_names.h"
 #include "jobscope/detail/ticks.h"
-#include "jobscope/v1/item.pb.h"
 
 namespace jobscope::cuda {
 namespace {
@@ -28,12 +26,7 @@ constexpr size_t kMaxUnknownKinds = 32;
 // A process records each of its graphs once. What goes beyond: launches into graphs count as
 // unfinished.
 constexpr size_t kMaxGraphMarks = 10'000;
-// A kernel before its launch: more than this share is said.
-constexpr double kMaxEarlyShare = 1e-4;
-// Later than this behind the end, CUPTI gets no more time to return buffers.
-constexpr absl::Duration kLastBuffers = absl::Milliseconds(50);
 
-constexpr const char* kNoTimestamp = "gpu_no_timestamp";
 constexpr const char* kInvalid = "invalid";
 
 bool IsDeviceWork(ActivityType type) {
@@ -321,8 +314,9 @@ void CudaSession::EmitOne(const TimedActivity& timed) {
   }
   const bool has_call = known != nullptr && known->has_call;
   if (has_call) {
-    ++pairs_;
-    early_kernels_ += activity.start_ns < known->call_start_ns ? 1 : 0;
+    EventWriter::Order& order = order_[activity.device];
+    ++order.launches;
+    order.early += activity.start_ns < known->call_start_ns ? 1 : 0;
   }
   // Without its call (it came before the window, or from a graph) a kernel is tied by itself.
   const StepSpan* const own = has_call ? nullptr : StepOf(timed.start_ticks);
@@ -350,159 +344,6 @@ bool CudaSession::RecordsGraph(uint64_t ticks) const {
     if (next != marks.begin()) return std::prev(next)->second > 0;
     return next->second < 0;  // it began before the first record
   });
-}
-
-uint64_t CudaSession::LaunchesInFlight() const {
-  uint64_t count = 0;
-  for (const auto& [correlation, known] : correlations_) {
-    if (known.launches && !known.has_work && known.call_ticks >= window_.start_ticks &&
-        known.call_ticks <= window_.end_ticks && !RecordsGraph(known.call_ticks)) {
-      ++count;
-    }
-  }
-  return count;
-}
-
-void CudaSession::WaitForWork(absl::Time deadline) {
-  while (true) {
-    const absl::Duration left = deadline - absl::Now();
-    if (!tracing_.Flush(/*forced=*/false, std::max(left, absl::Milliseconds(50)))) {
-      GiveUp();
-      return;
-    }
-    (void)ReadBuffers(std::max(left, absl::Milliseconds(50)));
-    if (LaunchesInFlight() == 0 || absl::Now() >= deadline) return;
-    absl::SleepFor(absl::Milliseconds(5));
-  }
-}
-
-void CudaSession::GiveUp() {
-  if (given_up_) return;
-  given_up_ = true;
-  hang_reason_ = tracing_.HangReason();
-  tracing_.Abandon();
-  pool_.SetMode(BufferPool::Mode::kIdle);
-}
-
-absl::Status CudaSession::Stop(uint64_t end_ticks) {
-  if (!started_) {
-    if (!given_up_ && !tracing_.End(limits_.end)) GiveUp();
-    return absl::OkStatus();  // Report leaves
-  }
-  started_ = false;
-  window_.end_ticks = end_ticks;
-  const absl::Time begin = absl::Now();
-  clock_.AddKnot();
-  if (!given_up_) WaitForWork(begin + limits_.work_in_flight);
-  if (!given_up_ && !tracing_.End(limits_.end)) GiveUp();
-  const absl::Time last = absl::Now() + kLastBuffers;
-  do {
-    (void)ReadBuffers(absl::Milliseconds(300));
-    if (given_up_ || pool_.lent() == 0) break;
-    absl::SleepFor(absl::Milliseconds(1));
-  } while (absl::Now() < last);
-  pool_.SetMode(BufferPool::Mode::kIdle);
-  clock_.AddKnot();
-  steps_.Update();
-  Emit(UINT64_MAX);
-  writer_.Flush();
-  CloseAccount();
-  AddWarnings();
-  AppendLoss();
-  return absl::OkStatus();
-}
-
-void CudaSession::CloseAccount() {
-  const BufferPool::Counts counts = pool_.TakeCounts();
-  counts_ = counts;
-  // While a call hangs nobody else may look at what it writes.
-  const uint64_t dropped = given_up_ ? 0 : tracing_.dropped();
-  const uint64_t refused = writer_.refused();
-  if (refused > 0) lost_["store_full"] += refused;
-  if (scrap_records_ > 0) lost_["gpu_pool"] += scrap_records_;
-  if (dropped > 0) lost_["cupti_dropped"] += dropped;
-  attempted_ += dropped + scrap_records_;
-  const uint64_t no_timestamp = lost_.count(kNoTimestamp) == 0 ? 0 : lost_.at(kNoTimestamp);
-  const uint64_t explained = dropped + scrap_records_ + no_timestamp;
-  const uint64_t missing = LaunchesInFlight();
-  if (missing > explained) {
-    lost_["gpu_unfinished"] += missing - explained;
-    attempted_ += missing - explained;
-  }
-  report_.attempted = attempted_;
-  report_.outside = outside_;
-  report_.events = writer_.appended();
-  report_.lost_by_cause = lost_;
-}
-
-void CudaSession::AddWarnings() {
-  std::vector<std::string>& warnings = report_.warnings;
-  for (std::string& text : tracing_.TakeWarnings()) warnings.push_back(std::move(text));
-  const auto add = [&](uint64_t count, std::string_view text) {
-    if (count > 0) warnings.push_back(absl::StrCat(count, " ", std::string(text)));
-  };
-  add(counts_.refused + counts_.scrapped,
-      "times CUPTI asked for a buffer and all were in use: records were lost; raise "
-      "JOBSCOPE_CUDA_BUFFER_MB");
-  add(counts_.shared, "buffers were shared by several threads: their records are lost, uncounted");
-  add(counts_.late, "buffers came back after the end: their records are not in the trace");
-  add(counts_.foreign, "buffers came back that are not ours");
-  add(unreadable_buffers_, "buffers could not be read to their end");
-  for (const auto& [kind, count] : unknown_kinds_) {
-    warnings.push_back(absl::StrCat(count, " records of CUPTI's kind ", kind, " were left out"));
-  }
-  add(clock_.steps(),
-      "times the system clock was set during the capture: times of GPU events are "
-      "off around these instants");
-  if (static_cast<double>(early_kernels_) > static_cast<double>(pairs_) * kMaxEarlyShare) {
-    warnings.push_back(absl::StrCat(early_kernels_, " of ", pairs_,
-                                    " kernels start before the call that launched them: the GPU's "
-                                    "clock is off"));
-  }
-  if (api_->version >= kCupti14_0) {
-    report_.state = "degraded";
-    report_.reason = absl::StrCat("CUPTI ", CuptiVersionText(api_->version),
-                                  " is newer than the versions that this server was tested with");
-  }
-  if (given_up_) {
-    report_.state = "degraded";
-    report_.reason = hang_reason_;
-  }
-}
-
-void CudaSession::AppendLoss() {
-  if (report_.lost_by_cause.empty()) return;
-  v1::Loss loss;
-  loss.set_collector("cuda");
-  for (const auto& [cause, events] : report_.lost_by_cause) {
-    v1::LossByCause* const entry = loss.add_causes();
-    entry->set_cause(cause);
-    entry->set_events(events);
-  }
-  if (!request_.sink->Append(xspace::ItemKind::kLoss, loss.SerializeAsString())) {
-    report_.warnings.push_back("the store had no room for the account of the GPU part");
-  }
-}
-
-void CudaSession::Leave() {
-  if (given_up_ || std::exchange(left_, true)) return;
-  const FinalizeDecision decision = DecideFinalize(api_->version, graphs_seen_, finalize_);
-  if (!tracing_.Leave(decision.finalize, limits_.leave_wait, limits_.leave)) {
-    GiveUp();
-    report_.state = "degraded";
-    report_.reason = hang_reason_;
-    return;
-  }
-  for (std::string& text : tracing_.TakeWarnings()) report_.warnings.push_back(std::move(text));
-  if (!decision.reason.empty()) {
-    report_.warnings.push_back(absl::StrCat(
-        "CUPTI stays loaded into CUDA, which may slow it a little; ", decision.reason));
-  }
-}
-
-CollectorReport CudaSession::Report() {
-  Leave();
-  return report_;
 }
 
 }  // namespace jobscope::cuda

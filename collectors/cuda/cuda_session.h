@@ -28,6 +28,9 @@
 
 namespace jobscope::cuda {
 
+// A cause of loss: records without a start time.
+inline constexpr const char* kNoTimestamp = "gpu_no_timestamp";
+
 struct SessionLimits {
   // How long a record waits for others: a call for what it caused, and all for their order.
   absl::Duration hold = absl::Seconds(2);
@@ -142,8 +145,7 @@ class CudaSession {
   std::map<uint32_t, uint64_t> unknown_kinds_;
   uint64_t unreadable_buffers_ = 0;
   uint64_t scrap_records_ = 0;
-  uint64_t pairs_ = 0;          // kernels whose call is known
-  uint64_t early_kernels_ = 0;  // of those: which start before it
+  std::map<uint32_t, EventWriter::Order> order_;  // by device
   uint64_t untied_ = 0;
   BufferPool::Counts counts_;
   std::atomic<uint64_t> lost_so_far_{0};

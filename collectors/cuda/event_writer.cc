@@ -172,6 +172,16 @@ void EventWriter::WriteCapabilities(const DevicePlane& plane) {
   (void)names_->AddPlaneStats(plane.plane, stats.bytes());
 }
 
+void EventWriter::WriteOrder(uint32_t device, const Order& order) {
+  const auto found = devices_.find(device);
+  if (found == devices_.end()) return;
+  const xspace::PlaneKey plane = found->second.plane;
+  xspace::StatsEncoder stats(xspace::StatsOf::kPlane);
+  stats.Uint64(names_->Stat(plane, "launches_checked"), order.launches);
+  stats.Uint64(names_->Stat(plane, "started_before_launch"), order.early);
+  (void)names_->AddPlaneStats(plane, stats.bytes());
+}
+
 EventWriter::Line& EventWriter::LineOf(DevicePlane* plane, const TimedActivity& timed,
                                        uint32_t contents) {
   const uint32_t stream = timed.activity.stream;

@@ -77,6 +77,13 @@ class EventWriter {
   void Api(const TimedActivity& timed, const Launched* launched, const StepSpan* step);
   void Memory(const TimedActivity& timed);
   void Other(const TimedActivity& timed);
+  // Work of one GPU whose launch is known, and how much of it begins before that: the proof that
+  // the two clocks agree stands in each trace, as stats of the GPU's plane.
+  struct Order {
+    uint64_t launches = 0;
+    uint64_t early = 0;
+  };
+  void WriteOrder(uint32_t device, const Order& order);
   // Appends open segments; `all`: also those that are not old.
   void Flush();
 

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "collectors/cuda/buffer_pool.h"
@@ -533,182 +534,6 @@ TEST_F(CudaCollectorTest, AStepThatIsCutAtTheEdgeTiesNothing) {
   EXPECT_EQ(session().One(kAddName).plane, "/device:GPU:0");
 }
 
-// Reasons.
-
-TEST_F(CudaCollectorTest, WithoutCudaInUseItIsOffAndNothingIsCalled) {
-  const struct {
-    int result;
-    int devices;
-    const char* reason;
-  } kCases[] = {{3, 1, "has not used CUDA"}, {100, 0, "finds no GPU"}, {0, 0, "finds no GPU"}};
-  for (const auto& c : kCases) {
-    SCOPED_TRACE(c.reason);
-    driver_.reset();
-    gpu().Reset(130001);
-    gpu().SetDriver(c.result, c.devices, 13000);
-    const absl::Time begin = absl::Now();
-    Begin();
-    EXPECT_LT(absl::Now() - begin, absl::Milliseconds(500));
-    EXPECT_EQ(session().Drain(), absl::InfiniteDuration());
-    Finish();
-    EXPECT_EQ(session().report().state, "off");
-    EXPECT_THAT(session().report().reason, HasSubstr(c.reason));
-    EXPECT_EQ(gpu().Calls("cuptiSubscribe"), 0u);
-    EXPECT_EQ(gpu().Inits(), 0);
-  }
-  driver_.reset();
-  gpu().SetDriver(999, 0, 13000);
-  const absl::Status status = session().Arm();
-  EXPECT_THAT(std::string(status.message()), HasSubstr("GPU may have been lost"));
-}
-
-TEST_F(CudaCollectorTest, LevelZeroIsOff) {
-  session().request().levels.device = 0;
-  Begin();
-  Finish();
-  EXPECT_EQ(session().report().state, "off");
-  EXPECT_EQ(gpu().Calls("cuptiSubscribe"), 0u);
-}
-
-TEST_F(CudaCollectorTest, AnotherProfilerIsNamed) {
-  gpu().SetOwner("Nsight Systems");
-  const absl::Status status = session().Arm();
-  EXPECT_FALSE(status.ok());
-  EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("already being profiled by Nsight Systems"), HasSubstr("39")));
-  EXPECT_EQ(collector().Describe().state, "failed");
-  EXPECT_THAT(collector().Describe().reason, HasSubstr("Nsight Systems"));
-  const CollectorReport report = collector().Report();
-  EXPECT_EQ(report.state, "failed");
-  // The next capture tries again.
-  driver_.reset();
-  gpu().Reset(130001);
-  Begin();
-  Finish();
-  EXPECT_EQ(session().report().state, "on");
-  EXPECT_EQ(collector().Describe().state, "on");
-}
-
-TEST_F(CudaCollectorTest, MissingPrivilegesComeWithTheirRemedy) {
-  gpu().Fail("cuptiActivityEnable:10", 35, 0);
-  const absl::Status status = session().Arm();
-  EXPECT_THAT(std::string(status.message()), HasSubstr("NVreg_RestrictProfilingToAdminUsers=0"));
-  EXPECT_EQ(gpu().IsSubscribed(), 0);  // nothing stays behind
-}
-
-TEST_F(CudaCollectorTest, EveryResultOfEveryCallLeavesTheJobAlone) {
-  for (const char* const function :
-       {"cuptiSubscribe", "cuptiActivityRegisterCallbacks", "cuptiActivityEnable",
-        "cuptiActivityDisable", "cuptiActivityFlushAll", "cuptiUnsubscribe",
-        "cuptiActivityGetNumDroppedRecords", "cuptiEnableDomain", "cuptiSetThreadIdType",
-        "cuptiActivityEnableRuntimeApi"}) {
-    for (const int result : {1, 2, 8, 15, 27, 35, 39, 43, 999}) {
-      SCOPED_TRACE(std::string(function) + " " + std::to_string(result));
-      driver_.reset();
-      gpu().Reset(130001);
-      gpu().Fail(function, result, 0);
-      const absl::Status armed = session().Arm();
-      if (armed.ok()) {
-        EXPECT_TRUE(session().Start().ok());
-        gpu().Launch(kAdd);
-        (void)session().Drain();
-        Finish();
-        session().ExpectIdentity();
-      } else {
-        EXPECT_THAT(std::string(armed.message()), HasSubstr(std::to_string(result)));
-        EXPECT_EQ(collector().Report().state, "failed");
-      }
-    }
-  }
-}
-
-TEST_F(CudaCollectorTest, AKindThatThisCuptiRefusesIsLeftOutAndSaid) {
-  gpu().Fail("cuptiActivityEnable:49", 27, 0);
-  Begin();
-  gpu().Launch(kAdd);
-  Finish();
-  EXPECT_EQ(session().Named(kAddName).size(), 1u);
-  EXPECT_THAT(session().report().warnings,
-              Contains(HasSubstr("memory allocations are not traced")));
-}
-
-TEST_F(CudaCollectorTest, WhatCuptiReportsByItselfIsInTheReport) {
-  Begin();
-  gpu().ReportState(3, 8, "client gave no buffer");
-  gpu().Launch(kAdd);
-  Finish();
-  EXPECT_THAT(session().report().warnings,
-              Contains(AllOf(HasSubstr("client gave no buffer"), HasSubstr("OUT_OF_MEMORY"))));
-}
-
-TEST_F(CudaCollectorTest, ACallThatHangsCostsTheGpuPartAndNothingElse) {
-  for (const char* const function :
-       {"cuptiSubscribe", "cuptiActivityRegisterCallbacks", "cuptiActivityEnable"}) {
-    SCOPED_TRACE(function);
-    driver_.reset();
-    gpu().Reset(130001);
-    gpu().Hang(function);
-    const absl::Time begin = absl::Now();
-    const absl::Status status = session().Arm();
-    EXPECT_LT(absl::Now() - begin, absl::Seconds(3));
-    EXPECT_THAT(std::string(status.message()),
-                AllOf(HasSubstr(function), HasSubstr("has not returned")));
-    // While it hangs, the next capture is refused at once.
-    EXPECT_THAT(std::string(collector().Arm(session().request()).message()),
-                HasSubstr("still hangs"));
-    gpu().Release();
-    // Once it is back, what it did is undone.
-    const absl::Time deadline = absl::Now() + absl::Seconds(10);
-    while ((gpu().Calls("cuptiUnsubscribe") == 0 || gpu().IsSubscribed() != 0) &&
-           absl::Now() < deadline) {
-      std::this_thread::yield();
-    }
-    EXPECT_EQ(gpu().IsSubscribed(), 0);
-    EXPECT_EQ(gpu().IsEnabled(10), 0);
-    collector_.reset();
-  }
-}
-
-TEST_F(CudaCollectorTest, AFlushThatHangsWhileRecordingEndsTheGpuPartOnly) {
-  Begin();
-  EXPECT_TRUE(gpu().Deliver(Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 130001)));
-  gpu().Hang("cuptiActivityFlushAll");
-  const absl::Time deadline = absl::Now() + absl::Seconds(10);
-  while (session().Drain() != absl::InfiniteDuration() && absl::Now() < deadline) {
-    std::this_thread::yield();
-  }
-  EXPECT_LT(absl::Now(), deadline);
-  Finish();
-  session().ExpectIdentity();
-  EXPECT_EQ(session().Named(kAddName).size(), 1u);
-  EXPECT_EQ(session().report().state, "degraded");
-  EXPECT_THAT(session().report().reason, HasSubstr("cuptiActivityFlushAll"));
-}
-
-TEST_F(CudaCollectorTest, AHangAtTheEndKeepsWhatThereIs) {
-  for (const char* const function : {"cuptiActivityFlushAll", "cuptiActivityDisable",
-                                     "cuptiUnsubscribe", "cuptiActivityGetNumDroppedRecords"}) {
-    SCOPED_TRACE(function);
-    driver_.reset();
-    collector_.reset();
-    gpu().Reset(130001);
-    Begin();
-    EXPECT_TRUE(gpu().Deliver(Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 130001)));
-    gpu().Hang(function);
-    const absl::Time begin = absl::Now();
-    Finish();
-    EXPECT_LT(absl::Now() - begin, absl::Milliseconds(1900));
-    session().ExpectIdentity();
-    EXPECT_EQ(session().Named(kAddName).size(), 1u);
-    EXPECT_EQ(session().report().state, "degraded");
-    EXPECT_THAT(session().report().reason, HasSubstr(function));
-    gpu().Release();
-    const absl::Time deadline = absl::Now() + absl::Seconds(10);
-    while (gpu().IsSubscribed() != 0 && absl::Now() < deadline) std::this_thread::yield();
-    EXPECT_EQ(gpu().IsSubscribed(), 0);
-  }
-}
-
 TEST_F(CudaCollectorTest, AKernelBeforeItsLaunchIsSaid) {
   Begin();
   const uint32_t correlation = FakeGpu::NextCorrelation();
@@ -718,6 +543,28 @@ TEST_F(CudaCollectorTest, AKernelBeforeItsLaunchIsSaid) {
   session().StopAt(session().Now() + 10'000'000);
   EXPECT_THAT(session().report().warnings,
               Contains(HasSubstr("1 of 1 kernels start before the call")));
+}
+
+TEST_F(CudaCollectorTest, TheOrderOfLaunchesAndKernelsIsToldInEachTrace) {
+  Begin();
+  for (int i = 0; i < 20; ++i) gpu().Launch(kAdd);
+  gpu().Launch(kAdd, 20'000, 7, 1);
+  gpu().Emit(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000));  // without a call: not checked
+  const uint32_t correlation = FakeGpu::NextCorrelation();
+  const uint64_t now_ns = RealtimeNs();
+  gpu().Emit(FakeGpu::Call(cuda::kLaunchKernelCall, correlation, now_ns + 50'000));
+  gpu().Emit(FakeGpu::Kernel(kAdd, correlation, now_ns, 1'000));
+  Finish();
+  std::map<std::string, std::pair<uint64_t, uint64_t>> order;
+  for (const auto& plane : session().space().planes()) {
+    for (const auto& stat : plane.stats()) {
+      const std::string& name = plane.stat_metadata().at(stat.metadata_id()).name();
+      if (name == "launches_checked") order[plane.name()].first = stat.uint64_value();
+      if (name == "started_before_launch") order[plane.name()].second = stat.uint64_value();
+    }
+  }
+  EXPECT_EQ(order.at("/device:GPU:0"), std::make_pair(uint64_t{21}, uint64_t{1}));
+  EXPECT_EQ(order.at("/device:GPU:1"), std::make_pair(uint64_t{1}, uint64_t{0}));
 }
 
 TEST_F(CudaCollectorTest, AFullStoreIsALossLikeOthers) {

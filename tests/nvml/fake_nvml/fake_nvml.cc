@@ -35,6 +35,12 @@ uint32_t FirstGpus() {
   return text == nullptr ? 2 : static_cast<uint32_t>(std::atoi(text));
 }
 
+// FAKE_NVML_HANG: a function that does not return, likewise.
+std::set<std::string> FirstHangs() {
+  const char* const text = std::getenv("FAKE_NVML_HANG");
+  return text == nullptr ? std::set<std::string>() : std::set<std::string>{text};
+}
+
 struct Fake {
   std::mutex mutex;
   std::condition_variable changed;
@@ -44,7 +50,7 @@ struct Fake {
   std::atomic<bool> has_mig{false};
   std::atomic<uint32_t> mig_digits{0};
   std::map<std::pair<std::string, int32_t>, int32_t> failures;
-  std::set<std::string> hangs;
+  std::set<std::string> hangs = FirstHangs();
   int hanging = 0;
   std::map<std::string, uint64_t> calls;
   uint64_t all_calls = 0;
