@@ -25,6 +25,7 @@ from gpu_tests.outcome import CHECKS, Failed  # noqa: E402
 FAULTS = {
     "known_counts": {"vanish": "1 were launched", "lose": "gpu_unfinished", "double": "were launched"},
     "streams_and_threads": {"one_stream": "stands on 1 streams"},
+    "loss_is_counted": {"forget_drops": "but 20000 were launched"},
     "launch_order": {"early": "start before their launch", "uncorrelated": "have no call"},
     "copy_kinds_and_bytes": {"copy_kind": "MemcpyHtoD in the trace", "copy_bytes": "bytes in the trace", "memset": "0 Memset"},
     "allocation_totals": {"keep_allocation": "MemoryDeallocation in the trace", "allocation_bytes": "bytes in the trace"},

@@ -29,6 +29,20 @@ def streams_and_threads(fixture):
     }
 
 
+@check(240, "buffers of 1 MiB for 100,000 launches of 4 threads: much is lost, and the account says so: in trace + lost covers all")
+def loss_is_counted(fixture):
+    count = fixture.amount(100000, 20000)
+    with fixture.worker(JOBSCOPE_CUDA_BUFFER_MB="1") as worker:
+        trace = fixture.captured(worker, "launch", kernels=count, threads=4, streams=2)
+        measured = expect.kernel_count(trace, COUNTED, count, may_lose=True)
+        measured["lost_by_cause"] = trace.entry.get("lost_by_cause", {})
+        require(measured["in_trace"] < count, "nothing was lost: the buffers were large enough, and nothing is tested")
+        # And it recovers: what fits is whole again.
+        trace = fixture.captured(worker, "launch", kernels=200)
+        measured["next"] = expect.kernel_count(trace, COUNTED, 200)
+    return measured
+
+
 @check(240, "of 30,000 kernels at least 99.99 % start after the call that launched them, and each has one")
 def launch_order(fixture):
     count = fixture.amount(30000, 2000)

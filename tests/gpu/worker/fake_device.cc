@@ -2,10 +2,12 @@
 //
 // The same work on the fake libcupti: what a GPU and CUPTI would have recorded of it. `fault` makes
 // it do one thing wrong, so that each check of the runner can be seen to fail.
+#include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -76,6 +78,7 @@ class FakeDevice : public Device {
       });
     }
     for (std::thread& thread : pool) thread.join();
+    if (Faulty("forget_drops")) ForgetDrops();
     return Finish();
   }
 
@@ -246,6 +249,15 @@ class FakeDevice : public Device {
 
  private:
   bool Faulty(const char* fault) const { return options_.fault == fault; }
+
+  // A CUPTI that does not tell what it dropped.
+  void ForgetDrops() const {
+    void* const library = dlopen(options_.fake_cupti.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    int32_t (*dropped)(void*, uint32_t, size_t*) = nullptr;
+    cuda::FindIn(library, "cuptiActivityGetNumDroppedRecords", &dropped);
+    size_t count = 0;
+    (void)dropped(nullptr, 0, &count);
+  }
 
   static void SleepUntil(uint64_t realtime_ns) {
     const uint64_t now_ns = cuda::RealtimeNs();
