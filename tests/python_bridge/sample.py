@@ -42,3 +42,6 @@ def report_is_there():
 
 def backslash():
     return "\\ \" @x@ ${x} ;]["
+
+
+report = globals()["report"]  # given by the test
