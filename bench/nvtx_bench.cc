@@ -19,7 +19,6 @@
 namespace {
 
 namespace abi = jobscope::nvtx::abi;
-using jobscope::nvtx_test::Message;
 using jobscope::nvtx_test::Registered;
 using Program = jobscope::nvtx_test::Unit<0>;
 

@@ -141,9 +141,10 @@ void Describe(const abi::EventAttributes* attributes, Description* description) 
       if (attributes->payload_type != abi::kPayloadExtended) {
         ReadPlain(attributes->payload_type, bits, &description->numbers);
       } else if (attributes->payload_count > 0) {
-        ReadExtended(description->domain, reinterpret_cast<const abi::PayloadData*>(bits),
-                     static_cast<size_t>(attributes->payload_count), &description->numbers,
-                     &message);
+        const abi::PayloadData* payloads;
+        memcpy(&payloads, &bits, sizeof(bits));
+        ReadExtended(description->domain, payloads, static_cast<size_t>(attributes->payload_count),
+                     &description->numbers, &message);
       }
     }
     if (Has(attributes, attributes->message)) {

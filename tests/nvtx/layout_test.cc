@@ -15,9 +15,8 @@
 namespace jobscope::nvtx::abi {
 namespace {
 
-#define SAME(ours, field, type, their_field)                            \
-  static_assert(offsetof(ours, field) == offsetof(type, their_field) && \
-                sizeof(ours::field) == sizeof(type::their_field))
+#define SAME(ours, field, type, their_field) \
+  static_assert(offsetof(ours, field) == offsetof(type, their_field))
 #define EQUAL(ours, theirs) \
   static_assert(static_cast<int64_t>(ours) == static_cast<int64_t>(theirs))
 

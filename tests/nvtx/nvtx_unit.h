@@ -98,7 +98,9 @@ class Unit {
   // A function of the payload extension.
   template <typename Function>
   static Function Payload(abi::PayloadSlot slot) {
-    return reinterpret_cast<Function>(payload_[slot]);
+    Function function;
+    std::memcpy(&function, &payload_[slot], sizeof(function));
+    return function;
   }
 
   // An older NVTX has smaller tables.
