@@ -282,7 +282,7 @@ TEST_F(CudaCollectorTest, WhatLiesOutsideOfTheWindowIsCountedAndWhatCrossesItsEd
 }
 
 TEST_F(CudaCollectorTest, LaunchesThatRunNothingAreNoLosses) {
-  const auto call = [this](uint32_t which, uint32_t result = 0) {
+  const auto call = [](uint32_t which, uint32_t result = 0) {
     Activity api = FakeGpu::Call(which, FakeGpu::NextCorrelation(), RealtimeNs());
     api.result = result;
     gpu().Emit(api);

@@ -18,8 +18,9 @@
 namespace {
 
 constexpr int32_t kInvalidArgument = 2;
-constexpr int32_t kNotSupported = 3;
-constexpr int32_t kNotFound = 6;
+// Not in the build without newer symbols.
+[[maybe_unused]] constexpr int32_t kNotSupported = 3;
+[[maybe_unused]] constexpr int32_t kNotFound = 6;
 constexpr int32_t kGpuIsLost = 15;
 constexpr uint32_t kMaxGpus = 16;
 constexpr auto kAwhile = std::chrono::seconds(10);
