@@ -139,8 +139,8 @@ class InjectionTest(attached.TestCase):
     def test_cuda(self):
         self.inject("InitializeInjection", 1)
 
-    def test_nvtx_without_a_handler_stays_off(self):
-        """And closes us, which is harmless."""
+    def test_nvtx_without_tables_stays_off(self):
+        """The handler declines; NVTX then closes us, which is harmless. With tables: tests/nvtx."""
         self.inject("InitializeInjectionNvtx2", 0)
 
     def test_nothing_is_asked(self):
