@@ -78,11 +78,14 @@ Loaded LoadNvml(const std::string& library) {
   Loaded loaded;
   void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    const char* const why = dlerror();
+    const char* const error = dlerror();
+    const std::string why = error == nullptr ? library : std::string(error);
     loaded.absent = true;
-    loaded.reason =
-        absl::StrCat("no NVIDIA driver on this machine, or none that this container sees (",
-                     why == nullptr ? library : std::string(why), ")");
+    loaded.reason = "no NVIDIA driver on this machine, or none that this container sees";
+    // What everybody sees who has no driver needs no details.
+    if (library != kLibraryName || why.find("No such file") == std::string::npos) {
+      absl::StrAppend(&loaded.reason, " (", why, ")");
+    }
     return loaded;
   }
   auto* const api = new Api;
