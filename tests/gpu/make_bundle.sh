@@ -28,7 +28,8 @@ for library in "$cupti" "$runtime"; do cp -L "$library" "$bundle/lib/$(soname "$
 
 # libcupti of the major before, if the wheels were fetched (tests/cuda/wheels_test.sh).
 major=$(soname "$cupti" | sed -E 's/.*\.so\.//')
-earlier=$(find "$wheels" -name "libcupti.so.$((major - 1))" 2>/dev/null | head -n 1)
+mkdir -p "$wheels"
+earlier=$(find "$wheels" -name "libcupti.so.$((major - 1))" -print -quit)
 if [[ -n $earlier ]]; then
   mkdir "$bundle/cupti$((major - 1))"
   cp -L "$earlier" "$bundle/cupti$((major - 1))/"

@@ -52,7 +52,7 @@ FAULTS = {
 }
 # These need CUDA's runtime or a driver: the runner skips them on the fake.
 REAL_ONLY = {"unprivileged_user", "no_device_is_told", "beside_the_runtime", "static_runtime", "named_library",
-             "loaded_already", "earlier_major", "train_loop_example"}
+             "loaded_already", "earlier_major", "train_loop_example", "gpu_counters"}
 
 
 class EveryCheckIsTested(unittest.TestCase):

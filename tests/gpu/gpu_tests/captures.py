@@ -75,7 +75,7 @@ class Capture:
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 raise Failed(f"capture ended before it recorded: {self.finish().manifest}")
-            answer = _json(self.client, "check", f"--service_addr={self.addresses}", "--json")
+            answer = run_json(self.client, "check", f"--service_addr={self.addresses}", "--json")
             states = [worker.get("busy", {}).get("state") for worker in answer.get("workers", [])]
             if states and all(state == "recording" for state in states):
                 # "recording" is told when the start is due; the first events must be within.
@@ -87,7 +87,7 @@ class Capture:
         raise Failed(f"the workers did not record within {deadline_s} s: {answer}")
 
     def stop(self):
-        _json(self.client, "stop", f"--service_addr={self.addresses}", "--json")
+        run_json(self.client, "stop", f"--service_addr={self.addresses}", "--json")
         return self
 
     def finish(self, deadline_s=60):
@@ -122,7 +122,8 @@ class Run:
         return self.traces[0]
 
 
-def _json(client, *arguments):
+def run_json(client, *arguments):
+    """What a verb of the client prints with --json; {} if that is nothing."""
     run = subprocess.run([client, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60, check=False)
     try:
         return json.loads(run.stdout)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What captures cost the job: over hundreds of them, and in the time of its steps."""
 from gpu_tests import expectations as expect
-from gpu_tests.outcome import check, require
+from gpu_tests.outcome import Skipped, check, require
 
 CYCLE = 100
 MIB = 1 << 20
@@ -118,3 +118,29 @@ def steps_and_kernels(fixture):
     require(abs(len(gemms) - per_step * len(steps)) <= 3 * per_step + len(steps) * 0.01,
             f"{len(gemms)} products for {len(steps)} whole steps of {per_step}")
     return {"steps": len(steps), "gemms": len(gemms), "order": expect.launch_order_inside(trace, "Gemm")}
+
+
+@check(90, "NVML's counters during a training capture: utilisation and memory of the GPU, and the GPU in `capture check`")
+def gpu_counters(fixture):
+    if fixture.fake:
+        raise Skipped("needs the driver's NVML")
+    with fixture.worker(JOBSCOPE_NVML_MS="50") as worker:
+        name = worker.do("describe")["name"]
+        worker.do("train_start", cycle=1000)
+        trace = fixture.run_capture(worker, duration_ms=2000).trace
+        checked = fixture.checked(worker)
+        worker.do("train_stop")
+    state = [c for c in trace.entry.get("collectors", []) if c["name"] == "nvml"]
+    require(state and state[0]["state"] == "on", f"the NVML collector: {state}")
+    values = {}
+    for plane, events in trace.planes.items():
+        if plane.startswith("/device:CUSTOM:NVML"):
+            for event in events:
+                values.setdefault(event.name, []).extend(v for v in event.stats.values() if isinstance(v, (int, float)))
+    busy = [max(found) for key, found in values.items() if "memory" not in key and "utilization" in key and found]
+    used = [max(found) for key, found in values.items() if "memory used" in key and found]
+    require(busy and max(busy) >= 50, f"utilisation of a GPU that trains: {busy} of {sorted(values)}")
+    require(used and max(used) >= 100, f"memory used in MiB: {used} of {sorted(values)}")
+    told = [gpu.get("name", "") for gpu in checked.get("gpus", [])]
+    require(any(name in one or one in name for one in told if one), f"capture check tells {told}, CUDA tells {name}")
+    return {"samples": {key: len(found) for key, found in values.items()}, "utilization": busy, "used_mib": used, "told": told}

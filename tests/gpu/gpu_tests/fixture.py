@@ -5,7 +5,7 @@ import itertools
 import json
 import os
 
-from gpu_tests.captures import Capture
+from gpu_tests.captures import Capture, run_json
 from gpu_tests.worker import Worker
 
 
@@ -89,6 +89,11 @@ class Fixture:
     def capture_of(self, address, duration_ms, flags=()):
         return Capture(self.capture_client, [address], os.path.join(self.work, "logdir"),
                        self.path("capture.log"), duration_ms, flags).finish(duration_ms / 1000 + 60)
+
+    def checked(self, worker):
+        """A worker's entry in `capture check`."""
+        answer = run_json(self.capture_client, "check", f"--service_addr={worker.address}", "--json")
+        return (answer.get("workers") or [{}])[0]
 
     def captured(self, worker, command, deadline_s=120, **arguments):
         """The trace of one command, all of which lies in the window."""
