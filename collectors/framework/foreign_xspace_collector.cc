@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "jobscope/detail/ticks.h"
@@ -16,21 +18,33 @@
 namespace jobscope::framework {
 namespace {
 
-// The first piece is as long as most captures; the later ones as long as what they record can be
-// handed over in kHandoverBudget. Stop has 2 s in all.
+// The first piece of a process is as long as most captures; the later ones as long as what they
+// record can be handed over in kHandoverBudget, as far as is known by then. Stop has 2 s in all.
 constexpr absl::Duration kFirstPiece = absl::Milliseconds(2500);
-constexpr absl::Duration kShortestPiece = absl::Seconds(1);
+constexpr absl::Duration kShortestPiece = absl::Milliseconds(200);
 constexpr absl::Duration kLongestPiece = absl::Seconds(20);
 constexpr absl::Duration kHandoverBudget = absl::Milliseconds(500);
+// Recordings shorter than this say nothing about what longer ones cost.
+constexpr absl::Duration kTellingPiece = absl::Milliseconds(100);
 // A window's end may be told this much late.
 constexpr absl::Duration kFresh = absl::Milliseconds(300);
 // Start has 1 s; whoever gets the GIL later than this must not begin any more.
 constexpr uint64_t kStartLimitNs = 800'000'000;
 constexpr int kClockTries = 20;
 
-// Clocks around the framework's recording, in `map`'s time.
-ForeignTime TimeOf(const TickMap& map, const ClockSample& before, const ClockSample& after) {
-  return {map, before, after};
+// JOBSCOPE_FRAMEWORK_PIECE_MS: the length of pieces, whatever handing them over takes. 0: not set.
+absl::Duration FixedPiece() {
+  const char* const text = std::getenv("JOBSCOPE_FRAMEWORK_PIECE_MS");
+  int64_t ms = 0;
+  if (text == nullptr || !absl::SimpleAtoi(text, &ms) || ms < 0) return absl::ZeroDuration();
+  return std::min(absl::Milliseconds(ms), kLongestPiece);
+}
+
+// How many threads want each processor: so many times longer everything takes here.
+double Overload() {
+  double waiting = 0;
+  if (getloadavg(&waiting, 1) != 1) return 1;
+  return std::max(1.0, waiting / std::max(1U, std::thread::hardware_concurrency()));
 }
 
 // The id that TSL's profilers give the lines of a thread: the hash of its pthread_t. Where the
@@ -59,6 +73,7 @@ struct ForeignXSpaceCollector::Handover {
 ForeignXSpaceCollector::ForeignXSpaceCollector(ProfilerKind kind, FrameworkEnvironment environment)
     : kind_(std::move(kind)),
       environment_(std::move(environment)),
+      fixed_piece_(FixedPiece()),
       handover_(std::make_shared<Handover>()) {
   last_.state = "off";
   last_.reason = "looked for when a capture begins";
@@ -153,7 +168,6 @@ uint64_t ForeignXSpaceCollector::Ticks(absl::Duration duration) const {
 absl::Status ForeignXSpaceCollector::Start(const StartRequest& request) {
   if (!armed_) return absl::OkStatus();
   start_ = request;
-  piece_length_ = kFirstPiece;
   ForeignOptions options;
   options.origin = kind_.origin;
   options.segment_source = kind_.segment_source;
@@ -207,10 +221,28 @@ void ForeignXSpaceCollector::LearnThreads() {
   }
 }
 
+absl::Duration ForeignXSpaceCollector::PieceLength() const {
+  if (fixed_piece_ > absl::ZeroDuration()) return fixed_piece_;
+  const absl::Duration length =
+      handover_cost_ > 0 ? kHandoverBudget / handover_cost_ : kFirstPiece / Overload();
+  return std::clamp(length, kShortestPiece, kLongestPiece);
+}
+
+// Also after a Stop that came too late for its session: the next one then knows better.
+void ForeignXSpaceCollector::NoteCost(absl::Duration handover) {
+  const absl::Duration recorded = absl::Seconds(static_cast<double>(Now() - piece_begin_.ticks) /
+                                                start_.map.ticks_per_second()) -
+                                  handover;
+  if (recorded < kTellingPiece) return;
+  handover_cost_ = std::max(absl::FDivDuration(handover, recorded), handover_cost_ / 2);
+}
+
 absl::StatusOr<ForeignXSpaceCollector::Piece> ForeignXSpaceCollector::Take() {
   recording_ = false;
+  const absl::Time begin = absl::Now();
   LearnThreads();
   absl::StatusOr<python::Value> answer = script_->Call("stop");
+  NoteCost(absl::Now() - begin);
   Piece piece;
   piece.before = piece_begin_;
   piece.after = SampleClocks(environment_.uses_tsc, kClockTries);
@@ -229,7 +261,7 @@ absl::StatusOr<ForeignXSpaceCollector::Piece> ForeignXSpaceCollector::Take() {
 }
 
 bool ForeignXSpaceCollector::EndsSoon(uint64_t now_ticks) const {
-  return start_.end_ticks != UINT64_MAX && now_ticks + Ticks(piece_length_ / 2) > start_.end_ticks;
+  return start_.end_ticks != UINT64_MAX && now_ticks + Ticks(PieceLength() / 2) > start_.end_ticks;
 }
 
 absl::Duration ForeignXSpaceCollector::Drain() {
@@ -237,7 +269,7 @@ absl::Duration ForeignXSpaceCollector::Drain() {
   if (waiting_.has_value()) MergeWaiting(start_.end_ticks);
   if (!recording_) return absl::InfiniteDuration();
   const uint64_t now = Now();
-  const uint64_t due = piece_begin_.ticks + Ticks(piece_length_);
+  const uint64_t due = piece_begin_.ticks + Ticks(PieceLength());
   if (now < due) {
     return absl::Seconds(static_cast<double>(due - now) / start_.map.ticks_per_second());
   }
@@ -245,16 +277,11 @@ absl::Duration ForeignXSpaceCollector::Drain() {
 
   const absl::Time begin = absl::Now();
   absl::StatusOr<Piece> piece = Take();
-  const absl::Duration handover = absl::Now() - begin;
   if (!piece.ok()) {
-    trouble_ =
-        absl::StrCat(kind_.origin, " handed over nothing: ", std::string(piece.status().message()));
+    trouble_ = std::string(piece.status().message());
     return absl::InfiniteDuration();
   }
-  const double per_second = absl::ToDoubleSeconds(handover) / absl::ToDoubleSeconds(piece_length_);
   waiting_ = *std::move(piece);
-  piece_length_ =
-      std::clamp(kHandoverBudget / std::max(per_second, 1e-3), kShortestPiece, kLongestPiece);
   if (absl::Status begun = Begin(); !begun.ok()) {
     trouble_ = absl::StrCat("it ends early: ", std::string(begun.message()));
   }
@@ -270,7 +297,7 @@ void ForeignXSpaceCollector::MergeWaiting(uint64_t end_ticks) {
   window.start_ps = start_.map.ToPs(start_.start_ticks);
   if (end_ticks != UINT64_MAX) window.end_ps = start_.map.ToPs(end_ticks);
   const absl::Status merged = merge_->Merge(
-      waiting_->xspace, TimeOf(start_.map, waiting_->before, waiting_->after), window);
+      waiting_->xspace, ForeignTime(start_.map, waiting_->before, waiting_->after), window);
   if (!merged.ok()) trouble_ = std::string(merged.message());
   waiting_.reset();
   uint64_t lost = 0;
@@ -289,8 +316,7 @@ absl::Status ForeignXSpaceCollector::Stop(uint64_t end_ticks) {
       waiting_ = *std::move(piece);
       MergeWaiting(end);
     } else {
-      trouble_ = absl::StrCat(kind_.origin,
-                              " handed over nothing: ", std::string(piece.status().message()));
+      trouble_ = std::string(piece.status().message());
     }
   }
   merge_->Finish();
@@ -318,7 +344,7 @@ void ForeignXSpaceCollector::CloseAccount() {
         kind_.origin, absl::ToDoubleSeconds(paused_)));
   }
   if (!trouble_.empty()) {
-    report_.state = "degraded";
+    report_.state = account.attempted > 0 ? "degraded" : "failed";
     report_.reason = trouble_;
   }
   if (account.lost_by_cause.empty()) return;

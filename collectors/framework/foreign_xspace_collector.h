@@ -88,6 +88,8 @@ class ForeignXSpaceCollector : public Collector {
   absl::StatusOr<Piece> Take();
   void MergeWaiting(uint64_t end_ticks);
   void LearnThreads();
+  absl::Duration PieceLength() const;
+  void NoteCost(absl::Duration handover);
   bool EndsSoon(uint64_t now_ticks) const;
   uint64_t Ticks(absl::Duration duration) const;
   uint64_t Now() const;
@@ -95,17 +97,18 @@ class ForeignXSpaceCollector : public Collector {
 
   const ProfilerKind kind_;
   const FrameworkEnvironment environment_;
+  const absl::Duration fixed_piece_;
   const std::shared_ptr<Handover> handover_;
   std::atomic<uint64_t> lost_so_far_{0};
 
   // Of the collector's thread.
   std::unique_ptr<python::Script> script_;  // once it was needed
+  double handover_cost_ = 0;                // seconds per second recorded; 0: not known
   ArmRequest request_;
   StartRequest start_;
   bool armed_ = false;
   bool recording_ = false;  // the framework's session runs
   ClockSample piece_begin_;
-  absl::Duration piece_length_;
   std::optional<Piece> waiting_;
   absl::Duration paused_;  // while pieces were handed over
   absl::flat_hash_map<int64_t, int64_t> thread_by_line_;

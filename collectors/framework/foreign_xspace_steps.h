@@ -22,9 +22,10 @@ struct JitSteps {
   std::vector<int64_t> boundaries_ps;
 };
 
-// The jitted call on which the plane spends most of its time in at least three outermost calls.
-// Most time, not most calls: a loop calls small jitted helpers more often than its step. With
-// `only`, no other call is looked at: the one that an earlier part of the same recording chose.
+// The jitted call whose compiled program runs longest, of those with at least three outermost
+// calls; where programs leave no trace of their own, the call that itself takes longest. Not the
+// one that is called most: a loop calls small jitted helpers more often than its step. With `only`,
+// no other call is looked at: the one that an earlier part of the same recording chose.
 JitSteps FindJitSteps(const ForeignPlane& plane, std::string_view only);
 
 // True if an event of the plane is marked as a step (`_r`).

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """JAX's own profiler session, driven by jobscope. Runs within the traced program: imports nothing of the framework's."""
 
+import _thread
 import atexit
 import os
 import sys
 import time
 
+_TAKEN = (
+    "JAX is being profiled already, by the program (jax.profiler.start_trace) or through its own profiler server; it has one"
+    " session at a time"
+)
 _process = os.getpid()
+_stopping = _thread.allocate_lock()  # held while a session is being stopped
 _sessions = []  # at most one; taken out by whoever stops it
 
 
@@ -41,15 +47,10 @@ def start(host_level, device_level, deadline_ns):
     if device_level == 0 and hasattr(options, "advanced_configuration"):
         # There is no option for this: a name that XLA's tracer of GPUs does not know keeps it from starting.
         options.advanced_configuration = {"jobscope_traces_devices": True}
-    try:
-        session = profiler.ProfilerSession(options)
-    except Exception as error:  # its class is the extension's own
-        if "ALREADY_EXISTS" in str(error) or "Another profiling session" in str(error):
-            return (
-                "JAX is being profiled already, by the program (jax.profiler.start_trace) or through its own profiler"
-                " server; it has one session at a time"
-            )
-        return f"JAX's profiler did not start: {error}"
+    if getattr(getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None), "profile_session", None) is not None:
+        return _TAKEN
+    # Somebody else's session is no error here yet, but when this one is stopped.
+    session = profiler.ProfilerSession(options)
     _sessions.append(session)
     atexit.register(_at_exit)
     return None
@@ -57,18 +58,36 @@ def start(host_level, device_level, deadline_ns):
 
 def stop():
     """The XSpace's bytes, or why there are none."""
-    try:
-        session = _sessions.pop()
-    except IndexError:
-        return "its session was ended by the program's exit"
+    with _stopping:
+        try:
+            session = _sessions.pop()
+        except IndexError:
+            return "its session was ended by the program's exit"
+        try:
+            answer = session.stop()
+        except Exception as error:  # its class is the extension's own
+            answer = _refusal(error)
+        del session
     atexit.unregister(_at_exit)
-    return session.stop()
+    return answer
+
+
+def _refusal(error):
+    if "ALREADY_EXISTS" in str(error) or "Another profiling session" in str(error):
+        return _TAKEN
+    return f"JAX's profiler failed: {error}"
 
 
 def _at_exit():
     """The interpreter ends before the capture does: this is the last moment at which JAX can be asked."""
-    if _sessions and os.getpid() == _process:  # a forked child has the list, but not the profiler's threads
+    if os.getpid() != _process:
+        return  # a forked child has the list, but none of the profiler's threads
+    if _sessions:
         hand_over(stop())  # noqa: F821: given by the collector
+    # A thread of ours that is in the profiler must be back before the interpreter goes: it waits for the interpreter's lock where
+    # C++ allows no end of the thread, and the process would be aborted.
+    elif _stopping.acquire(timeout=60):
+        _stopping.release()
 
 
 def threads():

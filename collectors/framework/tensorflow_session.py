@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorFlow's own profiler session, driven by jobscope. Runs within the traced program: imports nothing of the framework's."""
 
+import _thread
 import atexit
 import os
 import shutil
@@ -12,6 +13,7 @@ _MODULE = "tensorflow.python.profiler.internal._pywrap_profiler"
 _MAX_BYTES = 1 << 30
 
 _process = os.getpid()
+_stopping = _thread.allocate_lock()  # held while a session is being stopped
 _sessions = []  # at most one, with its folder; taken out by whoever stops it
 
 
@@ -50,18 +52,21 @@ def start(host_level, device_level, deadline_ns):
 
 def stop():
     """The XSpace's bytes, or why there are none."""
-    try:
-        session, folder = _sessions.pop()
-    except IndexError:
-        return "its session was ended by the program's exit"
+    with _stopping:
+        try:
+            session, folder = _sessions.pop()
+        except IndexError:
+            return "its session was ended by the program's exit"
+        try:
+            session.export_to_tb()
+            answer = _read(folder)
+        except OSError as error:
+            answer = f"what TensorFlow wrote into {folder} cannot be read: {error}"
+        finally:
+            del session
+            shutil.rmtree(folder, ignore_errors=True)
     atexit.unregister(_at_exit)
-    try:
-        session.export_to_tb()
-        return _read(folder)
-    except OSError as error:
-        return f"what TensorFlow wrote into {folder} cannot be read: {error}"
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    return answer
 
 
 def _read(folder):
@@ -79,8 +84,14 @@ def _read(folder):
 
 def _at_exit():
     """The interpreter ends before the capture does: this is the last moment at which TensorFlow can be asked."""
-    if _sessions and os.getpid() == _process:  # a forked child has the list, but not the profiler's threads
+    if os.getpid() != _process:
+        return  # a forked child has the list, but none of the profiler's threads
+    if _sessions:
         hand_over(stop())  # noqa: F821: given by the collector
+    # A thread of ours that is in the profiler must be back before the interpreter goes: it waits for the interpreter's lock where
+    # C++ allows no end of the thread, and the process would be aborted.
+    elif _stopping.acquire(timeout=60):
+        _stopping.release()
 
 
 def threads():

@@ -50,6 +50,31 @@ TEST(ForeignXSpaceStepsTest, TheCallThatTakesMostTimeMakesTheSteps) {
   }
 }
 
+TEST(ForeignXSpaceStepsTest, ProgramsCountForMoreThanTheCallsThatStartThem) {
+  XSpace space = Loop(6);
+  XPlane* const plane = space.mutable_planes(1);
+  PlaneMaker host(plane, plane->name());
+  // The call of the step is over at once, and the program runs on another thread.
+  for (XEvent& event : *plane->mutable_lines(0)->mutable_events()) {
+    if (event.metadata_id() == host.EventId(kStep)) event.set_duration_ps(1000);
+  }
+  for (const auto& [program, duration_ns] :
+       {std::pair("jit_step", 700'000), {"jit_helper", 1'000}}) {
+    for (int i = 0; i < 6; ++i) {
+      XEvent* const op = host.Event(plane->mutable_lines(1), "fusion", i * 1'000'000, duration_ns);
+      auto* const stat = op->add_stats();
+      stat->set_metadata_id(host.StatId("hlo_module"));
+      stat->set_ref_value(static_cast<uint64_t>(host.StatId(program)));
+    }
+  }
+  ForeignOptions options;
+  options.infer_steps = true;
+  Merged merged(options);
+  ASSERT_TRUE(merged.Merge(space).ok());
+  merged.Read();
+  EXPECT_EQ(merged->account().inferred_from, kStep);
+}
+
 TEST(ForeignXSpaceStepsTest, StepsBeginWithTheScopeAroundTheCall) {
   ForeignOptions options;
   options.infer_steps = true;

@@ -4,6 +4,7 @@
 Run by deploy/venv.sh.
 """
 import os
+import re
 import statistics
 import sys
 import time
@@ -32,13 +33,18 @@ def on_stop_trace(folder):
     jax.profiler.stop_trace()
     return sum(len(files) for _, _, files in os.walk(folder))
 
+def on_try_a_session(_):
+    from jaxlib import _profiler
+    return len(_profiler.ProfilerSession(_profiler.ProfileOptions()).stop()) > 0
+
 def on_start_server(port):
     jax.profiler.start_server(int(port))
     return "serves"
 
-w = jnp.ones((96, 96))
-x = jnp.ones((96, 96))
-w = update(w, normalize(x)).block_until_ready()
+w = jnp.ones((256, 256))
+x = jnp.ones((256, 256))
+small = normalize(jnp.ones(8))
+w = update(w, x).block_until_ready()
 PRELUDE
 threading.Thread(target=obey, daemon=True).start()
 print("up", flush=True)
@@ -49,7 +55,7 @@ while running:
     times.append(time.perf_counter() - begin)
     i += 1
 """
-PLAIN = "x = normalize(x); w = update(w, x).block_until_ready()"
+PLAIN = "small = normalize(normalize(small)); w = update(w, x).block_until_ready()"
 MARKED = """
     with jax.profiler.StepTraceAnnotation("theirs", step_num=i):
         with jobscope.step(1000 + i):
@@ -86,9 +92,16 @@ class JaxTest(foreign_case.ForeignCase):
         self.assertEqual(numbers, list(range(numbers[0], numbers[0] + len(steps))))
         self.assert_nested([event for event in events if event.line in {step.line for step in steps}])
 
-        (file,) = files
-        (metadata,) = [name for name, _ in xspace.planes(file) if name == "/host:metadata"]
-        found = self.xprof(files, "overview_page", "trace_viewer", "op_profile", "graph_viewer")
+        with open(files[0], "rb") as file:
+            module = re.search(rb"jit_update\(\d+\)", file.read()).group(0).decode()
+        graph = {"module_name": module, "type": "short_txt", "node_name": "", "graph_width": 3, "show_metadata": False,
+                 "merge_fusion": False, "format": "html"}  # fmt: skip
+        found = self.xprof(
+            files, "overview_page", "trace_viewer", "memory_viewer", "graph_viewer",
+            module_name=module, graph_viewer_options=graph,
+        )  # fmt: skip
+        self.assertIn("HloModule jit_update", found["graph_viewer"])
+        self.assertIn("maxHeap", found["memory_viewer"])
         self.assertLessEqual({"memory_viewer", "graph_viewer", "overview_page"}, set(found[""]))
         properties, rows = foreign_case.step_rows(found["overview_page"])
         self.assertGreater(rows, 5)
@@ -105,7 +118,7 @@ class JaxTest(foreign_case.ForeignCase):
         for _ in range(5):
             _, jax, files = self.capture("--duration_ms=100")
             self.assertEqual(jax["state"], "on", jax)
-            self.assertGreater(len(xspace.named(self.host_events(files), CALL)), 3)
+            self.assertTrue(xspace.named(self.host_events(files), CALL))
 
     def test_choice_and_level(self):
         _, jax, files = self.capture("--duration_ms=50", "--frameworks=none")
@@ -117,27 +130,16 @@ class JaxTest(foreign_case.ForeignCase):
         self.assertEqual(jax["state"], "on")
         self.assertTrue(xspace.named(self.host_events(files), CALL))
 
-    def test_a_long_capture_in_pieces(self):
-        worker, jax, files = self.capture("--duration_ms=4500")
-        self.assertEqual(jax["state"], "on", jax)
-        self.assertIn("recorded nothing for", " ".join(worker["warnings"]))
-        events = self.host_events(files)
-        calls = xspace.named(events, CALL)
-        self.assertLess(calls[0].start_ps, 0.5e12)
-        self.assertGreater(calls[-1].start_ps, 4e12)
-        self.assertEqual({step.stats["inferred_from"] for step in self.steps(events)}, {CALL})
-
     def test_the_programs_own_trace(self):
         folder = os.path.join(self.folder, "theirs")
         self.assertEqual(self.worker.ask(f"start_trace {folder}"), "traces")
         worker, jax, _ = self.capture("--duration_ms=100")
-        self.assertEqual((worker["outcome"], jax["state"]), ("ok", "failed"))
+        self.assertEqual((worker["outcome"], jax["state"]), ("ok", "failed"), jax)
         self.assertIn("jax.profiler.start_trace", jax["reason"])
         self.assertGreater(self.worker.ask(f"stop_trace {folder}"), 0)
 
         client, logs = self.begin_and_wait("--duration_ms=60000")
-        refused = self.worker.ask(f"start_trace {folder}2")
-        self.assertIn("Only one profile may be run at a time" if "RuntimeError: Only" in refused else "ALREADY_EXISTS", refused)
+        self.assertTrue(self.session_is_taken())
         self.stop()
         _, jax, files = self.end(client, logs)
         self.assertEqual(jax["state"], "on")
@@ -157,15 +159,17 @@ class JaxTest(foreign_case.ForeignCase):
         self.assertEqual((worker["outcome"], worker["protocol"]), ("ok", "tensorflow"))
         self.assertTrue(xspace.named(self.host_events(files), CALL))
         # While it captures, ours goes on without JAX's events.
-        client, logs = self.begin("--duration_ms=3000", address=theirs)
-        end = time.monotonic() + 20
-        jax = {"state": "on"}
-        while jax["state"] != "failed" and client.poll() is None and time.monotonic() < end:
-            worker, jax, _ = self.capture("--duration_ms=50")
-            self.assertEqual(worker["outcome"], "ok")
-        self.assertEqual(jax["state"], "failed")
+        client, logs = self.begin("--duration_ms=5000", address=theirs)
+        self.wait_for(self.session_is_taken, "it does not begin")
+        worker, jax, _ = self.capture("--duration_ms=50")
+        self.assertEqual((worker["outcome"], jax["state"]), ("ok", "failed"), jax)
         self.assertIn("profiler server", jax["reason"])
         self.assertEqual(self.end(client, logs)[0]["outcome"], "ok")
+
+    def session_is_taken(self):
+        """Not by jax.profiler.start_trace: in 0.10.2 that stays unusable once its end has failed."""
+        answer = self.worker.ask("try_a_session")
+        return "ALREADY_EXISTS" in answer if isinstance(answer, str) else False
 
     def test_a_fork_in_a_capture(self):
         client, logs = self.begin_and_wait("--duration_ms=60000")
@@ -189,11 +193,25 @@ class JaxTest(foreign_case.ForeignCase):
         self.assertLess(statistics.median(during), 3 * before + 1)
 
 
-class JaxExitTest(foreign_case.ForeignCase):
-    """The program ends in the middle of a capture."""
+class JaxPiecesTest(foreign_case.ForeignCase):
+    """Recordings in pieces; the program ends in the middle of a capture."""
 
     collector = "jax"
     program = JaxTest.program
+
+    @classmethod
+    def environment(cls):
+        return {**super().environment(), "JOBSCOPE_FRAMEWORK_PIECE_MS": "700"}
+
+    def test_a_long_capture_in_pieces(self):
+        worker, jax, files = self.capture("--duration_ms=3000")
+        self.assertEqual(jax["state"], "on", jax)
+        self.assertIn("recorded nothing for", " ".join(worker["warnings"]))
+        events = self.host_events(files)
+        calls = xspace.named(events, CALL)
+        self.assertLess(calls[0].start_ps, 0.5e12)
+        self.assertGreater(calls[-1].start_ps, 2.5e12)
+        self.assertEqual({step.stats["inferred_from"] for step in self.steps(events)}, {CALL})
 
     def test_an_end_in_the_middle(self):
         client, logs = self.begin_and_wait("--duration_ms=60000")
