@@ -6,7 +6,6 @@ Run by deploy/venv.sh.
 import glob
 import os
 import sys
-import time
 import unittest
 
 import foreign_case
@@ -22,6 +21,13 @@ def on_start_trace(folder):
 def on_stop_trace(folder):
     tf.profiler.experimental.stop()
     return sum(len(files) for _, _, files in os.walk(folder))
+
+def on_try_a_session(folder):
+    from tensorflow.python.profiler.internal import _pywrap_profiler
+    session = _pywrap_profiler.ProfilerSession()
+    session.start(folder, {})
+    session.stop()
+    return "started"
 
 def on_start_server(port):
     tf.profiler.experimental.server.start(int(port))
@@ -53,6 +59,7 @@ def update(x):
 
 i = 0
 x = tf.ones((64, 64))
+update(x)
 while running:
     with tf.profiler.experimental.Trace("train", step_num=i, _r=1):
         update(x)
@@ -68,6 +75,9 @@ def update(x):
     return tf.reduce_sum(tf.tanh(tf.matmul(x, x)))
 
 x = tf.ones((64, 64))
+update(x), jitted(y)
+"""
+BOTH_LOOP = """
 while running:
     update(x)
     jitted(y).block_until_ready()
@@ -113,9 +123,9 @@ class KerasTest(foreign_case.ForeignCase):
 
     def test_captures_in_a_row(self):
         for _ in range(5):
-            _, tensorflow, files = self.capture("--duration_ms=100")
+            _, tensorflow, _ = self.capture("--duration_ms=200")
             self.assertEqual(tensorflow["state"], "on", tensorflow)
-            self.assertTrue([one for one in self.host_events(files) if one.name.startswith("FunctionRun")])
+            self.assertGreater(tensorflow["events"], 0)
         self.assertEqual(glob.glob(f"{self.home}/jobscope-tensorflow-*"), [])
 
     def test_the_programs_own_trace(self):
@@ -127,7 +137,7 @@ class KerasTest(foreign_case.ForeignCase):
         self.assertGreater(self.worker.ask(f"stop_trace {folder}"), 0)
 
         client, logs = self.begin_and_wait("--duration_ms=60000")
-        self.assertIn("AlreadyExists", self.worker.ask(f"start_trace {folder}2"))
+        self.assertTrue(self.session_is_taken())
         self.stop()
         _, tensorflow, _ = self.end(client, logs)
         self.assertEqual(tensorflow["state"], "on")
@@ -142,15 +152,16 @@ class KerasTest(foreign_case.ForeignCase):
         self.assertEqual(tensorflow["state"], "on", tensorflow)
         worker, _, _ = self.capture("--duration_ms=100", address=theirs)
         self.assertEqual((worker["outcome"], worker["protocol"]), ("ok", "tensorflow"))
-        client, logs = self.begin("--duration_ms=3000", address=theirs)
-        end = time.monotonic() + 20
-        tensorflow = {"state": "on"}
-        while tensorflow["state"] != "failed" and client.poll() is None and time.monotonic() < end:
-            worker, tensorflow, _ = self.capture("--duration_ms=50")
-            self.assertEqual(worker["outcome"], "ok")
-        self.assertEqual(tensorflow["state"], "failed")
+        client, logs = self.begin("--duration_ms=5000", address=theirs)
+        self.wait_for(self.session_is_taken, "it does not begin")
+        worker, tensorflow, _ = self.capture("--duration_ms=50")
+        self.assertEqual((worker["outcome"], tensorflow["state"]), ("ok", "failed"), tensorflow)
         self.assertIn("profiler server", tensorflow["reason"])
         self.assertEqual(self.end(client, logs)[0]["outcome"], "ok")
+
+    def session_is_taken(self):
+        """Not by tf.profiler.experimental.start: that stays unusable once it has failed."""
+        return "AlreadyExists" in self.worker.ask(f"try_a_session {self.folder}")
 
     def test_a_fork_in_a_capture(self):
         client, logs = self.begin_and_wait("--duration_ms=60000")
@@ -164,7 +175,7 @@ class BothTest(foreign_case.ForeignCase):
     """TensorFlow and JAX in one process, which ends in the middle of a capture."""
 
     collector = "tensorflow"
-    program = TRAIN.replace("PRELUDE", "").replace("LOOP", BOTH)
+    program = TRAIN.replace("PRELUDE", BOTH).replace("LOOP", BOTH_LOOP)
 
     def test_both_and_an_end_in_the_middle(self):
         worker, _, files = self.capture("--duration_ms=300")
