@@ -17,8 +17,8 @@ PyObject* AsyncBegin(PyObject* module, PyObject* object);
 PyObject* AsyncEnd(PyObject* module, PyObject* const* args, Py_ssize_t count);
 
 /* Of a Site. The kind (sites.h), or -1 with an exception: it is none. The id needs the recorder. */
-int SiteKind(PyObject* site);
-uint32_t SiteId(PyObject* site);
+int SiteKind(PyObject* object);
+uint32_t SiteId(PyObject* object);
 
 int InitEvents(PyObject* module);
 

@@ -105,12 +105,13 @@ PyObject* ProviderRegister(PyObject* module, PyObject* args) {
   provider.stop = &Stop;
   char error[ERROR_BYTES] = "";
   int code;
-  Py_BEGIN_ALLOW_THREADS code = api->provider_register(&provider, error, sizeof(error));
-  Py_END_ALLOW_THREADS if (code == JOBSCOPE_OK) {
+  Py_BEGIN_ALLOW_THREADS;
+  code = api->provider_register(&provider, error, sizeof(error));
+  Py_END_ALLOW_THREADS;
+  if (code == JOBSCOPE_OK) {
     one->next = all;
     all = one;
-  }
-  else {
+  } else {
     Py_DECREF(callback);
     PyMem_Free(one);
   }
@@ -126,8 +127,10 @@ PyObject* ProviderUnregister(PyObject* module, PyObject* args) {
   char error[ERROR_BYTES] = "";
   int code;
   /* Its stop may run in here, and takes the lock itself. */
-  Py_BEGIN_ALLOW_THREADS code = api->provider_unregister(name, error, sizeof(error));
-  Py_END_ALLOW_THREADS for (struct registered** at = &all; *at != NULL; at = &(*at)->next) {
+  Py_BEGIN_ALLOW_THREADS;
+  code = api->provider_unregister(name, error, sizeof(error));
+  Py_END_ALLOW_THREADS;
+  for (struct registered** at = &all; *at != NULL; at = &(*at)->next) {
     struct registered* const one = *at;
     if (strcmp(one->name, name) != 0) continue;
     *at = one->next;
@@ -292,8 +295,10 @@ static int TakeEvent(struct batch* batch, PyObject* item, int is_sample) {
 static int Give(struct batch* batch) {
   int code = JOBSCOPE_OK;
   if (batch->count == 0) return code;
-  Py_BEGIN_ALLOW_THREADS code = batch->sink->add(batch->sink, batch->events, batch->count);
-  Py_END_ALLOW_THREADS batch->count = 0;
+  Py_BEGIN_ALLOW_THREADS;
+  code = batch->sink->add(batch->sink, batch->events, batch->count);
+  Py_END_ALLOW_THREADS;
+  batch->count = 0;
   if (PyList_SetSlice(batch->held, 0, PyList_Size(batch->held), NULL) != 0) return -1;
   return code;
 }
@@ -356,6 +361,8 @@ PyObject* ProviderAddXSpace(PyObject* module, PyObject* args) {
   if (sink == NULL || PyBytes_AsStringAndSize(bytes, &data, &size) != 0) return NULL;
   char error[ERROR_BYTES] = "";
   int code;
-  Py_BEGIN_ALLOW_THREADS code = sink->add_xspace(sink, data, (size_t)size, error, sizeof(error));
-  Py_END_ALLOW_THREADS return Py_BuildValue("(is)", code, error);
+  Py_BEGIN_ALLOW_THREADS;
+  code = sink->add_xspace(sink, data, (size_t)size, error, sizeof(error));
+  Py_END_ALLOW_THREADS;
+  return Py_BuildValue("(is)", code, error);
 }

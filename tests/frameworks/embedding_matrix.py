@@ -229,9 +229,13 @@ class Row:
         if client.returncode != 0 or one["outcome"] not in ("ok", "truncated"):
             raise AssertionError(f"{one['outcome']}: {one.get('reason')}")
         given = {c["name"] for c in one["collectors"] if c.get("events", 0) > 0}
-        wanted = [name for name in ("host", "system", "torch", "tensorflow", "jax") if name in given]
-        wedged = [f"{c['name']} {c['state']}" for c in one["collectors"] if c["state"] in ("wedged", "failed", "degraded")]
-        return ("truncated: " if one["outcome"] == "truncated" else "") + ", ".join(wanted + wedged) or "nothing"
+        # Operators of PyTorch are scopes of the recorder: its collector has no events of its own.
+        on = {c["name"] for c in one["collectors"] if c["state"] == "on"}
+        words = [name for name in ("host", "system", "tensorflow", "jax") if name in given]
+        words += ["torch"] if "torch" in on and "host" in given else []
+        words += ["steps"] if one.get("steps", 0) > 0 else []
+        words += [f"{c['name']} {c['state']}: {c['reason']}" for c in one["collectors"] if c["state"] in ("wedged", "failed", "degraded")]
+        return ("truncated: " if one["outcome"] == "truncated" else "") + (", ".join(words) or "nothing")
 
     def run(self):
         with tempfile.TemporaryDirectory(prefix="jobscope-matrix-") as folder:

@@ -23,7 +23,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
-using ::testing::UnorderedElementsAre;
 
 constexpr bool kMonotonic = false;
 constexpr int64_t kUs = 1000;
