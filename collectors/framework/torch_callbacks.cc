@@ -101,10 +101,29 @@ std::unique_ptr<ObserverContext> Begin(Kind kind, const void* record_function) {
   return scope;
 }
 
+// A scope that is not recorded itself, but may end a step: a session that waits for a step has the
+// bits of steps on, and no others.
+std::unique_ptr<ObserverContext> BeginUnrecorded(const void* record_function) {
+  const char* const name = g_api.name(record_function);
+  if (name == nullptr) return nullptr;
+  const NameSites::Found found = g_names->Find(Kind::kUser, name);
+  if (!found.is_optimizer_step) return nullptr;
+  auto scope = std::make_unique<Scope>();
+  scope->site = found.site;
+  scope->is_optimizer_step = true;
+  scope->thread = ThreadNumber();
+  EnterOptimizerScope();
+  return scope;
+}
+
 template <Kind kKind>
 std::unique_ptr<ObserverContext> OnStart(const void* record_function) {
-  if ((__atomic_load_n(g_mask, __ATOMIC_RELAXED) & LevelOf(kKind)) == 0) return nullptr;
-  return Begin(kKind, record_function);
+  const uint32_t mask = __atomic_load_n(g_mask, __ATOMIC_RELAXED);
+  if ((mask & LevelOf(kKind)) != 0) return Begin(kKind, record_function);
+  if (kKind == Kind::kUser && (mask & JOBSCOPE_BIT_STEP) != 0 && ScopesAreSteps()) {
+    return BeginUnrecorded(record_function);
+  }
+  return nullptr;
 }
 
 void OnEnd(const void*, ObserverContext* context) {
@@ -119,7 +138,8 @@ void OnEnd(const void*, ObserverContext* context) {
     g_crossed.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  if (scope.name == nullptr) {
+  if (scope.token.begin_ticks == 0) {  // not recorded
+  } else if (scope.name == nullptr) {
     g_writer->end(scope.site, scope.token);
   } else {
     const jobscope_arg name = TextArg(*scope.name);

@@ -93,8 +93,11 @@ void OnOptimizerStep(uint64_t optimizer) {
 }  // namespace
 
 bool SwitchedOff() {
-  const char* const choice = std::getenv("JOBSCOPE_INFER_STEPS");
-  return choice != nullptr && std::strcmp(choice, "0") == 0;
+  static const bool off = [] {
+    const char* const choice = std::getenv("JOBSCOPE_INFER_STEPS");
+    return choice != nullptr && std::strcmp(choice, "0") == 0;
+  }();
+  return off;
 }
 
 bool LookForPython() {
@@ -136,6 +139,8 @@ void LookForAWhile() {
   }
 }
 
+bool ScopesAreSteps() { return !g_hooked.load(std::memory_order_relaxed) && !SwitchedOff(); }
+
 void EnterOptimizerScope() { ++t_scopes; }
 
 void LeaveOptimizerScope(uint32_t source) {
@@ -143,7 +148,7 @@ void LeaveOptimizerScope(uint32_t source) {
   if (t_ended.has_value()) {
     NoteStepEnd(*t_ended, kStepName);
     t_ended.reset();
-  } else if (!g_hooked.load(std::memory_order_relaxed) && !SwitchedOff()) {
+  } else if (ScopesAreSteps()) {
     g_scope_source.store(source, std::memory_order_relaxed);
     NoteStepEnd(source, kStepName);
   }

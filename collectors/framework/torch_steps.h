@@ -28,6 +28,8 @@ bool SwitchedOff();
 
 // ---- the scope, called by the callbacks, on the thread that runs it ----
 
+// Whether they are needed: there is no hook.
+bool ScopesAreSteps();
 void EnterOptimizerScope();
 // The step of the hook that was called inside of it ends here: behind the scope, so that steps and
 // scopes nest. Without a hook the scope itself is the step. `source` tells optimizers apart.

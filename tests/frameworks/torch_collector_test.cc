@@ -197,6 +197,20 @@ TEST_F(TorchCollectorTest, OptimizerScopesAreSteps) {
   EXPECT_EQ(later[0].kind, uint32_t{JOBSCOPE_KIND_SCOPE});
 }
 
+// A session that waits for a step has no bit on but that of steps.
+TEST_F(TorchCollectorTest, OptimizerScopesAreStepsBeforeTheyAreRecorded) {
+  Arm();
+  const auto events = Record(JOBSCOPE_BIT_STEP, [this] {
+    for (int i = 0; i < 3; ++i) {
+      Run(torch::kScopeUser, "forward");
+      Run(torch::kScopeUser, "Optimizer.step#SGD.step");
+    }
+  });
+  ASSERT_THAT(events, SizeIs(2));
+  EXPECT_EQ(events[0].kind, uint32_t{JOBSCOPE_KIND_STEP});
+  EXPECT_EQ(events[1].kind, uint32_t{JOBSCOPE_KIND_STEP});
+}
+
 TEST_F(TorchCollectorTest, SaysWhyItIsOff) {
   EXPECT_EQ(collector_.Describe().state, "on");
   EXPECT_THAT(Arm(0).reason, HasSubstr("host_tracer_level"));

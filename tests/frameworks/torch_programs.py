@@ -84,11 +84,13 @@ if __name__ == "__main__":
         if not said:
             said.append(print("up", flush=True))
 
-    threading.Thread(target=evaluate, name="eval", daemon=True).start()
-    trainer = threading.Thread(target=train, args=(tell,), name="trainer", daemon=True)
-    trainer.start()
+    # Both are joined: a thread that Python ends in the middle of an operator takes the process with it.
+    threads = [threading.Thread(target=evaluate, name="eval"), threading.Thread(target=train, args=(tell,), name="trainer")]
+    for thread in threads:
+        thread.start()
     follow()
-    trainer.join()
+    for thread in threads:
+        thread.join()
     print("ended", flush=True)
 """
 

@@ -71,16 +71,18 @@ class TorchTest(attached.TestCase):
         self.assertEqual(worker["lost"], 0, worker)
 
         forward = xspace.named(events, "forward")
-        linear = [event for event in xspace.named(events, "aten::addmm") if "trainer" in event.line]
+        trainer = {event.line for event in forward}
+        self.assertEqual(len(trainer), 1)
+        linear = [event for event in xspace.named(events, "aten::addmm") if event.line in trainer]
         backward = xspace.named(events, "AddmmBackward0")
         self.assertGreater(min(map(len, (forward, linear, backward))), 10)
-        self.assertEqual({event.line for event in forward}, {event.line for event in linear})
+        self.assertEqual({event.line for event in backward}, trainer)
         # Some may lie at the edges of the window.
         whole = [event for event in linear if forward[0].start_ps < event.start_ps < forward[-1].start_ps]
         self.assert_inside(whole, forward)
         evaluation = xspace.named(events, "evaluation")
         self.assertGreater(len(evaluation), 10)
-        self.assertNotEqual({event.line for event in evaluation}, {event.line for event in forward})
+        self.assertNotEqual({event.line for event in evaluation}, trainer)
 
         steps = [event for event in xspace.named(events, STEP) if "step_num" in event.stats]
         self.assertGreater(len(steps), 10)
@@ -95,6 +97,8 @@ class TorchTest(attached.TestCase):
 
     def test_a_number_of_steps(self):
         process = self.training()
+        # Before PyTorch 2 steps are seen while a capture is armed: a worker has none until then.
+        self.capture("--duration_ms=100")
         worker, _, events = self.capture("--steps=5")
         self.assertEqual(worker["steps"], 5)
         self.assertEqual(len([event for event in events if "step_num" in event.stats]), 5)
