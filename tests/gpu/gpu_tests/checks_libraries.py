@@ -3,6 +3,7 @@
 import glob
 import os
 import shutil
+import struct
 import subprocess
 
 from gpu_tests import expectations as expect
@@ -94,13 +95,33 @@ def record_buffers(fixture):
         worker.do("replay_graph", times=5)
         trace = capture.stop().finish().trace
         measured = expect.kernel_count(trace, COUNTED, 40)
-    size = os.path.getsize(target)
-    require(size > 5000, f"the recording has {size} bytes")
+    blocks = _blocks(target)
+    names = [payload[8:].decode(errors="replace") for tag, payload in blocks if tag == STRING]
+    buffers = [payload for tag, payload in blocks if tag == BUFFER]
+    require(any(COUNTED in name for name in names), f"no {COUNTED} among the recording's names: {names[:5]}")
+    require(sum(map(len, buffers)) > 5000, f"the recording's {len(buffers)} buffers are too short")
     kept = fixture.options.get("recordings")
     if kept:
         os.makedirs(kept, exist_ok=True)
         shutil.copy(target, os.path.join(kept, "recorded.cuptirec"))
-    return {**measured, "recording_bytes": size, "origin": origin}
+    return {**measured, "recording_bytes": os.path.getsize(target), "buffers": len(buffers), "names": len(names), "origin": origin}
+
+
+STRING, BUFFER = 2, 3  # of tests/cuda/recordings/recording.h
+
+
+def _blocks(path):
+    """(tag, payload) of a recording."""
+    with open(path, "rb") as file:
+        data = file.read()
+    require(data[:8] == b"JSCUPTI1", f"{path} is no recording")
+    at, blocks = 16, []
+    while at + 16 <= len(data):
+        tag, size = struct.unpack_from("<I4xQ", data, at)
+        require(at + 16 + size <= len(data), f"{path} is cut")
+        blocks.append((tag, data[at + 16:at + 16 + size]))
+        at += 16 + (size + 7) // 8 * 8
+    return blocks
 
 
 def _gpu_names():
