@@ -22,9 +22,9 @@ bool MayBeOurs(const ClockEstimate& clock);
 
 // Each estimate is an interval that contains the true offset. In the group of `own_clock_id`, whose
 // true offset is 0, each member whose interval contains 0 gets exactly that. Where all intervals of
-// another group have a common part, each member gets that part. A group without a common part does not share
-// a clock, whatever the ids say: it is left alone. So no interval gets wider, and one slow or
-// lopsided path does not spoil the alignment of workers that share a clock with a near one.
+// another group have a common part, each member gets that part. A group without a common part does
+// not share a clock, whatever the ids say: it is left alone. So no interval gets wider, and one
+// slow or lopsided path does not spoil the alignment of workers that share a clock with a near one.
 void CombineClocks(const std::string& own_clock_id, std::vector<MeasuredClock>* clocks);
 
 }  // namespace jobscope

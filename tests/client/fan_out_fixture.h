@@ -75,6 +75,10 @@ class FanOutTest : public ::testing::Test {
     const absl::MutexLock lock(&logs_[index]->mutex);
     return logs_[index]->starts;
   }
+  int syncs(size_t index) {
+    const absl::MutexLock lock(&logs_[index]->mutex);
+    return logs_[index]->syncs;
+  }
   std::vector<ArmCall> arms(size_t index) {
     const absl::MutexLock lock(&logs_[index]->mutex);
     return logs_[index]->arms;

@@ -11,6 +11,8 @@
 
 #include "absl/time/clock.h"
 #include "client/fan_out.h"
+#include "client/step_plan.h"
+#include "common/clock_id.h"
 #include "tests/client/fan_out_fixture.h"
 #include "tests/client/scripted_worker.h"
 
@@ -76,6 +78,50 @@ TEST_F(FanOutStartTest, ClocksAndLatenciesDoNotMoveTheStart) {
     const absl::MutexLock lock(&logs_[i]->mutex);
     EXPECT_LE(logs_[i]->begun_ns[0] - logs_[i]->planned_ns[0], 1'000'000u) << "late: " << i;
   }
+}
+
+TEST_F(FanOutStartTest, OurOwnClockIsNotMeasured) {
+  Script own;
+  own.clock_id = ClockId();
+  own.arm_round_trip = absl::Milliseconds(80);
+  Script liar = own;  // says so, and is another
+  liar.clock_offset = absl::Seconds(7);
+  Script silent = own;
+  silent.arm_round_trip.reset();
+  const std::vector<WorkerResult> results = Run({own, own, liar, silent});
+  for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.verdict.outcome), "ok");
+  EXPECT_EQ(syncs(0), 0);
+  EXPECT_EQ(syncs(1), 0);
+  EXPECT_EQ(syncs(2), 1);
+  EXPECT_EQ(syncs(3), 1);
+  EXPECT_EQ(starts(0)[0].clock->offset_ns, 0);
+  EXPECT_LE(*results[0].account.clock_uncertainty_ns, 100'000u);
+  EXPECT_EQ(starts(2)[0].clock->offset_ns, 7'000'000'000);
+  EXPECT_LT(*fan_out_->facts().spread_ns, 2'000'000u);
+}
+
+TEST_F(FanOutStartTest, OfWorkersOfOneClockThreeAreMeasured) {
+  Script there;
+  there.clock_id = "the clock of another host";
+  there.clock_offset = absl::Seconds(100);
+  there.arm_round_trip = absl::Milliseconds(80);
+  Script elsewhere = there;
+  elsewhere.clock_id = "one more";
+  elsewhere.clock_offset = absl::Seconds(200);
+  std::vector<Script> scripts(8, there);
+  scripts.push_back(elsewhere);
+  const std::vector<WorkerResult> results = Run(scripts);
+  int measured = 0;
+  for (size_t i = 0; i < 8; ++i) {
+    EXPECT_STREQ(Name(results[i].verdict.outcome), "ok");
+    measured += syncs(i);
+    // Those that were not have what those that were found out.
+    EXPECT_NEAR(static_cast<double>(starts(i)[0].clock->offset_ns), 100e9, 2e3);
+    EXPECT_LE(*results[i].account.clock_uncertainty_ns, 100'000u);
+  }
+  EXPECT_EQ(measured, 3);
+  EXPECT_EQ(syncs(8), 1);
+  EXPECT_LT(*fan_out_->facts().spread_ns, 2'000'000u);
 }
 
 TEST_F(FanOutStartTest, AClockThatCannotBeMeasuredCostsTheCommonStartOfItsWorkerAlone) {

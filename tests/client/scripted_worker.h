@@ -111,6 +111,9 @@ struct Script {
   absl::Duration latency;       // one way
   absl::Duration clock_offset;  // of its MONOTONIC
   absl::Duration clock_error;   // of what SyncClock tells of that; the uncertainty covers it
+  std::string clock_id;
+  // What arming tells of the clock is this wide; absent: it tells nothing.
+  std::optional<absl::Duration> arm_round_trip;
   std::optional<grpc::Status> sync_fails;
   bool sync_hangs = false;
   // Not at all, if infinite.
@@ -160,6 +163,7 @@ class ScriptedWorker : public Worker {
     }
     v1::DescribeResponse response;
     response.set_streams(script_.streams);
+    response.set_clock_id(script_.clock_id);
     if (script_.busy) {
       response.mutable_busy()->set_session_id("other");
       response.mutable_busy()->set_remaining_ms(1);
@@ -201,6 +205,19 @@ class ScriptedWorker : public Worker {
             TellProgress(script, events, ended, cancelled, clockwork);
           }
         });
+  }
+
+  std::optional<ClockEstimate> arm_clock() const override {
+    if (!script_.arm_round_trip.has_value()) return std::nullopt;
+    ClockEstimate estimate;
+    const auto half_ns = absl::ToInt64Nanoseconds(*script_.arm_round_trip / 2);
+    // All of it on the way back.
+    estimate.offset_ns = absl::ToInt64Nanoseconds(script_.clock_offset) - half_ns;
+    estimate.uncertainty_ns = static_cast<uint64_t>(half_ns);
+    estimate.round_trip_ns = 2 * estimate.uncertainty_ns;
+    estimate.realtime_offset_ns = estimate.offset_ns;
+    estimate.measured_ns = MonotonicNow();
+    return estimate;
   }
 
   void SyncClock(absl::Time deadline, ClockDone done) override {
