@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "collectors/python/gil.h"
 #include "collectors/python/values.h"
@@ -31,10 +32,14 @@ thread_local ThreadCache t_cache;
 
 }  // namespace
 
-CallSession::CallSession(const Api& api, const TraceApi& trace, bool uses_tsc)
-    : api_(api), uses_tsc_(uses_tsc), serial_(NextSerial()), codes_(api, trace) {
+CallSession::CallSession(const Api& api, const TraceApi& trace, bool uses_tsc,
+                         std::vector<CallRecord> ring)
+    : api_(api),
+      uses_tsc_(uses_tsc),
+      serial_(NextSerial()),
+      codes_(api, trace),
+      ring_(std::move(ring)) {
   threads_.reserve(kMaxThreads);
-  ring_.resize(kRingRecords);
 }
 
 void CallSession::Activate(const Limits& limits, const StackRound& stacks) {

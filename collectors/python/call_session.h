@@ -64,8 +64,8 @@ class CallSession {
     uint64_t max_calls = 0;  // then it becomes inactive
   };
 
-  // With the GIL.
-  CallSession(const Api& api, const TraceApi& trace, bool uses_tsc);
+  // With the GIL. `ring` has kRingRecords: made without it, because that takes a millisecond.
+  CallSession(const Api& api, const TraceApi& trace, bool uses_tsc, std::vector<CallRecord> ring);
   CallSession(const CallSession&) = delete;
   CallSession& operator=(const CallSession&) = delete;
 

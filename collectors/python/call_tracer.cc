@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -23,10 +24,12 @@ constexpr absl::Duration kHoldBudget = absl::Microseconds(700);
 
 absl::Status CallTracer::Prepare() {
   absl::Status status;
-  const absl::Status ran = WithGil(*setup_.api, [this, &status] {
+  std::vector<CallRecord> ring(CallSession::kRingRecords);
+  const absl::Status ran = WithGil(*setup_.api, [&] {
     status = CheckNoProfiler(*setup_.api, *setup_.trace);
     if (!status.ok()) return;
-    calls_ = std::make_shared<CallSession>(*setup_.api, *setup_.trace, setup_.uses_tsc);
+    calls_ =
+        std::make_shared<CallSession>(*setup_.api, *setup_.trace, setup_.uses_tsc, std::move(ring));
     reader_ = std::make_unique<StackReader>(*setup_.api, *setup_.trace, calls_->codes());
     status = reader_->Open();
   });
@@ -93,11 +96,20 @@ void CallTracer::TakeAll() {
       span.code = record.code;
       span.depth = record.depth;
       span.truncated = record.truncated != 0;
-      const bool named = thread.named.load(std::memory_order_acquire);
-      lines_->Add(thread.tid, named ? std::string(thread.name.data()) : OsThreadName(thread.tid),
-                  span, window_);
+      lines_->Add(thread.tid, NameOf(thread), span, window_);
     }
   }
+}
+
+std::string_view CallTracer::NameOf(const TracedThread& thread) {
+  if (thread.named.load(std::memory_order_acquire)) return thread.name.data();
+  if (thread.index >= os_names_.size()) os_names_.resize(thread.index + 1);
+  std::string& name = os_names_[thread.index];
+  if (name.empty()) {
+    name = OsThreadName(thread.tid);
+    if (name.empty()) name = "thread";  // it is gone
+  }
+  return name;
 }
 
 void CallTracer::End(uint64_t end_ticks) {

@@ -7,6 +7,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -56,6 +59,8 @@ class CallTracer {
 
  private:
   void TakeAll();
+  // As Python knows the thread, or else as the OS does.
+  std::string_view NameOf(const TracedThread& thread);
 
   const Setup setup_;
   std::shared_ptr<CallSession> calls_;
@@ -67,6 +72,7 @@ class CallTracer {
   TraceWindow window_;
   std::unique_ptr<PythonLines> lines_;
   std::vector<CallRecord> batch_;
+  std::vector<std::string> os_names_;  // by the thread's index, of those that Python does not know
 };
 
 }  // namespace jobscope::python

@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "collectors/python/gil.h"
 #include "collectors/python/main_thread_sample.h"
+#include "common/log.h"
 #include "jobscope/detail/ticks.h"
 
 namespace jobscope::python {
@@ -174,6 +175,12 @@ void Sampler::FillReport(CollectorReport* report) const {
     report->state = "degraded";
     report->reason = "Python was shutting down before the capture ended";
   }
+  Log(LogLevel::kDebug,
+      absl::StrCat("python samples: ", costs_.samples, ", ", costs_.by_main_thread,
+                   " by the main thread; Python's lock held for ",
+                   absl::FormatDuration(costs_.total_hold), ", at most ",
+                   absl::FormatDuration(costs_.longest_hold), " at a time, waited for at most ",
+                   absl::FormatDuration(costs_.longest_wait)));
   if (costs_.unfinished > 0) {
     report->warnings.push_back(absl::StrCat(
         costs_.unfinished, " of ", costs_.samples,
