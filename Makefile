@@ -83,7 +83,7 @@ asan: ## All tests with AddressSanitizer and UBSan
 
 # Where threads of ours meet without gRPC in between: Debian's gRPC and abseil are not instrumented, and their atomics and
 # futexes, invisible to the sanitizer, would be reported as races of whoever uses them.
-TSAN_TESTS = recorder_[a-z_]+_test|nvtx_(handler|payload|limits)_test|xspace_[a-z_]*test|[a-z_]*session_test|programmatic_capture_test|host_[a-z_]+_test|system_collector_test
+TSAN_TESTS = recorder_[a-z_]+_test|nvtx_(handler|payload|limits)_test|xspace_[a-z_]*test|[a-z_]*session_test|programmatic_capture_test|host_[a-z_]+_test|system_collector_test|cuda_(units|collector|detach|reasons)_test|nvml_(units|collector)_test|absent_driver_test
 
 tsan: ## Recorder, collectors, session and trace tests with clang's ThreadSanitizer
 	deploy/install_deps.sh build test clang

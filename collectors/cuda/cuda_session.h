@@ -43,6 +43,8 @@ struct SessionLimits {
   absl::Duration begin = absl::Seconds(3);
   absl::Duration flush_hangs = absl::Seconds(2);
   absl::Duration end = absl::Milliseconds(900);
+  // All of Stop but for its last writing: its deadline is 2 s.
+  absl::Duration stop = absl::Milliseconds(1600);
   // How long a call into CUDA is waited for, as which returns CUPTI can be taken out; and the
   // watchdog of that.
   absl::Duration leave_wait = absl::Milliseconds(100);
@@ -90,6 +92,7 @@ class CudaSession {
   bool ReadBuffers(absl::Duration budget);
   void ReadBuffer(const BufferPool::Full& buffer);
   void CountScrap(const BufferPool::Full& buffer);
+  void CountUnread();
   void TakeRecord(const uint8_t* record, size_t bytes);
   void Note(const Activity& activity, TimedActivity* timed);
   // Writes what is held and old enough; all of it at the end.
@@ -145,6 +148,7 @@ class CudaSession {
   std::map<uint32_t, uint64_t> unknown_kinds_;
   uint64_t unreadable_buffers_ = 0;
   uint64_t scrap_records_ = 0;
+  uint64_t unread_records_ = 0;                   // of buffers that there was no time to read
   std::map<uint32_t, EventWriter::Order> order_;  // by device
   uint64_t untied_ = 0;
   BufferPool::Counts counts_;

@@ -38,7 +38,7 @@ void CudaSession::WaitForWork(absl::Time deadline) {
       GiveUp();
       return;
     }
-    (void)ReadBuffers(std::max(left, absl::Milliseconds(50)));
+    (void)ReadBuffers(std::min(std::max(left, absl::Milliseconds(50)), limits_.stop));
     if (LaunchesInFlight() == 0 || absl::Now() >= deadline) return;
     absl::SleepFor(absl::Milliseconds(5));
   }
@@ -64,12 +64,16 @@ absl::Status CudaSession::Stop(uint64_t end_ticks) {
   if (!given_up_) WaitForWork(begin + limits_.work_in_flight);
   if (!given_up_ && !tracing_.End(limits_.end)) GiveUp();
   const absl::Time last = absl::Now() + kLastBuffers;
+  bool all = false;
   do {
-    (void)ReadBuffers(absl::Milliseconds(300));
-    if (given_up_ || pool_.lent() == 0) break;
+    const absl::Duration left = begin + limits_.stop - absl::Now();
+    all = ReadBuffers(std::max(left, absl::ZeroDuration()));
+    if (!all || given_up_ || pool_.lent() == 0) break;
     absl::SleepFor(absl::Milliseconds(1));
   } while (absl::Now() < last);
   pool_.SetMode(BufferPool::Mode::kIdle);
+  // Too many to be read before whoever waits for Stop gives up: counted, as those for scrap are.
+  if (!all) CountUnread();
   clock_.AddKnot();
   steps_.Update();
   Emit(UINT64_MAX);
@@ -81,6 +85,15 @@ absl::Status CudaSession::Stop(uint64_t end_ticks) {
   return absl::OkStatus();
 }
 
+void CudaSession::CountUnread() {
+  const uint64_t scrap = scrap_records_;
+  while (const auto full = pool_.TakeFull()) {
+    CountScrap(*full);
+    pool_.Free(full->slot);
+  }
+  unread_records_ = std::exchange(scrap_records_, scrap) - scrap;
+}
+
 void CudaSession::CloseAccount() {
   const BufferPool::Counts counts = pool_.TakeCounts();
   counts_ = counts;
@@ -89,10 +102,11 @@ void CudaSession::CloseAccount() {
   const uint64_t refused = writer_.refused();
   if (refused > 0) lost_["store_full"] += refused;
   if (scrap_records_ > 0) lost_["gpu_pool"] += scrap_records_;
+  if (unread_records_ > 0) lost_["gpu_unread"] += unread_records_;
   if (dropped > 0) lost_["cupti_dropped"] += dropped;
-  attempted_ += dropped + scrap_records_;
+  attempted_ += dropped + scrap_records_ + unread_records_;
   const uint64_t no_timestamp = lost_.count(kNoTimestamp) == 0 ? 0 : lost_.at(kNoTimestamp);
-  const uint64_t explained = dropped + scrap_records_ + no_timestamp;
+  const uint64_t explained = dropped + scrap_records_ + unread_records_ + no_timestamp;
   const uint64_t missing = LaunchesInFlight();
   if (missing > explained) {
     lost_["gpu_unfinished"] += missing - explained;

@@ -42,7 +42,7 @@ struct GpuMonitor::State {
   Snapshot Look(bool find);
   GpuChoice Choose() const;
   bool Open(Snapshot* snapshot);
-  std::vector<Sample> SampleAll(bool uses_tsc);
+  std::vector<Sample> SampleAll(bool with_tsc);
 
   const MonitorOptions options;
   CallWatch watch;

@@ -86,7 +86,7 @@ class GpuReader {
   const std::vector<std::string>& notes() const { return notes_; }
 
   // A GPU that was lost is not asked again until the next Find.
-  Reading Read(size_t gpu);
+  Reading Read(size_t index);
 
   std::string driver_version() const { return driver_version_; }
   int cuda_version() const { return cuda_version_; }  // 12040 = 12.4; 0: not known

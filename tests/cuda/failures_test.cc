@@ -18,6 +18,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
+using cuda::Bytes;
 using cuda::FakeGpu;
 using cuda::RealtimeNs;
 
@@ -195,6 +196,18 @@ TEST_F(CudaFailuresTest, AHangAtTheEndKeepsWhatThereIs) {
     while (gpu().IsSubscribed() != 0 && absl::Now() < deadline) std::this_thread::yield();
     EXPECT_EQ(gpu().IsSubscribed(), 0);
   }
+}
+
+// Whoever waits for Stop gives up after 2 s.
+TEST_F(CudaFailuresTest, WhatThereIsNoTimeToReadAtTheEndIsCounted) {
+  options_.limits.stop = absl::ZeroDuration();
+  Begin();
+  const Bytes kernel = Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 130001);
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(gpu().Deliver(cuda::Join({kernel, kernel})));
+  Finish();
+  session().ExpectIdentity();
+  EXPECT_EQ(session().report().attempted, 40u);
+  EXPECT_GT(session().report().lost_by_cause.at("gpu_unread"), 0u);
 }
 
 }  // namespace
