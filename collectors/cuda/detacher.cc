@@ -20,30 +20,29 @@ Detacher::Outcome Detacher::Detach(const CuptiApi* api, Subscriber subscriber, a
                                    CuptiResult* result) {
   *result = kCuptiSuccess;
   if (api->cuptiFinalize == nullptr || api->cuptiEnableDomain == nullptr) return Outcome::kRefused;
+  // Nobody may be inside of CUPTI when it is finalized, this thread included: first the callbacks,
+  // then the wish.
+  bool told = false;
+  for (const uint32_t domain : {kDomainRuntimeApi, kDomainDriverApi}) {
+    const CuptiResult enabled = api->cuptiEnableDomain(1, subscriber, domain);
+    told = told || enabled == kCuptiSuccess;
+    if (enabled != kCuptiSuccess) *result = enabled;
+  }
+  if (!told) return Outcome::kRefused;
   api_ = api;
   subscriber_ = subscriber;
   result_ = kCuptiSuccess;
   state_.store(kWanted, std::memory_order_release);
-  bool told = false;
-  for (const uint32_t domain : {kDomainRuntimeApi, kDomainDriverApi}) {
-    // The callback may come while this runs, and take the subscriber away.
-    if (state_.load(std::memory_order_acquire) != kWanted) {
-      told = true;
-      break;
-    }
-    *result = api->cuptiEnableDomain(1, subscriber, domain);
-    told = told || *result == kCuptiSuccess;
-  }
   std::unique_lock<std::mutex> lock(mutex_);
   const auto ended = [this] { return state_.load(std::memory_order_acquire) == kEnded; };
-  if (!told || !ended_.wait_for(lock, absl::ToChronoNanoseconds(wait), ended)) {
+  if (!ended_.wait_for(lock, absl::ToChronoNanoseconds(wait), ended)) {
     uint32_t wanted = kWanted;
     if (state_.compare_exchange_strong(wanted, kIdle, std::memory_order_acq_rel)) {
       lock.unlock();
       for (const uint32_t domain : {kDomainRuntimeApi, kDomainDriverApi}) {
         (void)api->cuptiEnableDomain(0, subscriber, domain);
       }
-      return told ? Outcome::kNoCall : Outcome::kRefused;
+      return Outcome::kNoCall;
     }
     // An application thread is in it.
     ended_.wait(lock, ended);
