@@ -5,7 +5,7 @@
 // clock, so their traces can be checked against each other.
 //
 //   clock_worker [--listen=127.0.0.1:0] [--realtime_shift_ns=N] [--clock_id=ID] [--step_ms=M]
-//                [--first_step=S] [--scopes_per_second=R]
+//                [--first_step=S] [--steps_per_epoch=E] [--scopes_per_second=R]
 //
 // Prints its address, then trains until SIGTERM.
 #include <atomic>
@@ -62,6 +62,7 @@ int Main(int argc, char** argv) {
   int64_t realtime_shift_ns = 0;
   int step_ms = 0;
   int64_t first_step = 0;
+  int64_t steps_per_epoch = 0;
   double scopes_per_second = 0;
   CLI::App app("A worker with a clock that is wrong.", "clock_worker");
   app.add_option("--listen", listen);
@@ -69,6 +70,8 @@ int Main(int argc, char** argv) {
   app.add_option("--clock_id", clock_id, "says that it has this clock");
   app.add_option("--step_ms", step_ms, "0: no steps");
   app.add_option("--first_step", first_step);
+  app.add_option("--steps_per_epoch", steps_per_epoch,
+                 "numbers begin anew after so many; 1: all 0");
   app.add_option("--scopes_per_second", scopes_per_second);
   CLI11_PARSE(app, argc, argv);
 
@@ -83,14 +86,21 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "clock_worker: %s\n", server.error().c_str());
     return 1;
   }
+  int64_t step = first_step;
+  const auto train = [&] {
+    Step(steps_per_epoch > 0 ? step % steps_per_epoch : step, std::chrono::milliseconds(step_ms));
+    ++step;
+  };
+  // Whoever reads the address finds numbers that have fallen.
+  while (step_ms > 0 && step < first_step + 2 * steps_per_epoch) train();
   std::printf("%s\n", server.address().c_str());
   std::fflush(stdout);
 
   std::thread flood;
   if (scopes_per_second > 0) flood = std::thread(Flood, scopes_per_second);
-  for (int64_t step = first_step; !stop_requested; ++step) {
+  while (!stop_requested) {
     if (step_ms > 0) {
-      Step(step, std::chrono::milliseconds(step_ms));
+      train();
     } else {
       Tick();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -326,6 +326,61 @@ TEST_F(NativeRunTest, AllRecordTheSameSteps) {
   EXPECT_NEAR(without["duration_ns"].get<double>(), 200e6, 50e6);
 }
 
+// Whole steps of a trace: those whose "train" event is in it.
+size_t StepsOf(const std::vector<Event>& events) {
+  return static_cast<size_t>(std::count_if(events.begin(), events.end(), [](const Event& event) {
+    return event.name.rfind("train", 0) == 0 && event.stats.count("step_num") > 0;
+  }));
+}
+
+// One program gives every step the number 0, one begins anew after four steps: no two steps of a
+// window of six have their numbers in order.
+TEST_F(NativeRunTest, StepsWhoseNumbersDoNotRiseAreCounted) {
+  std::vector<std::string> addresses;
+  for (const char* epoch : {"1", "4"}) {
+    addresses.push_back(
+        StartWorker({"--step_ms=10", absl::StrCat("--steps_per_epoch=", epoch)}).address());
+  }
+  const json run = Capture(addresses, {"--steps=6", "--max_duration_ms=20000"});
+  EXPECT_EQ(run["steps_by"], "ordinal");
+  for (const json& worker : run["workers"]) {
+    EXPECT_EQ(worker["outcome"], "ok") << worker;
+    EXPECT_EQ(worker["ended_by"], "steps");
+    EXPECT_EQ(worker["steps"], 6);
+    EXPECT_EQ(worker["steps_by_ordinal"], true);
+    EXPECT_EQ(worker["last_step"].get<int64_t>() - worker["first_step"].get<int64_t>(), 5);
+    EXPECT_EQ(StepsOf(EventsOf(worker)), 6U);
+  }
+}
+
+// The one that counts nothing records the steps of the same time: the windows overlap.
+TEST_F(NativeRunTest, StepsWithoutNumbersFollowThoseOfOthers) {
+  std::vector<std::string> addresses;
+  addresses.push_back(StartWorker({"--step_ms=20", "--first_step=1000"}).address());
+  addresses.push_back(StartWorker({"--step_ms=20", "--steps_per_epoch=1"}).address());
+  const json run = Capture(addresses, {"--steps=10", "--max_duration_ms=20000"});
+  EXPECT_EQ(run["steps_by"], "mixed");
+  std::vector<std::pair<int64_t, int64_t>> windows;
+  for (const json& worker : run["workers"]) {
+    EXPECT_EQ(worker["outcome"], "ok") << worker;
+    EXPECT_EQ(worker["steps"], 10);
+    int64_t first = INT64_MAX;
+    int64_t last = 0;
+    for (const Event& event : EventsOf(worker)) {
+      if (event.name.rfind("train", 0) != 0) continue;
+      first = std::min(first, event.start_ps);
+      last = std::max(last, event.start_ps + event.duration_ps);
+    }
+    windows.emplace_back(first, last);
+  }
+  EXPECT_FALSE(run["workers"][0].contains("steps_by_ordinal"));
+  EXPECT_EQ(run["workers"][1]["steps_by_ordinal"], true);
+  EXPECT_EQ(run["workers"][0]["first_step"], run["first_step"]);
+  // Ten steps of 20 ms and more; on a loaded machine one may be some steps behind the other.
+  EXPECT_LT(std::max(windows[0].first, windows[1].first),
+            std::min(windows[0].second, windows[1].second));
+}
+
 TEST_F(NativeRunTest, LooksBackAndDumpsAtOnce) {
   ClockWorker& worker = StartWorker({"--step_ms=5"});
   // So that there is a past of some length to look back at.
