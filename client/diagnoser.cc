@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/diagnoser.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -52,6 +53,7 @@ class DiagnosingWorker final : public Worker {
   void Arm(const ArmCall& call, WorkerEvents events) override {
     worker_->Arm(call, std::move(events));
   }
+  std::optional<ClockEstimate> arm_clock() const override { return worker_->arm_clock(); }
   void SyncClock(absl::Time deadline, ClockDone done) override {
     worker_->SyncClock(deadline, std::move(done));
   }
