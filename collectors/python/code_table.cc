@@ -59,6 +59,8 @@ uint32_t CodeTable::AddCode(Object* code) {
   if (name.size() > kMaxNameBytes) name.resize(kMaxNameBytes);
   const uint32_t id = Add(std::move(name), absl::StartsWith(path, kScriptFolder));
   if (index_ >= 0) {
+    // A number in a word that Python calls a pointer.
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
     trace_.Code_SetExtra(code, index_, reinterpret_cast<void*>(epoch_ << 32 | id));
   }
   api_.Err_Clear();

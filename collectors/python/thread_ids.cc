@@ -21,6 +21,7 @@ int64_t TidOfPthread(uint64_t pthread) {
   // The id stands in the descriptor's first 1 KiB.
   for (const uint64_t address : {pthread, pthread + 1024}) {
     unsigned char resident = 0;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): it is an address, as Python tells it.
     if (mincore(reinterpret_cast<void*>(address & ~(page_bytes - 1)), 1, &resident) != 0) return 0;
   }
   clockid_t clock = 0;
