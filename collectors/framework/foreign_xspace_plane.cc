@@ -35,11 +35,10 @@ class Cleaner {
     StrictReader reader(bytes);
     while (reader.Next()) {
       const uint32_t field = reader.field();
-      if (!reader.is_bytes() || field >= 32) {
-        reader.Skip();
-      } else if ((strings & Bit(field)) != 0) {
+      const bool is_bytes = reader.is_bytes() && field < 32;
+      if (is_bytes && (strings & Bit(field)) != 0) {
         Clean(reader.Bytes());
-      } else if (on_message != nullptr) {
+      } else if (is_bytes && on_message != nullptr) {
         (this->*on_message)(field, reader.Bytes());
       } else {
         reader.Skip();
