@@ -83,7 +83,7 @@ class WheelTest(unittest.TestCase):
                 run(f"{venv}/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", self.wheel)
                 site = run(f"{venv}/bin/python", "-c", "import jobscope; print(jobscope.__path__[0])").strip()
                 self.assertTrue(site.startswith(venv), site)
-                for test in ("recording", "stubs", "callbacks", "server"):
+                for test in ("recording", "stubs", "callbacks", "provider", "server"):
                     run(f"{venv}/bin/python", "-B", f"{HERE}/{test}_test.py", PYTHONPATH=HERE, JOBSCOPE_TEST_PACKAGE=site)
                 self.assertIn("--service_addr", run(f"{venv}/bin/capture", "--help"))
                 self.assertIn("--service_addr", run(f"{venv}/bin/jobscope", "capture", "--help"))
