@@ -5,6 +5,8 @@
 
 #include <array>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -88,6 +90,14 @@ Loaded LoadNvml(const std::string& library) {
     }
     return loaded;
   }
+  // By handle: the linker gives the same one for the same library.
+  static std::mutex mutex;
+  static auto* const tables = new std::map<void*, const Api*>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (const auto known = tables->find(handle); known != tables->end()) {
+    loaded.api = known->second;
+    return loaded;
+  }
   auto* const api = new Api;
   if (const char* const missing = ResolveAll(handle, api); missing != nullptr) {
     loaded.reason =
@@ -96,6 +106,7 @@ Loaded LoadNvml(const std::string& library) {
     dlclose(handle);
     return loaded;
   }
+  tables->emplace(handle, api);
   loaded.api = api;
   return loaded;
 }

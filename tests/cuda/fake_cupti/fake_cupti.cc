@@ -303,7 +303,7 @@ EXPORT int FakeCuptiDeliver(const void* bytes, size_t size) {
   const Buffer buffer = Request();
   if (buffer.data == nullptr) return 0;
   const size_t valid = std::min(size, buffer.size);
-  std::memcpy(buffer.data, bytes, valid);
+  if (valid > 0) std::memcpy(buffer.data, bytes, valid);
   Complete(buffer, valid);
   return 1;
 }
@@ -314,7 +314,7 @@ EXPORT void FakeCuptiReturn(void* buffer, const void* bytes, size_t size) {
   Buffer back;
   back.data = static_cast<uint8_t*>(buffer);
   back.size = size;
-  std::memcpy(buffer, bytes, size);
+  if (size > 0) std::memcpy(buffer, bytes, size);
   Complete(back, size);
 }
 
