@@ -209,12 +209,21 @@ class ForeignXSpace::PlaneMerge {
     xspace::SegmentBuilder builder(owner_->sink_, plane_, DeclareLine(line),
                                    owner_->options_.segment_source);
     if (steps != nullptr) AddSteps(*steps, &builder);
-    ForEachField(line.bytes, xspace::xline_field::kEvents,
-                 [&](std::string_view bytes) { Event(ReadForeignEvent(bytes), &builder); });
-    builder.Flush();
-    owner_->account_.events += builder.appended_events();
-    if (builder.refused_events() > 0) {
-      owner_->account_.lost_by_cause["store_full"] += builder.refused_events();
+    try {
+      ForEachField(line.bytes, xspace::xline_field::kEvents,
+                   [&](std::string_view bytes) { Event(ReadForeignEvent(bytes), &builder); });
+    } catch (const protozero::exception&) {
+      Close(&builder);
+      throw;
+    }
+    Close(&builder);
+  }
+
+  void Close(xspace::SegmentBuilder* builder) {
+    builder->Flush();
+    owner_->account_.events += builder->appended_events();
+    if (builder->refused_events() > 0) {
+      owner_->account_.lost_by_cause["store_full"] += builder->refused_events();
     }
   }
 
@@ -236,8 +245,8 @@ class ForeignXSpace::PlaneMerge {
 
   void Event(const ForeignEvent& event, xspace::SegmentBuilder* builder) {
     ForeignAccount& account = owner_->account_;
-    ++account.attempted;
     if (event.is_aggregate) {
+      ++account.attempted;
       ++account.lost_by_cause["invalid"];
       return;
     }
@@ -249,6 +258,7 @@ class ForeignXSpace::PlaneMerge {
     }
     const int64_t end_ps = time_->ToPs(begin_ns_, end_offset);
     if (end_ps < window_->start_ps || start_ps > window_->end_ps) {
+      ++account.attempted;
       ++account.outside;
       return;
     }
@@ -270,7 +280,6 @@ class ForeignXSpace::PlaneMerge {
       }
       Encode(id, stat, &encoded_);
     });
-    if (root && numbered) account.steps = account.steps.value_or(0) + 1;
     xspace::SegmentEvent out;
     out.start_ps = clipped.start_ps;
     out.duration_ps = clipped.end_ps - clipped.start_ps;
@@ -278,6 +287,9 @@ class ForeignXSpace::PlaneMerge {
     out.depth = kDepth;
     out.stats = encoded_.bytes();
     builder->Add(out);
+    // Only now: an event whose bytes end in its middle is none.
+    ++account.attempted;
+    if (root && numbered) account.steps = account.steps.value_or(0) + 1;
   }
 
   void AddSteps(const JitSteps& steps, xspace::SegmentBuilder* builder) {
