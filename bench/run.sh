@@ -32,6 +32,14 @@ if [[ $code -ne 0 && $code -ne 77 ]]; then
   exit 1
 fi
 
+echo "==== operators of PyTorch (docs/frameworks.md)"
+code=0
+PYTHONPATH=$bin/../python /usr/bin/python3 "$(dirname "$0")/torch_ops_bench.py" --json "$out/torch_ops_bench.json" || code=$?
+if [[ $code -ne 0 && $code -ne 77 ]]; then
+  echo "bench: torch_ops_bench.py failed" >&2
+  exit 1
+fi
+
 echo "==== whole captures beside the stock pair (docs/benchmarks.md)"
 code=0
 "$(dirname "$0")/../deploy/venv.sh" --run "$(dirname "$0")/capture_bench.py" "$bin" "$out/capture_bench.json" || code=$?
