@@ -22,7 +22,6 @@
 namespace jobscope::python {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
