@@ -151,7 +151,10 @@ void CollectorTask::DrainUntilPosted(std::unique_lock<std::mutex>& lock) {
     lock.unlock();
     const absl::Duration pause = collector()->Drain();
     lock.lock();
-    if (pause == absl::InfiniteDuration()) draining_ = false;
+    if (pause == absl::InfiniteDuration()) {
+      draining_ = false;
+      continue;
+    }
     next_drain = Clock::now() + absl::ToChronoNanoseconds(std::max(pause, absl::ZeroDuration()));
   }
 }
