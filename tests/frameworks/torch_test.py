@@ -127,7 +127,9 @@ class TorchTest(attached.TestCase):
         attached.run([attached.CAPTURE, "stop", f"--service_addr={self.address}"], attached.environment())
         _, _, events = self.end(client, logs)
         self.assertEqual(len(xspace.named(events, "aten::exp")), 2)
-        self.assertEqual(process.finish("end"), (0, ""))
+        code, errors = process.finish("end")  # the profiler of newer versions writes there
+        self.assertEqual(code, 0, errors)
+        self.assertNotIn("jobscope", errors)
 
     def records(self):
         command = [attached.CAPTURE, "check", f"--service_addr={self.address}", "--json"]
