@@ -23,8 +23,6 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Key;
-using ::testing::Not;
 using ::testing::Pair;
 
 constexpr bool kMonotonic = false;  // ticks are nanoseconds
