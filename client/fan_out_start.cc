@@ -222,6 +222,18 @@ void FanOutState::CombineMeasuredClocks() {
   }
 }
 
+absl::Duration FanOutState::ArmRoundTrip(const std::vector<size_t>& members) const {
+  std::vector<uint64_t> round_trips;
+  for (const size_t index : members) {
+    const std::optional<ClockEstimate>& clock = roster_[index].arm_clock;
+    if (clock.has_value()) round_trips.push_back(clock->round_trip_ns);
+  }
+  if (round_trips.empty()) return absl::ZeroDuration();
+  const auto at = round_trips.begin() + static_cast<ptrdiff_t>(round_trips.size() * 9 / 10);
+  std::nth_element(round_trips.begin(), at, round_trips.end());
+  return absl::Nanoseconds(*at);
+}
+
 void FanOutState::ChooseStart(absl::Time now) {
   CombineMeasuredClocks();
   std::vector<size_t> members;
@@ -231,7 +243,10 @@ void FanOutState::ChooseStart(absl::Time now) {
     members.push_back(i);
     workers.push_back(Describe(roster_[i]));
   }
-  absl::Duration lead = StartLead(workers, slowest_ready_, last_synced_ - sync_began_);
+  // Where few or none are sent pings: twice the way that arming took, for all but the slowest
+  // tenth.
+  const absl::Duration busy = std::max(last_synced_ - sync_began_, 4 * ArmRoundTrip(members));
+  absl::Duration lead = StartLead(workers, slowest_ready_, busy);
   if (options_.delay > absl::ZeroDuration()) {
     lead = std::max(lead, gathered_ + options_.delay - now);
   }

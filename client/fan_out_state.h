@@ -77,6 +77,7 @@ class FanOutState {
   void RequestSync(size_t index);
   void BeginSync(size_t index);
   void OnSynced(size_t index, const grpc::Status& status, std::optional<ClockEstimate> clock);
+  absl::Duration ArmRoundTrip(const std::vector<size_t>& members) const;
   void ChooseStart(absl::Time now);
   void CombineMeasuredClocks();
   void StartLate(size_t index, absl::Time now);
