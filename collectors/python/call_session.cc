@@ -49,7 +49,7 @@ void CallSession::Activate(const Limits& limits, const StackRound& stacks) {
     if (stack.tid == 0 || stack.cut) continue;
     TracedThread* const thread = NewThread(stack.tid);
     if (thread == nullptr) break;
-    for (const StackFrame& frame : stack.frames) thread->calls.push_back({frame.object, now});
+    for (const StackFrame& frame : stack.frames) thread->calls.push_back({frame.object, now, true});
     const size_t size = std::min(stack.name.size(), TracedThread::kNameBytes - 1);
     memcpy(thread->name.data(), stack.name.data(), size);
     thread->named.store(size > 0, std::memory_order_release);
@@ -91,7 +91,7 @@ void CallSession::Enter(const Object* code) {
     ++thread->deeper;
     return;
   }
-  thread->calls.push_back({code, detail::ReadTicks(uses_tsc_)});
+  thread->calls.push_back({code, detail::ReadTicks(uses_tsc_), false});
 }
 
 void CallSession::Leave(Object* code) {
@@ -114,7 +114,7 @@ void CallSession::Leave(Object* code) {
     Count(&short_);
     return;
   }
-  Write(thread, codes_.IdOf(code), call, depth - 1, now, false);
+  Write(thread, codes_.IdOf(code), call, depth - 1, now, call.cut);
 }
 
 void CallSession::Write(TracedThread* thread, uint32_t code, const TracedThread::Call& call,

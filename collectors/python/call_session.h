@@ -26,7 +26,7 @@ struct CallRecord {
   uint32_t code;
   uint32_t thread;  // index in the session
   uint32_t depth;
-  uint32_t truncated;  // it is still open: its end is not known
+  uint32_t truncated;  // it began before that, or is still open
 };
 
 // A thread that calls, in one session. Written by that thread with the GIL held.
@@ -37,6 +37,7 @@ struct TracedThread {
   struct Call {
     const Object* code;  // to be compared, unless it is known to run still
     uint64_t begin_ticks;
+    bool cut;  // it began before that
   };
 
   uint32_t index = 0;

@@ -17,6 +17,7 @@ namespace jobscope::python {
 namespace {
 
 constexpr size_t kBatch = 1024;
+constexpr int64_t kTellLatePs = 1'000'000'000;
 // Threads whose stacks are not read in that time begin without the calls that they are in.
 constexpr absl::Duration kHoldBudget = absl::Microseconds(700);
 
@@ -136,6 +137,13 @@ void CallTracer::FillReport(CollectorReport* report) const {
         "JOBSCOPE_PYTHON_MAX_CALLS, or JOBSCOPE_PYTHON_MIN_US (%d now)",
         setup_.options.max_calls, static_cast<double>(window_.map.ToPs(capped)) * 1e-12,
         setup_.options.min_call_us);
+  }
+  // It takes Python's lock, which a busy program gives up within milliseconds.
+  const int64_t late_ps =
+      window_.map.ToPs(installed_ticks()) - window_.map.ToPs(window_.start_ticks);
+  if (installed_ticks() != 0 && late_ps > kTellLatePs) {
+    report->warnings.push_back(absl::StrFormat("Python calls are recorded from %.1f ms on",
+                                               static_cast<double>(late_ps) * 1e-9));
   }
   if (calls_->short_calls() > 0) {
     report->warnings.push_back(absl::StrCat(calls_->short_calls(),
