@@ -27,8 +27,9 @@ inline constexpr std::string_view kAsyncPlaneName = "/device:CUSTOM:async";
 inline constexpr int64_t kAsyncPlaneId = 100;
 
 // XProf ties events of other threads to a step by ids: `_pt`/`_p` of the step, `_ct`/`_c` of the
-// event. The type is one that flows (0) and stock tracers do not use, and the id is the tick at
-// which the step began, so that no id of a flow can be taken for one of a step.
+// event. The type is not that of flows (0); stock tracers give it to the work of thread pools, with
+// ids that count from small numbers. The id is the tick at which the step began, so that no id of
+// either can be taken for one of a step.
 inline constexpr int64_t kStepContextType = 15;
 
 // Who made a segment: several sources may write to one line, each under a number of its own.

@@ -4,14 +4,9 @@
  * and gives events, or a whole XSpace, to its trace. Link libjobscope.so, or find
  * jobscope_provider_register in it.
  *
- *   static int Stop(void* me, const jobscope_provider_session* session, char* reason, size_t size)
- * { jobscope_provider_event event = {sizeof(event)}; event.name = "flush"; event.begin_ns = ...; //
- * CLOCK_MONOTONIC event.duration_ns = ...; return session->sink->add(session->sink, &event, 1);
- *   }
- *   jobscope_provider provider = {sizeof(provider)};
- *   provider.name = "my_cache";
- *   provider.stop = &Stop;
- *   jobscope_provider_register(&provider, error, sizeof(error));
+ * A provider named "my_cache" fills a jobscope_provider (name, stop), registers it, and in its stop
+ * callback fills a jobscope_provider_event (name, begin_ns on CLOCK_MONOTONIC, duration_ns) and
+ * gives it to session->sink->add. examples/rusage_provider.c is one to read.
  *
  * Nothing here throws, aborts or exits. Texts end with a zero, and what is not UTF-8 in them is
  * replaced by '?'. Structs carry their size, so that a newer library serves an older caller: set it
