@@ -90,7 +90,11 @@ class Runner(unittest.TestCase):
     def test_a_check_that_hangs_is_ended(self):
         work = tempfile.mkdtemp()
         try:
-            result = runner.run_check("known_counts", {**OPTIONS, "capture": "/bin/cat"}, work, 0.2)
+            hangs = os.path.join(work, "hangs")
+            with open(hangs, "w", encoding="utf-8") as file:
+                file.write("#!/bin/sh\nexec tail -f /dev/null\n")
+            os.chmod(hangs, 0o755)
+            result = runner.run_check("known_counts", {**OPTIONS, "capture": hangs}, os.path.join(work, "check"), 0.5)
         finally:
             shutil.rmtree(work)
         self.assertEqual(result["result"], "failed")
