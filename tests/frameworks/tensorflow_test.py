@@ -9,7 +9,7 @@ import sys
 import unittest
 
 import foreign_case
-from foreign_case import attached, xspace
+from foreign_case import attached
 
 TRAIN = foreign_case.OBEY + """
 import tensorflow as tf, keras

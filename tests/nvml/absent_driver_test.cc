@@ -40,7 +40,8 @@ std::vector<Opened> TakeOpened() {
 
 }  // namespace
 
-// Stands before the library's: every dlopen of this program.
+// Stands before the library's: every dlopen of this program. The C library's names of parameters
+// are reserved ones. NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
 extern "C" void* dlopen(const char* name, int flags) {
   using Open = void* (*)(const char*, int);
   static const Open open = [] {
