@@ -2,8 +2,12 @@
 #include "collectors/host/host_collector.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
+#include <string>
 
 #include "jobscope/detail/ticks.h"
 
@@ -18,6 +22,8 @@ constexpr uint32_t kAlwaysOnBits =
 // thread that comes later maps its own.
 constexpr uint32_t kSpareRings = 8;
 constexpr uint32_t kMaxPrefault = 32;
+// How the names of all threads begin that this library starts.
+constexpr char kOwnThreads[] = "jobscope-";
 
 uint32_t BitsOf(int host_level) {
   if (host_level <= 0) return 0;
@@ -31,12 +37,27 @@ const host::Reader* Usable(const host::Reader* reader) {
   return reader != nullptr && reader->size >= sizeof(host::Reader) ? reader : nullptr;
 }
 
-uint32_t ThreadCount() {
+// Threads of ours never record, and each collector has one while a session exists: rings for them
+// were 9 MiB.
+bool IsOurs(int tasks, const char* tid) {
+  const std::string path = std::string(tid) + "/comm";
+  const int comm = openat(tasks, path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (comm < 0) return true;  // it has ended
+  char name[sizeof(kOwnThreads) - 1];
+  const ssize_t bytes = read(comm, name, sizeof(name));
+  close(comm);
+  return bytes == static_cast<ssize_t>(sizeof(name)) &&
+         std::memcmp(name, kOwnThreads, sizeof(name)) == 0;
+}
+
+// Up to `most`: looking at a thread's name takes microseconds, and there may be thousands.
+uint32_t CountThreads(uint32_t most) {
   DIR* const tasks = opendir("/proc/self/task");
   if (tasks == nullptr) return 1;
   uint32_t count = 0;
-  while (const dirent* const entry = readdir(tasks)) {
-    if (entry->d_name[0] != '.') ++count;
+  const dirent* entry = nullptr;
+  while (count < most && (entry = readdir(tasks)) != nullptr) {
+    if (entry->d_name[0] != '.' && !IsOurs(dirfd(tasks), entry->d_name)) ++count;
   }
   closedir(tasks);
   return count;
@@ -97,7 +118,7 @@ absl::Status HostCollector::Arm(const ArmRequest& request) {
   if (bits != 0) {
     jobscope_totals totals{};
     reader_->totals(&totals);
-    const uint64_t threads = ThreadCount();
+    const uint32_t threads = CountThreads(kMaxPrefault + static_cast<uint32_t>(totals.ring_count));
     const uint64_t rings = std::min<uint64_t>(totals.ring_count, threads);
     reader_->prefault(std::min(kMaxPrefault, static_cast<uint32_t>(threads - rings) + kSpareRings));
   }
