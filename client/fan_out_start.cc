@@ -31,6 +31,11 @@ constexpr absl::Duration kLook = absl::Milliseconds(100);
 constexpr int kPingedPerClock = 3;
 constexpr uint64_t kNearRoundTripNs = 500'000;
 
+// Who comes late for an instant begins late; who comes late for a step has missed it. Of captures
+// of one worker by steps of 2.7 ms, on two busy cores, 2 of 8 began to watch 3 ms after a lead
+// of 1.
+constexpr absl::Duration kMinLeadToStep = absl::Milliseconds(20);
+
 uint64_t Nanoseconds(absl::Duration duration) {
   return static_cast<uint64_t>(std::max<int64_t>(absl::ToInt64Nanoseconds(duration), 0));
 }
@@ -247,6 +252,7 @@ void FanOutState::ChooseStart(absl::Time now) {
   // tenth.
   const absl::Duration busy = std::max(last_synced_ - sync_began_, 4 * ArmRoundTrip(members));
   absl::Duration lead = StartLead(workers, slowest_ready_, busy);
+  if (options_.steps.has_value()) lead = std::max(lead, kMinLeadToStep);
   if (options_.delay > absl::ZeroDuration()) {
     lead = std::max(lead, gathered_ + options_.delay - now);
   }
@@ -284,8 +290,8 @@ void FanOutState::StartLate(size_t index, absl::Time now) {
   Slot& slot = roster_[index];
   if (slot.clock.has_value()) CombineMeasuredClocks();
   // As if it were not alone: it must not be later than it has to.
-  const absl::Duration lead =
-      StartLead({Describe(slot)}, absl::ZeroDuration(), absl::ZeroDuration());
+  absl::Duration lead = StartLead({Describe(slot)}, absl::ZeroDuration(), absl::ZeroDuration());
+  if (options_.steps.has_value()) lead = std::max(lead, kMinLeadToStep);
   StartCall call = plan_;
   absl::Time start = *facts_.started;
   if (start < now + lead) {

@@ -446,8 +446,7 @@ uint64_t NativeCapture::WindowStepsLocked(const StepHistory& history) const {
 
 std::optional<v1::StepState> StepStateOf(const StepHistory& history) {
   if (history.count == 0) return std::nullopt;
-  // "Of late": enough steps to level out every other one's checkpoint, few enough to follow a
-  // change.
+  // "Of late": enough steps to see more than pauses, few enough to follow a change.
   constexpr size_t kNewest = 17;
   struct Begin {
     int64_t number;
@@ -475,8 +474,15 @@ std::optional<v1::StepState> StepStateOf(const StepHistory& history) {
     if (newest[i].number >= newest[i - 1].number) state.set_increasing(false);
   }
   if (newest.size() > 1) {
-    state.set_step_time_ms(absl::ToDoubleMilliseconds(newest.back().ago - newest.front().ago) /
-                           static_cast<double>(newest.size() - 1));
+    // The median: pauses (an evaluation, or the time in which nobody saw the steps) are in the
+    // mean, and whoever reckons with that expects too few steps until an instant.
+    std::vector<absl::Duration> lengths;
+    for (size_t i = 1; i < newest.size(); ++i) {
+      lengths.push_back(newest[i].ago - newest[i - 1].ago);
+    }
+    const auto middle = lengths.begin() + static_cast<ptrdiff_t>((lengths.size() - 1) / 2);
+    std::nth_element(lengths.begin(), middle, lengths.end());
+    state.set_step_time_ms(absl::ToDoubleMilliseconds(*middle));
   }
   return state;
 }

@@ -113,6 +113,17 @@ TEST(StepStateTest, TellsTheNewestStepAndItsRate) {
   EXPECT_FALSE(state->increasing());
 }
 
+TEST(StepStateTest, APauseIsNoLengthOfAStep) {
+  StepHistory history;
+  history.count = 20;
+  absl::Duration begun_ago = absl::Milliseconds(2 * 20 + 5'000);
+  for (int64_t i = 0; i < 20; ++i) {
+    history.recent.push_back({i, absl::Milliseconds(2), begun_ago - absl::Milliseconds(2)});
+    begun_ago -= absl::Milliseconds(i == 15 ? 5'002 : 2);
+  }
+  EXPECT_DOUBLE_EQ(StepStateOf(history)->step_time_ms(), 2);
+}
+
 TEST(StepStateTest, NumbersThatFellInEachEpochDoNotRise) {
   StepHistory history;
   history.count = 1'050;
