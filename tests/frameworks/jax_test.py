@@ -262,11 +262,16 @@ class JaxWithMarksTest(foreign_case.ForeignCase):
         self.assertEqual({one.line for one in scopes}, {one.line for one in calls})
         slack_ps = 20e6
         inside = 0
-        for scope in scopes[1:-1]:
+        # JAX's own recording begins a little later, and ends a little earlier: as much as the machine is busy.
+        first_ps = min(call.start_ps for call in calls)
+        last_ps = max(call.start_ps for call in calls)
+        recorded = [one for one in scopes if one.start_ps > first_ps and one.start_ps + one.duration_ps < last_ps]
+        self.assertGreater(len(recorded), len(scopes) / 2)
+        for scope in recorded:
             held = [call for call in calls if scope.start_ps - slack_ps <= call.start_ps
                     and call.start_ps + call.duration_ps <= scope.start_ps + scope.duration_ps + slack_ps]  # fmt: skip
             inside += bool(held)
-        self.assertGreaterEqual(inside, len(scopes) - 2)
+        self.assertEqual(inside, len(recorded))
         self.assert_nested([event for event in events if event.line == scopes[0].line])
 
         found = self.xprof(files, "overview_page", "trace_viewer")
