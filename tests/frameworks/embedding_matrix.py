@@ -225,8 +225,11 @@ class Row:
             text=True,
         )
 
-    def delivered(self, client):
-        """Who has given events: what a cell says. AssertionError: there is no whole trace."""
+    def delivered(self, client, leaving=False):
+        """Who has given events: what a cell says. AssertionError: there is no whole trace.
+
+        In a process that leaves, a framework's own part is in the trace, or a reason: which one is a race.
+        """
         answer = json.loads(client.communicate(timeout=DEADLINE_S)[0])
         (one,) = answer["workers"]
         if client.returncode != 0 or one["outcome"] not in ("ok", "truncated"):
@@ -234,13 +237,16 @@ class Row:
         given = {c["name"] for c in one["collectors"] if c.get("events", 0) > 0}
         # Operators of PyTorch are scopes of the recorder: its collector has no events of its own.
         on = {c["name"] for c in one["collectors"] if c["state"] == "on"}
-        words = [name for name in ("host", "system", "tensorflow", "jax") if name in given]
+        frameworks = () if leaving else ("tensorflow", "jax")
+        words = [name for name in ("host", "system", *frameworks) if name in given]
         words += ["torch"] if "torch" in on and "host" in given else []
-        words += ["steps"] if one.get("steps", 0) > 0 else []
+        # Without the host's events they are steps that were found in the framework's.
+        words += ["steps"] if one.get("steps", 0) > 0 and ("host" in given or not leaving) else []
         for c in one["collectors"]:
-            # In a process that leaves, a framework's part ends when Python does: whether the capture ends first is a race.
-            early = "Python is shutting down" in c.get("reason", "") and c["name"] in words
-            if c["state"] in ("wedged", "failed", "degraded") and not early:
+            if leaving and c["name"] in ("tensorflow", "jax"):
+                silent = c["state"] != "off" and c["name"] not in given and not c.get("reason")
+                words += [f"{c['name']} lost without a reason"] if silent else []
+            elif c["state"] in ("wedged", "failed", "degraded"):
                 words.append(f"{c['name']} {c['state']}: {c['reason']}")
         return ("truncated: " if one["outcome"] == "truncated" else "") + (", ".join(words) or "nothing")
 
@@ -266,7 +272,7 @@ class Row:
                 self.tell("leave")
                 code = self.process.wait(DEADLINE_S)
                 taken = time.monotonic() - begin
-                self.cells[2] = self.delivered(client)
+                self.cells[2] = self.delivered(client, leaving=True)
                 if code != 0:
                     self.cells[2] += f", exit code {code}"
                 if taken > MAX_LEAVE_S:
