@@ -206,6 +206,17 @@ TEST_F(FanOutStartTest, AllRecordTheSameSteps) {
   EXPECT_TRUE(arms(0)[0].by_steps);
 }
 
+TEST_F(FanOutStartTest, OneWorkerIsToldItsStepsAheadOfTime) {
+  options_.steps = StepsWanted{5, std::nullopt};
+  options_.max_duration = absl::Seconds(10);
+  const std::vector<Script> scripts = {WithSteps(100, absl::Milliseconds(10))};
+  const uint64_t before_ns = MonotonicNow();
+  Run(scripts);
+  ExpectTheSameSteps(scripts, 5);
+  // A recording for a time is told 1 ms ahead, and may begin late; a step would be missed.
+  EXPECT_GE(starts(0)[0].start_monotonic_ns, before_ns + 20'000'000);
+}
+
 TEST_F(FanOutStartTest, WorkersWithoutStepsFallBackToTime) {
   options_.steps = StepsWanted{5, std::nullopt};
   options_.max_duration = absl::Seconds(10);

@@ -6,13 +6,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <cmath>
 #include <cstring>
+#include <future>
 #include <limits>
 #include <map>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/host/fake_recorder.h"
@@ -580,6 +584,36 @@ TEST_F(HostCollectorTest, OldestTicksIsTheEndOfTheOldestEventHeld) {
   EXPECT_EQ(collector_.OldestTicks(), later + 25);
   second.Stop();
   collector_.SetAlwaysOn(false);
+}
+
+TEST_F(HostCollectorTest, ThreadsOfOursGetNoRings) {
+  // Arms with `count` threads of this name beside it.
+  const auto prefaulted = [this](const char* name, int count) {
+    std::promise<void> end;
+    const std::shared_future<void> ended = end.get_future().share();
+    std::vector<std::thread> threads;
+    std::vector<std::future<void>> named;
+    for (int i = 0; i < count; ++i) {
+      std::promise<void> promise;
+      named.push_back(promise.get_future());
+      threads.emplace_back([name, ended, promise = std::move(promise)]() mutable {
+        pthread_setname_np(pthread_self(), name);
+        promise.set_value();
+        ended.wait();
+      });
+    }
+    for (std::future<void>& one : named) one.wait();
+    SessionDriver driver(&collector_, /*uses_tsc=*/false);
+    EXPECT_TRUE(driver.Arm().ok());
+    const uint32_t rings = recorder_.prefaulted;
+    driver.Stop();
+    end.set_value();
+    for (std::thread& thread : threads) thread.join();
+    return rings;
+  };
+  const uint32_t alone = prefaulted("worker", 0);
+  EXPECT_EQ(prefaulted("jobscope-collec", 5), alone);
+  EXPECT_EQ(prefaulted("worker", 5), alone + 5);
 }
 
 TEST_F(HostCollectorTest, ArmReadiesRingsAndStopGivesThemBack) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A worker that leaves as soon as somebody captures it and it has recorded something:
-//   leaving_worker return|exit|thread      from main, by exit() in main, by exit() in another
-//   thread
+//   leaving_worker return|exit|thread|hung      from main, by exit() in main, by exit() in another
+//   thread; from main, with a collector that never ends its part
 // Prints its address. The handle of its server is never destroyed, as in most programs.
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +13,7 @@
 #include <thread>
 
 #include "jobscope/profiler_server.h"
+#include "jobscope/provider.h"
 #include "jobscope/trace.h"
 #include "jobscope/trace_c.h"
 
@@ -28,6 +31,18 @@ void RecordUntilCaptured() {
   }
 }
 
+int Hang(void*, const jobscope_provider_session*, char*, size_t) {
+  for (;;) pause();
+}
+
+bool RegisterOneThatHangs() {
+  jobscope_provider provider = {};
+  provider.size = sizeof(provider);
+  provider.name = "hung";
+  provider.stop = &Hang;
+  return jobscope_provider_register(&provider, nullptr, 0) == JOBSCOPE_OK;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -40,6 +55,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", server->error().c_str());
     return 2;
   }
+  if (way == "hung" && !RegisterOneThatHangs()) return 3;
   std::printf("%s\n", server->address().c_str());
   std::fflush(stdout);
   RecordUntilCaptured();

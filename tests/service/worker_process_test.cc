@@ -369,11 +369,13 @@ TEST_P(LeavingWorker, DeliversWhatItHas) {
     for (const auto& line : plane.lines()) events += line.events_size();
   }
   EXPECT_GT(events, 0);
-  EXPECT_THAT(response.xspace().SerializeAsString(), HasSubstr("shutdown"));
+  const std::string trace = response.xspace().SerializeAsString();
+  EXPECT_THAT(trace, HasSubstr("shutdown"));
+  EXPECT_EQ(std::string(GetParam()) == "hung", trace.find("wedged") != std::string::npos);
   EXPECT_EQ(pclose(worker), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, LeavingWorker, ::testing::Values("return", "exit", "thread"),
+INSTANTIATE_TEST_SUITE_P(Ways, LeavingWorker, ::testing::Values("return", "exit", "thread", "hung"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
