@@ -15,6 +15,7 @@ import os
 import pathlib
 import platform
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -125,16 +126,21 @@ def stock_end_to_file(reader, directory):
 
 
 def ordinary(bench):
-    """A step loop of 5 ms, 1 s."""
+    """A step loop of 5 ms, 1 s. The other side's worker stands still meanwhile: it would take the cores that one side has alone
+    in a job."""
     own, stock = bench.own("train_loop", "--slow_ms=5"), bench.stock("tensorflow")
     client, reader = bench.stock_client(), bench.stock_client()
     ours, theirs, our_memory, their_memory, our_file, their_file, their_program = [], [], [], [], [], [], []
     for _ in range(bench.runs + 2):
+        stock.process.signal(signal.SIGSTOP)
         overhead, peak, manifest, directory = bench.own_capture([own.address], 1000)
+        stock.process.signal(signal.SIGCONT)
         ours.append(overhead)
         our_memory.append(peak / MIB)
         our_file.append(own_end_to_file(manifest, directory))
+        own.process.signal(signal.SIGSTOP)
         overhead, peak, directory = bench.stock_capture(client, [stock.address], 1000)
+        own.process.signal(signal.SIGCONT)
         theirs.append(overhead)
         their_memory.append(peak / MIB)
         their_file.append(stock_end_to_file(reader, directory)[0])
