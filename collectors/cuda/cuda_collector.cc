@@ -98,7 +98,7 @@ absl::Status CudaCollector::Arm(const ArmRequest& request) {
     Off(cuda::DriverReason(driver));
     return absl::OkStatus();
   }
-  if (calls_ == nullptr) calls_ = std::make_shared<cuda::CallThread>();
+  if (calls_ == nullptr) calls_ = std::make_shared<DetachedCaller>("jobscope-cupti");
   if (!calls_->Wait(kEarlierCallLimit)) {
     return Fail(absl::StrCat("a call of an earlier capture still hangs: ", calls_->running()));
   }

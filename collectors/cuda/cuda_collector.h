@@ -14,10 +14,10 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "collectors/collector.h"
-#include "collectors/cuda/call_thread.h"
 #include "collectors/cuda/cuda_session.h"
 #include "collectors/cuda/finalize_policy.h"
 #include "collectors/cuda/step_timeline.h"
+#include "common/detached_caller.h"
 
 namespace jobscope {
 
@@ -65,7 +65,7 @@ class CudaCollector : public Collector {
   std::atomic<uint64_t> lost_so_far_{0};
 
   // Of the collector's thread.
-  std::shared_ptr<cuda::CallThread> calls_;
+  std::shared_ptr<DetachedCaller> calls_;
   std::unique_ptr<cuda::CudaSession> session_;
   CollectorReport report_;
   bool graphs_seen_ = false;  // by any session of this process

@@ -38,7 +38,7 @@ bool IsDeviceWork(ActivityType type) {
 
 CudaSession::CudaSession(const ArmRequest& request, const CuptiApi* api, bool uses_tsc,
                          const Tracing::Options& tracing, const SessionLimits& limits,
-                         RecentSteps steps, std::shared_ptr<CallThread> calls,
+                         RecentSteps steps, std::shared_ptr<DetachedCaller> calls,
                          FinalizeChoice finalize, bool graphs_seen)
     : request_(request),
       api_(api),

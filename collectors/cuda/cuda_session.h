@@ -61,7 +61,7 @@ class CudaSession {
  public:
   CudaSession(const ArmRequest& request, const CuptiApi* api, bool uses_tsc,
               const Tracing::Options& tracing, const SessionLimits& limits, RecentSteps steps,
-              std::shared_ptr<CallThread> calls, FinalizeChoice finalize, bool graphs_seen);
+              std::shared_ptr<DetachedCaller> calls, FinalizeChoice finalize, bool graphs_seen);
   ~CudaSession();
 
   absl::Status Arm();

@@ -286,7 +286,7 @@ struct Tracing::Attachment {
   }
 };
 
-Tracing::Tracing(const CuptiApi* api, const Options& options, std::shared_ptr<CallThread> calls)
+Tracing::Tracing(const CuptiApi* api, const Options& options, std::shared_ptr<DetachedCaller> calls)
     : calls_(std::move(calls)), attachment_(std::make_shared<Attachment>()) {
   attachment_->api = api;
   attachment_->options = options;

@@ -12,13 +12,13 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "collectors/cuda/call_thread.h"
 #include "collectors/cuda/cupti_api.h"
+#include "common/detached_caller.h"
 
 namespace jobscope::cuda {
 
-// One attachment to CUPTI, from Begin to End. Every call that may hang goes through the call
-// thread; whoever gives up on one calls Abandon: the call thread then undoes what was done as soon
+// One attachment to CUPTI, from Begin to End. Every call that may hang goes through a detached
+// caller; whoever gives up on one calls Abandon: the caller then undoes what was done as soon
 // as the call returns. Belongs to the collector's thread.
 class Tracing {
  public:
@@ -28,7 +28,7 @@ class Tracing {
     int driver_version = 0;
   };
 
-  Tracing(const CuptiApi* api, const Options& options, std::shared_ptr<CallThread> calls);
+  Tracing(const CuptiApi* api, const Options& options, std::shared_ptr<DetachedCaller> calls);
   ~Tracing();
   Tracing(const Tracing&) = delete;
   Tracing& operator=(const Tracing&) = delete;
@@ -61,7 +61,7 @@ class Tracing {
   struct Attachment;
   bool Run(absl::Duration timeout, const std::function<void(Attachment*)>& call);
 
-  const std::shared_ptr<CallThread> calls_;
+  const std::shared_ptr<DetachedCaller> calls_;
   // Shared with the call that runs, which may outlive this object.
   const std::shared_ptr<Attachment> attachment_;
   bool attached_ = false;  // as far as is known

@@ -42,7 +42,7 @@ CallSession::CallSession(const Api& api, const TraceApi& trace, bool uses_tsc,
   threads_.reserve(kMaxThreads);
 }
 
-void CallSession::Activate(const Limits& limits, const StackRound& stacks) {
+bool CallSession::Activate(const Limits& limits, const StackRound& stacks) {
   limits_ = limits;
   const uint64_t now = detail::ReadTicks(uses_tsc_);
   for (const ThreadStack& stack : stacks.stacks) {
@@ -54,7 +54,8 @@ void CallSession::Activate(const Limits& limits, const StackRound& stacks) {
     memcpy(thread->name.data(), stack.name.data(), size);
     thread->named.store(size > 0, std::memory_order_release);
   }
-  active_.store(true, std::memory_order_relaxed);
+  Phase before = Phase::kNotYet;
+  return phase_.compare_exchange_strong(before, Phase::kActive, std::memory_order_relaxed);
 }
 
 TracedThread* CallSession::NewThread(int64_t tid) {

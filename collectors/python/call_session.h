@@ -71,11 +71,13 @@ class CallSession {
   CallSession& operator=(const CallSession&) = delete;
 
   // Any thread.
-  bool active() const { return active_.load(std::memory_order_relaxed); }
-  void Deactivate() { active_.store(false, std::memory_order_relaxed); }
+  bool active() const { return phase_.load(std::memory_order_relaxed) == Phase::kActive; }
+  // For good.
+  void Deactivate() { phase_.store(Phase::kOver, std::memory_order_relaxed); }
 
-  // With the GIL. The threads' stacks as they are when tracing begins: their calls are open.
-  void Activate(const Limits& limits, const StackRound& stacks);
+  // With the GIL. The threads' stacks as they are when tracing begins: their calls are open. False:
+  // it was deactivated before, by a session that did not wait for the GIL any longer.
+  bool Activate(const Limits& limits, const StackRound& stacks);
   // The calling thread enters, or leaves, a call of this code object.
   void Enter(const Object* code);
   void Leave(Object* code);
@@ -112,7 +114,8 @@ class CallSession {
   const uint64_t serial_;  // of this process: tells a thread's state from that of earlier sessions
   CodeTable codes_;
   Limits limits_;
-  std::atomic<bool> active_{false};
+  enum class Phase { kNotYet, kActive, kOver };
+  std::atomic<Phase> phase_{Phase::kNotYet};
   std::vector<std::unique_ptr<TracedThread>> threads_;  // has room for kMaxThreads: never moves
   absl::flat_hash_map<int64_t, TracedThread*> by_tid_;
 

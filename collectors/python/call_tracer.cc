@@ -43,7 +43,12 @@ void CallTracer::Install(CallSession::Limits limits) {
     // Without letting the GIL go in between: the hooks take up where the stacks end.
     status = InstallHooks(*setup_.api, *setup_.trace, calls_);
     if (!status.ok()) return;
-    calls_->Activate(limits, reader_->Read(kHoldBudget));
+    if (!calls_->Activate(limits, reader_->Read(kHoldBudget))) {
+      // The session ended while the GIL was waited for, and nobody takes the hooks away later.
+      RemoveHooks(*setup_.api, *setup_.trace);
+      reader_->Close();
+      return;
+    }
     installed_ticks_.store(detail::ReadTicks(setup_.uses_tsc), std::memory_order_release);
   });
   install_status_ = ran.ok() ? status : ran;

@@ -2,13 +2,14 @@
 #include "collectors/python/main_thread_sample.h"
 
 #include <semaphore.h>
+#include <time.h>
 
 #include <atomic>
 #include <cerrno>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "collectors/python/gil.h"
+#include "common/clock.h"
 
 namespace jobscope::python {
 namespace {
@@ -41,18 +42,18 @@ int OnMainThread(void* argument) {
       !slot->state.compare_exchange_strong(wanted, kRunning, std::memory_order_acquire)) {
     return 0;
   }
-  const absl::Time begin = absl::Now();
+  const uint64_t begin_ns = MonotonicNs();
   slot->result.round = slot->reader->Read(slot->budget);
-  slot->result.hold = absl::Now() - begin;
+  slot->result.hold = absl::Nanoseconds(MonotonicNs() - begin_ns);
   slot->state.store(kDone, std::memory_order_release);
   sem_post(&slot->done);
   return 0;
 }
 
-bool AwaitDone(sem_t* done, absl::Time until) {
-  const timespec limit = absl::ToTimespec(until);
+bool AwaitDone(sem_t* done, absl::Duration patience) {
+  const timespec limit = absl::ToTimespec(absl::Nanoseconds(MonotonicNs()) + patience);
   int result = 0;
-  while ((result = sem_timedwait(done, &limit)) != 0 && errno == EINTR) {
+  while ((result = sem_clockwait(done, CLOCK_MONOTONIC, &limit)) != 0 && errno == EINTR) {
   }
   return result == 0;
 }
@@ -70,13 +71,13 @@ std::optional<HeldRound> ReadOnMainThread(const TraceApi& trace, StackReader* re
       trace.AddPendingCall(&OnMainThread, slot) != 0) {
     slot->queued.store(false, std::memory_order_relaxed);
   }
-  if (!AwaitDone(&slot->done, absl::Now() + patience)) {
+  if (!AwaitDone(&slot->done, patience)) {
     State wanted = kWanted;
     if (slot->state.compare_exchange_strong(wanted, kIdle, std::memory_order_acquire)) {
       return std::nullopt;
     }
     // It began just now, and takes a millisecond at most.
-    while (!AwaitDone(&slot->done, absl::Now() + absl::Seconds(1))) {
+    while (!AwaitDone(&slot->done, absl::Seconds(1))) {
     }
   }
   HeldRound result = std::move(slot->result);

@@ -117,7 +117,8 @@ absl::Status CheckMonitoring(const Api& api) {
   const Ref tool(api,
                  monitoring ? CallMethod(api, monitoring.get(), "get_tool", {Tool(api)}) : nullptr);
   if (!tool) return absl::UnimplementedError(TakeException(api, ""));
-  if (tool.get() != api.none) {
+  // Ours: a session that ended while its hooks came has left it, switched off.
+  if (tool.get() != api.none && TextOf(api, tool.get()) != kToolName) {
     return absl::FailedPreconditionError(
         absl::StrCat("another profiler is at work (\"", TextOf(api, tool.get()),
                      "\" has sys.monitoring's profiler id): stop it to trace Python calls"));
@@ -128,6 +129,8 @@ absl::Status CheckMonitoring(const Api& api) {
 absl::Status InstallMonitoring(const Api& api) {
   if (absl::Status free = CheckMonitoring(api); !free.ok()) return free;
   g_api = &api;
+  RemoveMonitoring(api);  // what an earlier session may have left
+  api.Err_Clear();
   const Ref monitoring = Monitoring(api);
   const Ref used(api, CallMethod(api, monitoring.get(), "use_tool_id",
                                  {Tool(api), ToPython(api, Value(std::string(kToolName)))}));

@@ -83,8 +83,13 @@ void ForEachThread(const Api& api, const TraceApi& trace, Body body) {
     if (state == own) continue;
     // sys.getprofile() tells of the thread whose state is current.
     trace.ThreadState_Swap(state);
+    // It may have an exception on its way, and have given the GIL up to close a file.
+    Object* type = nullptr;
+    Object* value = nullptr;
+    Object* traceback = nullptr;
+    api.Err_Fetch(&type, &value, &traceback);
     Object* const object = api.Object_CallObject(getprofile.get(), nothing.get());
-    if (object == nullptr) api.Err_Clear();
+    api.Err_Restore(type, value, traceback);
     trace.ThreadState_Swap(own);
     const Ref held(api, object);
     more = body(state, object);

@@ -8,9 +8,9 @@
 #include "collectors/python/api.h"
 #include "collectors/python/call_tracer.h"
 #include "collectors/python/gil.h"
-#include "collectors/python/helper_thread.h"
 #include "collectors/python/sampler.h"
 #include "collectors/python/trace_api.h"
+#include "common/detached_caller.h"
 
 namespace jobscope {
 namespace {
@@ -65,7 +65,7 @@ absl::Status PythonCollector::Arm(const ArmRequest& request) {
   const absl::StatusOr<const python::TraceApi*> trace = python::FindTraceApi(**api);
   if (!trace.ok()) return Fail(trace.status());
 
-  if (helper_ == nullptr) helper_ = std::make_shared<python::HelperThread>();
+  if (helper_ == nullptr) helper_ = std::make_shared<DetachedCaller>("jobscope-python");
   if (!helper_->Wait(kEarlierPatience)) {
     return Fail(absl::UnavailableError(
         absl::StrCat("since an earlier capture ", kLockHeld, "; this one is without Python")));
@@ -105,7 +105,7 @@ absl::Status PythonCollector::Arm(const ArmRequest& request) {
   const auto count = [prepared, api = *api, trace = *trace] {
     (void)python::WithGil(*api, [&] { prepared->sub_interpreters = SubInterpreters(*trace); });
   };
-  if (!helper_->Run(kArmPatience, [prepare, count] {
+  if (!helper_->Run("arming", kArmPatience, [prepare, count] {
         prepare();
         count();
       })) {
@@ -117,7 +117,7 @@ absl::Status PythonCollector::Arm(const ArmRequest& request) {
                                             " sub-interpreters are not traced, only Python's main "
                                             "interpreter is"));
   }
-  if (sampler_ != nullptr) helper_->Post([sampler = sampler_] { sampler->Run(); });
+  if (sampler_ != nullptr) helper_->Post("sampling", [sampler = sampler_] { sampler->Run(); });
   return absl::OkStatus();
 }
 
@@ -130,7 +130,8 @@ absl::Status PythonCollector::Start(const StartRequest& request) {
   if (tracer_ != nullptr) {
     tracer_->Begin(window);
     const python::CallSession::Limits limits = tracer_->LimitsFor(request.map);
-    helper_->Run(kStartPatience, [tracer = tracer_, limits] { tracer->Install(limits); });
+    helper_->Run("installing hooks", kStartPatience,
+                 [tracer = tracer_, limits] { tracer->Install(limits); });
     if (tracer_->installed() && !tracer_->install_status().ok()) {
       return Fail(tracer_->install_status());
     }
@@ -151,11 +152,12 @@ absl::Status PythonCollector::Stop(uint64_t end_ticks) {
     report_.reason = absl::StrCat("at the end of the capture ", kLockHeld);
   }
   if (tracer_ != nullptr) {
-    const absl::Time until = absl::Now() + kStopPatience;
+    const uint64_t begin_ns = MonotonicNs();
     // The hooks may still be on their way in.
     const bool removed =
         helper_->Wait(kStopPatience) &&
-        helper_->Run(until - absl::Now(), [tracer = tracer_] { tracer->Remove(); });
+        helper_->Run("removing hooks", kStopPatience - absl::Nanoseconds(MonotonicNs() - begin_ns),
+                     [tracer = tracer_] { tracer->Remove(); });
     tracer_->End(end_ticks);
     if (!removed) {
       report_.state = "degraded";

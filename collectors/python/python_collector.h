@@ -16,9 +16,9 @@
 
 namespace jobscope {
 
+class DetachedCaller;
 namespace python {
 class CallTracer;
-class HelperThread;
 class Sampler;
 }  // namespace python
 
@@ -47,7 +47,7 @@ class PythonCollector : public Collector {
   absl::Status Fail(absl::Status status);
 
   const bool uses_tsc_;
-  std::shared_ptr<python::HelperThread> helper_;
+  std::shared_ptr<DetachedCaller> helper_;
   // One session's.
   ArmRequest request_;
   CollectorReport report_;

@@ -7,14 +7,16 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "collectors/python/gil.h"
 #include "collectors/python/main_thread_sample.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "jobscope/detail/ticks.h"
 
 namespace jobscope::python {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 // With the reading of the last stack the GIL is held for at most a millisecond.
 constexpr absl::Duration kHoldBudget = absl::Microseconds(700);
@@ -77,41 +79,41 @@ void Sampler::Begin(const TraceWindow& window) {
   lines_ = std::make_unique<PythonLines>(setup_.sink, setup_.names, codes_.get(),
                                          PythonLines::Kind::kSamples);
   fold_ = std::make_unique<SampleFold>(lines_.get(), window);
-  next_ = absl::Now();
+  next_ = Clock::now();
   changed_.notify_all();
 }
 
 bool Sampler::AwaitNext() {
   std::unique_lock<std::mutex> lock(mutex_);
-  sampling_ = false;
+  busy_ = false;
   changed_.notify_all();
   changed_.wait(lock, [this] { return stop_ || fold_ != nullptr; });
-  const auto pause = [this] { return absl::ToChronoNanoseconds(next_ - absl::Now()); };
-  while (!stop_ && pause().count() > 0) changed_.wait_for(lock, pause());
+  changed_.wait_until(lock, next_, [this] { return stop_; });
   if (stop_) return false;
   // A sampler that is late lets the missed ones go.
-  const absl::Duration period = absl::Seconds(1) / setup_.hz;
-  next_ = std::max(next_ + period, absl::Now() + period / 2);
-  sampling_ = true;
+  const auto period = std::chrono::nanoseconds(std::chrono::seconds(1)) / setup_.hz;
+  next_ = std::max(next_ + period, Clock::now() + period / 2);
+  busy_ = true;
   return true;
+}
+
+void Sampler::Leave() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  left_ = true;
+  busy_ = false;
+  changed_.notify_all();
 }
 
 // One thread state for the whole session: making one per sample would cost more than the sample.
 void Sampler::Run() {
   const Api& api = *setup_.api;
-  if (!CheckAlive(api).ok()) return;
+  if (!CheckAlive(api).ok()) return Leave();
   const int gil = api.GILState_Ensure();
   SwitchInterval interval(api);
   if (api.minor < kFirstWithPromptCalls) interval.Shorten();
   ThreadState* state = api.Eval_SaveThread();
   while (AwaitNext()) {
-    if (!CheckAlive(api).ok()) {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      left_ = true;
-      sampling_ = false;
-      changed_.notify_all();
-      return;
-    }
+    if (!CheckAlive(api).ok()) return Leave();
     SampleOnce(detail::ReadTicks(setup_.uses_tsc), &state);
   }
   if (!CheckAlive(api).ok()) return;
@@ -123,8 +125,8 @@ void Sampler::Run() {
 
 void Sampler::SampleOnce(uint64_t asked_ticks, ThreadState** state) {
   const Api& api = *setup_.api;
-  const absl::Time asked = absl::Now();
-  absl::Time got = asked;
+  const uint64_t asked_ns = MonotonicNs();
+  uint64_t got_ns = asked_ns;
   std::optional<HeldRound> held;
   if (api.minor >= kFirstWithPromptCalls) {
     held = ReadOnMainThread(*setup_.trace, reader_.get(), kHoldBudget, kMainThreadPatience);
@@ -132,10 +134,10 @@ void Sampler::SampleOnce(uint64_t asked_ticks, ThreadState** state) {
   const bool by_main_thread = held.has_value();
   if (!by_main_thread) {
     api.Eval_RestoreThread(*state);
-    got = absl::Now();
+    got_ns = MonotonicNs();
     held.emplace();
     if (!Leaving()) held->round = reader_->Read(kHoldBudget);
-    held->hold = absl::Now() - got;
+    held->hold = absl::Nanoseconds(MonotonicNs() - got_ns);
     *state = api.Eval_SaveThread();
   }
 
@@ -146,7 +148,7 @@ void Sampler::SampleOnce(uint64_t asked_ticks, ThreadState** state) {
   if (!held->round.whole) ++costs_.unfinished;
   costs_.longest_hold = std::max(costs_.longest_hold, held->hold);
   costs_.total_hold += held->hold;
-  costs_.longest_wait = std::max(costs_.longest_wait, got - asked);
+  costs_.longest_wait = std::max(costs_.longest_wait, absl::Nanoseconds(got_ns - asked_ns));
   fold_->Add(asked_ticks, held->round);
 }
 
@@ -155,7 +157,7 @@ bool Sampler::End(uint64_t end_ticks, absl::Duration patience) {
   stop_ = true;
   changed_.notify_all();
   const bool idle =
-      changed_.wait_for(lock, absl::ToChronoMicroseconds(patience), [this] { return !sampling_; });
+      changed_.wait_for(lock, absl::ToChronoMicroseconds(patience), [this] { return !busy_; });
   closed_ = true;
   if (fold_ != nullptr) {
     fold_->Finish(end_ticks);

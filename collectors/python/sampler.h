@@ -4,6 +4,7 @@
 #ifndef COLLECTORS_PYTHON_SAMPLER_H_
 #define COLLECTORS_PYTHON_SAMPLER_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -63,6 +64,7 @@ class Sampler {
 
  private:
   bool AwaitNext();  // false: it is over
+  void Leave();      // Python is shutting down
   void SampleOnce(uint64_t asked_ticks, ThreadState** state);
 
   const Setup setup_;
@@ -73,11 +75,11 @@ class Sampler {
   std::condition_variable changed_;
   bool stop_ = false;
   bool closed_ = false;  // the sink must not be touched any more
-  bool sampling_ = false;
-  bool left_ = false;  // Python is shutting down
+  bool busy_ = true;     // Run is not waiting for its time: it wants the GIL, or samples
+  bool left_ = false;    // Python is shutting down
   std::unique_ptr<PythonLines> lines_;
   std::unique_ptr<SampleFold> fold_;
-  absl::Time next_;
+  std::chrono::steady_clock::time_point next_;
   SamplingCosts costs_;
 };
 

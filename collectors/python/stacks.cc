@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "collectors/python/gil.h"
 #include "collectors/python/thread_ids.h"
 #include "collectors/python/values.h"
+#include "common/clock.h"
 
 namespace jobscope::python {
 namespace {
@@ -56,7 +56,7 @@ void StackReader::Close() {
 
 StackRound StackReader::Read(absl::Duration budget) {
   StackRound round;
-  const absl::Time until = absl::Now() + budget;
+  const uint64_t until_ns = MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(budget));
   const WithoutGc quiet(trace_);
   const Ref nothing(api_, api_.Tuple_New(0));
   const Ref frames(api_,
@@ -73,7 +73,7 @@ StackRound StackReader::Read(absl::Duration budget) {
     const auto ident = static_cast<uint64_t>(api_.Long_AsLongLong(key));
     round.idents.push_back(ident);
     if (looked_at_.contains(ident)) continue;
-    if (!round.stacks.empty() && absl::Now() >= until) {
+    if (!round.stacks.empty() && MonotonicNs() >= until_ns) {
       round.whole = false;
       continue;
     }

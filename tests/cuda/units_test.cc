@@ -15,7 +15,6 @@
 
 #include "collectors/cuda/activity_names.h"
 #include "collectors/cuda/buffer_pool.h"
-#include "collectors/cuda/call_thread.h"
 #include "collectors/cuda/clock_map.h"
 #include "collectors/cuda/cuda_collector.h"
 #include "collectors/cuda/kernel_names.h"
@@ -23,6 +22,7 @@
 #include "collectors/cuda/occupancy.h"
 #include "collectors/cuda/result_text.h"
 #include "collectors/cuda/step_timeline.h"
+#include "common/detached_caller.h"
 
 namespace jobscope::cuda {
 namespace {
@@ -236,11 +236,11 @@ TEST(StepTimelineTest, FindsTheStepOfAnInstant) {
   EXPECT_EQ(none.Find(1), nullptr);
 }
 
-TEST(CallThreadTest, GivesUpOnACallThatHangs) {
+TEST(DetachedCallerTest, GivesUpOnACallThatHangs) {
   std::mutex mutex;
   std::condition_variable changed;
   bool go_on = false;
-  CallThread calls;
+  DetachedCaller calls("test");
   EXPECT_TRUE(calls.Run("quick", absl::Seconds(10), [] {}));
   EXPECT_FALSE(calls.Run("slow", absl::Milliseconds(5), [&] {
     std::unique_lock<std::mutex> lock(mutex);
