@@ -85,7 +85,7 @@ void AsyncPairs::Begin(uint64_t id, AsyncHalf half) {
     Complete(id, std::move(half), ticks, /*ended=*/false);
     return;
   }
-  open_.emplace(id, Open{std::move(half), false});
+  open_.emplace(id, Open{std::move(half), false, 0});
 }
 
 void AsyncPairs::End(uint64_t id, const AsyncHalf& half) {
@@ -106,17 +106,29 @@ void AsyncPairs::End(uint64_t id, const AsyncHalf& half) {
     PlaceEnd(id, half);
     return;
   }
-  open_.emplace(id, Open{half, true});
-  ends_.push_back(id);
+  // An end is read before its begin whenever its thread is: as often as not, so those that were
+  // matched must go.
+  if (ends_.size() >= 2 * kMaxOpen) {
+    ends_.erase(std::remove_if(ends_.begin(), ends_.end(),
+                               [this](const WaitingEnd& end) { return !Waits(end); }),
+                ends_.end());
+  }
+  ends_.push_back({id, ++last_order_});
+  open_.emplace(id, Open{half, true, last_order_});
+}
+
+bool AsyncPairs::Waits(const WaitingEnd& end) const {
+  const auto found = open_.find(end.id);
+  return found != open_.end() && found->second.is_end && found->second.order == end.order;
 }
 
 void AsyncPairs::DropOldestEnd() {
   while (!ends_.empty()) {
-    const uint64_t id = ends_.front();
+    const WaitingEnd oldest = ends_.front();
     ends_.pop_front();
-    const auto found = open_.find(id);
-    if (found == open_.end() || !found->second.is_end) continue;
-    PlaceEnd(id, found->second.half);
+    if (!Waits(oldest)) continue;
+    const auto found = open_.find(oldest.id);
+    PlaceEnd(oldest.id, found->second.half);
     open_.erase(found);
     return;
   }

@@ -64,11 +64,19 @@ class AsyncPairs {
   // Appends what is collected.
   void Flush();
 
+  // Entries in the tables of halves that wait for another: bounded, however many pairs there are.
+  size_t remembered() const { return open_.size() + ends_.size(); }
+
  private:
   struct Lane;
   struct Open {
     AsyncHalf half;
     bool is_end = false;
+    uint64_t order = 0;  // of an end: when it came
+  };
+  struct WaitingEnd {
+    uint64_t id = 0;
+    uint64_t order = 0;
   };
 
   struct Done {
@@ -83,6 +91,8 @@ class AsyncPairs {
   void PlaceEnd(uint64_t id, const AsyncHalf& end);
   Lane* LaneFor(uint32_t site, int64_t start_ps);
   void DropOldestEnd();
+  // Whether that end still waits for its begin.
+  bool Waits(const WaitingEnd& end) const;
 
   const Reader* const reader_;
   xspace::ItemSink* const sink_;
@@ -92,8 +102,9 @@ class AsyncPairs {
   std::unique_ptr<SiteTable> sites_;  // of the async plane, once there is one
   absl::flat_hash_map<uint64_t, Open> open_;
   std::vector<Done> done_;  // not placed yet; at most kMaxDone
-  std::deque<uint64_t>
-      ends_;  // ids of unmatched ends, oldest first; some may have been matched since
+  // Ends in the order in which they came, at most 2 * kMaxOpen; some may have been matched since.
+  std::deque<WaitingEnd> ends_;
+  uint64_t last_order_ = 0;
   absl::flat_hash_map<uint32_t, std::vector<std::unique_ptr<Lane>>> lanes_;  // by site
   int64_t lane_count_ = 0;
   xspace::StatsEncoder stats_{xspace::StatsOf::kEvent};

@@ -69,8 +69,8 @@ class HostSession {
   // record on.
   void Refresh();
   // Lists the threads as they are now: the session begins at their heads, or as far back as their
-  // rings hold.
-  void NoteThreads(bool oldest);
+  // rings hold. Returns how many have ended and lost their ring to another thread.
+  uint64_t NoteThreads(bool oldest);
   void NoteTotals();
 
   // Follows the step trigger. False while nothing is to be drained.

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is not in the trace, and why: each event is counted once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "common/xspace/item_sink.h"
+#include "tests/host/host_collector_fixture.h"
+
+namespace jobscope {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+TEST_F(HostCollectorTest, BadRecordsAreLostNotFatal) {
+  Begin();
+  recorder_.Scope(1, kPlain, kZero + 9, kZero + 8);
+  recorder_.Scope(1, kUnknown, kZero + 1, kZero + 2);
+  recorder_.Scope(1, UINT32_MAX, kZero + 1, kZero + 2);
+  recorder_.Add(1, 14, kPlain, kZero + 1, kZero + 2);
+  recorder_.Scope(1, kPlain, kZero + 3, kZero + 4);
+  End(100);
+  session_.ExpectIdentity();
+  EXPECT_EQ(session_.report().attempted, 5u);
+  EXPECT_EQ(session_.report().events, 1u);
+  EXPECT_EQ(Lost("invalid"), 4u);
+}
+
+TEST_F(HostCollectorTest, AContinuationWithoutItsEventIsNoEvent) {
+  Begin();
+  recorder_.Scope(1, kPlain, kZero + 1, kZero + 2);
+  recorder_.NumberArg(1, 1, JOBSCOPE_ARG_INT64, 1);
+  recorder_.Scope(1, kPlain, kZero + 3, kZero + 4);
+  End(100);
+  session_.ExpectIdentity();
+  EXPECT_EQ(session_.report().attempted, 3u);
+  EXPECT_EQ(Lost("invalid"), 2u) << "nothing behind it can be trusted";
+}
+
+TEST_F(HostCollectorTest, EveryCauseOfLossIsCounted) {
+  Begin();
+  recorder_.totals.no_ring_events = 3;
+  recorder_.totals.reentered_events = 7;
+  Thread(1).reentered = 5;
+  for (int i = 0; i < 10; ++i) recorder_.Scope(1, kPlain, kZero + i, kZero + i + 1);
+  Thread(1).overwritten_events = 4;
+  End(100);
+  session_.ExpectIdentity();
+  EXPECT_EQ(session_.report().attempted, 10u + 3 + 7);
+  EXPECT_EQ(session_.report().events, 6u);
+  EXPECT_EQ(Lost("overwritten"), 4u);
+  EXPECT_EQ(Lost("no_ring"), 3u);
+  EXPECT_EQ(Lost("reentered"), 7u);
+  ASSERT_EQ(session_.report().threads.size(), 1u);
+  EXPECT_EQ(session_.report().threads[0].lost, 9u);
+  EXPECT_EQ(session_.report().threads[0].attempted, 15u);
+}
+
+TEST_F(HostCollectorTest, LossesBeforeTheSessionAreNotItsOwn) {
+  recorder_.totals.no_ring_events = 100;
+  recorder_.totals.reentered_events = 50;
+  Thread(1).reentered = 50;
+  for (int i = 0; i < 10; ++i) recorder_.Scope(1, kPlain, kZero - 100, kZero - 50);
+  Thread(1).overwritten_events = 4;
+  session_.request().lookback = absl::ZeroDuration();
+  Begin();
+  End(100);
+  session_.ExpectIdentity();
+  EXPECT_EQ(session_.report().attempted, 0u);
+}
+
+TEST_F(HostCollectorTest, AReaderThatIsLappedTriesAgain) {
+  Begin();
+  recorder_.Scope(1, kPlain, kZero, kZero + 1);
+  recorder_.empty_reads = 3;
+  End(100);
+  session_.ExpectIdentity();
+  EXPECT_EQ(session_.report().events, 1u);
+}
+
+TEST_F(HostCollectorTest, AReaderThatIsAlwaysLappedGivesUpAndCounts) {
+  Begin();
+  recorder_.Scope(1, kPlain, kZero, kZero + 1);
+  recorder_.empty_reads = std::numeric_limits<int>::max();
+  session_.Drain();
+  End(100);
+  session_.ExpectIdentity();
+  EXPECT_EQ(Lost("overwritten"), 1u);
+}
+
+TEST_F(HostCollectorTest, AThreadThatVanishesIsLost) {
+  Begin();
+  session_.Drain();
+  Thread(2).tid = 102;
+  recorder_.Scope(2, kPlain, kZero, kZero + 1);
+  recorder_.empty_reads = 100;
+  session_.Drain();  // sees its head, and comes away empty
+  recorder_.empty_reads = 0;
+  recorder_.threads.erase(2);
+  session_.Drain();
+  End(100);
+  session_.ExpectIdentity();
+  EXPECT_EQ(session_.report().attempted, 1u);
+  EXPECT_EQ(Lost("overwritten"), 1u);
+}
+
+TEST_F(HostCollectorTest, ThreadsWithoutARingAreTold) {
+  Thread(2).has_ring = false;
+  Begin();
+  End(100);
+  EXPECT_THAT(session_.report().warnings, Contains(HasSubstr("1 threads have no ring")));
+  EXPECT_THAT(session_.report().warnings, Contains(HasSubstr("CLOCK_MONOTONIC")));
+}
+
+TEST_F(HostCollectorTest, AFullDictionaryIsTold) {
+  recorder_.totals.dictionary_full = 12;
+  Begin();
+  End(100);
+  EXPECT_THAT(session_.report().warnings, Contains(HasSubstr("12 names were refused")));
+}
+
+class NamelessSink : public xspace::ItemSink {
+ public:
+  [[nodiscard]] bool Append(xspace::ItemKind kind, std::string_view /*body*/) override {
+    if (kind == xspace::ItemKind::kNames && ++names_ > 40) return false;
+    return kind != xspace::ItemKind::kEvents;
+  }
+  bool Full() const override { return false; }
+
+ private:
+  int names_ = 0;
+};
+
+TEST_F(HostCollectorTest, EventsWithoutRoomForTheirNamesAreLost) {
+  NamelessSink sink;
+  xspace::Names names(&sink);
+  session_.request().sink = &sink;
+  session_.request().names = &names;
+  Begin();
+  for (uint32_t site = 100; site < 200; ++site) {
+    recorder_.sites[site].name = "site " + std::to_string(site);
+    recorder_.Scope(1, site, kZero + site, kZero + site + 1);
+  }
+  recorder_.Add(1, JOBSCOPE_KIND_COUNTER, kCounter, kZero, kZero, 0, 1, JOBSCOPE_ARG_INT64);
+  recorder_.Add(1, JOBSCOPE_KIND_STEP, kStep, kZero, kZero + 1, 0, 1, JOBSCOPE_ARG_INT64);
+  recorder_.Add(1, JOBSCOPE_KIND_ASYNC_BEGIN, kAsync, kZero, kZero, 0, 9, JOBSCOPE_ARG_UINT64);
+  End(1000);
+  session_.ExpectIdentity();
+  EXPECT_EQ(session_.report().attempted, 103u);
+  EXPECT_EQ(session_.report().events, 0u);
+  EXPECT_EQ(Lost("store_full"), 103u);
+}
+
+}  // namespace
+}  // namespace jobscope
