@@ -12,6 +12,7 @@
 #define SPDLOG_HEADER_ONLY
 #endif
 #include <errno.h>
+#include <signal.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/base_sink.h>
 #include <unistd.h>
@@ -21,6 +22,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
+
+#include "common/blocked_signal.h"
 
 namespace jobscope {
 namespace {
@@ -34,9 +37,12 @@ class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
     formatter_->format(message, line);
     const char* next = line.data();
     size_t left = line.size();
+    // A job that never writes to its stderr must not die of our line when its reader has gone.
+    BlockedSignal blocked(SIGPIPE);
     while (left > 0) {
       const ssize_t written = write(STDERR_FILENO, next, left);
       if (written < 0 && errno == EINTR) continue;
+      if (written < 0 && errno == EPIPE) blocked.Raised();
       if (written <= 0) return;  // stderr is closed or full: there is nobody to tell
       next += written;
       left -= static_cast<size_t>(written);

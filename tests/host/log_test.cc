@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <string>
 #include <thread>
@@ -53,6 +55,24 @@ TEST_F(LogTest, KeepsLevels) {
     SetLogLevel(level);
     EXPECT_EQ(GetLogLevel(), level);
   }
+}
+
+// "train.py 2>&1 | head": the job lives on, and so must it with our lines.
+TEST_F(LogTest, AReaderThatHasGoneEndsNoProcess) {
+  EXPECT_EXIT(
+      {
+        SetLogLevel(LogLevel::kWarning);
+        int ends[2];
+        if (pipe(ends) != 0) _exit(1);
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        signal(SIGPIPE, SIG_DFL);
+        Log(LogLevel::kWarning, "nobody reads this");
+        sigset_t pending;
+        sigpending(&pending);
+        _exit(sigismember(&pending, SIGPIPE) == 0 ? 42 : 2);
+      },
+      testing::ExitedWithCode(42), "");
 }
 
 TEST_F(LogTest, LinesOfManyThreadsStayWhole) {
