@@ -116,7 +116,11 @@ void SegmentBuilder::Flush() {
   if (records_.empty()) return;
   // Each event writes up to 8 bytes beyond its last varint.
   const size_t needed = kHeaderRoom + event_bytes_ + kMaxVarintBytes;
-  if (body_.size() < needed) body_.resize(std::max(needed, kMaxBytes + kMaxVarintBytes));
+  // By doubling: a line that fills its segments gets there soon, and a process may have thousands
+  // of lines of one event.
+  if (body_.size() < needed) {
+    body_.resize(std::max(needed, std::min(2 * body_.size(), kMaxBytes + kMaxVarintBytes)));
+  }
 
   char* const events = body_.data() + kHeaderRoom;
   char* out = events;

@@ -181,12 +181,15 @@ bool Store::Append(ItemKind kind, std::string_view body) {
   bool notify = false;
   {
     const std::lock_guard<std::mutex> lock(state_->mutex);
+    // Before the refusal: a block that comes back beside it, and is the last, must count.
+    const uint64_t returned = state_->pool->returned_blocks();
     Block* const block = too_large ? nullptr : state_->BlockFor(BytesOf(body.size()), is_events);
     if (block == nullptr) {
       ++state_->refused;
-      if (is_events) {
+      // One that never fits says nothing about the others.
+      if (is_events && RoundUp(BytesOf(body.size()), kPageBytes) <= state_->event_cap) {
         state_->full = true;
-        state_->returned_when_full = state_->pool->returned_blocks();
+        state_->returned_when_full = returned;
       }
       return false;
     }

@@ -88,10 +88,19 @@ TEST(StoreTest, FullIsToldOfEventsOnly) {
   Store store(kMiB);
   EXPECT_FALSE(store.Append(ItemKind::kNames, std::string(2 * kMiB, 'x')));
   EXPECT_FALSE(store.Full());
-  EXPECT_FALSE(store.Append(ItemKind::kEvents, std::string(2 * kMiB, 'x')));
+  ASSERT_TRUE(store.Append(ItemKind::kEvents, std::string(kMiB / 2, 'x')));
+  EXPECT_FALSE(store.Append(ItemKind::kEvents, std::string(kMiB / 2, 'x')));
   EXPECT_TRUE(store.Full());
   EXPECT_EQ(store.refused_items(), 2U);
   EXPECT_TRUE(store.Append(ItemKind::kNames, "still taken"));
+}
+
+TEST(StoreTest, AnItemThatNeverFitsDoesNotFillTheStore) {
+  Store store(kMiB);
+  EXPECT_FALSE(store.Append(ItemKind::kEvents, std::string(3 * kMiB, 'x')));
+  EXPECT_FALSE(store.Full());
+  EXPECT_EQ(store.refused_items(), 1U);
+  EXPECT_TRUE(store.Append(ItemKind::kEvents, "small"));
 }
 
 TEST(StoreTest, TakesAnItemLargerThanABlock) {
