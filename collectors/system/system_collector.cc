@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/system/system_collector.h"
 
+#include <algorithm>
+
 #include "common/trace_planes.h"
 #include "common/xspace/names.h"
 #include "common/xspace/stats.h"
@@ -57,24 +59,24 @@ SystemCollector::Sample SystemCollector::Take() const {
 
 absl::Duration SystemCollector::Drain() {
   if (!started_) return absl::InfiniteDuration();
-  if (pending_.has_value()) Add(*pending_);
+  if (pending_.has_value()) Add(*pending_, pending_->ticks);
   pending_ = Take();
   return kSampleEvery;
 }
 
-void SystemCollector::Add(const Sample& sample) {
+void SystemCollector::Add(const Sample& sample, uint64_t at_ticks) {
   // One that was taken before the window began only gives the rate of the next.
-  const bool inside = sample.ticks >= start_ticks_;
+  const bool inside = at_ticks >= start_ticks_;
   const double seconds =
       static_cast<double>(sample.ticks - before_.ticks) / map_.ticks_per_second();
   if (seconds >= kMinIntervalSeconds) {
     const double cpu_seconds =
         static_cast<double>(sample.usage.cpu_ns - before_.usage.cpu_ns) * 1e-9;
-    if (inside) AddCounter(cpu_event_, cpu_stat_, sample.ticks, 100 * cpu_seconds / seconds);
+    if (inside) AddCounter(cpu_event_, cpu_stat_, at_ticks, 100 * cpu_seconds / seconds);
     before_ = sample;
   }
   if (inside && sample.usage.rss_bytes.has_value()) {
-    AddCounter(rss_event_, rss_stat_, sample.ticks,
+    AddCounter(rss_event_, rss_stat_, at_ticks,
                static_cast<double>(*sample.usage.rss_bytes) / (1 << 20));
   }
 }
@@ -99,12 +101,12 @@ void SystemCollector::AddCounter(uint64_t event_id, uint64_t stat_id, uint64_t t
 absl::Status SystemCollector::Stop(uint64_t end_ticks) {
   if (!started_) return absl::OkStatus();
   started_ = false;
-  if (pending_.has_value() && pending_->ticks <= end_ticks) Add(*pending_);
+  if (pending_.has_value() && pending_->ticks <= end_ticks) Add(*pending_, pending_->ticks);
   pending_.reset();
-  // The last interval, told at the window's end.
-  Sample last = Take();
-  if (last.ticks > end_ticks) last.ticks = end_ticks;
-  if (last.ticks > before_.ticks) Add(last);
+  // The last interval ends now, and is told at the window's end.
+  const Sample last = Take();
+  const uint64_t at_ticks = std::min(last.ticks, end_ticks);
+  if (at_ticks > before_.ticks) Add(last, at_ticks);
   builder_->Flush();
   report_.events = builder_->appended_events();
   const uint64_t lost = builder_->refused_events() + unnamed_;

@@ -44,8 +44,8 @@ class SystemCollector : public Collector {
   };
 
   Sample Take() const;
-  // Adds the counters of the time since `before_`.
-  void Add(const Sample& sample);
+  // Adds the counters of the time since `before_`, as of `at_ticks`.
+  void Add(const Sample& sample, uint64_t at_ticks);
   void AddCounter(uint64_t event_id, uint64_t stat_id, uint64_t ticks, double value);
 
   const bool uses_tsc_;

@@ -79,6 +79,23 @@ TEST(SystemCollectorTest, NothingIsSampledBeforeTheWindow) {
   EXPECT_EQ(session.report().attempted, 0u);
 }
 
+// The rate is of the time in which the CPU was used, also where that goes beyond the window's end.
+TEST(SystemCollectorTest, AStopThatComesLateIsNoLoad) {
+  SystemCollector collector(kMonotonic);
+  SessionDriver session(&collector, kMonotonic);
+  ASSERT_TRUE(session.Arm().ok());
+  ASSERT_TRUE(session.Start().ok());
+  const uint64_t start = session.Now();
+  Burn(20'000'000);
+  const uint64_t end = start + (session.Now() - start) / 2;
+  Burn(180'000'000);
+  session.StopAt(end);
+  session.ExpectIdentity();
+  const ReadEvent cpu = session.One("process CPU (%)");
+  EXPECT_LE(cpu.start_ps, session.map().ToPs(end));
+  EXPECT_LT(cpu.doubles.at("process CPU (%)"), 150) << "one thread ran";
+}
+
 TEST(SystemCollectorTest, IsOffWithTheHost) {
   SystemCollector collector(kMonotonic);
   SessionDriver session(&collector, kMonotonic);
