@@ -50,28 +50,27 @@ absl::Status CollectorTask::Start(std::shared_ptr<CollectorSlot> slot,
 }
 
 void CollectorTask::PostArm(const ArmRequest& request) {
-  arm_request_ = request;
-  Post(Verb::kArm);
+  Post(Verb::kArm, [&] { arm_request_ = request; });
 }
 
 void CollectorTask::PostStart(const StartRequest& request) {
-  start_request_ = request;
-  Post(Verb::kStart);
+  Post(Verb::kStart, [&] { start_request_ = request; });
 }
 
 void CollectorTask::PostStop(uint64_t end_ticks) {
-  end_ticks_ = end_ticks;
-  Post(Verb::kStop);
+  Post(Verb::kStop, [&] { end_ticks_ = end_ticks; });
 }
 
-void CollectorTask::PostReport() { Post(Verb::kReport); }
+void CollectorTask::PostReport() {
+  Post(Verb::kReport, [] {});
+}
 
-// The requests above are written before the lock is taken: the thread reads them only after it has
-// seen the verb, under the lock, and the session posts the next verb only after the last one has
-// returned.
-void CollectorTask::Post(Verb verb) {
+// The thread reads a request without the lock, while it runs the verb: nothing is posted then, but
+// to one that is abandoned, whose requests stay as they are.
+void CollectorTask::Post(Verb verb, absl::FunctionRef<void()> write_request) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (abandoned_) return;
+  write_request();
   posted_ = verb;
   changed_.notify_all();
 }

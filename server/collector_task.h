@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "collectors/collector.h"
@@ -85,7 +86,7 @@ class CollectorTask {
 
  private:
   CollectorTask(std::shared_ptr<CollectorSlot> slot, std::shared_ptr<SessionContext> context);
-  void Post(Verb verb);
+  void Post(Verb verb, absl::FunctionRef<void()> write_request);
   void Run();
   void RunVerb(Verb verb);
   // Drains until a verb is posted. Returns with `lock` held.

@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "server/collector_task.h"
 #include "server/session_run.h"
+#include "server/summary.h"
 #include "server/worker_thread.h"
 
 namespace jobscope {
@@ -251,17 +252,14 @@ std::vector<v1::CollectorState> SessionManager::DescribeCollectors() const {
   }
   std::vector<v1::CollectorState> states;
   for (const auto& slot : slots) {
-    v1::CollectorState state;
-    state.set_name(std::string(slot->collector()->name()));
+    const std::string_view name = slot->collector()->name();
     if (const Verb verb = slot->wedged_in(); verb != Verb::kNone) {
-      state.set_state("wedged");
-      state.set_reason(absl::StrCat("it hangs in the verb ", VerbName(verb)));
+      states.push_back(
+          CollectorStateOf(name, "wedged", absl::StrCat("it hangs in the verb ", VerbName(verb))));
     } else {
       const CollectorReport report = slot->collector()->Describe();
-      state.set_state(report.state);
-      state.set_reason(report.reason);
+      states.push_back(CollectorStateOf(name, report.state, report.reason));
     }
-    states.push_back(std::move(state));
   }
   return states;
 }
