@@ -37,13 +37,19 @@ absl::Status CallTracer::Prepare() {
   return ran.ok() ? status : ran;
 }
 
+StackRound CallTracer::ReadStacks() {
+  StackRound stacks = reader_->Read(kHoldBudget);
+  if (stacks.refused) stacks_refused_.store(true, std::memory_order_relaxed);
+  return stacks;
+}
+
 void CallTracer::Install(CallSession::Limits limits) {
   absl::Status status;
   const absl::Status ran = WithGil(*setup_.api, [&] {
     // Without letting the GIL go in between: the hooks take up where the stacks end.
     status = InstallHooks(*setup_.api, *setup_.trace, calls_);
     if (!status.ok()) return;
-    if (!calls_->Activate(limits, reader_->Read(kHoldBudget))) {
+    if (!calls_->Activate(limits, ReadStacks())) {
       // The session ended while the GIL was waited for, and nobody takes the hooks away later.
       RemoveHooks(*setup_.api, *setup_.trace);
       reader_->Close();
@@ -61,7 +67,7 @@ void CallTracer::Remove() {
     RemoveHooks(*setup_.api, *setup_.trace);
     if (calls_->active()) {
       const uint64_t now = detail::ReadTicks(setup_.uses_tsc);
-      calls_->WriteOpen(reader_->Read(kHoldBudget), now);
+      calls_->WriteOpen(ReadStacks(), now);
       calls_->Deactivate();
     }
     reader_->Close();
@@ -149,6 +155,11 @@ void CallTracer::FillReport(CollectorReport* report) const {
   if (installed_ticks() != 0 && late_ps > kTellLatePs) {
     report->warnings.push_back(absl::StrFormat("Python calls are recorded from %.1f ms on",
                                                static_cast<double>(late_ps) * 1e-9));
+  }
+  if (stacks_refused_.load(std::memory_order_relaxed)) {
+    report->warnings.emplace_back(
+        "calls that were open at the begin or the end are left out: there were sub-interpreters, "
+        "whose stacks Python would show while they change");
   }
   if (calls_->short_calls() > 0) {
     report->warnings.push_back(absl::StrCat(calls_->short_calls(),

@@ -58,6 +58,8 @@ class CallTracer {
   void FillReport(CollectorReport* report) const;
 
  private:
+  // With the GIL.
+  StackRound ReadStacks();
   void TakeAll();
   // As Python knows the thread, or else as the OS does.
   std::string_view NameOf(const TracedThread& thread);
@@ -68,6 +70,7 @@ class CallTracer {
   std::atomic<bool> installed_{false};
   absl::Status install_status_;
   std::atomic<uint64_t> installed_ticks_{0};
+  std::atomic<bool> stacks_refused_{false};  // open calls are not known
 
   TraceWindow window_;
   std::unique_ptr<PythonLines> lines_;

@@ -75,7 +75,7 @@ absl::Status PythonCollector::Arm(const ArmRequest& request) {
 
   struct Prepared {
     absl::Status status;
-    int sub_interpreters = 0;
+    bool sub_interpreters = false;
   };
   const auto prepared = std::make_shared<Prepared>();
   std::function<void()> prepare;
@@ -103,7 +103,7 @@ absl::Status PythonCollector::Arm(const ArmRequest& request) {
     tracer_ = std::move(tracer);
   }
   const auto count = [prepared, api = *api, trace = *trace] {
-    (void)python::WithGil(*api, [&] { prepared->sub_interpreters = SubInterpreters(*trace); });
+    (void)python::WithGil(*api, [&] { prepared->sub_interpreters = HasSubInterpreters(*trace); });
   };
   if (!helper_->Run("arming", kArmPatience, [prepare, count] {
         prepare();
@@ -112,10 +112,9 @@ absl::Status PythonCollector::Arm(const ArmRequest& request) {
     return Fail(absl::UnavailableError(kLockHeld));
   }
   if (!prepared->status.ok()) return Fail(prepared->status);
-  if (prepared->sub_interpreters > 0) {
-    report_.warnings.push_back(absl::StrCat(prepared->sub_interpreters,
-                                            " sub-interpreters are not traced, only Python's main "
-                                            "interpreter is"));
+  if (prepared->sub_interpreters) {
+    report_.warnings.emplace_back(
+        "there are sub-interpreters: they are not traced, only Python's main interpreter is");
   }
   if (sampler_ != nullptr) helper_->Post("sampling", [sampler = sampler_] { sampler->Run(); });
   return absl::OkStatus();

@@ -146,6 +146,7 @@ void Sampler::SampleOnce(uint64_t asked_ticks, ThreadState** state) {
   ++costs_.samples;
   if (by_main_thread) ++costs_.by_main_thread;
   if (!held->round.whole) ++costs_.unfinished;
+  if (held->round.refused) ++costs_.refused;
   costs_.longest_hold = std::max(costs_.longest_hold, held->hold);
   costs_.total_hold += held->hold;
   costs_.longest_wait = std::max(costs_.longest_wait, absl::Nanoseconds(got_ns - asked_ns));
@@ -176,6 +177,13 @@ void Sampler::FillReport(CollectorReport* report) const {
   if (left_) {
     report->state = "degraded";
     report->reason = "Python was shutting down before the capture ended";
+  }
+  if (costs_.refused > 0) {
+    report->state = "degraded";
+    report->reason = absl::StrCat(
+        costs_.refused, " of ", costs_.samples,
+        " samples were not taken: there were sub-interpreters, whose stacks Python would show "
+        "while they change");
   }
   Log(LogLevel::kDebug,
       absl::StrCat("python samples: ", costs_.samples, ", ", costs_.by_main_thread,

@@ -12,6 +12,9 @@
 namespace jobscope::python {
 namespace {
 
+// Of sub-interpreters.
+constexpr int kFirstWithLocksOfTheirOwn = 12;
+
 // Python's garbage collector, off for as long as it lives. The GIL is held throughout, so that
 // nobody sees it.
 class WithoutGc {
@@ -56,6 +59,10 @@ void StackReader::Close() {
 
 StackRound StackReader::Read(absl::Duration budget) {
   StackRound round;
+  if (api_.minor >= kFirstWithLocksOfTheirOwn && HasSubInterpreters(trace_)) {
+    round.refused = true;
+    return round;
+  }
   const uint64_t until_ns = MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(budget));
   const WithoutGc quiet(trace_);
   const Ref nothing(api_, api_.Tuple_New(0));
@@ -117,8 +124,12 @@ const StackReader::Known& StackReader::Identify(uint64_t ident, Object* key) {
   Object* const thread = active_ == nullptr ? nullptr : api_.Dict_GetItem(active_, key);
   const auto [entry, fresh] = known_.try_emplace(ident);
   Known& known = entry->second;
-  if (!fresh && known.thread == thread) return known;
-  known = {thread, 0, {}};
+  // Of one that threading does not know, only the id tells that it is another one.
+  const int64_t unnamed_tid = thread == nullptr ? TidOfPthread(ident) : 0;
+  if (!fresh && known.thread == thread && (thread != nullptr || known.tid == unnamed_tid)) {
+    return known;
+  }
+  known = {thread, unnamed_tid, {}};
   if (thread != nullptr) {
     const Ref tid(api_, api_.Object_GetAttrString(thread, "_native_id"));
     if (tid) known.tid = IntegerOf(api_, tid.get());

@@ -35,6 +35,7 @@ struct StackRound {
   std::vector<ThreadStack> stacks;
   std::vector<uint64_t> idents;  // of all threads that run Python code, also those not looked at
   bool whole = true;             // false: the next round goes on with the threads left out
+  bool refused = false;          // nothing was looked at: there are sub-interpreters
 };
 
 // All functions with the GIL held. Keeps two references, of a builtin function and of threading's
@@ -50,13 +51,15 @@ class StackReader {
 
   // Finds what it needs.
   absl::Status Open();
-  // Looks at threads until `budget` is used up; the next call goes on with the others.
+  // Looks at threads until `budget` is used up; the next call goes on with the others. From 3.12 on
+  // nothing is looked at while there are sub-interpreters: they run without the GIL, and Python
+  // would make frame objects of their stacks while these change, which ends the process.
   StackRound Read(absl::Duration budget);
   // Gives the references back.
   void Close();
 
  private:
-  // A thread as it was met first.
+  // A thread as it was met last.
   struct Known {
     const Object* thread = nullptr;  // of threading, to be compared only
     int64_t tid = 0;

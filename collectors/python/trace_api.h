@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What of Python's C API tracing needs beyond the stable ABI: functions that each version from 3.9
-// to 3.13 exports, some under two names. Where one is missing, tracing says so and stays off.
+// to 3.15 exports, some under two names. Where one is missing, and in a version that nobody has
+// tried, tracing says so and stays off.
 #ifndef COLLECTORS_PYTHON_TRACE_API_H_
 #define COLLECTORS_PYTHON_TRACE_API_H_
 
@@ -32,8 +33,7 @@ struct TraceApi {
   int (*AddPendingCall)(int (*function)(void*), void* argument) = nullptr;
 
   Object* (*InterpreterState_Main)() = nullptr;
-  Object* (*InterpreterState_Head)() = nullptr;
-  Object* (*InterpreterState_Next)(Object*) = nullptr;
+  Object* (*InterpreterState_Head)() = nullptr;  // the newest
   // For profile functions, before 3.12.
   ThreadState* (*InterpreterState_ThreadHead)(Object*) = nullptr;
   ThreadState* (*ThreadState_Next)(ThreadState*) = nullptr;
@@ -50,8 +50,9 @@ absl::StatusOr<const TraceApi*> FindTraceApi(const Api& api);
 Object* CallMethod(const Api& api, Object* object, const char* name,
                    std::initializer_list<Object*> arguments);
 
-// With the GIL: how many interpreters there are besides the main one.
-int SubInterpreters(const TraceApi& api);
+// With the GIL, and true until it is given up: there are interpreters besides the main one. No list
+// is walked, because those with a lock of their own change it meanwhile.
+bool HasSubInterpreters(const TraceApi& api);
 
 }  // namespace jobscope::python
 

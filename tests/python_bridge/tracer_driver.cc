@@ -2,6 +2,8 @@
 //
 // The Python collector in a Python process, for tests: a library for ctypes, which gives the GIL up
 // during calls. One session at a time.
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -16,6 +18,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "collectors/python/api.h"
 #include "collectors/python/python_collector.h"
 #include "common/clock.h"
 #include "common/xspace/assembler.h"
@@ -51,8 +54,9 @@ std::string Quoted(const std::string& text) {
 // As the session does it: all verbs on one thread, which drains in between.
 class Session {
  public:
-  Session(PythonCollector* collector, int level, size_t store_bytes)
-      : collector_(collector), store_(store_bytes), names_(&store_) {
+  // With `start_at` in the future: armed only.
+  Session(PythonCollector* collector, int level, size_t store_bytes, absl::Time start_at)
+      : collector_(collector), store_(store_bytes), names_(&store_), start_at_(start_at) {
     ArmRequest request;
     request.levels.python = level;
     request.sink = &store_;
@@ -60,6 +64,12 @@ class Session {
     thread_ = std::thread([this, request] { Run(request); });
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return started_; });
+  }
+
+  void StartLater(absl::Duration after) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    start_at_ = absl::Now() + after;
+    changed_.notify_all();
   }
 
   void StopLater(absl::Duration after) {
@@ -115,6 +125,7 @@ class Session {
     const ClockSample early = SampleClocks(kUsesTsc);
     bool recording = false;
     Timed([&] { recording = collector_->Arm(request).ok(); });
+    AwaitStart();
     const uint64_t start = SampleClocks(kUsesTsc).ticks;
     StartRequest begin;
     begin.start_ticks = start;
@@ -140,6 +151,16 @@ class Session {
     Timed([&] { report_ = collector_->Report(); });
   }
 
+  void AwaitStart() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (absl::Now() < start_at_) {
+      started_ = true;  // as far as the caller waits for it
+      changed_.notify_all();
+      changed_.wait_for(
+          lock, absl::ToChronoMicroseconds(std::min(start_at_ - absl::Now(), absl::Seconds(1))));
+    }
+  }
+
   PythonCollector* const collector_;
   xspace::Store store_;
   xspace::Names names_;
@@ -148,6 +169,7 @@ class Session {
   double duration_ms_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
+  absl::Time start_at_;
   bool started_ = false;
   bool stop_ = false;
   absl::Time stop_at_ = absl::InfiniteFuture();
@@ -165,9 +187,30 @@ extern "C" {
 
 #define DRIVER_API __attribute__((visibility("default")))
 
-DRIVER_API void driver_start(int level, uint64_t store_bytes) {
+DRIVER_API void driver_arm(int level, uint64_t store_bytes, int start) {
   static auto* const collector = new jobscope::PythonCollector(jobscope::kUsesTsc);
-  jobscope::g_session = new jobscope::Session(collector, level, store_bytes);
+  jobscope::g_session = new jobscope::Session(
+      collector, level, store_bytes, start != 0 ? absl::InfinitePast() : absl::InfiniteFuture());
+}
+
+DRIVER_API void driver_start(int level, uint64_t store_bytes) { driver_arm(level, store_bytes, 1); }
+
+DRIVER_API void driver_start_later(int milliseconds) {
+  jobscope::g_session->StartLater(absl::Milliseconds(milliseconds));
+}
+
+// Gives the GIL up with an exception on its way, as extensions do that close a file; until the pipe
+// `until` is closed. Tells on the pipe `here`. For ctypes.PyDLL.
+DRIVER_API void driver_wait_with_exception(int here, int until) {
+  const jobscope::python::Api& api = **jobscope::python::FindApi();
+  api.Err_SetString(*api.runtime_error_class, "on its way");
+  jobscope::python::ThreadState* const state = api.Eval_SaveThread();
+  char byte = 0;
+  if (write(here, &byte, 1) == 1) {
+    while (read(until, &byte, 1) > 0) {
+    }
+  }
+  api.Eval_RestoreThread(state);
 }
 
 // Ends the recording by itself; driver_stop is still to be called.

@@ -3,6 +3,7 @@
 
 Cases that end, fork or block a process run in processes of their own: functions `worker_*`.
 """
+import _thread
 import ctypes
 import json
 import os
@@ -18,22 +19,24 @@ import xspace
 
 DRIVER = ctypes.CDLL(os.environ["JOBSCOPE_TEST_DRIVER"])
 DRIVER.driver_start.argtypes = [ctypes.c_int, ctypes.c_uint64]
+DRIVER.driver_arm.argtypes = [ctypes.c_int, ctypes.c_uint64, ctypes.c_int]
 DRIVER.driver_stop.restype = ctypes.c_char_p
 STORE_BYTES = 64 << 20
 MONITORING = getattr(sys, "monitoring", None)
 
 
 class Trace:
-    """One session around a block; then its report and its events."""
+    """One session around a block; then its report and its events. `start=False`: armed only."""
 
-    def __init__(self, level, **environment):
+    def __init__(self, level, start=True, **environment):
         self.level = level
+        self.start = start
         self.environment = {"JOBSCOPE_PYTHON_" + key: str(value) for key, value in environment.items()}
 
     def __enter__(self):
         os.environ.update(self.environment)
         self.pid = os.getpid()
-        DRIVER.driver_start(self.level, STORE_BYTES)
+        DRIVER.driver_arm(self.level, STORE_BYTES, self.start)
         return self
 
     def __exit__(self, *_):
@@ -137,6 +140,28 @@ class TracerTest(unittest.TestCase):
         self.assertTrue(any("wait" in event.name for event in waits), waits)
         # One span for as long as it stood there.
         self.assertEqual(len({event.name for event in waits}), len(waits), waits)
+
+    def test_a_thread_that_took_the_number_of_another(self):
+        """Threads that `threading` does not know, such as those of C++, are told apart by the OS's ids."""
+        tids, idents = [], set()
+
+        def run(done):
+            tids.append(threading.get_native_id())
+            idents.add(_thread.get_ident())
+            inner_function(20)
+            done.release()
+
+        with Trace(1, SAMPLE_HZ=1000) as trace:
+            for _ in range(4):
+                done = _thread.allocate_lock()
+                done.acquire()
+                _thread.start_new_thread(run, (done,))
+                with done:
+                    pass
+        if len(idents) == len(tids):
+            self.skipTest("no number was used again")
+        seen = {int(line.split("/")[-1].split()[0]) for line in trace.lines("inner_function")}
+        self.assertEqual(seen, set(tids))
 
     def test_switch_interval_is_as_before(self):
         before = sys.getswitchinterval()
@@ -311,16 +336,38 @@ class TracerTest(unittest.TestCase):
             spin(5)
         self.assertTrue(any("JOBSCOPE_PYTHON_SAMPLE_HZ=5000" in text for text in trace.report["warnings"]), trace.report)
 
+    def test_an_exception_on_its_way_arrives(self):
+        """In a thread that has given Python's lock up meanwhile."""
+        here, here_writer = os.pipe()
+        until, until_writer = os.pipe()
+        caught = []
+
+        def run():
+            try:
+                ctypes.PyDLL(os.environ["JOBSCOPE_TEST_DRIVER"]).driver_wait_with_exception(here_writer, until)
+            except RuntimeError as error:
+                caught.append(str(error))
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        self.assertEqual(len(os.read(here, 1)), 1)
+        for level in (1, 2):
+            with Trace(level) as trace:
+                outer_function(20)
+            self.assertEqual(trace.report["state"], "on", trace.report)
+        os.close(until_writer)
+        thread.join()
+        for pipe in (here, here_writer, until):
+            os.close(pipe)
+        self.assertEqual(caught, ["on its way"])
+
     def test_sub_interpreters_are_told(self):
-        try:
-            import _interpreters as interpreters
-        except ImportError:
-            import _xxsubinterpreters as interpreters
-        other = interpreters.create()
-        with Trace(1) as trace:
-            spin(5)
-        interpreters.destroy(other)
-        self.assertTrue(any("1 sub-interpreters are not traced" in text for text in trace.report["warnings"]), trace.report)
+        other = sub_interpreter()
+        with Trace(2) as trace:
+            outer_function(20)
+        INTERPRETERS.destroy(other)
+        self.assertTrue(any("there are sub-interpreters" in text for text in trace.report["warnings"]), trace.report)
+        self.assertEqual((trace.report["state"], len(trace.named("outer_function"))), ("on", 1), trace.report)
 
     # ---- processes ----
 
@@ -343,8 +390,29 @@ class TracerTest(unittest.TestCase):
         for level in (1, 2):
             self.run_worker("holds_the_lock", level)
 
+    def test_a_lock_that_is_held_all_the_time(self):
+        for level in (1, 2):
+            self.run_worker("never_gives_the_lock", level)
+
+    def test_sub_interpreters_that_run(self):
+        for level in (1, 2):
+            self.run_worker("has_sub_interpreters", level)
+
 
 # ---- processes of their own ----
+
+try:
+    import _interpreters as INTERPRETERS
+except ImportError:
+    import _xxsubinterpreters as INTERPRETERS
+
+
+def sub_interpreter():
+    """With a lock of its own where there is such a thing."""
+    if sys.version_info >= (3, 13):
+        return INTERPRETERS.create("isolated")
+    return INTERPRETERS.create(isolated=True)
+
 
 
 def worker_leaves(level, way):
@@ -392,6 +460,72 @@ def worker_holds_the_lock(level):
     with Trace(int(level)) as trace:
         outer_function(50)
     assert trace.report["state"] == "on", trace.report
+
+
+def worker_never_gives_the_lock(level):
+    """From before the start until after the end: nobody waits for what comes later."""
+    with Trace(int(level), start=False) as trace:
+        DRIVER.driver_start_later(100)
+        DRIVER.driver_stop_later(300)
+        ctypes.PyDLL(None).usleep(3_000_000)
+        # What was late comes now, within a few switch intervals, and finds that it is not wanted any more.
+        spin(100)
+        assert sys.getprofile() is None
+        if MONITORING:
+            assert MONITORING.get_tool(MONITORING.PROFILER_ID) is None
+    assert trace.report["state"] == "degraded", trace.report
+    assert "lock was not to be had" in trace.report["reason"], trace.report
+    assert trace.report["longest_verb_ms"] < 1800, trace.report
+    with Trace(int(level), MIN_US=0) as trace:
+        outer_function(50)
+    assert trace.report["state"] == "on" and trace.named("outer_function"), trace.report
+
+
+RUNS = """
+import os
+def fibonacci(n):
+    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+os.set_blocking({until}, False)
+os.write({here}, b"x")
+while True:
+    [fibonacci(5) for _ in (fibonacci(i) for i in range(5))]
+    try:
+        os.read({until}, 1)
+        break
+    except BlockingIOError:
+        pass
+"""
+
+
+def worker_has_sub_interpreters(level):
+    here, here_writer = os.pipe()
+    until, until_writer = os.pipe()
+    others = [sub_interpreter() for _ in range(2)]
+    threads = [threading.Thread(target=INTERPRETERS.run_string, args=(other, RUNS.format(here=here_writer, until=until)))
+               for other in others]
+    for thread in threads:
+        thread.start()
+    for _ in threads:
+        assert os.read(here, 1) == b"x"
+    for _ in range(10 if level == "1" else 60):
+        with Trace(int(level), SAMPLE_HZ=1000, MIN_US=0) as trace:
+            outer_function(50 if level == "1" else 2)
+        report = trace.report
+        if sys.version_info >= (3, 12) and level == "1":
+            assert report["state"] == "degraded" and "there were sub-interpreters" in report["reason"], report
+            assert not trace.events, trace.events
+        else:
+            assert report["state"] == "on", report
+            assert trace.named("outer_function"), report
+    os.close(until_writer)
+    for thread in threads:
+        thread.join()
+    for other in others:
+        INTERPRETERS.destroy(other)
+    # Without them all is as before.
+    with Trace(int(level), SAMPLE_HZ=1000, MIN_US=0) as trace:
+        outer_function(50)
+    assert trace.report["state"] == "on" and trace.named("outer_function"), trace.report
 
 
 if __name__ == "__main__":
