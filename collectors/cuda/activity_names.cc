@@ -70,6 +70,11 @@ std::string SetDetails(const Activity& set) {
 
 std::string_view MemoryKindName(uint8_t memory_kind) { return At(kMemoryKinds, memory_kind); }
 
+// Managed memory lies where it is needed: it takes none away that was not there before.
+bool IsMemoryOfTheGpu(uint8_t memory_kind) {
+  return memory_kind == 3 || memory_kind == 4 || memory_kind == 6;
+}
+
 std::string_view SyncName(uint8_t type) { return At(kSyncs, type); }
 
 std::string_view OverheadName(uint32_t kind) {

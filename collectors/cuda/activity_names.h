@@ -14,6 +14,8 @@ namespace jobscope::cuda {
 
 inline constexpr uint8_t kMemoryAllocated = 1;
 inline constexpr uint8_t kMemoryReleased = 2;
+// CUpti_ActivityUnifiedMemoryCounterKind
+inline constexpr uint8_t kCpuPageFault = 3;
 
 // In XProf's spelling: its categories (input, output, device to device) go by it. Arrays are memory
 // of the device; so is the memory of a peer.
@@ -22,6 +24,7 @@ std::string_view CopyName(uint8_t copy_kind);
 std::string CopyDetails(const Activity& copy);
 std::string SetDetails(const Activity& set);
 std::string_view MemoryKindName(uint8_t memory_kind);
+bool IsMemoryOfTheGpu(uint8_t memory_kind);
 std::string_view SyncName(uint8_t type);
 std::string_view OverheadName(uint32_t kind);
 std::string_view UnifiedMemoryName(uint8_t counter);

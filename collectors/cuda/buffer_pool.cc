@@ -30,10 +30,17 @@ bool BufferPool::Prepare(size_t buffers, size_t ready, bool null_is_safe, std::s
       *error = std::strerror(errno);
       return false;
     }
-    // A forked child has no use for them, and CUPTI does not work there.
-    (void)madvise(memory, (buffers + kScrapBuffers) * kBufferBytes, MADV_DONTFORK);
+    // A forked child has no use for them, because CUPTI does not work there; but its code may look
+    // into one as the child exits, and must find something. Kernels before 4.14 copy them.
+    (void)madvise(memory, (buffers + kScrapBuffers) * kBufferBytes, MADV_WIPEONFORK);
     buffers_.store(buffers, std::memory_order_release);
     base_.store(static_cast<uint8_t*>(memory), std::memory_order_release);
+  }
+  for (size_t slot = 0; slot < slots() + kScrapBuffers; ++slot) {
+    uint32_t expected = kForsaken;
+    if (slots_[slot].forsaken_at < times_forsaken_) {
+      (void)slots_[slot].state.compare_exchange_strong(expected, kFree, std::memory_order_acq_rel);
+    }
   }
   // Otherwise the first records of each buffer would cost page faults on application threads.
   for (size_t slot = 0; slot < std::min(ready, slots()); ++slot) {
@@ -123,6 +130,11 @@ void BufferPool::Complete(void* /*context*/, uint32_t /*stream*/, uint8_t* buffe
     return;
   }
   Slot& slot = pool.slots_[offset / kBufferBytes];
+  uint32_t forsaken = kForsaken;
+  if (slot.state.compare_exchange_strong(forsaken, kFree, std::memory_order_acq_rel)) {
+    if (valid != 0) pool.late_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
   // One that several share comes back several times; the first return counts.
   if (slot.state.load(std::memory_order_acquire) != kLent) return;
   if (valid == 0 || pool.mode_.load(std::memory_order_seq_cst) == Mode::kIdle) {
@@ -152,6 +164,18 @@ std::optional<BufferPool::Full> BufferPool::TakeFull() {
 }
 
 void BufferPool::Free(size_t slot) { slots_[slot].state.store(kFree, std::memory_order_release); }
+
+void BufferPool::Forsake() {
+  ++times_forsaken_;
+  const size_t end = slots() + kScrapBuffers;
+  for (size_t slot = 0; slot < end; ++slot) {
+    uint32_t expected = kLent;
+    if (slots_[slot].state.compare_exchange_strong(expected, kForsaken,
+                                                   std::memory_order_acq_rel)) {
+      slots_[slot].forsaken_at = times_forsaken_;
+    }
+  }
+}
 
 void BufferPool::ReleaseMemory() {
   if (base_.load(std::memory_order_acquire) == nullptr) return;

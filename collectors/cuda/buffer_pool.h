@@ -60,6 +60,9 @@ class BufferPool {
   // The oldest buffer that came back; belongs to the caller until Free.
   std::optional<Full> TakeFull();
   void Free(size_t slot);
+  // CUPTI has been taken out of the process, and gives back nothing of what it holds. Used again
+  // after the next time: until then a thread of it may be slow to end, and still write there.
+  void Forsake();
   // Gives back the memory of free buffers.
   void ReleaseMemory();
 
@@ -76,12 +79,13 @@ class BufferPool {
   Counts TakeCounts();
 
  private:
-  enum State : uint32_t { kFree, kLent, kFull, kReading };
+  enum State : uint32_t { kFree, kLent, kFull, kReading, kForsaken };
   struct Slot {
     std::atomic<uint32_t> state{kFree};
     std::atomic<uint64_t> order{0};  // of completion
     std::atomic<size_t> valid{0};
     std::atomic<bool> touched{false};
+    uint64_t forsaken_at = 0;  // collector's thread
   };
 
   size_t slots() const { return buffers_.load(std::memory_order_acquire); }
@@ -101,6 +105,7 @@ class BufferPool {
   std::atomic<size_t> next_slot_{0};
   std::array<Slot, kMaxBuffers + kScrapBuffers> slots_;
 
+  uint64_t times_forsaken_ = 0;  // collector's thread
   std::atomic<uint64_t> refused_{0}, scrapped_{0}, shared_{0}, late_{0}, recycled_{0}, foreign_{0};
 };
 

@@ -53,7 +53,7 @@ CudaSession::CudaSession(const ArmRequest& request, const CuptiApi* api, bool us
           },
           [uses_tsc] { return detail::ReadTicks(uses_tsc); }, 1e9),
       steps_(std::move(steps)),
-      writer_(request.sink, request.names, api, &kernels_, &window_),
+      writer_(request.sink, request.names, api, &kernels_, &threads_, &window_),
       finalize_(finalize),
       graphs_seen_(graphs_seen) {}
 
@@ -87,12 +87,17 @@ absl::Status CudaSession::Start(const StartRequest& request) {
   ticks_per_second_ = request.map.ticks_per_second();
   clock_.SetRate(ticks_per_second_);
   window_.start_ticks = request.start_ticks;
+  window_.end_ticks = request.end_ticks;
   window_.map = request.map;
   clock_.AddKnot();
   // Between Arm and here buffers were recycled; what CUPTI dropped then is not of this window.
   (void)tracing_.ForgetDropped(absl::Milliseconds(300));
-  counts_ = pool_.TakeCounts();
   pool_.SetMode(BufferPool::Mode::kRecording);
+  const BufferPool::Counts before = pool_.TakeCounts();
+  if (before.recycled + before.refused + before.scrapped > 0) {
+    // Of an earlier begin there is not all, if Start comes late.
+    window_.start_ticks = std::max(window_.start_ticks, Now());
+  }
   steps_.Update();
   last_flush_ticks_ = last_write_ticks_ = Now();
   return absl::OkStatus();
@@ -103,7 +108,7 @@ absl::Duration CudaSession::Drain() {
   clock_.AddKnot();
   steps_.Update();
   const uint64_t now = Now();
-  if (tracing_.flushing_for() > limits_.flush_hangs) {
+  if (tracing_.busy_for() > limits_.flush_hangs) {
     GiveUp();
   } else if (now - last_flush_ticks_ >= Ticks(limits_.flush_every)) {
     last_flush_ticks_ = now;
@@ -165,6 +170,7 @@ void CudaSession::ReadBuffer(const BufferPool::Full& buffer) {
       ++unreadable_buffers_;
       ++attempted_;
       ++lost_[kInvalid];
+      ++lost_without_id_;
       return;
     }
     last = record;
@@ -187,30 +193,26 @@ void CudaSession::TakeRecord(const uint8_t* record, size_t bytes) {
     case ParseResult::kTruncated:
       ++attempted_;
       ++lost_[kInvalid];
+      ++lost_without_id_;
       return;
   }
   std::free(std::exchange(activity.details, nullptr));
+  if (activity.type == ActivityType::kApi && threads_.IsOurs(activity.thread)) return;
   ++attempted_;
+  // Before all that looks at it: also a kernel that is lost names its launch.
+  if (activity.type == ActivityType::kKernel) timed.name = kernels_.Find(activity.name);
+  activity.name = nullptr;  // belongs to the library
   if (activity.graph != 0 || activity.type == ActivityType::kGraph) graphs_seen_ = true;
   if (activity.start_ns == 0) {
     // Work that never began, or of which CUPTI lost the time: mostly nodes of graphs when its pool
     // on the device was used up.
-    ++lost_[kNoTimestamp];
-    if (IsDeviceWork(activity.type)) Note(activity, &timed);
-    return;
+    return Lose(kNoTimestamp, timed);
   }
-  if (activity.end_ns != 0 && activity.end_ns < activity.start_ns) {
-    ++lost_[kInvalid];
-    return;
-  }
-  if (activity.type == ActivityType::kKernel) {
-    timed.name = kernels_.Find(activity.name);
-    activity.name = nullptr;  // belongs to the library
-  }
+  if (activity.end_ns != 0 && activity.end_ns < activity.start_ns) return Lose(kInvalid, timed);
   timed.start_ticks = clock_.ToTicks(activity.start_ns);
   timed.unfinished = activity.end_ns == 0;
   timed.end_ticks = timed.unfinished ? UINT64_MAX : clock_.ToTicks(activity.end_ns);
-  Note(activity, &timed);
+  Note(timed);
   if (timed.end_ticks < window_.start_ticks && activity.type != ActivityType::kMemory) {
     ++outside_;
     return;
@@ -218,13 +220,22 @@ void CudaSession::TakeRecord(const uint8_t* record, size_t bytes) {
   held_.push_back(timed);
 }
 
-void CudaSession::Note(const Activity& activity, TimedActivity* timed) {
+void CudaSession::Lose(const char* cause, const TimedActivity& timed) {
+  ++lost_[cause];
+  if (!IsDeviceWork(timed.activity.type)) return;
+  // With it the launch is known not to be missing; without, it may be any launch's.
+  if (timed.activity.correlation == 0) ++lost_without_id_;
+  Note(timed);
+}
+
+void CudaSession::Note(const TimedActivity& timed) {
+  const Activity& activity = timed.activity;
   const bool work = IsDeviceWork(activity.type);
   if (activity.correlation == 0 || (!work && activity.type != ActivityType::kApi)) return;
   Correlation& known = correlations_[activity.correlation];
-  known.seen_ticks = std::max(known.seen_ticks, timed->start_ticks);
+  known.seen_ticks = std::max(known.seen_ticks, timed.start_ticks);
   if (work) {
-    if (!known.has_work) known.launched = {activity.type, activity.device, timed->name};
+    if (!known.has_work) known.launched = {activity.type, activity.device, timed.name};
     known.has_work = true;
   } else {
     const bool first = !known.has_call || (!activity.is_driver && !known.has_runtime_call);
@@ -236,11 +247,11 @@ void CudaSession::Note(const Activity& activity, TimedActivity* timed) {
     graphs_seen_ = graphs_seen_ || call.of_graphs;
     if (call.graph_recording != 0 && activity.result == 0 && graph_mark_count_ < kMaxGraphMarks) {
       ++graph_mark_count_;
-      graph_marks_[activity.thread][timed->start_ticks] = call.graph_recording;
+      graph_marks_[activity.thread][timed.start_ticks] = call.graph_recording;
     }
     if (first) {
       known.call_start_ns = activity.start_ns;
-      known.call_ticks = timed->start_ticks;
+      known.call_ticks = timed.start_ticks;
     }
   }
 }
@@ -319,9 +330,7 @@ void CudaSession::EmitOne(const TimedActivity& timed) {
     order.early += activity.start_ns < known->call_start_ns ? 1 : 0;
   }
   // Without its call (it came before the window, or from a graph) a kernel is tied by itself.
-  const StepSpan* const own = has_call ? nullptr : StepOf(timed.start_ticks);
-  if (own == nullptr && (!has_call || StepOf(known->call_ticks) == nullptr)) ++untied_;
-  writer_.Device(timed, own);
+  writer_.Device(timed, has_call ? nullptr : StepOf(timed.start_ticks));
 }
 
 void CudaSession::ForgetOldCorrelations() {

@@ -24,6 +24,7 @@
 #include "collectors/cuda/kernel_names.h"
 #include "collectors/cuda/record.h"
 #include "collectors/cuda/step_timeline.h"
+#include "collectors/cuda/thread_names.h"
 #include "collectors/cuda/tracing.h"
 
 namespace jobscope::cuda {
@@ -56,7 +57,8 @@ struct SessionLimits {
 // Every record of a kind we know counts as attempted, and ends in one of: an event, `outside` (of
 // the window), or a cause of loss. To these come the records that CUPTI says it dropped
 // ("cupti_dropped"), those of buffers that were for scrap ("gpu_pool"), and kernel launches in the
-// window whose kernels never came, as far as they exceed those two ("gpu_unfinished").
+// window whose kernels never came, as far as they exceed what was lost without telling whose it was
+// ("gpu_unfinished"). Calls that our own threads make into CUDA count as nothing.
 class CudaSession {
  public:
   CudaSession(const ArmRequest& request, const CuptiApi* api, bool uses_tsc,
@@ -94,7 +96,9 @@ class CudaSession {
   void CountScrap(const BufferPool::Full& buffer);
   void CountUnread();
   void TakeRecord(const uint8_t* record, size_t bytes);
-  void Note(const Activity& activity, TimedActivity* timed);
+  // The record is not in the trace.
+  void Lose(const char* cause, const TimedActivity& timed);
+  void Note(const TimedActivity& timed);
   // Writes what is held and old enough; all of it at the end.
   void Emit(uint64_t until_ticks);
   void EmitOne(const TimedActivity& timed);
@@ -122,6 +126,7 @@ class CudaSession {
   ClockMap clock_;
   StepTimeline steps_;
   KernelNames kernels_;
+  ThreadNames threads_;
   Window window_;
   EventWriter writer_;
 
@@ -149,9 +154,8 @@ class CudaSession {
   uint64_t unreadable_buffers_ = 0;
   uint64_t scrap_records_ = 0;
   uint64_t unread_records_ = 0;                   // of buffers that there was no time to read
+  uint64_t lost_without_id_ = 0;                  // may be of any launch
   std::map<uint32_t, EventWriter::Order> order_;  // by device
-  uint64_t untied_ = 0;
-  BufferPool::Counts counts_;
   std::atomic<uint64_t> lost_so_far_{0};
   CollectorReport report_;
 };

@@ -58,7 +58,7 @@ absl::Status CudaSession::Stop(uint64_t end_ticks) {
     return absl::OkStatus();  // Report leaves
   }
   started_ = false;
-  window_.end_ticks = end_ticks;
+  window_.end_ticks = std::max(window_.start_ticks, std::min(window_.end_ticks, end_ticks));
   const absl::Time begin = absl::Now();
   clock_.AddKnot();
   if (!given_up_) WaitForWork(begin + limits_.work_in_flight);
@@ -95,8 +95,6 @@ void CudaSession::CountUnread() {
 }
 
 void CudaSession::CloseAccount() {
-  const BufferPool::Counts counts = pool_.TakeCounts();
-  counts_ = counts;
   // While a call hangs nobody else may look at what it writes.
   const uint64_t dropped = given_up_ ? 0 : tracing_.dropped();
   const uint64_t refused = writer_.refused();
@@ -105,8 +103,7 @@ void CudaSession::CloseAccount() {
   if (unread_records_ > 0) lost_["gpu_unread"] += unread_records_;
   if (dropped > 0) lost_["cupti_dropped"] += dropped;
   attempted_ += dropped + scrap_records_ + unread_records_;
-  const uint64_t no_timestamp = lost_.count(kNoTimestamp) == 0 ? 0 : lost_.at(kNoTimestamp);
-  const uint64_t explained = dropped + scrap_records_ + unread_records_ + no_timestamp;
+  const uint64_t explained = dropped + scrap_records_ + unread_records_ + lost_without_id_;
   const uint64_t missing = LaunchesInFlight();
   if (missing > explained) {
     lost_["gpu_unfinished"] += missing - explained;
@@ -124,12 +121,13 @@ void CudaSession::AddWarnings() {
   const auto add = [&](uint64_t count, std::string_view text) {
     if (count > 0) warnings.push_back(absl::StrCat(count, " ", std::string(text)));
   };
-  add(counts_.refused + counts_.scrapped,
+  const BufferPool::Counts counts = pool_.TakeCounts();
+  add(counts.refused + counts.scrapped,
       "times CUPTI asked for a buffer and all were in use: records were lost; raise "
       "JOBSCOPE_CUDA_BUFFER_MB");
-  add(counts_.shared, "buffers were shared by several threads: their records are lost, uncounted");
-  add(counts_.late, "buffers came back after the end: their records are not in the trace");
-  add(counts_.foreign, "buffers came back that are not ours");
+  add(counts.shared, "buffers were shared by several threads: their records are lost, uncounted");
+  add(counts.late, "buffers came back after the end: their records are not in the trace");
+  add(counts.foreign, "buffers came back that are not ours");
   add(unreadable_buffers_, "buffers could not be read to their end");
   for (const auto& [kind, count] : unknown_kinds_) {
     warnings.push_back(absl::StrCat(count, " records of CUPTI's kind ", kind, " were left out"));
@@ -151,6 +149,10 @@ void CudaSession::AddWarnings() {
     report_.state = "degraded";
     report_.reason = absl::StrCat("CUPTI ", CuptiVersionText(api_->version),
                                   " is newer than the versions that this server was tested with");
+  }
+  if (std::string fatal = tracing_.FatalError(); !fatal.empty()) {
+    report_.state = "degraded";
+    report_.reason = std::move(fatal);
   }
   if (given_up_) {
     report_.state = "degraded";
@@ -182,7 +184,8 @@ void CudaSession::Leave() {
     return;
   }
   for (std::string& text : tracing_.TakeWarnings()) report_.warnings.push_back(std::move(text));
-  if (!decision.reason.empty()) {
+  if (tracing_.finalized()) pool_.Forsake();
+  if (!decision.reason.empty() && !tracing_.finalized()) {
     report_.warnings.push_back(absl::StrCat(
         "CUPTI stays loaded into CUDA, which may slow it a little; ", decision.reason));
   }

@@ -76,26 +76,16 @@ uint32_t ContentsOf(const Activity& activity) {
   }
 }
 
-std::string ThreadLineName(uint32_t thread) {
-  char path[64];
-  std::snprintf(path, sizeof(path), "/proc/self/task/%u/comm", thread);
-  std::string name = "thread";
-  if (FILE* const file = std::fopen(path, "re"); file != nullptr) {
-    char text[64] = {};
-    if (std::fgets(text, sizeof(text), file) != nullptr) {
-      name = text;
-      while (!name.empty() && name.back() == '\n') name.pop_back();
-    }
-    std::fclose(file);
-  }
-  return absl::StrCat(name, "/", thread);
-}
-
 }  // namespace
 
 EventWriter::EventWriter(xspace::ItemSink* sink, xspace::Names* names, const CuptiApi* api,
-                         const KernelNames* kernels, const Window* window)
-    : sink_(sink), names_(names), api_(api), kernels_(kernels), window_(window) {}
+                         const KernelNames* kernels, ThreadNames* threads, const Window* window)
+    : sink_(sink),
+      names_(names),
+      api_(api),
+      kernels_(kernels),
+      thread_names_(threads),
+      window_(window) {}
 
 xspace::PlaneKey EventWriter::Host() {
   if (host_ == 0) host_ = names_->Plane(kHostPlaneName, kHostPlaneId);
@@ -132,13 +122,16 @@ const EventWriter::Call& EventWriter::CallOf(bool driver, uint32_t call) {
   return known;
 }
 
+const DeviceInfo& EventWriter::InfoOf(uint32_t device) {
+  const auto [at, added] = infos_.try_emplace(device);
+  if (added) at->second = QueryDevice(static_cast<int>(device)).value_or(DeviceInfo());
+  return at->second;
+}
+
 EventWriter::DevicePlane& EventWriter::PlaneOf(uint32_t device) {
   const auto [at, added] = devices_.try_emplace(device);
   DevicePlane& plane = at->second;
   if (!added) return plane;
-  if (const auto info = QueryDevice(static_cast<int>(device)); info.has_value()) {
-    plane.info = *info;
-  }
   if (custom_planes_) {
     plane.index = -1;
     plane.plane = names_->Plane(absl::StrCat("/device:CUSTOM:GPU:", device),
@@ -147,14 +140,13 @@ EventWriter::DevicePlane& EventWriter::PlaneOf(uint32_t device) {
     plane.index = next_index_++;
     plane.plane = names_->Plane(absl::StrCat("/device:GPU:", device), static_cast<int64_t>(device));
   }
-  WriteCapabilities(plane);
+  WriteCapabilities(plane.plane, InfoOf(device));
   return plane;
 }
 
-void EventWriter::WriteCapabilities(const DevicePlane& plane) {
-  const DeviceInfo& info = plane.info;
+void EventWriter::WriteCapabilities(xspace::PlaneKey plane, const DeviceInfo& info) {
   xspace::StatsEncoder stats(xspace::StatsOf::kPlane);
-  const auto id = [&](std::string_view name) { return names_->Stat(plane.plane, name); };
+  const auto id = [&](std::string_view name) { return names_->Stat(plane, name); };
   stats.String(id("device_vendor"), "Nvidia");
   if (!info.name.empty()) stats.String(id("gpu_device_name"), info.name);
   const auto number = [&](std::string_view name, int64_t value) {
@@ -169,7 +161,7 @@ void EventWriter::WriteCapabilities(const DevicePlane& plane) {
     stats.Int64(id("compute_cap_major"), info.compute_major);
     stats.Int64(id("compute_cap_minor"), info.compute_minor);
   }
-  (void)names_->AddPlaneStats(plane.plane, stats.bytes());
+  (void)names_->AddPlaneStats(plane, stats.bytes());
 }
 
 void EventWriter::WriteOrder(uint32_t device, const Order& order) {
@@ -245,12 +237,16 @@ void EventWriter::KernelStats(DevicePlane* plane, const Activity& kernel) {
   if (kernel.local_bytes_per_thread != 0) {
     absl::StrAppend(&details, " local:", kernel.local_bytes_per_thread);
   }
-  const std::optional<double> occupancy = OccupancyPercent(kernel, plane->info);
+  const std::optional<double> occupancy = OccupancyPercent(kernel, InfoOf(kernel.device));
   absl::StrAppendFormat(&details, " occ_pct:%.4g", occupancy.value_or(0));
   const uint64_t id = Stat(&plane->stats, plane->plane, "kernel_details");
-  if (plane->details < kMaxDetails) {
-    ++plane->details;
-    stats_.Ref(id, names_->Stat(plane->plane, details));
+  const auto known = plane->details.find(details);
+  if (known != plane->details.end()) {
+    stats_.Ref(id, known->second);
+  } else if (plane->details.size() < kMaxDetails) {
+    const uint64_t text = names_->Stat(plane->plane, details);
+    stats_.Ref(id, text);
+    plane->details.emplace(std::move(details), text);
   } else {
     stats_.String(id, details);
   }
@@ -305,7 +301,8 @@ void EventWriter::Api(const TimedActivity& timed, const Launched* launched, cons
   Line& line = threads_[activity.thread];
   if (line.builder == nullptr) {
     const int64_t key =
-        names_->EnsureLine(Host(), activity.thread, ThreadLineName(activity.thread));
+        names_->EnsureLine(Host(), activity.thread,
+                           absl::StrCat(thread_names_->Of(activity.thread), "/", activity.thread));
     line.builder = std::make_unique<xspace::SegmentBuilder>(sink_, Host(), key, kSourceCuda);
   }
   stats_.Clear();
@@ -338,21 +335,21 @@ void EventWriter::Api(const TimedActivity& timed, const Launched* launched, cons
 
 void EventWriter::Memory(const TimedActivity& timed) {
   const Activity& activity = timed.activity;
-  DeviceMemory& memory = memory_[activity.device];
   const bool allocation = activity.sub_kind == kMemoryAllocated;
-  uint64_t bytes = activity.bytes;
+  // Of a block from before the capture nothing is known but the record of its release.
+  Block block = {activity.bytes, activity.source_memory};
+  int64_t change = 0;
   if (allocation) {
-    memory.blocks[activity.address] = bytes;
-    memory.allocated += static_cast<int64_t>(bytes);
-  } else {
-    // Of a block from before the capture nothing is known but this record.
-    const auto found = memory.blocks.find(activity.address);
-    if (found != memory.blocks.end()) {
-      bytes = found->second;
-      memory.allocated -= static_cast<int64_t>(bytes);
-      memory.blocks.erase(found);
-    }
+    blocks_[{activity.device, activity.address}] = block;
+    change = static_cast<int64_t>(block.bytes);
+  } else if (const auto found = blocks_.find({activity.device, activity.address});
+             found != blocks_.end()) {
+    block = found->second;
+    change = -static_cast<int64_t>(block.bytes);
+    blocks_.erase(found);
   }
+  MemoryTotals& memory = memory_[{activity.device, block.kind}];
+  memory.allocated += change;
   memory.peak = std::max(memory.peak, memory.allocated);
   if (!window_->Intersects(timed.start_ticks, timed.end_ticks)) return;
   Line& line = others_["memory"];
@@ -360,20 +357,17 @@ void EventWriter::Memory(const TimedActivity& timed) {
     const int64_t key = names_->EnsureLine(Host(), kMemoryLine, "GPU memory");
     line.builder = std::make_unique<xspace::SegmentBuilder>(sink_, Host(), key, kSourceCuda);
   }
-  int64_t total = 0;
-  if (const auto plane = devices_.find(activity.device); plane != devices_.end()) {
-    total = static_cast<int64_t>(plane->second.info.memory_bytes);
-  }
+  const int64_t total =
+      IsMemoryOfTheGpu(block.kind) ? static_cast<int64_t>(InfoOf(activity.device).memory_bytes) : 0;
   stats_.Clear();
-  stats_.String(HostStat("allocator_name"),
-                absl::StrCat("GPU:", activity.device, " ",
-                             std::string(MemoryKindName(activity.source_memory))));
+  stats_.String(HostStat("allocator_name"), absl::StrCat("GPU:", activity.device, " ",
+                                                         std::string(MemoryKindName(block.kind))));
   stats_.Int64(HostStat("bytes_allocated"), memory.allocated);
   stats_.Int64(HostStat("bytes_reserved"), 0);
   stats_.Int64(HostStat("bytes_available"), std::max<int64_t>(total - memory.allocated, 0));
   stats_.Int64(HostStat("peak_bytes_in_use"), memory.peak);
-  stats_.Int64(HostStat("requested_bytes"), static_cast<int64_t>(bytes));
-  stats_.Int64(HostStat("allocation_bytes"), static_cast<int64_t>(bytes));
+  stats_.Int64(HostStat("requested_bytes"), static_cast<int64_t>(block.bytes));
+  stats_.Int64(HostStat("allocation_bytes"), static_cast<int64_t>(block.bytes));
   stats_.Int64(HostStat("addr"), static_cast<int64_t>(activity.address));
   Add(&line, &host_stats_, Host(), timed,
       names_->Event(Host(), allocation ? "MemoryAllocation" : "MemoryDeallocation"), 0);
@@ -407,7 +401,9 @@ void EventWriter::Other(const TimedActivity& timed) {
   if (activity.type == ActivityType::kSync) {
     stats_.Int64(stat("context_id"), activity.context);
   } else if (activity.type == ActivityType::kUnifiedMemory) {
-    stats_.Uint64(stat("value"), activity.bytes);
+    // Of a fault on the CPU CUPTI tells where in the program it happened, and no number.
+    stats_.Uint64(stat(activity.sub_kind == kCpuPageFault ? "program_counter" : "value"),
+                  activity.bytes);
     stats_.Uint64(stat("addr"), activity.address);
   }
   Add(&line, &custom_stats_, Custom(), timed, names_->Event(Custom(), event_name), 0);

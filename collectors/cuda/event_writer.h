@@ -18,6 +18,7 @@
 #include "collectors/cuda/kernel_names.h"
 #include "collectors/cuda/record.h"
 #include "collectors/cuda/step_timeline.h"
+#include "collectors/cuda/thread_names.h"
 #include "common/clock.h"
 #include "common/xspace/item_sink.h"
 #include "common/xspace/names.h"
@@ -65,7 +66,7 @@ class EventWriter {
  public:
   // All outlive the writer. `window` may change between calls, its zero only before the first.
   EventWriter(xspace::ItemSink* sink, xspace::Names* names, const CuptiApi* api,
-              const KernelNames* kernels, const Window* window);
+              const KernelNames* kernels, ThreadNames* threads, const Window* window);
 
   // GPUs whose first event comes from now on get a custom plane, which XProf does not analyse.
   void UseCustomPlanes() { custom_planes_ = true; }
@@ -109,21 +110,25 @@ class EventWriter {
   };
   struct DevicePlane {
     xspace::PlaneKey plane = 0;
-    int64_t index = 0;  // among the GPU planes
-    DeviceInfo info;
+    int64_t index = 0;                                    // among the GPU planes
     std::map<std::string_view, uint64_t> stats;           // by literals
     std::vector<uint64_t> kernel_events;                  // by name
     std::map<std::pair<uint32_t, uint32_t>, Line> lines;  // by stream and lane
-    size_t details = 0;
+    absl::flat_hash_map<std::string, uint64_t> details;   // texts of launches, as names
   };
-  struct DeviceMemory {
+  // Memory of one kind on one GPU. Pinned memory of the host is told as such a kind.
+  struct MemoryTotals {
     int64_t allocated = 0;
     int64_t peak = 0;
-    absl::flat_hash_map<uint64_t, uint64_t> blocks;  // address to bytes
+  };
+  struct Block {
+    uint64_t bytes = 0;
+    uint8_t kind = 0;
   };
 
+  const DeviceInfo& InfoOf(uint32_t device);
   DevicePlane& PlaneOf(uint32_t device);
-  void WriteCapabilities(const DevicePlane& plane);
+  void WriteCapabilities(xspace::PlaneKey plane, const DeviceInfo& info);
   Line& LineOf(DevicePlane* plane, const TimedActivity& timed, uint32_t contents);
   void KernelStats(DevicePlane* plane, const Activity& kernel);
   void TieTo(std::map<std::string_view, uint64_t>* ids, xspace::PlaneKey plane,
@@ -141,9 +146,11 @@ class EventWriter {
   xspace::Names* const names_;
   const CuptiApi* const api_;
   const KernelNames* const kernels_;
+  ThreadNames* const thread_names_;
   const Window* const window_;
   bool custom_planes_ = false;
 
+  std::map<uint32_t, DeviceInfo> infos_;
   std::map<uint32_t, DevicePlane> devices_;
   int64_t next_index_ = 0;
   xspace::PlaneKey host_ = 0;
@@ -153,7 +160,8 @@ class EventWriter {
   std::map<uint32_t, Line> threads_;
   std::map<std::string, Line> others_;
   std::map<uint64_t, Call> calls_;
-  std::map<uint32_t, DeviceMemory> memory_;
+  std::map<std::pair<uint32_t, uint8_t>, MemoryTotals> memory_;       // by GPU and kind
+  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, Block> blocks_;  // by GPU and address
   std::vector<uint64_t> launch_events_;  // by kernel name, on the host plane
   xspace::StatsEncoder stats_{xspace::StatsOf::kEvent};
 };

@@ -11,6 +11,8 @@ namespace {
 
 constexpr uint8_t kAsyncCopyFlag = 1;  // CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC, and of sets
 constexpr uint32_t kObjectIsThread = 2;
+// CUpti_ActivityUnifiedMemoryCounterKind: CPU_PAGE_FAULT_COUNT, THRASHING, REMOTE_MAP.
+constexpr bool IsInstant(uint32_t counter) { return counter == 3 || counter == 5 || counter == 7; }
 constexpr uint32_t kCommandBufferFull = 6u << 16;  // CUPTI_ACTIVITY_OVERHEAD_COMMAND_BUFFER_FULL
 
 // Reads fields of one record whose size has been checked.
@@ -175,7 +177,8 @@ void ReadUnifiedMemory(const Fields& in, Activity* out) {
   out->sub_kind = static_cast<uint8_t>(in.U32(at::kCounter));
   out->bytes = in.U64(at::kValue);
   out->start_ns = in.U64(at::kStart);
-  out->end_ns = in.U64(at::kEnd);
+  // CUPTI leaves the end of instants at whatever it was.
+  out->end_ns = IsInstant(in.U32(at::kCounter)) ? out->start_ns : in.U64(at::kEnd);
   out->address = in.U64(at::kAddress);
   out->peer_source = in.U32(at::kSource);
   out->peer_destination = in.U32(at::kDestination);

@@ -62,11 +62,29 @@ class StateLog {
     const std::lock_guard<std::mutex> lock(mutex_);
     return std::exchange(texts_, {});
   }
+  void SetFatal(std::string text) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!fatal_.load(std::memory_order_relaxed)) fatal_text_ = std::move(text);
+    fatal_.store(true, std::memory_order_release);
+  }
+  bool fatal() const { return fatal_.load(std::memory_order_acquire); }
+  std::string fatal_text() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return fatal_text_;
+  }
+  void Clear() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    texts_.clear();
+    fatal_text_.clear();
+    fatal_.store(false, std::memory_order_release);
+  }
 
  private:
   static constexpr size_t kMaxTexts = 8;
+  std::atomic<bool> fatal_{false};
   std::mutex mutex_;
   std::vector<std::string> texts_;
+  std::string fatal_text_;
 };
 
 void OnCallback(void* /*userdata*/, uint32_t domain, uint32_t cbid, const void* data) {
@@ -77,11 +95,15 @@ void OnCallback(void* /*userdata*/, uint32_t domain, uint32_t cbid, const void* 
   }
   const auto* const state = static_cast<const StateNotification*>(data);
   const ResultText* const known = FindResultText(state->result);
-  StateLog::Get().Add(
-      absl::StrCat("CUPTI reports ", cbid == kStateWarning ? "a warning" : "an error", ": ",
-                   state->message == nullptr ? "" : std::string(state->message).substr(0, 300),
+  std::string what =
+      absl::StrCat(state->message == nullptr ? "" : std::string(state->message).substr(0, 300),
                    " (", state->result, known == nullptr ? "" : " ",
-                   known == nullptr ? "" : std::string(known->name), ")"));
+                   known == nullptr ? "" : std::string(known->name), ")");
+  if (cbid == kStateFatalError) {
+    return StateLog::Get().SetFatal(absl::StrCat("CUPTI has given up: ", what));
+  }
+  StateLog::Get().Add(
+      absl::StrCat("CUPTI reports ", cbid == kStateWarning ? "a warning" : "an error", ": ", what));
 }
 
 }  // namespace
@@ -99,6 +121,11 @@ struct Tracing::Attachment {
   std::vector<uint32_t> enabled;
   std::vector<std::string> warnings;
   size_t dropped = 0;
+  bool finalized = false;
+
+  // After a fatal error CUPTI takes itself out of the process, as cuptiFinalize does. Whatever is
+  // called then could bring it back.
+  static bool Gone() { return StateLog::Get().fatal(); }
 
   std::string Failure(const char* name, CuptiResult result, std::string_view owner = {}) const {
     FailureContext context;
@@ -212,6 +239,7 @@ struct Tracing::Attachment {
   }
 
   void Disable() {
+    if (Gone()) return;
     call = "cuptiActivityDisable";
     for (const uint32_t kind : std::exchange(enabled, {})) {
       const CuptiResult result = api->cuptiActivityDisable(kind);
@@ -223,6 +251,7 @@ struct Tracing::Attachment {
   }
 
   void Flush(uint32_t flags) {
+    if (Gone()) return;
     call = "cuptiActivityFlushAll";
     const CuptiResult result = api->cuptiActivityFlushAll(flags);
     if (result != kCuptiSuccess && warnings.size() < 16) {
@@ -231,6 +260,7 @@ struct Tracing::Attachment {
   }
 
   void CountDropped() {
+    if (Gone()) return;
     call = "cuptiActivityGetNumDroppedRecords";
     size_t count = 0;
     if (api->cuptiActivityGetNumDroppedRecords(nullptr, 0, &count) == kCuptiSuccess) {
@@ -239,7 +269,7 @@ struct Tracing::Attachment {
   }
 
   void Unsubscribe() {
-    if (!std::exchange(subscribed, false)) return;
+    if (!std::exchange(subscribed, false) || Gone()) return;
     call = "cuptiUnsubscribe";
     const CuptiResult result = api->cuptiUnsubscribe(subscriber);
     subscriber = nullptr;
@@ -255,7 +285,8 @@ struct Tracing::Attachment {
   }
 
   void Leave(bool finalize, absl::Duration wait) {
-    if (!finalize || !subscribed) return Unsubscribe();
+    if (Gone()) finalized = true;
+    if (!finalize || !subscribed || Gone()) return Unsubscribe();
     call = "cuptiFinalize";
     CuptiResult result = kCuptiSuccess;
     const Detacher::Outcome outcome = Detacher::Get().Detach(api, subscriber, wait, &result);
@@ -273,6 +304,7 @@ struct Tracing::Attachment {
     }
     subscribed = false;
     subscriber = nullptr;
+    finalized = result == kCuptiSuccess;
     if (result != kCuptiSuccess) {
       warnings.push_back(absl::StrCat("CUPTI stays loaded into CUDA, which may slow it a little: ",
                                       Failure(call, result)));
@@ -297,6 +329,7 @@ Tracing::~Tracing() { Abandon(); }
 bool Tracing::Run(absl::Duration timeout, const std::function<void(Attachment*)>& call) {
   const absl::Time deadline = absl::Now() + timeout;
   if (!calls_->Wait(timeout)) return false;
+  call_posted_ = absl::Now();
   const std::shared_ptr<Attachment> attachment = attachment_;
   return calls_->Run("CUPTI", std::max(deadline - absl::Now(), absl::Milliseconds(1)),
                      [attachment, call] {
@@ -306,7 +339,7 @@ bool Tracing::Run(absl::Duration timeout, const std::function<void(Attachment*)>
 }
 
 absl::Status Tracing::Begin(absl::Duration timeout) {
-  (void)StateLog::Get().Take();
+  StateLog::Get().Clear();
   attached_ = true;
   if (!Run(timeout, [](Attachment* attachment) { attachment->Begin(); })) {
     Abandon();
@@ -319,15 +352,15 @@ absl::Status Tracing::Begin(absl::Duration timeout) {
 void Tracing::FlushSoon() {
   if (calls_->busy()) return;
   const std::shared_ptr<Attachment> attachment = attachment_;
-  flush_posted_ = absl::Now();
+  call_posted_ = absl::Now();
   (void)calls_->Post("CUPTI", [attachment] {
     attachment->Flush(0);
     if (attachment->abandoned) attachment->Undo();
   });
 }
 
-absl::Duration Tracing::flushing_for() const {
-  return calls_->busy() ? absl::Now() - flush_posted_ : absl::ZeroDuration();
+absl::Duration Tracing::busy_for() const {
+  return calls_->busy() ? absl::Now() - call_posted_ : absl::ZeroDuration();
 }
 
 bool Tracing::Flush(bool forced, absl::Duration timeout) {
@@ -365,6 +398,10 @@ void Tracing::Abandon() {
 }
 
 uint64_t Tracing::dropped() const { return attachment_->dropped; }
+
+bool Tracing::finalized() const { return attachment_->finalized; }
+
+std::string Tracing::FatalError() const { return StateLog::Get().fatal_text(); }
 
 std::vector<std::string> Tracing::TakeWarnings() {
   std::vector<std::string> warnings = StateLog::Get().Take();

@@ -38,8 +38,8 @@ class Tracing {
   absl::Status Begin(absl::Duration timeout);
   // Asks CUPTI for the buffers whose work is done; returns at once.
   void FlushSoon();
-  // The call of FlushSoon hangs for this long; zero: none runs.
-  absl::Duration flushing_for() const;
+  // For how long the call that runs has; zero: none runs.
+  absl::Duration busy_for() const;
   // False: no answer in time.
   bool Flush(bool forced, absl::Duration timeout);
   // Forgets what CUPTI counted as dropped until now.
@@ -52,6 +52,9 @@ class Tracing {
   void Abandon();
 
   uint64_t dropped() const;  // after End
+  bool finalized() const;    // after Leave: CUPTI is out of the process
+  // Why CUPTI gave up by itself; empty: it did not.
+  std::string FatalError() const;
   // What went wrong without ending it; and what CUPTI itself reported.
   std::vector<std::string> TakeWarnings();
   // "cuptiActivityFlushAll did not return in time".
@@ -65,7 +68,7 @@ class Tracing {
   // Shared with the call that runs, which may outlive this object.
   const std::shared_ptr<Attachment> attachment_;
   bool attached_ = false;  // as far as is known
-  absl::Time flush_posted_ = absl::InfinitePast();
+  absl::Time call_posted_ = absl::InfinitePast();
 };
 
 }  // namespace jobscope::cuda

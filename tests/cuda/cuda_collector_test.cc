@@ -1,40 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collector on the fake libcupti: what becomes of GPU work, and of everything that can go wrong
-// with it.
+// The collector on the fake libcupti: what becomes of GPU work.
 #include "collectors/cuda/cuda_collector.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
-#include <memory>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
-#include "collectors/cuda/buffer_pool.h"
-#include "collectors/cuda/event_writer.h"
-#include "common/trace_planes.h"
 #include "tests/cuda/collector_fixture.h"
 
 namespace jobscope {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Key;
-using ::testing::Not;
-using ::testing::Pair;
 using ::testing::StartsWith;
 
 using cuda::Activity;
 using cuda::ActivityType;
-using cuda::Bytes;
 using cuda::FakeGpu;
 using cuda::RealtimeNs;
 
@@ -168,6 +155,65 @@ TEST_F(CudaCollectorTest, CopiesSetsWaitsOverheadAndMemory) {
   EXPECT_EQ(release.ints.at("peak_bytes_in_use"), 1 << 20);
 }
 
+// Pinned memory of the host is told by CUPTI like memory of the GPU, and is none.
+TEST_F(CudaCollectorTest, KindsOfMemoryAreNotAddedUp) {
+  Begin();
+  Activity memory;
+  memory.type = ActivityType::kMemory;
+  memory.sub_kind = 1;
+  memory.source_memory = 2;  // pinned
+  memory.start_ns = RealtimeNs();
+  memory.address = 0x7000;
+  memory.bytes = 1 << 20;
+  gpu().Emit(memory);
+  memory.source_memory = 3;  // the GPU's
+  memory.start_ns += 100;
+  memory.address = 0x8000;
+  memory.bytes = 1 << 10;
+  gpu().Emit(memory);
+  // CUPTI need not repeat kind and size.
+  memory.sub_kind = 2;
+  memory.source_memory = 0;
+  memory.start_ns += 100;
+  memory.address = 0x7000;
+  memory.bytes = 0;
+  gpu().Emit(memory);
+  Finish();
+  session().ExpectIdentity();
+  const std::vector<ReadEvent> allocations = session().Named("MemoryAllocation");
+  ASSERT_EQ(allocations.size(), 2u);
+  EXPECT_EQ(allocations[0].texts.at("allocator_name"), "GPU:0 pinned");
+  EXPECT_EQ(allocations[0].ints.at("bytes_allocated"), 1 << 20);
+  EXPECT_EQ(allocations[0].ints.at("bytes_available"), 0);  // of the host: not known here
+  EXPECT_EQ(allocations[1].texts.at("allocator_name"), "GPU:0 device");
+  EXPECT_EQ(allocations[1].ints.at("bytes_allocated"), 1 << 10);
+  EXPECT_EQ(allocations[1].ints.at("bytes_available"), (int64_t{80} << 30) - (1 << 10));
+  const ReadEvent release = session().One("MemoryDeallocation");
+  EXPECT_EQ(release.texts.at("allocator_name"), "GPU:0 pinned");
+  EXPECT_EQ(release.ints.at("bytes_allocated"), 0);
+  EXPECT_EQ(release.ints.at("peak_bytes_in_use"), 1 << 20);
+}
+
+// Only so many different texts are kept as names, but those as often as they come.
+TEST_F(CudaCollectorTest, AKernelsDetailsAreOneText) {
+  Begin();
+  constexpr int kKernels = 5'000;
+  for (int i = 0; i < kKernels; ++i) gpu().Launch(kAdd, 100);
+  Finish();
+  int references = 0;
+  for (const auto& plane : session().space().planes()) {
+    for (const auto& line : plane.lines()) {
+      for (const auto& event : line.events()) {
+        for (const auto& stat : event.stats()) {
+          const std::string& name = plane.stat_metadata().at(stat.metadata_id()).name();
+          if (name == "kernel_details" && stat.ref_value() != 0) ++references;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(references, kKernels);
+}
+
 TEST_F(CudaCollectorTest, ADriverCallWithinARuntimeCallIsNotASecondLaunch) {
   Begin();
   const uint32_t correlation = gpu().Launch(kAdd);
@@ -262,127 +308,6 @@ TEST_F(CudaCollectorTest, NodesOfAGraphThatOverlapGetLanes) {
   EXPECT_EQ(session().Named(kAddName)[0].ints.at("cuda_graph_id"), 3);
 }
 
-TEST_F(CudaCollectorTest, WhatLiesOutsideOfTheWindowIsCountedAndWhatCrossesItsEdgesIsClipped) {
-  ASSERT_TRUE(session().Arm().ok());
-  const uint64_t before_ns = RealtimeNs();
-  gpu().Emit(FakeGpu::Kernel("before", 0, before_ns - 10'000'000, 1'000));
-  gpu().Emit(FakeGpu::Kernel("into", 0, before_ns - 5'000'000, 1'000'000'000));
-  ASSERT_TRUE(session().Start().ok());
-  const uint64_t end = session().Now() + 50'000'000;
-  gpu().Emit(FakeGpu::Kernel("behind", 0, RealtimeNs() + 900'000'000, 1'000));
-  session().StopAt(end);
-  session().ExpectIdentity();
-  EXPECT_EQ(session().report().outside, 2u);
-  const ReadEvent clipped = session().One("into");
-  EXPECT_EQ(clipped.start_ps, 0);
-  EXPECT_EQ(clipped.end_ps(), session().map().ToPs(end));
-  EXPECT_EQ(clipped.ints.at("truncated"), 1);
-  EXPECT_LT(clipped.ints.at("true_start_ns"), 0);
-  EXPECT_GT(clipped.ints.at("true_end_ns"), 0);
-}
-
-TEST_F(CudaCollectorTest, LaunchesThatRunNothingAreNoLosses) {
-  const auto call = [](uint32_t which, uint32_t result = 0) {
-    Activity api = FakeGpu::Call(which, FakeGpu::NextCorrelation(), RealtimeNs());
-    api.result = result;
-    gpu().Emit(api);
-  };
-  Begin();
-  gpu().Launch(kAdd);
-  // A graph is recorded: by this thread, while another one launches into it.
-  call(cuda::kStreamBeginCaptureCall);
-  call(cuda::kLaunchKernelCall);
-  std::thread([&] { call(cuda::kLaunchKernelCall); }).join();
-  call(cuda::kStreamEndCaptureCall);
-  // It failed.
-  call(cuda::kLaunchKernelCall, 98);
-  // After the end of the recording a launch is one.
-  call(cuda::kLaunchKernelCall);
-  Finish();
-  session().ExpectIdentity();
-  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair("gpu_unfinished", 1)));
-}
-
-TEST_F(CudaCollectorTest, EveryLossIsCountedByItsCause) {
-  Begin();
-  gpu().Launch(kAdd);
-  Activity zero = FakeGpu::Kernel(kAdd, 0, 0, 0);
-  zero.end_ns = 0;
-  gpu().Emit(zero);
-  Activity backwards = FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 0);
-  backwards.end_ns -= 5'000;
-  gpu().Emit(backwards);
-  gpu().AddDropped(7);
-  // Launched, and never seen again: more of them than the losses that are known explain.
-  for (int i = 0; i < 10; ++i) {
-    gpu().Emit(FakeGpu::Call(cuda::kLaunchKernelCall, FakeGpu::NextCorrelation(), RealtimeNs()));
-  }
-  Finish();
-  session().ExpectIdentity();
-  const auto& lost = session().report().lost_by_cause;
-  EXPECT_THAT(lost, Contains(Pair("gpu_no_timestamp", 1)));
-  EXPECT_THAT(lost, Contains(Pair("invalid", 1)));
-  EXPECT_THAT(lost, Contains(Pair("cupti_dropped", 7)));
-  EXPECT_THAT(lost, Contains(Pair("gpu_unfinished", 2)));
-}
-
-TEST_F(CudaCollectorTest, LaunchedIsInTheTraceOrLost) {
-  Begin();
-  constexpr int kLaunches = 5'000;
-  for (int i = 0; i < kLaunches; ++i) {
-    const uint32_t correlation = FakeGpu::NextCorrelation();
-    const uint64_t now_ns = RealtimeNs();
-    gpu().Emit(FakeGpu::Call(cuda::kLaunchKernelCall, correlation, now_ns));
-    Activity kernel = FakeGpu::Kernel(kAdd, correlation, now_ns + 100, 100);
-    if (i % 10 == 3) kernel.start_ns = kernel.end_ns = 0;
-    if (i % 10 == 7) continue;  // dropped by CUPTI
-    gpu().Emit(kernel);
-  }
-  gpu().AddDropped(kLaunches / 10);
-  Finish();
-  session().ExpectIdentity();
-  uint64_t lost = 0;
-  for (const auto& [cause, count] : session().report().lost_by_cause) lost += count;
-  EXPECT_EQ(session().Named(kAddName).size() + lost, size_t{kLaunches});
-}
-
-TEST_F(CudaCollectorTest, WorkThatHasNotEndedIsInTheTraceUpToTheEnd) {
-  Begin();
-  const uint32_t correlation = FakeGpu::NextCorrelation();
-  gpu().Emit(FakeGpu::Call(cuda::kLaunchKernelCall, correlation, RealtimeNs()));
-  Activity running = FakeGpu::Kernel(kAdd, correlation, RealtimeNs(), 0);
-  running.end_ns = 0;  // as a forced flush gives it
-  gpu().Emit(running);
-  const uint64_t end = session().Now() + 10'000'000;
-  session().StopAt(end);
-  session().ExpectIdentity();
-  const ReadEvent kernel = session().One(kAddName);
-  EXPECT_EQ(kernel.end_ps(), session().map().ToPs(end));
-  EXPECT_EQ(kernel.ints.at("truncated"), 1);
-}
-
-TEST_F(CudaCollectorTest, TruncatedUnknownAndGarbledBuffersCostOnlyThemselves) {
-  Begin();
-  const uint64_t now_ns = RealtimeNs();
-  const Bytes good = Encode(FakeGpu::Kernel(kAdd, 0, now_ns, 1'000), 130001);
-  Bytes cut = cuda::Join({good, good});
-  cut.resize(cut.size() - 8);
-  EXPECT_TRUE(gpu().Deliver(cut));  // one whole record
-  Bytes marker(56, 0);              // a kind that CUPTI knows and we do not use
-  marker[0] = 12;
-  EXPECT_TRUE(gpu().Deliver(cuda::Join({good, marker, good})));
-  Bytes unknown(64, 0xee);  // a kind that nobody knows: the rest of the buffer is gone
-  EXPECT_TRUE(gpu().Deliver(cuda::Join({good, unknown, good})));
-  EXPECT_TRUE(gpu().Deliver({}));
-  EXPECT_TRUE(gpu().Deliver({1, 2}));
-  Finish();
-  session().ExpectIdentity();
-  EXPECT_EQ(session().Named(kAddName).size(), 4u);
-  EXPECT_EQ(session().report().lost_by_cause.at("invalid"), 1u);
-  EXPECT_THAT(session().report().warnings,
-              AllOf(Contains(HasSubstr("kind 12")), Contains(HasSubstr("1 buffers could not be"))));
-}
-
 TEST_F(CudaCollectorTest, GiantNamesAreCut) {
   Begin();
   const std::string giant(300'000, 'k');
@@ -395,50 +320,6 @@ TEST_F(CudaCollectorTest, GiantNamesAreCut) {
     found = found || event.plane == "/device:GPU:0";
   }
   EXPECT_TRUE(found);
-}
-
-TEST_F(CudaCollectorTest, OverTheCapOfBuffersRecordsAreLostAndCounted) {
-  Begin();
-  std::vector<void*> taken;
-  while (void* const buffer = gpu().Take()) taken.push_back(buffer);
-  // The pool of the process is as large as its first user made it.
-  EXPECT_GE(taken.size(), 4u);
-  EXPECT_FALSE(gpu().Emit(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000)));
-  for (void* const buffer : taken) gpu().Return(buffer, nullptr, 0);
-  Finish();
-  session().ExpectIdentity();
-  EXPECT_EQ(session().report().lost_by_cause.at("cupti_dropped"), 1u);
-  EXPECT_THAT(session().report().warnings, Contains(HasSubstr("JOBSCOPE_CUDA_BUFFER_MB")));
-}
-
-TEST_F(CudaCollectorTest, BeforeVersion12_9RecordsOverTheCapAreCountedAsScrap) {
-  options_.cupti_library = UseVersion(22);
-  Begin();
-  std::vector<void*> taken;
-  const size_t cap = options_.buffer_bytes / cuda::BufferPool::kBufferBytes;
-  for (size_t i = 0; i < cap; ++i) taken.push_back(gpu().Take());
-  const Bytes kernel = Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 22);
-  EXPECT_TRUE(gpu().Deliver(cuda::Join({kernel, kernel, kernel})));
-  for (void* const buffer : taken) gpu().Return(buffer, nullptr, 0);
-  Finish();
-  session().ExpectIdentity();
-  EXPECT_EQ(session().report().lost_by_cause.at("gpu_pool"), 3u);
-  EXPECT_THAT(session().Named(kAddName), IsEmpty());
-}
-
-TEST_F(CudaCollectorTest, BuffersThatComeBackAfterTheEndAreSaidInTheNextCapture) {
-  Begin();
-  void* const late = gpu().Take();
-  ASSERT_NE(late, nullptr);
-  Finish();
-  const Bytes kernel = Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 130001);
-  gpu().Return(late, kernel.data(), kernel.size());  // into memory that is still there
-  driver_.reset();
-  Begin();
-  gpu().Launch(kAdd);
-  Finish();
-  session().ExpectIdentity();
-  EXPECT_EQ(session().Named(kAddName).size(), 1u);
 }
 
 TEST_F(CudaCollectorTest, CapturesFollowEachOther) {
@@ -474,108 +355,6 @@ TEST_F(CudaCollectorTest, ASessionThatEndsBeforeItsStartLeavesNothingBehind) {
   Finish();
   EXPECT_EQ(session().report().attempted, 0u);
   EXPECT_EQ(gpu().IsSubscribed(), 0);
-}
-
-TEST_F(CudaCollectorTest, WorkIsWaitedForAndComesWithAFlush) {
-  options_.limits.work_in_flight = absl::Seconds(10);
-  Begin();
-  const uint32_t correlation = FakeGpu::NextCorrelation();
-  gpu().Emit(FakeGpu::Call(cuda::kLaunchKernelCall, correlation, RealtimeNs()));
-  const Activity kernel = FakeGpu::Kernel(kAdd, correlation, RealtimeNs() + 1'000, 1'000);
-  std::thread device([&] {
-    // Once Stop has asked, and found nothing.
-    while (gpu().Calls("cuptiActivityFlushAll") < 3) std::this_thread::yield();
-    gpu().Emit(kernel);
-  });
-  session().StopAt(session().Now() + 10'000'000);
-  device.join();
-  session().ExpectIdentity();
-  EXPECT_EQ(session().Named(kAddName).size(), 1u);
-  EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
-}
-
-// Steps.
-
-TEST_F(CudaCollectorTest, LaunchesAndLonelyKernelsAreTiedToTheirStep) {
-  Begin();
-  const uint64_t begin = session().Now();
-  gpu().Launch(kAdd, 1'000);
-  gpu().Emit(FakeGpu::Kernel("without_a_call", 0, RealtimeNs(), 1'000));
-  const uint64_t end = session().Now() + 1'000'000;
-  steps_ = {{5, begin, end}};
-  session().StopAt(end + 1'000'000);
-  session().ExpectIdentity();
-  const ReadEvent launch = session().One("Launch vecAdd");
-  EXPECT_EQ(launch.ints.at("_ct"), kStepContextType);
-  EXPECT_EQ(launch.ints.at("_c"), static_cast<int64_t>(begin));
-  EXPECT_THAT(session().One(kAddName).ints, Not(Contains(Key("_ct"))));
-  EXPECT_EQ(session().One("without_a_call").ints.at("_c"), static_cast<int64_t>(begin));
-  EXPECT_EQ(session().One("without_a_call").plane, "/device:GPU:0");
-}
-
-TEST_F(CudaCollectorTest, AGpuWithoutAnyStepDoesNotStandWhereItWouldHideTheHostsSteps) {
-  Begin();
-  const uint64_t begin = session().Now();
-  steps_ = {{5, begin, begin + 1}};  // over before anything was launched
-  gpu().Launch(kAdd, 1'000);
-  session().StopAt(session().Now() + 1'000'000);
-  session().ExpectIdentity();
-  EXPECT_EQ(session().One(kAddName).plane, "/device:CUSTOM:GPU:0");
-  EXPECT_THAT(PlaneNames(), Not(Contains("/device:GPU:0")));
-  EXPECT_THAT(session().One("Launch vecAdd").ints, Not(Contains(Key("device_id"))));
-}
-
-TEST_F(CudaCollectorTest, AStepThatIsCutAtTheEdgeTiesNothing) {
-  steps_ = {{1, session().Now() - 1'000'000, 0}};
-  Begin();
-  gpu().Launch(kAdd, 1'000);
-  Finish();
-  EXPECT_THAT(session().One("Launch vecAdd").ints, Not(Contains(Key("_ct"))));
-  EXPECT_EQ(session().One(kAddName).plane, "/device:GPU:0");
-}
-
-TEST_F(CudaCollectorTest, AKernelBeforeItsLaunchIsSaid) {
-  Begin();
-  const uint32_t correlation = FakeGpu::NextCorrelation();
-  const uint64_t now_ns = RealtimeNs();
-  gpu().Emit(FakeGpu::Call(cuda::kLaunchKernelCall, correlation, now_ns + 50'000));
-  gpu().Emit(FakeGpu::Kernel(kAdd, correlation, now_ns, 1'000));
-  session().StopAt(session().Now() + 10'000'000);
-  EXPECT_THAT(session().report().warnings,
-              Contains(HasSubstr("1 of 1 kernels start before the call")));
-}
-
-TEST_F(CudaCollectorTest, TheOrderOfLaunchesAndKernelsIsToldInEachTrace) {
-  Begin();
-  for (int i = 0; i < 20; ++i) gpu().Launch(kAdd);
-  gpu().Launch(kAdd, 20'000, 7, 1);
-  gpu().Emit(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000));  // without a call: not checked
-  const uint32_t correlation = FakeGpu::NextCorrelation();
-  const uint64_t now_ns = RealtimeNs();
-  gpu().Emit(FakeGpu::Call(cuda::kLaunchKernelCall, correlation, now_ns + 50'000));
-  gpu().Emit(FakeGpu::Kernel(kAdd, correlation, now_ns, 1'000));
-  Finish();
-  std::map<std::string, std::pair<uint64_t, uint64_t>> order;
-  for (const auto& plane : session().space().planes()) {
-    for (const auto& stat : plane.stats()) {
-      const std::string& name = plane.stat_metadata().at(stat.metadata_id()).name();
-      if (name == "launches_checked") order[plane.name()].first = stat.uint64_value();
-      if (name == "started_before_launch") order[plane.name()].second = stat.uint64_value();
-    }
-  }
-  EXPECT_EQ(order.at("/device:GPU:0"), std::make_pair(uint64_t{21}, uint64_t{1}));
-  EXPECT_EQ(order.at("/device:GPU:1"), std::make_pair(uint64_t{1}, uint64_t{0}));
-}
-
-TEST_F(CudaCollectorTest, AFullStoreIsALossLikeOthers) {
-  driver_ = std::make_unique<SessionDriver>(&collector(), kMonotonic, 1 << 20);
-  Begin();
-  constexpr int kLaunches = 40'000;
-  for (int i = 0; i < kLaunches; ++i) gpu().Launch(kAdd, 100);
-  Finish();
-  session().ExpectIdentity();
-  EXPECT_GT(session().report().lost_by_cause.at("store_full"), 0u);
-  EXPECT_EQ(session().report().attempted, 2u * kLaunches);
 }
 
 }  // namespace

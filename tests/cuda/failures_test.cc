@@ -130,6 +130,49 @@ TEST_F(CudaFailuresTest, WhatCuptiReportsByItselfIsInTheReport) {
               Contains(AllOf(HasSubstr("client gave no buffer"), HasSubstr("OUT_OF_MEMORY"))));
 }
 
+// CUPTI then takes itself out of the process: it is not to be touched any more, not even to leave.
+TEST_F(CudaFailuresTest, AFatalErrorOfCuptiEndsTheGpuPartAndIsTheReason) {
+  Begin();
+  EXPECT_TRUE(gpu().Deliver(Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 130001)));
+  const uint64_t flushes = gpu().Calls("cuptiActivityFlushAll");
+  gpu().ReportState(1, 9, "the GPU is gone");
+  (void)session().Drain();
+  Finish();
+  session().ExpectIdentity();
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+  EXPECT_EQ(session().report().state, "degraded");
+  EXPECT_THAT(session().report().reason,
+              AllOf(HasSubstr("the GPU is gone"), HasSubstr("HARDWARE")));
+  EXPECT_EQ(gpu().Calls("cuptiActivityFlushAll"), flushes);
+  for (const char* const function : {"cuptiActivityDisable", "cuptiUnsubscribe", "cuptiFinalize",
+                                     "cuptiActivityGetNumDroppedRecords"}) {
+    EXPECT_EQ(gpu().Calls(function), function == std::string("cuptiActivityGetNumDroppedRecords"))
+        << function;
+  }
+  // The next capture begins anew.
+  driver_.reset();
+  Begin();
+  gpu().Launch(kAdd);
+  Finish();
+  EXPECT_EQ(session().report().state, "on") << session().report().reason;
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+}
+
+// A machine that is busy, and no call that hangs.
+TEST_F(CudaFailuresTest, AFirstCallThatIsSlowIsNoHang) {
+  options_.limits.flush_hangs = absl::Seconds(100);
+  ASSERT_TRUE(session().Arm().ok());
+  gpu().Hang("cuptiActivityGetNumDroppedRecords");
+  ASSERT_TRUE(session().Start().ok());
+  (void)session().Drain();
+  gpu().Release();
+  gpu().Launch(kAdd);
+  Finish();
+  session().ExpectIdentity();
+  EXPECT_EQ(session().report().state, "on") << session().report().reason;
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+}
+
 TEST_F(CudaFailuresTest, ACallThatHangsCostsTheGpuPartAndNothingElse) {
   for (const char* const function :
        {"cuptiSubscribe", "cuptiActivityRegisterCallbacks", "cuptiActivityEnable"}) {

@@ -57,6 +57,43 @@ TEST_F(CudaOptionsTest, UnifiedMemoryStandsOnALineOfItsOwn) {
   EXPECT_EQ(gpu().IsEnabled(kKindUnifiedMemory), 0);
 }
 
+// NVIDIA: "Ignore this field", of the end of faults on the CPU, thrashing and remote maps.
+TEST_F(CudaOptionsTest, InstantsOfUnifiedMemoryHaveNoEnd) {
+  options_.unified_memory = true;
+  Begin();
+  Activity fault;
+  fault.type = ActivityType::kUnifiedMemory;
+  fault.start_ns = RealtimeNs();
+  fault.address = 0x7000;
+  for (const uint8_t kind : {3, 5, 7}) {
+    for (const uint64_t end_ns : {uint64_t{0}, uint64_t{1}, UINT64_MAX}) {
+      fault.sub_kind = kind;
+      fault.end_ns = end_ns;
+      gpu().Emit(fault);
+    }
+  }
+  // Others have one, and are cut where it is not known.
+  fault.sub_kind = 4;
+  fault.end_ns = 0;
+  gpu().Emit(fault);
+  Finish();
+  session().ExpectIdentity();
+  EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
+  ASSERT_EQ(session().events_read().size(), 10u);
+  for (const ReadEvent& event : session().events_read()) {
+    SCOPED_TRACE(event.name);
+    if (event.name == "GPU page faults") {
+      EXPECT_EQ(event.ints.count("truncated"), 1u);
+      continue;
+    }
+    EXPECT_EQ(event.duration_ps, 1);
+    EXPECT_EQ(event.ints.count("truncated"), 0u);
+    // Of a fault on the CPU the value is the place in the program.
+    EXPECT_EQ(event.ints.count("value"), event.name == "CPU page faults" ? 0u : 1u);
+    EXPECT_EQ(event.ints.count("program_counter"), event.name == "CPU page faults" ? 1u : 0u);
+  }
+}
+
 TEST_F(CudaOptionsTest, UnifiedMemoryThatThisSystemCannotTraceIsSaid) {
   options_.unified_memory = true;
   for (const int result : {28, 29, 30, 31}) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cmath>
@@ -405,6 +407,48 @@ TEST_F(BufferPoolTest, TheMemoryOfFreeBuffersGoesBack) {
   EXPECT_EQ(present & 1, 0);
   EXPECT_EQ(lent[BufferPool::kBufferBytes - 1], 7);  // CUPTI may still write there
   Complete(lent, 0);
+}
+
+// CUPTI's own code may look into one as a child exits; it works there no more than CUDA does.
+TEST_F(BufferPoolTest, AForkedChildMayTouchThem) {
+  uint8_t* const buffer = Request();
+  std::memset(buffer, 7, BufferPool::kBufferBytes);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const volatile uint8_t* const seen = buffer;
+    _exit(seen[0] == 0 && seen[BufferPool::kBufferBytes - 1] == 0 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(buffer[0], 7);
+  Complete(buffer, 0);
+}
+
+// CUPTI that was taken out of the process gives back nothing of what it held. A thread of it that
+// is slow to end may still write there, so what it held is used again only when a further CUPTI has
+// come and gone.
+TEST_F(BufferPoolTest, WhatAFinalizedCuptiHeldIsUsedAgainLater) {
+  std::string error;
+  uint8_t* const slow = Request();
+  for (size_t i = 1; i < kBuffers; ++i) ASSERT_NE(Request(), nullptr);
+  pool_.Forsake();
+  EXPECT_EQ(pool_.lent(), 0u);
+  Complete(slow, 100);  // late: thrown away, and free
+  EXPECT_FALSE(pool_.TakeFull().has_value());
+  EXPECT_EQ(pool_.TakeCounts().late, 1u);
+  ASSERT_TRUE(pool_.Prepare(kBuffers, 0, true, &error));
+  EXPECT_EQ(Request(), slow);
+  EXPECT_EQ(Request(), nullptr);
+  Complete(slow, 0);
+  pool_.Forsake();
+  ASSERT_TRUE(pool_.Prepare(kBuffers, 0, true, &error));
+  std::vector<uint8_t*> again;
+  for (size_t i = 0; i < kBuffers; ++i) again.push_back(Request());
+  for (uint8_t* const buffer : again) EXPECT_NE(buffer, nullptr);
+  for (uint8_t* const buffer : again) Complete(buffer, 0);
 }
 
 TEST_F(BufferPoolTest, ThreadsNeverShareABuffer) {

@@ -21,6 +21,8 @@ namespace {
 
 [[maybe_unused]] constexpr int32_t kUnknownError = 999;  // not in the build without newer symbols
 
+constexpr uint32_t kStateFatalError = 1;
+
 using Requested = void (*)(uint8_t** buffer, size_t* size, size_t* max_records);
 using Completed = void (*)(void* context, uint32_t stream, uint8_t* buffer, size_t size,
                            size_t valid);
@@ -239,6 +241,12 @@ EXPORT void FakeCuptiReportState(uint32_t cbid, int32_t result, const char* mess
     const std::lock_guard<std::mutex> lock(fake().mutex);
     callback = fake().callback;
     userdata = fake().userdata;
+    if (cbid == kStateFatalError) {  // as NVIDIA says: it finalizes itself
+      fake().subscribed = false;
+      fake().callback = nullptr;
+      fake().enabled.clear();
+      fake().domains.clear();
+    }
   }
   struct {
     int32_t result;
