@@ -47,6 +47,13 @@ struct Interval {
   int64_t end_ps = 0;
 };
 
+// Sums of foreign numbers: one that does not fit stands for "far away".
+int64_t Plus(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) sum = a > 0 ? INT64_MAX : INT64_MIN;
+  return sum;
+}
+
 // The name and the id of a metadata message (XEventMetadata and XStatMetadata agree on both).
 void ReadMetadata(pbf_reader entry, uint64_t* id, std::string_view* name) {
   while (entry.next(kValue)) {
@@ -142,7 +149,7 @@ Event ReadEvent(pbf_reader reader, const HostNames& names) {
 
 // Time of `step` covered by `waits`, which are sorted by their begin; nested waits count once.
 int64_t Covered(const Step& step, absl::Span<const Interval> waits) {
-  const int64_t step_end = step.start_ps + step.duration_ps;
+  const int64_t step_end = Plus(step.start_ps, step.duration_ps);
   int64_t covered = 0;
   int64_t reached = step.start_ps;
   for (const Interval& wait : waits) {
@@ -161,7 +168,7 @@ void ReadLine(pbf_reader line, const HostNames& names, std::vector<Step>* steps)
   std::vector<Interval> waits;
   while (line.next()) {
     if (line.tag() == xspace::xline_field::kTimestampNs) {
-      line_start_ps = line.get_int64() * 1000;
+      if (__builtin_mul_overflow(line.get_int64(), 1000, &line_start_ps)) line_start_ps = 0;
       continue;
     }
     if (line.tag() != xspace::xline_field::kEvents) {
@@ -172,7 +179,7 @@ void ReadLine(pbf_reader line, const HostNames& names, std::vector<Step>* steps)
     if (event.root && event.step) {
       found.push_back({*event.step, event.start_ps, event.duration_ps, 0});
     } else if (event.stage || names.input_waits.count(event.metadata_id) != 0) {
-      waits.push_back({event.start_ps, event.start_ps + event.duration_ps});
+      waits.push_back({event.start_ps, Plus(event.start_ps, event.duration_ps)});
     }
   }
   std::sort(waits.begin(), waits.end(),
@@ -185,7 +192,7 @@ void ReadLine(pbf_reader line, const HostNames& names, std::vector<Step>* steps)
   for (Step& step : found) {
     while (first < waits.size() && waits[first].end_ps <= step.start_ps) ++first;
     step.input_wait_ps = Covered(step, absl::MakeConstSpan(waits).subspan(first));
-    step.start_ps += line_start_ps;
+    step.start_ps = Plus(step.start_ps, line_start_ps);
     steps->push_back(step);
   }
 }

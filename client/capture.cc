@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/capture.h"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <climits>
 #include <cstdio>
 #include <memory>
@@ -67,6 +70,7 @@ FanOutOptions MakeFanOutOptions(const Flags& flags, const RunDirectory& director
   options.device_tracer_level = static_cast<uint32_t>(flags.device_tracer_level);
   options.python_tracer_level = static_cast<uint32_t>(flags.python_tracer_level);
   options.frameworks = flags.frameworks;
+  options.record_shapes = flags.record_shapes;
   options.attempts = static_cast<int>(flags.num_tracing_attempts);
   options.max_parallel = static_cast<size_t>(flags.max_parallel);
   if (flags.min_workers.has_value()) options.min_workers = static_cast<size_t>(*flags.min_workers);
@@ -108,6 +112,7 @@ void FillOptions(const Flags& flags, const RunDirectory& directory, Manifest* ou
                               {"host_tracer_level", flags.host_tracer_level},
                               {"device_tracer_level", flags.device_tracer_level},
                               {"python_tracer_level", flags.python_tracer_level},
+                              {"record_shapes", flags.record_shapes ? 1 : 0},
                               {"connect_timeout_ms", flags.connect_timeout_ms},
                               {"transfer_timeout_ms", flags.transfer_timeout_ms},
                               {"max_parallel", flags.max_parallel},
@@ -196,6 +201,14 @@ void Publish(const RunDirectory& directory, Manifest* manifest) {
 }  // namespace
 
 int RunCapture(const Flags& flags) {
+  // From the first moment to the last: a name that does not resolve and a disk that hangs are to be
+  // interrupted, too. Until somebody is asked there is nothing to keep.
+  std::atomic<FanOut*> running{nullptr};
+  const InterruptWatch watch([&running] {
+    FanOut* const fan_out = running.load();
+    if (fan_out == nullptr) _exit(kExitInterrupted);
+    fan_out->Interrupt();
+  });
   absl::StatusOr<Targets> targets = PrepareTargets(flags);
   if (!targets.ok()) return UsageError(targets.status());
   std::vector<Endpoint>& endpoints = targets->endpoints;
@@ -226,19 +239,15 @@ int RunCapture(const Flags& flags) {
   FanOut fan_out(std::move(endpoints), stems, MakeFanOutOptions(flags, *directory),
                  diagnoser.Wrap(MakeFactory(flags, *directory, targets->dial, &threads, &disk)),
                  writer, &progress);
-  std::vector<WorkerResult> results;
-  {
-    const InterruptWatch watch([&fan_out] { fan_out.Interrupt(); });
-    results = fan_out.Run();
-  }
+  running.store(&fan_out);
+  std::vector<WorkerResult> results = fan_out.Run();
 
   FillOptions(flags, *directory, &manifest);
   FillStart(fan_out.facts(), &manifest);
   Conclude(std::move(results), &manifest);
   Publish(*directory, &manifest);
   const std::string text = flags.json ? ManifestJson(manifest) : CaptureTable(manifest);
-  std::fputs(text.c_str(), stdout);
-  LeaveAtOnce(&threads, *manifest.exit_code);
+  LeaveAtOnce(&threads, PrintResult(text, *manifest.exit_code));
 }
 
 }  // namespace jobscope

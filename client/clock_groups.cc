@@ -21,7 +21,10 @@ struct Interval {
 
 void SetOffset(int64_t offset_ns, uint64_t uncertainty_ns, uint64_t measured_ns,
                ClockEstimate* clock) {
-  clock->realtime_offset_ns += offset_ns - clock->offset_ns;
+  // Unsigned: a worker's REALTIME may be anywhere.
+  clock->realtime_offset_ns =
+      static_cast<int64_t>(static_cast<uint64_t>(clock->realtime_offset_ns) +
+                           static_cast<uint64_t>(offset_ns - clock->offset_ns));
   clock->offset_ns = offset_ns;
   clock->uncertainty_ns = uncertainty_ns;
   clock->measured_ns = measured_ns;

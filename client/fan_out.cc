@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "client/fan_out_state.h"
 #include "client/monotonic.h"
+#include "common/pid_space.h"
 
 namespace jobscope {
 namespace {
@@ -37,6 +38,7 @@ void FanOutState::Connect(size_t index) {
   slot.asked = absl::Now();
   slot.described = false;
   slot.clock_id.clear();
+  slot.pid.reset();
   slot.arm_clock.reset();
   slot.clock.reset();
   slot.steps.reset();
@@ -81,10 +83,15 @@ void FanOutState::OnDescribed(size_t index, const grpc::Status& status,
   if (status.ok()) {
     slot.described = true;
     slot.clock_id = response.clock_id();
+    if (!PidSpace().empty() && response.pid_space() == PidSpace()) {
+      slot.pid = response.identity().pid();
+    }
     FillFromDescription(response, &account);
     account.busy.reset();
     account.current_step.reset();
     account.step_time_ms.reset();
+    account.steps_inferred.reset();  // as of now; the trace will say what is in it
+    account.steps_source.clear();
     const uint64_t limit_ms = response.limits().max_duration_ms();
     if (limit_ms > 0) {
       slot.max_duration = absl::Milliseconds(std::min<uint64_t>(limit_ms, INT64_MAX));
@@ -154,6 +161,7 @@ void FanOutState::Arm(size_t index) {
   call.device_tracer_level = options_.device_tracer_level;
   call.python_tracer_level = options_.python_tracer_level;
   call.frameworks = options_.frameworks;
+  call.record_shapes = options_.record_shapes;
   call.lookback = std::min(options_.lookback, slot.max_lookback);
   call.by_steps = options_.steps.has_value();
   call.deadline = absl::Now() + options_.times.arm;
@@ -213,7 +221,8 @@ absl::Duration FanOutState::Backoff(int attempt) {
 
 void FanOutState::RetryOrFinish(size_t index, Verdict verdict, absl::Duration at_least) {
   Slot& slot = roster_[index];
-  if (interrupted_ || !IsWorthRetrying(verdict.outcome) || slot.attempt >= options_.attempts) {
+  if (interrupted_ || !IsWorthRetrying(verdict.outcome) ||
+      slot.attempt - slot.rearms >= options_.attempts) {
     Finish(index, std::move(verdict));
     return;
   }

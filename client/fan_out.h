@@ -61,6 +61,7 @@ struct FanOutOptions {
   uint32_t device_tracer_level = 1;
   uint32_t python_tracer_level = 0;
   std::string frameworks = "auto";
+  bool record_shapes = false;
   int attempts = 3;
   size_t max_parallel = 256;  // connecting, arming, measuring clocks, and writing, at one time
   std::optional<size_t> min_workers;  // fewer can be armed: nothing is recorded

@@ -63,6 +63,17 @@ void FanOutState::OnEnded(size_t index, const grpc::Status& status,
   }
   if (delivery == nullptr) {
     const absl::Time now = absl::Now();
+    const bool holding =
+        stage_ == Stage::kHolding || (stage_ == Stage::kGathering && gathered_.has_value());
+    if (!recording && holding && !interrupted_ &&
+        status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+      // A worker lets nobody be armed for ever. Whoever waits longer, for a delayed start or a step
+      // that is far ahead, is armed anew; that ends with the waiting.
+      ++slot.rearms;
+      slot.worker.reset();
+      roster_.BackOff(index, now + Backoff(1));
+      return;
+    }
     const Moment moment = !recording || now < slot.start ? Moment::kBeforeStart
                           : now < slot.end               ? Moment::kRecording
                                                          : Moment::kAfterEnd;
@@ -206,8 +217,10 @@ ProgressCounts FanOutState::Count(absl::Time now) {
     const int64_t newest = slot.window->by_ordinal() ? static_cast<int64_t>(slot.steps->begun())
                                                      : slot.steps->current();
     const int64_t first = slot.window->first();
-    const int64_t done = newest < first ? 0 : newest - first;
-    counts.steps = std::min(counts.steps, static_cast<uint64_t>(std::max<int64_t>(done, 0)));
+    // Unsigned: numbers of workers may be as far apart as numbers can be.
+    const uint64_t done =
+        newest < first ? 0 : static_cast<uint64_t>(newest) - static_cast<uint64_t>(first);
+    counts.steps = std::min(counts.steps, done);
   }
   return counts;
 }

@@ -91,7 +91,8 @@ void FanOutState::Gather(absl::Time now) {
   if (ready < wanted) return;
   if (roster_.first_attempts() > 0 && now < last_ready_ + Patience()) return;
   stage_ = Stage::kHolding;
-  gathered_ = now;
+  // A delay counts from the first time.
+  if (!gathered_.has_value()) gathered_ = now;
   hold_until_ = now;
 }
 
@@ -103,7 +104,7 @@ void FanOutState::Hold(absl::Time now) {
     return;
   }
   if (now < hold_until_) return;
-  const absl::Time delayed = gathered_ + options_.delay;
+  const absl::Time delayed = *gathered_ + options_.delay;
   if (!delay_over_ && now < delayed - kSyncAhead) {
     hold_until_ = delayed - kSyncAhead;
     return;
@@ -115,7 +116,7 @@ void FanOutState::Hold(absl::Time now) {
     if (std::any_of(workers.begin(), workers.end(), HasSteps) &&
         UntilStep(first, workers, MonotonicNow()) > options_.times.near) {
       const int64_t newest = NewestOfAll(workers);
-      if (now > std::max(gathered_, delayed) + options_.max_duration) {
+      if (now > delayed + options_.max_duration) {
         FinishUnstarted(
             {Outcome::kFailed, Phase::kArm,
              absl::StrCat("nothing was recorded: step ", first, " has not come within ",
@@ -254,7 +255,7 @@ void FanOutState::ChooseStart(absl::Time now) {
   absl::Duration lead = StartLead(workers, slowest_ready_, busy);
   if (options_.steps.has_value()) lead = std::max(lead, kMinLeadToStep);
   if (options_.delay > absl::ZeroDuration()) {
-    lead = std::max(lead, gathered_ + options_.delay - now);
+    lead = std::max(lead, *gathered_ + options_.delay - now);
   }
   const uint64_t now_ns = MonotonicNow();
   plan_.start_monotonic_ns = now_ns + Nanoseconds(lead);
@@ -310,6 +311,8 @@ void FanOutState::Begin(size_t index, StartCall call, absl::Time start) {
   if (slot.streams) {
     call.clock = slot.clock;
     if (!slot.clock.has_value()) call.at_once = true;
+    // Machines that were cloned while they ran may think that they are one. Their clocks differ.
+    if (slot.clock.has_value() && slot.clock->offset_ns == 0) call.process_id = slot.pid;
     if (options_.steps.has_value()) AddSteps(index, &call);
   }
   if (slot.clock.has_value()) {
@@ -341,7 +344,8 @@ void FanOutState::AddSteps(size_t index, StartCall* call) {
   if (reachable > window.first()) {
     Warn(index, absl::StrCat("too late for step ", window.first(), ": recorded from step ",
                              reachable, " on"));
-    window.set_last(window.last() + (reachable - window.first()));
+    const auto wanted = static_cast<int64_t>(options_.steps->count);
+    window.set_last(reachable > INT64_MAX - wanted ? INT64_MAX : reachable + wanted - 1);
     window.set_first(reachable);
   }
   if (window.by_ordinal()) {

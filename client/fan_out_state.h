@@ -117,8 +117,8 @@ class FanOutState {
   Stage stage_ = Stage::kGathering;
   absl::Time last_ready_;
   absl::Duration slowest_ready_;
-  absl::Time gathered_;      // when all that were waited for were armed
-  bool delay_over_ = false;  // ...up to what measuring the clocks takes
+  std::optional<absl::Time> gathered_;  // when all that were waited for were armed
+  bool delay_over_ = false;             // ...up to what measuring the clocks takes
   bool told_hold_ = false;
   absl::Time hold_until_;  // when to look again
   std::deque<size_t> to_sync_;

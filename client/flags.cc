@@ -155,11 +155,13 @@ void AddCapture(CLI::App* app, Flags* flags) {
          "--frameworks", flags->frameworks,
          "whose own events: auto (of all that a worker has loaded), none, or torch,jax,...")
       ->capture_default_str();
+  app->add_flag("--record_shapes", flags->record_shapes,
+                "of PyTorch's operators also the shapes of their inputs");
   app->add_option("--transfer_timeout_ms", flags->transfer_timeout_ms,
                   "patience with the answer of a worker that lives, from the recording's end")
       ->capture_default_str();
   app->add_option("--max_trace_mb", flags->max_trace_mb,
-                  "refuse a worker's trace over this many MiB; 0: no bound but a message's 2 GiB")
+                  "end a worker's trace at this many MiB; 0: no bound but the disk")
       ->capture_default_str();
   app->add_option("--max_duration_ms", flags->max_duration_ms,
                   "largest --duration_ms, and the longest that --steps may take")
@@ -229,7 +231,8 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
   if (verb == Verb::kCapture) {
     app.footer(
         "Verbs: capture check, capture stop (--help of each tells more).\n"
-        "Exit code: 0 all workers delivered, 2 usage, 3 some, 4 none, 130 given up.");
+        "Exit code: 0 all workers delivered, 1 all, but the result could not be printed, 2 usage, "
+        "3 some, 4 none, 130 given up.");
   }
   try {
     // CLI11 takes them from the back.

@@ -41,6 +41,7 @@ struct Flags {
   int64_t resume_timeout_ms = 5000;
   std::optional<int64_t> sample;
   std::string frameworks = "auto";
+  bool record_shapes = false;
   std::string protocol = "auto";
   CredentialFlags credentials;
   bool json = false;

@@ -4,9 +4,16 @@
 #ifndef CLIENT_LEAVE_H_
 #define CLIENT_LEAVE_H_
 
+#include <string>
+
 #include "client/call_threads.h"
 
 namespace jobscope {
+
+// Prints what the program was asked for to standard output, in whole. Returns the exit code to end
+// with: `exit_code`, but kExitOutput instead of kExitAll where it could not be written (a disk that
+// is full; a reader that wants no more is no failure).
+int PrintResult(const std::string& text, int exit_code);
 
 // Waits until all calls have ended, so that no worker keeps what nobody will fetch (at most the
 // second that a stream is given to end), flushes stdio, and ends the process: no destructor runs,

@@ -2,7 +2,9 @@
 //
 // The command line program: `capture`, and under the name `jobscope` the same with its verbs as
 // subcommands.
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -27,10 +29,19 @@ void AllowManyFiles() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// Where one of the three standard descriptors is closed, the next file to be opened would take its
+// number: the table would be written into a trace.
+void KeepStandardDescriptors() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", O_RDWR);  // takes the lowest free number
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv, argv + argc);
+  KeepStandardDescriptors();
   // Asks no worker: it becomes another program, so no signal may be blocked and no thread started.
   if (jobscope::IsRunVerb(arguments)) return jobscope::RunVerb(arguments);
   const jobscope::FlagsResult parsed = jobscope::ParseFlags(arguments);

@@ -60,6 +60,8 @@ void NativeWorker::SyncClock(absl::Time deadline, ClockDone done) {
 void NativeWorker::Start(const StartCall& call) { capture_->Start(call); }
 
 void NativeWorker::Stop(const std::string& session_id, absl::Time deadline, StopDone done) {
+  // Also where the stream is broken, and nobody hears the question.
+  capture_->Finish();
   calls_.Stop(session_id, deadline, std::move(done));
 }
 

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/endpoint.h"
+#include "common/one_line.h"
 
 namespace jobscope {
 namespace {
@@ -102,13 +103,7 @@ std::string ReasonOf(const grpc::Status& status) {
       break;
     }
   }
-  if (text.size() > kMaxReasonBytes) {
-    text.resize(kMaxReasonBytes);
-    text += "...";
-  }
-  for (char& c : text) {
-    if (absl::ascii_iscntrl(c)) c = ' ';
-  }
+  text = OneLine(text, kMaxReasonBytes);
   if (absl::StripAsciiWhitespace(text).empty()) {
     return absl::StrCat("no reason given (gRPC code ", static_cast<int>(status.error_code()), ")");
   }

@@ -61,6 +61,7 @@ std::string HeldBy(const v1::Busy& busy);
 std::string ReasonOf(const grpc::Status& status);
 
 inline constexpr int kExitAll = 0;
+inline constexpr int kExitOutput = 1;
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitSome = 3;
 inline constexpr int kExitNone = 4;

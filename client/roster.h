@@ -49,6 +49,7 @@ struct Slot {
   std::string stem;
   Step step = Step::kQueued;
   int attempt = 0;                           // letters of earlier attempts are void
+  int rearms = 0;                            // attempts that came after a success, and do not count
   absl::Time wake = absl::InfiniteFuture();  // next attempt, in kBackingOff
   absl::Time end = absl::InfiniteFuture();   // planned, in kRecording
   std::shared_ptr<Worker> worker;
@@ -56,6 +57,7 @@ struct Slot {
   bool described = false;  // the worker is one of ours
   absl::Time asked;        // when the running attempt began
   std::string clock_id;
+  std::optional<int64_t> pid;  // where it means the same process on this machine
   absl::Duration max_duration = absl::InfiniteDuration();  // the worker's own limit
   absl::Duration max_lookback = absl::InfiniteDuration();  // likewise
   std::optional<ClockEstimate> arm_clock;                  // as arming told it

@@ -12,8 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <cstring>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <vector>
@@ -21,6 +20,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/one_line.h"
 
 namespace jobscope {
 namespace {
@@ -28,6 +28,7 @@ namespace {
 constexpr char kSuffix[] = ".addr";
 // Where the kernel cannot tell of the program's end or of new files.
 constexpr int kPollMs = 200;
+constexpr size_t kMaxTextBytes = 200;
 
 std::vector<std::string> FilesIn(const std::string& directory) {
   std::vector<std::string> names;
@@ -102,8 +103,9 @@ class Watch {
       std::string address;
       if (!std::getline(file, address) || seen_[name] == address) continue;
       seen_[name] = address;
-      Say(absl::StrCat("worker ", std::string(absl::StripSuffix(name, kSuffix)), " listens on ",
-                       address));
+      Say(absl::StrCat("worker ",
+                       OneLine(std::string(absl::StripSuffix(name, kSuffix)), kMaxTextBytes),
+                       " listens on ", OneLine(address, kMaxTextBytes)));
     }
   }
 
@@ -133,9 +135,9 @@ class Watch {
   dup2(null_fd, STDIN_FILENO);
   dup2(null_fd, STDOUT_FILENO);
   if (options.quiet) dup2(null_fd, STDERR_FILENO);
-  const long limit = sysconf(_SC_OPEN_MAX);
-  for (int fd = STDERR_FILENO + 1; fd < std::min(limit, 1024L); ++fd) {
-    if (fd != program_fd) close(fd);
+  for (const std::string& name : FilesIn("/proc/self/fd")) {
+    const int fd = std::atoi(name.c_str());
+    if (fd > STDERR_FILENO && fd != program_fd) close(fd);
   }
   const int ignored = chdir("/");  // holds no mount
   static_cast<void>(ignored);

@@ -180,7 +180,10 @@ Verdict SpoolDelivery::JudgeWithoutSummary(uint64_t events, ManifestWorker* acco
   const StartCall& start = capture_.start;
   account->events = events;
   if (start.clock.has_value()) {
-    account->start_unix_ns = start.zero_unix_ns + start.clock->realtime_offset_ns;
+    // As unsigned numbers: the worker's clock may be anywhere.
+    account->start_unix_ns =
+        static_cast<int64_t>(static_cast<uint64_t>(start.zero_unix_ns) +
+                             static_cast<uint64_t>(start.clock->realtime_offset_ns));
   }
   Verdict verdict{Outcome::kTruncated, Phase::kRecord, WhyIncomplete(), std::nullopt};
   if (capture_.after_end) verdict.phase = Phase::kTransfer;
@@ -198,11 +201,11 @@ std::string SpoolDelivery::WhyIncomplete() const {
   const std::string of = start.steps.has_value()
                              ? ""
                              : absl::StrFormat(" of %.1f s", absl::ToDoubleSeconds(start.duration));
-  return absl::StrFormat(
-      "%s: %s; %.1f s%s arrived",
-      capture_.after_end ? "broke off while the trace was sent" : "died while recording",
-      ReasonOf(capture_.status), absl::ToDoubleSeconds(std::max(arrived, absl::ZeroDuration())),
-      of);
+  const char* const what = capture_.after_end     ? "broke off while the trace was sent"
+                           : capture_.orderly_end ? "ended while recording"
+                                                  : "died while recording";
+  return absl::StrFormat("%s: %s; %.1f s%s arrived", what, ReasonOf(capture_.status),
+                         absl::ToDoubleSeconds(std::max(arrived, absl::ZeroDuration())), of);
 }
 
 }  // namespace jobscope

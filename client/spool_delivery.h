@@ -33,6 +33,8 @@ struct SpooledCapture {
   // Not OK: the stream was lost for good. `after_end`: when recording was over by plan.
   grpc::Status status;
   bool after_end = false;
+  // The worker has ended it by itself, and said why.
+  bool orderly_end = false;
   // Streams that were lost and taken up again, and how long that took in all.
   int breaks = 0;
   absl::Duration outage;

@@ -23,6 +23,10 @@ namespace {
 constexpr uint64_t kAckBytes = 1 << 20;
 constexpr absl::Duration kAckInterval = absl::Milliseconds(100);
 
+// Workers tell their progress every 200 ms. From one that does so without a pause most is left out:
+// whoever listens may be slower than the network.
+constexpr uint64_t kMinProgressNs = 20'000'000;
+
 // All messages but those of items are far below this.
 constexpr size_t kMaxSmallMessageBytes = 64 << 10;
 // CaptureResponse.items, as the first field.
@@ -75,6 +79,10 @@ void StreamedCapture::Arm(std::shared_ptr<grpc::Channel> channel, const ArmCall&
 
 void StreamedCapture::Start(const StartCall& call) {
   strand_.Post([self = shared_from_this(), call] { self->DoStart(call); });
+}
+
+void StreamedCapture::Finish() {
+  strand_.Post([self = shared_from_this()] { self->DoFinish(); });
 }
 
 void StreamedCapture::Cancel() {
@@ -168,7 +176,11 @@ void StreamedCapture::Dispatch(const std::string& bytes) {
     case MessageKind::kProgress: {
       v1::Progress progress;
       readable = Parse(message->bytes, &progress);
-      if (readable && state_ != State::kArming) events_.progress(std::move(progress));
+      const uint64_t now_ns = MonotonicNow();
+      if (readable && state_ != State::kArming && now_ns >= progress_ns_ + kMinProgressNs) {
+        progress_ns_ = now_ns;
+        events_.progress(std::move(progress));
+      }
       break;
     }
     case MessageKind::kItems:
@@ -210,6 +222,9 @@ bool StreamedCapture::OnEnded(std::string_view bytes) {
       ended.code() == 0 ? "the worker ended before it was told to start" : ended.reason());
   if (state_ == State::kArming) {
     EndArming(status);
+  } else if (state_ == State::kRecording) {
+    orderly_end_ = true;
+    EndIncomplete(status);
   } else {
     End(status, /*with_delivery=*/false);
   }

@@ -60,6 +60,9 @@ class StreamedCapture : public std::enable_shared_from_this<StreamedCapture> {
   // May be asked once `armed` was told.
   const std::optional<ClockEstimate>& arm_clock() const { return arm_clock_; }
   void Start(const StartCall& call);
+  // The recording is to end now, and be delivered. It counts as over by plan, so that a connection
+  // that is lost is not tried for as long as it was to last.
+  void Finish();
   // The worker is told to drop it; `armed` or `ended` comes with CANCELLED.
   void Cancel();
 
@@ -70,6 +73,7 @@ class StreamedCapture : public std::enable_shared_from_this<StreamedCapture> {
   void DoArm(const std::shared_ptr<grpc::Channel>& channel, const ArmCall& call,
              WorkerEvents events);
   void DoStart(const StartCall& call);
+  void DoFinish();
   void DoCancel();
 
   void Open(const std::shared_ptr<grpc::Channel>& channel, ItemStream kind,
@@ -126,6 +130,7 @@ class StreamedCapture : public std::enable_shared_from_this<StreamedCapture> {
   std::string capture_key_;
   bool started_told_ = false;
   bool finish_wanted_ = false;  // the recording is to end early
+  bool orderly_end_ = false;    // the worker has said that nothing more comes
   std::optional<uint64_t> announced_last_item_;
 
   // The current stream. What an earlier one still says is known by its generation.
@@ -133,7 +138,8 @@ class StreamedCapture : public std::enable_shared_from_this<StreamedCapture> {
   ItemStream kind_ = ItemStream::kCapture;
   uint64_t generation_ = 0;
   bool reading_ = false;
-  uint64_t heard_ns_ = 0;  // when the last message came, or the last read began
+  uint64_t heard_ns_ = 0;     // when the last message came, or the last read began
+  uint64_t progress_ns_ = 0;  // when progress was told last
 
   // Items. `receiver_` belongs to the disk pool while `taking_`.
   std::shared_ptr<ItemReceiver> receiver_;

@@ -11,6 +11,8 @@
 #include "client/monotonic.h"
 #include "client/outcome.h"
 #include "client/streamed_capture.h"
+#include "common/pid_space.h"
+#include "common/server_ended.h"
 
 namespace jobscope {
 namespace {
@@ -41,6 +43,12 @@ bool IsRefusal(const grpc::Status& status) {
     default:
       return false;
   }
+}
+
+// Its captures are gone with it, and another server that may come in its place has none of them.
+bool HasServerEnded(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+         status.error_message() == kServerEndedText;
 }
 
 }  // namespace
@@ -96,6 +104,17 @@ void StreamedCapture::Break(const grpc::Status& status, bool fault) {
     End(grpc::Status::OK, /*with_delivery=*/true);
     return;
   }
+  if (!fault && HasServerEnded(status)) {
+    orderly_end_ = true;
+    EndIncomplete(status);
+    return;
+  }
+  if (!fault && start_.process_id.has_value() && HasEnded(*start_.process_id)) {
+    EndIncomplete(grpc::Status(
+        status.error_code(),
+        absl::StrCat(ReasonOf(status), "; its process, pid ", *start_.process_id, ", has ended")));
+    return;
+  }
   // A worker that sends nonsense is asked once more: it may have been the way.
   if ((!fault && IsRefusal(status)) || (fault && ++faults_ > 1)) {
     EndIncomplete(status);
@@ -138,6 +157,17 @@ void StreamedCapture::OnHeard() {
   outage_ += outage;
   ++breaks_;
   events_.note(absl::StrFormat("connected again after %.1f s", absl::ToDoubleSeconds(outage)));
+}
+
+void StreamedCapture::DoFinish() {
+  if (state_ != State::kRecording) return;
+  const uint64_t now_ns = MonotonicNow();
+  planned_end_ns_ = std::min(planned_end_ns_, now_ns);
+  last_deadline_ns_ = std::min(last_deadline_ns_, now_ns + ToNs(start_.transfer));
+  if (!std::exchange(finish_wanted_, true) && stream_ != nullptr) {
+    stream_->Write(FinishBytes(kind_, /*abandon=*/false));
+  }
+  Watch();
 }
 
 void StreamedCapture::DoCancel() {
@@ -189,6 +219,7 @@ std::unique_ptr<Delivery> StreamedCapture::MakeDelivery(const grpc::Status& stat
   capture.announced_last_item = announced_last_item_;
   capture.status = status;
   capture.after_end = (broken_ ? break_ns_ : MonotonicNow()) >= planned_end_ns_;
+  capture.orderly_end = orderly_end_;
   capture.breaks = breaks_;
   capture.outage = outage_;
   capture.max_trace_bytes = options_.max_trace_bytes;

@@ -22,6 +22,7 @@
 #include "client/diagnoser.h"
 #include "client/dial.h"
 #include "client/interrupt.h"
+#include "client/leave.h"
 #include "client/outcome.h"
 #include "client/table.h"
 #include "client/targets.h"
@@ -131,10 +132,11 @@ Manifest AskAll(const Flags& flags, const char* verb, const Targets& targets,
 }
 
 int Conclude(const Manifest& manifest, const Flags& flags, const std::string& table) {
-  std::fputs(flags.json ? ManifestJson(manifest).c_str() : table.c_str(), stdout);
-  std::fflush(stdout);
-  return *manifest.exit_code;
+  return PrintResult(flags.json ? ManifestJson(manifest) : table, *manifest.exit_code);
 }
+
+// A question is not worth a graceful end.
+void GiveUp() { _exit(kExitInterrupted); }
 
 int UsageError(const absl::Status& status) {
   std::fprintf(stderr, "capture: %s\n", std::string(status.message()).c_str());
@@ -162,11 +164,10 @@ Answer JudgeCheck(const grpc::Status& status, const v1::DescribeResponse& respon
 }  // namespace
 
 int RunCheck(const Flags& flags) {
+  const InterruptWatch watch(GiveUp);
   const absl::StatusOr<Targets> targets = PrepareTargets(flags);
   if (!targets.ok()) return UsageError(targets.status());
   const absl::Duration timeout = absl::Milliseconds(flags.connect_timeout_ms);
-  // A question is not worth a graceful end.
-  const InterruptWatch watch([] { _exit(kExitInterrupted); });
   const Question question = [timeout](const Asked* worker, absl::Time deadline,
                                       std::function<void(Answer)> done) {
     worker->calls->Describe(
@@ -184,11 +185,11 @@ int RunCheck(const Flags& flags) {
 }
 
 int RunStop(const Flags& flags) {
+  const InterruptWatch watch(GiveUp);
   const absl::StatusOr<Targets> targets = PrepareTargets(flags);
   if (!targets.ok()) return UsageError(targets.status());
   const absl::Duration timeout = absl::Milliseconds(flags.connect_timeout_ms);
   const std::string session_id = flags.session_id;
-  const InterruptWatch watch([] { _exit(kExitInterrupted); });
   const Question question = [timeout, session_id](const Asked* worker, absl::Time deadline,
                                                   std::function<void(Answer)> done) {
     const auto judge = [worker, timeout, done](bool native, const grpc::Status& status,

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/one_line.h"
 
 namespace jobscope {
 namespace {
@@ -18,6 +19,9 @@ using Row = std::vector<std::string>;
 
 // Below a table: more would push it off the screen, and the manifest has them all.
 constexpr size_t kMaxNotes = 20;
+// Likewise of one text.
+constexpr size_t kMaxCellBytes = 500;
+constexpr size_t kMaxSourceBytes = 60;
 
 template <typename Number>
 std::string Optional(const std::optional<Number>& number) {
@@ -28,13 +32,7 @@ std::string OptionalGrouped(const std::optional<uint64_t>& number) {
   return number.has_value() ? Grouped(*number) : "";
 }
 
-// Texts of workers: no line break, no escape sequence.
-std::string OneLine(std::string text) {
-  for (char& c : text) {
-    if (absl::ascii_iscntrl(c)) c = ' ';
-  }
-  return text;
-}
+std::string Cell(const std::string& text) { return OneLine(text, kMaxCellBytes); }
 
 uint64_t Bytes(const ManifestWorker& worker) {
   uint64_t bytes = 0;
@@ -50,6 +48,12 @@ bool Delivered(const ManifestWorker& worker) {
 std::string Clock(const ManifestWorker& worker) {
   if (!worker.clock_uncertainty_ns.has_value()) return "";
   return absl::StrFormat("+-%.1f us", static_cast<double>(*worker.clock_uncertainty_ns) / 1e3);
+}
+
+// "302 inferred (optimizer step)": the program does not mark its steps.
+std::string Steps(const ManifestWorker& worker, const std::string& number) {
+  if (number.empty() || !worker.steps_inferred.value_or(false)) return number;
+  return absl::StrCat(number, " inferred (", OneLine(worker.steps_source, kMaxSourceBytes), ")");
 }
 
 std::string Collectors(const ManifestWorker& worker) {
@@ -101,7 +105,7 @@ std::string Notes(const Manifest& manifest) {
     std::string alike = absl::StrCat(kind, text);
     alike.erase(std::remove_if(alike.begin(), alike.end(), absl::ascii_isdigit), alike.end());
     const auto [entry, is_new] = known.emplace(std::move(alike), notes.size());
-    if (is_new) notes.push_back({kind, worker.address, OneLine(text)});
+    if (is_new) notes.push_back({kind, worker.address, Cell(text)});
     ++notes[entry->second].workers;
   };
   for (const ManifestWorker& worker : manifest.workers) {
@@ -190,9 +194,9 @@ std::string CaptureTable(const Manifest& manifest) {
     losses_known = losses_known || worker.lost.has_value();
     rows.push_back({worker.address, Optional(worker.rank), worker.outcome, worker.phase,
                     OptionalGrouped(worker.events), OptionalGrouped(worker.lost),
-                    OptionalGrouped(worker.steps),
+                    Steps(worker, OptionalGrouped(worker.steps)),
                     worker.files.empty() ? "" : ByteCount(Bytes(worker)), Clock(worker),
-                    worker.protocol, OneLine(worker.reason)});
+                    worker.protocol, Cell(worker.reason)});
   }
   std::string text = AlignColumns(rows);
   absl::StrAppend(&text, Notes(manifest));
@@ -238,11 +242,11 @@ std::string CheckTable(const Manifest& manifest) {
   for (const ManifestWorker& worker : manifest.workers) {
     delivered += Delivered(worker) ? 1 : 0;
     rows.push_back(
-        {worker.address, worker.outcome, OneLine(State(worker)), worker.protocol,
-         OneLine(worker.version), OneLine(worker.host), Optional(worker.pid), Optional(worker.rank),
-         Optional(worker.current_step),
+        {worker.address, worker.outcome, Cell(State(worker)), worker.protocol, Cell(worker.version),
+         Cell(worker.host), Optional(worker.pid), Optional(worker.rank),
+         Steps(worker, Optional(worker.current_step)),
          worker.step_time_ms.has_value() ? absl::StrFormat("%.2f ms", *worker.step_time_ms) : "",
-         OneLine(Gpus(worker)), OneLine(Collectors(worker)), OneLine(worker.reason)});
+         Cell(Gpus(worker)), Cell(Collectors(worker)), Cell(worker.reason)});
   }
   return absl::StrCat(AlignColumns(rows), Notes(manifest), delivered, " of ",
                       manifest.workers.size(),
@@ -252,7 +256,7 @@ std::string CheckTable(const Manifest& manifest) {
 std::string StopTable(const Manifest& manifest) {
   std::vector<Row> rows = {{"WORKER", "OUTCOME", "REASON"}};
   for (const ManifestWorker& worker : manifest.workers) {
-    rows.push_back({worker.address, worker.outcome, OneLine(worker.reason)});
+    rows.push_back({worker.address, worker.outcome, Cell(worker.reason)});
   }
   return AlignColumns(rows);
 }

@@ -278,6 +278,9 @@ std::string ProfileRequestBytes(const ArmCall& arm, const StartCall& start) {
     (*options.mutable_advanced_configuration())["jobscope_frameworks"].set_string_value(
         arm.frameworks);
   }
+  if (arm.record_shapes) {
+    (*options.mutable_advanced_configuration())["jobscope_record_shapes"].set_bool_value(true);
+  }
   options.set_duration_ms(duration_ms);
   if (!start.at_once) {
     options.set_start_timestamp_ns(static_cast<uint64_t>(start.start_unix_ns));

@@ -35,6 +35,7 @@ struct ArmCall {
   uint32_t device_tracer_level = 1;
   uint32_t python_tracer_level = 0;
   std::string frameworks = "auto";
+  bool record_shapes = false;
   absl::Duration lookback;
   bool by_steps = false;
   absl::Time deadline;  // for `armed`
@@ -55,6 +56,8 @@ struct StartCall {
   bool at_once = false;
   absl::Duration duration;
   std::optional<v1::StepWindow> steps;
+  // The worker's process, by an id that means it on this machine too (common/pid_space.h).
+  std::optional<int64_t> process_id;
   // How long after the planned end the last byte may come.
   absl::Duration transfer;
 };
@@ -115,8 +118,9 @@ class Worker {
   // Records. Once, after `armed`.
   virtual void Start(const StartCall& call) = 0;
 
-  // Ends the recording now; its data come as planned. `session_id`: of whatever session, not only
-  // of this object's; empty: whichever runs (not for stock workers).
+  // Ends the recording now; its data come as planned, and from now on nothing waits for its planned
+  // end. `session_id`: of whatever session, not only of this object's; empty: whichever runs (not
+  // for stock workers).
   virtual void Stop(const std::string& session_id, absl::Time deadline, StopDone done) = 0;
 
   // Gives up: the worker drops what it has, `ended` comes soon with CANCELLED.

@@ -51,6 +51,7 @@ struct ArmRequest {
   CollectorLevels levels;
   FrameworkChoice frameworks;  // collectors of frameworks that it does not take are off
   absl::Duration lookback;     // wanted; zero: none
+  bool record_shapes = false;  // of operators' inputs; a collector of operators that can't says so
   xspace::ItemSink* sink =
       nullptr;                     // outlives the session's verbs, also those of a wedged collector
   xspace::Names* names = nullptr;  // likewise
@@ -91,6 +92,8 @@ struct CollectorReport {
   // Of a window of steps that has opened: its first and last, by number or as it was asked for.
   std::optional<int64_t> first_step, last_step;
   bool steps_by_ordinal = false;
+  // What its steps were inferred from, for people; empty: the program marks them.
+  std::string steps_inferred_from;
   std::vector<Thread> threads;  // those that lost something first; at most 1,000
   std::vector<std::string> warnings;
 };

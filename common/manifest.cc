@@ -2,13 +2,41 @@
 #include "common/manifest.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <nlohmann/json.hpp>
+
+#include "common/one_line.h"
 
 namespace jobscope {
 namespace {
 
 // Keeps the order in which keys are set: people read these files.
 using Json = nlohmann::ordered_json;
+
+// What a worker says may be as long as a message; of a thousand of them that would be a manifest
+// that nobody can open. Workers of ours stay far below.
+constexpr size_t kMaxTextBytes = 4096;
+constexpr size_t kMaxTexts = 200;  // warnings, errors
+constexpr int kMaxEntries = 1000;  // collectors, causes, GPUs
+
+std::string Text(const std::string& foreign) { return CutText(foreign, kMaxTextBytes); }
+
+void AddText(const std::string& foreign, std::vector<std::string>* texts) {
+  if (texts->size() > kMaxTexts) return;
+  texts->push_back(texts->size() == kMaxTexts ? "more of them were left out" : Text(foreign));
+}
+
+// The first ones of what a worker repeats.
+template <typename Repeated>
+auto Bounded(const Repeated& entries) {
+  struct Range {
+    typename Repeated::const_iterator first, last;
+    auto begin() const { return first; }
+    auto end() const { return last; }
+  };
+  return Range{entries.begin(), entries.begin() + std::min(entries.size(), kMaxEntries)};
+}
 
 template <typename Value>
 void Set(Json* json, const char* key, const std::optional<Value>& value) {
@@ -83,6 +111,8 @@ Json WorkerJson(const ManifestWorker& worker) {
   Set(&json, "first_step", worker.first_step);
   Set(&json, "last_step", worker.last_step);
   Set(&json, "steps_by_ordinal", worker.steps_by_ordinal);
+  Set(&json, "steps_inferred", worker.steps_inferred);
+  Set(&json, "steps_source", worker.steps_source);
   Set(&json, "start_unix_ns", worker.start_unix_ns);
   Set(&json, "duration_ns", worker.duration_ns);
   Set(&json, "lookback_ns", worker.lookback_ns);
@@ -125,25 +155,31 @@ Json WorkerJson(const ManifestWorker& worker) {
 }
 
 void FillFromIdentity(const v1::Identity& identity, ManifestWorker* worker) {
-  worker->host = identity.host();
+  worker->host = Text(identity.host());
   if (identity.pid() > 0) worker->pid = identity.pid();
   if (identity.has_rank()) worker->rank = identity.rank();
   if (identity.has_local_rank()) worker->local_rank = identity.local_rank();
   if (identity.has_world_size()) worker->world_size = identity.world_size();
-  worker->job = identity.job();
-  worker->executable = identity.executable();
+  worker->job = Text(identity.job());
+  worker->executable = Text(identity.executable());
+}
+
+void FillStepsSource(const std::string& inferred_from, ManifestWorker* worker) {
+  worker->steps_inferred.reset();
+  worker->steps_source = Text(inferred_from);
+  if (!inferred_from.empty()) worker->steps_inferred = true;
 }
 
 }  // namespace
 
 void FillFromSummary(const v1::Summary& summary, ManifestWorker* worker) {
   FillFromIdentity(summary.identity(), worker);
-  worker->version = summary.version();
+  worker->version = Text(summary.version());
   worker->events = summary.events();
   worker->lost = summary.lost();
   worker->lost_by_cause.clear();
-  for (const v1::LossByCause& loss : summary.lost_by_cause()) {
-    worker->lost_by_cause[loss.cause()] += loss.events();
+  for (const v1::LossByCause& loss : Bounded(summary.lost_by_cause())) {
+    worker->lost_by_cause[Text(loss.cause())] += loss.events();
   }
   if (summary.has_steps()) worker->steps = summary.steps();
   if (summary.zero_unix_ns() != 0) worker->start_unix_ns = summary.zero_unix_ns();
@@ -154,26 +190,27 @@ void FillFromSummary(const v1::Summary& summary, ManifestWorker* worker) {
     worker->last_step = summary.last_step();
     if (summary.steps_by_ordinal()) worker->steps_by_ordinal = true;
   }
+  FillStepsSource(summary.steps_inferred_from(), worker);
   worker->late_ns = summary.late_ns();
-  worker->ended_by = summary.ended_by();
+  worker->ended_by = Text(summary.ended_by());
   worker->collectors.clear();
-  for (const v1::CollectorState& state : summary.collectors()) {
-    worker->collectors.push_back(
-        {state.name(), state.state(), state.reason(), state.events(), state.lost()});
+  for (const v1::CollectorState& state : Bounded(summary.collectors())) {
+    worker->collectors.push_back({Text(state.name()), Text(state.state()), Text(state.reason()),
+                                  state.events(), state.lost()});
   }
-  worker->warnings.insert(worker->warnings.end(), summary.warnings().begin(),
-                          summary.warnings().end());
+  for (const std::string& warning : summary.warnings()) AddText(warning, &worker->warnings);
   for (const std::string& option : summary.options().ignored()) {
-    worker->warnings.push_back("the worker does not know the option " + option + " and ignored it");
+    AddText("the worker does not know the option " + option + " and ignored it", &worker->warnings);
   }
-  worker->errors.insert(worker->errors.end(), summary.errors().begin(), summary.errors().end());
+  for (const std::string& error : summary.errors()) AddText(error, &worker->errors);
 }
 
 void FillCollectors(const google::protobuf::RepeatedPtrField<v1::CollectorState>& states,
                     ManifestWorker* worker) {
   worker->collectors.clear();
-  for (const v1::CollectorState& state : states) {
-    worker->collectors.push_back({state.name(), state.state(), state.reason(), {}, {}});
+  for (const v1::CollectorState& state : Bounded(states)) {
+    worker->collectors.push_back(
+        {Text(state.name()), Text(state.state()), Text(state.reason()), {}, {}});
   }
 }
 
@@ -181,13 +218,13 @@ namespace {
 
 void FillGpus(const v1::Gpus& gpus, ManifestWorker* worker) {
   worker->gpus.clear();
-  for (const v1::Gpu& told : gpus.gpus()) {
+  for (const v1::Gpu& told : Bounded(gpus.gpus())) {
     ManifestGpu gpu;
     if (told.has_index()) gpu.index = told.index();
     if (told.has_cuda_ordinal()) gpu.cuda_ordinal = told.cuda_ordinal();
-    gpu.name = told.name();
-    gpu.uuid = told.uuid();
-    gpu.pci_bus_id = told.pci_bus_id();
+    gpu.name = Text(told.name());
+    gpu.uuid = Text(told.uuid());
+    gpu.pci_bus_id = Text(told.pci_bus_id());
     if (told.compute_major() > 0) {
       gpu.compute_capability =
           std::to_string(told.compute_major()) + "." + std::to_string(told.compute_minor());
@@ -199,30 +236,35 @@ void FillGpus(const v1::Gpus& gpus, ManifestWorker* worker) {
     if (told.has_utilization()) gpu.utilization_percent = told.utilization_percent();
     if (told.power_milliwatts() > 0) gpu.power_watts = told.power_milliwatts() / 1e3;
     if (told.temperature_celsius() > 0) gpu.temperature_celsius = told.temperature_celsius();
-    gpu.failure = told.failure();
+    gpu.failure = Text(told.failure());
     worker->gpus.push_back(std::move(gpu));
   }
-  worker->gpu_driver = gpus.driver_version();
+  worker->gpu_driver = Text(gpus.driver_version());
   if (!worker->gpus.empty()) {
-    worker->gpus_chosen_by = gpus.chosen_by();
+    worker->gpus_chosen_by = Text(gpus.chosen_by());
     worker->gpus_age_ms = gpus.age_ms();
   }
-  worker->gpu_reason = gpus.reason();
+  worker->gpu_reason = Text(gpus.reason());
 }
 
 }  // namespace
 
 void FillFromDescription(const v1::DescribeResponse& description, ManifestWorker* worker) {
   FillFromIdentity(description.identity(), worker);
-  worker->version = description.version();
+  worker->version = Text(description.version());
   FillCollectors(description.collectors(), worker);
   if (description.has_gpus()) FillGpus(description.gpus(), worker);
   if (description.has_busy()) {
     const v1::Busy& busy = description.busy();
-    worker->busy = {busy.session_id(), busy.peer(), busy.state(), busy.remaining_ms(), {}};
+    worker->busy = {
+        Text(busy.session_id()), Text(busy.peer()), Text(busy.state()), busy.remaining_ms(), {}};
     if (busy.waiting() > 0) worker->busy->waiting = busy.waiting();
   }
-  if (description.step_time_ms() > 0) worker->step_time_ms = description.step_time_ms();
+  // JSON knows no infinity.
+  if (description.step_time_ms() > 0 && std::isfinite(description.step_time_ms())) {
+    worker->step_time_ms = description.step_time_ms();
+  }
+  FillStepsSource(description.steps_inferred_from(), worker);
   if (description.has_current_step()) worker->current_step = description.current_step();
   if (description.limits().max_duration_ms() > 0) {
     worker->max_duration_ms = description.limits().max_duration_ms();

@@ -76,6 +76,8 @@ struct ManifestWorker {
   std::optional<int64_t> first_step;  // numbers of the steps that were asked for
   std::optional<int64_t> last_step;
   std::optional<bool> steps_by_ordinal;  // they count its steps, and are no numbers
+  std::optional<bool> steps_inferred;    // true: the program does not mark its steps
+  std::string steps_source;              // then: what was taken for them
   std::optional<int64_t> start_unix_ns;  // of the trace's zero
   std::optional<uint64_t> duration_ns;
   std::optional<uint64_t> lookback_ns;  // granted: so much of the trace lies before the start

@@ -50,12 +50,24 @@ absl::Status CheckRoom(const std::string& directory, uint64_t min_free_bytes) {
   return absl::OkStatus();
 }
 
-// 1: made; 0: taken.
-absl::StatusOr<bool> MakeRun(const std::string& path) {
+std::string PartPath(const std::string& run_path, int part) {
+  return absl::StrCat(run_path, ".part", part);
+}
+
+// True: made; false: it is there.
+absl::StatusOr<bool> MakeDirectory(const std::string& path) {
   if (mkdir(path.c_str(), 0755) == 0) return true;
   if (errno == EEXIST) return false;
   return absl::InvalidArgumentError(absl::StrCat("cannot create ", path, ": ", std::strerror(errno),
                                                  "; name a logdir that can be written"));
+}
+
+// True: made; false: the name is taken. Also by the further parts of a run that was removed without
+// them: their traces would be taken for ours.
+absl::StatusOr<bool> MakeRun(const std::string& path) {
+  struct stat info {};
+  if (lstat(PartPath(path, 2).c_str(), &info) == 0) return false;
+  return MakeDirectory(path);
 }
 
 }  // namespace
@@ -100,7 +112,9 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const RunDirectoryOptions& opt
   std::error_code error;
   const fs::path absolute = fs::absolute(options.logdir, error);
   if (error) return BadLogdir(options.logdir, error.message());
-  const std::string logdir = absolute.lexically_normal().string();
+  // "link/.." is not where the link lies.
+  const bool climbs = absl::StrContains(options.logdir, "..");
+  const std::string logdir = (climbs ? absolute : absolute.lexically_normal()).string();
   const std::string repository = absl::StrCat(logdir, "/plugins/profile");
   fs::create_directories(repository, error);
   if (error) return BadLogdir(options.logdir, error.message());
@@ -114,7 +128,8 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const RunDirectoryOptions& opt
     if (!made.ok()) return made.status();
     if (!*made) {
       return absl::AlreadyExistsError(
-          absl::StrCat("session_id: the run ", path, " is there already; choose another name"));
+          absl::StrCat("session_id: the run ", path,
+                       ", or a part of it, is there already; choose another name"));
     }
   } else {
     const std::string base =
@@ -157,8 +172,8 @@ absl::StatusOr<std::unique_ptr<FileSink>> RunDirectory::CreateTrace(const std::s
   }
   std::string directory = path_;
   if (part > 1) {
-    absl::StrAppend(&directory, ".part", part);
-    const absl::StatusOr<bool> made = MakeRun(directory);
+    directory = PartPath(path_, part);
+    const absl::StatusOr<bool> made = MakeDirectory(directory);
     if (!made.ok()) return made.status();
   }
   return FileSink::Create(directory, absl::StrCat(stem, ".xplane.pb"));

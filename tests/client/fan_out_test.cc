@@ -75,6 +75,25 @@ TEST_F(FanOutTest, ADelayIsOnTheClock) {
   }
 }
 
+// Workers let nobody be armed for more than ten minutes, and a delay may last an hour.
+TEST_F(FanOutTest, WhoeverMayNotBeArmedForSoLongIsArmedAnew) {
+  options_.delay = absl::Milliseconds(2500);
+  Script limited;
+  limited.armed_limit = absl::Milliseconds(400);
+  const absl::Time before = absl::Now();
+  const std::vector<WorkerResult> results = Run({limited, limited, Stock()});
+  for (const size_t i : {0, 1}) {
+    EXPECT_STREQ(Name(results[i].verdict.outcome), "ok") << results[i].verdict.reason;
+    EXPECT_GE(arms(i).size(), 3u);
+    ASSERT_EQ(starts(i).size(), 1u);
+    // The delay counts from the first time, and both start together.
+    EXPECT_EQ(starts(i)[0].start_unix_ns, starts(0)[0].start_unix_ns);
+    EXPECT_GE(starts(i)[0].start_unix_ns, absl::ToUnixNanos(before + options_.delay));
+    EXPECT_LT(starts(i)[0].start_unix_ns,
+              absl::ToUnixNanos(before + options_.delay + absl::Seconds(1)));
+  }
+}
+
 TEST_F(FanOutTest, ARefusedConnectionIsTriedAgainAndHoldsNobodyUp) {
   Script refused;
   refused.describe = Refused;

@@ -4,16 +4,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 
+#include "client/table.h"
 #include "tests/client/fake_traces.h"
 
 namespace jobscope {
 namespace {
 
 using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(Manifest, WhatIsNotKnownIsAbsent) {
   Manifest manifest;
@@ -67,6 +71,79 @@ TEST(Manifest, StepsAreAbsentWithoutASourceOfSteps) {
   ManifestWorker worker;
   FillFromSummary(summary, &worker);
   EXPECT_FALSE(worker.steps.has_value());
+}
+
+TEST(Manifest, StepsThatWereInferredSaySo) {
+  v1::Summary summary = MakeSummary(1);
+  ManifestWorker worker;
+  FillFromSummary(summary, &worker);
+  Manifest manifest;
+  manifest.workers = {worker};
+  EXPECT_FALSE(json::parse(ManifestJson(manifest))["workers"][0].contains("steps_inferred"));
+  EXPECT_FALSE(json::parse(ManifestJson(manifest))["workers"][0].contains("steps_source"));
+  EXPECT_THAT(CaptureTable(manifest), Not(HasSubstr("inferred")));
+
+  summary.set_steps(1302);
+  summary.set_steps_inferred_from("optimizer step");
+  FillFromSummary(summary, &manifest.workers[0]);
+  const json parsed = json::parse(ManifestJson(manifest))["workers"][0];
+  EXPECT_EQ(parsed["steps"], 1302);
+  EXPECT_EQ(parsed["steps_inferred"], true);
+  EXPECT_EQ(parsed["steps_source"], "optimizer step");
+  EXPECT_THAT(CaptureTable(manifest), HasSubstr("  1,302 inferred (optimizer step)\n"));
+
+  v1::DescribeResponse description;
+  description.set_current_step(17);
+  description.set_has_current_step(true);
+  description.set_steps_inferred_from("Keras batch");
+  FillFromDescription(description, &manifest.workers[0]);
+  EXPECT_EQ(manifest.workers[0].steps_source, "Keras batch");
+  EXPECT_THAT(CheckTable(manifest), HasSubstr("17 inferred (Keras batch)"));
+  description.clear_steps_inferred_from();
+  FillFromDescription(description, &manifest.workers[0]);
+  EXPECT_FALSE(manifest.workers[0].steps_inferred.has_value());
+  EXPECT_THAT(CheckTable(manifest), Not(HasSubstr("inferred")));
+}
+
+// A message may hold 64 MiB of texts, and there may be a thousand workers.
+TEST(Manifest, WhatAWorkerSaysIsBounded) {
+  v1::Summary summary = MakeSummary(1);
+  for (int i = 0; i < 100'000; ++i) {
+    summary.add_warnings("w");
+    summary.add_errors(std::string(100, 'e'));
+    summary.add_collectors()->set_name("c");
+    summary.add_lost_by_cause()->set_cause(std::to_string(i));
+  }
+  summary.mutable_collectors(0)->set_reason(std::string(1 << 20, 'r'));
+  summary.mutable_identity()->set_executable(std::string(1 << 20, 'x'));
+  summary.set_ended_by(std::string(1 << 20, 'y'));
+  ManifestWorker worker;
+  for (int i = 0; i < 50; ++i) worker.warnings.emplace_back("of the client");
+  FillFromSummary(summary, &worker);
+  EXPECT_EQ(worker.warnings.size(), 201u);
+  EXPECT_EQ(worker.warnings[0], "of the client");
+  EXPECT_EQ(worker.warnings[200], "more of them were left out");
+  v1::DescribeResponse description;
+  for (int i = 0; i < 100'000; ++i) {
+    description.mutable_gpus()->add_gpus()->set_name(std::string(100, 'g'));
+  }
+  FillFromDescription(description, &worker);
+  Manifest manifest;
+  manifest.workers = {worker};
+  EXPECT_LT(ManifestJson(manifest).size(), 500'000u);
+  EXPECT_LT(CaptureTable(manifest).size(), 20'000u);
+  EXPECT_LT(CheckTable(manifest).size(), 20'000u);
+}
+
+TEST(Manifest, NumbersThatJsonDoesNotKnowAreAbsent) {
+  for (const double ms :
+       {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(), -1.0}) {
+    v1::DescribeResponse description;
+    description.set_step_time_ms(ms);
+    ManifestWorker worker;
+    FillFromDescription(description, &worker);
+    EXPECT_FALSE(worker.step_time_ms.has_value()) << ms;
+  }
 }
 
 TEST(Manifest, ADescriptionCountsNoEvents) {

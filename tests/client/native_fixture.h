@@ -88,6 +88,10 @@ class NativeLog {
     const absl::MutexLock lock(&mutex_);
     return armed_.has_value();
   }
+  size_t progress() const {
+    const absl::MutexLock lock(&mutex_);
+    return progress_.size();
+  }
   int started() const {
     const absl::MutexLock lock(&mutex_);
     return started_;

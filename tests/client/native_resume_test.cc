@@ -3,12 +3,17 @@
 // Captures whose connection is lost, and workers that lose their senses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "common/server_ended.h"
 #include "tensorflow/xplane.pb.h"
 #include "tests/client/fake_native_worker.h"
 #include "tests/client/native_fixture.h"
@@ -223,6 +228,128 @@ TEST_F(NativeResumeTest, AWorkerThatDiesLeavesWhatCame) {
                                         "Connection refused"));
   EXPECT_EQ(account_.events, 2400u);  // of the 60 items, 12 are names and lines
   EXPECT_EQ(verdict.grpc_code, grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(NativeResumeTest, AServerThatHasEndedIsNotAskedAgain) {
+  FakeNativeWorker fake(Breaking(60, [](FakeCapture*) {
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, kServerEndedText);
+  }));
+  const absl::Time begin = absl::Now();
+  Record(fake.address(), absl::Seconds(60));
+  const Verdict verdict = ExpectTruncatedFile();
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(20));
+  EXPECT_EQ(fake.fetches(), 0);
+  EXPECT_THAT(log_->notes(), IsEmpty());
+  EXPECT_THAT(verdict.reason,
+              HasSubstr(absl::StrCat("ended while recording: ", kServerEndedText, "; 0.0 s of")));
+}
+
+TEST_F(NativeResumeTest, OthersThatAreUnavailableAreAskedAgain) {
+  // As a proxy says it that restarts.
+  FakeNativeWorker::Script script = Breaking(60, [](FakeCapture*) {
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "no healthy upstream");
+  });
+  script.fetch = [this](FakeFetch* fetch, int) { return Rest(fetch, Resume(fetch)); };
+  FakeNativeWorker fake(script);
+  Record(fake.address());
+  ExpectUncutFile();
+}
+
+TEST_F(NativeResumeTest, AnEndWithAReasonLeavesWhatCame) {
+  FakeNativeWorker fake(Breaking(60, [](FakeCapture* capture) {
+    capture->SendEnded(60, grpc::StatusCode::ABORTED, "evicted by session 'y'");
+    capture->Hang();
+    return grpc::Status::OK;
+  }));
+  Record(fake.address(), absl::Seconds(60));
+  const Verdict verdict = ExpectTruncatedFile();
+  EXPECT_THAT(verdict.reason, HasSubstr("ended while recording: evicted by session 'y'"));
+  EXPECT_EQ(account_.events, 2400u);
+}
+
+TEST_F(NativeResumeTest, AProcessThatIsGoneIsNotWaitedFor) {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  siginfo_t info{};
+  // Nobody has taken its exit status yet.
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  FakeNativeWorker fake(Breaking(60, Cut));
+  Connect(fake.address());
+  Arm();
+  ASSERT_TRUE(log_->AwaitArmed().ok());
+  StartCall start = MakeStart(absl::Seconds(60));
+  start.process_id = child;
+  const absl::Time begin = absl::Now();
+  worker_->Start(start);
+  const Verdict verdict = ExpectTruncatedFile();
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(20));
+  EXPECT_EQ(fake.fetches(), 0);
+  EXPECT_THAT(verdict.reason,
+              HasSubstr(absl::StrCat("died while recording: Connection reset by peer; its process, "
+                                     "pid ",
+                                     child, ", has ended; ")));
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+}
+
+TEST_F(NativeResumeTest, AProcessThatLivesIsWaitedFor) {
+  FakeNativeWorker::Script script = Breaking(40, Cut);
+  script.fetch = [this](FakeFetch* fetch, int) { return Rest(fetch, Resume(fetch)); };
+  FakeNativeWorker fake(script);
+  Connect(fake.address());
+  Arm();
+  ASSERT_TRUE(log_->AwaitArmed().ok());
+  StartCall start = MakeStart(absl::Seconds(3));
+  start.process_id = getpid();
+  worker_->Start(start);
+  ExpectUncutFile();
+}
+
+// Ctrl-C while a connection is lost: the planned end, an hour ahead, is nobody's business any more.
+TEST_F(NativeResumeTest, AStopEndsTheWaitForALostConnection) {
+  options_.resume_timeout = absl::Milliseconds(500);
+  {
+    FakeNativeWorker fake(Breaking(60, Cut));
+    Record(fake.address(), absl::Hours(1));
+    ASSERT_TRUE(log_->AwaitNote("trying again"));
+  }
+  const absl::Time begin = absl::Now();
+  worker_->Stop("run", begin + absl::Seconds(1), [](const grpc::Status&, bool) {});
+  ExpectTruncatedFile();
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(20));
+}
+
+TEST_F(NativeResumeTest, AStopIsToldOverAStreamThatIsTakenUpAgain) {
+  FakeNativeWorker::Script script = Breaking(40, Cut);
+  absl::Notification stopped;
+  bool told = false;
+  script.fetch = [this, &stopped, &told](FakeFetch* fetch, int) {
+    const size_t wanted = Resume(fetch);
+    fetch->SendProgress(1);
+    stopped.WaitForNotification();
+    bool abandon = true;
+    told = fetch->AwaitFinish(&abandon) && !abandon;
+    return Rest(fetch, wanted);
+  };
+  FakeNativeWorker fake(script);
+  Record(fake.address(), absl::Hours(1));
+  ASSERT_TRUE(log_->AwaitNote("connected again"));
+  worker_->Stop("run", absl::Now() + absl::Seconds(1), [](const grpc::Status&, bool) {});
+  stopped.Notify();
+  ExpectUncutFile();
+  EXPECT_TRUE(told);
+}
+
+TEST_F(NativeResumeTest, ProgressWithoutAPauseIsLeftOutMostly) {
+  FakeNativeWorker fake(Breaking(40, [this](FakeCapture* capture) {
+    for (int i = 0; i < 20'000; ++i) capture->SendProgress(1);
+    return Rest(capture, 40);
+  }));
+  const absl::Time begin = absl::Now();
+  Record(fake.address());
+  ExpectUncutFile();
+  const auto most = static_cast<size_t>((absl::Now() - begin) / absl::Milliseconds(20)) + 2;
+  EXPECT_LE(log_->progress(), std::min<size_t>(most, 10'000));
+  EXPECT_GE(log_->progress(), 1u);
 }
 
 TEST_F(NativeResumeTest, WithoutAnyEventNothingIsDelivered) {

@@ -51,6 +51,26 @@ TEST(RunDirectory, CapturesOfOneSecondDoNotCollide) {
   }
 }
 
+// Their traces would be taken for those of the new run.
+TEST(RunDirectory, PartsThatAreLeftOfARunTakeItsName) {
+  const TemporaryDirectory logdir;
+  std::filesystem::create_directories(logdir.path() + "/plugins/profile/r.part2");
+  const absl::Status status = Create(logdir.path(), "r").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("or a part of it"));
+  EXPECT_THAT(List(logdir.path() + "/plugins/profile"), ElementsAre("r.part2"));
+}
+
+TEST(RunDirectory, ALinkAndBackIsWhereTheLinkLeads) {
+  const TemporaryDirectory logdir;
+  std::filesystem::create_directories(logdir.path() + "/far/away");
+  std::filesystem::create_directory_symlink(logdir.path() + "/far/away", logdir.path() + "/link");
+  const absl::StatusOr<RunDirectory> run = Create(logdir.path() + "/link/../logs", "r");
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_TRUE(std::filesystem::exists(logdir.path() + "/far/logs/plugins/profile/r"));
+  EXPECT_THAT(List(logdir.path()), ElementsAre("far", "link"));
+}
+
 TEST(RunDirectory, TheNameIsTheUsers) {
   const TemporaryDirectory logdir;
   const absl::StatusOr<RunDirectory> run = Create(logdir.path(), "before.fix-1");

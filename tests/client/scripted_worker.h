@@ -106,6 +106,8 @@ struct Script {
   std::function<grpc::Status(int attempt)> arm = [](int) { return grpc::Status::OK; };
   absl::Duration arm_takes = absl::Milliseconds(1);  // longer than its deadline: a hang
   bool dies_armed = false;                           // right after it was armed
+  // Ends the capture so long after it was armed, unless it was started.
+  std::optional<absl::Duration> armed_limit;
   absl::Duration lookback;
   std::optional<ScriptedSteps> steps;
   absl::Duration latency;       // one way
@@ -191,8 +193,8 @@ class ScriptedWorker : public Worker {
     const auto ended = ended_;
     Answer(
         script_.arm_takes + script_.latency, call.deadline,
-        [script = script_, events = events_, status, ended, cancelled = cancelled_,
-         clockwork = clockwork_](bool late) {
+        [script = script_, events = events_, status, ended, started = started_,
+         cancelled = cancelled_, clockwork = clockwork_](bool late) {
           v1::Armed armed;
           armed.set_lookback_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(script.lookback)));
           const absl::Time sent = absl::Now() - script.latency;
@@ -202,6 +204,13 @@ class ScriptedWorker : public Worker {
           if (script.dies_armed) {
             End(events, ended, {grpc::StatusCode::UNAVAILABLE, "Socket closed"}, nullptr);
           } else {
+            if (script.armed_limit) {
+              clockwork->At(absl::Now() + *script.armed_limit, [events, ended, started] {
+                if (*started) return;
+                End(events, ended, {grpc::StatusCode::DEADLINE_EXCEEDED, "armed for too long"},
+                    nullptr);
+              });
+            }
             TellProgress(script, events, ended, cancelled, clockwork);
           }
         });
@@ -245,6 +254,7 @@ class ScriptedWorker : public Worker {
   }
 
   void Start(const StartCall& call) override {
+    *started_ = true;
     const absl::Time now = absl::Now();
     const uint64_t now_ns = MonotonicNow();
     const absl::Time arrival = now + script_.latency;
@@ -351,6 +361,7 @@ class ScriptedWorker : public Worker {
   Clockwork* const clockwork_;
   std::shared_ptr<WorkerEvents> events_;
   const std::shared_ptr<bool> ended_ = std::make_shared<bool>(false);
+  const std::shared_ptr<std::atomic<bool>> started_ = std::make_shared<std::atomic<bool>>(false);
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
 };
 

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Texts that come from somebody else's process, made fit for a terminal.
+#ifndef COMMON_ONE_LINE_H_
+#define COMMON_ONE_LINE_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace jobscope {
+
+// `text` as one line of UTF-8 that moves no cursor and colours nothing: control characters (also
+// those of two bytes, which some terminals obey), line and paragraph separators and marks that turn
+// the direction of writing become blanks, bytes that are no UTF-8 question marks. What is longer
+// than `max_bytes` is cut between characters, with "..." behind it.
+std::string OneLine(std::string_view text, size_t max_bytes);
+
+// `text` cut likewise, and otherwise as it is.
+std::string CutText(std::string_view text, size_t max_bytes);
+
+}  // namespace jobscope
+
+#endif  // COMMON_ONE_LINE_H_
