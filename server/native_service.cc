@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "common/clock_id.h"
 #include "common/identity.h"
+#include "common/pid_space.h"
 #include "server/clock_stream.h"
 #include "server/limits.h"
 #include "server/monitor.h"
@@ -90,6 +91,7 @@ v1::DescribeResponse NativeService::Description() const {
   v1::DescribeResponse response;
   response.set_version(Version());
   response.set_clock_id(ClockId());
+  response.set_pid_space(PidSpace());
   *response.mutable_identity() = dependencies_.identity;
   response.set_tick_source(dependencies_.uses_tsc ? "tsc" : "monotonic");
   for (v1::CollectorState& state : dependencies_.sessions->DescribeCollectors()) {
@@ -107,6 +109,7 @@ v1::DescribeResponse NativeService::Description() const {
   response.set_streams(true);
   const StepHistory steps = dependencies_.steps();
   response.set_steps(steps.count);
+  response.set_steps_inferred_from(steps.inferred_from);
   if (steps.current.has_value()) {
     response.set_current_step(steps.current->number);
     response.set_has_current_step(true);

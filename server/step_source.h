@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -25,6 +26,7 @@ struct StepHistory {
                                       // predecessor's; 0: none
   std::optional<StepTiming> current;  // the one that runs now
   std::vector<StepTiming> recent;     // that are over, oldest first; at most 256
+  std::string inferred_from;          // empty: the program marks them, or there are none
 };
 
 // Reads the newest steps. Thread-safe, takes microseconds, never blocks a thread that records.
