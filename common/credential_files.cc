@@ -160,6 +160,18 @@ absl::Status CheckKey(const FileSetting& key, const std::string& key_pem,
 
 }  // namespace
 
+bool FileVersion::operator==(const FileVersion& other) const {
+  return device == other.device && inode == other.inode && size == other.size &&
+         mode == other.mode && changed.tv_sec == other.changed.tv_sec &&
+         changed.tv_nsec == other.changed.tv_nsec;
+}
+
+FileVersion VersionOf(const FileSetting& file) {
+  struct stat info = {};
+  if (!file.given() || stat(file.path.c_str(), &info) != 0) return FileVersion();
+  return {info.st_dev, info.st_ino, info.st_size, info.st_mode, info.st_ctim};
+}
+
 absl::StatusOr<CertificatePair> ReadCertificatePair(const FileSetting& certificate,
                                                     const FileSetting& key, CertificateUse use) {
   if (certificate.given() != key.given()) {

@@ -5,6 +5,9 @@
 #ifndef COMMON_CREDENTIAL_FILES_H_
 #define COMMON_CREDENTIAL_FILES_H_
 
+#include <sys/stat.h>
+#include <time.h>
+
 #include <string>
 
 #include "absl/status/status.h"
@@ -19,6 +22,19 @@ struct FileSetting {
   std::string setting;  // "JOBSCOPE_TLS_KEY", "options.tls_key", "--tls_key"
   bool given() const { return !path.empty(); }
 };
+
+// What tells that a file has been replaced or written to, its links followed: the time is that of
+// the last change of any kind, so also of a write of the same size, a chmod, a rename onto it.
+struct FileVersion {
+  dev_t device = 0;
+  ino_t inode = 0;
+  off_t size = 0;
+  mode_t mode = 0;
+  timespec changed = {};
+  bool operator==(const FileVersion& other) const;
+};
+// All zero: there is no such file.
+FileVersion VersionOf(const FileSetting& file);
 
 enum class CertificateUse { kServer, kClient };
 

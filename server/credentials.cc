@@ -2,17 +2,14 @@
 #include "server/credentials.h"
 
 #include <grpc/grpc_security_constants.h>
-#include <grpcpp/security/auth_metadata_processor.h>
 
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "common/log.h"
-#include "server/limits.h"
-#include "server/refusal_log.h"
+#include "server/port_credentials.h"
 #include "server/request_validation.h"
 #include "server/unary_call.h"
 
@@ -34,52 +31,6 @@ std::string CertificateName(const grpc::AuthContext& context) {
   return {};
 }
 
-// gRPC calls it with the headers of every request, before it looks the method up.
-class CallerCheck final : public grpc::AuthMetadataProcessor {
- public:
-  explicit CallerCheck(std::shared_ptr<TokenCheck> token) : token_(std::move(token)) {}
-
-  // Runs on the thread that has read the headers: it takes microseconds, and one look at a small
-  // file per second.
-  bool IsBlocking() const override { return false; }
-
-  grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context,
-                       OutputMetadata* consumed, OutputMetadata* /*response*/) override {
-    const auto [first, last] = metadata.equal_range("authorization");
-    if (first == last) {
-      return Refuse(metadata, *context,
-                    "this worker wants a token: give capture its file with --token_file or "
-                    "JOBSCOPE_TOKEN_FILE, other clients the header authorization: Bearer TOKEN");
-    }
-    for (auto header = first; header != last; ++header) {
-      // Consumed: nothing behind this sees it.
-      consumed->emplace("authorization", std::string(View(header->second)));
-    }
-    absl::string_view presented = View(first->second);
-    // The name of the scheme has no case.
-    const bool bearer = absl::StartsWithIgnoreCase(presented, "bearer ");
-    if (bearer) presented.remove_prefix(7);
-    if (std::next(first) == last && bearer && token_->Accepts(presented)) return grpc::Status::OK;
-    return Refuse(metadata, *context,
-                  "the token is not this worker's: compare the client's --token_file "
-                  "(JOBSCOPE_TOKEN_FILE) with the worker's, which may have been replaced");
-  }
-
- private:
-  grpc::Status Refuse(const InputMetadata& metadata, const grpc::AuthContext& context,
-                      const char* text) {
-    const auto path = metadata.find(":path");
-    const auto agent = metadata.find("user-agent");
-    log_.Add({path == metadata.end() ? absl::string_view() : View(path->second),
-              CertificateName(context),
-              agent == metadata.end() ? absl::string_view() : View(agent->second), text});
-    return grpc::Status(grpc::StatusCode::UNAUTHENTICATED, text);
-  }
-
-  const std::shared_ptr<TokenCheck> token_;
-  RefusalLog log_;
-};
-
 // Where a token may travel in clear text: gRPC's own check of a local connection knows these.
 bool IsOwnHost(const BindTarget& target) {
   return absl::StartsWith(target.text, kUnixPrefix) ||
@@ -90,21 +41,18 @@ bool IsOwnHost(const BindTarget& target) {
 
 absl::StatusOr<Credentials> Credentials::Load(const CredentialFiles& files) {
   Credentials credentials;
-  if (files.tls_certificate.given() || files.tls_key.given()) {
-    auto pair = ReadCertificatePair(files.tls_certificate, files.tls_key, CertificateUse::kServer);
-    if (!pair.ok()) return pair.status();
-    credentials.pair_ = *std::move(pair);
+  const bool tls = files.tls_certificate.given() || files.tls_key.given();
+  if (files.tls_authorities.given() && !tls) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        files.tls_authorities.setting, "=", files.tls_authorities.path,
+        ": the worker cannot ask callers for a certificate without one of its own: give ",
+        files.tls_certificate.setting, " and ", files.tls_key.setting, ", too"));
   }
-  if (files.tls_authorities.given()) {
-    if (!credentials.tls()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          files.tls_authorities.setting, "=", files.tls_authorities.path,
-          ": the worker cannot ask callers for a certificate without one of its own: give ",
-          files.tls_certificate.setting, " and ", files.tls_key.setting, ", too"));
-    }
-    auto authorities = ReadAuthorities(files.tls_authorities);
-    if (!authorities.ok()) return authorities.status();
-    credentials.authorities_pem_ = *std::move(authorities);
+  if (tls) {
+    auto certificates =
+        CertificateWatch::Create({files.tls_certificate, files.tls_key, files.tls_authorities});
+    if (!certificates.ok()) return certificates.status();
+    credentials.certificates_ = *std::move(certificates);
   }
   if (files.token.given()) {
     auto token = TokenCheck::Create(files.token);
@@ -145,24 +93,12 @@ absl::Status Credentials::CheckReach(const std::vector<BindTarget>& targets, boo
 }
 
 std::shared_ptr<grpc::ServerCredentials> Credentials::ForPort(const BindTarget& target) const {
-  std::shared_ptr<grpc::ServerCredentials> credentials;
-  if (tls()) {
-    grpc::SslServerCredentialsOptions options(
-        mutual_tls() ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
-                     : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
-    options.pem_key_cert_pairs.push_back({pair_.key_pem, pair_.certificate_pem});
-    options.pem_root_certs = authorities_pem_;
-    credentials = grpc::SslServerCredentials(options);
-  } else if (wants_token()) {
-    // Plain HTTP/2 on the wire, as without credentials; these look at the headers, and at whether
-    // the connection comes from this host.
-    credentials = grpc::experimental::LocalServerCredentials(
-        absl::StartsWith(target.text, kUnixPrefix) ? UDS : LOCAL_TCP);
-  } else {
-    return grpc::InsecureServerCredentials();  // takes no check of headers
+  if (tls()) return std::make_shared<PortCredentials>(certificates_, token_);
+  if (wants_token()) {
+    return std::make_shared<PortCredentials>(
+        absl::StartsWith(target.text, kUnixPrefix) ? UDS : LOCAL_TCP, token_);
   }
-  if (wants_token()) credentials->SetAuthMetadataProcessor(std::make_shared<CallerCheck>(token_));
-  return credentials;
+  return grpc::InsecureServerCredentials();
 }
 
 std::string PeerOf(const grpc::ServerContextBase& context) {

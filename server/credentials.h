@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/credential_files.h"
+#include "server/certificate_watch.h"
 #include "server/listen_address.h"
 #include "server/token_check.h"
 
@@ -29,14 +30,14 @@ struct CredentialFiles {
   FileSetting token{"", "JOBSCOPE_TOKEN_FILE (options.token_file)"};
 };
 
-// The files' content, checked.
+// The files' content, checked, and looked at again when it changes.
 class Credentials {
  public:
   // INVALID_ARGUMENT names setting, file and remedy.
   static absl::StatusOr<Credentials> Load(const CredentialFiles& files);
 
-  bool tls() const { return !pair_.certificate_pem.empty(); }
-  bool mutual_tls() const { return !authorities_pem_.empty(); }
+  bool tls() const { return certificates_ != nullptr; }
+  bool mutual_tls() const { return tls() && certificates_->asks_callers(); }
   bool wants_token() const { return token_ != nullptr; }
 
   // Whether `targets` may be served with these credentials. PERMISSION_DENIED names what is
@@ -46,11 +47,11 @@ class Credentials {
 
   // What gRPC checks on the port of `target`: before any method is looked up, for every service,
   // for health and for methods that do not exist, so nothing can be told apart without credentials.
+  // Must outlive the server.
   std::shared_ptr<grpc::ServerCredentials> ForPort(const BindTarget& target) const;
 
  private:
-  CertificatePair pair_;
-  std::string authorities_pem_;
+  std::shared_ptr<CertificateWatch> certificates_;
   std::shared_ptr<TokenCheck> token_;
 };
 

@@ -2,6 +2,7 @@
 #include "server/profiler_server.h"
 
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
@@ -97,6 +98,7 @@ struct GrpcServer::State {
   CallRegistry calls;
   TensorflowService tensorflow;
   NativeService native;
+  std::vector<std::shared_ptr<grpc::ServerCredentials>> port_credentials;  // outlive the server
   std::unique_ptr<grpc::Server> server;
   std::string address;
 };
@@ -130,8 +132,11 @@ absl::Status GrpcServer::State::Serve(const std::vector<BindTarget>& targets,
   // (measured 11 : 9).
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits::kMaxStreamsPerConnection);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, limits::kKeepaliveTimeMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, limits::kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, options.keepalive_time_ms);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, options.keepalive_timeout_ms);
+  // Otherwise gRPC stops pinging after two pings between which it has sent nothing: a caller that
+  // vanished 20 s into a unary capture of an hour would have kept the slot for the hour.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              limits::kMinClientPingIntervalMs);
   builder.SetMaxReceiveMessageSize(limits::kMaxRequestBytes);
@@ -140,7 +145,8 @@ absl::Status GrpcServer::State::Serve(const std::vector<BindTarget>& targets,
   builder.RegisterService(&native);
   std::vector<int> ports(targets.size(), 0);
   for (size_t i = 0; i < targets.size(); ++i) {
-    builder.AddListeningPort(targets[i].text, credentials.ForPort(targets[i]), &ports[i]);
+    port_credentials.push_back(credentials.ForPort(targets[i]));
+    builder.AddListeningPort(targets[i].text, port_credentials.back(), &ports[i]);
     GuardListener(targets[i].text);
   }
   server = builder.BuildAndStart();

@@ -32,6 +32,8 @@ struct GrpcServerOptions {
   uint64_t store_bytes = limits::kDefaultStoreBytes;
   uint64_t max_answer_bytes = limits::kMaxAnswerBytes;
   NativeCaptureLimits native_limits;
+  int keepalive_time_ms = limits::kKeepaliveTimeMs;  // tests have shorter ones
+  int keepalive_timeout_ms = limits::kKeepaliveTimeoutMs;
 
   std::shared_ptr<SessionManager> sessions;
   ContinuousProfiling::SetRecording set_recording;

@@ -17,12 +17,6 @@ namespace {
 constexpr absl::Duration kLookInterval = absl::Seconds(1);
 }  // namespace
 
-bool TokenCheck::Version::operator==(const Version& other) const {
-  return device == other.device && inode == other.inode && size == other.size &&
-         mode == other.mode && changed.tv_sec == other.changed.tv_sec &&
-         changed.tv_nsec == other.changed.tv_nsec;
-}
-
 absl::StatusOr<std::shared_ptr<TokenCheck>> TokenCheck::Create(const FileSetting& file) {
   std::shared_ptr<TokenCheck> check(new TokenCheck(file));
   const absl::MutexLock lock(&check->mutex_);
@@ -43,13 +37,6 @@ TokenCheck::Digest TokenCheck::DigestOf(absl::string_view text) {
   Digest digest = {};
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
   return digest;
-}
-
-TokenCheck::Version TokenCheck::VersionOf(const FileSetting& file) {
-  struct stat info = {};
-  if (stat(file.path.c_str(), &info) != 0) return Version();
-  // The time of the last change of any kind: a write of the same size, a chmod, a rename onto it.
-  return {info.st_dev, info.st_ino, info.st_size, info.st_mode, info.st_ctim};
 }
 
 absl::Status TokenCheck::Load() {

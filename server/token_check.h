@@ -4,8 +4,6 @@
 #ifndef SERVER_TOKEN_CHECK_H_
 #define SERVER_TOKEN_CHECK_H_
 
-#include <sys/stat.h>
-
 #include <array>
 #include <memory>
 #include <optional>
@@ -35,26 +33,16 @@ class TokenCheck {
 
  private:
   using Digest = std::array<unsigned char, 32>;
-  // What tells that a file has been replaced or written to.
-  struct Version {
-    dev_t device = 0;
-    ino_t inode = 0;
-    off_t size = 0;
-    mode_t mode = 0;
-    timespec changed = {};
-    bool operator==(const Version& other) const;
-  };
 
   explicit TokenCheck(FileSetting file) : file_(std::move(file)) {}
   static Digest DigestOf(absl::string_view text);
-  static Version VersionOf(const FileSetting& file);
   // Reads the file; without a good token, nobody is let in.
   absl::Status Load() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LoadIfChanged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const FileSetting file_;
   absl::Mutex mutex_;
-  Version version_ ABSL_GUARDED_BY(mutex_);
+  FileVersion version_ ABSL_GUARDED_BY(mutex_);
   absl::Time looked_ ABSL_GUARDED_BY(mutex_);
   std::optional<Digest> digest_ ABSL_GUARDED_BY(mutex_);  // nothing: there is no good token
 };

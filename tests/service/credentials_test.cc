@@ -5,8 +5,11 @@
 
 #include <gmock/gmock.h>
 #include <grpc/grpc_security_constants.h>
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -351,6 +354,102 @@ TEST_F(CredentialsTest, ATokenFileThatGoesBadLetsNobodyIn) {
   EXPECT_TRUE(Eventually([&] { return Call(plain, kDescribe, good).ok(); }));
   ASSERT_EQ(unlink(file.c_str()), 0);
   EXPECT_TRUE(Eventually([&] { return !Call(plain, kDescribe, good).ok(); }));
+}
+
+// As a renewal does it: file by file, whatever the order. Who is connected notices nothing.
+TEST_F(CredentialsTest, AReplacedCertificateIsShownToWhoConnects) {
+  const Certificates& files = Certificates::Get();
+  const std::string crt = Write("server.crt", files.Read("server.crt"), 0644);
+  const std::string key = Write("server.key", files.Read("server.key"));
+  Serve(Files(crt, key));
+  const auto connected =
+      v1::Profiler::NewStub(grpc::CreateChannel(server_->address(), Tls("", "ca")));
+  const auto describe = [&connected] {
+    grpc::ClientContext context;
+    v1::DescribeResponse response;
+    return connected->Describe(&context, {}, &response).ok();
+  };
+  ASSERT_TRUE(describe());
+  ASSERT_TRUE(Call(Tls("", "ca"), kDescribe, "").ok());
+  EXPECT_FALSE(Call(Tls("", "other_ca"), kDescribe, "").ok());
+
+  // Halfway: what is there fits nothing, so the old pair stays in force.
+  ::testing::internal::CaptureStderr();
+  Write("server.crt", files.Read("other_server.crt"), 0644);
+  std::string log;
+  ASSERT_TRUE(Eventually([&] {
+    EXPECT_TRUE(Call(Tls("", "ca"), kDescribe, "").ok());
+    log += ::testing::internal::GetCapturedStderr();
+    ::testing::internal::CaptureStderr();
+    return log.find("stays in force") != std::string::npos;
+  }));
+  log += ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, AllOf(HasSubstr("JOBSCOPE_TLS_KEY="), HasSubstr("not that of the certificate")));
+
+  Write("server.key", files.Read("other_server.key"));
+  EXPECT_TRUE(Eventually([&] { return Call(Tls("", "other_ca"), kDescribe, "").ok(); }));
+  EXPECT_FALSE(Call(Tls("", "ca"), kDescribe, "").ok());
+  EXPECT_TRUE(describe()) << "its connection is older";
+  // And back, as long as the server lives.
+  Write("server.crt", files.Read("server.crt"), 0644);
+  Write("server.key", files.Read("server.key"));
+  EXPECT_TRUE(Eventually([&] { return Call(Tls("", "ca"), kDescribe, "").ok(); }));
+}
+
+TEST_F(CredentialsTest, AReplacedAuthorityLetsInItsOwn) {
+  const Certificates& files = Certificates::Get();
+  const std::string authorities = Write("ca.crt", files.Read("ca.crt"), 0644);
+  Serve(Files(Cert("server.crt"), Cert("server.key"), authorities));
+  ASSERT_TRUE(Call(Tls("client"), kDescribe, "").ok());
+  EXPECT_FALSE(Call(Tls("other_client"), kDescribe, "").ok());
+  // Both, while operators get new ones; then the new one alone.
+  Write("ca.crt", files.Read("ca.crt") + files.Read("other_ca.crt"), 0644);
+  EXPECT_TRUE(Eventually([&] { return Call(Tls("other_client"), kDescribe, "").ok(); }));
+  EXPECT_TRUE(Call(Tls("client"), kDescribe, "").ok());
+  Write("ca.crt", files.Read("other_ca.crt"), 0644);
+  EXPECT_TRUE(Eventually([&] { return !Call(Tls("client"), kDescribe, "").ok(); }));
+  EXPECT_TRUE(Call(Tls("other_client"), kDescribe, "").ok());
+  // One that is no good changes nothing.
+  Write("ca.crt", "nobody", 0644);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Call(Tls("other_client"), kDescribe, "").ok());
+}
+
+TEST_F(CredentialsTest, ACertificateMayChangeOnEveryPort) {
+  const Certificates& files = Certificates::Get();
+  const std::string crt = Write("server.crt", files.Read("server.crt"), 0644);
+  const std::string key = Write("server.key", files.Read("server.key"));
+  const auto credentials = Credentials::Load(Files(crt, key));
+  ASSERT_TRUE(credentials.ok());
+  // Two ports of one server: each fetches for itself.
+  grpc::ServerBuilder builder;
+  int ports[2] = {0, 0};
+  std::vector<std::shared_ptr<grpc::ServerCredentials>> kept;
+  for (int& port : ports) {
+    kept.push_back(credentials->ForPort({"127.0.0.1:0", true}));
+    builder.AddListeningPort("127.0.0.1:0", kept.back(), &port);
+  }
+  grpc::AsyncGenericService generic;
+  builder.RegisterAsyncGenericService(&generic);
+  const auto queue = builder.AddCompletionQueue();
+  const auto server = builder.BuildAndStart();
+  ASSERT_NE(server, nullptr);
+  const auto connects = [](int port, const std::string& authorities) {
+    const auto channel =
+        grpc::CreateChannel("127.0.0.1:" + std::to_string(port), Tls("", authorities));
+    return channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  };
+  for (const int port : ports) EXPECT_TRUE(connects(port, "ca"));
+  Write("server.crt", files.Read("other_server.crt"), 0644);
+  Write("server.key", files.Read("other_server.key"));
+  for (const int port : ports) {
+    EXPECT_TRUE(Eventually([&] { return connects(port, "other_ca"); }));
+  }
+  server->Shutdown();
+  queue->Shutdown();
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue->Next(&tag, &ok)) {
+  }
 }
 
 TEST(RefusalLogTest, AScannerCannotFillTheLog) {
