@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/server_ended.h"
 #include "server/item_message.h"
 #include "server/limits.h"
 #include "server/raw_message.h"
@@ -157,6 +158,7 @@ absl::Status CaptureStream::OnResume(const v1::Resume& request) {
   capture_ = *std::move(capture);
   id_ = *id;
   next_item_ = resumed_at_ = request.next_item();
+  acknowledged_ = request.next_item() - 1;
   armed_sent_ = start_seen_ = true;
   NoteProgress();
   TickEvery(limits::kProgressInterval);
@@ -169,7 +171,11 @@ absl::Status CaptureStream::OnAck(const v1::Ack& request) {
   if (!start_seen_) return OutOfOrder("ack", fetches_ ? "before `resume`" : "before `start`");
   auto status = capture_->Acknowledge(id_, request.through());
   if (!status.ok()) return status;
-  NoteProgress();
+  heard_ns_ = MonotonicNs();
+  if (request.through() > acknowledged_) {
+    acknowledged_ = request.through();
+    NoteProgress();
+  }
   FinishIfComplete(capture_->Look(id_));
   return absl::OkStatus();
 }
@@ -236,7 +242,7 @@ bool CaptureStream::NextMessage(grpc::ByteBuffer* message) {
 
 bool CaptureStream::WriteArmed(grpc::ByteBuffer* message) {
   armed_sent_ = true;
-  armed_at_ = absl::Now();
+  armed_ns_ = MonotonicNs();
   NoteProgress();
   TickEvery(limits::kProgressInterval);
   const SessionArmed armed = capture_->armed();
@@ -318,16 +324,21 @@ void CaptureStream::OnWake() {
 
 void CaptureStream::OnTick() {
   const NativeCapture::Snapshot snapshot = capture_->Look(id_);
-  const absl::Time now = absl::Now();
+  const uint64_t now_ns = MonotonicNs();
+  const auto passed = [now_ns](uint64_t since_ns) {
+    return absl::Nanoseconds(static_cast<int64_t>(now_ns - since_ns));
+  };
   const NativeCaptureLimits& limits = dependencies_.captures->limits();
   if (snapshot.phase == Phase::kArmed || snapshot.phase == Phase::kStarted) progress_due_ = true;
-  if (!start_seen_ && now - armed_at_ > limits.armed) {
+  if (!start_seen_ && armed_sent_ && passed(armed_ns_) > limits.armed) {
     capture_->Drop(absl::DeadlineExceededError(absl::StrCat(
         "the capture was armed for ", absl::FormatDuration(limits.armed), " and not started")));
   }
   if (snapshot.phase != Phase::kOver) return;
-  if (now - moved_ > limits.stall) capture_->YieldSlot();
-  if (now - moved_ > limits.hold) {
+  // From the end on: while it recorded, a client that stood still was in nobody's way.
+  if (!std::exchange(over_seen_, true)) NoteProgress();
+  if (passed(moved_ns_) > limits.stall) capture_->YieldSlot();
+  if (passed(std::max(moved_ns_, heard_ns_)) > limits.hold) {
     Finish(absl::DeadlineExceededError(
         absl::StrCat("the capture has ended, and its client has taken nothing of it for ",
                      absl::FormatDuration(limits.hold))));
@@ -344,7 +355,7 @@ void CaptureStream::OnServerEnds() {
     Finish(absl::OkStatus());
     return;
   }
-  Finish(absl::UnavailableError("the profiler server of this process has ended"));
+  Finish(absl::UnavailableError(kServerEndedText));
   if (capture_ != nullptr) capture_->Detach(id_);
 }
 

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/clock.h"
 #include "jobscope/v1/profiler.pb.h"
 #include "server/native_capture.h"
 #include "server/native_captures.h"
@@ -67,7 +68,7 @@ class CaptureStream final : public StreamCall {
   bool WriteEnded(const NativeCapture::Snapshot& snapshot, grpc::ByteBuffer* message);
   // Once the client has everything.
   void FinishIfComplete(const NativeCapture::Snapshot& snapshot);
-  void NoteProgress() { moved_ = absl::Now(); }
+  void NoteProgress() { moved_ns_ = MonotonicNs(); }
 
   const Dependencies dependencies_;
   const bool fetches_;
@@ -76,8 +77,12 @@ class CaptureStream final : public StreamCall {
   std::shared_ptr<NativeCapture> capture_;  // null: not asked for yet
   NativeCapture::StreamId id_ = 0;
   absl::Duration wanted_lookback_;
-  absl::Time armed_at_ = absl::InfiniteFuture();
-  uint64_t arm_received_ns_ = 0;  // on MONOTONIC
+  // On MONOTONIC.
+  uint64_t arm_received_ns_ = 0;
+  uint64_t armed_ns_ = 0;  // when `armed` was sent
+  uint64_t moved_ns_ = 0;  // when something was last sent, or acknowledged for the first time
+  uint64_t heard_ns_ = 0;  // when the client last acknowledged anything
+  bool over_seen_ = false;
   bool armed_sent_ = false;
   bool start_seen_ = false;
   bool started_sent_ = false;
@@ -89,7 +94,7 @@ class CaptureStream final : public StreamCall {
   uint64_t items_sent_ = 0;
   uint64_t bytes_sent_ = 0;
   uint64_t left_out_ = 0;
-  absl::Time moved_;  // when something was last sent or acknowledged
+  uint64_t acknowledged_ = 0;
 
   mutable absl::Mutex shared_mutex_;
   // Of a capture that was started, until the stream is finished.

@@ -236,6 +236,41 @@ TEST_F(NativeResumeTest, AStalledDeliveryGivesUpTheSlot) {
   EXPECT_THAT(status.error_message(), HasSubstr("evicted by session \"next\""));
 }
 
+// Nor one that only says that it is there.
+TEST_F(NativeResumeTest, AcknowledgingNothingKeepsNoSlot) {
+  flood_.Flood(300, 100, kSegmentBytes);
+  GrpcServerOptions options = Options();
+  options.native_limits.stall = absl::Seconds(1);
+  StartFlood(std::move(options));
+  auto stalled = RecordFlood("stalled");
+  ASSERT_TRUE(AwaitState("delivering"));
+  EXPECT_TRUE(Eventually([&] { return !stalled->Ack(0) || !sessions_->busy().has_value(); }));
+  EXPECT_EQ(server_->open_captures(), 1U);
+  Drain(stalled.get());  // it is held all the same
+  EXPECT_EQ(EventsOf(stalled->items), 300U);
+}
+
+// What a client did while the capture recorded does not count when it has ended.
+TEST_F(NativeResumeTest, AClientThatStoodStillMayGoOnAfterTheEnd) {
+  flood_.Flood(300, 100, kSegmentBytes);
+  GrpcServerOptions options = Options();
+  options.native_limits.hold = absl::Seconds(2);
+  options.native_limits.stall = absl::Seconds(2);
+  StartFlood(std::move(options));
+  auto stream = StartWholeFlood("slow");
+  const auto stand_still = [](absl::Duration duration) {
+    const absl::Time until = absl::Now() + duration;
+    ASSERT_TRUE(Eventually([&] { return absl::Now() > until; }));
+  };
+  stand_still(absl::Milliseconds(2500));
+  EXPECT_EQ(sessions_->Stop("slow"), "slow");
+  ASSERT_TRUE(AwaitState("delivering"));
+  stand_still(absl::Milliseconds(500));  // two ticks and more
+  EXPECT_TRUE(sessions_->busy().has_value());
+  Drain(stream.get());
+  EXPECT_EQ(EventsOf(stream->items), 300U);
+}
+
 // The reader reads nothing until the recording is over: what the worker holds stays under the cap,
 // what did not fit is counted, and everything else arrives.
 TEST_F(NativeResumeTest, ASlowReaderCostsNoMemory) {
