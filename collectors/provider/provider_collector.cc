@@ -32,6 +32,7 @@ constexpr size_t kMinEventBytes = sizeof(jobscope_provider_event);
 constexpr size_t kMaxEventBytes = 4096;
 
 constexpr char kNotRegistered[] = "its provider has been unregistered";
+constexpr char kUnregisteredMeanwhile[] = "its provider was unregistered during the capture";
 
 int64_t Signed(uint64_t value) {
   return static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX));
@@ -80,6 +81,8 @@ absl::Status ProviderCollector::Unregister() {
   if (own_callback ||
       !called_.wait_for(lock, kCallbackPatience, [this] { return !calling_ || !registered_; })) {
     registered_ = false;
+    gone_ = true;
+    degraded_reason_ = kUnregisteredMeanwhile;
     return absl::UnavailableError(absl::StrCat(
         "a callback of the provider \"", name_,
         "\" has not returned: none further will be called, but its context must stay"));
@@ -88,7 +91,7 @@ absl::Status ProviderCollector::Unregister() {
   if (phase_ != Phase::kIdle) {
     const ClockSample now = SampleClocks(/*uses_tsc=*/false, /*tries=*/1);
     CallStop(lock, Signed(now.monotonic_ns), Signed(now.realtime_ns));
-    degraded_reason_ = "its provider was unregistered during the capture";
+    degraded_reason_ = kUnregisteredMeanwhile;
   }
   registered_ = false;
   callbacks_ = {};
@@ -97,7 +100,6 @@ absl::Status ProviderCollector::Unregister() {
 
 CollectorReport ProviderCollector::Describe() const {
   CollectorReport report;
-  std::lock_guard<std::mutex> lock(mutex_);
   if (!registered_) {
     report.state = "off";
     report.reason = kNotRegistered;
@@ -107,7 +109,7 @@ CollectorReport ProviderCollector::Describe() const {
 
 bool ProviderCollector::BeginCall(std::unique_lock<std::mutex>& lock) {
   called_.wait(lock, [this] { return !calling_; });
-  if (!registered_) return false;
+  if (!registered_ || gone_) return false;
   calling_ = true;
   caller_ = std::this_thread::get_id();
   return true;
@@ -119,16 +121,35 @@ absl::Status ProviderCollector::Call(std::unique_lock<std::mutex>& lock,
   const jobscope_provider_session session = session_;
   void* const context = callbacks_.context;
   char reason[kReasonBytes] = "";
-  lock.unlock();
-  const int code = callback != nullptr ? callback(context, &session, reason, sizeof(reason)) : 0;
-  lock.lock();
-  calling_ = false;
-  called_.notify_all();
+  int code = 0;
+  {
+    // Also when the callback ends the thread: Python does that to those that want its lock while it
+    // shuts down. The session, and what it writes to, are over for this provider then.
+    struct Return {
+      ProviderCollector* collector;
+      std::unique_lock<std::mutex>* lock;
+      bool returned = false;
+      ~Return() {
+        lock->lock();
+        collector->calling_ = false;
+        collector->called_.notify_all();
+        if (!returned) collector->Leave();
+      }
+    } call{this, &lock};
+    lock.unlock();
+    if (callback != nullptr) code = callback(context, &session, reason, sizeof(reason));
+    call.returned = true;
+  }
   if (code == 0) return absl::OkStatus();
   reason[sizeof(reason) - 1] = '\0';
   if (reason[0] != '\0') return absl::InternalError(reason);
   return absl::InternalError(
       absl::StrCat("its provider's ", verb, " failed with code ", code, " and no reason"));
+}
+
+void ProviderCollector::Leave() {
+  phase_ = Phase::kIdle;
+  incoming_.reset();
 }
 
 absl::Status ProviderCollector::Arm(const ArmRequest& request) {
@@ -138,6 +159,7 @@ absl::Status ProviderCollector::Arm(const ArmRequest& request) {
   incoming_.reset();
   off_reason_.clear();
   degraded_reason_.clear();
+  gone_ = false;
   attempted_ = malformed_ = buffer_full_ = 0;
   lost_so_far_ = 0;
   session_ = {};
@@ -167,7 +189,7 @@ absl::Status ProviderCollector::Arm(const ArmRequest& request) {
     return absl::OkStatus();
   }
   const absl::Status status = Call(lock, callbacks_.arm, "arm");
-  if (status.ok()) phase_ = Phase::kArmed;
+  if (status.ok() && !gone_) phase_ = Phase::kArmed;
   return status;
 }
 
@@ -198,10 +220,12 @@ absl::Status ProviderCollector::Start(const StartRequest& request) {
   incoming_ = std::make_unique<provider::EventBatch>();
   phase_ = Phase::kRecording;
   absl::Status status = Call(lock, callbacks_.start, "start");
-  if (!status.ok()) {
-    incoming_.reset();
-    phase_ = Phase::kIdle;
-  }
+  if (status.ok()) return status;
+  // There will be no Stop. What it gave stays.
+  std::lock_guard<std::mutex> writing(writing_);
+  Hold();
+  Leave();
+  Finish(std::min(end_ns_, NowNs()));
   return status;
 }
 
@@ -272,11 +296,12 @@ int ProviderCollector::AddXSpaceFromC(jobscope_provider_sink* sink, const void* 
 
 absl::Status ProviderCollector::AddXSpace(std::string_view bytes) {
   if (InForkedChild()) return absl::FailedPreconditionError("this is a forked child");
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   if (phase_ != Phase::kStopping || incoming_ == nullptr) {
     return absl::FailedPreconditionError("an XSpace is taken inside of stop() only");
   }
   std::lock_guard<std::mutex> writing(writing_);
+  lock.unlock();  // merging takes as long as the XSpace is large
   if (xspaces_ == nullptr) {
     framework::ForeignOptions options;
     options.origin = name_;
@@ -317,8 +342,7 @@ absl::Duration ProviderCollector::Drain() {
   for (const Held& held : held_) held_bytes += held.batch->bytes();
   const auto now = Clock::now();
   // What ends later than now is clipped there: it cannot have happened yet.
-  const int64_t now_ns = realtime_ ? RealtimeNs() : Signed(MonotonicNs());
-  Encode(held_bytes > kBufferBytes ? now : now - kHoldFor, std::min(end_ns_, now_ns));
+  Encode(held_bytes > kBufferBytes ? now : now - kHoldFor, std::min(end_ns_, NowNs()));
   return kLookEvery;
 }
 
@@ -357,13 +381,20 @@ absl::Status ProviderCollector::Stop(uint64_t end_ticks) {
   }
   lock.unlock();
   std::lock_guard<std::mutex> writing(writing_);
-  if (writer_ == nullptr) return absl::OkStatus();
-  Encode(Clock::time_point::max(), end_ns_);
+  if (writer_ != nullptr) Finish(end_ns_);
+  return absl::OkStatus();
+}
+
+int64_t ProviderCollector::NowNs() const {
+  return realtime_ ? RealtimeNs() : Signed(MonotonicNs());
+}
+
+void ProviderCollector::Finish(int64_t end_ns) {
+  Encode(Clock::time_point::max(), end_ns);
   if (xspaces_ != nullptr) xspaces_->Finish();
   writer_->Finish();
   account_ = writer_->account();
   writer_.reset();
-  return absl::OkStatus();
 }
 
 CollectorReport ProviderCollector::Report() {

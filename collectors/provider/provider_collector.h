@@ -93,7 +93,8 @@ class ProviderCollector : public Collector {
   int Add(const jobscope_provider_event* events, size_t count);
   absl::Status AddXSpace(std::string_view bytes);
 
-  // Waits until no callback runs; claims the next one. False: nobody is registered any more.
+  // Waits until no callback runs; claims the next one. False: the session's provider is not
+  // registered any more, whoever else may be.
   bool BeginCall(std::unique_lock<std::mutex>& lock);
   // Runs a claimed callback, without the lock. The lock is held again after it.
   absl::Status Call(std::unique_lock<std::mutex>& lock, jobscope_provider_callback callback,
@@ -102,12 +103,17 @@ class ProviderCollector : public Collector {
   // Nothing comes in after it.
   void CallStop(std::unique_lock<std::mutex>& lock, int64_t end_monotonic_ns,
                 int64_t end_realtime_ns);
+  // The session's provider takes no part any more. With mutex_.
+  void Leave();
   // Moves what has come to what is held. With mutex_ and writing_.
   void Hold();
   // What xspaces_ has come to, into the report.
   void AddXSpacesTo(CollectorReport* report) const;
   // Encodes what came before `until`. With writing_.
   void Encode(Clock::time_point until, int64_t end_ns);
+  // Encodes all, and closes the account. With writing_.
+  void Finish(int64_t end_ns);
+  int64_t NowNs() const;  // on the provider's clock
   // What came with the fork of a process that has captured: locks of threads that are not there.
   bool InForkedChild() const;
 
@@ -120,13 +126,14 @@ class ProviderCollector : public Collector {
   mutable std::mutex mutex_;
   std::condition_variable called_;
   ProviderCallbacks callbacks_;
-  bool registered_ = false;
+  std::atomic<bool> registered_{false};  // for whoever must not wait, too
   bool calling_ = false;
   std::thread::id caller_;
 
   // One session's, under mutex_.
   Phase phase_ = Phase::kIdle;
   bool takes_part_ = false;
+  bool gone_ = false;  // the provider that takes part was unregistered
   jobscope_provider_session session_;
   std::unique_ptr<provider::EventBatch> incoming_;  // null: nothing is recorded
   std::string off_reason_;                          // why it does not take part

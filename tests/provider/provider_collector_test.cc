@@ -3,11 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cmath>
+#include <condition_variable>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -365,6 +368,114 @@ TEST_F(ProviderCollectorTest, UnregisteredDuringTheSessionItIsStoppedOnce) {
   EXPECT_THAT(report.reason, HasSubstr("unregistered"));
   driver.One("last");
   EXPECT_THAT(provider_.calls(), ElementsAre("arm", "start", "stop"));
+}
+
+// One that takes itself out while it is called: its stop is not called, and nobody takes its place
+// in this session.
+TEST_F(ProviderCollectorTest, UnregisteredByItsOwnCallback) {
+  FakeProvider next;
+  provider_.On("start", [&](const jobscope_provider_session& session) {
+    const jobscope_provider_event event = Span("given", session.begin_monotonic_ns, 1);
+    EXPECT_EQ(session.sink->add(session.sink, &event, 1), 0);
+    EXPECT_EQ(collector_.Unregister().code(), absl::StatusCode::kUnavailable);
+  });
+  SessionDriver driver(&collector_, kMonotonic);
+  ASSERT_TRUE(driver.Arm().ok());
+  ASSERT_TRUE(driver.Start().ok());
+  EXPECT_TRUE(collector_.Register(next.callbacks()).ok());
+  const CollectorReport& report = driver.Stop();
+  EXPECT_EQ(report.state, "degraded");
+  EXPECT_THAT(report.reason, HasSubstr("unregistered"));
+  driver.ExpectIdentity();
+  driver.One("given");
+  EXPECT_THAT(provider_.calls(), ElementsAre("arm", "start"));
+  EXPECT_THAT(next.calls(), IsEmpty());
+
+  SessionDriver second(&collector_, kMonotonic);
+  ASSERT_TRUE(second.Arm().ok());
+  ASSERT_TRUE(second.Start().ok());
+  EXPECT_EQ(second.Stop().state, "on");
+  EXPECT_THAT(next.calls(), ElementsAre("arm", "start", "stop"));
+}
+
+TEST_F(ProviderCollectorTest, WhatAFailedStartGaveStays) {
+  ProviderCallbacks callbacks;
+  callbacks.start = [](void*, const jobscope_provider_session* session, char*, size_t) {
+    const jobscope_provider_event event = Span("given", session->begin_monotonic_ns, 1);
+    return session->sink->add(session->sink, &event, 1) == 0 ? 5 : 6;
+  };
+  ProviderCollector collector("b", 0);
+  ASSERT_TRUE(collector.Register(callbacks).ok());
+  SessionDriver driver(&collector, kMonotonic);
+  ASSERT_TRUE(driver.Arm().ok());
+  EXPECT_THAT(std::string(driver.Start().message()), HasSubstr("code 5"));
+  const CollectorReport report = collector.Report();
+  EXPECT_EQ(report.attempted, 1u);
+  EXPECT_EQ(report.events, 1u);
+}
+
+// As Python does it while it shuts down, with a callback that wants its lock.
+TEST_F(ProviderCollectorTest, ACallbackThatEndsItsThreadIsNoMore) {
+  provider_.On("start", [](const jobscope_provider_session&) { pthread_exit(nullptr); });
+  SessionDriver driver(&collector_, kMonotonic);
+  ASSERT_TRUE(driver.Arm().ok());
+  std::thread([&] { (void)driver.Start(); }).join();
+  EXPECT_TRUE(collector_.Unregister().ok());
+  EXPECT_TRUE(collector_.Register(provider_.callbacks()).ok());
+}
+
+// Takes one item at a time, when it may.
+class SlowSink : public xspace::ItemSink {
+ public:
+  bool Append(xspace::ItemKind, std::string_view) override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    entered_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return open_; });
+    return true;
+  }
+  bool Full() const override { return false; }
+  void AwaitAppend() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return entered_; });
+  }
+  void Open() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool entered_ = false;
+  bool open_ = false;
+};
+
+// However large it is: who asks for the state of this worker waits for nobody.
+TEST_F(ProviderCollectorTest, AnXSpaceThatIsMergedHoldsNobodyUp) {
+  provider_.On("stop", [](const jobscope_provider_session& session) {
+    tensorflow::profiler::XSpace space;
+    auto* const plane = space.add_planes();
+    plane->set_name("/device:CUSTOM:nic");
+    plane->add_lines()->add_events();
+    const std::string bytes = space.SerializeAsString();
+    EXPECT_EQ(session.sink->add_xspace(session.sink, bytes.data(), bytes.size(), nullptr, 0), 0);
+  });
+  SlowSink sink;
+  xspace::Names names(&sink);
+  SessionDriver driver(&collector_, kMonotonic);
+  driver.request().sink = &sink;
+  driver.request().names = &names;
+  ASSERT_TRUE(driver.Arm().ok());
+  ASSERT_TRUE(driver.Start().ok());
+  std::thread session([&] { (void)collector_.Stop(driver.Now()); });
+  sink.AwaitAppend();
+  EXPECT_EQ(collector_.Describe().state, "on");
+  EXPECT_EQ(collector_.LostSoFar(), 0u);
+  EXPECT_EQ(collector_.Register(provider_.callbacks()).code(), absl::StatusCode::kAlreadyExists);
+  sink.Open();
+  session.join();
 }
 
 TEST_F(ProviderCollectorTest, UnregisterDoesNotWaitForACallbackForever) {
