@@ -19,7 +19,7 @@ constexpr std::array<Release, 15> kReleases = {{{13, "11.0"},
                                                 {15, "11.2"},
                                                 {16, "11.5"},
                                                 {17, "11.6"},
-                                                {18, "11.8"},
+                                                {18, "11.8 to 12.1"},
                                                 {19, "12.0"},
                                                 {20, "12.2"},
                                                 {21, "12.3"},
@@ -55,7 +55,7 @@ std::string CuptiVersionText(uint32_t version) {
 
 uint32_t CuptiMajor(uint32_t version) {
   if (version >= 100'000) return version / 10'000;
-  if (version >= kCupti12_0) return 12;
+  if (version > kCupti11_8) return 12;
   return version >= kCupti11_0 ? 11 : 0;
 }
 

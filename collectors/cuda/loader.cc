@@ -174,7 +174,8 @@ absl::StatusOr<const CuptiApi*> LoadCupti(const LoadOptions& options) {
       unfit.push_back(absl::StrCat(path, " lacks ", missing));
     } else if (const CuptiResult result = api->cuptiGetVersion(&api->version);
                result != kCuptiSuccess) {
-      unfit.push_back(absl::StrCat(path, " does not tell its version"));
+      unfit.push_back(
+          absl::StrCat(path, " does not work with this driver (cuptiGetVersion: ", result, ")"));
     } else if (api->version < kCupti11_0) {
       unfit.push_back(absl::StrCat(path, " is too old (API version ", api->version,
                                    "; CUDA 11.0 or later is needed)"));

@@ -137,7 +137,7 @@ void ReadOverhead(const Fields& in, uint32_t version, Activity* out) {
   if (in.U32(at::kObjectKind) == kObjectIsThread) out->thread = in.U32(at::kObjectThread);
   out->start_ns = in.U64(at::kStart);
   out->end_ns = in.U64(at::kEnd);
-  if (version >= kCupti12_2) out->correlation = in.U32(at::kCorrelation);
+  if (version >= kCupti12_3) out->correlation = in.U32(at::kCorrelation);
   // Of the other kinds the pointer is not documented.
   if (version >= kCupti12_4 && out->call == kCommandBufferFull) {
     out->details = in.Get<void*>(at::kData);
@@ -187,8 +187,8 @@ void ReadUnifiedMemory(const Fields& in, Activity* out) {
 
 size_t KernelBytes(uint32_t version) {
   if (version >= kCupti13_0) return 216;
-  if (version >= kCupti12_0) return 208;
-  if (version >= kCupti11_8) return 200;
+  if (version >= kCupti12_2) return 208;
+  if (version >= kCupti11_8) return 200;  // 12.0 and 12.1 have 208, and say that they are 11.8
   if (version >= kCupti11_6) return 176;
   return version >= kCupti11_2 ? 168 : 160;
 }
@@ -217,7 +217,7 @@ size_t RecordBytes(uint32_t kind, uint32_t version) {
       return version >= kCupti12_8 ? 56 : 40;
     case kKindOverhead:
       if (version >= kCupti12_4) return 56;
-      return version >= kCupti12_2 ? 48 : 40;
+      return version >= kCupti12_3 ? 48 : 40;
     case kKindMemory:
       if (version < kCupti11_2) return 0;
       if (version >= kCupti12_6) return 128;
@@ -225,7 +225,7 @@ size_t RecordBytes(uint32_t kind, uint32_t version) {
     case kKindGraphTrace:
       return version >= kCupti12_3 ? 56 : 48;
     case kKindUnifiedMemory:
-      return version >= kCupti13_0 ? 104 : 64;
+      return version >= kCupti12_8 ? 104 : 64;
     default:
       return 0;
   }

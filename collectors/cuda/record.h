@@ -74,8 +74,8 @@ enum class ParseResult {
 // does not have yet stay 0. Does not follow pointers.
 ParseResult ParseRecord(const uint8_t* data, size_t size, uint32_t version, Activity* out);
 
-// Bytes of a record of this kind as CUPTI `version` writes it; 0: not known. Only kinds that
-// ParseRecord knows.
+// Bytes of a record of this kind as CUPTI `version` writes it at least; 0: not known. Only kinds
+// that ParseRecord knows. tests/cuda/wheels_test.sh compares them with real libraries.
 size_t RecordBytes(uint32_t kind, uint32_t version);
 
 }  // namespace jobscope::cuda

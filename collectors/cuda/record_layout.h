@@ -98,7 +98,7 @@ inline constexpr size_t kObjectKind = 8;
 inline constexpr size_t kObjectThread = 16;  // behind the process id
 inline constexpr size_t kStart = 24;
 inline constexpr size_t kEnd = 32;
-inline constexpr size_t kCorrelation = 40;  // 12.2
+inline constexpr size_t kCorrelation = 40;  // 12.3
 inline constexpr size_t kData = 48;         // 12.4; malloc'ed by CUPTI, ours to free
 }  // namespace overhead
 

@@ -106,9 +106,9 @@ TEST(RecordTest, FieldsThatAVersionLacksAreZero) {
   Activity overhead = OneOfEach()[static_cast<size_t>(ActivityType::kOverhead)];
   overhead.details = &kernel;
   overhead.call = 6u << 16;
-  EXPECT_EQ(Parse(Encode(overhead, kCupti12_0), kCupti12_0).correlation, 0u);
-  EXPECT_EQ(Parse(Encode(overhead, kCupti12_2), kCupti12_2).correlation, overhead.correlation);
-  EXPECT_EQ(Parse(Encode(overhead, kCupti12_2), kCupti12_2).details, nullptr);
+  EXPECT_EQ(Parse(Encode(overhead, kCupti12_2), kCupti12_2).correlation, 0u);
+  EXPECT_EQ(Parse(Encode(overhead, kCupti12_3), kCupti12_3).correlation, overhead.correlation);
+  EXPECT_EQ(Parse(Encode(overhead, kCupti12_3), kCupti12_3).details, nullptr);
   EXPECT_EQ(Parse(Encode(overhead, kCupti12_4), kCupti12_4).details, &kernel);
 }
 

@@ -1,36 +1,54 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The libcupti of two more majors, as pip brings them: each is loaded, and walks our records.
+# The libcupti of other CUDA versions, as pip brings them: each is loaded, has records of the sizes that we read, and walks ours.
+# Where a compiler and CUDA's headers are, our offsets are compared with its header, too.
 #
-#   wheels_test.sh CUPTI_PROBE FOLDER      FOLDER keeps the wheels
+#   wheels_test.sh CUPTI_PROBE FOLDER [CUDA_HEADERS]      FOLDER keeps the wheels
+#   ALL=1 wheels_test.sh ...                              every version from 11.7 to 12.9 (100 MB)
 #
 # Exit 77: skipped, because the wheels are not there and cannot be had.
 set -euo pipefail
+cd "$(dirname "$0")/../.."
 
-readonly probe=$1
-readonly folder=$2
+readonly probe=$1 folder=$2 cuda_headers=${3:-}
 mkdir -p "$folder"
 
-for package in nvidia-cuda-cupti-cu11 nvidia-cuda-cupti-cu12; do
-  unpacked=$folder/$package
+# package==version, and what its cuptiGetVersion says.
+wheels=(nvidia-cuda-cupti-cu11==11.8.87:18 nvidia-cuda-cupti-cu12==12.2.142:20 nvidia-cuda-cupti-cu12==12.9.79:28)
+if [[ -n ${ALL:-} ]]; then
+  wheels+=(nvidia-cuda-cupti-cu11==11.7.101:17 nvidia-cuda-cupti-cu12==12.0.146:18 nvidia-cuda-cupti-cu12==12.1.105:18
+    nvidia-cuda-cupti-cu12==12.3.101:21 nvidia-cuda-cupti-cu12==12.4.127:22 nvidia-cuda-cupti-cu12==12.5.82:23
+    nvidia-cuda-cupti-cu12==12.6.80:24 nvidia-cuda-cupti-cu12==12.8.90:26)
+fi
+
+for wheel in "${wheels[@]}"; do
+  package=${wheel%:*} version=${wheel##*:}
+  unpacked=$folder/${package/==/-}
   if [[ ! -d $unpacked ]]; then
+    rm -rf "$unpacked.partial"
     if ! python3 -m pip download --quiet --disable-pip-version-check --no-deps --timeout 10 --retries 1 \
-         --dest "$folder" "$package" >"$folder/pip.log" 2>&1; then
+         --dest "$unpacked.partial" "$package" >"$folder/pip.log" 2>&1; then
       echo "skipped: $package cannot be had: $(tail -1 "$folder/pip.log")"
       exit 77
     fi
-    wheel=$(find "$folder" -name "${package//-/_}-*.whl" | head -1)
-    python3 -m zipfile -e "$wheel" "$unpacked.partial"
+    python3 -m zipfile -e "$unpacked.partial"/*.whl "$unpacked.partial"
+    rm "$unpacked.partial"/*.whl
     mv "$unpacked.partial" "$unpacked"
   fi
   library=$(find "$unpacked" -name 'libcupti.so.*' | head -1)
   echo "== $package"
   out=$("$probe" --library "$library" --walk)
   echo "$out"
+  grep -q "^loaded $version " <<<"$out"
+  # Of 12.0 and 12.1 kernels are longer than their version's number says: those are not walked.
   case $package in
-    *cu11) grep -qE '^loaded 1[3-8] ' <<<"$out" ;;
-    *cu12) grep -qE '^loaded (19|2[0-9]) ' <<<"$out" ;;
+    *==12.0.* | *==12.1.*) grep -q '^walked 9$' <<<"$out" ;;
+    *) grep -q '^walked 10$' <<<"$out" ;;
   esac
-  grep -qE '^walked 9$' <<<"$out"
+  header=$(find "$unpacked" -name cupti_activity.h | head -1)
+  if [[ $version -ge 18 && -n $header && -n $cuda_headers ]] && command -v g++ >/dev/null; then
+    g++ -std=c++17 -fsyntax-only -DONLY_LAYOUT -I. -isystem "$(dirname "$header")" -isystem "$cuda_headers" tests/cuda/layout_test.cc
+    echo "offsets as in its header"
+  fi
 done

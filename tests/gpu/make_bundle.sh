@@ -29,7 +29,7 @@ for library in "$cupti" "$runtime"; do cp -L "$library" "$bundle/lib/$(soname "$
 # libcupti of the major before, if the wheels were fetched (tests/cuda/wheels_test.sh).
 major=$(soname "$cupti" | sed -E 's/.*\.so\.//')
 mkdir -p "$wheels"
-earlier=$(find "$wheels" -name "libcupti.so.$((major - 1))" -print -quit)
+earlier=$(find "$wheels" -name "libcupti.so.$((major - 1))" | sort -V | tail -n 1)
 if [[ -n $earlier ]]; then
   mkdir "$bundle/cupti$((major - 1))"
   cp -L "$earlier" "$bundle/cupti$((major - 1))/"

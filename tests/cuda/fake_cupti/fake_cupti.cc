@@ -101,7 +101,7 @@ size_t StrideOf(uint32_t kind, uint32_t version) {
     case 3:
     case 10:
       if (v13) return 216;
-      if (version >= 19) return 208;
+      if (version >= 20) return 208;
       if (version >= 18) return 200;
       if (version >= 17) return 176;
       return version >= 15 ? 168 : 160;
@@ -122,7 +122,7 @@ size_t StrideOf(uint32_t kind, uint32_t version) {
       return 56;  // a marker, which we have no use for
     case 17:
       if (version >= 22) return 56;
-      return version >= 20 ? 48 : 40;
+      return version >= 21 ? 48 : 40;
     case 38:
       return version >= 26 ? 56 : 40;
     case 49:
@@ -131,7 +131,7 @@ size_t StrideOf(uint32_t kind, uint32_t version) {
     case 51:
       return version >= 21 ? 56 : 48;
     case 25:
-      return v13 ? 104 : 64;
+      return version >= 26 ? 104 : 64;
     default:
       return 0;
   }
