@@ -14,7 +14,7 @@ CONFIGURE = cmake $$(command -v ccache >/dev/null && echo -DCMAKE_C_COMPILER_LAU
 BUILD = cmake --build -j $(JOBS) --preset
 CTEST = ctest -j $(JOBS) --output-on-failure --schedule-random
 
-.PHONY: help build demo test interop torch-suite bench lint format shipped wheel tsan asan fuzz gpu-bundle gpu-test clean
+.PHONY: help build demo test interop torch-suite torch-versions bench lint format shipped wheel tsan asan fuzz gpu-bundle gpu-test clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -58,6 +58,10 @@ torch-suite: shipped ## The long tests with PyPI's PyTorch: torchrun, DDP over g
 	JOBSCOPE_VENV=torch deploy/venv.sh
 	$(BUILD) release
 	$(CTEST) --preset release -L torch_long $(CTEST_ARGS)
+
+torch-versions: shipped ## Those with one version of PyTorch after the other: TORCH_VERSIONS="2.4.1 2.9.1" (6 GB on disk at a time)
+	$(BUILD) release
+	tests/frameworks/torch_versions.py build $(TORCH_VERSIONS)
 
 bench: ## Measures scope cost, and captures beside the stock pair, into build/bench/
 	deploy/install_deps.sh build test bench interop

@@ -86,10 +86,13 @@ class Captured:
 
 
 class Kineto:
+    def __init__(self, **options):
+        self.options = options
+
     def __enter__(self):
         import torch
 
-        self.profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+        self.profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], **self.options)
         self.profile.__enter__()
 
     def __exit__(self, *_):
@@ -100,7 +103,9 @@ WAYS = {
     "nothing": Nothing,
     "capture without operators (host_tracer_level 1)": lambda: Captured(host_tracer_level=1),
     "capture with operators": lambda: Captured(host_tracer_level=2),
+    "capture with operators and shapes": lambda: Captured(host_tracer_level=2, record_shapes=True),
     "torch.profiler": Kineto,
+    "torch.profiler with shapes": lambda: Kineto(record_shapes=True),
 }
 
 

@@ -125,6 +125,8 @@ absl::Status MakeRequest(const char* logdir, const jobscope_capture_options* giv
     }
   }
 
+  capture.record_shapes = options.record_shapes != 0;
+
   if (options.max_trace_bytes != 0) {
     status.Update(CheckRange("max_trace_bytes", static_cast<int64_t>(options.max_trace_bytes),
                              limits::kMinStoreBytes, kMaxProgrammaticStoreBytes));

@@ -16,6 +16,7 @@ namespace {
 
 // In opts.advanced_configuration: where captures by this service say what Arm.frameworks says.
 constexpr char kFrameworksKey[] = "jobscope_frameworks";
+constexpr char kRecordShapesKey[] = "jobscope_record_shapes";
 
 absl::Status OutOfRange(absl::string_view field, absl::string_view value, absl::string_view range,
                         absl::string_view hint = {}) {
@@ -114,6 +115,7 @@ std::vector<std::string> NameIgnored(const tensorflow::ProfileRequest& request) 
   std::set<absl::string_view> keys;
   for (const auto& entry : opts.advanced_configuration()) keys.insert(entry.first);
   keys.erase(kFrameworksKey);
+  keys.erase(kRecordShapesKey);
   for (absl::string_view key : keys) {
     ignored.push_back(absl::StrCat("opts.advanced_configuration[\"",
                                    Printable(key, limits::kMaxIgnoredNameBytes), "\"]"));
@@ -139,6 +141,12 @@ absl::StatusOr<FrameworkChoice> Frameworks(const tensorflow::ProfileOptions& opt
   if (found == opts.advanced_configuration().end()) return FrameworkChoice();
   return Frameworks("opts.advanced_configuration[\"jobscope_frameworks\"]",
                     found->second.string_value());
+}
+
+// Likewise; any other type than a bool is as false.
+bool RecordShapes(const tensorflow::ProfileOptions& opts) {
+  const auto found = opts.advanced_configuration().find(kRecordShapesKey);
+  return found != opts.advanced_configuration().end() && found->second.bool_value();
 }
 
 absl::StatusOr<CollectorLevels> Levels(const tensorflow::ProfileOptions& opts) {
@@ -208,6 +216,7 @@ absl::StatusOr<ProfileCall> ValidateCommon(const tensorflow::ProfileRequest& req
   call.options.peer = context.peer;
   call.options.levels = *levels;
   call.options.frameworks = *frameworks;
+  call.options.record_shapes = RecordShapes(request.opts());
   call.options.store_bytes = context.store_bytes;
   call.options.ignored = NameIgnored(request);
   call.emit_xspace = request.emit_xspace();
@@ -320,6 +329,7 @@ absl::StatusOr<SessionOptions> ValidateArm(const v1::Arm& request, const CallCon
   if (!status.ok()) return status;
   SessionOptions options;
   options.frameworks = *frameworks;
+  options.record_shapes = request.record_shapes();
   options.session_id = request.session_id();
   options.peer = context.peer;
   options.on_command = true;

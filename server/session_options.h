@@ -30,6 +30,7 @@ struct SessionOptions {
   bool on_command = false;
   CollectorLevels levels;
   FrameworkChoice frameworks;
+  bool record_shapes = false;  // of the inputs of a framework's operators
   uint64_t store_bytes = 256ull << 20;
   std::vector<std::string>
       ignored;  // options that were sent and are not known: named in the summary

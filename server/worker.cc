@@ -19,7 +19,9 @@
 #include "collectors/framework/keras_steps.h"
 #include "collectors/framework/tensorflow_collector.h"
 #include "collectors/framework/torch_collector.h"
+#include "collectors/framework/torch_profiler.h"
 #include "collectors/host/host_collector.h"
+#include "collectors/host/host_report.h"
 #include "collectors/nvml/nvml_collector.h"
 #include "collectors/provider/provider_registry.h"
 #include "collectors/python/python_collector.h"
@@ -37,6 +39,8 @@ constexpr uint64_t kDefaultRingsCapBytes = uint64_t{64} << 20;
 // A map of ticks to time from samples nearer than this is too rough to tell lengths by
 // (common/clock.h).
 constexpr uint64_t kMinBaselineNs = 100'000'000;
+// What the recorder takes for a thread beside its records.
+constexpr uint64_t kRingPageBytes = 4096;
 // What the recorder keeps of steps.
 constexpr size_t kMaxSteps = 256;
 
@@ -77,13 +81,14 @@ void RunAside(std::function<void()> body) {
   if (!status.ok()) Log(LogLevel::kWarning, std::string(status.message()));
 }
 
-TorchCollector* MakeTorchCollector(const host::Reader* reader) {
+TorchCollector* MakeTorchCollector(const host::Reader* reader,
+                                   const FrameworkEnvironment& environment) {
   const WriterTable* writer = nullptr;
   if (reader != nullptr) {
     if (const auto found = LoadWriter(); found.ok()) writer = *found;
   }
   framework::RecordInferredSteps(writer);
-  auto* const collector = new TorchCollector(writer, &RunAside);
+  auto* const collector = new TorchCollector(writer, &RunAside, MakeTorchProfiler(environment));
   collector->WatchSteps();
   return collector;
 }
@@ -136,7 +141,7 @@ Worker::Worker()
                              new PythonCollector(uses_tsc_),
                              cuda,
                              nvml_,
-                             MakeTorchCollector(reader_),
+                             MakeTorchCollector(reader_, environment),
                              MakeJaxCollector(environment).release(),
                              MakeTensorflowCollector(environment).release()};
   dependencies.uses_tsc = uses_tsc_;
@@ -157,11 +162,13 @@ absl::Status Worker::ConfigureRings(uint32_t ring_records, uint64_t cap_bytes) {
   if (reader_ == nullptr || (ring_records == 0 && cap_bytes == 0)) return absl::OkStatus();
   const uint32_t records = ring_records != 0 ? ring_records : reader_->ring_records;
   const uint64_t bytes = cap_bytes != 0 ? cap_bytes : kDefaultRingsCapBytes;
-  if (reader_->configure(records, bytes) == 0) return absl::OkStatus();
+  // A cap below one ring would be obeyed: no thread would ever get one.
+  const bool holds_one = bytes >= kRingPageBytes + records * sizeof(jobscope_record);
+  if (holds_one && reader_->configure(records, bytes) == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("ring_records = ", records, ", rings_cap_bytes = ", bytes,
                    " are out of range: records must be a power of two, 1024 to 4194304 (32 bytes "
-                   "each), and the cap must hold at least one ring"));
+                   "each), and the cap must hold at least one ring and its page of 4096 bytes"));
 }
 
 void Worker::SetAlwaysOn(bool on) { host_->SetAlwaysOn(on); }
@@ -184,6 +191,7 @@ StepHistory Worker::Steps() const {
   history.count = reader_->step_count();
   if (history.count == 0) return history;
   history.last_fall = reader_->last_step_fall();
+  history.inferred_from = host::StepsInferredFrom(*reader_);
   std::array<jobscope_step_info, kMaxSteps> steps;
   const size_t count = reader_->recent_steps(steps.data(), steps.size());
   const ClockSample now = SampleClocks(uses_tsc_);

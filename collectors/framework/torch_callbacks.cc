@@ -14,6 +14,7 @@
 #include <string>
 
 #include "collectors/framework/torch_names.h"
+#include "collectors/framework/torch_shapes.h"
 #include "collectors/framework/torch_steps.h"
 
 namespace jobscope::framework::torch {
@@ -26,6 +27,7 @@ Api g_api;
 NameSites* g_names = nullptr;
 
 std::atomic<uint64_t> g_crossed{0};
+std::atomic<uint32_t> g_refused_shapes{0};
 // Of the session that runs; one caller at a time.
 std::array<uint64_t, 3> g_handles;
 size_t g_handle_count = 0;
@@ -38,7 +40,8 @@ struct Scope final : ObserverContext {
   uint64_t thread = 0;
   jobscope_token token = {0, 0};
   uint64_t async_id = 0;
-  std::unique_ptr<std::string> name;  // where it is an argument
+  std::string name;  // where it is an argument
+  std::string shapes;
 };
 
 // The OS gives ids of threads that have ended to new ones; this does not.
@@ -68,9 +71,8 @@ bool BeginAsync(Scope* scope) {
   scope->is_async = true;
   scope->async_id = g_writer->next_id();
   if (scope->async_id == 0) return false;
-  jobscope_arg args[2] = {NumberArg(scope->async_id)};
-  if (scope->name != nullptr) args[1] = TextArg(*scope->name);
-  g_writer->event(scope->site, JOBSCOPE_KIND_ASYNC_BEGIN, args, scope->name != nullptr ? 2 : 1);
+  const jobscope_arg args[2] = {NumberArg(scope->async_id), TextArg(scope->name)};
+  g_writer->event(scope->site, JOBSCOPE_KIND_ASYNC_BEGIN, args, scope->name.empty() ? 1 : 2);
   return true;
 }
 
@@ -83,7 +85,15 @@ bool BeginScope(Scope* scope) {
   return true;
 }
 
-std::unique_ptr<ObserverContext> Begin(Kind kind, const void* record_function) {
+// Before the scope begins: what reading them takes is not the operator's.
+void TakeShapes(const void* record_function, std::string* shapes) {
+  if (g_refused_shapes.load(std::memory_order_relaxed) >= kMaxRefusals) return;
+  if (ReadShapes(g_api, record_function, shapes) == ShapesRead::kRefused) {
+    g_refused_shapes.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+std::unique_ptr<ObserverContext> Begin(Kind kind, const void* record_function, bool shapes) {
   const char* const name = g_api.name(record_function);
   if (name == nullptr) return nullptr;
   if (kind == Kind::kUser && g_api.is_async != nullptr && g_api.is_async(record_function)) {
@@ -94,8 +104,9 @@ std::unique_ptr<ObserverContext> Begin(Kind kind, const void* record_function) {
   scope->site = found.site;
   scope->is_optimizer_step = found.is_optimizer_step;
   if (found.name_as_argument) {
-    scope->name = std::make_unique<std::string>(name, strnlen(name, JOBSCOPE_MAX_STRING));
+    scope->name.assign(name, strnlen(name, JOBSCOPE_MAX_STRING + 1));
   }
+  if (shapes) TakeShapes(record_function, &scope->shapes);
   const bool begun = kind == Kind::kAsync ? BeginAsync(scope.get()) : BeginScope(scope.get());
   if (!begun) return nullptr;
   return scope;
@@ -116,14 +127,24 @@ std::unique_ptr<ObserverContext> BeginUnrecorded(const void* record_function) {
   return scope;
 }
 
-template <Kind kKind>
+template <Kind kKind, bool kShapes = false>
 std::unique_ptr<ObserverContext> OnStart(const void* record_function) {
   const uint32_t mask = __atomic_load_n(g_mask, __ATOMIC_RELAXED);
-  if ((mask & LevelOf(kKind)) != 0) return Begin(kKind, record_function);
+  if ((mask & LevelOf(kKind)) != 0) return Begin(kKind, record_function, kShapes);
   if (kKind == Kind::kUser && (mask & JOBSCOPE_BIT_STEP) != 0 && ScopesAreSteps()) {
     return BeginUnrecorded(record_function);
   }
   return nullptr;
+}
+
+// In the order of the site's keys (NameSites).
+void EndScope(const Scope& scope) {
+  std::array<jobscope_arg, 2> args;
+  uint32_t count = 0;
+  if (!scope.name.empty()) args[count++] = TextArg(scope.name);
+  if (!scope.shapes.empty()) args[count++] = TextArg(scope.shapes);
+  if (count == 0) return g_writer->end(scope.site, scope.token);
+  g_writer->end_args(scope.site, scope.token, args.data(), count);
 }
 
 void OnEnd(const void*, ObserverContext* context) {
@@ -138,18 +159,13 @@ void OnEnd(const void*, ObserverContext* context) {
     g_crossed.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  if (scope.token.begin_ticks == 0) {  // not recorded
-  } else if (scope.name == nullptr) {
-    g_writer->end(scope.site, scope.token);
-  } else {
-    const jobscope_arg name = TextArg(*scope.name);
-    g_writer->end_args(scope.site, scope.token, &name, 1);
-  }
+  if (scope.token.begin_ticks != 0) EndScope(scope);
   if (scope.is_optimizer_step) LeaveOptimizerScope(scope.site);
 }
 
-void Add(Callback::StartFunction start, std::initializer_list<size_t> scopes) {
+void Add(Callback::StartFunction start, bool inputs, std::initializer_list<size_t> scopes) {
   Callback callback;
+  callback.needs_inputs = inputs;
   callback.start = start;
   callback.end = &OnEnd;
   for (const size_t scope : scopes) callback.scopes[scope] = true;
@@ -179,7 +195,7 @@ void RemoveAtExit() {
 }  // namespace
 
 void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writer,
-                  bool operators) {
+                  const CallbackOptions& options) {
   if (g_names == nullptr) {
     g_api = api;
     g_writer = writer;
@@ -189,20 +205,26 @@ void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writ
   const std::lock_guard<std::mutex> lock(g_handles_mutex);
   if (g_leaving) return;
   RemoveAll();
+  g_refused_shapes.store(0, std::memory_order_relaxed);
   // The scope is known by the callback: asking for it would be another call per operator.
-  Add(&OnStart<Kind::kUser>, {kScopeUser});
+  Add(&OnStart<Kind::kUser>, false, {kScopeUser});
   // Behind the first callback, which makes that object: what is registered later runs earlier.
   if (g_process == 0 && std::atexit(&RemoveAtExit) == 0) g_process = getpid();
-  if (!operators) return;
-  Add(&OnStart<Kind::kBackward>, {kScopeBackward});
-  Add(&OnStart<Kind::kOperator>, {kScopeFunction, kScopeTorchScript, kScopeCustomClass,
-                                  kScopeStaticRuntimeOp, kScopeStaticRuntimeModel});
+  if (!options.operators) return;
+  const bool shapes = options.shapes && g_api.input_sizes != nullptr;
+  Add(shapes ? &OnStart<Kind::kBackward, true> : &OnStart<Kind::kBackward>, shapes,
+      {kScopeBackward});
+  Add(shapes ? &OnStart<Kind::kOperator, true> : &OnStart<Kind::kOperator>, shapes,
+      {kScopeFunction, kScopeTorchScript, kScopeCustomClass, kScopeStaticRuntimeOp,
+       kScopeStaticRuntimeModel});
 }
 
 void RemoveCallbacks() {
   const std::lock_guard<std::mutex> lock(g_handles_mutex);
   RemoveAll();
 }
+
+uint32_t RefusedShapes() { return g_refused_shapes.load(std::memory_order_relaxed); }
 
 uint64_t CrossedThreads() { return g_crossed.load(std::memory_order_relaxed); }
 

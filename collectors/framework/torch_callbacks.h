@@ -12,16 +12,27 @@
 
 namespace jobscope::framework::torch {
 
-// Registers the callbacks of one session: user scopes; and operators, if `operators`. They record
+struct CallbackOptions {
+  bool operators = false;  // besides user scopes
+  bool shapes = false;     // of operators' inputs
+};
+
+// Registers the callbacks of one session. They record
 // what the mask has on, so they may be there before the session begins. `api` and `writer` stay
 // valid for good: an operator that runs when the callbacks are removed still calls its end. Neither
 // function waits for operators. One session at a time.
-void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writer, bool operators);
+void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writer,
+                  const CallbackOptions& options);
 void RemoveCallbacks();
 
 // Scopes so far that ended on another thread than the one that they began on, and were not said to
 // be asynchronous. They are not recorded: on no thread's line would they nest.
 uint64_t CrossedThreads();
+
+// Operators of this session whose shapes PyTorch refused to tell. After kMaxRefusals none is asked
+// for until the session's end: each costs an exception, of some 50 us.
+inline constexpr uint32_t kMaxRefusals = 100;
+uint32_t RefusedShapes();
 
 }  // namespace jobscope::framework::torch
 

@@ -12,23 +12,24 @@ namespace jobscope {
 
 namespace torch = framework::torch;
 
-TorchCollector::TorchCollector(const struct jobscope_trace_writer_table* writer, RunAside run_aside)
-    : writer_(writer), run_aside_(std::move(run_aside)) {}
+TorchCollector::TorchCollector(const struct jobscope_trace_writer_table* writer, RunAside run_aside,
+                               std::unique_ptr<Collector> profiler)
+    : writer_(writer), run_aside_(std::move(run_aside)), profiler_(std::move(profiler)) {}
 
 void TorchCollector::WatchSteps() {
   if (writer_ != nullptr && !torch::SwitchedOff()) run_aside_(&torch::LookForAWhile);
 }
 
 CollectorReport TorchCollector::Describe() const {
-  CollectorReport report;
   const absl::MutexLock lock(&mutex_);
-  report.reason = off_because_;
-  if (!armed_once_ && !torch::IsLoaded()) report.reason = "this process has not loaded PyTorch";
-  if (!report.reason.empty()) report.state = "off";
+  if (armed_once_ || torch::IsLoaded()) return last_;
+  CollectorReport report;
+  report.state = "off";
+  report.reason = "this process has not loaded PyTorch";
   return report;
 }
 
-absl::Status TorchCollector::Register(const ArmRequest& request) {
+absl::Status TorchCollector::CheckWanted(const ArmRequest& request) const {
   if (!request.frameworks.Takes(name())) {
     return absl::FailedPreconditionError(
         absl::StrCat("not among the frameworks asked for (", request.frameworks.text(), ")"));
@@ -37,47 +38,118 @@ absl::Status TorchCollector::Register(const ArmRequest& request) {
     return absl::FailedPreconditionError("host_tracer_level is 0");
   }
   if (writer_ == nullptr) return absl::FailedPreconditionError("there is no recorder");
+  return absl::OkStatus();
+}
+
+absl::Status TorchCollector::Register(const ArmRequest& request) {
   const auto api = torch::Find();
   if (!api.ok()) return api.status();
   torch::ForgetScopes();
-  torch::AddCallbacks(*api, writer_, /*operators=*/request.levels.host >= 2);
+  torch::CallbackOptions options;
+  options.operators = request.levels.host >= 2;
+  options.shapes = request.record_shapes;
+  torch::AddCallbacks(*api, writer_, options);
+  if (!request.record_shapes) return absl::OkStatus();
+  if (!options.operators) {
+    report_.warnings.push_back(
+        "shapes were asked for, but operators are recorded from host_tracer_level 2 on only");
+  } else if (api->input_sizes == nullptr) {
+    report_.state = "degraded";
+    report_.reason = absl::StrCat("PyTorch ", api->version, " has no function for shapes");
+  }
   return absl::OkStatus();
+}
+
+void TorchCollector::ArmProfiler(const ArmRequest& request, std::string why) {
+  report_.state = "off";
+  report_.reason = std::move(why);
+  if (profiler_ == nullptr) return;
+  const absl::Status status = profiler_->Arm(request);
+  const CollectorReport profiler = profiler_->Describe();
+  if (status.ok() && profiler.state == "on") {
+    by_profiler_ = true;
+    report_.state = "degraded";
+    report_.reason = absl::StrCat("recorded by PyTorch's own profiler, because ", report_.reason);
+  } else {
+    absl::StrAppend(&report_.reason, "; nor can its own profiler be used: ", profiler.reason);
+  }
 }
 
 absl::Status TorchCollector::Arm(const ArmRequest& request) {
   report_ = {};
+  by_profiler_ = false;
   crossed_before_ = torch::CrossedThreads();
-  const absl::Status status = Register(request);
-  // The interpreter may have come since the server's start. Not here: whoever holds its lock for
-  // long would cost the operators, which need no lock.
-  if (status.ok() && !torch::SwitchedOff()) {
-    run_aside_([] { (void)torch::LookForPython(); });
-  }
-  if (!status.ok()) {
+  wants_shapes_ = request.record_shapes;
+  absl::Status status = CheckWanted(request);
+  if (status.ok()) {
+    status = Register(request);
+    if (absl::IsFailedPrecondition(status)) {
+      ArmProfiler(request, std::string(status.message()));
+    } else if (!status.ok()) {
+      report_.state = "off";
+      report_.reason = std::string(status.message());
+    }
+  } else {
     report_.state = "off";
     report_.reason = std::string(status.message());
   }
+  // The interpreter may have come since the server's start. Not here: whoever holds its lock for
+  // long would cost the operators, which need no lock.
+  if (report_.state != "off" && !torch::SwitchedOff()) {
+    run_aside_([] { (void)torch::LookForPython(); });
+  }
   const absl::MutexLock lock(&mutex_);
   armed_once_ = true;
-  off_because_ = report_.reason;
+  last_.state = report_.state;
+  last_.reason = report_.reason;
   return absl::OkStatus();
 }
 
-absl::Status TorchCollector::Stop(uint64_t) {
+absl::Status TorchCollector::Start(const StartRequest& request) {
+  return by_profiler_ ? profiler_->Start(request) : absl::OkStatus();
+}
+
+absl::Duration TorchCollector::Drain() {
+  return by_profiler_ ? profiler_->Drain() : absl::InfiniteDuration();
+}
+
+absl::Status TorchCollector::Stop(uint64_t end_ticks) {
+  if (by_profiler_) return profiler_->Stop(end_ticks);
   torch::RemoveCallbacks();
   return absl::OkStatus();
 }
 
+uint64_t TorchCollector::LostSoFar() const { return by_profiler_ ? profiler_->LostSoFar() : 0; }
+
 CollectorReport TorchCollector::Report() {
-  const uint64_t crossed = torch::CrossedThreads() - crossed_before_;
-  if (report_.state != "on" || crossed == 0) return report_;
-  report_.attempted = crossed;
-  report_.lost_by_cause["other_thread"] = crossed;
-  report_.warnings.push_back(
-      absl::StrCat(crossed,
-                   " scopes of PyTorch ended on another thread than they began on, "
-                   "without being asynchronous: they are not in the trace"));
-  return report_;
+  if (by_profiler_) {
+    CollectorReport report = profiler_->Report();
+    if (report.state == "on") {
+      report.state = report_.state;
+      report.reason = report_.reason;
+    }
+    return report;
+  }
+  CollectorReport report = report_;
+  if (report.state != "off") Finish(&report);
+  return report;
+}
+
+void TorchCollector::Finish(CollectorReport* report) const {
+  if (const uint64_t crossed = torch::CrossedThreads() - crossed_before_; crossed > 0) {
+    report->attempted = crossed;
+    report->lost_by_cause["other_thread"] = crossed;
+    report->warnings.push_back(
+        absl::StrCat(crossed,
+                     " scopes of PyTorch ended on another thread than they began on, "
+                     "without being asynchronous: they are not in the trace"));
+  }
+  const uint32_t refused = wants_shapes_ ? torch::RefusedShapes() : 0;
+  if (refused == 0) return;
+  report->warnings.push_back(absl::StrCat(
+      refused, " operators have no shapes, because PyTorch can't tell them (nested tensors, say)",
+      refused < torch::kMaxRefusals ? ""
+                                    : "; after so many, it was not asked for any other's either"));
 }
 
 }  // namespace jobscope

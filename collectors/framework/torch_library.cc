@@ -18,6 +18,7 @@ namespace {
 
 constexpr char kLibrary[] = "libtorch_cpu.so";
 constexpr char kAnyVersion[] = "JOBSCOPE_TORCH_ANY_VERSION";
+constexpr char kRoute[] = "JOBSCOPE_TORCH_ROUTE";
 
 // What was run (tests/frameworks): 1.13 and the newest. The struct and the functions did not change
 // in between.
@@ -132,11 +133,15 @@ std::string VersionOf(const std::string& path) {
 }
 
 absl::StatusOr<Api> Find() {
-#if !defined(__x86_64__)
-  return absl::FailedPreconditionError("PyTorch's operators are recorded on x86-64 only");
-#endif
   const std::string path = MappedLibrary();
   if (path.empty()) return absl::NotFoundError("this process has not loaded PyTorch");
+#if !defined(__x86_64__)
+  return absl::FailedPreconditionError("PyTorch's operators call back on x86-64 only");
+#endif
+  if (const char* const route = std::getenv(kRoute);
+      route != nullptr && std::strcmp(route, "profiler") == 0) {
+    return absl::FailedPreconditionError(absl::StrCat(kRoute, "=profiler"));
+  }
   Api api;
   api.version = VersionOf(path);
   auto status = CheckVersion(api.version);
@@ -151,6 +156,9 @@ absl::StatusOr<Api> Find() {
   Resolve(library, "_ZN2at14removeCallbackEm", &api.remove_callback);
   Resolve(library, "_ZNK2at14RecordFunction4nameEv", &api.name);
   Resolve(library, "_ZNK2at14RecordFunction7isAsyncEv", &api.is_async);
+  Resolve(library, "_ZN5torch8profiler4impl10inputSizesERKN2at14RecordFunctionEb",
+          &api.input_sizes);
+  Resolve(library, "__cxa_get_globals", &api.exception_globals);
   if (api.add_global_callback == nullptr || api.remove_callback == nullptr || api.name == nullptr) {
     return absl::FailedPreconditionError(
         absl::StrCat("PyTorch ", api.version, " (", path, ") has no at::addGlobalCallback"));

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -47,12 +48,20 @@ inline constexpr size_t kScopeUser = 7;
 inline constexpr size_t kScopeStaticRuntimeOp = 8;
 inline constexpr size_t kScopeStaticRuntimeModel = 9;
 
+// Sizes of each input, in their order; empty for what is no tensor.
+using Sizes = std::vector<std::vector<int64_t>>;
+
 struct Api {
   std::string version;  // "2.15.0+cu132"
   uint64_t (*add_global_callback)(Callback callback) = nullptr;
   void (*remove_callback)(uint64_t handle) = nullptr;
   const char* (*name)(const void* record_function) = nullptr;
   bool (*is_async)(const void* record_function) = nullptr;  // may be null
+  // May be null. Only within a start function of a callback that needs inputs. Throws what PyTorch
+  // throws: see torch_shapes.h.
+  Sizes (*input_sizes)(const void* record_function, bool flatten_lists) = nullptr;
+  // __cxa_get_globals of the C++ runtime that PyTorch uses, which may not be ours. May be null.
+  void* (*exception_globals)() = nullptr;
 };
 
 // Whether libtorch_cpu.so is mapped. Microseconds; does not wait for libraries being loaded.

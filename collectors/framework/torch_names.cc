@@ -75,8 +75,13 @@ uint32_t NameSites::SiteOf(Kind kind, const char* name, bool name_as_argument) c
     const char* const keys[] = {"id", "name"};
     return writer_->find_site(&site, keys, name_as_argument ? 2 : 1);
   }
-  const char* const keys[] = {"name"};
-  return writer_->find_site(&site, keys, name_as_argument ? 1 : 0);
+  if (kind == Kind::kUser) {
+    const char* const keys[] = {"name"};
+    return writer_->find_site(&site, keys, name_as_argument ? 1 : 0);
+  }
+  // As XProf calls the shapes of an operation.
+  const char* const keys[] = {"name", "shape"};
+  return writer_->find_site(&site, name_as_argument ? keys : keys + 1, name_as_argument ? 2 : 1);
 }
 
 NameSites::Found NameSites::Find(Kind kind, const char* name) {

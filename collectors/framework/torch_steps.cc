@@ -25,7 +25,7 @@ namespace {
 constexpr char kStepName[] = "optimizer step";
 
 // An interpreter that is preloaded into takes some 20 ms to be there; a program that embeds one may
-// take seconds. 50 ms, doubled eleven times at most: 26 s.
+// take seconds. 50 ms, doubled from look to look: the last is after 26 s.
 constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
 constexpr int kLooks = 10;
 
@@ -132,8 +132,7 @@ bool LookForPython() {
 void LookForAWhile() {
   const pid_t process = getpid();
   absl::Duration pause = kFirstPause;
-  for (int look = 0; look < kLooks && getpid() == process; ++look) {
-    if (LookForPython()) return;
+  for (int look = 1; getpid() == process && !LookForPython() && look < kLooks; ++look) {
     absl::SleepFor(pause);
     pause *= 2;
   }

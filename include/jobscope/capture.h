@@ -34,6 +34,7 @@ struct CaptureOptions {
   uint64_t part_limit_bytes =
       0;  // 64 KiB..1.9 GiB; 0: 256 MiB. A larger trace is cut by time into <run>.part<k>
   std::string frameworks = "auto";  // whose own events: "auto", "none", or names, "torch,jax"
+  bool record_shapes = false;       // of the inputs of PyTorch's operators
 };
 
 // What became of a capture. Convertible to bool: it is on disk.
@@ -73,6 +74,7 @@ inline jobscope_capture_options ToC(const CaptureOptions& options) {
   c.lookback_ms = options.lookback_ms;
   c.part_limit_bytes = options.part_limit_bytes;
   c.frameworks = options.frameworks.c_str();  // of the caller's object
+  c.record_shapes = options.record_shapes ? 1 : 0;
   return c;
 }
 }  // namespace capture_detail

@@ -86,6 +86,7 @@ typedef struct jobscope_capture_options {
                                 256 MiB */
   const char* frameworks;    /* whose own events: NULL, "" or "auto": of all that the process has
                                 loaded; "none"; or names, "torch,jax". At most 1,024 bytes */
+  int record_shapes;         /* 1: also the shapes of the inputs of PyTorch's operators */
 } jobscope_capture_options;
 
 typedef struct jobscope_capture_result {

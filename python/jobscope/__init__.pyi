@@ -103,6 +103,7 @@ def start(
     lookback_ms: int = 0,
     part_limit_bytes: int = 0,
     frameworks: Union[str, Iterable[str]] = "auto",
+    record_shapes: bool = False,
 ) -> None: ...
 def stop() -> CaptureResult: ...
 def capture_steps(
@@ -117,6 +118,7 @@ def capture_steps(
     lookback_ms: int = 0,
     part_limit_bytes: int = 0,
     frameworks: Union[str, Iterable[str]] = "auto",
+    record_shapes: bool = False,
 ) -> None: ...
 
 class capture:
@@ -132,6 +134,7 @@ class capture:
         lookback_ms: int = 0,
         part_limit_bytes: int = 0,
         frameworks: Union[str, Iterable[str]] = "auto",
+        record_shapes: bool = False,
     ) -> None: ...
     def __enter__(self) -> capture: ...
     def __exit__(

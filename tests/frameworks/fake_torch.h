@@ -16,6 +16,7 @@
 
 #include "collectors/framework/inferred_steps.h"
 #include "collectors/framework/torch_collector.h"
+#include "collectors/framework/torch_library.h"
 #include "tests/recorder/recorded.h"
 
 namespace jobscope {
@@ -37,6 +38,8 @@ class FakeTorch {
   void* (*begin)(size_t scope, const char* name, bool is_async) = nullptr;
   void (*end)(void* operation) = nullptr;
   size_t (*callbacks)() = nullptr;
+  void (*set_inputs)(const framework::torch::Sizes* sizes) = nullptr;
+  int (*flying_exceptions)() = nullptr;
 
  private:
   FakeTorch() {
@@ -50,6 +53,9 @@ class FakeTorch {
     begin = reinterpret_cast<decltype(begin)>(dlsym(handle, "fake_torch_begin"));
     end = reinterpret_cast<decltype(end)>(dlsym(handle, "fake_torch_end"));
     callbacks = reinterpret_cast<decltype(callbacks)>(dlsym(handle, "fake_torch_callbacks"));
+    set_inputs = reinterpret_cast<decltype(set_inputs)>(dlsym(handle, "fake_torch_set_inputs"));
+    flying_exceptions = reinterpret_cast<decltype(flying_exceptions)>(
+        dlsym(handle, "fake_torch_flying_exceptions"));
     std::atexit([] { std::filesystem::remove_all(Get().folder_.parent_path()); });
   }
 
@@ -64,8 +70,9 @@ class TorchCollectorTest : public testing::Test {
   }
   ~TorchCollectorTest() override { EXPECT_TRUE(collector_.Stop(UINT64_MAX).ok()); }
 
-  CollectorReport Arm(int host_level = 2, const char* frameworks = "auto") {
+  CollectorReport Arm(int host_level = 2, const char* frameworks = "auto", bool shapes = false) {
     ArmRequest request;
+    request.record_shapes = shapes;
     request.levels.host = host_level;
     request.frameworks = *FrameworkChoice::Parse(frameworks);
     EXPECT_TRUE(collector_.Arm(request).ok());
@@ -77,7 +84,7 @@ class TorchCollectorTest : public testing::Test {
   }
 
   FakeTorch& fake_ = FakeTorch::Get();
-  TorchCollector collector_{jobscope_trace_writer(), [](const std::function<void()>&) {}};
+  TorchCollector collector_{jobscope_trace_writer(), [](const std::function<void()>&) {}, nullptr};
 };
 
 }  // namespace jobscope

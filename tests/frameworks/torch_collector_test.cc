@@ -21,7 +21,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "collectors/framework/torch_callbacks.h"
 #include "collectors/framework/torch_library.h"
+#include "collectors/framework/torch_shapes.h"
 #include "tests/frameworks/fake_torch.h"
 #include "tests/recorder/recorded.h"
 
@@ -211,6 +213,74 @@ TEST_F(TorchCollectorTest, OptimizerScopesAreStepsBeforeTheyAreRecorded) {
   EXPECT_EQ(events[1].kind, uint32_t{JOBSCOPE_KIND_STEP});
 }
 
+TEST_F(TorchCollectorTest, ShapesAreThereIfAskedFor) {
+  const torch::Sizes sizes = {{32, 64}, {}, {128, 64}};
+  fake_.set_inputs(&sizes);
+  const auto run = [this] {
+    Run(torch::kScopeFunction, "aten::addmm");
+    Run(torch::kScopeBackward, "AddmmBackward0");
+    Run(torch::kScopeUser, "forward");
+  };
+  Arm(2, "auto", true);
+  const auto with = Record(kAllBits, run);
+  ASSERT_THAT(with, SizeIs(3));
+  for (const size_t i : {0u, 1u}) {
+    ASSERT_THAT(with[i].args, SizeIs(1)) << with[i].name;
+    EXPECT_EQ(with[i].keys.at(0), "shape");
+    EXPECT_EQ(with[i].args[0].text, "[[32, 64], [], [128, 64]]");
+  }
+  EXPECT_THAT(with[2].args, IsEmpty());
+  EXPECT_EQ(collector_.Report().state, "on");
+  EXPECT_THAT(collector_.Report().warnings, IsEmpty());
+
+  Arm(2);
+  for (const Event& event : Record(kAllBits, run)) EXPECT_THAT(event.args, IsEmpty());
+
+  Arm(1, "auto", true);
+  ASSERT_THAT(collector_.Report().warnings, SizeIs(1));
+  EXPECT_THAT(collector_.Report().warnings[0], HasSubstr("host_tracer_level 2"));
+}
+
+TEST_F(TorchCollectorTest, ShapesThatPyTorchRefusesAreCountedAndGivenUp) {
+  const torch::Sizes sizes = {{7}};
+  fake_.set_inputs(&sizes);
+  Arm(2, "auto", true);
+  const auto events = Record(kAllBits, [this] {
+    Run(torch::kScopeFunction, "aten::nested");
+    Run(torch::kScopeFunction, "aten::mul");
+    for (uint32_t i = 0; i < 2 * torch::kMaxRefusals; ++i) {
+      Run(torch::kScopeFunction, "aten::nested");
+    }
+    Run(torch::kScopeFunction, "aten::mul");
+  });
+  ASSERT_THAT(events, SizeIs(3 + 2 * torch::kMaxRefusals));
+  EXPECT_THAT(events[0].args, IsEmpty());
+  EXPECT_THAT(events[1].args, SizeIs(1));
+  EXPECT_THAT(events.back().args, IsEmpty());
+  EXPECT_EQ(fake_.flying_exceptions(), 0);
+  ASSERT_THAT(collector_.Report().warnings, SizeIs(1));
+  EXPECT_THAT(collector_.Report().warnings[0],
+              HasSubstr(absl::StrCat(torch::kMaxRefusals, " operators have no shapes")));
+  Arm(2, "auto", true);
+  EXPECT_THAT(collector_.Report().warnings, IsEmpty());
+}
+
+TEST(TorchShapes, AsText) {
+  std::string text;
+  EXPECT_FALSE(torch::ShapesText({}, &text));
+  EXPECT_FALSE(torch::ShapesText({{}, {}}, &text));
+  EXPECT_TRUE(torch::ShapesText({{0}}, &text));
+  EXPECT_EQ(text, "[[0]]");
+  EXPECT_TRUE(torch::ShapesText({{}, {1, -1, INT64_MAX}}, &text));
+  EXPECT_EQ(text, "[[], [1, -1, 9223372036854775807]]");
+  // Longer than what is kept, so that it is marked as cut; but not without end.
+  EXPECT_TRUE(torch::ShapesText(torch::Sizes(10'000, {12, 34}), &text));
+  EXPECT_GT(text.size(), size_t{JOBSCOPE_MAX_STRING});
+  EXPECT_LT(text.size(), size_t{2 * JOBSCOPE_MAX_STRING});
+  EXPECT_TRUE(torch::ShapesText({std::vector<int64_t>(10'000, 1)}, &text));
+  EXPECT_LT(text.size(), size_t{2 * JOBSCOPE_MAX_STRING});
+}
+
 TEST_F(TorchCollectorTest, SaysWhyItIsOff) {
   EXPECT_EQ(collector_.Describe().state, "on");
   EXPECT_THAT(Arm(0).reason, HasSubstr("host_tracer_level"));
@@ -229,7 +299,8 @@ TEST_F(TorchCollectorTest, SaysWhyItIsOff) {
   EXPECT_EQ(Arm().state, "on");
   unsetenv("JOBSCOPE_TORCH_ANY_VERSION");
 
-  TorchCollector without_recorder(nullptr, [](const std::function<void()>&) {});
+  TorchCollector without_recorder(
+      nullptr, [](const std::function<void()>&) {}, nullptr);
   ArmRequest request;
   EXPECT_TRUE(without_recorder.Arm(request).ok());
   EXPECT_EQ(without_recorder.Describe().state, "off");

@@ -3,67 +3,15 @@
 
 Needs torch (Debian: python3-torch); exit 77 without.
 """
-import glob
 import importlib.util
-import json
-import os
-import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "attach"))
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
-import attached  # noqa: E402
-import torch_programs  # noqa: E402
-import xspace  # noqa: E402
-
-STEP = "optimizer step"
+import torch_case  # first: it finds the modules of other folders
+import attached
+import xspace
 
 
-class TorchTest(attached.TestCase):
-    def setUp(self):
-        super().setUp()
-        self.captures = 0
-
-    def training(self):
-        command = [sys.executable, "-B", self.script(torch_programs.TRAIN)]
-        env = attached.preloaded(JOBSCOPE_PORT_DIR=self.ports, OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
-        process = attached.Process(command, env)
-        self.addCleanup(process.__exit__)
-        self.assertEqual(process.hear(), "up")
-        (self.address,) = self.wait_for_addresses(1).values()
-        return process
-
-    def begin(self, *arguments):
-        """A client that captures, and its log directory."""
-        self.captures += 1
-        logs = os.path.join(self.folder, f"logs{self.captures}")
-        client = subprocess.Popen(
-            [attached.CAPTURE, *arguments, f"--service_addr={self.address}", f"--logdir={logs}", "--json", "--quiet"],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=attached.environment(),
-        )  # fmt: skip
-        return client, logs
-
-    def end(self, client, logs):
-        """(what the manifest says of the worker, its collector, events of the host)"""
-        out, errors = client.communicate(timeout=attached.DEADLINE_S)
-        self.assertEqual(client.returncode, 0, errors)
-        (worker,) = json.loads(out)["workers"]
-        (run,) = glob.glob(f"{logs}/plugins/profile/*")
-        (collector,) = [one for one in worker["collectors"] if one["name"] == "torch"]
-        return worker, collector, xspace.host_events(run)
-
-    def capture(self, *arguments):
-        return self.end(*self.begin(*arguments))
-
-    def assert_inside(self, inner, outer):
-        for event in inner:
-            holders = [
-                scope for scope in outer
-                if scope.line == event.line and scope.start_ps <= event.start_ps
-                and event.start_ps + event.duration_ps <= scope.start_ps + scope.duration_ps
-            ]  # fmt: skip
-            self.assertTrue(holders, event)
-
+class TorchTest(torch_case.Case):
     def test_operators_scopes_and_steps(self):
         process = self.training()
         worker, collector, events = self.capture("--duration_ms=400")
@@ -84,7 +32,7 @@ class TorchTest(attached.TestCase):
         self.assertGreater(len(evaluation), 10)
         self.assertNotEqual({event.line for event in evaluation}, trainer)
 
-        steps = [event for event in xspace.named(events, STEP) if "step_num" in event.stats]
+        steps = [event for event in xspace.named(events, torch_case.STEP) if "step_num" in event.stats]
         self.assertGreater(len(steps), 10)
         self.assertEqual(worker["steps"], len(steps))
         numbers = sorted(event.stats["step_num"] for event in steps)
@@ -103,6 +51,23 @@ class TorchTest(attached.TestCase):
         self.assertEqual(worker["steps"], 5)
         self.assertEqual(len([event for event in events if "step_num" in event.stats]), 5)
         self.assertGreaterEqual(len(xspace.named(events, "AddmmBackward0")), 5)
+        self.assertEqual(process.finish("end"), (0, ""))
+
+    def test_shapes(self):
+        process = self.training()
+        worker, collector, events = self.capture("--duration_ms=200", "--record_shapes")
+        self.assertEqual(collector["state"], "on", collector)
+        self.assertEqual(worker["lost"], 0, worker)
+        linear = {event.stats.get("shape") for event in xspace.named(events, "aten::linear")}
+        # Bias, input, weight, as the operator has them; some begin before the window.
+        self.assertLessEqual(
+            {"[[32, 64], [128, 64], [128]]", "[[32, 128], [10, 128], [10]]", "[[32, 64], [10, 64], [10]]"}, linear
+        )
+        backward = {event.stats.get("shape") for event in xspace.named(events, "AddmmBackward0")}
+        self.assertIn("[[32, 10]]", backward)
+        self.assertEqual({event.stats.get("shape") for event in xspace.named(events, "forward")}, {None})
+        _, _, events = self.capture("--duration_ms=100")
+        self.assertEqual({event.stats.get("shape") for event in xspace.named(events, "aten::linear")}, {None})
         self.assertEqual(process.finish("end"), (0, ""))
 
     def test_levels_and_choice(self):
@@ -124,16 +89,12 @@ class TorchTest(attached.TestCase):
         self.assertEqual(process.hear(), "profiles")
         process.say("profile no more")
         self.assertEqual(process.hear(), "profiled 2")
-        attached.run([attached.CAPTURE, "stop", f"--service_addr={self.address}"], attached.environment())
+        self.stop()
         _, _, events = self.end(client, logs)
         self.assertEqual(len(xspace.named(events, "aten::exp")), 2)
         code, errors = process.finish("end")  # the profiler of newer versions writes there
         self.assertEqual(code, 0, errors)
         self.assertNotIn("jobscope", errors)
-
-    def records(self):
-        command = [attached.CAPTURE, "check", f"--service_addr={self.address}", "--json"]
-        return "recording" in attached.run(command, attached.environment())[1]
 
     def test_a_loader_that_forks_in_a_capture(self):
         """By spawn and forkserver: tests/python/torch_test.py."""
@@ -143,7 +104,7 @@ class TorchTest(attached.TestCase):
             self.wait_for(self.records, "the capture does not begin")
             process.say("load by fork")
             self.assertEqual(process.hear(), f"loaded {sum(range(64))}")
-            attached.run([attached.CAPTURE, "stop", f"--service_addr={self.address}"], attached.environment())
+            self.stop()
             _, collector, events = self.end(client, logs)
             self.assertEqual(collector["state"], "on")
             self.assertTrue([event for event in events if "DataLoader" in event.name])

@@ -313,6 +313,9 @@ TEST(ValidateArmTest, FrameworksAreNamed) {
   EXPECT_EQ(ValidateArm(arm, context)->frameworks.text(), "auto");
   arm.set_frameworks("none");
   EXPECT_EQ(ValidateArm(arm, context)->frameworks.text(), "none");
+  EXPECT_FALSE(ValidateArm(arm, context)->record_shapes);
+  arm.set_record_shapes(true);
+  EXPECT_TRUE(ValidateArm(arm, context)->record_shapes);
   arm.set_frameworks("Torch");
   EXPECT_THAT(std::string(ValidateArm(arm, context).status().message()),
               HasSubstr("arm.frameworks: \"Torch\" is not a name"));

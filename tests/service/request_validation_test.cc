@@ -99,6 +99,11 @@ TEST(ProfileValidation, FrameworksAreNamedByAKeyOfTheConfiguration) {
   auto call = ValidateProfile(request, Context());
   ASSERT_TRUE(call.ok()) << call.status();
   EXPECT_EQ(call->options.frameworks.text(), "torch");
+  EXPECT_FALSE(call->options.record_shapes);
+  EXPECT_THAT(call->options.ignored, ElementsAre("opts.advanced_configuration[\"another\"]"));
+  configuration["jobscope_record_shapes"].set_bool_value(true);
+  call = ValidateProfile(request, Context());
+  EXPECT_TRUE(call->options.record_shapes);
   EXPECT_THAT(call->options.ignored, ElementsAre("opts.advanced_configuration[\"another\"]"));
   configuration["jobscope_frameworks"].set_string_value("torch;jax");
   call = ValidateProfile(request, Context());

@@ -2,13 +2,14 @@
 //
 // What the collector finds in the real libtorch_cpu.so, under the same symbols, with the same
 // rules: callbacks are taken from the list when an operator begins, and the ones it began with are
-// ended.
+// ended; inputs are there while it begins, if a callback needs them.
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,12 @@ struct ObserverContext {
   virtual ~ObserverContext() = default;
 };
 
+using Sizes = std::vector<std::vector<int64_t>>;
+
 class EXPORT RecordFunction {
  public:
+  const Sizes* inputs = nullptr;
+
   RecordFunction(size_t scope, const char* name, bool is_async);
   ~RecordFunction();
   const char* name() const;
@@ -36,6 +41,10 @@ class EXPORT RecordFunction {
 
 using Start = std::unique_ptr<ObserverContext> (*)(const RecordFunction&);
 using End = void (*)(const RecordFunction&, ObserverContext*);
+
+namespace {
+Sizes g_next_inputs;  // of the operators that begin from now on
+}
 
 struct RecordFunctionCallback {
   Start start;
@@ -68,7 +77,11 @@ RecordFunction::RecordFunction(size_t scope, const char* name, bool is_async)
       if (one.callback.scopes[scope]) begun_.push_back({one.callback, nullptr});
     }
   }
+  for (const Begun& begun : begun_) {
+    if (begun.callback.needs_inputs) inputs = &g_next_inputs;
+  }
   for (Begun& begun : begun_) begun.context = begun.callback.start(*this);
+  inputs = nullptr;
 }
 
 RecordFunction::~RecordFunction() {
@@ -93,8 +106,20 @@ EXPORT void removeCallback(uint64_t handle) {
 
 }  // namespace at
 
+namespace torch::profiler::impl {
+
+EXPORT at::Sizes inputSizes(const at::RecordFunction& operation, bool) {
+  if (operation.inputs == nullptr) throw std::logic_error("not within a start function");
+  if (std::string(operation.name()) == "aten::nested") throw std::runtime_error("has no sizes");
+  return *operation.inputs;
+}
+
+}  // namespace torch::profiler::impl
+
 // For the test.
 extern "C" {
+EXPORT void fake_torch_set_inputs(const at::Sizes* sizes) { at::g_next_inputs = *sizes; }
+EXPORT int fake_torch_flying_exceptions() { return std::uncaught_exceptions(); }
 EXPORT void* fake_torch_begin(size_t scope, const char* name, bool is_async) {
   return new at::RecordFunction(scope, name, is_async);
 }
