@@ -3,12 +3,22 @@
 
 #include <map>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/identity.h"
+#include "common/xspace/utf8.h"
 
 namespace jobscope {
 namespace {
+
+// What a collector says may come from anywhere (a thread's name, an exception of Python's). One bad
+// byte, and whoever parses the message refuses all of it, and with it the trace.
+std::string Text(std::string_view text) {
+  std::string scratch;
+  return std::string(xspace::ToUtf8(text, &scratch));
+}
 
 // A task's outcome in the words of the table: what it reported, or why it could not.
 v1::CollectorState StateOf(const CollectorTask& task, const CollectorReport* report) {
@@ -53,13 +63,25 @@ void AddReport(const CollectorReport& report, v1::CollectorState* state,
   for (const CollectorReport::Thread& thread : report.threads) {
     v1::ThreadLoss* out = summary->add_threads();
     out->set_tid(thread.tid);
-    out->set_name(thread.name);
+    out->set_name(Text(thread.name));
     out->set_attempted(thread.attempted);
     out->set_in_trace(thread.in_trace);
     out->set_lost(thread.lost);
     out->set_outside(thread.outside);
   }
-  for (const std::string& warning : report.warnings) summary->add_warnings(warning);
+  for (const std::string& warning : report.warnings) summary->add_warnings(Text(warning));
+}
+
+// Of all steps in the trace: marks win.
+std::string StepsInferredFrom(const std::vector<std::shared_ptr<CollectorTask>>& tasks) {
+  std::string from;
+  for (const auto& task : tasks) {
+    const std::optional<CollectorReport> report = task->report();
+    if (!report.has_value() || report->steps.value_or(0) == 0) continue;
+    if (report->steps_inferred_from.empty()) return {};
+    if (from.empty()) from = report->steps_inferred_from;
+  }
+  return from;
 }
 
 }  // namespace
@@ -67,9 +89,9 @@ void AddReport(const CollectorReport& report, v1::CollectorState* state,
 v1::CollectorState CollectorStateOf(std::string_view name, std::string_view state,
                                     std::string_view reason) {
   v1::CollectorState out;
-  out.set_name(std::string(name));
-  out.set_state(std::string(state));
-  out.set_reason(std::string(reason));
+  out.set_name(Text(name));
+  out.set_state(Text(state));
+  out.set_reason(Text(reason));
   return out;
 }
 
@@ -93,6 +115,7 @@ v1::Summary MakeSummary(const SummaryInput& input) {
   effective->set_device_tracer_level(static_cast<uint32_t>(options.levels.device));
   effective->set_python_tracer_level(static_cast<uint32_t>(options.levels.python));
   effective->set_frameworks(options.frameworks.text());
+  effective->set_record_shapes(options.record_shapes);
   effective->set_store_bytes(options.store_bytes);
   for (const std::string& name : options.ignored) effective->add_ignored(name);
 
@@ -119,10 +142,11 @@ v1::Summary MakeSummary(const SummaryInput& input) {
     if (report) AddReport(*report, &state, &lost_by_cause, &summary);
     *summary.add_collectors() = state;
   }
+  summary.set_steps_inferred_from(StepsInferredFrom(*input.tasks));
   for (const v1::CollectorState& state : input.absent) *summary.add_collectors() = state;
   for (const auto& [cause, events] : lost_by_cause) {
     v1::LossByCause* loss = summary.add_lost_by_cause();
-    loss->set_cause(cause);
+    loss->set_cause(Text(cause));
     loss->set_events(events);
   }
   for (const std::string& warning : input.warnings) summary.add_warnings(warning);

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "collectors/host/account.h"
+#include "common/xspace/utf8.h"
 #include "jobscope/v1/item.pb.h"
 
 namespace jobscope::host {
@@ -34,10 +37,14 @@ Account SumOf(const ReportInput& input, const jobscope_totals& totals) {
 }
 
 void AddThreads(const ReportInput& input, CollectorReport* report) {
+  std::string scratch;
   for (const auto& [tid, line] : *input.lines) {
     const Account& account = line->account;
-    report->threads.push_back(
-        {tid, line->name(), account.attempted, account.in_trace, account.lost(), account.outside});
+    // The kernel cuts a thread's name after 15 bytes, also in the middle of a character: a message
+    // that holds such a text is refused by whoever parses it.
+    std::string name(xspace::ToUtf8(line->name(), &scratch));
+    report->threads.push_back({tid, std::move(name), account.attempted, account.in_trace,
+                               account.lost(), account.outside});
   }
   std::sort(report->threads.begin(), report->threads.end(), [](const auto& a, const auto& b) {
     if (a.lost != b.lost) return a.lost > b.lost;
@@ -100,9 +107,18 @@ void FillReport(const ReportInput& input, CollectorReport* report) {
   if (input.reader->step_count() > 0) {
     report->steps = 0;
     for (const auto& [tid, line] : *input.lines) *report->steps += line->steps();
+    report->steps_inferred_from = StepsInferredFrom(*input.reader);
   }
   AddThreads(input, report);
   AddWarnings(input, totals, report);
+}
+
+std::string StepsInferredFrom(const Reader& reader) {
+  jobscope_site_info info{};
+  const uint32_t source = reader.step_source();
+  if (source == 0 || reader.site(source, &info) != 0) return {};
+  const bool inferred = info.role == JOBSCOPE_ROLE_INFERRED_STEP && info.name != nullptr;
+  return inferred ? info.name : "";
 }
 
 void FillStepWindow(const Reader& reader, bool by_ordinal, CollectorReport* report) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "collectors/collector.h"
 #include "collectors/host/reader.h"
@@ -30,6 +31,10 @@ uint64_t LostSoFar(const ReportInput& input);
 
 // Adds to `report`, which may have warnings already.
 void FillReport(const ReportInput& input, CollectorReport* report);
+
+// What the steps of the process are inferred from: empty if the program marks them, or there are
+// none. Takes a microsecond, never blocks.
+std::string StepsInferredFrom(const Reader& reader);
 
 // Numbers of the window's first and last step: of one that has not closed, the newest that began.
 void FillStepWindow(const Reader& reader, bool by_ordinal, CollectorReport* report);

@@ -78,6 +78,7 @@ class FakeRecorder {
     };
     table_.trigger_ordinals = [](uint64_t* first, uint64_t* last) { *first = *last = 0; };
     table_.last_step_fall = [] { return uint64_t{0}; };
+    table_.step_source = [] { return current_->step_source; };
   }
   ~FakeRecorder() { current_ = nullptr; }
   FakeRecorder(const FakeRecorder&) = delete;
@@ -140,6 +141,7 @@ class FakeRecorder {
   jobscope_totals totals{};
   jobscope_trigger_info trigger{};
   uint64_t step_count = 0;
+  uint32_t step_source = 0;
   uint32_t prefaulted = 0;
   bool holding = false;
   int empty_reads = 0;  // so many reads come away empty, as when a thread laps the reader

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -164,6 +165,47 @@ TEST_F(Fork, RawCloneIsWipedToo) {
     syscall(SYS_exit_group, result);
   }
   EXPECT_EQ(WaitFor(static_cast<pid_t>(child)), 0);
+}
+
+// A handler that forks in the middle of a record: in the child the rest of that record still runs,
+// over rings that the kernel has wiped.
+std::atomic<bool> g_is_child{false};
+std::atomic<int> g_children{0};
+constexpr int kMostChildren = 60;
+pid_t g_pids[kMostChildren];
+
+void ForkInHandler(int) {
+  const int index = g_children.load(std::memory_order_relaxed);
+  if (index == kMostChildren || g_is_child.load(std::memory_order_relaxed)) return;
+  const pid_t child = fork();
+  if (child == 0) g_is_child.store(true);
+  if (child <= 0) return;
+  g_pids[index] = child;
+  g_children.store(index + 1);
+}
+
+TEST(ForkInAHandler, TheChildFinishesItsRecordAndGoesOn) {
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+  GTEST_SKIP() << "ThreadSanitizer runs handlers later, between records";
+#endif
+#endif
+  Recording recording(kAllBits);
+  struct sigaction action = {};
+  action.sa_handler = &ForkInHandler;
+  struct sigaction old = {};
+  ASSERT_EQ(sigaction(SIGALRM, &action, &old), 0);
+  const itimerval often = {{0, 500}, {0, 500}};
+  ASSERT_EQ(setitimer(ITIMER_REAL, &often, nullptr), 0);
+  while (g_children.load() < kMostChildren && !g_is_child.load()) {
+    JOBSCOPE_STEP("step", 1);
+    JOBSCOPE_SCOPE("work", "n", 1, "s", "a text of two records, or so");
+  }
+  if (g_is_child.load()) _exit(0);
+  const itimerval never = {};
+  setitimer(ITIMER_REAL, &never, nullptr);
+  sigaction(SIGALRM, &old, nullptr);
+  for (const pid_t child : g_pids) EXPECT_EQ(WaitFor(child), 0);
 }
 
 // A child's child, and a child that was forked while recording was off.

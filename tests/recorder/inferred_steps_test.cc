@@ -60,6 +60,7 @@ class Since {
 // One test: the source can be taken over once only.
 TEST(InferredSteps, AreRecordedUntilTheProgramMarksItsOwn) {
   const Recording recording(JOBSCOPE_BIT_STEP);
+  EXPECT_EQ(Reader()->step_source(), 0u);
   const uint32_t batches = SiteOf("batch");
   Since since;
 
@@ -69,6 +70,7 @@ TEST(InferredSteps, AreRecordedUntilTheProgramMarksItsOwn) {
   EXPECT_EQ(since.Records().size(), 0u);
   ASSERT_EQ(Recent().size(), 1u);
   EXPECT_EQ(Recent()[0].number, 2);
+  EXPECT_EQ(Reader()->step_source(), batches);
   EXPECT_EQ(Recent()[0].end_ticks, 0u);
 
   const uint64_t second = Writer()->step_boundary(batches, 2, first);
@@ -107,6 +109,7 @@ TEST(InferredSteps, AreRecordedUntilTheProgramMarksItsOwn) {
   ASSERT_NE(update, 0u);
   ASSERT_EQ(Recent().size(), 1u);
   EXPECT_EQ(Recent()[0].number, 71);
+  EXPECT_EQ(Reader()->step_source(), updates);
 
   // In a forked child nothing is recorded.
   const pid_t child = fork();
@@ -122,6 +125,10 @@ TEST(InferredSteps, AreRecordedUntilTheProgramMarksItsOwn) {
   ASSERT_EQ(steps.size(), 1u);
   EXPECT_EQ(steps[0].number, 1000);
   EXPECT_NE(steps[0].end_ticks, 0u);
+  jobscope_site_info source{};
+  ASSERT_EQ(Reader()->site(Reader()->step_source(), &source), 0);
+  EXPECT_STREQ(source.name, "train");
+  EXPECT_EQ(source.role, uint32_t{JOBSCOPE_ROLE_STEP});
   EXPECT_EQ(Reader()->step_count(), count + 1);
   (void)since.Records();
   EXPECT_EQ(Writer()->step_boundary(updates, 71, update), 0u);

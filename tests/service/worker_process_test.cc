@@ -254,6 +254,11 @@ TEST_F(WorkerProcess, BadOptionsAreErrorsThatSayWhatToDo) {
        "store_bytes"},
       {[](ProfilerServerOptions* o) { o->ring_records = 1000; }, JOBSCOPE_E_INVALID,
        "power of two"},
+      // Obeyed, it would leave every thread without a ring.
+      {[](ProfilerServerOptions* o) { o->rings_cap_bytes = 32768 * 32; }, JOBSCOPE_E_INVALID,
+       "must hold at least one ring"},
+      {[](ProfilerServerOptions* o) { o->ring_records = 4194304; }, JOBSCOPE_E_INVALID,
+       "rings_cap_bytes = 67108864"},
   };
   for (const auto& bad : cases) {
     ProfilerServerOptions options = Loopback();

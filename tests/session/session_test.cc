@@ -25,6 +25,7 @@
 namespace jobscope {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -125,6 +126,55 @@ TEST_F(SessionTest, AStartInThePastIsLateAndSaysSo) {
   // Times count from the commanded instant, but the window begins only now.
   const StartRequest start = a_.start_request();
   EXPECT_GE(start.map.ToPs(start.start_ticks), 2'000'000'000'000);
+}
+
+// Whatever bytes a collector's reason is made of, the summary stays a message.
+TEST_F(SessionTest, AReasonThatIsNoUtf8CostsNothingElse) {
+  Make({&a_, &b_});
+  b_.FailIn("arm", absl::InternalError("lib\xff.so"));
+  const SessionResult result = Submit(For(absl::Milliseconds(1))).Get();
+  ASSERT_TRUE(result.status.ok());
+  v1::Summary parsed;
+  ASSERT_TRUE(parsed.ParseFromString(result.summary.SerializeAsString()));
+  EXPECT_EQ(parsed.collectors(1).reason(), "lib?.so");
+}
+
+// Fills the store, and has more to say than is left of it.
+class VerboseCollector : public FakeCollector {
+ public:
+  using FakeCollector::FakeCollector;
+  absl::Status Arm(const ArmRequest& request) override {
+    sink_ = request.sink;
+    return FakeCollector::Arm(request);
+  }
+  absl::Status Stop(uint64_t end_ticks) override {
+    const absl::Status status = FakeCollector::Stop(end_ticks);
+    while (sink_->Append(xspace::ItemKind::kEvents, std::string(60'000, 'x'))) {
+    }
+    return status;
+  }
+  CollectorReport Report() override {
+    CollectorReport report = FakeCollector::Report();
+    for (int64_t tid = 1; tid <= 1'000; ++tid) {
+      report.threads.push_back({tid, std::string(63, 'n'), 1'000'000, 1'000'000, 0, 0});
+    }
+    return report;
+  }
+
+ private:
+  xspace::ItemSink* sink_ = nullptr;
+};
+
+TEST_F(SessionTest, AnAccountThatDoesNotFitCostsNoTrace) {
+  VerboseCollector verbose("verbose");
+  Make({&verbose});
+  SessionOptions options = For(absl::Milliseconds(1));
+  options.store_bytes = 1 << 20;
+  const SessionResult result = Submit(std::move(options)).Get();
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.summary.threads_size(), 0);
+  EXPECT_EQ(result.summary.events(), 1u);
+  EXPECT_THAT(result.summary.warnings(), Contains(HasSubstr("no room for the account")));
 }
 
 TEST_F(SessionTest, AStopDeliversWhatThereIs) {

@@ -119,6 +119,7 @@ constexpr uint32_t kFirstDynamicId = kFirstStaticId + kMaxStaticSites;
 Dictionary* Get() {
   Dictionary* dictionary = g_dictionary.load(std::memory_order_acquire);
   if (dictionary != nullptr) return dictionary;
+  const KeepErrno keep_errno;
   void* memory = mmap(nullptr, sizeof(Dictionary), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return nullptr;

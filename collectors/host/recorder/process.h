@@ -5,6 +5,7 @@
 #ifndef COLLECTORS_HOST_RECORDER_PROCESS_H_
 #define COLLECTORS_HOST_RECORDER_PROCESS_H_
 
+#include <errno.h>
 #include <stdint.h>
 
 #include <atomic>
@@ -35,6 +36,18 @@ void BindReaderTable();
 
 // False in a forked child: nothing is to be recorded, counted or read there.
 inline bool Alive() { return g_page->alive.load(std::memory_order_relaxed) != 0; }
+
+// A scope may stand between a call of the program's and its look at errno.
+class KeepErrno {
+ public:
+  KeepErrno() : errno_(errno) {}
+  ~KeepErrno() { errno = errno_; }
+  KeepErrno(const KeepErrno&) = delete;
+  KeepErrno& operator=(const KeepErrno&) = delete;
+
+ private:
+  const int errno_;
+};
 
 inline uint64_t Ticks() { return jobscope::detail::ReadTicks(g_uses_tsc); }
 

@@ -25,7 +25,7 @@ uint64_t FullOrdinal(uint64_t counter, uint64_t word) {
 }
 
 uint64_t LoadWord(const ThreadState& state, uint64_t index) {
-  return state.slots[index & state.record_mask].word[2].load(kRelaxed);
+  return Slots(&state)[index & state.record_mask].word[2].load(kRelaxed);
 }
 
 // The published head as a consistent pair: the counter of events is taken from the last record.
@@ -146,7 +146,7 @@ uint64_t RawWord(const jobscope_record& record) {
 
 void CopySlots(const ThreadState& state, uint64_t from, uint64_t end, jobscope_record* out) {
   for (uint64_t i = from; i < end; ++i) {
-    const Slot& slot = state.slots[i & state.record_mask];
+    const Slot& slot = Slots(&state)[i & state.record_mask];
     const uint64_t words[4] = {slot.word[0].load(kRelaxed), slot.word[1].load(kRelaxed),
                                slot.word[2].load(kRelaxed), slot.word[3].load(kRelaxed)};
     memcpy(&out[i - from], words, sizeof(words));
@@ -309,6 +309,7 @@ struct jobscope_trace_reader g_reader = {
     &ArmByOrdinal,
     &TriggerOrdinals,
     &LastStepFall,
+    &StepSource,
 };
 
 int ConfigureRings(uint32_t ring_records, uint64_t cap_bytes) {

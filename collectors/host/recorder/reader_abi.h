@@ -210,6 +210,9 @@ struct jobscope_trace_reader {
   // The ordinal of the newest step whose number was not above that of the one begun before it; 0:
   // numbers have always risen.
   uint64_t (*last_step_fall)(void);
+  // The site of the newest step; 0: no step has begun. Its role tells whether the program marks its
+  // steps, or they are inferred.
+  uint32_t (*step_source)(void);
 };
 
 // Exported by libjobscope_trace.so. Never fails; the table lives as long as the process.

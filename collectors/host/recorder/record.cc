@@ -25,6 +25,7 @@ void WriteWithArgs(ThreadState* state, uint32_t site, uint32_t kind, uint32_t de
   const uint64_t head = state->head_record.load(std::memory_order_relaxed);
   const uint64_t event = state->head_event.load(std::memory_order_relaxed);
   const uint64_t mask = state->record_mask;
+  Slot* const slots = Slots(state);
   uint32_t cut = arg_count > JOBSCOPE_MAX_KEYS ? 1 : 0;
   if (cut != 0) arg_count = JOBSCOPE_MAX_KEYS;
   std::atomic_thread_fence(std::memory_order_release);
@@ -34,7 +35,7 @@ void WriteWithArgs(ThreadState* state, uint32_t site, uint32_t kind, uint32_t de
     const jobscope_arg& arg = args[i];
     if (arg.type != JOBSCOPE_ARG_STRING) {
       if (i == 0) continue;
-      StoreSlot(&state->slots[at++ & mask], 0, 0,
+      StoreSlot(&slots[at++ & mask], 0, 0,
                 PackWord(0, JOBSCOPE_KIND_CONTINUATION, i, arg.type, 0, 0, event),
                 arg.value.uint64_value);
       continue;
@@ -51,12 +52,12 @@ void WriteWithArgs(ThreadState* state, uint32_t site, uint32_t kind, uint32_t de
         memcpy(text, arg.value.text + from,
                left < kBytesPerContinuation ? left : kBytesPerContinuation);
       }
-      StoreSlot(&state->slots[at++ & mask], text[0], text[1], word, text[2]);
+      StoreSlot(&slots[at++ & mask], text[0], text[1], word, text[2]);
     }
   }
   const bool number_first = arg_count > 0 && args[0].type != JOBSCOPE_ARG_STRING;
   const uint32_t continuations = static_cast<uint32_t>(at - head - 1);
-  StoreSlot(&state->slots[head & mask], begin, end,
+  StoreSlot(&slots[head & mask], begin, end,
             PackWord(site, kind, RecordDepth(depth), arg_count > 0 ? args[0].type : 0,
                      continuations, cut, event),
             number_first ? args[0].value.uint64_value : 0);

@@ -78,7 +78,7 @@ inline void WriteOne(ThreadState* state, uint32_t site, uint32_t kind, uint32_t 
   const uint64_t head = state->head_record.load(std::memory_order_relaxed);
   const uint64_t event = state->head_event.load(std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
-  StoreSlot(&state->slots[head & state->record_mask], begin, end,
+  StoreSlot(&Slots(state)[head & state->record_mask], begin, end,
             PackWord(site, kind, RecordDepth(depth), type, 0, 0, event), arg);
   Publish(state, head, event, 1);
 }

@@ -101,7 +101,6 @@ ThreadState* MapState(uint32_t size_class) {
   Populate(memory, bytes);
   auto* state = new (memory) ThreadState(has_ring ? kRing : kBare);
   state->record_mask = has_ring ? records - 1 : 0;
-  state->slots = reinterpret_cast<Slot*>(static_cast<char*>(memory) + kHeaderBytes);
   state->index = index;
   state->size_class = size_class;
   if (has_ring) g_ring_count.fetch_add(1, std::memory_order_relaxed);
@@ -207,6 +206,7 @@ __thread ThreadSlot t_slot = {nullptr, 0};
 void InitThreadExit() { g_has_exit_key = pthread_key_create(&g_exit_key, &OnThreadExit) == 0; }
 
 ThreadState* Attach() {
+  const KeepErrno keep_errno;
   t_slot.state = &g_attaching;
   ThreadState* state = Alive() ? ObtainState() : nullptr;
   if (state == nullptr) {
@@ -225,6 +225,7 @@ ThreadState* Attach() {
 
 void SetThreadName(const char* name) {
   if (name == nullptr || !Alive()) return;
+  const KeepErrno keep_errno;
   uint64_t words[kNameWords] = {};
   memcpy(words, name, strnlen(name, sizeof(words) - 1));
   ThreadState* state = t_slot.state;

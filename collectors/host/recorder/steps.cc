@@ -222,6 +222,8 @@ size_t RecentSteps(jobscope_step_info* out, size_t capacity) {
 
 uint64_t LastStepFall() { return Alive() ? g_last_fall.load(kRelaxed) : 0; }
 
+uint32_t StepSource() { return Alive() ? g_source.load(kRelaxed) & ~kInferredSource : 0; }
+
 uint64_t StepCount() { return Alive() ? g_count.load() : 0; }
 
 }  // namespace jobscope::recorder

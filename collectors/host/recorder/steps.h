@@ -35,6 +35,7 @@ void TriggerOrdinals(uint64_t* first, uint64_t* last);
 size_t RecentSteps(jobscope_step_info* out, size_t capacity);
 uint64_t StepCount();
 uint64_t LastStepFall();
+uint32_t StepSource();
 
 }  // namespace jobscope::recorder
 

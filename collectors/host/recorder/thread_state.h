@@ -92,7 +92,6 @@ struct ThreadState {
   std::atomic<uint64_t> head_event{0};
   std::atomic<uint64_t> stack{0};
   uint64_t record_mask = 0;  // capacity - 1; fixed when mapped
-  Slot* slots = nullptr;     // fixed when mapped
   uint64_t place = 0;        // serial << 16, for tokens
   uint64_t ids = 0;          // async and flow ids given out
 
@@ -121,6 +120,15 @@ struct ThreadState {
 
 inline constexpr uint64_t kHeaderBytes = 4096;
 static_assert(sizeof(ThreadState) <= kHeaderBytes);
+
+// The ring behind a state's page. Not a pointer in it: a signal handler may fork in the middle of a
+// record, and in the child, where the page is wiped, that record is still finished.
+inline Slot* Slots(ThreadState* state) {
+  return reinterpret_cast<Slot*>(reinterpret_cast<char*>(state) + kHeaderBytes);
+}
+inline const Slot* Slots(const ThreadState* state) {
+  return reinterpret_cast<const Slot*>(reinterpret_cast<const char*>(state) + kHeaderBytes);
+}
 
 // Records that may be in the making when the reader looks at the head: they are not published yet,
 // but their slots are being overwritten.
