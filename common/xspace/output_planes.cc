@@ -6,6 +6,7 @@
 #include <protozero/pbf_writer.hpp>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -94,14 +95,17 @@ std::string EnvironmentStats(const ItemIndex& index, std::optional<int64_t> zero
 }
 
 // A name that no other plane has. A device plane becomes a custom one: a second GPU plane would be
-// analysed as another GPU.
-std::string FreeName(absl::string_view name, const absl::flat_hash_set<std::string>& taken) {
+// analysed as another GPU. `next`: the first number to try for a stem, because a thousand planes of
+// one name must not be tried against each other.
+std::string FreeName(absl::string_view name, const absl::flat_hash_set<std::string>& taken,
+                     absl::flat_hash_map<std::string, int>* next) {
   constexpr absl::string_view kDevice = "/device:";
   const std::string stem = absl::StartsWith(name, kDevice)
                                ? absl::StrCat("/device:CUSTOM:", name.substr(kDevice.size()))
                                : std::string(name);
-  for (int suffix = 2;; ++suffix) {
-    std::string candidate = absl::StrCat(stem, " (", suffix, ")");
+  int& suffix = next->emplace(stem, 2).first->second;
+  while (true) {
+    std::string candidate = absl::StrCat(stem, " (", suffix++, ")");
     if (!taken.contains(candidate)) return candidate;
   }
 }
@@ -141,11 +145,12 @@ OutputPlanes MakeOutputPlanes(const ItemIndex& index, std::optional<int64_t> zer
       output.planes.push_back(std::move(plane));
     }
   }
+  absl::flat_hash_map<std::string, int> next_suffix;
   for (const IndexedRawPlane& raw : index.raw_planes) {
     if (raw.events == 0 && absl::StartsWith(raw.name, kGpuPrefix)) continue;
     OutputRawPlane plane{raw.bytes, {}, raw.events};
     if (!taken.insert(raw.name).second) {
-      const std::string name = FreeName(raw.name, taken);
+      const std::string name = FreeName(raw.name, taken, &next_suffix);
       AddTextField(xplane_field::kName, name, &plane.new_name);
       warnings->push_back(absl::StrCat("a framework's plane is called ", raw.name,
                                        " like another one and was renamed to ", name));
