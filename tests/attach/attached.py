@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shipped"))
@@ -162,6 +161,10 @@ class TestCase(unittest.TestCase):
         self.wait_for(lambda: len(self.addresses()) == count, f"{count} addresses; there are {self.addresses()}")
         return self.addresses()
 
+    def wait_until_settled(self, pid):
+        """The process and all below it have become workers, or never will: what has not happened now does not happen."""
+        self.wait_for(lambda: not any(map(attaches, tree(pid))), "it goes on attaching")
+
     def assert_serves(self, address, pid=None):
         answer = harness.call(address, "describe")
         self.assertEqual(answer["code"], 0, answer)
@@ -179,14 +182,31 @@ def loaded(name, pid="self"):
         return any(line.rstrip().endswith("/" + name) for line in maps)
 
 
-def stays(condition, seconds=0.3):
-    """Whether something holds all the time: for what must not happen."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if not condition():
-            return False
-        time.sleep(0.02)
-    return True
+def tree(root):
+    """The process and all below it."""
+    parents = {}
+    for name in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as stat:
+                parents[int(name)] = int(stat.read().rpartition(")")[2].split()[1])
+        except (ValueError, OSError):
+            pass
+    found = {root}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def attaches(pid):
+    """Whether the library's thread is there, which waits, loads and starts, and then ends."""
+    names = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/comm", encoding="utf-8") as comm:
+                names.append(comm.read())
+    except OSError:
+        pass
+    return "jobscope attach\n" in names
 
 
 def main():

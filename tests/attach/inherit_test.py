@@ -20,6 +20,17 @@ print(json.dumps({"server": "libjobscope.so" in files, "attach": "libjobscope_at
 sys.stdout.flush()
 sys.stdin.readline()
 """
+# Until the library's thread has ended.
+UNTIL_SETTLED = """
+def names():
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            yield open(f"/proc/self/task/{thread}/comm").read()
+        except OSError:
+            pass
+while "jobscope attach\\n" in names():
+    pass
+"""
 NOTHING = {"server": False, "attach": True, "threads": 1, "variables": []}
 
 
@@ -96,7 +107,8 @@ class InheritTest(attached.TestCase):
         env = attached.preloaded(JOBSCOPE_ATTACH_DELAY_MS="10000", JOBSCOPE_PORT_DIR=self.ports)
         with attached.Process([attached.TARGET, "wait"], env) as process:
             process.hear()
-            self.assertTrue(attached.stays(lambda: not attached.loaded(SERVER, process.pid), 0.2))
+            self.wait_for(lambda: attached.attaches(process.pid), "the thread that waits")
+            self.assertFalse(attached.loaded(SERVER, process.pid))
             self.assertEqual(process.finish(), (0, ""))
 
     def test_more_rights_than_the_caller(self):
@@ -124,8 +136,13 @@ class InheritTest(attached.TestCase):
     def test_closed_standard_error(self):
         """What the program opens in its place is its own: no line of ours goes there."""
         path = os.path.join(self.folder, "data")
-        code = f"import os, time; assert os.open({path!r}, os.O_RDWR | os.O_CREAT) == 2; time.sleep(0.3)"
-        env = attached.preloaded("127.0.0.1:nonsense", JOBSCOPE_ATTACH_DELAY_MS="0")
+        # A use of CUDA ends the delay.
+        code = f"""
+import ctypes, os
+assert os.open({path!r}, os.O_RDWR | os.O_CREAT) == 2
+assert ctypes.CDLL(None).InitializeInjection() == 1
+{UNTIL_SETTLED}"""
+        env = attached.preloaded("127.0.0.1:nonsense", JOBSCOPE_ATTACH_DELAY_MS="60000")
         done = subprocess.run(
             ["sh", "-c", 'exec "$0" -c "$1" 2>&-', attached.PYTHON, code], env=env, check=False, timeout=60
         )

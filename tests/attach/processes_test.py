@@ -61,7 +61,7 @@ class PoolTest(attached.TestCase):
         process, children = self.pool(method, env, port)
         self.assertEqual(len(children), 2)
         self.assert_serves(f"127.0.0.1:{port}", process.pid)
-        self.assertTrue(attached.stays(lambda: not process.has_said("\n")))
+        self.wait_until_settled(process.pid)
         self.assertEqual(process.finish(), (0, ""))
         return children
 
@@ -93,14 +93,16 @@ class PoolTest(attached.TestCase):
         """The data loader of rank 0 does not take its place in the port directory."""
         env = attached.preloaded(JOBSCOPE_PORT_DIR=self.ports, RANK="0", JOBSCOPE_ATTACH_DELAY_MS="0")
         process, _ = self.pool("spawn", env, None)
-        self.assertTrue(attached.stays(lambda: list(self.addresses()) == ["0"]))
+        self.wait_until_settled(process.pid)
+        self.assertEqual(list(self.addresses()), ["0"])
         self.assert_serves(self.addresses()["0"], process.pid)
         self.assertEqual(process.finish(), (0, ""))
 
     def test_forkserver_with_free_ports(self):
         process, children = self.pool("forkserver", attached.preloaded(JOBSCOPE_PORT_DIR=self.ports), None)
         self.assertEqual(list(children.values()), [False, False])
-        self.assertTrue(attached.stays(lambda: list(self.addresses()) == [str(process.pid)]))
+        self.wait_until_settled(process.pid)
+        self.assertEqual(list(self.addresses()), [str(process.pid)])
         self.assertEqual(process.finish(), (0, ""))
 
 
@@ -130,7 +132,8 @@ class ChainTest(attached.TestCase):
     def test_subprocess_of_the_same_rank(self):
         port = attached.free_port(2)
         process = self.child_of_a_parent(f"127.0.0.1:{port}+rank", {"RANK": "1", "LOCAL_RANK": "1"}, {}, port + 1)
-        self.assertTrue(attached.stays(lambda: list(self.addresses()) == ["1"]))
+        self.wait_until_settled(process.pid)
+        self.assertEqual(list(self.addresses()), ["1"])
         self.assertEqual(process.finish(), (0, ""))
 
     def test_launcher_by_its_name(self):
