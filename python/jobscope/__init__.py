@@ -13,7 +13,7 @@ import os as _os
 import sys as _sys
 
 if "t" in getattr(_sys, "abiflags", ""):
-    # These builds do not look for extensions of the stable ABI, and would only say that there is none.
+    # Some of these builds would find the extension (3.13t looks for .abi3.so), whose own refusal says less of what to do.
     raise ImportError(
         "jobscope: not for free-threaded Python: its extension uses the stable ABI, which those builds do not have, and its "
         "tables are guarded by the GIL. Use the ordinary build of this version."
@@ -88,6 +88,8 @@ __all__ = [
 
 def enabled(level=1):
     """True while scopes of this level (1, 2 or 3) are recorded: for what is costly to find out."""
+    if level not in (1, 2, 3):
+        raise ValueError(f"enabled: the level is 1, 2 or 3, not {level!r}")
     return bool(_native.mask() >> (2 + level) & 1)
 
 

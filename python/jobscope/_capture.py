@@ -4,7 +4,7 @@ import atexit
 import collections
 import os
 
-from jobscope import _errors, _native
+from jobscope import _errors, _native, _nvtx
 
 CaptureResult = collections.namedtuple("CaptureResult", "run_directory events lost")
 CaptureResult.__doc__ = "What became of a capture: where it is, the events in it, and the events attempted that are not in it."
@@ -12,6 +12,7 @@ CaptureResult.__doc__ = "What became of a capture: where it is, the events in it
 # Process ids in which a capture was begun and not stopped by the program. A set, because a forked
 # child has inherited its parent's entry and must not act on it.
 _open_in = set()
+_at_exit = False  # _stop_at_exit is registered
 
 
 def _stop_at_exit():
@@ -27,6 +28,7 @@ def _options(
     lookback_ms,
     part_limit_bytes,
     frameworks,
+    record_shapes,
 ):
     levels = (host_tracer_level, device_tracer_level, python_tracer_level)
     for level in levels:
@@ -40,6 +42,7 @@ def _options(
         _errors.whole_number("lookback_ms", lookback_ms),
         _errors.whole_number("part_limit_bytes", part_limit_bytes),
         frameworks if isinstance(frameworks, str) else ",".join(frameworks),
+        bool(record_shapes),
     )
 
 
@@ -48,9 +51,12 @@ def _opened():
     if not _native.recorder_lives():
         _native.capture_stop()
         raise _errors.ForkedError(_errors.DEAD_RECORDER)
-    if not _open_in:
+    global _at_exit
+    if not _at_exit:
+        _at_exit = True
         atexit.register(_stop_at_exit)
     _open_in.add(os.getpid())
+    _nvtx.serve()
 
 
 def start(
@@ -63,6 +69,7 @@ def start(
     lookback_ms=0,
     part_limit_bytes=0,
     frameworks="auto",
+    record_shapes=False,
 ):
     """Begins to capture this process into `logdir`; stop() ends it.
 
@@ -72,7 +79,8 @@ def start(
     `max_trace_bytes` bounds what is held of the trace (0: 256 MiB); over it, events are lost, and counted.
     `lookback_ms` takes events from before the start, as far as they are still in the rings. A trace of more
     than `part_limit_bytes` (0: 256 MiB) is cut by time into several runs. `frameworks` says whose own events are
-    taken: "auto" (of all that the process has imported), "none", or names of collectors and providers, "torch,jax".
+    taken: "auto" (of all that the process has imported), "none", or names of collectors and providers, "torch,jax". With
+    `record_shapes` PyTorch's operators have the shapes of their inputs.
     """
     options = _options(
         host_tracer_level,
@@ -82,6 +90,7 @@ def start(
         lookback_ms,
         part_limit_bytes,
         frameworks,
+        record_shapes,
     )
     _errors.raise_for(*_native.capture_start(logdir, *options))
     _opened()
@@ -112,6 +121,7 @@ def capture_steps(
     lookback_ms=0,
     part_limit_bytes=0,
     frameworks="auto",
+    record_shapes=False,
 ):
     """Captures whole steps: from the first step (jobscope.step) whose number is >= `first` to the end of the first
     whose number is >= `last`. Returns once armed; the capture ends and is written by itself. stop(), called any
@@ -130,6 +140,7 @@ def capture_steps(
         lookback_ms,
         part_limit_bytes,
         frameworks,
+        record_shapes,
     )
     _errors.raise_for(*_native.capture_steps(logdir, *options, first, last))
     _opened()

@@ -102,6 +102,7 @@ def _told(error):
 
 
 _names = set()
+_at_exit = False  # _unregister_all is registered
 
 
 def _unregister_all():
@@ -129,7 +130,9 @@ def register_provider(name, provider, *, clock="monotonic"):
         raise _errors.InvalidError(f'clock = {clock!r} is none: "monotonic" or "realtime"')
     adapter = _Adapter(provider)
     _errors.raise_for(*_native.provider_register(name, clock == "realtime", adapter))
-    if not _names:
+    global _at_exit
+    if not _at_exit:
+        _at_exit = True
         atexit.register(_unregister_all)
     _names.add(name)
 

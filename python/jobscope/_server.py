@@ -2,7 +2,7 @@
 """The profiler server of this process."""
 import os
 
-from jobscope import _errors, _native
+from jobscope import _errors, _native, _nvtx
 
 # (pid, address) -> Server. At most one lives; of a forked child's parent the entry is left behind.
 _servers = {}
@@ -53,22 +53,6 @@ def _text(name, value):
         raise TypeError(f"{name} is a str or a path, not {type(value).__name__}") from None
 
 
-def serve_nvtx():
-    """Names our library to NVTX, for the modules that make their first NVTX call from now on. What is set already stays:
-    an attached library, another tool, or "none". Processes below inherit it; in them our library finds no recorder and
-    declines."""
-    if "NVTX_INJECTION64_PATH" in os.environ:
-        return
-    try:
-        # The one that is loaded, wherever it came from.
-        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-            paths = (line.rstrip("\n").split(maxsplit=5)[5:] for line in maps)
-            path = next(path for (path,) in filter(None, paths) if os.path.basename(path) == "libjobscope.so")
-    except (OSError, StopIteration):
-        return
-    os.environ["NVTX_INJECTION64_PATH"] = path
-
-
 def start_server(
     address=None,
     *,
@@ -112,7 +96,7 @@ def start_server(
     if not _native.recorder_lives():
         _native.server_stop()
         raise _errors.ForkedError(_errors.DEAD_RECORDER)
-    serve_nvtx()
+    _nvtx.serve()
     return _servers.setdefault((os.getpid(), text), Server(text))
 
 

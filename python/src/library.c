@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE 1 /* as Python's headers do, which come later */
 #include "library.h"
 
 #include <dlfcn.h>
@@ -45,12 +46,14 @@ static int Resolve(void* library, const char* name, void* to) {
 static int LoadLibrary(void) {
   if (library_loaded) return 0;
   /* A server that was attached or linked in serves Python, too: by its bare name first. */
-  void* library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-  if (library == NULL) {
-    char path[sizeof(folder) + sizeof(LIBRARY) + 1];
-    snprintf(path, sizeof(path), "%s/%s", folder, LIBRARY);
-    library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  }
+  char path[sizeof(folder) + sizeof(LIBRARY) + 1];
+  snprintf(path, sizeof(path), "%s/%s", folder, LIBRARY);
+  void* library;
+  /* Milliseconds; and the loader's lock, which a thread may hold that wants Python's. */
+  Py_BEGIN_ALLOW_THREADS;
+  library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  if (library == NULL) library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  Py_END_ALLOW_THREADS;
   if (library == NULL) {
     PyErr_Format(PyExc_ImportError,
                  "jobscope's library can't be loaded (%s): reinstall the package", dlerror());
@@ -148,8 +151,8 @@ PyObject* ServerRunning(PyObject* module, PyObject* unused) {
 }
 
 /* The texts live as long as the args. */
-static const char* const kCaptureFormat = "O&iiiKKKz";
-static const char* const kStepsFormat = "O&iiiKKKzLL";
+static const char* const kCaptureFormat = "O&iiiKKKzp";
+static const char* const kStepsFormat = "O&iiiKKKzpLL";
 
 /* logdir is a new reference to bytes. */
 static int TakeCaptureOptions(PyObject* args, PyObject** logdir, jobscope_capture_options* options,
@@ -160,7 +163,8 @@ static int TakeCaptureOptions(PyObject* args, PyObject** logdir, jobscope_captur
   if (!PyArg_ParseTuple(args, first != NULL ? kStepsFormat : kCaptureFormat, &PyUnicode_FSConverter,
                         logdir, &options->host_tracer_level, &options->device_tracer_level,
                         &options->python_tracer_level, &max_trace_bytes, &lookback_ms,
-                        &part_limit_bytes, &options->frameworks, first, last)) {
+                        &part_limit_bytes, &options->frameworks, &options->record_shapes, first,
+                        last)) {
     return -1;
   }
   options->max_trace_bytes = max_trace_bytes;
@@ -218,6 +222,17 @@ PyObject* CaptureStop(PyObject* module, PyObject* unused) {
   if (directory == NULL) return NULL;
   return Py_BuildValue("(isNKK)", code, error, directory, (unsigned long long)result.events,
                        (unsigned long long)result.lost);
+}
+
+PyObject* LibraryPath(PyObject* module, PyObject* unused) {
+  (void)module;
+  (void)unused;
+  if (Load() != 0) return NULL;
+  Dl_info info;
+  void* address;
+  memcpy(&address, &api.version, sizeof(address));
+  if (dladdr(address, &info) == 0 || info.dli_fname == NULL) Py_RETURN_NONE;
+  return PyUnicode_DecodeFSDefault(info.dli_fname);
 }
 
 PyObject* LibraryVersion(PyObject* module, PyObject* unused) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libjobscope.so, loaded when a server or a capture is first asked for: server_start,
- * server_stop, server_running, capture_start, capture_stop, capture_steps, version.
+ * server_stop, server_running, capture_start, capture_stop, capture_steps, version, library_path.
  *
  * The functions answer (code, text, ...) and leave the making of exceptions to Python. What may
  * take longer than microseconds runs without the GIL.
@@ -23,6 +23,8 @@ PyObject* CaptureStart(PyObject* module, PyObject* args);
 PyObject* CaptureSteps(PyObject* module, PyObject* args);
 PyObject* CaptureStop(PyObject* module, PyObject* unused);
 PyObject* LibraryVersion(PyObject* module, PyObject* unused);
+/* The file that was loaded, whoever did; None if it can't be told. */
+PyObject* LibraryPath(PyObject* module, PyObject* unused);
 
 struct provider_api {
   int (*provider_register)(const jobscope_provider* provider, char* error, size_t error_size);

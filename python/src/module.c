@@ -2,6 +2,8 @@
  *
  * The module jobscope._native: its functions, and who may load it.
  */
+#include <string.h>
+
 #include "events.h"
 #include "library.h"
 #include "provider.h"
@@ -43,6 +45,7 @@ static PyMethodDef methods[] = {
     {"capture_steps", &CaptureSteps, METH_VARARGS, NULL},
     {"capture_stop", &CaptureStop, METH_NOARGS, NULL},
     {"version", &LibraryVersion, METH_NOARGS, NULL},
+    {"library_path", &LibraryPath, METH_NOARGS, NULL},
     {"provider_register", &ProviderRegister, METH_VARARGS, NULL},
     {"provider_unregister", &ProviderUnregister, METH_VARARGS, NULL},
     {"provider_add", &ProviderAdd, METH_VARARGS, NULL},
@@ -82,4 +85,14 @@ static struct PyModuleDef definition = {
     .m_slots = slots,
 };
 
-PyMODINIT_FUNC PyInit__native(void) { return PyModuleDef_Init(&definition); }
+/* In free-threaded builds objects have another layout than that which this was compiled for: 3.13t
+ * finds the file all the same, and it may have been renamed for others. */
+PyMODINIT_FUNC PyInit__native(void) {
+  if (strstr(Py_GetVersion(), "free-threading") != NULL) {
+    PyErr_SetString(PyExc_ImportError,
+                    "jobscope: not for free-threaded Python: its extension uses the stable ABI, "
+                    "which those builds do not have. Use the ordinary build of this version.");
+    return NULL;
+  }
+  return PyModuleDef_Init(&definition);
+}

@@ -12,25 +12,41 @@
 #define ERROR_BYTES 2048
 #define SINK_NAME "jobscope.sink"
 
-/* One registration. Freed only when the library has said that nothing of it runs any more. */
+/* One registration. Freed only when the library has said that nothing of it runs any more. The list
+ * and the states change under the lock alone; the library is called without it, so that several
+ * threads may be at it at a time. While a name is CHANGING nobody else takes it out. */
 struct registered {
   PyObject* callback;
   char name[64];
+  enum { CHANGING, REGISTERED } state;
   struct registered* next;
 };
 static struct registered* all;
 
+static void Unlink(const struct registered* one) {
+  struct registered** at = &all;
+  while (*at != one) at = &(*at)->next;
+  *at = one->next;
+}
+
+static void Free(struct registered* one) {
+  Unlink(one);
+  Py_DECREF(one->callback);
+  PyMem_Free(one);
+}
+
+/* Found before the first callback is registered. */
+static int (*is_finalizing)(void);
+
+static void FindIsFinalizing(void) {
+  /* Of 3.13 and later, and of those before. */
+  void* found = dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
+  if (found == NULL) found = dlsym(RTLD_DEFAULT, "_Py_IsFinalizing");
+  memcpy(&is_finalizing, &found, sizeof(found));
+}
+
 /* True once the interpreter shuts down: a thread that asks for its lock then is ended, or hangs. */
 static int PythonEnds(void) {
-  static int (*is_finalizing)(void);
-  static int looked;
-  if (!looked) {
-    /* Of 3.13 and later, and of those before. */
-    void* found = dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
-    if (found == NULL) found = dlsym(RTLD_DEFAULT, "_Py_IsFinalizing");
-    memcpy(&is_finalizing, &found, sizeof(found));
-    looked = 1;
-  }
   return !Py_IsInitialized() || (is_finalizing != NULL && is_finalizing());
 }
 
@@ -91,9 +107,13 @@ PyObject* ProviderRegister(PyObject* module, PyObject* args) {
   if (api == NULL) return NULL;
   struct registered* const one = PyMem_Malloc(sizeof(*one));
   if (one == NULL) return PyErr_NoMemory();
+  if (is_finalizing == NULL) FindIsFinalizing();
   Py_INCREF(callback);
   one->callback = callback;
   snprintf(one->name, sizeof(one->name), "%s", name);
+  one->state = CHANGING;
+  one->next = all;
+  all = one;
   jobscope_provider provider;
   memset(&provider, 0, sizeof(provider));
   provider.size = sizeof(provider);
@@ -109,13 +129,22 @@ PyObject* ProviderRegister(PyObject* module, PyObject* args) {
   code = api->provider_register(&provider, error, sizeof(error));
   Py_END_ALLOW_THREADS;
   if (code == JOBSCOPE_OK) {
-    one->next = all;
-    all = one;
+    one->state = REGISTERED;
   } else {
-    Py_DECREF(callback);
-    PyMem_Free(one);
+    Free(one);
   }
   return Py_BuildValue("(is)", code, error);
+}
+
+/* The entry of that name that is REGISTERED, or else one that is CHANGING; NULL: there is none. */
+static struct registered* Find(const char* name) {
+  struct registered* found = NULL;
+  for (struct registered* at = all; at != NULL; at = at->next) {
+    if (strcmp(at->name, name) != 0) continue;
+    if (at->state == REGISTERED) return at;
+    found = at;
+  }
+  return found;
 }
 
 PyObject* ProviderUnregister(PyObject* module, PyObject* args) {
@@ -124,21 +153,22 @@ PyObject* ProviderUnregister(PyObject* module, PyObject* args) {
   if (!PyArg_ParseTuple(args, "s", &name)) return NULL;
   const struct provider_api* const api = ProviderApi();
   if (api == NULL) return NULL;
+  struct registered* const one = Find(name);
+  if (one != NULL && one->state == CHANGING) {
+    return Py_BuildValue("(is)", JOBSCOPE_E_BUSY,
+                         "another thread registers or unregisters it: do so on one thread");
+  }
+  if (one != NULL) one->state = CHANGING;
   char error[ERROR_BYTES] = "";
   int code;
   /* Its stop may run in here, and takes the lock itself. */
   Py_BEGIN_ALLOW_THREADS;
   code = api->provider_unregister(name, error, sizeof(error));
   Py_END_ALLOW_THREADS;
-  for (struct registered** at = &all; *at != NULL; at = &(*at)->next) {
-    struct registered* const one = *at;
-    if (strcmp(one->name, name) != 0) continue;
-    *at = one->next;
-    if (code == JOBSCOPE_OK) { /* else it may run on: left as it is */
-      Py_DECREF(one->callback);
-      PyMem_Free(one);
-    }
-    break;
+  if (one != NULL && code == JOBSCOPE_OK) {
+    Free(one);
+  } else if (one != NULL) {
+    Unlink(one); /* a callback may run on: the rest stays */
   }
   return Py_BuildValue("(is)", code, error);
 }

@@ -173,6 +173,27 @@ static PyMethodDef traced_methods[] = {
     {"__deepcopy__", &Same, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
+/* What functools.update_wrapper has set, up to Python 3.13; from 3.14 on it sets none, since a
+ * function finds its annotations out when it is asked, and so is this one's asked. */
+static PyObject* GetAnnotations(PyObject* self, void* unused) {
+  (void)unused;
+  const struct traced* const traced = (struct traced*)self;
+  PyObject* const own =
+      traced->dict != NULL ? PyDict_GetItemString(traced->dict, "__annotations__") : NULL;
+  if (own == NULL) return PyObject_GetAttrString(traced->function, "__annotations__");
+  Py_INCREF(own);
+  return own;
+}
+
+static int SetAnnotations(PyObject* self, PyObject* value, void* unused) {
+  PyObject* const dict = PyObject_GenericGetDict(self, unused);
+  if (dict == NULL) return -1;
+  const int result = value != NULL ? PyDict_SetItemString(dict, "__annotations__", value)
+                                   : PyDict_DelItemString(dict, "__annotations__");
+  Py_DECREF(dict);
+  return result;
+}
+
 static PyMemberDef traced_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(struct traced, vectorcall), READONLY, NULL},
     {"__dictoffset__", T_PYSSIZET, offsetof(struct traced, dict), READONLY, NULL},
@@ -181,6 +202,7 @@ static PyMemberDef traced_members[] = {
 };
 static PyGetSetDef traced_getset[] = {
     {"__dict__", &PyObject_GenericGetDict, &PyObject_GenericSetDict, NULL, NULL},
+    {"__annotations__", &GetAnnotations, &SetAnnotations, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot traced_slots[] = {

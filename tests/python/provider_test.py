@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """jobscope.register_provider: collectors written in Python, in captures of this process and by the client."""
+import atexit
 import glob
 import json
 import os
@@ -9,6 +10,7 @@ import tempfile
 import threading
 import time
 import unittest
+import weakref
 
 import jobscope
 import workers
@@ -247,6 +249,53 @@ class ProviderTest(unittest.TestCase):
             jobscope.unregister_provider("nobody")
         jobscope.unregister_provider("disk")
         jobscope.register_provider("disk", Disk())
+
+    def test_registered_and_unregistered_by_several_threads(self):
+        """What is registered is there until it is unregistered, whoever of them does that."""
+        gone, busy = [], []
+
+        def work():
+            mine = 0
+            while mine < 500:
+                provider = Disk()
+                try:
+                    jobscope.register_provider("disk", provider)
+                except jobscope.BusyError:
+                    continue
+                mine += 1
+                there = weakref.ref(provider)
+                del provider
+                for _ in range(4):
+                    time.sleep(0)  # lets the others have Python's lock
+                gone.append(there() is None)
+                try:
+                    jobscope.unregister_provider("disk")
+                except jobscope.BusyError:
+                    busy.append(1)
+
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            threads = [threading.Thread(target=work) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            sys.setswitchinterval(interval)
+        self.assertEqual(len(gone), 1500)
+        self.assertFalse(any(gone))
+        self.assertFalse(busy, "it was this thread's")
+
+    def test_nothing_piles_up_for_the_exit(self):
+        self.register(Disk())
+        self.capture()
+        before = atexit._ncallbacks()
+        for _ in range(5):
+            jobscope.unregister_provider("disk")
+            self.register(Disk())
+            self.capture()
+        self.assertEqual(atexit._ncallbacks(), before)
 
     def test_unregistered_in_the_middle(self):
         disk = Disk()

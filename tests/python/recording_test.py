@@ -229,6 +229,9 @@ class RecordingTest(unittest.TestCase):
                         pass
             self.assertEqual(sorted(e.name for e in events if e.name in ("one", "two", "three")), wanted)
         self.assertFalse(jobscope.enabled())
+        for level in (0, 4, -1):
+            with self.assertRaises(ValueError):
+                jobscope.enabled(level)
 
     # ---- steps, waits, points ----
 

@@ -54,6 +54,19 @@ def worker_attached(_logdir):
     workers.tell(step_is_recorded=recorded)
 
 
+def worker_nvtx(begin, logdir):
+    os.environ.pop("NVTX_INJECTION64_PATH", None)  # of the process that runs the tests
+    calls = {"start": jobscope.start, "capture_steps": lambda logdir: jobscope.capture_steps(logdir, 1, 2),
+              "start_server": lambda _: jobscope.start_server("127.0.0.1:0")}  # fmt: skip
+    calls[begin](logdir)
+    first = os.environ["NVTX_INJECTION64_PATH"]
+    if begin != "start_server":
+        jobscope.stop()
+    os.environ["NVTX_INJECTION64_PATH"] = "none"
+    with jobscope.capture(logdir), jobscope.start_server("127.0.0.1:0"):
+        workers.tell(first=first, then=os.environ["NVTX_INJECTION64_PATH"])
+
+
 def worker_exit(how, logdir):
     jobscope.start(logdir)
     with jobscope.trace("before the end"):
@@ -248,6 +261,16 @@ class CaptureTest(unittest.TestCase):
             with self.assertRaises(jobscope.StateError):
                 with jobscope.capture(logdir):
                     jobscope.stop()
+
+    def test_nvtx_is_told_of_the_library(self):
+        library = os.path.realpath(os.path.join(workers.PACKAGE, "lib", "libjobscope.so"))
+        for begin in ("start", "capture_steps", "start_server"):
+            with self.subTest(begin), tempfile.TemporaryDirectory() as logdir:
+                with workers.Worker(__file__, "nvtx", begin, logdir) as worker:
+                    said = worker.hear()
+                    self.assertEqual(worker.finish(), 0, worker.errors)
+                self.assertEqual(os.path.realpath(said["first"]), library)
+                self.assertEqual(said["then"], "none", "what is set stays")
 
     def test_paths(self):
         import pathlib
