@@ -30,8 +30,9 @@ void AllowManyFiles() {
 }
 
 // Where one of the three standard descriptors is closed, the next file to be opened would take its
-// number: the table would be written into a trace.
-void KeepStandardDescriptors() {
+// number: the table would be written into a trace. Before all other initialisers: one of gRPC opens
+// an eventfd.
+__attribute__((constructor(101))) void KeepStandardDescriptors() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", O_RDWR);  // takes the lowest free number
   }
@@ -41,7 +42,6 @@ void KeepStandardDescriptors() {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv, argv + argc);
-  KeepStandardDescriptors();
   // Asks no worker: it becomes another program, so no signal may be blocked and no thread started.
   if (jobscope::IsRunVerb(arguments)) return jobscope::RunVerb(arguments);
   const jobscope::FlagsResult parsed = jobscope::ParseFlags(arguments);

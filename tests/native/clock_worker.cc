@@ -6,6 +6,7 @@
 //
 //   clock_worker [--listen=127.0.0.1:0] [--realtime_shift_ns=N] [--clock_id=ID] [--step_ms=M]
 //                [--first_step=S] [--steps_per_epoch=E] [--scopes_per_second=R]
+//                [--infer_steps=only|too]
 //
 // Prints its address, then trains until SIGTERM.
 #include <atomic>
@@ -20,6 +21,7 @@
 #include "CLI/CLI.hpp"
 #include "common/clock.h"
 #include "common/clock_id.h"
+#include "jobscope/detail/writer_abi.h"
 #include "jobscope/profiler_server.h"
 #include "jobscope/trace.h"
 
@@ -31,15 +33,31 @@ extern "C" void RequestStop(int) { stop_requested = true; }
 
 void Tick() { JOBSCOPE_INSTANT("tick", "monotonic_ns", MonotonicNs()); }
 
-void Step(int64_t number, std::chrono::milliseconds length) {
+void Work(std::chrono::milliseconds length) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point end = Clock::now() + length;
-  JOBSCOPE_STEP("train", number);
   do {
     Tick();
     JOBSCOPE_SCOPE("work");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   } while (Clock::now() < end && !stop_requested);
+}
+
+void Step(int64_t number, std::chrono::milliseconds length) {
+  JOBSCOPE_STEP("train", number);
+  Work(length);
+}
+
+// A step has ended, as somebody saw who looks on.
+void InferStepEnd() {
+  static const jobscope_trace_writer_table* const writer = jobscope_trace_writer();
+  static const jobscope_site site = {
+      sizeof(jobscope_site),       0, "watched step", "", "", 0, JOBSCOPE_BIT_STEP,
+      JOBSCOPE_ROLE_INFERRED_STEP, 0};
+  static const uint32_t id = writer->find_site(&site, nullptr, 0);
+  static int64_t number = 0;
+  static uint64_t begin_ticks = 0;
+  begin_ticks = writer->step_boundary(id, number++, begin_ticks);
 }
 
 // Load beside the steps, from a thread of its own.
@@ -64,6 +82,7 @@ int Main(int argc, char** argv) {
   int64_t first_step = 0;
   int64_t steps_per_epoch = 0;
   double scopes_per_second = 0;
+  std::string infer_steps;
   CLI::App app("A worker with a clock that is wrong.", "clock_worker");
   app.add_option("--listen", listen);
   app.add_option("--realtime_shift_ns", realtime_shift_ns);
@@ -73,6 +92,8 @@ int Main(int argc, char** argv) {
   app.add_option("--steps_per_epoch", steps_per_epoch,
                  "numbers begin anew after so many; 1: all 0");
   app.add_option("--scopes_per_second", scopes_per_second);
+  app.add_option("--infer_steps", infer_steps, "ends of steps are noticed; only: not marked")
+      ->check(CLI::IsMember({"only", "too"}));
   CLI11_PARSE(app, argc, argv);
 
   std::signal(SIGTERM, RequestStop);
@@ -88,7 +109,13 @@ int Main(int argc, char** argv) {
   }
   int64_t step = first_step;
   const auto train = [&] {
-    Step(steps_per_epoch > 0 ? step % steps_per_epoch : step, std::chrono::milliseconds(step_ms));
+    const std::chrono::milliseconds length(step_ms);
+    if (infer_steps == "only") {
+      Work(length);
+    } else {
+      Step(steps_per_epoch > 0 ? step % steps_per_epoch : step, length);
+    }
+    if (!infer_steps.empty()) InferStepEnd();
     ++step;
   };
   // Whoever reads the address finds numbers that have fallen.

@@ -299,6 +299,51 @@ TEST_F(NativeRunTest, AKilledWorkerLeavesATruncatedTrace) {
   EXPECT_EQ(manifest["workers"][1]["outcome"], "ok");
 }
 
+// Nobody could ever answer: the table does not wait for the time that a lost connection is given.
+TEST_F(NativeRunTest, AProcessOfThisMachineThatIsGoneIsNotWaitedFor) {
+  ClockWorker& killed = StartWorker({"--scopes_per_second=50000"});
+  TcpProxy proxy(killed.address());
+  const std::unique_ptr<Subprocess> capture =
+      StartCapture({proxy.address(), StartWorker({}).address()},
+                   {"--duration_ms=1500", "--resume_timeout_ms=120000"});
+  const absl::Time limit = absl::Now() + absl::Seconds(20);
+  while (proxy.bytes_back() < 500'000 && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
+  const absl::Time died = absl::Now();
+  killed.process().Signal(SIGKILL);
+  const json manifest = Finish(capture.get(), 0);
+  EXPECT_LT(absl::Now() - died, absl::Seconds(60));
+  ASSERT_TRUE(manifest.is_object()) << capture->err();
+  const json& account = manifest["workers"][0];
+  EXPECT_EQ(account["outcome"], "truncated") << account;
+  EXPECT_THAT(account["reason"].get<std::string>(),
+              HasSubstr(absl::StrCat("its process, pid ", killed.process().pid(), ", has ended")));
+  EXPECT_EQ(manifest["workers"][1]["outcome"], "ok");
+}
+
+TEST_F(NativeRunTest, StepsThatWereInferredSaySo) {
+  const std::string watched = StartWorker({"--step_ms=5", "--infer_steps=only"}).address();
+  const std::string marked = StartWorker({"--step_ms=5", "--infer_steps=too"}).address();
+  const json manifest = Capture({watched, marked}, {"--steps=6"});
+  ASSERT_TRUE(manifest.is_object());
+  const json& inferred = manifest["workers"][0];
+  EXPECT_EQ(inferred["outcome"], "ok") << inferred;
+  EXPECT_EQ(inferred["steps"], 6) << inferred;
+  EXPECT_EQ(inferred["steps_inferred"], true) << inferred;
+  EXPECT_EQ(inferred["steps_source"], "watched step") << inferred;
+  // Marks win, wherever they come from.
+  EXPECT_EQ(manifest["workers"][1]["steps"], 6) << manifest;
+  EXPECT_FALSE(manifest["workers"][1].contains("steps_inferred")) << manifest;
+  EXPECT_FALSE(manifest["workers"][1].contains("steps_source")) << manifest;
+
+  Subprocess check(
+      {CAPTURE_PROGRAM, "check", "--json", absl::StrCat("--service_addr=", watched, ",", marked)});
+  EXPECT_EQ(check.Wait(), 0) << check.err();
+  const json checked = json::parse(check.out());
+  EXPECT_EQ(checked["workers"][0]["steps_inferred"], true) << checked;
+  EXPECT_EQ(checked["workers"][0]["steps_source"], "watched step") << checked;
+  EXPECT_FALSE(checked["workers"][1].contains("steps_inferred")) << checked;
+}
+
 TEST_F(NativeRunTest, AllRecordTheSameSteps) {
   const std::vector<std::string> addresses = {
       StartWorker({"--step_ms=5"}).address(), StartWorker({"--step_ms=9"}).address(),
