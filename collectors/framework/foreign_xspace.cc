@@ -14,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "collectors/framework/foreign_xspace_plane.h"
 #include "collectors/framework/foreign_xspace_reader.h"
-#include "collectors/framework/foreign_xspace_steps.h"
 #include "common/trace_planes.h"
 #include "common/xspace/absl_view.h"
 #include "common/xspace/fields.h"
@@ -85,10 +84,11 @@ class ForeignXSpace::PlaneMerge {
 
   void Run() {
     if (!is_host_) CopyPlaneStats();
-    const bool marked = is_host_ && HasStepMarks(*foreign_);
-    JitSteps steps;
-    if (is_host_ && owner_->options_.infer_steps && !owner_->options_.drop_steps && !marked) {
-      steps = FindJitSteps(*foreign_, owner_->account_.inferred_from);
+    const bool marked = is_host_ && (owner_->account_.steps_marked || HasStepMarks(*foreign_));
+    CallSteps steps;
+    const std::optional<StepCalls>& calls = owner_->options_.step_calls;
+    if (is_host_ && calls.has_value() && !owner_->options_.drop_steps && !marked) {
+      steps = FindCallSteps(*foreign_, *calls, owner_->account_.inferred_from);
     }
     for (size_t i = 0; i < foreign_->lines.size(); ++i) {
       Line(ReadForeignLine(foreign_->lines[i]),
@@ -197,7 +197,7 @@ class ForeignXSpace::PlaneMerge {
                                       name.empty() ? owner_->options_.origin : name);
   }
 
-  void Line(const ForeignLine& line, const JitSteps* steps) {
+  void Line(const ForeignLine& line, const CallSteps* steps) {
     if (line.events == 0) return;
     // As profilers do it: what is no time of day counts from the start. A line may begin before
     // that, but not a day.
@@ -289,10 +289,13 @@ class ForeignXSpace::PlaneMerge {
     builder->Add(out);
     // Only now: an event whose bytes end in its middle is none.
     ++account.attempted;
-    if (root && numbered) account.steps = account.steps.value_or(0) + 1;
+    if (root && numbered) {
+      account.steps = account.steps.value_or(0) + 1;
+      account.steps_marked = true;
+    }
   }
 
-  void AddSteps(const JitSteps& steps, xspace::SegmentBuilder* builder) {
+  void AddSteps(const CallSteps& steps, xspace::SegmentBuilder* builder) {
     ForeignAccount& account = owner_->account_;
     account.inferred_from = steps.call;
     xspace::StatsEncoder metadata(xspace::StatsOf::kEventMetadata);
@@ -364,7 +367,10 @@ void ForeignXSpace::MergePlanes(std::string_view bytes, const ForeignTime& time,
   int64_t start_unix_ns = time.start_unix_ns();
   for (const std::string_view plane : space.planes) {
     if (ReadForeignPlaneName(plane) != kTaskEnvironment) continue;
-    start_unix_ns = StartTimeOf(plane).value_or(start_unix_ns);
+    const int64_t told = StartTimeOf(plane).value_or(start_unix_ns);
+    // Another day than that of this recording can't be right.
+    const __int128 apart = __int128{told} - time.start_unix_ns();
+    if (apart >= -kDayNs && apart <= kDayNs) start_unix_ns = told;
   }
   uint64_t gpu_events = 0;
   for (const std::string_view plane_bytes : space.planes) {
@@ -386,18 +392,18 @@ void ForeignXSpace::MergePlanes(std::string_view bytes, const ForeignTime& time,
 }
 
 void ForeignXSpace::TakeTexts(const std::vector<std::string_view>& texts) {
-  std::string scratch;
   for (const std::string_view text : texts) {
-    Warn(absl::StrCat(options_.origin, ": ",
-                      xspace::AbslView(xspace::ToUtf8(text.substr(0, kMaxTextBytes), &scratch))));
+    Warn(absl::StrCat(options_.origin, ": ", xspace::AbslView(text.substr(0, kMaxTextBytes))));
   }
 }
 
-void ForeignXSpace::Warn(std::string text) {
+void ForeignXSpace::Warn(std::string_view text) {
   std::vector<std::string>& warnings = account_.warnings;
   if (warnings.size() >= kMaxWarnings) return;
-  if (std::find(warnings.begin(), warnings.end(), text) == warnings.end()) {
-    warnings.push_back(std::move(text));
+  std::string scratch;
+  std::string clean(xspace::ToUtf8(text.substr(0, kMaxTextBytes), &scratch));
+  if (std::find(warnings.begin(), warnings.end(), clean) == warnings.end()) {
+    warnings.push_back(std::move(clean));
   }
 }
 
@@ -411,11 +417,20 @@ void ForeignXSpace::KeepRaw(std::string_view name, std::string_view bytes) {
   }
   // A framework tells all that it knows each time.
   std::string& kept = raw_planes_[std::string(name)];
-  if (copied.size() >= kept.size()) kept = std::move(copied);
+  if (copied.size() < kept.size()) return;
+  if (raw_bytes_ - kept.size() + copied.size() > kMaxRawBytes) {
+    Warn(absl::StrCat(options_.origin, "'s plane ", xspace::AbslView(name),
+                      " was left out: such planes are larger than ", kMaxRawBytes >> 20,
+                      " MiB in all"));
+    return;
+  }
+  raw_bytes_ += copied.size() - kept.size();
+  kept = std::move(copied);
 }
 
 void ForeignXSpace::Finish() {
   for (const auto& [name, bytes] : raw_planes_) {
+    if (bytes.empty()) continue;  // one that was left out
     std::string item;
     protozero::pbf_writer(item).add_bytes(xspace::raw_plane_field::kPlane, bytes);
     if (!sink_->Append(xspace::ItemKind::kRawPlane, item)) {
@@ -423,6 +438,7 @@ void ForeignXSpace::Finish() {
     }
   }
   raw_planes_.clear();
+  raw_bytes_ = 0;
 }
 
 }  // namespace jobscope::framework

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "collectors/framework/foreign_xspace_steps.h"
 #include "collectors/framework/foreign_xspace_time.h"
 #include "common/xspace/item_sink.h"
 #include "common/xspace/names.h"
@@ -31,8 +32,8 @@ struct ForeignOptions {
   uint32_t segment_source = 0;  // a TraceSource (common/trace_planes.h), of nobody else's segments
   // Another source has marked the steps of this session: marks in here become plain stats.
   bool drop_steps = false;
-  // Where nothing marks steps, find them by the outermost jitted call that recurs.
-  bool infer_steps = false;
+  // Where nothing marks steps, find them by the outermost call that recurs.
+  std::optional<StepCalls> step_calls;
   // The session has GPU records of its own: planes of GPUs in here are left out.
   bool drop_gpu_planes = false;
   // The OS thread behind a line's id, where that is known. Default: an id that is a thread of this
@@ -48,6 +49,7 @@ struct ForeignAccount {
   std::map<std::string, uint64_t> lost_by_cause;
   std::optional<uint64_t> steps;  // whole ones; absent: no steps here
   std::string inferred_from;      // the call that was taken for the steps
+  bool steps_marked = false;      // some of the steps are the program's own marks: these win
   std::vector<std::string> warnings;
 };
 
@@ -66,6 +68,8 @@ class ForeignXSpace {
  public:
   // What is copied goes as one item, which must fit into a message (server/limits.h).
   static constexpr size_t kMaxRawPlaneBytes = size_t{31} << 20;
+  // Of all that is copied.
+  static constexpr size_t kMaxRawBytes = size_t{64} << 20;
 
   ForeignXSpace(xspace::ItemSink* sink, xspace::Names* names, ForeignOptions options);
   ~ForeignXSpace();
@@ -87,7 +91,7 @@ class ForeignXSpace {
   class PlaneMerge;
 
   void MergePlanes(std::string_view bytes, const ForeignTime& time, const ForeignWindow& window);
-  void Warn(std::string text);
+  void Warn(std::string_view text);
   void KeepRaw(std::string_view name, std::string_view bytes);
   void TakeTexts(const std::vector<std::string_view>& texts);
 
@@ -96,6 +100,7 @@ class ForeignXSpace {
   ForeignOptions options_;
   ForeignAccount account_;
   std::map<std::string, std::string> raw_planes_;  // by name
+  size_t raw_bytes_ = 0;                           // in these
   std::set<std::string> planes_with_stats_;
   int64_t next_step_ = 0;  // of inferred ones
 };

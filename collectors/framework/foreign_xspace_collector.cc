@@ -12,6 +12,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "collectors/framework/profiler_session.py.h"
+#include "collectors/framework/torch_steps.h"
+#include "common/xspace/absl_view.h"
+#include "common/xspace/utf8.h"
 #include "jobscope/detail/ticks.h"
 #include "jobscope/v1/item.pb.h"
 
@@ -31,6 +35,11 @@ constexpr absl::Duration kFresh = absl::Milliseconds(300);
 // Start has 1 s; whoever gets the GIL later than this must not begin any more.
 constexpr uint64_t kStartLimitNs = 800'000'000;
 constexpr int kClockTries = 20;
+// How often it is looked whether the program exits, and keeps its interpreter until what it has
+// recorded is in the trace.
+constexpr absl::Duration kLook = absl::Milliseconds(50);
+// For the exit hook, in a Stop that falls together with it.
+constexpr absl::Duration kHookPatience = absl::Milliseconds(1500);
 
 // JOBSCOPE_FRAMEWORK_PIECE_MS: the length of pieces, whatever handing them over takes. 0: not set.
 absl::Duration FixedPiece() {
@@ -54,27 +63,22 @@ int64_t LineIdOf(uint64_t pthread) {
   return static_cast<int64_t>(std::hash<std::thread::id>()(id));
 }
 
+// One that has the loop takes part in this session.
+std::atomic<bool> g_loop_is_found{false};
+
+// A framework's script may drive its profiler's sessions by itself.
+std::string SourceOf(std::string_view script) {
+  if (script.find("\ndef start(") != std::string_view::npos) return std::string(script);
+  return absl::StrCat(xspace::AbslView(script), xspace::AbslView(python::kProfilerSessionPy));
+}
+
 }  // namespace
-
-struct ForeignXSpaceCollector::Handover {
-  std::mutex mutex;
-  std::optional<std::string> xspace;
-
-  std::optional<std::string> Claim() {
-    const std::lock_guard<std::mutex> lock(mutex);
-    return std::exchange(xspace, std::nullopt);
-  }
-  void Put(std::string bytes) {
-    const std::lock_guard<std::mutex> lock(mutex);
-    xspace = std::move(bytes);
-  }
-};
 
 ForeignXSpaceCollector::ForeignXSpaceCollector(ProfilerKind kind, FrameworkEnvironment environment)
     : kind_(std::move(kind)),
       environment_(std::move(environment)),
       fixed_piece_(FixedPiece()),
-      handover_(std::make_shared<Handover>()) {
+      handover_(ProfilerHandover::Make()) {
   last_.state = "off";
   last_.reason = "looked for when a capture begins";
 }
@@ -112,7 +116,8 @@ absl::Status ForeignXSpaceCollector::Arm(const ArmRequest& request) {
   trouble_.clear();
   thread_by_line_.clear();
   lost_so_far_.store(0, std::memory_order_relaxed);
-  (void)handover_->Claim();
+  handover_->Reset();
+  if (kind_.has_the_loop) g_loop_is_found.store(false);
 
   if (!request.frameworks.Takes(kind_.name)) {
     Off("not asked for (--frameworks)");
@@ -135,28 +140,34 @@ absl::Status ForeignXSpaceCollector::Arm(const ArmRequest& request) {
     return absl::OkStatus();
   }
   if (script_ == nullptr) {
-    const std::shared_ptr<Handover> handover = handover_;
-    absl::StatusOr<std::unique_ptr<python::Script>> loaded = python::Script::Load(
-        *interpreter, absl::StrCat("jobscope_", kind_.name), kind_.script,
-        {{"hand_over", [handover](const std::vector<python::Value>& arguments) {
-            if (arguments.empty()) return;
-            if (const auto* bytes = std::get_if<python::Bytes>(arguments.data())) {
-              handover->Put(bytes->data);
-            }
-          }}});
+    absl::StatusOr<std::unique_ptr<python::Script>> loaded =
+        python::Script::Load(*interpreter, absl::StrCat("jobscope_", kind_.name),
+                             SourceOf(kind_.script), handover_->Functions());
     if (!loaded.ok()) return Fail(std::string(loaded.status().message()));
     script_ = *std::move(loaded);
+    std::vector<python::Value> descriptors;
+    descriptors.emplace_back(int64_t{handover_->quiet_fd()});
+    descriptors.emplace_back(int64_t{handover_->memory_fd()});
+    (void)Call("use", descriptors);
   }
-  const absl::StatusOr<python::Value> unfit = script_->Call("unfit");
+  const absl::StatusOr<python::Value> unfit = Call("unfit");
   if (!unfit.ok()) return Fail(std::string(unfit.status().message()));
   if (const auto* reason = std::get_if<std::string>(&*unfit)) {
     Off(*reason);
     return absl::OkStatus();
   }
   armed_ = true;
+  if (kind_.has_the_loop) g_loop_is_found.store(true);
   const std::lock_guard<std::mutex> lock(mutex_);
   last_ = report_;
   return absl::OkStatus();
+}
+
+absl::StatusOr<python::Value> ForeignXSpaceCollector::Call(
+    const char* function, const std::vector<python::Value>& arguments) const {
+  const ProfilerHandover::Call call(handover_.get());
+  if (!call) return absl::UnavailableError("the program is ending");
+  return script_->Call(function, arguments);
 }
 
 uint64_t ForeignXSpaceCollector::Now() const { return detail::ReadTicks(environment_.uses_tsc); }
@@ -171,13 +182,16 @@ absl::Status ForeignXSpaceCollector::Start(const StartRequest& request) {
   ForeignOptions options;
   options.origin = kind_.origin;
   options.segment_source = kind_.segment_source;
-  options.infer_steps = kind_.infer_steps;
+  const bool others_loop = !kind_.has_the_loop && g_loop_is_found.load();
+  if (!others_loop && !torch::SwitchedOff()) options.step_calls = kind_.step_calls;
   options.drop_gpu_planes = environment_.traces_gpus && environment_.traces_gpus();
-  options.thread_of = [this](int64_t line_id) -> std::optional<int64_t> {
-    const auto found = thread_by_line_.find(line_id);
-    if (found == thread_by_line_.end()) return std::nullopt;
-    return found->second;
-  };
+  if (!kind_.lines_are_threads) {
+    options.thread_of = [this](int64_t line_id) -> std::optional<int64_t> {
+      const auto found = thread_by_line_.find(line_id);
+      if (found == thread_by_line_.end()) return std::nullopt;
+      return found->second;
+    };
+  }
   merge_ = std::make_unique<ForeignXSpace>(request_.sink, request_.names, std::move(options));
   if (absl::Status begun = Begin(); !begun.ok()) {
     armed_ = false;
@@ -190,21 +204,25 @@ absl::Status ForeignXSpaceCollector::Begin() {
   const bool no_device =
       request_.levels.device <= 0 || (environment_.traces_gpus && environment_.traces_gpus());
   piece_begin_ = SampleClocks(environment_.uses_tsc, kClockTries);
-  const absl::StatusOr<python::Value> refused =
-      script_->Call("start", {int64_t{request_.levels.host}, int64_t{no_device ? 0 : 1},
-                              static_cast<int64_t>(piece_begin_.monotonic_ns + kStartLimitNs)});
+  std::vector<python::Value> arguments;
+  for (const int64_t argument : {int64_t{request_.levels.host}, int64_t{no_device ? 0 : 1},
+                                 static_cast<int64_t>(piece_begin_.monotonic_ns + kStartLimitNs)}) {
+    arguments.emplace_back(argument);
+  }
+  if (kind_.takes_shapes) arguments.emplace_back(int64_t{request_.record_shapes});
+  const absl::StatusOr<python::Value> refused = Call("start", arguments);
   if (!refused.ok()) return refused.status();
   if (const auto* reason = std::get_if<std::string>(&*refused)) {
     return absl::FailedPreconditionError(*reason);
   }
   recording_ = true;
-  LearnThreads();
+  if (!kind_.lines_are_threads) LearnThreads();
   return absl::OkStatus();
 }
 
 // The program's Python threads, as "pthread_t:tid,…". Others are not known by both numbers.
 void ForeignXSpaceCollector::LearnThreads() {
-  const absl::StatusOr<python::Value> answer = script_->Call("threads");
+  const absl::StatusOr<python::Value> answer = Call("threads");
   const auto* const text = answer.ok() ? std::get_if<std::string>(&*answer) : nullptr;
   if (text == nullptr) return;
   const char* at = text->data();
@@ -241,22 +259,28 @@ absl::StatusOr<ForeignXSpaceCollector::Piece> ForeignXSpaceCollector::Take() {
   recording_ = false;
   const absl::Time begin = absl::Now();
   LearnThreads();
-  absl::StatusOr<python::Value> answer = script_->Call("stop");
+  absl::StatusOr<python::Value> answer = Call("stop");
   NoteCost(absl::Now() - begin);
   Piece piece;
   piece.before = piece_begin_;
   piece.after = SampleClocks(environment_.uses_tsc, kClockTries);
-  if (std::optional<std::string> early = handover_->Claim(); early.has_value()) {
-    piece.xspace = *std::move(early);
-    return piece;
-  }
-  if (!answer.ok()) return answer.status();
-  auto* const bytes = std::get_if<python::Bytes>(&*answer);
-  if (bytes == nullptr) {
+  // Where Python is leaving, its exit hook takes the session out.
+  std::optional<absl::StatusOr<std::string>> taken =
+      handover_->Claim(handover_->leaving() ? kHookPatience : absl::ZeroDuration());
+  if (!taken.has_value()) {
+    if (!answer.ok()) return answer.status();
+    if (auto* const bytes = std::get_if<python::Bytes>(&*answer)) {
+      piece.xspace = std::move(bytes->data);
+      return piece;
+    }
     const auto* const reason = std::get_if<std::string>(&*answer);
     return absl::InternalError(reason != nullptr ? *reason : "it handed over nothing");
   }
-  piece.xspace = std::move(bytes->data);
+  if (!taken->ok()) {
+    handover_->Done();
+    return taken->status();
+  }
+  piece.xspace = **std::move(taken);
   return piece;
 }
 
@@ -264,29 +288,37 @@ bool ForeignXSpaceCollector::EndsSoon(uint64_t now_ticks) const {
   return start_.end_ticks != UINT64_MAX && now_ticks + Ticks(PieceLength() / 2) > start_.end_ticks;
 }
 
-absl::Duration ForeignXSpaceCollector::Drain() {
-  if (!recording_ && !waiting_.has_value()) return absl::InfiniteDuration();
-  if (waiting_.has_value()) MergeWaiting(start_.end_ticks);
-  if (!recording_) return absl::InfiniteDuration();
-  const uint64_t now = Now();
-  const uint64_t due = piece_begin_.ticks + Ticks(PieceLength());
-  if (now < due) {
-    return absl::Seconds(static_cast<double>(due - now) / start_.map.ticks_per_second());
-  }
-  if (EndsSoon(now)) return absl::InfiniteDuration();
-
-  const absl::Time begin = absl::Now();
+void ForeignXSpaceCollector::TakePiece() {
+  // All of a recording that ends with the program lies before a planned end.
+  const bool told_late = !handover_->leaving() || start_.end_ticks == UINT64_MAX;
   absl::StatusOr<Piece> piece = Take();
   if (!piece.ok()) {
     trouble_ = std::string(piece.status().message());
-    return absl::InfiniteDuration();
+    return;
   }
   waiting_ = *std::move(piece);
-  if (absl::Status begun = Begin(); !begun.ok()) {
+  waiting_->merge_ticks = Now() + (told_late ? Ticks(kFresh) : 0);
+}
+
+absl::Duration ForeignXSpaceCollector::Drain() {
+  if (waiting_.has_value() && Now() >= waiting_->merge_ticks) MergeWaiting(start_.end_ticks);
+  if (!recording_) return waiting_.has_value() ? kLook : absl::InfiniteDuration();
+  if (waiting_.has_value()) return kLook;
+  if (handover_->complete()) {  // by the exit hook
+    TakePiece();
+    return absl::ZeroDuration();
+  }
+  const uint64_t now = Now();
+  if (now < piece_begin_.ticks + Ticks(PieceLength()) || EndsSoon(now)) return kLook;
+
+  const absl::Time begin = absl::Now();
+  TakePiece();
+  if (!waiting_.has_value()) return absl::InfiniteDuration();
+  if (absl::Status begun = Begin(); !begun.ok() && !handover_->leaving()) {
     trouble_ = absl::StrCat("it ends early: ", std::string(begun.message()));
   }
   paused_ += absl::Now() - begin;
-  return kFresh;
+  return kLook;
 }
 
 void ForeignXSpaceCollector::MergeWaiting(uint64_t end_ticks) {
@@ -300,6 +332,7 @@ void ForeignXSpaceCollector::MergeWaiting(uint64_t end_ticks) {
       waiting_->xspace, ForeignTime(start_.map, waiting_->before, waiting_->after), window);
   if (!merged.ok()) trouble_ = std::string(merged.message());
   waiting_.reset();
+  handover_->Done();
   uint64_t lost = 0;
   for (const auto& [cause, events] : merge_->account().lost_by_cause) lost += events;
   lost_so_far_.store(lost, std::memory_order_relaxed);
@@ -307,6 +340,7 @@ void ForeignXSpaceCollector::MergeWaiting(uint64_t end_ticks) {
 
 absl::Status ForeignXSpaceCollector::Stop(uint64_t end_ticks) {
   armed_ = false;
+  if (kind_.has_the_loop) g_loop_is_found.store(false);
   if (merge_ == nullptr) return absl::OkStatus();
   const uint64_t end = std::min(end_ticks, start_.end_ticks);
   if (waiting_.has_value()) MergeWaiting(end);
@@ -333,10 +367,14 @@ void ForeignXSpaceCollector::CloseAccount() {
   report_.lost_by_cause = account.lost_by_cause;
   report_.steps = account.steps;
   report_.warnings = account.warnings;
+  if (!account.steps_marked) report_.steps_inferred_from = account.inferred_from;
   if (!account.inferred_from.empty()) {
+    std::string scratch;
     report_.warnings.push_back(absl::StrCat(
-        "nothing marks steps: they were inferred from ", account.inferred_from,
-        ", each from one call to the next; mark steps (jobscope.step) if that is not the loop"));
+        "nothing marks steps: they were inferred from ",
+        xspace::AbslView(xspace::ToUtf8(account.inferred_from, &scratch)),
+        ", each from one call to the next; mark steps (jobscope.step) if that is not the loop, and "
+        "for --steps=N"));
   }
   if (paused_ > absl::ZeroDuration()) {
     report_.warnings.push_back(absl::StrFormat(

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -20,6 +21,7 @@
 #include "absl/time/time.h"
 #include "collectors/collector.h"
 #include "collectors/framework/foreign_xspace.h"
+#include "collectors/framework/profiler_handover.h"
 #include "collectors/python/interpreter.h"
 
 namespace jobscope {
@@ -38,12 +40,17 @@ namespace framework {
 
 // What tells one framework from another.
 struct ProfilerKind {
-  std::string name;             // of the collector, "jax"
-  std::string origin;           // in messages, "JAX"
-  std::string module;           // in sys.modules once the framework is loaded
-  std::string_view script;      // Python source, as foreign_xspace_collector.cc calls it
-  uint32_t segment_source = 0;  // a TraceSource
-  bool infer_steps = false;     // by the jitted call that recurs
+  std::string name;                     // of the collector, "jax"
+  std::string origin;                   // in messages, "JAX"
+  std::string module;                   // in sys.modules once the framework is loaded
+  std::string_view script;              // Python source, before that of profiler_session.py
+  uint32_t segment_source = 0;          // a TraceSource
+  std::optional<StepCalls> step_calls;  // by which steps are inferred
+  // Of a process with several, whose calls the steps are inferred from. That is JAX: what
+  // TensorFlow does beside it is reading data.
+  bool has_the_loop = false;
+  bool lines_are_threads = false;  // a line's id is the OS's of its thread
+  bool takes_shapes = false;       // its script's start has a fourth argument: record_shapes
 };
 
 // The framework is never imported: a process that has not loaded it is left alone. Its profiler
@@ -76,9 +83,8 @@ class ForeignXSpaceCollector : public Collector {
   struct Piece {
     std::string xspace;
     ClockSample before, after;
+    uint64_t merge_ticks = 0;  // not before
   };
-  // What Python hands over when the program exits in the middle of a recording.
-  struct Handover;
 
   void Off(std::string reason);
   absl::Status Fail(std::string reason);
@@ -86,6 +92,10 @@ class ForeignXSpaceCollector : public Collector {
   absl::Status Begin();
   // Stops it and takes what it has recorded.
   absl::StatusOr<Piece> Take();
+  // Takes a piece that waits to be merged.
+  void TakePiece();
+  absl::StatusOr<python::Value> Call(const char* function,
+                                     const std::vector<python::Value>& arguments = {}) const;
   void MergeWaiting(uint64_t end_ticks);
   void LearnThreads();
   absl::Duration PieceLength() const;
@@ -98,7 +108,7 @@ class ForeignXSpaceCollector : public Collector {
   const ProfilerKind kind_;
   const FrameworkEnvironment environment_;
   const absl::Duration fixed_piece_;
-  const std::shared_ptr<Handover> handover_;
+  const std::shared_ptr<ProfilerHandover> handover_;
   std::atomic<uint64_t> lost_so_far_{0};
 
   // Of the collector's thread.

@@ -15,8 +15,6 @@
 namespace jobscope::framework {
 namespace {
 
-// How jaxlib names the call of a jitted function, whatever becomes of it.
-constexpr absl::string_view kCallPrefix = "PjitFunction(";
 constexpr size_t kMinCalls = 3;
 
 int64_t EndOf(const ForeignEvent& event) {
@@ -34,16 +32,27 @@ std::string CoreName(std::string_view name) {
   return core;
 }
 
-std::string CoreOfCall(std::string_view call) { return CoreName(call.substr(kCallPrefix.size())); }
+// The stat of that name; 0 in a plane that has none.
+uint64_t StatNamed(const ForeignPlane& plane, std::string_view wanted) {
+  for (const auto& [id, name] : plane.stat_names) {
+    if (name == wanted) return id;
+  }
+  return 0;
+}
+
+bool HasStat(std::string_view event, uint64_t stat) {
+  bool has = false;
+  ForEachField(event, xspace::xevent_field::kStats, [&](std::string_view bytes) {
+    has = has || ReadForeignStat(bytes).metadata_id == stat;
+  });
+  return has;
+}
 
 // Time that programs run, by their core names.
 std::map<std::string, int64_t> TimeOfPrograms(const ForeignPlane& plane) {
   constexpr std::string_view kProgramPrefix = "jit_";
   std::map<std::string, int64_t> times;
-  uint64_t module_stat = 0;
-  for (const auto& [id, name] : plane.stat_names) {
-    if (name == "hlo_module") module_stat = id;
-  }
+  const uint64_t module_stat = StatNamed(plane, "hlo_module");
   if (module_stat == 0) return times;
   absl::flat_hash_map<uint64_t, int64_t> by_text;  // by reference
   for (const std::string_view line : plane.lines) {
@@ -71,14 +80,15 @@ struct Calls {
   std::vector<int64_t> boundaries_ps;
 };
 
-// By metadata id, of one line. The line's events come parents first, as profilers sort them; on a
-// line that is not sorted so, fewer calls are found outermost.
+// By metadata id, of one line: events of the ids in `wanted`, and with the stat `stat` unless that
+// is 0. The line's events come parents first, as profilers sort them; on a line that is not sorted
+// so, fewer calls are found outermost.
 std::map<uint64_t, Calls> CallsOfLine(std::string_view line,
-                                      const absl::flat_hash_set<uint64_t>& jitted) {
+                                      const absl::flat_hash_set<uint64_t>& wanted, uint64_t stat) {
   std::map<uint64_t, Calls> calls;
   int64_t outermost_begin = 0;
   int64_t outermost_end = INT64_MIN;
-  int64_t call_end = INT64_MIN;  // of the jitted call around
+  int64_t call_end = INT64_MIN;  // of the call around
   ForEachField(line, xspace::xline_field::kEvents, [&](std::string_view bytes) {
     const ForeignEvent event = ReadForeignEvent(bytes);
     // An instant at an edge opens nothing.
@@ -87,7 +97,8 @@ std::map<uint64_t, Calls> CallsOfLine(std::string_view line,
       outermost_begin = event.offset_ps;
       outermost_end = EndOf(event);
     }
-    if (event.offset_ps < call_end || !jitted.contains(event.metadata_id)) return;
+    if (event.offset_ps < call_end || !wanted.contains(event.metadata_id)) return;
+    if (stat != 0 && !HasStat(bytes, stat)) return;
     call_end = EndOf(event);
     Calls& found = calls[event.metadata_id];
     found.total_ps += std::min(event.duration_ps, INT64_MAX - found.total_ps);
@@ -100,46 +111,46 @@ std::map<uint64_t, Calls> CallsOfLine(std::string_view line,
 
 }  // namespace
 
-JitSteps FindJitSteps(const ForeignPlane& plane, std::string_view only) {
-  absl::flat_hash_set<uint64_t> jitted;
+CallSteps FindCallSteps(const ForeignPlane& plane, const StepCalls& calls, std::string_view only) {
+  CallSteps best;
+  const uint64_t stat = calls.stat.empty() ? 0 : StatNamed(plane, calls.stat);
+  if (stat == 0 && !calls.stat.empty()) return best;
+  absl::flat_hash_set<uint64_t> wanted;
   for (const auto& [id, bytes] : plane.event_metadata) {
     const std::string_view name = ReadForeignEventMetadata(bytes).name;
-    if (only.empty() ? absl::StartsWith(xspace::AbslView(name), kCallPrefix) : name == only) {
-      jitted.insert(id);
+    if (only.empty() ? absl::StartsWith(xspace::AbslView(name), xspace::AbslView(calls.prefix))
+                     : name == only) {
+      wanted.insert(id);
     }
   }
-  JitSteps best;
-  if (jitted.empty()) return best;
+  if (wanted.empty()) return best;
   const std::map<std::string, int64_t> programs = TimeOfPrograms(plane);
   std::pair<int64_t, int64_t> best_ps = {-1, -1};  // of the program, of the calls
   for (size_t line = 0; line < plane.lines.size(); ++line) {
-    for (auto& [id, calls] : CallsOfLine(plane.lines[line], jitted)) {
-      if (calls.boundaries_ps.size() < kMinCalls) continue;
+    for (auto& [id, found] : CallsOfLine(plane.lines[line], wanted, stat)) {
+      if (found.boundaries_ps.size() < kMinCalls) continue;
       const std::string_view name = plane.EventMetadata(id).name;
-      const auto program = programs.find(CoreOfCall(name));
+      const auto program = programs.find(CoreName(name.substr(calls.prefix.size())));
       const std::pair<int64_t, int64_t> time = {program == programs.end() ? 0 : program->second,
-                                                calls.total_ps};
+                                                found.total_ps};
       if (time <= best_ps) continue;
       best_ps = time;
       best.call = std::string(name);
       best.line = line;
-      best.boundaries_ps = std::move(calls.boundaries_ps);
+      best.boundaries_ps = std::move(found.boundaries_ps);
     }
   }
   return best;
 }
 
 bool HasStepMarks(const ForeignPlane& plane) {
-  bool declared = false;
-  for (const auto& [id, name] : plane.stat_names) declared = declared || name == "_r";
-  if (!declared) return false;
+  const uint64_t root = StatNamed(plane, "_r");
+  const uint64_t producer = StatNamed(plane, "_pt");
+  if (root == 0) return false;
   bool found = false;
   for (const std::string_view line : plane.lines) {
     ForEachField(line, xspace::xline_field::kEvents, [&](std::string_view event) {
-      if (found) return;
-      ForEachField(event, xspace::xevent_field::kStats, [&](std::string_view stat) {
-        found = found || plane.StatName(ReadForeignStat(stat).metadata_id) == "_r";
-      });
+      found = found || (HasStat(event, root) && (producer == 0 || !HasStat(event, producer)));
     });
     if (found) break;
   }

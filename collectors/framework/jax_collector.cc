@@ -15,7 +15,8 @@ std::unique_ptr<Collector> MakeJaxCollector(FrameworkEnvironment environment) {
   kind.module = "jaxlib";
   kind.script = python::kJaxSessionPy;
   kind.segment_source = kSourceJax;
-  kind.infer_steps = true;
+  kind.step_calls = framework::kJaxCalls;
+  kind.has_the_loop = true;
   return std::make_unique<framework::ForeignXSpaceCollector>(std::move(kind),
                                                              std::move(environment));
 }

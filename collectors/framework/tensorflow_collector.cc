@@ -16,6 +16,7 @@ std::unique_ptr<Collector> MakeTensorflowCollector(FrameworkEnvironment environm
   kind.module = "tensorflow.python.profiler.internal._pywrap_profiler";
   kind.script = python::kTensorflowSessionPy;
   kind.segment_source = kSourceTensorflow;
+  kind.step_calls = framework::kTensorflowCalls;
   return std::make_unique<framework::ForeignXSpaceCollector>(std::move(kind),
                                                              std::move(environment));
 }

@@ -69,6 +69,25 @@ class Worker(attached.Process):
         return self.hear_json()
 
 
+class TensorflowClient(attached.Process):
+    """TensorFlow's own client, in a process of its own."""
+
+    def __init__(self):
+        script = os.path.join(HERE, "..", "interop", "peers", "stock_client.py")
+        super().__init__([sys.executable, "-B", script, "tensorflow"], attached.environment(**QUIET))
+        assert self.hear() == "ready"
+
+    def begin(self, address, logs, duration_ms):
+        self.say(json.dumps({"call": "trace", "addresses": [address], "logdir": logs, "duration_ms": duration_ms, "attempts": 1}))
+
+    def end(self):
+        """(whether it says that it got something, what it says)"""
+        while not (line := self.hear()).startswith("answer "):
+            pass
+        answer = json.loads(line[len("answer ") :])
+        return answer["ok"], answer.get("error", "")
+
+
 class ForeignCase(attached.TestCase):
     """One program for all tests of a class, because a framework takes seconds to import; tests leave it training."""
 
@@ -130,6 +149,65 @@ class ForeignCase(attached.TestCase):
 
     def capture(self, *arguments, **options):
         return self.end(*self.begin(*arguments, **options))
+
+    def both_servers(self, port, is_theirs):
+        """The framework's own server on `port`, captured by TensorFlow's client, and ours by ours: one after the other and at once, in
+        both orders. `is_theirs(event)`: the framework has recorded it."""
+        theirs = f"127.0.0.1:{port}"
+        client = TensorflowClient()
+        self.addCleanup(client.__exit__)
+
+        def theirs_begins(duration_ms):
+            logs = tempfile.mkdtemp(dir=self.folder)
+            client.begin(theirs, logs, duration_ms)
+            return logs
+
+        def theirs_delivers(logs):
+            ok, said = client.end()
+            files = glob.glob(f"{logs}/plugins/profile/*/*.xplane.pb")
+            return ok and bool(files) and any(map(is_theirs, self.host_events(files[:1]))), said
+
+        def ours_is_whole(answer):
+            worker, collector, files = answer
+            self.assertEqual((worker["outcome"], collector["state"]), ("ok", "on"), collector)
+            self.assertTrue(any(map(is_theirs, self.host_events(files))))
+
+        ours_is_whole(self.capture("--duration_ms=300"))
+        logs = theirs_begins(300)
+        self.assertEqual(theirs_delivers(logs), (True, ""))
+        ours_is_whole(self.capture("--duration_ms=300"))
+
+        # Theirs has the session: ours goes on without the framework's events.
+        logs = theirs_begins(3000)
+        self.wait_for(self.session_is_taken, "theirs does not begin")
+        worker, collector, _ = self.capture("--duration_ms=50")
+        self.assertEqual((worker["outcome"], collector["state"]), ("ok", "failed"), collector)
+        self.assertIn("profiler server", collector["reason"])
+        self.assertEqual(theirs_delivers(logs), (True, ""))
+
+        # Ours has it: theirs ends without it, and ours is whole.
+        running = self.begin_and_wait("--duration_ms=60000")
+        self.wait_for(self.session_is_taken, "ours does not begin")
+        logs = theirs_begins(200)
+        delivered, said = theirs_delivers(logs)
+        self.assertFalse(delivered, said)
+        self.stop()
+        ours_is_whole(self.end(*running))
+
+        logs = theirs_begins(300)
+        self.assertEqual(theirs_delivers(logs), (True, ""))
+
+    def iterations(self, count):
+        """Lengths of so many of the program's iterations, in ms."""
+        told = []
+
+        def enough():
+            told.extend(self.worker.ask("times"))
+            return len(told) >= count
+
+        self.worker.ask("times")
+        self.wait_for(enough, f"the program has not come through {count} iterations")
+        return told
 
     def records(self, address=None):
         command = [attached.CAPTURE, "check", f"--service_addr={address or self.address}", "--json"]

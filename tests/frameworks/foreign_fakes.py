@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules with the names and the ways of JAX's and TensorFlow's profilers, put among the loaded ones."""
 
+import atexit
 import os
 import sys
+import threading
 import types
 
 xspace = b""  # what a session hands over
 error = None  # what it raises instead
 live = 0  # sessions that were started and not stopped
 options = None  # of the last one
+gate = threading.Event()  # that a stop waits for
+gate.set()
+stopping = threading.Event()
 
 
 class ProfileOptions:
@@ -23,6 +28,8 @@ class JaxSession:
 
     def stop(self):
         global live
+        stopping.set()
+        gate.wait(20)
         live -= 1
         if error:
             raise RuntimeError(error)
@@ -42,6 +49,8 @@ class TensorflowSession:
 
     def export_to_tb(self):
         global live
+        stopping.set()
+        gate.wait(20)
         live -= 1
         os.makedirs(self.folder + "/plugins/profile/run")
         with open(self.folder + "/plugins/profile/run/host.xplane.pb", "wb") as file:
@@ -86,3 +95,20 @@ def folders():
     import tempfile
 
     return len([name for name in os.listdir(tempfile.gettempdir()) if name.startswith("jobscope-tensorflow-")])
+
+
+def close_gate():
+    gate.clear()
+
+
+def await_stopping():
+    stopping.wait(20)
+
+
+def open_gate():
+    gate.set()
+
+
+def leave():
+    """What the interpreter does first when it ends."""
+    atexit._run_exitfuncs()

@@ -7,7 +7,9 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
 #include "collectors/framework/jax_collector.h"
@@ -49,7 +51,8 @@ class PythonProcess : public ::testing::Environment {
  private:
   std::string folder_;
 };
-const auto* const kProcess = ::testing::AddGlobalTestEnvironment(new PythonProcess);
+auto* const g_process = new PythonProcess;
+const auto* const kEnvironment = ::testing::AddGlobalTestEnvironment(g_process);
 
 // `count` calls, a millisecond apart from now on; with `step` they are marked.
 std::string Recording(int count, bool marked = false) {
@@ -65,6 +68,7 @@ std::string Recording(int count, bool marked = false) {
   (*host->mutable_event_metadata())[7].set_name("PjitFunction(step)");
   (*host->mutable_stat_metadata())[8].set_name("_r");
   (*host->mutable_stat_metadata())[9].set_name("step_num");
+  (*host->mutable_stat_metadata())[10].set_name("tf_function_call");
   auto* const line = host->add_lines();
   line->set_id(-5);
   for (int i = 0; i < count; ++i) {
@@ -72,8 +76,8 @@ std::string Recording(int count, bool marked = false) {
     event->set_metadata_id(7);
     event->set_offset_ps(i * int64_t{1'000'000});
     event->set_duration_ps(500'000);
-    for (const int stat : {8, 9}) {
-      if (!marked) continue;
+    for (const int stat : {8, 9, 10}) {
+      if (!marked && stat != 10) continue;
       auto* const added = event->add_stats();
       added->set_metadata_id(stat);
       added->set_int64_value(1 + i);
@@ -155,13 +159,14 @@ TEST_P(ForeignXSpaceCollectorTest, StepsOfOthersWin) {
   EXPECT_FALSE(report.steps.has_value());
 }
 
-TEST_P(ForeignXSpaceCollectorTest, StepsAreInferredForJaxAlone) {
+TEST_P(ForeignXSpaceCollectorTest, StepsAreInferred) {
   ASSERT_TRUE(driver_.Arm().ok());
   ASSERT_TRUE(driver_.Start().ok());
   LetGo(Recording(5));
   const CollectorReport& report = driver_.StopAt(driver_.Now() + 1'000'000'000);
-  EXPECT_EQ(report.steps, IsJax() ? std::optional<uint64_t>(4) : std::nullopt);
-  EXPECT_EQ(report.warnings.size(), IsJax() ? 1u : 0u);
+  EXPECT_EQ(report.steps, 4u);
+  EXPECT_EQ(report.steps_inferred_from, "PjitFunction(step)");
+  EXPECT_EQ(report.warnings.size(), 1u);
 }
 
 TEST_P(ForeignXSpaceCollectorTest, SomebodyElsesSessionIsAReason) {
@@ -222,9 +227,105 @@ TEST_P(ForeignXSpaceCollectorTest, EndsBeforeItsStart) {
   EXPECT_EQ(Int("running"), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ForeignXSpaceCollectorTest,
-                         ::testing::Values(Framework{"jax", &MakeJaxCollector},
-                                           Framework{"tensorflow", &MakeTensorflowCollector}),
+// Of a process that has both, TensorFlow reads the data.
+TEST_P(ForeignXSpaceCollectorTest, StepsAreThoseOfOneFramework) {
+  const std::unique_ptr<Collector> other =
+      IsJax() ? MakeTensorflowCollector(Environment()) : MakeJaxCollector(Environment());
+  SessionDriver others(other.get(), uses_tsc_);
+  ASSERT_TRUE(driver_.Arm().ok());
+  ASSERT_TRUE(others.Arm().ok());
+  ASSERT_TRUE(driver_.Start().ok());
+  LetGo(Recording(5));
+  const CollectorReport& report = driver_.StopAt(driver_.Now() + 1'000'000'000);
+  EXPECT_EQ(report.steps, IsJax() ? std::optional<uint64_t>(4) : std::nullopt);
+  EXPECT_EQ(report.steps_inferred_from, IsJax() ? "PjitFunction(step)" : "");
+  EXPECT_TRUE(other->Stop(others.Now()).ok());
+}
+
+// What follows ends the interpreter, as far as we can tell: in processes of their own.
+class LeavingTest : public ForeignXSpaceCollectorTest {
+ protected:
+  LeavingTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+
+  // Python's exit hooks run while nobody knows that the session will end.
+  void LeaveAndThenStop() {
+    ASSERT_TRUE(driver_.Arm().ok());
+    ASSERT_TRUE(driver_.Start().ok());
+    LetGo(Recording(3, /*marked=*/true));
+    driver_.set_planned_end(driver_.Now() + uint64_t{3600} * 1'000'000'000);
+    std::atomic<bool> left{false};
+    std::thread program([&] {
+      Call("leave");
+      left = true;
+    });
+    while (!left) (void)driver_.Drain();
+    program.join();
+    // The hooks have waited for it, and had no need of their patience.
+    EXPECT_GT(driver_.store().events(), 0u);
+    const CollectorReport& report = driver_.StopAt(driver_.Now() + 1'000'000'000);
+    EXPECT_EQ(report.state, "on") << report.reason;
+    EXPECT_EQ(report.events, 3u);
+    EXPECT_EQ(report.steps, 3u);
+    driver_.ExpectIdentity();
+    EXPECT_TRUE(driver_.Arm().ok());
+    EXPECT_EQ(collector_->Describe().state, "off");
+    Leave();
+  }
+
+  // They run while the collector is in the framework's profiler.
+  void LeaveInTheMiddleOfAStop() {
+    ASSERT_TRUE(driver_.Arm().ok());
+    ASSERT_TRUE(driver_.Start().ok());
+    LetGo(Recording(3, /*marked=*/true));
+    Call("close_gate");
+    std::thread collector([&] { (void)driver_.StopAt(driver_.Now() + 1'000'000'000); });
+    Call("await_stopping");
+    std::thread program([&] {
+      Call("leave");
+      EXPECT_GT(driver_.store().events(), 0u);  // so the collector has been back from Python
+    });
+    Call("open_gate");
+    collector.join();
+    program.join();
+    EXPECT_EQ(driver_.report().state, "on") << driver_.report().reason;
+    EXPECT_EQ(driver_.report().events, 3u);
+    Leave();
+  }
+
+  void InferNothingWhereThatIsSwitchedOff() {
+    setenv("JOBSCOPE_INFER_STEPS", "0", 1);
+    ASSERT_TRUE(driver_.Arm().ok());
+    ASSERT_TRUE(driver_.Start().ok());
+    LetGo(Recording(5));
+    const CollectorReport& report = driver_.StopAt(driver_.Now() + 1'000'000'000);
+    EXPECT_EQ(report.events, 5u);
+    EXPECT_FALSE(report.steps.has_value());
+    Leave();
+  }
+
+  void Leave() {
+    g_process->TearDown();
+    std::exit(HasFailure() ? 1 : 0);
+  }
+};
+
+TEST_P(LeavingTest, WhatIsRecordedIsInTheTraceBeforeThePythonIsGone) {
+  EXPECT_EXIT(LeaveAndThenStop(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST_P(LeavingTest, NoThreadOfOursIsLeftInPython) {
+  EXPECT_EXIT(LeaveInTheMiddleOfAStop(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST_P(LeavingTest, StepsAreNotInferredWhereThatIsSwitchedOff) {
+  EXPECT_EXIT(InferNothingWhereThatIsSwitchedOff(), ::testing::ExitedWithCode(0), "");
+}
+
+constexpr Framework kFrameworks[] = {{"jax", &MakeJaxCollector},
+                                     {"tensorflow", &MakeTensorflowCollector}};
+INSTANTIATE_TEST_SUITE_P(All, LeavingTest, ::testing::ValuesIn(kFrameworks),
+                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, ForeignXSpaceCollectorTest, ::testing::ValuesIn(kFrameworks),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

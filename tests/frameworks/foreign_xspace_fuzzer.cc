@@ -52,7 +52,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.origin = "fuzz";
   options.segment_source = 1;
   options.drop_steps = (flags & 1) != 0;
-  options.infer_steps = (flags & 2) != 0;
+  if ((flags & 2) != 0) {
+    options.step_calls =
+        (flags & 16) != 0 ? jobscope::framework::kTensorflowCalls : jobscope::framework::kJaxCalls;
+  }
   options.drop_gpu_planes = (flags & 4) != 0;
   ForeignWindow window;
   if ((flags & 8) != 0) window = {1'000'000'000, 2'000'000'000'000};

@@ -32,7 +32,7 @@ XSpace Loop(int count, bool scoped = false) {
 
 TEST(ForeignXSpaceStepsTest, TheCallThatTakesMostTimeMakesTheSteps) {
   ForeignOptions options;
-  options.infer_steps = true;
+  options.step_calls = kJaxCalls;
   Merged merged(options);
   ASSERT_TRUE(merged.Merge(Loop(6)).ok());
   merged.Read();
@@ -68,7 +68,7 @@ TEST(ForeignXSpaceStepsTest, ProgramsCountForMoreThanTheCallsThatStartThem) {
     }
   }
   ForeignOptions options;
-  options.infer_steps = true;
+  options.step_calls = kJaxCalls;
   Merged merged(options);
   ASSERT_TRUE(merged.Merge(space).ok());
   merged.Read();
@@ -77,7 +77,7 @@ TEST(ForeignXSpaceStepsTest, ProgramsCountForMoreThanTheCallsThatStartThem) {
 
 TEST(ForeignXSpaceStepsTest, StepsBeginWithTheScopeAroundTheCall) {
   ForeignOptions options;
-  options.infer_steps = true;
+  options.step_calls = kJaxCalls;
   Merged merged(options);
   ASSERT_TRUE(merged.Merge(Loop(4, /*scoped=*/true)).ok());
   merged.Read();
@@ -91,7 +91,7 @@ TEST(ForeignXSpaceStepsTest, StepsBeginWithTheScopeAroundTheCall) {
 
 TEST(ForeignXSpaceStepsTest, NumbersGoOnInTheNextPiece) {
   ForeignOptions options;
-  options.infer_steps = true;
+  options.step_calls = kJaxCalls;
   Merged merged(options);
   ASSERT_TRUE(merged.Merge(Loop(4)).ok());
   ASSERT_TRUE(merged.Merge(Loop(4)).ok());
@@ -107,7 +107,7 @@ TEST(ForeignXSpaceStepsTest, NumbersGoOnInTheNextPiece) {
 
 TEST(ForeignXSpaceStepsTest, OnlyWholeStepsCount) {
   ForeignOptions options;
-  options.infer_steps = true;
+  options.step_calls = kJaxCalls;
   ForeignWindow window;
   window.start_ps = 500'000'000;
   window.end_ps = 3'500'000'000;
@@ -119,7 +119,7 @@ TEST(ForeignXSpaceStepsTest, OnlyWholeStepsCount) {
 
 TEST(ForeignXSpaceStepsTest, NoneAreInferred) {
   ForeignOptions infer;
-  infer.infer_steps = true;
+  infer.step_calls = kJaxCalls;
   {
     Merged merged(infer);  // too few calls
     ASSERT_TRUE(merged.Merge(Loop(1)).ok());
@@ -151,6 +151,59 @@ TEST(ForeignXSpaceStepsTest, NoneAreInferred) {
     EXPECT_TRUE(merged->account().inferred_from.empty());
     EXPECT_EQ(merged.Named("Frame step").size(), 0u);
   }
+}
+
+// A loop of `count` iterations of TensorFlow: a helper, the step, and what each of them runs.
+XSpace LoopOfTensorflow(int count) {
+  XSpace space = SpaceOfTest();
+  PlaneMaker host(space.add_planes(), "/host:CPU");
+  XLine* const line = host.Line(-1, "python");
+  const auto call = [&](const std::string& name, int64_t begin_ns, int64_t duration_ns) {
+    auto* const stat = host.Event(line, name, begin_ns, duration_ns)->add_stats();
+    stat->set_metadata_id(host.StatId("tf_function_call"));
+    stat->set_ref_value(static_cast<uint64_t>(host.StatId("notTraced-nonXla")));
+    XEvent* const run = host.Event(line, "FunctionRun", begin_ns + 1'000, duration_ns - 2'000);
+    host.Int(run, "_r", 1);
+    host.Int(run, "_pt", 2);
+    host.Int(run, "_p", 77);
+  };
+  for (int i = 0; i < count; ++i) {
+    const int64_t begin = i * 1'000'000;
+    call("normalize", begin + 10'000, 20'000);
+    call("normalize", begin + 40'000, 20'000);
+    call("update", begin + 100'000, 300'000);
+    host.Event(line, "no call of a function", begin + 500'000, 400'000);
+  }
+  return space;
+}
+
+TEST(ForeignXSpaceStepsTest, CallsOfTensorflowsFunctionsAreKnownByTheirStat) {
+  ForeignOptions options;
+  options.step_calls = kTensorflowCalls;
+  Merged merged(options);
+  ASSERT_TRUE(merged.Merge(LoopOfTensorflow(5)).ok());
+  merged.Read();
+  EXPECT_EQ(merged->account().inferred_from, "update");
+  const std::vector<ReadEvent> steps = merged.Named("Frame step");
+  ASSERT_EQ(steps.size(), 4u);
+  EXPECT_EQ(steps[1].start_ps, 1'100'000'000);
+  EXPECT_EQ(steps[1].duration_ps, 1'000'000'000);
+
+  Merged other({options});
+  ASSERT_TRUE(other.Merge(Loop(5)).ok());  // nothing in it has the stat
+  EXPECT_TRUE(other->account().inferred_from.empty());
+}
+
+TEST(ForeignXSpaceStepsTest, MarksOfTensorflowsProgramWinOverItsCalls) {
+  ForeignOptions options;
+  options.step_calls = kTensorflowCalls;
+  Merged merged(options);
+  XSpace space = LoopOfTensorflow(5);
+  XPlane* const plane = space.mutable_planes(1);
+  PlaneMaker host(plane, plane->name());
+  host.Int(plane->mutable_lines(0)->mutable_events(0), "_r", 1);
+  ASSERT_TRUE(merged.Merge(space).ok());
+  EXPECT_TRUE(merged->account().inferred_from.empty());
 }
 
 TEST(ForeignTimeTest, FollowsAClockThatIsSteered) {

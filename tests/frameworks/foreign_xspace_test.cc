@@ -40,6 +40,20 @@ TEST(ForeignXSpaceTest, WithoutAStartTimeLinesCountFromTheClocksBeforeIt) {
   EXPECT_EQ(merged.One("a").start_ps, 1'000'000);
 }
 
+// A start on another day can't be that of this recording.
+TEST(ForeignXSpaceTest, AStartTimeThatCannotBeIsNotBelieved) {
+  for (const int64_t told : {INT64_MIN, INT64_MIN + 1, int64_t{-1}, int64_t{1}, INT64_MAX}) {
+    XSpace space = SpaceOfTest();
+    space.mutable_planes(0)->mutable_stats(0)->set_int64_value(told);
+    PlaneMaker host(space.add_planes(), "/host:CPU");
+    host.Event(host.Line(-7, "x"), "a", 1'000, 500);
+    Merged merged;
+    ASSERT_TRUE(merged.Merge(space).ok());
+    merged.Read();
+    EXPECT_EQ(merged.One("a").start_ps, 1'000'000) << told;
+  }
+}
+
 TEST(ForeignXSpaceTest, LinesOfThreadsJoinThem) {
   const auto tid = static_cast<int64_t>(syscall(SYS_gettid));
   XSpace space = SpaceOfTest();
@@ -281,6 +295,27 @@ TEST(ForeignXSpaceTest, OfAPlaneTooLargeForAMessageWhatFitsIsCopied) {
   EXPECT_EQ(merged.Planes("/host:metadata")[0]->event_metadata_size(), 2);
   ASSERT_EQ(merged->account().warnings.size(), 1u);
   EXPECT_NE(merged->account().warnings[0].find("1 entries"), std::string::npos);
+}
+
+TEST(ForeignXSpaceTest, WhatIsCopiedIsBoundedInAll) {
+  XSpace space;
+  space.add_planes()->set_name("#");
+  (*space.mutable_planes(0)->mutable_event_metadata())[1].set_metadata(
+      std::string(size_t{30} << 20, 'x'));
+  const std::string bytes = space.SerializeAsString();
+  Merged merged({}, size_t{256} << 20);
+  for (const char name : {'a', 'b', '\xff'}) {
+    std::string named = bytes;
+    named[bytes.find('#')] = name;
+    ASSERT_TRUE(merged->Merge(named, TimeOfTest(), {}).ok());
+  }
+  merged.Read();
+  EXPECT_EQ(merged.Planes("a").size() + merged.Planes("b").size(), 2u);
+  EXPECT_EQ(merged.Planes("?").size(), 0u);
+  // In words that the client can read, whatever the plane's name.
+  ASSERT_EQ(merged->account().warnings.size(), 1u);
+  EXPECT_NE(merged->account().warnings[0].find("plane ? was left out"), std::string::npos)
+      << merged->account().warnings[0];
 }
 
 TEST(ForeignXSpaceTest, PlanesOfGpusAreLeftOutWhereTheSessionHasItsOwn) {

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/framework/profiler_handover.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <string>
+#include <thread>
+
+namespace jobscope::framework {
+namespace {
+
+using python::Bytes;
+using python::Value;
+
+class ProfilerHandoverTest : public ::testing::Test {
+ protected:
+  // As Python does, with its arguments.
+  void Call(const std::string& function, std::vector<Value> arguments = {}) {
+    for (const auto& [name, native] : handover_->Functions()) {
+      if (name == function) native(arguments);
+    }
+  }
+  void HandOver(const std::string& bytes) {
+    ASSERT_EQ(ftruncate(handover_->memory_fd(), 0), 0);
+    ASSERT_EQ(pwrite(handover_->memory_fd(), bytes.data(), bytes.size(), 0),
+              static_cast<ssize_t>(bytes.size()));
+    std::vector<Value> size;
+    size.emplace_back(static_cast<int64_t>(bytes.size()));
+    Call("hand_over", size);
+  }
+  bool IsQuiet() const {
+    struct pollfd quiet = {handover_->quiet_fd(), POLLIN, 0};
+    return poll(&quiet, 1, 0) == 1;
+  }
+
+  const std::shared_ptr<ProfilerHandover> handover_ = ProfilerHandover::Make();
+};
+
+TEST_F(ProfilerHandoverTest, WhatIsHandedOverIsClaimedOnce) {
+  EXPECT_FALSE(handover_->Claim(absl::ZeroDuration()).has_value());
+  const std::string large(size_t{5} << 20, 'x');
+  for (const std::string& bytes : {std::string("an XSpace"), large, std::string()}) {
+    HandOver(bytes);
+    EXPECT_TRUE(handover_->complete());
+    const auto claimed = handover_->Claim(absl::ZeroDuration());
+    ASSERT_TRUE(claimed.has_value());
+    ASSERT_TRUE(claimed->ok());
+    EXPECT_TRUE(**claimed == bytes);
+    EXPECT_FALSE(handover_->Claim(absl::ZeroDuration()).has_value());
+    EXPECT_EQ(lseek(handover_->memory_fd(), 0, SEEK_END), 0);  // its memory is given back
+  }
+}
+
+TEST_F(ProfilerHandoverTest, AReasonInTheXSpacesPlace) {
+  std::vector<Value> reason;
+  reason.emplace_back(std::string("taken"));
+  Call("refuse", reason);
+  EXPECT_EQ(handover_->Claim(absl::ZeroDuration())->status().message(), "taken");
+  Call("refuse");
+  EXPECT_FALSE(handover_->Claim(absl::ZeroDuration())->ok());
+}
+
+// A size that nobody has written is no XSpace.
+TEST_F(ProfilerHandoverTest, MoreThanThereIsCannotBeRead) {
+  std::vector<Value> size;
+  size.emplace_back(int64_t{100});
+  Call("hand_over", size);
+  EXPECT_FALSE(handover_->Claim(absl::ZeroDuration())->ok());
+}
+
+TEST_F(ProfilerHandoverTest, ClaimWaitsForTheExitHook) {
+  std::thread hook([this] { HandOver("late"); });
+  const auto claimed = handover_->Claim(absl::Seconds(20));
+  hook.join();
+  ASSERT_TRUE(claimed.has_value());
+  EXPECT_EQ(**claimed, "late");
+}
+
+TEST_F(ProfilerHandoverTest, NoCallBeginsAfterLeaveAndTheHookIsToldOfTheLast) {
+  {
+    const ProfilerHandover::Call call(handover_.get());
+    EXPECT_TRUE(static_cast<bool>(call));
+    Call("leave");
+    EXPECT_TRUE(handover_->leaving());
+    EXPECT_FALSE(static_cast<bool>(ProfilerHandover::Call(handover_.get())));
+    EXPECT_FALSE(IsQuiet());
+  }
+  EXPECT_TRUE(IsQuiet());
+}
+
+TEST_F(ProfilerHandoverTest, WhatWasHandedOverIsWaitedForUntilItIsInTheTrace) {
+  EXPECT_FALSE(IsQuiet());
+  Call("leave");
+  EXPECT_TRUE(IsQuiet());
+  HandOver("bytes");
+  EXPECT_FALSE(IsQuiet());
+  (void)handover_->Claim(absl::ZeroDuration());
+  EXPECT_FALSE(IsQuiet());
+  handover_->Done();
+  EXPECT_TRUE(IsQuiet());
+}
+
+TEST_F(ProfilerHandoverTest, ANewSessionDropsWhatIsLeft) {
+  HandOver("old");
+  handover_->Reset();
+  EXPECT_FALSE(handover_->complete());
+  EXPECT_FALSE(handover_->Claim(absl::ZeroDuration()).has_value());
+}
+
+}  // namespace
+}  // namespace jobscope::framework
