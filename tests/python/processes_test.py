@@ -3,6 +3,7 @@
 import glob
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -188,7 +189,9 @@ class ForkTest(unittest.TestCase):
         self.logdir = self._folder.name
 
     def _hear(self, name, *arguments):
-        with workers.Worker(__file__, name, *arguments) as worker:
+        # From 3.12 on Python warns of forks in a process with threads, whosever they are.
+        quiet = ("-W", "ignore::DeprecationWarning")
+        with workers.Worker(__file__, name, *arguments, interpreter_options=quiet) as worker:
             said = worker.hear()
             self.assertEqual((worker.finish(), worker.errors), (0, ""))
             return said
@@ -357,7 +360,7 @@ class InterpreterTest(unittest.TestCase):
         self.assertEqual(said["found"], 1)
 
     def test_free_threaded_builds_are_told(self):
-        """As one would, with what tells it from others; no such build is at hand."""
+        """By what tells them from others."""
         self.assertFalse(sysconfig.get_config_var("Py_GIL_DISABLED"))
         self.assertTrue(jobscope._native.__file__.endswith("_native.abi3.so"))
         imported = "import sys; sys.abiflags = 't'; import jobscope"
@@ -381,6 +384,23 @@ runpy.run_path({SETUP!r})
             self.assertNotEqual(done.returncode, 0)
             self.assertNotIn("built", done.stdout)
             self.assertRegex(done.stderr.splitlines()[-1], f"{error}: jobscope: not for free-threaded Python: .* ordinary build")
+
+
+    def test_a_free_threaded_build(self):
+        pythons = glob.glob(os.path.expanduser("~/.pyenv/versions/3.*t*/bin/python3")) + glob.glob("/usr/bin/python3.*t")
+        pythons += filter(None, [os.environ.get("JOBSCOPE_TEST_FREE_THREADED")])
+        if not pythons:
+            self.skipTest("there is none here: name one in JOBSCOPE_TEST_FREE_THREADED")
+        for python in pythons:
+            suffix = subprocess.run([python, "-c", "import _imp; print(_imp.extension_suffixes()[0])"], capture_output=True,
+                                    text=True, check=True).stdout.strip()  # fmt: skip
+            with self.subTest(python), tempfile.TemporaryDirectory() as copy:
+                shutil.copy(jobscope._native.__file__, os.path.join(copy, "_native" + suffix))
+                for path, module in ((os.path.dirname(workers.PACKAGE), "jobscope"), (copy, "_native")):
+                    done = subprocess.run([python, "-B", "-c", f"import {module}"], env={**os.environ, "PYTHONPATH": path},
+                                          capture_output=True, text=True, check=False)  # fmt: skip
+                    self.assertEqual(done.returncode, 1, done)
+                    self.assertRegex(done.stderr.splitlines()[-1], "ImportError: jobscope: not for free-threaded Python: .* ordinary build")
 
 
 def _other_pythons():
