@@ -24,27 +24,27 @@ done
 echo "==== a thousand workers"
 python3 "$(dirname "$0")/scale_bench.py" "$bin" "$out/scale_bench.json"
 
-echo "==== scopes in Python (docs/python.md)"
-code=0
-PYTHONPATH=$bin/../python "$(dirname "$0")/../deploy/venv.sh" --run "$(dirname "$0")/python_scope_bench.py" --json "$out/python_scope_bench.json" || code=$?
-if [[ $code -ne 0 && $code -ne 77 ]]; then
-  echo "bench: python_scope_bench.py failed" >&2
-  exit 1
-fi
-
-echo "==== operators of PyTorch (docs/frameworks.md)"
-code=0
-PYTHONPATH=$bin/../python /usr/bin/python3 "$(dirname "$0")/torch_ops_bench.py" --json "$out/torch_ops_bench.json" || code=$?
-if [[ $code -ne 0 && $code -ne 77 ]]; then
-  echo "bench: torch_ops_bench.py failed" >&2
-  exit 1
-fi
-
-echo "==== whole captures beside the stock pair (docs/benchmarks.md)"
-code=0
-"$(dirname "$0")/../deploy/venv.sh" --run "$(dirname "$0")/capture_bench.py" "$bin" "$out/capture_bench.json" || code=$?
-if [[ $code -ne 0 && $code -ne 77 ]]; then
-  echo "bench: capture_bench.py failed" >&2
-  exit 1
-fi
+# python_bench TITLE COMMAND...: one that is in Python, and may lack what it compares with (code 77).
+python_bench() {
+  echo "==== $1"
+  shift
+  local code=0
+  PYTHONPATH=$bin/../python "$@" || code=$?
+  if [[ $code -ne 0 && $code -ne 77 ]]; then
+    echo "bench: $* failed" >&2
+    exit 1
+  fi
+}
+here=$(dirname "$0")
+venv=("$here/../deploy/venv.sh" --run)
+python_bench "scopes in Python (docs/python.md)" \
+  "${venv[@]}" "$here/python_scope_bench.py" --json "$out/python_scope_bench.json"
+python_bench "Python's functions (docs/python.md)" \
+  python3 "$here/python_tracer_bench.py" --rounds 5 --steps 30 --threads 8 --json "$out/python_tracer_bench.json"
+python_bench "waits for Python's lock (docs/python.md)" \
+  "${venv[@]}" "$here/python_lock_bench.py" --captures 5 --imports jax --json "$out/python_lock_bench.json"
+python_bench "operators of PyTorch (docs/frameworks.md)" \
+  /usr/bin/python3 "$here/torch_ops_bench.py" --json "$out/torch_ops_bench.json"
+python_bench "whole captures beside the stock pair (docs/benchmarks.md)" \
+  "${venv[@]}" "$here/capture_bench.py" "$bin" "$out/capture_bench.json"
 echo "bench: figures are in $out"

@@ -19,14 +19,14 @@ namespace {
 constexpr size_t kBatch = 1024;
 constexpr int64_t kTellLatePs = 1'000'000'000;
 // Threads whose stacks are not read in that time begin without the calls that they are in.
-constexpr absl::Duration kHoldBudget = absl::Microseconds(700);
+constexpr absl::Duration kHoldBudget = absl::Microseconds(500);
 
 }  // namespace
 
 absl::Status CallTracer::Prepare() {
   absl::Status status;
   std::vector<CallRecord> ring(CallSession::kRingRecords);
-  const absl::Status ran = WithGil(*setup_.api, [&] {
+  const absl::Status ran = WithGil(*setup_.api, GilUse::kArm, [&] {
     status = CheckNoProfiler(*setup_.api, *setup_.trace);
     if (!status.ok()) return;
     calls_ =
@@ -45,7 +45,7 @@ StackRound CallTracer::ReadStacks() {
 
 void CallTracer::Install(CallSession::Limits limits) {
   absl::Status status;
-  const absl::Status ran = WithGil(*setup_.api, [&] {
+  const absl::Status ran = WithGil(*setup_.api, GilUse::kInstall, [&] {
     // Without letting the GIL go in between: the hooks take up where the stacks end.
     status = InstallHooks(*setup_.api, *setup_.trace, calls_);
     if (!status.ok()) return;
@@ -63,7 +63,7 @@ void CallTracer::Install(CallSession::Limits limits) {
 
 void CallTracer::Remove() {
   // While Python shuts down the hooks take themselves away.
-  (void)WithGil(*setup_.api, [this] {
+  (void)WithGil(*setup_.api, GilUse::kRemove, [this] {
     RemoveHooks(*setup_.api, *setup_.trace);
     if (calls_->active()) {
       const uint64_t now = detail::ReadTicks(setup_.uses_tsc);

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "collectors/python/api.h"
+#include "collectors/python/gil_holds.h"
 
 namespace jobscope::python {
 
@@ -32,13 +33,16 @@ bool Leaving();
 // are refused the GIL, so that none of ours is in its way then.
 void WatchLeaving(const Api& api);
 
-// body() with the GIL held; waits for it without a limit. Nothing of the body may throw.
+// body() with the GIL held; waits for it without a limit. Nothing of the body may throw. How long
+// the body holds it is told by LongestGilHolds.
 template <typename Body>
-absl::Status WithGil(const Api& api, Body body) {
+absl::Status WithGil(const Api& api, GilUse use, Body body) {
   if (absl::Status alive = CheckAlive(api); !alive.ok()) return alive;
   const int state = api.GILState_Ensure();
+  const GilHold hold(use);
   WatchLeaving(api);
   body();
+  hold.End();
   api.GILState_Release(state);
   return absl::OkStatus();
 }

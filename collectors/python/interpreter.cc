@@ -22,7 +22,7 @@ bool Interpreter::HasModule(std::string_view name) const {
   const Api& api = *api_;
   const std::string wanted(name);
   bool has = false;
-  const absl::Status status = WithGil(api, [&] {
+  const absl::Status status = WithGil(api, GilUse::kLookUp, [&] {
     Object* const module = api.Dict_GetItemString(api.Import_GetModuleDict(), wanted.c_str());
     if (module == nullptr || module == api.none) return;
     // While its import runs, on another thread, half of it is missing.

@@ -42,9 +42,9 @@ int OnMainThread(void* argument) {
       !slot->state.compare_exchange_strong(wanted, kRunning, std::memory_order_acquire)) {
     return 0;
   }
-  const uint64_t begin_ns = MonotonicNs();
+  const GilHold hold(GilUse::kSample);
   slot->result.round = slot->reader->Read(slot->budget);
-  slot->result.hold = absl::Nanoseconds(MonotonicNs() - begin_ns);
+  slot->result.hold = absl::Nanoseconds(hold.End());
   slot->state.store(kDone, std::memory_order_release);
   sem_post(&slot->done);
   return 0;

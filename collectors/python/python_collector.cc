@@ -8,9 +8,12 @@
 #include "collectors/python/api.h"
 #include "collectors/python/call_tracer.h"
 #include "collectors/python/gil.h"
+#include "collectors/python/gil_holds.h"
 #include "collectors/python/sampler.h"
 #include "collectors/python/trace_api.h"
+#include "common/clock.h"
 #include "common/detached_caller.h"
+#include "common/log.h"
 
 namespace jobscope {
 namespace {
@@ -103,7 +106,8 @@ absl::Status PythonCollector::Arm(const ArmRequest& request) {
     tracer_ = std::move(tracer);
   }
   const auto count = [prepared, api = *api, trace = *trace] {
-    (void)python::WithGil(*api, [&] { prepared->sub_interpreters = HasSubInterpreters(*trace); });
+    (void)python::WithGil(*api, python::GilUse::kArm,
+                          [&] { prepared->sub_interpreters = HasSubInterpreters(*trace); });
   };
   if (!helper_->Run("arming", kArmPatience, [prepare, count] {
         prepare();
@@ -174,6 +178,9 @@ CollectorReport PythonCollector::Report() {
   tracer_.reset();
   // Ends the thread, unless it waits for Python: then the next session sees that.
   if (helper_ != nullptr && helper_->Wait(absl::ZeroDuration())) helper_.reset();
+  if (const std::string holds = python::LongestGilHolds(); !holds.empty()) {
+    Log(LogLevel::kDebug, absl::StrCat("Python's lock was held longest for ", holds));
+  }
   return report_;
 }
 

@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // With the reading of the last stack the GIL is held for at most a millisecond.
-constexpr absl::Duration kHoldBudget = absl::Microseconds(700);
+constexpr absl::Duration kHoldBudget = absl::Microseconds(500);
 // A main thread that runs Python code comes by within microseconds.
 constexpr absl::Duration kMainThreadPatience = absl::Milliseconds(1);
 
@@ -66,7 +66,7 @@ class SwitchInterval {
 
 absl::Status Sampler::Prepare() {
   absl::Status status;
-  const absl::Status ran = WithGil(*setup_.api, [this, &status] {
+  const absl::Status ran = WithGil(*setup_.api, GilUse::kArm, [this, &status] {
     codes_ = std::make_unique<CodeTable>(*setup_.api, *setup_.trace);
     reader_ = std::make_unique<StackReader>(*setup_.api, *setup_.trace, codes_.get());
     status = reader_->Open();
@@ -135,9 +135,10 @@ void Sampler::SampleOnce(uint64_t asked_ticks, ThreadState** state) {
   if (!by_main_thread) {
     api.Eval_RestoreThread(*state);
     got_ns = MonotonicNs();
+    const GilHold hold(GilUse::kSample);
     held.emplace();
     if (!Leaving()) held->round = reader_->Read(kHoldBudget);
-    held->hold = absl::Nanoseconds(MonotonicNs() - got_ns);
+    held->hold = absl::Nanoseconds(hold.End());
     *state = api.Eval_SaveThread();
   }
 
@@ -147,7 +148,6 @@ void Sampler::SampleOnce(uint64_t asked_ticks, ThreadState** state) {
   if (by_main_thread) ++costs_.by_main_thread;
   if (!held->round.whole) ++costs_.unfinished;
   if (held->round.refused) ++costs_.refused;
-  costs_.longest_hold = std::max(costs_.longest_hold, held->hold);
   costs_.total_hold += held->hold;
   costs_.longest_wait = std::max(costs_.longest_wait, absl::Nanoseconds(got_ns - asked_ns));
   fold_->Add(asked_ticks, held->round);
@@ -188,8 +188,7 @@ void Sampler::FillReport(CollectorReport* report) const {
   Log(LogLevel::kDebug,
       absl::StrCat("python samples: ", costs_.samples, ", ", costs_.by_main_thread,
                    " by the main thread; Python's lock held for ",
-                   absl::FormatDuration(costs_.total_hold), ", at most ",
-                   absl::FormatDuration(costs_.longest_hold), " at a time, waited for at most ",
+                   absl::FormatDuration(costs_.total_hold), ", waited for at most ",
                    absl::FormatDuration(costs_.longest_wait)));
   if (costs_.unfinished > 0) {
     report->warnings.push_back(absl::StrCat(

@@ -29,7 +29,6 @@ struct SamplingCosts {
   uint64_t by_main_thread = 0;  // taken by Python's main thread
   uint64_t unfinished = 0;      // rounds that did not come to all threads
   uint64_t refused = 0;         // because of sub-interpreters
-  absl::Duration longest_hold;
   absl::Duration total_hold;
   absl::Duration longest_wait;  // for the GIL
 };

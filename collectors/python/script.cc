@@ -132,10 +132,10 @@ absl::StatusOr<std::unique_ptr<Script>> Script::Load(
     state->boxes.push_back(box);
   }
   absl::Status result;
-  const absl::Status ran =
-      WithGil(*state->api, [&, name = std::string(name), source = std::string(source)] {
-        result = state->Run(name, source);
-      });
+  const absl::Status ran = WithGil(*state->api, GilUse::kScript,
+                                   [&, name = std::string(name), source = std::string(source)] {
+                                     result = state->Run(name, source);
+                                   });
   auto script = std::unique_ptr<Script>(new Script(std::move(state)));
   if (!ran.ok()) return ran;
   if (!result.ok()) return result;
@@ -146,7 +146,7 @@ absl::StatusOr<Value> Script::Call(const char* function,
                                    const std::vector<Value>& arguments) const {
   absl::StatusOr<Value> result = Value();
   const absl::Status ran =
-      WithGil(*state_->api, [&] { result = state_->Call(function, arguments); });
+      WithGil(*state_->api, GilUse::kScript, [&] { result = state_->Call(function, arguments); });
   if (!ran.ok()) return ran;
   return result;
 }

@@ -19,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "collectors/python/api.h"
+#include "collectors/python/gil_holds.h"
 #include "collectors/python/python_collector.h"
 #include "common/clock.h"
 #include "common/xspace/assembler.h"
@@ -109,7 +110,8 @@ class Session {
         ", \"outside\": ", report_.outside, ", \"lost\": {",
         absl::StrJoin(report_.lost_by_cause, ", ", pair), "}, \"warnings\": [",
         absl::StrJoin(report_.warnings, ", ", text), "], \"longest_verb_ms\": ", longest_verb_ms_,
-        ", \"duration_ms\": ", duration_ms_, "}");
+        ", \"duration_ms\": ", duration_ms_, ", \"holds\": ", Quoted(python::LongestGilHolds()),
+        "}");
   }
 
  private:

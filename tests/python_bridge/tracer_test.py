@@ -7,6 +7,7 @@ import _thread
 import ctypes
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -369,6 +370,11 @@ class TracerTest(unittest.TestCase):
         self.assertTrue(any("there are sub-interpreters" in text for text in trace.report["warnings"]), trace.report)
         self.assertEqual((trace.report["state"], len(trace.named("outer_function"))), ("on", 1), trace.report)
 
+    def test_the_lock_is_held_for_a_millisecond_at_most(self):
+        """Of CPU time, with a margin for slow machines: without a limit it would be tens."""
+        for level in (1, 2):
+            self.run_worker("has_many_stacks", level)
+
     # ---- processes ----
 
     def run_worker(self, name, *arguments):
@@ -400,6 +406,29 @@ class TracerTest(unittest.TestCase):
 
 
 # ---- processes of their own ----
+
+def worker_has_many_stacks(level):
+    leave, there = threading.Event(), threading.Semaphore(0)
+
+    def stay():
+        there.release()
+        leave.wait()
+
+    # sys.monitoring goes through all frames when it is switched, in one piece.
+    count, depth = (50, 50) if level == "2" and MONITORING else (200, 300)
+    threads = [threading.Thread(target=recurse, args=(depth, stay)) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+        there.acquire()
+    with Trace(int(level)) as trace:
+        outer_function(100)
+    leave.set()
+    for thread in threads:
+        thread.join()
+    holds = dict(re.findall(r"([a-z][a-z ]*) [0-9.]+ ms \(([0-9.]+)", trace.report["holds"]))
+    assert {"arming", "sampling" if level == "1" else "installing"} <= set(holds), trace.report["holds"]
+    assert max(map(float, holds.values())) < 3, trace.report["holds"]
+
 
 try:
     import _interpreters as INTERPRETERS

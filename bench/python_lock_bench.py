@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For how long a program that computes in Python has to wait for Python's lock while it is captured.
+
+  PYTHONPATH=build/python python3 bench/python_lock_bench.py [--captures N] [--threads N] [--json FILE]
+
+A thread computes, in pieces of about 0.1 ms, and takes three times for each: by the clock, of its CPU, and in which the kernel had it
+wait for a processor. What is left over is waiting for the lock (and waking up); so other work of the machine does not count, but for
+what it does to the thread that has the lock. The longest wait of a kind tells how long the lock was held at most. Nothing
+in the process asks for captures: the client does, from another process. Beside it, what the library itself has measured,
+for each use of the lock: "1.2 ms (0.9)" are the time by the clock and of the thread's CPU; the latter is what an idle machine
+would have had.
+"""
+import argparse
+import importlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import jobscope
+
+KINDS = {
+    "no capture": None,
+    "level 0": ["--python_tracer_level=0", "--frameworks=none"],
+    "level 0, frameworks": ["--python_tracer_level=0"],
+    "level 1": ["--python_tracer_level=1", "--frameworks=none"],
+    "level 2": ["--python_tracer_level=2", "--frameworks=none"],
+    "a provider of 5,000 events": ["--python_tracer_level=0", "--frameworks=events"],
+}
+DURATION_MS = 300
+TELLING_NS = 1_000_000
+
+
+class Events:
+    """A provider that hands over at its end."""
+
+    def start(self, session):
+        pass
+
+    def stop(self, session):
+        begin = session.begin_monotonic_ns
+        return (jobscope.Event("made up", begin + i, 1, "made up", {"number": i}) for i in range(5000))
+
+
+def piece(count):
+    total = 0
+    for i in range(count):
+        total += i * i
+    return total
+
+
+def many_functions():
+    """Functions that no capture has met: 64 deep, each of a code of its own."""
+    scope = {"piece": piece}
+    for depth in range(64):
+        inner = f"made_{depth - 1}(count)" if depth else "piece(count)"
+        exec(f"def made_{depth}(count):\n  return {inner}", scope)  # pylint: disable=exec-used
+    return scope["made_63"]
+
+
+class Victim:
+    """Waits of the calling thread."""
+
+    def __init__(self):
+        self._schedule = os.open(f"/proc/self/task/{threading.get_native_id()}/schedstat", os.O_RDONLY)
+
+    def close(self):
+        os.close(self._schedule)
+
+    def _times(self):
+        delay = int(os.pread(self._schedule, 64, 0).split()[1])
+        return time.perf_counter_ns() - time.thread_time_ns() - delay
+
+    def run(self, going):
+        """Until going() is False: the waits, in ns."""
+        waits = []
+        work = many_functions()
+        before = self._times()
+        while True:
+            for _ in range(20):
+                work(1500)
+                now = self._times()
+                waits.append(now - before)
+                before = now
+            if not going():
+                return waits
+
+
+def capture(victim, address, logdir, arguments):
+    client = os.path.join(os.path.dirname(jobscope.__file__), "bin", "capture")
+    if arguments is None:
+        end = time.monotonic() + DURATION_MS / 1000
+        return victim.run(lambda: time.monotonic() < end)
+    process = subprocess.Popen(
+        [client, f"--service_addr={address}", f"--logdir={logdir}", f"--duration_ms={DURATION_MS}", "--quiet", *arguments],
+        stdout=subprocess.DEVNULL,
+    )
+    waits = victim.run(lambda: process.poll() is None)
+    if process.returncode != 0:
+        raise RuntimeError(f"the capture ended with {process.returncode}")
+    return waits
+
+
+def measure(arguments):
+    """In this process; the library's own account goes to standard error."""
+    leave = threading.Event()
+    waiters = [threading.Thread(target=leave.wait) for _ in range(arguments.threads)]
+    for waiter in waiters:
+        waiter.start()
+    for name in filter(None, arguments.imports.split(",")):
+        importlib.import_module(name)
+    if "jax" in sys.modules:  # which takes part once it has computed something
+        sys.modules["jax"].numpy.ones(3).sum().block_until_ready()
+    jobscope.register_provider("events", Events())
+    logdir = tempfile.mkdtemp(prefix="jobscope-bench-")
+    found = {}
+    try:
+        with jobscope.start_server("127.0.0.1:0") as server:
+            victim = Victim()
+            for name, options in KINDS.items():
+                waits = []
+                for _ in range(arguments.captures):
+                    waits += capture(victim, server.address, logdir, options)
+                found[name] = {
+                    "pieces": len(waits),
+                    "longest_ns": max(waits),
+                    "over_1_ms": sum(wait > TELLING_NS for wait in waits),
+                    "waited": sum(max(wait, 0) for wait in waits) / (arguments.captures * DURATION_MS * 1e6),
+                }
+            victim.close()
+    finally:
+        leave.set()
+        shutil.rmtree(logdir, ignore_errors=True)
+    print(json.dumps(found))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--captures", type=int, default=10, help="of each kind")
+    parser.add_argument("--threads", type=int, default=8, help="Python threads that wait, beside the one that computes")
+    parser.add_argument("--imports", default="", help="modules to import before: jax,tensorflow")
+    parser.add_argument("--json", help="writes the figures there")
+    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.measure:
+        measure(arguments)
+        return 0
+    if not os.path.exists("/proc/self/schedstat"):
+        print("skipped: this kernel does not tell how long threads wait for a processor")
+        return 77
+    done = subprocess.run([sys.executable, *sys.argv, "--measure"], capture_output=True, text=True, check=False,
+                          env={**os.environ, "JOBSCOPE_LOG_LEVEL": "debug"})  # fmt: skip
+    if done.returncode != 0:
+        sys.exit(done.stderr[-3000:])
+    found = json.loads(done.stdout.splitlines()[-1])
+    holds = re.findall(r"lock was held longest for (.*)", done.stderr)
+    print(f"CPython {platform.python_version()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, {arguments.captures} "
+          f"captures of {DURATION_MS} ms of each kind, {arguments.threads} waiting threads")
+    print("| | longest wait | waits over 1 ms | of the time |")
+    print("|---|---|---|---|")
+    for name, told in found.items():
+        print(f"| {name} | {told['longest_ns'] / 1e6:.2f} ms | {told['over_1_ms']} of {told['pieces']} | {told['waited']:.2%} |")
+    print("held, as the library has measured it:", holds[-1] if holds else "not at all")
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump({"waits": found, "holds": holds[-1] if holds else ""}, file, indent=1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
