@@ -236,11 +236,8 @@ class Row:
                 return
         raise AssertionError("the capture does not begin")
 
-    def delivered(self, client, leaving=False):
-        """Who has given events: what a cell says. AssertionError: there is no whole trace.
-
-        In a process that leaves, a framework's own part is in the trace, or a reason: which one is a race.
-        """
+    def delivered(self, client):
+        """Who has given events: what a cell says. AssertionError: there is no whole trace."""
         answer = json.loads(client.communicate(timeout=DEADLINE_S)[0])
         (one,) = answer["workers"]
         if client.returncode != 0 or one["outcome"] not in ("ok", "truncated"):
@@ -248,20 +245,10 @@ class Row:
         given = {c["name"] for c in one["collectors"] if c.get("events", 0) > 0}
         # Operators of PyTorch are scopes of the recorder: its collector has no events of its own.
         on = {c["name"] for c in one["collectors"] if c["state"] == "on"}
-        frameworks = () if leaving else ("tensorflow", "jax")
-        words = [name for name in ("host", "system", *frameworks) if name in given]
+        words = [name for name in ("host", "system", "tensorflow", "jax") if name in given]
         words += ["torch"] if "torch" in on and "host" in given else []
-        # Without the host's events they are steps that were found in the framework's.
-        words += ["steps"] if one.get("steps", 0) > 0 and ("host" in given or not leaving) else []
-        if leaving and self.framework in ("tensorflow", "jax"):
-            told = [c for c in one["collectors"] if c["name"] == self.framework and c["state"] != "off"]
-            words += [] if told else [f"{self.framework} is not told of"]
-        for c in one["collectors"]:
-            if leaving and c["name"] in ("tensorflow", "jax"):
-                silent = c["state"] != "off" and c["name"] not in given and not c.get("reason")
-                words += [f"{c['name']} lost without a reason"] if silent else []
-            elif c["state"] in ("wedged", "failed", "degraded"):
-                words.append(f"{c['name']} {c['state']}: {c['reason']}")
+        words += ["steps"] if one.get("steps", 0) > 0 else []
+        words += [f"{c['name']} {c['state']}: {c['reason']}" for c in one["collectors"] if c["state"] in ("wedged", "failed", "degraded")]
         return ("truncated: " if one["outcome"] == "truncated" else "") + (", ".join(words) or "nothing")
 
     def run(self):
@@ -286,7 +273,7 @@ class Row:
                 self.tell("leave")
                 code = self.process.wait(DEADLINE_S)
                 taken = time.monotonic() - begin
-                self.cells[2] = self.delivered(client, leaving=True)
+                self.cells[2] = self.delivered(client)
                 if code != 0:
                     self.cells[2] += f", exit code {code}"
                 if taken > MAX_LEAVE_S:
@@ -360,7 +347,7 @@ def main():
             if any("FAILED" in cell or "exit code" in cell for cell in row.cells):
                 print(row.errors[-3000:])
     print(f"{len(rows)} processes in {time.monotonic() - begin:.0f} s")
-    failed = [row for row in rows if any(word in str(row) for word in ("FAILED", "exit code", "child ", "to leave", "nothing", "not told", "without a reason"))]
+    failed = [row for row in rows if any(word in str(row) for word in ("FAILED", "exit code", "child ", "to leave", "nothing"))]
     table = HEADER + "".join(f"{row}\n" for row in rows)
     text, start, end = document()
     if arguments.write and not failed:

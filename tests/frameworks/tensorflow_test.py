@@ -67,7 +67,7 @@ while running:
     i += 1
 """
 # The same, without marks.
-UNMARKED_LOOP = """
+UNMARKED = """
 @tf.function
 def normalize(x):
     return x / (1 + tf.reduce_max(tf.abs(x)))
@@ -79,7 +79,9 @@ def update(x):
     return tf.reduce_sum(x)
 
 x = tf.ones((128, 128))
-update(normalize(x))
+update(normalize(normalize(x))).numpy()
+"""
+UNMARKED_LOOP = """
 while running:
     update(normalize(normalize(x))).numpy()
 """
@@ -99,6 +101,7 @@ BOTH_LOOP = """
 while running:
     update(x)
     jitted(y).block_until_ready()
+    times.append(0)
 """
 STEP = "Keras batch"
 
@@ -185,7 +188,7 @@ class UnmarkedTest(foreign_case.ForeignCase):
     """A loop of the program's own, without Keras and without marks."""
 
     collector = "tensorflow"
-    program = TRAIN.replace("PRELUDE", "").replace("LOOP", UNMARKED_LOOP)
+    program = TRAIN.replace("PRELUDE", UNMARKED).replace("LOOP", UNMARKED_LOOP)
 
     def test_steps_are_found(self):
         worker, tensorflow, files = self.capture("--duration_ms=500")
@@ -228,6 +231,7 @@ class BothTest(foreign_case.ForeignCase):
         self.assertEqual({step.name for step in self.steps(events)}, {"JAX step"})
 
         client, logs = self.begin_and_wait("--duration_ms=60000")
+        self.iterations(20)
         code, errors = self.worker.finish("end")
         self.assertEqual(code, 0, errors)
         worker, _, files = self.end(client, logs)
