@@ -134,9 +134,6 @@ absl::Status GrpcServer::State::Serve(const std::vector<BindTarget>& targets,
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits::kMaxStreamsPerConnection);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, options.keepalive_time_ms);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, options.keepalive_timeout_ms);
-  // Otherwise gRPC stops pinging after two pings between which it has sent nothing: a caller that
-  // vanished 20 s into a unary capture of an hour would have kept the slot for the hour.
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              limits::kMinClientPingIntervalMs);
   builder.SetMaxReceiveMessageSize(limits::kMaxRequestBytes);

@@ -252,23 +252,23 @@ TEST_F(NativeResumeTest, AcknowledgingNothingKeepsNoSlot) {
 
 // What a client did while the capture recorded does not count when it has ended.
 TEST_F(NativeResumeTest, AClientThatStoodStillMayGoOnAfterTheEnd) {
-  flood_.Flood(300, 100, kSegmentBytes);
+  flood_.Flood(2'000, 100, kSegmentBytes);  // more than sockets hold
   GrpcServerOptions options = Options();
-  options.native_limits.hold = absl::Seconds(2);
-  options.native_limits.stall = absl::Seconds(2);
+  options.native_limits.hold = absl::Seconds(3);
+  options.native_limits.stall = absl::Seconds(3);
   StartFlood(std::move(options));
   auto stream = StartWholeFlood("slow");
   const auto stand_still = [](absl::Duration duration) {
     const absl::Time until = absl::Now() + duration;
     ASSERT_TRUE(Eventually([&] { return absl::Now() > until; }));
   };
-  stand_still(absl::Milliseconds(2500));
+  stand_still(absl::Milliseconds(3500));
   EXPECT_EQ(sessions_->Stop("slow"), "slow");
   ASSERT_TRUE(AwaitState("delivering"));
   stand_still(absl::Milliseconds(500));  // two ticks and more
   EXPECT_TRUE(sessions_->busy().has_value());
   Drain(stream.get());
-  EXPECT_EQ(EventsOf(stream->items), 300U);
+  EXPECT_EQ(EventsOf(stream->items), 2'000U);
 }
 
 // The reader reads nothing until the recording is over: what the worker holds stays under the cap,

@@ -44,7 +44,7 @@ TEST_F(SilenceTest, AUnaryCallerFreesTheSlot) {
   grpc::ClientContext context;
   auto reply = ProfileAsync(&context, Request(3'600'000, "hour"));
   ASSERT_TRUE(AwaitState("recording"));
-  ASSERT_TRUE(AwaitPings(5)) << "gRPC gives up after two, if it is let";
+  ASSERT_TRUE(AwaitPings(5)) << "it must not give up after some";
   EXPECT_EQ(sessions_->busy()->session_id(), "hour");
   proxy_->Stall(true);
   EXPECT_TRUE(AwaitIdle());

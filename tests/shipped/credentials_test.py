@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 
 import harness
 
@@ -224,6 +225,36 @@ class CredentialsTest(harness.TestCase):
                 said = worker.hear()
                 self.assertEqual(said["code"], harness.E_REFUSED, said)
                 self.assertIn(text, said["error"])
+
+    def test_a_certificate_is_replaced_while_a_capture_runs(self):
+        # As Kubernetes does it with a mounted secret: a link to a folder is renamed.
+        for folder, name in (("old", "server"), ("new", "other_server")):
+            os.mkdir(self.path(folder))
+            for kind in ("crt", "key"):
+                shutil.copy(self.path(f"{name}.{kind}"), os.path.join(self.path(folder), f"tls.{kind}"))
+        os.symlink("old", self.path("live"))
+        worker, address = self.serve(self.server("live/tls", token="token"))
+        with worker, tempfile.TemporaryDirectory() as logdir:
+            old, new = self.client(token="token"), self.client(ca="other_ca", token="token")
+            self.assert_captures(address, *old)
+            flags = [*old, f"--logdir={logdir}", "--duration_ms=3000", "--json"]
+            with subprocess.Popen(
+                [CAPTURE, f"--service_addr={address}", *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            ) as capture:
+                for line in capture.stderr:
+                    if line.startswith(b"recording"):
+                        break
+                os.symlink("new", self.path("live.new"))
+                os.rename(self.path("live.new"), self.path("live"))
+                end = time.monotonic() + harness.DEADLINE_S
+                while self.run_capture("check", f"--service_addr={address}", *new)[0] != 0:
+                    self.assertLess(time.monotonic(), end, "the new certificate is never shown")
+                manifest = json.loads(capture.stdout.read())
+                capture.stderr.read()
+            self.assertEqual(manifest["workers"][0]["outcome"], "ok", manifest)
+            self.assert_captures(address, *new)
+            self.assert_refused(address, *old, reason="not in --tls_ca=")
+            self.leave(worker)
 
     def test_each_request_leaves_an_audit_line(self):
         environment = {**self.server(ca="ca", token="token"), "JOBSCOPE_LOG_LEVEL": "info"}
