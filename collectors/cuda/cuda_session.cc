@@ -206,7 +206,7 @@ void CudaSession::TakeRecord(const uint8_t* record, size_t bytes) {
   if (activity.start_ns == 0) {
     // Work that never began, or of which CUPTI lost the time: mostly nodes of graphs when its pool
     // on the device was used up.
-    return Lose(kNoTimestamp, timed);
+    return Lose(last_flush_ && IsDeviceWork(activity.type) ? kUnfinished : kNoTimestamp, timed);
   }
   if (activity.end_ns != 0 && activity.end_ns < activity.start_ns) return Lose(kInvalid, timed);
   timed.start_ticks = clock_.ToTicks(activity.start_ns);

@@ -29,8 +29,9 @@
 
 namespace jobscope::cuda {
 
-// A cause of loss: records without a start time.
+// Causes of loss: records without a start time, and work that had not ended at the end.
 inline constexpr const char* kNoTimestamp = "gpu_no_timestamp";
+inline constexpr const char* kUnfinished = "gpu_unfinished";
 
 struct SessionLimits {
   // How long a record waits for others: a call for what it caused, and all for their order.
@@ -58,7 +59,8 @@ struct SessionLimits {
 // the window), or a cause of loss. To these come the records that CUPTI says it dropped
 // ("cupti_dropped"), those of buffers that were for scrap ("gpu_pool"), and kernel launches in the
 // window whose kernels never came, as far as they exceed what was lost without telling whose it was
-// ("gpu_unfinished"). Calls that our own threads make into CUDA count as nothing.
+// ("gpu_unfinished", with those whose records were not complete). Calls that our own threads make
+// into CUDA count as nothing.
 class CudaSession {
  public:
   CudaSession(const ArmRequest& request, const CuptiApi* api, bool uses_tsc,
@@ -134,6 +136,8 @@ class CudaSession {
   bool graphs_seen_;
   bool started_ = false;
   bool left_ = false;
+  // CUPTI is made to give up also records that are not complete.
+  bool last_flush_ = false;
   bool given_up_ = false;
   std::string hang_reason_;
   double ticks_per_second_ = 1e9;

@@ -62,6 +62,7 @@ absl::Status CudaSession::Stop(uint64_t end_ticks) {
   const absl::Time begin = absl::Now();
   clock_.AddKnot();
   if (!given_up_) WaitForWork(begin + limits_.work_in_flight);
+  last_flush_ = true;
   if (!given_up_ && !tracing_.End(limits_.end)) GiveUp();
   const absl::Time last = absl::Now() + kLastBuffers;
   bool all = false;
@@ -106,7 +107,7 @@ void CudaSession::CloseAccount() {
   const uint64_t explained = dropped + scrap_records_ + unread_records_ + lost_without_id_;
   const uint64_t missing = LaunchesInFlight();
   if (missing > explained) {
-    lost_["gpu_unfinished"] += missing - explained;
+    lost_[kUnfinished] += missing - explained;
     attempted_ += missing - explained;
   }
   report_.attempted = attempted_;

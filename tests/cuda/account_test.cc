@@ -29,7 +29,28 @@ using cuda::Bytes;
 using cuda::FakeGpu;
 using cuda::RealtimeNs;
 
-using CudaAccountTest = CudaCollectorTest;
+class CudaAccountTest : public CudaCollectorTest {
+ protected:
+  // CUPTI has no time for it, and gives it back as complete.
+  static void EmitWithoutTime(Activity activity) {
+    activity.start_ns = activity.end_ns = 0;
+    EXPECT_TRUE(gpu().Deliver(Encode(activity, gpu().version())));
+  }
+};
+
+// As a forced flush gives it.
+TEST_F(CudaAccountTest, WorkThatHadNotEndedIsUnfinishedAndNotWithoutATime) {
+  Begin();
+  const uint32_t correlation = FakeGpu::NextCorrelation();
+  gpu().Emit(FakeGpu::Call(cuda::kLaunchKernelCall, correlation, RealtimeNs()));
+  Activity running = FakeGpu::Kernel(kAdd, correlation, 0, 0);
+  running.start_ns = running.end_ns = 0;
+  gpu().Emit(running);
+  Finish();
+  session().ExpectIdentity();
+  EXPECT_EQ(session().Named("Launch vecAdd").size(), 1u);
+  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair("gpu_unfinished", 1)));
+}
 
 TEST_F(CudaAccountTest, WhatLiesOutsideOfTheWindowIsCountedAndWhatCrossesItsEdgesIsClipped) {
   ASSERT_TRUE(session().Arm().ok());
@@ -75,9 +96,7 @@ TEST_F(CudaAccountTest, LaunchesThatRunNothingAreNoLosses) {
 TEST_F(CudaAccountTest, EveryLossIsCountedByItsCause) {
   Begin();
   gpu().Launch(kAdd);
-  Activity zero = FakeGpu::Kernel(kAdd, 0, 0, 0);
-  zero.end_ns = 0;
-  gpu().Emit(zero);
+  EmitWithoutTime(FakeGpu::Kernel(kAdd, 0, 0, 0));
   Activity backwards = FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 0);
   backwards.end_ns -= 5'000;
   gpu().Emit(backwards);
@@ -101,9 +120,7 @@ TEST_F(CudaAccountTest, EveryLossIsCountedByItsCause) {
 TEST_F(CudaAccountTest, KernelsOfWhichNoneHasATimeNameTheirLaunchesAllTheSame) {
   Begin();
   const uint32_t correlation = FakeGpu::NextCorrelation();
-  Activity kernel = FakeGpu::Kernel(kAdd, correlation, 0, 0);
-  kernel.end_ns = 0;
-  gpu().Emit(kernel);
+  EmitWithoutTime(FakeGpu::Kernel(kAdd, correlation, 0, 0));
   gpu().Emit(FakeGpu::Call(cuda::kLaunchKernelCall, correlation, RealtimeNs()));
   Finish();
   session().ExpectIdentity();
@@ -120,7 +137,7 @@ TEST_F(CudaAccountTest, ALostRecordIsOneLossAndHidesNoOther) {
     if (!has_record) return;
     Activity kernel = FakeGpu::Kernel(kAdd, correlation, start_ns, 0);
     kernel.end_ns = end_ns;
-    gpu().Emit(kernel);
+    EXPECT_TRUE(gpu().Deliver(Encode(kernel, 130001)));
   };
   for (int i = 0; i < 3; ++i) launch(true, 0, 0);
   for (int i = 0; i < 2; ++i) launch(true, RealtimeNs(), RealtimeNs() - 5'000'000);

@@ -9,10 +9,10 @@
 #
 # Exit 77: skipped, because the wheels are not there and cannot be had.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
 
-readonly probe=$1 folder=$2 cuda_headers=${3:-}
-mkdir -p "$folder"
+mkdir -p "$2"
+probe=$(realpath "$1") folder=$(realpath "$2") cuda_headers=${3:-}
+cd "$(dirname "$0")/../.."
 
 # package==version, and what its cuptiGetVersion says.
 wheels=(nvidia-cuda-cupti-cu11==11.8.87:18 nvidia-cuda-cupti-cu12==12.2.142:20 nvidia-cuda-cupti-cu12==12.9.79:28)

@@ -119,6 +119,24 @@ class Runner(unittest.TestCase):
         self.assertEqual(runner.run_all(arguments), runner.NO_GPU)
         self.assertFalse(os.path.exists(os.path.join(arguments.out, "report.json")))
 
+    def test_a_driver_that_is_too_old_is_not_taken_for_no_gpu(self):
+        said = "no CUDA device can be used: cudaGetDeviceCount(&count): cudaErrorInsufficientDriver"
+        bundle = {"toolkit": "13.0"}
+        self.assertIn("the NVIDIA driver is older than CUDA 13.0", runner.no_gpu(said, bundle, driver=True))
+        self.assertIn("no GPU here", runner.no_gpu(said, bundle, driver=False))
+        self.assertIn("no GPU here", runner.no_gpu("no CUDA device: cudaErrorNoDevice", bundle, driver=True))
+
+    def test_a_check_that_the_budget_cuts_has_not_failed(self):
+        arguments = self.bundle(f'{" ".join(OPTIONS["fake"])} "$@"')
+        with open(os.path.join(arguments.root, "bin", "capture"), "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\nexec tail -f /dev/null\n")
+        arguments.only = "copy_kinds_and_bytes"
+        arguments.budget_s = 2
+        runner.MIN_LEFT_S, kept = 0.1, runner.MIN_LEFT_S
+        self.addCleanup(setattr, runner, "MIN_LEFT_S", kept)
+        self.assertEqual(runner.run_all(arguments), 3)
+        self.assertEqual(self.report(arguments)["summary"], "0 passed, 0 failed, 1 not run")
+
     def test_a_worker_that_does_not_start_is_a_failure(self):
         self.assertEqual(runner.run_all(self.bundle("sh -c 'exit 1'")), 1)
 

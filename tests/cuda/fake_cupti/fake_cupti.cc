@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <cstring>
+#include <iterator>
 
 #include "tests/cuda/fake_cupti/fake_state.h"
 
@@ -12,6 +13,23 @@ using namespace fake_cupti;  // NOLINT: the fake is nothing but this
 namespace {
 
 [[maybe_unused]] constexpr int32_t kUnknownError = 999;  // not in the build without newer symbols
+
+// No work in it that has not ended. The end of each kind of work lies at the same place.
+bool IsComplete(const Buffer& buffer) {
+  constexpr size_t kEnd = 24;
+  for (size_t at = 0; at + kEnd + sizeof(uint64_t) <= buffer.used;) {
+    uint32_t kind = 0;
+    std::memcpy(&kind, buffer.data + at, sizeof(kind));
+    uint64_t end_ns = 0;
+    std::memcpy(&end_ns, buffer.data + at + kEnd, sizeof(end_ns));
+    const bool is_work = kind == 1 || kind == 2 || kind == 3 || kind == 10 || kind == 22;
+    if (is_work && end_ns == 0) return false;
+    const size_t stride = StrideOf(kind, fake().version);
+    if (stride == 0) return true;
+    at += stride;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -75,13 +93,21 @@ EXPORT int32_t cuptiActivityDisable(uint32_t kind) {
   return 0;
 }
 
-EXPORT int32_t cuptiActivityFlushAll(uint32_t /*flags*/) {
+// As CUPTI: buffers with records that are not complete come back only by force.
+EXPORT int32_t cuptiActivityFlushAll(uint32_t flags) {
   if (const int32_t result = Enter("cuptiActivityFlushAll"); result != 0) return result;
   std::vector<Buffer> buffers;
   {
     const std::lock_guard<std::mutex> lock(fake().mutex);
-    for (const auto& [thread, buffer] : fake().buffers) buffers.push_back(buffer);
-    fake().buffers.clear();
+    std::map<std::thread::id, Buffer>& all = fake().buffers;
+    for (auto at = all.begin(); at != all.end();) {
+      const auto next = std::next(at);
+      if (flags != 0 || IsComplete(at->second)) {
+        buffers.push_back(at->second);
+        all.erase(at);
+      }
+      at = next;
+    }
   }
   for (const Buffer& buffer : buffers) Complete(buffer, buffer.used);
   return 0;

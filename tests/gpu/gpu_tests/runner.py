@@ -23,6 +23,7 @@ for module in ("counts", "graphs", "processes", "libraries", "load"):
     importlib.import_module(f"gpu_tests.checks_{module}")
 
 NO_GPU = 77
+MIN_LEFT_S = 15  # of the budget, for another check to start
 PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "run_gpu_tests")
 
 
@@ -84,8 +85,20 @@ def run_check(name, options, work, deadline_s):
         with open(os.path.join(work, "output.log"), encoding="utf-8", errors="replace") as output:
             result = {"result": "failed", "text": f"ended without a result: {output.read()[-800:]}"}
     if late:
-        result = {"result": "failed", "text": f"did not end within {deadline_s} s"}
+        result = {"result": "failed", "text": f"did not end within {deadline_s:.0f} s"}
     return {"name": name, "seconds": round(seconds, 1), **result}
+
+
+def has_driver():
+    return os.path.exists("/proc/driver/nvidia/version") or os.path.exists("/dev/nvidiactl")
+
+
+def no_gpu(said, bundle, driver):
+    """Why nothing can be tested here, from what the worker says."""
+    # CUDA's runtime says the same where there is no driver at all.
+    if driver and "cudaErrorInsufficientDriver" in said:
+        return f"the NVIDIA driver is older than CUDA {bundle.get('toolkit', 'of the bundle')}, which the bundle's programs need ({said})"
+    return f"no GPU here ({said})"
 
 
 def run_all(arguments):
@@ -109,7 +122,8 @@ def run_all(arguments):
     probe = subprocess.run([worker], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                            timeout=120, check=False)
     if probe.returncode == 3:
-        print(f"run_gpu_tests: NOT RUN: no GPU here ({probe.stderr.decode(errors='replace').strip()})", file=sys.stderr)
+        said = probe.stderr.decode(errors="replace").strip()
+        print(f"run_gpu_tests: NOT RUN: {no_gpu(said, machine['bundle'], has_driver())}", file=sys.stderr)
         return NO_GPU
     if probe.returncode != 0:
         print(f"run_gpu_tests: the worker does not start ({probe.returncode}): {probe.stderr.decode(errors='replace')}",
@@ -127,10 +141,14 @@ def run_all(arguments):
     os.chmod(work, 0o755)
     for name in names:
         left = end - time.monotonic()
-        if left < 15:
+        deadline_s = CHECKS[name].deadline_s
+        if left < MIN_LEFT_S:
             result = {"name": name, "seconds": 0, "result": "not run", "text": "the budget had ended"}
         else:
-            result = run_check(name, options, os.path.join(work, name), min(CHECKS[name].deadline_s, left))
+            result = run_check(name, options, os.path.join(work, name), min(deadline_s, left))
+            if left < deadline_s and "did not end within" in result.get("text", ""):
+                # It was cut by the budget, and might have held.
+                result = {**result, "result": "not run", "text": "the budget ended while it ran"}
         results.append(result)
         print(report.line(result), flush=True)
         report.write(out, machine, results)  # also what there is if this process is ended
