@@ -117,8 +117,10 @@ std::string StepsInferredFrom(const Reader& reader) {
   jobscope_site_info info{};
   const uint32_t source = reader.step_source();
   if (source == 0 || reader.site(source, &info) != 0) return {};
-  const bool inferred = info.role == JOBSCOPE_ROLE_INFERRED_STEP && info.name != nullptr;
-  return inferred ? info.name : "";
+  if (info.role != JOBSCOPE_ROLE_INFERRED_STEP || info.name == nullptr) return {};
+  // The dictionary cuts names wherever 127 bytes end.
+  std::string scratch;
+  return std::string(xspace::ToUtf8(info.name, &scratch));
 }
 
 void FillStepWindow(const Reader& reader, bool by_ordinal, CollectorReport* report) {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectors/host/host_report.h"
 #include "tests/host/host_collector_fixture.h"
 
 namespace jobscope {
@@ -213,6 +214,15 @@ TEST_F(HostCollectorTest, ANameThatIsNoUtf8CostsNothingElse) {
   const auto losses = session_.Items<v1::Loss>(xspace::ItemKind::kLoss);
   ASSERT_EQ(losses.size(), 1u);
   EXPECT_EQ(losses[0].threads(0).in_trace(), 1u);
+}
+
+TEST_F(HostCollectorTest, WhatStepsAreInferredFromIsText) {
+  recorder_.sites[kStep] = {"jit(\xc3\xa9\xc3",          "", "", 0, JOBSCOPE_BIT_STEP,
+                            JOBSCOPE_ROLE_INFERRED_STEP, {}};
+  recorder_.step_source = kStep;
+  EXPECT_EQ(host::StepsInferredFrom(*recorder_.table()), "jit(\xc3\xa9?");
+  recorder_.sites[kStep].role = JOBSCOPE_ROLE_STEP;
+  EXPECT_EQ(host::StepsInferredFrom(*recorder_.table()), "");
 }
 
 TEST_F(HostCollectorTest, ThreadsOfOursGetNoRings) {
