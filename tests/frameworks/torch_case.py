@@ -12,6 +12,8 @@ import attached  # noqa: E402
 import torch_programs  # noqa: E402
 import xspace  # noqa: E402
 
+# PyPI's takes half a minute to import where nothing of it is in memory and others are at work.
+attached.DEADLINE_S = 180
 STEP = "optimizer step"
 
 
