@@ -113,8 +113,9 @@ inline constexpr int kMaxStreamsPerConnection = 100;
 
 // ---- connections ----
 
-// A peer that was cut off or stopped, rather than killed, is noticed by pings while one of its calls
-// is open: after both of these times at the latest. The timeout is generous, because a ping queues behind the answer on a slow link.
+// A peer that was cut off or stopped, rather than killed, is noticed by pings while one of its
+// calls is open: after both of these times at the latest. The timeout is generous, because a ping
+// queues behind the answer on a slow link.
 inline constexpr int kKeepaliveTimeMs = 10'000;
 inline constexpr int kKeepaliveTimeoutMs = 20'000;
 // A client may ping this often while it waits for its answer. gRPC's default of 5 minutes would cut

@@ -18,7 +18,6 @@
 
 #include <atomic>
 
-#include "common/blocked_signal.h"
 #include "jobscope/jobscope_c.h"
 
 namespace jobscope::attach {
@@ -238,9 +237,9 @@ void Say(LogLevel threshold, LogLevel level, const char* format, ...) {
     if (line[i] == '\n' || line[i] == '\r') line[i] = ' ';
   }
   line[length] = '\n';
-  // Nobody to tell where it fails; but a reader that has gone must not end the program.
-  BlockedSignal blocked(SIGPIPE);
-  if (write(STDERR_FILENO, line, length + 1) < 0 && errno == EPIPE) blocked.Raised();
+  // Nobody to tell where it fails.
+  const ssize_t ignored = write(STDERR_FILENO, line, length + 1);
+  static_cast<void>(ignored);
 }
 
 }  // namespace jobscope::attach
