@@ -286,8 +286,10 @@ void StreamedCapture::OnWatch() {
                                "the trace did not come in time; record for a shorter time, or "
                                "raise --transfer_timeout_ms"));
   } else if (now_ns >= ResumeDeadline()) {
-    EndIncomplete(grpc::Status(break_status_.error_code(),
-                               absl::StrCat("not reached again: ", last_failure_)));
+    const bool as_before = last_failure_ == ReasonOf(break_status_);
+    EndIncomplete(grpc::Status(
+        break_status_.error_code(),
+        absl::StrCat("not reached again", as_before ? "" : ": ", as_before ? "" : last_failure_)));
   } else if (now_ns >= SilenceDeadline()) {
     Break(
         grpc::Status(grpc::StatusCode::UNAVAILABLE,

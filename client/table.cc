@@ -187,11 +187,11 @@ std::string CaptureTable(const Manifest& manifest) {
                             "CLOCK", "PROTOCOL", "REASON"}};
   size_t delivered = 0;
   uint64_t bytes = 0;
-  bool losses_known = false;
+  size_t losses_unknown = 0;  // of those that delivered
   for (const ManifestWorker& worker : manifest.workers) {
     delivered += Delivered(worker) ? 1 : 0;
     bytes += Bytes(worker);
-    losses_known = losses_known || worker.lost.has_value();
+    losses_unknown += Delivered(worker) && !worker.lost.has_value() ? 1 : 0;
     rows.push_back({worker.address, Optional(worker.rank), worker.outcome, worker.phase,
                     OptionalGrouped(worker.events), OptionalGrouped(worker.lost),
                     Steps(worker, OptionalGrouped(worker.steps)),
@@ -203,10 +203,14 @@ std::string CaptureTable(const Manifest& manifest) {
   absl::StrAppend(&text, delivered, " of ", manifest.workers.size(),
                   manifest.workers.size() == 1 ? " worker" : " workers", " delivered");
   if (delivered > 0) {
-    absl::StrAppend(&text, ": ", Grouped(manifest.events.value_or(0)), " events, ",
-                    losses_known ? absl::StrCat(Grouped(manifest.lost.value_or(0)), " lost")
-                                 : "losses not known",
-                    ", ", ByteCount(bytes));
+    absl::StrAppend(&text, ": ", Grouped(manifest.events.value_or(0)), " events, ");
+    if (losses_unknown < delivered) {
+      absl::StrAppend(&text, Grouped(manifest.lost.value_or(0)), " lost");
+      if (losses_unknown > 0) absl::StrAppend(&text, " (of ", losses_unknown, " not known)");
+    } else {
+      absl::StrAppend(&text, "losses not known");
+    }
+    absl::StrAppend(&text, ", ", ByteCount(bytes));
   }
   if (manifest.start_spread_ns.has_value()) {
     absl::StrAppendFormat(&text, ", starts within %.3f ms",

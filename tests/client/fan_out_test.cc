@@ -94,6 +94,18 @@ TEST_F(FanOutTest, WhoeverMayNotBeArmedForSoLongIsArmedAnew) {
   }
 }
 
+TEST_F(FanOutTest, ADelayCountsFromTheFirstTimeThatAllWereArmed) {
+  options_.delay = absl::Milliseconds(1800);
+  Script limited;
+  limited.armed_limit = absl::Milliseconds(300);
+  const absl::Time before = absl::Now();
+  const std::vector<WorkerResult> results = Run({limited});
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok") << results[0].verdict.reason;
+  EXPECT_GE(arms(0).size(), 2u);
+  EXPECT_LT(starts(0)[0].start_unix_ns,
+            absl::ToUnixNanos(before + options_.delay + absl::Seconds(1)));
+}
+
 TEST_F(FanOutTest, ARefusedConnectionIsTriedAgainAndHoldsNobodyUp) {
   Script refused;
   refused.describe = Refused;

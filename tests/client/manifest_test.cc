@@ -105,6 +105,23 @@ TEST(Manifest, StepsThatWereInferredSaySo) {
   EXPECT_THAT(CheckTable(manifest), Not(HasSubstr("inferred")));
 }
 
+TEST(Manifest, ASumOfLossesSaysOfWhomNothingIsKnown) {
+  Manifest manifest;
+  manifest.workers.resize(3);
+  for (ManifestWorker& worker : manifest.workers) {
+    worker.outcome = "truncated";
+    worker.events = 10;
+  }
+  FillTotals(&manifest);
+  EXPECT_THAT(CaptureTable(manifest), HasSubstr("30 events, losses not known, "));
+  manifest.workers[0].lost = 4;
+  FillTotals(&manifest);
+  EXPECT_THAT(CaptureTable(manifest), HasSubstr("30 events, 4 lost (of 2 not known), "));
+  for (ManifestWorker& worker : manifest.workers) worker.lost = 4;
+  FillTotals(&manifest);
+  EXPECT_THAT(CaptureTable(manifest), HasSubstr("30 events, 12 lost, "));
+}
+
 // A message may hold 64 MiB of texts, and there may be a thousand workers.
 TEST(Manifest, WhatAWorkerSaysIsBounded) {
   v1::Summary summary = MakeSummary(1);

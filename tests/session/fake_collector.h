@@ -46,6 +46,11 @@ class FakeCollector : public Collector {
   void set_lost_so_far(uint64_t lost) { lost_so_far_ = lost; }
   void set_recording_since(uint64_t ticks) { recording_since_ = ticks; }
   void set_watches_steps(bool watches) { watches_steps_ = watches; }
+  // Before the session: what Report tells of steps.
+  void set_steps(uint64_t steps, std::string inferred_from) {
+    steps_ = steps;
+    steps_inferred_from_ = std::move(inferred_from);
+  }
 
   std::vector<std::string> calls() const {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -122,7 +127,8 @@ class FakeCollector : public Collector {
     report.attempted = 3;
     report.events = 1;
     report.lost_by_cause["overwritten"] = 2;
-    report.steps = 1;
+    report.steps = steps_;
+    report.steps_inferred_from = steps_inferred_from_;
     return report;
   }
 
@@ -136,6 +142,8 @@ class FakeCollector : public Collector {
   }
 
   const std::string name_;
+  uint64_t steps_ = 1;
+  std::string steps_inferred_from_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   std::vector<std::string> calls_;

@@ -322,6 +322,24 @@ TEST_F(SessionTest, ACollectorThatFailsLeavesTheOthersUntouched) {
   EXPECT_THAT(result.summary.warnings(0), HasSubstr("ask the administrator"));
 }
 
+// The steps that stand in the trace, whoever brought them.
+TEST_F(SessionTest, MarkedStepsWinOverInferredOnes) {
+  const auto inferred_from = [this] {
+    return Submit(For(absl::Milliseconds(5))).Get().summary.steps_inferred_from();
+  };
+  Make({&a_, &b_});
+  EXPECT_EQ(inferred_from(), "");
+  a_.set_steps(0, "");
+  b_.set_steps(3, "PjitFunction(step)");
+  EXPECT_EQ(inferred_from(), "PjitFunction(step)");
+  a_.set_steps(1, "");
+  EXPECT_EQ(inferred_from(), "");
+  a_.set_steps(2, "optimizer step");
+  EXPECT_EQ(inferred_from(), "optimizer step");
+  b_.set_steps(1, "");
+  EXPECT_EQ(inferred_from(), "");
+}
+
 TEST_F(SessionTest, LookbackIsGrantedAsFarAsTheCollectorsReach) {
   Make({&a_, &b_});
   const uint64_t held = detail::ReadTicks(true);
