@@ -102,7 +102,7 @@ class ForeignXSpace {
   std::map<std::string, std::string> raw_planes_;  // by name
   size_t raw_bytes_ = 0;                           // in these
   std::set<std::string> planes_with_stats_;
-  int64_t next_step_ = 0;  // of inferred ones
+  int64_t next_step_ = 1;  // of inferred ones
 };
 
 }  // namespace jobscope::framework

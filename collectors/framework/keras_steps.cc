@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <variant>
@@ -35,10 +34,6 @@ uint64_t IdOf(const std::vector<python::Value>& arguments) {
 
 // False: there is no interpreter yet.
 bool Look() {
-  static std::mutex mutex;                                   // of threads of ours only
-  static std::unique_ptr<python::Script>* script = nullptr;  // never destroyed
-  const std::lock_guard<std::mutex> lock(mutex);
-  if (script != nullptr) return true;
   const auto interpreter = python::Interpreter::Find();
   if (!interpreter.ok()) return !absl::IsNotFound(interpreter.status());
   const python::NativeFunction ended = [](const std::vector<python::Value>& arguments) {
@@ -51,7 +46,8 @@ bool Look() {
                                      {{"_step_ended", ended}, {"_step_forgotten", forgotten}});
   auto status = loaded.status();
   if (loaded.ok()) {
-    script = new std::unique_ptr<python::Script>(*std::move(loaded));
+    // Never destroyed: its functions stay wherever Keras is.
+    auto* const script = new std::unique_ptr<python::Script>(*std::move(loaded));
     status = (*script)->Call("look").status();
   }
   if (!status.ok()) {

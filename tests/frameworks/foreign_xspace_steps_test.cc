@@ -42,7 +42,7 @@ TEST(ForeignXSpaceStepsTest, TheCallThatTakesMostTimeMakesTheSteps) {
   ASSERT_EQ(steps.size(), 5u);
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(steps[i].ints.at("_r"), 1);
-    EXPECT_EQ(steps[i].ints.at("step_num"), i);
+    EXPECT_EQ(steps[i].ints.at("step_num"), 1 + i);
     EXPECT_EQ(steps[i].texts.at("inferred_from"), kStep);
     EXPECT_EQ(steps[i].start_ps, (i * 1'000'000 + 100'000) * int64_t{1000});
     EXPECT_EQ(steps[i].duration_ps, 1'000'000'000);
@@ -102,7 +102,7 @@ TEST(ForeignXSpaceStepsTest, NumbersGoOnInTheNextPiece) {
     numbers.push_back(step.ints.at("step_num"));
   }
   std::sort(numbers.begin(), numbers.end());
-  EXPECT_EQ(numbers, (std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(numbers, (std::vector<int64_t>{1, 2, 3, 4, 5, 6}));
 }
 
 TEST(ForeignXSpaceStepsTest, OnlyWholeStepsCount) {
