@@ -99,10 +99,7 @@ FrameworkEnvironment MakeFrameworkEnvironment(const host::Reader* reader, bool u
   environment.uses_tsc = uses_tsc;
   if (reader != nullptr) {
     environment.has_steps = [reader](uint64_t from_ticks, uint64_t to_ticks) {
-      for (const cuda::StepSpan& step : RecentSteps(reader)) {
-        if (step.begin_ticks >= from_ticks && step.begin_ticks <= to_ticks) return true;
-      }
-      return false;
+      return host::HasStepsBetween(*reader, from_ticks, to_ticks);
     };
   }
   environment.traces_gpus = [cuda] { return cuda->Describe().state == "on"; };

@@ -123,6 +123,16 @@ std::string StepsInferredFrom(const Reader& reader) {
   return std::string(xspace::ToUtf8(info.name, &scratch));
 }
 
+bool HasStepsBetween(const Reader& reader, uint64_t from_ticks, uint64_t to_ticks) {
+  std::array<jobscope_step_info, kMaxRecentSteps> steps{};
+  const size_t count = reader.recent_steps(steps.data(), steps.size());
+  for (size_t i = 0; i < count; ++i) {
+    if (steps[i].begin_ticks >= from_ticks && steps[i].begin_ticks <= to_ticks) return true;
+  }
+  const bool forgotten = count > 0 && reader.step_count() > count;
+  return forgotten && steps[0].begin_ticks > from_ticks;
+}
+
 void FillStepWindow(const Reader& reader, bool by_ordinal, CollectorReport* report) {
   jobscope_trigger_info trigger{};
   reader.trigger(&trigger);

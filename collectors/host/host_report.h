@@ -36,6 +36,10 @@ void FillReport(const ReportInput& input, CollectorReport* report);
 // none. Takes a microsecond, never blocks.
 std::string StepsInferredFrom(const Reader& reader);
 
+// Whether steps began within these ticks. The recorder knows the newest 256: where steps that it
+// has forgotten may lie within, the answer is yes. Takes microseconds, never blocks.
+bool HasStepsBetween(const Reader& reader, uint64_t from_ticks, uint64_t to_ticks);
+
 // Numbers of the window's first and last step: of one that has not closed, the newest that began.
 void FillStepWindow(const Reader& reader, bool by_ordinal, CollectorReport* report);
 

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "collectors/host/host_collector.h"
+#include "collectors/host/host_report.h"
+#include "jobscope/detail/ticks.h"
 #include "jobscope/trace.h"
 #include "tests/host/session_driver.h"
 
@@ -38,6 +40,7 @@ class HostRecorderTest : public testing::Test {
  protected:
   static const host::Reader* reader() { return ::jobscope_trace_reader(); }
   static bool uses_tsc() { return reader()->uses_tsc != 0; }
+  static uint64_t Now() { return jobscope::detail::ReadTicks(uses_tsc()); }
 
   HostCollector collector_{reader()};
 };
@@ -318,6 +321,22 @@ TEST_F(HostRecorderTest, WithoutRecordingThereIsNoPast) {
   ASSERT_TRUE(session.Arm().ok());
   EXPECT_EQ(collector_.OldestTicks(), UINT64_MAX);
   session.Stop();
+}
+
+// Asked when a framework hands over: a loop of short steps has begun hundreds since the window.
+TEST_F(HostRecorderTest, StepsOfAWindowThatAreForgottenAreSteps) {
+  collector_.SetAlwaysOn(true);
+  const uint64_t before = Now();
+  for (int step = 0; step < 10; ++step) Step(step, [] {});
+  const uint64_t between = Now();
+  EXPECT_TRUE(host::HasStepsBetween(*reader(), before, between));
+  EXPECT_FALSE(host::HasStepsBetween(*reader(), between, Now()));
+  for (int step = 0; step < 400; ++step) Step(step, [] {});
+  EXPECT_TRUE(host::HasStepsBetween(*reader(), before, between));
+  const uint64_t after = Now();
+  EXPECT_TRUE(host::HasStepsBetween(*reader(), between, after));
+  EXPECT_FALSE(host::HasStepsBetween(*reader(), after, Now()));
+  collector_.SetAlwaysOn(false);
 }
 
 TEST_F(HostRecorderTest, StepWindowTakesWholeStepsOnly) {
