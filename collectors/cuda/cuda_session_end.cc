@@ -61,9 +61,13 @@ absl::Status CudaSession::Stop(uint64_t end_ticks) {
   window_.end_ticks = std::max(window_.start_ticks, std::min(window_.end_ticks, end_ticks));
   const absl::Time begin = absl::Now();
   clock_.AddKnot();
-  if (!given_up_) WaitForWork(begin + limits_.work_in_flight);
+  // First nothing more comes: a buffer with records that are not complete is not given back, and a
+  // program that goes on would keep adding such.
+  if (!given_up_ && !tracing_.Disable(limits_.end)) GiveUp();
+  if (!given_up_) WaitForWork(absl::Now() + limits_.work_in_flight);
   last_flush_ = true;
-  if (!given_up_ && !tracing_.End(limits_.end)) GiveUp();
+  const absl::Duration rest = std::max(begin + limits_.stop - absl::Now(), absl::Milliseconds(100));
+  if (!given_up_ && !tracing_.End(std::min(rest, limits_.end))) GiveUp();
   const absl::Time last = absl::Now() + kLastBuffers;
   bool all = false;
   do {

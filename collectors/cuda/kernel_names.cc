@@ -69,8 +69,11 @@ std::string ApiName(std::string_view callback_name) {
 }
 
 bool IsLaunch(std::string_view api_name) {
-  // A function of the host, queued like a kernel.
-  if (api_name == "cudaLaunchHostFunc" || api_name == "cuLaunchHostFunc") return false;
+  // A function of the host, queued like a kernel. 13.2 brought a second version of both.
+  if (absl::StartsWith(AbslView(api_name), "cudaLaunchHostFunc") ||
+      absl::StartsWith(AbslView(api_name), "cuLaunchHostFunc")) {
+    return false;
+  }
   return absl::StartsWith(AbslView(api_name), "cudaLaunch") ||
          absl::StartsWith(AbslView(api_name), "cuLaunch") ||
          absl::StartsWith(AbslView(api_name), "cudaGraphLaunch") ||

@@ -375,6 +375,10 @@ bool Tracing::ForgetDropped(absl::Duration timeout) {
   });
 }
 
+bool Tracing::Disable(absl::Duration timeout) {
+  return Run(timeout, [](Attachment* attachment) { attachment->Disable(); });
+}
+
 bool Tracing::End(absl::Duration timeout) {
   return Run(timeout, [](Attachment* attachment) { attachment->End(); });
 }

@@ -44,7 +44,10 @@ class Tracing {
   bool Flush(bool forced, absl::Duration timeout);
   // Forgets what CUPTI counted as dropped until now.
   bool ForgetDropped(absl::Duration timeout);
-  // Disables all kinds, flushes, reads what was dropped. False: no answer in time.
+  // Disables all kinds: no new records, while those of work in flight still become complete. False:
+  // no answer in time.
+  bool Disable(absl::Duration timeout);
+  // The same, and flushes by force, and reads what was dropped.
   bool End(absl::Duration timeout);
   // After End: unsubscribes, and with `finalize` takes CUPTI out of the process, if a call into
   // CUDA returns within `wait`. False: no answer in time.

@@ -330,7 +330,9 @@ TEST_F(CudaAccountTest, WorkIsWaitedForAndComesWithAFlush) {
   std::thread device([&] {
     // Once Stop has asked, and found nothing.
     while (gpu().Calls("cuptiActivityFlushAll") < 3) std::this_thread::yield();
-    gpu().Emit(kernel);
+    // Nothing new is recorded while it waits.
+    EXPECT_EQ(gpu().IsEnabled(10), 0);
+    EXPECT_TRUE(gpu().Deliver(Encode(kernel, 130001)));
   });
   session().StopAt(session().Now() + 10'000'000);
   device.join();

@@ -59,6 +59,11 @@ TEST(KernelNamesTest, CallsLoseTheirVersion) {
   EXPECT_TRUE(IsLaunch("cudaLaunchKernelExC"));
   EXPECT_TRUE(IsLaunch("cuGraphLaunch"));
   EXPECT_FALSE(IsLaunch("cudaMemcpyAsync"));
+  for (const char* const of_the_host :
+       {"cudaLaunchHostFunc_v10000", "cudaLaunchHostFunc_v2_ptsz_v13020", "cuLaunchHostFunc",
+        "cuLaunchHostFunc_v2_ptsz"}) {
+    EXPECT_FALSE(IsLaunch(ApiName(of_the_host))) << of_the_host;
+  }
 }
 
 TEST(ActivityNamesTest, CopiesAreSpelledAsXProfReadsThem) {
