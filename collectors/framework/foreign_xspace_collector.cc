@@ -66,12 +66,6 @@ int64_t LineIdOf(uint64_t pthread) {
 // One that has the loop takes part in this session.
 std::atomic<bool> g_loop_is_found{false};
 
-// A framework's script may drive its profiler's sessions by itself.
-std::string SourceOf(std::string_view script) {
-  if (script.find("\ndef start(") != std::string_view::npos) return std::string(script);
-  return absl::StrCat(xspace::AbslView(script), xspace::AbslView(python::kProfilerSessionPy));
-}
-
 }  // namespace
 
 ForeignXSpaceCollector::ForeignXSpaceCollector(ProfilerKind kind, FrameworkEnvironment environment)
@@ -140,15 +134,19 @@ absl::Status ForeignXSpaceCollector::Arm(const ArmRequest& request) {
     return absl::OkStatus();
   }
   if (script_ == nullptr) {
-    absl::StatusOr<std::unique_ptr<python::Script>> loaded =
-        python::Script::Load(*interpreter, absl::StrCat("jobscope_", kind_.name),
-                             SourceOf(kind_.script), handover_->Functions());
+    absl::StatusOr<std::unique_ptr<python::Script>> loaded = python::Script::Load(
+        *interpreter, absl::StrCat("jobscope_", kind_.name),
+        absl::StrCat(xspace::AbslView(kind_.script), xspace::AbslView(python::kProfilerSessionPy)),
+        handover_->Functions());
     if (!loaded.ok()) return Fail(std::string(loaded.status().message()));
     script_ = *std::move(loaded);
     std::vector<python::Value> descriptors;
     descriptors.emplace_back(int64_t{handover_->quiet_fd()});
     descriptors.emplace_back(int64_t{handover_->memory_fd()});
-    (void)Call("use", descriptors);
+    if (const auto used = Call("use", descriptors); !used.ok()) {
+      script_.reset();
+      return Fail(std::string(used.status().message()));
+    }
   }
   const absl::StatusOr<python::Value> unfit = Call("unfit");
   if (!unfit.ok()) return Fail(std::string(unfit.status().message()));
@@ -259,7 +257,7 @@ absl::StatusOr<ForeignXSpaceCollector::Piece> ForeignXSpaceCollector::Take() {
   recording_ = false;
   const absl::Time begin = absl::Now();
   LearnThreads();
-  absl::StatusOr<python::Value> answer = Call("stop");
+  const absl::StatusOr<python::Value> answer = Call("stop");
   NoteCost(absl::Now() - begin);
   Piece piece;
   piece.before = piece_begin_;
@@ -269,12 +267,7 @@ absl::StatusOr<ForeignXSpaceCollector::Piece> ForeignXSpaceCollector::Take() {
       handover_->Claim(handover_->leaving() ? kHookPatience : absl::ZeroDuration());
   if (!taken.has_value()) {
     if (!answer.ok()) return answer.status();
-    if (auto* const bytes = std::get_if<python::Bytes>(&*answer)) {
-      piece.xspace = std::move(bytes->data);
-      return piece;
-    }
-    const auto* const reason = std::get_if<std::string>(&*answer);
-    return absl::InternalError(reason != nullptr ? *reason : "it handed over nothing");
+    return absl::InternalError("it handed over nothing");
   }
   if (!taken->ok()) {
     handover_->Done();

@@ -135,7 +135,6 @@ std::vector<std::pair<std::string, python::NativeFunction>> ProfilerHandover::Fu
       {"leave", [self](const Arguments&) { self->Leave(); }},
       {"hand_over",
        [self](const Arguments& arguments) {
-         if (const auto* const bytes = First<python::Bytes>(arguments)) self->Take(bytes->data, 0);
          if (const auto* const count = First<int64_t>(arguments)) {
            self->Take(std::string(), static_cast<size_t>(std::max<int64_t>(*count, 0)));
          }
