@@ -12,11 +12,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "client/table.h"
+#include "common/one_line.h"
 
 namespace jobscope {
 namespace {
 
 constexpr absl::Duration kRedraw = absl::Milliseconds(100);
+constexpr size_t kMaxLineBytes = 1000;
 
 // A line that wraps cannot be redrawn.
 size_t TerminalWidth() {
@@ -58,7 +60,7 @@ void Progress::Clear() {
 void Progress::Line(const std::string& text) {
   if (mode_ == Mode::kQuiet) return;
   Clear();
-  Print(text + "\n");
+  Print(OneLine(text, kMaxLineBytes) + "\n");  // it may quote a worker
 }
 
 void Progress::Update(const ProgressCounts& counts) {
