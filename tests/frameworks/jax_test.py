@@ -86,6 +86,7 @@ class JaxTest(foreign_case.ForeignCase):
         self.assertEqual({step.stats["inferred_from"] for step in steps}, {CALL})
         self.assertGreaterEqual(len(calls), len(steps))
         self.assertEqual(worker["steps"], len(steps))
+        self.assertEqual((worker["steps_inferred"], worker["steps_source"]), (True, CALL))
         self.assertIn(CALL, " ".join(worker["warnings"]))
         numbers = [step.stats["step_num"] for step in steps]
         self.assertEqual(numbers, list(range(numbers[0], numbers[0] + len(steps))))
@@ -251,6 +252,7 @@ class JaxWithMarksTest(foreign_case.ForeignCase):
         steps = self.steps(events)
         self.assertGreater(len(steps), 5)
         self.assertEqual(worker["steps"], len(steps))
+        self.assertNotIn("steps_inferred", worker)
         self.assertGreaterEqual(min(step.stats["step_num"] for step in steps), 1000)
         theirs = xspace.named(events, "theirs")
         self.assertGreater(len(theirs), 5)
