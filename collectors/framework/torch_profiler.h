@@ -10,7 +10,7 @@
 namespace jobscope {
 
 // PyTorch's operators by its own profiler, where callbacks can't be had: through Python, and of
-// versions that record all threads (2.6 or so and later). See ForeignXSpaceCollector.
+// versions that record all threads (2.9 does, 2.6 does not). See ForeignXSpaceCollector.
 std::unique_ptr<Collector> MakeTorchProfiler(FrameworkEnvironment environment);
 
 }  // namespace jobscope

@@ -10,6 +10,7 @@ import time
 
 ORIGIN = "PyTorch"
 _TAKEN = "PyTorch is being profiled already, by the program (torch.profiler); it has one profiler at a time"
+_CANCELLED = "the program has started torch.profiler during the capture, which ends this recording"
 _USER_SCOPE = 7
 _MAX_SHAPE_CHARACTERS = 200
 _ASYNC_LINE = 1 << 40  # no thread's
@@ -86,8 +87,12 @@ def end(session, give):
     """Gives the XSpace. Why there is none, or None."""
     global _recording
     try:
-        events = _native()._disable_profiler().events()
+        result = _native()._disable_profiler()
         _recording = False
+        if result.trace_start_ns() == 0:
+            return _CANCELLED
+        events = result.events()
+        del result
         xspace = _encode(events, *session)
     except Exception as error:  # its class is PyTorch's own
         return f"PyTorch's profiler failed: {error}"

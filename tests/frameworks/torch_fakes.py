@@ -9,6 +9,7 @@ live = 0  # profilers that were enabled and not disabled
 enabled = 0  # times
 asked_shapes = None
 recorded = []  # what the next one hands over: (name, thread, scope, is async, shapes)
+cancelled = False
 refusal = None  # what the next start raises
 
 
@@ -47,6 +48,9 @@ class Event:
 
 
 class Result:
+    def trace_start_ns(self):
+        return int(not cancelled)
+
     def events(self):
         return [Event(*one) for one in recorded]
 
@@ -116,6 +120,11 @@ def refuse(text):
 
 def record(name, thread, scope, is_async, first_dimension):
     recorded.append((name, thread, scope, bool(is_async), [[first_dimension, 2], []] if first_dimension else [[]]))
+
+
+def cancel(is_cancelled):
+    global cancelled
+    cancelled = bool(is_cancelled)
 
 
 def clear():

@@ -157,6 +157,14 @@ TEST_F(TorchProfilerTest, AStartThatIsRefused) {
   EXPECT_THAT(collector_.Report().reason, HasSubstr("did not start: Profiler is already enabled"));
 }
 
+TEST_F(TorchProfilerTest, TheProgramsOwnEndsIt) {
+  Call("cancel", {int64_t{1}});
+  const CollectorReport& report = Capture();
+  EXPECT_EQ(report.state, "failed");
+  EXPECT_THAT(report.reason, HasSubstr("the program has started torch.profiler"));
+  Call("cancel", {int64_t{0}});
+}
+
 TEST_F(TorchProfilerTest, CallbacksComeFirst) {
   FakeTorch::Get().SetVersion("2.4.0");
   EXPECT_TRUE(driver_.Arm().ok());

@@ -73,6 +73,23 @@ class ProfilerTest(torch_case.Case):
         self.assertTrue(xspace.named(events, "aten::addmm"))
         self.finish(process)
 
+    def test_the_program_takes_it(self):
+        process = self.training()
+        client, logs = self.begin("--duration_ms=60000")
+        self.wait_for(self.records, "the capture does not begin")
+        process.say("profile")
+        self.assertEqual(process.hear(), "profiles")
+        process.say("profile no more")
+        self.assertEqual(process.hear(), "profiled 2")
+        self.stop()
+        _, collector, _ = self.end(client, logs)
+        self.assertEqual(collector["state"], "failed")
+        self.assertIn("the program has started torch.profiler", collector["reason"])
+        _, collector, events = self.capture("--duration_ms=100")
+        self.assertEqual(collector["state"], "degraded")
+        self.assertTrue(xspace.named(events, "aten::addmm"))
+        self.finish(process)
+
     def test_a_loader_that_forks_and_an_end_in_the_middle(self):
         process = self.training()
         client, logs = self.begin("--duration_ms=60000")
