@@ -55,13 +55,12 @@ def piece(count):
     return total
 
 
-def many_functions():
-    """Functions that no capture has met: 64 deep, each of a code of its own."""
-    scope = {"piece": piece}
-    for depth in range(64):
-        inner = f"made_{depth - 1}(count)" if depth else "piece(count)"
-        exec(f"def made_{depth}(count):\n  return {inner}", scope)  # pylint: disable=exec-used
-    return scope["made_63"]
+def many_functions(depth, innermost):
+    """A function that calls another, `depth` deep, each of a code of its own."""
+    scope = {"made_0": innermost}
+    for number in range(1, depth + 1):
+        exec(f"def made_{number}(*given):\n  return made_{number - 1}(*given)", scope)  # pylint: disable=exec-used
+    return scope[f"made_{depth}"]
 
 
 class Victim:
@@ -80,7 +79,7 @@ class Victim:
     def run(self, going):
         """Until going() is False: the waits, in ns."""
         waits = []
-        work = many_functions()
+        work = many_functions(64, piece)
         before = self._times()
         while True:
             for _ in range(20):
@@ -110,7 +109,7 @@ def capture(victim, address, logdir, arguments):
 def measure(arguments):
     """In this process; the library's own account goes to standard error."""
     leave = threading.Event()
-    waiters = [threading.Thread(target=leave.wait) for _ in range(arguments.threads)]
+    waiters = [threading.Thread(target=many_functions(arguments.depth, leave.wait)) for _ in range(arguments.threads)]
     for waiter in waiters:
         waiter.start()
     for name in filter(None, arguments.imports.split(",")):
@@ -144,6 +143,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--captures", type=int, default=10, help="of each kind")
     parser.add_argument("--threads", type=int, default=8, help="Python threads that wait, beside the one that computes")
+    parser.add_argument("--depth", type=int, default=1, help="functions that each of them is in, all different")
     parser.add_argument("--imports", default="", help="modules to import before: jax,tensorflow")
     parser.add_argument("--json", help="writes the figures there")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
@@ -161,7 +161,7 @@ def main():
     found = json.loads(done.stdout.splitlines()[-1])
     holds = re.findall(r"lock was held longest for (.*)", done.stderr)
     print(f"CPython {platform.python_version()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, {arguments.captures} "
-          f"captures of {DURATION_MS} ms of each kind, {arguments.threads} waiting threads")
+          f"captures of {DURATION_MS} ms of each kind, {arguments.threads} waiting threads {arguments.depth} deep")
     print("| | longest wait | waits over 1 ms | of the time |")
     print("|---|---|---|---|")
     for name, told in found.items():
