@@ -36,6 +36,7 @@ def on_start_server(port):
 
 class Obedient(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
+        times.append(0)
         if not running:
             self.model.stop_training = True
 
@@ -74,16 +75,16 @@ def normalize(x):
 
 @tf.function
 def update(x):
-    for _ in range(4):
+    for _ in range(8):
         x = tf.tanh(tf.matmul(x, x))
     return tf.reduce_sum(x)
 
-x = tf.ones((128, 128))
-update(normalize(normalize(x))).numpy()
+x = tf.ones((256, 256))
+normalize(normalize(tf.ones(8))), update(x).numpy()
 """
 UNMARKED_LOOP = """
 while running:
-    update(normalize(normalize(x))).numpy()
+    normalize(normalize(tf.ones(8))), update(x).numpy()
 """
 # Both at once: each has a profiler of its own.
 BOTH = """
@@ -138,6 +139,7 @@ class KerasTest(foreign_case.ForeignCase):
         self.assertIn("FunctionRun", " ".join(shown))
 
     def test_a_number_of_steps(self):
+        self.iterations(10)
         worker, _, files = self.capture("--steps=5")
         self.assertEqual(worker["steps"], 5)
         self.assertEqual(len(self.steps(self.host_events(files))), 5)
