@@ -338,7 +338,7 @@ SessionResult SessionRun::Finish() {
     std::lock_guard<std::mutex> lock(mutex_);
     lost_ = result.summary.lost();
   }
-  if (!AppendSummary(&result.summary)) {
+  if (!AppendSummary(&result.summary, context_->store.get())) {
     result.status = absl::ResourceExhaustedError(
         "the store has no room for the capture's summary; ask for a larger store "
         "(JOBSCOPE_STORE_MB)");
@@ -346,18 +346,6 @@ SessionResult SessionRun::Finish() {
   }
   result.store = context_->store;
   return result;
-}
-
-// The accounts of a thousand threads can take more than a small store has left: better without them
-// than without the trace.
-bool SessionRun::AppendSummary(v1::Summary* summary) {
-  const auto append = [this, summary] {
-    return context_->store->Append(xspace::ItemKind::kSummary, summary->SerializeAsString());
-  };
-  if (append()) return true;
-  summary->clear_threads();
-  summary->add_warnings("the store had no room for the account of each thread");
-  return append();
 }
 
 void SessionRun::Stop(std::string_view ended_by) {

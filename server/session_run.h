@@ -86,7 +86,6 @@ class SessionRun {
   void Record();
   void StopAndReport();
   SessionResult Finish();
-  bool AppendSummary(v1::Summary* summary);
 
   void PostStart(bool watching_steps);
   // The earliest ticks that every collector with a past reaches; UINT64_MAX: none has one.

@@ -159,4 +159,11 @@ v1::Summary MakeSummary(const SummaryInput& input) {
   return summary;
 }
 
+bool AppendSummary(v1::Summary* summary, xspace::ItemSink* sink) {
+  if (sink->Append(xspace::ItemKind::kSummary, summary->SerializeAsString())) return true;
+  summary->clear_threads();
+  summary->add_warnings("the store had no room for the account of each thread");
+  return sink->Append(xspace::ItemKind::kSummary, summary->SerializeAsString());
+}
+
 }  // namespace jobscope

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/xspace/item_sink.h"
 #include "jobscope/v1/item.pb.h"
 #include "server/collector_task.h"
 #include "server/session_options.h"
@@ -34,6 +35,10 @@ struct SummaryInput {
 };
 
 v1::Summary MakeSummary(const SummaryInput& input);
+
+// Appends it; without the accounts of threads, if there is no room for all of it: those of a
+// thousand can take more than a small store has left. False: there is no room for that either.
+bool AppendSummary(v1::Summary* summary, xspace::ItemSink* sink);
 
 // Of a task whose Arm has returned, or has missed its deadline.
 v1::CollectorState StateAfterArm(const CollectorTask& task);
