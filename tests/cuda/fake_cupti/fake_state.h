@@ -19,7 +19,8 @@
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 // Hidden: a process may hold several copies of the library, and each is a CUPTI of its own.
-namespace [[gnu::visibility("hidden")]] fake_cupti {
+#pragma GCC visibility push(hidden)
+namespace fake_cupti {
 
 using Requested = void (*)(uint8_t** buffer, size_t* size, size_t* max_records);
 using Completed = void (*)(void* context, uint32_t stream, uint8_t* buffer, size_t size,
@@ -159,6 +160,7 @@ inline void Complete(const Buffer& buffer, size_t valid) {
   }
 }
 
-}  // namespace gnu::visibility("hidden")]]fake_cupti
+}  // namespace fake_cupti
+#pragma GCC visibility pop
 
 #endif  // TESTS_CUDA_FAKE_CUPTI_FAKE_STATE_H_
