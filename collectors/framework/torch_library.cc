@@ -20,8 +20,8 @@ constexpr char kLibrary[] = "libtorch_cpu.so";
 constexpr char kAnyVersion[] = "JOBSCOPE_TORCH_ANY_VERSION";
 constexpr char kRoute[] = "JOBSCOPE_TORCH_ROUTE";
 
-// What was run (make torch-versions): 1.13, 2.1, 2.6, 2.9, 2.12 and 2.15. The struct and the
-// functions did not change in between.
+// What was run (make torch-versions): 1.13, 2.1, 2.4, 2.6, 2.9, 2.12 and 2.15. The struct and
+// the functions did not change in between.
 constexpr std::pair<int, int> kOldest = {1, 13};
 constexpr std::pair<int, int> kNewest = {2, 15};
 constexpr char kTested[] = "1.13 to 2.15";
