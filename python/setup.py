@@ -2,7 +2,8 @@
 """Packs a wheel; CMake builds what is native in it.
 
 `pip install ./python` (or `pip wheel ./python`), from a checkout, builds the native files in the checkout's build/ and takes
-them from there. With JOBSCOPE_BUILD_DIR=DIR it takes those of that build tree as they are, and builds nothing.
+them from there. With JOBSCOPE_BUILD_DIR=DIR, absolute or relative to the checkout, it takes those of that build tree as they
+are, and builds nothing.
 """
 import os
 import shutil
@@ -17,7 +18,7 @@ from setuptools.errors import SetupError
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 GIVEN = os.environ.get("JOBSCOPE_BUILD_DIR")
-BUILD = os.path.abspath(GIVEN or os.path.join(REPOSITORY, "build"))
+BUILD = os.path.normpath(os.path.join(REPOSITORY, GIVEN or "build"))  # pip calls from another directory than the user
 PACKAGE = os.path.join(BUILD, "python", "jobscope")
 NATIVE = (
     "_native.abi3.so",

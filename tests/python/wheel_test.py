@@ -50,7 +50,7 @@ class WheelTest(unittest.TestCase):
         cls._folder = tempfile.TemporaryDirectory(prefix="jobscope-wheel-")
         cls.addClassCleanup(cls._folder.cleanup)
         cls.folder = cls._folder.name
-        output = run(BUILD_WHEEL, cls.folder, JOBSCOPE_BUILD_DIR=BUILD)
+        output = run(BUILD_WHEEL, cls.folder, JOBSCOPE_BUILD_DIR=os.path.relpath(BUILD, REPOSITORY))
         cls.wheel = output.splitlines()[-1]
 
     def test_name_and_contents(self):
