@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/profiler_server.h"
 
+#include <fcntl.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -32,6 +34,16 @@ constexpr absl::Duration kHolderTimeout = absl::Milliseconds(500);
 constexpr int kMaxPicks = 8;
 // Left to gRPC, of the time that Stop may take, to write out answers.
 constexpr absl::Duration kFlushTime = absl::Milliseconds(300);
+
+// Where a job has closed a standard descriptor, gRPC's next one would take its number, and what the
+// job prints would go to whoever is connected. Closed on exec, so programs below the job find it
+// as it was. Before all other initialisers of the library: one of gRPC opens an eventfd. And again
+// at each start, for what was closed since.
+__attribute__((constructor(101))) void KeepStandardDescriptors() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", O_RDWR | O_CLOEXEC);  // the lowest free one
+  }
+}
 
 // Runs `body` where gRPC may start threads, and waits for it. RESOURCE_EXHAUSTED: there is no
 // thread, `body` has not run.
@@ -127,6 +139,7 @@ absl::Status GrpcServer::State::Bind() {
 
 absl::Status GrpcServer::State::Serve(const std::vector<BindTarget>& targets,
                                       const Credentials& credentials) {
+  KeepStandardDescriptors();
   grpc::ServerBuilder builder;
   // Otherwise a second server on the port starts without an error, and each gets half of the calls
   // (measured 11 : 9).

@@ -46,6 +46,14 @@ def worker_signals():
     harness.wait()
 
 
+def worker_closed_error():
+    os.close(2)
+    harness.serve()
+    harness.wait()
+    harness.tell(error=os.readlink("/proc/self/fd/2"), inherited=os.get_inheritable(2))
+    harness.wait()
+
+
 def worker_serve():
     harness.serve()
     harness.wait()
@@ -138,6 +146,15 @@ class GuestTest(harness.TestCase):
                 self.assertEqual(said["code"], harness.E_ADDRESS, said)
                 second.go_on()
                 self.assertEqual(second.finish(), (0, ""))
+            worker.go_on()
+            self.assertEqual(worker.finish(), (0, ""))
+
+    def test_closed_standard_error_becomes_no_socket(self):
+        """Else what the program prints there would go to whoever is connected."""
+        with harness.Worker(__file__, "closed_error") as worker:
+            self.assert_serves(worker.hear()["address"])
+            worker.go_on()
+            self.assertEqual(worker.hear(), {"error": "/dev/null", "inherited": False})
             worker.go_on()
             self.assertEqual(worker.finish(), (0, ""))
 
