@@ -39,7 +39,7 @@ function(jobscope_shipped_library name)
     -static-libstdc++)
   set_target_properties(${name} PROPERTIES
     OUTPUT_NAME jobscope LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${ARG_OUTPUT_DIRECTORY}
-    SKIP_BUILD_RPATH ON INSTALL_RPATH "" LINK_DEPENDS ${map})
+    SKIP_BUILD_RPATH ON INSTALL_RPATH "" LINK_DEPENDS "${map};$<TARGET_FILE:jobscope_trace>")
 
   set(library $<TARGET_FILE:${name}>)
   set(trace $<TARGET_SONAME_FILE_NAME:jobscope_trace>)
