@@ -334,7 +334,7 @@ void FanOutState::AddSteps(size_t index, StartCall* call) {
          absl::StrCat(slot.steps.has_value() && slot.steps->begun() > 0
                           ? "its step numbers do not rise, and this version of its library cannot "
                             "count steps"
-                          : "it marks no steps (JOBSCOPE_STEP)",
+                          : "it marks no steps (JOBSCOPE_STEP, jobscope.step)",
                       ": recorded for --duration_ms=", absl::ToInt64Milliseconds(options_.duration),
                       " instead of --steps=", options_.steps->count));
     return;

@@ -11,7 +11,6 @@
 namespace jobscope::framework {
 namespace {
 
-using python::Bytes;
 using python::Value;
 
 class ProfilerHandoverTest : public ::testing::Test {
