@@ -129,6 +129,44 @@ class HookTest(attached.TestCase):
             self.assertEqual(process.finish("end")[0], 0)
 
 
+NVTX = """
+import sys, threading, torch
+
+over = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.readline(), over.set()), daemon=True).start()
+torch.cuda.nvtx.range_push("setup")
+torch.cuda.nvtx.range_pop()
+print("up", flush=True)
+while not over.wait(0.001):
+    torch.cuda.nvtx.range_push("forward pass")
+    with torch.cuda.nvtx.range("layer {}", 1):
+        torch.cuda.nvtx.mark("cache miss")
+    torch.cuda.nvtx.range_pop()
+"""
+
+
+class NvtxTest(attached.TestCase):
+    """`torch.cuda.nvtx`, which needs a build for CUDA, and neither a driver nor a GPU."""
+
+    def test_ranges_of_torch(self):
+        env = attached.preloaded(JOBSCOPE_PORT_DIR=self.ports, OMP_NUM_THREADS="1")
+        with attached.Process([sys.executable, "-B", self.script(NVTX)], env) as process:
+            self.assertEqual(process.hear(), "up")
+            (address,) = self.wait_for_addresses(1).values()
+            logs = os.path.join(self.folder, "logs")
+            code, _, errors = attached.run(
+                [attached.CAPTURE, f"--service_addr={address}", "--duration_ms=300", f"--logdir={logs}", "--quiet"],
+                attached.environment(),
+            )
+            self.assertEqual(code, 0, errors)
+            self.assertEqual(process.finish("end")[0], 0)
+        (file,) = glob.glob(f"{logs}/plugins/profile/*/*.xplane.pb")
+        events = [event for _, found in xspace.planes(file) for event in found]
+        outer, inner = xspace.named(events, "forward pass"), xspace.named(events, "layer 1")
+        self.assertGreater(min(len(outer), len(inner), len(xspace.named(events, "cache miss"))), 10)
+        self.assertEqual(xspace.named(events, "setup"), [])
+
+
 def version():
     if importlib.util.find_spec("torch") is None:
         return (0,)
