@@ -79,21 +79,26 @@ void NativeStream::OnRead(bool ok) {
   {
     const absl::MutexLock lock(&mutex_);
     reading_ = false;
-    if (!ok) {
-      Finish();
-    } else if (draining_) {
-      message_.Clear();
-      read_wanted_ = true;
-      Advance();
-    } else {
-      message.Swap(&message_);
-      handler = events_.message;
+    if (!ok || draining_) {
+      if (ok) {
+        message_.Clear();
+        read_wanted_ = true;
+        Advance();
+      } else {
+        Finish();
+      }
+      last = Leave();
+      return;
     }
-    last = Leave();
-    // Alive until the handler has returned, even if it lets go of us.
-    if (last == nullptr) last = shared_from_this();
+    handling_ = true;
+    message.Swap(&message_);
+    handler = events_.message;
   }
-  if (handler) handler(&message);
+  handler(&message);
+  const absl::MutexLock lock(&mutex_);
+  handling_ = false;
+  Advance();
+  last = Leave();
 }
 
 void NativeStream::OnWritten(bool ok) {
@@ -126,7 +131,8 @@ void NativeStream::OnFinished(bool) {
 
 void NativeStream::Advance() {
   if (!started_ || finishing_) return;
-  if (read_wanted_ && !reading_) {
+  // Not while the last message is told: a read that fails ends the stream, and `done` is the last.
+  if (read_wanted_ && !reading_ && !handling_) {
     read_wanted_ = false;
     reading_ = true;
     ++operations_;

@@ -91,12 +91,13 @@ class NativeStream : public std::enable_shared_from_this<NativeStream> {
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
   bool read_wanted_ ABSL_GUARDED_BY(mutex_) = false;
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool handling_ ABSL_GUARDED_BY(mutex_) = false;  // `events_.message` runs
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool close_wanted_ ABSL_GUARDED_BY(mutex_) = false;  // our side
   bool write_over_ ABSL_GUARDED_BY(mutex_) = false;    // closed, or failed
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool finishing_ ABSL_GUARDED_BY(mutex_) = false;
-  int operations_ ABSL_GUARDED_BY(mutex_) = 0;  // in the queue
+  int operations_ ABSL_GUARDED_BY(mutex_) = 0;  // in the queue, or being told
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<NativeStream> self_ ABSL_GUARDED_BY(mutex_);  // until it is done
 };
