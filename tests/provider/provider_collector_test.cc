@@ -16,6 +16,7 @@
 #include "tensorflow/xplane.pb.h"
 #include "tests/host/session_driver.h"
 #include "tests/provider/fake_provider.h"
+#include "tests/provider/provider_fixture.h"
 
 namespace jobscope {
 namespace {
@@ -27,22 +28,7 @@ using ::testing::Pair;
 constexpr bool kMonotonic = false;
 constexpr int64_t kUs = 1000;
 
-class ProviderCollectorTest : public ::testing::Test {
- protected:
-  ProviderCollectorTest() { EXPECT_TRUE(collector_.Register(provider_.callbacks()).ok()); }
-
-  // Of the session's sink, once it has started.
-  void KeepSink() {
-    provider_.On("start", [this](const jobscope_provider_session& session) { session_ = session; });
-  }
-  int Add(const std::vector<jobscope_provider_event>& events) {
-    return session_.sink->add(session_.sink, events.data(), events.size());
-  }
-
-  FakeProvider provider_;
-  ProviderCollector collector_{"disk", 3};
-  jobscope_provider_session session_ = {};
-};
+using ProviderCollectorTest = ProviderTest;
 
 TEST_F(ProviderCollectorTest, EventsOfTheStopAreInTheTrace) {
   KeepSink();

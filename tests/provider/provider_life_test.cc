@@ -15,6 +15,7 @@
 #include "collectors/provider/provider_collector.h"
 #include "tests/host/session_driver.h"
 #include "tests/provider/fake_provider.h"
+#include "tests/provider/provider_fixture.h"
 
 namespace jobscope {
 namespace {
@@ -25,22 +26,7 @@ using ::testing::IsEmpty;
 
 constexpr bool kMonotonic = false;
 
-class ProviderLifeTest : public ::testing::Test {
- protected:
-  ProviderLifeTest() { EXPECT_TRUE(collector_.Register(provider_.callbacks()).ok()); }
-
-  // Of the session's sink, once it has started.
-  void KeepSink() {
-    provider_.On("start", [this](const jobscope_provider_session& session) { session_ = session; });
-  }
-  int Add(const std::vector<jobscope_provider_event>& events) {
-    return session_.sink->add(session_.sink, events.data(), events.size());
-  }
-
-  FakeProvider provider_;
-  ProviderCollector collector_{"disk", 3};
-  jobscope_provider_session session_ = {};
-};
+using ProviderLifeTest = ProviderTest;
 
 TEST_F(ProviderLifeTest, OffWhenUnregisteredOrNotAskedFor) {
   SessionDriver driver(&collector_, kMonotonic);
