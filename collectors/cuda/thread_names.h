@@ -15,7 +15,7 @@ class ThreadNames {
  public:
   // "thread" for one that has ended.
   const std::string& Of(uint32_t thread);
-  // Whether it is a thread of this library: those are all called "jobscope-…".
+  // Whether it is a thread of this library.
   bool IsOurs(uint32_t thread);
 
  private:

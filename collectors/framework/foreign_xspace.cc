@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <protozero/exception.hpp>
 #include <protozero/pbf_writer.hpp>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "collectors/framework/foreign_xspace_plane.h"
 #include "collectors/framework/foreign_xspace_reader.h"
+#include "common/thread_name.h"
 #include "common/trace_planes.h"
 #include "common/xspace/absl_view.h"
 #include "common/xspace/fields.h"
@@ -43,12 +43,6 @@ std::optional<int64_t> ThreadOfThisProcess(int64_t line_id) {
   if (line_id <= 0 || line_id > kMaxThreadId) return std::nullopt;
   if (access(absl::StrCat("/proc/self/task/", line_id).c_str(), F_OK) != 0) return std::nullopt;
   return line_id;
-}
-
-std::string ThreadLineName(int64_t tid) {
-  std::string name;
-  std::getline(std::ifstream(absl::StrCat("/proc/self/task/", tid, "/comm")), name);
-  return absl::StrCat(name.empty() ? "thread" : name, "/", tid);
 }
 
 // When the framework began, by its own `Task Environment`.

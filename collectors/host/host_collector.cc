@@ -2,13 +2,12 @@
 #include "collectors/host/host_collector.h"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
+#include <cstdlib>
 #include <string>
 
+#include "common/thread_name.h"
 #include "jobscope/detail/ticks.h"
 
 namespace jobscope {
@@ -22,8 +21,6 @@ constexpr uint32_t kAlwaysOnBits =
 // thread that comes later maps its own.
 constexpr uint32_t kSpareRings = 8;
 constexpr uint32_t kMaxPrefault = 32;
-// How the names of all threads begin that this library starts.
-constexpr char kOwnThreads[] = "jobscope-";
 
 uint32_t BitsOf(int host_level) {
   if (host_level <= 0) return 0;
@@ -39,15 +36,9 @@ const host::Reader* Usable(const host::Reader* reader) {
 
 // Threads of ours never record, and each collector has one while a session exists: rings for them
 // were 9 MiB.
-bool IsOurs(int tasks, const char* tid) {
-  const std::string path = std::string(tid) + "/comm";
-  const int comm = openat(tasks, path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (comm < 0) return true;  // it has ended
-  char name[sizeof(kOwnThreads) - 1];
-  const ssize_t bytes = read(comm, name, sizeof(name));
-  close(comm);
-  return bytes == static_cast<ssize_t>(sizeof(name)) &&
-         std::memcmp(name, kOwnThreads, sizeof(name)) == 0;
+bool MayRecord(int64_t tid) {
+  const std::string name = ThreadName(tid);
+  return !name.empty() && !IsOwnThreadName(name);
 }
 
 // Up to `most`: looking at a thread's name takes microseconds, and there may be thousands.
@@ -57,7 +48,7 @@ uint32_t CountThreads(uint32_t most) {
   uint32_t count = 0;
   const dirent* entry = nullptr;
   while (count < most && (entry = readdir(tasks)) != nullptr) {
-    if (entry->d_name[0] != '.' && !IsOurs(dirfd(tasks), entry->d_name)) ++count;
+    if (entry->d_name[0] != '.' && MayRecord(std::strtoll(entry->d_name, nullptr, 10))) ++count;
   }
   closedir(tasks);
   return count;

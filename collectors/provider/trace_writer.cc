@@ -2,9 +2,9 @@
 #include "collectors/provider/trace_writer.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "common/thread_name.h"
 #include "common/trace_planes.h"
 #include "common/xspace/absl_view.h"
 
@@ -25,21 +25,6 @@ int64_t Clamp(__int128 value) {
 }
 
 int64_t PsSince(int64_t zero_ns, __int128 ns) { return Clamp((ns - zero_ns) * 1000); }
-
-std::string ThreadLineName(int64_t thread) {
-  char path[64];
-  std::snprintf(path, sizeof(path), "/proc/self/task/%lld/comm", static_cast<long long>(thread));
-  std::string name = "thread";
-  if (FILE* const file = std::fopen(path, "re"); file != nullptr) {
-    char text[64] = {};
-    if (std::fgets(text, sizeof(text), file) != nullptr) {
-      name = text;
-      while (!name.empty() && name.back() == '\n') name.pop_back();
-    }
-    std::fclose(file);
-  }
-  return absl::StrCat(name, "/", thread);
-}
 
 }  // namespace
 

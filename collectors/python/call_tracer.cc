@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "collectors/python/call_hooks.h"
 #include "collectors/python/gil.h"
-#include "collectors/python/thread_ids.h"
+#include "common/thread_name.h"
 #include "jobscope/detail/ticks.h"
 
 namespace jobscope::python {
@@ -118,7 +118,7 @@ std::string_view CallTracer::NameOf(const TracedThread& thread) {
   if (thread.index >= os_names_.size()) os_names_.resize(thread.index + 1);
   std::string& name = os_names_[thread.index];
   if (name.empty()) {
-    name = OsThreadName(thread.tid);
+    name = ThreadName(thread.tid);
     if (name.empty()) name = "thread";  // it is gone
   }
   return name;

@@ -8,6 +8,7 @@
 #include "collectors/python/thread_ids.h"
 #include "collectors/python/values.h"
 #include "common/clock.h"
+#include "common/thread_name.h"
 
 namespace jobscope::python {
 namespace {
@@ -138,7 +139,7 @@ const StackReader::Known& StackReader::Identify(uint64_t ident, Object* key) {
     api_.Err_Clear();
   }
   if (known.tid == 0) known.tid = TidOfPthread(ident);
-  if (known.name.empty()) known.name = OsThreadName(known.tid);
+  if (known.name.empty()) known.name = ThreadName(known.tid);
   return known;
 }
 

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/python/thread_ids.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <array>
-
-#include "absl/strings/str_cat.h"
 
 namespace jobscope::python {
 
@@ -27,18 +22,6 @@ int64_t TidOfPthread(uint64_t pthread) {
   clockid_t clock = 0;
   if (pthread_getcpuclockid(static_cast<pthread_t>(pthread), &clock) != 0) return 0;
   return ~(static_cast<int64_t>(clock) >> 3);
-}
-
-std::string OsThreadName(int64_t tid) {
-  const std::string path = absl::StrCat("/proc/self/task/", tid, "/comm");
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return {};
-  std::array<char, 64> text = {};
-  const ssize_t size = read(file, text.data(), text.size());
-  close(file);
-  std::string name(text.data(), size > 0 ? static_cast<size_t>(size) : 0);
-  if (!name.empty() && name.back() == '\n') name.pop_back();
-  return name;
 }
 
 }  // namespace jobscope::python

@@ -3,15 +3,11 @@
 #define COLLECTORS_PYTHON_THREAD_IDS_H_
 
 #include <cstdint>
-#include <string>
 
 namespace jobscope::python {
 
 // The OS thread id of a living thread of this process, by its pthread_t; 0 if it can't be told.
 int64_t TidOfPthread(uint64_t pthread);
-
-// The name that the OS has of a thread of this process; empty if there is none.
-std::string OsThreadName(int64_t tid);
 
 }  // namespace jobscope::python
 
