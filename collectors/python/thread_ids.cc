@@ -6,6 +6,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cstdint>
+#include <initializer_list>
+
 namespace jobscope::python {
 
 // The kernel's id of a thread's CPU clock is made of the thread's id (its complement, above three
