@@ -157,6 +157,17 @@ class FakeNativeWorker {
     return true;
   }
 
+  // All of a capture, as a good worker does it.
+  static grpc::Status SendAll(FakeCapture* capture, const std::vector<FakeItem>& items) {
+    if (!Begin(capture)) return grpc::Status::CANCELLED;
+    capture->SendStarted();
+    capture->SendProgress(17);
+    capture->SendItems(items);
+    capture->SendEnded(items.size());
+    capture->AwaitAck(items.size());
+    return grpc::Status::OK;
+  }
+
  private:
   // As the code that protoc generates, but for messages that are bytes.
   class Service : public grpc::Service {

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a trace may be that a worker sends: large, cut short, wrong, or too much for the disk.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "client/native_worker.h"
+#include "tensorflow/xplane.pb.h"
+#include "tests/client/fake_native_worker.h"
+#include "tests/client/native_fixture.h"
+
+namespace jobscope {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using NativeWorkerTraceTest = NativeWorkerTest;
+
+TEST_F(NativeWorkerTraceTest, ALargeItemPasses) {
+  std::vector<FakeItem> items = MakeItems(1, 1, 10, false);
+  // A framework's plane of 3 MB: its events are counted, its bytes are copied.
+  tensorflow::profiler::XPlane plane;
+  plane.set_name("/device:TPU:0");
+  plane.add_lines()->set_name(std::string(3'000'000, 'x'));
+  FakeItem raw{items.size() + 1, xspace::ItemKind::kRawPlane, ""};
+  protozero::pbf_writer(raw.body).add_message(1, plane.SerializeAsString());
+  items.push_back(raw);
+  items.push_back(
+      {items.size() + 1, xspace::ItemKind::kSummary, MakeSummary(10).SerializeAsString()});
+  FakeNativeWorker::Script script;
+  script.capture = [&items](FakeCapture* capture) {
+    return FakeNativeWorker::SendAll(capture, items);
+  };
+  FakeNativeWorker fake(script);
+  Record(fake.address());
+  EXPECT_TRUE(log_->AwaitEnded().ok());
+  EXPECT_EQ(Write().outcome, Outcome::kOk);
+  EXPECT_GT(File().size(), 3'000'000u);
+}
+
+TEST_F(NativeWorkerTraceTest, WrongTotalsAreWarningsWithBothFigures) {
+  std::vector<FakeItem> items = MakeItems(1, 2, 10, false);
+  items.push_back(
+      {items.size() + 1, xspace::ItemKind::kSummary, MakeSummary(25).SerializeAsString()});
+  items.push_back({items.size() + 1, xspace::ItemKind::kLoss, v1::Loss().SerializeAsString()});
+  items.back().body = std::string("\x0a\x04host", 6);
+  FakeNativeWorker::Script script;
+  script.capture = [&items](FakeCapture* capture) {
+    FakeNativeWorker::Begin(capture);
+    capture->SendItems(items);
+    capture->SendEnded(99);
+    capture->Hang();
+    return grpc::Status::OK;
+  };
+  FakeNativeWorker fake(script);
+  Record(fake.address());
+  EXPECT_TRUE(log_->AwaitEnded().ok());
+  EXPECT_EQ(Write().outcome, Outcome::kOk);
+  EXPECT_EQ(account_.events, 20u);
+  const std::string last = std::to_string(items.size());
+  EXPECT_THAT(account_.warnings, Contains("the worker counted 25 events, the file holds 20"));
+  EXPECT_THAT(account_.warnings,
+              Contains("the worker ended with item 99, the last that came is " + last));
+  EXPECT_THAT(account_.warnings,
+              Contains("the summary is item " + std::to_string(items.size() - 1) +
+                       ", but the last item is " + last));
+}
+
+TEST_F(NativeWorkerTraceTest, AnEndWithoutItemsIsAFailure) {
+  FakeNativeWorker::Script script;
+  script.capture = [](FakeCapture* capture) {
+    FakeNativeWorker::Begin(capture);
+    capture->SendEnded(0);
+    capture->Hang();
+    return grpc::Status::OK;
+  };
+  FakeNativeWorker fake(script);
+  Record(fake.address());
+  EXPECT_TRUE(log_->AwaitEnded().ok());
+  const Verdict verdict = Write();
+  EXPECT_EQ(verdict.outcome, Outcome::kFailed);
+  EXPECT_EQ(verdict.phase, Phase::kTransfer);
+}
+
+TEST_F(NativeWorkerTraceTest, AnEndWithoutASummaryIsTruncated) {
+  const std::vector<FakeItem> items = MakeItems(1, 2, 10, false);
+  FakeNativeWorker::Script script;
+  script.capture = [&items](FakeCapture* capture) {
+    return FakeNativeWorker::SendAll(capture, items);
+  };
+  FakeNativeWorker fake(script);
+  Record(fake.address());
+  EXPECT_TRUE(log_->AwaitEnded().ok());
+  const Verdict verdict = Write();
+  EXPECT_EQ(verdict.outcome, Outcome::kTruncated);
+  EXPECT_THAT(verdict.reason, HasSubstr("without a summary"));
+  EXPECT_EQ(account_.events, 20u);
+  EXPECT_FALSE(account_.lost.has_value());
+}
+
+TEST_F(NativeWorkerTraceTest, ItemsThatMakeNoTraceAreAFailureThatNamesTheItem) {
+  std::vector<FakeItem> items = MakeItems(1, 2, 10);
+  // Nobody has named this plane.
+  items.erase(items.begin());
+  for (size_t i = 0; i < items.size(); ++i) items[i].number = i + 1;
+  FakeNativeWorker::Script script;
+  script.capture = [&items](FakeCapture* capture) {
+    return FakeNativeWorker::SendAll(capture, items);
+  };
+  FakeNativeWorker fake(script);
+  Record(fake.address());
+  EXPECT_TRUE(log_->AwaitEnded().ok());
+  const Verdict verdict = Write();
+  EXPECT_EQ(verdict.outcome, Outcome::kFailed);
+  EXPECT_EQ(verdict.phase, Phase::kTransfer);
+  EXPECT_THAT(verdict.reason, HasSubstr("item 1"));
+  EXPECT_THAT(List(run_->path()), IsEmpty());
+}
+
+TEST_F(NativeWorkerTraceTest, AnItemWithoutContentIsLeftOut) {
+  std::vector<FakeItem> items = MakeItems(1, 3, 10);
+  for (FakeItem& item : items) {
+    if (item.kind != xspace::ItemKind::kEvents) continue;
+    item.body.clear();
+    break;
+  }
+  FakeNativeWorker::Script script;
+  script.capture = [&items](FakeCapture* capture) {
+    return FakeNativeWorker::SendAll(capture, items);
+  };
+  FakeNativeWorker fake(script);
+  Record(fake.address());
+  EXPECT_TRUE(log_->AwaitEnded().ok());
+  EXPECT_EQ(Write().outcome, Outcome::kOk);
+  EXPECT_EQ(account_.events, 20u);
+  EXPECT_THAT(account_.warnings, Contains(HasSubstr("1 items came without their content")));
+}
+
+TEST_F(NativeWorkerTraceTest, ALargeTraceComesInParts) {
+  options_.part_limit_bytes = 64 << 10;
+  const std::vector<FakeItem> items = MakeItems(4, 10, 400);
+  FakeNativeWorker::Script script;
+  script.capture = [&items](FakeCapture* capture) {
+    return FakeNativeWorker::SendAll(capture, items);
+  };
+  FakeNativeWorker fake(script);
+  Record(fake.address());
+  EXPECT_TRUE(log_->AwaitEnded().ok());
+  EXPECT_EQ(Write().outcome, Outcome::kOk);
+  ASSERT_GE(account_.files.size(), 3u);
+  EXPECT_EQ(account_.files[1].path, "../run.part2/worker.xplane.pb");
+  uint64_t events = 0;
+  for (size_t i = 0; i < account_.files.size(); ++i) {
+    const std::string file = File(static_cast<int>(i) + 1);
+    EXPECT_LE(file.size(), 64u << 10);
+    EXPECT_EQ(file.size(), account_.files[i].bytes);
+    tensorflow::profiler::XSpace space;
+    EXPECT_TRUE(space.ParseFromString(file));
+    events += *account_.files[i].events;
+  }
+  EXPECT_EQ(events, 16'000u);
+  EXPECT_EQ(account_.events, 16'000u);
+}
+
+TEST_F(NativeWorkerTraceTest, ATraceAtItsLimitEndsTheRecording) {
+  options_.max_trace_bytes = 20'000;
+  const std::vector<FakeItem> items = MakeItems(1, 10, 500, false);
+  bool abandon = true;
+  FakeNativeWorker::Script script;
+  script.capture = [&items, &abandon](FakeCapture* capture) {
+    FakeNativeWorker::Begin(capture);
+    capture->SendItems(items, 0, items.size() - 3);
+    EXPECT_TRUE(capture->AwaitFinish(&abandon));
+    // What was recorded until then still comes.
+    capture->SendItems(items, items.size() - 3);
+    v1::Summary summary = MakeSummary(5000, 7);
+    summary.set_truncated(true);
+    summary.set_ended_by("request");
+    capture->SendRaw(ItemsMessage(
+        {{items.size() + 1, xspace::ItemKind::kSummary, summary.SerializeAsString()}}));
+    capture->SendEnded(items.size() + 1);
+    capture->AwaitAck(items.size() + 1);
+    return grpc::Status::OK;
+  };
+  FakeNativeWorker fake(script);
+  Record(fake.address());
+  EXPECT_TRUE(log_->AwaitEnded().ok());
+  EXPECT_FALSE(abandon);
+  EXPECT_TRUE(log_->AwaitNote("--max_trace_mb"));
+  const Verdict verdict = Write();
+  EXPECT_EQ(verdict.outcome, Outcome::kTruncated);
+  EXPECT_THAT(verdict.reason, HasSubstr("--max_trace_mb"));
+  EXPECT_LE(File().size(), 22'000u);
+  // Attempted = in the trace + lost still holds.
+  ASSERT_TRUE(account_.events.has_value() && account_.lost.has_value());
+  EXPECT_EQ(*account_.events + *account_.lost, 5007u);
+  EXPECT_GT(*account_.events, 0u);
+  EXPECT_EQ(account_.lost_by_cause["max_trace"], *account_.lost - 7);
+}
+
+TEST_F(NativeWorkerTraceTest, ADiskThatFailsIsAFailedWriteAndTheWorkerIsToldToStop) {
+  options_.spool_directory = run_->path() + "/gone";
+  const std::vector<FakeItem> items = MakeItems(1, 10, 10);
+  bool abandon = false;
+  FakeNativeWorker::Script script;
+  script.capture = [&items, &abandon](FakeCapture* capture) {
+    FakeNativeWorker::Begin(capture);
+    capture->SendItems(items, 0, 5);
+    capture->AwaitFinish(&abandon);
+    return grpc::Status::OK;
+  };
+  FakeNativeWorker fake(script);
+  Record(fake.address());
+  EXPECT_TRUE(log_->AwaitEnded().ok());
+  const Verdict verdict = Write();
+  EXPECT_EQ(verdict.outcome, Outcome::kFailed);
+  EXPECT_EQ(verdict.phase, Phase::kWrite);
+  EXPECT_THAT(verdict.reason, HasSubstr(run_->path() + "/gone: No such file or directory"));
+  worker_.reset();
+  EXPECT_THAT(List(run_->path()), IsEmpty());
+}
+
+}  // namespace
+}  // namespace jobscope
