@@ -53,6 +53,7 @@ class FanOutStartTest : public FanOutTest {
 };
 
 TEST_F(FanOutStartTest, ClocksAndLatenciesDoNotMoveTheStart) {
+  options_.times.gather = absl::Seconds(5);  // the far one's clock takes 100 ms
   std::vector<Script> scripts(8);
   scripts[1].clock_offset = absl::Seconds(7);
   scripts[2].clock_offset = -absl::Hours(1'000'000);
@@ -190,6 +191,7 @@ TEST_F(FanOutStartTest, ADumpRecordsNothingNewAndIsRefusedWhereThereIsNothing) {
 }
 
 TEST_F(FanOutStartTest, AllRecordTheSameSteps) {
+  options_.times.gather = absl::Seconds(5);  // the far one's clock takes 80 ms
   options_.steps = StepsWanted{5, std::nullopt};
   options_.max_duration = absl::Seconds(10);
   std::vector<Script> scripts = {WithSteps(100, absl::Milliseconds(10)),
