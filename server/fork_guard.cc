@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,6 +26,9 @@ namespace jobscope {
 namespace {
 
 constexpr size_t kMaxListeners = 8;
+// A listener is made in 1 to 3 ms. It is a bound because the forking thread may itself hold a lock
+// that its making needs.
+constexpr long kMaxPauseNs = 100'000'000;
 // Descriptors probed in a child that has no /proc: beyond any usual soft limit, and 60 ms at most.
 constexpr uint64_t kMaxProbedDescriptors = 65536;
 
@@ -42,6 +46,21 @@ std::array<Listener, kMaxListeners> listeners;
 std::atomic<size_t> listener_count{0};
 std::atomic<pid_t> guarded_pid{0};  // 0: not installed
 std::atomic<bool> forked{false};
+
+// Forks share it, a ForkPause has it alone. A child never takes it again.
+pthread_rwlock_t pause_lock = PTHREAD_RWLOCK_INITIALIZER;
+thread_local bool t_forks = false;  // this thread shares the lock
+
+timespec PauseEnd() {
+  timespec end = {};
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  end.tv_nsec += kMaxPauseNs;
+  if (end.tv_nsec >= 1'000'000'000) {
+    end.tv_nsec -= 1'000'000'000;
+    ++end.tv_sec;
+  }
+  return end;
+}
 
 pid_t RawGetpid() { return static_cast<pid_t>(syscall(SYS_getpid)); }
 
@@ -155,6 +174,25 @@ void CloseByProbing() {
   for (uint64_t fd = 0; fd < end; ++fd) CloseIfGuarded(static_cast<int>(fd));
 }
 
+void BeforeFork() {
+  if (forked.load(std::memory_order_relaxed)) return;  // nothing of ours listens there
+  const int saved_errno = errno;
+  const timespec end = PauseEnd();
+  t_forks = pthread_rwlock_clockrdlock(&pause_lock, CLOCK_MONOTONIC, &end) == 0;
+  errno = saved_errno;
+}
+
+void AfterForkInParent() {
+  if (forked.load(std::memory_order_relaxed)) return;
+  if (t_forks) pthread_rwlock_unlock(&pause_lock);
+  t_forks = false;
+}
+
+bool PauseForks() {
+  const timespec end = PauseEnd();
+  return pthread_rwlock_clockwrlock(&pause_lock, CLOCK_MONOTONIC, &end) == 0;
+}
+
 // Runs in the child before fork() returns there. Another thread of the parent may have held any
 // lock at that instant, so: system calls only, made directly (close() and friends may be
 // interposed), no allocation, no stdio.
@@ -209,7 +247,13 @@ void InstallForkGuard() {
   if (!guarded_pid.compare_exchange_strong(not_installed, RawGetpid())) return;
   // Fails only for want of memory; fork() then leaves the sockets open in children, and
   // InForkedChild() still tells.
-  pthread_atfork(nullptr, nullptr, &OnForkInChild);
+  pthread_atfork(&BeforeFork, &AfterForkInParent, &OnForkInChild);
+}
+
+ForkPause::ForkPause() : held_(PauseForks()) {}
+
+ForkPause::~ForkPause() {
+  if (held_) pthread_rwlock_unlock(&pause_lock);
 }
 
 bool GuardListener(std::string_view bound_address) {

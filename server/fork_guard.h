@@ -25,11 +25,26 @@ void InstallForkGuard();
 // was really bound, "127.0.0.1:40123", "[::1]:40123", "0.0.0.0:6009", "[::]:6009" or "unix:/path".
 // A host that is not numeric stands for every local address. At most 8 listeners; false if there
 // are more, or if the text is no address. Call it before the bind: from then on a child may
-// inherit the listener. Not thread-safe with itself.
+// inherit the listener (ForkPause). Not thread-safe with itself.
 bool GuardListener(std::string_view bound_address);
 
 // After the server has ended: forked children leave all sockets alone.
 void UnguardListeners();
+
+// While it lives, forks of other threads wait, for 100 ms at most: a socket that has no address yet
+// can't be told in the child, which would hold the port from the bind on. Waits itself, as long at
+// most, for forks that are under way. For the few system calls that make a listener; the thread
+// must not fork.
+class ForkPause {
+ public:
+  ForkPause();
+  ~ForkPause();
+  ForkPause(const ForkPause&) = delete;
+  ForkPause& operator=(const ForkPause&) = delete;
+
+ private:
+  const bool held_;
+};
 
 // True in a child forked (also by a raw clone()) after InstallForkGuard(): no server, no capture,
 // no gRPC, no thread of ours. Async-signal-safe.

@@ -64,13 +64,23 @@ absl::Status Taken(const BindTarget& target, const absl::Status& status) {
       "workers on one host"));
 }
 
+absl::Status TryBindUnforked(const BindTarget& target) {
+  const ForkPause pause;
+  return TryBind(target);
+}
+
+absl::StatusOr<BindTarget> PickPortUnforked(const BindTarget& target) {
+  const ForkPause pause;
+  return PickPort(target);
+}
+
 // The targets that can be bound. A name may stand for an address that this host does not have (::1
 // where IPv6 is off): that one is left out, as long as another is there.
 absl::StatusOr<std::vector<BindTarget>> Bindable(const std::vector<BindTarget>& targets) {
   std::vector<BindTarget> bindable;
   absl::Status first_error;
   for (const BindTarget& target : targets) {
-    const absl::Status status = TryBind(target);
+    const absl::Status status = TryBindUnforked(target);
     if (status.ok()) {
       bindable.push_back(target);
     } else if (absl::IsAlreadyExists(status)) {
@@ -130,7 +140,7 @@ absl::Status GrpcServer::State::Bind() {
   // gRPC could pick the port, but a child forked before we know it would inherit the listener. On
   // the first address only: on another one the number may be somebody else's.
   for (int pick = 1;; ++pick) {
-    const auto picked = PickPort(bindable->front());
+    const auto picked = PickPortUnforked(bindable->front());
     if (!picked.ok()) return picked.status();
     status = Serve({*picked}, *credentials);
     if (status.ok() || pick == kMaxPicks) return status;
@@ -159,7 +169,10 @@ absl::Status GrpcServer::State::Serve(const std::vector<BindTarget>& targets,
     builder.AddListeningPort(targets[i].text, port_credentials.back(), &ports[i]);
     GuardListener(targets[i].text);
   }
-  server = builder.BuildAndStart();
+  {
+    const ForkPause pause;
+    server = builder.BuildAndStart();
+  }
   if (server == nullptr || ports.front() <= 0) {
     UnguardListeners();
     return absl::UnavailableError(absl::StrCat("gRPC can't listen on ", targets.front().text,

@@ -12,12 +12,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace jobscope {
@@ -284,6 +288,42 @@ TEST_F(ForkGuardTest, ErrnoSurvivesTheHandler) {
   int status = 0;
   ASSERT_EQ(waitpid(pid, &status, 0), pid);
   EXPECT_EQ(WEXITSTATUS(status), 1);
+}
+
+// Bound only after a child could have been forked with it.
+TEST_F(ForkGuardTest, AForkWaitsForASocketThatHasNoAddressYet) {
+  std::optional<ForkPause> pause(std::in_place);
+  const Fd listener(socket(AF_INET, SOCK_STREAM, 0));
+  std::atomic<bool> forks{false};
+  int open = -1;
+  std::thread other([&] {
+    forks.store(true);
+    open = InChild([&] { return OpenBits({listener.get()}); });
+  });
+  while (!forks.load()) std::this_thread::yield();
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  socklen_t length = sizeof(address);
+  EXPECT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
+  EXPECT_TRUE(GuardListener("127.0.0.1:" + std::to_string(ntohs(address.sin_port))));
+  pause.reset();
+  other.join();
+  EXPECT_EQ(open, 0);
+}
+
+// As one would that holds a lock which the maker of the listener needs.
+TEST_F(ForkGuardTest, AForkDoesNotWaitForEver) {
+  const ForkPause pause;
+  int answer = -1;
+  std::thread([&answer] { answer = InChild([] { return 7; }); }).join();
+  EXPECT_EQ(answer, 7);
+}
+
+TEST_F(ForkGuardTest, ChildrenOfChildrenFork) {
+  EXPECT_EQ(InChild([] { return InChild([] { return 5; }); }), 5);
+  const ForkPause pause;
 }
 
 TEST_F(ForkGuardTest, RefusesWhatIsNoAddress) {
