@@ -106,7 +106,12 @@ void Decide(int argc, char** argv) {
     Say(plan.log_level, LogLevel::kWarning, "not attached: can't tell where this library lies");
     return;
   }
-  plan.delay_ms = jobscope::attach::ReadDelayMs(&getenv, kDelayMs);
+  plan.delay_ms = kDelayMs;
+  if (!jobscope::attach::ReadDelayMs(&getenv, &plan.delay_ms)) {
+    Say(plan.log_level, LogLevel::kWarning,
+        "JOBSCOPE_ATTACH_DELAY_MS must be 0 to 10000, is \"%.32s\": it is %d here",
+        getenv("JOBSCOPE_ATTACH_DELAY_MS"), kDelayMs);
+  }
   TellDescendants(own_path, role);
   attaching = jobscope::attach::StartServerLater(&plan);
   if (!attaching) {

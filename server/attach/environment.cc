@@ -64,9 +64,13 @@ LogLevel ReadLogLevel(GetVariable get) {
   return LogLevel::kWarning;
 }
 
-int ReadDelayMs(GetVariable get, int otherwise) {
-  const int number = ToNumber(get("JOBSCOPE_ATTACH_DELAY_MS"));
-  return number < 0 || number > kMaxDelayMs ? otherwise : number;
+bool ReadDelayMs(GetVariable get, int* delay_ms) {
+  const char* const text = get("JOBSCOPE_ATTACH_DELAY_MS");
+  if (text == nullptr || *text == '\0') return true;
+  const int number = ToNumber(text);
+  if (number < 0 || number > kMaxDelayMs) return false;
+  *delay_ms = number;
+  return true;
 }
 
 int LocalRank(GetVariable get) {

@@ -21,8 +21,9 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
 // JOBSCOPE_LOG_LEVEL, as common/log.h reads it.
 LogLevel ReadLogLevel(GetVariable get);
 
-// JOBSCOPE_ATTACH_DELAY_MS, 0 to 10,000; `otherwise` where it is not set or no such number.
-int ReadDelayMs(GetVariable get, int otherwise);
+// JOBSCOPE_ATTACH_DELAY_MS, 0 to 10,000; leaves `delay_ms` alone where it is not set. False: it is
+// no such number.
+bool ReadDelayMs(GetVariable get, int* delay_ms);
 
 // The local rank, as common/identity.h finds it; -1: none.
 int LocalRank(GetVariable get);

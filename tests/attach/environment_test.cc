@@ -48,11 +48,18 @@ TEST_F(EnvironmentTest, KillSwitch) {
 }
 
 TEST_F(EnvironmentTest, DelayInRange) {
-  EXPECT_EQ(ReadDelayMs(&Get, 20), 20);
-  for (const auto& [text, delay] : std::map<std::string, int>{
-           {"0", 0}, {"500", 500}, {"10000", 10'000}, {"10001", 20}, {"-1", 20}, {"soon", 20}}) {
-    Variables()["JOBSCOPE_ATTACH_DELAY_MS"] = text;
-    EXPECT_EQ(ReadDelayMs(&Get, 20), delay) << text;
+  int delay_ms = 20;
+  EXPECT_TRUE(ReadDelayMs(&Get, &delay_ms));
+  EXPECT_EQ(delay_ms, 20);
+  for (const char* none : {"10001", "-1", "soon"}) {
+    Variables()["JOBSCOPE_ATTACH_DELAY_MS"] = none;
+    EXPECT_FALSE(ReadDelayMs(&Get, &delay_ms)) << none;
+    EXPECT_EQ(delay_ms, 20) << none;
+  }
+  for (const int delay : {0, 500, 10'000}) {
+    Variables()["JOBSCOPE_ATTACH_DELAY_MS"] = std::to_string(delay);
+    EXPECT_TRUE(ReadDelayMs(&Get, &delay_ms));
+    EXPECT_EQ(delay_ms, delay);
   }
 }
 

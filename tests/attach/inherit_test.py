@@ -142,7 +142,7 @@ import ctypes, os
 assert os.open({path!r}, os.O_RDWR | os.O_CREAT) == 2
 assert ctypes.CDLL(None).InitializeInjection() == 1
 {UNTIL_SETTLED}"""
-        env = attached.preloaded("127.0.0.1:nonsense", JOBSCOPE_ATTACH_DELAY_MS="60000")
+        env = attached.preloaded("127.0.0.1:nonsense", JOBSCOPE_ATTACH_DELAY_MS="10000")
         done = subprocess.run(
             ["sh", "-c", 'exec "$0" -c "$1" 2>&-', attached.PYTHON, code], env=env, check=False, timeout=60
         )
