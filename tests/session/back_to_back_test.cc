@@ -88,9 +88,10 @@ TEST_P(BackToBackTest, EachBeginsAndEndsWithItsBits) {
     request.logdir = logdir_;
     request.capture.duration = absl::InfiniteDuration();
     // Every other one ends by itself, by the step that a thread of the application ends.
+    const uint64_t next = Reader()->step_count() + 5;
     if (captures % 2 == 1) {
-      const auto next = static_cast<int64_t>(Reader()->step_count()) + 5;
-      request.capture.steps = StepRange{next, next + 10, /*by_ordinal=*/true};
+      const auto first = static_cast<int64_t>(next);
+      request.capture.steps = StepRange{first, first + 10, /*by_ordinal=*/true};
     }
     const bool by_steps = request.capture.steps.has_value();
     ASSERT_TRUE(captures_->Start(std::move(request)).ok());
@@ -98,6 +99,15 @@ TEST_P(BackToBackTest, EachBeginsAndEndsWithItsBits) {
       ASSERT_EQ(Reader()->mask() & kLevels, kLevels) << "capture " << captures;
       // This thread's own scope: bits that are on must be seen by all.
       JOBSCOPE_SCOPE("mine");
+    } else {
+      // Before its first step there is nothing in it. It ends by itself in the middle of the stop,
+      // or shortly before.
+      const uint64_t begun = next + 5;
+      const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+      while (Reader()->step_count() < begun && std::chrono::steady_clock::now() < patience) {
+        std::this_thread::yield();
+      }
+      ASSERT_GE(Reader()->step_count(), begun);
     }
     const absl::StatusOr<ProgrammaticResult> result = captures_->Stop();
     ASSERT_TRUE(result.ok()) << result.status();
