@@ -26,8 +26,8 @@ namespace jobscope {
 namespace {
 
 constexpr size_t kMaxListeners = 8;
-// A listener is made in 1 to 3 ms. It is a bound because the forking thread may itself hold a lock
-// that its making needs.
+// Longer than a whole start takes (bench/embed_cost). It is a bound because the forking thread may
+// itself hold a lock that its making needs.
 constexpr long kMaxPauseNs = 100'000'000;
 // Descriptors probed in a child that has no /proc: beyond any usual soft limit, and 60 ms at most.
 constexpr uint64_t kMaxProbedDescriptors = 65536;
@@ -49,7 +49,7 @@ std::atomic<bool> forked{false};
 
 // Forks share it, a ForkPause has it alone. A child never takes it again.
 pthread_rwlock_t pause_lock = PTHREAD_RWLOCK_INITIALIZER;
-thread_local bool t_forks = false;  // this thread shares the lock
+thread_local int t_shares = 0;  // of this thread; a signal handler may fork in the middle of a fork
 
 timespec PauseEnd() {
   timespec end = {};
@@ -178,14 +178,15 @@ void BeforeFork() {
   if (forked.load(std::memory_order_relaxed)) return;  // nothing of ours listens there
   const int saved_errno = errno;
   const timespec end = PauseEnd();
-  t_forks = pthread_rwlock_clockrdlock(&pause_lock, CLOCK_MONOTONIC, &end) == 0;
+  if (pthread_rwlock_clockrdlock(&pause_lock, CLOCK_MONOTONIC, &end) == 0) ++t_shares;
   errno = saved_errno;
 }
 
 void AfterForkInParent() {
   if (forked.load(std::memory_order_relaxed)) return;
-  if (t_forks) pthread_rwlock_unlock(&pause_lock);
-  t_forks = false;
+  if (t_shares == 0) return;
+  --t_shares;
+  pthread_rwlock_unlock(&pause_lock);
 }
 
 bool PauseForks() {

@@ -42,6 +42,9 @@ class ForkPause {
   ForkPause(const ForkPause&) = delete;
   ForkPause& operator=(const ForkPause&) = delete;
 
+  // False: the forks that were under way did not end in time.
+  bool held() const { return held_; }
+
  private:
   const bool held_;
 };
