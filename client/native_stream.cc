@@ -79,20 +79,21 @@ void NativeStream::OnRead(bool ok) {
   {
     const absl::MutexLock lock(&mutex_);
     reading_ = false;
-    if (!ok || draining_) {
-      if (ok) {
-        message_.Clear();
-        read_wanted_ = true;
-        Advance();
-      } else {
-        Finish();
-      }
+    if (!ok) {
+      Finish();
+    } else if (draining_) {
+      message_.Clear();
+      read_wanted_ = true;
+      Advance();
+    } else {
+      handling_ = true;
+      message.Swap(&message_);
+      handler = events_.message;
+    }
+    if (!handling_) {
       last = Leave();
       return;
     }
-    handling_ = true;
-    message.Swap(&message_);
-    handler = events_.message;
   }
   handler(&message);
   const absl::MutexLock lock(&mutex_);
