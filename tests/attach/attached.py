@@ -157,6 +157,15 @@ class TestCase(unittest.TestCase):
     def wait_for(self, condition, what, timeout_s=30):
         self.assertTrue(harness.until(condition, timeout_s), what)
 
+    def warned(self, env):
+        """(process id, what it wrote to standard error) of a program that ran well and was told something."""
+        with Process([TARGET, "wait"], env) as process:
+            process.hear()
+            self.wait_for(lambda: process.has_said("\n"), "a warning")
+            code, errors = process.finish()
+        self.assertEqual(code, 0)
+        return process.pid, errors
+
     def wait_for_addresses(self, count):
         self.wait_for(lambda: len(self.addresses()) == count, f"{count} addresses; there are {self.addresses()}")
         return self.addresses()

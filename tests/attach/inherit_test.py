@@ -155,12 +155,8 @@ assert ctypes.CDLL(None).InitializeInjection() == 1
             holder.listen()
             port = holder.getsockname()[1]
             env = attached.preloaded(f"127.0.0.1:{port}", JOBSCOPE_ATTACH_DELAY_MS="0")
-            with attached.Process([attached.TARGET, "wait"], env) as process:
-                process.hear()
-                self.wait_for(lambda: process.has_said("\n"), "a warning")
-                code, errors = process.finish()
-        self.assertEqual(code, 0)
-        self.assertRegex(errors, rf"^\S+ jobscope\[{process.pid}\] warning: not attached: .*{port}.*\n$")
+            pid, errors = self.warned(env)
+        self.assertRegex(errors, rf"^\S+ jobscope\[{pid}\] warning: not attached: .*{port}.*\n$")
 
 
 if __name__ == "__main__":

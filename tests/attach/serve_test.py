@@ -106,30 +106,18 @@ class ServeTest(attached.TestCase):
     def test_library_that_is_missing(self):
         alone = shutil.copy(attached.LIBRARY, self.folder)
         env = {**attached.preloaded(JOBSCOPE_ATTACH_DELAY_MS="0"), "LD_PRELOAD": alone}
-        with attached.Process([attached.TARGET, "wait"], env) as process:
-            process.hear()
-            self.wait_for(lambda: process.has_said("\n"), "a warning")
-            code, errors = process.finish()
-        self.assertEqual(code, 0)
+        errors = self.warned(env)[1]
         self.assertRegex(errors, r"^\S+ jobscope\[\d+\] warning: not attached: .*libjobscope\.so.*\n$")
         self.assertIn("install libjobscope.so beside libjobscope_attach.so", errors)
 
     def test_delay_that_is_none(self):
         env = attached.preloaded(f"127.0.0.1:{attached.free_port()}", JOBSCOPE_ATTACH_DELAY_MS="60000")
-        with attached.Process([attached.TARGET, "wait"], env) as process:
-            process.hear()
-            self.wait_for(lambda: process.has_said("\n"), "a warning")
-            code, errors = process.finish()
-        self.assertEqual(code, 0)
+        errors = self.warned(env)[1]
         self.assertRegex(errors, r'warning: JOBSCOPE_ATTACH_DELAY_MS must be 0 to 10000, is "60000": it is 20 here\n')
 
     def test_address_that_is_none(self):
         env = attached.preloaded("127.0.0.1:nonsense", JOBSCOPE_ATTACH_DELAY_MS="0")
-        with attached.Process([attached.TARGET, "wait"], env) as process:
-            process.hear()
-            self.wait_for(lambda: process.has_said("\n"), "a warning")
-            code, errors = process.finish()
-        self.assertEqual(code, 0)
+        errors = self.warned(env)[1]
         self.assertRegex(errors, r"warning: not attached: .*127\.0\.0\.1:nonsense.*\n$")
 
 
