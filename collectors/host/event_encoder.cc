@@ -45,6 +45,27 @@ std::string_view ReadString(const jobscope_record* group, size_t size, size_t* a
   return {text, std::min(length, copied)};
 }
 
+// Returns the event's begin in the trace.
+uint64_t FollowOne(StepBegins* steps, const Site& site, const jobscope_record& event) {
+  switch (event.kind) {
+    case JOBSCOPE_KIND_SCOPE:
+      if (site.role == JOBSCOPE_ROLE_INPUT_WAIT) {
+        steps->OnWait(event.begin_ticks, event.end_ticks);
+      } else {
+        steps->OnScope(event.begin_ticks);
+      }
+      break;
+    case JOBSCOPE_KIND_STEP_BEGIN:
+      steps->OnStepBegin(event.begin_ticks);
+      break;
+    case JOBSCOPE_KIND_STEP:
+      return steps->OnStepEnd(event.begin_ticks, event.end_ticks);
+    default:
+      break;
+  }
+  return event.begin_ticks;
+}
+
 }  // namespace
 
 EventEncoder::EventEncoder(const Reader* reader, xspace::ItemSink* sink, xspace::Names* names,
@@ -85,6 +106,7 @@ EventEncoder::Progress EventEncoder::Encode(ThreadState* thread, const jobscope_
           continue;
         case JOBSCOPE_KIND_STEP_BEGIN:
           --account.attempted;
+          thread->steps.OnStepBegin(group->begin_ticks);
           thread->step_open = true;
           thread->step_begin = *group;
           continue;
@@ -97,7 +119,8 @@ EventEncoder::Progress EventEncoder::Encode(ThreadState* thread, const jobscope_
     }
     if (!thread->open_scopes.empty()) ForgetOpenScope(thread, *group);
     if (group->kind == JOBSCOPE_KIND_STEP) thread->step_open = false;
-    if (!window_->Intersects(group->begin_ticks, group->end_ticks)) {
+    const uint64_t begin = FollowOne(&thread->steps, *site, *group);
+    if (!window_->Intersects(begin, group->end_ticks)) {
       ++account.outside;
       continue;
     }
@@ -110,7 +133,7 @@ EventEncoder::Progress EventEncoder::Encode(ThreadState* thread, const jobscope_
         Counter(thread, *site, *group);
         break;
       default:
-        Step(thread, *site, group, size);
+        Step(thread, *site, group, size, begin);
         break;
     }
   }
@@ -152,9 +175,18 @@ void EventEncoder::Scope(ThreadState* thread, const Site& site, const jobscope_r
   thread->line->AddEvent(event);
 }
 
+void EventEncoder::Follow(StepBegins* steps, const jobscope_record& event) {
+  if (const Site* const site = sites_.Find(event.site); site != nullptr) {
+    (void)FollowOne(steps, *site, event);
+  }
+}
+
 void EventEncoder::Step(ThreadState* thread, const Site& site, const jobscope_record* group,
-                        size_t size) {
-  const Clipped clipped = window_->Clip(group->begin_ticks, group->end_ticks);
+                        size_t size, uint64_t begin) {
+  if (group->begin_ticks == window_->first_step_ticks) {
+    begin = std::min(std::max(begin, window_->start_ticks), group->begin_ticks);
+  }
+  const Clipped clipped = window_->Clip(begin, group->end_ticks);
   const bool whole = !clipped.at_start && !clipped.at_end;
   const auto number = static_cast<int64_t>(group->arg);
   const CommonStats& common = sites_.common();
@@ -172,7 +204,10 @@ void EventEncoder::Step(ThreadState* thread, const Site& site, const jobscope_re
     stats_.Int64(common.clipped_step, number);
   }
   if (!thread->flows.empty()) AttachFlows(thread, group->depth, group->begin_ticks);
-  ClipStats(clipped, group->begin_ticks, group->end_ticks);
+  ClipStats(clipped, begin, group->end_ticks);
+  if (begin != group->begin_ticks && group->begin_ticks >= window_->start_ticks) {
+    stats_.Int64(common.marked_start_ns, window_->map.ToPs(group->begin_ticks) / 1000);
+  }
   if (size > 1) Arguments(&sites_, site, group, size, 1, &stats_);
   xspace::SegmentEvent event;
   event.start_ps = clipped.start_ps;
@@ -388,13 +423,14 @@ void EventEncoder::OpenScope(ThreadState* thread, const jobscope_open_scope& sco
   const Site* const site = sites_.Find(scope.site);
   if (site == nullptr) return;
   ++thread->line->account.attempted;
-  const Clipped clipped = window_->Clip(scope.begin_ticks, UINT64_MAX);
+  const uint64_t begin = thread->steps.Of(scope.begin_ticks);
+  const Clipped clipped = window_->Clip(begin, UINT64_MAX);
   const CommonStats& common = sites_.common();
   stats_.Clear();
   stats_.Ref(common.tf_op, site->tf_op_ref);
   if (scope.has_step_number != 0) stats_.Int64(common.clipped_step, scope.step_number);
   if (!thread->flows.empty()) AttachFlows(thread, scope.depth, scope.begin_ticks);
-  ClipStats(clipped, scope.begin_ticks, UINT64_MAX);
+  ClipStats(clipped, begin, UINT64_MAX);
   xspace::SegmentEvent event;
   event.start_ps = clipped.start_ps;
   event.duration_ps = clipped.duration_ps;

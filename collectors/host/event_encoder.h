@@ -11,6 +11,7 @@
 #include "collectors/host/async_pairs.h"
 #include "collectors/host/reader.h"
 #include "collectors/host/site_table.h"
+#include "collectors/host/step_begins.h"
 #include "collectors/host/thread_line.h"
 #include "collectors/host/window.h"
 #include "common/xspace/names.h"
@@ -35,6 +36,7 @@ struct ThreadState {
   // The newest step that has begun and not ended.
   bool step_open = false;
   jobscope_record step_begin{};
+  StepBegins steps;
   // Scopes found open at Stop that have not ended since: an ended one is in the ring, and must not
   // appear twice.
   std::vector<jobscope_open_scope> open_scopes;
@@ -72,6 +74,9 @@ class EventEncoder {
   Progress Encode(ThreadState* thread, const jobscope_record* records, size_t count,
                   uint64_t max_events, uint64_t hold_ticks);
 
+  // Tells `steps` of the thread's next event, without encoding anything.
+  void Follow(StepBegins* steps, const jobscope_record& event);
+
   // The thread has ended, or the session: nothing more comes from it. Places what waits (open
   // scopes, flows).
   void FinishThread(ThreadState* thread);
@@ -85,7 +90,9 @@ class EventEncoder {
 
  private:
   void Scope(ThreadState* thread, const Site& site, const jobscope_record* group, size_t size);
-  void Step(ThreadState* thread, const Site& site, const jobscope_record* group, size_t size);
+  // `begin`: in the trace.
+  void Step(ThreadState* thread, const Site& site, const jobscope_record* group, size_t size,
+            uint64_t begin);
   void Counter(ThreadState* thread, const Site& site, const jobscope_record& record);
   void Async(ThreadState* thread, const jobscope_record* group, size_t size);
   void Flow(ThreadState* thread, const jobscope_record& record);

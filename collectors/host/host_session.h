@@ -75,6 +75,8 @@ class HostSession {
 
   // Follows the step trigger. False while nothing is to be drained.
   bool FollowTrigger();
+  // The begin, in the trace, of the step that opened the window: its thread is read from there on.
+  uint64_t BeginWithStep(uint64_t step_ticks);
   void DrainThreads(uint64_t entry_ticks);
   void FinishEnded();
   void SampleOpenScopes();

@@ -36,6 +36,7 @@ SiteTable::SiteTable(const Reader* reader, xspace::Names* names, xspace::PlaneKe
   common_.truncated_args = names->Stat(plane, "truncated_args");
   common_.true_start_ns = names->Stat(plane, "true_start_ns");
   common_.true_end_ns = names->Stat(plane, "true_end_ns");
+  common_.marked_start_ns = names->Stat(plane, "marked_start_ns");
   common_.producer_type = names->Stat(plane, "_pt");
   common_.producer = names->Stat(plane, "_p");
   common_.consumer_type = names->Stat(plane, "_ct");

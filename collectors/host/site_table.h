@@ -35,6 +35,7 @@ struct Site {
 // Stats that the host collector writes itself.
 struct CommonStats {
   uint64_t tf_op, r, step_num, clipped_step, truncated, truncated_args, true_start_ns, true_end_ns;
+  uint64_t marked_start_ns;
   uint64_t producer_type, producer, consumer_type, consumer, async_id, async_begin, async_end, flow;
 };
 

@@ -18,7 +18,7 @@ constexpr int kMaxEmptyReads = 8;
 
 ThreadDrain::ThreadDrain(const Reader* reader, const jobscope_thread_info& info,
                          jobscope_cursor start)
-    : reader_(reader), info_(info), cursor_(start), reentered_(info.reentered) {}
+    : reader_(reader), info_(info), cursor_(start), last_step_(start), reentered_(info.reentered) {}
 
 ThreadLine* ThreadDrain::Line(const LineFor& line_for) {
   if (state_.line == nullptr) state_.line = line_for(info_.tid, info_.name);
@@ -36,13 +36,55 @@ void ThreadDrain::Update(const jobscope_thread_info& info, const LineFor& line_f
   }
 }
 
-void ThreadDrain::Skip() {
-  cursor_ = {info_.head_record, info_.head_event};
+void ThreadDrain::ForEach(
+    jobscope_cursor cursor, std::vector<jobscope_record>* buffer,
+    const std::function<bool(const jobscope_record&, jobscope_cursor)>& each) const {
+  jobscope_read_result result{};
+  while (reader_->read(info_.serial, &cursor, buffer->data(), buffer->size(), &result) == 0 &&
+         result.events > 0) {
+    jobscope_cursor behind{cursor.record - result.records, cursor.event - result.events};
+    for (uint64_t at = 0; at < result.records;) {
+      const jobscope_record& event = (*buffer)[at];
+      const uint64_t size = 1 + JOBSCOPE_FLAGS_CONTINUATIONS(event.flags);
+      at += size;
+      behind = {behind.record + size, behind.event + 1};
+      if (!each(event, behind)) return;
+    }
+  }
+}
+
+void ThreadDrain::Skip(std::vector<jobscope_record>* buffer) {
+  const jobscope_cursor head{info_.head_record, info_.head_event};
+  if (cursor_.event < head.event) {
+    ForEach(cursor_, buffer, [&](const jobscope_record& event, jobscope_cursor behind) {
+      if (event.kind == JOBSCOPE_KIND_STEP) last_step_ = behind;
+      return behind.event < head.event;
+    });
+  }
+  cursor_ = head;
   reentered_ = info_.reentered;
   if (ended()) {
     reader_->release(info_.serial);
     finished_ = true;
   }
+}
+
+std::optional<uint64_t> ThreadDrain::BeginWithStep(EventEncoder* encoder,
+                                                   std::vector<jobscope_record>* buffer,
+                                                   uint64_t step_ticks) {
+  StepBegins steps;
+  std::optional<uint64_t> found;
+  jobscope_cursor from = last_step_;
+  ForEach(last_step_, buffer, [&](const jobscope_record& event, jobscope_cursor behind) {
+    encoder->Follow(&steps, event);
+    if (event.kind == JOBSCOPE_KIND_STEP && event.end_ticks <= step_ticks) from = behind;
+    // An inferred step begins where the one before it ends.
+    const bool is_step = event.kind == JOBSCOPE_KIND_STEP_BEGIN || event.kind == JOBSCOPE_KIND_STEP;
+    if (is_step && event.end_ticks == step_ticks) found = steps.Of(step_ticks);
+    return !found.has_value() && event.end_ticks <= step_ticks;
+  });
+  if (found.has_value() && *found < step_ticks) cursor_ = from;
+  return found;
 }
 
 ThreadDrain::Stopped ThreadDrain::Drain(EventEncoder* encoder, std::vector<jobscope_record>* buffer,
@@ -62,6 +104,7 @@ ThreadDrain::Stopped ThreadDrain::Drain(EventEncoder* encoder, std::vector<jobsc
       LoseRest(LossCause::kOverwritten, line_for);  // the ring has gone to another thread
       return Stopped::kDrained;
     }
+    if (result.lost_events > 0) state_.steps.Forget();
     if (result.events == 0) {
       account.attempted += result.lost_events;
       account.Lose(LossCause::kOverwritten, result.lost_events);

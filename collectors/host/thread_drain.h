@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "collectors/host/account.h"
@@ -44,9 +45,14 @@ class ThreadDrain {
 
   // What the recorder says of the thread now.
   void Update(const jobscope_thread_info& info, const LineFor& line_for);
-  // Begins anew at the head that the last Update told: what was before is not of the session.
-  // Finishes a thread that has ended.
-  void Skip();
+  // Begins anew at the head that the last Update told: what was before is not of the session, but
+  // for the waits before its first step. Finishes a thread that has ended.
+  void Skip(std::vector<jobscope_record>* buffer);
+  // The session begins with the step that was marked to begin at `step_ticks`. If that is this
+  // thread's, its begin in the trace, from where on the thread is read then; nothing if it is not,
+  // or has not recorded it yet.
+  std::optional<uint64_t> BeginWithStep(EventEncoder* encoder, std::vector<jobscope_record>* buffer,
+                                        uint64_t step_ticks);
 
   enum class Stopped { kDrained, kHeld, kFull, kDeadline };
   // Reads up to the head that the last Update told, but no event that ended after `hold_ticks`;
@@ -74,11 +80,16 @@ class ThreadDrain {
 
  private:
   ThreadLine* Line(const LineFor& line_for);
+  // Reads whole events from `cursor` up to the newest: (first record, cursor behind it). Ends when
+  // `each` says false.
+  void ForEach(jobscope_cursor cursor, std::vector<jobscope_record>* buffer,
+               const std::function<bool(const jobscope_record&, jobscope_cursor)>& each) const;
 
   const Reader* const reader_;
   jobscope_thread_info info_;
   jobscope_cursor cursor_;
-  uint64_t reentered_;  // already accounted for
+  jobscope_cursor last_step_;  // behind the last step that Skip passed
+  uint64_t reentered_;         // already accounted for
   bool finished_ = false;
   ThreadState state_;
 };

@@ -23,6 +23,9 @@ struct Window {
   uint64_t start_ticks = 0;
   uint64_t end_ticks = UINT64_MAX;  // the planned one, until Stop or the last step tells it
   bool over = false;                // it has been told
+  // Where the first step of a window of steps was marked to begin. It is whole also where the wait
+  // before it is cut off.
+  uint64_t first_step_ticks = UINT64_MAX;
   TickMap map;                      // zero set
 
   bool Intersects(uint64_t begin, uint64_t end) const {

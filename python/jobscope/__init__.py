@@ -4,10 +4,9 @@
     import jobscope
 
     server = jobscope.start_server("127.0.0.1:6009")    # costs nothing until `capture` asks
-    for i, batch in enumerate(jobscope.input_waits(loader)):
-        with jobscope.step(i):
-            with jobscope.trace("forward", rows=len(batch)):
-                ...
+    for i, batch in jobscope.steps(loader):
+        with jobscope.trace("forward", rows=len(batch)):
+            ...
 """
 import os as _os
 import sys as _sys
@@ -45,6 +44,7 @@ from jobscope._native import (
 )
 from jobscope._providers import Event, ProviderSession, Sample, register_provider, unregister_provider
 from jobscope._server import Server, start_server
+from jobscope._steps import steps
 from jobscope._traced import traced
 
 __version__ = "0.1.0"
@@ -77,6 +77,7 @@ __all__ = [
     "start",
     "start_server",
     "step",
+    "steps",
     "stop",
     "trace",
     "trace_at",

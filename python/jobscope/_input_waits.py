@@ -32,7 +32,8 @@ class _Waiting:
 class input_waits:  # pylint: disable=invalid-name
     """A data loader whose waits are marked: `for batch in jobscope.input_waits(loader):`.
 
-    Iterates what `iterable` iterates, any number of times; its length and attributes are the iterable's.
+    Iterates what `iterable` iterates, any number of times; its length and attributes are the iterable's. A wait belongs to
+    the next step of its thread; `jobscope.steps` marks both.
     """
 
     def __init__(self, iterable, name="input_wait"):

@@ -230,6 +230,75 @@ TEST_F(HostLookbackTest, AStepThatBeginsBeforeTheZeroIsClipped) {
   EXPECT_THAT(clipped.ints, Contains(Pair("clipped_step", 20'000)));
 }
 
+// The wait for the first batch lies before the step that opens the window.
+TEST_F(HostLookbackTest, AStepWindowBeginsWithTheWaitBeforeItsFirstStep) {
+  for (const bool keep_zero : {false, true}) {
+    collector_.SetAlwaysOn(true);
+    SessionDriver session(&collector_, uses_tsc());
+    session.set_steps(StepRange{40'002, 40'004});
+    session.set_keep_zero(keep_zero);
+    ASSERT_TRUE(session.Arm().ok());
+    ASSERT_TRUE(session.Start().ok());
+    uint64_t wait_begin = 0;
+    for (int step = 40'000; step < 40'008; ++step) {
+      if (step == 40'002) wait_begin = session.Now();
+      {
+        JOBSCOPE_INPUT_WAIT("loader");
+        session.Drain();
+      }
+      session.Drain();  // must not pass over the wait
+      Step(step, [] {});
+      session.Drain();
+    }
+    ASSERT_TRUE(session.events.opened.has_value());
+    ASSERT_TRUE(session.events.closed.has_value());
+    EXPECT_GE(*session.events.opened, wait_begin);
+    session.StopAt(*session.events.closed);
+    collector_.SetAlwaysOn(false);
+    session.ExpectIdentity();
+    EXPECT_EQ(session.report().first_step, 40'002);
+    EXPECT_EQ(session.report().steps, 3u);
+    const std::vector<ReadEvent> steps = session.Named("train");
+    const std::vector<ReadEvent> waits = session.Named("IteratorGetNext loader");
+    ASSERT_EQ(steps.size(), 3u);
+    ASSERT_EQ(waits.size(), 3u);
+    for (size_t i = 0; i < steps.size(); ++i) {
+      EXPECT_TRUE(steps[i].Contains(waits[i]));
+      EXPECT_EQ(steps[i].start_ps, waits[i].start_ps);
+    }
+    if (!keep_zero) {
+      EXPECT_EQ(steps[0].start_ps, 0);
+    }
+  }
+}
+
+// A commanded zero within the wait cuts the wait, and leaves the step whole: so many were asked
+// for.
+TEST_F(HostLookbackTest, AZeroWithinTheFirstWaitLeavesTheStepWhole) {
+  collector_.SetAlwaysOn(true);
+  SessionDriver session(&collector_, uses_tsc());
+  session.set_steps(StepRange{50'000, 50'001});
+  session.set_keep_zero(true);
+  ASSERT_TRUE(session.Arm().ok());
+  const uint64_t zero = session.Now() + 20'000'000;
+  ASSERT_TRUE(session.StartAt(zero).ok());
+  {
+    JOBSCOPE_INPUT_WAIT("loader");
+    while (session.Now() <= zero) std::this_thread::yield();
+  }
+  Step(50'000, [] {});
+  Step(50'001, [] {});
+  session.Drain();
+  session.Stop();
+  collector_.SetAlwaysOn(false);
+  session.ExpectIdentity();
+  EXPECT_EQ(session.report().steps, 2u);
+  const std::vector<ReadEvent> steps = session.Named("train");
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_EQ(steps[0].start_ps, 0);
+  EXPECT_THAT(session.One("IteratorGetNext loader").ints, Contains(Pair("truncated", 1)));
+}
+
 TEST_F(HostLookbackTest, AnOpenStepWindowTellsTheNewestStep) {
   SessionDriver session(&collector_, uses_tsc());
   session.set_steps(StepRange{30'001, 30'100});

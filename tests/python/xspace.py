@@ -126,3 +126,16 @@ def host_events(run_directory):
 
 def named(events, name):
     return [event for event in events if event.name == name]
+
+
+def input_share(steps, events):
+    """The share of the steps' time in which their thread waited for input, by the rule of XProf's step breakdown."""
+    waited = 0
+    for step in steps:
+        end = step.start_ps + step.duration_ps
+        reached = step.start_ps
+        for wait in sorted((e for e in events if e.line == step.line and e.name.startswith("IteratorGetNext")), key=lambda e: e.start_ps):
+            begin, until = max(wait.start_ps, reached), min(wait.start_ps + wait.duration_ps, end)
+            waited += max(0, until - begin)
+            reached = max(reached, until)
+    return waited / max(1, sum(step.duration_ps for step in steps))

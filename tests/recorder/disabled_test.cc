@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
+#include "jobscope/steps.h"
 #include "jobscope/trace.h"
 
 namespace {
@@ -34,6 +36,11 @@ TEST(Disabled, NothingIsEvaluated) {
   EXPECT_EQ(evaluated, 0);
   EXPECT_EQ(id.value, 0u);
   EXPECT_EQ(flow.value, 0u);
+  int64_t sum = 0;
+  for (const auto& step : jobscope::Steps(std::vector<int>{3, 4}, "train", 10)) {
+    sum += step.number * step.batch;
+  }
+  EXPECT_EQ(sum, 10 * 3 + 11 * 4);
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 // The public header in the oldest language that it supports, and the newest, under warnings that
 // are errors.
 #include <string>
+#include <vector>
 
+#include "jobscope/steps.h"
 #include "jobscope/trace.h"
 
 #if __cplusplus >= 201703L
@@ -41,5 +43,11 @@ int UsesTrace(int n, const std::string& text) {
   jobscope::AsyncEnd(id);
   jobscope::FlowIn(jobscope::FlowOut());
   jobscope::SetThreadName("thread");
+  int sum = 0;
+  const std::vector<int> batches(2, n);
+  for (const auto& step : jobscope::Steps(batches, "train", n)) sum += step.batch;
+  for (const auto& step : jobscope::Steps([&] { return sum-- > 0 ? &n : nullptr; })) {
+    if (step.number > n) break;
+  }
   return InTemplate<int>::Function(n);
 }
