@@ -29,11 +29,12 @@ bool CopyText(const char* given, size_t max_bytes, std::string* copy) {
 jobscope::StartOutcome Start(const jobscope_server_options* given) {
   jobscope_server_options options;
   if (!jobscope::CopyIn(given, offsetof(jobscope_server_options, insecure), &options)) {
-    return {JOBSCOPE_E_INVALID, "options.size is not set: write options.size = sizeof(options)"};
+    return {JOBSCOPE_E_INVALID, "options.size is not set: write options.size = sizeof(options)",
+            ""};
   }
   jobscope::ProcessServerOptions request;
   if (!CopyText(options.address, kMaxAddressBytes, &request.address)) {
-    return {JOBSCOPE_E_INVALID, "options.address is longer than 1,024 bytes"};
+    return {JOBSCOPE_E_INVALID, "options.address is longer than 1,024 bytes", ""};
   }
   const struct {
     const char* name;
@@ -45,8 +46,8 @@ jobscope::StartOutcome Start(const jobscope_server_options* given) {
                {"token_file", options.token_file, &request.token_file}};
   for (const auto& path : paths) {
     if (CopyText(path.given, kMaxPathBytes, path.copy)) continue;
-    return {JOBSCOPE_E_INVALID,
-            std::string("options.") + path.name + " is longer than 4,096 bytes"};
+    return {JOBSCOPE_E_INVALID, std::string("options.") + path.name + " is longer than 4,096 bytes",
+            ""};
   }
   request.insecure = options.insecure != 0;
   request.store_bytes = options.store_bytes;
@@ -68,13 +69,8 @@ int jobscope_server_start(const jobscope_server_options* options, char* address,
                           size_t address_size, char* error, size_t error_size) {
   try {
     const jobscope::StartOutcome outcome = Start(options);
-    if (outcome.code == JOBSCOPE_OK) {
-      jobscope::CopyOut(outcome.text, address, address_size);
-      jobscope::CopyOut("", error, error_size);
-    } else {
-      jobscope::CopyOut("", address, address_size);
-      jobscope::CopyOut(outcome.text, error, error_size);
-    }
+    jobscope::CopyOut(outcome.address, address, address_size);
+    jobscope::CopyOut(outcome.error, error, error_size);
     return outcome.code;
   } catch (...) {
     jobscope::CopyOut("out of memory", error, error_size);

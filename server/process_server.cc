@@ -42,6 +42,7 @@ struct Resolved {
   bool no_always_on = false;
   std::string port_dir;
   CredentialFiles credentials;
+  bool by_environment = false;  // nothing was chosen in code
 
   auto Key() const {
     return std::tie(address, insecure, store_bytes, ring_records, rings_cap_bytes, no_always_on,
@@ -85,7 +86,15 @@ int CodeOf(const absl::Status& status) {
 }
 
 StartOutcome Failed(const absl::Status& status) {
-  return {CodeOf(status), std::string(status.message())};
+  return {CodeOf(status), std::string(status.message()), ""};
+}
+
+// The operator's server: of `jobscope run`, or of a program that leaves all to JOBSCOPE_LISTEN.
+bool IsOfEnvironment(const ProcessServerOptions& options, const Environment& environment) {
+  return (options.address.empty() || options.address == environment.listen) && !options.insecure &&
+         options.store_bytes == 0 && options.ring_records == 0 && options.rings_cap_bytes == 0 &&
+         !options.no_always_on && options.tls_cert.empty() && options.tls_key.empty() &&
+         options.tls_ca.empty() && options.token_file.empty();
 }
 
 // The file that is given in code, else by the environment.
@@ -117,6 +126,7 @@ absl::StatusOr<Resolved> Resolve(const ProcessServerOptions& options) {
         "JOBSCOPE_DISABLE is set: no profiler server in this process");
   }
   Resolved resolved;
+  resolved.by_environment = IsOfEnvironment(options, *environment);
   resolved.address = options.address.empty() ? environment->listen : options.address;
   if (resolved.address.empty()) {
     return absl::InvalidArgumentError(
@@ -184,18 +194,25 @@ void OnExit() {
 }  // namespace
 
 StartOutcome StartProcessServer(const ProcessServerOptions& options) {
-  if (InForkedChild()) return {JOBSCOPE_E_FORKED, kForkedText};
+  if (InForkedChild()) return {JOBSCOPE_E_FORKED, kForkedText, ""};
   auto resolved = Resolve(options);
   if (!resolved.ok()) return Failed(resolved.status());
   Process& process = TheProcess();
   absl::MutexLock lock(&process.mutex);
   if (process.running.has_value()) {
     const std::string& bound = process.running->server->address();
-    if (process.running->options.Key() == resolved->Key()) return {JOBSCOPE_OK, bound};
+    if (process.running->options.Key() == resolved->Key()) return {JOBSCOPE_OK, "", bound};
+    if (process.running->options.by_environment) {
+      Log(LogLevel::kInfo,
+          absl::StrCat("profiler server: the one that the environment asked for, on ", bound,
+                       ", stays; the options in code (", resolved->address, ") are not used"));
+      return {JOBSCOPE_OK, "", bound};
+    }
     return {JOBSCOPE_E_BUSY,
             absl::StrCat("this process already serves ", bound,
                          " with other options: stop that server first, or start with the "
-                         "same options")};
+                         "same options"),
+            bound};
   }
   Worker& worker = Worker::Get();
   auto server = Launch(*resolved, worker);
@@ -206,7 +223,7 @@ StartOutcome StartProcessServer(const ProcessServerOptions& options) {
     auto written = WritePortFile(resolved->port_dir, worker.identity(), address);
     if (!written.ok()) {
       (*server)->Stop(kStopLimit);
-      return {JOBSCOPE_E_IO, std::string(written.status().message())};
+      return {JOBSCOPE_E_IO, std::string(written.status().message()), ""};
     }
     port_file = *std::move(written);
   }
@@ -214,7 +231,7 @@ StartOutcome StartProcessServer(const ProcessServerOptions& options) {
   if (!process.exit_handler) process.exit_handler = std::atexit(&OnExit) == 0;
   process.running = Running{*std::move(resolved), *std::move(server), std::move(port_file)};
   Log(LogLevel::kInfo, absl::StrCat("profiler server listens on ", address));
-  return {JOBSCOPE_OK, address};
+  return {JOBSCOPE_OK, "", address};
 }
 
 void StopProcessServer() {

@@ -25,11 +25,14 @@ struct ProcessServerOptions {
 };
 
 struct StartOutcome {
-  int code = 0;      // JOBSCOPE_OK or JOBSCOPE_E_*
-  std::string text;  // the address really bound, or what is wrong and what to do
+  int code = 0;         // JOBSCOPE_OK or JOBSCOPE_E_*
+  std::string error;    // what is wrong and what to do
+  std::string address;  // really bound; with JOBSCOPE_E_BUSY that of the server that runs
 };
 
-// Thread-safe; a Start waits for one that is under way. In a forked child: JOBSCOPE_E_FORKED.
+// Thread-safe; a Start waits for one that is under way. In a forked child: JOBSCOPE_E_FORKED. A
+// server that the environment asked for (`jobscope run`) is given to every later Start, whatever
+// its options; one that was started in code, to those with the same options.
 StartOutcome StartProcessServer(const ProcessServerOptions& options);
 
 // Ends it, if there is one: a running capture is ended and delivered, in at most 2 s. Does nothing

@@ -26,7 +26,7 @@ struct Window {
   // Where the first step of a window of steps was marked to begin. It is whole also where the wait
   // before it is cut off.
   uint64_t first_step_ticks = UINT64_MAX;
-  TickMap map;                      // zero set
+  TickMap map;  // zero set
 
   bool Intersects(uint64_t begin, uint64_t end) const {
     return end >= start_ticks && begin <= end_ticks;

@@ -60,8 +60,10 @@ typedef struct jobscope_server_options {
 
 /* Starts the process's server. Returns 0 and writes the address really bound ("127.0.0.1:40123") to
  * `address`; or a positive error code (see JOBSCOPE_E_*) and a text that says what to do to
- * `error`. Either buffer may be NULL; texts are cut at its size. A second call with the same
- * options returns the same server; with others it fails. Takes a few milliseconds. */
+ * `error`. Either buffer may be NULL; texts are cut at its size. Takes a few milliseconds.
+ * A second call with the same options returns the same server, and so does any call in a process
+ * whose server the environment asked for (`jobscope run`, JOBSCOPE_LISTEN). With other options than
+ * those of a server that was started in code: JOBSCOPE_E_BUSY, and `address` is that server's. */
 JOBSCOPE_API int jobscope_server_start(const jobscope_server_options* options, char* address,
                                        size_t address_size, char* error, size_t error_size);
 

@@ -3,7 +3,7 @@
 
     import jobscope
 
-    server = jobscope.start_server("127.0.0.1:6009")    # costs nothing until `capture` asks
+    server = jobscope.start_server("127.0.0.1:6009+rank")    # costs nothing until `capture` asks
     for i, batch in jobscope.steps(loader):
         with jobscope.trace("forward", rows=len(batch)):
             ...

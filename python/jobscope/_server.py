@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The profiler server of this process."""
 import os
+import warnings
 
 from jobscope import _errors, _native, _nvtx
 
@@ -9,22 +10,31 @@ _servers = {}
 
 
 class Server:
-    """The profiler server of this process, made by start_server. It lives until stop, or as long as the process."""
+    """The profiler server of this process, made by start_server. It lives until stop, or as long as the process.
 
-    def __init__(self, address):
+    False in a condition when there is none: `error` then says why.
+    """
+
+    def __init__(self, address, error=""):
         self._address = address
+        self._error = error
         self._pid = os.getpid()
         self._stopped = False
 
     @property
     def address(self):
-        """The address really bound, such as "127.0.0.1:40123": what `capture --service_addr` takes."""
+        """The address really bound, such as "127.0.0.1:40123": what `capture --service_addr` takes; "" without a server."""
         return self._address
 
     @property
+    def error(self):
+        """Why the server is not running, or not with these options, and what to do about it; "" if all is well."""
+        return self._error
+
+    @property
     def running(self):
-        """False after stop, and in a forked child."""
-        return not self._stopped and self._pid == os.getpid() and _native.server_running()
+        """False after stop, in a forked child, and if the server could not be started."""
+        return bool(self._address) and not self._stopped and self._pid == os.getpid() and _native.server_running()
 
     def stop(self):
         """Ends the server; a running capture is ended and delivered, for at most 2 s. Does nothing the second time."""
@@ -34,6 +44,9 @@ class Server:
         _servers.pop((self._pid, self._address), None)
         _errors.raise_for(_native.server_stop(), "the server could not be stopped")
 
+    def __bool__(self):
+        return self.running
+
     def __enter__(self):
         return self
 
@@ -41,12 +54,14 @@ class Server:
         self.stop()
 
     def __repr__(self):
-        return f"<jobscope.Server {self._address}{'' if self.running else ', not running'}>"
+        return f"<jobscope.Server {self._address or 'without an address'}{'' if self.running else ', not running'}>"
 
 
 def _text(name, value):
     if value is None or isinstance(value, str):
         return value
+    if name == "address" and isinstance(value, int):
+        raise TypeError(f'address is a str such as "127.0.0.1:{value}", not the int {value}')
     try:
         return os.fsdecode(value)
     except TypeError:
@@ -65,12 +80,17 @@ def start_server(
     tls_key=None,
     tls_ca=None,
     token_file=None,
+    strict=False,
 ):
     """Starts the profiler server of this process, and returns it.
 
+    A job is not ended for its profiler: where the server can't be started, a RuntimeWarning says what to do, and the object
+    that is returned is false and has the same text as its `error`. `strict=True` raises a subclass of jobscope.Error instead.
+
     `address` is "host:port", "[v6]:port" or "unix:/path"; port 0 picks one that is free, and a suffix
-    "+rank" adds the local rank to the port. Without one, JOBSCOPE_LISTEN says it. A second call with the
-    same options returns the same server. Takes a few milliseconds, without Python's lock.
+    "+rank" adds the local rank to the port. Without one, JOBSCOPE_LISTEN says it. Under `jobscope run` the server
+    that it has started is returned, whatever the options; else a second call returns the server that runs, with a warning
+    if its options are others. Takes a few milliseconds, without the GIL.
 
     `insecure` serves an address that other hosts reach to all of them; otherwise that needs credentials:
     `tls_cert` and `tls_key` (PEM files of the worker), `tls_ca` (callers must present a certificate of it),
@@ -78,26 +98,38 @@ def start_server(
     `ring_records` are the records per thread (0: 32,768), `rings_cap_bytes` the memory for all threads'
     (0: 64 MiB). `always_on=False` records no steps between captures.
 
-    Raises a subclass of jobscope.Error that says what to do; training can go on without the server.
+    Arguments of a wrong type are a TypeError in any case.
     """
-    code, text = _native.server_start(
-        _text("address", address),
-        bool(insecure),
-        _errors.whole_number("store_bytes", store_bytes),
-        _ring_records(ring_records),
-        _errors.whole_number("rings_cap_bytes", rings_cap_bytes),
-        bool(always_on),
-        _text("tls_cert", tls_cert),
-        _text("tls_key", tls_key),
-        _text("tls_ca", tls_ca),
-        _text("token_file", token_file),
-    )
-    _errors.raise_for(code, text)
-    if not _native.recorder_lives():
-        _native.server_stop()
-        raise _errors.ForkedError(_errors.DEAD_RECORDER)
+    files = [_text(name, value) for name, value in
+             (("tls_cert", tls_cert), ("tls_key", tls_key), ("tls_ca", tls_ca), ("token_file", token_file))]  # fmt: skip
+    running = ""
+    try:
+        code, running, error = _native.server_start(
+            _text("address", address),
+            bool(insecure),
+            _errors.whole_number("store_bytes", store_bytes),
+            _ring_records(ring_records),
+            _errors.whole_number("rings_cap_bytes", rings_cap_bytes),
+            bool(always_on),
+            *files,
+        )
+        _errors.raise_for(code, error)
+        if not _native.recorder_lives():
+            _native.server_stop()
+            raise _errors.ForkedError(_errors.DEAD_RECORDER)
+    except _errors.Error as error:
+        if strict:
+            raise
+        busy = isinstance(error, _errors.BusyError)
+        consequence = f"using the server on {running}" if busy else "the program goes on without a profiler server"
+        warnings.warn(f"jobscope: {consequence}: {error}", RuntimeWarning, stacklevel=2)
+        if not busy:
+            return Server("", str(error))
+        # Of C++ code, or of this module: one object per server.
+        known = _servers.get((os.getpid(), running))
+        return known if known is not None else Server(running, str(error))
     _nvtx.serve()
-    return _servers.setdefault((os.getpid(), text), Server(text))
+    return _servers.setdefault((os.getpid(), running), Server(running))
 
 
 def _ring_records(value):

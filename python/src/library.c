@@ -124,7 +124,7 @@ PyObject* ServerStart(PyObject* module, PyObject* args) {
   int code;
   Py_BEGIN_ALLOW_THREADS code =
       api.server_start(&options, address, sizeof(address), error, sizeof(error));
-  Py_END_ALLOW_THREADS return Py_BuildValue("(is)", code, code == JOBSCOPE_OK ? address : error);
+  Py_END_ALLOW_THREADS return Py_BuildValue("(iss)", code, address, error);
 }
 
 PyObject* ServerStop(PyObject* module, PyObject* unused) {

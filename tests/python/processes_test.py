@@ -127,7 +127,7 @@ def worker_fork_of_a_server(logdir):
         return (
             server.running,
             jobscope._native.mask(),
-            _refused(lambda: jobscope.start_server("127.0.0.1:0")),
+            _refused(lambda: jobscope.start_server("127.0.0.1:0", strict=True)),
             _refused(lambda: jobscope.start(logdir)),
             _refused(jobscope.stop),
             server.stop(),
@@ -157,7 +157,7 @@ def worker_fork_before_anything(logdir):
 def worker_fork_of_a_recorder():
     """A recorder, but no server, in the parent: in the child there would be a server that never has an event."""
     jobscope._native.configure(os.path.join(workers.PACKAGE, "lib"), True)
-    text, status = _in_child(lambda: _refused(lambda: jobscope.start_server("127.0.0.1:0")))
+    text, status = _in_child(lambda: _refused(lambda: jobscope.start_server("127.0.0.1:0", strict=True)))
     with tempfile.TemporaryDirectory() as logdir:
         capture, _ = _in_child(lambda: _refused(lambda: jobscope.start(logdir)))
         steps, _ = _in_child(lambda: _refused(lambda: jobscope.capture_steps(logdir, 1, 2)))

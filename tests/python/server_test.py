@@ -34,6 +34,15 @@ def worker_train(address="127.0.0.1:0"):
     workers.tell(steps=number)
 
 
+def worker_rank(address):
+    server = jobscope.start_server(address)
+    steps = 0
+    for _ in jobscope.steps(range(3)):
+        steps += 1
+    workers.tell(steps=steps, running=bool(server), error=server.error)
+    workers.wait()  # until the other one has had its try
+
+
 def worker_environment():
     server = jobscope.start_server()
     workers.tell(address=server.address)
@@ -41,7 +50,7 @@ def worker_environment():
 
 def worker_disabled():
     try:
-        jobscope.start_server("127.0.0.1:0")
+        jobscope.start_server("127.0.0.1:0", strict=True)
     except jobscope.RefusedError as error:
         workers.tell(text=str(error), threads=len(os.listdir("/proc/self/task")))
     with jobscope.step(1), jobscope.trace("nothing"):
@@ -51,7 +60,9 @@ def worker_disabled():
 def worker_attached(_logdir):
     """The library that was injected starts its server on a thread of its own, at about the time of the import."""
     recorded = workers.until(lambda: jobscope.step(1) is not jobscope.trace("idle"))
-    workers.tell(step_is_recorded=recorded)
+    # What a program has that is not always run by `jobscope run`.
+    server = jobscope.start_server("127.0.0.1:6009")
+    workers.tell(step_is_recorded=recorded, running=bool(server), address=server.address, error=server.error)
 
 
 def worker_nvtx(begin, logdir):
@@ -109,7 +120,7 @@ class ServerTest(unittest.TestCase):
     def test_errors_name_the_remedy(self):
         def refused(error, text, *arguments, **options):
             with self.assertRaisesRegex(error, text) as caught:
-                jobscope.start_server(*arguments, **options)
+                jobscope.start_server(*arguments, strict=True, **options)
             self.assertIsInstance(caught.exception, jobscope.Error)
 
         refused(jobscope.InvalidError, "JOBSCOPE_LISTEN", None)
@@ -130,7 +141,54 @@ class ServerTest(unittest.TestCase):
         self.assertTrue(issubclass(jobscope.InvalidError, ValueError))
         self.assertTrue(issubclass(jobscope.RefusedError, PermissionError))
 
+    def test_the_job_goes_on_without_a_server(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            with self.assertWarnsRegex(RuntimeWarning, f"goes on without.*127.0.0.1:{port}") as caught:
+                server = jobscope.start_server(f"127.0.0.1:{port}")
+        self.assertEqual(caught.filename, __file__)
+        self.assertFalse(server)
+        self.assertFalse(server.running)
+        self.assertEqual(server.address, "")
+        self.assertIn(f"127.0.0.1:{port}", server.error)
+        self.assertIn("not running", repr(server))
+        server.stop()
+        for wrong in (dict(address="127.0.0.1:99999"), dict(store_bytes=5), dict(store_bytes=-1)):
+            with self.assertWarns(RuntimeWarning):
+                self.assertFalse(jobscope.start_server(**{"address": "127.0.0.1:0", **wrong}))
+        with jobscope.start_server("127.0.0.1:0") as again:
+            self.assertTrue(again)
+            self.assertEqual(again.error, "")
+
+    def test_a_server_with_other_options_is_the_one_that_runs(self):
+        with jobscope.start_server("127.0.0.1:0") as server:
+            with self.assertWarnsRegex(RuntimeWarning, f"using the server on {server.address}.*other options"):
+                self.assertIs(jobscope.start_server("127.0.0.1:0", store_bytes=1 << 21), server)
+
+    def test_ranks_that_want_the_same_port(self):
+        """The line of a tutorial, pasted into a job of two ranks: both train; with "+rank" both serve."""
+        with socket.socket() as probe:  # a port of which the next one is free, too, as far as one can tell
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        for suffix, serving in (("", 1), ("+rank", 2)):
+            ranks = []
+            for rank in range(2):
+                ranks.append(workers.Worker(__file__, "rank", f"127.0.0.1:{port}{suffix}",
+                                            environment={"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}))  # fmt: skip
+            said = [rank.hear() for rank in ranks]
+            for rank in ranks:
+                rank.go_on()
+            self.assertEqual([rank.finish() for rank in ranks], [0, 0])
+            for rank in ranks:
+                rank.__exit__()
+            self.assertEqual([each["steps"] for each in said], [3, 3])
+            self.assertEqual(sum(each["running"] for each in said), serving, said)
+
     def test_wrong_types(self):
+        with self.assertRaisesRegex(TypeError, "127.0.0.1:6009"):
+            jobscope.start_server(6009)
         for wrong in (dict(store_bytes=1.5), dict(tls_cert=3), dict(address=3)):
             with self.assertRaises(TypeError):
                 jobscope.start_server(**{"address": "127.0.0.1:0", **wrong})
@@ -197,7 +255,11 @@ class ClientTest(unittest.TestCase):
                 "run", "--listen=127.0.0.1:0", "--", sys.executable, "-B", __file__, "--worker", "attached", logdir, name="jobscope"
             )
         self.assertEqual(code, 0, errors)
-        self.assertIn('"step_is_recorded": true', output, errors)
+        said = json.loads(next(line for line in output.splitlines() if line.startswith("{")))
+        self.assertTrue(said["step_is_recorded"], errors)
+        self.assertTrue(said["running"], said)
+        self.assertEqual(said["error"], "")
+        self.assertNotEqual(said["address"], "127.0.0.1:6009")
 
     def test_the_program_knows_its_name(self):
         self.assertIn("--service_addr", workers.run_client("--help")[1])

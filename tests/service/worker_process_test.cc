@@ -224,6 +224,26 @@ TEST_F(WorkerProcess, ASecondStartWithTheSameOptionsIsTheSameServer) {
   EXPECT_EQ(jobscope_server_running(), 0);
 }
 
+// `jobscope run` has started it: a program with a server of its own in the code goes on with that
+// one.
+TEST_F(WorkerProcess, AServerOfTheEnvironmentIsGivenToEveryStart) {
+  ASSERT_EQ(setenv("JOBSCOPE_LISTEN", "127.0.0.1:0", 1), 0);
+  {
+    ProfilerServerOptions as_attached;
+    as_attached.address = "127.0.0.1:0";
+    const ProfilerServer attached = ProfilerServer::Start(as_attached);
+    ASSERT_TRUE(attached) << attached.error();
+    ProfilerServerOptions in_code;
+    in_code.address = "127.0.0.1:6009";
+    in_code.store_bytes = 32 << 20;
+    const ProfilerServer second = ProfilerServer::Start(in_code);
+    EXPECT_TRUE(second) << second.error();
+    EXPECT_EQ(second.address(), attached.address());
+  }
+  EXPECT_EQ(unsetenv("JOBSCOPE_LISTEN"), 0);
+  EXPECT_EQ(jobscope_server_running(), 0);
+}
+
 TEST_F(WorkerProcess, HandlesMove) {
   ProfilerServer server = ProfilerServer::Start(Loopback());
   ASSERT_TRUE(server) << server.error();
