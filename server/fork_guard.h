@@ -24,8 +24,8 @@ void InstallForkGuard();
 // Names a listener whose sockets (it and what it accepted) forked children close: an address as it
 // was really bound, "127.0.0.1:40123", "[::1]:40123", "0.0.0.0:6009", "[::]:6009" or "unix:/path".
 // A host that is not numeric stands for every local address. At most 8 listeners; false if there
-// are more, or if the text is no address. Call it before the bind: from then on a child may
-// inherit the listener (ForkPause). Not thread-safe with itself.
+// are more, or if the text is no address. Call it in the ForkPause in which the listener is bound:
+// from then on a child may inherit it. Not thread-safe with itself.
 bool GuardListener(std::string_view bound_address);
 
 // After the server has ended: forked children leave all sockets alone.

@@ -113,6 +113,18 @@ inline constexpr int kMaxStreamsPerConnection = 100;
 
 // ---- connections ----
 
+// Descriptors that all connections may hold together: one for each, and a second one until its
+// first request. So 32 callers may begin at one time, and 62 stay.
+inline constexpr size_t kMaxConnectionDescriptors = 64;
+// The last free descriptors of the process are the job's: nothing is accepted while there are fewer
+// (and two for the connection itself).
+inline constexpr size_t kFreeDescriptors = 16;
+// Of a connection whose peer says nothing at all, and of one that does not end its TLS handshake
+// and HTTP/2's first exchange.
+inline constexpr absl::Duration kMaxSilence = absl::Seconds(10);
+inline constexpr int kHandshakeTimeoutMs = 10'000;
+// Of a connection without a call; the peer is told, and its next call makes a new one.
+inline constexpr int kMaxIdleMs = 60'000;
 // A peer that was cut off or stopped, rather than killed, is noticed by pings while one of its
 // calls is open: after both of these times at the latest. The timeout is generous, because a ping
 // queues behind the answer on a slow link.

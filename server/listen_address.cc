@@ -5,13 +5,9 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
@@ -25,6 +21,7 @@ namespace {
 
 constexpr absl::string_view kUnixPrefix = "unix:";
 constexpr int kMaxPort = 65535;
+constexpr size_t kMaxUnixPathBytes = sizeof(sockaddr_un::sun_path) - 1;
 
 absl::Status Malformed(absl::string_view text, absl::string_view why) {
   return absl::InvalidArgumentError(
@@ -48,104 +45,6 @@ std::string Text(const sockaddr* address, socklen_t size, uint16_t port) {
                                         : absl::StrCat(host, ":", port);
 }
 
-absl::StatusOr<sockaddr_un> UnixAddress(absl::string_view path) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "unix socket path of ", path.size(), " bytes: at most ", sizeof(address.sun_path) - 1));
-  }
-  std::copy(path.begin(), path.end(), address.sun_path);
-  return address;
-}
-
-// gRPC would remove whatever socket lies there, also one that is served.
-absl::Status TryBindUnix(absl::string_view path) {
-  struct stat info;
-  const std::string name(path);
-  if (lstat(name.c_str(), &info) != 0) {
-    if (errno == ENOENT) return absl::OkStatus();
-    return absl::UnavailableError(absl::StrCat("unix socket ", name, ": ", strerror(errno)));
-  }
-  if (!S_ISSOCK(info.st_mode)) {
-    return absl::AlreadyExistsError(
-        absl::StrCat(name, " exists and is no socket: remove it, or choose another path"));
-  }
-  const auto address = UnixAddress(path);
-  if (!address.ok()) return address.status();
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return absl::UnavailableError(absl::StrCat("socket: ", strerror(errno)));
-  const absl::Cleanup close_fd = [fd] { close(fd); };
-  const int error =
-      connect(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0 ? 0 : errno;
-  if (error == 0 || error == EAGAIN || error == EINPROGRESS) {  // EAGAIN: its queue is full
-    return absl::AlreadyExistsError(absl::StrCat("somebody listens on unix:", name));
-  }
-  if (error != ECONNREFUSED) {
-    return absl::UnavailableError(absl::StrCat("unix socket ", name, ": ", strerror(error)));
-  }
-  if (unlink(name.c_str()) != 0 && errno != ENOENT) {
-    return absl::UnavailableError(
-        absl::StrCat("can't remove the old socket ", name, ": ", strerror(errno)));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status BoundPort(int fd, absl::string_view text, uint16_t* port) {
-  sockaddr_storage bound = {};
-  socklen_t size = sizeof(bound);
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
-    return absl::UnavailableError(absl::StrCat(text, ": getsockname: ", strerror(errno)));
-  }
-  *port = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&bound)->sin6_port
-                                            : reinterpret_cast<sockaddr_in*>(&bound)->sin_port);
-  return absl::OkStatus();
-}
-
-// Binds a socket and closes it. With `port`, it only picks one and does not listen: what a child
-// forked at this moment inherits is then in nobody's way.
-absl::Status TryBindTcp(const addrinfo& address, absl::string_view text, uint16_t* port) {
-  const int fd = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return absl::UnavailableError(absl::StrCat(text, ": socket: ", strerror(errno)));
-  const absl::Cleanup close_fd = [fd] { close(fd); };
-  // As gRPC does: what the last owner left in TIME_WAIT is no obstacle, a listener is.
-  const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (bind(fd, address.ai_addr, address.ai_addrlen) == 0) {
-    if (port != nullptr) return BoundPort(fd, text, port);
-    if (listen(fd, 1) == 0) return absl::OkStatus();
-  }
-  switch (errno) {
-    case EADDRINUSE:
-      return absl::AlreadyExistsError(absl::StrCat("port of ", text, " is taken"));
-    case EADDRNOTAVAIL:
-      return absl::UnavailableError(absl::StrCat(text, " is not an address of this host"));
-    case EACCES:
-      return absl::UnavailableError(
-          absl::StrCat("no permission to listen on ", text, ": choose a port over 1023"));
-    default:
-      return absl::UnavailableError(absl::StrCat("can't listen on ", text, ": ", strerror(errno)));
-  }
-}
-
-absl::Status BindTcp(const BindTarget& target, uint16_t* port) {
-  const absl::string_view text = target.text;
-  const size_t colon = text.rfind(':');
-  absl::string_view host = text.substr(0, colon);
-  absl::ConsumePrefix(&host, "[");
-  absl::ConsumeSuffix(&host, "]");
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(std::string(host).c_str(),
-                                std::string(text.substr(colon + 1)).c_str(), &hints, &found);
-  if (error != 0)
-    return absl::UnavailableError(absl::StrCat(target.text, ": ", gai_strerror(error)));
-  const absl::Cleanup free_found = [found] { freeaddrinfo(found); };
-  return TryBindTcp(*found, target.text, port);
-}
-
 }  // namespace
 
 absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text,
@@ -156,8 +55,10 @@ absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text,
     if (rest.empty()) return Malformed(text, "no path");
     if (rest.find('\0') != absl::string_view::npos)
       return Malformed(text, "a zero byte in the path");
-    if (auto status = UnixAddress(rest).status(); !status.ok())
-      return Malformed(text, status.message());
+    if (rest.size() > kMaxUnixPathBytes) {
+      return Malformed(text, absl::StrCat("unix socket path of ", rest.size(), " bytes: at most ",
+                                          kMaxUnixPathBytes));
+    }
     address.unix_path = std::string(rest);
     return address;
   }
@@ -238,19 +139,6 @@ absl::StatusOr<std::vector<BindTarget>> ResolveListenAddress(const ListenAddress
         absl::StrCat("host \"", Printable(address.host, 255), "\" has no IPv4 or IPv6 address"));
   }
   return targets;
-}
-
-absl::Status TryBind(const BindTarget& target) {
-  absl::string_view path = target.text;
-  if (absl::ConsumePrefix(&path, kUnixPrefix)) return TryBindUnix(path);
-  return BindTcp(target, /*port=*/nullptr);
-}
-
-absl::StatusOr<BindTarget> PickPort(const BindTarget& target) {
-  uint16_t port = 0;
-  if (auto status = BindTcp(target, &port); !status.ok()) return status;
-  return BindTarget{absl::StrCat(target.text.substr(0, target.text.rfind(':')), ":", port),
-                    target.loopback};
 }
 
 }  // namespace jobscope

@@ -39,16 +39,6 @@ struct BindTarget {
 // UNAVAILABLE if the name is not known.
 absl::StatusOr<std::vector<BindTarget>> ResolveListenAddress(const ListenAddress& address);
 
-// Whether `target` could be bound now: OK, or ALREADY_EXISTS (somebody listens there), UNAVAILABLE
-// (the address is not this host's, no permission, ...). A unix socket that nobody listens on is
-// removed; anything else in its place is left alone and an error. Takes microseconds. Between this
-// and the real bind somebody else may come: it exists for clear texts.
-absl::Status TryBind(const BindTarget& target);
-
-// The target with a port that is free now, instead of its port 0. Somebody else may take it before
-// it is bound: the caller tries again then. UNAVAILABLE: there is none.
-absl::StatusOr<BindTarget> PickPort(const BindTarget& target);
-
 }  // namespace jobscope
 
 #endif  // SERVER_LISTEN_ADDRESS_H_

@@ -6,6 +6,7 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
+#include <grpcpp/support/server_interceptor.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,20 +19,21 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "common/log.h"
+#include "server/acceptor.h"
 #include "server/call_registry.h"
 #include "server/fork_guard.h"
 #include "server/grpc_log.h"
+#include "server/listen_socket.h"
 #include "server/native_service.h"
 #include "server/port_holder.h"
 #include "server/tensorflow_service.h"
+#include "server/unary_call.h"
 #include "server/worker_thread.h"
 
 namespace jobscope {
 namespace {
 
 constexpr absl::Duration kHolderTimeout = absl::Milliseconds(500);
-// Ports of the kernel's choice that somebody else may take between their choice and their bind.
-constexpr int kMaxPicks = 8;
 // Left to gRPC, of the time that Stop may take, to write out answers.
 constexpr absl::Duration kFlushTime = absl::Milliseconds(300);
 
@@ -64,34 +66,53 @@ absl::Status Taken(const BindTarget& target, const absl::Status& status) {
       "workers on one host"));
 }
 
-absl::Status TryBindUnforked(const BindTarget& target) {
+// A child that is forked from here on closes the listener.
+absl::StatusOr<ListenSocket> OpenUnforked(const BindTarget& target,
+                                          const ListenSocketOptions& options) {
   const ForkPause pause;
-  return TryBind(target);
+  absl::StatusOr<ListenSocket> socket = ListenSocket::Open(target, options);
+  if (socket.ok()) GuardListener(socket->target().text);
+  return socket;
 }
 
-absl::StatusOr<BindTarget> PickPortUnforked(const BindTarget& target) {
-  const ForkPause pause;
-  return PickPort(target);
-}
-
-// The targets that can be bound. A name may stand for an address that this host does not have (::1
-// where IPv6 is off): that one is left out, as long as another is there.
-absl::StatusOr<std::vector<BindTarget>> Bindable(const std::vector<BindTarget>& targets) {
-  std::vector<BindTarget> bindable;
+// A name may stand for an address that this host does not have (::1 where IPv6 is off): that one is
+// left out, as long as another is there. With port 0, on the first address only: on another one the
+// number may be somebody else's.
+absl::StatusOr<std::vector<ListenSocket>> Listen(const std::vector<BindTarget>& targets,
+                                                 bool first_only,
+                                                 const ListenSocketOptions& options) {
+  std::vector<ListenSocket> listeners;
   absl::Status first_error;
   for (const BindTarget& target : targets) {
-    const absl::Status status = TryBindUnforked(target);
-    if (status.ok()) {
-      bindable.push_back(target);
-    } else if (absl::IsAlreadyExists(status)) {
-      return Taken(target, status);
+    absl::StatusOr<ListenSocket> listener = OpenUnforked(target, options);
+    if (listener.ok()) {
+      listeners.push_back(*std::move(listener));
+      if (first_only) break;
+    } else if (absl::IsAlreadyExists(listener.status())) {
+      listeners.clear();
+      UnguardListeners();
+      return Taken(target, listener.status());
     } else {
-      first_error.Update(status);
+      first_error.Update(listener.status());
     }
   }
-  if (bindable.empty()) return first_error;
-  return bindable;
+  if (listeners.empty()) return first_error;
+  return listeners;
 }
+
+// Tells the acceptor of each request that gRPC lets in, health's, too. Intercepts none.
+class RequestWatch : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit RequestWatch(std::shared_ptr<Acceptor> acceptor) : acceptor_(std::move(acceptor)) {}
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo* request) override {
+    acceptor_->NoteRequest(ReadablePeer(request->server_context()->peer()));
+    return nullptr;
+  }
+
+ private:
+  const std::shared_ptr<Acceptor> acceptor_;
+};
 
 }  // namespace
 
@@ -109,7 +130,7 @@ struct GrpcServer::State {
                 this->options.gpus}) {}
 
   absl::Status Bind();
-  absl::Status Serve(const std::vector<BindTarget>& targets, const Credentials& credentials);
+  absl::Status Serve(std::vector<ListenSocket> listeners, const Credentials& credentials);
   // Ends and delivers the capture that runs for one of our callers, lets captures that have ended
   // arrive, abandons the other calls, and waits until gRPC has written the answers out, until
   // `end`.
@@ -122,6 +143,7 @@ struct GrpcServer::State {
   NativeService native;
   std::vector<std::shared_ptr<grpc::ServerCredentials>> port_credentials;  // outlive the server
   std::unique_ptr<grpc::Server> server;
+  std::shared_ptr<Acceptor> acceptor;
   std::string address;
 };
 
@@ -132,55 +154,56 @@ absl::Status GrpcServer::State::Bind() {
   if (!credentials.ok()) return credentials.status();
   auto status = credentials->CheckReach(*targets, options.insecure);
   if (!status.ok()) return status;
-  const auto bindable = Bindable(*targets);
-  if (!bindable.ok()) return bindable.status();
-  if (options.address.is_unix() || options.address.port != 0) {
-    return Serve(*bindable, *credentials);
-  }
-  // gRPC could pick the port, but a child forked before we know it would inherit the listener. On
-  // the first address only: on another one the number may be somebody else's.
-  for (int pick = 1;; ++pick) {
-    const auto picked = PickPortUnforked(bindable->front());
-    if (!picked.ok()) return picked.status();
-    status = Serve({*picked}, *credentials);
-    if (status.ok() || pick == kMaxPicks) return status;
-  }
+  const bool any_port = !options.address.is_unix() && options.address.port == 0;
+  auto listeners = Listen(*targets, any_port, {options.keepalive_timeout_ms, options.insecure});
+  if (!listeners.ok()) return listeners.status();
+  return Serve(*std::move(listeners), *credentials);
 }
 
-absl::Status GrpcServer::State::Serve(const std::vector<BindTarget>& targets,
+absl::Status GrpcServer::State::Serve(std::vector<ListenSocket> listeners,
                                       const Credentials& credentials) {
   KeepStandardDescriptors();
   grpc::ServerBuilder builder;
-  // Otherwise a second server on the port starts without an error, and each gets half of the calls
-  // (measured 11 : 9).
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits::kMaxStreamsPerConnection);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, options.keepalive_time_ms);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, options.keepalive_timeout_ms);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              limits::kMinClientPingIntervalMs);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, options.handshake_timeout_ms);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, options.max_idle_ms);
   builder.SetMaxReceiveMessageSize(limits::kMaxRequestBytes);
   builder.SetMaxSendMessageSize(-1);  // the answer checks its size itself, with a better text
   builder.RegisterService(&tensorflow);
   builder.RegisterService(&native);
-  std::vector<int> ports(targets.size(), 0);
-  for (size_t i = 0; i < targets.size(); ++i) {
-    port_credentials.push_back(credentials.ForPort(targets[i]));
-    builder.AddListeningPort(targets[i].text, port_credentials.back(), &ports[i]);
-    GuardListener(targets[i].text);
+  address = listeners.front().target().text;
+  std::vector<std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor>> doors;
+  for (const ListenSocket& listener : listeners) {
+    port_credentials.push_back(credentials.ForPort(listener.target()));
+    doors.push_back(builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        port_credentials.back()));
   }
-  {
-    const ForkPause pause;
-    server = builder.BuildAndStart();
+  acceptor = std::make_shared<Acceptor>(std::move(listeners), options.acceptor);
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> watches;
+  watches.push_back(std::make_unique<RequestWatch>(acceptor));
+  builder.experimental().SetInterceptorCreators(std::move(watches));
+  server = builder.BuildAndStart();
+  absl::Status status = absl::UnavailableError(
+      "gRPC does not start: see its own messages with JOBSCOPE_LOG_LEVEL=debug");
+  if (server != nullptr) {
+    status = acceptor->Start([doors = std::move(doors)](size_t door, int listener_fd, int fd) {
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+      connection.listener_fd = listener_fd;
+      connection.fd = fd;
+      doors[door]->HandleNewConnection(&connection);
+    });
   }
-  if (server == nullptr || ports.front() <= 0) {
-    UnguardListeners();
-    return absl::UnavailableError(absl::StrCat("gRPC can't listen on ", targets.front().text,
-                                               ", though nobody else does: see its own messages "
-                                               "with JOBSCOPE_LOG_LEVEL=debug"));
-  }
-  address = targets.front().text;
-  return absl::OkStatus();
+  if (status.ok()) return status;
+  if (server != nullptr) server->Shutdown();
+  server.reset();
+  acceptor.reset();
+  UnguardListeners();
+  return status;
 }
 
 void GrpcServer::State::EndCalls(absl::Time end) {
@@ -236,6 +259,7 @@ void GrpcServer::Stop(absl::Duration limit) {
   state.native.Close();
   state.EndCalls(end);
   const auto shut_down = [&state, end] {
+    state.acceptor->Stop();
     state.server->Shutdown(absl::ToChronoTime(std::max(end, absl::Now())));
     state.server.reset();
   };

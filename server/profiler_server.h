@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "jobscope/v1/item.pb.h"
+#include "server/acceptor.h"
 #include "server/continuous_profiling.h"
 #include "server/credentials.h"
 #include "server/gpu_source.h"
@@ -34,6 +35,9 @@ struct GrpcServerOptions {
   NativeCaptureLimits native_limits;
   int keepalive_time_ms = limits::kKeepaliveTimeMs;  // tests have shorter ones
   int keepalive_timeout_ms = limits::kKeepaliveTimeoutMs;
+  int handshake_timeout_ms = limits::kHandshakeTimeoutMs;
+  int max_idle_ms = limits::kMaxIdleMs;
+  AcceptorLimits acceptor;
 
   std::shared_ptr<SessionManager> sessions;
   ContinuousProfiling::SetRecording set_recording;

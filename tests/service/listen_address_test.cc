@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "server/listen_socket.h"
 
 namespace jobscope {
 namespace {
@@ -131,6 +132,10 @@ TEST(ResolveListenAddress, ResolvesNames) {
   EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("no-such-host.invalid"));
 }
 
+absl::StatusOr<ListenSocket> Open(const std::string& text) {
+  return ListenSocket::Open({text, true}, {});
+}
+
 // A listening socket of the kernel's choice.
 class Listener {
  public:
@@ -152,16 +157,18 @@ class Listener {
   int port_ = 0;
 };
 
-TEST(TryBind, TellsATakenPort) {
+TEST(ListenSocket, TellsATakenPort) {
   const Listener listener;
-  const absl::Status status = TryBind({absl::StrCat("127.0.0.1:", listener.port()), true});
+  const absl::Status status = Open(absl::StrCat("127.0.0.1:", listener.port())).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists) << status;
-  EXPECT_EQ(TryBind({absl::StrCat("0.0.0.0:", listener.port()), false}).code(),
-            absl::StatusCode::kAlreadyExists);
+  for (const char* wildcard : {"0.0.0.0:", "[::]:"}) {
+    EXPECT_EQ(Open(absl::StrCat(wildcard, listener.port())).status().code(),
+              absl::StatusCode::kAlreadyExists);
+  }
 }
 
-TEST(TryBind, TellsAForeignAddress) {
-  EXPECT_EQ(TryBind({"192.0.2.1:6009", false}).code(), absl::StatusCode::kUnavailable);
+TEST(ListenSocket, TellsAForeignAddress) {
+  EXPECT_EQ(Open("192.0.2.1:6009").status().code(), absl::StatusCode::kUnavailable);
 }
 
 class UnixSocket : public ::testing::Test {
@@ -194,34 +201,38 @@ class UnixSocket : public ::testing::Test {
 TEST_F(UnixSocket, AStaleFileIsRemoved) {
   close(Listen());
   ASSERT_TRUE(Exists());
-  EXPECT_TRUE(TryBind({"unix:" + path_, true}).ok());
+  {
+    const auto socket = Open("unix:" + path_);
+    EXPECT_TRUE(socket.ok()) << socket.status();
+    EXPECT_TRUE(Exists());
+  }
   EXPECT_FALSE(Exists());
 }
 
 TEST_F(UnixSocket, AServedOneIsLeftAlone) {
   const int fd = Listen();
-  EXPECT_EQ(TryBind({"unix:" + path_, true}).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Open("unix:" + path_).status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_TRUE(Exists());
   close(fd);
 }
 
 TEST_F(UnixSocket, AnotherFileIsLeftAlone) {
   std::ofstream(path_) << "precious";
-  EXPECT_EQ(TryBind({"unix:" + path_, true}).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Open("unix:" + path_).status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_TRUE(Exists());
 }
 
-TEST(PickPort, GivesANumberThatCanBeBound) {
-  for (const char* address : {"127.0.0.1:0", "0.0.0.0:0"}) {
-    const auto picked = PickPort({address, true});
-    ASSERT_TRUE(picked.ok()) << picked.status();
-    EXPECT_NE(picked->text, address);
-    EXPECT_EQ(picked->text.substr(0, picked->text.rfind(':')),
-              std::string(address).substr(0, picked->text.rfind(':')));
-    EXPECT_TRUE(picked->loopback);
-    EXPECT_TRUE(TryBind(*picked).ok());
+TEST(ListenSocket, PortZeroIsTheKernelsChoice) {
+  for (const std::string address : {"127.0.0.1:0", "0.0.0.0:0"}) {
+    const auto socket = Open(address);
+    ASSERT_TRUE(socket.ok()) << socket.status();
+    const std::string& bound = socket->target().text;
+    EXPECT_NE(bound, address);
+    EXPECT_EQ(bound.substr(0, bound.rfind(':')), address.substr(0, address.rfind(':')));
+    EXPECT_TRUE(socket->target().loopback);
+    EXPECT_EQ(Open(bound).status().code(), absl::StatusCode::kAlreadyExists);
   }
-  EXPECT_EQ(PickPort({"192.0.2.1:0", false}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Open("192.0.2.1:0").status().code(), absl::StatusCode::kUnavailable);
 }
 
 }  // namespace
