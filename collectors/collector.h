@@ -52,6 +52,7 @@ struct ArmRequest {
   FrameworkChoice frameworks;  // collectors of frameworks that it does not take are off
   absl::Duration lookback;     // wanted; zero: none
   bool record_shapes = false;  // of operators' inputs; a collector of operators that can't says so
+  uint64_t store_bytes = uint64_t{256} << 20;  // what the session may keep in memory
   xspace::ItemSink* sink =
       nullptr;                     // outlives the session's verbs, also those of a wedged collector
   xspace::Names* names = nullptr;  // likewise

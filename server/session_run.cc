@@ -149,6 +149,7 @@ void SessionRun::Arm() {
   request.frameworks = options_.frameworks;
   request.record_shapes = options_.record_shapes;
   request.lookback = options_.lookback;
+  request.store_bytes = options_.store_bytes;
   request.sink = context_->store.get();
   request.names = &context_->names;
   request.events = context_.get();

@@ -28,6 +28,8 @@ constexpr absl::Duration kFirstPiece = absl::Milliseconds(2500);
 constexpr absl::Duration kShortestPiece = absl::Milliseconds(200);
 constexpr absl::Duration kLongestPiece = absl::Seconds(20);
 constexpr absl::Duration kHandoverBudget = absl::Milliseconds(500);
+// Of the capture's memory, for what the framework keeps of one piece: it has up to three copies.
+constexpr double kPieceShare = 0.25;
 // Recordings shorter than this say nothing about what longer ones cost.
 constexpr absl::Duration kTellingPiece = absl::Milliseconds(100);
 // A window's end may be told this much late.
@@ -142,7 +144,7 @@ absl::Status ForeignXSpaceCollector::Arm(const ArmRequest& request) {
     script_ = *std::move(loaded);
     std::vector<python::Value> descriptors;
     descriptors.emplace_back(int64_t{handover_->quiet_fd()});
-    descriptors.emplace_back(int64_t{handover_->memory_fd()});
+    for (const int fd : handover_->memory_fds()) descriptors.emplace_back(int64_t{fd});
     if (const auto used = Call("use", descriptors); !used.ok()) {
       script_.reset();
       return Fail(std::string(used.status().message()));
@@ -204,7 +206,8 @@ absl::Status ForeignXSpaceCollector::Begin() {
   piece_begin_ = SampleClocks(environment_.uses_tsc, kClockTries);
   std::vector<python::Value> arguments;
   for (const int64_t argument : {int64_t{request_.levels.host}, int64_t{no_device ? 0 : 1},
-                                 static_cast<int64_t>(piece_begin_.monotonic_ns + kStartLimitNs)}) {
+                                 static_cast<int64_t>(piece_begin_.monotonic_ns + kStartLimitNs),
+                                 static_cast<int64_t>(request_.store_bytes)}) {
     arguments.emplace_back(argument);
   }
   if (kind_.takes_shapes) arguments.emplace_back(int64_t{request_.record_shapes});
@@ -239,8 +242,12 @@ void ForeignXSpaceCollector::LearnThreads() {
 
 absl::Duration ForeignXSpaceCollector::PieceLength() const {
   if (fixed_piece_ > absl::ZeroDuration()) return fixed_piece_;
-  const absl::Duration length =
+  absl::Duration length =
       handover_cost_ > 0 ? kHandoverBudget / handover_cost_ : kFirstPiece / Overload();
+  if (bytes_per_second_ > 0) {
+    const double bytes = static_cast<double>(request_.store_bytes) * kPieceShare;
+    length = std::min(length, absl::Seconds(bytes / bytes_per_second_));
+  }
   return std::clamp(length, kShortestPiece, kLongestPiece);
 }
 
@@ -253,17 +260,25 @@ void ForeignXSpaceCollector::NoteCost(absl::Duration handover) {
   handover_cost_ = std::max(absl::FDivDuration(handover, recorded), handover_cost_ / 2);
 }
 
+void ForeignXSpaceCollector::NoteSize(size_t bytes) {
+  const double recorded_s =
+      static_cast<double>(Now() - piece_begin_.ticks) / start_.map.ticks_per_second();
+  if (recorded_s < absl::ToDoubleSeconds(kTellingPiece)) return;
+  bytes_per_second_ = std::max(static_cast<double>(bytes) / recorded_s, bytes_per_second_ / 2);
+}
+
 absl::StatusOr<ForeignXSpaceCollector::Piece> ForeignXSpaceCollector::Take() {
   recording_ = false;
   const absl::Time begin = absl::Now();
   LearnThreads();
+  const bool ended_by_itself = handover_->complete();
   const absl::StatusOr<python::Value> answer = Call("stop");
-  NoteCost(absl::Now() - begin);
+  if (!ended_by_itself) NoteCost(absl::Now() - begin);
   Piece piece;
   piece.before = piece_begin_;
   piece.after = SampleClocks(environment_.uses_tsc, kClockTries);
   // Where Python is leaving, its exit hook takes the session out.
-  std::optional<absl::StatusOr<std::string>> taken =
+  std::optional<absl::StatusOr<MappedXSpace>> taken =
       handover_->Claim(handover_->leaving() ? kHookPatience : absl::ZeroDuration());
   if (!taken.has_value()) {
     if (!answer.ok()) return answer.status();
@@ -274,6 +289,7 @@ absl::StatusOr<ForeignXSpaceCollector::Piece> ForeignXSpaceCollector::Take() {
     return taken->status();
   }
   piece.xspace = **std::move(taken);
+  NoteSize(piece.xspace.bytes().size());
   return piece;
 }
 
@@ -297,7 +313,7 @@ absl::Duration ForeignXSpaceCollector::Drain() {
   if (waiting_.has_value() && Now() >= waiting_->merge_ticks) MergeWaiting(start_.end_ticks);
   if (!recording_) return waiting_.has_value() ? kLook : absl::InfiniteDuration();
   if (waiting_.has_value()) return kLook;
-  if (handover_->complete()) {  // by the exit hook
+  if (handover_->complete()) {  // by the exit hook, or by the program's own start
     TakePiece();
     return absl::ZeroDuration();
   }
@@ -322,7 +338,7 @@ void ForeignXSpaceCollector::MergeWaiting(uint64_t end_ticks) {
   window.start_ps = start_.map.ToPs(start_.start_ticks);
   if (end_ticks != UINT64_MAX) window.end_ps = start_.map.ToPs(end_ticks);
   const absl::Status merged = merge_->Merge(
-      waiting_->xspace, ForeignTime(start_.map, waiting_->before, waiting_->after), window);
+      waiting_->xspace.bytes(), ForeignTime(start_.map, waiting_->before, waiting_->after), window);
   if (!merged.ok()) trouble_ = std::string(merged.message());
   waiting_.reset();
   handover_->Done();
@@ -373,6 +389,9 @@ void ForeignXSpaceCollector::CloseAccount() {
     report_.warnings.push_back(absl::StrFormat(
         "%s recorded nothing for %.1f s in all, in which it handed over what it had recorded",
         kind_.origin, absl::ToDoubleSeconds(paused_)));
+  }
+  if (const std::string interruption = handover_->interruption(); !interruption.empty()) {
+    trouble_ = trouble_.empty() ? interruption : absl::StrCat(interruption, "; ", trouble_);
   }
   if (!trouble_.empty()) {
     report_.state = account.attempted > 0 ? "degraded" : "failed";

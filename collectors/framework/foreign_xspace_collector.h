@@ -21,6 +21,7 @@
 #include "absl/time/time.h"
 #include "collectors/collector.h"
 #include "collectors/framework/foreign_xspace.h"
+#include "collectors/framework/mapped_xspace.h"
 #include "collectors/framework/profiler_handover.h"
 #include "collectors/python/interpreter.h"
 
@@ -54,8 +55,9 @@ struct ProfilerKind {
 };
 
 // The framework is never imported: a process that has not loaded it is left alone. Its profiler
-// takes one session per process; while ours lasts, the program's own start of it fails, and while
-// the program's lasts, ours is refused with that reason.
+// takes one session per process, and the program comes first: while its own lasts, ours is refused
+// with that reason; when it starts one while ours lasts, ours ends there, `degraded` with that
+// reason, before the program's begins (profiler_session.py).
 //
 // Such a profiler keeps all events until it is stopped, and takes about 2 us per event to hand them
 // over. So a long recording is taken in pieces, each of which can be handed over within a fraction
@@ -81,7 +83,7 @@ class ForeignXSpaceCollector : public Collector {
  private:
   // A recording that was taken out, and waits until it is known which events lie in the window.
   struct Piece {
-    std::string xspace;
+    MappedXSpace xspace;
     ClockSample before, after;
     uint64_t merge_ticks = 0;  // not before
   };
@@ -100,6 +102,7 @@ class ForeignXSpaceCollector : public Collector {
   void LearnThreads();
   absl::Duration PieceLength() const;
   void NoteCost(absl::Duration handover);
+  void NoteSize(size_t bytes);
   bool EndsSoon(uint64_t now_ticks) const;
   uint64_t Ticks(absl::Duration duration) const;
   uint64_t Now() const;
@@ -114,6 +117,7 @@ class ForeignXSpaceCollector : public Collector {
   // Of the collector's thread.
   std::unique_ptr<python::Script> script_;  // once it was needed
   double handover_cost_ = 0;                // seconds per second recorded; 0: not known
+  double bytes_per_second_ = 0;             // recorded; 0: not known
   ArmRequest request_;
   StartRequest start_;
   bool armed_ = false;

@@ -30,6 +30,11 @@ def unfit():
     return None
 
 
+def starts():
+    """What the program starts a session of its own by, as (owner, attribute): jax.profiler.start_trace and trace come to this."""
+    return [(_profiler(), "ProfilerSession")]
+
+
 def begin(host_level, device_level, shapes):
     """A session, or None and why there is none."""
     profiler = _profiler()

@@ -6,8 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <new>
+#include <cstdint>
 #include <variant>
 
 #include "absl/status/status.h"
@@ -18,8 +17,8 @@ namespace jobscope::framework {
 namespace {
 
 template <typename T>
-const T* First(const std::vector<python::Value>& arguments) {
-  return arguments.empty() ? nullptr : std::get_if<T>(arguments.data());
+const T* At(const std::vector<python::Value>& arguments, size_t index) {
+  return index < arguments.size() ? std::get_if<T>(&arguments[index]) : nullptr;
 }
 
 }  // namespace
@@ -30,11 +29,13 @@ std::shared_ptr<ProfilerHandover> ProfilerHandover::Make() {
 
 ProfilerHandover::ProfilerHandover()
     : quiet_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      memory_fd_(memfd_create("jobscope", MFD_CLOEXEC)) {}
+      memory_fds_{memfd_create("jobscope", MFD_CLOEXEC), memfd_create("jobscope", MFD_CLOEXEC)} {}
 
 ProfilerHandover::~ProfilerHandover() {
   if (quiet_fd_ >= 0) close(quiet_fd_);
-  if (memory_fd_ >= 0) close(memory_fd_);
+  for (const int fd : memory_fds_) {
+    if (fd >= 0) close(fd);
+  }
 }
 
 bool ProfilerHandover::Enter() {
@@ -68,36 +69,20 @@ bool ProfilerHandover::complete() const {
   return result_.has_value();
 }
 
-std::optional<absl::StatusOr<std::string>> ProfilerHandover::Claim(absl::Duration timeout) {
+std::string ProfilerHandover::interruption() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return interruption_;
+}
+
+std::optional<absl::StatusOr<MappedXSpace>> ProfilerHandover::Claim(absl::Duration timeout) {
   std::unique_lock<std::mutex> lock(mutex_);
   came_.wait_for(lock, absl::ToChronoNanoseconds(timeout), [this] { return result_.has_value(); });
   if (!result_.has_value()) return std::nullopt;
   claimed_ = true;
-  const size_t bytes_in_memory = std::exchange(bytes_in_memory_, 0);
-  std::optional<absl::StatusOr<std::string>> result = std::exchange(result_, std::nullopt);
+  const absl::StatusOr<Written> written = *std::exchange(result_, std::nullopt);
   lock.unlock();
-  if (bytes_in_memory > 0) result = ReadMemory(bytes_in_memory);
-  return result;
-}
-
-absl::StatusOr<std::string> ProfilerHandover::ReadMemory(size_t bytes) const {
-  std::string text;
-  try {
-    text.resize(bytes);
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("there is no memory for the ", bytes >> 20, " MiB that it recorded"));
-  }
-  size_t read = 0;
-  while (read < bytes) {
-    const ssize_t count =
-        pread(memory_fd_, text.data() + read, bytes - read, static_cast<off_t>(read));
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return absl::InternalError("what it handed over cannot be read");
-    read += static_cast<size_t>(count);
-  }
-  (void)!ftruncate(memory_fd_, 0);
-  return text;
+  if (!written.ok()) return written.status();
+  return MappedXSpace::Make(memory_fds_[written->memory], written->bytes);
 }
 
 void ProfilerHandover::Done() {
@@ -108,8 +93,11 @@ void ProfilerHandover::Done() {
 
 void ProfilerHandover::Reset() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  interruption_.clear();
+  if (result_.has_value() && result_->ok()) {
+    (void)!ftruncate(memory_fds_[(*result_)->memory], 0);
+  }
   result_.reset();
-  bytes_in_memory_ = 0;
   claimed_ = false;
   NoteQuiet();
 }
@@ -120,10 +108,14 @@ void ProfilerHandover::Leave() {
   NoteQuiet();
 }
 
-void ProfilerHandover::Take(absl::StatusOr<std::string> bytes, size_t bytes_in_memory) {
+void ProfilerHandover::Interrupt(const std::string& reason) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  result_ = std::move(bytes);
-  bytes_in_memory_ = bytes_in_memory;
+  interruption_ = reason;
+}
+
+void ProfilerHandover::Take(absl::StatusOr<Written> written) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  result_ = std::move(written);
   NoteQuiet();
   came_.notify_all();
 }
@@ -133,16 +125,25 @@ std::vector<std::pair<std::string, python::NativeFunction>> ProfilerHandover::Fu
   const std::shared_ptr<ProfilerHandover> self = shared_from_this();
   return {
       {"leave", [self](const Arguments&) { self->Leave(); }},
+      {"interrupt",
+       [self](const Arguments& arguments) {
+         const auto* const reason = At<std::string>(arguments, 0);
+         self->Interrupt(reason != nullptr ? *reason : "the program ended it");
+       }},
       {"hand_over",
        [self](const Arguments& arguments) {
-         if (const auto* const count = First<int64_t>(arguments)) {
-           self->Take(std::string(), static_cast<size_t>(std::max<int64_t>(*count, 0)));
-         }
+         const auto* const memory = At<int64_t>(arguments, 0);
+         const auto* const bytes = At<int64_t>(arguments, 1);
+         if (memory == nullptr || bytes == nullptr) return;
+         Written written;
+         written.memory = static_cast<size_t>(*memory) % kMemories;
+         written.bytes = static_cast<size_t>(std::max<int64_t>(*bytes, 0));
+         self->Take(written);
        }},
       {"refuse",
        [self](const Arguments& arguments) {
-         const auto* const reason = First<std::string>(arguments);
-         self->Take(absl::InternalError(reason != nullptr ? *reason : "it gave no reason"), 0);
+         const auto* const reason = At<std::string>(arguments, 0);
+         self->Take(absl::InternalError(reason != nullptr ? *reason : "it gave no reason"));
        }},
   };
 }

@@ -5,7 +5,9 @@
 #ifndef COLLECTORS_FRAMEWORK_PROFILER_HANDOVER_H_
 #define COLLECTORS_FRAMEWORK_PROFILER_HANDOVER_H_
 
+#include <array>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -16,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "collectors/framework/mapped_xspace.h"
 #include "collectors/python/interpreter.h"
 
 namespace jobscope::framework {
@@ -23,7 +26,11 @@ namespace jobscope::framework {
 // Thread-safe. Nothing in here waits for Python's lock; what Python calls waits for nothing.
 //
 // What was recorded goes through memory that has a descriptor: Python gives its lock up to write
-// there, and so nobody waits for us to copy megabytes.
+// there, and the collector reads it there, without a copy. There are two, used in turn: what was
+// claimed is being merged while the next is written.
+//
+// When the program starts a session of its own, that ends ours: Python says so (interrupt), and
+// hands over what is recorded.
 //
 // When the interpreter ends, its exit hook has the last word: it calls leave, after which no call
 // into Python begins any more; hands over what is recorded; and waits until quiet_fd is readable.
@@ -53,45 +60,55 @@ class ProfilerHandover : public std::enable_shared_from_this<ProfilerHandover> {
   };
 
   bool leaving() const;
+  // Why the program has ended the session; empty: it has not.
+  std::string interruption() const;
   // Whether there is something to claim.
   bool complete() const;
 
-  // An XSpace, or why there is none. Waits at most `timeout`; nullopt: nothing has come.
-  std::optional<absl::StatusOr<std::string>> Claim(absl::Duration timeout);
+  // An XSpace, or why there is none. Waits at most `timeout`; nullopt: nothing has come. At most
+  // one that was claimed may exist at a time, and none longer than this object.
+  std::optional<absl::StatusOr<MappedXSpace>> Claim(absl::Duration timeout);
   // What was claimed is in the trace.
   void Done();
-  // A new session: what came of the last one is dropped.
+  // A new session: what came of the last one is dropped. Nothing that was claimed may exist.
   void Reset();
 
   // Readable while Python is leaving, no call is under way, and nothing that was handed over waits.
   // -1: there is none.
   int quiet_fd() const { return quiet_fd_; }
-  // Where Python writes an XSpace to; free again once it was claimed.
-  int memory_fd() const { return memory_fd_; }
+  // Where Python writes XSpaces to, in turn.
+  static constexpr size_t kMemories = 2;
+  const std::array<int, kMemories>& memory_fds() const { return memory_fds_; }
 
   // What profiler_session.py calls; they keep this object alive.
   std::vector<std::pair<std::string, python::NativeFunction>> Functions();
 
  private:
+  // Where an XSpace lies.
+  struct Written {
+    size_t memory = 0;
+    size_t bytes = 0;
+  };
+
   ProfilerHandover();
   bool Enter();
   void Exit();
   void Leave();
-  void Take(absl::StatusOr<std::string> bytes, size_t bytes_in_memory);
-  absl::StatusOr<std::string> ReadMemory(size_t bytes) const;
+  void Interrupt(const std::string& reason);
+  void Take(absl::StatusOr<Written> written);
   void NoteQuiet();  // with the mutex
 
   const int quiet_fd_;
-  const int memory_fd_;
+  const std::array<int, kMemories> memory_fds_;
 
   mutable std::mutex mutex_;
   std::condition_variable came_;
   int calls_ = 0;
   bool leaving_ = false;
   bool said_quiet_ = false;
-  std::optional<absl::StatusOr<std::string>> result_;
-  size_t bytes_in_memory_ = 0;  // of the result, or 0
-  bool claimed_ = false;        // and not yet done with
+  std::string interruption_;
+  std::optional<absl::StatusOr<Written>> result_;
+  bool claimed_ = false;  // and not yet done with
 };
 
 }  // namespace jobscope::framework

@@ -9,6 +9,7 @@ import tempfile
 
 ORIGIN = "TensorFlow"
 _MODULE = "tensorflow.python.profiler.internal._pywrap_profiler"
+_CLIENT_MODULE = "tensorflow.python.profiler.internal._pywrap_profiler_plugin"
 
 
 def unfit():
@@ -17,6 +18,17 @@ def unfit():
     if not hasattr(getattr(profiler, "ProfilerSession", None), "export_to_tb"):
         return "this version of TensorFlow has no profiler that jobscope knows"
     return None
+
+
+def starts():
+    """What the program starts a session of its own by, as (owner, attribute): tf.profiler.experimental.start, Profile, Keras'
+    TensorBoard callback and tf.summary.trace_on come to the first; tf.profiler.experimental.client.trace, which may ask this
+    very process's server, to the second."""
+    found = [(sys.modules[_MODULE].ProfilerSession, "start")]
+    client = sys.modules.get(_CLIENT_MODULE)
+    if hasattr(client, "trace"):
+        found.append((client, "trace"))
+    return found
 
 
 def begin(host_level, device_level, shapes):

@@ -197,7 +197,7 @@ class ForeignCase(attached.TestCase):
         self.assertIn("profiler server", collector["reason"])
         self.assertEqual(theirs_delivers(logs), (True, ""))
 
-        # Ours has it: theirs ends without it, and ours is whole.
+        # Ours has it: a request to theirs never comes by Python, so theirs ends without it, and ours is whole.
         running = self.begin_and_wait("--duration_ms=60000")
         self.wait_for(self.session_is_taken, "ours does not begin")
         logs = theirs_begins(200)
@@ -208,6 +208,23 @@ class ForeignCase(attached.TestCase):
 
         logs = theirs_begins(300)
         self.assertEqual(theirs_delivers(logs), (True, ""))
+
+    def the_program_traces_itself(self, way):
+        """In the middle of a capture of ours, which ends there; both have what they recorded, and the next capture has all again."""
+        folder = tempfile.mkdtemp(dir=self.folder)
+        client, logs = self.begin_and_wait("--duration_ms=60000")
+        self.wait_for(lambda: self.worker.ask("is_wrapped"), "ours does not begin")
+        # An exception in the program would be the answer.
+        self.assertEqual(self.worker.ask(f"trace_by {way} {folder}"), 1)
+        self.assertFalse(self.worker.ask("is_wrapped"))
+        self.stop()
+        worker, collector, files = self.end(client, logs)
+        self.assertEqual((worker["outcome"], collector["state"]), ("truncated", "degraded"), collector)
+        self.assertIn("the program began its own trace", collector["reason"])
+        self.assertGreater(collector["events"], 0)
+        self.assertTrue(self.host_events(files))
+        _, collector, _ = self.capture("--duration_ms=100")
+        self.assertEqual(collector["state"], "on", collector)
 
     def iterations(self, count):
         """Lengths of so many of the program's iterations, in ms."""

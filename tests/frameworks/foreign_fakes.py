@@ -3,9 +3,13 @@
 
 import atexit
 import os
+import shutil
 import sys
+import tempfile
 import threading
 import types
+
+_TENSORFLOW = "tensorflow.python.profiler.internal._pywrap_profiler"
 
 xspace = b""  # what a session hands over
 error = None  # what it raises instead
@@ -24,10 +28,14 @@ class ProfileOptions:
 class JaxSession:
     def __init__(self, given):
         global live, options
-        live, options = live + 1, given
+        self.refused = live > 0  # says so only in the end
+        if not self.refused:
+            live, options = live + 1, given
 
     def stop(self):
         global live
+        if self.refused:
+            raise RuntimeError("ALREADY_EXISTS: Another profiling session active.")
         stopping.set()
         gate.wait(20)
         live -= 1
@@ -43,8 +51,8 @@ class AlreadyExistsError(Exception):
 class TensorflowSession:
     def start(self, folder, given):
         global live, options
-        if error:
-            raise AlreadyExistsError(error)
+        if error or live > 0:
+            raise AlreadyExistsError(error or "Another profiling session active.")
         live, options, self.folder = live + 1, given, folder
 
     def export_to_tb(self):
@@ -66,7 +74,7 @@ def load(computed):
     _module("jaxlib")
     _module("jaxlib._profiler", ProfileOptions=ProfileOptions, ProfilerSession=JaxSession)
     _module("jax._src.xla_bridge", _backends={"cpu": 1} if computed else {})
-    _module("tensorflow.python.profiler.internal._pywrap_profiler", ProfilerSession=TensorflowSession)
+    _module(_TENSORFLOW, ProfilerSession=TensorflowSession)
 
 
 def unload():
@@ -92,9 +100,33 @@ def asked_python_level():
 
 
 def folders():
-    import tempfile
-
     return len([name for name in os.listdir(tempfile.gettempdir()) if name.startswith("jobscope-tensorflow-")])
+
+
+def program_traces(framework):
+    """What a program does that traces itself. Empty: it got its trace; else what went wrong."""
+    try:
+        if framework == "jax":
+            session = sys.modules["jaxlib._profiler"].ProfilerSession(ProfileOptions())
+            return "" if session.stop() == xspace else "nothing was recorded"
+        folder = tempfile.mkdtemp()
+        try:
+            session = sys.modules[_TENSORFLOW].ProfilerSession()
+            session.start(folder, {})
+            session.export_to_tb()
+            return "" if os.listdir(folder) else "nothing was recorded"
+        finally:
+            shutil.rmtree(folder)
+    except Exception as raised:
+        return f"{type(raised).__name__}: {raised}"
+
+
+def untouched():
+    """Whether the framework's own functions are in their places."""
+    return int(sys.modules["jaxlib._profiler"].ProfilerSession is JaxSession and TensorflowSession.start is _tensorflow_start)
+
+
+_tensorflow_start = TensorflowSession.start
 
 
 def close_gate():

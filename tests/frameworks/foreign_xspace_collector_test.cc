@@ -186,6 +186,70 @@ TEST_P(ForeignXSpaceCollectorTest, SomebodyElsesSessionIsAReason) {
   LetGo("");
 }
 
+// The program comes first: ours ends where it begins, and what ours has until then is in the trace.
+TEST_P(ForeignXSpaceCollectorTest, TheProgramsOwnTraceEndsOurs) {
+  const auto program_traces = [this] {
+    return std::get<std::string>(Call("program_traces", {std::string(GetParam().name)}));
+  };
+  ASSERT_TRUE(driver_.Arm().ok());
+  EXPECT_EQ(Int("untouched"), 1);
+  ASSERT_TRUE(driver_.Start().ok());
+  EXPECT_EQ(Int("untouched"), 0);
+  LetGo(Recording(3, /*marked=*/true));
+  EXPECT_EQ(program_traces(), "");
+  EXPECT_EQ(Int("running"), 0);
+  EXPECT_EQ(Int("untouched"), 1);
+  EXPECT_EQ(program_traces(), "");  // and again, while our session still lasts
+  (void)driver_.Drain();
+  const CollectorReport& report = driver_.StopAt(driver_.Now() + 1'000'000'000);
+  EXPECT_EQ(report.state, "degraded");
+  EXPECT_NE(report.reason.find("the program began its own trace"), std::string::npos)
+      << report.reason;
+  EXPECT_EQ(report.events, 3u);
+  driver_.ExpectIdentity();
+
+  // The next capture has all of it again.
+  SessionDriver again(collector_.get(), uses_tsc_);
+  ASSERT_TRUE(again.Arm().ok());
+  ASSERT_TRUE(again.Start().ok());
+  LetGo(Recording(4, /*marked=*/true));
+  const CollectorReport& next = again.StopAt(again.Now() + 1'000'000'000);
+  EXPECT_EQ(next.state, "on") << next.reason;
+  EXPECT_EQ(next.events, 4u);
+  EXPECT_EQ(Int("untouched"), 1);
+}
+
+// While ours hands over, the program's start waits for it.
+TEST_P(ForeignXSpaceCollectorTest, TheProgramsOwnTraceWaitsForAHandover) {
+  ASSERT_TRUE(driver_.Arm().ok());
+  ASSERT_TRUE(driver_.Start().ok());
+  LetGo(Recording(3, /*marked=*/true));
+  Call("close_gate");
+  std::thread collector([&] { (void)driver_.StopAt(driver_.Now() + 1'000'000'000); });
+  Call("await_stopping");
+  std::string said;
+  std::thread program([&] {
+    said = std::get<std::string>(Call("program_traces", {std::string(GetParam().name)}));
+  });
+  Call("open_gate");
+  collector.join();
+  program.join();
+  EXPECT_EQ(said, "");
+  EXPECT_EQ(driver_.report().state, "on") << driver_.report().reason;
+  EXPECT_EQ(driver_.report().events, 3u);
+}
+
+TEST_P(ForeignXSpaceCollectorTest, NoMoreIsTakenThanACaptureMayKeep) {
+  driver_.request().store_bytes = 1000;
+  ASSERT_TRUE(driver_.Arm().ok());
+  ASSERT_TRUE(driver_.Start().ok());
+  LetGo(Recording(200));
+  const CollectorReport report = driver_.Stop();
+  EXPECT_EQ(report.state, "failed");
+  EXPECT_NE(report.reason.find("JOBSCOPE_STORE_MB"), std::string::npos) << report.reason;
+  EXPECT_EQ(report.events, 0u);
+}
+
 TEST_P(ForeignXSpaceCollectorTest, BytesThatAreNoTraceAreAReason) {
   ASSERT_TRUE(driver_.Arm().ok());
   ASSERT_TRUE(driver_.Start().ok());

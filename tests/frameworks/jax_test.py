@@ -33,8 +33,28 @@ def on_stop_trace(folder):
     return sum(len(files) for _, _, files in os.walk(folder))
 
 def on_try_a_session(_):
+    "Not as a program does, which would end ours."
     from jaxlib import _profiler
-    return len(_profiler.ProfilerSession(_profiler.ProfileOptions()).stop()) > 0
+    session = getattr(_profiler.ProfilerSession, "__wrapped__", _profiler.ProfilerSession)
+    return len(session(_profiler.ProfileOptions()).stop()) > 0
+
+def on_is_wrapped(_):
+    from jaxlib import _profiler
+    return hasattr(_profiler.ProfilerSession, "__wrapped__")
+
+from jax.profiler import start_trace, stop_trace
+
+def on_trace_by(argument):
+    "Traces itself, in one of the ways of JAX's API; how many traces it got."
+    way, folder = argument.split()
+    if way == "start_trace":
+        start_trace(folder)
+        update(w, x).block_until_ready()
+        stop_trace()
+    else:
+        with jax.profiler.trace(folder):
+            update(w, x).block_until_ready()
+    return sum(name.endswith(".xplane.pb") for _, _, files in os.walk(folder) for name in files)
 
 def on_start_server(port):
     jax.profiler.start_server(int(port))
@@ -146,6 +166,11 @@ class JaxTest(foreign_case.ForeignCase):
         self.assertTrue(xspace.named(self.host_events(files), CALL))
         self.assertEqual(self.worker.ask(f"start_trace {folder}3"), "traces")
         self.assertGreater(self.worker.ask(f"stop_trace {folder}3"), 0)
+
+    def test_the_program_traces_itself_during_a_capture(self):
+        for way in ("start_trace", "trace"):
+            with self.subTest(way):
+                self.the_program_traces_itself(way)
 
     def test_its_own_server(self):
         port = attached.free_port()

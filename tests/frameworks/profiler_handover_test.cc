@@ -22,12 +22,16 @@ class ProfilerHandoverTest : public ::testing::Test {
     }
   }
   void HandOver(const std::string& bytes) {
-    ASSERT_EQ(ftruncate(handover_->memory_fd(), 0), 0);
-    ASSERT_EQ(pwrite(handover_->memory_fd(), bytes.data(), bytes.size(), 0),
-              static_cast<ssize_t>(bytes.size()));
-    std::vector<Value> size;
-    size.emplace_back(static_cast<int64_t>(bytes.size()));
-    Call("hand_over", size);
+    const size_t memory = turn_++ % ProfilerHandover::kMemories;
+    const int fd = handover_->memory_fds()[memory];
+    ASSERT_EQ(ftruncate(fd, 0), 0);
+    ASSERT_EQ(pwrite(fd, bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+    Call("hand_over", {int64_t(memory), static_cast<int64_t>(bytes.size())});
+  }
+  off_t BytesKept() const {
+    off_t bytes = 0;
+    for (const int fd : handover_->memory_fds()) bytes += lseek(fd, 0, SEEK_END);
+    return bytes;
   }
   bool IsQuiet() const {
     struct pollfd quiet = {handover_->quiet_fd(), POLLIN, 0};
@@ -35,6 +39,7 @@ class ProfilerHandoverTest : public ::testing::Test {
   }
 
   const std::shared_ptr<ProfilerHandover> handover_ = ProfilerHandover::Make();
+  size_t turn_ = 0;
 };
 
 TEST_F(ProfilerHandoverTest, WhatIsHandedOverIsClaimedOnce) {
@@ -43,13 +48,38 @@ TEST_F(ProfilerHandoverTest, WhatIsHandedOverIsClaimedOnce) {
   for (const std::string& bytes : {std::string("an XSpace"), large, std::string()}) {
     HandOver(bytes);
     EXPECT_TRUE(handover_->complete());
-    const auto claimed = handover_->Claim(absl::ZeroDuration());
-    ASSERT_TRUE(claimed.has_value());
-    ASSERT_TRUE(claimed->ok());
-    EXPECT_TRUE(**claimed == bytes);
-    EXPECT_FALSE(handover_->Claim(absl::ZeroDuration()).has_value());
-    EXPECT_EQ(lseek(handover_->memory_fd(), 0, SEEK_END), 0);  // its memory is given back
+    {
+      const auto claimed = handover_->Claim(absl::ZeroDuration());
+      ASSERT_TRUE(claimed.has_value());
+      ASSERT_TRUE(claimed->ok());
+      EXPECT_TRUE((*claimed)->bytes() == bytes);
+      EXPECT_FALSE(handover_->Claim(absl::ZeroDuration()).has_value());
+    }
+    EXPECT_EQ(BytesKept(), 0);
   }
+}
+
+// It is read where it was written, while the next one comes: for one that is being merged there is
+// no second copy.
+TEST_F(ProfilerHandoverTest, WhatWasClaimedStaysWhileTheNextIsWritten) {
+  const std::string first(size_t{1} << 20, 'a');
+  HandOver(first);
+  auto claimed = handover_->Claim(absl::ZeroDuration());
+  ASSERT_TRUE(claimed.has_value() && claimed->ok());
+  HandOver("second");
+  EXPECT_TRUE((*claimed)->bytes() == first);
+  EXPECT_EQ(BytesKept(), off_t(first.size() + 6));
+  claimed.reset();
+  EXPECT_EQ(BytesKept(), 6);
+  EXPECT_EQ((*handover_->Claim(absl::ZeroDuration()))->bytes(), "second");
+}
+
+TEST_F(ProfilerHandoverTest, AnInterruptionIsOfItsSession) {
+  EXPECT_EQ(handover_->interruption(), "");
+  Call("interrupt", {std::string("the program began its own trace")});
+  EXPECT_EQ(handover_->interruption(), "the program began its own trace");
+  handover_->Reset();
+  EXPECT_EQ(handover_->interruption(), "");
 }
 
 TEST_F(ProfilerHandoverTest, AReasonInTheXSpacesPlace) {
@@ -63,9 +93,7 @@ TEST_F(ProfilerHandoverTest, AReasonInTheXSpacesPlace) {
 
 // A size that nobody has written is no XSpace.
 TEST_F(ProfilerHandoverTest, MoreThanThereIsCannotBeRead) {
-  std::vector<Value> size;
-  size.emplace_back(int64_t{100});
-  Call("hand_over", size);
+  Call("hand_over", {int64_t{0}, int64_t{100}});
   EXPECT_FALSE(handover_->Claim(absl::ZeroDuration())->ok());
 }
 
@@ -74,7 +102,7 @@ TEST_F(ProfilerHandoverTest, ClaimWaitsForTheExitHook) {
   const auto claimed = handover_->Claim(absl::Seconds(20));
   hook.join();
   ASSERT_TRUE(claimed.has_value());
-  EXPECT_EQ(**claimed, "late");
+  EXPECT_EQ((*claimed)->bytes(), "late");
 }
 
 TEST_F(ProfilerHandoverTest, NoCallBeginsAfterLeaveAndTheHookIsToldOfTheLast) {
@@ -104,6 +132,7 @@ TEST_F(ProfilerHandoverTest, WhatWasHandedOverIsWaitedForUntilItIsInTheTrace) {
 TEST_F(ProfilerHandoverTest, ANewSessionDropsWhatIsLeft) {
   HandOver("old");
   handover_->Reset();
+  EXPECT_EQ(BytesKept(), 0);
   EXPECT_FALSE(handover_->complete());
   EXPECT_FALSE(handover_->Claim(absl::ZeroDuration()).has_value());
 }

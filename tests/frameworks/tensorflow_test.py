@@ -14,6 +14,7 @@ from foreign_case import attached
 
 TRAIN = foreign_case.OBEY + """
 import tensorflow as tf, keras
+import tensorflow.summary
 
 def on_start_trace(folder):
     tf.profiler.experimental.start(folder)
@@ -24,11 +25,48 @@ def on_stop_trace(folder):
     return sum(len(files) for _, _, files in os.walk(folder))
 
 def on_try_a_session(folder):
+    "Not as a program does, which would end ours."
     from tensorflow.python.profiler.internal import _pywrap_profiler
     session = _pywrap_profiler.ProfilerSession()
-    session.start(folder, {})
+    start = _pywrap_profiler.ProfilerSession.start
+    getattr(start, "__wrapped__", start)(session, folder, {})
     session.stop()
     return "started"
+
+def on_is_wrapped(_):
+    from tensorflow.python.profiler.internal import _pywrap_profiler
+    return hasattr(_pywrap_profiler.ProfilerSession.start, "__wrapped__")
+
+def on_trace_by(argument):
+    "Traces itself, in one of the ways of TensorFlow's API; how many traces it got."
+    way, folder = argument.split()
+    work = lambda: tf.reduce_sum(tf.ones((64, 64))).numpy()
+    if way == "start":
+        tf.profiler.experimental.start(folder)
+        work()
+        tf.profiler.experimental.stop()
+    elif way == "Profile":
+        with tf.profiler.experimental.Profile(folder):
+            work()
+    elif way == "summary":
+        with tf.summary.create_file_writer(folder).as_default():
+            tf.summary.trace_on(graph=False, profiler=True, profiler_outdir=folder)
+            work()
+            tf.summary.trace_export("own", step=0)
+    elif way == "callback":
+        other = keras.Sequential([keras.layers.Input((16,)), keras.layers.Dense(1)])
+        other.compile(optimizer="sgd", loss="mse")
+        sys.modules["tensorflow.summary"].scalar = lambda *args, **kwargs: True  # which needs TensorBoard
+        board = keras.callbacks.TensorBoard(folder, profile_batch=(2, 3), write_graph=False)
+        other.fit(tf.ones((64, 16)), tf.ones((64, 1)), batch_size=8, epochs=1, verbose=0, callbacks=[board])
+    else:
+        output = os.dup(1)  # the client writes there, too
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        try:
+            tf.profiler.experimental.client.trace("grpc://127.0.0.1:" + way, folder, 200)
+        finally:
+            os.dup2(output, 1)
+    return sum(name.endswith(".xplane.pb") for _, _, files in os.walk(folder) for name in files)
 
 def on_start_server(port):
     tf.profiler.experimental.server.start(int(port))
@@ -167,9 +205,15 @@ class KerasTest(foreign_case.ForeignCase):
         self.assertEqual(self.worker.ask(f"start_trace {folder}3"), "traces")
         self.assertGreater(self.worker.ask(f"stop_trace {folder}3"), 0)
 
+    def test_the_program_traces_itself_during_a_capture(self):
+        for way in ("start", "Profile", "summary", "callback"):
+            with self.subTest(way):
+                self.the_program_traces_itself(way)
+
     def test_its_own_server(self):
         port = attached.free_port()
         self.assertEqual(self.worker.ask(f"start_server {port}"), "serves")
+        self.the_program_traces_itself(str(port))  # by tf.profiler.experimental.client.trace
         self.both_servers(port, lambda event: event.name.startswith("FunctionRun"))
         worker, _, _ = self.capture("--duration_ms=100", address=f"127.0.0.1:{port}")
         self.assertEqual((worker["outcome"], worker["protocol"]), ("ok", "tensorflow"))
