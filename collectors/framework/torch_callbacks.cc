@@ -96,8 +96,9 @@ void TakeShapes(const void* record_function, std::string* shapes) {
 std::unique_ptr<ObserverContext> Begin(Kind kind, const void* record_function, bool shapes) {
   const char* const name = g_api.name(record_function);
   if (name == nullptr) return nullptr;
-  if (kind == Kind::kUser && g_api.is_async != nullptr && g_api.is_async(record_function)) {
-    kind = Kind::kAsync;
+  if (kind == Kind::kUser) {
+    const bool is_async = g_api.is_async != nullptr && g_api.is_async(record_function);
+    kind = is_async ? Kind::kAsync : NameSites::KindOfUserScope(name);
   }
   const NameSites::Found found = g_names->Find(kind, name);
   auto scope = std::make_unique<Scope>();

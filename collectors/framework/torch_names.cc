@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/framework/torch_names.h"
 
+#include <cstdio>
 #include <cstring>
 #include <new>
 
@@ -8,9 +9,18 @@ namespace jobscope::framework::torch {
 namespace {
 
 constexpr char kOptimizerStep[] = "Optimizer.step#";
+constexpr char kDataLoader[] = "enumerate(DataLoader)#";
 
 bool IsOptimizerStep(Kind kind, const char* name) {
   return kind == Kind::kUser && std::strncmp(name, kOptimizerStep, sizeof(kOptimizerStep) - 1) == 0;
+}
+
+// PyTorch ends the scope of such a collective when it has been queued on the device, not when the
+// device is done: the name says what its length means.
+constexpr char kEnqueue[] = " (enqueue)";
+
+bool EndsAtEnqueue(const char* name) {
+  return std::strncmp(name, "nccl:", 5) == 0 || std::strncmp(name, "xccl:", 5) == 0;
 }
 
 // Eight bytes at a time: names are some twenty long, and one is hashed per operator.
@@ -40,6 +50,7 @@ constexpr std::array<KindText, kKinds> kTexts = {{
     {"backward function", "torch_backward", JOBSCOPE_ROLE_SCOPE},
     {"record_function", "record_function", JOBSCOPE_ROLE_SCOPE},
     {"async record_function", "record_function", JOBSCOPE_ROLE_ASYNC},
+    {"DataLoader", "record_function", JOBSCOPE_ROLE_INPUT_WAIT},
 }};
 
 }  // namespace
@@ -53,6 +64,11 @@ struct NameSites::Entry {
   char text[kMaxBytes + 1];
 };
 
+Kind NameSites::KindOfUserScope(const char* name) {
+  const bool waits = std::strncmp(name, kDataLoader, sizeof(kDataLoader) - 1) == 0;
+  return waits ? Kind::kInputWait : Kind::kUser;
+}
+
 NameSites::NameSites(const struct jobscope_trace_writer_table* writer) : writer_(writer) {
   for (size_t kind = 0; kind < kKinds; ++kind) {
     general_[kind] = SiteOf(static_cast<Kind>(kind), kTexts[kind].general, true);
@@ -61,6 +77,11 @@ NameSites::NameSites(const struct jobscope_trace_writer_table* writer) : writer_
 
 uint32_t NameSites::SiteOf(Kind kind, const char* name, bool name_as_argument) const {
   const KindText& text = kTexts[static_cast<size_t>(kind)];
+  std::array<char, kMaxBytes + 1 + sizeof(kEnqueue)> longer;
+  if (kind == Kind::kAsync && EndsAtEnqueue(name)) {
+    std::snprintf(longer.data(), longer.size(), "%s%s", name, kEnqueue);
+    name = longer.data();
+  }
   // The file sets the general ones apart from a program's own of the same name.
   const jobscope_site site = {sizeof(jobscope_site),
                               0,
@@ -75,7 +96,7 @@ uint32_t NameSites::SiteOf(Kind kind, const char* name, bool name_as_argument) c
     const char* const keys[] = {"id", "name"};
     return writer_->find_site(&site, keys, name_as_argument ? 2 : 1);
   }
-  if (kind == Kind::kUser) {
+  if (kind == Kind::kUser || kind == Kind::kInputWait) {
     const char* const keys[] = {"name"};
     return writer_->find_site(&site, keys, name_as_argument ? 1 : 0);
   }

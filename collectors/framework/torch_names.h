@@ -13,8 +13,14 @@
 
 namespace jobscope::framework::torch {
 
-enum class Kind : uint8_t { kOperator = 0, kBackward = 1, kUser = 2, kAsync = 3 };
-inline constexpr size_t kKinds = 4;
+enum class Kind : uint8_t {
+  kOperator = 0,
+  kBackward = 1,
+  kUser = 2,
+  kAsync = 3,
+  kInputWait = 4,  // the user scope in which a DataLoader waits for its next batch
+};
+inline constexpr size_t kKinds = 5;
 
 inline constexpr uint32_t LevelOf(Kind kind) {
   return kind == Kind::kOperator || kind == Kind::kBackward ? JOBSCOPE_BIT_LEVEL2
@@ -28,7 +34,7 @@ class NameSites {
  public:
   // Of the names longer than this only the front counts, as in the recorder.
   static constexpr size_t kMaxBytes = 127;
-  static constexpr std::array<uint32_t, kKinds> kMaxNames = {1200, 400, 300, 100};
+  static constexpr std::array<uint32_t, kKinds> kMaxNames = {1200, 400, 300, 100, 20};
 
   struct Found {
     uint32_t site = 0;
@@ -36,6 +42,9 @@ class NameSites {
     bool name_as_argument = false;
     bool is_optimizer_step = false;
   };
+
+  // Of a user scope that is not asynchronous: kUser, or kInputWait by its name.
+  static Kind KindOfUserScope(const char* name);
 
   explicit NameSites(const struct jobscope_trace_writer_table* writer);
   NameSites(const NameSites&) = delete;

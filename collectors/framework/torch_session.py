@@ -14,6 +14,9 @@ _CANCELLED = "the program has started torch.profiler during the capture, which e
 _USER_SCOPE = 7
 _MAX_SHAPE_CHARACTERS = 200
 _ASYNC_LINE = 1 << 40  # no thread's
+_DATA_LOADER = "enumerate(DataLoader)#"  # the user scope in which a DataLoader waits for its next batch
+_ENDS_AT_ENQUEUE = ("nccl:", "xccl:")  # PyTorch ends the scopes of these collectives when they have been queued on the device
+_INPUT_WAIT = "IteratorGetNext "  # events of this prefix are what XProf counts as waiting for input
 
 _warm = False
 _recording = False
@@ -155,6 +158,10 @@ class _Space:
         line = self._lines.get(line_id)
         if line is None:
             line = self._lines[line_id] = bytearray()
+        if name.startswith(_DATA_LOADER):
+            name = _INPUT_WAIT + name
+        elif line_id == _ASYNC_LINE and name.startswith(_ENDS_AT_ENQUEUE):
+            name += " (enqueue)"
         known = self._names.get(name)
         if known is None:
             known = self._names[name] = b"\x08" + _varint(len(self._names) + 1)

@@ -111,6 +111,30 @@ TEST_F(TorchCollectorTest, AsynchronousScopesEndOnAnyThread) {
   EXPECT_EQ(ends[0].args[0].bits, begins[0].args[0].bits);
 }
 
+// PyTorch ends such a scope when the collective has been queued on the device.
+TEST_F(TorchCollectorTest, CollectivesOfNcclSayThatTheyEndAtEnqueue) {
+  Arm();
+  const auto events = Record(kAllBits, [this] {
+    fake_.end(fake_.begin(torch::kScopeUser, "nccl:all_reduce", true));
+    fake_.end(fake_.begin(torch::kScopeUser, "nccl:all_reduce", false));
+  });
+  ASSERT_THAT(events, SizeIs(3));
+  EXPECT_EQ(events[0].name, "nccl:all_reduce (enqueue)");
+  EXPECT_EQ(events[2].name, "nccl:all_reduce");
+}
+
+TEST_F(TorchCollectorTest, WaitsOfADataLoaderAreInputWaits) {
+  Arm();
+  const auto events = Record(JOBSCOPE_BIT_LEVEL1, [this] {
+    Run(torch::kScopeUser, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__");
+    Run(torch::kScopeUser, "enumerate(my loop)");
+  });
+  ASSERT_THAT(events, SizeIs(2));
+  EXPECT_EQ(events[0].name, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__");
+  EXPECT_EQ(events[0].role, uint32_t{JOBSCOPE_ROLE_INPUT_WAIT});
+  EXPECT_EQ(events[1].role, uint32_t{JOBSCOPE_ROLE_SCOPE});
+}
+
 TEST_F(TorchCollectorTest, OthersThatChangeTheirThreadAreCounted) {
   Arm();
   void* scope = nullptr;

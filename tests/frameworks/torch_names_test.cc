@@ -30,10 +30,11 @@ TEST_F(TorchCollectorTest, NamesWithoutEndStayOutOfTheDictionary) {
   const auto events = Record(kAllBits, [&] {
     for (size_t i = 0; i < 2 * bound; ++i) Run(torch::kScopeUser, absl::StrCat("batch ", i));
     Run(torch::kScopeFunction, "aten::still_by_name");
+    Run(torch::kScopeUser, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__");
     void* const work = fake_.begin(torch::kScopeUser, "batch 0", false);
     fake_.end(work);
   });
-  ASSERT_THAT(events, SizeIs(2 * bound + 2));
+  ASSERT_THAT(events, SizeIs(2 * bound + 3));
   size_t by_argument = 0;
   for (size_t i = 0; i < 2 * bound; ++i) {
     const Event& event = events[i];
@@ -48,6 +49,7 @@ TEST_F(TorchCollectorTest, NamesWithoutEndStayOutOfTheDictionary) {
   }
   EXPECT_GE(by_argument, bound);
   EXPECT_EQ(events[2 * bound].name, "aten::still_by_name");
+  EXPECT_EQ(events[2 * bound + 1].role, uint32_t{JOBSCOPE_ROLE_INPUT_WAIT});
 }
 
 }  // namespace

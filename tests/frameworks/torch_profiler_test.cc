@@ -119,6 +119,17 @@ TEST_F(TorchProfilerTest, StandsInForCallbacks) {
   EXPECT_NE(driver_.Named("gloo:all_reduce")[0].line_id, ThisThread());
 }
 
+TEST_F(TorchProfilerTest, NamesSayWhatXprofShallReadAndWhatALengthMeans) {
+  WillRecord("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", ThisThread(), 7);
+  WillRecord("nccl:all_reduce", ThisThread(), 7, true);
+  EXPECT_EQ(Capture().events, 2u);
+  EXPECT_EQ(
+      driver_.Named("IteratorGetNext enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+          .size(),
+      1u);
+  EXPECT_EQ(driver_.Named("nccl:all_reduce (enqueue)").size(), 1u);
+}
+
 TEST_F(TorchProfilerTest, LevelOneHasUserScopesAlone) {
   WillRecord("aten::mm", ThisThread(), 0);
   WillRecord("forward", ThisThread(), 7);
