@@ -13,6 +13,10 @@ namespace {
 // is trained several times per round does not take it from the generator that came first.
 constexpr uint32_t kPatience = 16;
 
+// Of one iteration: more are none, but objects that are made anew each time. An optimizer whose
+// parameters are swapped for each call has some ten.
+constexpr uint32_t kMaxParts = 256;
+
 std::atomic<const struct jobscope_trace_writer_table*> g_writer{nullptr};
 
 // Steps ended that nobody wanted: what began before is no begin.
@@ -21,37 +25,72 @@ std::atomic<bool> g_unwatched{false};
 // Held for a few stores, and for one record. A forked child does not get here: its mask reads 0.
 std::mutex g_mutex;
 
-// What follows belongs to the mutex.
+// One loop of the process.
 struct Source {
   uint64_t id = 0;
-  const char* name = nullptr;
-  uint32_t site = 0;
+  uint64_t part = 0;  // that ends a step
+  uint64_t other_part = 0;
+  uint32_t parts_between = 0;  // since `part` has come
+  bool has_parts = true;
 };
+
+// What follows belongs to the mutex.
 Source g_source;
+const char* g_name = nullptr;
+uint32_t g_site = 0;
 uint64_t g_begin_ticks = 0;
-int64_t g_number = 0;   // of the step that runs
-uint32_t g_others = 0;  // steps that other sources ended since this one did
+int64_t g_number = 0;  // of the step that runs
+// The source that may take the place, since the present one has ended a step.
+Source g_challenger;
+uint32_t g_challenger_steps = 0;
+uint32_t g_third_ends = 0;  // of sources that are neither, since the challenger has ended one
 
 bool Wanted(const struct jobscope_trace_writer_table* writer) {
   return writer != nullptr && (__atomic_load_n(writer->mask, __ATOMIC_RELAXED) &
                                static_cast<uint32_t>(JOBSCOPE_BIT_STEP)) != 0;
 }
 
-void TakeSource(const struct jobscope_trace_writer_table* writer, uint64_t id, const char* name) {
-  if (g_source.name == nullptr || std::string_view(g_source.name) != name) {
-    const jobscope_site site = {sizeof(jobscope_site),       0, name, "", "", 0, JOBSCOPE_BIT_STEP,
-                                JOBSCOPE_ROLE_INFERRED_STEP, 0};
-    g_source.site = writer->find_site(&site, nullptr, 0);
-    g_source.name = name;
+// Whether the end of this part is the end of a step.
+bool EndsStep(Source* source, uint64_t part) {
+  if (part == 0 || !source->has_parts) return true;
+  const bool first_came_again = part == source->part;
+  // The first part may have gone for good, with its parameters: one that comes again before it
+  // takes its place.
+  if (source->part == 0 || first_came_again || part == source->other_part) {
+    source->part = part;
+    source->other_part = 0;
+    source->parts_between = 0;
+    return true;
   }
-  g_source.id = id;
-  g_begin_ticks = 0;
-  g_others = 0;
+  if (source->other_part == 0) source->other_part = part;
+  // Parts that never come again say nothing.
+  source->has_parts = ++source->parts_between < kMaxParts;
+  return !source->has_parts;
+}
+
+void NameSteps(const struct jobscope_trace_writer_table* writer, const char* name) {
+  if (g_name != nullptr && std::string_view(g_name) == name) return;
+  const jobscope_site site = {sizeof(jobscope_site),       0, name, "", "", 0, JOBSCOPE_BIT_STEP,
+                              JOBSCOPE_ROLE_INFERRED_STEP, 0};
+  g_site = writer->find_site(&site, nullptr, 0);
+  g_name = name;
+}
+
+// Whether a source that is not the present one takes its place with this end.
+bool Challenge(uint64_t source_id, uint64_t part) {
+  if (g_challenger.id != source_id) {
+    if (g_challenger_steps > 0 && ++g_third_ends < kPatience) return false;
+    g_challenger = Source();
+    g_challenger.id = source_id;
+    g_challenger_steps = 0;
+  }
+  g_third_ends = 0;
+  return EndsStep(&g_challenger, part) && ++g_challenger_steps >= kPatience;
 }
 
 }  // namespace
 
-void NoteStepEnd(uint64_t source_id, const char* name) {
+void NoteStepEnd(uint64_t source_id, const char* name, uint64_t part) {
   const auto* const writer = g_writer.load(std::memory_order_acquire);
   if (!Wanted(writer)) {
     if (!g_unwatched.load(std::memory_order_relaxed)) g_unwatched.store(true);
@@ -62,14 +101,18 @@ void NoteStepEnd(uint64_t source_id, const char* name) {
     g_unwatched.store(false);
     g_begin_ticks = 0;
   }
-  if (g_source.site == 0) {
-    TakeSource(writer, source_id, name);
+  if (g_site == 0) {
+    g_source.id = source_id;
   } else if (g_source.id != source_id) {
-    if (++g_others < kPatience) return;
-    TakeSource(writer, source_id, name);
+    if (!Challenge(source_id, part)) return;
+    g_source = g_challenger;
+    g_begin_ticks = 0;
+    part = 0;  // it has been looked at
   }
-  g_others = 0;
-  const uint64_t now = writer->step_boundary(g_source.site, g_number, g_begin_ticks);
+  g_challenger_steps = 0;
+  if (!EndsStep(&g_source, part)) return;
+  NameSteps(writer, name);
+  const uint64_t now = writer->step_boundary(g_site, g_number, g_begin_ticks);
   if (now == 0) return;  // the program marks its own
   g_begin_ticks = now;
   ++g_number;

@@ -5,11 +5,13 @@ Keras tells a list of callbacks, of a class of its own, which the program's own 
 the class, so loops that run already are seen from their next batch on.
 """
 
+import _thread
 import functools
 import sys
 
 _MODULE = "keras.src.callbacks.callback_list"
 _state = "waiting"
+_looking = _thread.allocate_lock()  # two threads that import must not both wrap
 
 
 def _after(method, note):
@@ -23,6 +25,16 @@ def _after(method, note):
 
 
 def _try():
+    if not _looking.acquire(False):
+        return  # another thread is at it, or was when this process was forked
+    try:
+        if _state == "waiting":
+            _wrap()
+    finally:
+        _looking.release()
+
+
+def _wrap():
     global _state
     callback_list = getattr(sys.modules.get(_MODULE), "CallbackList", None)
     if callback_list is None:

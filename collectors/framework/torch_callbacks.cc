@@ -130,11 +130,18 @@ std::unique_ptr<ObserverContext> BeginUnrecorded(const void* record_function) {
 
 template <Kind kKind, bool kShapes = false>
 std::unique_ptr<ObserverContext> OnStart(const void* record_function) {
+  if (kKind == Kind::kBackward && ScopesAreSteps()) NoteBackward();
   const uint32_t mask = __atomic_load_n(g_mask, __ATOMIC_RELAXED);
   if ((mask & LevelOf(kKind)) != 0) return Begin(kKind, record_function, kShapes);
   if (kKind == Kind::kUser && (mask & JOBSCOPE_BIT_STEP) != 0 && ScopesAreSteps()) {
     return BeginUnrecorded(record_function);
   }
+  return nullptr;
+}
+
+// For a capture of user scopes alone.
+std::unique_ptr<ObserverContext> OnUnrecordedBackward(const void*) {
+  NoteBackward();
   return nullptr;
 }
 
@@ -211,7 +218,10 @@ void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writ
   Add(&OnStart<Kind::kUser>, false, {kScopeUser});
   // Behind the first callback, which makes that object: what is registered later runs earlier.
   if (g_process == 0 && std::atexit(&RemoveAtExit) == 0) g_process = getpid();
-  if (!options.operators) return;
+  if (!options.operators) {
+    if (ScopesAreSteps()) Add(&OnUnrecordedBackward, false, {kScopeBackward});
+    return;
+  }
   const bool shapes = options.shapes && g_api.input_sizes != nullptr;
   Add(shapes ? &OnStart<Kind::kBackward, true> : &OnStart<Kind::kBackward>, shapes,
       {kScopeBackward});

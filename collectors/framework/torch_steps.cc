@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "collectors/framework/inferred_steps.h"
+#include "collectors/framework/torch_steps.py.h"
 #include "collectors/python/interpreter.h"
 #include "common/log.h"
 
@@ -23,71 +24,56 @@ namespace jobscope::framework::torch {
 namespace {
 
 constexpr char kStepName[] = "optimizer step";
+constexpr char kEngineStepName[] = "DeepSpeed step";
 
 // An interpreter that is preloaded into takes some 20 ms to be there; a program that embeds one may
 // take seconds. 50 ms, doubled from look to look: the last is after 26 s.
 constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
 constexpr int kLooks = 10;
 
-// Python's import system asks each finder of sys.meta_path for each module that is not loaded yet.
-// Ours finds nothing; it notices on the occasion that the module has come, of which many are
-// imported after it. So nothing polls, and no loader is wrapped. It is left in its place when its
-// work is done: a list that another thread walks must not shrink.
-constexpr char kScript[] = R"(
-import sys
+// Scopes of optimizers that end without any backward pass, before they are taken for steps of a
+// program that has none (gradients without autograd).
+constexpr int64_t kScopesWithoutBackward = 16;
 
-_state = "waiting"
-
-
-def _after_step(optimizer, args, kwargs):
-    _step_ended(id(optimizer))
-
-
-# A compiler of Python functions is not to look into it.
-_after_step._torchdynamo_disable = True
-
-
-def _try():
-    global _state
-    module = sys.modules.get("torch.optim.optimizer")
-    register = getattr(module, "register_optimizer_step_post_hook", None)
-    if register is not None:
-        _state = "given up"  # if this raises
-        register(_after_step)
-        _state = "hooked"
-        _hooked()
-
-
-class _Finder:
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        if _state == "waiting":
-            try:
-                _try()
-            except Exception:
-                pass
-        return None
-
-
-def look():
-    _try()
-    if _state == "waiting":
-        sys.meta_path.insert(0, _Finder)
-)";
+// An optimizer's step, as its hook tells of it.
+struct OptimizerStep {
+  uint64_t optimizer = 0;
+  uint64_t part = 0;  // the first parameter that it was called for
+};
 
 // Behind Python's GIL, or one per thread. A forked child inherits it all, and does nothing: its
 // mask is 0.
 std::atomic<bool> g_hooked{false};
 std::atomic<uint64_t> g_scope_source{0};
+std::atomic<bool> g_backward{false};  // since a scope of an optimizer has ended a step
+// How many scopes are still to end in this capture before each is a step; INT64_MAX: there are
+// backward passes.
+std::atomic<int64_t> g_scopes_until_trusted{0};
 thread_local int t_scopes = 0;
-thread_local std::optional<uint64_t> t_ended;
+thread_local int t_engines = 0;  // a training engine is in its step, which is the step
+thread_local std::optional<OptimizerStep> t_ended;
 
-void OnOptimizerStep(uint64_t optimizer) {
+void OnOptimizerStep(const OptimizerStep& step) {
+  if (t_engines > 0) return;
   if (t_scopes > 0) {
-    t_ended = optimizer;
+    t_ended = step;
   } else {
-    NoteStepEnd(optimizer, kStepName);
+    NoteStepEnd(step.optimizer, kStepName, step.part);
   }
+}
+
+// Of several calls per iteration the first one ends it: no backward pass lies between them.
+bool EndsIteration() {
+  if (g_backward.exchange(false, std::memory_order_relaxed)) return true;
+  const int64_t left = g_scopes_until_trusted.load(std::memory_order_relaxed);
+  if (left > 0) g_scopes_until_trusted.store(left - 1, std::memory_order_relaxed);
+  return left == 0;
+}
+
+uint64_t NumberAt(const std::vector<python::Value>& arguments, size_t index) {
+  const auto* const number =
+      index < arguments.size() ? std::get_if<int64_t>(&arguments[index]) : nullptr;
+  return number == nullptr ? 0 : static_cast<uint64_t>(*number);
 }
 
 }  // namespace
@@ -107,17 +93,20 @@ bool LookForPython() {
   if (script != nullptr || SwitchedOff()) return true;
   const auto interpreter = python::Interpreter::Find();
   if (!interpreter.ok()) return !absl::IsNotFound(interpreter.status());
-  const python::NativeFunction step_ended = [](const std::vector<python::Value>& arguments) {
-    if (arguments.size() != 1) return;
-    if (const auto* const id = std::get_if<int64_t>(&arguments[0])) {
-      OnOptimizerStep(static_cast<uint64_t>(*id));
-    }
+  using Arguments = std::vector<python::Value>;
+  const python::NativeFunction step_ended = [](const Arguments& arguments) {
+    OnOptimizerStep({NumberAt(arguments, 0), NumberAt(arguments, 1)});
   };
-  const python::NativeFunction hooked = [](const std::vector<python::Value>&) {
-    g_hooked.store(true);
+  const python::NativeFunction hooked = [](const Arguments&) { g_hooked.store(true); };
+  const python::NativeFunction engine_begins = [](const Arguments&) { ++t_engines; };
+  const python::NativeFunction engine_ended = [](const Arguments& arguments) {
+    if (t_engines > 0 && --t_engines == 0) NoteStepEnd(NumberAt(arguments, 0), kEngineStepName);
   };
-  auto loaded = python::Script::Load(*interpreter, "jobscope_torch_steps", kScript,
-                                     {{"_step_ended", step_ended}, {"_hooked", hooked}});
+  auto loaded = python::Script::Load(*interpreter, "jobscope_torch_steps", python::kTorchStepsPy,
+                                     {{"_step_ended", step_ended},
+                                      {"_hooked", hooked},
+                                      {"_engine_begins", engine_begins},
+                                      {"_engine_ended", engine_ended}});
   auto status = loaded.status();
   if (loaded.ok()) {
     script = new std::unique_ptr<python::Script>(*std::move(loaded));
@@ -145,14 +134,25 @@ void EnterOptimizerScope() { ++t_scopes; }
 void LeaveOptimizerScope(uint32_t source) {
   if (t_scopes == 0 || --t_scopes > 0) return;
   if (t_ended.has_value()) {
-    NoteStepEnd(*t_ended, kStepName);
+    NoteStepEnd(t_ended->optimizer, kStepName, t_ended->part);
     t_ended.reset();
-  } else if (ScopesAreSteps()) {
+  } else if (ScopesAreSteps() && t_engines == 0 && EndsIteration()) {
     g_scope_source.store(source, std::memory_order_relaxed);
     NoteStepEnd(source, kStepName);
   }
 }
 
-void ForgetScopes() { ForgetStepBegin(g_scope_source.load(std::memory_order_relaxed)); }
+void NoteBackward() {
+  if (!g_backward.load(std::memory_order_relaxed)) {
+    g_backward.store(true, std::memory_order_relaxed);
+    g_scopes_until_trusted.store(INT64_MAX, std::memory_order_relaxed);
+  }
+}
+
+void ForgetScopes() {
+  g_backward.store(false, std::memory_order_relaxed);
+  g_scopes_until_trusted.store(kScopesWithoutBackward, std::memory_order_relaxed);
+  ForgetStepBegin(g_scope_source.load(std::memory_order_relaxed));
+}
 
 }  // namespace jobscope::framework::torch

@@ -3,7 +3,9 @@
 // PyTorch's steps without code: what an optimizer does once per iteration.
 //
 // From 2.0 on PyTorch calls a hook of ours behind every optimizer's step, whether a capture runs or
-// not. Where there is none (before 2.0; Python is not to be reached), the user scope
+// not. An optimizer that is called several times per iteration, for one part of the parameters
+// after the other, ends one step. Where DeepSpeed's engine is loaded, its update is the step. Where
+// there is none (before 2.0; Python is not to be reached), the user scope
 // "Optimizer.step#SGD.step", which every version has, is seen while a capture records.
 #ifndef COLLECTORS_FRAMEWORK_TORCH_STEPS_H_
 #define COLLECTORS_FRAMEWORK_TORCH_STEPS_H_
@@ -34,6 +36,9 @@ void EnterOptimizerScope();
 // The step of the hook that was called inside of it ends here: behind the scope, so that steps and
 // scopes nest. Without a hook the scope itself is the step. `source` tells optimizers apart.
 void LeaveOptimizerScope(uint32_t source);
+// A backward function begins. Without a hook, optimizers' scopes between two backward passes are of
+// one iteration.
+void NoteBackward();
 // A capture begins to see scopes.
 void ForgetScopes();
 

@@ -84,11 +84,36 @@ TEST(InferredSteps, OneSourceCountsAndNothingThatWasNotWatchedIsAStep) {
   End(kGenerator);
   EXPECT_EQ(Ended().size(), 17u);
 
-  // Another name is another site, and the history begins there. (The generator has counted as one
-  // of the sixteen.)
-  for (int i = 0; i < 15; ++i) NoteStepEnd(33, "batch");
-  NoteStepEnd(33, "batch");
+  // Another name is another site, and the history begins there. (The generator's one end made it
+  // the next in turn, for as long as 16 of others.)
+  for (int i = 0; i < 15 + 15; ++i) NoteStepEnd(33, "batch");
+  EXPECT_EQ(Ended().size(), 17u);
+  for (int i = 0; i < 2; ++i) NoteStepEnd(33, "batch");
   EXPECT_EQ(Ended().size(), 1u);
+
+  // An optimizer that is called for one part of the parameters after the other makes one step of
+  // each round, however many parts there are; nor do parts win a place by their number.
+  const auto round = [](uint64_t first, uint64_t parts) {
+    for (uint64_t part = first; part < first + parts; ++part) {
+      NoteStepEnd(44, "optimizer step", part);
+    }
+  };
+  round(1, 100);
+  NoteStepEnd(33, "batch");
+  EXPECT_EQ(Ended().size(), 2u);
+  for (int i = 0; i < 15; ++i) round(1, 3);
+  EXPECT_EQ(Ended().size(), 2u);
+  for (int i = 0; i < 2; ++i) round(1, 3);
+  EXPECT_EQ(Ended().size(), 1u);
+  for (int i = 0; i < 10; ++i) round(1, 3);
+  EXPECT_EQ(Ended().size(), 11u);
+  // The part that came first is gone: its parameters were replaced.
+  for (int i = 0; i < 10; ++i) round(2, 3);
+  EXPECT_EQ(Ended().size(), 21u);
+  // Parts that never come again are no parts: the first 255 are left out (with two of the last
+  // round).
+  for (uint64_t i = 0; i < 300; ++i) NoteStepEnd(44, "optimizer step", 1000 + i);
+  EXPECT_EQ(Ended().size(), 21u + 300 - 253);
 }
 
 }  // namespace

@@ -16,14 +16,25 @@ import xspace  # noqa: E402
 attached.DEADLINE_S = 180
 STEP = "optimizer step"
 
+# (time of input, time) of each step, as XProf's input pipeline analyzer has them.
+XPROF_INPUT = """
+import json, sys
+from xprof.convert import raw_to_tool_data
+page, _ = raw_to_tool_data.xspace_to_tool_data(sys.argv[1:], "input_pipeline_analyzer", {"use_saved_result": False})
+table = json.loads(page)[1]
+ids = [column["id"] for column in table["cols"]]
+rows = [dict(zip(ids, (cell["v"] for cell in row["c"]))) for row in table["rows"]]
+print(json.dumps([[float(row["infeedTimeMs"]), float(row["stepTimeMs"])] for row in rows]))
+"""
+
 
 class Case(attached.TestCase):
     def setUp(self):
         super().setUp()
         self.captures = 0
 
-    def training(self, **env):
-        command = [sys.executable, "-B", self.script(torch_programs.TRAIN)]
+    def training(self, program=torch_programs.TRAIN, arguments=(), **env):
+        command = [sys.executable, "-B", self.script(program), *arguments]
         env = attached.preloaded(JOBSCOPE_PORT_DIR=self.ports, OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="", **env)
         process = attached.Process(command, env)
         self.addCleanup(process.__exit__)
@@ -52,6 +63,26 @@ class Case(attached.TestCase):
 
     def capture(self, *arguments):
         return self.end(*self.begin(*arguments))
+
+    def traces(self):
+        """Files of the last capture."""
+        return glob.glob(f"{self.folder}/logs{self.captures}/plugins/profile/*/*.xplane.pb")
+
+    def steps(self, events):
+        return [event for event in events if "_r" in event.stats and "step_num" in event.stats]
+
+    def xprof_input_share(self):
+        """The part of the steps' time that XProf takes for waiting for input, in the last capture."""
+        python = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".venv", "interop", "bin", "python")
+        if not os.path.exists(python):
+            self.skipTest("no XProf: deploy/venv.sh makes its environment")
+        done = subprocess.run(
+            [python, "-B", "-c", XPROF_INPUT, *self.traces()],
+            capture_output=True, check=False, timeout=attached.DEADLINE_S, env=attached.environment(), cwd=self.folder,
+        )  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        steps = json.loads(done.stdout.decode().splitlines()[-1])
+        return sum(infeed for infeed, _ in steps) / sum(length for _, length in steps)
 
     def assert_inside(self, inner, outer):
         for event in inner:

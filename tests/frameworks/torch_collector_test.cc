@@ -76,7 +76,7 @@ TEST_F(TorchCollectorTest, TheMaskDecidesWhatIsRecordedWhen) {
 
 TEST_F(TorchCollectorTest, LevelOneHasNoCallbackPerOperator) {
   Arm(1);
-  EXPECT_EQ(fake_.callbacks(), 1u);
+  EXPECT_EQ(fake_.callbacks(), 2u);  // user scopes, and backward functions to tell iterations by
   EXPECT_TRUE(collector_.Stop(UINT64_MAX).ok());
   EXPECT_EQ(fake_.callbacks(), 0u);
 }
@@ -195,6 +195,7 @@ TEST_F(TorchCollectorTest, OptimizerScopesAreSteps) {
   const auto events = Record(kAllBits, [this] {
     for (int i = 0; i < 3; ++i) {
       Run(torch::kScopeFunction, "aten::mm");
+      Run(torch::kScopeBackward, "MmBackward0");
       void* const step = fake_.begin(torch::kScopeUser, "Optimizer.step#SGD.step", false);
       Run(torch::kScopeFunction, "aten::add_");
       fake_.end(step);
@@ -217,10 +218,12 @@ TEST_F(TorchCollectorTest, OptimizerScopesAreSteps) {
   // What lies between two captures is not a step.
   EXPECT_TRUE(collector_.Stop(UINT64_MAX).ok());
   Arm();
-  const auto later =
-      Record(kAllBits, [this] { Run(torch::kScopeUser, "Optimizer.step#SGD.step"); });
-  ASSERT_THAT(later, SizeIs(1));
-  EXPECT_EQ(later[0].kind, uint32_t{JOBSCOPE_KIND_SCOPE});
+  const auto later = Record(kAllBits, [this] {
+    Run(torch::kScopeBackward, "MmBackward0");
+    Run(torch::kScopeUser, "Optimizer.step#SGD.step");
+  });
+  ASSERT_THAT(later, SizeIs(2));
+  EXPECT_EQ(later[1].kind, uint32_t{JOBSCOPE_KIND_SCOPE});
 }
 
 // A session that waits for a step has no bit on but that of steps.
@@ -229,12 +232,36 @@ TEST_F(TorchCollectorTest, OptimizerScopesAreStepsBeforeTheyAreRecorded) {
   const auto events = Record(JOBSCOPE_BIT_STEP, [this] {
     for (int i = 0; i < 3; ++i) {
       Run(torch::kScopeUser, "forward");
+      Run(torch::kScopeBackward, "MmBackward0");
       Run(torch::kScopeUser, "Optimizer.step#SGD.step");
     }
   });
   ASSERT_THAT(events, SizeIs(2));
   EXPECT_EQ(events[0].kind, uint32_t{JOBSCOPE_KIND_STEP});
   EXPECT_EQ(events[1].kind, uint32_t{JOBSCOPE_KIND_STEP});
+}
+
+// ZeRO calls its optimizer for one group of parameters after the other.
+TEST_F(TorchCollectorTest, OptimizerScopesOfOneIterationAreOneStep) {
+  for (const int level : {1, 2}) {
+    Arm(level);
+    const auto events = Record(JOBSCOPE_BIT_STEP, [this] {
+      for (int i = 0; i < 4; ++i) {
+        Run(torch::kScopeBackward, "MmBackward0");
+        for (int group = 0; group < 5; ++group) Run(torch::kScopeUser, "Optimizer.step#SGD.step");
+      }
+    });
+    EXPECT_THAT(events, SizeIs(3)) << level;
+  }
+}
+
+// Gradients that autograd has not made.
+TEST_F(TorchCollectorTest, OptimizerScopesAreStepsOfAProgramWithoutBackward) {
+  Arm();
+  const auto events = Record(JOBSCOPE_BIT_STEP, [this] {
+    for (int i = 0; i < 16 + 4; ++i) Run(torch::kScopeUser, "Optimizer.step#SGD.step");
+  });
+  EXPECT_THAT(events, SizeIs(3));
 }
 
 TEST_F(TorchCollectorTest, ShapesAreThereIfAskedFor) {

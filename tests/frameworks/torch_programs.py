@@ -131,6 +131,9 @@ def register_optimizer_step_post_hook(hook):
 
 
 class Optimizer:
+    def __init__(self, *groups):
+        self.param_groups = [{"params": list(group)} for group in groups]
+
     def step(self):
         for hook in _hooks:
             hook(self, (), {})
@@ -143,6 +146,99 @@ class SGD(Optimizer):
     pass
 """,
 }
+
+# And as much of DeepSpeed: its engine, and an optimizer of it that calls PyTorch's for one group of parameters after the other.
+FAKE_DEEPSPEED = {
+    "deepspeed/__init__.py": "from deepspeed.runtime import engine\n",
+    "deepspeed/runtime/__init__.py": "",
+    "deepspeed/runtime/engine.py": """
+class DeepSpeedEngine:
+    def __init__(self, optimizer, accumulation=1):
+        self.optimizer, self.accumulation, self.micro_steps = optimizer, accumulation, 0
+
+    def step(self):
+        self.micro_steps += 1
+        if self.micro_steps % self.accumulation == 0:
+            self._take_model_step(None)
+
+    def _take_model_step(self, lr_kwargs):
+        self.optimizer.step()
+
+
+from deepspeed import checkpoint  # as others are imported after it
+""",
+    "deepspeed/checkpoint.py": "",
+    "deepspeed/zero.py": """
+class ZeroOptimizer:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def step(self):
+        groups = self.optimizer.param_groups
+        for group in groups:
+            self.optimizer.param_groups = [group]
+            self.optimizer.step()
+        self.optimizer.param_groups = groups
+""",
+}
+
+# Iterations at each line, of a ZeRO-like optimizer. First argument: whether the engine drives it, with how many micro batches.
+ZERO = """
+import sys, time
+from deepspeed import zero
+import torch
+
+while not torch.optim.optimizer._hooks:  # somebody watches
+    time.sleep(0.01)
+    __import__("wave") if "wave" not in sys.modules else sys.modules.pop("wave")
+inner = torch.optim.SGD([object()], [object()], [object(), object()])
+optimizer = zero.ZeroOptimizer(inner)
+micro_batches = int(sys.argv[1])
+if micro_batches:
+    from deepspeed.runtime.engine import DeepSpeedEngine
+    optimizer = DeepSpeedEngine(optimizer, micro_batches)
+
+print("up", flush=True)
+for line in sys.stdin:
+    if line.strip() == "end":
+        break
+    for _ in range(int(line)):
+        optimizer.step()
+    print("stepped", flush=True)
+"""
+
+# Threads that import at once, as the first import after PyTorch's: how many hooks there are then.
+IMPORTS = """
+import sys, threading, time
+
+watched = lambda: any(getattr(finder, "__name__", "") == "_Finder" for finder in sys.meta_path)
+while not watched():
+    time.sleep(0.01)
+finder = next(finder for finder in sys.meta_path if getattr(finder, "__name__", "") == "_Finder")
+# PyTorch comes unnoticed, and lets others run while it registers.
+sys.meta_path.remove(finder)
+import torch
+module = torch.optim.optimizer
+register = module.register_optimizer_step_post_hook
+def slow(hook):
+    time.sleep(0.05)
+    register(hook)
+module.register_optimizer_step_post_hook = slow
+sys.meta_path.insert(0, finder)
+
+together = threading.Barrier(8)
+def import_one(i):
+    together.wait()
+    try:
+        __import__(f"no_such_module_{i}")
+    except ImportError:
+        pass
+threads = [threading.Thread(target=import_one, args=(i,)) for i in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(module._hooks), flush=True)
+sys.stdin.readline()
+"""
 
 # Steps at each line; the second optimizer several times per step of the first. First argument: "late" waits with the import
 # until somebody watches imports.
@@ -165,4 +261,86 @@ for line in sys.stdin:
         for _ in range(3):
             second.step()
     print("stepped", flush=True)
+"""
+
+# Real PyTorch, a loader that takes 6 ms per batch, and 2 ms of work with it. Says at each line how long it has waited and how long
+# its iterations took, in seconds.
+LOADER = """
+import json, sys, threading, time, torch
+
+torch.set_num_threads(1)
+going = True
+waited = iterated = 0.0
+
+
+class Slow(torch.utils.data.Dataset):
+    def __len__(self):
+        return 1 << 30
+
+    def __getitem__(self, index):
+        time.sleep(0.003)
+        return torch.ones(4)
+
+
+def follow():
+    global going
+    for line in sys.stdin:
+        if line.strip() == "end":
+            break
+        print(json.dumps([waited, iterated]), flush=True)
+    going = False
+
+
+threading.Thread(target=follow, daemon=True).start()
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+batches = iter(torch.utils.data.DataLoader(Slow(), batch_size=2))
+print("up", flush=True)
+while going:
+    begin = time.perf_counter()
+    batch = next(batches)
+    got = time.perf_counter()
+    optimizer.zero_grad()
+    loss = model(batch).sum()
+    while time.perf_counter() < got + 0.002:
+        torch.mm(batch, batch.t())
+    loss.backward()
+    optimizer.step()
+    waited += got - begin
+    iterated += time.perf_counter() - begin
+"""
+
+# Real PyTorch beneath a ZeRO-like optimizer. First argument: whether DeepSpeed's engine drives it, with how many micro batches.
+ZERO_TRAINING = """
+import sys, threading, torch
+from deepspeed.zero import ZeroOptimizer
+
+torch.set_num_threads(1)
+going = True
+
+
+def follow():
+    global going
+    for line in sys.stdin:
+        if line.strip() == "end":
+            break
+    going = False
+
+
+threading.Thread(target=follow, daemon=True).start()
+layers = [torch.nn.Linear(16, 16) for _ in range(20)]
+model = torch.nn.Sequential(*layers)
+inner = torch.optim.SGD([{"params": layer.parameters()} for layer in layers], lr=0.01)
+optimizer = ZeroOptimizer(inner)
+micro_batches = int(sys.argv[1])
+if micro_batches:
+    from deepspeed.runtime.engine import DeepSpeedEngine
+    optimizer = DeepSpeedEngine(optimizer, micro_batches)
+print("up", flush=True)
+while going:
+    inner.zero_grad()
+    with torch.autograd.profiler.record_function("forward"):
+        loss = model(torch.ones(8, 16)).sum()
+    loss.backward()
+    optimizer.step()
 """

@@ -15,12 +15,12 @@ import torch_programs  # noqa: E402
 class HookTest(attached.TestCase):
     def setUp(self):
         super().setUp()
-        for name, text in torch_programs.FAKE_TORCH_2.items():
+        for name, text in {**torch_programs.FAKE_TORCH_2, **torch_programs.FAKE_DEEPSPEED}.items():
             os.makedirs(os.path.dirname(os.path.join(self.folder, name)), exist_ok=True)
             self.script(text, name)
 
-    def process(self, order, **env):
-        command = [attached.PYTHON, "-B", self.script(torch_programs.STEPS), order]
+    def process(self, argument, program=torch_programs.STEPS, **env):
+        command = [attached.PYTHON, "-B", self.script(program), argument]
         return attached.Process(
             command, attached.preloaded(JOBSCOPE_PORT_DIR=self.ports, PYTHONPATH=self.folder, **env)
         )
@@ -67,6 +67,27 @@ class HookTest(attached.TestCase):
             self.capture("--duration_ms=50", f"--logdir={self.folder}/logs", "--quiet")
             self.step(process, 5)
             self.assertEqual(self.current_step(), 0)
+            self.assertEqual(process.finish("end"), (0, ""))
+
+    def test_an_optimizer_that_is_called_for_one_group_after_the_other(self):
+        with self.process("0", torch_programs.ZERO) as process:
+            self.assertEqual(process.hear(), "up")
+            self.step(process, 30)
+            self.assertEqual(self.current_step(), 30)
+            self.assertEqual(process.finish("end"), (0, ""))
+
+    def test_the_step_of_deepspeeds_engine(self):
+        """An update, of several micro batches and calls of the optimizer."""
+        with self.process("4", torch_programs.ZERO) as process:
+            self.assertEqual(process.hear(), "up")
+            self.step(process, 40)
+            answer = self.capture("check")
+            self.assertEqual((answer["current_step"], answer["steps_source"]), (10, "DeepSpeed step"))
+            self.assertEqual(process.finish("end"), (0, ""))
+
+    def test_threads_that_import_at_once_register_one_hook(self):
+        with self.process("", torch_programs.IMPORTS) as process:
+            self.assertEqual(process.hear(), "1")
             self.assertEqual(process.finish("end"), (0, ""))
 
 

@@ -4,10 +4,12 @@
 Needs torch (Debian: python3-torch); exit 77 without.
 """
 import importlib.util
+import os
 import sys
 
 import torch_case  # first: it finds the modules of other folders
 import attached
+import torch_programs
 import xspace
 
 
@@ -51,6 +53,65 @@ class TorchTest(torch_case.Case):
         self.assertEqual(worker["steps"], 5)
         self.assertEqual(len([event for event in events if "step_num" in event.stats]), 5)
         self.assertGreaterEqual(len(xspace.named(events, "AddmmBackward0")), 5)
+        self.assertEqual(process.finish("end"), (0, ""))
+
+    def test_waits_for_a_data_loader_are_input(self):
+        """6 of 8 ms, in XProf, in the trace, and by the program's own clock."""
+        process = self.training(torch_programs.LOADER)
+
+        def told():
+            process.say("times")
+            return process.hear_json()
+
+        self.capture("--duration_ms=100")  # before PyTorch 2 steps are seen from here on
+        before = told()
+        _, _, events = self.capture("--duration_ms=1500")
+        waited, iterated = (after - start for start, after in zip(before, told()))
+        steps = self.steps(events)
+        self.assertGreater(len(steps), 20)
+        waits = [event for event in events if event.name.startswith("IteratorGetNext enumerate(DataLoader)#")]
+        whole = [
+            wait for wait in waits
+            if steps[0].start_ps <= wait.start_ps and wait.start_ps + wait.duration_ps <= steps[-1].start_ps + steps[-1].duration_ps
+        ]  # fmt: skip
+        self.assert_inside(whole, steps)
+        share = sum(wait.duration_ps for wait in whole) / sum(step.duration_ps for step in steps)
+        self.assertAlmostEqual(share, waited / iterated, delta=0.1)
+        # On a calm machine 0.75: a busy one makes both parts longer.
+        self.assertGreater(share, 0.5)
+        self.assertAlmostEqual(self.xprof_input_share(), share, delta=0.03)
+        self.assertEqual(process.finish("end"), (0, ""))
+
+    def zero_training(self, micro_batches):
+        for name, text in torch_programs.FAKE_DEEPSPEED.items():
+            os.makedirs(os.path.dirname(os.path.join(self.folder, name)), exist_ok=True)
+            self.script(text, name)
+        return self.training(torch_programs.ZERO_TRAINING, [str(micro_batches)], PYTHONPATH=self.folder)
+
+    def forwards_per_step(self, events):
+        forwards = xspace.named(events, "forward")
+        return {
+            sum(step.start_ps <= forward.start_ps < step.start_ps + step.duration_ps for forward in forwards)
+            for step in self.steps(events)
+        }
+
+    def test_an_optimizer_that_is_called_for_one_group_after_the_other(self):
+        process = self.zero_training(0)
+        self.capture("--duration_ms=100")
+        for level in (1, 2):
+            worker, _, events = self.capture("--duration_ms=300", f"--host_tracer_level={level}")
+            self.assertEqual(worker["steps_source"], torch_case.STEP)
+            self.assertGreater(worker["steps"], 2)
+            self.assertEqual(self.forwards_per_step(events), {1})
+        self.assertEqual(process.finish("end"), (0, ""))
+
+    def test_the_step_of_deepspeeds_engine(self):
+        process = self.zero_training(3)
+        self.capture("--duration_ms=100")
+        worker, _, events = self.capture("--duration_ms=300")
+        self.assertEqual(worker["steps_source"], "DeepSpeed step")
+        self.assertGreater(worker["steps"], 2)
+        self.assertEqual(self.forwards_per_step(events), {3})
         self.assertEqual(process.finish("end"), (0, ""))
 
     def test_shapes(self):
