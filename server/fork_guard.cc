@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <string>
 
 namespace jobscope {
@@ -29,6 +30,7 @@ constexpr size_t kMaxListeners = 8;
 // Longer than a whole start takes (bench/embed_cost). It is a bound because the forking thread may
 // itself hold a lock that its making needs.
 constexpr long kMaxPauseNs = 100'000'000;
+constexpr int kMaxWaits = 10;
 // Descriptors probed in a child that has no /proc: beyond any usual soft limit, and 60 ms at most.
 constexpr uint64_t kMaxProbedDescriptors = 65536;
 
@@ -47,9 +49,11 @@ std::atomic<size_t> listener_count{0};
 std::atomic<pid_t> guarded_pid{0};  // 0: not installed
 std::atomic<bool> forked{false};
 
-// Forks share it, a ForkPause has it alone. A child never takes it again.
-pthread_rwlock_t pause_lock = PTHREAD_RWLOCK_INITIALIZER;
-thread_local int t_shares = 0;  // of this thread; a signal handler may fork in the middle of a fork
+// Forks share it, a ForkPause has it alone, and goes before forks that come later: threads that
+// fork all the time would keep it waiting for ever. A child never takes it again.
+pthread_rwlock_t pause_lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+// Of this thread, which takes the lock once: a signal handler may fork in the middle of a fork.
+thread_local int t_shares = 0;
 
 timespec PauseEnd() {
   timespec end = {};
@@ -176,16 +180,19 @@ void CloseByProbing() {
 
 void BeforeFork() {
   if (forked.load(std::memory_order_relaxed)) return;  // nothing of ours listens there
+  if (t_shares > 0) {
+    ++t_shares;
+    return;
+  }
   const int saved_errno = errno;
   const timespec end = PauseEnd();
-  if (pthread_rwlock_clockrdlock(&pause_lock, CLOCK_MONOTONIC, &end) == 0) ++t_shares;
+  if (pthread_rwlock_clockrdlock(&pause_lock, CLOCK_MONOTONIC, &end) == 0) t_shares = 1;
   errno = saved_errno;
 }
 
 void AfterForkInParent() {
   if (forked.load(std::memory_order_relaxed)) return;
-  if (t_shares == 0) return;
-  --t_shares;
+  if (t_shares == 0 || --t_shares > 0) return;
   pthread_rwlock_unlock(&pause_lock);
 }
 
@@ -255,6 +262,15 @@ ForkPause::ForkPause() : held_(PauseForks()) {}
 
 ForkPause::~ForkPause() {
   if (held_) pthread_rwlock_unlock(&pause_lock);
+}
+
+void WhileNobodyForks(const std::function<void()>& body) {
+  for (int wait = 1; wait < kMaxWaits; ++wait) {
+    const ForkPause pause;
+    if (pause.held()) return body();
+  }
+  const ForkPause pause;
+  body();
 }
 
 bool GuardListener(std::string_view bound_address) {

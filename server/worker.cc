@@ -88,7 +88,8 @@ TorchCollector* MakeTorchCollector(const host::Reader* reader,
     if (const auto found = LoadWriter(); found.ok()) writer = *found;
   }
   framework::RecordInferredSteps(writer);
-  auto* const collector = new TorchCollector(writer, &RunAside, MakeTorchProfiler(environment));
+  auto* const collector =
+      new TorchCollector(writer, &RunAside, &WhileNobodyForks, MakeTorchProfiler(environment));
   collector->WatchSteps();
   return collector;
 }

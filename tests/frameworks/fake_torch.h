@@ -17,6 +17,7 @@
 #include "collectors/framework/inferred_steps.h"
 #include "collectors/framework/torch_collector.h"
 #include "collectors/framework/torch_library.h"
+#include "server/fork_guard.h"
 #include "tests/recorder/recorded.h"
 
 namespace jobscope {
@@ -38,6 +39,8 @@ class FakeTorch {
   void* (*begin)(size_t scope, const char* name, bool is_async) = nullptr;
   void (*end)(void* operation) = nullptr;
   size_t (*callbacks)() = nullptr;
+  // How long adding and removing a callback takes, with PyTorch's lock.
+  void (*set_change_ms)(int ms) = nullptr;
   void (*set_inputs)(const framework::torch::Sizes* sizes) = nullptr;
   int (*flying_exceptions)() = nullptr;
 
@@ -53,6 +56,8 @@ class FakeTorch {
     begin = reinterpret_cast<decltype(begin)>(dlsym(handle, "fake_torch_begin"));
     end = reinterpret_cast<decltype(end)>(dlsym(handle, "fake_torch_end"));
     callbacks = reinterpret_cast<decltype(callbacks)>(dlsym(handle, "fake_torch_callbacks"));
+    set_change_ms =
+        reinterpret_cast<decltype(set_change_ms)>(dlsym(handle, "fake_torch_set_change_ms"));
     set_inputs = reinterpret_cast<decltype(set_inputs)>(dlsym(handle, "fake_torch_set_inputs"));
     flying_exceptions = reinterpret_cast<decltype(flying_exceptions)>(
         dlsym(handle, "fake_torch_flying_exceptions"));
@@ -84,7 +89,8 @@ class TorchCollectorTest : public testing::Test {
   }
 
   FakeTorch& fake_ = FakeTorch::Get();
-  TorchCollector collector_{jobscope_trace_writer(), [](const std::function<void()>&) {}, nullptr};
+  TorchCollector collector_{jobscope_trace_writer(), [](const std::function<void()>&) {},
+                            &WhileNobodyForks, nullptr};
 };
 
 }  // namespace jobscope

@@ -5,12 +5,15 @@
 // ended; inputs are there while it begins, if a callback needs them.
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -62,6 +65,10 @@ struct Registered {
 std::mutex g_mutex;
 std::vector<Registered> g_callbacks;
 uint64_t g_next = 1;
+std::atomic<int> g_change_ms{0};
+
+// With the mutex.
+void TakeTime() { std::this_thread::sleep_for(std::chrono::milliseconds(g_change_ms.load())); }
 }  // namespace
 
 struct RecordFunction::Begun {
@@ -93,12 +100,14 @@ bool RecordFunction::isAsync() const { return is_async_; }
 
 EXPORT uint64_t addGlobalCallback(RecordFunctionCallback callback) {
   const std::lock_guard<std::mutex> lock(g_mutex);
+  TakeTime();
   g_callbacks.push_back({g_next, callback});
   return g_next++;
 }
 
 EXPORT void removeCallback(uint64_t handle) {
   const std::lock_guard<std::mutex> lock(g_mutex);
+  TakeTime();
   g_callbacks.erase(std::remove_if(g_callbacks.begin(), g_callbacks.end(),
                                    [handle](const Registered& r) { return r.handle == handle; }),
                     g_callbacks.end());
@@ -119,6 +128,7 @@ EXPORT at::Sizes inputSizes(const at::RecordFunction& operation, bool) {
 // For the test.
 extern "C" {
 EXPORT void fake_torch_set_inputs(const at::Sizes* sizes) { at::g_next_inputs = *sizes; }
+EXPORT void fake_torch_set_change_ms(int ms) { at::g_change_ms = ms; }
 EXPORT int fake_torch_flying_exceptions() { return std::uncaught_exceptions(); }
 EXPORT void* fake_torch_begin(size_t scope, const char* name, bool is_async) {
   return new at::RecordFunction(scope, name, is_async);
