@@ -70,6 +70,8 @@ absl::Status CheckRange(const char* name, int64_t value, int64_t low, int64_t hi
 }
 
 absl::Status CheckProcess() {
+  // Before any lock of ours: a child forked during the first call finds that lock held for ever.
+  InstallForkGuard();
   if (InForkedChild()) {
     return absl::AbortedError(
         "a forked child can't capture itself: its parent's threads are not there; start it with "

@@ -18,8 +18,10 @@
 
 namespace jobscope {
 
-// Registers the fork handler, once per process; more calls do nothing. Call it before gRPC is used
-// for the first time. The code that contains it must stay loaded (`-z nodelete`).
+// Registers the fork handler, once per process; more calls do nothing. Each entry of the C ABI that
+// takes a lock or starts a thread calls it first: a child forked before that call may use the
+// library, a child forked later is refused. The code that contains it must stay loaded (`-z
+// nodelete`).
 void InstallForkGuard();
 
 // Names a listener whose sockets (it and what it accepted) forked children close: an address as it

@@ -194,6 +194,8 @@ void OnExit() {
 }  // namespace
 
 StartOutcome StartProcessServer(const ProcessServerOptions& options) {
+  // Before any lock of ours: a child forked during the first start finds that lock held for ever.
+  InstallForkGuard();
   if (InForkedChild()) return {JOBSCOPE_E_FORKED, kForkedText, ""};
   auto resolved = Resolve(options);
   if (!resolved.ok()) return Failed(resolved.status());
