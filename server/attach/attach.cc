@@ -36,12 +36,15 @@ constexpr int kDelayMs = 20;
 // Room in a training process for the paths; the constructor runs on the stack of whoever loads us.
 jobscope::attach::StartPlan plan;
 bool attaching = false;
+// A process above this one is the worker of this role, so this one was left alone.
+bool below_worker = false;
 
-// Beside our own file, by its absolute path: the program may change its directory.
+// Beside our own file, by its absolute path: the program may change its directory. The address of a
+// static, because another library's InitializeInjection may stand in for ours.
 bool FindLibrary(char* own_path, char* library) {
   Dl_info info;
-  if (dladdr(reinterpret_cast<const void*>(&InitializeInjection), &info) == 0 ||
-      info.dli_fname == nullptr || realpath(info.dli_fname, own_path) == nullptr) {
+  if (dladdr(&plan, &info) == 0 || info.dli_fname == nullptr ||
+      realpath(info.dli_fname, own_path) == nullptr) {
     return false;
   }
   const char* const slash = strrchr(own_path, '/');
@@ -63,6 +66,45 @@ void TellDescendants(const char* own_path, const char* role) {
   setenv(jobscope::attach::kMarkVariable, mark, 1);
   setenv("CUDA_INJECTION64_PATH", own_path, 0);
   setenv("NVTX_INJECTION64_PATH", own_path, 0);
+}
+
+// Starts the thread that attaches this process, which has `role`, in `delay_ms`.
+void Attach(const char* listen, const char* role, int delay_ms) {
+  plan.delay_ms = delay_ms;
+  plan.local_rank = jobscope::attach::LocalRank(&getenv);
+  if (!jobscope::attach::WriteAddress(listen, plan.local_rank, plan.address,
+                                      sizeof(plan.address))) {
+    Say(plan.log_level, LogLevel::kWarning, "not attached: JOBSCOPE_LISTEN is over 1,024 bytes");
+    return;
+  }
+  char own_path[PATH_MAX];
+  if (!FindLibrary(own_path, plan.library)) {
+    Say(plan.log_level, LogLevel::kWarning, "not attached: can't tell where this library lies");
+    return;
+  }
+  TellDescendants(own_path, role);
+  attaching = jobscope::attach::StartServerLater(&plan);
+  if (!attaching) {
+    Say(plan.log_level, LogLevel::kWarning,
+        "not attached: can't start a thread; raise the limit on processes (ulimit -u)");
+  }
+}
+
+// For a process below a worker that uses CUDA itself. It may well train: processes that a training
+// script spawns get their rank after this library has been loaded into them. Runs on the thread
+// that makes the process's first CUDA call.
+void LookAgain() {
+  const char* const listen = getenv("JOBSCOPE_LISTEN");
+  if (listen == nullptr || *listen == '\0') return;
+  char role[64];
+  jobscope::attach::ReadRole(&getenv, role, sizeof(role));
+  plan.above = jobscope::attach::ReadMark(getenv(jobscope::attach::kMarkVariable), plan.pid, role);
+  if (plan.above != Above::kSameRole) return Attach(listen, role, 0);
+  Say(plan.log_level, LogLevel::kWarning,
+      "not attached: this process uses CUDA, but a process above it is the worker with %s already; "
+      "if this one trains, set its own RANK and LOCAL_RANK before it uses CUDA, or start its "
+      "server in code",
+      role);
 }
 
 void Decide(int argc, char** argv) {
@@ -91,33 +133,18 @@ void Decide(int argc, char** argv) {
   plan.above = jobscope::attach::ReadMark(getenv(jobscope::attach::kMarkVariable), plan.pid, role);
   if (plan.above == Above::kSameRole) {
     // It has the worker's name, and in a port directory its file; there is one of each.
+    below_worker = true;
     Say(plan.log_level, LogLevel::kInfo,
         "not attached: a process above this one is the worker with %s", role);
     return;
   }
-  plan.local_rank = jobscope::attach::LocalRank(&getenv);
-  if (!jobscope::attach::WriteAddress(listen, plan.local_rank, plan.address,
-                                      sizeof(plan.address))) {
-    Say(plan.log_level, LogLevel::kWarning, "not attached: JOBSCOPE_LISTEN is over 1,024 bytes");
-    return;
-  }
-  char own_path[PATH_MAX];
-  if (!FindLibrary(own_path, plan.library)) {
-    Say(plan.log_level, LogLevel::kWarning, "not attached: can't tell where this library lies");
-    return;
-  }
-  plan.delay_ms = kDelayMs;
-  if (!jobscope::attach::ReadDelayMs(&getenv, &plan.delay_ms)) {
+  int delay_ms = kDelayMs;
+  if (!jobscope::attach::ReadDelayMs(&getenv, &delay_ms)) {
     Say(plan.log_level, LogLevel::kWarning,
         "JOBSCOPE_ATTACH_DELAY_MS must be 0 to 10000, is \"%.32s\": it is %d here",
         getenv("JOBSCOPE_ATTACH_DELAY_MS"), kDelayMs);
   }
-  TellDescendants(own_path, role);
-  attaching = jobscope::attach::StartServerLater(&plan);
-  if (!attaching) {
-    Say(plan.log_level, LogLevel::kWarning,
-        "not attached: can't start a thread; raise the limit on processes (ulimit -u)");
-  }
+  Attach(listen, role, delay_ms);
 }
 
 __attribute__((constructor)) void OnLoad(int argc, char** argv, char** /*environment*/) {
@@ -142,6 +169,10 @@ int HandOver(const char* handler_name, void* argument) {
 
 // Called by libcuda in the first cuInit of the process. 1: go on.
 int InitializeInjection(void) {
+  if (below_worker && getpid() == plan.pid) {
+    below_worker = false;
+    LookAgain();
+  }
   if (AttachingHere()) jobscope::attach::StartServerNow();
   return 1;
 }

@@ -18,6 +18,7 @@
 
 #include <atomic>
 
+#include "common/blocked_signal.h"
 #include "jobscope/jobscope_c.h"
 
 namespace jobscope::attach {
@@ -237,9 +238,10 @@ void Say(LogLevel threshold, LogLevel level, const char* format, ...) {
     if (line[i] == '\n' || line[i] == '\r') line[i] = ' ';
   }
   line[length] = '\n';
-  // Nobody to tell where it fails.
-  const ssize_t ignored = write(STDERR_FILENO, line, length + 1);
-  static_cast<void>(ignored);
+  // Nobody to tell where it fails. Where standard error is a pipe that nobody reads any more, the
+  // program must not end for our line.
+  BlockedSignal sigpipe(SIGPIPE);
+  if (write(STDERR_FILENO, line, length + 1) < 0 && errno == EPIPE) sigpipe.Raised();
 }
 
 }  // namespace jobscope::attach

@@ -148,6 +148,15 @@ assert ctypes.CDLL(None).InitializeInjection() == 1
         )
         self.assertEqual((done.returncode, os.path.getsize(path)), (0, 0))
 
+    def test_standard_error_that_nobody_reads(self):
+        """A line of ours into a pipe without a reader ends no program."""
+        reader, writer = os.pipe()
+        os.close(reader)
+        env = attached.preloaded(JOBSCOPE_ATTACH_DELAY_MS="nonsense")  # said by the thread that becomes main's
+        done = subprocess.run([attached.TARGET, "leave", "0"], env=env, check=False, timeout=60, stderr=writer)
+        os.close(writer)
+        self.assertEqual(done.returncode, 0)
+
     def test_port_of_another_program(self):
         """One line with the remedy, and the program runs."""
         with socket.socket() as holder:

@@ -149,6 +149,36 @@ class InjectionTest(attached.TestCase):
                 process.hear()
                 self.assertEqual(process.finish(), (0, ""))
 
+    def test_another_injection_library_first(self):
+        """Its entry point stands in for ours: libjobscope.so is looked for beside us all the same."""
+        other = os.path.join(attached.FAKE_FOLDER, "libattach_other_injection.so")
+        port = attached.free_port()
+        env = attached.environment(JOBSCOPE_LISTEN=f"127.0.0.1:{port}", LD_PRELOAD=f"{other}:{attached.LIBRARY}")
+        with attached.Process([attached.TARGET, "wait"], env) as process:
+            process.hear()
+            self.wait_until_served(port, process.pid)
+            self.assertEqual(process.finish(), (0, ""))
+
+    def test_cuda_below_a_worker(self):
+        """A process that a worker spawns is left alone until it uses CUDA: with a rank of its own it is a worker too."""
+        below = f"{os.getpid()} RANK=0"
+        for rank, attaches in (("1", True), ("0", False)):
+            library, env, lines = self.fake(JOBSCOPE_ATTACHED=below, RANK="0", JOBSCOPE_ATTACH_DELAY_MS="10000")
+            command = [attached.TARGET, "ranked", library, rank]
+            with attached.Process(command, env | {"LD_PRELOAD": library}) as process:
+                self.assertEqual(process.hear(), "secure 0 answer 1")
+                process.hear()
+                if attaches:
+                    self.wait_for(lambda: os.path.exists(env["FAKE_SERVER_LOG"]) and len(lines()) == 3, "the start")
+                    self.assertIn("start 127.0.0.1:7", lines())
+                    self.assertEqual(process.finish(), (0, ""))
+                    os.remove(env["FAKE_SERVER_LOG"])
+                    continue
+                code, errors = process.finish()
+                self.assertEqual(code, 0)
+                self.assertRegex(errors, r"warning: not attached: this process uses CUDA, .* worker with RANK=0 .*\n$")
+                self.assertFalse(os.path.exists(env["FAKE_SERVER_LOG"]))
+
     def fake(self, **added):
         log = os.path.join(self.folder, "log")
         library = os.path.join(attached.FAKE_FOLDER, os.path.basename(attached.LIBRARY))

@@ -10,6 +10,7 @@
 //   attach_target spawns COUNT PROGRAM     posix_spawn and vfork, from three threads at a time
 //   attach_target inject LIBRARY NAME      dlopens LIBRARY and calls its NAME(null), as libcuda and
 //                                          NVTX do; says what came of it, then as `wait`
+//   attach_target ranked LIBRARY RANK      sets RANK, then as `inject LIBRARY InitializeInjection`
 //   attach_target plugin PLUGIN            dlopens it: its constructor injects, under the loader's
 //                                          lock; says what came of it, then as `wait`
 #include <dlfcn.h>
@@ -128,6 +129,10 @@ int main(int argc, char** argv) {
   if (strcmp(verb, "forks") == 0 && argc == 3) return Forks(atoi(argv[2]));
   if (strcmp(verb, "spawns") == 0 && argc == 4) return Spawns(atoi(argv[2]), argv[3]);
   if (strcmp(verb, "inject") == 0 && argc == 4) return Inject(argv[2], argv[3]);
+  if (strcmp(verb, "ranked") == 0 && argc == 4) {
+    setenv("RANK", argv[3], 1);
+    return Inject(argv[2], "InitializeInjection");
+  }
   if (strcmp(verb, "plugin") == 0 && argc == 3) return Plugin(argv[2]);
   return 2;
 }

@@ -26,7 +26,7 @@ MAY_INCLUDE = {
     "collectors/provider": ["collectors/provider", "collectors/framework/foreign_xspace.h", "collectors/collector.h",
                             "common", "include", "proto"],
     "server": ["server", "collectors/collector.h", "common", "include", "proto", "proto_grpc"],
-    "server/attach": ["server/attach", "include"],
+    "server/attach": ["server/attach", "common/blocked_signal.h", "include"],
     "client": ["client", "common", "proto", "proto_grpc"],
     "analysis": ["analysis", "common", "proto"],
     "examples": ["examples", "include"],
