@@ -56,7 +56,8 @@ AsyncPairs::AsyncPairs(const Reader* reader, xspace::ItemSink* sink, xspace::Nam
 AsyncPairs::~AsyncPairs() = default;
 
 SiteTable* AsyncPairs::sites() {
-  if (sites_ == nullptr) {
+  // Without a plane (the store had no room for it) there are no names either: tried again.
+  if (sites_ == nullptr || sites_->plane() == 0) {
     sites_ =
         std::make_unique<SiteTable>(reader_, names_, names_->Plane(kAsyncPlaneName, kAsyncPlaneId));
   }
@@ -179,6 +180,10 @@ void AsyncPairs::Place(const Done& done) {
   stats.append(begin.stats);
   event.stats = stats;
   Lane* const lane = LaneFor(begin.site, event.start_ps);
+  if (lane == nullptr) {
+    account.Lose(LossCause::kStoreFull);
+    return;
+  }
   lane->end_ps = std::max(lane->end_ps, event.start_ps + event.duration_ps);
   lane->Add(event, begin.line);
 }
@@ -218,7 +223,9 @@ AsyncPairs::Lane* AsyncPairs::LaneFor(uint32_t site, int64_t start_ps) {
   if (lanes.size() >= kMaxLanes) return lanes.back().get();
   std::string name = sites()->Find(site)->name;
   if (!lanes.empty()) absl::StrAppend(&name, " (", lanes.size() + 1, ")");
-  const int64_t key = names_->Line(sites()->plane(), ++lane_count_, name);
+  const int64_t key = names_->Line(sites()->plane(), lane_count_ + 1, name);
+  if (key == 0) return nullptr;
+  ++lane_count_;
   lanes.push_back(std::make_unique<Lane>(sink_, sites()->plane(), key));
   return lanes.back().get();
 }

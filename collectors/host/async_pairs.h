@@ -89,6 +89,7 @@ class AsyncPairs {
   void Complete(uint64_t id, AsyncHalf begin, uint64_t end_ticks, bool ended);
   void Place(const Done& done);
   void PlaceEnd(uint64_t id, const AsyncHalf& end);
+  // Null: the store has no room for the declaration of another line.
   Lane* LaneFor(uint32_t site, int64_t start_ps);
   void DropOldestEnd();
   // Whether that end still waits for its begin.

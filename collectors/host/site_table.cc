@@ -121,9 +121,14 @@ const Site* SiteTable::Load(uint32_t id) {
     }
   }
 
-  storage_.push_back(std::move(site));
+  const bool is_counter = site.role == JOBSCOPE_ROLE_COUNTER;
+  site.complete = site.event_id != 0 && site.clipped_event_id != 0 &&
+                  (!is_counter || site.counter_id != 0) &&
+                  std::find(site.key_ids, site.key_ids + site.key_count, uint64_t{0}) ==
+                      site.key_ids + site.key_count;
   if (id >= sites_.size()) sites_.resize(id + 1);
-  sites_[id] = &storage_.back();
+  if (sites_[id] == nullptr) sites_[id] = &storage_.emplace_back();
+  *sites_[id] = std::move(site);
   return sites_[id];
 }
 
@@ -160,7 +165,7 @@ uint64_t SiteTable::EventNamed(const Site& site, std::string_view message) {
   if (named_events_.size() >= kMaxNamedEvents) return 0;
   const std::string name = SafeEventName(message);
   const uint64_t id = names_->Event(plane_, name, name == message ? "" : message, site.metadata);
-  named_events_.emplace(std::move(key), id);
+  if (id != 0) named_events_.emplace(std::move(key), id);
   return id;
 }
 

@@ -19,6 +19,7 @@ namespace jobscope::host {
 
 // A site, ready to be written. Ids are 0 where the store had no room for them.
 struct Site {
+  bool complete = false;          // false: an id is 0; the next Find tries again
   uint64_t event_id = 0;          // of its events; of a step: of whole steps
   uint64_t clipped_event_id = 0;  // of events that must not be taken for a whole step
   uint64_t counter_id = 0;        // the stat of a counter's samples
@@ -47,7 +48,8 @@ class SiteTable {
 
   // Null: the dictionary has no such site.
   const Site* Find(uint32_t id) {
-    return id < sites_.size() && sites_[id] != nullptr ? sites_[id] : Load(id);
+    return id < sites_.size() && sites_[id] != nullptr && sites_[id]->complete ? sites_[id]
+                                                                               : Load(id);
   }
   // The stat id that stands for an interned name (for StatsEncoder::Ref); 0: there is none, write
   // the name itself.
@@ -82,7 +84,7 @@ class SiteTable {
   const xspace::PlaneKey plane_;
   CommonStats common_;
   std::deque<Site> storage_;                            // stable addresses
-  std::vector<const Site*> sites_;                      // [site id]
+  std::vector<Site*> sites_;                            // [site id]
   std::vector<uint64_t> name_refs_;                     // [name id]
   absl::flat_hash_map<std::string, uint64_t> strings_;  // 0: seen once
   size_t string_bytes_ = 0;

@@ -24,24 +24,34 @@ std::string LineName(std::string_view thread_name, int64_t tid) {
 ThreadLine::ThreadLine(xspace::ItemSink* sink, xspace::Names* names, xspace::PlaneKey plane,
                        int64_t tid, std::string_view name)
     : sink_(sink), names_(names), plane_(plane), tid_(tid), name_(name) {
+  (void)Declare();
+}
+
+bool ThreadLine::Declare() {
   key_ = names_->Line(plane_, tid_ == 0 ? kOtherThreadsLine : tid_, LineName(name_, tid_));
+  return key_ != 0;
 }
 
 void ThreadLine::Rename(std::string_view name) {
   if (name == name_ || renames_ == kMaxRenames) return;
   ++renames_;
   name_ = std::string(name);
-  (void)names_->Line(plane_, tid_ == 0 ? kOtherThreadsLine : tid_, LineName(name_, tid_));
+  (void)Declare();
 }
 
-void ThreadLine::Open() {
+bool ThreadLine::Open() {
+  if (key_ == 0 && !Declare()) return false;
   events_ = std::make_unique<xspace::SegmentBuilder>(sink_, plane_, key_, kSourceScopes);
   settled_appended_ = settled_refused_ = 0;
   seen_appended_ = seen_refused_ = added_ = 0;
+  return true;
 }
 
 void ThreadLine::AddStep(const xspace::SegmentEvent& event) {
-  if (events_ == nullptr) Open();
+  if (events_ == nullptr && !Open()) {
+    account.Lose(LossCause::kStoreFull);
+    return;
+  }
   if (event.metadata_id != 0) {
     if (open_steps_.empty()) {
       seen_appended_ = events_->appended_events();
@@ -53,13 +63,16 @@ void ThreadLine::AddStep(const xspace::SegmentEvent& event) {
 }
 
 void ThreadLine::AddCounter(const xspace::SegmentEvent& event) {
-  if (event.metadata_id == 0) {
+  if (event.metadata_id == 0 || (events_ == nullptr && !Open())) {
     account.Lose(LossCause::kStoreFull);
     return;
   }
-  if (events_ == nullptr) Open();
   if (counters_ == nullptr) {
     const int64_t key = names_->Line(plane_, kCountersLine, kCountersLineName);
+    if (key == 0) {  // the store has no room; the next sample tries again
+      account.Lose(LossCause::kStoreFull);
+      return;
+    }
     counters_ = std::make_unique<xspace::SegmentBuilder>(sink_, plane_, key, kSourceCounters);
   }
   dirty_ = true;

@@ -33,8 +33,8 @@ class ThreadLine {
   void Rename(std::string_view name);
 
   void AddEvent(const xspace::SegmentEvent& event) {
-    if (events_ == nullptr) Open();
-    if (event.metadata_id == 0) {  // the store had no room for its name
+    // The store has no room for the declaration of the line, or of the event's name.
+    if ((events_ == nullptr && !Open()) || event.metadata_id == 0) {
       account.Lose(LossCause::kStoreFull);
       return;
     }
@@ -59,7 +59,10 @@ class ThreadLine {
   Account account;
 
  private:
-  void Open();
+  // Declares the line under its name. False: the store has no room.
+  bool Declare();
+  // Makes the builder; declares the line first if that was refused before. False: refused again.
+  bool Open();
   void Settle();
   void ResolveSteps();
 
@@ -67,7 +70,7 @@ class ThreadLine {
   xspace::Names* const names_;
   const xspace::PlaneKey plane_;
   const int64_t tid_;
-  int64_t key_ = 0;
+  int64_t key_ = 0;  // 0: not declared
   std::string name_;
   int renames_ = 0;
   bool dirty_ = false;

@@ -40,7 +40,7 @@ inline bool SegmentBuilder::Precedes(const Record& a, const Record& b) {
 }
 
 void SegmentBuilder::Add(const SegmentEvent& event) {
-  if (event.metadata_id == 0 || event.metadata_id > UINT32_MAX ||
+  if (line_ == 0 || event.metadata_id == 0 || event.metadata_id > UINT32_MAX ||
       event.stats.size() > kMaxStatsBytes) {
     ++refused_events_;
     return;

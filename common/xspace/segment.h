@@ -35,12 +35,13 @@ class SegmentBuilder {
   static constexpr size_t kMaxBytes = 64 * 1024;
   static constexpr int64_t kMaxSpanPs = 250'000'000'000;
 
-  // `sink` must outlive the builder.
+  // `sink` must outlive the builder. `line`: from Names::Line; 0 (the store had no room for its
+  // declaration) refuses all events, because readers reject a trace with events of an unknown line.
   SegmentBuilder(ItemSink* sink, PlaneKey plane, int64_t line, uint32_t source);
   SegmentBuilder(SegmentBuilder&&) = default;
 
-  // Takes the event; may close and append a segment. An event without a metadata id counts as
-  // refused: Names found the store full.
+  // Takes the event; may close and append a segment. An event without a line or a metadata id
+  // counts as refused: Names found the store full.
   void Add(const SegmentEvent& event);
   // Closes the open segment, if it holds anything.
   void Flush();
