@@ -27,7 +27,7 @@ constexpr absl::Duration kLastStepWait = absl::Milliseconds(50);
 // at 1 M events/s a third of one. Without it the step lacks the wait before it.
 constexpr absl::Duration kFirstStepWait = absl::Milliseconds(10);
 
-// Threads listed at a time.
+// Room in the list of threads at first; it grows with them (ListThreads).
 constexpr size_t kListCapacity = 256;
 
 // Lines and accounts, one per thread id; about 300 bytes each. What comes beyond shares one line.
@@ -93,20 +93,22 @@ uint64_t HostSession::NoteThreads(bool oldest) {
   threads_.clear();
   uint64_t listed = 0;
   uint64_t gone = 0;  // serials below the newest one with a ring that nobody has any more
-  uint64_t from = 0;
-  while (true) {
-    const size_t count = reader_->threads(from, infos_.data(), infos_.size());
-    for (size_t i = 0; i < count; ++i) {
-      const jobscope_thread_info& info = infos_[i];
-      from = info.serial + 1;
-      ++listed;
-      if (info.has_ring == 0) continue;
-      gone = info.serial - listed;
-      const jobscope_cursor start = oldest ? reader_->oldest(info.serial)
-                                           : jobscope_cursor{info.head_record, info.head_event};
-      threads_.push_back(std::make_unique<ThreadDrain>(reader_, info, start));
-    }
-    if (count < infos_.size()) return gone;
+  for (const jobscope_thread_info& info : ListThreads()) {
+    ++listed;
+    if (info.has_ring == 0) continue;
+    gone = info.serial - listed;
+    const jobscope_cursor start =
+        oldest ? reader_->oldest(info.serial) : jobscope_cursor{info.head_record, info.head_event};
+    threads_.push_back(std::make_unique<ThreadDrain>(reader_, info, start));
+  }
+  return gone;
+}
+
+absl::Span<const jobscope_thread_info> HostSession::ListThreads() {
+  for (;;) {
+    const size_t count = reader_->threads(/*from_serial=*/0, infos_.data(), infos_.size());
+    if (count < infos_.size()) return {infos_.data(), count};
+    infos_.resize(2 * infos_.size());
   }
 }
 
@@ -278,6 +280,7 @@ absl::Status HostSession::Stop(uint64_t end_ticks) {
       thread->LoseRest(cause, line_for_);
       thread->Finish(encoder_.get());
     }
+    SampleThreadsWithoutRing();
     encoder_->Finish();
     for (const auto& [tid, line] : lines_) line->Retire();
     encoder_->Flush();
@@ -310,6 +313,15 @@ void HostSession::SampleOpenScopes() {
       std::this_thread::yield();
       thread->SampleOpenScopes(line_for_);
     }
+  }
+}
+
+void HostSession::SampleThreadsWithoutRing() {
+  for (const jobscope_thread_info& info : ListThreads()) {
+    if (info.has_ring != 0 || info.ended != 0) continue;
+    ThreadDrain thread(reader_, info, jobscope_cursor{0, 0});
+    thread.SampleOpenScopes(line_for_);
+    thread.Finish(encoder_.get());
   }
 }
 

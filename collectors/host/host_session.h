@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "collectors/collector.h"
 #include "collectors/host/account.h"
 #include "collectors/host/event_encoder.h"
@@ -65,6 +66,9 @@ class HostSession {
   enum class Phase { kArmed, kWaitingForStep, kRecording, kStopped };
 
   ThreadLine* LineFor(int64_t tid, const char* name);
+  // The recorder's list of all threads, in infos_, which grows until the list fits: at most 16,384
+  // entries of 136 bytes. One pass over the recorder's states. Valid until the next call.
+  absl::Span<const jobscope_thread_info> ListThreads();
   // Lists the threads, updates those that are known, adds those that are new, from their first
   // record on.
   void Refresh();
@@ -80,6 +84,9 @@ class HostSession {
   void DrainThreads(uint64_t entry_ticks);
   void FinishEnded();
   void SampleOpenScopes();
+  // Threads that got no ring record nothing, but what they are inside of is known: a thread that
+  // hangs there is what people look for.
+  void SampleThreadsWithoutRing();
   absl::Duration NextDrain(uint64_t entry_ticks);
   void FlushOldLines(uint64_t now_ticks);
   bool Full();

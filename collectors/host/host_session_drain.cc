@@ -44,34 +44,27 @@ void HostSession::Refresh() {
   threads_without_ring_ = 0;
   for (const auto& thread : threads_) thread->listed = false;
   size_t at = 0;
-  uint64_t from = 0;
-  while (true) {
-    const size_t count = reader_->threads(from, infos_.data(), infos_.size());
-    for (size_t i = 0; i < count; ++i) {
-      const jobscope_thread_info& info = infos_[i];
-      from = info.serial + 1;
-      if (info.has_ring == 0) {
-        ++threads_without_ring_;
-        continue;
-      }
-      while (at < threads_.size() && threads_[at]->serial() < info.serial) ++at;
-      uint64_t before = info.first_record;
-      if (at < threads_.size() && threads_[at]->serial() == info.serial) {
-        before = threads_[at]->info().head_record;
-      } else {
-        // New: all of it is of the session, also what the handler of a signal refused.
-        jobscope_thread_info fresh = info;
-        fresh.reentered = 0;
-        threads_.insert(threads_.begin() + static_cast<std::ptrdiff_t>(at),
-                        std::make_unique<ThreadDrain>(
-                            reader_, fresh, jobscope_cursor{info.first_record, info.first_event}));
-      }
-      threads_[at]->listed = true;
-      if (threads_[at]->finished()) continue;
-      threads_[at]->Update(info, line_for_);
-      last_heads_ = std::max(last_heads_, info.head_record - std::min(before, info.head_record));
+  for (const jobscope_thread_info& info : ListThreads()) {
+    if (info.has_ring == 0) {
+      ++threads_without_ring_;
+      continue;
     }
-    if (count < infos_.size()) break;
+    while (at < threads_.size() && threads_[at]->serial() < info.serial) ++at;
+    uint64_t before = info.first_record;
+    if (at < threads_.size() && threads_[at]->serial() == info.serial) {
+      before = threads_[at]->info().head_record;
+    } else {
+      // New: all of it is of the session, also what the handler of a signal refused.
+      jobscope_thread_info fresh = info;
+      fresh.reentered = 0;
+      threads_.insert(threads_.begin() + static_cast<std::ptrdiff_t>(at),
+                      std::make_unique<ThreadDrain>(
+                          reader_, fresh, jobscope_cursor{info.first_record, info.first_event}));
+    }
+    threads_[at]->listed = true;
+    if (threads_[at]->finished()) continue;
+    threads_[at]->Update(info, line_for_);
+    last_heads_ = std::max(last_heads_, info.head_record - std::min(before, info.head_record));
   }
   threads_.erase(std::remove_if(threads_.begin(), threads_.end(),
                                 [](const auto& thread) {

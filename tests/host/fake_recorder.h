@@ -144,6 +144,7 @@ class FakeRecorder {
   uint32_t step_source = 0;
   uint32_t prefaulted = 0;
   bool holding = false;
+  int lists = 0;        // of threads that were asked for
   int empty_reads = 0;  // so many reads come away empty, as when a thread laps the reader
 
  private:
@@ -166,6 +167,7 @@ class FakeRecorder {
   }
 
   static size_t Threads(uint64_t from, jobscope_thread_info* out, size_t capacity) {
+    ++current_->lists;
     size_t count = 0;
     for (const auto& [serial, thread] : current_->threads) {
       if (serial < from || count == capacity) continue;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -125,6 +126,38 @@ TEST_F(HostCollectorTest, AFullDictionaryIsTold) {
   EXPECT_THAT(session_.report().warnings, Contains(HasSubstr("12 names were refused")));
 }
 
+// It has recorded nothing that could be read, but it hangs in something: that is what is looked
+// for.
+TEST_F(HostCollectorTest, WhatAThreadWithoutARingIsInsideOfIsInTheTrace) {
+  Thread(2).has_ring = false;
+  Thread(2).tid = 102;
+  Thread(2).open = {{kPlain, 0, kZero + 10, 0, 0}};
+  Begin();
+  session_.Drain();
+  End(100);
+  session_.ExpectIdentity();
+  const ReadEvent hung = session_.One("plain");
+  EXPECT_EQ(hung.line_id, 102);
+  EXPECT_EQ(hung.start_ps, 10'000);
+  EXPECT_EQ(hung.end_ps(), 100'000);
+  EXPECT_EQ(hung.ints.at("truncated"), 1);
+}
+
+// The recorder goes over all its states for each list, so a list in pieces costs the square.
+TEST_F(HostCollectorTest, ManyThreadsAreListedAtOnce) {
+  for (uint64_t serial = 2; serial <= 5000; ++serial) {
+    Thread(serial).tid = static_cast<int32_t>(100 + serial);
+  }
+  Begin();
+  session_.Drain();
+  const int before = recorder_.lists;
+  recorder_.Scope(5000, kPlain, kZero + 10, kZero + 20);
+  session_.Drain();
+  EXPECT_EQ(recorder_.lists, before + 1);
+  End(100);
+  EXPECT_EQ(session_.One("plain").line_id, 5100);
+}
+
 class NamelessSink : public xspace::ItemSink {
  public:
   [[nodiscard]] bool Append(xspace::ItemKind kind, std::string_view /*body*/) override {
@@ -155,6 +188,86 @@ TEST_F(HostCollectorTest, EventsWithoutRoomForTheirNamesAreLost) {
   EXPECT_EQ(session_.report().attempted, 103u);
   EXPECT_EQ(session_.report().events, 0u);
   EXPECT_EQ(Lost("store_full"), 103u);
+}
+
+// A store that takes no items of some kinds for a while.
+class GatedSink : public xspace::ItemSink {
+ public:
+  explicit GatedSink(xspace::ItemSink* store) : store_(store) {}
+  [[nodiscard]] bool Append(xspace::ItemKind kind, std::string_view body) override {
+    return refused.count(kind) == 0 && store_->Append(kind, body);
+  }
+  bool Full() const override { return false; }
+
+  std::set<xspace::ItemKind> refused;
+
+ private:
+  xspace::ItemSink* const store_;
+};
+
+class GatedStoreTest : public HostCollectorTest {
+ protected:
+  GatedStoreTest() {
+    session_.request().sink = &sink_;
+    session_.request().names = &names_;
+  }
+
+  GatedSink sink_{&session_.store()};
+  xspace::Names names_{&sink_};
+};
+
+// Events of a line that the trace does not declare would make all of it unreadable.
+TEST_F(GatedStoreTest, ALineWithoutRoomLosesItsEventsUntilThereIsRoom) {
+  Begin();
+  sink_.refused = {xspace::ItemKind::kLine};
+  recorder_.Scope(1, kPlain, kZero + 10, kZero + 20);
+  recorder_.Add(1, JOBSCOPE_KIND_COUNTER, kCounter, kZero + 21, kZero + 21, 0, 1,
+                JOBSCOPE_ARG_INT64);
+  recorder_.Add(1, JOBSCOPE_KIND_STEP, kStep, kZero + 22, kZero + 23, 0, 1, JOBSCOPE_ARG_INT64);
+  session_.Drain();
+  sink_.refused.clear();
+  recorder_.Scope(1, kPlain, kZero + 30, kZero + 40);
+  session_.Drain();
+  End(1000);
+  session_.ExpectIdentity();
+  EXPECT_EQ(Lost("store_full"), 3u);
+  EXPECT_EQ(session_.One("plain").line_id, 101);
+}
+
+TEST_F(GatedStoreTest, ALineOfAsyncOperationsToo) {
+  const auto pair = [this](uint64_t id, uint64_t begin) {
+    recorder_.Add(1, JOBSCOPE_KIND_ASYNC_BEGIN, kAsync, begin, begin, 0, id, JOBSCOPE_ARG_UINT64);
+    recorder_.Add(1, JOBSCOPE_KIND_ASYNC_END, kAsync, begin + 1, begin + 1, 0, id,
+                  JOBSCOPE_ARG_UINT64);
+  };
+  Begin();
+  sink_.refused = {xspace::ItemKind::kLine, xspace::ItemKind::kPlane};
+  pair(7, kZero + 10);
+  session_.Drain();
+  sink_.refused = {xspace::ItemKind::kLine};
+  pair(8, kZero + 20);
+  session_.Drain();
+  sink_.refused.clear();
+  pair(9, kZero + 30);
+  session_.Drain();
+  End(1000);
+  session_.ExpectIdentity();
+  EXPECT_EQ(Lost("store_full"), 2u);
+  EXPECT_EQ(session_.One("request").ints.at("async_id"), 9);
+}
+
+TEST_F(GatedStoreTest, ASiteIsNamedOnceThereIsRoom) {
+  Begin();
+  sink_.refused = {xspace::ItemKind::kNames};
+  recorder_.Scope(1, kPlain, kZero + 10, kZero + 20);
+  session_.Drain();
+  sink_.refused.clear();
+  recorder_.Scope(1, kPlain, kZero + 30, kZero + 40);
+  session_.Drain();
+  End(1000);
+  session_.ExpectIdentity();
+  EXPECT_EQ(Lost("store_full"), 1u);
+  EXPECT_EQ(session_.One("plain").start_ps, 30'000);
 }
 
 }  // namespace

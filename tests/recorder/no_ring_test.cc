@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -106,6 +107,50 @@ TEST(NoRing, ThreadsBeyondTheCapAreCountedAndListed) {
   uint64_t serial = 0;
   std::thread([&] { serial = MySerial(); }).join();
   EXPECT_EQ(FindThread(serial).has_ring, 1);
+}
+
+// A thread that came when there was no ring gets one that another thread gave back: at its next
+// outermost scope, because what it is inside of stands in the state that it has.
+TEST(NoRing, AThreadWithoutARingTakesOneThatComesBack) {
+  constexpr uint64_t kRingBytes = 1024 * 32 + 4096;
+  ASSERT_EQ(Reader()->configure(1024, 3 * kRingBytes + 100), 0);
+  Recording recording(kAllBits);
+  Reader()->hold_ended(0);
+
+  // All rings are taken, by threads that stay until they are told.
+  std::promise<void> leave;
+  std::shared_future<void> left = leave.get_future().share();
+  std::vector<std::thread> owners;
+  for (int i = 0; i < 3; ++i) {
+    std::promise<uint64_t> serial;
+    owners.emplace_back([&serial, left] {
+      serial.set_value(MySerial());
+      left.wait();
+    });
+    ASSERT_EQ(FindThread(serial.get_future().get()).has_ring, 1);
+  }
+
+  std::thread([&] {
+    SetThreadName("latecomer");
+    const uint64_t bare = MySerial();
+    EXPECT_EQ(FindThread(bare).has_ring, 0);
+    {
+      JOBSCOPE_SCOPE("outer");
+      leave.set_value();
+      for (std::thread& owner : owners) owner.join();
+      JOBSCOPE_SCOPE("inner");
+      EXPECT_EQ(MySerial(), bare) << "its open scope would be lost";
+    }
+    { JOBSCOPE_SCOPE("next"); }
+    const jobscope_thread_info info = FindThread(MySerial());
+    EXPECT_EQ(info.has_ring, 1);
+    EXPECT_STREQ(info.name, "latecomer");
+    jobscope_cursor cursor = {info.first_record, info.first_event};
+    const ReadAllResult all = ReadAll(info.serial, &cursor);
+    ASSERT_EQ(all.events.size(), 1u);
+    EXPECT_EQ(all.events[0].name, "next");
+    EXPECT_EQ(FindThread(bare).serial, 0u) << "listed twice";
+  }).join();
 }
 
 // Also while a reader holds ended threads: it is never told of these, so it could not release them.

@@ -115,10 +115,16 @@ std::atomic<Dictionary*> g_dictionary{nullptr};
 constexpr uint32_t kFirstStaticId = kSiteOfFullDictionary + 1;
 constexpr uint32_t kFirstDynamicId = kFirstStaticId + kMaxStaticSites;
 
+// While there is no memory for the dictionary, one in this many calls asks for it again: the others
+// would make a system call for each event of the application.
+constexpr uint32_t kCallsPerTry = 1024;
+std::atomic<uint32_t> g_calls_without{0};
+
 // nullptr when there is no memory for it.
 Dictionary* Get() {
   Dictionary* dictionary = g_dictionary.load(std::memory_order_acquire);
   if (dictionary != nullptr) return dictionary;
+  if (g_calls_without.fetch_add(1, std::memory_order_relaxed) % kCallsPerTry != 0) return nullptr;
   const KeepErrno keep_errno;
   void* memory = mmap(nullptr, sizeof(Dictionary), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -216,6 +222,8 @@ uint32_t FindOrAddName(const char* text, size_t length) {
       [&](NameEntry* entry) { Copy(entry->text, piece); });
   return id != 0 ? id : Refuse();
 }
+
+bool DictionaryIsMapped() { return g_dictionary.load(std::memory_order_acquire) != nullptr; }
 
 bool SiteInfo(uint32_t id, jobscope_site_info* out) {
   *out = {};

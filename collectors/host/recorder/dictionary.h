@@ -31,6 +31,9 @@ uint32_t FindOrAddSite(const jobscope_site& site, const char* const* keys, uint3
 // The id of the text; 0 when the table is full.
 uint32_t FindOrAddName(const char* text, size_t length);
 
+// False while there is no memory for the dictionary: what is refused then may be taken later.
+bool DictionaryIsMapped();
+
 // False when there is no such site.
 bool SiteInfo(uint32_t id, jobscope_site_info* out);
 // nullptr when there is no such name.

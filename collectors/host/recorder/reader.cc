@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <algorithm>
+
 #include "collectors/host/recorder/dictionary.h"
 #include "collectors/host/recorder/process.h"
 #include "collectors/host/recorder/reader_abi.h"
@@ -74,8 +76,12 @@ bool Describe(ThreadState* state, uint64_t from_serial, jobscope_thread_info* ou
   return state->serial.load(kRelaxed) == serial;
 }
 
-// Keeps the `capacity` lowest serials, in order. States are listed in the order they were mapped,
-// so the insertion is near the end until many threads have come and gone.
+bool HasLowerSerial(const jobscope_thread_info& a, const jobscope_thread_info& b) {
+  return a.serial < b.serial;
+}
+
+// Keeps the `capacity` lowest serials, in order: a heap with the highest on top, because states are
+// in no order once threads have come and gone.
 size_t Threads(uint64_t from_serial, jobscope_thread_info* out, size_t capacity) {
   size_t count = 0;
   const uint32_t states = StateCount();
@@ -83,13 +89,14 @@ size_t Threads(uint64_t from_serial, jobscope_thread_info* out, size_t capacity)
     ThreadState* state = StateAt(i);
     jobscope_thread_info info;
     if (state == nullptr || !Describe(state, from_serial, &info)) continue;
-    size_t at = count;
-    while (at > 0 && out[at - 1].serial > info.serial) --at;
-    if (at == capacity) continue;
-    if (count < capacity) ++count;
-    memmove(&out[at + 1], &out[at], (count - 1 - at) * sizeof(*out));
-    out[at] = info;
+    if (count == capacity) {
+      if (capacity == 0 || out[0].serial <= info.serial) continue;
+      std::pop_heap(out, out + count--, HasLowerSerial);
+    }
+    out[count++] = info;
+    std::push_heap(out, out + count, HasLowerSerial);
   }
+  std::sort_heap(out, out + count, HasLowerSerial);
   return count;
 }
 

@@ -75,7 +75,7 @@ bool Reserve(std::atomic<T>* total, T amount, T limit, T* before = nullptr) {
   T value = total->load(std::memory_order_relaxed);
   do {
     if (value > limit || amount > limit - value) return false;
-  } while (!total->compare_exchange_weak(value, value + amount, std::memory_order_relaxed));
+  } while (!total->compare_exchange_weak(value, value + amount));
   if (before != nullptr) *before = value;
   return true;
 }
@@ -108,14 +108,21 @@ ThreadState* MapState(uint32_t size_class) {
   return state;
 }
 
+// A free state with a ring, the largest first; nullptr: there is none.
+ThreadState* PopFreeRing() {
+  for (uint32_t size_class = kSizeClasses - 1; size_class > 0; --size_class) {
+    if (g_free[size_class].count() == 0) continue;
+    if (ThreadState* state = PopFree(size_class)) return state;
+  }
+  return nullptr;
+}
+
 // The configured size first, then whatever is free; then a state without a ring.
 ThreadState* ObtainState() {
   const uint32_t wanted = SizeClass(RingRecords());
   if (ThreadState* state = PopFree(wanted)) return state;
   if (ThreadState* state = MapState(wanted)) return state;
-  for (uint32_t size_class = kSizeClasses - 1; size_class > 0; --size_class) {
-    if (ThreadState* state = PopFree(size_class)) return state;
-  }
+  if (ThreadState* state = PopFreeRing()) return state;
   if (ThreadState* state = PopFree(0)) return state;
   return MapState(0);
 }
@@ -201,7 +208,7 @@ void OnThreadExit(void*) {
 }  // namespace
 
 Counters g_counters;
-__thread ThreadSlot t_slot = {nullptr, 0};
+__thread ThreadSlot t_slot = {nullptr, 0, 0};
 
 void InitThreadExit() { g_has_exit_key = pthread_key_create(&g_exit_key, &OnThreadExit) == 0; }
 
@@ -223,6 +230,23 @@ ThreadState* Attach() {
   return state;
 }
 
+ThreadState* TakeRing(ThreadState* bare) {
+  if ((bare->stack.load(std::memory_order_relaxed) & kMaxDepth) != 0) return bare;
+  const KeepErrno keep_errno;
+  ThreadState* state = PopFreeRing();
+  if (state == nullptr) return bare;
+  t_slot.state = &g_attaching;
+  Own(state);
+  uint64_t words[kNameWords];
+  for (uint32_t i = 0; i < kNameWords; ++i)
+    words[i] = bare->name[i].load(std::memory_order_relaxed);
+  if (bare->name_version.load(std::memory_order_relaxed) != 0) StoreName(state, words);
+  if (g_has_exit_key) pthread_setspecific(g_exit_key, state);
+  t_slot.state = state;
+  Retire(bare);
+  return state;
+}
+
 void SetThreadName(const char* name) {
   if (name == nullptr || !Alive()) return;
   const KeepErrno keep_errno;
@@ -237,10 +261,8 @@ void SetThreadName(const char* name) {
   if (t_slot.pending_name == 0) {
     uint32_t index = 0;
     if (!g_pending_free.Pop(&index, NextPending)) {
-      if (!Reserve(&g_pending_used, 1u, kPendingNames, &index)) {
-        g_counters.dictionary_full.fetch_add(1, std::memory_order_relaxed);
-        return;
-      }
+      // Without room the thread keeps the name that the OS has; no event loses its own.
+      if (!Reserve(&g_pending_used, 1u, kPendingNames, &index)) return;
     }
     t_slot.pending_name = index + 1;
     if (g_has_exit_key) pthread_setspecific(g_exit_key, &t_slot);
@@ -289,7 +311,9 @@ void Release(uint64_t serial) {
   if (state->status.compare_exchange_strong(held, kFree)) PushFree(state);
 }
 
-uint32_t StateCount() { return Alive() ? g_state_count.load(std::memory_order_relaxed) : 0; }
+// Sequentially consistent, as are g_hold and `status`: HoldEnded must see the state of each thread
+// that retired while it still saw the hold.
+uint32_t StateCount() { return Alive() ? g_state_count.load() : 0; }
 
 ThreadState* StateAt(uint32_t index) { return g_states[index].load(std::memory_order_acquire); }
 

@@ -30,6 +30,8 @@ extern Counters g_counters;
 struct ThreadSlot {
   ThreadState* state;
   uint32_t pending_name;  // index + 1 of a name given before the first record
+  uint32_t
+      slow_calls;  // calls in progress of a thread without a ring: its own, and handlers' on top
 };
 extern __thread ThreadSlot t_slot __attribute__((tls_model("initial-exec")));
 
@@ -39,6 +41,11 @@ void InitThreadExit();
 // Takes a state for the calling thread (its first record). Never nullptr: a shared state when there
 // is no other.
 ThreadState* Attach();
+
+// A ring for the calling thread, which has the state `bare` without one: rings come back when
+// threads end. Returns the thread's state now: `bare` while no ring is free, or while scopes are
+// open, which `bare` keeps. Must not be called on top of a record in the making, which uses `bare`.
+ThreadState* TakeRing(ThreadState* bare);
 
 void SetThreadName(const char* name);
 

@@ -91,10 +91,35 @@ inline jobscope_token BeginOn(ThreadState* state, uint32_t site) {
   return {begin, state->place | (stack & kMaxDepth)};
 }
 
-// A scope that began on the shared dead state is counted when it ends, as all scopes are.
+// Marks a call that may work on a state without a ring, from before it looks the state up: a signal
+// handler on top of it must not give that state away.
+class SlowCall {
+ public:
+  SlowCall() : outermost_(t_slot.slow_calls == 0) {
+    ++t_slot.slow_calls;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  ~SlowCall() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    --t_slot.slow_calls;
+  }
+  SlowCall(const SlowCall&) = delete;
+  SlowCall& operator=(const SlowCall&) = delete;
+  bool outermost() const { return outermost_; }
+
+ private:
+  const bool outermost_;
+};
+
+// A scope that began on the shared dead state is counted when it ends, as all scopes are. An
+// outermost one looks whether there is a ring by now.
 JOBSCOPE_NOINLINE jobscope_token BeginSlow(uint32_t site) {
-  const Routed routed = RouteSlow(0);
-  if (routed.route == Route::kUse) return BeginOn(routed.state, site);
+  const SlowCall call;
+  Routed routed = RouteSlow(0);
+  if (routed.route == Route::kUse) {
+    if (!HasRing(routed.state) && call.outermost()) routed.state = TakeRing(routed.state);
+    return BeginOn(routed.state, site);
+  }
   if (routed.state == nullptr) return kRefused;
   if (routed.state->mode.load(std::memory_order_relaxed) == kDead) return {Ticks(), kNowhere};
   g_counters.reentered.fetch_add(1, std::memory_order_relaxed);
@@ -122,6 +147,7 @@ inline void EndOn(ThreadState* state, uint32_t site, jobscope_token token, uint6
 
 JOBSCOPE_NOINLINE void EndSlow(uint32_t site, jobscope_token token, uint64_t end, uint32_t kind,
                                const jobscope_arg* args, uint32_t arg_count) {
+  const SlowCall call;
   const Routed routed = RouteSlow(1);
   if (routed.route == Route::kUse) {
     EndOn(routed.state, site, token, end, kind, args, arg_count);
@@ -151,24 +177,7 @@ void EndArgs(uint32_t site, jobscope_token token, const jobscope_arg* args, uint
 // ---- steps ----
 
 // A refused step counts as the two events that it would have been.
-jobscope_token StepBegin(uint32_t site, int64_t number) {
-  ThreadState* state = t_slot.state;
-  if (JOBSCOPE_UNLIKELY(!HasRing(state))) {
-    const Routed routed = RouteSlow(0);
-    if (routed.state == nullptr) return kRefused;
-    const uint32_t mode = routed.state->mode.load(std::memory_order_relaxed);
-    if (mode == kDead) {
-      g_counters.no_ring.fetch_add(1, std::memory_order_relaxed);
-      const uint64_t begin = Ticks();
-      OnStepBegin(site, number, begin);
-      return {begin, kNowhere};
-    }
-    if (routed.route != Route::kUse) {
-      g_counters.reentered.fetch_add(2, std::memory_order_relaxed);
-      return kRefused;
-    }
-    state = routed.state;
-  }
+inline jobscope_token StepBeginOn(ThreadState* state, uint32_t site, int64_t number) {
   if (JOBSCOPE_UNLIKELY(!Enter(state))) {
     CountReentered(state, 2);
     return kRefused;
@@ -184,6 +193,31 @@ jobscope_token StepBegin(uint32_t site, int64_t number) {
   return {begin, state->place | (stack & kMaxDepth)};
 }
 
+// An outermost step looks whether there is a ring by now, as BeginSlow does.
+JOBSCOPE_NOINLINE jobscope_token StepBeginSlow(uint32_t site, int64_t number) {
+  const SlowCall call;
+  Routed routed = RouteSlow(0);
+  if (routed.state == nullptr) return kRefused;
+  if (routed.state->mode.load(std::memory_order_relaxed) == kDead) {
+    g_counters.no_ring.fetch_add(1, std::memory_order_relaxed);
+    const uint64_t begin = Ticks();
+    OnStepBegin(site, number, begin);
+    return {begin, kNowhere};
+  }
+  if (routed.route != Route::kUse) {
+    g_counters.reentered.fetch_add(2, std::memory_order_relaxed);
+    return kRefused;
+  }
+  if (!HasRing(routed.state) && call.outermost()) routed.state = TakeRing(routed.state);
+  return StepBeginOn(routed.state, site, number);
+}
+
+jobscope_token StepBegin(uint32_t site, int64_t number) {
+  ThreadState* state = t_slot.state;
+  if (JOBSCOPE_UNLIKELY(!HasRing(state))) return StepBeginSlow(site, number);
+  return StepBeginOn(state, site, number);
+}
+
 void StepEnd(uint32_t site, jobscope_token token, int64_t number) {
   const uint64_t end = Ticks();
   if (token.begin_ticks == 0 || !Alive()) return;
@@ -196,6 +230,37 @@ void StepEnd(uint32_t site, jobscope_token token, int64_t number) {
   EndOn(state, site, token, end, JOBSCOPE_KIND_STEP, &arg, 1);
 }
 
+// ---- events without a scope ----
+
+// One event of the thread at the depth where it is.
+inline void EventOn(ThreadState* state, uint32_t site, uint32_t kind, uint64_t begin, uint64_t end,
+                    const jobscope_arg* args, uint32_t arg_count) {
+  if (JOBSCOPE_UNLIKELY(!Enter(state))) {
+    CountReentered(state, 1);
+    return;
+  }
+  Commit(state, site, kind, Depth(state), begin, end, args, arg_count);
+  Leave(state);
+}
+
+JOBSCOPE_NOINLINE void EventSlow(uint32_t site, uint32_t kind, uint64_t begin, uint64_t end,
+                                 const jobscope_arg* args, uint32_t arg_count) {
+  const SlowCall call;
+  const Routed routed = RouteSlow(1);
+  if (routed.route == Route::kUse) {
+    EventOn(routed.state, site, kind, begin, end, args, arg_count);
+  }
+}
+
+inline void EventAt(uint32_t site, uint32_t kind, uint64_t begin, uint64_t end,
+                    const jobscope_arg* args, uint32_t arg_count) {
+  ThreadState* state = t_slot.state;
+  if (JOBSCOPE_UNLIKELY(!HasRing(state))) {
+    return EventSlow(site, kind, begin, end, args, arg_count);
+  }
+  EventOn(state, site, kind, begin, end, args, arg_count);
+}
+
 // The record is in the ring before its end can close a window: whoever sees that closed finds it.
 uint64_t StepBoundary(uint32_t site, int64_t number, uint64_t begin_ticks) {
   const uint32_t source = site | kInferredSource;
@@ -203,41 +268,16 @@ uint64_t StepBoundary(uint32_t site, int64_t number, uint64_t begin_ticks) {
   const uint64_t now = Ticks();
   if (begin_ticks != 0) {
     const jobscope_arg arg = StepNumber(number);
-    ThreadState* state = t_slot.state;
-    bool records = true;
-    if (JOBSCOPE_UNLIKELY(!HasRing(state))) {
-      const Routed routed = RouteSlow(1);
-      records = routed.route == Route::kUse;
-      state = routed.state;
-    }
-    if (records && JOBSCOPE_LIKELY(Enter(state))) {
-      Commit(state, site, JOBSCOPE_KIND_STEP, Depth(state), begin_ticks, now, &arg, 1);
-      Leave(state);
-    } else if (records) {
-      CountReentered(state, 1);
-    }
+    EventAt(site, JOBSCOPE_KIND_STEP, begin_ticks, now, &arg, 1);
     OnStepEnd(source, number, begin_ticks, now);
   }
   OnStepBegin(source, number + 1, now);
   return now;
 }
 
-// ---- points in time ----
-
 void Event(uint32_t site, uint32_t kind, const jobscope_arg* args, uint32_t arg_count) {
   const uint64_t now = Ticks();
-  ThreadState* state = t_slot.state;
-  if (JOBSCOPE_UNLIKELY(!HasRing(state))) {
-    const Routed routed = RouteSlow(1);
-    if (routed.route != Route::kUse) return;
-    state = routed.state;
-  }
-  if (JOBSCOPE_UNLIKELY(!Enter(state))) {
-    CountReentered(state, 1);
-    return;
-  }
-  Commit(state, site, kind, Depth(state), now, now, args, arg_count);
-  Leave(state);
+  EventAt(site, kind, now, now, args, arg_count);
 }
 
 // The thread's serial in the high half, so that no two threads share a counter. Threads without a
@@ -260,6 +300,8 @@ uint32_t RegisterSite(jobscope_site* site, const char* const* keys, uint32_t key
   const uint32_t known = __atomic_load_n(&site->id, __ATOMIC_ACQUIRE);
   if (known != 0) return known;
   const uint32_t id = FindOrAddSite(*site, keys, key_count, /*dynamic=*/false);
+  // Out of memory for the dictionary, not out of room in it: the site tries again.
+  if (id == kSiteOfFullDictionary && !DictionaryIsMapped()) return id;
   __atomic_store_n(&site->id, id, __ATOMIC_RELEASE);
   return id;
 }
