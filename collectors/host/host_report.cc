@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "collectors/host/account.h"
+#include "collectors/host/step_pattern.h"
 #include "common/xspace/utf8.h"
 #include "jobscope/v1/item.pb.h"
 
@@ -84,6 +87,25 @@ void AddWarnings(const ReportInput& input, const jobscope_totals& totals, Collec
   }
 }
 
+// Where something is called several times per iteration, each call was taken for a step.
+void AddStepPattern(const ReportInput& input, CollectorReport* report) {
+  if (report->steps_inferred_from.empty()) return;
+  std::array<jobscope_step_info, kMaxRecentSteps> steps{};
+  const size_t count = input.reader->recent_steps(steps.data(), steps.size());
+  std::vector<double> lengths_s;
+  for (size_t i = 0; i < count; ++i) {
+    if (steps[i].end_ticks <= steps[i].begin_ticks) continue;  // it runs
+    lengths_s.push_back(static_cast<double>(steps[i].end_ticks - steps[i].begin_ticks) /
+                        input.ticks_per_second);
+  }
+  const std::optional<StepPattern> pattern = FindStepPattern(lengths_s);
+  if (!pattern.has_value()) return;
+  report->warnings.push_back(absl::StrFormat(
+      "the inferred steps alternate: one of %d takes %.3g ms, the others %.3g ms. If an iteration "
+      "has %d of them, mark steps (jobscope.step)",
+      pattern->period, pattern->long_s * 1e3, pattern->short_s * 1e3, pattern->period));
+}
+
 }  // namespace
 
 uint64_t LostSoFar(const ReportInput& input) {
@@ -108,6 +130,7 @@ void FillReport(const ReportInput& input, CollectorReport* report) {
     report->steps = 0;
     for (const auto& [tid, line] : *input.lines) *report->steps += line->steps();
     report->steps_inferred_from = StepsInferredFrom(*input.reader);
+    AddStepPattern(input, report);
   }
   AddThreads(input, report);
   AddWarnings(input, totals, report);

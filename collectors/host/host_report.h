@@ -20,6 +20,7 @@ struct ReportInput {
   const ThreadLines* lines = nullptr;
   bool recorded = false;  // the window has been open
   jobscope_totals totals_at_start{};
+  double ticks_per_second = 1e9;
   uint64_t threads_without_ring = 0;
   // Seconds after the zero at which the store was full first, and how long in all.
   std::optional<double> full_after_s;

@@ -343,6 +343,7 @@ ReportInput HostSession::AccountSoFar(bool recorded) const {
   input.lines = &lines_;
   input.recorded = recorded;
   input.totals_at_start = totals_at_start_;
+  input.ticks_per_second = ticks_per_second_;
   input.threads_without_ring = threads_without_ring_;
   input.full_after_s = full_after_s_;
   input.full_for_s = static_cast<double>(full_ticks_) / ticks_per_second_;

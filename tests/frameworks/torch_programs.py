@@ -207,6 +207,25 @@ for line in sys.stdin:
     print("stepped", flush=True)
 """
 
+# Calls its optimizer twice per iteration, for the same parameters.
+TWICE = """
+import sys, time, torch
+
+while not torch.optim.optimizer._hooks:  # somebody watches
+    time.sleep(0.01)
+    __import__("wave") if "wave" not in sys.modules else sys.modules.pop("wave")
+optimizer = torch.optim.SGD([object()])
+print("up", flush=True)
+for line in sys.stdin:
+    if line.strip() == "end":
+        break
+    for _ in range(int(line)):
+        time.sleep(0.01)
+        optimizer.step()
+        optimizer.step()
+    print("stepped", flush=True)
+"""
+
 # Threads that import at once, as the first import after PyTorch's: how many hooks there are then.
 IMPORTS = """
 import sys, threading, time
@@ -303,7 +322,7 @@ while going:
     optimizer.zero_grad()
     loss = model(batch).sum()
     while time.perf_counter() < got + 0.002:
-        torch.mm(batch, batch.t())
+        pass
     loss.backward()
     optimizer.step()
     waited += got - begin

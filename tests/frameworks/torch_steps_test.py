@@ -85,6 +85,14 @@ class HookTest(attached.TestCase):
             self.assertEqual((answer["current_step"], answer["steps_source"]), (10, "DeepSpeed step"))
             self.assertEqual(process.finish("end"), (0, ""))
 
+    def test_steps_that_alternate_are_told(self):
+        with self.process("", torch_programs.TWICE) as process:
+            self.assertEqual(process.hear(), "up")
+            self.step(process, 40)
+            worker = self.capture("--duration_ms=10", f"--logdir={self.folder}/logs", "--quiet")
+            self.assertIn("the inferred steps alternate: one of 2 takes", " ".join(worker["warnings"]))
+            self.assertEqual(process.finish("end"), (0, ""))
+
     def test_threads_that_import_at_once_register_one_hook(self):
         with self.process("", torch_programs.IMPORTS) as process:
             self.assertEqual(process.hear(), "1")

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tells steps that come several per iteration by their lengths.
+#ifndef COLLECTORS_HOST_STEP_PATTERN_H_
+#define COLLECTORS_HOST_STEP_PATTERN_H_
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace jobscope::host {
+
+// Every `period`-th step is long, the others are short.
+struct StepPattern {
+  size_t period = 0;
+  double long_s = 0;  // medians
+  double short_s = 0;
+};
+
+// Of the lengths of successive steps, in seconds: a pattern where the long ones, of which there are
+// at least eight, take at least four times as long as any other, and come at a regular distance of
+// 2 to 64 steps. nullopt: there is none.
+std::optional<StepPattern> FindStepPattern(const std::vector<double>& lengths);
+
+}  // namespace jobscope::host
+
+#endif  // COLLECTORS_HOST_STEP_PATTERN_H_
