@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -65,13 +66,16 @@ uint64_t FloodAtFullSpeed() {
 }
 
 uint64_t FloodAtRate(double scopes_per_second) {
-  // Short enough that a ring of 1,024 records does not overflow between two drains at 100,000/s
-  // from one thread.
-  constexpr std::chrono::milliseconds kTick(1);
+  // One scope a tick at low rates, so that hundreds of quiet workers leave the machine quiet. No
+  // shorter than 1 ms: a ring of 1,024 records then does not overflow between two drains at
+  // 100,000/s from one thread. No longer than 100 ms: that is how late the end is noticed.
+  const auto pause = std::chrono::duration_cast<Clock::duration>(
+      std::clamp(std::chrono::duration<double>(1 / scopes_per_second),
+                 std::chrono::duration<double>(0.001), std::chrono::duration<double>(0.1)));
   const Clock::time_point start = Clock::now();
   uint64_t attempted = 0;
   uint64_t executed = 0;
-  for (Clock::time_point tick = start; !stop_requested; tick += kTick) {
+  for (Clock::time_point tick = start; !stop_requested; tick += pause) {
     std::this_thread::sleep_until(tick);
     const std::chrono::duration<double> elapsed = Clock::now() - start;
     const auto due = static_cast<uint64_t>(elapsed.count() * scopes_per_second);

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The load generator at a low rate is quiet: a crowd of such workers measures the workers, not the generator.
+
+usage: flood_worker_test.py FLOOD_WORKER
+"""
+import os
+import subprocess
+import sys
+import time
+
+
+def switches(pid):
+    """Voluntary context switches so far of the thread that records."""
+    for task in os.listdir(f"/proc/{pid}/task"):
+        fields = dict(
+            line.rstrip("\n").split(":\t", 1) for line in open(f"/proc/{pid}/task/{task}/status") if ":\t" in line
+        )
+        if fields["Name"] == "flood_worker" and int(task) != pid:  # the other threads have names of their own
+            return int(fields["voluntary_ctxt_switches"])
+    return None
+
+
+def main(program):
+    command = [program, "--listen=127.0.0.1:0", "--threads=1", "--scopes_per_second=20"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
+        try:
+            worker.stdout.readline()
+            while switches(worker.pid) is None:
+                time.sleep(0.01)
+            begin, first = time.monotonic(), switches(worker.pid)
+            while switches(worker.pid) < first + 20:
+                time.sleep(0.05)
+            # By a clock of this process's, which a busy machine makes late: that only lowers the rate.
+            last, elapsed = switches(worker.pid), time.monotonic() - begin
+        finally:
+            worker.terminate()
+    rate = (last - first) / elapsed
+    print(f"{rate:.1f} wake-ups per second")
+    assert rate < 60, "it wakes up more than it records"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
