@@ -11,6 +11,9 @@ namespace jobscope::cuda {
 namespace {
 
 constexpr size_t kPageBytes = 4096;
+// CUPTI fills a buffer from its begin, after it has set all of it to zero. More than the longest
+// record: the first ones are seen, whichever of their fields is written when.
+constexpr size_t kHeadWords = 64;
 
 }  // namespace
 
@@ -51,7 +54,6 @@ bool BufferPool::Prepare(size_t buffers, size_t ready, bool null_is_safe, std::s
     slots_[slot].touched.store(true, std::memory_order_relaxed);
     slots_[slot].state.store(kFree, std::memory_order_release);
   }
-  next_slot_.store(0, std::memory_order_relaxed);
   return true;
 }
 
@@ -61,6 +63,8 @@ bool BufferPool::Claim(size_t slot, uint32_t from) {
 
 void BufferPool::Hand(size_t slot, uint8_t** buffer, size_t* size) {
   slots_[slot].touched.store(true, std::memory_order_relaxed);
+  slots_[slot].lent_at.store(next_lent_.fetch_add(1, std::memory_order_relaxed),
+                             std::memory_order_relaxed);
   *buffer = DataOf(slot);
   *size = kBufferBytes;
 }
@@ -87,14 +91,11 @@ void BufferPool::Request(uint8_t** buffer, size_t* size, size_t* max_records) {
   *max_records = 0;  // as many as fit
   const size_t count = pool.slots();
   if (pool.base_.load(std::memory_order_acquire) == nullptr) return;
-  // From where the last one was found: low slots are the ones that are present already.
-  const size_t first = pool.next_slot_.load(std::memory_order_relaxed);
-  for (size_t i = 0; i < count; ++i) {
-    const size_t slot = (first + i) % count;
+  // The lowest free one: low slots are the ones that are present, and stay the only ones while the
+  // reader keeps up. At most 1,024 loads, once per MiB of records.
+  for (size_t slot = 0; slot < count; ++slot) {
     if (pool.slots_[slot].state.load(std::memory_order_relaxed) != kFree) continue;
-    if (!pool.Claim(slot, kFree)) continue;
-    pool.next_slot_.store((slot + 1) % count, std::memory_order_relaxed);
-    return pool.Hand(slot, buffer, size);
+    if (pool.Claim(slot, kFree)) return pool.Hand(slot, buffer, size);
   }
   if (pool.mode_.load(std::memory_order_relaxed) == Mode::kArmed) {
     for (int tries = 0; tries < 4; ++tries) {
@@ -193,11 +194,24 @@ void BufferPool::ReleaseMemory() {
   }
 }
 
-size_t BufferPool::lent() const {
+// CUPTI may write to it at this very moment: then one word or the other is seen, and the next look
+// sees more.
+__attribute__((no_sanitize("thread"))) bool BufferPool::HoldsRecords(size_t slot) const {
+  const volatile auto* const head = reinterpret_cast<const volatile uint64_t*>(DataOf(slot));
+  for (size_t i = 0; i < kHeadWords; ++i) {
+    if (head[i] != 0) return true;
+  }
+  return false;
+}
+
+size_t BufferPool::LentWithRecords(uint64_t mark) const {
   size_t count = 0;
   const size_t end = slots() + kScrapBuffers;
   for (size_t slot = 0; slot < end; ++slot) {
-    count += slots_[slot].state.load(std::memory_order_relaxed) == kLent ? 1 : 0;
+    if (slots_[slot].state.load(std::memory_order_acquire) == kLent &&
+        slots_[slot].lent_at.load(std::memory_order_relaxed) < mark && HoldsRecords(slot)) {
+      ++count;
+    }
   }
   return count;
 }

@@ -66,7 +66,10 @@ class BufferPool {
   // Gives back the memory of free buffers.
   void ReleaseMemory();
 
-  size_t lent() const;  // with CUPTI now
+  // An instant in the order in which CUPTI got its buffers.
+  uint64_t Mark() { return next_lent_.fetch_add(1, std::memory_order_seq_cst); }
+  // How many of the buffers that CUPTI got before `mark` it still has, with records in them.
+  size_t LentWithRecords(uint64_t mark = UINT64_MAX) const;
   struct Counts {
     uint64_t refused = 0;   // requests that found no buffer, null answered
     uint64_t scrapped = 0;  // requests that found no buffer, answered with one for scrap
@@ -83,6 +86,7 @@ class BufferPool {
   struct Slot {
     std::atomic<uint32_t> state{kFree};
     std::atomic<uint64_t> order{0};  // of completion
+    std::atomic<uint64_t> lent_at{0};
     std::atomic<size_t> valid{0};
     std::atomic<bool> touched{false};
     uint64_t forsaken_at = 0;  // collector's thread
@@ -96,13 +100,14 @@ class BufferPool {
   bool Claim(size_t slot, uint32_t from);
   void Hand(size_t slot, uint8_t** buffer, size_t* size);
   std::optional<size_t> OldestFull() const;
+  bool HoldsRecords(size_t slot) const;
 
   std::atomic<uint8_t*> base_{nullptr};
   std::atomic<size_t> buffers_{0};  // without those for scrap, which come behind them
   std::atomic<bool> null_is_safe_{false};
   std::atomic<Mode> mode_{Mode::kIdle};
   std::atomic<uint64_t> next_order_{1};
-  std::atomic<size_t> next_slot_{0};
+  std::atomic<uint64_t> next_lent_{1};
   std::array<Slot, kMaxBuffers + kScrapBuffers> slots_;
 
   uint64_t times_forsaken_ = 0;  // collector's thread

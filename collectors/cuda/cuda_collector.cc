@@ -31,11 +31,15 @@ std::string Environment(const char* name) {
 CudaCollectorOptions CudaCollectorOptions::FromEnvironment() {
   CudaCollectorOptions options;
   options.cupti_library = Environment("JOBSCOPE_CUPTI_LIBRARY");
-  uint64_t megabytes = 0;
-  if (absl::SimpleAtoi(Environment("JOBSCOPE_CUDA_BUFFER_MB"), &megabytes) && megabytes >= 1 &&
-      megabytes <= (cuda::BufferPool::kMaxBuffers * cuda::BufferPool::kBufferBytes) >> 20) {
-    options.buffer_bytes = megabytes << 20;
-  }
+  const auto megabytes = [](const char* name, uint64_t least, uint64_t* bytes) {
+    uint64_t number = 0;
+    if (absl::SimpleAtoi(Environment(name), &number) && number >= least &&
+        number <= (cuda::BufferPool::kMaxBuffers * cuda::BufferPool::kBufferBytes) >> 20) {
+      *bytes = number << 20;
+    }
+  };
+  megabytes("JOBSCOPE_CUDA_BUFFER_MB", 1, &options.buffer_bytes);
+  megabytes("JOBSCOPE_CUDA_DEVICE_BUFFER_MB", 8, &options.device_buffer_bytes);
   options.whole_graphs = Environment("JOBSCOPE_CUDA_GRAPHS") == "whole";
   options.unified_memory = Environment("JOBSCOPE_CUDA_UNIFIED_MEMORY") == "1";
   options.finalize = cuda::ParseFinalizeChoice(Environment("JOBSCOPE_CUPTI_FINALIZE"));
@@ -124,6 +128,7 @@ absl::Status CudaCollector::Arm(const ArmRequest& request) {
   tracing.whole_graphs = options_.whole_graphs;
   tracing.unified_memory = options_.unified_memory;
   tracing.driver_version = driver.driver_version;
+  tracing.device_buffer_bytes = options_.device_buffer_bytes;
   auto session =
       std::make_unique<cuda::CudaSession>(request, api, uses_tsc_, tracing, options_.limits,
                                           options_.steps, calls_, options_.finalize, graphs_seen_);

@@ -26,7 +26,9 @@ struct CudaCollectorOptions {
   uint64_t buffer_bytes = uint64_t{256} << 20;  // JOBSCOPE_CUDA_BUFFER_MB: cap of trace buffers
   bool whole_graphs = false;    // JOBSCOPE_CUDA_GRAPHS=whole: one event per graph, not per node
   bool unified_memory = false;  // JOBSCOPE_CUDA_UNIFIED_MEMORY=1
-  cuda::FinalizeChoice finalize = cuda::FinalizeChoice::kAuto;  // JOBSCOPE_CUPTI_FINALIZE
+  // JOBSCOPE_CUDA_DEVICE_BUFFER_MB: cap of CUPTI's memory on the GPU, of each context
+  uint64_t device_buffer_bytes = uint64_t{64} << 20;
+  cuda::FinalizeChoice finalize = cuda::FinalizeChoice::kNever;  // JOBSCOPE_CUPTI_FINALIZE
   cuda::RecentSteps steps;  // of the process's step source; empty: there is none
   cuda::SessionLimits limits;
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "collectors/cuda/activity_names.h"
+#include "collectors/cuda/record_walk.h"
 #include "jobscope/detail/ticks.h"
 
 namespace jobscope::cuda {
@@ -23,9 +24,6 @@ constexpr absl::Duration kFresh = absl::Milliseconds(50);
 constexpr absl::Duration kForgetAfter = absl::Seconds(8);
 constexpr size_t kManyCorrelations = 100'000;
 constexpr size_t kMaxUnknownKinds = 32;
-// A process records each of its graphs once. What goes beyond: launches into graphs count as
-// unfinished.
-constexpr size_t kMaxGraphMarks = 10'000;
 
 constexpr const char* kInvalid = "invalid";
 
@@ -83,7 +81,7 @@ absl::Status CudaSession::Arm() {
 }
 
 absl::Status CudaSession::Start(const StartRequest& request) {
-  started_ = true;
+  phase_ = Phase::kRecording;
   ticks_per_second_ = request.map.ticks_per_second();
   clock_.SetRate(ticks_per_second_);
   window_.start_ticks = request.start_ticks;
@@ -104,7 +102,7 @@ absl::Status CudaSession::Start(const StartRequest& request) {
 }
 
 absl::Duration CudaSession::Drain() {
-  if (!started_ || given_up_) return absl::InfiniteDuration();
+  if (phase_ != Phase::kRecording || given_up_) return absl::InfiniteDuration();
   clock_.AddKnot();
   steps_.Update();
   const uint64_t now = Now();
@@ -115,17 +113,17 @@ absl::Duration CudaSession::Drain() {
     tracing_.FlushSoon();
   }
   const bool all = ReadBuffers(kDrainBudget);
-  Emit(now - std::min(now, Ticks(limits_.hold)));
+  EmitUntil(now - std::min(now, Ticks(limits_.hold)));
   if (held_.size() * sizeof(TimedActivity) > limits_.held_bytes) {
-    Emit(now - std::min(now, Ticks(kFresh)));
+    EmitUntil(now - std::min(now, Ticks(kFresh)));
   }
   if (now - last_write_ticks_ >= Ticks(kWriteEvery)) {
     last_write_ticks_ = now;
     writer_.Flush();
     ForgetOldCorrelations();
   }
-  uint64_t lost = writer_.refused() + scrap_records_;
-  for (const auto& [cause, count] : lost_) lost += count;
+  uint64_t lost = writer_.refused() + account_.scrap_records;
+  for (const auto& [cause, count] : account_.lost) lost += count;
   lost_so_far_.store(lost, std::memory_order_relaxed);
   if (given_up_) return absl::InfiniteDuration();
   return all ? kDrainEvery : absl::ZeroDuration();
@@ -146,36 +144,22 @@ bool CudaSession::ReadBuffers(absl::Duration budget) {
 }
 
 void CudaSession::CountScrap(const BufferPool::Full& buffer) {
-  uint8_t* record = nullptr;
-  // The library reads only.
-  auto* const data = const_cast<uint8_t*>(buffer.data);
-  for (size_t i = 0; i < buffer.bytes / 8; ++i) {
-    if (api_->cuptiActivityGetNextRecord(data, buffer.bytes, &record) != kCuptiSuccess) return;
-    ++scrap_records_;
-  }
+  RecordWalk walk(api_, buffer.data, buffer.bytes);
+  while (walk.Next()) ++account_.scrap_records;
+}
+
+void CudaSession::Account::LoseUnread(const char* cause) {
+  ++attempted;
+  Lose(cause);
+  ++lost_without_id;
 }
 
 void CudaSession::ReadBuffer(const BufferPool::Full& buffer) {
-  auto* const data = const_cast<uint8_t*>(buffer.data);  // the library reads only
-  const uint8_t* const end = buffer.data + buffer.bytes;
-  uint8_t* record = nullptr;
-  const uint8_t* last = nullptr;
-  while (true) {
-    const CuptiResult result = api_->cuptiActivityGetNextRecord(data, buffer.bytes, &record);
-    if (result == kCuptiMaxLimitReached) return;
-    // A kind that the library does not know ends the buffer: nobody knows where the next one
-    // begins. The same for an answer that makes no sense.
-    if (result != kCuptiSuccess || record == nullptr || record < data || record >= end ||
-        record <= last) {
-      ++unreadable_buffers_;
-      ++attempted_;
-      ++lost_[kInvalid];
-      ++lost_without_id_;
-      return;
-    }
-    last = record;
-    TakeRecord(record, static_cast<size_t>(end - record));
-  }
+  RecordWalk walk(api_, buffer.data, buffer.bytes);
+  while (walk.Next()) TakeRecord(walk.record(), walk.left());
+  if (!walk.unreadable()) return;
+  ++account_.unreadable_buffers;
+  account_.LoseUnread(kInvalid);
 }
 
 void CudaSession::TakeRecord(const uint8_t* record, size_t bytes) {
@@ -187,18 +171,17 @@ void CudaSession::TakeRecord(const uint8_t* record, size_t bytes) {
     case ParseResult::kUnknown: {
       uint32_t kind = 0;
       std::memcpy(&kind, record, std::min(bytes, sizeof(kind)));
-      if (unknown_kinds_.size() < kMaxUnknownKinds) ++unknown_kinds_[kind];
+      // Before 12.9 these come with synchronisation, whether they are wanted or not.
+      if (kind == kKindCudaEvent && api_->version < kCupti12_9) return;
+      if (account_.unknown_kinds.size() < kMaxUnknownKinds) ++account_.unknown_kinds[kind];
       return;
     }
     case ParseResult::kTruncated:
-      ++attempted_;
-      ++lost_[kInvalid];
-      ++lost_without_id_;
-      return;
+      return account_.LoseUnread(kInvalid);
   }
   std::free(std::exchange(activity.details, nullptr));
   if (activity.type == ActivityType::kApi && threads_.IsOurs(activity.thread)) return;
-  ++attempted_;
+  ++account_.attempted;
   // Before all that looks at it: also a kernel that is lost names its launch.
   if (activity.type == ActivityType::kKernel) timed.name = kernels_.Find(activity.name);
   activity.name = nullptr;  // belongs to the library
@@ -206,53 +189,46 @@ void CudaSession::TakeRecord(const uint8_t* record, size_t bytes) {
   if (activity.start_ns == 0) {
     // Work that never began, or of which CUPTI lost the time: mostly nodes of graphs when its pool
     // on the device was used up.
-    return Lose(last_flush_ && IsDeviceWork(activity.type) ? kUnfinished : kNoTimestamp, timed);
+    return Lose(phase_ == Phase::kEnded && IsDeviceWork(activity.type) ? kUnfinished : kNoTimestamp,
+                timed);
   }
   if (activity.end_ns != 0 && activity.end_ns < activity.start_ns) return Lose(kInvalid, timed);
   timed.start_ticks = clock_.ToTicks(activity.start_ns);
   timed.unfinished = activity.end_ns == 0;
   timed.end_ticks = timed.unfinished ? UINT64_MAX : clock_.ToTicks(activity.end_ns);
   Note(timed);
-  if (timed.end_ticks < window_.start_ticks && activity.type != ActivityType::kMemory) {
-    ++outside_;
+  // Memory counts also before the window, for its totals.
+  const bool before = timed.end_ticks < window_.start_ticks;
+  const bool after = timed.start_ticks > window_.end_ticks;
+  if ((before || after) && activity.type != ActivityType::kMemory) {
+    ++account_.outside;
     return;
   }
   held_.push_back(timed);
 }
 
 void CudaSession::Lose(const char* cause, const TimedActivity& timed) {
-  ++lost_[cause];
+  account_.Lose(cause);
   if (!IsDeviceWork(timed.activity.type)) return;
   // With it the launch is known not to be missing; without, it may be any launch's.
-  if (timed.activity.correlation == 0) ++lost_without_id_;
-  Note(timed);
+  if (timed.activity.correlation == 0) {
+    ++account_.lost_without_id;
+    return;
+  }
+  Correlations::Known& known = correlations_.NoteWork(timed, window_.end_ticks);
+  if (cause == kNoTimestamp) ++known.without_times;
+  if (cause == kUnfinished) ++known.unfinished;
 }
 
 void CudaSession::Note(const TimedActivity& timed) {
   const Activity& activity = timed.activity;
-  const bool work = IsDeviceWork(activity.type);
-  if (activity.correlation == 0 || (!work && activity.type != ActivityType::kApi)) return;
-  Correlation& known = correlations_[activity.correlation];
-  known.seen_ticks = std::max(known.seen_ticks, timed.start_ticks);
-  if (work) {
-    if (!known.has_work) known.launched = {activity.type, activity.device, timed.name};
-    known.has_work = true;
-  } else {
-    const bool first = !known.has_call || (!activity.is_driver && !known.has_runtime_call);
-    known.has_call = true;
-    known.has_runtime_call = known.has_runtime_call || !activity.is_driver;
+  if (activity.correlation == 0) return;
+  if (IsDeviceWork(activity.type)) {
+    (void)correlations_.NoteWork(timed, window_.end_ticks);
+  } else if (activity.type == ActivityType::kApi) {
     const EventWriter::Call& call = writer_.CallOf(activity.is_driver, activity.call);
-    // A call that failed launched nothing.
-    known.launches = known.launches || (call.launches && activity.result == 0);
     graphs_seen_ = graphs_seen_ || call.of_graphs;
-    if (call.graph_recording != 0 && activity.result == 0 && graph_mark_count_ < kMaxGraphMarks) {
-      ++graph_mark_count_;
-      graph_marks_[activity.thread][timed.start_ticks] = call.graph_recording;
-    }
-    if (first) {
-      known.call_start_ns = activity.start_ns;
-      known.call_ticks = timed.start_ticks;
-    }
+    correlations_.NoteCall(timed, call);
   }
 }
 
@@ -270,17 +246,31 @@ void CudaSession::ChoosePlanes() {
   if (steps_.Whole(window_.start_ticks, std::min(window_.end_ticks, Now())) == 0) return;
   for (const TimedActivity& timed : held_) {
     if (!IsDeviceWork(timed.activity.type)) continue;
-    const auto known = correlations_.find(timed.activity.correlation);
-    const bool has_call = known != correlations_.end() && known->second.has_call;
-    if (StepOf(has_call ? known->second.call_ticks : timed.start_ticks) != nullptr) return;
+    const Correlations::Known* const known = correlations_.Find(timed.activity.correlation);
+    const bool has_call = known != nullptr && known->has_call;
+    if (StepOf(has_call ? known->call_ticks : timed.start_ticks) != nullptr) return;
   }
   writer_.UseCustomPlanes();
 }
 
-void CudaSession::Emit(uint64_t until_ticks) {
-  const auto ready_end = std::partition(
-      held_.begin(), held_.end(),
-      [until_ticks](const TimedActivity& timed) { return timed.end_ticks <= until_ticks; });
+void CudaSession::EmitUntil(uint64_t until_ticks) {
+  Emit([until_ticks](const TimedActivity& timed) { return timed.end_ticks <= until_ticks; });
+}
+
+// A driver's call within a call of the runtime is told before that.
+void CudaSession::EmitSettled() {
+  const uint64_t now = Now();
+  const uint64_t old = now - std::min(now, Ticks(kFresh));
+  Emit([this, now, old](const TimedActivity& timed) {
+    const Activity& activity = timed.activity;
+    return timed.end_ticks <= (activity.is_driver ? old : now) &&
+           activity.type != ActivityType::kMemory && correlations_.IsSettled(activity);
+  });
+  writer_.Flush();
+}
+
+void CudaSession::Emit(const std::function<bool(const TimedActivity&)>& is_ready) {
+  const auto ready_end = std::partition(held_.begin(), held_.end(), is_ready);
   if (ready_end == held_.begin()) return;
   std::sort(held_.begin(), ready_end, [](const TimedActivity& a, const TimedActivity& b) {
     return a.start_ticks != b.start_ticks ? a.start_ticks < b.start_ticks
@@ -303,14 +293,13 @@ void CudaSession::Emit(uint64_t until_ticks) {
 void CudaSession::EmitOne(const TimedActivity& timed) {
   const Activity& activity = timed.activity;
   const bool inside = window_.Intersects(timed.start_ticks, timed.end_ticks);
-  if (!inside) ++outside_;
+  if (!inside) ++account_.outside;
   if (activity.type == ActivityType::kMemory) {
     writer_.Memory(timed);  // also outside: it changes the totals
     return;
   }
   if (!inside) return;
-  const auto found = correlations_.find(activity.correlation);
-  const Correlation* const known = found == correlations_.end() ? nullptr : &found->second;
+  const Correlations::Known* const known = correlations_.Find(activity.correlation);
   if (activity.type == ActivityType::kApi) {
     // A driver call inside of a runtime call has the same id: the outer one is the launch.
     const bool launch =
@@ -336,23 +325,7 @@ void CudaSession::EmitOne(const TimedActivity& timed) {
 void CudaSession::ForgetOldCorrelations() {
   if (correlations_.size() < kManyCorrelations) return;
   const uint64_t now = Now();
-  const uint64_t oldest = now - std::min(now, Ticks(limits_.hold + kForgetAfter));
-  for (auto at = correlations_.begin(); at != correlations_.end();) {
-    const auto next = std::next(at);
-    const Correlation& known = at->second;
-    if (known.seen_ticks < oldest && (known.has_work || !known.launches)) correlations_.erase(at);
-    at = next;
-  }
-}
-
-// Whichever thread it was: another one's launches may go into the same graph (autograd's do).
-bool CudaSession::RecordsGraph(uint64_t ticks) const {
-  return std::any_of(graph_marks_.begin(), graph_marks_.end(), [ticks](const auto& thread) {
-    const std::map<uint64_t, int>& marks = thread.second;
-    const auto next = marks.upper_bound(ticks);
-    if (next != marks.begin()) return std::prev(next)->second > 0;
-    return next->second < 0;  // it began before the first record
-  });
+  correlations_.ForgetOlderThan(now - std::min(now, Ticks(limits_.hold + kForgetAfter)));
 }
 
 }  // namespace jobscope::cuda

@@ -20,28 +20,39 @@ constexpr absl::Duration kLastBuffers = absl::Milliseconds(50);
 
 }  // namespace
 
-uint64_t CudaSession::LaunchesInFlight() const {
-  uint64_t count = 0;
-  for (const auto& [correlation, known] : correlations_) {
-    if (known.launches && !known.has_work && known.call_ticks >= window_.start_ticks &&
-        known.call_ticks <= window_.end_ticks && !RecordsGraph(known.call_ticks)) {
-      ++count;
-    }
-  }
-  return count;
-}
-
-void CudaSession::WaitForWork(absl::Time deadline) {
-  while (true) {
-    const absl::Duration left = deadline - absl::Now();
-    if (!tracing_.Flush(/*forced=*/false, std::max(left, absl::Milliseconds(50)))) {
+// Tracing stays on: work whose kind is disabled while it is in flight gets no times. CUPTI
+// withholds a buffer as long as something in it has not ended, and with it the calls beside that.
+// So the work of the window has ended when each buffer that CUPTI had at its end has come back, and
+// nothing that came launched something that has not.
+bool CudaSession::AwaitWork(absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
+  const uint64_t mark = pool_.Mark();
+  for (bool first = true;; first = false) {
+    const absl::Duration left = std::max(deadline - absl::Now(), absl::Milliseconds(50));
+    if (!tracing_.Flush(left)) {
       GiveUp();
-      return;
+      return false;
     }
-    (void)ReadBuffers(std::min(std::max(left, absl::Milliseconds(50)), limits_.stop));
-    if (LaunchesInFlight() == 0 || absl::Now() >= deadline) return;
+    (void)ReadBuffers(std::min(left, limits_.stop));
+    if (first) EmitSettled();
+    if (pool_.LentWithRecords(mark) == 0 && correlations_.InFlight(window_) == 0) return true;
+    if (absl::Now() >= deadline || !tracing_.FatalError().empty()) return false;
     absl::SleepFor(absl::Milliseconds(5));
   }
+}
+
+// CUPTI's own thread may be a little later with what was taken by force.
+void CudaSession::TakeLastRecords(absl::Time deadline) {
+  const absl::Time last = absl::Now() + kLastBuffers;
+  bool all = false;
+  do {
+    all = ReadBuffers(std::max(deadline - absl::Now(), absl::ZeroDuration()));
+    if (!all || given_up_ || pool_.LentWithRecords() == 0) break;
+    absl::SleepFor(absl::Milliseconds(1));
+  } while (absl::Now() < last);
+  pool_.SetMode(BufferPool::Mode::kIdle);
+  // Too many to be read before whoever waits for Stop gives up: counted, as those for scrap are.
+  if (!all) CountUnread();
 }
 
 void CudaSession::GiveUp() {
@@ -53,71 +64,72 @@ void CudaSession::GiveUp() {
 }
 
 absl::Status CudaSession::Stop(uint64_t end_ticks) {
-  if (!started_) {
+  if (std::exchange(phase_, Phase::kEnding) != Phase::kRecording) {
     if (!given_up_ && !tracing_.End(limits_.end)) GiveUp();
     return absl::OkStatus();  // Report leaves
   }
-  started_ = false;
   window_.end_ticks = std::max(window_.start_ticks, std::min(window_.end_ticks, end_ticks));
-  const absl::Time begin = absl::Now();
-  clock_.AddKnot();
-  // First nothing more comes: a buffer with records that are not complete is not given back, and a
-  // program that goes on would keep adding such.
-  if (!given_up_ && !tracing_.Disable(limits_.end)) GiveUp();
-  if (!given_up_) WaitForWork(absl::Now() + limits_.work_in_flight);
-  last_flush_ = true;
-  const absl::Duration rest = std::max(begin + limits_.stop - absl::Now(), absl::Milliseconds(100));
-  if (!given_up_ && !tracing_.End(std::min(rest, limits_.end))) GiveUp();
-  const absl::Time last = absl::Now() + kLastBuffers;
-  bool all = false;
-  do {
-    const absl::Duration left = begin + limits_.stop - absl::Now();
-    all = ReadBuffers(std::max(left, absl::ZeroDuration()));
-    if (!all || given_up_ || pool_.lent() == 0) break;
-    absl::SleepFor(absl::Milliseconds(1));
-  } while (absl::Now() < last);
-  pool_.SetMode(BufferPool::Mode::kIdle);
-  // Too many to be read before whoever waits for Stop gives up: counted, as those for scrap are.
-  if (!all) CountUnread();
+  const absl::Time deadline = absl::Now() + limits_.stop;
   clock_.AddKnot();
   steps_.Update();
-  Emit(UINT64_MAX);
+  work_in_flight_ = given_up_ || !AwaitWork(limits_.work_in_flight);
+  phase_ = Phase::kEnded;
+  const absl::Duration rest = std::max(deadline - absl::Now(), absl::Milliseconds(100));
+  if (!given_up_ && !tracing_.End(std::min(rest, limits_.end))) GiveUp();
+  TakeLastRecords(deadline);
+  clock_.AddKnot();
+  steps_.Update();
+  EmitUntil(UINT64_MAX);
+  CloseAccount();
   for (const auto& [device, order] : order_) writer_.WriteOrder(device, order);
   writer_.Flush();
-  CloseAccount();
+  report_.events = writer_.appended();
   AddWarnings();
   AppendLoss();
   return absl::OkStatus();
 }
 
 void CudaSession::CountUnread() {
-  const uint64_t scrap = scrap_records_;
+  const uint64_t scrap = account_.scrap_records;
   while (const auto full = pool_.TakeFull()) {
     CountScrap(*full);
     pool_.Free(full->slot);
   }
-  unread_records_ = std::exchange(scrap_records_, scrap) - scrap;
+  account_.unread_records = std::exchange(account_.scrap_records, scrap) - scrap;
 }
 
 void CudaSession::CloseAccount() {
+  const Correlations::AfterTheEnd after = correlations_.LookAfter(window_);
+  for (const auto& [device, launches] : after.began_after) order_[device].after = launches;
+  const auto was_outside = [this](const char* cause, uint64_t count) {
+    account_.outside += count;
+    const auto found = account_.lost.find(cause);
+    if (found != account_.lost.end() && (found->second -= count) == 0) account_.lost.erase(found);
+  };
+  was_outside(kNoTimestamp, after.without_times);
+  was_outside(kUnfinished, after.unfinished);
   // While a call hangs nobody else may look at what it writes.
   const uint64_t dropped = given_up_ ? 0 : tracing_.dropped();
-  const uint64_t refused = writer_.refused();
-  if (refused > 0) lost_["store_full"] += refused;
-  if (scrap_records_ > 0) lost_["gpu_pool"] += scrap_records_;
-  if (unread_records_ > 0) lost_["gpu_unread"] += unread_records_;
-  if (dropped > 0) lost_["cupti_dropped"] += dropped;
-  attempted_ += dropped + scrap_records_ + unread_records_;
-  const uint64_t explained = dropped + scrap_records_ + unread_records_ + lost_without_id_;
-  const uint64_t missing = LaunchesInFlight();
-  if (missing > explained) {
-    lost_[kUnfinished] += missing - explained;
-    attempted_ += missing - explained;
+  // What may have been any launch's.
+  uint64_t explained = account_.lost_without_id;
+  const auto never_read = [&](const char* cause, uint64_t count) {
+    if (count == 0) return;
+    account_.Lose(cause, count);
+    account_.attempted += count;
+    explained += count;
+  };
+  never_read("gpu_pool", account_.scrap_records);
+  never_read("gpu_unread", account_.unread_records);
+  never_read("cupti_dropped", dropped);
+  if (const uint64_t missing = correlations_.InFlight(window_); missing > explained) {
+    account_.Lose(kUnfinished, missing - explained);
+    account_.attempted += missing - explained;
   }
-  report_.attempted = attempted_;
-  report_.outside = outside_;
-  report_.events = writer_.appended();
-  report_.lost_by_cause = lost_;
+  writer_.Flush();
+  if (const uint64_t refused = writer_.refused(); refused > 0) account_.Lose("store_full", refused);
+  report_.attempted = account_.attempted;
+  report_.outside = account_.outside;
+  report_.lost_by_cause = account_.lost;
 }
 
 void CudaSession::AddWarnings() {
@@ -133,8 +145,8 @@ void CudaSession::AddWarnings() {
   add(counts.shared, "buffers were shared by several threads: their records are lost, uncounted");
   add(counts.late, "buffers came back after the end: their records are not in the trace");
   add(counts.foreign, "buffers came back that are not ours");
-  add(unreadable_buffers_, "buffers could not be read to their end");
-  for (const auto& [kind, count] : unknown_kinds_) {
+  add(account_.unreadable_buffers, "buffers could not be read to their end");
+  for (const auto& [kind, count] : account_.unknown_kinds) {
     warnings.push_back(absl::StrCat(count, " records of CUPTI's kind ", kind, " were left out"));
   }
   add(clock_.steps(),
@@ -181,7 +193,10 @@ void CudaSession::AppendLoss() {
 
 void CudaSession::Leave() {
   if (given_up_ || std::exchange(left_, true)) return;
-  const FinalizeDecision decision = DecideFinalize(api_->version, graphs_seen_, finalize_);
+  FinalizeDecision decision = DecideFinalize(api_->version, graphs_seen_, finalize_);
+  if (decision.finalize && work_in_flight_) {
+    decision = {false, "cuptiFinalize is not called: it would wait for work that is in flight"};
+  }
   if (!tracing_.Leave(decision.finalize, limits_.leave_wait, limits_.leave)) {
     GiveUp();
     report_.state = "degraded";

@@ -31,6 +31,7 @@ enum ActivityKind : uint32_t {
   kKindOverhead = 17,
   kKindMemcpyPeer = 22,
   kKindUnifiedMemory = 25,
+  kKindCudaEvent = 36,
   kKindSynchronization = 38,
   kKindMemory = 49,  // CUPTI's MEMORY2
   kKindGraphTrace = 51,
@@ -72,6 +73,11 @@ struct StateNotification {
   const char* message;
 };
 
+// CUpti_ActivityAttribute: the first two are size_t, the third is a byte.
+inline constexpr uint32_t kDeviceBufferSize = 0;
+inline constexpr uint32_t kDeviceBufferPoolLimit = 2;
+inline constexpr uint32_t kPerThreadBuffer = 9;
+
 inline constexpr uint32_t kFlushForced = 1;
 inline constexpr uint32_t kThreadIdSystem = 1;  // records carry gettid, not a cut pthread_self
 
@@ -112,18 +118,29 @@ using BufferCompleted = void (*)(void* context, uint32_t stream, uint8_t* buffer
   F(cuptiActivityGetNumDroppedRecords, (void* context, uint32_t stream, size_t* dropped))   \
   F(cuptiGetTimestamp, (uint64_t * timestamp))
 
-// Functions that may be missing; then what needs them is left out.
-#define JOBSCOPE_CUPTI_OPTIONAL(F)                                                               \
-  F(cuptiGetCallbackName, (uint32_t domain, uint32_t cbid, const char** name))                   \
-  F(cuptiSetThreadIdType, (uint32_t type))                                                       \
-  F(cuptiEnableDomain, (uint32_t enable, Subscriber subscriber, uint32_t domain))                \
-  F(cuptiGetErrorMessage, (const char** message))                                                \
-  F(cuptiSubscribe_v2, (Subscriber * subscriber, SubscriberCallback callback, void* userdata,    \
-                        SubscriberParams* params))                                               \
-  F(cuptiFinalize, ())                                                                           \
-  F(cuptiActivityConfigureUnifiedMemoryCounter, (UnifiedMemoryConfig * configs, uint32_t count)) \
-  F(cuptiActivityEnableDriverApi, (uint32_t cbid, uint8_t enable))                               \
+// Functions that may be missing, by the release that brought them; then what needs them is left
+// out. A test compares every prototype with NVIDIA's headers from 11.8 on.
+#define JOBSCOPE_CUPTI_SINCE_11_0(F)                                              \
+  F(cuptiGetCallbackName, (uint32_t domain, uint32_t cbid, const char** name))    \
+  F(cuptiSetThreadIdType, (uint32_t type))                                        \
+  F(cuptiEnableDomain, (uint32_t enable, Subscriber subscriber, uint32_t domain)) \
+  F(cuptiFinalize, ())                                                            \
+  F(cuptiActivityGetAttribute, (uint32_t attribute, size_t * size, void* value))  \
+  F(cuptiActivitySetAttribute, (uint32_t attribute, size_t * size, void* value))  \
+  F(cuptiActivityConfigureUnifiedMemoryCounter, (UnifiedMemoryConfig * configs, uint32_t count))
+#define JOBSCOPE_CUPTI_SINCE_12_2(F) \
+  F(cuptiGetErrorMessage, (CuptiResult result, const char** message))
+#define JOBSCOPE_CUPTI_SINCE_12_5(F)                               \
+  F(cuptiActivityEnableDriverApi, (uint32_t cbid, uint8_t enable)) \
   F(cuptiActivityEnableRuntimeApi, (uint32_t cbid, uint8_t enable))
+#define JOBSCOPE_CUPTI_SINCE_13_0(F)                                                          \
+  F(cuptiSubscribe_v2, (Subscriber * subscriber, SubscriberCallback callback, void* userdata, \
+                        SubscriberParams* params))
+#define JOBSCOPE_CUPTI_OPTIONAL(F) \
+  JOBSCOPE_CUPTI_SINCE_11_0(F)     \
+  JOBSCOPE_CUPTI_SINCE_12_2(F)     \
+  JOBSCOPE_CUPTI_SINCE_12_5(F)     \
+  JOBSCOPE_CUPTI_SINCE_13_0(F)
 
 // The functions of one libcupti. The library is never unloaded, so the table lives for ever.
 struct CuptiApi {

@@ -1,13 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/cuda/detacher.h"
 
+#include <pthread.h>
+
+#include <algorithm>
 #include <cstring>
+#include <string_view>
 
 namespace jobscope::cuda {
 namespace {
 
-// CUpti_CallbackData begins with its site: 0 enter, 1 exit.
+// CUpti_CallbackData, as far as it is needed.
+struct CallbackData {
+  uint32_t site;
+  const char* function;
+};
+constexpr uint32_t kSiteEnter = 0;
 constexpr uint32_t kSiteExit = 1;
+
+// Waits for all work of its context. (That waits for a stream or an event says nothing of others.)
+bool WaitsForContext(std::string_view function) {
+  for (const std::string_view name : {"cudaDeviceSynchronize", "cuCtxSynchronize"}) {
+    if (function.substr(0, name.size()) == name) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -32,6 +49,12 @@ Detacher::Outcome Detacher::Detach(const CuptiApi* api, Subscriber subscriber, a
   api_ = api;
   subscriber_ = subscriber;
   result_ = kCuptiSuccess;
+  for (Thread& thread : threads_) {
+    thread.outermost_known = false;
+    thread.waited = false;
+    thread.depth.store(0, std::memory_order_relaxed);
+    thread.id.store(0, std::memory_order_relaxed);
+  }
   state_.store(kWanted, std::memory_order_release);
   std::unique_lock<std::mutex> lock(mutex_);
   const auto ended = [this] { return state_.load(std::memory_order_acquire) == kEnded; };
@@ -52,13 +75,51 @@ Detacher::Outcome Detacher::Detach(const CuptiApi* api, Subscriber subscriber, a
   return Outcome::kDone;
 }
 
+Detacher::Thread* Detacher::ThisThread() {
+  const auto id = static_cast<uintptr_t>(pthread_self());
+  for (Thread& thread : threads_) {
+    uintptr_t owner = thread.id.load(std::memory_order_acquire);
+    if (owner == id) return &thread;
+    if (owner == 0 && thread.id.compare_exchange_strong(owner, id, std::memory_order_acq_rel)) {
+      return &thread;
+    }
+  }
+  return nullptr;
+}
+
+bool Detacher::IsSafePlace(uint32_t domain, uint32_t site, const char* function) {
+  Thread* const thread = ThisThread();
+  if (thread == nullptr || function == nullptr) return false;
+  const int depth = thread->depth.load(std::memory_order_relaxed);
+  if (site == kSiteEnter) {
+    // Calls of the runtime are not made within others.
+    if (domain == kDomainRuntimeApi && depth == 0) thread->outermost_known = true;
+    thread->depth.store(depth + 1, std::memory_order_seq_cst);
+    return false;
+  }
+  if (site != kSiteExit) return false;
+  if (depth == 0) {  // it was entered before; what comes now is seen whole
+    thread->outermost_known = true;
+    return false;
+  }
+  thread->depth.store(depth - 1, std::memory_order_seq_cst);
+  if (depth != 1 || !WaitsForContext(function)) return false;
+  // Programs that use the driver only: one call of the runtime waits in the driver once, so the
+  // second such wait of a thread is not within the same unseen call.
+  const bool known = thread->outermost_known || thread->waited;
+  thread->waited = true;
+  return known && std::all_of(threads_.begin(), threads_.end(), [](const Thread& other) {
+           return other.depth.load(std::memory_order_seq_cst) == 0;
+         });
+}
+
 void Detacher::OnCallback(uint32_t domain, const void* data) {
   if (state_.load(std::memory_order_relaxed) != kWanted) return;
   if ((domain != kDomainRuntimeApi && domain != kDomainDriverApi) || data == nullptr) return;
-  uint32_t site = 0;
-  std::memcpy(&site, data, sizeof(site));
+  CallbackData call;
+  std::memcpy(&call, data, sizeof(call));
   uint32_t wanted = kWanted;
-  if (site != kSiteExit ||
+  if (!IsSafePlace(domain, call.site, call.function) ||
       !state_.compare_exchange_strong(wanted, kRunning, std::memory_order_acq_rel)) {
     return;
   }

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "collectors/cuda/driver_functions.h"
+
 namespace jobscope::cuda {
 namespace {
 
@@ -32,35 +34,20 @@ constexpr int kRegistersPerMultiprocessor = 82;
 constexpr int kMaxBlocksPerMultiprocessor = 106;
 constexpr int kReservedSharedPerBlock = 111;
 
-struct Driver {
-  int (*get_version)(int*) = nullptr;
-  int (*get_count)(int*) = nullptr;
-  int (*get_device)(int*, int) = nullptr;
-  int (*get_name)(char*, int, int) = nullptr;
-  int (*get_memory)(size_t*, int) = nullptr;
-  int (*get_attribute)(int*, int, int) = nullptr;
-  int (*get_uuid)(void*, int) = nullptr;  // 16 bytes
-};
-
-template <typename Function>
-void Find(void* library, const char* name, Function* function) {
-  void* const found = dlsym(library, name);
-  std::memcpy(function, &found, sizeof(found));
-}
-
 // Null functions where libcuda is not loaded. The handle is given back: whoever loaded it keeps it.
-bool FindDriver(Driver* driver) {
+bool FindDriver(DriverFunctions* driver) {
   void* const library = dlopen(kDriverLibrary, RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) return false;
-  Find(library, "cuDriverGetVersion", &driver->get_version);
-  Find(library, "cuDeviceGetCount", &driver->get_count);
-  Find(library, "cuDeviceGet", &driver->get_device);
-  Find(library, "cuDeviceGetName", &driver->get_name);
-  Find(library, "cuDeviceTotalMem_v2", &driver->get_memory);
-  Find(library, "cuDeviceGetAttribute", &driver->get_attribute);
-  // The second version tells instances of MIG apart.
-  Find(library, "cuDeviceGetUuid_v2", &driver->get_uuid);
-  if (driver->get_uuid == nullptr) Find(library, "cuDeviceGetUuid", &driver->get_uuid);
+  const auto find = [library](const char* name, auto* function) {
+    void* const found = dlsym(library, name);
+    static_assert(sizeof(found) == sizeof(*function));
+    std::memcpy(function, &found, sizeof(found));
+  };
+#define JOBSCOPE_FIND(name, parameters) find(#name, &driver->name);
+  JOBSCOPE_DRIVER_FUNCTIONS(JOBSCOPE_FIND)
+#undef JOBSCOPE_FIND
+  // Before the second version, which tells instances of MIG apart.
+  if (driver->cuDeviceGetUuid_v2 == nullptr) find("cuDeviceGetUuid", &driver->cuDeviceGetUuid_v2);
   // The driver is never unloaded by those who use it, and its functions are called right away.
   dlclose(library);
   return true;
@@ -87,15 +74,16 @@ bool DriverIsInstalled() {
 
 DriverState QueryDriver() {
   DriverState state;
-  Driver driver;
+  DriverFunctions driver;
   if (!FindDriver(&driver)) {
     state.use = DriverIsInstalled() ? DriverState::kNotLoaded : DriverState::kNoDriver;
     return state;
   }
-  if (driver.get_version != nullptr) (void)driver.get_version(&state.driver_version);
+  if (driver.cuDriverGetVersion != nullptr) (void)driver.cuDriverGetVersion(&state.driver_version);
   // Answers without initialising anything: 3 says that nobody has.
-  const int error =
-      driver.get_count == nullptr ? kNotInitializedError : driver.get_count(&state.device_count);
+  const int error = driver.cuDeviceGetCount == nullptr
+                        ? kNotInitializedError
+                        : driver.cuDeviceGetCount(&state.device_count);
   switch (error) {
     case kSuccess:
       state.use = state.device_count > 0 ? DriverState::kInUse : DriverState::kNoDevice;
@@ -134,24 +122,27 @@ std::string DriverReason(const DriverState& state) {
 }
 
 std::optional<DeviceInfo> QueryDevice(int ordinal) {
-  Driver driver;
-  if (!FindDriver(&driver) || driver.get_device == nullptr || driver.get_attribute == nullptr) {
+  DriverFunctions driver;
+  if (!FindDriver(&driver) || driver.cuDeviceGet == nullptr ||
+      driver.cuDeviceGetAttribute == nullptr) {
     return std::nullopt;
   }
   int device = 0;
-  if (driver.get_device(&device, ordinal) != kSuccess) return std::nullopt;
+  if (driver.cuDeviceGet(&device, ordinal) != kSuccess) return std::nullopt;
   DeviceInfo info;
   char name[256] = {};
-  if (driver.get_name != nullptr && driver.get_name(name, sizeof(name) - 1, device) == kSuccess) {
+  if (driver.cuDeviceGetName != nullptr &&
+      driver.cuDeviceGetName(name, sizeof(name) - 1, device) == kSuccess) {
     info.name = name;
   }
   size_t memory = 0;
-  if (driver.get_memory != nullptr && driver.get_memory(&memory, device) == kSuccess) {
+  if (driver.cuDeviceTotalMem_v2 != nullptr &&
+      driver.cuDeviceTotalMem_v2(&memory, device) == kSuccess) {
     info.memory_bytes = memory;
   }
   const auto attribute = [&](int which) {
     int value = 0;
-    return driver.get_attribute(&value, which, device) == kSuccess ? value : 0;
+    return driver.cuDeviceGetAttribute(&value, which, device) == kSuccess ? value : 0;
   };
   info.compute_major = attribute(kComputeMajor);
   info.compute_minor = attribute(kComputeMinor);
@@ -169,17 +160,17 @@ std::optional<DeviceInfo> QueryDevice(int ordinal) {
 
 std::optional<std::vector<std::string>> QueryDeviceUuids() {
   const DriverState state = QueryDriver();
-  Driver driver;
-  if (state.use != DriverState::kInUse || !FindDriver(&driver) || driver.get_device == nullptr ||
-      driver.get_uuid == nullptr) {
+  DriverFunctions driver;
+  if (state.use != DriverState::kInUse || !FindDriver(&driver) || driver.cuDeviceGet == nullptr ||
+      driver.cuDeviceGetUuid_v2 == nullptr) {
     return std::nullopt;
   }
   std::vector<std::string> uuids;
   for (int ordinal = 0; ordinal < state.device_count; ++ordinal) {
     int device = 0;
     std::array<uint8_t, 16> bytes{};
-    if (driver.get_device(&device, ordinal) != kSuccess ||
-        driver.get_uuid(bytes.data(), device) != kSuccess) {
+    if (driver.cuDeviceGet(&device, ordinal) != kSuccess ||
+        driver.cuDeviceGetUuid_v2(bytes.data(), device) != kSuccess) {
       return std::nullopt;
     }
     std::string text;

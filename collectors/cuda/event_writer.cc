@@ -171,6 +171,7 @@ void EventWriter::WriteOrder(uint32_t device, const Order& order) {
   xspace::StatsEncoder stats(xspace::StatsOf::kPlane);
   stats.Uint64(names_->Stat(plane, "launches_checked"), order.launches);
   stats.Uint64(names_->Stat(plane, "started_before_launch"), order.early);
+  stats.Uint64(names_->Stat(plane, "launched_but_started_after_the_window"), order.after);
   (void)names_->AddPlaneStats(plane, stats.bytes());
 }
 

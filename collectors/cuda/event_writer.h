@@ -79,10 +79,12 @@ class EventWriter {
   void Memory(const TimedActivity& timed);
   void Other(const TimedActivity& timed);
   // Work of one GPU whose launch is known, and how much of it begins before that: the proof that
-  // the two clocks agree stands in each trace, as stats of the GPU's plane.
+  // the two clocks agree stands in each trace, as stats of the GPU's plane. Beside it stands why
+  // some launches have no kernel.
   struct Order {
     uint64_t launches = 0;
     uint64_t early = 0;
+    uint64_t after = 0;  // launched in the window, and began after it: outside
   };
   void WriteOrder(uint32_t device, const Order& order);
   // Appends open segments; `all`: also those that are not old.

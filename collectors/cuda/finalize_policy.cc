@@ -28,8 +28,8 @@ constexpr std::array<FinalizeRow, 6> kRows = {{
 }  // namespace
 
 FinalizeChoice ParseFinalizeChoice(std::string_view text) {
-  if (text == "never") return FinalizeChoice::kNever;
-  return text == "always" ? FinalizeChoice::kAlways : FinalizeChoice::kAuto;
+  if (text == "auto") return FinalizeChoice::kByVersion;
+  return text == "always" ? FinalizeChoice::kAlways : FinalizeChoice::kNever;
 }
 
 const FinalizeRow& FinalizeRowOf(uint32_t version) {
@@ -41,7 +41,7 @@ const FinalizeRow& FinalizeRowOf(uint32_t version) {
 }
 
 FinalizeDecision DecideFinalize(uint32_t version, bool graphs_seen, FinalizeChoice choice) {
-  if (choice != FinalizeChoice::kAuto) return {choice == FinalizeChoice::kAlways, ""};
+  if (choice != FinalizeChoice::kByVersion) return {choice == FinalizeChoice::kAlways, ""};
   const FinalizeRow& row = FinalizeRowOf(version);
   if (row.when == FinalizeRow::kAlways) return {true, ""};
   if (row.when == FinalizeRow::kWithoutGraphs && !graphs_seen) return {true, ""};

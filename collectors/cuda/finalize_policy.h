@@ -10,13 +10,13 @@
 
 namespace jobscope::cuda {
 
-// What the user wants; JOBSCOPE_CUPTI_FINALIZE.
+// What the user wants; JOBSCOPE_CUPTI_FINALIZE. It has not been tried on a GPU, and what goes wrong
+// in it goes wrong on an application thread: nobody gets it who has not asked.
 enum class FinalizeChoice {
-  kAuto,    // as the table says
-  kNever,   // "never"
-  kAlways,  // "always": also where the table warns
+  kNever,      // whatever is not one of the others
+  kByVersion,  // "auto": where the table calls it safe
+  kAlways,     // "always": also where the table warns
 };
-// Of anything but "never" and "always": kAuto.
 FinalizeChoice ParseFinalizeChoice(std::string_view text);
 
 // One row per version from which on something else holds, oldest first.

@@ -69,8 +69,9 @@ constexpr std::array<ResultText, 48> kTexts = {{
     {38, "LEGACY_PROFILER_NOT_SUPPORTED", "CUPTI's older profiler API is not supported here",
      kCounters},
     {39, "MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED", "this process is already being profiled",
-     "stop the other profiler (nsys, ncu, compute-sanitizer, cuda-gdb, or one inside the "
-     "framework)"},
+     "a tool that was attached from outside (nsys, ncu, compute-sanitizer) stays to the end of the "
+     "process: start the program without it; a profiler of the framework leaves when its recording "
+     "ends: capture again then"},
     {40, "VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES", "this virtual GPU may not be profiled",
      "enable profiling for the virtual GPU on the host"},
     {41, "CONFIDENTIAL_COMPUTING_NOT_SUPPORTED",

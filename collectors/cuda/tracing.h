@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUPTI switched on, and off again.
+// Enables and disables CUPTI's activity tracing, by calls that may hang.
 #ifndef COLLECTORS_CUDA_TRACING_H_
 #define COLLECTORS_CUDA_TRACING_H_
 
@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "collectors/cuda/attachment.h"
 #include "collectors/cuda/cupti_api.h"
 #include "common/detached_caller.h"
 
@@ -22,11 +23,7 @@ namespace jobscope::cuda {
 // as the call returns. Belongs to the collector's thread.
 class Tracing {
  public:
-  struct Options {
-    bool whole_graphs = false;    // one record per CUDA graph instead of one per node
-    bool unified_memory = false;  // page faults and migrations: costs the job
-    int driver_version = 0;
-  };
+  using Options = TracingOptions;
 
   Tracing(const CuptiApi* api, const Options& options, std::shared_ptr<DetachedCaller> calls);
   ~Tracing();
@@ -40,22 +37,21 @@ class Tracing {
   void FlushSoon();
   // For how long the call that runs has; zero: none runs.
   absl::Duration busy_for() const;
-  // False: no answer in time.
-  bool Flush(bool forced, absl::Duration timeout);
+  // The same, and waits. False: no answer in time.
+  bool Flush(absl::Duration timeout);
   // Forgets what CUPTI counted as dropped until now.
   bool ForgetDropped(absl::Duration timeout);
-  // Disables all kinds: no new records, while those of work in flight still become complete. False:
-  // no answer in time.
-  bool Disable(absl::Duration timeout);
-  // The same, and flushes by force, and reads what was dropped.
+  // Takes all records by force, disables all kinds, and reads what was dropped. False: no answer in
+  // time.
   bool End(absl::Duration timeout);
   // After End: unsubscribes, and with `finalize` takes CUPTI out of the process, if a call into
-  // CUDA returns within `wait`. False: no answer in time.
+  // CUDA returns within `wait` after which nothing is in flight. False: no answer in time.
   bool Leave(bool finalize, absl::Duration wait, absl::Duration timeout);
   void Abandon();
 
   uint64_t dropped() const;  // after End
   bool finalized() const;    // after Leave: CUPTI is out of the process
+  bool subscribed() const;   // false: somebody else is, and tracing goes on without
   // Why CUPTI gave up by itself; empty: it did not.
   std::string FatalError() const;
   // What went wrong without ending it; and what CUPTI itself reported.
@@ -64,7 +60,6 @@ class Tracing {
   std::string HangReason() const;
 
  private:
-  struct Attachment;
   bool Run(absl::Duration timeout, const std::function<void(Attachment*)>& call);
 
   const std::shared_ptr<DetachedCaller> calls_;

@@ -63,20 +63,25 @@ class CudaCollectorTest : public ::testing::Test {
  protected:
   void SetUp() override {
     options_.cupti_library = UseVersion(130001);
-    options_.limits.begin = absl::Milliseconds(300);
-    options_.limits.end = absl::Milliseconds(300);
+    // On a busy machine nothing hangs that only takes long; see ExpectHangs.
+    options_.limits.begin = options_.limits.end = options_.limits.leave = absl::Seconds(10);
+    options_.limits.stop = absl::Seconds(30);
+    options_.limits.flush_hangs = absl::Seconds(10);
     options_.limits.work_in_flight = absl::Milliseconds(50);
     options_.limits.flush_every = absl::Milliseconds(1);
-    options_.limits.flush_hangs = absl::Milliseconds(100);
-    options_.limits.leave = absl::Milliseconds(300);
-    // No thread of a test is in a call into CUDA, as which returns CUPTI could be taken out.
-    options_.finalize = cuda::FinalizeChoice::kNever;
     options_.steps = [this] { return steps_; };
   }
   void TearDown() override {
     driver_.reset();
     gpu().Release();
     collector_.reset();
+  }
+
+  // Of the next collector: gives up soon on calls that do not return.
+  void ExpectHangs() {
+    options_.limits.begin = options_.limits.end = options_.limits.leave = absl::Milliseconds(300);
+    options_.limits.stop = cuda::SessionLimits().stop;
+    options_.limits.flush_hangs = absl::Milliseconds(100);
   }
 
   CudaCollector& collector() {

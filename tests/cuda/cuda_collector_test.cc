@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -245,6 +246,42 @@ TEST_F(CudaCollectorTest, EveryVersionIsRead) {
     EXPECT_EQ(session().Named("Launch vecAdd").size(), 50u);
     EXPECT_EQ(session().report().state, "on");
   }
+}
+
+// Events of CUDA come with synchronisation before 12.9, whether they are wanted or not.
+TEST_F(CudaCollectorTest, KindsThatComeUnaskedAreNoWarning) {
+  for (const uint32_t version : {18u, 22u, 26u}) {
+    SCOPED_TRACE(version);
+    driver_.reset();
+    collector_.reset();
+    options_.cupti_library = UseVersion(version);
+    Begin();
+    cuda::Bytes event(version >= 26 ? 56 : 24, 0);
+    event[0] = 36;
+    const cuda::Bytes kernel = Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), version);
+    EXPECT_TRUE(gpu().Deliver(cuda::Join({event, kernel, event})));
+    Finish();
+    session().ExpectIdentity();
+    EXPECT_EQ(session().Named(kAddName).size(), 1u);
+    EXPECT_THAT(session().report().warnings, IsEmpty());
+  }
+}
+
+// The pages of a buffer that was once used stay until the capture ends.
+TEST_F(CudaCollectorTest, BuffersAreUsedAgainBeforeOthersAreTouched) {
+  Begin();
+  const cuda::Bytes kernel = Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 130001);
+  std::set<void*> used;
+  for (int i = 0; i < 100; ++i) {
+    void* const buffer = gpu().Take();
+    ASSERT_NE(buffer, nullptr);
+    used.insert(buffer);
+    gpu().Return(buffer, kernel.data(), kernel.size());
+    (void)session().Drain();
+  }
+  Finish();
+  EXPECT_EQ(session().Named(kAddName).size(), 100u);
+  EXPECT_EQ(used.size(), 1u);
 }
 
 TEST_F(CudaCollectorTest, AnUnknownFutureVersionIsReadAndSaid) {

@@ -3,22 +3,27 @@
 // What the loader finds in a process of its own, and whether the library it found walks records as
 // our parser reads them.
 //
-//   cupti_probe [--map FILE]... [--library FILE] [--driver VERSION] [--walk]
+//   cupti_probe [--map FILE]... [--library FILE] [--driver VERSION] [--walk] [--fail]
 //
 // --map opens a library first, as an application would have. Prints "loaded VERSION PATH" and, with
-// --walk, "walked RECORDS"; exit 1 with the reason where that fails.
+// --walk, "walked RECORDS"; exit 1 with the reason where that fails. --fail makes calls fail, and
+// prints what is told of them.
 #include <dlfcn.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "collectors/cuda/cupti_api.h"
 #include "collectors/cuda/loader.h"
 #include "collectors/cuda/record.h"
+#include "collectors/cuda/record_walk.h"
+#include "collectors/cuda/tracing.h"
+#include "common/detached_caller.h"
 #include "tests/cuda/record_builder.h"
 
 namespace jobscope::cuda {
@@ -98,6 +103,17 @@ int Walk(const CuptiApi& api) {
     std::printf("%zu of %zu records before a cut one\n", whole, expected.size());
     return -1;
   }
+  // Zeros behind the last record are what CUPTI had reserved: an end.
+  std::vector<uint64_t> zeros = aligned;
+  zeros.resize(zeros.size() + 64);
+  RecordWalk walk(&api, reinterpret_cast<const uint8_t*>(zeros.data()),
+                  zeros.size() * sizeof(zeros[0]));
+  whole = 0;
+  while (walk.Next()) ++whole;
+  if (whole != expected.size() || walk.unreadable()) {
+    std::printf("%zu of %zu records before zeros\n", whole, expected.size());
+    return -1;
+  }
   // What callbacks are called, by number.
   const char* name = nullptr;
   if (api.cuptiGetCallbackName == nullptr ||
@@ -109,13 +125,50 @@ int Walk(const CuptiApi& api) {
   return static_cast<int>(expected.size());
 }
 
+// What a failed call leaves behind: a message, and nothing else. False: it wrote elsewhere.
+bool Fail(const CuptiApi& api) {
+  constexpr uint64_t kGuard = 0x5ca1ab1e'0ddba11;
+  struct {
+    uint64_t before = kGuard;
+    const char* message = nullptr;
+    uint64_t after = kGuard;
+  } guarded;
+  constexpr uint32_t kNoKind = 9999;
+  const CuptiResult enabled = api.cuptiActivityEnable(kNoKind);
+  if (enabled == kCuptiSuccess) {
+    std::printf("kind %u was enabled\n", kNoKind);
+    return false;
+  }
+  if (api.cuptiGetErrorMessage != nullptr) {
+    constexpr CuptiResult kLastResult = 46;
+    for (CuptiResult result = 0; result <= kLastResult; ++result) {
+      guarded.message = nullptr;
+      if (api.cuptiGetErrorMessage(result, &guarded.message) == kCuptiSuccess &&
+          guarded.message != nullptr) {
+        std::printf("message of %d: %s\n", result, guarded.message);
+      }
+    }
+  }
+  // A session's calls: without a driver the first one fails.
+  Tracing tracing(&api, {}, std::make_shared<DetachedCaller>("cupti_probe"));
+  const absl::Status status = tracing.Begin(absl::Seconds(20));
+  std::printf("session: %s\n", std::string(status.message()).c_str());
+  if (status.ok()) (void)tracing.End(absl::Seconds(20));
+  return guarded.before == kGuard && guarded.after == kGuard;
+}
+
 int Main(int argc, char** argv) {
   LoadOptions options;
   bool walk = false;
+  bool fail = false;
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
     if (flag == "--walk") {
       walk = true;
+      continue;
+    }
+    if (flag == "--fail") {
+      fail = true;
       continue;
     }
     if (i + 1 == argc) return 2;
@@ -134,6 +187,7 @@ int Main(int argc, char** argv) {
   }
   std::printf("loaded %u %s\n", (*api)->version, (*api)->path.c_str());
   if (*LoadCupti(options) != *api) return 1;
+  if (fail && !Fail(**api)) return 1;
   if (!walk) return 0;
   const int records = CompareStrides(**api) ? Walk(**api) : -1;
   if (records < 0) return 1;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is left of CUPTI in the process after a capture.
+// What is left of CUPTI in the process after a capture: all of it, unless somebody asked for more.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/time/clock.h"
 #include "collectors/cuda/buffer_pool.h"
@@ -26,22 +28,37 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// A thread of the application that calls into CUDA all the time.
-class CallingThread {
+constexpr const char* kWaitForDevice = "cudaDeviceSynchronize_v3020";
+constexpr const char* kWaitForContext = "cuCtxSynchronize";
+
+// A thread of the application that does something again and again.
+class ApplicationThread {
  public:
-  CallingThread() : thread_([this] { Run(); }) {}
-  ~CallingThread() {
+  explicit ApplicationThread(std::function<void()> work = &WaitForDevice)
+      : thread_([this, work = std::move(work)] {
+          while (!ended_) {
+            work();
+            std::this_thread::yield();
+          }
+        }) {}
+  ~ApplicationThread() {
     ended_ = true;
     thread_.join();
   }
 
- private:
-  void Run() {
-    while (!ended_) {
-      (void)gpu().ApiCall(2);
-      std::this_thread::yield();
-    }
+  // As the runtime does it: a call of the driver within it.
+  static void WaitForDevice() {
+    (void)gpu().ApiSite(2, 0, kWaitForDevice);
+    (void)gpu().ApiSite(1, 0, kWaitForContext);
+    (void)gpu().ApiSite(1, 1, kWaitForContext);
+    (void)gpu().ApiSite(2, 1, kWaitForDevice);
   }
+  static void WaitForContext() {
+    (void)gpu().ApiSite(1, 0, kWaitForContext);
+    (void)gpu().ApiSite(1, 1, kWaitForContext);
+  }
+
+ private:
   std::atomic<bool> ended_{false};
   std::thread thread_;
 };
@@ -50,7 +67,7 @@ class CudaDetachTest : public CudaCollectorTest {
  protected:
   void SetUp() override {
     CudaCollectorTest::SetUp();
-    options_.finalize = FinalizeChoice::kAuto;
+    options_.finalize = FinalizeChoice::kByVersion;
     options_.limits.leave_wait = absl::Seconds(10);
     options_.limits.leave = absl::Seconds(20);
   }
@@ -86,7 +103,7 @@ TEST_F(CudaDetachTest, CuptiIsTakenOutWhereThatVersionIsSafe) {
       driver_.reset();
       collector_.reset();
       options_.cupti_library = UseVersion(c.version);
-      const CallingThread application;
+      const ApplicationThread application;
       Capture(graphs);
       const bool expected = graphs ? c.with_graphs : c.without_graphs;
       EXPECT_EQ(gpu().Calls("cuptiFinalize"), expected ? 1u : 0u);
@@ -102,7 +119,7 @@ TEST_F(CudaDetachTest, CuptiIsTakenOutWhereThatVersionIsSafe) {
 
 TEST_F(CudaDetachTest, AGraphOfAnEarlierCaptureIsRemembered) {
   options_.cupti_library = UseVersion(22);
-  const CallingThread application;
+  const ApplicationThread application;
   Capture();
   EXPECT_EQ(gpu().Calls("cuptiFinalize"), 1u);
   Capture(/*graphs=*/true);
@@ -112,16 +129,17 @@ TEST_F(CudaDetachTest, AGraphOfAnEarlierCaptureIsRemembered) {
 
 TEST_F(CudaDetachTest, AGraphThatIsMadeOrLaunchedCountsToo) {
   options_.cupti_library = UseVersion(22);
-  const CallingThread application;
+  const ApplicationThread application;
   Begin();
   gpu().Emit(FakeGpu::Call(cuda::kGraphLaunchCall, FakeGpu::NextCorrelation(), RealtimeNs()));
   Finish();
   EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
 }
 
-TEST_F(CudaDetachTest, TheUsersWordWins) {
-  const CallingThread application;
-  options_.finalize = FinalizeChoice::kNever;
+// Nobody has tried it on a GPU, and what goes wrong in it takes the job down.
+TEST_F(CudaDetachTest, NobodyGetsItWhoHasNotAsked) {
+  options_.finalize = CudaCollectorOptions().finalize;
+  const ApplicationThread application;
   Capture();
   EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
   EXPECT_THAT(session().report().warnings, IsEmpty());
@@ -130,20 +148,20 @@ TEST_F(CudaDetachTest, TheUsersWordWins) {
 TEST_F(CudaDetachTest, AlwaysMeansAlsoWhereTheTableWarns) {
   options_.cupti_library = UseVersion(18);
   options_.finalize = FinalizeChoice::kAlways;
-  const CallingThread application;
+  const ApplicationThread application;
   Capture();
   EXPECT_EQ(gpu().Calls("cuptiFinalize"), 1u);
 }
 
 TEST_F(CudaDetachTest, CapturesFollowEachOtherAndEachFindsItsKernels) {
-  const CallingThread application;
+  const ApplicationThread application;
   for (int i = 0; i < 20; ++i) Capture();
   EXPECT_EQ(gpu().Calls("cuptiFinalize"), 20u);
 }
 
 // CUPTI may hold buffers when it is finalized, a few each time. Nobody gives them back.
 TEST_F(CudaDetachTest, BuffersThatAFinalizedCuptiHeldAreNotLostForEver) {
-  const CallingThread application;
+  const ApplicationThread application;
   const size_t pool = options_.buffer_bytes / cuda::BufferPool::kBufferBytes;
   for (size_t i = 0; i < 6; ++i) {
     driver_.reset();
@@ -155,20 +173,93 @@ TEST_F(CudaDetachTest, BuffersThatAFinalizedCuptiHeldAreNotLostForEver) {
   }
 }
 
-TEST_F(CudaDetachTest, WithoutACallIntoCudaItStaysAndIsSaid) {
-  options_.limits.leave_wait = absl::Milliseconds(1);
-  Capture();
+// It waits for what is in flight, on the application's thread.
+TEST_F(CudaDetachTest, WithWorkInFlightItStays) {
+  options_.limits.work_in_flight = absl::Milliseconds(1);
+  const ApplicationThread application;
+  Begin();
+  (void)gpu().LaunchPending(kAdd);
+  Finish();
   EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
-  EXPECT_EQ(gpu().Calls("cuptiUnsubscribe"), 1u);
-  EXPECT_THAT(session().report().warnings, Contains(HasSubstr("the next capture tries again")));
-  // And no call that comes later finds anything to do.
-  EXPECT_EQ(gpu().ApiCall(2), 0);
+  EXPECT_THAT(session().report().warnings, Contains(HasSubstr("work that is in flight")));
+}
+
+TEST_F(CudaDetachTest, ProgramsThatUseTheDriverAloneAreLeftToo) {
+  const ApplicationThread application(&ApplicationThread::WaitForContext);
+  Capture();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 1u);
+}
+
+// Places at which something may be in flight, or a thread inside of CUPTI.
+TEST_F(CudaDetachTest, WithoutASafePlaceItStaysAndIsSaid) {
+  const std::pair<const char*, std::function<void()>> kCases[] = {
+      {"no call", [] {}},
+      {"a launch", [] { (void)gpu().ApiCall(2); }},
+      {"a wait for a stream",
+       [] {
+         (void)gpu().ApiSite(2, 0, "cudaStreamSynchronize_v3020");
+         (void)gpu().ApiSite(2, 1, "cudaStreamSynchronize_v3020");
+       }},
+      {"the wait within another call, which goes on",
+       [] {
+         (void)gpu().ApiSite(2, 0, "cudaFree_v3020");
+         ApplicationThread::WaitForContext();
+         ApplicationThread::WaitForContext();
+         (void)gpu().ApiSite(2, 1, "cudaFree_v3020");
+       }},
+  };
+  options_.limits.leave_wait = absl::Milliseconds(30);
+  for (const auto& [name, work] : kCases) {
+    SCOPED_TRACE(name);
+    gpu().Reset(130001);
+    const ApplicationThread application(work);
+    Capture();
+    EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+    EXPECT_EQ(gpu().Calls("cuptiUnsubscribe"), 1u);
+    EXPECT_THAT(session().report().warnings, Contains(HasSubstr("the next capture tries again")));
+    // And no call that comes later finds anything to do.
+    ApplicationThread::WaitForDevice();
+    EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+  }
+}
+
+// One thread waits for the context, while another one is inside of CUDA.
+TEST_F(CudaDetachTest, WhileAnotherThreadIsInsideOfCudaItStays) {
+  options_.limits.leave_wait = absl::Milliseconds(30);
+  std::atomic<bool> inside{false};
+  std::atomic<bool> leave{false};
+  std::thread other([&] {
+    while (gpu().ApiSite(2, 0, "cudaMalloc_v3020") == 0 && !leave) std::this_thread::yield();
+    // Until it is told: it is inside from the first time that it is heard.
+    inside = true;
+    while (!leave) std::this_thread::yield();
+  });
+  const ApplicationThread application([&] {
+    if (inside) ApplicationThread::WaitForDevice();
+  });
+  Capture();
+  leave = true;
+  other.join();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+}
+
+// It was in the runtime before the callbacks came: the driver's wait is not its outermost call.
+TEST_F(CudaDetachTest, ACallThatWasEnteredUnseenIsNotMistaken) {
+  options_.limits.leave_wait = absl::Milliseconds(30);
+  std::atomic<int> waits{0};
+  const ApplicationThread application([&] {
+    if (waits > 0) return;
+    waits += gpu().ApiSite(1, 0, kWaitForContext);
+    (void)gpu().ApiSite(1, 1, kWaitForContext);
+  });
+  Capture();
+  EXPECT_GT(waits, 0);
   EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
 }
 
 TEST_F(CudaDetachTest, ACuptiThatDoesNotTellOfCallsStays) {
   gpu().Fail("cuptiEnableDomain", 7, 1);  // after that of its own reports
-  const CallingThread application;
+  const ApplicationThread application;
   Capture();
   EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
   EXPECT_THAT(session().report().warnings, Contains(HasSubstr("INVALID_OPERATION")));
@@ -176,15 +267,15 @@ TEST_F(CudaDetachTest, ACuptiThatDoesNotTellOfCallsStays) {
 
 TEST_F(CudaDetachTest, AFinalizeThatFailsIsSaid) {
   gpu().Fail("cuptiFinalize", 999, 0);
-  const CallingThread application;
+  const ApplicationThread application;
   Capture();
   EXPECT_THAT(session().report().warnings, Contains(HasSubstr("cuptiFinalize: 999")));
 }
 
 TEST_F(CudaDetachTest, AFinalizeThatHangsCostsTheGpuPartAndNotTheAnswer) {
-  options_.limits.leave = absl::Milliseconds(200);
+  ExpectHangs();
   gpu().Hang("cuptiFinalize");
-  const CallingThread application;
+  const ApplicationThread application;
   Begin();
   EXPECT_TRUE(gpu().Deliver(Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 130001)));
   const absl::Time begin = absl::Now();
@@ -211,11 +302,8 @@ TEST(FinalizePolicyTest, EveryRowHasItsReasonAndItsSource) {
     EXPECT_FALSE(cuda::FinalizeRowOf(version).reason.empty()) << version;
     EXPECT_FALSE(cuda::FinalizeRowOf(version).source.empty()) << version;
   }
-  EXPECT_THAT(DecideFinalize(22, true, FinalizeChoice::kAuto).reason, HasSubstr("12.6"));
+  EXPECT_THAT(DecideFinalize(22, true, FinalizeChoice::kByVersion).reason, HasSubstr("12.6"));
   EXPECT_EQ(DecideFinalize(22, true, FinalizeChoice::kNever).reason, "");
-  EXPECT_EQ(cuda::ParseFinalizeChoice("never"), FinalizeChoice::kNever);
-  EXPECT_EQ(cuda::ParseFinalizeChoice("always"), FinalizeChoice::kAlways);
-  EXPECT_EQ(cuda::ParseFinalizeChoice("sometimes"), FinalizeChoice::kAuto);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using cuda::Bytes;
 using cuda::FakeGpu;
@@ -85,12 +86,22 @@ TEST_F(CudaFailuresTest, MissingPrivilegesComeWithTheirRemedy) {
   EXPECT_EQ(gpu().IsSubscribed(), 0);  // nothing stays behind
 }
 
+TEST_F(CudaFailuresTest, WhatCuptiHasToSayOfAResultIsInTheReason) {
+  gpu().Fail("cuptiActivityEnable:10", 35, 0);
+  EXPECT_THAT(std::string(session().Arm().message()), HasSubstr("CUPTI says: the fake says why)"));
+  driver_.reset();
+  gpu().Reset(130001);
+  gpu().Fail("cuptiActivityEnable:10", 7, 0);  // of which it knows the name only
+  EXPECT_THAT(std::string(session().Arm().message()), Not(HasSubstr("CUPTI says")));
+}
+
 TEST_F(CudaFailuresTest, EveryResultOfEveryCallLeavesTheJobAlone) {
   for (const char* const function :
        {"cuptiSubscribe", "cuptiActivityRegisterCallbacks", "cuptiActivityEnable",
         "cuptiActivityDisable", "cuptiActivityFlushAll", "cuptiUnsubscribe",
         "cuptiActivityGetNumDroppedRecords", "cuptiEnableDomain", "cuptiSetThreadIdType",
-        "cuptiActivityEnableRuntimeApi"}) {
+        "cuptiActivityEnableRuntimeApi", "cuptiActivityGetAttribute",
+        "cuptiActivitySetAttribute"}) {
     for (const int result : {1, 2, 8, 15, 27, 35, 39, 43, 999}) {
       SCOPED_TRACE(std::string(function) + " " + std::to_string(result));
       driver_.reset();
@@ -174,6 +185,7 @@ TEST_F(CudaFailuresTest, AFirstCallThatIsSlowIsNoHang) {
 }
 
 TEST_F(CudaFailuresTest, ACallThatHangsCostsTheGpuPartAndNothingElse) {
+  ExpectHangs();
   for (const char* const function :
        {"cuptiSubscribe", "cuptiActivityRegisterCallbacks", "cuptiActivityEnable"}) {
     SCOPED_TRACE(function);
@@ -202,6 +214,7 @@ TEST_F(CudaFailuresTest, ACallThatHangsCostsTheGpuPartAndNothingElse) {
 }
 
 TEST_F(CudaFailuresTest, AFlushThatHangsWhileRecordingEndsTheGpuPartOnly) {
+  ExpectHangs();
   Begin();
   EXPECT_TRUE(gpu().Deliver(Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 130001)));
   gpu().Hang("cuptiActivityFlushAll");
@@ -218,6 +231,7 @@ TEST_F(CudaFailuresTest, AFlushThatHangsWhileRecordingEndsTheGpuPartOnly) {
 }
 
 TEST_F(CudaFailuresTest, AHangAtTheEndKeepsWhatThereIs) {
+  ExpectHangs();
   for (const char* const function : {"cuptiActivityFlushAll", "cuptiActivityDisable",
                                      "cuptiUnsubscribe", "cuptiActivityGetNumDroppedRecords"}) {
     SCOPED_TRACE(function);

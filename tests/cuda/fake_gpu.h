@@ -72,6 +72,9 @@ class FakeGpu {
     FindIn(library, "FakeCuptiAddDropped", &AddDropped);
     FindIn(library, "FakeCuptiReportState", &ReportState);
     FindIn(library, "FakeCuptiApiCall", &ApiCall);
+    FindIn(library, "FakeCuptiApiSite", &ApiSite);
+    FindIn(library, "FakeCuptiAttribute", &Attribute);
+    FindIn(library, "FakeCuptiSetTimes", &SetTimes);
     FindIn(library, "FakeCuptiUnifiedMemoryCounters", &UnifiedMemoryCounters);
     FindIn(library, "FakeCuptiEmit", &emit_);
     FindIn(library, "FakeCuptiDeliver", &deliver_);
@@ -89,10 +92,11 @@ class FakeGpu {
   }
   uint32_t version() const { return version_; }
 
-  bool Emit(const Activity& activity) {
+  // The number of the record; 0: it is not kept.
+  uint64_t Emit(const Activity& activity) {
     if (activity.type == ActivityType::kApi) (void)ApiCall(activity.is_driver ? 1 : 2);
     const Bytes bytes = Encode(activity, version_);
-    return emit_(bytes.data(), bytes.size()) != 0;
+    return emit_(bytes.data(), bytes.size());
   }
   bool Deliver(const Bytes& bytes) { return deliver_(bytes.data(), bytes.size()) != 0; }
 
@@ -141,6 +145,15 @@ class FakeGpu {
     return correlation;
   }
 
+  // A launch now, of a kernel that waits for its turn. SetTimes lets it run and end.
+  uint64_t LaunchPending(const char* name, uint32_t stream = 7) {
+    const uint32_t correlation = NextCorrelation();
+    Activity kernel = Kernel(name, correlation, 0, 0, stream);
+    const uint64_t work = Emit(kernel);
+    Emit(Call(kLaunchKernelCall, correlation, RealtimeNs()));
+    return work;
+  }
+
   void (*Fail)(const char*, int32_t, uint32_t) = nullptr;
   void (*Hang)(const char*) = nullptr;
   void (*Release)() = nullptr;
@@ -153,6 +166,9 @@ class FakeGpu {
   void (*AddDropped)(size_t) = nullptr;
   void (*ReportState)(uint32_t, int32_t, const char*) = nullptr;
   int (*ApiCall)(uint32_t) = nullptr;
+  int (*ApiSite)(uint32_t, uint32_t, const char*) = nullptr;
+  uint64_t (*Attribute)(uint32_t) = nullptr;
+  int (*SetTimes)(uint64_t, uint64_t, uint64_t) = nullptr;
   int (*UnifiedMemoryCounters)() = nullptr;
   void* (*Take)() = nullptr;
   void (*Return)(void*, const void*, size_t) = nullptr;
@@ -164,7 +180,7 @@ class FakeGpu {
   void* cuda_ = nullptr;
   uint32_t version_ = 0;
   void (*reset_)(uint32_t) = nullptr;
-  int (*emit_)(const void*, size_t) = nullptr;
+  uint64_t (*emit_)(const void*, size_t) = nullptr;
   int (*deliver_)(const void*, size_t) = nullptr;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Our offsets, numbers and sizes against NVIDIA's headers, those of CUDA 11.8 to 13.4: this file
-// compiles, or they are wrong. Built only where a CUDA toolkit is; wheels_test.sh compiles it with
-// ONLY_LAYOUT against the headers of other versions, beside the toolkit's own.
+// Our offsets, numbers, sizes and prototypes against NVIDIA's headers, those of CUDA 11.8 to 13:
+// this file compiles, or they are wrong. Built only where a CUDA toolkit is; wheels_test.sh
+// compiles it with ONLY_LAYOUT against the headers of other versions, beside the toolkit's own.
 #include <cuda.h>
 #include <cupti_activity.h>
 #include <cupti_callbacks.h>
@@ -18,8 +18,10 @@
 #endif
 
 #include "collectors/cuda/cupti_api.h"
+#include "collectors/cuda/driver_functions.h"
 #include "collectors/cuda/record.h"
 #include "collectors/cuda/record_layout.h"
+#include "tests/cuda/same_abi.h"
 
 namespace jobscope::cuda {
 namespace {
@@ -180,6 +182,7 @@ EQUAL(kKindConcurrentKernel, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
 EQUAL(kKindOverhead, CUPTI_ACTIVITY_KIND_OVERHEAD);
 EQUAL(kKindMemcpyPeer, CUPTI_ACTIVITY_KIND_MEMCPY2);
 EQUAL(kKindUnifiedMemory, CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER);
+EQUAL(kKindCudaEvent, CUPTI_ACTIVITY_KIND_CUDA_EVENT);
 EQUAL(kKindSynchronization, CUPTI_ACTIVITY_KIND_SYNCHRONIZATION);
 EQUAL(kKindMemory, CUPTI_ACTIVITY_KIND_MEMORY2);
 EQUAL(kKindGraphTrace, CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
@@ -194,7 +197,14 @@ static_assert(offsetof(StateNotification, message) ==
               offsetof(CUpti_StateData, notification.message));
 #endif
 SAME(0, CUpti_CallbackData, callbackSite);  // detacher.cc
+SAME(8, CUpti_CallbackData, functionName);
+EQUAL(0, CUPTI_API_ENTER);
 EQUAL(1, CUPTI_API_EXIT);
+EQUAL(kDeviceBufferSize, CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE);
+EQUAL(kDeviceBufferPoolLimit, CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_POOL_LIMIT);
+#if CUPTI_API_VERSION >= 21
+EQUAL(kPerThreadBuffer, CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER);
+#endif
 EQUAL(kFlushForced, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 EQUAL(kThreadIdSystem, CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
 EQUAL(kCuptiMaxLimitReached, CUPTI_ERROR_MAX_LIMIT_REACHED);
@@ -206,6 +216,35 @@ SAME(offsetof(SubscriberParams, name), CUpti_SubscriberParams, subscriberName);
 SAME(offsetof(SubscriberParams, old_name), CUpti_SubscriberParams, oldSubscriberName);
 SAME(offsetof(SubscriberParams, old_name_size), CUpti_SubscriberParams, oldSubscriberSize);
 #endif
+
+// A wrong prototype is called without any message from compiler or linker, and writes wherever a
+// register happens to point.
+#define PROTOTYPE(name, parameters) \
+  static_assert(SameAbi<decltype(CuptiApi::name), decltype(&::name)>(), #name);
+JOBSCOPE_CUPTI_REQUIRED(PROTOTYPE)
+JOBSCOPE_CUPTI_SINCE_11_0(PROTOTYPE)
+#if CUPTI_API_VERSION >= 20
+JOBSCOPE_CUPTI_SINCE_12_2(PROTOTYPE)
+#endif
+#if CUPTI_API_VERSION >= 23
+JOBSCOPE_CUPTI_SINCE_12_5(PROTOTYPE)
+#endif
+#if CUPTI_API_VERSION >= 130000
+JOBSCOPE_CUPTI_SINCE_13_0(PROTOTYPE)
+#endif
+#undef PROTOTYPE
+#define PROTOTYPE(name, parameters) \
+  static_assert(SameAbi<decltype(DriverFunctions::name), decltype(&::name)>(), #name);
+JOBSCOPE_DRIVER_FUNCTIONS(PROTOTYPE)
+#undef PROTOTYPE
+// The check itself: what must not pass for the same.
+static_assert(!SameAbi<CuptiResult (*)(const char**), decltype(&::cuptiGetResultString)>());
+static_assert(
+    !SameAbi<CuptiResult (*)(uint64_t, const char**), decltype(&::cuptiGetResultString)>());
+static_assert(
+    !SameAbi<CuptiResult (*)(CuptiResult, const char*), decltype(&::cuptiGetResultString)>());
+static_assert(
+    !SameAbi<CuptiResult (*)(void*, SubscriberCallback, void*), decltype(&::cuptiSubscribe)>());
 
 // The calls that are told by number: tracing.cc (quiet) and the tests (launches).
 static_assert(CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020 == 17);

@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -132,6 +133,17 @@ TEST(ToolkitTest, ItsLibraryWalksOurRecords) {
   const Result result = Probe({"--library", TOOLKIT_CUPTI, "--walk"});
   EXPECT_EQ(result.code, 0) << result.out;
   EXPECT_THAT(result.out, HasSubstr("walked 10"));
+}
+
+// The real library's failing calls, without a GPU: a session ends in a reason, the process lives.
+TEST(ToolkitTest, WhatFailsInItsLibraryIsToldAndLeavesMemoryAlone) {
+  const Result result = Probe({"--library", TOOLKIT_CUPTI, "--fail"});
+  EXPECT_EQ(result.code, 0) << result.out;
+  EXPECT_THAT(result.out, HasSubstr("message of 35: User doesn't have sufficient privileges"));
+  EXPECT_THAT(result.out, HasSubstr("session: "));
+  if (access("/dev/nvidiactl", F_OK) != 0) {
+    EXPECT_THAT(result.out, HasSubstr("cuptiSubscribe: 999 UNKNOWN, CUPTI 13"));
+  }
 }
 #endif
 

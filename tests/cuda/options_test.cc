@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "collectors/cuda/cupti_api.h"
 #include "tests/cuda/collector_fixture.h"
 
 namespace jobscope {
@@ -147,6 +148,57 @@ TEST_F(CudaOptionsTest, AWholeGraphIsOneEvent) {
   EXPECT_EQ(found, 1);
 }
 
+// CUPTI's own limit is 250 buffers of 3.2 MB for each context: memory that the job may need.
+TEST_F(CudaOptionsTest, MemoryOfTheGpuIsCappedWhileACaptureRuns) {
+  Begin();
+  EXPECT_EQ(gpu().Attribute(cuda::kDeviceBufferPoolLimit), 20u);
+  Finish();
+  EXPECT_EQ(gpu().Attribute(cuda::kDeviceBufferPoolLimit), 250u);
+  driver_.reset();
+  collector_.reset();
+  options_.device_buffer_bytes = 1;
+  Begin();
+  EXPECT_EQ(gpu().Attribute(cuda::kDeviceBufferPoolLimit), 2u);
+  Finish();
+  driver_.reset();
+  collector_.reset();
+  options_.device_buffer_bytes = uint64_t{1} << 40;
+  Begin();
+  EXPECT_EQ(gpu().Attribute(cuda::kDeviceBufferPoolLimit), 250u);  // never raised
+  gpu().Launch(kAdd);
+  Finish();
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+}
+
+TEST_F(CudaOptionsTest, AnArmThatFailsGivesTheLimitBack) {
+  gpu().Fail("cuptiActivityEnable:10", 35, 0);
+  EXPECT_FALSE(session().Arm().ok());
+  EXPECT_EQ(gpu().Attribute(cuda::kDeviceBufferPoolLimit), 250u);
+}
+
+// Undefined while tracing is or was on, so it is the first capture of the process that asks.
+TEST(CudaPerThreadBuffersDeathTest, EachThreadHasABufferFrom12_8On) {
+  const auto asked = [](uint32_t version) {
+    class Test : public CudaOptionsTest {
+     public:
+      int Run(uint32_t version) {
+        SetUp();
+        options_.cupti_library = UseVersion(version);
+        Begin();
+        const int per_thread = static_cast<int>(gpu().Attribute(cuda::kPerThreadBuffer));
+        Finish();
+        return per_thread;
+      }
+      void TestBody() override {}
+    };
+    return Test().Run(version);
+  };
+  // Each in a process of its own.
+  EXPECT_EXIT(std::_Exit(40 + asked(22)), ::testing::ExitedWithCode(40), "");
+  EXPECT_EXIT(std::_Exit(40 + asked(26)), ::testing::ExitedWithCode(41), "");
+  EXPECT_EXIT(std::_Exit(40 + asked(28)), ::testing::ExitedWithCode(41), "");
+}
+
 TEST(CudaOptionsEnvironmentTest, IsReadAndWhatIsWrongIsLeftAtItsDefault) {
   const auto with = [](const char* name, const char* value) {
     EXPECT_EQ(setenv(name, value, 1), 0);
@@ -160,10 +212,16 @@ TEST(CudaOptionsEnvironmentTest, IsReadAndWhatIsWrongIsLeftAtItsDefault) {
   EXPECT_TRUE(with("JOBSCOPE_CUDA_UNIFIED_MEMORY", "1").unified_memory);
   EXPECT_FALSE(with("JOBSCOPE_CUDA_UNIFIED_MEMORY", "0").unified_memory);
   EXPECT_EQ(with("JOBSCOPE_CUPTI_FINALIZE", "never").finalize, FinalizeChoice::kNever);
-  EXPECT_EQ(with("JOBSCOPE_CUPTI_FINALIZE", "maybe").finalize, FinalizeChoice::kAuto);
+  EXPECT_EQ(CudaCollectorOptions::FromEnvironment().finalize, FinalizeChoice::kNever);
+  EXPECT_EQ(with("JOBSCOPE_CUPTI_FINALIZE", "maybe").finalize, FinalizeChoice::kNever);
+  EXPECT_EQ(with("JOBSCOPE_CUPTI_FINALIZE", "auto").finalize, FinalizeChoice::kByVersion);
+  EXPECT_EQ(with("JOBSCOPE_CUPTI_FINALIZE", "always").finalize, FinalizeChoice::kAlways);
   EXPECT_EQ(with("JOBSCOPE_CUDA_BUFFER_MB", "8").buffer_bytes, uint64_t{8} << 20);
+  EXPECT_EQ(with("JOBSCOPE_CUDA_DEVICE_BUFFER_MB", "128").device_buffer_bytes, uint64_t{128} << 20);
   for (const char* const wrong : {"0", "-1", "1025", "x", ""}) {
     EXPECT_EQ(with("JOBSCOPE_CUDA_BUFFER_MB", wrong).buffer_bytes, uint64_t{256} << 20) << wrong;
+    EXPECT_EQ(with("JOBSCOPE_CUDA_DEVICE_BUFFER_MB", wrong).device_buffer_bytes, uint64_t{64} << 20)
+        << wrong;
   }
 }
 

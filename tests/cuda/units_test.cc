@@ -302,7 +302,7 @@ class BufferPoolTest : public ::testing::Test {
     pool_.SetMode(BufferPool::Mode::kIdle);
     while (const auto full = pool_.TakeFull()) pool_.Free(full->slot);
     pool_.ReleaseMemory();
-    EXPECT_EQ(pool_.lent(), 0u);
+    EXPECT_EQ(pool_.LentWithRecords(), 0u);
   }
   static uint8_t* Request() {
     uint8_t* buffer = nullptr;
@@ -311,6 +311,11 @@ class BufferPoolTest : public ::testing::Test {
     BufferPool::Request(&buffer, &size, &records);
     EXPECT_EQ(records, 0u);
     EXPECT_EQ(size, buffer == nullptr ? 0 : BufferPool::kBufferBytes);
+    // As CUPTI does; and a first record.
+    if (buffer != nullptr) {
+      std::memset(buffer, 0, BufferPool::kBufferBytes);
+      buffer[0] = 10;
+    }
     return buffer;
   }
   static void Complete(uint8_t* buffer, size_t valid) {
@@ -337,11 +342,33 @@ TEST_F(BufferPoolTest, BuffersComeBackInTheOrderOfCompletion) {
   EXPECT_FALSE(pool_.TakeFull().has_value());
 }
 
+TEST_F(BufferPoolTest, WhatCuptiHoldsIsKnownByTheRecordsInItAndByItsAge) {
+  uint8_t* const written = Request();
+  uint8_t* const late = Request();
+  uint8_t* const empty = Request();
+  late[0] = 0;
+  late[400] = 10;  // the first record is reserved, and the second one written
+  empty[0] = 0;
+  const uint64_t mark = pool_.Mark();
+  uint8_t* const after = Request();
+  EXPECT_EQ(pool_.LentWithRecords(mark), 2u);
+  EXPECT_EQ(pool_.LentWithRecords(), 3u);
+  Complete(written, 100);
+  Complete(late, 100);
+  EXPECT_EQ(pool_.LentWithRecords(mark), 0u);
+  // Used again, it is younger than the mark.
+  pool_.Free(pool_.TakeFull()->slot);
+  EXPECT_EQ(Request(), written);
+  EXPECT_EQ(pool_.LentWithRecords(mark), 0u);
+  EXPECT_EQ(pool_.LentWithRecords(), 2u);
+  for (uint8_t* const buffer : {written, empty, after}) Complete(buffer, 0);
+}
+
 TEST_F(BufferPoolTest, OverTheCapNothingIsGivenWhereThatIsSafe) {
   std::vector<uint8_t*> taken;
   for (size_t i = 0; i < kBuffers; ++i) taken.push_back(Request());
   EXPECT_EQ(Request(), nullptr);
-  EXPECT_EQ(pool_.lent(), kBuffers);
+  EXPECT_EQ(pool_.LentWithRecords(), kBuffers);
   for (uint8_t* const buffer : taken) Complete(buffer, 0);
   EXPECT_EQ(pool_.TakeCounts().refused, 1u);
   EXPECT_FALSE(pool_.TakeFull().has_value());  // empty ones are free again at once
@@ -440,7 +467,7 @@ TEST_F(BufferPoolTest, WhatAFinalizedCuptiHeldIsUsedAgainLater) {
   uint8_t* const slow = Request();
   for (size_t i = 1; i < kBuffers; ++i) ASSERT_NE(Request(), nullptr);
   pool_.Forsake();
-  EXPECT_EQ(pool_.lent(), 0u);
+  EXPECT_EQ(pool_.LentWithRecords(), 0u);
   Complete(slow, 100);  // late: thrown away, and free
   EXPECT_FALSE(pool_.TakeFull().has_value());
   EXPECT_EQ(pool_.TakeCounts().late, 1u);

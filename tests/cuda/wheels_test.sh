@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The libcupti of other CUDA versions, as pip brings them: each is loaded, has records of the sizes that we read, and walks ours.
-# Where a compiler and CUDA's headers are, our offsets are compared with its header, too.
+# Where a compiler and CUDA's headers are, our offsets and prototypes are compared with its header, too; those for NVML as well.
 #
 #   wheels_test.sh CUPTI_PROBE FOLDER [CUDA_HEADERS]      FOLDER keeps the wheels
-#   ALL=1 wheels_test.sh ...                              every version from 11.7 to 12.9 (100 MB)
+#   ALL=1 wheels_test.sh ...                              every version from 11.7 on (200 MB)
 #
 # Exit 77: skipped, because the wheels are not there and cannot be had.
 set -euo pipefail
@@ -19,36 +19,60 @@ wheels=(nvidia-cuda-cupti-cu11==11.8.87:18 nvidia-cuda-cupti-cu12==12.2.142:20 n
 if [[ -n ${ALL:-} ]]; then
   wheels+=(nvidia-cuda-cupti-cu11==11.7.101:17 nvidia-cuda-cupti-cu12==12.0.146:18 nvidia-cuda-cupti-cu12==12.1.105:18
     nvidia-cuda-cupti-cu12==12.3.101:21 nvidia-cuda-cupti-cu12==12.4.127:22 nvidia-cuda-cupti-cu12==12.5.82:23
-    nvidia-cuda-cupti-cu12==12.6.80:24 nvidia-cuda-cupti-cu12==12.8.90:26)
+    nvidia-cuda-cupti-cu12==12.6.80:24 nvidia-cuda-cupti-cu12==12.8.90:26 nvidia-cuda-cupti==13.5.25:130500)
 fi
+
+# fetch PACKAGE==VERSION: sets `unpacked`.
+fetch() {
+  local package=$1
+  unpacked=$folder/${package/==/-}
+  [[ -d $unpacked ]] && return
+  rm -rf "$unpacked.partial"
+  if ! python3 -m pip download --quiet --disable-pip-version-check --no-deps --timeout 10 --retries 1 \
+       --dest "$unpacked.partial" "$package" >"$folder/pip.log" 2>&1; then
+    echo "skipped: $package cannot be had: $(tail -1 "$folder/pip.log")"
+    exit 77
+  fi
+  python3 -m zipfile -e "$unpacked.partial"/*.whl "$unpacked.partial"
+  rm "$unpacked.partial"/*.whl
+  mv "$unpacked.partial" "$unpacked"
+}
+
+# compiles HEADER SOURCE: what SOURCE asserts holds with the folder of HEADER.
+compiles() {
+  [[ -n $1 && -n $cuda_headers ]] && command -v g++ >/dev/null || return 0
+  g++ -std=c++17 -fsyntax-only -DONLY_LAYOUT -I. -isystem "$(dirname "$1")" -isystem "$cuda_headers" "$2"
+  echo "offsets and prototypes as in its header"
+}
 
 for wheel in "${wheels[@]}"; do
   package=${wheel%:*} version=${wheel##*:}
-  unpacked=$folder/${package/==/-}
-  if [[ ! -d $unpacked ]]; then
-    rm -rf "$unpacked.partial"
-    if ! python3 -m pip download --quiet --disable-pip-version-check --no-deps --timeout 10 --retries 1 \
-         --dest "$unpacked.partial" "$package" >"$folder/pip.log" 2>&1; then
-      echo "skipped: $package cannot be had: $(tail -1 "$folder/pip.log")"
-      exit 77
-    fi
-    python3 -m zipfile -e "$unpacked.partial"/*.whl "$unpacked.partial"
-    rm "$unpacked.partial"/*.whl
-    mv "$unpacked.partial" "$unpacked"
-  fi
+  fetch "$package"
   library=$(find "$unpacked" -name 'libcupti.so.*' | head -1)
   echo "== $package"
-  out=$("$probe" --library "$library" --walk)
-  echo "$out"
+  if [[ $version -ge 130300 ]]; then
+    # From 13.3 on nothing works without a driver: not even its version is told.
+    out=$("$probe" --library "$library" || true)
+    echo "$out"
+    [[ $out == "loaded $version "* || $out == *"(cuptiGetVersion: 999)"* ]]
+    compiles "$(find "$unpacked" -name cupti_activity.h | head -1)" tests/cuda/layout_test.cc
+    continue
+  fi
+  # A session of each ends in a reason, where no GPU is.
+  out=$("$probe" --library "$library" --walk --fail)
+  echo "$out" | grep -v '^message'
   grep -q "^loaded $version " <<<"$out"
+  grep -q "^session: " <<<"$out"
   # Of 12.0 and 12.1 kernels are longer than their version's number says: those are not walked.
   case $package in
     *==12.0.* | *==12.1.*) grep -q '^walked 9$' <<<"$out" ;;
     *) grep -q '^walked 10$' <<<"$out" ;;
   esac
-  header=$(find "$unpacked" -name cupti_activity.h | head -1)
-  if [[ $version -ge 18 && -n $header && -n $cuda_headers ]] && command -v g++ >/dev/null; then
-    g++ -std=c++17 -fsyntax-only -DONLY_LAYOUT -I. -isystem "$(dirname "$header")" -isystem "$cuda_headers" tests/cuda/layout_test.cc
-    echo "offsets as in its header"
+  if [[ $version -ge 18 ]]; then
+    compiles "$(find "$unpacked" -name cupti_activity.h | head -1)" tests/cuda/layout_test.cc
   fi
 done
+
+fetch nvidia-nvml-dev-cu12==12.9.79
+echo "== nvml.h"
+compiles "$(find "$unpacked" -name nvml.h | head -1)" tests/nvml/layout_test.cc

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Our declarations of NVML against NVIDIA's header.
-#include <gtest/gtest.h>
 #include <nvml.h>
 
 #include <cstddef>
+#ifndef ONLY_LAYOUT
+#include <gtest/gtest.h>
+#endif
 #include <type_traits>
 
 #include "collectors/nvml/nvml_api.h"
+#include "tests/cuda/same_abi.h"
 
 namespace jobscope::nvml {
 namespace {
@@ -20,6 +23,13 @@ static_assert(sizeof(PciInfo) == sizeof(nvmlPciInfo_t));
 static_assert(offsetof(PciInfo, bus_id) == offsetof(nvmlPciInfo_t, busId));
 static_assert(sizeof(Result) == sizeof(nvmlReturn_t) && sizeof(Device) == sizeof(nvmlDevice_t));
 
+#define PROTOTYPE(name, parameters) \
+  static_assert(SameAbi<decltype(Api::name), decltype(&::name)>(), #name);
+JOBSCOPE_NVML_REQUIRED(PROTOTYPE)
+JOBSCOPE_NVML_OPTIONAL(PROTOTYPE)
+#undef PROTOTYPE
+
+#ifndef ONLY_LAYOUT
 TEST(NvmlLayoutTest, ConstantsAreNvidias) {
   EXPECT_EQ(kNotSupported, NVML_ERROR_NOT_SUPPORTED);
   EXPECT_EQ(kNoPermission, NVML_ERROR_NO_PERMISSION);
@@ -40,6 +50,7 @@ TEST(NvmlLayoutTest, ConstantsAreNvidias) {
             static_cast<uint64_t>(nvmlClocksThrottleReasonHwThermalSlowdown));
   EXPECT_EQ(kLimitPowerBrake, static_cast<uint64_t>(nvmlClocksThrottleReasonHwPowerBrakeSlowdown));
 }
+#endif
 
 }  // namespace
 }  // namespace jobscope::nvml

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "tests/cuda/fake_cupti/fake_cupti.h"
 #include "tests/cuda/fake_cupti/fake_state.h"
@@ -16,6 +18,15 @@ constexpr uint32_t kStateFatalError = 1;
 
 EXPORT void FakeCuptiReset(uint32_t version) {
   Fake& f = fake();
+  // What it holds goes back empty: the client's memory is not as new.
+  std::vector<Buffer> held;
+  {
+    const std::lock_guard<std::mutex> lock(f.mutex);
+    held = std::exchange(f.full, {});
+    for (const auto& [thread, buffer] : f.buffers) held.push_back(buffer);
+    f.buffers.clear();
+  }
+  for (const Buffer& buffer : held) Complete(buffer, 0);
   const std::lock_guard<std::mutex> lock(f.mutex);
   f.version = version;
   f.failures.clear();
@@ -25,10 +36,12 @@ EXPORT void FakeCuptiReset(uint32_t version) {
   f.domains.clear();
   f.unified_memory.clear();
   f.subscribed = false;
+  f.owned = false;
   f.owner.clear();
+  f.attributes = DefaultAttributes(version);
   f.clock_offset_ns = 0;
   f.dropped = 0;
-  f.buffers.clear();
+  f.pending.clear();
   f.changed.notify_all();
 }
 
@@ -72,7 +85,8 @@ EXPORT int FakeCuptiIsSubscribed() {
 
 EXPORT void FakeCuptiSetOwner(const char* name) {
   const std::lock_guard<std::mutex> lock(fake().mutex);
-  fake().owner = name;
+  fake().owned = name != nullptr;
+  fake().owner = name == nullptr ? "" : name;
 }
 
 EXPORT void FakeCuptiSetClockOffset(int64_t ns) {
@@ -106,25 +120,33 @@ EXPORT void FakeCuptiReportState(uint32_t cbid, int32_t result, const char* mess
   if (callback != nullptr) callback(userdata, 6, cbid, &data);
 }
 
-EXPORT int FakeCuptiApiCall(uint32_t domain) {
-  int told = 0;
-  for (const uint32_t site : {0u, 1u}) {
-    Callback callback = nullptr;
-    void* userdata = nullptr;
-    {
-      const std::lock_guard<std::mutex> lock(fake().mutex);
-      if (fake().domains.count(domain) != 0) callback = fake().callback;
-      userdata = fake().userdata;
-    }
-    if (callback == nullptr) continue;
-    const struct {
-      uint32_t site;
-      const char* name;
-    } data{site, "cudaLaunchKernel"};
-    callback(userdata, domain, 1, &data);
-    ++told;
+EXPORT int FakeCuptiApiSite(uint32_t domain, uint32_t site, const char* function) {
+  Callback callback = nullptr;
+  void* userdata = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(fake().mutex);
+    if (fake().domains.count(domain) != 0) callback = fake().callback;
+    userdata = fake().userdata;
   }
+  if (callback == nullptr) return 0;
+  const struct {
+    uint32_t site;
+    const char* name;
+  } data{site, function};
+  callback(userdata, domain, 1, &data);
+  return 1;
+}
+
+EXPORT int FakeCuptiApiCall(uint32_t domain) {
+  const char* const function = domain == 1 ? "cuLaunchKernel" : "cudaLaunchKernel";
+  int told = 0;
+  for (const uint32_t site : {0u, 1u}) told += FakeCuptiApiSite(domain, site, function);
   return told;
+}
+
+EXPORT uint64_t FakeCuptiAttribute(uint32_t attribute) {
+  const std::lock_guard<std::mutex> lock(fake().mutex);
+  return fake().attributes[attribute];
 }
 
 EXPORT int FakeCuptiUnifiedMemoryCounters() {
@@ -132,29 +154,49 @@ EXPORT int FakeCuptiUnifiedMemoryCounters() {
   return static_cast<int>(fake().unified_memory.size());
 }
 
-EXPORT int FakeCuptiEmit(const void* record, size_t bytes) {
+EXPORT uint64_t FakeCuptiEmit(const void* record, size_t bytes) {
   uint32_t kind = 0;
   std::memcpy(&kind, record, sizeof(kind));
   Fake& f = fake();
+  const auto thread = std::this_thread::get_id();
+  // A flush may take the buffer at any time but while it is written to.
+  const auto write = [&] {
+    Buffer& own = f.buffers[thread];
+    uint8_t* const at = own.data + own.used;
+    std::memcpy(at, record, bytes);
+    own.used += bytes;
+    const uint64_t work = f.next_pending++;
+    if (IsWork(kind)) f.pending[work] = {at, kind};
+    return work;
+  };
   Buffer full;
-  Buffer current;
   {
     const std::lock_guard<std::mutex> lock(f.mutex);
     if (f.enabled.count(kind) == 0) return 0;
-    Buffer& own = f.buffers[std::this_thread::get_id()];
-    if (own.data != nullptr && own.used + bytes > own.size) std::swap(full, own);
-    current = own;
+    Buffer& own = f.buffers[thread];
+    if (own.data != nullptr && own.used + bytes <= own.size) return write();
+    if (own.data != nullptr) std::swap(full, own);
+    if (full.data != nullptr && !IsComplete(full, f.version))
+      f.full.push_back(std::exchange(full, {}));
   }
   if (full.data != nullptr) Complete(full, full.used);
-  if (current.data == nullptr) current = Request();
+  const Buffer current = Request();
   if (current.data == nullptr) {
     FakeCuptiAddDropped(1);
     return 0;
   }
-  std::memcpy(current.data + current.used, record, bytes);
-  current.used += bytes;
   const std::lock_guard<std::mutex> lock(f.mutex);
-  f.buffers[std::this_thread::get_id()] = current;
+  f.buffers[thread] = current;
+  return write();
+}
+
+EXPORT int FakeCuptiSetTimes(uint64_t work, uint64_t start_ns, uint64_t end_ns) {
+  Fake& f = fake();
+  const std::lock_guard<std::mutex> lock(f.mutex);
+  const auto found = f.pending.find(work);
+  if (found == f.pending.end()) return 0;
+  std::memcpy(found->second.record + kStartOfWork, &start_ns, sizeof(start_ns));
+  std::memcpy(found->second.record + kEndOfWork, &end_ns, sizeof(end_ns));
   return 1;
 }
 

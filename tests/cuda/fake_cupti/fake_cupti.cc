@@ -4,32 +4,18 @@
 #include <time.h>
 
 #include <cstring>
-#include <iterator>
+#include <string>
+#include <vector>
 
+#include "collectors/cuda/cupti_api.h"
 #include "tests/cuda/fake_cupti/fake_state.h"
+#include "tests/cuda/same_abi.h"
 
 using namespace fake_cupti;  // NOLINT: the fake is nothing but this
 
 namespace {
 
-[[maybe_unused]] constexpr int32_t kUnknownError = 999;  // not in the build without newer symbols
-
-// No work in it that has not ended. The end of each kind of work lies at the same place.
-bool IsComplete(const Buffer& buffer) {
-  constexpr size_t kEnd = 24;
-  for (size_t at = 0; at + kEnd + sizeof(uint64_t) <= buffer.used;) {
-    uint32_t kind = 0;
-    std::memcpy(&kind, buffer.data + at, sizeof(kind));
-    uint64_t end_ns = 0;
-    std::memcpy(&end_ns, buffer.data + at + kEnd, sizeof(end_ns));
-    const bool is_work = kind == 1 || kind == 2 || kind == 3 || kind == 10 || kind == 22;
-    if (is_work && end_ns == 0) return false;
-    const size_t stride = StrideOf(kind, fake().version);
-    if (stride == 0) return true;
-    at += stride;
-  }
-  return true;
-}
+using jobscope::cuda::CuptiApi;
 
 }  // namespace
 
@@ -50,7 +36,7 @@ EXPORT int32_t cuptiSubscribe(void** subscriber, Callback callback, void* userda
   if (const int32_t result = Enter("cuptiSubscribe"); result != 0) return result;
   Fake& f = fake();
   const std::lock_guard<std::mutex> lock(f.mutex);
-  if (f.subscribed || !f.owner.empty()) return 39;
+  if (f.subscribed || f.owned) return 39;
   f.subscribed = true;
   f.callback = callback;
   f.userdata = userdata;
@@ -86,27 +72,36 @@ EXPORT int32_t cuptiActivityEnable(uint32_t kind) {
   return 0;
 }
 
+// As CUPTI: work that has not ended when its kind is disabled gets no times any more.
 EXPORT int32_t cuptiActivityDisable(uint32_t kind) {
   if (const int32_t result = Enter("cuptiActivityDisable"); result != 0) return result;
   const std::lock_guard<std::mutex> lock(fake().mutex);
   fake().enabled.erase(kind);
+  std::map<uint64_t, Pending>& pending = fake().pending;
+  for (auto at = pending.begin(); at != pending.end();) {
+    at = at->second.kind == kind ? pending.erase(at) : std::next(at);
+  }
   return 0;
 }
 
-// As CUPTI: buffers with records that are not complete come back only by force.
+// As CUPTI: a buffer with work in it that has not ended comes back only by force, and with it all
+// records beside that work, such as the call that launched it.
 EXPORT int32_t cuptiActivityFlushAll(uint32_t flags) {
   if (const int32_t result = Enter("cuptiActivityFlushAll"); result != 0) return result;
   std::vector<Buffer> buffers;
   {
-    const std::lock_guard<std::mutex> lock(fake().mutex);
-    std::map<std::thread::id, Buffer>& all = fake().buffers;
-    for (auto at = all.begin(); at != all.end();) {
-      const auto next = std::next(at);
-      if (flags != 0 || IsComplete(at->second)) {
-        buffers.push_back(at->second);
-        all.erase(at);
-      }
-      at = next;
+    Fake& f = fake();
+    const std::lock_guard<std::mutex> lock(f.mutex);
+    const auto comes = [&](const Buffer& buffer) {
+      return flags != 0 || IsComplete(buffer, f.version);
+    };
+    for (auto at = f.full.begin(); at != f.full.end();) {
+      if (comes(*at)) buffers.push_back(*at);
+      at = comes(*at) ? f.full.erase(at) : std::next(at);
+    }
+    for (auto at = f.buffers.begin(); at != f.buffers.end();) {
+      if (comes(at->second)) buffers.push_back(at->second);
+      at = comes(at->second) ? f.buffers.erase(at) : std::next(at);
     }
   }
   for (const Buffer& buffer : buffers) Complete(buffer, buffer.used);
@@ -228,9 +223,10 @@ EXPORT int32_t cuptiActivityConfigureUnifiedMemoryCounter(FakeUnifiedMemoryConfi
   return 0;
 }
 
-EXPORT int32_t cuptiGetErrorMessage(const char** message) {
-  *message = nullptr;
-  return kUnknownError;
+// As CUPTI: a text where it has more to say than the name, and an end of line behind it.
+EXPORT int32_t cuptiGetErrorMessage(int32_t result, const char** message) {
+  *message = result == 35 || result == 2 ? "the fake says why\n" : "CUPTI_FAKE";
+  return 0;
 }
 
 struct FakeSubscriberParams {
@@ -245,7 +241,7 @@ EXPORT int32_t cuptiSubscribe_v2(void** subscriber, Callback callback, void* use
   Fake& f = fake();
   {
     const std::lock_guard<std::mutex> lock(f.mutex);
-    if (!f.owner.empty()) {
+    if (f.owned) {
       if (params->old_name != nullptr && params->old_name_size > f.owner.size()) {
         std::memcpy(params->old_name, f.owner.c_str(), f.owner.size() + 1);
       }
@@ -263,4 +259,35 @@ EXPORT int32_t cuptiActivityEnableRuntimeApi(uint32_t /*cbid*/, uint8_t /*enable
   return Enter("cuptiActivityEnableRuntimeApi");
 }
 
+EXPORT int32_t cuptiActivityGetAttribute(uint32_t attribute, size_t* size, void* value) {
+  if (const int32_t result = Enter("cuptiActivityGetAttribute"); result != 0) return result;
+  const std::lock_guard<std::mutex> lock(fake().mutex);
+  const auto found = fake().attributes.find(attribute);
+  if (found == fake().attributes.end()) return 1;
+  const size_t bytes = attribute == kPerThreadBuffer ? 1 : sizeof(size_t);
+  if (*size < bytes) return 10;
+  std::memcpy(value, &found->second, bytes);
+  *size = bytes;
+  return 0;
+}
+
+EXPORT int32_t cuptiActivitySetAttribute(uint32_t attribute, size_t* size, void* value) {
+  if (const int32_t result = Enter("cuptiActivitySetAttribute"); result != 0) return result;
+  const std::lock_guard<std::mutex> lock(fake().mutex);
+  if (*size != (attribute == kPerThreadBuffer ? 1 : sizeof(size_t))) return 10;
+  uint64_t number = 0;
+  std::memcpy(&number, value, *size);
+  fake().attributes[attribute] = number;
+  return 0;
+}
+
 #endif  // FAKE_CUPTI_BARE
+
+// The collector calls each of these through its own table, which a test compares with NVIDIA's
+// headers: what does not fit that table is a mistake of the fake.
+#define PROTOTYPE(name, parameters) \
+  static_assert(jobscope::SameAbi<decltype(CuptiApi::name), decltype(&::name)>(), #name);
+JOBSCOPE_CUPTI_REQUIRED(PROTOTYPE)
+#ifndef FAKE_CUPTI_BARE
+JOBSCOPE_CUPTI_OPTIONAL(PROTOTYPE)
+#endif

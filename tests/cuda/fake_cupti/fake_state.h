@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <set>
@@ -38,6 +40,22 @@ struct Buffer {
   size_t used = 0;
 };
 
+// A record of work that has not ended: it lies in a buffer that the fake still holds.
+struct Pending {
+  uint8_t* record = nullptr;
+  uint32_t kind = 0;
+};
+
+// Attributes of the activity API: those that the collector reads or sets.
+constexpr uint32_t kDeviceBufferSize = 0;
+constexpr uint32_t kDeviceBufferPoolLimit = 2;
+constexpr uint32_t kPerThreadBuffer = 9;
+inline std::map<uint32_t, uint64_t> DefaultAttributes(uint32_t version) {
+  return {{kDeviceBufferSize, 3'355'443},
+          {kDeviceBufferPoolLimit, 250},
+          {kPerThreadBuffer, version >= 130000 ? 1 : 0}};
+}
+
 // FAKE_CUPTI_VERSION, for processes that do not know that this is a fake.
 inline uint32_t FirstVersion() {
   const char* const text = std::getenv("FAKE_CUPTI_VERSION");
@@ -58,12 +76,17 @@ struct Fake {
   bool subscribed = false;
   Callback callback = nullptr;
   void* userdata = nullptr;
-  std::string owner;
+  bool owned = false;  // somebody else is subscribed
+  std::string owner;   // that one's name; empty: it gave none
+  std::map<uint32_t, uint64_t> attributes = DefaultAttributes(version);
   int64_t clock_offset_ns = 0;
   size_t dropped = 0;
   Requested requested = nullptr;
   Completed completed = nullptr;
-  std::map<std::thread::id, Buffer> buffers;
+  std::map<std::thread::id, Buffer> buffers;  // that threads write to
+  std::vector<Buffer> full;  // withheld: full, with work in them that has not ended
+  std::map<uint64_t, Pending> pending;
+  uint64_t next_pending = 1;
 };
 
 inline Fake& fake() {
@@ -127,6 +150,8 @@ inline size_t StrideOf(uint32_t kind, uint32_t version) {
     case 49:
       if (version >= 24) return 128;
       return version >= 17 ? 120 : 112;
+    case 36:  // comes unasked with synchronisation before 12.9
+      return version >= 26 ? 56 : 24;
     case 51:
       return version >= 21 ? 56 : 48;
     case 25:
@@ -146,18 +171,47 @@ inline Buffer Request() {
   if (requested == nullptr) return buffer;
   size_t max_records = 0;
   requested(&buffer.data, &buffer.size, &max_records);
+  // As CUPTI does, unless it is told that the client has.
+  if (buffer.data != nullptr) std::memset(buffer.data, 0, buffer.size);
   return buffer;
 }
 
+// Gives a buffer back to the client. What has not ended in it never will, for the client.
 inline void Complete(const Buffer& buffer, size_t valid) {
   Completed completed;
   {
     const std::lock_guard<std::mutex> lock(fake().mutex);
     completed = fake().completed;
+    std::map<uint64_t, Pending>& pending = fake().pending;
+    for (auto at = pending.begin(); at != pending.end();) {
+      const bool inside =
+          at->second.record >= buffer.data && at->second.record < buffer.data + buffer.size;
+      at = inside ? pending.erase(at) : std::next(at);
+    }
   }
   if (completed != nullptr && buffer.data != nullptr) {
     completed(nullptr, 0, buffer.data, buffer.size, valid);
   }
+}
+
+// No work in it that has not ended. The end of each kind of work lies at the same place.
+constexpr size_t kStartOfWork = 16;
+constexpr size_t kEndOfWork = 24;
+inline bool IsWork(uint32_t kind) {
+  return kind == 1 || kind == 2 || kind == 3 || kind == 10 || kind == 22;
+}
+inline bool IsComplete(const Buffer& buffer, uint32_t version) {
+  for (size_t at = 0; at + kEndOfWork + sizeof(uint64_t) <= buffer.used;) {
+    uint32_t kind = 0;
+    std::memcpy(&kind, buffer.data + at, sizeof(kind));
+    uint64_t end_ns = 0;
+    std::memcpy(&end_ns, buffer.data + at + kEndOfWork, sizeof(end_ns));
+    if (IsWork(kind) && end_ns == 0) return false;
+    const size_t stride = StrideOf(kind, version);
+    if (stride == 0) return true;
+    at += stride;
+  }
+  return true;
 }
 
 }  // namespace fake_cupti

@@ -243,7 +243,7 @@ class FakeDevice : public Device {
     return {};
   }
   Error Unsubscribe() override {
-    gpu_->SetOwner("");
+    gpu_->SetOwner(nullptr);
     return {};
   }
 

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/cuda/other_profilers.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "absl/time/clock.h"
+
+namespace jobscope::cuda {
+namespace {
+
+// Libraries that NVIDIA's tools put into the processes that they watch, by the begins of their
+// names.
+constexpr std::array<std::string_view, 6> kTools = {
+    "libToolsInjection",       "libcuda-injection",  "libInterceptorInjection",
+    "libsanitizer-collection", "libcupti_injection", "libcudadebugger"};
+constexpr std::string_view kPyTorch = "libtorch_cpu.so";
+// bool torch::autograd::profiler::isProfilerEnabledInMainThread()
+constexpr const char* kIsRecording = "_ZN5torch8autograd8profiler29isProfilerEnabledInMainThreadEv";
+
+std::string_view BaseName(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+bool BeginsWith(std::string_view text, std::string_view begin) {
+  return text.substr(0, begin.size()) == begin;
+}
+
+std::vector<std::string> MappedLibraries() {
+  std::vector<std::string> paths;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* out) {
+        if (info->dlpi_name != nullptr && info->dlpi_name[0] == '/') {
+          static_cast<std::vector<std::string>*>(out)->emplace_back(info->dlpi_name);
+        }
+        return 0;
+      },
+      &paths);
+  return paths;
+}
+
+using IsRecording = bool (*)();
+
+// Null: this PyTorch cannot be asked.
+IsRecording FindIsRecording(const std::string& pytorch) {
+  void* const library = dlopen(pytorch.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return nullptr;
+  void* const found = dlsym(library, kIsRecording);
+  dlclose(library);  // it stays: Python never unloads it
+  IsRecording is_recording = nullptr;
+  std::memcpy(&is_recording, &found, sizeof(found));
+  return is_recording;
+}
+
+}  // namespace
+
+OtherProfiler FindOtherProfiler(absl::Duration patience) {
+  const std::vector<std::string> mapped = MappedLibraries();
+  const char* const named = std::getenv("CUDA_INJECTION64_PATH");
+  const std::string_view injected = named == nullptr ? "" : BaseName(named);
+  const std::string* pytorch = nullptr;
+  for (const std::string& path : mapped) {
+    const std::string_view name = BaseName(path);
+    const bool is_tool =
+        std::any_of(kTools.begin(), kTools.end(),
+                    [name](std::string_view tool) { return BeginsWith(name, tool); }) ||
+        (name == injected && !BeginsWith(name, "libjobscope"));
+    if (is_tool) return {OtherProfiler::kInjected, std::string(name)};
+    if (BeginsWith(name, kPyTorch)) pytorch = &path;
+  }
+  if (pytorch == nullptr) return {};
+  const IsRecording is_recording = FindIsRecording(*pytorch);
+  const absl::Time deadline = absl::Now() + patience;
+  while (is_recording != nullptr && is_recording()) {
+    if (absl::Now() >= deadline) return {OtherProfiler::kKinetoRecords, ""};
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  return {OtherProfiler::kKineto, ""};
+}
+
+}  // namespace jobscope::cuda
