@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/outcome.h"
+#include "client/suggestion.h"
 #include "common/framework_choice.h"
 #include "common/identity.h"
 #include "common/run_directory.h"
@@ -36,6 +37,11 @@ absl::Status CheckNativeFlags(const Flags& flags) {
     return absl::InvalidArgumentError(
         absl::StrCat("--start_step=", *flags.start_step,
                      " says where steps begin, but not how many; give --steps=N too"));
+  }
+  if (flags.steps.has_value() && flags.lookback_ms > 0) {
+    return absl::InvalidArgumentError(
+        "--steps and --lookback_ms exclude each other: steps are recorded whole, from the first to "
+        "the last. Give --lookback_ms with --duration_ms, or an earlier --start_step");
   }
   if (flags.protocol != "tensorflow") return absl::OkStatus();
   const std::pair<const char*, bool> given[] = {{"--steps", flags.steps.has_value()},
@@ -206,6 +212,25 @@ void AddCredentials(CLI::App* app, CredentialFlags* credentials) {
       ->group(kGroup);
 }
 
+// "did you mean --duration_ms? ", for the first argument that was not known; or nothing.
+std::string MaybeMeant(const CLI::App& app, const std::vector<std::string>& unknown) {
+  if (unknown.empty()) return "";
+  const std::string first = unknown[0].substr(0, unknown[0].find('='));
+  const bool is_flag = absl::StartsWith(first, "-");
+  std::vector<std::string> known;
+  if (is_flag) {
+    for (const CLI::Option* option : app.get_options()) {
+      for (const std::string& name : option->get_lnames()) known.push_back(name);
+    }
+  } else {
+    known = {"capture", "check", "stop"};
+  }
+  const auto meant =
+      Suggestion(first.substr(std::min(first.find_first_not_of('-'), first.size())), known);
+  if (!meant.has_value()) return "";
+  return absl::StrCat("did you mean ", is_flag ? "--" : "", *meant, "? ");
+}
+
 FlagsResult Print(std::string text, int exit_code) {
   return {std::nullopt, std::move(text), exit_code};
 }
@@ -231,8 +256,8 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
   if (verb == Verb::kCapture) {
     app.footer(
         "Verbs: capture check, capture stop (--help of each tells more).\n"
-        "Exit code: 0 all workers delivered, 1 all, but the result could not be printed, 2 usage, "
-        "3 some, 4 none, 130 given up.");
+        "Exit code: 0 all workers delivered, 1 all, but the result could not be printed or the "
+        "manifest not be written, 2 usage, 3 some, 4 none, 130 given up.");
   }
   try {
     // CLI11 takes them from the back.
@@ -243,9 +268,9 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
   } catch (const CLI::CallForVersion& version) {
     return Print(absl::StrCat(version.what(), "\n"), 0);
   } catch (const CLI::ParseError& error) {
-    return Print(
-        absl::StrCat(program, ": ", error.what(), "; ", program, " --help lists the flags\n"),
-        kExitUsage);
+    return Print(absl::StrCat(program, ": ", error.what(), "; ", MaybeMeant(app, app.remaining()),
+                              program, " --help lists the flags\n"),
+                 kExitUsage);
   }
   // With --steps the duration is only what workers without steps record.
   if (flags.steps.has_value() && app.count("--duration_ms") == 0) {
@@ -286,9 +311,12 @@ FlagsResult ParseFlags(const std::vector<std::string>& arguments) {
       "  run       start a program whose training processes become workers\n"
       "jobscope VERB --help lists the flags of a verb.\n";
   if (first == "--help" || first == "-h") return Print(usage, 0);
-  return Print(
-      first.empty() ? usage : absl::StrCat("jobscope: unknown verb '", first, "'\n", usage),
-      kExitUsage);
+  if (first.empty()) return Print(usage, kExitUsage);
+  const auto meant = Suggestion(first, {"capture", "check", "stop", "run"});
+  return Print(absl::StrCat("jobscope: unknown verb '", first, "'",
+                            meant.has_value() ? absl::StrCat("; did you mean ", *meant, "?") : "",
+                            "\n", usage),
+               kExitUsage);
 }
 
 }  // namespace jobscope

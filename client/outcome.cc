@@ -34,6 +34,39 @@ std::string TooLarge(const grpc::Status& status) {
                       "; record for a shorter time, or at a lower level");
 }
 
+std::string WithHint(const std::string& reason) {
+  // What gRPC, c-ares and HTTP/2 say of the connection, and what it most often comes from.
+  static constexpr struct {
+    const char* part;
+    const char* hint;
+  } kHints[] = {
+      {"Connection refused", "nothing listens there: is the job running, and is the port right?"},
+      {"No such file or directory", "no worker has made that socket: is the job running?"},
+      {"No route to host", "is the host up, and in this network?"},
+      {"etwork is unreachable", "is the host up, and in this network?"},
+      {"DNS resolution failed",
+       "the host's name is not known here: check its spelling, or give its address"},
+      {"Domain name not found",
+       "the host's name is not known here: check its spelling, or give its address"},
+      {"http1.x server", "that is a web server: is the port right?"},
+      {"SETTINGS", "what listens there does not speak gRPC: is the port right?"},
+      {"frame of unknown type", "what listens there does not speak gRPC: is the port right?"},
+      {"Socket closed",
+       "the other side closed the connection: does the worker want TLS (--tls_ca), or is that "
+       "another program's port?"},
+      {"Connection reset",
+       "the other side closed the connection: does the worker want TLS (--tls_ca), or is that "
+       "another program's port?"},
+      {"Broken pipe",
+       "the other side closed the connection: does the worker want TLS (--tls_ca), or is that "
+       "another program's port?"},
+  };
+  for (const auto& [part, hint] : kHints) {
+    if (absl::StrContains(reason, part)) return absl::StrCat(reason, "; ", hint);
+  }
+  return reason;
+}
+
 Verdict Make(Outcome outcome, Phase phase, std::string reason, const grpc::Status& status) {
   return {outcome, phase, std::move(reason), static_cast<int>(status.error_code())};
 }
@@ -48,6 +81,8 @@ const char* Name(Outcome outcome) {
       return "truncated";
     case Outcome::kEmpty:
       return "empty";
+    case Outcome::kDuplicate:
+      return "duplicate";
     case Outcome::kUnreachable:
       return "unreachable";
     case Outcome::kTimeout:
@@ -114,7 +149,9 @@ Verdict JudgeDescribe(const grpc::Status& status, bool connected, absl::Duration
   const Phase phase = connected ? Phase::kDescribe : Phase::kConnect;
   switch (status.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
-      if (!IsSilence(status)) return Make(Outcome::kUnreachable, phase, ReasonOf(status), status);
+      if (!IsSilence(status)) {
+        return Make(Outcome::kUnreachable, phase, WithHint(ReasonOf(status)), status);
+      }
       [[fallthrough]];
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return Make(Outcome::kTimeout, phase,
@@ -179,9 +216,14 @@ Verdict JudgeCapture(const grpc::Status& status, Moment moment) {
 }
 
 std::string HeldBy(const v1::Busy& busy) {
-  return absl::StrCat("busy with session '", Printable(busy.session_id()), "'",
-                      busy.peer().empty() ? "" : " of ", Printable(busy.peer()), ", ",
-                      busy.remaining_ms(), " ms left");
+  // Before the start nobody knows how long it will take.
+  const bool begun = busy.state() != "arming" && busy.state() != "armed";
+  const std::string session = Printable(busy.session_id());
+  return absl::StrCat(
+      "busy with session '", session, "'", busy.peer().empty() ? "" : " of ",
+      Printable(busy.peer()), ", ",
+      begun ? absl::StrCat(busy.remaining_ms(), " ms left") : "which is armed and has not begun",
+      "; try again later, or end that one: capture stop --session_id=", session);
 }
 
 int ExitCode(size_t delivered, size_t total) {

@@ -18,6 +18,7 @@ enum class Outcome {
   kOk,           // the whole trace is on disk
   kTruncated,    // a trace is on disk; the recording ended before its planned end
   kEmpty,        // the worker recorded, and had nothing to record
+  kDuplicate,    // the process of another address: recorded once, under that one
   kUnreachable,  // no connection
   kTimeout,      // silence
   kBusy,         // somebody else's capture, or too many callers
@@ -54,7 +55,7 @@ enum class Moment { kBeforeStart, kRecording, kAfterEnd };
 // Judges a worker that ended without a trace at `moment` of the planned recording.
 Verdict JudgeCapture(const grpc::Status& status, Moment moment);
 
-// "busy with session 'x' of peer, 20 ms left"
+// "busy with session 'x' of peer, 20 ms left; try again later, or ..."
 std::string HeldBy(const v1::Busy& busy);
 
 // A status text of a peer as one printable line, without gRPC's wrapping; never empty.
@@ -67,7 +68,7 @@ inline constexpr int kExitSome = 3;
 inline constexpr int kExitNone = 4;
 inline constexpr int kExitInterrupted = 130;
 
-// All, some or none of `total` > 0 workers delivered.
+// All, some or none of `total` > 0 workers, without duplicates, delivered.
 int ExitCode(size_t delivered, size_t total);
 
 }  // namespace jobscope

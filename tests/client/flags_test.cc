@@ -138,6 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case({"--steps=3", "--protocol=tensorflow"}, "leave out --protocol=tensorflow"),
         Case({"--steps=3", "--duration_ms=0", "--lookback_ms=1"}, "exclude each other"),
         Case({"--steps=3", "--duration_ms=60001"}, "raise --max_duration_ms"),
+        Case({"--steps=3", "--lookback_ms=1"}, "exclude each other"),
         Case({"--lookback_ms=-1"}, "--lookback_ms=-1"),
         Case({"--lookback_ms=3600001"}, "give 0 to 3600000"),
         Case({"--lookback_ms=3", "--protocol=tensorflow"}, "--lookback_ms needs the native"),
@@ -171,6 +172,21 @@ TEST(Flags, AsJobscopeVerbsAreSubcommands) {
   EXPECT_EQ(jobscope({"--service_addr=a:1"}).exit_code, 2);
   EXPECT_EQ(jobscope({"--help"}).exit_code, 0);
   EXPECT_THAT(jobscope({"nosuch"}).text, HasSubstr("unknown verb 'nosuch'"));
+}
+
+TEST(Flags, WhatWasMeantIsSuggested) {
+  const auto text = [](const std::string& flag) {
+    return Parse({"--service_addr=a:1", "--logdir=/x", flag}).text;
+  };
+  EXPECT_THAT(text("--duration=5"), HasSubstr("did you mean --duration_ms?"));
+  EXPECT_THAT(text("--service-addr=b:1"), HasSubstr("did you mean --service_addr?"));
+  EXPECT_THAT(text("--lodgir=/y"), HasSubstr("did you mean --logdir?"));
+  EXPECT_THAT(text("chek"), HasSubstr("did you mean check?"));
+  EXPECT_THAT(Parse({"chek", "--service_addr=a:1"}).text, HasSubstr("did you mean check?"));
+  EXPECT_THAT(ParseFlags({"jobscope", "captrue"}).text, HasSubstr("did you mean capture?"));
+  for (const char* flag : {"--nosuch=1", "--x", "--tls=1", "--", "stray"}) {
+    EXPECT_THAT(text(flag), Not(HasSubstr("did you mean"))) << flag;
+  }
 }
 
 TEST(Flags, HelpAndVersion) {

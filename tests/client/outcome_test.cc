@@ -12,6 +12,7 @@ namespace {
 using grpc::Status;
 using grpc::StatusCode;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct DescribeCase {
   StatusCode code;
@@ -116,7 +117,13 @@ TEST(Outcome, WhoHoldsAWorkerIsNamedPrintably) {
   busy.set_session_id("night\n");
   busy.set_peer("10.0.0.7");
   busy.set_remaining_ms(20);
-  EXPECT_EQ(HeldBy(busy), "busy with session 'night?' of 10.0.0.7, 20 ms left");
+  EXPECT_EQ(HeldBy(busy),
+            "busy with session 'night?' of 10.0.0.7, 20 ms left; try again later, or end that one: "
+            "capture stop --session_id=night?");
+  // Nobody knows when it will begin: no number.
+  busy.set_state("armed");
+  EXPECT_THAT(HeldBy(busy), HasSubstr("of 10.0.0.7, which is armed and has not begun; try again"));
+  EXPECT_THAT(HeldBy(busy), Not(HasSubstr(" ms ")));
 }
 
 // What a worker says about silence is for people already.
