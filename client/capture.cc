@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/call_threads.h"
+#include "client/descriptors.h"
 #include "client/diagnoser.h"
 #include "client/dial.h"
 #include "client/fan_out.h"
@@ -43,6 +44,9 @@ namespace {
 // Room that a run takes at least: the manifest, and a small trace of each worker.
 constexpr uint64_t kMinFreeBytes = 16 << 20;
 constexpr uint64_t kMinFreeBytesPerWorker = 64 << 10;
+
+// A connection and a spool.
+constexpr size_t kDescriptorsPerWorker = 2;
 
 // Items go to disk as they come: a write that waits for the disk must not hold up the others.
 constexpr size_t kSpoolThreads = 4;
@@ -164,8 +168,10 @@ void FillStart(const StartFacts& facts, Manifest* manifest) {
 // Adds the workers and what follows from them, exit code included.
 void Conclude(std::vector<WorkerResult> results, Manifest* manifest) {
   size_t delivered = 0;
+  size_t duplicates = 0;
   for (WorkerResult& result : results) {
     delivered += IsDelivery(result.verdict.outcome) ? 1 : 0;
+    duplicates += result.verdict.outcome == Outcome::kDuplicate ? 1 : 0;
     ManifestWorker& account = result.account;
     account.outcome = Name(result.verdict.outcome);
     account.phase = Name(result.verdict.phase);
@@ -174,10 +180,10 @@ void Conclude(std::vector<WorkerResult> results, Manifest* manifest) {
     manifest->workers.push_back(std::move(account));
   }
   FillTotals(manifest);
-  manifest->exit_code = ExitCode(delivered, results.size());
+  manifest->exit_code = ExitCode(delivered, results.size() - duplicates);
 }
 
-// A failure here is told, and takes the exit code with it: a run without a manifest is unfinished.
+// A failure here is told, and takes the exit code with it: no longer 0, but no worker failed.
 void Publish(const RunDirectory& directory, Manifest* manifest) {
   bool has_files = false;
   for (const ManifestWorker& worker : manifest->workers) {
@@ -192,9 +198,10 @@ void Publish(const RunDirectory& directory, Manifest* manifest) {
   }
   const absl::Status written = directory.WriteManifest(ManifestJson(*manifest));
   if (!written.ok()) {
-    std::fprintf(stderr, "capture: the manifest is missing: %s\n",
+    std::fprintf(stderr,
+                 "capture: the traces are as the table says, but their manifest is missing: %s\n",
                  std::string(written.message()).c_str());
-    if (manifest->exit_code == kExitAll) manifest->exit_code = kExitSome;
+    if (manifest->exit_code == kExitAll) manifest->exit_code = kExitOutput;
   }
 }
 
@@ -223,6 +230,8 @@ int RunCapture(const Flags& flags) {
                      flags.sample.has_value() ? " are sampled" : " addresses are given",
                      "; lower it, or give more")));
   }
+  const absl::Status descriptors = EnsureDescriptors(total, kDescriptorsPerWorker);
+  if (!descriptors.ok()) return UsageError(descriptors);
   const absl::StatusOr<RunDirectory> directory = RunDirectory::Create(
       {flags.logdir, flags.session_id, kMinFreeBytes + total * kMinFreeBytesPerWorker});
   if (!directory.ok()) return UsageError(directory.status());

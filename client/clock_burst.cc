@@ -12,7 +12,7 @@
 namespace jobscope {
 
 std::shared_ptr<ClockBurst> ClockBurst::Start(const std::shared_ptr<grpc::Channel>& channel,
-                                              absl::Time deadline, CallThreads* threads,
+                                              absl::Duration timeout, CallThreads* threads,
                                               Worker::ClockDone done) {
   // No make_shared: the constructor is private.
   std::shared_ptr<ClockBurst> burst(new ClockBurst(std::move(done)));
@@ -24,7 +24,7 @@ std::shared_ptr<ClockBurst> ClockBurst::Start(const std::shared_ptr<grpc::Channe
   events.done = [burst](const grpc::Status& status) { burst->OnDone(status); };
   const absl::MutexLock lock(&burst->mutex_);
   burst->stream_ =
-      NativeStream::Start(channel, kSyncClockMethod, deadline, threads, std::move(events));
+      NativeStream::Start(channel, kSyncClockMethod, timeout, threads, std::move(events));
   burst->Ping();
   return burst;
 }

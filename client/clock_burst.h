@@ -28,9 +28,9 @@ namespace jobscope {
 class ClockBurst : public std::enable_shared_from_this<ClockBurst> {
  public:
   // `done` comes once, on one of the threads: OK with an estimate if any answer was of use, with
-  // however few there were by `deadline`.
+  // however few there were within `timeout`.
   static std::shared_ptr<ClockBurst> Start(const std::shared_ptr<grpc::Channel>& channel,
-                                           absl::Time deadline, CallThreads* threads,
+                                           absl::Duration timeout, CallThreads* threads,
                                            Worker::ClockDone done);
 
   // `done` comes soon.

@@ -32,17 +32,17 @@ class DiagnosingWorker final : public Worker {
   DiagnosingWorker(Diagnoser* diagnoser, Endpoint endpoint, std::unique_ptr<Worker> worker)
       : diagnoser_(diagnoser), endpoint_(std::move(endpoint)), worker_(std::move(worker)) {}
 
-  void Describe(absl::Time deadline, DescribeDone done) override {
+  void Describe(absl::Duration timeout, DescribeDone done) override {
     worker_->Describe(
-        deadline, [diagnoser = diagnoser_, endpoint = endpoint_, done = std::move(done)](
-                      const grpc::Status& status, const v1::DescribeResponse& response) {
+        timeout, [diagnoser = diagnoser_, endpoint = endpoint_, done = std::move(done)](
+                     const grpc::Status& status, const v1::DescribeResponse& response) {
           diagnoser->Explain(endpoint, status, [done, response](grpc::Status explained) {
             done(std::move(explained), response);
           });
         });
   }
-  void Stop(const std::string& session_id, absl::Time deadline, StopDone done) override {
-    worker_->Stop(session_id, deadline,
+  void Stop(const std::string& session_id, absl::Duration timeout, StopDone done) override {
+    worker_->Stop(session_id, timeout,
                   [diagnoser = diagnoser_, endpoint = endpoint_, done = std::move(done)](
                       const grpc::Status& status, bool stopped) {
                     diagnoser->Explain(endpoint, status, [done, stopped](grpc::Status explained) {
@@ -54,8 +54,8 @@ class DiagnosingWorker final : public Worker {
     worker_->Arm(call, std::move(events));
   }
   std::optional<ClockEstimate> arm_clock() const override { return worker_->arm_clock(); }
-  void SyncClock(absl::Time deadline, ClockDone done) override {
-    worker_->SyncClock(deadline, std::move(done));
+  void SyncClock(absl::Duration timeout, ClockDone done) override {
+    worker_->SyncClock(timeout, std::move(done));
   }
   void Start(const StartCall& call) override { worker_->Start(call); }
   void Cancel() override { worker_->Cancel(); }

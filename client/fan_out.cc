@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "client/fan_out_state.h"
 #include "client/monotonic.h"
 #include "common/pid_space.h"
@@ -33,9 +32,11 @@ FanOutState::FanOutState(std::vector<Endpoint> endpoints, std::vector<std::strin
       pool_(WriteThreads(roster_.size(), options_.max_parallel)) {}
 
 void FanOutState::Connect(size_t index) {
-  roster_.BeginAttempt(index);
+  const absl::Time now = SteadyNow();
+  if (roster_[index].step == Step::kQueued) last_asked_ = now;
+  roster_.BeginAttempt(index, now + StallTime());
   Slot& slot = roster_[index];
-  slot.asked = absl::Now();
+  slot.asked = now;
   slot.described = false;
   slot.clock_id.clear();
   slot.pid.reset();
@@ -57,7 +58,7 @@ void FanOutState::Ask(size_t index, Protocol protocol) {
   slot.streams = protocol == Protocol::kNative;
   slot.result.account.protocol = slot.streams ? "native" : "tensorflow";
   slot.worker = factory_(slot.endpoint, protocol);
-  slot.worker->Describe(slot.asked + options_.times.connect,
+  slot.worker->Describe(slot.asked + options_.times.connect - SteadyNow(),
                         [this, index, protocol, post = Letters(index)](
                             const grpc::Status& status, const v1::DescribeResponse& response) {
                           post([this, index, protocol, status, response] {
@@ -72,6 +73,7 @@ void FanOutState::OnDescribed(size_t index, const grpc::Status& status,
                               v1::DescribeResponse response) {
   Slot& slot = roster_[index];
   if (slot.step != Step::kConnecting) return;
+  usual_answer_ += (SteadyNow() - slot.asked - usual_answer_) / 8;
   ManifestWorker& account = slot.result.account;
   const bool stock = status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
   if (!status.ok() && !stock) {
@@ -81,6 +83,17 @@ void FanOutState::OnDescribed(size_t index, const grpc::Status& status,
     return;
   }
   if (status.ok()) {
+    if (const std::optional<size_t> twin = Twin(index, response)) {
+      FillFromDescription(response, &account);
+      account.busy.reset();
+      account.same_as = roster_[*twin].endpoint.address;
+      Finish(index, {Outcome::kDuplicate, Phase::kDescribe,
+                     absl::StrCat("is the process of ", account.same_as, " (pid ",
+                                  response.identity().pid(), " on ", account.host,
+                                  "): recorded once, under that address"),
+                     std::nullopt});
+      return;
+    }
     slot.described = true;
     slot.clock_id = response.clock_id();
     if (!PidSpace().empty() && response.pid_space() == PidSpace()) {
@@ -120,6 +133,17 @@ void FanOutState::OnDescribed(size_t index, const grpc::Status& status,
     return;
   }
   Arm(index);
+}
+
+std::optional<size_t> FanOutState::Twin(size_t index, const v1::DescribeResponse& response) {
+  // Process ids come again, and are alike in many containers.
+  if (response.identity().pid() <= 0 || response.start_unix_ns() == 0) return std::nullopt;
+  const std::string process =
+      absl::StrCat(response.identity().host(), "\n", response.pid_space(), "\n",
+                   response.identity().pid(), "\n", response.start_unix_ns());
+  const size_t keeper = processes_.emplace(process, index).first->second;
+  if (keeper == index) return std::nullopt;
+  return keeper;
 }
 
 // The worker does not speak the native protocol. A second question, over the connection by which
@@ -164,7 +188,7 @@ void FanOutState::Arm(size_t index) {
   call.record_shapes = options_.record_shapes;
   call.lookback = std::min(options_.lookback, slot.max_lookback);
   call.by_steps = options_.steps.has_value();
-  call.deadline = absl::Now() + options_.times.arm;
+  call.timeout = options_.times.arm;
   WorkerEvents events;
   const auto post = Letters(index);
   events.armed = [this, index, post](const grpc::Status& status, const v1::Armed& armed) {
@@ -204,7 +228,7 @@ void FanOutState::OnArmed(size_t index, const grpc::Status& status, const v1::Ar
   slot.steps_seen_ns = at_ns;
   if (armed.collectors_size() > 0) FillCollectors(armed.collectors(), &slot.result.account);
   roster_.Move(index, Step::kArmed);
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   last_ready_ = now;
   slowest_ready_ = std::max(slowest_ready_, now - slot.asked);
   // The others are measured already, or have begun.
@@ -229,22 +253,27 @@ void FanOutState::RetryOrFinish(size_t index, Verdict verdict, absl::Duration at
   slot.worker.reset();
   // A worker that says when it will be free is asked again right after that.
   const absl::Duration known = std::min(at_least, options_.times.max_backoff);
-  roster_.BackOff(index, absl::Now() + std::max(Backoff(slot.attempt), known));
+  roster_.BackOff(index, SteadyNow() + std::max(Backoff(slot.attempt), known));
   slot.result.verdict = std::move(verdict);
 }
 
+// One that is slow because this machine is, with so many at once, does not stall.
+absl::Duration FanOutState::StallTime() const {
+  return std::max(options_.times.stall, 2 * usual_answer_);
+}
+
 void FanOutState::Wake(absl::Time now) {
-  while (!to_sync_.empty() && roster_.active() < options_.max_parallel) {
+  while (!to_sync_.empty() && roster_.syncs(now) < options_.max_parallel) {
     const size_t index = to_sync_.front();
     to_sync_.pop_front();
     if (roster_[index].step == Step::kArmed) BeginSync(index);
   }
-  while (roster_.active() < options_.max_parallel) {
+  while (roster_.attempts(now) < options_.max_parallel) {
     const auto next = roster_.next_wake();
     if (!next.has_value() || next->first > now) break;
     Connect(next->second);
   }
-  for (; next_queued_ < roster_.size() && roster_.active() < options_.max_parallel;
+  for (; next_queued_ < roster_.size() && roster_.attempts(now) < options_.max_parallel;
        ++next_queued_) {
     if (roster_[next_queued_].step == Step::kQueued) Connect(next_queued_);
   }
@@ -253,20 +282,23 @@ void FanOutState::Wake(absl::Time now) {
 absl::Time FanOutState::NextWake(absl::Time now) const {
   absl::Time next = now + progress_->period();
   const auto consider = [&next, now](absl::Time time) {
-    // What is overdue waits for a letter, which will come.
+    // What is overdue waits for a letter, which will come, or for a place.
     if (time > now) next = std::min(next, time);
   };
-  if (stage_ == Stage::kGathering) consider(last_ready_ + Patience());
+  if (stage_ == Stage::kGathering) consider(GatherDeadline());
   if (stage_ == Stage::kHolding) consider(hold_until_);
-  if (stage_ == Stage::kSyncing) consider(last_synced_ + SyncPatience());
-  if (const auto wake = roster_.next_wake()) consider(wake->first);
+  if (stage_ == Stage::kSyncing) consider(SyncDeadline());
+  if (next_queued_ < roster_.size() || !to_sync_.empty()) consider(roster_.next_stall());
+  if (const auto wake = roster_.next_wake()) {
+    consider(wake->first > now ? wake->first : roster_.next_stall());
+  }
   consider(roster_.next_end());
   return next;
 }
 
 std::vector<WorkerResult> FanOutState::Run() {
   while (true) {
-    const absl::Time now = absl::Now();
+    const absl::Time now = SteadyNow();
     Advance(now);
     Wake(now);
     if (roster_.in(Step::kDone) == roster_.size()) break;
@@ -274,6 +306,7 @@ std::vector<WorkerResult> FanOutState::Run() {
     for (Mailbox::Letter& letter : mailbox_->Wait(NextWake(now))) letter();
   }
   progress_->Clear();
+  progress_->Flush();
   mailbox_->Close();
   FillFacts();
   std::vector<WorkerResult> results;

@@ -34,9 +34,12 @@ struct FanOutTimes {
   absl::Duration first_backoff =
       absl::Milliseconds(500);  // doubles; up to a quarter more by chance
   absl::Duration max_backoff = absl::Seconds(4);
-  // A start that all wait for waits for nobody who needs this much longer than the last one that
-  // became ready.
+  // Once everybody has been asked, a start that all wait for waits for nobody who needs this much
+  // longer than the last one that became ready.
   absl::Duration gather = absl::Milliseconds(500);
+  // An attempt that takes this much longer than usual leaves its place among max_parallel to
+  // another, and goes on. Of 256 silent addresses, a thousand are so asked per second.
+  absl::Duration stall = absl::Milliseconds(250);
   // A wanted first step that is farther ahead than this is waited for before the clocks are
   // measured; a start that is delayed, likewise.
   absl::Duration near = absl::Seconds(2);
@@ -63,7 +66,9 @@ struct FanOutOptions {
   std::string frameworks = "auto";
   bool record_shapes = false;
   int attempts = 3;
-  size_t max_parallel = 256;  // connecting, arming, measuring clocks, and writing, at one time
+  // Connecting and arming, measuring clocks, and writing: of each at most so many at one time, but
+  // for those that stall.
+  size_t max_parallel = 256;
   std::optional<size_t> min_workers;  // fewer can be armed: nothing is recorded
   FanOutTimes times;
 };

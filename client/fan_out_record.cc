@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "client/fan_out_state.h"
+#include "client/monotonic.h"
 
 namespace jobscope {
 namespace {
@@ -62,7 +62,7 @@ void FanOutState::OnEnded(size_t index, const grpc::Status& status,
     return;
   }
   if (delivery == nullptr) {
-    const absl::Time now = absl::Now();
+    const absl::Time now = SteadyNow();
     const bool holding =
         stage_ == Stage::kHolding || (stage_ == Stage::kGathering && gathered_.has_value());
     if (!recording && holding && !interrupted_ &&
@@ -114,6 +114,7 @@ void FanOutState::Finish(size_t index, Verdict verdict) {
     slot.result.account.events.reset();
     slot.result.account.lost.reset();
   }
+  duplicates_ += verdict.outcome == Outcome::kDuplicate ? 1 : 0;
   slot.result.verdict = std::move(verdict);
   slot.result.account.attempts = slot.attempt;
   roster_.Move(index, Step::kDone);
@@ -137,7 +138,7 @@ void FanOutState::OnInterrupt() {
   if (interrupted_) return;
   interrupted_ = true;
   progress_->Line("interrupted: stopping, and keeping what there is (once more to give up)");
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   for (size_t i = 0; i < roster_.size(); ++i) {
     Slot& slot = roster_[i];
     switch (slot.step) {
@@ -158,8 +159,7 @@ void FanOutState::OnInterrupt() {
         if (now < slot.end) {
           slot.stopped = true;
           roster_.SetEnd(i, now);
-          slot.worker->Stop(options_.session_id, now + kStopTimeout,
-                            [](const grpc::Status&, bool) {});
+          slot.worker->Stop(options_.session_id, kStopTimeout, [](const grpc::Status&, bool) {});
         }
         break;
       case Step::kWriting:
@@ -191,7 +191,7 @@ void FanOutState::FillFacts() {
 
 ProgressCounts FanOutState::Count(absl::Time now) {
   ProgressCounts counts;
-  counts.total = roster_.size();
+  counts.total = roster_.size() - duplicates_;
   counts.connecting =
       roster_.in(Step::kQueued) + roster_.in(Step::kConnecting) + roster_.in(Step::kBackingOff);
   counts.arming = roster_.in(Step::kArming);
@@ -201,7 +201,7 @@ ProgressCounts FanOutState::Count(absl::Time now) {
   counts.left = roster_.last_end() - now;
   counts.writing = roster_.in(Step::kWriting);
   counts.delivered = delivered_;
-  counts.failed = roster_.in(Step::kDone)-delivered_;
+  counts.failed = roster_.in(Step::kDone)-delivered_ - duplicates_;
   counts.events = events_;
   counts.lost = lost_;
   counts.bytes = bytes_;

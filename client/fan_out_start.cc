@@ -47,12 +47,12 @@ ArmedWorker Describe(const Slot& slot) {
 
 }  // namespace
 
-absl::Duration FanOutState::Patience() const {
-  return std::max(options_.times.gather, 4 * slowest_ready_);
+absl::Time FanOutState::GatherDeadline() const {
+  return std::max(last_asked_, last_ready_) + std::max(options_.times.gather, 4 * slowest_ready_);
 }
 
-absl::Duration FanOutState::SyncPatience() const {
-  return std::max(options_.times.gather, 4 * slowest_sync_);
+absl::Time FanOutState::SyncDeadline() const {
+  return std::max(last_pinged_, last_synced_) + std::max(options_.times.gather, 4 * slowest_sync_);
 }
 
 std::vector<ArmedWorker> FanOutState::ArmedWorkers() const {
@@ -74,9 +74,10 @@ void FanOutState::Advance(absl::Time now) {
 }
 
 // All that answer at their first attempt start together; whoever is refused, busy or silent does
-// not hold them up.
+// not hold them up, wherever it stands in the list.
 void FanOutState::Gather(absl::Time now) {
-  const size_t ready = roster_.in(Step::kArmed);
+  // Some may be back here from having their clocks measured.
+  const size_t ready = roster_.waiting();
   const size_t may_come = roster_.may_come();
   const size_t wanted = options_.min_workers.value_or(1);
   if (ready + may_come < wanted) {
@@ -89,7 +90,8 @@ void FanOutState::Gather(absl::Time now) {
     return;
   }
   if (ready < wanted) return;
-  if (roster_.first_attempts() > 0 && now < last_ready_ + Patience()) return;
+  if (roster_.in(Step::kQueued) > 0) return;
+  if (roster_.first_attempts() > 0 && now < GatherDeadline()) return;
   stage_ = Stage::kHolding;
   // A delay counts from the first time.
   if (!gathered_.has_value()) gathered_ = now;
@@ -133,7 +135,7 @@ void FanOutState::Hold(absl::Time now) {
     }
   }
   stage_ = Stage::kSyncing;
-  sync_began_ = last_synced_ = now;
+  sync_began_ = last_pinged_ = last_synced_ = now;
   for (size_t i = 0; i < roster_.size(); ++i) {
     if (roster_[i].step == Step::kArmed) RequestSync(i);
   }
@@ -159,18 +161,19 @@ void FanOutState::RequestSync(size_t index) {
     slot.clock->round_trip_ns = std::min(slot.clock->round_trip_ns, kNearRoundTripNs);
   }
   roster_.Move(index, Step::kSynced);
-  if (stage_ == Stage::kStarted) StartLate(index, absl::Now());
+  if (stage_ == Stage::kStarted) StartLate(index, SteadyNow());
 }
 
 void FanOutState::BeginSync(size_t index) {
-  roster_.Move(index, Step::kSyncing);
-  const absl::Time asked = absl::Now();
+  const absl::Time asked = SteadyNow();
+  last_pinged_ = asked;
+  roster_.BeginSync(index, asked + StallTime());
   roster_[index].worker->SyncClock(
-      asked + options_.times.sync,
+      options_.times.sync,
       [this, index, asked, post = Letters(index)](const grpc::Status& status,
                                                   const std::optional<ClockEstimate>& clock) {
         post([this, index, asked, status, clock] {
-          slowest_sync_ = std::max(slowest_sync_, absl::Now() - asked);
+          slowest_sync_ = std::max(slowest_sync_, SteadyNow() - asked);
           OnSynced(index, status, clock);
         });
       });
@@ -187,7 +190,7 @@ void FanOutState::OnSynced(size_t index, const grpc::Status& status,
                              "): it starts by itself, and its times count from its own start"));
   }
   roster_.Move(index, Step::kSynced);
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   last_synced_ = now;
   if (stage_ == Stage::kStarted) StartLate(index, now);
 }
@@ -195,16 +198,12 @@ void FanOutState::OnSynced(size_t index, const grpc::Status& status,
 // One that does not answer holds up the others no longer than one that does not arm.
 void FanOutState::Measure(absl::Time now) {
   if (roster_.waiting() < options_.min_workers.value_or(1)) {
-    // Some died: back to waiting for retries, if there are any.
-    for (size_t i = 0; i < roster_.size(); ++i) {
-      if (roster_[i].step == Step::kSynced) roster_.Move(i, Step::kArmed);
-    }
-    stage_ = Stage::kGathering;
+    stage_ = Stage::kGathering;  // some died: back to waiting for retries, if there are any
     return;
   }
   const size_t unsettled = roster_.in(Step::kArmed) + roster_.in(Step::kSyncing);
   const bool enough = roster_.in(Step::kSynced) >= options_.min_workers.value_or(1);
-  if (unsettled > 0 && (!enough || now < last_synced_ + SyncPatience())) return;
+  if (unsettled > 0 && (!enough || roster_.in(Step::kArmed) > 0 || now < SyncDeadline())) return;
   ChooseStart(now);
 }
 
@@ -225,7 +224,20 @@ void FanOutState::CombineMeasuredClocks() {
     if (clock.has_value() && roster_[i].clock_id == own && !own.empty() && clock->offset_ns == 0) {
       clock->measured_ns = now_ns;
     }
+    if (!clock.has_value() || roster_[i].clock_id.empty()) continue;
+    const auto [known, is_new] = combined_.emplace(roster_[i].clock_id, *clock);
+    if (!is_new && clock->uncertainty_ns < known->second.uncertainty_ns) known->second = *clock;
   }
+}
+
+// With what is known of its group, not with all of its members: any number may be late.
+void FanOutState::CombineLateClock(Slot* slot) {
+  if (!slot->clock.has_value()) return;
+  std::vector<MeasuredClock> clocks = {{slot->clock_id, slot->clock}};
+  const auto known = combined_.find(slot->clock_id);
+  if (known != combined_.end()) clocks.push_back({known->first, known->second});
+  CombineClocks(ClockId(), &clocks);
+  slot->clock = clocks[0].estimate;
 }
 
 absl::Duration FanOutState::ArmRoundTrip(const std::vector<size_t>& members) const {
@@ -252,7 +264,7 @@ void FanOutState::ChooseStart(absl::Time now) {
   // Where few or none are sent pings: twice the way that arming took, for all but the slowest
   // tenth.
   const absl::Duration busy = std::max(last_synced_ - sync_began_, 4 * ArmRoundTrip(members));
-  absl::Duration lead = StartLead(workers, slowest_ready_, busy);
+  absl::Duration lead = StartLead(workers, busy);
   if (options_.steps.has_value()) lead = std::max(lead, kMinLeadToStep);
   if (options_.delay > absl::ZeroDuration()) {
     lead = std::max(lead, *gathered_ + options_.delay - now);
@@ -277,40 +289,36 @@ void FanOutState::ChooseStart(absl::Time now) {
                         static_cast<int64_t>(plan_.start_monotonic_ns - MonotonicNow());
   plan_.zero_unix_ns = plan_.start_unix_ns -
                        static_cast<int64_t>(plan_.start_monotonic_ns - plan_.zero_monotonic_ns);
-  plan_.at_once = roster_.size() == 1 && options_.delay <= absl::ZeroDuration();
   plan_.duration = options_.duration;
   plan_.transfer = options_.times.transfer;
   stage_ = Stage::kStarted;
   facts_.started = absl::FromUnixNanos(plan_.start_unix_ns);
   if (options_.lookback > absl::ZeroDuration()) facts_.lookback_ns = lookback;
-  for (const size_t index : members) Begin(index, plan_, *facts_.started);
+  for (const size_t index : members) Begin(index, plan_);
 }
 
 // Armed, and measured, after the instant was chosen.
 void FanOutState::StartLate(size_t index, absl::Time now) {
   Slot& slot = roster_[index];
-  if (slot.clock.has_value()) CombineMeasuredClocks();
+  CombineLateClock(&slot);
   // As if it were not alone: it must not be later than it has to.
-  absl::Duration lead = StartLead({Describe(slot)}, absl::ZeroDuration(), absl::ZeroDuration());
+  absl::Duration lead = StartLead({Describe(slot)}, absl::ZeroDuration());
   if (options_.steps.has_value()) lead = std::max(lead, kMinLeadToStep);
   StartCall call = plan_;
-  absl::Time start = *facts_.started;
-  if (start < now + lead) {
-    start = now + lead;
-    const uint64_t behind = Nanoseconds(start - *facts_.started);
+  const absl::Time planned = SteadyTime(plan_.start_monotonic_ns);
+  if (planned < now + lead) {
+    const uint64_t behind = Nanoseconds(now + lead - planned);
     call.start_monotonic_ns += behind;
     call.start_unix_ns += static_cast<int64_t>(behind);
-    call.at_once = !slot.streams;
     Warn(index, absl::StrCat("began ", behind / 1'000'000, " ms after the others"));
   }
-  Begin(index, call, start);
+  Begin(index, call);
 }
 
-void FanOutState::Begin(size_t index, StartCall call, absl::Time start) {
+void FanOutState::Begin(size_t index, StartCall call) {
   Slot& slot = roster_[index];
   if (slot.streams) {
     call.clock = slot.clock;
-    if (!slot.clock.has_value()) call.at_once = true;
     // Machines that were cloned while they ran may think that they are one. Their clocks differ.
     if (slot.clock.has_value() && slot.clock->offset_ns == 0) call.process_id = slot.pid;
     if (options_.steps.has_value()) AddSteps(index, &call);
@@ -320,6 +328,7 @@ void FanOutState::Begin(size_t index, StartCall call, absl::Time start) {
     account.clock_offset_ns = slot.clock->realtime_offset_ns;
     account.clock_uncertainty_ns = UncertaintyAt(*slot.clock, call.start_monotonic_ns);
   }
+  const absl::Time start = SteadyTime(call.start_monotonic_ns);
   roster_.Record(index, start, start + call.duration);
   slot.worker->Start(call);
 }

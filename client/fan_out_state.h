@@ -62,6 +62,8 @@ class FanOutState {
   void Connect(size_t index);
   void Ask(size_t index, Protocol protocol);
   void OnDescribed(size_t index, const grpc::Status& status, v1::DescribeResponse response);
+  // Of another address that has told to be the same process. The first one that does keeps it.
+  std::optional<size_t> Twin(size_t index, const v1::DescribeResponse& response);
   void FallBack(size_t index);
   void Arm(size_t index);
   void OnArmed(size_t index, const grpc::Status& status, const v1::Armed& armed, uint64_t at_ns);
@@ -80,11 +82,13 @@ class FanOutState {
   absl::Duration ArmRoundTrip(const std::vector<size_t>& members) const;
   void ChooseStart(absl::Time now);
   void CombineMeasuredClocks();
+  void CombineLateClock(Slot* slot);
   void StartLate(size_t index, absl::Time now);
-  void Begin(size_t index, StartCall call, absl::Time start);
+  void Begin(size_t index, StartCall call);
   void AddSteps(size_t index, StartCall* call);
-  absl::Duration Patience() const;
-  absl::Duration SyncPatience() const;
+  absl::Time GatherDeadline() const;
+  absl::Time SyncDeadline() const;
+  absl::Duration StallTime() const;
   std::vector<ArmedWorker> ArmedWorkers() const;  // those that wait for the start
 
   // After the start.
@@ -104,6 +108,7 @@ class FanOutState {
   ProgressCounts Count(absl::Time now);
   void Warn(size_t index, std::string text);
 
+  // All absl::Time in here, but for facts_.started, are those of SteadyNow (client/monotonic.h).
   const FanOutOptions options_;
   const WorkerFactory factory_;
   const DeliveryWriter writer_;
@@ -112,18 +117,24 @@ class FanOutState {
   Roster roster_;
   size_t next_queued_ = 0;
   size_t delivered_ = 0;
+  size_t duplicates_ = 0;
+  std::map<std::string, size_t> processes_;  // who is recorded under which address
   bool interrupted_ = false;
 
   Stage stage_ = Stage::kGathering;
+  absl::Time last_asked_;  // of those that were queued
   absl::Time last_ready_;
   absl::Duration slowest_ready_;
+  absl::Duration usual_answer_;         // from the question to the answer: a moving mean
   std::optional<absl::Time> gathered_;  // when all that were waited for were armed
   bool delay_over_ = false;             // ...up to what measuring the clocks takes
   bool told_hold_ = false;
   absl::Time hold_until_;  // when to look again
   std::deque<size_t> to_sync_;
-  std::map<std::string, int> pinged_;  // workers, by clock id
+  std::map<std::string, int> pinged_;              // workers, by clock id
+  std::map<std::string, ClockEstimate> combined_;  // by clock id: the narrowest, from kStarted on
   absl::Time sync_began_;
+  absl::Time last_pinged_;
   absl::Time last_synced_;
   absl::Duration slowest_sync_;
   StartCall plan_;  // from kStarted on: what all have in common

@@ -3,7 +3,6 @@
 // The command line program: `capture`, and under the name `jobscope` the same with its verbs as
 // subcommands.
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -19,15 +18,6 @@
 #include "client/survey.h"
 
 namespace {
-
-// Each worker takes a socket and a spool: a thousand of them are more than the 1,024 descriptors
-// that shells allow by default. Programs may raise that up to the hard limit by themselves.
-void AllowManyFiles() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 // Where one of the three standard descriptors is closed, the next file to be opened would take its
 // number: the table would be written into a trace. Before all other initialisers: one of gRPC opens
@@ -52,7 +42,6 @@ int main(int argc, char** argv) {
   // Outcomes say what gRPC would otherwise log about each connection that fails. Overridable.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   jobscope::PrepareSignals();
-  AllowManyFiles();
   // Debian's abseil looks for lock cycles with each lock that is taken: an eighth of what a capture
   // of hundreds of workers costs (measured with perf). Unit tests keep it.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// This machine's MONOTONIC clock, on which the instants of a capture stand.
+// This machine's MONOTONIC clock, on which the client makes all of its decisions.
 #ifndef CLIENT_MONOTONIC_H_
 #define CLIENT_MONOTONIC_H_
 
 #include <time.h>
 
 #include <cstdint>
+
+#include "absl/time/time.h"
 
 namespace jobscope {
 
@@ -15,6 +17,13 @@ inline uint64_t MonotonicNow() {
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
+
+// MonotonicNow for arithmetic with absl::Duration. Its epoch is not absl's: it is no date, and must
+// not meet absl::Now(), which jumps when somebody sets the clock.
+inline absl::Time SteadyTime(uint64_t monotonic_ns) {
+  return absl::FromUnixNanos(static_cast<int64_t>(monotonic_ns));
+}
+inline absl::Time SteadyNow() { return SteadyTime(MonotonicNow()); }
 
 }  // namespace jobscope
 

@@ -5,16 +5,16 @@
 
 #include <utility>
 
+#include "client/deadline.h"
+
 namespace jobscope {
 
 std::shared_ptr<NativeStream> NativeStream::Start(const std::shared_ptr<grpc::Channel>& channel,
-                                                  const char* method, absl::Time deadline,
+                                                  const char* method, absl::Duration timeout,
                                                   CallThreads* threads, Events events) {
   // No make_shared: the constructor is private.
   std::shared_ptr<NativeStream> stream(new NativeStream(threads, std::move(events)));
-  if (deadline != absl::InfiniteFuture()) {
-    stream->context_.set_deadline(absl::ToChronoTime(deadline));
-  }
+  stream->context_.set_deadline(DeadlineIn(timeout));
   stream->context_.set_wait_for_ready(false);
   stream->stream_ =
       grpc::GenericStub(channel).PrepareCall(&stream->context_, method, threads->queue());

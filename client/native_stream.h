@@ -36,9 +36,9 @@ class NativeStream : public std::enable_shared_from_this<NativeStream> {
   };
 
   // `method` is a path. Never waits for a connection: one that cannot be made is UNAVAILABLE. The
-  // stream is done with DEADLINE_EXCEEDED at `deadline`.
+  // stream is done with DEADLINE_EXCEEDED after `timeout`.
   static std::shared_ptr<NativeStream> Start(const std::shared_ptr<grpc::Channel>& channel,
-                                             const char* method, absl::Time deadline,
+                                             const char* method, absl::Duration timeout,
                                              CallThreads* threads, Events events);
 
   // Messages go out in order; after the end they are dropped.

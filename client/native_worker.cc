@@ -42,27 +42,27 @@ NativeWorker::NativeWorker(const Endpoint& endpoint, NativeWorkerOptions options
 
 NativeWorker::~NativeWorker() { NativeWorker::Cancel(); }
 
-void NativeWorker::Describe(absl::Time deadline, DescribeDone done) {
-  calls_.Describe(deadline, std::move(done));
+void NativeWorker::Describe(absl::Duration timeout, DescribeDone done) {
+  calls_.Describe(timeout, std::move(done));
 }
 
 void NativeWorker::Arm(const ArmCall& call, WorkerEvents events) {
   capture_->Arm(channel_, call, std::move(events));
 }
 
-void NativeWorker::SyncClock(absl::Time deadline, ClockDone done) {
+void NativeWorker::SyncClock(absl::Duration timeout, ClockDone done) {
   const std::shared_ptr<ClockBurst> burst =
-      ClockBurst::Start(channel_, deadline, threads_, std::move(done));
+      ClockBurst::Start(channel_, timeout, threads_, std::move(done));
   const absl::MutexLock lock(&mutex_);
   burst_ = burst;
 }
 
 void NativeWorker::Start(const StartCall& call) { capture_->Start(call); }
 
-void NativeWorker::Stop(const std::string& session_id, absl::Time deadline, StopDone done) {
+void NativeWorker::Stop(const std::string& session_id, absl::Duration timeout, StopDone done) {
   // Also where the stream is broken, and nobody hears the question.
   capture_->Finish();
-  calls_.Stop(session_id, deadline, std::move(done));
+  calls_.Stop(session_id, timeout, std::move(done));
 }
 
 void NativeWorker::Cancel() {

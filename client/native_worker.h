@@ -45,12 +45,12 @@ class NativeWorker : public Worker {
                WritePool* disk);
   ~NativeWorker() override;
 
-  void Describe(absl::Time deadline, DescribeDone done) override;
+  void Describe(absl::Duration timeout, DescribeDone done) override;
   void Arm(const ArmCall& call, WorkerEvents events) override;
   std::optional<ClockEstimate> arm_clock() const override { return capture_->arm_clock(); }
-  void SyncClock(absl::Time deadline, ClockDone done) override;
+  void SyncClock(absl::Duration timeout, ClockDone done) override;
   void Start(const StartCall& call) override;
-  void Stop(const std::string& session_id, absl::Time deadline, StopDone done) override;
+  void Stop(const std::string& session_id, absl::Duration timeout, StopDone done) override;
   void Cancel() override;
   bool connected() const override;
 

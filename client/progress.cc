@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
+#include "client/monotonic.h"
 #include "client/table.h"
 #include "common/one_line.h"
 
@@ -25,12 +25,6 @@ size_t TerminalWidth() {
   winsize size{};
   if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 20) return 80;
   return size.ws_col;
-}
-
-// stderr, in one piece, errors ignored: the user may have closed the terminal.
-void Print(const std::string& text) {
-  const ssize_t ignored = write(STDERR_FILENO, text.data(), text.size());
-  static_cast<void>(ignored);
 }
 
 }  // namespace
@@ -53,26 +47,28 @@ bool Progress::IsDue(absl::Time now) const {
 }
 
 void Progress::Clear() {
-  if (live_) Print("\r\x1b[K");
+  if (live_) writer_.Write("\r\x1b[K");
   live_ = false;
 }
+
+void Progress::Flush() { writer_.Flush(absl::Seconds(1)); }
 
 void Progress::Line(const std::string& text) {
   if (mode_ == Mode::kQuiet) return;
   Clear();
-  Print(OneLine(text, kMaxLineBytes) + "\n");  // it may quote a worker
+  writer_.Write(OneLine(text, kMaxLineBytes) + "\n");  // it may quote a worker
 }
 
 void Progress::Update(const ProgressCounts& counts) {
   if (mode_ == Mode::kQuiet) return;
   if (mode_ == Mode::kLive) {
     // A thousand workers bring thousands of letters per second: each would be a system call.
-    const absl::Time now = absl::Now();
+    const absl::Time now = SteadyNow();
     if (live_ && !IsDue(now)) return;
     drawn_ = now;
     std::string text = ProgressText(counts, true);
     text.resize(std::min(text.size(), TerminalWidth() - 1));
-    Print(absl::StrCat("\r\x1b[K", text));
+    writer_.Redraw(absl::StrCat("\r\x1b[K", text));
     live_ = true;
     return;
   }

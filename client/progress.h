@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "client/stderr_writer.h"
 
 namespace jobscope {
 
@@ -34,8 +35,8 @@ struct ProgressCounts {
   uint64_t steps_wanted = 0;
 };
 
-// Not thread-safe: belongs to the thread that runs the fan-out. Never fails: a terminal that is
-// gone is ignored.
+// Not thread-safe: belongs to the thread that runs the fan-out, which it never blocks but in Flush.
+// Never fails: a terminal that is gone is ignored.
 class Progress {
  public:
   enum class Mode { kQuiet, kLines, kLive };
@@ -54,14 +55,17 @@ class Progress {
   void Line(const std::string& text);
   // Ends the live line.
   void Clear();
+  // Waits until all of it is to be seen, for at most a second: what is printed next comes after it.
+  void Flush();
 
   // How often Update wants to be called without news.
   absl::Duration period() const;
-  // Update would redraw the line.
+  // Update would redraw the line. `now`: SteadyNow (client/monotonic.h).
   bool IsDue(absl::Time now) const;
 
  private:
   const Mode mode_;
+  StderrWriter writer_;
   bool live_ = false;
   absl::Time drawn_ = absl::InfinitePast();
   std::string last_phase_;

@@ -24,58 +24,67 @@ void Roster::Move(size_t index, Step to) {
   Slot& slot = slots_[index];
   first_attempts_ -= IsFirstAttempt(slot) ? 1 : 0;
   --counts_[static_cast<size_t>(slot.step)];
-  if (slot.step == Step::kBackingOff) wakes_.erase({slot.wake, index});
-  if (slot.step == Step::kRecording) ends_.erase({slot.end, index});
+  if (slot.step == Step::kBackingOff) wakes_.Remove(slot.wake, index);
+  if (slot.step == Step::kRecording) ends_.Remove(slot.end, index);
+  if (slot.step == Step::kSyncing) syncs_.Remove(slot.stalls, index);
+  const bool attempting = slot.step == Step::kConnecting || slot.step == Step::kArming;
+  if (attempting && to != Step::kArming) attempts_.Remove(slot.stalls, index);
   slot.step = to;
   ++counts_[static_cast<size_t>(to)];
   first_attempts_ += IsFirstAttempt(slot) ? 1 : 0;
 }
 
-void Roster::BeginAttempt(size_t index) {
+void Roster::BeginAttempt(size_t index, absl::Time stalls) {
   Slot& slot = slots_[index];
   first_attempts_ -= IsFirstAttempt(slot) ? 1 : 0;
   ++slot.attempt;
   first_attempts_ += IsFirstAttempt(slot) ? 1 : 0;
   Move(index, Step::kConnecting);
+  slot.stalls = stalls;
+  attempts_.Add(stalls, index);
+}
+
+void Roster::BeginSync(size_t index, absl::Time stalls) {
+  Move(index, Step::kSyncing);
+  slots_[index].stalls = stalls;
+  syncs_.Add(stalls, index);
 }
 
 void Roster::BackOff(size_t index, absl::Time until) {
   Move(index, Step::kBackingOff);
   slots_[index].wake = until;
-  wakes_.emplace(until, index);
+  wakes_.Add(until, index);
 }
 
 void Roster::Record(size_t index, absl::Time start, absl::Time end) {
   Move(index, Step::kRecording);
   slots_[index].start = start;
   slots_[index].end = end;
-  ends_.emplace(end, index);
+  ends_.Add(end, index);
 }
 
 void Roster::SetEnd(size_t index, absl::Time end) {
   Slot& slot = slots_[index];
-  if (slot.step == Step::kRecording && ends_.erase({slot.end, index}) > 0) {
-    ends_.emplace(end, index);
+  if (slot.step == Step::kRecording && slot.end > end) {
+    ends_.Remove(slot.end, index);
+    ends_.Add(end, index);
   }
   slot.end = end;
 }
 
-std::optional<std::pair<absl::Time, size_t>> Roster::next_wake() const {
-  if (wakes_.empty()) return std::nullopt;
-  return *wakes_.begin();
+size_t Roster::attempts(absl::Time now) {
+  attempts_.Expire(now);
+  return attempts_.size();
+}
+
+size_t Roster::syncs(absl::Time now) {
+  syncs_.Expire(now);
+  return syncs_.size();
 }
 
 size_t Roster::Overdue(absl::Time now) {
-  while (!ends_.empty() && ends_.begin()->first <= now) ends_.erase(ends_.begin());
+  ends_.Expire(now);
   return in(Step::kRecording)-ends_.size();
-}
-
-absl::Time Roster::last_end() const {
-  return ends_.empty() ? absl::InfinitePast() : ends_.rbegin()->first;
-}
-
-absl::Time Roster::next_end() const {
-  return ends_.empty() ? absl::InfiniteFuture() : ends_.begin()->first;
 }
 
 }  // namespace jobscope

@@ -5,6 +5,7 @@
 #ifndef CLIENT_ROSTER_H_
 #define CLIENT_ROSTER_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +44,8 @@ struct WorkerResult {
   ManifestWorker account;  // without outcome, phase, reason, grpc_code: those are the verdict's
 };
 
-// One worker. `step`, `attempt`, `wake` and `end` are the roster's to change.
+// One worker. `step`, `attempt`, `wake`, `stalls` and `end` are the roster's to change. Times are
+// those of SteadyNow (client/monotonic.h).
 struct Slot {
   Endpoint endpoint;
   std::string stem;
@@ -51,7 +53,8 @@ struct Slot {
   int attempt = 0;                           // letters of earlier attempts are void
   int rearms = 0;                            // attempts that came after a success, and do not count
   absl::Time wake = absl::InfiniteFuture();  // next attempt, in kBackingOff
-  absl::Time end = absl::InfiniteFuture();   // planned, in kRecording
+  absl::Time stalls = absl::InfiniteFuture();  // in kConnecting, kArming, kSyncing: see attempts()
+  absl::Time end = absl::InfiniteFuture();     // planned, in kRecording
   std::shared_ptr<Worker> worker;
   bool streams = false;    // `worker` speaks the native protocol
   bool described = false;  // the worker is one of ours
@@ -73,6 +76,30 @@ struct Slot {
   WorkerResult result;
 };
 
+// A time of each of some workers, in the order of the times.
+class Schedule {
+ public:
+  void Add(absl::Time time, size_t index) { times_.emplace(time, index); }
+  void Remove(absl::Time time, size_t index) { times_.erase({time, index}); }
+  // Removes those that are over by `now`.
+  void Expire(absl::Time now) {
+    while (!times_.empty() && times_.begin()->first <= now) times_.erase(times_.begin());
+  }
+  size_t size() const { return times_.size(); }
+  std::optional<std::pair<absl::Time, size_t>> next() const {
+    if (times_.empty()) return std::nullopt;
+    return *times_.begin();
+  }
+  // Infinite where there is none.
+  absl::Time first() const {
+    return times_.empty() ? absl::InfiniteFuture() : times_.begin()->first;
+  }
+  absl::Time last() const { return times_.empty() ? absl::InfinitePast() : times_.rbegin()->first; }
+
+ private:
+  std::set<std::pair<absl::Time, size_t>> times_;
+};
+
 class Roster {
  public:
   Roster(std::vector<Endpoint> endpoints, std::vector<std::string> stems);
@@ -84,7 +111,9 @@ class Roster {
   // The only way a step changes. Constant time but for the sets of times.
   void Move(size_t index, Step to);
   // Counts one attempt more, and moves to kConnecting.
-  void BeginAttempt(size_t index);
+  void BeginAttempt(size_t index, absl::Time stalls);
+  // Moves to kSyncing.
+  void BeginSync(size_t index, absl::Time stalls);
   void BackOff(size_t index, absl::Time until);
   // Moves to kRecording.
   void Record(size_t index, absl::Time start, absl::Time end);
@@ -92,8 +121,13 @@ class Roster {
   void SetEnd(size_t index, absl::Time end);
 
   size_t in(Step step) const { return counts_[static_cast<size_t>(step)]; }
-  // Those with which something is under way that --max_parallel bounds.
-  size_t active() const { return in(Step::kConnecting) + in(Step::kArming) + in(Step::kSyncing); }
+  // What --max_parallel bounds: attempts (connecting or arming), and measurements of clocks, that
+  // have not stalled by `now`, which never goes back. One that has costs a descriptor, and nothing
+  // else; a place that it kept would be missed by the workers behind it.
+  size_t attempts(absl::Time now);
+  size_t syncs(absl::Time now);
+  // When the next of either stalls.
+  absl::Time next_stall() const { return std::min(attempts_.first(), syncs_.first()); }
   // Those of which the first attempt may still succeed.
   size_t first_attempts() const { return first_attempts_; }
   // Those that may still become armed.
@@ -104,13 +138,13 @@ class Roster {
   size_t waiting() const { return in(Step::kArmed) + in(Step::kSyncing) + in(Step::kSynced); }
 
   // The first that backs off, and when it is to be woken.
-  std::optional<std::pair<absl::Time, size_t>> next_wake() const;
+  std::optional<std::pair<absl::Time, size_t>> next_wake() const { return wakes_.next(); }
   // Those that record and whose planned end is over by `now`, which never goes back.
   size_t Overdue(absl::Time now);
   // The latest planned end of those that are not overdue.
-  absl::Time last_end() const;
+  absl::Time last_end() const { return ends_.last(); }
   // The first planned end of those.
-  absl::Time next_end() const;
+  absl::Time next_end() const { return ends_.first(); }
 
  private:
   static bool IsFirstAttempt(const Slot& slot);
@@ -118,8 +152,10 @@ class Roster {
   std::vector<Slot> slots_;
   std::array<size_t, kSteps> counts_{};
   size_t first_attempts_ = 0;
-  std::set<std::pair<absl::Time, size_t>> wakes_;
-  std::set<std::pair<absl::Time, size_t>> ends_;  // of those that record and are not overdue
+  Schedule attempts_;  // when they stall; those that have are left out
+  Schedule syncs_;     // likewise
+  Schedule wakes_;
+  Schedule ends_;  // of those that record and are not overdue
 };
 
 }  // namespace jobscope

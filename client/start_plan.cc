@@ -6,9 +6,6 @@
 namespace jobscope {
 namespace {
 
-// A stock worker arms when it is asked to record: what its profiler takes for that is unknown, and
-// unknown is taken for slow.
-constexpr absl::Duration kMinLeadUnary = absl::Milliseconds(50);
 constexpr absl::Duration kMinLead = absl::Milliseconds(10);
 // One worker alone waits for nobody: only its own message has to arrive.
 constexpr absl::Duration kMinLeadAlone = absl::Milliseconds(1);
@@ -18,13 +15,11 @@ constexpr absl::Duration kLeadPerWorker = absl::Microseconds(200);
 
 }  // namespace
 
-absl::Duration StartLead(const std::vector<ArmedWorker>& workers, absl::Duration slowest_arm,
-                         absl::Duration sync_phase) {
+absl::Duration StartLead(const std::vector<ArmedWorker>& workers, absl::Duration sync_phase) {
   const bool alone = workers.size() == 1;
   absl::Duration lead = alone ? kMinLeadAlone : kMinLead;
   absl::Duration way;
   for (const ArmedWorker& worker : workers) {
-    if (!worker.streams) lead = std::max({lead, kMinLeadUnary, slowest_arm});
     if (worker.clock.has_value()) {
       way = std::max(way, absl::Nanoseconds(worker.clock->round_trip_ns));
     }

@@ -26,11 +26,9 @@ struct ArmedWorker {
   uint64_t steps_seen_ns = 0;  // when `steps` came, on our MONOTONIC
 };
 
-// How far ahead of now the start must lie, so that each worker has been told before it, and has
-// armed if it arms only then. `slowest_arm`: the longest that a worker took from the first question
-// to being armed; `sync_phase`: what it took to measure the clocks of all.
-absl::Duration StartLead(const std::vector<ArmedWorker>& workers, absl::Duration slowest_arm,
-                         absl::Duration sync_phase);
+// How far ahead of now the start must lie, so that each worker has been told before it.
+// `sync_phase`: what it took to measure the clocks of all.
+absl::Duration StartLead(const std::vector<ArmedWorker>& workers, absl::Duration sync_phase);
 
 // What lies before the start in all traces of the run: as much as was asked for, but no more than
 // somebody has.

@@ -9,7 +9,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "client/capture_message.h"
 #include "client/monotonic.h"
 #include "common/clock.h"
@@ -93,7 +92,7 @@ void StreamedCapture::DoArm(const std::shared_ptr<grpc::Channel>& channel, const
                             WorkerEvents events) {
   state_ = State::kArming;
   events_ = std::move(events);
-  arm_deadline_ns_ = In(call.deadline - absl::Now());
+  arm_deadline_ns_ = In(call.timeout);
   const std::string message = ArmBytes(call);
   arm_sent_ns_ = MonotonicNow();
   Open(channel, ItemStream::kCapture, message);
@@ -126,7 +125,7 @@ void StreamedCapture::Open(const std::shared_ptr<grpc::Channel>& channel, ItemSt
   };
   stream_ =
       NativeStream::Start(channel, kind == ItemStream::kCapture ? kCaptureMethod : kFetchMethod,
-                          absl::InfiniteFuture(), threads_, std::move(events));
+                          absl::InfiniteDuration(), threads_, std::move(events));
   stream_->Write(first_message);
   Read();
 }

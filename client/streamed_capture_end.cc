@@ -7,7 +7,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "client/monotonic.h"
 #include "client/outcome.h"
 #include "client/streamed_capture.h"
@@ -63,7 +62,7 @@ uint64_t StreamedCapture::In(absl::Duration delay) { return MonotonicNow() + ToN
 
 std::shared_ptr<Timer> StreamedCapture::After(absl::Duration delay,
                                               void (StreamedCapture::*what)()) {
-  return Timer::Start(threads_, absl::Now() + delay, [weak = weak_from_this(), what] {
+  return Timer::Start(threads_, delay, [weak = weak_from_this(), what] {
     const std::shared_ptr<StreamedCapture> self = weak.lock();
     if (self != nullptr) self->strand_.Post([self, what] { (self.get()->*what)(); });
   });
@@ -232,8 +231,7 @@ void StreamedCapture::Close(bool abandon) {
   if (stream_ == nullptr) return;
   if (abandon) stream_->Write(FinishBytes(kind_, /*abandon=*/true));
   stream_->Drain();
-  close_timer_ =
-      Timer::Start(threads_, absl::Now() + kCloseTimeout, [stream = stream_] { stream->Cancel(); });
+  close_timer_ = Timer::Start(threads_, kCloseTimeout, [stream = stream_] { stream->Cancel(); });
 }
 
 void StreamedCapture::StopTimers() {
@@ -258,6 +256,8 @@ uint64_t StreamedCapture::SilenceDeadline() const {
 
 uint64_t StreamedCapture::NextDeadline() const {
   if (state_ == State::kArming) return arm_deadline_ns_;
+  // It ends as soon as the disk lets it, which nothing here can hasten.
+  if (end_wanted_.has_value()) return kNever;
   const uint64_t last = state_ == State::kRecording ? last_deadline_ns_ : kNever;
   return std::min({last, ResumeDeadline(), SilenceDeadline()});
 }

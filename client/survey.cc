@@ -16,9 +16,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/call_threads.h"
+#include "client/descriptors.h"
 #include "client/diagnoser.h"
 #include "client/dial.h"
 #include "client/interrupt.h"
@@ -51,8 +51,8 @@ struct Asked {
 };
 
 // Asks one worker; the answer may come on any thread. Must call `done` exactly once.
-using Question =
-    std::function<void(const Asked* worker, absl::Time deadline, std::function<void(Answer)> done)>;
+using Question = std::function<void(const Asked* worker, absl::Duration timeout,
+                                    std::function<void(Answer)> done)>;
 
 // Answers, and a count of those that are awaited.
 class Answers {
@@ -68,7 +68,7 @@ class Answers {
     answers_[index] = std::move(answer);
     --awaited_;
   }
-  // Until fewer than `limit` are awaited. Every question has a deadline: so has this.
+  // Until fewer than `limit` are awaited. Every question has a timeout: so has this.
   void AwaitFewerThan(size_t limit) {
     const absl::MutexLock lock(&mutex_);
     const auto fewer = [this, limit]()
@@ -103,7 +103,7 @@ Manifest AskAll(const Flags& flags, const char* verb, const Targets& targets,
     worker->diagnoser = &diagnoser;
     workers.push_back(std::move(worker));
     answers->Begin();
-    question(workers.back().get(), absl::Now() + timeout,
+    question(workers.back().get(), timeout,
              [answers, i](Answer answer) { answers->Put(i, std::move(answer)); });
   }
   answers->AwaitFewerThan(1);
@@ -167,12 +167,13 @@ int RunCheck(const Flags& flags) {
   const InterruptWatch watch(GiveUp);
   const absl::StatusOr<Targets> targets = PrepareTargets(flags);
   if (!targets.ok()) return UsageError(targets.status());
-  const absl::Duration timeout = absl::Milliseconds(flags.connect_timeout_ms);
-  const Question question = [timeout](const Asked* worker, absl::Time deadline,
-                                      std::function<void(Answer)> done) {
+  const absl::Status descriptors = EnsureDescriptors(targets->endpoints.size(), /*per_worker=*/1);
+  if (!descriptors.ok()) return UsageError(descriptors);
+  const Question question = [](const Asked* worker, absl::Duration timeout,
+                               std::function<void(Answer)> done) {
     worker->calls->Describe(
-        deadline, [worker, timeout, done = std::move(done)](const grpc::Status& status,
-                                                            const v1::DescribeResponse& response) {
+        timeout, [worker, timeout, done = std::move(done)](const grpc::Status& status,
+                                                           const v1::DescribeResponse& response) {
           worker->diagnoser->Explain(
               *worker->endpoint, status,
               [worker, timeout, done, response](const grpc::Status& explained) {
@@ -188,10 +189,11 @@ int RunStop(const Flags& flags) {
   const InterruptWatch watch(GiveUp);
   const absl::StatusOr<Targets> targets = PrepareTargets(flags);
   if (!targets.ok()) return UsageError(targets.status());
-  const absl::Duration timeout = absl::Milliseconds(flags.connect_timeout_ms);
+  const absl::Status descriptors = EnsureDescriptors(targets->endpoints.size(), /*per_worker=*/1);
+  if (!descriptors.ok()) return UsageError(descriptors);
   const std::string session_id = flags.session_id;
-  const Question question = [timeout, session_id](const Asked* worker, absl::Time deadline,
-                                                  std::function<void(Answer)> done) {
+  const Question question = [session_id](const Asked* worker, absl::Duration timeout,
+                                         std::function<void(Answer)> done) {
     const auto judge = [worker, timeout, done](bool native, const grpc::Status& status,
                                                bool stopped) {
       Answer answer;
@@ -209,8 +211,8 @@ int RunStop(const Flags& flags) {
       done(std::move(answer));
     };
     worker->calls->Stop(
-        session_id, deadline,
-        [worker, session_id, deadline, judge](const grpc::Status& status, bool stopped) {
+        session_id, timeout,
+        [worker, session_id, timeout, judge](const grpc::Status& status, bool stopped) {
           if (status.error_code() != grpc::StatusCode::UNIMPLEMENTED) {
             worker->diagnoser->Explain(*worker->endpoint, status,
                                        [judge, stopped](const grpc::Status& explained) {
@@ -222,7 +224,7 @@ int RunStop(const Flags& flags) {
                                "a stock worker is stopped by name: give --session_id"),
                   false);
           } else {
-            worker->calls->Terminate(session_id, deadline,
+            worker->calls->Terminate(session_id, timeout,
                                      [judge](const grpc::Status& terminated, bool ended) {
                                        judge(false, terminated, ended);
                                      });

@@ -188,7 +188,9 @@ std::string CaptureTable(const Manifest& manifest) {
   size_t delivered = 0;
   uint64_t bytes = 0;
   size_t losses_unknown = 0;  // of those that delivered
+  size_t total = 0;
   for (const ManifestWorker& worker : manifest.workers) {
+    total += worker.outcome == "duplicate" ? 0 : 1;
     delivered += Delivered(worker) ? 1 : 0;
     bytes += Bytes(worker);
     losses_unknown += Delivered(worker) && !worker.lost.has_value() ? 1 : 0;
@@ -200,8 +202,8 @@ std::string CaptureTable(const Manifest& manifest) {
   }
   std::string text = AlignColumns(rows);
   absl::StrAppend(&text, Notes(manifest));
-  absl::StrAppend(&text, delivered, " of ", manifest.workers.size(),
-                  manifest.workers.size() == 1 ? " worker" : " workers", " delivered");
+  absl::StrAppend(&text, delivered, " of ", total, total == 1 ? " worker" : " workers",
+                  " delivered");
   if (delivered > 0) {
     absl::StrAppend(&text, ": ", Grouped(manifest.events.value_or(0)), " events, ");
     if (losses_unknown < delivered) {
@@ -231,6 +233,9 @@ std::string CaptureTable(const Manifest& manifest) {
   if (manifest.lookback_ns.has_value()) {
     absl::StrAppendFormat(&text, ", from %.3f s before the start",
                           static_cast<double>(*manifest.lookback_ns) / 1e9);
+  }
+  if (total < manifest.workers.size()) {
+    absl::StrAppend(&text, "; ", manifest.workers.size() - total, " named twice");
   }
   if (!manifest.not_sampled.empty()) {
     absl::StrAppend(&text, "; ", manifest.not_sampled.size(), " not sampled");

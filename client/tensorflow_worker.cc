@@ -6,12 +6,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
+#include "client/monotonic.h"
 #include "client/outcome.h"
 #include "client/reply_file.h"
 #include "client/timer.h"
@@ -62,47 +63,58 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
   void Armed() const { events_.armed(grpc::Status::OK, {}); }
 
   void Start(const StartCall& call) {
-    const absl::Time now = absl::Now();
-    const absl::Time start =
-        call.at_once ? now : std::max(now, absl::FromUnixNanos(call.start_unix_ns));
+    const absl::Duration wait =
+        std::max(SteadyTime(call.start_monotonic_ns) - SteadyNow(), absl::ZeroDuration());
+    const absl::MutexLock lock(&mutex_);
+    if (ended_) return;
+    end_ = SteadyNow() + wait + call.duration;
+    SetTimer(wait, [call](Recording* self) { self->Send(call); });
+  }
+
+  // The recording is being ended by us: from now on it is overdue.
+  void OnStop() {
+    bool sent = false;
+    {
+      const absl::MutexLock lock(&mutex_);
+      stopped_ = true;
+      sent = sent_;
+      const absl::Time now = SteadyNow();
+      if (sent && !ended_ && now < end_) {
+        end_ = now;
+        if (timer_ != nullptr) ProbeIn(times_.period);
+      }
+    }
+    if (!sent) End(grpc::Status(grpc::StatusCode::CANCELLED, "stopped before it began"), nullptr);
+  }
+
+  // Whatever comes now is of no use.
+  void Cancel() {
+    bool sent = false;
+    {
+      const absl::MutexLock lock(&mutex_);
+      sent = sent_;
+      StopTimer();
+    }
+    if (!sent) End(grpc::Status(grpc::StatusCode::CANCELLED, "given up"), nullptr);
+  }
+
+ private:
+  void Send(const StartCall& call) {
     {
       const absl::MutexLock lock(&mutex_);
       if (ended_) return;
-      started_ = true;
-      end_ = start + call.duration;
+      sent_ = true;
+      end_ = SteadyNow() + call.duration;
       // Signs of life matter only once the answer is overdue, but the first may take `silence` to
       // be missed.
-      ProbeAt(std::max(now, end_ - times_.period));
+      ProbeIn(std::max(call.duration - times_.period, absl::ZeroDuration()));
     }
-    calls_->Start(kProfile, ProfileRequestBytes(arm_, call), start + call.duration + call.transfer,
+    calls_->Start(kProfile, ProfileRequestBytes(arm_, call), call.duration + call.transfer,
                   [self = shared_from_this()](const grpc::Status& status, grpc::ByteBuffer* reply) {
                     self->OnReply(status, reply);
                   });
   }
 
-  // The recording is being ended by us: from now on it is overdue.
-  void OnStop() {
-    const absl::MutexLock lock(&mutex_);
-    stopped_ = true;
-    if (!started_ || ended_) return;
-    const absl::Time now = absl::Now();
-    if (now >= end_) return;
-    end_ = now;
-    if (timer_ != nullptr) ProbeAt(now + times_.period);
-  }
-
-  // Whatever comes now is of no use.
-  void Cancel() {
-    bool never_started = false;
-    {
-      const absl::MutexLock lock(&mutex_);
-      never_started = !started_;
-      StopTimer();
-    }
-    if (never_started) End(grpc::Status(grpc::StatusCode::CANCELLED, "given up"), nullptr);
-  }
-
- private:
   void OnReply(const grpc::Status& status, grpc::ByteBuffer* reply) {
     ReplyContext context;
     std::string waits_behind;
@@ -131,12 +143,7 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
   }
 
   void Probe() {
-    {
-      const absl::MutexLock lock(&mutex_);
-      if (ended_) return;
-      timer_.reset();
-    }
-    calls_->Describe(absl::Now() + times_.silence,
+    calls_->Describe(times_.silence,
                      [self = shared_from_this()](const grpc::Status& status,
                                                  const v1::DescribeResponse& response) {
                        self->OnProbed(status, response);
@@ -144,19 +151,18 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
   }
 
   void OnProbed(const grpc::Status& status, const v1::DescribeResponse& response) {
-    const absl::Time now = absl::Now();
     bool gone = false;
     {
       const absl::MutexLock lock(&mutex_);
       if (ended_) return;
-      gone = IsSilence(status) && now >= end_;
+      gone = IsSilence(status) && SteadyNow() >= end_;
       if (!gone) {
         if (status.ok()) *ours_ = true;
         waits_behind_.clear();
         if (status.ok() && response.has_busy() && response.busy().session_id() != arm_.session_id) {
           waits_behind_ = HeldBy(response.busy());
         }
-        ProbeAt(IsSilence(status) ? now : now + times_.period);
+        ProbeIn(IsSilence(status) ? absl::ZeroDuration() : times_.period);
       }
     }
     if (!gone) return;
@@ -167,11 +173,24 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
     calls_->CancelAll();
   }
 
-  void ProbeAt(absl::Time when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  void ProbeIn(absl::Duration delay) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    SetTimer(delay, [](Recording* self) { self->Probe(); });
+  }
+
+  // What is due next, in place of what was.
+  void SetTimer(absl::Duration delay, std::function<void(Recording*)> then)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     StopTimer();
-    // Not a shared pointer: a recording that nobody wants any more is not kept for its probe.
-    timer_ = Timer::Start(threads_, when, [weak = weak_from_this()] {
-      if (const std::shared_ptr<Recording> self = weak.lock()) self->Probe();
+    // Not a shared pointer: a recording that nobody wants any more is not kept for its timer.
+    timer_ = Timer::Start(threads_, delay, [weak = weak_from_this(), then = std::move(then)] {
+      const std::shared_ptr<Recording> self = weak.lock();
+      if (self == nullptr) return;
+      {
+        const absl::MutexLock lock(&self->mutex_);
+        if (self->ended_) return;
+        self->timer_.reset();
+      }
+      then(self.get());
     });
   }
 
@@ -197,12 +216,12 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
   CallThreads* const threads_;
   const ProbeTimes times_;
   absl::Mutex mutex_;
-  bool started_ ABSL_GUARDED_BY(mutex_) = false;
+  bool sent_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Time end_ ABSL_GUARDED_BY(mutex_);
+  absl::Time end_ ABSL_GUARDED_BY(mutex_);                // planned
   std::string waits_behind_ ABSL_GUARDED_BY(mutex_);      // whose session the worker is busy with
-  std::shared_ptr<Timer> timer_ ABSL_GUARDED_BY(mutex_);  // of the next probe
+  std::shared_ptr<Timer> timer_ ABSL_GUARDED_BY(mutex_);  // of the request, or of the next probe
 };
 
 TensorflowWorker::TensorflowWorker(std::shared_ptr<grpc::Channel> channel, CallThreads* threads,
@@ -215,9 +234,9 @@ TensorflowWorker::TensorflowWorker(std::shared_ptr<grpc::Channel> channel, CallT
 
 TensorflowWorker::~TensorflowWorker() { TensorflowWorker::Cancel(); }
 
-void TensorflowWorker::Describe(absl::Time deadline, DescribeDone done) {
-  calls_->Describe(deadline, [ours = ours_, done = std::move(done)](const grpc::Status& status,
-                                                                    v1::DescribeResponse response) {
+void TensorflowWorker::Describe(absl::Duration timeout, DescribeDone done) {
+  calls_->Describe(timeout, [ours = ours_, done = std::move(done)](const grpc::Status& status,
+                                                                   v1::DescribeResponse response) {
     if (status.ok()) *ours = true;
     done(status, std::move(response));
   });
@@ -229,22 +248,22 @@ void TensorflowWorker::Arm(const ArmCall& call, WorkerEvents events) {
   recording_->Armed();
 }
 
-void TensorflowWorker::SyncClock(absl::Time, ClockDone done) {
+void TensorflowWorker::SyncClock(absl::Duration, ClockDone done) {
   done(grpc::Status::OK, std::nullopt);
 }
 
 void TensorflowWorker::Start(const StartCall& call) { recording_->Start(call); }
 
-void TensorflowWorker::Stop(const std::string& session_id, absl::Time deadline, StopDone done) {
+void TensorflowWorker::Stop(const std::string& session_id, absl::Duration timeout, StopDone done) {
   if (recording_ != nullptr) recording_->OnStop();
-  calls_->Stop(session_id, deadline,
-               [calls = calls_, session_id, deadline, done = std::move(done)](
+  calls_->Stop(session_id, timeout,
+               [calls = calls_, session_id, timeout, done = std::move(done)](
                    const grpc::Status& status, bool stopped) {
                  if (status.error_code() != grpc::StatusCode::UNIMPLEMENTED) {
                    done(status, stopped);
                    return;
                  }
-                 calls->Terminate(session_id, deadline, done);
+                 calls->Terminate(session_id, timeout, done);
                });
 }
 
@@ -282,9 +301,6 @@ std::string ProfileRequestBytes(const ArmCall& arm, const StartCall& start) {
     (*options.mutable_advanced_configuration())["jobscope_record_shapes"].set_bool_value(true);
   }
   options.set_duration_ms(duration_ms);
-  if (!start.at_once) {
-    options.set_start_timestamp_ns(static_cast<uint64_t>(start.start_unix_ns));
-  }
   return request.SerializeAsString();
 }
 

@@ -32,16 +32,18 @@ class TensorflowWorker : public Worker {
   TensorflowWorker(std::shared_ptr<grpc::Channel> channel, CallThreads* threads, ProbeTimes times);
   ~TensorflowWorker() override;
 
-  void Describe(absl::Time deadline, DescribeDone done) override;
+  void Describe(absl::Duration timeout, DescribeDone done) override;
   // Has nothing to ask: `armed` comes at once.
   void Arm(const ArmCall& call, WorkerEvents events) override;
   // Likewise, without an estimate.
-  void SyncClock(absl::Time deadline, ClockDone done) override;
-  // Of StartCall it can tell the worker the start, on REALTIME, and the duration. `ended` has a
-  // status whose text is for people where silence, or somebody else's capture, was the cause.
+  void SyncClock(absl::Duration timeout, ClockDone done) override;
+  // Sends the request at the instant itself: a worker that is told the instant sleeps until its own
+  // clock shows it, with the profiler's lock held, which one whose clock is behind does for too
+  // long. `ended` has a status whose text is for people where silence, or somebody else's capture,
+  // was the cause.
   void Start(const StartCall& call) override;
   // A stock worker cannot say whether it stopped: `stopped` is then true if it was asked.
-  void Stop(const std::string& session_id, absl::Time deadline, StopDone done) override;
+  void Stop(const std::string& session_id, absl::Duration timeout, StopDone done) override;
   void Cancel() override;
   bool connected() const override;
 

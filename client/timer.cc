@@ -3,14 +3,16 @@
 
 #include <utility>
 
+#include "client/deadline.h"
+
 namespace jobscope {
 
-std::shared_ptr<Timer> Timer::Start(CallThreads* threads, absl::Time when,
+std::shared_ptr<Timer> Timer::Start(CallThreads* threads, absl::Duration delay,
                                     std::function<void()> fire) {
   // No make_shared: the constructor is private.
   const std::shared_ptr<Timer> timer(new Timer(std::move(fire)));
   timer->self_ = timer;
-  timer->alarm_.Set(threads->queue(), absl::ToChronoTime(when),
+  timer->alarm_.Set(threads->queue(), DeadlineIn(delay),
                     static_cast<CallThreads::Call*>(timer.get()));
   return timer;
 }

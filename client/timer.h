@@ -19,8 +19,9 @@ namespace jobscope {
 // starts one has a Lease.
 class Timer : public CallThreads::Call {
  public:
-  // Runs `fire` once, at `when` or soon after it; unless it is cancelled before. Must not block.
-  static std::shared_ptr<Timer> Start(CallThreads* threads, absl::Time when,
+  // Runs `fire` once, `delay` from now or soon after that; unless it is cancelled before. Must not
+  // block.
+  static std::shared_ptr<Timer> Start(CallThreads* threads, absl::Duration delay,
                                       std::function<void()> fire);
 
   // `fire` may be running, or have run. At most once.

@@ -25,6 +25,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "client/monotonic.h"
 
 namespace jobscope {
 namespace {
@@ -100,7 +101,7 @@ std::string Date(const ASN1_TIME* time) {
 
 bool Await(int fd, short events, absl::Time deadline) {
   while (true) {
-    const int64_t left_ms = absl::ToInt64Milliseconds(deadline - absl::Now());
+    const int64_t left_ms = absl::ToInt64Milliseconds(deadline - SteadyNow());
     if (left_ms <= 0) return false;
     pollfd wanted = {fd, events, 0};
     const int ready = poll(&wanted, 1, static_cast<int>(std::min<int64_t>(left_ms, 60'000)));
@@ -443,7 +444,7 @@ std::string Meaning(const Findings& findings, const ClientCredentials* credentia
 
 std::string DiagnoseConnection(const Endpoint& endpoint, const ClientCredentials* credentials,
                                absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = SteadyNow() + timeout;
   Handshake handshake(endpoint, credentials);
   if (!handshake.Prepare()) return {};
   const int fd = ConnectTo(endpoint, deadline);

@@ -13,6 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "client/deadline.h"
 #include "jobscope/v1/profiler.pb.h"
 #include "tensorflow/profiler_service.pb.h"
 
@@ -39,9 +40,9 @@ struct UnaryCalls::InFlight {
 // Lives in `InFlight` from its start until it is done.
 class UnaryCalls::Call : public CallThreads::Call {
  public:
-  Call(absl::Time deadline, std::shared_ptr<InFlight> in_flight, Done done)
+  Call(absl::Duration timeout, std::shared_ptr<InFlight> in_flight, Done done)
       : in_flight_(std::move(in_flight)), done_(std::move(done)) {
-    context_.set_deadline(absl::ToChronoTime(deadline));
+    context_.set_deadline(DeadlineIn(timeout));
     context_.set_wait_for_ready(false);
   }
 
@@ -82,10 +83,10 @@ UnaryCalls::UnaryCalls(std::shared_ptr<grpc::Channel> channel, CallThreads* thre
 
 UnaryCalls::~UnaryCalls() { CancelAll(); }
 
-void UnaryCalls::Start(const char* method, const std::string& request, absl::Time deadline,
+void UnaryCalls::Start(const char* method, const std::string& request, absl::Duration timeout,
                        Done done) {
   const grpc::Slice slice(request);
-  const auto call = std::make_shared<Call>(deadline, in_flight_, std::move(done));
+  const auto call = std::make_shared<Call>(timeout, in_flight_, std::move(done));
   {
     const absl::MutexLock lock(&in_flight_->mutex);
     in_flight_->calls.emplace(call.get(), call);
@@ -93,8 +94,8 @@ void UnaryCalls::Start(const char* method, const std::string& request, absl::Tim
   call->Start(channel_, method, grpc::ByteBuffer(&slice, 1), threads_->queue());
 }
 
-void UnaryCalls::Describe(absl::Time deadline, Worker::DescribeDone done) {
-  Start(kDescribe, "", deadline,
+void UnaryCalls::Describe(absl::Duration timeout, Worker::DescribeDone done) {
+  Start(kDescribe, "", timeout,
         [done = std::move(done)](grpc::Status status, const grpc::ByteBuffer* bytes) {
           v1::DescribeResponse response;
           if (status.ok() && !ParseSmall(*bytes, &response)) status = Unreadable();
@@ -102,10 +103,11 @@ void UnaryCalls::Describe(absl::Time deadline, Worker::DescribeDone done) {
         });
 }
 
-void UnaryCalls::Stop(const std::string& session_id, absl::Time deadline, Worker::StopDone done) {
+void UnaryCalls::Stop(const std::string& session_id, absl::Duration timeout,
+                      Worker::StopDone done) {
   v1::StopRequest request;
   request.set_session_id(session_id);
-  Start(kStop, request.SerializeAsString(), deadline,
+  Start(kStop, request.SerializeAsString(), timeout,
         [done = std::move(done)](grpc::Status status, const grpc::ByteBuffer* bytes) {
           v1::StopResponse response;
           if (status.ok() && !ParseSmall(*bytes, &response)) status = Unreadable();
@@ -113,11 +115,11 @@ void UnaryCalls::Stop(const std::string& session_id, absl::Time deadline, Worker
         });
 }
 
-void UnaryCalls::Terminate(const std::string& session_id, absl::Time deadline,
+void UnaryCalls::Terminate(const std::string& session_id, absl::Duration timeout,
                            Worker::StopDone done) {
   tensorflow::TerminateRequest request;
   request.set_session_id(session_id);
-  Start(kTerminate, request.SerializeAsString(), deadline,
+  Start(kTerminate, request.SerializeAsString(), timeout,
         [done = std::move(done)](const grpc::Status& status, const grpc::ByteBuffer*) {
           done(status, status.ok());
         });

@@ -37,13 +37,13 @@ class UnaryCalls {
 
   // `method` is a path, "/package.Service/Method". Never waits for a connection: one that cannot be
   // made is UNAVAILABLE.
-  void Start(const char* method, const std::string& request, absl::Time deadline, Done done);
+  void Start(const char* method, const std::string& request, absl::Duration timeout, Done done);
 
   // jobscope.v1.Profiler. UNIMPLEMENTED: not one of ours.
-  void Describe(absl::Time deadline, Worker::DescribeDone done);
-  void Stop(const std::string& session_id, absl::Time deadline, Worker::StopDone done);
+  void Describe(absl::Duration timeout, Worker::DescribeDone done);
+  void Stop(const std::string& session_id, absl::Duration timeout, Worker::StopDone done);
   // tensorflow.ProfilerService: tells only that the worker was asked.
-  void Terminate(const std::string& session_id, absl::Time deadline, Worker::StopDone done);
+  void Terminate(const std::string& session_id, absl::Duration timeout, Worker::StopDone done);
 
   // Those in flight end soon with CANCELLED.
   void CancelAll();

@@ -38,22 +38,20 @@ struct ArmCall {
   bool record_shapes = false;
   absl::Duration lookback;
   bool by_steps = false;
-  absl::Time deadline;  // for `armed`
+  absl::Duration timeout;  // for `armed`
 };
 
 // When. Instants are on this machine's MONOTONIC clock (MonotonicNow, client/monotonic.h);
 // implementations move them onto the worker's by `clock`.
 struct StartCall {
   // What SyncClock brought, narrowed by what other workers of the same host brought
-  // (client/clock_groups.h). Absent: it brought nothing, or was not asked; then the worker starts
-  // at once, whenever that is, and its zero is its own start minus the lookback.
+  // (client/clock_groups.h). Absent: it brought nothing, or was not asked. Then a native worker
+  // starts at once, whenever that is, and its zero is its own start minus the lookback.
   std::optional<ClockEstimate> clock;
   uint64_t start_monotonic_ns = 0;
   uint64_t zero_monotonic_ns = 0;  // of all traces of the run: start minus lookback
   int64_t start_unix_ns = 0;       // the same start, on this machine's REALTIME
   int64_t zero_unix_ns = 0;        // the same zero, likewise
-  // Nobody else waits for that instant: a stock worker gets none.
-  bool at_once = false;
   absl::Duration duration;
   std::optional<v1::StepWindow> steps;
   // The worker's process, by an id that means it on this machine too (common/pid_space.h).
@@ -76,7 +74,7 @@ class Delivery {
 // What a worker tells after Arm. Any thread, must not block; may still come after the worker's
 // destructor: they own what they touch.
 struct WorkerEvents {
-  // Exactly once. Of a stock worker: at once, empty.
+  // Exactly once, with OK or the reason. Of a stock worker: at once, empty.
   std::function<void(grpc::Status, v1::Armed)> armed;
   // Recording has begun. At most once, only of native workers.
   std::function<void(v1::Started)> started;
@@ -103,7 +101,7 @@ class Worker {
   // Who is there. UNIMPLEMENTED: a worker that speaks only tensorflow.ProfilerService. Connects
   // where there is no connection yet; an answer of any kind but silence proves that the worker's
   // server lives.
-  virtual void Describe(absl::Time deadline, DescribeDone done) = 0;
+  virtual void Describe(absl::Duration timeout, DescribeDone done) = 0;
 
   // Prepares the recording. Once.
   virtual void Arm(const ArmCall& call, WorkerEvents events) = 0;
@@ -113,7 +111,7 @@ class Worker {
   virtual std::optional<ClockEstimate> arm_clock() const { return std::nullopt; }
 
   // Measures the worker's clock against ours. A stock worker: at once, nothing. After Arm.
-  virtual void SyncClock(absl::Time deadline, ClockDone done) = 0;
+  virtual void SyncClock(absl::Duration timeout, ClockDone done) = 0;
 
   // Records. Once, after `armed`.
   virtual void Start(const StartCall& call) = 0;
@@ -121,7 +119,7 @@ class Worker {
   // Ends the recording now; its data come as planned, and from now on nothing waits for its planned
   // end. `session_id`: of whatever session, not only of this object's; empty: whichever runs (not
   // for stock workers).
-  virtual void Stop(const std::string& session_id, absl::Time deadline, StopDone done) = 0;
+  virtual void Stop(const std::string& session_id, absl::Duration timeout, StopDone done) = 0;
 
   // Gives up: the worker drops what it has, `ended` comes soon with CANCELLED.
   virtual void Cancel() = 0;

@@ -93,6 +93,7 @@ Json WorkerJson(const ManifestWorker& worker) {
                {"outcome", worker.outcome},
                {"phase", worker.phase}};
   Set(&json, "reason", worker.reason);
+  Set(&json, "same_as", worker.same_as);
   Set(&json, "grpc_code", worker.grpc_code);
   Set(&json, "attempts", worker.attempts);
   Set(&json, "protocol", worker.protocol);

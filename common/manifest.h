@@ -64,6 +64,7 @@ struct ManifestWorker {
   std::string outcome;  // see client/outcome.h
   std::string phase;
   std::string reason;
+  std::string same_as;  // with "duplicate": the address under which its process is recorded
   std::optional<int> grpc_code;
   std::optional<int> attempts;
   std::string protocol;         // "native", "tensorflow"

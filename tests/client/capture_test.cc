@@ -142,13 +142,27 @@ TEST_F(CaptureTest, AllDeliver) {
   EXPECT_EQ(a.opts().duration_ms(), 100u);
   EXPECT_EQ(a.session_id(), "r");
   EXPECT_EQ(a.host_name(), Stem(native.address()));
-  EXPECT_NE(a.opts().start_timestamp_ns(), 0u);
-  EXPECT_EQ(a.opts().start_timestamp_ns(), b.opts().start_timestamp_ns());
+  // A worker whose clock is behind would sleep until it shows the instant.
+  EXPECT_EQ(a.opts().start_timestamp_ns(), 0u);
+  EXPECT_EQ(b.opts().start_timestamp_ns(), 0u);
   // The name inside of the file is that of the file.
   tensorflow::profiler::XSpace space;
   ASSERT_TRUE(space.ParseFromString(ReadAll(run() + "/" + Stem(native.address()) + ".xplane.pb")));
   EXPECT_EQ(space.hostnames(0), Stem(native.address()));
   EXPECT_THAT(List(logdir_.path())[0], HasSubstr(".profile-empty"));
+}
+
+// Nobody has to tell it when: it is asked when the time has come.
+TEST_F(CaptureTest, StockWorkersAreAskedAtTheInstant) {
+  FakeWorker::Behavior stock;
+  stock.native = false;
+  FakeWorker worker(stock);
+  const absl::Time before = absl::Now();
+  const json manifest = Capture(worker.address(), 0, {"--delay_ms=1500"});
+  ASSERT_TRUE(worker.AwaitRequests(1));
+  EXPECT_GE(worker.first_request(), before + absl::Milliseconds(1500));
+  EXPECT_GE(absl::FromUnixNanos(manifest["started_unix_ns"].get<int64_t>()),
+            before + absl::Milliseconds(1500));
 }
 
 TEST_F(CaptureTest, EachTroubleIsCalledByItsName) {
@@ -343,6 +357,21 @@ TEST_F(CaptureTest, CtrlCTwiceGivesUp) {
   EXPECT_EQ(capture->Wait(), 130) << capture->err();
 }
 
+TEST_F(CaptureTest, AManifestThatCannotBeWrittenIsNoSuccess) {
+  FakeWorker::Behavior behavior;
+  behavior.on_recording = [this] {
+    std::filesystem::create_directories(run() + "/capture.json/in_the_way");
+  };
+  FakeWorker worker(behavior);
+  const std::unique_ptr<Subprocess> capture =
+      StartCapture(worker.address(), {"--json", "--duration_ms=10"});
+  EXPECT_EQ(capture->Wait(), 1) << capture->err();
+  EXPECT_THAT(capture->err(), HasSubstr("their manifest is missing"));
+  const json manifest = json::parse(capture->out(), nullptr, false);
+  EXPECT_EQ(manifest["exit_code"], 1);
+  EXPECT_EQ(manifest["workers"][0]["outcome"], "ok");
+}
+
 TEST_F(CaptureTest, NothingIsAskedWhenTheLogdirWillNotDo) {
   FakeWorker worker({});
   const std::string file = logdir_.Write("file", "");
@@ -396,15 +425,18 @@ TEST_F(CaptureTest, TheTableIsForPeople) {
 TEST_F(CaptureTest, WhatAFallbackSwitchesOffIsSaidOnce) {
   FakeWorker one({});
   FakeWorker two({});
-  const std::unique_ptr<Subprocess> capture = StartCapture(
-      one.address() + "," + two.address(), {"--duration_ms=50", "--steps=3", "--lookback_ms=1000"});
-  EXPECT_EQ(capture->Wait(), 0) << capture->err();
-  EXPECT_THAT(capture->out(),
-              HasSubstr(absl::StrCat("warning of ", one.address(),
-                                     " and 1 more: does not speak the native protocol: ")));
-  EXPECT_THAT(capture->out(),
-              HasSubstr("it cannot record --steps (recorded for --duration_ms=50)"));
-  EXPECT_THAT(capture->out(), HasSubstr("has no --lookback_ms"));
+  const auto table_of = [&](const std::string& flag) {
+    const std::unique_ptr<Subprocess> capture =
+        Start({"--service_addr=" + one.address() + "," + two.address(),
+               "--logdir=" + logdir_.path(), "--duration_ms=50", flag});
+    EXPECT_EQ(capture->Wait(), 0) << capture->err();
+    return capture->out();
+  };
+  const std::string steps = table_of("--steps=3");
+  EXPECT_THAT(steps, HasSubstr(absl::StrCat("warning of ", one.address(),
+                                            " and 1 more: does not speak the native protocol: ")));
+  EXPECT_THAT(steps, HasSubstr("it cannot record --steps (recorded for --duration_ms=50)"));
+  EXPECT_THAT(table_of("--lookback_ms=1000"), HasSubstr("has no --lookback_ms"));
 }
 
 TEST_F(CaptureTest, ProtocolNativeIsRefusedWithAReason) {

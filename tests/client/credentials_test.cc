@@ -173,12 +173,10 @@ grpc::Status Ask(const Endpoint& endpoint, const CredentialFlags& flags) {
   CallThreads threads;
   UnaryCalls calls(Dial(endpoint, options), &threads);
   std::promise<grpc::Status> explained;
-  calls.Describe(absl::Now() + absl::Seconds(10),
-                 [&](const grpc::Status& status, const v1::DescribeResponse&) {
-                   diagnoser.Explain(endpoint, status, [&explained](grpc::Status cause) {
-                     explained.set_value(std::move(cause));
-                   });
-                 });
+  calls.Describe(absl::Seconds(10), [&](const grpc::Status& status, const v1::DescribeResponse&) {
+    diagnoser.Explain(endpoint, status,
+                      [&explained](grpc::Status cause) { explained.set_value(std::move(cause)); });
+  });
   return explained.get_future().get();
 }
 

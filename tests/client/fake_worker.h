@@ -79,6 +79,11 @@ class FakeWorker {
     const absl::MutexLock lock(&mutex_);
     return requests_;
   }
+  // When the first of them came; in the infinite future if none has.
+  absl::Time first_request() const {
+    const absl::MutexLock lock(&mutex_);
+    return first_request_;
+  }
   std::vector<std::string> stopped_sessions() const {
     const absl::MutexLock lock(&mutex_);
     return {stops_.begin(), stops_.end()};
@@ -180,6 +185,7 @@ class FakeWorker {
     request.ParseFromString(joined);
     grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
     const absl::MutexLock lock(&mutex_);
+    if (requests_.empty()) first_request_ = absl::Now();
     requests_.push_back(request);
     running_ = request.session_id();
     threads_.emplace_back([this, request, context, reactor, response] {
@@ -218,6 +224,7 @@ class FakeWorker {
   std::string running_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> stops_ ABSL_GUARDED_BY(mutex_);
   std::vector<tensorflow::ProfileRequest> requests_ ABSL_GUARDED_BY(mutex_);
+  absl::Time first_request_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
   int port_ = 0;
   Native native_;

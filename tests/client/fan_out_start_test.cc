@@ -44,9 +44,7 @@ class FanOutStartTest : public FanOutTest {
       ASSERT_TRUE(starts(i)[0].steps.has_value()) << i;
       EXPECT_EQ(starts(i)[0].steps->first(), window.first);
       EXPECT_EQ(starts(i)[0].steps->last(), window.last);
-      const absl::Time begun =
-          absl::Now() - absl::Nanoseconds(static_cast<int64_t>(MonotonicNow() - begun_at(i)));
-      EXPECT_LT(scripts[i].steps->At(begun), window.first) << i;
+      EXPECT_LT(scripts[i].steps->At(SteadyTime(begun_at(i))), window.first) << i;
     }
   }
   uint64_t begun_at(size_t index) { return begun(index); }
@@ -130,7 +128,6 @@ TEST_F(FanOutStartTest, AClockThatCannotBeMeasuredCostsTheCommonStartOfItsWorker
   fails.sync_fails = Status(StatusCode::UNAVAILABLE, "Socket closed");
   const std::vector<WorkerResult> results = Run({Script(), fails, Script()});
   for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.verdict.outcome), "ok");
-  EXPECT_TRUE(starts(1)[0].at_once);
   EXPECT_FALSE(starts(1)[0].clock.has_value());
   EXPECT_EQ(results[1].account.aligned, false);
   EXPECT_FALSE(results[1].account.clock_offset_ns.has_value());

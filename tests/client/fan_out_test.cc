@@ -6,8 +6,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <time.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,7 +45,6 @@ TEST_F(FanOutTest, AllStartAtOneInstant) {
     EXPECT_EQ(results[i].account.protocol, "native");
     EXPECT_THAT(results[i].account.warnings, IsEmpty());
     ASSERT_EQ(starts(i).size(), 1u);
-    EXPECT_FALSE(starts(i)[0].at_once);
     EXPECT_EQ(starts(i)[0].start_monotonic_ns, starts(0)[0].start_monotonic_ns);
     EXPECT_EQ(starts(i)[0].zero_monotonic_ns, starts(0)[0].start_monotonic_ns);
     EXPECT_EQ(arms(i)[0].file_stem, absl::StrCat("w", i, "_1"));
@@ -59,7 +60,6 @@ TEST_F(FanOutTest, OneAloneWaitsForNobody) {
   options_.times.gather = absl::Minutes(1);
   const absl::Time before = absl::Now();
   Run({Script()});
-  EXPECT_TRUE(starts(0)[0].at_once);
   EXPECT_LT(absl::Now() - before, absl::Seconds(30));
 }
 
@@ -68,7 +68,6 @@ TEST_F(FanOutTest, ADelayIsOnTheClock) {
   const absl::Time before = absl::Now();
   Run({Script(), Stock()});
   for (const size_t i : {0, 1}) {
-    EXPECT_FALSE(starts(i)[0].at_once);
     EXPECT_GE(starts(i)[0].start_unix_ns, absl::ToUnixNanos(before + options_.delay));
     EXPECT_LT(starts(i)[0].start_unix_ns,
               absl::ToUnixNanos(before + options_.delay + absl::Seconds(1)));
@@ -189,7 +188,7 @@ TEST_F(FanOutTest, OneThatHangsWhileItArmsDelaysTheOthersByTheGatherTime) {
 
 TEST_F(FanOutTest, OneThatDiesArmedIsTriedAgain) {
   Script dies;
-  dies.dies_armed = true;
+  dies.dies_armed = [](int) { return absl::ZeroDuration(); };
   const std::vector<WorkerResult> results = Run({Script(), dies});
   EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
   EXPECT_STREQ(Name(results[1].verdict.outcome), "unreachable");
@@ -302,11 +301,128 @@ TEST_F(FanOutTest, MinWorkersWaitsForRetries) {
 TEST_F(FanOutTest, MinWorkersCountsThoseThatDieArmed) {
   options_.min_workers = 2;
   Script dies;
-  dies.dies_armed = true;
+  dies.dies_armed = [](int) { return absl::ZeroDuration(); };
   const std::vector<WorkerResult> results = Run({Script(), dies});
   EXPECT_STREQ(Name(results[0].verdict.outcome), "failed");
   EXPECT_THAT(results[0].verdict.reason, HasSubstr("only 1 of 2"));
   EXPECT_TRUE(starts(0).empty());
+}
+
+// One is lost while the clock of another is being measured: both wait for its next attempt.
+TEST_F(FanOutTest, MinWorkersWaitsForRetriesAlsoInTheClockPhase) {
+  options_.min_workers = 2;
+  Script slow;
+  slow.latency = absl::Milliseconds(150);
+  Script dies;
+  dies.dies_armed = [](int attempt) -> std::optional<absl::Duration> {
+    if (attempt > 0) return std::nullopt;
+    return absl::Milliseconds(250);
+  };
+  const std::vector<WorkerResult> results = Run({slow, dies});
+  for (const WorkerResult& result : results) {
+    EXPECT_STREQ(Name(result.verdict.outcome), "ok") << result.verdict.reason;
+  }
+  EXPECT_EQ(results[1].account.attempts, 2);
+  EXPECT_EQ(starts(0)[0].start_monotonic_ns, starts(1)[0].start_monotonic_ns);
+}
+
+// More silent ones than places, and workers on both sides of them: all are asked, and those that
+// live start together.
+TEST_F(FanOutTest, ASilentCrowdHoldsNobodyUp) {
+  options_.max_parallel = 4;
+  options_.times.stall = absl::Milliseconds(50);
+  options_.times.connect = absl::Seconds(2);
+  Script silent;
+  silent.describe_takes = absl::InfiniteDuration();
+  std::vector<Script> scripts(14, silent);
+  scripts.front() = scripts.back() = Script();
+  const absl::Time before = absl::Now();
+  const std::vector<WorkerResult> results = Run(scripts);
+  // Before any silent one was given up, whose place the last one would have had otherwise.
+  EXPECT_LT(*fan_out_->facts().started, before + options_.times.connect);
+  for (size_t i = 1; i < 13; ++i) EXPECT_STREQ(Name(results[i].verdict.outcome), "timeout");
+  for (const size_t i : {0, 13}) {
+    EXPECT_STREQ(Name(results[i].verdict.outcome), "ok");
+    EXPECT_THAT(results[i].account.warnings, IsEmpty());
+    ASSERT_EQ(starts(i).size(), 1u);
+  }
+  EXPECT_EQ(starts(0)[0].start_monotonic_ns, starts(13)[0].start_monotonic_ns);
+}
+
+// Likewise those that are armed and do not become ready, and those whose clock is not answered for.
+TEST_F(FanOutTest, ACrowdThatHangsLaterHoldsNobodyUpEither) {
+  options_.max_parallel = 4;
+  options_.times.stall = absl::Milliseconds(50);
+  options_.times.arm = options_.times.sync = absl::Seconds(2);
+  for (const bool arming : {true, false}) {
+    logs_.clear();
+    Script hangs;
+    if (arming) {
+      hangs.arm_takes = absl::InfiniteDuration();
+    } else {
+      hangs.sync_hangs = true;
+    }
+    std::vector<Script> scripts(14, hangs);
+    scripts.front() = scripts.back() = Script();
+    const absl::Time before = absl::Now();
+    const std::vector<WorkerResult> results = Run(scripts);
+    EXPECT_LT(*fan_out_->facts().started, before + absl::Seconds(2)) << arming;
+    for (const size_t i : {0, 13}) {
+      EXPECT_STREQ(Name(results[i].verdict.outcome), "ok");
+      EXPECT_THAT(results[i].account.warnings, IsEmpty()) << arming;
+    }
+    EXPECT_EQ(starts(0)[0].start_monotonic_ns, starts(13)[0].start_monotonic_ns) << arming;
+  }
+}
+
+TEST_F(FanOutTest, OneProcessOfTwoAddressesIsRecordedOnce) {
+  Script first;
+  first.pid = 7;
+  Script other;
+  other.pid = 8;
+  const std::vector<WorkerResult> results = Run({first, other, first, Script(), Script()});
+  std::vector<size_t> recorded;
+  std::vector<size_t> twins;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const bool ok = results[i].verdict.outcome == Outcome::kOk;
+    (ok ? recorded : twins).push_back(i);
+    EXPECT_EQ(starts(i).size(), ok ? 1u : 0u);
+  }
+  // Whichever of the two answered first. Who does not tell is nobody else.
+  ASSERT_EQ(twins.size(), 1u);
+  EXPECT_EQ(twins[0] % 2, 0u);
+  const WorkerResult& twin = results[twins[0]];
+  EXPECT_STREQ(Name(twin.verdict.outcome), "duplicate");
+  EXPECT_EQ(twin.account.same_as, twins[0] == 0 ? "w2:1" : "w0:1");
+  EXPECT_THAT(twin.verdict.reason, HasSubstr("(pid 7 on )"));
+}
+
+// What one that is late costs must not grow with the number of workers: they may all be late.
+TEST_F(FanOutTest, LateOnesCostTheSameHoweverManyThereAre) {
+  options_.max_parallel = 16384;
+  options_.times.first_backoff = absl::Milliseconds(200);
+  options_.duration = absl::Milliseconds(10);
+  const auto cpu_of = [this](size_t workers) {
+    logs_.clear();
+    Script late;
+    late.clock_id = "another machine's";
+    late.arm_round_trip = absl::Milliseconds(1);
+    late.describe = [](int attempt) { return attempt == 0 ? Refused(0) : Status::OK; };
+    std::vector<Script> scripts(workers, late);
+    scripts[0].describe = [](int) { return Status::OK; };
+    Make(std::move(scripts));
+    timespec begin{};
+    timespec end{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+    fan_out_->Run();
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+    return absl::DurationFromTimespec(end) - absl::DurationFromTimespec(begin);
+  };
+  cpu_of(100);  // whatever is done once
+  const absl::Duration few = cpu_of(300);
+  const absl::Duration many = cpu_of(3000);
+  // Ten times as many; each for each would be a hundred times.
+  EXPECT_LT(many, 35 * few) << few << " " << many;
 }
 
 TEST_F(FanOutTest, MaxParallelBoundsConnecting) {
@@ -327,7 +443,7 @@ TEST_F(FanOutTest, AnInterruptStopsAndKeepsWhatThereIs) {
   Script refused;
   refused.describe = Refused;
   Make({Script(), dies, refused, Stock()});
-  clockwork_.At(absl::Now() + absl::Milliseconds(500), [this] { fan_out_->Interrupt(); });
+  clockwork_.At(SteadyNow() + absl::Milliseconds(500), [this] { fan_out_->Interrupt(); });
   const absl::Time before = absl::Now();
   const std::vector<WorkerResult> results = fan_out_->Run();
   EXPECT_LT(absl::Now() - before, absl::Seconds(10));
@@ -354,7 +470,7 @@ TEST_P(InterruptBeforeTheStart, RecordsNothing) {
   options_.times.gather = absl::Seconds(30);
   GetParam().stall(&script, &options_);
   Make({script, Script()});
-  clockwork_.At(absl::Now() + absl::Milliseconds(200), [this] { fan_out_->Interrupt(); });
+  clockwork_.At(SteadyNow() + absl::Milliseconds(200), [this] { fan_out_->Interrupt(); });
   const absl::Time before = absl::Now();
   const std::vector<WorkerResult> results = fan_out_->Run();
   EXPECT_LT(absl::Now() - before, absl::Seconds(5));

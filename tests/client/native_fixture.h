@@ -156,7 +156,7 @@ class NativeWorkerTest : public ::testing::Test {
     ArmCall call;
     call.session_id = "run";
     call.file_stem = "worker";
-    call.deadline = absl::Now() + timeout;
+    call.timeout = timeout;
     worker_->Arm(call, NativeLog::Events(log_));
   }
   std::optional<ClockEstimate> Sync(grpc::Status* status = nullptr) {
@@ -166,7 +166,7 @@ class NativeWorkerTest : public ::testing::Test {
       std::optional<ClockEstimate> estimate;
     };
     const auto answer = std::make_shared<Answer>();
-    worker_->SyncClock(absl::Now() + absl::Seconds(5),
+    worker_->SyncClock(absl::Seconds(5),
                        [answer](const grpc::Status& got, std::optional<ClockEstimate> estimate) {
                          answer->status = got;
                          answer->estimate = estimate;

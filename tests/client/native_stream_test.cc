@@ -44,7 +44,7 @@ TEST(NativeStreamTest, DoneIsToldAfterTheMessageThatIsBeingTold) {
     done.Notify();
   };
   const std::shared_ptr<NativeStream> stream = NativeStream::Start(
-      channel, kCaptureMethod, absl::InfiniteFuture(), &threads, std::move(events));
+      channel, kCaptureMethod, absl::InfiniteDuration(), &threads, std::move(events));
   stream->Read();
   told.WaitForNotification();
   stream->Cancel();

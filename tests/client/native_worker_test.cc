@@ -82,7 +82,7 @@ TEST_F(NativeWorkerTest, TellsTheWorkerWhatAndWhenOnItsOwnClock) {
   arm_call.python_tracer_level = 1;
   arm_call.lookback = absl::Milliseconds(1500);
   arm_call.by_steps = true;
-  arm_call.deadline = absl::Now() + absl::Seconds(20);
+  arm_call.timeout = absl::Seconds(20);
   worker_->Arm(arm_call, NativeLog::Events(log_));
   ASSERT_TRUE(log_->AwaitArmed().ok());
   const auto clock = Sync();
@@ -324,7 +324,7 @@ TEST_F(NativeWorkerTest, MayBeDestroyedInEveryPhase) {
       ASSERT_TRUE(log_->AwaitArmed().ok());
     }
     if (phase >= 3) {
-      worker_->SyncClock(absl::Now() + absl::Seconds(5),
+      worker_->SyncClock(absl::Seconds(5),
                          [](const grpc::Status&, std::optional<ClockEstimate>) {});
     }
     if (phase >= 4) worker_->Start(MakeStart(absl::Seconds(2)));

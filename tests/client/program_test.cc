@@ -2,10 +2,12 @@
 //
 // The program and what surrounds it: descriptors that are closed, output that nobody can take,
 // signals before anything has begun.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <memory>
@@ -72,6 +74,42 @@ TEST_F(ProgramTest, AResultThatCannotBePrintedIsNoSuccess) {
   const std::unique_ptr<Subprocess> check =
       Shell("exec >/dev/full", "check --service_addr=" + worker.address());
   EXPECT_EQ(check->Wait(), 1);
+}
+
+TEST_F(ProgramTest, TooFewDescriptorsAreToldBeforeAnybodyIsAsked) {
+  const std::string many = "--service_addr=127.0.0.[1-30]:9 --session_id=r --logdir=";
+  const std::unique_ptr<Subprocess> capture = Shell("ulimit -n 64", many + logdir_.path() + "/new");
+  EXPECT_EQ(capture->Wait(), 2) << capture->err();
+  EXPECT_THAT(capture->err(), HasSubstr("30 workers take up to 124 open files"));
+  EXPECT_THAT(capture->err(), HasSubstr("ulimit -Hn 124"));
+  EXPECT_FALSE(std::filesystem::exists(logdir_.path() + "/new"));
+  const std::unique_ptr<Subprocess> check =
+      Shell("ulimit -n 64", "check --service_addr=127.0.0.[1-30]:9");
+  EXPECT_EQ(check->Wait(), 2) << check->err();
+  EXPECT_THAT(check->err(), HasSubstr("up to 94 open files"));
+  // The soft limit is nobody's last word.
+  FakeWorker worker({});
+  const std::unique_ptr<Subprocess> raised =
+      Shell("ulimit -Sn 16", CaptureOf(worker) + " --duration_ms=10");
+  EXPECT_EQ(raised->Wait(), 0) << raised->err();
+}
+
+// A terminal that was stopped with Ctrl-S is such a one.
+TEST_F(ProgramTest, AStandardErrorThatTakesNothingHoldsNobodyUp) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  fcntl(ends[1], F_SETFL, O_NONBLOCK);
+  const std::string full(4096, 'x');
+  while (write(ends[1], full.data(), full.size()) > 0) {
+  }
+  FakeWorker worker({});
+  const std::unique_ptr<Subprocess> capture =
+      Shell(absl::StrCat("exec 2>/proc/", getpid(), "/fd/", ends[1]),
+            CaptureOf(worker) + " --duration_ms=10 --json");
+  EXPECT_TRUE(capture->AwaitText("\"exit_code\": 0", absl::Seconds(60)));
+  close(ends[0]);  // where it hangs, it goes on now
+  EXPECT_EQ(capture->Wait(), 0);
+  close(ends[1]);
 }
 
 // A list of workers that does not come stands for a name that does not resolve.

@@ -7,10 +7,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -19,28 +22,29 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/monotonic.h"
 #include "client/worker.h"
 
 namespace jobscope {
 
-// Runs functions at their time, on one thread.
+// Runs functions at their time (SteadyNow), on one thread.
 class Clockwork {
  public:
   Clockwork() : thread_([this] { Run(); }) {}
   ~Clockwork() {
     {
-      const absl::MutexLock lock(&mutex_);
+      const std::lock_guard<std::mutex> lock(mutex_);
       closing_ = true;
     }
+    changed_.notify_one();
     thread_.join();
   }
   void At(absl::Time time, std::function<void()> action) {
-    const absl::MutexLock lock(&mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     actions_.emplace(time, std::move(action));
     ++changes_;
+    changed_.notify_one();
   }
 
  private:
@@ -48,15 +52,20 @@ class Clockwork {
     while (true) {
       std::function<void()> action;
       {
-        const absl::MutexLock lock(&mutex_);
+        std::unique_lock<std::mutex> lock(mutex_);
         const uint64_t before = changes_;
         const absl::Time next = actions_.empty() ? absl::InfiniteFuture() : actions_.begin()->first;
-        const auto news = [this, before]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-          return closing_ || changes_ != before;
-        };
-        mutex_.AwaitWithDeadline(absl::Condition(&news), next);
+        const auto news = [this, before] { return closing_ || changes_ != before; };
+        if (next == absl::InfiniteFuture()) {
+          changed_.wait(lock, news);
+        } else {
+          changed_.wait_until(lock,
+                              std::chrono::steady_clock::time_point(
+                                  std::chrono::nanoseconds(absl::ToUnixNanos(next))),
+                              news);
+        }
         if (closing_) return;
-        if (actions_.empty() || actions_.begin()->first > absl::Now()) continue;
+        if (actions_.empty() || actions_.begin()->first > SteadyNow()) continue;
         action = std::move(actions_.begin()->second);
         actions_.erase(actions_.begin());
       }
@@ -64,16 +73,17 @@ class Clockwork {
     }
   }
 
-  absl::Mutex mutex_;
-  std::multimap<absl::Time, std::function<void()>> actions_ ABSL_GUARDED_BY(mutex_);
-  uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::multimap<absl::Time, std::function<void()>> actions_;  // these three under mutex_
+  uint64_t changes_ = 0;
+  bool closing_ = false;
   std::thread thread_;
 };
 
 // Step k begins `time` x (k - newest) after `base`.
 struct ScriptedSteps {
-  absl::Time base = absl::Now();
+  absl::Time base = SteadyNow();
   int64_t newest = 0;
   absl::Duration time = absl::Milliseconds(10);
   bool increasing = true;
@@ -103,9 +113,14 @@ struct Script {
   std::function<grpc::Status(int attempt)> describe = [](int) { return grpc::Status::OK; };
   absl::Duration describe_takes = absl::Milliseconds(1);
   bool busy = false;
+  // Of its process: 0 does not tell. Those with the same one are the same process.
+  int64_t pid = 0;
   std::function<grpc::Status(int attempt)> arm = [](int) { return grpc::Status::OK; };
   absl::Duration arm_takes = absl::Milliseconds(1);  // longer than its deadline: a hang
-  bool dies_armed = false;                           // right after it was armed
+  // Whether, and how soon after it was armed, the n-th attempt dies, from 0.
+  std::function<std::optional<absl::Duration>(int attempt)> dies_armed = [](int) {
+    return std::nullopt;
+  };
   // Ends the capture so long after it was armed, unless it was started.
   std::optional<absl::Duration> armed_limit;
   absl::Duration lookback;
@@ -157,7 +172,7 @@ class ScriptedWorker : public Worker {
 
   ~ScriptedWorker() override { ScriptedWorker::Cancel(); }
 
-  void Describe(absl::Time deadline, DescribeDone done) override {
+  void Describe(absl::Duration timeout, DescribeDone done) override {
     int attempt = 0;
     {
       const absl::MutexLock lock(&log_->mutex);
@@ -166,13 +181,15 @@ class ScriptedWorker : public Worker {
     v1::DescribeResponse response;
     response.set_streams(script_.streams);
     response.set_clock_id(script_.clock_id);
+    response.mutable_identity()->set_pid(script_.pid);
+    response.set_start_unix_ns(1'700'000'000'000'000'000);
     if (script_.busy) {
       response.mutable_busy()->set_session_id("other");
       response.mutable_busy()->set_remaining_ms(1);
     }
     const grpc::Status status = script_.stock ? grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "")
                                               : script_.describe(attempt);
-    Answer(script_.describe_takes, deadline, [done = std::move(done), status, response](bool late) {
+    Answer(script_.describe_takes, timeout, [done = std::move(done), status, response](bool late) {
       done(late ? Late() : status, response);
     });
   }
@@ -190,22 +207,30 @@ class ScriptedWorker : public Worker {
       return;
     }
     const grpc::Status status = script_.arm(attempt);
+    const std::optional<absl::Duration> dies = script_.dies_armed(attempt);
     const auto ended = ended_;
     Answer(
-        script_.arm_takes + script_.latency, call.deadline,
-        [script = script_, events = events_, status, ended, started = started_,
+        script_.arm_takes + script_.latency, call.timeout,
+        [script = script_, events = events_, status, ended, dies, started = started_,
          cancelled = cancelled_, clockwork = clockwork_](bool late) {
           v1::Armed armed;
           armed.set_lookback_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(script.lookback)));
-          const absl::Time sent = absl::Now() - script.latency;
+          const absl::Time sent = SteadyNow() - script.latency;
           if (script.steps) *armed.mutable_steps() = script.steps->StateAt(sent);
           events->armed(late ? Late() : status, armed);
           if (late || !status.ok()) return;
-          if (script.dies_armed) {
-            End(events, ended, {grpc::StatusCode::UNAVAILABLE, "Socket closed"}, nullptr);
+          if (dies) {
+            const auto die = [events, ended] {
+              End(events, ended, {grpc::StatusCode::UNAVAILABLE, "Socket closed"}, nullptr);
+            };
+            if (*dies > absl::ZeroDuration()) {
+              clockwork->At(SteadyNow() + *dies, die);
+            } else {
+              die();
+            }
           } else {
             if (script.armed_limit) {
-              clockwork->At(absl::Now() + *script.armed_limit, [events, ended, started] {
+              clockwork->At(SteadyNow() + *script.armed_limit, [events, ended, started] {
                 if (*started) return;
                 End(events, ended, {grpc::StatusCode::DEADLINE_EXCEEDED, "armed for too long"},
                     nullptr);
@@ -229,7 +254,7 @@ class ScriptedWorker : public Worker {
     return estimate;
   }
 
-  void SyncClock(absl::Time deadline, ClockDone done) override {
+  void SyncClock(absl::Duration timeout, ClockDone done) override {
     {
       const absl::MutexLock lock(&log_->mutex);
       ++log_->syncs;
@@ -242,26 +267,25 @@ class ScriptedWorker : public Worker {
     estimate.realtime_offset_ns = estimate.offset_ns;
     const absl::Duration takes =
         script_.sync_hangs ? absl::InfiniteDuration() : 2 * script_.latency;
-    Answer(takes, deadline,
-           [script = script_, estimate, done = std::move(done)](bool late) mutable {
-             estimate.measured_ns = MonotonicNow();
-             if (late || script.sync_fails) {
-               done(late ? Late() : *script.sync_fails, std::nullopt);
-             } else {
-               done(grpc::Status::OK, estimate);
-             }
-           });
+    Answer(takes, timeout, [script = script_, estimate, done = std::move(done)](bool late) mutable {
+      estimate.measured_ns = MonotonicNow();
+      if (late || script.sync_fails) {
+        done(late ? Late() : *script.sync_fails, std::nullopt);
+      } else {
+        done(grpc::Status::OK, estimate);
+      }
+    });
   }
 
   void Start(const StartCall& call) override {
     *started_ = true;
-    const absl::Time now = absl::Now();
+    const absl::Time now = SteadyNow();
     const uint64_t now_ns = MonotonicNow();
     const absl::Time arrival = now + script_.latency;
     // Where its clock is by the time that was meant, if it moves there by what it was told.
     absl::Time planned = arrival;
     if (protocol_ == Protocol::kTensorflow) {
-      if (!call.at_once) planned = absl::FromUnixNanos(call.start_unix_ns);
+      planned = SteadyTime(call.start_monotonic_ns);
     } else if (call.clock) {
       planned = now + absl::Nanoseconds(static_cast<int64_t>(call.start_monotonic_ns - now_ns)) +
                 absl::Nanoseconds(call.clock->offset_ns) - script_.clock_offset;
@@ -304,13 +328,13 @@ class ScriptedWorker : public Worker {
                    });
   }
 
-  void Stop(const std::string&, absl::Time, StopDone done) override {
+  void Stop(const std::string&, absl::Duration, StopDone done) override {
     {
       const absl::MutexLock lock(&log_->mutex);
       ++log_->stops;
     }
     if (!script_.obeys_stop) return;
-    clockwork_->At(absl::Now(), [events = events_, ended = ended_, done = std::move(done)] {
+    clockwork_->At(SteadyNow(), [events = events_, ended = ended_, done = std::move(done)] {
       End(events, ended, grpc::Status::OK, std::make_unique<EmptyDelivery>(true));
       done(grpc::Status::OK, true);
     });
@@ -327,10 +351,9 @@ class ScriptedWorker : public Worker {
  private:
   static grpc::Status Late() { return {grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"}; }
 
-  void Answer(absl::Duration takes, absl::Time deadline, std::function<void(bool late)> answer) {
-    const absl::Time at = absl::Now() + takes;
-    clockwork_->At(std::min(at, deadline),
-                   [late = at > deadline, answer = std::move(answer)] { answer(late); });
+  void Answer(absl::Duration takes, absl::Duration timeout, std::function<void(bool late)> answer) {
+    clockwork_->At(SteadyNow() + std::min(takes, timeout),
+                   [late = takes > timeout, answer = std::move(answer)] { answer(late); });
   }
 
   // Runs on the clockwork's thread alone, like all that looks at `ended`.
@@ -345,11 +368,11 @@ class ScriptedWorker : public Worker {
                            const std::shared_ptr<std::atomic<bool>>& cancelled,
                            Clockwork* clockwork) {
     if (!script.steps || *ended || *cancelled) return;
-    clockwork->At(absl::Now() + absl::Milliseconds(50),
+    clockwork->At(SteadyNow() + absl::Milliseconds(50),
                   [script, events, ended, cancelled, clockwork] {
                     if (*ended || *cancelled) return;
                     v1::Progress progress;
-                    *progress.mutable_steps() = script.steps->StateAt(absl::Now() - script.latency);
+                    *progress.mutable_steps() = script.steps->StateAt(SteadyNow() - script.latency);
                     events->progress(progress);
                     TellProgress(script, events, ended, cancelled, clockwork);
                   });

@@ -4,11 +4,14 @@
 // connections, deaths. What is checked is what stands in the files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -224,6 +227,57 @@ TEST_P(ClocksTest, EightWorkersStartTogetherAndLineUp) {
 INSTANTIATE_TEST_SUITE_P(Ids, ClocksTest, ::testing::Bool(), [](const auto& info) {
   return info.param ? "ByPingsAlone" : "ByIdAndLopsidedPath";
 });
+
+// Addresses that take a connection and are silent, more than are dialled at a time, between two
+// workers that live.
+TEST_F(NativeRunTest, ASilentCrowdHoldsNobodyUp) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(listener, 1000), 0);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
+  const std::string silent = absl::StrCat("127.1.[1-2].[1-150]:", ntohs(address.sin_port));
+  const std::string first = StartWorker({}).address();
+  const std::string last = StartWorker({}).address();
+  const absl::Duration timeout = absl::Seconds(8);
+  const absl::Time before = absl::Now();
+  const json manifest =
+      Capture({first, silent, last},
+              {"--duration_ms=200",
+               absl::StrCat("--connect_timeout_ms=", absl::ToInt64Milliseconds(timeout))},
+              3);
+  ASSERT_EQ(manifest["workers"].size(), 302u);
+  // Before the first silent one was given up. On a machine with nothing else to do it takes 0.8 s.
+  const absl::Time started = absl::FromUnixNanos(manifest["started_unix_ns"].get<int64_t>());
+  EXPECT_LT(started, before + timeout);
+  std::printf("started %.3f s after the command\n", absl::ToDoubleSeconds(started - before));
+  for (const json* worker : {&manifest["workers"][0], &manifest["workers"][301]}) {
+    EXPECT_EQ((*worker)["outcome"], "ok") << *worker;
+    // Of its own reading of the common clock.
+    EXPECT_NEAR((*worker)["start_unix_ns"].get<double>(), manifest["started_unix_ns"].get<double>(),
+                (*worker)["clock_uncertainty_ns"].get<double>() + 2'000)
+        << *worker;
+    EXPECT_EQ(worker->dump().find("after the others"), std::string::npos) << *worker;
+  }
+  for (size_t i = 1; i < 301; ++i) EXPECT_EQ(manifest["workers"][i]["outcome"], "timeout");
+  close(listener);
+}
+
+TEST_F(NativeRunTest, OneProcessUnderTwoNamesIsRecordedOnce) {
+  const std::string address = StartWorker({}).address();
+  const std::string other = "localhost" + address.substr(address.rfind(':'));
+  const json manifest = Capture({address, other}, {"--duration_ms=200"});
+  std::vector<std::string> outcomes;
+  for (const json& worker : manifest["workers"]) outcomes.push_back(worker["outcome"]);
+  EXPECT_THAT(outcomes, ::testing::UnorderedElementsAre("ok", "duplicate"));
+  const size_t twin = outcomes[0] == "duplicate" ? 0 : 1;
+  const json& recorded = manifest["workers"][1 - twin];
+  EXPECT_EQ(manifest["workers"][twin]["same_as"], recorded["address"]);
+  EXPECT_TRUE(manifest["workers"][twin]["files"].empty());
+  EXPECT_EQ(manifest["events"], recorded["events"]);
+}
 
 TEST_F(NativeRunTest, AnotherTimeNamespaceIsAnotherClock) {
   const std::vector<std::string> launcher = {
