@@ -22,20 +22,13 @@ if [[ -n ${ALL:-} ]]; then
     nvidia-cuda-cupti-cu12==12.6.80:24 nvidia-cuda-cupti-cu12==12.8.90:26 nvidia-cuda-cupti==13.5.25:130500)
 fi
 
+# shellcheck source=tests/cuda/fetch_wheel.sh
+. tests/cuda/fetch_wheel.sh
 # fetch PACKAGE==VERSION: sets `unpacked`.
 fetch() {
-  local package=$1
-  unpacked=$folder/${package/==/-}
-  [[ -d $unpacked ]] && return
-  rm -rf "$unpacked.partial"
-  if ! python3 -m pip download --quiet --disable-pip-version-check --no-deps --timeout 10 --retries 1 \
-       --dest "$unpacked.partial" "$package" >"$folder/pip.log" 2>&1; then
-    echo "skipped: $package cannot be had: $(tail -1 "$folder/pip.log")"
-    exit 77
-  fi
-  python3 -m zipfile -e "$unpacked.partial"/*.whl "$unpacked.partial"
-  rm "$unpacked.partial"/*.whl
-  mv "$unpacked.partial" "$unpacked"
+  fetch_wheel "$folder" "$1" && return
+  echo "skipped"
+  exit 77
 }
 
 # compiles HEADER SOURCE: what SOURCE asserts holds with the folder of HEADER.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the GPU tests where no GPU is: each check on the fake libcupti, once as it is, and once with a fault that it must see.
 
-usage: selftest.py BIN_DIR FAKE_CUPTI FAKE_CUDA RECORDER PART...      a part is a check of gpu_tests, or `figures`
+usage: selftest.py BIN_DIR FAKE_CUPTI FAKE_CUDA RECORDER PYTORCH PART...      a part is a check of gpu_tests, or `figures`
 
 Real workers, captures and traces; only CUPTI's records are made by hand (worker/fake_device.cc).
 """
@@ -18,7 +18,7 @@ import unittest
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "python")]
 
-from gpu_tests import expectations, runner  # noqa: E402
+from gpu_tests import expectations, fixture, runner  # noqa: E402
 from gpu_tests.outcome import CHECKS, Failed  # noqa: E402
 
 # check -> faults of the fake, and a piece of what must be said of each.
@@ -41,12 +41,21 @@ FAULTS = {
     "forked_child": {"vanish": "were launched", "child": "the child ended with"},
     "exit_in_capture": {"bad_exit": "the worker ended with"},
     "kill_in_capture": {"vanish": "were launched"},
+    "queue_cut_in_the_middle": {"queue_silent": "launches in the trace", "queue_double": "launches in the trace",
+                                "stop_hangs_queue": "has not returned"},
+    "finalize_with_work_in_flight": {"stop_hangs": "has not returned", "no_spin": "no word that CUPTI stays"},
+    "stream_capture_in_arm_and_stop": {"capture_breaks": "StreamCaptureInvalidated"},
+    "conflicts_both_ways": {"vanish": "were launched"},
+    "idle_kineto": {"vanish": "were launched", "uncorrelated": "gpu_unfinished"},
+    "durations_and_gaps": {"long_kernel": "the length of TimedKernel", "gap": "the period of one TimedKernel"},
+    "overhead_beside_a_kineto": {"slow_ours": "costs more than the other profiler"},
+    "first_attach": {"big_gpu": "GPU memory grew", "vanish_calls": "GPU records lost"},
     "stop_with_work_in_flight": {"stop_hangs": "has not returned", "no_spin": "neither in the trace nor counted"},
     "second_subscriber": {"owner": "does not say"},
     "record_buffers": {"vanish": "were launched"},
     "captures_in_a_row": {"wrong_sum": "state differs", "leak_gpu": "gpu_bytes grew", "leak_host": "rss_bytes grew"},
-    "captures_without_finalize": {"wrong_sum": "state differs"},
-    "step_time_without_finalize": {"slow_after": "after captures"},
+    "captures_with_finalize": {"wrong_sum": "state differs"},
+    "step_time_with_finalize": {"slow_after": "after captures"},
     "step_time": {"slow_traced": "during a capture", "slow_after": "after captures"},
     "steps_and_kernels": {"no_gemm": "products for"},
 }
@@ -121,10 +130,28 @@ class Runner(unittest.TestCase):
 
     def test_a_driver_that_is_too_old_is_not_taken_for_no_gpu(self):
         said = "no CUDA device can be used: cudaGetDeviceCount(&count): cudaErrorInsufficientDriver"
-        bundle = {"toolkit": "13.0"}
-        self.assertIn("the NVIDIA driver is older than CUDA 13.0", runner.no_gpu(said, bundle, driver=True))
-        self.assertIn("no GPU here", runner.no_gpu(said, bundle, driver=False))
-        self.assertIn("no GPU here", runner.no_gpu("no CUDA device: cudaErrorNoDevice", bundle, driver=True))
+        self.assertIn("the NVIDIA driver is older than CUDA 12.0", runner.no_gpu(said, (12, 0), driver=True))
+        self.assertIn("the NVIDIA driver is older than CUDA 13.0", runner.no_gpu(said, (13, 0), driver=True))
+        self.assertIn("no GPU here", runner.no_gpu(said, (12, 0), driver=False))
+        self.assertIn("no GPU here", runner.no_gpu("no CUDA device: cudaErrorNoDevice", (12, 0), driver=True))
+
+    def test_programs_and_libcupti_are_of_a_cuda_that_the_driver_has(self):
+        root = tempfile.mkdtemp(prefix="gpu_selftest_")
+        self.addCleanup(shutil.rmtree, root)
+        self.assertEqual(runner.choose_cuda((12, 4), 0, root), (13, 0))  # a bundle without the others
+        os.makedirs(os.path.join(root, "bin12"))
+        for version in ("12.0", "12.2", "12.9"):
+            os.makedirs(os.path.join(root, "cupti", version))
+            with open(os.path.join(root, "cupti", version, "libcupti.so.12"), "w", encoding="utf-8"):
+                pass
+        for driver, wanted, program, cupti in (((12, 0), 0, "bin12/gpu_worker", "cupti/12.0/libcupti.so.12"),
+                                               ((12, 8), 0, "bin12/gpu_worker", "cupti/12.2/libcupti.so.12"),
+                                               ((13, 1), 0, "bin/gpu_worker", "lib/libcupti.so.13"),
+                                               ((13, 1), 12, "bin12/gpu_worker", "cupti/12.9/libcupti.so.12")):
+            cuda = runner.choose_cuda(driver, wanted, root)
+            test = fixture.Fixture({"root": root, "work": root, "cuda": cuda})
+            self.assertEqual(os.path.relpath(test.binary("gpu_worker"), root), program)
+            self.assertEqual(os.path.relpath(test.libcupti, root), cupti)
 
     def test_a_check_that_the_budget_cuts_has_not_failed(self):
         arguments = self.bundle(f'{" ".join(OPTIONS["fake"])} "$@"')
@@ -180,14 +207,15 @@ def run_case(case):
 
 def main():
     global OPTIONS
-    bin_dir, cupti, cuda, recorder = sys.argv[1:5]
-    parts = sys.argv[5:]
+    bin_dir, cupti, cuda, recorder, pytorch = sys.argv[1:6]
+    parts = sys.argv[6:]
     OPTIONS = {
         "root": os.path.dirname(bin_dir),
         "fake": [os.path.join(bin_dir, "gpu_worker_fake"), f"--fake_cupti={cupti}", f"--fake_cuda={cuda}"],
         "capture": os.path.join(bin_dir, "capture"),
         "libcupti": cupti,
         "recorder": recorder,
+        "pytorch": pytorch,
         "quick": True,
     }
     failed = count = 0

@@ -116,6 +116,15 @@ def planes(file):
         yield plane[2][0].decode(), events
 
 
+def plane_stats(file):
+    """The stats of each plane of one trace file, as (name, stats)."""
+    with open(file, "rb") as opened:
+        space = _message(opened.read())
+    for raw in space[1]:
+        plane = _message(raw)
+        yield plane[2][0].decode(), _stats(plane[6], _names(plane[5], 2))
+
+
 def host_events(run_directory):
     """All events of the host, and the operations beside its threads, of a run: a list of Event. Names as viewers show them."""
     files = sorted(glob.glob(os.path.join(run_directory, "*.xplane.pb")))

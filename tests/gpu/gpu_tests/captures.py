@@ -50,6 +50,10 @@ class Trace:
                 events += plane
         return events
 
+    def plane_stat(self, name):
+        """The sum of a stat over the GPUs' planes."""
+        return sum(stats.get(name, 0) for file in self.files for plane, stats in xspace.plane_stats(file) if DEVICE_PLANE.match(plane))
+
     def host_events(self):
         return self.planes.get(HOST_PLANE, [])
 

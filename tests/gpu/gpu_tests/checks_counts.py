@@ -62,6 +62,16 @@ def launch_order(fixture):
     return measured
 
 
+@check(90, "how long kernels take and how far apart they begin, against what CUDA's events measured")
+def durations_and_gaps(fixture):
+    with fixture.worker() as worker:
+        worker.do("timed", kernels=20, us=500, gap_us=200)  # the first launch of a kernel takes longer
+        capture = fixture.begin(worker)
+        times = worker.do("timed", kernels=fixture.amount(100, 20), us=500, gap_us=200)
+        trace = capture.stop().finish().trace
+    return expect.times_agree(trace, "TimedKernel", times["length_us"], times["period_us"])
+
+
 @check(90, "copies to, within and from the GPU and memsets: number, bytes and kinds of memory")
 def copy_kinds_and_bytes(fixture):
     count, size = 50, (1 << 20) + 4096

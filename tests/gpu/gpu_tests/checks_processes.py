@@ -122,6 +122,100 @@ def stop_with_work_in_flight(fixture):
     return {**measured, "seconds_to_end": seconds, "cut": len(cut), "gpu_unfinished": lost}
 
 
+@check(120, "a queue of hundreds of kernels that the end cuts: each launch is whole, cut, after the end or unfinished; the next one whole")
+def queue_cut_in_the_middle(fixture):
+    # CUDA takes some 1,000 launches before it makes the program wait.
+    count, each_us = fixture.amount(900, 300), fixture.amount(2000, 5000)
+    with fixture.worker() as worker:
+        capture = fixture.begin(worker)
+        worker.do("queue", kernels=count, us=each_us)
+        begun = time.monotonic()
+        trace = capture.stop().finish().trace
+        seconds = time.monotonic() - begun
+        require(seconds < count * each_us / 1e6 * 0.75 + 0.5, f"the end of the capture took {seconds:.1f} s: it waited for the queue")
+        measured = expect.queue_accounted_for(trace, "QueuedKernel", count)
+        worker.do("finish", deadline_s=30)
+        trace = fixture.captured(worker, "launch", kernels=300)
+        measured["next"] = expect.kernel_count(trace, COUNTED, 300)
+    return {**measured, "seconds_to_end": seconds}
+
+
+@check(120, "JOBSCOPE_CUPTI_FINALIZE=always with a kernel of seconds in flight: CUPTI is left alone, nobody waits")
+def finalize_with_work_in_flight(fixture):
+    length_ms = fixture.amount(5000, 1500)
+    with fixture.worker(JOBSCOPE_CUPTI_FINALIZE="always") as worker:
+        capture = fixture.begin(worker)
+        worker.do("spin", ms=length_ms)
+        begun = time.monotonic()
+        trace = capture.stop().finish().trace
+        answered = worker.do("host", scopes=1)["ms"]
+        seconds = time.monotonic() - begun
+        expect.collector_on(trace)
+        require(seconds < length_ms / 1000 * 0.75 + 0.5, f"the end of the capture took {seconds:.1f} s: it waited for the kernel")
+        said = [text for text in trace.entry.get("warnings", []) if "work that is in flight" in text]
+        require(said, f"no word that CUPTI stays: {trace.entry.get('warnings')}")
+        worker.do("finish", deadline_s=30)
+        trace = fixture.captured(worker, "launch", kernels=300)
+        measured = expect.kernel_count(trace, COUNTED, 300)
+        require(worker.end() == 0, "the worker did not end well")
+    return {**measured, "seconds_to_end": seconds, "answered_ms": answered}
+
+
+@check(180, "streams are captured into graphs while captures arm and stop, in the strictest mode: no capture of a stream breaks")
+def stream_capture_in_arm_and_stop(fixture):
+    with fixture.worker() as worker:
+        worker.do("graphs_start")
+        for _ in range(fixture.amount(20, 4)):
+            expect.collector_on(fixture.run_capture(worker, duration_ms=20).trace)
+        built = worker.do("graphs_stop")["graphs"]
+        require(built > 0, "no graph was built")
+        trace = fixture.captured(worker, "launch", kernels=300)
+        return {**expect.kernel_count(trace, COUNTED, 300), "graphs": built}
+
+
+@check(180, "another profiler traces by the activity API, before our capture and within it: the job and its host trace go on, the next is whole")
+def conflicts_both_ways(fixture):
+    measured = {}
+    with fixture.worker() as worker:
+        # It was there first.
+        worker.do("client_start", library=fixture.libcupti)
+        worker.do("launch", kernels=100)
+        trace = fixture.captured(worker, "launch", kernels=100)
+        measured["ours_within_theirs"] = {**expect.host_trace_complete(trace), "gpu": trace.cuda.get("state")}
+        measured["theirs"] = worker.do("client_stop")["kernels"]
+        # It comes in the middle.
+        capture = fixture.begin(worker)
+        worker.do("launch", kernels=100)
+        worker.do("client_start", library=fixture.libcupti)
+        worker.do("launch", kernels=100)
+        worker.do("client_stop")
+        trace = capture.stop().finish().trace
+        measured["theirs_within_ours"] = {**expect.host_trace_complete(trace), "gpu": trace.cuda.get("state"),
+                                          "kernels": len(expect.kernels(trace, COUNTED)), "lost": trace.cuda.get("lost")}
+        trace = fixture.captured(worker, "launch", kernels=400)
+        measured.update(expect.kernel_count(trace, COUNTED, 400))
+        require(worker.end() == 0, "the worker did not end well")
+    return measured
+
+
+@check(120, "a PyTorch profiler that is idle and keeps CUPTI's subscription: every kernel with its launch, and a word of it")
+def idle_kineto(fixture):
+    with fixture.worker(f"--preload={fixture.pytorch}") as worker:
+        worker.do("subscribe", library=fixture.libcupti)
+        measured = {}
+        for number in (1, 2):
+            trace = fixture.captured(worker, "launch", kernels=400)
+            measured = expect.kernel_count(trace, COUNTED, 400)
+            measured["order"] = expect.launch_order(trace, COUNTED)
+            said = [text for text in trace.entry.get("warnings", []) if "traced without one" in text]
+            require(said, f"capture {number}: no word of the subscription: {trace.entry.get('warnings')}")
+        worker.do("unsubscribe")
+        trace = fixture.captured(worker, "launch", kernels=400)
+        expect.kernel_count(trace, COUNTED, 400)
+        require(worker.end() == 0, "the worker did not end well")
+    return measured
+
+
 @check(120, "another CUPTI client in the process is named in the reason, the host trace is whole; after it has left, all is")
 def second_subscriber(fixture):
     with fixture.worker() as worker:
@@ -144,15 +238,20 @@ def unprivileged_user(fixture):
     # The bundle may lie where only root may look.
     home = f"/tmp/gpu_tests_unprivileged_{os.getpid()}"
     try:
-        for folder, files in (("bin", ["gpu_worker"]), ("lib", os.listdir(os.path.join(fixture.root, "lib")))):
+        programs = os.path.basename(os.path.dirname(fixture.binary("gpu_worker")))
+        libraries = [folder for folder in ("lib", "lib12") if os.path.isdir(os.path.join(fixture.root, folder))]
+        for folder, files in [(programs, ["gpu_worker"]), *((f, os.listdir(os.path.join(fixture.root, f))) for f in libraries)]:
             os.makedirs(os.path.join(home, folder))
             for name in files:
                 path = os.path.join(fixture.root, folder, name)
                 if os.path.isfile(path):
                     shutil.copy(path, os.path.join(home, folder, name))
         os.chmod(home, 0o755)
+        chosen = {}
+        if fixture.cuda_major < 13:
+            chosen["JOBSCOPE_CUPTI_LIBRARY"] = shutil.copy(fixture.libcupti, os.path.join(home, "lib"))
         restricted = _restricted()
-        with fixture.worker(argv=[os.path.join(home, "bin", "gpu_worker")], user=NOBODY) as worker:
+        with fixture.worker(argv=[os.path.join(home, programs, "gpu_worker")], user=NOBODY, **chosen) as worker:
             trace = fixture.captured(worker, "launch", kernels=500)
         measured = {"RmProfilingAdminOnly": restricted, **expect.host_trace_complete(trace)}
         if trace.cuda["state"] == "on":

@@ -11,6 +11,10 @@ DETAIL = re.compile(r"^(\w+):(.*)$", re.MULTILINE)
 MIN_ORDERED_SHARE = 0.9999
 MAX_DURING = 1.05
 MAX_AFTER = 1.01
+MAX_OF_KINETO = 1.1
+# Events are recorded beside the kernels: some microseconds lie between.
+MAX_OFF_US = 10
+MAX_OFF_SHARE = 0.02
 
 
 def delivered(trace):
@@ -74,6 +78,43 @@ def launch_order(trace, name, ordinal=None):
     require(share >= MIN_ORDERED_SHARE,
             f"{early} of {pairs} kernels start before their launch (by up to {worst_ps / 1e6:.1f} us): {share:.6f}")
     return {"pairs": pairs, "early": early, "worst_early_us": worst_ps / 1e6, "share_in_order": share}
+
+
+def queue_accounted_for(trace, name, launched):
+    """Each launch of a queue that the end cut is one of: a kernel, of which at most one is cut; begun after the end; unfinished."""
+    collector_on(trace)
+    found = kernels(trace, name)
+    cut = [event for event in found if "truncated" in event.stats]
+    calls = sum(1 for event in trace.host_events() if event.name.startswith("Launch ") or event.name.startswith("cudaLaunchKernel"))
+    after = trace.plane_stat("launched_but_started_after_the_window")
+    causes = trace.entry.get("lost_by_cause", {})
+    unfinished = causes.get("gpu_unfinished", 0)
+    measured = {"launched": launched, "in_trace": len(found), "cut": len(cut), "began_after": after, "unfinished": unfinished}
+    require(set(causes) <= {"gpu_unfinished"}, f"lost by other causes: {causes}")
+    require(calls == launched, f"{calls} launches in the trace, {launched} were made")
+    total = len(found) + after + unfinished
+    require(total == launched, f"{total} of {launched} launches are accounted for: {measured}")
+    require(len(cut) <= 1, f"{len(cut)} kernels of one stream are cut: {measured}")
+    require(0 < len(found) < launched, f"the end did not cut the queue: {measured}")
+    return measured
+
+
+def times_agree(trace, name, length_us, period_us):
+    """Lengths of kernels, and from the begin of each to that of the next, against what CUDA's own events measured."""
+    nothing_lost(trace)
+    found = sorted(kernels(trace, name), key=lambda event: event.start_ps)
+    require(len(found) == len(length_us), f"{len(found)} {name} in the trace, {len(length_us)} were launched")
+    measured = {}
+    lengths = [event.duration_ps / 1e6 for event in found]
+    periods = [(b.start_ps - a.start_ps) / 1e6 for a, b in zip(found, found[1:])]
+    for what, ours, theirs in (("length", lengths, length_us), ("period", periods, period_us)):
+        off = [abs(a - b) for a, b in zip(ours, theirs)]
+        measured[what] = {"median_us": statistics.median(ours), "cuda_events_us": statistics.median(theirs),
+                          "median_off_us": statistics.median(off), "most_off_us": max(off)}
+        limit = MAX_OFF_US + MAX_OFF_SHARE * statistics.median(theirs)
+        require(statistics.median(off) <= limit, f"the {what} of {name} is off by {statistics.median(off):.1f} us: {measured}")
+        require(max(off) <= 10 * limit, f"the {what} of one {name} is off by {max(off):.1f} us: {measured}")
+    return measured
 
 
 def stream_count(trace, name, streams):
@@ -189,6 +230,15 @@ def step_time(before, during, after, max_during=MAX_DURING, max_after=MAX_AFTER)
     }
     require(measured["during"] <= max_during, f"steps take {measured['during']:.3f} x during a capture: {measured}")
     require(measured["after"] <= max_after, f"steps take {measured['after']:.3f} x after captures: {measured}")
+    return measured
+
+
+def overhead(alone, ours, theirs, limit):
+    """Ratios of step times to a second process: what we add, against what another profiler adds."""
+    base = statistics.median(alone)
+    # The other profiler runs in the second process, so that its ratio is turned around.
+    measured = {"ours": statistics.median(ours) / base, "theirs": statistics.median(theirs) * base}
+    require(measured["ours"] <= limit * max(1.0, measured["theirs"]), f"our capture costs more than the other profiler: {measured}")
     return measured
 
 

@@ -6,6 +6,7 @@ import json
 import os
 
 from gpu_tests.captures import Capture, run_json
+from gpu_tests.outcome import Skipped
 from gpu_tests.worker import Worker
 
 
@@ -18,6 +19,7 @@ class Fixture:
     fault       what the fake is to do wrong
     quick       small counts: the self-test
     captures    how many in a row
+    cuda        (major, minor) of the driver, at most what --cuda says
     """
 
     def __init__(self, options):
@@ -29,14 +31,41 @@ class Fixture:
         self._serial = itertools.count()
 
     def binary(self, name):
-        return os.path.join(self.root, "bin", name)
+        # The client is the same.
+        folder = "bin" if self.cuda_major >= 13 or name == "capture" else "bin12"
+        if folder == "bin12" and name == "gpu_worker_static":
+            name = "gpu_worker"
+        return os.path.join(self.root, folder, name)
 
     def library(self, name):
         return os.path.join(self.root, "lib", name)
 
+    def cuptis(self):
+        """((major, minor), path) of each libcupti of an earlier CUDA in the bundle, the newest last."""
+        found = glob.glob(os.path.join(self.root, "cupti", "*", "libcupti.so.*"))
+        return sorted((tuple(int(n) for n in path.split(os.sep)[-2].split(".")), path) for path in found)
+
+    @property
+    def cuda_major(self):
+        """Of the programs and of libcupti: what the driver has, or --cuda."""
+        return self.options.get("cuda", (13, 0))[0]
+
     @property
     def libcupti(self):
-        return self.options.get("libcupti") or self.library("libcupti.so.13")
+        if self.options.get("libcupti"):
+            return self.options["libcupti"]
+        if self.cuda_major >= 13:
+            return self.library("libcupti.so.13")
+        # The newest that is not newer than the driver.
+        fit = [path for version, path in self.cuptis() if version <= tuple(self.options["cuda"])]
+        if not fit:
+            raise Skipped(f"the bundle holds no libcupti for a driver of CUDA {self.options['cuda']}")
+        return fit[-1]
+
+    @property
+    def pytorch(self):
+        """A library by the name of PyTorch's, as far as the collector looks at that."""
+        return self.options.get("pytorch") or os.path.join(self.root, "pytorch", "libtorch_cpu.so")
 
     @property
     def capture_client(self):
@@ -61,6 +90,8 @@ class Fixture:
                    not glob.glob(os.path.join(f, "libcupti.so*"))]
         if folders:
             env["LD_LIBRARY_PATH"] = ":".join(folders)
+        if not self.fake and self.cuda_major < 13:
+            env["JOBSCOPE_CUPTI_LIBRARY"] = self.libcupti
         env.update(more)
         return env
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs checks, each in a process of its own with a deadline, and reports."""
 import contextlib
+import ctypes
 import importlib
 import json
 import os
@@ -29,7 +30,7 @@ PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__
 
 def flags(**given):
     """The runner's flags, for whoever calls run_all directly."""
-    return types.SimpleNamespace(**{"budget_s": 3600.0, "only": "", "skip": "", "captures": 0, **given})
+    return types.SimpleNamespace(**{"budget_s": 3600.0, "only": "", "skip": "", "captures": 0, "cuda": 0, **given})
 
 
 def list_checks():
@@ -93,11 +94,33 @@ def has_driver():
     return os.path.exists("/proc/driver/nvidia/version") or os.path.exists("/dev/nvidiactl")
 
 
-def no_gpu(said, bundle, driver):
+def driver_cuda():
+    """(major, minor) of the newest CUDA that the driver knows; None: there is no driver."""
+    version = ctypes.c_int(0)
+    try:
+        if ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version)) != 0:
+            return None
+    except (OSError, AttributeError):
+        return None
+    return version.value // 1000, version.value % 1000 // 10
+
+
+def choose_cuda(driver, wanted, root):
+    """The CUDA that the programs and libcupti are taken of: the driver's, an earlier one where that is wanted."""
+    chosen = driver or (13, 0)
+    if wanted == 12 and chosen[0] >= 13:
+        chosen = (12, 9)
+    if chosen[0] < 13 and not os.path.isdir(os.path.join(root, "bin12")):
+        return (13, 0)  # which the driver then refuses
+    return chosen
+
+
+def no_gpu(said, cuda, driver):
     """Why nothing can be tested here, from what the worker says."""
     # CUDA's runtime says the same where there is no driver at all.
     if driver and "cudaErrorInsufficientDriver" in said:
-        return f"the NVIDIA driver is older than CUDA {bundle.get('toolkit', 'of the bundle')}, which the bundle's programs need ({said})"
+        needs = "12.0 (driver 525)" if cuda[0] < 13 else "13.0 (driver 580), the only programs in this bundle"
+        return f"the NVIDIA driver is older than CUDA {needs} ({said})"
     return f"no GPU here ({said})"
 
 
@@ -112,7 +135,8 @@ def run_all(arguments):
     if unknown or not names:
         print(f"run_gpu_tests: no such check: {', '.join(unknown) or 'none is left'}", file=sys.stderr)
         return 2
-    worker = os.path.join(arguments.root, "bin", "gpu_worker")
+    cuda = choose_cuda(driver_cuda(), arguments.cuda, arguments.root)
+    worker = os.path.join(arguments.root, "bin" if cuda[0] >= 13 else "bin12", "gpu_worker")
     if not os.path.exists(worker):
         print(f"run_gpu_tests: {worker} is missing: this is no bundle; make gpu-bundle makes one", file=sys.stderr)
         return 2
@@ -123,7 +147,7 @@ def run_all(arguments):
                            timeout=120, check=False)
     if probe.returncode == 3:
         said = probe.stderr.decode(errors="replace").strip()
-        print(f"run_gpu_tests: NOT RUN: {no_gpu(said, machine['bundle'], has_driver())}", file=sys.stderr)
+        print(f"run_gpu_tests: NOT RUN: {no_gpu(said, cuda, has_driver())}", file=sys.stderr)
         return NO_GPU
     if probe.returncode != 0:
         print(f"run_gpu_tests: the worker does not start ({probe.returncode}): {probe.stderr.decode(errors='replace')}",
@@ -134,7 +158,10 @@ def run_all(arguments):
         "root": os.path.abspath(arguments.root),
         "captures": arguments.captures,
         "recordings": out,
+        "cuda": cuda,
     }
+    machine["cuda"] = ".".join(map(str, cuda))
+    print(f"gpu: programs and libcupti for CUDA {machine['cuda']}", flush=True)
     end = time.monotonic() + arguments.budget_s
     results = []
     work = tempfile.mkdtemp(prefix="gpu_tests_")

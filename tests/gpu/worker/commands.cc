@@ -55,6 +55,33 @@ Error Fork(Json* answer) {
 Commands::Commands(std::unique_ptr<Device> device, int ordinal)
     : device_(std::move(device)), ordinal_(ordinal), training_(device_.get()) {}
 
+Commands::~Commands() {
+  stop_graphs_ = true;
+  if (graphs_.joinable()) graphs_.join();
+}
+
+Error Commands::StartGraphs() {
+  if (graphs_.joinable()) return "graphs are being built already";
+  stop_graphs_ = false;
+  graphs_built_ = 0;
+  graphs_error_.clear();
+  graphs_ = std::thread([this] {
+    while (!stop_graphs_ && graphs_error_.empty()) {
+      graphs_error_ = device_->BuildGraph();
+      ++graphs_built_;
+    }
+  });
+  return {};
+}
+
+Error Commands::StopGraphs(Json* answer) {
+  if (!graphs_.joinable()) return "no graphs are being built";
+  stop_graphs_ = true;
+  graphs_.join();
+  (*answer)["graphs"] = graphs_built_;
+  return graphs_error_;
+}
+
 Error Commands::Open() {
   if (opened_) return {};
   Error error = device_->Open(ordinal_);
@@ -125,6 +152,24 @@ Error Commands::DeviceCommand(const std::string& name, const Arguments& argument
   if (name == "managed") return device_->Managed(number("times", 1), number("bytes", 1 << 20));
   if (name == "peer") return device_->Peer(number("count", 1), number("bytes", 1 << 20));
   if (name == "spin") return device_->Spin(number("ms", 1000));
+  if (name == "queue") return device_->Queue(number("kernels", 1), number("us", 1000));
+  if (name == "timed") {
+    Device::Times times;
+    Error error =
+        device_->Timed(number("kernels", 1), number("us", 1000), number("gap_us", 0), &times);
+    (*answer)["length_us"] = times.length_us;
+    (*answer)["period_us"] = times.period_us;
+    return error;
+  }
+  if (name == "graphs_start") return StartGraphs();
+  if (name == "graphs_stop") return StopGraphs(answer);
+  if (name == "client_start") return device_->StartClient(text("library"));
+  if (name == "client_stop") {
+    int64_t kernels = 0;
+    Error error = device_->StopClient(&kernels);
+    (*answer)["kernels"] = kernels;
+    return error;
+  }
   if (name == "finish") return device_->Finish();
   if (name == "memory") {
     int64_t bytes = 0;

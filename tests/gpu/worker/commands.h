@@ -6,10 +6,12 @@
 #ifndef TESTS_GPU_WORKER_COMMANDS_H_
 #define TESTS_GPU_WORKER_COMMANDS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "nlohmann/json.hpp"
 #include "tests/gpu/worker/device.h"
@@ -21,6 +23,9 @@ class Commands {
  public:
   // CUDA is not touched before Open, or the first command that needs it.
   Commands(std::unique_ptr<Device> device, int ordinal);
+  ~Commands();
+  Commands(const Commands&) = delete;
+  Commands& operator=(const Commands&) = delete;
 
   // Opens the device, once.
   Error Open();
@@ -33,12 +38,19 @@ class Commands {
   Error Dispatch(const std::string& name, const Arguments& arguments, nlohmann::json* answer);
   Error DeviceCommand(const std::string& name, const Arguments& arguments, nlohmann::json* answer);
   Error Describe(nlohmann::json* answer);
+  // Stream captures one after the other, on a thread of their own.
+  Error StartGraphs();
+  Error StopGraphs(nlohmann::json* answer);
 
   const std::unique_ptr<Device> device_;
   const int ordinal_;
   bool opened_ = false;
   int exit_code_ = -1;
   Training training_;
+  std::thread graphs_;
+  std::atomic<bool> stop_graphs_{false};
+  int64_t graphs_built_ = 0;
+  Error graphs_error_;
 };
 
 }  // namespace jobscope::gpu_test

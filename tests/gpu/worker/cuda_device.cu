@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda_runtime.h>
+#include <dlfcn.h>
 
 #include <cstring>
 #include <mutex>
@@ -7,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/gpu/worker/cupti_client.h"
 #include "tests/gpu/worker/cupti_subscriber.h"
 #include "tests/gpu/worker/device.h"
 
@@ -29,7 +31,7 @@ __global__ void ManagedKernel(int* data, int64_t n) {
   if (i < n) data[i] += 1;
 }
 
-__global__ void SpinKernel(unsigned long long ns) {
+__device__ void SpinFor(unsigned long long ns) {
   unsigned long long start = 0;
   unsigned long long now = 0;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
@@ -37,6 +39,10 @@ __global__ void SpinKernel(unsigned long long ns) {
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
   } while (now - start < ns);
 }
+
+__global__ void SpinKernel(unsigned long long ns) { SpinFor(ns); }
+__global__ void QueuedKernel(unsigned long long ns) { SpinFor(ns); }
+__global__ void TimedKernel(unsigned long long ns) { SpinFor(ns); }
 
 // c = a * b, square matrices of n rows; n is a multiple of the tile.
 constexpr int kTile = 32;
@@ -114,11 +120,19 @@ class CudaDevice : public Device {
   }
 
   Error Describe(DeviceInfo* info) override {
-    cudaDeviceProp properties{};
-    CUDA_TRY(cudaGetDeviceProperties(&properties, ordinal_));
-    info->name = properties.name;
-    info->compute_capability =
-        std::to_string(properties.major) + "." + std::to_string(properties.minor);
+    // Not cudaGetDeviceProperties: of CUDA 12 and 13 it has one name and two structs.
+    int major = 0;
+    int minor = 0;
+    CUDA_TRY(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal_));
+    CUDA_TRY(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, ordinal_));
+    info->compute_capability = std::to_string(major) + "." + std::to_string(minor);
+    char name[256] = {};
+    void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void* const get_name = driver == nullptr ? nullptr : dlsym(driver, "cuDeviceGetName");
+    if (get_name != nullptr) {
+      (void)reinterpret_cast<int (*)(char*, int, int)>(get_name)(name, sizeof(name) - 1, ordinal_);
+    }
+    info->name = name;
     CUDA_TRY(cudaGetDeviceCount(&info->devices));
     CUDA_TRY(cudaDriverGetVersion(&info->driver_version));
     CUDA_TRY(cudaRuntimeGetVersion(&info->runtime_version));
@@ -261,6 +275,64 @@ class CudaDevice : public Device {
     return {};
   }
 
+  Error Queue(int64_t kernels, int64_t us) override {
+    for (int64_t i = 0; i < kernels; ++i) {
+      QueuedKernel<<<1, 1, 0, stream_>>>(static_cast<unsigned long long>(us) * 1'000);
+    }
+    CUDA_TRY(cudaGetLastError());
+    return {};
+  }
+
+  Error Timed(int64_t kernels, int64_t us, int64_t gap_us, Times* times) override {
+    const auto count = static_cast<size_t>(kernels);
+    std::vector<cudaEvent_t> begins(count);
+    std::vector<cudaEvent_t> ends(count);
+    for (size_t i = 0; i < count; ++i) {
+      CUDA_TRY(cudaEventCreate(&begins[i]));
+      CUDA_TRY(cudaEventCreate(&ends[i]));
+    }
+    for (size_t i = 0; i < count; ++i) {
+      CUDA_TRY(cudaEventRecord(begins[i], stream_));
+      TimedKernel<<<1, 1, 0, stream_>>>(static_cast<unsigned long long>(us) * 1'000);
+      CUDA_TRY(cudaEventRecord(ends[i], stream_));
+      SpinKernel<<<1, 1, 0, stream_>>>(static_cast<unsigned long long>(gap_us) * 1'000);
+    }
+    CUDA_TRY(cudaGetLastError());
+    CUDA_TRY(cudaStreamSynchronize(stream_));
+    for (size_t i = 0; i < count; ++i) {
+      float ms = 0;
+      CUDA_TRY(cudaEventElapsedTime(&ms, begins[i], ends[i]));
+      times->length_us.push_back(static_cast<double>(ms) * 1e3);
+      if (i + 1 == count) break;
+      CUDA_TRY(cudaEventElapsedTime(&ms, begins[i], begins[i + 1]));
+      times->period_us.push_back(static_cast<double>(ms) * 1e3);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      CUDA_TRY(cudaEventDestroy(begins[i]));
+      CUDA_TRY(cudaEventDestroy(ends[i]));
+    }
+    return {};
+  }
+
+  Error BuildGraph() override {
+    CUDA_TRY(cudaSetDevice(ordinal_));
+    if (own_ == nullptr) CUDA_TRY(cudaStreamCreateWithFlags(&own_, cudaStreamNonBlocking));
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t exec = nullptr;
+    // The strictest mode: what is not allowed in a capture, on any thread, breaks it.
+    CUDA_TRY(cudaStreamBeginCapture(own_, cudaStreamCaptureModeGlobal));
+    for (int i = 0; i < 4; ++i) {
+      GraphKernel<<<Blocks(kCountedFloats), kBlock, 0, own_>>>(data_, kCountedFloats);
+    }
+    CUDA_TRY(cudaStreamEndCapture(own_, &graph));
+    CUDA_TRY(cudaGraphInstantiate(&exec, graph, 0));
+    CUDA_TRY(cudaGraphLaunch(exec, own_));
+    CUDA_TRY(cudaStreamSynchronize(own_));
+    CUDA_TRY(cudaGraphExecDestroy(exec));
+    CUDA_TRY(cudaGraphDestroy(graph));
+    return {};
+  }
+
   Error Finish() override {
     CUDA_TRY(cudaDeviceSynchronize());
     return {};
@@ -302,7 +374,8 @@ class CudaDevice : public Device {
       }
     }
     CUDA_TRY(cudaGetLastError());
-    CUDA_TRY(cudaStreamSynchronize(compute_));
+    // Not only the stream: as this returns, CUPTI may be finalized.
+    CUDA_TRY(cudaDeviceSynchronize());
     return {};
   }
 
@@ -321,6 +394,8 @@ class CudaDevice : public Device {
     return subscriber_.Subscribe(path, name);
   }
   Error Unsubscribe() override { return subscriber_.Unsubscribe(); }
+  Error StartClient(const std::string& path) override { return client_.Start(path); }
+  Error StopClient(int64_t* kernels) override { return client_.Stop(kernels); }
 
  private:
   static constexpr size_t kGraphBytes = 1 << 16;
@@ -349,6 +424,8 @@ class CudaDevice : public Device {
   cudaGraphExec_t graph_ = nullptr;
   unsigned char* graph_data_ = nullptr;
   CuptiSubscriber subscriber_;
+  CuptiClient client_;
+  cudaStream_t own_ = nullptr;  // BuildGraph's
 
   // The training job.
   cudaStream_t compute_ = nullptr;

@@ -36,8 +36,9 @@ std::string CuptiSubscriber::Subscribe(const std::string& path, const std::strin
   library_ = dlopen(path.c_str(), RTLD_NOW);
   if (library_ == nullptr) return dlerror();
   int32_t result = -1;
-  if (const auto named =
-          Find<int32_t (*)(void**, Callback, void*, Params*)>(library_, "cuptiSubscribe_v2")) {
+  const auto named =
+      Find<int32_t (*)(void**, Callback, void*, Params*)>(library_, "cuptiSubscribe_v2");
+  if (named != nullptr && !name.empty()) {
     char old_name[128] = {};
     Params params{sizeof(Params), name.c_str(), old_name, sizeof(old_name) - 1};
     result = named(&subscriber_, &Ignore, nullptr, &params);

@@ -10,7 +10,8 @@ namespace jobscope::gpu_test {
 
 class CuptiSubscriber {
  public:
-  // Opens the library, and subscribes: under `name` where the library has names (13.0 and later).
+  // Opens the library, and subscribes: under `name` where the library has names (13.0 and later);
+  // empty: without one, as PyTorch does.
   // Returns an empty string, or what went wrong.
   std::string Subscribe(const std::string& path, const std::string& name);
   std::string Unsubscribe();

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace jobscope::gpu_test {
 
@@ -23,7 +24,8 @@ struct DeviceInfo {
 };
 
 // All functions but Open and TrainStep wait until their work is done, unless they say otherwise.
-// Belongs to one thread, but for TrainStep, Reset and Checksum, which may have one of their own.
+// Belongs to one thread, but for TrainStep, Reset and Checksum, which may have one of their own,
+// and BuildGraph, which may have another.
 class Device {
  public:
   Device() = default;
@@ -53,6 +55,17 @@ class Device {
   virtual Error Peer(int64_t count, int64_t bytes) = 0;
   // Starts a kernel that runs for `ms`, and returns at once.
   virtual Error Spin(int64_t ms) = 0;
+  // Launches QueuedKernels of `us` each, one after the other, and returns at once.
+  virtual Error Queue(int64_t kernels, int64_t us) = 0;
+  // TimedKernels of `us` each, `gap_us` of another kernel between them: how long each took, and how
+  // long it was from its begin to that of the next one, by CUDA's events.
+  struct Times {
+    std::vector<double> length_us;
+    std::vector<double> period_us;
+  };
+  virtual Error Timed(int64_t kernels, int64_t us, int64_t gap_us, Times* times) = 0;
+  // Captures a stream into a graph of its own, and throws it away.
+  virtual Error BuildGraph() = 0;
   virtual Error Finish() = 0;
 
   // A training job whose state after n steps is a function of n, bit for bit. A step: a copy of 1
@@ -64,6 +77,10 @@ class Device {
   // Occupies CUPTI, as another profiler would: the library at `path`, under `name` where it can.
   virtual Error Subscribe(const std::string& path, const std::string& name) = 0;
   virtual Error Unsubscribe() = 0;
+  // Traces by the activity API, as PyTorch's profiler does, with buffers of its own. `kernels`: how
+  // many it got.
+  virtual Error StartClient(const std::string& path) = 0;
+  virtual Error StopClient(int64_t* kernels) = 0;
 };
 
 struct DeviceOptions {

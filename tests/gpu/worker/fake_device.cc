@@ -13,9 +13,11 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda/fake_gpu.h"
+#include "tests/gpu/worker/cupti_client.h"
 #include "tests/gpu/worker/device.h"
 
 namespace jobscope::gpu_test {
@@ -36,6 +38,8 @@ constexpr char kCounted[] = "_ZN8jobscope8gpu_test13CountedKernelEPfi";
 constexpr char kGraph[] = "_ZN8jobscope8gpu_test11GraphKernelEPfi";
 constexpr char kManaged[] = "_ZN8jobscope8gpu_test13ManagedKernelEPil";
 constexpr char kSpin[] = "_ZN8jobscope8gpu_test10SpinKernelEy";
+constexpr char kQueued[] = "_ZN8jobscope8gpu_test12QueuedKernelEy";
+constexpr char kTimed[] = "_ZN8jobscope8gpu_test11TimedKernelEy";
 constexpr char kGemm[] = "_ZN8jobscope8gpu_test4GemmEPKfS2_Pfi";
 
 class FakeDevice : public Device {
@@ -45,6 +49,7 @@ class FakeDevice : public Device {
   }
   ~FakeDevice() override {
     if (Faulty("bad_exit")) std::_Exit(5);
+    if (queue_.joinable()) queue_.join();
   }
 
   Error Open(int ordinal) override {
@@ -62,6 +67,8 @@ class FakeDevice : public Device {
 
   Error MemoryUsed(int64_t* bytes) override {
     *bytes = (int64_t{1} << 30) + leaked_bytes_;
+    if (Faulty("big_gpu") && gpu_->IsEnabled(cuda::kKindConcurrentKernel) != 0)
+      *bytes += int64_t{1} << 30;
     if (Faulty("leak_gpu")) leaked_bytes_ += int64_t{8} << 20;
     if (Faulty("leak_host")) host_leak_.emplace_back(size_t{8} << 20, 'x');
     return {};
@@ -206,7 +213,63 @@ class FakeDevice : public Device {
     return {};
   }
 
+  // Each is launched now, and runs when those before it have ended.
+  Error Queue(int64_t kernels, int64_t us) override {
+    if (Faulty("stop_hangs_queue")) gpu_->Hang("cuptiActivityDisable");
+    std::vector<uint64_t> works;
+    for (int64_t i = 0; i < kernels; ++i) {
+      if (Faulty("queue_silent") && i == 0) continue;
+      works.push_back(gpu_->LaunchPending(kQueued));
+      if (Faulty("queue_double") && i == 0) works.push_back(gpu_->LaunchPending(kQueued));
+    }
+    const uint64_t length_ns = static_cast<uint64_t>(us) * kMicrosecondNs;
+    queue_ = std::thread([this, works = std::move(works), length_ns] {
+      uint64_t start_ns = cuda::RealtimeNs();
+      for (const uint64_t work : works) {
+        if (work != 0) (void)gpu_->SetTimes(work, start_ns, 0);
+        SleepUntil(start_ns + length_ns);
+        if (work != 0) (void)gpu_->SetTimes(work, start_ns, start_ns + length_ns);
+        start_ns += length_ns;
+      }
+    });
+    return {};
+  }
+
+  Error Timed(int64_t kernels, int64_t us, int64_t gap_us, Times* times) override {
+    uint64_t at_ns = cuda::RealtimeNs() + 10 * kMicrosecondNs;
+    const uint64_t length_ns = static_cast<uint64_t>(us) * kMicrosecondNs;
+    const uint64_t period_ns = length_ns + static_cast<uint64_t>(gap_us) * kMicrosecondNs;
+    for (int64_t i = 0; i < kernels; ++i) {
+      const uint32_t correlation = FakeGpu::NextCorrelation();
+      gpu_->Emit(FakeGpu::Call(cuda::kLaunchKernelCall, correlation, cuda::RealtimeNs()));
+      gpu_->Emit(FakeGpu::Kernel(kTimed, correlation,
+                                 at_ns + (Faulty("gap") && i > 3 ? length_ns : 0),
+                                 Faulty("long_kernel") ? 2 * length_ns : length_ns, 7, ordinal_));
+      times->length_us.push_back(static_cast<double>(length_ns) / 1e3);
+      if (i + 1 < kernels) times->period_us.push_back(static_cast<double>(period_ns) / 1e3);
+      at_ns += period_ns;
+    }
+    SleepUntil(at_ns + period_ns);
+    return {};
+  }
+
+  Error BuildGraph() override {
+    // CUPTI's calls are not allowed in a capture.
+    if (Faulty("capture_breaks") && gpu_->IsEnabled(cuda::kKindConcurrentKernel) != 0) {
+      return "cudaStreamEndCapture: cudaErrorStreamCaptureInvalidated";
+    }
+    const auto call = [this](uint32_t which) {
+      gpu_->Emit(FakeGpu::Call(which, FakeGpu::NextCorrelation(), cuda::RealtimeNs()));
+    };
+    call(cuda::kStreamBeginCaptureCall);
+    call(cuda::kLaunchKernelCall);
+    call(cuda::kStreamEndCaptureCall);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return {};
+  }
+
   Error Finish() override {
+    if (queue_.joinable()) queue_.join();
     const uint64_t end_ns = spinning_.correlation == 0 ? cuda::RealtimeNs() : spinning_.end_ns;
     SleepUntil(end_ns + 100 * kMicrosecondNs);
     if (spinning_.correlation != 0) gpu_->Emit(spinning_);
@@ -226,6 +289,7 @@ class FakeDevice : public Device {
     if (!Faulty("no_gemm") || step % 3 == 0) gpu_->Launch(kGemm, 100 * kMicrosecondNs, 7, ordinal_);
     uint64_t length_ns = 2'000 * kMicrosecondNs;
     if (Faulty("slow_traced") && traced) length_ns *= 4;
+    if (Faulty("slow_ours") && traced && !client_.running()) length_ns *= 4;
     if (Faulty("slow_after") && ever_traced_ && !traced) length_ns *= 4;
     std::this_thread::sleep_for(std::chrono::nanoseconds(length_ns));
     state_ = state_ * 6364136223846793005ULL + static_cast<uint64_t>(step) + 1;
@@ -242,6 +306,8 @@ class FakeDevice : public Device {
     gpu_->SetOwner(Faulty("owner") ? "somebody" : name.c_str());
     return {};
   }
+  Error StartClient(const std::string& path) override { return client_.Start(path); }
+  Error StopClient(int64_t* kernels) override { return client_.Stop(kernels); }
   Error Unsubscribe() override {
     gpu_->SetOwner(nullptr);
     return {};
@@ -287,6 +353,7 @@ class FakeDevice : public Device {
 
   void LaunchOne(int64_t i, uint32_t stream) {
     if (Faulty("vanish") && i == 0) return;
+    if (Faulty("vanish_calls") && i == 0) gpu_->AddDropped(1);
     const uint32_t correlation = FakeGpu::NextCorrelation();
     const uint64_t now_ns = cuda::RealtimeNs();
     gpu_->Emit(FakeGpu::Call(cuda::kLaunchKernelCall, correlation, now_ns));
@@ -310,6 +377,8 @@ class FakeDevice : public Device {
   int64_t leaked_bytes_ = 0;
   std::vector<std::string> host_leak_;
   Activity spinning_;
+  std::thread queue_;  // the GPU that works it off
+  CuptiClient client_;
   uint64_t state_ = 1;
   bool ever_traced_ = false;
 };
