@@ -161,6 +161,14 @@ class ForeignCase(attached.TestCase):
     def capture(self, *arguments, **options):
         return self.end(*self.begin(*arguments, **options))
 
+    def capture_iterations(self):
+        """A capture that has some of the program's iterations, however busy the machine is."""
+        running = self.begin_and_wait("--duration_ms=60000")
+        self.wait_for(self.session_is_taken, "ours does not begin")
+        self.iterations(5)
+        self.stop()
+        return self.end(*running)
+
     def both_servers(self, port, is_theirs):
         """The framework's own server on `port`, captured by TensorFlow's client, and ours by ours: one after the other and at once, in
         both orders. `is_theirs(event)`: the framework has recorded it."""
@@ -184,10 +192,10 @@ class ForeignCase(attached.TestCase):
             self.assertEqual(collector["state"], "on", collector)
             self.assertTrue(any(map(is_theirs, self.host_events(files))))
 
-        ours_is_whole(self.capture("--duration_ms=300"))
-        logs = theirs_begins(300)
+        ours_is_whole(self.capture_iterations())
+        logs = theirs_begins(1000)
         self.assertEqual(theirs_delivers(logs), (True, ""))
-        ours_is_whole(self.capture("--duration_ms=300"))
+        ours_is_whole(self.capture_iterations())
 
         # Theirs has the session: ours goes on without the framework's events.
         logs = theirs_begins(3000)
@@ -203,20 +211,22 @@ class ForeignCase(attached.TestCase):
         logs = theirs_begins(200)
         delivered, said = theirs_delivers(logs)
         self.assertFalse(delivered, said)
+        self.iterations(3)
         self.stop()
         ours_is_whole(self.end(*running))
 
-        logs = theirs_begins(300)
+        logs = theirs_begins(1000)
         self.assertEqual(theirs_delivers(logs), (True, ""))
 
     def the_program_traces_itself(self, way):
         """In the middle of a capture of ours, which ends there; both have what they recorded, and the next capture has all again."""
         folder = tempfile.mkdtemp(dir=self.folder)
         client, logs = self.begin_and_wait("--duration_ms=60000")
-        self.wait_for(lambda: self.worker.ask("is_wrapped"), "ours does not begin")
+        self.wait_for(self.session_is_taken, "ours does not begin")
+        self.iterations(5)
         # An exception in the program would be the answer.
         self.assertEqual(self.worker.ask(f"trace_by {way} {folder}"), 1)
-        self.assertFalse(self.worker.ask("is_wrapped"))
+        self.assertFalse(self.session_is_taken())
         self.stop()
         worker, collector, files = self.end(client, logs)
         self.assertEqual((worker["outcome"], collector["state"]), ("truncated", "degraded"), collector)

@@ -38,10 +38,6 @@ def on_try_a_session(_):
     session = getattr(_profiler.ProfilerSession, "__wrapped__", _profiler.ProfilerSession)
     return len(session(_profiler.ProfileOptions()).stop()) > 0
 
-def on_is_wrapped(_):
-    from jaxlib import _profiler
-    return hasattr(_profiler.ProfilerSession, "__wrapped__")
-
 from jax.profiler import start_trace, stop_trace
 
 def on_trace_by(argument):
@@ -136,7 +132,7 @@ class JaxTest(foreign_case.ForeignCase):
 
     def test_captures_in_a_row(self):
         for _ in range(5):
-            _, jax, files = self.capture("--duration_ms=100")
+            _, jax, files = self.capture_iterations()
             self.assertEqual(jax["state"], "on", jax)
             self.assertTrue(xspace.named(self.host_events(files), CALL))
 

@@ -33,10 +33,6 @@ def on_try_a_session(folder):
     session.stop()
     return "started"
 
-def on_is_wrapped(_):
-    from tensorflow.python.profiler.internal import _pywrap_profiler
-    return hasattr(_pywrap_profiler.ProfilerSession.start, "__wrapped__")
-
 def on_trace_by(argument):
     "Traces itself, in one of the ways of TensorFlow's API; how many traces it got."
     way, folder = argument.split()

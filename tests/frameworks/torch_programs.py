@@ -226,32 +226,34 @@ for line in sys.stdin:
     print("stepped", flush=True)
 """
 
-# Threads that import at once, as the first import after PyTorch's: how many hooks there are then.
+# Threads that look for modules at once, as the first ones after PyTorch's import: how many hooks there are then.
 IMPORTS = """
 import sys, threading, time
 
-watched = lambda: any(getattr(finder, "__name__", "") == "_Finder" for finder in sys.meta_path)
-while not watched():
+def watcher():
+    return next((finder for finder in sys.meta_path if getattr(finder, "__module__", "") == "jobscope_torch_steps"), None)
+
+while watcher() is None:
     time.sleep(0.01)
-finder = next(finder for finder in sys.meta_path if getattr(finder, "__name__", "") == "_Finder")
-# PyTorch comes unnoticed, and lets others run while it registers.
+finder = watcher()
+# PyTorch comes unnoticed, and lets other threads run whenever somebody asks for the function.
 sys.meta_path.remove(finder)
 import torch
 module = torch.optim.optimizer
-register = module.register_optimizer_step_post_hook
-def slow(hook):
-    time.sleep(0.05)
-    register(hook)
-module.register_optimizer_step_post_hook = slow
+register = vars(module).pop("register_optimizer_step_post_hook")
+class Slow(type(sys)):
+    @property
+    def register_optimizer_step_post_hook(self):
+        time.sleep(0.05)
+        return register
+module.__class__ = Slow
 sys.meta_path.insert(0, finder)
 
 together = threading.Barrier(8)
 def import_one(i):
     together.wait()
-    try:
-        __import__(f"no_such_module_{i}")
-    except ImportError:
-        pass
+    # Without the import system's own lock, as programs do that walk sys.meta_path.
+    finder.find_spec(f"no_such_module_{i}")
 threads = [threading.Thread(target=import_one, args=(i,)) for i in range(8)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
