@@ -127,6 +127,9 @@ EventEncoder::Progress EventEncoder::Encode(ThreadState* thread, const jobscope_
     switch (group->kind) {
       case JOBSCOPE_KIND_SCOPE:
       case JOBSCOPE_KIND_INSTANT:
+        if (site->role != JOBSCOPE_ROLE_INPUT_WAIT) {
+          thread->newest_scope_begin = std::max(thread->newest_scope_begin, group->begin_ticks);
+        }
         Scope(thread, *site, group, size);
         break;
       case JOBSCOPE_KIND_COUNTER:
@@ -215,11 +218,26 @@ void EventEncoder::Step(ThreadState* thread, const Site& site, const jobscope_re
   event.metadata_id = whole ? site.event_id : site.clipped_event_id;
   event.depth = group->depth;
   event.stats = stats_.bytes();
-  if (whole) {
-    thread->line->AddStep(event);
-  } else {
+  if (!whole) {
     thread->line->AddEvent(event);
+    return;
   }
+  const uint64_t lost = thread->line->account.lost();
+  thread->line->AddStep(event);
+  if (thread->line->account.lost() == lost && thread->newest_scope_begin < group->begin_ticks) {
+    StepMark(thread, clipped, group->depth + 1);
+  }
+}
+
+void EventEncoder::StepMark(ThreadState* thread, const Clipped& step, uint32_t depth) {
+  xspace::SegmentEvent mark;
+  mark.start_ps = step.start_ps + std::max<int64_t>(step.duration_ps, 1) - 1;
+  mark.duration_ps = 1;
+  mark.metadata_id = sites_.StepMarkId();
+  if (mark.metadata_id == 0) return;  // the step is worth more than its mark
+  ++thread->line->account.attempted;
+  mark.depth = depth;
+  thread->line->AddEvent(mark);
 }
 
 void EventEncoder::Counter(ThreadState* thread, const Site& site, const jobscope_record& record) {

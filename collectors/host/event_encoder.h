@@ -37,6 +37,7 @@ struct ThreadState {
   bool step_open = false;
   jobscope_record step_begin{};
   StepBegins steps;
+  uint64_t newest_scope_begin = 0;  // of those in the trace, input waits left out
   // Scopes found open at Stop that have not ended since: an ended one is in the ring, and must not
   // appear twice.
   std::vector<jobscope_open_scope> open_scopes;
@@ -47,6 +48,8 @@ struct ThreadState {
 //   record                       event in the trace                             attempted
 //   scope, instant, counter      one                                            1
 //   step                         one; whole: `_r`, `step_num`                   1
+//                                and a mark of 1 ps, if it is whole and there
+//                                is no scope in it: XProf would not find it     1
 //   begin of a step              none: part of its step                         0
 //   flow                         none: `_pt`/`_p` or `_ct`/`_c` of the scope    0
 //                                around it; one of its own if that has ended
@@ -93,6 +96,7 @@ class EventEncoder {
   // `begin`: in the trace.
   void Step(ThreadState* thread, const Site& site, const jobscope_record* group, size_t size,
             uint64_t begin);
+  void StepMark(ThreadState* thread, const Clipped& step, uint32_t depth);
   void Counter(ThreadState* thread, const Site& site, const jobscope_record& record);
   void Async(ThreadState* thread, const jobscope_record* group, size_t size);
   void Flow(ThreadState* thread, const jobscope_record& record);

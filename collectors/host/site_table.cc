@@ -169,6 +169,11 @@ uint64_t SiteTable::EventNamed(const Site& site, std::string_view message) {
   return id;
 }
 
+uint64_t SiteTable::StepMarkId() {
+  if (step_mark_id_ == 0) step_mark_id_ = names_->Event(plane_, "step_end", "", "");
+  return step_mark_id_;
+}
+
 uint64_t SiteTable::KeyId(const Site& site, uint32_t index) {
   if (index < site.key_count) return site.key_ids[index];
   return names_->Stat(plane_, absl::StrCat("arg", index));

@@ -61,6 +61,8 @@ class SiteTable {
   // The event id for a message of a site that is named by its argument; 0: write the message as an
   // argument. The table of them is bounded, too.
   uint64_t EventNamed(const Site& site, std::string_view message);
+  // The event that stands in steps without any other.
+  uint64_t StepMarkId();
   // The stat id of the argument with this index of the site.
   uint64_t KeyId(const Site& site, uint32_t index);
 
@@ -83,6 +85,7 @@ class SiteTable {
   xspace::Names* const names_;
   const xspace::PlaneKey plane_;
   CommonStats common_;
+  uint64_t step_mark_id_ = 0;
   std::deque<Site> storage_;                            // stable addresses
   std::vector<Site*> sites_;                            // [site id]
   std::vector<uint64_t> name_refs_;                     // [name id]

@@ -82,6 +82,26 @@ TEST_F(StepBeginsTest, AWaitBetweenTwoStepsBelongsToTheNextOne) {
   EXPECT_THAT(steps[2].ints, Not(Contains(Key("marked_start_ns"))));
 }
 
+// XProf finds no step that holds nothing but waits.
+TEST_F(StepBeginsTest, AStepWithoutAScopeInItHasAMark) {
+  Begin();
+  Wait(0, 60);
+  Step(61, 80, 1);
+  StepBegin(100, 2);
+  Scope(110, 120, 1);
+  StepEnd(100, 130, 2);
+  Step(140, 150, 3);
+  End(1000);
+  session_.ExpectIdentity();
+  const std::vector<ReadEvent> marks = session_.Named("step_end");
+  ASSERT_EQ(marks.size(), 2u);
+  const std::vector<ReadEvent> steps = session_.Named("train");
+  EXPECT_TRUE(steps[0].Contains(marks[0]));
+  EXPECT_TRUE(steps[2].Contains(marks[1]));
+  EXPECT_EQ(marks[0].duration_ps, 1);
+  EXPECT_GT(marks[0].start_ps, session_.One("IteratorGetNext loader").end_ps());
+}
+
 TEST_F(StepBeginsTest, AWaitWithinAStepIsThatStepsAlone) {
   Begin();
   StepBegin(10, 1);
