@@ -88,12 +88,7 @@ absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text,
   }
   if (number > kMaxPort)
     return Malformed(text, absl::StrCat("port ", number, " is over ", kMaxPort));
-  if (add_rank && number != 0) {
-    if (!local_rank.has_value()) {
-      return Malformed(text,
-                       "no local rank to add: none of LOCAL_RANK, SLURM_LOCALID, "
-                       "OMPI_COMM_WORLD_LOCAL_RANK, ... is set");
-    }
+  if (add_rank && number != 0 && local_rank.has_value()) {
     if (*local_rank < 0 || *local_rank > kMaxPort - number) {
       return Malformed(text, absl::StrCat("port ", number, " plus local rank ", *local_rank,
                                           " is over ", kMaxPort));

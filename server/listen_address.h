@@ -22,9 +22,9 @@ struct ListenAddress {
   bool is_unix() const { return !unix_path.empty(); }
 };
 
-// host:port, [v6]:port, unix:/path. A suffix "+rank" adds `local_rank` to the port, which is then
-// not 0; without a local rank it is an error. INVALID_ARGUMENT names the culprit and says what to
-// write.
+// host:port, [v6]:port, unix:/path. A suffix "+rank" adds `local_rank` to the port, unless that is
+// 0; a process without one is alone on its host, and adds nothing. INVALID_ARGUMENT names the
+// culprit and says what to write.
 absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text,
                                                  std::optional<int> local_rank);
 

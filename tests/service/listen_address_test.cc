@@ -89,8 +89,10 @@ TEST(ParseListenAddress, RefusesTheRestWithTheReason) {
         << bad.text.substr(0, 40);
     EXPECT_LT(address.status().message().size(), 600u);
   }
+  // One setting serves a program that is run by itself, too.
   const auto no_rank = ParseListenAddress("127.0.0.1:6009+rank", std::nullopt);
-  EXPECT_THAT(std::string(no_rank.status().message()), HasSubstr("LOCAL_RANK"));
+  ASSERT_TRUE(no_rank.ok());
+  EXPECT_EQ(no_rank->port, 6009);
 }
 
 std::vector<BindTarget> Resolve(const char* text) {
