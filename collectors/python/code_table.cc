@@ -8,6 +8,7 @@
 #include "collectors/python/gil.h"
 #include "collectors/python/script.h"
 #include "collectors/python/values.h"
+#include "common/xspace/absl_view.h"
 
 namespace jobscope::python {
 namespace {
@@ -51,13 +52,10 @@ uint32_t CodeTable::IdOf(Object* code) {
 uint32_t CodeTable::AddCode(Object* code) {
   // Allocates; what is pending is the program's.
   const std::string path = TextAttribute(api_, code, "co_filename");
-  const size_t slash = path.rfind('/');
   const Ref line(api_, api_.Object_GetAttrString(code, "co_firstlineno"));
-  std::string function = TextAttribute(api_, code, api_.minor >= 11 ? "co_qualname" : "co_name");
-  std::string name = absl::StrCat("$", slash == std::string::npos ? path : path.substr(slash + 1),
-                                  ":", line ? IntegerOf(api_, line.get()) : 0, " ", function);
-  if (name.size() > kMaxNameBytes) name.resize(kMaxNameBytes);
-  const uint32_t id = Add(std::move(name), absl::StartsWith(path, kScriptFolder));
+  const std::string function =
+      TextAttribute(api_, code, api_.minor >= 11 ? "co_qualname" : "co_name");
+  const uint32_t id = IdOf(path, line ? IntegerOf(api_, line.get()) : 0, function);
   if (index_ >= 0) {
     // A number in a word that Python calls a pointer.
     // NOLINTNEXTLINE(performance-no-int-to-ptr)
@@ -65,6 +63,15 @@ uint32_t CodeTable::AddCode(Object* code) {
   }
   api_.Err_Clear();
   return id;
+}
+
+uint32_t CodeTable::IdOf(std::string_view path, int64_t line, std::string_view function) {
+  const size_t slash = path.rfind('/');
+  const std::string_view file = slash == std::string_view::npos ? path : path.substr(slash + 1);
+  std::string name =
+      absl::StrCat("$", xspace::AbslView(file), ":", line, " ", xspace::AbslView(function));
+  if (name.size() > kMaxNameBytes) name.resize(kMaxNameBytes);
+  return Add(std::move(name), absl::StartsWith(xspace::AbslView(path), kScriptFolder));
 }
 
 uint32_t CodeTable::Add(std::string name, bool ours) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/container/flat_hash_map.h"
 #include "collectors/python/api.h"
@@ -16,7 +17,7 @@
 
 namespace jobscope::python {
 
-// Ids are given with the GIL held; names are read by any thread, of ids that it was given.
+// Ids are given to one thread at a time; names are read by any thread, of ids that it was given.
 class CodeTable {
  public:
   // A program that makes functions up all the time has no more names than this.
@@ -33,6 +34,9 @@ class CodeTable {
 
   // With the GIL: the function's number. About 10 ns when it is known.
   uint32_t IdOf(Object* code);
+  // The number of a function in the file `path`. Without the GIL; by one thread of a session, which
+  // does not ask with the GIL meanwhile.
+  uint32_t IdOf(std::string_view path, int64_t line, std::string_view function);
 
   // "$file.py:12 Class.function", as the tracers of JAX and TensorFlow spell it.
   const std::string& Name(uint32_t id) const { return At(id).name; }

@@ -23,7 +23,7 @@ constexpr absl::Duration kArmPatience = absl::Seconds(3);
 constexpr absl::Duration kStartPatience = absl::Milliseconds(500);
 constexpr absl::Duration kStopPatience = absl::Seconds(1);
 // What an earlier session left to the helper is mostly done by now.
-constexpr absl::Duration kEarlierPatience = absl::Milliseconds(100);
+constexpr absl::Duration kEarlierPatience = absl::Seconds(1);
 // The ring of calls then holds 50 times what a program at 100,000 recorded calls/s writes.
 constexpr absl::Duration kDrainEvery = absl::Milliseconds(20);
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <string>
 
 #include "absl/status/status.h"
@@ -20,15 +21,16 @@
 #include "collectors/python/sample_fold.h"
 #include "collectors/python/stacks.h"
 #include "collectors/python/trace_api.h"
+#include "common/clock.h"
 
 namespace jobscope::python {
 
 // What sampling has cost and found.
 struct SamplingCosts {
-  uint64_t samples = 0;         // rounds: all threads looked at, or as many as there was time for
-  uint64_t by_main_thread = 0;  // taken by Python's main thread
-  uint64_t unfinished = 0;      // rounds that did not come to all threads
-  uint64_t refused = 0;         // because of sub-interpreters
+  uint64_t samples = 0;     // rounds: all threads looked at, or as many as there was time for
+  uint64_t unfinished = 0;  // rounds that did not come to all threads
+  uint64_t refused = 0;     // because of sub-interpreters
+  uint64_t takes = 0;       // of the GIL
   absl::Duration total_hold;
   absl::Duration longest_wait;  // for the GIL
 };
@@ -49,9 +51,9 @@ class Sampler {
   // Takes the GIL.
   absl::Status Prepare();
 
-  // Samples from Begin until End, then returns. The GIL is held for at most about 1 ms at a time,
-  // by Python's main thread where that is busy, else by this one, which waits for it without a
-  // limit.
+  // Samples from Begin until End, then returns. Takes the GIL, for which it waits without a limit,
+  // when it meets a thread for the first time; where stacks can't be read without it for every
+  // sample, for at most about 1 ms.
   void Run();
 
   void Begin(const TraceWindow& window);
@@ -65,7 +67,10 @@ class Sampler {
  private:
   bool AwaitNext();  // false: it is over
   void Leave();      // Python is shutting down
-  void SampleOnce(uint64_t asked_ticks, ThreadState** state);
+  void SampleOnce(uint64_t asked_ticks);
+  // body() with the GIL, if that is still to be had.
+  template <typename Body>
+  void HoldGil(Body body);
 
   const Setup setup_;
   std::unique_ptr<CodeTable> codes_;
@@ -80,6 +85,7 @@ class Sampler {
   std::unique_ptr<PythonLines> lines_;
   std::unique_ptr<SampleFold> fold_;
   std::chrono::steady_clock::time_point next_;
+  std::minstd_rand jitter_{static_cast<unsigned>(MonotonicNs())};
   SamplingCosts costs_;
 };
 

@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -77,6 +78,38 @@ def inner_function(milliseconds):
     return spin(milliseconds)
 
 
+class Loop(threading.Thread):
+    """Rests and works in turns, and measures both."""
+
+    def __init__(self, work_ms, rest_ms, start=True, seconds=1.0):
+        super().__init__()
+        self.work_s, self.rest_s, self.seconds = work_ms / 1000, rest_ms / 1000, seconds
+        self.spent = {"resting": 0.0, "working": 0.0}
+        if start:
+            self.start()
+
+    def run(self):
+        end = time.perf_counter() + self.seconds
+        now = time.perf_counter()
+        while now < end:
+            for function, seconds in ((resting, self.rest_s), (working, self.work_s)):
+                function(seconds)
+                before, now = now, time.perf_counter()
+                self.spent[function.__name__] += now - before
+
+
+def resting(seconds):
+    time.sleep(seconds)
+
+
+def working(seconds):
+    end = time.perf_counter() + seconds
+    count = 0
+    while time.perf_counter() < end:
+        count += 1
+    return count
+
+
 def recurse(depth, action):
     return action() if depth == 0 else recurse(depth - 1, action)
 
@@ -142,6 +175,38 @@ class TracerTest(unittest.TestCase):
         # One span for as long as it stood there.
         self.assertEqual(len({event.name for event in waits}), len(waits), waits)
 
+    def share_error(self, threads, work_ms, rest_ms):
+        """The share of samples in which threads work, less the share of their time that they measured themselves; and the
+        share of the samples asked for that were taken."""
+        with Trace(1, SAMPLE_HZ=1000) as trace:
+            others = [Loop(work_ms, rest_ms) for _ in range(threads - 1)]
+            mine = Loop(work_ms, rest_ms, start=False)
+            mine.run()
+            for other in others:
+                other.join()
+        self.check_account(trace)
+        self.assertEqual(trace.report["state"], "on", trace.report)
+        seen = {function: sum(event.stats["samples"] for event in trace.named(function)) for function in ("resting", "working")}
+        spent = {function: sum(loop.spent[function] for loop in (mine, *others)) for function in seen}
+        samples, seconds = sum(seen.values()), sum(spent.values())
+        return seen["working"] / samples - spent["working"] / seconds, samples / (1000 * seconds)
+
+    def test_samples_show_computing_and_waiting_in_their_true_proportion(self):
+        """Whoever has Python's lock, and however short the computing is."""
+        for threads, work_ms, rest_ms in ((1, 3, 3), (1, 0.8, 3.2), (1, 4, 1), (8, 0.8, 3.2)):
+            with self.subTest(threads=threads, work_ms=work_ms, rest_ms=rest_ms):
+                # A machine that is busy with other work adds noise, which averages out; a bias does not.
+                tries = []
+
+                def means(tries=tries):
+                    return [statistics.mean(column) for column in zip(*tries)]
+
+                while not tries or (abs(means()[0]) > 0.04 and len(tries) < 8):
+                    tries.append(self.share_error(threads, work_ms, rest_ms))
+                error, taken = means()
+                # A sampler that waits for a processor gets one when the program gives it up, and sees it waiting, too.
+                self.assertLessEqual(abs(error), 0.05 if taken > 0.7 else 0.15, tries)
+
     def test_a_thread_that_took_the_number_of_another(self):
         """Threads that `threading` does not know, such as those of C++, are told apart by the OS's ids."""
         tids, idents = [], set()
@@ -163,6 +228,36 @@ class TracerTest(unittest.TestCase):
             self.skipTest("no number was used again")
         seen = {int(line.split("/")[-1].split()[0]) for line in trace.lines("inner_function")}
         self.assertEqual(seen, set(tids))
+
+    def test_stacks_that_change_all_the_time(self):
+        """Threads that come and go, short calls, generators, code that is made up and freed: read while it changes."""
+        until = time.perf_counter() + 2
+
+        def churn():
+            while time.perf_counter() < until:
+                thread = threading.Thread(target=recurse, args=(50, lambda: [list(generator(3)) for _ in range(20)]))
+                thread.start()
+                scope = {"f": outer_function}
+                exec("def made():\n  return f(0)\nmade()", scope)  # pylint: disable=exec-used
+                thread.join()
+
+        with Trace(1, SAMPLE_HZ=1000) as trace:
+            threads = [threading.Thread(target=churn) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.check_account(trace)
+        self.check_nesting(trace.events)
+        self.assertEqual(trace.report["state"], "on", trace.report)
+        self.assertTrue(trace.named("recurse"))
+        # Nothing that is no function of a module.
+        files = {os.path.basename(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())} | {"<string>"}
+        names = {event.name for event in trace.events} - {"(outer frames)"}
+        odd = {name for name in names if name[1:].rsplit(":", 1)[0] not in files and "<frozen" not in name}
+        self.assertFalse(odd)
+        if sys.version_info < (3, 14):
+            self.assertFalse([text for text in trace.report["warnings"] if "with the GIL" in text], trace.report)
 
     def test_switch_interval_is_as_before(self):
         before = sys.getswitchinterval()
@@ -473,13 +568,22 @@ def worker_forks(level):
         assert len(trace.named("outer_function")) == 10, trace.named("outer_function")
 
 
+def check_held_lock(level, trace):
+    if level == "1" and sys.version_info < (3, 15):  # samples need no lock
+        assert trace.report["state"] == "on", trace.report
+        holding = [event for event in trace.events if "lock" in event.name and event.duration_ps > 50e9]
+        assert holding, trace.events
+    else:
+        assert trace.report["state"] == "degraded", trace.report
+        assert "lock was not to be had" in trace.report["reason"], trace.report
+
+
 def worker_holds_the_lock(level):
     with Trace(int(level)) as trace:
         outer_function(50)
         DRIVER.driver_stop_later(100)
         ctypes.PyDLL(None).usleep(2_500_000)
-    assert trace.report["state"] == "degraded", trace.report
-    assert "lock was not to be had" in trace.report["reason"], trace.report
+    check_held_lock(level, trace)
     # Of the 2 s that the session waits for a collector.
     assert trace.report["longest_verb_ms"] < 1800, trace.report
     assert trace.named("outer_function"), trace.report
@@ -502,8 +606,7 @@ def worker_never_gives_the_lock(level):
         assert sys.getprofile() is None
         if MONITORING:
             assert MONITORING.get_tool(MONITORING.PROFILER_ID) is None
-    assert trace.report["state"] == "degraded", trace.report
-    assert "lock was not to be had" in trace.report["reason"], trace.report
+    check_held_lock(level, trace)
     assert trace.report["longest_verb_ms"] < 1800, trace.report
     with Trace(int(level), MIN_US=0) as trace:
         outer_function(50)
