@@ -85,7 +85,8 @@ class KerasCallback(_Callback):
     validation and prediction, are scopes.
 
     Steps are numbered from `first_step` through all epochs and fits of the object. With `steps_per_execution`
-    Keras calls once for several batches: these are one step then.
+    Keras calls once for several batches: these are one step then. Keras fetches a batch within its step: a generator
+    over `jobscope.input_waits(loader)` shows how long that took.
     """
 
     _MODULES = ("keras.callbacks", "keras.src.callbacks.callback", "tf_keras.callbacks", "tf_keras.src.callbacks")
@@ -134,7 +135,8 @@ class LightningCallback(_Callback):
     batches of validation, test and prediction, are scopes or instants.
 
     Steps are numbered from `first_step` through all epochs and fits of the object: batches, whatever the number of
-    optimizer steps in them.
+    optimizer steps in them. Lightning fetches a batch before its step: give it `jobscope.input_waits(loader)`, and the
+    wait belongs to the step of the batch.
     """
 
     _MODULES = ("lightning.pytorch.callbacks", "lightning.pytorch", "pytorch_lightning.callbacks", "pytorch_lightning")
