@@ -40,7 +40,7 @@ class FakeTorch {
   void (*end)(void* operation) = nullptr;
   size_t (*callbacks)() = nullptr;
   // How long adding and removing a callback takes, with PyTorch's lock.
-  void (*set_change_ms)(int ms) = nullptr;
+  void (*set_change_us)(int us) = nullptr;
   void (*set_inputs)(const framework::torch::Sizes* sizes) = nullptr;
   int (*flying_exceptions)() = nullptr;
 
@@ -56,8 +56,8 @@ class FakeTorch {
     begin = reinterpret_cast<decltype(begin)>(dlsym(handle, "fake_torch_begin"));
     end = reinterpret_cast<decltype(end)>(dlsym(handle, "fake_torch_end"));
     callbacks = reinterpret_cast<decltype(callbacks)>(dlsym(handle, "fake_torch_callbacks"));
-    set_change_ms =
-        reinterpret_cast<decltype(set_change_ms)>(dlsym(handle, "fake_torch_set_change_ms"));
+    set_change_us =
+        reinterpret_cast<decltype(set_change_us)>(dlsym(handle, "fake_torch_set_change_us"));
     set_inputs = reinterpret_cast<decltype(set_inputs)>(dlsym(handle, "fake_torch_set_inputs"));
     flying_exceptions = reinterpret_cast<decltype(flying_exceptions)>(
         dlsym(handle, "fake_torch_flying_exceptions"));

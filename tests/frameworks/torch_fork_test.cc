@@ -21,7 +21,7 @@ namespace {
 constexpr unsigned kChildLimitS = 10;
 constexpr int kForkers = 3;
 constexpr int kChildren = 60;  // of each
-constexpr int kChangeMs = 2;
+constexpr int kChangeUs = 200;
 
 class TorchForkTest : public TorchCollectorTest {
  protected:
@@ -40,7 +40,7 @@ class TorchForkTest : public TorchCollectorTest {
 
 TEST_F(TorchForkTest, AStormOfForksDuringArmAndStopHangsNoChild) {
   InstallForkGuard();
-  fake_.set_change_ms(kChangeMs);
+  fake_.set_change_us(kChangeUs);
   std::atomic<int> forking{kForkers};
   std::atomic<int> failed{0};
   std::vector<std::thread> threads;
@@ -59,7 +59,7 @@ TEST_F(TorchForkTest, AStormOfForksDuringArmAndStopHangsNoChild) {
     ++captures;
   }
   for (std::thread& thread : threads) thread.join();
-  fake_.set_change_ms(0);
+  fake_.set_change_us(0);
   EXPECT_EQ(failed, 0);
   EXPECT_GT(captures, 0);
 }

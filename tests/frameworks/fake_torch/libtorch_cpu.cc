@@ -65,10 +65,10 @@ struct Registered {
 std::mutex g_mutex;
 std::vector<Registered> g_callbacks;
 uint64_t g_next = 1;
-std::atomic<int> g_change_ms{0};
+std::atomic<int> g_change_us{0};
 
 // With the mutex.
-void TakeTime() { std::this_thread::sleep_for(std::chrono::milliseconds(g_change_ms.load())); }
+void TakeTime() { std::this_thread::sleep_for(std::chrono::microseconds(g_change_us.load())); }
 }  // namespace
 
 struct RecordFunction::Begun {
@@ -128,7 +128,7 @@ EXPORT at::Sizes inputSizes(const at::RecordFunction& operation, bool) {
 // For the test.
 extern "C" {
 EXPORT void fake_torch_set_inputs(const at::Sizes* sizes) { at::g_next_inputs = *sizes; }
-EXPORT void fake_torch_set_change_ms(int ms) { at::g_change_ms = ms; }
+EXPORT void fake_torch_set_change_us(int us) { at::g_change_us = us; }
 EXPORT int fake_torch_flying_exceptions() { return std::uncaught_exceptions(); }
 EXPORT void* fake_torch_begin(size_t scope, const char* name, bool is_async) {
   return new at::RecordFunction(scope, name, is_async);
