@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/detached_caller.h"
 
-#include <pthread.h>
-
 #include <condition_variable>
 #include <mutex>
-#include <system_error>
-#include <thread>
 #include <utility>
+
+#include "common/worker_thread.h"
 
 namespace jobscope {
 
@@ -22,12 +20,8 @@ struct DetachedCaller::State {
 };
 
 DetachedCaller::DetachedCaller(const char* thread_name) : state_(std::make_shared<State>()) {
-  try {
-    std::thread(&DetachedCaller::Main, state_, std::string(thread_name)).detach();
-    state_->has_thread = true;
-  } catch (const std::system_error&) {
-    // Without a thread every call is one that does not return.
-  }
+  // Without a thread every call is one that does not return.
+  state_->has_thread = StartWorkerThread(thread_name, [state = state_] { Main(state); }).ok();
 }
 
 DetachedCaller::~DetachedCaller() {
@@ -36,8 +30,7 @@ DetachedCaller::~DetachedCaller() {
   state_->changed.notify_all();
 }
 
-void DetachedCaller::Main(const std::shared_ptr<State>& state, const std::string& thread_name) {
-  pthread_setname_np(pthread_self(), thread_name.c_str());
+void DetachedCaller::Main(const std::shared_ptr<State>& state) {
   std::unique_lock<std::mutex> lock(state->mutex);
   while (true) {
     state->changed.wait(lock, [&] { return state->call != nullptr || state->ending; });
@@ -51,6 +44,11 @@ void DetachedCaller::Main(const std::shared_ptr<State>& state, const std::string
     state->what.clear();
     state->changed.notify_all();
   }
+}
+
+bool DetachedCaller::has_thread() const {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->has_thread;
 }
 
 bool DetachedCaller::Post(std::string what, std::function<void()> call) {

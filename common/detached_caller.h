@@ -18,8 +18,7 @@ namespace jobscope {
 // or with the call that runs then. A call may also end its thread (Python does that to whoever
 // wants its lock while it shuts down): then it counts as one that does not return.
 //
-// Not thread-safe: belongs to the collector's thread. The thread inherits the creator's signal
-// mask.
+// Not thread-safe: belongs to the thread that made it. A call that throws ends the thread.
 class DetachedCaller {
  public:
   // `thread_name`: at most 15 bytes, as the OS shows it.
@@ -27,6 +26,9 @@ class DetachedCaller {
   ~DetachedCaller();
   DetachedCaller(const DetachedCaller&) = delete;
   DetachedCaller& operator=(const DetachedCaller&) = delete;
+
+  // False: the system gave no thread, and no call will run.
+  bool has_thread() const;
 
   // Begins a call, if none runs. `what` names it in reasons.
   bool Post(std::string what, std::function<void()> call);
@@ -41,7 +43,7 @@ class DetachedCaller {
 
  private:
   struct State;
-  static void Main(const std::shared_ptr<State>& state, const std::string& thread_name);
+  static void Main(const std::shared_ptr<State>& state);
   const std::shared_ptr<State> state_;
 };
 

@@ -7,7 +7,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,8 +28,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "common/headroom.h"
 #include "common/log.h"
-#include "server/worker_thread.h"
+#include "common/worker_thread.h"
 
 namespace jobscope {
 namespace {
@@ -49,18 +49,6 @@ int64_t NowNs() {
   timespec now = {};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
-// Whether the process could open `count` more descriptors. Opens none, and looks from the highest
-// number down, where they are seldom taken: usually `count` system calls.
-bool HasFreeDescriptors(size_t count) {
-  rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
-  for (int fd = static_cast<int>(std::min<rlim_t>(limit.rlim_cur, INT_MAX)) - 1;
-       fd >= 0 && count > 0; --fd) {
-    if (fcntl(fd, F_GETFD) < 0) --count;
-  }
-  return count == 0;
 }
 
 // As gRPC's peer text after ReadablePeer; empty for a unix socket, whose callers have no name.
@@ -326,7 +314,8 @@ void Acceptor::Loop::AcceptFrom(size_t listener, int64_t now_ns) {
   const int listener_fd = listeners_[listener].fd();
   if (!MakeRoom(listener_fd, now_ns)) return;
   // Two for the connection itself.
-  if (!HasFreeDescriptors(limits_.free_descriptors + 2)) {
+  const size_t wanted = limits_.free_descriptors + 2;
+  if (FreeDescriptors(wanted) < wanted) {
     return PauseAndWarn(now_ns, "the process has almost no file descriptor left");
   }
   sockaddr_storage peer = {};

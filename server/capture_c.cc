@@ -17,6 +17,7 @@
 #include "server/fork_guard.h"
 #include "server/limits.h"
 #include "server/programmatic_capture.h"
+#include "server/resource_guard.h"
 #include "server/worker.h"
 
 namespace jobscope {
@@ -72,6 +73,7 @@ absl::Status CheckRange(const char* name, int64_t value, int64_t low, int64_t hi
 absl::Status CheckProcess() {
   // Before any lock of ours: a child forked during the first call finds that lock held for ever.
   InstallForkGuard();
+  if (absl::Status room = CheckRoomToEnter(); !room.ok()) return room;
   if (InForkedChild()) {
     return absl::AbortedError(
         "a forked child can't capture itself: its parent's threads are not there; start it with "
@@ -192,7 +194,8 @@ int jobscope_capture_start(const char* logdir, const jobscope_capture_options* o
     return jobscope::Answer(jobscope::StartCapture(logdir, options, std::nullopt), error,
                             error_size);
   } catch (...) {
-    return jobscope::Answer(absl::InternalError("out of memory"), error, error_size);
+    jobscope::CopyOut("out of memory", error, error_size);
+    return JOBSCOPE_E_INTERNAL;
   }
 }
 
@@ -204,7 +207,8 @@ int jobscope_capture_steps(const char* logdir, int64_t first, int64_t last,
         jobscope::StartCapture(logdir, options, jobscope::StepRange{first, last}), error,
         error_size);
   } catch (...) {
-    return jobscope::Answer(absl::InternalError("out of memory"), error, error_size);
+    jobscope::CopyOut("out of memory", error, error_size);
+    return JOBSCOPE_E_INTERNAL;
   }
 }
 
@@ -212,7 +216,8 @@ int jobscope_capture_stop(jobscope_capture_result* result, char* error, size_t e
   try {
     return jobscope::Answer(jobscope::StopCapture(result), error, error_size);
   } catch (...) {
-    return jobscope::Answer(absl::InternalError("out of memory"), error, error_size);
+    jobscope::CopyOut("out of memory", error, error_size);
+    return JOBSCOPE_E_INTERNAL;
   }
 }
 

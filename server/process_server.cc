@@ -22,6 +22,7 @@
 #include "server/listen_address.h"
 #include "server/port_file.h"
 #include "server/profiler_server.h"
+#include "server/resource_guard.h"
 #include "server/worker.h"
 
 namespace jobscope {
@@ -197,6 +198,7 @@ StartOutcome StartProcessServer(const ProcessServerOptions& options) {
   // Before any lock of ours: a child forked during the first start finds that lock held for ever.
   InstallForkGuard();
   if (InForkedChild()) return {JOBSCOPE_E_FORKED, kForkedText, ""};
+  if (absl::Status room = CheckRoomToEnter(); !room.ok()) return Failed(room);
   auto resolved = Resolve(options);
   if (!resolved.ok()) return Failed(resolved.status());
   Process& process = TheProcess();

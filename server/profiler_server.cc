@@ -2,6 +2,8 @@
 #include "server/profiler_server.h"
 
 #include <fcntl.h>
+#include <grpc/grpc.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
@@ -11,13 +13,17 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "common/detached_caller.h"
 #include "common/log.h"
 #include "server/acceptor.h"
 #include "server/call_registry.h"
@@ -26,16 +32,24 @@
 #include "server/listen_socket.h"
 #include "server/native_service.h"
 #include "server/port_holder.h"
+#include "server/resource_guard.h"
 #include "server/tensorflow_service.h"
 #include "server/unary_call.h"
-#include "server/worker_thread.h"
 
 namespace jobscope {
 namespace {
 
 constexpr absl::Duration kHolderTimeout = absl::Milliseconds(500);
-// Left to gRPC, of the time that Stop may take, to write out answers.
+// Left to gRPC, of the time that Stop may take, to write out answers; and what connections get
+// that do not take their leave, because their peer is cut off.
 constexpr absl::Duration kFlushTime = absl::Milliseconds(300);
+// A host name is looked up, and name servers have their own time limits.
+constexpr absl::Duration kStartLimit = absl::Seconds(10);
+// A new server answers itself within a millisecond; on a starved machine its threads wait to be
+// run.
+constexpr absl::Duration kAnswerLimit = absl::Milliseconds(2'500);
+// For gRPC to close its sockets, once Stop's own time is over.
+constexpr absl::Duration kShutdownGrace = absl::Milliseconds(500);
 
 // Where a job has closed a standard descriptor, gRPC's next one would take its number, and what the
 // job prints would go to whoever is connected. Closed on exec, so programs below the job find it
@@ -45,18 +59,6 @@ __attribute__((constructor(101))) void KeepStandardDescriptors() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", O_RDWR | O_CLOEXEC);  // the lowest free one
   }
-}
-
-// Runs `body` where gRPC may start threads, and waits for it. RESOURCE_EXHAUSTED: there is no
-// thread, `body` has not run.
-absl::Status OnHelperThread(absl::FunctionRef<void()> body) {
-  absl::Notification done;
-  absl::Status started = StartWorkerThread("jobscope-serve", [&done, body] {
-    body();
-    done.Notify();
-  });
-  if (started.ok()) done.WaitForNotification();
-  return started;
 }
 
 absl::Status Taken(const BindTarget& target, const absl::Status& status) {
@@ -114,6 +116,42 @@ class RequestWatch : public grpc::experimental::ServerInterceptorFactoryInterfac
   const std::shared_ptr<Acceptor> acceptor_;
 };
 
+// The last shutdown of gRPC waits for threads that it has counted but that the system has refused,
+// for ever. So the first server initialises it, and nobody ends it.
+void KeepGrpcInitialised() {
+  static const bool initialised = [] {
+    grpc_init();
+    return true;
+  }();
+  (void)initialised;
+}
+
+// Whether the server answers a call of its health service, within this process. Where gRPC has
+// too few threads, it accepts connections and answers nothing.
+bool Answers(grpc::Server* server, absl::Duration limit) {
+  struct Call {
+    grpc::ClientContext context;
+    grpc::ByteBuffer request;
+    grpc::ByteBuffer response;
+    grpc::Status status;
+    absl::Notification ended;
+  };
+  const auto call = std::make_shared<Call>();
+  const grpc::Slice whole_server;  // an empty message names no service
+  call->request = grpc::ByteBuffer(&whole_server, 1);
+  grpc::GenericStub stub(server->InProcessChannel(grpc::ChannelArguments()));
+  stub.UnaryCall(&call->context, "/grpc.health.v1.Health/Check", grpc::StubOptions(),
+                 &call->request, &call->response, [call](grpc::Status status) {
+                   call->status = std::move(status);
+                   call->ended.Notify();
+                 });
+  if (!call->ended.WaitForNotificationWithTimeout(limit)) {
+    call->context.TryCancel();
+    return false;
+  }
+  return call->status.ok();
+}
+
 }  // namespace
 
 struct GrpcServer::State {
@@ -129,14 +167,24 @@ struct GrpcServer::State {
                 static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())), this->options.native_limits,
                 this->options.gpus}) {}
 
+  // Of the helper thread. The start as a whole; what it has begun is undone where it fails.
+  void Start();
   absl::Status Bind();
   absl::Status Serve(std::vector<ListenSocket> listeners, const Credentials& credentials);
   // Ends and delivers the capture that runs for one of our callers, lets captures that have ended
   // arrive, abandons the other calls, and waits until gRPC has written the answers out, until
   // `end`.
   void EndCalls(absl::Time end);
+  // Of the helper thread, which is left alone if it takes long.
+  void ShutDown(absl::Time end);
 
   const GrpcServerOptions options;
+  // Starts and ends gRPC. It is there from the beginning, because there may be no thread to be had
+  // at the end.
+  DetachedCaller helper{"jobscope-serve"};
+  absl::Mutex start_mutex;
+  std::optional<absl::Status> started ABSL_GUARDED_BY(start_mutex);  // nothing: it still goes on
+  bool start_abandoned ABSL_GUARDED_BY(start_mutex) = false;         // nobody waits for it
   ContinuousProfiling continuous;
   CallRegistry calls;
   TensorflowService tensorflow;
@@ -146,6 +194,27 @@ struct GrpcServer::State {
   std::shared_ptr<Acceptor> acceptor;
   std::string address;
 };
+
+void GrpcServer::State::Start() {
+  KeepGrpcInitialised();
+  // A setting of the whole process, as far as it shares our gRPC: put back for others.
+  const bool others_want_health = grpc::DefaultHealthCheckServiceEnabled();
+  grpc::EnableDefaultHealthCheckService(true);
+  absl::Status status = Bind();
+  grpc::EnableDefaultHealthCheckService(others_want_health);
+  if (status.ok() && !Answers(server.get(), kAnswerLimit)) {
+    status = absl::UnavailableError(absl::StrCat(
+        "the profiler server on ", address, " did not answer itself within ",
+        absl::FormatDuration(kAnswerLimit),
+        ": the machine is overloaded, or has no thread or memory left; try again later"));
+  }
+  {
+    const absl::MutexLock lock(&start_mutex);
+    if (start_abandoned) status = absl::DeadlineExceededError("nobody waits for this start");
+    started = status;
+  }
+  if (!status.ok() && server != nullptr) ShutDown(absl::Now());
+}
 
 absl::Status GrpcServer::State::Bind() {
   auto targets = ResolveListenAddress(options.address);
@@ -224,24 +293,44 @@ void GrpcServer::State::EndCalls(absl::Time end) {
   calls.AwaitNone(std::max(end - absl::Now(), absl::ZeroDuration()));
 }
 
-GrpcServer::GrpcServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+void GrpcServer::State::ShutDown(absl::Time end) {
+  acceptor->Stop();
+  server->Shutdown(absl::ToChronoTime(end));
+  server.reset();
+  UnguardListeners();
+}
+
+GrpcServer::GrpcServer(std::shared_ptr<State> state) : state_(std::move(state)) {}
 GrpcServer::~GrpcServer() = default;
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(GrpcServerOptions options) {
   InstallForkGuard();
   if (InForkedChild()) return absl::AbortedError(kForkedText);
+  if (absl::Status room = CheckRoomForServer(); !room.ok()) return room;
   TakeOverGrpcLog();
-  auto state = std::make_unique<State>(std::move(options));
-  absl::Status bound;
-  const absl::Status started = OnHelperThread([&state, &bound] {
-    // A setting of the whole process, as far as it shares our gRPC: put back for others.
-    const bool others_want_health = grpc::DefaultHealthCheckServiceEnabled();
-    grpc::EnableDefaultHealthCheckService(true);
-    bound = state->Bind();
-    grpc::EnableDefaultHealthCheckService(others_want_health);
-  });
-  if (!started.ok()) return started;
-  if (!bound.ok()) return bound;
+  auto state = std::make_shared<State>(std::move(options));
+  if (!state->helper.has_thread()) {
+    return absl::ResourceExhaustedError(
+        "can't start the thread of the profiler server; raise the limit on threads (ulimit -u, "
+        "pids.max of the cgroup)");
+  }
+  state->helper.Post("start", [state] { state->Start(); });
+  {
+    const absl::MutexLock lock(&state->start_mutex);
+    const bool ended = state->start_mutex.AwaitWithTimeout(
+        absl::Condition(
+            +[](std::optional<absl::Status>* started) { return started->has_value(); },
+            &state->started),
+        kStartLimit);
+    if (!ended) {
+      state->start_abandoned = true;
+      return absl::DeadlineExceededError(absl::StrCat(
+          "the profiler server has not started within ", absl::FormatDuration(kStartLimit),
+          ": a name server does not answer, or the machine is overloaded; give a numeric address, "
+          "or try again later"));
+    }
+    if (!state->started->ok()) return *state->started;
+  }
   return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(state)));
 }
 
@@ -258,15 +347,18 @@ void GrpcServer::Stop(absl::Duration limit) {
   state.continuous.Stop().IgnoreError();
   state.native.Close();
   state.EndCalls(end);
-  const auto shut_down = [&state, end] {
-    state.acceptor->Stop();
-    state.server->Shutdown(absl::ToChronoTime(std::max(end, absl::Now())));
-    state.server.reset();
-  };
-  // Without a thread to be had, the caller's own must do: a server that is not shut down would be
-  // worse.
-  if (!OnHelperThread(shut_down).ok()) shut_down();
-  UnguardListeners();
+  // No call is open any more. A connection whose peer is cut off would keep gRPC waiting for its
+  // leave-taking until the time is over.
+  const absl::Time shutdown_end = std::min(std::max(end, absl::Now()), absl::Now() + kFlushTime);
+  const absl::Duration left = shutdown_end - absl::Now() + kShutdownGrace;
+  state.helper.Wait(left);  // the last words of its start
+  if (!state.helper.Run("stop", left,
+                        [state = state_, shutdown_end] { state->ShutDown(shutdown_end); })) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("gRPC has not closed the profiler server on ", state.address, " within ",
+                     absl::FormatDuration(limit + kShutdownGrace),
+                     "; it is left to a thread of its own"));
+  }
 }
 
 void GrpcServer::DeliverBeforeExit(absl::Duration grace) {

@@ -50,12 +50,15 @@ struct GrpcServerOptions {
 // Not restartable. Thread-safe, except that Stop is called once.
 class GrpcServer {
  public:
-  // Binds and serves. Takes a few milliseconds, and up to 0.5 s more to find out who holds a port
-  // that is taken. gRPC is only touched on a helper thread with all signals blocked: its threads
-  // inherit that, so that no signal meant for the application lands on one. Errors: ALREADY_EXISTS
-  // (address taken, and by whom), UNAVAILABLE (can't be bound), PERMISSION_DENIED (reachable from
+  // Binds, serves, and has seen the server answer. Takes a few milliseconds, up to 0.5 s more to
+  // find out who holds a port that is taken, and at most 10 s where a name server is slow. gRPC is
+  // only touched on a helper thread, from which its threads inherit what threads of ours are made
+  // with (common/worker_thread.h): no signal meant for the application lands on one. gRPC stays
+  // initialised, with about six idle threads, until the process is gone. Errors: RESOURCE_EXHAUSTED
+  // (the limits of the process leave no room: resource_guard.h), ALREADY_EXISTS (address taken, and
+  // by whom), UNAVAILABLE (can't be bound, or does not answer), PERMISSION_DENIED (reachable from
   // other hosts without what that needs), INVALID_ARGUMENT (a credential file), ABORTED (a forked
-  // child).
+  // child), DEADLINE_EXCEEDED (10 s are over).
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(GrpcServerOptions options);
 
   // Only after Stop.
@@ -72,8 +75,9 @@ class GrpcServer {
   size_t open_captures() const;
 
   // Ends the capture that runs for one of our callers (ended_by "shutdown") and delivers it,
-  // refuses what waits in line, closes the port. Takes at most `limit`, and what gRPC needs to let
-  // go of its sockets. The SessionManager goes on.
+  // refuses what waits in line, closes the port. Takes at most `limit`, and 0.5 s for gRPC to close
+  // its sockets; a server that needs longer is left to its helper thread, and to the process's
+  // end, with a warning. The SessionManager goes on.
   void Stop(absl::Duration limit);
 
   // The process exits: as Stop, but gRPC itself is left alone, because its threads go on until the
@@ -82,8 +86,9 @@ class GrpcServer {
 
  private:
   struct State;
-  explicit GrpcServer(std::unique_ptr<State> state);
-  const std::unique_ptr<State> state_;
+  explicit GrpcServer(std::shared_ptr<State> state);
+  // Shared with the helper thread.
+  const std::shared_ptr<State> state_;
 };
 
 }  // namespace jobscope

@@ -28,9 +28,9 @@
 #include "collectors/system/system_collector.h"
 #include "common/identity.h"
 #include "common/log.h"
+#include "common/worker_thread.h"
 #include "server/fork_guard.h"
 #include "server/recorder_loader.h"
-#include "server/worker_thread.h"
 
 namespace jobscope {
 namespace {

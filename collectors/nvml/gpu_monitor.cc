@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/nvml/gpu_monitor.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "collectors/nvml/visible_devices.h"
+#include "common/worker_thread.h"
 #include "jobscope/detail/ticks.h"
 
 namespace jobscope::nvml {
@@ -164,29 +160,18 @@ GpuMonitor::~GpuMonitor() {
   state_->changed.notify_all();
 }
 
-// With the lock. The application's signals are none of this thread's business.
+// With the lock.
 bool GpuMonitor::StartThread(const std::shared_ptr<State>& state) {
   if (state->running) return true;
-  sigset_t all;
-  sigset_t previous;
-  sigfillset(&all);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) {
-    sigdelset(&all, fault);
-  }
-  pthread_sigmask(SIG_SETMASK, &all, &previous);
-  try {
-    std::thread([state] {
-      pthread_setname_np(pthread_self(), "jobscope-nvml");
-      Main(state);
-    }).detach();
-    state->running = true;
-  } catch (const std::system_error&) {
+  if (absl::Status started = StartWorkerThread("jobscope-nvml", [state] { Main(state); });
+      !started.ok()) {
     state->snapshot.state = Snapshot::kFailed;
-    state->snapshot.reason = "no thread for NVML could be started; raise ulimit -u";
+    state->snapshot.reason = std::string(started.message());
     state->looked = Now();
+    return false;
   }
-  pthread_sigmask(SIG_SETMASK, &previous, nullptr);
-  return state->running;
+  state->running = true;
+  return true;
 }
 
 void GpuMonitor::Main(const std::shared_ptr<State>& state) {

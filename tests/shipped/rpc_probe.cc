@@ -104,6 +104,16 @@ int64_t CountEvents(const tensorflow::ProfileResponse& response, const std::stri
   return count;
 }
 
+std::vector<std::string> WarningsOf(const tensorflow::ProfileResponse& response) {
+  std::vector<std::string> warnings;
+  for (const auto& tool : response.tool_data()) {
+    tensorflow::profiler::XSpace space;
+    if (!space.ParseFromString(tool.data())) continue;
+    warnings.insert(warnings.end(), space.warnings().begin(), space.warnings().end());
+  }
+  return warnings;
+}
+
 int Profile(const std::shared_ptr<grpc::Channel>& channel, int64_t duration_ms,
             const std::string& name) {
   const auto stub = tensorflow::ProfilerService::NewStub(channel);
@@ -149,7 +159,8 @@ int Profile(const std::shared_ptr<grpc::Channel>& channel, int64_t duration_ms,
   return Answer(status, began,
                 {{"bytes", bytes},
                  {"empty", response.empty_trace()},
-                 {"events", CountEvents(response, name)}});
+                 {"events", CountEvents(response, name)},
+                 {"warnings", WarningsOf(response)}});
 }
 
 int Loop(const std::string& address, int64_t thread_count) {

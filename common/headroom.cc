@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/headroom.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace jobscope {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+// Limits from here on stand for none: cgroup v1 writes "unlimited" as a number near 2^63.
+constexpr uint64_t kUnlimitedBytes = uint64_t{1} << 60;
+
+struct LimitFiles {
+  const char* folder;  // below the mount; cgroup v1 has one per controller
+  const char* limit;
+  const char* usage;
+  const char* cache;  // key in memory.stat: page cache that the kernel drops first
+};
+constexpr LimitFiles kV1 = {"/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes",
+                            "total_inactive_file"};
+constexpr LimitFiles kV2 = {"", "/memory.max", "/memory.current", "inactive_file"};
+constexpr LimitFiles kHybrid = {"/unified", "/memory.max", "/memory.current", "inactive_file"};
+
+// Nothing for "max", and where there is no such file.
+std::optional<uint64_t> ReadNumber(const std::string& path) {
+  std::ifstream file(path);
+  uint64_t number = 0;
+  return file >> number ? std::optional(number) : std::nullopt;
+}
+
+uint64_t ReadStat(const std::string& path, std::string_view key) {
+  std::ifstream file(path);
+  std::string name;
+  for (uint64_t number = 0; file >> name >> number;) {
+    if (name == key) return number;
+  }
+  return 0;
+}
+
+// The least that the group of that path and those above it leave. A path of the host, seen from
+// inside a container, does not exist there: then the nearest one above that does is the
+// container's.
+uint64_t LeftInGroups(const LimitFiles& files, const std::string& mount, std::string path) {
+  uint64_t left = UINT64_MAX;
+  while (true) {
+    if (path == "/") path.clear();
+    const std::string folder = mount + files.folder + path;
+    const auto limit = ReadNumber(folder + files.limit);
+    const auto usage = ReadNumber(folder + files.usage);
+    if (limit.has_value() && usage.has_value() && *limit < kUnlimitedBytes) {
+      const uint64_t cache = ReadStat(folder + "/memory.stat", files.cache);
+      const uint64_t used = *usage - std::min(*usage, cache);
+      left = std::min(left, *limit - std::min(*limit, used));
+    }
+    if (path.empty()) return left;
+    path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
+  }
+}
+
+uint64_t Mappable(uint64_t wanted) {
+  if (CanMap(wanted)) return wanted;
+  uint64_t can = 0;
+  uint64_t cannot = wanted;
+  while (cannot - can > kMiB) {
+    const uint64_t middle = can + (cannot - can) / 2;
+    (CanMap(middle) ? can : cannot) = middle;
+  }
+  return can;
+}
+
+const char* MappingLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    return "the limit on address space (ulimit -v)";
+  }
+  if (getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    return "the limit on data (ulimit -d)";
+  }
+  return "the memory that the system commits to processes (vm.overcommit_memory)";
+}
+
+}  // namespace
+
+size_t FreeDescriptors(size_t wanted) {
+  // The system as a whole may have none left, whatever the process may open.
+  const int one = eventfd(0, EFD_CLOEXEC);
+  if (one < 0) return 0;
+  close(one);
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
+  size_t free = 0;
+  // From the highest number down: few of those are taken.
+  for (auto fd = static_cast<int>(std::min<rlim_t>(limit.rlim_cur, INT_MAX)) - 1;
+       fd >= 0 && free < wanted; --fd) {
+    if (fcntl(fd, F_GETFD) < 0) ++free;
+  }
+  return free;
+}
+
+bool CanMap(uint64_t bytes) {
+  if (bytes == 0) return true;
+  void* const mapped =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return false;
+  munmap(mapped, bytes);
+  return true;
+}
+
+bool HasMemory(uint64_t bytes) {
+  static const bool strict = ReadNumber("/proc/sys/vm/overcommit_memory") == uint64_t{2};
+  rlimit space = {};
+  rlimit data = {};
+  const bool limited = strict ||
+                       (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) ||
+                       (getrlimit(RLIMIT_DATA, &data) == 0 && data.rlim_cur != RLIM_INFINITY);
+  return !limited || CanMap(bytes);
+}
+
+MemoryHeadroom FreeMemory(uint64_t wanted) {
+  MemoryHeadroom headroom;
+  headroom.bytes = Mappable(wanted);
+  if (headroom.bytes < wanted) headroom.limit = MappingLimit();
+  const uint64_t in_group = CgroupMemoryLeft("/proc/self/cgroup", "/sys/fs/cgroup");
+  if (in_group < headroom.bytes) {
+    headroom.bytes = in_group;
+    headroom.limit = "the memory limit of the cgroup";
+  }
+  headroom.bytes = headroom.bytes / kMiB * kMiB;
+  return headroom;
+}
+
+uint64_t CgroupMemoryLeft(const std::string& membership, const std::string& mount) {
+  // Lines "4:memory:/path" (v1) and "0::/path" (v2).
+  std::ifstream file(membership);
+  uint64_t left = UINT64_MAX;
+  for (std::string line; std::getline(file, line);) {
+    const size_t first = line.find(':');
+    const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const std::string path = line.substr(second + 1);
+    if (controllers == ",,") {
+      left = std::min(left, LeftInGroups(kV2, mount, path));
+      left = std::min(left, LeftInGroups(kHybrid, mount, path));
+    } else if (controllers.find(",memory,") != std::string::npos) {
+      left = std::min(left, LeftInGroups(kV1, mount, path));
+    }
+  }
+  return left;
+}
+
+}  // namespace jobscope

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start, check, capture and stop under every tight limit: a worker is never ended by a signal, never hangs, and a server that
+says that it has started answers.
+
+JOBSCOPE_TEST_FINE_LADDER=1 climbs further, and memory in steps of 8 MiB.
+"""
+import concurrent.futures
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+LIBRARY = os.environ["JOBSCOPE_TEST_LIBRARY"]
+PROBE = os.environ["JOBSCOPE_TEST_PROBE"]
+WORKER = os.environ["JOBSCOPE_TEST_LIMITED_WORKER"]
+FINE = os.environ.get("JOBSCOPE_TEST_FINE_LADDER") == "1"
+# What has not come by then hangs. The library's own deadlines are a few seconds; the rest is for a busy machine.
+HANG_S = 60
+NOT_SUPPORTED = 77
+RESOURCE_EXHAUSTED = 8
+# The worker says this when it has given its stop up.
+STOP_GIVEN_UP = "has not closed"
+
+
+class Worker:
+    def __init__(self, limit="none", free=0):
+        self.process = subprocess.Popen([WORKER, LIBRARY, limit, str(free)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, bufsize=0)
+        self.said = self.hear()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            pipe.close()
+
+    def hear(self):
+        ready, _, _ = select.select([self.process.stdout], [], [], HANG_S)
+        return self.process.stdout.readline().decode().strip() if ready else "hangs"
+
+    def tell(self, command):
+        try:
+            self.process.stdin.write(command.encode() + b"\n")
+        except BrokenPipeError:
+            return "has ended"
+        return self.hear()
+
+    @property
+    def address(self):
+        return self.said.split()[2]
+
+    def call(self, *arguments):
+        """The answer to a call from another process."""
+        probe = subprocess.run([PROBE, self.address, *arguments], capture_output=True, text=True, timeout=HANG_S, check=False)
+        return json.loads(probe.stdout.splitlines()[-1])
+
+    def finish(self):
+        """Returns (exit code, standard error)."""
+        self.process.stdin.close()
+        try:
+            code = self.process.wait(HANG_S)
+        except subprocess.TimeoutExpired:
+            code = "hangs"
+        if code == "hangs":
+            self.process.kill()
+        errors = self.process.stderr.read().decode()
+        self.process.stdin = open(os.devnull, "wb")  # for __exit__
+        return code, errors
+
+
+def climb(limit, free):
+    """One rung: None if all is well, "unsupported", or what is wrong."""
+    with Worker(limit, free) as worker:
+        said = [worker.said]
+        if worker.said.startswith("unsupported"):
+            return "unsupported"
+        wrong = []
+        if worker.said.startswith("started"):
+            described = worker.call("describe")
+            if described["code"] != 0:
+                wrong.append("has started, and does not answer")
+            captured = worker.call("profile", "50")
+            if captured["code"] not in (0, RESOURCE_EXHAUSTED):
+                wrong.append("no answer to a capture")
+            said += [described, captured, worker.tell("stop")]
+            if not said[-1].startswith("stopped"):
+                wrong.append("does not stop")
+        elif not worker.said.startswith("refused") or "raise" not in worker.said:
+            wrong.append("neither starts nor says what to do")
+        code, errors = worker.finish()
+        if code != 0 or STOP_GIVEN_UP in errors:
+            wrong.append(f"ends with {code}")
+        return f"{free} free {limit}: {', '.join(wrong)}: {said} {errors[-500:]}" if wrong else None
+
+
+class LadderTest(unittest.TestCase):
+    def _climb(self, limit, rungs):
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            results = list(pool.map(lambda free: climb(limit, free), rungs))
+        if "unsupported" in results:
+            self.skipTest(f"the limit on {limit} cannot be set here (threads: root only)")
+        self.assertEqual([wrong for wrong in results if wrong], [])
+
+    def test_descriptors(self):
+        self._climb("descriptors", range(0, 65 if FINE else 25))
+
+    def test_threads(self):
+        self._climb("threads", range(0, 65 if FINE else 25))
+
+    def test_memory(self):
+        self._climb("memory", range(0, 1537, 8) if FINE else (*range(0, 257, 16), 1024))
+
+    def test_starts_where_there_is_room(self):
+        for limit, free in (("none", 0), ("descriptors", 64), ("threads", 64), ("memory", 4096)):
+            with self.subTest(limit=limit), Worker(limit, free) as worker:
+                if worker.said.startswith("unsupported"):
+                    continue
+                self.assertTrue(worker.said.startswith("started"), worker.said)
+                self.assertEqual(worker.call("profile", "50")["code"], 0)
+
+
+class LaterTest(unittest.TestCase):
+    """What was there at the start is gone when it is needed."""
+
+    def _started(self, limit="none", free=0):
+        worker = Worker(limit, free)
+        self.addCleanup(worker.__exit__)
+        if worker.said.startswith("unsupported"):
+            self.skipTest(f"the limit on {limit} cannot be set here")
+        self.assertTrue(worker.said.startswith("started"), worker.said)
+        return worker
+
+    def _stops(self, worker):
+        self.assertRegex(worker.tell("stop"), "^stopped")
+        code, errors = worker.finish()
+        self.assertEqual(code, 0, errors)
+        self.assertNotIn(STOP_GIVEN_UP, errors)
+
+    def test_stops_without_a_free_thread(self):
+        worker = self._started("threads", 64)
+        self.assertEqual(worker.call("profile", "50")["code"], 0)
+        self.assertRegex(worker.tell("take"), "^taken [1-9]")
+        self.assertEqual(worker.call("describe")["code"], 0)
+        refused = worker.call("profile", "50")
+        self.assertEqual(refused["code"], RESOURCE_EXHAUSTED, refused)
+        self.assertIn("ulimit -u", refused["message"])
+        self._stops(worker)
+
+    def test_store_shrinks_to_the_memory_that_is_left(self):
+        worker = self._started()
+        self.assertEqual([w for w in worker.call("profile", "50")["warnings"] if "instead of" in w], [])
+        worker.tell("squeeze 300")
+        captured = worker.call("profile", "50")
+        self.assertEqual(captured["code"], 0, captured)
+        said = [warning for warning in captured["warnings"] if "instead of 256" in warning]
+        self.assertEqual(len(said), 1, captured)
+        self.assertIn("ulimit -v", said[0])
+        self._stops(worker)
+
+    def test_capture_without_memory_is_refused(self):
+        worker = self._started()
+        self.assertEqual(worker.call("profile", "50")["code"], 0)
+        worker.tell("squeeze 60")
+        refused = worker.call("profile", "50")
+        self.assertEqual(refused["code"], RESOURCE_EXHAUSTED, refused)
+        self.assertIn("ulimit -v", refused["message"])
+        worker.tell("squeeze 4096")
+        self.assertEqual(worker.call("profile", "50")["code"], 0)
+        self._stops(worker)
+
+
+class DeadConnectionTest(unittest.TestCase):
+    """Peers that say nothing any more hold up neither a stop nor the end of the process."""
+
+    def setUp(self):
+        self.worker = Worker()
+        self.addCleanup(self.worker.__exit__)
+        host, port = self.worker.address.split(":")
+        self.silent = socket.create_connection((host, int(port)))
+        self.addCleanup(self.silent.close)
+        # In the middle of a capture, and of other calls.
+        for arguments in (("loop", "2"), ("profile", "60000")):
+            probe = subprocess.Popen([PROBE, self.worker.address, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self.addCleanup(probe.stdin.close)
+            self.addCleanup(probe.stdout.close)
+            self.addCleanup(probe.wait)
+            self.addCleanup(probe.kill)
+            self.assertTrue(probe.stdout.readline())
+            probe.send_signal(signal.SIGSTOP)
+
+    def test_stop(self):
+        self.assertRegex(self.worker.tell("stop"), "^stopped")
+        code, errors = self.worker.finish()
+        self.assertEqual(code, 0, errors)
+        self.assertNotIn(STOP_GIVEN_UP, errors)
+
+    def test_sigterm(self):
+        began = time.monotonic()
+        self.worker.process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.worker.process.wait(HANG_S), 0)
+        self.assertLess(time.monotonic() - began, 6)  # 2 s, and a busy machine
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v"] + sys.argv[1:])
