@@ -250,7 +250,7 @@ bool CaptureStream::WriteArmed(grpc::ByteBuffer* message) {
   v1::Armed& answer = *response.mutable_armed();
   answer.set_capture_key(capture_->key());
   for (const v1::CollectorState& state : armed.collectors) *answer.add_collectors() = state;
-  answer.set_store_bytes(capture_->store_bytes());
+  answer.set_store_bytes(armed.store_bytes);
   answer.set_lookback_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(armed.lookback)));
   if (auto steps = capture_->Steps()) *answer.mutable_steps() = *std::move(steps);
   answer.set_received_monotonic_ns(arm_received_ns_);

@@ -1,11 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/collector_task.h"
 
+#include <exception>
 #include <utility>
 
-#include "server/worker_thread.h"
+#include "common/headroom.h"
+#include "common/log.h"
+#include "common/worker_thread.h"
+#include "server/resource_guard.h"
 
 namespace jobscope {
+
+namespace {
+
+// Far more than one drain allocates.
+constexpr uint64_t kDrainBytes = uint64_t{8} << 20;
+constexpr absl::Duration kOutOfMemoryPause = absl::Milliseconds(100);
+
+}  // namespace
 
 const char* VerbName(Verb verb) {
   switch (verb) {
@@ -112,6 +124,11 @@ Verb CollectorTask::abandoned_in() const {
   return abandoned_in_;
 }
 
+bool CollectorTask::armed() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return armed_;
+}
+
 std::optional<CollectorReport> CollectorTask::report() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return report_;
@@ -130,12 +147,19 @@ void CollectorTask::Run() {
     changed_.notify_all();
     if (abandoned_) break;
   }
-  if (!abandoned_) return;
-  // It came back after its session had gone on: leave it stopped, then let it take part again.
+  // The session has gone on without it, or has itself failed: leave it stopped, then let it take
+  // part again.
   const bool armed = armed_;
+  const bool wedged = abandoned_;
   lock.unlock();
-  if (armed) (void)collector()->Stop(end_ticks_ != 0 ? end_ticks_ : start_request_.start_ticks);
-  slot_->SetWedged(Verb::kNone);
+  if (armed) {
+    try {
+      (void)collector()->Stop(end_ticks_ != 0 ? end_ticks_ : start_request_.start_ticks);
+    } catch (const std::exception&) {
+      Log(LogLevel::kError, "a collector could not be stopped: out of memory");
+    }
+  }
+  if (wedged) slot_->SetWedged(Verb::kNone);
 }
 
 void CollectorTask::DrainUntilPosted(std::unique_lock<std::mutex>& lock) {
@@ -148,8 +172,17 @@ void CollectorTask::DrainUntilPosted(std::unique_lock<std::mutex>& lock) {
     }
     if (changed_.wait_until(lock, next_drain, called)) return;
     lock.unlock();
-    const absl::Duration pause = collector()->Drain();
+    absl::Duration pause = absl::InfiniteDuration();
+    absl::Status status;
+    try {
+      // Without memory it is not even called: what it then loses is overwritten in the rings, and
+      // counted, while an allocation that fails in the middle may cost all that it knows.
+      pause = HasMemory(kDrainBytes) ? collector()->Drain() : kOutOfMemoryPause;
+    } catch (const std::exception&) {
+      status = OutOfMemoryError();
+    }
     lock.lock();
+    status_.Update(status);
     if (pause == absl::InfiniteDuration()) {
       draining_ = false;
       continue;
@@ -160,30 +193,37 @@ void CollectorTask::DrainUntilPosted(std::unique_lock<std::mutex>& lock) {
 
 void CollectorTask::RunVerb(Verb verb) {
   absl::Status status;
+  bool refused = false;
+  std::optional<CollectorReport> report;
+  try {
+    status = Call(verb, &report);
+    refused = !status.ok();
+  } catch (const std::exception&) {  // not `...`: Python unwinds threads that it ends
+    status = OutOfMemoryError();
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (verb == Verb::kArm) armed_ = true;
+  if (verb == Verb::kStop || refused) armed_ = false;
+  draining_ = verb == Verb::kStart && status.ok();
+  if (report.has_value()) report_ = std::move(report);
+  status_.Update(status);
+}
+
+absl::Status CollectorTask::Call(Verb verb, std::optional<CollectorReport>* report) {
   switch (verb) {
     case Verb::kArm:
-      armed_ = true;
-      status = collector()->Arm(arm_request_);
-      break;
+      return collector()->Arm(arm_request_);
     case Verb::kStart:
-      status = collector()->Start(start_request_);
-      break;
+      return collector()->Start(start_request_);
     case Verb::kStop:
-      armed_ = false;
-      status = collector()->Stop(end_ticks_);
-      break;
-    case Verb::kReport: {
-      CollectorReport report = collector()->Report();
-      std::lock_guard<std::mutex> lock(mutex_);
-      report_ = std::move(report);
-      break;
-    }
+      return collector()->Stop(end_ticks_);
+    case Verb::kReport:
+      *report = collector()->Report();
+      return absl::OkStatus();
     case Verb::kNone:
       break;
   }
-  std::lock_guard<std::mutex> lock(mutex_);
-  draining_ = verb == Verb::kStart && status.ok();
-  status_.Update(status);
+  return absl::OkStatus();
 }
 
 }  // namespace jobscope

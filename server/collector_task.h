@@ -46,7 +46,7 @@ class CollectorSlot {
 // The session posts verbs and waits for them; the thread runs them in order and, between Start and
 // Stop, drains when the collector asked for it. A collector that misses a deadline is abandoned:
 // its slot is wedged, and stays so until the verb returns; the thread then stops the collector,
-// clears the slot, and ends.
+// clears the slot, and ends. A collector that throws has failed, and is stopped as any other.
 class CollectorTask {
  public:
   using Clock = std::chrono::steady_clock;
@@ -78,10 +78,14 @@ class CollectorTask {
   // Ends the thread once the last verb has returned. The session's last call.
   void Finish();
 
-  // Of the verbs that have returned. Status of the first verb that failed; OK if none did.
+  // Of the verbs that have returned. Status of the first verb, or drain, that failed; OK if none
+  // did. RESOURCE_EXHAUSTED: it threw, for want of memory.
   absl::Status status() const;
   bool abandoned() const;
   Verb abandoned_in() const;
+  // Arm has been called, and since then neither Stop nor a verb that refused: the collector waits
+  // for Stop.
+  bool armed() const;
   std::optional<CollectorReport> report() const;
 
  private:
@@ -89,6 +93,8 @@ class CollectorTask {
   void Post(Verb verb, absl::FunctionRef<void()> write_request);
   void Run();
   void RunVerb(Verb verb);
+  // The verb itself. Throws what it throws.
+  absl::Status Call(Verb verb, std::optional<CollectorReport>* report);
   // Drains until a verb is posted. Returns with `lock` held.
   void DrainUntilPosted(std::unique_lock<std::mutex>& lock);
 
@@ -100,7 +106,7 @@ class CollectorTask {
   Verb posted_ = Verb::kNone;  // posted and not yet returned
   bool finished_ = false;
   bool abandoned_ = false;
-  bool armed_ = false;  // Arm has been called, Stop has not
+  bool armed_ = false;
   bool draining_ = false;
   Verb abandoned_in_ = Verb::kNone;
   absl::Status status_;

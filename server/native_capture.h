@@ -55,7 +55,6 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   const std::string& key() const { return key_; }
   const std::string& session_id() const { return options_.session_id; }
   const std::string& peer() const { return options_.peer; }
-  uint64_t store_bytes() const { return options_.store_bytes; }
   std::optional<v1::StepState> Steps() const { return StepStateOf(dependencies_.steps()); }
 
   // Attaches the stream that asked for the capture, and asks for the session. Called once.

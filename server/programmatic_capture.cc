@@ -3,6 +3,7 @@
 
 #include <cctype>
 #include <chrono>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "common/log.h"
 #include "common/manifest.h"
 #include "common/xspace/assembler.h"
+#include "server/resource_guard.h"
 
 namespace jobscope {
 namespace {
@@ -81,7 +83,12 @@ absl::Status ProgrammaticCapture::Start(ProgrammaticRequest request) {
     run->changed.notify_all();
   };
   callbacks.done = [run, identity = identity_](SessionResult session) {
-    absl::StatusOr<ProgrammaticResult> result = WriteFiles(*run, session, identity);
+    absl::StatusOr<ProgrammaticResult> result = OutOfMemoryError();
+    try {
+      result = WriteFiles(*run, session, identity);
+    } catch (const std::exception&) {
+      // That is what it says.
+    }
     std::lock_guard<std::mutex> lock(run->mutex);
     run->result = std::move(result);
     run->changed.notify_all();

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -12,10 +13,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/clock.h"
+#include "common/log.h"
+#include "common/worker_thread.h"
 #include "server/collector_task.h"
+#include "server/resource_guard.h"
 #include "server/session_run.h"
 #include "server/summary.h"
-#include "server/worker_thread.h"
 
 namespace jobscope {
 namespace {
@@ -35,6 +38,8 @@ struct Request {
 // Between the last byte that a caller receives, and the worker's knowing it, lies a message: who
 // has its answer and begins anew at once is not told that it is in its own way.
 constexpr auto kDeliveryPatience = std::chrono::seconds(1);
+// Before the line is looked at again, when there was no memory for it.
+constexpr auto kOutOfMemoryPause = std::chrono::milliseconds(100);
 
 std::string BusyText(const v1::Busy& busy) {
   const std::string left =
@@ -47,6 +52,25 @@ std::string BusyText(const v1::Busy& busy) {
 
 absl::Status LeavingError() {
   return absl::UnavailableError("the worker is leaving; no capture starts any more");
+}
+
+// Calls `done`, which lets go of all that it holds. It makes the answer, for which there may be no
+// memory: then its caller gets none, and the session's thread goes on.
+void Deliver(Request* request, SessionResult result) {
+  try {
+    request->callbacks.done(std::move(result));
+  } catch (const std::exception&) {
+    Log(LogLevel::kError, "a capture could not be delivered: out of memory");
+  }
+  request->callbacks.done = nullptr;
+}
+
+void Evict(absl::AnyInvocable<void()>& evict) {
+  try {
+    evict();
+  } catch (const std::exception&) {
+    Log(LogLevel::kError, "an older capture could not be dropped: out of memory");
+  }
 }
 
 // What a caller in line would still need once its turn came.
@@ -73,6 +97,7 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
   // Puts a request in line, and sees to it that there is a thread.
   void Enqueue(std::unique_lock<std::mutex> lock, Request request);
   void RunThread();
+  std::shared_ptr<SessionRun> MakeRun(Request* request);
   void RunOne(std::unique_lock<std::mutex>& lock, Request request);
   // Answers those in line that were cancelled, refused or have run out of time. Returns the next
   // time at which one will.
@@ -161,7 +186,7 @@ void SessionManager::State::Enqueue(std::unique_lock<std::mutex> lock, Request r
   lock.unlock();
   SessionResult result;
   result.status = std::move(launched);
-  failed.callbacks.done(std::move(result));
+  Deliver(&failed, std::move(result));
 }
 
 void SessionManager::SetEvictor(absl::AnyInvocable<void()> evict) {
@@ -295,24 +320,35 @@ void SessionManager::State::RunThread() {
   idle.notify_all();
 }
 
-void SessionManager::State::RunOne(std::unique_lock<std::mutex>& lock, Request request) {
-  SessionResult result;
-  if (shut_down || !request.refused.ok()) {
-    result.status = shut_down ? LeavingError() : request.refused;
-    lock.unlock();
-    request.callbacks.done(std::move(result));
-    lock.lock();
-    return;
-  }
+std::shared_ptr<SessionRun> SessionManager::State::MakeRun(Request* request) {
   SessionRun::Environment environment;
   environment.slots = slots;
   environment.uses_tsc = uses_tsc;
   environment.early = early;
   environment.identity = identity;
-  environment.armed = std::move(request.callbacks.armed);
-  environment.started = std::move(request.callbacks.started);
+  environment.armed = std::move(request->callbacks.armed);
+  environment.started = std::move(request->callbacks.started);
   environment.tend_line = [this] { return TendLine(); };
-  running = std::make_shared<SessionRun>(std::move(request.options), std::move(environment));
+  return std::make_shared<SessionRun>(std::move(request->options), std::move(environment));
+}
+
+void SessionManager::State::RunOne(std::unique_lock<std::mutex>& lock, Request request) {
+  SessionResult result;
+  if (shut_down || !request.refused.ok()) {
+    result.status = shut_down ? LeavingError() : request.refused;
+  } else {
+    try {
+      running = MakeRun(&request);
+    } catch (const std::exception&) {
+      result.status = OutOfMemoryError();
+    }
+  }
+  if (!result.status.ok()) {
+    lock.unlock();
+    Deliver(&request, std::move(result));
+    lock.lock();
+    return;
+  }
   running_ticket = request.ticket;
   const std::shared_ptr<SessionRun> run = running;
   if (request.only_delivers) {
@@ -321,16 +357,19 @@ void SessionManager::State::RunOne(std::unique_lock<std::mutex>& lock, Request r
     const std::shared_ptr<absl::AnyInvocable<void()>> evictor = evict;
     lock.unlock();
     // Its store maps nothing before it is armed: two traces never lie in memory at once.
-    if (evictor != nullptr && *evictor) (*evictor)();
+    if (evictor != nullptr && *evictor) Evict(*evictor);
     result = run->Run();
     lock.lock();
   }
   delivering = true;
   lock.unlock();
   // The answer is assembled in here, or sent by whoever keeps the slot, while it is still taken.
-  result.slot = std::shared_ptr<void>(run.get(), [run](void* /*run*/) { run->Delivered(); });
-  request.callbacks.done(std::move(result));
-  request.callbacks.done = nullptr;  // with all that it holds
+  try {
+    result.slot = std::shared_ptr<void>(run.get(), [run](void* /*run*/) { run->Delivered(); });
+  } catch (const std::exception&) {
+    // Nobody can keep the slot.
+  }
+  Deliver(&request, std::move(result));
   run->AwaitDelivery();
   lock.lock();
   running = nullptr;
@@ -341,37 +380,39 @@ void SessionManager::State::RunOne(std::unique_lock<std::mutex>& lock, Request r
 std::chrono::steady_clock::time_point SessionManager::State::TendLine() {
   std::vector<Request> leaving;
   auto next = std::chrono::steady_clock::time_point::max();
-  {
+  try {
     std::lock_guard<std::mutex> lock(mutex);
+    leaving.reserve(line.size());  // a request that has left the line must find its place
     const absl::Time now = absl::Now();
     const auto steady_now = std::chrono::steady_clock::now();
-    std::deque<Request> staying;
-    for (Request& request : line) {
-      const absl::Duration left = request.deadline - now - TimeNeeded(request.options);
-      if (request.refused.ok() && left <= absl::ZeroDuration()) {
-        request.refused = absl::DeadlineExceededError(
+    for (auto request = line.begin(); request != line.end();) {
+      const absl::Duration left = request->deadline - now - TimeNeeded(request->options);
+      if (request->refused.ok() && left <= absl::ZeroDuration()) {
+        request->refused = absl::DeadlineExceededError(
             "the worker was busy for longer than the caller could wait; try again with a longer "
             "deadline, or end the running capture with `capture stop`");
       }
-      if (request.refused.ok() && delivering && request.refuse_at <= steady_now) {
-        request.refused = absl::AlreadyExistsError(BusyText(running->Describe()));
+      if (request->refused.ok() && delivering && request->refuse_at <= steady_now) {
+        request->refused = absl::AlreadyExistsError(BusyText(running->Describe()));
       }
-      if (!request.refused.ok()) {
-        leaving.push_back(std::move(request));
+      if (!request->refused.ok()) {
+        leaving.push_back(std::move(*request));
+        request = line.erase(request);
         continue;
       }
       if (left < absl::Hours(24)) {
         next = std::min(next, steady_now + absl::ToChronoNanoseconds(left));
       }
-      if (delivering) next = std::min(next, request.refuse_at);
-      staying.push_back(std::move(request));
+      if (delivering) next = std::min(next, request->refuse_at);
+      ++request;
     }
-    line = std::move(staying);
+  } catch (const std::exception&) {
+    next = std::chrono::steady_clock::now() + kOutOfMemoryPause;
   }
   for (Request& request : leaving) {
     SessionResult result;
     result.status = request.refused;
-    request.callbacks.done(std::move(result));
+    Deliver(&request, std::move(result));
   }
   return next;
 }

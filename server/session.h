@@ -36,6 +36,7 @@ struct SessionResult {
 // All collectors have armed, or have failed to.
 struct SessionArmed {
   std::shared_ptr<xspace::Store> store;
+  uint64_t store_bytes = 0;  // that it may take: as asked for, or as the process has room
   std::vector<v1::CollectorState> collectors;
   absl::Duration lookback;  // how far back all that have a past reach; at most what was asked for
 };

@@ -2,11 +2,13 @@
 #include "server/session_run.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "jobscope/detail/ticks.h"
+#include "server/resource_guard.h"
 #include "server/summary.h"
 
 namespace jobscope {
@@ -94,7 +96,25 @@ SessionRun::SessionRun(SessionOptions options, Environment environment)
       context_(std::make_shared<Context>(this, options_.store_bytes)) {}
 
 SessionResult SessionRun::Run() {
-  Arm();
+  SessionResult result;
+  try {
+    result = RunStages();
+  } catch (const std::exception&) {
+    for (const auto& task : tasks_) task->Finish();  // their threads stop those that record
+    result = SessionResult();
+    result.status = OutOfMemoryError();
+  }
+  context_->Detach();
+  SetPhase(Phase::kDelivering, Clock::time_point::max());
+  return result;
+}
+
+SessionResult SessionRun::RunStages() {
+  if (absl::Status armed = Arm(); !armed.ok()) {
+    SessionResult refused;
+    refused.status = std::move(armed);
+    return refused;
+  }
   AwaitBaseline();
   FixClock();
   if (options_.on_command) TellArmed();
@@ -111,19 +131,37 @@ SessionResult SessionRun::Run() {
   }
   if (started_) Record();
   StopAndReport();
-  SessionResult result = Finish();
-  context_->Detach();
-  SetPhase(Phase::kDelivering, Clock::time_point::max());
-  return result;
+  return Finish();
 }
 
-void SessionRun::Arm() {
+absl::StatusOr<size_t> SessionRun::FindRoom() {
+  CaptureRoom room = FindRoomForCapture(environment_.slots.size(), options_.store_bytes);
+  if (!room.status.ok()) return std::move(room.status);
+  if (room.store_bytes < options_.store_bytes) {
+    auto smaller = std::make_shared<Context>(this, room.store_bytes);
+    std::lock_guard<std::mutex> lock(mutex_);
+    context_ = std::move(smaller);
+  }
+  if (!room.warning.empty()) warnings_.push_back(std::move(room.warning));
+  return room.collectors;
+}
+
+absl::Status SessionRun::Arm() {
+  const absl::StatusOr<size_t> most_tasks = FindRoom();
+  if (!most_tasks.ok()) return most_tasks.status();
+  tasks_.reserve(environment_.slots.size());  // a task that has begun is ended by this list
   for (const std::shared_ptr<CollectorSlot>& slot : environment_.slots) {
     const std::string name(slot->collector()->name());
     if (const Verb verb = slot->wedged_in(); verb != Verb::kNone) {
       absent_.push_back(CollectorStateOf(
           name, "wedged",
           absl::StrCat("it still hangs in the verb ", VerbName(verb), " of an earlier capture")));
+      continue;
+    }
+    if (tasks_.size() == *most_tasks) {
+      absent_.push_back(CollectorStateOf(
+          name, "failed",
+          "no thread for it can be created; raise the limit on threads (ulimit -u)"));
       continue;
     }
     std::shared_ptr<CollectorTask> task;
@@ -155,6 +193,7 @@ void SessionRun::Arm() {
   request.events = context_.get();
   for (const auto& task : tasks_) task->PostArm(request);
   AwaitAll(kArmLimit);
+  return absl::OkStatus();
 }
 
 // Only a session in the first 100 ms of a server waits here; one that is commanded does so before
@@ -179,6 +218,7 @@ void SessionRun::TellArmed() {
   if (!environment_.armed) return;
   SessionArmed armed;
   armed.store = context_->store;
+  armed.store_bytes = context_->store->cap_bytes();
   for (const auto& task : tasks_) armed.collectors.push_back(StateAfterArm(*task));
   armed.collectors.insert(armed.collectors.end(), absent_.begin(), absent_.end());
   const uint64_t now_ticks = NowTicks();
@@ -300,7 +340,7 @@ void SessionRun::StopAndReport() {
   }
   AwaitAll(leaving ? kLateStartLimitLeaving : kLateStartLimit);
   for (const auto& task : tasks_) {
-    if (task->status().ok()) task->PostStop(end_ticks_);
+    if (task->armed()) task->PostStop(end_ticks_);
   }
   AwaitAll(leaving ? kStopLimitLeaving : kStopLimit);
   for (const auto& task : tasks_) task->PostReport();
@@ -323,6 +363,7 @@ SessionResult SessionRun::Finish() {
   SessionOptions in_effect = options_;
   in_effect.duration = plan_.duration;
   in_effect.steps = plan_.steps;
+  in_effect.store_bytes = context_->store->cap_bytes();
   input.options = &in_effect;
   input.identity = environment_.identity;
   input.uses_tsc = environment_.uses_tsc;
@@ -392,16 +433,18 @@ SessionProgress SessionRun::Progress() const {
   SessionProgress progress;
   std::vector<Collector*> collectors;
   std::optional<uint64_t> lost;
+  std::shared_ptr<Context> context;
   {
     std::lock_guard<std::mutex> lock(mutex_);
+    context = context_;
     progress.state = PhaseName(static_cast<int>(phase_));
     lost = lost_;
     if (!lost.has_value()) collectors = collectors_;
   }
   progress.lost = lost.value_or(0);
   for (const Collector* collector : collectors) progress.lost += collector->LostSoFar();
-  progress.events = context_->store->events();
-  progress.bytes = context_->store->appended_bytes();
+  progress.events = context->store->events();
+  progress.bytes = context->store->appended_bytes();
   return progress;
 }
 

@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "collectors/collector.h"
 #include "common/clock.h"
 #include "jobscope/v1/item.pb.h"
@@ -48,7 +50,8 @@ class SessionRun {
 
   SessionRun(SessionOptions options, Environment environment);
 
-  // Runs the whole session. Called once.
+  // Runs the whole session. Called once. Where memory ends in it, the session fails; it does not
+  // throw.
   SessionResult Run();
 
   // Instead of Run: it is as if it had run, and only delivered.
@@ -71,7 +74,11 @@ class SessionRun {
   enum class Phase { kArming, kArmed, kWaiting, kRecording, kDraining, kDelivering };
   class Context;
 
-  void Arm();
+  SessionResult RunStages();
+  // Error: the process has no room for a capture.
+  absl::Status Arm();
+  // Gives the session the room that the process has. Returns how many collectors may take part.
+  absl::StatusOr<size_t> FindRoom();
   // Waits until the server is old enough for a map of ticks to time.
   void AwaitBaseline();
   void FixClock();
@@ -102,7 +109,6 @@ class SessionRun {
 
   const SessionOptions options_;
   Environment environment_;
-  const std::shared_ptr<Context> context_;
 
   // ---- of the session thread ----
   std::vector<std::shared_ptr<CollectorTask>> tasks_;
@@ -117,6 +123,7 @@ class SessionRun {
   // ---- of all threads, under the lock ----
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  std::shared_ptr<Context> context_;  // from the arming on, the same; written by the session thread
   std::vector<Collector*> collectors_;  // those that take part, from the arming on
   std::optional<StartCommand> command_;
   std::optional<uint64_t> lost_;  // once it is known exactly

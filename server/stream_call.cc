@@ -3,6 +3,7 @@
 
 #include <grpcpp/server_context.h>
 
+#include <exception>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -89,7 +90,11 @@ void StreamCall::Run() {
         return;
       }
     }
-    Handle(events);
+    try {
+      Handle(events);
+    } catch (const std::exception&) {  // out of memory: it ends as if the client had gone
+      context_->TryCancel();
+    }
   }
 }
 

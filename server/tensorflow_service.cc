@@ -4,6 +4,7 @@
 #include <grpcpp/alarm.h>
 
 #include <chrono>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "server/answer.h"
 #include "server/raw_message.h"
 #include "server/request_validation.h"
+#include "server/resource_guard.h"
 
 namespace jobscope {
 namespace {
@@ -123,14 +125,18 @@ void TensorflowService::Capture(const std::shared_ptr<UnaryCall>& call, ProfileC
       return;
     }
     if (!call->open()) return;  // nobody is there to take it
-    auto answer = MakeProfileResponse(std::move(result.store), answer_options);
-    if (!answer.ok()) {
-      call->Finish(answer.status());
-      return;
+    try {
+      auto answer = MakeProfileResponse(std::move(result.store), answer_options);
+      if (!answer.ok()) {
+        call->Finish(answer.status());
+        return;
+      }
+      const std::string outcome = DescribeOutcome(result, *answer);
+      call->Finish(
+          absl::OkStatus(), [response, &answer] { response->Swap(&answer->bytes); }, outcome);
+    } catch (const std::exception&) {
+      call->Finish(OutOfMemoryError());
     }
-    const std::string outcome = DescribeOutcome(result, *answer);
-    call->Finish(
-        absl::OkStatus(), [response, &answer] { response->Swap(&answer->bytes); }, outcome);
   };
   const SessionTicket ticket = dependencies_.sessions->Submit(
       std::move(profile.options), WhenBusy::kWait, call->deadline(), std::move(callbacks));

@@ -17,7 +17,9 @@ constexpr size_t kMaxSpareBytes = size_t{4} << 20;
 BlockPool::BlockPool(size_t cap_bytes, size_t block_bytes)
     : cap_bytes_(cap_bytes),
       block_bytes_(block_bytes),
-      max_spares_(std::min(kMaxSpareBytes, cap_bytes / 8) / block_bytes) {}
+      max_spares_(std::min(kMaxSpareBytes, cap_bytes / 8) / block_bytes) {
+  spares_.reserve(max_spares_);  // what comes back must find room without an allocation
+}
 
 BlockPool::~BlockPool() { Close(); }
 

@@ -59,10 +59,21 @@ struct Names::State {
   std::vector<PlaneNames> planes;  // [key - 1]
   std::string item;                // reused
 
+  // An insertion has thrown, for want of memory. The hash tables make no promise about what they
+  // then are: nobody looks into them any more, not even to destroy them.
+  bool broken = false;
+
   explicit State(ItemSink* s) : sink(s) {}
 
+  template <typename Insertion>
+  void Insert(Insertion insertion) {
+    broken = true;
+    insertion();
+    broken = false;
+  }
+
   PlaneNames* Find(PlaneKey plane) {
-    return plane == 0 || plane > planes.size() ? nullptr : &planes[plane - 1];
+    return broken || plane == 0 || plane > planes.size() ? nullptr : &planes[plane - 1];
   }
 
   // Appends the item that declares one name.
@@ -86,12 +97,15 @@ struct Names::State {
 
 Names::Names(ItemSink* sink) : state_(new State(sink)) {}
 
-Names::~Names() { delete state_; }
+Names::~Names() {
+  if (!state_->broken) delete state_;
+}
 
 PlaneKey Names::Plane(std::string_view name, int64_t id) {
   std::string scratch;
   name = name.empty() ? "unnamed" : ToUtf8(name, &scratch);
   const std::lock_guard<std::mutex> lock(state_->mutex);
+  if (state_->broken) return 0;
   const auto found = state_->plane_keys.find(AbslView(name));
   if (found != state_->plane_keys.end()) return found->second;
   const auto key = static_cast<PlaneKey>(state_->planes.size() + 1);
@@ -101,8 +115,10 @@ PlaneKey Names::Plane(std::string_view name, int64_t id) {
   writer.add_sint64(plane_field::kId, id);
   writer.add_string(plane_field::kName, name.data(), name.size());
   if (!state_->sink->Append(ItemKind::kPlane, state_->item)) return 0;
-  state_->plane_keys.emplace(name, key);
-  state_->planes.emplace_back();
+  state_->Insert([&] {
+    state_->plane_keys.emplace(name, key);
+    state_->planes.emplace_back();
+  });
   return key;
 }
 
@@ -140,7 +156,7 @@ uint64_t Names::Event(PlaneKey plane, std::string_view name, std::string_view di
   const uint64_t id = names->event_count + 1;
   if (!state_->Declare(plane, names_field::kEvents, id, name, display_name, stats)) return 0;
   names->event_count = id;
-  ids->emplace(lookup, id);
+  state_->Insert([&] { ids->emplace(lookup, id); });
   return id;
 }
 
@@ -154,7 +170,7 @@ uint64_t Names::Stat(PlaneKey plane, std::string_view name) {
   if (found != names->stats.end()) return found->second;
   const uint64_t id = names->stats.size() + 1;
   if (!state_->Declare(plane, names_field::kStats, id, name, {}, {})) return 0;
-  names->stats.emplace(name, id);
+  state_->Insert([&] { names->stats.emplace(name, id); });
   return id;
 }
 
@@ -184,7 +200,7 @@ int64_t Names::DeclareLine(PlaneKey plane, int64_t line, std::string_view name, 
     // A line that is declared already only keeps its old name.
     return found == names->lines.end() ? 0 : key;
   }
-  names->lines[key] = std::string(name);
+  state_->Insert([&] { names->lines[key] = std::string(name); });
   return key;
 }
 

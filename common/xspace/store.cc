@@ -240,6 +240,7 @@ std::vector<HeldItem> Store::Read(uint64_t first, size_t max_bytes) const {
 void Store::Release(uint64_t through) {
   std::vector<std::unique_ptr<Block>> gone;  // given back without the lock
   const std::lock_guard<std::mutex> lock(state_->mutex);
+  gone.reserve(state_->blocks.size());  // what throws does so before anything has changed
   while (!state_->positions.empty() && state_->first_number <= through) {
     const Position position = state_->positions.front();
     state_->positions.pop_front();
@@ -265,6 +266,8 @@ bool Store::NotifyFrom(uint64_t number) {
   state_->notify_from = number;
   return false;
 }
+
+size_t Store::cap_bytes() const { return state_->cap; }
 
 uint64_t Store::last_number() const {
   const std::lock_guard<std::mutex> lock(state_->mutex);

@@ -67,6 +67,7 @@ class Store : public ItemSink {
   // already, nothing will be called.
   bool NotifyFrom(uint64_t number);
 
+  size_t cap_bytes() const;       // in whole pages
   uint64_t last_number() const;   // 0: none yet
   uint64_t events() const;        // in events items appended so far, also in released ones
   size_t appended_bytes() const;  // of bodies, also of released ones
