@@ -12,7 +12,6 @@
 #include <fstream>
 #include <optional>
 #include <string>
-#include <string_view>
 
 namespace jobscope {
 namespace {
@@ -25,12 +24,12 @@ struct LimitFiles {
   const char* folder;  // below the mount; cgroup v1 has one per controller
   const char* limit;
   const char* usage;
-  const char* cache;  // key in memory.stat: page cache that the kernel drops first
+  const char* stat_prefix;  // of the keys in memory.stat that count the groups below, too
 };
 constexpr LimitFiles kV1 = {"/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes",
-                            "total_inactive_file"};
-constexpr LimitFiles kV2 = {"", "/memory.max", "/memory.current", "inactive_file"};
-constexpr LimitFiles kHybrid = {"/unified", "/memory.max", "/memory.current", "inactive_file"};
+                            "total_"};
+constexpr LimitFiles kV2 = {"", "/memory.max", "/memory.current", ""};
+constexpr LimitFiles kHybrid = {"/unified", "/memory.max", "/memory.current", ""};
 
 // Nothing for "max", and where there is no such file.
 std::optional<uint64_t> ReadNumber(const std::string& path) {
@@ -39,13 +38,18 @@ std::optional<uint64_t> ReadNumber(const std::string& path) {
   return file >> number ? std::optional(number) : std::nullopt;
 }
 
-uint64_t ReadStat(const std::string& path, std::string_view key) {
+// Page cache of files. It counts as used, and a job that reads its data fills the group with it;
+// the kernel drops it before anybody is refused memory.
+uint64_t PageCache(const std::string& path, const std::string& prefix) {
   std::ifstream file(path);
+  const std::string inactive = prefix + "inactive_file";
+  const std::string active = prefix + "active_file";
+  uint64_t bytes = 0;
   std::string name;
   for (uint64_t number = 0; file >> name >> number;) {
-    if (name == key) return number;
+    if (name == inactive || name == active) bytes += number;
   }
-  return 0;
+  return bytes;
 }
 
 // The least that the group of that path and those above it leave. A path of the host, seen from
@@ -59,7 +63,7 @@ uint64_t LeftInGroups(const LimitFiles& files, const std::string& mount, std::st
     const auto limit = ReadNumber(folder + files.limit);
     const auto usage = ReadNumber(folder + files.usage);
     if (limit.has_value() && usage.has_value() && *limit < kUnlimitedBytes) {
-      const uint64_t cache = ReadStat(folder + "/memory.stat", files.cache);
+      const uint64_t cache = PageCache(folder + "/memory.stat", files.stat_prefix);
       const uint64_t used = *usage - std::min(*usage, cache);
       left = std::min(left, *limit - std::min(*limit, used));
     }

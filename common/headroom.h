@@ -25,7 +25,7 @@ struct MemoryHeadroom {
 
 // Memory that this process can still take, at most `wanted` bytes, whole MiB. Bounded by what can
 // be mapped now (RLIMIT_AS, RLIMIT_DATA, strict overcommit) and by the memory limits of its cgroups
-// (v1 and v2; their inactive page cache counts as free). Maps and unmaps without touching a page.
+// (v1 and v2; their page cache counts as free). Maps and unmaps without touching a page.
 // Thread-safe. Takes about 0.1 ms.
 MemoryHeadroom FreeMemory(uint64_t wanted);
 

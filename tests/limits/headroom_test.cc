@@ -86,9 +86,9 @@ TEST_F(CgroupTest, TheTightestGroupOfVersion2Counts) {
   Write("/mount/job/memory.max", "104857600\n");
   Write("/mount/job/memory.current", "62914560\n");
   EXPECT_EQ(Left(), 40 * kMiB);
-  // Page cache that nobody uses is given back before anybody is killed.
-  Write("/mount/job/memory.stat", "anon 1\ninactive_file 10485760\nactive_file 2\n");
-  EXPECT_EQ(Left(), 50 * kMiB);
+  // Page cache is given back before anybody is killed.
+  Write("/mount/job/memory.stat", "anon 1\ninactive_file 10485760\nactive_file 5242880\n");
+  EXPECT_EQ(Left(), 55 * kMiB);
   Write("/mount/job/worker/memory.max", "2097152\n");
   EXPECT_EQ(Left(), 1 * kMiB);
   Write("/mount/job/worker/memory.current", "4194304\n");
@@ -101,7 +101,9 @@ TEST_F(CgroupTest, Version1HasItsOwnFiles) {
   Write("/mount/memory/job/memory.usage_in_bytes", "1048576\n");
   EXPECT_EQ(Left(), UINT64_MAX);
   Write("/mount/memory/job/memory.limit_in_bytes", "10485760\n");
-  Write("/mount/memory/job/memory.stat", "inactive_file 5\ntotal_inactive_file 524288\n");
+  Write("/mount/memory/job/memory.stat",
+        "inactive_file 5\nactive_file 7\ntotal_inactive_file 262144\n"
+        "total_active_file 262144\n");
   EXPECT_EQ(Left(), 9 * kMiB + kMiB / 2);
 }
 
