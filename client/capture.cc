@@ -233,7 +233,8 @@ int RunCapture(const Flags& flags) {
   const absl::Status descriptors = EnsureDescriptors(total, kDescriptorsPerWorker);
   if (!descriptors.ok()) return UsageError(descriptors);
   const absl::StatusOr<RunDirectory> directory = RunDirectory::Create(
-      {flags.logdir, flags.session_id, kMinFreeBytes + total * kMinFreeBytesPerWorker});
+      {flags.logdir, flags.session_id, kMinFreeBytes + total * kMinFreeBytesPerWorker,
+       ParseFileMode(flags.file_mode).value_or(kPrivateFileMode)});
   if (!directory.ok()) return UsageError(directory.status());
 
   Progress progress(Progress::ModeFor(flags.quiet));

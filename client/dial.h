@@ -18,7 +18,8 @@ namespace jobscope {
 struct DialOptions {
   // A connection attempt is given up after that.
   absl::Duration connect_timeout = absl::Seconds(5);
-  // A larger message fails with RESOURCE_EXHAUSTED. gRPC's own limit is 2^31 - 1.
+  // A larger message fails with RESOURCE_EXHAUSTED. gRPC's own limit is 2^31 - 1. Answers that are
+  // no traces are bounded in any case (rpc/arguments.h).
   int max_reply_bytes = INT_MAX;
   // Null: plain HTTP/2, as stock workers speak it.
   std::shared_ptr<const ClientCredentials> credentials;

@@ -105,6 +105,10 @@ absl::Status CheckCapture(const Flags& flags) {
     status.Update(
         absl::InvalidArgumentError(absl::StrCat("--frameworks: ", choice.status().message())));
   }
+  if (const auto mode = ParseFileMode(flags.file_mode); !mode.ok()) {
+    status.Update(absl::InvalidArgumentError(
+        absl::StrCat("--file_mode=", flags.file_mode, " ", mode.status().message())));
+  }
   if (!status.ok()) return status;
   if (flags.logdir.empty()) {
     return absl::InvalidArgumentError("--logdir is missing; name the directory for the traces");
@@ -188,6 +192,9 @@ void AddCapture(CLI::App* app, Flags* flags) {
       ->capture_default_str();
   app->add_option("--part_mb", flags->part_mb,
                   "a longer trace is cut in files of this many MiB [1..1900]; native only")
+      ->capture_default_str();
+  app->add_option("--file_mode", flags->file_mode,
+                  "who may read the files: octal, whatever the umask; directories accordingly")
       ->capture_default_str();
   app->add_option("--resume_timeout_ms", flags->resume_timeout_ms,
                   "patience with a connection that was lost while recording; native only")

@@ -6,17 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/endpoint.h"
 #include "common/one_line.h"
+#include "rpc/arguments.h"
 
 namespace jobscope {
 namespace {
 
 constexpr size_t kMaxReasonBytes = 400;
-
-// gRPC's client says so of an answer over the receive limit.
-bool IsTooLarge(const grpc::Status& status) {
-  return status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
-         absl::StrContains(status.error_message(), "larger than max");
-}
 
 // Stock servers hide "busy" in INTERNAL.
 bool IsBusyText(const std::string& text) {
@@ -147,6 +142,12 @@ std::string ReasonOf(const grpc::Status& status) {
 
 Verdict JudgeDescribe(const grpc::Status& status, bool connected, absl::Duration timeout) {
   const Phase phase = connected ? Phase::kDescribe : Phase::kConnect;
+  if (IsTooLarge(status)) {
+    return Make(Outcome::kFailed, phase,
+                absl::StrCat("the answer to a small question is too large: ", ReasonOf(status),
+                             "; does a worker listen at this address?"),
+                status);
+  }
   switch (status.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
       if (!IsSilence(status)) {

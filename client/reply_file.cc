@@ -23,6 +23,7 @@
 #include "client/judge_trace.h"
 #include "client/reply_index.h"
 #include "common/file_sink.h"
+#include "common/regular_file.h"
 #include "common/xspace/scan.h"
 #include "jobscope/v1/item.pb.h"
 
@@ -69,18 +70,14 @@ absl::Status CopyRanges(std::vector<grpc::Slice>* slices, const std::vector<Repl
 }
 
 absl::StatusOr<xspace::XSpaceScan> ScanFile(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    return absl::UnavailableError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno)));
+  const absl::StatusOr<RegularFile> file = RegularFile::Open(path);
+  if (!file.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot open ", path, ": ", file.status().message()));
   }
-  const absl::Cleanup close_file = [fd] { close(fd); };
-  struct stat info {};
-  if (fstat(fd, &info) != 0) {
-    return absl::UnavailableError(absl::StrCat("cannot read ", path, ": ", std::strerror(errno)));
-  }
-  const auto size = static_cast<size_t>(info.st_size);
+  const auto size = static_cast<size_t>(file->info().st_size);
   if (size == 0) return xspace::ScanXSpace({});
-  void* const bytes = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+  void* const bytes = mmap(nullptr, size, PROT_READ, MAP_SHARED, file->fd(), 0);
   if (bytes == MAP_FAILED) {
     return absl::UnavailableError(absl::StrCat("cannot map ", path, ": ", std::strerror(errno)));
   }
@@ -131,7 +128,7 @@ Verdict JudgeAnswerWithoutTrace(const RunDirectory& directory, const std::string
                                 ManifestWorker* account) {
   const std::string path = absl::StrCat(directory.path(), "/", stem, ".xplane.pb");
   struct stat info {};
-  if (stat(path.c_str(), &info) == 0) {
+  if (lstat(path.c_str(), &info) == 0) {
     const absl::StatusOr<xspace::XSpaceScan> scan = ScanFile(path);
     if (!scan.ok()) {
       return Failed(Phase::kTransfer, absl::StrCat("the worker wrote ", path,

@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/one_line.h"
+#include "common/regular_file.h"
 
 namespace jobscope {
 namespace {
@@ -29,6 +30,7 @@ constexpr char kSuffix[] = ".addr";
 // Where the kernel cannot tell of the program's end or of new files.
 constexpr int kPollMs = 200;
 constexpr size_t kMaxTextBytes = 200;
+constexpr size_t kMaxPortFileBytes = 4096;
 
 std::vector<std::string> FilesIn(const std::string& directory) {
   std::vector<std::string> names;
@@ -99,9 +101,13 @@ class Watch {
   void Look() {
     for (const std::string& name : FilesIn(options_.port_directory)) {
       if (!absl::EndsWith(name, kSuffix)) continue;
-      std::ifstream file(absl::StrCat(options_.port_directory, "/", name));
-      std::string address;
-      if (!std::getline(file, address) || seen_[name] == address) continue;
+      const std::string path = absl::StrCat(options_.port_directory, "/", name);
+      const absl::StatusOr<RegularFile> file = RegularFile::Open(path);
+      const absl::StatusOr<std::string> text =
+          file.ok() ? file->Read(kMaxPortFileBytes) : absl::StatusOr<std::string>(file.status());
+      if (!text.ok() || text->empty()) continue;
+      const std::string address = text->substr(0, text->find('\n'));
+      if (seen_[name] == address) continue;
       seen_[name] = address;
       Say(absl::StrCat("worker ",
                        OneLine(std::string(absl::StripSuffix(name, kSuffix)), kMaxTextBytes),

@@ -30,6 +30,7 @@
 #include "common/endpoint.h"
 #include "common/identity.h"
 #include "common/manifest.h"
+#include "rpc/arguments.h"
 
 namespace jobscope {
 namespace {
@@ -93,11 +94,13 @@ Manifest AskAll(const Flags& flags, const char* verb, const Targets& targets,
   const auto answers = std::make_shared<Answers>(endpoints.size());
   Diagnoser diagnoser(targets.dial.credentials);  // outlives the workers' calls
   CallThreads threads;                            // outlives the workers
+  DialOptions dial = targets.dial;
+  dial.max_reply_bytes = kMaxSmallReplyBytes;
   std::vector<std::unique_ptr<Asked>> workers;
   for (size_t i = 0; i < endpoints.size(); ++i) {
     answers->AwaitFewerThan(static_cast<size_t>(flags.max_parallel));
     auto worker = std::make_unique<Asked>();
-    worker->channel = Dial(endpoints[i], targets.dial);
+    worker->channel = Dial(endpoints[i], dial);
     worker->calls = std::make_unique<UnaryCalls>(worker->channel, &threads);
     worker->endpoint = &endpoints[i];
     worker->diagnoser = &diagnoser;

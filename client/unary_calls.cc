@@ -15,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "client/deadline.h"
 #include "jobscope/v1/profiler.pb.h"
+#include "rpc/arguments.h"
 #include "tensorflow/profiler_service.pb.h"
 
 namespace jobscope {
@@ -24,7 +25,9 @@ constexpr char kDescribe[] = "/jobscope.v1.Profiler/Describe";
 constexpr char kStop[] = "/jobscope.v1.Profiler/Stop";
 constexpr char kTerminate[] = "/tensorflow.ProfilerService/Terminate";
 
-constexpr size_t kMaxSmallBytes = 4 << 20;
+constexpr char kCompressedText[] =
+    "the worker compresses its answers, which are refused: a small one could fill this machine's "
+    "memory; is a proxy in between?";
 
 grpc::Status Unreadable() {
   return grpc::Status(grpc::StatusCode::INTERNAL, "the answer cannot be parsed");
@@ -63,6 +66,8 @@ class UnaryCalls::Call : public CallThreads::Call {
       self = std::move(it->second);
       in_flight_->calls.erase(it);
     }
+    // Not what UNIMPLEMENTED means elsewhere: that the worker is an older one, or a stock one.
+    if (IsCompressed(status_)) status_ = grpc::Status(grpc::StatusCode::INTERNAL, kCompressedText);
     done_(status_, &reply_);
   }
 
@@ -136,7 +141,7 @@ void UnaryCalls::CancelAll() {
 }
 
 bool ParseSmall(const grpc::ByteBuffer& bytes, google::protobuf::MessageLite* message) {
-  if (bytes.Length() > kMaxSmallBytes) return false;
+  if (bytes.Length() > size_t{kMaxSmallReplyBytes}) return false;
   std::vector<grpc::Slice> slices;
   if (bytes.Length() > 0 && !bytes.Dump(&slices).ok()) return false;
   std::string joined;

@@ -26,6 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "common/regular_file.h"
 
 namespace jobscope {
 namespace {
@@ -153,6 +154,16 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path) {
   return text;
 }
 
+// A file of a port directory, in which others may have put anything.
+absl::StatusOr<std::string> ReadPortFile(const std::string& path) {
+  const absl::StatusOr<RegularFile> file = RegularFile::Open(path);
+  absl::StatusOr<std::string> text =
+      file.ok() ? file->Read(kMaxAddressListBytes) : absl::StatusOr<std::string>(file.status());
+  if (text.ok()) return text;
+  return absl::InvalidArgumentError(
+      absl::StrCat("cannot read addresses from ", path, ": ", text.status().message()));
+}
+
 // "2.addr" before "10.addr": ranks and pids in their own order, other names behind them.
 bool ByNumberInName(const std::string& left, const std::string& right) {
   const auto key = [](const std::string& path) {
@@ -237,11 +248,10 @@ class Collector {
     }
     std::error_code error;
     if (std::filesystem::is_directory(path, error)) return AddDirectory(path);
-    return AddFile(path);
+    return AddLines(path, ReadSmallFile(path));
   }
 
-  absl::Status AddFile(const std::string& path) {
-    const absl::StatusOr<std::string> text = ReadSmallFile(path);
+  absl::Status AddLines(const std::string& path, const absl::StatusOr<std::string>& text) {
     if (!text.ok()) return text.status();
     size_t line_number = 0;
     const size_t before = endpoints_.size();
@@ -279,7 +289,7 @@ class Collector {
     }
     std::sort(files.begin(), files.end(), ByNumberInName);
     for (const std::string& file : files) {
-      const absl::Status status = AddFile(file);
+      const absl::Status status = AddLines(file, ReadPortFile(file));
       if (!status.ok()) return status;
     }
     return absl::OkStatus();

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -42,10 +43,12 @@ absl::Status SyncDirectory(const std::string& directory) {
 }
 
 absl::StatusOr<std::unique_ptr<FileSink>> FileSink::Create(const std::string& directory,
-                                                           const std::string& file_name) {
+                                                           const std::string& file_name,
+                                                           mode_t mode) {
   const std::string path = absl::StrCat(directory, "/", file_name);
   const std::string temporary_path = absl::StrCat(directory, "/.", file_name, ".partial");
-  const int fd = open(temporary_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  const int fd =
+      open(temporary_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kPrivateFileMode);
   if (fd < 0) {
     const int error = errno;
     const std::string text =
@@ -54,6 +57,7 @@ absl::StatusOr<std::unique_ptr<FileSink>> FileSink::Create(const std::string& di
     if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(text);
     return absl::UnavailableError(text);
   }
+  if (mode != kPrivateFileMode) fchmod(fd, mode);  // what it cannot give, a file system ignores
   return std::unique_ptr<FileSink>(new FileSink(fd, directory, path, temporary_path));
 }
 

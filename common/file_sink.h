@@ -4,6 +4,7 @@
 #ifndef COMMON_FILE_SINK_H_
 #define COMMON_FILE_SINK_H_
 
+#include <sys/types.h>
 #include <sys/uio.h>
 
 #include <cstdint>
@@ -19,6 +20,9 @@
 
 namespace jobscope {
 
+// Traces tell what a job does: they are their owner's.
+inline constexpr mode_t kPrivateFileMode = 0600;
+
 // Not thread-safe. Memory: one buffer of 256 KiB. Blocks for the disk. Unless Publish has
 // succeeded, the destructor removes the temporary file, so that a failed write leaves nothing
 // behind.
@@ -26,8 +30,10 @@ class FileSink : public xspace::ByteSink {
  public:
   // Creates "<directory>/.<file_name>.partial", which no reader of runs takes for a trace
   // ("*.xplane.pb").
+  // The file has `mode`, whatever the umask.
   static absl::StatusOr<std::unique_ptr<FileSink>> Create(const std::string& directory,
-                                                          const std::string& file_name);
+                                                          const std::string& file_name,
+                                                          mode_t mode = kPrivateFileMode);
   ~FileSink() override;
   FileSink(const FileSink&) = delete;
   FileSink& operator=(const FileSink&) = delete;

@@ -54,9 +54,14 @@ std::string PartPath(const std::string& run_path, int part) {
   return absl::StrCat(run_path, ".part", part);
 }
 
+mode_t DirectoryMode(mode_t file_mode) { return file_mode | 0700 | ((file_mode & 0444) >> 2); }
+
 // True: made; false: it is there.
-absl::StatusOr<bool> MakeDirectory(const std::string& path) {
-  if (mkdir(path.c_str(), 0755) == 0) return true;
+absl::StatusOr<bool> MakeDirectory(const std::string& path, mode_t file_mode) {
+  if (mkdir(path.c_str(), 0700) == 0) {
+    if (DirectoryMode(file_mode) != 0700) (void)!chmod(path.c_str(), DirectoryMode(file_mode));
+    return true;
+  }
   if (errno == EEXIST) return false;
   return absl::InvalidArgumentError(absl::StrCat("cannot create ", path, ": ", std::strerror(errno),
                                                  "; name a logdir that can be written"));
@@ -64,13 +69,52 @@ absl::StatusOr<bool> MakeDirectory(const std::string& path) {
 
 // True: made; false: the name is taken. Also by the further parts of a run that was removed without
 // them: their traces would be taken for ours.
-absl::StatusOr<bool> MakeRun(const std::string& path) {
+absl::StatusOr<bool> MakeRun(const std::string& path, mode_t file_mode) {
   struct stat info {};
   if (lstat(PartPath(path, 2).c_str(), &info) == 0) return false;
-  return MakeDirectory(path);
+  return MakeDirectory(path, file_mode);
+}
+
+// With all that is missing above it.
+absl::Status MakeParents(const fs::path& path, mode_t file_mode) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return absl::OkStatus();
+  if (path.has_relative_path()) {
+    if (absl::Status status = MakeParents(path.parent_path(), file_mode); !status.ok()) {
+      return status;
+    }
+  }
+  const absl::StatusOr<bool> made = MakeDirectory(path.string(), file_mode);
+  if (!made.ok() || *made || fs::is_directory(path, error)) return made.status();
+  return absl::InvalidArgumentError(absl::StrCat(path.string(), " is no directory"));
+}
+
+// Where everybody can make names (/tmp), somebody may have made `child` beforehand: its owner could
+// read and replace what is put into it.
+absl::Status CheckOwner(const std::string& parent, const std::string& child) {
+  struct stat info {};
+  if (stat(parent.c_str(), &info) != 0 || (info.st_mode & S_IWOTH) == 0) return absl::OkStatus();
+  if (lstat(child.c_str(), &info) == 0 && S_ISDIR(info.st_mode) &&
+      (info.st_uid == geteuid() || info.st_uid == 0)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      child, S_ISDIR(info.st_mode) ? absl::StrCat(" belongs to user ", info.st_uid) : " is a link",
+      ", and everybody may write to ", parent, ": others could read or replace the traces"));
 }
 
 }  // namespace
+
+absl::StatusOr<mode_t> ParseFileMode(absl::string_view text) {
+  mode_t mode = 0;
+  bool digits = !text.empty() && text.size() <= 4;
+  for (const char c : text) {
+    digits = digits && c >= '0' && c <= '7';
+    mode = mode * 8 + static_cast<mode_t>(c - '0');
+  }
+  if (digits && (mode & 0600) == 0600 && (mode & ~mode_t{0666}) == 0) return mode;
+  return absl::InvalidArgumentError("is no mode of a file; give 0600, 0640, 0644 or the like");
+}
 
 absl::Status CheckRunName(absl::string_view name) {
   const auto bad = [&](absl::string_view why) {
@@ -94,8 +138,11 @@ absl::Status CheckRunName(absl::string_view name) {
   return absl::OkStatus();
 }
 
-RunDirectory::RunDirectory(std::string logdir, std::string run, std::string path)
-    : logdir_(std::move(logdir)), run_(std::move(run)), path_(std::move(path)) {}
+RunDirectory::RunDirectory(std::string logdir, std::string run, std::string path, mode_t file_mode)
+    : logdir_(std::move(logdir)),
+      run_(std::move(run)),
+      path_(std::move(path)),
+      file_mode_(file_mode) {}
 
 absl::StatusOr<RunDirectory> RunDirectory::Create(const RunDirectoryOptions& options) {
   if (options.logdir.empty()) return BadLogdir("''", "it is empty");
@@ -116,15 +163,19 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const RunDirectoryOptions& opt
   const bool climbs = absl::StrContains(options.logdir, "..");
   const std::string logdir = (climbs ? absolute : absolute.lexically_normal()).string();
   const std::string repository = absl::StrCat(logdir, "/plugins/profile");
-  fs::create_directories(repository, error);
-  if (error) return BadLogdir(options.logdir, error.message());
+  const std::string plugins = absl::StrCat(logdir, "/plugins");
+  absl::Status parents = MakeParents(plugins, options.file_mode);
+  if (parents.ok()) parents = CheckOwner(logdir, plugins);
+  if (parents.ok()) parents = MakeParents(repository, options.file_mode);
+  if (parents.ok()) parents = CheckOwner(plugins, repository);
+  if (!parents.ok()) return BadLogdir(options.logdir, parents.message());
   absl::Status room = CheckRoom(repository, options.min_free_bytes);
   if (!room.ok()) return room;
 
   std::string run = options.run;
   std::string path = absl::StrCat(repository, "/", run);
   if (!run.empty()) {
-    const absl::StatusOr<bool> made = MakeRun(path);
+    const absl::StatusOr<bool> made = MakeRun(path, options.file_mode);
     if (!made.ok()) return made.status();
     if (!*made) {
       return absl::AlreadyExistsError(
@@ -137,7 +188,7 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const RunDirectoryOptions& opt
     for (int n = 1;; ++n) {
       run = n == 1 ? base : absl::StrCat(base, "-", n);
       path = absl::StrCat(repository, "/", run);
-      const absl::StatusOr<bool> made = MakeRun(path);
+      const absl::StatusOr<bool> made = MakeRun(path, options.file_mode);
       if (!made.ok()) return made.status();
       if (*made) break;
       if (n == kMaxSuffix) {
@@ -146,7 +197,7 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const RunDirectoryOptions& opt
       }
     }
   }
-  RunDirectory directory(logdir, run, path);
+  RunDirectory directory(logdir, run, path, options.file_mode);
 
   // A directory can be made where no file can (quota, a full disk): try one, with the room that a
   // manifest takes.
@@ -173,14 +224,15 @@ absl::StatusOr<std::unique_ptr<FileSink>> RunDirectory::CreateTrace(const std::s
   std::string directory = path_;
   if (part > 1) {
     directory = PartPath(path_, part);
-    const absl::StatusOr<bool> made = MakeDirectory(directory);
+    const absl::StatusOr<bool> made = MakeDirectory(directory, file_mode_);
     if (!made.ok()) return made.status();
   }
-  return FileSink::Create(directory, absl::StrCat(stem, ".xplane.pb"));
+  return FileSink::Create(directory, absl::StrCat(stem, ".xplane.pb"), file_mode_);
 }
 
 absl::Status RunDirectory::WriteManifest(const std::string& json) const {
-  absl::StatusOr<std::unique_ptr<FileSink>> file = FileSink::Create(path_, "capture.json");
+  absl::StatusOr<std::unique_ptr<FileSink>> file =
+      FileSink::Create(path_, "capture.json", file_mode_);
   if (!file.ok()) return file.status();
   absl::Status status = (*file)->Write(json, true);
   if (!status.ok()) return status;
@@ -196,7 +248,8 @@ absl::Status RunDirectory::WriteMarker(absl::Time now) const {
   gethostname(host, sizeof host - 1);
   absl::StatusOr<std::unique_ptr<FileSink>> file = FileSink::Create(
       logdir_,
-      absl::StrCat("events.out.tfevents.", absl::ToUnixSeconds(now), ".", host, kMarkerSuffix));
+      absl::StrCat("events.out.tfevents.", absl::ToUnixSeconds(now), ".", host, kMarkerSuffix),
+      file_mode_);
   // Another capture writes it just now.
   if (absl::IsAlreadyExists(file.status())) return absl::OkStatus();
   if (!file.ok()) return file.status();

@@ -29,14 +29,22 @@ struct RunDirectoryOptions {
   std::string run;
   // Refuses a disk with less room than this.
   uint64_t min_free_bytes = 16 << 20;
+  // Of all files, whatever the umask; directories that are made can be searched by whoever may
+  // read.
+  mode_t file_mode = kPrivateFileMode;
 };
+
+// "0600", "640": octal; the owner's 0600 must be in it, nothing else than read and write.
+// INVALID_ARGUMENT says so, as the end of a sentence.
+absl::StatusOr<mode_t> ParseFileMode(absl::string_view text);
 
 // Thread-safe once created. All functions block for the disk.
 class RunDirectory {
  public:
   // Makes the directory, and proves that files can be written into it: whatever is wrong with the
   // logdir is found out here, before anybody records anything. mkdir decides between two captures
-  // that want the same name. kInvalidArgument: the logdir or the name will not do; kAlreadyExists:
+  // that want the same name. kInvalidArgument: the logdir or the name will not do, or the
+  // logdir can be written by everybody and its "plugins" is somebody else's; kAlreadyExists:
   // a run of the chosen name is there; kResourceExhausted: no room.
   static absl::StatusOr<RunDirectory> Create(const RunDirectoryOptions& options);
 
@@ -65,11 +73,12 @@ class RunDirectory {
   void RemoveIfEmpty() const;
 
  private:
-  RunDirectory(std::string logdir, std::string run, std::string path);
+  RunDirectory(std::string logdir, std::string run, std::string path, mode_t file_mode);
 
   std::string logdir_;
   std::string run_;
   std::string path_;
+  mode_t file_mode_;
 };
 
 }  // namespace jobscope

@@ -13,12 +13,15 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "jobscope/v1/profiler.grpc.pb.h"
+#include "rpc/arguments.h"
 #include "server/request_validation.h"
 #include "tensorflow/profiler_service.grpc.pb.h"
 
 namespace jobscope {
 namespace {
 
+// Whoever holds the port may send anything.
+constexpr int kMaxReplyBytes = 64 << 10;
 // What a stock server says to Monitor. A gRPC server without the service says the same code and
 // another text, or none.
 constexpr absl::string_view kStockMonitorText = "unimplemented.";
@@ -41,10 +44,9 @@ std::string DescribeWorker(const v1::Identity& identity) {
 
 std::string DescribePortHolder(const BindTarget& target, absl::Duration timeout) {
   const auto deadline = absl::ToChronoTime(absl::Now() + timeout);
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  const auto channel = grpc::CreateCustomChannel(DialText(target.text),
-                                                 grpc::InsecureChannelCredentials(), arguments);
+  const auto channel =
+      grpc::CreateCustomChannel(DialText(target.text), grpc::InsecureChannelCredentials(),
+                                MakeChannelArguments(kMaxReplyBytes));
   v1::DescribeResponse description;
   grpc::ClientContext describe_context;
   describe_context.set_deadline(deadline);

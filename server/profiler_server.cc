@@ -25,6 +25,7 @@
 #include "absl/time/clock.h"
 #include "common/detached_caller.h"
 #include "common/log.h"
+#include "rpc/arguments.h"
 #include "server/acceptor.h"
 #include "server/call_registry.h"
 #include "server/fork_guard.h"
@@ -240,7 +241,7 @@ absl::Status GrpcServer::State::Serve(std::vector<ListenSocket> listeners,
                              limits::kMinClientPingIntervalMs);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, options.handshake_timeout_ms);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, options.max_idle_ms);
-  builder.SetMaxReceiveMessageSize(limits::kMaxRequestBytes);
+  SetServerArguments(limits::kMaxRequestBytes, &builder);
   builder.SetMaxSendMessageSize(-1);  // the answer checks its size itself, with a better text
   builder.RegisterService(&tensorflow);
   builder.RegisterService(&native);

@@ -19,8 +19,7 @@ constexpr absl::Duration kLookInterval = absl::Seconds(1);
 
 absl::StatusOr<std::shared_ptr<TokenCheck>> TokenCheck::Create(const FileSetting& file) {
   std::shared_ptr<TokenCheck> check(new TokenCheck(file));
-  const absl::MutexLock lock(&check->mutex_);
-  if (auto status = check->Load(); !status.ok()) return status;
+  if (auto status = check->Load(VersionOf(file)); !status.ok()) return status;
   return check;
 }
 
@@ -28,8 +27,8 @@ bool TokenCheck::Accepts(absl::string_view presented) {
   // Digests have one length, so the comparison tells neither where two tokens differ nor how long
   // ours is.
   const Digest digest = DigestOf(presented);
+  LookAgain();
   const absl::MutexLock lock(&mutex_);
-  LoadIfChanged();
   return digest_.has_value() && CRYPTO_memcmp(digest.data(), digest_->data(), digest.size()) == 0;
 }
 
@@ -39,30 +38,40 @@ TokenCheck::Digest TokenCheck::DigestOf(absl::string_view text) {
   return digest;
 }
 
-absl::Status TokenCheck::Load() {
-  looked_ = absl::Now();
-  // Before the read: a write in between is found the next time.
-  version_ = VersionOf(file_);
+absl::Status TokenCheck::Load(const FileVersion& version) {
   const auto token = ReadToken(file_);
+  const absl::MutexLock lock(&mutex_);
+  version_ = version;
   digest_.reset();
   if (!token.ok()) return token.status();
   digest_ = DigestOf(*token);
   return absl::OkStatus();
 }
 
-void TokenCheck::LoadIfChanged() {
-  const absl::Time now = absl::Now();
-  // A clock that was set back does not stop the looking.
-  if (now >= looked_ && now - looked_ < kLookInterval) return;
-  looked_ = now;
-  if (VersionOf(file_) == version_) return;
-  if (auto status = Load(); status.ok()) {
-    Log(LogLevel::kInfo, absl::StrCat(file_.setting, "=", file_.path, ": has a new token"));
-  } else {
-    Log(LogLevel::kWarning, absl::StrCat("nobody may profile this process until the token's file "
-                                         "is good again: ",
-                                         absl::string_view(status.message())));
+void TokenCheck::LookAgain() {
+  FileVersion known;
+  {
+    const absl::MutexLock lock(&mutex_);
+    const absl::Time now = absl::Now();
+    // A clock that was set back does not stop the looking.
+    if (looking_ || (now >= looked_ && now - looked_ < kLookInterval)) return;
+    looking_ = true;
+    looked_ = now;
+    known = version_;
   }
+  // Before the read: a write in between is found the next time.
+  const FileVersion version = VersionOf(file_);
+  if (!(version == known)) {
+    if (auto status = Load(version); status.ok()) {
+      Log(LogLevel::kInfo, absl::StrCat(file_.setting, "=", file_.path, ": has a new token"));
+    } else {
+      Log(LogLevel::kWarning, absl::StrCat("nobody may profile this process until the token's file "
+                                           "is good again: ",
+                                           absl::string_view(status.message())));
+    }
+  }
+  const absl::MutexLock lock(&mutex_);
+  looking_ = false;
 }
 
 }  // namespace jobscope

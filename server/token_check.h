@@ -36,14 +36,17 @@ class TokenCheck {
 
   explicit TokenCheck(FileSetting file) : file_(std::move(file)) {}
   static Digest DigestOf(absl::string_view text);
-  // Reads the file; without a good token, nobody is let in.
-  absl::Status Load() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LoadIfChanged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Reads the file, which is of `version`; without a good token, nobody is let in.
+  absl::Status Load(const FileVersion& version);
+  // One thread at a time, and without the lock: a file system that hangs holds up the one caller
+  // that looks, while the others are judged by what is known.
+  void LookAgain();
 
   const FileSetting file_;
   absl::Mutex mutex_;
   FileVersion version_ ABSL_GUARDED_BY(mutex_);
-  absl::Time looked_ ABSL_GUARDED_BY(mutex_);
+  absl::Time looked_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  bool looking_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<Digest> digest_ ABSL_GUARDED_BY(mutex_);  // nothing: there is no good token
 };
 

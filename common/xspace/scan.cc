@@ -93,7 +93,9 @@ void ReadEnvironmentStat(std::string_view stat, const std::array<int64_t, kEnvir
   if (id == 0) return;
   if (id == ids[kStart] && number.has_value()) scan->profile_start_time_ns = number;
   if (id == ids[kStop] && number.has_value()) scan->profile_stop_time_ns = number;
-  if (id == ids[kSummary] && bytes.has_value()) scan->summary = std::string(*bytes);
+  if (id == ids[kSummary] && bytes.has_value() && bytes->size() <= kMaxScanSummaryBytes) {
+    scan->summary = std::string(*bytes);
+  }
 }
 
 void ReadEnvironment(std::string_view plane, XSpaceScan* scan) {

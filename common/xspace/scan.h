@@ -26,13 +26,17 @@ struct XSpaceScan {
   std::vector<std::string> warnings;
   // From the plane `Task Environment`.
   std::optional<std::string>
-      summary;  // bytes of jobscope_summary: a jobscope.v1.Summary, if the file is ours
+      summary;  // bytes of jobscope_summary: a jobscope.v1.Summary, if the file is ours; one of
+                // more than kMaxScanSummaryBytes counts as none
   std::optional<uint64_t> profile_start_time_ns;  // epoch
   std::optional<uint64_t> profile_stop_time_ns;   // epoch
 };
 
 inline constexpr size_t kMaxScanTexts = 1000;
 inline constexpr size_t kMaxScanTextBytes = 4096;
+// Its reader builds objects of several times its size. Real ones take some KiB, with the losses of
+// thousands of threads some hundred.
+inline constexpr size_t kMaxScanSummaryBytes = size_t{4} << 20;
 
 // Walks `bytes` (up to 4 GiB) down to the events, whose insides are not looked at. Bytes that are
 // not an XSpace are an error. Memory: the result. Thread-safe.

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -128,6 +130,24 @@ TEST(AddressList, PortDirectories) {
   EXPECT_THAT(Parse("@" + directory.path()), ElementsAre("h:2", "h:10", "h:98", "h:99"));
   const TemporaryDirectory empty;
   EXPECT_THAT(Parse("@" + empty.path()), ElementsAre(HasSubstr("JOBSCOPE_PORT_DIR")));
+}
+
+// Others may write to a port directory: nothing in it may keep the client waiting.
+TEST(AddressList, WhatIsPlantedInAPortDirectoryIsNamed) {
+  const TemporaryDirectory directory;
+  directory.Write("1.addr", "h:1\n");
+  const std::string fifo = directory.path() + "/2.addr";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0666), 0);
+  EXPECT_THAT(Parse("@" + directory.path()),
+              ElementsAre(AllOf(HasSubstr(fifo), HasSubstr("no regular file"))));
+  ASSERT_EQ(unlink(fifo.c_str()), 0);
+  ASSERT_EQ(symlink("/dev/zero", fifo.c_str()), 0);
+  EXPECT_THAT(Parse("@" + directory.path()),
+              ElementsAre(AllOf(HasSubstr(fifo), HasSubstr("symbolic link"))));
+  // A list that the user names may be a link, or a pipe.
+  const std::string link = directory.path() + "/hosts";
+  ASSERT_EQ(symlink("1.addr", link.c_str()), 0);
+  EXPECT_THAT(Parse("@" + link), ElementsAre("h:1"));
 }
 
 }  // namespace

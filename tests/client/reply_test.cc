@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <random>
@@ -179,6 +181,15 @@ TEST_F(WriteReplyTest, AnAnswerWithoutTraceIsAFailure) {
   const Verdict verdict = Write("");
   EXPECT_STREQ(Name(verdict.outcome), "failed");
   EXPECT_THAT(verdict.reason, HasSubstr("wrote it on its own disk"));
+}
+
+TEST_F(WriteReplyTest, WhatIsPlantedInTheRunHoldsNobodyUp) {
+  const std::string path = directory_.path() + "/w_1.xplane.pb";
+  ASSERT_EQ(mkfifo(path.c_str(), 0666), 0);
+  EXPECT_THAT(Write("").reason, HasSubstr("no regular file"));
+  ASSERT_EQ(unlink(path.c_str()), 0);
+  ASSERT_EQ(symlink("/dev/zero", path.c_str()), 0);
+  EXPECT_THAT(Write("").reason, HasSubstr("symbolic link"));
 }
 
 TEST_F(WriteReplyTest, AWorkerThatWroteIntoASharedLogdirDelivers) {

@@ -51,6 +51,61 @@ TEST(RunDirectory, CapturesOfOneSecondDoNotCollide) {
   }
 }
 
+mode_t ModeOf(const std::string& path) {
+  struct stat info {};
+  return lstat(path.c_str(), &info) == 0 ? info.st_mode & 07777 : 0;
+}
+
+TEST(RunDirectory, TracesAreTheirOwnersUnlessOpened) {
+  struct {
+    mode_t umask, file_mode, file, directory;
+  } const cases[] = {{0000, 0600, 0600, 0700},
+                     {0022, 0600, 0600, 0700},
+                     {0077, 0640, 0640, 0750},
+                     {0077, 0644, 0644, 0755}};
+  for (const auto& known : cases) {
+    const TemporaryDirectory parent;
+    const mode_t before = umask(known.umask);
+    const auto run = RunDirectory::Create({parent.path() + "/logs", "r", 0, known.file_mode});
+    ASSERT_TRUE(run.ok()) << run.status();
+    EXPECT_TRUE(run->CreateTrace("w").value()->Publish().ok());
+    EXPECT_TRUE(run->CreateTrace("w", 2).value()->Publish().ok());
+    EXPECT_TRUE(run->WriteManifest("{}").ok());
+    EXPECT_TRUE(run->WriteMarker(absl::Now()).ok());
+    EXPECT_EQ(umask(before), known.umask);
+    size_t files = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(parent.path())) {
+      const bool is_file = entry.is_regular_file();
+      files += is_file ? 1 : 0;
+      EXPECT_EQ(ModeOf(entry.path()), is_file ? known.file : known.directory) << entry.path();
+    }
+    EXPECT_EQ(files, 4U);
+  }
+}
+
+TEST(RunDirectory, WhatOthersMadeInASharedLogdirIsRefused) {
+  const TemporaryDirectory logdir;
+  ASSERT_EQ(chmod(logdir.path().c_str(), 01777), 0);
+  const std::string plugins = logdir.path() + "/plugins";
+  EXPECT_TRUE(Create(logdir.path(), "mine").ok());
+  std::filesystem::remove_all(plugins);
+  const TemporaryDirectory elsewhere;
+  ASSERT_EQ(symlink(elsewhere.path().c_str(), plugins.c_str()), 0);
+  EXPECT_THAT(std::string(Create(logdir.path(), "r").status().message()), HasSubstr("is a link"));
+  EXPECT_THAT(List(elsewhere.path()), IsEmpty());
+  ASSERT_EQ(unlink(plugins.c_str()), 0);
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make a directory of another user";
+  ASSERT_EQ(mkdir(plugins.c_str(), 0777), 0);
+  ASSERT_EQ(chown(plugins.c_str(), 12345, 12345), 0);
+  const absl::Status status = Create(logdir.path(), "r").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("belongs to user 12345"));
+  EXPECT_THAT(List(plugins), IsEmpty());
+  // Where nobody else can write, it is the owner's affair.
+  ASSERT_EQ(chmod(logdir.path().c_str(), 0755), 0);
+  EXPECT_TRUE(Create(logdir.path(), "r").ok());
+}
+
 // Their traces would be taken for those of the new run.
 TEST(RunDirectory, PartsThatAreLeftOfARunTakeItsName) {
   const TemporaryDirectory logdir;

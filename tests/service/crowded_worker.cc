@@ -2,12 +2,13 @@
 //
 // A worker whose job has few file descriptors:
 //   crowded_worker NOFILE     with that soft limit; listens where JOBSCOPE_LISTEN says
-// Prints its address, then answers each line of its input with one:
+// Prints its address (or, if it cannot start, nothing and the answer to `memory`), then answers
+// each line of its input with one:
 //   use     opens files until there is no descriptor left; how many
 //   free    closes them again
 //   open N  opens and closes N files, as a training loop does; "ok" or "failed"
 //   count   open descriptors
-//   memory  resident bytes
+//   memory  the largest resident set so far, in bytes
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -15,6 +16,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <sstream>
 #include <string>
@@ -49,13 +51,14 @@ size_t CountDescriptors() {
   return count - 3;  // ".", "..", the directory itself
 }
 
-size_t ResidentBytes() {
-  FILE* const file = fopen("/proc/self/statm", "r");
-  unsigned long total = 0;
-  unsigned long resident = 0;
-  const bool read = file != nullptr && fscanf(file, "%lu %lu", &total, &resident) == 2;
-  if (file != nullptr) fclose(file);
-  return read ? resident * static_cast<size_t>(getpagesize()) : 0;
+size_t PeakBytes() {
+  // Not getrusage: its figure begins with the peak of the parent.
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    size_t kilobytes = 0;
+    if (word == "VmHWM:" && status >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -68,6 +71,7 @@ int main(int argc, char** argv) {
   const auto server = jobscope::ProfilerServer::Start({});
   if (!server) {
     std::cerr << server.error() << "\n";
+    std::cout << "\n" << PeakBytes() << std::endl;
     return 2;
   }
   std::cout << server.address() << std::endl;
@@ -88,7 +92,7 @@ int main(int argc, char** argv) {
     } else if (command == "count") {
       std::cout << CountDescriptors() << std::endl;
     } else if (command == "memory") {
-      std::cout << ResidentBytes() << std::endl;
+      std::cout << PeakBytes() << std::endl;
     }
   }
   return 0;

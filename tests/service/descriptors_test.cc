@@ -2,18 +2,12 @@
 //
 // The job's file descriptors stay the job's, whoever connects, and a shortage of them is not the
 // server's end. On real processes with real limits.
-#include <fcntl.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <gtest/gtest.h>
-#include <spawn.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <csignal>
-#include <cstdio>
 #include <functional>
 #include <memory>
 #include <string>
@@ -26,6 +20,7 @@
 #include "server/limits.h"
 #include "tensorflow/profiler_service.grpc.pb.h"
 #include "tests/certificates.h"
+#include "tests/service/crowded_worker_process.h"
 #include "tests/service/sockets.h"
 
 namespace jobscope {
@@ -33,64 +28,6 @@ namespace {
 
 constexpr int kWorkerDescriptors = 256;
 constexpr size_t kCallers = 1'000;
-
-// tests/service/crowded_worker.cc
-class CrowdedWorker {
- public:
-  explicit CrowdedWorker(std::vector<std::string> environment) {
-    int in[2];
-    int out[2];
-    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) return;
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    std::string program = CROWDED_WORKER;
-    std::string limit = absl::StrCat(kWorkerDescriptors);
-    std::vector<char*> argv = {program.data(), limit.data(), nullptr};
-    std::vector<char*> envp;
-    for (std::string& variable : environment) envp.push_back(variable.data());
-    for (char** variable = environ; *variable != nullptr; ++variable) envp.push_back(*variable);
-    envp.push_back(nullptr);
-    if (posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), envp.data()) != 0) pid_ = -1;
-    posix_spawn_file_actions_destroy(&actions);
-    close(in[0]);
-    close(out[1]);
-    to_ = in[1];
-    from_ = fdopen(out[0], "r");
-    address_ = ReadLine();
-  }
-  ~CrowdedWorker() {
-    close(to_);
-    fclose(from_);
-    if (pid_ > 0) kill(pid_, SIGKILL);
-    if (pid_ > 0) waitpid(pid_, nullptr, 0);
-  }
-  CrowdedWorker(const CrowdedWorker&) = delete;
-  CrowdedWorker& operator=(const CrowdedWorker&) = delete;
-
-  const std::string& address() const { return address_; }
-  std::string Ask(const std::string& command) {
-    const std::string line = command + "\n";
-    (void)!write(to_, line.data(), line.size());
-    return ReadLine();
-  }
-  size_t AskNumber(const std::string& command) { return std::stoul("0" + Ask(command)); }
-
- private:
-  std::string ReadLine() {
-    char buffer[256];
-    if (fgets(buffer, sizeof(buffer), from_) == nullptr) return "";
-    std::string line = buffer;
-    while (!line.empty() && line.back() == '\n') line.pop_back();
-    return line;
-  }
-
-  pid_t pid_ = -1;
-  int to_ = -1;
-  FILE* from_ = nullptr;
-  std::string address_;
-};
 
 class Descriptors : public ::testing::Test {
  protected:
@@ -116,7 +53,7 @@ class Descriptors : public ::testing::Test {
       options.pem_root_certs = certificates.Read("ca.crt");
       credentials_ = grpc::SslCredentials(options);
     }
-    worker_ = std::make_unique<CrowdedWorker>(std::move(environment));
+    worker_ = std::make_unique<CrowdedWorker>(kWorkerDescriptors, std::move(environment));
     ASSERT_NE(worker_->address(), "");
   }
 

@@ -8,9 +8,11 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -250,6 +252,33 @@ TEST_F(PortFileTest, IsRemovedUnlessItIsAnothers) {
   EXPECT_EQ(Read(*path), "127.0.0.1:1\n");
   RemovePortFile(*path, identity_, "127.0.0.1:1");
   EXPECT_EQ(Read(*path), "");
+}
+
+// In a directory that others can write to.
+TEST_F(PortFileTest, WhatIsPlantedThereHoldsNobodyUp) {
+  const std::string path = PortFilePath(directory_, identity_);
+  const std::string victim = directory_ + "/victim";
+  std::ofstream(victim) << "127.0.0.1:1\n";
+  // A FIFO that nobody reads or writes: opening it would wait for ever.
+  ASSERT_EQ(mkfifo(path.c_str(), 0666), 0);
+  ASSERT_EQ(mkfifo((path + ".4711.tmp").c_str(), 0666), 0);
+  RemovePortFile(path, identity_, "127.0.0.1:1");
+  EXPECT_EQ(access(path.c_str(), F_OK), 0);
+  const auto written = WritePortFile(directory_, identity_, "127.0.0.1:1");
+  ASSERT_TRUE(written.ok()) << written.status();
+  EXPECT_EQ(Read(path), "127.0.0.1:1\n");
+  // A link to a file with the very content.
+  ASSERT_EQ(unlink(path.c_str()), 0);
+  ASSERT_EQ(symlink(victim.c_str(), path.c_str()), 0);
+  RemovePortFile(path, identity_, "127.0.0.1:1");
+  struct stat info = {};
+  EXPECT_EQ(lstat(path.c_str(), &info), 0) << "a link is not ours";
+  ASSERT_TRUE(WritePortFile(directory_, identity_, "127.0.0.1:2").ok());
+  EXPECT_EQ(Read(victim), "127.0.0.1:1\n");
+  RemovePortFile(path, identity_, "127.0.0.1:2");
+  EXPECT_NE(lstat(path.c_str(), &info), 0);
+  unlink(victim.c_str());
+  unlink((path + ".4711.tmp").c_str());
 }
 
 TEST_F(PortFileTest, AMissingDirectoryIsNamed) {

@@ -25,9 +25,10 @@ MAY_INCLUDE = {
     "collectors/framework": ["collectors/framework", "collectors/python", "collectors/collector.h", "common", "include", "proto"],
     "collectors/provider": ["collectors/provider", "collectors/framework/foreign_xspace.h", "collectors/collector.h",
                             "common", "include", "proto"],
-    "server": ["server", "collectors/collector.h", "common", "include", "proto", "proto_grpc"],
+    "rpc": ["rpc"],
+    "server": ["server", "collectors/collector.h", "common", "include", "proto", "proto_grpc", "rpc"],
     "server/attach": ["server/attach", "common/blocked_signal.h", "include"],
-    "client": ["client", "common", "proto", "proto_grpc"],
+    "client": ["client", "common", "proto", "proto_grpc", "rpc"],
     "analysis": ["analysis", "common", "proto"],
     "examples": ["examples", "include"],
 }
@@ -41,7 +42,7 @@ EXCEPTIONS = {
     "server/nvtx_c.cc": ["collectors/nvtx/handler.h"],
 }
 WITHOUT_GRPC = ("include", "common", "collectors", "analysis", "examples")
-FOLDERS = ("include", "common", "collectors", "server", "client", "analysis", "examples", "proto", "bench", "tests")
+FOLDERS = ("include", "common", "collectors", "rpc", "server", "client", "analysis", "examples", "proto", "bench", "tests")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 

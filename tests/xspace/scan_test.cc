@@ -121,6 +121,21 @@ TEST(ScanTest, TextsAreBounded) {
   EXPECT_EQ(scan->errors[0].size(), kMaxScanTextBytes);
 }
 
+TEST(ScanTest, AHugeSummaryIsNone) {
+  for (const size_t bytes : {kMaxScanSummaryBytes, kMaxScanSummaryBytes + 1}) {
+    XSpace space;
+    auto* const plane = space.add_planes();
+    plane->set_name("Task Environment");
+    (*plane->mutable_stat_metadata())[1].set_name("jobscope_summary");
+    auto* const stat = plane->add_stats();
+    stat->set_metadata_id(1);
+    stat->set_bytes_value(std::string(bytes, 's'));
+    const absl::StatusOr<XSpaceScan> scan = ScanXSpace(space.SerializeAsString());
+    ASSERT_TRUE(scan.ok()) << scan.status();
+    EXPECT_EQ(scan->summary.has_value(), bytes == kMaxScanSummaryBytes);
+  }
+}
+
 TEST(ScanTest, WrongWireTypesAreSkippedAsProtobufDoes) {
   // planes, errors, warnings and hostnames as varints.
   const absl::StatusOr<XSpaceScan> scan = ScanXSpace("\x08\x01\x10\x01\x18\x01\x20\x01");
