@@ -34,10 +34,13 @@ constexpr auto kStopLimitLeaving = milliseconds(400);
 constexpr auto kReportLimitLeaving = milliseconds(100);
 
 // Collectors are started this much before a commanded instant, so that they record when it comes;
-// what they record before it is clipped. Eight workers that started at one instant on two cores at
-// a load of 14: with 2 ms, 20 % of 400 starts were late, by up to 26 ms; with 20 ms, 2 %. The
-// others began at the commanded tick.
-constexpr int64_t kStartLeadNs = 20'000'000;
+// what they record before it is clipped. On a busy machine a thread may wait for tens of
+// milliseconds to be run, three times between a command and the recorder's bits (8 workers that
+// computed on two cores: up to 61 ms).
+constexpr auto kStartLead = seconds(1);
+// A session that waits for its command records ahead of it for so long: clients gather, measure
+// clocks and command within it, unless somebody is slow to arm.
+constexpr absl::Duration kRecordAhead = absl::Seconds(2);
 
 // A rate from two samples nearer than this is too rough: at 50 ns of bracket it would be off by
 // more than 1 ppm.
@@ -124,7 +127,7 @@ SessionResult SessionRun::RunStages() {
   } else if (const std::optional<StartCommand> command = AwaitCommand(); command.has_value()) {
     // Anew: what clocks have drifted apart since the arming would be added to the start's error.
     FixClock();
-    plan_ = PlanStart(*command, map_, NowTicks());
+    plan_ = PlanStart(*command, map_, command->steps.has_value() ? NowTicks() : ReadyTicks());
     started_ = WaitAndStart();
   } else {
     plan_.start_ticks = plan_.zero_ticks = plan_.begin_ticks = NowTicks();
@@ -188,6 +191,7 @@ absl::Status SessionRun::Arm() {
   request.record_shapes = options_.record_shapes;
   request.lookback = options_.lookback;
   request.store_bytes = options_.store_bytes;
+  if (options_.on_command && options_.record_ahead) request.ahead = kRecordAhead;
   request.sink = context_->store.get();
   request.names = &context_->names;
   request.events = context_.get();
@@ -239,10 +243,8 @@ bool SessionRun::WaitAndStart() {
   SetPhase(Phase::kWaiting, Clock::time_point::max());
   // The first of the commanded steps may begin right at the instant: its trigger is armed at once.
   const bool at_once = options_.on_command && plan_.steps.has_value();
-  const auto lead = std::chrono::nanoseconds(kStartLeadNs);
-  if (!at_once && Wait(TimeOf(plan_.start_ticks) - lead, [this] { return EndRequested(); })) {
-    return false;
-  }
+  const auto ended = [this] { return EndRequested(); };
+  if (!at_once && Wait(TimeOf(plan_.start_ticks) - kStartLead, ended)) return false;
   if (plan_.steps.has_value()) return WaitForStepWindow();
 
   AddLookback(options_.lookback, OldestTicks(), map_, &plan_);
@@ -255,6 +257,7 @@ bool SessionRun::WaitAndStart() {
       plan_.begin_ticks = std::max(plan_.begin_ticks, oldest);
     }
   }
+  if (NowTicks() < plan_.start_ticks && Wait(TimeOf(plan_.start_ticks), ended)) return false;
   NoteStarted();
   return true;
 }
@@ -519,6 +522,16 @@ bool SessionRun::Wait(Clock::time_point deadline, const std::function<bool()>& e
 }
 
 uint64_t SessionRun::NowTicks() const { return detail::ReadTicks(environment_.uses_tsc); }
+
+uint64_t SessionRun::ReadyTicks() const {
+  uint64_t since_ticks = 0;
+  for (const auto& task : tasks_) {
+    if (task->abandoned() || !task->status().ok()) continue;
+    since_ticks = std::max(since_ticks, task->collector()->RecordingSince());
+  }
+  const uint64_t now_ticks = NowTicks();
+  return since_ticks != 0 ? std::min(since_ticks, now_ticks) : now_ticks;
+}
 
 uint64_t SessionRun::Nanoseconds(uint64_t ticks) const {
   return static_cast<uint64_t>(map_.WithZero(0).ToPs(ticks)) / 1000;

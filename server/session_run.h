@@ -104,6 +104,8 @@ class SessionRun {
   // Waits until `ended` (called with mutex_ held) or `deadline`. True: `ended`.
   bool Wait(Clock::time_point deadline, const std::function<bool()>& ended);
   uint64_t NowTicks() const;
+  // Since when everything is recorded, if it is already; else now.
+  uint64_t ReadyTicks() const;
   uint64_t Nanoseconds(uint64_t ticks) const;  // in so many of them
   Clock::time_point TimeOf(uint64_t ticks) const;
 

@@ -51,6 +51,16 @@ HostSession::HostSession(const Reader* reader, const ArmRequest& request, uint32
   holding_ = true;
   NoteTotals();
   (void)NoteThreads(/*oldest=*/false);
+  // Not with a lookback: what is recorded ahead would overwrite the past.
+  if (request_.ahead <= absl::ZeroDuration() || bits_ == 0 ||
+      request_.lookback > absl::ZeroDuration()) {
+    return;
+  }
+  ahead_until_ns_ =
+      MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(request_.ahead));
+  reader_->hold_ended(1);
+  reader_->set_mask(JOBSCOPE_HOLDER_SESSION, bits_);
+  recording_since_ = Now();
 }
 
 HostSession::~HostSession() { LeaveRecorder(); }
@@ -190,7 +200,7 @@ absl::Status HostSession::Start(const StartRequest& request) {
     (void)NoteThreads(/*oldest=*/false);
   }  // else the window has begun already: since Arm
   reader_->set_mask(JOBSCOPE_HOLDER_SESSION, bits_);
-  recording_since_ = Now();
+  if (recording_since_ == 0) recording_since_ = Now();
   // A step that began before the bits were on is recorded all the same, because steps always are,
   // but nothing inside of it: it must not look whole. A lookback is asked for with that in mind.
   if (request_.lookback <= absl::ZeroDuration()) {
@@ -256,7 +266,8 @@ uint64_t HostSession::BeginWithStep(uint64_t step_ticks) {
 }
 
 absl::Status HostSession::Stop(uint64_t end_ticks) {
-  const bool recorded = phase_ == Phase::kRecording && bits_ != 0;
+  const bool recorded =
+      phase_ == Phase::kRecording && bits_ != 0 && Now() >= window_.start_ticks;
   const bool started = phase_ != Phase::kArmed;
   phase_ = Phase::kStopped;
   reader_->set_mask(JOBSCOPE_HOLDER_SESSION, 0);

@@ -19,6 +19,8 @@ constexpr absl::Duration kLongestPause = absl::Milliseconds(100);
 // While the first step is waited for, which may take hours: the opening is told late by this, at
 // its true time.
 constexpr absl::Duration kArmedPause = absl::Milliseconds(10);
+// While recording ahead of the command: rings of threads that end are given back this often.
+constexpr absl::Duration kAheadPause = absl::Milliseconds(100);
 // In an open window of steps: the end of the last one is told this late at most.
 constexpr absl::Duration kTriggerPause = absl::Milliseconds(5);
 // A ring is to be at most this full when its reader comes.
@@ -90,7 +92,33 @@ bool HostSession::Full() {
   return full;
 }
 
+// Nothing is read before the window's begin is known. A thread that ends may have been the only one
+// to know of something: once its ring is given back, everything is recorded from then on only.
+absl::Duration HostSession::DrainAhead() {
+  if (recording_since_ == 0) return absl::InfiniteDuration();
+  const uint64_t now_ns = MonotonicNs();
+  if (now_ns >= ahead_until_ns_) {
+    reader_->set_mask(JOBSCOPE_HOLDER_SESSION, 0);
+    reader_->hold_ended(0);
+    recording_since_ = 0;
+    return absl::InfiniteDuration();
+  }
+  bool released = false;
+  for (const jobscope_thread_info& info : ListThreads()) {
+    if (info.ended == 0 || info.has_ring == 0) continue;
+    reader_->release(info.serial);
+    released = true;
+  }
+  if (released) {
+    NoteTotals();
+    (void)NoteThreads(/*oldest=*/false);
+    recording_since_ = Now();
+  }
+  return std::min(kAheadPause, absl::Nanoseconds(static_cast<int64_t>(ahead_until_ns_ - now_ns)));
+}
+
 absl::Duration HostSession::Drain() {
+  if (phase_ == Phase::kArmed) return DrainAhead();
   if (phase_ != Phase::kRecording && phase_ != Phase::kWaitingForStep) {
     return absl::InfiniteDuration();
   }
@@ -103,6 +131,8 @@ absl::Duration HostSession::Drain() {
   } else if (bits_ == 0) {
     return kClockEvery;
   }
+  // What nobody can tell the time of is of the window only if it came after its begin.
+  if (entry < window_.start_ticks) NoteTotals();
   Refresh();
   (void)Full();  // looked at again, also where no thread has anything
   DrainThreads(entry);
