@@ -176,7 +176,7 @@ absl::Status StopCapture(jobscope_capture_result* result) {
   full.size = std::min(result->size, sizeof(full));
   CopyOut(stopped->run_directory, full.run_directory, sizeof(full.run_directory));
   full.events = stopped->events;
-  full.lost = stopped->lost;
+  full.lost = stopped->lost.value_or(UINT64_MAX);
   std::memcpy(result, &full, full.size);
   return absl::OkStatus();
 }

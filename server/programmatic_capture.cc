@@ -146,7 +146,8 @@ absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::WriteFiles(const Run& ru
   manifest.started_unix_ns = absl::ToUnixNanos(run.begun);
   ManifestWorker worker;
   worker.name = stem;
-  worker.outcome = session.summary.truncated() ? "truncated" : "ok";
+  const bool account_unknown = AccountUnknown(session.summary);
+  worker.outcome = session.summary.truncated() || account_unknown ? "truncated" : "ok";
   worker.phase = "done";
   FillFromSummary(session.summary, &worker);
   for (size_t i = 0; i < assembler->parts().size(); ++i) {
@@ -173,7 +174,7 @@ absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::WriteFiles(const Run& ru
   ProgrammaticResult result;
   result.run_directory = run.directory.path();
   result.events = session.summary.events();
-  result.lost = session.summary.lost();
+  if (!account_unknown) result.lost = session.summary.lost();
   return result;
 }
 

@@ -28,7 +28,7 @@ struct ProgrammaticRequest {
 struct ProgrammaticResult {
   std::string run_directory;
   uint64_t events = 0;
-  uint64_t lost = 0;
+  std::optional<uint64_t> lost;  // nullopt: not known
 };
 
 // One capture at a time; thread-safe. Files are written on the session's thread, never on the

@@ -59,7 +59,13 @@ const char* PhaseName(int phase) {
 class SessionRun::Context : public SessionContext, public SessionEvents {
  public:
   Context(SessionRun* run, uint64_t store_bytes)
-      : store(std::make_shared<xspace::Store>(store_bytes)), names(store.get()), run_(run) {}
+      : store(std::make_unique<xspace::Store>(store_bytes)), names(store.get()), run_(run) {}
+
+  // The store of a context, for those that wait for the session's end: closed when the last of them
+  // lets go of it.
+  static std::shared_ptr<xspace::Store> ShareStore(const std::shared_ptr<Context>& context) {
+    return {context->store.get(), [context](xspace::Store* store) { store->Close(); }};
+  }
 
   void OnStepWindowOpened(uint64_t ticks) override {
     std::lock_guard<std::mutex> guard(mutex_);
@@ -85,7 +91,7 @@ class SessionRun::Context : public SessionContext, public SessionEvents {
     run_ = nullptr;
   }
 
-  const std::shared_ptr<xspace::Store> store;
+  const std::unique_ptr<xspace::Store> store;
   xspace::Names names;
 
  private:
@@ -96,7 +102,8 @@ class SessionRun::Context : public SessionContext, public SessionEvents {
 SessionRun::SessionRun(SessionOptions options, Environment environment)
     : options_(std::move(options)),
       environment_(std::move(environment)),
-      context_(std::make_shared<Context>(this, options_.store_bytes)) {}
+      context_(std::make_shared<Context>(this, options_.store_bytes)),
+      store_(Context::ShareStore(context_)) {}
 
 SessionResult SessionRun::Run() {
   SessionResult result;
@@ -144,6 +151,7 @@ absl::StatusOr<size_t> SessionRun::FindRoom() {
     auto smaller = std::make_shared<Context>(this, room.store_bytes);
     std::lock_guard<std::mutex> lock(mutex_);
     context_ = std::move(smaller);
+    store_ = Context::ShareStore(context_);
   }
   if (!room.warning.empty()) warnings_.push_back(std::move(room.warning));
   return room.collectors;
@@ -221,7 +229,7 @@ void SessionRun::TellArmed() {
   }
   if (!environment_.armed) return;
   SessionArmed armed;
-  armed.store = context_->store;
+  armed.store = store_;
   armed.store_bytes = context_->store->cap_bytes();
   for (const auto& task : tasks_) armed.collectors.push_back(StateAfterArm(*task));
   armed.collectors.insert(armed.collectors.end(), absent_.begin(), absent_.end());
@@ -383,13 +391,13 @@ SessionResult SessionRun::Finish() {
     std::lock_guard<std::mutex> lock(mutex_);
     lost_ = result.summary.lost();
   }
-  if (!AppendSummary(&result.summary, context_->store.get())) {
+  if (!AppendSummary(&result.summary, store_.get())) {
     result.status = absl::ResourceExhaustedError(
         "the store has no room for the capture's summary; ask for a larger store "
         "(JOBSCOPE_STORE_MB)");
     return result;
   }
-  result.store = context_->store;
+  result.store = store_;
   return result;
 }
 
@@ -436,18 +444,18 @@ SessionProgress SessionRun::Progress() const {
   SessionProgress progress;
   std::vector<Collector*> collectors;
   std::optional<uint64_t> lost;
-  std::shared_ptr<Context> context;
+  std::shared_ptr<xspace::Store> store;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    context = context_;
+    store = store_;
     progress.state = PhaseName(static_cast<int>(phase_));
     lost = lost_;
     if (!lost.has_value()) collectors = collectors_;
   }
   progress.lost = lost.value_or(0);
   for (const Collector* collector : collectors) progress.lost += collector->LostSoFar();
-  progress.events = context->store->events();
-  progress.bytes = context->store->appended_bytes();
+  progress.events = store->events();
+  progress.bytes = store->appended_bytes();
   return progress;
 }
 

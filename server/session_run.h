@@ -115,6 +115,9 @@ class SessionRun {
   // ---- of the session thread ----
   std::vector<std::shared_ptr<CollectorTask>> tasks_;
   std::vector<v1::CollectorState> absent_;  // wedged since an earlier session, or without a thread
+  // The store, for those that wait for the session's end: its memory goes with the last of them,
+  // though a collector that hangs keeps the context.
+  std::shared_ptr<xspace::Store> store_;
   std::vector<std::string> warnings_;
   TickMap map_;
   StartPlan plan_;

@@ -45,7 +45,9 @@ class CaptureResult {
   const std::string& error() const { return error_; }  // says what to do
   const std::string& run_directory() const { return run_directory_; }
   uint64_t events() const { return events_; }  // in the files
-  uint64_t lost() const { return lost_; }      // attempted, and not in the files
+  // Attempted, and not in the files; UINT64_MAX: not known, because a collector hung, and the end
+  // of its events is missing.
+  uint64_t lost() const { return lost_; }
 
  private:
   friend CaptureResult StartCapture(const std::string&, const CaptureOptions&);
