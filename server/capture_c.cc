@@ -10,10 +10,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/framework_choice.h"
 #include "jobscope/jobscope_c.h"
 #include "server/c_edge.h"
 #include "server/environment.h"
+#include "server/exit_delivery.h"
 #include "server/fork_guard.h"
 #include "server/limits.h"
 #include "server/programmatic_capture.h"
@@ -162,6 +164,7 @@ absl::Status StartCapture(const char* logdir, const jobscope_capture_options* op
   ProgrammaticRequest request;
   if (absl::Status status = MakeRequest(logdir, options, &request); !status.ok()) return status;
   request.capture.steps = steps;
+  DeliverAtExit([](absl::Time deadline) { TheCapture().FinishBeforeExit(deadline); });
   return TheCapture().Start(std::move(request));
 }
 

@@ -115,9 +115,6 @@ class SessionRun {
   // ---- of the session thread ----
   std::vector<std::shared_ptr<CollectorTask>> tasks_;
   std::vector<v1::CollectorState> absent_;  // wedged since an earlier session, or without a thread
-  // The store, for those that wait for the session's end: its memory goes with the last of them,
-  // though a collector that hangs keeps the context.
-  std::shared_ptr<xspace::Store> store_;
   std::vector<std::string> warnings_;
   TickMap map_;
   StartPlan plan_;
@@ -129,6 +126,9 @@ class SessionRun {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::shared_ptr<Context> context_;  // from the arming on, the same; written by the session thread
+  // Of the context, for those that wait for the session's end: its memory goes with the last of
+  // them, though a collector that hangs keeps the context.
+  std::shared_ptr<xspace::Store> store_;
   std::vector<Collector*> collectors_;  // those that take part, from the arming on
   std::optional<StartCommand> command_;
   std::optional<uint64_t> lost_;  // once it is known exactly

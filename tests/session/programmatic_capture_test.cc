@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/time/clock.h"
 #include "jobscope/detail/ticks.h"
 #include "tensorflow/xplane.pb.h"
 #include "tests/session/fake_collector.h"
@@ -77,7 +78,6 @@ TEST_F(ProgrammaticCaptureTest, WritesARunDirectoryThatSaysWhatIsInIt) {
   EXPECT_EQ(manifest["lost"], 2);
 }
 
-TEST_F(ProgrammaticCaptureTest, ASecondCaptureIsRefusedAndTheFirstGoesOn) {
 TEST_F(ProgrammaticCaptureTest, WhatAHungCollectorLostIsNotKnown) {
   fake_.HangIn("stop");
   ASSERT_TRUE(capture_->Start(Request()).ok());
@@ -113,6 +113,7 @@ TEST_F(ProgrammaticCaptureTest, AnExitThatWaitsNoLongerLeavesNoPartialFile) {
   }
 }
 
+TEST_F(ProgrammaticCaptureTest, ASecondCaptureIsRefusedAndTheFirstGoesOn) {
   ASSERT_TRUE(capture_->Start(Request()).ok());
   EXPECT_EQ(capture_->Start(Request()).code(), absl::StatusCode::kAlreadyExists);
   ProgrammaticCapture other(sessions_.get(), identity_);
