@@ -45,6 +45,9 @@ class SessionEvents {
   // StepRange.
   virtual void OnStepWindowOpened(uint64_t ticks) = 0;
   virtual void OnStepWindowClosed(uint64_t ticks) = 0;
+  // Ticks do not run any more as the session's map says; until `last_good_ticks` they did. What
+  // comes later has no time: the session ends there.
+  virtual void OnClockJumped(uint64_t last_good_ticks) = 0;
 };
 
 struct ArmRequest {
@@ -132,9 +135,9 @@ class Collector {
   // Start when the window has opened, with that zero.
   virtual bool WatchesSteps() const { return false; }
 
-  // After Start: since when everything asked for is recorded, or, with steps, watched for. After Arm
-  // of an ArmRequest with `ahead`: likewise, while it records; Drain is then called before Start
-  // too. 0: not known. Any thread.
+  // After Start: since when everything asked for is recorded, or, with steps, watched for. After
+  // Arm of an ArmRequest with `ahead`: likewise, while it records; Drain is then called before
+  // Start too. 0: not known. Any thread.
   virtual uint64_t RecordingSince() const { return 0; }
 
   // While recording: what is lost already, as far as that is known without work. Any thread.

@@ -39,12 +39,13 @@ constexpr auto kReportLimitLeaving = milliseconds(100);
 // computed on two cores: up to 61 ms).
 constexpr auto kStartLead = seconds(1);
 // A session that waits for its command records ahead of it for so long: clients gather, measure
-// clocks and command within it, unless somebody is slow to arm.
-constexpr absl::Duration kRecordAhead = absl::Seconds(2);
+// clocks and command within it, also on a busy machine, unless somebody is slow to arm.
+constexpr absl::Duration kRecordAhead = absl::Seconds(5);
 
-// A rate from two samples nearer than this is too rough: at 50 ns of bracket it would be off by
-// more than 1 ppm.
-constexpr uint64_t kMinBaselineNs = 100'000'000;
+// How ticks run now is told by two samples that are this near to each other: nobody is suspended or
+// moved in between. At 50 ns of bracket the shortest distance gives a rate to 100 ppm.
+constexpr uint64_t kMaxRecentNs = 1'000'000'000;
+constexpr auto kRecent = milliseconds(1);
 
 // As in v1::Busy; in the order of SessionRun::Phase.
 const char* PhaseName(int phase) {
@@ -85,6 +86,15 @@ class SessionRun::Context : public SessionContext, public SessionEvents {
     run_->changed_.notify_all();
   }
 
+  void OnClockJumped(uint64_t last_good_ticks) override {
+    std::lock_guard<std::mutex> guard(mutex_);
+    if (run_ == nullptr) return;
+    std::lock_guard<std::mutex> lock(run_->mutex_);
+    if (!run_->clock_held_until_.has_value()) run_->clock_held_until_ = last_good_ticks;
+    if (run_->ended_by_.empty()) run_->ended_by_ = "clock";
+    run_->changed_.notify_all();
+  }
+
   // The run ends; a collector that hangs may still call.
   void Detach() {
     std::lock_guard<std::mutex> guard(mutex_);
@@ -120,6 +130,10 @@ SessionResult SessionRun::Run() {
 }
 
 SessionResult SessionRun::RunStages() {
+  recent_ = SampleClocks(environment_.uses_tsc);
+  if (std::optional<std::string> warning = environment_.clock->CheckClocksource()) {
+    warnings_.push_back(*std::move(warning));
+  }
   if (absl::Status armed = Arm(); !armed.ok()) {
     SessionResult refused;
     refused.status = std::move(armed);
@@ -211,14 +225,42 @@ absl::Status SessionRun::Arm() {
 // Only a session in the first 100 ms of a server waits here; one that is commanded does so before
 // it says that it is armed.
 void SessionRun::AwaitBaseline() {
-  const uint64_t age_ns = MonotonicNs() - environment_.early.monotonic_ns;
+  const uint64_t age_ns = environment_.clock->AgeNs(MonotonicNs());
   if (age_ns >= kMinBaselineNs) return;
   Wait(Clock::now() + std::chrono::nanoseconds(kMinBaselineNs - age_ns), [] { return false; });
 }
 
-// One affine map for the whole session (docs/trace_format.md, "Time").
+// One affine map for the whole session (docs/trace_format.md, "Time"). Of a baseline that does not
+// hold any more, another is taken, as in a young worker.
 void SessionRun::FixClock() {
-  map_ = TickMap::FromSamples(environment_.early, SampleClocks(environment_.uses_tsc));
+  ClockBaseline& clock = *environment_.clock;
+  ClockSample now = SampleClocks(environment_.uses_tsc);
+  if (now.monotonic_ns - recent_.monotonic_ns > kMaxRecentNs) {
+    recent_ = now;
+    Wait(Clock::now() + kRecent, [] { return false; });
+    now = SampleClocks(environment_.uses_tsc);
+  }
+  if (const std::optional<std::string> jumped = clock.Check(recent_, now); jumped.has_value()) {
+    warnings_.push_back(*jumped);
+    AwaitBaseline();
+    now = SampleClocks(environment_.uses_tsc);
+    past_from_ticks_ = now.ticks;
+  }
+  recent_ = now;
+  map_ = TickMap::FromSamples(clock.early(), now);
+}
+
+void SessionRun::CheckClock() {
+  ClockWatch watch(map_, recent_);
+  const bool holds = !environment_.uses_tsc || watch.Holds(SampleClocks(environment_.uses_tsc));
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (holds && !clock_held_until_.has_value()) return;
+  }
+  warnings_.emplace_back(
+      "the time stamp counter jumped while the capture recorded (the machine was suspended, or the "
+      "process moved to another one): the trace ends before it, and later events are lost; capture "
+      "again");
 }
 
 void SessionRun::TellArmed() {
@@ -330,7 +372,9 @@ void SessionRun::Record() {
   Wait(planned_end, [this] { return window_closed_ || EndRequested(); });
 
   std::lock_guard<std::mutex> lock(mutex_);
-  if (EndRequested()) {
+  if (clock_held_until_.has_value()) {
+    end_ticks_ = *clock_held_until_;
+  } else if (EndRequested()) {
     end_ticks_ = NowTicks();
   } else if (window_closed_) {
     end_ticks_ = window_close_ticks_;
@@ -354,6 +398,7 @@ void SessionRun::StopAndReport() {
     if (task->armed()) task->PostStop(end_ticks_);
   }
   AwaitAll(leaving ? kStopLimitLeaving : kStopLimit);
+  CheckClock();
   for (const auto& task : tasks_) task->PostReport();
   AwaitAll(leaving ? kReportLimitLeaving : kReportLimit);
   for (const auto& task : tasks_) task->Finish();
@@ -491,7 +536,7 @@ uint64_t SessionRun::OldestTicks() const {
   for (const auto& task : tasks_) {
     if (!task->abandoned()) oldest = std::min(oldest, task->collector()->OldestTicks());
   }
-  return oldest;
+  return std::max(oldest, past_from_ticks_);
 }
 
 void SessionRun::AwaitStarts() {

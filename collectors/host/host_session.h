@@ -23,6 +23,7 @@
 #include "collectors/host/thread_drain.h"
 #include "collectors/host/thread_line.h"
 #include "collectors/host/window.h"
+#include "common/clock_watch.h"
 
 namespace jobscope::host {
 
@@ -84,6 +85,8 @@ class HostSession {
   uint64_t BeginWithStep(uint64_t step_ticks);
   // While the start is not yet commanded.
   absl::Duration DrainAhead();
+  // False: ticks do not run as the map says any more; the session is told.
+  bool ClockHolds(const ClockSample& now);
   void DrainThreads(uint64_t entry_ticks);
   void FinishEnded();
   void SampleOpenScopes();
@@ -95,7 +98,7 @@ class HostSession {
   bool Full();
   void LeaveRecorder();
 
-  void AppendClock(uint64_t now_ticks);
+  void AppendClock(const ClockSample& sample);
   // `recorded`: the window has been open.
   ReportInput AccountSoFar(bool recorded) const;
   void MakeReport(bool recorded);
@@ -118,7 +121,8 @@ class HostSession {
   uint64_t full_since_ticks_ = 0;
   uint64_t full_ticks_ = 0;             // in all
   std::optional<double> full_after_s_;  // the first time, since the zero
-  uint64_t ahead_until_ns_ = 0;  // MONOTONIC; recording ahead of Start ends then
+  uint64_t ahead_until_ns_ = 0;         // MONOTONIC; recording ahead of Start ends then
+  uint64_t armed_ticks_ = 0;
   uint64_t recording_since_ = 0;
   uint64_t lost_so_far_ = 0;
   uint64_t last_count_ticks_ = 0;
@@ -133,6 +137,8 @@ class HostSession {
   jobscope_totals totals_at_start_{};
   uint64_t threads_without_ring_ = 0;
 
+  ClockWatch watch_;
+  bool clock_jumped_ = false;
   uint64_t last_clock_ticks_ = 0;
   uint64_t last_flush_ticks_ = 0;
   uint64_t last_drain_ticks_ = 0;

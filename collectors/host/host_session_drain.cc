@@ -16,6 +16,8 @@ namespace {
 // that suddenly records at full speed may find the ring's reader away for.
 constexpr absl::Duration kShortestPause = absl::Milliseconds(1);
 constexpr absl::Duration kLongestPause = absl::Milliseconds(100);
+// A sample that is taken in each drain; of three, a thread is hardly ever preempted in all.
+constexpr int kClockTries = 3;
 // While the first step is waited for, which may take hours: the opening is told late by this, at
 // its true time.
 constexpr absl::Duration kArmedPause = absl::Milliseconds(10);
@@ -122,8 +124,11 @@ absl::Duration HostSession::Drain() {
   if (phase_ != Phase::kRecording && phase_ != Phase::kWaitingForStep) {
     return absl::InfiniteDuration();
   }
-  const uint64_t entry = Now();
-  if (entry - last_clock_ticks_ >= Ticks(kClockEvery)) AppendClock(entry);
+  const ClockSample clocks = SampleClocks(reader_->uses_tsc != 0, kClockTries);
+  // Whatever ended before `entry` has its time; what comes after a jump has none.
+  if (!ClockHolds(clocks)) return absl::InfiniteDuration();
+  const uint64_t entry = clocks.ticks;
+  if (entry - last_clock_ticks_ >= Ticks(kClockEvery)) AppendClock(clocks);
   // The trigger is read after `entry`: if the window is open then, all that ended before `entry`
   // ended within it.
   if (steps_.has_value()) {
