@@ -163,7 +163,7 @@ absl::Status HostSession::Start(const StartRequest& request) {
       std::make_unique<EventEncoder>(reader_, request_.sink, request_.names, plane, &window_);
   watch_ = ClockWatch(window_.map, clocks);
   AppendClock(clocks);
-  last_flush_ticks_ = last_drain_ticks_ = now;
+  last_flush_ticks_ = last_drain_ticks_ = last_record_ticks_ = now;
 
   if (steps_.has_value()) {
     phase_ = Phase::kWaitingForStep;
@@ -208,6 +208,7 @@ absl::Status HostSession::Start(const StartRequest& request) {
   if (request_.lookback <= absl::ZeroDuration()) {
     window_.start_ticks = std::max(window_.start_ticks, recording_since_);
   }
+  Refresh();  // what was recorded since Arm is no rate
   return absl::OkStatus();
 }
 

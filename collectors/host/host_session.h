@@ -142,7 +142,10 @@ class HostSession {
   uint64_t last_clock_ticks_ = 0;
   uint64_t last_flush_ticks_ = 0;
   uint64_t last_drain_ticks_ = 0;
-  uint64_t last_heads_ = 0;     // of the busiest thread: records since the last drain
+  uint64_t last_heads_ = 0;  // of the busiest thread: records since the last drain
+  uint64_t last_record_ticks_ = 0;
+  double peak_rate_ = 0;        // of the busiest thread: records per tick, the highest of late
+  uint64_t peak_ticks_ = 0;     // when it was reached
   uint64_t last_finished_ = 0;  // threads whose end the last drain found
   absl::Duration pause_;
   CollectorReport report_;

@@ -13,9 +13,14 @@ namespace jobscope::host {
 namespace {
 
 // Between two drains. The shortest costs 0.2 % of a core in wake-ups; the longest is what a thread
-// that suddenly records at full speed may find the ring's reader away for.
+// that suddenly records at full speed may find the ring's reader away for. While records come, that
+// is short enough for 1 M/s into a ring of the default size, which holds 33 ms of them.
 constexpr absl::Duration kShortestPause = absl::Milliseconds(1);
-constexpr absl::Duration kLongestPause = absl::Milliseconds(100);
+constexpr absl::Duration kLongestPause = absl::Milliseconds(20);
+constexpr absl::Duration kQuietPause = absl::Milliseconds(100);
+// For how long a thread is expected to record again as fast as it did: training steps alternate
+// between bursts of scopes and waiting for a device.
+constexpr absl::Duration kRateMemory = absl::Seconds(2);
 // A sample that is taken in each drain; of three, a thread is hardly ever preempted in all.
 constexpr int kClockTries = 3;
 // While the first step is waited for, which may take hours: the opening is told late by this, at
@@ -202,17 +207,24 @@ absl::Duration HostSession::NextDrain(uint64_t entry_ticks) {
   last_drain_ticks_ = entry_ticks;
   if (store_full_) {
     // Room may come back at once, where a peer reads fast, or never.
-    pause_ = std::clamp(2 * pause_, kShortestPause, kLongestPause);
+    pause_ = std::clamp(2 * pause_, kShortestPause, kQuietPause);
     return pause_;
   }
   if (pause_ == absl::ZeroDuration()) return pause_;  // out of time: go on at once
+  const uint64_t memory_ticks = Ticks(kRateMemory);
+  const double rate = static_cast<double>(last_heads_) / static_cast<double>(elapsed);
+  if (last_heads_ > 0) last_record_ticks_ = entry_ticks;
+  if (rate >= peak_rate_ || entry_ticks - peak_ticks_ > memory_ticks) {
+    peak_rate_ = rate;
+    peak_ticks_ = entry_ticks;
+  }
   // Grows slowly, so that one quiet interval does not make a burst wait; shrinks at once.
-  absl::Duration next = std::min(2 * pause_, kLongestPause);
-  if (last_heads_ > 0) {
-    const double ticks_per_record = static_cast<double>(elapsed) / static_cast<double>(last_heads_);
+  const bool quiet = entry_ticks - last_record_ticks_ > memory_ticks;
+  absl::Duration next = std::min(2 * pause_, quiet ? kQuietPause : kLongestPause);
+  if (peak_rate_ > 0) {
     const double share =
         static_cast<double>(reader_->ring_records) / static_cast<double>(kRingShare);
-    next = std::min(next, absl::Seconds(ticks_per_record * share / ticks_per_second_));
+    next = std::min(next, absl::Seconds(share / peak_rate_ / ticks_per_second_));
   }
   if (last_finished_ > 0) {
     // Rings of threads that end are held for us: at this rate of them, so many are missed by
