@@ -35,10 +35,11 @@ std::string WithReason(std::string text, const std::string& more) {
 
 Verdict JudgeOwnTrace(const v1::Summary& summary, uint64_t events, ManifestWorker* account) {
   FillFromSummary(summary, account);
-  if (summary.events() != events) {
+  const bool account_unknown = AccountUnknown(summary);
+  if (summary.events() != events) account->events = events;
+  if (summary.events() != events && !account_unknown) {
     account->warnings.push_back(
         absl::StrCat("the worker counted ", summary.events(), " events, the file holds ", events));
-    account->events = events;
   }
   if (summary.late_ns() >= kLateNs) {
     account->warnings.push_back(absl::StrCat(
@@ -54,6 +55,7 @@ Verdict JudgeOwnTrace(const v1::Summary& summary, uint64_t events, ManifestWorke
                 reasons),
             std::nullopt};
   }
+  if (account_unknown) return {Outcome::kTruncated, Phase::kDone, reasons, std::nullopt};
   if (events == 0) {
     return {Outcome::kEmpty, Phase::kDone,
             WithReason("nothing was recorded: no event fell into the window", reasons),

@@ -45,12 +45,18 @@ class SessionEvents {
   // StepRange.
   virtual void OnStepWindowOpened(uint64_t ticks) = 0;
   virtual void OnStepWindowClosed(uint64_t ticks) = 0;
+  // Ticks do not run any more as the session's map says; until `last_good_ticks` they did. What
+  // comes later has no time: the session ends there.
+  virtual void OnClockJumped(uint64_t last_good_ticks) = 0;
 };
 
 struct ArmRequest {
   CollectorLevels levels;
   FrameworkChoice frameworks;  // collectors of frameworks that it does not take are off
   absl::Duration lookback;     // wanted; zero: none
+  // A start instant is about to be commanded: a collector that can records from Arm on, for at most
+  // this long, so that a Start that is posted late loses nothing. Zero: it records from Start on.
+  absl::Duration ahead;
   bool record_shapes = false;  // of operators' inputs; a collector of operators that can't says so
   uint64_t store_bytes = uint64_t{256} << 20;  // what the session may keep in memory
   xspace::ItemSink* sink =
@@ -63,9 +69,9 @@ struct ArmRequest {
 // told by Stop.
 struct StartRequest {
   // The window's begin, at or after the map's zero: a worker that is late for the commanded instant
-  // begins late, and its times still count from that instant. Start may come a little before it,
-  // or after it: without a lookback, a collector that came after it moves the begin to when it
-  // really recorded, so that nothing looks whole whose inside was not recorded.
+  // begins late, and its times still count from that instant. Start comes up to a second before it,
+  // or after it: without a lookback, a collector that began to record after it moves the begin to
+  // when it did, so that nothing looks whole whose inside was not recorded.
   uint64_t start_ticks = 0;
   // The planned end, where one is known: nothing that begins after it is in the trace, however late
   // Stop comes. Stop may tell an earlier one.
@@ -129,8 +135,9 @@ class Collector {
   // Start when the window has opened, with that zero.
   virtual bool WatchesSteps() const { return false; }
 
-  // After Start: since when everything asked for is recorded, or, with steps, watched for. 0: not
-  // known. Any thread.
+  // After Start: since when everything asked for is recorded, or, with steps, watched for. After
+  // Arm of an ArmRequest with `ahead`: likewise, while it records; Drain is then called before
+  // Start too. 0: not known. Any thread.
   virtual uint64_t RecordingSince() const { return 0; }
 
   // While recording: what is lost already, as far as that is known without work. Any thread.

@@ -14,6 +14,14 @@ namespace {
 using uint128 = unsigned __int128;
 
 std::atomic<int64_t> g_realtime_shift_ns{0};
+std::atomic<int64_t> g_monotonic_shift_ns{0};
+std::atomic<int64_t> g_boottime_shift_ns{0};
+
+int64_t ReadNs(clockid_t clock) {
+  struct timespec ts;
+  clock_gettime(clock, &ts);
+  return int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec;
+}
 
 uint64_t SaturatingAdd(uint64_t base, uint64_t distance) {
   return distance > UINT64_MAX - base ? UINT64_MAX : base + distance;
@@ -25,17 +33,22 @@ uint64_t SaturatingSubtract(uint64_t base, uint64_t distance) {
 
 }  // namespace
 
-uint64_t MonotonicNs() { return detail::MonotonicNs(); }
+uint64_t MonotonicNs() {
+  return static_cast<uint64_t>(ReadNs(CLOCK_MONOTONIC) +
+                               g_monotonic_shift_ns.load(std::memory_order_relaxed));
+}
 
 int64_t RealtimeNs() {
-  struct timespec ts;
-  clock_gettime(CLOCK_REALTIME, &ts);
-  return int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec +
-         g_realtime_shift_ns.load(std::memory_order_relaxed);
+  return ReadNs(CLOCK_REALTIME) + g_realtime_shift_ns.load(std::memory_order_relaxed);
 }
 
 void ShiftRealtimeForTesting(int64_t shift_ns) {
   g_realtime_shift_ns.store(shift_ns, std::memory_order_relaxed);
+}
+
+void ShiftMonotonicForTesting(int64_t monotonic_ns, int64_t boottime_ns) {
+  g_monotonic_shift_ns.store(monotonic_ns, std::memory_order_relaxed);
+  g_boottime_shift_ns.store(boottime_ns, std::memory_order_relaxed);
 }
 
 ClockSample SampleClocks(bool uses_tsc, int tries) {
@@ -45,7 +58,7 @@ ClockSample SampleClocks(bool uses_tsc, int tries) {
     // Both vDSO reads are ordered behind earlier loads; a reordered tick read only widens the
     // bracket.
     const uint64_t before = detail::ReadTicks(uses_tsc);
-    const uint64_t monotonic = detail::MonotonicNs();
+    const uint64_t monotonic = MonotonicNs();
     const auto realtime = static_cast<uint64_t>(RealtimeNs());
     const uint64_t after = detail::ReadTicks(uses_tsc);
     if (after < before || after - before >= best.bracket_ticks) continue;
@@ -56,6 +69,9 @@ ClockSample SampleClocks(bool uses_tsc, int tries) {
     best.realtime_ns = realtime;
     best.bracket_ticks = after - before;
   }
+  const int64_t boottime =
+      ReadNs(CLOCK_BOOTTIME) + g_boottime_shift_ns.load(std::memory_order_relaxed);
+  best.suspended_ns = boottime - static_cast<int64_t>(MonotonicNs());
   return best;
 }
 

@@ -20,17 +20,25 @@ int64_t RealtimeNs();
 // this much later (or earlier) than it is, in the whole process. Thread-safe.
 void ShiftRealtimeForTesting(int64_t shift_ns);
 
-// The three clocks, read together: the narrowest of a burst of bracketed readings.
+// For tests of ticks that do not run as the clocks do, which is the same as clocks that do not run
+// as the ticks: MonotonicNs and SampleClocks read MONOTONIC, and SampleClocks BOOTTIME, this much
+// later (or earlier). Only where ticks are TSC. Thread-safe.
+void ShiftMonotonicForTesting(int64_t monotonic_ns, int64_t boottime_ns);
+
+// The clocks, read together: the narrowest of a burst of bracketed readings.
 struct ClockSample {
   uint64_t ticks =
       0;  // middle of the bracket; if ticks are MONOTONIC nanoseconds: monotonic_ns itself
   uint64_t monotonic_ns = 0;
   uint64_t realtime_ns = 0;    // epoch
   uint64_t bracket_ticks = 0;  // width of the bracket: the uncertainty of the sample
+  // BOOTTIME minus MONOTONIC: for how long the machine has been suspended since it was started.
+  // Exact to the time that a thread may lose between two readings.
+  int64_t suspended_ns = 0;
 };
 
-// Reads the clocks, `tries` times (about 0.1 us each), and keeps the narrowest bracket. `uses_tsc`
-// is the recorder's choice.
+// Reads the clocks, `tries` times (about 0.1 us each), and keeps the narrowest bracket; BOOTTIME
+// once. `uses_tsc` is the recorder's choice.
 ClockSample SampleClocks(bool uses_tsc, int tries = 100);
 
 // Ticks <-> nanoseconds of REALTIME and ps since a zero. Affine, fixed when made, never revised:

@@ -173,11 +173,17 @@ void FillStepsSource(const std::string& inferred_from, ManifestWorker* worker) {
 
 }  // namespace
 
+bool AccountUnknown(const v1::Summary& summary) {
+  return std::any_of(summary.collectors().begin(), summary.collectors().end(),
+                     [](const v1::CollectorState& state) { return state.account_unknown(); });
+}
+
 void FillFromSummary(const v1::Summary& summary, ManifestWorker* worker) {
   FillFromIdentity(summary.identity(), worker);
   worker->version = Text(summary.version());
   worker->events = summary.events();
-  worker->lost = summary.lost();
+  worker->lost.reset();
+  if (!AccountUnknown(summary)) worker->lost = summary.lost();
   worker->lost_by_cause.clear();
   for (const v1::LossByCause& loss : Bounded(summary.lost_by_cause())) {
     worker->lost_by_cause[Text(loss.cause())] += loss.events();
@@ -196,8 +202,11 @@ void FillFromSummary(const v1::Summary& summary, ManifestWorker* worker) {
   worker->ended_by = Text(summary.ended_by());
   worker->collectors.clear();
   for (const v1::CollectorState& state : Bounded(summary.collectors())) {
-    worker->collectors.push_back({Text(state.name()), Text(state.state()), Text(state.reason()),
-                                  state.events(), state.lost()});
+    worker->collectors.push_back(
+        {Text(state.name()), Text(state.state()), Text(state.reason()), {}, {}});
+    if (state.account_unknown()) continue;
+    worker->collectors.back().events = state.events();
+    worker->collectors.back().lost = state.lost();
   }
   for (const std::string& warning : summary.warnings()) AddText(warning, &worker->warnings);
   for (const std::string& option : summary.options().ignored()) {

@@ -136,7 +136,11 @@ struct Manifest {
   std::vector<std::string> not_sampled;  // addresses that were given, and left out by --sample
 };
 
-// Copies what a worker says about its session, or about itself.
+// A collector recorded and did not report: the trace lacks the end of its events.
+bool AccountUnknown(const v1::Summary& summary);
+
+// Copies what a worker says about its session, or about itself. `lost` stays absent where
+// AccountUnknown; `lost_by_cause` then is of the collectors that reported.
 void FillFromSummary(const v1::Summary& summary, ManifestWorker* worker);
 // States and reasons alone: nothing has been recorded yet.
 void FillCollectors(const google::protobuf::RepeatedPtrField<v1::CollectorState>& states,

@@ -10,10 +10,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/framework_choice.h"
 #include "jobscope/jobscope_c.h"
 #include "server/c_edge.h"
 #include "server/environment.h"
+#include "server/exit_delivery.h"
 #include "server/fork_guard.h"
 #include "server/limits.h"
 #include "server/programmatic_capture.h"
@@ -162,6 +164,7 @@ absl::Status StartCapture(const char* logdir, const jobscope_capture_options* op
   ProgrammaticRequest request;
   if (absl::Status status = MakeRequest(logdir, options, &request); !status.ok()) return status;
   request.capture.steps = steps;
+  DeliverAtExit([](absl::Time deadline) { TheCapture().FinishBeforeExit(deadline); });
   return TheCapture().Start(std::move(request));
 }
 
@@ -176,7 +179,7 @@ absl::Status StopCapture(jobscope_capture_result* result) {
   full.size = std::min(result->size, sizeof(full));
   CopyOut(stopped->run_directory, full.run_directory, sizeof(full.run_directory));
   full.events = stopped->events;
-  full.lost = stopped->lost;
+  full.lost = stopped->lost.value_or(UINT64_MAX);
   std::memcpy(result, &full, full.size);
   return absl::OkStatus();
 }

@@ -204,8 +204,9 @@ void CollectorTask::RunVerb(Verb verb) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (verb == Verb::kArm) armed_ = true;
   if (verb == Verb::kStop || refused) armed_ = false;
-  draining_ = verb == Verb::kStart && status.ok();
   if (report.has_value()) report_ = std::move(report);
+  const bool records_ahead = verb == Verb::kArm && collector()->RecordingSince() != 0;
+  draining_ = status.ok() && (verb == Verb::kStart || records_ahead);
   status_.Update(status);
 }
 

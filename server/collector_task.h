@@ -43,8 +43,8 @@ class CollectorSlot {
   Verb wedged_in_ = Verb::kNone;
 };
 
-// The session posts verbs and waits for them; the thread runs them in order and, between Start and
-// Stop, drains when the collector asked for it. A collector that misses a deadline is abandoned:
+// The session posts verbs and waits for them; the thread runs them in order and, while the
+// collector records, drains when it asked for it. A collector that misses a deadline is abandoned:
 // its slot is wedged, and stays so until the verb returns; the thread then stops the collector,
 // clears the slot, and ends. A collector that throws has failed, and is stopped as any other.
 class CollectorTask {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/process_server.h"
 
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <tuple>
@@ -12,11 +11,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/log.h"
 #include "jobscope/jobscope_c.h"
 #include "server/credentials.h"
 #include "server/environment.h"
+#include "server/exit_delivery.h"
 #include "server/fork_guard.h"
 #include "server/limits.h"
 #include "server/listen_address.h"
@@ -29,9 +30,6 @@ namespace jobscope {
 namespace {
 
 constexpr absl::Duration kStopLimit = absl::Seconds(2);
-// How long the exit of the process may be held up by a capture. Kubernetes and Slurm grant 30 s
-// after SIGTERM; people are less patient.
-constexpr absl::Duration kExitGrace = absl::Seconds(1);
 
 // Options once the environment has had its say: what two starts are compared by.
 struct Resolved {
@@ -62,7 +60,6 @@ struct Running {
 struct Process {
   absl::Mutex mutex;
   std::optional<Running> running ABSL_GUARDED_BY(mutex);
-  bool exit_handler ABSL_GUARDED_BY(mutex) = false;
 };
 
 Process& TheProcess() {
@@ -174,16 +171,13 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> Launch(const Resolved& resolved, Wor
   return GrpcServer::Start(std::move(options));
 }
 
-// Runs when the process leaves by exit or by return from main; in a forked child it does nothing. A
-// process that is killed leaves without.
-void OnExit() {
-  if (InForkedChild()) return;
+void DeliverBeforeExit(absl::Time deadline) {
   Process& process = TheProcess();
   // A thread that starts or stops a server at this moment is not waited for: it might be the one
   // that calls exit.
   if (!process.mutex.TryLock()) return;
   if (process.running.has_value()) {
-    process.running->server->DeliverBeforeExit(kExitGrace);
+    process.running->server->DeliverBeforeExit(deadline - absl::Now());
     if (!process.running->port_file.empty()) {
       RemovePortFile(process.running->port_file, Worker::Get().identity(),
                      process.running->server->address());
@@ -232,7 +226,7 @@ StartOutcome StartProcessServer(const ProcessServerOptions& options) {
     port_file = *std::move(written);
   }
   worker.SetAlwaysOn(!resolved->no_always_on);
-  if (!process.exit_handler) process.exit_handler = std::atexit(&OnExit) == 0;
+  DeliverAtExit(&DeliverBeforeExit);
   process.running = Running{*std::move(resolved), *std::move(server), std::move(port_file)};
   Log(LogLevel::kInfo, absl::StrCat("profiler server listens on ", address));
   return {JOBSCOPE_OK, "", address};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/programmatic_capture.h"
 
+#include <unistd.h>
+
 #include <cctype>
 #include <chrono>
 #include <exception>
@@ -33,6 +35,10 @@ std::string StemOf(const v1::Identity& identity) {
   return stem;
 }
 
+absl::Status ExitError() {
+  return absl::UnavailableError("the process exited before the files of its capture were written");
+}
+
 }  // namespace
 
 // Shared with the session's thread, which may still write when the application leaves.
@@ -49,12 +55,23 @@ struct ProgrammaticCapture::Run {
   std::condition_variable changed;
   bool started = false;
   std::optional<absl::StatusOr<ProgrammaticResult>> result;
+  std::string temporary_path;  // of the file that is being written
+  bool abandoned = false;      // the process exits: no file is begun any more
 };
 
 ProgrammaticCapture::ProgrammaticCapture(SessionManager* sessions, v1::Identity identity)
     : sessions_(sessions), identity_(std::move(identity)) {}
 
 ProgrammaticCapture::~ProgrammaticCapture() = default;
+
+absl::StatusOr<std::unique_ptr<FileSink>> ProgrammaticCapture::Begin(const std::string& stem,
+                                                                     int part, Run* run) {
+  const std::lock_guard<std::mutex> lock(run->mutex);
+  if (run->abandoned) return ExitError();
+  absl::StatusOr<std::unique_ptr<FileSink>> file = run->directory.CreateTrace(stem, part);
+  if (file.ok()) run->temporary_path = (*file)->temporary_path();
+  return file;
+}
 
 absl::Status ProgrammaticCapture::Start(ProgrammaticRequest request) {
   std::lock_guard<std::mutex> one_at_a_time(mutex_);
@@ -85,7 +102,7 @@ absl::Status ProgrammaticCapture::Start(ProgrammaticRequest request) {
   callbacks.done = [run, identity = identity_](SessionResult session) {
     absl::StatusOr<ProgrammaticResult> result = OutOfMemoryError();
     try {
-      result = WriteFiles(*run, session, identity);
+      result = WriteFiles(session, identity, run.get());
     } catch (const std::exception&) {
       // That is what it says.
     }
@@ -103,6 +120,7 @@ absl::Status ProgrammaticCapture::Start(ProgrammaticRequest request) {
     return run->result->status();
   }
   run_ = run;
+  latest_ = run;
   return absl::OkStatus();
 }
 
@@ -116,64 +134,87 @@ absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::Stop() {
     return absl::FailedPreconditionError("no capture was started (StartCapture, CaptureSteps)");
   }
   std::unique_lock<std::mutex> lock(run->mutex);
-  const auto ended = [&run] { return run->result.has_value(); };
-  if (!run->has_steps || !run->changed.wait_for(lock, kWindowNoticeTime, ended)) {
-    lock.unlock();
-    sessions_->Stop(run->session_id);
-    lock.lock();
-  }
-  run->changed.wait(lock, ended);
+  End(run, "request", &lock);
+  run->changed.wait(lock, [&run] { return run->result.has_value(); });
   return *run->result;
 }
 
-absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::WriteFiles(const Run& run,
-                                                                   const SessionResult& session,
-                                                                   const v1::Identity& identity) {
+void ProgrammaticCapture::FinishBeforeExit(absl::Time deadline) {
+  std::shared_ptr<Run> run;
+  {
+    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    if (lock.owns_lock()) run = latest_.lock();
+  }
+  if (run == nullptr) return;
+  std::unique_lock<std::mutex> lock(run->mutex);
+  End(run, "shutdown", &lock);
+  const auto left = absl::ToChronoNanoseconds(deadline - absl::Now());
+  if (run->changed.wait_for(lock, left, [&run] { return run->result.has_value(); })) return;
+  run->abandoned = true;
+  if (!run->temporary_path.empty()) unlink(run->temporary_path.c_str());
+  run->directory.RemoveIfEmpty();
+}
+
+void ProgrammaticCapture::End(const std::shared_ptr<Run>& run, std::string_view ended_by,
+                              std::unique_lock<std::mutex>* lock) {
+  const auto ended = [&run] { return run->result.has_value(); };
+  if (run->has_steps && run->changed.wait_for(*lock, kWindowNoticeTime, ended)) return;
+  lock->unlock();
+  sessions_->Stop(run->session_id, ended_by);
+  lock->lock();
+}
+
+absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::WriteFiles(const SessionResult& session,
+                                                                   const v1::Identity& identity,
+                                                                   Run* run) {
   if (!session.status.ok()) return session.status;
   const std::string stem = StemOf(identity);
   const std::vector<xspace::ItemView> items = session.store->Items();
   xspace::AssembleOptions options;
   options.hostname = stem;
-  options.part_limit_bytes = run.part_limit_bytes;
+  options.part_limit_bytes = run->part_limit_bytes;
   absl::StatusOr<xspace::Assembler> assembler = xspace::Assembler::Create(items, options);
   if (!assembler.ok()) return assembler.status();
 
   Manifest manifest;
   manifest.verb = "programmatic";
-  manifest.run = run.directory.run();
-  manifest.run_directory = run.directory.path();
+  manifest.run = run->directory.run();
+  manifest.run_directory = run->directory.path();
   manifest.client_version = Version();
-  manifest.started_unix_ns = absl::ToUnixNanos(run.begun);
+  manifest.started_unix_ns = absl::ToUnixNanos(run->begun);
   ManifestWorker worker;
   worker.name = stem;
-  worker.outcome = session.summary.truncated() ? "truncated" : "ok";
+  const bool account_unknown = AccountUnknown(session.summary);
+  worker.outcome = session.summary.truncated() || account_unknown ? "truncated" : "ok";
   worker.phase = "done";
   FillFromSummary(session.summary, &worker);
   for (size_t i = 0; i < assembler->parts().size(); ++i) {
-    absl::StatusOr<std::unique_ptr<FileSink>> file =
-        run.directory.CreateTrace(stem, static_cast<int>(i) + 1);
+    absl::StatusOr<std::unique_ptr<FileSink>> file = Begin(stem, static_cast<int>(i) + 1, run);
     if (!file.ok()) return file.status();
     if (absl::Status status = assembler->Write(i, file->get()); !status.ok()) return status;
     if (absl::Status status = (*file)->Publish(); !status.ok()) return status;
     ManifestFile entry;
-    entry.path = (*file)->path().substr(run.directory.repository().size() + 1);
+    entry.path = (*file)->path().substr(run->directory.repository().size() + 1);
     entry.bytes = (*file)->bytes();
     entry.events = assembler->parts()[i].events;
     worker.files.push_back(std::move(entry));
   }
   manifest.workers.push_back(std::move(worker));
   FillTotals(&manifest);
-  if (absl::Status status = run.directory.WriteMarker(run.begun); !status.ok()) {
+  // Small files: an exit that comes meanwhile waits for them.
+  const std::lock_guard<std::mutex> lock(run->mutex);
+  if (run->abandoned) return ExitError();
+  if (absl::Status status = run->directory.WriteMarker(run->begun); !status.ok()) {
     Log(LogLevel::kWarning,
         std::string(status.message()));  // viewers other than TensorBoard need none
   }
-  if (absl::Status status = run.directory.WriteManifest(ManifestJson(manifest)); !status.ok()) {
+  if (absl::Status status = run->directory.WriteManifest(ManifestJson(manifest)); !status.ok()) {
     return status;
   }
   ProgrammaticResult result;
-  result.run_directory = run.directory.path();
+  result.run_directory = run->directory.path();
   result.events = session.summary.events();
-  result.lost = session.summary.lost();
+  if (!account_unknown) result.lost = session.summary.lost();
   return result;
 }
 

@@ -10,9 +10,12 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/file_sink.h"
 #include "common/run_directory.h"
 #include "server/session.h"
 #include "server/session_options.h"
@@ -28,7 +31,7 @@ struct ProgrammaticRequest {
 struct ProgrammaticResult {
   std::string run_directory;
   uint64_t events = 0;
-  uint64_t lost = 0;
+  std::optional<uint64_t> lost;  // nullopt: not known
 };
 
 // One capture at a time; thread-safe. Files are written on the session's thread, never on the
@@ -48,15 +51,26 @@ class ProgrammaticCapture {
   // FAILED_PRECONDITION: none was started.
   absl::StatusOr<ProgrammaticResult> Stop();
 
+  // The process exits: ends the capture and waits for its files until `deadline`; what is not on
+  // disk by then leaves no file behind. Does not wait for a Start in progress.
+  void FinishBeforeExit(absl::Time deadline);
+
  private:
   struct Run;
-  static absl::StatusOr<ProgrammaticResult> WriteFiles(const Run& run, const SessionResult& session,
-                                                       const v1::Identity& identity);
+  // Creates the file of a part, unless the process exits.
+  static absl::StatusOr<std::unique_ptr<FileSink>> Begin(const std::string& stem, int part,
+                                                         Run* run);
+  static absl::StatusOr<ProgrammaticResult> WriteFiles(const SessionResult& session,
+                                                       const v1::Identity& identity, Run* run);
+  // Ends the session of `run`, unless it has ended; `lock` is of the run.
+  void End(const std::shared_ptr<Run>& run, std::string_view ended_by,
+           std::unique_lock<std::mutex>* lock);
 
   SessionManager* const sessions_;
   const v1::Identity identity_;
   std::mutex mutex_;
-  std::shared_ptr<Run> run_;  // the last one, until Stop has told of it
+  std::shared_ptr<Run> run_;   // the last one, until Stop has told of it
+  std::weak_ptr<Run> latest_;  // while it is written or not told of
   uint64_t runs_ = 0;
 };
 

@@ -333,6 +333,7 @@ absl::StatusOr<SessionOptions> ValidateArm(const v1::Arm& request, const CallCon
   options.session_id = request.session_id();
   options.peer = context.peer;
   options.on_command = true;
+  options.record_ahead = !request.by_steps();
   options.lookback = absl::Nanoseconds(static_cast<int64_t>(request.lookback_ns()));
   options.levels.host = static_cast<int>(request.host_tracer_level());
   options.levels.device = static_cast<int>(request.device_tracer_level());

@@ -12,7 +12,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/clock.h"
 #include "common/log.h"
 #include "common/worker_thread.h"
 #include "server/collector_task.h"
@@ -88,7 +87,9 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
   explicit State(Dependencies dependencies)
       : uses_tsc(dependencies.uses_tsc),
         identity(std::move(dependencies.identity)),
-        early(SampleClocks(dependencies.uses_tsc)) {
+        clock(dependencies.clock != nullptr
+                  ? std::move(dependencies.clock)
+                  : std::make_shared<ClockBaseline>(dependencies.uses_tsc)) {
     for (Collector* collector : dependencies.collectors) {
       slots.push_back(std::make_shared<CollectorSlot>(collector));
     }
@@ -105,7 +106,7 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
 
   const bool uses_tsc;
   const v1::Identity identity;
-  const ClockSample early;
+  const std::shared_ptr<ClockBaseline> clock;
   mutable std::mutex mutex;
   std::vector<std::shared_ptr<CollectorSlot>> slots;
   std::shared_ptr<absl::AnyInvocable<void()>> evict;
@@ -324,7 +325,7 @@ std::shared_ptr<SessionRun> SessionManager::State::MakeRun(Request* request) {
   SessionRun::Environment environment;
   environment.slots = slots;
   environment.uses_tsc = uses_tsc;
-  environment.early = early;
+  environment.clock = clock;
   environment.identity = identity;
   environment.armed = std::move(request->callbacks.armed);
   environment.started = std::move(request->callbacks.started);

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "collectors/collector.h"
+#include "common/clock_baseline.h"
 #include "common/xspace/store.h"
 #include "jobscope/v1/item.pb.h"
 #include "jobscope/v1/profiler.pb.h"
@@ -83,6 +84,7 @@ class SessionManager {
   struct Dependencies {
     std::vector<Collector*> collectors;
     bool uses_tsc = true;
+    std::shared_ptr<ClockBaseline> clock = nullptr;  // null: one of its own
     v1::Identity identity;
   };
   explicit SessionManager(Dependencies dependencies);

@@ -28,6 +28,8 @@ struct SessionOptions {
   // Arms, tells `armed`, and waits for SessionManager::Command, which brings start, duration and
   // steps: those above are then of no meaning, but for `lookback`.
   bool on_command = false;
+  // The command will name no steps: recording may begin before it comes.
+  bool record_ahead = false;
   CollectorLevels levels;
   FrameworkChoice frameworks;
   bool record_shapes = false;  // of the inputs of a framework's operators

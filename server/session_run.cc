@@ -34,14 +34,18 @@ constexpr auto kStopLimitLeaving = milliseconds(400);
 constexpr auto kReportLimitLeaving = milliseconds(100);
 
 // Collectors are started this much before a commanded instant, so that they record when it comes;
-// what they record before it is clipped. Eight workers that started at one instant on two cores at
-// a load of 14: with 2 ms, 20 % of 400 starts were late, by up to 26 ms; with 20 ms, 2 %. The
-// others began at the commanded tick.
-constexpr int64_t kStartLeadNs = 20'000'000;
+// what they record before it is clipped. On a busy machine a thread may wait for tens of
+// milliseconds to be run, three times between a command and the recorder's bits (8 workers that
+// computed on two cores: up to 61 ms).
+constexpr auto kStartLead = seconds(1);
+// A session that waits for its command records ahead of it for so long: clients gather, measure
+// clocks and command within it, also on a busy machine, unless somebody is slow to arm.
+constexpr absl::Duration kRecordAhead = absl::Seconds(5);
 
-// A rate from two samples nearer than this is too rough: at 50 ns of bracket it would be off by
-// more than 1 ppm.
-constexpr uint64_t kMinBaselineNs = 100'000'000;
+// How ticks run now is told by two samples that are this near to each other: nobody is suspended or
+// moved in between. At 50 ns of bracket the shortest distance gives a rate to 100 ppm.
+constexpr uint64_t kMaxRecentNs = 1'000'000'000;
+constexpr auto kRecent = milliseconds(1);
 
 // As in v1::Busy; in the order of SessionRun::Phase.
 const char* PhaseName(int phase) {
@@ -56,7 +60,13 @@ const char* PhaseName(int phase) {
 class SessionRun::Context : public SessionContext, public SessionEvents {
  public:
   Context(SessionRun* run, uint64_t store_bytes)
-      : store(std::make_shared<xspace::Store>(store_bytes)), names(store.get()), run_(run) {}
+      : store(std::make_unique<xspace::Store>(store_bytes)), names(store.get()), run_(run) {}
+
+  // The store of a context, for those that wait for the session's end: closed when the last of them
+  // lets go of it.
+  static std::shared_ptr<xspace::Store> ShareStore(const std::shared_ptr<Context>& context) {
+    return {context->store.get(), [context](xspace::Store* store) { store->Close(); }};
+  }
 
   void OnStepWindowOpened(uint64_t ticks) override {
     std::lock_guard<std::mutex> guard(mutex_);
@@ -76,13 +86,22 @@ class SessionRun::Context : public SessionContext, public SessionEvents {
     run_->changed_.notify_all();
   }
 
+  void OnClockJumped(uint64_t last_good_ticks) override {
+    std::lock_guard<std::mutex> guard(mutex_);
+    if (run_ == nullptr) return;
+    std::lock_guard<std::mutex> lock(run_->mutex_);
+    if (!run_->clock_held_until_.has_value()) run_->clock_held_until_ = last_good_ticks;
+    if (run_->ended_by_.empty()) run_->ended_by_ = "clock";
+    run_->changed_.notify_all();
+  }
+
   // The run ends; a collector that hangs may still call.
   void Detach() {
     std::lock_guard<std::mutex> guard(mutex_);
     run_ = nullptr;
   }
 
-  const std::shared_ptr<xspace::Store> store;
+  const std::unique_ptr<xspace::Store> store;
   xspace::Names names;
 
  private:
@@ -93,7 +112,8 @@ class SessionRun::Context : public SessionContext, public SessionEvents {
 SessionRun::SessionRun(SessionOptions options, Environment environment)
     : options_(std::move(options)),
       environment_(std::move(environment)),
-      context_(std::make_shared<Context>(this, options_.store_bytes)) {}
+      context_(std::make_shared<Context>(this, options_.store_bytes)),
+      store_(Context::ShareStore(context_)) {}
 
 SessionResult SessionRun::Run() {
   SessionResult result;
@@ -110,6 +130,10 @@ SessionResult SessionRun::Run() {
 }
 
 SessionResult SessionRun::RunStages() {
+  recent_ = SampleClocks(environment_.uses_tsc);
+  if (std::optional<std::string> warning = environment_.clock->CheckClocksource()) {
+    warnings_.push_back(*std::move(warning));
+  }
   if (absl::Status armed = Arm(); !armed.ok()) {
     SessionResult refused;
     refused.status = std::move(armed);
@@ -124,7 +148,7 @@ SessionResult SessionRun::RunStages() {
   } else if (const std::optional<StartCommand> command = AwaitCommand(); command.has_value()) {
     // Anew: what clocks have drifted apart since the arming would be added to the start's error.
     FixClock();
-    plan_ = PlanStart(*command, map_, NowTicks());
+    plan_ = PlanStart(*command, map_, command->steps.has_value() ? NowTicks() : ReadyTicks());
     started_ = WaitAndStart();
   } else {
     plan_.start_ticks = plan_.zero_ticks = plan_.begin_ticks = NowTicks();
@@ -141,6 +165,7 @@ absl::StatusOr<size_t> SessionRun::FindRoom() {
     auto smaller = std::make_shared<Context>(this, room.store_bytes);
     std::lock_guard<std::mutex> lock(mutex_);
     context_ = std::move(smaller);
+    store_ = Context::ShareStore(context_);
   }
   if (!room.warning.empty()) warnings_.push_back(std::move(room.warning));
   return room.collectors;
@@ -188,6 +213,7 @@ absl::Status SessionRun::Arm() {
   request.record_shapes = options_.record_shapes;
   request.lookback = options_.lookback;
   request.store_bytes = options_.store_bytes;
+  if (options_.on_command && options_.record_ahead) request.ahead = kRecordAhead;
   request.sink = context_->store.get();
   request.names = &context_->names;
   request.events = context_.get();
@@ -199,14 +225,42 @@ absl::Status SessionRun::Arm() {
 // Only a session in the first 100 ms of a server waits here; one that is commanded does so before
 // it says that it is armed.
 void SessionRun::AwaitBaseline() {
-  const uint64_t age_ns = MonotonicNs() - environment_.early.monotonic_ns;
+  const uint64_t age_ns = environment_.clock->AgeNs(MonotonicNs());
   if (age_ns >= kMinBaselineNs) return;
   Wait(Clock::now() + std::chrono::nanoseconds(kMinBaselineNs - age_ns), [] { return false; });
 }
 
-// One affine map for the whole session (docs/trace_format.md, "Time").
+// One affine map for the whole session (docs/trace_format.md, "Time"). Of a baseline that does not
+// hold any more, another is taken, as in a young worker.
 void SessionRun::FixClock() {
-  map_ = TickMap::FromSamples(environment_.early, SampleClocks(environment_.uses_tsc));
+  ClockBaseline& clock = *environment_.clock;
+  ClockSample now = SampleClocks(environment_.uses_tsc);
+  if (now.monotonic_ns - recent_.monotonic_ns > kMaxRecentNs) {
+    recent_ = now;
+    Wait(Clock::now() + kRecent, [] { return false; });
+    now = SampleClocks(environment_.uses_tsc);
+  }
+  if (const std::optional<std::string> jumped = clock.Check(recent_, now); jumped.has_value()) {
+    warnings_.push_back(*jumped);
+    AwaitBaseline();
+    now = SampleClocks(environment_.uses_tsc);
+    past_from_ticks_ = now.ticks;
+  }
+  recent_ = now;
+  map_ = TickMap::FromSamples(clock.early(), now);
+}
+
+void SessionRun::CheckClock() {
+  ClockWatch watch(map_, recent_);
+  const bool holds = !environment_.uses_tsc || watch.Holds(SampleClocks(environment_.uses_tsc));
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (holds && !clock_held_until_.has_value()) return;
+  }
+  warnings_.emplace_back(
+      "the time stamp counter jumped while the capture recorded (the machine was suspended, or the "
+      "process moved to another one): the trace ends before it, and later events are lost; capture "
+      "again");
 }
 
 void SessionRun::TellArmed() {
@@ -217,7 +271,7 @@ void SessionRun::TellArmed() {
   }
   if (!environment_.armed) return;
   SessionArmed armed;
-  armed.store = context_->store;
+  armed.store = store_;
   armed.store_bytes = context_->store->cap_bytes();
   for (const auto& task : tasks_) armed.collectors.push_back(StateAfterArm(*task));
   armed.collectors.insert(armed.collectors.end(), absent_.begin(), absent_.end());
@@ -239,10 +293,8 @@ bool SessionRun::WaitAndStart() {
   SetPhase(Phase::kWaiting, Clock::time_point::max());
   // The first of the commanded steps may begin right at the instant: its trigger is armed at once.
   const bool at_once = options_.on_command && plan_.steps.has_value();
-  const auto lead = std::chrono::nanoseconds(kStartLeadNs);
-  if (!at_once && Wait(TimeOf(plan_.start_ticks) - lead, [this] { return EndRequested(); })) {
-    return false;
-  }
+  const auto ended = [this] { return EndRequested(); };
+  if (!at_once && Wait(TimeOf(plan_.start_ticks) - kStartLead, ended)) return false;
   if (plan_.steps.has_value()) return WaitForStepWindow();
 
   AddLookback(options_.lookback, OldestTicks(), map_, &plan_);
@@ -255,6 +307,7 @@ bool SessionRun::WaitAndStart() {
       plan_.begin_ticks = std::max(plan_.begin_ticks, oldest);
     }
   }
+  if (NowTicks() < plan_.start_ticks && Wait(TimeOf(plan_.start_ticks), ended)) return false;
   NoteStarted();
   return true;
 }
@@ -319,7 +372,9 @@ void SessionRun::Record() {
   Wait(planned_end, [this] { return window_closed_ || EndRequested(); });
 
   std::lock_guard<std::mutex> lock(mutex_);
-  if (EndRequested()) {
+  if (clock_held_until_.has_value()) {
+    end_ticks_ = *clock_held_until_;
+  } else if (EndRequested()) {
     end_ticks_ = NowTicks();
   } else if (window_closed_) {
     end_ticks_ = window_close_ticks_;
@@ -343,6 +398,7 @@ void SessionRun::StopAndReport() {
     if (task->armed()) task->PostStop(end_ticks_);
   }
   AwaitAll(leaving ? kStopLimitLeaving : kStopLimit);
+  CheckClock();
   for (const auto& task : tasks_) task->PostReport();
   AwaitAll(leaving ? kReportLimitLeaving : kReportLimit);
   for (const auto& task : tasks_) task->Finish();
@@ -380,13 +436,13 @@ SessionResult SessionRun::Finish() {
     std::lock_guard<std::mutex> lock(mutex_);
     lost_ = result.summary.lost();
   }
-  if (!AppendSummary(&result.summary, context_->store.get())) {
+  if (!AppendSummary(&result.summary, store_.get())) {
     result.status = absl::ResourceExhaustedError(
         "the store has no room for the capture's summary; ask for a larger store "
         "(JOBSCOPE_STORE_MB)");
     return result;
   }
-  result.store = context_->store;
+  result.store = store_;
   return result;
 }
 
@@ -433,18 +489,18 @@ SessionProgress SessionRun::Progress() const {
   SessionProgress progress;
   std::vector<Collector*> collectors;
   std::optional<uint64_t> lost;
-  std::shared_ptr<Context> context;
+  std::shared_ptr<xspace::Store> store;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    context = context_;
+    store = store_;
     progress.state = PhaseName(static_cast<int>(phase_));
     lost = lost_;
     if (!lost.has_value()) collectors = collectors_;
   }
   progress.lost = lost.value_or(0);
   for (const Collector* collector : collectors) progress.lost += collector->LostSoFar();
-  progress.events = context->store->events();
-  progress.bytes = context->store->appended_bytes();
+  progress.events = store->events();
+  progress.bytes = store->appended_bytes();
   return progress;
 }
 
@@ -480,7 +536,7 @@ uint64_t SessionRun::OldestTicks() const {
   for (const auto& task : tasks_) {
     if (!task->abandoned()) oldest = std::min(oldest, task->collector()->OldestTicks());
   }
-  return oldest;
+  return std::max(oldest, past_from_ticks_);
 }
 
 void SessionRun::AwaitStarts() {
@@ -519,6 +575,16 @@ bool SessionRun::Wait(Clock::time_point deadline, const std::function<bool()>& e
 }
 
 uint64_t SessionRun::NowTicks() const { return detail::ReadTicks(environment_.uses_tsc); }
+
+uint64_t SessionRun::ReadyTicks() const {
+  uint64_t since_ticks = 0;
+  for (const auto& task : tasks_) {
+    if (task->abandoned() || !task->status().ok()) continue;
+    since_ticks = std::max(since_ticks, task->collector()->RecordingSince());
+  }
+  const uint64_t now_ticks = NowTicks();
+  return since_ticks != 0 ? std::min(since_ticks, now_ticks) : now_ticks;
+}
 
 uint64_t SessionRun::Nanoseconds(uint64_t ticks) const {
   return static_cast<uint64_t>(map_.WithZero(0).ToPs(ticks)) / 1000;

@@ -20,6 +20,8 @@
 #include "absl/status/statusor.h"
 #include "collectors/collector.h"
 #include "common/clock.h"
+#include "common/clock_baseline.h"
+#include "common/clock_watch.h"
 #include "jobscope/v1/item.pb.h"
 #include "jobscope/v1/profiler.pb.h"
 #include "server/collector_task.h"
@@ -39,7 +41,7 @@ class SessionRun {
   struct Environment {
     std::vector<std::shared_ptr<CollectorSlot>> slots;
     bool uses_tsc = true;
-    ClockSample early;  // taken when the server started
+    std::shared_ptr<ClockBaseline> clock;
     v1::Identity identity;
     // Called on the session thread whenever it wakes, without locks; says when it wants to be
     // called next.
@@ -82,6 +84,8 @@ class SessionRun {
   // Waits until the server is old enough for a map of ticks to time.
   void AwaitBaseline();
   void FixClock();
+  // Warns where a clock that jumped was not noticed while recording.
+  void CheckClock();
   void TellArmed();
   // Nothing: ended before.
   std::optional<StartCommand> AwaitCommand();
@@ -104,6 +108,8 @@ class SessionRun {
   // Waits until `ended` (called with mutex_ held) or `deadline`. True: `ended`.
   bool Wait(Clock::time_point deadline, const std::function<bool()>& ended);
   uint64_t NowTicks() const;
+  // Since when everything is recorded, if it is already; else now.
+  uint64_t ReadyTicks() const;
   uint64_t Nanoseconds(uint64_t ticks) const;  // in so many of them
   Clock::time_point TimeOf(uint64_t ticks) const;
 
@@ -114,7 +120,9 @@ class SessionRun {
   std::vector<std::shared_ptr<CollectorTask>> tasks_;
   std::vector<v1::CollectorState> absent_;  // wedged since an earlier session, or without a thread
   std::vector<std::string> warnings_;
+  ClockSample recent_;  // the last one
   TickMap map_;
+  uint64_t past_from_ticks_ = 0;  // no tick before it is on the map
   StartPlan plan_;
   uint64_t recording_ticks_ = 0;  // when all collectors really were on
   uint64_t end_ticks_ = 0;
@@ -124,6 +132,9 @@ class SessionRun {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::shared_ptr<Context> context_;  // from the arming on, the same; written by the session thread
+  // Of the context, for those that wait for the session's end: its memory goes with the last of
+  // them, though a collector that hangs keeps the context.
+  std::shared_ptr<xspace::Store> store_;
   std::vector<Collector*> collectors_;  // those that take part, from the arming on
   std::optional<StartCommand> command_;
   std::optional<uint64_t> lost_;  // once it is known exactly
@@ -134,6 +145,7 @@ class SessionRun {
   bool window_closed_ = false;
   uint64_t window_open_ticks_ = 0;
   uint64_t window_close_ticks_ = 0;
+  std::optional<uint64_t> clock_held_until_;  // in ticks; it has jumped since
   std::string ended_by_;
   Phase phase_ = Phase::kArming;
   Clock::time_point planned_end_ = Clock::time_point::max();

@@ -44,14 +44,14 @@ StartPlan PlanStart(const SessionOptions& options, const TickMap& map, uint64_t 
   return plan;
 }
 
-StartPlan PlanStart(const StartCommand& command, const TickMap& map, uint64_t now_ticks) {
+StartPlan PlanStart(const StartCommand& command, const TickMap& map, uint64_t ready_ticks) {
   StartPlan plan;
   plan.duration = command.duration;
   plan.steps = command.steps;
   plan.keep_zero = true;
   plan.commanded_ticks = map.FromMonotonicNs(command.start_monotonic_ns);
   plan.zero_ticks = std::min(map.FromMonotonicNs(command.zero_monotonic_ns), *plan.commanded_ticks);
-  plan.start_ticks = std::max(*plan.commanded_ticks, now_ticks);
+  plan.start_ticks = std::max(*plan.commanded_ticks, ready_ticks);
   plan.begin_ticks = plan.start_ticks;
   plan.late_ns = map.ToMonotonicNs(plan.start_ticks) - map.ToMonotonicNs(*plan.commanded_ticks);
   plan.deadline_ticks = After(plan.start_ticks, plan.duration, map);

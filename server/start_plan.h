@@ -35,8 +35,9 @@ struct StartPlan {
 // also when this worker is a little late for it; one that is long past is not.
 StartPlan PlanStart(const SessionOptions& options, const TickMap& map, uint64_t now_ticks);
 
-// At the commanded instant on MONOTONIC, or now if that is past; the zero is the commanded one.
-StartPlan PlanStart(const StartCommand& command, const TickMap& map, uint64_t now_ticks);
+// At the commanded instant on MONOTONIC, or at `ready_ticks` if that is later: now, or, where
+// everything is recorded already, since when. The zero is the commanded one.
+StartPlan PlanStart(const StartCommand& command, const TickMap& map, uint64_t ready_ticks);
 
 // Moves the window's begin back by `lookback`, but no further than to `oldest_ticks`, nor, where
 // the zero is to stay, before that; elsewhere the zero moves along.

@@ -20,13 +20,23 @@ std::string Text(std::string_view text) {
   return std::string(xspace::ToUtf8(text, &scratch));
 }
 
+// It may have recorded, and did not tell how that went.
+bool AccountUnknown(const CollectorTask& task, const CollectorReport* report) {
+  return report == nullptr && task.abandoned() && task.abandoned_in() != Verb::kArm;
+}
+
 // A task's outcome in the words of the table: what it reported, or why it could not.
 v1::CollectorState StateOf(const CollectorTask& task, const CollectorReport* report) {
   const std::string_view name = task.collector()->name();
   if (task.abandoned()) {
-    return CollectorStateOf(name, "wedged",
-                            absl::StrCat("it did not return from the verb ",
-                                         VerbName(task.abandoned_in()), " in time"));
+    v1::CollectorState state = CollectorStateOf(
+        name, "wedged",
+        absl::StrCat("it did not return from the verb ", VerbName(task.abandoned_in()), " in time",
+                     AccountUnknown(task, report)
+                         ? ": the end of its events is missing, and its losses are not known"
+                         : ""));
+    state.set_account_unknown(AccountUnknown(task, report));
+    return state;
   }
   // This abseil's string_view is not the standard's.
   const std::string message(task.status().message());

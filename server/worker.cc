@@ -36,9 +36,6 @@ namespace jobscope {
 namespace {
 
 constexpr uint64_t kDefaultRingsCapBytes = uint64_t{64} << 20;
-// A map of ticks to time from samples nearer than this is too rough to tell lengths by
-// (common/clock.h).
-constexpr uint64_t kMinBaselineNs = 100'000'000;
 // What the recorder takes for a thread beside its records.
 constexpr uint64_t kRingPageBytes = 4096;
 // What the recorder keeps of steps.
@@ -122,7 +119,7 @@ Worker::Worker()
     : identity_(ReadIdentity()),
       reader_(FindRecorder()),
       uses_tsc_(reader_ != nullptr && reader_->uses_tsc != 0),
-      early_(SampleClocks(uses_tsc_)),
+      clock_(std::make_shared<ClockBaseline>(uses_tsc_)),
       host_(new HostCollector(reader_)),
       nvml_(MakeNvmlCollector(uses_tsc_)) {
   // Debian's abseil looks for lock cycles with each lock that is taken: an eighth of what gRPC
@@ -143,6 +140,7 @@ Worker::Worker()
                              MakeJaxCollector(environment).release(),
                              MakeTensorflowCollector(environment).release()};
   dependencies.uses_tsc = uses_tsc_;
+  dependencies.clock = clock_;
   dependencies.identity = identity_;
   sessions_ = std::make_shared<SessionManager>(std::move(dependencies));
   RunAside(&framework::keras::LookForAWhile);
@@ -193,8 +191,8 @@ StepHistory Worker::Steps() const {
   std::array<jobscope_step_info, kMaxSteps> steps;
   const size_t count = reader_->recent_steps(steps.data(), steps.size());
   const ClockSample now = SampleClocks(uses_tsc_);
-  const bool timed = now.monotonic_ns - early_.monotonic_ns >= kMinBaselineNs;
-  const TickMap map = timed ? TickMap::FromSamples(early_, now) : TickMap();
+  const bool timed = clock_->AgeNs(now.monotonic_ns) >= kMinBaselineNs;
+  const TickMap map = timed ? TickMap::FromSamples(clock_->early(), now) : TickMap();
   for (size_t i = 0; i < count; ++i) {
     const jobscope_step_info& step = steps[i];
     StepTiming timing;

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "collectors/host/reader.h"
-#include "common/clock.h"
+#include "common/clock_baseline.h"
 #include "jobscope/v1/item.pb.h"
 #include "server/gpu_source.h"
 #include "server/session.h"
@@ -53,7 +53,7 @@ class Worker {
   const v1::Identity identity_;
   const host::Reader* reader_ = nullptr;  // null: no recorder, `host_` is absent too
   bool uses_tsc_ = true;
-  ClockSample early_;  // half of the map from ticks to time
+  std::shared_ptr<ClockBaseline> clock_;
   HostCollector* host_ =
       nullptr;  // owned by nobody, like all collectors: they live as long as the process
   NvmlCollector* nvml_ = nullptr;  // likewise

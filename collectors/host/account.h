@@ -17,6 +17,7 @@ enum class LossCause : size_t {
   kReentered,    // a signal handler recorded while its thread was recording
   kInvalid,      // not a record that makes sense
   kDeadline,     // still unread when the time for the last drain was over
+  kClock,        // unread when the tick counter jumped: nobody knows when it was
   kCount,
 };
 
@@ -34,6 +35,8 @@ constexpr const char* LossCauseName(LossCause cause) {
       return "invalid";
     case LossCause::kDeadline:
       return "deadline";
+    case LossCause::kClock:
+      return "clock";
     case LossCause::kCount:
       break;
   }

@@ -84,6 +84,7 @@ class EventEncoder {
   // scopes, flows).
   void FinishThread(ThreadState* thread);
   xspace::PlaneKey plane() const { return sites_.plane(); }
+  const Window& window() const { return *window_; }
 
   // After each pass over the threads.
   void PlaceDone() { async_.PlaceDone(); }

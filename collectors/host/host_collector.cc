@@ -114,6 +114,7 @@ absl::Status HostCollector::Arm(const ArmRequest& request) {
     reader_->prefault(std::min(kMaxPrefault, static_cast<uint32_t>(threads - rings) + kSpareRings));
   }
   session_ = std::make_unique<host::HostSession>(reader_, request, bits, past_since_ticks);
+  recording_since_.store(session_->recording_since(), std::memory_order_release);
   if (bits != 0 && request.lookback > absl::ZeroDuration()) {
     oldest_ticks_.store(session_->OldestTicks(), std::memory_order_release);
   }
@@ -135,6 +136,7 @@ absl::Duration HostCollector::Drain() {
   if (session_ == nullptr) return absl::InfiniteDuration();
   const absl::Duration pause = session_->Drain();
   lost_so_far_.store(session_->lost_so_far(), std::memory_order_relaxed);
+  recording_since_.store(session_->recording_since(), std::memory_order_release);
   return pause;
 }
 

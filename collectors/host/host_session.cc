@@ -45,12 +45,22 @@ HostSession::HostSession(const Reader* reader, const ArmRequest& request, uint32
       full_([this] { return Full(); }),
       buffer_(ThreadDrain::kChunkRecords),
       infos_(kListCapacity) {
+  armed_ticks_ = Now();
   // Between Arm and Start lie seconds where a start is commanded for later. Rings that are held all
   // that time would be missed by threads that begin meanwhile, for as long as those live.
   if (request_.lookback > absl::ZeroDuration()) reader_->hold_ended(1);
   holding_ = true;
   NoteTotals();
   (void)NoteThreads(/*oldest=*/false);
+  // Not with a lookback: what is recorded ahead would overwrite the past.
+  if (request_.ahead <= absl::ZeroDuration() || bits_ == 0 ||
+      request_.lookback > absl::ZeroDuration()) {
+    return;
+  }
+  ahead_until_ns_ = MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(request_.ahead));
+  reader_->hold_ended(1);
+  reader_->set_mask(JOBSCOPE_HOLDER_SESSION, bits_);
+  recording_since_ = Now();
 }
 
 HostSession::~HostSession() { LeaveRecorder(); }
@@ -139,6 +149,7 @@ uint64_t HostSession::OldestTicks() const {
 }
 
 absl::Status HostSession::Start(const StartRequest& request) {
+  const ClockSample clocks = SampleClocks(reader_->uses_tsc != 0);
   const uint64_t now = Now();
   reader_->hold_ended(1);
   window_.start_ticks = request.start_ticks;
@@ -150,8 +161,9 @@ absl::Status HostSession::Start(const StartRequest& request) {
   const xspace::PlaneKey plane = request_.names->Plane(kHostPlaneName, kHostPlaneId);
   encoder_ =
       std::make_unique<EventEncoder>(reader_, request_.sink, request_.names, plane, &window_);
-  AppendClock(now);
-  last_flush_ticks_ = last_drain_ticks_ = now;
+  watch_ = ClockWatch(window_.map, clocks);
+  AppendClock(clocks);
+  last_flush_ticks_ = last_drain_ticks_ = last_record_ticks_ = now;
 
   if (steps_.has_value()) {
     phase_ = Phase::kWaitingForStep;
@@ -173,7 +185,7 @@ absl::Status HostSession::Start(const StartRequest& request) {
   }
   phase_ = Phase::kRecording;
   if (bits_ == 0) return absl::OkStatus();
-  if (request_.lookback > absl::ZeroDuration() && request.start_ticks < now) {
+  if (request_.lookback > absl::ZeroDuration() && request.start_ticks < armed_ticks_) {
     const uint64_t gone = NoteThreads(/*oldest=*/true);
     // Rings went on turning since Arm: the window begins where they still hold everything.
     const uint64_t oldest = OldestTicks();
@@ -190,12 +202,13 @@ absl::Status HostSession::Start(const StartRequest& request) {
     (void)NoteThreads(/*oldest=*/false);
   }  // else the window has begun already: since Arm
   reader_->set_mask(JOBSCOPE_HOLDER_SESSION, bits_);
-  recording_since_ = Now();
+  if (recording_since_ == 0) recording_since_ = Now();
   // A step that began before the bits were on is recorded all the same, because steps always are,
   // but nothing inside of it: it must not look whole. A lookback is asked for with that in mind.
   if (request_.lookback <= absl::ZeroDuration()) {
     window_.start_ticks = std::max(window_.start_ticks, recording_since_);
   }
+  Refresh();  // what was recorded since Arm is no rate
   return absl::OkStatus();
 }
 
@@ -256,8 +269,11 @@ uint64_t HostSession::BeginWithStep(uint64_t step_ticks) {
 }
 
 absl::Status HostSession::Stop(uint64_t end_ticks) {
-  const bool recorded = phase_ == Phase::kRecording && bits_ != 0;
   const bool started = phase_ != Phase::kArmed;
+  const ClockSample clocks = SampleClocks(reader_->uses_tsc != 0);
+  if (started && !ClockHolds(clocks)) end_ticks = std::min(end_ticks, watch_.last_good_ticks());
+  const bool recorded =
+      phase_ == Phase::kRecording && bits_ != 0 && (clock_jumped_ || Now() >= window_.start_ticks);
   phase_ = Phase::kStopped;
   reader_->set_mask(JOBSCOPE_HOLDER_SESSION, 0);
   if (recorded) {
@@ -267,12 +283,13 @@ absl::Status HostSession::Stop(uint64_t end_ticks) {
     // First what is open, then the heads: what ends in between is in the ring, and recognised
     // there.
     Refresh();
-    SampleOpenScopes();
+    if (!clock_jumped_) SampleOpenScopes();
     Refresh();
     const uint64_t deadline = Now() + Ticks(kLastDrainBudget);
     LossCause cause = LossCause::kOverwritten;
     for (const auto& thread : threads_) {
       if (thread->finished()) continue;
+      if (clock_jumped_) thread->LoseRest(LossCause::kClock, line_for_);
       const ThreadDrain::Stopped stopped =
           thread->Drain(encoder_.get(), &buffer_, UINT64_MAX, deadline, full_, line_for_);
       if (stopped == ThreadDrain::Stopped::kFull) cause = LossCause::kStoreFull;
@@ -280,7 +297,7 @@ absl::Status HostSession::Stop(uint64_t end_ticks) {
       thread->LoseRest(cause, line_for_);
       thread->Finish(encoder_.get());
     }
-    SampleThreadsWithoutRing();
+    if (!clock_jumped_) SampleThreadsWithoutRing();
     encoder_->Finish();
     for (const auto& [tid, line] : lines_) line->Retire();
     encoder_->Flush();
@@ -288,7 +305,7 @@ absl::Status HostSession::Stop(uint64_t end_ticks) {
   }
   MakeReport(recorded);
   if (started) {
-    AppendClock(Now());
+    AppendClock(clocks);
     if (!AppendLoss(report_, request_.sink)) {
       report_.warnings.push_back("the store had no room for the account of each thread");
     }
@@ -325,9 +342,15 @@ void HostSession::SampleThreadsWithoutRing() {
   }
 }
 
-void HostSession::AppendClock(uint64_t now_ticks) {
-  last_clock_ticks_ = now_ticks;
-  const ClockSample sample = SampleClocks(reader_->uses_tsc != 0);
+bool HostSession::ClockHolds(const ClockSample& now) {
+  if (reader_->uses_tsc == 0 || watch_.Holds(now)) return true;
+  if (!clock_jumped_) request_.events->OnClockJumped(watch_.last_good_ticks());
+  clock_jumped_ = true;
+  return false;
+}
+
+void HostSession::AppendClock(const ClockSample& sample) {
+  last_clock_ticks_ = sample.ticks;
   v1::Clock clock;
   clock.set_ticks(sample.ticks);
   clock.set_monotonic_ns(sample.monotonic_ns);

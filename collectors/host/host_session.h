@@ -23,6 +23,7 @@
 #include "collectors/host/thread_drain.h"
 #include "collectors/host/thread_line.h"
 #include "collectors/host/window.h"
+#include "common/clock_watch.h"
 
 namespace jobscope::host {
 
@@ -31,8 +32,9 @@ namespace jobscope::host {
 //
 // What belongs to the session is a range of each ring: from the head noted at Arm (or at Start, if
 // the window's start is still to come; or from the oldest event held, with a lookback) to the head
-// noted at Stop. Of that range, what ended before the window or began after it is `outside`.
-// Without a lookback, the window begins no earlier than the mask is set.
+// noted at Stop. Of that range, what ended before the window or began after it is `outside`, also
+// where it was overwritten before it was read. Without a lookback, the window begins no earlier
+// than the mask is set: at Start, or at Arm of a session that records ahead.
 //
 // A planned end is known at Start, and whatever comes after it is outside. For an end that nobody
 // planned, nothing that ended in the last 2 ms is encoded while the store takes events, as long as
@@ -56,7 +58,7 @@ class HostSession {
   absl::Status Stop(uint64_t end_ticks);
   CollectorReport Report() const { return report_; }
 
-  // After Start; see Collector.
+  // See Collector.
   uint64_t recording_since() const { return recording_since_; }
   uint64_t window_begin_ticks() const { return window_.start_ticks; }
   // What Drain found lost when it last counted.
@@ -81,6 +83,10 @@ class HostSession {
   bool FollowTrigger();
   // The begin, in the trace, of the step that opened the window: its thread is read from there on.
   uint64_t BeginWithStep(uint64_t step_ticks);
+  // While the start is not yet commanded.
+  absl::Duration DrainAhead();
+  // False: ticks do not run as the map says any more; the session is told.
+  bool ClockHolds(const ClockSample& now);
   void DrainThreads(uint64_t entry_ticks);
   void FinishEnded();
   void SampleOpenScopes();
@@ -92,7 +98,7 @@ class HostSession {
   bool Full();
   void LeaveRecorder();
 
-  void AppendClock(uint64_t now_ticks);
+  void AppendClock(const ClockSample& sample);
   // `recorded`: the window has been open.
   ReportInput AccountSoFar(bool recorded) const;
   void MakeReport(bool recorded);
@@ -115,6 +121,8 @@ class HostSession {
   uint64_t full_since_ticks_ = 0;
   uint64_t full_ticks_ = 0;             // in all
   std::optional<double> full_after_s_;  // the first time, since the zero
+  uint64_t ahead_until_ns_ = 0;         // MONOTONIC; recording ahead of Start ends then
+  uint64_t armed_ticks_ = 0;
   uint64_t recording_since_ = 0;
   uint64_t lost_so_far_ = 0;
   uint64_t last_count_ticks_ = 0;
@@ -129,10 +137,15 @@ class HostSession {
   jobscope_totals totals_at_start_{};
   uint64_t threads_without_ring_ = 0;
 
+  ClockWatch watch_;
+  bool clock_jumped_ = false;
   uint64_t last_clock_ticks_ = 0;
   uint64_t last_flush_ticks_ = 0;
   uint64_t last_drain_ticks_ = 0;
-  uint64_t last_heads_ = 0;     // of the busiest thread: records since the last drain
+  uint64_t last_heads_ = 0;  // of the busiest thread: records since the last drain
+  uint64_t last_record_ticks_ = 0;
+  double peak_rate_ = 0;        // of the busiest thread: records per tick, the highest of late
+  uint64_t peak_ticks_ = 0;     // when it was reached
   uint64_t last_finished_ = 0;  // threads whose end the last drain found
   absl::Duration pause_;
   CollectorReport report_;

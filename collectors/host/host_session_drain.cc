@@ -13,12 +13,21 @@ namespace jobscope::host {
 namespace {
 
 // Between two drains. The shortest costs 0.2 % of a core in wake-ups; the longest is what a thread
-// that suddenly records at full speed may find the ring's reader away for.
+// that suddenly records at full speed may find the ring's reader away for. While records come, that
+// is short enough for 1 M/s into a ring of the default size, which holds 33 ms of them.
 constexpr absl::Duration kShortestPause = absl::Milliseconds(1);
-constexpr absl::Duration kLongestPause = absl::Milliseconds(100);
+constexpr absl::Duration kLongestPause = absl::Milliseconds(20);
+constexpr absl::Duration kQuietPause = absl::Milliseconds(100);
+// For how long a thread is expected to record again as fast as it did: training steps alternate
+// between bursts of scopes and waiting for a device.
+constexpr absl::Duration kRateMemory = absl::Seconds(2);
+// A sample that is taken in each drain; of three, a thread is hardly ever preempted in all.
+constexpr int kClockTries = 3;
 // While the first step is waited for, which may take hours: the opening is told late by this, at
 // its true time.
 constexpr absl::Duration kArmedPause = absl::Milliseconds(10);
+// While recording ahead of the command: rings of threads that end are given back this often.
+constexpr absl::Duration kAheadPause = absl::Milliseconds(100);
 // In an open window of steps: the end of the last one is told this late at most.
 constexpr absl::Duration kTriggerPause = absl::Milliseconds(5);
 // A ring is to be at most this full when its reader comes.
@@ -90,12 +99,41 @@ bool HostSession::Full() {
   return full;
 }
 
+// Nothing is read before the window's begin is known. A thread that ends may have been the only one
+// to know of something: once its ring is given back, everything is recorded from then on only.
+absl::Duration HostSession::DrainAhead() {
+  if (recording_since_ == 0) return absl::InfiniteDuration();
+  const uint64_t now_ns = MonotonicNs();
+  if (now_ns >= ahead_until_ns_) {
+    reader_->set_mask(JOBSCOPE_HOLDER_SESSION, 0);
+    reader_->hold_ended(0);
+    recording_since_ = 0;
+    return absl::InfiniteDuration();
+  }
+  bool released = false;
+  for (const jobscope_thread_info& info : ListThreads()) {
+    if (info.ended == 0 || info.has_ring == 0) continue;
+    reader_->release(info.serial);
+    released = true;
+  }
+  if (released) {
+    NoteTotals();
+    (void)NoteThreads(/*oldest=*/false);
+    recording_since_ = Now();
+  }
+  return std::min(kAheadPause, absl::Nanoseconds(static_cast<int64_t>(ahead_until_ns_ - now_ns)));
+}
+
 absl::Duration HostSession::Drain() {
+  if (phase_ == Phase::kArmed) return DrainAhead();
   if (phase_ != Phase::kRecording && phase_ != Phase::kWaitingForStep) {
     return absl::InfiniteDuration();
   }
-  const uint64_t entry = Now();
-  if (entry - last_clock_ticks_ >= Ticks(kClockEvery)) AppendClock(entry);
+  const ClockSample clocks = SampleClocks(reader_->uses_tsc != 0, kClockTries);
+  // Whatever ended before `entry` has its time; what comes after a jump has none.
+  if (!ClockHolds(clocks)) return absl::InfiniteDuration();
+  const uint64_t entry = clocks.ticks;
+  if (entry - last_clock_ticks_ >= Ticks(kClockEvery)) AppendClock(clocks);
   // The trigger is read after `entry`: if the window is open then, all that ended before `entry`
   // ended within it.
   if (steps_.has_value()) {
@@ -103,6 +141,8 @@ absl::Duration HostSession::Drain() {
   } else if (bits_ == 0) {
     return kClockEvery;
   }
+  // What nobody can tell the time of is of the window only if it came after its begin.
+  if (entry < window_.start_ticks) NoteTotals();
   Refresh();
   (void)Full();  // looked at again, also where no thread has anything
   DrainThreads(entry);
@@ -167,17 +207,24 @@ absl::Duration HostSession::NextDrain(uint64_t entry_ticks) {
   last_drain_ticks_ = entry_ticks;
   if (store_full_) {
     // Room may come back at once, where a peer reads fast, or never.
-    pause_ = std::clamp(2 * pause_, kShortestPause, kLongestPause);
+    pause_ = std::clamp(2 * pause_, kShortestPause, kQuietPause);
     return pause_;
   }
   if (pause_ == absl::ZeroDuration()) return pause_;  // out of time: go on at once
+  const uint64_t memory_ticks = Ticks(kRateMemory);
+  const double rate = static_cast<double>(last_heads_) / static_cast<double>(elapsed);
+  if (last_heads_ > 0) last_record_ticks_ = entry_ticks;
+  if (rate >= peak_rate_ || entry_ticks - peak_ticks_ > memory_ticks) {
+    peak_rate_ = rate;
+    peak_ticks_ = entry_ticks;
+  }
   // Grows slowly, so that one quiet interval does not make a burst wait; shrinks at once.
-  absl::Duration next = std::min(2 * pause_, kLongestPause);
-  if (last_heads_ > 0) {
-    const double ticks_per_record = static_cast<double>(elapsed) / static_cast<double>(last_heads_);
+  const bool quiet = entry_ticks - last_record_ticks_ > memory_ticks;
+  absl::Duration next = std::min(2 * pause_, quiet ? kQuietPause : kLongestPause);
+  if (peak_rate_ > 0) {
     const double share =
         static_cast<double>(reader_->ring_records) / static_cast<double>(kRingShare);
-    next = std::min(next, absl::Seconds(ticks_per_record * share / ticks_per_second_));
+    next = std::min(next, absl::Seconds(share / peak_rate_ / ticks_per_second_));
   }
   if (last_finished_ > 0) {
     // Rings of threads that end are held for us: at this rate of them, so many are missed by

@@ -118,7 +118,13 @@ ThreadDrain::Stopped ThreadDrain::Drain(EventEncoder* encoder, std::vector<jobsc
     const uint64_t first_event = cursor_.event - result.events;
     const uint64_t wanted = info_.head_event > first_event ? info_.head_event - first_event : 0;
     account.attempted += result.lost_events;
-    account.Lose(LossCause::kOverwritten, result.lost_events);
+    // A thread's records lie in the order in which they ended: what was overwritten ended before
+    // the oldest one that is left.
+    if ((*buffer)[0].end_ticks < encoder->window().start_ticks) {
+      account.outside += result.lost_events;
+    } else {
+      account.Lose(LossCause::kOverwritten, result.lost_events);
+    }
     EventEncoder::Progress progress = encoder->Encode(&state_, buffer->data(), result.records,
                                                       std::min(wanted, result.events), hold_ticks);
     account.attempted += progress.events;

@@ -16,7 +16,7 @@ struct Explanation {
   absl::string_view text;
 };
 
-constexpr std::array<Explanation, 14> kExplanations = {{
+constexpr std::array<Explanation, 15> kExplanations = {{
     {"overwritten",
      "overwritten before they were read; record less (a lower host_tracer_level) or give each "
      "thread a larger ring (ring_records)"},
@@ -26,6 +26,8 @@ constexpr std::array<Explanation, 14> kExplanations = {{
     {"no_ring",
      "their threads found no ring because the process's limit on rings was reached; raise "
      "rings_cap_bytes"},
+    {"clock",
+     "the time stamp counter jumped while they were recorded, so that their times are not known"},
     {"reentered", "a signal handler recorded while its thread was recording; nothing to be done"},
     {"dictionary_full",
      "there was no room for further names; use fewer different names for scopes and arguments"},

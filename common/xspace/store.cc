@@ -98,6 +98,7 @@ struct Store::State {
   size_t used = 0;
   uint64_t refused = 0;
   bool full = false;
+  bool closed = false;
   uint64_t returned_when_full = 0;
 
   uint64_t last_number() const { return first_number + positions.size() - 1; }
@@ -183,7 +184,8 @@ bool Store::Append(ItemKind kind, std::string_view body) {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     // Before the refusal: a block that comes back beside it, and is the last, must count.
     const uint64_t returned = state_->pool->returned_blocks();
-    Block* const block = too_large ? nullptr : state_->BlockFor(BytesOf(body.size()), is_events);
+    Block* const block =
+        too_large || state_->closed ? nullptr : state_->BlockFor(BytesOf(body.size()), is_events);
     if (block == nullptr) {
       ++state_->refused;
       // One that never fits says nothing about the others.
@@ -202,6 +204,7 @@ bool Store::Append(ItemKind kind, std::string_view body) {
 
 bool Store::Full() const {
   const std::lock_guard<std::mutex> lock(state_->mutex);
+  if (state_->closed) return true;
   if (!state_->full) return false;
   // Blocks come back where their last owner lets go of them, so it is looked at only here. Not at
   // the first one: a store that takes one item and is full again would be asked for each.
@@ -256,6 +259,21 @@ void Store::Release(uint64_t through) {
     }
     gone.push_back(state_->Remove(block));
   }
+}
+
+void Store::Close() {
+  std::vector<std::unique_ptr<Block>> gone;  // given back without the lock
+  {
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    state_->closed = true;
+    state_->first_number += state_->positions.size();
+    state_->positions = {};
+    state_->used = 0;
+    state_->open_block = nullptr;
+    gone.swap(state_->blocks);
+  }
+  gone.clear();
+  state_->pool->Close();
 }
 
 void Store::SetListener(std::function<void()> listener) { state_->listener = std::move(listener); }

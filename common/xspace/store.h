@@ -46,8 +46,8 @@ class Store : public ItemSink {
   Store& operator=(const Store&) = delete;
 
   [[nodiscard]] bool Append(ItemKind kind, std::string_view body) override;
-  // After a refusal: until blocks have come back, and an eighth of the cap is free. So a store that
-  // is released bit by bit does not turn full and back with each item.
+  // After Close; and after a refusal, until blocks have come back, and an eighth of the cap is
+  // free. So a store that is released bit by bit does not turn full and back with each item.
   bool Full() const override;
 
   // The items appended so far and not released, in order. Thread-safe; the views stay valid while
@@ -60,6 +60,9 @@ class Store : public ItemSink {
   // Gives up the items up to this number; blocks all of whose items are released go. Room that
   // comes back makes a full store take events again. Thread-safe.
   void Release(uint64_t through);
+  // Gives up all items, and takes none from now on: for a store whose reader has what it wants
+  // while a writer that nobody waits for may still come. Thread-safe.
+  void Close();
   // Called after an Append that found `armed` notice; see NotifyFrom. Set once, before the first
   // Append; must not block and must not call the store.
   void SetListener(std::function<void()> listener);

@@ -45,7 +45,9 @@ class CaptureResult {
   const std::string& error() const { return error_; }  // says what to do
   const std::string& run_directory() const { return run_directory_; }
   uint64_t events() const { return events_; }  // in the files
-  uint64_t lost() const { return lost_; }      // attempted, and not in the files
+  // Attempted, and not in the files; UINT64_MAX: not known, because a collector hung, and the end
+  // of its events is missing.
+  uint64_t lost() const { return lost_; }
 
  private:
   friend CaptureResult StartCapture(const std::string&, const CaptureOptions&);
@@ -80,8 +82,10 @@ inline jobscope_capture_options ToC(const CaptureOptions& options) {
 }  // namespace capture_detail
 
 // Begins to record. The logdir is made and checked first; recording has begun when this returns (a
-// few milliseconds; up to 100 ms in the first 100 ms of a process). ok() is false, and nothing
-// runs, when the logdir cannot be written, an option is out of range, or another capture runs.
+// few milliseconds; up to 100 ms in the first 100 ms of a process). A capture that still runs when
+// the process exits, by exit() or return from main, is ended then, and written for at most 1 s.
+// ok() is false, and nothing runs, when the logdir cannot be written, an option is out of range, or
+// another capture runs.
 inline CaptureResult StartCapture(const std::string& logdir, const CaptureOptions& options = {}) {
   CaptureResult result;
   const jobscope_capture_options c = capture_detail::ToC(options);

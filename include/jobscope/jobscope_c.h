@@ -95,7 +95,7 @@ typedef struct jobscope_capture_result {
   size_t size;              /* sizeof(jobscope_capture_result), set by the caller */
   char run_directory[4096]; /* <logdir>/plugins/profile/<run> */
   uint64_t events;
-  uint64_t lost;
+  uint64_t lost; /* UINT64_MAX: not known, because a collector hung; the trace lacks its end */
 } jobscope_capture_result;
 
 /* Starts a capture of this process into `logdir`. Returns 0, or an error code and a text. The

@@ -220,8 +220,10 @@ PyObject* CaptureStop(PyObject* module, PyObject* unused) {
   Py_BEGIN_ALLOW_THREADS code = api.capture_stop(&result, error, sizeof(error));
   Py_END_ALLOW_THREADS PyObject* const directory = PyUnicode_DecodeFSDefault(result.run_directory);
   if (directory == NULL) return NULL;
-  return Py_BuildValue("(isNKK)", code, error, directory, (unsigned long long)result.events,
-                       (unsigned long long)result.lost);
+  PyObject* const lost = result.lost == UINT64_MAX
+                             ? Py_NewRef(Py_None)
+                             : PyLong_FromUnsignedLongLong((unsigned long long)result.lost);
+  return Py_BuildValue("(isNKN)", code, error, directory, (unsigned long long)result.events, lost);
 }
 
 PyObject* LibraryPath(PyObject* module, PyObject* unused) {

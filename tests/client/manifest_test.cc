@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "client/judge_trace.h"
 #include "client/table.h"
 #include "tests/client/fake_traces.h"
 
@@ -63,6 +64,31 @@ TEST(Manifest, HoldsWhatTheSummarySays) {
             json({{"path", "w_1.xplane.pb"}, {"bytes", 5'000'000'000}, {"events", 100}}));
   EXPECT_EQ(first["collectors"][1]["reason"], "no privilege");
   EXPECT_EQ(first["warnings"].size(), 2u);
+}
+
+TEST(Manifest, WhatAHungCollectorLostIsUnknown) {
+  v1::Summary summary = MakeSummary(100, 7);
+  v1::CollectorState& cuda = *summary.add_collectors();
+  cuda.set_name("cuda");
+  cuda.set_state("wedged");
+  cuda.set_reason("it did not return");
+  cuda.set_account_unknown(true);
+  Manifest manifest;
+  ManifestWorker worker;
+  const Verdict verdict = JudgeOwnTrace(summary, 103, &worker);  // three of its events came
+  EXPECT_STREQ(Name(verdict.outcome), "truncated");
+  EXPECT_EQ(verdict.reason, "cuda wedged: it did not return");
+  EXPECT_EQ(worker.events, 103u);
+  EXPECT_FALSE(worker.lost.has_value());
+  EXPECT_TRUE(worker.warnings.empty()) << worker.warnings[0];
+  worker.outcome = Name(verdict.outcome);
+  manifest.workers = {worker};
+  FillTotals(&manifest);
+  const json parsed = json::parse(ManifestJson(manifest));
+  EXPECT_FALSE(parsed.contains("lost"));
+  EXPECT_FALSE(parsed["workers"][0].contains("lost"));
+  EXPECT_FALSE(parsed["workers"][0]["collectors"][1].contains("lost"));
+  EXPECT_THAT(CaptureTable(manifest), HasSubstr("losses not known"));
 }
 
 TEST(Manifest, StepsAreAbsentWithoutASourceOfSteps) {

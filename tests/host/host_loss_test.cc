@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "common/xspace/item_sink.h"
 #include "tests/host/host_collector_fixture.h"
@@ -156,6 +158,33 @@ TEST_F(HostCollectorTest, ManyThreadsAreListedAtOnce) {
   EXPECT_EQ(recorder_.lists, before + 1);
   End(100);
   EXPECT_EQ(session_.One("plain").line_id, 5100);
+}
+
+// Training steps are bursts of scopes with waiting between them: the reader must not be away when
+// the next one comes.
+TEST_F(HostCollectorTest, TheReaderStaysNearWhileRecordsCome) {
+  const auto longest_of_twenty = [this] {
+    absl::Duration longest;
+    for (int i = 0; i < 20; ++i) longest = std::max(longest, session_.Drain());
+    return longest;
+  };
+  const uint64_t begun_ns = MonotonicNs();
+  Begin();
+  const absl::Duration at_first = longest_of_twenty();
+  // As many in a moment as the ring holds.
+  for (int i = 0; i < 1024; ++i) recorder_.Scope(1, kPlain, kZero + i, kZero + i + 1);
+  session_.Drain();
+  const uint64_t burst_ns = MonotonicNs();
+  const absl::Duration after_burst = longest_of_twenty();
+  if (MonotonicNs() - begun_ns < 2'000'000'000) {  // or the machine stood still
+    EXPECT_LE(at_first, absl::Milliseconds(20)) << "nothing is known of its threads";
+    EXPECT_LE(after_burst, absl::Milliseconds(1)) << "the burst is remembered";
+  }
+  // And forgotten: a worker that records nothing is left alone.
+  while (MonotonicNs() - burst_ns < 2'100'000'000) std::this_thread::yield();
+  EXPECT_EQ(longest_of_twenty(), absl::Milliseconds(100));
+  End(10'000);
+  session_.ExpectIdentity();
 }
 
 class NamelessSink : public xspace::ItemSink {

@@ -45,7 +45,8 @@ class RecordingSessionEvents : public SessionEvents {
  public:
   void OnStepWindowOpened(uint64_t ticks) override { opened = ticks; }
   void OnStepWindowClosed(uint64_t ticks) override { closed = ticks; }
-  std::optional<uint64_t> opened, closed;
+  void OnClockJumped(uint64_t last_good_ticks) override { clock_held_until = last_good_ticks; }
+  std::optional<uint64_t> opened, closed, clock_held_until;
 };
 
 class SessionDriver {

@@ -6,7 +6,7 @@
 //
 //   clock_worker [--listen=127.0.0.1:0] [--realtime_shift_ns=N] [--clock_id=ID] [--step_ms=M]
 //                [--first_step=S] [--steps_per_epoch=E] [--scopes_per_second=R]
-//                [--infer_steps=only|too]
+//                [--infer_steps=only|too] [--work]
 //
 // Prints its address, then trains until SIGTERM.
 #include <atomic>
@@ -83,6 +83,7 @@ int Main(int argc, char** argv) {
   int64_t steps_per_epoch = 0;
   double scopes_per_second = 0;
   std::string infer_steps;
+  bool work = false;
   CLI::App app("A worker with a clock that is wrong.", "clock_worker");
   app.add_option("--listen", listen);
   app.add_option("--realtime_shift_ns", realtime_shift_ns);
@@ -94,6 +95,7 @@ int Main(int argc, char** argv) {
   app.add_option("--scopes_per_second", scopes_per_second);
   app.add_option("--infer_steps", infer_steps, "ends of steps are noticed; only: not marked")
       ->check(CLI::IsMember({"only", "too"}));
+  app.add_flag("--work", work, "without steps: always inside of a scope");
   CLI11_PARSE(app, argc, argv);
 
   std::signal(SIGTERM, RequestStop);
@@ -128,6 +130,8 @@ int Main(int argc, char** argv) {
   while (!stop_requested) {
     if (step_ms > 0) {
       train();
+    } else if (work) {
+      Work(std::chrono::milliseconds(100));
     } else {
       Tick();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -157,23 +157,18 @@ int64_t AxisNs(const std::vector<Event>& events) {
   return differences[differences.size() / 2];
 }
 
-// First instant of a trace, on MONOTONIC.
-int64_t FirstTickNs(const std::vector<Event>& events) {
-  int64_t first = INT64_MAX;
-  for (const Event& event : events) {
-    if (event.name == "tick") first = std::min(first, event.stats.at("monotonic_ns"));
-  }
-  return first;
+// Workers record ahead of their command: however late a busy machine lets them read it, they begin
+// at the instant.
+void ExpectCommonStart(const json& manifest) {
+  EXPECT_LE(manifest["start_spread_ns"].get<int64_t>(), 200'000) << manifest;
+  for (const json& worker : manifest["workers"]) EXPECT_EQ(worker["late_ns"], 0) << worker;
 }
 
-// A machine that is too busy to start a worker in time has this said by the worker: what is left is
-// what the clocks cost.
-int64_t LargestLateNs(const json& manifest) {
-  int64_t late = 0;
-  for (const json& worker : manifest["workers"]) {
-    late = std::max(late, worker.value("late_ns", int64_t{0}));
-  }
-  return late;
+// What was open at the instant is in the trace, cut: its bits were on before it.
+bool HasScopeAcrossStart(const std::vector<Event>& events) {
+  return std::any_of(events.begin(), events.end(), [](const Event& event) {
+    return event.name == "work" && event.start_ps == 0 && event.stats.count("true_start_ns") > 0;
+  });
 }
 
 // Eight workers, one with a clock that is 7 s ahead, one 50 ms away. `ids`: workers say that they
@@ -187,6 +182,7 @@ TEST_P(ClocksTest, EightWorkersStartTogetherAndLineUp) {
     std::vector<std::string> arguments;
     if (own_ids) arguments.push_back(absl::StrCat("--clock_id=clock-", i));
     if (i == 3) arguments.push_back("--realtime_shift_ns=7000000000");
+    arguments.push_back("--work");
     addresses.push_back(StartWorker(std::move(arguments)).address());
   }
   using std::chrono::milliseconds;
@@ -198,16 +194,16 @@ TEST_P(ClocksTest, EightWorkersStartTogetherAndLineUp) {
 
   const json manifest = Capture(addresses, {"--duration_ms=500"});
   ASSERT_TRUE(manifest.is_object());
-  EXPECT_LE(manifest["start_spread_ns"].get<int64_t>(), 5'000'000 + LargestLateNs(manifest));
+  ExpectCommonStart(manifest);
   std::vector<int64_t> axes;
-  std::vector<int64_t> starts;
+  int across = 0;
   for (const json& worker : manifest["workers"]) {
     EXPECT_EQ(worker["outcome"], "ok") << worker;
     EXPECT_EQ(worker["protocol"], "native");
     EXPECT_EQ(worker["aligned"], true);
     const std::vector<Event> events = EventsOf(worker);
     axes.push_back(AxisNs(events));
-    starts.push_back(FirstTickNs(events));
+    across += HasScopeAcrossStart(events) ? 1 : 0;
   }
   const auto [low, high] = std::minmax_element(axes.begin(), axes.end());
   EXPECT_LE(*high - *low, 1'000'000) << "the timelines do not line up";
@@ -219,10 +215,8 @@ TEST_P(ClocksTest, EightWorkersStartTogetherAndLineUp) {
     EXPECT_LE(std::llabs(error), worker["clock_uncertainty_ns"].get<int64_t>() + 1'000'000)
         << worker;
   }
-  // The first instants come within a millisecond of the start, on a machine that is not too busy
-  // for its own timers.
-  const auto [first, last] = std::minmax_element(starts.begin(), starts.end());
-  EXPECT_LE(*last - *first, 50'000'000 + LargestLateNs(manifest));
+  // Their threads are nearly always inside of such a scope.
+  EXPECT_GE(across, 4) << "what the manifest says of the start is not what was recorded";
 }
 INSTANTIATE_TEST_SUITE_P(Ids, ClocksTest, ::testing::Bool(), [](const auto& info) {
   return info.param ? "ByPingsAlone" : "ByIdAndLopsidedPath";
@@ -291,7 +285,7 @@ TEST_F(NativeRunTest, AnotherTimeNamespaceIsAnotherClock) {
   ClockWorker& here = StartWorker({});
   const json manifest = Capture({elsewhere.address(), here.address()}, {"--duration_ms=300"});
   ASSERT_TRUE(manifest.is_object());
-  EXPECT_LE(manifest["start_spread_ns"].get<int64_t>(), 5'000'000 + LargestLateNs(manifest));
+  ExpectCommonStart(manifest);
   const int64_t a = AxisNs(EventsOf(manifest["workers"][0]));
   const int64_t b = AxisNs(EventsOf(manifest["workers"][1]));
   EXPECT_NEAR(static_cast<double>(a + 5'000'000'000'000), static_cast<double>(b), 1e6);

@@ -170,6 +170,42 @@ TEST_F(CommandedSessionTest, ACollectorThatWasLateMakesTheStartLate) {
   EXPECT_EQ(session.pending.Get().summary.late_ns(), started.late_ns);
 }
 
+// The command is read after the instant; the collector was on before it.
+TEST_F(CommandedSessionTest, ACollectorThatRecordsAheadIsInTime) {
+  Make({&a_});
+  Commanded session = SubmitOnCommand();
+  session.Armed();
+  a_.set_recording_since(detail::ReadTicks(true));
+  const StartCommand command = In(1000, absl::Milliseconds(5));
+  ASSERT_TRUE(Becomes([&] { return MonotonicNs() > command.start_monotonic_ns; }));
+  ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
+  const SessionStarted started = session.Started();
+  EXPECT_EQ(started.late_ns, 0u);
+  EXPECT_NEAR(static_cast<double>(started.start_monotonic_ns),
+              static_cast<double>(command.start_monotonic_ns), 2);
+  const SessionResult result = session.pending.Get();
+  EXPECT_EQ(result.summary.late_ns(), 0u);
+  EXPECT_NEAR(static_cast<double>(result.summary.duration_ns()), 5e6, 10);
+}
+
+// Well ahead of the instant, so that no busy machine makes them late.
+TEST_F(CommandedSessionTest, CollectorsAreStartedAheadOfTheInstant) {
+  Make({&a_});
+  Commanded session = SubmitOnCommand();
+  session.Armed();
+  const StartCommand command = In(900 * kMillisecondNs, absl::Milliseconds(1));
+  const uint64_t told_ns = MonotonicNs();
+  ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
+  ASSERT_TRUE(a_.AwaitCalls("start", 1));
+  if (MonotonicNs() < told_ns + 800 * kMillisecondNs) {  // or this thread was not run
+    EXPECT_FALSE(session.has_started->load()) << "told when it was on, not when it began";
+  }
+  const SessionStarted started = session.Started();
+  EXPECT_GE(MonotonicNs(), command.start_monotonic_ns - 1000);
+  EXPECT_EQ(started.late_ns, 0u);
+  session.pending.Get();
+}
+
 // The map of ticks to time needs 100 ms: they pass before `armed`, not between instant and start.
 TEST_F(CommandedSessionTest, AYoungWorkerWaitsBeforeItSaysThatItIsArmed) {
   const uint64_t made_ns = MonotonicNs();

@@ -126,6 +126,7 @@ class HostSessionTest : public ::testing::Test {
   SessionTicket SubmitOnCommand(absl::Duration lookback) {
     SessionOptions options;
     options.on_command = true;
+    options.record_ahead = true;
     options.lookback = lookback;
     options.store_bytes = 4 << 20;
     SessionCallbacks callbacks;
@@ -212,6 +213,18 @@ Events Read(const tensorflow::profiler::XSpace& space) {
   return events;
 }
 
+int Named(const tensorflow::profiler::XSpace& space, const std::string& name) {
+  int count = 0;
+  for (const auto& plane : space.planes()) {
+    for (const auto& line : plane.lines()) {
+      for (const auto& event : line.events()) {
+        count += plane.event_metadata().at(event.metadata_id()).name() == name;
+      }
+    }
+  }
+  return count;
+}
+
 void ExpectConsecutive(const std::map<int64_t, int>& steps) {
   ASSERT_FALSE(steps.empty());
   EXPECT_EQ(static_cast<int64_t>(steps.size()), steps.rbegin()->first - steps.begin()->first + 1);
@@ -247,13 +260,28 @@ TEST_F(HostSessionTest, RecordsFromTheCommandedInstantOnWhileItIsRead) {
   if (result.summary.lost() == 0) ExpectConsecutive(events.whole_steps);
 }
 
-TEST_F(HostSessionTest, AnInstantThatIsPastBeginsAtOnceAndCountsFromItsZero) {
-  const Trainer trainer;
+// Nothing of what the machine does between the instant and the command's being read is missing.
+TEST_F(HostSessionTest, AnInstantThatPassesUnreadIsKept) {
   const SessionTicket ticket = SubmitOnCommand(absl::ZeroDuration());
   Spool spool;
   spool.Attach(Armed().store);
-  ASSERT_TRUE(manager_->Command(
-      ticket, At(MonotonicNs() - 40 * kMillisecondNs, 0, absl::Milliseconds(50))));
+  const StartCommand command = At(MonotonicNs(), 0, absl::Seconds(1));
+  { JOBSCOPE_SCOPE("before it is told"); }
+  ASSERT_TRUE(manager_->Command(ticket, command));
+  EXPECT_EQ(Started().late_ns, 0u);
+  manager_->Stop("");
+  const SessionResult result = Finish(&spool);
+  EXPECT_EQ(result.summary.late_ns(), 0u);
+  EXPECT_EQ(Named(spool.Assemble(), "before it is told"), 1);
+}
+
+TEST_F(HostSessionTest, AnInstantThatIsPastBeginsAtOnceAndCountsFromItsZero) {
+  const Trainer trainer;
+  const uint64_t before_it_was_armed_ns = MonotonicNs() - 40 * kMillisecondNs;
+  const SessionTicket ticket = SubmitOnCommand(absl::ZeroDuration());
+  Spool spool;
+  spool.Attach(Armed().store);
+  ASSERT_TRUE(manager_->Command(ticket, At(before_it_was_armed_ns, 0, absl::Milliseconds(50))));
   const SessionStarted started = Started();
   EXPECT_GE(started.late_ns, 40u * kMillisecondNs);
   const SessionResult result = Finish(&spool);

@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/time/clock.h"
 #include "jobscope/detail/ticks.h"
 #include "tensorflow/xplane.pb.h"
 #include "tests/session/fake_collector.h"
@@ -75,6 +76,41 @@ TEST_F(ProgrammaticCaptureTest, WritesARunDirectoryThatSaysWhatIsInIt) {
   EXPECT_EQ(manifest["workers"][0]["outcome"], "ok");
   EXPECT_EQ(manifest["events"], 1);
   EXPECT_EQ(manifest["lost"], 2);
+}
+
+TEST_F(ProgrammaticCaptureTest, WhatAHungCollectorLostIsNotKnown) {
+  fake_.HangIn("stop");
+  ASSERT_TRUE(capture_->Start(Request()).ok());
+  const auto result = capture_->Stop();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->lost.has_value());
+  const auto manifest = nlohmann::json::parse(Read(result->run_directory + "/capture.json"));
+  const auto& worker = manifest["workers"][0];
+  EXPECT_EQ(worker["outcome"], "truncated");
+  EXPECT_FALSE(worker.contains("lost")) << worker;
+  EXPECT_FALSE(manifest.contains("lost")) << manifest;
+  EXPECT_FALSE(worker["collectors"][0].contains("lost")) << worker;
+  EXPECT_FALSE(worker["collectors"][0].contains("events")) << worker;
+  EXPECT_THAT(worker["collectors"][0]["reason"], HasSubstr("losses are not known"));
+  fake_.Release();
+}
+
+// Whether the file was written by then or not.
+TEST_F(ProgrammaticCaptureTest, AnExitThatWaitsNoLongerLeavesNoPartialFile) {
+  const auto partial = [this] {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(logdir_)) {
+      if (entry.path().extension() == ".partial") return true;
+    }
+    return false;
+  };
+  ASSERT_TRUE(capture_->Start(Request()).ok());
+  capture_->FinishBeforeExit(absl::Now());
+  EXPECT_FALSE(partial());
+  const auto result = capture_->Stop();  // the session has ended by itself
+  EXPECT_FALSE(partial());
+  if (!result.ok()) {
+    EXPECT_THAT(std::string(result.status().message()), HasSubstr("exited"));
+  }
 }
 
 TEST_F(ProgrammaticCaptureTest, ASecondCaptureIsRefusedAndTheFirstGoesOn) {

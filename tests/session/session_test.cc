@@ -165,6 +165,21 @@ class VerboseCollector : public FakeCollector {
   xspace::ItemSink* sink_ = nullptr;
 };
 
+// What it still writes, once it returns, goes nowhere.
+TEST_F(SessionTest, AHungCollectorKeepsNoMemoryOfTheStore) {
+  VerboseCollector verbose("verbose");
+  Make({&a_, &verbose});
+  a_.HangIn("stop");
+  SessionResult result = Submit(For(absl::Milliseconds(1))).Get();
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  const xspace::Store* const store = result.store.get();  // the hung one keeps its shell
+  EXPECT_GT(store->mapped_bytes(), 3u << 20);
+  result.store.reset();
+  EXPECT_TRUE(Becomes([&] { return store->mapped_bytes() == 0; }));
+  a_.Release();
+  EXPECT_TRUE(Becomes([this] { return manager_->DescribeCollectors()[0].state() == "on"; }));
+}
+
 TEST_F(SessionTest, AnAccountThatDoesNotFitCostsNoTrace) {
   VerboseCollector verbose("verbose");
   Make({&verbose});
@@ -271,6 +286,9 @@ TEST_P(WedgedTest, IsLeftAloneUntilItReturns) {
   EXPECT_THAT(result.summary.collectors(0).reason(), HasSubstr("did not return from the verb"));
   EXPECT_EQ(result.summary.collectors(1).state(), "on");
   EXPECT_EQ(result.summary.events(), 1u);
+  // What hangs before it has recorded has lost nothing.
+  EXPECT_EQ(result.summary.collectors(0).account_unknown(), verb != "arm");
+  EXPECT_FALSE(result.summary.collectors(1).account_unknown());
   EXPECT_EQ(manager_->DescribeCollectors()[0].state(), "wedged");
 
   const size_t calls_while_wedged = a_.calls().size();
