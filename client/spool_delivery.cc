@@ -93,6 +93,7 @@ Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& s
     if (file != nullptr) (void)file->Flush();  // an error stays, and the next write returns it
     (*items)->LetGo(chunks);
   };
+  options.rank = account->rank;
   if (capture_.start.clock.has_value()) options.zero_unix_ns = capture_.start.zero_unix_ns;
   if (capture_.received.summary_item == 0) {
     options.warnings.push_back(absl::StrCat(WhyIncomplete(), "; losses are not known"));

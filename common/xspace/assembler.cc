@@ -217,7 +217,11 @@ absl::StatusOr<Assembler> Assembler::Create(absl::Span<const ItemView> items,
   state->index = *std::move(index);
   std::vector<std::string> texts = Warnings(state->index);
   texts.insert(texts.end(), state->options.warnings.begin(), state->options.warnings.end());
-  state->output = MakeOutputPlanes(state->index, state->options.zero_unix_ns, &texts);
+  std::optional<int> rank = state->options.rank;
+  if (state->index.has_summary && state->index.summary.identity().has_rank()) {
+    rank = state->index.summary.identity().rank();
+  }
+  state->output = MakeOutputPlanes(state->index, state->options.zero_unix_ns, rank, &texts);
   state->MakeTexts(texts);
   state->MakeParts();
   return Assembler(state.release());
