@@ -115,6 +115,11 @@ Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& s
     const std::string of = parts == 1 ? "" : absl::StrCat("part ", i + 1, " of ", parts, ": ");
     return Failed(Phase::kWrite, absl::StrCat(of, written.message()));
   }
+  if (capture_.received.summary_item == 0) {
+    // None is not said: the worker may have no steps at all.
+    const uint64_t steps = assembler->CountSteps();
+    if (steps > 0) account->steps = steps;
+  }
   return Judge((*items)->items(), assembler->events(), account);
 }
 

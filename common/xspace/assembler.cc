@@ -16,6 +16,7 @@
 #include "common/xspace/output_planes.h"
 #include "common/xspace/part_plan.h"
 #include "common/xspace/read_meter.h"
+#include "common/xspace/step_count.h"
 #include "common/xspace/utf8.h"
 #include "common/xspace/wire.h"
 
@@ -239,6 +240,8 @@ Assembler& Assembler::operator=(Assembler&& other) noexcept {
 Assembler::~Assembler() { delete state_; }
 
 const std::vector<Part>& Assembler::parts() const { return state_->parts; }
+
+uint64_t Assembler::CountSteps() const { return xspace::CountSteps(state_->index); }
 
 uint64_t Assembler::events() const {
   uint64_t events = 0;

@@ -79,6 +79,8 @@ class Assembler {
   // At least one part; in the order of time.
   const std::vector<Part>& parts() const;
   uint64_t events() const;  // in all parts
+  // Whole steps in all parts, for a trace without a summary: reads all events once more.
+  uint64_t CountSteps() const;
 
   // Writes parts()[index]: exactly size_bytes bytes. The first error of the sink ends it and is
   // returned.
