@@ -184,12 +184,16 @@ void Conclude(std::vector<WorkerResult> results, Manifest* manifest) {
 }
 
 // A failure here is told, and takes the exit code with it: no longer 0, but no worker failed.
-void Publish(const RunDirectory& directory, Manifest* manifest) {
+void Publish(RunDirectory directory, Manifest* manifest) {
   bool has_files = false;
   for (const ManifestWorker& worker : manifest->workers) {
     has_files = has_files || !worker.files.empty();
   }
-  if (has_files) {
+  if (!has_files) {
+    // Where that fails it is listed, and empty: no reason to be without an account of it.
+    (void)directory.SetAside();
+    manifest->run_directory = directory.path();
+  } else {
     const absl::Status marker = directory.WriteMarker(absl::Now());
     if (!marker.ok()) {
       std::fprintf(stderr, "capture: TensorBoard may not find this run: %s\n",

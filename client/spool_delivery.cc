@@ -93,6 +93,7 @@ Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& s
     if (file != nullptr) (void)file->Flush();  // an error stays, and the next write returns it
     (*items)->LetGo(chunks);
   };
+  options.rank = account->rank;
   if (capture_.start.clock.has_value()) options.zero_unix_ns = capture_.start.zero_unix_ns;
   if (capture_.received.summary_item == 0) {
     options.warnings.push_back(absl::StrCat(WhyIncomplete(), "; losses are not known"));
@@ -113,6 +114,11 @@ Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& s
     if (written.ok()) continue;
     const std::string of = parts == 1 ? "" : absl::StrCat("part ", i + 1, " of ", parts, ": ");
     return Failed(Phase::kWrite, absl::StrCat(of, written.message()));
+  }
+  if (capture_.received.summary_item == 0) {
+    // None is not said: the worker may have no steps at all.
+    const uint64_t steps = assembler->CountSteps();
+    if (steps > 0) account->steps = steps;
   }
   return Judge((*items)->items(), assembler->events(), account);
 }

@@ -92,6 +92,32 @@ std::string Gpus(const ManifestWorker& worker) {
   return absl::StrJoin(texts, "; ");
 }
 
+// What is missing in the program, or in the command, where a worker of ours delivered less than
+// people expect; or nothing.
+std::string Hint(const Manifest& manifest, const ManifestWorker& worker) {
+  const bool whole = worker.outcome == "ok" || worker.outcome == "empty";
+  if (!whole || worker.version.empty() || worker.collectors.empty()) return "";
+  const auto level = [&manifest](const char* name) {
+    const auto option = manifest.options_numbers.find(name);
+    return option == manifest.options_numbers.end() ? 0 : option->second;
+  };
+  if (level("host_tracer_level") == 0) return "";
+  if (worker.steps.value_or(1) == 0) {
+    return "no whole step in this time: raise --duration_ms, or give --steps=N";
+  }
+  if (worker.steps.has_value()) return "";
+  uint64_t own = 0;  // of the program, not of the machine
+  for (const ManifestCollector& collector : worker.collectors) {
+    const bool machine = collector.name == "system" || collector.name == "nvml";
+    if (!machine) own += collector.events.value_or(0);
+  }
+  if (own > 0) return "no steps: mark them (JOBSCOPE_STEP, jobscope.step) to see step times";
+  return absl::StrCat("no steps, no scopes: mark steps (JOBSCOPE_STEP, jobscope.step)",
+                      level("python_tracer_level") == 0
+                          ? ", or see a Python program as it is with --python_tracer_level=1"
+                          : "");
+}
+
 // "error of w1:6009 and 3 more: ...": what several say alike, numbers apart, is said once.
 std::string Notes(const Manifest& manifest) {
   struct Note {
@@ -111,11 +137,13 @@ std::string Notes(const Manifest& manifest) {
   for (const ManifestWorker& worker : manifest.workers) {
     for (const std::string& error : worker.errors) add("error", worker, error);
     for (const std::string& warning : worker.warnings) add("warning", worker, warning);
+    const std::string hint = Hint(manifest, worker);
+    if (!hint.empty()) add("hint", worker, hint);
   }
   std::string text;
   for (size_t i = 0; i < std::min(notes.size(), kMaxNotes); ++i) {
     const Note& note = notes[i];
-    absl::StrAppend(&text, note.kind, " of ", note.first,
+    absl::StrAppend(&text, note.kind, note.kind == "hint" ? " for " : " of ", note.first,
                     note.workers > 1 ? absl::StrCat(" and ", note.workers - 1, " more") : "", ": ",
                     note.text, "\n");
   }
@@ -131,7 +159,9 @@ std::string State(const ManifestWorker& worker) {
   const ManifestBusy& busy = *worker.busy;
   std::string text = absl::StrCat(busy.state, " ", busy.session_id);
   if (!busy.peer.empty()) absl::StrAppend(&text, " of ", busy.peer);
-  absl::StrAppend(&text, ", ", busy.remaining_ms.value_or(0), " ms left");
+  // Before the start nobody knows how long it will take.
+  const bool begun = busy.state != "arming" && busy.state != "armed";
+  if (begun) absl::StrAppend(&text, ", ", busy.remaining_ms.value_or(0), " ms left");
   if (busy.waiting.value_or(0) > 0) absl::StrAppend(&text, ", ", *busy.waiting, " waiting");
   return text;
 }
@@ -189,8 +219,10 @@ std::string CaptureTable(const Manifest& manifest) {
   uint64_t bytes = 0;
   size_t losses_unknown = 0;  // of those that delivered
   size_t total = 0;
+  size_t truncated = 0;
   for (const ManifestWorker& worker : manifest.workers) {
     total += worker.outcome == "duplicate" ? 0 : 1;
+    truncated += worker.outcome == "truncated" ? 1 : 0;
     delivered += Delivered(worker) ? 1 : 0;
     bytes += Bytes(worker);
     losses_unknown += Delivered(worker) && !worker.lost.has_value() ? 1 : 0;
@@ -204,6 +236,7 @@ std::string CaptureTable(const Manifest& manifest) {
   absl::StrAppend(&text, Notes(manifest));
   absl::StrAppend(&text, delivered, " of ", total, total == 1 ? " worker" : " workers",
                   " delivered");
+  if (truncated > 0) absl::StrAppend(&text, " (", truncated, " truncated)");
   if (delivered > 0) {
     absl::StrAppend(&text, ": ", Grouped(manifest.events.value_or(0)), " events, ");
     if (losses_unknown < delivered) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -256,6 +257,23 @@ absl::Status RunDirectory::WriteMarker(absl::Time now) const {
   absl::Status status = (*file)->Write(FileVersionRecord(now), false);
   if (!status.ok()) return status;
   return (*file)->Publish();
+}
+
+absl::Status RunDirectory::SetAside() {
+  const std::string failed = absl::StrCat(logdir_, "/failed_runs");
+  const absl::StatusOr<bool> made = MakeDirectory(failed);
+  if (!made.ok()) return made.status();
+  for (int n = 1; n <= kMaxSuffix; ++n) {
+    const std::string path = absl::StrCat(failed, "/", run_, n == 1 ? "" : absl::StrCat("-", n));
+    // Replaces an empty directory, which is nobody's.
+    if (rename(path_.c_str(), path.c_str()) == 0) {
+      path_ = path;
+      return absl::OkStatus();
+    }
+    if (errno != EEXIST && errno != ENOTEMPTY) break;
+  }
+  return absl::UnavailableError(
+      absl::StrCat("cannot move ", path_, " to ", failed, ": ", std::strerror(errno)));
 }
 
 void RunDirectory::RemoveIfEmpty() const { rmdir(path_.c_str()); }

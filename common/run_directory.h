@@ -69,6 +69,10 @@ class RunDirectory {
   // where there is one.
   absl::Status WriteMarker(absl::Time now) const;
 
+  // Moves the directory to <logdir>/failed_runs, where viewers do not look: they list every
+  // directory of profiles as a run. Its name is free again then. For a run without a trace.
+  absl::Status SetAside();
+
   // Removes the directory if nothing has been put into it.
   void RemoveIfEmpty() const;
 

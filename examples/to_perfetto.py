@@ -5,10 +5,29 @@
 usage: to_perfetto.py RUN_DIRECTORY [OUTPUT_DIRECTORY]      needs `pip install xprof`
 """
 import gzip
+import json
 import pathlib
 import sys
 
 SUFFIX = ".xplane.pb"
+
+
+def ranks_of(run):
+    """{file name: rank} of the workers whose rank the run's manifest tells."""
+    manifest = run / "capture.json"
+    workers = json.loads(manifest.read_text())["workers"] if manifest.exists() else []
+    return {file["path"]: worker["rank"] for worker in workers if "rank" in worker for file in worker["files"]}
+
+
+def with_rank(events, rank):
+    """The same trace, whose processes are called by the rank: the name of the file is an address."""
+    if rank is None:
+        return events
+    trace = json.loads(events)
+    for event in trace["traceEvents"]:
+        if event.get("ph") == "M" and event.get("name") == "process_name":
+            event["args"]["name"] = f"rank {rank} {event['args']['name']}"
+    return json.dumps(trace)
 
 
 def main():
@@ -26,12 +45,14 @@ def main():
     except ImportError as error:
         print(f"to_perfetto: {error}: pip install xprof", file=sys.stderr)
         return 1
+    ranks = ranks_of(run)
     for trace in traces:
         # XProf's conversion to the JSON that Chrome's and Perfetto's viewers read.
         events, _ = raw_to_tool_data.xspace_to_tool_data([str(trace)], "trace_viewer", {})
         if not events:
             print(f"to_perfetto: XProf could not read {trace}", file=sys.stderr)
             return 1
+        events = with_rank(events, ranks.get(trace.name))
         target = output / (trace.name.removesuffix(SUFFIX) + ".json.gz")
         with gzip.open(target, "wb") as file:
             file.write(events.encode() if isinstance(events, str) else events)

@@ -79,7 +79,8 @@ absl::Status ProgrammaticCapture::Start(ProgrammaticRequest request) {
     std::lock_guard<std::mutex> lock(run_->mutex);
     if (!run_->result.has_value()) {
       return absl::AlreadyExistsError(
-          "a capture of this process is running; end it first (StopCapture)");
+          "a capture of this process is running; end it first (C++: StopCapture, Python: "
+          "jobscope.stop)");
     }
   }
   RunDirectoryOptions directory_options;

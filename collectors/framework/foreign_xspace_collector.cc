@@ -385,10 +385,10 @@ void ForeignXSpaceCollector::CloseAccount() {
         ", each from one call to the next; mark steps (jobscope.step) if that is not the loop, and "
         "for --steps=N"));
   }
-  if (paused_ > absl::ZeroDuration()) {
+  if (paused_ >= absl::Milliseconds(1)) {
     report_.warnings.push_back(absl::StrFormat(
-        "%s recorded nothing for %.1f s in all, in which it handed over what it had recorded",
-        kind_.origin, absl::ToDoubleSeconds(paused_)));
+        "%s recorded nothing for %.1f ms in all, in which it handed over what it had recorded",
+        kind_.origin, absl::ToDoubleMilliseconds(paused_)));
   }
   if (const std::string interruption = handover_->interruption(); !interruption.empty()) {
     trouble_ = trouble_.empty() ? interruption : absl::StrCat(interruption, "; ", trouble_);

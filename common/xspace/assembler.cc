@@ -16,6 +16,7 @@
 #include "common/xspace/output_planes.h"
 #include "common/xspace/part_plan.h"
 #include "common/xspace/read_meter.h"
+#include "common/xspace/step_count.h"
 #include "common/xspace/utf8.h"
 #include "common/xspace/wire.h"
 
@@ -217,7 +218,11 @@ absl::StatusOr<Assembler> Assembler::Create(absl::Span<const ItemView> items,
   state->index = *std::move(index);
   std::vector<std::string> texts = Warnings(state->index);
   texts.insert(texts.end(), state->options.warnings.begin(), state->options.warnings.end());
-  state->output = MakeOutputPlanes(state->index, state->options.zero_unix_ns, &texts);
+  std::optional<int> rank = state->options.rank;
+  if (state->index.has_summary && state->index.summary.identity().has_rank()) {
+    rank = state->index.summary.identity().rank();
+  }
+  state->output = MakeOutputPlanes(state->index, state->options.zero_unix_ns, rank, &texts);
   state->MakeTexts(texts);
   state->MakeParts();
   return Assembler(state.release());
@@ -235,6 +240,8 @@ Assembler& Assembler::operator=(Assembler&& other) noexcept {
 Assembler::~Assembler() { delete state_; }
 
 const std::vector<Part>& Assembler::parts() const { return state_->parts; }
+
+uint64_t Assembler::CountSteps() const { return xspace::CountSteps(state_->index); }
 
 uint64_t Assembler::events() const {
   uint64_t events = 0;

@@ -36,6 +36,8 @@ struct AssembleOptions {
   // profile_start_time (epoch) where the items have no summary to tell it: a trace that was cut
   // short still belongs at its place on the common axis.
   std::optional<int64_t> zero_unix_ns;
+  // Of the worker, where the items have no summary to tell it.
+  std::optional<int> rank;
   // What else is to be said about the trace: more XSpace.warnings.
   std::vector<std::string> warnings;
   // Called each time that items in 16 more chunks of 2 MiB have been read, in Create and in Write,
@@ -77,6 +79,8 @@ class Assembler {
   // At least one part; in the order of time.
   const std::vector<Part>& parts() const;
   uint64_t events() const;  // in all parts
+  // Whole steps in all parts, for a trace without a summary: reads all events once more.
+  uint64_t CountSteps() const;
 
   // Writes parts()[index]: exactly size_bytes bytes. The first error of the sink ends it and is
   // returned.

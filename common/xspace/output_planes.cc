@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/trace_planes.h"
 #include "common/xspace/absl_view.h"
 #include "common/xspace/fields.h"
 #include "common/xspace/metadata_encoder.h"
@@ -23,19 +24,27 @@ namespace {
 constexpr std::string_view kTaskEnvironment = "Task Environment";
 constexpr absl::string_view kGpuPrefix = "/device:GPU:";
 
-std::string LineHead(const IndexedLine& line) {
+// "main [rank 5]": viewers call the processes of a run by their files, and those by ports.
+std::string DisplayName(const IndexedPlane& plane, const IndexedLine& line,
+                        std::optional<int> rank) {
+  const bool is_thread = plane.name == kHostPlaneName && line.name != kCountersLineName;
+  if (!rank.has_value() || !is_thread) return std::string(line.display_name);
+  const std::string_view name = line.display_name.empty() ? line.name : line.display_name;
+  return absl::StrCat(AbslView(name), " [rank ", *rank, "]");
+}
+
+std::string LineHead(const IndexedPlane& plane, const IndexedLine& line, std::optional<int> rank) {
   std::string head;
   protozero::pbf_writer writer(head);
   writer.add_int64(xline_field::kId, line.key);
   if (!line.name.empty()) AddTextField(xline_field::kName, line.name, &head);
   if (line.end != 0) writer.add_uint64(xline_field::kDurationPs, FromSpread(line.end));
-  if (!line.display_name.empty()) {
-    AddTextField(xline_field::kDisplayName, line.display_name, &head);
-  }
+  const std::string display_name = DisplayName(plane, line, rank);
+  if (!display_name.empty()) AddTextField(xline_field::kDisplayName, display_name, &head);
   return head;
 }
 
-OutputPlane MakePlane(const IndexedPlane& indexed) {
+OutputPlane MakePlane(const IndexedPlane& indexed, std::optional<int> rank) {
   OutputPlane plane;
   plane.indexed = &indexed;
   plane.needs_events = absl::StartsWith(AbslView(indexed.name), kGpuPrefix);
@@ -54,7 +63,7 @@ OutputPlane MakePlane(const IndexedPlane& indexed) {
   }
   for (const std::string_view stats : indexed.stats) plane.stats_bytes += stats.size();
   for (const IndexedLine& line : indexed.lines) {
-    plane.line_heads.push_back(LineHead(line));
+    plane.line_heads.push_back(LineHead(indexed, line, rank));
     plane.runs.push_back(PackRuns(line.segments));
   }
   return plane;
@@ -117,14 +126,14 @@ void AddTextField(uint32_t field, std::string_view text, std::string* out) {
 }
 
 OutputPlanes MakeOutputPlanes(const ItemIndex& index, std::optional<int64_t> zero_unix_ns,
-                              std::vector<std::string>* warnings) {
+                              std::optional<int> rank, std::vector<std::string>* warnings) {
   OutputPlanes output;
   absl::flat_hash_set<std::string> taken;
   bool has_environment = false;
   int64_t max_id = 0;
   for (const IndexedPlane& indexed : index.planes) {
     max_id = std::max(max_id, indexed.id);
-    OutputPlane plane = MakePlane(indexed);
+    OutputPlane plane = MakePlane(indexed, rank);
     // XProf shows no steps at all beside a GPU plane without events.
     if (plane.needs_events && !HasEvents(indexed)) continue;
     if (indexed.name == kTaskEnvironment) {

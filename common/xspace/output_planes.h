@@ -41,10 +41,10 @@ struct OutputPlanes {
 
 // Decides which planes a trace has, and under which names: each name once, no GPU plane without
 // events, and what the session says about itself in `Task Environment`. Adds a text to `warnings`
-// where a plane was renamed. `zero_unix_ns` is told where there is no summary. The result refers to
-// `index`.
+// where a plane was renamed. `zero_unix_ns` is told where there is no summary; `rank` stands behind
+// the names that viewers show of the host's threads. The result refers to `index`.
 OutputPlanes MakeOutputPlanes(const ItemIndex& index, std::optional<int64_t> zero_unix_ns,
-                              std::vector<std::string>* warnings);
+                              std::optional<int> rank, std::vector<std::string>* warnings);
 
 // Appends a string field.
 void AddTextField(uint32_t field, std::string_view text, std::string* out);

@@ -11,6 +11,12 @@
 import os as _os
 import sys as _sys
 
+if _sys.version_info < (3, 10):
+    # The extension would fail with "undefined symbol": it uses the stable ABI of 3.10. pip refuses such a wheel; a path does not.
+    raise ImportError(
+        "jobscope needs Python 3.10 or later, and this is %d.%d. Use a newer interpreter, or record a program of an older one from "
+        "outside: jobscope run -- python train.py" % _sys.version_info[:2]
+    )
 if "t" in getattr(_sys, "abiflags", ""):
     # Some of these builds would find the extension (3.13t looks for .abi3.so), whose own refusal says less of what to do.
     raise ImportError(

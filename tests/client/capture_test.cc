@@ -72,8 +72,13 @@ class CaptureTest : public ::testing::Test {
     const std::unique_ptr<Subprocess> capture = StartCapture(addresses, std::move(more));
     EXPECT_EQ(capture->Wait(), exit_code) << capture->err();
     EXPECT_TRUE(json::accept(capture->out())) << capture->out();
-    EXPECT_EQ(capture->out(), ReadAll(run() + "/capture.json"));
     const json manifest = json::parse(capture->out(), nullptr, false);
+    // A run without a trace is none to viewers.
+    const bool failed = exit_code == 4;
+    EXPECT_EQ(std::filesystem::exists(run()), !failed);
+    EXPECT_EQ(manifest["run_directory"], failed ? logdir_.path() + "/failed_runs/r" : run());
+    EXPECT_EQ(capture->out(),
+              ReadAll(manifest["run_directory"].get<std::string>() + "/capture.json"));
     EXPECT_EQ(manifest["exit_code"], exit_code);
     return manifest;
   }

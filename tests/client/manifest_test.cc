@@ -148,6 +148,52 @@ TEST(Manifest, ASumOfLossesSaysOfWhomNothingIsKnown) {
   EXPECT_THAT(CaptureTable(manifest), HasSubstr("30 events, 12 lost, "));
 }
 
+TEST(Manifest, TheTableSaysWhatToDoWhereLittleWasRecorded) {
+  Manifest manifest;
+  manifest.options_numbers = {{"host_tracer_level", 2}, {"python_tracer_level", 0}};
+  manifest.workers.resize(3);
+  for (size_t i = 0; i < 3; ++i) {
+    ManifestWorker& worker = manifest.workers[i];
+    worker.address = "w" + std::to_string(i);
+    worker.outcome = "ok";
+    worker.version = "0.1.0";
+    worker.collectors = {{"host", "on", "", 0, 0}, {"system", "on", "", 10, 0}};
+  }
+  EXPECT_THAT(CaptureTable(manifest),
+              HasSubstr("hint for w0 and 2 more: no steps, no scopes: mark steps (JOBSCOPE_STEP, "
+                        "jobscope.step), or see a Python program as it is with "
+                        "--python_tracer_level=1\n"));
+  manifest.workers[0].collectors[0].events = 7;
+  manifest.workers[1].steps = 0;
+  manifest.workers[2].steps = 3;
+  EXPECT_THAT(CaptureTable(manifest), HasSubstr("hint for w0: no steps: mark them"));
+  EXPECT_THAT(CaptureTable(manifest), HasSubstr("hint for w1: no whole step in this time"));
+  EXPECT_THAT(CaptureTable(manifest), Not(HasSubstr("w2:")));
+  // Nothing was to be recorded; another's worker; one that failed.
+  manifest.options_numbers["host_tracer_level"] = 0;
+  EXPECT_THAT(CaptureTable(manifest), Not(HasSubstr("hint")));
+  manifest.options_numbers["host_tracer_level"] = 2;
+  manifest.workers[0].version.clear();
+  manifest.workers[1].outcome = "died";
+  EXPECT_THAT(CaptureTable(manifest), Not(HasSubstr("hint")));
+}
+
+TEST(Manifest, TheLastLineTellsWhatIsTruncatedAndNamedTwice) {
+  Manifest manifest;
+  manifest.workers.resize(3);
+  for (ManifestWorker& worker : manifest.workers) worker.outcome = "truncated";
+  manifest.workers[2].outcome = "duplicate";
+  EXPECT_THAT(CaptureTable(manifest), HasSubstr("2 of 2 workers delivered (2 truncated): "));
+  EXPECT_THAT(CaptureTable(manifest), HasSubstr("; 1 named twice"));
+}
+
+TEST(Manifest, OneThatIsArmedHasNoTimeLeft) {
+  Manifest manifest;
+  manifest.workers.resize(1);
+  manifest.workers[0].busy = {"r", "10.0.0.7", "armed", 0, {}};
+  EXPECT_THAT(CheckTable(manifest), HasSubstr("armed r of 10.0.0.7\n"));
+}
+
 // A message may hold 64 MiB of texts, and there may be a thousand workers.
 TEST(Manifest, WhatAWorkerSaysIsBounded) {
   v1::Summary summary = MakeSummary(1);

@@ -3,6 +3,7 @@
 // Captures whose connection is lost, and workers that lose their senses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "common/server_ended.h"
 #include "tensorflow/xplane.pb.h"
 #include "tests/client/fake_native_worker.h"
@@ -316,6 +319,35 @@ TEST_F(NativeResumeTest, AStopEndsTheWaitForALostConnection) {
   worker_->Stop("run", absl::Seconds(1), [](const grpc::Status&, bool) {});
   ExpectTruncatedFile();
   EXPECT_LT(absl::Now() - begin, absl::Seconds(20));
+}
+
+// The trace is overdue while the disk hangs: there is nothing to do but to wait for the disk.
+TEST_F(NativeResumeTest, ADiskThatHangsIsWaitedForIdly) {
+  absl::Notification released;
+  // More than the pool has threads: what comes for the disk waits behind them.
+  for (int i = 0; i < 8; ++i) disk_.Run([&released] { released.WaitForNotification(); });
+  FakeNativeWorker fake(Breaking(60, [&released](FakeCapture*) {
+    released.WaitForNotification();
+    return grpc::Status::OK;
+  }));
+  Connect(fake.address());
+  Arm();
+  ASSERT_TRUE(log_->AwaitArmed().ok());
+  StartCall start = MakeStart(absl::Milliseconds(50));
+  start.transfer = absl::Milliseconds(50);
+  worker_->Start(start);
+  const auto switches = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_nvcsw;
+  };
+  // Over its deadline by then, on any machine that is not stopped.
+  absl::SleepFor(absl::Milliseconds(500));
+  const int64_t before = switches();
+  absl::SleepFor(absl::Seconds(1));
+  EXPECT_LT(switches() - before, 200) << "something looks again and again";
+  released.Notify();
+  ExpectTruncatedFile();
 }
 
 TEST_F(NativeResumeTest, AStopIsToldOverAStreamThatIsTakenUpAgain) {

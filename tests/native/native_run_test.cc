@@ -329,7 +329,7 @@ TEST_F(NativeRunTest, ACutConnectionCostsNothing) {
 }
 
 TEST_F(NativeRunTest, AKilledWorkerLeavesATruncatedTrace) {
-  ClockWorker& killed = StartWorker({"--scopes_per_second=50000"});
+  ClockWorker& killed = StartWorker({"--scopes_per_second=50000", "--step_ms=5"});
   ClockWorker& other = StartWorker({});
   TcpProxy proxy(killed.address());
   const std::unique_ptr<Subprocess> capture = StartCapture(
@@ -343,7 +343,12 @@ TEST_F(NativeRunTest, AKilledWorkerLeavesATruncatedTrace) {
   EXPECT_EQ(account["outcome"], "truncated") << account;
   EXPECT_GT(account["events"].get<int64_t>(), 1000);
   EXPECT_FALSE(account.contains("lost")) << "nobody knows";
-  ExpectEveryNumber(EventsOf(account));
+  const std::vector<Event> events = EventsOf(account);
+  ExpectEveryNumber(events);
+  const auto steps = std::count_if(events.begin(), events.end(),
+                                   [](const Event& event) { return event.stats.count("_r") > 0; });
+  EXPECT_GT(steps, 0);
+  EXPECT_EQ(account.value("steps", 0), steps) << account;
   EXPECT_EQ(manifest["workers"][1]["outcome"], "ok");
 }
 

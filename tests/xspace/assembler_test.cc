@@ -20,6 +20,7 @@ namespace jobscope::xspace {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -95,6 +96,41 @@ TEST_F(AssemblerTest, WritesPlanesLinesNamesAndEvents) {
   EXPECT_EQ(stats["profile_start_time"].uint64_value(), 1'700'000'000'000'000'000U);
   EXPECT_EQ(stats["profile_stop_time"].uint64_value(), 1'700'000'000'002'000'000U);
   EXPECT_EQ(stats["jobscope_summary"].bytes_value(), summary.SerializeAsString());
+}
+
+// Viewers call a process by its file, which is called by a port.
+TEST_F(AssemblerTest, ARankStandsBehindTheNamesOfThreads) {
+  const PlaneKey gpu = names_.Plane("/device:GPU:0", 4);
+  for (const auto& [plane, name] :
+       {std::pair(host_, "main"), std::pair(host_, "_counters_"), std::pair(gpu, "Stream #7")}) {
+    SegmentBuilder builder(&store_, plane, names_.Line(plane, name[0], name), 1);
+    SegmentEvent event;
+    event.metadata_id = names_.Event(plane, "event");
+    builder.Add(event);
+    builder.Flush();
+  }
+  const auto names = [this](const AssembleOptions& options) {
+    const XSpace space = AssembleOne(store_.Items(), options);
+    std::vector<std::string> shown;
+    for (const char* plane : {"/host:CPU", "/device:GPU:0"}) {
+      for (const auto& line : FindPlane(space, plane)->lines()) {
+        // Whoever looks for a line by its name finds it.
+        EXPECT_THAT(line.name(), AnyOf("main", "_counters_", "Stream #7"));
+        shown.push_back(line.display_name());
+      }
+    }
+    return shown;
+  };
+  EXPECT_THAT(names({}), ElementsAre("", "", ""));
+  // Of a worker that was killed; and as it says itself.
+  AssembleOptions options;
+  options.rank = 4;
+  EXPECT_THAT(names(options), ElementsAre("main [rank 4]", "", ""));
+  v1::Summary summary;
+  summary.mutable_identity()->set_has_rank(true);
+  summary.mutable_identity()->set_rank(5);
+  AddSummary(summary);
+  EXPECT_THAT(names({}), ElementsAre("main [rank 5]", "", ""));
 }
 
 TEST_F(AssemblerTest, NoItemsGiveAnEmptyTraceThatSaysWhy) {
