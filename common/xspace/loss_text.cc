@@ -40,7 +40,8 @@ constexpr std::array<Explanation, 15> kExplanations = {{
      "CUPTI had no buffer for them but one that is thrown away; raise JOBSCOPE_CUDA_BUFFER_MB"},
     {"gpu_no_timestamp",
      "CUPTI gave them no start time, mostly because its pool on the device was used up by graph "
-     "nodes; trace graphs as a whole (JOBSCOPE_CUDA_GRAPHS=whole)"},
+     "nodes; raise JOBSCOPE_CUDA_DEVICE_BUFFER_MB, or trace graphs as a whole "
+     "(JOBSCOPE_CUDA_GRAPHS=whole)"},
     {"gpu_unfinished", "launched in the window, and still queued on the GPU after its end"},
     {"buffer_full",
      "a provider gave more during the capture than its buffer of 4 MiB holds for 100 ms; it should "

@@ -19,9 +19,6 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
-using cuda::FakeGpu;
 
 void Load(const char* library) {
   if (dlopen(library, RTLD_NOW) != nullptr) return;

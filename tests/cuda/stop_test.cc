@@ -22,7 +22,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-using cuda::Activity;
 using cuda::FakeGpu;
 using cuda::RealtimeNs;
 
