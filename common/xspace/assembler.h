@@ -36,6 +36,9 @@ struct AssembleOptions {
   // profile_start_time (epoch) where the items have no summary to tell it: a trace that was cut
   // short still belongs at its place on the common axis.
   std::optional<int64_t> zero_unix_ns;
+  // True: an item that cannot be read ends the trace instead of being an error. What precedes it
+  // is written, and a warning and unreadable() tell why.
+  bool keep_readable = false;
   // What else is to be said about the trace: more XSpace.warnings.
   std::vector<std::string> warnings;
   // Called each time that items in 16 more chunks of 2 MiB have been read, in Create and in Write,
@@ -77,6 +80,8 @@ class Assembler {
   // At least one part; in the order of time.
   const std::vector<Part>& parts() const;
   uint64_t events() const;  // in all parts
+  // Not OK: the item that could not be read; the trace ends before it.
+  const absl::Status& unreadable() const;
 
   // Writes parts()[index]: exactly size_bytes bytes. The first error of the sink ends it and is
   // returned.
