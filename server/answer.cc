@@ -131,6 +131,7 @@ absl::StatusOr<Answer> MakeProfileResponse(std::shared_ptr<const xspace::Store> 
   xspace::AssembleOptions assemble;
   assemble.hostname = options.hostname;
   assemble.part_limit_bytes = options.max_bytes;
+  assemble.keep_readable = true;
   auto assembler = xspace::Assembler::Create(items, std::move(assemble));
   if (!assembler.ok()) return assembler.status();
   const uint64_t xspace_bytes = assembler->parts().front().size_bytes;

@@ -12,7 +12,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/xspace/store.h"
+#include "server/limits.h"
 
 namespace jobscope {
 
@@ -24,6 +26,16 @@ struct AnswerOptions {
   bool emit_xspace = false;
   // RESOURCE_EXHAUSTED over it: gRPC aborts the process when it is given 2 GiB. Settable for tests.
   uint64_t max_bytes = 0;
+};
+
+// How long a caller may take its answer.
+struct AnswerPatience {
+  absl::Duration time = limits::kMaxAnswerTime;
+  uint64_t bytes_per_second = limits::kMinAnswerBytesPerSecond;
+
+  absl::Duration For(uint64_t bytes) const {
+    return time + absl::Seconds(static_cast<double>(bytes) / static_cast<double>(bytes_per_second));
+  }
 };
 
 struct Answer {

@@ -32,12 +32,22 @@ inline constexpr uint64_t kMaxMonitorMs = 60'000;
 // How long a started capture without a stream is held: a client that reconnects does so within
 // seconds; the memory belongs to the job.
 inline constexpr absl::Duration kHold = absl::Seconds(60);
+// A recording whose client's stream is lost ends after this long, and is then held as above: the
+// client was killed, or its network is gone, and nobody else may record meanwhile. A client that
+// lives takes its stream up again within 5 s.
+inline constexpr absl::Duration kResumeTime = absl::Seconds(10);
 // An armed capture that is not started has the one slot and its rings: a client that waits for its
 // slowest worker needs seconds.
 inline constexpr absl::Duration kMaxArmed = absl::Minutes(10);
 // A client that takes nothing of a capture that has ended gives up the slot after this long, and
 // the capture after kHold.
 inline constexpr absl::Duration kMaxDeliveryStall = absl::Seconds(10);
+// A unary caller that has not taken its answer after this long, and a second for each of so many
+// bytes, is cut off: until then it holds the slot and the store. gRPC does not tell how much of an
+// answer has left, so that a caller that stands still and one that is slow look the same. Longer
+// than `capture` waits for an answer.
+inline constexpr absl::Duration kMaxAnswerTime = absl::Minutes(2);
+inline constexpr uint64_t kMinAnswerBytesPerSecond = uint64_t{1} << 20;
 inline constexpr absl::Duration kProgressInterval = absl::Milliseconds(200);
 // Of the zero of a trace before its start.
 inline constexpr absl::Duration kMaxZeroBeforeStart = absl::Hours(2);
@@ -45,10 +55,11 @@ inline constexpr absl::Duration kMaxZeroBeforeStart = absl::Hours(2);
 inline constexpr int64_t kMaxClockOffsetNs = 3'155'760'000'000'000'000;
 inline constexpr uint64_t kMaxClockUncertaintyNs = 3'600'000'000'000;
 inline constexpr size_t kCaptureKeyBytes = 32;
-// Of items in one message, and of one item; an item is never split. Segments are at most 64 KiB;
-// what is larger is a framework's own plane. A client must be ready to receive a message of
-// kMaxItemBytes.
-inline constexpr size_t kMaxMessageItemBytes = size_t{1} << 20;
+// Of items in one message. Small, because a client behind a slow link sees nothing of a message
+// before its last byte: 64 KiB take half a second at 120 kB/s. Segments are at most 64 KiB; what is
+// larger (a framework's own plane) comes in chunks of this size, where the client takes chunks.
+inline constexpr size_t kMaxMessageItemBytes = size_t{64} << 10;
+// Of one item. A client that takes no chunks must be ready to receive a message of this size.
 inline constexpr size_t kMaxItemBytes = size_t{32} << 20;
 inline constexpr uint64_t kMaxPings = 1'000;
 inline constexpr absl::Duration kMaxClockIdle = absl::Minutes(10);

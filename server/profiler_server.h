@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "jobscope/v1/item.pb.h"
 #include "server/acceptor.h"
+#include "server/answer.h"
 #include "server/continuous_profiling.h"
 #include "server/credentials.h"
 #include "server/gpu_source.h"
@@ -32,6 +33,7 @@ struct GrpcServerOptions {
   CredentialFiles credentials;
   uint64_t store_bytes = limits::kDefaultStoreBytes;
   uint64_t max_answer_bytes = limits::kMaxAnswerBytes;
+  AnswerPatience answer_patience;
   NativeCaptureLimits native_limits;
   int keepalive_time_ms = limits::kKeepaliveTimeMs;  // tests have shorter ones
   int keepalive_timeout_ms = limits::kKeepaliveTimeoutMs;

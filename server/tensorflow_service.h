@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "server/answer.h"
 #include "server/call_registry.h"
 #include "server/continuous_profiling.h"
 #include "server/gpu_source.h"
@@ -47,6 +48,7 @@ class TensorflowService final
     std::string host;  // of this worker: names traces whose request names nothing
     uint64_t store_bytes = limits::kDefaultStoreBytes;
     uint64_t max_answer_bytes = limits::kMaxAnswerBytes;
+    AnswerPatience answer_patience;
     GpuSource gpus;
   };
   explicit TensorflowService(Dependencies dependencies);

@@ -7,11 +7,14 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "common/log.h"
 #include "server/audit.h"
 #include "server/credentials.h"
+#include "server/grpc_timer.h"
 #include "server/limits.h"
 #include "server/request_validation.h"
 
@@ -37,6 +40,7 @@ class UnaryCall::Reactor : public grpc::ServerUnaryReactor {
   explicit Reactor(std::shared_ptr<UnaryCall> call) : call_(std::move(call)) {}
   void OnCancel() override { call_->End(absl::CancelledError("the caller has gone")); }
   void OnDone() override {
+    call_->OnDone();
     call_->registry_->Leave(call_);
     delete this;
   }
@@ -51,7 +55,8 @@ UnaryCall::UnaryCall(CallRegistry* registry, absl::string_view method,
       method_(method),
       peer_(PeerOf(*context)),
       deadline_(DeadlineOf(*context)),
-      started_(absl::Now()) {}
+      started_(absl::Now()),
+      context_(context) {}
 
 std::shared_ptr<UnaryCall> UnaryCall::Start(CallRegistry* registry, absl::string_view method,
                                             grpc::CallbackServerContext* context) {
@@ -99,7 +104,37 @@ bool UnaryCall::Finish(const absl::Status& status, absl::FunctionRef<void()> wri
   Audit({method_, peer_, description, absl::Now() - started_, status, outcome});
   registry_->Answered(shared_from_this());
   reactor_->Finish(ToGrpc(status));  // from here on the reactor may be gone
+  absl::MutexLock lock(&mutex_);
+  if (held_ == nullptr || context_ == nullptr) return true;
+  cut_off_ = RunAfter(limit_, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->CutOff();
+  });
   return true;
+}
+
+void UnaryCall::HoldUntilSent(std::shared_ptr<void> held, absl::Duration limit) {
+  absl::MutexLock lock(&mutex_);
+  held_ = std::move(held);
+  limit_ = limit;
+}
+
+void UnaryCall::CutOff() {
+  absl::MutexLock lock(&mutex_);
+  if (context_ == nullptr) return;
+  Log(LogLevel::kWarning,
+      absl::StrCat(peer_, " has not taken its answer to ", method_, " for ",
+                   absl::FormatDuration(absl::Trunc(limit_, absl::Seconds(1))), " and is cut off"));
+  // OnDone comes; where the connection itself stands still, with its end.
+  context_->TryCancel();
+}
+
+void UnaryCall::OnDone() {
+  std::shared_ptr<void> held;  // let go of outside of the lock, as the alarm
+  std::unique_ptr<grpc::Alarm> cut_off;
+  absl::MutexLock lock(&mutex_);
+  context_ = nullptr;
+  held.swap(held_);
+  cut_off.swap(cut_off_);
 }
 
 bool UnaryCall::Finish(const absl::Status& status, absl::string_view outcome) {

@@ -5,6 +5,7 @@
 #ifndef SERVER_UNARY_CALL_H_
 #define SERVER_UNARY_CALL_H_
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/support/server_callback.h>
 
 #include <cstdint>
@@ -60,6 +61,11 @@ class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall
               absl::string_view outcome = {});
   bool Finish(const absl::Status& status, absl::string_view outcome = {});
 
+  // Keeps `held`, the slot, until gRPC is done with the call: a caller that does not read its
+  // answer holds memory, on top of which nobody may record. One that has not taken it after `limit`
+  // is cut off. Before Finish.
+  void HoldUntilSent(std::shared_ptr<void> held, absl::Duration limit);
+
   void Abandon() override;
   bool Records(absl::string_view session_id, absl::string_view peer) const override;
 
@@ -69,6 +75,8 @@ class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall
   UnaryCall(CallRegistry* registry, absl::string_view method, grpc::CallbackServerContext* context);
   // Ends what runs for this call, and finishes it.
   void End(const absl::Status& status);
+  void CutOff();
+  void OnDone();
 
   CallRegistry* const registry_;
   const std::string method_;
@@ -83,6 +91,10 @@ class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall
   std::string description_ ABSL_GUARDED_BY(mutex_);
   std::optional<std::string> session_id_ ABSL_GUARDED_BY(mutex_);
   absl::AnyInvocable<void()> cancel_ ABSL_GUARDED_BY(mutex_);
+  grpc::CallbackServerContext* context_ ABSL_GUARDED_BY(mutex_);  // null: gRPC is done with it
+  std::shared_ptr<void> held_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration limit_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<grpc::Alarm> cut_off_ ABSL_GUARDED_BY(mutex_);
 };
 
 // The codes of absl are gRPC's. The text is made printable, and fits a trailer.

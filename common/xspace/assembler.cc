@@ -213,10 +213,19 @@ absl::StatusOr<Assembler> Assembler::Create(absl::Span<const ItemView> items,
   auto state = std::make_unique<State>();
   state->options = std::move(options);
   if (state->options.let_go) state->meter = std::make_unique<ReadMeter>(state->options.let_go);
-  absl::StatusOr<ItemIndex> index = IndexItems(items, state->meter.get());
+  absl::StatusOr<ItemIndex> index =
+      IndexItems(items, state->meter.get(),
+                 state->options.keep_readable ? Unreadable::kStop : Unreadable::kFail);
   if (!index.ok()) return index.status();
   state->index = *std::move(index);
+  // Without a plane nothing can have been readable.
+  const absl::Status& unreadable = state->index.unreadable;
+  if (!unreadable.ok() && state->index.planes.empty()) return unreadable;
   std::vector<std::string> texts = Warnings(state->index);
+  if (!unreadable.ok()) {
+    texts.push_back(absl::StrCat("the trace ends early: ", unreadable.message(),
+                                 "; this item and those behind it were left out"));
+  }
   texts.insert(texts.end(), state->options.warnings.begin(), state->options.warnings.end());
   std::optional<int> rank = state->options.rank;
   if (state->index.has_summary && state->index.summary.identity().has_rank()) {
@@ -248,6 +257,8 @@ uint64_t Assembler::events() const {
   for (const Part& part : state_->parts) events += part.events;
   return events;
 }
+
+const absl::Status& Assembler::unreadable() const { return state_->index.unreadable; }
 
 absl::Status Assembler::Write(size_t index, ByteSink* sink) const {
   if (index >= state_->parts.size()) {

@@ -38,6 +38,9 @@ struct AssembleOptions {
   std::optional<int64_t> zero_unix_ns;
   // Of the worker, where the items have no summary to tell it.
   std::optional<int> rank;
+  // True: an item that cannot be read ends the trace instead of being an error. What precedes it
+  // is written, and a warning and unreadable() tell why.
+  bool keep_readable = false;
   // What else is to be said about the trace: more XSpace.warnings.
   std::vector<std::string> warnings;
   // Called each time that items in 16 more chunks of 2 MiB have been read, in Create and in Write,
@@ -81,6 +84,8 @@ class Assembler {
   uint64_t events() const;  // in all parts
   // Whole steps in all parts, for a trace without a summary: reads all events once more.
   uint64_t CountSteps() const;
+  // Not OK: the item that could not be read; the trace ends before it.
+  const absl::Status& unreadable() const;
 
   // Writes parts()[index]: exactly size_bytes bytes. The first error of the sink ends it and is
   // returned.

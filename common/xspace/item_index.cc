@@ -121,6 +121,9 @@ class Indexer {
     return absl::OkStatus();
   }
 
+  // The item that is due stays out.
+  void Skip() { ++expected_; }
+
   ItemIndex Finish() {
     for (const auto& [kind, count] : unknown_kinds_) {
       index_.warnings.push_back(
@@ -393,14 +396,25 @@ void Indexer::ReadSummary(std::string_view body) {
 
 }  // namespace
 
-absl::StatusOr<ItemIndex> IndexItems(absl::Span<const ItemView> items, ReadMeter* meter) {
+absl::StatusOr<ItemIndex> IndexItems(absl::Span<const ItemView> items, ReadMeter* meter,
+                                     Unreadable unreadable) {
   Indexer indexer;
+  absl::Status stopped;
   for (const ItemView& item : items) {
+    // Behind an item that is missing from the index only what refers to no other item is of use.
+    if (!stopped.ok() && item.kind != ItemKind::kSummary) {
+      indexer.Skip();
+      continue;
+    }
     AddRead(meter, item.body);
     const absl::Status status = indexer.Add(item);
-    if (!status.ok()) return status;
+    if (status.ok()) continue;
+    if (unreadable == Unreadable::kFail) return status;
+    stopped.Update(status);
   }
-  return indexer.Finish();
+  ItemIndex index = indexer.Finish();
+  index.unreadable = std::move(stopped);
+  return index;
 }
 
 }  // namespace jobscope::xspace

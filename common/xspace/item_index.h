@@ -66,11 +66,18 @@ struct ItemIndex {
   std::string_view summary_bytes;
   v1::Summary summary;
   std::vector<std::string> warnings;  // about items that could not be used
+  absl::Status unreadable;            // with Unreadable::kStop: why it stopped
+};
+
+enum class Unreadable {
+  kFail,  // an item that cannot be read is the error that is returned
+  kStop,  // what precedes it is indexed, and the summary, which stands for itself
 };
 
 // Reads all items. Errors name the item's number. Memory: about 80 bytes per events item, 16 per
 // name.
-absl::StatusOr<ItemIndex> IndexItems(absl::Span<const ItemView> items, ReadMeter* meter = nullptr);
+absl::StatusOr<ItemIndex> IndexItems(absl::Span<const ItemView> items, ReadMeter* meter = nullptr,
+                                     Unreadable unreadable = Unreadable::kFail);
 
 }  // namespace jobscope::xspace
 

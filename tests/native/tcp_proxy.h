@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A TCP proxy on loopback that delays, cuts and comes back.
+// A TCP proxy on loopback that delays, throttles, cuts and comes back.
 #ifndef TESTS_NATIVE_TCP_PROXY_H_
 #define TESTS_NATIVE_TCP_PROXY_H_
 
@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -71,12 +72,32 @@ class TcpProxy {
   }
   // Passes nothing on while `stalled`; connections stay.
   void Stall(bool stalled) { stalled_ = stalled; }
+  // From now on all connections together bring the client at most so many bytes per second, behind
+  // a queue of at most half a second of them; 0: no limit.
+  void LimitRate(uint64_t bytes_per_second) { rate_ = bytes_per_second; }
 
   uint64_t bytes_back() const { return bytes_back_; }  // passed on to the client so far
   uint64_t connections() const { return connections_; }
 
  private:
   static constexpr size_t kMaxWaitingBytes = 4 << 20;
+
+  size_t MaxWaitingBytes() const {
+    const uint64_t rate = rate_;
+    return rate == 0 ? kMaxWaitingBytes : std::max<size_t>(rate / 2, 4096);
+  }
+  // How many bytes may go back to the client now.
+  size_t Allowance() {
+    const uint64_t rate = rate_;
+    if (rate == 0) return SIZE_MAX;
+    const Clock::time_point now = Clock::now();
+    const std::chrono::duration<double> passed = now - rate_time_;
+    rate_time_ = now;
+    // A pause saves up no more than a tenth of a second.
+    credit_ = std::min(credit_ + passed.count() * static_cast<double>(rate),
+                       static_cast<double>(rate) / 10);
+    return static_cast<size_t>(std::max(credit_, 0.0));
+  }
 
   struct Chunk {
     Clock::time_point due;
@@ -153,7 +174,7 @@ class TcpProxy {
   // False: the connection is over.
   bool Take(Direction* direction) {
     char buffer[65536];
-    while (!direction->ended && direction->waiting_bytes < kMaxWaitingBytes) {
+    while (!direction->ended && direction->waiting_bytes < MaxWaitingBytes()) {
       const ssize_t size = recv(direction->from, buffer, sizeof buffer, MSG_DONTWAIT);
       if (size > 0) {
         direction->waiting.push_back(
@@ -166,12 +187,18 @@ class TcpProxy {
     }
     return true;
   }
-  bool Give(Direction* direction, std::atomic<uint64_t>* counter) {
+  // `allowance`: of bytes; null: no limit.
+  bool Give(Direction* direction, std::atomic<uint64_t>* counter, size_t* allowance) {
     while (!direction->waiting.empty() && direction->waiting.front().due <= Clock::now()) {
       std::string& bytes = direction->waiting.front().bytes;
-      const ssize_t size =
-          send(direction->to, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      const size_t most = allowance == nullptr ? bytes.size() : std::min(bytes.size(), *allowance);
+      if (most == 0) return true;
+      const ssize_t size = send(direction->to, bytes.data(), most, MSG_DONTWAIT | MSG_NOSIGNAL);
       if (size < 0) return errno == EAGAIN || errno == EINTR;
+      if (allowance != nullptr && *allowance != SIZE_MAX) {
+        *allowance -= static_cast<size_t>(size);
+        credit_ -= static_cast<double>(size);
+      }
       direction->waiting_bytes -= static_cast<size_t>(size);
       if (counter != nullptr) *counter += static_cast<uint64_t>(size);
       bytes.erase(0, static_cast<size_t>(size));
@@ -190,7 +217,7 @@ class TcpProxy {
         }
         for (const Connection& connection : open_) {
           for (const Direction* direction : {&connection.there, &connection.back}) {
-            if (!direction->ended && direction->waiting_bytes < kMaxWaitingBytes) {
+            if (!direction->ended && direction->waiting_bytes < MaxWaitingBytes()) {
               polled.push_back({direction->from, POLLIN, 0});
             }
           }
@@ -209,9 +236,15 @@ class TcpProxy {
       }
       if (stalled_) continue;
       if (listener_ >= 0) Accept();
+      // Each connection gets its share, as on a link with fair queues.
+      const size_t allowed = Allowance();
+      const size_t share =
+          allowed == SIZE_MAX ? SIZE_MAX : allowed / std::max<size_t>(open_.size(), 1);
       for (auto it = open_.begin(); it != open_.end();) {
-        const bool lives = Take(&it->there) && Take(&it->back) && Give(&it->there, nullptr) &&
-                           Give(&it->back, &bytes_back_);
+        size_t allowance = share;
+        const bool lives = Take(&it->there) && Take(&it->back) &&
+                           Give(&it->there, nullptr, nullptr) &&
+                           Give(&it->back, &bytes_back_, &allowance);
         waits_ = waits_ || !it->there.waiting.empty() || !it->back.waiting.empty();
         if (lives) {
           ++it;
@@ -233,6 +266,9 @@ class TcpProxy {
   int listener_ = -1;
   std::list<Connection> open_;
   bool waits_ = false;
+  std::atomic<uint64_t> rate_{0};
+  double credit_ = 0;  // bytes, of the serving thread
+  Clock::time_point rate_time_ = Clock::now();
   std::atomic<bool> ended_{false};
   std::atomic<bool> stalled_{false};
   std::atomic<uint64_t> bytes_back_{0};
