@@ -14,7 +14,7 @@ CONFIGURE = cmake $$(command -v ccache >/dev/null && echo -DCMAKE_C_COMPILER_LAU
 BUILD = cmake --build -j $(JOBS) --preset
 CTEST = ctest -j $(JOBS) --output-on-failure --schedule-random
 
-.PHONY: help build demo test interop torch-suite torch-versions bench lint format shipped wheel tsan asan fuzz gpu-bundle gpu-test clean
+.PHONY: help build demo test compat interop torch-suite torch-versions bench lint format shipped wheel tsan asan fuzz gpu-bundle gpu-test clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -41,6 +41,15 @@ shipped: ## Builds libjobscope.so and libjobscope_trace.so, as they go into work
 test: shipped ## All tests but the long ones and those with peers from PyPI
 	$(BUILD) release
 	$(CTEST) --preset release -LE 'long|interop' $(CTEST_ARGS)
+
+# The first revision whose clients and workers this tree still serves.
+COMPAT_REVISION ?= ab90d2c
+
+compat: ## Clients and workers of another revision against this tree's, both ways: COMPAT_REVISION=ab90d2c
+	deploy/install_deps.sh build test
+	$(CONFIGURE) release
+	$(BUILD) release --target capture clock_worker
+	JOBS=$(JOBS) tests/compat/run.sh build $(COMPAT_REVISION)
 
 wheel: shipped ## Builds the Python wheel into build/wheel/, and captures a process of a fresh environment with it
 	$(BUILD) release --target jobscope_python_package

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/capture_message.h"
 
+#include <protozero/buffer_string.hpp>
 #include <protozero/exception.hpp>
 #include <protozero/types.hpp>
 
@@ -46,7 +47,7 @@ absl::StatusOr<CaptureMessage> ReadCaptureMessage(std::string_view bytes) {
     StrictReader reader(bytes);
     while (reader.Next()) {
       const uint32_t field = reader.field();
-      if (reader.is_bytes() && field <= static_cast<uint32_t>(MessageKind::kEnded)) {
+      if (reader.is_bytes() && field <= static_cast<uint32_t>(MessageKind::kChunk)) {
         message = {static_cast<MessageKind>(field), reader.Bytes()};
       } else {
         reader.Skip();
@@ -93,6 +94,8 @@ absl::StatusOr<EventsHead> ReadEventsHead(std::string_view body) {
         head.count = reader.Varint();
       } else if (reader.is_varint() && reader.field() == xspace::events_field::kLastStart) {
         head.last_start_ps = protozero::decode_zigzag64(reader.Varint());
+      } else if (reader.is_bytes() && reader.field() == xspace::events_field::kEvents) {
+        break;  // the last field
       } else {
         reader.Skip();
       }
@@ -102,5 +105,44 @@ absl::StatusOr<EventsHead> ReadEventsHead(std::string_view body) {
   }
   return head;
 }
+
+absl::StatusOr<ItemChunk> ReadChunk(std::string_view bytes) {
+  ItemChunk chunk;
+  try {
+    StrictReader reader(bytes);
+    while (reader.Next()) {
+      if (reader.is_varint() && reader.field() == 1) {
+        chunk.number = reader.Varint();
+      } else if (reader.is_varint() && reader.field() == 2) {
+        chunk.kind = static_cast<ItemKind>(reader.Varint());
+      } else if (reader.is_varint() && reader.field() == 3) {
+        chunk.body_bytes = reader.Varint();
+      } else if (reader.is_varint() && reader.field() == 4) {
+        chunk.offset = reader.Varint();
+      } else if (reader.is_bytes() && reader.field() == 5) {
+        chunk.data = reader.Bytes();
+      } else {
+        reader.Skip();
+      }
+    }
+  } catch (const protozero::exception& error) {
+    return Unreadable("a piece of an item", error);
+  }
+  return chunk;
+}
+
+std::string ItemHead(uint64_t number, ItemKind kind, uint64_t body_bytes) {
+  std::string item;
+  protozero::add_varint_to_buffer(&item, (kNumberField << 3) | 0);
+  protozero::add_varint_to_buffer(&item, number);
+  protozero::add_varint_to_buffer(&item, (static_cast<uint64_t>(kind) << 3) | 2);
+  protozero::add_varint_to_buffer(&item, body_bytes);
+  std::string head;
+  protozero::add_varint_to_buffer(&head, (kItemsField << 3) | 2);
+  protozero::add_varint_to_buffer(&head, item.size() + body_bytes);
+  return head + item;
+}
+
+bool IsKnownKind(ItemKind kind) { return kind >= ItemKind::kEvents && kind <= ItemKind::kSummary; }
 
 }  // namespace jobscope

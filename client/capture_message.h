@@ -6,6 +6,7 @@
 #define CLIENT_CAPTURE_MESSAGE_H_
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "absl/functional/function_ref.h"
@@ -23,6 +24,7 @@ enum class MessageKind : uint32_t {
   kProgress = 3,
   kItems = 4,
   kEnded = 5,
+  kChunk = 6,
 };
 
 struct CaptureMessage {
@@ -46,12 +48,28 @@ struct ItemField {
 absl::Status ReadItems(std::string_view items,
                        absl::FunctionRef<absl::Status(const ItemField& item)> take);
 
-// What an events item says about itself.
+// What an events item says about itself. Its body may be cut anywhere behind that.
 struct EventsHead {
   uint64_t count = 0;
   int64_t last_start_ps = 0;
 };
 absl::StatusOr<EventsHead> ReadEventsHead(std::string_view body);
+
+// A jobscope.v1.Chunk: a piece of an item's body. A view into what was read.
+struct ItemChunk {
+  uint64_t number = 0;
+  xspace::ItemKind kind = xspace::ItemKind::kEvents;  // may be one that we do not know
+  uint64_t body_bytes = 0;                            // of the whole body
+  uint64_t offset = 0;
+  std::string_view data;
+};
+absl::StatusOr<ItemChunk> ReadChunk(std::string_view bytes);
+
+// What stands before an item's body in a field of Items.
+std::string ItemHead(uint64_t number, xspace::ItemKind kind, uint64_t body_bytes);
+
+// Those that this program can use.
+bool IsKnownKind(xspace::ItemKind kind);
 
 }  // namespace jobscope
 

@@ -36,6 +36,7 @@ std::string ArmBytes(const ArmCall& call) {
   arm.set_record_shapes(call.record_shapes);
   arm.set_lookback_ns(Nanoseconds(call.lookback));
   arm.set_by_steps(call.by_steps);
+  arm.set_chunks(true);
   return request.SerializeAsString();
 }
 
@@ -54,10 +55,12 @@ std::string StartBytes(const StartCall& call) {
   return request.SerializeAsString();
 }
 
-std::string ResumeBytes(const std::string& capture_key, uint64_t next_item) {
+std::string ResumeBytes(const std::string& capture_key, uint64_t next_item, uint64_t next_offset) {
   v1::FetchRequest request;
   request.mutable_resume()->set_capture_key(capture_key);
   request.mutable_resume()->set_next_item(next_item);
+  request.mutable_resume()->set_chunks(true);
+  request.mutable_resume()->set_next_offset(next_offset);
   return request.SerializeAsString();
 }
 

@@ -23,7 +23,8 @@ enum class ItemStream { kCapture, kFetch };
 std::string ArmBytes(const ArmCall& call);
 // Moves the instants onto the worker's clock; without a known clock the worker starts at once.
 std::string StartBytes(const StartCall& call);
-std::string ResumeBytes(const std::string& capture_key, uint64_t next_item);
+// `next_offset`: how much of the body of `next_item` is here already.
+std::string ResumeBytes(const std::string& capture_key, uint64_t next_item, uint64_t next_offset);
 std::string AckBytes(ItemStream stream, uint64_t through);
 std::string FinishBytes(ItemStream stream, bool abandon);
 std::string PingBytes(uint64_t number);

@@ -7,7 +7,7 @@
 namespace jobscope {
 namespace {
 
-// Workers send at most 1 MiB of items in one message, unless a single item is larger.
+// Workers send small messages, but those of earlier releases single items of up to 32 MiB.
 constexpr int kMaxMessageBytes = 64 << 20;
 // An attempt to take up a lost stream must leave time for others.
 constexpr absl::Duration kRedialTimeout = absl::Seconds(2);
@@ -22,11 +22,15 @@ StreamedCaptureOptions CaptureOptions(const Endpoint& endpoint, NativeWorkerOpti
   DialOptions redial = Bounded(options.dial);
   redial.connect_timeout = std::min(redial.connect_timeout, kRedialTimeout);
   capture.dial = [endpoint, redial] { return Dial(endpoint, redial); };
+  DialOptions probe = Bounded(options.dial);
+  probe.connect_timeout = options.patience.probe;
+  capture.dial_probe = [endpoint, probe] { return Dial(endpoint, probe); };
   capture.spool_directory = std::move(options.spool_directory);
   capture.max_trace_bytes = options.max_trace_bytes;
   capture.part_limit_bytes = options.part_limit_bytes;
   capture.resume_timeout = options.resume_timeout;
-  capture.silence = options.silence;
+  capture.patience = options.patience;
+  capture.receive_limits = options.receive_limits;
   return capture;
 }
 

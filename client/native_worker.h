@@ -33,7 +33,8 @@ struct NativeWorkerOptions {
   uint64_t max_trace_bytes = 0;  // --max_trace_mb; 0: no limit but the disk
   uint64_t part_limit_bytes = uint64_t{256} << 20;
   absl::Duration resume_timeout = absl::Seconds(5);
-  absl::Duration silence = absl::Seconds(7);
+  StreamPatience patience;
+  ReceiveLimits receive_limits;
 };
 
 // Thread-safe. No thread of its own: answers arrive on `threads`, items are spooled on `disk`.

@@ -221,7 +221,11 @@ std::string HeldBy(const v1::Busy& busy) {
   const std::string session = Printable(busy.session_id());
   return absl::StrCat(
       "busy with session '", session, "'", busy.peer().empty() ? "" : " of ",
-      Printable(busy.peer()), ", ",
+      Printable(busy.peer()),
+      busy.client_lost_ms() == 0
+          ? ""
+          : absl::StrCat(", whose connection was lost ", busy.client_lost_ms(), " ms ago"),
+      ", ",
       begun ? absl::StrCat(busy.remaining_ms(), " ms left") : "which is armed and has not begun",
       "; try again later, or end that one: capture stop --session_id=", session);
 }

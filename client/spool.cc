@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <utility>
 
@@ -22,6 +24,9 @@ namespace {
 constexpr size_t kMaxPieces = 256;
 // Mapped at once. It is in the system's cache, having just been written.
 constexpr size_t kPopulateBytes = size_t{32} << 20;
+
+// Of whole fields, in all spools of this process.
+std::atomic<uint64_t> g_spooled_bytes{0};
 
 // Not every file system can make a file without a name (overlayfs and NFS could not for long).
 int OpenUnlinked(const std::string& directory) {
@@ -50,10 +55,43 @@ absl::StatusOr<std::unique_ptr<Spool>> Spool::Create(const std::string& director
 
 Spool::Spool(int fd, std::string name) : fd_(fd), name_(std::move(name)) {}
 
-Spool::~Spool() { close(fd_); }
+Spool::~Spool() {
+  close(fd_);
+  g_spooled_bytes -= bytes_;
+}
+
+void Spool::Grow(uint64_t bytes) {
+  bytes_ += bytes;
+  g_spooled_bytes += bytes;
+}
+
+bool Spool::DiskIsLow() const {
+  struct statvfs disk {};
+  if (fstatvfs(fd_, &disk) != 0) return false;
+  const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize;
+  return free < g_spooled_bytes + bytes_;
+}
+
+absl::Status Spool::AppendPart(std::string_view bytes) {
+  std::vector<iovec> piece{{const_cast<char*>(bytes.data()), bytes.size()}};
+  const absl::StatusOr<uint64_t> written = Write(&piece);
+  if (written.ok()) part_bytes_ += *written;
+  return written.status();
+}
+
+void Spool::EndPart() { Grow(std::exchange(part_bytes_, 0)); }
 
 absl::Status Spool::Append(const std::vector<std::string_view>& fields) {
+  if (std::exchange(part_bytes_, 0) != 0 && lseek(fd_, static_cast<off_t>(bytes_), SEEK_SET) < 0) {
+    status_ = WriteError("seek in", name_, errno);
+    return status_;
+  }
   std::vector<iovec> pieces;
+  const auto write = [this, &pieces] {
+    const absl::StatusOr<uint64_t> written = Write(&pieces);
+    if (written.ok()) Grow(*written);
+    return written.status();
+  };
   for (const std::string_view field : fields) {
     // Fields of one message mostly follow each other.
     if (!pieces.empty() &&
@@ -62,16 +100,17 @@ absl::Status Spool::Append(const std::vector<std::string_view>& fields) {
       continue;
     }
     if (pieces.size() == kMaxPieces) {
-      absl::Status status = Write(&pieces);
+      absl::Status status = write();
       if (!status.ok()) return status;
     }
     pieces.push_back({const_cast<char*>(field.data()), field.size()});
   }
-  return Write(&pieces);
+  return write();
 }
 
-absl::Status Spool::Write(std::vector<iovec>* pieces) {
-  if (!status_.ok() || pieces->empty()) return status_;
+absl::StatusOr<uint64_t> Spool::Write(std::vector<iovec>* pieces) {
+  if (!status_.ok()) return status_;
+  if (pieces->empty()) return 0;
   uint64_t size = 0;
   for (const iovec& piece : *pieces) size += piece.iov_len;
   const int error = WriteAll(fd_, pieces->data(), pieces->size());
@@ -80,8 +119,7 @@ absl::Status Spool::Write(std::vector<iovec>* pieces) {
     status_ = WriteError("write", name_, error);
     return status_;
   }
-  bytes_ += size;
-  return absl::OkStatus();
+  return size;
 }
 
 absl::StatusOr<std::unique_ptr<SpoolItems>> SpoolItems::Read(const Spool& spool) {

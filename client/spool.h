@@ -36,16 +36,28 @@ class Spool {
   // can be added; what was there before is still good.
   absl::Status Append(const std::vector<std::string_view>& fields);
 
-  uint64_t bytes() const { return bytes_; }
+  // Adds to a field that is not whole yet. Append drops what was added so.
+  absl::Status AppendPart(std::string_view bytes);
+  // The field is whole.
+  void EndPart();
+
+  uint64_t bytes() const { return bytes_; }  // of whole fields
+
+  // True if the disk has no room for what all spools of this process will still take there: each
+  // becomes a trace of about its size, and this one grows. False if the system does not tell.
+  bool DiskIsLow() const;
 
  private:
   friend class SpoolItems;
   Spool(int fd, std::string name);
-  absl::Status Write(std::vector<iovec>* pieces);
+  void Grow(uint64_t bytes);
+  // The bytes written.
+  absl::StatusOr<uint64_t> Write(std::vector<iovec>* pieces);
 
   const int fd_;
-  const std::string name_;  // for texts
-  uint64_t bytes_ = 0;      // of whole fields
+  const std::string name_;   // for texts
+  uint64_t bytes_ = 0;       // of whole fields
+  uint64_t part_bytes_ = 0;  // behind them
   absl::Status status_;
 };
 

@@ -6,9 +6,12 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/base/attributes.h"
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
 #include "client/judge_trace.h"
 #include "common/file_sink.h"
 #include "common/xspace/assembler.h"
@@ -24,6 +27,46 @@ Verdict Failed(Phase phase, std::string reason) {
 std::string PathOfPart(const RunDirectory& directory, const std::string& stem, size_t part) {
   if (part == 1) return absl::StrCat(stem, ".xplane.pb");
   return absl::StrCat("../", directory.run(), ".part", part, "/", stem, ".xplane.pb");
+}
+
+// A share in the memory that indexes may take.
+class IndexMemory {
+ public:
+  explicit IndexMemory(uint64_t bytes) : bytes_(std::min(bytes, kAll)) {
+    const absl::MutexLock lock(&mutex_);
+    const auto room = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return bytes_ <= kAll - taken_; };
+    mutex_.Await(absl::Condition(&room));
+    taken_ += bytes_;
+  }
+  ~IndexMemory() {
+    const absl::MutexLock lock(&mutex_);
+    taken_ -= bytes_;
+  }
+  IndexMemory(const IndexMemory&) = delete;
+  IndexMemory& operator=(const IndexMemory&) = delete;
+
+ private:
+  static constexpr uint64_t kAll = uint64_t{1} << 30;
+  static absl::Mutex mutex_;
+  static uint64_t taken_;
+  const uint64_t bytes_;
+};
+ABSL_CONST_INIT absl::Mutex IndexMemory::mutex_(absl::kConstInit);
+uint64_t IndexMemory::taken_ = 0;
+
+// What was left out was attempted, and is not in the trace.
+void LeaveOut(uint64_t events, const char* cause, v1::Summary* summary) {
+  if (events == 0 || summary->events() < events) return;
+  summary->set_events(summary->events() - events);
+  summary->set_lost(summary->lost() + events);
+  v1::LossByCause& loss = *summary->add_lost_by_cause();
+  loss.set_cause(cause);
+  loss.set_events(events);
+}
+
+std::string UnreadableText(const absl::Status& unreadable) {
+  return absl::StrCat("the worker sent what cannot be read, and the trace ends before it: ",
+                      unreadable.message());
 }
 
 // Not OK: the part is not there, and nothing of it under its name. `file` is the one that is
@@ -47,6 +90,13 @@ absl::Status WritePart(const xspace::Assembler& assembler, size_t index,
   return absl::OkStatus();
 }
 
+// No worker of ours has as many.
+template <typename Repeated>
+void Shorten(Repeated* repeated) {
+  constexpr int kMax = 1000;
+  if (repeated->size() > kMax) repeated->DeleteSubrange(kMax, repeated->size() - kMax);
+}
+
 std::optional<v1::Summary> FindSummary(const std::vector<xspace::ItemView>& items) {
   for (auto item = items.rbegin(); item != items.rend(); ++item) {
     if (item->kind != xspace::ItemKind::kSummary) continue;
@@ -55,13 +105,14 @@ std::optional<v1::Summary> FindSummary(const std::vector<xspace::ItemView>& item
         !summary.ParseFromArray(item->body.data(), static_cast<int>(item->body.size()))) {
       break;
     }
+    // What becomes of it stands in a manifest that all workers share.
+    Shorten(summary.mutable_collectors());
+    Shorten(summary.mutable_lost_by_cause());
+    Shorten(summary.mutable_warnings());
+    Shorten(summary.mutable_errors());
     return summary;
   }
   return std::nullopt;
-}
-
-std::string LimitText(const SpooledCapture& capture) {
-  return absl::StrCat("the trace reached --max_trace_mb=", capture.max_trace_bytes >> 20);
 }
 
 }  // namespace
@@ -80,6 +131,7 @@ Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& s
   if (capture_.spool == nullptr) {
     return Failed(Phase::kTransfer, "the worker ended its capture without sending anything");
   }
+  const IndexMemory memory(capture_.received.index_bytes);
   const std::unique_ptr<Spool> spool = std::move(capture_.spool);
   const absl::StatusOr<std::unique_ptr<SpoolItems>> items = SpoolItems::Read(*spool);
   if (!items.ok()) return Failed(Phase::kWrite, std::string(items.status().message()));
@@ -87,6 +139,7 @@ Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& s
   xspace::AssembleOptions options;
   options.hostname = stem;
   options.part_limit_bytes = capture_.part_limit_bytes;
+  options.keep_readable = true;
   // What the file holds by reference goes out first: it would map everything again at once.
   std::unique_ptr<FileSink> file;
   options.let_go = [&items, &file](const std::vector<uintptr_t>& chunks) {
@@ -96,11 +149,12 @@ Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& s
   if (capture_.start.clock.has_value()) options.zero_unix_ns = capture_.start.zero_unix_ns;
   if (capture_.received.summary_item == 0) {
     options.warnings.push_back(absl::StrCat(WhyIncomplete(), "; losses are not known"));
-  } else if (capture_.received.limit_reached) {
-    options.warnings.push_back(absl::StrCat(LimitText(capture_), ": ",
+  } else if (capture_.received.limited()) {
+    options.warnings.push_back(absl::StrCat(capture_.received.limit_reached, ": ",
                                             capture_.received.left_out_events,
                                             " events that came later were left out"));
   }
+  if (capture_.received.unknown_items > 0) options.warnings.push_back(UnknownText());
   const absl::StatusOr<xspace::Assembler> assembler =
       xspace::Assembler::Create((*items)->items(), std::move(options));
   if (!assembler.ok()) {
@@ -114,7 +168,14 @@ Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& s
     const std::string of = parts == 1 ? "" : absl::StrCat("part ", i + 1, " of ", parts, ": ");
     return Failed(Phase::kWrite, absl::StrCat(of, written.message()));
   }
-  return Judge((*items)->items(), assembler->events(), account);
+  return Judge((*items)->items(), assembler->events(), assembler->unreadable(), account);
+}
+
+std::string SpoolDelivery::UnknownText() const {
+  const ReceivedItems& received = capture_.received;
+  return absl::StrCat(received.unknown_items, " items of kinds that this program does not know (",
+                      received.unknown_kind,
+                      ") were left out: the worker is newer; update this program to see them");
 }
 
 void SpoolDelivery::FillClocks(ManifestWorker* account) const {
@@ -134,6 +195,7 @@ void SpoolDelivery::AddWarnings(ManifestWorker* account) const {
                                                 absl::ToDoubleSeconds(capture_.outage),
                                                 whole ? "; nothing is missing" : ""));
   }
+  if (received.unknown_items > 0) account->warnings.push_back(UnknownText());
   if (received.empty_items > 0) {
     account->warnings.push_back(
         absl::StrCat(received.empty_items,
@@ -153,25 +215,29 @@ void SpoolDelivery::AddWarnings(ManifestWorker* account) const {
 }
 
 Verdict SpoolDelivery::Judge(const std::vector<xspace::ItemView>& items, uint64_t events,
-                             ManifestWorker* account) const {
+                             const absl::Status& unreadable, ManifestWorker* account) const {
   std::optional<v1::Summary> summary = FindSummary(items);
-  if (!summary.has_value()) return JudgeWithoutSummary(events, account);
-  const ReceivedItems& received = capture_.received;
-  const uint64_t counted = summary->events();
-  if (received.limit_reached && counted >= received.left_out_events) {
-    // What was left out was attempted, and is not in the trace.
-    summary->set_events(counted - received.left_out_events);
-    summary->set_lost(summary->lost() + received.left_out_events);
-    v1::LossByCause& loss = *summary->add_lost_by_cause();
-    loss.set_cause("max_trace");
-    loss.set_events(received.left_out_events);
+  if (!summary.has_value()) {
+    Verdict verdict = JudgeWithoutSummary(events, account);
+    if (!unreadable.ok()) verdict.reason = WithReason(UnreadableText(unreadable), verdict.reason);
+    return verdict;
   }
+  const ReceivedItems& received = capture_.received;
+  if (!unreadable.ok()) {
+    LeaveOut(received.events - std::min(received.events, events), "unreadable", &*summary);
+  }
+  if (received.limited()) LeaveOut(received.left_out_events, "max_trace", &*summary);
   Verdict verdict = JudgeOwnTrace(*summary, events, account);
-  if (received.limit_reached) {
+  if (!unreadable.ok()) {
     verdict.outcome = Outcome::kTruncated;
-    verdict.reason = WithReason(
-        absl::StrCat(LimitText(capture_), " after ", received.last_start_ps / 1'000'000'000, " ms"),
-        CollectorReasons(*account));
+    verdict.phase = Phase::kTransfer;
+    verdict.reason = WithReason(UnreadableText(unreadable), CollectorReasons(*account));
+  }
+  if (received.limited()) {
+    verdict.outcome = Outcome::kTruncated;
+    verdict.reason = WithReason(absl::StrCat(received.limit_reached, " after ",
+                                             received.last_start_ps / 1'000'000'000, " ms"),
+                                CollectorReasons(*account));
   }
   return verdict;
 }

@@ -38,12 +38,12 @@ struct SpooledCapture {
   // Streams that were lost and taken up again, and how long that took in all.
   int breaks = 0;
   absl::Duration outage;
-  uint64_t max_trace_bytes = 0;
   uint64_t part_limit_bytes = uint64_t{256} << 20;
 };
 
 // Memory: an index of about 120 bytes per item, a buffer, and at most some 50 MiB of the spool
-// mapped at any time, however large it is.
+// mapped at any time, however large it is. The indexes of all captures that are being written take
+// 1 GiB together; Write waits for its turn.
 class SpoolDelivery : public Delivery {
  public:
   explicit SpoolDelivery(SpooledCapture capture);
@@ -54,10 +54,12 @@ class SpoolDelivery : public Delivery {
                 ManifestWorker* account) override;
 
  private:
+  // `unreadable`: the item before which the trace ends.
   Verdict Judge(const std::vector<xspace::ItemView>& items, uint64_t events,
-                ManifestWorker* account) const;
+                const absl::Status& unreadable, ManifestWorker* account) const;
   Verdict JudgeWithoutSummary(uint64_t events, ManifestWorker* account) const;
   std::string WhyIncomplete() const;
+  std::string UnknownText() const;
   void FillClocks(ManifestWorker* account) const;
   void AddWarnings(ManifestWorker* account) const;
 

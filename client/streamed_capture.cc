@@ -28,8 +28,12 @@ constexpr uint64_t kMinProgressNs = 20'000'000;
 
 // All messages but those of items are far below this.
 constexpr size_t kMaxSmallMessageBytes = 64 << 10;
-// CaptureResponse.items, as the first field.
+// CaptureResponse.items and .chunk, as the first field.
 constexpr int kItemsTag = (static_cast<int>(MessageKind::kItems) << 3) | 2;
+constexpr int kChunkTag = (static_cast<int>(MessageKind::kChunk) << 3) | 2;
+
+// What puts off the end of a transfer: less than this within a whole timeout is no living link.
+constexpr uint64_t kDeadlineBytes = 64 << 10;
 
 template <typename Message>
 bool Parse(std::string_view bytes, Message* message) {
@@ -63,6 +67,7 @@ StreamedCapture::StreamedCapture(StreamedCaptureOptions options, CallThreads* th
       options_(std::move(options)),
       threads_(threads),
       disk_(disk),
+      stall_(options_.patience.stall),
       random_(static_cast<uint32_t>(MonotonicNow())) {
   ResetBackoff();
 }
@@ -105,7 +110,8 @@ void StreamedCapture::DoStart(const StartCall& call) {
   if (!call.clock.has_value()) start_.start_monotonic_ns = MonotonicNow();
   planned_end_ns_ = start_.start_monotonic_ns + ToNs(call.duration);
   last_deadline_ns_ = planned_end_ns_ + ToNs(call.transfer);
-  receiver_ = std::make_shared<ItemReceiver>(options_.spool_directory, options_.max_trace_bytes);
+  receiver_ = std::make_shared<ItemReceiver>(options_.spool_directory, options_.max_trace_bytes,
+                                             options_.receive_limits);
   stream_->Write(StartBytes(call));
   Watch();
 }
@@ -142,7 +148,8 @@ void StreamedCapture::OnMessage(uint64_t generation,
   if (generation != generation_ || state_ == State::kOver) return;
   reading_ = false;
   OnHeard();
-  if (FirstByte(*message) == kItemsTag) {
+  const int first_byte = FirstByte(*message);
+  if (first_byte == kItemsTag || first_byte == kChunkTag) {
     TakeItems(message);
   } else if (message->Length() > kMaxSmallMessageBytes) {
     Break(Fault("the worker sent a message that is too large"), /*fault=*/true);
@@ -183,6 +190,7 @@ void StreamedCapture::Dispatch(const std::string& bytes) {
       break;
     }
     case MessageKind::kItems:
+    case MessageKind::kChunk:
       // Behind a field that we do not know: no worker does so.
       readable = false;
       break;
@@ -236,6 +244,8 @@ void StreamedCapture::TakeItems(const std::shared_ptr<grpc::ByteBuffer>& message
     return;
   }
   taking_ = true;
+  repeat_ack_ns_ = In(options_.patience.repeat_ack);
+  Watch();
   disk_->Run([self = shared_from_this(), generation = generation_, receiver = receiver_, message] {
     absl::Status status;
     {
@@ -244,7 +254,12 @@ void StreamedCapture::TakeItems(const std::shared_ptr<grpc::ByteBuffer>& message
       message->Clear();
       const absl::StatusOr<CaptureMessage> items = ReadCaptureMessage(bytes);
       status = items.status();
-      if (items.ok() && items->kind == MessageKind::kItems) status = receiver->Take(items->bytes);
+      if (items.ok() && items->kind == MessageKind::kItems) {
+        status = receiver->Take(items->bytes);
+      } else if (items.ok() && items->kind == MessageKind::kChunk) {
+        const absl::StatusOr<ItemChunk> chunk = ReadChunk(items->bytes);
+        status = chunk.ok() ? receiver->TakeChunk(*chunk) : chunk.status();
+      }
     }
     self->strand_.Post([self, generation, status] { self->OnTaken(generation, status); });
   });
@@ -257,20 +272,30 @@ void StreamedCapture::OnTaken(uint64_t generation, const absl::Status& status) {
     End(grpc::Status::OK, /*with_delivery=*/true);
     return;
   }
-  const bool advanced = receiver_->received().last_item > received_.last_item;
+  const bool advanced = receiver_->received().last_item > received_.last_item ||
+                        receiver_->received().partial_bytes > received_.partial_bytes;
   received_ = receiver_->received();
   if (advanced) {
     faults_ = 0;
     ResetBackoff();
   }
+  if (received_.bytes >= deadline_bytes_ + kDeadlineBytes) {
+    deadline_bytes_ = received_.bytes;
+    last_deadline_ns_ = std::max(last_deadline_ns_, In(start_.transfer));
+  }
   if (end_wanted_.has_value()) {
     EndIncomplete(*end_wanted_);
     return;
   }
-  if (received_.limit_reached && !std::exchange(finish_wanted_, true)) {
-    events_.note(absl::StrCat("the trace reached --max_trace_mb=", options_.max_trace_bytes >> 20,
-                              "; recording ends"));
-    stream_->Write(FinishBytes(kind_, /*abandon=*/false));
+  if (absl::IsOutOfRange(status)) {
+    orderly_end_ = true;
+    EndIncomplete(
+        grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, std::string(status.message())));
+    return;
+  }
+  if (received_.limited() && !std::exchange(finish_wanted_, true)) {
+    events_.note(absl::StrCat(received_.limit_reached, "; recording ends"));
+    if (stream_ != nullptr) stream_->Write(FinishBytes(kind_, /*abandon=*/false));
   }
   if (received_.bytes - acknowledged_bytes_ >= kAckBytes) {
     Acknowledge();

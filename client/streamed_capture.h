@@ -27,22 +27,42 @@
 #include "client/spool_delivery.h"
 #include "client/strand.h"
 #include "client/timer.h"
+#include "client/unary_calls.h"
 #include "client/worker.h"
 #include "client/write_pool.h"
 
 namespace jobscope {
 
+// How long a stream may stand still.
+struct StreamPatience {
+  // Workers send progress five times a second. A stream on which nothing has come for this long may
+  // be a slow link (a message shows only once it is whole) or a dead one: the worker is asked
+  // Describe, over a connection of its own, which does not queue behind the stream.
+  absl::Duration silence = absl::Seconds(7);
+  // A worker that does not answer this within this time is taken for lost.
+  absl::Duration probe = absl::Seconds(5);
+  // A stream that has been silent for this long is taken up again over a new connection, although
+  // the worker answers: the old connection may be dead, behind a firewall that has forgotten it.
+  // Doubles each time, so that the slowest link brings its message in the end.
+  absl::Duration stall = absl::Seconds(60);
+  // While the disk is slow, the last acknowledgement is repeated so often: workers drop a capture
+  // whose client neither takes nor says anything for 60 s.
+  absl::Duration repeat_ack = absl::Seconds(5);
+};
+
 struct StreamedCaptureOptions {
   // A connection of its own, for a stream that is taken up again: the old channel may still wait
   // out gRPC's back-off.
   std::function<std::shared_ptr<grpc::Channel>()> dial;
+  // Likewise, for one question: StreamPatience.silence.
+  std::function<std::shared_ptr<grpc::Channel>()> dial_probe;
   std::string spool_directory;
   uint64_t max_trace_bytes = 0;  // 0: no limit
   uint64_t part_limit_bytes = uint64_t{256} << 20;
   // A lost stream is taken up again until this long after it was lost, or after the planned end.
   absl::Duration resume_timeout = absl::Seconds(5);
-  // Workers send progress five times a second; one that is silent for this long is taken for lost.
-  absl::Duration silence = absl::Seconds(7);
+  StreamPatience patience;
+  ReceiveLimits receive_limits;
 };
 
 // All functions return at once, may be called from any thread, and take effect in the order in
@@ -106,12 +126,18 @@ class StreamedCapture : public std::enable_shared_from_this<StreamedCapture> {
   void Close(bool abandon);
   void StopTimers();
 
+  // Asks whether the worker is there.
+  void Probe();
+  void OnProbed(uint64_t generation, uint64_t heard_ns, const grpc::Status& status);
+
   // Deadlines are on MONOTONIC; one timer stands for all of them.
   void Watch();
   void OnWatch();
   uint64_t NextDeadline() const;
   uint64_t ResumeDeadline() const;
   uint64_t SilenceDeadline() const;
+  uint64_t StallDeadline() const;
+  uint64_t RepeatDeadline() const;
   static uint64_t ToNs(absl::Duration duration);
   static uint64_t In(absl::Duration delay);
   std::shared_ptr<Timer> After(absl::Duration delay, void (StreamedCapture::*what)());
@@ -138,8 +164,11 @@ class StreamedCapture : public std::enable_shared_from_this<StreamedCapture> {
   ItemStream kind_ = ItemStream::kCapture;
   uint64_t generation_ = 0;
   bool reading_ = false;
-  uint64_t heard_ns_ = 0;     // when the last message came, or the last read began
-  uint64_t progress_ns_ = 0;  // when progress was told last
+  uint64_t heard_ns_ = 0;              // when the last message came, or the last read began
+  uint64_t alive_ns_ = 0;              // when the worker last answered a probe
+  absl::Duration stall_;               // StreamPatience.stall, doubled as often as it was used up
+  std::unique_ptr<UnaryCalls> probe_;  // null: no probe is under way
+  uint64_t progress_ns_ = 0;           // when progress was told last
 
   // Items. `receiver_` belongs to the disk pool while `taking_`.
   std::shared_ptr<ItemReceiver> receiver_;
@@ -147,6 +176,8 @@ class StreamedCapture : public std::enable_shared_from_this<StreamedCapture> {
   ReceivedItems received_;  // after the last message
   uint64_t acknowledged_item_ = 0;
   uint64_t acknowledged_bytes_ = 0;
+  uint64_t repeat_ack_ns_ = 0;   // while `taking_`: when the acknowledgement is repeated
+  uint64_t deadline_bytes_ = 0;  // what had come when `last_deadline_ns_` was put off last
   std::optional<grpc::Status> end_wanted_;  // once the disk is done
 
   // A lost connection.
@@ -163,8 +194,10 @@ class StreamedCapture : public std::enable_shared_from_this<StreamedCapture> {
 
   uint64_t arm_deadline_ns_ = 0;
   uint64_t planned_end_ns_ = 0;
-  uint64_t last_deadline_ns_ = 0;  // for everything
-  uint64_t watch_ns_ = 0;          // when watch_timer_ fires
+  // For everything, unless bytes keep coming: each 64 KiB put it off to a whole transfer timeout
+  // from then.
+  uint64_t last_deadline_ns_ = 0;
+  uint64_t watch_ns_ = 0;  // when watch_timer_ fires
   std::shared_ptr<Timer> watch_timer_;
   std::shared_ptr<Timer> ack_timer_;
   std::shared_ptr<Timer> retry_timer_;

@@ -121,6 +121,7 @@ void StreamedCapture::Break(const grpc::Status& status, bool fault) {
   }
   if (stream_ != nullptr) stream_->Cancel();
   stream_.reset();
+  probe_.reset();
   ++generation_;
   reading_ = false;
   last_failure_ = ReasonOf(status);
@@ -145,7 +146,8 @@ void StreamedCapture::Retry() {
   // What was spooled needs no acknowledgement beside this.
   acknowledged_item_ = received_.last_item;
   acknowledged_bytes_ = received_.bytes;
-  Open(options_.dial(), ItemStream::kFetch, ResumeBytes(capture_key_, received_.last_item + 1));
+  Open(options_.dial(), ItemStream::kFetch,
+       ResumeBytes(capture_key_, received_.last_item + 1, received_.partial_bytes));
   if (finish_wanted_) stream_->Write(FinishBytes(kind_, /*abandon=*/false));
 }
 
@@ -221,7 +223,6 @@ std::unique_ptr<Delivery> StreamedCapture::MakeDelivery(const grpc::Status& stat
   capture.orderly_end = orderly_end_;
   capture.breaks = breaks_;
   capture.outage = outage_;
-  capture.max_trace_bytes = options_.max_trace_bytes;
   capture.part_limit_bytes = options_.part_limit_bytes;
   return std::make_unique<SpoolDelivery>(std::move(capture));
 }
@@ -234,7 +235,41 @@ void StreamedCapture::Close(bool abandon) {
   close_timer_ = Timer::Start(threads_, kCloseTimeout, [stream = stream_] { stream->Cancel(); });
 }
 
+void StreamedCapture::Probe() {
+  probe_ = std::make_unique<UnaryCalls>(options_.dial_probe(), threads_);
+  probe_->Describe(options_.patience.probe,
+                   [weak = weak_from_this(), generation = generation_, heard_ns = heard_ns_](
+                       const grpc::Status& status, const v1::DescribeResponse&) {
+                     const std::shared_ptr<StreamedCapture> self = weak.lock();
+                     if (self == nullptr) return;
+                     self->strand_.Post([self, generation, heard_ns, status] {
+                       self->OnProbed(generation, heard_ns, status);
+                     });
+                   });
+}
+
+void StreamedCapture::OnProbed(uint64_t generation, uint64_t heard_ns, const grpc::Status& status) {
+  if (generation != generation_ || state_ == State::kOver) return;
+  probe_.reset();
+  // Any answer will do, also that it does not know the question; and any message of the stream.
+  const bool silent = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+                      status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
+                      status.error_code() == grpc::StatusCode::CANCELLED;
+  if (silent && reading_ && heard_ns_ == heard_ns) {
+    const absl::Duration since = absl::Nanoseconds(static_cast<int64_t>(MonotonicNow() - heard_ns));
+    Break(grpc::Status(
+              grpc::StatusCode::UNAVAILABLE,
+              absl::StrFormat("no sign of life for %.1f s, nor an answer to a second connection",
+                              absl::ToDoubleSeconds(since))),
+          /*fault=*/false);
+  } else if (!silent) {
+    alive_ns_ = MonotonicNow();
+  }
+  if (state_ != State::kOver) Watch();
+}
+
 void StreamedCapture::StopTimers() {
+  probe_.reset();
   for (std::shared_ptr<Timer>* timer : {&watch_timer_, &ack_timer_, &retry_timer_}) {
     if (*timer != nullptr) (*timer)->Cancel();
     timer->reset();
@@ -251,7 +286,17 @@ uint64_t StreamedCapture::ResumeDeadline() const {
 
 uint64_t StreamedCapture::SilenceDeadline() const {
   const bool due = state_ == State::kArmed || state_ == State::kRecording;
-  return due && reading_ ? heard_ns_ + ToNs(options_.silence) : kNever;
+  if (!due || !reading_ || probe_ != nullptr) return kNever;
+  return std::max(heard_ns_, alive_ns_) + ToNs(options_.patience.silence);
+}
+
+uint64_t StreamedCapture::StallDeadline() const {
+  const bool due = state_ == State::kArmed || state_ == State::kRecording;
+  return due && reading_ ? heard_ns_ + ToNs(stall_) : kNever;
+}
+
+uint64_t StreamedCapture::RepeatDeadline() const {
+  return taking_ && stream_ != nullptr ? repeat_ack_ns_ : kNever;
 }
 
 uint64_t StreamedCapture::NextDeadline() const {
@@ -259,7 +304,7 @@ uint64_t StreamedCapture::NextDeadline() const {
   // It ends as soon as the disk lets it, which nothing here can hasten.
   if (end_wanted_.has_value()) return kNever;
   const uint64_t last = state_ == State::kRecording ? last_deadline_ns_ : kNever;
-  return std::min({last, ResumeDeadline(), SilenceDeadline()});
+  return std::min({last, ResumeDeadline(), SilenceDeadline(), StallDeadline(), RepeatDeadline()});
 }
 
 void StreamedCapture::Watch() {
@@ -290,11 +335,17 @@ void StreamedCapture::OnWatch() {
     EndIncomplete(grpc::Status(
         break_status_.error_code(),
         absl::StrCat("not reached again", as_before ? "" : ": ", as_before ? "" : last_failure_)));
+  } else if (now_ns >= StallDeadline()) {
+    const absl::Duration stall = std::exchange(stall_, stall_ * 2);
+    Break(grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                       absl::StrCat("nothing came for ", absl::FormatDuration(stall),
+                                    ", though the worker answers another connection")),
+          /*fault=*/false);
   } else if (now_ns >= SilenceDeadline()) {
-    Break(
-        grpc::Status(grpc::StatusCode::UNAVAILABLE,
-                     absl::StrCat("no sign of life for ", absl::FormatDuration(options_.silence))),
-        /*fault=*/false);
+    Probe();
+  } else if (now_ns >= RepeatDeadline()) {
+    stream_->Write(AckBytes(kind_, acknowledged_item_));
+    repeat_ack_ns_ = In(options_.patience.repeat_ack);
   }
   if (state_ != State::kOver) Watch();
 }

@@ -15,6 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/call_threads.h"
@@ -161,6 +162,14 @@ Answer JudgeCheck(const grpc::Status& status, const v1::DescribeResponse& respon
   return answer;
 }
 
+// Empty: nothing was stopped.
+std::string StopText(const v1::StopResponse& response) {
+  if (!response.stopped()) return {};
+  if (response.client_lost_ms() == 0) return "stopped";
+  return absl::StrFormat("stopped; its client, %s, was lost %.1f s before", response.peer(),
+                         static_cast<double>(response.client_lost_ms()) / 1000);
+}
+
 }  // namespace
 
 int RunCheck(const Flags& flags) {
@@ -194,8 +203,9 @@ int RunStop(const Flags& flags) {
   const std::string session_id = flags.session_id;
   const Question question = [session_id](const Asked* worker, absl::Duration timeout,
                                          std::function<void(Answer)> done) {
+    // `stopped`: what it says that was stopped; empty: nothing.
     const auto judge = [worker, timeout, done](bool native, const grpc::Status& status,
-                                               bool stopped) {
+                                               const std::string& stopped) {
       Answer answer;
       answer.account.protocol = native ? "native" : "tensorflow";
       if (!status.ok()) {
@@ -203,30 +213,32 @@ int RunStop(const Flags& flags) {
         answer.verdict = JudgeDescribe(status, worker->connected(), timeout);
       } else {
         answer.verdict = {Outcome::kOk, Phase::kDone,
-                          !native   ? "asked to stop; a stock worker does not say whether it did"
-                          : stopped ? "stopped"
-                                    : "nothing of that name was running",
+                          !native ? "asked to stop; a stock worker does not say whether it did"
+                          : stopped.empty() ? "nothing of that name was running"
+                                            : stopped,
                           std::nullopt};
       }
       done(std::move(answer));
     };
-    worker->calls->Stop(
+    worker->calls->AskStop(
         session_id, timeout,
-        [worker, session_id, timeout, judge](const grpc::Status& status, bool stopped) {
+        [worker, session_id, timeout, judge](const grpc::Status& status,
+                                             const v1::StopResponse& response) {
           if (status.error_code() != grpc::StatusCode::UNIMPLEMENTED) {
-            worker->diagnoser->Explain(*worker->endpoint, status,
-                                       [judge, stopped](const grpc::Status& explained) {
-                                         judge(true, explained, stopped);
-                                       });
+            worker->diagnoser->Explain(
+                *worker->endpoint, status,
+                [judge, text = StopText(response)](const grpc::Status& explained) {
+                  judge(true, explained, text);
+                });
           } else if (session_id.empty()) {
             judge(false,
                   grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
                                "a stock worker is stopped by name: give --session_id"),
-                  false);
+                  "");
           } else {
             worker->calls->Terminate(session_id, timeout,
-                                     [judge](const grpc::Status& terminated, bool ended) {
-                                       judge(false, terminated, ended);
+                                     [judge](const grpc::Status& terminated, bool /*ended*/) {
+                                       judge(false, terminated, "");
                                      });
           }
         });

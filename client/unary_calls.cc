@@ -105,13 +105,20 @@ void UnaryCalls::Describe(absl::Duration timeout, Worker::DescribeDone done) {
 
 void UnaryCalls::Stop(const std::string& session_id, absl::Duration timeout,
                       Worker::StopDone done) {
+  AskStop(session_id, timeout,
+          [done = std::move(done)](const grpc::Status& status, const v1::StopResponse& response) {
+            done(status, response.stopped());
+          });
+}
+
+void UnaryCalls::AskStop(const std::string& session_id, absl::Duration timeout, StopAnswered done) {
   v1::StopRequest request;
   request.set_session_id(session_id);
   Start(kStop, request.SerializeAsString(), timeout,
         [done = std::move(done)](grpc::Status status, const grpc::ByteBuffer* bytes) {
           v1::StopResponse response;
           if (status.ok() && !ParseSmall(*bytes, &response)) status = Unreadable();
-          done(std::move(status), response.stopped());
+          done(status, std::move(response));
         });
 }
 

@@ -42,6 +42,8 @@ class UnaryCalls {
   // jobscope.v1.Profiler. UNIMPLEMENTED: not one of ours.
   void Describe(absl::Duration timeout, Worker::DescribeDone done);
   void Stop(const std::string& session_id, absl::Duration timeout, Worker::StopDone done);
+  using StopAnswered = std::function<void(const grpc::Status& status, v1::StopResponse response)>;
+  void AskStop(const std::string& session_id, absl::Duration timeout, StopAnswered done);
   // tensorflow.ProfilerService: tells only that the worker was asked.
   void Terminate(const std::string& session_id, absl::Duration timeout, Worker::StopDone done);
 

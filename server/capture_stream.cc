@@ -88,7 +88,8 @@ absl::Status CaptureStream::OnCaptureRequest(const grpc::ByteBuffer& message) {
     case v1::CaptureRequest::MESSAGE_NOT_SET:
       break;
   }
-  return absl::InvalidArgumentError("the message is none of arm, start, ack, finish");
+  ++unknown_requests_;
+  return absl::OkStatus();
 }
 
 absl::Status CaptureStream::OnFetchRequest(const grpc::ByteBuffer& message) {
@@ -104,7 +105,8 @@ absl::Status CaptureStream::OnFetchRequest(const grpc::ByteBuffer& message) {
     case v1::FetchRequest::MESSAGE_NOT_SET:
       break;
   }
-  return absl::InvalidArgumentError("the message is none of resume, ack, finish");
+  ++unknown_requests_;
+  return absl::OkStatus();
 }
 
 absl::Status CaptureStream::OnArm(const v1::Arm& request) {
@@ -120,6 +122,7 @@ absl::Status CaptureStream::OnArm(const v1::Arm& request) {
                         request.by_steps() ? ", by steps" : "", ", lookback ",
                         absl::FormatDuration(options->lookback)));
   wanted_lookback_ = options->lookback;
+  chunks_ = request.chunks();
   auto capture = dependencies_.captures->New(*std::move(options));
   if (!capture.ok()) return capture.status();
   capture_ = *std::move(capture);
@@ -158,6 +161,8 @@ absl::Status CaptureStream::OnResume(const v1::Resume& request) {
   capture_ = *std::move(capture);
   id_ = *id;
   next_item_ = resumed_at_ = request.next_item();
+  next_offset_ = request.next_offset();
+  chunks_ = request.chunks();
   acknowledged_ = request.next_item() - 1;
   armed_sent_ = start_seen_ = true;
   NoteProgress();
@@ -263,13 +268,36 @@ bool CaptureStream::WriteArmed(grpc::ByteBuffer* message) {
 bool CaptureStream::WriteItems(grpc::ByteBuffer* message) {
   const std::vector<xspace::HeldItem> items = capture_->NextItems(id_, next_item_);
   if (items.empty()) return false;
+  const size_t first_bytes = items.front().item.body.size();
+  if (chunks_ && first_bytes > limits::kMaxMessageItemBytes &&
+      first_bytes <= limits::kMaxItemBytes) {
+    WriteChunk(items.front(), message);
+    return true;
+  }
   ItemMessage encoded = EncodeItems(items, limits::kMaxItemBytes);
   message->Swap(&encoded.bytes);
   next_item_ = items.back().item.number + 1;
+  next_offset_ = 0;
   items_sent_ += items.size();
   bytes_sent_ += message->Length();
   left_out_ += encoded.left_out;
   return true;
+}
+
+void CaptureStream::WriteChunk(const xspace::HeldItem& item, grpc::ByteBuffer* message) {
+  const size_t body_bytes = item.item.body.size();
+  // Also where a client has resumed at an offset that the item does not have.
+  if (item.item.number != next_item_ || next_offset_ >= body_bytes) next_offset_ = 0;
+  const size_t bytes = std::min<size_t>(body_bytes - next_offset_, limits::kMaxMessageItemBytes);
+  grpc::ByteBuffer chunk = EncodeChunk(item, next_offset_, bytes);
+  message->Swap(&chunk);
+  bytes_sent_ += message->Length();
+  next_item_ = item.item.number;
+  next_offset_ += bytes;
+  if (next_offset_ < body_bytes) return;
+  ++next_item_;
+  next_offset_ = 0;
+  ++items_sent_;
 }
 
 bool CaptureStream::WriteEnded(const NativeCapture::Snapshot& snapshot, grpc::ByteBuffer* message) {
@@ -389,6 +417,9 @@ std::string CaptureStream::Outcome() const {
   if (capture_ == nullptr) return {};
   return absl::StrCat(bytes_sent_, " bytes, ", items_sent_, " items",
                       resumed_at_ == 0 ? "" : absl::StrCat(", resumed at item ", resumed_at_),
+                      unknown_requests_ == 0
+                          ? ""
+                          : absl::StrCat(", ", unknown_requests_, " requests of unknown kinds"),
                       ended_sent_ ? "" : ", not to the end");
 }
 

@@ -26,6 +26,8 @@ namespace jobscope {
 // when the last ones have gone: backpressure is gRPC's own.
 //
 // A client that breaks the order of messages has its capture dropped: what it wants can't be known.
+// A request of a kind that this worker does not know is counted and ignored: it comes from a newer
+// client.
 class CaptureStream final : public StreamCall {
  public:
   struct Dependencies {
@@ -65,6 +67,7 @@ class CaptureStream final : public StreamCall {
   void Attached(std::shared_ptr<NativeCapture> capture);
   bool WriteArmed(grpc::ByteBuffer* message);
   bool WriteItems(grpc::ByteBuffer* message);
+  void WriteChunk(const xspace::HeldItem& item, grpc::ByteBuffer* message);
   bool WriteEnded(const NativeCapture::Snapshot& snapshot, grpc::ByteBuffer* message);
   // Once the client has everything.
   void FinishIfComplete(const NativeCapture::Snapshot& snapshot);
@@ -89,11 +92,14 @@ class CaptureStream final : public StreamCall {
   bool progress_due_ = false;
   bool ended_sent_ = false;     // it may still be on its way
   bool client_closed_ = false;  // no acknowledgement comes any more
+  bool chunks_ = false;         // the client takes them
   uint64_t next_item_ = 1;
+  uint64_t next_offset_ = 0;  // in the body of that item, where it goes in chunks
   uint64_t resumed_at_ = 0;
   uint64_t items_sent_ = 0;
   uint64_t bytes_sent_ = 0;
   uint64_t left_out_ = 0;
+  uint64_t unknown_requests_ = 0;
   uint64_t acknowledged_ = 0;
 
   mutable absl::Mutex shared_mutex_;

@@ -15,6 +15,7 @@ constexpr size_t kMinReferredBytes = 2048;
 
 // All tags fit one byte: CaptureResponse.items, Items.items, Item.number; the body's is its kind.
 constexpr char kResponseItemsTag = (4 << 3) | 2;
+constexpr char kResponseChunkTag = (6 << 3) | 2;
 constexpr char kItemTag = (1 << 3) | 2;
 constexpr char kNumberTag = (1 << 3) | 0;
 
@@ -39,12 +40,12 @@ size_t ItemBytes(uint64_t number, size_t body_bytes) {
   return 1 + VarintBytes(number) + 1 + VarintBytes(body_bytes) + body_bytes;
 }
 
-// A slice over an item's body that holds a share in its block.
-grpc::Slice Refer(const xspace::HeldItem& held) {
+// A slice over bytes of an item's body that holds a share in its block.
+grpc::Slice Refer(const xspace::HeldItem& held, std::string_view bytes) {
   auto* owner = new std::shared_ptr<const void>(held.block);
   // gRPC never writes to a slice; its constructor takes a plain pointer all the same.
   return grpc::Slice(
-      const_cast<char*>(held.item.body.data()), held.item.body.size(),
+      const_cast<char*>(bytes.data()), bytes.size(),
       [](void* user_data) { delete static_cast<std::shared_ptr<const void>*>(user_data); }, owner);
 }
 
@@ -78,12 +79,31 @@ ItemMessage EncodeItems(const std::vector<xspace::HeldItem>& items, size_t max_i
     }
     slices.emplace_back(copied);
     copied.clear();
-    slices.push_back(Refer(held));
+    slices.push_back(Refer(held, body));
   }
   if (!copied.empty()) slices.emplace_back(copied);
   grpc::ByteBuffer bytes(slices.data(), slices.size());
   message.bytes.Swap(&bytes);
   return message;
+}
+
+grpc::ByteBuffer EncodeChunk(const xspace::HeldItem& item, size_t offset, size_t bytes) {
+  const std::string_view data = item.item.body.substr(offset, bytes);
+  std::string head;
+  char tag = 0;
+  for (const uint64_t value : {item.item.number, uint64_t{static_cast<uint32_t>(item.item.kind)},
+                               uint64_t{item.item.body.size()}, uint64_t{offset}}) {
+    tag = static_cast<char>(tag + (1 << 3));  // Chunk.number, kind, body_bytes, offset: varints
+    head.push_back(tag);
+    AppendVarint(value, &head);
+  }
+  head.push_back(static_cast<char>((5 << 3) | 2));  // Chunk.data
+  AppendVarint(data.size(), &head);
+  std::string message{kResponseChunkTag};
+  AppendVarint(head.size() + data.size(), &message);
+  message.append(head);
+  grpc::Slice slices[] = {grpc::Slice(message), Refer(item, data)};
+  return grpc::ByteBuffer(slices, 2);
 }
 
 }  // namespace jobscope

@@ -23,6 +23,10 @@ struct ItemMessage {
 // its body.
 ItemMessage EncodeItems(const std::vector<xspace::HeldItem>& items, size_t max_item_bytes);
 
+// CaptureResponse.chunk: `bytes` (at least 1) of the item's body from `offset` on. Not copied
+// either.
+grpc::ByteBuffer EncodeChunk(const xspace::HeldItem& item, size_t offset, size_t bytes);
+
 }  // namespace jobscope
 
 #endif  // SERVER_ITEM_MESSAGE_H_

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "server/grpc_timer.h"
 #include "server/limits.h"
@@ -115,6 +116,7 @@ absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<St
   std::shared_ptr<xspace::Store> store;
   std::unique_ptr<grpc::Alarm> hold_alarm;
   StreamId id = 0;
+  SessionTicket recording = 0;
   bool wants_slot = false;
   {
     absl::MutexLock lock(&mutex_);
@@ -144,8 +146,10 @@ absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<St
     hold_alarm = std::move(hold_alarm_);
     acknowledged_ = next_item - 1;
     store = store_;
+    if (phase_ != Phase::kOver) recording = ticket_;
     wants_slot = phase_ == Phase::kOver && acknowledged_ < last_item_;
   }
+  if (recording != 0) dependencies_.sessions->SetClientLost(recording, std::nullopt);
   store->Release(next_item - 1);
   if (wants_slot) {
     // It was free, or this capture would have been evicted; unless that is about to happen.
@@ -170,6 +174,7 @@ void NativeCapture::OnSlot(std::shared_ptr<void> slot) {
 void NativeCapture::Detach(StreamId stream) {
   Remains remains;
   SessionTicket cancelled = 0;
+  SessionTicket recording = 0;
   {
     absl::MutexLock lock(&mutex_);
     if (stream != stream_) return;
@@ -184,9 +189,20 @@ void NativeCapture::Detach(StreamId stream) {
           absl::CancelledError(phase_ == Phase::kStarted ? "the profiler server has ended"
                                                          : "its stream was lost before the start");
       cancelled = ticket_;
+    } else {
+      recording = ticket_;
+      ++hold_;
+      hold_alarm_ = RunAfter(dependencies_.resume, [weak = weak_from_this(), hold = hold_] {
+        if (const auto self = weak.lock()) self->OnResumeTimeOver(hold);
+      });
     }
   }
   if (cancelled != 0) dependencies_.sessions->Cancel(cancelled);
+  if (recording != 0) {
+    const uint64_t now_ns = MonotonicNs();
+    const auto resume_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(dependencies_.resume));
+    dependencies_.sessions->SetClientLost(recording, ClientLost{now_ns, now_ns + resume_ns});
+  }
   Bury(std::move(remains));
 }
 
@@ -375,6 +391,20 @@ void NativeCapture::OnHoldOver(uint64_t hold) {
                 /*unasked=*/true, &remains);
   }
   Bury(std::move(remains));
+}
+
+void NativeCapture::OnResumeTimeOver(uint64_t hold) {
+  SessionTicket ticket = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (hold != hold_ || phase_ != Phase::kStarted) return;
+    ticket = ticket_;
+  }
+  Log(LogLevel::kWarning,
+      absl::StrCat("the client of session \"", options_.session_id, "\", ", options_.peer,
+                   ", was lost while recording and has not come back for ",
+                   absl::FormatDuration(dependencies_.resume), "; the recording ends and is held"));
+  (void)dependencies_.sessions->StopTicket(ticket, "client_lost");  // false: it has just ended
 }
 
 void NativeCapture::LetGoLocked(std::string why, bool unasked, Remains* remains) {

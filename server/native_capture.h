@@ -33,9 +33,10 @@ class NativeCaptures;
 std::optional<v1::StepState> StepStateOf(const StepHistory& history);
 
 // arming -> armed -> started -> over. At most one stream is attached at a time. Before `started`
-// the capture ends with its stream; after it the recording goes on to its planned end, and the
-// items are held for a while after the stream was lost or the recording has ended, whichever is
-// later. The session's slot is held while a stream is attached and items are left.
+// the capture ends with its stream; after it the recording goes on to its planned end, or until it
+// has been without a stream for `resume`. The items are held for a while after the stream was lost
+// or the recording has ended, whichever is later. The session's slot is held while a stream is
+// attached and items are left.
 //
 // Thread-safe; nothing blocks. Whoever is attached is woken whenever there is something new, and
 // asks.
@@ -49,6 +50,7 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
     std::shared_ptr<SessionManager> sessions;
     StepSource steps;
     absl::Duration hold;
+    absl::Duration resume;
   };
   NativeCapture(Dependencies dependencies, std::string key, SessionOptions options);
 
@@ -130,6 +132,7 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   void OnDone(SessionResult result);
   void OnSlot(std::shared_ptr<void> slot);
   void OnHoldOver(uint64_t hold);
+  void OnResumeTimeOver(uint64_t hold);
 
   void AttachLocked(const std::shared_ptr<StreamCall>& stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -165,6 +168,8 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   StreamId stream_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none is attached
   StreamId last_stream_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status cut_ ABSL_GUARDED_BY(mutex_);  // why the streams before `stream_` are not it
+  // While it is without a stream: when the recording ends, or what is held is dropped. An alarm
+  // whose number is not `hold_` is void.
   uint64_t hold_ ABSL_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<grpc::Alarm> hold_alarm_ ABSL_GUARDED_BY(mutex_);
 };

@@ -66,6 +66,7 @@ absl::StatusOr<std::shared_ptr<NativeCapture>> NativeCaptures::New(SessionOption
   dependencies.sessions = sessions_;
   dependencies.steps = steps_;
   dependencies.hold = limits_.hold;
+  dependencies.resume = limits_.resume;
   auto capture =
       std::make_shared<NativeCapture>(std::move(dependencies), std::move(key), std::move(options));
   absl::MutexLock lock(&mutex_);

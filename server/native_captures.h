@@ -27,6 +27,7 @@ struct NativeCaptureLimits {
   absl::Duration hold = limits::kHold;
   absl::Duration armed = limits::kMaxArmed;
   absl::Duration stall = limits::kMaxDeliveryStall;
+  absl::Duration resume = limits::kResumeTime;
 };
 
 // Thread-safe; nothing blocks.

@@ -58,10 +58,15 @@ grpc::ServerUnaryReactor* NativeService::Stop(grpc::CallbackServerContext* conte
     return reactor;
   }
   call->Describe(absl::StrCat("session \"", message.session_id(), "\""));
+  const auto busy = dependencies_.sessions->busy();
   const auto stopped = dependencies_.sessions->Stop(message.session_id());
   v1::StopResponse answer;
   answer.set_stopped(stopped.has_value());
   if (stopped.has_value()) answer.set_session_id(*stopped);
+  if (stopped.has_value() && busy.has_value() && busy->session_id() == *stopped) {
+    answer.set_peer(busy->peer());
+    answer.set_client_lost_ms(busy->client_lost_ms());
+  }
   call->Finish(
       absl::OkStatus(), [&] { WriteResponse(answer, response); },
       stopped.has_value() ? "stopped" : "nothing of that name ran");
@@ -107,6 +112,8 @@ v1::DescribeResponse NativeService::Description() const {
       static_cast<uint64_t>(absl::ToInt64Milliseconds(limits::kMaxLookback)));
   response.mutable_limits()->set_max_item_bytes(limits::kMaxItemBytes);
   response.set_streams(true);
+  response.add_features("chunks");
+  response.add_features("ignores_unknown");
   const StepHistory steps = dependencies_.steps();
   response.set_steps(steps.count);
   response.set_steps_inferred_from(steps.inferred_from);

@@ -44,10 +44,15 @@ constexpr auto kOutOfMemoryPause = std::chrono::milliseconds(100);
 std::string BusyText(const v1::Busy& busy) {
   const std::string left =
       busy.remaining_ms() > 0 ? absl::StrFormat(", for %d ms more", busy.remaining_ms()) : "";
+  const std::string lost =
+      busy.client_lost_ms() > 0
+          ? absl::StrFormat(", whose connection was lost %d ms ago", busy.client_lost_ms())
+          : "";
   return absl::StrFormat(
-      "a capture is %s here (session \"%s\", asked for by %s)%s; wait for it, or end it with "
+      "a capture is %s here (session \"%s\", asked for by %s%s)%s; wait for it, or end it with "
       "`capture stop`",
-      busy.state(), busy.session_id(), busy.peer().empty() ? "this process" : busy.peer(), left);
+      busy.state(), busy.session_id(), busy.peer().empty() ? "this process" : busy.peer(), lost,
+      left);
 }
 
 absl::Status LeavingError() {
@@ -102,6 +107,8 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
   // Answers those in line that were cancelled, refused or have run out of time. Returns the next
   // time at which one will.
   std::chrono::steady_clock::time_point TendLine();
+  // Of the session that runs; with the lock.
+  v1::Busy DescribeRunning() const;
 
   const bool uses_tsc;
   const v1::Identity identity;
@@ -113,7 +120,8 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
   std::deque<Request> line;
   std::shared_ptr<SessionRun> running;
   SessionTicket running_ticket = 0;
-  bool delivering = false;  // it has ended; its callback runs, or the slot is held
+  std::optional<ClientLost> client_lost;  // of the running session
+  bool delivering = false;                // it has ended; its callback runs, or the slot is held
   SessionTicket last_ticket = 0;
   bool thread_runs = false;
   bool shut_down = false;
@@ -139,7 +147,7 @@ SessionTicket SessionManager::Submit(SessionOptions options, WhenBusy when_busy,
     if (!state.line.empty() || (state.running != nullptr && !state.delivering)) {
       request.refused = absl::AlreadyExistsError(
           state.running != nullptr
-              ? BusyText(state.running->Describe())
+              ? BusyText(state.DescribeRunning())
               : "a capture is about to start here; wait for it, or end it with `capture stop`");
     } else if (state.running != nullptr) {
       request.refuse_at = std::chrono::steady_clock::now() + kDeliveryPatience;
@@ -252,10 +260,30 @@ bool SessionManager::StopTicket(SessionTicket ticket, std::string_view ended_by)
   return true;
 }
 
+void SessionManager::SetClientLost(SessionTicket ticket, std::optional<ClientLost> lost) {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  if (state_->running == nullptr || state_->running_ticket != ticket) return;
+  state_->client_lost = lost;
+}
+
+v1::Busy SessionManager::State::DescribeRunning() const {
+  v1::Busy busy = running->Describe();
+  if (!client_lost.has_value() || delivering) return busy;
+  const uint64_t now_ns = MonotonicNs();
+  const auto milliseconds = [](uint64_t from_ns, uint64_t to_ns) {
+    return to_ns > from_ns ? (to_ns - from_ns) / 1'000'000 : 0;
+  };
+  // 0 stands for a client that is there.
+  busy.set_client_lost_ms(std::max<uint64_t>(milliseconds(client_lost->since_ns, now_ns), 1));
+  const uint64_t left_ms = std::max<uint64_t>(milliseconds(now_ns, client_lost->ends_ns), 1);
+  if (busy.remaining_ms() == 0 || left_ms < busy.remaining_ms()) busy.set_remaining_ms(left_ms);
+  return busy;
+}
+
 std::optional<v1::Busy> SessionManager::busy() const {
   std::lock_guard<std::mutex> lock(state_->mutex);
   if (state_->running == nullptr) return std::nullopt;
-  v1::Busy busy = state_->running->Describe();
+  v1::Busy busy = state_->DescribeRunning();
   busy.set_waiting(static_cast<uint32_t>(state_->line.size()));
   return busy;
 }
@@ -374,6 +402,7 @@ void SessionManager::State::RunOne(std::unique_lock<std::mutex>& lock, Request r
   lock.lock();
   running = nullptr;
   running_ticket = 0;
+  client_lost.reset();
   delivering = false;
 }
 
@@ -393,7 +422,7 @@ std::chrono::steady_clock::time_point SessionManager::State::TendLine() {
             "deadline, or end the running capture with `capture stop`");
       }
       if (request->refused.ok() && delivering && request->refuse_at <= steady_now) {
-        request->refused = absl::AlreadyExistsError(BusyText(running->Describe()));
+        request->refused = absl::AlreadyExistsError(BusyText(DescribeRunning()));
       }
       if (!request->refused.ok()) {
         leaving.push_back(std::move(*request));

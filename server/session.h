@@ -65,6 +65,12 @@ struct SessionProgress {
   uint64_t bytes = 0;  // of items, also of those released
 };
 
+// The client of a session is away: since when, and when the session ends without it. On MONOTONIC.
+struct ClientLost {
+  uint64_t since_ns = 0;
+  uint64_t ends_ns = 0;
+};
+
 enum class WhenBusy {
   kWait,    // in line, first come first served, until the deadline
   kRefuse,  // ALREADY_EXISTS: who holds it, for how much longer; a session that only delivers is
@@ -117,6 +123,10 @@ class SessionManager {
 
   // As Stop, for one session only, and only while it runs. False: it does not.
   bool StopTicket(SessionTicket ticket, std::string_view ended_by = "request");
+
+  // Tells busy(), and the texts of refusals, that the client of the running session is away, or
+  // (nullopt) that it is back. Ignored unless the session of that ticket runs.
+  void SetClientLost(SessionTicket ticket, std::optional<ClientLost> lost);
 
   // The slot for whoever still delivers what an older session has left, as if that had just ended.
   // `done` gets it on the session's thread; or ALREADY_EXISTS, if somebody has it or waits for it.

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +52,21 @@ class FakeStream {
     response.mutable_armed()->set_capture_key(key);
     response.mutable_armed()->set_store_bytes(1 << 28);
     return Send(response);
+  }
+  // A large item, from `offset` on, in pieces.
+  bool SendChunks(const FakeItem& item, size_t bytes, size_t offset = 0) {
+    while (offset < item.body.size()) {
+      v1::CaptureResponse response;
+      v1::Chunk& chunk = *response.mutable_chunk();
+      chunk.set_number(item.number);
+      chunk.set_kind(static_cast<uint32_t>(item.kind));
+      chunk.set_body_bytes(item.body.size());
+      chunk.set_offset(offset);
+      chunk.set_data(item.body.substr(offset, bytes));
+      if (!Send(response)) return false;
+      offset += bytes;
+    }
+    return true;
   }
   bool SendStarted(uint64_t monotonic_ns = 1) {
     v1::CaptureResponse response;
@@ -120,6 +136,8 @@ class FakeNativeWorker {
     // Its clock, minus ours.
     int64_t clock_offset_ns = 0;
     int64_t realtime_offset_ns = 0;
+    // What it says of itself; without it, it knows no Describe.
+    std::optional<v1::DescribeResponse> description;
     // Answers a ping; by default with its clock.
     std::function<std::string(const v1::ClockPing& ping)> pong;
   };
@@ -176,6 +194,19 @@ class FakeNativeWorker {
       AddStream(kCaptureMethod, &Service::Capture);
       AddStream(kFetchMethod, &Service::Fetch);
       AddStream(kSyncClockMethod, &Service::SyncClock);
+      if (!worker->script_.description.has_value()) return;
+      AddMethod(new grpc::internal::RpcServiceMethod(
+          "/jobscope.v1.Profiler/Describe", grpc::internal::RpcMethod::NORMAL_RPC,
+          new grpc::internal::RpcMethodHandler<Service, grpc::ByteBuffer, grpc::ByteBuffer,
+                                               grpc::ByteBuffer, grpc::ByteBuffer>(
+              [](Service* service, grpc::ServerContext*, const grpc::ByteBuffer*,
+                 grpc::ByteBuffer* response) {
+                grpc::ByteBuffer bytes =
+                    Buffer(service->worker_->script_.description->SerializeAsString());
+                response->Swap(&bytes);
+                return grpc::Status::OK;
+              },
+              this)));
     }
 
    private:

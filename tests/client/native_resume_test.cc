@@ -377,7 +377,8 @@ TEST_F(NativeResumeTest, ARefusalOfTheStartIsNotAskedForAgain) {
 }
 
 TEST_F(NativeResumeTest, SilenceIsALostStream) {
-  options_.silence = absl::Milliseconds(300);
+  options_.patience.silence = absl::Milliseconds(100);
+  options_.patience.stall = absl::Milliseconds(300);
   FakeNativeWorker::Script script = Breaking(20, [](FakeCapture* capture) {
     capture->Hang();
     return grpc::Status::OK;
@@ -386,7 +387,8 @@ TEST_F(NativeResumeTest, SilenceIsALostStream) {
   FakeNativeWorker fake(script);
   Record(fake.address());
   ExpectUncutFile();
-  EXPECT_THAT(log_->notes(), Contains(HasSubstr("no sign of life for 300ms")));
+  EXPECT_THAT(log_->notes(),
+              Contains(HasSubstr("nothing came for 300ms, though the worker answers")));
 }
 
 TEST_F(NativeResumeTest, AStreamThatClosesWithoutAnEndIsLost) {

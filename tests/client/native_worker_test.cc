@@ -228,7 +228,7 @@ TEST_F(NativeWorkerTest, AStreamThatBreaksBeforeTheStartIsNotTakenUpAgain) {
 }
 
 TEST_F(NativeWorkerTest, SilenceBeforeTheStartEndsIt) {
-  options_.silence = absl::Milliseconds(200);
+  options_.patience.stall = absl::Milliseconds(200);
   FakeNativeWorker::Script script;
   script.capture = [](FakeCapture* capture) {
     v1::CaptureRequest request;
@@ -243,7 +243,8 @@ TEST_F(NativeWorkerTest, SilenceBeforeTheStartEndsIt) {
   ASSERT_TRUE(log_->AwaitArmed().ok());
   const grpc::Status ended = log_->AwaitEnded();
   EXPECT_EQ(ended.error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_THAT(ended.error_message(), HasSubstr("no sign of life for 200ms"));
+  EXPECT_THAT(ended.error_message(),
+              HasSubstr("nothing came for 200ms, though the worker answers"));
 }
 
 TEST_F(NativeWorkerTest, AcknowledgesAlsoWhenNothingMoreComes) {

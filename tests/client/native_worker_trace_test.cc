@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "client/native_worker.h"
 #include "tensorflow/xplane.pb.h"
 #include "tests/client/fake_native_worker.h"
@@ -102,6 +104,127 @@ TEST_F(NativeWorkerTraceTest, AnEndWithoutASummaryIsTruncated) {
   EXPECT_THAT(verdict.reason, HasSubstr("without a summary"));
   EXPECT_EQ(account_.events, 20u);
   EXPECT_FALSE(account_.lost.has_value());
+}
+
+// Any prefix of the items is a trace.
+TEST_F(NativeWorkerTraceTest, WhatPrecedesAnUnreadableItemIsTheTrace) {
+  std::vector<FakeItem> items = MakeItems(1, 10, 10);
+  FakeItem& bad = items[items.size() - 4];  // the eighth segment
+  ASSERT_EQ(bad.kind, xspace::ItemKind::kEvents);
+  bad.body += "\x08\x4d";  // of plane 77, which nobody has named
+  FakeNativeWorker::Script script;
+  script.capture = [&items](FakeCapture* capture) {
+    return FakeNativeWorker::SendAll(capture, items);
+  };
+  FakeNativeWorker fake(script);
+  Record(fake.address());
+  EXPECT_TRUE(log_->AwaitEnded().ok());
+  const Verdict verdict = Write();
+  EXPECT_EQ(verdict.outcome, Outcome::kTruncated);
+  EXPECT_EQ(verdict.phase, Phase::kTransfer);
+  EXPECT_THAT(verdict.reason, HasSubstr(absl::StrCat("item ", bad.number, " (events): unknown")));
+  // What came, and what was left out of it, is all that the worker counted.
+  EXPECT_EQ(account_.events, 70u);
+  EXPECT_EQ(account_.lost, 30u);
+  EXPECT_EQ(account_.lost_by_cause["unreadable"], 30u);
+  tensorflow::profiler::XSpace space;
+  ASSERT_TRUE(space.ParseFromString(File()));
+  EXPECT_THAT(space.warnings(), Contains(HasSubstr("the trace ends early: item ")));
+}
+
+TEST_F(NativeWorkerTraceTest, ItemsOfUnknownKindsAreLeftOut) {
+  std::vector<FakeItem> items = MakeItems(1, 4, 10);
+  for (const size_t at : {size_t{0}, size_t{5}}) {
+    items.insert(items.begin() + static_cast<ptrdiff_t>(at),
+                 {0, static_cast<xspace::ItemKind>(63), std::string(5'000, 'x')});
+  }
+  for (size_t i = 0; i < items.size(); ++i) items[i].number = i + 1;
+  options_.max_trace_bytes = 5'000;  // they are not of the trace
+  FakeNativeWorker::Script script;
+  script.capture = [&items](FakeCapture* capture) {
+    return FakeNativeWorker::SendAll(capture, items);
+  };
+  FakeNativeWorker fake(script);
+  Record(fake.address());
+  EXPECT_TRUE(log_->AwaitEnded().ok());
+  const Verdict verdict = Write();
+  EXPECT_EQ(verdict.outcome, Outcome::kOk) << verdict.reason;
+  EXPECT_EQ(account_.events, 40u);
+  EXPECT_THAT(account_.warnings, Contains(HasSubstr("2 items of kinds that this program does not "
+                                                    "know (63) were left out")));
+}
+
+// A worker that is broken, or hostile, sends without end what is no event. It ends the capture of
+// that worker; what came before is its trace.
+class FloodOfTest : public NativeWorkerTest, public ::testing::WithParamInterface<FakeItem> {};
+
+TEST_P(FloodOfTest, OthersThanEventsIsCutOff) {
+  options_.receive_limits.other_bytes = 1 << 20;
+  options_.receive_limits.index_bytes = 8 << 20;
+  const std::vector<FakeItem> items = MakeItems(1, 10, 10, false);
+  bool abandon = false;
+  absl::Notification finished;
+  FakeNativeWorker::Script script;
+  script.capture = [&](FakeCapture* capture) {
+    FakeNativeWorker::Begin(capture);
+    capture->SendItems(items);
+    std::vector<FakeItem> flood(500, GetParam());
+    uint64_t number = items.size();
+    size_t bytes = 0;
+    while (bytes < 20'000'000) {
+      for (FakeItem& item : flood) item.number = ++number;
+      const std::string message = ItemsMessage(flood);
+      bytes += message.size();
+      if (!capture->SendRaw(message)) break;
+    }
+    capture->AwaitFinish(&abandon);
+    finished.Notify();
+    return grpc::Status::OK;
+  };
+  FakeNativeWorker fake(script);
+  Record(fake.address(), absl::Seconds(60));
+  EXPECT_EQ(log_->AwaitEnded().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  const Verdict verdict = Write();
+  EXPECT_EQ(verdict.outcome, Outcome::kTruncated);
+  EXPECT_THAT(verdict.reason, HasSubstr("the worker sent more than"));
+  EXPECT_EQ(account_.events, 100u);
+  EXPECT_LT(File().size(), 2'000'000u);
+  finished.WaitForNotification();
+  EXPECT_TRUE(abandon);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, FloodOfTest,
+    ::testing::Values(FakeItem{0, xspace::ItemKind::kLoss, std::string(2'000, '\0')},
+                      FakeItem{0, xspace::ItemKind::kLoss, "x"},
+                      FakeItem{0, xspace::ItemKind::kClock, std::string("\x08\x01")},
+                      FakeItem{0, xspace::ItemKind::kLine, std::string("\x08\x01\x1a\x01l")},
+                      FakeItem{0, xspace::ItemKind::kEvents, std::string("\x08\x01")}));
+
+TEST_F(NativeWorkerTraceTest, TheLimitOfATraceCountsWhatIsNoEvent) {
+  options_.max_trace_bytes = 100'000;
+  options_.receive_limits.tail_bytes = 50'000;
+  const std::vector<FakeItem> items = MakeItems(1, 10, 10, false);
+  FakeNativeWorker::Script script;
+  script.capture = [&](FakeCapture* capture) {
+    FakeNativeWorker::Begin(capture);
+    capture->SendItems(items);
+    uint64_t number = items.size();
+    while (number < 10'000) {
+      const FakeItem line{++number, xspace::ItemKind::kLine,
+                          "\x08\x01\x1a\x64" + std::string(100, 'l')};
+      if (!capture->SendRaw(ItemsMessage({line}))) break;
+    }
+    return grpc::Status::OK;
+  };
+  FakeNativeWorker fake(script);
+  Record(fake.address(), absl::Seconds(60));
+  EXPECT_EQ(log_->AwaitEnded().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(log_->AwaitNote("--max_trace_mb"));
+  const Verdict verdict = Write();
+  EXPECT_EQ(verdict.outcome, Outcome::kTruncated);
+  EXPECT_THAT(verdict.reason, HasSubstr("--max_trace_mb"));
+  EXPECT_LT(File().size(), 200'000u);
 }
 
 TEST_F(NativeWorkerTraceTest, ItemsThatMakeNoTraceAreAFailureThatNamesTheItem) {

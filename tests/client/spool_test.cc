@@ -173,7 +173,7 @@ TEST(ItemReceiverTest, OverTheLimitOnlyEventsAreLeftOut) {
   ItemReceiver receiver(directory.path(), 30'000);
   ASSERT_TRUE(receiver.Take(ItemsBytes(items)).ok());
   const ReceivedItems& received = receiver.received();
-  EXPECT_TRUE(received.limit_reached);
+  EXPECT_TRUE(received.limited());
   EXPECT_EQ(received.last_item, items.size());
   EXPECT_EQ(received.events + received.left_out_events, 10'000u);
   EXPECT_GT(received.events, 0u);

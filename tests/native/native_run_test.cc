@@ -527,6 +527,31 @@ TEST_F(NativeRunTest, StopKeepsWhatThereIs) {
   EXPECT_EQ(manifest["workers"][0]["ended_by"], "request");
 }
 
+// Nobody is kept from recording until the end that the killed one had planned, or kept in the dark.
+TEST_F(NativeRunTest, AKilledClientIsNamedAndMayBeStopped) {
+  ClockWorker& worker = StartWorker({});
+  const std::unique_ptr<Subprocess> killed =
+      StartCapture({worker.address()}, {"--duration_ms=3600000", "--max_duration_ms=3600000"});
+  ASSERT_TRUE(AwaitRecording(worker.address())) << killed->err();
+  killed->Signal(SIGKILL);
+  EXPECT_EQ(killed->Wait(), 128 + SIGKILL);
+  std::string reason;
+  const absl::Time limit = absl::Now() + absl::Seconds(8);
+  for (int i = 0; reason.find("was lost") == std::string::npos && absl::Now() < limit; ++i) {
+    const std::unique_ptr<Subprocess> refused = StartCapture(
+        {worker.address()},
+        {"--duration_ms=10", "--num_tracing_attempts=1", absl::StrCat("--session_id=refused", i)});
+    ASSERT_EQ(refused->Wait(), 4) << refused->err();
+    reason = json::parse(refused->out(), nullptr, false)["workers"][0]["reason"];
+  }
+  EXPECT_THAT(reason, HasSubstr(" of 127.0.0.1:"));
+  EXPECT_THAT(reason, HasSubstr("whose connection was lost "));
+  Subprocess stop({CAPTURE_PROGRAM, "stop", "--service_addr=" + worker.address()});
+  EXPECT_EQ(stop.Wait(), 0) << stop.err();
+  EXPECT_THAT(stop.out(), HasSubstr("stopped; its client, 127.0.0.1:"));
+  EXPECT_EQ(Capture({worker.address()}, {"--duration_ms=10", "--session_id=next"})["exit_code"], 0);
+}
+
 TEST_F(NativeRunTest, InterruptKeepsWhatThereIs) {
   ClockWorker& worker = StartWorker({});
   const std::unique_ptr<Subprocess> capture =

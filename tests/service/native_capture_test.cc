@@ -5,6 +5,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -305,6 +306,36 @@ TEST_F(NativeCaptureTest, LargeItemsTravelWhole) {
   EXPECT_EQ(EventsOf(stream->items), SummaryOf(stream->items).events());
 }
 
+// A client behind a slow link sees nothing of a message before its last byte.
+TEST_F(NativeCaptureTest, MessagesAreSmall) {
+  constexpr size_t kBytes = (3 << 20) + 17;
+  flood_.set_raw_plane_bytes(kBytes);
+  flood_.Flood(100, 10, 20'000);
+  StartFlood(Options());
+  v1::CaptureRequest arm = ArmRequestOf("s");
+  arm.mutable_arm()->set_chunks(true);
+  auto stream = Arm(arm);
+  ASSERT_TRUE(stream->Send(StartRequestOf(absl::Milliseconds(100))));
+  EXPECT_EQ(Drain(stream.get()).code(), 0);
+  EXPECT_LE(stream->largest_message_bytes, limits::kMaxMessageItemBytes + 64);
+  std::string body;
+  for (const v1::Chunk& chunk : stream->chunks) {
+    EXPECT_EQ(chunk.offset(), body.size());
+    EXPECT_EQ(chunk.kind(), static_cast<uint32_t>(xspace::ItemKind::kRawPlane));
+    EXPECT_EQ(chunk.number(), stream->chunks.front().number());
+    body += chunk.data();
+    EXPECT_LE(body.size(), chunk.body_bytes());
+  }
+  v1::RawPlane raw;
+  ASSERT_TRUE(raw.ParseFromString(body));
+  EXPECT_EQ(raw.plane().size(), kBytes);
+  // All others came whole, before it and behind it.
+  std::vector<uint64_t> numbers{stream->chunks.front().number()};
+  for (const v1::Item& item : stream->items) numbers.push_back(item.number());
+  std::sort(numbers.begin(), numbers.end());
+  for (size_t i = 0; i < numbers.size(); ++i) EXPECT_EQ(numbers[i], i + 1);
+}
+
 TEST_F(NativeCaptureTest, EachStreamLeavesOneAuditLine) {
   StartServer();
   SetLogLevel(LogLevel::kInfo);
@@ -386,8 +417,26 @@ TEST_F(NativeRefusalTest, ValuesOutOfRange) {
                 "start.duration_ns = 0");
   ExpectRefused(StatusOf({StartRequestOf(absl::Minutes(1)), AckOf(1'000)}), kInvalid,
                 "ack.through = 1000 is out of range: at most ");
-  ExpectRefused(StatusOf({v1::CaptureRequest()}, false), kInvalid, "none of arm, start");
-  ExpectRefused(StatusOf({v1::CaptureRequest()}), kInvalid, "none of arm, start");
+}
+
+// A newer client may say more than this worker understands.
+TEST_F(NativeCaptureTest, RequestsOfUnknownKindsAreIgnored) {
+  StartServer();
+  v1::CaptureRequest unknown;
+  unknown.MergeFromString(std::string("\xfa\x03\x05later", 8));  // field 63
+  v1::FetchRequest unknown_fetch;
+  unknown_fetch.MergeFromString(std::string("\xfa\x03\x05later", 8));
+  ASSERT_EQ(unknown.message_case(), v1::CaptureRequest::MESSAGE_NOT_SET);
+  auto stream = Open();
+  ASSERT_TRUE(stream->Send(unknown));
+  ASSERT_TRUE(stream->Send(ArmRequestOf("s")));
+  ASSERT_TRUE(stream->Await(v1::CaptureResponse::kArmed).has_value());
+  ASSERT_TRUE(stream->Send(unknown));
+  ASSERT_TRUE(stream->Send(StartRequestOf(absl::Milliseconds(1))));
+  ASSERT_TRUE(stream->Send(unknown));
+  EXPECT_EQ(Drain(stream.get()).code(), 0);
+  EXPECT_GT(stream->last_item(), 0U);
+  EXPECT_THAT(Describe().features(), ::testing::Contains("ignores_unknown"));
 }
 
 // Bytes that are no message, by a client that has no messages.

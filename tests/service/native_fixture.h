@@ -24,6 +24,7 @@
 #include "common/xspace/stats.h"
 #include "jobscope/v1/item.pb.h"
 #include "jobscope/v1/profiler.grpc.pb.h"
+#include "tensorflow/xplane.pb.h"
 #include "tests/service/service_fixture.h"
 
 namespace jobscope {
@@ -62,8 +63,14 @@ class FloodCollector : public Collector {
   }
   absl::Status Stop(uint64_t /*end_ticks*/) override {
     if (raw_plane_bytes_ > 0) {
+      tensorflow::profiler::XPlane plane;
+      plane.set_name("/device:flood");
+      std::string& name = *plane.add_lines()->mutable_name();
+      name.assign(raw_plane_bytes_, 'x');
+      name.resize(raw_plane_bytes_ - (plane.ByteSizeLong() - raw_plane_bytes_));
       v1::RawPlane raw;
-      raw.mutable_plane()->assign(raw_plane_bytes_, '\0');
+      raw.set_plane(plane.SerializeAsString());
+      EXPECT_EQ(raw.plane().size(), raw_plane_bytes_);
       EXPECT_TRUE(request_.sink->Append(xspace::ItemKind::kRawPlane, raw.SerializeAsString()));
     }
     return absl::OkStatus();
@@ -164,15 +171,21 @@ class TestStream {
 
   grpc::ClientContext context;
   std::unique_ptr<Stream> stream;
-  std::vector<v1::Item> items;  // all that came
+  std::vector<v1::Item> items;  // all that came whole
+  std::vector<v1::Chunk> chunks;
+  size_t largest_message_bytes = 0;  // of those with items
   std::vector<v1::Progress> progress;
   std::vector<std::string> order;  // of messages, items and progress once per run of them
 
  private:
   void Note(const v1::CaptureResponse& response) {
-    static constexpr const char* kNames[] = {"none",     "armed", "started",
-                                             "progress", "items", "ended"};
+    static constexpr const char* kNames[] = {"none",  "armed", "started", "progress",
+                                             "items", "ended", "chunk"};
     const std::string name = kNames[response.message_case()];
+    if (response.has_chunk()) chunks.push_back(response.chunk());
+    if (name == "items" || name == "chunk") {
+      largest_message_bytes = std::max(largest_message_bytes, response.ByteSizeLong());
+    }
     if (name == "progress") progress.push_back(response.progress());
     for (const v1::Item& item : response.items().items()) items.push_back(item);
     if (name != "progress" && (order.empty() || order.back() != name)) order.push_back(name);
@@ -253,11 +266,16 @@ class NativeFixture : public ServiceFixture {
   }
 
   std::unique_ptr<FetchStream> Fetch(const std::string& key, uint64_t next_item) {
+    v1::Resume resume;
+    resume.set_capture_key(key);
+    resume.set_next_item(next_item);
+    return Fetch(resume);
+  }
+  std::unique_ptr<FetchStream> Fetch(const v1::Resume& resume) {
     auto stream = std::make_unique<FetchStream>();
     stream->stream = native_->Fetch(&stream->context);
     v1::FetchRequest request;
-    request.mutable_resume()->set_capture_key(key);
-    request.mutable_resume()->set_next_item(next_item);
+    *request.mutable_resume() = resume;
     EXPECT_TRUE(stream->Send(request));
     return stream;
   }
@@ -267,7 +285,8 @@ class NativeFixture : public ServiceFixture {
   static v1::Ended Drain(Stream* stream) {
     v1::Ended ended;
     while (auto response = stream->Next()) {
-      if (response->has_items()) stream->Ack(stream->last_item());  // false: it has ended already
+      // False: it has ended already.
+      if (response->has_items()) stream->Ack(stream->last_item());
       if (response->has_ended()) {
         ended = response->ended();
         stream->Close();

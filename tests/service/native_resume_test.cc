@@ -120,6 +120,103 @@ TEST_F(NativeResumeTest, TheRecordingGoesOnWithoutAStream) {
   EXPECT_EQ(fetch->order.front(), "started");
 }
 
+// A link that breaks in the middle of a large item does not lose what came of it.
+TEST_F(NativeResumeTest, ALargeItemIsTakenUpInItsMiddle) {
+  flood_.set_raw_plane_bytes(3 << 20);
+  StartFlood(Options());
+  v1::CaptureRequest arm = ArmRequestOf("large");
+  arm.mutable_arm()->set_chunks(true);
+  auto stream = Arm(arm);
+  ASSERT_TRUE(stream->Send(StartRequestOf(absl::Milliseconds(1))));
+  while (stream->chunks.size() < 10) {
+    ASSERT_TRUE(stream->Await(v1::CaptureResponse::kChunk).has_value());
+  }
+  const v1::Chunk last = stream->chunks.back();
+  stream->Cancel();
+  stream->Finish();
+  v1::Resume resume;
+  resume.set_capture_key(stream->armed.capture_key());
+  resume.set_next_item(last.number());
+  resume.set_chunks(true);
+  resume.set_next_offset(last.offset() + last.data().size());
+  auto fetch = Fetch(resume);
+  ASSERT_TRUE(fetch->Await(v1::CaptureResponse::kChunk).has_value());
+  EXPECT_EQ(fetch->chunks.front().number(), last.number());
+  EXPECT_EQ(fetch->chunks.front().offset(), resume.next_offset());
+  fetch->Cancel();
+  fetch->Finish();
+  // An offset that the item does not have: from its beginning.
+  resume.set_next_offset(uint64_t{1} << 40);
+  fetch = Fetch(resume);
+  ASSERT_TRUE(fetch->Await(v1::CaptureResponse::kChunk).has_value());
+  EXPECT_EQ(fetch->chunks.front().offset(), 0U);
+  Drain(fetch.get());
+  EXPECT_EQ(fetch->chunks.back().offset() + fetch->chunks.back().data().size(), last.body_bytes());
+}
+
+// Its client was killed: nobody waits for the planned end, and nobody else may record until then.
+TEST_F(NativeResumeTest, ARecordingWhoseClientIsGoneEndsAndIsHeld) {
+  flood_.Flood(1'000'000, 1, 1'000);
+  GrpcServerOptions options = Options();
+  options.native_limits.resume = absl::Seconds(1);
+  StartFlood(std::move(options));
+  auto stream = Start(absl::Minutes(30), "left");
+  ASSERT_TRUE(stream->Await(v1::CaptureResponse::kItems).has_value());
+  stream->Cancel();
+  stream->Finish();
+  ASSERT_TRUE(Eventually([&] {
+    const auto busy = sessions_->busy();
+    return !busy.has_value() || busy->client_lost_ms() > 0;
+  }));
+  // Who asks meanwhile is told what to expect.
+  auto next = Open();
+  ASSERT_TRUE(next->Send(ArmRequestOf("next")));
+  const grpc::Status busy = next->Finish();
+  EXPECT_EQ(busy.error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  EXPECT_THAT(busy.error_message(), HasSubstr("whose connection was lost "));
+  EXPECT_TRUE(AwaitIdle());
+  auto fetch = Fetch(stream->armed.capture_key(), stream->last_item() + 1);
+  EXPECT_EQ(Drain(fetch.get()).code(), 0);
+  std::vector<v1::Item> items = stream->items;
+  items.insert(items.end(), fetch->items.begin(), fetch->items.end());
+  ExpectWithoutGap(items);
+  const v1::Summary summary = SummaryOf(items);
+  EXPECT_EQ(summary.ended_by(), "client_lost");
+  EXPECT_TRUE(summary.truncated());
+}
+
+TEST_F(NativeResumeTest, AClientThatComesBackInTimeKeepsItsRecording) {
+  flood_.Flood(1'000'000, 1, 1'000);
+  GrpcServerOptions options = Options();
+  options.native_limits.resume = absl::Seconds(1);
+  StartFlood(std::move(options));
+  auto stream = Start(absl::Seconds(3), "back");
+  stream->Cancel();
+  stream->Finish();
+  auto fetch = Fetch(stream->armed.capture_key(), stream->last_item() + 1);
+  ASSERT_TRUE(fetch->Await(v1::CaptureResponse::kItems).has_value());
+  EXPECT_EQ(sessions_->busy()->client_lost_ms(), 0U);
+  Drain(fetch.get());
+  EXPECT_EQ(SummaryOf(fetch->items).ended_by(), "duration");
+}
+
+TEST_F(NativeResumeTest, StopTellsWhoLeftIt) {
+  StartServer();
+  auto stream = Start(absl::Minutes(30), "left");
+  stream->Cancel();
+  stream->Finish();
+  ASSERT_TRUE(Eventually([&] { return sessions_->busy()->client_lost_ms() > 0; }));
+  grpc::ClientContext context;
+  v1::StopRequest request;
+  v1::StopResponse response;
+  ASSERT_TRUE(native_->Stop(&context, request, &response).ok());
+  EXPECT_TRUE(response.stopped());
+  EXPECT_EQ(response.session_id(), "left");
+  EXPECT_THAT(response.peer(), HasSubstr("127.0.0.1:"));
+  EXPECT_GT(response.client_lost_ms(), 0U);
+  EXPECT_TRUE(AwaitIdle());
+}
+
 TEST_F(NativeResumeTest, TheNewestStreamWins) {
   flood_.Flood(1'000'000, 1, 1'000);
   StartFlood(Options());

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Clients and workers of two revisions: each client captures, checks and stops each worker.
+
+versions_test.py NEW_BUILD OLD_BUILD
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+NEW = OLD = ""
+
+
+class Worker:
+    def __init__(self, build):
+        self.process = subprocess.Popen([f"{build}/tests/clock_worker", "--scopes_per_second=200000"],
+                                        stdout=subprocess.PIPE, text=True)
+        self.address = self.process.stdout.readline().strip()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def client(build, *arguments):
+    return [f"{build}/bin/capture", *arguments]
+
+
+class VersionsTest(unittest.TestCase):
+    def pairs(self):
+        for name, of_client, of_worker in (("old client, new worker", OLD, NEW), ("new client, old worker", NEW, OLD)):
+            with self.subTest(name), Worker(of_worker) as worker, tempfile.TemporaryDirectory() as logdir:
+                yield of_client, worker, logdir
+
+    def test_capture(self):
+        for build, worker, logdir in self.pairs():
+            done = subprocess.run(client(build, f"--service_addr={worker.address}", f"--logdir={logdir}", "--duration_ms=1000",
+                                         "--json"), capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            account = json.loads(done.stdout)["workers"][0]
+            self.assertEqual(account["outcome"], "ok", account)
+            self.assertEqual(account["protocol"], "native")
+            self.assertEqual(account["lost"], 0)
+            self.assertGreater(account["events"], 50_000)
+            self.assertFalse(account.get("warnings"), account)
+
+    def test_check(self):
+        for build, worker, _ in self.pairs():
+            done = subprocess.run(client(build, "check", f"--service_addr={worker.address}", "--json"), capture_output=True,
+                                  text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(done.stdout)["workers"][0]["protocol"], "native")
+
+    def test_stop(self):
+        for build, worker, logdir in self.pairs():
+            capture = subprocess.Popen(client(build, f"--service_addr={worker.address}", f"--logdir={logdir}",
+                                              "--duration_ms=60000", "--json"), stdout=subprocess.PIPE, text=True)
+            deadline = time.monotonic() + 30
+            while time.monotonic() < deadline:
+                check = subprocess.run(client(build, "check", f"--service_addr={worker.address}", "--json"),
+                                       capture_output=True, text=True, timeout=60)
+                if '"state": "recording"' in json.dumps(json.loads(check.stdout)):
+                    break
+            stop = subprocess.run(client(build, "stop", f"--service_addr={worker.address}"), capture_output=True, text=True,
+                                  timeout=60)
+            self.assertEqual(stop.returncode, 0, stop.stderr)
+            out, _ = capture.communicate(timeout=60)
+            account = json.loads(out)["workers"][0]
+            self.assertEqual(account["outcome"], "truncated", account)
+            self.assertEqual(account["ended_by"], "request")
+
+
+if __name__ == "__main__":
+    NEW, OLD = sys.argv[1:3]
+    unittest.main(argv=sys.argv[:1], verbosity=2)
