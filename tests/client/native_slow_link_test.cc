@@ -79,6 +79,7 @@ TEST_F(NativeSlowLinkTest, ALargeMessageOfALivingWorkerIsNoSilence) {
 
 // In pieces something comes all the time, and nobody has to be asked.
 TEST_F(NativeSlowLinkTest, PiecesAreSignsOfLife) {
+  options_.patience.silence = absl::Seconds(1);    // a quarter of what all of it takes
   options_.patience.probe = absl::ZeroDuration();  // whoever is asked is lost
   v1::Arm arm;
   FakeNativeWorker::Script script;
@@ -90,7 +91,7 @@ TEST_F(NativeSlowLinkTest, PiecesAreSignsOfLife) {
   };
   FakeNativeWorker fake(script);
   TcpProxy proxy(fake.address());
-  proxy.LimitRate(kRawBytes / 2);
+  proxy.LimitRate(kRawBytes / 4);
   Record(proxy.address(), absl::Milliseconds(1));
   ExpectWholeTrace();
   EXPECT_TRUE(arm.chunks());
