@@ -20,6 +20,9 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 // Limits from here on stand for none: cgroup v1 writes "unlimited" as a number near 2^63.
 constexpr uint64_t kUnlimitedBytes = uint64_t{1} << 60;
 
+// Others may begin some while ours are counted.
+constexpr uint64_t kSpareThreads = 64;
+
 struct LimitFiles {
   const char* folder;  // below the mount; cgroup v1 has one per controller
   const char* limit;
@@ -72,6 +75,54 @@ uint64_t LeftInGroups(const LimitFiles& files, const std::string& mount, std::st
   }
 }
 
+// Threads that the groups leave. Nothing: not known.
+std::optional<uint64_t> ThreadsLeftInGroups() {
+  std::ifstream file("/proc/self/cgroup");
+  std::optional<uint64_t> left;
+  for (std::string line; std::getline(file, line);) {
+    const size_t path_at = line.find('/');
+    const bool v1 = line.find(":pids:") != std::string::npos;
+    if (path_at == std::string::npos || (!v1 && line.find("::") == std::string::npos)) continue;
+    std::string path = line.substr(path_at);
+    while (true) {
+      if (path == "/") path.clear();
+      const std::string folder = std::string(v1 ? "/sys/fs/cgroup/pids" : "/sys/fs/cgroup") + path;
+      // The group of the whole machine has a list of its processes, and no limit.
+      if (access((folder + "/cgroup.procs").c_str(), F_OK) == 0) {
+        const auto limit = ReadNumber(folder + "/pids.max");
+        const auto usage = ReadNumber(folder + "/pids.current");
+        uint64_t here = UINT64_MAX;
+        if (limit.has_value() && usage.has_value()) here = *limit - std::min(*limit, *usage);
+        left = std::min(left.value_or(UINT64_MAX), here);
+      }
+      if (path.empty()) break;
+      path.resize(path.rfind('/'));
+    }
+  }
+  return left;
+}
+
+// Of the whole machine.
+std::optional<uint64_t> CountThreads() {
+  std::ifstream file("/proc/loadavg");  // "0.20 0.18 0.12 1/80 11206"
+  std::string load;
+  uint64_t running = 0;
+  uint64_t threads = 0;
+  char slash = 0;
+  for (int i = 0; i < 3; ++i) file >> load;
+  if (!(file >> running >> slash >> threads)) return std::nullopt;
+  return threads;
+}
+
+// Whether something less than the machine's memory bounds what this process may map.
+bool MappingIsLimited() {
+  static const bool strict = ReadNumber("/proc/sys/vm/overcommit_memory") == uint64_t{2};
+  rlimit space = {};
+  rlimit data = {};
+  return strict || (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) ||
+         (getrlimit(RLIMIT_DATA, &data) == 0 && data.rlim_cur != RLIM_INFINITY);
+}
+
 uint64_t Mappable(uint64_t wanted) {
   if (CanMap(wanted)) return wanted;
   uint64_t can = 0;
@@ -121,14 +172,21 @@ bool CanMap(uint64_t bytes) {
   return true;
 }
 
-bool HasMemory(uint64_t bytes) {
-  static const bool strict = ReadNumber("/proc/sys/vm/overcommit_memory") == uint64_t{2};
-  rlimit space = {};
-  rlimit data = {};
-  const bool limited = strict ||
-                       (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) ||
-                       (getrlimit(RLIMIT_DATA, &data) == 0 && data.rlim_cur != RLIM_INFINITY);
-  return !limited || CanMap(bytes);
+bool HasMemory(uint64_t bytes) { return !MappingIsLimited() || CanMap(bytes); }
+
+bool SurelyHasThreads(uint64_t wanted) {
+  if (MappingIsLimited()) return false;
+  const auto running = CountThreads();
+  const auto most = ReadNumber("/proc/sys/kernel/threads-max");
+  const auto in_groups = ThreadsLeftInGroups();
+  rlimit user = {};
+  if (!running.has_value() || !most.has_value() || !in_groups.has_value() ||
+      getrlimit(RLIMIT_NPROC, &user) != 0) {
+    return false;
+  }
+  const uint64_t needed = *running + wanted + kSpareThreads;
+  return *most >= needed && *in_groups >= wanted + kSpareThreads &&
+         (user.rlim_cur == RLIM_INFINITY || user.rlim_cur >= needed);
 }
 
 MemoryHeadroom FreeMemory(uint64_t wanted) {

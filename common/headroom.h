@@ -37,6 +37,11 @@ bool CanMap(uint64_t bytes);
 // who ask often. Takes about 0.5 us, 3 us where there is a limit.
 bool HasMemory(uint64_t bytes);
 
+// Whether the limits on threads are so far away that nobody needs to try: the user cannot have more
+// threads than the whole machine. False: not known; a thread has to be created to find out
+// (FreeThreads in worker_thread.h). Takes about 0.2 ms.
+bool SurelyHasThreads(uint64_t wanted);
+
 // Memory that the cgroups of a process leave to it: `membership` is its /proc/PID/cgroup, `mount`
 // where cgroup file systems are mounted (/sys/fs/cgroup). UINT64_MAX: not limited, or not known.
 uint64_t CgroupMemoryLeft(const std::string& membership, const std::string& mount);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/headroom.h"
 #include "common/log.h"
 #include "common/process_cpus.h"
 
@@ -136,6 +137,7 @@ size_t ThreadStackBytes() {
 }
 
 size_t FreeThreads(size_t wanted) {
+  if (SurelyHasThreads(wanted)) return wanted;
   const size_t stack_bytes = ThreadStackBytes();  // gRPC's threads have the default size
   Probe probe;
   std::vector<pthread_t> threads;

@@ -26,10 +26,10 @@ absl::Status StartWorkerThread(const char* name, absl::AnyInvocable<void()> body
 // Of a thread with the default attributes, or of one of ours, whichever is larger.
 size_t ThreadStackBytes();
 
-// How many threads this process can create now, at most `wanted`: creates that many, lets each take
-// a heap of its own as any thread does that allocates, and ends them all. Takes about 50 us for
-// each. The application can be refused a thread because of this only between the moment when the
-// limit is reached and the end of the call. Thread-safe.
+// How many threads this process can create now, at most `wanted`. Where a limit may be near,
+// creates that many, lets each take a heap of its own as any thread does that allocates, and ends
+// them all: that takes about 50 us for each. The application can be refused a thread because of
+// this only between the moment when the limit is reached and the end of the call. Thread-safe.
 size_t FreeThreads(size_t wanted);
 
 }  // namespace jobscope
