@@ -119,8 +119,9 @@ class CudaSession {
   void ChoosePlanes();
   const StepSpan* StepOf(uint64_t ticks) const;
   void ForgetOldCorrelations();
-  // Reads until all work of the window has ended, or the time is over. False: some of it has not.
-  bool AwaitWork(absl::Duration timeout);
+  // Reads until all work of the window has ended, or the time for that is over. False: some of it
+  // has not. A flush may take longer, until `stop_deadline`: to give up on one loses all of it.
+  bool AwaitWork(absl::Time stop_deadline);
   void TakeLastRecords(absl::Time deadline);
   void GiveUp();
   // Unsubscribes, and takes CUPTI out of the process where that is wanted and safe.

@@ -24,16 +24,16 @@ constexpr absl::Duration kLastBuffers = absl::Milliseconds(50);
 // withholds a buffer as long as something in it has not ended, and with it the calls beside that.
 // So the work of the window has ended when each buffer that CUPTI had at its end has come back, and
 // nothing that came launched something that has not.
-bool CudaSession::AwaitWork(absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+bool CudaSession::AwaitWork(absl::Time stop_deadline) {
+  const absl::Time deadline = absl::Now() + limits_.work_in_flight;
   const uint64_t mark = pool_.Mark();
   for (bool first = true;; first = false) {
-    const absl::Duration left = std::max(deadline - absl::Now(), absl::Milliseconds(50));
-    if (!tracing_.Flush(left)) {
+    const absl::Duration left = std::max(stop_deadline - absl::Now(), absl::Milliseconds(100));
+    if (!tracing_.Flush(std::min(left, limits_.end))) {
       GiveUp();
       return false;
     }
-    (void)ReadBuffers(std::min(left, limits_.stop));
+    (void)ReadBuffers(std::max(stop_deadline - absl::Now(), absl::ZeroDuration()));
     if (first) EmitSettled();
     if (pool_.LentWithRecords(mark) == 0 && correlations_.InFlight(window_) == 0) return true;
     if (absl::Now() >= deadline || !tracing_.FatalError().empty()) return false;
@@ -72,7 +72,7 @@ absl::Status CudaSession::Stop(uint64_t end_ticks) {
   const absl::Time deadline = absl::Now() + limits_.stop;
   clock_.AddKnot();
   steps_.Update();
-  work_in_flight_ = given_up_ || !AwaitWork(limits_.work_in_flight);
+  work_in_flight_ = given_up_ || !AwaitWork(deadline);
   phase_ = Phase::kEnded;
   const absl::Duration rest = std::max(deadline - absl::Now(), absl::Milliseconds(100));
   if (!given_up_ && !tracing_.End(std::min(rest, limits_.end))) GiveUp();

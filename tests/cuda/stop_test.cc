@@ -126,6 +126,25 @@ TEST_F(CudaStopTest, TheCaptureOfAProgramThatNeverStopsLaunchingEnds) {
   EXPECT_EQ(gpu().IsEnabled(kKindKernel), 0);
 }
 
+// To give up on it would lose all that it brings.
+TEST_F(CudaStopTest, AFlushThatTakesLongerThanTheWaitForWorkIsNoHang) {
+  options_.limits.work_in_flight = absl::Milliseconds(1);
+  Begin();
+  gpu().Launch(kAdd);
+  gpu().Hang("cuptiActivityFlushAll");
+  std::thread slow([] {
+    EXPECT_EQ(gpu().AwaitHang(), 1);
+    // Longer than any patience that was meant for the wait; what is later is no failure.
+    absl::SleepFor(absl::Milliseconds(150));
+    gpu().Release();
+  });
+  Finish();
+  slow.join();
+  session().ExpectIdentity();
+  EXPECT_EQ(session().report().state, "on") << session().report().reason;
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+}
+
 TEST_F(CudaStopTest, AnIdleProgramIsNotWaitedFor) {
   options_.limits.work_in_flight = absl::Seconds(100);
   Begin();
