@@ -261,7 +261,7 @@ absl::Status RunDirectory::WriteMarker(absl::Time now) const {
 
 absl::Status RunDirectory::SetAside() {
   const std::string failed = absl::StrCat(logdir_, "/failed_runs");
-  const absl::StatusOr<bool> made = MakeDirectory(failed);
+  const absl::StatusOr<bool> made = MakeDirectory(failed, file_mode_);
   if (!made.ok()) return made.status();
   for (int n = 1; n <= kMaxSuffix; ++n) {
     const std::string path = absl::StrCat(failed, "/", run_, n == 1 ? "" : absl::StrCat("-", n));
