@@ -20,7 +20,7 @@ PROGRAM = os.environ.get("JOBSCOPE_TEST_PROGRAM", "")  # jobscope
 FAKE_FOLDER = os.environ.get("JOBSCOPE_TEST_FAKE", "")
 # The interpreter itself, not a launcher that picks one by folder.
 PYTHON = os.path.realpath(sys.executable)
-DEADLINE_S = 60
+DEADLINE_S = 180
 
 # Of the machine that the tests run on, and of whoever runs them.
 FOREIGN = re.compile(

@@ -16,7 +16,7 @@ import unittest
 LIBRARY = os.environ["JOBSCOPE_TEST_LIBRARY"]
 PROBE = os.environ["JOBSCOPE_TEST_PROBE"]
 # Of one worker and one call; longer for tests that last.
-DEADLINE_S = int(os.environ.get("JOBSCOPE_TEST_DEADLINE_S", "60"))
+DEADLINE_S = int(os.environ.get("JOBSCOPE_TEST_DEADLINE_S", "180"))
 
 E_ADDRESS = 2
 E_REFUSED = 3
