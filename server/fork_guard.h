@@ -19,7 +19,7 @@
 namespace jobscope {
 
 // Registers the fork handler, once per process; more calls do nothing. Each entry of the C ABI that
-// takes a lock or starts a thread calls it first: a child forked before that call may use the
+// starts a thread calls it before it takes a lock: a child forked before that call may use the
 // library, a child forked later is refused. The code that contains it must stay loaded (`-z
 // nodelete`).
 void InstallForkGuard();

@@ -192,8 +192,13 @@ absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::WriteFiles(const Session
   for (size_t i = 0; i < assembler->parts().size(); ++i) {
     absl::StatusOr<std::unique_ptr<FileSink>> file = Begin(stem, static_cast<int>(i) + 1, run);
     if (!file.ok()) return file.status();
-    if (absl::Status status = assembler->Write(i, file->get()); !status.ok()) return status;
-    if (absl::Status status = (*file)->Publish(); !status.ok()) return status;
+    absl::Status status = assembler->Write(i, file->get());
+    if (status.ok()) status = (*file)->Publish();
+    if (!status.ok()) {
+      // An exit that waited no longer has removed the file: that is the cause, not what came of it.
+      const std::lock_guard<std::mutex> lock(run->mutex);
+      return run->abandoned ? ExitError() : status;
+    }
     ManifestFile entry;
     entry.path = (*file)->path().substr(run->directory.repository().size() + 1);
     entry.bytes = (*file)->bytes();

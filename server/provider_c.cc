@@ -54,8 +54,6 @@ absl::Status Register(const jobscope_provider* given) {
     return absl::InvalidArgumentError(
         "provider.size is not set: write provider.size = sizeof(provider)");
   }
-  // Before any lock of ours: a child forked during the first call finds that lock held for ever.
-  InstallForkGuard();
   if (InForkedChild()) return absl::AbortedError(kForkedText);
   if (provider.clock != JOBSCOPE_PROVIDER_MONOTONIC &&
       provider.clock != JOBSCOPE_PROVIDER_REALTIME) {

@@ -336,7 +336,7 @@ class Examples(unittest.TestCase):
         logs.mkdir()
         subprocess.run(["capture", "--service_addr=127.0.0.1:1", f"--logdir={logs}", "--quiet"], env=self.environment, capture_output=True,
                        check=False)  # fmt: skip
-        (directory,) = (logs / "plugins" / "profile").iterdir()
+        (directory,) = (logs / "failed_runs").iterdir()
         block = documents.block("docs/manifest.md", "python", "capture.json")
         text = block.text.replace("logs/plugins/profile/2026_05_01_12_00_00", str(directory))
         self.assertIn("127.0.0.1:1 connect", run(sys.executable, "-c", text, cwd=self.scratch))

@@ -115,7 +115,7 @@ struct Attempts {
 };
 
 // One life of a thread: events while the mask is on, until its share is done. Returns whether it
-// had a ring.
+// had a ring in the end.
 bool Live(uint32_t site, uint64_t share, Attempts* attempts, const std::atomic<bool>* stop) {
   const uint32_t* mask = jobscope_trace_writer()->mask;
   char text[160];
@@ -123,18 +123,33 @@ bool Live(uint32_t site, uint64_t share, Attempts* attempts, const std::atomic<b
   uint64_t number = 0;
   uint64_t records = 0;
   uint64_t idle = 0;
-  const uint64_t serial = jobscope_trace_next_id() >> 32;
+  uint64_t serial = jobscope_trace_next_id() >> 32;
   jobscope_thread_info me = {};
-  const bool has_ring =
-      Reader()->threads(serial, &me, 1) == 1 && me.serial == serial && me.has_ring != 0;
+  bool has_ring = Reader()->threads(serial, &me, 1) == 1 && me.serial == serial && me.has_ring != 0;
+  const auto account = [&] {
+    std::lock_guard<std::mutex> lock(attempts->mutex);
+    if (serial == 0xffffffffu) {
+      attempts->without_ring += number;
+    } else {
+      attempts->by_serial[serial] += number;
+    }
+  };
   while (records < share && !stop->load(std::memory_order_relaxed)) {
     if ((__atomic_load_n(mask, __ATOMIC_RELAXED) & JOBSCOPE_BIT_LEVEL1) == 0) {
       if (++idle % 64 == 0) std::this_thread::yield();
       continue;
     }
-    const uint32_t count = FillArgs(number, args, text);
+    uint32_t count = FillArgs(number, args, text);
     if (number % 2 == 0) {
       const jobscope_token token = jobscope_trace_begin(site);
+      if (const uint64_t now = has_ring ? serial : jobscope_trace_next_id() >> 32; now != serial) {
+        // It has taken a ring that came back: a thread anew to the reader.
+        account();
+        serial = now;
+        has_ring = true;
+        number = 0;
+        count = FillArgs(number, args, text);
+      }
       jobscope_trace_end(site, token, args, count);
     } else {
       jobscope_trace_event(site, JOBSCOPE_KIND_INSTANT, args, count);
@@ -145,12 +160,7 @@ bool Live(uint32_t site, uint64_t share, Attempts* attempts, const std::atomic<b
       attempts->records.fetch_add(1024, std::memory_order_relaxed);
     }
   }
-  std::lock_guard<std::mutex> lock(attempts->mutex);
-  if (serial == 0xffffffffu) {
-    attempts->without_ring += number;
-  } else {
-    attempts->by_serial[serial] += number;
-  }
+  account();
   return has_ring;
 }
 
