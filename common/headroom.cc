@@ -62,7 +62,8 @@ uint64_t LeftInGroups(const LimitFiles& files, const std::string& mount, std::st
   uint64_t left = UINT64_MAX;
   while (true) {
     if (path == "/") path.clear();
-    const std::string folder = mount + files.folder + path;
+    std::string folder = mount;
+    folder.append(files.folder).append(path);
     const auto limit = ReadNumber(folder + files.limit);
     const auto usage = ReadNumber(folder + files.usage);
     if (limit.has_value() && usage.has_value() && *limit < kUnlimitedBytes) {

@@ -49,7 +49,7 @@ TEST(HostileWorkerTest, CostsNeitherMemoryNorTheTracesOfOthers) {
         const std::string collector = absl::StrCat(number);
         std::string body = "\x0a";
         body.push_back(static_cast<char>(collector.size()));
-        losses.push_back({number, xspace::ItemKind::kLoss, body + collector + threads});
+        losses.push_back({number, xspace::ItemKind::kLoss, absl::StrCat(body, collector, threads)});
       }
       if (!capture->SendRaw(ItemsMessage(losses))) return grpc::Status::OK;
     }

@@ -22,6 +22,7 @@ std::atomic<int64_t> g_shift_s{0};
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): glibc's are reserved.
 extern "C" int clock_gettime(clockid_t id, timespec* now) noexcept {
   using Function = int (*)(clockid_t, timespec*);
   static const auto next = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "clock_gettime"));
