@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -49,8 +50,13 @@ int CreateTemporary(const std::string& path, std::string* temporary) {
 }  // namespace
 
 std::string PortFilePath(absl::string_view directory, const v1::Identity& identity) {
-  const int64_t name = identity.has_rank() ? identity.rank() : identity.pid();
-  return absl::StrCat(directory, "/", name, ".addr");
+  if (identity.has_rank()) return absl::StrCat(directory, "/", identity.rank(), ".addr");
+  // Containers that share the directory have the same small pids.
+  std::string host = identity.host();
+  for (char& c : host) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-') c = '_';
+  }
+  return absl::StrCat(directory, "/", host, "-", identity.pid(), ".addr");
 }
 
 absl::StatusOr<std::string> WritePortFile(absl::string_view directory, const v1::Identity& identity,

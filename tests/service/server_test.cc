@@ -216,8 +216,9 @@ class PortFileTest : public ::testing::Test {
     identity_.set_pid(4711);
   }
   void TearDown() override {
-    unlink((directory_ + "/4711.addr").c_str());
-    unlink((directory_ + "/3.addr").c_str());
+    for (const char* name : {"/node7-4711.addr", "/pod_b-4711.addr", "/3.addr"}) {
+      unlink((directory_ + name).c_str());
+    }
     EXPECT_EQ(rmdir(directory_.c_str()), 0) << "something was left behind";
   }
   static std::string Read(const std::string& path) {
@@ -232,11 +233,17 @@ class PortFileTest : public ::testing::Test {
   v1::Identity identity_;
 };
 
-TEST_F(PortFileTest, IsNamedByRankElseByPid) {
+TEST_F(PortFileTest, IsNamedByRankElseByHostAndPid) {
   auto path = WritePortFile(directory_, identity_, "127.0.0.1:40123");
   ASSERT_TRUE(path.ok()) << path.status();
-  EXPECT_EQ(*path, directory_ + "/4711.addr");
+  EXPECT_EQ(*path, directory_ + "/node7-4711.addr");
   EXPECT_EQ(Read(*path), "127.0.0.1:40123\n");
+  // A container with the same pid, and a name that is no file name.
+  v1::Identity other = identity_;
+  other.set_host("pod/b");
+  path = WritePortFile(directory_, other, "127.0.0.1:40124");
+  ASSERT_TRUE(path.ok()) << path.status();
+  EXPECT_EQ(*path, directory_ + "/pod_b-4711.addr");
   identity_.set_has_rank(true);
   identity_.set_rank(3);
   path = WritePortFile(directory_, identity_, "0.0.0.0:40123");
