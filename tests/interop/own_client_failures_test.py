@@ -34,12 +34,12 @@ class Failures(case.InteropTest):
     def test_a_worker_stopped_while_it_records(self):
         good, frozen = self.train_loop(), self.train_loop()
         duration_ms = 2000
-        begin = time.monotonic()
         run = self.start_capture([good.address, frozen.address], duration_ms)
         self.wait_recording(good, frozen)
         frozen.process.signal(signal.SIGSTOP)
-        run.finish(duration_ms / 1e3 + 10)
-        self.assertLess(time.monotonic() - begin, duration_ms / 1e3 + 10)
+        # 12 s until it is taken for dead (docs/design/native.md), and as long again for one more attempt.
+        run.finish(duration_ms / 1e3 + 40)
+        self.assertIn("no sign of life for 12", run.process.output())
         self.assertEqual(run.exit_code, 3, run.process.output())
         outcomes = self.outcomes()
         self.assertEqual(outcomes[good.address], "ok")
