@@ -169,12 +169,15 @@ class Flood(case.InteropTest):
 
     def test_a_second_capture_needs_no_more_memory(self):
         worker = self.own_worker("flood_worker", "--threads=2", env={"JOBSCOPE_STORE_MB": "32"})
+        self.capture([worker.address], 100, logdir=self.scratch / "first")  # allocates what stays
+        before = worker.process.status_kib("VmRSS") * 1024
         peaks = []
         for number in range(4):
             run = self.capture([worker.address], 1500, logdir=self.scratch / f"run-{number}")
             self.assertEqual(run.exit_code, 0, run.process.output())
             peaks.append(worker.process.status_kib("VmHWM") * 1024)
-        self.assertLessEqual(peaks[-1], peaks[0] + 8 * MIB, peaks)
+        # How full one store became depends on how fast it was emptied; two of them were never there.
+        self.assertLessEqual(peaks[-1], before + 2 * RING_BYTES + 32 * MIB + SLACK_BYTES, peaks)
         self.assert_wrote_nothing(worker)
 
 
