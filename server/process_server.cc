@@ -216,16 +216,18 @@ StartOutcome StartProcessServer(const ProcessServerOptions& options) {
   auto server = Launch(*resolved, worker);
   if (!server.ok()) return Failed(server.status());
   const std::string address = (*server)->address();
+  // Before the address is published: whoever finds it there finds the worker's steps recorded.
+  worker.SetAlwaysOn(!resolved->no_always_on);
   std::string port_file;
   if (!resolved->port_dir.empty()) {
     auto written = WritePortFile(resolved->port_dir, worker.identity(), address);
     if (!written.ok()) {
+      worker.SetAlwaysOn(false);
       (*server)->Stop(kStopLimit);
       return {JOBSCOPE_E_IO, std::string(written.status().message()), ""};
     }
     port_file = *std::move(written);
   }
-  worker.SetAlwaysOn(!resolved->no_always_on);
   DeliverAtExit(&DeliverBeforeExit);
   process.running = Running{*std::move(resolved), *std::move(server), std::move(port_file)};
   Log(LogLevel::kInfo, absl::StrCat("profiler server listens on ", address));

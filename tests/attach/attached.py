@@ -35,6 +35,11 @@ def environment(**added):
     return clean
 
 
+def rankless_name(pid):
+    """Of a worker without a rank, in a port directory."""
+    return f"{socket.gethostname()}-{pid}"
+
+
 def preloaded(listen="127.0.0.1:0", **added):
     return environment(LD_PRELOAD=LIBRARY, JOBSCOPE_LISTEN=listen, **added)
 

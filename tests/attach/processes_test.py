@@ -83,10 +83,10 @@ class PoolTest(attached.TestCase):
     def test_spawn_with_free_ports(self):
         """Without ranks each process that is spawned is a worker of its own."""
         process, children = self.pool("spawn", attached.preloaded(JOBSCOPE_PORT_DIR=self.ports), None)
-        names = {str(process.pid), *children}
+        names = {attached.rankless_name(pid) for pid in (process.pid, *children)}
         self.wait_for(lambda: set(self.addresses()) == names, f"{names}; there are {self.addresses()}")
         for name, address in self.addresses().items():
-            self.assert_serves(address, int(name))
+            self.assert_serves(address, int(name.rsplit("-", 1)[1]))
         self.assertEqual(process.finish(), (0, ""))
 
     def test_spawn_with_free_ports_of_a_rank(self):
@@ -102,7 +102,7 @@ class PoolTest(attached.TestCase):
         process, children = self.pool("forkserver", attached.preloaded(JOBSCOPE_PORT_DIR=self.ports), None)
         self.assertEqual(list(children.values()), [False, False])
         self.wait_until_settled(process.pid)
-        self.assertEqual(list(self.addresses()), [str(process.pid)])
+        self.assertEqual(list(self.addresses()), [attached.rankless_name(process.pid)])
         self.assertEqual(process.finish(), (0, ""))
 
 

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 
 import attached
@@ -68,7 +67,7 @@ class RunTest(attached.TestCase):
             self.wait_for(lambda: process.has_said("listens on"), "the address")
             said = "".join(process.errors)
             (name, address) = re.search(r"jobscope: worker (\S+) listens on (\S+)\n", said).groups()
-            self.assertEqual(name, f"{socket.gethostname()}-{process.pid}", "the program is the process that was started")
+            self.assertEqual(name, attached.rankless_name(process.pid), "the program is the process that was started")
             self.assert_serves(address, process.pid)
             (directory,) = re.findall(r"--service_addr=@(\S+)", said)
             self.assertEqual([directory], self.directories())

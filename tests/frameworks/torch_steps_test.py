@@ -37,6 +37,7 @@ class HookTest(attached.TestCase):
         return self.capture("check").get("current_step", 0)
 
     def step(self, process, count):
+        self.wait_for_addresses(1)  # steps are recorded from then on
         process.say(str(count))
         self.assertEqual(process.hear(), "stepped")
 
