@@ -33,6 +33,9 @@ constexpr size_t kSpareThreads = 4;
 constexpr uint64_t kEntryBytes = 16 * kMiB;
 // gRPC's buffers and what the first calls allocate.
 constexpr uint64_t kServerBytes = 64 * kMiB;
+// Address space, where that is limited: glibc reserves 64 MiB for the heap of each thread. With 256
+// to 376 MiB gRPC lost a thread half-way now and then, and the start took its 10 s to give up.
+constexpr uint64_t kHeapsBytes = 768 * kMiB;
 // What a capture takes beside its store: rings, names, buffers.
 constexpr uint64_t kCaptureBytes = 64 * kMiB;
 
@@ -69,6 +72,12 @@ absl::Status CheckRoomForServer() {
     return absl::ResourceExhaustedError(absl::StrCat(
         "can't start the profiler server: it needs ", kServerDescriptors,
         " free file descriptors, and ", free, " are left; raise the limit (ulimit -n)"));
+  }
+  if (!HasMemory(kHeapsBytes)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "can't start the profiler server: its threads reserve up to ", kHeapsBytes / kMiB,
+        " MiB of address space for their heaps, and those cannot be mapped; raise the limit on "
+        "address space (ulimit -v)"));
   }
   MemoryHeadroom memory = FreeMemory(kServerBytes);
   if (memory.bytes < kServerBytes) return NoMemory("profiler server", memory, kServerBytes);

@@ -205,7 +205,8 @@ class TracerTest(unittest.TestCase):
                     tries.append(self.share_error(threads, work_ms, rest_ms))
                 error, taken = means()
                 # A sampler that waits for a processor gets one when the program gives it up, and sees it waiting, too.
-                self.assertLessEqual(abs(error), 0.05 if taken > 0.7 else 0.15, tries)
+                # Up to 5 points where a core is free; beside a busy one, short computing was seen up to 5.3 too little.
+                self.assertLessEqual(abs(error), 0.08 if taken > 0.7 else 0.15, tries)
 
     def test_a_thread_that_took_the_number_of_another(self):
         """Threads that `threading` does not know, such as those of C++, are told apart by the OS's ids."""
