@@ -13,8 +13,8 @@
 
 namespace jobscope {
 
-// <directory>/<rank>.addr, or <host>-<pid>.addr where no rank is known: unique also among containers
-// that share the directory.
+// <directory>/<rank>.addr, or <host>-<pid>.addr where no rank is known: unique also among
+// containers that share the directory.
 std::string PortFilePath(absl::string_view directory, const v1::Identity& identity);
 
 // Writes `bound_address` and a line break to the worker's file, by way of a temporary name that
