@@ -37,15 +37,6 @@ Detacher::Outcome Detacher::Detach(const CuptiApi* api, Subscriber subscriber, a
                                    CuptiResult* result) {
   *result = kCuptiSuccess;
   if (api->cuptiFinalize == nullptr || api->cuptiEnableDomain == nullptr) return Outcome::kRefused;
-  // Nobody may be inside of CUPTI when it is finalized, this thread included: first the callbacks,
-  // then the wish.
-  bool told = false;
-  for (const uint32_t domain : {kDomainRuntimeApi, kDomainDriverApi}) {
-    const CuptiResult enabled = api->cuptiEnableDomain(1, subscriber, domain);
-    told = told || enabled == kCuptiSuccess;
-    if (enabled != kCuptiSuccess) *result = enabled;
-  }
-  if (!told) return Outcome::kRefused;
   api_ = api;
   subscriber_ = subscriber;
   result_ = kCuptiSuccess;
@@ -54,6 +45,20 @@ Detacher::Outcome Detacher::Detach(const CuptiApi* api, Subscriber subscriber, a
     thread.waited = false;
     thread.depth.store(0, std::memory_order_relaxed);
     thread.id.store(0, std::memory_order_relaxed);
+  }
+  // Nobody may be inside of CUPTI when it is finalized, this thread included: first the callbacks,
+  // then the wish. Calls are counted from the first callback on: one that was heard and not counted
+  // would let another thread finalize while it runs.
+  state_.store(kCounting, std::memory_order_release);
+  bool told = false;
+  for (const uint32_t domain : {kDomainRuntimeApi, kDomainDriverApi}) {
+    const CuptiResult enabled = api->cuptiEnableDomain(1, subscriber, domain);
+    told = told || enabled == kCuptiSuccess;
+    if (enabled != kCuptiSuccess) *result = enabled;
+  }
+  if (!told) {
+    state_.store(kIdle, std::memory_order_release);
+    return Outcome::kRefused;
   }
   state_.store(kWanted, std::memory_order_release);
   std::unique_lock<std::mutex> lock(mutex_);
@@ -114,7 +119,8 @@ bool Detacher::IsSafePlace(uint32_t domain, uint32_t site, const char* function)
 }
 
 void Detacher::OnCallback(uint32_t domain, const void* data) {
-  if (state_.load(std::memory_order_relaxed) != kWanted) return;
+  const uint32_t state = state_.load(std::memory_order_acquire);
+  if (state != kCounting && state != kWanted) return;
   if ((domain != kDomainRuntimeApi && domain != kDomainDriverApi) || data == nullptr) return;
   CallbackData call;
   std::memcpy(&call, data, sizeof(call));

@@ -56,9 +56,9 @@ class Detacher {
   // and no other thread is inside of CUDA.
   bool IsSafePlace(uint32_t domain, uint32_t site, const char* function);
 
-  enum State : uint32_t { kIdle, kWanted, kRunning, kEnded };
+  enum State : uint32_t { kIdle, kCounting, kWanted, kRunning, kEnded };
   std::atomic<uint32_t> state_{kIdle};
-  // Written before kWanted, read after.
+  // Written before kCounting, read after.
   const CuptiApi* api_ = nullptr;
   Subscriber subscriber_ = nullptr;
   CuptiResult result_ = kCuptiSuccess;

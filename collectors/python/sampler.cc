@@ -26,6 +26,32 @@ constexpr absl::Duration kHoldBudget = absl::Microseconds(500);
 constexpr absl::Duration kReadBudget = absl::Milliseconds(1);
 constexpr int kNice = -10;
 
+// The first form of the kernel's struct sched_attr (sched_setattr(2)): newer C libraries have one
+// of that name, Linux's own header cannot stand beside theirs.
+struct SchedAttr {
+  uint32_t size = sizeof(SchedAttr);
+  uint32_t policy = 0;
+  uint64_t flags = 0;
+  int32_t nice = 0;
+  uint32_t priority = 0;
+  uint64_t runtime_ns = 0;
+  uint64_t deadline_ns = 0;
+  uint64_t period_ns = 0;
+};
+static_assert(sizeof(SchedAttr) == 48, "SCHED_ATTR_SIZE_VER0");
+
+// Since Linux 6.12 a thread that asks for shorter turns than others' runs as soon as it wakes; else
+// it waits until the turn of who runs is over, about 3 ms. Needs no privilege; other kernels ignore
+// it. Calling thread.
+void AskForShortSlices() {
+  SchedAttr attr;
+  if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) != 0) return;
+  attr.size = sizeof(attr);
+  attr.flags = 0;
+  attr.runtime_ns = 100'000;  // the least there is
+  (void)syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
 }  // namespace
 
 absl::Status Sampler::Prepare() {
@@ -76,11 +102,12 @@ void Sampler::Leave() {
 
 void Sampler::Run() {
   // A sampler that waits for a processor gets one when the program gives one up, and would see it
-  // waiting. Where the system allows it, this thread does not wait behind it; for its part of a
-  // percent of a processor.
+  // waiting: beside a busy core, 3 ms of work and 3 ms of rest were seen as 24 to 76. This thread
+  // does not wait behind it, for its part of a percent of a processor.
   const id_t tid = static_cast<id_t>(syscall(SYS_gettid));
   const int before = getpriority(PRIO_PROCESS, tid);
   const bool raised = setpriority(PRIO_PROCESS, tid, kNice) == 0;
+  AskForShortSlices();
   while (AwaitNext()) {
     if (!CheckAlive(*setup_.api).ok()) return Leave();
     SampleOnce(detail::ReadTicks(setup_.uses_tsc));
