@@ -28,7 +28,7 @@ struct CollectorLevels {
 };
 
 // Whole steps to record: from the begin of the first step whose number is >= first to the end of
-// the first whose number is >= last.
+// the first whose number is >= last; but as many, later ones, if step `first` has begun already.
 struct StepRange {
   int64_t first = 0;
   int64_t last = 0;

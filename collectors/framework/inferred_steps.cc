@@ -39,7 +39,7 @@ Source g_source;
 const char* g_name = nullptr;
 uint32_t g_site = 0;
 uint64_t g_begin_ticks = 0;
-int64_t g_number = 0;  // of the step that runs
+int64_t g_number = 1;  // of the step that runs; the first one was over before anybody looked
 // The source that may take the place, since the present one has ended a step.
 Source g_challenger;
 uint32_t g_challenger_steps = 0;
@@ -114,8 +114,8 @@ void NoteStepEnd(uint64_t source_id, const char* name, uint64_t part) {
   NameSteps(writer, name);
   const uint64_t now = writer->step_boundary(g_site, g_number, g_begin_ticks);
   if (now == 0) return;  // the program marks its own
+  if (g_begin_ticks != 0) ++g_number;
   g_begin_ticks = now;
-  ++g_number;
 }
 
 void ForgetStepBegin(uint64_t source_id) {

@@ -156,26 +156,33 @@ bool HasStepsBetween(const Reader& reader, uint64_t from_ticks, uint64_t to_tick
   return forgotten && steps[0].begin_ticks > from_ticks;
 }
 
-void FillStepWindow(const Reader& reader, bool by_ordinal, CollectorReport* report) {
+void FillStepWindow(const Reader& reader, const StepRange& wanted, CollectorReport* report) {
   jobscope_trigger_info trigger{};
   reader.trigger(&trigger);
   if (trigger.state != JOBSCOPE_TRIGGER_OPEN && trigger.state != JOBSCOPE_TRIGGER_CLOSED) return;
-  report->steps_by_ordinal = by_ordinal;
-  if (by_ordinal) {
+  report->steps_by_ordinal = wanted.by_ordinal;
+  if (wanted.by_ordinal) {
     uint64_t first = 0;
     uint64_t last = 0;
     reader.trigger_ordinals(&first, &last);
     if (last == 0) last = reader.step_count();  // still in the window
     report->first_step = static_cast<int64_t>(first);
     report->last_step = static_cast<int64_t>(last);
-    return;
+  } else {
+    report->first_step = trigger.first_step;
+    report->last_step = trigger.last_step;
+    if (trigger.state == JOBSCOPE_TRIGGER_OPEN) {
+      std::array<jobscope_step_info, kMaxRecentSteps> steps{};
+      const size_t count = reader.recent_steps(steps.data(), steps.size());
+      report->last_step = count == 0 ? trigger.first_step : steps[count - 1].number;
+    }
   }
-  report->first_step = trigger.first_step;
-  report->last_step = trigger.last_step;
-  if (trigger.state == JOBSCOPE_TRIGGER_CLOSED) return;
-  std::array<jobscope_step_info, kMaxRecentSteps> steps{};
-  const size_t count = reader.recent_steps(steps.data(), steps.size());
-  report->last_step = count == 0 ? trigger.first_step : steps[count - 1].number;
+  if (*report->first_step > wanted.first) {
+    report->warnings.push_back(
+        absl::StrFormat("step %d was over before it could be watched for, or never came: recorded "
+                        "from step %d on",
+                        wanted.first, *report->first_step));
+  }
 }
 
 bool AppendLoss(const CollectorReport& report, xspace::ItemSink* sink) {

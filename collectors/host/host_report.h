@@ -42,7 +42,7 @@ std::string StepsInferredFrom(const Reader& reader);
 bool HasStepsBetween(const Reader& reader, uint64_t from_ticks, uint64_t to_ticks);
 
 // Numbers of the window's first and last step: of one that has not closed, the newest that began.
-void FillStepWindow(const Reader& reader, bool by_ordinal, CollectorReport* report);
+void FillStepWindow(const Reader& reader, const StepRange& wanted, CollectorReport* report);
 
 // Appends the account of each thread. False: the store had no room for it.
 bool AppendLoss(const CollectorReport& report, xspace::ItemSink* sink);

@@ -380,7 +380,7 @@ void HostSession::MakeReport(bool recorded) {
     return;
   }
   FillReport(AccountSoFar(recorded), &report_);
-  if (recorded && steps_.has_value()) FillStepWindow(*reader_, steps_->by_ordinal, &report_);
+  if (recorded && steps_.has_value()) FillStepWindow(*reader_, *steps_, &report_);
 }
 
 }  // namespace jobscope::host

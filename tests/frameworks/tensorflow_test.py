@@ -83,9 +83,10 @@ PRELUDE
 print("up", flush=True)
 LOOP
 """
+# Epochs so short that five steps are never of one.
 FIT = """
 while running:
-    model.fit(data, steps_per_epoch=200, epochs=1 << 30, verbose=0, callbacks=[Obedient()])
+    model.fit(data, steps_per_epoch=4, epochs=1 << 30, verbose=0, callbacks=[Obedient()])
 """
 # A loop of the program's own, which marks its steps as TensorFlow's guide says.
 OWN_LOOP = """

@@ -363,6 +363,27 @@ TEST_F(HostRecorderTest, StepWindowTakesWholeStepsOnly) {
   EXPECT_TRUE(session.report().lost_by_cause.empty());
 }
 
+// A busy machine watches when the first step is over: as many later ones, and that is said.
+TEST_F(HostRecorderTest, AStepWindowThatOpensLateTakesAsManySteps) {
+  collector_.SetAlwaysOn(true);
+  Step(300, [] {});
+  SessionDriver session(&collector_, uses_tsc());
+  session.set_steps(StepRange{298, 300});
+  ASSERT_TRUE(session.Arm().ok());
+  ASSERT_TRUE(session.Start().ok());
+  for (int step = 301; step < 306; ++step) {
+    Step(step, [] {});
+    session.Drain();
+  }
+  ASSERT_TRUE(session.events.closed.has_value());
+  session.StopAt(*session.events.closed);
+  collector_.SetAlwaysOn(false);
+  EXPECT_EQ(session.report().steps, 3u);
+  EXPECT_EQ(session.report().first_step, 301);
+  EXPECT_EQ(session.report().last_step, 303);
+  EXPECT_THAT(session.report().warnings, Contains(HasSubstr("recorded from step 301 on")));
+}
+
 TEST_F(HostRecorderTest, AStepWindowThatNeverOpensLeavesNothing) {
   SessionDriver session(&collector_, uses_tsc());
   session.set_steps(StepRange{1'000'000, 1'000'001});

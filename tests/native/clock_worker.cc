@@ -57,7 +57,9 @@ void InferStepEnd() {
   static const uint32_t id = writer->find_site(&site, nullptr, 0);
   static int64_t number = 0;
   static uint64_t begin_ticks = 0;
-  begin_ticks = writer->step_boundary(id, number++, begin_ticks);
+  const bool ends = begin_ticks != 0;
+  begin_ticks = writer->step_boundary(id, number, begin_ticks);
+  if (ends) ++number;
 }
 
 // Load beside the steps, from a thread of its own.

@@ -64,8 +64,8 @@ TEST(InferredSteps, AreRecordedUntilTheProgramMarksItsOwn) {
   const uint32_t batches = SiteOf("batch");
   Since since;
 
-  // The begin of the first is not known, so it is not recorded; the second runs.
-  const uint64_t first = Writer()->step_boundary(batches, 1, 0);
+  // The begin of the first is not known: it begins only now.
+  const uint64_t first = Writer()->step_boundary(batches, 2, 0);
   ASSERT_NE(first, 0u);
   EXPECT_EQ(since.Records().size(), 0u);
   ASSERT_EQ(Recent().size(), 1u);
@@ -103,9 +103,26 @@ TEST(InferredSteps, AreRecordedUntilTheProgramMarksItsOwn) {
   EXPECT_EQ(trigger.close_ticks, fifth);
   Reader()->disarm_trigger();
 
+  // A step that was none, as an epoch ended in it, begins again: a window of two steps has two.
+  const uint64_t before = Reader()->step_count();
+  Reader()->arm_trigger_by_ordinal(before + 1, before + 2, JOBSCOPE_BIT_LEVEL1);
+  (void)Writer()->step_boundary(batches, 6, fifth);
+  const uint64_t seventh = Writer()->step_boundary(batches, 7, 0);
+  EXPECT_EQ(Reader()->step_count(), before + 1);
+  EXPECT_EQ(Recent().back().number, 7);
+  EXPECT_EQ(Recent().back().begin_ticks, seventh);
+  const uint64_t eighth = Writer()->step_boundary(batches, 7, seventh);
+  Reader()->trigger(&trigger);
+  EXPECT_EQ(trigger.state, uint32_t{JOBSCOPE_TRIGGER_OPEN});
+  const uint64_t ninth = Writer()->step_boundary(batches, 8, eighth);
+  Reader()->trigger(&trigger);
+  EXPECT_EQ(trigger.state, uint32_t{JOBSCOPE_TRIGGER_CLOSED});
+  EXPECT_EQ(trigger.close_ticks, ninth);
+  Reader()->disarm_trigger();
+
   // Another thing that was inferred takes over; its history begins there.
   const uint32_t updates = SiteOf("update");
-  const uint64_t update = Writer()->step_boundary(updates, 70, 0);
+  const uint64_t update = Writer()->step_boundary(updates, 71, 0);
   ASSERT_NE(update, 0u);
   ASSERT_EQ(Recent().size(), 1u);
   EXPECT_EQ(Recent()[0].number, 71);

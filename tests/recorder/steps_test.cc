@@ -152,6 +152,25 @@ TEST_F(Steps, NumbersThatSkipTheBoundsOpenAndCloseAtTheNextOnes) {
   EXPECT_EQ(Trigger().last_step, 31);
 }
 
+// As many steps as were wanted, where the first of them was missed.
+TEST_F(Steps, AWindowThatOpensLateIsAsLong) {
+  TrainStep(50);
+  Reader()->arm_trigger(48, 50, JOBSCOPE_BIT_LEVEL1);
+  for (const int64_t number : {51, 52}) TrainStep(number);
+  EXPECT_EQ(Trigger().first_step, 51);
+  EXPECT_EQ(Trigger().state, JOBSCOPE_TRIGGER_OPEN);
+  TrainStep(53);
+  EXPECT_EQ(Trigger().state, JOBSCOPE_TRIGGER_CLOSED);
+  EXPECT_EQ(Trigger().last_step, 53);
+
+  const uint64_t before = Reader()->step_count();
+  Reader()->arm_trigger_by_ordinal(before, before + 1, JOBSCOPE_BIT_LEVEL1);
+  TrainStep(0);
+  EXPECT_EQ(Trigger().state, JOBSCOPE_TRIGGER_OPEN);
+  TrainStep(0);
+  EXPECT_EQ(Trigger().state, JOBSCOPE_TRIGGER_CLOSED);
+}
+
 TEST_F(Steps, OneStep) {
   Reader()->arm_trigger(5, 5, JOBSCOPE_BIT_LEVEL1);
   TrainStep(5);

@@ -123,7 +123,8 @@ struct jobscope_totals {
 // An armed window of steps. The thread that begins step `first` (the first step whose number is >=
 // first) sets `bits` in the session holder's mask and stores the ticks of that begin; the thread
 // that ends step `last` (the first end of a step with number >= last) clears them and stores the
-// ticks of that end.
+// ticks of that end. If step `first` had begun before the trigger was armed, `last` moves by as
+// much as the window opens late: it is as long as was wanted.
 enum jobscope_trigger_state {
   JOBSCOPE_TRIGGER_IDLE = 0,
   JOBSCOPE_TRIGGER_ARMED = 1,

@@ -53,7 +53,19 @@ bool HasReached(const std::atomic<int64_t>& bound, int64_t number, uint64_t ordi
   return at >= bound.load(kRelaxed);
 }
 
-void MaybeOpen(int64_t number, uint64_t ordinal, uint64_t ticks) {
+// The distance from the first step wanted to the one that opens the window, if the former had begun
+// before the trigger was armed; `previous`: the number of the step before. 0 where the program's
+// numbers leave steps out.
+int64_t Lateness(int64_t number, int64_t previous, uint64_t ordinal) {
+  const int64_t first = g_trigger.first.load(kRelaxed);
+  int64_t late = 0;
+  if (g_trigger.by_ordinal.load(kRelaxed)) return static_cast<int64_t>(ordinal) - first;
+  if (previous < first || __builtin_sub_overflow(number, first, &late)) return 0;
+  return late;
+}
+
+// A window that opens late is as long as it was wanted.
+void MaybeOpen(int64_t number, int64_t previous, uint64_t ordinal, uint64_t ticks) {
   uint32_t state = g_trigger.state.load(std::memory_order_acquire);
   if (state != JOBSCOPE_TRIGGER_ARMED || !HasReached(g_trigger.first, number, ordinal)) return;
   if (!g_trigger.state.compare_exchange_strong(state, kOpening)) return;
@@ -61,6 +73,9 @@ void MaybeOpen(int64_t number, uint64_t ordinal, uint64_t ticks) {
     g_trigger.state.store(JOBSCOPE_TRIGGER_ARMED, std::memory_order_release);
     return;
   }
+  int64_t last = g_trigger.last.load(kRelaxed);
+  if (__builtin_add_overflow(last, Lateness(number, previous, ordinal), &last)) last = INT64_MAX;
+  g_trigger.last.store(last, kRelaxed);
   g_trigger.opened_step.store(number, kRelaxed);
   g_trigger.opened_ordinal.store(ordinal, kRelaxed);
   g_trigger.open_ticks.store(ticks, kRelaxed);
@@ -99,6 +114,18 @@ uint64_t OrdinalOf(int64_t number, uint64_t begin_ticks) {
   return 0;
 }
 
+void Begin(uint64_t ordinal, bool again, int64_t number, uint64_t begin_ticks) {
+  const int64_t previous = g_last_number.exchange(number, kRelaxed);
+  if (previous >= number && !again) g_last_fall.store(ordinal, kRelaxed);
+  MaybeOpen(number, previous, ordinal, begin_ticks);
+  StepSlot& slot = g_slots[ordinal % kRecentSteps];
+  slot.ordinal.store(0, kRelaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  slot.number.store(number, kRelaxed);
+  slot.begin_ticks.store(begin_ticks, kRelaxed);
+  slot.ordinal.store(ordinal, std::memory_order_release);
+}
+
 void Arm(bool by_ordinal, int64_t first, int64_t last, uint32_t bits) {
   DisarmTrigger();
   g_trigger.by_ordinal.store(by_ordinal, kRelaxed);
@@ -132,15 +159,17 @@ bool IsSource(uint32_t site) {
 
 void OnStepBegin(uint32_t site, int64_t number, uint64_t begin_ticks) {
   if (!IsSource(site)) return;
-  const uint64_t ordinal = g_count.fetch_add(1) + 1;
-  if (g_last_number.exchange(number, kRelaxed) >= number) g_last_fall.store(ordinal, kRelaxed);
-  MaybeOpen(number, ordinal, begin_ticks);
-  StepSlot& slot = g_slots[ordinal % kRecentSteps];
-  slot.ordinal.store(0, kRelaxed);
-  std::atomic_thread_fence(std::memory_order_release);
-  slot.number.store(number, kRelaxed);
-  slot.begin_ticks.store(begin_ticks, kRelaxed);
-  slot.ordinal.store(ordinal, std::memory_order_release);
+  Begin(g_count.fetch_add(1) + 1, /*again=*/false, number, begin_ticks);
+}
+
+void OnStepBeginAgain(uint32_t site, int64_t number, uint64_t begin_ticks) {
+  if (!IsSource(site)) return;
+  const uint64_t newest = g_count.load();
+  const StepSlot& slot = g_slots[newest % kRecentSteps];
+  const bool runs = newest != 0 && slot.ordinal.load(std::memory_order_acquire) == newest &&
+                    slot.number.load(kRelaxed) == number &&
+                    slot.end_ordinal.load(kRelaxed) != newest;
+  Begin(runs ? newest : g_count.fetch_add(1) + 1, runs, number, begin_ticks);
 }
 
 void OnStepEnd(uint32_t site, int64_t number, uint64_t begin_ticks, uint64_t end_ticks) {

@@ -25,6 +25,9 @@ bool IsSource(uint32_t site);
 // other than the source.
 void OnStepBegin(uint32_t site, int64_t number, uint64_t begin_ticks);
 void OnStepEnd(uint32_t site, int64_t number, uint64_t begin_ticks, uint64_t end_ticks);
+// As OnStepBegin, but if step `number` is the newest and runs, it was none so far and begins only
+// now: so a capture of a number of steps gets that many.
+void OnStepBeginAgain(uint32_t site, int64_t number, uint64_t begin_ticks);
 
 void ArmTrigger(int64_t first, int64_t last, uint32_t bits);
 void ArmTriggerByOrdinal(uint64_t first, uint64_t last, uint32_t bits);

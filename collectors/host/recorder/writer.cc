@@ -266,11 +266,13 @@ uint64_t StepBoundary(uint32_t site, int64_t number, uint64_t begin_ticks) {
   const uint32_t source = site | kInferredSource;
   if (!Alive() || !IsSource(source)) return 0;
   const uint64_t now = Ticks();
-  if (begin_ticks != 0) {
-    const jobscope_arg arg = StepNumber(number);
-    EventAt(site, JOBSCOPE_KIND_STEP, begin_ticks, now, &arg, 1);
-    OnStepEnd(source, number, begin_ticks, now);
+  if (begin_ticks == 0) {
+    OnStepBeginAgain(source, number, now);
+    return now;
   }
+  const jobscope_arg arg = StepNumber(number);
+  EventAt(site, JOBSCOPE_KIND_STEP, begin_ticks, now, &arg, 1);
+  OnStepEnd(source, number, begin_ticks, now);
   OnStepBegin(source, number + 1, now);
   return now;
 }

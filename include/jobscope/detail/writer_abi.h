@@ -143,8 +143,8 @@ struct jobscope_trace_writer_table {
 
   /* For a site with JOBSCOPE_ROLE_INFERRED_STEP: step `number` ends now, on the calling thread, and
    * the next one begins. `begin_ticks` is what the call before it returned; 0: the begin is not
-   * known, and the step that ends is not recorded. Returns the ticks of now; 0 where the program
-   * marks its steps itself: then nothing is recorded. */
+   * known, nothing is recorded, and step `number` begins only now. Returns the ticks of now; 0
+   * where the program marks its steps itself: then nothing is recorded. */
   uint64_t (*step_boundary)(uint32_t site, int64_t number, uint64_t begin_ticks);
 };
 
