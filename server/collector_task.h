@@ -4,6 +4,8 @@
 #ifndef SERVER_COLLECTOR_TASK_H_
 #define SERVER_COLLECTOR_TASK_H_
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -16,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "collectors/collector.h"
+#include "common/process_usage.h"
 
 namespace jobscope {
 
@@ -69,7 +72,8 @@ class CollectorTask {
   void PostReport();
 
   // Waits until the posted verb has returned, at most until `deadline`. False: it has not; the
-  // collector is abandoned.
+  // collector is abandoned. After AwaitPatiently, what its thread has waited for a processor since
+  // then does not count: on a machine with far too many threads it does not hang, it is not run.
   bool Await(Clock::time_point deadline);
   // Waits likewise, but abandons nobody: one that is late may still return. The next verb needs
   // Await first.
@@ -95,6 +99,9 @@ class CollectorTask {
   void RunVerb(Verb verb);
   // The verb itself. Throws what it throws.
   absl::Status Call(Verb verb, std::optional<CollectorReport>* report);
+  // What the thread has waited for a processor since AwaitPatiently gave up; zero if that is not
+  // known. Session thread, without mutex_.
+  Clock::duration Starved(pid_t tid) const;
   // Drains until a verb is posted. Returns with `lock` held.
   void DrainUntilPosted(std::unique_lock<std::mutex>& lock);
 
@@ -104,6 +111,10 @@ class CollectorTask {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Verb posted_ = Verb::kNone;  // posted and not yet returned
+  pid_t tid_ = 0;              // of the thread, once it runs
+  // Of the thread, when AwaitPatiently gave up on this verb. The session thread's own.
+  std::optional<ThreadSchedule> schedule_;
+  Clock::time_point schedule_time_;
   bool finished_ = false;
   bool abandoned_ = false;
   bool armed_ = false;

@@ -388,19 +388,18 @@ void SessionRun::Record() {
 void SessionRun::StopAndReport() {
   SetPhase(Phase::kDraining, Clock::now());
   end_ticks_ = std::max(end_ticks_, plan_.zero_ticks);
-  bool leaving = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    leaving = ended_by_ == "shutdown";
+    leaving_ = ended_by_ == "shutdown";
   }
-  AwaitAll(leaving ? kLateStartLimitLeaving : kLateStartLimit);
+  AwaitAll(leaving_ ? kLateStartLimitLeaving : kLateStartLimit);
   for (const auto& task : tasks_) {
     if (task->armed()) task->PostStop(end_ticks_);
   }
-  AwaitAll(leaving ? kStopLimitLeaving : kStopLimit);
+  AwaitAll(leaving_ ? kStopLimitLeaving : kStopLimit);
   CheckClock();
   for (const auto& task : tasks_) task->PostReport();
-  AwaitAll(leaving ? kReportLimitLeaving : kReportLimit);
+  AwaitAll(leaving_ ? kReportLimitLeaving : kReportLimit);
   for (const auto& task : tasks_) task->Finish();
 }
 
@@ -545,7 +544,14 @@ void SessionRun::AwaitStarts() {
 }
 
 void SessionRun::AwaitAll(Clock::duration limit) {
-  const auto deadline = Clock::now() + limit;
+  // A process that leaves has no time for threads that are not run.
+  const auto patience = leaving_ ? Clock::duration::zero() : limit / 2;
+  const auto half = Clock::now() + patience;
+  if (!leaving_) {
+    for (const auto& task : tasks_) task->AwaitPatiently(half);
+  }
+  // This thread may have come late itself.
+  const auto deadline = std::max(half, Clock::now()) + (limit - patience);
   for (const auto& task : tasks_) task->Await(deadline);
 }
 

@@ -120,7 +120,8 @@ class SessionRun {
   std::vector<std::shared_ptr<CollectorTask>> tasks_;
   std::vector<v1::CollectorState> absent_;  // wedged since an earlier session, or without a thread
   std::vector<std::string> warnings_;
-  ClockSample recent_;  // the last one
+  ClockSample recent_;    // the last one
+  bool leaving_ = false;  // the process ends: collectors have their limits, and no more
   TickMap map_;
   uint64_t past_from_ticks_ = 0;  // no tick before it is on the map
   StartPlan plan_;
