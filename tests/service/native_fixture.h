@@ -48,7 +48,8 @@ class FloodCollector : public Collector {
   CollectorReport Describe() const override { return {}; }
   absl::Status Arm(const ArmRequest& request) override {
     request_ = request;
-    attempted_ = taken_ = 0;
+    attempted_ = 0;
+    taken_ = 0;
     plane_ = request_.names->Plane("/host:flood", 0);
     line_ = request_.names->Line(plane_, 1, "line");
     event_ = request_.names->Event(plane_, "event");
