@@ -126,9 +126,10 @@ absl::Status StartWorker(int number, double events_per_second, double step_ms,
   worker->collector = std::make_unique<RateCollector>(events_per_second);
   SessionManager::Dependencies dependencies;
   dependencies.collectors = {worker->collector.get()};
-  dependencies.identity = ReadIdentity();
-  dependencies.identity.set_rank(number);
-  dependencies.identity.set_has_rank(true);
+  v1::Identity identity = ProcessIdentity().Read();
+  identity.set_rank(number);
+  identity.set_has_rank(true);
+  dependencies.identity = [identity] { return identity; };
   GrpcServerOptions options;
   absl::StatusOr<ListenAddress> address = ParseListenAddress("127.0.0.1:0", std::nullopt);
   if (!address.ok()) return address.status();

@@ -4,28 +4,57 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
-#include <initializer_list>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
+#include "absl/types/span.h"
 
 namespace jobscope {
 namespace {
 
-// The first of `names` that is a number in [low, INT32_MAX].
-std::optional<int32_t> NumberFrom(std::initializer_list<const char*> names, int32_t low) {
-  for (const char* name : names) {
-    const char* value = std::getenv(name);
-    int32_t number = 0;
-    if (value != nullptr && absl::SimpleAtoi(value, &number) && number >= low) return number;
+using Names = absl::Span<const std::string_view>;
+
+constexpr std::string_view kRanks[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
+constexpr std::string_view kLocalRanks[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
+                                            "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID"};
+constexpr std::string_view kWorldSizes[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                            "SLURM_NTASKS"};
+constexpr std::string_view kBatchJobs[] = {"SLURM_JOB_ID", "LSB_JOBID", "PBS_JOBID"};
+constexpr std::string_view kInPod = "KUBERNETES_SERVICE_HOST";
+constexpr std::string_view kPod = "HOSTNAME";
+constexpr std::string_view kElasticRun = "TORCHELASTIC_RUN_ID";
+
+std::vector<std::string_view> AllNames() {
+  std::vector<std::string_view> names = {kInPod, kPod, kElasticRun};
+  for (const Names some :
+       {Names(kRanks), Names(kLocalRanks), Names(kWorldSizes), Names(kBatchJobs)}) {
+    names.insert(names.end(), some.begin(), some.end());
   }
-  return std::nullopt;
+  return names;
 }
 
-std::string_view TextFrom(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string_view() : std::string_view(value);
+std::string_view TextFrom(const Variables& variables, std::string_view name) {
+  const auto found = variables.find(name);
+  return found == variables.end() ? std::string_view() : std::string_view(found->second);
+}
+
+// The first of `names` that is a number in [low, INT32_MAX].
+std::optional<int32_t> NumberFrom(const Variables& variables, Names names, int32_t low) {
+  for (const std::string_view name : names) {
+    int32_t number = 0;
+    // This abseil's string_view is not the standard's.
+    const std::string text(TextFrom(variables, name));
+    if (absl::SimpleAtoi(text, &number) && number >= low) return number;
+  }
+  return std::nullopt;
 }
 
 // Foreign bytes for a proto3 string field, which must be UTF-8: kept if they are plain ASCII, else
@@ -50,35 +79,54 @@ std::string Executable() {
                     : std::string();
 }
 
-std::string Job() {
-  for (const char* name : {"SLURM_JOB_ID", "LSB_JOBID", "PBS_JOBID"}) {
-    if (const std::string_view job = TextFrom(name); !job.empty()) return Printable(job, 256);
+std::string Job(const Variables& variables) {
+  for (const std::string_view name : kBatchJobs) {
+    if (const std::string_view job = TextFrom(variables, name); !job.empty()) {
+      return Printable(job, 256);
+    }
   }
-  if (!TextFrom("KUBERNETES_SERVICE_HOST").empty()) return Printable(TextFrom("HOSTNAME"), 256);
-  return Printable(TextFrom("TORCHELASTIC_RUN_ID"), 256);
+  const std::string_view name = TextFrom(variables, kInPod).empty() ? kElasticRun : kPod;
+  return Printable(TextFrom(variables, name), 256);
+}
+
+Variables ReadByGetenv() {
+  Variables variables;
+  for (const std::string_view name : AllNames()) {
+    if (const char* const value = std::getenv(name.data()); value != nullptr) {
+      variables.emplace(name, value);
+    }
+  }
+  return variables;
 }
 
 }  // namespace
 
-v1::Identity ReadIdentity() {
-  v1::Identity identity;
-  identity.set_host(HostName());
-  identity.set_pid(getpid());
-  identity.set_executable(Executable());
-  identity.set_job(Job());
-  if (const auto rank =
-          NumberFrom({"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}, 0)) {
+ProcessIdentity::ProcessIdentity() {
+  fixed_.set_host(HostName());
+  fixed_.set_pid(getpid());
+  fixed_.set_executable(Executable());
+  absl::StatusOr<Variables> now = ReadOwnEnvironment(AllNames());
+  if (now.ok()) known_ = *std::move(now);
+  if (absl::IsUnimplemented(now.status())) known_ = ReadByGetenv();
+}
+
+v1::Identity ProcessIdentity::Read() {
+  absl::StatusOr<Variables> now = ReadOwnEnvironment(AllNames());
+  v1::Identity identity = fixed_;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (now.ok()) {
+    for (auto& [name, value] : *now) known_.insert_or_assign(name, std::move(value));
+  }
+  identity.set_job(Job(known_));
+  if (const auto rank = NumberFrom(known_, kRanks, 0)) {
     identity.set_rank(*rank);
     identity.set_has_rank(true);
   }
-  if (const auto local_rank = NumberFrom({"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
-                                          "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID"},
-                                         0)) {
+  if (const auto local_rank = NumberFrom(known_, kLocalRanks, 0)) {
     identity.set_local_rank(*local_rank);
     identity.set_has_local_rank(true);
   }
-  if (const auto world_size =
-          NumberFrom({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}, 1)) {
+  if (const auto world_size = NumberFrom(known_, kWorldSizes, 1)) {
     identity.set_world_size(*world_size);
     identity.set_has_world_size(true);
   }

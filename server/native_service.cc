@@ -97,7 +97,7 @@ v1::DescribeResponse NativeService::Description() const {
   response.set_version(Version());
   response.set_clock_id(ClockId());
   response.set_pid_space(PidSpace());
-  *response.mutable_identity() = dependencies_.identity;
+  *response.mutable_identity() = dependencies_.identity();
   response.set_tick_source(dependencies_.uses_tsc ? "tsc" : "monotonic");
   for (v1::CollectorState& state : dependencies_.sessions->DescribeCollectors()) {
     *response.add_collectors() = std::move(state);

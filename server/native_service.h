@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "common/identity.h"
 #include "jobscope/v1/item.pb.h"
 #include "jobscope/v1/profiler.grpc.pb.h"
 #include "server/call_registry.h"
@@ -33,7 +34,7 @@ class NativeService final
     ContinuousProfiling* continuous = nullptr;  // outlives the service
     CallRegistry* calls = nullptr;              // likewise
     StepSource steps;
-    v1::Identity identity;
+    IdentitySource identity;
     bool uses_tsc = true;
     uint64_t store_bytes = 0;
     uint64_t start_unix_ns = 0;  // when the server started

@@ -150,7 +150,7 @@ absl::StatusOr<Resolved> Resolve(const ProcessServerOptions& options) {
 }
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> Launch(const Resolved& resolved, Worker& worker) {
-  const v1::Identity& identity = worker.identity();
+  const v1::Identity identity = worker.identity();
   const auto local_rank =
       identity.has_local_rank() ? std::optional<int>(identity.local_rank()) : std::nullopt;
   auto address = ParseListenAddress(resolved.address, local_rank);
@@ -166,7 +166,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> Launch(const Resolved& resolved, Wor
   options.set_recording = [&worker](std::optional<int> level) { worker.SetContinuous(level); };
   options.steps = [&worker] { return worker.Steps(); };
   options.gpus = worker.Gpus();
-  options.identity = identity;
+  options.identity = [&worker] { return worker.identity(); };
   options.uses_tsc = worker.uses_tsc();
   return GrpcServer::Start(std::move(options));
 }

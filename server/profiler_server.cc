@@ -161,7 +161,7 @@ struct GrpcServer::State {
         continuous(this->options.set_recording),
         calls(limits::kMaxCalls, limits::kMaxCallsWithAnswered),
         tensorflow({this->options.sessions, &continuous, &calls, this->options.steps,
-                    this->options.identity.host(), this->options.store_bytes,
+                    this->options.identity().host(), this->options.store_bytes,
                     this->options.max_answer_bytes, this->options.answer_patience,
                     this->options.gpus}),
         native({this->options.sessions, &continuous, &calls, this->options.steps,

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/identity.h"
 #include "jobscope/v1/item.pb.h"
 #include "server/acceptor.h"
 #include "server/answer.h"
@@ -45,7 +46,7 @@ struct GrpcServerOptions {
   ContinuousProfiling::SetRecording set_recording;
   StepSource steps;
   GpuSource gpus;
-  v1::Identity identity;
+  IdentitySource identity = [] { return v1::Identity(); };
   bool uses_tsc = true;
 };
 

@@ -112,7 +112,7 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
   v1::Busy DescribeRunning() const;
 
   const bool uses_tsc;
-  const v1::Identity identity;
+  const IdentitySource identity;
   const std::shared_ptr<ClockBaseline> clock;
   mutable std::mutex mutex;
   std::vector<std::shared_ptr<CollectorSlot>> slots;

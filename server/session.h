@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "collectors/collector.h"
 #include "common/clock_baseline.h"
+#include "common/identity.h"
 #include "common/xspace/store.h"
 #include "jobscope/v1/item.pb.h"
 #include "jobscope/v1/profiler.pb.h"
@@ -91,7 +92,7 @@ class SessionManager {
     std::vector<Collector*> collectors;
     bool uses_tsc = true;
     std::shared_ptr<ClockBaseline> clock = nullptr;  // null: one of its own
-    v1::Identity identity;
+    IdentitySource identity = [] { return v1::Identity(); };
   };
   explicit SessionManager(Dependencies dependencies);
   ~SessionManager();

@@ -172,6 +172,8 @@ absl::StatusOr<size_t> SessionRun::FindRoom() {
 }
 
 absl::Status SessionRun::Arm() {
+  // Known from here on, also where the program removes its rank from the environment meanwhile.
+  static_cast<void>(environment_.identity());
   const absl::StatusOr<size_t> most_tasks = FindRoom();
   if (!most_tasks.ok()) return most_tasks.status();
   tasks_.reserve(environment_.slots.size());  // a task that has begun is ended by this list
@@ -420,7 +422,7 @@ SessionResult SessionRun::Finish() {
   in_effect.steps = plan_.steps;
   in_effect.store_bytes = context_->store->cap_bytes();
   input.options = &in_effect;
-  input.identity = environment_.identity;
+  input.identity = environment_.identity();
   input.uses_tsc = environment_.uses_tsc;
   input.zero_unix_ns = map_.ToUnixNs(plan_.zero_ticks);
   if (started_) input.start_unix_ns = map_.ToUnixNs(recording_ticks_);

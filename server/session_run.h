@@ -22,6 +22,7 @@
 #include "common/clock.h"
 #include "common/clock_baseline.h"
 #include "common/clock_watch.h"
+#include "common/identity.h"
 #include "jobscope/v1/item.pb.h"
 #include "jobscope/v1/profiler.pb.h"
 #include "server/collector_task.h"
@@ -42,7 +43,7 @@ class SessionRun {
     std::vector<std::shared_ptr<CollectorSlot>> slots;
     bool uses_tsc = true;
     std::shared_ptr<ClockBaseline> clock;
-    v1::Identity identity;
+    IdentitySource identity;
     // Called on the session thread whenever it wakes, without locks; says when it wants to be
     // called next.
     std::function<Clock::time_point()> tend_line;

@@ -26,7 +26,6 @@
 #include "collectors/provider/provider_registry.h"
 #include "collectors/python/python_collector.h"
 #include "collectors/system/system_collector.h"
-#include "common/identity.h"
 #include "common/log.h"
 #include "common/worker_thread.h"
 #include "server/fork_guard.h"
@@ -116,8 +115,7 @@ Worker& Worker::Get() {
 }
 
 Worker::Worker()
-    : identity_(ReadIdentity()),
-      reader_(FindRecorder()),
+    : reader_(FindRecorder()),
       uses_tsc_(reader_ != nullptr && reader_->uses_tsc != 0),
       clock_(std::make_shared<ClockBaseline>(uses_tsc_)),
       host_(new HostCollector(reader_)),
@@ -141,7 +139,7 @@ Worker::Worker()
                              MakeTensorflowCollector(environment).release()};
   dependencies.uses_tsc = uses_tsc_;
   dependencies.clock = clock_;
-  dependencies.identity = identity_;
+  dependencies.identity = [this] { return identity(); };
   sessions_ = std::make_shared<SessionManager>(std::move(dependencies));
   RunAside(&framework::keras::LookForAWhile);
   ProviderRegistry::Get().SetListener(

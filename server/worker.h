@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "collectors/host/reader.h"
 #include "common/clock_baseline.h"
+#include "common/identity.h"
 #include "jobscope/v1/item.pb.h"
 #include "server/gpu_source.h"
 #include "server/session.h"
@@ -30,7 +31,8 @@ class Worker {
  public:
   static Worker& Get();
 
-  const v1::Identity& identity() const { return identity_; }
+  // Who this process is now (common/identity.h).
+  v1::Identity identity() { return identity_.Read(); }
   bool uses_tsc() const { return uses_tsc_; }
   const std::shared_ptr<SessionManager>& sessions() const { return sessions_; }
 
@@ -50,7 +52,7 @@ class Worker {
  private:
   Worker();
 
-  const v1::Identity identity_;
+  ProcessIdentity identity_;
   const host::Reader* reader_ = nullptr;  // null: no recorder, `host_` is absent too
   bool uses_tsc_ = true;
   std::shared_ptr<ClockBaseline> clock_;

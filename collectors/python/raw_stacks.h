@@ -19,8 +19,8 @@
 #include "collectors/python/api.h"
 #include "collectors/python/code_table.h"
 #include "collectors/python/layout.h"
-#include "collectors/python/own_memory.h"
 #include "collectors/python/trace_api.h"
+#include "common/own_memory.h"
 
 namespace jobscope::python {
 

@@ -79,7 +79,7 @@ TEST_F(EnvironmentTest, LocalRankIsTheServers) {
   const char* const names[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
                                "PMI_LOCAL_RANK", "SLURM_LOCALID"};
   const auto servers = [] {
-    const v1::Identity identity = ReadIdentity();
+    const v1::Identity identity = ProcessIdentity().Read();
     return identity.has_local_rank() ? identity.local_rank() : -1;
   };
   for (const char* name : names) unsetenv(name);

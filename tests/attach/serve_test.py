@@ -18,6 +18,24 @@ while not stop.is_set():
     total += sum(range(1000))
 """
 
+# Sets each NAME=VALUE that it hears, as a function that torch.multiprocessing.spawn has started does.
+RANKED = """
+import os, sys, threading, time
+heard = []
+def listen():
+    for line in sys.stdin:
+        name, equals, value = line.strip().partition("=")
+        if not equals:
+            break
+        os.environ[name] = value
+        print(line.strip(), flush=True)
+    heard.append(True)
+threading.Thread(target=listen, daemon=True).start()
+print("up", flush=True)
+while not heard:
+    sum(range(1000))
+"""
+
 
 class ServeTest(attached.TestCase):
     def serve(self, env, command=None, port=None):
@@ -258,6 +276,50 @@ class CaptureTest(attached.TestCase):
 
     def test_capture_by_the_stock_protocol(self):
         self.capture_two_workers("tensorflow")
+
+    def check(self, address):
+        command = [attached.CAPTURE, "check", f"--service_addr={address}", "--json"]
+        code, out, errors = attached.run(command, attached.environment())
+        self.assertEqual(code, 0, errors)
+        return json.loads(out)["workers"][0]
+
+    def trace_of(self, address, *flags):
+        """(the worker in the manifest, its trace) of a short capture."""
+        command = [attached.CAPTURE, f"--service_addr={address}", "--duration_ms=300", f"--logdir={self.folder}/logs",
+                   "--json", "--quiet", *flags]  # fmt: skip
+        code, out, errors = attached.run(command, attached.environment())
+        self.assertEqual(code, 0, errors)
+        manifest = json.loads(out)
+        worker = manifest["workers"][0]
+        with open(os.path.join(manifest["run_directory"], os.path.basename(worker["files"][0]["path"])), "rb") as file:
+            return worker, file.read()
+
+    def rank_is_set_by_the_program(self, command):
+        """After the server has started, as programs do that start their own processes."""
+        with attached.Process(command, attached.preloaded(JOBSCOPE_PORT_DIR=self.ports, WORLD_SIZE="8")) as process:
+            process.hear()
+            ((name, address),) = self.wait_for_addresses(1).items()
+            self.assertEqual(name, attached.rankless_name(process.pid))
+            before = self.check(address)
+            self.assertNotIn("rank", before)
+            self.assertEqual(before["world_size"], 8)
+            for variable in ("RANK=5", "LOCAL_RANK=1", "WORLD_SIZE=16"):
+                process.say(variable)
+                self.assertEqual(process.hear(), variable)
+            for protocol in ("tensorflow", "native"):  # the first one asks nobody who it is
+                worker, trace = self.trace_of(address, f"--protocol={protocol}", "--python_tracer_level=1")
+                self.assertEqual((worker["rank"], worker["local_rank"], worker["world_size"]), (5, 1, 16), worker)
+                if attached.PYTHON in command:
+                    self.assertIn(b" [rank 5]", trace)
+            after = self.check(address)
+            self.assertEqual((after["rank"], after["world_size"]), (5, 16))
+            self.assertEqual(process.finish(), (0, ""))
+
+    def test_rank_that_a_program_sets(self):
+        self.rank_is_set_by_the_program([attached.TARGET, "rank"])
+
+    def test_rank_that_a_python_program_sets(self):
+        self.rank_is_set_by_the_program([attached.PYTHON, self.script(RANKED)])
 
     def exit_during_a_capture(self, protocol):
         """What was recorded until then is delivered; the program leaves as it would."""

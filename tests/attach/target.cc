@@ -4,6 +4,9 @@
 // as programs are. It is not told that it is a test.
 //
 //   attach_target wait                     says "up", waits for a line, returns from main
+//   attach_target rank                     as `wait`, but first sets each NAME=VALUE that comes as
+//   a
+//                                          line, and says it
 //   attach_target leave MICROSECONDS       lives so long
 //   attach_target forks COUNT              forks at once, again and again; each child uses malloc,
 //                                          holds no port, and ends within 10 s
@@ -34,6 +37,22 @@ int Wait() {
   fflush(stdout);
   char line[16];
   return fgets(line, sizeof(line), stdin) == nullptr ? 90 : 0;
+}
+
+int Rank() {
+  printf("up\n");
+  fflush(stdout);
+  char line[256];
+  while (fgets(line, sizeof(line), stdin) != nullptr) {
+    line[strcspn(line, "\n")] = '\0';
+    char* const equals = strchr(line, '=');
+    if (equals == nullptr) return 0;
+    *equals = '\0';
+    setenv(line, equals + 1, 1);
+    printf("%s=%s\n", line, getenv(line));
+    fflush(stdout);
+  }
+  return 90;
 }
 
 int Ended(pid_t child) {
@@ -125,6 +144,7 @@ int Plugin(const char* path) {
 int main(int argc, char** argv) {
   const char* verb = argc > 1 ? argv[1] : "";
   if (strcmp(verb, "wait") == 0) return Wait();
+  if (strcmp(verb, "rank") == 0) return Rank();
   if (strcmp(verb, "leave") == 0 && argc == 3) return usleep(static_cast<unsigned>(atoi(argv[2])));
   if (strcmp(verb, "forks") == 0 && argc == 3) return Forks(atoi(argv[2]));
   if (strcmp(verb, "spawns") == 0 && argc == 4) return Spawns(atoi(argv[2]), argv[3]);

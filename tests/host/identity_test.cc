@@ -2,12 +2,21 @@
 #include "common/identity.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <initializer_list>
+#include <set>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
+#include <vector>
+
+#include "common/own_environment.h"
 
 namespace jobscope {
 namespace {
@@ -25,12 +34,12 @@ class IdentityTest : public testing::Test {
   }
   static v1::Identity With(std::initializer_list<std::pair<const char*, const char*>> environment) {
     for (const auto& [name, value] : environment) setenv(name, value, 1);
-    return ReadIdentity();
+    return ProcessIdentity().Read();
   }
 };
 
 TEST_F(IdentityTest, KnowsTheProcess) {
-  const v1::Identity identity = ReadIdentity();
+  const v1::Identity identity = ProcessIdentity().Read();
   EXPECT_EQ(identity.pid(), getpid());
   EXPECT_FALSE(identity.host().empty());
   EXPECT_NE(identity.executable().find("identity_test"), std::string::npos);
@@ -87,6 +96,123 @@ TEST_F(IdentityTest, NamesThePodOfTheJob) {
 
 TEST_F(IdentityTest, ForeignBytesStayValidUtf8) {
   EXPECT_EQ(With({{"SLURM_JOB_ID", "a\xff\nb"}}).job(), "a??b");
+}
+
+TEST_F(IdentityTest, ARankThatIsSetLaterIsSeen) {
+  ProcessIdentity identity;
+  EXPECT_FALSE(identity.Read().has_rank());
+  setenv("SLURM_PROCID", "0", 1);  // the launcher's
+  EXPECT_EQ(identity.Read().rank(), 0);
+  setenv("RANK", "11", 1);
+  setenv("WORLD_SIZE", "16", 1);
+  EXPECT_EQ(identity.Read().rank(), 11);
+  EXPECT_EQ(identity.Read().world_size(), 16);
+  static char by_putenv[] = "RANK=12";
+  putenv(by_putenv);
+  EXPECT_EQ(identity.Read().rank(), 12);
+}
+
+TEST_F(IdentityTest, ARankThatIsRemovedIsStillKnown) {
+  setenv("SLURM_PROCID", "0", 1);
+  setenv("RANK", "11", 1);
+  ProcessIdentity identity;
+  unsetenv("RANK");
+  EXPECT_EQ(identity.Read().rank(), 11) << "the variable of an outer launcher does not take over";
+  clearenv();
+  EXPECT_EQ(identity.Read().rank(), 11);
+}
+
+class OwnEnvironmentTest : public testing::Test {
+ protected:
+  static Variables Read(std::initializer_list<std::string_view> names) {
+    auto variables = ReadOwnEnvironment(names);
+    EXPECT_TRUE(variables.ok()) << variables.status();
+    return variables.ok() ? *variables : Variables();
+  }
+};
+
+TEST_F(OwnEnvironmentTest, ReadsWhatGetenvReads) {
+  setenv("JOBSCOPE_TEST_SET", "a=b", 1);
+  setenv("JOBSCOPE_TEST_EMPTY", "", 1);
+  setenv("JOBSCOPE_TEST_LONG", std::string(300, 'x').c_str(), 1);
+  unsetenv("JOBSCOPE_TEST_NONE");
+  static char nothing[] = "JOBSCOPE_TEST_BARE";  // putenv of glibc would remove it
+  std::vector<char*> with_odd = {nothing};
+  for (char** variable = environ; *variable != nullptr; ++variable) with_odd.push_back(*variable);
+  static char second[] = "JOBSCOPE_TEST_EMPTY=second";
+  with_odd.push_back(second);
+  with_odd.push_back(nullptr);
+  char** const before = environ;
+  environ = with_odd.data();
+  const Variables variables =
+      Read({"JOBSCOPE_TEST_SET", "JOBSCOPE_TEST_EMPTY", "JOBSCOPE_TEST_LONG", "JOBSCOPE_TEST_NONE",
+            "JOBSCOPE_TEST_BARE", "JOBSCOPE_TEST"});
+  environ = before;
+  EXPECT_EQ(variables.size(), 3u);
+  EXPECT_EQ(variables.at("JOBSCOPE_TEST_SET"), "a=b");
+  EXPECT_EQ(variables.at("JOBSCOPE_TEST_EMPTY"), "");
+  EXPECT_EQ(variables.at("JOBSCOPE_TEST_LONG"), std::string(256, 'x'));
+}
+
+// A string that ends where memory ends, one that lies across pages, and one that is gone.
+TEST_F(OwnEnvironmentTest, FollowsNoPointerBeyondMemory) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  auto* const pages = static_cast<char*>(
+      mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(pages, MAP_FAILED);
+  ASSERT_EQ(munmap(pages + 2 * page, page), 0);
+  const std::string last = "RANK=7";
+  const std::string across = "WORLD_SIZE=16";
+  char* const last_at = pages + 2 * page - last.size() - 1;
+  char* const across_at = pages + page - 5;
+  std::memcpy(last_at, last.c_str(), last.size() + 1);
+  std::memcpy(across_at, across.c_str(), across.size() + 1);
+  char* strings[] = {pages + 2 * page, last_at, across_at, nullptr};
+  char** const before = environ;
+  environ = strings;
+  const Variables variables = Read({"RANK", "WORLD_SIZE"});
+  environ = nullptr;
+  const Variables none = Read({"RANK"});
+  environ = before;
+  munmap(pages, 2 * page);
+  EXPECT_EQ(variables, (Variables{{"RANK", "7"}, {"WORLD_SIZE", "16"}}));
+  EXPECT_TRUE(none.empty());
+}
+
+// A program that rebuilds its environment all the time: what is told is what it has set, or less.
+TEST_F(IdentityTest, StandsBesideThreadsThatChangeTheEnvironment) {
+  static constexpr int kReadings = 500;
+  std::atomic<bool> stop = false;
+  setenv("RANK", "1", 1);
+  setenv("LOCAL_RANK", "5", 1);
+  ProcessIdentity identity;
+  std::thread changer([&stop] {
+    for (int round = 0; !stop; ++round) {
+      if (round % 7 == 0) clearenv();
+      setenv("LOCAL_RANK", "5", 1);
+      setenv("RANK", round % 2 == 0 ? "1" : "22222", 1);
+      for (int i = 0; i < 100; ++i) {
+        const std::string name = "JOBSCOPE_TEST_" + std::to_string((i * 37 + round) % 300);
+        if (i % 3 == 0) {
+          unsetenv(name.c_str());
+        } else {
+          setenv(name.c_str(), std::string(static_cast<size_t>(round % 200), 'x').c_str(), 1);
+        }
+      }
+    }
+  });
+  std::set<int> seen;
+  for (int i = 0; i < kReadings || (seen.size() < 2 && i < 20'000); ++i) {
+    const v1::Identity now = identity.Read();
+    ASSERT_TRUE(now.rank() == 1 || now.rank() == 22222) << now.rank();
+    ASSERT_EQ(now.local_rank(), 5);
+    ASSERT_EQ(now.job(), "");
+    seen.insert(now.rank());
+  }
+  stop = true;
+  changer.join();
+  EXPECT_EQ(seen.size(), 2u) << "changes are seen all the same";
+  clearenv();
 }
 
 TEST(VersionTest, HasThreeNumbers) { EXPECT_STREQ(Version(), "0.1.0"); }

@@ -207,7 +207,7 @@ class NativeFixture : public ServiceFixture {
     EXPECT_TRUE(sessions_->Shutdown(absl::Seconds(10)));
     SessionManager::Dependencies dependencies;
     dependencies.collectors = {&flood_};
-    dependencies.identity = identity_;
+    dependencies.identity = [this] { return identity_; };
     sessions_ = std::make_shared<SessionManager>(std::move(dependencies));
     options.sessions = sessions_;
     StartServer(std::move(options));

@@ -51,7 +51,7 @@ class ServiceFixture : public ::testing::Test {
     identity_.set_has_rank(true);
     SessionManager::Dependencies dependencies;
     dependencies.collectors = {&collector_};
-    dependencies.identity = identity_;
+    dependencies.identity = [this] { return identity_; };
     sessions_ = std::make_shared<SessionManager>(std::move(dependencies));
   }
 
@@ -73,7 +73,7 @@ class ServiceFixture : public ::testing::Test {
       std::lock_guard<std::mutex> lock(mutex_);
       return steps_;
     };
-    options.identity = identity_;
+    options.identity = [this] { return identity_; };
     return options;
   }
 

@@ -13,7 +13,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <future>
@@ -202,6 +201,23 @@ TEST_F(WorkerProcess, MonitorKnowsTheSteps) {
   EXPECT_EQ(description.identity().pid(), getpid());
 }
 
+TEST_F(WorkerProcess, ARankThatTheProgramSetsLaterIsInTheTrace) {
+  const ProfilerServer server = ProfilerServer::Start(Loopback());
+  ASSERT_TRUE(server) << server.error();
+  setenv("RANK", "1234", 1);
+  StartLoop();
+  AwaitStep(10);
+  grpc::ClientContext context;
+  tensorflow::ProfileRequest request;
+  request.set_duration_ms(100);
+  request.set_emit_xspace(true);
+  tensorflow::ProfileResponse response;
+  const grpc::Status status = Tensorflow(server)->Profile(&context, request, &response);
+  unsetenv("RANK");
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_THAT(response.SerializeAsString(), HasSubstr("[rank 1234]"));
+}
+
 TEST_F(WorkerProcess, ASecondStartWithTheSameOptionsIsTheSameServer) {
   EXPECT_EQ(jobscope_server_running(), 0);
   {
@@ -352,12 +368,9 @@ TEST_F(WorkerProcess, WritesItsAddressToThePortDirectory) {
   {
     const ProfilerServer server = ProfilerServer::Start(Loopback());
     ASSERT_TRUE(server) << server.error();
-    // The identity is read once per process, and another test may have been first.
     std::string line;
-    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-      std::ifstream file(entry.path());
-      std::getline(file, line);
-    }
+    std::ifstream file(directory + "/5.addr");
+    std::getline(file, line);
     EXPECT_EQ(line, server.address());
   }
   EXPECT_EQ(rmdir(directory.c_str()), 0) << "the file was left behind";

@@ -40,7 +40,7 @@ class ProgrammaticCaptureTest : public ::testing::Test {
     identity_.set_pid(42);
     fake_.set_watches_steps(true);
     sessions_ = std::make_unique<SessionManager>(SessionManager::Dependencies{
-        .collectors = {&fake_}, .uses_tsc = true, .identity = identity_});
+        .collectors = {&fake_}, .uses_tsc = true, .identity = [this] { return identity_; }});
     capture_ = std::make_unique<ProgrammaticCapture>(sessions_.get(), identity_);
   }
   ~ProgrammaticCaptureTest() override { std::filesystem::remove_all(logdir_); }

@@ -52,8 +52,8 @@ class SessionTest : public ::testing::Test {
   // The manager is left to its threads on purpose, as in a worker: a wedged collector may outlive a
   // test's session.
   void Make(std::vector<Collector*> collectors) {
-    manager_ = std::make_unique<SessionManager>(SessionManager::Dependencies{
-        .collectors = std::move(collectors), .uses_tsc = true, .identity = {}});
+    manager_ = std::make_unique<SessionManager>(
+        SessionManager::Dependencies{.collectors = std::move(collectors), .uses_tsc = true});
   }
 
   Pending Submit(SessionOptions options, WhenBusy when_busy = WhenBusy::kWait,

@@ -2,14 +2,14 @@
 //
 // Reads memory of this process that another thread may give back meanwhile: what is gone is an
 // error, and no crash.
-#ifndef COLLECTORS_PYTHON_OWN_MEMORY_H_
-#define COLLECTORS_PYTHON_OWN_MEMORY_H_
+#ifndef COMMON_OWN_MEMORY_H_
+#define COMMON_OWN_MEMORY_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-namespace jobscope::python {
+namespace jobscope {
 
 // Not thread-safe. By process_vm_readv; where that is not allowed (seccomp), by /proc/self/mem.
 class OwnMemory {
@@ -32,6 +32,6 @@ class OwnMemory {
   int file_ = -1;  // of /proc/self/mem, once the other way has been refused
 };
 
-}  // namespace jobscope::python
+}  // namespace jobscope
 
-#endif  // COLLECTORS_PYTHON_OWN_MEMORY_H_
+#endif  // COMMON_OWN_MEMORY_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectors/python/own_memory.h"
+#include "common/own_memory.h"
 
 #include <fcntl.h>
 #include <sys/uio.h>
@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace jobscope::python {
+namespace jobscope {
 namespace {
 
 constexpr size_t kMaxPieces = 256;  // Linux takes 1,024
@@ -67,4 +67,4 @@ bool OwnMemory::ReadEach(const std::vector<uint64_t>& addresses, size_t size, ch
   return true;
 }
 
-}  // namespace jobscope::python
+}  // namespace jobscope

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/own_environment.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/own_memory.h"
+
+namespace jobscope {
+namespace {
+
+// Copies end where a page does: the next one may not be there. Pages are not smaller anywhere.
+constexpr uint64_t kPageBytes = 4096;
+// 16,384 pointers are a quarter of what the kernel takes at exec (6 MiB of strings of 96 bytes).
+constexpr size_t kMaxVariables = 16'384;
+constexpr size_t kMaxValueBytes = 256;
+// Two readings that agree end it. Only a thread that changes the very variables keeps them apart.
+constexpr int kMaxReadings = 8;
+
+// Copies up to `limit` bytes of the text at `address`: until its end, or until memory ends.
+void ReadText(OwnMemory* memory, uint64_t address, size_t limit, std::string* text) {
+  text->clear();
+  while (text->size() < limit) {
+    const size_t at = text->size();
+    const size_t size = std::min<uint64_t>(limit - at, kPageBytes - address % kPageBytes);
+    text->resize(at + size);
+    const bool copied = memory->Read(address, text->data() + at, size);
+    const size_t end = copied ? text->find('\0', at) : at;
+    if (end != std::string::npos) {
+      text->resize(end);
+      return;
+    }
+    address += size;
+  }
+}
+
+// The strings of `environ`. Nothing: memory cannot be read.
+std::optional<std::vector<uintptr_t>> ReadPointers(OwnMemory* memory) {
+  uintptr_t array = 0;
+  if (!memory->Read(reinterpret_cast<uintptr_t>(&environ), &array)) return std::nullopt;
+  std::vector<uintptr_t> pointers;
+  if (array % sizeof(uintptr_t) != 0) return pointers;
+  uintptr_t page[kPageBytes / sizeof(uintptr_t)];
+  while (array != 0 && pointers.size() < kMaxVariables) {
+    const size_t size = kPageBytes - array % kPageBytes;
+    if (!memory->Read(array, page, size)) break;  // the array has moved; the next reading knows
+    for (size_t i = 0; i < size / sizeof(uintptr_t); ++i) {
+      if (page[i] == 0) return pointers;
+      pointers.push_back(page[i]);
+    }
+    array += size;
+  }
+  return pointers;
+}
+
+// Like getenv, takes the first of equal names.
+bool ReadOnce(OwnMemory* memory, absl::Span<const std::string_view> names, Variables* variables) {
+  const auto pointers = ReadPointers(memory);
+  if (!pointers.has_value()) return false;
+  size_t head_bytes = 0;
+  for (const std::string_view name : names) head_bytes = std::max(head_bytes, name.size() + 1);
+  std::string text;
+  for (const uintptr_t pointer : *pointers) {
+    ReadText(memory, pointer, head_bytes, &text);
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos) continue;
+    const std::string name = text.substr(0, equals);
+    if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+    ReadText(memory, pointer + equals + 1, kMaxValueBytes, &text);
+    variables->emplace(name, text);
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<Variables> ReadOwnEnvironment(absl::Span<const std::string_view> names) {
+  OwnMemory memory;
+  std::optional<Variables> last;
+  for (int i = 0; i < kMaxReadings; ++i) {
+    Variables now;
+    if (!ReadOnce(&memory, names, &now)) {
+      return absl::UnimplementedError("this process may not read its own memory");
+    }
+    if (last == now) return now;
+    last = std::move(now);
+  }
+  return absl::AbortedError("the environment is being changed");
+}
+
+}  // namespace jobscope
