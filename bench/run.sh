@@ -18,7 +18,7 @@ echo "bench: $(nproc) cores, $(sed -n 's/^model name\t*: //p' /proc/cpuinfo | he
 for bench in "${benches[@]}"; do
   name=$(basename "$bench")
   echo "==== $name"
-  "$bench" --benchmark_out="$out/$name.json" --benchmark_out_format=json
+  "$bench" --benchmark_repetitions=5 --benchmark_report_aggregates_only=false --benchmark_out="$out/$name.json" --benchmark_out_format=json
 done
 
 echo "==== a thousand workers"

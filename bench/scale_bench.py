@@ -132,6 +132,18 @@ def capture(binary, addresses, duration_ms, scratch, more=()):
     return wall - duration_ms / 1e3, peak, process.returncode, manifest, logdir, cpu
 
 
+def figures(results, options):
+    """As capture_bench.py writes them, which compare.py reads."""
+    title = f"{options.workers} workers" + (", one process each" if options.real else "")
+    found = []
+    for key, unit, better in (("overhead_s", "s", "lower"), ("client_cpu_s", "s", "lower"), ("workers_cpu_s", "s", "lower"),
+                              ("peak_bytes", "bytes", "lower"), ("start_spread_ns", "ns", "lower"), ("events", "events", "higher"),
+                              ("lost", "events", "lower")):
+        own = [result[key] for result in results if result[key] is not None]
+        found.append({"name": f"{title}: {key}", "unit": unit, "own": own, "stock": [], "better": better})
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("bin", type=pathlib.Path)
@@ -162,9 +174,10 @@ def main():
                 count = there // options.processes + (1 if i < there % options.processes else 0)
                 load.start([options.bin / "worker_crowd", f"--count={count}",
                             f"--events_per_second={options.events_per_second}"], count)
-        print(f"{there} workers in {there if options.real else options.processes} processes, "
-              f"{load.resident_bytes() >> 20} MiB resident; {options.workers - there} addresses nobody listens on; "
-              f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.2f}")
+        where = (f"{there} workers in {there if options.real else options.processes} processes, "
+                 f"{load.resident_bytes() >> 20} MiB resident; {options.workers - there} addresses nobody listens on; "
+                 f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.2f}")
+        print(where)
         print("| wall - duration s | client's CPU s | all workers' CPU s | client's peak MiB | exit | outcomes | start spread ms |"
               " events | lost |")
         print("|---|---|---|---|---|---|---|---|---|")
@@ -191,7 +204,7 @@ def main():
                 print(f"| {overhead:.2f} | {cpu:.2f} | {workers_cpu:.2f} | {peak / 2**20:.0f} | {code} | {outcomes} | "
                       f"{'-' if spread is None else f'{spread / 1e6:.3f}'} | {result['events']} | {result['lost']} |", flush=True)
         if options.out:
-            options.out.write_text(json.dumps(results, indent=1) + "\n")
+            options.out.write_text(json.dumps({"machine": where, "results": figures(results, options)}, indent=1) + "\n")
         expected = 3 if options.workers > there else 0
         if any(result["exit_code"] != expected for result in results):
             raise SystemExit(f"scale_bench: exit code {expected} was due")

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the figures of two runs of the benches, and names what got worse beyond noise.
+
+  deploy/venv.sh --run bench/compare.py BEFORE.json AFTER.json
+
+Reads what Google Benchmark writes (with --benchmark_repetitions, so that there is a spread), and what capture_bench.py and
+scale_bench.py write. Worse is a figure whose median is worse by more than --least, and whose values are, by the test of Mann and
+Whitney (one-sided), worse at the level --level. With fewer than four values on a side that test cannot tell, and the row says so.
+Exit code: 0; 1 if something got worse; 2 if a file cannot be compared.
+"""
+import argparse
+import json
+import statistics
+import sys
+
+from scipy import stats
+
+LEAST_VALUES = 4  # of a side: with three and three the level is 0.05 at best
+
+
+def google_benchmark(data):
+    """{name: (values, better)} in nanoseconds of CPU time, of the repetitions alone."""
+    found = {}
+    to_ns = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+    for one in data["benchmarks"]:
+        if one.get("run_type") == "aggregate" or one.get("error_occurred"):
+            continue
+        found.setdefault(one["run_name"], ([], "lower"))[0].append(one["cpu_time"] * to_ns[one["time_unit"]])
+    return found
+
+
+def own_results(data):
+    return {f"{one['name']} [{one['unit']}]": (one["own"], one["better"]) for one in data["results"] if one["own"]}
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            data = json.load(file)
+        if "benchmarks" in data:
+            return google_benchmark(data)
+        return own_results(data)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        print(f"compare: {path}: {error}: it is no file of Google Benchmark, capture_bench.py or scale_bench.py", file=sys.stderr)
+        sys.exit(2)
+
+
+def judge(before, after, better, least, level):
+    """(ratio of the medians, "better" | "worse" | "same" | "too few values")"""
+    old, new = statistics.median(before), statistics.median(after)
+    ratio = new / old if old else float("inf") if new else 1.0
+    grew = new - old > least * abs(old)
+    shrank = old - new > least * abs(old)
+    if not grew and not shrank:
+        return ratio, "same"
+    if min(len(before), len(after)) < LEAST_VALUES:
+        return ratio, "too few values"
+    p = stats.mannwhitneyu(after, before, alternative="greater" if grew else "less").pvalue
+    if p > level:
+        return ratio, "same"
+    return ratio, "worse" if grew == (better == "lower") else "better"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("before")
+    parser.add_argument("after")
+    parser.add_argument("--least", type=float, default=0.05, help="a change of the median by less than this share is none (0.05)")
+    parser.add_argument("--level", type=float, default=0.05, help="largest probability that noise alone did it (0.05)")
+    options = parser.parse_args()
+    before, after = read(options.before), read(options.after)
+    common = [name for name in before if name in after]
+    if not common:
+        print(f"compare: {options.before} and {options.after} have no figure in common", file=sys.stderr)
+        return 2
+    worse = 0
+    print("| what | before | after | after / before | n | verdict |")
+    print("|---|---|---|---|---|---|")
+    for name in common:
+        (old, better), (new, _) = before[name], after[name]
+        ratio, verdict = judge(old, new, better, options.least, options.level)
+        worse += verdict == "worse"
+        print(f"| {name} | {statistics.median(old):.4g} | {statistics.median(new):.4g} | {ratio:.2f} | {len(old)}, {len(new)} | {verdict} |")
+    for name in [*(set(before) - set(after)), *(set(after) - set(before))]:
+        print(f"| {name} | | | | | only in one of them |")
+    print(f"compare: {worse} of {len(common)} figures got worse")
+    return 1 if worse else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
