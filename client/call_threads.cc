@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/call_threads.h"
 
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
 #include <algorithm>
 #include <cstddef>
 
@@ -12,7 +15,8 @@ constexpr unsigned kMaxThreads = 4;
 
 }  // namespace
 
-CallThreads::CallThreads() {
+CallThreads::CallThreads()
+    : engine_(grpc::CreateChannel("unix:unused", grpc::InsecureChannelCredentials())) {
   const unsigned count = std::clamp(std::thread::hardware_concurrency(), 1u, kMaxThreads);
   for (unsigned i = 0; i < count; ++i) threads_.emplace_back([this] { Serve(); });
 }
