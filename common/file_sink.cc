@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +23,19 @@ constexpr size_t kBufferBytes = 256 * 1024;
 constexpr size_t kStableBytes = 4096;
 // Well below IOV_MAX (1,024).
 constexpr size_t kMaxPieces = 256;
+// The disk begins with a large file while the rest of it is written: of 27 MiB, fsync alone took 15
+// to 30 ms, of 140 MiB 120 ms.
+constexpr uint64_t kBeginBytes = 4 << 20;
+
+// Of what may be mapped from a file. A write that meets a page that is not mapped drops the large
+// folio that it has filled so far, and copies it again in smaller ones: that took four times as
+// long (ext4, Linux 6.18).
+void MapPages(std::string_view bytes) {
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(bytes.data()) / page * page;
+  const uintptr_t end = reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size();
+  (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ);
+}
 
 }  // namespace
 
@@ -79,8 +93,10 @@ absl::Status FileSink::Write(std::string_view bytes, bool stable) {
   if (!status_.ok()) return status_;
   bytes_ += bytes.size();
   if (stable && bytes.size() >= kStableBytes) {
+    MapPages(bytes);
     pieces_.push_back({const_cast<char*>(bytes.data()), bytes.size()});
-    return pieces_.size() >= kMaxPieces ? WriteAll() : absl::OkStatus();
+    const bool enough = pieces_.size() >= kMaxPieces || bytes_ - begun_bytes_ >= kBeginBytes;
+    return enough ? WriteAll() : absl::OkStatus();
   }
   while (!bytes.empty()) {
     const size_t room = kBufferBytes - buffered_;
@@ -114,6 +130,12 @@ absl::Status FileSink::WriteAll() {
   pieces_.clear();
   if (error != 0) return Failed("write", error);
   buffered_ = 0;
+  if (bytes_ - begun_bytes_ >= kBeginBytes) {
+    // A hint: fsync tells of errors.
+    (void)sync_file_range(fd_, static_cast<off_t>(begun_bytes_),
+                          static_cast<off_t>(bytes_ - begun_bytes_), SYNC_FILE_RANGE_WRITE);
+    begun_bytes_ = bytes_;
+  }
   return absl::OkStatus();
 }
 

@@ -67,6 +67,7 @@ class FileSink : public xspace::ByteSink {
   const std::string temporary_path_;
   bool published_ = false;
   uint64_t bytes_ = 0;
+  uint64_t begun_bytes_ = 0;  // that the system was told to bring to disk
   absl::Status status_;
   // Fixed size: pieces point into it. Not filled: most traces of a large run take a part of it.
   const std::unique_ptr<char[]> buffer_;
