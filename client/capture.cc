@@ -7,8 +7,10 @@
 #include <climits>
 #include <cstdio>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -193,12 +195,6 @@ void Publish(RunDirectory directory, Manifest* manifest) {
     // Where that fails it is listed, and empty: no reason to be without an account of it.
     (void)directory.SetAside();
     manifest->run_directory = directory.path();
-  } else {
-    const absl::Status marker = directory.WriteMarker(absl::Now());
-    if (!marker.ok()) {
-      std::fprintf(stderr, "capture: TensorBoard may not find this run: %s\n",
-                   std::string(marker.message()).c_str());
-    }
   }
   const absl::Status written = directory.WriteManifest(ManifestJson(*manifest));
   if (!written.ok()) {
@@ -243,8 +239,14 @@ int RunCapture(const Flags& flags) {
 
   Progress progress(Progress::ModeFor(flags.quiet));
   std::vector<std::string> stems = FileStems(endpoints);
-  const DeliveryWriter writer = [&directory, &stems](size_t index, Delivery* delivery,
-                                                     ManifestWorker* account) {
+  // Written beside the first trace, so that its fsync takes no time of its own.
+  std::once_flag first_delivery;
+  std::thread marking;
+  absl::Status marker;
+  const DeliveryWriter writer = [&](size_t index, Delivery* delivery, ManifestWorker* account) {
+    std::call_once(first_delivery, [&] {
+      marking = std::thread([&] { marker = directory->WriteMarker(absl::Now()); });
+    });
     return delivery->Write(*directory, stems[index], account);
   };
   Diagnoser diagnoser(targets->dial.credentials);  // outlives the threads
@@ -255,6 +257,11 @@ int RunCapture(const Flags& flags) {
                  writer, &progress);
   running.store(&fan_out);
   std::vector<WorkerResult> results = fan_out.Run();
+  if (marking.joinable()) marking.join();
+  if (!marker.ok()) {
+    std::fprintf(stderr, "capture: TensorBoard may not find this run: %s\n",
+                 std::string(marker.message()).c_str());
+  }
 
   FillOptions(flags, *directory, &manifest);
   FillStart(fan_out.facts(), &manifest);
