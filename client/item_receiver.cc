@@ -116,6 +116,13 @@ void ItemReceiver::CheckDisk(ReceivedItems* received) {
       absl::StrCat("the disk of ", directory_, " has no room for a longer trace");
 }
 
+void ItemReceiver::Index() {
+  if (!index_wanted_ || spool_ == nullptr) return;
+  if (index_ == nullptr) index_ = std::make_unique<SpoolIndex>(spool_.get());
+  index_wanted_ = index_->Follow(received_.index_bytes);
+  if (!index_wanted_) index_.reset();
+}
+
 absl::Status ItemReceiver::Take(std::string_view items) {
   if (!disk_error_.ok()) return disk_error_;
   ReceivedItems received = received_;
@@ -145,6 +152,7 @@ absl::Status ItemReceiver::Take(std::string_view items) {
   if (disk_error_.ok()) (void)write();
   if (!disk_error_.ok()) return disk_error_;
   received_ = std::move(received);
+  Index();
   return read;
 }
 
@@ -194,6 +202,7 @@ absl::Status ItemReceiver::TakeChunk(const ItemChunk& chunk) {
   received_ = std::move(partial_.after);
   received_.bytes = bytes;
   received_.partial_bytes = 0;
+  Index();
   return absl::OkStatus();
 }
 

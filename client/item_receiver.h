@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "client/capture_message.h"
 #include "client/spool.h"
+#include "client/spool_index.h"
 
 namespace jobscope {
 
@@ -73,6 +74,8 @@ class ItemReceiver {
   const absl::Status& disk_error() const { return disk_error_; }
   // Null if no item came.
   std::unique_ptr<Spool> TakeSpool() { return std::move(spool_); }
+  // Of that spool. Null: one is to be made.
+  std::unique_ptr<SpoolIndex> TakeIndex() { return std::move(index_); }
 
  private:
   // An item that comes in chunks.
@@ -91,6 +94,8 @@ class ItemReceiver {
   // Not OK: disk_error_.
   absl::Status MakeSpool();
   void CheckDisk(ReceivedItems* received);
+  // Of what is spooled; as long as that goes.
+  void Index();
 
   const std::string directory_;
   const uint64_t max_trace_bytes_;
@@ -100,6 +105,8 @@ class ItemReceiver {
   Partial partial_;
   absl::Status disk_error_;
   std::unique_ptr<Spool> spool_;
+  bool index_wanted_ = true;
+  std::unique_ptr<SpoolIndex> index_;
 };
 
 }  // namespace jobscope

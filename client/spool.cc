@@ -22,8 +22,12 @@ namespace {
 
 // Well below IOV_MAX (1,024).
 constexpr size_t kMaxPieces = 256;
-// Mapped at once. It is in the system's cache, having just been written.
-constexpr size_t kPopulateBytes = size_t{32} << 20;
+// What is mapped of a spool at once, unless more is needed: a few windows for most, and for ten
+// thousand small ones no more than 10 GiB of addresses.
+constexpr uint64_t kMinWindowBytes = uint64_t{1} << 20;
+constexpr uint64_t kMaxWindowBytes = uint64_t{256} << 20;
+// A multiple of any page size.
+constexpr uint64_t kWindowAlignment = uint64_t{64} << 10;
 
 // Of whole fields, in all spools of this process.
 std::atomic<uint64_t> g_spooled_bytes{0};
@@ -123,40 +127,61 @@ absl::StatusOr<uint64_t> Spool::Write(std::vector<iovec>* pieces) {
 }
 
 absl::StatusOr<std::unique_ptr<SpoolItems>> SpoolItems::Read(const Spool& spool) {
-  const auto size = static_cast<size_t>(spool.bytes());
-  void* data = nullptr;
-  if (size != 0) {
-    // All of it is read at once: where it is small, without a fault per 16 pages.
-    const int populate = size <= kPopulateBytes ? MAP_POPULATE : 0;
-    data = mmap(nullptr, size, PROT_READ, MAP_SHARED | populate, spool.fd_, 0);
-    if (data == MAP_FAILED) return WriteError("map", spool.name_, errno);
+  auto items = std::make_unique<SpoolItems>(&spool);
+  if (absl::Status read = items->Advance([](const xspace::ItemView&) {}); !read.ok()) return read;
+  return items;
+}
+
+absl::StatusOr<std::string_view> SpoolItems::Map(uint64_t offset) {
+  const uint64_t end = spool_->bytes();
+  if (windows_.empty() ||
+      end - windows_.back().offset > windows_.back().end - windows_.back().begin) {
+    const uint64_t begin = offset / kWindowAlignment * kWindowAlignment;
+    // About as much again as there is, so that few are needed.
+    const uint64_t size = std::max(end - begin, std::clamp(end, kMinWindowBytes, kMaxWindowBytes));
+    void* const data =
+        mmap(nullptr, size, PROT_READ, MAP_SHARED, spool_->fd_, static_cast<off_t>(begin));
+    if (data == MAP_FAILED) return WriteError("map", spool_->name_, errno);
+    const auto address = reinterpret_cast<uintptr_t>(data);
+    windows_.push_back({begin, address, address + size});
   }
-  std::unique_ptr<SpoolItems> spooled(new SpoolItems(static_cast<char*>(data), size));
-  xspace::ReadMeter meter(
-      [&spooled](const std::vector<uintptr_t>& chunks) { spooled->LetGo(chunks); });
-  const absl::Status read =
-      ReadItems({spooled->data_, size}, [&spooled, &meter](const ItemField& item) {
-        meter.Add(item.field);
-        spooled->items_.push_back({spooled->items_.size() + 1, item.kind, item.body});
-        return absl::OkStatus();
-      });
-  if (!read.ok()) return read;
-  return spooled;
+  const Window& window = windows_.back();
+  return std::string_view(reinterpret_cast<const char*>(window.begin) + (offset - window.offset),
+                          end - offset);
+}
+
+absl::Status SpoolItems::Advance(absl::FunctionRef<void(const xspace::ItemView& item)> take) {
+  if (read_bytes_ == spool_->bytes()) return absl::OkStatus();
+  const absl::StatusOr<std::string_view> fields = Map(read_bytes_);
+  if (!fields.ok()) return fields.status();
+  xspace::ReadMeter meter([this](const std::vector<uintptr_t>& chunks) { LetGo(chunks); });
+  absl::Status read = ReadItems(*fields, [this, &meter, take](const ItemField& item) {
+    meter.Add(item.field);
+    items_.push_back({items_.size() + 1, item.kind, item.body});
+    take(items_.back());
+    return absl::OkStatus();
+  });
+  meter.LetGoNow();
+  read_bytes_ += fields->size();
+  return read;
 }
 
 SpoolItems::~SpoolItems() {
-  if (data_ != nullptr) munmap(data_, size_);
+  for (const Window& window : windows_) {
+    munmap(reinterpret_cast<void*>(window.begin), window.end - window.begin);
+  }
 }
 
 void SpoolItems::LetGo(const std::vector<uintptr_t>& chunks) const {
   constexpr uintptr_t kChunk = xspace::ReadMeter::kChunkBytes;
-  const auto begin = reinterpret_cast<uintptr_t>(data_);
   for (const uintptr_t chunk : chunks) {
-    // What a fault maps may reach over the chunk's edges: without the neighbours, 16 MB of each GiB
-    // stayed (measured).
-    const uintptr_t from = std::max(chunk - std::min(chunk, kChunk), begin);
-    const uintptr_t to = std::min(chunk + 2 * kChunk, begin + size_);
-    if (from < to) madvise(data_ + (from - begin), to - from, MADV_DONTNEED);
+    for (const Window& window : windows_) {
+      // What a fault maps may reach over the chunk's edges: without the neighbours, 16 MB of each
+      // GiB stayed (measured).
+      const uintptr_t from = std::max(chunk - std::min(chunk, kChunk), window.begin);
+      const uintptr_t to = std::min(chunk + 2 * kChunk, window.end);
+      if (from < to) madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
+    }
   }
 }
 

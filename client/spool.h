@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/xspace/store.h"
@@ -61,14 +62,21 @@ class Spool {
   absl::Status status_;
 };
 
-// A spool as the assembler wants it. Views into a mapping of the file.
+// A spool as the assembler wants it: views into mappings of the file, which stay as long as this
+// lives. Not thread-safe.
 class SpoolItems {
  public:
-  // Takes 32 bytes per item. The spool must not grow while this lives.
+  // `spool` must outlive the calls of Advance.
+  explicit SpoolItems(const Spool* spool) : spool_(spool) {}
+  // Of all that is in it.
   static absl::StatusOr<std::unique_ptr<SpoolItems>> Read(const Spool& spool);
   ~SpoolItems();
   SpoolItems(const SpoolItems&) = delete;
   SpoolItems& operator=(const SpoolItems&) = delete;
+
+  // Finds the items that were added since the last call, and hands each over. Takes 32 bytes per
+  // item; of the file nothing stays in memory.
+  absl::Status Advance(absl::FunctionRef<void(const xspace::ItemView& item)> take);
 
   // Numbered from 1 without gaps, whatever their numbers were.
   const std::vector<xspace::ItemView>& items() const { return items_; }
@@ -78,10 +86,18 @@ class SpoolItems {
   void LetGo(const std::vector<uintptr_t>& chunks) const;
 
  private:
-  SpoolItems(char* data, size_t size) : data_(data), size_(size) {}
+  // A piece of the file. What is behind the file's end becomes readable when it is written.
+  struct Window {
+    uint64_t offset = 0;  // in the file
+    uintptr_t begin = 0;  // in memory
+    uintptr_t end = 0;
+  };
+  // The file from there to its end, in one window.
+  absl::StatusOr<std::string_view> Map(uint64_t offset);
 
-  char* const data_;
-  const size_t size_;
+  const Spool* const spool_;
+  uint64_t read_bytes_ = 0;
+  std::vector<Window> windows_;
   std::vector<xspace::ItemView> items_;
 };
 

@@ -2,16 +2,12 @@
 #include "client/spool_delivery.h"
 
 #include <algorithm>
-#include <limits>
 #include <string_view>
 #include <utility>
 
-#include "absl/base/attributes.h"
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/synchronization/mutex.h"
 #include "client/judge_trace.h"
 #include "common/file_sink.h"
 #include "common/xspace/assembler.h"
@@ -29,31 +25,6 @@ std::string PathOfPart(const RunDirectory& directory, const std::string& stem, s
   return absl::StrCat("../", directory.run(), ".part", part, "/", stem, ".xplane.pb");
 }
 
-// A share in the memory that indexes may take.
-class IndexMemory {
- public:
-  explicit IndexMemory(uint64_t bytes) : bytes_(std::min(bytes, kAll)) {
-    const absl::MutexLock lock(&mutex_);
-    const auto room = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return bytes_ <= kAll - taken_; };
-    mutex_.Await(absl::Condition(&room));
-    taken_ += bytes_;
-  }
-  ~IndexMemory() {
-    const absl::MutexLock lock(&mutex_);
-    taken_ -= bytes_;
-  }
-  IndexMemory(const IndexMemory&) = delete;
-  IndexMemory& operator=(const IndexMemory&) = delete;
-
- private:
-  static constexpr uint64_t kAll = uint64_t{1} << 30;
-  static absl::Mutex mutex_;
-  static uint64_t taken_;
-  const uint64_t bytes_;
-};
-ABSL_CONST_INIT absl::Mutex IndexMemory::mutex_(absl::kConstInit);
-uint64_t IndexMemory::taken_ = 0;
-
 // What was left out was attempted, and is not in the trace.
 void LeaveOut(uint64_t events, const char* cause, v1::Summary* summary) {
   if (events == 0 || summary->events() < events) return;
@@ -69,25 +40,18 @@ std::string UnreadableText(const absl::Status& unreadable) {
                       unreadable.message());
 }
 
-// Not OK: the part is not there, and nothing of it under its name. `file` is the one that is
-// being written.
+// All that is read of the items for this part is with the system then, not yet under its name.
+// `file` is the one that is being written.
 absl::Status WritePart(const xspace::Assembler& assembler, size_t index,
                        const RunDirectory& directory, const std::string& stem,
-                       std::unique_ptr<FileSink>* file, ManifestWorker* account) {
-  const size_t part = index + 1;
+                       std::unique_ptr<FileSink>* file) {
   absl::StatusOr<std::unique_ptr<FileSink>> created =
-      directory.CreateTrace(stem, static_cast<int>(part));
+      directory.CreateTrace(stem, static_cast<int>(index + 1));
   if (!created.ok()) return created.status();
   *file = *std::move(created);
   absl::Status written = assembler.Write(index, file->get());
-  // The manifest, which is published last, makes the names in the run's directory last.
-  if (written.ok()) {
-    written = (*file)->Publish(part == 1 ? FileSink::Name::kLater : FileSink::Name::kLasts);
-  }
-  if (!written.ok()) return written;
-  account->files.push_back(
-      {PathOfPart(directory, stem, part), (*file)->bytes(), assembler.parts()[index].events});
-  return absl::OkStatus();
+  if (written.ok()) written = (*file)->Flush();
+  return written;
 }
 
 // No worker of ours has as many.
@@ -97,22 +61,15 @@ void Shorten(Repeated* repeated) {
   if (repeated->size() > kMax) repeated->DeleteSubrange(kMax, repeated->size() - kMax);
 }
 
-std::optional<v1::Summary> FindSummary(const std::vector<xspace::ItemView>& items) {
-  for (auto item = items.rbegin(); item != items.rend(); ++item) {
-    if (item->kind != xspace::ItemKind::kSummary) continue;
-    v1::Summary summary;
-    if (item->body.size() > std::numeric_limits<int>::max() ||
-        !summary.ParseFromArray(item->body.data(), static_cast<int>(item->body.size()))) {
-      break;
-    }
-    // What becomes of it stands in a manifest that all workers share.
-    Shorten(summary.mutable_collectors());
-    Shorten(summary.mutable_lost_by_cause());
-    Shorten(summary.mutable_warnings());
-    Shorten(summary.mutable_errors());
-    return summary;
-  }
-  return std::nullopt;
+std::optional<v1::Summary> FindSummary(const xspace::ItemIndex& index) {
+  if (!index.has_summary) return std::nullopt;
+  v1::Summary summary = index.summary;
+  // What becomes of it stands in a manifest that all workers share.
+  Shorten(summary.mutable_collectors());
+  Shorten(summary.mutable_lost_by_cause());
+  Shorten(summary.mutable_warnings());
+  Shorten(summary.mutable_errors());
+  return summary;
 }
 
 }  // namespace
@@ -131,10 +88,11 @@ Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& s
   if (capture_.spool == nullptr) {
     return Failed(Phase::kTransfer, "the worker ended its capture without sending anything");
   }
-  const IndexMemory memory(capture_.received.index_bytes);
-  const std::unique_ptr<Spool> spool = std::move(capture_.spool);
-  const absl::StatusOr<std::unique_ptr<SpoolItems>> items = SpoolItems::Read(*spool);
-  if (!items.ok()) return Failed(Phase::kWrite, std::string(items.status().message()));
+  std::unique_ptr<Spool> spool = std::move(capture_.spool);
+  std::unique_ptr<SpoolIndex> spooled = std::move(capture_.index);
+  if (spooled == nullptr) spooled = std::make_unique<SpoolIndex>(spool.get());
+  const absl::Status complete = spooled->Complete(capture_.received.index_bytes);
+  if (!complete.ok()) return Failed(Phase::kWrite, std::string(complete.message()));
 
   xspace::AssembleOptions options;
   options.hostname = stem;
@@ -142,9 +100,9 @@ Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& s
   options.keep_readable = true;
   // What the file holds by reference goes out first: it would map everything again at once.
   std::unique_ptr<FileSink> file;
-  options.let_go = [&items, &file](const std::vector<uintptr_t>& chunks) {
+  options.let_go = [&spooled, &file](const std::vector<uintptr_t>& chunks) {
     if (file != nullptr) (void)file->Flush();  // an error stays, and the next write returns it
-    (*items)->LetGo(chunks);
+    spooled->items().LetGo(chunks);
   };
   options.rank = account->rank;
   if (capture_.start.clock.has_value()) options.zero_unix_ns = capture_.start.zero_unix_ns;
@@ -156,25 +114,47 @@ Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& s
                                             " events that came later were left out"));
   }
   if (capture_.received.unknown_items > 0) options.warnings.push_back(UnknownText());
-  const absl::StatusOr<xspace::Assembler> assembler =
-      xspace::Assembler::Create((*items)->items(), std::move(options));
-  if (!assembler.ok()) {
+  xspace::ItemIndex index = spooled->TakeIndex();
+  std::optional<v1::Summary> summary = FindSummary(index);
+  absl::StatusOr<xspace::Assembler> made =
+      xspace::Assembler::CreateIndexed(std::move(index), std::move(options));
+  if (!made.ok()) {
     return Failed(Phase::kTransfer, absl::StrCat("the worker sent items that make no trace: ",
-                                                 assembler.status().message()));
+                                                 made.status().message()));
   }
-  const size_t parts = assembler->parts().size();
-  for (size_t i = 0; i < parts; ++i) {
-    const absl::Status written = WritePart(*assembler, i, directory, stem, &file, account);
-    if (written.ok()) continue;
-    const std::string of = parts == 1 ? "" : absl::StrCat("part ", i + 1, " of ", parts, ": ");
-    return Failed(Phase::kWrite, absl::StrCat(of, written.message()));
+  std::optional<xspace::Assembler> assembler = *std::move(made);
+  const std::vector<xspace::Part> parts = assembler->parts();
+  ManifestWorker judged;
+  Verdict verdict;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    absl::Status written = WritePart(*assembler, i, directory, stem, &file);
+    if (written.ok() && i + 1 == parts.size()) {
+      judged = *account;
+      if (capture_.received.summary_item == 0) {
+        // None is not said: the worker may have no steps at all.
+        const uint64_t steps = assembler->CountSteps();
+        if (steps > 0) judged.steps = steps;
+      }
+      verdict = Judge(std::move(summary), assembler->events(), assembler->unreadable(), &judged);
+      // What is no longer read goes back while the disk is at work.
+      assembler.reset();
+      spooled.reset();
+      spool.reset();
+    }
+    // The manifest, which is published last, makes the names in the run's directory last.
+    if (written.ok()) {
+      written = file->Publish(i == 0 ? FileSink::Name::kLater : FileSink::Name::kLasts);
+    }
+    if (!written.ok()) {
+      const std::string of =
+          parts.size() == 1 ? "" : absl::StrCat("part ", i + 1, " of ", parts.size(), ": ");
+      return Failed(Phase::kWrite, absl::StrCat(of, written.message()));
+    }
+    account->files.push_back({PathOfPart(directory, stem, i + 1), file->bytes(), parts[i].events});
   }
-  if (capture_.received.summary_item == 0) {
-    // None is not said: the worker may have no steps at all.
-    const uint64_t steps = assembler->CountSteps();
-    if (steps > 0) account->steps = steps;
-  }
-  return Judge((*items)->items(), assembler->events(), assembler->unreadable(), account);
+  judged.files = account->files;
+  *account = std::move(judged);
+  return verdict;
 }
 
 std::string SpoolDelivery::UnknownText() const {
@@ -220,9 +200,8 @@ void SpoolDelivery::AddWarnings(ManifestWorker* account) const {
   }
 }
 
-Verdict SpoolDelivery::Judge(const std::vector<xspace::ItemView>& items, uint64_t events,
+Verdict SpoolDelivery::Judge(std::optional<v1::Summary> summary, uint64_t events,
                              const absl::Status& unreadable, ManifestWorker* account) const {
-  std::optional<v1::Summary> summary = FindSummary(items);
   if (!summary.has_value()) {
     Verdict verdict = JudgeWithoutSummary(events, account);
     if (!unreadable.ok()) verdict.reason = WithReason(UnreadableText(unreadable), verdict.reason);

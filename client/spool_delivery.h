@@ -17,6 +17,7 @@
 #include "client/item_receiver.h"
 #include "client/outcome.h"
 #include "client/spool.h"
+#include "client/spool_index.h"
 #include "client/worker.h"
 #include "common/manifest.h"
 #include "common/run_directory.h"
@@ -25,7 +26,8 @@ namespace jobscope {
 
 // One capture, when it is over.
 struct SpooledCapture {
-  std::unique_ptr<Spool> spool;  // null: nothing came
+  std::unique_ptr<Spool> spool;       // null: nothing came
+  std::unique_ptr<SpoolIndex> index;  // of that spool; null: one is to be made
   ReceivedItems received;
   absl::Status disk_error;  // why not everything that came was spooled
   StartCall start;
@@ -42,8 +44,7 @@ struct SpooledCapture {
 };
 
 // Memory: an index of about 120 bytes per item, a buffer, and at most some 50 MiB of the spool
-// mapped at any time, however large it is. The indexes of all captures that are being written take
-// 1 GiB together; Write waits for its turn.
+// mapped at any time, however large it is. Write waits until there is memory for the index.
 class SpoolDelivery : public Delivery {
  public:
   explicit SpoolDelivery(SpooledCapture capture);
@@ -55,8 +56,8 @@ class SpoolDelivery : public Delivery {
 
  private:
   // `unreadable`: the item before which the trace ends.
-  Verdict Judge(const std::vector<xspace::ItemView>& items, uint64_t events,
-                const absl::Status& unreadable, ManifestWorker* account) const;
+  Verdict Judge(std::optional<v1::Summary> summary, uint64_t events, const absl::Status& unreadable,
+                ManifestWorker* account) const;
   Verdict JudgeWithoutSummary(uint64_t events, ManifestWorker* account) const;
   std::string WhyIncomplete() const;
   std::string UnknownText() const;

@@ -214,6 +214,7 @@ void StreamedCapture::End(const grpc::Status& status, bool with_delivery) {
 std::unique_ptr<Delivery> StreamedCapture::MakeDelivery(const grpc::Status& status) {
   SpooledCapture capture;
   capture.spool = receiver_->TakeSpool();
+  capture.index = receiver_->TakeIndex();
   capture.received = receiver_->received();
   capture.disk_error = receiver_->disk_error();
   capture.start = start_;

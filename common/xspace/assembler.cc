@@ -55,6 +55,9 @@ struct Assembler::State {
   std::vector<Part> parts;
   std::unique_ptr<ReadMeter> meter;  // null: nobody wants to let go of anything
 
+  explicit State(AssembleOptions what) : options(std::move(what)) {
+    if (options.let_go) meter = std::make_unique<ReadMeter>(options.let_go);
+  }
   void MakeTexts(const std::vector<std::string>& warning_texts);
   void MakeParts();
   uint64_t FixedBytes() const;
@@ -210,14 +213,22 @@ void Assembler::State::WritePlane(const OutputPlane& plane, const Layout::Plane&
 
 absl::StatusOr<Assembler> Assembler::Create(absl::Span<const ItemView> items,
                                             AssembleOptions options) {
-  auto state = std::make_unique<State>();
-  state->options = std::move(options);
-  if (state->options.let_go) state->meter = std::make_unique<ReadMeter>(state->options.let_go);
+  auto state = std::make_unique<State>(std::move(options));
   absl::StatusOr<ItemIndex> index =
       IndexItems(items, state->meter.get(),
                  state->options.keep_readable ? Unreadable::kStop : Unreadable::kFail);
   if (!index.ok()) return index.status();
   state->index = *std::move(index);
+  return Create(std::move(state));
+}
+
+absl::StatusOr<Assembler> Assembler::CreateIndexed(ItemIndex index, AssembleOptions options) {
+  auto state = std::make_unique<State>(std::move(options));
+  state->index = std::move(index);
+  return Create(std::move(state));
+}
+
+absl::StatusOr<Assembler> Assembler::Create(std::unique_ptr<State> state) {
   // Without a plane nothing can have been readable.
   const absl::Status& unreadable = state->index.unreadable;
   if (!unreadable.ok() && state->index.planes.empty()) return unreadable;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/xspace/item_index.h"
 #include "common/xspace/store.h"
 
 namespace jobscope::xspace {
@@ -74,6 +76,8 @@ class Assembler {
   // the item.
   static absl::StatusOr<Assembler> Create(absl::Span<const ItemView> items,
                                           AssembleOptions options);
+  // Of items that have been indexed already, with kStop where `keep_readable`.
+  static absl::StatusOr<Assembler> CreateIndexed(ItemIndex index, AssembleOptions options);
 
   Assembler(Assembler&&) noexcept;
   Assembler& operator=(Assembler&&) noexcept;
@@ -94,6 +98,7 @@ class Assembler {
  private:
   struct State;
   explicit Assembler(State* state);
+  static absl::StatusOr<Assembler> Create(std::unique_ptr<State> state);
   State* state_;
 };
 

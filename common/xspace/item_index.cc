@@ -103,7 +103,9 @@ void CheckStats(std::string_view stats, uint32_t field, const IndexedPlane& plan
   }
 }
 
-class Indexer {
+}  // namespace
+
+class ItemIndexer::State {
  public:
   absl::Status Add(const ItemView& item) {
     ++expected_;
@@ -177,7 +179,7 @@ class Indexer {
   std::map<uint32_t, uint64_t> unknown_kinds_;
 };
 
-void Indexer::ReadEvents(const ItemView& item) {
+void ItemIndexer::State::ReadEvents(const ItemView& item) {
   uint64_t plane_key = 0;
   int64_t line_key = 0;
   uint64_t count = 0;
@@ -247,7 +249,7 @@ void Indexer::ReadEvents(const ItemView& item) {
   line.segments.push_back(segment);
 }
 
-void Indexer::ReadName(std::string_view name, bool of_events, IndexedPlane* plane) {
+void ItemIndexer::State::ReadName(std::string_view name, bool of_events, IndexedPlane* plane) {
   uint64_t id = 0;
   pbf_reader reader = Reader(name);
   while (reader.next()) {
@@ -271,7 +273,7 @@ void Indexer::ReadName(std::string_view name, bool of_events, IndexedPlane* plan
   names.push_back(name);
 }
 
-void Indexer::ReadNames(std::string_view body) {
+void ItemIndexer::State::ReadNames(std::string_view body) {
   uint64_t plane_key = 0;
   pbf_reader first_pass = Reader(body);
   while (first_pass.next(names_field::kPlane, kVarint)) plane_key = first_pass.get_uint64();
@@ -283,7 +285,7 @@ void Indexer::ReadNames(std::string_view body) {
   while (events.next(names_field::kEvents, kBytes)) ReadName(View(&events), true, &plane);
 }
 
-void Indexer::ReadLine(std::string_view body) {
+void ItemIndexer::State::ReadLine(std::string_view body) {
   uint64_t plane_key = 0;
   IndexedLine line;
   pbf_reader reader = Reader(body);
@@ -315,7 +317,7 @@ void Indexer::ReadLine(std::string_view body) {
   }
 }
 
-void Indexer::ReadPlane(std::string_view body) {
+void ItemIndexer::State::ReadPlane(std::string_view body) {
   uint64_t key = 0;
   IndexedPlane added;
   std::vector<std::string_view> stats;
@@ -352,7 +354,7 @@ void Indexer::ReadPlane(std::string_view body) {
   }
 }
 
-void Indexer::ReadRawPlane(const ItemView& item) {
+void ItemIndexer::State::ReadRawPlane(const ItemView& item) {
   IndexedRawPlane raw;
   raw.item = item.number;
   pbf_reader reader = Reader(item.body);
@@ -369,7 +371,7 @@ void Indexer::ReadRawPlane(const ItemView& item) {
   index_.raw_planes.push_back(std::move(raw));
 }
 
-void Indexer::ReadLoss(std::string_view body) {
+void ItemIndexer::State::ReadLoss(std::string_view body) {
   v1::Loss loss;
   Require(body.size() <= std::numeric_limits<int>::max() &&
               loss.ParseFromArray(body.data(), static_cast<int>(body.size())),
@@ -378,13 +380,13 @@ void Indexer::ReadLoss(std::string_view body) {
   index_.losses[std::move(collector)] = std::move(loss);
 }
 
-void Indexer::ReadClock(std::string_view body) {
+void ItemIndexer::State::ReadClock(std::string_view body) {
   pbf_reader reader = Reader(body);
   while (reader.next()) reader.skip();
   index_.clocks.push_back(body);
 }
 
-void Indexer::ReadSummary(std::string_view body) {
+void ItemIndexer::State::ReadSummary(std::string_view body) {
   v1::Summary summary;
   Require(body.size() <= std::numeric_limits<int>::max() &&
               summary.ParseFromArray(body.data(), static_cast<int>(body.size())),
@@ -394,27 +396,37 @@ void Indexer::ReadSummary(std::string_view body) {
   index_.summary = std::move(summary);
 }
 
-}  // namespace
+ItemIndexer::ItemIndexer(Unreadable unreadable)
+    : unreadable_(unreadable), state_(std::make_unique<State>()) {}
+
+ItemIndexer::~ItemIndexer() = default;
+
+absl::Status ItemIndexer::Add(const ItemView& item) {
+  // Behind an item that is missing from the index only what refers to no other item is of use.
+  if (!stopped_.ok() && item.kind != ItemKind::kSummary) {
+    state_->Skip();
+    return absl::OkStatus();
+  }
+  absl::Status status = state_->Add(item);
+  if (unreadable_ == Unreadable::kFail) return status;
+  stopped_.Update(status);
+  return absl::OkStatus();
+}
+
+ItemIndex ItemIndexer::Finish() {
+  ItemIndex index = state_->Finish();
+  index.unreadable = std::move(stopped_);
+  return index;
+}
 
 absl::StatusOr<ItemIndex> IndexItems(absl::Span<const ItemView> items, ReadMeter* meter,
                                      Unreadable unreadable) {
-  Indexer indexer;
-  absl::Status stopped;
+  ItemIndexer indexer(unreadable);
   for (const ItemView& item : items) {
-    // Behind an item that is missing from the index only what refers to no other item is of use.
-    if (!stopped.ok() && item.kind != ItemKind::kSummary) {
-      indexer.Skip();
-      continue;
-    }
     AddRead(meter, item.body);
-    const absl::Status status = indexer.Add(item);
-    if (status.ok()) continue;
-    if (unreadable == Unreadable::kFail) return status;
-    stopped.Update(status);
+    if (absl::Status status = indexer.Add(item); !status.ok()) return status;
   }
-  ItemIndex index = indexer.Finish();
-  index.unreadable = std::move(stopped);
-  return index;
+  return indexer.Finish();
 }
 
 }  // namespace jobscope::xspace

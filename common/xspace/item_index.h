@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,8 +75,29 @@ enum class Unreadable {
   kStop,  // what precedes it is indexed, and the summary, which stands for itself
 };
 
-// Reads all items. Errors name the item's number. Memory: about 80 bytes per events item, 16 per
+// Makes an index of items that come one by one. Memory: about 80 bytes per events item, 16 per
 // name.
+class ItemIndexer {
+ public:
+  explicit ItemIndexer(Unreadable unreadable);
+  ~ItemIndexer();
+  ItemIndexer(const ItemIndexer&) = delete;
+  ItemIndexer& operator=(const ItemIndexer&) = delete;
+
+  // Reads the next item, whose bytes must outlive the index. With Unreadable::kFail an error, which
+  // names the item's number, ends it; with kStop there is none.
+  absl::Status Add(const ItemView& item);
+  // Of the items so far. Once.
+  ItemIndex Finish();
+
+ private:
+  class State;
+  const Unreadable unreadable_;
+  const std::unique_ptr<State> state_;
+  absl::Status stopped_;
+};
+
+// All items at once.
 absl::StatusOr<ItemIndex> IndexItems(absl::Span<const ItemView> items, ReadMeter* meter = nullptr,
                                      Unreadable unreadable = Unreadable::kFail);
 

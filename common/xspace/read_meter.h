@@ -40,14 +40,17 @@ class ReadMeter {
     }
   }
 
+  // Of all that was read so far.
+  void LetGoNow() {
+    if (let_go_ && !chunks_.empty()) let_go_(chunks_);
+    chunks_.clear();
+  }
+
  private:
   void AddChunk(uintptr_t chunk) {
     // Mostly the one before.
     if (std::find(chunks_.rbegin(), chunks_.rend(), chunk) != chunks_.rend()) return;
-    if (chunks_.size() >= kMaxChunks) {
-      if (let_go_) let_go_(chunks_);
-      chunks_.clear();
-    }
+    if (chunks_.size() >= kMaxChunks) LetGoNow();
     chunks_.push_back(chunk);
   }
 

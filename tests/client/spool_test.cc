@@ -8,11 +8,14 @@
 
 #include <cstdint>
 #include <fstream>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/capture_message.h"
 #include "client/item_receiver.h"
+#include "client/spool_index.h"
 #include "common/xspace/read_meter.h"
 #include "tests/client/fake_items.h"
 #include "tests/client/temporary_directory.h"
@@ -79,6 +82,76 @@ TEST(SpoolTest, AnEmptyOneHasNoItems) {
   const auto read = SpoolItems::Read(**spool);
   ASSERT_TRUE(read.ok());
   EXPECT_THAT((*read)->items(), IsEmpty());
+}
+
+// Larger than a window of the mapping: views into those before it stay good.
+TEST(SpoolTest, WhatIsAddedLaterIsFoundLater) {
+  const TemporaryDirectory directory;
+  const auto spool = Spool::Create(directory.path());
+  ASSERT_TRUE(spool.ok());
+  SpoolItems items(spool->get());
+  std::vector<std::string> bodies;
+  for (int i = 0; i < 12; ++i) {
+    bodies.emplace_back(700'000 + 1000 * i, static_cast<char>('a' + i));
+    std::string field;
+    AppendItem({1, xspace::ItemKind::kLoss, bodies.back()}, &field);
+    ASSERT_TRUE((*spool)->Append({field}).ok());
+    std::vector<uint64_t> found;
+    ASSERT_TRUE(
+        items.Advance([&found](const xspace::ItemView& item) { found.push_back(item.number); })
+            .ok());
+    EXPECT_EQ(found, std::vector<uint64_t>{bodies.size()});
+  }
+  ASSERT_TRUE(items.Advance([](const xspace::ItemView&) { FAIL(); }).ok());
+  ASSERT_EQ(items.items().size(), bodies.size());
+  for (size_t i = 0; i < bodies.size(); ++i) EXPECT_EQ(items.items()[i].body, bodies[i]);
+}
+
+TEST(SpoolIndexTest, FollowsAndIsThatOfAllItems) {
+  const TemporaryDirectory directory;
+  const auto spool = Spool::Create(directory.path());
+  ASSERT_TRUE(spool.ok());
+  SpoolIndex index(spool->get());
+  uint64_t index_bytes = 0;
+  for (const FakeItem& item : MakeItems(3, 5, 100)) {
+    std::string field;
+    AppendItem(item, &field);
+    ASSERT_TRUE((*spool)->Append({field}).ok());
+    index_bytes += 1000;
+    // The last ones are left to the end.
+    if (item.number < 20) {
+      ASSERT_TRUE(index.Follow(index_bytes));
+    }
+  }
+  ASSERT_TRUE(index.Complete(index_bytes).ok());
+  const xspace::ItemIndex made = index.TakeIndex();
+  ASSERT_TRUE(made.unreadable.ok()) << made.unreadable;
+  EXPECT_TRUE(made.has_summary);
+  ASSERT_EQ(made.planes.size(), 1u);
+  ASSERT_EQ(made.planes[0].lines.size(), 3u);
+  for (const xspace::IndexedLine& line : made.planes[0].lines) {
+    ASSERT_EQ(line.segments.size(), 5u);
+    for (const xspace::Segment& segment : line.segments) EXPECT_EQ(segment.count, 100u);
+  }
+}
+
+TEST(SpoolIndexTest, TheMemoryOfThoseThatFollowIsBoundedAndGivenBack) {
+  const TemporaryDirectory directory;
+  const auto spool = Spool::Create(directory.path());
+  ASSERT_TRUE(spool.ok());
+  constexpr uint64_t kHalf = uint64_t{32} << 20;
+  for (int round = 0; round < 3; ++round) {
+    SpoolIndex first(spool->get());
+    SpoolIndex second(spool->get());
+    SpoolIndex third(spool->get());
+    EXPECT_TRUE(first.Follow(kHalf));
+    EXPECT_TRUE(second.Follow(kHalf));
+    EXPECT_FALSE(third.Follow(1));
+    EXPECT_FALSE(second.Follow(kHalf + 1));
+    EXPECT_TRUE(first.Follow(kHalf));  // what it has, it keeps
+    // Never waits for those whose captures run.
+    EXPECT_TRUE(third.Complete(uint64_t{2} << 30).ok());
+  }
 }
 
 TEST(SpoolTest, NamesTheDirectoryThatIsNotThere) {
@@ -153,6 +226,33 @@ TEST(ItemReceiverTest, TakesWhatComesBeforeTheFault) {
   const auto read = SpoolItems::Read(*spool);
   ASSERT_TRUE(read.ok());
   EXPECT_EQ((*read)->items().size(), items.size());
+}
+
+// In the end nothing is left to be read.
+TEST(ItemReceiverTest, IndexesWhatCameAsItComes) {
+  const TemporaryDirectory directory;
+  const std::vector<FakeItem> items = MakeItems(2, 3, 10);
+  ItemReceiver receiver(directory.path(), 0);
+  const size_t in_chunks = items.size() - 2;
+  ASSERT_TRUE(receiver.Take(ItemsBytes(items, 0, in_chunks)).ok());
+  const FakeItem& cut = items[in_chunks];
+  const std::string_view body = cut.body;
+  constexpr size_t kFirst = 60;  // with what it says about itself
+  ASSERT_TRUE(
+      receiver.TakeChunk({cut.number, cut.kind, body.size(), 0, body.substr(0, kFirst)}).ok());
+  ASSERT_TRUE(
+      receiver.TakeChunk({cut.number, cut.kind, body.size(), kFirst, body.substr(kFirst)}).ok());
+  const std::unique_ptr<Spool> spool = receiver.TakeSpool();
+  const std::unique_ptr<SpoolIndex> index = receiver.TakeIndex();
+  ASSERT_NE(index, nullptr);
+  ASSERT_EQ(index->items().items().size(), in_chunks + 1);
+  EXPECT_EQ(index->items().items().back().body, body);
+  uint64_t events = 0;
+  const xspace::ItemIndex made = index->TakeIndex();
+  for (const xspace::IndexedLine& line : made.planes.at(0).lines) {
+    for (const xspace::Segment& segment : line.segments) events += segment.count;
+  }
+  EXPECT_EQ(events, receiver.received().events);
 }
 
 TEST(ItemReceiverTest, ItemsWithoutANumberOrOutOfOrderAreFaults) {
