@@ -159,13 +159,20 @@ class Bench:
         shutil.move(cores[0], f"{base}.core")
         with open(f"{base}.stderr", "w", encoding="utf-8") as file:
             file.write(errors)
-        if shutil.which("gdb"):
-            trace = subprocess.run(
-                ["gdb", "-batch", "-nx", "-ex", "bt 60", "-ex", "info threads", self._options.python, f"{base}.core"],
-                capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-            )  # fmt: skip
-            with open(f"{base}.backtrace", "w", encoding="utf-8") as file:
-                file.write(trace.stdout)
+
+
+def make_backtraces(python, folder):
+    """Of the core files that have none yet. Behind the runs: gdb needs as much of the processors for one as some runs do."""
+    for core in glob.glob(f"{folder}/*.core"):
+        path = re.sub("core$", "backtrace", core)
+        if os.path.exists(path):
+            continue
+        trace = subprocess.run(
+            ["gdb", "-batch", "-nx", "-ex", "bt 60", "-ex", "info threads", python, core],
+            capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(trace.stdout)
 
 
 def table_of_arms(arms):
@@ -261,9 +268,12 @@ def main():
         order = random.Random()
         rounds = [arms_of_round(order, options.arms, number) for number in range(options.runs)]
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool, open(path, "a", encoding="utf-8") as log:
-            for done in pool.map(bench.run, itertools.chain.from_iterable(rounds)):
-                log.write(json.dumps(done) + "\n")
+            runs = [pool.submit(bench.run, arm) for arm in itertools.chain.from_iterable(rounds)]
+            for done in concurrent.futures.as_completed(runs):
+                log.write(json.dumps(done.result()) + "\n")
                 log.flush()
+        if shutil.which("gdb"):
+            make_backtraces(options.python, options.out)
     print(f"{platform.platform()}, {os.cpu_count()} processors, {datetime.date.today()}")
     summary = report(path)
     with open(f"{options.out}/summary.json", "w", encoding="utf-8") as file:
