@@ -232,6 +232,11 @@ def report(path):
     return result
 
 
+def has_torch(python):
+    find = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+    return os.path.exists(python) and subprocess.run([python, "-c", find], check=False).returncode == 0
+
+
 def arms_of_round(order, arms, number):
     here = []
     for arm in arms.split(","):
@@ -254,6 +259,9 @@ def main():
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     options = parser.parse_args()
     options.out, options.python = os.path.abspath(options.out), os.path.abspath(options.python)
+    if options.runs and not has_torch(options.python):
+        print(f"skipped: {options.python} has no PyTorch (make torch-suite)")
+        return 77
     os.makedirs(options.out, exist_ok=True)
     path = f"{options.out}/runs.jsonl"
     limit = resource.getrlimit(resource.RLIMIT_CORE)[1]
@@ -278,7 +286,7 @@ def main():
     summary = report(path)
     with open(f"{options.out}/summary.json", "w", encoding="utf-8") as file:
         json.dump(summary, file, indent=1)
-    return 0
+    return 1 if any(series["left_out"] for series in summary.values()) else 0
 
 
 if __name__ == "__main__":
