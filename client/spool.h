@@ -24,10 +24,12 @@ namespace jobscope {
 // An unlinked temporary file: nothing stays behind, whatever ends this process. It holds the fields
 // of one long jobscope.v1.Items, as they came. Not thread-safe; everything blocks for the disk.
 //
-// Until the trace is written a capture takes its size twice on this disk: here and in its parts.
+// In memory up to 1 MiB, of all spools 64 MiB; then on disk, where a capture takes its size twice
+// until the trace is written: here and in its parts.
 class Spool {
  public:
-  // In `directory`, where the trace will be: the same disk, checked for room before.
+  // What does not stay in memory lies in `directory`, where the trace will be: the same disk,
+  // checked for room before.
   static absl::StatusOr<std::unique_ptr<Spool>> Create(const std::string& directory);
   ~Spool();
   Spool(const Spool&) = delete;
@@ -50,15 +52,19 @@ class Spool {
 
  private:
   friend class SpoolItems;
-  Spool(int fd, std::string name);
+  Spool(int fd, std::string directory);
   void Grow(uint64_t bytes);
+  absl::Status MoveToDisk();
   // The bytes written.
   absl::StatusOr<uint64_t> Write(std::vector<iovec>* pieces);
 
-  const int fd_;
-  const std::string name_;   // for texts
-  uint64_t bytes_ = 0;       // of whole fields
-  uint64_t part_bytes_ = 0;  // behind them
+  int fd_;
+  const std::string directory_;
+  const std::string name_;  // for texts
+  bool in_memory_ = true;
+  uint64_t memory_bytes_ = 0;  // that were written there
+  uint64_t bytes_ = 0;         // of whole fields
+  uint64_t part_bytes_ = 0;    // behind them
   absl::Status status_;
 };
 
@@ -88,6 +94,7 @@ class SpoolItems {
  private:
   // A piece of the file. What is behind the file's end becomes readable when it is written.
   struct Window {
+    int fd = -1;          // what it is of
     uint64_t offset = 0;  // in the file
     uintptr_t begin = 0;  // in memory
     uintptr_t end = 0;

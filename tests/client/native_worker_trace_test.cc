@@ -329,12 +329,13 @@ TEST_F(NativeWorkerTraceTest, ATraceAtItsLimitEndsTheRecording) {
 
 TEST_F(NativeWorkerTraceTest, ADiskThatFailsIsAFailedWriteAndTheWorkerIsToldToStop) {
   options_.spool_directory = run_->path() + "/gone";
-  const std::vector<FakeItem> items = MakeItems(1, 10, 10);
+  // More than stays in memory.
+  const std::vector<FakeItem> items = MakeItems(1, 10, 20'000);
   bool abandon = false;
   FakeNativeWorker::Script script;
   script.capture = [&items, &abandon](FakeCapture* capture) {
     FakeNativeWorker::Begin(capture);
-    capture->SendItems(items, 0, 5);
+    capture->SendItems(items, 0, items.size() - 1);
     capture->AwaitFinish(&abandon);
     return grpc::Status::OK;
   };

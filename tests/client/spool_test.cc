@@ -154,10 +154,31 @@ TEST(SpoolIndexTest, TheMemoryOfThoseThatFollowIsBoundedAndGivenBack) {
   }
 }
 
+// Only what is not small lies on disk.
 TEST(SpoolTest, NamesTheDirectoryThatIsNotThere) {
   const auto spool = Spool::Create("/nowhere/at/all");
-  EXPECT_THAT(std::string(spool.status().message()),
+  ASSERT_TRUE(spool.ok());
+  std::string item;
+  AppendItem({1, xspace::ItemKind::kLoss, std::string(400'000, 'x')}, &item);
+  ASSERT_TRUE((*spool)->Append({item}).ok());
+  ASSERT_TRUE((*spool)->Append({item}).ok());
+  EXPECT_THAT(std::string((*spool)->Append({item}).message()),
               HasSubstr("/nowhere/at/all: No such file or directory"));
+}
+
+// Small ones too, once there are many.
+TEST(SpoolTest, TheMemoryOfAllIsBounded) {
+  std::string item;
+  AppendItem({1, xspace::ItemKind::kLoss, std::string(1'000'000, 'x')}, &item);
+  std::vector<std::unique_ptr<Spool>> spools;
+  absl::Status status;
+  while (status.ok() && spools.size() < 100) {
+    spools.push_back(Spool::Create("/nowhere/at/all").value());
+    status = spools.back()->Append({item});
+  }
+  EXPECT_EQ(spools.size(), (size_t{64} << 20) / item.size() + 1);
+  spools.clear();
+  EXPECT_TRUE(Spool::Create("/nowhere/at/all").value()->Append({item}).ok());
 }
 
 // For the time of a test.
