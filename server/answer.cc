@@ -28,6 +28,9 @@ constexpr char kEmptyTraceTag = (7 << 3) | 0;
 constexpr char kXSpaceTag = (8 << 3) | 2;
 constexpr char kToolNameTag = (1 << 3) | 2;
 constexpr char kToolBytesTag = (2 << 3) | 2;
+// No trace is cut below the limit that the refusal names.
+static_assert(limits::kMaxAnswerBytes <= xspace::kMaxPartBytes);
+
 constexpr absl::string_view kToolName = "xplane.pb";
 
 void AppendVarint(uint64_t value, std::string* out) {

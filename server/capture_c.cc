@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/framework_choice.h"
+#include "common/xspace/assembler.h"
 #include "jobscope/jobscope_c.h"
 #include "server/c_edge.h"
 #include "server/environment.h"
@@ -29,7 +30,6 @@ constexpr size_t kMaxLogdirBytes = 4096;
 constexpr size_t kMaxFrameworksBytes = 1024;
 constexpr uint64_t kMaxProgrammaticStoreBytes = uint64_t{64} << 30;
 constexpr uint64_t kMinPartBytes = uint64_t{64} << 10;
-constexpr uint64_t kMaxPartBytes = uint64_t{1900} << 20;
 constexpr uint64_t kDefaultPartBytes = uint64_t{256} << 20;
 
 // Never destroyed: a session may write its files while the process leaves.
@@ -144,7 +144,7 @@ absl::Status MakeRequest(const char* logdir, const jobscope_capture_options* giv
   capture.lookback = absl::Milliseconds(static_cast<int64_t>(options.lookback_ms));
   if (options.part_limit_bytes != 0) {
     status.Update(CheckRange("part_limit_bytes", static_cast<int64_t>(options.part_limit_bytes),
-                             kMinPartBytes, kMaxPartBytes));
+                             kMinPartBytes, xspace::kMaxPartBytes));
     request->part_limit_bytes = options.part_limit_bytes;
   } else {
     request->part_limit_bytes = kDefaultPartBytes;

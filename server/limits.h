@@ -82,17 +82,17 @@ inline constexpr int32_t kMaxMonitoringLevel = 2;
 // took a worker from 16 MB to 0.5 to 2.3 GB (measured); a ResourceQuota of 64 MiB reset some of the
 // streams, and the peak was 1.4 GB all the same.
 inline constexpr int kMaxRequestBytes = 128 << 10;
-// Of an answer: peers receive at most 2^31 - 1 bytes (measured; one byte more is RESOURCE_EXHAUSTED
-// at the client, and over 2^31 gRPC itself aborts the process). The margin covers the fields around
-// the trace.
-inline constexpr uint64_t kMaxAnswerBytes = (uint64_t{1} << 31) - 1 - (uint64_t{1} << 20);
+// Of an answer, which holds one part of a trace (xspace::kMaxPartBytes). Peers receive at most
+// 2^31 - 1 bytes (measured; one byte more is RESOURCE_EXHAUSTED at the client, and over 2^31 gRPC
+// itself aborts the process).
+inline constexpr uint64_t kMaxAnswerBytes = uint64_t{1900} << 20;
 // Of the text of a status: it travels percent-encoded in HTTP/2 trailers, which peers limit to 8
 // KiB in all.
 inline constexpr size_t kMaxStatusTextBytes = 2'000;
 
 inline constexpr uint64_t kMinStoreBytes = uint64_t{1} << 20;
-inline constexpr uint64_t kMaxStoreBytes = uint64_t{1900}
-                                           << 20;  // an answer of it stays under kMaxAnswerBytes
+inline constexpr uint64_t kMaxStoreBytes =
+    uint64_t{1900} << 20;  // a full one fits an answer: 5 % of it are kept free of events
 inline constexpr uint64_t kDefaultStoreBytes = uint64_t{256} << 20;
 
 // ---- strings and lists ----

@@ -24,8 +24,6 @@ namespace jobscope::xspace {
 namespace {
 
 constexpr int64_t kEndOfTime = std::numeric_limits<int64_t>::max();
-// A file that protobuf can still read has less than 2 GiB.
-constexpr uint64_t kHardPartLimitBytes = uint64_t{1900} << 20;
 // Each part repeats all names, so parts without number would take more room than the events.
 constexpr uint64_t kMaxParts = 4096;
 // The text that tells which part it is.
@@ -91,7 +89,7 @@ uint64_t Assembler::State::FixedBytes() const {
 }
 
 void Assembler::State::MakeParts() {
-  const uint64_t limit = std::min(options.part_limit_bytes, kHardPartLimitBytes);
+  const uint64_t limit = std::min(options.part_limit_bytes, kMaxPartBytes);
   parts = {Part{0, kEndOfTime, 0, 0}};
   const Layout whole = Measure(0);
   parts[0].size_bytes = whole.size_bytes;

@@ -29,11 +29,14 @@ class ByteSink {
   virtual absl::Status Write(std::string_view bytes, bool stable) = 0;
 };
 
+// A file that protobuf can still read has less than 2 GiB.
+inline constexpr uint64_t kMaxPartBytes = uint64_t{1900} << 20;
+
 struct AssembleOptions {
   // XSpace.hostnames[0]: the stem of the file that the trace is written to.
   std::string hostname;
-  // Upper limit of one part in bytes; parts are cut by time. A part that holds nothing but names,
-  // or a single event, may exceed it.
+  // Upper limit of one part in bytes, at most kMaxPartBytes; parts are cut by time. A part that
+  // holds nothing but names, or a single event, may exceed it.
   uint64_t part_limit_bytes = 256ull << 20;
   // profile_start_time (epoch) where the items have no summary to tell it: a trace that was cut
   // short still belongs at its place on the common axis.
