@@ -14,7 +14,7 @@ CONFIGURE = cmake $$(command -v ccache >/dev/null && echo -DCMAKE_C_COMPILER_LAU
 BUILD = cmake --build -j $(JOBS) --preset
 CTEST = ctest -j $(JOBS) --output-on-failure --schedule-random
 
-.PHONY: help build demo test compat interop torch-suite torch-versions bench lint format shipped wheel tsan asan fuzz gpu-bundle gpu-test clean
+.PHONY: help build demo test compat interop torch-suite torch-versions bench lint format shipped wheel tsan tsan-long asan fuzz gpu-bundle gpu-test clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -103,6 +103,12 @@ tsan: ## Recorder, collectors, session and trace tests with clang's ThreadSaniti
 	$(CONFIGURE) tsan
 	$(BUILD) tsan --target $$(ninja -C build/tsan -t targets all | sed -nE 's/^($(TSAN_TESTS)): phony$$/\1/p')
 	$(CTEST) --preset tsan -R '^($(TSAN_TESTS))' -LE long $(CTEST_ARGS)
+
+tsan-long: ## The recorder's accounting under ThreadSanitizer, 100 million records in each of its six forms
+	deploy/install_deps.sh build test clang
+	$(CONFIGURE) tsan
+	$(BUILD) tsan --target recorder_stress_test
+	JOBSCOPE_LONG_TESTS=1 $(CTEST) --preset tsan -R '^recorder_stress_long' $(CTEST_ARGS)
 
 fuzz: ## Builds the fuzzers and runs each for a minute
 	deploy/install_deps.sh build test clang
