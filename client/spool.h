@@ -96,8 +96,8 @@ class SpoolItems {
   struct Window {
     int fd = -1;          // what it is of
     uint64_t offset = 0;  // in the file
-    uintptr_t begin = 0;  // in memory
-    uintptr_t end = 0;
+    char* data = nullptr;
+    size_t size = 0;
   };
   // The file from there to its end, in one window.
   absl::StatusOr<std::string_view> Map(uint64_t offset);

@@ -135,7 +135,7 @@ Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& s
         const uint64_t steps = assembler->CountSteps();
         if (steps > 0) judged.steps = steps;
       }
-      verdict = Judge(std::move(summary), assembler->events(), assembler->unreadable(), &judged);
+      verdict = Judge(summary, assembler->events(), assembler->unreadable(), &judged);
       // What is no longer read goes back while the disk is at work.
       assembler.reset();
       spooled.reset();

@@ -32,9 +32,9 @@ constexpr uint64_t kBeginBytes = 4 << 20;
 // long (ext4, Linux 6.18).
 void MapPages(std::string_view bytes) {
   static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(bytes.data()) / page * page;
-  const uintptr_t end = reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size();
-  (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ);
+  const uintptr_t before = reinterpret_cast<uintptr_t>(bytes.data()) % page;
+  (void)madvise(const_cast<char*>(bytes.data()) - before, bytes.size() + before,
+                MADV_POPULATE_READ);
 }
 
 }  // namespace
