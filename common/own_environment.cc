@@ -59,15 +59,49 @@ std::optional<std::vector<uintptr_t>> ReadPointers(OwnMemory* memory) {
   return pointers;
 }
 
+// The first bytes of each text, copied 256 at a time: a copy each took 1.7 us.
+class Heads {
+ public:
+  Heads(OwnMemory* memory, const std::vector<uintptr_t>& texts, size_t size)
+      : memory_(memory), size_(size) {
+    std::vector<uint64_t> inside;
+    for (const uintptr_t text : texts) {
+      if (IsInside(text)) inside.push_back(text);
+    }
+    bytes_.resize(inside.size() * size_);
+    all_ = memory_->ReadEach(inside, size_, bytes_.data());
+  }
+
+  // Of the next text, which is at `address`.
+  void Next(uintptr_t address, std::string* text) {
+    if (!IsInside(address)) return ReadText(memory_, address, size_, text);
+    const size_t at = next_++ * size_;
+    if (!all_) return ReadText(memory_, address, size_, text);  // one of them is gone
+    text->assign(bytes_, at, size_);
+    text->resize(std::min(text->find('\0'), size_));
+  }
+
+ private:
+  // Of one page.
+  bool IsInside(uintptr_t address) const { return address % kPageBytes + size_ <= kPageBytes; }
+
+  OwnMemory* const memory_;
+  const size_t size_;
+  std::string bytes_;
+  bool all_ = false;
+  size_t next_ = 0;
+};
+
 // Like getenv, takes the first of equal names.
 bool ReadOnce(OwnMemory* memory, absl::Span<const std::string_view> names, Variables* variables) {
   const auto pointers = ReadPointers(memory);
   if (!pointers.has_value()) return false;
   size_t head_bytes = 0;
   for (const std::string_view name : names) head_bytes = std::max(head_bytes, name.size() + 1);
+  Heads heads(memory, *pointers, head_bytes);
   std::string text;
   for (const uintptr_t pointer : *pointers) {
-    ReadText(memory, pointer, head_bytes, &text);
+    heads.Next(pointer, &text);
     const size_t equals = text.find('=');
     if (equals == std::string::npos) continue;
     const std::string name = text.substr(0, equals);
