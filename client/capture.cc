@@ -77,6 +77,7 @@ FanOutOptions MakeFanOutOptions(const Flags& flags, const RunDirectory& director
   options.python_tracer_level = static_cast<uint32_t>(flags.python_tracer_level);
   options.frameworks = flags.frameworks;
   options.record_shapes = flags.record_shapes;
+  options.device_tracer = flags.device_tracer;
   options.attempts = static_cast<int>(flags.num_tracing_attempts);
   options.max_parallel = static_cast<size_t>(flags.max_parallel);
   if (flags.min_workers.has_value()) options.min_workers = static_cast<size_t>(*flags.min_workers);
@@ -112,7 +113,9 @@ void FillOptions(const Flags& flags, const RunDirectory& directory, Manifest* ou
   manifest.run_directory = directory.path();
   manifest.client_version = Version();
   manifest.duration_ms = static_cast<uint64_t>(flags.duration_ms);
-  manifest.options_text = {{"protocol", flags.protocol}, {"frameworks", flags.frameworks}};
+  manifest.options_text = {{"protocol", flags.protocol},
+                           {"frameworks", flags.frameworks},
+                           {"device_tracer", flags.device_tracer}};
   manifest.options_numbers = {{"num_tracing_attempts", flags.num_tracing_attempts},
                               {"delay_ms", flags.delay_ms},
                               {"host_tracer_level", flags.host_tracer_level},

@@ -186,6 +186,7 @@ void FanOutState::Arm(size_t index) {
   call.python_tracer_level = options_.python_tracer_level;
   call.frameworks = options_.frameworks;
   call.record_shapes = options_.record_shapes;
+  call.device_tracer = options_.device_tracer;
   call.lookback = std::min(options_.lookback, slot.max_lookback);
   call.by_steps = options_.steps.has_value();
   call.timeout = options_.times.arm;

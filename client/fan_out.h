@@ -65,6 +65,7 @@ struct FanOutOptions {
   uint32_t python_tracer_level = 0;
   std::string frameworks = "auto";
   bool record_shapes = false;
+  std::string device_tracer = "auto";
   int attempts = 3;
   // Connecting and arming, measuring clocks, and writing: of each at most so many at one time, but
   // for those that stall.

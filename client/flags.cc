@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/outcome.h"
 #include "client/suggestion.h"
+#include "common/device_tracer.h"
 #include "common/framework_choice.h"
 #include "common/identity.h"
 #include "common/run_directory.h"
@@ -105,6 +106,10 @@ absl::Status CheckCapture(const Flags& flags) {
     status.Update(
         absl::InvalidArgumentError(absl::StrCat("--frameworks: ", choice.status().message())));
   }
+  if (const auto tracer = ParseDeviceTracer(flags.device_tracer); !tracer.ok()) {
+    status.Update(
+        absl::InvalidArgumentError(absl::StrCat("--device_tracer: ", tracer.status().message())));
+  }
   if (const auto mode = ParseFileMode(flags.file_mode); !mode.ok()) {
     status.Update(absl::InvalidArgumentError(
         absl::StrCat("--file_mode=", flags.file_mode, " ", mode.status().message())));
@@ -164,6 +169,10 @@ void AddCapture(CLI::App* app, Flags* flags) {
   app->add_option(
          "--frameworks", flags->frameworks,
          "whose own events: auto (of all that a worker has loaded), none, or torch,jax,...")
+      ->capture_default_str();
+  app->add_option("--device_tracer", flags->device_tracer,
+                  "who traces GPUs: auto (JAX or TensorFlow, without PyTorch, else jobscope), "
+                  "jobscope, or framework")
       ->capture_default_str();
   app->add_flag("--record_shapes", flags->record_shapes,
                 "of PyTorch's operators also the shapes of their inputs");

@@ -42,6 +42,7 @@ struct Flags {
   std::optional<int64_t> sample;
   std::string frameworks = "auto";
   bool record_shapes = false;
+  std::string device_tracer = "auto";
   std::string file_mode = "0600";
   std::string protocol = "auto";
   CredentialFlags credentials;

@@ -34,6 +34,7 @@ std::string ArmBytes(const ArmCall& call) {
   arm.set_python_tracer_level(call.python_tracer_level);
   arm.set_frameworks(call.frameworks);
   arm.set_record_shapes(call.record_shapes);
+  arm.set_device_tracer(call.device_tracer);
   arm.set_lookback_ns(Nanoseconds(call.lookback));
   arm.set_by_steps(call.by_steps);
   arm.set_chunks(true);

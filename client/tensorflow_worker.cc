@@ -297,6 +297,10 @@ std::string ProfileRequestBytes(const ArmCall& arm, const StartCall& start) {
     (*options.mutable_advanced_configuration())["jobscope_frameworks"].set_string_value(
         arm.frameworks);
   }
+  if (arm.device_tracer != "auto") {
+    (*options.mutable_advanced_configuration())["jobscope_device_tracer"].set_string_value(
+        arm.device_tracer);
+  }
   if (arm.record_shapes) {
     (*options.mutable_advanced_configuration())["jobscope_record_shapes"].set_bool_value(true);
   }

@@ -36,6 +36,7 @@ struct ArmCall {
   uint32_t python_tracer_level = 0;
   std::string frameworks = "auto";
   bool record_shapes = false;
+  std::string device_tracer = "auto";
   absl::Duration lookback;
   bool by_steps = false;
   absl::Duration timeout;  // for `armed`

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
+#include "common/device_tracer.h"
 #include "common/framework_choice.h"
 #include "common/xspace/item_sink.h"
 #include "common/xspace/names.h"
@@ -58,6 +59,7 @@ struct ArmRequest {
   // this long, so that a Start that is posted late loses nothing. Zero: it records from Start on.
   absl::Duration ahead;
   bool record_shapes = false;  // of operators' inputs; a collector of operators that can't says so
+  DeviceTracer device_tracer = DeviceTracer::kAuto;
   uint64_t store_bytes = uint64_t{256} << 20;  // what the session may keep in memory
   xspace::ItemSink* sink =
       nullptr;                     // outlives the session's verbs, also those of a wedged collector

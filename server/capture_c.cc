@@ -132,6 +132,16 @@ absl::Status MakeRequest(const char* logdir, const jobscope_capture_options* giv
   }
 
   capture.record_shapes = options.record_shapes != 0;
+  if (options.device_tracer != nullptr) {
+    // One byte more than the longest word would tell them apart; the text may have no end.
+    const size_t length = strnlen(options.device_tracer, kMaxFrameworksBytes);
+    if (auto tracer = ParseDeviceTracer({options.device_tracer, length}); tracer.ok()) {
+      capture.device_tracer = *tracer;
+    } else {
+      status.Update(absl::InvalidArgumentError(
+          absl::StrCat("options.device_tracer: ", tracer.status().message())));
+    }
+  }
 
   if (options.max_trace_bytes != 0) {
     status.Update(CheckRange("max_trace_bytes", static_cast<int64_t>(options.max_trace_bytes),

@@ -17,6 +17,7 @@ namespace {
 // In opts.advanced_configuration: where captures by this service say what Arm.frameworks says.
 constexpr char kFrameworksKey[] = "jobscope_frameworks";
 constexpr char kRecordShapesKey[] = "jobscope_record_shapes";
+constexpr char kDeviceTracerKey[] = "jobscope_device_tracer";
 
 absl::Status OutOfRange(absl::string_view field, absl::string_view value, absl::string_view range,
                         absl::string_view hint = {}) {
@@ -116,6 +117,7 @@ std::vector<std::string> NameIgnored(const tensorflow::ProfileRequest& request) 
   for (const auto& entry : opts.advanced_configuration()) keys.insert(entry.first);
   keys.erase(kFrameworksKey);
   keys.erase(kRecordShapesKey);
+  keys.erase(kDeviceTracerKey);
   for (absl::string_view key : keys) {
     ignored.push_back(absl::StrCat("opts.advanced_configuration[\"",
                                    Printable(key, limits::kMaxIgnoredNameBytes), "\"]"));
@@ -141,6 +143,19 @@ absl::StatusOr<FrameworkChoice> Frameworks(const tensorflow::ProfileOptions& opt
   if (found == opts.advanced_configuration().end()) return FrameworkChoice();
   return Frameworks("opts.advanced_configuration[\"jobscope_frameworks\"]",
                     found->second.string_value());
+}
+
+absl::StatusOr<DeviceTracer> WhoTracesDevices(absl::string_view field, const std::string& text) {
+  auto tracer = ParseDeviceTracer(text);
+  if (tracer.ok()) return tracer;
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", tracer.status().message()));
+}
+
+absl::StatusOr<DeviceTracer> WhoTracesDevices(const tensorflow::ProfileOptions& opts) {
+  const auto found = opts.advanced_configuration().find(kDeviceTracerKey);
+  if (found == opts.advanced_configuration().end()) return DeviceTracer::kAuto;
+  return WhoTracesDevices("opts.advanced_configuration[\"jobscope_device_tracer\"]",
+                          found->second.string_value());
 }
 
 // Likewise; any other type than a bool is as false.
@@ -210,6 +225,8 @@ absl::StatusOr<ProfileCall> ValidateCommon(const tensorflow::ProfileRequest& req
   if (!levels.ok()) return levels.status();
   const auto frameworks = Frameworks(request.opts());
   if (!frameworks.ok()) return frameworks.status();
+  const auto device_tracer = WhoTracesDevices(request.opts());
+  if (!device_tracer.ok()) return device_tracer.status();
   ProfileCall call;
   call.options.session_id =
       request.session_id().empty() ? request.opts().session_id() : request.session_id();
@@ -217,6 +234,7 @@ absl::StatusOr<ProfileCall> ValidateCommon(const tensorflow::ProfileRequest& req
   call.options.levels = *levels;
   call.options.frameworks = *frameworks;
   call.options.record_shapes = RecordShapes(request.opts());
+  call.options.device_tracer = *device_tracer;
   call.options.store_bytes = context.store_bytes;
   call.options.ignored = NameIgnored(request);
   call.emit_xspace = request.emit_xspace();
@@ -326,10 +344,13 @@ absl::StatusOr<SessionOptions> ValidateArm(const v1::Arm& request, const CallCon
   }
   const auto frameworks = Frameworks("arm.frameworks", request.frameworks());
   status.Update(frameworks.status());
+  const auto device_tracer = WhoTracesDevices("arm.device_tracer", request.device_tracer());
+  status.Update(device_tracer.status());
   if (!status.ok()) return status;
   SessionOptions options;
   options.frameworks = *frameworks;
   options.record_shapes = request.record_shapes();
+  options.device_tracer = *device_tracer;
   options.session_id = request.session_id();
   options.peer = context.peer;
   options.on_command = true;

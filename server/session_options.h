@@ -12,6 +12,7 @@
 
 #include "absl/time/time.h"
 #include "collectors/collector.h"
+#include "common/device_tracer.h"
 #include "common/framework_choice.h"
 
 namespace jobscope {
@@ -33,6 +34,7 @@ struct SessionOptions {
   CollectorLevels levels;
   FrameworkChoice frameworks;
   bool record_shapes = false;  // of the inputs of a framework's operators
+  DeviceTracer device_tracer = DeviceTracer::kAuto;
   uint64_t store_bytes = 256ull << 20;
   std::vector<std::string>
       ignored;  // options that were sent and are not known: named in the summary

@@ -213,6 +213,7 @@ absl::Status SessionRun::Arm() {
   request.levels = options_.levels;
   request.frameworks = options_.frameworks;
   request.record_shapes = options_.record_shapes;
+  request.device_tracer = options_.device_tracer;
   request.lookback = options_.lookback;
   request.store_bytes = options_.store_bytes;
   if (options_.on_command && options_.record_ahead) request.ahead = kRecordAhead;

@@ -126,6 +126,7 @@ v1::Summary MakeSummary(const SummaryInput& input) {
   effective->set_python_tracer_level(static_cast<uint32_t>(options.levels.python));
   effective->set_frameworks(options.frameworks.text());
   effective->set_record_shapes(options.record_shapes);
+  effective->set_device_tracer(std::string(DeviceTracerText(options.device_tracer)));
   effective->set_store_bytes(options.store_bytes);
   for (const std::string& name : options.ignored) effective->add_ignored(name);
 

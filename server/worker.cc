@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "collectors/cuda/cuda_collector.h"
 #include "collectors/cuda/driver_api.h"
+#include "collectors/framework/gpu_tracer.h"
 #include "collectors/framework/inferred_steps.h"
 #include "collectors/framework/jax_collector.h"
 #include "collectors/framework/keras_steps.h"
@@ -59,9 +60,15 @@ std::vector<cuda::StepSpan> RecentSteps(const host::Reader* reader) {
   return spans;
 }
 
+std::string WhoElseTracesGpus(const ArmRequest& request) {
+  return framework::WhyFrameworkTraces(request.device_tracer, request.frameworks,
+                                       framework::FindGpuFrameworks());
+}
+
 CudaCollector* MakeCudaCollector(const host::Reader* reader, bool uses_tsc) {
   CudaCollectorOptions options = CudaCollectorOptions::FromEnvironment();
   if (reader != nullptr) options.steps = [reader] { return RecentSteps(reader); };
+  options.other_tracer = &WhoElseTracesGpus;
   return new CudaCollector(uses_tsc, std::move(options));
 }
 
@@ -99,7 +106,9 @@ FrameworkEnvironment MakeFrameworkEnvironment(const host::Reader* reader, bool u
       return host::HasStepsBetween(*reader, from_ticks, to_ticks);
     };
   }
-  environment.traces_gpus = [cuda] { return cuda->Describe().state == "on"; };
+  environment.traces_gpus = [cuda](const ArmRequest& request) {
+    return WhoElseTracesGpus(request).empty() && cuda->Describe().state == "on";
+  };
   return environment;
 }
 

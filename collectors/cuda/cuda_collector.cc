@@ -102,6 +102,12 @@ absl::Status CudaCollector::Arm(const ArmRequest& request) {
     Off(cuda::DriverReason(driver));
     return absl::OkStatus();
   }
+  if (options_.other_tracer) {
+    if (std::string reason = options_.other_tracer(request); !reason.empty()) {
+      Off(std::move(reason));
+      return absl::OkStatus();
+    }
+  }
   if (calls_ == nullptr) calls_ = std::make_shared<DetachedCaller>("jobscope-cupti");
   if (!calls_->Wait(kEarlierCallLimit)) {
     return Fail(absl::StrCat("a call of an earlier capture still hangs: ", calls_->running()));

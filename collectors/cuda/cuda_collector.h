@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -31,6 +32,9 @@ struct CudaCollectorOptions {
   cuda::FinalizeChoice finalize = cuda::FinalizeChoice::kNever;  // JOBSCOPE_CUPTI_FINALIZE
   cuda::RecentSteps steps;  // of the process's step source; empty: there is none
   cuda::SessionLimits limits;
+  // Why this session's GPUs are traced by somebody else; empty text: they are not. Asked at Arm,
+  // where there is a driver in use. Empty function: never.
+  std::function<std::string(const ArmRequest&)> other_tracer;
 
   // What the environment says; what it says wrongly is left at its default.
   static CudaCollectorOptions FromEnvironment();

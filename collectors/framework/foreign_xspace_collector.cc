@@ -184,7 +184,7 @@ absl::Status ForeignXSpaceCollector::Start(const StartRequest& request) {
   options.segment_source = kind_.segment_source;
   const bool others_loop = !kind_.has_the_loop && g_loop_is_found.load();
   if (!others_loop && !torch::SwitchedOff()) options.step_calls = kind_.step_calls;
-  options.drop_gpu_planes = environment_.traces_gpus && environment_.traces_gpus();
+  options.drop_gpu_planes = environment_.traces_gpus && environment_.traces_gpus(request_);
   if (!kind_.lines_are_threads) {
     options.thread_of = [this](int64_t line_id) -> std::optional<int64_t> {
       const auto found = thread_by_line_.find(line_id);
@@ -201,8 +201,8 @@ absl::Status ForeignXSpaceCollector::Start(const StartRequest& request) {
 }
 
 absl::Status ForeignXSpaceCollector::Begin() {
-  const bool no_device =
-      request_.levels.device <= 0 || (environment_.traces_gpus && environment_.traces_gpus());
+  const bool no_device = request_.levels.device <= 0 ||
+                         (environment_.traces_gpus && environment_.traces_gpus(request_));
   piece_begin_ = SampleClocks(environment_.uses_tsc, kClockTries);
   std::vector<python::Value> arguments;
   for (const int64_t argument : {int64_t{request_.levels.host}, int64_t{no_device ? 0 : 1},

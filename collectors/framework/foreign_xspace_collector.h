@@ -33,8 +33,8 @@ struct FrameworkEnvironment {
   // Whether a step that began in [from_ticks, to_ticks] is in the trace, by whoever marked it. Any
   // thread, must not block. Empty: nobody marks steps.
   std::function<bool(uint64_t from_ticks, uint64_t to_ticks)> has_steps;
-  // Whether the session that is being armed traces GPUs by itself. Empty: no.
-  std::function<bool()> traces_gpus;
+  // Whether jobscope traces the GPUs of the session that is being armed. Empty: no.
+  std::function<bool(const ArmRequest&)> traces_gpus;
 };
 
 namespace framework {

@@ -35,6 +35,9 @@ struct CaptureOptions {
       0;  // 64 KiB..1.9 GiB; 0: 256 MiB. A larger trace is cut by time into <run>.part<k>
   std::string frameworks = "auto";  // whose own events: "auto", "none", or names, "torch,jax"
   bool record_shapes = false;       // of the inputs of PyTorch's operators
+  // Who traces GPUs: "auto" (JAX or TensorFlow where they use GPUs without PyTorch, else jobscope),
+  // "jobscope", "framework".
+  std::string device_tracer = "auto";
 };
 
 // What became of a capture. Convertible to bool: it is on disk.
@@ -77,6 +80,7 @@ inline jobscope_capture_options ToC(const CaptureOptions& options) {
   c.part_limit_bytes = options.part_limit_bytes;
   c.frameworks = options.frameworks.c_str();  // of the caller's object
   c.record_shapes = options.record_shapes ? 1 : 0;
+  c.device_tracer = options.device_tracer.c_str();
   return c;
 }
 }  // namespace capture_detail

@@ -89,6 +89,8 @@ typedef struct jobscope_capture_options {
   const char* frameworks;    /* whose own events: NULL, "" or "auto": of all that the process has
                                 loaded; "none"; or names, "torch,jax". At most 1,024 bytes */
   int record_shapes;         /* 1: also the shapes of the inputs of PyTorch's operators */
+  const char* device_tracer; /* who traces GPUs: NULL, "" or "auto": JAX or TensorFlow where they
+                                use GPUs without PyTorch, else jobscope; "jobscope"; "framework" */
 } jobscope_capture_options;
 
 typedef struct jobscope_capture_result {

@@ -114,6 +114,7 @@ def start(
     part_limit_bytes: int = 0,
     frameworks: Union[str, Iterable[str]] = "auto",
     record_shapes: bool = False,
+    device_tracer: str = "auto",
 ) -> None: ...
 def stop() -> CaptureResult: ...
 def capture_steps(
@@ -129,6 +130,7 @@ def capture_steps(
     part_limit_bytes: int = 0,
     frameworks: Union[str, Iterable[str]] = "auto",
     record_shapes: bool = False,
+    device_tracer: str = "auto",
 ) -> None: ...
 
 class capture:
@@ -145,6 +147,7 @@ class capture:
         part_limit_bytes: int = 0,
         frameworks: Union[str, Iterable[str]] = "auto",
         record_shapes: bool = False,
+        device_tracer: str = "auto",
     ) -> None: ...
     def __enter__(self) -> capture: ...
     def __exit__(

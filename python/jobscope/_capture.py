@@ -29,6 +29,7 @@ def _options(
     part_limit_bytes,
     frameworks,
     record_shapes,
+    device_tracer,
 ):
     levels = (host_tracer_level, device_tracer_level, python_tracer_level)
     for level in levels:
@@ -43,6 +44,7 @@ def _options(
         _errors.whole_number("part_limit_bytes", part_limit_bytes),
         frameworks if isinstance(frameworks, str) else ",".join(frameworks),
         bool(record_shapes),
+        device_tracer,
     )
 
 
@@ -70,6 +72,7 @@ def start(
     part_limit_bytes=0,
     frameworks="auto",
     record_shapes=False,
+    device_tracer="auto",
 ):
     """Begins to capture this process into `logdir`; stop() ends it.
 
@@ -80,7 +83,8 @@ def start(
     `lookback_ms` takes events from before the start, as far as they are still in the rings. A trace of more
     than `part_limit_bytes` (0: 256 MiB) is cut by time into several runs. `frameworks` says whose own events are
     taken: "auto" (of all that the process has imported), "none", or names of collectors and providers, "torch,jax". With
-    `record_shapes` PyTorch's operators have the shapes of their inputs.
+    `record_shapes` PyTorch's operators have the shapes of their inputs. `device_tracer` says who traces GPUs: "auto" (JAX or
+    TensorFlow where they use GPUs without PyTorch, else jobscope), "jobscope" or "framework".
     """
     options = _options(
         host_tracer_level,
@@ -91,6 +95,7 @@ def start(
         part_limit_bytes,
         frameworks,
         record_shapes,
+        device_tracer,
     )
     _errors.raise_for(*_native.capture_start(logdir, *options))
     _opened()
@@ -123,6 +128,7 @@ def capture_steps(
     part_limit_bytes=0,
     frameworks="auto",
     record_shapes=False,
+    device_tracer="auto",
 ):
     """Captures whole steps: from the first step (jobscope.step) whose number is >= `first` to the end of the first
     whose number is >= `last`. Returns once armed; the capture ends and is written by itself. stop(), called any
@@ -142,6 +148,7 @@ def capture_steps(
         part_limit_bytes,
         frameworks,
         record_shapes,
+        device_tracer,
     )
     _errors.raise_for(*_native.capture_steps(logdir, *options, first, last))
     _opened()

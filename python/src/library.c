@@ -151,8 +151,8 @@ PyObject* ServerRunning(PyObject* module, PyObject* unused) {
 }
 
 /* The texts live as long as the args. */
-static const char* const kCaptureFormat = "O&iiiKKKzp";
-static const char* const kStepsFormat = "O&iiiKKKzpLL";
+static const char* const kCaptureFormat = "O&iiiKKKzpz";
+static const char* const kStepsFormat = "O&iiiKKKzpzLL";
 
 /* logdir is a new reference to bytes. */
 static int TakeCaptureOptions(PyObject* args, PyObject** logdir, jobscope_capture_options* options,
@@ -163,8 +163,8 @@ static int TakeCaptureOptions(PyObject* args, PyObject** logdir, jobscope_captur
   if (!PyArg_ParseTuple(args, first != NULL ? kStepsFormat : kCaptureFormat, &PyUnicode_FSConverter,
                         logdir, &options->host_tracer_level, &options->device_tracer_level,
                         &options->python_tracer_level, &max_trace_bytes, &lookback_ms,
-                        &part_limit_bytes, &options->frameworks, &options->record_shapes, first,
-                        last)) {
+                        &part_limit_bytes, &options->frameworks, &options->record_shapes,
+                        &options->device_tracer, first, last)) {
     return -1;
   }
   options->max_trace_bytes = max_trace_bytes;

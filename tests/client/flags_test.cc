@@ -126,6 +126,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case({"--host_tracer_level=4"}, "--host_tracer_level=4 is out of range; give 0 to 3"),
         Case({"--device_tracer_level=2"}, "give 0 to 1"),
         Case({"--python_tracer_level=3"}, "give 0 to 2"),
+        Case({"--device_tracer=xla"}, "--device_tracer: \"xla\" is none of"),
         Case({"--frameworks=torch;jax"}, "--frameworks: \"torch;jax\" is not a name"),
         Case({"--connect_timeout_ms=0"}, "--connect_timeout_ms=0"),
         Case({"--max_parallel=0"}, "--max_parallel=0"),

@@ -55,6 +55,16 @@ TEST_F(CudaCollectorTest, AKernelStandsOnItsStreamAndItsLaunchOnItsThread) {
   EXPECT_LT(launch.start_ps, kernel.start_ps);
 }
 
+// CUPTI has one subscriber: where a framework's tracer is it, ours does not even load the library.
+TEST_F(CudaCollectorTest, WhereAnotherTracesTheGpuItIsOff) {
+  options_.other_tracer = [](const ArmRequest&) { return "JAX traces its GPUs itself"; };
+  Begin();
+  Finish();
+  EXPECT_EQ(session().report().state, "off");
+  EXPECT_EQ(session().report().reason, "JAX traces its GPUs itself");
+  EXPECT_EQ(gpu().Calls("cuptiSubscribe"), 0u);
+}
+
 TEST_F(CudaCollectorTest, ThePlaneTellsTheGpusCapabilities) {
   Begin();
   gpu().Launch(kAdd);

@@ -316,6 +316,13 @@ TEST(ValidateArmTest, FrameworksAreNamed) {
   EXPECT_FALSE(ValidateArm(arm, context)->record_shapes);
   arm.set_record_shapes(true);
   EXPECT_TRUE(ValidateArm(arm, context)->record_shapes);
+  EXPECT_EQ(ValidateArm(arm, context)->device_tracer, DeviceTracer::kAuto);
+  arm.set_device_tracer("jobscope");
+  EXPECT_EQ(ValidateArm(arm, context)->device_tracer, DeviceTracer::kJobscope);
+  arm.set_device_tracer("xla");
+  EXPECT_THAT(std::string(ValidateArm(arm, context).status().message()),
+              HasSubstr("arm.device_tracer: \"xla\" is none of"));
+  arm.clear_device_tracer();
   arm.set_frameworks("Torch");
   EXPECT_THAT(std::string(ValidateArm(arm, context).status().message()),
               HasSubstr("arm.frameworks: \"Torch\" is not a name"));

@@ -105,6 +105,14 @@ TEST(ProfileValidation, FrameworksAreNamedByAKeyOfTheConfiguration) {
   call = ValidateProfile(request, Context());
   EXPECT_TRUE(call->options.record_shapes);
   EXPECT_THAT(call->options.ignored, ElementsAre("opts.advanced_configuration[\"another\"]"));
+  EXPECT_EQ(call->options.device_tracer, DeviceTracer::kAuto);
+  configuration["jobscope_device_tracer"].set_string_value("framework");
+  call = ValidateProfile(request, Context());
+  EXPECT_EQ(call->options.device_tracer, DeviceTracer::kFramework);
+  EXPECT_THAT(call->options.ignored, ElementsAre("opts.advanced_configuration[\"another\"]"));
+  configuration["jobscope_device_tracer"].set_string_value("xla");
+  EXPECT_FALSE(ValidateProfile(request, Context()).ok());
+  configuration.erase("jobscope_device_tracer");
   configuration["jobscope_frameworks"].set_string_value("torch;jax");
   call = ValidateProfile(request, Context());
   EXPECT_FALSE(call.ok());
