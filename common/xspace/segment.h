@@ -6,7 +6,6 @@
 #define COMMON_XSPACE_SEGMENT_H_
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -55,12 +54,15 @@ class SegmentBuilder {
   struct Record {
     int64_t start_ps;
     int64_t duration_ps;
-    uint32_t metadata_id;
     uint32_t depth;
-    uint32_t stats_offset;  // in stats_
-    uint32_t stats_bytes;
+    uint32_t offset;  // in encoded_
+    uint32_t bytes;
   };
   static bool Precedes(const Record& a, const Record& b);
+  // Puts records_[index], the newest, into its place in order_.
+  void Sort(uint32_t index);
+  // The events in their order.
+  char* SortedEvents();
 
   ItemSink* const sink_;
   const PlaneKey plane_;
@@ -72,11 +74,13 @@ class SegmentBuilder {
   // The open segment.
   std::vector<Record> records_;  // as they came
   std::vector<uint32_t> order_;  // sorted indices of records_
-  std::string stats_;            // of all records
+  bool in_order_ = true;         // they came in that order
   size_t event_bytes_ = 0;       // encoded size of all records
   int64_t min_end_ps_ = 0;
   int64_t max_end_ps_ = 0;
-  std::vector<char> body_;  // reused; never shrinks
+  // Room for a header, then the encoded events as they came, or in order. Reused; never shrink.
+  std::vector<char> encoded_;
+  std::vector<char> sorted_;
 };
 
 }  // namespace jobscope::xspace
