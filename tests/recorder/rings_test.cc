@@ -6,7 +6,10 @@
 
 #include <cerrno>
 #include <condition_variable>
+#include <cstdint>
+#include <fstream>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "jobscope/trace.h"
@@ -271,6 +274,26 @@ TEST_F(Rings, PrefaultMapsWhatIsMissing) {
     EXPECT_EQ(after.ring_bytes, before.ring_bytes);
     EXPECT_EQ(Reader()->prefault(0), free_before + 2);
   }
+}
+
+// Most of them are never used: a process of many threads pays for what these record.
+TEST_F(Rings, OnesThatAreReadyTakeLittleMemory) {
+  constexpr uint32_t kRings = 32;
+  constexpr uint32_t kRecords = 32768;  // 1 MiB each
+  const auto resident_kb = [] {
+    std::ifstream status("/proc/self/status");
+    int64_t kb = -1;
+    for (std::string line; std::getline(status, line);) {
+      if (line.rfind("RssAnon:", 0) == 0) kb = std::stoll(line.substr(8));
+    }
+    return kb;
+  };
+  ASSERT_EQ(Reader()->configure(kRecords, uint64_t{64} << 20), 0);
+  const int64_t before_kb = resident_kb();
+  ASSERT_GE(before_kb, 0);
+  EXPECT_GE(Reader()->prefault(kRings), kRings);
+  EXPECT_LE(resident_kb() - before_kb, 8 << 10);
+  ASSERT_EQ(Reader()->configure(kRing, uint64_t{64} << 20), 0);
 }
 
 TEST_F(Rings, RingsOfAnotherSizeStayAsTheyAre) {

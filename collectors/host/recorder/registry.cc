@@ -21,8 +21,11 @@ namespace {
 
 constexpr uint32_t kDefaultRingRecords = 32768;            // 1 MiB
 constexpr uint64_t kDefaultCapBytes = uint64_t{64} << 20;  // 63 default rings
-constexpr uint32_t kSizeClasses = 23;                      // log2 of the capacity; 0: bare
-constexpr uint32_t kHints = 4096;                          // power of two
+// Of a ring, paged in when it is mapped: 2,048 records. Most threads write fewer, and pages that
+// nobody touches take no memory; one that writes more takes a page fault per 128 records, once.
+constexpr uint64_t kReadyBytes = uint64_t{64} << 10;
+constexpr uint32_t kSizeClasses = 23;  // log2 of the capacity; 0: bare
+constexpr uint32_t kHints = 4096;      // power of two
 constexpr uint64_t kNameRefreshNs = 1000000000;
 constexpr uint32_t kPendingNames = 1024;
 
@@ -98,7 +101,7 @@ ThreadState* MapState(uint32_t size_class) {
     if (!has_ring) g_bare_count.fetch_sub(1, std::memory_order_relaxed);
     return nullptr;
   }
-  Populate(memory, bytes);
+  Populate(memory, bytes < kReadyBytes ? bytes : kReadyBytes);
   auto* state = new (memory) ThreadState(has_ring ? kRing : kBare);
   state->record_mask = has_ring ? records - 1 : 0;
   state->index = index;
