@@ -243,18 +243,17 @@ SessionArmed NativeCapture::armed() const {
 
 // ---- items ----
 
-std::vector<xspace::HeldItem> NativeCapture::NextItems(StreamId stream, uint64_t first) {
+std::vector<xspace::HeldItem> NativeCapture::NextItems(StreamId stream, uint64_t first, bool few) {
   std::shared_ptr<xspace::Store> store;
   {
     absl::MutexLock lock(&mutex_);
     if (stream != stream_ || dropping_.has_value()) return {};
     store = store_;
+    few = few || phase_ == Phase::kOver;
   }
   if (store == nullptr) return {};
-  std::vector<xspace::HeldItem> items;
-  do {
-    items = store->Read(first, limits::kMaxMessageItemBytes);
-  } while (items.empty() && store->NotifyFrom(first));
+  if (!store->NotifyFrom(first, limits::kMaxMessageItemBytes) && !few) return {};
+  std::vector<xspace::HeldItem> items = store->Read(first, limits::kMaxMessageItemBytes);
   if (items.empty()) return items;
   absl::MutexLock lock(&mutex_);
   if (stream != stream_) return {};

@@ -86,9 +86,10 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   SessionArmed armed() const;
   v1::Progress Progress() const;
 
-  // The next items to send: those from `first` on. Empty: there are none yet, and the stream will
-  // be woken when there are.
-  std::vector<xspace::HeldItem> NextItems(StreamId stream, uint64_t first);
+  // The next items to send: those from `first` on, once they fill a message; with `few`, or once
+  // the recording is over, as many as there are. Empty: there are none yet, and the stream will be
+  // woken when they fill a message.
+  std::vector<xspace::HeldItem> NextItems(StreamId stream, uint64_t first, bool few);
   // INVALID_ARGUMENT: that item was never sent.
   absl::Status Acknowledge(StreamId stream, uint64_t through);
 

@@ -93,6 +93,7 @@ struct Store::State {
   std::deque<Position> positions;
   uint64_t first_number = 1;
   uint64_t notify_from = UINT64_MAX;
+  size_t notify_bytes = 0;  // of bodies from there on, still missing
   uint64_t events = 0;
   size_t appended = 0;
   size_t used = 0;
@@ -155,6 +156,8 @@ bool Store::State::Take(Block* block, ItemKind kind, std::string_view body) {
   used += BytesOf(body.size());
   appended += body.size();
   if (last_number() < notify_from) return false;
+  notify_bytes -= std::min(notify_bytes, body.size());
+  if (notify_bytes > 0) return false;
   notify_from = UINT64_MAX;
   return true;
 }
@@ -278,10 +281,17 @@ void Store::Close() {
 
 void Store::SetListener(std::function<void()> listener) { state_->listener = std::move(listener); }
 
-bool Store::NotifyFrom(uint64_t number) {
+bool Store::NotifyFrom(uint64_t number, size_t min_bytes) {
   const std::lock_guard<std::mutex> lock(state_->mutex);
-  if (number <= state_->last_number()) return true;
+  const uint64_t last_number = state_->last_number();
+  size_t missing = min_bytes;
+  for (uint64_t n = std::max(number, state_->first_number); n <= last_number && missing > 0; ++n) {
+    const size_t bytes = state_->positions[n - state_->first_number].header().size;
+    missing -= std::min(missing, bytes);
+  }
+  if (number <= last_number && missing == 0) return true;
   state_->notify_from = number;
+  state_->notify_bytes = missing;
   return false;
 }
 

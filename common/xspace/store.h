@@ -63,12 +63,12 @@ class Store : public ItemSink {
   // Gives up all items, and takes none from now on: for a store whose reader has what it wants
   // while a writer that nobody waits for may still come. Thread-safe.
   void Close();
-  // Called after an Append that found `armed` notice; see NotifyFrom. Set once, before the first
-  // Append; must not block and must not call the store.
+  // Called after an Append that NotifyFrom asked to be told of. Set once, before the first Append;
+  // must not block and must not call the store.
   void SetListener(std::function<void()> listener);
-  // Asks for one call of the listener once an item with this number exists. True: it exists
-  // already, nothing will be called.
-  bool NotifyFrom(uint64_t number);
+  // Asks for one call of the listener once an item with this number exists, and the bodies from it
+  // on take at least `min_bytes`. True: that is so already, nothing will be called.
+  bool NotifyFrom(uint64_t number, size_t min_bytes = 0);
 
   size_t cap_bytes() const;       // in whole pages
   uint64_t last_number() const;   // 0: none yet

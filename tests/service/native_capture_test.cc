@@ -306,6 +306,24 @@ TEST_F(NativeCaptureTest, LargeItemsTravelWhole) {
   EXPECT_EQ(EventsOf(stream->items), SummaryOf(stream->items).events());
 }
 
+// A recording of little wakes neither gRPC's threads nor the client for each item.
+TEST_F(NativeCaptureTest, FewItemsTravelTogether) {
+  flood_.Flood(/*segments=*/300, /*per_drain=*/1, /*segment_bytes=*/8);
+  StartFlood(Options());
+  auto stream = Start(absl::Milliseconds(600));
+  int messages = 0;
+  while (const auto response = stream->Next()) {
+    if (response->has_items()) {
+      ++messages;
+      ASSERT_TRUE(stream->Ack(stream->last_item())) << "what is heard of the client sends none";
+    }
+    if (response->has_ended()) break;
+  }
+  EXPECT_LE(messages, 8) << "two while it records, the rest behind it";
+  ExpectWithoutGap(stream->items);
+  EXPECT_EQ(EventsOf(stream->items), flood_.total());
+}
+
 // A client behind a slow link sees nothing of a message before its last byte.
 TEST_F(NativeCaptureTest, MessagesAreSmall) {
   constexpr size_t kBytes = (3 << 20) + 17;

@@ -295,6 +295,25 @@ TEST(StoreTest, TellsOfAnItemOnceAsked) {
   EXPECT_EQ(told, 1);
 }
 
+TEST(StoreTest, TellsOfItemsOnceTheyAreLarge) {
+  Store store(4 * kMiB);
+  int told = 0;
+  store.SetListener([&told] { ++told; });
+  ASSERT_TRUE(store.Append(ItemKind::kNames, "12"));
+  ASSERT_TRUE(store.Append(ItemKind::kNames, "34"));
+  EXPECT_TRUE(store.NotifyFrom(1, 4)) << "both together";
+  EXPECT_FALSE(store.NotifyFrom(2, 4)) << "those before do not count";
+  ASSERT_TRUE(store.Append(ItemKind::kNames, "5"));
+  EXPECT_EQ(told, 0);
+  ASSERT_TRUE(store.Append(ItemKind::kNames, "6"));
+  EXPECT_EQ(told, 1);
+  EXPECT_FALSE(store.NotifyFrom(5, 2)) << "there is none yet";
+  ASSERT_TRUE(store.Append(ItemKind::kNames, "7"));
+  EXPECT_EQ(told, 1);
+  ASSERT_TRUE(store.Append(ItemKind::kNames, "890"));
+  EXPECT_EQ(told, 2);
+}
+
 TEST(StoreTest, ManyThreadsFillItExactly) {
   constexpr int kThreads = 8;
   constexpr size_t kCap = 8 * kMiB;
