@@ -158,7 +158,7 @@ void EventEncoder::Scope(ThreadState* thread, const Site& site, const jobscope_r
     return;
   }
   stats_.Clear();
-  stats_.Ref(sites_.common().tf_op, site.tf_op_ref);
+  stats_.Encoded(site.stats);
   if (group->kind == JOBSCOPE_KIND_SCOPE && !thread->flows.empty()) {
     AttachFlows(thread, group->depth, group->begin_ticks);
   }

@@ -12,31 +12,35 @@ namespace jobscope::xspace {
 
 void StatsEncoder::Varint(uint64_t id, uint32_t field, uint64_t value) {
   if (id == 0) return;
-  char encoded[2 + kMaxVarintBytes + 2 * kMaxVarintBytes];
-  const size_t content = 2 + VarintSize(id) + VarintSize(value);
-  char* out = encoded;
-  *out++ = BytesTag(static_cast<uint32_t>(container_));
-  *out++ = static_cast<char>(content);  // at most 22
+  char* const at = Room(4 + 2 * kMaxVarintBytes);
+  char* out = at + 2;  // behind the tag and a length of at most 22
   *out++ = VarintTag(xstat_field::kMetadataId);
   out = WriteVarint(out, id);
   *out++ = VarintTag(field);
   out = WriteVarint(out, value);
-  buffer_.append(encoded, static_cast<size_t>(out - encoded));
+  at[0] = BytesTag(static_cast<uint32_t>(container_));
+  at[1] = static_cast<char>(out - at - 2);
+  EndAt(out);
 }
 
 void StatsEncoder::Text(uint64_t id, uint32_t field, std::string_view value) {
   if (id == 0) return;
-  char encoded[3 + 3 * kMaxVarintBytes + 1];
   const uint64_t content = 1 + VarintSize(id) + BytesFieldSize(value.size());
-  char* out = encoded;
+  char* out = Room(3 + 3 * kMaxVarintBytes + value.size());
   *out++ = BytesTag(static_cast<uint32_t>(container_));
   out = WriteVarint(out, content);
   *out++ = VarintTag(xstat_field::kMetadataId);
   out = WriteVarint(out, id);
   *out++ = BytesTag(field);
   out = WriteVarint(out, value.size());
-  buffer_.append(encoded, static_cast<size_t>(out - encoded));
-  buffer_.append(value.data(), value.size());
+  if (!value.empty()) std::memcpy(out, value.data(), value.size());
+  EndAt(out + value.size());
+}
+
+void StatsEncoder::Encoded(std::string_view stats) {
+  char* const out = Room(stats.size());
+  if (!stats.empty()) std::memcpy(out, stats.data(), stats.size());
+  EndAt(out + stats.size());
 }
 
 void StatsEncoder::Int64(uint64_t id, int64_t value) {
@@ -52,16 +56,14 @@ void StatsEncoder::Ref(uint64_t id, uint64_t value_id) {
 
 void StatsEncoder::Double(uint64_t id, double value) {
   if (id == 0) return;
-  char encoded[4 + kMaxVarintBytes + sizeof(value)];
-  char* out = encoded;
+  char* out = Room(4 + kMaxVarintBytes + sizeof(value));
   *out++ = BytesTag(static_cast<uint32_t>(container_));
   *out++ = static_cast<char>(2 + VarintSize(id) + sizeof(value));
   *out++ = VarintTag(xstat_field::kMetadataId);
   out = WriteVarint(out, id);
   *out++ = Fixed64Tag(xstat_field::kDouble);
   std::memcpy(out, &value, sizeof(value));
-  out += sizeof(value);
-  buffer_.append(encoded, static_cast<size_t>(out - encoded));
+  EndAt(out + sizeof(value));
 }
 
 void StatsEncoder::String(uint64_t id, std::string_view value) {

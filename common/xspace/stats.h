@@ -4,9 +4,10 @@
 #ifndef COMMON_XSPACE_STATS_H_
 #define COMMON_XSPACE_STATS_H_
 
+#include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
+#include <vector>
 
 namespace jobscope::xspace {
 
@@ -25,16 +26,26 @@ class StatsEncoder {
   void String(uint64_t id, std::string_view value);  // bytes that are not UTF-8 are replaced by '?'
   void Bytes(uint64_t id, std::string_view value);
   void Ref(uint64_t id, uint64_t value_id);
+  // Stats that are encoded already, for the same container.
+  void Encoded(std::string_view stats);
 
-  std::string_view bytes() const { return buffer_; }
-  void Clear() { buffer_.clear(); }
+  std::string_view bytes() const { return {buffer_.data(), size_}; }
+  void Clear() { size_ = 0; }
 
  private:
   void Varint(uint64_t id, uint32_t field, uint64_t value);
   void Text(uint64_t id, uint32_t field, std::string_view value);
 
+  // The end of what is there, with room for so many bytes more.
+  char* Room(size_t bytes) {
+    if (buffer_.size() - size_ < bytes) buffer_.resize(2 * (size_ + bytes));
+    return buffer_.data() + size_;
+  }
+  void EndAt(const char* out) { size_ = static_cast<size_t>(out - buffer_.data()); }
+
   const StatsOf container_;
-  std::string buffer_;
+  std::vector<char> buffer_;  // never shrinks
+  size_t size_ = 0;
 };
 
 }  // namespace jobscope::xspace
