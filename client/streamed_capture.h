@@ -35,7 +35,7 @@ namespace jobscope {
 
 // How long a stream may stand still.
 struct StreamPatience {
-  // Workers send progress twice a second or more. A stream on which nothing has come for so long may
+  // Workers send progress twice a second or more. A stream on which nothing came for so long may
   // be a slow link (a message shows only once it is whole) or a dead one: the worker is asked
   // Describe, over a connection of its own, which does not queue behind the stream.
   absl::Duration silence = absl::Seconds(7);
