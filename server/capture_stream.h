@@ -90,7 +90,7 @@ class CaptureStream final : public StreamCall {
   bool start_seen_ = false;
   bool started_sent_ = false;
   bool progress_due_ = false;
-  bool items_due_ = false;  // also where they do not fill a message
+  bool items_due_ = false;      // also where they do not fill a message
   bool ended_sent_ = false;     // it may still be on its way
   bool client_closed_ = false;  // no acknowledgement comes any more
   bool chunks_ = false;         // the client takes them
