@@ -106,8 +106,11 @@ ProcessIdentity::ProcessIdentity() {
   fixed_.set_pid(getpid());
   fixed_.set_executable(Executable());
   absl::StatusOr<Variables> now = ReadOwnEnvironment(AllNames());
-  if (now.ok()) known_ = *std::move(now);
-  if (absl::IsUnimplemented(now.status())) known_ = ReadByGetenv();
+  if (now.ok()) {
+    known_ = *std::move(now);
+  } else if (absl::IsUnimplemented(now.status())) {
+    known_ = ReadByGetenv();
+  }
 }
 
 v1::Identity ProcessIdentity::Read() {
