@@ -48,8 +48,6 @@ void SetServerArguments(int max_request_bytes, grpc::ServerBuilder* builder) {
     builder->SetCompressionAlgorithmSupportStatus(algorithm, false);
   }
   builder->AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
-  // Requests are small: no need to measure, by a ping behind each message, how much is on the way.
-  builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder->SetMaxReceiveMessageSize(max_request_bytes);
 }
 
