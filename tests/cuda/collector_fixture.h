@@ -12,8 +12,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "collectors/cuda/cuda_collector.h"
 #include "collectors/cuda/step_timeline.h"
@@ -75,6 +77,15 @@ class CudaCollectorTest : public ::testing::Test {
     driver_.reset();
     gpu().Release();
     collector_.reset();
+    ExpectUnsubscribed();
+  }
+
+  // A call that has hung is undone on a thread that nobody waits for, once it returns: it would
+  // take part in the next test.
+  void ExpectUnsubscribed() {
+    const absl::Time deadline = absl::Now() + absl::Seconds(30);
+    while (gpu().IsSubscribed() != 0 && absl::Now() < deadline) std::this_thread::yield();
+    EXPECT_EQ(gpu().IsSubscribed(), 0);
   }
 
   // Of the next collector: gives up soon on calls that do not return.
