@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <grpc/grpc.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
@@ -21,7 +20,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "common/detached_caller.h"
 #include "common/log.h"
@@ -34,6 +32,7 @@
 #include "server/native_service.h"
 #include "server/port_holder.h"
 #include "server/resource_guard.h"
+#include "server/self_call.h"
 #include "server/tensorflow_service.h"
 #include "server/unary_call.h"
 
@@ -127,32 +126,6 @@ void KeepGrpcInitialised() {
   (void)initialised;
 }
 
-// Whether the server answers a call of its health service, within this process. Where gRPC has
-// too few threads, it accepts connections and answers nothing.
-bool Answers(grpc::Server* server, absl::Duration limit) {
-  struct Call {
-    grpc::ClientContext context;
-    grpc::ByteBuffer request;
-    grpc::ByteBuffer response;
-    grpc::Status status;
-    absl::Notification ended;
-  };
-  const auto call = std::make_shared<Call>();
-  const grpc::Slice whole_server;  // an empty message names no service
-  call->request = grpc::ByteBuffer(&whole_server, 1);
-  grpc::GenericStub stub(server->InProcessChannel(grpc::ChannelArguments()));
-  stub.UnaryCall(&call->context, "/grpc.health.v1.Health/Check", grpc::StubOptions(),
-                 &call->request, &call->response, [call](grpc::Status status) {
-                   call->status = std::move(status);
-                   call->ended.Notify();
-                 });
-  if (!call->ended.WaitForNotificationWithTimeout(limit)) {
-    call->context.TryCancel();
-    return false;
-  }
-  return call->status.ok();
-}
-
 }  // namespace
 
 struct GrpcServer::State {
@@ -204,7 +177,7 @@ void GrpcServer::State::Start() {
   grpc::EnableDefaultHealthCheckService(true);
   absl::Status status = Bind();
   grpc::EnableDefaultHealthCheckService(others_want_health);
-  if (status.ok() && !Answers(server.get(), kAnswerLimit)) {
+  if (status.ok() && !AnswersItself(server.get(), kAnswerLimit)) {
     status = absl::UnavailableError(absl::StrCat(
         "the profiler server on ", address, " did not answer itself within ",
         absl::FormatDuration(kAnswerLimit),
