@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,17 +19,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <string>
+
+#include "common/fork_pause.h"
 
 namespace jobscope {
 namespace {
 
 constexpr size_t kMaxListeners = 8;
-// Longer than a whole start takes (bench/embed_cost). It is a bound because the forking thread may
-// itself hold a lock that its making needs.
-constexpr long kMaxPauseNs = 100'000'000;
-constexpr int kMaxWaits = 10;
 // Descriptors probed in a child that has no /proc: beyond any usual soft limit, and 60 ms at most.
 constexpr uint64_t kMaxProbedDescriptors = 65536;
 
@@ -48,23 +44,6 @@ std::array<Listener, kMaxListeners> listeners;
 std::atomic<size_t> listener_count{0};
 std::atomic<pid_t> guarded_pid{0};  // 0: not installed
 std::atomic<bool> forked{false};
-
-// Forks share it, a ForkPause has it alone, and goes before forks that come later: threads that
-// fork all the time would keep it waiting for ever. A child never takes it again.
-pthread_rwlock_t pause_lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
-// Of this thread, which takes the lock once: a signal handler may fork in the middle of a fork.
-thread_local int t_shares = 0;
-
-timespec PauseEnd() {
-  timespec end = {};
-  clock_gettime(CLOCK_MONOTONIC, &end);
-  end.tv_nsec += kMaxPauseNs;
-  if (end.tv_nsec >= 1'000'000'000) {
-    end.tv_nsec -= 1'000'000'000;
-    ++end.tv_sec;
-  }
-  return end;
-}
 
 pid_t RawGetpid() { return static_cast<pid_t>(syscall(SYS_getpid)); }
 
@@ -180,25 +159,13 @@ void CloseByProbing() {
 
 void BeforeFork() {
   if (forked.load(std::memory_order_relaxed)) return;  // nothing of ours listens there
-  if (t_shares > 0) {
-    ++t_shares;
-    return;
-  }
   const int saved_errno = errno;
-  const timespec end = PauseEnd();
-  if (pthread_rwlock_clockrdlock(&pause_lock, CLOCK_MONOTONIC, &end) == 0) t_shares = 1;
+  (void)BeginFork();
   errno = saved_errno;
 }
 
 void AfterForkInParent() {
-  if (forked.load(std::memory_order_relaxed)) return;
-  if (t_shares == 0 || --t_shares > 0) return;
-  pthread_rwlock_unlock(&pause_lock);
-}
-
-bool PauseForks() {
-  const timespec end = PauseEnd();
-  return pthread_rwlock_clockwrlock(&pause_lock, CLOCK_MONOTONIC, &end) == 0;
+  if (!forked.load(std::memory_order_relaxed)) EndFork();
 }
 
 // Runs in the child before fork() returns there. Another thread of the parent may have held any
@@ -256,21 +223,6 @@ void InstallForkGuard() {
   // Fails only for want of memory; fork() then leaves the sockets open in children, and
   // InForkedChild() still tells.
   pthread_atfork(&BeforeFork, &AfterForkInParent, &OnForkInChild);
-}
-
-ForkPause::ForkPause() : held_(PauseForks()) {}
-
-ForkPause::~ForkPause() {
-  if (held_) pthread_rwlock_unlock(&pause_lock);
-}
-
-void WhileNobodyForks(const std::function<void()>& body) {
-  for (int wait = 1; wait < kMaxWaits; ++wait) {
-    const ForkPause pause;
-    if (pause.held()) return body();
-  }
-  const ForkPause pause;
-  body();
 }
 
 bool GuardListener(std::string_view bound_address) {

@@ -13,7 +13,6 @@
 #ifndef SERVER_FORK_GUARD_H_
 #define SERVER_FORK_GUARD_H_
 
-#include <functional>
 #include <string_view>
 
 namespace jobscope {
@@ -33,29 +32,6 @@ bool GuardListener(std::string_view bound_address);
 
 // After the server has ended: forked children leave all sockets alone.
 void UnguardListeners();
-
-// While it lives, forks of other threads wait, for 100 ms at most. Waits itself, as long at most,
-// for forks that are under way. For a few system calls: those that make a listener (a socket that
-// has no address yet can't be told in the child, which would hold the port from the bind on), and
-// calls that take a lock of the program's, which a child would find locked for ever. The thread
-// must not fork.
-class ForkPause {
- public:
-  ForkPause();
-  ~ForkPause();
-  ForkPause(const ForkPause&) = delete;
-  ForkPause& operator=(const ForkPause&) = delete;
-
-  // False: the forks that were under way did not end in time.
-  bool held() const { return held_; }
-
- private:
-  const bool held_;
-};
-
-// Runs `body` while no other thread forks. Waits at most 1 s for forks that are under way, which
-// take that long in processes of hundreds of GB; runs `body` all the same after that.
-void WhileNobodyForks(const std::function<void()>& body);
 
 // True in a child forked (also by a raw clone()) after InstallForkGuard(): no server, no capture,
 // no gRPC, no thread of ours. Async-signal-safe.

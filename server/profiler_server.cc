@@ -22,6 +22,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "common/detached_caller.h"
+#include "common/fork_pause.h"
 #include "common/log.h"
 #include "rpc/arguments.h"
 #include "server/acceptor.h"

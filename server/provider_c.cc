@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "collectors/provider/provider_registry.h"
+#include "common/fork_pause.h"
 #include "jobscope/jobscope_c.h"
 #include "jobscope/provider.h"
 #include "server/c_edge.h"
@@ -91,6 +92,11 @@ int jobscope_provider_unregister(const char* name, char* error, size_t error_siz
   // its frames (a thread that is ended) must get through, so nothing is caught.
   return jobscope::Answer(jobscope::ProviderRegistry::Get().Unregister(jobscope::NameOf(name)),
                           error, error_size);
+}
+
+void jobscope_while_nobody_forks(void (*body)(void* argument), void* argument) {
+  // `body` may end the thread, as above.
+  jobscope::WhileNobodyForks([body, argument] { body(argument); });
 }
 
 }  // extern "C"

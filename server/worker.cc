@@ -92,7 +92,7 @@ TorchCollector* MakeTorchCollector(const host::Reader* reader,
   }
   framework::RecordInferredSteps(writer);
   auto* const collector =
-      new TorchCollector(writer, &RunAside, &WhileNobodyForks, MakeTorchProfiler(environment));
+      new TorchCollector(writer, &RunAside, MakeTorchProfiler(environment));
   collector->WatchSteps();
   return collector;
 }

@@ -7,18 +7,15 @@
 #include "collectors/framework/torch_callbacks.h"
 #include "collectors/framework/torch_library.h"
 #include "collectors/framework/torch_steps.h"
+#include "common/fork_pause.h"
 
 namespace jobscope {
 
 namespace torch = framework::torch;
 
 TorchCollector::TorchCollector(const struct jobscope_trace_writer_table* writer, RunAside run_aside,
-                               WhileNobodyForks while_nobody_forks,
                                std::unique_ptr<Collector> profiler)
-    : writer_(writer),
-      run_aside_(std::move(run_aside)),
-      while_nobody_forks_(std::move(while_nobody_forks)),
-      profiler_(std::move(profiler)) {}
+    : writer_(writer), run_aside_(std::move(run_aside)), profiler_(std::move(profiler)) {}
 
 void TorchCollector::WatchSteps() {
   if (writer_ != nullptr && !torch::SwitchedOff()) run_aside_(&torch::LookForAWhile);
@@ -52,7 +49,8 @@ absl::Status TorchCollector::Register(const ArmRequest& request) {
   torch::CallbackOptions options;
   options.operators = request.levels.host >= 2;
   options.shapes = request.record_shapes;
-  while_nobody_forks_([&] { torch::AddCallbacks(*api, writer_, options); });
+  // PyTorch takes a lock to add callbacks, and a child forked meanwhile would wait for it for ever.
+  WhileNobodyForks([&] { torch::AddCallbacks(*api, writer_, options); });
   registered_ = true;
   if (!request.record_shapes) return absl::OkStatus();
   if (!options.operators) {
@@ -120,7 +118,7 @@ absl::Duration TorchCollector::Drain() {
 
 absl::Status TorchCollector::Stop(uint64_t end_ticks) {
   if (by_profiler_) return profiler_->Stop(end_ticks);
-  if (std::exchange(registered_, false)) while_nobody_forks_([] { torch::RemoveCallbacks(); });
+  if (std::exchange(registered_, false)) WhileNobodyForks([] { torch::RemoveCallbacks(); });
   return absl::OkStatus();
 }
 

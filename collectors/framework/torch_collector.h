@@ -32,14 +32,11 @@ class TorchCollector : public Collector {
  public:
   // Runs a function on a thread of its own, which may wait for Python's lock.
   using RunAside = std::function<void(std::function<void()>)>;
-  // Runs a function, on this thread, while no other thread forks: PyTorch takes a lock to add and
-  // remove callbacks, and a child that is forked meanwhile would wait for it for ever.
-  using WhileNobodyForks = std::function<void(const std::function<void()>&)>;
 
   // `writer` is of the process's recorder; null: there is none. `profiler` stands in for callbacks;
   // null: nothing does.
   TorchCollector(const struct jobscope_trace_writer_table* writer, RunAside run_aside,
-                 WhileNobodyForks while_nobody_forks, std::unique_ptr<Collector> profiler);
+                 std::unique_ptr<Collector> profiler);
   TorchCollector(const TorchCollector&) = delete;
   TorchCollector& operator=(const TorchCollector&) = delete;
 
@@ -65,7 +62,6 @@ class TorchCollector : public Collector {
 
   const struct jobscope_trace_writer_table* const writer_;
   const RunAside run_aside_;
-  const WhileNobodyForks while_nobody_forks_;
   const std::unique_ptr<Collector> profiler_;
   CollectorReport report_;                // of the session
   std::atomic<bool> by_profiler_{false};  // likewise

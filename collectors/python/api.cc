@@ -86,6 +86,11 @@ absl::Status Load(Api* api) {
        &api->IsFinalizing);
   load("PyGILState_Ensure", &api->GILState_Ensure);
   load("PyGILState_Release", &api->GILState_Release);
+  load("PyGILState_GetThisThreadState", &api->GILState_GetThisThreadState);
+  load("PyInterpreterState_Main", &api->InterpreterState_Main);
+  load("PyThreadState_New", &api->ThreadState_New);
+  load("PyThreadState_Clear", &api->ThreadState_Clear);
+  load("PyThreadState_DeleteCurrent", &api->ThreadState_DeleteCurrent);
   load("PyEval_SaveThread", &api->Eval_SaveThread);
   load("PyEval_RestoreThread", &api->Eval_RestoreThread);
   load("Py_IncRef", &api->IncRef);

@@ -15,6 +15,7 @@ namespace jobscope::python {
 // structs that the stable ABI fixes.
 struct Object;
 struct ThreadState;
+struct InterpreterState;
 using CFunction = Object* (*)(Object* self, Object* arguments);
 
 // PyMethodDef of the stable ABI.
@@ -36,9 +37,14 @@ struct Api {
   int (*IsFinalizing)() = nullptr;
   const char* (*GetVersion)() = nullptr;
   int (*GILState_Ensure)() = nullptr;
+  ThreadState* (*GILState_GetThisThreadState)() = nullptr;
+  InterpreterState* (*InterpreterState_Main)() = nullptr;
+  ThreadState* (*ThreadState_New)(InterpreterState*) = nullptr;
 
   // With the GIL.
   void (*GILState_Release)(int) = nullptr;
+  void (*ThreadState_Clear)(ThreadState*) = nullptr;
+  void (*ThreadState_DeleteCurrent)() = nullptr;  // and gives the GIL up
   ThreadState* (*Eval_SaveThread)() = nullptr;
   void (*Eval_RestoreThread)(ThreadState*) = nullptr;
   void (*IncRef)(Object*) = nullptr;

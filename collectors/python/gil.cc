@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectors/python/values.h"
+#include "common/fork_pause.h"
 
 namespace jobscope::python {
 namespace {
@@ -99,6 +100,22 @@ void WatchLeaving(const Api& api) {
     const Ref result(api, api.Object_CallObject(enlist.get(), arguments.get()));
   }
   api.Err_Clear();
+}
+
+GilState::GilState(const Api& api) : api_(api) {
+  if (api.GILState_GetThisThreadState() != nullptr) {
+    before_ = api.GILState_Ensure();
+    return;
+  }
+  WhileNobodyForks([this] { own_ = api_.ThreadState_New(api_.InterpreterState_Main()); });
+  held_ = own_ != nullptr;
+  if (held_) api.Eval_RestoreThread(own_);
+}
+
+void GilState::Release() {
+  if (own_ == nullptr) return api_.GILState_Release(before_);
+  api_.ThreadState_Clear(own_);
+  api_.ThreadState_DeleteCurrent();
 }
 
 std::string TakeException(const Api& api, std::string_view file) {

@@ -33,17 +33,36 @@ bool Leaving();
 // are refused the GIL, so that none of ours is in its way then.
 void WatchLeaving(const Api& api);
 
+// Takes the GIL for the calling thread, which need not be known to Python. While a thread is made
+// known, no other one forks: Python then has a lock of its own that is not the GIL, and a child
+// that finds it locked hangs in os.fork (seen in 3.11).
+class GilState {
+ public:
+  // Waits for the GIL without a limit.
+  explicit GilState(const Api& api);
+  // False: there is no memory, and no GIL.
+  bool held() const { return held_; }
+  void Release();
+
+ private:
+  const Api& api_;
+  ThreadState* own_ = nullptr;  // made here; null: the thread was known
+  int before_ = 0;              // where it was known
+  bool held_ = true;
+};
+
 // body() with the GIL held; waits for it without a limit. Nothing of the body may throw. How long
 // the body holds it is told by LongestGilHolds.
 template <typename Body>
 absl::Status WithGil(const Api& api, GilUse use, Body body) {
   if (absl::Status alive = CheckAlive(api); !alive.ok()) return alive;
-  const int state = api.GILState_Ensure();
+  GilState gil(api);
+  if (!gil.held()) return absl::ResourceExhaustedError("Python has no memory for a thread");
   const GilHold hold(use);
   WatchLeaving(api);
   body();
   hold.End();
-  api.GILState_Release(state);
+  gil.Release();
   return absl::OkStatus();
 }
 

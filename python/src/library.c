@@ -67,7 +67,8 @@ static int LoadLibrary(void) {
       Resolve(library, "jobscope_capture_stop", &api.capture_stop) != 0 ||
       Resolve(library, "jobscope_capture_steps", &api.capture_steps) != 0 ||
       Resolve(library, "jobscope_provider_register", &provider_api.provider_register) != 0 ||
-      Resolve(library, "jobscope_provider_unregister", &provider_api.provider_unregister) != 0) {
+      Resolve(library, "jobscope_provider_unregister", &provider_api.provider_unregister) != 0 ||
+      Resolve(library, "jobscope_while_nobody_forks", &provider_api.while_nobody_forks) != 0) {
     return -1;
   }
   library_loaded = 1;

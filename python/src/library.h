@@ -29,6 +29,7 @@ PyObject* LibraryPath(PyObject* module, PyObject* unused);
 struct provider_api {
   int (*provider_register)(const jobscope_provider* provider, char* error, size_t error_size);
   int (*provider_unregister)(const char* name, char* error, size_t error_size);
+  void (*while_nobody_forks)(void (*body)(void* argument), void* argument);
 };
 /* Loads the library, if nobody has, but no recorder: a process that registers providers, and forks,
  * has children that may do all. NULL with an exception. */

@@ -37,12 +37,17 @@ static void Free(struct registered* one) {
 
 /* Found before the first callback is registered. */
 static int (*is_finalizing)(void);
+static void (*delete_current_thread)(void); /* which gives the GIL up; not of the stable ABI */
+static const struct provider_api* library;
+static PyInterpreterState* interpreter;
 
-static void FindIsFinalizing(void) {
+static void FindFunctions(void) {
   /* Of 3.13 and later, and of those before. */
   void* found = dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
   if (found == NULL) found = dlsym(RTLD_DEFAULT, "_Py_IsFinalizing");
   memcpy(&is_finalizing, &found, sizeof(found));
+  found = dlsym(RTLD_DEFAULT, "PyThreadState_DeleteCurrent");
+  memcpy(&delete_current_thread, &found, sizeof(found));
 }
 
 /* True once the interpreter shuts down: a thread that asks for its lock then is ended, or hangs. */
@@ -62,6 +67,37 @@ static PyObject* CallVerb(PyObject* callback, const char* verb,
   return result;
 }
 
+/* The GIL, for a thread that Python need not know. */
+struct gil {
+  PyThreadState* own; /* NULL: it was known */
+  PyGILState_STATE before;
+};
+
+static void MakeThread(void* gil) { ((struct gil*)gil)->own = PyThreadState_New(interpreter); }
+
+/* -1: there is no memory. A thread is made known while nobody forks: Python has a lock of its own
+ * meanwhile, which is not the GIL. */
+static int TakeGil(struct gil* gil) {
+  gil->own = NULL;
+  if (PyGILState_GetThisThreadState() != NULL || delete_current_thread == NULL) {
+    gil->before = PyGILState_Ensure();
+    return 0;
+  }
+  library->while_nobody_forks(&MakeThread, gil);
+  if (gil->own == NULL) return -1;
+  PyEval_RestoreThread(gil->own);
+  return 0;
+}
+
+static void GiveGil(struct gil* gil) {
+  if (gil->own == NULL) {
+    PyGILState_Release(gil->before);
+    return;
+  }
+  PyThreadState_Clear(gil->own);
+  delete_current_thread();
+}
+
 static int Called(void* context, const char* verb, const jobscope_provider_session* session,
                   char* reason, size_t reason_size) {
   const struct registered* const one = context;
@@ -69,7 +105,11 @@ static int Called(void* context, const char* verb, const jobscope_provider_sessi
     snprintf(reason, reason_size, "Python is shutting down");
     return 1;
   }
-  const PyGILState_STATE state = PyGILState_Ensure();
+  struct gil gil;
+  if (TakeGil(&gil) != 0) {
+    snprintf(reason, reason_size, "Python has no memory for a thread");
+    return 1;
+  }
   int failed = 1;
   PyObject* const result = CallVerb(one->callback, verb, session);
   if (result == Py_None) {
@@ -81,7 +121,7 @@ static int Called(void* context, const char* verb, const jobscope_provider_sessi
     snprintf(reason, reason_size, "%s", text != NULL ? text : "an exception that has no text");
   }
   Py_XDECREF(result);
-  PyGILState_Release(state);
+  GiveGil(&gil);
   return failed;
 }
 
@@ -107,7 +147,9 @@ PyObject* ProviderRegister(PyObject* module, PyObject* args) {
   if (api == NULL) return NULL;
   struct registered* const one = PyMem_Malloc(sizeof(*one));
   if (one == NULL) return PyErr_NoMemory();
-  if (is_finalizing == NULL) FindIsFinalizing();
+  if (is_finalizing == NULL) FindFunctions();
+  library = api;
+  interpreter = PyInterpreterState_Get();
   Py_INCREF(callback);
   one->callback = callback;
   snprintf(one->name, sizeof(one->name), "%s", name);

@@ -17,7 +17,7 @@
 #include "collectors/framework/inferred_steps.h"
 #include "collectors/framework/torch_collector.h"
 #include "collectors/framework/torch_library.h"
-#include "server/fork_guard.h"
+#include "common/fork_pause.h"
 #include "tests/recorder/recorded.h"
 
 namespace jobscope {
@@ -89,8 +89,7 @@ class TorchCollectorTest : public testing::Test {
   }
 
   FakeTorch& fake_ = FakeTorch::Get();
-  TorchCollector collector_{jobscope_trace_writer(), [](const std::function<void()>&) {},
-                            &WhileNobodyForks, nullptr};
+  TorchCollector collector_{jobscope_trace_writer(), [](const std::function<void()>&) {}, nullptr};
 };
 
 }  // namespace jobscope

@@ -351,7 +351,7 @@ TEST_F(TorchCollectorTest, SaysWhyItIsOff) {
   unsetenv("JOBSCOPE_TORCH_ANY_VERSION");
 
   TorchCollector without_recorder(
-      nullptr, [](const std::function<void()>&) {}, &WhileNobodyForks, nullptr);
+      nullptr, [](const std::function<void()>&) {}, nullptr);
   ArmRequest request;
   EXPECT_TRUE(without_recorder.Arm(request).ok());
   EXPECT_EQ(without_recorder.Describe().state, "off");

@@ -94,7 +94,7 @@ class TorchProfilerTest : public ::testing::Test {
   const std::unique_ptr<Script> fakes_ =
       Script::Load(Interpreter::Find().value(), "fakes", python::kTorchFakesPy).value();
   TorchCollector collector_{jobscope_trace_writer(), [](const std::function<void()>&) {},
-                            &WhileNobodyForks, MakeTorchProfiler({uses_tsc_, nullptr, nullptr})};
+                            MakeTorchProfiler({uses_tsc_, nullptr, nullptr})};
   SessionDriver driver_{&collector_, uses_tsc_};
 };
 

@@ -15,6 +15,7 @@
 #include "collectors/python/api.h"
 #include "collectors/python/gil.h"
 #include "collectors/python/interpreter.h"
+#include "common/fork_pause.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/python_bridge/sample.py.h"
@@ -68,6 +69,50 @@ class BridgeTest : public ::testing::Test {
   std::vector<Value> reported_;
   int reports_ = 0;
 };
+
+// A child that is forked while Python has the lock that this takes would hang in os.fork.
+TEST_F(BridgeTest, NobodyForksWhileAThreadIsMadeKnown) {
+  static ThreadState* (*make)(InterpreterState*) = nullptr;
+  static bool forked = false;
+  static int made = 0;
+  Api api = **FindApi();
+  make = api.ThreadState_New;
+  api.ThreadState_New = [](InterpreterState* interpreter) {
+    ++made;
+    std::thread([] {
+      if (!BeginFork()) return;
+      forked = true;
+      EndFork();
+    }).join();
+    return make(interpreter);
+  };
+  int runs = 0;
+  const auto run = [&] { return WithGil(api, GilUse::kScript, [&] { ++runs; }); };
+  std::thread([&] {
+    EXPECT_TRUE(run().ok());
+    EXPECT_EQ(api.GILState_GetThisThreadState(), nullptr);
+  }).join();
+  EXPECT_EQ(made, 1);
+  EXPECT_FALSE(forked);
+  // A thread that is known already, as the one that started Python, stays so.
+  ThreadState* const known = api.GILState_GetThisThreadState();
+  EXPECT_NE(known, nullptr);
+  EXPECT_TRUE(run().ok());
+  EXPECT_EQ(api.GILState_GetThisThreadState(), known);
+  EXPECT_EQ(made, 1);
+  EXPECT_EQ(runs, 2);
+}
+
+TEST_F(BridgeTest, WithoutMemoryForAThreadThereIsNoGil) {
+  Api api = **FindApi();
+  api.ThreadState_New = [](InterpreterState*) { return static_cast<ThreadState*>(nullptr); };
+  bool ran = false;
+  std::thread([&] {
+    EXPECT_EQ(WithGil(api, GilUse::kScript, [&] { ran = true; }).code(),
+              absl::StatusCode::kResourceExhausted);
+  }).join();
+  EXPECT_FALSE(ran);
+}
 
 TEST_F(BridgeTest, TellsItsVersion) { EXPECT_THAT(interpreter_->version(), StartsWith("3.")); }
 

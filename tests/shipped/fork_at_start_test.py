@@ -85,9 +85,7 @@ class ForkAtStartTest(harness.TestCase):
     def test_children_that_start_a_server_meanwhile_do_not_hang(self):
         # Only the first start of a process is to be met, so there are several processes.
         for _ in range(10):
-            # Without the threads of ours that look for Python: CPython 3.11 leaves a lock of its own locked in a child that is
-            # forked while any thread attaches to it (docs/python.md, "When the GIL is taken").
-            with harness.Worker(__file__, "start_in_children", environment={"JOBSCOPE_INFER_STEPS": "0"}) as worker:
+            with harness.Worker(__file__, "start_in_children") as worker:
                 said = worker.hear()
                 self.assertEqual(said["code"], 0, said)
                 # One that was forked before the parent began has a server; the others are refused.

@@ -26,6 +26,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/fork_pause.h"
+
 namespace jobscope {
 namespace {
 
