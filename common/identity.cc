@@ -89,28 +89,13 @@ std::string Job(const Variables& variables) {
   return Printable(TextFrom(variables, name), 256);
 }
 
-Variables ReadByGetenv() {
-  Variables variables;
-  for (const std::string_view name : AllNames()) {
-    if (const char* const value = std::getenv(name.data()); value != nullptr) {
-      variables.emplace(name, value);
-    }
-  }
-  return variables;
-}
-
 }  // namespace
 
 ProcessIdentity::ProcessIdentity() {
   fixed_.set_host(HostName());
   fixed_.set_pid(getpid());
   fixed_.set_executable(Executable());
-  absl::StatusOr<Variables> now = ReadOwnEnvironment(AllNames());
-  if (now.ok()) {
-    known_ = *std::move(now);
-  } else if (absl::IsUnimplemented(now.status())) {
-    known_ = ReadByGetenv();
-  }
+  known_ = OwnVariables(AllNames());
 }
 
 v1::Identity ProcessIdentity::Read() {

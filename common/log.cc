@@ -18,12 +18,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "common/blocked_signal.h"
+#include "common/own_environment.h"
 
 namespace jobscope {
 namespace {
@@ -85,8 +85,7 @@ LogLevel FromSpdlog(spdlog::level::level_enum level) {
 }
 
 LogLevel LevelFromEnvironment() {
-  const char* value = std::getenv("JOBSCOPE_LOG_LEVEL");
-  const std::string_view text = value == nullptr ? "" : value;
+  const std::string text = OwnVariable("JOBSCOPE_LOG_LEVEL").value_or("");
   if (text == "debug") return LogLevel::kDebug;
   if (text == "info") return LogLevel::kInfo;
   if (text == "error") return LogLevel::kError;

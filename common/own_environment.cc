@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -19,7 +20,7 @@ namespace {
 constexpr uint64_t kPageBytes = 4096;
 // 16,384 pointers are a quarter of what the kernel takes at exec (6 MiB of strings of 96 bytes).
 constexpr size_t kMaxVariables = 16'384;
-constexpr size_t kMaxValueBytes = 256;
+constexpr size_t kMaxValueBytes = 4096;
 // Two readings that agree end it. Only a thread that changes the very variables keeps them apart.
 constexpr int kMaxReadings = 8;
 
@@ -126,6 +127,25 @@ absl::StatusOr<Variables> ReadOwnEnvironment(absl::Span<const std::string_view> 
     last = std::move(now);
   }
   return absl::AbortedError("the environment is being changed");
+}
+
+Variables OwnVariables(absl::Span<const std::string_view> names) {
+  absl::StatusOr<Variables> variables = ReadOwnEnvironment(names);
+  if (variables.ok()) return *std::move(variables);
+  Variables found;
+  if (!absl::IsUnimplemented(variables.status())) return found;
+  for (const std::string_view name : names) {
+    if (const char* const value = std::getenv(name.data()); value != nullptr) {
+      found.emplace(name, value);
+    }
+  }
+  return found;
+}
+
+std::optional<std::string> OwnVariable(const char* name) {
+  Variables variables = OwnVariables({name});
+  if (variables.empty()) return std::nullopt;
+  return std::move(variables.begin()->second);
 }
 
 }  // namespace jobscope

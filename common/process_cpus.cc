@@ -9,6 +9,8 @@
 #include <mutex>
 #include <string_view>
 
+#include "common/own_environment.h"
+
 namespace jobscope {
 namespace {
 
@@ -28,10 +30,8 @@ CpuSet OfAllThreads() {
 }
 
 bool RuntimeBindsThreads() {
-  for (const char* const name : {"OMP_PROC_BIND", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"}) {
-    const char* const value = std::getenv(name);
-    if (value == nullptr) continue;
-    const std::string_view text = value;
+  for (const auto& [name, text] :
+       OwnVariables({"OMP_PROC_BIND", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"})) {
     if (text != "false" && text != "FALSE" && text != "none" && text != "disabled") return true;
   }
   return false;

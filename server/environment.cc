@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/environment.h"
 
-#include <cstdlib>
-
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/own_environment.h"
 #include "server/limits.h"
 #include "server/request_validation.h"
 
@@ -20,7 +19,8 @@ class Reader {
       : get_variable_(get_variable) {}
 
   std::string Text(const char* name) const {
-    const char* value = get_variable_ ? get_variable_(name) : std::getenv(name);
+    if (!get_variable_) return OwnVariable(name).value_or("");
+    const char* const value = get_variable_(name);
     return value == nullptr ? "" : value;
   }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/cuda/cuda_collector.h"
 
-#include <cstdlib>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -10,6 +9,7 @@
 #include "collectors/cuda/buffer_pool.h"
 #include "collectors/cuda/driver_api.h"
 #include "collectors/cuda/loader.h"
+#include "common/own_environment.h"
 
 namespace jobscope {
 namespace {
@@ -21,10 +21,7 @@ constexpr absl::Duration kLoadLimit = absl::Seconds(3);
 // What an earlier session left to the call thread is mostly done by now.
 constexpr absl::Duration kEarlierCallLimit = absl::Milliseconds(100);
 
-std::string Environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
+std::string Environment(const char* name) { return OwnVariable(name).value_or(""); }
 
 }  // namespace
 

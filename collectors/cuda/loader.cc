@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -18,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/own_environment.h"
 
 namespace jobscope::cuda {
 namespace {
@@ -95,9 +95,8 @@ void AddPipFolders(const std::vector<std::string>& mapped, std::vector<std::stri
 }
 
 void AddToolkitFolders(std::vector<std::string>* folders) {
-  for (const char* const variable : {"CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"}) {
-    const char* const home = std::getenv(variable);
-    if (home == nullptr || home[0] != '/') continue;
+  for (const auto& [variable, home] : OwnVariables({"CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"})) {
+    if (home.empty() || home[0] != '/') continue;
     folders->push_back(absl::StrCat(home, "/extras/CUPTI/lib64"));
     folders->push_back(absl::StrCat(home, "/lib64"));
   }

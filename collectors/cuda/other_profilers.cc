@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "common/own_environment.h"
 
 namespace jobscope::cuda {
 namespace {
@@ -64,8 +64,8 @@ IsRecording FindIsRecording(const std::string& pytorch) {
 
 OtherProfiler FindOtherProfiler(absl::Duration patience) {
   const std::vector<std::string> mapped = MappedLibraries();
-  const char* const named = std::getenv("CUDA_INJECTION64_PATH");
-  const std::string_view injected = named == nullptr ? "" : BaseName(named);
+  const std::string named = OwnVariable("CUDA_INJECTION64_PATH").value_or("");
+  const std::string_view injected = BaseName(named);
   const std::string* pytorch = nullptr;
   for (const std::string& path : mapped) {
     const std::string_view name = BaseName(path);

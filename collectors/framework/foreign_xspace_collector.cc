@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "collectors/framework/profiler_session.py.h"
 #include "collectors/framework/torch_steps.h"
+#include "common/own_environment.h"
 #include "common/xspace/absl_view.h"
 #include "common/xspace/utf8.h"
 #include "jobscope/detail/ticks.h"
@@ -45,9 +46,9 @@ constexpr absl::Duration kHookPatience = absl::Milliseconds(1500);
 
 // JOBSCOPE_FRAMEWORK_PIECE_MS: the length of pieces, whatever handing them over takes. 0: not set.
 absl::Duration FixedPiece() {
-  const char* const text = std::getenv("JOBSCOPE_FRAMEWORK_PIECE_MS");
+  const std::string text = OwnVariable("JOBSCOPE_FRAMEWORK_PIECE_MS").value_or("");
   int64_t ms = 0;
-  if (text == nullptr || !absl::SimpleAtoi(text, &ms) || ms < 0) return absl::ZeroDuration();
+  if (!absl::SimpleAtoi(text, &ms) || ms < 0) return absl::ZeroDuration();
   return std::min(absl::Milliseconds(ms), kLongestPiece);
 }
 

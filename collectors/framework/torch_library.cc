@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/own_environment.h"
 
 namespace jobscope::framework::torch {
 namespace {
@@ -105,8 +106,7 @@ std::optional<std::pair<int, int>> ParseVersion(std::string_view version) {
 }
 
 absl::Status CheckVersion(std::string_view version) {
-  const char* const any = std::getenv(kAnyVersion);
-  if (any != nullptr && std::strcmp(any, "1") == 0) return absl::OkStatus();
+  if (OwnVariable(kAnyVersion) == "1") return absl::OkStatus();
   if (version.empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the version of this process's PyTorch can't be told (no version.py beside "
@@ -138,8 +138,7 @@ absl::StatusOr<Api> Find() {
 #if !defined(__x86_64__)
   return absl::FailedPreconditionError("PyTorch's operators call back on x86-64 only");
 #endif
-  if (const char* const route = std::getenv(kRoute);
-      route != nullptr && std::strcmp(route, "profiler") == 0) {
+  if (OwnVariable(kRoute) == "profiler") {
     return absl::FailedPreconditionError(absl::StrCat(kRoute, "=profiler"));
   }
   Api api;

@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -19,6 +17,7 @@
 #include "collectors/framework/torch_steps.py.h"
 #include "collectors/python/interpreter.h"
 #include "common/log.h"
+#include "common/own_environment.h"
 
 namespace jobscope::framework::torch {
 namespace {
@@ -79,10 +78,7 @@ uint64_t NumberAt(const std::vector<python::Value>& arguments, size_t index) {
 }  // namespace
 
 bool SwitchedOff() {
-  static const bool off = [] {
-    const char* const choice = std::getenv("JOBSCOPE_INFER_STEPS");
-    return choice != nullptr && std::strcmp(choice, "0") == 0;
-  }();
+  static const bool off = [] { return OwnVariable("JOBSCOPE_INFER_STEPS") == "0"; }();
   return off;
 }
 

@@ -2,7 +2,6 @@
 #include "collectors/nvml/nvml_collector.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -10,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "collectors/nvml/nvml_api.h"
+#include "common/own_environment.h"
 #include "common/trace_planes.h"
 #include "common/xspace/names.h"
 #include "common/xspace/stats.h"
@@ -30,11 +30,6 @@ constexpr double kMebibyte = 1 << 20;
 constexpr uint64_t kLimitsOfPower = nvml::kLimitSoftwarePowerCap | nvml::kLimitPowerBrake;
 constexpr uint64_t kLimitsOfHeat =
     nvml::kLimitSoftwareThermal | nvml::kLimitHardwareThermal | nvml::kLimitHardwareSlowdown;
-
-std::optional<std::string> Environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
 
 template <typename Number>
 double AsDouble(Number number) {
@@ -58,14 +53,14 @@ struct NvmlCollector::Counters {
 NvmlCollectorOptions NvmlCollectorOptions::FromEnvironment() {
   NvmlCollectorOptions options;
   int milliseconds = 0;
-  if (absl::SimpleAtoi(Environment("JOBSCOPE_NVML_MS").value_or(""), &milliseconds)) {
+  if (absl::SimpleAtoi(OwnVariable("JOBSCOPE_NVML_MS").value_or(""), &milliseconds)) {
     options.off = milliseconds == 0;
     if (milliseconds >= kMinIntervalMs && milliseconds <= kMaxIntervalMs) {
       options.monitor.every = absl::Milliseconds(milliseconds);
     }
   }
-  options.monitor.library = Environment("JOBSCOPE_NVML_LIBRARY").value_or(nvml::kLibraryName);
-  options.monitor.visible_devices = Environment("CUDA_VISIBLE_DEVICES");
+  options.monitor.library = OwnVariable("JOBSCOPE_NVML_LIBRARY").value_or(nvml::kLibraryName);
+  options.monitor.visible_devices = OwnVariable("CUDA_VISIBLE_DEVICES");
   return options;
 }
 
