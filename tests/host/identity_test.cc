@@ -134,7 +134,7 @@ class OwnEnvironmentTest : public testing::Test {
 TEST_F(OwnEnvironmentTest, ReadsWhatGetenvReads) {
   setenv("JOBSCOPE_TEST_SET", "a=b", 1);
   setenv("JOBSCOPE_TEST_EMPTY", "", 1);
-  setenv("JOBSCOPE_TEST_LONG", std::string(300, 'x').c_str(), 1);
+  setenv("JOBSCOPE_TEST_LONG", std::string(5000, 'x').c_str(), 1);
   unsetenv("JOBSCOPE_TEST_NONE");
   static char nothing[] = "JOBSCOPE_TEST_BARE";  // putenv of glibc would remove it
   std::vector<char*> with_odd = {nothing};
@@ -151,7 +151,7 @@ TEST_F(OwnEnvironmentTest, ReadsWhatGetenvReads) {
   EXPECT_EQ(variables.size(), 3u);
   EXPECT_EQ(variables.at("JOBSCOPE_TEST_SET"), "a=b");
   EXPECT_EQ(variables.at("JOBSCOPE_TEST_EMPTY"), "");
-  EXPECT_EQ(variables.at("JOBSCOPE_TEST_LONG"), std::string(256, 'x'));
+  EXPECT_EQ(variables.at("JOBSCOPE_TEST_LONG"), std::string(4096, 'x'));
 }
 
 // A string that ends where memory ends, one that lies across pages, and one that is gone.
