@@ -91,8 +91,7 @@ TorchCollector* MakeTorchCollector(const host::Reader* reader,
     if (const auto found = LoadWriter(); found.ok()) writer = *found;
   }
   framework::RecordInferredSteps(writer);
-  auto* const collector =
-      new TorchCollector(writer, &RunAside, MakeTorchProfiler(environment));
+  auto* const collector = new TorchCollector(writer, &RunAside, MakeTorchProfiler(environment));
   collector->WatchSteps();
   return collector;
 }
@@ -150,7 +149,11 @@ Worker::Worker()
   dependencies.clock = clock_;
   dependencies.identity = [this] { return identity(); };
   sessions_ = std::make_shared<SessionManager>(std::move(dependencies));
-  RunAside(&framework::keras::LookForAWhile);
+  RunAside([reader = reader_] {
+    // The first time takes long (collectors/host/recorder/process.cc): not in the end of a capture.
+    if (reader != nullptr) reader->quiesce();
+    framework::keras::LookForAWhile();
+  });
   ProviderRegistry::Get().SetListener(
       [sessions = sessions_, uses_tsc = uses_tsc_](ProviderCollector* provider) {
         provider->set_uses_tsc(uses_tsc);

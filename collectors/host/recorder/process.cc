@@ -122,19 +122,21 @@ void TakeFromHolder(uint32_t holder, uint32_t bits) {
 uint32_t Mask() { return g_page->mask.load(std::memory_order_relaxed); }
 
 void Quiesce() {
-  // Registering costs a few milliseconds in a process with threads, so it waits for the first use.
-  static std::atomic<uint32_t> registered{0};
-  if (registered.load(std::memory_order_acquire) == 0 &&
-      syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0) {
-    registered.store(1, std::memory_order_release);
+  // In a process with threads registering waits for the whole machine: 5 to 30 ms, on a busy one
+  // 400 and more. So whoever comes meanwhile does not wait for it.
+  enum : uint32_t { kNew, kRegistering, kRegistered };
+  static std::atomic<uint32_t> state{kNew};
+  uint32_t seen = kNew;
+  if (state.compare_exchange_strong(seen, kRegistering, std::memory_order_acq_rel)) {
+    const bool done = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    if (done) state.store(kRegistered, std::memory_order_release);
+    seen = done ? kRegistered : kRegistering;
   }
-  if (registered.load(std::memory_order_acquire) != 0 &&
-      syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0) {
+  if (seen == kRegistered && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0) {
     return;
   }
-  if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) == 0) return;
-  // No membarrier (seccomp, old kernel). Stores leave a store buffer within nanoseconds; 1 ms is
-  // far beyond that, and it is the collector's thread that waits.
+  // No membarrier (seccomp, old kernel), or not yet. Stores leave a store buffer within
+  // nanoseconds; 1 ms is far beyond that, and it is the collector's thread that waits.
   const timespec grace = {0, 1000000};
   nanosleep(&grace, nullptr);
 }
