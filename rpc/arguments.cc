@@ -35,6 +35,8 @@ grpc::ChannelArguments MakeChannelArguments(int max_reply_bytes) {
   // Attempts, and the time each may take, are the caller's to count.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // Nobody asks for its books, which it keeps of each channel, connection and call.
+  arguments.SetInt(GRPC_ARG_ENABLE_CHANNELZ, 0);
   // A proxy that is set for the web does not lead to workers.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // No TXT look-up per worker.
