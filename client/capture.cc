@@ -10,13 +10,13 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/call_threads.h"
@@ -242,25 +242,30 @@ int RunCapture(const Flags& flags) {
 
   Progress progress(Progress::ModeFor(flags.quiet));
   std::vector<std::string> stems = FileStems(endpoints);
-  // Written beside the first trace, so that its fsync takes no time of its own.
-  std::once_flag first_delivery;
-  std::thread marking;
-  absl::Status marker;
-  const DeliveryWriter writer = [&](size_t index, Delivery* delivery, ManifestWorker* account) {
-    std::call_once(first_delivery, [&] {
-      marking = std::thread([&] { marker = directory->WriteMarker(absl::Now()); });
-    });
-    return delivery->Write(*directory, stems[index], account);
-  };
   Diagnoser diagnoser(targets->dial.credentials);  // outlives the threads
   WritePool disk(kSpoolThreads);                   // likewise
   CallThreads threads;                             // outlives the fan-out and its workers
+  // Written beside the first trace: where none comes, the logdir must not look like one with runs.
+  std::once_flag first_delivery;
+  bool marking = false;
+  absl::Notification marked;
+  absl::Status marker;
+  const DeliveryWriter writer = [&](size_t index, Delivery* delivery, ManifestWorker* account) {
+    std::call_once(first_delivery, [&] {
+      marking = true;
+      disk.Run([&] {
+        marker = directory->WriteMarker(absl::Now());
+        marked.Notify();
+      });
+    });
+    return delivery->Write(*directory, stems[index], account);
+  };
   FanOut fan_out(std::move(endpoints), stems, MakeFanOutOptions(flags, *directory),
                  diagnoser.Wrap(MakeFactory(flags, *directory, targets->dial, &threads, &disk)),
                  writer, &progress);
   running.store(&fan_out);
   std::vector<WorkerResult> results = fan_out.Run();
-  if (marking.joinable()) marking.join();
+  if (marking) marked.WaitForNotification();
   if (!marker.ok()) {
     std::fprintf(stderr, "capture: TensorBoard may not find this run: %s\n",
                  std::string(marker.message()).c_str());

@@ -295,6 +295,8 @@ void FanOutState::ChooseStart(absl::Time now) {
   facts_.started = absl::FromUnixNanos(plan_.start_unix_ns);
   if (options_.lookback > absl::ZeroDuration()) facts_.lookback_ns = lookback;
   for (const size_t index : members) Begin(index, plan_);
+  // Starts the thread that will write the first trace, while there is time.
+  pool_.Run([] {});
 }
 
 // Armed, and measured, after the instant was chosen.

@@ -142,7 +142,7 @@ absl::Status FileSink::WriteAll() {
 absl::Status FileSink::Publish(Name name) {
   absl::Status status = Flush();
   if (!status.ok()) return status;
-  if (fsync(fd_) != 0) return Failed("sync", errno);
+  if (name != Name::kMayVanish && fsync(fd_) != 0) return Failed("sync", errno);
   if (rename(temporary_path_.c_str(), path_.c_str()) != 0) return Failed("rename", errno);
   published_ = true;
   return name == Name::kLasts ? SyncDirectory(directory_) : absl::OkStatus();

@@ -48,6 +48,7 @@ class FileSink : public xspace::ByteSink {
   enum class Name {
     kLasts,  // the directory is synced: the new name stays after a crash
     kLater,  // not by this: for one of many files, of which the last one's Publish does it for all
+    kMayVanish,  // nothing is synced: after a power cut the file may be missing, or empty
   };
   // Flush, fsync, rename to "<directory>/<file_name>", fsync of the directory. At most once.
   absl::Status Publish(Name name = Name::kLasts);

@@ -256,7 +256,7 @@ absl::Status RunDirectory::WriteMarker(absl::Time now) const {
   if (!file.ok()) return file.status();
   absl::Status status = (*file)->Write(FileVersionRecord(now), false);
   if (!status.ok()) return status;
-  return (*file)->Publish();
+  return (*file)->Publish(FileSink::Name::kMayVanish);
 }
 
 absl::Status RunDirectory::SetAside() {

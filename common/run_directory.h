@@ -66,7 +66,8 @@ class RunDirectory {
 
   // The event file by which TensorBoard recognises a logdir:
   // "events.out.tfevents.<time>.<host>.profile-empty". One is enough for all runs; does nothing
-  // where there is one.
+  // where there is one. Not synced: a power cut may take it, or empty it, which changes nothing for
+  // TensorBoard; no trace depends on it.
   absl::Status WriteMarker(absl::Time now) const;
 
   // Moves the directory to <logdir>/failed_runs, where viewers do not look: they list every

@@ -7,8 +7,10 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -23,6 +25,18 @@
 #include "common/file_sink.h"
 #include "common/tfrecord.h"
 #include "tests/client/temporary_directory.h"
+
+namespace {
+
+std::atomic<int> g_syncs{0};
+
+}  // namespace
+
+// Of this program, also of the library under test.
+extern "C" int fsync(int fd) {
+  ++g_syncs;
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
 
 namespace jobscope {
 namespace {
@@ -228,6 +242,21 @@ TEST(RunDirectory, TheMarkerIsARecordThatTensorBoardReads) {
   std::memcpy(&size, record.data(), 8);
   EXPECT_EQ(size, record.size() - 16);
   EXPECT_THAT(record, HasSubstr("brain.Event:2"));
+}
+
+// Each sync is a wait for the disk: of an ordinary capture's last 7 ms, the marker's took one.
+TEST(RunDirectory, TracesAndTheManifestAreSyncedAndTheMarkerIsNot) {
+  const TemporaryDirectory logdir;
+  const RunDirectory run = Create(logdir.path(), "r").value();
+  const auto syncs = [](const absl::Status& status) {
+    EXPECT_TRUE(status.ok()) << status;
+    return g_syncs.exchange(0);
+  };
+  g_syncs = 0;
+  EXPECT_EQ(syncs(run.CreateTrace("a").value()->Publish()), 2);
+  EXPECT_EQ(syncs(run.CreateTrace("b").value()->Publish(FileSink::Name::kLater)), 1);
+  EXPECT_EQ(syncs(run.WriteManifest("{}")), 2);
+  EXPECT_EQ(syncs(run.WriteMarker(absl::Now())), 0);
 }
 
 TEST(TfRecord, ChecksumsAreThoseOfTheFormat) {
