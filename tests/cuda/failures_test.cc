@@ -38,7 +38,7 @@ TEST_F(CudaFailuresTest, WithoutCudaInUseItIsOffAndNothingIsCalled) {
     gpu().SetDriver(c.result, c.devices, 13000);
     const absl::Time begin = absl::Now();
     Begin();
-    EXPECT_LT(absl::Now() - begin, absl::Milliseconds(500));
+    EXPECT_LT(absl::Now() - begin, options_.limits.begin) << "it waited";
     EXPECT_EQ(session().Drain(), absl::InfiniteDuration());
     Finish();
     EXPECT_EQ(session().report().state, "off");
@@ -243,7 +243,7 @@ TEST_F(CudaFailuresTest, AHangAtTheEndKeepsWhatThereIs) {
     gpu().Hang(function);
     const absl::Time begin = absl::Now();
     Finish();
-    EXPECT_LT(absl::Now() - begin, absl::Milliseconds(1900));
+    EXPECT_LT(absl::Now() - begin, absl::Seconds(10)) << "the call returns only when released";
     session().ExpectIdentity();
     EXPECT_EQ(session().Named(kAddName).size(), 1u);
     EXPECT_EQ(session().report().state, "degraded");

@@ -47,7 +47,7 @@ class TensorFlowClient(case.InteropTest):
         worker = self.train_loop()
         stock = [self.stock_client("tensorflow"), self.xprof()]
         logdirs = [self.scratch / "first", self.scratch / "second"]
-        duration_ms = 1500
+        duration_ms = 4000
         begin = time.monotonic()
         for client, logdir in zip(stock, logdirs):
             logdir.mkdir()
@@ -58,7 +58,7 @@ class TensorFlowClient(case.InteropTest):
             self.assertTrue(answer["ok"], f"{answer}\n{client.process.stderr()}")
         # One after the other, and each asked only once: a repeated capture would take a third duration.
         self.assertGreaterEqual(elapsed, 2 * duration_ms / 1e3)
-        self.assertLess(elapsed, 2 * duration_ms / 1e3 + 1.2)
+        self.assertLess(elapsed, 3 * duration_ms / 1e3)
         for logdir in logdirs:
             path = clients.only_run(logdir) / f"{worker.file_stem}.xplane.pb"
             trace = expectations.check_train_loop_trace(self, path, worker.file_stem)

@@ -222,7 +222,7 @@ TEST_F(NvmlCollectorTest, AHangInTheMiddleKeepsWhatThereIs) {
   (void)session().Drain();
   const absl::Time begin = absl::Now();
   session().Stop();
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(1));
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(10)) << "the call returns only when released";
   session().ExpectIdentity();
   EXPECT_GE(session().report().events, 5u * kMetrics);
   EXPECT_EQ(session().report().state, "degraded");

@@ -120,7 +120,7 @@ TEST_F(ServerTest, AListenerThatSaysNothingIsAnotherProgram) {
   EXPECT_THAT(
       std::string(TryAnother(absl::StrCat("127.0.0.1:", ntohs(address.sin_port))).message()),
       HasSubstr("by another program"));
-  EXPECT_LT(absl::Now() - start, absl::Seconds(3));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(30)) << "it is silent for ever";
   close(fd);
 }
 
@@ -156,9 +156,7 @@ TEST_F(ServerTest, StopDeliversARunningCapture) {
   ASSERT_TRUE(AwaitState("recording"));
   auto waiting = ProfileAsync(&waiting_context, Request(60'000, "waiting"));
   ASSERT_TRUE(Eventually([&] { return sessions_->busy()->waiting() == 1; }));
-  const absl::Time start = absl::Now();
-  StopServer();
-  EXPECT_LT(absl::Now() - start, absl::Seconds(2));
+  ExpectStopsAtOnce();
   const Reply answer = reply.get();
   ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
   const v1::Summary summary = SummaryOf(Trace(answer));
@@ -176,7 +174,7 @@ TEST_F(ServerTest, StopDoesNotWaitForACollectorThatHangs) {
   ASSERT_TRUE(collector_.AwaitCalls("arm", 1));
   const absl::Time start = absl::Now();
   StopServer();
-  EXPECT_LT(absl::Now() - start, absl::Seconds(4));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(30)) << "it hangs for ever";
   EXPECT_FALSE(reply.get().status.ok());
   collector_.Release();
 }
