@@ -58,14 +58,10 @@ CollectorReport CudaCollector::Describe() const {
       return report;
     }
   }
-  // Told from files alone: the driver may be asked only where it is already in use, and asking
-  // takes the loader's lock.
-  if (!cuda::DriverIsMapped()) {
-    cuda::DriverState state;
-    state.use =
-        cuda::DriverIsInstalled() ? cuda::DriverState::kNotLoaded : cuda::DriverState::kNoDriver;
+  // The driver may be asked only where it is already in use, and asking takes the loader's lock.
+  if (!cuda::DriverIsLoaded()) {
     report.state = "off";
-    report.reason = cuda::DriverReason(state);
+    report.reason = cuda::DriverReason(cuda::StateWithoutDriver());
   }
   return report;
 }

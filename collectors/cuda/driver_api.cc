@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "collectors/cuda/driver_functions.h"
+#include "common/loaded_libraries.h"
 
 namespace jobscope::cuda {
 namespace {
@@ -36,6 +37,9 @@ constexpr int kReservedSharedPerBlock = 111;
 
 // Null functions where libcuda is not loaded. The handle is given back: whoever loaded it keeps it.
 bool FindDriver(DriverFunctions* driver) {
+  // Where there is none, dlopen would search the disk for it, once a library that is being loaded
+  // lets it.
+  if (!DriverIsLoaded()) return false;
   void* const library = dlopen(kDriverLibrary, RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) return false;
   const auto find = [library](const char* name, auto* function) {
@@ -55,30 +59,21 @@ bool FindDriver(DriverFunctions* driver) {
 
 }  // namespace
 
-bool DriverIsMapped() {
-  FILE* const maps = std::fopen("/proc/self/maps", "re");
-  if (maps == nullptr) return false;
-  char line[4096];
-  bool found = false;
-  while (!found && std::fgets(line, sizeof(line), maps) != nullptr) {
-    found = std::strstr(line, "/libcuda.so") != nullptr;
-  }
-  std::fclose(maps);
-  return found;
-}
+bool DriverIsLoaded() { return !FindLoadedLibrary("libcuda.so").empty(); }
 
-bool DriverIsInstalled() {
-  return access("/proc/driver/nvidia/version", F_OK) == 0 || access("/dev/nvidiactl", F_OK) == 0 ||
-         access("/dev/dxg", F_OK) == 0;  // under WSL
+DriverState StateWithoutDriver() {
+  const bool is_installed = access("/proc/driver/nvidia/version", F_OK) == 0 ||
+                            access("/dev/nvidiactl", F_OK) == 0 ||
+                            access("/dev/dxg", F_OK) == 0;  // under WSL
+  DriverState state;
+  state.use = is_installed ? DriverState::kNotLoaded : DriverState::kNoDriver;
+  return state;
 }
 
 DriverState QueryDriver() {
   DriverState state;
   DriverFunctions driver;
-  if (!FindDriver(&driver)) {
-    state.use = DriverIsInstalled() ? DriverState::kNotLoaded : DriverState::kNoDriver;
-    return state;
-  }
+  if (!FindDriver(&driver)) return StateWithoutDriver();
   if (driver.cuDriverGetVersion != nullptr) (void)driver.cuDriverGetVersion(&state.driver_version);
   // Answers without initialising anything: 3 says that nobody has.
   const int error = driver.cuDeviceGetCount == nullptr

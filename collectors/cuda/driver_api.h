@@ -59,10 +59,10 @@ std::optional<DeviceInfo> QueryDevice(int ordinal);
 // nullopt: CUDA is not in use, or its driver is too old to tell.
 std::optional<std::vector<std::string>> QueryDeviceUuids();
 
-// Whether libcuda is mapped into the process, told without any lock of the loader.
-bool DriverIsMapped();
-// Whether the machine has a driver at all, as far as files tell.
-bool DriverIsInstalled();
+// Whether libcuda is loaded, told without waiting for libraries that are being loaded.
+bool DriverIsLoaded();
+// Of a process that has not loaded it: kNoDriver or kNotLoaded, as far as files tell.
+DriverState StateWithoutDriver();
 
 }  // namespace jobscope::cuda
 

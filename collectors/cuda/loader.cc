@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
-#include <link.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/loaded_libraries.h"
 #include "common/own_environment.h"
 
 namespace jobscope::cuda {
@@ -28,11 +28,6 @@ constexpr int kNewestMajor = 13;
 // libcupti.so.11 has the minor release in its name.
 constexpr int kNewest11 = 8;
 
-std::string_view BaseName(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
-
 std::string FolderOf(std::string_view path) {
   const size_t slash = path.rfind('/');
   return std::string(slash == std::string_view::npos ? "." : path.substr(0, slash));
@@ -40,23 +35,10 @@ std::string FolderOf(std::string_view path) {
 
 // Of "libcupti.so.12", "libcupti.so.2025.3.1" or "libcupti.so.11.8"; 0: the name does not tell.
 int MajorOf(std::string_view path) {
-  std::string_view name = BaseName(path);
+  std::string_view name = FileNameOf(path);
   if (name.size() <= kPrefix.size() + 1) return 0;
   const int major = std::atoi(std::string(name.substr(kPrefix.size() + 1)).c_str());
   return major >= kOldestMajor && major <= 99 ? major : 0;
-}
-
-std::vector<std::string> MappedLibraries() {
-  std::vector<std::string> paths;
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* out) {
-        if (info->dlpi_name != nullptr && info->dlpi_name[0] == '/') {
-          static_cast<std::vector<std::string>*>(out)->emplace_back(info->dlpi_name);
-        }
-        return 0;
-      },
-      &paths);
-  return paths;
 }
 
 // All libcupti.so* of a folder, those of later majors first, without debug copies.
@@ -108,19 +90,19 @@ void AddToolkitFolders(std::vector<std::string>* folders) {
 
 std::vector<std::string> MappedCupti() {
   std::vector<std::string> found;
-  for (const std::string& path : MappedLibraries()) {
-    if (BaseName(path).substr(0, kPrefix.size()) == kPrefix) found.push_back(path);
+  for (const std::string& path : LoadedLibraries()) {
+    if (FileNameOf(path).substr(0, kPrefix.size()) == kPrefix) found.push_back(path);
   }
   return found;
 }
 
 std::vector<std::string> CuptiCandidates(const LoadOptions& options) {
   if (!options.library.empty()) return {options.library};
-  const std::vector<std::string> mapped = MappedLibraries();
+  const std::vector<std::string> mapped = LoadedLibraries();
   std::vector<std::string> folders;
   // Beside the CUDA runtime that the process uses.
   for (const std::string& path : mapped) {
-    if (BaseName(path).substr(0, 12) != "libcudart.so") continue;
+    if (FileNameOf(path).substr(0, 12) != "libcudart.so") continue;
     const std::string folder = FolderOf(path);
     folders.push_back(folder);
     folders.push_back(folder + "/../extras/CUPTI/lib64");

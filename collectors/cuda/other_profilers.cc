@@ -2,7 +2,6 @@
 #include "collectors/cuda/other_profilers.h"
 
 #include <dlfcn.h>
-#include <link.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "common/loaded_libraries.h"
 #include "common/own_environment.h"
 
 namespace jobscope::cuda {
@@ -25,26 +25,8 @@ constexpr std::string_view kPyTorch = "libtorch_cpu.so";
 // bool torch::autograd::profiler::isProfilerEnabledInMainThread()
 constexpr const char* kIsRecording = "_ZN5torch8autograd8profiler29isProfilerEnabledInMainThreadEv";
 
-std::string_view BaseName(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
-
 bool BeginsWith(std::string_view text, std::string_view begin) {
   return text.substr(0, begin.size()) == begin;
-}
-
-std::vector<std::string> MappedLibraries() {
-  std::vector<std::string> paths;
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* out) {
-        if (info->dlpi_name != nullptr && info->dlpi_name[0] == '/') {
-          static_cast<std::vector<std::string>*>(out)->emplace_back(info->dlpi_name);
-        }
-        return 0;
-      },
-      &paths);
-  return paths;
 }
 
 using IsRecording = bool (*)();
@@ -63,12 +45,12 @@ IsRecording FindIsRecording(const std::string& pytorch) {
 }  // namespace
 
 OtherProfiler FindOtherProfiler(absl::Duration patience) {
-  const std::vector<std::string> mapped = MappedLibraries();
+  const std::vector<std::string> mapped = LoadedLibraries();
   const std::string named = OwnVariable("CUDA_INJECTION64_PATH").value_or("");
-  const std::string_view injected = BaseName(named);
+  const std::string_view injected = FileNameOf(named);
   const std::string* pytorch = nullptr;
   for (const std::string& path : mapped) {
-    const std::string_view name = BaseName(path);
+    const std::string_view name = FileNameOf(path);
     const bool is_tool =
         std::any_of(kTools.begin(), kTools.end(),
                     [name](std::string_view tool) { return BeginsWith(name, tool); }) ||

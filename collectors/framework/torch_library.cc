@@ -2,7 +2,6 @@
 #include "collectors/framework/torch_library.h"
 
 #include <dlfcn.h>
-#include <link.h>
 
 #include <climits>
 #include <cstdlib>
@@ -12,6 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/loaded_libraries.h"
 #include "common/own_environment.h"
 
 namespace jobscope::framework::torch {
@@ -30,22 +30,6 @@ constexpr char kTested[] = "1.13 to 2.15";
 std::string FolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, slash);
-}
-
-std::string MappedLibrary() {
-  std::string path;
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* out) {
-        const char* const name = info->dlpi_name;
-        const char* const slash = name == nullptr ? nullptr : std::strrchr(name, '/');
-        if (slash == nullptr || std::strncmp(slash + 1, kLibrary, sizeof(kLibrary) - 1) != 0) {
-          return 0;
-        }
-        *static_cast<std::string*>(out) = name;
-        return 1;
-      },
-      &path);
-  return path;
 }
 
 // The text between quotes in the line that assigns `variable`, of a Python file.
@@ -83,7 +67,7 @@ void Resolve(void* library, const char* symbol, Function* function) {
 
 }  // namespace
 
-bool IsLoaded() { return !MappedLibrary().empty(); }
+bool IsLoaded() { return !FindLoadedLibrary(kLibrary).empty(); }
 
 std::optional<std::pair<int, int>> ParseVersion(std::string_view version) {
   const auto number = [&version]() -> std::optional<int> {
@@ -133,7 +117,7 @@ std::string VersionOf(const std::string& path) {
 }
 
 absl::StatusOr<Api> Find() {
-  const std::string path = MappedLibrary();
+  const std::string path = FindLoadedLibrary(kLibrary);
   if (path.empty()) return absl::NotFoundError("this process has not loaded PyTorch");
 #if !defined(__x86_64__)
   return absl::FailedPreconditionError("PyTorch's operators call back on x86-64 only");

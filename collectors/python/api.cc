@@ -2,10 +2,9 @@
 #include "collectors/python/api.h"
 
 #include <dlfcn.h>
-#include <link.h>
 
 #include <atomic>
-#include <cstring>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,6 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/loaded_libraries.h"
 
 namespace jobscope::python {
 namespace {
@@ -23,20 +23,20 @@ namespace {
 constexpr int kOldestMinor = 9;
 constexpr char kProbe[] = "Py_IsInitialized";
 
-int FindLibPython(dl_phdr_info* info, size_t, void* found) {
-  const char* const slash = strrchr(info->dlpi_name, '/');
-  const char* const file = slash == nullptr ? info->dlpi_name : slash + 1;
-  // "libpython3.so" is only a stub that names the real one.
-  if (strncmp(file, "libpython3.", 11) != 0 || strcmp(file, "libpython3.so") == 0) return 0;
-  *static_cast<std::string*>(found) = info->dlpi_name;
-  return 1;
-}
+// How many libraries had been loaded when the last look found no Python in any.
+std::atomic<uint64_t> g_loads_without{0};
+
+absl::Status AbsentError() { return absl::NotFoundError("there is no Python in this process"); }
 
 // A program that embeds Python as a plugin may have loaded it out of the global scope.
 void* PrivateLibrary() {
-  std::string path;
-  dl_iterate_phdr(&FindLibPython, &path);
-  return path.empty() ? nullptr : dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+  for (const std::string& path : LoadedLibraries()) {
+    const std::string_view file = FileNameOf(path);
+    // "libpython3.so" is only a stub that names the real one.
+    if (file.substr(0, 11) != "libpython3." || file == "libpython3.so") continue;
+    return dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+  }
+  return nullptr;
 }
 
 class Loader {
@@ -151,16 +151,21 @@ void* Api::Symbol(const char* name) const {
   return dlsym(library == nullptr ? RTLD_DEFAULT : library, name);
 }
 
+bool SurelyAbsent() { return g_loads_without.load(std::memory_order_relaxed) == LibraryLoads(); }
+
 absl::StatusOr<const Api*> FindApi() {
   static std::atomic<const Api*> found{nullptr};
   if (const Api* api = found.load(std::memory_order_acquire)) return api;
   static std::mutex mutex;
   const std::lock_guard<std::mutex> lock(mutex);
   if (const Api* api = found.load(std::memory_order_acquire)) return api;
+  const uint64_t loads = LibraryLoads();
+  if (g_loads_without.load(std::memory_order_relaxed) == loads) return AbsentError();
   void* const global = dlsym(RTLD_DEFAULT, kProbe);
   void* const library = global == nullptr ? PrivateLibrary() : nullptr;
   if (global == nullptr && library == nullptr) {
-    return absl::NotFoundError("there is no Python in this process");
+    g_loads_without.store(loads, std::memory_order_relaxed);
+    return AbsentError();
   }
   auto api = std::make_unique<Api>();
   api->library = library;

@@ -103,8 +103,12 @@ struct Api {
   void* Symbol(const char* name) const;
 };
 
-// Never blocks, takes no GIL. NOT_FOUND: no Python in this process; UNIMPLEMENTED: one that is not
-// served. The table lives as long as the process.
+// Whether an earlier look has found no Python, and no library has been loaded since. Never blocks.
+bool SurelyAbsent();
+
+// Takes no GIL; waits, unless Python is surely absent, while a library is being loaded. NOT_FOUND:
+// no Python in this process; UNIMPLEMENTED: one that is not served. The table lives as long as the
+// process.
 absl::StatusOr<const Api*> FindApi();
 
 }  // namespace jobscope::python

@@ -36,13 +36,16 @@ T Symbol(void* library, const char* name) {
 class PythonProcess : public ::testing::Environment {
  public:
   void SetUp() override {
+    EXPECT_FALSE(SurelyAbsent()) << "nobody has looked";
     EXPECT_EQ(Interpreter::Find().status().code(), absl::StatusCode::kNotFound);
+    EXPECT_TRUE(SurelyAbsent());
     const char* const path = std::getenv("JOBSCOPE_TEST_LIBPYTHON");
     ASSERT_NE(path, nullptr);
     void* const library = dlopen(
         path,
         RTLD_NOW | (std::getenv("JOBSCOPE_TEST_LOCAL") == nullptr ? RTLD_GLOBAL : RTLD_LOCAL));
     ASSERT_NE(library, nullptr) << dlerror();
+    EXPECT_FALSE(SurelyAbsent());
     EXPECT_THAT(std::string(Interpreter::Find().status().message()),
                 HasSubstr("not initialised yet"));
     Symbol<void (*)(int)>(library, "Py_InitializeEx")(0);
