@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/worker.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <cstddef>
 #include <functional>
@@ -11,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "collectors/cuda/cuda_collector.h"
 #include "collectors/cuda/driver_api.h"
@@ -21,6 +24,7 @@
 #include "collectors/framework/tensorflow_collector.h"
 #include "collectors/framework/torch_collector.h"
 #include "collectors/framework/torch_profiler.h"
+#include "collectors/framework/torch_steps.h"
 #include "collectors/host/host_collector.h"
 #include "collectors/host/host_report.h"
 #include "collectors/nvml/nvml_collector.h"
@@ -40,6 +44,10 @@ constexpr uint64_t kDefaultRingsCapBytes = uint64_t{64} << 20;
 constexpr uint64_t kRingPageBytes = 4096;
 // What the recorder keeps of steps.
 constexpr size_t kMaxSteps = 256;
+// An interpreter that is preloaded into takes some 20 ms to be there; a program that embeds one may
+// take seconds. 50 ms, doubled from look to look: the last is after 26 s.
+constexpr absl::Duration kFirstLookPause = absl::Milliseconds(50);
+constexpr int kLooks = 10;
 
 const host::Reader* FindRecorder() {
   const auto reader = LoadRecorder();
@@ -84,6 +92,19 @@ void RunAside(std::function<void()> body) {
   if (!status.ok()) Log(LogLevel::kWarning, std::string(status.message()));
 }
 
+// The server may be there before the interpreter is: looks for it, a few times within half a
+// minute, ever more seldom, until the frameworks that it imports tell of their steps.
+void WatchFrameworkSteps() {
+  const pid_t process = getpid();
+  absl::Duration pause = kFirstLookPause;
+  for (int look = 1; getpid() == process; ++look) {
+    if (framework::torch::LookForPython()) return framework::keras::WatchImports();
+    if (look == kLooks) return;
+    absl::SleepFor(pause);
+    pause *= 2;
+  }
+}
+
 TorchCollector* MakeTorchCollector(const host::Reader* reader,
                                    const FrameworkEnvironment& environment) {
   const WriterTable* writer = nullptr;
@@ -91,9 +112,7 @@ TorchCollector* MakeTorchCollector(const host::Reader* reader,
     if (const auto found = LoadWriter(); found.ok()) writer = *found;
   }
   framework::RecordInferredSteps(writer);
-  auto* const collector = new TorchCollector(writer, &RunAside, MakeTorchProfiler(environment));
-  collector->WatchSteps();
-  return collector;
+  return new TorchCollector(writer, &RunAside, MakeTorchProfiler(environment));
 }
 
 FrameworkEnvironment MakeFrameworkEnvironment(const host::Reader* reader, bool uses_tsc,
@@ -149,11 +168,14 @@ Worker::Worker()
   dependencies.clock = clock_;
   dependencies.identity = [this] { return identity(); };
   sessions_ = std::make_shared<SessionManager>(std::move(dependencies));
-  RunAside([reader = reader_] {
-    // The first time takes long (collectors/host/recorder/process.cc): not in the end of a capture.
-    if (reader != nullptr) reader->quiesce();
-    framework::keras::LookForAWhile();
-  });
+  if (reader_ != nullptr) {
+    RunAside([reader = reader_] {
+      // The first time takes long (collectors/host/recorder/process.cc): not in the end of a
+      // capture.
+      reader->quiesce();
+      WatchFrameworkSteps();
+    });
+  }
   ProviderRegistry::Get().SetListener(
       [sessions = sessions_, uses_tsc = uses_tsc_](ProviderCollector* provider) {
         provider->set_uses_tsc(uses_tsc);

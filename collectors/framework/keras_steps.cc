@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/framework/keras_steps.h"
 
-#include <unistd.h>
-
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,8 +8,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "collectors/framework/inferred_steps.h"
 #include "collectors/framework/keras_steps.py.h"
 #include "collectors/framework/torch_steps.h"
@@ -23,19 +19,17 @@ namespace {
 
 constexpr char kStepName[] = "Keras batch";
 
-// As for PyTorch's steps: an interpreter that is preloaded into takes some 20 ms to be there.
-constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
-constexpr int kLooks = 10;
-
 uint64_t IdOf(const std::vector<python::Value>& arguments) {
   const auto* const id = arguments.empty() ? nullptr : std::get_if<int64_t>(arguments.data());
   return id == nullptr ? 0 : static_cast<uint64_t>(*id);
 }
 
-// False: there is no interpreter yet.
-bool Look() {
+}  // namespace
+
+void WatchImports() {
+  if (torch::SwitchedOff()) return;
   const auto interpreter = python::Interpreter::Find();
-  if (!interpreter.ok()) return !absl::IsNotFound(interpreter.status());
+  if (!interpreter.ok()) return;
   const python::NativeFunction ended = [](const std::vector<python::Value>& arguments) {
     NoteStepEnd(IdOf(arguments), kStepName);
   };
@@ -52,20 +46,6 @@ bool Look() {
   }
   if (!status.ok()) {
     Log(LogLevel::kInfo, absl::StrCat("no steps from Keras: ", std::string(status.message())));
-  }
-  return true;
-}
-
-}  // namespace
-
-void LookForAWhile() {
-  if (torch::SwitchedOff()) return;
-  const pid_t process = getpid();
-  absl::Duration pause = kFirstPause;
-  for (int look = 0; look < kLooks && getpid() == process; ++look) {
-    if (Look()) return;
-    absl::SleepFor(pause);
-    pause *= 2;
   }
 }
 

@@ -6,10 +6,10 @@
 
 namespace jobscope::framework::keras {
 
-// Looks, on the calling thread, a few times within half a minute, ever more seldom, for the
-// process's Python, and has it tell of Keras' import, or finds it imported. Returns when that is
-// done. Takes the GIL: for a thread of its own. Does nothing with JOBSCOPE_INFER_STEPS=0.
-void LookForAWhile();
+// Has the process's Python tell of Keras' import, or finds it imported; does nothing where there is
+// no Python, and with JOBSCOPE_INFER_STEPS=0. Once per process. Takes the GIL: for a thread that
+// may wait.
+void WatchImports();
 
 }  // namespace jobscope::framework::keras
 

@@ -17,10 +17,6 @@ TorchCollector::TorchCollector(const struct jobscope_trace_writer_table* writer,
                                std::unique_ptr<Collector> profiler)
     : writer_(writer), run_aside_(std::move(run_aside)), profiler_(std::move(profiler)) {}
 
-void TorchCollector::WatchSteps() {
-  if (writer_ != nullptr && !torch::SwitchedOff()) run_aside_(&torch::LookForAWhile);
-}
-
 CollectorReport TorchCollector::Describe() const {
   const absl::MutexLock lock(&mutex_);
   if (armed_once_ || torch::IsLoaded()) return last_;

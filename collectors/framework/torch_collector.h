@@ -40,9 +40,6 @@ class TorchCollector : public Collector {
   TorchCollector(const TorchCollector&) = delete;
   TorchCollector& operator=(const TorchCollector&) = delete;
 
-  // Begins to notice the steps of optimizers, from now on and without captures; once per process.
-  void WatchSteps();
-
   std::string_view name() const override { return "torch"; }
   CollectorReport Describe() const override ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Arm(const ArmRequest& request) override ABSL_LOCKS_EXCLUDED(mutex_);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/framework/torch_steps.h"
 
-#include <unistd.h>
-
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -11,8 +9,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "collectors/framework/inferred_steps.h"
 #include "collectors/framework/torch_steps.py.h"
 #include "collectors/python/interpreter.h"
@@ -24,11 +20,6 @@ namespace {
 
 constexpr char kStepName[] = "optimizer step";
 constexpr char kEngineStepName[] = "DeepSpeed step";
-
-// An interpreter that is preloaded into takes some 20 ms to be there; a program that embeds one may
-// take seconds. 50 ms, doubled from look to look: the last is after 26 s.
-constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
-constexpr int kLooks = 10;
 
 // Scopes of optimizers that end without any backward pass, before they are taken for steps of a
 // program that has none (gradients without autograd).
@@ -112,15 +103,6 @@ bool LookForPython() {
     Log(LogLevel::kInfo, absl::StrCat("no steps from PyTorch's optimizers: ", status.message()));
   }
   return true;
-}
-
-void LookForAWhile() {
-  const pid_t process = getpid();
-  absl::Duration pause = kFirstPause;
-  for (int look = 1; getpid() == process && !LookForPython() && look < kLooks; ++look) {
-    absl::SleepFor(pause);
-    pause *= 2;
-  }
 }
 
 bool ScopesAreSteps() { return !g_hooked.load(std::memory_order_relaxed) && !SwitchedOff(); }

@@ -21,10 +21,6 @@ namespace jobscope::framework::torch {
 // may wait.
 bool LookForPython();
 
-// Looks, on the calling thread, a few times within half a minute, ever more seldom, until a look
-// was of use. For a thread of its own: the server may be there before the interpreter is.
-void LookForAWhile();
-
 // Steps are not to be inferred: JOBSCOPE_INFER_STEPS=0.
 bool SwitchedOff();
 
