@@ -124,6 +124,10 @@ class Collector {
   // State and reason while no session runs, for Describe. Called from any thread; must not block.
   virtual CollectorReport Describe() const = 0;
 
+  // Why this collector takes no part in a session; empty: it does, or finds out in Arm. Asked
+  // before Arm: one that is off gets no verb and no thread. Called from any thread; must not block.
+  virtual std::string WhyOff(const ArmRequest& /*request*/) const { return {}; }
+
   // The earliest ticks that Arm's lookback can reach, known after Arm; the session grants no more.
   // After Start: what it really reached, which is later where rings went on turning in between.
   // Default: none.

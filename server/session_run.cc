@@ -158,8 +158,8 @@ SessionResult SessionRun::RunStages() {
   return Finish();
 }
 
-absl::StatusOr<size_t> SessionRun::FindRoom() {
-  CaptureRoom room = FindRoomForCapture(environment_.slots.size(), options_.store_bytes);
+absl::StatusOr<size_t> SessionRun::FindRoom(size_t collectors) {
+  CaptureRoom room = FindRoomForCapture(collectors, options_.store_bytes);
   if (!room.status.ok()) return std::move(room.status);
   if (room.store_bytes < options_.store_bytes) {
     auto smaller = std::make_shared<Context>(this, room.store_bytes);
@@ -171,20 +171,25 @@ absl::StatusOr<size_t> SessionRun::FindRoom() {
   return room.collectors;
 }
 
-absl::Status SessionRun::Arm() {
-  // Known from here on, also where the program removes its rank from the environment meanwhile.
-  static_cast<void>(environment_.identity());
-  const absl::StatusOr<size_t> most_tasks = FindRoom();
-  if (!most_tasks.ok()) return most_tasks.status();
-  tasks_.reserve(environment_.slots.size());  // a task that has begun is ended by this list
+absl::Status SessionRun::StartTasks(const ArmRequest& request) {
+  std::vector<std::shared_ptr<CollectorSlot>> slots;
   for (const std::shared_ptr<CollectorSlot>& slot : environment_.slots) {
-    const std::string name(slot->collector()->name());
+    const std::string_view name = slot->collector()->name();
     if (const Verb verb = slot->wedged_in(); verb != Verb::kNone) {
       absent_.push_back(CollectorStateOf(
           name, "wedged",
           absl::StrCat("it still hangs in the verb ", VerbName(verb), " of an earlier capture")));
-      continue;
+    } else if (const std::string why = slot->collector()->WhyOff(request); !why.empty()) {
+      absent_.push_back(CollectorStateOf(name, "off", why));
+    } else {
+      slots.push_back(slot);
     }
+  }
+  const absl::StatusOr<size_t> most_tasks = FindRoom(std::max<size_t>(slots.size(), 1));
+  if (!most_tasks.ok()) return most_tasks.status();
+  tasks_.reserve(slots.size());  // a task that has begun is ended by this list
+  for (const std::shared_ptr<CollectorSlot>& slot : slots) {
+    const std::string_view name = slot->collector()->name();
     if (tasks_.size() == *most_tasks) {
       absent_.push_back(CollectorStateOf(
           name, "failed",
@@ -198,17 +203,14 @@ absl::Status SessionRun::Arm() {
     }
     tasks_.push_back(std::move(task));
   }
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& task : tasks_) collectors_.push_back(task->collector());
-  }
-  for (const std::string& name : options_.frameworks.names()) {
-    const auto is_it = [&name](const auto& slot) { return slot->collector()->name() == name; };
-    if (std::none_of(environment_.slots.begin(), environment_.slots.end(), is_it)) {
-      absent_.push_back(
-          CollectorStateOf(name, "failed", "this worker has no collector of this name"));
-    }
-  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& task : tasks_) collectors_.push_back(task->collector());
+  return absl::OkStatus();
+}
+
+absl::Status SessionRun::Arm() {
+  // Known from here on, also where the program removes its rank from the environment meanwhile.
+  static_cast<void>(environment_.identity());
   ArmRequest request;
   request.levels = options_.levels;
   request.frameworks = options_.frameworks;
@@ -217,6 +219,14 @@ absl::Status SessionRun::Arm() {
   request.lookback = options_.lookback;
   request.store_bytes = options_.store_bytes;
   if (options_.on_command && options_.record_ahead) request.ahead = kRecordAhead;
+  if (absl::Status started = StartTasks(request); !started.ok()) return started;
+  for (const std::string& name : options_.frameworks.names()) {
+    const auto is_it = [&name](const auto& slot) { return slot->collector()->name() == name; };
+    if (std::none_of(environment_.slots.begin(), environment_.slots.end(), is_it)) {
+      absent_.push_back(
+          CollectorStateOf(name, "failed", "this worker has no collector of this name"));
+    }
+  }
   request.sink = context_->store.get();
   request.names = &context_->names;
   request.events = context_.get();

@@ -80,8 +80,11 @@ class SessionRun {
   SessionResult RunStages();
   // Error: the process has no room for a capture.
   absl::Status Arm();
-  // Gives the session the room that the process has. Returns how many collectors may take part.
-  absl::StatusOr<size_t> FindRoom();
+  // Gives the session the room that the process has. Returns how many of `collectors` may take
+  // part.
+  absl::StatusOr<size_t> FindRoom(size_t collectors);
+  // Starts the tasks of the collectors that take part in it; notes why the others do not.
+  absl::Status StartTasks(const ArmRequest& request);
   // Waits until the server is old enough for a map of ticks to time.
   void AwaitBaseline();
   void FixClock();
@@ -119,7 +122,8 @@ class SessionRun {
 
   // ---- of the session thread ----
   std::vector<std::shared_ptr<CollectorTask>> tasks_;
-  std::vector<v1::CollectorState> absent_;  // wedged since an earlier session, or without a thread
+  std::vector<v1::CollectorState>
+      absent_;  // off, wedged since an earlier session, or without a thread
   std::vector<std::string> warnings_;
   ClockSample recent_;    // the last one
   bool leaving_ = false;  // the process ends: collectors have their limits, and no more

@@ -66,6 +66,11 @@ CollectorReport CudaCollector::Describe() const {
   return report;
 }
 
+std::string CudaCollector::WhyOff(const ArmRequest& request) const {
+  if (request.levels.device <= 0) return "device_tracer_level is 0";
+  return cuda::DriverIsLoaded() ? "" : cuda::DriverReason(cuda::StateWithoutDriver());
+}
+
 absl::Status CudaCollector::Fail(std::string reason) {
   report_.state = "failed";
   report_.reason = reason;
@@ -85,8 +90,8 @@ absl::Status CudaCollector::Arm(const ArmRequest& request) {
   report_ = {};
   session_.reset();
   lost_so_far_ = 0;
-  if (request.levels.device <= 0) {
-    Off("device_tracer_level is 0");
+  if (std::string why = WhyOff(request); !why.empty()) {
+    Off(std::move(why));
     return absl::OkStatus();
   }
   const cuda::DriverState driver = cuda::QueryDriver();

@@ -54,6 +54,7 @@ class CudaCollector : public Collector {
 
   std::string_view name() const override { return "cuda"; }
   CollectorReport Describe() const override;
+  std::string WhyOff(const ArmRequest& request) const override;
   absl::Status Arm(const ArmRequest& request) override;
   absl::Status Start(const StartRequest& request) override;
   absl::Duration Drain() override;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "collectors/framework/profiler_session.py.h"
 #include "collectors/framework/torch_steps.h"
+#include "collectors/python/api.h"
 #include "common/own_environment.h"
 #include "common/xspace/absl_view.h"
 #include "common/xspace/utf8.h"
@@ -94,6 +95,12 @@ void ForeignXSpaceCollector::Off(std::string reason) {
   last_ = report_;
 }
 
+std::string ForeignXSpaceCollector::WhyOff(const ArmRequest& request) const {
+  if (!request.frameworks.Takes(kind_.name)) return "not asked for (--frameworks)";
+  if (request.levels.host <= 0) return "host_tracer_level is 0";
+  return python::SurelyAbsent() ? "there is no Python in this process" : "";
+}
+
 absl::Status ForeignXSpaceCollector::Fail(std::string reason) {
   report_.state = "failed";
   report_.reason = std::move(reason);
@@ -116,12 +123,8 @@ absl::Status ForeignXSpaceCollector::Arm(const ArmRequest& request) {
   handover_->Reset();
   if (kind_.has_the_loop) g_loop_is_found.store(false);
 
-  if (!request.frameworks.Takes(kind_.name)) {
-    Off("not asked for (--frameworks)");
-    return absl::OkStatus();
-  }
-  if (request.levels.host <= 0) {
-    Off("host_tracer_level is 0");
+  if (std::string why = WhyOff(request); !why.empty()) {
+    Off(std::move(why));
     return absl::OkStatus();
   }
   const absl::StatusOr<const python::Interpreter*> interpreter = python::Interpreter::Find();

@@ -73,6 +73,7 @@ class ForeignXSpaceCollector : public Collector {
 
   std::string_view name() const override { return kind_.name; }
   CollectorReport Describe() const override;
+  std::string WhyOff(const ArmRequest& request) const override;
   absl::Status Arm(const ArmRequest& request) override;
   absl::Status Start(const StartRequest& request) override;
   absl::Duration Drain() override;

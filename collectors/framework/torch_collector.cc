@@ -13,6 +13,12 @@ namespace jobscope {
 
 namespace torch = framework::torch;
 
+namespace {
+
+constexpr char kNotLoaded[] = "this process has not loaded PyTorch";
+
+}  // namespace
+
 TorchCollector::TorchCollector(const struct jobscope_trace_writer_table* writer, RunAside run_aside,
                                std::unique_ptr<Collector> profiler)
     : writer_(writer), run_aside_(std::move(run_aside)), profiler_(std::move(profiler)) {}
@@ -22,20 +28,17 @@ CollectorReport TorchCollector::Describe() const {
   if (armed_once_ || torch::IsLoaded()) return last_;
   CollectorReport report;
   report.state = "off";
-  report.reason = "this process has not loaded PyTorch";
+  report.reason = kNotLoaded;
   return report;
 }
 
-absl::Status TorchCollector::CheckWanted(const ArmRequest& request) const {
+std::string TorchCollector::WhyOff(const ArmRequest& request) const {
   if (!request.frameworks.Takes(name())) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("not among the frameworks asked for (", request.frameworks.text(), ")"));
+    return absl::StrCat("not among the frameworks asked for (", request.frameworks.text(), ")");
   }
-  if (request.levels.host == 0) {
-    return absl::FailedPreconditionError("host_tracer_level is 0");
-  }
-  if (writer_ == nullptr) return absl::FailedPreconditionError("there is no recorder");
-  return absl::OkStatus();
+  if (request.levels.host == 0) return "host_tracer_level is 0";
+  if (writer_ == nullptr) return "there is no recorder";
+  return torch::IsLoaded() ? "" : kNotLoaded;
 }
 
 absl::Status TorchCollector::Register(const ArmRequest& request) {
@@ -79,16 +82,12 @@ absl::Status TorchCollector::Arm(const ArmRequest& request) {
   by_profiler_ = false;
   crossed_before_ = torch::CrossedThreads();
   wants_shapes_ = request.record_shapes;
-  absl::Status status = CheckWanted(request);
-  if (status.ok()) {
-    status = Register(request);
-    if (absl::IsFailedPrecondition(status)) {
-      ArmProfiler(request, std::string(status.message()));
-    } else if (!status.ok()) {
-      report_.state = "off";
-      report_.reason = std::string(status.message());
-    }
-  } else {
+  report_.reason = WhyOff(request);
+  if (!report_.reason.empty()) {
+    report_.state = "off";
+  } else if (const absl::Status status = Register(request); absl::IsFailedPrecondition(status)) {
+    ArmProfiler(request, std::string(status.message()));
+  } else if (!status.ok()) {
     report_.state = "off";
     report_.reason = std::string(status.message());
   }

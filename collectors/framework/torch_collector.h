@@ -42,6 +42,7 @@ class TorchCollector : public Collector {
 
   std::string_view name() const override { return "torch"; }
   CollectorReport Describe() const override ABSL_LOCKS_EXCLUDED(mutex_);
+  std::string WhyOff(const ArmRequest& request) const override;
   absl::Status Arm(const ArmRequest& request) override ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Start(const StartRequest& request) override;
   absl::Duration Drain() override;
@@ -50,8 +51,6 @@ class TorchCollector : public Collector {
   uint64_t LostSoFar() const override;
 
  private:
-  // Why this session has nothing of PyTorch; OK if it may have.
-  absl::Status CheckWanted(const ArmRequest& request) const;
   absl::Status Register(const ArmRequest& request);
   // Sets state and reason.
   void ArmProfiler(const ArmRequest& request, std::string why);

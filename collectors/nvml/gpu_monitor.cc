@@ -240,6 +240,11 @@ Snapshot GpuMonitor::Latest() const {
   return state_->snapshot;
 }
 
+bool GpuMonitor::RemembersAbsence() const {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->remembered() && state_->snapshot.state == Snapshot::kAbsent;
+}
+
 std::string GpuMonitor::Hang() const {
   absl::Duration since;
   const char* const call = state_->watch.Running(&since);

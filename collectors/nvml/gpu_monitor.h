@@ -69,6 +69,8 @@ class GpuMonitor {
   GpuMonitor& operator=(const GpuMonitor&) = delete;
 
   Snapshot Latest() const;
+  // Whether there is no driver, or no GPU, and it is too early to look again: `Latest` says why.
+  bool RemembersAbsence() const;
   // "nvmlInit_v2 has not returned for 3 s"; empty: nothing hangs.
   std::string Hang() const;
 

@@ -94,6 +94,13 @@ CollectorReport NvmlCollector::Judge() const {
 
 CollectorReport NvmlCollector::Describe() const { return Judge(); }
 
+std::string NvmlCollector::WhyOff(const ArmRequest& request) const {
+  if (request.levels.device <= 0) return "device_tracer_level is 0";
+  if (!options_.off && !monitor_.RemembersAbsence()) return {};
+  CollectorReport judged = Judge();
+  return judged.state == "off" ? std::move(judged.reason) : "";
+}
+
 absl::Status NvmlCollector::Arm(const ArmRequest& request) {
   request_ = request;
   report_ = {};
@@ -102,13 +109,13 @@ absl::Status NvmlCollector::Arm(const ArmRequest& request) {
   gpus_.clear();
   lost_gpus_.clear();
   failed_ = unnamed_ = 0;
-  if (request.levels.device <= 0) {
+  if (std::string why = WhyOff(request); !why.empty()) {
     report_.state = "off";
-    report_.reason = "device_tracer_level is 0";
+    report_.reason = std::move(why);
     return absl::OkStatus();
   }
   // Whoever answers later is sampled from then on.
-  if (!options_.off) (void)monitor_.Prepare(kArmWaits);
+  (void)monitor_.Prepare(kArmWaits);
   CollectorReport judged = Judge();
   report_.state = judged.state;
   report_.reason = judged.reason;

@@ -38,6 +38,10 @@ PythonCollector::~PythonCollector() = default;
 // Nothing is looked for: that would take the loader's lock.
 CollectorReport PythonCollector::Describe() const { return {}; }
 
+std::string PythonCollector::WhyOff(const ArmRequest& request) const {
+  return request.levels.python > 0 ? "" : "python_tracer_level is 0";
+}
+
 absl::Status PythonCollector::Fail(absl::Status status) {
   report_.state = "failed";
   report_.reason = std::string(status.message());
@@ -52,9 +56,9 @@ absl::Status PythonCollector::Arm(const ArmRequest& request) {
   lost_so_far_.store(0, std::memory_order_relaxed);
   sampler_.reset();
   tracer_.reset();
-  if (request.levels.python <= 0) {
+  if (std::string why = WhyOff(request); !why.empty()) {
     report_.state = "off";
-    report_.reason = "python_tracer_level is 0";
+    report_.reason = std::move(why);
     return absl::OkStatus();
   }
   const absl::StatusOr<const python::Api*> api = python::FindApi();

@@ -20,16 +20,20 @@ constexpr std::string_view kRssName = "process RSS (MiB)";
 
 }  // namespace
 
+std::string SystemCollector::WhyOff(const ArmRequest& request) const {
+  return request.levels.host > 0 ? "" : "host_tracer_level is 0";
+}
+
 absl::Status SystemCollector::Arm(const ArmRequest& request) {
   request_ = request;
   report_ = {};
   started_ = false;
   pending_.reset();
   unnamed_ = 0;
-  on_ = request.levels.host > 0;
+  report_.reason = WhyOff(request);
+  on_ = report_.reason.empty();
   if (!on_) {
     report_.state = "off";
-    report_.reason = "host_tracer_level is 0";
     return absl::OkStatus();
   }
   reader_ = std::make_unique<ProcessUsageReader>();

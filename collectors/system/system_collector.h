@@ -31,6 +31,7 @@ class SystemCollector : public Collector {
 
   std::string_view name() const override { return "system"; }
   CollectorReport Describe() const override { return {}; }
+  std::string WhyOff(const ArmRequest& request) const override;
   absl::Status Arm(const ArmRequest& request) override;
   absl::Status Start(const StartRequest& request) override;
   absl::Duration Drain() override;

@@ -42,6 +42,8 @@ class FakeCollector : public Collector {
     open_ticks_ = open_ticks;
     close_ticks_ = close_ticks;
   }
+  // Before the session: it takes no part in it, for this reason.
+  void set_off(std::string why) { why_off_ = std::move(why); }
   void set_oldest_ticks(uint64_t ticks) { oldest_ticks_ = ticks; }
   void set_lost_so_far(uint64_t lost) { lost_so_far_ = lost; }
   void set_recording_since(uint64_t ticks) { recording_since_ = ticks; }
@@ -76,6 +78,7 @@ class FakeCollector : public Collector {
 
   std::string_view name() const override { return name_; }
   CollectorReport Describe() const override { return {}; }
+  std::string WhyOff(const ArmRequest& /*request*/) const override { return why_off_; }
   uint64_t OldestTicks() const override { return oldest_ticks_; }
   uint64_t LostSoFar() const override { return lost_so_far_; }
   uint64_t RecordingSince() const override { return recording_since_; }
@@ -142,6 +145,7 @@ class FakeCollector : public Collector {
   }
 
   const std::string name_;
+  std::string why_off_;
   uint64_t steps_ = 1;
   std::string steps_inferred_from_;
   mutable std::mutex mutex_;

@@ -28,6 +28,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class StringSink : public xspace::ByteSink {
  public:
@@ -95,6 +96,26 @@ bool AwaitNoThreadOfOurs() {
   const absl::Time patience = absl::Now() + absl::Seconds(10);
   while (ThreadCount() > kThreadsAtStart && absl::Now() < patience) std::this_thread::yield();
   return ThreadCount() <= kThreadsAtStart;
+}
+
+TEST_F(SessionTest, CollectorThatIsOffGetsNoVerbAndNoThread) {
+  ASSERT_TRUE(AwaitNoThreadOfOurs());
+  a_.set_off("nobody wants it");
+  b_.HangIn("arm");
+  Make({&a_, &b_});
+  Pending session = Submit(For(absl::ZeroDuration()));
+  ASSERT_TRUE(b_.AwaitCalls("arm", 1));
+  EXPECT_EQ(ThreadCount(), kThreadsAtStart + 2) << "more than the session's and b's";
+  b_.Release();
+  const SessionResult result = session.Get();
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_THAT(a_.calls(), IsEmpty());
+  ASSERT_EQ(result.summary.collectors_size(), 2);
+  EXPECT_EQ(result.summary.collectors(0).state(), "on");
+  EXPECT_EQ(result.summary.collectors(1).name(), "a");
+  EXPECT_EQ(result.summary.collectors(1).state(), "off");
+  EXPECT_EQ(result.summary.collectors(1).reason(), "nobody wants it");
+  EXPECT_EQ(result.summary.warnings_size(), 0);
 }
 
 TEST_F(SessionTest, LeavesNoThreadBehind) {
