@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -85,11 +86,15 @@ Diagnoser::~Diagnoser() {
 void Diagnoser::Explain(const Endpoint& endpoint, const grpc::Status& status, Done done) {
   if (MayBeCredentials(status)) {
     const absl::MutexLock lock(&mutex_);
-    if (!ending_) {
-      waiting_.push_back({endpoint, status, std::move(done)});
-      if (waiting_.size() > idle_ && threads_.size() < kMaxThreads) {
+    if (!ending_ && waiting_.size() >= idle_ && threads_.size() < kMaxThreads) {
+      try {
         threads_.emplace_back([this] { Serve(); });
+      } catch (const std::system_error&) {
+        // The system has no more: without a diagnosis, where there is not one.
       }
+    }
+    if (!ending_ && !threads_.empty()) {
+      waiting_.push_back({endpoint, status, std::move(done)});
       return;
     }
   }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -77,7 +78,13 @@ void StderrWriter::Post(std::string text, bool redraws) {
     waiting.push_back({std::move(text), redraws});
     state_->changed.notify_all();
   }
-  if (!std::exchange(started_, true)) std::thread([state = state_] { state->Serve(); }).detach();
+  if (started_) return;
+  try {
+    std::thread([state = state_] { state->Serve(); }).detach();
+    started_ = true;
+  } catch (const std::system_error&) {
+    // The system has no more threads: the next text tries again.
+  }
 }
 
 void StderrWriter::Flush(absl::Duration timeout) {

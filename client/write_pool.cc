@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/write_pool.h"
 
+#include <system_error>
 #include <utility>
 
 namespace jobscope {
@@ -16,10 +17,23 @@ WritePool::~WritePool() {
 }
 
 void WritePool::Run(Job job) {
-  const absl::MutexLock lock(&mutex_);
-  jobs_.push_back(std::move(job));
-  if (idle_ < jobs_.size() && threads_.size() < max_threads_) {
+  {
+    const absl::MutexLock lock(&mutex_);
+    const bool wanted = idle_ <= jobs_.size() && threads_.size() < max_threads_;
+    if (wanted) StartThread();
+    if (!threads_.empty()) {
+      jobs_.push_back(std::move(job));
+      return;
+    }
+  }
+  job();
+}
+
+void WritePool::StartThread() {
+  try {
     threads_.emplace_back([this] { Work(); });
+  } catch (const std::system_error&) {
+    // The system has no more. Those that there are do it all.
   }
 }
 

@@ -26,11 +26,13 @@ class WritePool {
   WritePool(const WritePool&) = delete;
   WritePool& operator=(const WritePool&) = delete;
 
-  // Thread-safe, never blocks.
+  // Thread-safe. Returns at once, unless not one thread can be started: then it does the job
+  // itself.
   void Run(Job job);
 
  private:
   void Work();
+  void StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closing_ || !jobs_.empty(); }
 
   const size_t max_threads_;
