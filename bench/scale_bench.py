@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One `capture` of a thousand workers, a tenth of them not there.
+"""One `capture` of many addresses, at some of which nobody listens.
 
-    python3 bench/scale_bench.py BIN_DIRECTORY [OUT.json] [--workers=1000] [--processes=4] [--real] [--duration_ms=1000] [--runs=3]
+    python3 bench/scale_bench.py BIN OUT.json                                        # 1,000 addresses, 100 of them dead
+    python3 bench/scale_bench.py BIN OUT.json --workers=10000 --processes=8          # 10,000, 1,000 of them dead
+    python3 bench/scale_bench.py BIN OUT.json --workers=1000 --dead=750 --real --events_per_second=1    # 250 processes, 750 dead
+    python3 bench/scale_bench.py BIN OUT.json --real                                 # as many processes as fit, 24 at most
 
 The workers are real servers on loopback, many to a process (worker_crowd), or, with --real, one process each
-(flood_worker): as many as a quarter of the free memory holds, 24 at most. Standard library only.
+(flood_worker). What the machine's limits do not allow is refused before anything starts. Standard library only.
 """
 
 import argparse
@@ -23,7 +26,12 @@ import time
 
 # Real workers map rings and stores, record on threads of their own, and share this machine with the client: a thousand
 # have taken one down.
-MAX_REAL = 24
+MAX_REAL = 250
+DEFAULT_REAL = 24
+# Of a worker that records: it waits for connections, serves them, runs the session, collects.
+THREADS_PER_WORKER = 4
+# Of the client: a connection and a spool; and some for the rest.
+DESCRIPTORS_PER_WORKER, OTHER_DESCRIPTORS = 2, 64
 
 
 class Load:
@@ -74,6 +82,20 @@ def meminfo_bytes(name):
     return 0
 
 
+def check_limits(workers, there):
+    """A machine without threads to give fails in ways that say nothing."""
+    threads = there * THREADS_PER_WORKER
+    most = int(pathlib.Path("/proc/sys/kernel/pid_max").read_text())
+    if threads > most * 3 // 4:
+        raise SystemExit(f"scale_bench: {there} workers take {threads} threads, and this machine has {most}: raise kernel.pid_max, "
+                         "or lower --workers")
+    descriptors = workers * DESCRIPTORS_PER_WORKER + OTHER_DESCRIPTORS
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if descriptors > most:
+        raise SystemExit(f"scale_bench: the client takes {descriptors} open files, and may have {most}: raise the limit "
+                         "(ulimit -Hn), or lower --workers")
+
+
 def real_count(binary, arguments):
     """How many real workers a quarter of the free memory holds, by what one takes while it is captured."""
     one = Load()
@@ -81,7 +103,7 @@ def real_count(binary, arguments):
         one.start([binary / "flood_worker", "--servers=1", *arguments], 1)
         with tempfile.TemporaryDirectory(prefix="jobscope-scale-") as scratch:
             capture(binary, one.addresses, 200, pathlib.Path(scratch))
-        return max(1, min(MAX_REAL, meminfo_bytes("MemAvailable") // 4 // max(one.resident_bytes(), 1)))
+        return max(1, min(DEFAULT_REAL, meminfo_bytes("MemAvailable") // 4 // max(one.resident_bytes(), 1)))
     finally:
         one.end()
 
@@ -135,6 +157,8 @@ def capture(binary, addresses, duration_ms, scratch, more=()):
 def figures(results, options):
     """As capture_bench.py writes them, which compare.py reads."""
     title = f"{options.workers} workers" + (", one process each" if options.real else "")
+    if options.dead != options.workers // 10:
+        title += f", {options.dead} of them dead"
     found = []
     for key, unit, better in (("overhead_s", "s", "lower"), ("client_cpu_s", "s", "lower"), ("workers_cpu_s", "s", "lower"),
                               ("peak_bytes", "bytes", "lower"), ("start_spread_ns", "ns", "lower"), ("events", "events", "higher"),
@@ -148,7 +172,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("bin", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path, nargs="?")
-    parser.add_argument("--workers", type=int, help="1000; with --real as many as fit")
+    parser.add_argument("--workers", type=int, help="addresses; 1000; with --real as many as fit")
+    parser.add_argument("--dead", type=int, help="of them, where nobody listens; a tenth")
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--real", action="store_true", help="one process per worker")
     parser.add_argument("--duration_ms", type=int, default=1000)
@@ -160,11 +185,14 @@ def main():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     flood = ["--listen=127.0.0.1:0", "--threads=1", f"--scopes_per_second={options.events_per_second}"]
-    if options.real and (options.workers or 0) > MAX_REAL:
-        raise SystemExit(f"scale_bench: --real is for {MAX_REAL} workers at most: each is a process with rings and a store")
     if options.workers is None:
         options.workers = real_count(options.bin, flood) if options.real else 1000
-    there = options.workers - options.workers // 10
+    if options.dead is None:
+        options.dead = options.workers // 10
+    there = options.workers - options.dead
+    if options.real and there > MAX_REAL:
+        raise SystemExit(f"scale_bench: --real is for {MAX_REAL} workers at most: each is a process with rings and a store")
+    check_limits(options.workers, there)
     load = Load()
     try:
         if options.real:
@@ -175,7 +203,7 @@ def main():
                 load.start([options.bin / "worker_crowd", f"--count={count}",
                             f"--events_per_second={options.events_per_second}"], count)
         where = (f"{there} workers in {there if options.real else options.processes} processes, "
-                 f"{load.resident_bytes() >> 20} MiB resident; {options.workers - there} addresses nobody listens on; "
+                 f"{load.resident_bytes() >> 20} MiB resident; {options.dead} addresses nobody listens on; "
                  f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.2f}")
         print(where)
         print("| wall - duration s | client's CPU s | all workers' CPU s | client's peak MiB | exit | outcomes | start spread ms |"
@@ -184,7 +212,7 @@ def main():
         results = []
         with tempfile.TemporaryDirectory(prefix="jobscope-scale-") as scratch:
             for _ in range(options.runs):
-                addresses = load.addresses + dead_addresses(options.workers - there)
+                addresses = load.addresses + dead_addresses(options.dead)
                 workers_before = load.cpu_seconds()
                 overhead, peak, code, manifest, logdir, cpu = capture(
                     options.bin, addresses, options.duration_ms, pathlib.Path(scratch),
@@ -205,7 +233,7 @@ def main():
                       f"{'-' if spread is None else f'{spread / 1e6:.3f}'} | {result['events']} | {result['lost']} |", flush=True)
         if options.out:
             options.out.write_text(json.dumps({"machine": where, "results": figures(results, options)}, indent=1) + "\n")
-        expected = 3 if options.workers > there else 0
+        expected = 3 if options.dead else 0
         if any(result["exit_code"] != expected for result in results):
             raise SystemExit(f"scale_bench: exit code {expected} was due")
     finally:

@@ -150,7 +150,7 @@ int Main(int argc, char** argv) {
   double step_ms = 0;
   CLI::App app("Serves many small workers from one process.", "worker_crowd");
   app.add_option("--count", count, "workers, each on a port of its own")
-      ->check(CLI::Range(1, 2000));
+      ->check(CLI::Range(1, 5000));
   app.add_option("--events_per_second", events_per_second, "of each worker, during a capture")
       ->check(CLI::Range(1.0, 1e6));
   app.add_option("--step_ms", step_ms, "length of a step as Describe tells it; 0: no steps")
