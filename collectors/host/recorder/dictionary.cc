@@ -115,20 +115,27 @@ std::atomic<Dictionary*> g_dictionary{nullptr};
 constexpr uint32_t kFirstStaticId = kSiteOfFullDictionary + 1;
 constexpr uint32_t kFirstDynamicId = kFirstStaticId + kMaxStaticSites;
 
-// While there is no memory for the dictionary, one in this many calls asks for it again: the others
+// Where there is no memory for the dictionary, one in this many calls asks for it again: the others
 // would make a system call for each event of the application.
 constexpr uint32_t kCallsPerTry = 1024;
-std::atomic<uint32_t> g_calls_without{0};
+std::atomic<uint32_t> g_calls_to_skip{0};
 
 // nullptr when there is no memory for it.
 Dictionary* Get() {
   Dictionary* dictionary = g_dictionary.load(std::memory_order_acquire);
   if (dictionary != nullptr) return dictionary;
-  if (g_calls_without.fetch_add(1, std::memory_order_relaxed) % kCallsPerTry != 0) return nullptr;
+  uint32_t skip = g_calls_to_skip.load(std::memory_order_relaxed);
+  if (skip > 0) {
+    g_calls_to_skip.compare_exchange_strong(skip, skip - 1, std::memory_order_relaxed);
+    return nullptr;
+  }
   const KeepErrno keep_errno;
   void* memory = mmap(nullptr, sizeof(Dictionary), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
+  if (memory == MAP_FAILED) {
+    g_calls_to_skip.store(kCallsPerTry - 1, std::memory_order_relaxed);
+    return nullptr;
+  }
   auto* mapped = static_cast<Dictionary*>(memory);
   if (g_dictionary.compare_exchange_strong(dictionary, mapped, std::memory_order_acq_rel,
                                            std::memory_order_acquire)) {

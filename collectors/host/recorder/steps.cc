@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "collectors/host/recorder/dictionary.h"
 #include "collectors/host/recorder/process.h"
 
 namespace jobscope::recorder {
@@ -146,7 +147,9 @@ void Arm(bool by_ordinal, int64_t first, int64_t last, uint32_t bits) {
 bool IsSource(uint32_t site) {
   uint32_t source = g_source.load(kRelaxed);
   while (source != site) {
-    if (source != 0 && (source & kInferredSource) == 0) return false;
+    // Steps that have no name, since there was no memory for it, give way, too.
+    const bool stays = source != 0 && source != kSiteOfFullDictionary;
+    if (stays && (source & kInferredSource) == 0) return false;
     if (!g_source.compare_exchange_weak(source, site)) continue;
     // The steps of the one before are no longer of the source; one of them has no end.
     if (source != 0) {
