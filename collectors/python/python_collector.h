@@ -33,8 +33,8 @@ class PythonCollector : public Collector {
 
   std::string_view name() const override { return "python"; }
   CollectorReport Describe() const override;
-  // Up to 3 s for Python's lock.
   std::string WhyOff(const ArmRequest& request) const override;
+  // Up to 3 s for Python's lock.
   absl::Status Arm(const ArmRequest& request) override;
   // Up to 0.5 s, level 2.
   absl::Status Start(const StartRequest& request) override;
