@@ -68,23 +68,25 @@ def worker_data_loader(method, logdir):
         def capture():
             while going:
                 with jobscope.capture(logdir) as it:
+                    begun = step
                     started.set()
-                    workers.until(lambda: not going, 0.03)
+                    # Two whole steps at least lie in it, however busy the machine is.
+                    workers.until(lambda: not going or step >= begun + 4, 30)
                 runs.append(it.result.run_directory)
 
+        step = total = 0
         started = threading.Event()
         capturer = threading.Thread(target=capture)
         capturer.start()
         started.wait(30)
-        step = total = 0
         for _ in range(3):
             for batch in jobscope.input_waits(_batches(method, 40, 4)):
                 with jobscope.step(step):
                     with jobscope.trace("forward", rows=len(batch)):
                         total += sum(batch)
-                        # Long enough for the captures, which come with pauses, to meet some steps.
                         sum(range(100000))
                 step += 1
+            workers.until(lambda: runs, 30)  # there is a second one, in the epochs to come
         going = False
         capturer.join(60)
         workers.tell(steps=step, total=total, runs=runs, address=server.address)
