@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Captures side by side: our workers and client, and TensorFlow's and JAX's, in one run on one machine.
 
-    deploy/venv.sh --run bench/capture_bench.py BIN_DIRECTORY [OUT.json] [--runs=5] [--only=NAME,...]
+    deploy/venv.sh --run bench/capture_bench.py BIN_DIRECTORY [OUT.json] [--runs=5] [--only=NAME,...] [--write]
 
 Every figure of the table comes from this run. "overhead" is the wall time of a capture minus the time that was asked for: of
 the whole program `capture` on our side, from exec to exit, and of the call alone on the stock side, whose client is a Python
@@ -10,6 +10,7 @@ the file under its final name.
 """
 
 import argparse
+import datetime
 import json
 import os
 import pathlib
@@ -285,6 +286,9 @@ def build_stock_flood(scratch):
     return library
 
 
+DOCUMENT = REPO / "docs" / "benchmarks.md"
+BEGIN, END = "<!-- capture_bench begin -->", "<!-- capture_bench end -->"
+
 BENCHES = {
     "ordinary": ordinary, "flood_1m": flood_1m, "flood_full": flood_full, "start_spread": start_spread, "step_time": step_time,
 }
@@ -295,12 +299,23 @@ def machine():
     return f"{os.cpu_count()} cores, {model}, Linux {platform.release()}, load {os.getloadavg()[0]:.2f} at the start"
 
 
+def write_document(where, options, results):
+    """Between the marks: the machine, the command, and the table."""
+    before, rest = DOCUMENT.read_text(encoding="utf-8").split(BEGIN)
+    after = rest.split(END)[1]
+    command = f"`bench/capture_bench.py build/bin --runs={options.runs} --only={options.only} --write`"
+    table = "\n".join(format_row(result) for result in results)
+    text = f"{BEGIN}\n{where[0].upper()}{where[1:]}; {datetime.date.today()}; {command}.\n\n{HEADER}\n{table}\n{END}"
+    DOCUMENT.write_text(before + text + after, encoding="utf-8")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("bin", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path, nargs="?")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--only", default=",".join(BENCHES))
+    parser.add_argument("--write", action="store_true", help="puts machine and table into docs/benchmarks.md")
     options = parser.parse_args()
 
     os.environ["JOBSCOPE_BIN"] = str(options.bin.resolve())
@@ -317,6 +332,8 @@ def main():
                 BENCHES[name](bench)
             finally:
                 bench.end_all()
+    if options.write:
+        write_document(where, options, bench.results)
     if options.out:
         options.out.write_text(json.dumps({"machine": where, "results": bench.results}, indent=1) + "\n")
 
