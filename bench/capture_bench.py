@@ -28,6 +28,9 @@ REPO = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPO / "tests" / "interop"))
 
 MIB = 1 << 20
+# A worker that has stood still, or has just begun: gRPC's callback threads sleep 100 ms after a second without work, and a
+# session in the first 100 ms of a server waits for the clocks.
+SETTLE_S = 0.5
 
 
 class Bench:
@@ -50,10 +53,14 @@ class Bench:
         self._children = []
 
     def own(self, program, *flags, env=None):
-        return self.keep(workers.OwnWorker(program, *flags, env=env))
+        worker = self.keep(workers.OwnWorker(program, *flags, env=env))
+        time.sleep(SETTLE_S)
+        return worker
 
     def stock(self, kind, *flags):
-        return self.keep(workers.StockWorker(kind, *flags))
+        worker = self.keep(workers.StockWorker(kind, *flags))
+        time.sleep(SETTLE_S)
+        return worker
 
     def stock_client(self):
         return self.keep(clients.StockClient("tensorflow"))
@@ -136,12 +143,14 @@ def ordinary(bench):
         stock.process.signal(signal.SIGSTOP)
         overhead, peak, manifest, directory = bench.own_capture([own.address], 1000)
         stock.process.signal(signal.SIGCONT)
+        time.sleep(SETTLE_S)
         ours.append(overhead)
         our_memory.append(peak / MIB)
         our_file.append(own_end_to_file(manifest, directory))
         own.process.signal(signal.SIGSTOP)
         overhead, peak, directory = bench.stock_capture(client, [stock.address], 1000)
         own.process.signal(signal.SIGCONT)
+        time.sleep(SETTLE_S)
         theirs.append(overhead)
         their_memory.append(peak / MIB)
         their_file.append(stock_end_to_file(reader, directory)[0])
