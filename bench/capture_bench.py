@@ -312,7 +312,7 @@ def write_document(where, options, results):
     """Between the marks: the machine, the command, and the table."""
     before, rest = DOCUMENT.read_text(encoding="utf-8").split(BEGIN)
     after = rest.split(END)[1]
-    command = f"`bench/capture_bench.py build/bin --runs={options.runs} --only={options.only} --write`"
+    command = f"`deploy/venv.sh --run bench/capture_bench.py build/bin --runs={options.runs} --only={options.only} --write`"
     table = "\n".join(format_row(result) for result in results)
     text = f"{BEGIN}\n{where[0].upper()}{where[1:]}; {datetime.date.today()}; {command}.\n\n{HEADER}\n{table}\n{END}"
     DOCUMENT.write_text(before + text + after, encoding="utf-8")
