@@ -4,11 +4,8 @@
 import json
 import re
 import signal
-import time
 
-from harness import case, clients, expectations, traces, workers
-
-HANGS_S = 60  # no capture of a second takes so long, on however busy a machine
+from harness import case, clients, expectations, quiet, traces, workers
 
 
 class Failures(case.InteropTest):
@@ -28,9 +25,9 @@ class Failures(case.InteropTest):
     def test_a_stopped_worker_delays_nobody(self):
         good, frozen = self.train_loop(), self.train_loop()
         frozen.process.signal(signal.SIGSTOP)
-        begin = time.monotonic()
+        watch = quiet.Stopwatch()
         run = self.capture([frozen.address, good.address], 1000)
-        self.assertLess(time.monotonic() - begin, HANGS_S)
+        self.assertLess(watch.elapsed_s(), 1 + 10)
         self.assertEqual(run.exit_code, 3, run.process.output())
         self.assertEqual(self.outcomes(), {frozen.address: "timeout", good.address: "ok"})
         self.assertRegex(run.table, rf"{frozen.address}\b.*timeout")
@@ -92,10 +89,10 @@ class Failures(case.InteropTest):
         self.assertEqual(trace.summary().ended_by, "shutdown")
 
     def test_all_workers_down(self):
-        addresses = [f"127.0.0.1:{workers.free_port()}" for _ in range(3)]
-        begin = time.monotonic()
+        addresses = [workers.dead_address() for _ in range(3)]
+        watch = quiet.Stopwatch()
         run = self.capture(addresses, 1000)
-        self.assertLess(time.monotonic() - begin, HANGS_S)
+        self.assertLess(watch.elapsed_s(), 1 + 10)
         self.assertEqual(run.exit_code, 4, run.process.output())
         for address in addresses:
             self.assertRegex(run.table, rf"{address}\b.*unreachable")
@@ -109,9 +106,9 @@ class Failures(case.InteropTest):
         self.addCleanup(silent.close)
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         good = self.train_loop()
-        begin = time.monotonic()
+        watch = quiet.Stopwatch()
         run = self.capture([address, good.address], 500)
-        self.assertLess(time.monotonic() - begin, HANGS_S)
+        self.assertLess(watch.elapsed_s(), 0.5 + 10)
         self.assertEqual(run.exit_code, 3, run.process.output())
         self.assertEqual(self.outcomes(), {address: "timeout", good.address: "ok"})
         self.assert_told_within(address, 10)
@@ -119,9 +116,9 @@ class Failures(case.InteropTest):
     def test_a_logdir_that_cannot_be_written_is_found_out_first(self):
         worker = self.train_loop()
         (self.scratch / "file").write_text("")
-        begin = time.monotonic()
+        watch = quiet.Stopwatch()
         run = self.capture([worker.address], 10_000, logdir=self.scratch / "file" / "logdir")
-        self.assertLess(time.monotonic() - begin, 10, "it recorded first")
+        self.assertLess(watch.elapsed_s(), 5, "it recorded first")
         self.assertEqual(run.exit_code, 2, run.process.output())
 
     def test_interrupt_keeps_what_there_is(self):
@@ -139,7 +136,7 @@ class Failures(case.InteropTest):
 class Verbs(case.InteropTest):
     def test_check_tells_who_is_there(self):
         good = self.train_loop("--slow_ms=5")
-        down = f"127.0.0.1:{workers.free_port()}"
+        down = workers.dead_address()
         run = self.keep(clients.check([good.address, down], "--json"))
         self.assertEqual(run.exit_code, 3, run.process.output())
         entries = {worker["address"]: worker for worker in run.json["workers"]}
@@ -170,7 +167,7 @@ class Verbs(case.InteropTest):
 
     def test_json_is_the_manifest_and_nothing_else(self):
         good = self.train_loop("--slow_ms=5")
-        down = f"127.0.0.1:{workers.free_port()}"
+        down = workers.dead_address()
         run = self.capture([good.address, down], 700, "--json")
         self.assertEqual(run.exit_code, 3, run.process.output())
         manifest = run.json

@@ -11,7 +11,7 @@ class MixedWorkers(case.InteropTest):
         duration_ms = 1000
         tensorflow, jax = self.stock_worker("tensorflow"), self.stock_worker("jax")
         own = self.train_loop("--slow_ms=5")
-        down = f"127.0.0.1:{workers.free_port()}"
+        down = workers.dead_address()
         addresses = [tensorflow.address, down, jax.address, own.address]
 
         run = self.capture(addresses, duration_ms, timeout_s=duration_ms / 1e3 + 10)

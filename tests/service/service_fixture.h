@@ -87,17 +87,10 @@ class ServiceFixture : public ::testing::Test {
   }
   void StartServer() { StartServer(Options()); }
 
-  void StopServer(absl::Duration limit = absl::Seconds(2)) {
+  void StopServer() {
     if (server_ == nullptr) return;
-    server_->Stop(limit);
+    server_->Stop(absl::Seconds(2));
     server_.reset();
-  }
-
-  // Whoever uses up Stop's limit is told from a busy machine.
-  void ExpectStopsAtOnce() {
-    const absl::Time begin = absl::Now();
-    StopServer(absl::Seconds(60));
-    EXPECT_LT(absl::Now() - begin, absl::Seconds(30));
   }
 
   static tensorflow::ProfileRequest Request(uint64_t duration_ms,

@@ -9,6 +9,9 @@ import sys
 
 from harness.processes import Process
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+import ports  # noqa: E402
+
 BIN = pathlib.Path(os.environ["JOBSCOPE_BIN"])
 PEERS = pathlib.Path(__file__).resolve().parent.parent / "peers"
 
@@ -17,11 +20,16 @@ STOCK_START_S = 90
 OWN_START_S = 20
 
 
-def free_port():
-    """A port that nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+# Bound for as long as the test lives: nobody else, and no second call, gets their ports.
+_held = []
+
+
+def dead_address():
+    """An address at which every connection is refused."""
+    holder = socket.socket()
+    holder.bind(("127.0.0.1", 0))
+    _held.append(holder)
+    return f"127.0.0.1:{holder.getsockname()[1]}"
 
 
 class Worker:
@@ -67,7 +75,7 @@ class StockWorker(Worker):
 
     def __init__(self, kind, *flags, cwd=None):
         process = Process(
-            [sys.executable, PEERS / "stock_server.py", kind, free_port(), *flags], cwd=cwd, env=quiet_environment()
+            [sys.executable, PEERS / "stock_server.py", kind, ports.free_port(), *flags], cwd=cwd, env=quiet_environment()
         )
         super().__init__(process, STOCK_START_S)
 
