@@ -10,8 +10,12 @@ import tempfile
 import threading
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shipped"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", "shipped"), os.path.join(HERE, "..", "python")]
 import harness  # noqa: E402
+import ports  # noqa: E402
+
+free_port = ports.free_port
 
 LIBRARY = os.environ["JOBSCOPE_TEST_ATTACH"]
 TARGET = os.environ["JOBSCOPE_TEST_TARGET"]
@@ -42,23 +46,6 @@ def rankless_name(pid):
 
 def preloaded(listen="127.0.0.1:0", **added):
     return environment(LD_PRELOAD=LIBRARY, JOBSCOPE_LISTEN=listen, **added)
-
-
-def free_port(count=1):
-    """The first of `count` ports in a row that nobody listens on. Somebody may come; tests are run again then."""
-    while True:
-        sockets = []
-        try:
-            for i in range(count):
-                holder = socket.socket()
-                sockets.append(holder)
-                holder.bind(("127.0.0.1", sockets[0].getsockname()[1] + i if i else 0))
-            return sockets[0].getsockname()[1]
-        except OSError:
-            continue
-        finally:
-            for holder in sockets:
-                holder.close()
 
 
 def connects(port):

@@ -4,6 +4,7 @@ import os
 import tempfile
 import unittest
 
+import ports
 import workers
 import xspace
 
@@ -100,21 +101,13 @@ def worker_own_servers():
     import tensorflow as tf
 
     with tempfile.TemporaryDirectory() as logdir:
-        jax_server = jax.profiler.start_server(_free_port())
-        tf.profiler.experimental.server.start(_free_port())
+        jax_server = jax.profiler.start_server(ports.free_port())
+        tf.profiler.experimental.server.start(ports.free_port())
         with jobscope.start_server("127.0.0.1:0"), jobscope.capture(logdir) as it:
             with jobscope.trace("beside"):
                 jax.jit(lambda x: x + 1)(1.0).block_until_ready()
         found = len(xspace.named(xspace.host_events(it.result.run_directory), "beside"))
     workers.tell(found=found, jax=jax_server is not None)
-
-
-def _free_port():
-    import socket
-
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 class FrameworksTest(unittest.TestCase):

@@ -9,6 +9,7 @@ import threading
 import unittest
 
 import jobscope
+import ports
 import workers
 import xspace
 
@@ -169,9 +170,7 @@ class ServerTest(unittest.TestCase):
 
     def test_ranks_that_want_the_same_port(self):
         """The line of a tutorial, pasted into a job of two ranks: both train; with "+rank" both serve."""
-        with socket.socket() as probe:  # a port of which the next one is free, too, as far as one can tell
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = ports.free_port(2)
         for suffix, serving in (("", 1), ("+rank", 2)):
             ranks = []
             for rank in range(2):
