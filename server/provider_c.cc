@@ -95,6 +95,9 @@ int jobscope_provider_unregister(const char* name, char* error, size_t error_siz
 }
 
 void jobscope_while_nobody_forks(void (*body)(void* argument), void* argument) {
+  if (body == nullptr) return;
+  // The fork that made this process is never over in it.
+  if (jobscope::InForkedChild()) return body(argument);
   // `body` may end the thread, as above.
   jobscope::WhileNobodyForks([body, argument] { body(argument); });
 }

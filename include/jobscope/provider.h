@@ -142,10 +142,10 @@ JOBSCOPE_API int jobscope_provider_register(const jobscope_provider* provider, c
 JOBSCOPE_API int jobscope_provider_unregister(const char* name, char* error, size_t error_size);
 
 /* For callbacks that enter another language: calls body(argument), on this thread, while no other
- * thread of the process forks. An interpreter may take locks of its own to be made known a thread
- * (PyThreadState_New), and a child that is forked meanwhile would find them locked for ever. Forks
- * wait 100 ms at most; this waits 1 s at most for those that are under way. `body` must not fork,
- * and should take microseconds. */
+ * thread of the process forks. An interpreter may take locks of its own when a thread attaches to
+ * it (PyThreadState_New), and a child that is forked meanwhile would find them locked for ever.
+ * Forks wait 100 ms at most; this waits 1 s at most for those that are under way, and not at all in
+ * a forked child. `body` must not fork, and should take microseconds; NULL: nothing happens. */
 JOBSCOPE_API void jobscope_while_nobody_forks(void (*body)(void* argument), void* argument);
 
 #ifdef __cplusplus

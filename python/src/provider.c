@@ -17,6 +17,7 @@
  * threads may be at it at a time. While a name is CHANGING nobody else takes it out. */
 struct registered {
   PyObject* callback;
+  PyInterpreterState* interpreter; /* which the callback is of */
   char name[64];
   enum { CHANGING, REGISTERED } state;
   struct registered* next;
@@ -39,7 +40,6 @@ static void Free(struct registered* one) {
 static int (*is_finalizing)(void);
 static void (*delete_current_thread)(void); /* which gives the GIL up; not of the stable ABI */
 static const struct provider_api* library;
-static PyInterpreterState* interpreter;
 
 static void FindFunctions(void) {
   /* Of 3.13 and later, and of those before. */
@@ -69,15 +69,20 @@ static PyObject* CallVerb(PyObject* callback, const char* verb,
 
 /* The GIL, for a thread that Python need not know. */
 struct gil {
+  PyInterpreterState* interpreter;
   PyThreadState* own; /* NULL: it was known */
   PyGILState_STATE before;
 };
 
-static void MakeThread(void* gil) { ((struct gil*)gil)->own = PyThreadState_New(interpreter); }
+static void MakeThread(void* argument) {
+  struct gil* const gil = argument;
+  gil->own = PyThreadState_New(gil->interpreter);
+}
 
 /* -1: there is no memory. A thread is made known while nobody forks: Python has a lock of its own
  * meanwhile, which is not the GIL. */
-static int TakeGil(struct gil* gil) {
+static int TakeGil(struct gil* gil, PyInterpreterState* interpreter) {
+  gil->interpreter = interpreter;
   gil->own = NULL;
   if (PyGILState_GetThisThreadState() != NULL || delete_current_thread == NULL) {
     gil->before = PyGILState_Ensure();
@@ -106,7 +111,7 @@ static int Called(void* context, const char* verb, const jobscope_provider_sessi
     return 1;
   }
   struct gil gil;
-  if (TakeGil(&gil) != 0) {
+  if (TakeGil(&gil, one->interpreter) != 0) {
     snprintf(reason, reason_size, "Python has no memory for a thread");
     return 1;
   }
@@ -149,9 +154,9 @@ PyObject* ProviderRegister(PyObject* module, PyObject* args) {
   if (one == NULL) return PyErr_NoMemory();
   if (is_finalizing == NULL) FindFunctions();
   library = api;
-  interpreter = PyInterpreterState_Get();
   Py_INCREF(callback);
   one->callback = callback;
+  one->interpreter = PyInterpreterState_Get();
   snprintf(one->name, sizeof(one->name), "%s", name);
   one->state = CHANGING;
   one->next = all;

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forked children of a worker: they hold no port, get no server, end well, and never harm the parent's server."""
+import ctypes
 import multiprocessing
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -44,6 +46,23 @@ def worker_fork_exit():
         codes.append(os.waitpid(pid, 0)[1])
     harness.tell(codes=codes)
     harness.wait()
+
+
+def worker_while_nobody_forks():
+    library = harness.Library()
+    library.start()
+    calls = []
+    body = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(calls.append)
+    run = lambda: library.c.jobscope_while_nobody_forks(body, ctypes.c_void_p(5))  # noqa: E731
+    library.c.jobscope_while_nobody_forks(None, None)
+    run()
+    pid = os.fork()
+    if pid == 0:
+        # The fork that made it is never over in it: a wait for its end would give up the processor again and again.
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+        run()
+        os._exit(resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before if calls == [5, 5] else 255)
+    harness.tell(calls=calls, switches=os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
 def worker_many_forks(count):
@@ -210,6 +229,13 @@ class ForkTest(_UnderLoad):
             self.assert_serves(said["address"])
             worker.go_on()
             self.assertEqual(worker.finish(), (0, ""))
+
+    def test_a_pause_of_forks(self):
+        with harness.Worker(__file__, "while_nobody_forks") as worker:
+            said = worker.hear()
+            self.assertEqual(said["calls"], [5])
+            self.assertLess(said["switches"], 5)
+            self.assertEqual(worker.finish()[0], 0)
 
     def test_exec_children_inherit_nothing(self):
         with harness.Worker(__file__, "exec") as worker:
