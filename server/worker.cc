@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/worker.h"
 
-#include <unistd.h>
-
 #include <array>
 #include <cstddef>
 #include <functional>
@@ -13,18 +11,16 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "collectors/cuda/cuda_collector.h"
 #include "collectors/cuda/driver_api.h"
 #include "collectors/framework/gpu_tracer.h"
 #include "collectors/framework/inferred_steps.h"
 #include "collectors/framework/jax_collector.h"
-#include "collectors/framework/keras_steps.h"
+#include "collectors/framework/step_watch.h"
 #include "collectors/framework/tensorflow_collector.h"
 #include "collectors/framework/torch_collector.h"
 #include "collectors/framework/torch_profiler.h"
-#include "collectors/framework/torch_steps.h"
 #include "collectors/host/host_collector.h"
 #include "collectors/host/host_report.h"
 #include "collectors/nvml/nvml_collector.h"
@@ -44,10 +40,6 @@ constexpr uint64_t kDefaultRingsCapBytes = uint64_t{64} << 20;
 constexpr uint64_t kRingPageBytes = 4096;
 // What the recorder keeps of steps.
 constexpr size_t kMaxSteps = 256;
-// An interpreter that is preloaded into takes some 20 ms to be there; a program that embeds one may
-// take seconds. 50 ms, doubled from look to look: the last is after 26 s.
-constexpr absl::Duration kFirstLookPause = absl::Milliseconds(50);
-constexpr int kLooks = 10;
 
 const host::Reader* FindRecorder() {
   const auto reader = LoadRecorder();
@@ -90,19 +82,6 @@ NvmlCollector* MakeNvmlCollector(bool uses_tsc) {
 void RunAside(std::function<void()> body) {
   auto status = StartWorkerThread("jobscope-aside", std::move(body));
   if (!status.ok()) Log(LogLevel::kWarning, std::string(status.message()));
-}
-
-// The server may be there before the interpreter is: looks for it, a few times within half a
-// minute, ever more seldom, until the frameworks that it imports tell of their steps.
-void WatchFrameworkSteps() {
-  const pid_t process = getpid();
-  absl::Duration pause = kFirstLookPause;
-  for (int look = 1; getpid() == process; ++look) {
-    if (framework::torch::LookForPython()) return framework::keras::WatchImports();
-    if (look == kLooks) return;
-    absl::SleepFor(pause);
-    pause *= 2;
-  }
 }
 
 TorchCollector* MakeTorchCollector(const host::Reader* reader,
@@ -173,7 +152,7 @@ Worker::Worker()
       // The first time takes long (collectors/host/recorder/process.cc): not in the end of a
       // capture.
       reader->quiesce();
-      WatchFrameworkSteps();
+      framework::WatchSteps();
     });
   }
   ProviderRegistry::Get().SetListener(

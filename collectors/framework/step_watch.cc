@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/framework/step_watch.h"
+
+#include <unistd.h>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "collectors/framework/keras_steps.h"
+#include "collectors/framework/torch_steps.h"
+
+namespace jobscope::framework {
+namespace {
+
+// An interpreter that is preloaded into takes some 20 ms to be there; a program that embeds one may
+// take seconds. 50 ms, doubled from look to look: the last is after 26 s.
+constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
+constexpr int kLooks = 10;
+
+}  // namespace
+
+void WatchSteps() {
+  const pid_t process = getpid();
+  absl::Duration pause = kFirstPause;
+  for (int look = 1; getpid() == process; ++look) {
+    if (torch::LookForPython()) return keras::WatchImports();
+    if (look == kLooks) return;
+    absl::SleepFor(pause);
+    pause *= 2;
+  }
+}
+
+}  // namespace jobscope::framework
