@@ -17,8 +17,8 @@ int PrintResult(const std::string& text, int exit_code);
 
 // Waits until all calls have ended, so that no worker keeps what nobody will fetch (at most the
 // second that a stream is given to end), flushes stdio, and ends the process: no destructor runs,
-// no thread is joined. gRPC's own way out is a dozen threads that end one after the other (3 ms of
-// an ordinary capture), and a thousand channels that are taken down.
+// no thread is joined. gRPC's own way out is a dozen threads that end one after the other, and a
+// thousand channels that are taken down.
 //
 // Files must be closed, and nothing may be owed to a thread. Not on one of `threads`.
 [[noreturn]] void LeaveAtOnce(CallThreads* threads, int exit_code);
