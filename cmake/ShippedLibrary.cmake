@@ -35,6 +35,7 @@ function(jobscope_shipped_library name)
     -Wl,--gc-sections -Wl,-z,defs -Wl,-z,now -Wl,-z,relro
     -Wl,-z,nodelete           # gRPC's threads and the fork handler outlive any dlclose()
     -Wl,-z,nodynamic-undefined-weak
+    -Wl,--wrap=gpr_sleep_until # deploy/private_copies.cc
     # libgcc_s stays shared: libgcc_eh would need glibc 2.35.
     -static-libstdc++)
   set_target_properties(${name} PROPERTIES

@@ -2,7 +2,10 @@
 //
 // Settings of the OpenSSL and the gRPC inside libjobscope.so: guests in somebody else's process.
 // Made when the library is loaded, before anything could initialise the two. Not for shared copies.
+#include <grpc/support/time.h>
 #include <openssl/crypto.h>
+
+#include <atomic>
 
 // Not in an installed header. gRPC 1.51 offers it to its Python binding, which decides the same
 // way.
@@ -26,3 +29,17 @@ __attribute__((constructor)) void ConfigurePrivateCopies() {
 }
 
 }  // namespace
+
+// gRPC 1.51 calls it in one place: each of its polling threads that heard nothing for 1 s. They all
+// began together, so that they all would sleep at the same time, and a request that comes then would
+// wait for up to 100 ms. One of them sleeps at a time; the others go on polling.
+extern "C" {
+// Where the linker sends the calls (--wrap=gpr_sleep_until), and what they called.
+void __real_gpr_sleep_until(gpr_timespec until);
+void __wrap_gpr_sleep_until(gpr_timespec until) {
+  static std::atomic<bool> one_sleeps{false};
+  if (one_sleeps.exchange(true)) return;
+  __real_gpr_sleep_until(until);
+  one_sleeps = false;
+}
+}

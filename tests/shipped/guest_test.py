@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 import threading
+import time
 
 import harness
 
@@ -51,6 +52,38 @@ def worker_closed_error():
     harness.serve()
     harness.wait()
     harness.tell(error=os.readlink("/proc/self/fd/2"), inherited=os.get_inheritable(2))
+    harness.wait()
+
+
+CLOCK_NANOSLEEP = 230  # x86-64
+
+
+def _sleepers():
+    """{thread: its context switches so far} of those that sleep and hear nothing."""
+    found = {}
+    for thread in _threads():
+        try:
+            with open(f"/proc/self/task/{thread}/syscall", encoding="ascii") as call:
+                if call.read().split()[0] != str(CLOCK_NANOSLEEP):
+                    continue
+            with open(f"/proc/self/task/{thread}/status", encoding="ascii") as status:
+                found[thread] = sum(int(line.split()[1]) for line in status if "ctxt_switches" in line)
+        except FileNotFoundError:
+            pass  # it has ended
+    return found
+
+
+def worker_idle():
+    """Watches the server's threads until six sleeps were seen: the most that were asleep at one time."""
+    harness.serve()
+    seen, together = set(), 0
+    while len(seen) < 6:
+        sleepers = _sleepers().items()
+        # Whoever has not switched since sleeps still: all of them did, at the moment between the looks.
+        together = max(together, len(sleepers & _sleepers().items()))
+        seen |= sleepers
+        time.sleep(0.002)
+    harness.tell(together=together)
     harness.wait()
 
 
@@ -166,6 +199,13 @@ class GuestTest(harness.TestCase):
                 self.assertEqual((said["code"], said["running"], said["bound"]), (harness.E_ADDRESS, 0, ""))
                 self.assertIn(address, said["error"])
             self.assert_serves(address)
+
+    def test_an_idle_worker_listens_all_the_time(self):
+        with harness.Worker(__file__, "idle") as worker:
+            worker.hear()
+            self.assertEqual(worker.hear()["together"], 1)
+            worker.go_on()
+            self.assertEqual(worker.finish(), (0, ""))
 
     def test_kill_switch_starts_nothing(self):
         with harness.Worker(__file__, "start_only", "127.0.0.1:0", environment={"JOBSCOPE_DISABLE": "1"}) as worker:
