@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import platform
+import random
 import re
 import signal
 import statistics
@@ -53,6 +54,9 @@ class Bench:
         self._children = []
 
     def own(self, program, *flags, env=None):
+        # What is installed, with a gRPC of its own, and not the library over Debian's.
+        shipped = pathlib.Path(os.environ["JOBSCOPE_BIN"]).parent / "shipped"
+        env = {"LD_LIBRARY_PATH": str(shipped), **(env or {})}
         worker = self.keep(workers.OwnWorker(program, *flags, env=env))
         time.sleep(SETTLE_S)
         return worker
@@ -168,6 +172,20 @@ def ordinary(bench):
         "peak memory of the worker, step loop", "MiB",
         [own.process.status_kib("VmHWM") / 1024], [stock.process.status_kib("VmHWM") / 1024],
     )
+
+
+def requests(bench):
+    """Whole programs `capture check` of a worker that has heard nothing for a second or two."""
+    own = bench.own("train_loop", "--slow_ms=20")
+    seconds = []
+    for _ in range(8 * bench.runs):
+        time.sleep(random.uniform(1, 2.2))
+        begin = time.perf_counter()
+        run = clients.check([own.address])
+        seconds.append(time.perf_counter() - begin)
+        if run.exit_code != 0:
+            raise AssertionError(run.process.output())
+    bench.add("check of an idle worker", "s", seconds, [])
 
 
 def flood(bench, name, rate, runs, duration_ms=1000):
@@ -299,7 +317,8 @@ DOCUMENT = REPO / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- capture_bench begin -->", "<!-- capture_bench end -->"
 
 BENCHES = {
-    "ordinary": ordinary, "flood_1m": flood_1m, "flood_full": flood_full, "start_spread": start_spread, "step_time": step_time,
+    "ordinary": ordinary, "requests": requests, "flood_1m": flood_1m, "flood_full": flood_full, "start_spread": start_spread,
+    "step_time": step_time,
 }
 
 
