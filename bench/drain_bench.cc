@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "collectors/host/host_collector.h"
-#include "common/clock.h"
+#include "common/clock/clock.h"
 #include "common/xspace/names.h"
 #include "common/xspace/store.h"
 #include "jobscope/trace.h"

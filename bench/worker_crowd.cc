@@ -21,13 +21,13 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "collectors/collector.h"
-#include "common/identity.h"
+#include "common/process/identity.h"
 #include "common/xspace/names.h"
 #include "common/xspace/segment.h"
-#include "server/listen_address.h"
-#include "server/profiler_server.h"
-#include "server/session.h"
-#include "server/step_source.h"
+#include "server/grpc_server/grpc_server.h"
+#include "server/listen/listen_address.h"
+#include "server/services/step_source.h"
+#include "server/session/session.h"
 
 namespace jobscope::bench {
 namespace {
@@ -157,7 +157,7 @@ int Main(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber);
   CLI11_PARSE(app, argc, argv);
 
-  // As a worker does (server/worker.cc).
+  // As a worker does (server/process/worker.cc).
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 
   sigset_t signals;

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "client/capture.h"
-#include "client/flags.h"
-#include "client/interrupt.h"
-#include "client/run_verb.h"
-#include "client/survey.h"
+#include "client/cli/capture.h"
+#include "client/cli/flags.h"
+#include "client/cli/interrupt.h"
+#include "client/cli/run_verb.h"
+#include "client/cli/survey.h"
 
 namespace {
 

@@ -13,9 +13,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "common/clock.h"
-#include "common/device_tracer.h"
-#include "common/framework_choice.h"
+#include "common/clock/clock.h"
+#include "common/options/device_tracer.h"
+#include "common/options/framework_choice.h"
 #include "common/xspace/item_sink.h"
 #include "common/xspace/names.h"
 

@@ -9,7 +9,7 @@
 #include "collectors/cuda/buffer_pool.h"
 #include "collectors/cuda/driver_api.h"
 #include "collectors/cuda/loader.h"
-#include "common/own_environment.h"
+#include "common/process/own_environment.h"
 
 namespace jobscope {
 namespace {

@@ -18,7 +18,7 @@
 #include "collectors/cuda/cuda_session.h"
 #include "collectors/cuda/finalize_policy.h"
 #include "collectors/cuda/step_timeline.h"
-#include "common/detached_caller.h"
+#include "common/threads/detached_caller.h"
 
 namespace jobscope {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "collectors/cuda/driver_functions.h"
-#include "common/loaded_libraries.h"
+#include "common/process/loaded_libraries.h"
 
 namespace jobscope::cuda {
 namespace {

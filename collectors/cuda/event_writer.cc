@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "collectors/cuda/activity_names.h"
 #include "collectors/cuda/occupancy.h"
-#include "common/trace_planes.h"
+#include "common/xspace/trace_planes.h"
 
 namespace jobscope::cuda {
 namespace {

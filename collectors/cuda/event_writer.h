@@ -19,7 +19,7 @@
 #include "collectors/cuda/record.h"
 #include "collectors/cuda/step_timeline.h"
 #include "collectors/cuda/thread_names.h"
-#include "common/clock.h"
+#include "common/clock/clock.h"
 #include "common/xspace/item_sink.h"
 #include "common/xspace/names.h"
 #include "common/xspace/segment.h"

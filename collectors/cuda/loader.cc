@@ -16,8 +16,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/loaded_libraries.h"
-#include "common/own_environment.h"
+#include "common/process/loaded_libraries.h"
+#include "common/process/own_environment.h"
 
 namespace jobscope::cuda {
 namespace {

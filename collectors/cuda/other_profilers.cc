@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "common/loaded_libraries.h"
-#include "common/own_environment.h"
+#include "common/process/loaded_libraries.h"
+#include "common/process/own_environment.h"
 
 namespace jobscope::cuda {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "common/thread_name.h"
+#include "common/threads/thread_name.h"
 
 namespace jobscope::cuda {
 

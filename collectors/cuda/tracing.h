@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "collectors/cuda/attachment.h"
 #include "collectors/cuda/cupti_api.h"
-#include "common/detached_caller.h"
+#include "common/threads/detached_caller.h"
 
 namespace jobscope::cuda {
 

@@ -13,12 +13,12 @@
 #include "absl/strings/str_cat.h"
 #include "collectors/framework/foreign_xspace_plane.h"
 #include "collectors/framework/foreign_xspace_reader.h"
-#include "common/thread_name.h"
-#include "common/trace_planes.h"
+#include "common/threads/thread_name.h"
 #include "common/xspace/absl_view.h"
 #include "common/xspace/fields.h"
 #include "common/xspace/segment.h"
 #include "common/xspace/stats.h"
+#include "common/xspace/trace_planes.h"
 #include "common/xspace/utf8.h"
 
 namespace jobscope::framework {

@@ -28,8 +28,9 @@ struct ForeignWindow {
 };
 
 struct ForeignOptions {
-  std::string origin;           // in messages and names: "JAX"
-  uint32_t segment_source = 0;  // a TraceSource (common/trace_planes.h), of nobody else's segments
+  std::string origin;  // in messages and names: "JAX"
+  uint32_t segment_source =
+      0;  // a TraceSource (common/xspace/trace_planes.h), of nobody else's segments
   // Another source has marked the steps of this session: marks in here become plain stats.
   bool drop_steps = false;
   // Where nothing marks steps, find them by the outermost call that recurs.

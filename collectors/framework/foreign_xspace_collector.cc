@@ -15,7 +15,7 @@
 #include "collectors/framework/profiler_session.py.h"
 #include "collectors/framework/torch_steps.h"
 #include "collectors/python/api.h"
-#include "common/own_environment.h"
+#include "common/process/own_environment.h"
 #include "common/xspace/absl_view.h"
 #include "common/xspace/utf8.h"
 #include "jobscope/detail/ticks.h"

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "common/clock.h"
+#include "common/clock/clock.h"
 
 namespace jobscope::framework {
 

@@ -2,7 +2,7 @@
 #include "collectors/framework/gpu_tracer.h"
 
 #include "absl/strings/str_cat.h"
-#include "common/loaded_libraries.h"
+#include "common/process/loaded_libraries.h"
 
 namespace jobscope::framework {
 GpuFrameworks FindGpuFrameworks() {

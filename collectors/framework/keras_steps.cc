@@ -12,7 +12,7 @@
 #include "collectors/framework/keras_steps.py.h"
 #include "collectors/framework/torch_steps.h"
 #include "collectors/python/interpreter.h"
-#include "common/log.h"
+#include "common/log/log.h"
 
 namespace jobscope::framework::keras {
 namespace {

@@ -7,7 +7,7 @@
 #include "collectors/framework/torch_callbacks.h"
 #include "collectors/framework/torch_library.h"
 #include "collectors/framework/torch_steps.h"
-#include "common/fork_pause.h"
+#include "common/process/fork_pause.h"
 
 namespace jobscope {
 

@@ -11,8 +11,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "common/loaded_libraries.h"
-#include "common/own_environment.h"
+#include "common/process/loaded_libraries.h"
+#include "common/process/own_environment.h"
 
 namespace jobscope::framework::torch {
 namespace {

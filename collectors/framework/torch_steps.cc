@@ -12,8 +12,8 @@
 #include "collectors/framework/inferred_steps.h"
 #include "collectors/framework/torch_steps.py.h"
 #include "collectors/python/interpreter.h"
-#include "common/log.h"
-#include "common/own_environment.h"
+#include "common/log/log.h"
+#include "common/process/own_environment.h"
 
 namespace jobscope::framework::torch {
 namespace {

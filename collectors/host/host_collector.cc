@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "common/thread_name.h"
+#include "common/threads/thread_name.h"
 #include "jobscope/detail/ticks.h"
 
 namespace jobscope {

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "common/clock.h"
-#include "common/trace_planes.h"
+#include "common/clock/clock.h"
+#include "common/xspace/trace_planes.h"
 #include "jobscope/detail/ticks.h"
 #include "jobscope/v1/item.pb.h"
 

@@ -23,7 +23,7 @@
 #include "collectors/host/thread_drain.h"
 #include "collectors/host/thread_line.h"
 #include "collectors/host/window.h"
-#include "common/clock_watch.h"
+#include "common/clock/clock_watch.h"
 
 namespace jobscope::host {
 

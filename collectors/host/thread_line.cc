@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "common/trace_planes.h"
+#include "common/xspace/trace_planes.h"
 
 namespace jobscope::host {
 namespace {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "common/clock.h"
+#include "common/clock/clock.h"
 
 namespace jobscope::host {
 

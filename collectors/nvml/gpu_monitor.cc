@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "collectors/nvml/visible_devices.h"
-#include "common/worker_thread.h"
+#include "common/threads/worker_thread.h"
 #include "jobscope/detail/ticks.h"
 
 namespace jobscope::nvml {

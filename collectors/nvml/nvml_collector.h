@@ -17,7 +17,7 @@
 #include "absl/time/time.h"
 #include "collectors/collector.h"
 #include "collectors/nvml/gpu_monitor.h"
-#include "common/clock.h"
+#include "common/clock/clock.h"
 #include "common/xspace/segment.h"
 #include "jobscope/v1/profiler.pb.h"
 

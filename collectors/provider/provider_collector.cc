@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectors/framework/foreign_xspace.h"
-#include "common/trace_planes.h"
+#include "common/xspace/trace_planes.h"
 #include "jobscope/jobscope_c.h"
 
 namespace jobscope {

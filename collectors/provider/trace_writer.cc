@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "common/thread_name.h"
-#include "common/trace_planes.h"
+#include "common/threads/thread_name.h"
 #include "common/xspace/absl_view.h"
+#include "common/xspace/trace_planes.h"
 
 namespace jobscope::provider {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "collectors/provider/event_batch.h"
-#include "common/clock.h"
+#include "common/clock/clock.h"
 #include "common/xspace/item_sink.h"
 #include "common/xspace/names.h"
 #include "common/xspace/segment.h"

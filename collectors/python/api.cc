@@ -15,7 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/loaded_libraries.h"
+#include "common/process/loaded_libraries.h"
 
 namespace jobscope::python {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "collectors/python/call_hooks.h"
 #include "collectors/python/gil.h"
-#include "common/thread_name.h"
+#include "common/threads/thread_name.h"
 #include "jobscope/detail/ticks.h"
 
 namespace jobscope::python {

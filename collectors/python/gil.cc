@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectors/python/values.h"
-#include "common/fork_pause.h"
+#include "common/process/fork_pause.h"
 
 namespace jobscope::python {
 namespace {

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "collectors/python/api.h"
-#include "common/own_memory.h"
+#include "common/process/own_memory.h"
 
 namespace jobscope::python {
 

@@ -11,9 +11,9 @@
 #include "collectors/python/gil_holds.h"
 #include "collectors/python/sampler.h"
 #include "collectors/python/trace_api.h"
-#include "common/clock.h"
-#include "common/detached_caller.h"
-#include "common/log.h"
+#include "common/clock/clock.h"
+#include "common/log/log.h"
+#include "common/threads/detached_caller.h"
 
 namespace jobscope {
 namespace {

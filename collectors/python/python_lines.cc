@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/trace_planes.h"
+#include "common/xspace/trace_planes.h"
 
 namespace jobscope::python {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "collectors/python/code_table.h"
-#include "common/clock.h"
+#include "common/clock/clock.h"
 #include "common/xspace/names.h"
 #include "common/xspace/segment.h"
 #include "common/xspace/stats.h"

@@ -3,7 +3,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "common/own_environment.h"
+#include "common/process/own_environment.h"
 
 namespace jobscope::python {
 namespace {

@@ -20,7 +20,7 @@
 #include "collectors/python/code_table.h"
 #include "collectors/python/layout.h"
 #include "collectors/python/trace_api.h"
-#include "common/own_memory.h"
+#include "common/process/own_memory.h"
 
 namespace jobscope::python {
 

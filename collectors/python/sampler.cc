@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectors/python/gil.h"
-#include "common/clock.h"
-#include "common/log.h"
+#include "common/clock/clock.h"
+#include "common/log/log.h"
 #include "jobscope/detail/ticks.h"
 
 namespace jobscope::python {

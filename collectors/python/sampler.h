@@ -21,7 +21,7 @@
 #include "collectors/python/sample_fold.h"
 #include "collectors/python/stacks.h"
 #include "collectors/python/trace_api.h"
-#include "common/clock.h"
+#include "common/clock/clock.h"
 
 namespace jobscope::python {
 

@@ -7,8 +7,8 @@
 #include "collectors/python/gil.h"
 #include "collectors/python/thread_ids.h"
 #include "collectors/python/values.h"
-#include "common/clock.h"
-#include "common/thread_name.h"
+#include "common/clock/clock.h"
+#include "common/threads/thread_name.h"
 
 namespace jobscope::python {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "common/trace_planes.h"
 #include "common/xspace/names.h"
 #include "common/xspace/stats.h"
+#include "common/xspace/trace_planes.h"
 #include "jobscope/detail/ticks.h"
 
 namespace jobscope {

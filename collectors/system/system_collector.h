@@ -12,8 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "collectors/collector.h"
-#include "common/clock.h"
-#include "common/process_usage.h"
+#include "common/clock/clock.h"
+#include "common/process/process_usage.h"
 #include "common/xspace/segment.h"
 
 namespace jobscope {

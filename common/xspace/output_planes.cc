@@ -11,11 +11,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "common/trace_planes.h"
 #include "common/xspace/absl_view.h"
 #include "common/xspace/fields.h"
 #include "common/xspace/metadata_encoder.h"
 #include "common/xspace/stats.h"
+#include "common/xspace/trace_planes.h"
 #include "common/xspace/wire.h"
 
 namespace jobscope::xspace {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMaxDelayMs = 10'000;
 
-// The order of common/identity.cc: the innermost launcher wins.
+// The order of common/process/identity.cc: the innermost launcher wins.
 constexpr const char* kLocalRankVariables[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
                                                "MPI_LOCALRANKID", "PMI_LOCAL_RANK",
                                                "SLURM_LOCALID"};

@@ -18,14 +18,14 @@ using GetVariable = char* (*)(const char* name);
 bool Disabled(GetVariable get);
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
-// JOBSCOPE_LOG_LEVEL, as common/log.h reads it.
+// JOBSCOPE_LOG_LEVEL, as common/log/log.h reads it.
 LogLevel ReadLogLevel(GetVariable get);
 
 // JOBSCOPE_ATTACH_DELAY_MS, 0 to 10,000; leaves `delay_ms` alone where it is not set. False: it is
 // no such number.
 bool ReadDelayMs(GetVariable get, int* delay_ms);
 
-// The local rank, as common/identity.h finds it; -1: none.
+// The local rank, as common/process/identity.h finds it; -1: none.
 int LocalRank(GetVariable get);
 
 // Who this process is among the workers, as the launcher said it: "RANK=3", "SLURM_LOCALID=0"; ""

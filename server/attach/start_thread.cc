@@ -18,7 +18,7 @@
 
 #include <atomic>
 
-#include "common/blocked_signal.h"
+#include "common/process/blocked_signal.h"
 #include "jobscope/jobscope_c.h"
 
 namespace jobscope::attach {

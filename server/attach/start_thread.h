@@ -40,7 +40,7 @@ void StartServerNow();
 // of ours.
 void* LoadServerLibrary(const StartPlan& plan);
 
-// One line on standard error, past stdio, in the format of common/log.h.
+// One line on standard error, past stdio, in the format of common/log/log.h.
 void Say(LogLevel threshold, LogLevel level, const char* format, ...)
     __attribute__((format(printf, 3, 4)));
 

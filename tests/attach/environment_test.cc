@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-#include "common/identity.h"
+#include "common/process/identity.h"
 
 namespace jobscope::attach {
 namespace {

@@ -6,8 +6,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "common/address_list.h"
-#include "common/endpoint.h"
+#include "common/net/address_list.h"
+#include "common/net/endpoint.h"
 
 // Whatever is typed: no crash, no endless expansion; what is accepted is unique, also as file
 // names.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/address_list.h"
+#include "common/net/address_list.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "client/capture_message.h"
+#include "client/wire/capture_message.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/clock_groups.h"
+#include "client/clock/clock_groups.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "common/clock_id.h"
+#include "common/clock/clock_id.h"
 
 namespace jobscope {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/clock_sync.h"
+#include "client/clock/clock_sync.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 //
 // Credentials of the client: what is refused before anybody is dialled, and what the table says
 // about each kind of fault, against gRPC servers on real sockets.
-#include "client/credentials.h"
+#include "client/rpc/credentials.h"
 
 #include <gmock/gmock.h>
 #include <grpcpp/generic/async_generic_service.h>
@@ -24,11 +24,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/call_threads.h"
-#include "client/diagnoser.h"
-#include "client/dial.h"
-#include "client/tls_diagnosis.h"
-#include "client/unary_calls.h"
+#include "client/rpc/call_threads.h"
+#include "client/rpc/diagnoser.h"
+#include "client/rpc/dial.h"
+#include "client/rpc/tls_diagnosis.h"
+#include "client/rpc/unary_calls.h"
 #include "tests/certificates.h"
 
 namespace jobscope {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/endpoint.h"
+#include "common/net/endpoint.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

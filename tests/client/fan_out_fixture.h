@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "client/fan_out.h"
+#include "client/fan_out/fan_out.h"
 #include "tests/client/scripted_worker.h"
 
 namespace jobscope {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "client/fan_out.h"
-#include "client/step_plan.h"
-#include "common/clock_id.h"
+#include "client/fan_out/fan_out.h"
+#include "client/fan_out/step_plan.h"
+#include "common/clock/clock_id.h"
 #include "tests/client/fan_out_fixture.h"
 #include "tests/client/scripted_worker.h"
 #include "tests/quiet_stopwatch.h"

@@ -2,7 +2,7 @@
 //
 // The decisions of a fan-out, over workers without a network: who is asked, tried again, waited
 // for, given up.
-#include "client/fan_out.h"
+#include "client/fan_out/fan_out.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/flags.h"
+#include "client/cli/flags.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/manifest.h"
+#include "common/run/manifest.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <set>
 #include <string>
 
-#include "client/judge_trace.h"
-#include "client/table.h"
+#include "client/run/judge_trace.h"
+#include "client/terminal/table.h"
 #include "tests/client/fake_traces.h"
 
 namespace jobscope {

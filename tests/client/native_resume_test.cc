@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "common/server_ended.h"
+#include "common/net/server_ended.h"
 #include "tensorflow/xplane.pb.h"
 #include "tests/client/fake_native_worker.h"
 #include "tests/client/native_fixture.h"

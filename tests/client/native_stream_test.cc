@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/native_stream.h"
+#include "client/native/native_stream.h"
 
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
@@ -10,8 +10,8 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
-#include "client/call_threads.h"
-#include "client/native_messages.h"
+#include "client/rpc/call_threads.h"
+#include "client/wire/native_messages.h"
 #include "tests/client/fake_native_worker.h"
 
 namespace jobscope {

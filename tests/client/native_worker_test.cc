@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One capture that nobody disturbs, and all that workers may say to it.
-#include "client/native_worker.h"
+#include "client/native/native_worker.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "client/native_worker.h"
+#include "client/native/native_worker.h"
 #include "tensorflow/xplane.pb.h"
 #include "tests/client/fake_native_worker.h"
 #include "tests/client/native_fixture.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/pid_space.h"
+#include "common/process/pid_space.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "client/reply_index.h"
+#include "client/wire/reply_index.h"
 
 // The first byte says how the answer is cut into slices; the rest is the answer. What is found lies
 // within it.

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "client/reply_file.h"
-#include "client/reply_index.h"
-#include "common/run_directory.h"
+#include "client/run/reply_file.h"
+#include "client/wire/reply_index.h"
+#include "common/run/run_directory.h"
 #include "tests/client/fake_traces.h"
 #include "tests/client/temporary_directory.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/run_directory.h"
+#include "common/run/run_directory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "common/file_sink.h"
-#include "common/tfrecord.h"
+#include "common/files/file_sink.h"
+#include "common/run/tfrecord.h"
 #include "tests/client/temporary_directory.h"
 
 namespace {

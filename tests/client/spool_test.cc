@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/spool.h"
+#include "client/run/spool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "client/capture_message.h"
-#include "client/item_receiver.h"
-#include "client/spool_index.h"
+#include "client/native/item_receiver.h"
+#include "client/run/spool_index.h"
+#include "client/wire/capture_message.h"
 #include "common/xspace/read_meter.h"
 #include "tests/client/fake_items.h"
 #include "tests/client/temporary_directory.h"

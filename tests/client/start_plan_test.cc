@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/start_plan.h"
+#include "client/fan_out/start_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "client/sample.h"
-#include "client/step_plan.h"
+#include "client/cli/sample.h"
+#include "client/fan_out/step_plan.h"
 
 namespace jobscope {
 namespace {

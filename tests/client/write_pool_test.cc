@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/write_pool.h"
+#include "client/run/write_pool.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

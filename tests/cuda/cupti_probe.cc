@@ -23,7 +23,7 @@
 #include "collectors/cuda/record.h"
 #include "collectors/cuda/record_walk.h"
 #include "collectors/cuda/tracing.h"
-#include "common/detached_caller.h"
+#include "common/threads/detached_caller.h"
 #include "tests/cuda/record_builder.h"
 
 namespace jobscope::cuda {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collectors/cuda/result_text.h"
-#include "common/manifest.h"
+#include "common/run/manifest.h"
 #include "common/xspace/assembler.h"
 #include "tensorflow/xplane.pb.h"
 #include "tests/cuda/collector_fixture.h"

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "collectors/cuda/event_writer.h"
-#include "common/trace_planes.h"
+#include "common/xspace/trace_planes.h"
 #include "tests/cuda/collector_fixture.h"
 
 namespace jobscope {

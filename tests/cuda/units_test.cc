@@ -24,7 +24,7 @@
 #include "collectors/cuda/occupancy.h"
 #include "collectors/cuda/result_text.h"
 #include "collectors/cuda/step_timeline.h"
-#include "common/detached_caller.h"
+#include "common/threads/detached_caller.h"
 #include "tests/quiet_stopwatch.h"
 
 namespace jobscope::cuda {

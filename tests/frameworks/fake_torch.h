@@ -17,7 +17,7 @@
 #include "collectors/framework/inferred_steps.h"
 #include "collectors/framework/torch_collector.h"
 #include "collectors/framework/torch_library.h"
-#include "common/fork_pause.h"
+#include "common/process/fork_pause.h"
 #include "tests/recorder/recorded.h"
 
 namespace jobscope {

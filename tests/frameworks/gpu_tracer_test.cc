@@ -9,8 +9,8 @@
 
 #include <string>
 
-#include "common/device_tracer.h"
-#include "common/framework_choice.h"
+#include "common/options/device_tracer.h"
+#include "common/options/framework_choice.h"
 
 namespace jobscope::framework {
 namespace {

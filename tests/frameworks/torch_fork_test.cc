@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collectors/framework/torch_library.h"
-#include "server/fork_guard.h"
+#include "server/guard/fork_guard.h"
 #include "tests/frameworks/fake_torch.h"
 
 namespace jobscope {

@@ -2,7 +2,7 @@
 //
 // Machines that are suspended, virtual machines that move, processes that are restored, as the
 // clocks show them.
-#include "common/clock_baseline.h"
+#include "common/clock/clock_baseline.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <fstream>
 #include <string>
 
-#include "common/clock_watch.h"
+#include "common/clock/clock_watch.h"
 
 namespace jobscope {
 namespace {

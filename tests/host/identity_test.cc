@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/identity.h"
+#include "common/process/identity.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/own_environment.h"
+#include "common/process/own_environment.h"
 
 namespace jobscope {
 namespace {

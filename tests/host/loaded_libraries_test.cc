@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/loaded_libraries.h"
+#include "common/process/loaded_libraries.h"
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@
 #include <string>
 #include <thread>
 
-#include "common/fork_pause.h"
+#include "common/process/fork_pause.h"
 
 namespace jobscope {
 namespace {

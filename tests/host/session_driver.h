@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "collectors/collector.h"
-#include "common/clock.h"
+#include "common/clock/clock.h"
 #include "common/xspace/assembler.h"
 #include "common/xspace/names.h"
 #include "common/xspace/store.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/thread_name.h"
+#include "common/threads/thread_name.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>

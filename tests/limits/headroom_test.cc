@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/headroom.h"
+#include "common/process/headroom.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

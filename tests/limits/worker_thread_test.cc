@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/worker_thread.h"
+#include "common/threads/worker_thread.h"
 
 #include <dirent.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <new>
 #include <thread>
 
-#include "common/process_cpus.h"
+#include "common/process/process_cpus.h"
 
 namespace jobscope {
 namespace {

@@ -19,8 +19,8 @@
 #include <thread>
 
 #include "CLI/CLI.hpp"
-#include "common/clock.h"
-#include "common/clock_id.h"
+#include "common/clock/clock.h"
+#include "common/clock/clock_id.h"
 #include "jobscope/detail/writer_abi.h"
 #include "jobscope/profiler_server.h"
 #include "jobscope/trace.h"

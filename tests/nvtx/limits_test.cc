@@ -13,7 +13,7 @@
 #include "collectors/nvtx/event.h"
 #include "collectors/nvtx/handler.h"
 #include "collectors/nvtx/names.h"
-#include "common/nvtx_place.h"
+#include "common/xspace/nvtx_place.h"
 #include "tests/nvtx/nvtx_unit.h"
 #include "tests/recorder/recorded.h"
 

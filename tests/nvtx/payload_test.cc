@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collectors/nvtx/handler.h"
-#include "common/nvtx_place.h"
+#include "common/xspace/nvtx_place.h"
 #include "tests/nvtx/nvtx_unit.h"
 #include "tests/recorder/recorded.h"
 

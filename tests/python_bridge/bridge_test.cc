@@ -15,7 +15,7 @@
 #include "collectors/python/api.h"
 #include "collectors/python/gil.h"
 #include "collectors/python/interpreter.h"
-#include "common/fork_pause.h"
+#include "common/process/fork_pause.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/python_bridge/sample.py.h"

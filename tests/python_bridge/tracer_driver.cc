@@ -21,7 +21,7 @@
 #include "collectors/python/api.h"
 #include "collectors/python/gil_holds.h"
 #include "collectors/python/python_collector.h"
-#include "common/clock.h"
+#include "common/clock/clock.h"
 #include "common/xspace/assembler.h"
 #include "common/xspace/names.h"
 #include "common/xspace/store.h"

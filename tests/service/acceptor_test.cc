@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which connections stay, which go, and how they are set up.
-#include "server/acceptor.h"
+#include "server/listen/acceptor.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Credentials of a worker: what is refused at the start, and who gets in, on real sockets.
-#include "server/credentials.h"
+#include "server/security/credentials.h"
 
 #include <gmock/gmock.h>
 #include <grpc/grpc_security_constants.h>
@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/refusal_log.h"
+#include "server/security/refusal_log.h"
 #include "tests/certificates.h"
 #include "tests/service/service_fixture.h"
 

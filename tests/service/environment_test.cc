@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/environment.h"
+#include "server/process/environment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

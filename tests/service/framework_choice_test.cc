@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/framework_choice.h"
+#include "common/options/framework_choice.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/listen_address.h"
+#include "server/listen/listen_address.h"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/listen_socket.h"
+#include "server/listen/listen_socket.h"
 
 namespace jobscope {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/process_usage.h"
+#include "common/process/process_usage.h"
 #include "tests/native/tcp_proxy.h"
 #include "tests/service/native_fixture.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "server/limits.h"
 #include "tests/service/native_fixture.h"
 

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/clock.h"
+#include "common/clock/clock.h"
 #include "common/xspace/segment.h"
 #include "common/xspace/stats.h"
 #include "jobscope/v1/item.pb.h"

@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "server/call_registry.h"
-#include "server/item_message.h"
 #include "server/limits.h"
-#include "server/native_capture.h"
-#include "server/raw_message.h"
-#include "server/request_validation.h"
+#include "server/native/item_message.h"
+#include "server/native/native_capture.h"
+#include "server/rpc/call_registry.h"
+#include "server/rpc/raw_message.h"
+#include "server/rpc/request_validation.h"
 
 namespace jobscope {
 namespace {

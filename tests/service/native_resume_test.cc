@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/process_usage.h"
+#include "common/process/process_usage.h"
 #include "server/limits.h"
 #include "tests/service/native_fixture.h"
 

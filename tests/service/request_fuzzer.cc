@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 #include "jobscope/v1/profiler.pb.h"
 #include "server/limits.h"
-#include "server/request_validation.h"
+#include "server/rpc/request_validation.h"
 #include "tensorflow/profiler_service.pb.h"
 
 namespace jobscope {

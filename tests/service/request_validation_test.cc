@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/request_validation.h"
+#include "server/rpc/request_validation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

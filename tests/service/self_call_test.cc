@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A server's call of itself, on gRPC's servers as such.
-#include "server/self_call.h"
+#include "server/rpc/self_call.h"
 
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/server_builder.h>

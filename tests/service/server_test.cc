@@ -16,7 +16,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "server/port_file.h"
+#include "server/listen/port_file.h"
 #include "tests/quiet_stopwatch.h"
 #include "tests/service/service_fixture.h"
 

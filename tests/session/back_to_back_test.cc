@@ -20,8 +20,8 @@
 #include "collectors/host/host_collector.h"
 #include "collectors/host/recorder/reader_abi.h"
 #include "jobscope/trace.h"
-#include "server/programmatic_capture.h"
-#include "server/session.h"
+#include "server/programmatic/programmatic_capture.h"
+#include "server/session/session.h"
 
 namespace jobscope {
 namespace {

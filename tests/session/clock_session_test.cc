@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "collectors/host/host_collector.h"
-#include "common/clock.h"
-#include "common/clock_baseline.h"
+#include "common/clock/clock.h"
+#include "common/clock/clock_baseline.h"
 #include "common/xspace/assembler.h"
 #include "jobscope/trace.h"
-#include "server/session.h"
+#include "server/session/session.h"
 #include "tensorflow/xplane.pb.h"
 #include "tests/session/session_fixture.h"
 

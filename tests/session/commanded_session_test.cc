@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "common/clock.h"
+#include "common/clock/clock.h"
 #include "jobscope/detail/ticks.h"
-#include "server/session.h"
+#include "server/session/session.h"
 #include "tests/session/session_fixture.h"
 
 namespace jobscope {

@@ -13,7 +13,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "server/session.h"
+#include "server/session/session.h"
 #include "tests/session/session_fixture.h"
 
 namespace jobscope {

@@ -17,11 +17,11 @@
 
 #include "collectors/host/host_collector.h"
 #include "collectors/system/system_collector.h"
-#include "common/clock.h"
-#include "common/trace_planes.h"
+#include "common/clock/clock.h"
 #include "common/xspace/assembler.h"
+#include "common/xspace/trace_planes.h"
 #include "jobscope/trace.h"
-#include "server/session.h"
+#include "server/session/session.h"
 #include "tensorflow/xplane.pb.h"
 #include "tests/session/session_fixture.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/programmatic_capture.h"
+#include "server/programmatic/programmatic_capture.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/session.h"
+#include "server/session/session.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "common/clock.h"
+#include "common/clock/clock.h"
 #include "common/xspace/assembler.h"
 #include "jobscope/detail/ticks.h"
 #include "tensorflow/xplane.pb.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/start_plan.h"
+#include "server/session/start_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/fork_guard.h"
+#include "server/guard/fork_guard.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/fork_pause.h"
+#include "common/process/fork_pause.h"
 
 namespace jobscope {
 namespace {

@@ -24,21 +24,25 @@ def check(files):
 class CheckIncludesTest(unittest.TestCase):
     def test_forbidden_edges(self):
         for path, target in [
-            ("include/jobscope/trace.h", "common/clock.h"),
-            ("common/clock.cc", "server/session.h"),
-            ("common/clock.cc", "collectors/collector.h"),
-            ("common/clock.cc", "jobscope/v1/profiler.grpc.pb.h"),
-            ("collectors/host/host_collector.cc", "server/session.h"),
+            ("include/jobscope/trace.h", "common/clock/clock.h"),
+            ("common/clock/clock.cc", "server/session/session.h"),
+            ("common/clock/clock.cc", "collectors/collector.h"),
+            ("common/clock/clock.cc", "jobscope/v1/profiler.grpc.pb.h"),
+            ("collectors/host/host_collector.cc", "server/session/session.h"),
             ("collectors/host/host_collector.cc", "collectors/system/system_collector.h"),
-            ("collectors/host/recorder/ring.cc", "common/clock.h"),
-            ("server/session.cc", "collectors/host/host_collector.h"),
-            ("server/recorder_loader.h", "collectors/host/host_collector.h"),
-            ("server/session.cc", "client/fan_out.h"),
-            ("client/main.cc", "server/session.h"),
+            ("collectors/host/recorder/ring.cc", "common/clock/clock.h"),
+            ("server/session/session.cc", "collectors/host/host_collector.h"),
+            ("server/session/session.cc", "server/rpc/unary_call.h"),
+            ("server/rpc/unary_call.cc", "server/native/native_service.h"),
+            ("client/native/native_worker.cc", "client/fan_out/fan_out.h"),
+            ("common/text/foreign_text.cc", "common/log/log.h"),
+            ("server/process/recorder_loader.h", "collectors/host/host_collector.h"),
+            ("server/session/session.cc", "client/fan_out/fan_out.h"),
+            ("client/main.cc", "server/session/session.h"),
             ("client/main.cc", "collectors/collector.h"),
             ("client/main.cc", "jobscope/trace.h"),
             ("analysis/step_stats.cc", "jobscope/v1/profiler.grpc.pb.h"),
-            ("examples/train_loop.cc", "server/session.h"),
+            ("examples/train_loop.cc", "server/session/session.h"),
         ]:
             with self.subTest(path=path, target=target):
                 code, output = check({path: target})
@@ -46,7 +50,7 @@ class CheckIncludesTest(unittest.TestCase):
                 self.assertIn(f"{path}: includes {target}", output)
 
     def test_grpc_stays_out(self):
-        for path in ["include/jobscope/x.h", "common/x.cc", "collectors/host/x.cc", "analysis/x.cc"]:
+        for path in ["include/jobscope/x.h", "common/text/x.cc", "collectors/host/x.cc", "analysis/x.cc", "server/session/x.cc"]:
             for target in ["grpcpp/grpcpp.h", "grpc/grpc.h", "grpc++/grpc++.h"]:
                 with self.subTest(path=path, target=target):
                     code, output = check({path: f"  #  include <{target}>\n"})
@@ -54,24 +58,30 @@ class CheckIncludesTest(unittest.TestCase):
                     self.assertIn(target, output)
 
     def test_short_path_is_found(self):
-        code, output = check({"common/clock.cc": "clock.h"})
+        code, output = check({"common/clock/clock.cc": "clock.h"})
         self.assertEqual(code, 1)
         self.assertIn("full path", output)
 
     def test_allowed_edges(self):
         code, output = check({
             "include/jobscope/trace.h": "jobscope/detail/ticks.h",
-            "common/clock.cc": "#include <cstdint>\n#include \"absl/status/status.h\"\n#include \"common/clock.h\"\n",
-            "common/identity.cc": "jobscope/v1/item.pb.h",
+            "common/clock/clock.cc": "#include <cstdint>\n#include \"absl/status/status.h\"\n#include \"common/clock/clock.h\"\n",
+            "common/process/identity.cc": "jobscope/v1/item.pb.h",
             "collectors/host/host_collector.cc": "collectors/host/recorder/reader_abi.h",
             "collectors/host/recorder/ring.cc": "jobscope/detail/ticks.h",
-            "server/session.cc": "#include <grpcpp/grpcpp.h>\n#include \"collectors/collector.h\"\n",
-            "server/worker.cc": "collectors/host/host_collector.h",
-            "client/main.cc": "jobscope/v1/profiler.grpc.pb.h",
-            "tests/session/session_test.cc": "server/session.h",
+            "server/session/session.cc": "collectors/collector.h",
+            "server/rpc/unary_call.cc": "#include <grpcpp/grpcpp.h>\n#include \"server/session/session.h\"\n",
+            "server/process/worker.cc": "collectors/host/host_collector.h",
+            "client/rpc/unary_calls.cc": "jobscope/v1/profiler.grpc.pb.h",
+            "tests/session/session_test.cc": "server/session/session.h",
         })
         self.assertEqual(code, 0, output)
-        self.assertIn("9 files", output)
+        self.assertIn("10 files", output)
+
+    def test_new_folder_says_what_it_may_include(self):
+        code, output = check({"server/new/x.cc": "server/limits.h"})
+        self.assertEqual(code, 1)
+        self.assertIn("no edges yet", output)
 
     def test_empty_tree_is_an_error(self):
         self.assertEqual(check({})[0], 1)

@@ -12,10 +12,11 @@ SOURCE = "class Session { void Arm(); };\nvoid Session::Arm() {}\n#define JOBSCO
 
 
 def check(document):
-    """Runs the checker on a tree with server/session.cc and `document`; returns (exit code, output)."""
+    """Runs the checker on a tree with server/session/session.cc and `document`; returns (exit code, output)."""
     with tempfile.TemporaryDirectory() as root:
-        pathlib.Path(root, "server").mkdir()
-        pathlib.Path(root, "server/session.cc").write_text(SOURCE, "utf-8")
+        source = pathlib.Path(root, "server/session/session.cc")
+        source.parent.mkdir(parents=True)
+        source.write_text(SOURCE, "utf-8")
         pathlib.Path(root, "docs").mkdir()
         if document is not None:
             pathlib.Path(root, "docs/life_of_a_capture.md").write_text(document, "utf-8")
@@ -30,34 +31,34 @@ class CheckLifeOfACaptureTest(unittest.TestCase):
         self.assertIn(fault, output)
 
     def test_true_document(self):
-        code, output = check("# Life\n\n1. Arm: `server/session.cc:Session::Arm`\n   waits.\n"
-                             "2. A scope: `server/session.cc:JOBSCOPE_SCOPE`.\n\n## More\ntext\n")
+        code, output = check("# Life\n\n1. Arm: `server/session/session.cc:Session::Arm`\n   waits.\n"
+                             "2. A scope: `server/session/session.cc:JOBSCOPE_SCOPE`.\n\n## More\ntext\n")
         self.assertEqual(code, 0, output)
 
     def test_missing_document(self):
         self.expect_fault(None, "is missing")
 
     def test_step_without_place(self):
-        self.expect_fault("1. Arm: `server/session.cc:Arm`\n2. Then it starts.\n", "step 2 names no")
+        self.expect_fault("1. Arm: `server/session/session.cc:Arm`\n2. Then it starts.\n", "step 2 names no")
 
     def test_missing_file(self):
         self.expect_fault("1. Arm: `server/gone.cc:Arm`\n", "server/gone.cc does not exist")
 
     def test_missing_function(self):
-        self.expect_fault("1. Arm: `server/session.cc:Start`\n", "no function Start")
+        self.expect_fault("1. Arm: `server/session/session.cc:Start`\n", "no function Start")
 
     def test_part_of_a_name_is_not_the_function(self):
-        self.expect_fault("1. Arm: `server/session.cc:rm`\n", "no function rm")
+        self.expect_fault("1. Arm: `server/session/session.cc:rm`\n", "no function rm")
 
     def test_missing_class(self):
-        self.expect_fault("1. Arm: `server/session.cc:Collector::Arm`\n", "no function Collector::Arm")
+        self.expect_fault("1. Arm: `server/session/session.cc:Collector::Arm`\n", "no function Collector::Arm")
 
     def test_too_many_steps(self):
-        steps = "".join(f"{n}. Arm: `server/session.cc:Arm`\n" for n in range(1, 27))
+        steps = "".join(f"{n}. Arm: `server/session/session.cc:Arm`\n" for n in range(1, 27))
         self.expect_fault(steps, "26 steps")
 
     def test_wrong_numbers(self):
-        self.expect_fault("1. Arm: `server/session.cc:Arm`\n3. Arm: `server/session.cc:Arm`\n", "not numbered")
+        self.expect_fault("1. Arm: `server/session/session.cc:Arm`\n3. Arm: `server/session/session.cc:Arm`\n", "not numbered")
 
     def test_no_steps(self):
         self.expect_fault("# Life\n", "0 steps")

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/capture.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <climits>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "client/cli/interrupt.h"
+#include "client/cli/leave.h"
+#include "client/cli/sample.h"
+#include "client/cli/targets.h"
+#include "client/fan_out/fan_out.h"
+#include "client/native/native_worker.h"
+#include "client/rpc/call_threads.h"
+#include "client/rpc/descriptors.h"
+#include "client/rpc/diagnoser.h"
+#include "client/rpc/dial.h"
+#include "client/run/write_pool.h"
+#include "client/tensorflow/tensorflow_worker.h"
+#include "client/terminal/progress.h"
+#include "client/terminal/table.h"
+#include "client/worker/outcome.h"
+#include "client/worker/worker.h"
+#include "common/net/endpoint.h"
+#include "common/process/identity.h"
+#include "common/run/manifest.h"
+#include "common/run/run_directory.h"
+
+namespace jobscope {
+namespace {
+
+// Room that a run takes at least: the manifest, and a small trace of each worker.
+constexpr uint64_t kMinFreeBytes = 16 << 20;
+constexpr uint64_t kMinFreeBytesPerWorker = 64 << 10;
+
+// A connection and a spool.
+constexpr size_t kDescriptorsPerWorker = 2;
+
+// Items go to disk as they come: a write that waits for the disk must not hold up the others.
+constexpr size_t kSpoolThreads = 4;
+
+int UsageError(const absl::Status& status) {
+  std::fprintf(stderr, "capture: %s\n", std::string(status.message()).c_str());
+  return kExitUsage;
+}
+
+FanOutOptions MakeFanOutOptions(const Flags& flags, const RunDirectory& directory) {
+  FanOutOptions options;
+  options.session_id = directory.run();
+  options.repository_root = directory.repository();
+  options.protocol = flags.protocol == "native"       ? ProtocolChoice::kNative
+                     : flags.protocol == "tensorflow" ? ProtocolChoice::kTensorflow
+                                                      : ProtocolChoice::kAuto;
+  options.duration = absl::Milliseconds(flags.duration_ms);
+  options.max_duration = absl::Milliseconds(flags.max_duration_ms);
+  options.lookback = absl::Milliseconds(flags.lookback_ms);
+  if (flags.steps.has_value()) {
+    options.steps = StepsWanted{static_cast<uint64_t>(*flags.steps), flags.start_step};
+  }
+  options.delay = absl::Milliseconds(flags.delay_ms);
+  options.host_tracer_level = static_cast<uint32_t>(flags.host_tracer_level);
+  options.device_tracer_level = static_cast<uint32_t>(flags.device_tracer_level);
+  options.python_tracer_level = static_cast<uint32_t>(flags.python_tracer_level);
+  options.frameworks = flags.frameworks;
+  options.record_shapes = flags.record_shapes;
+  options.device_tracer = flags.device_tracer;
+  options.attempts = static_cast<int>(flags.num_tracing_attempts);
+  options.max_parallel = static_cast<size_t>(flags.max_parallel);
+  if (flags.min_workers.has_value()) options.min_workers = static_cast<size_t>(*flags.min_workers);
+  options.times.connect = absl::Milliseconds(flags.connect_timeout_ms);
+  options.times.transfer = absl::Milliseconds(flags.transfer_timeout_ms);
+  return options;
+}
+
+WorkerFactory MakeFactory(const Flags& flags, const RunDirectory& directory,
+                          const DialOptions& dial, CallThreads* threads, WritePool* disk) {
+  DialOptions unary = dial;
+  const int64_t max_bytes = flags.max_trace_mb << 20;
+  // A message's own limit is 2^31 - 1 bytes.
+  if (max_bytes != 0 && max_bytes <= INT_MAX) unary.max_reply_bytes = static_cast<int>(max_bytes);
+  NativeWorkerOptions native;
+  native.dial = dial;
+  native.spool_directory = directory.path();
+  native.max_trace_bytes = static_cast<uint64_t>(max_bytes);
+  native.part_limit_bytes = static_cast<uint64_t>(flags.part_mb) << 20;
+  native.resume_timeout = absl::Milliseconds(flags.resume_timeout_ms);
+  return [unary, native, threads, disk](const Endpoint& to,
+                                        Protocol protocol) -> std::unique_ptr<Worker> {
+    if (protocol == Protocol::kNative) {
+      return std::make_unique<NativeWorker>(to, native, threads, disk);
+    }
+    return std::make_unique<TensorflowWorker>(Dial(to, unary), threads, ProbeTimes());
+  };
+}
+
+void FillOptions(const Flags& flags, const RunDirectory& directory, Manifest* out) {
+  Manifest& manifest = *out;
+  manifest.run = directory.run();
+  manifest.run_directory = directory.path();
+  manifest.client_version = Version();
+  manifest.duration_ms = static_cast<uint64_t>(flags.duration_ms);
+  manifest.options_text = {{"protocol", flags.protocol},
+                           {"frameworks", flags.frameworks},
+                           {"device_tracer", flags.device_tracer}};
+  manifest.options_numbers = {{"num_tracing_attempts", flags.num_tracing_attempts},
+                              {"delay_ms", flags.delay_ms},
+                              {"host_tracer_level", flags.host_tracer_level},
+                              {"device_tracer_level", flags.device_tracer_level},
+                              {"python_tracer_level", flags.python_tracer_level},
+                              {"record_shapes", flags.record_shapes ? 1 : 0},
+                              {"connect_timeout_ms", flags.connect_timeout_ms},
+                              {"transfer_timeout_ms", flags.transfer_timeout_ms},
+                              {"max_parallel", flags.max_parallel},
+                              {"max_trace_mb", flags.max_trace_mb},
+                              {"max_duration_ms", flags.max_duration_ms},
+                              {"lookback_ms", flags.lookback_ms},
+                              {"part_mb", flags.part_mb},
+                              {"resume_timeout_ms", flags.resume_timeout_ms}};
+  const std::pair<const char*, std::optional<int64_t>> if_given[] = {
+      {"min_workers", flags.min_workers},
+      {"steps", flags.steps},
+      {"start_step", flags.start_step},
+      {"sample", flags.sample}};
+  for (const auto& [name, value] : if_given) {
+    if (value.has_value()) manifest.options_numbers[name] = *value;
+  }
+}
+
+// Leaves the sample in `endpoints`; names the others in the manifest.
+void TakeSample(size_t count, std::vector<Endpoint>* endpoints, Manifest* manifest) {
+  std::vector<Endpoint> taken;
+  const std::vector<size_t> sample = SpreadSample(*endpoints, count);
+  auto next = sample.begin();
+  for (size_t i = 0; i < endpoints->size(); ++i) {
+    if (next != sample.end() && *next == i) {
+      taken.push_back(std::move((*endpoints)[i]));
+      ++next;
+    } else {
+      manifest->not_sampled.push_back((*endpoints)[i].address);
+    }
+  }
+  *endpoints = std::move(taken);
+}
+
+void FillStart(const StartFacts& facts, Manifest* manifest) {
+  if (facts.started.has_value()) manifest->started_unix_ns = absl::ToUnixNanos(*facts.started);
+  manifest->start_spread_ns = facts.spread_ns;
+  manifest->clock_uncertainty_ns = facts.clock_uncertainty_ns;
+  manifest->lookback_ns = facts.lookback_ns;
+  if (facts.steps.has_value()) {
+    manifest->first_step = facts.steps->first;
+    manifest->last_step = facts.steps->last;
+    manifest->steps_by = facts.steps->by_ordinal         ? "ordinal"
+                         : facts.workers_by_ordinal == 0 ? "number"
+                                                         : "mixed";
+  }
+}
+
+// Adds the workers and what follows from them, exit code included.
+void Conclude(std::vector<WorkerResult> results, Manifest* manifest) {
+  size_t delivered = 0;
+  size_t duplicates = 0;
+  for (WorkerResult& result : results) {
+    delivered += IsDelivery(result.verdict.outcome) ? 1 : 0;
+    duplicates += result.verdict.outcome == Outcome::kDuplicate ? 1 : 0;
+    ManifestWorker& account = result.account;
+    account.outcome = Name(result.verdict.outcome);
+    account.phase = Name(result.verdict.phase);
+    account.reason = result.verdict.reason;
+    account.grpc_code = result.verdict.grpc_code;
+    manifest->workers.push_back(std::move(account));
+  }
+  FillTotals(manifest);
+  manifest->exit_code = ExitCode(delivered, results.size() - duplicates);
+}
+
+// A failure here is told, and takes the exit code with it: no longer 0, but no worker failed.
+void Publish(RunDirectory directory, Manifest* manifest) {
+  bool has_files = false;
+  for (const ManifestWorker& worker : manifest->workers) {
+    has_files = has_files || !worker.files.empty();
+  }
+  if (!has_files) {
+    // Where that fails it is listed, and empty: no reason to be without an account of it.
+    (void)directory.SetAside();
+    manifest->run_directory = directory.path();
+  }
+  const absl::Status written = directory.WriteManifest(ManifestJson(*manifest));
+  if (!written.ok()) {
+    std::fprintf(stderr,
+                 "capture: the traces are as the table says, but their manifest is missing: %s\n",
+                 std::string(written.message()).c_str());
+    if (manifest->exit_code == kExitAll) manifest->exit_code = kExitOutput;
+  }
+}
+
+}  // namespace
+
+int RunCapture(const Flags& flags) {
+  // From the first moment to the last: a name that does not resolve and a disk that hangs are to be
+  // interrupted, too. Until somebody is asked there is nothing to keep.
+  std::atomic<FanOut*> running{nullptr};
+  const InterruptWatch watch([&running] {
+    FanOut* const fan_out = running.load();
+    if (fan_out == nullptr) _exit(kExitInterrupted);
+    fan_out->Interrupt();
+  });
+  absl::StatusOr<Targets> targets = PrepareTargets(flags);
+  if (!targets.ok()) return UsageError(targets.status());
+  std::vector<Endpoint>& endpoints = targets->endpoints;
+  Manifest manifest;
+  if (flags.sample.has_value()) {
+    TakeSample(static_cast<size_t>(*flags.sample), &endpoints, &manifest);
+  }
+  const size_t total = endpoints.size();
+  if (flags.min_workers.has_value() && *flags.min_workers > static_cast<int64_t>(total)) {
+    return UsageError(absl::InvalidArgumentError(
+        absl::StrCat("--min_workers=", *flags.min_workers, ", but only ", total,
+                     flags.sample.has_value() ? " are sampled" : " addresses are given",
+                     "; lower it, or give more")));
+  }
+  const absl::Status descriptors = EnsureDescriptors(total, kDescriptorsPerWorker);
+  if (!descriptors.ok()) return UsageError(descriptors);
+  const absl::StatusOr<RunDirectory> directory = RunDirectory::Create(
+      {flags.logdir, flags.session_id, kMinFreeBytes + total * kMinFreeBytesPerWorker,
+       ParseFileMode(flags.file_mode).value_or(kPrivateFileMode)});
+  if (!directory.ok()) return UsageError(directory.status());
+
+  Progress progress(Progress::ModeFor(flags.quiet));
+  std::vector<std::string> stems = FileStems(endpoints);
+  Diagnoser diagnoser(targets->dial.credentials);  // outlives the threads
+  WritePool disk(kSpoolThreads);                   // likewise
+  CallThreads threads;                             // outlives the fan-out and its workers
+  // Written beside the first trace: where none comes, the logdir must not look like one with runs.
+  std::once_flag first_delivery;
+  bool marking = false;
+  absl::Notification marked;
+  absl::Status marker;
+  const DeliveryWriter writer = [&](size_t index, Delivery* delivery, ManifestWorker* account) {
+    std::call_once(first_delivery, [&] {
+      marking = true;
+      disk.Run([&] {
+        marker = directory->WriteMarker(absl::Now());
+        marked.Notify();
+      });
+    });
+    return delivery->Write(*directory, stems[index], account);
+  };
+  FanOut fan_out(std::move(endpoints), stems, MakeFanOutOptions(flags, *directory),
+                 diagnoser.Wrap(MakeFactory(flags, *directory, targets->dial, &threads, &disk)),
+                 writer, &progress);
+  running.store(&fan_out);
+  std::vector<WorkerResult> results = fan_out.Run();
+  if (marking) marked.WaitForNotification();
+  if (!marker.ok()) {
+    std::fprintf(stderr, "capture: TensorBoard may not find this run: %s\n",
+                 std::string(marker.message()).c_str());
+  }
+
+  FillOptions(flags, *directory, &manifest);
+  FillStart(fan_out.facts(), &manifest);
+  Conclude(std::move(results), &manifest);
+  Publish(*directory, &manifest);
+  const std::string text = flags.json ? ManifestJson(manifest) : CaptureTable(manifest);
+  LeaveAtOnce(&threads, PrintResult(text, *manifest.exit_code));
+}
+
+}  // namespace jobscope

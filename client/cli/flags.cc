@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <climits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/cli/suggestion.h"
+#include "client/worker/outcome.h"
+#include "common/options/device_tracer.h"
+#include "common/options/framework_choice.h"
+#include "common/process/identity.h"
+#include "common/run/run_directory.h"
+
+namespace jobscope {
+namespace {
+
+// A day: far beyond any capture that fits into a store, and far below where milliseconds overflow
+// anything.
+constexpr int64_t kMaxMs = 86'400'000;
+
+constexpr char kAddresses[] =
+    "workers, comma-separated: host:port, grpc://host:port, [v6]:port, unix:/path, "
+    "node[01-16]:port, dns:///name:port, @file, @directory of *.addr files";
+absl::Status CheckRange(const char* flag, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", flag, "=", value, " is out of range; give ", low, " to ", high));
+}
+
+// What tensorflow.ProfilerService cannot carry.
+absl::Status CheckNativeFlags(const Flags& flags) {
+  if (flags.start_step.has_value() && !flags.steps.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--start_step=", *flags.start_step,
+                     " says where steps begin, but not how many; give --steps=N too"));
+  }
+  if (flags.steps.has_value() && flags.lookback_ms > 0) {
+    return absl::InvalidArgumentError(
+        "--steps and --lookback_ms exclude each other: steps are recorded whole, from the first to "
+        "the last. Give --lookback_ms with --duration_ms, or an earlier --start_step");
+  }
+  if (flags.protocol != "tensorflow") return absl::OkStatus();
+  const std::pair<const char*, bool> given[] = {{"--steps", flags.steps.has_value()},
+                                                {"--lookback_ms", flags.lookback_ms > 0}};
+  for (const auto& [flag, is_given] : given) {
+    if (!is_given) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, " needs the native protocol; leave out --protocol=tensorflow"));
+  }
+  return absl::OkStatus();
+}
+
+// Zero is a duration too: of a dump of what lies before.
+absl::Status CheckDuration(const Flags& flags) {
+  if (flags.duration_ms == 0) {
+    if (flags.steps.has_value()) {
+      return absl::InvalidArgumentError(
+          "--duration_ms=0 and --steps exclude each other: leave one of them out");
+    }
+    if (flags.lookback_ms > 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("--duration_ms=0 is out of range; give 1 to ", flags.max_duration_ms,
+                     ", or --lookback_ms=K too, for what has been recorded before"));
+  }
+  if (flags.duration_ms >= 1 && flags.duration_ms <= flags.max_duration_ms) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--duration_ms=", flags.duration_ms, " is out of range; give 1 to ",
+                   flags.max_duration_ms, ", or raise --max_duration_ms"));
+}
+
+absl::Status CheckCapture(const Flags& flags) {
+  const struct {
+    const char* flag;
+    int64_t value, low, high;
+  } ranges[] = {
+      {"max_duration_ms", flags.max_duration_ms, 1, kMaxMs},
+      {"num_tracing_attempts", flags.num_tracing_attempts, 1, 1000},
+      {"delay_ms", flags.delay_ms, 0, 3'600'000},
+      {"host_tracer_level", flags.host_tracer_level, 0, 3},
+      {"device_tracer_level", flags.device_tracer_level, 0, 1},
+      {"python_tracer_level", flags.python_tracer_level, 0, 2},
+      {"transfer_timeout_ms", flags.transfer_timeout_ms, 1, kMaxMs},
+      {"max_trace_mb", flags.max_trace_mb, 0, 1 << 24},
+      {"min_workers", flags.min_workers.value_or(1), 1, INT_MAX},
+      {"steps", flags.steps.value_or(1), 1, 1'000'000},
+      {"start_step", flags.start_step.value_or(0), 0, INT64_MAX / 2},
+      {"lookback_ms", flags.lookback_ms, 0, 3'600'000},
+      {"part_mb", flags.part_mb, 1, 1900},
+      {"resume_timeout_ms", flags.resume_timeout_ms, 0, kMaxMs},
+      {"sample", flags.sample.value_or(1), 1, INT_MAX},
+  };
+  for (const auto& range : ranges) {
+    absl::Status in_range = CheckRange(range.flag, range.value, range.low, range.high);
+    if (!in_range.ok()) return in_range;
+  }
+  absl::Status status = CheckDuration(flags);
+  status.Update(CheckNativeFlags(flags));
+  if (const auto choice = FrameworkChoice::Parse(flags.frameworks); !choice.ok()) {
+    status.Update(
+        absl::InvalidArgumentError(absl::StrCat("--frameworks: ", choice.status().message())));
+  }
+  if (const auto tracer = ParseDeviceTracer(flags.device_tracer); !tracer.ok()) {
+    status.Update(
+        absl::InvalidArgumentError(absl::StrCat("--device_tracer: ", tracer.status().message())));
+  }
+  if (const auto mode = ParseFileMode(flags.file_mode); !mode.ok()) {
+    status.Update(absl::InvalidArgumentError(
+        absl::StrCat("--file_mode=", flags.file_mode, " ", mode.status().message())));
+  }
+  if (!status.ok()) return status;
+  if (flags.logdir.empty()) {
+    return absl::InvalidArgumentError("--logdir is missing; name the directory for the traces");
+  }
+  if (!flags.session_id.empty()) return CheckRunName(flags.session_id);
+  return absl::OkStatus();
+}
+
+absl::Status Check(const Flags& flags) {
+  if (flags.service_addr.empty()) {
+    return absl::InvalidArgumentError("--service_addr is missing; name the workers, host:port,...");
+  }
+  absl::Status status = CheckRange("connect_timeout_ms", flags.connect_timeout_ms, 1, kMaxMs);
+  status.Update(CheckRange("max_parallel", flags.max_parallel, 1, 16384));
+  if (flags.protocol != "auto" && flags.protocol != "native" && flags.protocol != "tensorflow") {
+    status.Update(absl::InvalidArgumentError(absl::StrCat(
+        "--protocol=", flags.protocol, " is not known; give auto, native or tensorflow")));
+  }
+  if (flags.verb == Verb::kCapture) status.Update(CheckCapture(flags));
+  return status;
+}
+
+void AddCommon(CLI::App* app, Flags* flags) {
+  app->add_option("--service_addr", flags->service_addr, kAddresses);
+  app->add_option("--connect_timeout_ms", flags->connect_timeout_ms,
+                  "patience with one attempt to connect [1..86400000]")
+      ->capture_default_str();
+  app->add_option("--max_parallel", flags->max_parallel, "workers to connect to at a time")
+      ->capture_default_str();
+  app->add_flag("--json", flags->json, "print the manifest on stdout, and nothing else");
+  app->add_flag("--quiet", flags->quiet, "no progress on stderr");
+}
+
+void AddCapture(CLI::App* app, Flags* flags) {
+  app->add_option("--logdir", flags->logdir,
+                  "traces go to <logdir>/plugins/profile/<run>, on this machine");
+  app->add_option("--duration_ms", flags->duration_ms, "length of the recording")
+      ->capture_default_str();
+  app->add_option("--session_id", flags->session_id,
+                  "name of the run; default: the local time, made unique");
+  app->add_option("--num_tracing_attempts", flags->num_tracing_attempts,
+                  "attempts per worker to connect, or to find it idle [1..1000]")
+      ->capture_default_str();
+  app->add_option("--delay_ms", flags->delay_ms, "wait so long before recording [0..3600000]")
+      ->capture_default_str();
+  app->add_option("--host_tracer_level", flags->host_tracer_level,
+                  "0 off, 1 user, 2 notable runtime work, 3 verbose")
+      ->capture_default_str();
+  app->add_option("--device_tracer_level", flags->device_tracer_level, "0 off, 1 on")
+      ->capture_default_str();
+  app->add_option("--python_tracer_level", flags->python_tracer_level, "0 off, 1, 2")
+      ->capture_default_str();
+  app->add_option(
+         "--frameworks", flags->frameworks,
+         "whose own events: auto (of all that a worker has loaded), none, or torch,jax,...")
+      ->capture_default_str();
+  app->add_option("--device_tracer", flags->device_tracer,
+                  "who traces GPUs: auto (JAX or TensorFlow, without PyTorch, else jobscope), "
+                  "jobscope, or framework")
+      ->capture_default_str();
+  app->add_flag("--record_shapes", flags->record_shapes,
+                "of PyTorch's operators also the shapes of their inputs");
+  app->add_option("--transfer_timeout_ms", flags->transfer_timeout_ms,
+                  "patience with the answer of a worker that lives, from the recording's end")
+      ->capture_default_str();
+  app->add_option("--max_trace_mb", flags->max_trace_mb,
+                  "end a worker's trace at this many MiB; 0: no bound but the disk")
+      ->capture_default_str();
+  app->add_option("--max_duration_ms", flags->max_duration_ms,
+                  "largest --duration_ms, and the longest that --steps may take")
+      ->capture_default_str();
+  app->add_option("--min_workers", flags->min_workers,
+                  "record nothing if fewer workers than this can be armed");
+  app->add_option("--steps", flags->steps,
+                  "record so many whole steps, the same ones everywhere, instead of --duration_ms");
+  app->add_option("--start_step", flags->start_step,
+                  "the first of them; default: the first that all can still reach");
+  app->add_option("--lookback_ms", flags->lookback_ms,
+                  "also what was recorded so long before the start; alone with --duration_ms=0")
+      ->capture_default_str();
+  app->add_option("--sample", flags->sample,
+                  "of the workers, capture only this many, spread over hosts");
+  app->add_option("--protocol", flags->protocol,
+                  "auto: native where a worker speaks it; native; tensorflow")
+      ->capture_default_str();
+  app->add_option("--part_mb", flags->part_mb,
+                  "a longer trace is cut in files of this many MiB [1..1900]; native only")
+      ->capture_default_str();
+  app->add_option("--file_mode", flags->file_mode,
+                  "who may read the files: octal, whatever the umask; directories accordingly")
+      ->capture_default_str();
+  app->add_option("--resume_timeout_ms", flags->resume_timeout_ms,
+                  "patience with a connection that was lost while recording; native only")
+      ->capture_default_str();
+}
+
+void AddCredentials(CLI::App* app, CredentialFlags* credentials) {
+  constexpr char kGroup[] =
+      "Credentials (default: JOBSCOPE_TLS_CA, _CERT, _KEY, JOBSCOPE_TOKEN_FILE)";
+  app->add_option("--tls_ca", credentials->tls_ca,
+                  "speak TLS; PEM file of the CA that has signed the workers' certificates")
+      ->group(kGroup);
+  app->add_option("--tls_cert", credentials->tls_cert,
+                  "PEM file of a certificate to show to workers that want one")
+      ->group(kGroup);
+  app->add_option("--tls_key", credentials->tls_key, "PEM file of its key")->group(kGroup);
+  app->add_option("--token_file", credentials->token_file,
+                  "file of the token to show to workers that want one")
+      ->group(kGroup);
+  app->add_option("--tls_server_name", credentials->tls_server_name,
+                  "name in the workers' certificates, where the address is another (a tunnel's)")
+      ->group(kGroup);
+}
+
+// "did you mean --duration_ms? ", for the first argument that was not known; or nothing.
+std::string MaybeMeant(const CLI::App& app, const std::vector<std::string>& unknown) {
+  if (unknown.empty()) return "";
+  const std::string first = unknown[0].substr(0, unknown[0].find('='));
+  const bool is_flag = absl::StartsWith(first, "-");
+  std::vector<std::string> known;
+  if (is_flag) {
+    for (const CLI::Option* option : app.get_options()) {
+      for (const std::string& name : option->get_lnames()) known.push_back(name);
+    }
+  } else {
+    known = {"capture", "check", "stop"};
+  }
+  const auto meant =
+      Suggestion(first.substr(std::min(first.find_first_not_of('-'), first.size())), known);
+  if (!meant.has_value()) return "";
+  return absl::StrCat("did you mean ", is_flag ? "--" : "", *meant, "? ");
+}
+
+FlagsResult Print(std::string text, int exit_code) {
+  return {std::nullopt, std::move(text), exit_code};
+}
+
+std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::string> arguments) {
+  Flags flags;
+  flags.verb = verb;
+  const char* const description =
+      verb == Verb::kCapture ? "Records many workers at once; gathers their traces in one run."
+      : verb == Verb::kCheck ? "Who is there, who is busy, what can be collected. Records nothing."
+                             : "Ends a running capture early; its data go to whoever asked for it.";
+  CLI::App app(description, program);
+  app.set_version_flag("--version", std::string("jobscope ") + Version());
+  AddCommon(&app, &flags);
+  AddCredentials(&app, &flags.credentials);
+  if (verb == Verb::kCapture) AddCapture(&app, &flags);
+  if (verb == Verb::kStop) {
+    app.add_option("--session_id", flags.session_id,
+                   "the session to end; default: whichever runs. Needed for stock workers");
+  }
+  if (verb == Verb::kCapture) {
+    app.footer(
+        "Verbs: capture check, capture stop (--help of each tells more).\n"
+        "Exit code: 0 all workers delivered, 1 all, but the result could not be printed or the "
+        "manifest not be written, 2 usage, 3 some, 4 none, 130 given up.");
+  }
+  try {
+    // CLI11 takes them from the back.
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+    app.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    return Print(app.help(), 0);
+  } catch (const CLI::CallForVersion& version) {
+    return Print(absl::StrCat(version.what(), "\n"), 0);
+  } catch (const CLI::ParseError& error) {
+    return Print(absl::StrCat(program, ": ", error.what(), "; ", MaybeMeant(app, app.remaining()),
+                              program, " --help lists the flags\n"),
+                 kExitUsage);
+  }
+  // With --steps the duration is only what workers without steps record.
+  if (flags.steps.has_value() && app.count("--duration_ms") == 0) {
+    flags.duration_ms = std::min(flags.duration_ms, std::max<int64_t>(flags.max_duration_ms, 1));
+  }
+  const absl::Status status = Check(flags);
+  if (!status.ok()) {
+    return Print(absl::StrCat(program, ": ", std::string(status.message()), "\n"), kExitUsage);
+  }
+  return {std::move(flags), "", 0};
+}
+
+}  // namespace
+
+FlagsResult ParseFlags(const std::vector<std::string>& arguments) {
+  const std::string name = arguments.empty() ? "capture" : BaseName(arguments[0]);
+  std::vector<std::string> rest(arguments.empty() ? arguments.end() : arguments.begin() + 1,
+                                arguments.end());
+  const bool as_jobscope = absl::StartsWith(name, "jobscope");
+  const std::string first = rest.empty() ? "" : rest[0];
+  const struct {
+    const char* word;
+    Verb verb;
+  } verbs[] = {{"capture", Verb::kCapture}, {"check", Verb::kCheck}, {"stop", Verb::kStop}};
+  for (const auto& [word, verb] : verbs) {
+    if (first != word) continue;
+    if (verb == Verb::kCapture && !as_jobscope) break;
+    rest.erase(rest.begin());
+    return ParseVerb(verb, absl::StrCat(as_jobscope ? "jobscope" : "capture", " ", word), rest);
+  }
+  if (!as_jobscope) return ParseVerb(Verb::kCapture, "capture", rest);
+  if (first == "--version") return Print(absl::StrCat("jobscope ", Version(), "\n"), 0);
+  const std::string usage =
+      "Usage: jobscope VERB [flags]\n"
+      "  capture   record workers and gather their traces\n"
+      "  check     who is there, busy or not; records nothing\n"
+      "  stop      end a running capture early, keep its data\n"
+      "  run       start a program whose training processes become workers\n"
+      "jobscope VERB --help lists the flags of a verb.\n";
+  if (first == "--help" || first == "-h") return Print(usage, 0);
+  if (first.empty()) return Print(usage, kExitUsage);
+  const auto meant = Suggestion(first, {"capture", "check", "stop", "run"});
+  return Print(absl::StrCat("jobscope: unknown verb '", first, "'",
+                            meant.has_value() ? absl::StrCat("; did you mean ", *meant, "?") : "",
+                            "\n", usage),
+               kExitUsage);
+}
+
+}  // namespace jobscope

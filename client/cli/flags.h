@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line: every flag with its range, every mistake with its culprit and what to do about
+// it.
+#ifndef CLIENT_CLI_FLAGS_H_
+#define CLIENT_CLI_FLAGS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/rpc/credentials.h"
+
+namespace jobscope {
+
+enum class Verb { kCapture, kCheck, kStop };
+
+struct Flags {
+  Verb verb = Verb::kCapture;
+  std::string service_addr;
+  std::string logdir;
+  std::string session_id;
+  int64_t duration_ms = 1000;
+  int64_t num_tracing_attempts = 3;
+  int64_t delay_ms = 0;
+  int64_t host_tracer_level = 2;
+  int64_t device_tracer_level = 1;
+  int64_t python_tracer_level = 0;
+  int64_t connect_timeout_ms = 5000;
+  int64_t transfer_timeout_ms = 120'000;
+  int64_t max_parallel = 256;
+  int64_t max_trace_mb = 0;
+  int64_t max_duration_ms = 60'000;
+  std::optional<int64_t> min_workers;
+  std::optional<int64_t> steps;
+  std::optional<int64_t> start_step;
+  int64_t lookback_ms = 0;
+  int64_t part_mb = 256;
+  int64_t resume_timeout_ms = 5000;
+  std::optional<int64_t> sample;
+  std::string frameworks = "auto";
+  bool record_shapes = false;
+  std::string device_tracer = "auto";
+  std::string file_mode = "0600";
+  std::string protocol = "auto";
+  CredentialFlags credentials;
+  bool json = false;
+  bool quiet = false;
+};
+
+// What the command line asks for besides running a verb.
+struct FlagsResult {
+  std::optional<Flags> flags;  // absent: print `text` and exit with `exit_code`
+  std::string text;            // help, version (stdout) or the error (stderr)
+  int exit_code = 0;
+};
+
+// `arguments[0]` is the name the program was called by: as "jobscope" it wants a verb first, as
+// anything else it captures unless the first argument is "check" or "stop". Pure: opens nothing,
+// dials nobody.
+FlagsResult ParseFlags(const std::vector<std::string>& arguments);
+
+}  // namespace jobscope
+
+#endif  // CLIENT_CLI_FLAGS_H_

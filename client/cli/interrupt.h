@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ctrl-C: once to stop and keep what there is, twice to give up.
+#ifndef CLIENT_CLI_INTERRUPT_H_
+#define CLIENT_CLI_INTERRUPT_H_
+
+#include <functional>
+#include <thread>
+
+namespace jobscope {
+
+// Blocks SIGINT, SIGTERM and SIGHUP in the calling thread and in all that it starts from now on: to
+// be called before the first thread starts (gRPC's included). A signal that was ignored stays so.
+// SIGPIPE is ignored from now on: a reader of our output that has gone must not end a capture.
+void PrepareSignals();
+
+// While it lives, waits for those signals on a thread of its own. The first one runs `first`, on
+// that thread; the second ends the process at once with exit code 130. One instance at a time.
+class InterruptWatch {
+ public:
+  explicit InterruptWatch(std::function<void()> first);
+  ~InterruptWatch();
+  InterruptWatch(const InterruptWatch&) = delete;
+  InterruptWatch& operator=(const InterruptWatch&) = delete;
+
+ private:
+  void Watch();
+
+  const std::function<void()> first_;
+  const int stop_fd_;  // eventfd
+  std::thread thread_;
+};
+
+}  // namespace jobscope
+
+#endif  // CLIENT_CLI_INTERRUPT_H_

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/leave.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "client/worker/outcome.h"
+
+namespace jobscope {
+
+int PrintResult(const std::string& text, int exit_code) {
+  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return exit_code;
+  const int error = errno;
+  if (error == EPIPE) return exit_code;
+  std::fprintf(stderr, "capture: cannot write the result to standard output: %s\n",
+               std::strerror(error));
+  return exit_code == kExitAll ? kExitOutput : exit_code;
+}
+
+void LeaveAtOnce(CallThreads* threads, int exit_code) {
+  // Whoever reads the table need not wait for what follows.
+  std::fflush(nullptr);
+  threads->AwaitUnused();
+  _exit(exit_code);
+}
+
+}  // namespace jobscope

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/run_watch.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/inotify.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/files/regular_file.h"
+#include "common/text/foreign_text.h"
+
+namespace jobscope {
+namespace {
+
+constexpr char kSuffix[] = ".addr";
+// Where the kernel cannot tell of the program's end or of new files.
+constexpr int kPollMs = 200;
+constexpr size_t kMaxTextBytes = 200;
+constexpr size_t kMaxPortFileBytes = 4096;
+
+std::vector<std::string> FilesIn(const std::string& directory) {
+  std::vector<std::string> names;
+  DIR* const opened = opendir(directory.c_str());
+  if (opened == nullptr) return names;
+  while (const dirent* entry = readdir(opened)) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  closedir(opened);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Those that are gone, and those that nobody has waited for yet.
+bool HasEnded(pid_t pid) {
+  if (kill(pid, 0) != 0 && errno == ESRCH) return true;
+  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
+  std::string stat;
+  if (!std::getline(file, stat)) return false;
+  const size_t name_end = stat.rfind(')');
+  return name_end != std::string::npos && name_end + 2 < stat.size() &&
+         (stat[name_end + 2] == 'Z' || stat[name_end + 2] == 'X');
+}
+
+class Watch {
+ public:
+  Watch(const RunWatchOptions& options, pid_t program, int program_fd)
+      : options_(options), program_(program), program_fd_(program_fd) {}
+
+  void Run() {
+    changes_fd_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (changes_fd_ >= 0 &&
+        inotify_add_watch(changes_fd_, options_.port_directory.c_str(), IN_MOVED_TO) < 0) {
+      close(changes_fd_);
+      changes_fd_ = -1;
+    }
+    Look();
+    const int patience_ms = program_fd_ < 0 || changes_fd_ < 0 ? kPollMs : -1;
+    while (true) {
+      pollfd polled[2] = {{program_fd_, POLLIN, 0}, {changes_fd_, POLLIN, 0}};  // -1: ignored
+      poll(polled, 2, patience_ms);
+      DrainChanges();
+      Look();
+      if (program_fd_ >= 0 ? polled[0].revents != 0 : HasEnded(program_)) break;
+    }
+    if (!seen_.empty() || any_change_) return CleanUp();
+    Say("no worker has appeared; JOBSCOPE_LOG_LEVEL=debug says which processes were passed over, "
+        "and why");
+    CleanUp();
+  }
+
+ private:
+  void Say(const std::string& text) {
+    if (options_.quiet) return;
+    const std::string line = absl::StrCat("jobscope: ", text, "\n");
+    const ssize_t ignored = write(STDERR_FILENO, line.data(), line.size());
+    static_cast<void>(ignored);
+  }
+
+  void DrainChanges() {
+    if (changes_fd_ < 0) return;
+    alignas(inotify_event) char buffer[4096];
+    while (read(changes_fd_, buffer, sizeof(buffer)) > 0) any_change_ = true;
+  }
+
+  // A worker that starts again has another address in the same file.
+  void Look() {
+    for (const std::string& name : FilesIn(options_.port_directory)) {
+      if (!absl::EndsWith(name, kSuffix)) continue;
+      const std::string path = absl::StrCat(options_.port_directory, "/", name);
+      const absl::StatusOr<RegularFile> file = RegularFile::Open(path);
+      const absl::StatusOr<std::string> text =
+          file.ok() ? file->Read(kMaxPortFileBytes) : absl::StatusOr<std::string>(file.status());
+      if (!text.ok() || text->empty()) continue;
+      const std::string address = text->substr(0, text->find('\n'));
+      if (seen_[name] == address) continue;
+      seen_[name] = address;
+      Say(absl::StrCat("worker ",
+                       OneLine(std::string(absl::StripSuffix(name, kSuffix)), kMaxTextBytes),
+                       " listens on ", OneLine(address, kMaxTextBytes)));
+    }
+  }
+
+  void CleanUp() {
+    if (!options_.remove) return;
+    for (const std::string& name : FilesIn(options_.port_directory)) {
+      unlink(absl::StrCat(options_.port_directory, "/", name).c_str());
+    }
+    rmdir(options_.port_directory.c_str());
+  }
+
+  const RunWatchOptions& options_;
+  const pid_t program_;
+  const int program_fd_;  // readable when the program has ended; -1: this kernel has none
+  int changes_fd_ = -1;
+  bool any_change_ = false;                  // also by a worker that left before we looked
+  std::map<std::string, std::string> seen_;  // address by file
+};
+
+// In the process that stays. Never returns.
+[[noreturn]] void WatchAndExit(const RunWatchOptions& options, pid_t program, int program_fd) {
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, nullptr);
+  // Whatever the caller's pipes are, their readers must not wait for us.
+  const int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+  dup2(null_fd, STDIN_FILENO);
+  dup2(null_fd, STDOUT_FILENO);
+  if (options.quiet) dup2(null_fd, STDERR_FILENO);
+  for (const std::string& name : FilesIn("/proc/self/fd")) {
+    const int fd = std::atoi(name.c_str());
+    if (fd > STDERR_FILENO && fd != program_fd) close(fd);
+  }
+  const int ignored = chdir("/");  // holds no mount
+  static_cast<void>(ignored);
+  Watch(options, program, program_fd).Run();
+  _exit(0);
+}
+
+}  // namespace
+
+absl::Status StartRunWatch(const RunWatchOptions& options) {
+  const pid_t program = getpid();
+  // Stays valid when this process executes the program; closed there.
+  const int program_fd = static_cast<int>(syscall(SYS_pidfd_open, program, 0));
+  const pid_t between = fork();
+  if (between == 0) {
+    // A grandchild whose parent is gone is nobody's child here.
+    const pid_t watch = fork();
+    if (watch == 0) WatchAndExit(options, program, program_fd);
+    _exit(watch < 0 ? 1 : 0);
+  }
+  int status = 1;
+  if (between > 0) {
+    while (waitpid(between, &status, 0) < 0 && errno == EINTR) {
+    }
+  }
+  if (program_fd >= 0) close(program_fd);
+  if (between > 0 && status == 0) return absl::OkStatus();
+  return absl::UnavailableError(
+      "can't start the process that tells the workers' addresses; raise the limit on processes "
+      "(ulimit -u)");
+}
+
+}  // namespace jobscope

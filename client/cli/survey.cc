@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/survey.h"
+
+#include <grpcpp/channel.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "client/cli/interrupt.h"
+#include "client/cli/leave.h"
+#include "client/cli/targets.h"
+#include "client/rpc/call_threads.h"
+#include "client/rpc/descriptors.h"
+#include "client/rpc/diagnoser.h"
+#include "client/rpc/dial.h"
+#include "client/rpc/unary_calls.h"
+#include "client/terminal/table.h"
+#include "client/worker/outcome.h"
+#include "common/net/endpoint.h"
+#include "common/process/identity.h"
+#include "common/run/manifest.h"
+#include "rpc/arguments.h"
+
+namespace jobscope {
+namespace {
+
+struct Answer {
+  Verdict verdict;
+  ManifestWorker account;
+};
+
+// One worker, as far as a question needs it.
+struct Asked {
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<UnaryCalls> calls;
+  const Endpoint* endpoint = nullptr;
+  Diagnoser* diagnoser = nullptr;
+  bool connected() const {
+    return channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
+  }
+};
+
+// Asks one worker; the answer may come on any thread. Must call `done` exactly once.
+using Question = std::function<void(const Asked* worker, absl::Duration timeout,
+                                    std::function<void(Answer)> done)>;
+
+// Answers, and a count of those that are awaited.
+class Answers {
+ public:
+  explicit Answers(size_t total) : answers_(total) {}
+
+  void Begin() {
+    const absl::MutexLock lock(&mutex_);
+    ++awaited_;
+  }
+  void Put(size_t index, Answer answer) {
+    const absl::MutexLock lock(&mutex_);
+    answers_[index] = std::move(answer);
+    --awaited_;
+  }
+  // Until fewer than `limit` are awaited. Every question has a timeout: so has this.
+  void AwaitFewerThan(size_t limit) {
+    const absl::MutexLock lock(&mutex_);
+    const auto fewer = [this, limit]()
+                           ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return awaited_ < limit; };
+    mutex_.Await(absl::Condition(&fewer));
+  }
+  std::vector<std::optional<Answer>> Take() {
+    const absl::MutexLock lock(&mutex_);
+    return std::move(answers_);
+  }
+
+ private:
+  absl::Mutex mutex_;
+  size_t awaited_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::optional<Answer>> answers_ ABSL_GUARDED_BY(mutex_);
+};
+
+Manifest AskAll(const Flags& flags, const char* verb, const Targets& targets,
+                const Question& question) {
+  const std::vector<Endpoint>& endpoints = targets.endpoints;
+  const absl::Duration timeout = absl::Milliseconds(flags.connect_timeout_ms);
+  const auto answers = std::make_shared<Answers>(endpoints.size());
+  Diagnoser diagnoser(targets.dial.credentials);  // outlives the workers' calls
+  CallThreads threads;                            // outlives the workers
+  DialOptions dial = targets.dial;
+  dial.max_reply_bytes = kMaxSmallReplyBytes;
+  std::vector<std::unique_ptr<Asked>> workers;
+  for (size_t i = 0; i < endpoints.size(); ++i) {
+    answers->AwaitFewerThan(static_cast<size_t>(flags.max_parallel));
+    auto worker = std::make_unique<Asked>();
+    worker->channel = Dial(endpoints[i], dial);
+    worker->calls = std::make_unique<UnaryCalls>(worker->channel, &threads);
+    worker->endpoint = &endpoints[i];
+    worker->diagnoser = &diagnoser;
+    workers.push_back(std::move(worker));
+    answers->Begin();
+    question(workers.back().get(), timeout,
+             [answers, i](Answer answer) { answers->Put(i, std::move(answer)); });
+  }
+  answers->AwaitFewerThan(1);
+
+  Manifest manifest;
+  manifest.verb = verb;
+  manifest.client_version = Version();
+  const std::vector<std::string> stems = FileStems(endpoints);
+  std::vector<std::optional<Answer>> taken = answers->Take();
+  size_t delivered = 0;
+  for (size_t i = 0; i < taken.size(); ++i) {
+    ManifestWorker account = std::move(taken[i]->account);
+    const Verdict& verdict = taken[i]->verdict;
+    delivered += IsDelivery(verdict.outcome) ? 1 : 0;
+    account.address = endpoints[i].address;
+    account.name = stems[i];
+    account.outcome = Name(verdict.outcome);
+    account.phase = Name(verdict.phase);
+    account.reason = verdict.reason;
+    account.grpc_code = verdict.grpc_code;
+    account.attempts = 1;
+    manifest.workers.push_back(std::move(account));
+  }
+  manifest.exit_code = ExitCode(delivered, endpoints.size());
+  return manifest;
+}
+
+int Conclude(const Manifest& manifest, const Flags& flags, const std::string& table) {
+  return PrintResult(flags.json ? ManifestJson(manifest) : table, *manifest.exit_code);
+}
+
+// A question is not worth a graceful end.
+void GiveUp() { _exit(kExitInterrupted); }
+
+int UsageError(const absl::Status& status) {
+  std::fprintf(stderr, "capture: %s\n", std::string(status.message()).c_str());
+  return kExitUsage;
+}
+
+Answer JudgeCheck(const grpc::Status& status, const v1::DescribeResponse& response, bool connected,
+                  absl::Duration timeout) {
+  Answer answer;
+  answer.verdict = {Outcome::kOk, Phase::kDone, "", std::nullopt};
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+    answer.account.protocol = "tensorflow";
+    answer.verdict.reason =
+        "not a jobscope worker: traces only, no account of losses, no common clock";
+  } else if (!status.ok()) {
+    answer.verdict = JudgeDescribe(status, connected, timeout);
+  } else {
+    // The best that it speaks.
+    answer.account.protocol = response.streams() ? "native" : "tensorflow";
+    FillFromDescription(response, &answer.account);
+  }
+  return answer;
+}
+
+// Empty: nothing was stopped.
+std::string StopText(const v1::StopResponse& response) {
+  if (!response.stopped()) return {};
+  if (response.client_lost_ms() == 0) return "stopped";
+  return absl::StrFormat("stopped; its client, %s, was lost %.1f s before", response.peer(),
+                         static_cast<double>(response.client_lost_ms()) / 1000);
+}
+
+}  // namespace
+
+int RunCheck(const Flags& flags) {
+  const InterruptWatch watch(GiveUp);
+  const absl::StatusOr<Targets> targets = PrepareTargets(flags);
+  if (!targets.ok()) return UsageError(targets.status());
+  const absl::Status descriptors = EnsureDescriptors(targets->endpoints.size(), /*per_worker=*/1);
+  if (!descriptors.ok()) return UsageError(descriptors);
+  const Question question = [](const Asked* worker, absl::Duration timeout,
+                               std::function<void(Answer)> done) {
+    worker->calls->Describe(
+        timeout, [worker, timeout, done = std::move(done)](const grpc::Status& status,
+                                                           const v1::DescribeResponse& response) {
+          worker->diagnoser->Explain(
+              *worker->endpoint, status,
+              [worker, timeout, done, response](const grpc::Status& explained) {
+                done(JudgeCheck(explained, response, worker->connected(), timeout));
+              });
+        });
+  };
+  const Manifest manifest = AskAll(flags, "check", *targets, question);
+  return Conclude(manifest, flags, CheckTable(manifest));
+}
+
+int RunStop(const Flags& flags) {
+  const InterruptWatch watch(GiveUp);
+  const absl::StatusOr<Targets> targets = PrepareTargets(flags);
+  if (!targets.ok()) return UsageError(targets.status());
+  const absl::Status descriptors = EnsureDescriptors(targets->endpoints.size(), /*per_worker=*/1);
+  if (!descriptors.ok()) return UsageError(descriptors);
+  const std::string session_id = flags.session_id;
+  const Question question = [session_id](const Asked* worker, absl::Duration timeout,
+                                         std::function<void(Answer)> done) {
+    // `stopped`: what it says that was stopped; empty: nothing.
+    const auto judge = [worker, timeout, done](bool native, const grpc::Status& status,
+                                               const std::string& stopped) {
+      Answer answer;
+      answer.account.protocol = native ? "native" : "tensorflow";
+      if (!status.ok()) {
+        answer.account.protocol.clear();
+        answer.verdict = JudgeDescribe(status, worker->connected(), timeout);
+      } else {
+        answer.verdict = {Outcome::kOk, Phase::kDone,
+                          !native ? "asked to stop; a stock worker does not say whether it did"
+                          : stopped.empty() ? "nothing of that name was running"
+                                            : stopped,
+                          std::nullopt};
+      }
+      done(std::move(answer));
+    };
+    worker->calls->AskStop(
+        session_id, timeout,
+        [worker, session_id, timeout, judge](const grpc::Status& status,
+                                             const v1::StopResponse& response) {
+          if (status.error_code() != grpc::StatusCode::UNIMPLEMENTED) {
+            worker->diagnoser->Explain(
+                *worker->endpoint, status,
+                [judge, text = StopText(response)](const grpc::Status& explained) {
+                  judge(true, explained, text);
+                });
+          } else if (session_id.empty()) {
+            judge(false,
+                  grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
+                               "a stock worker is stopped by name: give --session_id"),
+                  "");
+          } else {
+            worker->calls->Terminate(session_id, timeout,
+                                     [judge](const grpc::Status& terminated, bool /*ended*/) {
+                                       judge(false, terminated, "");
+                                     });
+          }
+        });
+  };
+  const Manifest manifest = AskAll(flags, "stop", *targets, question);
+  return Conclude(manifest, flags, StopTable(manifest));
+}
+
+}  // namespace jobscope

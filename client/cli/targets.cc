@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/targets.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/rpc/credentials.h"
+#include "common/net/address_list.h"
+
+namespace jobscope {
+
+absl::StatusOr<Targets> PrepareTargets(const Flags& flags) {
+  absl::StatusOr<std::vector<Endpoint>> endpoints = ParseAddressList(flags.service_addr);
+  if (!endpoints.ok()) return endpoints.status();
+  absl::StatusOr<std::shared_ptr<const ClientCredentials>> credentials =
+      ClientCredentials::Load(flags.credentials);
+  if (!credentials.ok()) return credentials.status();
+  const absl::Status reach = (*credentials)->CheckReach(*endpoints);
+  if (!reach.ok()) return reach;
+  Targets targets;
+  targets.endpoints = *std::move(endpoints);
+  targets.dial.connect_timeout = absl::Milliseconds(flags.connect_timeout_ms);
+  targets.dial.credentials = *std::move(credentials);
+  return targets;
+}
+
+}  // namespace jobscope

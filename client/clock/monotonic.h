@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// This machine's MONOTONIC clock, on which the client makes all of its decisions.
+#ifndef CLIENT_CLOCK_MONOTONIC_H_
+#define CLIENT_CLOCK_MONOTONIC_H_
+
+#include <time.h>
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace jobscope {
+
+inline uint64_t MonotonicNow() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// MonotonicNow for arithmetic with absl::Duration. Its epoch is not absl's: it is no date, and must
+// not meet absl::Now(), which jumps when somebody sets the clock.
+inline absl::Time SteadyTime(uint64_t monotonic_ns) {
+  return absl::FromUnixNanos(static_cast<int64_t>(monotonic_ns));
+}
+inline absl::Time SteadyNow() { return SteadyTime(MonotonicNow()); }
+
+}  // namespace jobscope
+
+#endif  // CLIENT_CLOCK_MONOTONIC_H_

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/fan_out/fan_out.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/clock/monotonic.h"
+#include "client/fan_out/fan_out_state.h"
+#include "common/process/pid_space.h"
+
+namespace jobscope {
+namespace {
+
+// fsync of several files at once costs little more than of one; beyond a few nothing is gained.
+constexpr size_t kWriteThreads = 8;
+
+size_t WriteThreads(size_t workers, size_t max_parallel) {
+  return std::clamp(std::min(workers, max_parallel), size_t{1}, kWriteThreads);
+}
+
+}  // namespace
+
+FanOutState::FanOutState(std::vector<Endpoint> endpoints, std::vector<std::string> stems,
+                         FanOutOptions options, WorkerFactory factory, DeliveryWriter writer,
+                         Progress* progress)
+    : options_(std::move(options)),
+      factory_(std::move(factory)),
+      writer_(std::move(writer)),
+      progress_(progress),
+      roster_(std::move(endpoints), std::move(stems)),
+      pool_(WriteThreads(roster_.size(), options_.max_parallel)) {}
+
+void FanOutState::Connect(size_t index) {
+  const absl::Time now = SteadyNow();
+  if (roster_[index].step == Step::kQueued) last_asked_ = now;
+  roster_.BeginAttempt(index, now + StallTime());
+  Slot& slot = roster_[index];
+  slot.asked = now;
+  slot.described = false;
+  slot.clock_id.clear();
+  slot.pid.reset();
+  slot.arm_clock.reset();
+  slot.clock.reset();
+  slot.steps.reset();
+  slot.window.reset();
+  slot.max_duration = absl::InfiniteDuration();
+  slot.max_lookback = absl::InfiniteDuration();
+  slot.progress.Clear();
+  slot.started.reset();
+  slot.result.account.warnings.clear();
+  Ask(index,
+      options_.protocol == ProtocolChoice::kTensorflow ? Protocol::kTensorflow : Protocol::kNative);
+}
+
+void FanOutState::Ask(size_t index, Protocol protocol) {
+  Slot& slot = roster_[index];
+  slot.streams = protocol == Protocol::kNative;
+  slot.result.account.protocol = slot.streams ? "native" : "tensorflow";
+  slot.worker = factory_(slot.endpoint, protocol);
+  slot.worker->Describe(slot.asked + options_.times.connect - SteadyNow(),
+                        [this, index, protocol, post = Letters(index)](
+                            const grpc::Status& status, const v1::DescribeResponse& response) {
+                          post([this, index, protocol, status, response] {
+                            // The answer to the other question of this attempt came too late.
+                            if (roster_[index].streams != (protocol == Protocol::kNative)) return;
+                            OnDescribed(index, status, response);
+                          });
+                        });
+}
+
+void FanOutState::OnDescribed(size_t index, const grpc::Status& status,
+                              v1::DescribeResponse response) {
+  Slot& slot = roster_[index];
+  if (slot.step != Step::kConnecting) return;
+  usual_answer_ += (SteadyNow() - slot.asked - usual_answer_) / 8;
+  ManifestWorker& account = slot.result.account;
+  const bool stock = status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
+  if (!status.ok() && !stock) {
+    account.protocol.clear();
+    RetryOrFinish(index, JudgeDescribe(status, slot.worker->connected(), options_.times.connect),
+                  absl::ZeroDuration());
+    return;
+  }
+  if (status.ok()) {
+    if (const std::optional<size_t> twin = Twin(index, response)) {
+      FillFromDescription(response, &account);
+      account.busy.reset();
+      account.same_as = roster_[*twin].endpoint.address;
+      Finish(index, {Outcome::kDuplicate, Phase::kDescribe,
+                     absl::StrCat("is the process of ", account.same_as, " (pid ",
+                                  response.identity().pid(), " on ", account.host,
+                                  "): recorded once, under that address"),
+                     std::nullopt});
+      return;
+    }
+    slot.described = true;
+    slot.clock_id = response.clock_id();
+    if (!PidSpace().empty() && response.pid_space() == PidSpace()) {
+      slot.pid = response.identity().pid();
+    }
+    FillFromDescription(response, &account);
+    account.busy.reset();
+    account.current_step.reset();
+    account.step_time_ms.reset();
+    account.steps_inferred.reset();  // as of now; the trace will say what is in it
+    account.steps_source.clear();
+    const uint64_t limit_ms = response.limits().max_duration_ms();
+    if (limit_ms > 0) {
+      slot.max_duration = absl::Milliseconds(std::min<uint64_t>(limit_ms, INT64_MAX));
+    }
+    if (response.limits().max_lookback_ms() > 0) {
+      slot.max_lookback =
+          absl::Milliseconds(std::min<uint64_t>(response.limits().max_lookback_ms(), INT64_MAX));
+    }
+    if (limit_ms > 0 && !options_.steps.has_value() &&
+        options_.duration > absl::Milliseconds(limit_ms)) {
+      Finish(index, {Outcome::kRefused, Phase::kDescribe,
+                     absl::StrCat("this worker records for at most ", limit_ms,
+                                  " ms; lower --duration_ms"),
+                     std::nullopt});
+      return;
+    }
+    if (response.has_busy()) {
+      RetryOrFinish(index,
+                    {Outcome::kBusy, Phase::kDescribe, HeldBy(response.busy()), std::nullopt},
+                    absl::Milliseconds(response.busy().remaining_ms()));
+      return;
+    }
+  }
+  if (slot.streams && (stock || !response.streams())) {
+    FallBack(index);
+    return;
+  }
+  Arm(index);
+}
+
+std::optional<size_t> FanOutState::Twin(size_t index, const v1::DescribeResponse& response) {
+  // Process ids come again, and are alike in many containers.
+  if (response.identity().pid() <= 0 || response.start_unix_ns() == 0) return std::nullopt;
+  const std::string process =
+      absl::StrCat(response.identity().host(), "\n", response.pid_space(), "\n",
+                   response.identity().pid(), "\n", response.start_unix_ns());
+  const size_t keeper = processes_.emplace(process, index).first->second;
+  if (keeper == index) return std::nullopt;
+  return keeper;
+}
+
+// The worker does not speak the native protocol. A second question, over the connection by which
+// its trace will come.
+void FanOutState::FallBack(size_t index) {
+  if (options_.protocol == ProtocolChoice::kNative) {
+    roster_[index].result.account.protocol.clear();
+    Finish(index, {Outcome::kRefused, Phase::kDescribe,
+                   "--protocol=native, but this worker speaks tensorflow.ProfilerService only; "
+                   "leave --protocol out",
+                   std::nullopt});
+    return;
+  }
+  std::string off = "its clock is not measured, nothing comes from it if it dies";
+  if (options_.steps.has_value()) {
+    absl::StrAppend(&off, ", it cannot record --steps (recorded for --duration_ms=",
+                    absl::ToInt64Milliseconds(options_.duration), ")");
+  }
+  if (options_.lookback > absl::ZeroDuration()) absl::StrAppend(&off, ", and has no --lookback_ms");
+  Warn(index, absl::StrCat("does not speak the native protocol: ", off));
+  Ask(index, Protocol::kTensorflow);
+}
+
+void FanOutState::Arm(size_t index) {
+  Slot& slot = roster_[index];
+  if (!slot.streams && options_.duration <= absl::ZeroDuration()) {
+    Finish(index, {Outcome::kRefused, Phase::kArm,
+                   "--duration_ms=0 asks for what has been recorded before: that takes the native "
+                   "protocol, which this worker does not speak",
+                   std::nullopt});
+    return;
+  }
+  roster_.Move(index, Step::kArming);
+  ArmCall call;
+  call.session_id = options_.session_id;
+  call.file_stem = slot.stem;
+  call.repository_root = options_.repository_root;
+  call.host_tracer_level = options_.host_tracer_level;
+  call.device_tracer_level = options_.device_tracer_level;
+  call.python_tracer_level = options_.python_tracer_level;
+  call.frameworks = options_.frameworks;
+  call.record_shapes = options_.record_shapes;
+  call.device_tracer = options_.device_tracer;
+  call.lookback = std::min(options_.lookback, slot.max_lookback);
+  call.by_steps = options_.steps.has_value();
+  call.timeout = options_.times.arm;
+  WorkerEvents events;
+  const auto post = Letters(index);
+  events.armed = [this, index, post](const grpc::Status& status, const v1::Armed& armed) {
+    post([this, index, status, armed, at_ns = MonotonicNow()] {
+      OnArmed(index, status, armed, at_ns);
+    });
+  };
+  events.started = [this, index, post](const v1::Started& started) {
+    post([this, index, started] { OnStarted(index, started); });
+  };
+  events.progress = [this, index, post](const v1::Progress& progress) {
+    post([this, index, progress, at_ns = MonotonicNow()] { OnProgress(index, progress, at_ns); });
+  };
+  events.note = [this, index, post](const std::string& text) {
+    post([this, index, text] { OnNote(index, text); });
+  };
+  events.ended = [this, index, post](const grpc::Status& status,
+                                     std::unique_ptr<Delivery> delivery) {
+    post([this, index, status, delivery = std::move(delivery)]() mutable {
+      OnEnded(index, status, std::move(delivery));
+    });
+  };
+  slot.worker->Arm(call, std::move(events));
+}
+
+void FanOutState::OnArmed(size_t index, const grpc::Status& status, const v1::Armed& armed,
+                          uint64_t at_ns) {
+  Slot& slot = roster_[index];
+  if (slot.step != Step::kArming) return;
+  if (!status.ok()) {
+    RetryOrFinish(index, JudgeCapture(status, Moment::kBeforeStart), absl::ZeroDuration());
+    return;
+  }
+  slot.arm_clock = slot.worker->arm_clock();
+  slot.lookback_ns = armed.lookback_ns();
+  if (armed.has_steps()) slot.steps = armed.steps();
+  slot.steps_seen_ns = at_ns;
+  if (armed.collectors_size() > 0) FillCollectors(armed.collectors(), &slot.result.account);
+  roster_.Move(index, Step::kArmed);
+  const absl::Time now = SteadyNow();
+  last_ready_ = now;
+  slowest_ready_ = std::max(slowest_ready_, now - slot.asked);
+  // The others are measured already, or have begun.
+  if (stage_ == Stage::kSyncing || stage_ == Stage::kStarted) RequestSync(index);
+}
+
+absl::Duration FanOutState::Backoff(int attempt) {
+  absl::Duration backoff = options_.times.first_backoff;
+  for (int i = 1; i < attempt && backoff < options_.times.max_backoff; ++i) backoff *= 2;
+  backoff = std::min(backoff, options_.times.max_backoff);
+  // Many clients that were refused together must not come back together.
+  return backoff * (1.0 + std::uniform_real_distribution<double>(0.0, 0.25)(random_));
+}
+
+void FanOutState::RetryOrFinish(size_t index, Verdict verdict, absl::Duration at_least) {
+  Slot& slot = roster_[index];
+  if (interrupted_ || !IsWorthRetrying(verdict.outcome) ||
+      slot.attempt - slot.rearms >= options_.attempts) {
+    Finish(index, std::move(verdict));
+    return;
+  }
+  slot.worker.reset();
+  // A worker that says when it will be free is asked again right after that.
+  const absl::Duration known = std::min(at_least, options_.times.max_backoff);
+  roster_.BackOff(index, SteadyNow() + std::max(Backoff(slot.attempt), known));
+  slot.result.verdict = std::move(verdict);
+}
+
+// One that is slow because this machine is, with so many at once, does not stall.
+absl::Duration FanOutState::StallTime() const {
+  return std::max(options_.times.stall, 2 * usual_answer_);
+}
+
+void FanOutState::Wake(absl::Time now) {
+  while (!to_sync_.empty() && roster_.syncs(now) < options_.max_parallel) {
+    const size_t index = to_sync_.front();
+    to_sync_.pop_front();
+    if (roster_[index].step == Step::kArmed) BeginSync(index);
+  }
+  while (roster_.attempts(now) < options_.max_parallel) {
+    const auto next = roster_.next_wake();
+    if (!next.has_value() || next->first > now) break;
+    Connect(next->second);
+  }
+  for (; next_queued_ < roster_.size() && roster_.attempts(now) < options_.max_parallel;
+       ++next_queued_) {
+    if (roster_[next_queued_].step == Step::kQueued) Connect(next_queued_);
+  }
+}
+
+absl::Time FanOutState::NextWake(absl::Time now) const {
+  absl::Time next = now + progress_->period();
+  const auto consider = [&next, now](absl::Time time) {
+    // What is overdue waits for a letter, which will come, or for a place.
+    if (time > now) next = std::min(next, time);
+  };
+  if (stage_ == Stage::kGathering) consider(GatherDeadline());
+  if (stage_ == Stage::kHolding) consider(hold_until_);
+  if (stage_ == Stage::kSyncing) consider(SyncDeadline());
+  if (next_queued_ < roster_.size() || !to_sync_.empty()) consider(roster_.next_stall());
+  if (const auto wake = roster_.next_wake()) {
+    consider(wake->first > now ? wake->first : roster_.next_stall());
+  }
+  consider(roster_.next_end());
+  return next;
+}
+
+std::vector<WorkerResult> FanOutState::Run() {
+  while (true) {
+    const absl::Time now = SteadyNow();
+    Advance(now);
+    Wake(now);
+    if (roster_.in(Step::kDone) == roster_.size()) break;
+    progress_->Update(Count(now));
+    for (Mailbox::Letter& letter : mailbox_->Wait(NextWake(now))) letter();
+  }
+  progress_->Clear();
+  progress_->Flush();
+  mailbox_->Close();
+  FillFacts();
+  std::vector<WorkerResult> results;
+  results.reserve(roster_.size());
+  for (size_t i = 0; i < roster_.size(); ++i) results.push_back(std::move(roster_[i].result));
+  return results;
+}
+
+FanOut::FanOut(std::vector<Endpoint> endpoints, std::vector<std::string> stems,
+               FanOutOptions options, WorkerFactory factory, DeliveryWriter writer,
+               Progress* progress)
+    : state_(std::make_unique<FanOutState>(std::move(endpoints), std::move(stems),
+                                           std::move(options), std::move(factory),
+                                           std::move(writer), progress)) {}
+
+FanOut::~FanOut() = default;
+
+std::vector<WorkerResult> FanOut::Run() { return state_->Run(); }
+
+void FanOut::Interrupt() { state_->Interrupt(); }
+
+const StartFacts& FanOut::facts() const { return state_->facts(); }
+
+}  // namespace jobscope

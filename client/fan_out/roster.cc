@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/fan_out/roster.h"
+
+namespace jobscope {
+
+Roster::Roster(std::vector<Endpoint> endpoints, std::vector<std::string> stems)
+    : slots_(endpoints.size()) {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].endpoint = std::move(endpoints[i]);
+    slots_[i].stem = std::move(stems[i]);
+    slots_[i].result.account.address = slots_[i].endpoint.address;
+    slots_[i].result.account.name = slots_[i].stem;
+  }
+  counts_[static_cast<size_t>(Step::kQueued)] = slots_.size();
+  first_attempts_ = slots_.size();
+}
+
+bool Roster::IsFirstAttempt(const Slot& slot) {
+  return slot.attempt <= 1 && (slot.step == Step::kQueued || slot.step == Step::kConnecting ||
+                               slot.step == Step::kArming);
+}
+
+void Roster::Move(size_t index, Step to) {
+  Slot& slot = slots_[index];
+  first_attempts_ -= IsFirstAttempt(slot) ? 1 : 0;
+  --counts_[static_cast<size_t>(slot.step)];
+  if (slot.step == Step::kBackingOff) wakes_.Remove(slot.wake, index);
+  if (slot.step == Step::kRecording) ends_.Remove(slot.end, index);
+  if (slot.step == Step::kSyncing) syncs_.Remove(slot.stalls, index);
+  const bool attempting = slot.step == Step::kConnecting || slot.step == Step::kArming;
+  if (attempting && to != Step::kArming) attempts_.Remove(slot.stalls, index);
+  slot.step = to;
+  ++counts_[static_cast<size_t>(to)];
+  first_attempts_ += IsFirstAttempt(slot) ? 1 : 0;
+}
+
+void Roster::BeginAttempt(size_t index, absl::Time stalls) {
+  Slot& slot = slots_[index];
+  first_attempts_ -= IsFirstAttempt(slot) ? 1 : 0;
+  ++slot.attempt;
+  first_attempts_ += IsFirstAttempt(slot) ? 1 : 0;
+  Move(index, Step::kConnecting);
+  slot.stalls = stalls;
+  attempts_.Add(stalls, index);
+}
+
+void Roster::BeginSync(size_t index, absl::Time stalls) {
+  Move(index, Step::kSyncing);
+  slots_[index].stalls = stalls;
+  syncs_.Add(stalls, index);
+}
+
+void Roster::BackOff(size_t index, absl::Time until) {
+  Move(index, Step::kBackingOff);
+  slots_[index].wake = until;
+  wakes_.Add(until, index);
+}
+
+void Roster::Record(size_t index, absl::Time start, absl::Time end) {
+  Move(index, Step::kRecording);
+  slots_[index].start = start;
+  slots_[index].end = end;
+  ends_.Add(end, index);
+}
+
+void Roster::SetEnd(size_t index, absl::Time end) {
+  Slot& slot = slots_[index];
+  if (slot.step == Step::kRecording && slot.end > end) {
+    ends_.Remove(slot.end, index);
+    ends_.Add(end, index);
+  }
+  slot.end = end;
+}
+
+size_t Roster::attempts(absl::Time now) {
+  attempts_.Expire(now);
+  return attempts_.size();
+}
+
+size_t Roster::syncs(absl::Time now) {
+  syncs_.Expire(now);
+  return syncs_.size();
+}
+
+size_t Roster::Overdue(absl::Time now) {
+  ends_.Expire(now);
+  return in(Step::kRecording)-ends_.size();
+}
+
+}  // namespace jobscope

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who of a run's workers is at which step. Counts are kept, not taken: a letter costs the same
+// whether there are ten workers or ten thousand.
+#ifndef CLIENT_FAN_OUT_ROSTER_H_
+#define CLIENT_FAN_OUT_ROSTER_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/clock/clock_sync.h"
+#include "client/worker/outcome.h"
+#include "client/worker/worker.h"
+#include "common/net/endpoint.h"
+#include "common/run/manifest.h"
+
+namespace jobscope {
+
+enum class Step {
+  kQueued,
+  kConnecting,
+  kArming,
+  kBackingOff,
+  kArmed,
+  kSyncing,
+  kSynced,  // its clock is known, or will not be
+  kRecording,
+  kWriting,
+  kDone,
+};
+inline constexpr size_t kSteps = 10;
+
+struct WorkerResult {
+  Verdict verdict;
+  ManifestWorker account;  // without outcome, phase, reason, grpc_code: those are the verdict's
+};
+
+// One worker. `step`, `attempt`, `wake`, `stalls` and `end` are the roster's to change. Times are
+// those of SteadyNow (client/clock/monotonic.h).
+struct Slot {
+  Endpoint endpoint;
+  std::string stem;
+  Step step = Step::kQueued;
+  int attempt = 0;                           // letters of earlier attempts are void
+  int rearms = 0;                            // attempts that came after a success, and do not count
+  absl::Time wake = absl::InfiniteFuture();  // next attempt, in kBackingOff
+  absl::Time stalls = absl::InfiniteFuture();  // in kConnecting, kArming, kSyncing: see attempts()
+  absl::Time end = absl::InfiniteFuture();     // planned, in kRecording
+  std::shared_ptr<Worker> worker;
+  bool streams = false;    // `worker` speaks the native protocol
+  bool described = false;  // the worker is one of ours
+  absl::Time asked;        // when the running attempt began
+  std::string clock_id;
+  std::optional<int64_t> pid;  // where it means the same process on this machine
+  absl::Duration max_duration = absl::InfiniteDuration();  // the worker's own limit
+  absl::Duration max_lookback = absl::InfiniteDuration();  // likewise
+  std::optional<ClockEstimate> arm_clock;                  // as arming told it
+  std::optional<ClockEstimate> clock;
+  uint64_t lookback_ns = 0;
+  std::optional<v1::StepState> steps;
+  uint64_t steps_seen_ns = 0;
+  std::optional<v1::StepWindow> window;       // the steps it was told
+  absl::Time start = absl::InfiniteFuture();  // planned
+  bool stopped = false;                       // by us
+  v1::Progress progress;                      // the newest
+  std::optional<v1::Started> started;
+  WorkerResult result;
+};
+
+// A time of each of some workers, in the order of the times.
+class Schedule {
+ public:
+  void Add(absl::Time time, size_t index) { times_.emplace(time, index); }
+  void Remove(absl::Time time, size_t index) { times_.erase({time, index}); }
+  // Removes those that are over by `now`.
+  void Expire(absl::Time now) {
+    while (!times_.empty() && times_.begin()->first <= now) times_.erase(times_.begin());
+  }
+  size_t size() const { return times_.size(); }
+  std::optional<std::pair<absl::Time, size_t>> next() const {
+    if (times_.empty()) return std::nullopt;
+    return *times_.begin();
+  }
+  // Infinite where there is none.
+  absl::Time first() const {
+    return times_.empty() ? absl::InfiniteFuture() : times_.begin()->first;
+  }
+  absl::Time last() const { return times_.empty() ? absl::InfinitePast() : times_.rbegin()->first; }
+
+ private:
+  std::set<std::pair<absl::Time, size_t>> times_;
+};
+
+class Roster {
+ public:
+  Roster(std::vector<Endpoint> endpoints, std::vector<std::string> stems);
+
+  size_t size() const { return slots_.size(); }
+  Slot& operator[](size_t index) { return slots_[index]; }
+  const Slot& operator[](size_t index) const { return slots_[index]; }
+
+  // The only way a step changes. Constant time but for the sets of times.
+  void Move(size_t index, Step to);
+  // Counts one attempt more, and moves to kConnecting.
+  void BeginAttempt(size_t index, absl::Time stalls);
+  // Moves to kSyncing.
+  void BeginSync(size_t index, absl::Time stalls);
+  void BackOff(size_t index, absl::Time until);
+  // Moves to kRecording.
+  void Record(size_t index, absl::Time start, absl::Time end);
+  // The planned end of one that records has changed.
+  void SetEnd(size_t index, absl::Time end);
+
+  size_t in(Step step) const { return counts_[static_cast<size_t>(step)]; }
+  // What --max_parallel bounds: attempts (connecting or arming), and measurements of clocks, that
+  // have not stalled by `now`, which never goes back. One that has costs a descriptor, and nothing
+  // else; a place that it kept would be missed by the workers behind it.
+  size_t attempts(absl::Time now);
+  size_t syncs(absl::Time now);
+  // When the next of either stalls.
+  absl::Time next_stall() const { return std::min(attempts_.first(), syncs_.first()); }
+  // Those of which the first attempt may still succeed.
+  size_t first_attempts() const { return first_attempts_; }
+  // Those that may still become armed.
+  size_t may_come() const {
+    return in(Step::kQueued) + in(Step::kConnecting) + in(Step::kArming) + in(Step::kBackingOff);
+  }
+  // Those that are armed and wait for the start.
+  size_t waiting() const { return in(Step::kArmed) + in(Step::kSyncing) + in(Step::kSynced); }
+
+  // The first that backs off, and when it is to be woken.
+  std::optional<std::pair<absl::Time, size_t>> next_wake() const { return wakes_.next(); }
+  // Those that record and whose planned end is over by `now`, which never goes back.
+  size_t Overdue(absl::Time now);
+  // The latest planned end of those that are not overdue.
+  absl::Time last_end() const { return ends_.last(); }
+  // The first planned end of those.
+  absl::Time next_end() const { return ends_.first(); }
+
+ private:
+  static bool IsFirstAttempt(const Slot& slot);
+
+  std::vector<Slot> slots_;
+  std::array<size_t, kSteps> counts_{};
+  size_t first_attempts_ = 0;
+  Schedule attempts_;  // when they stall; those that have are left out
+  Schedule syncs_;     // likewise
+  Schedule wakes_;
+  Schedule ends_;  // of those that record and are not overdue
+};
+
+}  // namespace jobscope
+
+#endif  // CLIENT_FAN_OUT_ROSTER_H_

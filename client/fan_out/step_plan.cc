@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/fan_out/step_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace jobscope {
+namespace {
+
+// Steps do not take the same time each: what is expected until an instant may be exceeded by a
+// quarter.
+constexpr double kStepRateMargin = 1.25;
+// Ordinals that differ by no more are those of ranks that step together: one may be at the end of a
+// step while another begins the next.
+constexpr double kSameOrdinal = 1;
+
+// From the begin of the newest step that is known, as the worker told it, to `at_ns`; the answer
+// was under way for `way_ns`.
+double SinceStepBegan(const ArmedWorker& worker, uint64_t at_ns, double way_ns) {
+  const double seen = at_ns > worker.steps_seen_ns
+                          ? static_cast<double>(at_ns - worker.steps_seen_ns)
+                          : -static_cast<double>(worker.steps_seen_ns - at_ns);
+  return std::max(0.0, seen + way_ns + static_cast<double>(worker.steps->age_ns()));
+}
+
+double RoundTripNs(const ArmedWorker& worker) {
+  return worker.clock.has_value() ? static_cast<double>(worker.clock->round_trip_ns) : 0.0;
+}
+
+// Numbers come from the wire: sums must not overflow. `steps` is a number.
+int64_t Plus(int64_t number, double steps) {
+  const double sum = static_cast<double>(number) + steps;
+  constexpr double kLimit = 9.0e18;
+  if (sum >= kLimit || steps >= kLimit) return INT64_MAX;
+  if (sum <= -kLimit || steps <= -kLimit) return INT64_MIN;
+  return number + static_cast<int64_t>(steps);
+}
+
+// Where the worker will be in its own count: the newest step it will have begun, and how much of it
+// will have passed.
+double CountAt(const ArmedWorker& worker, uint64_t at_ns) {
+  const auto newest = static_cast<double>(NewestStep(worker));
+  const double step_ns = worker.steps->step_time_ms() * 1e6;
+  if (!(step_ns > 0)) return newest;
+  return newest + SinceStepBegan(worker, at_ns, RoundTripNs(worker) / 2) / step_ns;
+}
+
+// The middle one, so that one worker that stalls moves nobody.
+std::optional<double> MedianCount(const std::vector<ArmedWorker>& workers, bool by_ordinal,
+                                  uint64_t at_ns) {
+  std::vector<double> counts;
+  for (const ArmedWorker& worker : workers) {
+    if (HasSteps(worker) && ByOrdinal(worker) == by_ordinal) {
+      counts.push_back(CountAt(worker, at_ns));
+    }
+  }
+  if (counts.empty()) return std::nullopt;
+  const auto middle = counts.begin() + static_cast<ptrdiff_t>(counts.size() / 2);
+  std::nth_element(counts.begin(), middle, counts.end());
+  return *middle;
+}
+
+// The worker's own count minus the common one, in whole steps.
+double OffsetOf(const StepPlan& plan, const ArmedWorker& worker) {
+  if (!ByOrdinal(worker) || !plan.ordinal_count.has_value()) return 0;
+  double own = CountAt(worker, plan.reference_ns) - *plan.ordinal_count;
+  if (std::abs(own) <= kSameOrdinal) own = 0;
+  const double offset = std::round(*plan.ordinal_count - plan.reference_count) + std::round(own);
+  return std::isfinite(offset) ? offset : 0;  // rates come from the wire, too
+}
+
+// The common count is that of numbers as soon as one worker has some.
+bool CountsOrdinals(const std::vector<ArmedWorker>& workers) {
+  return std::none_of(workers.begin(), workers.end(), [](const ArmedWorker& worker) {
+    return HasSteps(worker) && !ByOrdinal(worker);
+  });
+}
+
+}  // namespace
+
+bool HasSteps(const ArmedWorker& worker) {
+  return worker.streams && worker.steps.has_value() && worker.steps->begun() > 0 &&
+         (worker.steps->increasing() || worker.steps->by_ordinal());
+}
+
+bool ByOrdinal(const ArmedWorker& worker) { return !worker.steps->increasing(); }
+
+int64_t NewestStep(const ArmedWorker& worker) {
+  if (!ByOrdinal(worker)) return worker.steps->current();
+  return static_cast<int64_t>(std::min<uint64_t>(worker.steps->begun(), INT64_MAX));
+}
+
+int64_t FirstReachableStep(const ArmedWorker& worker, uint64_t at_ns) {
+  const double step_ns = worker.steps->step_time_ms() * 1e6;
+  // One step alone has no rate yet: it may just end, and the next one begin.
+  if (!(step_ns > 0)) return Plus(NewestStep(worker), 2);
+  // The answer was under way for all of the round trip, at most.
+  const double since = SinceStepBegan(worker, at_ns, RoundTripNs(worker));
+  return Plus(NewestStep(worker), std::ceil(kStepRateMargin * since / step_ns) + 1);
+}
+
+v1::StepWindow WindowOf(const StepPlan& plan, const ArmedWorker& worker) {
+  const double offset = OffsetOf(plan, worker);
+  v1::StepWindow window;
+  window.set_first(Plus(plan.first, offset));
+  window.set_last(Plus(plan.last, offset));
+  if (ByOrdinal(worker)) {
+    window.set_by_ordinal(true);
+    window.set_first(std::max<int64_t>(window.first(), 1));
+    window.set_last(std::max(window.first(), window.last()));
+  }
+  return window;
+}
+
+absl::StatusOr<std::optional<StepPlan>> ChooseSteps(const StepsWanted& wanted,
+                                                    const std::vector<ArmedWorker>& workers,
+                                                    uint64_t at_ns) {
+  if (std::none_of(workers.begin(), workers.end(), HasSteps)) return std::nullopt;
+  StepPlan plan;
+  plan.by_ordinal = CountsOrdinals(workers);
+  plan.reference_ns = at_ns;
+  plan.reference_count = *MedianCount(workers, plan.by_ordinal, at_ns);
+  if (!plan.by_ordinal || !wanted.first.has_value()) {
+    plan.ordinal_count = MedianCount(workers, /*by_ordinal=*/true, at_ns);
+  }
+  std::optional<int64_t> first = wanted.first;
+  for (const ArmedWorker& worker : workers) {
+    if (!HasSteps(worker)) continue;
+    const double offset = OffsetOf(plan, worker);
+    const int64_t reachable = Plus(FirstReachableStep(worker, at_ns), -offset);
+    if (!wanted.first.has_value()) {
+      first = std::max(first.value_or(reachable), reachable);
+    } else if (*wanted.first < reachable) {
+      const int64_t current = Plus(NewestStep(worker), -offset);
+      return absl::OutOfRangeError(absl::StrCat(
+          "step ", *wanted.first, " is over at worker ", worker.address, " (at step ", current,
+          current < *wanted.first ? ", and its next ones come before it can be told" : "",
+          "); give a later --start_step, or leave it out"));
+    }
+  }
+  plan.first = *first;
+  plan.last = Plus(*first, static_cast<double>(wanted.count) - 1);
+  return plan;
+}
+
+absl::Duration UntilStep(int64_t step, const std::vector<ArmedWorker>& workers, uint64_t now_ns) {
+  const bool ordinals = CountsOrdinals(workers);
+  absl::Duration least = absl::InfiniteDuration();
+  for (const ArmedWorker& worker : workers) {
+    if (!HasSteps(worker) || ByOrdinal(worker) != ordinals) continue;
+    if (NewestStep(worker) >= step) return absl::ZeroDuration();
+    if (!(worker.steps->step_time_ms() > 0)) continue;
+    const double steps = static_cast<double>(step) - static_cast<double>(NewestStep(worker));
+    const double ns = steps * worker.steps->step_time_ms() * 1e6 -
+                      SinceStepBegan(worker, now_ns, RoundTripNs(worker));
+    least = std::min(least, absl::Nanoseconds(std::max(ns, 0.0)));
+  }
+  return least;
+}
+
+int64_t NewestOfAll(const std::vector<ArmedWorker>& workers) {
+  const bool ordinals = CountsOrdinals(workers);
+  int64_t newest = INT64_MIN;
+  for (const ArmedWorker& worker : workers) {
+    if (HasSteps(worker) && ByOrdinal(worker) == ordinals) {
+      newest = std::max(newest, NewestStep(worker));
+    }
+  }
+  return newest;
+}
+
+}  // namespace jobscope

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/native/clock_burst.h"
+
+#include <optional>
+#include <utility>
+
+#include "client/clock/monotonic.h"
+#include "client/rpc/unary_calls.h"
+#include "client/wire/native_messages.h"
+#include "common/clock/clock.h"
+
+namespace jobscope {
+
+std::shared_ptr<ClockBurst> ClockBurst::Start(const std::shared_ptr<grpc::Channel>& channel,
+                                              absl::Duration timeout, CallThreads* threads,
+                                              Worker::ClockDone done) {
+  // No make_shared: the constructor is private.
+  std::shared_ptr<ClockBurst> burst(new ClockBurst(std::move(done)));
+  NativeStream::Events events;
+  events.message = [burst](grpc::ByteBuffer* message) {
+    const uint64_t received_ns = MonotonicNow();
+    burst->OnPong(received_ns, message);
+  };
+  events.done = [burst](const grpc::Status& status) { burst->OnDone(status); };
+  const absl::MutexLock lock(&burst->mutex_);
+  burst->stream_ =
+      NativeStream::Start(channel, kSyncClockMethod, timeout, threads, std::move(events));
+  burst->Ping();
+  return burst;
+}
+
+void ClockBurst::Cancel() {
+  const absl::MutexLock lock(&mutex_);
+  if (stream_ != nullptr) stream_->Cancel();
+}
+
+void ClockBurst::Ping() {
+  ++pings_;
+  stream_->Read();
+  const std::string ping = PingBytes(pings_);
+  sent_ns_ = MonotonicNow();
+  stream_->Write(ping);
+}
+
+void ClockBurst::OnPong(uint64_t received_ns, grpc::ByteBuffer* message) {
+  v1::ClockPong pong;
+  const bool readable = ParseSmall(*message, &pong);
+  Worker::ClockDone done;
+  std::optional<ClockEstimate> estimate;
+  {
+    const absl::MutexLock lock(&mutex_);
+    if (!Take(readable ? &pong : nullptr, received_ns)) return;
+    done = std::exchange(done_, nullptr);
+    estimate = sync_.estimate();
+  }
+  // Without waiting for the worker's side of the end.
+  done(grpc::Status::OK, estimate);
+}
+
+bool ClockBurst::Take(const v1::ClockPong* pong, uint64_t received_ns) {
+  if (pong == nullptr || pong->number() != pings_) {
+    bad_answer_ = true;
+    stream_->Cancel();
+    return false;
+  }
+  ClockExchange exchange;
+  exchange.sent_ns = sent_ns_;
+  exchange.worker_received_ns = pong->received_monotonic_ns();
+  exchange.worker_sent_ns = pong->sent_monotonic_ns();
+  exchange.received_ns = received_ns;
+  exchange.worker_realtime_ns = static_cast<int64_t>(pong->realtime_ns());
+  // REALTIME at `received_ns`: read now, less what has passed since.
+  const int64_t realtime_ns = RealtimeNs();
+  exchange.realtime_ns = realtime_ns - static_cast<int64_t>(MonotonicNow() - received_ns);
+  sync_.Add(exchange);
+  if (!sync_.Enough() && pings_ < ClockSync::kMaxExchanges) {
+    Ping();
+    return false;
+  }
+  stream_->Drain();
+  return sync_.estimate().has_value();
+}
+
+void ClockBurst::OnDone(const grpc::Status& status) {
+  Worker::ClockDone done;
+  std::optional<ClockEstimate> estimate;
+  bool bad_answer = false;
+  {
+    const absl::MutexLock lock(&mutex_);
+    // The stream's events hold us.
+    stream_.reset();
+    done = std::exchange(done_, nullptr);
+    estimate = sync_.estimate();
+    bad_answer = bad_answer_;
+  }
+  if (!done) return;
+  if (estimate.has_value()) {
+    done(grpc::Status::OK, estimate);
+  } else if (bad_answer) {
+    done(grpc::Status(grpc::StatusCode::INTERNAL,
+                      "the worker answers pings with something that cannot be read"),
+         std::nullopt);
+  } else if (status.ok()) {
+    done(grpc::Status(grpc::StatusCode::INTERNAL,
+                      "the worker's clock cannot be: its answers "
+                      "take longer than their way there and back"),
+         std::nullopt);
+  } else {
+    done(status, std::nullopt);
+  }
+}
+
+}  // namespace jobscope

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One bidirectional stream of raw messages, on the client's own completion queue.
+#ifndef CLIENT_NATIVE_NATIVE_STREAM_H_
+#define CLIENT_NATIVE_NATIVE_STREAM_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/status.h>
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "client/rpc/call_threads.h"
+
+namespace jobscope {
+
+// Thread-safe. Keeps itself until it is done; it is done when the worker ends it, the connection
+// breaks, or it was cancelled. What ends it shows when a message is read: whoever wants no more
+// messages drains or cancels it.
+class NativeStream : public std::enable_shared_from_this<NativeStream> {
+ public:
+  // Both run on the threads of `CallThreads`, must not block, and may use the stream.
+  struct Events {
+    // One for each Read, unless the stream ended. The buffer may be swapped out.
+    std::function<void(grpc::ByteBuffer* message)> message;
+    // Once, the last. OK: the worker closed the stream by itself.
+    std::function<void(const grpc::Status& status)> done;
+  };
+
+  // `method` is a path. Never waits for a connection: one that cannot be made is UNAVAILABLE. The
+  // stream is done with DEADLINE_EXCEEDED after `timeout`.
+  static std::shared_ptr<NativeStream> Start(const std::shared_ptr<grpc::Channel>& channel,
+                                             const char* method, absl::Duration timeout,
+                                             CallThreads* threads, Events events);
+
+  // Messages go out in order; after the end they are dropped.
+  void Write(const std::string& message);
+  // Reads the next message; no other Read may be under way.
+  void Read();
+  // Nothing more is written, and what still comes is dropped, until the worker closes.
+  void Drain();
+  // Done soon, with CANCELLED; what still comes is dropped.
+  void Cancel();
+
+ private:
+  // What of the stream is in the queue.
+  class Tag : public CallThreads::Call {
+   public:
+    using Handler = void (NativeStream::*)(bool ok);
+    Tag(NativeStream* stream, Handler handler) : stream_(stream), handler_(handler) {}
+    void OnDone(bool ok) override { (stream_->*handler_)(ok); }
+    void* AsTag() { return static_cast<CallThreads::Call*>(this); }
+
+   private:
+    NativeStream* const stream_;
+    const Handler handler_;
+  };
+
+  NativeStream(CallThreads* threads, Events events);
+  void OnStarted(bool ok);
+  void OnRead(bool ok);
+  void OnWritten(bool ok);
+  void OnFinished(bool ok);
+  // Gives gRPC what there is to do.
+  void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Finish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Counts one operation less; the result is to be let go of outside of the lock.
+  std::shared_ptr<NativeStream> Leave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const CallThreads::Lease lease_;
+  Tag start_tag_{this, &NativeStream::OnStarted};
+  Tag read_tag_{this, &NativeStream::OnRead};
+  Tag write_tag_{this, &NativeStream::OnWritten};
+  Tag finish_tag_{this, &NativeStream::OnFinished};
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
+  grpc::ByteBuffer message_;  // of gRPC while it reads
+  grpc::Status status_;       // likewise while it finishes
+
+  absl::Mutex mutex_;
+  Events events_ ABSL_GUARDED_BY(mutex_);
+  std::deque<grpc::ByteBuffer> outgoing_ ABSL_GUARDED_BY(mutex_);
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;
+  bool read_wanted_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool handling_ ABSL_GUARDED_BY(mutex_) = false;  // `events_.message` runs
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool close_wanted_ ABSL_GUARDED_BY(mutex_) = false;  // our side
+  bool write_over_ ABSL_GUARDED_BY(mutex_) = false;    // closed, or failed
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finishing_ ABSL_GUARDED_BY(mutex_) = false;
+  int operations_ ABSL_GUARDED_BY(mutex_) = 0;  // in the queue, or being told
+  bool done_ ABSL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<NativeStream> self_ ABSL_GUARDED_BY(mutex_);  // until it is done
+};
+
+}  // namespace jobscope
+
+#endif  // CLIENT_NATIVE_NATIVE_STREAM_H_

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a native worker streamed, ready to be assembled.
+#ifndef CLIENT_NATIVE_SPOOL_DELIVERY_H_
+#define CLIENT_NATIVE_SPOOL_DELIVERY_H_
+
+#include <grpcpp/support/status.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/native/item_receiver.h"
+#include "client/run/spool.h"
+#include "client/run/spool_index.h"
+#include "client/worker/outcome.h"
+#include "client/worker/worker.h"
+#include "common/run/manifest.h"
+#include "common/run/run_directory.h"
+
+namespace jobscope {
+
+// One capture, when it is over.
+struct SpooledCapture {
+  std::unique_ptr<Spool> spool;       // null: nothing came
+  std::unique_ptr<SpoolIndex> index;  // of that spool; null: one is to be made
+  ReceivedItems received;
+  absl::Status disk_error;  // why not everything that came was spooled
+  StartCall start;
+  std::optional<uint64_t> announced_last_item;  // by `ended`
+  // Not OK: the stream was lost for good. `after_end`: when recording was over by plan.
+  grpc::Status status;
+  bool after_end = false;
+  // The worker has ended it by itself, and said why.
+  bool orderly_end = false;
+  // Streams that were lost and taken up again, and how long that took in all.
+  int breaks = 0;
+  absl::Duration outage;
+  uint64_t part_limit_bytes = uint64_t{256} << 20;
+};
+
+// Memory: an index of about 120 bytes per item, a buffer, and at most some 50 MiB of the spool
+// mapped at any time, however large it is. Write waits until there is memory for the index.
+class SpoolDelivery : public Delivery {
+ public:
+  explicit SpoolDelivery(SpooledCapture capture);
+
+  // Part k > 1 goes to "<run>.part<k>". Parts appear one by one, each of them whole; when one
+  // cannot be written, those before it stay, and the verdict says so. Gives up the spool.
+  Verdict Write(const RunDirectory& directory, const std::string& stem,
+                ManifestWorker* account) override;
+
+ private:
+  // `unreadable`: the item before which the trace ends.
+  Verdict Judge(std::optional<v1::Summary> summary, uint64_t events, const absl::Status& unreadable,
+                ManifestWorker* account) const;
+  Verdict JudgeWithoutSummary(uint64_t events, ManifestWorker* account) const;
+  std::string WhyIncomplete() const;
+  std::string UnknownText() const;
+  void FillClocks(ManifestWorker* account) const;
+  void AddWarnings(ManifestWorker* account) const;
+
+  SpooledCapture capture_;
+};
+
+}  // namespace jobscope
+
+#endif  // CLIENT_NATIVE_SPOOL_DELIVERY_H_

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/rpc/diagnoser.h"
+
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/time/time.h"
+#include "client/rpc/tls_diagnosis.h"
+
+namespace jobscope {
+namespace {
+
+// Handshakes take milliseconds, also with hundreds of workers that all fail in one way.
+constexpr size_t kMaxThreads = 8;
+// Of a worker that answers: the failed connection has answered within its own timeout, too.
+constexpr absl::Duration kTimeout = absl::Seconds(2);
+
+// A connection was made, and then given up by one side.
+bool MayBeCredentials(const grpc::Status& status) {
+  if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return false;
+  for (const char* other :
+       {"refused", "unreachable", "No route", "No such file", "DNS", "timed out"}) {
+    if (absl::StrContains(status.error_message(), other)) return false;
+  }
+  return true;
+}
+
+class DiagnosingWorker final : public Worker {
+ public:
+  DiagnosingWorker(Diagnoser* diagnoser, Endpoint endpoint, std::unique_ptr<Worker> worker)
+      : diagnoser_(diagnoser), endpoint_(std::move(endpoint)), worker_(std::move(worker)) {}
+
+  void Describe(absl::Duration timeout, DescribeDone done) override {
+    worker_->Describe(
+        timeout, [diagnoser = diagnoser_, endpoint = endpoint_, done = std::move(done)](
+                     const grpc::Status& status, const v1::DescribeResponse& response) {
+          diagnoser->Explain(endpoint, status, [done, response](grpc::Status explained) {
+            done(std::move(explained), response);
+          });
+        });
+  }
+  void Stop(const std::string& session_id, absl::Duration timeout, StopDone done) override {
+    worker_->Stop(session_id, timeout,
+                  [diagnoser = diagnoser_, endpoint = endpoint_, done = std::move(done)](
+                      const grpc::Status& status, bool stopped) {
+                    diagnoser->Explain(endpoint, status, [done, stopped](grpc::Status explained) {
+                      done(std::move(explained), stopped);
+                    });
+                  });
+  }
+  void Arm(const ArmCall& call, WorkerEvents events) override {
+    worker_->Arm(call, std::move(events));
+  }
+  std::optional<ClockEstimate> arm_clock() const override { return worker_->arm_clock(); }
+  void SyncClock(absl::Duration timeout, ClockDone done) override {
+    worker_->SyncClock(timeout, std::move(done));
+  }
+  void Start(const StartCall& call) override { worker_->Start(call); }
+  void Cancel() override { worker_->Cancel(); }
+  bool connected() const override { return worker_->connected(); }
+
+ private:
+  Diagnoser* const diagnoser_;
+  const Endpoint endpoint_;
+  const std::unique_ptr<Worker> worker_;
+};
+
+}  // namespace
+
+Diagnoser::Diagnoser(std::shared_ptr<const ClientCredentials> credentials)
+    : credentials_(std::move(credentials)) {}
+
+Diagnoser::~Diagnoser() {
+  std::vector<std::thread> threads;
+  {
+    const absl::MutexLock lock(&mutex_);
+    ending_ = true;
+    threads.swap(threads_);
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+void Diagnoser::Explain(const Endpoint& endpoint, const grpc::Status& status, Done done) {
+  if (MayBeCredentials(status)) {
+    const absl::MutexLock lock(&mutex_);
+    if (!ending_ && waiting_.size() >= idle_ && threads_.size() < kMaxThreads) {
+      try {
+        threads_.emplace_back([this] { Serve(); });
+      } catch (const std::system_error&) {
+        // The system has no more: without a diagnosis, where there is not one.
+      }
+    }
+    if (!ending_ && !threads_.empty()) {
+      waiting_.push_back({endpoint, status, std::move(done)});
+      return;
+    }
+  }
+  done(status);
+}
+
+void Diagnoser::Serve() {
+  while (true) {
+    Case next;
+    bool ending = false;
+    {
+      const absl::MutexLock lock(&mutex_);
+      ++idle_;
+      const auto wanted = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return ending_ || !waiting_.empty();
+      };
+      mutex_.Await(absl::Condition(&wanted));
+      --idle_;
+      if (waiting_.empty()) return;
+      next = std::move(waiting_.front());
+      waiting_.pop_front();
+      ending = ending_;
+    }
+    std::string cause;
+    if (!ending) cause = DiagnoseConnection(next.endpoint, credentials_.get(), kTimeout);
+    next.done(cause.empty() ? next.status : grpc::Status(grpc::StatusCode::UNAUTHENTICATED, cause));
+  }
+}
+
+WorkerFactory Diagnoser::Wrap(WorkerFactory factory) {
+  return [this, factory = std::move(factory)](const Endpoint& endpoint, Protocol protocol) {
+    return std::make_unique<DiagnosingWorker>(this, endpoint, factory(endpoint, protocol));
+  };
+}
+
+}  // namespace jobscope

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Turns "no connection" into its cause, where credentials are the cause.
+#ifndef CLIENT_RPC_DIAGNOSER_H_
+#define CLIENT_RPC_DIAGNOSER_H_
+
+#include <grpcpp/support/status.h>
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "client/rpc/credentials.h"
+#include "client/worker/worker.h"
+#include "common/net/endpoint.h"
+
+namespace jobscope {
+
+// A diagnosis blocks for a handshake: it runs on threads of this object, few at a time, and is only
+// made of connections that failed. Thread-safe.
+class Diagnoser {
+ public:
+  // Null: plain HTTP/2.
+  explicit Diagnoser(std::shared_ptr<const ClientCredentials> credentials);
+  // Ends the diagnoses that wait: their callers get gRPC's own text. Outlives all workers, and what
+  // their callbacks touch outlives this.
+  ~Diagnoser();
+  Diagnoser(const Diagnoser&) = delete;
+  Diagnoser& operator=(const Diagnoser&) = delete;
+
+  using Done = std::function<void(grpc::Status)>;
+  // Calls `done` once: at once with `status`, if that is no matter of credentials; else soon, on
+  // one of the threads, with UNAUTHENTICATED and the cause where one is found.
+  void Explain(const Endpoint& endpoint, const grpc::Status& status, Done done);
+
+  // Workers whose Describe and Stop tell the cause.
+  WorkerFactory Wrap(WorkerFactory factory);
+
+ private:
+  struct Case {
+    Endpoint endpoint;
+    grpc::Status status;
+    Done done;
+  };
+  void Serve();
+
+  const std::shared_ptr<const ClientCredentials> credentials_;
+  absl::Mutex mutex_;
+  std::deque<Case> waiting_ ABSL_GUARDED_BY(mutex_);
+  size_t idle_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace jobscope
+
+#endif  // CLIENT_RPC_DIAGNOSER_H_

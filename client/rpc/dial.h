@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How the client connects to a worker: the same for every protocol.
+#ifndef CLIENT_RPC_DIAL_H_
+#define CLIENT_RPC_DIAL_H_
+
+#include <grpcpp/channel.h>
+
+#include <climits>
+#include <memory>
+
+#include "absl/time/time.h"
+#include "client/rpc/credentials.h"
+#include "common/net/endpoint.h"
+
+namespace jobscope {
+
+struct DialOptions {
+  // A connection attempt is given up after that.
+  absl::Duration connect_timeout = absl::Seconds(5);
+  // A larger message fails with RESOURCE_EXHAUSTED. gRPC's own limit is 2^31 - 1. Answers that are
+  // no traces are bounded in any case (rpc/arguments.h).
+  int max_reply_bytes = INT_MAX;
+  // Null: plain HTTP/2, as stock workers speak it.
+  std::shared_ptr<const ClientCredentials> credentials;
+};
+
+// A channel with a connection of its own, which is made at the first call. Returns at once.
+std::shared_ptr<grpc::Channel> Dial(const Endpoint& endpoint, const DialOptions& options);
+
+}  // namespace jobscope
+
+#endif  // CLIENT_RPC_DIAL_H_

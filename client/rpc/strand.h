@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Does one thing after the other, on whatever thread brings it.
+#ifndef CLIENT_RPC_STRAND_H_
+#define CLIENT_RPC_STRAND_H_
+
+#include <deque>
+#include <memory>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/synchronization/mutex.h"
+
+namespace jobscope {
+
+// Thread-safe. Jobs run in the order in which they were posted, never two at a time, and without a
+// lock: so a job may post. The thread that posts runs its job, and what others post meanwhile,
+// unless another thread is at it.
+class Strand {
+ public:
+  using Job = absl::AnyInvocable<void()>;
+
+  void Post(Job job) {
+    {
+      const absl::MutexLock lock(&state_->mutex);
+      state_->jobs.push_back(std::move(job));
+      if (std::exchange(state_->running, true)) return;
+    }
+    // A job may be the last to hold whoever owns the strand.
+    const std::shared_ptr<State> state = state_;
+    while (true) {
+      Job next;
+      {
+        const absl::MutexLock lock(&state->mutex);
+        if (state->jobs.empty()) {
+          state->running = false;
+          return;
+        }
+        next = std::move(state->jobs.front());
+        state->jobs.pop_front();
+      }
+      next();
+    }
+  }
+
+ private:
+  struct State {
+    absl::Mutex mutex;
+    std::deque<Job> jobs ABSL_GUARDED_BY(mutex);
+    bool running ABSL_GUARDED_BY(mutex) = false;
+  };
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+}  // namespace jobscope
+
+#endif  // CLIENT_RPC_STRAND_H_

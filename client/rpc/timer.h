@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Something that happens later, on the threads on which answers arrive.
+#ifndef CLIENT_RPC_TIMER_H_
+#define CLIENT_RPC_TIMER_H_
+
+#include <grpcpp/alarm.h>
+
+#include <functional>
+#include <memory>
+
+#include "absl/time/time.h"
+#include "client/rpc/call_threads.h"
+
+namespace jobscope {
+
+// Thread-safe. Keeps itself until it has fired or was cancelled, so whoever started it may let go
+// of it; but CallThreads waits for it when it ends: what is far ahead is to be cancelled. Whoever
+// starts one has a Lease.
+class Timer : public CallThreads::Call {
+ public:
+  // Runs `fire` once, `delay` from now or soon after that; unless it is cancelled before. Must not
+  // block.
+  static std::shared_ptr<Timer> Start(CallThreads* threads, absl::Duration delay,
+                                      std::function<void()> fire);
+
+  // `fire` may be running, or have run. At most once.
+  void Cancel() { alarm_.Cancel(); }
+
+  void OnDone(bool ok) override;
+
+ private:
+  explicit Timer(std::function<void()> fire) : fire_(std::move(fire)) {}
+
+  std::function<void()> fire_;
+  grpc::Alarm alarm_;
+  std::shared_ptr<Timer> self_;  // until OnDone
+};
+
+}  // namespace jobscope
+
+#endif  // CLIENT_RPC_TIMER_H_

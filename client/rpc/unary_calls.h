@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Questions with one answer, asked without a thread: what every kind of worker needs, whatever
+// else its protocol does.
+#ifndef CLIENT_RPC_UNARY_CALLS_H_
+#define CLIENT_RPC_UNARY_CALLS_H_
+
+#include <google/protobuf/message_lite.h>
+#include <grpcpp/channel.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/status.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "client/rpc/call_threads.h"
+#include "client/worker/worker.h"
+
+namespace jobscope {
+
+// The unary calls of one channel, bytes in and bytes out. Thread-safe. Callbacks run on the
+// threads, exactly once for each call, also after this is gone: they own what they touch.
+class UnaryCalls {
+ public:
+  // `reply` may be swapped out (a ByteBuffer of gRPC 1.51 cannot be moved, and a copy would keep
+  // the answer's memory).
+  using Done = std::function<void(const grpc::Status& status, grpc::ByteBuffer* reply)>;
+
+  // `threads` waits for the end of this.
+  UnaryCalls(std::shared_ptr<grpc::Channel> channel, CallThreads* threads);
+  // Cancels those in flight.
+  ~UnaryCalls();
+  UnaryCalls(const UnaryCalls&) = delete;
+  UnaryCalls& operator=(const UnaryCalls&) = delete;
+
+  // `method` is a path, "/package.Service/Method". Never waits for a connection: one that cannot be
+  // made is UNAVAILABLE.
+  void Start(const char* method, const std::string& request, absl::Duration timeout, Done done);
+
+  // jobscope.v1.Profiler. UNIMPLEMENTED: not one of ours.
+  void Describe(absl::Duration timeout, Worker::DescribeDone done);
+  void Stop(const std::string& session_id, absl::Duration timeout, Worker::StopDone done);
+  using StopAnswered = std::function<void(const grpc::Status& status, v1::StopResponse response)>;
+  void AskStop(const std::string& session_id, absl::Duration timeout, StopAnswered done);
+  // tensorflow.ProfilerService: tells only that the worker was asked.
+  void Terminate(const std::string& session_id, absl::Duration timeout, Worker::StopDone done);
+
+  // Those in flight end soon with CANCELLED.
+  void CancelAll();
+
+ private:
+  class Call;
+  struct InFlight;  // shared with the calls
+
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::shared_ptr<InFlight> in_flight_;
+  CallThreads* const threads_;
+  const CallThreads::Lease lease_;  // answers lead to further calls
+};
+
+// Parses a small message; false for one that is none, or over 4 MiB: a foreign server must not make
+// us join gigabytes.
+bool ParseSmall(const grpc::ByteBuffer& bytes, google::protobuf::MessageLite* message);
+
+}  // namespace jobscope
+
+#endif  // CLIENT_RPC_UNARY_CALLS_H_

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/run/judge_trace.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace jobscope {
+namespace {
+
+// A start that is late by this much is worth a warning: well above what a loaded machine's
+// scheduler takes.
+constexpr uint64_t kLateNs = 10'000'000;
+
+}  // namespace
+
+std::string CollectorReasons(const ManifestWorker& account) {
+  std::vector<std::string> reasons;
+  for (const ManifestCollector& collector : account.collectors) {
+    // "off" is no fault: a worker without a GPU has nothing to trace there. `capture check` and the
+    // manifest say why.
+    if (collector.state == "on" || collector.state == "off" || collector.reason.empty()) continue;
+    reasons.push_back(absl::StrCat(collector.name, " ", collector.state, ": ", collector.reason));
+  }
+  return absl::StrJoin(reasons, "; ");
+}
+
+std::string WithReason(std::string text, const std::string& more) {
+  if (!more.empty()) absl::StrAppend(&text, text.empty() ? "" : "; ", more);
+  return text;
+}
+
+Verdict JudgeOwnTrace(const v1::Summary& summary, uint64_t events, ManifestWorker* account) {
+  FillFromSummary(summary, account);
+  const bool account_unknown = AccountUnknown(summary);
+  if (summary.events() != events) account->events = events;
+  if (summary.events() != events && !account_unknown) {
+    account->warnings.push_back(
+        absl::StrCat("the worker counted ", summary.events(), " events, the file holds ", events));
+  }
+  if (summary.late_ns() >= kLateNs) {
+    account->warnings.push_back(absl::StrCat(
+        "began to record ", summary.late_ns() / 1'000'000,
+        " ms after the common start: it was told, or ready, too late; --delay_ms gives it time"));
+  }
+  const std::string reasons = CollectorReasons(*account);
+  if (summary.truncated()) {
+    const std::string by = summary.ended_by().empty() ? "early" : summary.ended_by();
+    return {Outcome::kTruncated, Phase::kDone,
+            WithReason(
+                absl::StrCat("ended by ", by, " after ", summary.duration_ns() / 1'000'000, " ms"),
+                reasons),
+            std::nullopt};
+  }
+  if (account_unknown) return {Outcome::kTruncated, Phase::kDone, reasons, std::nullopt};
+  if (events == 0) {
+    return {Outcome::kEmpty, Phase::kDone,
+            WithReason("nothing was recorded: no event fell into the window", reasons),
+            std::nullopt};
+  }
+  return {Outcome::kOk, Phase::kDone, reasons, std::nullopt};
+}
+
+}  // namespace jobscope

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/tensorflow/tensorflow_worker.h"
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "client/clock/monotonic.h"
+#include "client/rpc/timer.h"
+#include "client/run/reply_file.h"
+#include "client/worker/outcome.h"
+#include "tensorflow/profiler_service.pb.h"
+
+namespace jobscope {
+namespace {
+
+constexpr char kProfile[] = "/tensorflow.ProfilerService/Profile";
+
+// An answer that came in one piece.
+class ReplyDelivery : public Delivery {
+ public:
+  ReplyDelivery(const ReplyContext& context, grpc::ByteBuffer* reply) : context_(context) {
+    reply_.Swap(reply);
+  }
+  Verdict Write(const RunDirectory& directory, const std::string& stem,
+                ManifestWorker* account) override {
+    return WriteReply(directory, stem, context_, &reply_, account);
+  }
+
+ private:
+  const ReplyContext context_;
+  grpc::ByteBuffer reply_;
+};
+
+bool IsSilence(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
+         status.error_code() == grpc::StatusCode::UNAVAILABLE;
+}
+
+}  // namespace
+
+// One Profile call and the probes beside it. Callbacks of both hold it.
+class TensorflowWorker::Recording : public std::enable_shared_from_this<Recording> {
+ public:
+  Recording(ArmCall arm, WorkerEvents events, std::shared_ptr<grpc::Channel> channel,
+            std::shared_ptr<UnaryCalls> calls, std::shared_ptr<std::atomic<bool>> ours,
+            CallThreads* threads, ProbeTimes times)
+      : arm_(std::move(arm)),
+        events_(std::move(events)),
+        channel_(std::move(channel)),
+        calls_(std::move(calls)),
+        ours_(std::move(ours)),
+        threads_(threads),
+        times_(times) {}
+
+  void Armed() const { events_.armed(grpc::Status::OK, {}); }
+
+  void Start(const StartCall& call) {
+    const absl::Duration wait =
+        std::max(SteadyTime(call.start_monotonic_ns) - SteadyNow(), absl::ZeroDuration());
+    const absl::MutexLock lock(&mutex_);
+    if (ended_) return;
+    end_ = SteadyNow() + wait + call.duration;
+    SetTimer(wait, [call](Recording* self) { self->Send(call); });
+  }
+
+  // The recording is being ended by us: from now on it is overdue.
+  void OnStop() {
+    bool sent = false;
+    {
+      const absl::MutexLock lock(&mutex_);
+      stopped_ = true;
+      sent = sent_;
+      const absl::Time now = SteadyNow();
+      if (sent && !ended_ && now < end_) {
+        end_ = now;
+        if (timer_ != nullptr) ProbeIn(times_.period);
+      }
+    }
+    if (!sent) End(grpc::Status(grpc::StatusCode::CANCELLED, "stopped before it began"), nullptr);
+  }
+
+  // Whatever comes now is of no use.
+  void Cancel() {
+    bool sent = false;
+    {
+      const absl::MutexLock lock(&mutex_);
+      sent = sent_;
+      StopTimer();
+    }
+    if (!sent) End(grpc::Status(grpc::StatusCode::CANCELLED, "given up"), nullptr);
+  }
+
+ private:
+  void Send(const StartCall& call) {
+    {
+      const absl::MutexLock lock(&mutex_);
+      if (ended_) return;
+      sent_ = true;
+      end_ = SteadyNow() + call.duration;
+      // Signs of life matter only once the answer is overdue, but the first may take `silence` to
+      // be missed.
+      ProbeIn(std::max(call.duration - times_.period, absl::ZeroDuration()));
+    }
+    calls_->Start(kProfile, ProfileRequestBytes(arm_, call), call.duration + call.transfer,
+                  [self = shared_from_this()](const grpc::Status& status, grpc::ByteBuffer* reply) {
+                    self->OnReply(status, reply);
+                  });
+  }
+
+  void OnReply(const grpc::Status& status, grpc::ByteBuffer* reply) {
+    ReplyContext context;
+    std::string waits_behind;
+    {
+      const absl::MutexLock lock(&mutex_);
+      context = {*ours_, stopped_};
+      waits_behind = waits_behind_;
+    }
+    if (status.ok()) {
+      End(status, std::make_unique<ReplyDelivery>(context, reply));
+      return;
+    }
+    if (status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED) {
+      End(status, nullptr);
+    } else if (!waits_behind.empty()) {
+      End(grpc::Status(grpc::StatusCode::ALREADY_EXISTS, waits_behind), nullptr);
+    } else {
+      const bool connected = channel_->GetState(false) == GRPC_CHANNEL_READY;
+      End(grpc::Status(status.error_code(),
+                       connected
+                           ? "alive, but the trace did not come in time; record for a shorter "
+                             "time, or raise --transfer_timeout_ms"
+                           : "no answer"),
+          nullptr);
+    }
+  }
+
+  void Probe() {
+    calls_->Describe(times_.silence,
+                     [self = shared_from_this()](const grpc::Status& status,
+                                                 const v1::DescribeResponse& response) {
+                       self->OnProbed(status, response);
+                     });
+  }
+
+  void OnProbed(const grpc::Status& status, const v1::DescribeResponse& response) {
+    bool gone = false;
+    {
+      const absl::MutexLock lock(&mutex_);
+      if (ended_) return;
+      gone = IsSilence(status) && SteadyNow() >= end_;
+      if (!gone) {
+        if (status.ok()) *ours_ = true;
+        waits_behind_.clear();
+        if (status.ok() && response.has_busy() && response.busy().session_id() != arm_.session_id) {
+          waits_behind_ = HeldBy(response.busy());
+        }
+        ProbeIn(IsSilence(status) ? absl::ZeroDuration() : times_.period);
+      }
+    }
+    if (!gone) return;
+    End(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED,
+                     absl::StrCat("no sign of life for ", absl::FormatDuration(times_.silence),
+                                  "; is the process stopped, or the network cut?")),
+        nullptr);
+    calls_->CancelAll();
+  }
+
+  void ProbeIn(absl::Duration delay) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    SetTimer(delay, [](Recording* self) { self->Probe(); });
+  }
+
+  // What is due next, in place of what was.
+  void SetTimer(absl::Duration delay, std::function<void(Recording*)> then)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    StopTimer();
+    // Not a shared pointer: a recording that nobody wants any more is not kept for its timer.
+    timer_ = Timer::Start(threads_, delay, [weak = weak_from_this(), then = std::move(then)] {
+      const std::shared_ptr<Recording> self = weak.lock();
+      if (self == nullptr) return;
+      {
+        const absl::MutexLock lock(&self->mutex_);
+        if (self->ended_) return;
+        self->timer_.reset();
+      }
+      then(self.get());
+    });
+  }
+
+  void StopTimer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (timer_ != nullptr) timer_->Cancel();
+    timer_.reset();
+  }
+
+  void End(const grpc::Status& status, std::unique_ptr<Delivery> delivery) {
+    {
+      const absl::MutexLock lock(&mutex_);
+      if (std::exchange(ended_, true)) return;
+      StopTimer();
+    }
+    events_.ended(status, std::move(delivery));
+  }
+
+  const ArmCall arm_;
+  const WorkerEvents events_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::shared_ptr<UnaryCalls> calls_;
+  const std::shared_ptr<std::atomic<bool>> ours_;
+  CallThreads* const threads_;
+  const ProbeTimes times_;
+  absl::Mutex mutex_;
+  bool sent_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time end_ ABSL_GUARDED_BY(mutex_);                // planned
+  std::string waits_behind_ ABSL_GUARDED_BY(mutex_);      // whose session the worker is busy with
+  std::shared_ptr<Timer> timer_ ABSL_GUARDED_BY(mutex_);  // of the request, or of the next probe
+};
+
+TensorflowWorker::TensorflowWorker(std::shared_ptr<grpc::Channel> channel, CallThreads* threads,
+                                   ProbeTimes times)
+    : channel_(std::move(channel)),
+      calls_(std::make_shared<UnaryCalls>(channel_, threads)),
+      ours_(std::make_shared<std::atomic<bool>>(false)),
+      threads_(threads),
+      times_(times) {}
+
+TensorflowWorker::~TensorflowWorker() { TensorflowWorker::Cancel(); }
+
+void TensorflowWorker::Describe(absl::Duration timeout, DescribeDone done) {
+  calls_->Describe(timeout, [ours = ours_, done = std::move(done)](const grpc::Status& status,
+                                                                   v1::DescribeResponse response) {
+    if (status.ok()) *ours = true;
+    done(status, std::move(response));
+  });
+}
+
+void TensorflowWorker::Arm(const ArmCall& call, WorkerEvents events) {
+  recording_ = std::make_shared<Recording>(call, std::move(events), channel_, calls_, ours_,
+                                           threads_, times_);
+  recording_->Armed();
+}
+
+void TensorflowWorker::SyncClock(absl::Duration, ClockDone done) {
+  done(grpc::Status::OK, std::nullopt);
+}
+
+void TensorflowWorker::Start(const StartCall& call) { recording_->Start(call); }
+
+void TensorflowWorker::Stop(const std::string& session_id, absl::Duration timeout, StopDone done) {
+  if (recording_ != nullptr) recording_->OnStop();
+  calls_->Stop(session_id, timeout,
+               [calls = calls_, session_id, timeout, done = std::move(done)](
+                   const grpc::Status& status, bool stopped) {
+                 if (status.error_code() != grpc::StatusCode::UNIMPLEMENTED) {
+                   done(status, stopped);
+                   return;
+                 }
+                 calls->Terminate(session_id, timeout, done);
+               });
+}
+
+void TensorflowWorker::Cancel() {
+  if (recording_ != nullptr) recording_->Cancel();
+  calls_->CancelAll();
+}
+
+bool TensorflowWorker::connected() const {
+  return channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
+}
+
+std::string ProfileRequestBytes(const ArmCall& arm, const StartCall& start) {
+  const auto duration_ms = static_cast<uint64_t>(absl::ToInt64Milliseconds(start.duration));
+  tensorflow::ProfileRequest request;
+  request.set_duration_ms(duration_ms);
+  request.add_tools("xplane.pb");
+  request.set_repository_root(arm.repository_root);
+  request.set_session_id(arm.session_id);
+  request.set_host_name(arm.file_stem);
+  request.set_emit_xspace(true);
+  tensorflow::ProfileOptions& options = *request.mutable_opts();
+  options.set_version(1);
+  options.set_include_dataset_ops(true);
+  options.set_enable_hlo_proto(true);
+  options.set_host_tracer_level(arm.host_tracer_level);
+  options.set_device_tracer_level(arm.device_tracer_level);
+  options.set_python_tracer_level(arm.python_tracer_level);
+  // Only where it was asked for: what a stock worker does not know, it may refuse.
+  if (arm.frameworks != "auto") {
+    (*options.mutable_advanced_configuration())["jobscope_frameworks"].set_string_value(
+        arm.frameworks);
+  }
+  if (arm.device_tracer != "auto") {
+    (*options.mutable_advanced_configuration())["jobscope_device_tracer"].set_string_value(
+        arm.device_tracer);
+  }
+  if (arm.record_shapes) {
+    (*options.mutable_advanced_configuration())["jobscope_record_shapes"].set_bool_value(true);
+  }
+  options.set_duration_ms(duration_ms);
+  return request.SerializeAsString();
+}
+
+}  // namespace jobscope

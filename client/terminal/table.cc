@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/terminal/table.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/text/foreign_text.h"
+
+namespace jobscope {
+namespace {
+
+using Row = std::vector<std::string>;
+
+// Below a table: more would push it off the screen, and the manifest has them all.
+constexpr size_t kMaxNotes = 20;
+// Likewise of one text.
+constexpr size_t kMaxCellBytes = 500;
+constexpr size_t kMaxSourceBytes = 60;
+
+template <typename Number>
+std::string Optional(const std::optional<Number>& number) {
+  return number.has_value() ? absl::StrCat(*number) : "";
+}
+
+std::string OptionalGrouped(const std::optional<uint64_t>& number) {
+  return number.has_value() ? Grouped(*number) : "";
+}
+
+std::string Cell(const std::string& text) { return OneLine(text, kMaxCellBytes); }
+
+uint64_t Bytes(const ManifestWorker& worker) {
+  uint64_t bytes = 0;
+  for (const ManifestFile& file : worker.files) bytes += file.bytes;
+  return bytes;
+}
+
+bool Delivered(const ManifestWorker& worker) {
+  return worker.outcome == "ok" || worker.outcome == "truncated" || worker.outcome == "empty";
+}
+
+// "+-12 us": how far this worker's times may be off.
+std::string Clock(const ManifestWorker& worker) {
+  if (!worker.clock_uncertainty_ns.has_value()) return "";
+  return absl::StrFormat("+-%.1f us", static_cast<double>(*worker.clock_uncertainty_ns) / 1e3);
+}
+
+// "302 inferred (optimizer step)": the program does not mark its steps.
+std::string Steps(const ManifestWorker& worker, const std::string& number) {
+  if (number.empty() || !worker.steps_inferred.value_or(false)) return number;
+  return absl::StrCat(number, " inferred (", OneLine(worker.steps_source, kMaxSourceBytes), ")");
+}
+
+std::string Collectors(const ManifestWorker& worker) {
+  std::vector<std::string> texts;
+  for (const ManifestCollector& collector : worker.collectors) {
+    texts.push_back(absl::StrCat(collector.name, " ", collector.state,
+                                 collector.reason.empty() ? "" : ": ", collector.reason));
+  }
+  return absl::StrJoin(texts, "; ");
+}
+
+// "2 x NVIDIA H100, 40.1 GiB of 159.2 GiB used": those of one kind together.
+std::string Gpus(const ManifestWorker& worker) {
+  struct Kind {
+    std::string name;
+    size_t count = 0;
+    uint64_t used = 0, total = 0;
+  };
+  std::vector<Kind> kinds;
+  for (const ManifestGpu& gpu : worker.gpus) {
+    auto kind = std::find_if(kinds.begin(), kinds.end(),
+                             [&](const Kind& known) { return known.name == gpu.name; });
+    if (kind == kinds.end()) kind = kinds.insert(kinds.end(), Kind{gpu.name, 0, 0, 0});
+    ++kind->count;
+    kind->used += gpu.memory_used_bytes.value_or(0);
+    kind->total += gpu.memory_total_bytes.value_or(0);
+  }
+  std::vector<std::string> texts;
+  for (const Kind& kind : kinds) {
+    texts.push_back(absl::StrCat(kind.count > 1 ? absl::StrCat(kind.count, " x ") : "", kind.name));
+    if (kind.total > 0) {
+      absl::StrAppend(&texts.back(), ", ", ByteCount(kind.used), " of ", ByteCount(kind.total),
+                      " used");
+    }
+  }
+  return absl::StrJoin(texts, "; ");
+}
+
+// What is missing in the program, or in the command, where a worker of ours delivered less than
+// people expect; or nothing.
+std::string Hint(const Manifest& manifest, const ManifestWorker& worker) {
+  const bool whole = worker.outcome == "ok" || worker.outcome == "empty";
+  if (!whole || worker.version.empty() || worker.collectors.empty()) return "";
+  const auto level = [&manifest](const char* name) {
+    const auto option = manifest.options_numbers.find(name);
+    return option == manifest.options_numbers.end() ? 0 : option->second;
+  };
+  if (level("host_tracer_level") == 0) return "";
+  if (worker.steps.value_or(1) == 0) {
+    return "no whole step in this time: raise --duration_ms, or give --steps=N";
+  }
+  if (worker.steps.has_value()) return "";
+  uint64_t own = 0;  // of the program, not of the machine
+  for (const ManifestCollector& collector : worker.collectors) {
+    const bool machine = collector.name == "system" || collector.name == "nvml";
+    if (!machine) own += collector.events.value_or(0);
+  }
+  if (own > 0) return "no steps: mark them (JOBSCOPE_STEP, jobscope.step) to see step times";
+  return absl::StrCat("no steps, no scopes: mark steps (JOBSCOPE_STEP, jobscope.step)",
+                      level("python_tracer_level") == 0
+                          ? ", or see a Python program as it is with --python_tracer_level=1"
+                          : "");
+}
+
+// "error of w1:6009 and 3 more: ...": what several say alike, numbers apart, is said once.
+std::string Notes(const Manifest& manifest) {
+  struct Note {
+    std::string kind, first, text;
+    size_t workers = 0;
+  };
+  std::vector<Note> notes;
+  std::map<std::string, size_t> known;
+  const auto add = [&](const char* kind, const ManifestWorker& worker, const std::string& text) {
+    // "began 7 ms late" and "began 9 ms late" are alike.
+    std::string alike = absl::StrCat(kind, text);
+    alike.erase(std::remove_if(alike.begin(), alike.end(), absl::ascii_isdigit), alike.end());
+    const auto [entry, is_new] = known.emplace(std::move(alike), notes.size());
+    if (is_new) notes.push_back({kind, worker.address, Cell(text)});
+    ++notes[entry->second].workers;
+  };
+  for (const ManifestWorker& worker : manifest.workers) {
+    for (const std::string& error : worker.errors) add("error", worker, error);
+    for (const std::string& warning : worker.warnings) add("warning", worker, warning);
+    const std::string hint = Hint(manifest, worker);
+    if (!hint.empty()) add("hint", worker, hint);
+  }
+  std::string text;
+  for (size_t i = 0; i < std::min(notes.size(), kMaxNotes); ++i) {
+    const Note& note = notes[i];
+    absl::StrAppend(&text, note.kind, note.kind == "hint" ? " for " : " of ", note.first,
+                    note.workers > 1 ? absl::StrCat(" and ", note.workers - 1, " more") : "", ": ",
+                    note.text, "\n");
+  }
+  if (notes.size() > kMaxNotes) {
+    absl::StrAppend(&text, notes.size() - kMaxNotes, " more in the manifest\n");
+  }
+  return text;
+}
+
+// "recording r of 10.0.0.7, 900 ms left, 2 waiting"
+std::string State(const ManifestWorker& worker) {
+  if (!worker.busy.has_value()) return worker.version.empty() ? "" : "idle";
+  const ManifestBusy& busy = *worker.busy;
+  std::string text = absl::StrCat(busy.state, " ", busy.session_id);
+  if (!busy.peer.empty()) absl::StrAppend(&text, " of ", busy.peer);
+  // Before the start nobody knows how long it will take.
+  const bool begun = busy.state != "arming" && busy.state != "armed";
+  if (begun) absl::StrAppend(&text, ", ", busy.remaining_ms.value_or(0), " ms left");
+  if (busy.waiting.value_or(0) > 0) absl::StrAppend(&text, ", ", *busy.waiting, " waiting");
+  return text;
+}
+
+}  // namespace
+
+std::string AlignColumns(const std::vector<std::vector<std::string>>& rows) {
+  if (rows.empty()) return "";
+  std::vector<size_t> widths(rows[0].size(), 0);
+  for (size_t row = 0; row < rows.size(); ++row) {
+    for (size_t column = 0; column < widths.size(); ++column) {
+      const size_t width = rows[row][column].size();
+      // A heading alone does not make a column.
+      if (row > 0 || rows.size() == 1) widths[column] = std::max(widths[column], width);
+    }
+  }
+  for (size_t column = 0; column < widths.size(); ++column) {
+    if (widths[column] > 0) widths[column] = std::max(widths[column], rows[0][column].size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line;
+    for (size_t column = 0; column < widths.size(); ++column) {
+      if (widths[column] == 0) continue;
+      if (!line.empty()) line += "  ";
+      absl::StrAppend(&line, row[column], std::string(widths[column] - row[column].size(), ' '));
+    }
+    line.resize(line.find_last_not_of(' ') + 1);
+    absl::StrAppend(&text, line, "\n");
+  }
+  return text;
+}
+
+std::string Grouped(uint64_t number) {
+  std::string text = absl::StrCat(number);
+  for (int at = static_cast<int>(text.size()) - 3; at > 0; at -= 3) {
+    text.insert(static_cast<size_t>(at), ",");
+  }
+  return text;
+}
+
+std::string ByteCount(uint64_t bytes) {
+  if (bytes < 1024) return bytes == 0 ? "0" : absl::StrCat(bytes, " B");
+  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  auto value = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  for (; value >= 1024 && unit < 5; ++unit) value /= 1024;
+  return absl::StrFormat("%.1f %s", value, kUnits[unit]);
+}
+
+std::string CaptureTable(const Manifest& manifest) {
+  std::vector<Row> rows = {{"WORKER", "RANK", "OUTCOME", "PHASE", "EVENTS", "LOST", "STEPS", "SIZE",
+                            "CLOCK", "PROTOCOL", "REASON"}};
+  size_t delivered = 0;
+  uint64_t bytes = 0;
+  size_t losses_unknown = 0;  // of those that delivered
+  size_t total = 0;
+  size_t truncated = 0;
+  for (const ManifestWorker& worker : manifest.workers) {
+    total += worker.outcome == "duplicate" ? 0 : 1;
+    truncated += worker.outcome == "truncated" ? 1 : 0;
+    delivered += Delivered(worker) ? 1 : 0;
+    bytes += Bytes(worker);
+    losses_unknown += Delivered(worker) && !worker.lost.has_value() ? 1 : 0;
+    rows.push_back({worker.address, Optional(worker.rank), worker.outcome, worker.phase,
+                    OptionalGrouped(worker.events), OptionalGrouped(worker.lost),
+                    Steps(worker, OptionalGrouped(worker.steps)),
+                    worker.files.empty() ? "" : ByteCount(Bytes(worker)), Clock(worker),
+                    worker.protocol, Cell(worker.reason)});
+  }
+  std::string text = AlignColumns(rows);
+  absl::StrAppend(&text, Notes(manifest));
+  absl::StrAppend(&text, delivered, " of ", total, total == 1 ? " worker" : " workers",
+                  " delivered");
+  if (truncated > 0) absl::StrAppend(&text, " (", truncated, " truncated)");
+  if (delivered > 0) {
+    absl::StrAppend(&text, ": ", Grouped(manifest.events.value_or(0)), " events, ");
+    if (losses_unknown < delivered) {
+      absl::StrAppend(&text, Grouped(manifest.lost.value_or(0)), " lost");
+      if (losses_unknown > 0) absl::StrAppend(&text, " (of ", losses_unknown, " not known)");
+    } else {
+      absl::StrAppend(&text, "losses not known");
+    }
+    absl::StrAppend(&text, ", ", ByteCount(bytes));
+  }
+  if (manifest.start_spread_ns.has_value()) {
+    absl::StrAppendFormat(&text, ", starts within %.3f ms",
+                          static_cast<double>(*manifest.start_spread_ns) / 1e6);
+    if (manifest.clock_uncertainty_ns.has_value()) {
+      absl::StrAppendFormat(&text, " (+-%.3f)",
+                            static_cast<double>(*manifest.clock_uncertainty_ns) / 1e6);
+    }
+  }
+  if (manifest.first_step.has_value() && manifest.last_step.has_value()) {
+    absl::StrAppend(&text, ", steps ", *manifest.first_step, " to ", *manifest.last_step);
+    const auto by_count =
+        std::count_if(manifest.workers.begin(), manifest.workers.end(),
+                      [](const ManifestWorker& w) { return w.steps_by_ordinal.value_or(false); });
+    if (manifest.steps_by == "ordinal") absl::StrAppend(&text, " by count");
+    if (manifest.steps_by == "mixed") absl::StrAppend(&text, " (", by_count, " by count)");
+  }
+  if (manifest.lookback_ns.has_value()) {
+    absl::StrAppendFormat(&text, ", from %.3f s before the start",
+                          static_cast<double>(*manifest.lookback_ns) / 1e9);
+  }
+  if (total < manifest.workers.size()) {
+    absl::StrAppend(&text, "; ", manifest.workers.size() - total, " named twice");
+  }
+  if (!manifest.not_sampled.empty()) {
+    absl::StrAppend(&text, "; ", manifest.not_sampled.size(), " not sampled");
+  }
+  absl::StrAppend(&text, "\n", manifest.run_directory, "\n");
+  return text;
+}
+
+std::string CheckTable(const Manifest& manifest) {
+  std::vector<Row> rows = {{"WORKER", "OUTCOME", "STATE", "PROTOCOL", "VERSION", "HOST", "PID",
+                            "RANK", "STEP", "STEP TIME", "GPUS", "COLLECTORS", "REASON"}};
+  size_t delivered = 0;
+  for (const ManifestWorker& worker : manifest.workers) {
+    delivered += Delivered(worker) ? 1 : 0;
+    rows.push_back(
+        {worker.address, worker.outcome, Cell(State(worker)), worker.protocol, Cell(worker.version),
+         Cell(worker.host), Optional(worker.pid), Optional(worker.rank),
+         Steps(worker, Optional(worker.current_step)),
+         worker.step_time_ms.has_value() ? absl::StrFormat("%.2f ms", *worker.step_time_ms) : "",
+         Cell(Gpus(worker)), Cell(Collectors(worker)), Cell(worker.reason)});
+  }
+  return absl::StrCat(AlignColumns(rows), Notes(manifest), delivered, " of ",
+                      manifest.workers.size(),
+                      manifest.workers.size() == 1 ? " worker" : " workers", " reachable\n");
+}
+
+std::string StopTable(const Manifest& manifest) {
+  std::vector<Row> rows = {{"WORKER", "OUTCOME", "REASON"}};
+  for (const ManifestWorker& worker : manifest.workers) {
+    rows.push_back({worker.address, worker.outcome, Cell(worker.reason)});
+  }
+  return AlignColumns(rows);
+}
+
+}  // namespace jobscope

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Finds the trace in a serialized ProfileResponse that lies in slices, without parsing or joining
+// it.
+#ifndef CLIENT_WIRE_REPLY_INDEX_H_
+#define CLIENT_WIRE_REPLY_INDEX_H_
+
+#include <grpcpp/support/slice.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace jobscope {
+
+// Bytes of the reply, from its begin.
+struct ReplyRange {
+  uint64_t begin = 0;
+  uint64_t size = 0;
+};
+
+struct ReplyIndex {
+  // The XSpace, in the order of the wire. Several ranges: the field was sent more than once, and
+  // its parts make one message.
+  std::vector<ReplyRange> xspace;
+  // Names of tool_data that are not a trace; at most 100.
+  std::vector<std::string> other_tools;
+  bool empty_trace = false;
+};
+
+// Walks the reply's top level: field headers only, whatever the size. An `xspace` wins over
+// tool_data named "xplane.pb". Foreign bytes: what is no ProfileResponse is kInvalidArgument.
+absl::StatusOr<ReplyIndex> IndexReply(const std::vector<grpc::Slice>& slices);
+
+}  // namespace jobscope
+
+#endif  // CLIENT_WIRE_REPLY_INDEX_H_

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/worker/outcome.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/text/foreign_text.h"
+#include "rpc/arguments.h"
+
+namespace jobscope {
+namespace {
+
+constexpr size_t kMaxReasonBytes = 400;
+
+// Stock servers hide "busy" in INTERNAL.
+bool IsBusyText(const std::string& text) {
+  return absl::StrContains(text, "Another profiling session active");
+}
+
+// The channel gives up on a silent peer at the same time as the call does; on a busy machine it is
+// sometimes the first of the two.
+bool IsSilence(const grpc::Status& status) {
+  return absl::StrContains(status.error_message(), "timed out before receiving SETTINGS");
+}
+
+std::string TooLarge(const grpc::Status& status) {
+  return absl::StrCat("the answer is too large for one message: ", status.error_message(),
+                      "; record for a shorter time, or at a lower level");
+}
+
+std::string WithHint(const std::string& reason) {
+  // What gRPC, c-ares and HTTP/2 say of the connection, and what it most often comes from.
+  static constexpr struct {
+    const char* part;
+    const char* hint;
+  } kHints[] = {
+      {"Connection refused", "nothing listens there: is the job running, and is the port right?"},
+      {"No such file or directory", "no worker has made that socket: is the job running?"},
+      {"No route to host", "is the host up, and in this network?"},
+      {"etwork is unreachable", "is the host up, and in this network?"},
+      {"DNS resolution failed",
+       "the host's name is not known here: check its spelling, or give its address"},
+      {"Domain name not found",
+       "the host's name is not known here: check its spelling, or give its address"},
+      {"http1.x server", "that is a web server: is the port right?"},
+      {"SETTINGS", "what listens there does not speak gRPC: is the port right?"},
+      {"frame of unknown type", "what listens there does not speak gRPC: is the port right?"},
+      {"Socket closed",
+       "the other side closed the connection: does the worker want TLS (--tls_ca), or is that "
+       "another program's port?"},
+      {"Connection reset",
+       "the other side closed the connection: does the worker want TLS (--tls_ca), or is that "
+       "another program's port?"},
+      {"Broken pipe",
+       "the other side closed the connection: does the worker want TLS (--tls_ca), or is that "
+       "another program's port?"},
+  };
+  for (const auto& [part, hint] : kHints) {
+    if (absl::StrContains(reason, part)) return absl::StrCat(reason, "; ", hint);
+  }
+  return reason;
+}
+
+Verdict Make(Outcome outcome, Phase phase, std::string reason, const grpc::Status& status) {
+  return {outcome, phase, std::move(reason), static_cast<int>(status.error_code())};
+}
+
+}  // namespace
+
+const char* Name(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kOk:
+      return "ok";
+    case Outcome::kTruncated:
+      return "truncated";
+    case Outcome::kEmpty:
+      return "empty";
+    case Outcome::kDuplicate:
+      return "duplicate";
+    case Outcome::kUnreachable:
+      return "unreachable";
+    case Outcome::kTimeout:
+      return "timeout";
+    case Outcome::kBusy:
+      return "busy";
+    case Outcome::kRefused:
+      return "refused";
+    case Outcome::kDied:
+      return "died";
+    case Outcome::kFailed:
+      return "failed";
+  }
+  return "failed";
+}
+
+const char* Name(Phase phase) {
+  switch (phase) {
+    case Phase::kConnect:
+      return "connect";
+    case Phase::kDescribe:
+      return "describe";
+    case Phase::kArm:
+      return "arm";
+    case Phase::kRecord:
+      return "record";
+    case Phase::kTransfer:
+      return "transfer";
+    case Phase::kWrite:
+      return "write";
+    case Phase::kDone:
+      return "done";
+  }
+  return "done";
+}
+
+bool IsDelivery(Outcome outcome) {
+  return outcome == Outcome::kOk || outcome == Outcome::kTruncated || outcome == Outcome::kEmpty;
+}
+
+bool IsWorthRetrying(Outcome outcome) {
+  return outcome == Outcome::kUnreachable || outcome == Outcome::kBusy;
+}
+
+std::string ReasonOf(const grpc::Status& status) {
+  std::string text = status.error_message();
+  // "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:7: Failed to connect
+  // to remote host: Connection refused": only the end tells something.
+  for (const char* wrapping : {"Failed to connect to remote host: ", "last error: "}) {
+    const size_t at = text.rfind(wrapping);
+    if (at != std::string::npos) {
+      text.erase(0, at + std::char_traits<char>::length(wrapping));
+      break;
+    }
+  }
+  text = OneLine(text, kMaxReasonBytes);
+  if (absl::StripAsciiWhitespace(text).empty()) {
+    return absl::StrCat("no reason given (gRPC code ", static_cast<int>(status.error_code()), ")");
+  }
+  return text;
+}
+
+Verdict JudgeDescribe(const grpc::Status& status, bool connected, absl::Duration timeout) {
+  const Phase phase = connected ? Phase::kDescribe : Phase::kConnect;
+  if (IsTooLarge(status)) {
+    return Make(Outcome::kFailed, phase,
+                absl::StrCat("the answer to a small question is too large: ", ReasonOf(status),
+                             "; does a worker listen at this address?"),
+                status);
+  }
+  switch (status.error_code()) {
+    case grpc::StatusCode::UNAVAILABLE:
+      if (!IsSilence(status)) {
+        return Make(Outcome::kUnreachable, phase, WithHint(ReasonOf(status)), status);
+      }
+      [[fallthrough]];
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return Make(Outcome::kTimeout, phase,
+                  absl::StrCat(connected ? "connected, but no answer within "
+                                         : "no answer to the connection within ",
+                               absl::FormatDuration(timeout)),
+                  status);
+    case grpc::StatusCode::ALREADY_EXISTS:
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return Make(Outcome::kBusy, phase, ReasonOf(status), status);
+    case grpc::StatusCode::UNAUTHENTICATED:
+    case grpc::StatusCode::PERMISSION_DENIED:
+    case grpc::StatusCode::FAILED_PRECONDITION:
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return Make(Outcome::kRefused, phase, ReasonOf(status), status);
+    default:
+      return Make(Outcome::kFailed, phase, ReasonOf(status), status);
+  }
+}
+
+Verdict JudgeCapture(const grpc::Status& status, Moment moment) {
+  const Phase phase = moment == Moment::kBeforeStart ? Phase::kArm
+                      : moment == Moment::kRecording ? Phase::kRecord
+                                                     : Phase::kTransfer;
+  if (IsTooLarge(status)) {
+    return Make(Outcome::kFailed, Phase::kTransfer, TooLarge(status), status);
+  }
+  switch (status.error_code()) {
+    case grpc::StatusCode::UNKNOWN:
+      if (!absl::StrContains(status.error_message(), "Stream removed")) {
+        return Make(Outcome::kFailed, phase, ReasonOf(status), status);
+      }
+      [[fallthrough]];
+    case grpc::StatusCode::UNAVAILABLE:
+      if (moment == Moment::kBeforeStart) {
+        return Make(Outcome::kUnreachable, phase, ReasonOf(status), status);
+      }
+      return Make(Outcome::kDied, phase, absl::StrCat("the connection broke: ", ReasonOf(status)),
+                  status);
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return Make(Outcome::kTimeout, phase, ReasonOf(status), status);
+    case grpc::StatusCode::ALREADY_EXISTS:
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return Make(Outcome::kBusy, Phase::kArm, ReasonOf(status), status);
+    case grpc::StatusCode::INTERNAL:
+      if (IsBusyText(status.error_message())) {
+        return Make(Outcome::kBusy, Phase::kArm, ReasonOf(status), status);
+      }
+      return Make(Outcome::kFailed, phase, ReasonOf(status), status);
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return Make(Outcome::kRefused, Phase::kArm,
+                  "something speaks gRPC at this address, but has no profiler service", status);
+    case grpc::StatusCode::INVALID_ARGUMENT:
+    case grpc::StatusCode::OUT_OF_RANGE:
+    case grpc::StatusCode::FAILED_PRECONDITION:
+    case grpc::StatusCode::PERMISSION_DENIED:
+    case grpc::StatusCode::UNAUTHENTICATED:
+      return Make(Outcome::kRefused, Phase::kArm, ReasonOf(status), status);
+    default:
+      return Make(Outcome::kFailed, phase, ReasonOf(status), status);
+  }
+}
+
+std::string HeldBy(const v1::Busy& busy) {
+  // Before the start nobody knows how long it will take.
+  const bool begun = busy.state() != "arming" && busy.state() != "armed";
+  const std::string session = Printable(busy.session_id());
+  return absl::StrCat(
+      "busy with session '", session, "'", busy.peer().empty() ? "" : " of ",
+      Printable(busy.peer()),
+      busy.client_lost_ms() == 0
+          ? ""
+          : absl::StrCat(", whose connection was lost ", busy.client_lost_ms(), " ms ago"),
+      ", ",
+      begun ? absl::StrCat(busy.remaining_ms(), " ms left") : "which is armed and has not begun",
+      "; try again later, or end that one: capture stop --session_id=", session);
+}
+
+int ExitCode(size_t delivered, size_t total) {
+  if (delivered == total) return kExitAll;
+  return delivered == 0 ? kExitNone : kExitSome;
+}
+
+}  // namespace jobscope

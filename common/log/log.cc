@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The only file that knows spdlog, header-only: whoever links us needs no library of it, and none
+// of its global state (its registry of loggers, its default logger) comes to life in a process that
+// is not ours.
+#include "common/log/log.h"
+
+#ifndef FMT_HEADER_ONLY
+#define FMT_HEADER_ONLY
+#endif
+#ifndef SPDLOG_HEADER_ONLY
+#define SPDLOG_HEADER_ONLY
+#endif
+#include <errno.h>
+#include <signal.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/base_sink.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "common/process/blocked_signal.h"
+#include "common/process/own_environment.h"
+
+namespace jobscope {
+namespace {
+
+// Writes each line with one write(2), past stdio: whole lines even where others write to stderr, no
+// buffer that a fork copies.
+class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    const char* next = line.data();
+    size_t left = line.size();
+    // A job that never writes to its stderr must not die of our line when its reader has gone.
+    BlockedSignal blocked(SIGPIPE);
+    while (left > 0) {
+      const ssize_t written = write(STDERR_FILENO, next, left);
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0 && errno == EPIPE) blocked.Raised();
+      if (written <= 0) return;  // stderr is closed or full: there is nobody to tell
+      next += written;
+      left -= static_cast<size_t>(written);
+    }
+  }
+  void flush_() override {}
+};
+
+spdlog::level::level_enum ToSpdlog(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+    case LogLevel::kOff:
+      break;
+  }
+  return spdlog::level::off;
+}
+
+LogLevel FromSpdlog(spdlog::level::level_enum level) {
+  switch (level) {
+    case spdlog::level::trace:
+    case spdlog::level::debug:
+      return LogLevel::kDebug;
+    case spdlog::level::info:
+      return LogLevel::kInfo;
+    case spdlog::level::warn:
+      return LogLevel::kWarning;
+    case spdlog::level::err:
+    case spdlog::level::critical:
+      return LogLevel::kError;
+    default:
+      return LogLevel::kOff;
+  }
+}
+
+LogLevel LevelFromEnvironment() {
+  const std::string text = OwnVariable("JOBSCOPE_LOG_LEVEL").value_or("");
+  if (text == "debug") return LogLevel::kDebug;
+  if (text == "info") return LogLevel::kInfo;
+  if (text == "error") return LogLevel::kError;
+  if (text == "off") return LogLevel::kOff;
+  return LogLevel::kWarning;
+}
+
+spdlog::logger* Logger() {
+  // Leaked: threads of ours may log while the process's static objects are being destroyed.
+  static spdlog::logger* const logger = [] {
+    auto* made = new spdlog::logger("jobscope", std::make_shared<StderrSink>());
+    made->set_pattern("%Y-%m-%dT%H:%M:%S.%e jobscope[%P] %l: %v");
+    made->set_level(ToSpdlog(LevelFromEnvironment()));
+    return made;
+  }();
+  return logger;
+}
+
+}  // namespace
+
+void SetLogLevel(LogLevel level) { Logger()->set_level(ToSpdlog(level)); }
+
+LogLevel GetLogLevel() { return FromSpdlog(Logger()->level()); }
+
+void Log(LogLevel level, std::string_view message) {
+  spdlog::logger* const logger = Logger();
+  const spdlog::level::level_enum spdlog_level = ToSpdlog(level);
+  if (level == LogLevel::kOff || !logger->should_log(spdlog_level)) return;
+  std::string line(message);
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  logger->log(spdlog_level, spdlog::string_view_t(line.data(), line.size()));
+}
+
+}  // namespace jobscope

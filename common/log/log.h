@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What our code says to the people who run it: one line on stderr per message, through spdlog.
+// Never on the recording path.
+#ifndef COMMON_LOG_LOG_H_
+#define COMMON_LOG_LOG_H_
+
+#include <string_view>
+
+namespace jobscope {
+
+enum class LogLevel { kDebug = 0, kInfo = 1, kWarning = 2, kError = 3, kOff = 4 };
+
+// Default: kWarning in a worker. JOBSCOPE_LOG_LEVEL (debug, info, warning, error, off) sets it at
+// the first use.
+void SetLogLevel(LogLevel level);
+LogLevel GetLogLevel();
+
+// Thread-safe. Line breaks in `message` are replaced by spaces.
+void Log(LogLevel level, std::string_view message);
+
+}  // namespace jobscope
+
+#endif  // COMMON_LOG_LOG_H_

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/net/address_list.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <system_error>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "common/files/regular_file.h"
+#include "common/text/foreign_text.h"
+
+namespace jobscope {
+namespace {
+
+// Of one entry: what a host list expands to stays within kMaxEndpoints times this.
+constexpr size_t kMaxEntryBytes = 4096;
+
+// Splits at commas outside of brackets. Brackets do not nest; one that is not closed takes the
+// rest.
+std::vector<absl::string_view> SplitEntries(absl::string_view list) {
+  std::vector<absl::string_view> entries;
+  bool inside = false;
+  size_t begin = 0;
+  for (size_t i = 0; i <= list.size(); ++i) {
+    if (i == list.size() || (list[i] == ',' && !inside)) {
+      entries.push_back(absl::StripAsciiWhitespace(list.substr(begin, i - begin)));
+      begin = i + 1;
+    } else if (list[i] == '[') {
+      inside = true;
+    } else if (list[i] == ']') {
+      inside = false;
+    }
+  }
+  return entries;
+}
+
+absl::Status Bad(absl::string_view entry, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat("address '", Printable(entry), "': ", why));
+}
+
+bool ParseNumber(absl::string_view text, uint32_t* value) {
+  if (text.empty() || text.size() > 9) return false;
+  for (const char c : text) {
+    if (!absl::ascii_isdigit(c)) return false;
+  }
+  return absl::SimpleAtoi(text, value);
+}
+
+std::string Padded(uint32_t value, size_t width) {
+  std::string digits = absl::StrCat(value);
+  if (digits.size() < width) digits.insert(0, width - digits.size(), '0');
+  return digits;
+}
+
+// "01-03,7" -> 01 02 03 7
+absl::StatusOr<std::vector<std::string>> ExpandRanges(absl::string_view entry,
+                                                      absl::string_view ranges) {
+  std::vector<std::string> values;
+  for (const absl::string_view range : absl::StrSplit(ranges, ',')) {
+    const std::pair<absl::string_view, absl::string_view> ends =
+        absl::StrContains(range, '-') ? std::pair<absl::string_view, absl::string_view>(
+                                            absl::StrSplit(range, absl::MaxSplits('-', 1)))
+                                      : std::make_pair(range, range);
+    uint32_t first = 0;
+    uint32_t last = 0;
+    if (!ParseNumber(ends.first, &first) || !ParseNumber(ends.second, &last)) {
+      return Bad(entry,
+                 absl::StrCat("'", Printable(range),
+                              "' is not a range; write node[01-16]:port or node[1-3,7]:port"));
+    }
+    if (first > last) {
+      return Bad(entry, absl::StrCat("the range ", Printable(range), " runs backwards"));
+    }
+    if (last - first >= kMaxEndpoints || values.size() + (last - first) >= kMaxEndpoints) {
+      return Bad(entry, absl::StrCat("the range ", Printable(range), " has more than ",
+                                     kMaxEndpoints, " members"));
+    }
+    const size_t width = ends.first[0] == '0' ? ends.first.size() : 0;
+    for (uint32_t value = first; value <= last; ++value) values.push_back(Padded(value, width));
+  }
+  return values;
+}
+
+// Expands every bracket of a host list. The bracket of an IPv6 address holds a colon, that of a
+// list cannot.
+absl::StatusOr<std::vector<std::string>> ExpandHostList(absl::string_view entry) {
+  if (entry.size() > kMaxEntryBytes) {
+    return Bad(entry, absl::StrCat("longer than ", kMaxEntryBytes, " bytes"));
+  }
+  std::vector<std::string> results = {""};
+  absl::string_view rest = entry;
+  while (!rest.empty()) {
+    const size_t open = rest.find('[');
+    const size_t close = rest.find(']', open == absl::string_view::npos ? 0 : open);
+    if (open == absl::string_view::npos || close == absl::string_view::npos ||
+        absl::StrContains(rest.substr(open, close - open), ':')) {
+      for (std::string& result : results) absl::StrAppend(&result, rest);
+      break;
+    }
+    const absl::StatusOr<std::vector<std::string>> values =
+        ExpandRanges(entry, rest.substr(open + 1, close - open - 1));
+    if (!values.ok()) return values.status();
+    if (results.size() * values->size() > kMaxEndpoints) {
+      return Bad(entry, absl::StrCat("it stands for more than ", kMaxEndpoints, " workers"));
+    }
+    std::vector<std::string> longer;
+    longer.reserve(results.size() * values->size());
+    for (const std::string& result : results) {
+      for (const std::string& value : *values) {
+        longer.push_back(absl::StrCat(result, rest.substr(0, open), value));
+      }
+    }
+    results = std::move(longer);
+    rest.remove_prefix(close + 1);
+  }
+  return results;
+}
+
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot read addresses from ", path, ": ", std::strerror(errno)));
+  }
+  std::string text(kMaxAddressListBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot read addresses from ", path));
+  }
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() > kMaxAddressListBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " has more than ", kMaxAddressListBytes,
+                                                   " bytes; is it the right file?"));
+  }
+  return text;
+}
+
+// A file of a port directory, in which others may have put anything.
+absl::StatusOr<std::string> ReadPortFile(const std::string& path) {
+  const absl::StatusOr<RegularFile> file = RegularFile::Open(path);
+  absl::StatusOr<std::string> text =
+      file.ok() ? file->Read(kMaxAddressListBytes) : absl::StatusOr<std::string>(file.status());
+  if (text.ok()) return text;
+  return absl::InvalidArgumentError(
+      absl::StrCat("cannot read addresses from ", path, ": ", text.status().message()));
+}
+
+// "2.addr" before "10.addr": ranks and pids in their own order, other names behind them.
+bool ByNumberInName(const std::string& left, const std::string& right) {
+  const auto key = [](const std::string& path) {
+    uint32_t number = 0;
+    const bool has_number = ParseNumber(std::filesystem::path(path).stem().string(), &number);
+    return std::make_tuple(!has_number, number, path);
+  };
+  return key(left) < key(right);
+}
+
+// Collects endpoints and refuses the second of two equal ones.
+class Collector {
+ public:
+  explicit Collector(const Resolver& resolver) : resolver_(resolver) {}
+
+  // `where` says where the entry stands ("", " (hosts.txt line 3)").
+  absl::Status AddList(absl::string_view list, const std::string& where, bool files_allowed) {
+    for (const absl::string_view entry : SplitEntries(list)) {
+      if (entry.empty()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("an empty address between commas", where, "; write host:port"));
+      }
+      const absl::Status status = entry[0] == '@' ? AddFileOrDirectory(entry, where, files_allowed)
+                                                  : AddEntry(entry, where);
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<Endpoint> Take() { return std::move(endpoints_); }
+
+ private:
+  absl::Status AddEntry(absl::string_view entry, const std::string& where) {
+    const absl::StatusOr<std::vector<std::string>> addresses = ExpandHostList(entry);
+    if (!addresses.ok()) return Located(addresses.status(), where);
+    for (const std::string& address : *addresses) {
+      absl::Status status =
+          absl::StartsWith(address, "dns:") ? AddName(address, where) : AddAddress(address, where);
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddAddress(absl::string_view address, const std::string& where) {
+    absl::StatusOr<Endpoint> endpoint = ParseEndpoint(address);
+    if (!endpoint.ok()) return Located(endpoint.status(), where);
+    return Add(*std::move(endpoint), where);
+  }
+
+  absl::Status AddName(absl::string_view address, const std::string& where) {
+    absl::string_view rest = address;
+    if (!absl::ConsumePrefix(&rest, "dns:///")) {
+      return Located(Bad(address, "write dns:///name:port"), where);
+    }
+    const absl::StatusOr<Endpoint> name = ParseEndpoint(rest);
+    if (!name.ok()) return Located(name.status(), where);
+    if (name->port == 0) return Located(Bad(address, "write dns:///name:port"), where);
+    const absl::StatusOr<std::vector<std::string>> hosts = resolver_(name->host);
+    if (!hosts.ok()) return Located(hosts.status(), where);
+    if (hosts->empty()) {
+      return absl::UnavailableError(
+          absl::StrCat("no address behind the name ", name->host, where, "; is the job running?"));
+    }
+    for (const std::string& host : *hosts) {
+      const bool v6 = absl::StrContains(host, ':');
+      const absl::Status status =
+          AddAddress(absl::StrCat(v6 ? "[" : "", host, v6 ? "]:" : ":", name->port), where);
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddFileOrDirectory(absl::string_view entry, const std::string& where,
+                                  bool files_allowed) {
+    if (!files_allowed) {
+      return absl::InvalidArgumentError(absl::StrCat("'", Printable(entry), "'", where,
+                                                     ": a list in a file names no other file"));
+    }
+    const std::string path(entry.substr(1));
+    if (path.empty()) {
+      return absl::InvalidArgumentError("'@' without a file or directory behind it");
+    }
+    std::error_code error;
+    if (std::filesystem::is_directory(path, error)) return AddDirectory(path);
+    return AddLines(path, ReadSmallFile(path));
+  }
+
+  absl::Status AddLines(const std::string& path, const absl::StatusOr<std::string>& text) {
+    if (!text.ok()) return text.status();
+    size_t line_number = 0;
+    const size_t before = endpoints_.size();
+    for (absl::string_view line : absl::StrSplit(*text, '\n')) {
+      ++line_number;
+      line = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
+      if (line.empty()) continue;
+      const absl::Status status =
+          AddList(line, absl::StrCat(" (", path, " line ", line_number, ")"), false);
+      if (!status.ok()) return status;
+    }
+    if (endpoints_.size() == before) {
+      return absl::InvalidArgumentError(absl::StrCat(path, " holds no address"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddDirectory(const std::string& path) {
+    std::vector<std::string> files;
+    std::error_code error;
+    for (std::filesystem::directory_iterator it(path, error), end; !error && it != end;
+         it.increment(error)) {
+      if (it->path().extension() != ".addr") continue;
+      files.push_back(it->path().string());
+      if (files.size() > kMaxEndpoints) return TooMany();
+    }
+    if (error) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cannot list the port directory ", path, ": ", error.message()));
+    }
+    if (files.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the port directory ", path,
+          " holds no *.addr file; do the workers run with JOBSCOPE_PORT_DIR set to it?"));
+    }
+    std::sort(files.begin(), files.end(), ByNumberInName);
+    for (const std::string& file : files) {
+      const absl::Status status = AddLines(file, ReadPortFile(file));
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(Endpoint endpoint, const std::string& where) {
+    const auto [seen, is_new] = where_by_key_.emplace(endpoint.key, where);
+    if (!is_new) {
+      return absl::InvalidArgumentError(absl::StrCat("address ", endpoint.address, where,
+                                                     " was already given", seen->second,
+                                                     "; name each worker once"));
+    }
+    if (endpoints_.size() >= kMaxEndpoints) return TooMany();
+    endpoints_.push_back(std::move(endpoint));
+    return absl::OkStatus();
+  }
+
+  static absl::Status TooMany() {
+    return absl::InvalidArgumentError(absl::StrCat("more than ", kMaxEndpoints, " addresses"));
+  }
+
+  static absl::Status Located(const absl::Status& status, const std::string& where) {
+    return absl::Status(status.code(), absl::StrCat(status.message(), where));
+  }
+
+  const Resolver& resolver_;
+  std::vector<Endpoint> endpoints_;
+  std::unordered_map<std::string, std::string> where_by_key_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ResolveWithSystem(const std::string& name) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(name.c_str(), nullptr, &hints, &found);
+  if (error != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot resolve ", name, ": ",
+                     error == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(error)));
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+  std::vector<std::string> v4;
+  std::vector<std::string> v6;
+  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+    char text[NI_MAXHOST];
+    if (getnameinfo(entry->ai_addr, entry->ai_addrlen, text, sizeof text, nullptr, 0,
+                    NI_NUMERICHOST) != 0) {
+      continue;
+    }
+    std::vector<std::string>& family = entry->ai_family == AF_INET6 ? v6 : v4;
+    // A name of /etc/hosts may come several times.
+    if (std::find(family.begin(), family.end(), text) == family.end()) family.emplace_back(text);
+  }
+  return v4.empty() ? v6 : v4;
+}
+
+absl::StatusOr<std::vector<Endpoint>> ParseAddressList(absl::string_view list,
+                                                       const Resolver& resolver) {
+  if (absl::StripAsciiWhitespace(list).empty()) {
+    return absl::InvalidArgumentError("no address given; write host:port");
+  }
+  if (list.size() > kMaxAddressListBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the address list has more than ", kMaxAddressListBytes, " bytes; use @file"));
+  }
+  Collector collector(resolver);
+  const absl::Status status = collector.AddList(list, "", true);
+  if (!status.ok()) return status;
+  return collector.Take();
+}
+
+}  // namespace jobscope

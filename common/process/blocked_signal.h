@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Signals that a write of ours may raise in a process that is not ours.
+#ifndef COMMON_PROCESS_BLOCKED_SIGNAL_H_
+#define COMMON_PROCESS_BLOCKED_SIGNAL_H_
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+namespace jobscope {
+
+// SIGPIPE (nobody reads the pipe any more) and SIGXFSZ (over RLIMIT_FSIZE) come with an error of
+// write(2), and their default is to end the process. This code runs inside workers, where it may
+// neither kill the job nor change its signal handlers: so the signal is blocked in this thread for
+// the time of the write, and taken away if the write has raised it.
+class BlockedSignal {
+ public:
+  explicit BlockedSignal(int number) : number_(number) {
+    sigemptyset(&set_);
+    sigaddset(&set_, number);
+    pthread_sigmask(SIG_BLOCK, &set_, &before_);
+    sigset_t pending;
+    was_pending_ = sigpending(&pending) == 0 && sigismember(&pending, number_) == 1;
+  }
+  ~BlockedSignal() {
+    if (raised_ && !was_pending_) {
+      const timespec at_once{};
+      while (sigtimedwait(&set_, nullptr, &at_once) < 0 && errno == EINTR) {
+      }
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  BlockedSignal(const BlockedSignal&) = delete;
+  BlockedSignal& operator=(const BlockedSignal&) = delete;
+
+  // The write has failed with the error that the signal comes with.
+  void Raised() { raised_ = true; }
+
+ private:
+  const int number_;
+  sigset_t set_{};
+  sigset_t before_{};
+  bool was_pending_ = false;
+  bool raised_ = false;
+};
+
+}  // namespace jobscope
+
+#endif  // COMMON_PROCESS_BLOCKED_SIGNAL_H_

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one TFRecord that TensorBoard needs to take a directory for a logdir.
+#ifndef COMMON_RUN_TFRECORD_H_
+#define COMMON_RUN_TFRECORD_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/time/time.h"
+
+namespace jobscope {
+
+// CRC-32C (Castagnoli) of `bytes`.
+uint32_t Crc32c(std::string_view bytes);
+
+// A TFRecord: length, its masked CRC, the data, their masked CRC; integers little-endian.
+std::string TfRecord(std::string_view data);
+
+// The record that begins every event file: wall time and the format's version.
+std::string FileVersionRecord(absl::Time now);
+
+}  // namespace jobscope
+
+#endif  // COMMON_RUN_TFRECORD_H_

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/threads/worker_thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/log/log.h"
+#include "common/process/headroom.h"
+#include "common/process/process_cpus.h"
+
+namespace jobscope {
+namespace {
+
+// Python and the frameworks' own profilers run on threads of ours; what they are made for is the
+// usual `ulimit -s`.
+constexpr size_t kStackBytes = size_t{8} << 20;
+
+// Blocks the signals of the application in this thread, and with that in the threads that it
+// creates, while it exists.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t blocked;
+    sigfillset(&blocked);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) {
+      sigdelset(&blocked, fault);
+    }
+    pthread_sigmask(SIG_SETMASK, &blocked, &previous_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t previous_;
+};
+
+// Returns 0 or an errno.
+int CreateThread(size_t stack_bytes, bool detached, void* (*body)(void*), void* argument,
+                 pthread_t* thread) {
+  pthread_attr_t attributes;
+  if (const int error = pthread_attr_init(&attributes); error != 0) return error;
+  pthread_attr_setdetachstate(&attributes,
+                              detached ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE);
+  if (stack_bytes != 0) pthread_attr_setstacksize(&attributes, stack_bytes);
+  const int error = pthread_create(thread, &attributes, body, argument);
+  pthread_attr_destroy(&attributes);
+  return error;
+}
+
+struct Launch {
+  std::string name;
+  CpuSet cpus;
+  absl::AnyInvocable<void()> body;
+};
+
+void* RunLaunch(void* argument) {
+  const std::unique_ptr<Launch> launch(static_cast<Launch*>(argument));
+  pthread_setname_np(pthread_self(), launch->name.c_str());
+  launch->cpus.ApplyToThisThread();
+  const int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+  if (policy == SCHED_FIFO || policy == SCHED_RR) {
+    const sched_param ordinary = {};
+    (void)sched_setscheduler(0, SCHED_OTHER, &ordinary);
+  }
+  // Not `...`: Python ends threads that want its lock too late by unwinding their stack, and that
+  // must not be held up.
+  try {
+    launch->body();
+  } catch (const std::exception& error) {
+    Log(LogLevel::kError, "a thread of the profiler has ended early: out of memory");
+  }
+  return nullptr;
+}
+
+// Threads that exist until all have been counted.
+struct Probe {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool ended = false;
+
+  static void* Wait(void* argument) {
+    auto* const probe = static_cast<Probe*>(argument);
+    std::free(std::malloc(1));
+    std::unique_lock<std::mutex> lock(probe->mutex);
+    probe->changed.wait(lock, [probe] { return probe->ended; });
+    return nullptr;
+  }
+};
+
+}  // namespace
+
+absl::Status StartWorkerThread(const char* name, absl::AnyInvocable<void()> body) {
+  auto launch = std::make_unique<Launch>();
+  launch->name = std::string(name).substr(0, 15);
+  launch->cpus = ProcessCpus();
+  launch->body = std::move(body);
+  int error = 0;
+  {
+    const SignalsBlocked blocked;
+    pthread_t thread;
+    error = CreateThread(kStackBytes, /*detached=*/true, &RunLaunch, launch.get(), &thread);
+    // The thread-local variables of all libraries lie on the stack; there is no room for them.
+    if (error == EINVAL) error = CreateThread(0, true, &RunLaunch, launch.get(), &thread);
+  }
+  if (error != 0) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "can't start the thread ", name, ": ", strerror(error),
+        "; raise the limit on processes (ulimit -u, pids.max) or on memory (ulimit -v)"));
+  }
+  (void)launch.release();  // the thread owns it
+  return absl::OkStatus();
+}
+
+size_t ThreadStackBytes() {
+  size_t bytes = 0;
+  pthread_attr_t defaults;
+  if (pthread_attr_init(&defaults) == 0) {
+    pthread_attr_getstacksize(&defaults, &bytes);
+    pthread_attr_destroy(&defaults);
+  }
+  return std::max(bytes, kStackBytes);
+}
+
+size_t FreeThreads(size_t wanted) {
+  if (SurelyHasThreads(wanted)) return wanted;
+  const size_t stack_bytes = ThreadStackBytes();  // gRPC's threads have the default size
+  Probe probe;
+  std::vector<pthread_t> threads;
+  threads.reserve(wanted);
+  {
+    const SignalsBlocked blocked;
+    while (threads.size() < wanted) {
+      pthread_t thread;
+      if (CreateThread(stack_bytes, /*detached=*/false, &Probe::Wait, &probe, &thread) != 0) {
+        break;
+      }
+      threads.push_back(thread);
+    }
+  }
+  {
+    const std::lock_guard<std::mutex> lock(probe.mutex);
+    probe.ended = true;
+    probe.changed.notify_all();
+  }
+  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
+  return threads.size();
+}
+
+}  // namespace jobscope

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What crosses the C ABI: numbers, texts with an end, structs that may be of another version.
+#ifndef SERVER_C_API_C_EDGE_H_
+#define SERVER_C_API_C_EDGE_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <string>
+
+namespace jobscope {
+
+// Copies as much of `text` as fits, always with an end. `buffer` may be null.
+inline void CopyOut(const std::string& text, char* buffer, size_t size) {
+  if (buffer == nullptr || size == 0) return;
+  const size_t count = std::min(text.size(), size - 1);
+  std::memcpy(buffer, text.data(), count);
+  buffer[count] = '\0';
+}
+
+// The caller's struct as far as its version reaches, the rest zero; all zero for null. False: its
+// size does not even hold the fields up to `first_bytes`.
+template <typename Struct>
+bool CopyIn(const Struct* given, size_t first_bytes, Struct* copy) {
+  std::memset(copy, 0, sizeof(*copy));
+  if (given == nullptr) return true;
+  if (given->size < first_bytes) return false;
+  std::memcpy(copy, given, std::min(given->size, sizeof(*copy)));
+  return true;
+}
+
+}  // namespace jobscope
+
+#endif  // SERVER_C_API_C_EDGE_H_

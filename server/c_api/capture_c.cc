@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The C ABI of programmatic captures.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/options/framework_choice.h"
+#include "common/xspace/assembler.h"
+#include "jobscope/jobscope_c.h"
+#include "server/c_api/c_edge.h"
+#include "server/guard/fork_guard.h"
+#include "server/guard/resource_guard.h"
+#include "server/limits.h"
+#include "server/process/environment.h"
+#include "server/process/exit_delivery.h"
+#include "server/process/worker.h"
+#include "server/programmatic/programmatic_capture.h"
+
+namespace jobscope {
+namespace {
+
+constexpr size_t kMaxLogdirBytes = 4096;
+constexpr size_t kMaxFrameworksBytes = 1024;
+constexpr uint64_t kMaxProgrammaticStoreBytes = uint64_t{64} << 30;
+constexpr uint64_t kMinPartBytes = uint64_t{64} << 10;
+constexpr uint64_t kDefaultPartBytes = uint64_t{256} << 20;
+
+// Never destroyed: a session may write its files while the process leaves.
+ProgrammaticCapture& TheCapture() {
+  static auto* const capture =
+      new ProgrammaticCapture(Worker::Get().sessions().get(), Worker::Get().identity());
+  return *capture;
+}
+
+int CodeOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return JOBSCOPE_OK;
+    case absl::StatusCode::kInvalidArgument:
+      return JOBSCOPE_E_INVALID;
+    case absl::StatusCode::kPermissionDenied:
+      return JOBSCOPE_E_REFUSED;
+    case absl::StatusCode::kAlreadyExists:
+      return JOBSCOPE_E_BUSY;
+    case absl::StatusCode::kAborted:
+      return JOBSCOPE_E_FORKED;
+    case absl::StatusCode::kFailedPrecondition:
+      return JOBSCOPE_E_STATE;
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kUnavailable:
+      return JOBSCOPE_E_IO;
+    default:
+      return JOBSCOPE_E_INTERNAL;
+  }
+}
+
+int Answer(const absl::Status& status, char* error, size_t error_size) {
+  CopyOut(std::string(status.message()), error, error_size);
+  return CodeOf(status);
+}
+
+absl::Status CheckRange(const char* name, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("options.", name, " = ", value, " is out of range: ", low, " to ", high));
+}
+
+absl::Status CheckProcess() {
+  // Before any lock of ours: a child forked during the first call finds that lock held for ever.
+  InstallForkGuard();
+  if (absl::Status room = CheckRoomToEnter(); !room.ok()) return room;
+  if (InForkedChild()) {
+    return absl::AbortedError(
+        "a forked child can't capture itself: its parent's threads are not there; start it with "
+        "exec or spawn");
+  }
+  const auto environment = ReadEnvironment();
+  if (!environment.ok()) return environment.status();
+  if (environment->disable) {
+    return absl::PermissionDeniedError("JOBSCOPE_DISABLE is set: no captures in this process");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MakeRequest(const char* logdir, const jobscope_capture_options* given,
+                         ProgrammaticRequest* request) {
+  jobscope_capture_options options;
+  if (!CopyIn(given, offsetof(jobscope_capture_options, max_trace_bytes), &options)) {
+    return absl::InvalidArgumentError(
+        "options.size is not set: write options.size = sizeof(options)");
+  }
+  if (given == nullptr) {
+    options.host_tracer_level = options.device_tracer_level = options.python_tracer_level = -1;
+  }
+  if (logdir == nullptr || logdir[0] == '\0') {
+    return absl::InvalidArgumentError("no logdir was given");
+  }
+  if (strnlen(logdir, kMaxLogdirBytes) == kMaxLogdirBytes) {
+    return absl::InvalidArgumentError("the logdir is longer than 4,095 bytes");
+  }
+  request->logdir = logdir;
+
+  SessionOptions& capture = request->capture;
+  const auto level = [](int value, int standard) { return value == -1 ? standard : value; };
+  capture.levels.host = level(options.host_tracer_level, 2);
+  capture.levels.device = level(options.device_tracer_level, 1);
+  capture.levels.python = level(options.python_tracer_level, 0);
+  absl::Status status =
+      CheckRange("host_tracer_level", capture.levels.host, 0, limits::kMaxHostLevel);
+  status.Update(
+      CheckRange("device_tracer_level", capture.levels.device, 0, limits::kMaxDeviceLevel));
+  status.Update(
+      CheckRange("python_tracer_level", capture.levels.python, 0, limits::kMaxPythonLevel));
+
+  if (options.frameworks != nullptr) {
+    if (strnlen(options.frameworks, kMaxFrameworksBytes + 1) > kMaxFrameworksBytes) {
+      status.Update(absl::InvalidArgumentError(
+          absl::StrCat("options.frameworks is longer than ", kMaxFrameworksBytes, " bytes")));
+    } else if (auto choice = FrameworkChoice::Parse(options.frameworks); choice.ok()) {
+      capture.frameworks = *std::move(choice);
+    } else {
+      status.Update(absl::InvalidArgumentError(
+          absl::StrCat("options.frameworks: ", choice.status().message())));
+    }
+  }
+
+  capture.record_shapes = options.record_shapes != 0;
+  if (options.device_tracer != nullptr) {
+    // One byte more than the longest word would tell them apart; the text may have no end.
+    const size_t length = strnlen(options.device_tracer, kMaxFrameworksBytes);
+    if (auto tracer = ParseDeviceTracer({options.device_tracer, length}); tracer.ok()) {
+      capture.device_tracer = *tracer;
+    } else {
+      status.Update(absl::InvalidArgumentError(
+          absl::StrCat("options.device_tracer: ", tracer.status().message())));
+    }
+  }
+
+  if (options.max_trace_bytes != 0) {
+    status.Update(CheckRange("max_trace_bytes", static_cast<int64_t>(options.max_trace_bytes),
+                             limits::kMinStoreBytes, kMaxProgrammaticStoreBytes));
+  }
+  capture.store_bytes =
+      options.max_trace_bytes != 0 ? options.max_trace_bytes : limits::kDefaultStoreBytes;
+  status.Update(CheckRange("lookback_ms", static_cast<int64_t>(options.lookback_ms), 0,
+                           absl::ToInt64Milliseconds(limits::kMaxLookback)));
+  capture.lookback = absl::Milliseconds(static_cast<int64_t>(options.lookback_ms));
+  if (options.part_limit_bytes != 0) {
+    status.Update(CheckRange("part_limit_bytes", static_cast<int64_t>(options.part_limit_bytes),
+                             kMinPartBytes, xspace::kMaxPartBytes));
+    request->part_limit_bytes = options.part_limit_bytes;
+  } else {
+    request->part_limit_bytes = kDefaultPartBytes;
+  }
+  capture.duration = absl::InfiniteDuration();
+  capture.peer = "this process";
+  return status;
+}
+
+absl::Status StartCapture(const char* logdir, const jobscope_capture_options* options,
+                          std::optional<StepRange> steps) {
+  if (absl::Status status = CheckProcess(); !status.ok()) return status;
+  if (steps && steps->last < steps->first) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the last step, ", steps->last, ", comes before the first, ", steps->first));
+  }
+  ProgrammaticRequest request;
+  if (absl::Status status = MakeRequest(logdir, options, &request); !status.ok()) return status;
+  request.capture.steps = steps;
+  DeliverAtExit([](absl::Time deadline) { TheCapture().FinishBeforeExit(deadline); });
+  return TheCapture().Start(std::move(request));
+}
+
+absl::Status StopCapture(jobscope_capture_result* result) {
+  if (absl::Status status = CheckProcess(); !status.ok()) return status;
+  absl::StatusOr<ProgrammaticResult> stopped = TheCapture().Stop();
+  if (!stopped.ok()) return stopped.status();
+  if (result == nullptr) return absl::OkStatus();
+  // An older caller's struct may end earlier.
+  jobscope_capture_result full;
+  std::memset(&full, 0, sizeof(full));
+  full.size = std::min(result->size, sizeof(full));
+  CopyOut(stopped->run_directory, full.run_directory, sizeof(full.run_directory));
+  full.events = stopped->events;
+  full.lost = stopped->lost.value_or(UINT64_MAX);
+  std::memcpy(result, &full, full.size);
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace jobscope
+
+// Exceptions end here: a foreign caller's frames may not be made for them. The only ones that our
+// code can meet are those of an exhausted memory.
+extern "C" {
+
+int jobscope_capture_start(const char* logdir, const jobscope_capture_options* options, char* error,
+                           size_t error_size) {
+  try {
+    return jobscope::Answer(jobscope::StartCapture(logdir, options, std::nullopt), error,
+                            error_size);
+  } catch (...) {
+    jobscope::CopyOut("out of memory", error, error_size);
+    return JOBSCOPE_E_INTERNAL;
+  }
+}
+
+int jobscope_capture_steps(const char* logdir, int64_t first, int64_t last,
+                           const jobscope_capture_options* options, char* error,
+                           size_t error_size) {
+  try {
+    return jobscope::Answer(
+        jobscope::StartCapture(logdir, options, jobscope::StepRange{first, last}), error,
+        error_size);
+  } catch (...) {
+    jobscope::CopyOut("out of memory", error, error_size);
+    return JOBSCOPE_E_INTERNAL;
+  }
+}
+
+int jobscope_capture_stop(jobscope_capture_result* result, char* error, size_t error_size) {
+  try {
+    return jobscope::Answer(jobscope::StopCapture(result), error, error_size);
+  } catch (...) {
+    jobscope::CopyOut("out of memory", error, error_size);
+    return JOBSCOPE_E_INTERNAL;
+  }
+}
+
+}  // extern "C"

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The C ABI of the server. Nothing of ours crosses it but numbers and texts.
+#include "jobscope/jobscope_c.h"
+
+#include <cstddef>
+#include <cstring>
+#include <string>
+
+#include "common/process/identity.h"
+#include "server/c_api/c_edge.h"
+#include "server/process/process_server.h"
+
+namespace {
+
+constexpr size_t kMaxAddressBytes = 1024;
+
+constexpr size_t kMaxPathBytes = 4096;
+
+// False: longer than `max_bytes`.
+bool CopyText(const char* given, size_t max_bytes, std::string* copy) {
+  if (given == nullptr) return true;
+  const size_t size = strnlen(given, max_bytes + 1);
+  if (size > max_bytes) return false;
+  copy->assign(given, size);
+  return true;
+}
+
+jobscope::StartOutcome Start(const jobscope_server_options* given) {
+  jobscope_server_options options;
+  if (!jobscope::CopyIn(given, offsetof(jobscope_server_options, insecure), &options)) {
+    return {JOBSCOPE_E_INVALID, "options.size is not set: write options.size = sizeof(options)",
+            ""};
+  }
+  jobscope::ProcessServerOptions request;
+  if (!CopyText(options.address, kMaxAddressBytes, &request.address)) {
+    return {JOBSCOPE_E_INVALID, "options.address is longer than 1,024 bytes", ""};
+  }
+  const struct {
+    const char* name;
+    const char* given;
+    std::string* copy;
+  } paths[] = {{"tls_cert", options.tls_cert, &request.tls_cert},
+               {"tls_key", options.tls_key, &request.tls_key},
+               {"tls_ca", options.tls_ca, &request.tls_ca},
+               {"token_file", options.token_file, &request.token_file}};
+  for (const auto& path : paths) {
+    if (CopyText(path.given, kMaxPathBytes, path.copy)) continue;
+    return {JOBSCOPE_E_INVALID, std::string("options.") + path.name + " is longer than 4,096 bytes",
+            ""};
+  }
+  request.insecure = options.insecure != 0;
+  request.store_bytes = options.store_bytes;
+  request.ring_records = options.ring_records;
+  request.rings_cap_bytes = options.rings_cap_bytes;
+  request.no_always_on = options.no_always_on != 0;
+  return jobscope::StartProcessServer(request);
+}
+
+}  // namespace
+
+// Exceptions end here: a foreign caller's frames may not be made for them. The only ones that our
+// code can meet are those of an exhausted memory.
+extern "C" {
+
+const char* jobscope_version(void) { return jobscope::Version(); }
+
+int jobscope_server_start(const jobscope_server_options* options, char* address,
+                          size_t address_size, char* error, size_t error_size) {
+  try {
+    const jobscope::StartOutcome outcome = Start(options);
+    jobscope::CopyOut(outcome.address, address, address_size);
+    jobscope::CopyOut(outcome.error, error, error_size);
+    return outcome.code;
+  } catch (...) {
+    jobscope::CopyOut("out of memory", error, error_size);
+    return JOBSCOPE_E_INTERNAL;
+  }
+}
+
+int jobscope_server_stop(void) {
+  try {
+    jobscope::StopProcessServer();
+    return JOBSCOPE_OK;
+  } catch (...) {
+    return JOBSCOPE_E_INTERNAL;
+  }
+}
+
+int jobscope_server_running(void) { return jobscope::ProcessServerRuns() ? 1 : 0; }
+
+}  // extern "C"

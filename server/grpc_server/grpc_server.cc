@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/grpc_server/grpc_server.h"
+
+#include <fcntl.h>
+#include <grpc/grpc.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <grpcpp/support/server_interceptor.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "common/log/log.h"
+#include "common/process/fork_pause.h"
+#include "common/threads/detached_caller.h"
+#include "rpc/arguments.h"
+#include "server/grpc_server/grpc_log.h"
+#include "server/guard/fork_guard.h"
+#include "server/guard/resource_guard.h"
+#include "server/listen/acceptor.h"
+#include "server/listen/listen_socket.h"
+#include "server/listen/port_holder.h"
+#include "server/native/native_service.h"
+#include "server/rpc/call_registry.h"
+#include "server/rpc/peer.h"
+#include "server/rpc/self_call.h"
+#include "server/rpc/unary_call.h"
+#include "server/tensorflow/tensorflow_service.h"
+
+namespace jobscope {
+namespace {
+
+constexpr absl::Duration kHolderTimeout = absl::Milliseconds(500);
+// Left to gRPC, of the time that Stop may take, to write out answers; and what connections get
+// that do not take their leave, because their peer is cut off.
+constexpr absl::Duration kFlushTime = absl::Milliseconds(300);
+// A host name is looked up, and name servers have their own time limits.
+constexpr absl::Duration kStartLimit = absl::Seconds(10);
+// A new server answers itself within a millisecond; on a starved machine its threads wait to be
+// run.
+constexpr absl::Duration kAnswerLimit = absl::Milliseconds(2'500);
+// For gRPC to close its sockets, once Stop's own time is over.
+constexpr absl::Duration kShutdownGrace = absl::Milliseconds(500);
+
+// Where a job has closed a standard descriptor, gRPC's next one would take its number, and what the
+// job prints would go to whoever is connected. Closed on exec, so programs below the job find it
+// as it was. Before all other initialisers of the library: one of gRPC opens an eventfd. And again
+// at each start, for what was closed since.
+__attribute__((constructor(101))) void KeepStandardDescriptors() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", O_RDWR | O_CLOEXEC);  // the lowest free one
+  }
+}
+
+absl::Status Taken(const BindTarget& target, const absl::Status& status) {
+  return absl::AlreadyExistsError(absl::StrCat(
+      status.message(), ", by ", DescribePortHolder(target, kHolderTimeout),
+      ": choose another port, or port 0 for any that is free, or \"host:port+rank\" for several "
+      "workers on one host"));
+}
+
+// A child that is forked from here on closes the listener.
+absl::StatusOr<ListenSocket> OpenUnforked(const BindTarget& target,
+                                          const ListenSocketOptions& options) {
+  const ForkPause pause;
+  absl::StatusOr<ListenSocket> socket = ListenSocket::Open(target, options);
+  if (socket.ok()) GuardListener(socket->target().text);
+  return socket;
+}
+
+// A name may stand for an address that this host does not have (::1 where IPv6 is off): that one is
+// left out, as long as another is there. With port 0, on the first address only: on another one the
+// number may be somebody else's.
+absl::StatusOr<std::vector<ListenSocket>> Listen(const std::vector<BindTarget>& targets,
+                                                 bool first_only,
+                                                 const ListenSocketOptions& options) {
+  std::vector<ListenSocket> listeners;
+  absl::Status first_error;
+  for (const BindTarget& target : targets) {
+    absl::StatusOr<ListenSocket> listener = OpenUnforked(target, options);
+    if (listener.ok()) {
+      listeners.push_back(*std::move(listener));
+      if (first_only) break;
+    } else if (absl::IsAlreadyExists(listener.status())) {
+      listeners.clear();
+      UnguardListeners();
+      return Taken(target, listener.status());
+    } else {
+      first_error.Update(listener.status());
+    }
+  }
+  if (listeners.empty()) return first_error;
+  return listeners;
+}
+
+// Tells the acceptor of each request that gRPC lets in, health's, too. Intercepts none.
+class RequestWatch : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit RequestWatch(std::shared_ptr<Acceptor> acceptor) : acceptor_(std::move(acceptor)) {}
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo* request) override {
+    acceptor_->NoteRequest(ReadablePeer(request->server_context()->peer()));
+    return nullptr;
+  }
+
+ private:
+  const std::shared_ptr<Acceptor> acceptor_;
+};
+
+// The last shutdown of gRPC waits for threads that it has counted but that the system has refused,
+// for ever. So the first server initialises it, and nobody ends it.
+void KeepGrpcInitialised() {
+  static const bool initialised = [] {
+    grpc_init();
+    return true;
+  }();
+  (void)initialised;
+}
+
+}  // namespace
+
+struct GrpcServer::State {
+  explicit State(GrpcServerOptions options)
+      : options(std::move(options)),
+        continuous(this->options.set_recording),
+        calls(limits::kMaxCalls, limits::kMaxCallsWithAnswered),
+        tensorflow({this->options.sessions, &continuous, &calls, this->options.steps,
+                    this->options.identity().host(), this->options.store_bytes,
+                    this->options.max_answer_bytes, this->options.answer_patience,
+                    this->options.gpus}),
+        native({this->options.sessions, &continuous, &calls, this->options.steps,
+                this->options.identity, this->options.uses_tsc, this->options.store_bytes,
+                static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())), this->options.native_limits,
+                this->options.gpus}) {}
+
+  // Of the helper thread. The start as a whole; what it has begun is undone where it fails.
+  void Start();
+  absl::Status Bind();
+  absl::Status Serve(std::vector<ListenSocket> listeners, const Credentials& credentials);
+  // Ends and delivers the capture that runs for one of our callers, lets captures that have ended
+  // arrive, abandons the other calls, and waits until gRPC has written the answers out, until
+  // `end`.
+  void EndCalls(absl::Time end);
+  // Of the helper thread, which is left alone if it takes long.
+  void ShutDown(absl::Time end);
+
+  const GrpcServerOptions options;
+  // Starts and ends gRPC. It is there from the beginning, because there may be no thread to be had
+  // at the end.
+  DetachedCaller helper{"jobscope-serve"};
+  absl::Mutex start_mutex;
+  std::optional<absl::Status> started ABSL_GUARDED_BY(start_mutex);  // nothing: it still goes on
+  bool start_abandoned ABSL_GUARDED_BY(start_mutex) = false;         // nobody waits for it
+  ContinuousProfiling continuous;
+  CallRegistry calls;
+  TensorflowService tensorflow;
+  NativeService native;
+  std::vector<std::shared_ptr<grpc::ServerCredentials>> port_credentials;  // outlive the server
+  std::unique_ptr<grpc::Server> server;
+  std::shared_ptr<Acceptor> acceptor;
+  std::string address;
+};
+
+void GrpcServer::State::Start() {
+  KeepGrpcInitialised();
+  // A setting of the whole process, as far as it shares our gRPC: put back for others.
+  const bool others_want_health = grpc::DefaultHealthCheckServiceEnabled();
+  grpc::EnableDefaultHealthCheckService(true);
+  absl::Status status = Bind();
+  grpc::EnableDefaultHealthCheckService(others_want_health);
+  if (status.ok() && !AnswersItself(server.get(), kAnswerLimit)) {
+    status = absl::UnavailableError(absl::StrCat(
+        "the profiler server on ", address, " did not answer itself within ",
+        absl::FormatDuration(kAnswerLimit),
+        ": the machine is overloaded, or has no thread or memory left; try again later"));
+  }
+  {
+    const absl::MutexLock lock(&start_mutex);
+    if (start_abandoned) status = absl::DeadlineExceededError("nobody waits for this start");
+    started = status;
+  }
+  if (!status.ok() && server != nullptr) ShutDown(absl::Now());
+}
+
+absl::Status GrpcServer::State::Bind() {
+  auto targets = ResolveListenAddress(options.address);
+  if (!targets.ok()) return targets.status();
+  const auto credentials = Credentials::Load(options.credentials);
+  if (!credentials.ok()) return credentials.status();
+  auto status = credentials->CheckReach(*targets, options.insecure);
+  if (!status.ok()) return status;
+  const bool any_port = !options.address.is_unix() && options.address.port == 0;
+  auto listeners = Listen(*targets, any_port, {options.keepalive_timeout_ms, options.insecure});
+  if (!listeners.ok()) return listeners.status();
+  return Serve(*std::move(listeners), *credentials);
+}
+
+absl::Status GrpcServer::State::Serve(std::vector<ListenSocket> listeners,
+                                      const Credentials& credentials) {
+  KeepStandardDescriptors();
+  grpc::ServerBuilder builder;
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits::kMaxStreamsPerConnection);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, options.keepalive_time_ms);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, options.keepalive_timeout_ms);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             limits::kMinClientPingIntervalMs);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, options.handshake_timeout_ms);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, options.max_idle_ms);
+  SetServerArguments(limits::kMaxRequestBytes, &builder);
+  builder.SetMaxSendMessageSize(-1);  // the answer checks its size itself, with a better text
+  builder.RegisterService(&tensorflow);
+  builder.RegisterService(&native);
+  address = listeners.front().target().text;
+  std::vector<std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor>> doors;
+  for (const ListenSocket& listener : listeners) {
+    port_credentials.push_back(credentials.ForPort(listener.target()));
+    doors.push_back(builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        port_credentials.back()));
+  }
+  acceptor = std::make_shared<Acceptor>(std::move(listeners), options.acceptor);
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> watches;
+  watches.push_back(std::make_unique<RequestWatch>(acceptor));
+  builder.experimental().SetInterceptorCreators(std::move(watches));
+  server = builder.BuildAndStart();
+  absl::Status status = absl::UnavailableError(
+      "gRPC does not start: see its own messages with JOBSCOPE_LOG_LEVEL=debug");
+  if (server != nullptr) {
+    status = acceptor->Start([doors = std::move(doors)](size_t door, int listener_fd, int fd) {
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+      connection.listener_fd = listener_fd;
+      connection.fd = fd;
+      doors[door]->HandleNewConnection(&connection);
+    });
+  }
+  if (status.ok()) return status;
+  if (server != nullptr) server->Shutdown();
+  server.reset();
+  acceptor.reset();
+  UnguardListeners();
+  return status;
+}
+
+void GrpcServer::State::EndCalls(absl::Time end) {
+  // The manager itself goes on: the process may capture itself, or start another server.
+  const std::optional<v1::Busy> busy = options.sessions->busy();
+  bool records = false;
+  const size_t kept = calls.AbandonUnless([&busy, &records](const OpenCall& call) {
+    const bool its_own = busy.has_value() && call.Records(busy->session_id(), busy->peer());
+    records = records || its_own;
+    return its_own || call.Delivers();
+  });
+  if (kept > 0) {
+    if (records) options.sessions->Stop(busy->session_id(), "shutdown");
+    calls.AwaitNone(std::max(end - kFlushTime - absl::Now(), absl::ZeroDuration()));
+    // A collector hangs, and the answer does not come in time.
+    calls.AbandonUnless([](const OpenCall&) { return false; });
+  }
+  calls.AwaitNone(std::max(end - absl::Now(), absl::ZeroDuration()));
+}
+
+void GrpcServer::State::ShutDown(absl::Time end) {
+  acceptor->Stop();
+  server->Shutdown(absl::ToChronoTime(end));
+  server.reset();
+  UnguardListeners();
+}
+
+GrpcServer::GrpcServer(std::shared_ptr<State> state) : state_(std::move(state)) {}
+GrpcServer::~GrpcServer() = default;
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(GrpcServerOptions options) {
+  InstallForkGuard();
+  if (InForkedChild()) return absl::AbortedError(kForkedText);
+  if (absl::Status room = CheckRoomForServer(); !room.ok()) return room;
+  TakeOverGrpcLog();
+  auto state = std::make_shared<State>(std::move(options));
+  if (!state->helper.has_thread()) {
+    return absl::ResourceExhaustedError(
+        "can't start the thread of the profiler server; raise the limit on threads (ulimit -u, "
+        "pids.max of the cgroup)");
+  }
+  state->helper.Post("start", [state] { state->Start(); });
+  {
+    const absl::MutexLock lock(&state->start_mutex);
+    const bool ended = state->start_mutex.AwaitWithTimeout(
+        absl::Condition(
+            +[](std::optional<absl::Status>* started) { return started->has_value(); },
+            &state->started),
+        kStartLimit);
+    if (!ended) {
+      state->start_abandoned = true;
+      return absl::DeadlineExceededError(absl::StrCat(
+          "the profiler server has not started within ", absl::FormatDuration(kStartLimit),
+          ": a name server does not answer, or the machine is overloaded; give a numeric address, "
+          "or try again later"));
+    }
+    if (!state->started->ok()) return *state->started;
+  }
+  return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(state)));
+}
+
+const std::string& GrpcServer::address() const { return state_->address; }
+
+size_t GrpcServer::open_calls() const { return state_->calls.open(); }
+
+size_t GrpcServer::open_captures() const { return state_->native.captures(); }
+
+void GrpcServer::Stop(absl::Duration limit) {
+  State& state = *state_;
+  const absl::Time end = absl::Now() + limit;
+  state.calls.Close();
+  state.continuous.Stop().IgnoreError();
+  state.native.Close();
+  state.EndCalls(end);
+  // No call is open any more. A connection whose peer is cut off would keep gRPC waiting for its
+  // leave-taking until the time is over.
+  const absl::Time shutdown_end = std::min(std::max(end, absl::Now()), absl::Now() + kFlushTime);
+  const absl::Duration left = shutdown_end - absl::Now() + kShutdownGrace;
+  state.helper.Wait(left);  // the last words of its start
+  if (!state.helper.Run("stop", left,
+                        [state = state_, shutdown_end] { state->ShutDown(shutdown_end); })) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("gRPC has not closed the profiler server on ", state.address, " within ",
+                     absl::FormatDuration(limit + kShutdownGrace),
+                     "; it is left to a thread of its own"));
+  }
+}
+
+void GrpcServer::DeliverBeforeExit(absl::Duration grace) {
+  state_->calls.Close();
+  if (state_->calls.open() > 0) state_->EndCalls(absl::Now() + grace);
+}
+
+}  // namespace jobscope

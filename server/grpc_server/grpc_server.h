@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The gRPC server: binds, serves both profiler services and gRPC's health service, ends within a
+// bounded time.
+#ifndef SERVER_GRPC_SERVER_GRPC_SERVER_H_
+#define SERVER_GRPC_SERVER_GRPC_SERVER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/process/identity.h"
+#include "jobscope/v1/item.pb.h"
+#include "server/limits.h"
+#include "server/listen/acceptor.h"
+#include "server/listen/listen_address.h"
+#include "server/native/native_captures.h"
+#include "server/security/credentials.h"
+#include "server/services/continuous_profiling.h"
+#include "server/services/gpu_source.h"
+#include "server/services/step_source.h"
+#include "server/session/session.h"
+#include "server/tensorflow/answer.h"
+
+namespace jobscope {
+
+struct GrpcServerOptions {
+  ListenAddress address;
+  bool insecure = false;  // serve addresses that other hosts reach, whoever calls
+  CredentialFiles credentials;
+  uint64_t store_bytes = limits::kDefaultStoreBytes;
+  uint64_t max_answer_bytes = limits::kMaxAnswerBytes;
+  AnswerPatience answer_patience;
+  NativeCaptureLimits native_limits;
+  int keepalive_time_ms = limits::kKeepaliveTimeMs;  // tests have shorter ones
+  int keepalive_timeout_ms = limits::kKeepaliveTimeoutMs;
+  int handshake_timeout_ms = limits::kHandshakeTimeoutMs;
+  int max_idle_ms = limits::kMaxIdleMs;
+  AcceptorLimits acceptor;
+
+  std::shared_ptr<SessionManager> sessions;
+  ContinuousProfiling::SetRecording set_recording;
+  StepSource steps;
+  GpuSource gpus;
+  IdentitySource identity = [] { return v1::Identity(); };
+  bool uses_tsc = true;
+};
+
+// Not restartable. Thread-safe, except that Stop is called once.
+class GrpcServer {
+ public:
+  // Binds, serves, and has seen the server answer. Takes a few milliseconds, up to 0.5 s more to
+  // find out who holds a port that is taken, and at most 10 s where a name server is slow. gRPC is
+  // only touched on a helper thread, from which its threads inherit what threads of ours are made
+  // with (common/threads/worker_thread.h): no signal meant for the application lands on one. gRPC
+  // stays initialised, with about six idle threads, until the process is gone. Errors:
+  // RESOURCE_EXHAUSTED (the limits of the process leave no room: resource_guard.h), ALREADY_EXISTS
+  // (address taken, and by whom), UNAVAILABLE (can't be bound, or does not answer),
+  // PERMISSION_DENIED (reachable from other hosts without what that needs), INVALID_ARGUMENT (a
+  // credential file), ABORTED (a forked child), DEADLINE_EXCEEDED (10 s are over).
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(GrpcServerOptions options);
+
+  // Only after Stop.
+  ~GrpcServer();
+  GrpcServer(const GrpcServer&) = delete;
+  GrpcServer& operator=(const GrpcServer&) = delete;
+
+  // The address really bound: "127.0.0.1:40123", "[::1]:40123", "unix:/path".
+  const std::string& address() const;
+
+  // Calls that gRPC is not done with.
+  size_t open_calls() const;
+  // Native captures that run, or whose items are held.
+  size_t open_captures() const;
+
+  // Ends the capture that runs for one of our callers (ended_by "shutdown") and delivers it,
+  // refuses what waits in line, closes the port. Takes at most `limit`, and 0.5 s for gRPC to close
+  // its sockets; a server that needs longer is left to its helper thread, and to the process's
+  // end, with a warning. The SessionManager goes on.
+  void Stop(absl::Duration limit);
+
+  // The process exits: as Stop, but gRPC itself is left alone, because its threads go on until the
+  // end. Returns at once when no capture runs. The caller is an exit handler.
+  void DeliverBeforeExit(absl::Duration grace);
+
+ private:
+  struct State;
+  explicit GrpcServer(std::shared_ptr<State> state);
+  // Shared with the helper thread.
+  const std::shared_ptr<State> state_;
+};
+
+}  // namespace jobscope
+
+#endif  // SERVER_GRPC_SERVER_GRPC_SERVER_H_

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/listen/acceptor.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdint>
+#include <cstring>
+#include <ctime>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "common/log/log.h"
+#include "common/process/headroom.h"
+#include "common/threads/worker_thread.h"
+
+namespace jobscope {
+namespace {
+
+// Between two looks at a queue from which nothing can be accepted.
+constexpr int64_t kRetryNs = 250'000'000;
+// A handshake takes milliseconds, on a busy machine some hundred; nobody is closed who is younger
+// than this, as long as those who wait behind get in within kMaxWaitNs.
+constexpr int64_t kMaxMinAgeNs = 1'000'000'000;
+constexpr int64_t kMaxWaitNs = 2'000'000'000;
+constexpr size_t kUnknownQueue = 1'000;
+constexpr int64_t kMinWarningIntervalNs = 60'000'000'000;
+constexpr absl::Duration kEndTimeout = absl::Seconds(2);
+
+int64_t NowNs() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// As gRPC's peer text after ReadablePeer; empty for a unix socket, whose callers have no name.
+std::string PeerText(const sockaddr_storage& address) {
+  char host[INET6_ADDRSTRLEN] = "";
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    inet_ntop(AF_INET, &v4.sin_addr, host, sizeof(host));
+    return absl::StrCat(host, ":", ntohs(v4.sin_port));
+  }
+  if (address.ss_family != AF_INET6) return {};
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
+    inet_ntop(AF_INET, v6.sin6_addr.s6_addr + 12, host, sizeof(host));
+    return absl::StrCat(host, ":", ntohs(v6.sin6_port));
+  }
+  inet_ntop(AF_INET6, &v6.sin6_addr, host, sizeof(host));
+  return absl::StrCat("[", host, "]:", ntohs(v6.sin6_port));
+}
+
+enum class Stage {
+  kSilent,  // `own_fd` is the only descriptor
+  kGiven,   // gRPC has `grpc_fd`; `own_fd` tells when that is closed, and can end it
+  kProven,  // a request has come, or could not be told from others': only gRPC has it
+};
+
+struct Connection {
+  Stage stage = Stage::kSilent;
+  size_t listener = 0;
+  int own_fd = -1;
+  int grpc_fd = -1;
+  ino_t inode = 0;  // of the socket: tells whether `grpc_fd` is still its number
+  int64_t accepted_ns = 0;
+  std::string peer;
+
+  // A silent one is going to need its second descriptor.
+  size_t descriptors() const { return stage == Stage::kProven ? 1 : 2; }
+};
+
+// Connections that the kernel has made and nobody has accepted. Where it does not tell (unix
+// sockets), as many as would be a nuisance.
+size_t QueueLength(int listener_fd) {
+  tcp_info info = {};
+  socklen_t size = sizeof(info);
+  if (getsockopt(listener_fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return kUnknownQueue;
+  return info.tcpi_unacked;  // of a listener
+}
+
+ino_t InodeOf(int fd) {
+  struct stat info = {};
+  return fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode) ? info.st_ino : 0;
+}
+
+}  // namespace
+
+// Once it runs, all descriptors are its thread's.
+class Acceptor::Loop {
+ public:
+  Loop(std::vector<ListenSocket> listeners, const AcceptorLimits& limits)
+      : listeners_(std::move(listeners)), limits_(limits) {}
+  ~Loop() {
+    if (wake_fd_ >= 0) close(wake_fd_);
+  }
+
+  absl::Status Prepare(HandOver hand_over);
+  void Run();
+  void End();
+  void NoteRequest(absl::string_view peer);
+
+ private:
+  void RunOnce();
+  void Poll();
+  int TimeoutMs(int64_t now_ns) const;
+  void TakeMessages();
+  // What has happened to a connection. False: it is done with.
+  bool Serve(Connection* connection, short events, int64_t now_ns);
+  bool Give(Connection* connection);
+  void AcceptFrom(size_t listener, int64_t now_ns);
+  // Whether there is room for one more connection; closes the oldest one that may be closed, and
+  // pauses while there is none.
+  bool MakeRoom(int listener_fd, int64_t now_ns);
+  bool HasRoom() const;
+  void ForgetEnded();
+  void Close(const Connection& connection);
+  void Pause(int64_t until_ns) { paused_until_ns_ = until_ns; }
+  void PauseAndWarn(int64_t now_ns, absl::string_view why);
+
+  std::vector<ListenSocket> listeners_;
+  const AcceptorLimits limits_;
+  HandOver hand_over_;
+  int wake_fd_ = -1;
+  absl::Notification ended_;
+
+  // Of the thread.
+  std::vector<pollfd> polled_;
+  std::vector<Connection> connections_;  // oldest first
+  int64_t paused_until_ns_ = 0;          // 0: accepts
+  size_t waiting_ = 0;                   // the longest queue since it was empty
+  int64_t warned_ns_ = 0;
+
+  absl::Mutex mutex_;
+  bool running_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::flat_hash_set<std::string> unproven_ ABSL_GUARDED_BY(mutex_);  // peers of given ones
+  std::vector<std::string> proven_ ABSL_GUARDED_BY(mutex_);            // not seen by the thread yet
+};
+
+absl::Status Acceptor::Loop::Prepare(HandOver hand_over) {
+  hand_over_ = std::move(hand_over);
+  wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (wake_fd_ < 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no descriptor for the profiler server: ", strerror(errno),
+                     "; raise the limit on open files (ulimit -n)"));
+  }
+  connections_.reserve(limits_.max_descriptors);
+  polled_.reserve(1 + listeners_.size() + limits_.max_descriptors);
+  const absl::MutexLock lock(&mutex_);
+  running_ = true;
+  return absl::OkStatus();
+}
+
+void Acceptor::Loop::End() {
+  {
+    const absl::MutexLock lock(&mutex_);
+    if (!running_ || ending_) return;
+    ending_ = true;
+  }
+  eventfd_write(wake_fd_, 1);
+  // It is bounded because the thread may be inside of gRPC.
+  ended_.WaitForNotificationWithTimeout(kEndTimeout);
+}
+
+void Acceptor::Loop::NoteRequest(absl::string_view peer) {
+  {
+    const absl::MutexLock lock(&mutex_);
+    const auto found = unproven_.find(peer);
+    if (found == unproven_.end()) return;
+    proven_.push_back(std::move(unproven_.extract(found).value()));
+  }
+  eventfd_write(wake_fd_, 1);
+}
+
+void Acceptor::Loop::Run() {
+  const auto ending = [this] {
+    const absl::MutexLock lock(&mutex_);
+    return ending_;
+  };
+  while (!ending()) {
+    try {
+      RunOnce();
+    } catch (const std::bad_alloc&) {
+      PauseAndWarn(NowNs(), "there is no memory");
+    }
+  }
+  for (const Connection& connection : connections_) Close(connection);
+  listeners_.clear();
+  ended_.Notify();
+}
+
+void Acceptor::Loop::RunOnce() {
+  Poll();
+  TakeMessages();
+  const int64_t now_ns = NowNs();
+  if (now_ns >= paused_until_ns_) paused_until_ns_ = 0;
+  const pollfd* polled = polled_.data() + 1 + listeners_.size();
+  for (auto connection = connections_.begin(); connection != connections_.end();) {
+    const short events = connection->own_fd >= 0 ? (polled++)->revents : short{0};
+    if (Serve(&*connection, events, now_ns)) {
+      ++connection;
+    } else {
+      Close(*connection);
+      connection = connections_.erase(connection);
+      paused_until_ns_ = 0;  // there may be room
+    }
+  }
+  for (size_t i = 0; i < listeners_.size(); ++i) {
+    // One at a time: those that have come speak meanwhile.
+    if (polled_[1 + i].revents != 0) AcceptFrom(i, now_ns);
+  }
+}
+
+void Acceptor::Loop::Poll() {
+  polled_.clear();
+  polled_.push_back({wake_fd_, POLLIN, 0});
+  for (const ListenSocket& listener : listeners_) {
+    polled_.push_back({paused_until_ns_ != 0 ? -1 : listener.fd(), POLLIN, 0});
+  }
+  for (const Connection& connection : connections_) {
+    if (connection.own_fd < 0) continue;
+    const bool silent = connection.stage == Stage::kSilent;
+    polled_.push_back({connection.own_fd, silent ? short{POLLIN} : short{0}, 0});
+  }
+  if (poll(polled_.data(), polled_.size(), TimeoutMs(NowNs())) < 0) {
+    for (pollfd& polled : polled_) polled.revents = 0;
+  }
+}
+
+int Acceptor::Loop::TimeoutMs(int64_t now_ns) const {
+  int64_t next_ns = paused_until_ns_ == 0 ? INT64_MAX : paused_until_ns_;
+  for (const Connection& connection : connections_) {
+    if (connection.stage != Stage::kSilent) continue;
+    next_ns = std::min(next_ns, connection.accepted_ns + absl::ToInt64Nanoseconds(limits_.silence));
+  }
+  if (next_ns == INT64_MAX) return -1;
+  return static_cast<int>(std::clamp<int64_t>((next_ns - now_ns) / 1'000'000 + 1, 0, INT_MAX));
+}
+
+void Acceptor::Loop::TakeMessages() {
+  eventfd_t ignored = 0;
+  if (polled_[0].revents != 0) eventfd_read(wake_fd_, &ignored);
+  std::vector<std::string> proven;
+  {
+    const absl::MutexLock lock(&mutex_);
+    proven.swap(proven_);
+  }
+  for (const std::string& peer : proven) {
+    for (Connection& connection : connections_) {
+      if (connection.stage != Stage::kGiven || connection.peer != peer) continue;
+      connection.stage = Stage::kProven;
+      paused_until_ns_ = 0;  // there may be room
+    }
+  }
+}
+
+bool Acceptor::Loop::Serve(Connection* connection, short events, int64_t now_ns) {
+  switch (connection->stage) {
+    case Stage::kSilent:
+      if (events != 0) return Give(connection);
+      return now_ns < connection->accepted_ns + absl::ToInt64Nanoseconds(limits_.silence);
+    case Stage::kGiven:
+      return events == 0;  // else gRPC, or the peer, has ended it
+    case Stage::kProven:
+      if (connection->own_fd >= 0) close(std::exchange(connection->own_fd, -1));
+      return true;
+  }
+  return true;
+}
+
+bool Acceptor::Loop::Give(Connection* connection) {
+  char byte = 0;
+  const ssize_t peeked = recv(connection->own_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (peeked < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  if (peeked <= 0) return false;  // has left without a word
+  connection->inode = InodeOf(connection->own_fd);
+  if (connection->peer.empty()) {  // nobody could tell its requests
+    connection->grpc_fd = std::exchange(connection->own_fd, -1);
+    connection->stage = Stage::kProven;
+  } else {
+    {
+      const absl::MutexLock lock(&mutex_);
+      unproven_.insert(connection->peer);
+    }
+    connection->stage = Stage::kGiven;
+    connection->grpc_fd = fcntl(connection->own_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (connection->grpc_fd < 0) return false;
+  }
+  hand_over_(connection->listener, listeners_[connection->listener].fd(), connection->grpc_fd);
+  return true;
+}
+
+void Acceptor::Loop::AcceptFrom(size_t listener, int64_t now_ns) {
+  const int listener_fd = listeners_[listener].fd();
+  if (!MakeRoom(listener_fd, now_ns)) return;
+  // Two for the connection itself.
+  const size_t wanted = limits_.free_descriptors + 2;
+  if (FreeDescriptors(wanted) < wanted) {
+    return PauseAndWarn(now_ns, "the process has almost no file descriptor left");
+  }
+  sockaddr_storage peer = {};
+  socklen_t size = sizeof(peer);
+  const int fd =
+      accept4(listener_fd, reinterpret_cast<sockaddr*>(&peer), &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd < 0) {
+    // The peer has left, or an error that the network has told about it.
+    constexpr std::array<int, 10> kPassing = {EAGAIN,      EINTR,      ECONNABORTED, EPROTO,
+                                              ENETDOWN,    EPERM,      EHOSTDOWN,    EHOSTUNREACH,
+                                              ENETUNREACH, ENOPROTOOPT};
+    if (std::find(kPassing.begin(), kPassing.end(), errno) != kPassing.end()) return;
+    return PauseAndWarn(now_ns, strerror(errno));
+  }
+  connections_.emplace_back();  // has been reserved
+  Connection& connection = connections_.back();
+  connection.own_fd = fd;
+  connection.listener = listener;
+  connection.accepted_ns = now_ns;
+  connection.peer = PeerText(peer);
+}
+
+bool Acceptor::Loop::HasRoom() const {
+  size_t descriptors = 2;  // of the new one
+  for (const Connection& connection : connections_) descriptors += connection.descriptors();
+  return descriptors <= limits_.max_descriptors;
+}
+
+// gRPC does not say when it closes one.
+void Acceptor::Loop::ForgetEnded() {
+  const auto ended = std::stable_partition(connections_.begin(), connections_.end(),
+                                           [](const Connection& connection) {
+                                             return connection.stage == Stage::kSilent ||
+                                                    InodeOf(connection.grpc_fd) == connection.inode;
+                                           });
+  std::for_each(ended, connections_.end(),
+                [this](const Connection& connection) { Close(connection); });
+  connections_.erase(ended, connections_.end());
+}
+
+bool Acceptor::Loop::MakeRoom(int listener_fd, int64_t now_ns) {
+  if (HasRoom()) {
+    waiting_ = 0;
+    return true;
+  }
+  ForgetEnded();
+  if (HasRoom()) return true;
+  const auto oldest = [this](Stage stage) {
+    return std::find_if(
+        connections_.begin(), connections_.end(),
+        [stage](const Connection& connection) { return connection.stage == stage; });
+  };
+  auto victim = oldest(Stage::kSilent);
+  if (victim == connections_.end()) victim = oldest(Stage::kGiven);
+  if (victim == connections_.end()) {
+    Pause(now_ns + kRetryNs);
+    return false;
+  }
+  waiting_ = std::max({waiting_, QueueLength(listener_fd), size_t{1}});
+  const auto places = static_cast<int64_t>(limits_.max_descriptors / 2);
+  const int64_t min_age_ns =
+      std::min(kMaxMinAgeNs, kMaxWaitNs * places / static_cast<int64_t>(waiting_));
+  if (now_ns < victim->accepted_ns + min_age_ns) {
+    Pause(victim->accepted_ns + min_age_ns);
+    return false;
+  }
+  shutdown(victim->own_fd, SHUT_RDWR);  // of gRPC's descriptor, too: it is the same socket
+  Close(*victim);
+  connections_.erase(victim);
+  return HasRoom();
+}
+
+void Acceptor::Loop::Close(const Connection& connection) {
+  if (connection.own_fd >= 0) close(connection.own_fd);
+  if (connection.stage != Stage::kGiven) return;
+  const absl::MutexLock lock(&mutex_);
+  unproven_.erase(connection.peer);
+}
+
+void Acceptor::Loop::PauseAndWarn(int64_t now_ns, absl::string_view why) {
+  Pause(now_ns + kRetryNs);
+  if (warned_ns_ != 0 && now_ns < warned_ns_ + kMinWarningIntervalNs) return;
+  warned_ns_ = now_ns;
+  Log(LogLevel::kWarning,
+      absl::StrCat("the profiler server accepts no connection for now: ", why,
+                   ". Raise the limit on open files (ulimit -n) if that lasts"));
+}
+
+Acceptor::Acceptor(std::vector<ListenSocket> listeners, const AcceptorLimits& limits)
+    : loop_(std::make_shared<Loop>(std::move(listeners), limits)) {}
+
+Acceptor::~Acceptor() { Stop(); }
+
+absl::Status Acceptor::Start(HandOver hand_over) {
+  if (absl::Status status = loop_->Prepare(std::move(hand_over)); !status.ok()) return status;
+  return StartWorkerThread("jobscope-accept", [loop = loop_] { loop->Run(); });
+}
+
+void Acceptor::Stop() { loop_->End(); }
+
+void Acceptor::NoteRequest(absl::string_view peer) { loop_->NoteRequest(peer); }
+
+}  // namespace jobscope

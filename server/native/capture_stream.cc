@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/native/capture_stream.h"
+
+#include <grpcpp/server_context.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/clock/clock.h"
+#include "common/log/log.h"
+#include "common/net/server_ended.h"
+#include "common/text/foreign_text.h"
+#include "server/limits.h"
+#include "server/native/item_message.h"
+#include "server/rpc/raw_message.h"
+#include "server/rpc/request_validation.h"
+
+namespace jobscope {
+namespace {
+
+using Phase = NativeCapture::Phase;
+
+// How long an `arm` waits for a session that is being set up before it; one that only delivers is
+// waited for a moment, one that records not at all (SessionManager).
+constexpr absl::Duration kMaxWaitInLine = absl::Seconds(30);
+
+// Of a recording: its progress, and the items that do not fill a message. Each message costs the
+// job some 0.3 ms of gRPC's threads. (Before it, clients predict steps by the news.)
+constexpr absl::Duration kRecordingInterval = absl::Milliseconds(500);
+
+absl::Status OutOfOrder(absl::string_view got, absl::string_view why) {
+  return absl::FailedPreconditionError(absl::StrCat("`", got, "` came ", why));
+}
+
+absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
+  const auto deadline = context.deadline();
+  return deadline == std::chrono::system_clock::time_point::max() ? absl::InfiniteFuture()
+                                                                  : absl::FromChrono(deadline);
+}
+
+}  // namespace
+
+CaptureStream::CaptureStream(const Dependencies& dependencies, bool fetches,
+                             absl::string_view method, grpc::CallbackServerContext* context)
+    : StreamCall(dependencies.calls, method, context),
+      dependencies_(dependencies),
+      fetches_(fetches),
+      deadline_(DeadlineOf(*context)) {}
+
+StreamCall::Reactor* CaptureStream::Capture(const Dependencies& dependencies,
+                                            grpc::CallbackServerContext* context) {
+  const std::shared_ptr<CaptureStream> stream(
+      new CaptureStream(dependencies, false, "jobscope.v1.Profiler/Capture", context));
+  return stream->Begin();
+}
+
+StreamCall::Reactor* CaptureStream::Fetch(const Dependencies& dependencies,
+                                          grpc::CallbackServerContext* context) {
+  const std::shared_ptr<CaptureStream> stream(
+      new CaptureStream(dependencies, true, "jobscope.v1.Profiler/Fetch", context));
+  return stream->Begin();
+}
+
+// ---- what the client says ----
+
+void CaptureStream::OnMessage(const grpc::ByteBuffer& message, uint64_t /*received_ns*/) {
+  // Another stream has taken the capture over: what still comes here is of no meaning.
+  if (capture_ != nullptr && !capture_->Look(id_).cut.ok()) return;
+  const absl::Status status = fetches_ ? OnFetchRequest(message) : OnCaptureRequest(message);
+  if (status.ok()) return;
+  if (capture_ != nullptr) {
+    capture_->Drop(absl::Status(status.code(),
+                                absl::StrCat("its client broke the protocol: ", status.message())));
+  }
+  Finish(status);
+}
+
+absl::Status CaptureStream::OnCaptureRequest(const grpc::ByteBuffer& message) {
+  v1::CaptureRequest request;
+  if (auto status = ParseRequest(message, &request); !status.ok()) return status;
+  switch (request.message_case()) {
+    case v1::CaptureRequest::kArm:
+      return OnArm(request.arm());
+    case v1::CaptureRequest::kStart:
+      return OnStart(request.start());
+    case v1::CaptureRequest::kAck:
+      return OnAck(request.ack());
+    case v1::CaptureRequest::kFinish:
+      return OnFinish(request.finish());
+    case v1::CaptureRequest::MESSAGE_NOT_SET:
+      break;
+  }
+  ++unknown_requests_;
+  return absl::OkStatus();
+}
+
+absl::Status CaptureStream::OnFetchRequest(const grpc::ByteBuffer& message) {
+  v1::FetchRequest request;
+  if (auto status = ParseRequest(message, &request); !status.ok()) return status;
+  switch (request.message_case()) {
+    case v1::FetchRequest::kResume:
+      return OnResume(request.resume());
+    case v1::FetchRequest::kAck:
+      return OnAck(request.ack());
+    case v1::FetchRequest::kFinish:
+      return OnFinish(request.finish());
+    case v1::FetchRequest::MESSAGE_NOT_SET:
+      break;
+  }
+  ++unknown_requests_;
+  return absl::OkStatus();
+}
+
+absl::Status CaptureStream::OnArm(const v1::Arm& request) {
+  if (capture_ != nullptr) return OutOfOrder("arm", "twice: a stream is one capture");
+  arm_received_ns_ = MonotonicNs();
+  CallContext context;
+  context.peer = peer();
+  context.store_bytes = dependencies_.store_bytes;
+  auto options = ValidateArm(request, context);
+  if (!options.ok()) return options.status();
+  Describe(absl::StrCat("session \"", options->session_id, "\", levels ", options->levels.host, "/",
+                        options->levels.device, "/", options->levels.python,
+                        request.by_steps() ? ", by steps" : "", ", lookback ",
+                        absl::FormatDuration(options->lookback)));
+  wanted_lookback_ = options->lookback;
+  chunks_ = request.chunks();
+  auto capture = dependencies_.captures->New(*std::move(options));
+  if (!capture.ok()) return capture.status();
+  capture_ = *std::move(capture);
+  id_ = capture_->Submit(shared_from_this(), std::min(deadline_, absl::Now() + kMaxWaitInLine));
+  return absl::OkStatus();
+}
+
+absl::Status CaptureStream::OnStart(const v1::Start& request) {
+  if (!armed_sent_) return OutOfOrder("start", "before `armed`");
+  if (start_seen_) return OutOfOrder("start", "twice");
+  StartContext context;
+  context.monotonic_ns = MonotonicNs();
+  context.realtime_ns = RealtimeNs();
+  context.wanted_lookback = wanted_lookback_;
+  context.granted_lookback = capture_->armed().lookback;
+  auto command = ValidateStart(request, context);
+  if (!command.ok()) return command.status();
+  start_seen_ = true;
+  {
+    absl::MutexLock lock(&shared_mutex_);
+    delivering_ = capture_;
+  }
+  capture_->Start(*std::move(command));
+  return absl::OkStatus();
+}
+
+absl::Status CaptureStream::OnResume(const v1::Resume& request) {
+  if (capture_ != nullptr) return OutOfOrder("resume", "twice");
+  if (auto status = ValidateResume(request); !status.ok()) return status;
+  auto capture = dependencies_.captures->Find(request.capture_key());
+  if (!capture.ok()) return capture.status();
+  Describe(
+      absl::StrCat("session \"", (*capture)->session_id(), "\" from item ", request.next_item()));
+  const auto id = (*capture)->Resume(shared_from_this(), request.next_item());
+  if (!id.ok()) return id.status();
+  capture_ = *std::move(capture);
+  id_ = *id;
+  next_item_ = resumed_at_ = request.next_item();
+  next_offset_ = request.next_offset();
+  chunks_ = request.chunks();
+  acknowledged_ = request.next_item() - 1;
+  armed_sent_ = start_seen_ = true;
+  NoteProgress();
+  TickEvery(kRecordingInterval);
+  absl::MutexLock lock(&shared_mutex_);
+  delivering_ = capture_;
+  return absl::OkStatus();
+}
+
+absl::Status CaptureStream::OnAck(const v1::Ack& request) {
+  if (!start_seen_) return OutOfOrder("ack", fetches_ ? "before `resume`" : "before `start`");
+  auto status = capture_->Acknowledge(id_, request.through());
+  if (!status.ok()) return status;
+  heard_ns_ = MonotonicNs();
+  if (request.through() > acknowledged_) {
+    acknowledged_ = request.through();
+    NoteProgress();
+  }
+  FinishIfComplete(capture_->Look(id_));
+  return absl::OkStatus();
+}
+
+absl::Status CaptureStream::OnFinish(const v1::Finish& request) {
+  if (capture_ == nullptr)
+    return OutOfOrder("finish", fetches_ ? "before `resume`" : "before `arm`");
+  if (request.abandon()) {
+    capture_->Drop(absl::CancelledError("abandoned by its client"));
+  } else if (start_seen_) {
+    capture_->Finish();
+  } else {
+    capture_->Drop(absl::CancelledError("ended by its client before the start"));
+  }
+  return absl::OkStatus();
+}
+
+void CaptureStream::OnClientClosed() {
+  client_closed_ = true;
+  if (capture_ == nullptr) {
+    Finish(absl::FailedPreconditionError(absl::StrCat(
+        "the stream was closed before its first message, `", fetches_ ? "resume`" : "arm`")));
+  } else if (!start_seen_) {
+    capture_->Drop(absl::CancelledError("its client closed the stream before the start"));
+  } else {
+    FinishIfComplete(capture_->Look(id_));
+  }
+}
+
+// ---- what the capture says ----
+
+bool CaptureStream::NextMessage(grpc::ByteBuffer* message) {
+  if (capture_ == nullptr || ended_sent_) return false;
+  const NativeCapture::Snapshot snapshot = capture_->Look(id_);
+  if (!snapshot.cut.ok() || snapshot.phase == Phase::kArming) return false;
+  if (!armed_sent_) {
+    // Refused: there is no capture to speak of.
+    if (snapshot.phase == Phase::kOver && !snapshot.result.ok()) {
+      Finish(snapshot.result);
+      return false;
+    }
+    return WriteArmed(message);
+  }
+  if (!started_sent_ && snapshot.recording) {
+    started_sent_ = true;
+    TickEvery(kRecordingInterval);
+    v1::CaptureResponse response;
+    response.mutable_started()->set_start_monotonic_ns(snapshot.started.start_monotonic_ns);
+    response.mutable_started()->set_late_ns(snapshot.started.late_ns);
+    WriteResponse(response, message);
+    return true;
+  }
+  if (progress_due_ && snapshot.phase != Phase::kOver) {
+    progress_due_ = false;
+    v1::CaptureResponse response;
+    *response.mutable_progress() = capture_->Progress();
+    WriteResponse(response, message);
+    return true;
+  }
+  // Collectors may declare names while they arm; the client takes items from its `start` on.
+  if (snapshot.commanded && !snapshot.dropped && WriteItems(message)) return true;
+  if (snapshot.phase == Phase::kOver) return WriteEnded(snapshot, message);
+  return false;
+}
+
+bool CaptureStream::WriteArmed(grpc::ByteBuffer* message) {
+  armed_sent_ = true;
+  armed_ns_ = MonotonicNs();
+  NoteProgress();
+  TickEvery(limits::kProgressInterval);
+  const SessionArmed armed = capture_->armed();
+  v1::CaptureResponse response;
+  v1::Armed& answer = *response.mutable_armed();
+  answer.set_capture_key(capture_->key());
+  for (const v1::CollectorState& state : armed.collectors) *answer.add_collectors() = state;
+  answer.set_store_bytes(armed.store_bytes);
+  answer.set_lookback_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(armed.lookback)));
+  if (auto steps = capture_->Steps()) *answer.mutable_steps() = *std::move(steps);
+  answer.set_received_monotonic_ns(arm_received_ns_);
+  answer.set_realtime_ns(static_cast<uint64_t>(RealtimeNs()));
+  answer.set_sent_monotonic_ns(MonotonicNs());
+  WriteResponse(response, message);
+  return true;
+}
+
+bool CaptureStream::WriteItems(grpc::ByteBuffer* message) {
+  const std::vector<xspace::HeldItem> items = capture_->NextItems(id_, next_item_, items_due_);
+  if (items.empty()) {
+    items_due_ = false;
+    return false;
+  }
+  const size_t first_bytes = items.front().item.body.size();
+  if (chunks_ && first_bytes > limits::kMaxMessageItemBytes &&
+      first_bytes <= limits::kMaxItemBytes) {
+    WriteChunk(items.front(), message);
+    return true;
+  }
+  ItemMessage encoded = EncodeItems(items, limits::kMaxItemBytes);
+  message->Swap(&encoded.bytes);
+  next_item_ = items.back().item.number + 1;
+  next_offset_ = 0;
+  items_sent_ += items.size();
+  bytes_sent_ += message->Length();
+  left_out_ += encoded.left_out;
+  return true;
+}
+
+void CaptureStream::WriteChunk(const xspace::HeldItem& item, grpc::ByteBuffer* message) {
+  const size_t body_bytes = item.item.body.size();
+  // Also where a client has resumed at an offset that the item does not have.
+  if (item.item.number != next_item_ || next_offset_ >= body_bytes) next_offset_ = 0;
+  const size_t bytes = std::min<size_t>(body_bytes - next_offset_, limits::kMaxMessageItemBytes);
+  grpc::ByteBuffer chunk = EncodeChunk(item, next_offset_, bytes);
+  message->Swap(&chunk);
+  bytes_sent_ += message->Length();
+  next_item_ = item.item.number;
+  next_offset_ += bytes;
+  if (next_offset_ < body_bytes) return;
+  ++next_item_;
+  next_offset_ = 0;
+  ++items_sent_;
+}
+
+bool CaptureStream::WriteEnded(const NativeCapture::Snapshot& snapshot, grpc::ByteBuffer* message) {
+  ended_sent_ = true;
+  v1::CaptureResponse response;
+  v1::Ended& ended = *response.mutable_ended();
+  const bool delivers = snapshot.commanded && !snapshot.dropped;
+  ended.set_last_item(delivers ? snapshot.last_item : next_item_ - 1);
+  if (!snapshot.commanded && snapshot.result.ok()) {
+    ended.set_code(static_cast<int>(absl::StatusCode::kCancelled));
+    ended.set_reason("the capture was ended before it was started");
+  } else if (!snapshot.result.ok()) {
+    ended.set_code(static_cast<int>(snapshot.result.code()));
+    ended.set_reason(Printable(snapshot.result.message(), limits::kMaxStatusTextBytes));
+  } else if (left_out_ > 0) {
+    ended.set_reason(absl::StrCat(left_out_, " items are larger than ", limits::kMaxItemBytes,
+                                  " bytes, the most that travels, and were sent empty"));
+    Log(LogLevel::kWarning, absl::StrCat("a native capture: ", ended.reason()));
+  }
+  WriteResponse(response, message);
+  return true;
+}
+
+void CaptureStream::OnSent() {
+  NoteProgress();
+  if (ended_sent_) FinishIfComplete(capture_->Look(id_));
+}
+
+// After `ended`. A client that can't acknowledge any more has it once the stream has ended well:
+// OnDone.
+void CaptureStream::FinishIfComplete(const NativeCapture::Snapshot& snapshot) {
+  if (!ended_sent_ || finished()) return;
+  if (!snapshot.cut.ok()) {
+    Finish(snapshot.cut);
+    return;
+  }
+  if (!snapshot.commanded || snapshot.dropped || snapshot.acknowledged >= snapshot.last_item) {
+    capture_->Complete(id_);
+    Finish(absl::OkStatus());
+  } else if (client_closed_) {
+    Finish(absl::OkStatus());
+  }
+}
+
+// ---- what becomes of the stream ----
+
+void CaptureStream::OnWake() {
+  if (capture_ == nullptr) return;
+  const NativeCapture::Snapshot snapshot = capture_->Look(id_);
+  if (!snapshot.cut.ok()) Finish(snapshot.cut);
+}
+
+void CaptureStream::OnTick() {
+  const NativeCapture::Snapshot snapshot = capture_->Look(id_);
+  const uint64_t now_ns = MonotonicNs();
+  const auto passed = [now_ns](uint64_t since_ns) {
+    return absl::Nanoseconds(static_cast<int64_t>(now_ns - since_ns));
+  };
+  const NativeCaptureLimits& limits = dependencies_.captures->limits();
+  if (snapshot.phase == Phase::kArmed || snapshot.phase == Phase::kStarted) progress_due_ = true;
+  items_due_ = true;
+  if (!start_seen_ && armed_sent_ && passed(armed_ns_) > limits.armed) {
+    capture_->Drop(absl::DeadlineExceededError(absl::StrCat(
+        "the capture was armed for ", absl::FormatDuration(limits.armed), " and not started")));
+  }
+  if (snapshot.phase != Phase::kOver) return;
+  // From the end on: while it recorded, a client that stood still was in nobody's way.
+  if (!std::exchange(over_seen_, true)) NoteProgress();
+  if (passed(moved_ns_) > limits.stall) capture_->YieldSlot();
+  if (passed(std::max(moved_ns_, heard_ns_)) > limits.hold) {
+    Finish(absl::DeadlineExceededError(
+        absl::StrCat("the capture has ended, and its client has taken nothing of it for ",
+                     absl::FormatDuration(limits.hold))));
+    capture_->Drop(absl::DeadlineExceededError("its client took nothing of it any more"));
+  }
+}
+
+void CaptureStream::OnLost() {
+  if (capture_ != nullptr) capture_->Detach(id_);
+}
+
+void CaptureStream::OnServerEnds() {
+  if (ended_sent_) {
+    Finish(absl::OkStatus());
+    return;
+  }
+  Finish(absl::UnavailableError(kServerEndedText));
+  if (capture_ != nullptr) capture_->Detach(id_);
+}
+
+void CaptureStream::OnDone(bool lost) {
+  {
+    absl::MutexLock lock(&shared_mutex_);
+    delivering_ = nullptr;
+  }
+  if (capture_ == nullptr) return;
+  // Of a stream that was ended for another reason, these mean nothing any more.
+  if (!lost && ended_sent_) {
+    capture_->Complete(id_);
+  } else {
+    capture_->Detach(id_);
+  }
+  capture_ = nullptr;
+}
+
+bool CaptureStream::Records(absl::string_view session_id, absl::string_view peer) const {
+  absl::MutexLock lock(&shared_mutex_);
+  return delivering_ != nullptr && delivering_->session_id() == session_id &&
+         delivering_->peer() == peer;
+}
+
+bool CaptureStream::Delivers() const {
+  absl::MutexLock lock(&shared_mutex_);
+  return delivering_ != nullptr;
+}
+
+std::string CaptureStream::Outcome() const {
+  if (capture_ == nullptr) return {};
+  return absl::StrCat(bytes_sent_, " bytes, ", items_sent_, " items",
+                      resumed_at_ == 0 ? "" : absl::StrCat(", resumed at item ", resumed_at_),
+                      unknown_requests_ == 0
+                          ? ""
+                          : absl::StrCat(", ", unknown_requests_, " requests of unknown kinds"),
+                      ended_sent_ ? "" : ", not to the end");
+}
+
+}  // namespace jobscope

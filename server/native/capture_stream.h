@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// jobscope.v1.Profiler/Capture and /Fetch: a capture's requests and responses on one stream.
+#ifndef SERVER_NATIVE_CAPTURE_STREAM_H_
+#define SERVER_NATIVE_CAPTURE_STREAM_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/clock/clock.h"
+#include "jobscope/v1/profiler.pb.h"
+#include "server/native/native_capture.h"
+#include "server/native/native_captures.h"
+#include "server/rpc/stream_call.h"
+
+namespace jobscope {
+
+// Says what the capture has to say, in its order: armed, started, items and progress, ended. What
+// it has said it keeps; everything else is the capture's. The next items are read from the store
+// when the last ones have gone: backpressure is gRPC's own.
+//
+// A client that breaks the order of messages has its capture dropped: what it wants can't be known.
+// A request of a kind that this worker does not know is counted and ignored: it comes from a newer
+// client.
+class CaptureStream final : public StreamCall {
+ public:
+  struct Dependencies {
+    std::shared_ptr<NativeCaptures> captures;
+    CallRegistry* calls = nullptr;
+    uint64_t store_bytes = 0;
+  };
+  static Reactor* Capture(const Dependencies& dependencies, grpc::CallbackServerContext* context);
+  static Reactor* Fetch(const Dependencies& dependencies, grpc::CallbackServerContext* context);
+
+  bool Records(absl::string_view session_id, absl::string_view peer) const override;
+  bool Delivers() const override;
+
+ private:
+  CaptureStream(const Dependencies& dependencies, bool fetches, absl::string_view method,
+                grpc::CallbackServerContext* context);
+
+  void OnMessage(const grpc::ByteBuffer& message, uint64_t received_ns) override;
+  bool NextMessage(grpc::ByteBuffer* message) override;
+  void OnSent() override;
+  void OnClientClosed() override;
+  void OnLost() override;
+  void OnWake() override;
+  void OnTick() override;
+  void OnServerEnds() override;
+  void OnDone(bool lost) override;
+  std::string Outcome() const override;
+
+  absl::Status OnCaptureRequest(const grpc::ByteBuffer& message);
+  absl::Status OnFetchRequest(const grpc::ByteBuffer& message);
+  absl::Status OnArm(const v1::Arm& request);
+  absl::Status OnStart(const v1::Start& request);
+  absl::Status OnResume(const v1::Resume& request);
+  absl::Status OnAck(const v1::Ack& request);
+  absl::Status OnFinish(const v1::Finish& request);
+
+  void Attached(std::shared_ptr<NativeCapture> capture);
+  bool WriteArmed(grpc::ByteBuffer* message);
+  bool WriteItems(grpc::ByteBuffer* message);
+  void WriteChunk(const xspace::HeldItem& item, grpc::ByteBuffer* message);
+  bool WriteEnded(const NativeCapture::Snapshot& snapshot, grpc::ByteBuffer* message);
+  // Once the client has everything.
+  void FinishIfComplete(const NativeCapture::Snapshot& snapshot);
+  void NoteProgress() { moved_ns_ = MonotonicNs(); }
+
+  const Dependencies dependencies_;
+  const bool fetches_;
+  const absl::Time deadline_;  // the caller's own
+
+  std::shared_ptr<NativeCapture> capture_;  // null: not asked for yet
+  NativeCapture::StreamId id_ = 0;
+  absl::Duration wanted_lookback_;
+  // On MONOTONIC.
+  uint64_t arm_received_ns_ = 0;
+  uint64_t armed_ns_ = 0;  // when `armed` was sent
+  uint64_t moved_ns_ = 0;  // when something was last sent, or acknowledged for the first time
+  uint64_t heard_ns_ = 0;  // when the client last acknowledged anything
+  bool over_seen_ = false;
+  bool armed_sent_ = false;
+  bool start_seen_ = false;
+  bool started_sent_ = false;
+  bool progress_due_ = false;
+  bool items_due_ = false;      // also where they do not fill a message
+  bool ended_sent_ = false;     // it may still be on its way
+  bool client_closed_ = false;  // no acknowledgement comes any more
+  bool chunks_ = false;         // the client takes them
+  uint64_t next_item_ = 1;
+  uint64_t next_offset_ = 0;  // in the body of that item, where it goes in chunks
+  uint64_t resumed_at_ = 0;
+  uint64_t items_sent_ = 0;
+  uint64_t bytes_sent_ = 0;
+  uint64_t left_out_ = 0;
+  uint64_t unknown_requests_ = 0;
+  uint64_t acknowledged_ = 0;
+
+  mutable absl::Mutex shared_mutex_;
+  // Of a capture that was started, until the stream is finished.
+  std::shared_ptr<NativeCapture> delivering_ ABSL_GUARDED_BY(shared_mutex_);
+};
+
+}  // namespace jobscope
+
+#endif  // SERVER_NATIVE_CAPTURE_STREAM_H_

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/native/clock_stream.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/clock/clock.h"
+#include "server/limits.h"
+#include "server/rpc/raw_message.h"
+
+namespace jobscope {
+
+StreamCall::Reactor* ClockStream::Start(CallRegistry* registry,
+                                        grpc::CallbackServerContext* context) {
+  const std::shared_ptr<ClockStream> stream(
+      new ClockStream(registry, "jobscope.v1.Profiler/SyncClock", context));
+  stream->TickEvery(limits::kMaxClockIdle);
+  return stream->Begin();
+}
+
+void ClockStream::OnMessage(const grpc::ByteBuffer& message, uint64_t received_ns) {
+  v1::ClockPing ping;
+  if (auto status = ParseRequest(message, &ping); !status.ok()) {
+    Finish(std::move(status));
+    return;
+  }
+  if (++pings_ > limits::kMaxPings) {
+    Finish(absl::ResourceExhaustedError(absl::StrCat("a stream of clock pings has at most ",
+                                                     limits::kMaxPings, ": open another one")));
+    return;
+  }
+  ping_ = std::move(ping);
+  received_ns_ = received_ns;
+}
+
+bool ClockStream::NextMessage(grpc::ByteBuffer* message) {
+  if (!ping_.has_value()) return false;
+  v1::ClockPong pong;
+  pong.set_number(ping_->number());
+  pong.set_received_monotonic_ns(received_ns_);
+  ping_.reset();
+  sending_ = true;
+  pong.set_realtime_ns(static_cast<uint64_t>(RealtimeNs()));
+  pong.set_sent_monotonic_ns(MonotonicNs());
+  WriteResponse(pong, message);
+  return true;
+}
+
+void ClockStream::OnTick() {
+  if (pings_ == pings_at_tick_) {
+    Finish(absl::DeadlineExceededError(
+        absl::StrCat("no clock ping came for ", absl::FormatDuration(limits::kMaxClockIdle))));
+  }
+  pings_at_tick_ = pings_;
+}
+
+void ClockStream::OnServerEnds() {
+  Finish(absl::UnavailableError("the profiler server of this process has ended"));
+}
+
+std::string ClockStream::Outcome() const { return absl::StrCat(pings_, " pings"); }
+
+}  // namespace jobscope

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// jobscope.v1.Profiler/SyncClock: reads of this worker's clocks.
+#ifndef SERVER_NATIVE_CLOCK_STREAM_H_
+#define SERVER_NATIVE_CLOCK_STREAM_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "jobscope/v1/profiler.pb.h"
+#include "server/rpc/stream_call.h"
+
+namespace jobscope {
+
+// One pong for each ping. The next ping is read when the pong is written, so `sent` is not the
+// time at which an earlier pong was still in the way.
+class ClockStream final : public StreamCall {
+ public:
+  static Reactor* Start(CallRegistry* registry, grpc::CallbackServerContext* context);
+
+ private:
+  using StreamCall::StreamCall;
+
+  void OnMessage(const grpc::ByteBuffer& message, uint64_t received_ns) override;
+  bool WantsMessage() const override { return !ping_.has_value() && !sending_; }
+  bool NextMessage(grpc::ByteBuffer* message) override;
+  void OnSent() override { sending_ = false; }
+  void OnClientClosed() override { Finish(absl::OkStatus()); }
+  void OnTick() override;
+  void OnServerEnds() override;
+  std::string Outcome() const override;
+
+  std::optional<v1::ClockPing> ping_;  // not answered yet
+  uint64_t received_ns_ = 0;
+  bool sending_ = false;
+  uint64_t pings_ = 0;
+  uint64_t pings_at_tick_ = 0;
+};
+
+}  // namespace jobscope
+
+#endif  // SERVER_NATIVE_CLOCK_STREAM_H_

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Items as they travel: CaptureResponse.items over the store's own memory.
+#ifndef SERVER_NATIVE_ITEM_MESSAGE_H_
+#define SERVER_NATIVE_ITEM_MESSAGE_H_
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "common/xspace/store.h"
+
+namespace jobscope {
+
+struct ItemMessage {
+  grpc::ByteBuffer bytes;
+  uint64_t left_out = 0;  // items over `max_item_bytes`, whose bodies are empty here
+};
+
+// Bodies are not copied, but for small ones: gRPC holds a share in their blocks until it has sent
+// them. An item over `max_item_bytes` keeps its number, so that the sequence has no gap, and loses
+// its body.
+ItemMessage EncodeItems(const std::vector<xspace::HeldItem>& items, size_t max_item_bytes);
+
+// CaptureResponse.chunk: `bytes` (at least 1) of the item's body from `offset` on. Not copied
+// either.
+grpc::ByteBuffer EncodeChunk(const xspace::HeldItem& item, size_t offset, size_t bytes);
+
+}  // namespace jobscope
+
+#endif  // SERVER_NATIVE_ITEM_MESSAGE_H_

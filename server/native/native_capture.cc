@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/native/native_capture.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/clock/clock.h"
+#include "common/log/log.h"
+#include "server/limits.h"
+#include "server/native/native_captures.h"
+#include "server/rpc/grpc_timer.h"
+
+namespace jobscope {
+
+void NativeCapture::Waker::Set(const std::shared_ptr<StreamCall>& stream) {
+  absl::MutexLock lock(&mutex_);
+  stream_ = stream;
+}
+
+std::shared_ptr<StreamCall> NativeCapture::Waker::Get() {
+  absl::MutexLock lock(&mutex_);
+  return stream_.lock();
+}
+
+void NativeCapture::Waker::Wake() {
+  if (const std::shared_ptr<StreamCall> stream = Get()) stream->Wake();
+}
+
+NativeCapture::NativeCapture(Dependencies dependencies, std::string key, SessionOptions options)
+    : dependencies_(std::move(dependencies)), key_(std::move(key)), options_(std::move(options)) {}
+
+// ---- what the session says, on its thread ----
+
+NativeCapture::StreamId NativeCapture::Submit(std::shared_ptr<StreamCall> stream,
+                                              absl::Time deadline) {
+  StreamId id = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    AttachLocked(stream);
+    id = stream_;
+  }
+  SessionCallbacks callbacks;
+  const std::shared_ptr<NativeCapture> self = shared_from_this();
+  callbacks.armed = [self](const SessionArmed& armed) { self->OnArmed(armed); };
+  callbacks.started = [self](const SessionStarted& started) { self->OnStarted(started); };
+  callbacks.done = [self](SessionResult result) { self->OnDone(std::move(result)); };
+  const SessionTicket ticket =
+      dependencies_.sessions->Submit(options_, WhenBusy::kRefuse, deadline, std::move(callbacks));
+  absl::MutexLock lock(&mutex_);
+  ticket_ = ticket;
+  return id;
+}
+
+void NativeCapture::OnArmed(const SessionArmed& armed) {
+  armed.store->SetListener([waker = waker_] { waker->Wake(); });
+  {
+    absl::MutexLock lock(&mutex_);
+    armed_ = armed;
+    store_ = armed.store;
+    phase_ = Phase::kArmed;
+  }
+  waker_->Wake();
+}
+
+void NativeCapture::OnStarted(const SessionStarted& started) {
+  const uint64_t begun = dependencies_.steps().count;
+  {
+    absl::MutexLock lock(&mutex_);
+    started_ = started;
+    if (!steps_.has_value()) steps_before_ = begun;
+  }
+  waker_->Wake();
+}
+
+void NativeCapture::OnDone(SessionResult result) {
+  Remains remains;
+  remains.slot = std::move(result.slot);  // unless it is kept
+  {
+    absl::MutexLock lock(&mutex_);
+    const bool armed = phase_ != Phase::kArming;
+    if (phase_ != Phase::kStarted && !dropping_.has_value()) {
+      // What it says of itself is nothing that its client has asked for yet.
+      dropping_ = result.status.ok()
+                      ? absl::CancelledError("the capture was ended before its start")
+                      : result.status;
+    }
+    phase_ = Phase::kOver;
+    result_ = dropping_.value_or(result.status);
+    armed_.store = nullptr;
+    last_item_ = store_ == nullptr ? 0 : store_->last_number();
+    if (dropping_.has_value()) {
+      LetGoLocked(armed ? absl::StrCat("was dropped: ", result_.message()) : "",
+                  /*unasked=*/false, &remains);
+    } else if (stream_ == 0) {
+      HoldLocked(&remains);
+    } else if (last_item_ > acknowledged_) {
+      slot_ = std::move(remains.slot);
+    }
+  }
+  Bury(std::move(remains));
+  waker_->Wake();
+}
+
+// ---- streams ----
+
+void NativeCapture::AttachLocked(const std::shared_ptr<StreamCall>& stream) {
+  stream_ = ++last_stream_;
+  ++hold_;
+  waker_->Set(stream);
+}
+
+absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<StreamCall> stream,
+                                                              uint64_t next_item) {
+  std::shared_ptr<StreamCall> cut;
+  std::shared_ptr<xspace::Store> store;
+  std::unique_ptr<grpc::Alarm> hold_alarm;
+  StreamId id = 0;
+  SessionTicket recording = 0;
+  bool wants_slot = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (dropping_.has_value()) {
+      return absl::NotFoundError(absl::StrCat("the capture was dropped: ", dropping_->message()));
+    }
+    if (phase_ == Phase::kArming || phase_ == Phase::kArmed) {
+      return absl::FailedPreconditionError(
+          "the capture has not been started: until then it ends with its stream");
+    }
+    if (store_ == nullptr) return absl::NotFoundError("the capture is not here any more");
+    if (next_item <= acknowledged_) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("resume.next_item = ", next_item, ": items are held from number ",
+                       acknowledged_ + 1, " on; those before it were acknowledged and released"));
+    }
+    if (next_item > sent_ + 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("resume.next_item = ", next_item, " is out of range: ", acknowledged_ + 1,
+                       " to ", sent_ + 1, "; what lies beyond was never sent"));
+    }
+    cut_ = absl::AbortedError(
+        absl::StrCat("a newer Fetch has taken this capture over, from ", stream->peer()));
+    cut = waker_->Get();
+    AttachLocked(stream);
+    id = stream_;
+    hold_alarm = std::move(hold_alarm_);
+    acknowledged_ = next_item - 1;
+    store = store_;
+    if (phase_ != Phase::kOver) recording = ticket_;
+    wants_slot = phase_ == Phase::kOver && acknowledged_ < last_item_;
+  }
+  if (recording != 0) dependencies_.sessions->SetClientLost(recording, std::nullopt);
+  store->Release(next_item - 1);
+  if (wants_slot) {
+    // It was free, or this capture would have been evicted; unless that is about to happen.
+    SessionOptions options;
+    options.session_id = options_.session_id;
+    options.peer = options_.peer;
+    dependencies_.sessions->HoldSlot(std::move(options),
+                                     [self = shared_from_this()](SessionResult result) {
+                                       self->OnSlot(std::move(result.slot));
+                                     });
+  }
+  if (cut != nullptr) cut->Wake();
+  return id;
+}
+
+void NativeCapture::OnSlot(std::shared_ptr<void> slot) {
+  absl::MutexLock lock(&mutex_);
+  const bool wanted = stream_ != 0 && store_ != nullptr && acknowledged_ < last_item_;
+  if (wanted && slot_ == nullptr) slot_.swap(slot);  // what is left of it goes after the lock
+}
+
+void NativeCapture::Detach(StreamId stream) {
+  Remains remains;
+  SessionTicket cancelled = 0;
+  SessionTicket recording = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stream != stream_) return;
+    stream_ = 0;
+    waker_->Set(nullptr);
+    const auto captures = dependencies_.captures.lock();
+    const bool closed = captures == nullptr || captures->closed();
+    if (phase_ == Phase::kOver) {
+      HoldLocked(&remains);
+    } else if (phase_ != Phase::kStarted || closed) {
+      dropping_ =
+          absl::CancelledError(phase_ == Phase::kStarted ? "the profiler server has ended"
+                                                         : "its stream was lost before the start");
+      cancelled = ticket_;
+    } else {
+      recording = ticket_;
+      ++hold_;
+      hold_alarm_ = RunAfter(dependencies_.resume, [weak = weak_from_this(), hold = hold_] {
+        if (const auto self = weak.lock()) self->OnResumeTimeOver(hold);
+      });
+    }
+  }
+  if (cancelled != 0) dependencies_.sessions->Cancel(cancelled);
+  if (recording != 0) {
+    const uint64_t now_ns = MonotonicNs();
+    const auto resume_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(dependencies_.resume));
+    dependencies_.sessions->SetClientLost(recording, ClientLost{now_ns, now_ns + resume_ns});
+  }
+  Bury(std::move(remains));
+}
+
+void NativeCapture::Complete(StreamId stream) {
+  Remains remains;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stream != stream_) return;
+    stream_ = 0;
+    waker_->Set(nullptr);
+    acknowledged_ = last_item_;
+    LetGoLocked("was delivered", /*unasked=*/false, &remains);
+  }
+  Bury(std::move(remains));
+}
+
+NativeCapture::Snapshot NativeCapture::Look(StreamId stream) const {
+  absl::MutexLock lock(&mutex_);
+  Snapshot snapshot;
+  snapshot.phase = phase_;
+  if (stream != stream_) {
+    snapshot.cut = cut_.ok() ? absl::AbortedError("the capture is not here any more") : cut_;
+  }
+  snapshot.commanded = commanded_;
+  snapshot.recording = started_.has_value();
+  if (started_.has_value()) snapshot.started = *started_;
+  snapshot.result = result_;
+  snapshot.dropped = dropping_.has_value();
+  snapshot.last_item = last_item_;
+  snapshot.acknowledged = acknowledged_;
+  return snapshot;
+}
+
+SessionArmed NativeCapture::armed() const {
+  absl::MutexLock lock(&mutex_);
+  return armed_;
+}
+
+// ---- items ----
+
+std::vector<xspace::HeldItem> NativeCapture::NextItems(StreamId stream, uint64_t first, bool few) {
+  std::shared_ptr<xspace::Store> store;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stream != stream_ || dropping_.has_value()) return {};
+    store = store_;
+    few = few || phase_ == Phase::kOver;
+  }
+  if (store == nullptr) return {};
+  if (!store->NotifyFrom(first, limits::kMaxMessageItemBytes) && !few) return {};
+  std::vector<xspace::HeldItem> items = store->Read(first, limits::kMaxMessageItemBytes);
+  if (items.empty()) return items;
+  absl::MutexLock lock(&mutex_);
+  if (stream != stream_) return {};
+  sent_ = std::max(sent_, items.back().item.number);
+  return items;
+}
+
+absl::Status NativeCapture::Acknowledge(StreamId stream, uint64_t through) {
+  std::shared_ptr<xspace::Store> store;
+  std::shared_ptr<void> slot;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stream != stream_) return absl::OkStatus();  // of a stream that is being cut
+    if (through > sent_) {
+      return absl::InvalidArgumentError(absl::StrCat("ack.through = ", through,
+                                                     " is out of range: at most ", sent_,
+                                                     ", the newest item that was sent"));
+    }
+    if (through <= acknowledged_) return absl::OkStatus();
+    acknowledged_ = through;
+    store = store_;
+    if (phase_ == Phase::kOver && acknowledged_ >= last_item_) slot = std::move(slot_);
+  }
+  if (store != nullptr) store->Release(through);
+  return absl::OkStatus();
+}
+
+// ---- what the client wants ----
+
+void NativeCapture::Start(StartCommand command) {
+  SessionTicket ticket = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (phase_ != Phase::kArmed || dropping_.has_value()) return;  // stopped by somebody meanwhile
+    phase_ = Phase::kStarted;
+    commanded_ = true;
+    steps_ = command.steps;
+    ticket = ticket_;
+  }
+  // Refused: it has been stopped at this moment, and `done` says so.
+  (void)dependencies_.sessions->Command(ticket, std::move(command));
+}
+
+void NativeCapture::Finish() {
+  SessionTicket ticket = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (phase_ != Phase::kStarted) return;
+    ticket = ticket_;
+  }
+  (void)dependencies_.sessions->StopTicket(ticket);  // false: it has just ended by itself
+}
+
+void NativeCapture::Drop(absl::Status why) {
+  Remains remains;
+  SessionTicket cancelled = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (dropping_.has_value()) return;
+    dropping_ = why;
+    if (phase_ == Phase::kOver) {
+      result_ = why;
+      LetGoLocked(absl::StrCat("was dropped: ", why.message()), /*unasked=*/false, &remains);
+    } else {
+      cancelled = ticket_;
+    }
+  }
+  if (cancelled != 0) dependencies_.sessions->Cancel(cancelled);
+  Bury(std::move(remains));
+  waker_->Wake();
+}
+
+void NativeCapture::YieldSlot() {
+  Remains remains;
+  absl::MutexLock lock(&mutex_);
+  remains.slot = std::move(slot_);
+}
+
+// ---- the end ----
+
+bool NativeCapture::Evict(const std::string& by) {
+  Remains remains;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (phase_ != Phase::kOver || slot_ != nullptr || store_ == nullptr) return false;
+    stream_ = 0;
+    cut_ = absl::AbortedError(absl::StrCat("the capture was evicted by ", by));
+    LetGoLocked(absl::StrCat("was evicted by ", by), /*unasked=*/true, &remains);
+  }
+  Bury(std::move(remains));
+  waker_->Wake();
+  return true;
+}
+
+void NativeCapture::DropUnattached(const std::string& why) {
+  Remains remains;
+  SessionTicket cancelled = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stream_ != 0 || dropping_.has_value()) return;
+    if (phase_ == Phase::kOver) {
+      LetGoLocked(why, /*unasked=*/true, &remains);
+    } else {
+      dropping_ = absl::CancelledError(why);
+      cancelled = ticket_;
+    }
+  }
+  if (cancelled != 0) dependencies_.sessions->Cancel(cancelled);
+  Bury(std::move(remains));
+}
+
+// A held capture is in nobody's way: the next session evicts it.
+void NativeCapture::HoldLocked(Remains* remains) {
+  if (slot_ != nullptr) remains->slot = std::move(slot_);
+  if (store_ == nullptr) return;
+  const auto captures = dependencies_.captures.lock();
+  if (captures == nullptr || captures->closed()) {
+    LetGoLocked("ended with the profiler server", /*unasked=*/true, remains);
+    return;
+  }
+  ++hold_;
+  hold_alarm_ = RunAfter(dependencies_.hold, [weak = weak_from_this(), hold = hold_] {
+    if (const auto self = weak.lock()) self->OnHoldOver(hold);
+  });
+}
+
+void NativeCapture::OnHoldOver(uint64_t hold) {
+  Remains remains;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (hold != hold_ || store_ == nullptr) return;
+    LetGoLocked(absl::StrCat("was let go of: nobody fetched it for ",
+                             absl::FormatDuration(dependencies_.hold)),
+                /*unasked=*/true, &remains);
+  }
+  Bury(std::move(remains));
+}
+
+void NativeCapture::OnResumeTimeOver(uint64_t hold) {
+  SessionTicket ticket = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (hold != hold_ || phase_ != Phase::kStarted) return;
+    ticket = ticket_;
+  }
+  Log(LogLevel::kWarning,
+      absl::StrCat("the client of session \"", options_.session_id, "\", ", options_.peer,
+                   ", was lost while recording and has not come back for ",
+                   absl::FormatDuration(dependencies_.resume), "; the recording ends and is held"));
+  (void)dependencies_.sessions->StopTicket(ticket, "client_lost");  // false: it has just ended
+}
+
+void NativeCapture::LetGoLocked(std::string why, bool unasked, Remains* remains) {
+  ++hold_;
+  if (unasked && store_ != nullptr) {
+    remains->items = last_item_ - std::min(last_item_, acknowledged_);
+  }
+  remains->store = std::move(store_);
+  if (slot_ != nullptr) remains->slot = std::move(slot_);
+  remains->hold_alarm = std::move(hold_alarm_);
+  remains->forget = true;
+  remains->why = std::move(why);
+}
+
+void NativeCapture::Bury(Remains remains) {
+  if (!remains.forget) return;
+  if (remains.items > 0) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("the capture of session \"", options_.session_id, "\" for ", options_.peer,
+                     " ", remains.why, "; ", remains.items, " items were not acknowledged"));
+  }
+  if (const auto captures = dependencies_.captures.lock()) {
+    captures->Forget(*this, std::move(remains.why));
+  }
+}
+
+// ---- progress ----
+
+v1::Progress NativeCapture::Progress() const {
+  const StepHistory history = dependencies_.steps();
+  SessionTicket ticket = 0;
+  std::shared_ptr<xspace::Store> store;
+  v1::Progress progress;
+  {
+    absl::MutexLock lock(&mutex_);
+    ticket = ticket_;
+    store = store_;
+    progress.set_window_steps(started_.has_value() ? WindowStepsLocked(history) : 0);
+  }
+  if (const auto session = dependencies_.sessions->Progress(ticket)) {
+    progress.set_state(session->state);
+    progress.set_events(session->events);
+    progress.set_lost(session->lost);
+    progress.set_bytes(session->bytes);
+  }
+  if (store != nullptr) progress.set_unacknowledged_bytes(store->used_bytes());
+  if (auto steps = StepStateOf(history)) *progress.mutable_steps() = *std::move(steps);
+  return progress;
+}
+
+uint64_t NativeCapture::WindowStepsLocked(const StepHistory& history) const {
+  if (!steps_before_.has_value() && steps_->by_ordinal) {
+    if (history.count < static_cast<uint64_t>(steps_->first)) return 0;
+    steps_before_ = static_cast<uint64_t>(steps_->first) - 1;
+  }
+  if (!steps_before_.has_value()) {
+    // By steps: those of the window that have begun by now, of the newest 256. Asked for several
+    // times a second, it sees the first one in time.
+    const int64_t first = steps_->first;
+    auto inside = static_cast<uint64_t>(
+        std::count_if(history.recent.begin(), history.recent.end(),
+                      [first](const StepTiming& step) { return step.number >= first; }));
+    if (history.current.has_value() && history.current->number >= first) ++inside;
+    if (inside == 0) return 0;
+    steps_before_ = history.count - std::min(history.count, inside);
+  }
+  return history.count - std::min(history.count, *steps_before_);
+}
+
+std::optional<v1::StepState> StepStateOf(const StepHistory& history) {
+  if (history.count == 0) return std::nullopt;
+  // "Of late": enough steps to see more than pauses, few enough to follow a change.
+  constexpr size_t kNewest = 17;
+  struct Begin {
+    int64_t number;
+    absl::Duration ago;
+  };
+  std::vector<Begin> newest;  // first
+  if (history.current.has_value()) {
+    newest.push_back({history.current->number, history.current->length});
+  }
+  for (auto step = history.recent.rbegin();
+       step != history.recent.rend() && newest.size() < kNewest; ++step) {
+    newest.push_back({step->number, step->ended + step->length});
+  }
+  v1::StepState state;
+  state.set_begun(history.count);
+  state.set_by_ordinal(true);
+  if (newest.empty()) return state;
+  state.set_current(newest.front().number);
+  state.set_age_ns(
+      static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Nanoseconds(newest.front().ago))));
+  // A program that counts anew in each epoch shows rising numbers most of the time. One fall at the
+  // beginning (steps to warm up, then those of the training) is forgiven.
+  state.set_increasing(history.last_fall == 0 || history.count / 3 > history.last_fall);
+  for (size_t i = 1; i < newest.size(); ++i) {
+    if (newest[i].number >= newest[i - 1].number) state.set_increasing(false);
+  }
+  if (newest.size() > 1) {
+    // The median: pauses (an evaluation, or the time in which nobody saw the steps) are in the
+    // mean, and whoever reckons with that expects too few steps until an instant.
+    std::vector<absl::Duration> lengths;
+    for (size_t i = 1; i < newest.size(); ++i) {
+      lengths.push_back(newest[i].ago - newest[i - 1].ago);
+    }
+    const auto middle = lengths.begin() + static_cast<ptrdiff_t>((lengths.size() - 1) / 2);
+    std::nth_element(lengths.begin(), middle, lengths.end());
+    state.set_step_time_ms(absl::ToDoubleMilliseconds(*middle));
+  }
+  return state;
+}
+
+}  // namespace jobscope

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One capture of the native service, from `arm` to the last acknowledgement. It survives its
+// stream.
+#ifndef SERVER_NATIVE_NATIVE_CAPTURE_H_
+#define SERVER_NATIVE_NATIVE_CAPTURE_H_
+
+#include <grpcpp/alarm.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/xspace/store.h"
+#include "jobscope/v1/profiler.pb.h"
+#include "server/rpc/stream_call.h"
+#include "server/services/step_source.h"
+#include "server/session/session.h"
+#include "server/session/session_options.h"
+
+namespace jobscope {
+
+class NativeCaptures;
+
+// v1::StepState of the newest steps; nothing where there is no step source.
+std::optional<v1::StepState> StepStateOf(const StepHistory& history);
+
+// arming -> armed -> started -> over. At most one stream is attached at a time. Before `started`
+// the capture ends with its stream; after it the recording goes on to its planned end, or until it
+// has been without a stream for `resume`. The items are held for a while after the stream was lost
+// or the recording has ended, whichever is later. The session's slot is held while a stream is
+// attached and items are left.
+//
+// Thread-safe; nothing blocks. Whoever is attached is woken whenever there is something new, and
+// asks.
+class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
+ public:
+  enum class Phase { kArming, kArmed, kStarted, kOver };
+  using StreamId = uint64_t;  // of an attachment; never 0
+
+  struct Dependencies {
+    std::weak_ptr<NativeCaptures> captures;
+    std::shared_ptr<SessionManager> sessions;
+    StepSource steps;
+    absl::Duration hold;
+    absl::Duration resume;
+  };
+  NativeCapture(Dependencies dependencies, std::string key, SessionOptions options);
+
+  const std::string& key() const { return key_; }
+  const std::string& session_id() const { return options_.session_id; }
+  const std::string& peer() const { return options_.peer; }
+  std::optional<v1::StepState> Steps() const { return StepStateOf(dependencies_.steps()); }
+
+  // Attaches the stream that asked for the capture, and asks for the session. Called once.
+  StreamId Submit(std::shared_ptr<StreamCall> stream, absl::Time deadline);
+  // Attaches a stream that lacks the items from `next_item` on; those before it are acknowledged.
+  // The stream that was attached before is cut. Errors: FAILED_PRECONDITION (not started; released
+  // already), INVALID_ARGUMENT (never sent), NOT_FOUND (dropped).
+  absl::StatusOr<StreamId> Resume(std::shared_ptr<StreamCall> stream, uint64_t next_item);
+  // The stream is lost. A stream that was cut is ignored, here and below.
+  void Detach(StreamId stream);
+  // The stream's client has everything, or wants no more: nothing is held any more.
+  void Complete(StreamId stream);
+
+  struct Snapshot {
+    Phase phase = Phase::kArming;
+    absl::Status cut;        // not OK: the stream is not the capture's any more, and ends with this
+    bool commanded = false;  // the start has been told: items may be sent from now on
+    bool recording = false;  // `started` is known
+    SessionStarted started;
+    absl::Status result;     // once it is over
+    bool dropped = false;    // its items are not delivered
+    uint64_t last_item = 0;  // once it is over
+    uint64_t acknowledged = 0;
+  };
+  Snapshot Look(StreamId stream) const;
+  // Once it is armed.
+  SessionArmed armed() const;
+  v1::Progress Progress() const;
+
+  // The next items to send: those from `first` on, once they fill a message; with `few`, or once
+  // the recording is over, as many as there are. Empty: there are none yet, and the stream will be
+  // woken when they fill a message.
+  std::vector<xspace::HeldItem> NextItems(StreamId stream, uint64_t first, bool few);
+  // INVALID_ARGUMENT: that item was never sent.
+  absl::Status Acknowledge(StreamId stream, uint64_t through);
+
+  void Start(StartCommand command);
+  // Ends the recording; what there is is delivered.
+  void Finish();
+  // Ends it without delivering: `why` becomes its result.
+  void Drop(absl::Status why);
+  // The slot is given up though items are left: its client takes none.
+  void YieldSlot();
+  // A new session begins, and its trace shall be the only one in memory. Returns whether this one
+  // was dropped for it: it is over and does not hold the slot.
+  bool Evict(const std::string& by);
+  // The server ends. Nothing changes while a stream is attached.
+  void DropUnattached(const std::string& why);
+
+ private:
+  // Wakes the attached stream. Separate, because a store calls it with its lock held.
+  class Waker {
+   public:
+    void Set(const std::shared_ptr<StreamCall>& stream);
+    std::shared_ptr<StreamCall> Get();
+    void Wake();
+
+   private:
+    absl::Mutex mutex_;
+    std::weak_ptr<StreamCall> stream_ ABSL_GUARDED_BY(mutex_);
+  };
+  // What is let go of outside of the lock: gives memory back, and lets the next session begin.
+  struct Remains {
+    std::shared_ptr<xspace::Store> store;
+    std::shared_ptr<void> slot;
+    std::unique_ptr<grpc::Alarm> hold_alarm;
+    bool forget = false;  // the capture itself
+    std::string why;      // told to who asks for it later; empty: nobody can
+    uint64_t items = 0;   // that nobody has got, and somebody may want
+  };
+
+  void OnArmed(const SessionArmed& armed);
+  void OnStarted(const SessionStarted& started);
+  void OnDone(SessionResult result);
+  void OnSlot(std::shared_ptr<void> slot);
+  void OnHoldOver(uint64_t hold);
+  void OnResumeTimeOver(uint64_t hold);
+
+  void AttachLocked(const std::shared_ptr<StreamCall>& stream)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void HoldLocked(Remains* remains) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `unasked`: a client may still want it, and the log says so.
+  void LetGoLocked(std::string why, bool unasked, Remains* remains)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Bury(Remains remains);
+  uint64_t WindowStepsLocked(const StepHistory& history) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Dependencies dependencies_;
+  const std::string key_;
+  const SessionOptions options_;
+  const std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
+
+  mutable absl::Mutex mutex_;
+  Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kArming;
+  SessionTicket ticket_ ABSL_GUARDED_BY(mutex_) = 0;
+  SessionArmed armed_ ABSL_GUARDED_BY(mutex_);
+  bool commanded_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<SessionStarted> started_ ABSL_GUARDED_BY(mutex_);
+  std::optional<StepRange> steps_ ABSL_GUARDED_BY(mutex_);
+  // Steps begun before the window; by steps, once its first one has been seen.
+  mutable std::optional<uint64_t> steps_before_ ABSL_GUARDED_BY(mutex_);
+  absl::Status result_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::Status> dropping_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<xspace::Store> store_ ABSL_GUARDED_BY(mutex_);  // null: not armed, or let go of
+  std::shared_ptr<void> slot_ ABSL_GUARDED_BY(mutex_);
+  uint64_t sent_ ABSL_GUARDED_BY(mutex_) = 0;  // the newest item that any stream was given
+  uint64_t acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_item_ ABSL_GUARDED_BY(mutex_) = 0;
+  StreamId stream_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none is attached
+  StreamId last_stream_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status cut_ ABSL_GUARDED_BY(mutex_);  // why the streams before `stream_` are not it
+  // While it is without a stream: when the recording ends, or what is held is dropped. An alarm
+  // whose number is not `hold_` is void.
+  uint64_t hold_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::unique_ptr<grpc::Alarm> hold_alarm_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace jobscope
+
+#endif  // SERVER_NATIVE_NATIVE_CAPTURE_H_

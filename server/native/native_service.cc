@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/native/native_service.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/clock/clock_id.h"
+#include "common/process/identity.h"
+#include "common/process/pid_space.h"
+#include "server/limits.h"
+#include "server/native/clock_stream.h"
+#include "server/rpc/raw_message.h"
+#include "server/rpc/request_validation.h"
+#include "server/rpc/unary_call.h"
+#include "server/services/monitor.h"
+
+namespace jobscope {
+
+NativeService::NativeService(Dependencies dependencies)
+    : dependencies_(std::move(dependencies)),
+      captures_(NativeCaptures::Make(dependencies_.sessions, dependencies_.steps,
+                                     dependencies_.limits)) {}
+
+grpc::ServerUnaryReactor* NativeService::Describe(grpc::CallbackServerContext* context,
+                                                  const grpc::ByteBuffer* request,
+                                                  grpc::ByteBuffer* response) {
+  auto call = UnaryCall::Start(dependencies_.calls, "jobscope.v1.Profiler/Describe", context);
+  grpc::ServerUnaryReactor* const reactor = call->reactor();
+  v1::DescribeRequest message;
+  if (const absl::Status status = ParseRequest(*request, &message); !status.ok()) {
+    call->Finish(status);
+    return reactor;
+  }
+  // The service outlives its open calls, and `Description` runs only in one that is open.
+  const auto answer = [this, call, response] {
+    call->Finish(absl::OkStatus(), [&] { WriteResponse(Description(), response); });
+  };
+  const GpuSource gpus = dependencies_.gpus;  // once answered, the service may go
+  WithGpus(gpus, absl::InfiniteDuration(), limits::kFirstGpusWait, answer);
+  // For whoever asks next.
+  if (gpus) (void)gpus.refresh(limits::kGpusAge, [] {});
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* NativeService::Stop(grpc::CallbackServerContext* context,
+                                              const grpc::ByteBuffer* request,
+                                              grpc::ByteBuffer* response) {
+  auto call = UnaryCall::Start(dependencies_.calls, "jobscope.v1.Profiler/Stop", context);
+  grpc::ServerUnaryReactor* const reactor = call->reactor();
+  if (!call->open()) return reactor;
+  v1::StopRequest message;
+  absl::Status status = ParseRequest(*request, &message);
+  status.Update(ValidateStop(message));
+  if (!status.ok()) {
+    call->Finish(status);
+    return reactor;
+  }
+  call->Describe(absl::StrCat("session \"", message.session_id(), "\""));
+  const auto busy = dependencies_.sessions->busy();
+  const auto stopped = dependencies_.sessions->Stop(message.session_id());
+  v1::StopResponse answer;
+  answer.set_stopped(stopped.has_value());
+  if (stopped.has_value()) answer.set_session_id(*stopped);
+  if (stopped.has_value() && busy.has_value() && busy->session_id() == *stopped) {
+    answer.set_peer(busy->peer());
+    answer.set_client_lost_ms(busy->client_lost_ms());
+  }
+  call->Finish(
+      absl::OkStatus(), [&] { WriteResponse(answer, response); },
+      stopped.has_value() ? "stopped" : "nothing of that name ran");
+  return reactor;
+}
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* NativeService::SyncClock(
+    grpc::CallbackServerContext* context) {
+  return ClockStream::Start(dependencies_.calls, context);
+}
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* NativeService::Capture(
+    grpc::CallbackServerContext* context) {
+  return CaptureStream::Capture(StreamDependencies(), context);
+}
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* NativeService::Fetch(
+    grpc::CallbackServerContext* context) {
+  return CaptureStream::Fetch(StreamDependencies(), context);
+}
+
+CaptureStream::Dependencies NativeService::StreamDependencies() const {
+  return {captures_, dependencies_.calls, dependencies_.store_bytes};
+}
+
+v1::DescribeResponse NativeService::Description() const {
+  v1::DescribeResponse response;
+  response.set_version(Version());
+  response.set_clock_id(ClockId());
+  response.set_pid_space(PidSpace());
+  *response.mutable_identity() = dependencies_.identity();
+  response.set_tick_source(dependencies_.uses_tsc ? "tsc" : "monotonic");
+  for (v1::CollectorState& state : dependencies_.sessions->DescribeCollectors()) {
+    *response.add_collectors() = std::move(state);
+  }
+  if (auto busy = dependencies_.sessions->busy()) *response.mutable_busy() = *std::move(busy);
+  response.set_continuous_profiling(dependencies_.continuous->on());
+  response.mutable_limits()->set_max_duration_ms(limits::kMaxDurationMs);
+  response.mutable_limits()->set_store_bytes(dependencies_.store_bytes);
+  response.mutable_limits()->set_hold_ms(
+      static_cast<uint64_t>(absl::ToInt64Milliseconds(dependencies_.limits.hold)));
+  response.mutable_limits()->set_max_lookback_ms(
+      static_cast<uint64_t>(absl::ToInt64Milliseconds(limits::kMaxLookback)));
+  response.mutable_limits()->set_max_item_bytes(limits::kMaxItemBytes);
+  response.set_streams(true);
+  response.add_features("chunks");
+  response.add_features("ignores_unknown");
+  const StepHistory steps = dependencies_.steps();
+  response.set_steps(steps.count);
+  response.set_steps_inferred_from(steps.inferred_from);
+  if (steps.current.has_value()) {
+    response.set_current_step(steps.current->number);
+    response.set_has_current_step(true);
+  }
+  // All that the recorder still knows: at most 256 steps.
+  response.set_step_time_ms(
+      absl::ToDoubleMilliseconds(SummarizeSteps(steps, absl::InfiniteDuration()).average));
+  response.set_start_unix_ns(dependencies_.start_unix_ns);
+  if (dependencies_.gpus) *response.mutable_gpus() = dependencies_.gpus.latest();
+  return response;
+}
+
+}  // namespace jobscope

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// jobscope.v1.Profiler: who the worker is, its clocks, and captures that are streamed.
+#ifndef SERVER_NATIVE_NATIVE_SERVICE_H_
+#define SERVER_NATIVE_NATIVE_SERVICE_H_
+
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "common/process/identity.h"
+#include "jobscope/v1/item.pb.h"
+#include "jobscope/v1/profiler.grpc.pb.h"
+#include "server/native/capture_stream.h"
+#include "server/native/native_captures.h"
+#include "server/rpc/call_registry.h"
+#include "server/services/continuous_profiling.h"
+#include "server/services/gpu_source.h"
+#include "server/services/step_source.h"
+#include "server/session/session.h"
+
+namespace jobscope {
+
+// Describe and Stop answer at once, whatever the worker is doing. No method blocks a thread.
+class NativeService final
+    : public v1::Profiler::WithRawCallbackMethod_Describe<v1::Profiler::WithRawCallbackMethod_Stop<
+          v1::Profiler::WithRawCallbackMethod_SyncClock<v1::Profiler::WithRawCallbackMethod_Capture<
+              v1::Profiler::WithRawCallbackMethod_Fetch<v1::Profiler::Service>>>>> {
+ public:
+  struct Dependencies {
+    std::shared_ptr<SessionManager> sessions;
+    ContinuousProfiling* continuous = nullptr;  // outlives the service
+    CallRegistry* calls = nullptr;              // likewise
+    StepSource steps;
+    IdentitySource identity;
+    bool uses_tsc = true;
+    uint64_t store_bytes = 0;
+    uint64_t start_unix_ns = 0;  // when the server started
+    NativeCaptureLimits limits;
+    GpuSource gpus;
+  };
+  explicit NativeService(Dependencies dependencies);
+
+  grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context,
+                                     const grpc::ByteBuffer* request,
+                                     grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Stop(grpc::CallbackServerContext* context,
+                                 const grpc::ByteBuffer* request,
+                                 grpc::ByteBuffer* response) override;
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* SyncClock(
+      grpc::CallbackServerContext* context) override;
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Capture(
+      grpc::CallbackServerContext* context) override;
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Fetch(
+      grpc::CallbackServerContext* context) override;
+
+  // Captures that nobody is there to take are dropped now, others with their streams.
+  void Close() { captures_->Close(); }
+  size_t captures() const { return captures_->size(); }
+
+ private:
+  CaptureStream::Dependencies StreamDependencies() const;
+  v1::DescribeResponse Description() const;
+
+  const Dependencies dependencies_;
+  const std::shared_ptr<NativeCaptures> captures_;
+};
+
+}  // namespace jobscope
+
+#endif  // SERVER_NATIVE_NATIVE_SERVICE_H_

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/process/exit_delivery.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "server/guard/fork_guard.h"
+
+namespace jobscope {
+namespace {
+
+// How long captures may hold up the exit of the process. Kubernetes and Slurm grant 30 s after
+// SIGTERM; people are less patient.
+constexpr absl::Duration kExitGrace = absl::Seconds(1);
+
+// Never destroyed: exit handlers may register others.
+struct Deliveries {
+  absl::Mutex mutex;
+  std::vector<void (*)(absl::Time)> functions ABSL_GUARDED_BY(mutex);
+  bool registered ABSL_GUARDED_BY(mutex) = false;
+};
+
+Deliveries& TheDeliveries() {
+  static auto* const deliveries = new Deliveries;
+  return *deliveries;
+}
+
+void OnExit() {
+  if (InForkedChild()) return;
+  const absl::Time deadline = absl::Now() + kExitGrace;
+  std::vector<void (*)(absl::Time)> functions;
+  {
+    const absl::MutexLock lock(&TheDeliveries().mutex);
+    functions = TheDeliveries().functions;
+  }
+  for (const auto deliver : functions) deliver(deadline);
+}
+
+}  // namespace
+
+void DeliverAtExit(void (*deliver)(absl::Time deadline)) {
+  Deliveries& deliveries = TheDeliveries();
+  const absl::MutexLock lock(&deliveries.mutex);
+  const auto begin = deliveries.functions.begin();
+  const auto end = deliveries.functions.end();
+  if (std::find(begin, end, deliver) == end) deliveries.functions.push_back(deliver);
+  if (!deliveries.registered) deliveries.registered = std::atexit(&OnExit) == 0;
+}
+
+}  // namespace jobscope

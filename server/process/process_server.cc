@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/process/process_server.h"
+
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/log/log.h"
+#include "jobscope/jobscope_c.h"
+#include "server/grpc_server/grpc_server.h"
+#include "server/guard/fork_guard.h"
+#include "server/guard/resource_guard.h"
+#include "server/limits.h"
+#include "server/listen/listen_address.h"
+#include "server/listen/port_file.h"
+#include "server/process/environment.h"
+#include "server/process/exit_delivery.h"
+#include "server/process/worker.h"
+#include "server/security/credentials.h"
+
+namespace jobscope {
+namespace {
+
+constexpr absl::Duration kStopLimit = absl::Seconds(2);
+
+// Options once the environment has had its say: what two starts are compared by.
+struct Resolved {
+  std::string address;
+  bool insecure = false;
+  uint64_t store_bytes = 0;
+  uint32_t ring_records = 0;
+  uint64_t rings_cap_bytes = 0;
+  bool no_always_on = false;
+  std::string port_dir;
+  CredentialFiles credentials;
+  bool by_environment = false;  // nothing was chosen in code
+
+  auto Key() const {
+    return std::tie(address, insecure, store_bytes, ring_records, rings_cap_bytes, no_always_on,
+                    port_dir, credentials.tls_certificate.path, credentials.tls_key.path,
+                    credentials.tls_authorities.path, credentials.token.path);
+  }
+};
+
+struct Running {
+  Resolved options;
+  std::unique_ptr<GrpcServer> server;
+  std::string port_file;
+};
+
+// Never destroyed: gRPC's threads run until the process is gone.
+struct Process {
+  absl::Mutex mutex;
+  std::optional<Running> running ABSL_GUARDED_BY(mutex);
+};
+
+Process& TheProcess() {
+  static auto* const process = new Process;
+  return *process;
+}
+
+int CodeOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return JOBSCOPE_E_INVALID;
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kUnavailable:
+      return JOBSCOPE_E_ADDRESS;
+    case absl::StatusCode::kPermissionDenied:
+      return JOBSCOPE_E_REFUSED;
+    case absl::StatusCode::kAborted:
+      return JOBSCOPE_E_FORKED;
+    default:
+      return JOBSCOPE_E_INTERNAL;
+  }
+}
+
+StartOutcome Failed(const absl::Status& status) {
+  return {CodeOf(status), std::string(status.message()), ""};
+}
+
+// The operator's server: of `jobscope run`, or of a program that leaves all to JOBSCOPE_LISTEN.
+bool IsOfEnvironment(const ProcessServerOptions& options, const Environment& environment) {
+  return (options.address.empty() || options.address == environment.listen) && !options.insecure &&
+         options.store_bytes == 0 && options.ring_records == 0 && options.rings_cap_bytes == 0 &&
+         !options.no_always_on && options.tls_cert.empty() && options.tls_key.empty() &&
+         options.tls_ca.empty() && options.token_file.empty();
+}
+
+// The file that is given in code, else by the environment.
+void Choose(const std::string& in_code, const char* option, const std::string& in_environment,
+            const char* variable, FileSetting* file) {
+  if (!in_code.empty()) *file = {in_code, option};
+  if (in_code.empty() && !in_environment.empty()) *file = {in_environment, variable};
+}
+
+CredentialFiles ChooseCredentials(const ProcessServerOptions& options,
+                                  const Environment& environment) {
+  CredentialFiles files;
+  Choose(options.tls_cert, "options.tls_cert", environment.tls_cert, "JOBSCOPE_TLS_CERT",
+         &files.tls_certificate);
+  Choose(options.tls_key, "options.tls_key", environment.tls_key, "JOBSCOPE_TLS_KEY",
+         &files.tls_key);
+  Choose(options.tls_ca, "options.tls_ca", environment.tls_ca, "JOBSCOPE_TLS_CA",
+         &files.tls_authorities);
+  Choose(options.token_file, "options.token_file", environment.token_file, "JOBSCOPE_TOKEN_FILE",
+         &files.token);
+  return files;
+}
+
+absl::StatusOr<Resolved> Resolve(const ProcessServerOptions& options) {
+  auto environment = ReadEnvironment();
+  if (!environment.ok()) return environment.status();
+  if (environment->disable) {
+    return absl::PermissionDeniedError(
+        "JOBSCOPE_DISABLE is set: no profiler server in this process");
+  }
+  Resolved resolved;
+  resolved.by_environment = IsOfEnvironment(options, *environment);
+  resolved.address = options.address.empty() ? environment->listen : options.address;
+  if (resolved.address.empty()) {
+    return absl::InvalidArgumentError(
+        "no address to listen on: give one in the options or in JOBSCOPE_LISTEN, such as "
+        "127.0.0.1:6009");
+  }
+  resolved.insecure = options.insecure || environment->insecure;
+  resolved.store_bytes = options.store_bytes != 0
+                             ? options.store_bytes
+                             : environment->store_bytes.value_or(limits::kDefaultStoreBytes);
+  if (resolved.store_bytes < limits::kMinStoreBytes ||
+      resolved.store_bytes > limits::kMaxStoreBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("store_bytes = ", resolved.store_bytes,
+                                                   " is out of range: ", limits::kMinStoreBytes,
+                                                   " to ", limits::kMaxStoreBytes));
+  }
+  resolved.ring_records = options.ring_records;
+  resolved.rings_cap_bytes = options.rings_cap_bytes;
+  resolved.no_always_on = options.no_always_on;
+  resolved.credentials = ChooseCredentials(options, *environment);
+  resolved.port_dir = std::move(environment->port_dir);
+  return resolved;
+}
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> Launch(const Resolved& resolved, Worker& worker) {
+  const v1::Identity identity = worker.identity();
+  const auto local_rank =
+      identity.has_local_rank() ? std::optional<int>(identity.local_rank()) : std::nullopt;
+  auto address = ParseListenAddress(resolved.address, local_rank);
+  if (!address.ok()) return address.status();
+  auto status = worker.ConfigureRings(resolved.ring_records, resolved.rings_cap_bytes);
+  if (!status.ok()) return status;
+  GrpcServerOptions options;
+  options.address = *std::move(address);
+  options.insecure = resolved.insecure;
+  options.credentials = resolved.credentials;
+  options.store_bytes = resolved.store_bytes;
+  options.sessions = worker.sessions();
+  options.set_recording = [&worker](std::optional<int> level) { worker.SetContinuous(level); };
+  options.steps = [&worker] { return worker.Steps(); };
+  options.gpus = worker.Gpus();
+  options.identity = [&worker] { return worker.identity(); };
+  options.uses_tsc = worker.uses_tsc();
+  return GrpcServer::Start(std::move(options));
+}
+
+void DeliverBeforeExit(absl::Time deadline) {
+  Process& process = TheProcess();
+  // A thread that starts or stops a server at this moment is not waited for: it might be the one
+  // that calls exit.
+  if (!process.mutex.TryLock()) return;
+  if (process.running.has_value()) {
+    process.running->server->DeliverBeforeExit(deadline - absl::Now());
+    if (!process.running->port_file.empty()) {
+      RemovePortFile(process.running->port_file, Worker::Get().identity(),
+                     process.running->server->address());
+    }
+  }
+  process.mutex.Unlock();
+}
+
+}  // namespace
+
+StartOutcome StartProcessServer(const ProcessServerOptions& options) {
+  // Before any lock of ours: a child forked during the first start finds that lock held for ever.
+  InstallForkGuard();
+  if (InForkedChild()) return {JOBSCOPE_E_FORKED, kForkedText, ""};
+  if (absl::Status room = CheckRoomToEnter(); !room.ok()) return Failed(room);
+  auto resolved = Resolve(options);
+  if (!resolved.ok()) return Failed(resolved.status());
+  Process& process = TheProcess();
+  absl::MutexLock lock(&process.mutex);
+  if (process.running.has_value()) {
+    const std::string& bound = process.running->server->address();
+    if (process.running->options.Key() == resolved->Key()) return {JOBSCOPE_OK, "", bound};
+    if (process.running->options.by_environment) {
+      Log(LogLevel::kInfo,
+          absl::StrCat("profiler server: the one that the environment asked for, on ", bound,
+                       ", stays; the options in code (", resolved->address, ") are not used"));
+      return {JOBSCOPE_OK, "", bound};
+    }
+    return {JOBSCOPE_E_BUSY,
+            absl::StrCat("this process already serves ", bound,
+                         " with other options: stop that server first, or start with the "
+                         "same options"),
+            bound};
+  }
+  Worker& worker = Worker::Get();
+  auto server = Launch(*resolved, worker);
+  if (!server.ok()) return Failed(server.status());
+  const std::string address = (*server)->address();
+  // Before the address is published: whoever finds it there finds the worker's steps recorded.
+  worker.SetAlwaysOn(!resolved->no_always_on);
+  std::string port_file;
+  if (!resolved->port_dir.empty()) {
+    auto written = WritePortFile(resolved->port_dir, worker.identity(), address);
+    if (!written.ok()) {
+      worker.SetAlwaysOn(false);
+      (*server)->Stop(kStopLimit);
+      return {JOBSCOPE_E_IO, std::string(written.status().message()), ""};
+    }
+    port_file = *std::move(written);
+  }
+  DeliverAtExit(&DeliverBeforeExit);
+  process.running = Running{*std::move(resolved), *std::move(server), std::move(port_file)};
+  Log(LogLevel::kInfo, absl::StrCat("profiler server listens on ", address));
+  return {JOBSCOPE_OK, "", address};
+}
+
+void StopProcessServer() {
+  if (InForkedChild()) return;
+  Process& process = TheProcess();
+  absl::MutexLock lock(&process.mutex);
+  if (!process.running.has_value()) return;
+  Worker& worker = Worker::Get();
+  const std::string address = process.running->server->address();
+  if (!process.running->port_file.empty()) {
+    RemovePortFile(process.running->port_file, worker.identity(), address);
+  }
+  process.running->server->Stop(kStopLimit);
+  process.running.reset();
+  worker.SetAlwaysOn(false);
+  Log(LogLevel::kInfo, absl::StrCat("profiler server on ", address, " has ended"));
+}
+
+bool ProcessServerRuns() {
+  if (InForkedChild()) return false;
+  Process& process = TheProcess();
+  absl::MutexLock lock(&process.mutex);
+  return process.running.has_value();
+}
+
+}  // namespace jobscope

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/process/worker.h"
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "collectors/cuda/cuda_collector.h"
+#include "collectors/cuda/driver_api.h"
+#include "collectors/framework/gpu_tracer.h"
+#include "collectors/framework/inferred_steps.h"
+#include "collectors/framework/jax_collector.h"
+#include "collectors/framework/step_watch.h"
+#include "collectors/framework/tensorflow_collector.h"
+#include "collectors/framework/torch_collector.h"
+#include "collectors/framework/torch_profiler.h"
+#include "collectors/host/host_collector.h"
+#include "collectors/host/host_report.h"
+#include "collectors/nvml/nvml_collector.h"
+#include "collectors/provider/provider_registry.h"
+#include "collectors/python/python_collector.h"
+#include "collectors/system/system_collector.h"
+#include "common/log/log.h"
+#include "common/threads/worker_thread.h"
+#include "server/guard/fork_guard.h"
+#include "server/process/recorder_loader.h"
+
+namespace jobscope {
+namespace {
+
+constexpr uint64_t kDefaultRingsCapBytes = uint64_t{64} << 20;
+// What the recorder takes for a thread beside its records.
+constexpr uint64_t kRingPageBytes = 4096;
+// What the recorder keeps of steps.
+constexpr size_t kMaxSteps = 256;
+
+const host::Reader* FindRecorder() {
+  const auto reader = LoadRecorder();
+  if (reader.ok()) return *reader;
+  Log(LogLevel::kWarning,
+      absl::StrCat("nothing of the host is recorded: ", reader.status().message()));
+  return nullptr;
+}
+
+// The newest steps, for GPU work that is to be tied to them.
+std::vector<cuda::StepSpan> RecentSteps(const host::Reader* reader) {
+  std::array<jobscope_step_info, kMaxSteps> steps;
+  const size_t count = reader->recent_steps(steps.data(), steps.size());
+  std::vector<cuda::StepSpan> spans;
+  for (size_t i = 0; i < count; ++i) {
+    spans.push_back({steps[i].number, steps[i].begin_ticks, steps[i].end_ticks});
+  }
+  return spans;
+}
+
+std::string WhoElseTracesGpus(const ArmRequest& request) {
+  return framework::WhyFrameworkTraces(request.device_tracer, request.frameworks,
+                                       framework::FindGpuFrameworks());
+}
+
+CudaCollector* MakeCudaCollector(const host::Reader* reader, bool uses_tsc) {
+  CudaCollectorOptions options = CudaCollectorOptions::FromEnvironment();
+  if (reader != nullptr) options.steps = [reader] { return RecentSteps(reader); };
+  options.other_tracer = &WhoElseTracesGpus;
+  return new CudaCollector(uses_tsc, std::move(options));
+}
+
+NvmlCollector* MakeNvmlCollector(bool uses_tsc) {
+  NvmlCollectorOptions options = NvmlCollectorOptions::FromEnvironment();
+  options.monitor.cuda_devices = &cuda::QueryDeviceUuids;
+  return new NvmlCollector(uses_tsc, std::move(options));
+}
+
+// For what may wait for Python's lock.
+void RunAside(std::function<void()> body) {
+  auto status = StartWorkerThread("jobscope-aside", std::move(body));
+  if (!status.ok()) Log(LogLevel::kWarning, std::string(status.message()));
+}
+
+TorchCollector* MakeTorchCollector(const host::Reader* reader,
+                                   const FrameworkEnvironment& environment) {
+  const WriterTable* writer = nullptr;
+  if (reader != nullptr) {
+    if (const auto found = LoadWriter(); found.ok()) writer = *found;
+  }
+  framework::RecordInferredSteps(writer);
+  return new TorchCollector(writer, &RunAside, MakeTorchProfiler(environment));
+}
+
+FrameworkEnvironment MakeFrameworkEnvironment(const host::Reader* reader, bool uses_tsc,
+                                              const Collector* cuda) {
+  FrameworkEnvironment environment;
+  environment.uses_tsc = uses_tsc;
+  if (reader != nullptr) {
+    environment.has_steps = [reader](uint64_t from_ticks, uint64_t to_ticks) {
+      return host::HasStepsBetween(*reader, from_ticks, to_ticks);
+    };
+  }
+  environment.traces_gpus = [cuda](const ArmRequest& request) {
+    return WhoElseTracesGpus(request).empty() && cuda->Describe().state == "on";
+  };
+  return environment;
+}
+
+absl::Duration Between(const TickMap& map, uint64_t from_ticks, uint64_t to_ticks) {
+  return absl::Nanoseconds((map.ToPs(to_ticks) - map.ToPs(from_ticks)) / 1000);
+}
+
+}  // namespace
+
+Worker& Worker::Get() {
+  static auto* const worker = new Worker;
+  return *worker;
+}
+
+Worker::Worker()
+    : reader_(FindRecorder()),
+      uses_tsc_(reader_ != nullptr && reader_->uses_tsc != 0),
+      clock_(std::make_shared<ClockBaseline>(uses_tsc_)),
+      host_(new HostCollector(reader_)),
+      nvml_(MakeNvmlCollector(uses_tsc_)) {
+  // Debian's abseil looks for lock cycles with each lock that is taken: an eighth of what gRPC
+  // costs (measured with perf), and it ends the process where it finds one. No job wants either.
+  // Tests of what lies below this class keep it.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  InstallForkGuard();  // a child has none of the threads that sessions need, with a server or
+                       // without
+  CudaCollector* const cuda = MakeCudaCollector(reader_, uses_tsc_);
+  const FrameworkEnvironment environment = MakeFrameworkEnvironment(reader_, uses_tsc_, cuda);
+  SessionManager::Dependencies dependencies;
+  dependencies.collectors = {host_,
+                             new SystemCollector(uses_tsc_),
+                             new PythonCollector(uses_tsc_),
+                             cuda,
+                             nvml_,
+                             MakeTorchCollector(reader_, environment),
+                             MakeJaxCollector(environment).release(),
+                             MakeTensorflowCollector(environment).release()};
+  dependencies.uses_tsc = uses_tsc_;
+  dependencies.clock = clock_;
+  dependencies.identity = [this] { return identity(); };
+  sessions_ = std::make_shared<SessionManager>(std::move(dependencies));
+  if (reader_ != nullptr) {
+    RunAside([reader = reader_] {
+      // The first time takes long (collectors/host/recorder/process.cc): not in the end of a
+      // capture.
+      reader->quiesce();
+      framework::WatchSteps();
+    });
+  }
+  ProviderRegistry::Get().SetListener(
+      [sessions = sessions_, uses_tsc = uses_tsc_](ProviderCollector* provider) {
+        provider->set_uses_tsc(uses_tsc);
+        if (!sessions->AddCollector(provider)) {
+          Log(LogLevel::kError, absl::StrCat("the provider \"", std::string(provider->name()),
+                                             "\" has the name of a collector and takes no part"));
+        }
+      });
+}
+
+absl::Status Worker::ConfigureRings(uint32_t ring_records, uint64_t cap_bytes) {
+  if (reader_ == nullptr || (ring_records == 0 && cap_bytes == 0)) return absl::OkStatus();
+  const uint32_t records = ring_records != 0 ? ring_records : reader_->ring_records;
+  const uint64_t bytes = cap_bytes != 0 ? cap_bytes : kDefaultRingsCapBytes;
+  // A cap below one ring would be obeyed: no thread would ever get one.
+  const bool holds_one = bytes >= kRingPageBytes + records * sizeof(jobscope_record);
+  if (holds_one && reader_->configure(records, bytes) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("ring_records = ", records, ", rings_cap_bytes = ", bytes,
+                   " are out of range: records must be a power of two, 1024 to 4194304 (32 bytes "
+                   "each), and the cap must hold at least one ring and its page of 4096 bytes"));
+}
+
+void Worker::SetAlwaysOn(bool on) { host_->SetAlwaysOn(on); }
+
+void Worker::SetContinuous(std::optional<int> host_level) { host_->SetContinuous(host_level); }
+
+GpuSource Worker::Gpus() const {
+  NvmlCollector* const nvml = nvml_;
+  GpuSource source;
+  source.latest = [nvml] { return nvml->Gpus(); };
+  source.refresh = [nvml](absl::Duration max_age, std::function<void()> done) {
+    return nvml->RefreshGpus(max_age, std::move(done));
+  };
+  return source;
+}
+
+StepHistory Worker::Steps() const {
+  StepHistory history;
+  if (reader_ == nullptr) return history;
+  history.count = reader_->step_count();
+  if (history.count == 0) return history;
+  history.last_fall = reader_->last_step_fall();
+  history.inferred_from = host::StepsInferredFrom(*reader_);
+  std::array<jobscope_step_info, kMaxSteps> steps;
+  const size_t count = reader_->recent_steps(steps.data(), steps.size());
+  const ClockSample now = SampleClocks(uses_tsc_);
+  const bool timed = clock_->AgeNs(now.monotonic_ns) >= kMinBaselineNs;
+  const TickMap map = timed ? TickMap::FromSamples(clock_->early(), now) : TickMap();
+  for (size_t i = 0; i < count; ++i) {
+    const jobscope_step_info& step = steps[i];
+    StepTiming timing;
+    timing.number = step.number;
+    if (step.end_ticks == 0) {
+      if (timed) timing.length = Between(map, step.begin_ticks, now.ticks);
+      history.current = timing;
+    } else if (timed) {
+      timing.length = Between(map, step.begin_ticks, step.end_ticks);
+      timing.ended = Between(map, step.end_ticks, now.ticks);
+      history.recent.push_back(timing);
+    }
+  }
+  return history;
+}
+
+}  // namespace jobscope

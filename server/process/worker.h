@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What exists once per process, behind the server and behind programmatic captures: collectors and
+// the session manager.
+#ifndef SERVER_PROCESS_WORKER_H_
+#define SERVER_PROCESS_WORKER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "collectors/host/reader.h"
+#include "common/clock/clock_baseline.h"
+#include "common/process/identity.h"
+#include "jobscope/v1/item.pb.h"
+#include "server/services/gpu_source.h"
+#include "server/services/step_source.h"
+#include "server/session/session.h"
+
+namespace jobscope {
+
+class HostCollector;
+class NvmlCollector;
+
+// The only code that knows the concrete collectors. Made at the first use, never destroyed: threads
+// of collectors and of the application may use it until the process is gone. Making it loads the
+// recorder, if nobody has, and records nothing. Thread-safe.
+class Worker {
+ public:
+  static Worker& Get();
+
+  // Who this process is now (common/process/identity.h).
+  v1::Identity identity() { return identity_.Read(); }
+  bool uses_tsc() const { return uses_tsc_; }
+  const std::shared_ptr<SessionManager>& sessions() const { return sessions_; }
+
+  // Size of rings that threads take from now on, and the cap of all. 0: as they are.
+  // INVALID_ARGUMENT names the option. Without a recorder: OK, because the other collectors do
+  // without.
+  absl::Status ConfigureRings(uint32_t ring_records, uint64_t cap_bytes);
+
+  // Whether steps, input waits and coarse scopes are recorded between captures.
+  void SetAlwaysOn(bool on);
+  // Continuous profiling at this host level; nothing: off.
+  void SetContinuous(std::optional<int> host_level);
+
+  StepHistory Steps() const;
+  GpuSource Gpus() const;
+
+ private:
+  Worker();
+
+  ProcessIdentity identity_;
+  const host::Reader* reader_ = nullptr;  // null: no recorder, `host_` is absent too
+  bool uses_tsc_ = true;
+  std::shared_ptr<ClockBaseline> clock_;
+  HostCollector* host_ =
+      nullptr;  // owned by nobody, like all collectors: they live as long as the process
+  NvmlCollector* nvml_ = nullptr;  // likewise
+  std::shared_ptr<SessionManager> sessions_;
+};
+
+}  // namespace jobscope
+
+#endif  // SERVER_PROCESS_WORKER_H_

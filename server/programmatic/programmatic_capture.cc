@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/programmatic/programmatic_capture.h"
+
+#include <unistd.h>
+
+#include <cctype>
+#include <chrono>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/clock/clock.h"
+#include "common/log/log.h"
+#include "common/process/identity.h"
+#include "common/run/manifest.h"
+#include "common/xspace/assembler.h"
+#include "server/guard/resource_guard.h"
+
+namespace jobscope {
+namespace {
+
+// A step window that has just closed is noticed at the collector's next drain, at most 100 ms
+// later; a Stop within that time would otherwise call a whole window truncated.
+constexpr auto kWindowNoticeTime = std::chrono::milliseconds(200);
+
+// "<host>_<pid>" in the alphabet of file names that XProf can list.
+std::string StemOf(const v1::Identity& identity) {
+  std::string stem = absl::StrCat(identity.host(), "_", identity.pid());
+  for (char& c : stem) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '_' && c != '-') {
+      c = '_';
+    }
+  }
+  return stem;
+}
+
+absl::Status ExitError() {
+  return absl::UnavailableError("the process exited before the files of its capture were written");
+}
+
+}  // namespace
+
+// Shared with the session's thread, which may still write when the application leaves.
+struct ProgrammaticCapture::Run {
+  explicit Run(RunDirectory run_directory) : directory(std::move(run_directory)) {}
+
+  RunDirectory directory;
+  std::string session_id;
+  uint64_t part_limit_bytes = 0;
+  bool has_steps = false;
+  absl::Time begun;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool started = false;
+  std::optional<absl::StatusOr<ProgrammaticResult>> result;
+  std::string temporary_path;  // of the file that is being written
+  bool abandoned = false;      // the process exits: no file is begun any more
+};
+
+ProgrammaticCapture::ProgrammaticCapture(SessionManager* sessions, v1::Identity identity)
+    : sessions_(sessions), identity_(std::move(identity)) {}
+
+ProgrammaticCapture::~ProgrammaticCapture() = default;
+
+absl::StatusOr<std::unique_ptr<FileSink>> ProgrammaticCapture::Begin(const std::string& stem,
+                                                                     int part, Run* run) {
+  const std::lock_guard<std::mutex> lock(run->mutex);
+  if (run->abandoned) return ExitError();
+  absl::StatusOr<std::unique_ptr<FileSink>> file = run->directory.CreateTrace(stem, part);
+  if (file.ok()) run->temporary_path = (*file)->temporary_path();
+  return file;
+}
+
+absl::Status ProgrammaticCapture::Start(ProgrammaticRequest request) {
+  std::lock_guard<std::mutex> one_at_a_time(mutex_);
+  if (run_ != nullptr) {
+    std::lock_guard<std::mutex> lock(run_->mutex);
+    if (!run_->result.has_value()) {
+      return absl::AlreadyExistsError(
+          "a capture of this process is running; end it first (C++: StopCapture, Python: "
+          "jobscope.stop)");
+    }
+  }
+  RunDirectoryOptions directory_options;
+  directory_options.logdir = request.logdir;
+  absl::StatusOr<RunDirectory> directory = RunDirectory::Create(directory_options);
+  if (!directory.ok()) return directory.status();
+
+  auto run = std::make_shared<Run>(*std::move(directory));
+  run->session_id = absl::StrCat("programmatic-", ++runs_);
+  run->part_limit_bytes = request.part_limit_bytes;
+  run->has_steps = request.capture.steps.has_value();
+  run->begun = absl::FromUnixNanos(RealtimeNs());
+  request.capture.session_id = run->session_id;
+  SessionCallbacks callbacks;
+  callbacks.started = [run](const SessionStarted& /*started*/) {
+    std::lock_guard<std::mutex> lock(run->mutex);
+    run->started = true;
+    run->changed.notify_all();
+  };
+  callbacks.done = [run, identity = identity_](SessionResult session) {
+    absl::StatusOr<ProgrammaticResult> result = OutOfMemoryError();
+    try {
+      result = WriteFiles(session, identity, run.get());
+    } catch (const std::exception&) {
+      // That is what it says.
+    }
+    std::lock_guard<std::mutex> lock(run->mutex);
+    run->result = std::move(result);
+    run->changed.notify_all();
+  };
+  sessions_->Submit(std::move(request.capture), WhenBusy::kRefuse, absl::InfiniteFuture(),
+                    std::move(callbacks));
+
+  std::unique_lock<std::mutex> lock(run->mutex);
+  run->changed.wait(lock, [&run] { return run->started || run->result.has_value(); });
+  if (!run->started && !run->result->ok()) {
+    run->directory.RemoveIfEmpty();
+    return run->result->status();
+  }
+  run_ = run;
+  latest_ = run;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::Stop() {
+  std::shared_ptr<Run> run;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    run = std::exchange(run_, nullptr);
+  }
+  if (run == nullptr) {
+    return absl::FailedPreconditionError("no capture was started (StartCapture, CaptureSteps)");
+  }
+  std::unique_lock<std::mutex> lock(run->mutex);
+  End(run, "request", &lock);
+  run->changed.wait(lock, [&run] { return run->result.has_value(); });
+  return *run->result;
+}
+
+void ProgrammaticCapture::FinishBeforeExit(absl::Time deadline) {
+  std::shared_ptr<Run> run;
+  {
+    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    if (lock.owns_lock()) run = latest_.lock();
+  }
+  if (run == nullptr) return;
+  std::unique_lock<std::mutex> lock(run->mutex);
+  End(run, "shutdown", &lock);
+  const auto left = absl::ToChronoNanoseconds(deadline - absl::Now());
+  if (run->changed.wait_for(lock, left, [&run] { return run->result.has_value(); })) return;
+  run->abandoned = true;
+  if (!run->temporary_path.empty()) unlink(run->temporary_path.c_str());
+  run->directory.RemoveIfEmpty();
+}
+
+void ProgrammaticCapture::End(const std::shared_ptr<Run>& run, std::string_view ended_by,
+                              std::unique_lock<std::mutex>* lock) {
+  const auto ended = [&run] { return run->result.has_value(); };
+  if (run->has_steps && run->changed.wait_for(*lock, kWindowNoticeTime, ended)) return;
+  lock->unlock();
+  sessions_->Stop(run->session_id, ended_by);
+  lock->lock();
+}
+
+absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::WriteFiles(const SessionResult& session,
+                                                                   const v1::Identity& identity,
+                                                                   Run* run) {
+  if (!session.status.ok()) return session.status;
+  const std::string stem = StemOf(identity);
+  const std::vector<xspace::ItemView> items = session.store->Items();
+  xspace::AssembleOptions options;
+  options.hostname = stem;
+  options.part_limit_bytes = run->part_limit_bytes;
+  absl::StatusOr<xspace::Assembler> assembler = xspace::Assembler::Create(items, options);
+  if (!assembler.ok()) return assembler.status();
+
+  Manifest manifest;
+  manifest.verb = "programmatic";
+  manifest.run = run->directory.run();
+  manifest.run_directory = run->directory.path();
+  manifest.client_version = Version();
+  manifest.started_unix_ns = absl::ToUnixNanos(run->begun);
+  ManifestWorker worker;
+  worker.name = stem;
+  const bool account_unknown = AccountUnknown(session.summary);
+  worker.outcome = session.summary.truncated() || account_unknown ? "truncated" : "ok";
+  worker.phase = "done";
+  FillFromSummary(session.summary, &worker);
+  for (size_t i = 0; i < assembler->parts().size(); ++i) {
+    absl::StatusOr<std::unique_ptr<FileSink>> file = Begin(stem, static_cast<int>(i) + 1, run);
+    if (!file.ok()) return file.status();
+    absl::Status status = assembler->Write(i, file->get());
+    if (status.ok()) status = (*file)->Publish();
+    if (!status.ok()) {
+      // An exit that waited no longer has removed the file: that is the cause, not what came of it.
+      const std::lock_guard<std::mutex> lock(run->mutex);
+      return run->abandoned ? ExitError() : status;
+    }
+    ManifestFile entry;
+    entry.path = (*file)->path().substr(run->directory.repository().size() + 1);
+    entry.bytes = (*file)->bytes();
+    entry.events = assembler->parts()[i].events;
+    worker.files.push_back(std::move(entry));
+  }
+  manifest.workers.push_back(std::move(worker));
+  FillTotals(&manifest);
+  // Small files: an exit that comes meanwhile waits for them.
+  const std::lock_guard<std::mutex> lock(run->mutex);
+  if (run->abandoned) return ExitError();
+  if (absl::Status status = run->directory.WriteMarker(run->begun); !status.ok()) {
+    Log(LogLevel::kWarning,
+        std::string(status.message()));  // viewers other than TensorBoard need none
+  }
+  if (absl::Status status = run->directory.WriteManifest(ManifestJson(manifest)); !status.ok()) {
+    return status;
+  }
+  ProgrammaticResult result;
+  result.run_directory = run->directory.path();
+  result.events = session.summary.events();
+  if (!account_unknown) result.lost = session.summary.lost();
+  return result;
+}
+
+}  // namespace jobscope

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A process captures itself: a session whose trace goes into a run directory of this machine.
+#ifndef SERVER_PROGRAMMATIC_PROGRAMMATIC_CAPTURE_H_
+#define SERVER_PROGRAMMATIC_PROGRAMMATIC_CAPTURE_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/files/file_sink.h"
+#include "common/run/run_directory.h"
+#include "server/session/session.h"
+#include "server/session/session_options.h"
+
+namespace jobscope {
+
+struct ProgrammaticRequest {
+  std::string logdir;
+  SessionOptions capture;  // session_id and peer are set here
+  uint64_t part_limit_bytes = 256ull << 20;
+};
+
+struct ProgrammaticResult {
+  std::string run_directory;
+  uint64_t events = 0;
+  std::optional<uint64_t> lost;  // nullopt: not known
+};
+
+// One capture at a time; thread-safe. Files are written on the session's thread, never on the
+// application's: a step window is on disk without a further call.
+class ProgrammaticCapture {
+ public:
+  // `sessions` must outlive this object.
+  ProgrammaticCapture(SessionManager* sessions, v1::Identity identity);
+  ~ProgrammaticCapture();
+
+  // Makes and checks the run directory, then returns once recording has begun, or the session waits
+  // for its first step. INVALID_ARGUMENT, RESOURCE_EXHAUSTED: the logdir will not do.
+  // ALREADY_EXISTS: another capture runs.
+  absl::Status Start(ProgrammaticRequest request);
+
+  // Ends the capture, unless it has ended by itself; blocks until its files are on disk.
+  // FAILED_PRECONDITION: none was started.
+  absl::StatusOr<ProgrammaticResult> Stop();
+
+  // The process exits: ends the capture and waits for its files until `deadline`; what is not on
+  // disk by then leaves no file behind. Does not wait for a Start in progress.
+  void FinishBeforeExit(absl::Time deadline);
+
+ private:
+  struct Run;
+  // Creates the file of a part, unless the process exits.
+  static absl::StatusOr<std::unique_ptr<FileSink>> Begin(const std::string& stem, int part,
+                                                         Run* run);
+  static absl::StatusOr<ProgrammaticResult> WriteFiles(const SessionResult& session,
+                                                       const v1::Identity& identity, Run* run);
+  // Ends the session of `run`, unless it has ended; `lock` is of the run.
+  void End(const std::shared_ptr<Run>& run, std::string_view ended_by,
+           std::unique_lock<std::mutex>* lock);
+
+  SessionManager* const sessions_;
+  const v1::Identity identity_;
+  std::mutex mutex_;
+  std::shared_ptr<Run> run_;   // the last one, until Stop has told of it
+  std::weak_ptr<Run> latest_;  // while it is written or not told of
+  uint64_t runs_ = 0;
+};
+
+}  // namespace jobscope
+
+#endif  // SERVER_PROGRAMMATIC_PROGRAMMATIC_CAPTURE_H_

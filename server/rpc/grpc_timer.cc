@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/grpc_timer.h"
+
+#include <chrono>
+#include <utility>
+
+namespace jobscope {
+
+void RunSoon(std::function<void()> body) {
+  struct Hop {
+    std::shared_ptr<grpc::Alarm> alarm = std::make_shared<grpc::Alarm>();
+    std::function<void()> body;
+  };
+  auto hop = std::make_shared<Hop>();
+  hop->body = std::move(body);
+  // The callback may run, and let go of the alarm, before Set has returned.
+  const std::shared_ptr<grpc::Alarm> alarm = hop->alarm;
+  // Also when it is "cancelled": gRPC ends, and whoever waits must not wait for ever.
+  alarm->Set(std::chrono::system_clock::now(), [hop](bool /*expired*/) {
+    const std::shared_ptr<grpc::Alarm> last = std::move(hop->alarm);
+    const std::function<void()> run = std::move(hop->body);
+    run();
+  });
+}
+
+std::unique_ptr<grpc::Alarm> RunAfter(absl::Duration delay, std::function<void()> body) {
+  auto alarm = std::make_unique<grpc::Alarm>();
+  alarm->Set(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(delay),
+             [body = std::move(body)](bool expired) {
+               if (expired) body();
+             });
+  return alarm;
+}
+
+}  // namespace jobscope

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/request_validation.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/options/framework_choice.h"
+#include "common/text/foreign_text.h"
+#include "server/limits.h"
+
+namespace jobscope {
+namespace {
+
+// In opts.advanced_configuration: where captures by this service say what Arm.frameworks says.
+constexpr char kFrameworksKey[] = "jobscope_frameworks";
+constexpr char kRecordShapesKey[] = "jobscope_record_shapes";
+constexpr char kDeviceTracerKey[] = "jobscope_device_tracer";
+
+absl::Status OutOfRange(absl::string_view field, absl::string_view value, absl::string_view range,
+                        absl::string_view hint = {}) {
+  return absl::InvalidArgumentError(absl::StrCat(field, " = ", value, " is out of range: ", range,
+                                                 hint.empty() ? "" : "; ", hint));
+}
+
+absl::Status CheckSize(absl::string_view field, size_t bytes, size_t max_bytes) {
+  if (bytes <= max_bytes) return absl::OkStatus();
+  return OutOfRange(field, absl::StrCat(bytes, " bytes"),
+                    absl::StrCat("at most ", max_bytes, " bytes"));
+}
+
+absl::Status CheckCount(absl::string_view field, int count, int max_count) {
+  if (count <= max_count) return absl::OkStatus();
+  return OutOfRange(field, absl::StrCat(count, " entries"), absl::StrCat("at most ", max_count));
+}
+
+absl::Status CheckLevel(absl::string_view field, uint32_t level, uint32_t max_level) {
+  if (level <= max_level) return absl::OkStatus();
+  return OutOfRange(field, absl::StrCat(level), absl::StrCat("0 to ", max_level));
+}
+
+absl::Status CheckStrings(const tensorflow::ProfileRequest& request) {
+  const tensorflow::ProfileOptions& opts = request.opts();
+  struct {
+    absl::string_view field;
+    size_t bytes;
+    size_t max_bytes;
+  } const strings[] = {
+      {"session_id", request.session_id().size(), limits::kMaxSessionIdBytes},
+      {"opts.session_id", opts.session_id().size(), limits::kMaxSessionIdBytes},
+      {"host_name", request.host_name().size(), limits::kMaxHostNameBytes},
+      {"opts.override_hostname", opts.override_hostname().size(), limits::kMaxHostNameBytes},
+      {"repository_root", request.repository_root().size(), limits::kMaxPathBytes},
+      {"opts.repository_path", opts.repository_path().size(), limits::kMaxPathBytes},
+  };
+  for (const auto& string : strings) {
+    if (auto status = CheckSize(string.field, string.bytes, string.max_bytes); !status.ok())
+      return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLists(const tensorflow::ProfileRequest& request) {
+  const auto& configuration = request.opts().advanced_configuration();
+  struct {
+    absl::string_view field;
+    int count;
+    int max_count;
+  } const lists[] = {
+      {"tools", request.tools_size(), limits::kMaxTools},
+      {"tool_options", static_cast<int>(request.tool_options().size()), limits::kMaxTools},
+      {"opts.advanced_configuration", static_cast<int>(configuration.size()),
+       limits::kMaxConfigurationKeys},
+  };
+  for (const auto& list : lists) {
+    if (auto status = CheckCount(list.field, list.count, list.max_count); !status.ok())
+      return status;
+  }
+  for (const std::string& tool : request.tools()) {
+    if (auto status = CheckSize("tools", tool.size(), limits::kMaxToolBytes); !status.ok())
+      return status;
+  }
+  for (const auto& [tool, options] : request.tool_options()) {
+    const size_t bytes = std::max(tool.size(), options.output_formats().size());
+    if (auto status = CheckSize("tool_options", bytes, limits::kMaxToolBytes); !status.ok())
+      return status;
+  }
+  for (const auto& [key, value] : configuration) {
+    auto status = CheckSize("a key of opts.advanced_configuration", key.size(),
+                            limits::kMaxConfigurationKeyBytes);
+    if (!status.ok()) return status;
+    status = CheckSize("a value of opts.advanced_configuration", value.string_value().size(),
+                       limits::kMaxConfigurationValueBytes);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+// Names what was asked for and has no effect here. What every stock client sends along without
+// meaning it (max_events of a million, tools, paths) is not named; docs/wire.md says so.
+std::vector<std::string> NameIgnored(const tensorflow::ProfileRequest& request) {
+  const tensorflow::ProfileOptions& opts = request.opts();
+  constexpr uint64_t kStockMaxEvents = 1'000'000;
+  std::vector<std::string> ignored;
+  if (request.max_events() != 0 && request.max_events() != kStockMaxEvents)
+    ignored.push_back("max_events");
+  if (!request.tool_options().empty()) ignored.push_back("tool_options");
+  if (opts.trace_options().host_traceme_filter_mask() != 0) {
+    ignored.push_back("opts.trace_options.host_traceme_filter_mask");
+  }
+  if (opts.raise_error_on_start_failure()) ignored.push_back("opts.raise_error_on_start_failure");
+  if (!opts.override_hostname().empty()) ignored.push_back("opts.override_hostname");
+  // The map has no order of its own: sorted, so that two workers answer alike.
+  std::set<absl::string_view> keys;
+  for (const auto& entry : opts.advanced_configuration()) keys.insert(entry.first);
+  keys.erase(kFrameworksKey);
+  keys.erase(kRecordShapesKey);
+  keys.erase(kDeviceTracerKey);
+  for (absl::string_view key : keys) {
+    ignored.push_back(absl::StrCat("opts.advanced_configuration[\"",
+                                   Printable(key, limits::kMaxIgnoredNameBytes), "\"]"));
+  }
+  if (ignored.size() > limits::kMaxIgnoredNamed) {
+    const size_t more = ignored.size() - limits::kMaxIgnoredNamed;
+    ignored.resize(limits::kMaxIgnoredNamed);
+    ignored.push_back(absl::StrCat("and ", more, " more"));
+  }
+  return ignored;
+}
+
+absl::StatusOr<FrameworkChoice> Frameworks(absl::string_view field, const std::string& text) {
+  auto choice = FrameworkChoice::Parse(text);
+  if (choice.ok()) return choice;
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", choice.status().message()));
+}
+
+// What callers of this service have in place of Arm.frameworks. Any other type than a string is as
+// empty, and so "auto".
+absl::StatusOr<FrameworkChoice> Frameworks(const tensorflow::ProfileOptions& opts) {
+  const auto found = opts.advanced_configuration().find(kFrameworksKey);
+  if (found == opts.advanced_configuration().end()) return FrameworkChoice();
+  return Frameworks("opts.advanced_configuration[\"jobscope_frameworks\"]",
+                    found->second.string_value());
+}
+
+absl::StatusOr<DeviceTracer> WhoTracesDevices(absl::string_view field, const std::string& text) {
+  auto tracer = ParseDeviceTracer(text);
+  if (tracer.ok()) return tracer;
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", tracer.status().message()));
+}
+
+absl::StatusOr<DeviceTracer> WhoTracesDevices(const tensorflow::ProfileOptions& opts) {
+  const auto found = opts.advanced_configuration().find(kDeviceTracerKey);
+  if (found == opts.advanced_configuration().end()) return DeviceTracer::kAuto;
+  return WhoTracesDevices("opts.advanced_configuration[\"jobscope_device_tracer\"]",
+                          found->second.string_value());
+}
+
+// Likewise; any other type than a bool is as false.
+bool RecordShapes(const tensorflow::ProfileOptions& opts) {
+  const auto found = opts.advanced_configuration().find(kRecordShapesKey);
+  return found != opts.advanced_configuration().end() && found->second.bool_value();
+}
+
+absl::StatusOr<CollectorLevels> Levels(const tensorflow::ProfileOptions& opts) {
+  CollectorLevels levels;
+  if (opts.version() != 0) {  // version 0 means: all defaults
+    auto status =
+        CheckLevel("opts.host_tracer_level", opts.host_tracer_level(), limits::kMaxHostLevel);
+    status.Update(CheckLevel("opts.device_tracer_level", opts.device_tracer_level(),
+                             limits::kMaxDeviceLevel));
+    status.Update(CheckLevel("opts.python_tracer_level", opts.python_tracer_level(),
+                             limits::kMaxPythonLevel));
+    if (!status.ok()) return status;
+    levels.host = static_cast<int>(opts.host_tracer_level());
+    levels.device = static_cast<int>(opts.device_tracer_level());
+    levels.python = static_cast<int>(opts.python_tracer_level());
+  }
+  // A device type other than ours means that ours is not wanted.
+  const auto type = opts.device_type();
+  if (type != tensorflow::ProfileOptions::UNSPECIFIED && type != tensorflow::ProfileOptions::GPU) {
+    levels.device = 0;
+  }
+  return levels;
+}
+
+absl::StatusOr<uint64_t> DurationMs(const tensorflow::ProfileRequest& request) {
+  const bool from_opts = request.opts().duration_ms() != 0;
+  const uint64_t duration_ms = from_opts ? request.opts().duration_ms() : request.duration_ms();
+  const std::string range = absl::StrCat("1 to ", limits::kMaxDurationMs);
+  if (duration_ms == 0) return OutOfRange("opts.duration_ms", "0", range, "duration_ms is 0 too");
+  if (duration_ms > limits::kMaxDurationMs) {
+    return OutOfRange(from_opts ? "opts.duration_ms" : "duration_ms", absl::StrCat(duration_ms),
+                      range, "ask for less; a negative number arrives as a huge one");
+  }
+  return duration_ms;
+}
+
+absl::StatusOr<std::optional<int64_t>> StartUnixNs(const tensorflow::ProfileOptions& opts,
+                                                   absl::Time now) {
+  if (opts.version() == 0 || opts.start_timestamp_ns() == 0) return std::nullopt;
+  const uint64_t sent = opts.start_timestamp_ns();
+  // Compared as unsigned first: absl::FromUnixNanos takes a signed number.
+  const absl::Time start = sent > static_cast<uint64_t>(INT64_MAX)
+                               ? absl::InfiniteFuture()
+                               : absl::FromUnixNanos(static_cast<int64_t>(sent));
+  if (start > now + limits::kMaxStartDelay) {
+    return OutOfRange(
+        "opts.start_timestamp_ns", absl::StrCat(sent),
+        absl::StrCat("at most ", absl::FormatDuration(limits::kMaxStartDelay),
+                     " from now, and this worker's clock says ", absl::ToUnixNanos(now)),
+        "compare the clocks of the two hosts");
+  }
+  if (start < now - limits::kMaxStartAge) return std::nullopt;
+  return static_cast<int64_t>(sent);
+}
+
+absl::StatusOr<ProfileCall> ValidateCommon(const tensorflow::ProfileRequest& request,
+                                           const CallContext& context) {
+  if (auto status = CheckStrings(request); !status.ok()) return status;
+  if (auto status = CheckLists(request); !status.ok()) return status;
+  auto levels = Levels(request.opts());
+  if (!levels.ok()) return levels.status();
+  const auto frameworks = Frameworks(request.opts());
+  if (!frameworks.ok()) return frameworks.status();
+  const auto device_tracer = WhoTracesDevices(request.opts());
+  if (!device_tracer.ok()) return device_tracer.status();
+  ProfileCall call;
+  call.options.session_id =
+      request.session_id().empty() ? request.opts().session_id() : request.session_id();
+  call.options.peer = context.peer;
+  call.options.levels = *levels;
+  call.options.frameworks = *frameworks;
+  call.options.record_shapes = RecordShapes(request.opts());
+  call.options.device_tracer = *device_tracer;
+  call.options.store_bytes = context.store_bytes;
+  call.options.ignored = NameIgnored(request);
+  call.emit_xspace = request.emit_xspace();
+  call.file_stem = FileStem(request.host_name(), context.own_host);
+  return call;
+}
+
+absl::Status CheckDeadline(absl::string_view field, absl::Duration needed,
+                           const CallContext& context) {
+  const absl::Duration left = context.deadline - context.now;
+  if (needed < left) return absl::OkStatus();
+  return OutOfRange(
+      field, absl::FormatDuration(needed),
+      absl::StrCat("the call's own deadline is ", absl::FormatDuration(left), " away"),
+      "it would end first and lose everything: ask for less, or set a later deadline");
+}
+
+}  // namespace
+
+absl::StatusOr<ProfileCall> ValidateProfile(const tensorflow::ProfileRequest& request,
+                                            const CallContext& context) {
+  auto call = ValidateCommon(request, context);
+  if (!call.ok()) return call;
+  const auto duration_ms = DurationMs(request);
+  if (!duration_ms.ok()) return duration_ms.status();
+  const auto start = StartUnixNs(request.opts(), context.now);
+  if (!start.ok()) return start.status();
+  call->options.duration = absl::Milliseconds(static_cast<int64_t>(*duration_ms));
+  call->options.start_unix_ns = *start;
+  const absl::Duration delay =
+      start->has_value()
+          ? std::max(absl::ZeroDuration(), absl::FromUnixNanos(**start) - context.now)
+          : absl::ZeroDuration();
+  auto status = CheckDeadline("delay + duration", delay + call->options.duration, context);
+  if (!status.ok()) return status;
+  return call;
+}
+
+absl::StatusOr<ProfileCall> ValidateStartContinuous(const tensorflow::ProfileRequest& request,
+                                                    const CallContext& context) {
+  auto call = ValidateCommon(request, context);
+  if (!call.ok()) return call;
+  // XProf's continuous mode is made for TPUs and sends host level 0: nothing at all would be
+  // recorded.
+  if (call->options.levels.host == 0) call->options.levels.host = 2;
+  call->emit_xspace = true;
+  return call;
+}
+
+absl::Status ValidateSnapshot(const tensorflow::GetSnapshotRequest& request) {
+  const std::string& id = request.snapshot_session_id();
+  const bool clean = std::all_of(id.begin(), id.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-';
+  });
+  if (clean && id.size() <= limits::kMaxSnapshotIdBytes) return absl::OkStatus();
+  return OutOfRange(
+      "snapshot_session_id", absl::StrCat("\"", Printable(id, 64), "\""),
+      absl::StrCat("at most ", limits::kMaxSnapshotIdBytes, " characters of [A-Za-z0-9_-]"));
+}
+
+absl::Status ValidateTerminate(const tensorflow::TerminateRequest& request) {
+  return CheckSize("session_id", request.session_id().size(), limits::kMaxSessionIdBytes);
+}
+
+absl::StatusOr<MonitorCall> ValidateMonitor(const tensorflow::MonitorRequest& request,
+                                            const CallContext& context) {
+  if (request.duration_ms() > limits::kMaxMonitorMs) {
+    return OutOfRange("duration_ms", absl::StrCat(request.duration_ms()),
+                      absl::StrCat("0 to ", limits::kMaxMonitorMs));
+  }
+  if (request.monitoring_level() < 0 || request.monitoring_level() > limits::kMaxMonitoringLevel) {
+    return OutOfRange("monitoring_level", absl::StrCat(request.monitoring_level()),
+                      absl::StrCat("0 to ", limits::kMaxMonitoringLevel));
+  }
+  MonitorCall call;
+  call.duration = absl::Milliseconds(static_cast<int64_t>(request.duration_ms()));
+  call.verbose = request.monitoring_level() >= 2;
+  call.timestamp = request.timestamp();
+  if (auto status = CheckDeadline("duration_ms", call.duration, context); !status.ok())
+    return status;
+  return call;
+}
+
+absl::Status ValidateStop(const v1::StopRequest& request) {
+  return CheckSize("session_id", request.session_id().size(), limits::kMaxSessionIdBytes);
+}
+
+absl::StatusOr<SessionOptions> ValidateArm(const v1::Arm& request, const CallContext& context) {
+  absl::Status status =
+      CheckSize("arm.session_id", request.session_id().size(), limits::kMaxSessionIdBytes);
+  status.Update(
+      CheckLevel("arm.host_tracer_level", request.host_tracer_level(), limits::kMaxHostLevel));
+  status.Update(CheckLevel("arm.device_tracer_level", request.device_tracer_level(),
+                           limits::kMaxDeviceLevel));
+  status.Update(CheckLevel("arm.python_tracer_level", request.python_tracer_level(),
+                           limits::kMaxPythonLevel));
+  const auto max_lookback_ns =
+      static_cast<uint64_t>(absl::ToInt64Nanoseconds(limits::kMaxLookback));
+  if (request.lookback_ns() > max_lookback_ns) {
+    status.Update(OutOfRange("arm.lookback_ns", absl::StrCat(request.lookback_ns()),
+                             absl::StrCat("0 to ", max_lookback_ns)));
+  }
+  if (request.store_bytes() != 0 && request.store_bytes() < limits::kMinStoreBytes) {
+    status.Update(OutOfRange("arm.store_bytes", absl::StrCat(request.store_bytes()),
+                             absl::StrCat("0, for the worker's own of ", context.store_bytes,
+                                          ", or at least ", limits::kMinStoreBytes)));
+  }
+  const auto frameworks = Frameworks("arm.frameworks", request.frameworks());
+  status.Update(frameworks.status());
+  const auto device_tracer = WhoTracesDevices("arm.device_tracer", request.device_tracer());
+  status.Update(device_tracer.status());
+  if (!status.ok()) return status;
+  SessionOptions options;
+  options.frameworks = *frameworks;
+  options.record_shapes = request.record_shapes();
+  options.device_tracer = *device_tracer;
+  options.session_id = request.session_id();
+  options.peer = context.peer;
+  options.on_command = true;
+  options.record_ahead = !request.by_steps();
+  options.lookback = absl::Nanoseconds(static_cast<int64_t>(request.lookback_ns()));
+  options.levels.host = static_cast<int>(request.host_tracer_level());
+  options.levels.device = static_cast<int>(request.device_tracer_level());
+  options.levels.python = static_cast<int>(request.python_tracer_level());
+  options.store_bytes = request.store_bytes() == 0
+                            ? context.store_bytes
+                            : std::min(request.store_bytes(), context.store_bytes);
+  return options;
+}
+
+absl::StatusOr<StartCommand> ValidateStart(const v1::Start& request, const StartContext& context) {
+  StartCommand command;
+  command.start_monotonic_ns =
+      request.start_monotonic_ns() == 0 ? context.monotonic_ns : request.start_monotonic_ns();
+  const auto max_delay_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(limits::kMaxStartDelay));
+  const uint64_t earliest_ns = context.monotonic_ns - std::min(context.monotonic_ns, max_delay_ns);
+  const uint64_t latest_ns = context.monotonic_ns + max_delay_ns;
+  if (command.start_monotonic_ns < earliest_ns || command.start_monotonic_ns > latest_ns) {
+    return OutOfRange("start.start_monotonic_ns", absl::StrCat(command.start_monotonic_ns),
+                      absl::StrCat(earliest_ns, " to ", latest_ns, ", or 0 for now"),
+                      "it counts on this worker's MONOTONIC clock, which SyncClock tells");
+  }
+  const auto granted_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(context.granted_lookback));
+  command.zero_monotonic_ns =
+      request.zero_monotonic_ns() == 0
+          ? command.start_monotonic_ns - std::min(command.start_monotonic_ns, granted_ns)
+          : request.zero_monotonic_ns();
+  const auto max_zero_ns =
+      static_cast<uint64_t>(absl::ToInt64Nanoseconds(limits::kMaxZeroBeforeStart));
+  if (command.zero_monotonic_ns > command.start_monotonic_ns ||
+      command.start_monotonic_ns - command.zero_monotonic_ns > max_zero_ns) {
+    return OutOfRange(
+        "start.zero_monotonic_ns", absl::StrCat(command.zero_monotonic_ns),
+        absl::StrCat("at most start.start_monotonic_ns, ", command.start_monotonic_ns,
+                     ", and not more than ", absl::FormatDuration(limits::kMaxZeroBeforeStart),
+                     " before it"));
+  }
+  if (request.zero_unix_ns() < 0) {
+    return OutOfRange("start.zero_unix_ns", absl::StrCat(request.zero_unix_ns()),
+                      "0, for the worker's own clock, or more");
+  }
+  command.zero_unix_ns = request.zero_unix_ns() != 0
+                             ? request.zero_unix_ns()
+                             : context.realtime_ns +
+                                   static_cast<int64_t>(command.zero_monotonic_ns) -
+                                   static_cast<int64_t>(context.monotonic_ns);
+  if (request.clock_uncertainty_ns() > limits::kMaxClockUncertaintyNs) {
+    return OutOfRange("start.clock_uncertainty_ns", absl::StrCat(request.clock_uncertainty_ns()),
+                      absl::StrCat("0 to ", limits::kMaxClockUncertaintyNs));
+  }
+  command.clock_uncertainty_ns = request.clock_uncertainty_ns();
+  if (request.clock_offset_ns() > limits::kMaxClockOffsetNs ||
+      request.clock_offset_ns() < -limits::kMaxClockOffsetNs) {
+    return OutOfRange("start.clock_offset_ns", absl::StrCat(request.clock_offset_ns()),
+                      absl::StrCat(-limits::kMaxClockOffsetNs, " to ", limits::kMaxClockOffsetNs));
+  }
+  command.clock_offset_ns = request.clock_offset_ns();
+  const uint64_t max_duration_ns = limits::kMaxDurationMs * 1'000'000;
+  const bool dump = context.wanted_lookback > absl::ZeroDuration() && !request.has_steps();
+  if (request.duration_ns() > max_duration_ns || (request.duration_ns() == 0 && !dump)) {
+    return OutOfRange("start.duration_ns", absl::StrCat(request.duration_ns()),
+                      absl::StrCat("1 to ", max_duration_ns), "0 is for a lookback without steps");
+  }
+  command.duration = absl::Nanoseconds(static_cast<int64_t>(request.duration_ns()));
+  if (request.has_steps()) {
+    if (request.steps().last() < request.steps().first()) {
+      return OutOfRange("start.steps.last", absl::StrCat(request.steps().last()),
+                        absl::StrCat("at least start.steps.first, ", request.steps().first()));
+    }
+    if (request.steps().by_ordinal() && request.steps().first() < 1) {
+      return OutOfRange("start.steps.first", absl::StrCat(request.steps().first()),
+                        "1 or more, by_ordinal");
+    }
+    command.steps =
+        StepRange{request.steps().first(), request.steps().last(), request.steps().by_ordinal()};
+  }
+  return command;
+}
+
+absl::Status ValidateResume(const v1::Resume& request) {
+  if (request.capture_key().size() != limits::kCaptureKeyBytes) {
+    return OutOfRange("resume.capture_key", absl::StrCat(request.capture_key().size(), " bytes"),
+                      absl::StrCat(limits::kCaptureKeyBytes, " bytes, as `armed` told them"));
+  }
+  if (request.next_item() == 0) return OutOfRange("resume.next_item", "0", "1 or more");
+  return absl::OkStatus();
+}
+
+std::string FileStem(absl::string_view text, absl::string_view fallback) {
+  std::string stem(text.substr(0, limits::kMaxFileStemBytes));
+  for (char& c : stem) {
+    const bool kept =
+        absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
+    if (!kept) c = '_';
+  }
+  // A name of dots alone is a directory.
+  if (stem.find_first_not_of('.') != std::string::npos) return stem;
+  return fallback.empty() ? "worker" : FileStem(fallback, {});
+}
+
+}  // namespace jobscope

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SERVER_RPC_SELF_CALL_H_
+#define SERVER_RPC_SELF_CALL_H_
+
+#include <grpcpp/server.h>
+
+#include "absl/time/time.h"
+
+namespace jobscope {
+
+// Whether the server answers a call of its health service, within this process: where gRPC has too
+// few threads, it accepts connections and answers nothing. Blocks for `limit`, and 100 ms more for
+// the call's end.
+bool AnswersItself(grpc::Server* server, absl::Duration limit);
+
+}  // namespace jobscope
+
+#endif  // SERVER_RPC_SELF_CALL_H_

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/stream_call.h"
+
+#include <grpcpp/server_context.h>
+
+#include <exception>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "common/clock/clock.h"
+#include "server/rpc/grpc_timer.h"
+#include "server/rpc/peer.h"
+#include "server/rpc/unary_call.h"
+#include "server/security/audit.h"
+
+namespace jobscope {
+namespace {
+constexpr absl::Duration kFinishLimit = absl::Seconds(5);
+}  // namespace
+
+class StreamCall::Bridge : public StreamCall::Reactor {
+ public:
+  explicit Bridge(std::shared_ptr<StreamCall> call) : call_(std::move(call)) {}
+  void OnReadDone(bool ok) override {
+    if (ok) call_->received_ns_ = MonotonicNs();
+    call_->Post(ok ? kRead : kReadFailed);
+  }
+  void OnWriteDone(bool ok) override { call_->Post(ok ? kWritten : kWriteFailed); }
+  void OnCancel() override { call_->Post(kCancelled); }
+  void OnDone() override {
+    // Here, and not by whoever handles events: the registry may be gone when this has returned.
+    call_->registry_->Leave(call_);
+    call_->Post(kDone);
+    delete this;
+  }
+
+ private:
+  const std::shared_ptr<StreamCall> call_;
+};
+
+StreamCall::StreamCall(CallRegistry* registry, absl::string_view method,
+                       grpc::CallbackServerContext* context)
+    : registry_(registry),
+      method_(method),
+      peer_(PeerOf(*context)),
+      started_(absl::Now()),
+      context_(context) {}
+
+StreamCall::Reactor* StreamCall::Begin() {
+  bridge_ = new Bridge(shared_from_this());
+  Bridge* const bridge = bridge_;
+  if (auto status = registry_->Enter(shared_from_this()); !status.ok()) Finish(std::move(status));
+  Post(kWake);
+  return bridge;
+}
+
+void StreamCall::Wake() { PostSoon(kWake); }
+
+void StreamCall::Abandon() { PostSoon(kServerEnds); }
+
+void StreamCall::Post(unsigned event) {
+  {
+    absl::MutexLock lock(&mutex_);
+    events_ |= event;
+    if (handling_) return;
+    handling_ = true;
+  }
+  Run();
+}
+
+void StreamCall::PostSoon(unsigned event) {
+  {
+    absl::MutexLock lock(&mutex_);
+    const bool on_its_way = events_ != 0;
+    events_ |= event;
+    if (handling_ || on_its_way) return;
+  }
+  RunSoon([self = shared_from_this()] { self->Post(0); });
+}
+
+void StreamCall::Run() {
+  const std::shared_ptr<StreamCall> keep = shared_from_this();
+  while (true) {
+    unsigned events = 0;
+    {
+      absl::MutexLock lock(&mutex_);
+      events = std::exchange(events_, 0);
+      if (events == 0) {
+        handling_ = false;
+        return;
+      }
+    }
+    try {
+      Handle(events);
+    } catch (const std::exception&) {  // out of memory: it ends as if the client had gone
+      context_->TryCancel();
+    }
+  }
+}
+
+void StreamCall::Handle(unsigned events) {
+  if ((events & kCancelled) != 0) Lose();
+  if ((events & (kWritten | kWriteFailed)) != 0) {
+    writing_ = false;
+    write_buffer_.Clear();
+    if ((events & kWriteFailed) != 0) Lose();
+    if (!finished()) OnSent();
+  }
+  if ((events & (kRead | kReadFailed)) != 0) HandleRead(events);
+  if ((events & kWake) != 0 && !finished()) OnWake();
+  if ((events & kTick) != 0 && !finished()) {
+    OnTick();
+    if (!finished()) ArmTick();
+  }
+  if ((events & kServerEnds) != 0 && !finished()) OnServerEnds();
+  if ((events & kCutOff) != 0 && writing_) context_->TryCancel();
+  if ((events & kDone) != 0) {
+    tick_.reset();
+    cut_off_.reset();
+    OnDone(lost_);
+    return;
+  }
+  Advance();
+}
+
+void StreamCall::HandleRead(unsigned events) {
+  reading_ = false;
+  if ((events & kReadFailed) != 0) {
+    read_closed_ = true;
+    // The end of a broken stream looks like a client's closing, but for this.
+    if (!finish_sent_ && context_->IsCancelled()) Lose();
+    if (!finished()) OnClientClosed();
+    return;
+  }
+  if (!finished()) OnMessage(read_buffer_, received_ns_);
+  read_buffer_.Clear();
+}
+
+void StreamCall::Lose() {
+  if (std::exchange(lost_, true) || finished()) return;
+  OnLost();
+  Finish(absl::CancelledError("the client has gone"));
+}
+
+void StreamCall::Finish(absl::Status status) {
+  if (!wanted_status_.has_value()) wanted_status_ = std::move(status);
+}
+
+// From Finish on, `this` may lose its gRPC part at any time.
+void StreamCall::Advance() {
+  if (finish_sent_) return;
+  if (!writing_ && !finished()) {
+    grpc::ByteBuffer message;
+    if (NextMessage(&message) && !finished()) {
+      write_buffer_.Swap(&message);
+      writing_ = true;
+      bridge_->StartWrite(&write_buffer_);
+    }
+  }
+  if (!reading_ && !read_closed_ && !finished() && WantsMessage()) {
+    reading_ = true;
+    bridge_->StartRead(&read_buffer_);
+  }
+  if (!finished()) return;
+  if (writing_) {
+    if (cut_off_ != nullptr) return;
+    cut_off_ = RunAfter(kFinishLimit, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->Post(kCutOff);
+    });
+    return;
+  }
+  finish_sent_ = true;
+  tick_.reset();
+  Audit({method_, peer_, description_, absl::Now() - started_, *wanted_status_, Outcome()});
+  registry_->Answered(shared_from_this());
+  bridge_->Finish(ToGrpc(*wanted_status_));
+}
+
+void StreamCall::TickEvery(absl::Duration interval) {
+  const bool ticking = tick_interval_ != absl::InfiniteDuration();
+  tick_interval_ = interval;
+  if (!ticking) ArmTick();
+}
+
+void StreamCall::ArmTick() {
+  tick_.reset();
+  if (tick_interval_ == absl::InfiniteDuration()) return;
+  tick_ = RunAfter(tick_interval_, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->Post(kTick);
+  });
+}
+
+}  // namespace jobscope

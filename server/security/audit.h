@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One line per request: who, what, how long, outcome. At info level, through common/log/log.
+#ifndef SERVER_SECURITY_AUDIT_H_
+#define SERVER_SECURITY_AUDIT_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace jobscope {
+
+struct AuditRecord {
+  absl::string_view method;  // "tensorflow.ProfilerService/Profile"
+  absl::string_view peer;
+  absl::string_view description;  // what was asked for
+  absl::Duration took;
+  absl::Status status;
+  absl::string_view outcome;  // what was delivered
+};
+
+// Foreign text in it is made printable; the line is at most a few hundred bytes.
+std::string AuditLine(const AuditRecord& record);
+
+// Costs nothing while the log level is above info.
+void Audit(const AuditRecord& record);
+
+}  // namespace jobscope
+
+#endif  // SERVER_SECURITY_AUDIT_H_

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/security/certificate_watch.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/clock/clock.h"
+#include "common/log/log.h"
+
+namespace jobscope {
+namespace {
+constexpr uint64_t kLookIntervalNs = 1'000'000'000;
+}  // namespace
+
+bool CertificateWatch::Versions::operator==(const Versions& other) const {
+  return certificate == other.certificate && key == other.key && authorities == other.authorities;
+}
+
+absl::StatusOr<std::shared_ptr<CertificateWatch>> CertificateWatch::Create(Files files) {
+  std::shared_ptr<CertificateWatch> watch(new CertificateWatch(std::move(files)));
+  const absl::MutexLock lock(&watch->mutex_);
+  if (auto status = watch->Load(); !status.ok()) return status;
+  return watch;
+}
+
+std::shared_ptr<const CertificateWatch::Content> CertificateWatch::NewerThan(uint64_t version) {
+  const absl::MutexLock lock(&mutex_);
+  LoadIfChanged();
+  return content_->version > version ? content_ : nullptr;
+}
+
+CertificateWatch::Versions CertificateWatch::LookAtFiles() const {
+  return {VersionOf(files_.certificate), VersionOf(files_.key), VersionOf(files_.authorities)};
+}
+
+absl::Status CertificateWatch::Load() {
+  looked_ns_ = MonotonicNs();
+  // Before the read: a write in between is found the next time.
+  seen_ = LookAtFiles();
+  auto pair = ReadCertificatePair(files_.certificate, files_.key, CertificateUse::kServer);
+  if (!pair.ok()) return pair.status();
+  auto loaded = std::make_shared<Content>();
+  if (asks_callers()) {
+    auto authorities = ReadAuthorities(files_.authorities);
+    if (!authorities.ok()) return authorities.status();
+    loaded->authorities_pem = *std::move(authorities);
+  }
+  loaded->pair = *std::move(pair);
+  loaded->version = content_ == nullptr ? 1 : content_->version + 1;
+  content_ = std::move(loaded);
+  return absl::OkStatus();
+}
+
+void CertificateWatch::LoadIfChanged() {
+  const uint64_t now_ns = MonotonicNs();
+  if (now_ns - looked_ns_ < kLookIntervalNs) return;
+  looked_ns_ = now_ns;
+  if (LookAtFiles() == seen_) return;
+  if (const absl::Status status = Load(); status.ok()) {
+    Log(LogLevel::kInfo,
+        absl::StrCat(files_.certificate.setting, "=", files_.certificate.path,
+                     ": who connects from now on gets the certificate that is there now"));
+  } else {
+    Log(LogLevel::kWarning, absl::StrCat("the certificate that was read before stays in force: ",
+                                         absl::string_view(status.message())));
+  }
+}
+
+}  // namespace jobscope

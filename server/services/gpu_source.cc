@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/services/gpu_source.h"
+
+#include <grpcpp/alarm.h>
+
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "server/rpc/grpc_timer.h"
+
+namespace jobscope {
+namespace {
+
+// Held by whoever may answer: the source's callback, and the alarm. The first of the two lets go of
+// the alarm.
+struct Wait {
+  std::mutex mutex;
+  bool answered = false;
+  std::unique_ptr<grpc::Alarm> alarm;
+  std::function<void()> then;
+
+  void Answer() {
+    std::unique_ptr<grpc::Alarm> done_with;
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (std::exchange(answered, true)) return;
+      done_with = std::move(alarm);
+    }
+    then();
+  }
+};
+
+}  // namespace
+
+void WithGpus(const GpuSource& source, absl::Duration max_age, absl::Duration limit,
+              std::function<void()> then) {
+  if (!source) return then();
+  const auto wait = std::make_shared<Wait>();
+  wait->then = std::move(then);
+  // If the source's call hangs, this callback is kept by it, and `wait` with it: once per hang,
+  // because a source that hangs is not asked again.
+  if (!source.refresh(max_age, [wait] { wait->Answer(); })) return wait->Answer();
+  auto alarm = RunAfter(limit, [wait] { wait->Answer(); });
+  const std::lock_guard<std::mutex> lock(wait->mutex);
+  if (!wait->answered) wait->alarm = std::move(alarm);
+}
+
+}  // namespace jobscope

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/services/monitor.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "common/process/process_usage.h"
+
+namespace jobscope {
+namespace {
+
+// Older numbers say so: NVML did not answer in time.
+constexpr uint64_t kOldGpusMs = 2'000;
+
+double Milliseconds(absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); }
+
+std::string DescribeSteps(const StepHistory& steps, const StepTimes& times) {
+  if (steps.count == 0) return "steps: none recorded (mark them with JOBSCOPE_STEP)\n";
+  std::string text = absl::StrCat("steps: ", steps.count, " begun");
+  if (steps.current.has_value()) {
+    absl::StrAppendFormat(&text, ", number %d runs for %.3f ms", steps.current->number,
+                          Milliseconds(steps.current->length));
+  }
+  text.push_back('\n');
+  if (times.count == 0) return text;
+  absl::StrAppendFormat(
+      &text, "step time: avg %.3f ms, min %.3f ms, max %.3f ms (%d steps %s)\n",
+      Milliseconds(times.average), Milliseconds(times.shortest), Milliseconds(times.longest),
+      times.count, times.in_window ? "ended in this time" : "before it: none ended in this time");
+  return text;
+}
+
+// "gpu 0 (NVIDIA H100): utilization 37 %, memory 3072.0 of 81920.0 MiB, power 350.5 W, ..."
+std::string DescribeGpus(const v1::Gpus& gpus) {
+  std::string text;
+  for (const v1::Gpu& gpu : gpus.gpus()) {
+    absl::StrAppend(&text, "gpu ", gpu.has_cuda_ordinal() ? gpu.cuda_ordinal() : gpu.index(), " (",
+                    gpu.name(), ")");
+    const char* separator = ": ";
+    const auto add = [&](bool known, const std::string& what) {
+      if (known) absl::StrAppend(&text, std::exchange(separator, ", "), what);
+    };
+    constexpr double kMebibyte = 1 << 20;
+    add(gpu.has_utilization(),
+        absl::StrCat("utilization ", gpu.utilization_percent(), " %, memory utilization ",
+                     gpu.memory_utilization_percent(), " %"));
+    add(gpu.memory_total_bytes() > 0,
+        absl::StrFormat("memory %.1f of %.1f MiB",
+                        static_cast<double>(gpu.memory_used_bytes()) / kMebibyte,
+                        static_cast<double>(gpu.memory_total_bytes()) / kMebibyte));
+    add(gpu.power_milliwatts() > 0, absl::StrFormat("power %.1f W", gpu.power_milliwatts() / 1e3));
+    add(gpu.sm_clock_mhz() > 0, absl::StrCat("SM ", gpu.sm_clock_mhz(), " MHz, memory clock ",
+                                             gpu.memory_clock_mhz(), " MHz"));
+    add(gpu.temperature_celsius() > 0, absl::StrCat(gpu.temperature_celsius(), " C"));
+    add(!gpu.failure().empty(), gpu.failure());
+    text.push_back('\n');
+  }
+  if (!gpus.reason().empty()) absl::StrAppend(&text, "gpus: ", gpus.reason(), "\n");
+  if (gpus.gpus_size() > 0 && gpus.age_ms() > kOldGpusMs) {
+    absl::StrAppendFormat(&text, "gpus: as of %.1f s ago\n",
+                          static_cast<double>(gpus.age_ms()) / 1e3);
+  }
+  return text;
+}
+
+}  // namespace
+
+ProcessUsage ReadProcessUsage() {
+  const ProcessSample sample = ProcessUsageReader().Read();
+  return {absl::Now(), absl::Nanoseconds(static_cast<int64_t>(sample.cpu_ns)), sample.rss_bytes};
+}
+
+StepTimes SummarizeSteps(const StepHistory& steps, absl::Duration window) {
+  std::vector<StepTiming> chosen;
+  for (const StepTiming& step : steps.recent) {
+    if (step.ended <= window) chosen.push_back(step);
+  }
+  StepTimes times;
+  times.in_window = !chosen.empty();
+  if (chosen.empty()) chosen = steps.recent;
+  if (chosen.empty()) return times;
+  times.count = chosen.size();
+  times.shortest = absl::InfiniteDuration();
+  absl::Duration sum;
+  for (const StepTiming& step : chosen) {
+    sum += step.length;
+    times.shortest = std::min(times.shortest, step.length);
+    times.longest = std::max(times.longest, step.length);
+  }
+  times.average = sum / static_cast<int64_t>(chosen.size());
+  return times;
+}
+
+tensorflow::MonitorResponse MakeMonitorResponse(const MonitorCall& call, const ProcessUsage& before,
+                                                const ProcessUsage& after, const StepHistory& steps,
+                                                const v1::Gpus* gpus) {
+  const StepTimes times = SummarizeSteps(steps, after.at - before.at);
+  tensorflow::MonitorResponse response;
+  std::string& text = *response.mutable_data();
+  if (call.timestamp) {
+    absl::StrAppend(&text, "time: ",
+                    absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", after.at, absl::UTCTimeZone()), "\n");
+  }
+  text += DescribeSteps(steps, times);
+  if (call.duration > absl::ZeroDuration() && after.at > before.at) {
+    absl::StrAppendFormat(&text, "cpu: %.1f %%\n",
+                          100.0 * absl::FDivDuration(after.cpu - before.cpu, after.at - before.at));
+  }
+  if (after.rss_bytes.has_value()) {
+    absl::StrAppendFormat(&text, "rss: %.1f MiB\n",
+                          static_cast<double>(*after.rss_bytes) / (1 << 20));
+  }
+  if (gpus != nullptr) text += DescribeGpus(*gpus);
+  // The types above EMPTY_RESULT also promise numbers of a device, which this server does not have:
+  // with steps the step times are what is meant, and the device's fields stay 0.
+  auto* result = response.mutable_monitor_result();
+  if (times.count == 0) return response;
+  result->set_response_type(tensorflow::ProfilerServiceMonitorResult::UTIL_IDLE_STEP);
+  result->set_step_time_ms_avg(Milliseconds(times.average));
+  result->set_step_time_ms_min(Milliseconds(times.shortest));
+  result->set_step_time_ms_max(Milliseconds(times.longest));
+  return response;
+}
+
+}  // namespace jobscope

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What Monitor answers: step times, CPU and memory of this process over a short while.
+#ifndef SERVER_SERVICES_MONITOR_H_
+#define SERVER_SERVICES_MONITOR_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/time/time.h"
+#include "jobscope/v1/profiler.pb.h"
+#include "server/rpc/request_validation.h"
+#include "server/services/step_source.h"
+#include "tensorflow/profiler_service.pb.h"
+
+namespace jobscope {
+
+// Of this process. Takes microseconds.
+struct ProcessUsage {
+  absl::Time at;
+  absl::Duration cpu;  // user and system, all threads, since the process started
+  std::optional<uint64_t> rss_bytes;
+};
+ProcessUsage ReadProcessUsage();
+
+// Of `steps`, those that ended within `window` before now; all recent ones if none did (`in_window`
+// is then false).
+struct StepTimes {
+  uint64_t count = 0;
+  bool in_window = true;
+  absl::Duration average, shortest, longest;
+};
+StepTimes SummarizeSteps(const StepHistory& steps, absl::Duration window);
+
+// `before` and `after` bracket the time that the caller asked for; `steps` is read at its end. With
+// a duration of 0 CPU is not known and absent from the text. `gpus` null: this worker does not ask
+// for them.
+tensorflow::MonitorResponse MakeMonitorResponse(const MonitorCall& call, const ProcessUsage& before,
+                                                const ProcessUsage& after, const StepHistory& steps,
+                                                const v1::Gpus* gpus);
+
+}  // namespace jobscope
+
+#endif  // SERVER_SERVICES_MONITOR_H_

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/session/collector_task.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "common/log/log.h"
+#include "common/process/headroom.h"
+#include "common/threads/worker_thread.h"
+#include "server/guard/resource_guard.h"
+
+namespace jobscope {
+
+namespace {
+
+// Far more than one drain allocates.
+constexpr uint64_t kDrainBytes = uint64_t{8} << 20;
+constexpr absl::Duration kOutOfMemoryPause = absl::Milliseconds(100);
+
+}  // namespace
+
+const char* VerbName(Verb verb) {
+  switch (verb) {
+    case Verb::kNone:
+      return "none";
+    case Verb::kArm:
+      return "arm";
+    case Verb::kStart:
+      return "start";
+    case Verb::kStop:
+      return "stop";
+    case Verb::kReport:
+      return "report";
+  }
+  return "unknown";
+}
+
+Verb CollectorSlot::wedged_in() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return wedged_in_;
+}
+
+void CollectorSlot::SetWedged(Verb verb) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  wedged_in_ = verb;
+}
+
+CollectorTask::CollectorTask(std::shared_ptr<CollectorSlot> slot,
+                             std::shared_ptr<SessionContext> context)
+    : slot_(std::move(slot)), context_(std::move(context)) {}
+
+absl::Status CollectorTask::Start(std::shared_ptr<CollectorSlot> slot,
+                                  std::shared_ptr<SessionContext> context,
+                                  std::shared_ptr<CollectorTask>* task) {
+  std::shared_ptr<CollectorTask> made(new CollectorTask(std::move(slot), std::move(context)));
+  if (absl::Status started = StartWorkerThread("jobscope-collect", [made] { made->Run(); });
+      !started.ok()) {
+    return started;
+  }
+  *task = std::move(made);
+  return absl::OkStatus();
+}
+
+void CollectorTask::PostArm(const ArmRequest& request) {
+  Post(Verb::kArm, [&] { arm_request_ = request; });
+}
+
+void CollectorTask::PostStart(const StartRequest& request) {
+  Post(Verb::kStart, [&] { start_request_ = request; });
+}
+
+void CollectorTask::PostStop(uint64_t end_ticks) {
+  Post(Verb::kStop, [&] { end_ticks_ = end_ticks; });
+}
+
+void CollectorTask::PostReport() {
+  Post(Verb::kReport, [] {});
+}
+
+// The thread reads a request without the lock, while it runs the verb: nothing is posted then, but
+// to one that is abandoned, whose requests stay as they are.
+void CollectorTask::Post(Verb verb, absl::FunctionRef<void()> write_request) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (abandoned_) return;
+  write_request();
+  posted_ = verb;
+  schedule_.reset();
+  changed_.notify_all();
+}
+
+bool CollectorTask::Await(Clock::time_point deadline) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (abandoned_) return false;
+  Clock::time_point until = deadline;
+  while (!changed_.wait_until(lock, until, [this] { return posted_ == Verb::kNone; })) {
+    // Not while the thread may wait for this lock: it would look as if it hung.
+    const pid_t tid = tid_;
+    lock.unlock();
+    until = deadline + Starved(tid);
+    lock.lock();
+    if (until <= Clock::now()) break;
+  }
+  if (posted_ == Verb::kNone) return true;
+  abandoned_ = true;
+  abandoned_in_ = posted_;
+  slot_->SetWedged(posted_);
+  return false;
+}
+
+void CollectorTask::AwaitPatiently(Clock::time_point deadline) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (abandoned_) return;
+  if (changed_.wait_until(lock, deadline, [this] { return posted_ == Verb::kNone; })) return;
+  schedule_ = ReadThreadSchedule(tid_);
+  schedule_time_ = Clock::now();
+}
+
+CollectorTask::Clock::duration CollectorTask::Starved(pid_t tid) const {
+  const std::optional<ThreadSchedule> now = ReadThreadSchedule(tid);
+  if (!schedule_.has_value() || !now.has_value()) return {};
+  // The kernel counts a wait when it is over; one that lasts is what is left of the time.
+  if (!now->runnable) return std::chrono::nanoseconds(now->waited_ns - schedule_->waited_ns);
+  const Clock::duration passed = Clock::now() - schedule_time_;
+  return std::max(passed - std::chrono::nanoseconds(now->cpu_ns - schedule_->cpu_ns),
+                  Clock::duration::zero());
+}
+
+void CollectorTask::Finish() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  finished_ = true;
+  changed_.notify_all();
+}
+
+absl::Status CollectorTask::status() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return status_;
+}
+
+bool CollectorTask::abandoned() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return abandoned_;
+}
+
+Verb CollectorTask::abandoned_in() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return abandoned_in_;
+}
+
+bool CollectorTask::armed() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return armed_;
+}
+
+std::optional<CollectorReport> CollectorTask::report() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return report_;
+}
+
+void CollectorTask::Run() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  tid_ = gettid();
+  while (true) {
+    DrainUntilPosted(lock);
+    if (posted_ == Verb::kNone) break;  // finished
+    const Verb verb = posted_;
+    lock.unlock();
+    RunVerb(verb);
+    lock.lock();
+    posted_ = Verb::kNone;
+    changed_.notify_all();
+    if (abandoned_) break;
+  }
+  // The session has gone on without it, or has itself failed: leave it stopped, then let it take
+  // part again.
+  const bool armed = armed_;
+  const bool wedged = abandoned_;
+  lock.unlock();
+  if (armed) {
+    try {
+      (void)collector()->Stop(end_ticks_ != 0 ? end_ticks_ : start_request_.start_ticks);
+    } catch (const std::exception&) {
+      Log(LogLevel::kError, "a collector could not be stopped: out of memory");
+    }
+  }
+  if (wedged) slot_->SetWedged(Verb::kNone);
+}
+
+void CollectorTask::DrainUntilPosted(std::unique_lock<std::mutex>& lock) {
+  const auto called = [this] { return posted_ != Verb::kNone || finished_; };
+  auto next_drain = Clock::now();
+  while (!called()) {
+    if (!draining_) {
+      changed_.wait(lock, called);
+      return;
+    }
+    if (changed_.wait_until(lock, next_drain, called)) return;
+    lock.unlock();
+    absl::Duration pause = absl::InfiniteDuration();
+    absl::Status status;
+    try {
+      // Without memory it is not even called: what it then loses is overwritten in the rings, and
+      // counted, while an allocation that fails in the middle may cost all that it knows.
+      pause = HasMemory(kDrainBytes) ? collector()->Drain() : kOutOfMemoryPause;
+    } catch (const std::exception&) {
+      status = OutOfMemoryError();
+    }
+    lock.lock();
+    status_.Update(status);
+    if (pause == absl::InfiniteDuration()) {
+      draining_ = false;
+      continue;
+    }
+    next_drain = Clock::now() + absl::ToChronoNanoseconds(std::max(pause, absl::ZeroDuration()));
+  }
+}
+
+void CollectorTask::RunVerb(Verb verb) {
+  absl::Status status;
+  bool refused = false;
+  std::optional<CollectorReport> report;
+  try {
+    status = Call(verb, &report);
+    refused = !status.ok();
+  } catch (const std::exception&) {  // not `...`: Python unwinds threads that it ends
+    status = OutOfMemoryError();
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (verb == Verb::kArm) armed_ = true;
+  if (verb == Verb::kStop || refused) armed_ = false;
+  if (report.has_value()) report_ = std::move(report);
+  const bool records_ahead = verb == Verb::kArm && collector()->RecordingSince() != 0;
+  draining_ = status.ok() && (verb == Verb::kStart || records_ahead);
+  status_.Update(status);
+}
+
+absl::Status CollectorTask::Call(Verb verb, std::optional<CollectorReport>* report) {
+  switch (verb) {
+    case Verb::kArm:
+      return collector()->Arm(arm_request_);
+    case Verb::kStart:
+      return collector()->Start(start_request_);
+    case Verb::kStop:
+      return collector()->Stop(end_ticks_);
+    case Verb::kReport:
+      *report = collector()->Report();
+      return absl::OkStatus();
+    case Verb::kNone:
+      break;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace jobscope

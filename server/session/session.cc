@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/session/session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/log/log.h"
+#include "common/threads/worker_thread.h"
+#include "server/guard/resource_guard.h"
+#include "server/session/collector_task.h"
+#include "server/session/session_run.h"
+#include "server/session/summary.h"
+
+namespace jobscope {
+namespace {
+
+struct Request {
+  SessionTicket ticket = 0;
+  SessionOptions options;
+  absl::Time deadline;
+  SessionCallbacks callbacks;
+  // Of a request that does not wait for a recording, but for a delivery: refused if that still
+  // holds the slot then.
+  std::chrono::steady_clock::time_point refuse_at = std::chrono::steady_clock::time_point::max();
+  bool only_delivers = false;
+  absl::Status refused;  // not OK: leaves the line with this
+};
+
+// Between the last byte that a caller receives, and the worker's knowing it, lies a message: who
+// has its answer and begins anew at once is not told that it is in its own way.
+constexpr auto kDeliveryPatience = std::chrono::seconds(1);
+// Before the line is looked at again, when there was no memory for it.
+constexpr auto kOutOfMemoryPause = std::chrono::milliseconds(100);
+
+std::string BusyText(const v1::Busy& busy) {
+  const std::string left =
+      busy.remaining_ms() > 0 ? absl::StrFormat(", for %d ms more", busy.remaining_ms()) : "";
+  const std::string lost =
+      busy.client_lost_ms() > 0
+          ? absl::StrFormat(", whose connection was lost %d ms ago", busy.client_lost_ms())
+          : "";
+  return absl::StrFormat(
+      "a capture is %s here (session \"%s\", asked for by %s%s)%s; wait for it, or end it with "
+      "`capture stop`",
+      busy.state(), busy.session_id(), busy.peer().empty() ? "this process" : busy.peer(), lost,
+      left);
+}
+
+absl::Status LeavingError() {
+  return absl::UnavailableError("the worker is leaving; no capture starts any more");
+}
+
+// Calls `done`, which lets go of all that it holds. It makes the answer, for which there may be no
+// memory: then its caller gets none, and the session's thread goes on.
+void Deliver(Request* request, SessionResult result) {
+  try {
+    request->callbacks.done(std::move(result));
+  } catch (const std::exception&) {
+    Log(LogLevel::kError, "a capture could not be delivered: out of memory");
+  }
+  request->callbacks.done = nullptr;
+}
+
+void Evict(absl::AnyInvocable<void()>& evict) {
+  try {
+    evict();
+  } catch (const std::exception&) {
+    Log(LogLevel::kError, "an older capture could not be dropped: out of memory");
+  }
+}
+
+// What a caller in line would still need once its turn came.
+absl::Duration TimeNeeded(const SessionOptions& options) {
+  if (options.duration == absl::InfiniteDuration() || options.steps || options.on_command) {
+    return absl::ZeroDuration();
+  }
+  return options.duration;
+}
+
+}  // namespace
+
+// Shared with the session thread, which exists only while there is something to do.
+struct SessionManager::State : std::enable_shared_from_this<SessionManager::State> {
+  explicit State(Dependencies dependencies)
+      : uses_tsc(dependencies.uses_tsc),
+        identity(std::move(dependencies.identity)),
+        clock(dependencies.clock != nullptr
+                  ? std::move(dependencies.clock)
+                  : std::make_shared<ClockBaseline>(dependencies.uses_tsc)) {
+    for (Collector* collector : dependencies.collectors) {
+      slots.push_back(std::make_shared<CollectorSlot>(collector));
+    }
+  }
+
+  // Puts a request in line, and sees to it that there is a thread.
+  void Enqueue(std::unique_lock<std::mutex> lock, Request request);
+  void RunThread();
+  std::shared_ptr<SessionRun> MakeRun(Request* request);
+  void RunOne(std::unique_lock<std::mutex>& lock, Request request);
+  // Answers those in line that were cancelled, refused or have run out of time. Returns the next
+  // time at which one will.
+  std::chrono::steady_clock::time_point TendLine();
+  // Of the session that runs; with the lock.
+  v1::Busy DescribeRunning() const;
+
+  const bool uses_tsc;
+  const IdentitySource identity;
+  const std::shared_ptr<ClockBaseline> clock;
+  mutable std::mutex mutex;
+  std::vector<std::shared_ptr<CollectorSlot>> slots;
+  std::shared_ptr<absl::AnyInvocable<void()>> evict;
+  std::condition_variable idle;
+  std::deque<Request> line;
+  std::shared_ptr<SessionRun> running;
+  SessionTicket running_ticket = 0;
+  std::optional<ClientLost> client_lost;  // of the running session
+  bool delivering = false;                // it has ended; its callback runs, or the slot is held
+  SessionTicket last_ticket = 0;
+  bool thread_runs = false;
+  bool shut_down = false;
+};
+
+SessionManager::SessionManager(Dependencies dependencies)
+    : state_(std::make_shared<State>(std::move(dependencies))) {}
+
+SessionManager::~SessionManager() = default;
+
+SessionTicket SessionManager::Submit(SessionOptions options, WhenBusy when_busy,
+                                     absl::Time deadline, SessionCallbacks callbacks) {
+  State& state = *state_;
+  std::unique_lock<std::mutex> lock(state.mutex);
+  Request request;
+  request.ticket = ++state.last_ticket;
+  request.options = std::move(options);
+  request.deadline = deadline;
+  request.callbacks = std::move(callbacks);
+  if (state.shut_down) {
+    request.refused = LeavingError();
+  } else if (when_busy == WhenBusy::kRefuse) {
+    if (!state.line.empty() || (state.running != nullptr && !state.delivering)) {
+      request.refused = absl::AlreadyExistsError(
+          state.running != nullptr
+              ? BusyText(state.DescribeRunning())
+              : "a capture is about to start here; wait for it, or end it with `capture stop`");
+    } else if (state.running != nullptr) {
+      request.refuse_at = std::chrono::steady_clock::now() + kDeliveryPatience;
+    }
+  }
+  const SessionTicket ticket = request.ticket;
+  state.Enqueue(std::move(lock), std::move(request));
+  return ticket;
+}
+
+void SessionManager::HoldSlot(SessionOptions options,
+                              absl::AnyInvocable<void(SessionResult)> done) {
+  State& state = *state_;
+  std::unique_lock<std::mutex> lock(state.mutex);
+  Request request;
+  request.ticket = ++state.last_ticket;
+  request.options = std::move(options);
+  request.deadline = absl::InfiniteFuture();
+  request.callbacks.done = std::move(done);
+  request.only_delivers = true;
+  if (state.shut_down) {
+    request.refused = LeavingError();
+  } else if (state.running != nullptr || !state.line.empty()) {
+    request.refused = absl::AlreadyExistsError("another session has the slot, or waits for it");
+  }
+  state.Enqueue(std::move(lock), std::move(request));
+}
+
+void SessionManager::State::Enqueue(std::unique_lock<std::mutex> lock, Request request) {
+  line.push_back(std::move(request));
+  if (thread_runs) {
+    if (running != nullptr) running->Wake();
+    return;
+  }
+  absl::Status launched =
+      StartWorkerThread("jobscope-session", [shared = shared_from_this()] { shared->RunThread(); });
+  if (launched.ok()) {
+    thread_runs = true;
+    return;
+  }
+  // No thread to be had: the one case in which the callback runs in the caller's thread.
+  Request failed = std::move(line.back());
+  line.pop_back();
+  lock.unlock();
+  SessionResult result;
+  result.status = std::move(launched);
+  Deliver(&failed, std::move(result));
+}
+
+void SessionManager::SetEvictor(absl::AnyInvocable<void()> evict) {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->evict = std::make_shared<absl::AnyInvocable<void()>>(std::move(evict));
+}
+
+bool SessionManager::Command(SessionTicket ticket, StartCommand command) {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->running != nullptr && state_->running_ticket == ticket &&
+         state_->running->Command(std::move(command));
+}
+
+std::optional<SessionProgress> SessionManager::Progress(SessionTicket ticket) const {
+  std::shared_ptr<SessionRun> run;
+  {
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    if (state_->running == nullptr || state_->running_ticket != ticket) return std::nullopt;
+    run = state_->running;
+  }
+  return run->Progress();
+}
+
+void SessionManager::Cancel(SessionTicket ticket) {
+  State& state = *state_;
+  std::lock_guard<std::mutex> lock(state.mutex);
+  if (state.running != nullptr && state.running_ticket == ticket) {
+    state.running->Cancel();
+    return;
+  }
+  for (Request& request : state.line) {
+    if (request.ticket != ticket) continue;
+    request.refused = absl::CancelledError("cancelled while waiting in line");
+    if (state.running != nullptr) state.running->Wake();
+  }
+}
+
+std::optional<std::string> SessionManager::Stop(std::string_view session_id,
+                                                std::string_view ended_by) {
+  State& state = *state_;
+  std::lock_guard<std::mutex> lock(state.mutex);
+  if (state.running != nullptr && !state.delivering &&
+      (session_id.empty() || state.running->options().session_id == session_id)) {
+    state.running->Stop(ended_by);
+    return state.running->options().session_id;
+  }
+  if (session_id.empty()) return std::nullopt;
+  for (Request& request : state.line) {
+    if (request.options.session_id != session_id || !request.refused.ok()) continue;
+    request.refused = absl::CancelledError("stopped while waiting in line");
+    if (state.running != nullptr) state.running->Wake();
+    return request.options.session_id;
+  }
+  return std::nullopt;
+}
+
+bool SessionManager::StopTicket(SessionTicket ticket, std::string_view ended_by) {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  if (state_->running == nullptr || state_->running_ticket != ticket || state_->delivering) {
+    return false;
+  }
+  state_->running->Stop(ended_by);
+  return true;
+}
+
+void SessionManager::SetClientLost(SessionTicket ticket, std::optional<ClientLost> lost) {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  if (state_->running == nullptr || state_->running_ticket != ticket) return;
+  state_->client_lost = lost;
+}
+
+v1::Busy SessionManager::State::DescribeRunning() const {
+  v1::Busy busy = running->Describe();
+  if (!client_lost.has_value() || delivering) return busy;
+  const uint64_t now_ns = MonotonicNs();
+  const auto milliseconds = [](uint64_t from_ns, uint64_t to_ns) {
+    return to_ns > from_ns ? (to_ns - from_ns) / 1'000'000 : 0;
+  };
+  // 0 stands for a client that is there.
+  busy.set_client_lost_ms(std::max<uint64_t>(milliseconds(client_lost->since_ns, now_ns), 1));
+  const uint64_t left_ms = std::max<uint64_t>(milliseconds(now_ns, client_lost->ends_ns), 1);
+  if (busy.remaining_ms() == 0 || left_ms < busy.remaining_ms()) busy.set_remaining_ms(left_ms);
+  return busy;
+}
+
+std::optional<v1::Busy> SessionManager::busy() const {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  if (state_->running == nullptr) return std::nullopt;
+  v1::Busy busy = state_->DescribeRunning();
+  busy.set_waiting(static_cast<uint32_t>(state_->line.size()));
+  return busy;
+}
+
+bool SessionManager::AddCollector(Collector* collector) {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  for (const auto& slot : state_->slots) {
+    if (slot->collector()->name() == collector->name()) return false;
+  }
+  state_->slots.push_back(std::make_shared<CollectorSlot>(collector));
+  return true;
+}
+
+std::vector<v1::CollectorState> SessionManager::DescribeCollectors() const {
+  std::vector<std::shared_ptr<CollectorSlot>> slots;
+  {
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    slots = state_->slots;
+  }
+  std::vector<v1::CollectorState> states;
+  for (const auto& slot : slots) {
+    const std::string_view name = slot->collector()->name();
+    if (const Verb verb = slot->wedged_in(); verb != Verb::kNone) {
+      states.push_back(
+          CollectorStateOf(name, "wedged", absl::StrCat("it hangs in the verb ", VerbName(verb))));
+    } else {
+      const CollectorReport report = slot->collector()->Describe();
+      states.push_back(CollectorStateOf(name, report.state, report.reason));
+    }
+  }
+  return states;
+}
+
+bool SessionManager::Shutdown(absl::Duration grace) {
+  State& state = *state_;
+  std::unique_lock<std::mutex> lock(state.mutex);
+  state.shut_down = true;
+  for (Request& request : state.line) {
+    if (request.refused.ok()) request.refused = LeavingError();
+  }
+  if (state.running != nullptr) {
+    state.running->Stop("shutdown");
+    state.running->Wake();
+  }
+  return state.idle.wait_for(lock, absl::ToChronoNanoseconds(grace),
+                             [&state] { return !state.thread_runs; });
+}
+
+void SessionManager::State::RunThread() {
+  const std::shared_ptr<State> keep = shared_from_this();  // until this thread has left
+  std::unique_lock<std::mutex> lock(mutex);
+  while (!line.empty()) {
+    lock.unlock();
+    TendLine();
+    lock.lock();
+    if (line.empty()) break;
+    Request request = std::move(line.front());
+    line.pop_front();
+    RunOne(lock, std::move(request));
+  }
+  thread_runs = false;
+  idle.notify_all();
+}
+
+std::shared_ptr<SessionRun> SessionManager::State::MakeRun(Request* request) {
+  SessionRun::Environment environment;
+  environment.slots = slots;
+  environment.uses_tsc = uses_tsc;
+  environment.clock = clock;
+  environment.identity = identity;
+  environment.armed = std::move(request->callbacks.armed);
+  environment.started = std::move(request->callbacks.started);
+  environment.tend_line = [this] { return TendLine(); };
+  return std::make_shared<SessionRun>(std::move(request->options), std::move(environment));
+}
+
+void SessionManager::State::RunOne(std::unique_lock<std::mutex>& lock, Request request) {
+  SessionResult result;
+  if (shut_down || !request.refused.ok()) {
+    result.status = shut_down ? LeavingError() : request.refused;
+  } else {
+    try {
+      running = MakeRun(&request);
+    } catch (const std::exception&) {
+      result.status = OutOfMemoryError();
+    }
+  }
+  if (!result.status.ok()) {
+    lock.unlock();
+    Deliver(&request, std::move(result));
+    lock.lock();
+    return;
+  }
+  running_ticket = request.ticket;
+  const std::shared_ptr<SessionRun> run = running;
+  if (request.only_delivers) {
+    run->SkipToDelivery();
+  } else {
+    const std::shared_ptr<absl::AnyInvocable<void()>> evictor = evict;
+    lock.unlock();
+    // Its store maps nothing before it is armed: two traces never lie in memory at once.
+    if (evictor != nullptr && *evictor) Evict(*evictor);
+    result = run->Run();
+    lock.lock();
+  }
+  delivering = true;
+  lock.unlock();
+  // The answer is assembled in here, or sent by whoever keeps the slot, while it is still taken.
+  try {
+    result.slot = std::shared_ptr<void>(run.get(), [run](void* /*run*/) { run->Delivered(); });
+  } catch (const std::exception&) {
+    // Nobody can keep the slot.
+  }
+  Deliver(&request, std::move(result));
+  run->AwaitDelivery();
+  lock.lock();
+  running = nullptr;
+  running_ticket = 0;
+  client_lost.reset();
+  delivering = false;
+}
+
+std::chrono::steady_clock::time_point SessionManager::State::TendLine() {
+  std::vector<Request> leaving;
+  auto next = std::chrono::steady_clock::time_point::max();
+  try {
+    std::lock_guard<std::mutex> lock(mutex);
+    leaving.reserve(line.size());  // a request that has left the line must find its place
+    const absl::Time now = absl::Now();
+    const auto steady_now = std::chrono::steady_clock::now();
+    for (auto request = line.begin(); request != line.end();) {
+      const absl::Duration left = request->deadline - now - TimeNeeded(request->options);
+      if (request->refused.ok() && left <= absl::ZeroDuration()) {
+        request->refused = absl::DeadlineExceededError(
+            "the worker was busy for longer than the caller could wait; try again with a longer "
+            "deadline, or end the running capture with `capture stop`");
+      }
+      if (request->refused.ok() && delivering && request->refuse_at <= steady_now) {
+        request->refused = absl::AlreadyExistsError(BusyText(DescribeRunning()));
+      }
+      if (!request->refused.ok()) {
+        leaving.push_back(std::move(*request));
+        request = line.erase(request);
+        continue;
+      }
+      if (left < absl::Hours(24)) {
+        next = std::min(next, steady_now + absl::ToChronoNanoseconds(left));
+      }
+      if (delivering) next = std::min(next, request->refuse_at);
+      ++request;
+    }
+  } catch (const std::exception&) {
+    next = std::chrono::steady_clock::now() + kOutOfMemoryPause;
+  }
+  for (Request& request : leaving) {
+    SessionResult result;
+    result.status = request.refused;
+    Deliver(&request, std::move(result));
+  }
+  return next;
+}
+
+}  // namespace jobscope

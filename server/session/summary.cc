@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/session/summary.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/process/identity.h"
+#include "common/xspace/utf8.h"
+
+namespace jobscope {
+namespace {
+
+// What a collector says may come from anywhere (a thread's name, an exception of Python's). One bad
+// byte, and whoever parses the message refuses all of it, and with it the trace.
+std::string Text(std::string_view text) {
+  std::string scratch;
+  return std::string(xspace::ToUtf8(text, &scratch));
+}
+
+// It may have recorded, and did not tell how that went.
+bool AccountUnknown(const CollectorTask& task, const CollectorReport* report) {
+  return report == nullptr && task.abandoned() && task.abandoned_in() != Verb::kArm;
+}
+
+// A task's outcome in the words of the table: what it reported, or why it could not.
+v1::CollectorState StateOf(const CollectorTask& task, const CollectorReport* report) {
+  const std::string_view name = task.collector()->name();
+  if (task.abandoned()) {
+    v1::CollectorState state = CollectorStateOf(
+        name, "wedged",
+        absl::StrCat("it did not return from the verb ", VerbName(task.abandoned_in()), " in time",
+                     AccountUnknown(task, report)
+                         ? ": the end of its events is missing, and its losses are not known"
+                         : ""));
+    state.set_account_unknown(AccountUnknown(task, report));
+    return state;
+  }
+  // This abseil's string_view is not the standard's.
+  const std::string message(task.status().message());
+  if (report != nullptr && report->state != "on") {
+    return CollectorStateOf(name, report->state, report->reason.empty() ? message : report->reason);
+  }
+  if (!task.status().ok()) return CollectorStateOf(name, "failed", message);
+  return CollectorStateOf(name, "on", "");
+}
+
+void AddReport(const CollectorReport& report, v1::CollectorState* state,
+               std::map<std::string, uint64_t>* lost_by_cause, v1::Summary* summary) {
+  uint64_t lost = 0;
+  for (const auto& [cause, events] : report.lost_by_cause) {
+    lost += events;
+    (*lost_by_cause)[cause] += events;
+  }
+  state->set_events(report.events);
+  state->set_lost(lost);
+  summary->set_attempted(summary->attempted() + report.attempted);
+  summary->set_events(summary->events() + report.events);
+  summary->set_outside(summary->outside() + report.outside);
+  summary->set_lost(summary->lost() + lost);
+  if (report.steps.has_value()) {
+    summary->set_has_steps(true);
+    summary->set_steps(summary->steps() + *report.steps);
+  }
+  if (report.first_step.has_value() && report.last_step.has_value()) {
+    summary->set_has_step_window(true);
+    summary->set_first_step(*report.first_step);
+    summary->set_last_step(*report.last_step);
+    summary->set_steps_by_ordinal(report.steps_by_ordinal);
+  }
+  for (const CollectorReport::Thread& thread : report.threads) {
+    v1::ThreadLoss* out = summary->add_threads();
+    out->set_tid(thread.tid);
+    out->set_name(Text(thread.name));
+    out->set_attempted(thread.attempted);
+    out->set_in_trace(thread.in_trace);
+    out->set_lost(thread.lost);
+    out->set_outside(thread.outside);
+  }
+  for (const std::string& warning : report.warnings) summary->add_warnings(Text(warning));
+}
+
+// Of all steps in the trace: marks win.
+std::string StepsInferredFrom(const std::vector<std::shared_ptr<CollectorTask>>& tasks) {
+  std::string from;
+  for (const auto& task : tasks) {
+    const std::optional<CollectorReport> report = task->report();
+    if (!report.has_value() || report->steps.value_or(0) == 0) continue;
+    if (report->steps_inferred_from.empty()) return {};
+    if (from.empty()) from = report->steps_inferred_from;
+  }
+  return from;
+}
+
+}  // namespace
+
+v1::CollectorState CollectorStateOf(std::string_view name, std::string_view state,
+                                    std::string_view reason) {
+  v1::CollectorState out;
+  out.set_name(Text(name));
+  out.set_state(Text(state));
+  out.set_reason(Text(reason));
+  return out;
+}
+
+v1::CollectorState StateAfterArm(const CollectorTask& task) {
+  const CollectorReport description = task.collector()->Describe();
+  return StateOf(task, task.abandoned() ? nullptr : &description);
+}
+
+v1::Summary MakeSummary(const SummaryInput& input) {
+  const SessionOptions& options = *input.options;
+  v1::Summary summary;
+  summary.set_schema(1);
+  summary.set_version(Version());
+  *summary.mutable_identity() = input.identity;
+  summary.set_session_id(options.session_id);
+  v1::Options* effective = summary.mutable_options();
+  if (options.duration != absl::InfiniteDuration()) {
+    effective->set_duration_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(options.duration)));
+  }
+  effective->set_host_tracer_level(static_cast<uint32_t>(options.levels.host));
+  effective->set_device_tracer_level(static_cast<uint32_t>(options.levels.device));
+  effective->set_python_tracer_level(static_cast<uint32_t>(options.levels.python));
+  effective->set_frameworks(options.frameworks.text());
+  effective->set_record_shapes(options.record_shapes);
+  effective->set_device_tracer(std::string(DeviceTracerText(options.device_tracer)));
+  effective->set_store_bytes(options.store_bytes);
+  for (const std::string& name : options.ignored) effective->add_ignored(name);
+
+  summary.set_zero_unix_ns(input.zero_unix_ns);
+  summary.set_start_unix_ns(static_cast<uint64_t>(input.start_unix_ns));
+  if (input.command.has_value()) {
+    summary.set_client_zero_unix_ns(input.command->zero_unix_ns);
+    summary.set_clock_uncertainty_ns(input.command->clock_uncertainty_ns);
+    summary.set_clock_offset_ns(input.command->clock_offset_ns);
+  }
+  summary.set_duration_ns(input.duration_ns);
+  summary.set_lookback_ns(input.lookback_ns);
+  summary.set_late_ns(input.late_ns);
+  summary.set_tick_source(input.uses_tsc ? "tsc" : "monotonic");
+  summary.set_ended_by(input.ended_by);
+  const bool until_stopped = options.duration == absl::InfiniteDuration() && !options.steps;
+  const bool as_planned = options.steps ? input.ended_by == "steps" : input.ended_by == "duration";
+  summary.set_truncated(!as_planned && !(until_stopped && input.ended_by == "request"));
+
+  std::map<std::string, uint64_t> lost_by_cause;
+  for (const auto& task : *input.tasks) {
+    const std::optional<CollectorReport> report = task->report();
+    v1::CollectorState state = StateOf(*task, report ? &*report : nullptr);
+    if (report) AddReport(*report, &state, &lost_by_cause, &summary);
+    *summary.add_collectors() = state;
+  }
+  summary.set_steps_inferred_from(StepsInferredFrom(*input.tasks));
+  for (const v1::CollectorState& state : input.absent) *summary.add_collectors() = state;
+  for (const auto& [cause, events] : lost_by_cause) {
+    v1::LossByCause* loss = summary.add_lost_by_cause();
+    loss->set_cause(Text(cause));
+    loss->set_events(events);
+  }
+  for (const std::string& warning : input.warnings) summary.add_warnings(warning);
+  for (const v1::CollectorState& state : summary.collectors()) {
+    if (state.state() != "on" && state.state() != "off") {
+      summary.add_warnings(
+          absl::StrCat("collector ", state.name(), " is ", state.state(), ": ", state.reason()));
+    }
+  }
+  return summary;
+}
+
+bool AppendSummary(v1::Summary* summary, xspace::ItemSink* sink) {
+  if (sink->Append(xspace::ItemKind::kSummary, summary->SerializeAsString())) return true;
+  summary->clear_threads();
+  summary->add_warnings("the store had no room for the account of each thread");
+  return sink->Append(xspace::ItemKind::kSummary, summary->SerializeAsString());
+}
+
+}  // namespace jobscope

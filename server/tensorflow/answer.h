@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A session's items as the bytes of a tensorflow.ProfileResponse, without ever building that
+// message.
+#ifndef SERVER_TENSORFLOW_ANSWER_H_
+#define SERVER_TENSORFLOW_ANSWER_H_
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/xspace/store.h"
+#include "server/limits.h"
+
+namespace jobscope {
+
+struct AnswerOptions {
+  // XSpace.hostnames[0]: what the client names its file by.
+  std::string hostname;
+  // True: field `xspace`. False: one `tool_data` named xplane.pb, which stock clients write to
+  // their own disk. Never both: the answer would take twice the bytes.
+  bool emit_xspace = false;
+  // RESOURCE_EXHAUSTED over it: gRPC aborts the process when it is given 2 GiB. Settable for tests.
+  uint64_t max_bytes = 0;
+};
+
+// How long a caller may take its answer.
+struct AnswerPatience {
+  absl::Duration time = limits::kMaxAnswerTime;
+  uint64_t bytes_per_second = limits::kMinAnswerBytesPerSecond;
+
+  absl::Duration For(uint64_t bytes) const {
+    return time + absl::Seconds(static_cast<double>(bytes) / static_cast<double>(bytes_per_second));
+  }
+};
+
+struct Answer {
+  grpc::ByteBuffer bytes;
+  uint64_t size_bytes = 0;
+  uint64_t events = 0;
+};
+
+// Runs in the caller's thread, at the assembler's speed (about 1 GB/s). Long stretches of events
+// are taken by reference, and keep `store` alive until gRPC has sent them; short ones, and lines
+// whose segments had to be merged, are copied.
+//
+// `empty_trace` is always false, and written explicitly: a stock client that sees true throws the
+// answer away and repeats the whole capture, three or four times (measured), and an answer always
+// has something to say: what was collected, what was lost, why nothing.
+absl::StatusOr<Answer> MakeProfileResponse(std::shared_ptr<const xspace::Store> store,
+                                           const AnswerOptions& options);
+
+}  // namespace jobscope
+
+#endif  // SERVER_TENSORFLOW_ANSWER_H_

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/tensorflow/tensorflow_service.h"
+
+#include <grpcpp/alarm.h>
+
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/clock/clock.h"
+#include "server/guard/resource_guard.h"
+#include "server/rpc/raw_message.h"
+#include "server/rpc/request_validation.h"
+#include "server/tensorflow/answer.h"
+
+namespace jobscope {
+namespace {
+
+std::string DescribeCall(const ProfileCall& profile) {
+  const SessionOptions& options = profile.options;
+  std::string text =
+      absl::StrCat("session \"", options.session_id, "\", levels ", options.levels.host, "/",
+                   options.levels.device, "/", options.levels.python);
+  if (options.lookback > absl::ZeroDuration()) {
+    absl::StrAppend(&text, ", lookback ", absl::FormatDuration(options.lookback));
+  } else {
+    absl::StrAppend(&text, ", duration ", absl::FormatDuration(options.duration));
+  }
+  return text;
+}
+
+std::string DescribeOutcome(const SessionResult& result, const Answer& answer) {
+  return absl::StrCat(answer.size_bytes, " bytes, ", answer.events, " events, ",
+                      result.summary.lost(), " lost",
+                      result.summary.truncated() ? ", truncated by " : "",
+                      result.summary.truncated() ? result.summary.ended_by() : "");
+}
+
+// What starts and lookbacks are told on; deadlines are on the library's.
+absl::Time Realtime() { return absl::FromUnixNanos(RealtimeNs()); }
+
+// Waits without a thread. Owned by the call until that is finished; the alarm's own callback holds
+// no owner, because it lives as long as the alarm.
+struct MonitorWait {
+  MonitorCall call;
+  ProcessUsage before;
+  grpc::Alarm alarm;
+};
+
+}  // namespace
+
+TensorflowService::TensorflowService(Dependencies dependencies)
+    : dependencies_(std::move(dependencies)) {}
+
+CallContext TensorflowService::ContextOf(const UnaryCall& call) const {
+  CallContext context;
+  context.peer = call.peer();
+  context.now = Realtime();
+  context.deadline = context.now + (call.deadline() - absl::Now());
+  context.store_bytes = dependencies_.store_bytes;
+  context.own_host = dependencies_.host;
+  return context;
+}
+
+grpc::ServerUnaryReactor* TensorflowService::Profile(grpc::CallbackServerContext* context,
+                                                     const grpc::ByteBuffer* request,
+                                                     grpc::ByteBuffer* response) {
+  auto call = UnaryCall::Start(dependencies_.calls, "tensorflow.ProfilerService/Profile", context);
+  grpc::ServerUnaryReactor* const reactor = call->reactor();
+  if (!call->open()) return reactor;
+  tensorflow::ProfileRequest message;
+  absl::Status status = ParseRequest(*request, &message);
+  if (status.ok()) {
+    auto profile = ValidateProfile(message, ContextOf(*call));
+    status = profile.status();
+    if (status.ok()) Capture(call, *std::move(profile), response);
+  }
+  if (!status.ok()) call->Finish(status);
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* TensorflowService::GetSnapshot(grpc::CallbackServerContext* context,
+                                                         const grpc::ByteBuffer* request,
+                                                         grpc::ByteBuffer* response) {
+  auto call =
+      UnaryCall::Start(dependencies_.calls, "tensorflow.ProfilerService/GetSnapshot", context);
+  grpc::ServerUnaryReactor* const reactor = call->reactor();
+  if (!call->open()) return reactor;
+  tensorflow::GetSnapshotRequest message;
+  absl::Status status = ParseRequest(*request, &message);
+  status.Update(ValidateSnapshot(message));
+  if (status.ok()) {
+    auto profile = dependencies_.continuous->Snapshot(Realtime());
+    status = profile.status();
+    if (status.ok()) {
+      profile->options.peer = call->peer();
+      if (!message.snapshot_session_id().empty()) {
+        profile->options.session_id = message.snapshot_session_id();
+      }
+      Capture(call, *std::move(profile), response);
+    }
+  }
+  if (!status.ok()) call->Finish(status);
+  return reactor;
+}
+
+void TensorflowService::Capture(const std::shared_ptr<UnaryCall>& call, ProfileCall profile,
+                                grpc::ByteBuffer* response) {
+  call->Describe(DescribeCall(profile));
+  call->SetSession(profile.options.session_id);
+  AnswerOptions answer_options;
+  answer_options.hostname = std::move(profile.file_stem);
+  answer_options.emit_xspace = profile.emit_xspace;
+  answer_options.max_bytes = dependencies_.max_answer_bytes;
+  // Stock clients retry within milliseconds, so a call that finds the worker busy waits in line, as
+  // long as its caller does.
+  SessionCallbacks callbacks;
+  callbacks.done = [call, response, patience = dependencies_.answer_patience,
+                    answer_options = std::move(answer_options)](SessionResult result) {
+    if (!result.status.ok()) {
+      call->Finish(result.status);
+      return;
+    }
+    if (!call->open()) return;  // nobody is there to take it
+    try {
+      auto answer = MakeProfileResponse(std::move(result.store), answer_options);
+      if (!answer.ok()) {
+        call->Finish(answer.status());
+        return;
+      }
+      const std::string outcome = DescribeOutcome(result, *answer);
+      // The next session's store must not come on top of this one's, however slowly it is read.
+      call->HoldUntilSent(std::move(result.slot), patience.For(answer->size_bytes));
+      call->Finish(
+          absl::OkStatus(), [response, &answer] { response->Swap(&answer->bytes); }, outcome);
+    } catch (const std::exception&) {
+      call->Finish(OutOfMemoryError());
+    }
+  };
+  const SessionTicket ticket = dependencies_.sessions->Submit(
+      std::move(profile.options), WhenBusy::kWait, call->deadline(), std::move(callbacks));
+  call->OnCancel([sessions = dependencies_.sessions, ticket] { sessions->Cancel(ticket); });
+}
+
+grpc::ServerUnaryReactor* TensorflowService::Terminate(grpc::CallbackServerContext* context,
+                                                       const grpc::ByteBuffer* request,
+                                                       grpc::ByteBuffer* response) {
+  auto call =
+      UnaryCall::Start(dependencies_.calls, "tensorflow.ProfilerService/Terminate", context);
+  grpc::ServerUnaryReactor* const reactor = call->reactor();
+  if (!call->open()) return reactor;
+  tensorflow::TerminateRequest message;
+  absl::Status status = ParseRequest(*request, &message);
+  status.Update(ValidateTerminate(message));
+  if (!status.ok()) {
+    call->Finish(status);
+    return reactor;
+  }
+  call->Describe(absl::StrCat("session \"", message.session_id(), "\""));
+  // Acts on what is there now and on nothing else: a stock server remembers the id and ends the
+  // next capture of that name.
+  const auto stopped = dependencies_.sessions->Stop(message.session_id());
+  call->Finish(
+      absl::OkStatus(), [response] { WriteResponse(tensorflow::TerminateResponse(), response); },
+      stopped.has_value() ? "stopped" : "nothing of that name ran");
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* TensorflowService::Monitor(grpc::CallbackServerContext* context,
+                                                     const grpc::ByteBuffer* request,
+                                                     grpc::ByteBuffer* response) {
+  auto call = UnaryCall::Start(dependencies_.calls, "tensorflow.ProfilerService/Monitor", context);
+  grpc::ServerUnaryReactor* const reactor = call->reactor();
+  if (!call->open()) return reactor;
+  tensorflow::MonitorRequest message;
+  if (auto status = ParseRequest(*request, &message); !status.ok()) {
+    call->Finish(status);
+    return reactor;
+  }
+  auto monitor = ValidateMonitor(message, ContextOf(*call));
+  if (!monitor.ok()) {
+    call->Finish(monitor.status());
+    return reactor;
+  }
+  call->Describe(absl::StrCat("duration ", absl::FormatDuration(monitor->duration)));
+  auto wait = std::make_shared<MonitorWait>();
+  wait->call = *monitor;
+  wait->before = ReadProcessUsage();
+  auto answer = [call, response, steps = dependencies_.steps,
+                 gpus = dependencies_.gpus](const MonitorWait& wait) {
+    const auto write = [call, response, steps, gpus, monitor = wait.call, before = wait.before,
+                        after = ReadProcessUsage()] {
+      call->Finish(absl::OkStatus(), [&] {
+        const v1::Gpus latest = gpus ? gpus.latest() : v1::Gpus();
+        WriteResponse(
+            MakeMonitorResponse(monitor, before, after, steps(), gpus ? &latest : nullptr),
+            response);
+      });
+    };
+    WithGpus(gpus, limits::kGpusAge, limits::kFirstGpusWait, write);
+  };
+  if (monitor->duration == absl::ZeroDuration()) {
+    answer(*wait);
+    return reactor;
+  }
+  call->OnCancel([wait] { wait->alarm.Cancel(); });
+  wait->alarm.Set(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(monitor->duration),
+                  [weak = std::weak_ptr<MonitorWait>(wait), answer](bool rang) {
+                    const std::shared_ptr<MonitorWait> wait = weak.lock();
+                    if (rang && wait != nullptr) answer(*wait);
+                  });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* TensorflowService::StartContinuousProfiling(
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+    grpc::ByteBuffer* response) {
+  auto call = UnaryCall::Start(dependencies_.calls,
+                               "tensorflow.ProfilerService/StartContinuousProfiling", context);
+  grpc::ServerUnaryReactor* const reactor = call->reactor();
+  if (!call->open()) return reactor;
+  const CallContext call_context = ContextOf(*call);
+  tensorflow::ProfileRequest message;
+  absl::Status status = ParseRequest(*request, &message);
+  if (status.ok()) {
+    auto profile = ValidateStartContinuous(message, call_context);
+    status = profile.status();
+    if (status.ok()) {
+      call->Describe(absl::StrCat("session \"", profile->options.session_id, "\""));
+      status = dependencies_.continuous->Start(*std::move(profile), call_context.now);
+    }
+  }
+  call->Finish(status,
+               [response] { WriteResponse(tensorflow::ContinuousProfilingResponse(), response); });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* TensorflowService::StopContinuousProfiling(
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+    grpc::ByteBuffer* response) {
+  auto call = UnaryCall::Start(dependencies_.calls,
+                               "tensorflow.ProfilerService/StopContinuousProfiling", context);
+  grpc::ServerUnaryReactor* const reactor = call->reactor();
+  if (!call->open()) return reactor;
+  tensorflow::StopContinuousProfilingRequest message;
+  absl::Status status = ParseRequest(*request, &message);
+  if (status.ok()) status = dependencies_.continuous->Stop();
+  call->Finish(status, [response] {
+    WriteResponse(tensorflow::StopContinuousProfilingResponse(), response);
+  });
+  return reactor;
+}
+
+}  // namespace jobscope
