@@ -39,9 +39,9 @@ constexpr std::array<Kind, 9> kKinds = {{
 constexpr std::array<uint32_t, 3> kNoisyRuntimeCalls = {17, 10, 11};  // cudaGetDevice,
                                                                       // cudaGetLastError,
                                                                       // cudaPeekAtLastError
-constexpr std::array<uint32_t, 4> kNoisyDriverCalls = {
-    304, 392, 686, 16};  // cuCtxGetCurrent, cuDevicePrimaryCtxGetState, cuKernelGetAttribute,
-                         // cuCtxGetDevice
+constexpr std::array<uint32_t, 4> kNoisyDriverCalls =
+    {304, 392, 686, 16};  // cuCtxGetCurrent, cuDevicePrimaryCtxGetState, cuKernelGetAttribute,
+                          // cuCtxGetDevice
 
 // CUpti_ActivityUnifiedMemoryCounterKind: bytes to the GPU and from it, faults of CPU and GPU,
 // bytes between GPUs. Of all GPUs that the process uses.

@@ -57,9 +57,8 @@ struct Window {
 // Writes:
 //   /device:GPU:<n>       one line per stream (and a further lane where nodes of a graph overlap):
 //                         kernels, copies, memsets, whole graphs
-//   /host:CPU             CUDA calls on the lines of their threads, memory events on a line of
-//   theirs /device:CUSTOM:CUDA   waits, CUPTI's overhead, unified memory: what XProf would take for
-//   work of
+//   /host:CPU             CUDA calls on the lines of their threads, memory events on a line of theirs
+//   /device:CUSTOM:CUDA   waits, CUPTI's overhead, unified memory: what XProf would take for work of
 //                         the GPU
 // Events come sorted by their start. Belongs to the collector's thread.
 class EventWriter {

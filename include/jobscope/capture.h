@@ -3,15 +3,18 @@
 // Programmatic captures: this process captures itself into a logdir, without a client and without a
 // network.
 //
-//   jobscope::StartCapture("logdir");  ...  jobscope::CaptureResult result =
-//   jobscope::StopCapture(); { jobscope::ScopedCapture capture("logdir"); ... }
+//   jobscope::StartCapture("logdir");
+//   ...
+//   jobscope::CaptureResult result = jobscope::StopCapture();
+//
+//   { jobscope::ScopedCapture capture("logdir"); ... }
+//
 //   jobscope::CaptureSteps("logdir", /*first=*/100, /*last=*/110);
 //
 // One capture at a time per process, whoever asked for it. Nothing here throws. All functions may
 // be called from any thread. What StartCapture records is what a client's capture would: the same
-// session, the same files
-// (<logdir>/plugins/profile/<run>/<host>_<pid>.xplane.pb and capture.json), to be opened in the
-// same viewers.
+// session, and the same files in <logdir>/plugins/profile/<run>/, <host>_<pid>.xplane.pb and
+// capture.json, to be opened in the same viewers.
 #ifndef JOBSCOPE_CAPTURE_H_
 #define JOBSCOPE_CAPTURE_H_
 
@@ -27,14 +30,16 @@ struct CaptureOptions {
   int host_tracer_level = 2;    // 0..3
   int device_tracer_level = 1;  // 0..1
   int python_tracer_level = 0;  // 0..2
-  uint64_t max_trace_bytes =
-      0;  // held in memory, 1 MiB..64 GiB; 0: 256 MiB. Over it, events are lost and counted
-  uint64_t lookback_ms =
-      0;  // events from before the start that the rings still hold, up to an hour
-  uint64_t part_limit_bytes =
-      0;  // 64 KiB..1.9 GiB; 0: 256 MiB. A larger trace is cut by time into <run>.part<k>
-  std::string frameworks = "auto";  // whose own events: "auto", "none", or names, "torch,jax"
-  bool record_shapes = false;       // of the inputs of PyTorch's operators
+  // Held in memory, 1 MiB..64 GiB; 0: 256 MiB. Over it, events are lost and counted.
+  uint64_t max_trace_bytes = 0;
+  // Events from before the start that the rings still hold, up to an hour.
+  uint64_t lookback_ms = 0;
+  // 64 KiB..1.9 GiB; 0: 256 MiB. A larger trace is cut by time into <run>.part<k>.
+  uint64_t part_limit_bytes = 0;
+  // Whose own events: "auto", "none", or names, "torch,jax".
+  std::string frameworks = "auto";
+  // Of the inputs of PyTorch's operators.
+  bool record_shapes = false;
   // Who traces GPUs: "auto" (JAX or TensorFlow where they use GPUs without PyTorch, else jobscope),
   // "jobscope", "framework".
   std::string device_tracer = "auto";

@@ -7,12 +7,16 @@
 //   JOBSCOPE_SCOPE("load_batch");                        // until the end of the block
 //   JOBSCOPE_SCOPE("decode", "bytes", n, "file", name);  // with key/value arguments
 //   JOBSCOPE_SCOPE_AT(2, "detail");                      // level 1 (default), 2 or 3
-//   JOBSCOPE_SCOPE_COARSE("checkpoint");                 // always on while a server runs: at most
-//   1,000 per second JOBSCOPE_STEP("train", step);                        // a training step, until
-//   the end of the block JOBSCOPE_INPUT_WAIT("loader");                       // waiting for data,
-//   until the end of the block JOBSCOPE_INSTANT("checkpoint");  JOBSCOPE_COUNTER("loss", value);
-//   jobscope::AsyncId id = jobscope::AsyncBegin("request");  jobscope::AsyncEnd(id);
-//   jobscope::Flow f = jobscope::FlowOut();  jobscope::FlowIn(f);
+//   JOBSCOPE_SCOPE_COARSE("checkpoint");                 // always on while a server runs:
+//                                                        // at most 1,000 per second
+//   JOBSCOPE_STEP("train", step);                        // a training step, until the block's end
+//   JOBSCOPE_INPUT_WAIT("loader");                       // a wait for data, until the block's end
+//   JOBSCOPE_INSTANT("checkpoint");
+//   JOBSCOPE_COUNTER("loss", value);
+//   jobscope::AsyncId id = jobscope::AsyncBegin("request");  // ends on any thread:
+//   jobscope::AsyncEnd(id);
+//   jobscope::Flow f = jobscope::FlowOut();                  // an arrow from here to
+//   jobscope::FlowIn(f);
 //   jobscope::SetThreadName("loader 3");
 //
 // Names and keys are string literals. Values are integers, enums, floating point numbers and
