@@ -15,6 +15,10 @@ namespace {
 // fsync of several files at once costs little more than of one; beyond a few nothing is gained.
 constexpr size_t kWriteThreads = 8;
 
+constexpr absl::Duration kStopTimeout = absl::Seconds(5);
+// Of one worker: a connection that comes and goes must not fill the manifest.
+constexpr size_t kMaxWarnings = 50;
+
 size_t WriteThreads(size_t workers, size_t max_parallel) {
   return std::clamp(std::min(workers, max_parallel), size_t{1}, kWriteThreads);
 }
@@ -29,11 +33,13 @@ FanOutState::FanOutState(std::vector<Endpoint> endpoints, std::vector<std::strin
       writer_(std::move(writer)),
       progress_(progress),
       roster_(std::move(endpoints), std::move(stems)),
+      start_(options_, &roster_, progress, this),
+      backoff_(options_.times),
       pool_(WriteThreads(roster_.size(), options_.max_parallel)) {}
 
 void FanOutState::Connect(size_t index) {
   const absl::Time now = SteadyNow();
-  if (roster_[index].step == Step::kQueued) last_asked_ = now;
+  if (roster_[index].step == Step::kQueued) start_.OnAsked(now);
   roster_.BeginAttempt(index, now + StallTime());
   Slot& slot = roster_[index];
   slot.asked = now;
@@ -229,19 +235,7 @@ void FanOutState::OnArmed(size_t index, const grpc::Status& status, const v1::Ar
   slot.steps_seen_ns = at_ns;
   if (armed.collectors_size() > 0) FillCollectors(armed.collectors(), &slot.result.account);
   roster_.Move(index, Step::kArmed);
-  const absl::Time now = SteadyNow();
-  last_ready_ = now;
-  slowest_ready_ = std::max(slowest_ready_, now - slot.asked);
-  // The others are measured already, or have begun.
-  if (stage_ == Stage::kSyncing || stage_ == Stage::kStarted) RequestSync(index);
-}
-
-absl::Duration FanOutState::Backoff(int attempt) {
-  absl::Duration backoff = options_.times.first_backoff;
-  for (int i = 1; i < attempt && backoff < options_.times.max_backoff; ++i) backoff *= 2;
-  backoff = std::min(backoff, options_.times.max_backoff);
-  // Many clients that were refused together must not come back together.
-  return backoff * (1.0 + std::uniform_real_distribution<double>(0.0, 0.25)(random_));
+  start_.OnArmed(index, SteadyNow());
 }
 
 void FanOutState::RetryOrFinish(size_t index, Verdict verdict, absl::Duration at_least) {
@@ -254,8 +248,148 @@ void FanOutState::RetryOrFinish(size_t index, Verdict verdict, absl::Duration at
   slot.worker.reset();
   // A worker that says when it will be free is asked again right after that.
   const absl::Duration known = std::min(at_least, options_.times.max_backoff);
-  roster_.BackOff(index, SteadyNow() + std::max(Backoff(slot.attempt), known));
+  roster_.BackOff(index, SteadyNow() + std::max(backoff_.After(slot.attempt), known));
   slot.result.verdict = std::move(verdict);
+}
+
+void FanOutState::Warn(size_t index, std::string text) {
+  std::vector<std::string>& warnings = roster_[index].result.account.warnings;
+  if (warnings.size() < kMaxWarnings) warnings.push_back(std::move(text));
+}
+
+void FanOutState::OnStarted(size_t index, const v1::Started& started) {
+  Slot& slot = roster_[index];
+  if (slot.step != Step::kRecording) return;
+  slot.started = started;
+  slot.result.account.late_ns = started.late_ns();
+}
+
+void FanOutState::OnProgress(size_t index, v1::Progress progress, uint64_t at_ns) {
+  Slot& slot = roster_[index];
+  if (slot.step == Step::kWriting || slot.step == Step::kDone) return;
+  tally_.OnProgress(slot.progress, progress);
+  if (progress.has_steps()) {
+    slot.steps = progress.steps();
+    slot.steps_seen_ns = at_ns;
+  }
+  slot.progress = std::move(progress);
+}
+
+void FanOutState::OnNote(size_t index, const std::string& text) {
+  progress_->Line(absl::StrCat(roster_[index].endpoint.address, ": ", text));
+  Warn(index, text);
+}
+
+void FanOutState::OnEnded(size_t index, const grpc::Status& status,
+                          std::unique_ptr<Delivery> delivery) {
+  Slot& slot = roster_[index];
+  const bool recording = slot.step == Step::kRecording;
+  if (!recording && slot.step != Step::kArmed && slot.step != Step::kSyncing &&
+      slot.step != Step::kSynced) {
+    return;
+  }
+  if (delivery == nullptr) {
+    const absl::Time now = SteadyNow();
+    if (!recording && start_.IsHolding() && !interrupted_ &&
+        status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+      // A worker lets nobody be armed for ever. Whoever waits longer, for a delayed start or a step
+      // that is far ahead, is armed anew; that ends with the waiting.
+      ++slot.rearms;
+      slot.worker.reset();
+      roster_.BackOff(index, now + backoff_.After(1));
+      return;
+    }
+    const Moment moment = !recording || now < slot.start ? Moment::kBeforeStart
+                          : now < slot.end               ? Moment::kRecording
+                                                         : Moment::kAfterEnd;
+    Verdict verdict = JudgeCapture(status, moment);
+    if (slot.stopped && verdict.outcome != Outcome::kBusy) {
+      verdict.reason = absl::StrCat("interrupted: ", verdict.reason);
+    }
+    RetryOrFinish(index, std::move(verdict), absl::ZeroDuration());
+    return;
+  }
+  roster_.Move(index, Step::kWriting);
+  pool_.Run([this, index, post = Letters(index), account = slot.result.account,
+             delivery = std::move(delivery)]() mutable {
+    Verdict verdict = writer_(index, delivery.get(), &account);
+    // What it holds, a file or memory, goes back before the next one is written.
+    delivery.reset();
+    post([this, index, verdict = std::move(verdict), account = std::move(account)]() mutable {
+      OnWritten(index, std::move(verdict), std::move(account));
+    });
+  });
+}
+
+void FanOutState::OnWritten(size_t index, Verdict verdict, ManifestWorker account) {
+  Slot& slot = roster_[index];
+  slot.result.account = std::move(account);
+  if (slot.streams && !slot.clock.has_value()) slot.result.account.aligned = false;
+  Finish(index, std::move(verdict));
+}
+
+void FanOutState::Finish(size_t index, Verdict verdict) {
+  Slot& slot = roster_[index];
+  tally_.OnFinished(verdict.outcome);
+  if (!IsDelivery(verdict.outcome)) {
+    progress_->Line(absl::StrCat(slot.endpoint.address, ": ", Name(verdict.outcome), " (",
+                                 Name(verdict.phase), "): ", verdict.reason));
+    // Counts of a trace that is not there would be added up.
+    slot.result.account.events.reset();
+    slot.result.account.lost.reset();
+  }
+  slot.result.verdict = std::move(verdict);
+  slot.result.account.attempts = slot.attempt;
+  roster_.Move(index, Step::kDone);
+  slot.worker.reset();  // cancels whatever is in flight
+}
+
+void FanOutState::FinishUnstarted(const Verdict& verdict) {
+  for (size_t i = 0; i < roster_.size(); ++i) {
+    switch (roster_[i].step) {
+      case Step::kRecording:
+      case Step::kWriting:
+      case Step::kDone:
+        break;
+      default:
+        Finish(i, verdict);
+    }
+  }
+}
+
+void FanOutState::OnInterrupt() {
+  if (interrupted_) return;
+  interrupted_ = true;
+  progress_->Line("interrupted: stopping, and keeping what there is (once more to give up)");
+  const absl::Time now = SteadyNow();
+  for (size_t i = 0; i < roster_.size(); ++i) {
+    Slot& slot = roster_[i];
+    switch (slot.step) {
+      case Step::kQueued:
+      case Step::kConnecting:
+      case Step::kBackingOff:
+        Finish(i, {Outcome::kFailed, Phase::kConnect, "interrupted before anything was recorded",
+                   std::nullopt});
+        break;
+      case Step::kArming:
+      case Step::kArmed:
+      case Step::kSyncing:
+      case Step::kSynced:
+        Finish(i, {Outcome::kFailed, Phase::kArm, "interrupted before anything was recorded",
+                   std::nullopt});
+        break;
+      case Step::kRecording:
+        if (now < slot.end) {
+          slot.stopped = true;
+          roster_.SetEnd(i, now);
+          slot.worker->Stop(options_.session_id, kStopTimeout, [](const grpc::Status&, bool) {});
+        }
+        break;
+      case Step::kWriting:
+      case Step::kDone:
+        break;
+    }
+  }
 }
 
 // One that is slow because this machine is, with so many at once, does not stall.
@@ -263,12 +397,19 @@ absl::Duration FanOutState::StallTime() const {
   return std::max(options_.times.stall, 2 * usual_answer_);
 }
 
+// Starts the thread that will write the first trace, while there is time.
+void FanOutState::OnStartChosen() {
+  pool_.Run([] {});
+}
+
+// Looked at for the line that is due, and not for each letter.
+std::optional<StepsWanted> FanOutState::WantedSteps(absl::Time now) const {
+  if (!start_.facts().steps.has_value() || !progress_->IsDue(now)) return std::nullopt;
+  return options_.steps;
+}
+
 void FanOutState::Wake(absl::Time now) {
-  while (!to_sync_.empty() && roster_.syncs(now) < options_.max_parallel) {
-    const size_t index = to_sync_.front();
-    to_sync_.pop_front();
-    if (roster_[index].step == Step::kArmed) BeginSync(index);
-  }
+  start_.MeasureClocks(now);
   while (roster_.attempts(now) < options_.max_parallel) {
     const auto next = roster_.next_wake();
     if (!next.has_value() || next->first > now) break;
@@ -286,10 +427,8 @@ absl::Time FanOutState::NextWake(absl::Time now) const {
     // What is overdue waits for a letter, which will come, or for a place.
     if (time > now) next = std::min(next, time);
   };
-  if (stage_ == Stage::kGathering) consider(GatherDeadline());
-  if (stage_ == Stage::kHolding) consider(hold_until_);
-  if (stage_ == Stage::kSyncing) consider(SyncDeadline());
-  if (next_queued_ < roster_.size() || !to_sync_.empty()) consider(roster_.next_stall());
+  consider(start_.NextLook());
+  if (next_queued_ < roster_.size() || start_.MayMeasureMore()) consider(roster_.next_stall());
   if (const auto wake = roster_.next_wake()) {
     consider(wake->first > now ? wake->first : roster_.next_stall());
   }
@@ -300,16 +439,16 @@ absl::Time FanOutState::NextWake(absl::Time now) const {
 std::vector<WorkerResult> FanOutState::Run() {
   while (true) {
     const absl::Time now = SteadyNow();
-    Advance(now);
+    if (!interrupted_) start_.Advance(now);
     Wake(now);
     if (roster_.in(Step::kDone) == roster_.size()) break;
-    progress_->Update(Count(now));
+    progress_->Update(tally_.Count(&roster_, WantedSteps(now), now));
     for (Mailbox::Letter& letter : mailbox_->Wait(NextWake(now))) letter();
   }
   progress_->Clear();
   progress_->Flush();
   mailbox_->Close();
-  FillFacts();
+  start_.MeasureSpread();
   std::vector<WorkerResult> results;
   results.reserve(roster_.size());
   for (size_t i = 0; i < roster_.size(); ++i) results.push_back(std::move(roster_[i].result));

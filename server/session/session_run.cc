@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "jobscope/detail/ticks.h"
 #include "server/guard/resource_guard.h"
 #include "server/session/summary.h"
 
@@ -17,22 +16,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Deadlines of the verbs (collectors/collector.h).
-constexpr auto kArmLimit = seconds(5);
-// A collector that takes longer to start records what comes after it: a job whose threads wait
-// for a second to be run, on a machine with far too many, still gets its trace. (It was left alone
-// before: the capture said that it had begun, and the host's bits stayed off until its end.)
-constexpr auto kStartLimit = seconds(1);
-constexpr auto kLateStartLimit = milliseconds(500);  // from the end of the recording
-constexpr auto kStopLimit = seconds(2);
-constexpr auto kReportLimit = seconds(1);
-// A process that leaves waits a second for its captures (process_server.cc), 0.3 of it for what is
-// on the way then. With the limits above, one collector with much to hand over (JAX's profiler)
-// cost the client the end of all others' trace in 4 of 14 exits.
-constexpr auto kLateStartLimitLeaving = milliseconds(50);
-constexpr auto kStopLimitLeaving = milliseconds(400);
-constexpr auto kReportLimitLeaving = milliseconds(100);
-
 // Collectors are started this much before a commanded instant, so that they record when it comes;
 // what they record before it is clipped. On a busy machine a thread may wait for tens of
 // milliseconds to be run, three times between a command and the recorder's bits (8 workers that
@@ -41,11 +24,6 @@ constexpr auto kStartLead = seconds(1);
 // A session that waits for its command records ahead of it for so long: clients gather, measure
 // clocks and command within it, also on a busy machine, unless somebody is slow to arm.
 constexpr absl::Duration kRecordAhead = absl::Seconds(5);
-
-// How ticks run now is told by two samples that are this near to each other: nobody is suspended or
-// moved in between. At 50 ns of bracket the shortest distance gives a rate to 100 ppm.
-constexpr uint64_t kMaxRecentNs = 1'000'000'000;
-constexpr auto kRecent = milliseconds(1);
 
 // As in v1::Busy; in the order of SessionRun::Phase.
 const char* PhaseName(int phase) {
@@ -112,6 +90,7 @@ class SessionRun::Context : public SessionContext, public SessionEvents {
 SessionRun::SessionRun(SessionOptions options, Environment environment)
     : options_(std::move(options)),
       environment_(std::move(environment)),
+      clock_(environment_.clock, environment_.uses_tsc),
       context_(std::make_shared<Context>(this, options_.store_bytes)),
       store_(Context::ShareStore(context_)) {}
 
@@ -120,7 +99,7 @@ SessionResult SessionRun::Run() {
   try {
     result = RunStages();
   } catch (const std::exception&) {
-    for (const auto& task : tasks_) task->Finish();  // their threads stop those that record
+    tasks_.Finish();  // their threads stop those that record
     result = SessionResult();
     result.status = OutOfMemoryError();
   }
@@ -130,28 +109,30 @@ SessionResult SessionRun::Run() {
 }
 
 SessionResult SessionRun::RunStages() {
-  recent_ = SampleClocks(environment_.uses_tsc);
-  if (std::optional<std::string> warning = environment_.clock->CheckClocksource()) {
-    warnings_.push_back(*std::move(warning));
-  }
+  const SessionClock::Pause pause = [this](std::chrono::nanoseconds duration) {
+    Wait(Clock::now() + duration, [] { return false; });
+  };
+  clock_.Begin(&warnings_);
   if (absl::Status armed = Arm(); !armed.ok()) {
     SessionResult refused;
     refused.status = std::move(armed);
     return refused;
   }
-  AwaitBaseline();
-  FixClock();
+  // One that is commanded waits for this before it says that it is armed.
+  clock_.AwaitBaseline(pause);
+  clock_.Fix(pause, &warnings_);
   if (options_.on_command) TellArmed();
   if (!options_.on_command) {
-    plan_ = PlanStart(options_, map_, NowTicks());
+    plan_ = PlanStart(options_, clock_.map(), clock_.NowTicks());
     started_ = WaitAndStart();
   } else if (const std::optional<StartCommand> command = AwaitCommand(); command.has_value()) {
     // Anew: what clocks have drifted apart since the arming would be added to the start's error.
-    FixClock();
-    plan_ = PlanStart(*command, map_, command->steps.has_value() ? NowTicks() : ReadyTicks());
+    clock_.Fix(pause, &warnings_);
+    plan_ = PlanStart(*command, clock_.map(),
+                      command->steps.has_value() ? clock_.NowTicks() : ReadyTicks());
     started_ = WaitAndStart();
   } else {
-    plan_.start_ticks = plan_.zero_ticks = plan_.begin_ticks = NowTicks();
+    plan_.start_ticks = plan_.zero_ticks = plan_.begin_ticks = clock_.NowTicks();
   }
   if (started_) Record();
   StopAndReport();
@@ -171,43 +152,6 @@ absl::StatusOr<size_t> SessionRun::FindRoom(size_t collectors) {
   return room.collectors;
 }
 
-absl::Status SessionRun::StartTasks(const ArmRequest& request) {
-  std::vector<std::shared_ptr<CollectorSlot>> slots;
-  for (const std::shared_ptr<CollectorSlot>& slot : environment_.slots) {
-    const std::string_view name = slot->collector()->name();
-    if (const Verb verb = slot->wedged_in(); verb != Verb::kNone) {
-      absent_.push_back(CollectorStateOf(
-          name, "wedged",
-          absl::StrCat("it still hangs in the verb ", VerbName(verb), " of an earlier capture")));
-    } else if (const std::string why = slot->collector()->WhyOff(request); !why.empty()) {
-      absent_.push_back(CollectorStateOf(name, "off", why));
-    } else {
-      slots.push_back(slot);
-    }
-  }
-  const absl::StatusOr<size_t> most_tasks = FindRoom(std::max<size_t>(slots.size(), 1));
-  if (!most_tasks.ok()) return most_tasks.status();
-  tasks_.reserve(slots.size());  // a task that has begun is ended by this list
-  for (const std::shared_ptr<CollectorSlot>& slot : slots) {
-    const std::string_view name = slot->collector()->name();
-    if (tasks_.size() == *most_tasks) {
-      absent_.push_back(CollectorStateOf(
-          name, "failed",
-          "no thread for it can be created; raise the limit on threads (ulimit -u)"));
-      continue;
-    }
-    std::shared_ptr<CollectorTask> task;
-    if (absl::Status status = CollectorTask::Start(slot, context_, &task); !status.ok()) {
-      absent_.push_back(CollectorStateOf(name, "failed", std::string(status.message())));
-      continue;
-    }
-    tasks_.push_back(std::move(task));
-  }
-  std::lock_guard<std::mutex> lock(mutex_);
-  for (const auto& task : tasks_) collectors_.push_back(task->collector());
-  return absl::OkStatus();
-}
-
 absl::Status SessionRun::Arm() {
   // Known from here on, also where the program removes its rank from the environment meanwhile.
   static_cast<void>(environment_.identity());
@@ -219,53 +163,23 @@ absl::Status SessionRun::Arm() {
   request.lookback = options_.lookback;
   request.store_bytes = options_.store_bytes;
   if (options_.on_command && options_.record_ahead) request.ahead = kRecordAhead;
-  if (absl::Status started = StartTasks(request); !started.ok()) return started;
-  for (const std::string& name : options_.frameworks.names()) {
-    const auto is_it = [&name](const auto& slot) { return slot->collector()->name() == name; };
-    if (std::none_of(environment_.slots.begin(), environment_.slots.end(), is_it)) {
-      absent_.push_back(
-          CollectorStateOf(name, "failed", "this worker has no collector of this name"));
-    }
+  const auto slots = tasks_.Choose(environment_.slots, request);
+  const absl::StatusOr<size_t> most_tasks = FindRoom(std::max<size_t>(slots.size(), 1));
+  if (!most_tasks.ok()) return most_tasks.status();
+  tasks_.Create(slots, *most_tasks, context_);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    collectors_ = tasks_.collectors();
   }
   request.sink = context_->store.get();
   request.names = &context_->names;
   request.events = context_.get();
-  for (const auto& task : tasks_) task->PostArm(request);
-  AwaitAll(kArmLimit);
+  tasks_.Arm(request);
   return absl::OkStatus();
 }
 
-// Only a session in the first 100 ms of a server waits here; one that is commanded does so before
-// it says that it is armed.
-void SessionRun::AwaitBaseline() {
-  const uint64_t age_ns = environment_.clock->AgeNs(MonotonicNs());
-  if (age_ns >= kMinBaselineNs) return;
-  Wait(Clock::now() + std::chrono::nanoseconds(kMinBaselineNs - age_ns), [] { return false; });
-}
-
-// One affine map for the whole session (docs/trace_format.md, "Time"). Of a baseline that does not
-// hold any more, another is taken, as in a young worker.
-void SessionRun::FixClock() {
-  ClockBaseline& clock = *environment_.clock;
-  ClockSample now = SampleClocks(environment_.uses_tsc);
-  if (now.monotonic_ns - recent_.monotonic_ns > kMaxRecentNs) {
-    recent_ = now;
-    Wait(Clock::now() + kRecent, [] { return false; });
-    now = SampleClocks(environment_.uses_tsc);
-  }
-  if (const std::optional<std::string> jumped = clock.Check(recent_, now); jumped.has_value()) {
-    warnings_.push_back(*jumped);
-    AwaitBaseline();
-    now = SampleClocks(environment_.uses_tsc);
-    past_from_ticks_ = now.ticks;
-  }
-  recent_ = now;
-  map_ = TickMap::FromSamples(clock.early(), now);
-}
-
 void SessionRun::CheckClock() {
-  ClockWatch watch(map_, recent_);
-  const bool holds = !environment_.uses_tsc || watch.Holds(SampleClocks(environment_.uses_tsc));
+  const bool holds = clock_.Holds();
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (holds && !clock_held_until_.has_value()) return;
@@ -286,11 +200,11 @@ void SessionRun::TellArmed() {
   SessionArmed armed;
   armed.store = store_;
   armed.store_bytes = context_->store->cap_bytes();
-  for (const auto& task : tasks_) armed.collectors.push_back(StateAfterArm(*task));
-  armed.collectors.insert(armed.collectors.end(), absent_.begin(), absent_.end());
-  const uint64_t now_ticks = NowTicks();
+  armed.collectors = tasks_.StatesAfterArm();
+  const uint64_t now_ticks = clock_.NowTicks();
   if (const uint64_t oldest = OldestTicks(); oldest < now_ticks) {
-    const double seconds = static_cast<double>(now_ticks - oldest) / map_.ticks_per_second();
+    const double seconds =
+        static_cast<double>(now_ticks - oldest) / clock_.map().ticks_per_second();
     armed.lookback = std::min(options_.lookback, absl::Seconds(seconds));
   }
   environment_.armed(armed);
@@ -307,31 +221,32 @@ bool SessionRun::WaitAndStart() {
   // The first of the commanded steps may begin right at the instant: its trigger is armed at once.
   const bool at_once = options_.on_command && plan_.steps.has_value();
   const auto ended = [this] { return EndRequested(); };
-  if (!at_once && Wait(TimeOf(plan_.start_ticks) - kStartLead, ended)) return false;
+  if (!at_once && Wait(clock_.TimeOf(plan_.start_ticks) - kStartLead, ended)) return false;
   if (plan_.steps.has_value()) return WaitForStepWindow();
 
-  AddLookback(options_.lookback, OldestTicks(), map_, &plan_);
-  PostStart(/*watching_steps=*/true);
-  PostStart(/*watching_steps=*/false);
-  AwaitStarts();
+  AddLookback(options_.lookback, OldestTicks(), clock_.map(), &plan_);
+  StartCollectors(/*watching_steps=*/true);
+  StartCollectors(/*watching_steps=*/false);
+  tasks_.AwaitStarts();
   if (plan_.begin_ticks < plan_.start_ticks) {
     // Less what rings have lost of the past since the arming.
     if (const uint64_t oldest = OldestTicks(); oldest != UINT64_MAX) {
       plan_.begin_ticks = std::max(plan_.begin_ticks, oldest);
     }
   }
-  if (NowTicks() < plan_.start_ticks && Wait(TimeOf(plan_.start_ticks), ended)) return false;
+  if (clock_.NowTicks() < plan_.start_ticks && Wait(clock_.TimeOf(plan_.start_ticks), ended))
+    return false;
   NoteStarted();
   return true;
 }
 
 bool SessionRun::WaitForStepWindow() {
-  PostStart(/*watching_steps=*/true);
-  AwaitStarts();
+  StartCollectors(/*watching_steps=*/true);
+  tasks_.AwaitStarts();
   NoteStarted();
   auto limit = Clock::time_point::max();
   if (plan_.deadline_ticks != UINT64_MAX) {
-    limit = TimeOf(plan_.deadline_ticks);
+    limit = clock_.TimeOf(plan_.deadline_ticks);
   } else if (plan_.duration != absl::InfiniteDuration()) {
     limit = Clock::now() + absl::ToChronoNanoseconds(plan_.duration);
   }
@@ -349,29 +264,26 @@ bool SessionRun::WaitForStepWindow() {
                     "no step with a number of %d or more began while the capture waited for it; "
                     "check that the program marks its steps (JOBSCOPE_STEP), and their numbers",
                     plan_.steps->first));
-      end_ticks_ = NowTicks();
+      end_ticks_ = clock_.NowTicks();
       if (!plan_.keep_zero) plan_.zero_ticks = end_ticks_;
       if (ended_by_.empty()) ended_by_ = "duration";
       return true;  // the watchers have been started and must be stopped
     }
-    OpenStepWindow(window_open_ticks_, map_, &plan_);
+    OpenStepWindow(window_open_ticks_, clock_.map(), &plan_);
     recording_ticks_ = plan_.start_ticks;
   }
-  PostStart(/*watching_steps=*/false);
-  AwaitStarts();
+  StartCollectors(/*watching_steps=*/false);
+  tasks_.AwaitStarts();
   return true;
 }
 
 void SessionRun::NoteStarted() {
   recording_ticks_ = plan_.start_ticks;
-  for (const auto& task : tasks_) {
-    if (task->abandoned() || !task->status().ok()) continue;
-    recording_ticks_ = std::max(recording_ticks_, task->collector()->RecordingSince());
-  }
+  recording_ticks_ = std::max(recording_ticks_, tasks_.RecordingSince());
   SessionStarted started;
-  started.start_monotonic_ns = map_.ToMonotonicNs(recording_ticks_);
+  started.start_monotonic_ns = clock_.map().ToMonotonicNs(recording_ticks_);
   if (plan_.commanded_ticks.has_value()) {
-    plan_.late_ns += started.start_monotonic_ns - map_.ToMonotonicNs(plan_.start_ticks);
+    plan_.late_ns += started.start_monotonic_ns - clock_.map().ToMonotonicNs(plan_.start_ticks);
   }
   started.late_ns = plan_.late_ns;
   if (environment_.started) environment_.started(started);
@@ -379,8 +291,8 @@ void SessionRun::NoteStarted() {
 
 void SessionRun::Record() {
   if (end_ticks_ != 0) return;  // the step window never opened
-  const auto planned_end =
-      plan_.deadline_ticks == UINT64_MAX ? Clock::time_point::max() : TimeOf(plan_.deadline_ticks);
+  const auto planned_end = plan_.deadline_ticks == UINT64_MAX ? Clock::time_point::max()
+                                                              : clock_.TimeOf(plan_.deadline_ticks);
   SetPhase(Phase::kRecording, planned_end);
   Wait(planned_end, [this] { return window_closed_ || EndRequested(); });
 
@@ -388,7 +300,7 @@ void SessionRun::Record() {
   if (clock_held_until_.has_value()) {
     end_ticks_ = *clock_held_until_;
   } else if (EndRequested()) {
-    end_ticks_ = NowTicks();
+    end_ticks_ = clock_.NowTicks();
   } else if (window_closed_) {
     end_ticks_ = window_close_ticks_;
     ended_by_ = "steps";
@@ -403,17 +315,12 @@ void SessionRun::StopAndReport() {
   end_ticks_ = std::max(end_ticks_, plan_.zero_ticks);
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    leaving_ = ended_by_ == "shutdown";
+    if (ended_by_ == "shutdown") tasks_.HurryUp();
   }
-  AwaitAll(leaving_ ? kLateStartLimitLeaving : kLateStartLimit);
-  for (const auto& task : tasks_) {
-    if (task->armed()) task->PostStop(end_ticks_);
-  }
-  AwaitAll(leaving_ ? kStopLimitLeaving : kStopLimit);
+  tasks_.Stop(end_ticks_);
   CheckClock();
-  for (const auto& task : tasks_) task->PostReport();
-  AwaitAll(leaving_ ? kReportLimitLeaving : kReportLimit);
-  for (const auto& task : tasks_) task->Finish();
+  tasks_.Report();
+  tasks_.Finish();
 }
 
 SessionResult SessionRun::Finish() {
@@ -435,14 +342,14 @@ SessionResult SessionRun::Finish() {
   input.options = &in_effect;
   input.identity = environment_.identity();
   input.uses_tsc = environment_.uses_tsc;
-  input.zero_unix_ns = map_.ToUnixNs(plan_.zero_ticks);
-  if (started_) input.start_unix_ns = map_.ToUnixNs(recording_ticks_);
-  input.duration_ns = Nanoseconds(end_ticks_ - plan_.zero_ticks);
-  input.lookback_ns = Nanoseconds(plan_.lookback_ticks());
+  input.zero_unix_ns = clock_.map().ToUnixNs(plan_.zero_ticks);
+  if (started_) input.start_unix_ns = clock_.map().ToUnixNs(recording_ticks_);
+  input.duration_ns = clock_.Nanoseconds(end_ticks_ - plan_.zero_ticks);
+  input.lookback_ns = clock_.Nanoseconds(plan_.lookback_ticks());
   input.late_ns = plan_.late_ns;
   input.warnings = warnings_;
-  input.absent = absent_;
-  input.tasks = &tasks_;
+  input.absent = tasks_.absent();
+  input.tasks = &tasks_.tasks();
   result.summary = MakeSummary(input);
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -529,45 +436,6 @@ v1::Busy SessionRun::Describe() const {
   return busy;
 }
 
-void SessionRun::PostStart(bool watching_steps) {
-  StartRequest request;
-  request.start_ticks = plan_.begin_ticks;
-  request.map = map_.WithZero(plan_.zero_ticks);
-  if (watching_steps) request.steps = plan_.steps;
-  if (!plan_.steps.has_value()) request.end_ticks = plan_.deadline_ticks;
-  request.keep_zero = plan_.keep_zero;
-  for (const auto& task : tasks_) {
-    if (task->status().ok() && task->collector()->WatchesSteps() == watching_steps) {
-      task->PostStart(request);
-    }
-  }
-}
-
-uint64_t SessionRun::OldestTicks() const {
-  uint64_t oldest = UINT64_MAX;
-  for (const auto& task : tasks_) {
-    if (!task->abandoned()) oldest = std::min(oldest, task->collector()->OldestTicks());
-  }
-  return std::max(oldest, past_from_ticks_);
-}
-
-void SessionRun::AwaitStarts() {
-  const auto deadline = Clock::now() + kStartLimit;
-  for (const auto& task : tasks_) task->AwaitPatiently(deadline);
-}
-
-void SessionRun::AwaitAll(Clock::duration limit) {
-  // A process that leaves has no time for threads that are not run.
-  const auto patience = leaving_ ? Clock::duration::zero() : limit / 2;
-  const auto half = Clock::now() + patience;
-  if (!leaving_) {
-    for (const auto& task : tasks_) task->AwaitPatiently(half);
-  }
-  // This thread may have come late itself.
-  const auto deadline = std::max(half, Clock::now()) + (limit - patience);
-  for (const auto& task : tasks_) task->Await(deadline);
-}
-
 void SessionRun::SetPhase(Phase phase, Clock::time_point planned_end) {
   std::lock_guard<std::mutex> lock(mutex_);
   phase_ = phase;
@@ -593,28 +461,24 @@ bool SessionRun::Wait(Clock::time_point deadline, const std::function<bool()>& e
   }
 }
 
-uint64_t SessionRun::NowTicks() const { return detail::ReadTicks(environment_.uses_tsc); }
+void SessionRun::StartCollectors(bool watching_steps) {
+  StartRequest request;
+  request.start_ticks = plan_.begin_ticks;
+  request.map = clock_.map().WithZero(plan_.zero_ticks);
+  if (watching_steps) request.steps = plan_.steps;
+  if (!plan_.steps.has_value()) request.end_ticks = plan_.deadline_ticks;
+  request.keep_zero = plan_.keep_zero;
+  tasks_.Start(request, watching_steps);
+}
+
+uint64_t SessionRun::OldestTicks() const {
+  return std::max(tasks_.OldestTicks(), clock_.past_from_ticks());
+}
 
 uint64_t SessionRun::ReadyTicks() const {
-  uint64_t since_ticks = 0;
-  for (const auto& task : tasks_) {
-    if (task->abandoned() || !task->status().ok()) continue;
-    since_ticks = std::max(since_ticks, task->collector()->RecordingSince());
-  }
-  const uint64_t now_ticks = NowTicks();
+  const uint64_t since_ticks = tasks_.RecordingSince();
+  const uint64_t now_ticks = clock_.NowTicks();
   return since_ticks != 0 ? std::min(since_ticks, now_ticks) : now_ticks;
-}
-
-uint64_t SessionRun::Nanoseconds(uint64_t ticks) const {
-  return static_cast<uint64_t>(map_.WithZero(0).ToPs(ticks)) / 1000;
-}
-
-SessionRun::Clock::time_point SessionRun::TimeOf(uint64_t ticks) const {
-  const uint64_t now_ticks = NowTicks();
-  const auto now = Clock::now();
-  if (ticks <= now_ticks) return now;
-  const double seconds = static_cast<double>(ticks - now_ticks) / map_.ticks_per_second();
-  return now + std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9));
 }
 
 }  // namespace jobscope

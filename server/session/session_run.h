@@ -19,14 +19,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collectors/collector.h"
-#include "common/clock/clock.h"
 #include "common/clock/clock_baseline.h"
-#include "common/clock/clock_watch.h"
 #include "common/process/identity.h"
 #include "jobscope/v1/item.pb.h"
 #include "jobscope/v1/profiler.pb.h"
-#include "server/session/collector_task.h"
+#include "server/session/collector_tasks.h"
 #include "server/session/session.h"
+#include "server/session/session_clock.h"
 #include "server/session/session_options.h"
 #include "server/session/start_plan.h"
 
@@ -83,11 +82,6 @@ class SessionRun {
   // Gives the session the room that the process has. Returns how many of `collectors` may take
   // part.
   absl::StatusOr<size_t> FindRoom(size_t collectors);
-  // Starts the tasks of the collectors that take part in it; notes why the others do not.
-  absl::Status StartTasks(const ArmRequest& request);
-  // Waits until the server is old enough for a map of ticks to time.
-  void AwaitBaseline();
-  void FixClock();
   // Warns where a clock that jumped was not noticed while recording.
   void CheckClock();
   void TellArmed();
@@ -102,33 +96,24 @@ class SessionRun {
   void StopAndReport();
   SessionResult Finish();
 
-  void PostStart(bool watching_steps);
+  // Those that watch for steps, or the others.
+  void StartCollectors(bool watching_steps);
   // The earliest ticks that every collector with a past reaches; UINT64_MAX: none has one.
   uint64_t OldestTicks() const;
-  void AwaitStarts();
-  void AwaitAll(Clock::duration limit);
   void SetPhase(Phase phase, Clock::time_point planned_end);
   bool EndRequested() const;  // with mutex_ held
   // Waits until `ended` (called with mutex_ held) or `deadline`. True: `ended`.
   bool Wait(Clock::time_point deadline, const std::function<bool()>& ended);
-  uint64_t NowTicks() const;
   // Since when everything is recorded, if it is already; else now.
   uint64_t ReadyTicks() const;
-  uint64_t Nanoseconds(uint64_t ticks) const;  // in so many of them
-  Clock::time_point TimeOf(uint64_t ticks) const;
 
   const SessionOptions options_;
   Environment environment_;
 
   // ---- of the session thread ----
-  std::vector<std::shared_ptr<CollectorTask>> tasks_;
-  std::vector<v1::CollectorState>
-      absent_;  // off, wedged since an earlier session, or without a thread
+  CollectorTasks tasks_;
   std::vector<std::string> warnings_;
-  ClockSample recent_;    // the last one
-  bool leaving_ = false;  // the process ends: collectors have their limits, and no more
-  TickMap map_;
-  uint64_t past_from_ticks_ = 0;  // no tick before it is on the map
+  SessionClock clock_;
   StartPlan plan_;
   uint64_t recording_ticks_ = 0;  // when all collectors really were on
   uint64_t end_ticks_ = 0;

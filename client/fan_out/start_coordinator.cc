@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The common start: enough are armed, the wanted moment is near, clocks are known, one instant.
+#include "client/fan_out/start_coordinator.h"
+
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/clock/clock_groups.h"
 #include "client/clock/monotonic.h"
-#include "client/fan_out/fan_out_state.h"
+#include "client/fan_out/start_plan.h"
 #include "client/fan_out/step_plan.h"
-#include "common/clock/clock_id.h"
 
 namespace jobscope {
 namespace {
@@ -27,8 +21,6 @@ constexpr absl::Duration kSyncAhead = absl::Seconds(1);
 // A step that is waited for is looked at so often; Progress comes five times per second.
 constexpr absl::Duration kLook = absl::Milliseconds(100);
 
-// Workers of one clock that are sent pings; a second and a third make up for a path that is slow.
-constexpr int kPingedPerClock = 3;
 constexpr uint64_t kNearRoundTripNs = 500'000;
 
 // Who comes late for an instant begins late; who comes late for a step has missed it. Of captures
@@ -47,27 +39,61 @@ ArmedWorker Describe(const Slot& slot) {
 
 }  // namespace
 
-absl::Time FanOutState::GatherDeadline() const {
+absl::Time StartCoordinator::GatherDeadline() const {
   return std::max(last_asked_, last_ready_) + std::max(options_.times.gather, 4 * slowest_ready_);
 }
 
-absl::Time FanOutState::SyncDeadline() const {
+absl::Time StartCoordinator::SyncDeadline() const {
   return std::max(last_pinged_, last_synced_) + std::max(options_.times.gather, 4 * slowest_sync_);
 }
 
-std::vector<ArmedWorker> FanOutState::ArmedWorkers() const {
+std::vector<ArmedWorker> StartCoordinator::ArmedWorkers() const {
   std::vector<ArmedWorker> workers;
-  for (size_t i = 0; i < roster_.size(); ++i) {
-    const Step step = roster_[i].step;
+  for (size_t i = 0; i < roster_->size(); ++i) {
+    const Step step = (*roster_)[i].step;
     if (step == Step::kArmed || step == Step::kSyncing || step == Step::kSynced) {
-      workers.push_back(Describe(roster_[i]));
+      workers.push_back(Describe((*roster_)[i]));
     }
   }
   return workers;
 }
 
-void FanOutState::Advance(absl::Time now) {
-  if (interrupted_) return;
+void StartCoordinator::OnAsked(absl::Time now) { last_asked_ = now; }
+
+void StartCoordinator::OnArmed(size_t index, absl::Time now) {
+  last_ready_ = now;
+  slowest_ready_ = std::max(slowest_ready_, now - (*roster_)[index].asked);
+  // The others are measured already, or have begun.
+  if (stage_ == Stage::kSyncing || stage_ == Stage::kStarted) RequestSync(index);
+}
+
+void StartCoordinator::MeasureClocks(absl::Time now) {
+  while (!to_sync_.empty() && roster_->syncs(now) < options_.max_parallel) {
+    const size_t index = to_sync_.front();
+    to_sync_.pop_front();
+    if ((*roster_)[index].step == Step::kArmed) BeginSync(index);
+  }
+}
+
+absl::Time StartCoordinator::NextLook() const {
+  switch (stage_) {
+    case Stage::kGathering:
+      return GatherDeadline();
+    case Stage::kHolding:
+      return hold_until_;
+    case Stage::kSyncing:
+      return SyncDeadline();
+    case Stage::kStarted:
+      break;
+  }
+  return absl::InfiniteFuture();
+}
+
+bool StartCoordinator::IsHolding() const {
+  return stage_ == Stage::kHolding || (stage_ == Stage::kGathering && gathered_.has_value());
+}
+
+void StartCoordinator::Advance(absl::Time now) {
   if (stage_ == Stage::kGathering) Gather(now);
   if (stage_ == Stage::kHolding) Hold(now);
   if (stage_ == Stage::kSyncing) Measure(now);
@@ -75,23 +101,23 @@ void FanOutState::Advance(absl::Time now) {
 
 // All that answer at their first attempt start together; whoever is refused, busy or silent does
 // not hold them up, wherever it stands in the list.
-void FanOutState::Gather(absl::Time now) {
+void StartCoordinator::Gather(absl::Time now) {
   // Some may be back here from having their clocks measured.
-  const size_t ready = roster_.waiting();
-  const size_t may_come = roster_.may_come();
+  const size_t ready = roster_->waiting();
+  const size_t may_come = roster_->may_come();
   const size_t wanted = options_.min_workers.value_or(1);
   if (ready + may_come < wanted) {
     if (ready == 0 && may_come == 0) return;
-    FinishUnstarted(
+    host_->FinishUnstarted(
         {Outcome::kFailed, Phase::kArm,
          absl::StrCat("nothing was recorded: --min_workers=", wanted, ", but only ",
-                      ready + may_come, " of ", roster_.size(), " workers can be armed"),
+                      ready + may_come, " of ", roster_->size(), " workers can be armed"),
          std::nullopt});
     return;
   }
   if (ready < wanted) return;
-  if (roster_.in(Step::kQueued) > 0) return;
-  if (roster_.first_attempts() > 0 && now < GatherDeadline()) return;
+  if (roster_->in(Step::kQueued) > 0) return;
+  if (roster_->first_attempts() > 0 && now < GatherDeadline()) return;
   stage_ = Stage::kHolding;
   // A delay counts from the first time.
   if (!gathered_.has_value()) gathered_ = now;
@@ -100,8 +126,8 @@ void FanOutState::Gather(absl::Time now) {
 
 // Clocks drift apart, and a step is chosen by what is known of the steps now: both wait until the
 // start is near.
-void FanOutState::Hold(absl::Time now) {
-  if (roster_.waiting() < options_.min_workers.value_or(1)) {
+void StartCoordinator::Hold(absl::Time now) {
+  if (roster_->waiting() < options_.min_workers.value_or(1)) {
     stage_ = Stage::kGathering;
     return;
   }
@@ -119,7 +145,7 @@ void FanOutState::Hold(absl::Time now) {
         UntilStep(first, workers, MonotonicNow()) > options_.times.near) {
       const int64_t newest = NewestOfAll(workers);
       if (now > delayed + options_.max_duration) {
-        FinishUnstarted(
+        host_->FinishUnstarted(
             {Outcome::kFailed, Phase::kArm,
              absl::StrCat("nothing was recorded: step ", first, " has not come within ",
                           absl::FormatDuration(options_.max_duration), "; the newest is step ",
@@ -136,23 +162,15 @@ void FanOutState::Hold(absl::Time now) {
   }
   stage_ = Stage::kSyncing;
   sync_began_ = last_pinged_ = last_synced_ = now;
-  for (size_t i = 0; i < roster_.size(); ++i) {
-    if (roster_[i].step == Step::kArmed) RequestSync(i);
+  for (size_t i = 0; i < roster_->size(); ++i) {
+    if ((*roster_)[i].step == Step::kArmed) RequestSync(i);
   }
 }
 
-// Of those that read one clock, a few are enough to measure it; and ours needs none. What arming
-// told is checked in any case: ids are hints.
-bool FanOutState::NeedsPings(const Slot& slot) {
-  if (!slot.arm_clock.has_value() || slot.clock_id.empty()) return true;
-  if (slot.clock_id == ClockId()) return !MayBeOurs(*slot.arm_clock);
-  return ++pinged_[slot.clock_id] <= kPingedPerClock;
-}
-
-void FanOutState::RequestSync(size_t index) {
-  Slot& slot = roster_[index];
+void StartCoordinator::RequestSync(size_t index) {
+  Slot& slot = (*roster_)[index];
   if (slot.streams && !slot.clock.has_value()) {
-    if (NeedsPings(slot)) {
+    if (clocks_.NeedsPings(slot)) {
       to_sync_.push_back(index);
       return;
     }
@@ -160,18 +178,18 @@ void FanOutState::RequestSync(size_t index) {
     // It is told as fast as any other: what it took to arm it, with many at once, says nothing.
     slot.clock->round_trip_ns = std::min(slot.clock->round_trip_ns, kNearRoundTripNs);
   }
-  roster_.Move(index, Step::kSynced);
+  roster_->Move(index, Step::kSynced);
   if (stage_ == Stage::kStarted) StartLate(index, SteadyNow());
 }
 
-void FanOutState::BeginSync(size_t index) {
+void StartCoordinator::BeginSync(size_t index) {
   const absl::Time asked = SteadyNow();
   last_pinged_ = asked;
-  roster_.BeginSync(index, asked + StallTime());
-  roster_[index].worker->SyncClock(
+  roster_->BeginSync(index, asked + host_->StallTime());
+  (*roster_)[index].worker->SyncClock(
       options_.times.sync,
-      [this, index, asked, post = Letters(index)](const grpc::Status& status,
-                                                  const std::optional<ClockEstimate>& clock) {
+      [this, index, asked, post = host_->Letters(index)](
+          const grpc::Status& status, const std::optional<ClockEstimate>& clock) {
         post([this, index, asked, status, clock] {
           slowest_sync_ = std::max(slowest_sync_, SteadyNow() - asked);
           OnSynced(index, status, clock);
@@ -179,71 +197,39 @@ void FanOutState::BeginSync(size_t index) {
       });
 }
 
-void FanOutState::OnSynced(size_t index, const grpc::Status& status,
-                           std::optional<ClockEstimate> clock) {
-  Slot& slot = roster_[index];
+void StartCoordinator::OnSynced(size_t index, const grpc::Status& status,
+                                std::optional<ClockEstimate> clock) {
+  Slot& slot = (*roster_)[index];
   if (slot.step != Step::kSyncing) return;
   slot.clock = clock;
   if (!clock.has_value()) {
-    Warn(index, absl::StrCat("its clock could not be measured (",
+    host_->Warn(index,
+                absl::StrCat("its clock could not be measured (",
                              status.ok() ? "no answer" : ReasonOf(status),
                              "): it starts by itself, and its times count from its own start"));
   }
-  roster_.Move(index, Step::kSynced);
+  roster_->Move(index, Step::kSynced);
   const absl::Time now = SteadyNow();
   last_synced_ = now;
   if (stage_ == Stage::kStarted) StartLate(index, now);
 }
 
 // One that does not answer holds up the others no longer than one that does not arm.
-void FanOutState::Measure(absl::Time now) {
-  if (roster_.waiting() < options_.min_workers.value_or(1)) {
+void StartCoordinator::Measure(absl::Time now) {
+  if (roster_->waiting() < options_.min_workers.value_or(1)) {
     stage_ = Stage::kGathering;  // some died: back to waiting for retries, if there are any
     return;
   }
-  const size_t unsettled = roster_.in(Step::kArmed) + roster_.in(Step::kSyncing);
-  const bool enough = roster_.in(Step::kSynced) >= options_.min_workers.value_or(1);
-  if (unsettled > 0 && (!enough || roster_.in(Step::kArmed) > 0 || now < SyncDeadline())) return;
+  const size_t unsettled = roster_->in(Step::kArmed) + roster_->in(Step::kSyncing);
+  const bool enough = roster_->in(Step::kSynced) >= options_.min_workers.value_or(1);
+  if (unsettled > 0 && (!enough || roster_->in(Step::kArmed) > 0 || now < SyncDeadline())) return;
   ChooseStart(now);
 }
 
-// Workers of one host narrow each other's measurements.
-void FanOutState::CombineMeasuredClocks() {
-  std::vector<MeasuredClock> clocks;
-  clocks.reserve(roster_.size());
-  for (size_t i = 0; i < roster_.size(); ++i) {
-    clocks.push_back({roster_[i].clock_id, roster_[i].clock});
-  }
-  const std::string& own = ClockId();
-  CombineClocks(own, &clocks);
-  const uint64_t now_ns = MonotonicNow();
-  for (size_t i = 0; i < roster_.size(); ++i) {
-    std::optional<ClockEstimate>& clock = roster_[i].clock;
-    clock = clocks[i].estimate;
-    // Our own clock does not drift away from us.
-    if (clock.has_value() && roster_[i].clock_id == own && !own.empty() && clock->offset_ns == 0) {
-      clock->measured_ns = now_ns;
-    }
-    if (!clock.has_value() || roster_[i].clock_id.empty()) continue;
-    const auto [known, is_new] = combined_.emplace(roster_[i].clock_id, *clock);
-    if (!is_new && clock->uncertainty_ns < known->second.uncertainty_ns) known->second = *clock;
-  }
-}
-
-// With what is known of its group, not with all of its members: any number may be late.
-void FanOutState::CombineLateClock(Slot* slot) {
-  if (!slot->clock.has_value()) return;
-  std::vector<MeasuredClock> clocks = {{slot->clock_id, slot->clock}};
-  const auto known = combined_.find(slot->clock_id);
-  if (known != combined_.end()) clocks.push_back({known->first, known->second});
-  CombineClocks(ClockId(), &clocks);
-  slot->clock = clocks[0].estimate;
-}
-
-absl::Duration FanOutState::ArmRoundTrip(const std::vector<size_t>& members) const {
+absl::Duration StartCoordinator::ArmRoundTrip(const std::vector<size_t>& members) const {
   std::vector<uint64_t> round_trips;
   for (const size_t index : members) {
-    const std::optional<ClockEstimate>& clock = roster_[index].arm_clock;
+    const std::optional<ClockEstimate>& clock = (*roster_)[index].arm_clock;
     if (clock.has_value()) round_trips.push_back(clock->round_trip_ns);
   }
   if (round_trips.empty()) return absl::ZeroDuration();
@@ -252,14 +238,14 @@ absl::Duration FanOutState::ArmRoundTrip(const std::vector<size_t>& members) con
   return absl::Nanoseconds(*at);
 }
 
-void FanOutState::ChooseStart(absl::Time now) {
-  CombineMeasuredClocks();
+void StartCoordinator::ChooseStart(absl::Time now) {
+  clocks_.Combine(roster_);
   std::vector<size_t> members;
   std::vector<ArmedWorker> workers;
-  for (size_t i = 0; i < roster_.size(); ++i) {
-    if (roster_[i].step != Step::kSynced) continue;
+  for (size_t i = 0; i < roster_->size(); ++i) {
+    if ((*roster_)[i].step != Step::kSynced) continue;
     members.push_back(i);
-    workers.push_back(Describe(roster_[i]));
+    workers.push_back(Describe((*roster_)[i]));
   }
   // Where few or none are sent pings: twice the way that arming took, for all but the slowest
   // tenth.
@@ -275,7 +261,7 @@ void FanOutState::ChooseStart(absl::Time now) {
     const absl::StatusOr<std::optional<StepPlan>> steps =
         ChooseSteps(*options_.steps, workers, plan_.start_monotonic_ns);
     if (!steps.ok()) {
-      FinishUnstarted(
+      host_->FinishUnstarted(
           {Outcome::kFailed, Phase::kArm,
            absl::StrCat("nothing was recorded: ", std::string(steps.status().message())),
            std::nullopt});
@@ -295,14 +281,13 @@ void FanOutState::ChooseStart(absl::Time now) {
   facts_.started = absl::FromUnixNanos(plan_.start_unix_ns);
   if (options_.lookback > absl::ZeroDuration()) facts_.lookback_ns = lookback;
   for (const size_t index : members) Begin(index, plan_);
-  // Starts the thread that will write the first trace, while there is time.
-  pool_.Run([] {});
+  host_->OnStartChosen();
 }
 
 // Armed, and measured, after the instant was chosen.
-void FanOutState::StartLate(size_t index, absl::Time now) {
-  Slot& slot = roster_[index];
-  CombineLateClock(&slot);
+void StartCoordinator::StartLate(size_t index, absl::Time now) {
+  Slot& slot = (*roster_)[index];
+  clocks_.CombineLate(&slot);
   // As if it were not alone: it must not be later than it has to.
   absl::Duration lead = StartLead({Describe(slot)}, absl::ZeroDuration());
   if (options_.steps.has_value()) lead = std::max(lead, kMinLeadToStep);
@@ -312,13 +297,13 @@ void FanOutState::StartLate(size_t index, absl::Time now) {
     const uint64_t behind = Nanoseconds(now + lead - planned);
     call.start_monotonic_ns += behind;
     call.start_unix_ns += static_cast<int64_t>(behind);
-    Warn(index, absl::StrCat("began ", behind / 1'000'000, " ms after the others"));
+    host_->Warn(index, absl::StrCat("began ", behind / 1'000'000, " ms after the others"));
   }
   Begin(index, call);
 }
 
-void FanOutState::Begin(size_t index, StartCall call) {
-  Slot& slot = roster_[index];
+void StartCoordinator::Begin(size_t index, StartCall call) {
+  Slot& slot = (*roster_)[index];
   if (slot.streams) {
     call.clock = slot.clock;
     // Machines that were cloned while they ran may think that they are one. Their clocks differ.
@@ -331,42 +316,63 @@ void FanOutState::Begin(size_t index, StartCall call) {
     account.clock_uncertainty_ns = UncertaintyAt(*slot.clock, call.start_monotonic_ns);
   }
   const absl::Time start = SteadyTime(call.start_monotonic_ns);
-  roster_.Record(index, start, start + call.duration);
+  roster_->Record(index, start, start + call.duration);
   slot.worker->Start(call);
 }
 
 // All workers with steps record the same ones; others record for the duration, from the same
 // instant.
-void FanOutState::AddSteps(size_t index, StartCall* call) {
-  Slot& slot = roster_[index];
+void StartCoordinator::AddSteps(size_t index, StartCall* call) {
+  Slot& slot = (*roster_)[index];
   const ArmedWorker worker = Describe(slot);
   if (!HasSteps(worker) || !facts_.steps.has_value()) {
-    Warn(index,
-         absl::StrCat(slot.steps.has_value() && slot.steps->begun() > 0
-                          ? "its step numbers do not rise, and this version of its library cannot "
-                            "count steps"
-                          : "it marks no steps (JOBSCOPE_STEP, jobscope.step)",
-                      ": recorded for --duration_ms=", absl::ToInt64Milliseconds(options_.duration),
-                      " instead of --steps=", options_.steps->count));
+    host_->Warn(
+        index,
+        absl::StrCat(slot.steps.has_value() && slot.steps->begun() > 0
+                         ? "its step numbers do not rise, and this version of its library cannot "
+                           "count steps"
+                         : "it marks no steps (JOBSCOPE_STEP, jobscope.step)",
+                     ": recorded for --duration_ms=", absl::ToInt64Milliseconds(options_.duration),
+                     " instead of --steps=", options_.steps->count));
     return;
   }
   v1::StepWindow window = WindowOf(*facts_.steps, worker);
   const int64_t reachable = FirstReachableStep(worker, call->start_monotonic_ns);
   if (reachable > window.first()) {
-    Warn(index, absl::StrCat("too late for step ", window.first(), ": recorded from step ",
-                             reachable, " on"));
+    host_->Warn(index, absl::StrCat("too late for step ", window.first(), ": recorded from step ",
+                                    reachable, " on"));
     const auto wanted = static_cast<int64_t>(options_.steps->count);
     window.set_last(reachable > INT64_MAX - wanted ? INT64_MAX : reachable + wanted - 1);
     window.set_first(reachable);
   }
   if (window.by_ordinal()) {
     ++facts_.workers_by_ordinal;
-    Warn(index, absl::StrCat("its step numbers do not rise: recorded its steps ", window.first(),
-                             " to ", window.last(), " by count"));
+    host_->Warn(index, absl::StrCat("its step numbers do not rise: recorded its steps ",
+                                    window.first(), " to ", window.last(), " by count"));
   }
   slot.window = window;
   call->steps = window;
   call->duration = std::min(options_.max_duration, slot.max_duration);
+}
+
+void StartCoordinator::MeasureSpread() {
+  int64_t first = 0;
+  int64_t last = 0;
+  int starts = 0;
+  for (size_t i = 0; i < roster_->size(); ++i) {
+    const Slot& slot = (*roster_)[i];
+    if (!slot.clock.has_value() || !slot.started.has_value()) continue;
+    facts_.clock_uncertainty_ns = std::max(facts_.clock_uncertainty_ns.value_or(0),
+                                           UncertaintyAt(*slot.clock, plan_.start_monotonic_ns));
+    // As unsigned numbers, relative to the plan: clocks may be anywhere.
+    const auto behind = static_cast<int64_t>(slot.started->start_monotonic_ns() -
+                                             static_cast<uint64_t>(slot.clock->offset_ns) -
+                                             plan_.start_monotonic_ns);
+    first = starts == 0 ? behind : std::min(first, behind);
+    last = starts == 0 ? behind : std::max(last, behind);
+    ++starts;
+  }
+  if (starts > 1) facts_.spread_ns = static_cast<uint64_t>(last) - static_cast<uint64_t>(first);
 }
 
 }  // namespace jobscope

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/fan_out/run_clocks.h"
+
+#include <utility>
+#include <vector>
+
+#include "client/clock/clock_groups.h"
+#include "client/clock/monotonic.h"
+#include "common/clock/clock_id.h"
+
+namespace jobscope {
+namespace {
+
+// Workers of one clock that are sent pings; a second and a third make up for a path that is slow.
+constexpr int kPingedPerClock = 3;
+
+}  // namespace
+
+// Of those that read one clock, a few are enough to measure it; and ours needs none. What arming
+// told is checked in any case: ids are hints.
+bool RunClocks::NeedsPings(const Slot& slot) {
+  if (!slot.arm_clock.has_value() || slot.clock_id.empty()) return true;
+  if (slot.clock_id == ClockId()) return !MayBeOurs(*slot.arm_clock);
+  return ++pinged_[slot.clock_id] <= kPingedPerClock;
+}
+
+// Workers of one host narrow each other's measurements.
+void RunClocks::Combine(Roster* roster) {
+  std::vector<MeasuredClock> clocks;
+  clocks.reserve(roster->size());
+  for (size_t i = 0; i < roster->size(); ++i) {
+    clocks.push_back({(*roster)[i].clock_id, (*roster)[i].clock});
+  }
+  const std::string& own = ClockId();
+  CombineClocks(own, &clocks);
+  const uint64_t now_ns = MonotonicNow();
+  for (size_t i = 0; i < roster->size(); ++i) {
+    std::optional<ClockEstimate>& clock = (*roster)[i].clock;
+    clock = clocks[i].estimate;
+    // Our own clock does not drift away from us.
+    if (clock.has_value() && (*roster)[i].clock_id == own && !own.empty() &&
+        clock->offset_ns == 0) {
+      clock->measured_ns = now_ns;
+    }
+    if (!clock.has_value() || (*roster)[i].clock_id.empty()) continue;
+    const auto [known, is_new] = combined_.emplace((*roster)[i].clock_id, *clock);
+    if (!is_new && clock->uncertainty_ns < known->second.uncertainty_ns) known->second = *clock;
+  }
+}
+
+// With what is known of its group, not with all of its members: any number may be late.
+void RunClocks::CombineLate(Slot* slot) const {
+  if (!slot->clock.has_value()) return;
+  std::vector<MeasuredClock> clocks = {{slot->clock_id, slot->clock}};
+  const auto known = combined_.find(slot->clock_id);
+  if (known != combined_.end()) clocks.push_back({known->first, known->second});
+  CombineClocks(ClockId(), &clocks);
+  slot->clock = clocks[0].estimate;
+}
+
+}  // namespace jobscope

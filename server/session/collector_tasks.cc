@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/session/collector_tasks.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "server/session/summary.h"
+
+namespace jobscope {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Deadlines of the verbs (collectors/collector.h).
+constexpr auto kArmLimit = seconds(5);
+// A collector that takes longer to start records what comes after it: a job whose threads wait
+// for a second to be run, on a machine with far too many, still gets its trace. (It was left alone
+// before: the capture said that it had begun, and the host's bits stayed off until its end.)
+constexpr auto kStartLimit = seconds(1);
+constexpr auto kLateStartLimit = milliseconds(500);  // from the end of the recording
+constexpr auto kStopLimit = seconds(2);
+constexpr auto kReportLimit = seconds(1);
+// A process that leaves waits a second for its captures (process_server.cc), 0.3 of it for what is
+// on the way then. With the limits above, one collector with much to hand over (JAX's profiler)
+// cost the client the end of all others' trace in 4 of 14 exits.
+constexpr auto kLateStartLimitLeaving = milliseconds(50);
+constexpr auto kStopLimitLeaving = milliseconds(400);
+constexpr auto kReportLimitLeaving = milliseconds(100);
+
+}  // namespace
+
+CollectorTasks::Slots CollectorTasks::Choose(const Slots& slots, const ArmRequest& request) {
+  Slots chosen;
+  for (const std::shared_ptr<CollectorSlot>& slot : slots) {
+    const std::string_view name = slot->collector()->name();
+    if (const Verb verb = slot->wedged_in(); verb != Verb::kNone) {
+      absent_.push_back(CollectorStateOf(
+          name, "wedged",
+          absl::StrCat("it still hangs in the verb ", VerbName(verb), " of an earlier capture")));
+    } else if (const std::string why = slot->collector()->WhyOff(request); !why.empty()) {
+      absent_.push_back(CollectorStateOf(name, "off", why));
+    } else {
+      chosen.push_back(slot);
+    }
+  }
+  for (const std::string& name : request.frameworks.names()) {
+    const auto is_it = [&name](const auto& slot) { return slot->collector()->name() == name; };
+    if (std::none_of(slots.begin(), slots.end(), is_it)) {
+      absent_.push_back(
+          CollectorStateOf(name, "failed", "this worker has no collector of this name"));
+    }
+  }
+  return chosen;
+}
+
+void CollectorTasks::Create(const Slots& slots, size_t most,
+                            const std::shared_ptr<SessionContext>& context) {
+  tasks_.reserve(slots.size());  // a task that has begun is ended by this list
+  for (const std::shared_ptr<CollectorSlot>& slot : slots) {
+    const std::string_view name = slot->collector()->name();
+    if (tasks_.size() == most) {
+      absent_.push_back(CollectorStateOf(
+          name, "failed",
+          "no thread for it can be created; raise the limit on threads (ulimit -u)"));
+      continue;
+    }
+    std::shared_ptr<CollectorTask> task;
+    if (absl::Status status = CollectorTask::Start(slot, context, &task); !status.ok()) {
+      absent_.push_back(CollectorStateOf(name, "failed", std::string(status.message())));
+      continue;
+    }
+    tasks_.push_back(std::move(task));
+  }
+}
+
+void CollectorTasks::Arm(const ArmRequest& request) {
+  for (const auto& task : tasks_) task->PostArm(request);
+  Await(kArmLimit);
+}
+
+void CollectorTasks::Start(const StartRequest& request, bool watching_steps) {
+  for (const auto& task : tasks_) {
+    if (task->status().ok() && task->collector()->WatchesSteps() == watching_steps) {
+      task->PostStart(request);
+    }
+  }
+}
+
+void CollectorTasks::AwaitStarts() {
+  const auto deadline = Clock::now() + kStartLimit;
+  for (const auto& task : tasks_) task->AwaitPatiently(deadline);
+}
+
+void CollectorTasks::Stop(uint64_t end_ticks) {
+  Await(leaving_ ? kLateStartLimitLeaving : kLateStartLimit);
+  for (const auto& task : tasks_) {
+    if (task->armed()) task->PostStop(end_ticks);
+  }
+  Await(leaving_ ? kStopLimitLeaving : kStopLimit);
+}
+
+void CollectorTasks::Report() {
+  for (const auto& task : tasks_) task->PostReport();
+  Await(leaving_ ? kReportLimitLeaving : kReportLimit);
+}
+
+void CollectorTasks::Finish() {
+  for (const auto& task : tasks_) task->Finish();
+}
+
+uint64_t CollectorTasks::OldestTicks() const {
+  uint64_t oldest = UINT64_MAX;
+  for (const auto& task : tasks_) {
+    if (!task->abandoned()) oldest = std::min(oldest, task->collector()->OldestTicks());
+  }
+  return oldest;
+}
+
+uint64_t CollectorTasks::RecordingSince() const {
+  uint64_t since_ticks = 0;
+  for (const auto& task : tasks_) {
+    if (task->abandoned() || !task->status().ok()) continue;
+    since_ticks = std::max(since_ticks, task->collector()->RecordingSince());
+  }
+  return since_ticks;
+}
+
+std::vector<v1::CollectorState> CollectorTasks::StatesAfterArm() const {
+  std::vector<v1::CollectorState> states;
+  for (const auto& task : tasks_) states.push_back(StateAfterArm(*task));
+  states.insert(states.end(), absent_.begin(), absent_.end());
+  return states;
+}
+
+std::vector<Collector*> CollectorTasks::collectors() const {
+  std::vector<Collector*> collectors;
+  for (const auto& task : tasks_) collectors.push_back(task->collector());
+  return collectors;
+}
+
+void CollectorTasks::Await(Clock::duration limit) {
+  // A process that leaves has no time for threads that are not run.
+  const auto patience = leaving_ ? Clock::duration::zero() : limit / 2;
+  const auto half = Clock::now() + patience;
+  if (!leaving_) {
+    for (const auto& task : tasks_) task->AwaitPatiently(half);
+  }
+  // This thread may have come late itself.
+  const auto deadline = std::max(half, Clock::now()) + (limit - patience);
+  for (const auto& task : tasks_) task->Await(deadline);
+}
+
+}  // namespace jobscope
