@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/client/subprocess.h"
-#include "tests/client/temporary_directory.h"
+#include "tests/subprocess.h"
+#include "tests/temporary_directory.h"
 
 namespace jobscope::cuda {
 namespace {

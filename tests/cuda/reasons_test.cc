@@ -15,7 +15,7 @@
 #include "common/xspace/assembler.h"
 #include "tensorflow/xplane.pb.h"
 #include "tests/cuda/collector_fixture.h"
-#include "tests/session/session_fixture.h"
+#include "tests/server/session/session_fixture.h"
 
 namespace jobscope {
 namespace {

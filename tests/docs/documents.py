@@ -7,6 +7,8 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What a reader would run or compile. Blocks without a language are output, drawings, or patterns of commands.
 LANGUAGES = ("python", "cpp", "c", "sh", "cmake")
+# What is drawn.
+DRAWINGS = ("mermaid",)
 
 Block = collections.namedtuple("Block", "document line language text")
 

@@ -14,8 +14,8 @@
 
 #include "absl/time/clock.h"
 #include "tensorflow/xplane.pb.h"
-#include "tests/client/subprocess.h"
-#include "tests/client/temporary_directory.h"
+#include "tests/subprocess.h"
+#include "tests/temporary_directory.h"
 
 namespace jobscope {
 namespace {

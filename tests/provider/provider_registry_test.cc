@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/provider/fake_provider.h"
-#include "tests/session/session_fixture.h"
+#include "tests/server/session/session_fixture.h"
 
 namespace jobscope {
 namespace {

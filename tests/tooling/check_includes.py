@@ -3,6 +3,7 @@
 """Holds the edges of the design: which folder may include what of ours, and who may see gRPC.
 
 usage: check_includes.py [ROOT]      prints one line per violation; exit 1 if there are any
+       check_includes.py --write     draws the edges into docs/architecture.md, which must show them as they are
 """
 import pathlib
 import re
@@ -115,10 +116,41 @@ def violations(path, text):
             yield f'{path}: includes "{target}": write the full path'
 
 
+def drawing(top):
+    """The edges between the folders below `top`, as a Mermaid chart; one that others imply is left out."""
+    folders = [f for f in MAY_INCLUDE if f.startswith(top + "/")]
+    edges = {f: {a for a in MAY_INCLUDE[f] if a in folders and a != f} or set() for f in folders}
+    for f in folders:
+        if top in MAY_INCLUDE[f]:  # all of them
+            edges[f] = set(folders) - {f}
+
+    def reaches(a, b):
+        return b in edges[a] or any(reaches(c, b) for c in edges[a])
+
+    lines = ["```mermaid", "flowchart TD"]
+    for f in folders:
+        name = f[len(top) + 1:]
+        lines.append(f"  {name}")
+        lines += [f"  {name} --> {a[len(top) + 1:]}" for a in sorted(edges[f])
+                  if not any(c != a and reaches(c, a) for c in edges[f])]
+    return "\n".join(lines + ["```"])
+
+
+def draw(text):
+    """`text` with today's drawings between its marks."""
+    return re.sub(r"(<!-- edges of (\w+) -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}{drawing(m[2])}\n{m[3]}", text, flags=re.S)
+
+
 def main():
+    document = pathlib.Path(__file__).parents[2] / "docs" / "architecture.md"
+    if sys.argv[1:] == ["--write"]:
+        document.write_text(draw(document.read_text("utf-8")), "utf-8")
+        return 0
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2])
     files = [f for top in FOLDERS for ext in ("h", "cc", "c") for f in sorted(root.glob(f"{top}/**/*.{ext}"))]
     found = [v for f in files for v in violations(f.relative_to(root).as_posix(), f.read_text("utf-8"))]
+    if root == pathlib.Path(__file__).parents[2] and draw(document.read_text("utf-8")) != document.read_text("utf-8"):
+        found.append("docs/architecture.md: its drawings are old: run tests/tooling/check_includes.py --write")
     print("\n".join(found) if found else f"{len(files)} files keep the edges")
     if not files:
         print(f"{root}: no sources found")

@@ -73,7 +73,7 @@ class CheckIncludesTest(unittest.TestCase):
             "server/rpc/unary_call.cc": "#include <grpcpp/grpcpp.h>\n#include \"server/session/session.h\"\n",
             "server/process/worker.cc": "collectors/host/host_collector.h",
             "client/rpc/unary_calls.cc": "jobscope/v1/profiler.grpc.pb.h",
-            "tests/session/session_test.cc": "server/session/session.h",
+            "tests/server/session/session_test.cc": "server/session/session.h",
         })
         self.assertEqual(code, 0, output)
         self.assertIn("10 files", output)

@@ -1,0 +1,530 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The decisions of a fan-out, over workers without a network: who is asked, tried again, waited
+// for, given up.
+#include "client/fan_out/fan_out.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <time.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "tests/client/fan_out/fan_out_fixture.h"
+#include "tests/client/fan_out/scripted_worker.h"
+
+namespace jobscope {
+namespace {
+
+using grpc::Status;
+using grpc::StatusCode;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Status Refused(int) { return {StatusCode::UNAVAILABLE, "Connection refused"}; }
+
+Script Stock() {
+  Script script;
+  script.stock = true;
+  script.streams = false;
+  return script;
+}
+
+TEST_F(FanOutTest, AllStartAtOneInstant) {
+  const std::vector<WorkerResult> results = Run(std::vector<Script>(8));
+  for (size_t i = 0; i < 8; ++i) {
+    EXPECT_STREQ(Name(results[i].verdict.outcome), "ok");
+    EXPECT_EQ(results[i].account.attempts, 1);
+    EXPECT_EQ(results[i].account.protocol, "native");
+    EXPECT_THAT(results[i].account.warnings, IsEmpty());
+    ASSERT_EQ(starts(i).size(), 1u);
+    EXPECT_EQ(starts(i)[0].start_monotonic_ns, starts(0)[0].start_monotonic_ns);
+    EXPECT_EQ(starts(i)[0].zero_monotonic_ns, starts(0)[0].start_monotonic_ns);
+    EXPECT_EQ(arms(i)[0].file_stem, absl::StrCat("w", i, "_1"));
+    EXPECT_EQ(arms(i)[0].session_id, "mine");
+  }
+  EXPECT_EQ(absl::ToUnixNanos(*fan_out_->facts().started), starts(0)[0].start_unix_ns);
+  EXPECT_TRUE(fan_out_->facts().spread_ns.has_value());
+  EXPECT_FALSE(fan_out_->facts().lookback_ns.has_value());
+}
+
+TEST_F(FanOutTest, OneAloneWaitsForNobody) {
+  // Nor is anybody's patience spent: each would be a minute.
+  options_.times.gather = absl::Minutes(1);
+  const absl::Time before = absl::Now();
+  Run({Script()});
+  EXPECT_LT(absl::Now() - before, absl::Seconds(30));
+}
+
+TEST_F(FanOutTest, ADelayIsOnTheClock) {
+  options_.delay = absl::Milliseconds(1300);
+  const absl::Time before = absl::Now();
+  Run({Script(), Stock()});
+  for (const size_t i : {0, 1}) {
+    EXPECT_GE(starts(i)[0].start_unix_ns, absl::ToUnixNanos(before + options_.delay));
+    EXPECT_LT(starts(i)[0].start_unix_ns,
+              absl::ToUnixNanos(before + options_.delay + absl::Seconds(1)));
+  }
+}
+
+// Workers let nobody be armed for more than ten minutes, and a delay may last an hour.
+TEST_F(FanOutTest, WhoeverMayNotBeArmedForSoLongIsArmedAnew) {
+  options_.delay = absl::Milliseconds(2500);
+  Script limited;
+  limited.armed_limit = absl::Milliseconds(400);
+  const absl::Time before = absl::Now();
+  const std::vector<WorkerResult> results = Run({limited, limited, Stock()});
+  for (const size_t i : {0, 1}) {
+    EXPECT_STREQ(Name(results[i].verdict.outcome), "ok") << results[i].verdict.reason;
+    EXPECT_GE(arms(i).size(), 3u);
+    ASSERT_EQ(starts(i).size(), 1u);
+    // The delay counts from the first time, and both start together.
+    EXPECT_EQ(starts(i)[0].start_unix_ns, starts(0)[0].start_unix_ns);
+    EXPECT_GE(starts(i)[0].start_unix_ns, absl::ToUnixNanos(before + options_.delay));
+    EXPECT_LT(starts(i)[0].start_unix_ns,
+              absl::ToUnixNanos(before + options_.delay + absl::Seconds(1)));
+  }
+}
+
+TEST_F(FanOutTest, ADelayCountsFromTheFirstTimeThatAllWereArmed) {
+  options_.delay = absl::Milliseconds(1800);
+  Script limited;
+  limited.armed_limit = absl::Milliseconds(300);
+  const absl::Time before = absl::Now();
+  const std::vector<WorkerResult> results = Run({limited});
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok") << results[0].verdict.reason;
+  EXPECT_GE(arms(0).size(), 2u);
+  EXPECT_LT(starts(0)[0].start_unix_ns,
+            absl::ToUnixNanos(before + options_.delay + absl::Seconds(1)));
+}
+
+TEST_F(FanOutTest, ARefusedConnectionIsTriedAgainAndHoldsNobodyUp) {
+  Script refused;
+  refused.describe = Refused;
+  const std::vector<WorkerResult> results = Run({Script(), refused, Script()});
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
+  EXPECT_STREQ(Name(results[2].verdict.outcome), "ok");
+  EXPECT_STREQ(Name(results[1].verdict.outcome), "unreachable");
+  EXPECT_EQ(results[1].account.attempts, 3);
+  EXPECT_EQ(results[1].account.protocol, "") << "nobody knows what it speaks";
+  EXPECT_EQ(connects(1), 3);
+  EXPECT_TRUE(starts(1).empty());
+  // Nobody waited for the second attempt, which comes after 40 ms.
+  EXPECT_EQ(connects(0), 1);
+}
+
+TEST_F(FanOutTest, OneThatComesUpLateIsStillCaptured) {
+  Script late;
+  late.describe = [](int attempt) { return attempt < 2 ? Refused(0) : Status::OK; };
+  const std::vector<WorkerResult> results = Run({Script(), late});
+  EXPECT_STREQ(Name(results[1].verdict.outcome), "ok");
+  EXPECT_EQ(results[1].account.attempts, 3);
+  ASSERT_EQ(starts(1).size(), 1u);
+  // On the same zero, for the same length, and it says so.
+  EXPECT_EQ(starts(1)[0].zero_monotonic_ns, starts(0)[0].zero_monotonic_ns);
+  EXPECT_GT(starts(1)[0].start_monotonic_ns, starts(0)[0].start_monotonic_ns);
+  EXPECT_EQ(starts(1)[0].duration, options_.duration);
+  EXPECT_THAT(results[1].account.warnings, ElementsAre(HasSubstr("after the others")));
+}
+
+TEST_F(FanOutTest, ASilentOneHoldsTheOthersNoLongerThanTheGatherTime) {
+  Script silent;
+  silent.describe_takes = absl::InfiniteDuration();
+  const absl::Time before = absl::Now();
+  const std::vector<WorkerResult> results = Run({Script(), silent});
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
+  EXPECT_STREQ(Name(results[1].verdict.outcome), "timeout");
+  EXPECT_STREQ(Name(results[1].verdict.phase), "describe");
+  EXPECT_EQ(connects(1), 1) << "silence is not asked again";
+  EXPECT_LT(*fan_out_->facts().started, before + options_.times.connect);
+}
+
+TEST_F(FanOutTest, BusyIsRetriedAndThenTold) {
+  Script busy;
+  busy.busy = true;
+  const std::vector<WorkerResult> results = Run({busy});
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "busy");
+  EXPECT_THAT(results[0].verdict.reason, HasSubstr("'other'"));
+  EXPECT_EQ(results[0].account.attempts, 3);
+}
+
+TEST_F(FanOutTest, RefusedToArmBecauseBusyIsRetried) {
+  Script busy;
+  busy.arm = [](int attempt) {
+    return attempt < 2 ? Status(StatusCode::ALREADY_EXISTS, "busy with session 'x'") : Status::OK;
+  };
+  const std::vector<WorkerResult> results = Run({Script(), busy});
+  EXPECT_STREQ(Name(results[1].verdict.outcome), "ok");
+  EXPECT_EQ(results[1].account.attempts, 3);
+}
+
+TEST_F(FanOutTest, RefusedToArmForGoodIsTold) {
+  Script refuses;
+  refuses.arm = [](int) { return Status(StatusCode::PERMISSION_DENIED, "not you"); };
+  const std::vector<WorkerResult> results = Run({refuses, Script()});
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "refused");
+  EXPECT_STREQ(Name(results[0].verdict.phase), "arm");
+  EXPECT_EQ(results[0].account.attempts, 1);
+  EXPECT_STREQ(Name(results[1].verdict.outcome), "ok");
+}
+
+TEST_F(FanOutTest, OneThatHangsWhileItArmsDelaysTheOthersByTheGatherTime) {
+  Script hangs;
+  hangs.arm_takes = absl::InfiniteDuration();
+  const absl::Time before = absl::Now();
+  const std::vector<WorkerResult> results = Run({Script(), hangs});
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
+  EXPECT_STREQ(Name(results[1].verdict.outcome), "timeout");
+  EXPECT_STREQ(Name(results[1].verdict.phase), "arm");
+  EXPECT_LT(*fan_out_->facts().started, before + absl::Milliseconds(350));
+}
+
+TEST_F(FanOutTest, OneThatDiesArmedIsTriedAgain) {
+  Script dies;
+  dies.dies_armed = [](int) { return absl::ZeroDuration(); };
+  const std::vector<WorkerResult> results = Run({Script(), dies});
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
+  EXPECT_STREQ(Name(results[1].verdict.outcome), "unreachable");
+  EXPECT_STREQ(Name(results[1].verdict.phase), "arm");
+  EXPECT_EQ(results[1].account.attempts, 3);
+}
+
+TEST_F(FanOutTest, BusyAnswersOfStockWorkersAreRetried) {
+  Script stock = Stock();
+  stock.capture = [](int call) {
+    return call < 2 ? Status(StatusCode::INTERNAL, "Another profiling session active.")
+                    : Status::OK;
+  };
+  const std::vector<WorkerResult> results = Run({stock});
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
+  EXPECT_EQ(results[0].account.protocol, "tensorflow");
+  EXPECT_EQ(starts(0).size(), 3u);
+}
+
+TEST_F(FanOutTest, WorkersOfBothProtocolsStartTogether) {
+  Script older;  // ours, but it does not stream
+  older.streams = false;
+  const std::vector<WorkerResult> results = Run({Script(), Stock(), older});
+  for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.verdict.outcome), "ok");
+  EXPECT_EQ(results[0].account.protocol, "native");
+  EXPECT_THAT(results[0].account.warnings, IsEmpty());
+  for (const size_t i : {1, 2}) {
+    EXPECT_EQ(results[i].account.protocol, "tensorflow");
+    EXPECT_THAT(results[i].account.warnings,
+                ElementsAre(HasSubstr("does not speak the native protocol")));
+    EXPECT_EQ(starts(i)[0].start_unix_ns, starts(0)[0].start_unix_ns);
+    EXPECT_FALSE(starts(i)[0].clock.has_value());
+  }
+}
+
+TEST_F(FanOutTest, ProtocolNativeRefusesOthers) {
+  options_.protocol = ProtocolChoice::kNative;
+  const std::vector<WorkerResult> results = Run({Script(), Stock()});
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
+  EXPECT_STREQ(Name(results[1].verdict.outcome), "refused");
+  EXPECT_THAT(results[1].verdict.reason, HasSubstr("--protocol=native"));
+}
+
+TEST_F(FanOutTest, ProtocolTensorflowIsForcedOnAll) {
+  options_.protocol = ProtocolChoice::kTensorflow;
+  const std::vector<WorkerResult> results = Run({Script(), Script()});
+  for (const size_t i : {0, 1}) {
+    EXPECT_STREQ(Name(results[i].verdict.outcome), "ok");
+    EXPECT_EQ(results[i].account.protocol, "tensorflow");
+    EXPECT_EQ(connects(i), 1);
+    EXPECT_THAT(results[i].account.warnings, IsEmpty());
+  }
+}
+
+TEST_F(FanOutTest, ARecordingThatStartedIsNotRunTwice) {
+  Script dies;
+  dies.capture = [](int) { return Status(StatusCode::UNAVAILABLE, "Socket closed"); };
+  dies.capture_fails_after = absl::Milliseconds(100);
+  const std::vector<WorkerResult> results = Run({dies});
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "died");
+  EXPECT_STREQ(Name(results[0].verdict.phase), "record");
+  EXPECT_EQ(starts(0).size(), 1u);
+  EXPECT_EQ(results[0].account.attempts, 1);
+}
+
+TEST_F(FanOutTest, WhatCameBeforeADeathIsWritten) {
+  Script dies;
+  dies.capture = [](int) { return Status(StatusCode::UNAVAILABLE, "Socket closed"); };
+  dies.capture_fails_after = absl::Milliseconds(100);
+  dies.truncates = true;
+  const std::vector<WorkerResult> results = Run({dies, Script()});
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "truncated");
+}
+
+TEST_F(FanOutTest, ASlowAnswerIsWaitedFor) {
+  Script slow;
+  slow.answer_after_end = absl::Seconds(1);
+  const std::vector<WorkerResult> results = Run({slow});
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
+}
+
+TEST_F(FanOutTest, ResultsAreWrittenAsTheyCome) {
+  Script slow;
+  slow.answer_after_end = absl::Milliseconds(500);
+  Run({slow, Script()});
+  EXPECT_LT(written(1), written(0) - absl::Milliseconds(200));
+}
+
+TEST_F(FanOutTest, FewerThanMinWorkersRecordsNothing) {
+  options_.min_workers = 2;
+  Script refused;
+  refused.describe = Refused;
+  const std::vector<WorkerResult> results = Run({Script(), refused});
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "failed");
+  EXPECT_STREQ(Name(results[0].verdict.phase), "arm");
+  EXPECT_THAT(results[0].verdict.reason, HasSubstr("--min_workers=2"));
+  EXPECT_TRUE(starts(0).empty());
+  EXPECT_FALSE(fan_out_->facts().started.has_value());
+}
+
+TEST_F(FanOutTest, MinWorkersWaitsForRetries) {
+  options_.min_workers = 2;
+  Script late;
+  late.describe = [](int attempt) { return attempt < 2 ? Refused(0) : Status::OK; };
+  const std::vector<WorkerResult> results = Run({Script(), late});
+  EXPECT_STREQ(Name(results[1].verdict.outcome), "ok");
+  EXPECT_EQ(starts(0)[0].start_monotonic_ns, starts(1)[0].start_monotonic_ns);
+}
+
+TEST_F(FanOutTest, MinWorkersCountsThoseThatDieArmed) {
+  options_.min_workers = 2;
+  Script dies;
+  dies.dies_armed = [](int) { return absl::ZeroDuration(); };
+  const std::vector<WorkerResult> results = Run({Script(), dies});
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "failed");
+  EXPECT_THAT(results[0].verdict.reason, HasSubstr("only 1 of 2"));
+  EXPECT_TRUE(starts(0).empty());
+}
+
+// One is lost while the clock of another is being measured: both wait for its next attempt.
+TEST_F(FanOutTest, MinWorkersWaitsForRetriesAlsoInTheClockPhase) {
+  options_.min_workers = 2;
+  Script slow;
+  slow.latency = absl::Milliseconds(150);
+  Script dies;
+  dies.dies_armed = [](int attempt) -> std::optional<absl::Duration> {
+    if (attempt > 0) return std::nullopt;
+    return absl::Milliseconds(250);
+  };
+  const std::vector<WorkerResult> results = Run({slow, dies});
+  for (const WorkerResult& result : results) {
+    EXPECT_STREQ(Name(result.verdict.outcome), "ok") << result.verdict.reason;
+  }
+  EXPECT_EQ(results[1].account.attempts, 2);
+  EXPECT_EQ(starts(0)[0].start_monotonic_ns, starts(1)[0].start_monotonic_ns);
+}
+
+// More silent ones than places, and workers on both sides of them: all are asked, and those that
+// live start together.
+TEST_F(FanOutTest, ASilentCrowdHoldsNobodyUp) {
+  options_.max_parallel = 4;
+  options_.times.stall = absl::Milliseconds(50);
+  options_.times.connect = absl::Seconds(2);
+  Script silent;
+  silent.describe_takes = absl::InfiniteDuration();
+  std::vector<Script> scripts(14, silent);
+  scripts.front() = scripts.back() = Script();
+  const absl::Time before = absl::Now();
+  const std::vector<WorkerResult> results = Run(scripts);
+  // Before any silent one was given up, whose place the last one would have had otherwise.
+  EXPECT_LT(*fan_out_->facts().started, before + options_.times.connect);
+  for (size_t i = 1; i < 13; ++i) EXPECT_STREQ(Name(results[i].verdict.outcome), "timeout");
+  for (const size_t i : {0, 13}) {
+    EXPECT_STREQ(Name(results[i].verdict.outcome), "ok");
+    EXPECT_THAT(results[i].account.warnings, IsEmpty());
+    ASSERT_EQ(starts(i).size(), 1u);
+  }
+  EXPECT_EQ(starts(0)[0].start_monotonic_ns, starts(13)[0].start_monotonic_ns);
+}
+
+// Likewise those that are armed and do not become ready, and those whose clock is not answered for.
+TEST_F(FanOutTest, ACrowdThatHangsLaterHoldsNobodyUpEither) {
+  options_.max_parallel = 4;
+  options_.times.stall = absl::Milliseconds(50);
+  options_.times.arm = options_.times.sync = absl::Seconds(2);
+  for (const bool arming : {true, false}) {
+    logs_.clear();
+    Script hangs;
+    if (arming) {
+      hangs.arm_takes = absl::InfiniteDuration();
+    } else {
+      hangs.sync_hangs = true;
+    }
+    std::vector<Script> scripts(14, hangs);
+    scripts.front() = scripts.back() = Script();
+    const absl::Time before = absl::Now();
+    const std::vector<WorkerResult> results = Run(scripts);
+    EXPECT_LT(*fan_out_->facts().started, before + absl::Seconds(2)) << arming;
+    for (const size_t i : {0, 13}) {
+      EXPECT_STREQ(Name(results[i].verdict.outcome), "ok");
+      EXPECT_THAT(results[i].account.warnings, IsEmpty()) << arming;
+    }
+    EXPECT_EQ(starts(0)[0].start_monotonic_ns, starts(13)[0].start_monotonic_ns) << arming;
+  }
+}
+
+TEST_F(FanOutTest, OneProcessOfTwoAddressesIsRecordedOnce) {
+  Script first;
+  first.pid = 7;
+  Script other;
+  other.pid = 8;
+  const std::vector<WorkerResult> results = Run({first, other, first, Script(), Script()});
+  std::vector<size_t> recorded;
+  std::vector<size_t> twins;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const bool ok = results[i].verdict.outcome == Outcome::kOk;
+    (ok ? recorded : twins).push_back(i);
+    EXPECT_EQ(starts(i).size(), ok ? 1u : 0u);
+  }
+  // Whichever of the two answered first. Who does not tell is nobody else.
+  ASSERT_EQ(twins.size(), 1u);
+  EXPECT_EQ(twins[0] % 2, 0u);
+  const WorkerResult& twin = results[twins[0]];
+  EXPECT_STREQ(Name(twin.verdict.outcome), "duplicate");
+  EXPECT_EQ(twin.account.same_as, twins[0] == 0 ? "w2:1" : "w0:1");
+  EXPECT_THAT(twin.verdict.reason, HasSubstr("(pid 7 on )"));
+}
+
+// What one that is late costs must not grow with the number of workers: they may all be late.
+TEST_F(FanOutTest, LateOnesCostTheSameHoweverManyThereAre) {
+  options_.max_parallel = 16384;
+  options_.times.first_backoff = absl::Milliseconds(200);
+  options_.duration = absl::Milliseconds(10);
+  const auto cpu_of = [this](size_t workers) {
+    logs_.clear();
+    Script late;
+    late.clock_id = "another machine's";
+    late.arm_round_trip = absl::Milliseconds(1);
+    late.describe = [](int attempt) { return attempt == 0 ? Refused(0) : Status::OK; };
+    std::vector<Script> scripts(workers, late);
+    scripts[0].describe = [](int) { return Status::OK; };
+    Make(std::move(scripts));
+    timespec begin{};
+    timespec end{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+    fan_out_->Run();
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+    return absl::DurationFromTimespec(end) - absl::DurationFromTimespec(begin);
+  };
+  cpu_of(100);  // whatever is done once
+  const absl::Duration few = cpu_of(300);
+  const absl::Duration many = cpu_of(3000);
+  // Ten times as many; each for each would be a hundred times.
+  EXPECT_LT(many, 35 * few) << few << " " << many;
+}
+
+TEST_F(FanOutTest, MaxParallelBoundsConnecting) {
+  options_.max_parallel = 3;
+  const std::vector<WorkerResult> results = Run(std::vector<Script>(20));
+  for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.verdict.outcome), "ok");
+  for (size_t i = 0; i < 20; ++i) {
+    EXPECT_EQ(starts(i)[0].start_monotonic_ns, starts(0)[0].start_monotonic_ns);
+  }
+}
+
+TEST_F(FanOutTest, AnInterruptStopsAndKeepsWhatThereIs) {
+  options_.duration = absl::Seconds(60);
+  Script dies;
+  dies.obeys_stop = false;
+  dies.capture = [](int) { return Status(StatusCode::UNAVAILABLE, "Socket closed"); };
+  dies.capture_fails_after = absl::Milliseconds(800);
+  Script refused;
+  refused.describe = Refused;
+  Make({Script(), dies, refused, Stock()});
+  clockwork_.At(SteadyNow() + absl::Milliseconds(500), [this] { fan_out_->Interrupt(); });
+  const absl::Time before = absl::Now();
+  const std::vector<WorkerResult> results = fan_out_->Run();
+  EXPECT_LT(absl::Now() - before, absl::Seconds(10));
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "truncated");
+  EXPECT_STREQ(Name(results[1].verdict.outcome), "died");
+  EXPECT_THAT(results[1].verdict.reason, HasSubstr("interrupted: "));
+  EXPECT_STREQ(Name(results[2].verdict.outcome), "unreachable");
+  EXPECT_STREQ(Name(results[3].verdict.outcome), "truncated");
+}
+
+// A phase in which a worker may be when the interrupt comes.
+struct InterruptCase {
+  const char* name;
+  std::function<void(Script*, FanOutOptions*)> stall;
+  const char* phase;
+};
+
+class InterruptBeforeTheStart : public FanOutTest,
+                                public ::testing::WithParamInterface<InterruptCase> {};
+
+TEST_P(InterruptBeforeTheStart, RecordsNothing) {
+  Script script;
+  options_.times.connect = options_.times.arm = options_.times.sync = absl::Seconds(30);
+  options_.times.gather = absl::Seconds(30);
+  GetParam().stall(&script, &options_);
+  Make({script, Script()});
+  clockwork_.At(SteadyNow() + absl::Milliseconds(200), [this] { fan_out_->Interrupt(); });
+  const absl::Time before = absl::Now();
+  const std::vector<WorkerResult> results = fan_out_->Run();
+  EXPECT_LT(absl::Now() - before, absl::Seconds(5));
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "failed");
+  EXPECT_STREQ(Name(results[0].verdict.phase), GetParam().phase);
+  EXPECT_THAT(results[0].verdict.reason, HasSubstr("interrupted before"));
+  EXPECT_STREQ(Name(results[1].verdict.phase), "arm");
+  EXPECT_TRUE(starts(0).empty());
+  EXPECT_TRUE(starts(1).empty());
+  EXPECT_FALSE(fan_out_->facts().started.has_value());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Phases, InterruptBeforeTheStart,
+    ::testing::Values(
+        InterruptCase{"connecting",
+                      [](Script* script, FanOutOptions*) {
+                        script->describe_takes = absl::InfiniteDuration();
+                      },
+                      "connect"},
+        InterruptCase{"backing_off",
+                      [](Script* script, FanOutOptions* options) {
+                        script->describe = Refused;
+                        options->times.first_backoff = options->times.max_backoff =
+                            absl::Seconds(30);
+                        options->min_workers = 2;
+                      },
+                      "connect"},
+        InterruptCase{
+            "arming",
+            [](Script* script, FanOutOptions*) { script->arm_takes = absl::InfiniteDuration(); },
+            "arm"},
+        InterruptCase{"syncing", [](Script* script, FanOutOptions*) { script->sync_hangs = true; },
+                      "arm"},
+        InterruptCase{"delayed",
+                      [](Script*, FanOutOptions* options) { options->delay = absl::Seconds(30); },
+                      "arm"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_F(FanOutTest, AnInterruptBeforeRunRecordsNothing) {
+  Make({Script()});
+  fan_out_->Interrupt();
+  const std::vector<WorkerResult> results = fan_out_->Run();
+  EXPECT_STREQ(Name(results[0].verdict.outcome), "failed");
+  EXPECT_THAT(results[0].verdict.reason, HasSubstr("interrupted before"));
+  EXPECT_TRUE(starts(0).empty());
+}
+
+TEST_F(FanOutTest, AThousandWorkers) {
+  const std::vector<WorkerResult> results = Run(std::vector<Script>(1000));
+  EXPECT_EQ(std::count_if(results.begin(), results.end(),
+                          [](const WorkerResult& r) { return r.verdict.outcome == Outcome::kOk; }),
+            1000);
+}
+
+}  // namespace
+}  // namespace jobscope

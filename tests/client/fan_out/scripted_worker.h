@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Workers without a network: clocks that are off, links that are slow, steps, and every way to
+// fail.
+#ifndef TESTS_CLIENT_FAN_OUT_SCRIPTED_WORKER_H_
+#define TESTS_CLIENT_FAN_OUT_SCRIPTED_WORKER_H_
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "client/clock/monotonic.h"
+#include "client/worker/worker.h"
+
+namespace jobscope {
+
+// Runs functions at their time (SteadyNow), on one thread.
+class Clockwork {
+ public:
+  Clockwork() : thread_([this] { Run(); }) {}
+  ~Clockwork() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      closing_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+  void At(absl::Time time, std::function<void()> action) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    actions_.emplace(time, std::move(action));
+    ++changes_;
+    changed_.notify_one();
+  }
+
+ private:
+  void Run() {
+    while (true) {
+      std::function<void()> action;
+      {
+        std::unique_lock<std::mutex> lock(mutex_);
+        const uint64_t before = changes_;
+        const absl::Time next = actions_.empty() ? absl::InfiniteFuture() : actions_.begin()->first;
+        const auto news = [this, before] { return closing_ || changes_ != before; };
+        if (next == absl::InfiniteFuture()) {
+          changed_.wait(lock, news);
+        } else {
+          changed_.wait_until(lock,
+                              std::chrono::steady_clock::time_point(
+                                  std::chrono::nanoseconds(absl::ToUnixNanos(next))),
+                              news);
+        }
+        if (closing_) return;
+        if (actions_.empty() || actions_.begin()->first > SteadyNow()) continue;
+        action = std::move(actions_.begin()->second);
+        actions_.erase(actions_.begin());
+      }
+      action();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::multimap<absl::Time, std::function<void()>> actions_;  // these three under mutex_
+  uint64_t changes_ = 0;
+  bool closing_ = false;
+  std::thread thread_;
+};
+
+// Step k begins `time` x (k - newest) after `base`.
+struct ScriptedSteps {
+  absl::Time base = SteadyNow();
+  int64_t newest = 0;
+  absl::Duration time = absl::Milliseconds(10);
+  bool increasing = true;
+  bool by_ordinal = false;  // can be told ordinals
+
+  int64_t At(absl::Time when) const {
+    return newest + static_cast<int64_t>(absl::FDivDuration(when - base, time));
+  }
+  v1::StepState StateAt(absl::Time when) const {
+    v1::StepState state;
+    state.set_begun(static_cast<uint64_t>(std::max<int64_t>(At(when) - newest, 0)) + 1);
+    state.set_current(At(when));
+    state.set_step_time_ms(absl::ToDoubleMilliseconds(time));
+    state.set_increasing(increasing);
+    state.set_by_ordinal(by_ordinal);
+    const absl::Duration into = (when - base) - (At(when) - newest) * time;
+    state.set_age_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(into)));
+    return state;
+  }
+};
+
+// How one worker behaves.
+struct Script {
+  bool streams = true;  // speaks the native protocol
+  bool stock = false;   // has no Describe at all
+  // The status of the n-th attempt, from 0.
+  std::function<grpc::Status(int attempt)> describe = [](int) { return grpc::Status::OK; };
+  absl::Duration describe_takes = absl::Milliseconds(1);
+  bool busy = false;
+  // Of its process: 0 does not tell. Those with the same one are the same process.
+  int64_t pid = 0;
+  std::function<grpc::Status(int attempt)> arm = [](int) { return grpc::Status::OK; };
+  absl::Duration arm_takes = absl::Milliseconds(1);  // longer than its deadline: a hang
+  // Whether, and how soon after it was armed, the n-th attempt dies, from 0.
+  std::function<std::optional<absl::Duration>(int attempt)> dies_armed = [](int) {
+    return std::nullopt;
+  };
+  // Ends the capture so long after it was armed, unless it was started.
+  std::optional<absl::Duration> armed_limit;
+  absl::Duration lookback;
+  std::optional<ScriptedSteps> steps;
+  absl::Duration latency;       // one way
+  absl::Duration clock_offset;  // of its MONOTONIC
+  absl::Duration clock_error;   // of what SyncClock tells of that; the uncertainty covers it
+  std::string clock_id;
+  // What arming tells of the clock is this wide; absent: it tells nothing.
+  std::optional<absl::Duration> arm_round_trip;
+  std::optional<grpc::Status> sync_fails;
+  bool sync_hangs = false;
+  // Not at all, if infinite.
+  absl::Duration answer_after_end = absl::ZeroDuration();
+  // How the n-th recording ends, from 0.
+  std::function<grpc::Status(int recording)> capture = [](int) { return grpc::Status::OK; };
+  absl::Duration capture_fails_after = absl::ZeroDuration();
+  bool truncates = false;  // where `capture` fails, a trace comes all the same
+  bool obeys_stop = true;
+};
+
+struct Log {
+  absl::Mutex mutex;
+  int connects ABSL_GUARDED_BY(mutex) = 0;
+  int stops ABSL_GUARDED_BY(mutex) = 0;
+  int cancels ABSL_GUARDED_BY(mutex) = 0;
+  int syncs ABSL_GUARDED_BY(mutex) = 0;
+  std::vector<ArmCall> arms ABSL_GUARDED_BY(mutex);
+  std::vector<StartCall> starts ABSL_GUARDED_BY(mutex);
+  std::vector<uint64_t> begun_ns ABSL_GUARDED_BY(mutex);    // truly, on our MONOTONIC
+  std::vector<uint64_t> planned_ns ABSL_GUARDED_BY(mutex);  // as the worker understood it, likewise
+};
+
+class EmptyDelivery : public Delivery {
+ public:
+  explicit EmptyDelivery(bool truncated) : truncated_(truncated) {}
+  Verdict Write(const RunDirectory&, const std::string&, ManifestWorker*) override { return {}; }
+  bool truncated() const { return truncated_; }
+
+ private:
+  const bool truncated_;
+};
+
+class ScriptedWorker : public Worker {
+ public:
+  ScriptedWorker(const Script& script, Protocol protocol, std::shared_ptr<Log> log,
+                 Clockwork* clockwork)
+      : script_(script), protocol_(protocol), log_(std::move(log)), clockwork_(clockwork) {}
+
+  ~ScriptedWorker() override { ScriptedWorker::Cancel(); }
+
+  void Describe(absl::Duration timeout, DescribeDone done) override {
+    int attempt = 0;
+    {
+      const absl::MutexLock lock(&log_->mutex);
+      attempt = log_->connects++;
+    }
+    v1::DescribeResponse response;
+    response.set_streams(script_.streams);
+    response.set_clock_id(script_.clock_id);
+    response.mutable_identity()->set_pid(script_.pid);
+    response.set_start_unix_ns(1'700'000'000'000'000'000);
+    if (script_.busy) {
+      response.mutable_busy()->set_session_id("other");
+      response.mutable_busy()->set_remaining_ms(1);
+    }
+    const grpc::Status status = script_.stock ? grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "")
+                                              : script_.describe(attempt);
+    Answer(script_.describe_takes, timeout, [done = std::move(done), status, response](bool late) {
+      done(late ? Late() : status, response);
+    });
+  }
+
+  void Arm(const ArmCall& call, WorkerEvents events) override {
+    events_ = std::make_shared<WorkerEvents>(std::move(events));
+    int attempt = 0;
+    {
+      const absl::MutexLock lock(&log_->mutex);
+      attempt = static_cast<int>(log_->arms.size());
+      log_->arms.push_back(call);
+    }
+    if (protocol_ == Protocol::kTensorflow) {
+      events_->armed(grpc::Status::OK, {});
+      return;
+    }
+    const grpc::Status status = script_.arm(attempt);
+    const std::optional<absl::Duration> dies = script_.dies_armed(attempt);
+    const auto ended = ended_;
+    Answer(
+        script_.arm_takes + script_.latency, call.timeout,
+        [script = script_, events = events_, status, ended, dies, started = started_,
+         cancelled = cancelled_, clockwork = clockwork_](bool late) {
+          v1::Armed armed;
+          armed.set_lookback_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(script.lookback)));
+          const absl::Time sent = SteadyNow() - script.latency;
+          if (script.steps) *armed.mutable_steps() = script.steps->StateAt(sent);
+          events->armed(late ? Late() : status, armed);
+          if (late || !status.ok()) return;
+          if (dies) {
+            const auto die = [events, ended] {
+              End(events, ended, {grpc::StatusCode::UNAVAILABLE, "Socket closed"}, nullptr);
+            };
+            if (*dies > absl::ZeroDuration()) {
+              clockwork->At(SteadyNow() + *dies, die);
+            } else {
+              die();
+            }
+          } else {
+            if (script.armed_limit) {
+              clockwork->At(SteadyNow() + *script.armed_limit, [events, ended, started] {
+                if (*started) return;
+                End(events, ended, {grpc::StatusCode::DEADLINE_EXCEEDED, "armed for too long"},
+                    nullptr);
+              });
+            }
+            TellProgress(script, events, ended, cancelled, clockwork);
+          }
+        });
+  }
+
+  std::optional<ClockEstimate> arm_clock() const override {
+    if (!script_.arm_round_trip.has_value()) return std::nullopt;
+    ClockEstimate estimate;
+    const auto half_ns = absl::ToInt64Nanoseconds(*script_.arm_round_trip / 2);
+    // All of it on the way back.
+    estimate.offset_ns = absl::ToInt64Nanoseconds(script_.clock_offset) - half_ns;
+    estimate.uncertainty_ns = static_cast<uint64_t>(half_ns);
+    estimate.round_trip_ns = 2 * estimate.uncertainty_ns;
+    estimate.realtime_offset_ns = estimate.offset_ns;
+    estimate.measured_ns = MonotonicNow();
+    return estimate;
+  }
+
+  void SyncClock(absl::Duration timeout, ClockDone done) override {
+    {
+      const absl::MutexLock lock(&log_->mutex);
+      ++log_->syncs;
+    }
+    ClockEstimate estimate;
+    estimate.offset_ns = absl::ToInt64Nanoseconds(script_.clock_offset + script_.clock_error);
+    estimate.uncertainty_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(
+        std::max(script_.clock_error, -script_.clock_error) + absl::Microseconds(1)));
+    estimate.round_trip_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(2 * script_.latency));
+    estimate.realtime_offset_ns = estimate.offset_ns;
+    const absl::Duration takes =
+        script_.sync_hangs ? absl::InfiniteDuration() : 2 * script_.latency;
+    Answer(takes, timeout, [script = script_, estimate, done = std::move(done)](bool late) mutable {
+      estimate.measured_ns = MonotonicNow();
+      if (late || script.sync_fails) {
+        done(late ? Late() : *script.sync_fails, std::nullopt);
+      } else {
+        done(grpc::Status::OK, estimate);
+      }
+    });
+  }
+
+  void Start(const StartCall& call) override {
+    *started_ = true;
+    const absl::Time now = SteadyNow();
+    const uint64_t now_ns = MonotonicNow();
+    const absl::Time arrival = now + script_.latency;
+    // Where its clock is by the time that was meant, if it moves there by what it was told.
+    absl::Time planned = arrival;
+    if (protocol_ == Protocol::kTensorflow) {
+      planned = SteadyTime(call.start_monotonic_ns);
+    } else if (call.clock) {
+      planned = now + absl::Nanoseconds(static_cast<int64_t>(call.start_monotonic_ns - now_ns)) +
+                absl::Nanoseconds(call.clock->offset_ns) - script_.clock_offset;
+    }
+    const absl::Time begin = std::max(planned, arrival);
+    int recording = 0;
+    {
+      const absl::MutexLock lock(&log_->mutex);
+      recording = static_cast<int>(log_->starts.size());
+      log_->starts.push_back(call);
+      const auto ns = [&](absl::Time time) {
+        return now_ns + static_cast<uint64_t>(absl::ToInt64Nanoseconds(time - now));
+      };
+      log_->begun_ns.push_back(ns(begin));
+      log_->planned_ns.push_back(ns(planned));
+    }
+    if (protocol_ == Protocol::kNative) {
+      v1::Started started;
+      started.set_start_monotonic_ns(now_ns + static_cast<uint64_t>(absl::ToInt64Nanoseconds(
+                                                  begin - now + script_.clock_offset)));
+      clockwork_->At(begin + script_.latency,
+                     [events = events_, started] { events->started(started); });
+    }
+    const grpc::Status status = script_.capture(recording);
+    if (!status.ok()) {
+      clockwork_->At(now + script_.capture_fails_after, [events = events_, ended = ended_, status,
+                                                         truncates = script_.truncates] {
+        End(events, ended, status, truncates ? std::make_unique<EmptyDelivery>(true) : nullptr);
+      });
+      return;
+    }
+    absl::Time end = begin + call.duration;
+    if (call.steps && script_.steps) {
+      end = std::min(end, script_.steps->base + (call.steps->last() + 1 - script_.steps->newest) *
+                                                    script_.steps->time);
+    }
+    clockwork_->At(end + script_.answer_after_end + script_.latency,
+                   [events = events_, ended = ended_] {
+                     End(events, ended, grpc::Status::OK, std::make_unique<EmptyDelivery>(false));
+                   });
+  }
+
+  void Stop(const std::string&, absl::Duration, StopDone done) override {
+    {
+      const absl::MutexLock lock(&log_->mutex);
+      ++log_->stops;
+    }
+    if (!script_.obeys_stop) return;
+    clockwork_->At(SteadyNow(), [events = events_, ended = ended_, done = std::move(done)] {
+      End(events, ended, grpc::Status::OK, std::make_unique<EmptyDelivery>(true));
+      done(grpc::Status::OK, true);
+    });
+  }
+
+  void Cancel() override {
+    const absl::MutexLock lock(&log_->mutex);
+    ++log_->cancels;
+    *cancelled_ = true;
+  }
+
+  bool connected() const override { return true; }
+
+ private:
+  static grpc::Status Late() { return {grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"}; }
+
+  void Answer(absl::Duration takes, absl::Duration timeout, std::function<void(bool late)> answer) {
+    clockwork_->At(SteadyNow() + std::min(takes, timeout),
+                   [late = takes > timeout, answer = std::move(answer)] { answer(late); });
+  }
+
+  // Runs on the clockwork's thread alone, like all that looks at `ended`.
+  static void End(const std::shared_ptr<WorkerEvents>& events, const std::shared_ptr<bool>& ended,
+                  const grpc::Status& status, std::unique_ptr<Delivery> delivery) {
+    if (events == nullptr || std::exchange(*ended, true)) return;
+    events->ended(status, std::move(delivery));
+  }
+
+  static void TellProgress(const Script& script, const std::shared_ptr<WorkerEvents>& events,
+                           const std::shared_ptr<bool>& ended,
+                           const std::shared_ptr<std::atomic<bool>>& cancelled,
+                           Clockwork* clockwork) {
+    if (!script.steps || *ended || *cancelled) return;
+    clockwork->At(SteadyNow() + absl::Milliseconds(50),
+                  [script, events, ended, cancelled, clockwork] {
+                    if (*ended || *cancelled) return;
+                    v1::Progress progress;
+                    *progress.mutable_steps() = script.steps->StateAt(SteadyNow() - script.latency);
+                    events->progress(progress);
+                    TellProgress(script, events, ended, cancelled, clockwork);
+                  });
+  }
+
+  const Script script_;
+  const Protocol protocol_;
+  const std::shared_ptr<Log> log_;
+  Clockwork* const clockwork_;
+  std::shared_ptr<WorkerEvents> events_;
+  const std::shared_ptr<bool> ended_ = std::make_shared<bool>(false);
+  const std::shared_ptr<std::atomic<bool>> started_ = std::make_shared<std::atomic<bool>>(false);
+  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+}  // namespace jobscope
+
+#endif  // TESTS_CLIENT_FAN_OUT_SCRIPTED_WORKER_H_

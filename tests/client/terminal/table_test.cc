@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/terminal/table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "client/run/judge_trace.h"
+#include "common/run/manifest.h"
+#include "tests/client/fake_traces.h"
+
+namespace jobscope {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(TableTest, WhatAHungCollectorLostIsUnknown) {
+  v1::Summary summary = MakeSummary(100, 7);
+  v1::CollectorState& cuda = *summary.add_collectors();
+  cuda.set_name("cuda");
+  cuda.set_state("wedged");
+  cuda.set_reason("it did not return");
+  cuda.set_account_unknown(true);
+  Manifest manifest;
+  ManifestWorker worker;
+  const Verdict verdict = JudgeOwnTrace(summary, 103, &worker);  // three of its events came
+  EXPECT_STREQ(Name(verdict.outcome), "truncated");
+  EXPECT_EQ(verdict.reason, "cuda wedged: it did not return");
+  EXPECT_EQ(worker.events, 103u);
+  EXPECT_FALSE(worker.lost.has_value());
+  EXPECT_TRUE(worker.warnings.empty()) << worker.warnings[0];
+  worker.outcome = Name(verdict.outcome);
+  manifest.workers = {worker};
+  FillTotals(&manifest);
+  const json parsed = json::parse(ManifestJson(manifest));
+  EXPECT_FALSE(parsed.contains("lost"));
+  EXPECT_FALSE(parsed["workers"][0].contains("lost"));
+  EXPECT_FALSE(parsed["workers"][0]["collectors"][1].contains("lost"));
+  EXPECT_THAT(CaptureTable(manifest), HasSubstr("losses not known"));
+}
+
+TEST(TableTest, StepsThatWereInferredSaySo) {
+  v1::Summary summary = MakeSummary(1);
+  ManifestWorker worker;
+  FillFromSummary(summary, &worker);
+  Manifest manifest;
+  manifest.workers = {worker};
+  EXPECT_FALSE(json::parse(ManifestJson(manifest))["workers"][0].contains("steps_inferred"));
+  EXPECT_FALSE(json::parse(ManifestJson(manifest))["workers"][0].contains("steps_source"));
+  EXPECT_THAT(CaptureTable(manifest), Not(HasSubstr("inferred")));
+
+  summary.set_steps(1302);
+  summary.set_steps_inferred_from("optimizer step");
+  FillFromSummary(summary, &manifest.workers[0]);
+  const json parsed = json::parse(ManifestJson(manifest))["workers"][0];
+  EXPECT_EQ(parsed["steps"], 1302);
+  EXPECT_EQ(parsed["steps_inferred"], true);
+  EXPECT_EQ(parsed["steps_source"], "optimizer step");
+  EXPECT_THAT(CaptureTable(manifest), HasSubstr("  1,302 inferred (optimizer step)\n"));
+
+  v1::DescribeResponse description;
+  description.set_current_step(17);
+  description.set_has_current_step(true);
+  description.set_steps_inferred_from("Keras batch");
+  FillFromDescription(description, &manifest.workers[0]);
+  EXPECT_EQ(manifest.workers[0].steps_source, "Keras batch");
+  EXPECT_THAT(CheckTable(manifest), HasSubstr("17 inferred (Keras batch)"));
+  description.clear_steps_inferred_from();
+  FillFromDescription(description, &manifest.workers[0]);
+  EXPECT_FALSE(manifest.workers[0].steps_inferred.has_value());
+  EXPECT_THAT(CheckTable(manifest), Not(HasSubstr("inferred")));
+}
+
+TEST(TableTest, ASumOfLossesSaysOfWhomNothingIsKnown) {
+  Manifest manifest;
+  manifest.workers.resize(3);
+  for (ManifestWorker& worker : manifest.workers) {
+    worker.outcome = "truncated";
+    worker.events = 10;
+  }
+  FillTotals(&manifest);
+  EXPECT_THAT(CaptureTable(manifest), HasSubstr("30 events, losses not known, "));
+  manifest.workers[0].lost = 4;
+  FillTotals(&manifest);
+  EXPECT_THAT(CaptureTable(manifest), HasSubstr("30 events, 4 lost (of 2 not known), "));
+  for (ManifestWorker& worker : manifest.workers) worker.lost = 4;
+  FillTotals(&manifest);
+  EXPECT_THAT(CaptureTable(manifest), HasSubstr("30 events, 12 lost, "));
+}
+
+TEST(TableTest, TheTableSaysWhatToDoWhereLittleWasRecorded) {
+  Manifest manifest;
+  manifest.options_numbers = {{"host_tracer_level", 2}, {"python_tracer_level", 0}};
+  manifest.workers.resize(3);
+  for (size_t i = 0; i < 3; ++i) {
+    ManifestWorker& worker = manifest.workers[i];
+    worker.address = "w" + std::to_string(i);
+    worker.outcome = "ok";
+    worker.version = "0.1.0";
+    worker.collectors = {{"host", "on", "", 0, 0}, {"system", "on", "", 10, 0}};
+  }
+  EXPECT_THAT(CaptureTable(manifest),
+              HasSubstr("hint for w0 and 2 more: no steps, no scopes: mark steps (JOBSCOPE_STEP, "
+                        "jobscope.step), or see a Python program as it is with "
+                        "--python_tracer_level=1\n"));
+  manifest.workers[0].collectors[0].events = 7;
+  manifest.workers[1].steps = 0;
+  manifest.workers[2].steps = 3;
+  EXPECT_THAT(CaptureTable(manifest), HasSubstr("hint for w0: no steps: mark them"));
+  EXPECT_THAT(CaptureTable(manifest), HasSubstr("hint for w1: no whole step in this time"));
+  EXPECT_THAT(CaptureTable(manifest), Not(HasSubstr("w2:")));
+  // Nothing was to be recorded; another's worker; one that failed.
+  manifest.options_numbers["host_tracer_level"] = 0;
+  EXPECT_THAT(CaptureTable(manifest), Not(HasSubstr("hint")));
+  manifest.options_numbers["host_tracer_level"] = 2;
+  manifest.workers[0].version.clear();
+  manifest.workers[1].outcome = "died";
+  EXPECT_THAT(CaptureTable(manifest), Not(HasSubstr("hint")));
+}
+
+TEST(TableTest, TheLastLineTellsWhatIsTruncatedAndNamedTwice) {
+  Manifest manifest;
+  manifest.workers.resize(3);
+  for (ManifestWorker& worker : manifest.workers) worker.outcome = "truncated";
+  manifest.workers[2].outcome = "duplicate";
+  EXPECT_THAT(CaptureTable(manifest), HasSubstr("2 of 2 workers delivered (2 truncated): "));
+  EXPECT_THAT(CaptureTable(manifest), HasSubstr("; 1 named twice"));
+}
+
+TEST(TableTest, OneThatIsArmedHasNoTimeLeft) {
+  Manifest manifest;
+  manifest.workers.resize(1);
+  manifest.workers[0].busy = {"r", "10.0.0.7", "armed", 0, {}};
+  EXPECT_THAT(CheckTable(manifest), HasSubstr("armed r of 10.0.0.7\n"));
+}
+
+TEST(TableTest, WhatAWorkerSaysIsBounded) {
+  v1::Summary summary = MakeSummary(1);
+  for (int i = 0; i < 100'000; ++i) {
+    summary.add_warnings("w");
+    summary.add_errors(std::string(100, 'e'));
+    summary.add_collectors()->set_name("c");
+    summary.add_lost_by_cause()->set_cause(std::to_string(i));
+  }
+  summary.mutable_collectors(0)->set_reason(std::string(1 << 20, 'r'));
+  summary.mutable_identity()->set_executable(std::string(1 << 20, 'x'));
+  summary.set_ended_by(std::string(1 << 20, 'y'));
+  ManifestWorker worker;
+  for (int i = 0; i < 50; ++i) worker.warnings.emplace_back("of the client");
+  FillFromSummary(summary, &worker);
+  EXPECT_EQ(worker.warnings.size(), 201u);
+  EXPECT_EQ(worker.warnings[0], "of the client");
+  EXPECT_EQ(worker.warnings[200], "more of them were left out");
+  v1::DescribeResponse description;
+  for (int i = 0; i < 100'000; ++i) {
+    description.mutable_gpus()->add_gpus()->set_name(std::string(100, 'g'));
+  }
+  FillFromDescription(description, &worker);
+  Manifest manifest;
+  manifest.workers = {worker};
+  EXPECT_LT(ManifestJson(manifest).size(), 500'000u);
+  EXPECT_LT(CaptureTable(manifest).size(), 20'000u);
+  EXPECT_LT(CheckTable(manifest).size(), 20'000u);
+}
+
+}  // namespace
+}  // namespace jobscope

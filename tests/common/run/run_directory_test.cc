@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/run/run_directory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "common/files/file_sink.h"
+#include "common/run/tfrecord.h"
+#include "tests/temporary_directory.h"
+
+namespace {
+
+std::atomic<int> g_syncs{0};
+
+}  // namespace
+
+// Of this program, also of the library under test.
+extern "C" int fsync(int fd) {
+  ++g_syncs;
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
+
+namespace jobscope {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
+
+absl::StatusOr<RunDirectory> Create(const std::string& logdir, const std::string& run = "") {
+  return RunDirectory::Create({logdir, run, 0});
+}
+
+TEST(RunDirectory, CapturesOfOneSecondDoNotCollide) {
+  const TemporaryDirectory logdir;
+  std::vector<std::thread> threads;
+  std::vector<std::string> runs(16);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    threads.emplace_back([&, i] { runs[i] = Create(logdir.path()).value().run(); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(std::set<std::string>(runs.begin(), runs.end()).size(), runs.size());
+  for (const std::string& run : runs) {
+    EXPECT_THAT(run, MatchesRegex("[0-9]{4}(_[0-9]{2}){5}(-[0-9]+)?"));
+    EXPECT_THAT(List(logdir.path() + "/plugins/profile/" + run), IsEmpty());
+  }
+}
+
+mode_t ModeOf(const std::string& path) {
+  struct stat info {};
+  return lstat(path.c_str(), &info) == 0 ? info.st_mode & 07777 : 0;
+}
+
+TEST(RunDirectory, TracesAreTheirOwnersUnlessOpened) {
+  struct {
+    mode_t umask, file_mode, file, directory;
+  } const cases[] = {{0000, 0600, 0600, 0700},
+                     {0022, 0600, 0600, 0700},
+                     {0077, 0640, 0640, 0750},
+                     {0077, 0644, 0644, 0755}};
+  for (const auto& known : cases) {
+    const TemporaryDirectory parent;
+    const mode_t before = umask(known.umask);
+    const auto run = RunDirectory::Create({parent.path() + "/logs", "r", 0, known.file_mode});
+    ASSERT_TRUE(run.ok()) << run.status();
+    EXPECT_TRUE(run->CreateTrace("w").value()->Publish().ok());
+    EXPECT_TRUE(run->CreateTrace("w", 2).value()->Publish().ok());
+    EXPECT_TRUE(run->WriteManifest("{}").ok());
+    EXPECT_TRUE(run->WriteMarker(absl::Now()).ok());
+    EXPECT_EQ(umask(before), known.umask);
+    size_t files = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(parent.path())) {
+      const bool is_file = entry.is_regular_file();
+      files += is_file ? 1 : 0;
+      EXPECT_EQ(ModeOf(entry.path()), is_file ? known.file : known.directory) << entry.path();
+    }
+    EXPECT_EQ(files, 4U);
+  }
+}
+
+TEST(RunDirectory, WhatOthersMadeInASharedLogdirIsRefused) {
+  const TemporaryDirectory logdir;
+  ASSERT_EQ(chmod(logdir.path().c_str(), 01777), 0);
+  const std::string plugins = logdir.path() + "/plugins";
+  EXPECT_TRUE(Create(logdir.path(), "mine").ok());
+  std::filesystem::remove_all(plugins);
+  const TemporaryDirectory elsewhere;
+  ASSERT_EQ(symlink(elsewhere.path().c_str(), plugins.c_str()), 0);
+  EXPECT_THAT(std::string(Create(logdir.path(), "r").status().message()), HasSubstr("is a link"));
+  EXPECT_THAT(List(elsewhere.path()), IsEmpty());
+  ASSERT_EQ(unlink(plugins.c_str()), 0);
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make a directory of another user";
+  ASSERT_EQ(mkdir(plugins.c_str(), 0777), 0);
+  ASSERT_EQ(chown(plugins.c_str(), 12345, 12345), 0);
+  const absl::Status status = Create(logdir.path(), "r").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("belongs to user 12345"));
+  EXPECT_THAT(List(plugins), IsEmpty());
+  // Where nobody else can write, it is the owner's affair.
+  ASSERT_EQ(chmod(logdir.path().c_str(), 0755), 0);
+  EXPECT_TRUE(Create(logdir.path(), "r").ok());
+}
+
+// Their traces would be taken for those of the new run.
+TEST(RunDirectory, PartsThatAreLeftOfARunTakeItsName) {
+  const TemporaryDirectory logdir;
+  std::filesystem::create_directories(logdir.path() + "/plugins/profile/r.part2");
+  const absl::Status status = Create(logdir.path(), "r").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("or a part of it"));
+  EXPECT_THAT(List(logdir.path() + "/plugins/profile"), ElementsAre("r.part2"));
+}
+
+TEST(RunDirectory, ALinkAndBackIsWhereTheLinkLeads) {
+  const TemporaryDirectory logdir;
+  std::filesystem::create_directories(logdir.path() + "/far/away");
+  std::filesystem::create_directory_symlink(logdir.path() + "/far/away", logdir.path() + "/link");
+  const absl::StatusOr<RunDirectory> run = Create(logdir.path() + "/link/../logs", "r");
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_TRUE(std::filesystem::exists(logdir.path() + "/far/logs/plugins/profile/r"));
+  EXPECT_THAT(List(logdir.path()), ElementsAre("far", "link"));
+}
+
+TEST(RunDirectory, TheNameIsTheUsers) {
+  const TemporaryDirectory logdir;
+  const absl::StatusOr<RunDirectory> run = Create(logdir.path(), "before.fix-1");
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->path(), logdir.path() + "/plugins/profile/before.fix-1");
+  const absl::Status again = Create(logdir.path(), "before.fix-1").status();
+  EXPECT_EQ(again.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(again.message()), HasSubstr("before.fix-1"));
+}
+
+TEST(RunDirectory, NamesThatLeadElsewhereAreRefused) {
+  for (const char* name : {"../x", "a/b", ".hidden", "-x", "a b", "a,b", "x.part2", "\xc3\xa4"}) {
+    EXPECT_FALSE(CheckRunName(name).ok()) << name;
+  }
+  EXPECT_FALSE(CheckRunName("").ok());
+  EXPECT_FALSE(CheckRunName(std::string(129, 'a')).ok());
+  for (const char* name : {"a", "x.part", "part2", "x.part2a", "2026_01_01"}) {
+    EXPECT_TRUE(CheckRunName(name).ok()) << name;
+  }
+}
+
+TEST(RunDirectory, BadLogdirsAreRefusedByName) {
+  const TemporaryDirectory directory;
+  const std::string file = directory.Write("file", "");
+  for (const std::string& logdir : {file, file + "/below", std::string("/proc/x"), std::string(),
+                                    std::string("gs://bucket/x")}) {
+    const absl::Status status = Create(logdir).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << logdir;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(logdir));
+  }
+}
+
+TEST(RunDirectory, ADirectoryThatCannotBeWrittenIsRefused) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may write anywhere";
+  const TemporaryDirectory logdir;
+  chmod(logdir.path().c_str(), 0555);
+  EXPECT_THAT(std::string(Create(logdir.path()).status().message()), HasSubstr("Permission"));
+}
+
+TEST(RunDirectory, TooLittleRoomIsFoundOutAtOnce) {
+  const TemporaryDirectory logdir;
+  const absl::Status status = RunDirectory::Create({logdir.path(), "", UINT64_MAX}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("make room"));
+  EXPECT_THAT(List(logdir.path() + "/plugins/profile"), IsEmpty());
+}
+
+TEST(RunDirectory, ARelativeLogdirIsMadeAbsolute) {
+  const TemporaryDirectory directory;
+  const std::string before = std::filesystem::current_path();
+  std::filesystem::current_path(directory.path());
+  const absl::StatusOr<RunDirectory> run = Create("logs", "r");
+  std::filesystem::current_path(before);
+  ASSERT_TRUE(run.ok());
+  EXPECT_EQ(run->path(), directory.path() + "/logs/plugins/profile/r");
+}
+
+TEST(RunDirectory, ATraceAppearsWholeOrNotAtAll) {
+  const TemporaryDirectory logdir;
+  const RunDirectory run = Create(logdir.path(), "r").value();
+  {
+    const std::unique_ptr<FileSink> file = run.CreateTrace("w_1").value();
+    ASSERT_TRUE(file->Write("half", false).ok());
+    ASSERT_TRUE(file->Flush().ok());
+    for (const std::string& name : List(run.path())) {
+      EXPECT_FALSE(std::filesystem::path(name).extension() == ".pb") << name;
+    }
+  }
+  EXPECT_THAT(List(run.path()), IsEmpty());
+  const std::unique_ptr<FileSink> file = run.CreateTrace("w_1").value();
+  ASSERT_TRUE(file->Write("whole", false).ok());
+  ASSERT_TRUE(file->Publish().ok());
+  EXPECT_THAT(List(run.path()), ElementsAre("w_1.xplane.pb"));
+  EXPECT_EQ(ReadAll(run.path() + "/w_1.xplane.pb"), "whole");
+}
+
+TEST(RunDirectory, FurtherPartsLieBesideTheRun) {
+  const TemporaryDirectory logdir;
+  const RunDirectory run = Create(logdir.path(), "r").value();
+  for (int part = 1; part <= 3; ++part) {
+    ASSERT_TRUE(run.CreateTrace("a_1", part).value()->Publish().ok());
+    ASSERT_TRUE(run.CreateTrace("b_1", part).value()->Publish().ok());
+  }
+  EXPECT_THAT(List(logdir.path() + "/plugins/profile"), ElementsAre("r", "r.part2", "r.part3"));
+  EXPECT_THAT(List(run.path() + ".part3"), ElementsAre("a_1.xplane.pb", "b_1.xplane.pb"));
+  EXPECT_FALSE(run.CreateTrace("a_1", 0).ok());
+}
+
+TEST(RunDirectory, TheMarkerIsARecordThatTensorBoardReads) {
+  const TemporaryDirectory logdir;
+  const RunDirectory run = Create(logdir.path(), "r").value();
+  ASSERT_TRUE(run.WriteMarker(absl::FromUnixSeconds(1'700'000'000)).ok());
+  ASSERT_TRUE(run.WriteMarker(absl::FromUnixSeconds(1'800'000'000)).ok());
+  const std::vector<std::string> names = List(logdir.path());
+  ASSERT_EQ(names.size(), 2u);
+  EXPECT_THAT(names[0], MatchesRegex("events\\.out\\.tfevents\\.1700000000\\..*\\.profile-empty"));
+  const std::string record = ReadAll(logdir.path() + "/" + names[0]);
+  uint64_t size = 0;
+  ASSERT_GE(record.size(), 16u);
+  std::memcpy(&size, record.data(), 8);
+  EXPECT_EQ(size, record.size() - 16);
+  EXPECT_THAT(record, HasSubstr("brain.Event:2"));
+}
+
+// Each sync is a wait for the disk: of an ordinary capture's last 7 ms, the marker's took one.
+TEST(RunDirectory, TracesAndTheManifestAreSyncedAndTheMarkerIsNot) {
+  const TemporaryDirectory logdir;
+  const RunDirectory run = Create(logdir.path(), "r").value();
+  const auto syncs = [](const absl::Status& status) {
+    EXPECT_TRUE(status.ok()) << status;
+    return g_syncs.exchange(0);
+  };
+  g_syncs = 0;
+  EXPECT_EQ(syncs(run.CreateTrace("a").value()->Publish()), 2);
+  EXPECT_EQ(syncs(run.CreateTrace("b").value()->Publish(FileSink::Name::kLater)), 1);
+  EXPECT_EQ(syncs(run.WriteManifest("{}")), 2);
+  EXPECT_EQ(syncs(run.WriteMarker(absl::Now())), 0);
+}
+
+TEST(TfRecord, ChecksumsAreThoseOfTheFormat) {
+  EXPECT_EQ(Crc32c("123456789"), 0xe3069283u);            // the check value of CRC-32C
+  EXPECT_EQ(Crc32c(std::string(32, '\0')), 0x8a9136aau);  // RFC 3720, B.4
+}
+
+TEST(FileSink, BytesComeInOrder) {
+  const TemporaryDirectory directory;
+  std::minstd_rand random(7);
+  // Stable bytes live until the end.
+  std::vector<std::unique_ptr<std::string>> blocks;
+  std::string expected;
+  const std::unique_ptr<FileSink> file = FileSink::Create(directory.path(), "x").value();
+  for (int i = 0; i < 3000; ++i) {
+    const size_t size = i % 7 == 0 ? random() % 300'000 : random() % 9'000;
+    blocks.push_back(std::make_unique<std::string>(size, static_cast<char>('a' + i % 26)));
+    expected += *blocks.back();
+    if (i % 2 == 0) {
+      ASSERT_TRUE(file->Write(*blocks.back(), true).ok());
+    } else {
+      std::string passing = *blocks.back();
+      ASSERT_TRUE(file->Write(passing, false).ok());
+      std::fill(passing.begin(), passing.end(), '!');
+    }
+  }
+  EXPECT_EQ(file->bytes(), expected.size());
+  ASSERT_TRUE(file->Publish().ok());
+  EXPECT_TRUE(ReadAll(directory.path() + "/x") == expected);
+}
+
+TEST(FileSink, AFileSizeLimitIsAnErrorAndNoSignal) {
+  const TemporaryDirectory directory;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{1 << 20, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  absl::Status status;
+  {
+    const std::unique_ptr<FileSink> file = FileSink::Create(directory.path(), "x").value();
+    const std::string block(1 << 20, 'x');
+    for (int i = 0; i < 4 && status.ok(); ++i) status = file->Write(block, true);
+    if (status.ok()) status = file->Flush();
+    EXPECT_FALSE(file->Publish().ok());
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("ulimit -f"));
+  EXPECT_THAT(List(directory.path()), IsEmpty());
+  // Nothing is left pending that would end the process later.
+  sigset_t pending;
+  sigpending(&pending);
+  EXPECT_EQ(sigismember(&pending, SIGXFSZ), 0);
+}
+
+TEST(FileSink, AFullDiskLeavesNothingBehind) {
+  const TemporaryDirectory directory;
+  if (mount("none", directory.path().c_str(), "tmpfs", 0, "size=1m") != 0) {
+    GTEST_SKIP() << "no file system can be mounted here";
+  }
+  absl::Status status;
+  {
+    const std::unique_ptr<FileSink> file = FileSink::Create(directory.path(), "x").value();
+    const std::string block(4 << 20, 'x');
+    status = file->Write(block, true);
+    if (status.ok()) status = file->Publish();
+  }
+  EXPECT_THAT(List(directory.path()), IsEmpty());
+  umount(directory.path().c_str());
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("make room"));
+}
+
+}  // namespace
+}  // namespace jobscope

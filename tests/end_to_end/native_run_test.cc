@@ -1,0 +1,578 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program `capture` and real workers, over the native service: clocks, steps, lookback, broken
+// connections, deaths. What is checked is what stands in the files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "tensorflow/xplane.pb.h"
+#include "tests/end_to_end/tcp_proxy.h"
+#include "tests/subprocess.h"
+#include "tests/temporary_directory.h"
+
+namespace jobscope {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class ClockWorker {
+ public:
+  explicit ClockWorker(std::vector<std::string> arguments, std::vector<std::string> launcher = {})
+      : process_(Argv(std::move(arguments), std::move(launcher))) {
+    EXPECT_TRUE(process_.AwaitText("\n")) << process_.err();
+    const std::string out = process_.out();
+    address_ = out.substr(0, out.find('\n'));
+  }
+  const std::string& address() const { return address_; }
+  Subprocess& process() { return process_; }
+
+ private:
+  static std::vector<std::string> Argv(std::vector<std::string> arguments,
+                                       std::vector<std::string> launcher) {
+    launcher.emplace_back(CLOCK_WORKER_PROGRAM);
+    launcher.insert(launcher.end(), arguments.begin(), arguments.end());
+    return launcher;
+  }
+  Subprocess process_;
+  std::string address_;
+};
+
+// One event of a file, with its numbers.
+struct Event {
+  std::string name;
+  int64_t start_ps = 0;
+  int64_t duration_ps = 0;
+  std::map<std::string, int64_t> stats;
+};
+
+std::vector<Event> ReadEvents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  tensorflow::profiler::XSpace space;
+  EXPECT_TRUE(space.ParseFromString(bytes)) << path;
+  std::vector<Event> events;
+  for (const auto& plane : space.planes()) {
+    for (const auto& line : plane.lines()) {
+      for (const auto& event : line.events()) {
+        Event read;
+        read.name = plane.event_metadata().at(event.metadata_id()).name();
+        read.start_ps = line.timestamp_ns() * 1000 + event.offset_ps();
+        read.duration_ps = event.duration_ps();
+        for (const auto& stat : event.stats()) {
+          const std::string& name = plane.stat_metadata().at(stat.metadata_id()).name();
+          if (stat.value_case() == tensorflow::profiler::XStat::kInt64Value) {
+            read.stats[name] = stat.int64_value();
+          } else if (stat.value_case() == tensorflow::profiler::XStat::kUint64Value) {
+            read.stats[name] = static_cast<int64_t>(stat.uint64_value());
+          }
+        }
+        events.push_back(std::move(read));
+      }
+    }
+  }
+  return events;
+}
+
+class NativeRunTest : public ::testing::Test {
+ protected:
+  ClockWorker& StartWorker(std::vector<std::string> arguments) {
+    workers_.push_back(std::make_unique<ClockWorker>(std::move(arguments)));
+    return *workers_.back();
+  }
+
+  std::unique_ptr<Subprocess> StartCapture(const std::vector<std::string>& addresses,
+                                           const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {CAPTURE_PROGRAM,
+                                          "--service_addr=" + absl::StrJoin(addresses, ","),
+                                          "--logdir=" + logdir_.path(), "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const bool named = std::any_of(more.begin(), more.end(), [](const std::string& argument) {
+      return argument.rfind("--session_id=", 0) == 0;
+    });
+    if (!named) arguments.emplace_back("--session_id=r");
+    return std::make_unique<Subprocess>(arguments);
+  }
+  static json Finish(Subprocess* capture, int exit_code) {
+    EXPECT_EQ(capture->Wait(), exit_code) << capture->err() << capture->out();
+    return json::parse(capture->out(), nullptr, false);
+  }
+  json Capture(const std::vector<std::string>& addresses, const std::vector<std::string>& more,
+               int exit_code = 0) {
+    return Finish(StartCapture(addresses, more).get(), exit_code);
+  }
+
+  // Of all files of one worker.
+  std::vector<Event> EventsOf(const json& worker) const {
+    std::vector<Event> all;
+    for (const json& file : worker["files"]) {
+      const std::string path = file["path"];
+      const std::vector<Event> events = ReadEvents(run() + "/" + path);
+      EXPECT_EQ(events.size(), file["events"].get<size_t>()) << path;
+      all.insert(all.end(), events.begin(), events.end());
+    }
+    return all;
+  }
+  std::string run() const { return logdir_.path() + "/plugins/profile/r"; }
+
+  TemporaryDirectory logdir_;
+  std::vector<std::unique_ptr<ClockWorker>> workers_;
+};
+
+// Where MONOTONIC's zero lies on a trace's axis, by the median of its instants: the same for all
+// workers of one machine whose traces line up.
+int64_t AxisNs(const std::vector<Event>& events) {
+  std::vector<int64_t> differences;
+  for (const Event& event : events) {
+    if (event.name != "tick") continue;
+    differences.push_back(event.start_ps / 1000 - event.stats.at("monotonic_ns"));
+  }
+  EXPECT_FALSE(differences.empty());
+  if (differences.empty()) return 0;
+  std::nth_element(differences.begin(), differences.begin() + differences.size() / 2,
+                   differences.end());
+  return differences[differences.size() / 2];
+}
+
+// Workers record ahead of their command: however late a busy machine lets them read it, they begin
+// at the instant.
+void ExpectCommonStart(const json& manifest) {
+  EXPECT_LE(manifest["start_spread_ns"].get<int64_t>(), 200'000) << manifest;
+  for (const json& worker : manifest["workers"]) EXPECT_EQ(worker["late_ns"], 0) << worker;
+}
+
+// What was open at the instant is in the trace, cut: its bits were on before it.
+bool HasScopeAcrossStart(const std::vector<Event>& events) {
+  return std::any_of(events.begin(), events.end(), [](const Event& event) {
+    return event.name == "work" && event.start_ps == 0 && event.stats.count("true_start_ns") > 0;
+  });
+}
+
+// Eight workers, one with a clock that is 7 s ahead, one 50 ms away. `ids`: workers say that they
+// have clocks of their own, so that nothing but the pings tells where these stand.
+class ClocksTest : public NativeRunTest, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(ClocksTest, EightWorkersStartTogetherAndLineUp) {
+  const bool own_ids = GetParam();
+  std::vector<std::string> addresses;
+  for (int i = 0; i < 8; ++i) {
+    std::vector<std::string> arguments;
+    if (own_ids) arguments.push_back(absl::StrCat("--clock_id=clock-", i));
+    if (i == 3) arguments.push_back("--realtime_shift_ns=7000000000");
+    arguments.push_back("--work");
+    addresses.push_back(StartWorker(std::move(arguments)).address());
+  }
+  using std::chrono::milliseconds;
+  // A path that is slow one way only cannot be told from a clock that is off: only workers whose
+  // clock is known by id are measured over such a one.
+  TcpProxy far(addresses[5], own_ids ? TcpProxy::Delays{milliseconds(25), milliseconds(25)}
+                                     : TcpProxy::Delays{milliseconds(50), milliseconds(0)});
+  addresses[5] = far.address();
+
+  const json manifest = Capture(addresses, {"--duration_ms=500"});
+  ASSERT_TRUE(manifest.is_object());
+  ExpectCommonStart(manifest);
+  std::vector<int64_t> axes;
+  int across = 0;
+  for (const json& worker : manifest["workers"]) {
+    EXPECT_EQ(worker["outcome"], "ok") << worker;
+    EXPECT_EQ(worker["protocol"], "native");
+    EXPECT_EQ(worker["aligned"], true);
+    const std::vector<Event> events = EventsOf(worker);
+    axes.push_back(AxisNs(events));
+    across += HasScopeAcrossStart(events) ? 1 : 0;
+  }
+  const auto [low, high] = std::minmax_element(axes.begin(), axes.end());
+  EXPECT_LE(*high - *low, 1'000'000) << "the timelines do not line up";
+  // What is printed covers what is true.
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const json& worker = manifest["workers"][i];
+    const int64_t shift = i == 3 ? 7'000'000'000 : 0;
+    const int64_t error = worker["clock_offset_ns"].get<int64_t>() - shift;
+    EXPECT_LE(std::llabs(error), worker["clock_uncertainty_ns"].get<int64_t>() + 1'000'000)
+        << worker;
+  }
+  // Their threads are nearly always inside of such a scope.
+  EXPECT_GE(across, 4) << "what the manifest says of the start is not what was recorded";
+}
+INSTANTIATE_TEST_SUITE_P(Ids, ClocksTest, ::testing::Bool(), [](const auto& info) {
+  return info.param ? "ByPingsAlone" : "ByIdAndLopsidedPath";
+});
+
+// Addresses that take a connection and are silent, more than are dialled at a time, between two
+// workers that live.
+TEST_F(NativeRunTest, ASilentCrowdHoldsNobodyUp) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(listener, 1000), 0);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
+  const std::string silent = absl::StrCat("127.1.[1-2].[1-150]:", ntohs(address.sin_port));
+  const std::string first = StartWorker({}).address();
+  const std::string last = StartWorker({}).address();
+  const absl::Duration timeout = absl::Seconds(8);
+  const absl::Time before = absl::Now();
+  const json manifest =
+      Capture({first, silent, last},
+              {"--duration_ms=200",
+               absl::StrCat("--connect_timeout_ms=", absl::ToInt64Milliseconds(timeout))},
+              3);
+  ASSERT_EQ(manifest["workers"].size(), 302u);
+  // Before the first silent one was given up. On a machine with nothing else to do it takes 0.8 s.
+  const absl::Time started = absl::FromUnixNanos(manifest["started_unix_ns"].get<int64_t>());
+  EXPECT_LT(started, before + timeout);
+  std::printf("started %.3f s after the command\n", absl::ToDoubleSeconds(started - before));
+  for (const json* worker : {&manifest["workers"][0], &manifest["workers"][301]}) {
+    EXPECT_EQ((*worker)["outcome"], "ok") << *worker;
+    // Of its own reading of the common clock.
+    EXPECT_NEAR((*worker)["start_unix_ns"].get<double>(), manifest["started_unix_ns"].get<double>(),
+                (*worker)["clock_uncertainty_ns"].get<double>() + 2'000)
+        << *worker;
+    EXPECT_EQ(worker->dump().find("after the others"), std::string::npos) << *worker;
+  }
+  for (size_t i = 1; i < 301; ++i) EXPECT_EQ(manifest["workers"][i]["outcome"], "timeout");
+  close(listener);
+}
+
+TEST_F(NativeRunTest, OneProcessUnderTwoNamesIsRecordedOnce) {
+  const std::string address = StartWorker({}).address();
+  const std::string other = "localhost" + address.substr(address.rfind(':'));
+  const json manifest = Capture({address, other}, {"--duration_ms=200"});
+  std::vector<std::string> outcomes;
+  for (const json& worker : manifest["workers"]) outcomes.push_back(worker["outcome"]);
+  EXPECT_THAT(outcomes, ::testing::UnorderedElementsAre("ok", "duplicate"));
+  const size_t twin = outcomes[0] == "duplicate" ? 0 : 1;
+  const json& recorded = manifest["workers"][1 - twin];
+  EXPECT_EQ(manifest["workers"][twin]["same_as"], recorded["address"]);
+  EXPECT_TRUE(manifest["workers"][twin]["files"].empty());
+  EXPECT_EQ(manifest["events"], recorded["events"]);
+}
+
+TEST_F(NativeRunTest, AnotherTimeNamespaceIsAnotherClock) {
+  const std::vector<std::string> launcher = {
+      "/usr/bin/unshare", "--time", "--monotonic", "5000", "--fork", "--kill-child"};
+  {
+    std::vector<std::string> probe = launcher;
+    probe.emplace_back("/bin/true");
+    if (Subprocess(probe).Wait() != 0) GTEST_SKIP() << "no right to make a time namespace";
+  }
+  ClockWorker elsewhere({}, launcher);
+  ClockWorker& here = StartWorker({});
+  const json manifest = Capture({elsewhere.address(), here.address()}, {"--duration_ms=300"});
+  ASSERT_TRUE(manifest.is_object());
+  ExpectCommonStart(manifest);
+  const int64_t a = AxisNs(EventsOf(manifest["workers"][0]));
+  const int64_t b = AxisNs(EventsOf(manifest["workers"][1]));
+  EXPECT_NEAR(static_cast<double>(a + 5'000'000'000'000), static_cast<double>(b), 1e6);
+}
+
+// Numbers of the flood's events must follow each other.
+void ExpectEveryNumber(const std::vector<Event>& events) {
+  std::set<int64_t> seen;
+  for (const Event& event : events) {
+    if (event.name == "flood") {
+      EXPECT_TRUE(seen.insert(event.stats.at("sequence")).second) << "twice";
+    }
+  }
+  ASSERT_FALSE(seen.empty());
+  EXPECT_EQ(static_cast<int64_t>(seen.size()), *seen.rbegin() - *seen.begin() + 1) << "a gap";
+}
+
+TEST_F(NativeRunTest, ACutConnectionCostsNothing) {
+  ClockWorker& worker = StartWorker({"--scopes_per_second=50000"});
+  TcpProxy proxy(worker.address());
+  const std::unique_ptr<Subprocess> capture =
+      StartCapture({proxy.address()}, {"--duration_ms=3000"});
+  const absl::Time limit = absl::Now() + absl::Seconds(20);
+  while (proxy.bytes_back() < 500'000 && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
+  for (int i = 0; i < 2; ++i) {
+    proxy.Cut();
+    ASSERT_TRUE(capture->AwaitText("connection lost")) << capture->err();
+    const uint64_t before = proxy.bytes_back();
+    proxy.Restore();
+    while (proxy.bytes_back() < before + 200'000 && absl::Now() < limit) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  }
+  const json manifest = Finish(capture.get(), 0);
+  ASSERT_TRUE(manifest.is_object()) << capture->err();
+  const json& account = manifest["workers"][0];
+  EXPECT_EQ(account["outcome"], "ok") << account;
+  EXPECT_EQ(account["lost"], 0);
+  EXPECT_THAT(account["warnings"].dump(), HasSubstr("connection was lost"));
+  ExpectEveryNumber(EventsOf(account));
+}
+
+TEST_F(NativeRunTest, AKilledWorkerLeavesATruncatedTrace) {
+  ClockWorker& killed = StartWorker({"--scopes_per_second=50000", "--step_ms=5"});
+  ClockWorker& other = StartWorker({});
+  TcpProxy proxy(killed.address());
+  const std::unique_ptr<Subprocess> capture = StartCapture(
+      {proxy.address(), other.address()}, {"--duration_ms=2000", "--resume_timeout_ms=500"});
+  const absl::Time limit = absl::Now() + absl::Seconds(20);
+  while (proxy.bytes_back() < 500'000 && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
+  killed.process().Signal(SIGKILL);
+  const json manifest = Finish(capture.get(), 0);
+  ASSERT_TRUE(manifest.is_object()) << capture->err();
+  const json& account = manifest["workers"][0];
+  EXPECT_EQ(account["outcome"], "truncated") << account;
+  EXPECT_GT(account["events"].get<int64_t>(), 1000);
+  EXPECT_FALSE(account.contains("lost")) << "nobody knows";
+  const std::vector<Event> events = EventsOf(account);
+  ExpectEveryNumber(events);
+  const auto steps = std::count_if(events.begin(), events.end(),
+                                   [](const Event& event) { return event.stats.count("_r") > 0; });
+  EXPECT_GT(steps, 0);
+  EXPECT_EQ(account.value("steps", 0), steps) << account;
+  EXPECT_EQ(manifest["workers"][1]["outcome"], "ok");
+}
+
+// Nobody could ever answer: the table does not wait for the time that a lost connection is given.
+TEST_F(NativeRunTest, AProcessOfThisMachineThatIsGoneIsNotWaitedFor) {
+  ClockWorker& killed = StartWorker({"--scopes_per_second=50000"});
+  TcpProxy proxy(killed.address());
+  const std::unique_ptr<Subprocess> capture =
+      StartCapture({proxy.address(), StartWorker({}).address()},
+                   {"--duration_ms=1500", "--resume_timeout_ms=120000"});
+  const absl::Time limit = absl::Now() + absl::Seconds(20);
+  while (proxy.bytes_back() < 500'000 && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
+  const absl::Time died = absl::Now();
+  killed.process().Signal(SIGKILL);
+  const json manifest = Finish(capture.get(), 0);
+  EXPECT_LT(absl::Now() - died, absl::Seconds(60));
+  ASSERT_TRUE(manifest.is_object()) << capture->err();
+  const json& account = manifest["workers"][0];
+  EXPECT_EQ(account["outcome"], "truncated") << account;
+  EXPECT_THAT(account["reason"].get<std::string>(),
+              HasSubstr(absl::StrCat("its process, pid ", killed.process().pid(), ", has ended")));
+  EXPECT_EQ(manifest["workers"][1]["outcome"], "ok");
+}
+
+TEST_F(NativeRunTest, StepsThatWereInferredSaySo) {
+  const std::string watched = StartWorker({"--step_ms=5", "--infer_steps=only"}).address();
+  const std::string marked = StartWorker({"--step_ms=5", "--infer_steps=too"}).address();
+  const json manifest = Capture({watched, marked}, {"--steps=6"});
+  ASSERT_TRUE(manifest.is_object());
+  const json& inferred = manifest["workers"][0];
+  EXPECT_EQ(inferred["outcome"], "ok") << inferred;
+  EXPECT_EQ(inferred["steps"], 6) << inferred;
+  EXPECT_EQ(inferred["steps_inferred"], true) << inferred;
+  EXPECT_EQ(inferred["steps_source"], "watched step") << inferred;
+  // Marks win, wherever they come from.
+  EXPECT_EQ(manifest["workers"][1]["steps"], 6) << manifest;
+  EXPECT_FALSE(manifest["workers"][1].contains("steps_inferred")) << manifest;
+  EXPECT_FALSE(manifest["workers"][1].contains("steps_source")) << manifest;
+
+  Subprocess check(
+      {CAPTURE_PROGRAM, "check", "--json", absl::StrCat("--service_addr=", watched, ",", marked)});
+  EXPECT_EQ(check.Wait(), 0) << check.err();
+  const json checked = json::parse(check.out());
+  EXPECT_EQ(checked["workers"][0]["steps_inferred"], true) << checked;
+  EXPECT_EQ(checked["workers"][0]["steps_source"], "watched step") << checked;
+  EXPECT_FALSE(checked["workers"][1].contains("steps_inferred")) << checked;
+}
+
+TEST_F(NativeRunTest, AllRecordTheSameSteps) {
+  const std::vector<std::string> addresses = {
+      StartWorker({"--step_ms=5"}).address(), StartWorker({"--step_ms=9"}).address(),
+      StartWorker({"--step_ms=7", "--first_step=1"}).address(), StartWorker({}).address()};
+  const json manifest = Capture(addresses, {"--steps=10", "--duration_ms=200"});
+  ASSERT_TRUE(manifest.is_object());
+  std::set<std::pair<int64_t, int64_t>> windows;
+  for (size_t i = 0; i < 3; ++i) {
+    const json& worker = manifest["workers"][i];
+    EXPECT_EQ(worker["outcome"], "ok") << worker;
+    EXPECT_EQ(worker["steps"], 10) << worker;
+    std::set<int64_t> numbers;
+    for (const Event& event : EventsOf(worker)) {
+      if (const auto number = event.stats.find("step_num"); number != event.stats.end()) {
+        numbers.insert(number->second);
+      }
+    }
+    ASSERT_EQ(numbers.size(), 10u) << worker;
+    windows.emplace(*numbers.begin(), *numbers.rbegin());
+  }
+  EXPECT_EQ(windows.size(), 1u) << "not the same steps";
+  const json& without = manifest["workers"][3];
+  EXPECT_EQ(without["outcome"], "ok") << without;
+  EXPECT_THAT(without.dump(), HasSubstr("step"));
+  EXPECT_NEAR(without["duration_ns"].get<double>(), 200e6, 50e6);
+}
+
+// Whole steps of a trace: those whose "train" event is in it.
+size_t StepsOf(const std::vector<Event>& events) {
+  return static_cast<size_t>(std::count_if(events.begin(), events.end(), [](const Event& event) {
+    return event.name.rfind("train", 0) == 0 && event.stats.count("step_num") > 0;
+  }));
+}
+
+// One program gives every step the number 0, one begins anew after four steps: no two steps of a
+// window of six have their numbers in order.
+TEST_F(NativeRunTest, StepsWhoseNumbersDoNotRiseAreCounted) {
+  std::vector<std::string> addresses;
+  for (const char* epoch : {"1", "4"}) {
+    addresses.push_back(
+        StartWorker({"--step_ms=10", absl::StrCat("--steps_per_epoch=", epoch)}).address());
+  }
+  const json run = Capture(addresses, {"--steps=6", "--max_duration_ms=20000"});
+  EXPECT_EQ(run["steps_by"], "ordinal");
+  for (const json& worker : run["workers"]) {
+    EXPECT_EQ(worker["outcome"], "ok") << worker;
+    EXPECT_EQ(worker["ended_by"], "steps");
+    EXPECT_EQ(worker["steps"], 6);
+    EXPECT_EQ(worker["steps_by_ordinal"], true);
+    EXPECT_EQ(worker["last_step"].get<int64_t>() - worker["first_step"].get<int64_t>(), 5);
+    EXPECT_EQ(StepsOf(EventsOf(worker)), 6U);
+  }
+}
+
+// The one that counts nothing records the steps of the same time: the windows overlap.
+TEST_F(NativeRunTest, StepsWithoutNumbersFollowThoseOfOthers) {
+  std::vector<std::string> addresses;
+  addresses.push_back(StartWorker({"--step_ms=20", "--first_step=1000"}).address());
+  addresses.push_back(StartWorker({"--step_ms=20", "--steps_per_epoch=1"}).address());
+  const json run = Capture(addresses, {"--steps=10", "--max_duration_ms=20000"});
+  EXPECT_EQ(run["steps_by"], "mixed");
+  std::vector<std::pair<int64_t, int64_t>> windows;
+  for (const json& worker : run["workers"]) {
+    EXPECT_EQ(worker["outcome"], "ok") << worker;
+    EXPECT_EQ(worker["steps"], 10);
+    int64_t first = INT64_MAX;
+    int64_t last = 0;
+    for (const Event& event : EventsOf(worker)) {
+      if (event.name.rfind("train", 0) != 0) continue;
+      first = std::min(first, event.start_ps);
+      last = std::max(last, event.start_ps + event.duration_ps);
+    }
+    windows.emplace_back(first, last);
+  }
+  EXPECT_FALSE(run["workers"][0].contains("steps_by_ordinal"));
+  EXPECT_EQ(run["workers"][1]["steps_by_ordinal"], true);
+  EXPECT_EQ(run["workers"][0]["first_step"], run["first_step"]);
+  // Ten steps of 20 ms and more; on a loaded machine one may be some steps behind the other.
+  EXPECT_LT(std::max(windows[0].first, windows[1].first),
+            std::min(windows[0].second, windows[1].second));
+}
+
+TEST_F(NativeRunTest, LooksBackAndDumpsAtOnce) {
+  ClockWorker& worker = StartWorker({"--step_ms=5"});
+  // So that there is a past of some length to look back at.
+  {
+    const json once = Capture({worker.address()}, {"--steps=50", "--session_id=warm"});
+    ASSERT_EQ(once["workers"][0]["outcome"], "ok") << once;
+  }
+  const json manifest = Capture({worker.address()}, {"--lookback_ms=200", "--duration_ms=0"});
+  ASSERT_TRUE(manifest.is_object());
+  const json& account = manifest["workers"][0];
+  EXPECT_EQ(account["outcome"], "ok") << account;
+  std::set<int64_t> numbers;
+  for (const Event& event : EventsOf(account)) {
+    if (const auto number = event.stats.find("step_num"); number != event.stats.end()) {
+      numbers.insert(number->second);
+    }
+  }
+  EXPECT_GE(numbers.size(), 15u) << account;
+  EXPECT_EQ(static_cast<int64_t>(numbers.size()), *numbers.rbegin() - *numbers.begin() + 1);
+}
+
+// The client may have told it to, and the worker not have read that.
+bool AwaitRecording(const std::string& address) {
+  const absl::Time limit = absl::Now() + absl::Seconds(20);
+  while (absl::Now() < limit) {
+    Subprocess check({CAPTURE_PROGRAM, "check", "--json", "--service_addr=" + address});
+    if (check.Wait() == 0 &&
+        json::parse(check.out()).dump().find("\"state\":\"recording\"") != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+TEST_F(NativeRunTest, StopKeepsWhatThereIs) {
+  ClockWorker& worker = StartWorker({});
+  const std::unique_ptr<Subprocess> capture =
+      StartCapture({worker.address()}, {"--duration_ms=60000"});
+  ASSERT_TRUE(AwaitRecording(worker.address())) << capture->err();
+  Subprocess stop({CAPTURE_PROGRAM, "stop", "--service_addr=" + worker.address()});
+  EXPECT_EQ(stop.Wait(), 0) << stop.out() << stop.err();
+  const json manifest = Finish(capture.get(), 0);
+  ASSERT_TRUE(manifest.is_object()) << capture->err();
+  EXPECT_EQ(manifest["workers"][0]["outcome"], "truncated") << manifest;
+  EXPECT_EQ(manifest["workers"][0]["ended_by"], "request");
+}
+
+// Nobody is kept from recording until the end that the killed one had planned, or kept in the dark.
+TEST_F(NativeRunTest, AKilledClientIsNamedAndMayBeStopped) {
+  ClockWorker& worker = StartWorker({});
+  const std::unique_ptr<Subprocess> killed =
+      StartCapture({worker.address()}, {"--duration_ms=3600000", "--max_duration_ms=3600000"});
+  ASSERT_TRUE(AwaitRecording(worker.address())) << killed->err();
+  killed->Signal(SIGKILL);
+  EXPECT_EQ(killed->Wait(), 128 + SIGKILL);
+  std::string reason;
+  const absl::Time limit = absl::Now() + absl::Seconds(8);
+  for (int i = 0; reason.find("was lost") == std::string::npos && absl::Now() < limit; ++i) {
+    const std::unique_ptr<Subprocess> refused = StartCapture(
+        {worker.address()},
+        {"--duration_ms=10", "--num_tracing_attempts=1", absl::StrCat("--session_id=refused", i)});
+    ASSERT_EQ(refused->Wait(), 4) << refused->err();
+    reason = json::parse(refused->out(), nullptr, false)["workers"][0]["reason"];
+  }
+  EXPECT_THAT(reason, HasSubstr(" of 127.0.0.1:"));
+  EXPECT_THAT(reason, HasSubstr("whose connection was lost "));
+  Subprocess stop({CAPTURE_PROGRAM, "stop", "--service_addr=" + worker.address()});
+  EXPECT_EQ(stop.Wait(), 0) << stop.err();
+  EXPECT_THAT(stop.out(), HasSubstr("stopped; its client, 127.0.0.1:"));
+  EXPECT_EQ(Capture({worker.address()}, {"--duration_ms=10", "--session_id=next"})["exit_code"], 0);
+}
+
+TEST_F(NativeRunTest, InterruptKeepsWhatThereIs) {
+  ClockWorker& worker = StartWorker({});
+  const std::unique_ptr<Subprocess> capture =
+      StartCapture({worker.address()}, {"--duration_ms=60000"});
+  ASSERT_TRUE(AwaitRecording(worker.address())) << capture->err();
+  capture->Signal(SIGINT);
+  const json manifest = Finish(capture.get(), 0);
+  ASSERT_TRUE(manifest.is_object()) << capture->err();
+  EXPECT_EQ(manifest["workers"][0]["outcome"], "truncated") << manifest;
+}
+
+TEST_F(NativeRunTest, LargeTracesEndInPartsThatAreWhole) {
+  ClockWorker& worker = StartWorker({"--scopes_per_second=400000"});
+  const json manifest = Capture({worker.address()}, {"--duration_ms=1500", "--part_mb=4"});
+  ASSERT_TRUE(manifest.is_object());
+  const json& account = manifest["workers"][0];
+  EXPECT_EQ(account["outcome"], "ok") << account;
+  EXPECT_GE(account["files"].size(), 2u);
+  const std::vector<Event> events = EventsOf(account);
+  EXPECT_EQ(events.size(), account["events"].get<size_t>());
+  if (account["lost"] == 0) ExpectEveryNumber(events);
+}
+
+}  // namespace
+}  // namespace jobscope

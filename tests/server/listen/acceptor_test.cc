@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which connections stay, which go, and how they are set up.
+#include "server/listen/acceptor.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+#include <netinet/tcp.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/server/native/native_fixture.h"
+#include "tests/server/sockets.h"
+
+namespace jobscope {
+namespace {
+
+int PortOf(const std::string& address) { return std::stoi(address.substr(address.rfind(':') + 1)); }
+
+// The server's sockets of accepted connections in this process.
+std::vector<int> Accepted(int port) {
+  std::vector<int> found;
+  for (int fd = 0; fd < 1024; ++fd) {
+    sockaddr_in6 local = {};  // gRPC's are dual-stack; the port of IPv4 has the same place
+    sockaddr_in6 peer = {};
+    socklen_t size = sizeof(local);
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size) != 0) continue;
+    size = sizeof(peer);
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+    const bool inet = local.sin6_family == AF_INET || local.sin6_family == AF_INET6;
+    if (inet && ntohs(local.sin6_port) == port) found.push_back(fd);
+  }
+  return found;
+}
+
+class AcceptorTest : public NativeFixture {
+ protected:
+  // A channel that shares its connection with no other.
+  std::unique_ptr<v1::Profiler::Stub> Dial() const {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return v1::Profiler::NewStub(grpc::CreateCustomChannel(
+        server_->address(), grpc::InsecureChannelCredentials(), arguments));
+  }
+  static grpc::Status Describe(v1::Profiler::Stub* stub) {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(10)));
+    v1::DescribeResponse response;
+    return stub->Describe(&context, {}, &response);
+  }
+  std::vector<RawConnection> Connect(size_t count, const std::string& first_bytes = "") const {
+    std::vector<RawConnection> callers;
+    while (callers.size() < count) callers.emplace_back(server_->address(), first_bytes);
+    return callers;
+  }
+  static size_t CountClosed(const std::vector<RawConnection>& callers) {
+    return static_cast<size_t>(
+        std::count_if(callers.begin(), callers.end(),
+                      [](const RawConnection& caller) { return caller.closed(); }));
+  }
+};
+
+// What gRPC's own listener does for its connections.
+TEST_F(AcceptorTest, SocketsAreSetUpAsGrpcDoes) {
+  const auto options_of = [](int fd) {
+    const auto get = [fd](int level, int name) {
+      int value = -1;
+      socklen_t size = sizeof(value);
+      getsockopt(fd, level, name, &value, &size);
+      return value;
+    };
+    return std::make_tuple(fcntl(fd, F_GETFD), fcntl(fd, F_GETFL) & O_NONBLOCK,
+                           get(IPPROTO_TCP, TCP_NODELAY), get(IPPROTO_TCP, TCP_USER_TIMEOUT),
+                           get(SOL_SOCKET, SO_KEEPALIVE), get(SOL_SOCKET, SO_RCVBUF));
+  };
+  tensorflow::ProfilerService::Service any;
+  int port = 0;
+  auto grpcs = grpc::ServerBuilder()
+                   .RegisterService(&any)
+                   .AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port)
+                   .AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, limits::kKeepaliveTimeMs)
+                   .AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, limits::kKeepaliveTimeoutMs)
+                   .BuildAndStart();
+  ASSERT_NE(grpcs, nullptr);
+  StartServer();
+  const RawConnection to_grpc(absl::StrCat("127.0.0.1:", port), kHttp2Preface);
+  const RawConnection to_ours(server_->address(), kHttp2Preface);
+  const int own_port = PortOf(server_->address());
+  // Ours holds it, too, until there is a request.
+  ASSERT_TRUE(
+      Eventually([&] { return Accepted(port).size() == 1 && Accepted(own_port).size() == 2; }));
+  for (const int fd : Accepted(own_port)) {
+    EXPECT_EQ(options_of(fd), options_of(Accepted(port).front()));
+  }
+}
+
+// The acceptor knows the connection by the peer that gRPC tells.
+TEST_F(AcceptorTest, ARequestGivesADescriptorBack) {
+  for (const char* address : {"127.0.0.1:0", "[::1]:0"}) {
+    if (!ListenSocket::Open({address, true}, {}).ok()) continue;  // IPv6 is off
+    StartServer(Options(address));
+    auto channel = Dial();
+    ASSERT_TRUE(Describe(channel.get()).ok());
+    EXPECT_TRUE(Eventually([&] { return Accepted(PortOf(server_->address())).size() == 1; }));
+    EXPECT_TRUE(Describe(channel.get()).ok());
+    StopServer();
+  }
+}
+
+TEST_F(AcceptorTest, TheOldestSilentOneMakesRoom) {
+  StartServer();
+  auto first = Dial();
+  ASSERT_TRUE(Describe(first.get()).ok());
+  const std::vector<RawConnection> callers = Connect(100);
+  EXPECT_TRUE(Eventually([&] { return CountClosed(callers) >= 100 - 32; }));
+  EXPECT_TRUE(callers.front().closed());
+  EXPECT_FALSE(callers.back().closed());
+}
+
+// One that has asked something stays, with its call, whoever comes.
+TEST_F(AcceptorTest, ARequestProtectsItsConnection) {
+  StartServer();
+  grpc::ClientContext context;
+  auto reply = ProfileAsync(&context, Request(60'000, "long"));
+  ASSERT_TRUE(AwaitState("recording"));
+  const std::vector<RawConnection> silent = Connect(100);
+  const std::vector<RawConnection> speaking = Connect(100, kHttp2Preface);
+  EXPECT_TRUE(Eventually([&] { return CountClosed(speaking) > 30; }));
+  EXPECT_TRUE(Describe(Dial().get()).ok());
+  EXPECT_EQ(sessions_->Stop("long"), "long");
+  EXPECT_TRUE(reply.get().status.ok());
+}
+
+// More than there is room for, at once: nobody is turned away.
+TEST_F(AcceptorTest, ManyCallersAtOnceAreAllAnswered) {
+  StartServer();
+  std::vector<std::thread> callers;
+  std::atomic<int> answered{0};
+  for (int i = 0; i < 100; ++i) {
+    callers.emplace_back([&] { answered += Describe(Dial().get()).ok() ? 1 : 0; });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(answered, 100);
+}
+
+TEST_F(AcceptorTest, SilenceIsBounded) {
+  GrpcServerOptions options = Options();
+  options.acceptor.silence = absl::Milliseconds(200);
+  StartServer(std::move(options));
+  const RawConnection caller(server_->address());
+  EXPECT_TRUE(Eventually([&] { return caller.closed(); }));
+}
+
+TEST_F(AcceptorTest, AHandshakeIsBounded) {
+  GrpcServerOptions options = Options();
+  options.handshake_timeout_ms = 200;
+  StartServer(std::move(options));
+  const RawConnection caller(server_->address(), kHttp2Preface);
+  EXPECT_TRUE(Eventually([&] { return caller.closed(); }));
+  EXPECT_TRUE(Eventually([&] { return Accepted(PortOf(server_->address())).empty(); }));
+}
+
+// gRPC ends connections without calls; a call that runs is none, and a client that holds its
+// channel does not notice.
+TEST_F(AcceptorTest, AnIdleConnectionEndsWithoutHarm) {
+  GrpcServerOptions options = Options();
+  options.max_idle_ms = 300;
+  StartServer(std::move(options));
+  const int port = PortOf(server_->address());
+  const RawConnection mute(server_->address(), kHttp2Preface + kHttp2Settings);
+  auto held = Dial();
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(Describe(held.get()).ok());
+    EXPECT_TRUE(Eventually([&] { return Accepted(port).empty(); })) << "round " << i;
+  }
+  auto stream = Arm();
+  EXPECT_FALSE(Accepted(port).empty());
+  auto reply = std::async(std::launch::async, [&] { return Describe(held.get()).ok(); });
+  EXPECT_TRUE(reply.get());
+  // The held one goes again, the one with the stream stays.
+  EXPECT_TRUE(Eventually([&] { return Accepted(port).size() == 1; }));
+  absl::SleepFor(absl::Milliseconds(600));  // two idle times: of a thing that must not happen
+  EXPECT_EQ(Accepted(port).size(), 1U);
+  EXPECT_TRUE(sessions_->busy().has_value());
+}
+
+class UnixAcceptorTest : public AcceptorTest {
+ protected:
+  UnixAcceptorTest() {
+    directory_ = ::testing::TempDir() + "/acceptorXXXXXX";
+    if (mkdtemp(directory_.data()) == nullptr) std::abort();
+    path_ = directory_ + "/s";
+  }
+  ~UnixAcceptorTest() override {
+    StopServer();
+    unlink(path_.c_str());
+    rmdir(directory_.c_str());
+  }
+  mode_t Mode() const {
+    struct stat info = {};
+    return lstat(path_.c_str(), &info) == 0 ? info.st_mode & 07777 : 0;
+  }
+  std::string directory_, path_;
+};
+
+TEST_F(UnixAcceptorTest, TheModeIsPrivateWhateverTheUmask) {
+  for (const mode_t mask : {mode_t{0}, mode_t{0022}, mode_t{0777}}) {
+    const mode_t previous = umask(mask);
+    StartServer(Options("unix:" + path_));
+    EXPECT_EQ(Mode(), 0600U) << "umask " << mask;
+    EXPECT_EQ(umask(previous), mask) << "the umask is the job's";
+    EXPECT_EQ(AcceptorTest::Describe(native_.get()).ok(), true);
+    StopServer();
+    EXPECT_EQ(Mode(), 0U) << "the file is left behind";
+  }
+  const mode_t previous = umask(0);
+  GrpcServerOptions options = Options("unix:" + path_);
+  options.insecure = true;
+  StartServer(std::move(options));
+  EXPECT_EQ(Mode(), 0777U) << "opened by the word insecure";
+  umask(previous);
+}
+
+TEST_F(UnixAcceptorTest, AnothersFileStays) {
+  StartServer(Options("unix:" + path_));
+  ASSERT_EQ(unlink(path_.c_str()), 0);
+  ASSERT_EQ(symlink("/nowhere", path_.c_str()), 0);
+  StopServer();
+  struct stat info = {};
+  EXPECT_EQ(lstat(path_.c_str(), &info), 0);
+}
+
+}  // namespace
+}  // namespace jobscope

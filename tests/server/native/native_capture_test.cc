@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Capture over a real socket: the order of messages, what each says, and what is refused.
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/log/log.h"
+#include "server/limits.h"
+#include "tests/server/native/native_fixture.h"
+
+namespace jobscope {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class NativeCaptureTest : public NativeFixture {};
+
+TEST_F(NativeCaptureTest, ArmStartItemsEnd) {
+  StartServer();
+  auto stream = Arm("mine");
+  EXPECT_EQ(stream->armed.capture_key().size(), limits::kCaptureKeyBytes);
+  EXPECT_EQ(stream->armed.store_bytes(), limits::kDefaultStoreBytes);
+  ASSERT_EQ(stream->armed.collectors_size(), 1);
+  EXPECT_EQ(stream->armed.collectors(0).name(), "fake");
+  EXPECT_EQ(sessions_->busy()->state(), "armed");
+  EXPECT_EQ(sessions_->busy()->session_id(), "mine");
+  const uint64_t before_ns = MonotonicNs();
+  ASSERT_TRUE(stream->Send(StartRequestOf(absl::Milliseconds(50))));
+  const auto started = stream->Await(v1::CaptureResponse::kStarted);
+  ASSERT_TRUE(started.has_value());
+  EXPECT_GE(started->started().start_monotonic_ns(), before_ns);
+  EXPECT_LE(started->started().start_monotonic_ns(), MonotonicNs());
+  const v1::Ended ended = Drain(stream.get());
+  EXPECT_EQ(ended.code(), 0);
+  EXPECT_THAT(stream->order, ElementsAre("armed", "started", "items", "ended"));
+  ExpectWithoutGap(stream->items);
+  EXPECT_EQ(ended.last_item(), stream->last_item());
+  const v1::Summary summary = SummaryOf(stream->items);
+  EXPECT_EQ(summary.session_id(), "mine");
+  EXPECT_EQ(summary.ended_by(), "duration");
+  EXPECT_EQ(summary.events(), 1U);
+  EXPECT_EQ(EventsOf(stream->items), 1U);
+  EXPECT_EQ(summary.lost(), 2U);
+  EXPECT_TRUE(AwaitIdle());
+  EXPECT_EQ(server_->open_captures(), 0U);
+}
+
+TEST_F(NativeCaptureTest, CommandedInstantAndZeroAreKept) {
+  StartServer();
+  auto stream = Arm();
+  v1::CaptureRequest request = StartRequestOf(absl::Milliseconds(20));
+  v1::Start& start = *request.mutable_start();
+  const uint64_t instant = MonotonicNs() + 100'000'000;
+  start.set_start_monotonic_ns(instant);
+  start.set_zero_monotonic_ns(instant - 30'000'000);
+  start.set_zero_unix_ns(1'000'000'000'000'000'000);
+  start.set_clock_uncertainty_ns(1234);
+  start.set_clock_offset_ns(-7'000'000'000);
+  ASSERT_TRUE(stream->Send(request));
+  const auto started = stream->Await(v1::CaptureResponse::kStarted);
+  ASSERT_TRUE(started.has_value());
+  // As it was recorded: a map of ticks to time lies between.
+  EXPECT_GE(started->started().start_monotonic_ns() + 100'000, instant);
+  EXPECT_LT(started->started().start_monotonic_ns(), instant + 5'000'000'000);
+  Drain(stream.get());
+  const v1::Summary summary = SummaryOf(stream->items);
+  EXPECT_EQ(summary.client_zero_unix_ns(), 1'000'000'000'000'000'000);
+  EXPECT_EQ(summary.clock_uncertainty_ns(), 1234U);
+  EXPECT_EQ(summary.clock_offset_ns(), -7'000'000'000);
+  EXPECT_GE(summary.duration_ns(), 49'999'000U);  // from the zero on
+}
+
+TEST_F(NativeCaptureTest, ASecondClientIsToldWhoIsBusy) {
+  StartServer();
+  auto first = Start(absl::Minutes(1), "first");
+  auto second = Open();
+  ASSERT_TRUE(second->Send(ArmRequestOf("second")));
+  const absl::Time before = absl::Now();
+  const grpc::Status status = second->Finish();
+  EXPECT_LT(absl::Now() - before, absl::Seconds(5));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("\"first\""), HasSubstr("127.0.0.1:"),
+                                            HasSubstr("recording"), HasSubstr("ms more")));
+  ASSERT_TRUE(first->SendFinish(/*abandon=*/false));
+  Drain(first.get());
+  EXPECT_EQ(SummaryOf(first->items).ended_by(), "request");
+}
+
+TEST_F(NativeCaptureTest, OneMayFollowTheOtherAtOnce) {
+  StartServer();
+  for (int i = 0; i < 20; ++i) {
+    auto stream = Start(absl::Milliseconds(1));
+    Drain(stream.get());
+  }
+}
+
+TEST_F(NativeCaptureTest, FinishBeforeTheStartRecordsNothing) {
+  StartServer();
+  auto stream = Arm();
+  ASSERT_TRUE(stream->SendFinish(/*abandon=*/false));
+  const v1::Ended ended = Drain(stream.get());
+  EXPECT_EQ(ended.code(), grpc::StatusCode::CANCELLED);
+  EXPECT_THAT(ended.reason(), HasSubstr("before the start"));
+  EXPECT_THAT(stream->items, IsEmpty());
+  EXPECT_TRUE(AwaitIdle());
+  EXPECT_EQ(server_->open_captures(), 0U);
+}
+
+TEST_F(NativeCaptureTest, ClosingBeforeTheStartIsTheSame) {
+  StartServer();
+  auto stream = Arm();
+  stream->Close();
+  const auto ended = stream->Await(v1::CaptureResponse::kEnded);
+  ASSERT_TRUE(ended.has_value());
+  EXPECT_EQ(ended->ended().code(), grpc::StatusCode::CANCELLED);
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_TRUE(AwaitIdle());
+}
+
+TEST_F(NativeCaptureTest, AbandonDropsWhatWasRecorded) {
+  StartServer();
+  auto stream = Start(absl::Minutes(1));
+  ASSERT_TRUE(stream->SendFinish(/*abandon=*/true));
+  const v1::Ended ended = Drain(stream.get());
+  EXPECT_EQ(ended.code(), grpc::StatusCode::CANCELLED);
+  EXPECT_THAT(ended.reason(), HasSubstr("abandoned"));
+  EXPECT_THAT(stream->items, IsEmpty());
+  EXPECT_TRUE(AwaitIdle());
+  const grpc::Status status = Fetch(stream->armed.capture_key(), 1)->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(status.error_message(), HasSubstr("abandoned"));
+}
+
+TEST_F(NativeCaptureTest, TheStopMethodEndsAndDelivers) {
+  StartServer();
+  auto stream = Start(absl::Minutes(1), "stop-me");
+  grpc::ClientContext context;
+  v1::StopRequest request;
+  request.set_session_id("stop-me");
+  v1::StopResponse response;
+  ASSERT_TRUE(native_->Stop(&context, request, &response).ok());
+  EXPECT_TRUE(response.stopped());
+  EXPECT_EQ(Drain(stream.get()).code(), 0);
+  EXPECT_EQ(SummaryOf(stream->items).ended_by(), "request");
+}
+
+TEST_F(NativeCaptureTest, TheStopMethodEndsAnArmedOne) {
+  StartServer();
+  auto stream = Arm("stop-me");
+  EXPECT_EQ(sessions_->Stop("stop-me"), "stop-me");
+  const auto ended = stream->Await(v1::CaptureResponse::kEnded);
+  ASSERT_TRUE(ended.has_value());
+  EXPECT_EQ(ended->ended().code(), grpc::StatusCode::CANCELLED);
+  EXPECT_THAT(ended->ended().reason(), HasSubstr("ended before its start"));
+  EXPECT_THAT(stream->items, IsEmpty());
+  // Too late: nobody minds.
+  stream->Send(StartRequestOf(absl::Seconds(1)));
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_TRUE(AwaitIdle());
+}
+
+TEST_F(NativeCaptureTest, TheStopMethodEndsOneThatIsBeingArmed) {
+  StartServer();
+  collector_.HangIn("arm");
+  auto stream = Open();
+  ASSERT_TRUE(stream->Send(ArmRequestOf("stop-me")));
+  ASSERT_TRUE(collector_.AwaitCalls("arm", 1));
+  EXPECT_EQ(sessions_->Stop("stop-me"), "stop-me");
+  collector_.Release();
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_THAT(status.error_message(), HasSubstr("ended before its start"));
+  EXPECT_TRUE(AwaitIdle());
+}
+
+TEST_F(NativeCaptureTest, DumpsTheLookbackAtOnce) {
+  StartServer();
+  collector_.set_oldest_ticks(1);
+  v1::CaptureRequest arm = ArmRequestOf("dump");
+  arm.mutable_arm()->set_lookback_ns(10'000'000);
+  auto stream = Arm(arm);
+  EXPECT_EQ(stream->armed.lookback_ns(), 10'000'000U);
+  ASSERT_TRUE(stream->Send(StartRequestOf(absl::ZeroDuration())));
+  EXPECT_EQ(Drain(stream.get()).code(), 0);
+  const v1::Summary summary = SummaryOf(stream->items);
+  EXPECT_GE(summary.lookback_ns(), 9'900'000U);
+  EXPECT_LE(summary.lookback_ns(), 10'100'000U);
+}
+
+TEST_F(NativeCaptureTest, RecordsAWindowOfSteps) {
+  StartServer();
+  collector_.set_watches_steps(true);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    steps_.count = 9;
+    steps_.recent = {{40, absl::Milliseconds(10), absl::Milliseconds(12)},
+                     {41, absl::Milliseconds(10), absl::Milliseconds(2)}};
+    steps_.current = StepTiming{42, absl::Milliseconds(2), absl::ZeroDuration()};
+  }
+  v1::CaptureRequest arm = ArmRequestOf("steps");
+  arm.mutable_arm()->set_by_steps(true);
+  auto stream = Arm(arm);
+  const v1::StepState& steps = stream->armed.steps();
+  EXPECT_EQ(steps.begun(), 9U);
+  EXPECT_EQ(steps.current(), 42);
+  EXPECT_TRUE(steps.increasing());
+  EXPECT_DOUBLE_EQ(steps.step_time_ms(), 10);
+  EXPECT_EQ(steps.age_ns(), 2'000'000U);
+  v1::CaptureRequest start = StartRequestOf(absl::Minutes(1));
+  start.mutable_start()->mutable_steps()->set_first(43);
+  start.mutable_start()->mutable_steps()->set_last(44);
+  ASSERT_TRUE(stream->Send(start));
+  ASSERT_TRUE(stream->Await(v1::CaptureResponse::kStarted).has_value());
+  EXPECT_EQ(collector_.start_request().steps->first, 43);
+  auto progress = stream->Await(v1::CaptureResponse::kProgress);
+  ASSERT_TRUE(progress.has_value());
+  EXPECT_EQ(progress->progress().window_steps(), 0U);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    steps_.count = 10;
+    steps_.current->number = 43;
+  }
+  do {
+    progress = stream->Await(v1::CaptureResponse::kProgress);
+  } while (progress.has_value() && progress->progress().window_steps() == 0);
+  ASSERT_TRUE(progress.has_value());
+  EXPECT_EQ(progress->progress().window_steps(), 1U);
+  EXPECT_EQ(progress->progress().steps().current(), 43);
+  const uint64_t now = collector_.start_request().map.FromMonotonicNs(MonotonicNs());
+  collector_.OpenStepWindowAt(now, now + 1000);
+  EXPECT_EQ(Drain(stream.get()).code(), 0);
+  EXPECT_EQ(SummaryOf(stream->items).ended_by(), "steps");
+}
+
+TEST_F(NativeCaptureTest, ProgressComesAtMostFiveTimesASecond) {
+  StartServer();
+  auto stream = Arm();
+  const absl::Time before = absl::Now();
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(stream->Await(v1::CaptureResponse::kProgress).has_value());
+  }
+  EXPECT_GE(absl::Now() - before, absl::Milliseconds(700));
+  EXPECT_EQ(stream->progress.back().state(), "armed");
+  ASSERT_TRUE(stream->Send(StartRequestOf(absl::Minutes(1))));
+  do {
+    ASSERT_TRUE(stream->Await(v1::CaptureResponse::kProgress).has_value());
+  } while (stream->progress.back().state() != "recording");
+}
+
+TEST_F(NativeCaptureTest, AnArmedOneIsNotKeptForEver) {
+  GrpcServerOptions options = Options();
+  options.native_limits.armed = absl::Milliseconds(300);
+  StartServer(std::move(options));
+  auto stream = Arm();
+  const auto ended = stream->Await(v1::CaptureResponse::kEnded);
+  ASSERT_TRUE(ended.has_value());
+  EXPECT_EQ(ended->ended().code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_THAT(ended->ended().reason(), HasSubstr("armed for 300ms"));
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_TRUE(AwaitIdle());
+}
+
+TEST_F(NativeCaptureTest, ACollectorThatFailsIsNamedWhenArmed) {
+  StartServer();
+  collector_.FailIn("arm", absl::UnavailableError("no device"));
+  auto stream = Arm();
+  ASSERT_EQ(stream->armed.collectors_size(), 1);
+  EXPECT_EQ(stream->armed.collectors(0).state(), "failed");
+  EXPECT_THAT(stream->armed.collectors(0).reason(), HasSubstr("no device"));
+  ASSERT_TRUE(stream->Send(StartRequestOf(absl::Milliseconds(1))));
+  const v1::Ended ended = Drain(stream.get());
+  EXPECT_EQ(ended.last_item(), stream->last_item());
+}
+
+TEST_F(NativeCaptureTest, AnItemThatIsTooLargeIsSentEmptyAndTold) {
+  flood_.set_raw_plane_bytes(limits::kMaxItemBytes + 1);
+  StartFlood(Options());
+  auto stream = Start(absl::Milliseconds(1));
+  const v1::Ended ended = Drain(stream.get());
+  EXPECT_EQ(ended.code(), 0);
+  EXPECT_THAT(ended.reason(), HasSubstr("1 items are larger than"));
+  ExpectWithoutGap(stream->items);
+  EXPECT_EQ(ended.last_item(), stream->last_item());
+}
+
+TEST_F(NativeCaptureTest, LargeItemsTravelWhole) {
+  constexpr size_t kBytes = 3 << 20;  // more than one message's worth
+  flood_.set_raw_plane_bytes(kBytes);
+  flood_.Flood(100, 10, 60'000);
+  StartFlood(Options());
+  auto stream = Start(absl::Milliseconds(100));
+  EXPECT_EQ(Drain(stream.get()).code(), 0);
+  ExpectWithoutGap(stream->items);
+  size_t raw = 0;
+  for (const v1::Item& item : stream->items) raw += item.raw_plane().plane().size();
+  EXPECT_EQ(raw, kBytes);
+  EXPECT_EQ(EventsOf(stream->items), SummaryOf(stream->items).events());
+}
+
+// A recording of little wakes neither gRPC's threads nor the client for each item.
+TEST_F(NativeCaptureTest, FewItemsTravelTogether) {
+  flood_.Flood(/*segments=*/300, /*per_drain=*/1, /*segment_bytes=*/8);
+  StartFlood(Options());
+  auto stream = Start(absl::Milliseconds(600));
+  int messages = 0;
+  while (const auto response = stream->Next()) {
+    if (response->has_items()) {
+      ++messages;
+      ASSERT_TRUE(stream->Ack(stream->last_item())) << "what is heard of the client sends none";
+    }
+    if (response->has_ended()) break;
+  }
+  EXPECT_LE(messages, 8) << "two while it records, the rest behind it";
+  ExpectWithoutGap(stream->items);
+  EXPECT_EQ(EventsOf(stream->items), flood_.total());
+}
+
+// A client behind a slow link sees nothing of a message before its last byte.
+TEST_F(NativeCaptureTest, MessagesAreSmall) {
+  constexpr size_t kBytes = (3 << 20) + 17;
+  flood_.set_raw_plane_bytes(kBytes);
+  flood_.Flood(100, 10, 20'000);
+  StartFlood(Options());
+  v1::CaptureRequest arm = ArmRequestOf("s");
+  arm.mutable_arm()->set_chunks(true);
+  auto stream = Arm(arm);
+  ASSERT_TRUE(stream->Send(StartRequestOf(absl::Milliseconds(100))));
+  EXPECT_EQ(Drain(stream.get()).code(), 0);
+  EXPECT_LE(stream->largest_message_bytes, limits::kMaxMessageItemBytes + 64);
+  std::string body;
+  for (const v1::Chunk& chunk : stream->chunks) {
+    EXPECT_EQ(chunk.offset(), body.size());
+    EXPECT_EQ(chunk.kind(), static_cast<uint32_t>(xspace::ItemKind::kRawPlane));
+    EXPECT_EQ(chunk.number(), stream->chunks.front().number());
+    body += chunk.data();
+    EXPECT_LE(body.size(), chunk.body_bytes());
+  }
+  v1::RawPlane raw;
+  ASSERT_TRUE(raw.ParseFromString(body));
+  EXPECT_EQ(raw.plane().size(), kBytes);
+  // All others came whole, before it and behind it.
+  std::vector<uint64_t> numbers{stream->chunks.front().number()};
+  for (const v1::Item& item : stream->items) numbers.push_back(item.number());
+  std::sort(numbers.begin(), numbers.end());
+  for (size_t i = 0; i < numbers.size(); ++i) EXPECT_EQ(numbers[i], i + 1);
+}
+
+TEST_F(NativeCaptureTest, EachStreamLeavesOneAuditLine) {
+  StartServer();
+  SetLogLevel(LogLevel::kInfo);
+  ::testing::internal::CaptureStderr();
+  auto stream = Start(absl::Milliseconds(1), "audited");
+  Drain(stream.get());
+  ASSERT_TRUE(Eventually([&] { return server_->open_calls() == 0; }));
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  SetLogLevel(LogLevel::kWarning);
+  EXPECT_THAT(log, AllOf(HasSubstr("request jobscope.v1.Profiler/Capture from 127.0.0.1:"),
+                         HasSubstr("(session \"audited\", levels 2/0/0"), HasSubstr(": OK, "),
+                         HasSubstr(" items")));
+}
+
+// ---- what is refused ----
+
+class NativeRefusalTest : public NativeCaptureTest {
+ protected:
+  // The status of a stream on which `requests` were sent, after `armed` if `armed`.
+  grpc::Status StatusOf(const std::vector<v1::CaptureRequest>& requests, bool armed = true) {
+    auto stream = armed ? Arm("refused") : Open();
+    for (const v1::CaptureRequest& request : requests) stream->Send(request);
+    return stream->Finish();
+  }
+  void ExpectRefused(const grpc::Status& status, grpc::StatusCode code, const std::string& text) {
+    EXPECT_EQ(status.error_code(), code) << status.error_message();
+    EXPECT_THAT(status.error_message(), HasSubstr(text));
+    EXPECT_TRUE(AwaitIdle());
+    EXPECT_TRUE(Eventually([&] { return server_->open_captures() == 0; }));
+  }
+};
+
+v1::CaptureRequest AckOf(uint64_t through) {
+  v1::CaptureRequest request;
+  request.mutable_ack()->set_through(through);
+  return request;
+}
+
+TEST_F(NativeRefusalTest, MessagesOutOfOrder) {
+  StartServer();
+  constexpr auto kOrder = grpc::StatusCode::FAILED_PRECONDITION;
+  const v1::CaptureRequest start = StartRequestOf(absl::Minutes(1));
+  v1::CaptureRequest finish;
+  finish.mutable_finish();
+  ExpectRefused(StatusOf({start}, false), kOrder, "`start` came before `armed`");
+  ExpectRefused(StatusOf({AckOf(1)}, false), kOrder, "`ack` came before `start`");
+  ExpectRefused(StatusOf({finish}, false), kOrder, "`finish` came before `arm`");
+  ExpectRefused(StatusOf({ArmRequestOf("again")}), kOrder, "`arm` came twice");
+  ExpectRefused(StatusOf({AckOf(0)}), kOrder, "`ack` came before `start`");
+  ExpectRefused(StatusOf({start, start}), kOrder, "`start` came twice");
+  auto stream = Open();
+  stream->Close();
+  ExpectRefused(stream->Finish(), kOrder, "closed before its first message, `arm`");
+}
+
+TEST_F(NativeRefusalTest, StartBeforeArmed) {
+  StartServer();
+  collector_.HangIn("arm");
+  auto stream = Open();
+  ASSERT_TRUE(stream->Send(ArmRequestOf("s")));
+  ASSERT_TRUE(collector_.AwaitCalls("arm", 1));
+  ASSERT_TRUE(stream->Send(StartRequestOf(absl::Seconds(1))));
+  const grpc::Status status = stream->Finish();
+  collector_.Release();
+  ExpectRefused(status, grpc::StatusCode::FAILED_PRECONDITION, "`start` came before `armed`");
+}
+
+TEST_F(NativeRefusalTest, ValuesOutOfRange) {
+  StartServer();
+  constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
+  v1::CaptureRequest arm = ArmRequestOf(std::string(257, 'x'));
+  ExpectRefused(StatusOf({arm}, false), kInvalid, "arm.session_id = 257 bytes");
+  arm = ArmRequestOf("s");
+  arm.mutable_arm()->set_host_tracer_level(4);
+  ExpectRefused(StatusOf({arm}, false), kInvalid, "arm.host_tracer_level = 4 is out of range");
+  const v1::CaptureRequest start = StartRequestOf(absl::Hours(2));
+  ExpectRefused(StatusOf({start}), kInvalid, "start.duration_ns = 7200000000000 is out of range");
+  ExpectRefused(StatusOf({StartRequestOf(absl::ZeroDuration())}), kInvalid,
+                "start.duration_ns = 0");
+  ExpectRefused(StatusOf({StartRequestOf(absl::Minutes(1)), AckOf(1'000)}), kInvalid,
+                "ack.through = 1000 is out of range: at most ");
+}
+
+// A newer client may say more than this worker understands.
+TEST_F(NativeCaptureTest, RequestsOfUnknownKindsAreIgnored) {
+  StartServer();
+  v1::CaptureRequest unknown;
+  unknown.MergeFromString(std::string("\xfa\x03\x05later", 8));  // field 63
+  v1::FetchRequest unknown_fetch;
+  unknown_fetch.MergeFromString(std::string("\xfa\x03\x05later", 8));
+  ASSERT_EQ(unknown.message_case(), v1::CaptureRequest::MESSAGE_NOT_SET);
+  auto stream = Open();
+  ASSERT_TRUE(stream->Send(unknown));
+  ASSERT_TRUE(stream->Send(ArmRequestOf("s")));
+  ASSERT_TRUE(stream->Await(v1::CaptureResponse::kArmed).has_value());
+  ASSERT_TRUE(stream->Send(unknown));
+  ASSERT_TRUE(stream->Send(StartRequestOf(absl::Milliseconds(1))));
+  ASSERT_TRUE(stream->Send(unknown));
+  EXPECT_EQ(Drain(stream.get()).code(), 0);
+  EXPECT_GT(stream->last_item(), 0U);
+  EXPECT_THAT(Describe().features(), ::testing::Contains("ignores_unknown"));
+}
+
+// Bytes that are no message, by a client that has no messages.
+TEST_F(NativeRefusalTest, Garbage) {
+  StartServer();
+  for (const char* method : {"Capture", "Fetch", "SyncClock"}) {
+    grpc::GenericStub stub(channel_);
+    grpc::ClientContext context;
+    grpc::CompletionQueue queue;
+    auto call = stub.PrepareCall(&context, absl::StrCat("/jobscope.v1.Profiler/", method), &queue);
+    void* tag = nullptr;
+    bool ok = false;
+    call->StartCall(nullptr);
+    ASSERT_TRUE(queue.Next(&tag, &ok));
+    const grpc::Slice slice("\xff\xff\xff\xff garbage");
+    call->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+    ASSERT_TRUE(queue.Next(&tag, &ok));
+    grpc::Status status;
+    call->Finish(&status, nullptr);
+    ASSERT_TRUE(queue.Next(&tag, &ok));
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << method;
+    EXPECT_THAT(status.error_message(), HasSubstr("is not a jobscope.v1."));
+    queue.Shutdown();
+    while (queue.Next(&tag, &ok)) {
+    }
+  }
+  auto stream = Start(absl::Milliseconds(1));
+  Drain(stream.get());
+}
+
+TEST_F(NativeRefusalTest, FetchOfWhatIsNotThere) {
+  StartServer();
+  auto unknown = Fetch(std::string(limits::kCaptureKeyBytes, '0'), 1)->Finish();
+  EXPECT_EQ(unknown.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(unknown.error_message(), HasSubstr("it never was"));
+  EXPECT_EQ(Fetch("short", 1)->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  auto armed = Arm();
+  auto status = Fetch(armed->armed.capture_key(), 1)->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), HasSubstr("has not been started"));
+  status = Fetch(armed->armed.capture_key(), 0)->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  // None of this has touched the capture.
+  ASSERT_TRUE(armed->Send(StartRequestOf(absl::Milliseconds(1))));
+  EXPECT_EQ(Drain(armed.get()).code(), 0);
+}
+
+}  // namespace
+}  // namespace jobscope

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A client that goes, and a server that ends, in each state of a native capture.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/quiet_stopwatch.h"
+#include "tests/server/native/native_fixture.h"
+
+namespace jobscope {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr size_t kSegmentBytes = 20'000;
+
+class NativeLossTest : public NativeFixture {
+ protected:
+  // Cancels; the slot must be free at once, and nothing left.
+  void ExpectGone(CaptureStream* stream) {
+    const QuietStopwatch before;
+    stream->Cancel();
+    EXPECT_TRUE(AwaitIdle());
+    EXPECT_LT(before.Elapsed(), absl::Seconds(5));  // milliseconds, on an idle machine
+    EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+    EXPECT_TRUE(
+        Eventually([&] { return server_->open_captures() == 0 && server_->open_calls() == 0; }));
+  }
+};
+
+TEST_F(NativeLossTest, WhileArming) {
+  StartServer();
+  collector_.HangIn("arm");
+  auto stream = Open();
+  ASSERT_TRUE(stream->Send(ArmRequestOf("s")));
+  ASSERT_TRUE(collector_.AwaitCalls("arm", 1));
+  stream->Cancel();
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  collector_.Release();
+  EXPECT_TRUE(AwaitIdle());
+  EXPECT_TRUE(Eventually([&] { return server_->open_captures() == 0; }));
+}
+
+TEST_F(NativeLossTest, WhileArmed) {
+  StartServer();
+  auto stream = Arm();
+  ExpectGone(stream.get());
+  const grpc::Status status = Fetch(stream->armed.capture_key(), 1)->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(status.error_message(), HasSubstr("its stream was lost before the start"));
+}
+
+TEST_F(NativeLossTest, WhileInLineForADelivery) {
+  flood_.Flood(300, 100, kSegmentBytes);
+  StartFlood(Options());
+  auto delivering = RecordFlood("delivering");
+  ASSERT_TRUE(AwaitState("delivering"));
+  auto waiting = Open();
+  ASSERT_TRUE(waiting->Send(ArmRequestOf("waiting")));
+  ASSERT_TRUE(Eventually([&] { return sessions_->busy()->waiting() == 1; }));
+  waiting->Cancel();
+  EXPECT_TRUE(Eventually([&] { return sessions_->busy()->waiting() == 0; }));
+  Drain(delivering.get());
+}
+
+// What was started goes on: the instant comes, it records, and is held.
+TEST_F(NativeLossTest, WhileWaitingForTheInstant) {
+  StartServer();
+  auto stream = Arm();
+  v1::CaptureRequest start = StartRequestOf(absl::Milliseconds(50));
+  start.mutable_start()->set_start_monotonic_ns(MonotonicNs() + 1'500'000'000);
+  ASSERT_TRUE(stream->Send(start));
+  ASSERT_TRUE(AwaitState("waiting"));
+  stream->Cancel();
+  stream->Finish();
+  ASSERT_TRUE(AwaitIdle());
+  auto fetch = Fetch(stream->armed.capture_key(), 1);
+  EXPECT_EQ(Drain(fetch.get()).code(), 0);
+  EXPECT_EQ(SummaryOf(fetch->items).events(), 1U);
+  EXPECT_EQ(fetch->order.front(), "started");
+}
+
+TEST_F(NativeLossTest, WhileDelivering) {
+  flood_.Flood(300, 100, kSegmentBytes);
+  StartFlood(Options());
+  auto stream = RecordFlood();
+  ASSERT_TRUE(AwaitState("delivering"));
+  stream->Cancel();
+  stream->Finish();
+  EXPECT_TRUE(AwaitIdle());  // held, and in nobody's way
+  EXPECT_EQ(server_->open_captures(), 1U);
+  auto fetch = Fetch(stream->armed.capture_key(), 1);
+  Drain(fetch.get());
+  EXPECT_EQ(EventsOf(fetch->items), 300U);
+}
+
+// A client that closes its side early can't acknowledge; it gets everything all the same.
+TEST_F(NativeLossTest, ClosedEarly) {
+  flood_.Flood(100, 10, kSegmentBytes);
+  StartFlood(Options());
+  auto stream = StartWholeFlood();
+  stream->Close();
+  sessions_->Stop("s");
+  const grpc::Status status = stream->Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  ExpectWithoutGap(stream->items);
+  EXPECT_EQ(EventsOf(stream->items), 100U);
+  EXPECT_TRUE(AwaitIdle());
+  EXPECT_TRUE(Eventually([&] { return server_->open_captures() == 0; }));
+}
+
+class NativeServerEndTest : public NativeFixture {
+ protected:
+  void StopInTime() {
+    const QuietStopwatch before;
+    StopServer();
+    EXPECT_LT(before.Elapsed(), absl::Seconds(5));
+  }
+};
+
+TEST_F(NativeServerEndTest, WhileArming) {
+  StartServer();
+  collector_.HangIn("arm");
+  auto stream = Open();
+  ASSERT_TRUE(stream->Send(ArmRequestOf("s")));
+  ASSERT_TRUE(collector_.AwaitCalls("arm", 1));
+  StopInTime();
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  collector_.Release();
+  EXPECT_TRUE(AwaitIdle());
+}
+
+TEST_F(NativeServerEndTest, WhileArmed) {
+  StartServer();
+  auto stream = Arm();
+  StopInTime();
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(AwaitIdle());
+}
+
+TEST_F(NativeServerEndTest, WhileRecordingItIsDelivered) {
+  flood_.Flood(300, 5, kSegmentBytes);
+  StartFlood(Options());
+  auto stream = Start(absl::Minutes(1));
+  auto client = std::async(std::launch::async, [&stream] { return Drain(stream.get()); });
+  ASSERT_TRUE(Eventually([&] { return flood_.attempted() > 100; }));
+  StopInTime();
+  EXPECT_EQ(client.get().code(), 0);
+  ExpectWithoutGap(stream->items);
+  const v1::Summary summary = SummaryOf(stream->items);
+  EXPECT_EQ(summary.ended_by(), "shutdown");
+  EXPECT_TRUE(summary.truncated());
+  EXPECT_EQ(EventsOf(stream->items), summary.events());
+  EXPECT_TRUE(AwaitIdle());
+}
+
+TEST_F(NativeServerEndTest, WhileDeliveringItArrives) {
+  flood_.Flood(300, 100, kSegmentBytes);
+  StartFlood(Options());
+  auto stream = RecordFlood();
+  ASSERT_TRUE(AwaitState("delivering"));
+  auto client = std::async(std::launch::async, [&stream] { return Drain(stream.get()); });
+  StopInTime();
+  EXPECT_EQ(client.get().code(), 0);
+  EXPECT_EQ(EventsOf(stream->items), 300U);
+}
+
+// A reader that does not read does not hold the server's end up.
+TEST_F(NativeServerEndTest, WhileDeliveringToAStalledClient) {
+  flood_.Flood(1'000, 500, kSegmentBytes);
+  StartFlood(Options());
+  auto stream = RecordFlood();
+  ASSERT_TRUE(AwaitState("delivering"));
+  StopInTime();
+  EXPECT_FALSE(stream->Finish().ok());
+  EXPECT_TRUE(AwaitIdle());
+}
+
+TEST_F(NativeServerEndTest, WhileItRecordsWithoutAStream) {
+  StartServer();
+  auto stream = Start(absl::Minutes(1));
+  stream->Cancel();
+  stream->Finish();
+  ASSERT_TRUE(Eventually([&] { return server_->open_calls() == 0; }));
+  EXPECT_TRUE(sessions_->busy().has_value());
+  StopInTime();
+  EXPECT_TRUE(AwaitIdle());  // nobody could ever fetch it
+}
+
+TEST_F(NativeServerEndTest, AnotherServerMayFollow) {
+  flood_.Flood(50, 50, kSegmentBytes);
+  StartFlood(Options());
+  auto held = Start(absl::Milliseconds(10));
+  held->Cancel();
+  held->Finish();
+  ASSERT_TRUE(AwaitIdle());
+  StopInTime();
+  StartServer();
+  auto stream = Start(absl::Milliseconds(10));
+  EXPECT_EQ(Drain(stream.get()).code(), 0);
+  EXPECT_THAT(Fetch(held->armed.capture_key(), 1)->Finish().error_message(),
+              HasSubstr("was in a process that has ended"));
+}
+
+// ---- SyncClock ----
+
+class ClockStreamTest : public NativeFixture {
+ protected:
+  using Pings = grpc::ClientReaderWriter<v1::ClockPing, v1::ClockPong>;
+};
+
+TEST_F(ClockStreamTest, OnePongForEachPing) {
+  StartServer();
+  grpc::ClientContext context;
+  const auto stream = native_->SyncClock(&context);
+  for (uint64_t number = 1; number <= 20; ++number) {
+    v1::ClockPing ping;
+    ping.set_number(number);
+    const uint64_t sent_ns = MonotonicNs();
+    ASSERT_TRUE(stream->Write(ping));
+    v1::ClockPong pong;
+    ASSERT_TRUE(stream->Read(&pong));
+    const uint64_t received_ns = MonotonicNs();
+    EXPECT_EQ(pong.number(), number);
+    // One machine, one clock: the order is that of the events.
+    EXPECT_LE(sent_ns, pong.received_monotonic_ns());
+    EXPECT_LE(pong.received_monotonic_ns(), pong.sent_monotonic_ns());
+    EXPECT_LE(pong.sent_monotonic_ns(), received_ns);
+    const auto skew = static_cast<int64_t>(pong.realtime_ns()) - RealtimeNs();
+    EXPECT_LT(std::abs(skew), 1'000'000'000);
+  }
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(ClockStreamTest, ABurstIsAnsweredInOrder) {
+  StartServer();
+  grpc::ClientContext context;
+  const auto stream = native_->SyncClock(&context);
+  for (uint64_t number = 1; number <= 50; ++number) {
+    v1::ClockPing ping;
+    ping.set_number(number);
+    ASSERT_TRUE(stream->Write(ping));
+  }
+  stream->WritesDone();
+  v1::ClockPong pong;
+  uint64_t number = 0;
+  while (stream->Read(&pong)) EXPECT_EQ(pong.number(), ++number);
+  EXPECT_EQ(number, 50U);
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(ClockStreamTest, PingsAreBounded) {
+  StartServer();
+  grpc::ClientContext context;
+  const auto stream = native_->SyncClock(&context);
+  v1::ClockPong pong;
+  uint64_t pongs = 0;
+  while (stream->Write({}) && stream->Read(&pong)) ++pongs;
+  EXPECT_EQ(pongs, limits::kMaxPings);
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("at most 1000"));
+}
+
+TEST_F(ClockStreamTest, TheServersEndEndsIt) {
+  StartServer();
+  grpc::ClientContext context;
+  const auto stream = native_->SyncClock(&context);
+  v1::ClockPong pong;
+  ASSERT_TRUE(stream->Write({}) && stream->Read(&pong));
+  const QuietStopwatch before;
+  StopServer();
+  EXPECT_LT(before.Elapsed(), absl::Seconds(2));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(ClockStreamTest, ACallerMayGo) {
+  StartServer();
+  grpc::ClientContext context;
+  const auto stream = native_->SyncClock(&context);
+  v1::ClockPong pong;
+  ASSERT_TRUE(stream->Write({}) && stream->Read(&pong));
+  context.TryCancel();
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_TRUE(Eventually([&] { return server_->open_calls() == 0; }));
+}
+
+}  // namespace
+}  // namespace jobscope

@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What becomes of a capture when its stream is lost, slow, or taken over.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/process/process_usage.h"
+#include "server/limits.h"
+#include "tests/server/native/native_fixture.h"
+
+namespace jobscope {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr size_t kSegmentBytes = 20'000;
+
+// A sanitizer keeps memory that was freed, and more beside it.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kRssIsOurs = false;
+#elif defined(__clang__)
+constexpr bool kRssIsOurs = !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer);
+#else
+constexpr bool kRssIsOurs = true;
+#endif
+
+class NativeResumeTest : public NativeFixture {
+ protected:
+  // A capture of `segments`, cut off by its client after it has read that many items, of which it
+  // has acknowledged `acknowledged`; it is over.
+  std::unique_ptr<CaptureStream> CutCapture(uint64_t acknowledged, uint64_t read,
+                                            const std::string& session_id = "cut") {
+    auto stream = StartWholeFlood(session_id);
+    while (stream->items.size() < read) {
+      if (!stream->Await(v1::CaptureResponse::kItems).has_value()) break;
+    }
+    EXPECT_TRUE(stream->Ack(acknowledged));  // the cut may overtake it
+    stream->Cancel();
+    EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+    EXPECT_EQ(sessions_->Stop(session_id), session_id);
+    EXPECT_TRUE(AwaitIdle());
+    return stream;
+  }
+  static std::vector<std::string> Bodies(const std::vector<v1::Item>& items) {
+    std::vector<std::string> bodies;
+    for (const v1::Item& item : items) {
+      if (!item.has_summary()) bodies.push_back(item.SerializeAsString());
+    }
+    return bodies;
+  }
+};
+
+TEST_F(NativeResumeTest, CutAndFetchedIsTheSameAsUncut) {
+  flood_.Flood(300, 20, kSegmentBytes);
+  StartFlood(Options());
+  auto uncut = RecordFlood();
+  Drain(uncut.get());
+  ASSERT_EQ(EventsOf(uncut->items), 300U);
+  for (const uint64_t read : {2, 30, 290}) {
+    auto cut = CutCapture(read - 1, read);
+    std::vector<v1::Item> items = cut->items;
+    auto fetch = Fetch(cut->armed.capture_key(), items.size() + 1);
+    const v1::Ended ended = Drain(fetch.get());
+    EXPECT_EQ(ended.code(), 0);
+    items.insert(items.end(), fetch->items.begin(), fetch->items.end());
+    ExpectWithoutGap(items);
+    EXPECT_EQ(items.size(), ended.last_item());
+    EXPECT_EQ(Bodies(items), Bodies(uncut->items));
+    EXPECT_EQ(SummaryOf(items).events(), 300U);
+    EXPECT_EQ(server_->open_captures(), 0U);
+  }
+}
+
+TEST_F(NativeResumeTest, FetchOfWhatWasReleasedSaysFromWhereOn) {
+  flood_.Flood(50, 50, kSegmentBytes);
+  StartFlood(Options());
+  auto cut = CutCapture(10, 20);
+  const std::string& key = cut->armed.capture_key();
+  auto first = Fetch(key, 11);
+  ASSERT_TRUE(first->Await(v1::CaptureResponse::kItems).has_value());
+  const grpc::Status released = Fetch(key, 10)->Finish();
+  EXPECT_EQ(released.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(released.error_message(), HasSubstr("items are held from number 11 on"));
+  const grpc::Status beyond = Fetch(key, 1'000)->Finish();
+  EXPECT_EQ(beyond.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(beyond.error_message(), HasSubstr("resume.next_item = 1000 is out of range: 11 to "));
+  auto fetch = Fetch(key, 11);
+  Drain(fetch.get());
+  ExpectWithoutGap(fetch->items, 11);
+}
+
+TEST_F(NativeResumeTest, TheRecordingGoesOnWithoutAStream) {
+  flood_.Flood(1'000'000, 1, 1'000);
+  StartFlood(Options());
+  auto stream = Start(absl::Seconds(2), "goes-on");
+  ASSERT_TRUE(stream->Await(v1::CaptureResponse::kItems).has_value());
+  stream->Cancel();
+  stream->Finish();
+  const uint64_t before = flood_.attempted();
+  ASSERT_TRUE(Eventually([&] { return flood_.attempted() > before + 20; }));
+  ASSERT_TRUE(sessions_->busy().has_value());
+  EXPECT_EQ(sessions_->busy()->state(), "recording");
+  // Taken up again while it runs.
+  auto fetch = Fetch(stream->armed.capture_key(), stream->last_item() + 1);
+  ASSERT_TRUE(fetch->Await(v1::CaptureResponse::kItems).has_value());
+  EXPECT_TRUE(sessions_->busy().has_value());
+  Drain(fetch.get());
+  std::vector<v1::Item> items = stream->items;
+  items.insert(items.end(), fetch->items.begin(), fetch->items.end());
+  ExpectWithoutGap(items);
+  const v1::Summary summary = SummaryOf(items);
+  EXPECT_EQ(summary.ended_by(), "duration");
+  EXPECT_EQ(EventsOf(items), summary.events());
+  EXPECT_EQ(summary.events() + summary.lost(), flood_.attempted());
+  EXPECT_EQ(fetch->order.front(), "started");
+}
+
+// A link that breaks in the middle of a large item does not lose what came of it.
+TEST_F(NativeResumeTest, ALargeItemIsTakenUpInItsMiddle) {
+  flood_.set_raw_plane_bytes(3 << 20);
+  StartFlood(Options());
+  v1::CaptureRequest arm = ArmRequestOf("large");
+  arm.mutable_arm()->set_chunks(true);
+  auto stream = Arm(arm);
+  ASSERT_TRUE(stream->Send(StartRequestOf(absl::Milliseconds(1))));
+  while (stream->chunks.size() < 10) {
+    ASSERT_TRUE(stream->Await(v1::CaptureResponse::kChunk).has_value());
+  }
+  const v1::Chunk last = stream->chunks.back();
+  stream->Cancel();
+  stream->Finish();
+  v1::Resume resume;
+  resume.set_capture_key(stream->armed.capture_key());
+  resume.set_next_item(last.number());
+  resume.set_chunks(true);
+  resume.set_next_offset(last.offset() + last.data().size());
+  auto fetch = Fetch(resume);
+  ASSERT_TRUE(fetch->Await(v1::CaptureResponse::kChunk).has_value());
+  EXPECT_EQ(fetch->chunks.front().number(), last.number());
+  EXPECT_EQ(fetch->chunks.front().offset(), resume.next_offset());
+  fetch->Cancel();
+  fetch->Finish();
+  // An offset that the item does not have: from its beginning.
+  resume.set_next_offset(uint64_t{1} << 40);
+  fetch = Fetch(resume);
+  ASSERT_TRUE(fetch->Await(v1::CaptureResponse::kChunk).has_value());
+  EXPECT_EQ(fetch->chunks.front().offset(), 0U);
+  Drain(fetch.get());
+  EXPECT_EQ(fetch->chunks.back().offset() + fetch->chunks.back().data().size(), last.body_bytes());
+}
+
+// Its client was killed: nobody waits for the planned end, and nobody else may record until then.
+TEST_F(NativeResumeTest, ARecordingWhoseClientIsGoneEndsAndIsHeld) {
+  flood_.Flood(1'000'000, 1, 1'000);
+  GrpcServerOptions options = Options();
+  options.native_limits.resume = absl::Seconds(1);
+  StartFlood(std::move(options));
+  auto stream = Start(absl::Minutes(30), "left");
+  ASSERT_TRUE(stream->Await(v1::CaptureResponse::kItems).has_value());
+  stream->Cancel();
+  stream->Finish();
+  ASSERT_TRUE(Eventually([&] {
+    const auto busy = sessions_->busy();
+    return !busy.has_value() || busy->client_lost_ms() > 0;
+  }));
+  // Who asks meanwhile is told what to expect.
+  auto next = Open();
+  ASSERT_TRUE(next->Send(ArmRequestOf("next")));
+  const grpc::Status busy = next->Finish();
+  EXPECT_EQ(busy.error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  EXPECT_THAT(busy.error_message(), HasSubstr("whose connection was lost "));
+  EXPECT_TRUE(AwaitIdle());
+  auto fetch = Fetch(stream->armed.capture_key(), stream->last_item() + 1);
+  EXPECT_EQ(Drain(fetch.get()).code(), 0);
+  std::vector<v1::Item> items = stream->items;
+  items.insert(items.end(), fetch->items.begin(), fetch->items.end());
+  ExpectWithoutGap(items);
+  const v1::Summary summary = SummaryOf(items);
+  EXPECT_EQ(summary.ended_by(), "client_lost");
+  EXPECT_TRUE(summary.truncated());
+}
+
+TEST_F(NativeResumeTest, AClientThatComesBackInTimeKeepsItsRecording) {
+  flood_.Flood(1'000'000, 1, 1'000);
+  GrpcServerOptions options = Options();
+  options.native_limits.resume = absl::Seconds(1);
+  StartFlood(std::move(options));
+  auto stream = Start(absl::Seconds(3), "back");
+  stream->Cancel();
+  stream->Finish();
+  auto fetch = Fetch(stream->armed.capture_key(), stream->last_item() + 1);
+  ASSERT_TRUE(fetch->Await(v1::CaptureResponse::kItems).has_value());
+  EXPECT_EQ(sessions_->busy()->client_lost_ms(), 0U);
+  Drain(fetch.get());
+  EXPECT_EQ(SummaryOf(fetch->items).ended_by(), "duration");
+}
+
+TEST_F(NativeResumeTest, StopTellsWhoLeftIt) {
+  StartServer();
+  auto stream = Start(absl::Minutes(30), "left");
+  stream->Cancel();
+  stream->Finish();
+  ASSERT_TRUE(Eventually([&] { return sessions_->busy()->client_lost_ms() > 0; }));
+  grpc::ClientContext context;
+  v1::StopRequest request;
+  v1::StopResponse response;
+  ASSERT_TRUE(native_->Stop(&context, request, &response).ok());
+  EXPECT_TRUE(response.stopped());
+  EXPECT_EQ(response.session_id(), "left");
+  EXPECT_THAT(response.peer(), HasSubstr("127.0.0.1:"));
+  EXPECT_GT(response.client_lost_ms(), 0U);
+  EXPECT_TRUE(AwaitIdle());
+}
+
+TEST_F(NativeResumeTest, TheNewestStreamWins) {
+  flood_.Flood(1'000'000, 1, 1'000);
+  StartFlood(Options());
+  auto first = Start(absl::Minutes(1));
+  ASSERT_TRUE(first->Await(v1::CaptureResponse::kItems).has_value());
+  auto second = Fetch(first->armed.capture_key(), 1);
+  ASSERT_TRUE(second->Await(v1::CaptureResponse::kItems).has_value());
+  grpc::Status status = first->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("a newer Fetch has taken this capture over"));
+  auto third = Fetch(first->armed.capture_key(), 1);
+  ASSERT_TRUE(third->Await(v1::CaptureResponse::kItems).has_value());
+  status = second->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
+  ASSERT_TRUE(third->SendFinish(/*abandon=*/false));
+  Drain(third.get());
+  ExpectWithoutGap(third->items);
+  EXPECT_EQ(SummaryOf(third->items).ended_by(), "request");
+}
+
+TEST_F(NativeResumeTest, IsHeldForAWhileOnly) {
+  flood_.Flood(50, 50, kSegmentBytes);
+  GrpcServerOptions options = Options();
+  options.native_limits.hold = absl::Milliseconds(200);
+  StartFlood(std::move(options));
+  EXPECT_EQ(Describe().limits().hold_ms(), 200U);
+  ::testing::internal::CaptureStderr();
+  auto cut = CutCapture(1, 10);
+  EXPECT_TRUE(Eventually([&] { return server_->open_captures() == 0; }));
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  const grpc::Status status = Fetch(cut->armed.capture_key(), 2)->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(status.error_message(), HasSubstr("let go of: nobody fetched it for 200ms"));
+  EXPECT_THAT(log, AllOf(HasSubstr("session \"cut\""), HasSubstr("nobody fetched it for 200ms"),
+                         HasSubstr("items were not acknowledged")));
+}
+
+TEST_F(NativeResumeTest, AFetchEndsTheWait) {
+  flood_.Flood(50, 50, kSegmentBytes);
+  GrpcServerOptions options = Options();
+  options.native_limits.hold = absl::Seconds(2);
+  StartFlood(std::move(options));
+  auto cut = CutCapture(1, 10);
+  auto fetch = Fetch(cut->armed.capture_key(), 2);
+  ASSERT_TRUE(fetch->Await(v1::CaptureResponse::kItems).has_value());
+  const absl::Time until = absl::Now() + absl::Seconds(3);
+  // A client that is slow, but there.
+  ASSERT_TRUE(Eventually([&] { return !fetch->Ack(2) || absl::Now() > until; }));
+  Drain(fetch.get());
+  ExpectWithoutGap(fetch->items, 2);
+}
+
+TEST_F(NativeResumeTest, TheNextSessionEvictsIt) {
+  flood_.Flood(50, 50, kSegmentBytes);
+  StartFlood(Options());
+  auto cut = CutCapture(1, 10);
+  EXPECT_EQ(server_->open_captures(), 1U);
+  EXPECT_FALSE(sessions_->busy().has_value());
+  ::testing::internal::CaptureStderr();
+  const Reply reply = Profile(Request(10, "unary"));
+  EXPECT_TRUE(reply.status.ok()) << reply.status.error_message();
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(server_->open_captures(), 0U);
+  const grpc::Status status = Fetch(cut->armed.capture_key(), 2)->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(status.error_message(),
+              HasSubstr("the capture was evicted by session \"unary\" of 127.0.0.1:"));
+  EXPECT_THAT(log, AllOf(HasSubstr("session \"cut\""), HasSubstr("evicted by session \"unary\"")));
+}
+
+TEST_F(NativeResumeTest, ANativeSessionEvictsIt) {
+  flood_.Flood(50, 50, kSegmentBytes);
+  StartFlood(Options());
+  auto cut = CutCapture(1, 10);
+  auto next = RecordFlood("next");
+  EXPECT_THAT(Fetch(cut->armed.capture_key(), 2)->Finish().error_message(),
+              HasSubstr("evicted by session \"next\""));
+  Drain(next.get());
+  EXPECT_EQ(EventsOf(next->items), 50U);
+}
+
+// The slot is held again, so that nobody can evict it meanwhile.
+TEST_F(NativeResumeTest, WhileItIsFetchedItIsNotEvicted) {
+  flood_.Flood(50, 50, kSegmentBytes);
+  StartFlood(Options());
+  auto cut = CutCapture(1, 10);
+  auto fetch = Fetch(cut->armed.capture_key(), 2);
+  ASSERT_TRUE(AwaitState("delivering"));
+  EXPECT_EQ(sessions_->busy()->session_id(), "cut");
+  auto next = Open();
+  ASSERT_TRUE(next->Send(ArmRequestOf("next")));
+  const grpc::Status status = next->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  EXPECT_THAT(status.error_message(), HasSubstr("delivering"));
+  Drain(fetch.get());
+  ExpectWithoutGap(fetch->items, 2);
+  EXPECT_TRUE(AwaitIdle());
+}
+
+// A client that is there, and takes nothing, does not block the worker.
+TEST_F(NativeResumeTest, AStalledDeliveryGivesUpTheSlot) {
+  flood_.Flood(300, 100, kSegmentBytes);
+  GrpcServerOptions options = Options();
+  options.native_limits.stall = absl::Seconds(1);
+  StartFlood(std::move(options));
+  auto stalled = RecordFlood("stalled");
+  ASSERT_TRUE(AwaitState("delivering"));
+  EXPECT_TRUE(AwaitIdle());
+  EXPECT_EQ(server_->open_captures(), 1U);
+  auto next = Start(absl::Milliseconds(1), "next");
+  Drain(next.get());
+  const grpc::Status status = stalled->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("evicted by session \"next\""));
+}
+
+// Nor one that only says that it is there.
+TEST_F(NativeResumeTest, AcknowledgingNothingKeepsNoSlot) {
+  flood_.Flood(300, 100, kSegmentBytes);
+  GrpcServerOptions options = Options();
+  options.native_limits.stall = absl::Seconds(1);
+  StartFlood(std::move(options));
+  auto stalled = RecordFlood("stalled");
+  ASSERT_TRUE(AwaitState("delivering"));
+  EXPECT_TRUE(Eventually([&] { return !stalled->Ack(0) || !sessions_->busy().has_value(); }));
+  EXPECT_EQ(server_->open_captures(), 1U);
+  Drain(stalled.get());  // it is held all the same
+  EXPECT_EQ(EventsOf(stalled->items), 300U);
+}
+
+// What a client did while the capture recorded does not count when it has ended.
+TEST_F(NativeResumeTest, AClientThatStoodStillMayGoOnAfterTheEnd) {
+  flood_.Flood(2'000, 100, kSegmentBytes);  // more than sockets hold
+  GrpcServerOptions options = Options();
+  options.native_limits.hold = absl::Seconds(3);
+  options.native_limits.stall = absl::Seconds(3);
+  StartFlood(std::move(options));
+  auto stream = StartWholeFlood("slow");
+  const auto stand_still = [](absl::Duration duration) {
+    const absl::Time until = absl::Now() + duration;
+    ASSERT_TRUE(Eventually([&] { return absl::Now() > until; }));
+  };
+  stand_still(absl::Milliseconds(3500));
+  EXPECT_EQ(sessions_->Stop("slow"), "slow");
+  ASSERT_TRUE(AwaitState("delivering"));
+  stand_still(absl::Milliseconds(500));  // two ticks and more
+  EXPECT_TRUE(sessions_->busy().has_value());
+  Drain(stream.get());
+  EXPECT_EQ(EventsOf(stream->items), 2'000U);
+}
+
+// The reader reads nothing until the recording is over: what the worker holds stays under the cap,
+// what did not fit is counted, and everything else arrives.
+TEST_F(NativeResumeTest, ASlowReaderCostsNoMemory) {
+  constexpr uint64_t kStoreBytes = 4 << 20;
+  flood_.Flood(2'000, 20, kSegmentBytes);  // 40 MB
+  GrpcServerOptions options = Options();
+  options.store_bytes = kStoreBytes;
+  StartFlood(std::move(options));
+  auto stream = Start(absl::Minutes(1), "slow");
+  const auto before = ProcessUsageReader().Read().rss_bytes;
+  ASSERT_TRUE(Eventually([&] { return flood_.attempted() == 2'000; }));
+  sessions_->Stop("slow");
+  ASSERT_TRUE(AwaitState("delivering"));
+  const auto after = ProcessUsageReader().Read().rss_bytes;
+  ASSERT_TRUE(before.has_value() && after.has_value());
+  // The store, a message that is being written, and what lies in sockets.
+  if (kRssIsOurs) {
+    EXPECT_LT(*after, *before + kStoreBytes + (6 << 20));
+  }
+  Drain(stream.get());
+  ExpectWithoutGap(stream->items);
+  const v1::Summary summary = SummaryOf(stream->items);
+  EXPECT_EQ(EventsOf(stream->items), summary.events());
+  EXPECT_EQ(summary.events() + summary.lost(), 2'000U);
+  EXPECT_GT(summary.lost(), 0U);
+  EXPECT_GT(summary.events(), 150U);
+  for (const v1::Progress& progress : stream->progress) {
+    EXPECT_LE(progress.unacknowledged_bytes(), kStoreBytes);
+  }
+}
+
+// As above, but the reader acknowledges: a capture of ten times the store arrives, almost whole.
+TEST_F(NativeResumeTest, AReaderThatAcknowledgesGetsMoreThanTheStore) {
+  flood_.Flood(2'000, 2, kSegmentBytes);  // 40 MB, 20 to 40 MB/s
+  GrpcServerOptions options = Options();
+  options.store_bytes = 4 << 20;
+  StartFlood(std::move(options));
+  auto stream = Start(absl::Minutes(1));
+  while (flood_.attempted() < 2'000) {
+    ASSERT_TRUE(stream->Await(v1::CaptureResponse::kItems).has_value());
+    ASSERT_TRUE(stream->Ack(stream->last_item()));
+  }
+  ASSERT_TRUE(stream->SendFinish(/*abandon=*/false));
+  Drain(stream.get());
+  ExpectWithoutGap(stream->items);
+  const v1::Summary summary = SummaryOf(stream->items);
+  EXPECT_EQ(EventsOf(stream->items), summary.events());
+  EXPECT_EQ(summary.events() + summary.lost(), 2'000U);
+  EXPECT_GT(summary.events(), 1'000U);
+}
+
+TEST_F(NativeResumeTest, AHundredCapturesLeaveNothingBehind) {
+  flood_.Flood(100, 100, kSegmentBytes);
+  StartFlood(Options());
+  uint64_t warm_bytes = 0;
+  ::testing::internal::CaptureStderr();  // each capture that was cut is logged when it goes
+  for (int i = 0; i < 100; ++i) {
+    if (i == 30) warm_bytes = ProcessUsageReader().Read().rss_bytes.value_or(0);
+    auto stream = Start(absl::Milliseconds(2));
+    if (i % 3 == 0) {
+      stream->Cancel();
+      stream->Finish();
+      ASSERT_TRUE(AwaitIdle());
+    } else if (i % 3 == 1) {
+      ASSERT_TRUE(stream->SendFinish(/*abandon=*/true));
+      Drain(stream.get());
+    } else {
+      Drain(stream.get());
+    }
+  }
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("evicted by session"));
+  // One that stayed would be 2 MB, seventy 140 MB; the client and malloc breathe, too.
+  const uint64_t end_bytes = ProcessUsageReader().Read().rss_bytes.value_or(0);
+  if (kRssIsOurs) {
+    EXPECT_LT(end_bytes, warm_bytes + (32 << 20));
+  }
+  EXPECT_TRUE(Eventually([&] { return server_->open_calls() == 0; }));
+  EXPECT_LE(server_->open_captures(), 1U);  // the last one that was cut
+}
+
+}  // namespace
+}  // namespace jobscope

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/programmatic/programmatic_capture.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "jobscope/detail/ticks.h"
+#include "tensorflow/xplane.pb.h"
+#include "tests/server/session/fake_collector.h"
+
+namespace jobscope {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Read(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
+
+class ProgrammaticCaptureTest : public ::testing::Test {
+ protected:
+  ProgrammaticCaptureTest() {
+    std::string pattern = ::testing::TempDir() + "programmatic.XXXXXX";
+    logdir_ = mkdtemp(pattern.data());
+    identity_.set_host("node 1");
+    identity_.set_pid(42);
+    fake_.set_watches_steps(true);
+    sessions_ = std::make_unique<SessionManager>(SessionManager::Dependencies{
+        .collectors = {&fake_}, .uses_tsc = true, .identity = [this] { return identity_; }});
+    capture_ = std::make_unique<ProgrammaticCapture>(sessions_.get(), identity_);
+  }
+  ~ProgrammaticCaptureTest() override { std::filesystem::remove_all(logdir_); }
+
+  ProgrammaticRequest Request() const {
+    ProgrammaticRequest request;
+    request.logdir = logdir_;
+    request.capture.duration = absl::InfiniteDuration();
+    request.capture.store_bytes = 4 << 20;
+    return request;
+  }
+
+  FakeCollector fake_{"fake"};
+  v1::Identity identity_;
+  std::string logdir_;
+  std::unique_ptr<SessionManager> sessions_;
+  std::unique_ptr<ProgrammaticCapture> capture_;
+};
+
+TEST_F(ProgrammaticCaptureTest, WritesARunDirectoryThatSaysWhatIsInIt) {
+  ASSERT_TRUE(capture_->Start(Request()).ok());
+  EXPECT_TRUE(fake_.AwaitCalls("start", 1));
+  const auto result = capture_->Stop();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->events, 1u);
+  EXPECT_EQ(result->lost, 2u);
+  EXPECT_THAT(result->run_directory, HasSubstr(logdir_ + "/plugins/profile/"));
+
+  tensorflow::profiler::XSpace space;
+  ASSERT_TRUE(space.ParseFromString(Read(result->run_directory + "/node_1_42.xplane.pb")));
+  EXPECT_EQ(space.hostnames(0), "node_1_42") << "the stem of the file";
+  const auto manifest = nlohmann::json::parse(Read(result->run_directory + "/capture.json"));
+  EXPECT_EQ(manifest["workers"][0]["outcome"], "ok");
+  EXPECT_EQ(manifest["events"], 1);
+  EXPECT_EQ(manifest["lost"], 2);
+}
+
+TEST_F(ProgrammaticCaptureTest, WhatAHungCollectorLostIsNotKnown) {
+  fake_.HangIn("stop");
+  ASSERT_TRUE(capture_->Start(Request()).ok());
+  const auto result = capture_->Stop();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->lost.has_value());
+  const auto manifest = nlohmann::json::parse(Read(result->run_directory + "/capture.json"));
+  const auto& worker = manifest["workers"][0];
+  EXPECT_EQ(worker["outcome"], "truncated");
+  EXPECT_FALSE(worker.contains("lost")) << worker;
+  EXPECT_FALSE(manifest.contains("lost")) << manifest;
+  EXPECT_FALSE(worker["collectors"][0].contains("lost")) << worker;
+  EXPECT_FALSE(worker["collectors"][0].contains("events")) << worker;
+  EXPECT_THAT(worker["collectors"][0]["reason"], HasSubstr("losses are not known"));
+  fake_.Release();
+}
+
+// Whether the file was written by then or not.
+TEST_F(ProgrammaticCaptureTest, AnExitThatWaitsNoLongerLeavesNoPartialFile) {
+  const auto partial = [this] {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(logdir_)) {
+      if (entry.path().extension() == ".partial") return true;
+    }
+    return false;
+  };
+  ASSERT_TRUE(capture_->Start(Request()).ok());
+  capture_->FinishBeforeExit(absl::Now());
+  EXPECT_FALSE(partial());
+  const auto result = capture_->Stop();  // the session has ended by itself
+  EXPECT_FALSE(partial());
+  if (!result.ok()) {
+    EXPECT_THAT(std::string(result.status().message()), HasSubstr("exited"));
+  }
+}
+
+TEST_F(ProgrammaticCaptureTest, ASecondCaptureIsRefusedAndTheFirstGoesOn) {
+  ASSERT_TRUE(capture_->Start(Request()).ok());
+  EXPECT_EQ(capture_->Start(Request()).code(), absl::StatusCode::kAlreadyExists);
+  ProgrammaticCapture other(sessions_.get(), identity_);
+  const absl::Status refused = other.Start(Request());
+  EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists) << "somebody else's session";
+  EXPECT_TRUE(capture_->Stop().ok());
+  EXPECT_TRUE(capture_->Start(Request()).ok());
+  EXPECT_TRUE(capture_->Stop().ok());
+}
+
+TEST_F(ProgrammaticCaptureTest, TheNextCaptureCanBeginAtOnce) {
+  for (int i = 0; i < 100; ++i) {
+    const absl::Status started = capture_->Start(Request());
+    ASSERT_TRUE(started.ok()) << i << ": " << started;
+    ASSERT_TRUE(capture_->Stop().ok());
+  }
+}
+
+TEST_F(ProgrammaticCaptureTest, ABadLogdirIsFoundBeforeAnythingIsRecorded) {
+  ProgrammaticRequest request = Request();
+  request.logdir = "/proc/nowhere";
+  const absl::Status status = capture_->Start(request);
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/proc/nowhere"));
+  EXPECT_TRUE(fake_.calls().empty());
+  EXPECT_EQ(capture_->Stop().status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(ProgrammaticCaptureTest, AStepWindowIsOnDiskWithoutAFurtherCall) {
+  const uint64_t now = detail::ReadTicks(true);
+  fake_.OpenStepWindowAt(now, now + 1000);
+  ProgrammaticRequest request = Request();
+  request.capture.steps = StepRange{1, 2};
+  ASSERT_TRUE(capture_->Start(request).ok());
+  const std::filesystem::path profiles = logdir_ + "/plugins/profile";
+  const absl::Time patience = absl::Now() + absl::Seconds(20);
+  bool written = false;
+  while (!written && absl::Now() < patience) {
+    for (const auto& run : std::filesystem::directory_iterator(profiles)) {
+      written |= std::filesystem::exists(run.path() / "capture.json");
+    }
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(written);
+  EXPECT_TRUE(capture_->Stop().ok());
+}
+
+TEST_F(ProgrammaticCaptureTest, AStepWindowThatNeverOpenedIsEndedByStop) {
+  ProgrammaticRequest request = Request();
+  request.capture.steps = StepRange{1, 2};
+  ASSERT_TRUE(capture_->Start(request).ok());
+  const auto result = capture_->Stop();
+  ASSERT_TRUE(result.ok()) << result.status();
+  const auto manifest = nlohmann::json::parse(Read(result->run_directory + "/capture.json"));
+  EXPECT_EQ(manifest["workers"][0]["outcome"], "truncated");
+}
+
+}  // namespace
+}  // namespace jobscope

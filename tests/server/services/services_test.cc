@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Everything but Profile over a real socket: Monitor, continuous profiling, the native service,
+// health.
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/slice.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "server/limits.h"
+#include "tests/quiet_stopwatch.h"
+#include "tests/server/service_fixture.h"
+
+namespace jobscope {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class MonitorTest : public ServiceFixture {
+ protected:
+  grpc::Status Monitor(uint64_t duration_ms, tensorflow::MonitorResponse* response) {
+    grpc::ClientContext context;
+    tensorflow::MonitorRequest request;
+    request.set_duration_ms(duration_ms);
+    request.set_monitoring_level(1);
+    request.set_timestamp(true);
+    return tensorflow_->Monitor(&context, request, response);
+  }
+};
+
+TEST_F(MonitorTest, TellsStepTimesCpuAndMemory) {
+  StartServer();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    steps_.count = 4;
+    steps_.recent = {{0, absl::Milliseconds(500), absl::Minutes(1)},
+                     {1, absl::Milliseconds(10), absl::Milliseconds(2)},
+                     {2, absl::Milliseconds(20), absl::Milliseconds(1)}};
+    steps_.current = StepTiming{3, absl::Milliseconds(1), absl::ZeroDuration()};
+  }
+  tensorflow::MonitorResponse response;
+  const absl::Time start = absl::Now();
+  ASSERT_TRUE(Monitor(100, &response).ok());
+  EXPECT_GE(absl::Now() - start, absl::Milliseconds(99));
+  const auto& result = response.monitor_result();
+  EXPECT_EQ(result.response_type(), tensorflow::ProfilerServiceMonitorResult::UTIL_IDLE_STEP);
+  EXPECT_DOUBLE_EQ(result.step_time_ms_avg(), 15);
+  EXPECT_DOUBLE_EQ(result.step_time_ms_min(), 10);
+  EXPECT_DOUBLE_EQ(result.step_time_ms_max(), 20);
+  EXPECT_THAT(
+      response.data(),
+      AllOf(HasSubstr("time: 20"), HasSubstr("steps: 4 begun, number 3 runs"),
+            HasSubstr("avg 15.000 ms, min 10.000 ms, max 20.000 ms (2 steps ended in this time)"),
+            HasSubstr("cpu: "), HasSubstr("rss: ")));
+}
+
+TEST_F(MonitorTest, AnswersAtOnceWithoutADuration) {
+  StartServer();
+  tensorflow::MonitorResponse response;
+  ASSERT_TRUE(Monitor(0, &response).ok());
+  EXPECT_EQ(response.monitor_result().response_type(),
+            tensorflow::ProfilerServiceMonitorResult::EMPTY_RESULT);
+  EXPECT_THAT(response.data(), HasSubstr("none recorded"));
+}
+
+TEST_F(MonitorTest, RefusesALongOne) {
+  StartServer();
+  tensorflow::MonitorResponse response;
+  EXPECT_EQ(Monitor(60'001, &response).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(MonitorTest, ACallerMayGo) {
+  StartServer();
+  grpc::ClientContext context;
+  tensorflow::MonitorRequest request;
+  request.set_duration_ms(60'000);
+  tensorflow::MonitorResponse response;
+  auto status = std::async(std::launch::async,
+                           [&] { return tensorflow_->Monitor(&context, request, &response); });
+  ASSERT_TRUE(Eventually([&] { return server_->open_calls() == 1; }));
+  context.TryCancel();
+  EXPECT_EQ(status.get().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_TRUE(Eventually([&] { return server_->open_calls() == 0; }));
+}
+
+TEST_F(MonitorTest, DoesNotDelayTheServersEnd) {
+  StartServer();
+  auto status = std::async(std::launch::async, [&] {
+    tensorflow::MonitorResponse response;
+    return Monitor(60'000, &response);
+  });
+  ASSERT_TRUE(Eventually([&] { return server_->open_calls() == 1; }));
+  const QuietStopwatch start;
+  StopServer();
+  EXPECT_LT(start.Elapsed(), absl::Seconds(2));
+  EXPECT_EQ(status.get().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+class ContinuousTest : public ServiceFixture {
+ protected:
+  grpc::Status Start() {
+    grpc::ClientContext context;
+    tensorflow::ProfileRequest request;
+    request.mutable_opts()->set_version(1);
+    request.mutable_opts()->set_duration_ms(2000);
+    request.set_host_name("127.0.0.1:6009");
+    tensorflow::ContinuousProfilingResponse response;
+    return tensorflow_->StartContinuousProfiling(&context, request, &response);
+  }
+  grpc::Status Stop() {
+    grpc::ClientContext context;
+    tensorflow::StopContinuousProfilingResponse response;
+    return tensorflow_->StopContinuousProfiling(&context, {}, &response);
+  }
+  Reply Snapshot(const std::string& id = "") {
+    grpc::ClientContext context;
+    tensorflow::GetSnapshotRequest request;
+    request.set_snapshot_session_id(id);
+    Reply reply;
+    reply.status = tensorflow_->GetSnapshot(&context, request, &reply.response);
+    return reply;
+  }
+};
+
+TEST_F(ContinuousTest, NeedsAStart) {
+  StartServer();
+  EXPECT_EQ(Snapshot().status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Snapshot().status.error_message(), "No continuous profiling session found.");
+  EXPECT_EQ(Stop().error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Stop().error_message(), "No continuous profiling session found.");
+}
+
+TEST_F(ContinuousTest, RecordsFromStartToStop) {
+  StartServer();
+  ASSERT_TRUE(Start().ok());
+  EXPECT_TRUE(Describe().continuous_profiling());
+  const grpc::Status again = Start();
+  EXPECT_EQ(again.error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  EXPECT_EQ(again.error_message(), "A profiling session is already running.");
+  for (int i = 0; i < 2; ++i) {
+    const Reply reply = Snapshot();
+    ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+    ASSERT_TRUE(reply.response.has_xspace());
+    EXPECT_FALSE(reply.response.empty_trace());
+    EXPECT_EQ(reply.response.tool_data_size(), 0);
+    EXPECT_EQ(reply.response.xspace().hostnames(0), "127.0.0.1_6009");
+  }
+  {
+    // Neither snapshot has touched the recording.
+    std::lock_guard<std::mutex> lock(mutex_);
+    EXPECT_THAT(recording_, ElementsAre(std::optional<int>(2)));
+  }
+  EXPECT_TRUE(Stop().ok());
+  EXPECT_FALSE(Describe().continuous_profiling());
+  std::lock_guard<std::mutex> lock(mutex_);
+  EXPECT_THAT(recording_, ElementsAre(std::optional<int>(2), std::nullopt));
+}
+
+TEST_F(ContinuousTest, JudgesTheNameOfASnapshotFirst) {
+  StartServer();
+  EXPECT_EQ(Snapshot("../x").status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  ASSERT_TRUE(Start().ok());
+  EXPECT_EQ(Snapshot("../x").status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  const Reply reply = Snapshot("mine-1");
+  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+  EXPECT_EQ(SummaryOf(reply.response.xspace()).session_id(), "mine-1");
+}
+
+TEST_F(ContinuousTest, TheServersEndIsItsEnd) {
+  StartServer();
+  ASSERT_TRUE(Start().ok());
+  StopServer();
+  std::lock_guard<std::mutex> lock(mutex_);
+  EXPECT_THAT(recording_, ElementsAre(std::optional<int>(2), std::nullopt));
+}
+
+class NativeTest : public ServiceFixture {
+ protected:
+  v1::StopResponse Stop(const std::string& id) {
+    grpc::ClientContext context;
+    v1::StopRequest request;
+    request.set_session_id(id);
+    v1::StopResponse response;
+    EXPECT_TRUE(native_->Stop(&context, request, &response).ok());
+    return response;
+  }
+};
+
+TEST_F(NativeTest, DescribesAnIdleWorker) {
+  StartServer();
+  const v1::DescribeResponse description = Describe();
+  EXPECT_FALSE(description.version().empty());
+  EXPECT_EQ(description.identity().host(), "test-host");
+  EXPECT_EQ(description.identity().pid(), 4711);
+  EXPECT_EQ(description.identity().rank(), 3);
+  EXPECT_EQ(description.tick_source(), "tsc");
+  ASSERT_EQ(description.collectors_size(), 1);
+  EXPECT_EQ(description.collectors(0).name(), "fake");
+  EXPECT_EQ(description.collectors(0).state(), "on");
+  EXPECT_FALSE(description.has_busy());
+  EXPECT_EQ(description.limits().max_duration_ms(), limits::kMaxDurationMs);
+  EXPECT_EQ(description.limits().store_bytes(), limits::kDefaultStoreBytes);
+  EXPECT_FALSE(description.has_current_step());
+  EXPECT_NEAR(static_cast<double>(description.start_unix_ns()),
+              static_cast<double>(absl::ToUnixNanos(absl::Now())), 60e9);
+}
+
+TEST_F(NativeTest, DescribesSteps) {
+  StartServer();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    steps_.count = 9;
+    steps_.current = StepTiming{8, {}, {}};
+    steps_.recent = {{6, absl::Milliseconds(10), absl::Hours(1)},
+                     {7, absl::Milliseconds(20), absl::Hours(1)}};
+  }
+  const v1::DescribeResponse description = Describe();
+  EXPECT_EQ(description.steps(), 9u);
+  EXPECT_TRUE(description.has_current_step());
+  EXPECT_EQ(description.current_step(), 8);
+  EXPECT_DOUBLE_EQ(description.step_time_ms(), 15);
+}
+
+TEST_F(NativeTest, TellsWhoIsBusy) {
+  StartServer();
+  grpc::ClientContext context;
+  auto reply = ProfileAsync(&context, Request(60'000, "long"));
+  ASSERT_TRUE(AwaitState("recording"));
+  const v1::DescribeResponse description = Describe();
+  ASSERT_TRUE(description.has_busy());
+  EXPECT_EQ(description.busy().session_id(), "long");
+  EXPECT_THAT(description.busy().peer(), HasSubstr("127.0.0.1:"));
+  EXPECT_GT(description.busy().remaining_ms(), 50'000u);
+  EXPECT_LE(description.busy().remaining_ms(), 60'000u);
+
+  EXPECT_FALSE(Stop("another").stopped());
+  const v1::StopResponse stopped = Stop("");
+  EXPECT_TRUE(stopped.stopped());
+  EXPECT_EQ(stopped.session_id(), "long");
+  EXPECT_TRUE(reply.get().status.ok());
+  ASSERT_TRUE(AwaitIdle());
+  EXPECT_FALSE(Stop("").stopped());
+}
+
+// The health service needs no generated code: HealthCheckResponse{status: SERVING} is the bytes 08
+// 01.
+TEST_F(NativeTest, IsHealthy) {
+  StartServer();
+  grpc::GenericStub stub(channel_);
+  grpc::ClientContext context;
+  const grpc::Slice empty;
+  const grpc::ByteBuffer request(&empty, 1);
+  grpc::CompletionQueue queue;
+  auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", request, &queue);
+  call->StartCall();
+  grpc::ByteBuffer response;
+  grpc::Status status;
+  call->Finish(&response, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  ASSERT_TRUE(queue.Next(&tag, &ok));
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  std::vector<grpc::Slice> slices;
+  ASSERT_TRUE(response.Dump(&slices).ok());
+  std::string bytes;
+  for (const grpc::Slice& slice : slices) {
+    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  EXPECT_EQ(bytes, std::string("\x08\x01"));
+}
+
+}  // namespace
+}  // namespace jobscope

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sessions that arm, wait for their command, and start at its instant.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "common/clock/clock.h"
+#include "jobscope/detail/ticks.h"
+#include "server/session/session.h"
+#include "tests/server/session/session_fixture.h"
+
+namespace jobscope {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr uint64_t kMillisecondNs = 1'000'000;
+constexpr uint64_t kHourNs = uint64_t{3600} * 1'000'000'000;
+
+class CommandedSessionTest : public SessionTest {
+ protected:
+  struct Commanded {
+    Pending pending;
+    std::shared_future<SessionArmed> armed;
+    std::shared_future<SessionStarted> started;
+
+    SessionArmed Armed() const {
+      EXPECT_EQ(armed.wait_for(kPatience), std::future_status::ready) << "never armed";
+      return armed.get();
+    }
+    SessionStarted Started() const {
+      EXPECT_EQ(started.wait_for(kPatience), std::future_status::ready) << "never started";
+      return started.get();
+    }
+    std::shared_ptr<std::atomic<bool>> has_started = std::make_shared<std::atomic<bool>>(false);
+  };
+
+  Commanded SubmitOnCommand(absl::Duration lookback = absl::ZeroDuration(),
+                            const std::string& id = "native") {
+    SessionOptions options = For(absl::ZeroDuration(), id);
+    options.on_command = true;
+    options.lookback = lookback;
+    auto done = std::make_shared<std::promise<SessionResult>>();
+    auto armed = std::make_shared<std::promise<SessionArmed>>();
+    auto started = std::make_shared<std::promise<SessionStarted>>();
+    Commanded commanded;
+    commanded.pending.result = done->get_future();
+    commanded.armed = armed->get_future().share();
+    commanded.started = started->get_future().share();
+    SessionCallbacks callbacks;
+    callbacks.armed = [armed](const SessionArmed& what) { armed->set_value(what); };
+    callbacks.started = [started, has = commanded.has_started](const SessionStarted& what) {
+      has->store(true);
+      started->set_value(what);
+    };
+    callbacks.done = [done](SessionResult result) {
+      result.slot.reset();
+      done->set_value(std::move(result));
+    };
+    commanded.pending.ticket = manager_->Submit(std::move(options), WhenBusy::kRefuse,
+                                                absl::InfiniteFuture(), std::move(callbacks));
+    return commanded;
+  }
+
+  // Starts `from_now` after now, which is the zero too.
+  static StartCommand In(int64_t from_now_ns, absl::Duration duration) {
+    StartCommand command;
+    command.start_monotonic_ns = MonotonicNs() + static_cast<uint64_t>(from_now_ns);
+    command.zero_monotonic_ns = command.start_monotonic_ns;
+    command.duration = duration;
+    return command;
+  }
+};
+
+TEST_F(CommandedSessionTest, ArmsTellsSoAndWaits) {
+  Make({&a_, &b_});
+  b_.FailIn("arm", absl::PermissionDeniedError("ask the administrator"));
+  Commanded session = SubmitOnCommand();
+  const SessionArmed armed = session.Armed();
+  EXPECT_EQ(armed.store->last_number(), 0u);
+  ASSERT_EQ(armed.collectors.size(), 2u);
+  EXPECT_EQ(armed.collectors[0].state(), "on");
+  EXPECT_EQ(armed.collectors[1].state(), "failed");
+  EXPECT_EQ(armed.collectors[1].reason(), "ask the administrator");
+  EXPECT_EQ(armed.lookback, absl::ZeroDuration());
+  EXPECT_EQ(State(), "armed");
+  EXPECT_EQ(manager_->Progress(session.pending.ticket)->state, "armed");
+  EXPECT_THAT(a_.calls(), Not(Contains("start")));
+
+  const absl::Status refused = Submit(For(absl::Seconds(1)), WhenBusy::kRefuse).Get().status;
+  EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("a capture is armed here"));
+
+  ASSERT_TRUE(manager_->Command(session.pending.ticket, In(0, absl::Milliseconds(10))));
+  const SessionResult result = session.pending.Get();
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.store, armed.store);
+  EXPECT_EQ(result.summary.ended_by(), "duration");
+  EXPECT_FALSE(result.summary.truncated());
+  EXPECT_EQ(result.summary.options().duration_ns(), 10 * kMillisecondNs);
+}
+
+TEST_F(CommandedSessionTest, StartsAtTheInstantOnMonotonic) {
+  Make({&a_});
+  Commanded session = SubmitOnCommand();
+  session.Armed();
+  StartCommand command = In(300 * kMillisecondNs, absl::Milliseconds(20));
+  command.zero_monotonic_ns -= 50 * kMillisecondNs;
+  command.zero_unix_ns = 1'234'567'890'123'456'789;
+  command.clock_uncertainty_ns = 4711;
+  command.clock_offset_ns = -7'000'000'000;
+  ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
+  const SessionStarted started = session.Started();
+  const SessionResult result = session.pending.Get();
+  const StartRequest request = a_.start_request();
+  // Half a tick each way, and the rounding of the map.
+  EXPECT_NEAR(static_cast<double>(request.map.ToMonotonicNs(request.start_ticks)),
+              static_cast<double>(command.start_monotonic_ns), 2);
+  EXPECT_NEAR(static_cast<double>(request.map.ToPs(request.start_ticks)), 50e9, 2e3);
+  EXPECT_NEAR(static_cast<double>(started.start_monotonic_ns),
+              static_cast<double>(command.start_monotonic_ns), 2);
+  EXPECT_EQ(started.late_ns, 0u);
+  EXPECT_EQ(result.summary.late_ns(), 0u);
+  EXPECT_NEAR(static_cast<double>(result.summary.duration_ns()), 70e6, 10);
+  EXPECT_NEAR(static_cast<double>(result.summary.start_unix_ns()) -
+                  static_cast<double>(result.summary.zero_unix_ns()),
+              50e6, 1e3);
+  EXPECT_EQ(result.summary.client_zero_unix_ns(), command.zero_unix_ns);
+  EXPECT_EQ(result.summary.clock_uncertainty_ns(), 4711u);
+  EXPECT_EQ(result.summary.clock_offset_ns(), -7'000'000'000);
+}
+
+TEST_F(CommandedSessionTest, WhatCameTooLateSaysByHowMuch) {
+  Make({&a_});
+  Commanded session = SubmitOnCommand();
+  session.Armed();
+  StartCommand command = In(-2'000 * static_cast<int64_t>(kMillisecondNs), absl::Milliseconds(5));
+  ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
+  const SessionStarted started = session.Started();
+  EXPECT_GE(started.late_ns, 2'000 * kMillisecondNs);
+  EXPECT_EQ(started.start_monotonic_ns, command.start_monotonic_ns + started.late_ns);
+  const SessionResult result = session.pending.Get();
+  EXPECT_EQ(result.summary.late_ns(), started.late_ns);
+  // The zero is the commanded one all the same.
+  const StartRequest request = a_.start_request();
+  EXPECT_GE(request.map.ToPs(request.start_ticks), 2'000'000'000'000);
+}
+
+TEST_F(CommandedSessionTest, ACollectorThatWasLateMakesTheStartLate) {
+  Make({&a_});
+  Commanded session = SubmitOnCommand();
+  session.Armed();
+  a_.set_recording_since(detail::ReadTicks(true) + 10'000'000'000);  // a few seconds from now
+  const StartCommand command = In(0, absl::Milliseconds(5));
+  ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
+  const SessionStarted started = session.Started();
+  EXPECT_GT(started.late_ns, 500 * kMillisecondNs);
+  EXPECT_NEAR(static_cast<double>(started.start_monotonic_ns - command.start_monotonic_ns),
+              static_cast<double>(started.late_ns), 2);
+  EXPECT_EQ(session.pending.Get().summary.late_ns(), started.late_ns);
+}
+
+// The command is read after the instant; the collector was on before it.
+TEST_F(CommandedSessionTest, ACollectorThatRecordsAheadIsInTime) {
+  Make({&a_});
+  Commanded session = SubmitOnCommand();
+  session.Armed();
+  a_.set_recording_since(detail::ReadTicks(true));
+  const StartCommand command = In(1000, absl::Milliseconds(5));
+  ASSERT_TRUE(Becomes([&] { return MonotonicNs() > command.start_monotonic_ns; }));
+  ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
+  const SessionStarted started = session.Started();
+  EXPECT_EQ(started.late_ns, 0u);
+  EXPECT_NEAR(static_cast<double>(started.start_monotonic_ns),
+              static_cast<double>(command.start_monotonic_ns), 2);
+  const SessionResult result = session.pending.Get();
+  EXPECT_EQ(result.summary.late_ns(), 0u);
+  EXPECT_NEAR(static_cast<double>(result.summary.duration_ns()), 5e6, 10);
+}
+
+// Well ahead of the instant, so that no busy machine makes them late.
+TEST_F(CommandedSessionTest, CollectorsAreStartedAheadOfTheInstant) {
+  Make({&a_});
+  Commanded session = SubmitOnCommand();
+  session.Armed();
+  const StartCommand command = In(900 * kMillisecondNs, absl::Milliseconds(1));
+  const uint64_t told_ns = MonotonicNs();
+  ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
+  ASSERT_TRUE(a_.AwaitCalls("start", 1));
+  if (MonotonicNs() < told_ns + 800 * kMillisecondNs) {  // or this thread was not run
+    EXPECT_FALSE(session.has_started->load()) << "told when it was on, not when it began";
+  }
+  const SessionStarted started = session.Started();
+  EXPECT_GE(MonotonicNs(), command.start_monotonic_ns - 1000);
+  EXPECT_EQ(started.late_ns, 0u);
+  session.pending.Get();
+}
+
+// The map of ticks to time needs 100 ms: they pass before `armed`, not between instant and start.
+TEST_F(CommandedSessionTest, AYoungWorkerWaitsBeforeItSaysThatItIsArmed) {
+  const uint64_t made_ns = MonotonicNs();
+  Make({&a_});
+  Commanded session = SubmitOnCommand();
+  session.Armed();
+  EXPECT_GE(MonotonicNs() - made_ns, 100 * kMillisecondNs);
+  ASSERT_TRUE(manager_->Command(session.pending.ticket, In(0, absl::Milliseconds(1))));
+  EXPECT_LT(session.Started().late_ns, 90 * kMillisecondNs);
+  session.pending.Get();
+}
+
+TEST_F(CommandedSessionTest, OneCommandAtItsTime) {
+  Make({&a_});
+  a_.HangIn("arm");
+  Commanded session = SubmitOnCommand();
+  const SessionTicket ticket = session.pending.ticket;
+  ASSERT_TRUE(a_.AwaitCalls("arm", 1));
+  EXPECT_FALSE(manager_->Command(ticket, In(0, absl::Hours(1)))) << "not armed";
+  a_.Release();
+  session.Armed();
+  EXPECT_FALSE(manager_->Command(ticket + 1, In(0, absl::Hours(1)))) << "nobody's";
+  EXPECT_TRUE(manager_->Command(ticket, In(0, absl::Hours(1))));
+  EXPECT_FALSE(manager_->Command(ticket, In(0, absl::Hours(1)))) << "the second";
+  session.Started();
+  manager_->Stop("native");
+  EXPECT_TRUE(session.pending.Get().status.ok());
+  EXPECT_FALSE(manager_->Command(ticket, In(0, absl::Hours(1)))) << "it has ended";
+}
+
+TEST_F(CommandedSessionTest, NoCommandForWhatWaitsForNone) {
+  Make({&a_});
+  SessionOptions options = For(absl::Seconds(1), "unary");
+  options.start_unix_ns = RealtimeNs() + static_cast<int64_t>(kHourNs);
+  Pending pending = Submit(std::move(options));
+  ASSERT_TRUE(Becomes([&] { return State() == "waiting"; }));
+  EXPECT_FALSE(manager_->Command(pending.ticket, In(0, absl::Seconds(1))));
+  manager_->Cancel(pending.ticket);
+  pending.Get();
+}
+
+TEST_F(CommandedSessionTest, TheCommandMayComeFromTheCallback) {
+  Make({&a_});
+  std::promise<SessionTicket> ticket;
+  std::promise<bool> taken;
+  std::promise<SessionResult> done;
+  SessionOptions options = For(absl::ZeroDuration());
+  options.on_command = true;
+  SessionCallbacks callbacks;
+  callbacks.armed = [&](const SessionArmed& /*armed*/) {
+    taken.set_value(manager_->Command(ticket.get_future().get(), In(0, absl::Milliseconds(1))));
+  };
+  callbacks.done = [&](SessionResult result) { done.set_value(std::move(result)); };
+  ticket.set_value(manager_->Submit(std::move(options), WhenBusy::kRefuse, absl::InfiniteFuture(),
+                                    std::move(callbacks)));
+  EXPECT_TRUE(taken.get_future().get());
+  EXPECT_TRUE(done.get_future().get().status.ok());
+}
+
+TEST_F(CommandedSessionTest, EndsWhileArmed) {
+  Make({&a_});
+  Commanded cancelled = SubmitOnCommand();
+  cancelled.Armed();
+  manager_->Cancel(cancelled.pending.ticket);
+  EXPECT_EQ(cancelled.pending.Get().status.code(), absl::StatusCode::kCancelled);
+  EXPECT_FALSE(cancelled.has_started->load());
+  EXPECT_TRUE(a_.AwaitCalls("stop", 1));
+
+  ASSERT_TRUE(Becomes([&] { return State() == "idle"; }));
+  Commanded stopped = SubmitOnCommand();
+  stopped.Armed();
+  EXPECT_EQ(manager_->Stop(""), "native");
+  const SessionResult result = stopped.pending.Get();
+  ASSERT_TRUE(result.status.ok());
+  EXPECT_TRUE(result.summary.truncated());
+  EXPECT_EQ(result.summary.ended_by(), "request");
+  EXPECT_EQ(result.summary.start_unix_ns(), 0u);
+  EXPECT_FALSE(stopped.has_started->load());
+
+  ASSERT_TRUE(Becomes([&] { return State() == "idle"; }));
+  Commanded left = SubmitOnCommand();
+  left.Armed();
+  EXPECT_TRUE(manager_->Shutdown(absl::Seconds(10)));
+  EXPECT_EQ(left.pending.Get().summary.ended_by(), "shutdown");
+}
+
+TEST_F(CommandedSessionTest, AStopBeforeTheInstantEndsAtOnce) {
+  Make({&a_});
+  Commanded session = SubmitOnCommand();
+  session.Armed();
+  ASSERT_TRUE(manager_->Command(session.pending.ticket, In(kHourNs, absl::Seconds(1))));
+  ASSERT_TRUE(Becomes([&] { return State() == "waiting"; }));
+  manager_->Stop("native");
+  EXPECT_TRUE(session.pending.Get().summary.truncated());
+  EXPECT_FALSE(session.has_started->load());
+}
+
+TEST_F(CommandedSessionTest, ALookbackBeginsNoEarlierThanTheSharedZero) {
+  Make({&a_, &b_});
+  const uint64_t held = detail::ReadTicks(true);
+  a_.set_oldest_ticks(held);
+  Commanded session = SubmitOnCommand(absl::Hours(1));
+  const SessionArmed armed = session.Armed();
+  EXPECT_GE(armed.lookback, absl::Milliseconds(90)) << "a young worker waited so long";
+  EXPECT_LE(armed.lookback, absl::Hours(1));
+
+  StartCommand command = In(0, absl::ZeroDuration());
+  command.zero_monotonic_ns -= 20 * kMillisecondNs;
+  ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
+  const SessionResult result = session.pending.Get();
+  const StartRequest request = a_.start_request();
+  EXPECT_EQ(request.start_ticks, request.map.zero_ticks());
+  EXPECT_GT(request.start_ticks, held);
+  EXPECT_NEAR(static_cast<double>(result.summary.lookback_ns()), 20e6, 10);
+  EXPECT_EQ(result.summary.ended_by(), "duration");
+  EXPECT_FALSE(result.summary.truncated());
+}
+
+TEST_F(CommandedSessionTest, ALookbackThatTheRingsHaveLostBeginsLaterThanTheZero) {
+  Make({&a_});
+  Commanded session = SubmitOnCommand(absl::Hours(1));
+  session.Armed();
+  const uint64_t held = detail::ReadTicks(true);
+  a_.set_oldest_ticks(held);
+  StartCommand command = In(0, absl::ZeroDuration());
+  command.zero_monotonic_ns -= 60'000 * kMillisecondNs;
+  ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
+  const SessionResult result = session.pending.Get();
+  EXPECT_EQ(a_.start_request().start_ticks, held);
+  EXPECT_LT(result.summary.lookback_ns(), 60'000 * kMillisecondNs);
+  EXPECT_GE(result.summary.duration_ns(), 60'000 * kMillisecondNs) << "the zero stays";
+}
+
+TEST_F(CommandedSessionTest, StepsAreWatchedForAtOnceAndTheZeroStays) {
+  a_.set_watches_steps(true);
+  Make({&a_, &b_});
+  Commanded session = SubmitOnCommand();
+  session.Armed();
+  const uint64_t open = detail::ReadTicks(true) + 1'000'000'000;
+  a_.OpenStepWindowAt(open, open + 5'000'000);
+  StartCommand command = In(kHourNs, absl::Hours(2));
+  command.zero_monotonic_ns = MonotonicNs() - kMillisecondNs;
+  command.steps = StepRange{10, 20};
+  ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
+  EXPECT_EQ(session.Started().start_monotonic_ns / 1000, command.start_monotonic_ns / 1000)
+      << "at the instant all watch for it";
+  const SessionResult result = session.pending.Get();
+  EXPECT_EQ(result.summary.ended_by(), "steps");
+  EXPECT_FALSE(result.summary.truncated());
+  const StartRequest watcher = a_.start_request();
+  EXPECT_TRUE(watcher.keep_zero);
+  ASSERT_TRUE(watcher.steps.has_value());
+  EXPECT_EQ(watcher.steps->first, 10);
+  const StartRequest other = b_.start_request();
+  EXPECT_FALSE(other.steps.has_value());
+  EXPECT_EQ(other.start_ticks, open);
+  EXPECT_EQ(other.map.zero_ticks(), watcher.map.zero_ticks()) << "commanded, not the opening";
+  EXPECT_GT(other.map.ToPs(open), 0);
+}
+
+TEST_F(CommandedSessionTest, TheDurationBoundsTheWaitForStepsToo) {
+  a_.set_watches_steps(true);
+  Make({&a_});
+  Commanded session = SubmitOnCommand();
+  session.Armed();
+  StartCommand command = In(0, absl::Milliseconds(30));
+  command.steps = StepRange{10, 20};
+  ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
+  const SessionResult result = session.pending.Get();
+  EXPECT_EQ(result.summary.ended_by(), "duration");
+  EXPECT_TRUE(result.summary.truncated());
+  ASSERT_GE(result.summary.warnings_size(), 1);
+  EXPECT_THAT(result.summary.warnings(0), HasSubstr("no step with a number of 10 or more"));
+  EXPECT_FALSE(result.summary.has_step_window());
+
+  // And waiting and recording together, where the window opens and does not close.
+  ASSERT_TRUE(Becomes([&] { return State() == "idle"; }));
+  Commanded open = SubmitOnCommand();
+  open.Armed();
+  a_.OpenStepWindowAt(detail::ReadTicks(true), 0);
+  command = In(0, absl::Milliseconds(50));
+  command.steps = StepRange{10, 20};
+  ASSERT_TRUE(manager_->Command(open.pending.ticket, command));
+  const SessionResult cut = open.pending.Get();
+  EXPECT_EQ(cut.summary.ended_by(), "duration");
+  EXPECT_TRUE(cut.summary.truncated());
+  EXPECT_NEAR(static_cast<double>(cut.summary.duration_ns() - cut.summary.late_ns()), 50e6, 10);
+}
+
+TEST_F(CommandedSessionTest, ProgressTellsWhatIsKnown) {
+  Make({&a_, &b_});
+  EXPECT_FALSE(manager_->Progress(1).has_value());
+  Commanded session = SubmitOnCommand();
+  session.Armed();
+  ASSERT_TRUE(manager_->Command(session.pending.ticket, In(0, absl::Hours(1))));
+  ASSERT_TRUE(
+      Becomes([&] { return manager_->Progress(session.pending.ticket)->state == "recording"; }));
+  a_.set_lost_so_far(30);
+  b_.set_lost_so_far(12);
+  EXPECT_EQ(manager_->Progress(session.pending.ticket)->lost, 42u);
+  EXPECT_EQ(manager_->Progress(session.pending.ticket)->events, 0u);
+  EXPECT_FALSE(manager_->Progress(session.pending.ticket + 1).has_value());
+  manager_->Stop("");
+  const SessionResult result = session.pending.Get();
+  EXPECT_EQ(result.store->events(), 2u);
+  EXPECT_GT(result.store->appended_bytes(), 0u);
+}
+
+}  // namespace
+}  // namespace jobscope
