@@ -14,7 +14,7 @@ CONFIGURE = cmake $$(command -v ccache >/dev/null && echo -DCMAKE_C_COMPILER_LAU
 BUILD = cmake --build -j $(JOBS) --preset
 CTEST = ctest -j $(JOBS) --output-on-failure --schedule-random
 
-.PHONY: help build demo test compat interop torch-suite torch-versions bench lint format shipped wheel tsan tsan-long asan fuzz gpu-bundle gpu-test clean
+.PHONY: help build demo test check compat interop torch-suite torch-versions bench lint format shipped wheel tsan tsan-long asan fuzz gpu-bundle gpu-test clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -41,6 +41,13 @@ shipped: ## Builds libjobscope.so and libjobscope_trace.so, as they go into work
 test: shipped ## All tests but the long ones and those with peers from PyPI
 	$(BUILD) release
 	$(CTEST) --preset release -LE 'long|interop' $(CTEST_ARGS)
+
+check: ## The tests whose names hold T, and nothing else, in seconds: make check T=endpoint
+	@test -n "$(T)" || { echo "make check: say which tests: make check T=endpoint" >&2; exit 2; }
+	@test -f build/build.ninja || { deploy/install_deps.sh build test && $(CONFIGURE) release; }
+	@targets=$$(ninja -C build -t targets all | sed -nE 's/^([a-z_0-9]*$(T)[a-z_0-9]*(_test|_fuzzer)): phony$$/\1/p'); \
+	  test -z "$$targets" || $(BUILD) release --target $$targets
+	$(CTEST) --preset release --no-tests=error -R '$(T)' $(CTEST_ARGS)
 
 # The first revision whose clients and workers this tree still serves.
 COMPAT_REVISION ?= ab90d2c
