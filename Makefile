@@ -26,10 +26,10 @@ build: ## Builds all programs into build/bin/
 	$(CONFIGURE) release
 	$(BUILD) release --target programs
 
-demo: ## Two training programs, one capture of both, and where the run is
+demo: ## Two training programs, one capture of both, and the report: which one is slow, and why
 	deploy/install_deps.sh build
 	$(CONFIGURE) release
-	$(BUILD) release --target capture train_loop step_stats
+	$(BUILD) release --target capture train_loop
 	examples/demo.sh build/bin build/demo
 
 shipped: ## Builds libjobscope.so and libjobscope_trace.so, as they go into workers

@@ -17,6 +17,14 @@
 #include "client/cli/run_verb.h"
 #include "client/cli/survey.h"
 
+namespace jobscope::analysis {
+// Of analysis/report_verb.h and analysis/diff_verb.h.
+bool IsReportVerb(const std::vector<std::string>& arguments);
+int ReportVerb(const std::vector<std::string>& arguments);
+bool IsDiffVerb(const std::vector<std::string>& arguments);
+int DiffVerb(const std::vector<std::string>& arguments);
+}  // namespace jobscope::analysis
+
 namespace {
 
 // Where one of the three standard descriptors is closed, the next file to be opened would take its
@@ -34,6 +42,10 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv, argv + argc);
   // Asks no worker: it becomes another program, so no signal may be blocked and no thread started.
   if (jobscope::IsRunVerb(arguments)) return jobscope::RunVerb(arguments);
+  if (jobscope::analysis::IsReportVerb(arguments)) {
+    return jobscope::analysis::ReportVerb(arguments);
+  }
+  if (jobscope::analysis::IsDiffVerb(arguments)) return jobscope::analysis::DiffVerb(arguments);
   const jobscope::FlagsResult parsed = jobscope::ParseFlags(arguments);
   if (!parsed.flags.has_value()) {
     std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);

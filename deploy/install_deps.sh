@@ -15,7 +15,7 @@ build=(
   g++ cmake ninja-build pkg-config ccache python3
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libabsl-dev
   libspdlog-dev libcli11-dev nlohmann-json3-dev libprotozero-dev zlib1g-dev libssl-dev
-  libgtest-dev libgmock-dev libbenchmark-dev
+  libgtest-dev libgmock-dev libbenchmark-dev libjs-chart.js
 )
 # Running the tests: readers of ELF files, the checkers; Python's headers for the Python package; dpkg-dev and unicode-data for the position-independent
 # dependencies of libjobscope.so, which are built from Debian's source packages; openssl for certificates.

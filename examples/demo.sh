@@ -67,8 +67,8 @@ done
 
 echo
 echo "demo: the run is in $run"
-"$bin/step_stats" "$run" | tee "$scratch/steps"
-if grep -q 'no steps' "$scratch/steps"; then die "a trace holds no steps"; fi
+"$bin/jobscope" report "$run" "--html=$run/report.html" >"$scratch/report" || die "jobscope report failed with exit code $?"
+grep -q '^VERDICT  ' "$scratch/report" || die "the report has no verdict"
 
 echo
 echo "demo: what the workers measured themselves"
@@ -83,9 +83,14 @@ pids=()
 cat <<END
 
 Open it:
+  jobscope     $run/report.html
   XProf        pip install xprof && xprof --logdir=$logdir --port=8791
                then http://localhost:8791 : Overview, Input Pipeline, Trace Viewer
   TensorBoard  pip install tensorboard tensorboard-plugin-profile && tensorboard --logdir=$logdir
   Perfetto     examples/to_perfetto.py $run
                then drop the files it writes on https://ui.perfetto.dev (needs xprof from PyPI)
 END
+
+echo
+echo "demo: jobscope report $run"
+sed '/^$/,$d' "$scratch/report"

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/alignment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/waits.h"
+
+namespace jobscope::analysis {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// Workers with steps of 10 ns, and a collective in each.
+struct Workers {
+  std::vector<v1::Digest> digests;
+  std::vector<WorkerView> views;
+
+  explicit Workers(size_t count) : digests(count), views(count) {
+    for (size_t w = 0; w < count; ++w) {
+      digests[w].set_name("w" + std::to_string(w));
+      digests[w].set_aligned(true);
+      digests[w].set_clock_uncertainty_ns(0);
+      views[w].digest = &digests[w];
+      views[w].texts = {"all_reduce", "group"};
+    }
+  }
+  void Step(size_t w, int64_t number, bool with_collective = true) {
+    WorkerView& view = views[w];
+    const auto begin_ns = static_cast<int64_t>(view.steps.size()) * 10;
+    view.steps.push_back({number, begin_ns, begin_ns + 10, 10});
+    if (!with_collective) return;
+    CollectiveView collective;
+    collective.begin_ns = begin_ns + 4;
+    collective.end_ns = begin_ns + 9;
+    collective.step = static_cast<uint32_t>(view.steps.size() - 1);
+    view.collectives.push_back(collective);
+  }
+};
+
+TEST(AlignmentTest, NumbersThatOccurTwiceAreNoStepsInCommon) {
+  Workers workers(2);
+  for (const int64_t number : {1, 2, 2, 3}) workers.Step(0, number, false);
+  for (const int64_t number : {0, 1, 2, 3}) workers.Step(1, number, false);
+  const Alignment alignment = Align(workers.views);
+  EXPECT_THAT(alignment.numbers, ElementsAre(1, 3));
+  EXPECT_THAT(alignment.steps[0], ElementsAre(0, 3));
+  EXPECT_THAT(alignment.steps[1], ElementsAre(1, 3));
+  EXPECT_FALSE(alignment.synchronous);
+}
+
+TEST(AlignmentTest, WithoutSequencesByNameAndOrdinal) {
+  Workers workers(3);
+  for (size_t w = 0; w < 3; ++w) {
+    for (int64_t number = 0; number < 5; ++number) workers.Step(w, number);
+  }
+  const Alignment alignment = Align(workers.views);
+  EXPECT_THAT(alignment.matches, SizeIs(5));
+  EXPECT_TRUE(alignment.matches[0].complete);
+  EXPECT_TRUE(alignment.synchronous);
+}
+
+TEST(AlignmentTest, CollectivesThatDifferAreNotMatched) {
+  Workers workers(2);
+  for (int64_t number = 0; number < 5; ++number) {
+    workers.Step(0, number);
+    workers.Step(1, number, number % 2 == 0);
+  }
+  const Alignment alignment = Align(workers.views);
+  EXPECT_THAT(alignment.matches, IsEmpty());
+  EXPECT_THAT(alignment.warnings, SizeIs(1));
+}
+
+// Steps that take as long everywhere are compared as a whole.
+TEST(WaitsTest, WholeStepsWhereCollectivesCannotBeMatched) {
+  Workers workers(2);
+  for (int64_t number = 0; number < 4; ++number) {
+    workers.Step(0, number);
+    workers.Step(1, number, number % 2 == 0);
+  }
+  workers.views[0].blocked_ns = {5, 5, 5, 5};
+  workers.views[1].blocked_ns = {2, 0, 2, 0};
+  const Alignment alignment = Align(workers.views);
+  EXPECT_TRUE(alignment.whole_steps);
+  EXPECT_TRUE(alignment.synchronous);
+  std::vector<int64_t> unmatched;
+  const std::vector<MatchTimes> matches = SplitBlocked(alignment, &workers.views, &unmatched);
+  EXPECT_THAT(workers.views[0].class_ns[Index(StepClass::kWaiting)], ElementsAre(3, 5, 3, 5));
+  EXPECT_THAT(workers.views[0].class_ns[Index(StepClass::kTransfer)], ElementsAre(2, 0, 2, 0));
+  EXPECT_THAT(TransferPerStep(alignment, workers.views, matches), ElementsAre(2, 0, 2, 0));
+}
+
+TEST(AlignmentTest, AWorkerWithoutStepsTakesNoPart) {
+  Workers workers(3);
+  for (int64_t number = 0; number < 5; ++number) {
+    workers.Step(0, number, false);
+    workers.Step(2, number, false);
+  }
+  const Alignment alignment = Align(workers.views);
+  EXPECT_THAT(alignment.workers, ElementsAre(0, 2));
+  EXPECT_EQ(alignment.common(), 5u);
+}
+
+TEST(WaitsTest, OnlyBlockedTimeBeforeTheLastArrivalIsWaiting) {
+  EXPECT_EQ(BlockedBefore({{0, 10}, {20, 40}, {50, 60}}, 30), 20);
+  EXPECT_EQ(BlockedBefore({{40, 60}}, 30), 0);
+}
+
+}  // namespace
+}  // namespace jobscope::analysis

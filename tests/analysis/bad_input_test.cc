@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs that are not as they should be: the answer from the rest, and what is left out is said.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "analysis/report_text.h"
+#include "analysis/trace_reader.h"
+#include "tests/analysis/run_fixture.h"
+
+namespace jobscope::analysis {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+class BadInputTest : public RunFixture {
+ protected:
+  // Eight ranks of which one waits for its input.
+  void AddStraggler(int steps = 30) {
+    AddRanks(
+        8, steps,
+        [](int rank, int step) { return (rank == 5 ? 45 : 5) + (rank + step * 3) % 7 * 0.1; },
+        [](int, int) { return 50.0; });
+  }
+  std::string Path(const std::string& name) const { return directory_.path() + "/" + name; }
+};
+
+TEST_F(BadInputTest, ATruncatedTraceIsLeftOut) {
+  AddStraggler();
+  WriteManifest();
+  const auto size = std::filesystem::file_size(Path("w2.xplane.pb"));
+  std::filesystem::resize_file(Path("w2.xplane.pb"), size / 2);
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["workers"], json({"w5"}));
+  EXPECT_EQ(report["missing"][0]["worker"], "w2");
+  EXPECT_THAT(report["missing"][0]["reason"].get<std::string>(), HasSubstr("cut off"));
+  EXPECT_THAT(report["sure"].get<std::string>(), HasSubstr("7 of 8 workers (w2"));
+}
+
+TEST_F(BadInputTest, AnEmptyFileAFifoAndAFolderAreNoTraces) {
+  AddStraggler();
+  WriteManifest();
+  std::filesystem::resize_file(Path("w0.xplane.pb"), 0);
+  std::filesystem::remove(Path("w1.xplane.pb"));
+  ASSERT_EQ(mkfifo(Path("w1.xplane.pb").c_str(), 0600), 0);
+  std::filesystem::remove(Path("w2.xplane.pb"));
+  std::filesystem::create_directory(Path("w2.xplane.pb"));
+  std::filesystem::remove(Path("w3.xplane.pb"));
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["workers"], json({"w5"}));
+  EXPECT_EQ(report["missing"].size(), 4u) << report["missing"];
+}
+
+TEST_F(BadInputTest, AFirstPartAloneIsUsedAndSaid) {
+  AddStraggler();
+  workers_[4]["files"].push_back({{"path", "../r.part2/w4.xplane.pb"}});
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["workers"], json({"w5"}));
+  EXPECT_THAT(report["warnings"][0].get<std::string>(),
+              HasSubstr("w4: a part of its trace is left out"));
+}
+
+TEST_F(BadInputTest, PathsLeadNowhereElse) {
+  AddStraggler();
+  workers_[4]["files"] = json::array({{{"path", "../../../../etc/w4.xplane.pb"}}});
+  WriteManifest();
+  const json report = ReportOfRun();
+  // The file that lies there is a worker that the manifest does not know.
+  EXPECT_THAT(report["warnings"].dump(), HasSubstr("w4.xplane.pb is not in capture.json"));
+}
+
+TEST_F(BadInputTest, WithoutAManifestAndWithABrokenOne) {
+  AddStraggler();
+  json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["workers"], json({"w5"}));
+  EXPECT_EQ(report["verdict"]["class"], "input");
+  EXPECT_THAT(report["warnings"].dump(), HasSubstr("no capture.json"));
+  EXPECT_THAT(report["sure"].get<std::string>(), HasSubstr("clocks not compared"));
+  EXPECT_THAT(report["sure"].get<std::string>(), HasSubstr("losses not known"));
+  EXPECT_FALSE(report["workers"][0].contains("lost"));
+  for (const char* broken : {"{", "[]", "7", "{\"workers\":7}", "\xff\xfe"}) {
+    directory_.Write("capture.json", broken);
+    report = ReportOfRun();
+    EXPECT_EQ(report["verdict"]["workers"], json({"w5"})) << broken;
+    EXPECT_THAT(report["warnings"].dump(), HasSubstr("cannot be read")) << broken;
+  }
+  directory_.Write("capture.json", "{\"workers\":[7,{\"name\":3,\"files\":{}},{\"files\":[0]}]}");
+  EXPECT_EQ(ReportOfRun()["verdict"]["workers"], json({"w5"}));
+}
+
+TEST_F(BadInputTest, ANewerSchemaIsAnAnswerWithAWarning) {
+  AddStraggler();
+  WriteManifest(/*schema=*/2);
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["workers"], json({"w5"}));
+  EXPECT_THAT(report["warnings"].dump(), HasSubstr("newer than this program"));
+}
+
+TEST_F(BadInputTest, ADuplicateRankIsSaid) {
+  AddStraggler();
+  workers_[3]["rank"] = 5;
+  WriteManifest();
+  EXPECT_THAT(ReportOfRun()["warnings"].dump(), HasSubstr("rank 5 twice: w3 and w5"));
+}
+
+TEST_F(BadInputTest, AWorkerWithFewStepsDoesNotKeepOthersFromBeingCompared) {
+  AddStraggler(40);
+  TraceFile late;
+  late.Step(110, 5000, 5100);
+  late.Input(5000, 5050);
+  AddWorker(8, "node2", late);
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["steps"]["common"], 40);
+  EXPECT_EQ(report["verdict"]["workers"], json({"w5"}));
+  EXPECT_THAT(report["warnings"].dump(), HasSubstr("1 worker recorded fewer than 8 steps"));
+}
+
+TEST_F(BadInputTest, StepsThatDifferAreComparedWhereTheyMeet) {
+  AddStraggler(40);
+  WriteManifest();
+  // Without the first 25 steps of one rank.
+  tensorflow::profiler::XSpace space;
+  ASSERT_TRUE(space.ParseFromString(ReadAll(Path("w2.xplane.pb"))));
+  for (auto& plane : *space.mutable_planes()) {
+    auto* events = plane.mutable_lines(0)->mutable_events();
+    events->DeleteSubrange(0, events->size() * 25 / 40);
+  }
+  directory_.Write("w2.xplane.pb", space.SerializeAsString());
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["steps"]["common"], 15);
+  EXPECT_EQ(report["verdict"]["workers"], json({"w5"}));
+}
+
+// The straggler's own events are lost: what it did is not known.
+TEST_F(BadInputTest, ACauseThatMayBeLostIsNotNamed) {
+  AddStraggler();
+  tensorflow::profiler::XSpace space;
+  ASSERT_TRUE(space.ParseFromString(ReadAll(Path("w5.xplane.pb"))));
+  v1::Summary summary;
+  v1::ThreadLoss* loss = summary.add_threads();
+  loss->set_tid(1);
+  loss->set_attempted(1000);
+  loss->set_lost(20);
+  auto* plane = space.add_planes();
+  plane->set_name("Task Environment");
+  (*plane->mutable_stat_metadata())[1].set_id(1);
+  (*plane->mutable_stat_metadata())[1].set_name("jobscope_summary");
+  auto* stat = plane->add_stats();
+  stat->set_metadata_id(1);
+  stat->set_bytes_value(summary.SerializeAsString());
+  directory_.Write("w5.xplane.pb", space.SerializeAsString());
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "undecidable") << verdict;
+  EXPECT_THAT(verdict["why_undecidable"].get<std::string>(),
+              HasSubstr("2.0 % of its step thread's events are lost"));
+}
+
+TEST_F(BadInputTest, WhatIsNoRunIsAnError) {
+  EXPECT_EQ(ReadDigests(Path("nothing")).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReadDigests(directory_.path()).status().code(), absl::StatusCode::kNotFound);
+  directory_.Write("file", "x");
+  EXPECT_EQ(ReadDigests(Path("file")).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(BadInputTest, BrokenDigestsAreMissingWorkers) {
+  AddStraggler();
+  WriteManifest();
+  const absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
+  ASSERT_TRUE(digests.ok());
+  const std::string folder = Path("digests");
+  ASSERT_TRUE(WriteDigests(*digests, folder).ok());
+  std::ofstream(folder + "/w1.digest") << "nonsense";
+  std::filesystem::resize_file(folder + "/w2.digest", 0);
+  std::filesystem::remove(folder + "/w3.digest");
+  v1::Digest newer = digests->workers[0];
+  newer.set_schema(2);
+  std::ofstream(folder + "/w0.digest") << newer.SerializeAsString();
+  const json report = ReportOf(folder);
+  EXPECT_EQ(report["verdict"]["workers"], json({"w5"}));
+  EXPECT_EQ(report["missing"].size(), 4u) << report["missing"];
+  EXPECT_THAT(report["missing"].dump(), HasSubstr("has schema 2"));
+}
+
+// Cut at each byte, and each byte changed: an answer or an error.
+TEST_F(BadInputTest, NoByteOfATraceCrashes) {
+  TraceFile trace;
+  for (int step = 0; step < 3; ++step) {
+    trace.Step(step, step * 10, step * 10 + 9);
+    trace.Input(step * 10, step * 10 + 4);
+    trace.AllReduce(step, step * 10 + 5, step * 10 + 9);
+    trace.Kernel("gemm", step * 10 + 1, step * 10 + 2);
+  }
+  const std::string bytes = trace.Bytes();
+  const auto digest = [](const std::string& damaged) {
+    TraceReader reader;
+    (void)reader.Read(damaged);  // an error is right, too
+    RunWorker worker;
+    worker.name = "w";
+    const std::unique_ptr<WorkerTrace> read = reader.Finish();
+    Digests digests;
+    digests.workers = {BuildDigest(worker, read.get())};
+    EXPECT_TRUE(ViewOf(digests.workers[0]).ok());
+    EXPECT_FALSE(ReportText(Reduce(digests)).empty());
+  };
+  for (size_t size = 0; size < bytes.size(); ++size) digest(bytes.substr(0, size));
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ (1 << (at % 8)));
+    digest(damaged);
+  }
+}
+
+}  // namespace
+}  // namespace jobscope::analysis

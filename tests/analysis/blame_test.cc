@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/blame.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace jobscope::analysis {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// Ranks whose own time is 100 ms with some noise; 20 ms of transfer.
+OwnTimes Equal(size_t workers, size_t steps, double noise_ms = 2, uint32_t seed = 1) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> noise(0, noise_ms * 1e6);
+  OwnTimes times;
+  times.transfer_ns.assign(steps, 20e6);
+  for (size_t w = 0; w < workers; ++w) {
+    std::vector<double> own;
+    for (size_t s = 0; s < steps; ++s) own.push_back(100e6 + noise(random));
+    times.own_ns.push_back(std::move(own));
+    times.nodes.push_back("node" + std::to_string(w / 4));
+  }
+  return times;
+}
+
+void Slow(OwnTimes* times, size_t worker, double ms, size_t every = 1) {
+  for (size_t s = 0; s < times->transfer_ns.size(); s += every) {
+    times->own_ns[worker][s] += ms * 1e6;
+  }
+}
+
+TEST(BlameTest, WorthByHand) {
+  OwnTimes times;
+  times.transfer_ns = {10, 10};
+  times.own_ns = {{100, 100}, {100, 120}, {150, 130}};
+  times.nodes = {"a", "b", "c"};
+  const Straggler worth = WorthOf(times, {2});
+  EXPECT_EQ(worth.step_ns, (160 + 140) / 2.0);
+  EXPECT_EQ(worth.mended_step_ns, (110 + 130) / 2.0);
+  EXPECT_NEAR(worth.gain, 1 - 240.0 / 300, 1e-12);
+  EXPECT_LE(worth.gain_low, worth.gain);
+  EXPECT_GE(worth.gain_high, worth.gain);
+}
+
+TEST(BlameTest, OneSlowRankIsFound) {
+  OwnTimes times = Equal(8, 50);
+  Slow(&times, 5, 40);
+  const std::vector<Straggler> found = FindStragglers(times);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].workers, ElementsAre(5));
+  EXPECT_EQ(found[0].node, "");
+  EXPECT_NEAR(found[0].gain, 38.0 / 160, 0.03);
+  EXPECT_GT(found[0].gain_low, 0.15);
+}
+
+TEST(BlameTest, EqualRanksBlameNobody) {
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    for (const double noise_ms : {0.1, 2.0, 15.0}) {
+      for (const size_t workers : {size_t{2}, size_t{3}, size_t{8}}) {
+        EXPECT_THAT(FindStragglers(Equal(workers, 40, noise_ms, seed)), IsEmpty())
+            << workers << " workers, noise " << noise_ms << " ms, seed " << seed;
+      }
+    }
+  }
+}
+
+TEST(BlameTest, OneOfTwo) {
+  OwnTimes times = Equal(2, 50);
+  Slow(&times, 1, 30);
+  const std::vector<Straggler> found = FindStragglers(times);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].workers, ElementsAre(1));
+}
+
+TEST(BlameTest, AWholeNodeIsOneFinding) {
+  OwnTimes times = Equal(12, 50);
+  for (const size_t worker : {4, 5, 6, 7}) Slow(&times, worker, 30);
+  const std::vector<Straggler> found = FindStragglers(times);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].workers, ElementsAre(4, 5, 6, 7));
+  EXPECT_EQ(found[0].node, "node1");
+  EXPECT_GT(found[0].gain, 0.15);
+}
+
+TEST(BlameTest, TwoRanksThatHideBehindEachOtherAreOneFinding) {
+  OwnTimes times = Equal(8, 50);
+  Slow(&times, 1, 40);
+  Slow(&times, 6, 40);
+  const std::vector<Straggler> found = FindStragglers(times);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].workers, ElementsAre(1, 6));
+}
+
+TEST(BlameTest, ASlowStepNowAndThenIsFound) {
+  OwnTimes times = Equal(8, 60);
+  Slow(&times, 3, 120, /*every=*/5);
+  const std::vector<Straggler> found = FindStragglers(times);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].workers, ElementsAre(3));
+  EXPECT_FALSE(found[0].single);
+}
+
+TEST(BlameTest, ASingleLongStepIsAFindingOfItsOwn) {
+  OwnTimes times = Equal(8, 40);
+  times.own_ns[2][17] += 900e6;
+  const std::vector<Straggler> found = FindStragglers(times);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_TRUE(found[0].single);
+  EXPECT_THAT(found[0].workers, ElementsAre(2));
+  EXPECT_EQ(found[0].step, 17u);
+}
+
+TEST(BlameTest, ASingleStepThatCostsLittleIsNone) {
+  OwnTimes times = Equal(8, 40);
+  times.own_ns[2][17] += 200e6;
+  EXPECT_THAT(FindStragglers(times), IsEmpty());
+}
+
+}  // namespace
+}  // namespace jobscope::analysis

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/bounds.h"
+
+#include <gtest/gtest.h>
+
+namespace jobscope::analysis {
+namespace {
+
+using Shares = std::array<std::optional<double>, kStepClasses>;
+
+TEST(BoundsTest, TheTableIsInTheOrderOfTheClasses) {
+  for (size_t c = 0; c < kStepClasses; ++c) {
+    EXPECT_EQ(Index(kBounds[c].step_class), c);
+    EXPECT_FALSE(kBounds[c].advice.empty());
+    EXPECT_FALSE(kBounds[c].reason.empty());
+  }
+}
+
+TEST(BoundsTest, TheClassThatExceedsItsThresholdMostBounds) {
+  Shares shares;
+  shares[Index(StepClass::kHost)] = 0.68;
+  shares[Index(StepClass::kInput)] = 0.30;
+  EXPECT_EQ(ChooseBound(shares), StepClass::kInput);
+  shares[Index(StepClass::kInput)] = 0.05;
+  EXPECT_EQ(ChooseBound(shares), StepClass::kHost);
+  shares[Index(StepClass::kHost)] = 0.4;
+  EXPECT_EQ(ChooseBound(shares), std::nullopt);
+  shares[Index(StepClass::kDeviceCompute)] = 0.9;
+  EXPECT_EQ(ChooseBound(shares), StepClass::kDeviceCompute);
+}
+
+}  // namespace
+}  // namespace jobscope::analysis

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Digests from anywhere: a report without them, or with.
+#include <google/protobuf/stubs/logging.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include "analysis/reduce.h"
+#include "analysis/report_json.h"
+#include "analysis/report_text.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace jobscope::analysis;  // NOLINT(google-build-using-namespace)
+  static const google::protobuf::LogSilencer silencer;
+  Digests digests;
+  digests.workers.resize(2);
+  if (!digests.workers[0].ParseFromArray(data, static_cast<int>(size))) return 0;
+  digests.workers[1] = digests.workers[0];
+  const Report report = Reduce(digests);
+  if (ReportJson(report).empty() || ReportText(report).empty()) std::abort();
+  return 0;
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program on runs of real workers: training loops of which one waits for its input.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/subprocess.h"
+#include "tests/temporary_directory.h"
+
+namespace jobscope {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+// A training loop that listens on a port of its own.
+class TrainLoop {
+ public:
+  explicit TrainLoop(int slow_ms)
+      : process_({TRAIN_LOOP_PROGRAM, "--listen=127.0.0.1:0", absl::StrCat("--slow_ms=", slow_ms),
+                  "--seconds=60"}) {}
+  std::string address() {
+    EXPECT_TRUE(process_.AwaitText("listening on ")) << process_.err();
+    const std::string text = process_.out();
+    const size_t begin = text.find("listening on ") + 13;
+    return text.substr(begin, text.find('\n', begin) - begin);
+  }
+
+ private:
+  Subprocess process_;
+};
+
+std::string NameOf(std::string address) {
+  for (char& c : address) {
+    if (c == ':') c = '_';
+  }
+  return address;
+}
+
+struct Result {
+  int exit_code = 0;
+  std::string out;
+  std::string err;
+};
+
+Result Jobscope(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), JOBSCOPE_PROGRAM);
+  Subprocess process(arguments);
+  Result result;
+  result.exit_code = process.Wait();
+  result.out = process.out();
+  result.err = process.err();
+  return result;
+}
+
+class ReportProgramTest : public ::testing::Test {
+ protected:
+  // Captures 60 steps of the slowest worker, whatever else the machine does.
+  std::string Capture(const std::vector<std::string>& addresses) {
+    std::string all;
+    for (const std::string& address : addresses) {
+      absl::StrAppend(&all, all.empty() ? "" : ",", address);
+    }
+    const Result capture = Jobscope({"capture", "--service_addr=" + all, "--duration_ms=1500",
+                                     "--session_id=r", "--logdir=" + logdir_.path()});
+    EXPECT_EQ(capture.exit_code, 0) << capture.out << capture.err;
+    return logdir_.path() + "/plugins/profile/r";
+  }
+  static json Report(const std::string& run) {
+    const Result report = Jobscope({"report", run, "--json"});
+    EXPECT_EQ(report.exit_code, 0) << report.err;
+    json parsed = json::parse(report.out, nullptr, false);
+    EXPECT_TRUE(parsed.is_object()) << report.out;
+    return parsed;
+  }
+
+  TemporaryDirectory logdir_;
+};
+
+TEST_F(ReportProgramTest, NamesTheWorkerThatWaitsForItsInput) {
+  TrainLoop fast(0);
+  TrainLoop slow(40);
+  const std::string slow_address = slow.address();
+  const std::string run = Capture({fast.address(), slow_address});
+  const json report = Report(run);
+  EXPECT_EQ(report["schema"], 1);
+  EXPECT_EQ(report["verdict"]["workers"], json({NameOf(slow_address)})) << report["verdict"];
+  EXPECT_EQ(report["verdict"]["class"], "input");
+  EXPECT_EQ(report["verdict"]["names"][0], "next_batch");
+  const Result text = Jobscope({"report", run});
+  EXPECT_EQ(text.exit_code, 0);
+  EXPECT_EQ(text.out.rfind("VERDICT  " + NameOf(slow_address) + " is slow", 0), 0u) << text.out;
+
+  // By way of digests: the same answer, to the byte.
+  const std::string digests = logdir_.path() + "/digests";
+  const Result direct = Jobscope({"report", run, "--json", "--digest=" + digests});
+  EXPECT_EQ(direct.exit_code, 0) << direct.err;
+  const Result reduced = Jobscope({"report", digests, "--json"});
+  EXPECT_EQ(reduced.exit_code, 0) << reduced.err;
+  EXPECT_EQ(direct.out, reduced.out);
+}
+
+TEST_F(ReportProgramTest, RunsAreCompared) {
+  TrainLoop loop(30);
+  const std::string address = loop.address();
+  for (const char* run : {"a", "b"}) {
+    const Result capture =
+        Jobscope({"capture", "--service_addr=" + address, "--duration_ms=1000",
+                  std::string("--session_id=") + run, "--logdir=" + logdir_.path()});
+    EXPECT_EQ(capture.exit_code, 0) << capture.err;
+  }
+  const std::string runs = logdir_.path() + "/plugins/profile/";
+  // A gate that the machine's load cannot reach.
+  const Result same = Jobscope({"diff", runs + "a", runs + "b", "--gate=300", "--json"});
+  EXPECT_EQ(same.exit_code, 0) << same.out << same.err;
+  const json diff = json::parse(same.out, nullptr, false);
+  EXPECT_EQ(diff["outcome"], "neutral") << same.out;
+  EXPECT_TRUE(diff["change_low"] <= diff["change"] && diff["change"] <= diff["change_high"]);
+
+  TrainLoop slower(150);
+  const Result capture =
+      Jobscope({"capture", "--service_addr=" + slower.address(), "--duration_ms=3000",
+                "--session_id=c", "--logdir=" + logdir_.path()});
+  EXPECT_EQ(capture.exit_code, 0) << capture.err;
+  const Result regression = Jobscope({"diff", runs + "a", runs + "c", "--gate=20"});
+  EXPECT_EQ(regression.exit_code, 1) << regression.out << regression.err;
+  EXPECT_EQ(regression.out.rfind("OUTCOME  regression", 0), 0u) << regression.out;
+  EXPECT_THAT(regression.out, HasSubstr("\nCLASS    input"));
+}
+
+TEST_F(ReportProgramTest, OneWorkerIsBoundByItsInput) {
+  TrainLoop slow(40);
+  const json verdict = Report(Capture({slow.address()}))["verdict"];
+  EXPECT_EQ(verdict["finding"], "bound") << verdict;
+  EXPECT_EQ(verdict["class"], "input");
+}
+
+TEST_F(ReportProgramTest, WhatIsNoRunIsSaid) {
+  const Result empty = Jobscope({"report", logdir_.path()});
+  EXPECT_EQ(empty.exit_code, 4);
+  EXPECT_THAT(empty.err, HasSubstr("name a run directory"));
+  EXPECT_EQ(Jobscope({"report", "/nonexistent"}).exit_code, 4);
+  EXPECT_EQ(Jobscope({"report"}).exit_code, 2);
+  EXPECT_EQ(Jobscope({"report", logdir_.path(), "--nonsense"}).exit_code, 2);
+  EXPECT_EQ(Jobscope({"report", "--help"}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace jobscope

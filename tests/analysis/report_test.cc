@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From files to the answer.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/report_text.h"
+#include "tests/analysis/run_fixture.h"
+
+namespace jobscope::analysis {
+namespace {
+
+using ::testing::HasSubstr;
+
+double Jitter(int rank, int step) { return ((rank * 7 + step * 13) % 10) * 0.1; }
+
+class ReportTest : public RunFixture {};
+
+TEST_F(ReportTest, TheSlowLoaderOfOneRankOfEight) {
+  AddRanks(
+      8, 40, [](int rank, int step) { return (rank == 5 ? 45 : 5) + Jitter(rank, step); },
+      [](int, int) { return 50.0; });
+  WriteManifest();
+  const json report = ReportOfRun();
+  const json& verdict = report["verdict"];
+  EXPECT_EQ(verdict["finding"], "straggler") << report.dump(1);
+  EXPECT_EQ(verdict["workers"], json({"w5"}));
+  EXPECT_EQ(verdict["class"], "input");
+  EXPECT_EQ(verdict["names"], json({"next_batch"}));
+  EXPECT_NEAR(verdict["step_ms"].get<double>(), 103.45, 0.5);
+  EXPECT_NEAR(verdict["mended_step_ms"].get<double>(), 63.9, 0.6);
+  EXPECT_NEAR(verdict["gain"].get<double>(), 0.385, 0.01);
+  EXPECT_EQ(report["steps"]["common"], 40);
+  EXPECT_EQ(report["steps"]["aligned_by"], "number");
+  const json& collective = report["collectives"][0];
+  EXPECT_EQ(collective["name"], "gloo:all_reduce");
+  EXPECT_EQ(collective["count"], 40);
+  EXPECT_EQ(collective["matched"], 40);
+  EXPECT_EQ(collective["last"], json({{"w5", 40}}));
+  EXPECT_NEAR(collective["transfer_ms"].get<double>(), 40 * 8, 0.01);
+  // The fast ranks wait for the slow one; that one does not wait.
+  const json& workers = report["workers"];
+  EXPECT_NEAR(workers[0]["classes_ms"]["waiting"].get<double>(), 40, 1);
+  EXPECT_NEAR(workers[5]["classes_ms"]["waiting"].get<double>(), 0, 0.01);
+  EXPECT_NEAR(workers[5]["classes_ms"]["transfer"].get<double>(), 8, 0.01);
+  for (const json& worker : workers) {
+    double sum = 0;
+    for (const json& ms : worker["classes_ms"]) sum += ms.get<double>();
+    EXPECT_NEAR(sum, worker["mean_ms"].get<double>(), 1e-4);
+  }
+}
+
+TEST_F(ReportTest, SlowHostWorkIsNoInput) {
+  AddRanks(
+      4, 30, [](int rank, int step) { return 5 + Jitter(rank, step); },
+      [](int rank, int) { return rank == 2 ? 80.0 : 50.0; });
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["workers"], json({"w2"}));
+  EXPECT_EQ(verdict["class"], "host");
+  EXPECT_EQ(verdict["names"], json({"forward"}));
+}
+
+TEST_F(ReportTest, EqualRanksAreBalanced) {
+  AddRanks(8, 40, Jitter, [](int, int) { return 50.0; });
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["finding"], "balanced") << report["verdict"];
+  EXPECT_EQ(report["verdict"]["workers"], json::array());
+  EXPECT_FALSE(report["verdict"].contains("gain"));
+}
+
+TEST_F(ReportTest, ASlowLinkSlowsAllAndBlamesNobody) {
+  AddRanks(4, 40, Jitter, [](int, int) { return 12.0; });
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "bound") << verdict;
+  EXPECT_EQ(verdict["class"], "transfer");
+  EXPECT_EQ(verdict["workers"], json::array());
+}
+
+// With a worker missing it could be that one for which all wait.
+TEST_F(ReportTest, AMissingRankMayBeTheSlowOne) {
+  AddRanks(4, 40, Jitter, [](int, int) { return 12.0; });
+  AddMissing("w4", "unreachable", "connection refused");
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["finding"], "undecidable");
+  EXPECT_EQ(report["missing"],
+            json({{{"worker", "w4"}, {"reason", "unreachable: connection refused"}}}));
+  EXPECT_THAT(report["sure"].get<std::string>(), HasSubstr("4 of 5 workers (w4: unreachable"));
+}
+
+TEST_F(ReportTest, StepsThatAreNumberedDifferentlyAreAlignedByCollectives) {
+  AddRanks(
+      4, 30, [](int rank, int step) { return (rank == 1 ? 30 : 5) + Jitter(rank, step); },
+      [](int, int) { return 50.0; }, /*number_of_rank=*/1000);
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["steps"]["aligned_by"], "collectives");
+  EXPECT_EQ(report["steps"]["common"], 30);
+  EXPECT_EQ(report["verdict"]["workers"], json({"w1"}));
+}
+
+TEST_F(ReportTest, TooFewCommonStepsAreNotDecidable) {
+  AddRanks(
+      4, 7, [](int rank, int) { return rank == 1 ? 30 : 5; }, [](int, int) { return 50.0; });
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "undecidable");
+  EXPECT_THAT(verdict["why_undecidable"].get<std::string>(), HasSubstr("at most 7 steps"));
+  EXPECT_FALSE(verdict.contains("gain"));
+}
+
+TEST_F(ReportTest, OneWorkerThatWaitsForInput) {
+  TraceFile trace;
+  for (int step = 0; step < 20; ++step) {
+    const double begin_ms = step * 10;
+    trace.Input(begin_ms, begin_ms + 6);
+    trace.Step(step, begin_ms, begin_ms + 10);
+    trace.Event("forward", begin_ms + 6, begin_ms + 9);
+  }
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["finding"], "bound");
+  EXPECT_EQ(report["verdict"]["class"], "input");
+  EXPECT_NEAR(report["verdict"]["gain"].get<double>(), 0.6, 0.001);
+  EXPECT_NEAR(report["workers"][0]["classes_ms"]["host"].get<double>(), 3, 0.001);
+  EXPECT_NEAR(report["workers"][0]["classes_ms"]["unexplained"].get<double>(), 1, 0.001);
+  EXPECT_FALSE(report["workers"][0]["classes_ms"].contains("device_compute"));
+}
+
+TEST_F(ReportTest, OneWorkerWhoseDeviceIsBusy) {
+  TraceFile trace;
+  for (int step = 0; step < 20; ++step) {
+    const double begin_ms = step * 10;
+    trace.Step(step, begin_ms, begin_ms + 10);
+    trace.Input(begin_ms, begin_ms + 6);  // hidden behind the device
+    trace.Kernel("gemm", begin_ms, begin_ms + 8);
+    trace.Kernel("MemcpyHtoD", begin_ms + 2, begin_ms + 9, 8);
+    trace.Kernel("gemm_on_another_stream", begin_ms + 3, begin_ms + 4, 9);
+  }
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["class"], "device_compute") << report["verdict"];
+  const json& classes = report["workers"][0]["classes_ms"];
+  EXPECT_NEAR(classes["device_compute"].get<double>(), 8, 0.001);
+  EXPECT_NEAR(classes["device_copy"].get<double>(), 1, 0.001);
+  EXPECT_NEAR(classes["input"].get<double>(), 0, 0.001);
+  EXPECT_EQ(report["kernels"][0]["name"], "gemm");
+  EXPECT_EQ(report["kernels"][0]["count"], 20);
+}
+
+TEST_F(ReportTest, NoStepsIsAnAnswer) {
+  TraceFile trace;
+  trace.Event("forward", 0, 10);
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["finding"], "undecidable");
+  EXPECT_EQ(report["operators"][0]["name"], "forward");
+  EXPECT_FALSE(report["workers"][0].contains("mean_ms"));
+}
+
+TEST_F(ReportTest, SelfTimeIsExclusive) {
+  TraceFile trace;
+  for (int step = 0; step < 10; ++step) {
+    const double begin_ms = step * 10;
+    trace.Step(step, begin_ms, begin_ms + 10);
+    trace.Event("outer", begin_ms + 1, begin_ms + 9);
+    trace.Event("inner", begin_ms + 2, begin_ms + 5);
+  }
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json report = ReportOfRun();
+  for (const json& row : report["operators"]) {
+    if (row["name"] == "outer") {
+      EXPECT_NEAR(row["self_ms"].get<double>(), 50, 0.001);
+      EXPECT_NEAR(row["total_ms"].get<double>(), 80, 0.001);
+      EXPECT_EQ(row["count"], 10);
+    }
+  }
+}
+
+TEST_F(ReportTest, TheTerminalHasAHundredColumnsAndNoControlCharacters) {
+  AddRanks(
+      4, 30, [](int rank, int step) { return (rank == 1 ? 30 : 5) + Jitter(rank, step); },
+      [](int, int) { return 50.0; });
+  TraceFile trace;
+  trace.Event("\x1b[2J</script>\n" + std::string(300, 'x'), 0, 10);
+  AddWorker(9, "node\x1b[31m", trace);
+  WriteManifest();
+  const absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
+  ASSERT_TRUE(digests.ok());
+  const std::string text = ReportText(Reduce(*digests));
+  EXPECT_EQ(text.rfind("VERDICT", 0), 0u) << text;
+  size_t begin = 0;
+  for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+    EXPECT_LE(end - begin, 100u) << text.substr(begin, end - begin);
+    begin = end + 1;
+  }
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace jobscope::analysis

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Traces and runs made by hand, for tests.
+#ifndef TESTS_ANALYSIS_TRACE_FILES_H_
+#define TESTS_ANALYSIS_TRACE_FILES_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tensorflow/xplane.pb.h"
+
+namespace jobscope::analysis {
+
+using Stats = std::vector<std::pair<std::string, int64_t>>;
+using Texts = std::vector<std::pair<std::string, std::string>>;
+
+// One worker's trace. Times are milliseconds.
+class TraceFile {
+ public:
+  void Event(const std::string& name, double begin_ms, double end_ms, const Stats& stats = {},
+             const Texts& texts = {}, const std::string& plane = "/host:CPU", int64_t line = 1) {
+    Plane& target = planes_[plane];
+    target.lines[line].push_back({name, begin_ms, end_ms, stats, texts});
+  }
+  void Step(int64_t number, double begin_ms, double end_ms, Stats more = {}) {
+    more.emplace_back("_r", 1);
+    more.emplace_back("step_num", number);
+    Event("train", begin_ms, end_ms, more);
+  }
+  void Input(double begin_ms, double end_ms) {
+    Event("IteratorGetNext next_batch", begin_ms, end_ms);
+  }
+  void AllReduce(int64_t sequence, double begin_ms, double end_ms) {
+    Event("gloo:all_reduce", begin_ms, end_ms, {{"sequence", sequence}, {"bytes", 4096}},
+          {{"process_group", "0"}}, "/device:CUSTOM:async", 1);
+  }
+  void Kernel(const std::string& name, double begin_ms, double end_ms, int64_t stream = 7) {
+    Event(name, begin_ms, end_ms, {}, {}, "/device:GPU:0", stream);
+  }
+
+  std::string Bytes() const {
+    tensorflow::profiler::XSpace space;
+    for (const auto& [name, plane] : planes_) Fill(name, plane, space.add_planes());
+    return space.SerializeAsString();
+  }
+
+ private:
+  struct Entry {
+    std::string name;
+    double begin_ms, end_ms;
+    Stats stats;
+    Texts texts;
+  };
+  struct Plane {
+    std::map<int64_t, std::vector<Entry>> lines;
+  };
+
+  static void Fill(const std::string& name, const Plane& plane, tensorflow::profiler::XPlane* out) {
+    out->set_name(name);
+    std::map<std::string, int64_t> events;
+    std::map<std::string, int64_t> stats;
+    const auto id_of = [](std::map<std::string, int64_t>* ids, const std::string& text) {
+      return ids->emplace(text, static_cast<int64_t>(ids->size()) + 1).first->second;
+    };
+    for (const auto& [id, entries] : plane.lines) {
+      auto* line = out->add_lines();
+      line->set_id(id);
+      line->set_name("thread/" + std::to_string(id));
+      std::vector<Entry> sorted = entries;
+      std::stable_sort(sorted.begin(), sorted.end(), [](const Entry& a, const Entry& b) {
+        return a.begin_ms != b.begin_ms ? a.begin_ms < b.begin_ms : a.end_ms > b.end_ms;
+      });
+      for (const Entry& entry : sorted) {
+        auto* event = line->add_events();
+        event->set_metadata_id(id_of(&events, entry.name));
+        event->set_offset_ps(static_cast<int64_t>(entry.begin_ms * 1e9 + 0.5));
+        event->set_duration_ps(static_cast<int64_t>((entry.end_ms - entry.begin_ms) * 1e9 + 0.5));
+        for (const auto& [key, value] : entry.stats) {
+          auto* stat = event->add_stats();
+          stat->set_metadata_id(id_of(&stats, key));
+          stat->set_int64_value(value);
+        }
+        for (const auto& [key, value] : entry.texts) {
+          auto* stat = event->add_stats();
+          stat->set_metadata_id(id_of(&stats, key));
+          stat->set_str_value(value);
+        }
+      }
+    }
+    for (const auto& [text, id] : events) {
+      auto& metadata = (*out->mutable_event_metadata())[id];
+      metadata.set_id(id);
+      metadata.set_name(text);
+    }
+    for (const auto& [text, id] : stats) {
+      auto& metadata = (*out->mutable_stat_metadata())[id];
+      metadata.set_id(id);
+      metadata.set_name(text);
+    }
+  }
+
+  std::map<std::string, Plane> planes_;
+};
+
+}  // namespace jobscope::analysis
+
+#endif  // TESTS_ANALYSIS_TRACE_FILES_H_

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is read of a trace: steps, input waits, names; also of traces that are not as ours are.
+#include "analysis/trace_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/digest_builder.h"
+#include "analysis/worker_view.h"
+#include "tests/analysis/trace_files.h"
+
+namespace jobscope::analysis {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class TraceReaderTest : public ::testing::Test {
+ protected:
+  // Of one worker whose files are `bytes`.
+  const WorkerView& Read(const std::vector<std::string>& files) {
+    TraceReader reader;
+    for (const std::string& bytes : files) EXPECT_TRUE(reader.Read(bytes).ok());
+    const std::unique_ptr<WorkerTrace> trace = reader.Finish();
+    RunWorker worker;
+    worker.name = "w";
+    digest_ = BuildDigest(worker, trace.get());
+    absl::StatusOr<WorkerView> view = ViewOf(digest_);
+    EXPECT_TRUE(view.ok()) << view.status();
+    view_ = view.ok() ? *view : WorkerView();
+    return view_;
+  }
+  static std::vector<int64_t> Numbers(const WorkerView& view) {
+    std::vector<int64_t> numbers;
+    for (const StepView& step : view.steps) numbers.push_back(step.number);
+    return numbers;
+  }
+  const std::vector<int64_t>& Of(StepClass step_class) const {
+    return view_.class_ns[Index(step_class)];
+  }
+
+  v1::Digest digest_;
+  WorkerView view_;
+};
+
+TEST_F(TraceReaderTest, NestedWaitsCountOnce) {
+  TraceFile trace;
+  trace.Step(1, 0, 10);
+  trace.Input(0, 6);
+  trace.Event("iteratorgetnext_inner", 1, 4);
+  Read({trace.Bytes()});
+  EXPECT_THAT(Of(StepClass::kInput), ElementsAre(6'000'000));
+}
+
+TEST_F(TraceReaderTest, StagesOfInputPipelinesAreInput) {
+  TraceFile trace;
+  trace.Step(1, 0, 10);
+  trace.Event("read_shard", 2, 5, {}, {{"_ipl_stage_name", "read"}});
+  Read({trace.Bytes()});
+  EXPECT_THAT(Of(StepClass::kInput), ElementsAre(3'000'000));
+}
+
+TEST_F(TraceReaderTest, ClippedStepsAreNone) {
+  TraceFile trace;
+  trace.Event("scope/train", 0, 10, {{"clipped_step", 4}});
+  trace.Step(5, 10, 20);
+  EXPECT_THAT(Numbers(Read({trace.Bytes()})), ElementsAre(5));
+}
+
+TEST_F(TraceReaderTest, OfSeveralThreadsTheOneWithMostTimeInStepsCounts) {
+  TraceFile trace;
+  trace.Step(1, 0, 10);
+  trace.Step(2, 10, 20);
+  trace.Event("evaluate", 0, 3, {{"_r", 1}, {"step_num", 70}}, {}, "/host:CPU", 2);
+  EXPECT_THAT(Numbers(Read({trace.Bytes()})), ElementsAre(1, 2));
+  EXPECT_EQ(digest_.step_name(), "train");
+}
+
+TEST_F(TraceReaderTest, StepsOfAnotherNameAreWork) {
+  TraceFile trace;
+  trace.Step(1, 0, 10);
+  trace.Event("validate", 12, 18, {{"_r", 1}, {"step_num", 1}});
+  trace.Step(2, 20, 30);
+  EXPECT_THAT(Numbers(Read({trace.Bytes()})), ElementsAre(1, 2));
+  EXPECT_THAT(Of(StepClass::kHost), ElementsAre(0, 6'000'000));
+  EXPECT_THAT(Of(StepClass::kUnexplained), ElementsAre(10'000'000, 14'000'000));
+}
+
+// A scope around the whole loop explains nothing.
+TEST_F(TraceReaderTest, ScopesAroundStepsAreNoWork) {
+  TraceFile trace;
+  trace.Event("epoch", 0, 40);
+  trace.Step(1, 1, 10);
+  trace.Step(2, 15, 20);
+  Read({trace.Bytes()});
+  EXPECT_THAT(Of(StepClass::kHost), IsEmpty());
+  EXPECT_THAT(Of(StepClass::kUnexplained), ElementsAre(9'000'000, 10'000'000));
+}
+
+TEST_F(TraceReaderTest, EventsOutOfOrderAreSorted) {
+  TraceFile trace;
+  for (int step = 0; step < 5; ++step) {
+    trace.Step(step, step * 10, step * 10 + 9);
+    trace.Input(step * 10, step * 10 + 4);
+  }
+  tensorflow::profiler::XSpace space;
+  ASSERT_TRUE(space.ParseFromString(trace.Bytes()));
+  auto* events = space.mutable_planes(0)->mutable_lines(0)->mutable_events();
+  std::reverse(events->begin() + 2, events->end());
+  EXPECT_THAT(Numbers(Read({space.SerializeAsString()})), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(Of(StepClass::kInput),
+              ElementsAre(4'000'000, 4'000'000, 4'000'000, 4'000'000, 4'000'000));
+}
+
+// As stock tracers may leave them: lines with time stamps since the epoch, and of two planes.
+TEST_F(TraceReaderTest, TimesSinceTheEpochKeepTheirDistances) {
+  TraceFile trace;
+  trace.Step(1, 0, 10);
+  trace.Kernel("gemm", 2, 6);
+  tensorflow::profiler::XSpace space;
+  ASSERT_TRUE(space.ParseFromString(trace.Bytes()));
+  for (auto& plane : *space.mutable_planes()) {
+    plane.mutable_lines(0)->set_timestamp_ns(1'795'399'164'229'102'787);
+  }
+  Read({space.SerializeAsString()});
+  EXPECT_THAT(Of(StepClass::kDeviceCompute), ElementsAre(4'000'000));
+}
+
+TEST_F(TraceReaderTest, PartsAreOneTrace) {
+  TraceFile first;
+  first.Step(1, 0, 10);
+  first.Event("outer", 2, 9);
+  TraceFile second;
+  second.Event("inner", 3, 4);
+  second.Step(2, 10, 20);
+  EXPECT_THAT(Numbers(Read({first.Bytes(), second.Bytes()})), ElementsAre(1, 2));
+  for (const v1::DigestName& name : digest_.operators()) {
+    if (name.name() == "outer") {
+      EXPECT_EQ(name.self_ns(), 6'000'000u);
+    }
+  }
+}
+
+TEST_F(TraceReaderTest, WhatARunQueueTookIsNotRunning) {
+  TraceFile trace;
+  trace.Step(1, 0, 10, {{"run_delay_ns", 3'000'000}});
+  trace.Event("forward", 0, 8);
+  Read({trace.Bytes()});
+  EXPECT_THAT(Of(StepClass::kNotRunning), ElementsAre(3'000'000));
+}
+
+TEST_F(TraceReaderTest, CompilationsAndCollectionsByTheirMarks) {
+  TraceFile trace;
+  trace.Step(1, 0, 20);
+  trace.Event("anything", 1, 5, {{"compilation", 1}});
+  trace.Event("gc", 6, 8, {{"generation", 2}});
+  Read({trace.Bytes()});
+  EXPECT_THAT(Of(StepClass::kCompilation), ElementsAre(4'000'000));
+  EXPECT_THAT(Of(StepClass::kGarbageCollection), ElementsAre(2'000'000));
+}
+
+TEST_F(TraceReaderTest, ManyNamesShareOneEntryInTheEnd) {
+  TraceFile trace;
+  trace.Step(1, 0, 10);
+  for (int i = 0; i < 700; ++i) {
+    trace.Event("batch " + std::to_string(i), 0.01 * i, 0.01 * i + 0.005);
+  }
+  Read({trace.Bytes()});
+  EXPECT_LE(digest_.operators_size(), 400);
+  EXPECT_GT(digest_.operators_left_out(), 250u);
+}
+
+}  // namespace
+}  // namespace jobscope::analysis
