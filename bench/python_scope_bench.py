@@ -10,6 +10,7 @@ running that records the scope.
 import argparse
 import contextlib
 import functools
+import gc
 import json
 import os
 import platform
@@ -85,6 +86,12 @@ def counter(count):
     one = jobscope.counter
     for i in range(count):
         one("x", i)
+
+
+def collection(count):
+    collect = gc.collect
+    for _ in range(count):
+        collect(0)
 
 
 @jobscope.traced
@@ -179,6 +186,7 @@ OURS = {
     "@jobscope.traced method(i, two=i)": traced_method,
     "trace() in a wrapper(*args, **kwargs)": wrapped,
     "trace() in a wrapper with its signature": generated,
+    "gc.collect(0)": collection,
 }
 
 

@@ -111,6 +111,7 @@ absl::Status Load(Api* api) {
   load("PyType_IsSubtype", &api->Type_IsSubtype);
   load("PyUnicode_DecodeUTF8", &api->Unicode_DecodeUTF8);
   load("PyUnicode_AsEncodedString", &api->Unicode_AsEncodedString);
+  load("PyUnicode_AsUTF8AndSize", &api->Unicode_AsUTF8AndSize);
   load("PyBytes_FromStringAndSize", &api->Bytes_FromStringAndSize);
   load("PyBytes_AsStringAndSize", &api->Bytes_AsStringAndSize);
   load("PyLong_FromLongLong", &api->Long_FromLongLong);

@@ -65,6 +65,8 @@ struct Api {
   int (*Type_IsSubtype)(Object*, Object*) = nullptr;
   Object* (*Unicode_DecodeUTF8)(const char*, intptr_t, const char* errors) = nullptr;
   Object* (*Unicode_AsEncodedString)(Object*, const char* encoding, const char* errors) = nullptr;
+  // Of a str that lives; nullptr with an exception set for anything else. `size` may be null.
+  const char* (*Unicode_AsUTF8AndSize)(Object*, intptr_t* size) = nullptr;
   Object* (*Bytes_FromStringAndSize)(const char*, intptr_t) = nullptr;
   int (*Bytes_AsStringAndSize)(Object*, char**, intptr_t*) = nullptr;
   Object* (*Long_FromLongLong)(long long) = nullptr;
