@@ -11,8 +11,10 @@
 #include <initializer_list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
+#include "collectors/framework/torch_collectives.h"
 #include "collectors/framework/torch_names.h"
 #include "collectors/framework/torch_shapes.h"
 #include "collectors/framework/torch_steps.h"
@@ -67,12 +69,46 @@ jobscope_arg TextArg(const std::string& text) {
   return arg;
 }
 
+jobscope_arg Int64Arg(const std::optional<int64_t>& value) {
+  jobscope_arg arg = {};  // of type none: no stat
+  if (!value.has_value()) return arg;
+  arg.type = JOBSCOPE_ARG_INT64;
+  arg.value.int64_value = *value;
+  return arg;
+}
+
+// Of few values: by the recorder's id of the text, which keeps events small.
+jobscope_arg NameArg(const std::string& text) {
+  jobscope_arg arg = {};
+  if (text.empty()) return arg;
+  arg.value.uint64_value = g_writer->intern(text.data(), text.size());
+  if (arg.value.uint64_value == 0) return TextArg(text);
+  arg.type = JOBSCOPE_ARG_NAME;
+  return arg;
+}
+
 bool BeginAsync(Scope* scope) {
   scope->is_async = true;
   scope->async_id = g_writer->next_id();
   if (scope->async_id == 0) return false;
   const jobscope_arg args[2] = {NumberArg(scope->async_id), TextArg(scope->name)};
   g_writer->event(scope->site, JOBSCOPE_KIND_ASYNC_BEGIN, args, scope->name.empty() ? 1 : 2);
+  return true;
+}
+
+// In the order of the site's keys (NameSites).
+bool BeginCollective(const void* record_function, const char* name, Scope* scope) {
+  scope->is_async = true;
+  scope->async_id = g_writer->next_id();
+  if (scope->async_id == 0) return false;
+  const CollectiveFacts facts = ReadCollective(g_api, record_function, name);
+  const jobscope_arg args[] = {NumberArg(scope->async_id), NameArg(facts.process_group),
+                               Int64Arg(facts.sequence),   Int64Arg(facts.bytes),
+                               NameArg(facts.dtype),       Int64Arg(facts.group_size),
+                               TextArg(scope->name)};
+  const uint32_t count = sizeof(args) / sizeof(args[0]);
+  g_writer->event(scope->site, JOBSCOPE_KIND_ASYNC_BEGIN, args,
+                  scope->name.empty() ? count - 1 : count);
   return true;
 }
 
@@ -98,7 +134,7 @@ std::unique_ptr<ObserverContext> Begin(Kind kind, const void* record_function, b
   if (name == nullptr) return nullptr;
   if (kind == Kind::kUser) {
     const bool is_async = g_api.is_async != nullptr && g_api.is_async(record_function);
-    kind = is_async ? Kind::kAsync : NameSites::KindOfUserScope(name);
+    kind = NameSites::KindOfUserScope(name, is_async);
   }
   const NameSites::Found found = g_names->Find(kind, name);
   auto scope = std::make_unique<Scope>();
@@ -108,7 +144,18 @@ std::unique_ptr<ObserverContext> Begin(Kind kind, const void* record_function, b
     scope->name.assign(name, strnlen(name, JOBSCOPE_MAX_STRING + 1));
   }
   if (shapes) TakeShapes(record_function, &scope->shapes);
-  const bool begun = kind == Kind::kAsync ? BeginAsync(scope.get()) : BeginScope(scope.get());
+  bool begun = false;
+  switch (kind) {
+    case Kind::kCollective:
+      begun = BeginCollective(record_function, name, scope.get());
+      break;
+    case Kind::kAsync:
+      begun = BeginAsync(scope.get());
+      break;
+    default:
+      begun = BeginScope(scope.get());
+      break;
+  }
   if (!begun) return nullptr;
   return scope;
 }
@@ -215,7 +262,8 @@ void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writ
   RemoveAll();
   g_refused_shapes.store(0, std::memory_order_relaxed);
   // The scope is known by the callback: asking for it would be another call per operator.
-  Add(&OnStart<Kind::kUser>, false, {kScopeUser});
+  // Inputs are for collectives; other user scopes have none.
+  Add(&OnStart<Kind::kUser>, true, {kScopeUser});
   // Behind the first callback, which makes that object: what is registered later runs earlier.
   if (g_process == 0 && std::atexit(&RemoveAtExit) == 0) g_process = getpid();
   if (!options.operators) {

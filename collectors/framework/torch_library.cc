@@ -141,6 +141,12 @@ absl::StatusOr<Api> Find() {
   Resolve(library, "_ZNK2at14RecordFunction7isAsyncEv", &api.is_async);
   Resolve(library, "_ZN5torch8profiler4impl10inputSizesERKN2at14RecordFunctionEb",
           &api.input_sizes);
+  Resolve(library, "_ZN5torch8profiler4impl10inputTypesB5cxx11ERKN2at14RecordFunctionE",
+          &api.input_types);
+  Resolve(library,
+          "_ZN5torch8profiler4impl12saveNcclMetaB5cxx11ERKN2at14RecordFunctionERKNS1_"
+          "18SaveNcclMetaConfigE",
+          &api.collective_parameters);
   Resolve(library, "__cxa_get_globals", &api.exception_globals);
   if (api.add_global_callback == nullptr || api.remove_callback == nullptr || api.name == nullptr) {
     return absl::FailedPreconditionError(

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -51,6 +52,18 @@ inline constexpr size_t kScopeStaticRuntimeModel = 9;
 // Sizes of each input, in their order; empty for what is no tensor.
 using Sizes = std::vector<std::vector<int64_t>>;
 
+// Of a collective, by the names that PyTorch's own profiler gives them; text is between quotes.
+using Parameters = std::unordered_map<std::string, std::string>;
+
+// torch::profiler::impl::SaveNcclMetaConfig: which parameters are wanted. Those that the thread
+// keeps, and none that would look into inputs or outputs.
+struct ParameterChoice {
+  bool truncate = true;
+  bool metadata = true;
+  bool inputs = false;
+  bool outputs = false;
+};
+
 struct Api {
   std::string version;  // "2.15.0+cu132"
   uint64_t (*add_global_callback)(Callback callback) = nullptr;
@@ -60,6 +73,11 @@ struct Api {
   // May be null. Only within a start function of a callback that needs inputs. Throws what PyTorch
   // throws: see torch_shapes.h.
   Sizes (*input_sizes)(const void* record_function, bool flatten_lists) = nullptr;
+  // Names of their element types. May be null. Likewise.
+  std::vector<std::string> (*input_types)(const void* record_function) = nullptr;
+  // May be null. Only while PyTorch makes the work of an NCCL or XCCL collective.
+  Parameters (*collective_parameters)(const void* record_function,
+                                      const ParameterChoice& choice) = nullptr;
   // __cxa_get_globals of the C++ runtime that PyTorch uses, which may not be ours. May be null.
   void* (*exception_globals)() = nullptr;
 };

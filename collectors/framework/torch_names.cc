@@ -5,6 +5,8 @@
 #include <cstring>
 #include <new>
 
+#include "collectors/framework/torch_collectives.h"
+
 namespace jobscope::framework::torch {
 namespace {
 
@@ -51,6 +53,7 @@ constexpr std::array<KindText, kKinds> kTexts = {{
     {"record_function", "record_function", JOBSCOPE_ROLE_SCOPE},
     {"async record_function", "record_function", JOBSCOPE_ROLE_ASYNC},
     {"DataLoader", "record_function", JOBSCOPE_ROLE_INPUT_WAIT},
+    {"collective", "collective", JOBSCOPE_ROLE_ASYNC},
 }};
 
 }  // namespace
@@ -64,7 +67,8 @@ struct NameSites::Entry {
   char text[kMaxBytes + 1];
 };
 
-Kind NameSites::KindOfUserScope(const char* name) {
+Kind NameSites::KindOfUserScope(const char* name, bool is_async) {
+  if (is_async) return IsCollective(name) ? Kind::kCollective : Kind::kAsync;
   const bool waits = std::strncmp(name, kDataLoader, sizeof(kDataLoader) - 1) == 0;
   return waits ? Kind::kInputWait : Kind::kUser;
 }
@@ -78,7 +82,7 @@ NameSites::NameSites(const struct jobscope_trace_writer_table* writer) : writer_
 uint32_t NameSites::SiteOf(Kind kind, const char* name, bool name_as_argument) const {
   const KindText& text = kTexts[static_cast<size_t>(kind)];
   std::array<char, kMaxBytes + 1 + sizeof(kEnqueue)> longer;
-  if (kind == Kind::kAsync && EndsAtEnqueue(name)) {
+  if (kind == Kind::kCollective && EndsAtEnqueue(name)) {
     std::snprintf(longer.data(), longer.size(), "%s%s", name, kEnqueue);
     name = longer.data();
   }
@@ -95,6 +99,11 @@ uint32_t NameSites::SiteOf(Kind kind, const char* name, bool name_as_argument) c
   if (kind == Kind::kAsync) {
     const char* const keys[] = {"id", "name"};
     return writer_->find_site(&site, keys, name_as_argument ? 2 : 1);
+  }
+  if (kind == Kind::kCollective) {
+    const char* const keys[] = {"id",    "process_group", "sequence", "bytes",
+                                "dtype", "group_size",    "name"};
+    return writer_->find_site(&site, keys, name_as_argument ? 7 : 6);
   }
   if (kind == Kind::kUser || kind == Kind::kInputWait) {
     const char* const keys[] = {"name"};

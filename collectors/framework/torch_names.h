@@ -18,9 +18,10 @@ enum class Kind : uint8_t {
   kBackward = 1,
   kUser = 2,
   kAsync = 3,
-  kInputWait = 4,  // the user scope in which a DataLoader waits for its next batch
+  kInputWait = 4,   // the user scope in which a DataLoader waits for its next batch
+  kCollective = 5,  // an asynchronous user scope of torch.distributed
 };
-inline constexpr size_t kKinds = 5;
+inline constexpr size_t kKinds = 6;
 
 inline constexpr uint32_t LevelOf(Kind kind) {
   return kind == Kind::kOperator || kind == Kind::kBackward ? JOBSCOPE_BIT_LEVEL2
@@ -34,7 +35,7 @@ class NameSites {
  public:
   // Of the names longer than this only the front counts, as in the recorder.
   static constexpr size_t kMaxBytes = 127;
-  static constexpr std::array<uint32_t, kKinds> kMaxNames = {1200, 400, 300, 100, 20};
+  static constexpr std::array<uint32_t, kKinds> kMaxNames = {1200, 400, 300, 100, 20, 100};
 
   struct Found {
     uint32_t site = 0;
@@ -43,8 +44,8 @@ class NameSites {
     bool is_optimizer_step = false;
   };
 
-  // Of a user scope that is not asynchronous: kUser, or kInputWait by its name.
-  static Kind KindOfUserScope(const char* name);
+  // Of a user scope: kUser, kInputWait, kAsync or kCollective.
+  static Kind KindOfUserScope(const char* name, bool is_async);
 
   explicit NameSites(const struct jobscope_trace_writer_table* writer);
   NameSites(const NameSites&) = delete;

@@ -1,37 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/framework/torch_shapes.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
 
+#include "collectors/framework/torch_exceptions.h"
 #include "jobscope/detail/writer_abi.h"
 
 namespace jobscope::framework::torch {
-namespace {
-
-// __cxa_eh_globals, of the Itanium C++ ABI.
-struct ExceptionGlobals {
-  void* caught;
-  unsigned int uncaught;
-};
-
-// libjobscope.so has a C++ runtime of its own. An exception that PyTorch's threw and that was
-// caught here is missing from our count of flying ones, and still in theirs, which
-// std::uncaught_exceptions() would tell for the rest of the thread's life.
-void SettleUncaught(const Api& api) {
-  if (api.exception_globals == nullptr) return;
-  auto* const theirs = static_cast<ExceptionGlobals*>(api.exception_globals());
-  auto* const ours = reinterpret_cast<ExceptionGlobals*>(abi::__cxa_get_globals());
-  if (theirs == ours || theirs == nullptr || theirs->uncaught == 0) return;
-  --theirs->uncaught;
-  ++ours->uncaught;
-}
-
-}  // namespace
 
 bool ShapesText(const Sizes& sizes, std::string* text) {
   if (std::all_of(sizes.begin(), sizes.end(), [](const auto& one) { return one.empty(); })) {
@@ -53,15 +31,13 @@ bool ShapesText(const Sizes& sizes, std::string* text) {
 }
 
 ShapesRead ReadShapes(const Api& api, const void* record_function, std::string* text) {
-  try {
+  bool has_shapes = false;
+  const bool told = CatchTheirs(api, [&] {
     const Sizes sizes = api.input_sizes(record_function, /*flatten_lists=*/false);
-    return ShapesText(sizes, text) ? ShapesRead::kText : ShapesRead::kNothing;
-  } catch (const abi::__forced_unwind&) {
-    throw;  // the thread is being ended: Python does so, where a tensor's sizes ask it
-  } catch (...) {
-    SettleUncaught(api);
-    return ShapesRead::kRefused;
-  }
+    has_shapes = ShapesText(sizes, text);
+  });
+  if (!told) return ShapesRead::kRefused;
+  return has_shapes ? ShapesRead::kText : ShapesRead::kNothing;
 }
 
 }  // namespace jobscope::framework::torch

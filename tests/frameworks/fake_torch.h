@@ -42,6 +42,7 @@ class FakeTorch {
   // How long adding and removing a callback takes, with PyTorch's lock.
   void (*set_change_us)(int us) = nullptr;
   void (*set_inputs)(const framework::torch::Sizes* sizes) = nullptr;
+  void (*set_input_type)(const char* type) = nullptr;
   int (*flying_exceptions)() = nullptr;
 
  private:
@@ -59,6 +60,8 @@ class FakeTorch {
     set_change_us =
         reinterpret_cast<decltype(set_change_us)>(dlsym(handle, "fake_torch_set_change_us"));
     set_inputs = reinterpret_cast<decltype(set_inputs)>(dlsym(handle, "fake_torch_set_inputs"));
+    set_input_type =
+        reinterpret_cast<decltype(set_input_type)>(dlsym(handle, "fake_torch_set_input_type"));
     flying_exceptions = reinterpret_cast<decltype(flying_exceptions)>(
         dlsym(handle, "fake_torch_flying_exceptions"));
     std::atexit([] { std::filesystem::remove_all(Get().folder_.parent_path()); });

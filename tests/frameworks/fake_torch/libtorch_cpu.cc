@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -117,10 +118,30 @@ EXPORT void removeCallback(uint64_t handle) {
 
 namespace torch::profiler::impl {
 
+std::string g_next_type = "float";  // of the elements of each input
+
 EXPORT at::Sizes inputSizes(const at::RecordFunction& operation, bool) {
   if (operation.inputs == nullptr) throw std::logic_error("not within a start function");
   if (std::string(operation.name()) == "aten::nested") throw std::runtime_error("has no sizes");
   return *operation.inputs;
+}
+
+EXPORT std::vector<std::string> inputTypes(const at::RecordFunction& operation) {
+  if (operation.inputs == nullptr) throw std::logic_error("not within a start function");
+  return std::vector<std::string>(operation.inputs->size(), g_next_type);
+}
+
+struct SaveNcclMetaConfig {
+  bool truncate, metadata, inputs, outputs;
+};
+
+EXPORT std::unordered_map<std::string, std::string> saveNcclMeta(const at::RecordFunction&,
+                                                                 const SaveNcclMetaConfig& config) {
+  if (!config.metadata || config.inputs || config.outputs) throw std::logic_error("not so");
+  return {
+      {"Collective name", "\"allreduce\""}, {"dtype", "\"BFloat16\""}, {"In msg nelems", "1024"},
+      {"Out msg nelems", "1024"},           {"Group size", "16"},      {"Seq", "41"},
+      {"Process Group Name", "\"mesh_dp\""}};
 }
 
 }  // namespace torch::profiler::impl
@@ -128,6 +149,9 @@ EXPORT at::Sizes inputSizes(const at::RecordFunction& operation, bool) {
 // For the test.
 extern "C" {
 EXPORT void fake_torch_set_inputs(const at::Sizes* sizes) { at::g_next_inputs = *sizes; }
+EXPORT void fake_torch_set_input_type(const char* type) {
+  torch::profiler::impl::g_next_type = type;
+}
 EXPORT void fake_torch_set_change_us(int us) { at::g_change_us = us; }
 EXPORT int fake_torch_flying_exceptions() { return std::uncaught_exceptions(); }
 EXPORT void* fake_torch_begin(size_t scope, const char* name, bool is_async) {

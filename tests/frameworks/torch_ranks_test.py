@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two ranks of torch.distributed over gloo: what their traces tell of collectives.
+
+Needs torch (Debian: python3-torch); exit 77 without.
+"""
+import glob
+import importlib.util
+import json
+import os
+import statistics
+import sys
+
+import torch_case  # first: it finds the modules of other folders
+import attached
+import xspace
+
+RANKS = 2
+LATE_MS = 20
+
+# The last rank is late for each reduction of `large`.
+RANK = """
+import gc, sys, threading, time, torch, torch.distributed as dist
+
+rank, ranks, file, late_s = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
+torch.set_num_threads(1)
+dist.init_process_group("gloo", init_method="file://" + file, rank=rank, world_size=ranks)
+group = dist.new_group(list(range(ranks)))
+large, small, over = torch.ones(1000, dtype=torch.float64), torch.ones(10, dtype=torch.int64), torch.zeros(1)
+ended = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.readline(), ended.set()), daemon=True).start()
+dist.all_reduce(large)
+print("up", flush=True)
+while over.item() == 0:
+    if rank == ranks - 1:
+        time.sleep(late_s)
+    dist.all_reduce(large)
+    work = dist.all_reduce(small, group=group, async_op=True)
+    work.wait()
+    dist.barrier()
+    over.fill_(float(rank == 0 and ended.is_set()))
+    dist.broadcast(over, 0)
+# As in torch_suite.py: the group's threads end with the last one who holds it.
+del work, large, small, over, group
+gc.collect()
+dist.destroy_process_group()
+"""
+
+
+class RanksTest(torch_case.Case):
+    def start(self):
+        store, script = os.path.join(self.folder, "store"), self.script(RANK)
+        env = attached.preloaded(JOBSCOPE_PORT_DIR=self.ports, OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
+        ranks = []
+        for rank in range(RANKS):
+            command = [sys.executable, "-B", script, str(rank), str(RANKS), store, str(LATE_MS / 1000)]
+            ranks.append(attached.Process(command, {**env, "RANK": str(rank)}))
+            self.addCleanup(ranks[-1].__exit__)
+        for rank in ranks:
+            while rank.hear() != "up":  # some versions of gloo write lines of their own
+                pass
+        self.wait_for_addresses(RANKS)
+        return ranks
+
+    def events_by_rank(self, *arguments):
+        logs = os.path.join(self.folder, "logs")
+        code, out, errors = attached.run(
+            [attached.CAPTURE, f"--service_addr=@{self.ports}", f"--logdir={logs}", "--json", "--quiet", *arguments],
+            attached.environment(),
+        )  # fmt: skip
+        self.assertEqual(code, 0, errors)
+        (run,) = glob.glob(f"{logs}/plugins/profile/*")
+        traces = []
+        for worker in sorted(json.loads(out)["workers"], key=lambda worker: worker["rank"]):
+            (file,) = worker["files"]
+            planes = xspace.planes(os.path.join(run, os.path.basename(file["path"])))
+            traces.append([event for _, events in planes for event in events])
+        self.assertEqual(len(traces), RANKS)
+        return traces
+
+    def test_collectives(self):
+        ranks = self.start()
+        waited_ms = []
+        for events in self.events_by_rank("--duration_ms=1000"):
+            reductions = [event for event in xspace.named(events, "gloo:all_reduce") if "truncated" not in event.stats]
+            kinds = {(event.stats["bytes"], event.stats["dtype"]) for event in reductions}
+            self.assertEqual(kinds, {(8000, "float64"), (80, "int64")})
+            broadcasts = xspace.named(events, "gloo:broadcast")
+            self.assertEqual({(event.stats["bytes"], event.stats["dtype"]) for event in broadcasts}, {(4, "float32")})
+            barriers = xspace.named(events, "gloo:barrier")
+            self.assertTrue(barriers)
+            self.assertEqual({event.stats.get("bytes") for event in barriers}, {None})
+            waited_ms.append([event.duration_ps / 1e9 for event in reductions if event.stats["bytes"] == 8000])
+        # Blocked until the late one arrives: visible although the call of the reduction itself returns at once.
+        self.assertGreater(statistics.median(waited_ms[0]), LATE_MS / 2)
+        self.assertLess(min(waited_ms[1]), LATE_MS / 2)
+        for rank in ranks:
+            rank.say("end")
+        for rank in ranks:
+            self.assertEqual(rank.finish(say=None)[0], 0)
+
+
+if __name__ == "__main__":
+    if importlib.util.find_spec("torch") is None:
+        print("skipped: no torch for", sys.executable, "(Debian: apt-get install python3-torch)")
+        sys.exit(77)
+    attached.main()
