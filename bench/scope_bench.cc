@@ -109,6 +109,36 @@ void Step(benchmark::State& state) {
 }
 BENCHMARK(Step)->Setup(SetOn)->Teardown(SetOff);
 
+// As in a capture: the thread reads at each end of a step what the OS gave it.
+void SetOnWithUsage(const benchmark::State&) {
+  Reader()->set_mask(JOBSCOPE_HOLDER_SESSION, kAllBits | JOBSCOPE_BIT_STEP_USAGE);
+}
+
+void StepWithUsage(benchmark::State& state) {
+  int64_t number = 0;
+  for (auto _ : state) {
+    JOBSCOPE_STEP("step", ++number);
+  }
+}
+BENCHMARK(StepWithUsage)->Setup(SetOnWithUsage)->Teardown(SetOff);
+
+// A switch of threads, after which there is more to read.
+void Sleep() { std::this_thread::sleep_for(std::chrono::microseconds(1)); }
+
+void SleepAlone(benchmark::State& state) {
+  for (auto _ : state) Sleep();
+}
+BENCHMARK(SleepAlone);
+
+void StepWithUsageAfterSleep(benchmark::State& state) {
+  int64_t number = 0;
+  for (auto _ : state) {
+    JOBSCOPE_STEP("step", ++number);
+    Sleep();
+  }
+}
+BENCHMARK(StepWithUsageAfterSleep)->Setup(SetOnWithUsage)->Teardown(SetOff);
+
 void Instant(benchmark::State& state) {
   for (auto _ : state) JOBSCOPE_INSTANT("instant");
 }
@@ -235,6 +265,10 @@ class Reporter : public benchmark::ConsoleReporter {
     Above("  with four numbers", "ScopeWithFourNumbers", ticks, -1);
     Above("  with a string of 20 bytes", "ScopeWithString", ticks, -1);
     Above("step, above two tick reads", "Step", ticks, -1);
+    // 0.1 % of a step of 10 ms.
+    Above("  with what its thread got", "StepWithUsage", ticks, 10'000);
+    Above("  and a switch, above one that sleeps", "StepWithUsageAfterSleep", Median("SleepAlone"),
+          10'000);
     Above("scope around 50 multiplications, above these alone", "ScopeAroundWork",
           Median("WorkAlone"), -1);
     const auto rate = rates_.find("ReadEvents");

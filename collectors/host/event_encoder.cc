@@ -211,7 +211,8 @@ void EventEncoder::Step(ThreadState* thread, const Site& site, const jobscope_re
   if (begin != group->begin_ticks && group->begin_ticks >= window_->start_ticks) {
     stats_.Int64(common.marked_start_ns, window_->map.ToPs(group->begin_ticks) / 1000);
   }
-  if (size > 1) Arguments(&sites_, site, group, size, 1, &stats_);
+  // Of a step that is cut they would be of more than its event.
+  if (size > 1 && whole) Arguments(&sites_, site, group, size, 1, &stats_);
   xspace::SegmentEvent event;
   event.start_ps = clipped.start_ps;
   event.duration_ps = clipped.duration_ps;

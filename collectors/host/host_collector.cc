@@ -105,7 +105,8 @@ absl::Status HostCollector::Arm(const ArmRequest& request) {
     std::lock_guard<std::mutex> lock(mutex_);
     past_since_ticks = std::min(always_on_since_ticks_, continuous_since_ticks_);
   }
-  const uint32_t bits = BitsOf(request.levels.host);
+  uint32_t bits = BitsOf(request.levels.host);
+  if (bits != 0) bits |= JOBSCOPE_BIT_STEP_USAGE;
   if (bits != 0) {
     jobscope_totals totals{};
     reader_->totals(&totals);

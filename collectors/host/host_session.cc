@@ -170,9 +170,9 @@ absl::Status HostSession::Start(const StartRequest& request) {
     NoteTotals();
     (void)NoteThreads(/*oldest=*/false);
     // Steps must be seen by their threads, also where no server keeps their bit set; and the wait
-    // before the first one.
-    reader_->set_mask(JOBSCOPE_HOLDER_SESSION,
-                      JOBSCOPE_BIT_STEP | (bits_ & JOBSCOPE_BIT_INPUT_WAIT));
+    // before the first one, and its usage.
+    constexpr uint32_t kBeforeTheFirst = JOBSCOPE_BIT_INPUT_WAIT | JOBSCOPE_BIT_STEP_USAGE;
+    reader_->set_mask(JOBSCOPE_HOLDER_SESSION, JOBSCOPE_BIT_STEP | (bits_ & kBeforeTheFirst));
     if (steps_->by_ordinal) {
       reader_->arm_trigger_by_ordinal(static_cast<uint64_t>(std::max<int64_t>(steps_->first, 0)),
                                       static_cast<uint64_t>(std::max<int64_t>(steps_->last, 0)),

@@ -110,6 +110,14 @@ const Site* SiteTable::Load(uint32_t id) {
         names_->Stat(plane_, SafeStatName(info.keys[i] == nullptr ? "" : info.keys[i]));
   }
 
+  if (is_step) {
+    site.key_count = JOBSCOPE_STEP_INVOLUNTARY_SWITCHES + 1;
+    site.key_ids[0] = common_.step_num;
+    site.key_ids[JOBSCOPE_STEP_CPU_NS] = names_->Stat(plane_, "cpu_ns");
+    site.key_ids[JOBSCOPE_STEP_RUN_DELAY_NS] = names_->Stat(plane_, "run_delay_ns");
+    site.key_ids[JOBSCOPE_STEP_INVOLUNTARY_SWITCHES] = names_->Stat(plane_, "involuntary_switches");
+  }
+
   // XProf reads `tf_op` from events only, not from metadata. Verbose scopes go without: seven bytes
   // each are half an event.
   if (site.role == JOBSCOPE_ROLE_SCOPE && info.bit != JOBSCOPE_BIT_LEVEL3) {

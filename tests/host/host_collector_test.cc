@@ -142,7 +142,8 @@ TEST_F(HostCollectorTest, StepWindowRebasesTheZero) {
   session_.set_steps(StepRange{5, 6});
   ASSERT_TRUE(session_.Arm().ok());
   ASSERT_TRUE(session_.StartAt(kZero).ok());
-  EXPECT_EQ(recorder_.masks[JOBSCOPE_HOLDER_SESSION], JOBSCOPE_BIT_STEP | JOBSCOPE_BIT_INPUT_WAIT);
+  EXPECT_EQ(recorder_.masks[JOBSCOPE_HOLDER_SESSION],
+            JOBSCOPE_BIT_STEP | JOBSCOPE_BIT_INPUT_WAIT | JOBSCOPE_BIT_STEP_USAGE);
   recorder_.Scope(1, kPlain, kZero + 1, kZero + 2);  // while it waits: not of the session
   session_.Drain();
   recorder_.step_count = 2;

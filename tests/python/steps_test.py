@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A loop with a slow loader: what the trace says of its steps and its input is what the program itself measured."""
 import gc
+import os
 import tempfile
 import time
 import unittest
@@ -120,6 +121,41 @@ class StepsTest(unittest.TestCase):
         self.assertEqual([step.stats["step_num"] for step in steps], list(range(5, 10)))
         self.assertGreater(xspace.input_share(steps, events), 0.3)
         self.assertGreater(xspace.input_share(steps[:1], events), 0.1, "the first one has its wait, too")
+
+    def test_a_step_says_what_its_thread_got(self):
+        def step(i, seconds):
+            with jobscope.step(i):
+                compute(seconds)
+
+        def run():
+            took = []
+            for i in range(5):
+                begin = time.thread_time_ns()
+                step(i, 0.004)
+                took.append(time.thread_time_ns() - begin)
+            return took
+
+        took = []
+        steps, _ = self.record(lambda: took.extend(run()))
+        self.assertEqual(len(steps), 5)
+        for event, cpu_ns in zip(steps, took):
+            self.assertGreater(event.stats["cpu_ns"], 0)
+            # Its own, and what lies between it and the step before; the first reading of all is within its step.
+            self.assertAlmostEqual(event.stats["cpu_ns"] / cpu_ns, 1, delta=0.2)
+            self.assertLessEqual(event.stats["cpu_ns"], event.duration_ps / 1000 + 1e6)
+            self.assertGreaterEqual(event.stats["involuntary_switches"], 0)
+            if os.path.exists("/proc/self/schedstat"):
+                self.assertGreaterEqual(event.stats["run_delay_ns"], 0)
+
+    def test_steps_of_a_window_have_it_from_the_first_on(self):
+        jobscope.capture_steps(self.logdir, 2, 4, frameworks="none")
+        for i in range(8):
+            with jobscope.step(i):
+                compute()
+        steps = [event for event in xspace.host_events(jobscope.stop().run_directory) if event.stats.get("_r") == 1]
+        self.assertEqual([step.stats["step_num"] for step in steps], [2, 3, 4])
+        for event in steps:
+            self.assertGreater(event.stats["cpu_ns"], 0)
 
     def test_steps_is_enumerate(self):
         loader = Loader(3, 0)

@@ -17,6 +17,7 @@
 
 #include "collectors/host/recorder/reader_abi.h"
 #include "collectors/host/recorder/registry.h"
+#include "collectors/host/recorder/step_usage.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -85,6 +86,7 @@ void RecomputeMask() {
     uint32_t seen = g_page->mask.load();
     uint32_t wanted = 0;
     for (const std::atomic<uint32_t>& holder : g_holders) wanted |= holder.load();
+    if ((wanted & ~seen & JOBSCOPE_BIT_STEP_USAGE) != 0) BeginUsageEpoch();
     if (seen != wanted && !g_page->mask.compare_exchange_strong(seen, wanted)) continue;
     uint32_t again = 0;
     for (const std::atomic<uint32_t>& holder : g_holders) again |= holder.load();

@@ -81,6 +81,19 @@ inline constexpr uint32_t kOsNameWords = 2;  // 16 bytes, terminated: the kernel
 inline constexpr uint32_t kMinRingRecords = 1u << 10;
 inline constexpr uint32_t kMaxRingRecords = 1u << 22;
 
+// What the OS has given a thread so far.
+struct ThreadUsage {
+  uint64_t place = 0;  // of the state's owner then; 0: not read
+  uint32_t epoch = 0;
+  // When it was read: the begin or end of a step.
+  uint64_t ticks = 0;
+  uint64_t cpu_ns = 0;
+  uint64_t run_delay_ns = 0;
+  uint64_t switches = 0;  // of both kinds
+  uint64_t involuntary_switches = 0;
+  bool has_run_delay = false;
+};
+
 struct ThreadState {
   constexpr explicit ThreadState(Mode fixed_mode) : mode(fixed_mode) {}
 
@@ -94,6 +107,7 @@ struct ThreadState {
   uint64_t record_mask = 0;  // capacity - 1; fixed when mapped
   uint64_t place = 0;        // serial << 16, for tokens
   uint64_t ids = 0;          // async and flow ids given out
+  ThreadUsage usage;         // at the last end of a step; the thread's own
 
   // Changes with the owner. `serial` is 0 while the rest is being rewritten.
   alignas(64) std::atomic<uint64_t> serial{0};

@@ -6,6 +6,7 @@
 #include "collectors/host/recorder/process.h"
 #include "collectors/host/recorder/record.h"
 #include "collectors/host/recorder/registry.h"
+#include "collectors/host/recorder/step_usage.h"
 #include "collectors/host/recorder/steps.h"
 #include "jobscope/trace_c.h"
 
@@ -69,6 +70,8 @@ inline void Commit(ThreadState* state, uint32_t site, uint32_t kind, uint32_t de
     WriteWithArgs(state, site, kind, depth, begin, end, args, arg_count);
   }
 }
+
+bool WantsUsage() { return (Mask() & JOBSCOPE_BIT_STEP_USAGE) != 0; }
 
 inline jobscope_arg StepNumber(int64_t number) {
   jobscope_arg arg = {};
@@ -215,19 +218,26 @@ JOBSCOPE_NOINLINE jobscope_token StepBeginSlow(uint32_t site, int64_t number) {
 jobscope_token StepBegin(uint32_t site, int64_t number) {
   ThreadState* state = t_slot.state;
   if (JOBSCOPE_UNLIKELY(!HasRing(state))) return StepBeginSlow(site, number);
-  return StepBeginOn(state, site, number);
+  const jobscope_token token = StepBeginOn(state, site, number);
+  if (WantsUsage() && token.begin_ticks != 0) BeginStepUsage(state, token.begin_ticks);
+  return token;
 }
 
 void StepEnd(uint32_t site, jobscope_token token, int64_t number) {
   const uint64_t end = Ticks();
   if (token.begin_ticks == 0 || !Alive()) return;
+  const bool wants_usage = WantsUsage();  // the end of a window of steps switches that off
   OnStepEnd(site, number, token.begin_ticks, end);
-  const jobscope_arg arg = StepNumber(number);
+  jobscope_arg args[kStepArguments] = {StepNumber(number)};
   ThreadState* state = t_slot.state;
   if (JOBSCOPE_UNLIKELY(!HasRing(state))) {
-    return EndSlow(site, token, end, JOBSCOPE_KIND_STEP, &arg, 1);
+    return EndSlow(site, token, end, JOBSCOPE_KIND_STEP, args, 1);
   }
-  EndOn(state, site, token, end, JOBSCOPE_KIND_STEP, &arg, 1);
+  uint32_t count = 1;
+  if (wants_usage && (token.place ^ state->place) <= kMaxDepth) {  // it began on this thread
+    count = EndStepUsage(state, token.begin_ticks, end, args);
+  }
+  EndOn(state, site, token, end, JOBSCOPE_KIND_STEP, args, count);
 }
 
 // ---- events without a scope ----
@@ -266,12 +276,17 @@ uint64_t StepBoundary(uint32_t site, int64_t number, uint64_t begin_ticks) {
   const uint32_t source = site | kInferredSource;
   if (!Alive() || !IsSource(source)) return 0;
   const uint64_t now = Ticks();
+  ThreadState* const state = t_slot.state;
+  const bool wants_usage = WantsUsage() && HasRing(state);
   if (begin_ticks == 0) {
     OnStepBeginAgain(source, number, now);
+    if (wants_usage) BeginStepUsage(state, now);
     return now;
   }
-  const jobscope_arg arg = StepNumber(number);
-  EventAt(site, JOBSCOPE_KIND_STEP, begin_ticks, now, &arg, 1);
+  jobscope_arg args[kStepArguments] = {StepNumber(number)};
+  uint32_t count = 1;
+  if (wants_usage) count = EndStepUsage(state, begin_ticks, now, args);
+  EventAt(site, JOBSCOPE_KIND_STEP, begin_ticks, now, args, count);
   OnStepEnd(source, number, begin_ticks, now);
   OnStepBegin(source, number + 1, now);
   return now;

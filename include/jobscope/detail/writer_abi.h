@@ -31,6 +31,8 @@ enum jobscope_mask_bit {
   JOBSCOPE_BIT_LEVEL1 = 1u << 3,
   JOBSCOPE_BIT_LEVEL2 = 1u << 4,
   JOBSCOPE_BIT_LEVEL3 = 1u << 5,
+  /* Of no site: the thread that ends a step reads what the OS gave it meanwhile. */
+  JOBSCOPE_BIT_STEP_USAGE = 1u << 6,
 };
 
 enum jobscope_record_kind {
@@ -43,8 +45,19 @@ enum jobscope_record_kind {
       5, /* begin == end; arg is the flow id; belongs to the scope open around it */
   JOBSCOPE_KIND_FLOW_IN = 6,    /* likewise */
   JOBSCOPE_KIND_STEP_BEGIN = 7, /* begin == end; arg is the step number (int64) */
-  JOBSCOPE_KIND_STEP = 8,       /* the completed step: begin, end; arg is the step number (int64) */
+  /* The completed step: begin, end; arg is the step number (int64). Where JOBSCOPE_BIT_STEP_USAGE
+   * was on, arguments 1 to 3 follow, JOBSCOPE_STEP_CPU_NS and so on, of type NONE what is not
+   * known. */
+  JOBSCOPE_KIND_STEP = 8,
   JOBSCOPE_KIND_CONTINUATION = 15,
+};
+
+/* Arguments of a completed step (int64): of the thread that ended it, since the end of its step
+ * before, or, if that is not known, since the begin of this one. */
+enum jobscope_step_argument {
+  JOBSCOPE_STEP_CPU_NS = 1,               /* on a processor */
+  JOBSCOPE_STEP_RUN_DELAY_NS = 2,         /* ready to run, and waiting for a processor */
+  JOBSCOPE_STEP_INVOLUNTARY_SWITCHES = 3, /* taken off a processor that it still wanted */
 };
 
 /* Type of an argument. */

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/host/recorder/step_usage.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "collectors/host/recorder/process.h"
+
+namespace jobscope::recorder {
+namespace {
+
+std::atomic<uint32_t> g_epoch{0};
+
+// The second number of a line such as "51466 120 7"; false: there is none.
+bool SecondNumber(const char* text, long length, uint64_t* number) {
+  long at = 0;
+  while (at < length && text[at] >= '0' && text[at] <= '9') ++at;
+  if (at == 0 || at >= length || text[at] != ' ') return false;
+  uint64_t value = 0;
+  const long first = ++at;
+  for (; at < length && text[at] >= '0' && text[at] <= '9'; ++at) {
+    value = value * 10 + static_cast<uint64_t>(text[at] - '0');
+  }
+  *number = value;
+  return at > first;
+}
+
+// A descriptor that stayed open would be the program's to close, and then another file's. By raw
+// system calls: those of libc are points at which a thread can be cancelled.
+bool ReadRunDelay(uint64_t* delay_ns) {
+  const long file =
+      syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  char text[96];
+  const long length = syscall(SYS_read, file, text, sizeof(text));
+  syscall(SYS_close, file);
+  return length > 0 && SecondNumber(text, length, delay_ns);
+}
+
+bool IsKnown(const ThreadState* state) {
+  // Behind the load of the mask that had the bit.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return state->usage.place == state->place &&
+         state->usage.epoch == g_epoch.load(std::memory_order_relaxed);
+}
+
+// False: the system does not tell, and `usage` is of no use. The delay grows only while a thread is
+// switched to, so it need not be read again if there was no switch.
+bool Read(const ThreadState* state, uint64_t ticks, ThreadUsage* usage) {
+  struct rusage resources;
+  struct timespec cpu;
+  if (syscall(SYS_getrusage, RUSAGE_THREAD, &resources) != 0 ||
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu) != 0) {
+    return false;
+  }
+  const ThreadUsage& before = state->usage;
+  usage->place = state->place;
+  usage->epoch = g_epoch.load(std::memory_order_relaxed);
+  usage->ticks = ticks;
+  usage->cpu_ns =
+      static_cast<uint64_t>(cpu.tv_sec) * 1000000000u + static_cast<uint64_t>(cpu.tv_nsec);
+  usage->involuntary_switches = static_cast<uint64_t>(resources.ru_nivcsw);
+  usage->switches = usage->involuntary_switches + static_cast<uint64_t>(resources.ru_nvcsw);
+  const bool unchanged = IsKnown(state) && before.switches == usage->switches;
+  usage->run_delay_ns = before.run_delay_ns;
+  usage->has_run_delay = unchanged ? before.has_run_delay : ReadRunDelay(&usage->run_delay_ns);
+  return true;
+}
+
+jobscope_arg Difference(bool known, uint64_t before, uint64_t now) {
+  jobscope_arg arg = {};
+  if (!known || now < before) return arg;
+  arg.type = JOBSCOPE_ARG_INT64;
+  arg.value.int64_value = static_cast<int64_t>(now - before);
+  return arg;
+}
+
+}  // namespace
+
+void BeginUsageEpoch() { g_epoch.fetch_add(1); }
+
+void BeginStepUsage(ThreadState* state, uint64_t begin_ticks) {
+  if (IsKnown(state)) return;
+  const KeepErrno keep;
+  ThreadUsage usage;
+  if (Read(state, begin_ticks, &usage)) state->usage = usage;
+}
+
+uint32_t EndStepUsage(ThreadState* state, uint64_t begin_ticks, uint64_t end_ticks,
+                      jobscope_arg* args) {
+  const KeepErrno keep;
+  const bool has_before = IsKnown(state) && state->usage.ticks <= begin_ticks;
+  const ThreadUsage before = state->usage;
+  ThreadUsage now;
+  if (!Read(state, end_ticks, &now)) return 1;
+  state->usage = now;
+  if (!has_before) return 1;
+  args[JOBSCOPE_STEP_CPU_NS] = Difference(true, before.cpu_ns, now.cpu_ns);
+  args[JOBSCOPE_STEP_RUN_DELAY_NS] =
+      Difference(before.has_run_delay && now.has_run_delay, before.run_delay_ns, now.run_delay_ns);
+  args[JOBSCOPE_STEP_INVOLUNTARY_SWITCHES] =
+      Difference(true, before.involuntary_switches, now.involuntary_switches);
+  return kStepArguments;
+}
+
+}  // namespace jobscope::recorder
