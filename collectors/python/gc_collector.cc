@@ -8,7 +8,7 @@
 #include "collectors/python/api.h"
 #include "collectors/python/gc_callback.h"
 #include "collectors/python/gil.h"
-#include "common/detached_caller.h"
+#include "common/threads/detached_caller.h"
 
 namespace jobscope {
 namespace {
