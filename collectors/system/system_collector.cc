@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/system/system_collector.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <string_view>
 
 #include "common/xspace/names.h"
 #include "common/xspace/stats.h"
@@ -15,8 +18,10 @@ constexpr absl::Duration kSampleEvery = absl::Milliseconds(100);
 // A rate over less than this says more about the scheduler than about the process.
 constexpr double kMinIntervalSeconds = 0.005;
 
-constexpr std::string_view kCpuName = "process CPU (%)";
-constexpr std::string_view kRssName = "process RSS (MiB)";
+// In the order of Kind.
+constexpr std::array<std::string_view, 6> kCounterNames = {
+    "process CPU (%)",         "process RSS (MiB)",    "page faults (1/s)",
+    "major page faults (1/s)", "cgroup throttled (%)", "cgroup throttled (ms)"};
 
 }  // namespace
 
@@ -37,6 +42,7 @@ absl::Status SystemCollector::Arm(const ArmRequest& request) {
     return absl::OkStatus();
   }
   reader_ = std::make_unique<ProcessUsageReader>();
+  cgroups_ = std::make_unique<CgroupThrottling>();
   return absl::OkStatus();
 }
 
@@ -48,17 +54,29 @@ absl::Status SystemCollector::Start(const StartRequest& request) {
   xspace::Names* const names = request_.names;
   const xspace::PlaneKey plane = names->Plane(kHostPlaneName, kHostPlaneId);
   const int64_t line = names->Line(plane, kCountersLine, kCountersLineName);
-  cpu_event_ = names->Event(plane, kCpuName);
-  cpu_stat_ = names->Stat(plane, kCpuName);
-  rss_event_ = names->Event(plane, kRssName);
-  rss_stat_ = names->Stat(plane, kRssName);
+  static_assert(kCounterNames.size() == kKinds);
+  for (size_t kind = 0; kind < kKinds; ++kind) {
+    const bool is_throttling = kind == kThrottled || kind == kThrottledMs;
+    if (is_throttling && cgroups_->files().empty()) continue;
+    counters_[kind] = {names->Event(plane, kCounterNames[kind]),
+                       names->Stat(plane, kCounterNames[kind])};
+  }
   builder_ = std::make_unique<xspace::SegmentBuilder>(request_.sink, plane, line, kSourceSystem);
   before_ = Take();
   return absl::OkStatus();
 }
 
 SystemCollector::Sample SystemCollector::Take() const {
-  return {detail::ReadTicks(uses_tsc_), reader_->Read()};
+  Sample sample;
+  sample.ticks = detail::ReadTicks(uses_tsc_);
+  sample.usage = reader_->Read();
+  rusage resources = {};
+  if (getrusage(RUSAGE_SELF, &resources) == 0) {
+    sample.page_faults = static_cast<uint64_t>(resources.ru_minflt);
+    sample.major_page_faults = static_cast<uint64_t>(resources.ru_majflt);
+  }
+  sample.throttling = cgroups_->Read();
+  return sample;
 }
 
 absl::Duration SystemCollector::Drain() {
@@ -74,30 +92,47 @@ void SystemCollector::Add(const Sample& sample, uint64_t at_ticks) {
   const double seconds =
       static_cast<double>(sample.ticks - before_.ticks) / map_.ticks_per_second();
   if (seconds >= kMinIntervalSeconds) {
-    const double cpu_seconds =
-        static_cast<double>(sample.usage.cpu_ns - before_.usage.cpu_ns) * 1e-9;
-    if (inside) AddCounter(cpu_event_, cpu_stat_, at_ticks, 100 * cpu_seconds / seconds);
+    if (inside) AddRates(sample, seconds, at_ticks);
     before_ = sample;
   }
   if (inside && sample.usage.rss_bytes.has_value()) {
-    AddCounter(rss_event_, rss_stat_, at_ticks,
-               static_cast<double>(*sample.usage.rss_bytes) / (1 << 20));
+    AddCounter(kRss, at_ticks, static_cast<double>(*sample.usage.rss_bytes) / (1 << 20));
   }
 }
 
-void SystemCollector::AddCounter(uint64_t event_id, uint64_t stat_id, uint64_t ticks,
-                                 double value) {
+void SystemCollector::AddRates(const Sample& sample, double seconds, uint64_t at_ticks) {
+  // What shrinks was another cgroup's.
+  const auto grown = [](uint64_t before, uint64_t now) {
+    return static_cast<double>(now > before ? now - before : 0);
+  };
+  AddCounter(kCpu, at_ticks, 1e-7 * grown(before_.usage.cpu_ns, sample.usage.cpu_ns) / seconds);
+  AddCounter(kFaults, at_ticks, grown(before_.page_faults, sample.page_faults) / seconds);
+  AddCounter(kMajorFaults, at_ticks,
+             grown(before_.major_page_faults, sample.major_page_faults) / seconds);
+  if (!sample.throttling.has_value() || !before_.throttling.has_value()) return;
+  const double periods = grown(before_.throttling->periods, sample.throttling->periods);
+  if (periods == 0) return;  // no quota, or nothing to run
+  AddCounter(
+      kThrottled, at_ticks,
+      100 * grown(before_.throttling->throttled_periods, sample.throttling->throttled_periods) /
+          periods);
+  AddCounter(kThrottledMs, at_ticks,
+             1e-6 * grown(before_.throttling->throttled_ns, sample.throttling->throttled_ns));
+}
+
+void SystemCollector::AddCounter(Kind kind, uint64_t ticks, double value) {
   ++report_.attempted;
-  if (event_id == 0 || stat_id == 0) {
+  const Counter& counter = counters_[kind];
+  if (counter.event == 0 || counter.stat == 0) {
     ++unnamed_;
     return;
   }
   xspace::StatsEncoder stats(xspace::StatsOf::kEvent);
-  stats.Double(stat_id, value);
+  stats.Double(counter.stat, value);
   xspace::SegmentEvent event;
   event.start_ps = map_.ToPs(ticks);
   event.duration_ps = 1;
-  event.metadata_id = event_id;
+  event.metadata_id = counter.event;
   event.stats = stats.bytes();
   builder_->Add(event);
 }
@@ -122,6 +157,7 @@ absl::Status SystemCollector::Stop(uint64_t end_ticks) {
 CollectorReport SystemCollector::Report() {
   started_ = false;
   reader_.reset();
+  cgroups_.reset();
   builder_.reset();
   return report_;
 }

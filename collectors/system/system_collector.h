@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collector of what the process uses: CPU time and memory, as counters.
+// The collector of what the process uses, and is refused: CPU time, memory, page faults,
+// throttling, as counters.
 #ifndef COLLECTORS_SYSTEM_SYSTEM_COLLECTOR_H_
 #define COLLECTORS_SYSTEM_SYSTEM_COLLECTOR_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,16 +15,28 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "collectors/collector.h"
+#include "collectors/system/cgroup_throttling.h"
 #include "common/clock/clock.h"
 #include "common/process/process_usage.h"
 #include "common/xspace/segment.h"
 
 namespace jobscope {
 
-// Samples the process every 100 ms of a capture: "process CPU (%)", 100 being one core busy since
-// the sample before, and "process RSS (MiB)". They stand on the line `_counters_` of the host
-// plane, beside the counters that the program itself records; nothing is sampled while no capture
-// runs. Off where the host collector is asked to be off.
+// Samples the process every 100 ms of a capture, at less than 0.1 ms each:
+//
+//   process CPU (%)           100: one core busy since the sample before
+//   process RSS (MiB)
+//   page faults (1/s)         since the sample before, without I/O
+//   major page faults (1/s)   with I/O
+//   cgroup throttled (%)      of the periods since the sample before, those in which a cgroup of
+//   the
+//                             process ran out of its CPU quota; absent without a quota
+//   cgroup throttled (ms)     for how long its threads were kept from running since the sample
+//                             before, summed over processors; absent likewise
+//
+// They stand on the line `_counters_` of the host plane, beside the counters that the program
+// itself records; nothing is sampled while no capture runs. Off where the host collector is asked
+// to be off.
 class SystemCollector : public Collector {
  public:
   // `uses_tsc`: what the session's ticks are.
@@ -42,12 +57,22 @@ class SystemCollector : public Collector {
   struct Sample {
     uint64_t ticks = 0;
     ProcessSample usage;
+    uint64_t page_faults = 0;  // since the process started
+    uint64_t major_page_faults = 0;
+    std::optional<Throttling> throttling;
   };
+  // The counters of one session: ids of names.
+  struct Counter {
+    uint64_t event = 0, stat = 0;
+  };
+  enum Kind : size_t { kCpu, kRss, kFaults, kMajorFaults, kThrottled, kThrottledMs, kKinds };
 
   Sample Take() const;
   // Adds the counters of the time since `before_`, as of `at_ticks`.
   void Add(const Sample& sample, uint64_t at_ticks);
-  void AddCounter(uint64_t event_id, uint64_t stat_id, uint64_t ticks, double value);
+  // What grew since `before_`, of which `sample` is `seconds` later.
+  void AddRates(const Sample& sample, double seconds, uint64_t at_ticks);
+  void AddCounter(Kind kind, uint64_t ticks, double value);
 
   const bool uses_tsc_;
   // One session's, from Arm to Report.
@@ -58,7 +83,8 @@ class SystemCollector : public Collector {
   uint64_t start_ticks_ = 0;
   std::unique_ptr<ProcessUsageReader> reader_;
   std::unique_ptr<xspace::SegmentBuilder> builder_;
-  uint64_t cpu_event_ = 0, cpu_stat_ = 0, rss_event_ = 0, rss_stat_ = 0;
+  std::unique_ptr<CgroupThrottling> cgroups_;
+  std::array<Counter, kKinds> counters_ = {};
   Sample before_;
   std::optional<Sample> pending_;  // waits until it is known to lie before the session's end
   uint64_t unnamed_ = 0;           // counters whose names the store had no room for

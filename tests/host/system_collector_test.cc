@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -64,6 +66,30 @@ TEST(SystemCollectorTest, SamplesAreCountersOfTheHostPlane) {
   for (const ReadEvent& sample : session.Named("process RSS (MiB)")) {
     EXPECT_GT(sample.doubles.at("process RSS (MiB)"), 1);
   }
+}
+
+TEST(SystemCollectorTest, PageFaultsAreARate) {
+  SystemCollector collector(kMonotonic);
+  SessionDriver session(&collector, kMonotonic);
+  ASSERT_TRUE(session.Arm().ok());
+  ASSERT_TRUE(session.Start().ok());
+  constexpr size_t kBytes = 64 << 20;
+  void* const memory =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  ASSERT_EQ(madvise(memory, kBytes, MADV_NOHUGEPAGE), 0);
+  std::memset(memory, 1, kBytes);
+  Burn(10'000'000);
+  session.Drain();
+  munmap(memory, kBytes);
+  session.Stop();
+  session.ExpectIdentity();
+  double most = 0;
+  for (const ReadEvent& sample : session.Named("page faults (1/s)")) {
+    most = std::max(most, sample.doubles.at("page faults (1/s)"));
+  }
+  EXPECT_GT(most, 0);
+  EXPECT_FALSE(session.Named("major page faults (1/s)").empty());
 }
 
 TEST(SystemCollectorTest, NothingIsSampledBeforeTheWindow) {
