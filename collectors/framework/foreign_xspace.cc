@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "collectors/framework/compilations.h"
 #include "collectors/framework/foreign_xspace_plane.h"
 #include "collectors/framework/foreign_xspace_reader.h"
 #include "common/threads/thread_name.h"
@@ -164,8 +165,13 @@ class ForeignXSpace::PlaneMerge {
     }
   }
 
-  uint64_t EventId(uint64_t foreign_id) {
-    const auto [at, added] = event_ids_.try_emplace(foreign_id, 0);
+  struct EventName {
+    uint64_t id = 0;
+    bool is_compilation = false;
+  };
+
+  EventName NameOf(uint64_t foreign_id) {
+    const auto [at, added] = event_names_.try_emplace(foreign_id);
     if (!added) return at->second;
     const ForeignEventMetadata metadata = foreign_->EventMetadata(foreign_id);
     xspace::StatsEncoder stats(xspace::StatsOf::kEventMetadata);
@@ -173,10 +179,10 @@ class ForeignXSpace::PlaneMerge {
       const ForeignStat stat = ReadForeignStat(bytes);
       Encode(Key(stat.metadata_id).as_key, stat, &stats);
     }
-    const uint64_t id =
+    at->second.id =
         owner_->names_->Event(plane_, metadata.name, metadata.display_name, stats.bytes());
-    event_ids_[foreign_id] = id;
-    return id;
+    at->second.is_compilation = is_host_ && IsCompilation(metadata.name);
+    return at->second;
   }
 
   int64_t DeclareLine(const ForeignLine& line) {
@@ -274,10 +280,12 @@ class ForeignXSpace::PlaneMerge {
       }
       Encode(id, stat, &encoded_);
     });
+    const EventName name = NameOf(event.metadata_id);
+    if (name.is_compilation) encoded_.Int64(Stat(kCompilationStat), 1);
     xspace::SegmentEvent out;
     out.start_ps = clipped.start_ps;
     out.duration_ps = clipped.end_ps - clipped.start_ps;
-    out.metadata_id = EventId(event.metadata_id);
+    out.metadata_id = name.id;
     out.depth = kDepth;
     out.stats = encoded_.bytes();
     builder->Add(out);
@@ -327,7 +335,7 @@ class ForeignXSpace::PlaneMerge {
   const xspace::PlaneKey plane_;
   uint64_t truncated_ = 0, true_start_ns_ = 0, true_end_ns_ = 0;
   absl::flat_hash_map<uint64_t, StatName> stats_by_id_;
-  absl::flat_hash_map<uint64_t, uint64_t> event_ids_;
+  absl::flat_hash_map<uint64_t, EventName> event_names_;
   xspace::StatsEncoder encoded_{xspace::StatsOf::kEvent};
   int64_t begin_ns_ = 0;  // of the line at hand, since the epoch
 };

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectors/framework/torch_callbacks.h"
+#include "collectors/framework/torch_compile.h"
 #include "collectors/framework/torch_library.h"
 #include "collectors/framework/torch_steps.h"
 #include "common/process/fork_pause.h"
@@ -21,7 +22,9 @@ constexpr char kNotLoaded[] = "this process has not loaded PyTorch";
 
 TorchCollector::TorchCollector(const struct jobscope_trace_writer_table* writer, RunAside run_aside,
                                std::unique_ptr<Collector> profiler)
-    : writer_(writer), run_aside_(std::move(run_aside)), profiler_(std::move(profiler)) {}
+    : writer_(writer), run_aside_(std::move(run_aside)), profiler_(std::move(profiler)) {
+  torch::RecordCompilations(writer);
+}
 
 CollectorReport TorchCollector::Describe() const {
   const absl::MutexLock lock(&mutex_);
@@ -93,7 +96,7 @@ absl::Status TorchCollector::Arm(const ArmRequest& request) {
   }
   // The interpreter may have come since the server's start. Not here: whoever holds its lock for
   // long would cost the operators, which need no lock.
-  if (report_.state != "off" && !torch::SwitchedOff()) {
+  if (report_.state != "off") {
     run_aside_([] { (void)torch::LookForPython(); });
   }
   const absl::MutexLock lock(&mutex_);

@@ -5,11 +5,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "collectors/framework/inferred_steps.h"
+#include "collectors/framework/torch_compile.h"
 #include "collectors/framework/torch_steps.py.h"
 #include "collectors/python/interpreter.h"
 #include "common/log/log.h"
@@ -66,6 +68,12 @@ uint64_t NumberAt(const std::vector<python::Value>& arguments, size_t index) {
   return number == nullptr ? 0 : static_cast<uint64_t>(*number);
 }
 
+std::string TextAt(const std::vector<python::Value>& arguments, size_t index) {
+  const auto* const text =
+      index < arguments.size() ? std::get_if<std::string>(&arguments[index]) : nullptr;
+  return text == nullptr ? std::string() : *text;
+}
+
 }  // namespace
 
 bool SwitchedOff() {
@@ -77,7 +85,10 @@ bool LookForPython() {
   static std::mutex mutex;                                   // of threads of ours only
   static std::unique_ptr<python::Script>* script = nullptr;  // never destroyed
   const std::lock_guard<std::mutex> lock(mutex);
-  if (script != nullptr || SwitchedOff()) return true;
+  if (script != nullptr) {
+    (void)(*script)->Call("look_again");
+    return true;
+  }
   const auto interpreter = python::Interpreter::Find();
   if (!interpreter.ok()) return !absl::IsNotFound(interpreter.status());
   using Arguments = std::vector<python::Value>;
@@ -89,18 +100,25 @@ bool LookForPython() {
   const python::NativeFunction engine_ended = [](const Arguments& arguments) {
     if (t_engines > 0 && --t_engines == 0) NoteStepEnd(NumberAt(arguments, 0), kEngineStepName);
   };
+  const python::NativeFunction compile_begins = [](const Arguments&) { BeginCompilation(); };
+  const python::NativeFunction compile_ended = [](const Arguments& arguments) {
+    EndCompilation(TextAt(arguments, 0), TextAt(arguments, 1));
+  };
   auto loaded = python::Script::Load(*interpreter, "jobscope_torch_steps", python::kTorchStepsPy,
                                      {{"_step_ended", step_ended},
                                       {"_hooked", hooked},
                                       {"_engine_begins", engine_begins},
-                                      {"_engine_ended", engine_ended}});
+                                      {"_engine_ended", engine_ended},
+                                      {"_compile_begins", compile_begins},
+                                      {"_compile_ended", compile_ended}});
   auto status = loaded.status();
   if (loaded.ok()) {
     script = new std::unique_ptr<python::Script>(*std::move(loaded));
-    status = (*script)->Call("look").status();
+    status = (*script)->Call("look", {python::Value(int64_t{SwitchedOff() ? 0 : 1})}).status();
   }
   if (!status.ok()) {
-    Log(LogLevel::kInfo, absl::StrCat("no steps from PyTorch's optimizers: ", status.message()));
+    Log(LogLevel::kInfo,
+        absl::StrCat("no steps from PyTorch's optimizers, no compilations: ", status.message()));
   }
   return true;
 }

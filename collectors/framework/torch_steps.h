@@ -16,9 +16,10 @@ namespace jobscope::framework::torch {
 
 // ---- the hook ----
 
-// Looks once for the process's Python, and has it tell of PyTorch's import, or finds it imported.
-// False: there is no interpreter yet, so another look may help. Takes the GIL: for a thread that
-// may wait.
+// Looks for the process's Python, and has it tell of PyTorch's import, or finds it imported; from
+// then on steps, unless they are switched off, and compilations are noticed. Each further call
+// looks whether the program has removed the callbacks of compilations. False: there is no
+// interpreter yet, so another look may help. Takes the GIL: for a thread that may wait.
 bool LookForPython();
 
 // Steps are not to be inferred: JOBSCOPE_INFER_STEPS=0.

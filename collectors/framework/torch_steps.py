@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notices the end of each step of PyTorch's optimizers, and of DeepSpeed's engine. Runs within the traced program; imports nothing
-of theirs.
+"""Notices the end of each step of PyTorch's optimizers, and of DeepSpeed's engine, and compilations of torch.compile. Runs within the
+traced program; imports nothing of theirs.
 
 Python's import system asks each finder of sys.meta_path for each module that is not loaded yet. Ours finds nothing; it notices on
 the occasion that a module has come, of which many are imported after it. So nothing polls, and no loader is wrapped. It is left
@@ -11,7 +11,7 @@ import _thread
 import functools
 import sys
 
-_given = globals()  # by the collector: _step_ended, _hooked, _engine_begins, _engine_ended
+_given = globals()  # by the collector: _step_ended, _hooked, _engine_begins, _engine_ended, _compile_begins, _compile_ended
 _looking = _thread.allocate_lock()  # two threads that import must not both register
 
 
@@ -63,7 +63,35 @@ def _wrap_engine():
     return True
 
 
-_waiting = [_wrap_engine, _hook_optimizers]
+def _compile_starts(*arguments):
+    _given["_compile_begins"]()
+
+
+def _compile_ends(*arguments):
+    told = arguments[0] if arguments else None  # by versions that tell
+    trigger = getattr(getattr(told, "callback_trigger", None), "name", "")
+    _given["_compile_ended"](trigger.lower(), str(getattr(told, "compile_id", "")))
+
+
+_compile_starts._torchdynamo_disable = True
+_compile_ends._torchdynamo_disable = True
+
+
+def _hook_compiler():
+    """Whether torch.compile has been used, or is about to be. The program may take all callbacks out (torch._dynamo.reset)."""
+    handler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
+    if not hasattr(handler, "register_start_callback") or not hasattr(handler, "register_end_callback"):
+        return False
+    if _hook_compiler in _waiting:
+        _waiting.remove(_hook_compiler)
+    if _compile_starts not in handler.start_callbacks:
+        handler.register_start_callback(_compile_starts)
+    if _compile_ends not in handler.end_callbacks:
+        handler.register_end_callback(_compile_ends)
+    return True
+
+
+_waiting = [_wrap_engine, _hook_optimizers, _hook_compiler]
 
 
 def _try():
@@ -87,7 +115,15 @@ class _Finder:
         return None
 
 
-def look():
+def look(infers_steps):
+    if not infers_steps:
+        _waiting[:] = [_hook_compiler]
     _try()
     if _waiting:
         sys.meta_path.insert(0, _Finder)
+
+
+def look_again():
+    """Before a capture."""
+    _try()
+    _hook_compiler()

@@ -267,6 +267,16 @@ class ForeignCase(attached.TestCase):
         command = [attached.CAPTURE, "stop", f"--service_addr={address or self.address}"]
         self.assertEqual(attached.run(command, attached.environment())[0], 0)
 
+    def compilations(self):
+        """Names of the events that say they are compilations, of a capture in which a function is compiled for another shape."""
+        client, logs = self.begin_and_wait("--duration_ms=60000")
+        self.wait_for(self.session_is_taken, "the framework's own profiler does not begin")
+        self.assertEqual(self.worker.ask("recompile 17"), "compiled")
+        self.stop()
+        _, collector, files = self.end(client, logs)
+        self.assertIn(collector["state"], ("on", "degraded"), collector)
+        return {event.name for event in self.host_events(files) if event.stats.get("compilation") == 1}
+
     def host_events(self, files):
         (file,) = files
         return [event for name, events in xspace.planes(file) if name == "/host:CPU" for event in events]

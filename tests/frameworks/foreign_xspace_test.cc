@@ -185,6 +185,24 @@ TEST(ForeignXSpaceTest, StepMarksGoWhereAnotherSourceHasSteps) {
   }
 }
 
+TEST(ForeignXSpaceTest, CompilationsSayThatTheyAre) {
+  XSpace space = SpaceOfTest();
+  PlaneMaker host(space.add_planes(), "/host:CPU");
+  XLine* const line = host.Line(-7, "x");
+  host.Event(line, "backend_compile_and_load", 100, 50);
+  host.Event(line, "tf.function-graph_building", 200, 50);
+  host.Event(line, "backend_compile_and_load of something else", 300, 50);
+  PlaneMaker device(space.add_planes(), "/device:TPU:0");
+  device.Event(device.Line(1, "ops"), "XlaCompile", 100, 50);
+  Merged merged;
+  ASSERT_TRUE(merged.Merge(space).ok());
+  merged.Read();
+  EXPECT_EQ(merged.One("backend_compile_and_load").ints.at("compilation"), 1);
+  EXPECT_EQ(merged.One("tf.function-graph_building").ints.at("compilation"), 1);
+  EXPECT_EQ(merged.One("backend_compile_and_load of something else").ints.count("compilation"), 0u);
+  EXPECT_EQ(merged.One("XlaCompile").ints.count("compilation"), 0u);
+}
+
 TEST(ForeignXSpaceTest, StatsOfAllTypesAreKept) {
   XSpace space = SpaceOfTest();
   PlaneMaker host(space.add_planes(), "/host:CPU");

@@ -52,6 +52,11 @@ def on_trace_by(argument):
             update(w, x).block_until_ready()
     return sum(name.endswith(".xplane.pb") for _, _, files in os.walk(folder) for name in files)
 
+def on_recompile(size):
+    other = jnp.ones((int(size), int(size)))
+    update(other, other).block_until_ready()
+    return "compiled"
+
 def on_start_server(port):
     jax.profiler.start_server(int(port))
     return "serves"
@@ -83,6 +88,10 @@ CALL = "PjitFunction(update)"
 class JaxTest(foreign_case.ForeignCase):
     collector = "jax"
     program = TRAIN.replace("PRELUDE", "").replace("LOOP", PLAIN)
+
+    def test_compilations(self):
+        names = self.compilations()
+        self.assertTrue(names & {"backend_compile", "backend_compile_and_load"}, names)
 
     def test_events_steps_and_xprof(self):
         worker, jax, files = self.capture("--duration_ms=500")

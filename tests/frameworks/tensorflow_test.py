@@ -64,6 +64,10 @@ def on_trace_by(argument):
             os.dup2(output, 1)
     return sum(name.endswith(".xplane.pb") for _, _, files in os.walk(folder) for name in files)
 
+def on_recompile(size):
+    update(tf.ones((int(size), int(size))))
+    return "compiled"
+
 def on_start_server(port):
     tf.profiler.experimental.server.start(int(port))
     return "serves"
@@ -232,6 +236,10 @@ class UnmarkedTest(foreign_case.ForeignCase):
 
     collector = "tensorflow"
     program = TRAIN.replace("PRELUDE", UNMARKED).replace("LOOP", UNMARKED_LOOP)
+    session_is_taken = KerasTest.session_is_taken
+
+    def test_compilations(self):
+        self.assertEqual(self.compilations(), {"tf.function-graph_building"})
 
     def test_steps_are_found(self):
         worker, tensorflow, files = self.capture("--duration_ms=500")

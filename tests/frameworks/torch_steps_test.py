@@ -9,6 +9,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "attach"))
 import attached  # noqa: E402
+import torch_compilations  # noqa: E402
 import torch_programs  # noqa: E402
 
 
@@ -92,6 +93,13 @@ class HookTest(attached.TestCase):
             self.step(process, 40)
             worker = self.capture("--duration_ms=10", f"--logdir={self.folder}/logs", "--quiet")
             self.assertIn("the inferred steps alternate: one of 2 takes", " ".join(worker["warnings"]))
+            self.assertEqual(process.finish("end"), (0, ""))
+
+    def test_compilations_are_scopes_that_say_so(self):
+        with self.process("fake", torch_programs.COMPILES) as process:
+            self.assertEqual(process.hear(), "up")
+            compiled = torch_compilations.of(self, process, ["0/0", "0/1"])
+            self.assertEqual([one.stats["compile_id"] for one in compiled], ["0/0", "0/1"])
             self.assertEqual(process.finish("end"), (0, ""))
 
     def test_threads_that_import_at_once_register_one_hook(self):

@@ -14,6 +14,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "attach"))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 import attached  # noqa: E402
+import torch_compilations  # noqa: E402
 import torch_programs  # noqa: E402
 import xspace  # noqa: E402
 
@@ -130,6 +131,18 @@ class HookTest(attached.TestCase):
 
             self.wait_for(lambda: worker().get("current_step", 0) > 20, "no steps")
             self.assertGreater(worker()["step_time_ms"], 0)
+            self.assertEqual(process.finish("end")[0], 0)
+
+
+class CompileTest(attached.TestCase):
+    def test_compilations_of_torch_compile(self):
+        command = [sys.executable, "-B", self.script(torch_programs.COMPILES), "torch"]
+        env = attached.preloaded(JOBSCOPE_PORT_DIR=self.ports, OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
+        with attached.Process(command, env) as process:
+            self.assertEqual(process.hear(), "up")
+            compiled = torch_compilations.of(self, process, ["0/0", "0/1"])
+            # What was compiled before the capture was the first of this function.
+            self.assertEqual([one.stats["compile_id"] for one in compiled], ["0/1", "0/2"])
             self.assertEqual(process.finish("end")[0], 0)
 
 
