@@ -91,13 +91,12 @@ void BeginStepUsage(ThreadState* state, uint64_t begin_ticks) {
   if (Read(state, begin_ticks, &usage)) state->usage = usage;
 }
 
-uint32_t EndStepUsage(ThreadState* state, uint64_t begin_ticks, uint64_t end_ticks,
-                      jobscope_arg* args) {
+uint32_t EndStepUsage(ThreadState* state, uint64_t begin_ticks, jobscope_arg* args) {
   const KeepErrno keep;
   const bool has_before = IsKnown(state) && state->usage.ticks <= begin_ticks;
   const ThreadUsage before = state->usage;
   ThreadUsage now;
-  if (!Read(state, end_ticks, &now)) return 1;
+  if (!Read(state, Ticks(), &now)) return 1;
   state->usage = now;
   if (!has_before) return 1;
   args[JOBSCOPE_STEP_CPU_NS] = Difference(true, before.cpu_ns, now.cpu_ns);

@@ -18,11 +18,10 @@ inline constexpr uint32_t kStepArguments = JOBSCOPE_STEP_INVOLUNTARY_SWITCHES + 
 // A step begins: reads the usage unless that of an earlier end of a step in this epoch is known.
 void BeginStepUsage(ThreadState* state, uint64_t begin_ticks);
 
-// A step ends: reads the usage and writes arguments 1 to 3 of the step's record to `args`. Returns
-// how many arguments the record has: kStepArguments, or 1 where nothing is known (another step
-// ended within this one).
-uint32_t EndStepUsage(ThreadState* state, uint64_t begin_ticks, uint64_t end_ticks,
-                      jobscope_arg* args);
+// A step is about to end: reads the usage and writes arguments 1 to 3 of the step's record to
+// `args`. Returns how many arguments the record has: kStepArguments, or 1 where nothing is known
+// (another step ended within this one).
+uint32_t EndStepUsage(ThreadState* state, uint64_t begin_ticks, jobscope_arg* args);
 
 // The bit is about to be switched on: what threads read before is of no use any more, because steps
 // may have ended since then unseen. Any thread.

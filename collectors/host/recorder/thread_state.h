@@ -85,7 +85,7 @@ inline constexpr uint32_t kMaxRingRecords = 1u << 22;
 struct ThreadUsage {
   uint64_t place = 0;  // of the state's owner then; 0: not read
   uint32_t epoch = 0;
-  // When it was read: the begin or end of a step.
+  // When it was read: at the begin of a step, or just before the end.
   uint64_t ticks = 0;
   uint64_t cpu_ns = 0;
   uint64_t run_delay_ns = 0;

@@ -224,18 +224,18 @@ jobscope_token StepBegin(uint32_t site, int64_t number) {
 }
 
 void StepEnd(uint32_t site, jobscope_token token, int64_t number) {
-  const uint64_t end = Ticks();
   if (token.begin_ticks == 0 || !Alive()) return;
-  const bool wants_usage = WantsUsage();  // the end of a window of steps switches that off
-  OnStepEnd(site, number, token.begin_ticks, end);
   jobscope_arg args[kStepArguments] = {StepNumber(number)};
-  ThreadState* state = t_slot.state;
-  if (JOBSCOPE_UNLIKELY(!HasRing(state))) {
-    return EndSlow(site, token, end, JOBSCOPE_KIND_STEP, args, 1);
-  }
   uint32_t count = 1;
-  if (wants_usage && (token.place ^ state->place) <= kMaxDepth) {  // it began on this thread
-    count = EndStepUsage(state, token.begin_ticks, end, args);
+  ThreadState* state = t_slot.state;
+  // Within the step, because system calls are where a thread loses its processor; and before the
+  // end of a window of steps switches it off.
+  const bool is_here = HasRing(state) && (token.place ^ state->place) <= kMaxDepth;
+  if (is_here && WantsUsage()) count = EndStepUsage(state, token.begin_ticks, args);
+  const uint64_t end = Ticks();
+  OnStepEnd(site, number, token.begin_ticks, end);
+  if (JOBSCOPE_UNLIKELY(!HasRing(state))) {
+    return EndSlow(site, token, end, JOBSCOPE_KIND_STEP, args, count);
   }
   EndOn(state, site, token, end, JOBSCOPE_KIND_STEP, args, count);
 }
@@ -275,17 +275,18 @@ inline void EventAt(uint32_t site, uint32_t kind, uint64_t begin, uint64_t end,
 uint64_t StepBoundary(uint32_t site, int64_t number, uint64_t begin_ticks) {
   const uint32_t source = site | kInferredSource;
   if (!Alive() || !IsSource(source)) return 0;
-  const uint64_t now = Ticks();
   ThreadState* const state = t_slot.state;
-  const bool wants_usage = WantsUsage() && HasRing(state);
+  const bool wants_usage = HasRing(state) && WantsUsage();
   if (begin_ticks == 0) {
+    const uint64_t now = Ticks();
     OnStepBeginAgain(source, number, now);
     if (wants_usage) BeginStepUsage(state, now);
     return now;
   }
   jobscope_arg args[kStepArguments] = {StepNumber(number)};
   uint32_t count = 1;
-  if (wants_usage) count = EndStepUsage(state, begin_ticks, now, args);
+  if (wants_usage) count = EndStepUsage(state, begin_ticks, args);
+  const uint64_t now = Ticks();
   EventAt(site, JOBSCOPE_KIND_STEP, begin_ticks, now, args, count);
   OnStepEnd(source, number, begin_ticks, now);
   OnStepBegin(source, number + 1, now);
