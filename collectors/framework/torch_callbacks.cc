@@ -16,6 +16,8 @@
 
 #include "collectors/framework/torch_collectives.h"
 #include "collectors/framework/torch_names.h"
+#include "collectors/framework/torch_pending.h"
+#include "collectors/framework/torch_process_group.h"
 #include "collectors/framework/torch_shapes.h"
 #include "collectors/framework/torch_steps.h"
 
@@ -28,10 +30,19 @@ const uint32_t* g_mask = nullptr;
 Api g_api;
 NameSites* g_names = nullptr;
 
+constexpr char kGloo[] = "gloo:";
+constexpr char kDistributed[] = "c10d::";
+std::atomic<bool> g_gloo_seen{false};
+
+PendingCollectives* Pending() {
+  static auto* const pending = new PendingCollectives;
+  return pending;
+}
+
 std::atomic<uint64_t> g_crossed{0};
 std::atomic<uint32_t> g_refused_shapes{0};
 // Of the session that runs; one caller at a time.
-std::array<uint64_t, 3> g_handles;
+std::array<uint64_t, 4> g_handles;
 size_t g_handle_count = 0;
 
 // Of one operator that runs. From malloc, as PyTorch's own: some 20 ns with its release.
@@ -101,7 +112,11 @@ bool BeginCollective(const void* record_function, const char* name, Scope* scope
   scope->is_async = true;
   scope->async_id = g_writer->next_id();
   if (scope->async_id == 0) return false;
-  const CollectiveFacts facts = ReadCollective(g_api, record_function, name);
+  CollectiveFacts facts = ReadCollective(g_api, record_function, name);
+  if (std::strncmp(name, kGloo, sizeof(kGloo) - 1) == 0) {
+    g_gloo_seen.store(true, std::memory_order_relaxed);
+    Pending()->Take(FirstTensorKey(record_function), &facts);
+  }
   const jobscope_arg args[] = {NumberArg(scope->async_id), NameArg(facts.process_group),
                                Int64Arg(facts.sequence),   Int64Arg(facts.bytes),
                                NameArg(facts.dtype),       Int64Arg(facts.group_size),
@@ -192,6 +207,25 @@ std::unique_ptr<ObserverContext> OnUnrecordedBackward(const void*) {
   return nullptr;
 }
 
+// Beside the callback that records operators: of calls of collectives it keeps what their works do
+// not know.
+std::unique_ptr<ObserverContext> OnCollectiveCall(const void* record_function) {
+  const char* const name = g_api.name(record_function);
+  if (name == nullptr || std::strncmp(name, kDistributed, sizeof(kDistributed) - 1) != 0 ||
+      (__atomic_load_n(g_mask, __ATOMIC_RELAXED) & LevelOf(Kind::kCollective)) == 0) {
+    return nullptr;
+  }
+  CollectiveFacts facts;
+  TensorKeys keys;
+  if (!ReadProcessGroup(g_api, record_function, &facts, &keys)) return nullptr;
+  // Sends and receives are between two ranks, and not counted.
+  const bool is_collective =
+      std::strstr(name, "send") == nullptr && std::strstr(name, "recv") == nullptr;
+  if (!is_collective) facts.sequence.reset();
+  Pending()->Add(facts, keys);
+  return nullptr;
+}
+
 // In the order of the site's keys (NameSites).
 void EndScope(const Scope& scope) {
   std::array<jobscope_arg, 2> args;
@@ -230,11 +264,13 @@ void Add(Callback::StartFunction start, bool inputs, std::initializer_list<size_
 // Guards the handles: the process may leave while a collector's thread takes them out.
 std::mutex g_handles_mutex;
 bool g_leaving = false;
+bool g_looks_for_groups = false;
 pid_t g_process = 0;
 
 void RemoveAll() {
   for (size_t i = 0; i < g_handle_count; ++i) g_api.remove_callback(g_handles[i]);
   g_handle_count = 0;
+  g_looks_for_groups = false;
 }
 
 // PyTorch keeps its callbacks in an object that is destroyed when the process leaves; a capture
@@ -276,6 +312,15 @@ void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writ
   Add(shapes ? &OnStart<Kind::kOperator, true> : &OnStart<Kind::kOperator>, shapes,
       {kScopeFunction, kScopeTorchScript, kScopeCustomClass, kScopeStaticRuntimeOp,
        kScopeStaticRuntimeModel});
+}
+
+bool WantsProcessGroups() { return g_gloo_seen.load(std::memory_order_relaxed); }
+
+void AddProcessGroups() {
+  const std::lock_guard<std::mutex> lock(g_handles_mutex);
+  if (g_leaving || g_looks_for_groups || g_handle_count == 0) return;
+  g_looks_for_groups = true;
+  Add(&OnCollectiveCall, true, {kScopeFunction});
 }
 
 void RemoveCallbacks() {

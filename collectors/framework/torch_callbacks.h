@@ -25,6 +25,12 @@ void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writ
                   const CallbackOptions& options);
 void RemoveCallbacks();
 
+// Whether works of gloo were seen in this process, whose process groups only their calls know.
+bool WantsProcessGroups();
+// Has those calls noticed from now on, by a callback for operators that needs their inputs: it
+// costs each operator some 0.1 us. Until RemoveCallbacks; nothing without AddCallbacks before.
+void AddProcessGroups();
+
 // Scopes so far that ended on another thread than the one that they began on, and were not said to
 // be asynchronous. They are not recorded: on no thread's line would they nest.
 uint64_t CrossedThreads();

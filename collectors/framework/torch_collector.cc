@@ -16,6 +16,9 @@ namespace torch = framework::torch;
 
 namespace {
 
+// The first collectives of the first capture of a process are without their process groups.
+constexpr absl::Duration kLookForGroupsEvery = absl::Milliseconds(20);
+
 constexpr char kNotLoaded[] = "this process has not loaded PyTorch";
 
 }  // namespace
@@ -52,8 +55,12 @@ absl::Status TorchCollector::Register(const ArmRequest& request) {
   options.operators = request.levels.host >= 2;
   options.shapes = request.record_shapes;
   // PyTorch takes a lock to add callbacks, and a child forked meanwhile would wait for it for ever.
-  WhileNobodyForks([&] { torch::AddCallbacks(*api, writer_, options); });
+  WhileNobodyForks([&] {
+    torch::AddCallbacks(*api, writer_, options);
+    if (options.operators && torch::WantsProcessGroups()) torch::AddProcessGroups();
+  });
   registered_ = true;
+  awaits_groups_ = options.operators && !torch::WantsProcessGroups();
   if (!request.record_shapes) return absl::OkStatus();
   if (!options.operators) {
     report_.warnings.push_back(
@@ -83,6 +90,7 @@ void TorchCollector::ArmProfiler(const ArmRequest& request, std::string why) {
 absl::Status TorchCollector::Arm(const ArmRequest& request) {
   report_ = {};
   by_profiler_ = false;
+  awaits_groups_ = false;
   crossed_before_ = torch::CrossedThreads();
   wants_shapes_ = request.record_shapes;
   report_.reason = WhyOff(request);
@@ -111,7 +119,14 @@ absl::Status TorchCollector::Start(const StartRequest& request) {
 }
 
 absl::Duration TorchCollector::Drain() {
-  return by_profiler_ ? profiler_->Drain() : absl::InfiniteDuration();
+  if (by_profiler_) return profiler_->Drain();
+  if (!awaits_groups_) return absl::InfiniteDuration();
+  if (torch::WantsProcessGroups()) {
+    awaits_groups_ = false;
+    WhileNobodyForks([] { torch::AddProcessGroups(); });
+    return absl::InfiniteDuration();
+  }
+  return kLookForGroupsEvery;
 }
 
 absl::Status TorchCollector::Stop(uint64_t end_ticks) {

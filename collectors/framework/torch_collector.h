@@ -60,6 +60,7 @@ class TorchCollector : public Collector {
   const RunAside run_aside_;
   const std::unique_ptr<Collector> profiler_;
   CollectorReport report_;                // of the session
+  bool awaits_groups_ = false;            // collectives of gloo have not been seen yet
   std::atomic<bool> by_profiler_{false};  // likewise
   bool registered_ = false;               // there are callbacks
   bool wants_shapes_ = false;

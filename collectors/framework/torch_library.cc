@@ -147,6 +147,10 @@ absl::StatusOr<Api> Find() {
           "_ZN5torch8profiler4impl12saveNcclMetaB5cxx11ERKN2at14RecordFunctionERKNS1_"
           "18SaveNcclMetaConfigE",
           &api.collective_parameters);
+  Resolve(library, "_ZNK2at14RecordFunction10num_inputsEv", &api.num_inputs);
+  Resolve(library, "_ZTVN4c10d12ProcessGroupE", &api.group_vtable);
+  Resolve(library, "_ZTVN4c10d16ProcessGroupGlooE", &api.gloo_vtable);
+  Resolve(library, "_ZNK4c10d12ProcessGroup12getGroupNameB5cxx11Ev", &api.group_name);
   Resolve(library, "__cxa_get_globals", &api.exception_globals);
   if (api.add_global_callback == nullptr || api.remove_callback == nullptr || api.name == nullptr) {
     return absl::FailedPreconditionError(

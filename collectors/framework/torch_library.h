@@ -78,6 +78,13 @@ struct Api {
   // May be null. Only while PyTorch makes the work of an NCCL or XCCL collective.
   Parameters (*collective_parameters)(const void* record_function,
                                       const ParameterChoice& choice) = nullptr;
+  // Of process groups (torch_process_group.h); each may be null. The operator's number of inputs;
+  // the tables of virtual functions of c10d::ProcessGroup and ProcessGroupGloo; the name of a
+  // group, and the sequence number of a backend, which both throw what PyTorch throws.
+  size_t (*num_inputs)(const void* record_function) = nullptr;
+  const void* group_vtable = nullptr;
+  const void* gloo_vtable = nullptr;
+  const std::string* (*group_name)(const void* group) = nullptr;
   // __cxa_get_globals of the C++ runtime that PyTorch uses, which may not be ours. May be null.
   void* (*exception_globals)() = nullptr;
 };
