@@ -157,7 +157,7 @@ int Main(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber);
   CLI11_PARSE(app, argc, argv);
 
-  // As a worker does (server/process/worker.cc).
+  // As a worker does (server/process/worker_runtime.cc).
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 
   sigset_t signals;

@@ -19,8 +19,8 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "client/cli/exit.h"
 #include "client/cli/interrupt.h"
-#include "client/cli/leave.h"
 #include "client/cli/sample.h"
 #include "client/cli/targets.h"
 #include "client/fan_out/fan_out.h"
@@ -34,7 +34,7 @@
 #include "client/terminal/progress.h"
 #include "client/terminal/table.h"
 #include "client/worker/outcome.h"
-#include "client/worker/worker.h"
+#include "client/worker/worker_client.h"
 #include "common/net/endpoint.h"
 #include "common/process/identity.h"
 #include "common/run/manifest.h"
@@ -99,7 +99,7 @@ WorkerFactory MakeFactory(const Flags& flags, const RunDirectory& directory,
   native.part_limit_bytes = static_cast<uint64_t>(flags.part_mb) << 20;
   native.resume_timeout = absl::Milliseconds(flags.resume_timeout_ms);
   return [unary, native, threads, disk](const Endpoint& to,
-                                        Protocol protocol) -> std::unique_ptr<Worker> {
+                                        Protocol protocol) -> std::unique_ptr<WorkerClient> {
     if (protocol == Protocol::kNative) {
       return std::make_unique<NativeWorker>(to, native, threads, disk);
     }
@@ -276,7 +276,7 @@ int RunCapture(const Flags& flags) {
   Conclude(std::move(results), &manifest);
   Publish(*directory, &manifest);
   const std::string text = flags.json ? ManifestJson(manifest) : CaptureTable(manifest);
-  LeaveAtOnce(&threads, PrintResult(text, *manifest.exit_code));
+  ExitAtOnce(&threads, PrintResult(text, *manifest.exit_code));
 }
 
 }  // namespace jobscope

@@ -139,7 +139,7 @@ absl::Status Check(const Flags& flags) {
 void AddCommon(CLI::App* app, Flags* flags) {
   app->add_option("--service_addr", flags->service_addr, kAddresses);
   app->add_option("--connect_timeout_ms", flags->connect_timeout_ms,
-                  "patience with one attempt to connect [1..86400000]")
+                  "time limit for one connection attempt [1..86400000]")
       ->capture_default_str();
   app->add_option("--max_parallel", flags->max_parallel, "workers to connect to at a time")
       ->capture_default_str();
@@ -177,7 +177,7 @@ void AddCapture(CLI::App* app, Flags* flags) {
   app->add_flag("--record_shapes", flags->record_shapes,
                 "of PyTorch's operators also the shapes of their inputs");
   app->add_option("--transfer_timeout_ms", flags->transfer_timeout_ms,
-                  "patience with the answer of a worker that lives, from the recording's end")
+                  "time limit for the answer of a worker that is alive, from the recording's end")
       ->capture_default_str();
   app->add_option("--max_trace_mb", flags->max_trace_mb,
                   "end a worker's trace at this many MiB; 0: no bound but the disk")
@@ -205,8 +205,9 @@ void AddCapture(CLI::App* app, Flags* flags) {
   app->add_option("--file_mode", flags->file_mode,
                   "who may read the files: octal, whatever the umask; directories accordingly")
       ->capture_default_str();
-  app->add_option("--resume_timeout_ms", flags->resume_timeout_ms,
-                  "patience with a connection that was lost while recording; native only")
+  app->add_option(
+         "--resume_timeout_ms", flags->resume_timeout_ms,
+         "time limit for restoring a connection that was lost while recording; native only")
       ->capture_default_str();
 }
 

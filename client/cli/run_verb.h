@@ -37,7 +37,7 @@ RunFlagsResult ParseRunFlags(const std::vector<std::string>& arguments);
 // beside it, and the dynamic linker must be able to take the path from LD_PRELOAD.
 absl::StatusOr<std::string> FindAttachLibrary(const std::string& given, const std::string& folder);
 
-// Becomes the program: same process, so that signals, exit code and the caller's patience are its
+// Becomes the program: same process, so that signals, exit code and the caller's time limits are its
 // own affair. What prints the workers' addresses and removes the port directory is a process beside
 // it, no child of it, which ends with it. Returns only if there is no such program, with the exit
 // code for that: 126 it can't be run, 127 there is none, 2 usage.

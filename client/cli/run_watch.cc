@@ -69,10 +69,10 @@ class Watch {
       changes_fd_ = -1;
     }
     Look();
-    const int patience_ms = program_fd_ < 0 || changes_fd_ < 0 ? kPollMs : -1;
+    const int wait_ms = program_fd_ < 0 || changes_fd_ < 0 ? kPollMs : -1;
     while (true) {
       pollfd polled[2] = {{program_fd_, POLLIN, 0}, {changes_fd_, POLLIN, 0}};  // -1: ignored
-      poll(polled, 2, patience_ms);
+      poll(polled, 2, wait_ms);
       DrainChanges();
       Look();
       if (program_fd_ >= 0 ? polled[0].revents != 0 : HasEnded(program_)) break;

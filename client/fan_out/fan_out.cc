@@ -39,7 +39,7 @@ FanOutState::FanOutState(std::vector<Endpoint> endpoints, std::vector<std::strin
 
 void FanOutState::Connect(size_t index) {
   const absl::Time now = SteadyNow();
-  if (roster_[index].step == Step::kQueued) start_.OnAsked(now);
+  if (roster_[index].stage == Stage::kQueued) start_.OnAsked(now);
   roster_.BeginAttempt(index, now + StallTime());
   Slot& slot = roster_[index];
   slot.asked = now;
@@ -78,7 +78,7 @@ void FanOutState::Ask(size_t index, Protocol protocol) {
 void FanOutState::OnDescribed(size_t index, const grpc::Status& status,
                               v1::DescribeResponse response) {
   Slot& slot = roster_[index];
-  if (slot.step != Step::kConnecting) return;
+  if (slot.stage != Stage::kConnecting) return;
   usual_answer_ += (SteadyNow() - slot.asked - usual_answer_) / 8;
   ManifestWorker& account = slot.result.account;
   const bool stock = status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
@@ -182,7 +182,7 @@ void FanOutState::Arm(size_t index) {
                    std::nullopt});
     return;
   }
-  roster_.Move(index, Step::kArming);
+  roster_.Move(index, Stage::kArming);
   ArmCall call;
   call.session_id = options_.session_id;
   call.file_stem = slot.stem;
@@ -224,7 +224,7 @@ void FanOutState::Arm(size_t index) {
 void FanOutState::OnArmed(size_t index, const grpc::Status& status, const v1::Armed& armed,
                           uint64_t at_ns) {
   Slot& slot = roster_[index];
-  if (slot.step != Step::kArming) return;
+  if (slot.stage != Stage::kArming) return;
   if (!status.ok()) {
     RetryOrFinish(index, JudgeCapture(status, Moment::kBeforeStart), absl::ZeroDuration());
     return;
@@ -234,7 +234,7 @@ void FanOutState::OnArmed(size_t index, const grpc::Status& status, const v1::Ar
   if (armed.has_steps()) slot.steps = armed.steps();
   slot.steps_seen_ns = at_ns;
   if (armed.collectors_size() > 0) FillCollectors(armed.collectors(), &slot.result.account);
-  roster_.Move(index, Step::kArmed);
+  roster_.Move(index, Stage::kArmed);
   start_.OnArmed(index, SteadyNow());
 }
 
@@ -259,14 +259,14 @@ void FanOutState::Warn(size_t index, std::string text) {
 
 void FanOutState::OnStarted(size_t index, const v1::Started& started) {
   Slot& slot = roster_[index];
-  if (slot.step != Step::kRecording) return;
+  if (slot.stage != Stage::kRecording) return;
   slot.started = started;
   slot.result.account.late_ns = started.late_ns();
 }
 
 void FanOutState::OnProgress(size_t index, v1::Progress progress, uint64_t at_ns) {
   Slot& slot = roster_[index];
-  if (slot.step == Step::kWriting || slot.step == Step::kDone) return;
+  if (slot.stage == Stage::kWriting || slot.stage == Stage::kDone) return;
   tally_.OnProgress(slot.progress, progress);
   if (progress.has_steps()) {
     slot.steps = progress.steps();
@@ -283,9 +283,9 @@ void FanOutState::OnNote(size_t index, const std::string& text) {
 void FanOutState::OnEnded(size_t index, const grpc::Status& status,
                           std::unique_ptr<Delivery> delivery) {
   Slot& slot = roster_[index];
-  const bool recording = slot.step == Step::kRecording;
-  if (!recording && slot.step != Step::kArmed && slot.step != Step::kSyncing &&
-      slot.step != Step::kSynced) {
+  const bool recording = slot.stage == Stage::kRecording;
+  if (!recording && slot.stage != Stage::kArmed && slot.stage != Stage::kSyncing &&
+      slot.stage != Stage::kSynced) {
     return;
   }
   if (delivery == nullptr) {
@@ -309,7 +309,7 @@ void FanOutState::OnEnded(size_t index, const grpc::Status& status,
     RetryOrFinish(index, std::move(verdict), absl::ZeroDuration());
     return;
   }
-  roster_.Move(index, Step::kWriting);
+  roster_.Move(index, Stage::kWriting);
   pool_.Run([this, index, post = Letters(index), account = slot.result.account,
              delivery = std::move(delivery)]() mutable {
     Verdict verdict = writer_(index, delivery.get(), &account);
@@ -340,16 +340,16 @@ void FanOutState::Finish(size_t index, Verdict verdict) {
   }
   slot.result.verdict = std::move(verdict);
   slot.result.account.attempts = slot.attempt;
-  roster_.Move(index, Step::kDone);
+  roster_.Move(index, Stage::kDone);
   slot.worker.reset();  // cancels whatever is in flight
 }
 
 void FanOutState::FinishUnstarted(const Verdict& verdict) {
   for (size_t i = 0; i < roster_.size(); ++i) {
-    switch (roster_[i].step) {
-      case Step::kRecording:
-      case Step::kWriting:
-      case Step::kDone:
+    switch (roster_[i].stage) {
+      case Stage::kRecording:
+      case Stage::kWriting:
+      case Stage::kDone:
         break;
       default:
         Finish(i, verdict);
@@ -364,29 +364,29 @@ void FanOutState::OnInterrupt() {
   const absl::Time now = SteadyNow();
   for (size_t i = 0; i < roster_.size(); ++i) {
     Slot& slot = roster_[i];
-    switch (slot.step) {
-      case Step::kQueued:
-      case Step::kConnecting:
-      case Step::kBackingOff:
+    switch (slot.stage) {
+      case Stage::kQueued:
+      case Stage::kConnecting:
+      case Stage::kBackingOff:
         Finish(i, {Outcome::kFailed, Phase::kConnect, "interrupted before anything was recorded",
                    std::nullopt});
         break;
-      case Step::kArming:
-      case Step::kArmed:
-      case Step::kSyncing:
-      case Step::kSynced:
+      case Stage::kArming:
+      case Stage::kArmed:
+      case Stage::kSyncing:
+      case Stage::kSynced:
         Finish(i, {Outcome::kFailed, Phase::kArm, "interrupted before anything was recorded",
                    std::nullopt});
         break;
-      case Step::kRecording:
+      case Stage::kRecording:
         if (now < slot.end) {
           slot.stopped = true;
           roster_.SetEnd(i, now);
           slot.worker->Stop(options_.session_id, kStopTimeout, [](const grpc::Status&, bool) {});
         }
         break;
-      case Step::kWriting:
-      case Step::kDone:
+      case Stage::kWriting:
+      case Stage::kDone:
         break;
     }
   }
@@ -417,7 +417,7 @@ void FanOutState::Wake(absl::Time now) {
   }
   for (; next_queued_ < roster_.size() && roster_.attempts(now) < options_.max_parallel;
        ++next_queued_) {
-    if (roster_[next_queued_].step == Step::kQueued) Connect(next_queued_);
+    if (roster_[next_queued_].stage == Stage::kQueued) Connect(next_queued_);
   }
 }
 
@@ -441,7 +441,7 @@ std::vector<WorkerResult> FanOutState::Run() {
     const absl::Time now = SteadyNow();
     if (!interrupted_) start_.Advance(now);
     Wake(now);
-    if (roster_.in(Step::kDone) == roster_.size()) break;
+    if (roster_.in(Stage::kDone) == roster_.size()) break;
     progress_->Update(tally_.Count(&roster_, WantedSteps(now), now));
     for (Mailbox::Letter& letter : mailbox_->Wait(NextWake(now))) letter();
   }

@@ -18,13 +18,13 @@
 #include "client/fan_out/step_plan.h"
 #include "client/terminal/progress.h"
 #include "client/worker/outcome.h"
-#include "client/worker/worker.h"
+#include "client/worker/worker_client.h"
 #include "common/net/endpoint.h"
 #include "common/run/manifest.h"
 
 namespace jobscope {
 
-// Limits of patience. docs/design/client.md says how they were chosen.
+// Time limits. docs/design/client.md says how they were chosen.
 struct FanOutTimes {
   absl::Duration connect = absl::Seconds(5);  // for one attempt: connection and Describe
   absl::Duration arm = absl::Seconds(20);     // for one attempt: until it is armed

@@ -11,25 +11,25 @@ Roster::Roster(std::vector<Endpoint> endpoints, std::vector<std::string> stems)
     slots_[i].result.account.address = slots_[i].endpoint.address;
     slots_[i].result.account.name = slots_[i].stem;
   }
-  counts_[static_cast<size_t>(Step::kQueued)] = slots_.size();
+  counts_[static_cast<size_t>(Stage::kQueued)] = slots_.size();
   first_attempts_ = slots_.size();
 }
 
 bool Roster::IsFirstAttempt(const Slot& slot) {
-  return slot.attempt <= 1 && (slot.step == Step::kQueued || slot.step == Step::kConnecting ||
-                               slot.step == Step::kArming);
+  return slot.attempt <= 1 && (slot.stage == Stage::kQueued || slot.stage == Stage::kConnecting ||
+                               slot.stage == Stage::kArming);
 }
 
-void Roster::Move(size_t index, Step to) {
+void Roster::Move(size_t index, Stage to) {
   Slot& slot = slots_[index];
   first_attempts_ -= IsFirstAttempt(slot) ? 1 : 0;
-  --counts_[static_cast<size_t>(slot.step)];
-  if (slot.step == Step::kBackingOff) wakes_.Remove(slot.wake, index);
-  if (slot.step == Step::kRecording) ends_.Remove(slot.end, index);
-  if (slot.step == Step::kSyncing) syncs_.Remove(slot.stalls, index);
-  const bool attempting = slot.step == Step::kConnecting || slot.step == Step::kArming;
-  if (attempting && to != Step::kArming) attempts_.Remove(slot.stalls, index);
-  slot.step = to;
+  --counts_[static_cast<size_t>(slot.stage)];
+  if (slot.stage == Stage::kBackingOff) wakes_.Remove(slot.wake, index);
+  if (slot.stage == Stage::kRecording) ends_.Remove(slot.end, index);
+  if (slot.stage == Stage::kSyncing) syncs_.Remove(slot.stalls, index);
+  const bool attempting = slot.stage == Stage::kConnecting || slot.stage == Stage::kArming;
+  if (attempting && to != Stage::kArming) attempts_.Remove(slot.stalls, index);
+  slot.stage = to;
   ++counts_[static_cast<size_t>(to)];
   first_attempts_ += IsFirstAttempt(slot) ? 1 : 0;
 }
@@ -39,25 +39,25 @@ void Roster::BeginAttempt(size_t index, absl::Time stalls) {
   first_attempts_ -= IsFirstAttempt(slot) ? 1 : 0;
   ++slot.attempt;
   first_attempts_ += IsFirstAttempt(slot) ? 1 : 0;
-  Move(index, Step::kConnecting);
+  Move(index, Stage::kConnecting);
   slot.stalls = stalls;
   attempts_.Add(stalls, index);
 }
 
 void Roster::BeginSync(size_t index, absl::Time stalls) {
-  Move(index, Step::kSyncing);
+  Move(index, Stage::kSyncing);
   slots_[index].stalls = stalls;
   syncs_.Add(stalls, index);
 }
 
 void Roster::BackOff(size_t index, absl::Time until) {
-  Move(index, Step::kBackingOff);
+  Move(index, Stage::kBackingOff);
   slots_[index].wake = until;
   wakes_.Add(until, index);
 }
 
 void Roster::Record(size_t index, absl::Time start, absl::Time end) {
-  Move(index, Step::kRecording);
+  Move(index, Stage::kRecording);
   slots_[index].start = start;
   slots_[index].end = end;
   ends_.Add(end, index);
@@ -65,7 +65,7 @@ void Roster::Record(size_t index, absl::Time start, absl::Time end) {
 
 void Roster::SetEnd(size_t index, absl::Time end) {
   Slot& slot = slots_[index];
-  if (slot.step == Step::kRecording && slot.end > end) {
+  if (slot.stage == Stage::kRecording && slot.end > end) {
     ends_.Remove(slot.end, index);
     ends_.Add(end, index);
   }
@@ -84,7 +84,7 @@ size_t Roster::syncs(absl::Time now) {
 
 size_t Roster::Overdue(absl::Time now) {
   ends_.Expire(now);
-  return in(Step::kRecording)-ends_.size();
+  return in(Stage::kRecording)-ends_.size();
 }
 
 }  // namespace jobscope

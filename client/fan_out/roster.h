@@ -19,13 +19,13 @@
 #include "absl/time/time.h"
 #include "client/clock/clock_sync.h"
 #include "client/worker/outcome.h"
-#include "client/worker/worker.h"
+#include "client/worker/worker_client.h"
 #include "common/net/endpoint.h"
 #include "common/run/manifest.h"
 
 namespace jobscope {
 
-enum class Step {
+enum class Stage {
   kQueued,
   kConnecting,
   kArming,
@@ -37,25 +37,25 @@ enum class Step {
   kWriting,
   kDone,
 };
-inline constexpr size_t kSteps = 10;
+inline constexpr size_t kStages = 10;
 
 struct WorkerResult {
   Verdict verdict;
   ManifestWorker account;  // without outcome, phase, reason, grpc_code: those are the verdict's
 };
 
-// One worker. `step`, `attempt`, `wake`, `stalls` and `end` are the roster's to change. Times are
+// One worker. `stage`, `attempt`, `wake`, `stalls` and `end` are the roster's to change. Times are
 // those of SteadyNow (client/clock/monotonic.h).
 struct Slot {
   Endpoint endpoint;
   std::string stem;
-  Step step = Step::kQueued;
+  Stage stage = Stage::kQueued;
   int attempt = 0;                           // letters of earlier attempts are void
   int rearms = 0;                            // attempts that came after a success, and do not count
   absl::Time wake = absl::InfiniteFuture();  // next attempt, in kBackingOff
   absl::Time stalls = absl::InfiniteFuture();  // in kConnecting, kArming, kSyncing: see attempts()
   absl::Time end = absl::InfiniteFuture();     // planned, in kRecording
-  std::shared_ptr<Worker> worker;
+  std::shared_ptr<WorkerClient> worker;
   bool streams = false;    // `worker` speaks the native protocol
   bool described = false;  // the worker is one of ours
   absl::Time asked;        // when the running attempt began
@@ -109,7 +109,7 @@ class Roster {
   const Slot& operator[](size_t index) const { return slots_[index]; }
 
   // The only way a step changes. Constant time but for the sets of times.
-  void Move(size_t index, Step to);
+  void Move(size_t index, Stage to);
   // Counts one attempt more, and moves to kConnecting.
   void BeginAttempt(size_t index, absl::Time stalls);
   // Moves to kSyncing.
@@ -120,7 +120,7 @@ class Roster {
   // The planned end of one that records has changed.
   void SetEnd(size_t index, absl::Time end);
 
-  size_t in(Step step) const { return counts_[static_cast<size_t>(step)]; }
+  size_t in(Stage stage) const { return counts_[static_cast<size_t>(stage)]; }
   // What --max_parallel bounds: attempts (connecting or arming), and measurements of clocks, that
   // have not stalled by `now`, which never goes back. One that has costs a descriptor, and nothing
   // else; a place that it kept would be missed by the workers behind it.
@@ -132,10 +132,11 @@ class Roster {
   size_t first_attempts() const { return first_attempts_; }
   // Those that may still become armed.
   size_t may_come() const {
-    return in(Step::kQueued) + in(Step::kConnecting) + in(Step::kArming) + in(Step::kBackingOff);
+    return in(Stage::kQueued) + in(Stage::kConnecting) + in(Stage::kArming) +
+           in(Stage::kBackingOff);
   }
   // Those that are armed and wait for the start.
-  size_t waiting() const { return in(Step::kArmed) + in(Step::kSyncing) + in(Step::kSynced); }
+  size_t waiting() const { return in(Stage::kArmed) + in(Stage::kSyncing) + in(Stage::kSynced); }
 
   // The first that backs off, and when it is to be woken.
   std::optional<std::pair<absl::Time, size_t>> next_wake() const { return wakes_.next(); }
@@ -150,7 +151,7 @@ class Roster {
   static bool IsFirstAttempt(const Slot& slot);
 
   std::vector<Slot> slots_;
-  std::array<size_t, kSteps> counts_{};
+  std::array<size_t, kStages> counts_{};
   size_t first_attempts_ = 0;
   Schedule attempts_;  // when they stall; those that have are left out
   Schedule syncs_;     // likewise

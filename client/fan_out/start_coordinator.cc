@@ -50,8 +50,8 @@ absl::Time StartCoordinator::SyncDeadline() const {
 std::vector<ArmedWorker> StartCoordinator::ArmedWorkers() const {
   std::vector<ArmedWorker> workers;
   for (size_t i = 0; i < roster_->size(); ++i) {
-    const Step step = (*roster_)[i].step;
-    if (step == Step::kArmed || step == Step::kSyncing || step == Step::kSynced) {
+    const Stage stage = (*roster_)[i].stage;
+    if (stage == Stage::kArmed || stage == Stage::kSyncing || stage == Stage::kSynced) {
       workers.push_back(Describe((*roster_)[i]));
     }
   }
@@ -64,39 +64,39 @@ void StartCoordinator::OnArmed(size_t index, absl::Time now) {
   last_ready_ = now;
   slowest_ready_ = std::max(slowest_ready_, now - (*roster_)[index].asked);
   // The others are measured already, or have begun.
-  if (stage_ == Stage::kSyncing || stage_ == Stage::kStarted) RequestSync(index);
+  if (state_ == State::kSyncing || state_ == State::kStarted) RequestSync(index);
 }
 
 void StartCoordinator::MeasureClocks(absl::Time now) {
   while (!to_sync_.empty() && roster_->syncs(now) < options_.max_parallel) {
     const size_t index = to_sync_.front();
     to_sync_.pop_front();
-    if ((*roster_)[index].step == Step::kArmed) BeginSync(index);
+    if ((*roster_)[index].stage == Stage::kArmed) BeginSync(index);
   }
 }
 
 absl::Time StartCoordinator::NextLook() const {
-  switch (stage_) {
-    case Stage::kGathering:
+  switch (state_) {
+    case State::kGathering:
       return GatherDeadline();
-    case Stage::kHolding:
+    case State::kHolding:
       return hold_until_;
-    case Stage::kSyncing:
+    case State::kSyncing:
       return SyncDeadline();
-    case Stage::kStarted:
+    case State::kStarted:
       break;
   }
   return absl::InfiniteFuture();
 }
 
 bool StartCoordinator::IsHolding() const {
-  return stage_ == Stage::kHolding || (stage_ == Stage::kGathering && gathered_.has_value());
+  return state_ == State::kHolding || (state_ == State::kGathering && gathered_.has_value());
 }
 
 void StartCoordinator::Advance(absl::Time now) {
-  if (stage_ == Stage::kGathering) Gather(now);
-  if (stage_ == Stage::kHolding) Hold(now);
-  if (stage_ == Stage::kSyncing) Measure(now);
+  if (state_ == State::kGathering) Gather(now);
+  if (state_ == State::kHolding) Hold(now);
+  if (state_ == State::kSyncing) Measure(now);
 }
 
 // All that answer at their first attempt start together; whoever is refused, busy or silent does
@@ -116,9 +116,9 @@ void StartCoordinator::Gather(absl::Time now) {
     return;
   }
   if (ready < wanted) return;
-  if (roster_->in(Step::kQueued) > 0) return;
+  if (roster_->in(Stage::kQueued) > 0) return;
   if (roster_->first_attempts() > 0 && now < GatherDeadline()) return;
-  stage_ = Stage::kHolding;
+  state_ = State::kHolding;
   // A delay counts from the first time.
   if (!gathered_.has_value()) gathered_ = now;
   hold_until_ = now;
@@ -128,7 +128,7 @@ void StartCoordinator::Gather(absl::Time now) {
 // start is near.
 void StartCoordinator::Hold(absl::Time now) {
   if (roster_->waiting() < options_.min_workers.value_or(1)) {
-    stage_ = Stage::kGathering;
+    state_ = State::kGathering;
     return;
   }
   if (now < hold_until_) return;
@@ -160,10 +160,10 @@ void StartCoordinator::Hold(absl::Time now) {
       return;
     }
   }
-  stage_ = Stage::kSyncing;
+  state_ = State::kSyncing;
   sync_began_ = last_pinged_ = last_synced_ = now;
   for (size_t i = 0; i < roster_->size(); ++i) {
-    if ((*roster_)[i].step == Step::kArmed) RequestSync(i);
+    if ((*roster_)[i].stage == Stage::kArmed) RequestSync(i);
   }
 }
 
@@ -178,8 +178,8 @@ void StartCoordinator::RequestSync(size_t index) {
     // It is told as fast as any other: what it took to arm it, with many at once, says nothing.
     slot.clock->round_trip_ns = std::min(slot.clock->round_trip_ns, kNearRoundTripNs);
   }
-  roster_->Move(index, Step::kSynced);
-  if (stage_ == Stage::kStarted) StartLate(index, SteadyNow());
+  roster_->Move(index, Stage::kSynced);
+  if (state_ == State::kStarted) StartLate(index, SteadyNow());
 }
 
 void StartCoordinator::BeginSync(size_t index) {
@@ -200,7 +200,7 @@ void StartCoordinator::BeginSync(size_t index) {
 void StartCoordinator::OnSynced(size_t index, const grpc::Status& status,
                                 std::optional<ClockEstimate> clock) {
   Slot& slot = (*roster_)[index];
-  if (slot.step != Step::kSyncing) return;
+  if (slot.stage != Stage::kSyncing) return;
   slot.clock = clock;
   if (!clock.has_value()) {
     host_->Warn(index,
@@ -208,21 +208,21 @@ void StartCoordinator::OnSynced(size_t index, const grpc::Status& status,
                              status.ok() ? "no answer" : ReasonOf(status),
                              "): it starts by itself, and its times count from its own start"));
   }
-  roster_->Move(index, Step::kSynced);
+  roster_->Move(index, Stage::kSynced);
   const absl::Time now = SteadyNow();
   last_synced_ = now;
-  if (stage_ == Stage::kStarted) StartLate(index, now);
+  if (state_ == State::kStarted) StartLate(index, now);
 }
 
 // One that does not answer holds up the others no longer than one that does not arm.
 void StartCoordinator::Measure(absl::Time now) {
   if (roster_->waiting() < options_.min_workers.value_or(1)) {
-    stage_ = Stage::kGathering;  // some died: back to waiting for retries, if there are any
+    state_ = State::kGathering;  // some died: back to waiting for retries, if there are any
     return;
   }
-  const size_t unsettled = roster_->in(Step::kArmed) + roster_->in(Step::kSyncing);
-  const bool enough = roster_->in(Step::kSynced) >= options_.min_workers.value_or(1);
-  if (unsettled > 0 && (!enough || roster_->in(Step::kArmed) > 0 || now < SyncDeadline())) return;
+  const size_t unsettled = roster_->in(Stage::kArmed) + roster_->in(Stage::kSyncing);
+  const bool enough = roster_->in(Stage::kSynced) >= options_.min_workers.value_or(1);
+  if (unsettled > 0 && (!enough || roster_->in(Stage::kArmed) > 0 || now < SyncDeadline())) return;
   ChooseStart(now);
 }
 
@@ -243,7 +243,7 @@ void StartCoordinator::ChooseStart(absl::Time now) {
   std::vector<size_t> members;
   std::vector<ArmedWorker> workers;
   for (size_t i = 0; i < roster_->size(); ++i) {
-    if ((*roster_)[i].step != Step::kSynced) continue;
+    if ((*roster_)[i].stage != Stage::kSynced) continue;
     members.push_back(i);
     workers.push_back(Describe((*roster_)[i]));
   }
@@ -277,7 +277,7 @@ void StartCoordinator::ChooseStart(absl::Time now) {
                        static_cast<int64_t>(plan_.start_monotonic_ns - plan_.zero_monotonic_ns);
   plan_.duration = options_.duration;
   plan_.transfer = options_.times.transfer;
-  stage_ = Stage::kStarted;
+  state_ = State::kStarted;
   facts_.started = absl::FromUnixNanos(plan_.start_unix_ns);
   if (options_.lookback > absl::ZeroDuration()) facts_.lookback_ns = lookback;
   for (const size_t index : members) Begin(index, plan_);
@@ -331,7 +331,7 @@ void StartCoordinator::AddSteps(size_t index, StartCall* call) {
         absl::StrCat(slot.steps.has_value() && slot.steps->begun() > 0
                          ? "its step numbers do not rise, and this version of its library cannot "
                            "count steps"
-                         : "it marks no steps (JOBSCOPE_STEP, jobscope.step)",
+                         : "it marks no steps (JOBSCOPE_STEP, jobscope.stage)",
                      ": recorded for --duration_ms=", absl::ToInt64Milliseconds(options_.duration),
                      " instead of --steps=", options_.steps->count));
     return;

@@ -51,7 +51,7 @@ class StartCoordinator {
 
   // A worker was asked for the first time.
   void OnAsked(absl::Time now);
-  // The worker was moved to Step::kArmed.
+  // The worker was moved to Stage::kArmed.
   void OnArmed(size_t index, absl::Time now);
   // Goes as far as it can by `now`: measures clocks, chooses the instant, starts workers.
   void Advance(absl::Time now);
@@ -70,7 +70,7 @@ class StartCoordinator {
   void MeasureSpread();
 
  private:
-  enum class Stage {
+  enum class State {
     kGathering,  // workers become armed
     kHolding,    // enough are; the wanted instant or step is not near
     kSyncing,    // their clocks are being measured
@@ -97,7 +97,7 @@ class StartCoordinator {
   Progress* const progress_;
   Host* const host_;
 
-  Stage stage_ = Stage::kGathering;
+  State state_ = State::kGathering;
   absl::Time last_asked_;  // of those that were queued
   absl::Time last_ready_;
   absl::Duration slowest_ready_;

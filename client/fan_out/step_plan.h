@@ -57,7 +57,7 @@ absl::StatusOr<std::optional<StepPlan>> ChooseSteps(const StepsWanted& wanted,
                                                     const std::vector<ArmedWorker>& workers,
                                                     uint64_t at_ns);
 
-// How long the fastest worker will take until it begins `step` of the common count; zero or less:
+// How long the fastest worker will take until it begins `stage` of the common count; zero or less:
 // it has begun it. Infinite while no rate is known, and where none has steps.
 absl::Duration UntilStep(int64_t step, const std::vector<ArmedWorker>& workers, uint64_t now_ns);
 // The newest step of the common count that any of them has begun. Of workers of which one HasSteps.

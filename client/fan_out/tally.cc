@@ -22,15 +22,15 @@ ProgressCounts Tally::Count(Roster* roster, const std::optional<StepsWanted>& st
   ProgressCounts counts;
   counts.total = roster->size() - duplicates_;
   counts.connecting =
-      roster->in(Step::kQueued) + roster->in(Step::kConnecting) + roster->in(Step::kBackingOff);
-  counts.arming = roster->in(Step::kArming);
+      roster->in(Stage::kQueued) + roster->in(Stage::kConnecting) + roster->in(Stage::kBackingOff);
+  counts.arming = roster->in(Stage::kArming);
   counts.ready = roster->waiting();
   counts.collecting = roster->Overdue(now);
-  counts.recording = roster->in(Step::kRecording)-counts.collecting;
+  counts.recording = roster->in(Stage::kRecording)-counts.collecting;
   counts.left = roster->last_end() - now;
-  counts.writing = roster->in(Step::kWriting);
+  counts.writing = roster->in(Stage::kWriting);
   counts.delivered = delivered_;
-  counts.failed = roster->in(Step::kDone)-delivered_ - duplicates_;
+  counts.failed = roster->in(Stage::kDone)-delivered_ - duplicates_;
   counts.events = events_;
   counts.lost = lost_;
   counts.bytes = bytes_;
@@ -40,7 +40,7 @@ ProgressCounts Tally::Count(Roster* roster, const std::optional<StepsWanted>& st
   counts.steps = counts.steps_wanted;
   for (size_t i = 0; i < roster->size(); ++i) {
     const Slot& slot = (*roster)[i];
-    if (slot.step != Step::kRecording || !slot.window.has_value() || !slot.steps.has_value()) {
+    if (slot.stage != Stage::kRecording || !slot.window.has_value() || !slot.steps.has_value()) {
       continue;
     }
     const int64_t newest = slot.window->by_ordinal() ? static_cast<int64_t>(slot.steps->begun())

@@ -13,7 +13,7 @@ namespace jobscope {
 
 std::shared_ptr<ClockBurst> ClockBurst::Start(const std::shared_ptr<grpc::Channel>& channel,
                                               absl::Duration timeout, CallThreads* threads,
-                                              Worker::ClockDone done) {
+                                              WorkerClient::ClockDone done) {
   // No make_shared: the constructor is private.
   std::shared_ptr<ClockBurst> burst(new ClockBurst(std::move(done)));
   NativeStream::Events events;
@@ -45,7 +45,7 @@ void ClockBurst::Ping() {
 void ClockBurst::OnPong(uint64_t received_ns, grpc::ByteBuffer* message) {
   v1::ClockPong pong;
   const bool readable = ParseSmall(*message, &pong);
-  Worker::ClockDone done;
+  WorkerClient::ClockDone done;
   std::optional<ClockEstimate> estimate;
   {
     const absl::MutexLock lock(&mutex_);
@@ -82,7 +82,7 @@ bool ClockBurst::Take(const v1::ClockPong* pong, uint64_t received_ns) {
 }
 
 void ClockBurst::OnDone(const grpc::Status& status) {
-  Worker::ClockDone done;
+  WorkerClient::ClockDone done;
   std::optional<ClockEstimate> estimate;
   bool bad_answer = false;
   {

@@ -18,7 +18,7 @@
 #include "client/clock/clock_sync.h"
 #include "client/native/native_stream.h"
 #include "client/rpc/call_threads.h"
-#include "client/worker/worker.h"
+#include "client/worker/worker_client.h"
 #include "jobscope/v1/profiler.pb.h"
 
 namespace jobscope {
@@ -31,13 +31,13 @@ class ClockBurst : public std::enable_shared_from_this<ClockBurst> {
   // however few there were within `timeout`.
   static std::shared_ptr<ClockBurst> Start(const std::shared_ptr<grpc::Channel>& channel,
                                            absl::Duration timeout, CallThreads* threads,
-                                           Worker::ClockDone done);
+                                           WorkerClient::ClockDone done);
 
   // `done` comes soon.
   void Cancel();
 
  private:
-  explicit ClockBurst(Worker::ClockDone done) : done_(std::move(done)) {}
+  explicit ClockBurst(WorkerClient::ClockDone done) : done_(std::move(done)) {}
   void OnPong(uint64_t received_ns, grpc::ByteBuffer* message);
   void OnDone(const grpc::Status& status);
   // True: that was enough.
@@ -45,7 +45,7 @@ class ClockBurst : public std::enable_shared_from_this<ClockBurst> {
   void Ping() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::Mutex mutex_;
-  Worker::ClockDone done_ ABSL_GUARDED_BY(mutex_);
+  WorkerClient::ClockDone done_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<NativeStream> stream_ ABSL_GUARDED_BY(mutex_);
   ClockSync sync_ ABSL_GUARDED_BY(mutex_);
   uint64_t pings_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -20,7 +20,7 @@
 #include "client/rpc/dial.h"
 #include "client/rpc/unary_calls.h"
 #include "client/run/write_pool.h"
-#include "client/worker/worker.h"
+#include "client/worker/worker_client.h"
 #include "common/net/endpoint.h"
 
 namespace jobscope {
@@ -33,12 +33,12 @@ struct NativeWorkerOptions {
   uint64_t max_trace_bytes = 0;  // --max_trace_mb; 0: no limit but the disk
   uint64_t part_limit_bytes = uint64_t{256} << 20;
   absl::Duration resume_timeout = absl::Seconds(5);
-  StreamPatience patience;
+  StreamTimeouts timeouts;
   ReceiveLimits receive_limits;
 };
 
 // Thread-safe. No thread of its own: answers arrive on `threads`, items are spooled on `disk`.
-class NativeWorker : public Worker {
+class NativeWorker : public WorkerClient {
  public:
   // Dials at the first call. Both must outlive this, and the pool the threads, which wait until a
   // capture that was cancelled has told its worker so (at most a second).

@@ -18,7 +18,7 @@
 #include "client/run/spool.h"
 #include "client/run/spool_index.h"
 #include "client/worker/outcome.h"
-#include "client/worker/worker.h"
+#include "client/worker/worker_client.h"
 #include "common/run/manifest.h"
 #include "common/run/run_directory.h"
 

@@ -67,7 +67,7 @@ StreamedCapture::StreamedCapture(StreamedCaptureOptions options, CallThreads* th
       options_(std::move(options)),
       threads_(threads),
       disk_(disk),
-      stall_(options_.patience.stall),
+      stall_(options_.timeouts.stall),
       random_(static_cast<uint32_t>(MonotonicNow())) {
   ResetBackoff();
 }
@@ -244,7 +244,7 @@ void StreamedCapture::TakeItems(const std::shared_ptr<grpc::ByteBuffer>& message
     return;
   }
   taking_ = true;
-  repeat_ack_ns_ = In(options_.patience.repeat_ack);
+  repeat_ack_ns_ = In(options_.timeouts.repeat_ack);
   Watch();
   disk_->Run([self = shared_from_this(), generation = generation_, receiver = receiver_, message] {
     absl::Status status;

@@ -29,12 +29,12 @@
 #include "client/rpc/unary_calls.h"
 #include "client/run/write_pool.h"
 #include "client/wire/native_messages.h"
-#include "client/worker/worker.h"
+#include "client/worker/worker_client.h"
 
 namespace jobscope {
 
 // How long a stream may stand still.
-struct StreamPatience {
+struct StreamTimeouts {
   // Workers send progress twice a second or more. A stream on which nothing came for so long may
   // be a slow link (a message shows only once it is whole) or a dead one: the worker is asked
   // Describe, over a connection of its own, which does not queue behind the stream.
@@ -54,14 +54,14 @@ struct StreamedCaptureOptions {
   // A connection of its own, for a stream that is taken up again: the old channel may still wait
   // out gRPC's back-off.
   std::function<std::shared_ptr<grpc::Channel>()> dial;
-  // Likewise, for one question: StreamPatience.silence.
+  // Likewise, for one question: StreamTimeouts.silence.
   std::function<std::shared_ptr<grpc::Channel>()> dial_probe;
   std::string spool_directory;
   uint64_t max_trace_bytes = 0;  // 0: no limit
   uint64_t part_limit_bytes = uint64_t{256} << 20;
   // A lost stream is taken up again until this long after it was lost, or after the planned end.
   absl::Duration resume_timeout = absl::Seconds(5);
-  StreamPatience patience;
+  StreamTimeouts timeouts;
   ReceiveLimits receive_limits;
 };
 
@@ -166,7 +166,7 @@ class StreamedCapture : public std::enable_shared_from_this<StreamedCapture> {
   bool reading_ = false;
   uint64_t heard_ns_ = 0;              // when the last message came, or the last read began
   uint64_t alive_ns_ = 0;              // when the worker last answered a probe
-  absl::Duration stall_;               // StreamPatience.stall, doubled as often as it was used up
+  absl::Duration stall_;               // StreamTimeouts.stall, doubled as often as it was used up
   std::unique_ptr<UnaryCalls> probe_;  // null: no probe is under way
   uint64_t progress_ns_ = 0;           // when progress was told last
 

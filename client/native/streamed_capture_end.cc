@@ -238,7 +238,7 @@ void StreamedCapture::Close(bool abandon) {
 
 void StreamedCapture::Probe() {
   probe_ = std::make_unique<UnaryCalls>(options_.dial_probe(), threads_);
-  probe_->Describe(options_.patience.probe,
+  probe_->Describe(options_.timeouts.probe,
                    [weak = weak_from_this(), generation = generation_, heard_ns = heard_ns_](
                        const grpc::Status& status, const v1::DescribeResponse&) {
                      const std::shared_ptr<StreamedCapture> self = weak.lock();
@@ -288,7 +288,7 @@ uint64_t StreamedCapture::ResumeDeadline() const {
 uint64_t StreamedCapture::SilenceDeadline() const {
   const bool due = state_ == State::kArmed || state_ == State::kRecording;
   if (!due || !reading_ || probe_ != nullptr) return kNever;
-  return std::max(heard_ns_, alive_ns_) + ToNs(options_.patience.silence);
+  return std::max(heard_ns_, alive_ns_) + ToNs(options_.timeouts.silence);
 }
 
 uint64_t StreamedCapture::StallDeadline() const {
@@ -346,7 +346,7 @@ void StreamedCapture::OnWatch() {
     Probe();
   } else if (now_ns >= RepeatDeadline()) {
     stream_->Write(AckBytes(kind_, acknowledged_item_));
-    repeat_ack_ns_ = In(options_.patience.repeat_ack);
+    repeat_ack_ns_ = In(options_.timeouts.repeat_ack);
   }
   if (state_ != State::kOver) Watch();
 }

@@ -28,9 +28,9 @@ bool MayBeCredentials(const grpc::Status& status) {
   return true;
 }
 
-class DiagnosingWorker final : public Worker {
+class DiagnosingWorker final : public WorkerClient {
  public:
-  DiagnosingWorker(Diagnoser* diagnoser, Endpoint endpoint, std::unique_ptr<Worker> worker)
+  DiagnosingWorker(Diagnoser* diagnoser, Endpoint endpoint, std::unique_ptr<WorkerClient> worker)
       : diagnoser_(diagnoser), endpoint_(std::move(endpoint)), worker_(std::move(worker)) {}
 
   void Describe(absl::Duration timeout, DescribeDone done) override {
@@ -65,7 +65,7 @@ class DiagnosingWorker final : public Worker {
  private:
   Diagnoser* const diagnoser_;
   const Endpoint endpoint_;
-  const std::unique_ptr<Worker> worker_;
+  const std::unique_ptr<WorkerClient> worker_;
 };
 
 }  // namespace

@@ -15,7 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "client/rpc/credentials.h"
-#include "client/worker/worker.h"
+#include "client/worker/worker_client.h"
 #include "common/net/endpoint.h"
 
 namespace jobscope {

@@ -99,7 +99,7 @@ void UnaryCalls::Start(const char* method, const std::string& request, absl::Dur
   call->Start(channel_, method, grpc::ByteBuffer(&slice, 1), threads_->queue());
 }
 
-void UnaryCalls::Describe(absl::Duration timeout, Worker::DescribeDone done) {
+void UnaryCalls::Describe(absl::Duration timeout, WorkerClient::DescribeDone done) {
   Start(kDescribe, "", timeout,
         [done = std::move(done)](grpc::Status status, const grpc::ByteBuffer* bytes) {
           v1::DescribeResponse response;
@@ -109,7 +109,7 @@ void UnaryCalls::Describe(absl::Duration timeout, Worker::DescribeDone done) {
 }
 
 void UnaryCalls::Stop(const std::string& session_id, absl::Duration timeout,
-                      Worker::StopDone done) {
+                      WorkerClient::StopDone done) {
   AskStop(session_id, timeout,
           [done = std::move(done)](const grpc::Status& status, const v1::StopResponse& response) {
             done(status, response.stopped());
@@ -128,7 +128,7 @@ void UnaryCalls::AskStop(const std::string& session_id, absl::Duration timeout, 
 }
 
 void UnaryCalls::Terminate(const std::string& session_id, absl::Duration timeout,
-                           Worker::StopDone done) {
+                           WorkerClient::StopDone done) {
   tensorflow::TerminateRequest request;
   request.set_session_id(session_id);
   Start(kTerminate, request.SerializeAsString(), timeout,

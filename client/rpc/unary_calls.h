@@ -16,7 +16,7 @@
 
 #include "absl/time/time.h"
 #include "client/rpc/call_threads.h"
-#include "client/worker/worker.h"
+#include "client/worker/worker_client.h"
 
 namespace jobscope {
 
@@ -40,12 +40,13 @@ class UnaryCalls {
   void Start(const char* method, const std::string& request, absl::Duration timeout, Done done);
 
   // jobscope.v1.Profiler. UNIMPLEMENTED: not one of ours.
-  void Describe(absl::Duration timeout, Worker::DescribeDone done);
-  void Stop(const std::string& session_id, absl::Duration timeout, Worker::StopDone done);
+  void Describe(absl::Duration timeout, WorkerClient::DescribeDone done);
+  void Stop(const std::string& session_id, absl::Duration timeout, WorkerClient::StopDone done);
   using StopAnswered = std::function<void(const grpc::Status& status, v1::StopResponse response)>;
   void AskStop(const std::string& session_id, absl::Duration timeout, StopAnswered done);
   // tensorflow.ProfilerService: tells only that the worker was asked.
-  void Terminate(const std::string& session_id, absl::Duration timeout, Worker::StopDone done);
+  void Terminate(const std::string& session_id, absl::Duration timeout,
+                 WorkerClient::StopDone done);
 
   // Those in flight end soon with CANCELLED.
   void CancelAll();

@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "client/rpc/call_threads.h"
 #include "client/rpc/unary_calls.h"
-#include "client/worker/worker.h"
+#include "client/worker/worker_client.h"
 
 namespace jobscope {
 
@@ -26,7 +26,7 @@ struct ProbeTimes {
   absl::Duration silence = absl::Seconds(7);
 };
 
-class TensorflowWorker : public Worker {
+class TensorflowWorker : public WorkerClient {
  public:
   // `threads` must outlive this.
   TensorflowWorker(std::shared_ptr<grpc::Channel> channel, CallThreads* threads, ProbeTimes times);

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-#include "client/worker/worker.h"
+#include "client/worker/worker_client.h"
 
 namespace jobscope {
 

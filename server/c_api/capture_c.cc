@@ -20,7 +20,7 @@
 #include "server/limits.h"
 #include "server/process/environment.h"
 #include "server/process/exit_delivery.h"
-#include "server/process/worker.h"
+#include "server/process/worker_runtime.h"
 #include "server/programmatic/programmatic_capture.h"
 
 namespace jobscope {
@@ -34,8 +34,8 @@ constexpr uint64_t kDefaultPartBytes = uint64_t{256} << 20;
 
 // Never destroyed: a session may write its files while the process leaves.
 ProgrammaticCapture& TheCapture() {
-  static auto* const capture =
-      new ProgrammaticCapture(Worker::Get().sessions().get(), Worker::Get().identity());
+  static auto* const capture = new ProgrammaticCapture(WorkerRuntime::Get().sessions().get(),
+                                                       WorkerRuntime::Get().identity());
   return *capture;
 }
 

@@ -137,7 +137,7 @@ struct GrpcServer::State {
         calls(limits::kMaxCalls, limits::kMaxCallsWithAnswered),
         tensorflow({this->options.sessions, &continuous, &calls, this->options.steps,
                     this->options.identity().host(), this->options.store_bytes,
-                    this->options.max_answer_bytes, this->options.answer_patience,
+                    this->options.max_answer_bytes, this->options.answer_timeouts,
                     this->options.gpus}),
         native({this->options.sessions, &continuous, &calls, this->options.steps,
                 this->options.identity, this->options.uses_tsc, this->options.store_bytes,

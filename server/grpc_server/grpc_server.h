@@ -34,7 +34,7 @@ struct GrpcServerOptions {
   CredentialFiles credentials;
   uint64_t store_bytes = limits::kDefaultStoreBytes;
   uint64_t max_answer_bytes = limits::kMaxAnswerBytes;
-  AnswerPatience answer_patience;
+  AnswerTimeouts answer_timeouts;
   NativeCaptureLimits native_limits;
   int keepalive_time_ms = limits::kKeepaliveTimeMs;  // tests have shorter ones
   int keepalive_timeout_ms = limits::kKeepaliveTimeoutMs;

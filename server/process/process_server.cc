@@ -23,7 +23,7 @@
 #include "server/listen/port_file.h"
 #include "server/process/environment.h"
 #include "server/process/exit_delivery.h"
-#include "server/process/worker.h"
+#include "server/process/worker_runtime.h"
 #include "server/security/credentials.h"
 
 namespace jobscope {
@@ -149,7 +149,8 @@ absl::StatusOr<Resolved> Resolve(const ProcessServerOptions& options) {
   return resolved;
 }
 
-absl::StatusOr<std::unique_ptr<GrpcServer>> Launch(const Resolved& resolved, Worker& worker) {
+absl::StatusOr<std::unique_ptr<GrpcServer>> Launch(const Resolved& resolved,
+                                                   WorkerRuntime& worker) {
   const v1::Identity identity = worker.identity();
   const auto local_rank =
       identity.has_local_rank() ? std::optional<int>(identity.local_rank()) : std::nullopt;
@@ -179,7 +180,7 @@ void DeliverBeforeExit(absl::Time deadline) {
   if (process.running.has_value()) {
     process.running->server->DeliverBeforeExit(deadline - absl::Now());
     if (!process.running->port_file.empty()) {
-      RemovePortFile(process.running->port_file, Worker::Get().identity(),
+      RemovePortFile(process.running->port_file, WorkerRuntime::Get().identity(),
                      process.running->server->address());
     }
   }
@@ -212,7 +213,7 @@ StartOutcome StartProcessServer(const ProcessServerOptions& options) {
                          "same options"),
             bound};
   }
-  Worker& worker = Worker::Get();
+  WorkerRuntime& worker = WorkerRuntime::Get();
   auto server = Launch(*resolved, worker);
   if (!server.ok()) return Failed(server.status());
   const std::string address = (*server)->address();
@@ -239,7 +240,7 @@ void StopProcessServer() {
   Process& process = TheProcess();
   absl::MutexLock lock(&process.mutex);
   if (!process.running.has_value()) return;
-  Worker& worker = Worker::Get();
+  WorkerRuntime& worker = WorkerRuntime::Get();
   const std::string address = process.running->server->address();
   if (!process.running->port_file.empty()) {
     RemovePortFile(process.running->port_file, worker.identity(), address);

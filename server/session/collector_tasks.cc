@@ -29,9 +29,9 @@ constexpr auto kReportLimit = seconds(1);
 // A process that leaves waits a second for its captures (process_server.cc), 0.3 of it for what is
 // on the way then. With the limits above, one collector with much to hand over (JAX's profiler)
 // cost the client the end of all others' trace in 4 of 14 exits.
-constexpr auto kLateStartLimitLeaving = milliseconds(50);
-constexpr auto kStopLimitLeaving = milliseconds(400);
-constexpr auto kReportLimitLeaving = milliseconds(100);
+constexpr auto kLateStartLimitAtShutdown = milliseconds(50);
+constexpr auto kStopLimitAtShutdown = milliseconds(400);
+constexpr auto kReportLimitAtShutdown = milliseconds(100);
 
 }  // namespace
 
@@ -98,16 +98,16 @@ void CollectorTasks::AwaitStarts() {
 }
 
 void CollectorTasks::Stop(uint64_t end_ticks) {
-  Await(leaving_ ? kLateStartLimitLeaving : kLateStartLimit);
+  Await(shutting_down_ ? kLateStartLimitAtShutdown : kLateStartLimit);
   for (const auto& task : tasks_) {
     if (task->armed()) task->PostStop(end_ticks);
   }
-  Await(leaving_ ? kStopLimitLeaving : kStopLimit);
+  Await(shutting_down_ ? kStopLimitAtShutdown : kStopLimit);
 }
 
 void CollectorTasks::Report() {
   for (const auto& task : tasks_) task->PostReport();
-  Await(leaving_ ? kReportLimitLeaving : kReportLimit);
+  Await(shutting_down_ ? kReportLimitAtShutdown : kReportLimit);
 }
 
 void CollectorTasks::Finish() {
@@ -146,13 +146,13 @@ std::vector<Collector*> CollectorTasks::collectors() const {
 
 void CollectorTasks::Await(Clock::duration limit) {
   // A process that leaves has no time for threads that are not run.
-  const auto patience = leaving_ ? Clock::duration::zero() : limit / 2;
-  const auto half = Clock::now() + patience;
-  if (!leaving_) {
+  const auto grace = shutting_down_ ? Clock::duration::zero() : limit / 2;
+  const auto half = Clock::now() + grace;
+  if (!shutting_down_) {
     for (const auto& task : tasks_) task->AwaitPatiently(half);
   }
   // This thread may have come late itself.
-  const auto deadline = std::max(half, Clock::now()) + (limit - patience);
+  const auto deadline = std::max(half, Clock::now()) + (limit - grace);
   for (const auto& task : tasks_) task->Await(deadline);
 }
 

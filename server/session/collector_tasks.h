@@ -37,7 +37,7 @@ class CollectorTasks {
   void Report();
   void Finish();
   // The process ends: collectors have short limits, and no more.
-  void HurryUp() { leaving_ = true; }
+  void HurryUp() { shutting_down_ = true; }
 
   // The earliest ticks that every collector with a past reaches; UINT64_MAX: none has one.
   uint64_t OldestTicks() const;
@@ -55,7 +55,7 @@ class CollectorTasks {
 
   std::vector<std::shared_ptr<CollectorTask>> tasks_;
   std::vector<v1::CollectorState> absent_;
-  bool leaving_ = false;
+  bool shutting_down_ = false;
 };
 
 }  // namespace jobscope

@@ -36,7 +36,7 @@ struct Request {
 
 // Between the last byte that a caller receives, and the worker's knowing it, lies a message: who
 // has its answer and begins anew at once is not told that it is in its own way.
-constexpr auto kDeliveryPatience = std::chrono::seconds(1);
+constexpr auto kDeliveryGrace = std::chrono::seconds(1);
 // Before the line is looked at again, when there was no memory for it.
 constexpr auto kOutOfMemoryPause = std::chrono::milliseconds(100);
 
@@ -107,7 +107,7 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
   void RunOne(std::unique_lock<std::mutex>& lock, Request request);
   // Answers those in line that were cancelled, refused or have run out of time. Returns the next
   // time at which one will.
-  std::chrono::steady_clock::time_point TendLine();
+  std::chrono::steady_clock::time_point ProcessQueue();
   // Of the session that runs; with the lock.
   v1::Busy DescribeRunning() const;
 
@@ -151,7 +151,7 @@ SessionTicket SessionManager::Submit(SessionOptions options, WhenBusy when_busy,
               ? BusyText(state.DescribeRunning())
               : "a capture is about to start here; wait for it, or end it with `capture stop`");
     } else if (state.running != nullptr) {
-      request.refuse_at = std::chrono::steady_clock::now() + kDeliveryPatience;
+      request.refuse_at = std::chrono::steady_clock::now() + kDeliveryGrace;
     }
   }
   const SessionTicket ticket = request.ticket;
@@ -338,7 +338,7 @@ void SessionManager::State::RunThread() {
   std::unique_lock<std::mutex> lock(mutex);
   while (!line.empty()) {
     lock.unlock();
-    TendLine();
+    ProcessQueue();
     lock.lock();
     if (line.empty()) break;
     Request request = std::move(line.front());
@@ -357,7 +357,7 @@ std::shared_ptr<SessionRun> SessionManager::State::MakeRun(Request* request) {
   environment.identity = identity;
   environment.armed = std::move(request->callbacks.armed);
   environment.started = std::move(request->callbacks.started);
-  environment.tend_line = [this] { return TendLine(); };
+  environment.process_queue = [this] { return ProcessQueue(); };
   return std::make_shared<SessionRun>(std::move(request->options), std::move(environment));
 }
 
@@ -407,7 +407,7 @@ void SessionManager::State::RunOne(std::unique_lock<std::mutex>& lock, Request r
   delivering = false;
 }
 
-std::chrono::steady_clock::time_point SessionManager::State::TendLine() {
+std::chrono::steady_clock::time_point SessionManager::State::ProcessQueue() {
   std::vector<Request> leaving;
   auto next = std::chrono::steady_clock::time_point::max();
   try {

@@ -20,7 +20,7 @@ namespace jobscope {
 // Belongs to the session thread.
 class SessionClock {
  public:
-  // Waits on the session thread, which tends its line meanwhile.
+  // Waits on the session thread, which processes the request queue meanwhile.
   using Pause = std::function<void(std::chrono::nanoseconds)>;
 
   SessionClock(std::shared_ptr<ClockBaseline> baseline, bool uses_tsc)

@@ -446,7 +446,8 @@ bool SessionRun::EndRequested() const { return !ended_by_.empty(); }
 
 bool SessionRun::Wait(Clock::time_point deadline, const std::function<bool()>& ended) {
   while (true) {
-    const auto line = environment_.tend_line ? environment_.tend_line() : Clock::time_point::max();
+    const auto line =
+        environment_.process_queue ? environment_.process_queue() : Clock::time_point::max();
     std::unique_lock<std::mutex> lock(mutex_);
     const auto until = std::min(deadline, line);
     const auto wake = [&] { return woken_ || ended(); };

@@ -45,7 +45,7 @@ class SessionRun {
     IdentitySource identity;
     // Called on the session thread whenever it wakes, without locks; says when it wants to be
     // called next.
-    std::function<Clock::time_point()> tend_line;
+    std::function<Clock::time_point()> process_queue;
     absl::AnyInvocable<void(const SessionArmed&)> armed;      // may be empty
     absl::AnyInvocable<void(const SessionStarted&)> started;  // may be empty
   };
@@ -58,13 +58,13 @@ class SessionRun {
 
   // Instead of Run: it is as if it had run, and only delivered.
   void SkipToDelivery();
-  // After Run: returns when Delivered has been called, and tends the line meanwhile.
+  // After Run: returns when Delivered has been called, and processes the request queue meanwhile.
   void AwaitDelivery();
   void Delivered();
 
   void Stop(std::string_view ended_by);
   void Cancel();
-  void Wake();  // runs tend_line on the session thread
+  void Wake();  // runs process_queue on the session thread
   // False: it waits for no command, or not yet, or no more.
   bool Command(StartCommand command);
 

@@ -29,7 +29,7 @@ struct AnswerOptions {
 };
 
 // How long a caller may take its answer.
-struct AnswerPatience {
+struct AnswerTimeouts {
   absl::Duration time = limits::kMaxAnswerTime;
   uint64_t bytes_per_second = limits::kMinAnswerBytesPerSecond;
 

@@ -118,7 +118,7 @@ void TensorflowService::Capture(const std::shared_ptr<UnaryCall>& call, ProfileC
   // Stock clients retry within milliseconds, so a call that finds the worker busy waits in line, as
   // long as its caller does.
   SessionCallbacks callbacks;
-  callbacks.done = [call, response, patience = dependencies_.answer_patience,
+  callbacks.done = [call, response, timeouts = dependencies_.answer_timeouts,
                     answer_options = std::move(answer_options)](SessionResult result) {
     if (!result.status.ok()) {
       call->Finish(result.status);
@@ -133,7 +133,7 @@ void TensorflowService::Capture(const std::shared_ptr<UnaryCall>& call, ProfileC
       }
       const std::string outcome = DescribeOutcome(result, *answer);
       // The next session's store must not come on top of this one's, however slowly it is read.
-      call->HoldUntilSent(std::move(result.slot), patience.For(answer->size_bytes));
+      call->HoldUntilSent(std::move(result.slot), timeouts.For(answer->size_bytes));
       call->Finish(
           absl::OkStatus(), [response, &answer] { response->Swap(&answer->bytes); }, outcome);
     } catch (const std::exception&) {

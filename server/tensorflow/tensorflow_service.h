@@ -48,7 +48,7 @@ class TensorflowService final
     std::string host;  // of this worker: names traces whose request names nothing
     uint64_t store_bytes = limits::kDefaultStoreBytes;
     uint64_t max_answer_bytes = limits::kMaxAnswerBytes;
-    AnswerPatience answer_patience;
+    AnswerTimeouts answer_timeouts;
     GpuSource gpus;
   };
   explicit TensorflowService(Dependencies dependencies);

@@ -72,8 +72,8 @@ MAY_INCLUDE = {
 # Single files that may include more: the composition root, which alone knows concrete collectors; the C ABI of those that others
 # register, which must not make that root; and what finds the recorder's table.
 EXCEPTIONS = {
-    "server/process/worker.h": ["collectors"],
-    "server/process/worker.cc": ["collectors"],
+    "server/process/worker_runtime.h": ["collectors"],
+    "server/process/worker_runtime.cc": ["collectors"],
     "server/c_api/provider_c.cc": ["collectors/provider/provider_registry.h"],
     "server/process/recorder_loader.h": ["collectors/host/recorder/reader_abi.h"],
     "server/c_api/nvtx_c.cc": ["collectors/nvtx/handler.h"],

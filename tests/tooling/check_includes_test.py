@@ -71,7 +71,7 @@ class CheckIncludesTest(unittest.TestCase):
             "collectors/host/recorder/ring.cc": "jobscope/detail/ticks.h",
             "server/session/session.cc": "collectors/collector.h",
             "server/rpc/unary_call.cc": "#include <grpcpp/grpcpp.h>\n#include \"server/session/session.h\"\n",
-            "server/process/worker.cc": "collectors/host/host_collector.h",
+            "server/process/worker_runtime.cc": "collectors/host/host_collector.h",
             "client/rpc/unary_calls.cc": "jobscope/v1/profiler.grpc.pb.h",
             "tests/server/session/session_test.cc": "server/session/session.h",
         })

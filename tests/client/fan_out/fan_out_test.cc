@@ -56,7 +56,7 @@ TEST_F(FanOutTest, AllStartAtOneInstant) {
 }
 
 TEST_F(FanOutTest, OneAloneWaitsForNobody) {
-  // Nor is anybody's patience spent: each would be a minute.
+  // Nor is any time limit waited for: each would be a minute.
   options_.times.gather = absl::Minutes(1);
   const absl::Time before = absl::Now();
   Run({Script()});

@@ -24,7 +24,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/clock/monotonic.h"
-#include "client/worker/worker.h"
+#include "client/worker/worker_client.h"
 
 namespace jobscope {
 
@@ -164,7 +164,7 @@ class EmptyDelivery : public Delivery {
   const bool truncated_;
 };
 
-class ScriptedWorker : public Worker {
+class ScriptedWorker : public WorkerClient {
  public:
   ScriptedWorker(const Script& script, Protocol protocol, std::shared_ptr<Log> log,
                  Clockwork* clockwork)

@@ -33,7 +33,7 @@ namespace jobscope {
 // What a worker told. Waits, where a test wants to know something, as long as any of it may take.
 class NativeLog {
  public:
-  static constexpr absl::Duration kPatience = absl::Seconds(30);
+  static constexpr absl::Duration kTimeout = absl::Seconds(30);
 
   static WorkerEvents Events(const std::shared_ptr<NativeLog>& log) {
     WorkerEvents events;
@@ -74,7 +74,7 @@ class NativeLog {
     return AwaitThat([this, count]()
                          ABSL_NO_THREAD_SAFETY_ANALYSIS { return progress_.size() >= count; });
   }
-  bool AwaitNote(const std::string& part) { return AwaitNoteUntil(part, absl::Now() + kPatience); }
+  bool AwaitNote(const std::string& part) { return AwaitNoteUntil(part, absl::Now() + kTimeout); }
   bool AwaitNoteUntil(const std::string& part, absl::Time deadline) {
     return AwaitThat(
         [this, &part]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -111,15 +111,15 @@ class NativeLog {
 
  private:
   bool AwaitThat(const std::function<bool()>& condition,
-                 absl::Time deadline = absl::Now() + kPatience) {
+                 absl::Time deadline = absl::Now() + kTimeout) {
     const absl::MutexLock lock(&mutex_);
     return mutex_.AwaitWithDeadline(absl::Condition(&condition), deadline);
   }
   grpc::Status Await(std::optional<grpc::Status> NativeLog::*status, const char* what) {
     const auto has = [this, status] { return (this->*status).has_value(); };
     const absl::MutexLock lock(&mutex_);
-    if (!mutex_.AwaitWithTimeout(absl::Condition(&has), kPatience)) {
-      ADD_FAILURE() << "not " << what << " within " << kPatience;
+    if (!mutex_.AwaitWithTimeout(absl::Condition(&has), kTimeout)) {
+      ADD_FAILURE() << "not " << what << " within " << kTimeout;
       return grpc::Status(grpc::StatusCode::UNKNOWN, "the test waited in vain");
     }
     return *(this->*status);

@@ -409,8 +409,8 @@ TEST_F(NativeResumeTest, ARefusalOfTheStartIsNotAskedForAgain) {
 }
 
 TEST_F(NativeResumeTest, SilenceIsALostStream) {
-  options_.patience.silence = absl::Milliseconds(100);
-  options_.patience.stall = absl::Milliseconds(300);
+  options_.timeouts.silence = absl::Milliseconds(100);
+  options_.timeouts.stall = absl::Milliseconds(300);
   FakeNativeWorker::Script script = Breaking(20, [](FakeCapture* capture) {
     capture->Hang();
     return grpc::Status::OK;

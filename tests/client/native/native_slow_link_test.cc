@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Links that are slow, and links that are dead: what a client does while nothing comes. The
-// patience is shorter here, and so are the traces; tests/end_to_end/slow_link_test.cc has the real
+// Links that are slow, and links that are dead: what a client does while nothing comes. Time limits
+// are shorter here, and so are the traces; tests/end_to_end/slow_link_test.cc has the real
 // figures.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ constexpr size_t kChunkBytes = 64 << 10;
 class NativeSlowLinkTest : public NativeWorkerTest {
  protected:
   NativeSlowLinkTest() : items_(MakeItems(1, 1, 10, false)) {
-    options_.patience.silence = absl::Milliseconds(400);
+    options_.timeouts.silence = absl::Milliseconds(400);
     tensorflow::profiler::XPlane plane;
     plane.set_name("/device:TPU:0");
     plane.add_lines()->set_name(std::string(kRawBytes, 'x'));
@@ -79,8 +79,8 @@ TEST_F(NativeSlowLinkTest, ALargeMessageOfALivingWorkerIsNoSilence) {
 
 // In pieces something comes all the time, and nobody has to be asked.
 TEST_F(NativeSlowLinkTest, PiecesAreSignsOfLife) {
-  options_.patience.silence = absl::Seconds(1);    // a quarter of what all of it takes
-  options_.patience.probe = absl::ZeroDuration();  // whoever is asked is lost
+  options_.timeouts.silence = absl::Seconds(1);    // a quarter of what all of it takes
+  options_.timeouts.probe = absl::ZeroDuration();  // whoever is asked is lost
   v1::Arm arm;
   FakeNativeWorker::Script script;
   script.capture = [this, &arm](FakeCapture* capture) {
@@ -189,7 +189,7 @@ TEST_F(NativeSlowLinkTest, PiecesThatDoNotFitAreFaults) {
 
 // The network drops everything, in both directions, and nobody says so.
 TEST_F(NativeSlowLinkTest, ADeadLinkIsNoticed) {
-  options_.patience.probe = absl::Milliseconds(500);
+  options_.timeouts.probe = absl::Milliseconds(500);
   absl::Notification dead;
   FakeNativeWorker::Script script;
   script.capture = [this, &dead](FakeCapture* capture) {
@@ -220,7 +220,7 @@ TEST_F(NativeSlowLinkTest, ADeadLinkIsNoticed) {
 // Workers drop a capture whose client says nothing: one that waits for its disk says that it is
 // there.
 TEST_F(NativeSlowLinkTest, AClientThatWaitsForItsDiskSaysSo) {
-  options_.patience.repeat_ack = absl::Milliseconds(50);
+  options_.timeouts.repeat_ack = absl::Milliseconds(50);
   absl::Notification spooled;
   absl::Notification blocked;
   const auto repeated = std::make_shared<absl::Notification>();  // the pool may see it last
@@ -245,7 +245,7 @@ TEST_F(NativeSlowLinkTest, AClientThatWaitsForItsDiskSaysSo) {
   // Both of its threads.
   for (int i = 0; i < 2; ++i) disk_.Run([repeated] { repeated->WaitForNotification(); });
   blocked.Notify();
-  EXPECT_TRUE(repeated->WaitForNotificationWithTimeout(NativeLog::kPatience));
+  EXPECT_TRUE(repeated->WaitForNotificationWithTimeout(NativeLog::kTimeout));
   if (!repeated->HasBeenNotified()) repeated->Notify();
   ExpectWholeTrace();
 }

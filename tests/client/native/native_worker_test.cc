@@ -228,7 +228,7 @@ TEST_F(NativeWorkerTest, AStreamThatBreaksBeforeTheStartIsNotTakenUpAgain) {
 }
 
 TEST_F(NativeWorkerTest, SilenceBeforeTheStartEndsIt) {
-  options_.patience.stall = absl::Milliseconds(200);
+  options_.timeouts.stall = absl::Milliseconds(200);
   FakeNativeWorker::Script script;
   script.capture = [](FakeCapture* capture) {
     v1::CaptureRequest request;

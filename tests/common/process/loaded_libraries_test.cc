@@ -25,7 +25,7 @@ using ::testing::Contains;
 using ::testing::EndsWith;
 using ::testing::Not;
 
-constexpr auto kPatience = std::chrono::seconds(20);
+constexpr auto kTimeout = std::chrono::seconds(20);
 
 TEST(LoadedLibrariesTest, TellsWhatIsLoaded) {
   const std::string libc = FindLoadedLibrary("libc.so");
@@ -52,7 +52,7 @@ TEST(LoadedLibrariesTest, DoesNotWaitForALibraryThatIsBeingLoaded) {
     EXPECT_THAT(LoadedLibraries(), Contains(EndsWith("slow_library.so")));
     return FindLoadedLibrary("slow_library.so");
   });
-  EXPECT_EQ(look.wait_for(kPatience), std::future_status::ready);
+  EXPECT_EQ(look.wait_for(kTimeout), std::future_status::ready);
   ASSERT_EQ(write(gate[1], &byte, 1), 1);
   EXPECT_EQ(look.get(), SLOW_LIBRARY);
   loading.join();

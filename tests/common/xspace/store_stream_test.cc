@@ -20,7 +20,7 @@
 namespace jobscope::xspace {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(60);
+constexpr auto kTimeout = std::chrono::seconds(60);
 
 // Who appended it, the how-many-th of that thread, and bytes that follow from both.
 std::string Body(uint32_t thread, uint32_t index, size_t size) {
@@ -48,7 +48,7 @@ class Doorbell {
   }
   bool Await() {
     std::unique_lock<std::mutex> lock(mutex_);
-    const bool came = changed_.wait_for(lock, kPatience, [this] { return rung_; });
+    const bool came = changed_.wait_for(lock, kTimeout, [this] { return rung_; });
     rung_ = false;
     return came;
   }
@@ -78,7 +78,7 @@ TEST_P(StoreStreamTest, WhatIsReadIsWhatWasAppended) {
         const size_t size = random() % 50 == 0 ? random() % 300'000 : random() % 6'000;
         const std::string body = Body(t, i, size);
         const ItemKind kind = random() % 4 == 0 ? ItemKind::kNames : ItemKind::kEvents;
-        const auto end = std::chrono::steady_clock::now() + kPatience;
+        const auto end = std::chrono::steady_clock::now() + kTimeout;
         // A full store takes it again once the reader has let go of enough.
         while (!store.Append(kind, body)) {
           while (store.Full() && std::chrono::steady_clock::now() < end) std::this_thread::yield();

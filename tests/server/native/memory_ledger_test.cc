@@ -75,10 +75,10 @@ class MemoryLedgerTest : public NativeFixture {
     std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
   };
 
-  void Serve(AnswerPatience patience) {
+  void Serve(AnswerTimeouts timeouts) {
     GrpcServerOptions options = Options();
     options.store_bytes = kStoreBytes;
-    options.answer_patience = patience;
+    options.answer_timeouts = timeouts;
     StartFlood(std::move(options));
     // What a first capture allocates once.
     flood_.Flood(10, 10, kSegmentBytes);

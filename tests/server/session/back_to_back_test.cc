@@ -103,8 +103,8 @@ TEST_P(BackToBackTest, EachBeginsAndEndsWithItsBits) {
       // Before its first step there is nothing in it. It ends by itself in the middle of the stop,
       // or shortly before.
       const uint64_t begun = next + 5;
-      const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-      while (Reader()->step_count() < begun && std::chrono::steady_clock::now() < patience) {
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+      while (Reader()->step_count() < begun && std::chrono::steady_clock::now() < deadline) {
         std::this_thread::yield();
       }
       ASSERT_GE(Reader()->step_count(), begun);

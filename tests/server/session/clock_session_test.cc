@@ -86,9 +86,9 @@ class ClockSessionTest : public ::testing::TestWithParam<Jump> {
                                std::move(callbacks));
     return done->get_future();
   }
-  bool Started() { return started_.get_future().wait_for(kPatience) == std::future_status::ready; }
+  bool Started() { return started_.get_future().wait_for(kTimeout) == std::future_status::ready; }
   static SessionResult Get(std::future<SessionResult>* result) {
-    EXPECT_EQ(result->wait_for(kPatience), std::future_status::ready) << "it does not end";
+    EXPECT_EQ(result->wait_for(kTimeout), std::future_status::ready) << "it does not end";
     return result->get();
   }
 

@@ -35,11 +35,11 @@ class CommandedSessionTest : public SessionTest {
     std::shared_future<SessionStarted> started;
 
     SessionArmed Armed() const {
-      EXPECT_EQ(armed.wait_for(kPatience), std::future_status::ready) << "never armed";
+      EXPECT_EQ(armed.wait_for(kTimeout), std::future_status::ready) << "never armed";
       return armed.get();
     }
     SessionStarted Started() const {
-      EXPECT_EQ(started.wait_for(kPatience), std::future_status::ready) << "never started";
+      EXPECT_EQ(started.wait_for(kTimeout), std::future_status::ready) << "never started";
       return started.get();
     }
     std::shared_ptr<std::atomic<bool>> has_started = std::make_shared<std::atomic<bool>>(false);

@@ -142,18 +142,18 @@ class HostSessionTest : public ::testing::Test {
 
   SessionArmed Armed() {
     auto armed = armed_.get_future();
-    EXPECT_EQ(armed.wait_for(kPatience), std::future_status::ready);
+    EXPECT_EQ(armed.wait_for(kTimeout), std::future_status::ready);
     return armed.get();
   }
   SessionStarted Started() {
     auto started = started_.get_future();
-    EXPECT_EQ(started.wait_for(kPatience), std::future_status::ready);
+    EXPECT_EQ(started.wait_for(kTimeout), std::future_status::ready);
     return started.get();
   }
   // Reads until the session has ended.
   SessionResult Finish(Spool* spool) {
     auto done = done_.get_future();
-    const auto end = std::chrono::steady_clock::now() + kPatience;
+    const auto end = std::chrono::steady_clock::now() + kTimeout;
     while (done.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready &&
            std::chrono::steady_clock::now() < end) {
       spool->Take();

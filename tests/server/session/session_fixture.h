@@ -22,11 +22,11 @@
 
 namespace jobscope {
 
-inline constexpr auto kPatience = std::chrono::seconds(20);
+inline constexpr auto kTimeout = std::chrono::seconds(20);
 
 // Polls `condition`, at most 20 s.
 inline bool Becomes(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
+  const auto end = std::chrono::steady_clock::now() + kTimeout;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::yield();
@@ -41,7 +41,7 @@ class SessionTest : public ::testing::Test {
     std::future<SessionResult> result;
 
     SessionResult Get() {
-      EXPECT_EQ(result.wait_for(kPatience), std::future_status::ready) << "the session hangs";
+      EXPECT_EQ(result.wait_for(kTimeout), std::future_status::ready) << "the session hangs";
       return result.get();
     }
     bool Ready() const {

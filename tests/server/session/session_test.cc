@@ -73,7 +73,7 @@ TEST_F(SessionTest, RunsTheVerbsInOrderAndDeliversATrace) {
   for (const auto& plane : space.planes()) found |= plane.name() == "/host:a";
   EXPECT_TRUE(found);
   // The slot is free right after the answer, on the session's thread.
-  const auto limit = std::chrono::steady_clock::now() + kPatience;
+  const auto limit = std::chrono::steady_clock::now() + kTimeout;
   while (manager_->busy().has_value() && std::chrono::steady_clock::now() < limit) {
     std::this_thread::yield();
   }
@@ -93,8 +93,8 @@ const int kThreadsAtStart = [] {
 
 // Threads of sessions end a little after their callback.
 bool AwaitNoThreadOfOurs() {
-  const absl::Time patience = absl::Now() + absl::Seconds(10);
-  while (ThreadCount() > kThreadsAtStart && absl::Now() < patience) std::this_thread::yield();
+  const absl::Time deadline = absl::Now() + absl::Seconds(10);
+  while (ThreadCount() > kThreadsAtStart && absl::Now() < deadline) std::this_thread::yield();
   return ThreadCount() <= kThreadsAtStart;
 }
 
@@ -329,8 +329,8 @@ TEST_P(WedgedTest, IsLeftAloneUntilItReturns) {
   EXPECT_TRUE(said);
 
   a_.Release();
-  const absl::Time patience = absl::Now() + absl::Seconds(10);
-  while (manager_->DescribeCollectors()[0].state() == "wedged" && absl::Now() < patience) {
+  const absl::Time deadline = absl::Now() + absl::Seconds(10);
+  while (manager_->DescribeCollectors()[0].state() == "wedged" && absl::Now() < deadline) {
     std::this_thread::yield();
   }
   const SessionResult again = Submit(For(absl::Milliseconds(10))).Get();

@@ -2,8 +2,8 @@
 //
 // What exists once per process, behind the server and behind programmatic captures: collectors and
 // the session manager.
-#ifndef SERVER_PROCESS_WORKER_H_
-#define SERVER_PROCESS_WORKER_H_
+#ifndef SERVER_PROCESS_WORKER_RUNTIME_H_
+#define SERVER_PROCESS_WORKER_RUNTIME_H_
 
 #include <cstdint>
 #include <memory>
@@ -27,9 +27,9 @@ class NvmlCollector;
 // The only code that knows the concrete collectors. Made at the first use, never destroyed: threads
 // of collectors and of the application may use it until the process is gone. Making it loads the
 // recorder, if nobody has, and records nothing. Thread-safe.
-class Worker {
+class WorkerRuntime {
  public:
-  static Worker& Get();
+  static WorkerRuntime& Get();
 
   // Who this process is now (common/process/identity.h).
   v1::Identity identity() { return identity_.Read(); }
@@ -50,7 +50,7 @@ class Worker {
   GpuSource Gpus() const;
 
  private:
-  Worker();
+  WorkerRuntime();
 
   ProcessIdentity identity_;
   const host::Reader* reader_ = nullptr;  // null: no recorder, `host_` is absent too
@@ -64,4 +64,4 @@ class Worker {
 
 }  // namespace jobscope
 
-#endif  // SERVER_PROCESS_WORKER_H_
+#endif  // SERVER_PROCESS_WORKER_RUNTIME_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/process/worker.h"
+#include "server/process/worker_runtime.h"
 
 #include <array>
 #include <cstddef>
@@ -115,12 +115,12 @@ absl::Duration Between(const TickMap& map, uint64_t from_ticks, uint64_t to_tick
 
 }  // namespace
 
-Worker& Worker::Get() {
-  static auto* const worker = new Worker;
+WorkerRuntime& WorkerRuntime::Get() {
+  static auto* const worker = new WorkerRuntime;
   return *worker;
 }
 
-Worker::Worker()
+WorkerRuntime::WorkerRuntime()
     : reader_(FindRecorder()),
       uses_tsc_(reader_ != nullptr && reader_->uses_tsc != 0),
       clock_(std::make_shared<ClockBaseline>(uses_tsc_)),
@@ -165,7 +165,7 @@ Worker::Worker()
       });
 }
 
-absl::Status Worker::ConfigureRings(uint32_t ring_records, uint64_t cap_bytes) {
+absl::Status WorkerRuntime::ConfigureRings(uint32_t ring_records, uint64_t cap_bytes) {
   if (reader_ == nullptr || (ring_records == 0 && cap_bytes == 0)) return absl::OkStatus();
   const uint32_t records = ring_records != 0 ? ring_records : reader_->ring_records;
   const uint64_t bytes = cap_bytes != 0 ? cap_bytes : kDefaultRingsCapBytes;
@@ -178,11 +178,13 @@ absl::Status Worker::ConfigureRings(uint32_t ring_records, uint64_t cap_bytes) {
                    "each), and the cap must hold at least one ring and its page of 4096 bytes"));
 }
 
-void Worker::SetAlwaysOn(bool on) { host_->SetAlwaysOn(on); }
+void WorkerRuntime::SetAlwaysOn(bool on) { host_->SetAlwaysOn(on); }
 
-void Worker::SetContinuous(std::optional<int> host_level) { host_->SetContinuous(host_level); }
+void WorkerRuntime::SetContinuous(std::optional<int> host_level) {
+  host_->SetContinuous(host_level);
+}
 
-GpuSource Worker::Gpus() const {
+GpuSource WorkerRuntime::Gpus() const {
   NvmlCollector* const nvml = nvml_;
   GpuSource source;
   source.latest = [nvml] { return nvml->Gpus(); };
@@ -192,7 +194,7 @@ GpuSource Worker::Gpus() const {
   return source;
 }
 
-StepHistory Worker::Steps() const {
+StepHistory WorkerRuntime::Steps() const {
   StepHistory history;
   if (reader_ == nullptr) return history;
   history.count = reader_->step_count();

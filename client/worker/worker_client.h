@@ -3,8 +3,8 @@
 // One worker as the fan-out sees it. The seam between "what to ask whom, and when" and the protocol
 // that asks: NativeWorker streams, TensorflowWorker asks a stock worker (or one of ours) for one
 // answer.
-#ifndef CLIENT_WORKER_WORKER_H_
-#define CLIENT_WORKER_WORKER_H_
+#ifndef CLIENT_WORKER_WORKER_CLIENT_H_
+#define CLIENT_WORKER_WORKER_CLIENT_H_
 
 #include <grpcpp/support/status.h>
 
@@ -90,14 +90,14 @@ struct WorkerEvents {
 
 // All functions return at once; a callback may come on any thread, also before the function
 // returns. It must not block.
-class Worker {
+class WorkerClient {
  public:
   using DescribeDone = std::function<void(grpc::Status, v1::DescribeResponse)>;
   using StopDone = std::function<void(grpc::Status, bool stopped)>;
   using ClockDone = std::function<void(grpc::Status, std::optional<ClockEstimate>)>;
 
   // Ends what is in flight, as Cancel does.
-  virtual ~Worker() = default;
+  virtual ~WorkerClient() = default;
 
   // Who is there. UNIMPLEMENTED: a worker that speaks only tensorflow.ProfilerService. Connects
   // where there is no connection yet; an answer of any kind but silence proves that the worker's
@@ -129,8 +129,8 @@ class Worker {
   virtual bool connected() const = 0;
 };
 
-using WorkerFactory = std::function<std::unique_ptr<Worker>(const Endpoint&, Protocol)>;
+using WorkerFactory = std::function<std::unique_ptr<WorkerClient>(const Endpoint&, Protocol)>;
 
 }  // namespace jobscope
 
-#endif  // CLIENT_WORKER_WORKER_H_
+#endif  // CLIENT_WORKER_WORKER_CLIENT_H_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How the program ends once everything is on disk.
-#ifndef CLIENT_CLI_LEAVE_H_
-#define CLIENT_CLI_LEAVE_H_
+#ifndef CLIENT_CLI_EXIT_H_
+#define CLIENT_CLI_EXIT_H_
 
 #include <string>
 
@@ -21,8 +21,8 @@ int PrintResult(const std::string& text, int exit_code);
 // thousand channels that are taken down.
 //
 // Files must be closed, and nothing may be owed to a thread. Not on one of `threads`.
-[[noreturn]] void LeaveAtOnce(CallThreads* threads, int exit_code);
+[[noreturn]] void ExitAtOnce(CallThreads* threads, int exit_code);
 
 }  // namespace jobscope
 
-#endif  // CLIENT_CLI_LEAVE_H_
+#endif  // CLIENT_CLI_EXIT_H_

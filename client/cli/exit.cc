@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cli/leave.h"
+#include "client/cli/exit.h"
 
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ int PrintResult(const std::string& text, int exit_code) {
   return exit_code == kExitAll ? kExitOutput : exit_code;
 }
 
-void LeaveAtOnce(CallThreads* threads, int exit_code) {
+void ExitAtOnce(CallThreads* threads, int exit_code) {
   // Whoever reads the table need not wait for what follows.
   std::fflush(nullptr);
   threads->AwaitUnused();
