@@ -25,6 +25,7 @@
 #include "collectors/host/host_report.h"
 #include "collectors/nvml/nvml_collector.h"
 #include "collectors/provider/provider_registry.h"
+#include "collectors/python/gc_collector.h"
 #include "collectors/python/python_collector.h"
 #include "collectors/system/system_collector.h"
 #include "common/log/log.h"
@@ -84,12 +85,15 @@ void RunAside(std::function<void()> body) {
   if (!status.ok()) Log(LogLevel::kWarning, std::string(status.message()));
 }
 
-TorchCollector* MakeTorchCollector(const host::Reader* reader,
+// Null: there is no recorder.
+const WriterTable* FindWriter(const host::Reader* reader) {
+  if (reader == nullptr) return nullptr;
+  const auto found = LoadWriter();
+  return found.ok() ? *found : nullptr;
+}
+
+TorchCollector* MakeTorchCollector(const WriterTable* writer,
                                    const FrameworkEnvironment& environment) {
-  const WriterTable* writer = nullptr;
-  if (reader != nullptr) {
-    if (const auto found = LoadWriter(); found.ok()) writer = *found;
-  }
   framework::RecordInferredSteps(writer);
   return new TorchCollector(writer, &RunAside, MakeTorchProfiler(environment));
 }
@@ -134,13 +138,15 @@ WorkerRuntime::WorkerRuntime()
                        // without
   CudaCollector* const cuda = MakeCudaCollector(reader_, uses_tsc_);
   const FrameworkEnvironment environment = MakeFrameworkEnvironment(reader_, uses_tsc_, cuda);
+  const WriterTable* const writer = FindWriter(reader_);
   SessionManager::Dependencies dependencies;
   dependencies.collectors = {host_,
                              new SystemCollector(uses_tsc_),
                              new PythonCollector(uses_tsc_),
+                             new GcCollector(writer),
                              cuda,
                              nvml_,
-                             MakeTorchCollector(reader_, environment),
+                             MakeTorchCollector(writer, environment),
                              MakeJaxCollector(environment).release(),
                              MakeTensorflowCollector(environment).release()};
   dependencies.uses_tsc = uses_tsc_;
