@@ -17,6 +17,7 @@ import time
 
 STEPS = 150  # per window
 OPERATORS = 20000
+COLLECTIVES = 500
 
 
 def training():
@@ -109,11 +110,37 @@ WAYS = {
 }
 
 
-def measure(window, rounds):
-    figures = {name: [] for name in WAYS}
+def collectives():
+    """A group of one rank over gloo: what its calls cost the thread that calls."""
+    import tempfile as files
+
+    import torch
+    import torch.distributed as dist
+
+    if not dist.is_initialized():
+        folder = files.mkdtemp(prefix="jobscope-bench-")
+        dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
+    tensor = torch.zeros(1)
+
+    def window():
+        begin = time.thread_time_ns()
+        for _ in range(COLLECTIVES):
+            dist.all_reduce(tensor)
+        return (time.thread_time_ns() - begin) / COLLECTIVES
+
+    return window
+
+
+# Operators are recorded with their inputs in a process that uses gloo.
+GLOO_WAYS = ("nothing", "capture without operators (host_tracer_level 1)", "capture with operators")
+
+
+def measure(window, rounds, ways=None):
+    ways = {name: WAYS[name] for name in ways or WAYS}
+    figures = {name: [] for name in ways}
     window()
     for _ in range(rounds):
-        for name, way in WAYS.items():
+        for name, way in ways.items():
             with way():
                 window()  # the first records of a thread, and PyTorch's lists of callbacks
                 figures[name].append(window())
@@ -151,10 +178,24 @@ def main():
             f"{name:50} {step[name] / 1e3:9.1f} {step[name] / step['nothing']:6.3f} {more / per_step:9.0f}   "
             f"{operator[name] - operator['nothing']:30.0f}"
         )
+    gloo_window = collectives()
+    with Captured(host_tracer_level=2):
+        gloo_window()
+    gloo_step = measure(training(), options.rounds, GLOO_WAYS)
+    gloo_operator = measure(operators(), options.rounds, GLOO_WAYS)
+    collective = measure(gloo_window, options.rounds, GLOO_WAYS)
+    print(f"\nin a process that uses gloo; a collective of one rank of {collective['nothing']:.0f} ns")
+    print(f"{'way':50} {'step, us':>9} {'ratio':>6} {'ns more per operator':>21} {'ns more per collective':>23}")
+    for name in GLOO_WAYS:
+        print(
+            f"{name:50} {gloo_step[name] / 1e3:9.1f} {gloo_step[name] / gloo_step['nothing']:6.3f} "
+            f"{gloo_operator[name] - gloo_operator['nothing']:21.0f} {collective[name] - collective['nothing']:23.0f}"
+        )
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(
-                {"torch": torch.__version__, "events_per_step": per_step, "step_ns": step, "operator_ns": operator},
+                {"torch": torch.__version__, "events_per_step": per_step, "step_ns": step, "operator_ns": operator,
+                 "gloo_step_ns": gloo_step, "gloo_operator_ns": gloo_operator, "collective_ns": collective},
                 file, indent=1,
             )  # fmt: skip
     return 0
