@@ -11,19 +11,13 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "analysis/diff_verb.h"
+#include "analysis/report_verb.h"
 #include "client/cli/capture.h"
 #include "client/cli/flags.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/run_verb.h"
 #include "client/cli/survey.h"
-
-namespace jobscope::analysis {
-// Of analysis/report_verb.h and analysis/diff_verb.h.
-bool IsReportVerb(const std::vector<std::string>& arguments);
-int ReportVerb(const std::vector<std::string>& arguments);
-bool IsDiffVerb(const std::vector<std::string>& arguments);
-int DiffVerb(const std::vector<std::string>& arguments);
-}  // namespace jobscope::analysis
 
 namespace {
 

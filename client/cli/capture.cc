@@ -19,6 +19,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "analysis/capture_report.h"
 #include "client/cli/exit.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/sample.h"
@@ -275,7 +276,11 @@ int RunCapture(const Flags& flags) {
   FillStart(fan_out.facts(), &manifest);
   Conclude(std::move(results), &manifest);
   Publish(*directory, &manifest);
-  const std::string text = flags.json ? ManifestJson(manifest) : CaptureTable(manifest);
+  std::string text = flags.json ? ManifestJson(manifest) : CaptureTable(manifest);
+  if (flags.report) {
+    const std::string report = analysis::ReportOfCapture(manifest.run_directory);
+    if (!flags.json) absl::StrAppend(&text, "\n", report);
+  }
   ExitAtOnce(&threads, PrintResult(text, *manifest.exit_code));
 }
 

@@ -150,6 +150,8 @@ void AddCommon(CLI::App* app, Flags* flags) {
 void AddCapture(CLI::App* app, Flags* flags) {
   app->add_option("--logdir", flags->logdir,
                   "traces go to <logdir>/plugins/profile/<run>, on this machine");
+  app->add_flag("--report", flags->report,
+                "afterwards tell which worker is slow, and why; the page is <run>/report.html");
   app->add_option("--duration_ms", flags->duration_ms, "length of the recording")
       ->capture_default_str();
   app->add_option("--session_id", flags->session_id,

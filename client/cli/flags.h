@@ -47,6 +47,7 @@ struct Flags {
   std::string protocol = "auto";
   CredentialFlags credentials;
   bool json = false;
+  bool report = false;  // `capture` only
   bool quiet = false;
 };
 

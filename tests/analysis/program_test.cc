@@ -106,16 +106,20 @@ TEST_F(ReportProgramTest, NamesTheWorkerThatWaitsForItsInput) {
   EXPECT_EQ(direct.out, reduced.out);
 }
 
-TEST_F(ReportProgramTest, RunsAreCompared) {
+TEST_F(ReportProgramTest, CaptureEndsWithTheVerdictAndRunsAreCompared) {
   TrainLoop loop(30);
   const std::string address = loop.address();
   for (const char* run : {"a", "b"}) {
     const Result capture =
-        Jobscope({"capture", "--service_addr=" + address, "--duration_ms=1000",
+        Jobscope({"capture", "--service_addr=" + address, "--duration_ms=1000", "--report",
                   std::string("--session_id=") + run, "--logdir=" + logdir_.path()});
     EXPECT_EQ(capture.exit_code, 0) << capture.err;
+    EXPECT_THAT(capture.out, HasSubstr("\nVERDICT  " + NameOf(address) + ": input-bound"));
+    EXPECT_THAT(capture.out, HasSubstr("\nREPORT   " + logdir_.path()));
   }
   const std::string runs = logdir_.path() + "/plugins/profile/";
+  const std::string page = ReadAll(runs + "a/report.html");
+  EXPECT_THAT(page, HasSubstr("input-bound"));
   // A gate that the machine's load cannot reach.
   const Result same = Jobscope({"diff", runs + "a", runs + "b", "--gate=300", "--json"});
   EXPECT_EQ(same.exit_code, 0) << same.out << same.err;
