@@ -12,7 +12,7 @@ namespace jobscope::analysis {
 namespace {
 
 constexpr size_t kMaxCulprits = 3;
-// A name that explains less than this part of the largest one is left out.
+// A name that explains less than this part of the largest one, or of its class, is left out.
 constexpr double kMinOfLargest = 0.1;
 constexpr double kNsPerMs = 1e6;
 
@@ -40,7 +40,8 @@ void ForEachName(const WorkerView& view, StepClass step_class, Callback&& callba
 
 }  // namespace
 
-std::vector<Culprit> FindCulprits(StepClass step_class, const std::vector<size_t>& workers,
+std::vector<Culprit> FindCulprits(StepClass step_class, double class_ms,
+                                  const std::vector<size_t>& workers,
                                   const std::vector<size_t>& others, const Report& report) {
   if (!HasNames(step_class)) return {};
   std::unordered_map<std::string, Culprit> found;
@@ -73,9 +74,9 @@ std::vector<Culprit> FindCulprits(StepClass step_class, const std::vector<size_t
   std::sort(culprits.begin(), culprits.end(), [&](const Culprit& a, const Culprit& b) {
     return excess(a) != excess(b) ? excess(a) > excess(b) : a.name < b.name;
   });
-  while (!culprits.empty() &&
-         (culprits.size() > kMaxCulprits || excess(culprits.back()) <= 0 ||
-          excess(culprits.back()) < kMinOfLargest * excess(culprits.front()))) {
+  while (!culprits.empty() && (culprits.size() > kMaxCulprits || excess(culprits.back()) <= 0 ||
+                               excess(culprits.back()) < kMinOfLargest * excess(culprits.front()) ||
+                               culprits.back().ms < kMinOfLargest * class_ms)) {
     culprits.pop_back();
   }
   return culprits;

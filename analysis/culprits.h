@@ -12,8 +12,10 @@
 namespace jobscope::analysis {
 
 // At most three, the largest first: self time per step of `workers` (their mean), in excess of the
-// median of `others` if there are any. Empty for a class that has no names.
-std::vector<Culprit> FindCulprits(StepClass step_class, const std::vector<size_t>& workers,
+// median of `others` if there are any. Names that explain less than a tenth of `class_ms` are left
+// out. Empty for a class that has no names.
+std::vector<Culprit> FindCulprits(StepClass step_class, double class_ms,
+                                  const std::vector<size_t>& workers,
                                   const std::vector<size_t>& others, const Report& report);
 
 // The name in which most of one step went.

@@ -61,7 +61,7 @@ Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report)
   if (bound.has_value()) finding.kind = Finding::Kind::kBound;
   finding.step_class = bound.has_value() ? *bound : static_cast<StepClass>(largest);
   finding.class_ms = sums[Index(*finding.step_class)];
-  finding.names = FindCulprits(*finding.step_class, workers, {}, report);
+  finding.names = FindCulprits(*finding.step_class, *finding.class_ms, workers, {}, report);
   if (!bound.has_value() || !IsMendable(*bound)) return finding;
   // Without that class at all: what mending it brings at most.
   finding.gain = shares[Index(*bound)];
@@ -164,7 +164,8 @@ void NameCause(const Alignment& alignment, const Report& report, const Straggler
   }
   if (!finding->step_class.has_value()) return;
   if (!straggler.single) {
-    finding->names = FindCulprits(*finding->step_class, finding->workers, others, report);
+    finding->names =
+        FindCulprits(*finding->step_class, *finding->class_ms, finding->workers, others, report);
     return;
   }
   const size_t i = straggler.workers.front();
@@ -324,7 +325,8 @@ void CompareIndependent(const Alignment& alignment, Report* report) {
     finding.gain_low = range.low;
     finding.gain_high = range.high;
     if (finding.gain_low < kMinGainLow) continue;
-    finding.names = FindCulprits(*finding.step_class, finding.workers, others, *report);
+    finding.names =
+        FindCulprits(*finding.step_class, *finding.class_ms, finding.workers, others, *report);
     const std::string doubt = WhyNotSure(finding, *report);
     if (!doubt.empty()) {
       report->verdict = Undecidable(doubt, "capture again, with fewer events or larger rings");
