@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
+#include "collectors/framework/torch_callbacks.h"
 #include "collectors/framework/torch_library.h"
 #include "tests/frameworks/fake_torch.h"
 #include "tests/recorder/recorded.h"
@@ -85,6 +87,25 @@ TEST_F(TorchCollectivesTest, OfNcclTheGroupIsKnown) {
   EXPECT_THAT(Stats(event), ElementsAre(Pair("process_group", "mesh_dp"), Pair("sequence", "41"),
                                         Pair("bytes", "2048"), Pair("dtype", "bfloat16"),
                                         Pair("group_size", "16")));
+}
+
+// Their inputs cost every operator, so they are asked for where gloo is used, and there at once.
+TEST_F(TorchCollectivesTest, CallsAreLookedAtOnceGlooWasSeen) {
+  Arm();
+  Collective("gloo:all_reduce", {{3}});
+  EXPECT_TRUE(torch::WantsProcessGroups());
+  EXPECT_EQ(collector_.Drain(), absl::InfiniteDuration());
+  EXPECT_EQ(fake_.callbacks(), 4u);
+  EXPECT_EQ(collector_.Drain(), absl::InfiniteDuration());
+  EXPECT_EQ(fake_.callbacks(), 4u);
+  EXPECT_TRUE(collector_.Stop(UINT64_MAX).ok());
+  EXPECT_EQ(fake_.callbacks(), 0u);
+  Arm();
+  EXPECT_EQ(fake_.callbacks(), 4u);
+  Arm(/*host_level=*/1);
+  Collective("gloo:all_reduce", {{3}});
+  (void)collector_.Drain();
+  EXPECT_LE(fake_.callbacks(), 2u);  // user scopes, and backward functions to tell iterations by
 }
 
 TEST_F(TorchCollectivesTest, NoOtherScopeIsOne) {
