@@ -56,10 +56,10 @@ class TraceReader {
 
   void ReadSpace(std::string_view xspace);
   void ReadEnvironment(std::string_view plane);
-  void ReadHostLine(Plane* plane, std::string_view line);
-  void ReadAsyncLine(Plane* plane, std::string_view line);
-  void ReadDeviceLine(Plane* plane, std::string_view line);
-  void ReadCounterLine(Plane* plane, std::string_view line);
+  void ReadHostLine(Plane* plane, std::string_view bytes);
+  void ReadAsyncLine(Plane* plane, std::string_view bytes);
+  void ReadDeviceLine(Plane* plane, std::string_view bytes);
+  void ReadCounterLine(Plane* plane, std::string_view bytes);
   void AddHostEvent(Plane* plane, HostLine* line, const HostEvent& event, const RawEvent& raw);
   Interval SpanOf(const LineHeader& header, const RawEvent& event);
 
