@@ -21,9 +21,11 @@ namespace jobscope {
 // told from a sleep, and no time counts.
 class QuietStopwatch {
  public:
-  absl::Duration Elapsed() const {
-    const absl::Duration quiet = absl::Now() - begin_ - (Pressure() - pressure_);
-    return std::max(quiet, absl::ZeroDuration());
+  absl::Duration Elapsed() const { return Until(absl::Now()); }
+
+  // Until an instant that is over.
+  absl::Duration Until(absl::Time instant) const {
+    return std::max(instant - begin_ - (Pressure() - pressure_), absl::ZeroDuration());
   }
 
  private:

@@ -11,9 +11,9 @@
 namespace jobscope {
 namespace {
 
-// Steps do not take the same time each: what is expected until an instant may be exceeded by a
-// quarter.
-constexpr double kStepRateMargin = 1.25;
+// Steps do not take the same time each: on a machine that was busy when they were counted, twice as
+// many as expected may begin before an instant. Those that begin before it are cut off.
+constexpr double kStepRateMargin = 2;
 // Ordinals that differ by no more are those of ranks that step together: one may be at the end of a
 // step while another begins the next.
 constexpr double kSameOrdinal = 1;

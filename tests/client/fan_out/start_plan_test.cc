@@ -58,12 +58,12 @@ TEST(StartLead, IsTwoRoundTripsButTenMilliseconds) {
 }
 
 TEST(Steps, TheFirstIsTheOneThatTheFarthestWorkerReachesNext) {
-  // 20 ms ahead: 2.5 steps of 10 ms with the margin, and one; and 1 step of 100 ms, and one.
+  // 20 ms ahead: 4 steps of 10 ms with the margin, and one; and 1 step of 100 ms, and one.
   const std::vector<ArmedWorker> workers = {AtStep(100, 10), AtStep(101, 100), ArmedWorker()};
   const auto window = ChooseSteps({4, std::nullopt}, workers, 1'020 * kMs);
   ASSERT_TRUE(window.ok());
-  EXPECT_EQ((*window)->first, 104);
-  EXPECT_EQ((*window)->last, 107);
+  EXPECT_EQ((*window)->first, 105);
+  EXPECT_EQ((*window)->last, 108);
 }
 
 TEST(Steps, NoneWithoutASource) {
@@ -120,11 +120,11 @@ TEST(StepsByOrdinal, AreTheSameWhereTheCountsAre) {
   const auto plan = ChooseSteps({4, std::nullopt}, {one, other}, 1'020 * kMs);
   ASSERT_TRUE(plan.ok() && plan->has_value());
   EXPECT_TRUE((*plan)->by_ordinal);
-  // 2.5 steps with the margin, and one.
-  EXPECT_EQ((*plan)->first, 505);
-  EXPECT_EQ((*plan)->last, 508);
-  ExpectWindow(**plan, one, 505, 508, true);
-  ExpectWindow(**plan, other, 505, 508, true);
+  // 4 steps with the margin, and one.
+  EXPECT_EQ((*plan)->first, 506);
+  EXPECT_EQ((*plan)->last, 509);
+  ExpectWindow(**plan, one, 506, 509, true);
+  ExpectWindow(**plan, other, 506, 509, true);
 }
 
 // A worker that was started later has begun fewer: it records those of the same time.
