@@ -15,7 +15,6 @@
 namespace jobscope::analysis {
 namespace {
 
-using ::testing::Contains;
 using ::testing::HasSubstr;
 
 class BadInputTest : public RunFixture {

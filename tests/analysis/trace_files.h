@@ -5,6 +5,7 @@
 #define TESTS_ANALYSIS_TRACE_FILES_H_
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -77,8 +78,8 @@ class TraceFile {
       for (const Entry& entry : sorted) {
         auto* event = line->add_events();
         event->set_metadata_id(id_of(&events, entry.name));
-        event->set_offset_ps(static_cast<int64_t>(entry.begin_ms * 1e9 + 0.5));
-        event->set_duration_ps(static_cast<int64_t>((entry.end_ms - entry.begin_ms) * 1e9 + 0.5));
+        event->set_offset_ps(std::llround(entry.begin_ms * 1e9));
+        event->set_duration_ps(std::llround((entry.end_ms - entry.begin_ms) * 1e9));
         for (const auto& [key, value] : entry.stats) {
           auto* stat = event->add_stats();
           stat->set_metadata_id(id_of(&stats, key));
