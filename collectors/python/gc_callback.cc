@@ -52,10 +52,11 @@ void End(Object* info) {
   t_collection = {0, 0};
 }
 
-// callback(phase, info). Forked: the child has its parent's list of callbacks.
+// callback(phase, info). Forked: the child has its parent's list of callbacks. Python that shuts down
+// collects several times, which is no part of the program.
 Object* OnCollection(Object*, Object** arguments, intptr_t count) {
   const Api& api = *g_api;
-  if (count == 2 && !Forked()) {
+  if (count == 2 && !Forked() && !Leaving()) {
     const char* const phase = api.Unicode_AsUTF8AndSize(arguments[0], nullptr);
     if (phase != nullptr && std::strcmp(phase, "start") == 0) {
       Begin();

@@ -11,6 +11,7 @@ the exit code is 77 if that leaves nothing. Pythons: .venv/interop (TensorFlow, 
 """
 import argparse
 import concurrent.futures
+import gc
 import json
 import os
 import re
@@ -102,6 +103,7 @@ def fork_once():
 
 def worker(framework, way, order):
     """Trains until it is told to leave."""
+    gc.disable()  # collections are events of the host, and come when they like
     if order == "library first":
         serve(way)
     step = steps_of(framework)
