@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For how long a program that computes in Python has to wait for Python's lock while it is captured.
+"""For how long a program that computes in Python has to wait for the GIL while it is captured.
 
   PYTHONPATH=build/python python3 bench/python_lock_bench.py [--captures N] [--threads N] [--json FILE]
 

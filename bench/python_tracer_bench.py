@@ -6,7 +6,7 @@
 Three kinds of step, each of about 10 ms:
   python   functions of some 25 us, in pure Python
   calls    a recursion of functions that do nothing but call: the worst case of level 2
-  native   calls that give Python's lock up, as those of NumPy and PyTorch do, with little Python in between
+  native   calls that give the GIL up, as those of NumPy and PyTorch do, with little Python in between
 
 Each round measures no capture, and captures at levels 0, 1 and 2, in turn, so that what else the machine does moves all of them
 alike. Told are ratios of the median step to that without a capture: the median over the rounds, and the least and largest.

@@ -41,7 +41,7 @@ python_bench "scopes in Python (docs/python.md)" \
   "${venv[@]}" "$here/python_scope_bench.py" --json "$out/python_scope_bench.json"
 python_bench "Python's functions (docs/python.md)" \
   python3 "$here/python_tracer_bench.py" --rounds 5 --steps 30 --threads 8 --json "$out/python_tracer_bench.json"
-python_bench "waits for Python's lock (docs/python.md)" \
+python_bench "waits for the GIL (docs/python.md)" \
   "${venv[@]}" "$here/python_lock_bench.py" --captures 5 --imports jax --json "$out/python_lock_bench.json"
 python_bench "operators of PyTorch (docs/frameworks.md)" \
   /usr/bin/python3 "$here/torch_ops_bench.py" --json "$out/torch_ops_bench.json"

@@ -51,7 +51,7 @@ constexpr uint32_t kAllDevices = 2;
 // Of CUPTI's buffers on the GPU, one for each context is written to while others are read.
 constexpr size_t kMinDeviceBuffers = 2;
 // Of Begin's 3 s: PyTorch's profiler takes a second when it is used for the first time.
-constexpr absl::Duration kKinetoPatience = absl::Seconds(2);
+constexpr absl::Duration kKinetoTimeout = absl::Seconds(2);
 
 void OnCallback(void* /*userdata*/, uint32_t domain, uint32_t cbid, const void* data) {
   Detacher::Get().OnCallback(domain, data);
@@ -101,7 +101,7 @@ std::string Attachment::Owner() {
 
 bool Attachment::GoWithoutSubscription(CuptiResult result) {
   call = "looking for other profilers";
-  const OtherProfiler other = FindOtherProfiler(kKinetoPatience);
+  const OtherProfiler other = FindOtherProfiler(kKinetoTimeout);
   if (other.kind == OtherProfiler::kKineto) {
     warnings_.emplace_back(
         "PyTorch's profiler (Kineto) holds CUPTI's subscription, as it does from its first use on: "

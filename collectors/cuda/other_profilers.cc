@@ -44,7 +44,7 @@ IsRecording FindIsRecording(const std::string& pytorch) {
 
 }  // namespace
 
-OtherProfiler FindOtherProfiler(absl::Duration patience) {
+OtherProfiler FindOtherProfiler(absl::Duration timeout) {
   const std::vector<std::string> mapped = LoadedLibraries();
   const std::string named = OwnVariable("CUDA_INJECTION64_PATH").value_or("");
   const std::string_view injected = FileNameOf(named);
@@ -60,7 +60,7 @@ OtherProfiler FindOtherProfiler(absl::Duration patience) {
   }
   if (pytorch == nullptr) return {};
   const IsRecording is_recording = FindIsRecording(*pytorch);
-  const absl::Time deadline = absl::Now() + patience;
+  const absl::Time deadline = absl::Now() + timeout;
   while (is_recording != nullptr && is_recording()) {
     if (absl::Now() >= deadline) return {OtherProfiler::kKinetoRecords, ""};
     absl::SleepFor(absl::Milliseconds(5));

@@ -26,9 +26,9 @@ struct OtherProfiler {
 };
 
 // Looks at what is loaded into the process, and asks PyTorch whether its profiler records; waits
-// for the end of that for at most `patience`, because our own captures run it for a moment. PyTorch
+// for the end of that for at most `timeout`, because our own captures run it for a moment. PyTorch
 // before 2.2 cannot be asked: it counts as idle. Takes the loader's lock.
-OtherProfiler FindOtherProfiler(absl::Duration patience);
+OtherProfiler FindOtherProfiler(absl::Duration timeout);
 
 }  // namespace jobscope::cuda
 

@@ -43,7 +43,7 @@ constexpr int kClockTries = 20;
 // recorded is in the trace.
 constexpr absl::Duration kLook = absl::Milliseconds(50);
 // For the exit hook, in a Stop that falls together with it.
-constexpr absl::Duration kHookPatience = absl::Milliseconds(1500);
+constexpr absl::Duration kHookTimeout = absl::Milliseconds(1500);
 
 // JOBSCOPE_FRAMEWORK_PIECE_MS: the length of pieces, whatever handing them over takes. 0: not set.
 absl::Duration FixedPiece() {
@@ -283,7 +283,7 @@ absl::StatusOr<ForeignXSpaceCollector::Piece> ForeignXSpaceCollector::Take() {
   piece.after = SampleClocks(environment_.uses_tsc, kClockTries);
   // Where Python is leaving, its exit hook takes the session out.
   std::optional<absl::StatusOr<MappedXSpace>> taken =
-      handover_->Claim(handover_->leaving() ? kHookPatience : absl::ZeroDuration());
+      handover_->Claim(handover_->leaving() ? kHookTimeout : absl::ZeroDuration());
   if (!taken.has_value()) {
     if (!answer.ok()) return answer.status();
     return absl::InternalError("it handed over nothing");

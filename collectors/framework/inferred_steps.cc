@@ -11,7 +11,7 @@ namespace {
 
 // So many steps another source may end before a silent one has lost its place: a discriminator that
 // is trained several times per round does not take it from the generator that came first.
-constexpr uint32_t kPatience = 16;
+constexpr uint32_t kStepsToTakeOver = 16;
 
 // Of one iteration: more are none, but objects that are made anew each time. An optimizer whose
 // parameters are swapped for each call has some ten.
@@ -79,13 +79,13 @@ void NameSteps(const struct jobscope_trace_writer_table* writer, const char* nam
 // Whether a source that is not the present one takes its place with this end.
 bool Challenge(uint64_t source_id, uint64_t part) {
   if (g_challenger.id != source_id) {
-    if (g_challenger_steps > 0 && ++g_third_ends < kPatience) return false;
+    if (g_challenger_steps > 0 && ++g_third_ends < kStepsToTakeOver) return false;
     g_challenger = Source();
     g_challenger.id = source_id;
     g_challenger_steps = 0;
   }
   g_third_ends = 0;
-  return EndsStep(&g_challenger, part) && ++g_challenger_steps >= kPatience;
+  return EndsStep(&g_challenger, part) && ++g_challenger_steps >= kStepsToTakeOver;
 }
 
 }  // namespace

@@ -23,7 +23,7 @@
 
 namespace jobscope::framework {
 
-// Thread-safe. Nothing in here waits for Python's lock; what Python calls waits for nothing.
+// Thread-safe. Nothing in here waits for the GIL; what Python calls waits for nothing.
 //
 // What was recorded goes through memory that has a descriptor: Python gives its lock up to write
 // there, and the collector reads it there, without a copy. There are two, used in turn: what was
@@ -42,7 +42,7 @@ class ProfilerHandover : public std::enable_shared_from_this<ProfilerHandover> {
   ProfilerHandover(const ProfilerHandover&) = delete;
   ProfilerHandover& operator=(const ProfilerHandover&) = delete;
 
-  // A call into Python, from before it asks for Python's lock until it has given it back. False:
+  // A call into Python, from before it asks for the GIL until it has given it back. False:
   // none may begin any more.
   class Call {
    public:

@@ -44,7 +44,7 @@ def start(host_level, device_level, deadline_ns, max_bytes, shapes=0):
         if _leaving:
             return "the program is ending"
         if time.monotonic_ns() > deadline_ns:
-            return f"Python's lock was not to be had for 0.8 s: nothing of {_given['ORIGIN']} is recorded"
+            return f"could not acquire the GIL within 0.8 s: nothing of {_given['ORIGIN']} is recorded"
         if _starting:
             return f"the program is starting a trace of its own: {_given['ORIGIN']} has one session at a time"
         _wrap_starts()
@@ -147,7 +147,7 @@ def _give(pieces):
                 )
                 break
             while left:
-                left = left[os.write(memory, left) :]  # gives Python's lock up
+                left = left[os.write(memory, left) :]  # gives the GIL up
         if reason is not None:
             os.ftruncate(memory, 0)
     except OSError as error:

@@ -30,7 +30,7 @@ namespace jobscope {
 // that can't be had either, or PyTorch is not loaded.
 class TorchCollector : public Collector {
  public:
-  // Runs a function on a thread of its own, which may wait for Python's lock.
+  // Runs a function on a thread of its own, which may wait for the GIL.
   using RunAside = std::function<void(std::function<void()>)>;
 
   // `writer` is of the process's recorder; null: there is none. `profiler` stands in for callbacks;

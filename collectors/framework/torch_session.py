@@ -108,7 +108,7 @@ def end(session, give):
 
 
 def _encode(events, host_level, shapes, begin_ns):
-    # Some 8 us per event. Nobody waits for Python's lock for longer than the interpreter's switch interval; to give it up more
+    # Some 8 us per event. Nobody waits for the GIL for longer than the interpreter's switch interval; to give it up more
     # often than that would cost the interval each time, in a program whose threads want it always.
     space = _Space(begin_ns)
     while events:

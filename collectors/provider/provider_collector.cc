@@ -24,7 +24,7 @@ constexpr absl::Duration kLookEvery = absl::Milliseconds(100);
 constexpr auto kHoldFor = milliseconds(200);
 
 // How long Unregister waits for a callback that runs.
-constexpr auto kCallbackPatience = std::chrono::seconds(1);
+constexpr auto kCallbackTimeout = std::chrono::seconds(1);
 
 constexpr size_t kReasonBytes = 1024;
 // The events of the first version of the header.
@@ -79,7 +79,7 @@ absl::Status ProviderCollector::Unregister() {
   }
   const bool own_callback = calling_ && caller_ == std::this_thread::get_id();
   if (own_callback ||
-      !called_.wait_for(lock, kCallbackPatience, [this] { return !calling_ || !registered_; })) {
+      !called_.wait_for(lock, kCallbackTimeout, [this] { return !calling_ || !registered_; })) {
     registered_ = false;
     gone_ = true;
     degraded_reason_ = kUnregisteredMeanwhile;

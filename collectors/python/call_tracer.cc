@@ -149,7 +149,7 @@ void CallTracer::FillReport(CollectorReport* report) const {
         setup_.options.max_calls, static_cast<double>(window_.map.ToPs(capped)) * 1e-12,
         setup_.options.min_call_us);
   }
-  // It takes Python's lock, which a busy program gives up within milliseconds.
+  // It takes the GIL, which a busy program gives up within milliseconds.
   const int64_t late_ps =
       window_.map.ToPs(installed_ticks()) - window_.map.ToPs(window_.start_ticks);
   if (installed_ticks() != 0 && late_ps > kTellLatePs) {

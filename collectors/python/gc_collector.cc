@@ -14,7 +14,7 @@ namespace jobscope {
 namespace {
 
 // A program that computes in Python gives the GIL up within 5 ms (sys.getswitchinterval).
-constexpr absl::Duration kPatience = absl::Milliseconds(200);
+constexpr absl::Duration kTimeout = absl::Milliseconds(200);
 
 constexpr char kLockHeld[] =
     "could not acquire the GIL: an extension holds it for long at a time; garbage collections are "
@@ -55,7 +55,7 @@ absl::Status GcCollector::Arm(const ArmRequest& request) {
   }
   wish_->added = false;
   wish_->wanted = true;
-  helper_->Run("gc.callbacks", kPatience, [wish = wish_, api = *api, writer = writer_] {
+  helper_->Run("gc.callbacks", kTimeout, [wish = wish_, api = *api, writer = writer_] {
     absl::Status status;
     const absl::Status ran = python::WithGil(*api, python::GilUse::kArm, [&] {
       // The session may have ended while the GIL was waited for.
@@ -78,7 +78,7 @@ absl::Status GcCollector::Stop(uint64_t /*end_ticks*/) {
   // A call that still waits for the GIL finds that it is not wanted any more. A callback that stays
   // records nothing without the mask, and is taken out by the next session.
   const bool removed =
-      helper_->Wait(kPatience) && helper_->Run("gc.callbacks", kPatience, [api = *api] {
+      helper_->Wait(kTimeout) && helper_->Run("gc.callbacks", kTimeout, [api = *api] {
         (void)python::WithGil(*api, python::GilUse::kRemove,
                               [api] { python::RemoveGcCallback(*api); });
       });

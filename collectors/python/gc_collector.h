@@ -22,7 +22,7 @@ class DetachedCaller;
 // Takes part in each capture of the host (host_tracer_level >= 1) in a process with CPython. Has
 // Python call it at each garbage collection, from Arm until Stop; the collections are recorded as
 // scopes, so the host collector has their events and their losses. Acquires the GIL for
-// microseconds, on a thread of its own: no verb waits longer than kPatience, and where the GIL
+// microseconds, on a thread of its own: no verb waits longer than kTimeout, and where the GIL
 // comes later, collections are recorded from then on.
 class GcCollector : public Collector {
  public:

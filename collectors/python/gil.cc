@@ -41,7 +41,7 @@ const std::atomic<uint32_t>& Alive() {
   return *alive;
 }
 
-// Python's lock is held.
+// The GIL is held.
 Object* OnExit(Object* self, Object*) {
   leaving.store(true, std::memory_order_relaxed);
   const absl::StatusOr<const Api*> api = FindApi();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Taking Python's lock, and not taking it when Python is leaving.
+// Taking the GIL, and not taking it when Python is leaving.
 //
 // A thread that asks for the GIL while the interpreter shuts down never gets it: up to 3.13 Python
 // ends it by pthread_exit, later versions let it hang. Both may happen wherever Python code runs,

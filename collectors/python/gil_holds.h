@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For how long Python's lock is held in our name.
+// How long jobscope holds the GIL.
 #ifndef COLLECTORS_PYTHON_GIL_HOLDS_H_
 #define COLLECTORS_PYTHON_GIL_HOLDS_H_
 

@@ -19,16 +19,16 @@ namespace jobscope {
 namespace {
 
 // Within the session's deadlines: 5 s, 1 s, 2 s.
-constexpr absl::Duration kArmPatience = absl::Seconds(3);
-constexpr absl::Duration kStartPatience = absl::Milliseconds(500);
-constexpr absl::Duration kStopPatience = absl::Seconds(1);
+constexpr absl::Duration kArmTimeout = absl::Seconds(3);
+constexpr absl::Duration kStartTimeout = absl::Milliseconds(500);
+constexpr absl::Duration kStopTimeout = absl::Seconds(1);
 // What an earlier session left to the helper is mostly done by now.
-constexpr absl::Duration kEarlierPatience = absl::Seconds(1);
+constexpr absl::Duration kEarlierTimeout = absl::Seconds(1);
 // The ring of calls then holds 50 times what a program at 100,000 recorded calls/s writes.
 constexpr absl::Duration kDrainEvery = absl::Milliseconds(20);
 
 constexpr char kLockHeld[] =
-    "Python's lock was not to be had: an extension holds it for seconds at a time";
+    "could not acquire the GIL: an extension holds it for seconds at a time";
 
 }  // namespace
 
@@ -73,7 +73,7 @@ absl::Status PythonCollector::Arm(const ArmRequest& request) {
   if (!trace.ok()) return Fail(trace.status());
 
   if (helper_ == nullptr) helper_ = std::make_shared<DetachedCaller>("jobscope-python");
-  if (!helper_->Wait(kEarlierPatience)) {
+  if (!helper_->Wait(kEarlierTimeout)) {
     return Fail(absl::UnavailableError(
         absl::StrCat("since an earlier capture ", kLockHeld, "; this one is without Python")));
   }
@@ -113,7 +113,7 @@ absl::Status PythonCollector::Arm(const ArmRequest& request) {
     (void)python::WithGil(*api, python::GilUse::kArm,
                           [&] { prepared->sub_interpreters = HasSubInterpreters(*trace); });
   };
-  if (!helper_->Run("arming", kArmPatience, [prepare, count] {
+  if (!helper_->Run("arming", kArmTimeout, [prepare, count] {
         prepare();
         count();
       })) {
@@ -137,7 +137,7 @@ absl::Status PythonCollector::Start(const StartRequest& request) {
   if (tracer_ != nullptr) {
     tracer_->Begin(window);
     const python::CallSession::Limits limits = tracer_->LimitsFor(request.map);
-    helper_->Run("installing hooks", kStartPatience,
+    helper_->Run("installing hooks", kStartTimeout,
                  [tracer = tracer_, limits] { tracer->Install(limits); });
     if (tracer_->installed() && !tracer_->install_status().ok()) {
       return Fail(tracer_->install_status());
@@ -154,7 +154,7 @@ absl::Duration PythonCollector::Drain() {
 }
 
 absl::Status PythonCollector::Stop(uint64_t end_ticks) {
-  if (sampler_ != nullptr && !sampler_->End(end_ticks, kStopPatience)) {
+  if (sampler_ != nullptr && !sampler_->End(end_ticks, kStopTimeout)) {
     report_.state = "degraded";
     report_.reason = absl::StrCat("at the end of the capture ", kLockHeld);
   }
@@ -162,8 +162,8 @@ absl::Status PythonCollector::Stop(uint64_t end_ticks) {
     const uint64_t begin_ns = MonotonicNs();
     // The hooks may still be on their way in.
     const bool removed =
-        helper_->Wait(kStopPatience) &&
-        helper_->Run("removing hooks", kStopPatience - absl::Nanoseconds(MonotonicNs() - begin_ns),
+        helper_->Wait(kStopTimeout) &&
+        helper_->Run("removing hooks", kStopTimeout - absl::Nanoseconds(MonotonicNs() - begin_ns),
                      [tracer = tracer_] { tracer->Remove(); });
     tracer_->End(end_ticks);
     if (!removed) {
@@ -183,7 +183,7 @@ CollectorReport PythonCollector::Report() {
   // Ends the thread, unless it waits for Python: then the next session sees that.
   if (helper_ != nullptr && helper_->Wait(absl::ZeroDuration())) helper_.reset();
   if (const std::string holds = python::LongestGilHolds(); !holds.empty()) {
-    Log(LogLevel::kDebug, absl::StrCat("Python's lock was held longest for ", holds));
+    Log(LogLevel::kDebug, absl::StrCat("the GIL was held longest for ", holds));
   }
   return report_;
 }

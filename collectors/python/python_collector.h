@@ -22,7 +22,7 @@ class CallTracer;
 class Sampler;
 }  // namespace python
 
-// Off unless asked for, and where there is no Python. Whatever waits for Python's lock does so on a
+// Off unless asked for, and where there is no Python. Whatever waits for the GIL does so on a
 // thread of its own, so that no verb waits longer than it says below.
 class PythonCollector : public Collector {
  public:
@@ -34,7 +34,7 @@ class PythonCollector : public Collector {
   std::string_view name() const override { return "python"; }
   CollectorReport Describe() const override;
   std::string WhyOff(const ArmRequest& request) const override;
-  // Up to 3 s for Python's lock.
+  // Up to 3 s for the GIL.
   absl::Status Arm(const ArmRequest& request) override;
   // Up to 0.5 s, level 2.
   absl::Status Start(const StartRequest& request) override;

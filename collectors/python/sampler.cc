@@ -149,12 +149,12 @@ void Sampler::SampleOnce(uint64_t asked_ticks) {
   fold_->Add(asked_ticks, round);
 }
 
-bool Sampler::End(uint64_t end_ticks, absl::Duration patience) {
+bool Sampler::End(uint64_t end_ticks, absl::Duration timeout) {
   std::unique_lock<std::mutex> lock(mutex_);
   stop_ = true;
   changed_.notify_all();
   const bool idle =
-      changed_.wait_for(lock, absl::ToChronoMicroseconds(patience), [this] { return !busy_; });
+      changed_.wait_for(lock, absl::ToChronoMicroseconds(timeout), [this] { return !busy_; });
   closed_ = true;
   if (fold_ != nullptr) {
     fold_->Finish(end_ticks);

@@ -57,9 +57,9 @@ class Sampler {
   void Run();
 
   void Begin(const TraceWindow& window);
-  // No more samples; waits up to `patience` for the one that is being taken. Then what there is is
+  // No more samples; waits up to `timeout` for the one that is being taken. Then what there is is
   // in the sink, and the sink is left alone for good. False: the GIL was not to be had.
-  bool End(uint64_t end_ticks, absl::Duration patience);
+  bool End(uint64_t end_ticks, absl::Duration timeout);
 
   // After End.
   void FillReport(CollectorReport* report) const;

@@ -12,7 +12,7 @@
 
 namespace jobscope {
 
-// A thread of its own for calls into what is not ours and may hang: CUPTI, or Python's lock. One
+// A thread of its own for calls into what is not ours and may hang: CUPTI, or the GIL. One
 // call at a time; whoever waits for it gives up after a time, and the call goes on alone: it must
 // hold only what lives as long as the process, or what it owns. The thread ends with this object,
 // or with the call that runs then. A call may also end its thread (Python does that to whoever

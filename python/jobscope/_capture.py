@@ -104,7 +104,7 @@ def start(
 def stop():
     """Ends the capture of start() or capture_steps(), writes it, and returns a CaptureResult.
 
-    Blocks until the files are on disk, without Python's lock. A step window that is still open is ended early.
+    Blocks until the files are on disk, without the GIL. A step window that is still open is ended early.
     `lost` is None where it is not known, because a collector hung.
     """
     code, text, run_directory, events, lost = _native.capture_stop()

@@ -79,7 +79,7 @@ NvmlCollector* MakeNvmlCollector(bool uses_tsc) {
   return new NvmlCollector(uses_tsc, std::move(options));
 }
 
-// For what may wait for Python's lock.
+// For what may wait for the GIL.
 void RunAside(std::function<void()> body) {
   auto status = StartWorkerThread("jobscope-aside", std::move(body));
   if (!status.ok()) Log(LogLevel::kWarning, std::string(status.message()));

@@ -475,8 +475,7 @@ TEST_F(NativeRunTest, StepsWithoutNumbersFollowThoseOfOthers) {
   EXPECT_EQ(run["workers"][1]["steps_by_ordinal"], true);
   // Of a worker that hears of it when the first one has begun, as many later ones are recorded.
   EXPECT_GE(run["workers"][0]["first_step"], run["first_step"]);
-  EXPECT_LT(run["workers"][0]["first_step"].get<int64_t>(),
-            run["first_step"].get<int64_t>() + 10);
+  EXPECT_LT(run["workers"][0]["first_step"].get<int64_t>(), run["first_step"].get<int64_t>() + 10);
   // Ten steps of 20 ms and more; on a loaded machine one may be some steps behind the other.
   EXPECT_LT(std::max(windows[0].first, windows[1].first),
             std::min(windows[0].second, windows[1].second));

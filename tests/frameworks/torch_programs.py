@@ -110,7 +110,7 @@ if __name__ == "__main__":
     follow()
     for thread in threads:
         thread.join()
-    # Joined is not gone: what PyTorch keeps per thread is destroyed behind it, with Python's lock. If Python is ending by then,
+    # Joined is not gone: what PyTorch keeps per thread is destroyed behind it, with the GIL. If Python is ending by then,
     # it ends the thread in the middle of a destructor, and that ends the process (seen with 2.12.1).
     while any(os.path.exists(f"/proc/self/task/{thread.native_id}") for thread in threads):
         time.sleep(0.001)

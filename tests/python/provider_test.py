@@ -266,7 +266,7 @@ class ProviderTest(unittest.TestCase):
                 there = weakref.ref(provider)
                 del provider
                 for _ in range(4):
-                    time.sleep(0)  # lets the others have Python's lock
+                    time.sleep(0)  # lets the others have the GIL
                 gone.append(there() is None)
                 try:
                     jobscope.unregister_provider("disk")

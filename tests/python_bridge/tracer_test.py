@@ -195,7 +195,7 @@ class TracerTest(unittest.TestCase):
         return seen["working"] / samples - spent["working"] / seconds, samples / (1000 * seconds)
 
     def test_samples_show_computing_and_waiting_in_their_true_proportion(self):
-        """Whoever has Python's lock, and however short the computing is."""
+        """Whoever has the GIL, and however short the computing is."""
         for threads, work_ms, rest_ms in ((1, 3, 3), (1, 0.8, 3.2), (1, 4, 1), (8, 0.8, 3.2)):
             with self.subTest(threads=threads, work_ms=work_ms, rest_ms=rest_ms):
                 # A machine that is busy with other work adds noise, which averages out; a bias does not.
@@ -447,7 +447,7 @@ class TracerTest(unittest.TestCase):
         self.assertTrue(any("JOBSCOPE_PYTHON_SAMPLE_HZ=5000" in text for text in trace.report["warnings"]), trace.report)
 
     def test_an_exception_on_its_way_arrives(self):
-        """In a thread that has given Python's lock up meanwhile."""
+        """In a thread that has given the GIL up meanwhile."""
         here, here_writer = os.pipe()
         until, until_writer = os.pipe()
         caught = []
@@ -589,7 +589,7 @@ def check_held_lock(level, trace):
         assert holding, trace.events
     else:
         assert trace.report["state"] == "degraded", trace.report
-        assert "lock was not to be had" in trace.report["reason"], trace.report
+        assert "could not acquire the GIL" in trace.report["reason"], trace.report
 
 
 def worker_holds_the_lock(level):

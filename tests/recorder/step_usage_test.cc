@@ -26,7 +26,7 @@ using ::testing::SizeIs;
 constexpr uint32_t kBits = JOBSCOPE_BIT_STEP | JOBSCOPE_BIT_STEP_USAGE;
 constexpr int64_t kMs = 1'000'000;
 // A machine that gives nobody a processor fails the test instead of hanging it.
-constexpr int64_t kPatienceNs = 60'000 * kMs;
+constexpr int64_t kTimeoutNs = 60'000 * kMs;
 
 int64_t Now(clockid_t clock) {
   timespec time = {};
@@ -114,7 +114,7 @@ TEST(StepUsage, AThreadThatWaitsForAProcessorSaysSo) {
   const auto steps = Steps(Record(kBits, [&] {
     ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
     const int64_t before = RunDelayNs();
-    const int64_t give_up = Now(CLOCK_MONOTONIC) + kPatienceNs;
+    const int64_t give_up = Now(CLOCK_MONOTONIC) + kTimeoutNs;
     JOBSCOPE_STEP("train", 0);
     const int64_t begin = RunDelayNs();
     // With a switch that nobody asked for, which a look at the delay alone need not have.
