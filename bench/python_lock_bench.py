@@ -159,7 +159,7 @@ def main():
     if done.returncode != 0:
         sys.exit(done.stderr[-3000:])
     found = json.loads(done.stdout.splitlines()[-1])
-    holds = re.findall(r"lock was held longest for (.*)", done.stderr)
+    holds = re.findall(r"GIL was held longest for (.*)", done.stderr)
     print(f"CPython {platform.python_version()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, {arguments.captures} "
           f"captures of {DURATION_MS} ms of each kind, {arguments.threads} waiting threads {arguments.depth} deep")
     print("| | longest wait | waits over 1 ms | of the time |")

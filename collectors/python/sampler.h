@@ -58,7 +58,7 @@ class Sampler {
 
   void Begin(const TraceWindow& window);
   // No more samples; waits up to `timeout` for the one that is being taken. Then what there is is
-  // in the sink, and the sink is left alone for good. False: the GIL was not to be had.
+  // in the sink, and the sink is left alone for good. False: could not acquire the GIL.
   bool End(uint64_t end_ticks, absl::Duration timeout);
 
   // After End.
