@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include "collectors/framework/torch_exceptions.h"
 #include "common/process/own_memory.h"
@@ -218,7 +219,9 @@ bool ReadProcessGroup(const Api& api, const void* record_function, CollectiveFac
   if (is_group) facts->group_size = SizeOf(&memory, group);
   CatchTheirs(api, [&] {
     if (is_group && api.group_name != nullptr) {
-      facts->process_group = *api.group_name(reinterpret_cast<const void*>(group));
+      const void* object = nullptr;
+      std::memcpy(&object, &group, sizeof(object));
+      facts->process_group = *api.group_name(object);
     }
   });
   if (gloo != 0) facts->sequence = CollectivesOf(&memory, gloo);
