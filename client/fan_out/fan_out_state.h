@@ -33,7 +33,7 @@ class FanOutState : private StartCoordinator::Host {
   FanOutState(std::vector<Endpoint> endpoints, std::vector<std::string> stems,
               FanOutOptions options, WorkerFactory factory, DeliveryWriter writer,
               Progress* progress);
-  ~FanOutState() { mailbox_->Close(); }
+  ~FanOutState() override { mailbox_->Close(); }
   FanOutState(const FanOutState&) = delete;
   FanOutState& operator=(const FanOutState&) = delete;
 
