@@ -14,7 +14,6 @@ namespace jobscope {
 namespace {
 
 using nlohmann::json;
-using ::testing::Not;
 
 TEST(Manifest, WhatIsNotKnownIsAbsent) {
   Manifest manifest;
