@@ -43,7 +43,7 @@ class TorchCollectivesTest : public TorchCollectorTest {
   }
 
  private:
-  const torch::Sizes none_;
+  const torch::Sizes none_{};
 };
 
 // What is known of it, by key, the id left out.
