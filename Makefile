@@ -22,20 +22,20 @@ help: ## Says what the targets do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Builds all programs into build/bin/
-	deploy/install_deps.sh build
+	tools/install_deps.sh build
 	$(CONFIGURE) release
 	$(BUILD) release --target programs
 
 demo: ## Two training programs, one capture of both, and the report: which one is slow, and why
-	deploy/install_deps.sh build
+	tools/install_deps.sh build
 	$(CONFIGURE) release
 	$(BUILD) release --target capture train_loop
 	examples/demo.sh build/bin build/demo
 
 shipped: ## Builds libjobscope.so and libjobscope_trace.so, as they go into workers
-	deploy/install_deps.sh build test
-	deploy/pic_deps.sh
-	$(CONFIGURE) release -DJOBSCOPE_PIC_DEPS="$$(deploy/pic_deps.sh --print-prefix)"
+	tools/install_deps.sh build test
+	tools/pic_deps.sh
+	$(CONFIGURE) release -DJOBSCOPE_PIC_DEPS="$$(tools/pic_deps.sh --print-prefix)"
 	$(BUILD) release --target jobscope_shipped
 
 test: shipped ## All tests but the long ones and those with peers from PyPI
@@ -44,7 +44,7 @@ test: shipped ## All tests but the long ones and those with peers from PyPI
 
 check: ## The tests whose names hold T, and nothing else, in seconds: make check T=endpoint
 	@test -n "$(T)" || { echo "make check: say which tests: make check T=endpoint" >&2; exit 2; }
-	@test -f build/build.ninja || { deploy/install_deps.sh build test && $(CONFIGURE) release; }
+	@test -f build/build.ninja || { tools/install_deps.sh build test && $(CONFIGURE) release; }
 	@targets=$$(ninja -C build -t targets all | sed -nE 's/^([a-z_0-9]*$(T)[a-z_0-9]*(_test|_fuzzer)): phony$$/\1/p'); \
 	  test -z "$$targets" || $(BUILD) release --target $$targets
 	$(CTEST) --preset release --no-tests=error -R '$(T)' $(CTEST_ARGS)
@@ -53,7 +53,7 @@ check: ## The tests whose names hold T, and nothing else, in seconds: make check
 COMPAT_REVISION ?= ab90d2c
 
 compat: ## Clients and workers of another revision against this tree's, both ways: COMPAT_REVISION=ab90d2c
-	deploy/install_deps.sh build test
+	tools/install_deps.sh build test
 	$(CONFIGURE) release
 	$(BUILD) release --target capture clock_worker
 	JOBS=$(JOBS) tests/compat/run.sh build $(COMPAT_REVISION)
@@ -64,39 +64,39 @@ wheel: shipped ## Builds the Python wheel into build/wheel/, and captures a proc
 	python3 python/try_wheel.py build/wheel
 
 interop: shipped ## Tests with TensorFlow, JAX, XProf and grpcio from PyPI
-	deploy/install_deps.sh interop
-	deploy/venv.sh
+	tools/install_deps.sh interop
+	tools/venv.sh
 	$(BUILD) release
 	$(CTEST) --preset release -L interop $(CTEST_ARGS)
 
 torch-suite: shipped ## The long tests with PyPI's PyTorch: torchrun, DDP over gloo (5.4 GB on disk)
-	deploy/install_deps.sh interop
-	JOBSCOPE_VENV=torch deploy/venv.sh
+	tools/install_deps.sh interop
+	JOBSCOPE_VENV=torch tools/venv.sh
 	$(BUILD) release
 	$(CTEST) --preset release -L torch_long $(CTEST_ARGS)
 
 torch-versions: shipped ## Those with one version of PyTorch after the other: TORCH_VERSIONS="2.4.1 2.9.1" (6 GB on disk at a time)
 	$(BUILD) release
-	tests/frameworks/torch_versions.py build $(TORCH_VERSIONS)
+	tests/collectors/framework/torch_versions.py build $(TORCH_VERSIONS)
 
 bench: ## Measures scope cost, and captures beside the stock pair, into build/bench/
-	deploy/install_deps.sh build test bench interop
-	deploy/venv.sh
+	tools/install_deps.sh build test bench interop
+	tools/venv.sh
 	$(CONFIGURE) release
 	$(BUILD) release --target programs jobscope_python_package
 	bench/run.sh build/bin build/bench
 
 lint: ## Formatting, clang-tidy, shellcheck, Python, include rules
-	deploy/install_deps.sh build lint
+	tools/install_deps.sh build lint
 	$(CONFIGURE) lint
 	tests/tooling/lint.sh build/lint
 
 format: ## Formats all C++ sources in place
-	deploy/install_deps.sh lint
+	tools/install_deps.sh lint
 	git ls-files '*.cc' '*.h' '*.c' | xargs clang-format -i
 
 asan: ## All tests with AddressSanitizer and UBSan
-	deploy/install_deps.sh build test
+	tools/install_deps.sh build test
 	$(CONFIGURE) asan
 	$(BUILD) asan
 	$(CTEST) --preset asan -LE 'long|interop|shipped' $(CTEST_ARGS)
@@ -106,26 +106,26 @@ asan: ## All tests with AddressSanitizer and UBSan
 TSAN_TESTS = recorder_[a-z_]+_test|nvtx_(handler|payload|limits)_test|xspace_[a-z_]*test|[a-z_]*session_test|programmatic_capture_test|host_[a-z_]+_test|system_collector_test|cuda_(units|collector|detach|reasons)_test|nvml_(units|collector)_test|absent_driver_test
 
 tsan: ## Recorder, collectors, session and trace tests with clang's ThreadSanitizer
-	deploy/install_deps.sh build test clang
+	tools/install_deps.sh build test clang
 	$(CONFIGURE) tsan
 	$(BUILD) tsan --target $$(ninja -C build/tsan -t targets all | sed -nE 's/^($(TSAN_TESTS)): phony$$/\1/p')
 	$(CTEST) --preset tsan -R '^($(TSAN_TESTS))' -LE long $(CTEST_ARGS)
 
 tsan-long: ## The recorder's accounting under ThreadSanitizer, 100 million records in each of its six forms
-	deploy/install_deps.sh build test clang
+	tools/install_deps.sh build test clang
 	$(CONFIGURE) tsan
 	$(BUILD) tsan --target recorder_stress_test
 	JOBSCOPE_LONG_TESTS=1 $(CTEST) --preset tsan -R '^recorder_stress_long' $(CTEST_ARGS)
 
 fuzz: ## Builds the fuzzers and runs each for a minute
-	deploy/install_deps.sh build test clang
+	tools/install_deps.sh build test clang
 	$(CONFIGURE) fuzz
 	$(BUILD) fuzz --target $$(ninja -C build/fuzz -t targets all | sed -nE 's/^([a-z_]+_fuzzer): phony$$/\1/p')
 	tests/tooling/fuzz.sh build/fuzz/tests 60
 
 gpu-bundle: shipped ## Builds build/gpu-test/: the GPU tests, for a machine with only a driver (needs nvcc here)
 	$(BUILD) release --target cupti_probe
-	tests/cuda/wheels_test.sh build/tests/cupti_probe build/wheels || echo "gpu-bundle: goes on without the wheels"
+	tests/collectors/cuda/wheels_test.sh build/tests/cupti_probe build/wheels || echo "gpu-bundle: goes on without the wheels"
 	$(BUILD) release --target gpu_bundle
 
 # Where nvcc is, the bundle is made anew; where a GPU is, it is run. Without a GPU this fails with the runner's code 77: nothing

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Captures side by side: our workers and client, and TensorFlow's and JAX's, in one run on one machine.
 
-    deploy/venv.sh --run bench/capture_bench.py BIN_DIRECTORY [OUT.json] [--runs=5] [--only=NAME,...] [--write]
+    tools/venv.sh --run bench/capture_bench.py BIN_DIRECTORY [OUT.json] [--runs=5] [--only=NAME,...] [--write]
 
 Every figure of the table comes from this run. "overhead" is the wall time of a capture minus the time that was asked for: of
 the whole program `capture` on our side, from exec to exit, and of the call alone on the stock side, whose client is a Python
@@ -331,7 +331,7 @@ def write_document(where, options, results):
     """Between the marks: the machine, the command, and the table."""
     before, rest = DOCUMENT.read_text(encoding="utf-8").split(BEGIN)
     after = rest.split(END)[1]
-    command = f"`deploy/venv.sh --run bench/capture_bench.py build/bin --runs={options.runs} --only={options.only} --write`"
+    command = f"`tools/venv.sh --run bench/capture_bench.py build/bin --runs={options.runs} --only={options.only} --write`"
     table = "\n".join(format_row(result) for result in results)
     text = f"{BEGIN}\n{where[0].upper()}{where[1:]}; {datetime.date.today()}; {command}.\n\n{HEADER}\n{table}\n{END}"
     DOCUMENT.write_text(before + text + after, encoding="utf-8")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the figures of two runs of the benches, and names what got worse beyond noise.
 
-  deploy/venv.sh --run bench/compare.py BEFORE.json AFTER.json
+  tools/venv.sh --run bench/compare.py BEFORE.json AFTER.json
 
 Reads what Google Benchmark writes (with --benchmark_repetitions, so that there is a spread), and what capture_bench.py and
 scale_bench.py write. Worse is a figure whose median is worse by more than --least, and whose values are, by the test of Mann and

@@ -12,8 +12,8 @@
 
 #include "collectors/host/host_collector.h"
 #include "common/clock/clock.h"
-#include "common/xspace/names.h"
-#include "common/xspace/store.h"
+#include "common/xspace/segment/names.h"
+#include "common/xspace/segment/store.h"
 #include "jobscope/trace.h"
 
 namespace jobscope {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures how often a PyTorch process that used gloo aborts at its end: alone, and with jobscope in it.
 
-  deploy/venv.sh --run bench/gloo_exit_bench.py --python=.venv/torch/bin/python --out=DIR --runs=200 --program=pending
-  deploy/venv.sh --run bench/gloo_exit_bench.py --out=DIR --runs=0      prints the tables of what DIR holds already
+  tools/venv.sh --run bench/gloo_exit_bench.py --python=.venv/torch/bin/python --out=DIR --runs=200 --program=pending
+  tools/venv.sh --run bench/gloo_exit_bench.py --out=DIR --runs=0      prints the tables of what DIR holds already
 
 A run is two ranks over loopback that reduce a few tensors and end without `destroy_process_group()`, as many programs do. Each round
 has one run per arm, in random order, so that all arms see the same load:

@@ -14,7 +14,7 @@
 #include "collectors/host/recorder/reader_abi.h"
 #include "collectors/nvtx/handler.h"
 #include "jobscope/detail/ticks.h"
-#include "tests/nvtx/nvtx_unit.h"
+#include "tests/collectors/nvtx/nvtx_unit.h"
 
 namespace {
 

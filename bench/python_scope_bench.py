@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a scope costs in Python, beside those of JAX, TensorFlow and PyTorch where these are installed.
 
-  PYTHONPATH=build/python deploy/venv.sh --run bench/python_scope_bench.py [--rounds N] [--json FILE]
+  PYTHONPATH=build/python tools/venv.sh --run bench/python_scope_bench.py [--rounds N] [--json FILE]
 
 All ways are measured in turn, round by round, in one process and on one thread, in CPU time of that thread: what others do on
 the machine moves all figures alike, and ratios hold. An empty loop is subtracted. "Active" is with a capture or a profiler

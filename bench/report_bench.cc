@@ -11,12 +11,12 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/digest_builder.h"
-#include "analysis/reduce.h"
-#include "analysis/report_json.h"
-#include "analysis/trace_reader.h"
-#include "common/xspace/fields.h"
-#include "common/xspace/wire.h"
+#include "analysis/digest/digest_builder.h"
+#include "analysis/output/report_json.h"
+#include "analysis/trace/trace_reader.h"
+#include "analysis/verdict/reduce.h"
+#include "common/xspace/wire/fields.h"
+#include "common/xspace/wire/wire.h"
 #include "tensorflow/xplane.pb.h"
 
 namespace jobscope::analysis {

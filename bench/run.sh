@@ -36,7 +36,7 @@ python_bench() {
   fi
 }
 here=$(dirname "$0")
-venv=("$here/../deploy/venv.sh" --run)
+venv=("$here/../tools/venv.sh" --run)
 python_bench "scopes in Python (docs/python.md)" \
   "${venv[@]}" "$here/python_scope_bench.py" --json "$out/python_scope_bench.json"
 python_bench "Python's functions (docs/python.md)" \

@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/xspace/assembler.h"
-#include "common/xspace/names.h"
-#include "common/xspace/scan.h"
-#include "common/xspace/segment.h"
-#include "common/xspace/stats.h"
-#include "common/xspace/store.h"
+#include "common/xspace/assemble/assembler.h"
+#include "common/xspace/assemble/scan.h"
+#include "common/xspace/segment/names.h"
+#include "common/xspace/segment/segment.h"
+#include "common/xspace/segment/stats.h"
+#include "common/xspace/segment/store.h"
 
 namespace jobscope::xspace {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "analysis/diff_verb.h"
-#include "analysis/report_verb.h"
+#include "analysis/cli/diff_verb.h"
+#include "analysis/cli/report_verb.h"
 #include "client/cli/capture.h"
 #include "client/cli/flags.h"
 #include "client/cli/interrupt.h"

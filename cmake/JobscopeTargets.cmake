@@ -31,6 +31,9 @@ function(jobscope_library name)
   if(JOBSCOPE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${name} PRIVATE -Wno-subobject-linkage)  # takes the sources for headers
   endif()
+  if(JOBSCOPE_BUILD_FUZZERS)  # a fuzzer learns from what it sees
+    target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
   target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE jobscope_flags ${ARG_PRIVATE})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
 endfunction()

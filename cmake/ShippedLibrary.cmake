@@ -20,7 +20,7 @@ function(jobscope_shipped_library name)
   # Rebuilt for it.
   file(GLOB rebuilt ${JOBSCOPE_PIC_DEPS}/lib/*.a)
   if(NOT rebuilt)
-    message(FATAL_ERROR "JOBSCOPE_PIC_DEPS=${JOBSCOPE_PIC_DEPS} holds no archives: run deploy/pic_deps.sh")
+    message(FATAL_ERROR "JOBSCOPE_PIC_DEPS=${JOBSCOPE_PIC_DEPS} holds no archives: run tools/pic_deps.sh")
   endif()
   jobscope_project_archives(ours ${ARG_OBJECTS})
   list(TRANSFORM ours REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE our_archives)

@@ -16,8 +16,8 @@
 #include "common/clock/clock.h"
 #include "common/options/device_tracer.h"
 #include "common/options/framework_choice.h"
-#include "common/xspace/item_sink.h"
-#include "common/xspace/names.h"
+#include "common/xspace/segment/item_sink.h"
+#include "common/xspace/segment/names.h"
 
 namespace jobscope {
 

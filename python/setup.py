@@ -42,7 +42,7 @@ def run(*command):
         done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise SetupError(
-            f"jobscope: {error}. The native files need Debian 12's packages: run `deploy/install_deps.sh build test`, as root, "
+            f"jobscope: {error}. The native files need Debian 12's packages: run `tools/install_deps.sh build test`, as root, "
             "and try again; or build them elsewhere (`make shipped`, then the target jobscope_python_package) and name that "
             "build tree in JOBSCOPE_BUILD_DIR."
         ) from error
@@ -52,8 +52,8 @@ def run(*command):
 def build_native():
     """All of NATIVE, in PACKAGE, fit for workers."""
     if not GIVEN:
-        run("deploy/pic_deps.sh")
-        prefix = run("deploy/pic_deps.sh", "--print-prefix").strip()
+        run("tools/pic_deps.sh")
+        prefix = run("tools/pic_deps.sh", "--print-prefix").strip()
         run("cmake", "--preset", "release", f"-DJOBSCOPE_PIC_DEPS={prefix}", "--log-level=WARNING")
         run("cmake", "--build", BUILD, "--parallel", "2", "--target", "jobscope_python_package")
     missing = [name for name in NATIVE if not os.path.isfile(os.path.join(PACKAGE, name))]

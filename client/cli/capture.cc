@@ -19,7 +19,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "analysis/capture_report.h"
+#include "analysis/cli/capture_report.h"
 #include "client/cli/exit.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/sample.h"

@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "client/run/judge_trace.h"
 #include "common/files/file_sink.h"
-#include "common/xspace/assembler.h"
+#include "common/xspace/assemble/assembler.h"
 #include "jobscope/v1/item.pb.h"
 
 namespace jobscope {

@@ -24,7 +24,7 @@
 #include "client/wire/reply_index.h"
 #include "common/files/file_sink.h"
 #include "common/files/regular_file.h"
-#include "common/xspace/scan.h"
+#include "common/xspace/assemble/scan.h"
 #include "jobscope/v1/item.pb.h"
 
 namespace jobscope {

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/wire/capture_message.h"
 #include "common/files/write_all.h"
-#include "common/xspace/read_meter.h"
+#include "common/xspace/assemble/read_meter.h"
 
 namespace jobscope {
 namespace {

@@ -17,7 +17,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/xspace/store.h"
+#include "common/xspace/segment/store.h"
 
 namespace jobscope {
 

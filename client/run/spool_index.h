@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "client/run/spool.h"
-#include "common/xspace/item_index.h"
+#include "common/xspace/assemble/item_index.h"
 
 namespace jobscope {
 

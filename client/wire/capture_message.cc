@@ -6,8 +6,8 @@
 #include <protozero/types.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "common/xspace/fields.h"
-#include "common/xspace/strict_reader.h"
+#include "common/xspace/wire/fields.h"
+#include "common/xspace/wire/strict_reader.h"
 
 namespace jobscope {
 namespace {

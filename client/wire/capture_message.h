@@ -12,7 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/xspace/item_sink.h"
+#include "common/xspace/segment/item_sink.h"
 
 namespace jobscope {
 

@@ -6,9 +6,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "collectors/cuda/buffer_pool.h"
-#include "collectors/cuda/driver_api.h"
-#include "collectors/cuda/loader.h"
+#include "collectors/cuda/libraries/driver_api.h"
+#include "collectors/cuda/libraries/loader.h"
+#include "collectors/cuda/tracing/buffer_pool.h"
 #include "common/process/own_environment.h"
 
 namespace jobscope {

@@ -16,8 +16,8 @@
 #include "absl/time/time.h"
 #include "collectors/collector.h"
 #include "collectors/cuda/cuda_session.h"
-#include "collectors/cuda/finalize_policy.h"
-#include "collectors/cuda/step_timeline.h"
+#include "collectors/cuda/records/step_timeline.h"
+#include "collectors/cuda/tracing/finalize_policy.h"
 #include "common/threads/detached_caller.h"
 
 namespace jobscope {

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <utility>
 
-#include "collectors/cuda/activity_names.h"
-#include "collectors/cuda/record_walk.h"
+#include "collectors/cuda/records/activity_names.h"
+#include "collectors/cuda/records/record_walk.h"
 #include "jobscope/detail/ticks.h"
 
 namespace jobscope::cuda {

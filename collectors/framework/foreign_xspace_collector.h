@@ -20,10 +20,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "collectors/collector.h"
-#include "collectors/framework/foreign_xspace.h"
 #include "collectors/framework/mapped_xspace.h"
 #include "collectors/framework/profiler_handover.h"
-#include "collectors/python/interpreter.h"
+#include "collectors/python/bridge/interpreter.h"
+#include "collectors/xspace_import/foreign_xspace.h"
 
 namespace jobscope {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "collectors/framework/jax_session.py.h"
-#include "common/xspace/trace_planes.h"
+#include "common/xspace/segment/trace_planes.h"
 
 namespace jobscope {
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "collectors/framework/inferred_steps.h"
 #include "collectors/framework/keras_steps.py.h"
-#include "collectors/framework/torch_steps.h"
-#include "collectors/python/interpreter.h"
+#include "collectors/inferred/inferred_steps.h"
+#include "collectors/python/bridge/interpreter.h"
+#include "collectors/torch/torch_steps.h"
 #include "common/log/log.h"
 
 namespace jobscope::framework::keras {

@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "collectors/framework/mapped_xspace.h"
-#include "collectors/python/interpreter.h"
+#include "collectors/python/bridge/interpreter.h"
 
 namespace jobscope::framework {
 

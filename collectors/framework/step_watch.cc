@@ -6,7 +6,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "collectors/framework/keras_steps.h"
-#include "collectors/framework/torch_steps.h"
+#include "collectors/torch/torch_steps.h"
 
 namespace jobscope::framework {
 namespace {

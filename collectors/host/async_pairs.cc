@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/xspace/trace_planes.h"
+#include "common/xspace/segment/trace_planes.h"
 
 namespace jobscope::host {
 

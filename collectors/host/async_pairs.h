@@ -16,8 +16,8 @@
 #include "collectors/host/site_table.h"
 #include "collectors/host/thread_line.h"
 #include "collectors/host/window.h"
-#include "common/xspace/names.h"
-#include "common/xspace/segment.h"
+#include "common/xspace/segment/names.h"
+#include "common/xspace/segment/segment.h"
 
 namespace jobscope::host {
 

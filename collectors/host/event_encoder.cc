@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "common/xspace/trace_planes.h"
+#include "common/xspace/segment/trace_planes.h"
 
 namespace jobscope::host {
 namespace {

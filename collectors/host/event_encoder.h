@@ -14,9 +14,9 @@
 #include "collectors/host/step_begins.h"
 #include "collectors/host/thread_line.h"
 #include "collectors/host/window.h"
-#include "common/xspace/names.h"
-#include "common/xspace/segment.h"
-#include "common/xspace/stats.h"
+#include "common/xspace/segment/names.h"
+#include "common/xspace/segment/segment.h"
+#include "common/xspace/segment/stats.h"
 
 namespace jobscope::host {
 

@@ -12,7 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "collectors/host/account.h"
 #include "collectors/host/step_pattern.h"
-#include "common/xspace/utf8.h"
+#include "common/xspace/wire/utf8.h"
 #include "jobscope/v1/item.pb.h"
 
 namespace jobscope::host {

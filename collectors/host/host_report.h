@@ -11,7 +11,7 @@
 #include "collectors/collector.h"
 #include "collectors/host/reader.h"
 #include "collectors/host/thread_line.h"
-#include "common/xspace/item_sink.h"
+#include "common/xspace/segment/item_sink.h"
 
 namespace jobscope::host {
 

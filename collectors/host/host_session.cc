@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_format.h"
 #include "common/clock/clock.h"
-#include "common/xspace/trace_planes.h"
+#include "common/xspace/segment/trace_planes.h"
 #include "jobscope/detail/ticks.h"
 #include "jobscope/v1/item.pb.h"
 

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectors/host/event_names.h"
-#include "common/xspace/absl_view.h"
-#include "common/xspace/nvtx_place.h"
+#include "common/xspace/segment/nvtx_place.h"
+#include "common/xspace/wire/absl_view.h"
 
 namespace jobscope::host {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "collectors/host/reader.h"
-#include "common/xspace/names.h"
-#include "common/xspace/stats.h"
+#include "common/xspace/segment/names.h"
+#include "common/xspace/segment/stats.h"
 
 namespace jobscope::host {
 

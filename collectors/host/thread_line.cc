@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "common/xspace/trace_planes.h"
+#include "common/xspace/segment/trace_planes.h"
 
 namespace jobscope::host {
 namespace {

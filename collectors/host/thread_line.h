@@ -12,8 +12,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "collectors/host/account.h"
-#include "common/xspace/names.h"
-#include "common/xspace/segment.h"
+#include "common/xspace/segment/names.h"
+#include "common/xspace/segment/segment.h"
 
 namespace jobscope::host {
 

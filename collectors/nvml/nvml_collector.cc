@@ -10,9 +10,9 @@
 #include "absl/time/clock.h"
 #include "collectors/nvml/nvml_api.h"
 #include "common/process/own_environment.h"
-#include "common/xspace/names.h"
-#include "common/xspace/stats.h"
-#include "common/xspace/trace_planes.h"
+#include "common/xspace/segment/names.h"
+#include "common/xspace/segment/stats.h"
+#include "common/xspace/segment/trace_planes.h"
 
 namespace jobscope {
 namespace {
@@ -20,7 +20,7 @@ namespace {
 using nvml::Snapshot;
 
 constexpr int64_t kPlaneId =
-    300;  // + number: clear of the planes of common/xspace/trace_planes.h and CUDA's
+    300;  // + number: clear of the planes of common/xspace/segment/trace_planes.h and CUDA's
 constexpr absl::Duration kArmWaits = absl::Milliseconds(500);
 constexpr absl::Duration kDrainEvery = absl::Milliseconds(500);
 constexpr int kMinIntervalMs = 10;

@@ -18,7 +18,7 @@
 #include "collectors/collector.h"
 #include "collectors/nvml/gpu_monitor.h"
 #include "common/clock/clock.h"
-#include "common/xspace/segment.h"
+#include "common/xspace/segment/segment.h"
 #include "jobscope/v1/profiler.pb.h"
 
 namespace jobscope {

@@ -8,7 +8,7 @@
 #include "collectors/nvtx/names.h"
 #include "collectors/nvtx/recorder.h"
 #include "collectors/nvtx/table.h"
-#include "common/xspace/nvtx_place.h"
+#include "common/xspace/segment/nvtx_place.h"
 
 namespace jobscope::nvtx {
 namespace {

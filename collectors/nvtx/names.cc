@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "collectors/nvtx/table.h"
-#include "common/xspace/nvtx_place.h"
+#include "common/xspace/segment/nvtx_place.h"
 
 namespace jobscope::nvtx {
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "collectors/framework/foreign_xspace.h"
-#include "common/xspace/trace_planes.h"
+#include "collectors/xspace_import/foreign_xspace.h"
+#include "common/xspace/segment/trace_planes.h"
 #include "jobscope/jobscope_c.h"
 
 namespace jobscope {

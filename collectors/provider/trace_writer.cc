@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/threads/thread_name.h"
-#include "common/xspace/absl_view.h"
-#include "common/xspace/trace_planes.h"
+#include "common/xspace/segment/trace_planes.h"
+#include "common/xspace/wire/absl_view.h"
 
 namespace jobscope::provider {
 namespace {

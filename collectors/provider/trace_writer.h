@@ -13,10 +13,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "collectors/provider/event_batch.h"
 #include "common/clock/clock.h"
-#include "common/xspace/item_sink.h"
-#include "common/xspace/names.h"
-#include "common/xspace/segment.h"
-#include "common/xspace/stats.h"
+#include "common/xspace/segment/item_sink.h"
+#include "common/xspace/segment/names.h"
+#include "common/xspace/segment/segment.h"
+#include "common/xspace/segment/stats.h"
 
 namespace jobscope::provider {
 

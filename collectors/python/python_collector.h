@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "collectors/collector.h"
-#include "collectors/python/python_options.h"
+#include "collectors/python/calls/python_options.h"
 
 namespace jobscope {
 

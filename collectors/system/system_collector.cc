@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <string_view>
 
-#include "common/xspace/names.h"
-#include "common/xspace/stats.h"
-#include "common/xspace/trace_planes.h"
+#include "common/xspace/segment/names.h"
+#include "common/xspace/segment/stats.h"
+#include "common/xspace/segment/trace_planes.h"
 #include "jobscope/detail/ticks.h"
 
 namespace jobscope {

@@ -18,7 +18,7 @@
 #include "collectors/system/cgroup_throttling.h"
 #include "common/clock/clock.h"
 #include "common/process/process_usage.h"
-#include "common/xspace/segment.h"
+#include "common/xspace/segment/segment.h"
 
 namespace jobscope {
 

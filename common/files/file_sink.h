@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "common/xspace/assembler.h"
+#include "common/xspace/assemble/assembler.h"
 
 namespace jobscope {
 

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/options/framework_choice.h"
-#include "common/xspace/assembler.h"
+#include "common/xspace/assemble/assembler.h"
 #include "jobscope/jobscope_c.h"
 #include "server/c_api/c_edge.h"
 #include "server/guard/fork_guard.h"

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/xspace/store.h"
+#include "common/xspace/segment/store.h"
 
 namespace jobscope {
 

@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "common/xspace/store.h"
+#include "common/xspace/segment/store.h"
 #include "jobscope/v1/profiler.pb.h"
 #include "server/rpc/stream_call.h"
 #include "server/services/step_source.h"

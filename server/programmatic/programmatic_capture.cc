@@ -14,7 +14,7 @@
 #include "common/log/log.h"
 #include "common/process/identity.h"
 #include "common/run/manifest.h"
-#include "common/xspace/assembler.h"
+#include "common/xspace/assemble/assembler.h"
 #include "server/guard/resource_guard.h"
 
 namespace jobscope {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/process/identity.h"
-#include "common/xspace/utf8.h"
+#include "common/xspace/wire/utf8.h"
 
 namespace jobscope {
 namespace {

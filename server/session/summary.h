@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/xspace/item_sink.h"
+#include "common/xspace/segment/item_sink.h"
 #include "jobscope/v1/item.pb.h"
 #include "server/session/collector_task.h"
 #include "server/session/session_options.h"

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "common/xspace/assembler.h"
+#include "common/xspace/assemble/assembler.h"
 
 namespace jobscope {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/xspace/store.h"
+#include "common/xspace/segment/store.h"
 #include "server/limits.h"
 
 namespace jobscope {

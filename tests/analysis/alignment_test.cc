@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analysis/alignment.h"
+#include "analysis/verdict/alignment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/waits.h"
+#include "analysis/verdict/waits.h"
 
 namespace jobscope::analysis {
 namespace {

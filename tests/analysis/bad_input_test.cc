@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "analysis/report_text.h"
-#include "analysis/trace_reader.h"
+#include "analysis/output/report_text.h"
+#include "analysis/trace/trace_reader.h"
 #include "tests/analysis/run_fixture.h"
 
 namespace jobscope::analysis {

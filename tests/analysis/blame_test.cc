@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analysis/blame.h"
+#include "analysis/verdict/blame.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

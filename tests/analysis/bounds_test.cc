@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analysis/bounds.h"
+#include "analysis/verdict/bounds.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analysis/diff.h"
+#include "analysis/verdict/diff.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "analysis/reduce.h"
-#include "analysis/report_json.h"
-#include "analysis/report_text.h"
+#include "analysis/output/report_json.h"
+#include "analysis/output/report_text.h"
+#include "analysis/verdict/reduce.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace jobscope::analysis;  // NOLINT(google-build-using-namespace)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analysis/html.h"
+#include "analysis/output/html.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/report_html.h"
+#include "analysis/output/report_html.h"
 #include "tests/analysis/run_fixture.h"
 
 namespace jobscope::analysis {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analysis/intervals.h"
+#include "analysis/steps/intervals.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

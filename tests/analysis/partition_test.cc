@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analysis/partition.h"
+#include "analysis/steps/partition.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/report_text.h"
+#include "analysis/output/report_text.h"
 #include "tests/analysis/run_fixture.h"
 
 namespace jobscope::analysis {

@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "analysis/digest_builder.h"
-#include "analysis/map_run.h"
-#include "analysis/reduce.h"
-#include "analysis/report_json.h"
+#include "analysis/digest/digest_builder.h"
+#include "analysis/digest/map_run.h"
+#include "analysis/output/report_json.h"
+#include "analysis/verdict/reduce.h"
 #include "tests/analysis/trace_files.h"
 #include "tests/temporary_directory.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analysis/text.h"
+#include "analysis/text/text.h"
 
 #include <gtest/gtest.h>
 
-#include "analysis/text_table.h"
+#include "analysis/text/text_table.h"
 
 namespace jobscope::analysis {
 namespace {

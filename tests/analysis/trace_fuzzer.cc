@@ -9,11 +9,11 @@
 #include <string>
 #include <string_view>
 
-#include "analysis/digest_builder.h"
-#include "analysis/reduce.h"
-#include "analysis/report_json.h"
-#include "analysis/report_text.h"
-#include "analysis/trace_reader.h"
+#include "analysis/digest/digest_builder.h"
+#include "analysis/output/report_json.h"
+#include "analysis/output/report_text.h"
+#include "analysis/trace/trace_reader.h"
+#include "analysis/verdict/reduce.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace jobscope::analysis;  // NOLINT(google-build-using-namespace)

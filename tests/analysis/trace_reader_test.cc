@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is read of a trace: steps, input waits, names; also of traces that are not as ours are.
-#include "analysis/trace_reader.h"
+#include "analysis/trace/trace_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/digest_builder.h"
-#include "analysis/worker_view.h"
+#include "analysis/digest/digest_builder.h"
+#include "analysis/verdict/worker_view.h"
 #include "tests/analysis/trace_files.h"
 
 namespace jobscope::analysis {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/xspace/item_sink.h"
-#include "common/xspace/names.h"
-#include "common/xspace/segment.h"
+#include "common/xspace/segment/item_sink.h"
+#include "common/xspace/segment/names.h"
+#include "common/xspace/segment/segment.h"
 #include "jobscope/v1/item.pb.h"
 #include "tests/client/fake_traces.h"
 

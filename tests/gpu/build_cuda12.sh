@@ -17,8 +17,8 @@ ptx=7.8
 
 rm -rf "$out"
 mkdir -p "$wheels" "$out"
-# shellcheck source=tests/cuda/fetch_wheel.sh
-. "$source/tests/cuda/fetch_wheel.sh"
+# shellcheck source=tests/collectors/cuda/fetch_wheel.sh
+. "$source/tests/collectors/cuda/fetch_wheel.sh"
 declare -A folder
 for package in nvidia-cuda-runtime-cu12==12.0.146 nvidia-cuda-nvcc-cu12==12.0.140; do
   if ! fetch_wheel "$wheels" "$package"; then

@@ -37,8 +37,8 @@ for library in "$cupti" "$runtime"; do cp -L "$library" "$bundle/lib/$(soname "$
 
 # libcupti of CUDA 12, of several releases: the runner takes the newest that is not newer than the driver.
 mkdir -p "$wheels"
-# shellcheck source=tests/cuda/fetch_wheel.sh
-. tests/cuda/fetch_wheel.sh
+# shellcheck source=tests/collectors/cuda/fetch_wheel.sh
+. tests/collectors/cuda/fetch_wheel.sh
 for package in nvidia-cuda-cupti-cu12==12.0.146 nvidia-cuda-cupti-cu12==12.4.127 nvidia-cuda-cupti-cu12==12.9.79; do
   fetch_wheel "$wheels" "$package" || continue
   release=$(sed -E 's/.*==([0-9]+\.[0-9]+)\..*/\1/' <<<"$package")

@@ -5,7 +5,7 @@
 #
 #   run_test.sh SCRIPT.py BIN_DIRECTORY [unittest arguments...]
 #
-# Exit 77: skipped, because deploy/venv.sh has not made the environment, or because a program is not built.
+# Exit 77: skipped, because tools/venv.sh has not made the environment, or because a program is not built.
 set -euo pipefail
 
 readonly here=$(dirname "$(realpath "$0")")
@@ -24,4 +24,4 @@ done
 
 export JOBSCOPE_PROTO_DIR=$repo/proto
 export PYTHONPATH=$here
-exec "$repo/deploy/venv.sh" --run "$here/$script" "$@"
+exec "$repo/tools/venv.sh" --run "$here/$script" "$@"

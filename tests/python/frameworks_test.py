@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package beside TensorFlow, Keras, JAX, NumPy and grpcio, imported before and after them. Run by deploy/venv.sh."""
+"""The package beside TensorFlow, Keras, JAX, NumPy and grpcio, imported before and after them. Run by tools/venv.sh."""
 import os
 import tempfile
 import unittest

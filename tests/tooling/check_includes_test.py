@@ -41,7 +41,7 @@ class CheckIncludesTest(unittest.TestCase):
             ("client/main.cc", "server/session/session.h"),
             ("client/main.cc", "collectors/collector.h"),
             ("client/main.cc", "jobscope/trace.h"),
-            ("analysis/step_stats.cc", "jobscope/v1/profiler.grpc.pb.h"),
+            ("analysis/output/report.cc", "jobscope/v1/profiler.grpc.pb.h"),
             ("examples/train_loop.cc", "server/session/session.h"),
         ]:
             with self.subTest(path=path, target=target):
@@ -50,7 +50,7 @@ class CheckIncludesTest(unittest.TestCase):
                 self.assertIn(f"{path}: includes {target}", output)
 
     def test_grpc_stays_out(self):
-        for path in ["include/jobscope/x.h", "common/text/x.cc", "collectors/host/x.cc", "analysis/x.cc", "server/session/x.cc"]:
+        for path in ["include/jobscope/x.h", "common/text/x.cc", "collectors/host/x.cc", "analysis/output/x.cc", "server/session/x.cc"]:
             for target in ["grpcpp/grpcpp.h", "grpc/grpc.h", "grpc++/grpc++.h"]:
                 with self.subTest(path=path, target=target):
                     code, output = check({path: f"  #  include <{target}>\n"})

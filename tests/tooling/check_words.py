@@ -19,7 +19,7 @@ RETIRED = {
     r"LeaveAtOnce": "ExitAtOnce",
     r"\bWorker::Get\b": "WorkerRuntime::Get",
 }
-FOLDERS = ("include", "proto", "common", "rpc", "collectors", "server", "client", "analysis", "examples", "python", "docs", "deploy")
+FOLDERS = ("include", "proto", "common", "rpc", "collectors", "server", "client", "analysis", "examples", "python", "docs", "deploy", "tools")
 SUFFIXES = (".h", ".cc", ".c", ".proto", ".py", ".pyi", ".md", ".sh")
 
 

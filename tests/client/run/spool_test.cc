@@ -16,7 +16,7 @@
 #include "client/native/item_receiver.h"
 #include "client/run/spool_index.h"
 #include "client/wire/capture_message.h"
-#include "common/xspace/read_meter.h"
+#include "common/xspace/assemble/read_meter.h"
 #include "tests/client/fake_items.h"
 #include "tests/temporary_directory.h"
 

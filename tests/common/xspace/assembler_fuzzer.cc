@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "common/xspace/assembler.h"
-#include "common/xspace/scan.h"
-#include "common/xspace/store.h"
+#include "common/xspace/assemble/assembler.h"
+#include "common/xspace/assemble/scan.h"
+#include "common/xspace/segment/store.h"
 #include "tensorflow/xplane.pb.h"
 
 namespace {

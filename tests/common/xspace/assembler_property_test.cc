@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "common/xspace/assembler.h"
-#include "common/xspace/scan.h"
+#include "common/xspace/assemble/assembler.h"
+#include "common/xspace/assemble/scan.h"
 #include "tests/common/xspace/random_trace.h"
 #include "tests/common/xspace/trace_util.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/xspace/assembler.h"
+#include "common/xspace/assemble/assembler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "common/xspace/names.h"
-#include "common/xspace/segment.h"
-#include "common/xspace/stats.h"
-#include "common/xspace/store.h"
+#include "common/xspace/segment/names.h"
+#include "common/xspace/segment/segment.h"
+#include "common/xspace/segment/stats.h"
+#include "common/xspace/segment/store.h"
 #include "tests/common/xspace/trace_util.h"
 
 namespace jobscope::xspace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/xspace/item_index.h"
+#include "common/xspace/assemble/item_index.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/xspace/line_merge.h"
+#include "common/xspace/assemble/line_merge.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/xspace/names.h"
+#include "common/xspace/segment/names.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "common/xspace/stats.h"
-#include "common/xspace/store.h"
+#include "common/xspace/segment/stats.h"
+#include "common/xspace/segment/store.h"
 #include "jobscope/v1/item.pb.h"
 
 namespace jobscope::xspace {

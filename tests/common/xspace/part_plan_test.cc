@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/xspace/part_plan.h"
+#include "common/xspace/assemble/part_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "common/xspace/line_merge.h"
+#include "common/xspace/assemble/line_merge.h"
 #include "tests/common/xspace/trace_util.h"
 
 namespace jobscope::xspace {

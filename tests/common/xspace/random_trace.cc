@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/xspace/names.h"
-#include "common/xspace/segment.h"
-#include "common/xspace/stats.h"
+#include "common/xspace/segment/names.h"
+#include "common/xspace/segment/segment.h"
+#include "common/xspace/segment/stats.h"
 
 namespace jobscope::xspace {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "common/xspace/store.h"
+#include "common/xspace/segment/store.h"
 #include "jobscope/v1/item.pb.h"
 #include "tensorflow/xplane.pb.h"
 

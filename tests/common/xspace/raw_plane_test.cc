@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/xspace/raw_plane.h"
+#include "common/xspace/segment/raw_plane.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/stubs/logging.h>

@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "common/xspace/raw_plane.h"
-#include "common/xspace/scan.h"
+#include "common/xspace/assemble/scan.h"
+#include "common/xspace/segment/raw_plane.h"
 #include "tensorflow/xplane.pb.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

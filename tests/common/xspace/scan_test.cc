@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/xspace/scan.h"
+#include "common/xspace/assemble/scan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

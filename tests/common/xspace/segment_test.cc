@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/xspace/segment.h"
+#include "common/xspace/segment/segment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "common/xspace/event_reader.h"
-#include "common/xspace/stats.h"
+#include "common/xspace/segment/event_reader.h"
+#include "common/xspace/segment/stats.h"
 #include "jobscope/v1/item.pb.h"
 #include "tensorflow/xplane.pb.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/xspace/stats.h"
+#include "common/xspace/segment/stats.h"
 
 #include <gtest/gtest.h>
 

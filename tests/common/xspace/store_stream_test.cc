@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/xspace/store.h"
+#include "common/xspace/segment/store.h"
 
 namespace jobscope::xspace {
 namespace {

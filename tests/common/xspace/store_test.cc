@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/xspace/store.h"
+#include "common/xspace/segment/store.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/xspace/segment.h"
+#include "common/xspace/segment/segment.h"
 
 namespace jobscope::xspace {
 namespace {

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/xspace/assembler.h"
-#include "common/xspace/item_sink.h"
-#include "common/xspace/store.h"
+#include "common/xspace/assemble/assembler.h"
+#include "common/xspace/segment/item_sink.h"
+#include "common/xspace/segment/store.h"
 #include "jobscope/v1/item.pb.h"
 #include "tensorflow/xplane.pb.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/xspace/utf8.h"
+#include "common/xspace/wire/utf8.h"
 
 #include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/xspace/wire.h"
+#include "common/xspace/wire/wire.h"
 
 #include <gtest/gtest.h>
 

@@ -116,7 +116,7 @@ def record_buffers(fixture):
     return {**measured, "recording_bytes": os.path.getsize(target), "buffers": len(buffers), "names": len(names), "origin": origin}
 
 
-STRING, BUFFER = 2, 3  # of tests/cuda/recordings/recording.h
+STRING, BUFFER = 2, 3  # of tests/collectors/cuda/recordings/recording.h
 
 
 def _blocks(path):

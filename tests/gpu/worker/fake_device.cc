@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/cuda/fake_gpu.h"
+#include "tests/collectors/cuda/fake_gpu.h"
 #include "tests/gpu/worker/cupti_client.h"
 #include "tests/gpu/worker/device.h"
 

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "common/clock/clock.h"
-#include "common/xspace/segment.h"
-#include "common/xspace/stats.h"
+#include "common/xspace/segment/segment.h"
+#include "common/xspace/segment/stats.h"
 #include "jobscope/v1/item.pb.h"
 #include "jobscope/v1/profiler.grpc.pb.h"
 #include "tensorflow/xplane.pb.h"

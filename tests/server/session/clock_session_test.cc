@@ -17,7 +17,7 @@
 #include "collectors/host/host_collector.h"
 #include "common/clock/clock.h"
 #include "common/clock/clock_baseline.h"
-#include "common/xspace/assembler.h"
+#include "common/xspace/assemble/assembler.h"
 #include "jobscope/trace.h"
 #include "server/session/session.h"
 #include "tensorflow/xplane.pb.h"

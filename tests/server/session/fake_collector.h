@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "collectors/collector.h"
-#include "common/xspace/segment.h"
+#include "common/xspace/segment/segment.h"
 
 namespace jobscope {
 

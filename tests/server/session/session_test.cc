@@ -16,7 +16,7 @@
 
 #include "absl/time/clock.h"
 #include "common/clock/clock.h"
-#include "common/xspace/assembler.h"
+#include "common/xspace/assemble/assembler.h"
 #include "jobscope/detail/ticks.h"
 #include "tensorflow/xplane.pb.h"
 #include "tests/server/session/fake_collector.h"

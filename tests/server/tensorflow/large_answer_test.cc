@@ -15,7 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/xspace/scan.h"
+#include "common/xspace/assemble/scan.h"
 #include "server/limits.h"
 #include "tests/server/native/native_fixture.h"
 #include "tests/subprocess.h"

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef ANALYSIS_CLI_CAPTURE_REPORT_H_
+#define ANALYSIS_CLI_CAPTURE_REPORT_H_
+
+#include <string>
+
+namespace jobscope::analysis {
+
+// For `capture --report`: writes <run_directory>/report.html, and returns the verdict's lines with
+// its path; or one line that says why there is no report.
+std::string ReportOfCapture(const std::string& run_directory);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_CLI_CAPTURE_REPORT_H_

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The verb `diff`: docs/report.md.
+#ifndef ANALYSIS_CLI_DIFF_VERB_H_
+#define ANALYSIS_CLI_DIFF_VERB_H_
+
+#include <string>
+#include <vector>
+
+namespace jobscope::analysis {
+
+// Whether the program was called as `jobscope diff ...`.
+bool IsDiffVerb(const std::vector<std::string>& arguments);
+
+// Prints how two runs differ. Returns 0; 1 if the second one is slower by the gate or more; 2
+// usage, and runs that cannot be compared; 4 nothing readable.
+int DiffVerb(const std::vector<std::string>& arguments);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_CLI_DIFF_VERB_H_

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/digest/digest_builder.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analysis/digest/digest_collectives.h"
+#include "analysis/steps/partition.h"
+#include "analysis/trace/mapped_file.h"
+
+namespace jobscope::analysis {
+namespace {
+
+// Distinct names that a digest keeps: what comes after them is below a thousandth of the time.
+constexpr size_t kMaxOperators = 400;
+constexpr size_t kMaxKernels = 300;
+
+// The thread whose steps are the worker's, and those steps: of one name, which takes most time.
+struct StepThread {
+  int64_t id = 0;
+  HostLine* line = nullptr;
+  uint32_t name = 0;
+  std::vector<StepEvent> steps;  // sorted, disjoint
+};
+
+StepThread ChooseStepThread(WorkerTrace* trace) {
+  StepThread chosen;
+  int64_t longest_ns = -1;
+  for (auto& [id, line] : trace->threads) {
+    std::map<uint32_t, int64_t> total_ns;
+    for (const StepEvent& step : line->steps()) {
+      total_ns[step.name] += step.span.end_ns - step.span.begin_ns;
+    }
+    for (const auto& [name, ns] : total_ns) {
+      if (ns <= longest_ns) continue;
+      longest_ns = ns;
+      chosen.id = id;
+      chosen.line = line.get();
+      chosen.name = name;
+    }
+  }
+  if (chosen.line == nullptr) return chosen;
+  for (const StepEvent& step : chosen.line->steps()) {
+    if (step.name == chosen.name) chosen.steps.push_back(step);
+  }
+  return chosen;
+}
+
+// The times of the step thread and of what works for it.
+RecordedTimes TimesOf(const StepThread& thread, WorkerTrace* trace) {
+  RecordedTimes times = thread.line->times();
+  for (const StepEvent& step : thread.line->steps()) {
+    // Steps of another name are work like any scope.
+    if (step.name != thread.name) times.host.push_back({step.span.begin_ns, step.span.end_ns});
+  }
+  times.host = Union(std::move(times.host));
+  times.device_compute = std::move(trace->device_compute);
+  times.device_copy = std::move(trace->device_copy);
+  for (auto& [id, line] : trace->threads) {
+    // PyTorch runs the backward pass of devices on threads of its own.
+    if (line.get() == thread.line || trace->thread_names[id].rfind("pt_autograd", 0) != 0) continue;
+    const std::vector<BusyBlock>& busy = line->times().busy;
+    times.busy.insert(times.busy.end(), busy.begin(), busy.end());
+  }
+  std::sort(times.busy.begin(), times.busy.end(), [](const BusyBlock& a, const BusyBlock& b) {
+    return a.span.begin_ns < b.span.begin_ns;
+  });
+  // Of overlapping blocks of several threads, the union.
+  std::vector<BusyBlock> disjoint;
+  for (const BusyBlock& block : times.busy) {
+    if (!disjoint.empty() && block.span.begin_ns < disjoint.back().span.end_ns) {
+      disjoint.back().span.end_ns = std::max(disjoint.back().span.end_ns, block.span.end_ns);
+      disjoint.back().merged = true;
+    } else {
+      disjoint.push_back(block);
+    }
+  }
+  times.busy = std::move(disjoint);
+  return times;
+}
+
+std::vector<CollectiveEvent> CollectivesOf(const StepThread& thread, WorkerTrace* trace) {
+  std::vector<CollectiveEvent> all = std::move(trace->collectives);
+  for (auto& [id, line] : trace->threads) {
+    if (line.get() != thread.line && trace->thread_names[id].rfind("pt_autograd", 0) != 0) continue;
+    std::move(line->collectives().begin(), line->collectives().end(), std::back_inserter(all));
+  }
+  std::stable_sort(all.begin(), all.end(), [](const CollectiveEvent& a, const CollectiveEvent& b) {
+    return a.call.span.begin_ns < b.call.span.begin_ns;
+  });
+  return all;
+}
+
+// Fills `names` with the largest; returns where each index of the table went, plus 1, or 0.
+std::vector<uint32_t> FillNames(const NameTable& table, size_t limit, uint64_t* left_out,
+                                google::protobuf::RepeatedPtrField<v1::DigestName>* names) {
+  std::vector<uint32_t> order(table.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    const int64_t a_ns = std::max(table[a].self_ns, table[a].step_self_ns);
+    const int64_t b_ns = std::max(table[b].self_ns, table[b].step_self_ns);
+    return a_ns != b_ns ? a_ns > b_ns : table[a].name < table[b].name;
+  });
+  std::vector<uint32_t> places(table.size(), 0);
+  for (const uint32_t index : order) {
+    const NameTotals& totals = table[index];
+    if (totals.count == 0) continue;
+    if (static_cast<size_t>(names->size()) == limit) {
+      if (left_out != nullptr) ++*left_out;
+      continue;
+    }
+    v1::DigestName* name = names->Add();
+    name->set_name(totals.name);
+    name->set_class_(static_cast<uint32_t>(ClassOf(totals.kind)));
+    name->set_count(totals.count);
+    name->set_total_ns(static_cast<uint64_t>(std::max<int64_t>(0, totals.total_ns)));
+    name->set_self_ns(static_cast<uint64_t>(std::max<int64_t>(0, totals.self_ns)));
+    name->set_max_ns(static_cast<uint64_t>(std::max<int64_t>(0, totals.max_ns)));
+    name->set_step_self_ns(static_cast<uint64_t>(std::max<int64_t>(0, totals.step_self_ns)));
+    name->set_source(totals.source);
+    places[index] = static_cast<uint32_t>(names->size());
+  }
+  return places;
+}
+
+void FillSteps(const std::vector<StepEvent>& steps, const std::vector<Interval>& accounts,
+               const Partition& partition, const std::vector<uint32_t>& places,
+               v1::DigestSteps* out) {
+  int64_t number = 0;
+  int64_t end_ns = 0;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const StepSpan& step = steps[i].span;
+    const int64_t begin_ns = std::max(step.begin_ns, accounts[i].begin_ns);
+    // Numbers are the program's: any 64 bits.
+    out->add_number(
+        static_cast<int64_t>(static_cast<uint64_t>(step.number) - static_cast<uint64_t>(number)));
+    number = step.number;
+    out->add_begin_ns(begin_ns - end_ns);
+    end_ns = std::max(begin_ns, step.end_ns);
+    out->add_length_ns(static_cast<uint64_t>(end_ns - begin_ns));
+    out->add_account_ns(static_cast<uint64_t>(accounts[i].length_ns()));
+    out->add_top_name(steps[i].top_self_ns > 0 ? places[steps[i].top_name] : 0);
+    out->add_top_self_ns(static_cast<uint64_t>(steps[i].top_self_ns));
+  }
+  for (size_t c = 0; c < kStepClasses; ++c) {
+    if (partition.class_ns[c].empty()) continue;
+    v1::DigestSteps::Column* column = out->add_classes();
+    column->set_class_(static_cast<uint32_t>(c));
+    for (const int64_t ns : partition.class_ns[c]) column->add_ns(static_cast<uint64_t>(ns));
+  }
+  for (const int64_t ns : partition.blocked_ns) out->add_blocked_ns(static_cast<uint64_t>(ns));
+}
+
+void FillIdentity(const RunWorker& worker, const WorkerTrace& trace, v1::Digest* digest) {
+  digest->set_schema(kDigestSchema);
+  digest->set_name(worker.name);
+  digest->set_outcome(worker.outcome);
+  digest->set_host(worker.host);
+  digest->set_executable(worker.executable);
+  digest->set_steps_source(worker.steps_source);
+  if (worker.rank) digest->set_rank(*worker.rank);
+  if (worker.pid) digest->set_pid(*worker.pid);
+  digest->set_aligned(worker.aligned.value_or(false));
+  if (worker.clock_uncertainty_ns) digest->set_clock_uncertainty_ns(*worker.clock_uncertainty_ns);
+  if (worker.lost) digest->set_lost(*worker.lost);
+  for (const auto& [cause, events] : worker.lost_by_cause) {
+    (*digest->mutable_lost_by_cause())[cause] = events;
+  }
+  digest->set_events(trace.events);
+  if (!trace.summary.has_value()) return;
+  const v1::Summary& summary = *trace.summary;
+  const v1::Identity& identity = summary.identity();
+  if (digest->host().empty()) digest->set_host(identity.host());
+  if (digest->executable().empty()) digest->set_executable(identity.executable());
+  if (!digest->has_rank() && identity.has_rank()) digest->set_rank(identity.rank());
+  if (!digest->has_pid() && identity.pid() != 0) digest->set_pid(identity.pid());
+  if (digest->steps_source().empty()) digest->set_steps_source(summary.steps_inferred_from());
+  if (!digest->has_lost()) digest->set_lost(summary.lost());
+  if (!worker.aligned.has_value() && summary.client_zero_unix_ns() != 0) {
+    digest->set_aligned(true);
+    digest->set_clock_uncertainty_ns(summary.clock_uncertainty_ns());
+  }
+}
+
+void FillCounters(const CounterSamples& counters, v1::Digest* digest) {
+  for (const auto& [name, counter] : counters.all()) {
+    v1::DigestCounter* out = digest->add_counters();
+    out->set_name(name);
+    out->set_count(counter.count());
+    out->set_minimum(counter.minimum());
+    out->set_maximum(counter.maximum());
+    out->set_mean(counter.mean());
+    out->set_last(counter.last());
+    int64_t before_ns = 0;
+    for (const auto& [time_ns, value] : counter.samples()) {
+      out->add_time_ns(time_ns - before_ns);
+      before_ns = time_ns;
+      out->add_value(value);
+    }
+  }
+}
+
+}  // namespace
+
+v1::Digest BuildDigest(const RunWorker& worker, WorkerTrace* trace) {
+  v1::Digest digest;
+  FillIdentity(worker, *trace, &digest);
+  FillCounters(trace->counters, &digest);
+  StepThread thread = ChooseStepThread(trace);
+  uint64_t left_out = 0;
+  if (thread.line == nullptr) {
+    FillNames(trace->operators, kMaxOperators, &left_out, digest.mutable_operators());
+    FillNames(trace->kernels, kMaxKernels, nullptr, digest.mutable_kernels());
+    digest.set_operators_left_out(left_out);
+    return digest;
+  }
+  digest.set_step_name(trace->operators[thread.name].name);
+  if (trace->summary.has_value()) {
+    for (const v1::ThreadLoss& loss : trace->summary->threads()) {
+      if (loss.tid() != thread.id) continue;
+      digest.set_step_thread_lost(loss.lost());
+      digest.set_step_thread_attempted(loss.attempted());
+    }
+  }
+  const std::vector<int64_t>& step_self_ns = thread.line->step_self_ns();
+  for (size_t i = 0; i < step_self_ns.size(); ++i) {
+    trace->operators[static_cast<uint32_t>(i)].step_self_ns = step_self_ns[i];
+  }
+  const std::vector<uint32_t> places =
+      FillNames(trace->operators, kMaxOperators, &left_out, digest.mutable_operators());
+  FillNames(trace->kernels, kMaxKernels, nullptr, digest.mutable_kernels());
+  digest.set_operators_left_out(left_out + trace->operators.left_out());
+
+  std::vector<StepSpan> spans;
+  spans.reserve(thread.steps.size());
+  for (const StepEvent& step : thread.steps) spans.push_back(step.span);
+  const std::vector<Interval> accounts = AccountsOf(spans);
+  RecordedTimes times = TimesOf(thread, trace);
+  const std::vector<CollectiveEvent> collectives = CollectivesOf(thread, trace);
+  times.collectives.reserve(collectives.size());
+  for (const CollectiveEvent& collective : collectives)
+    times.collectives.push_back(collective.call);
+  const Partition partition = PartitionSteps(spans, accounts, times);
+  FillSteps(thread.steps, accounts, partition, places, digest.mutable_steps());
+  EncodeCollectives(collectives, partition.blocked, accounts, digest.mutable_collectives());
+  return digest;
+}
+
+absl::StatusOr<v1::Digest> DigestWorker(const RunWorker& worker) {
+  TraceReader reader;
+  size_t read = 0;
+  std::vector<std::string> failures;
+  for (const std::string& path : worker.files) {
+    const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+    const absl::Status status = file.ok() ? reader.Read(file->bytes()) : file.status();
+    if (status.ok() && !file->bytes().empty()) {
+      ++read;
+    } else {
+      const std::string name = path.substr(path.rfind('/') + 1);
+      failures.push_back(status.ok() ? absl::StrCat(name, " is empty")
+                                     : absl::StrCat(name, ": ", status.message()));
+    }
+  }
+  if (read == 0) {
+    return absl::InvalidArgumentError(failures.empty() ? "it has no trace"
+                                                       : absl::StrJoin(failures, "; "));
+  }
+  const std::unique_ptr<WorkerTrace> trace = reader.Finish();
+  v1::Digest digest = BuildDigest(worker, trace.get());
+  for (std::string& failure : failures) {
+    digest.add_warnings(absl::StrCat("a part of its trace is left out: ", failure));
+  }
+  return digest;
+}
+
+v1::RunDigest RunDigestOf(const RunFiles& run) {
+  v1::RunDigest digest;
+  digest.set_schema(kDigestSchema);
+  digest.set_run(run.run);
+  digest.set_has_manifest(run.has_manifest);
+  for (const RunWorker& worker : run.workers) {
+    v1::RunDigest::Worker* out = digest.add_workers();
+    out->set_name(worker.name);
+    out->set_outcome(worker.outcome);
+    out->set_reason(worker.reason);
+    out->set_address(worker.address);
+  }
+  for (const std::string& warning : run.warnings) digest.add_warnings(warning);
+  return digest;
+}
+
+}  // namespace jobscope::analysis

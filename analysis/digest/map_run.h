@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From a directory to digests: by reading the traces of a run, or the digests that were written of
+// them.
+#ifndef ANALYSIS_DIGEST_MAP_RUN_H_
+#define ANALYSIS_DIGEST_MAP_RUN_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "analysis/digest/digests.h"
+
+namespace jobscope::analysis {
+
+// `directory` holds a run, or digests. Workers are read by as many threads as the machine has CPUs.
+// A worker that cannot be read is in `missing`. NOT_FOUND: nothing of a run is there.
+absl::StatusOr<Digests> ReadDigests(const std::string& directory);
+
+// Writes one file per worker and run.digest into `directory`, which is made if it is not there.
+absl::Status WriteDigests(const Digests& digests, const std::string& directory);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_DIGEST_MAP_RUN_H_

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/output/diff_output.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analysis/text/text.h"
+#include "analysis/text/text_table.h"
+#include "analysis/verdict/verdict_text.h"
+
+namespace jobscope::analysis {
+namespace {
+
+nlohmann::ordered_json DifferencesJson(const std::vector<Difference>& differences) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  const auto rounded = [](double value) { return std::round(value * 1e6) / 1e6; };
+  for (const Difference& difference : differences) {
+    list.push_back({{"name", difference.name},
+                    {"before_ms", rounded(difference.before_ms)},
+                    {"after_ms", rounded(difference.after_ms)},
+                    {"change_ms", rounded(difference.delta_ms())}});
+  }
+  return list;
+}
+
+std::string DifferencesTable(const char* title, const std::vector<Difference>& differences) {
+  TextTable table({{title, 50, false}, {"BEFORE ms", 10}, {"AFTER ms", 10}, {"CHANGE ms", 10}});
+  constexpr size_t kMaxRows = 12;
+  for (const Difference& difference : differences) {
+    if (table.rows() == kMaxRows) break;
+    table.Add({difference.name, absl::StrFormat("%.3f", difference.before_ms),
+               absl::StrFormat("%.3f", difference.after_ms),
+               absl::StrFormat("%+.3f", difference.delta_ms())});
+  }
+  return table.rows() == 0 ? std::string() : absl::StrCat("\n", table.Text());
+}
+
+}  // namespace
+
+std::string DiffText(const RunDiff& diff, double gate_percent) {
+  std::string text = absl::StrFormat(
+      "OUTCOME  %s: %s per step, before %s: %+.1f %% (%+.1f to %+.1f; gate %g %%)\n",
+      OutcomeName(diff.outcome), Milliseconds(diff.after_ms), Milliseconds(diff.before_ms),
+      100 * diff.change, 100 * diff.change_low, 100 * diff.change_high, gate_percent);
+  const auto line = [&text](const char* label, const Difference& difference) {
+    absl::StrAppendFormat(&text, "%-8s %s: %s per step, before %s\n", label,
+                          TerminalText(difference.name, 50), Milliseconds(difference.after_ms),
+                          Milliseconds(difference.before_ms));
+  };
+  if (!diff.classes.empty()) line("CLASS", diff.classes.front());
+  if (!diff.names.empty()) line("NAME", diff.names.front());
+  if (!diff.why_inconclusive.empty()) {
+    absl::StrAppend(&text, "WHY      ", diff.why_inconclusive, "\n");
+  }
+  return absl::StrCat(text, DifferencesTable("CLASS", diff.classes),
+                      DifferencesTable("SCOPE, OPERATOR OR KERNEL", diff.names));
+}
+
+std::string DiffJson(const RunDiff& diff) {
+  nlohmann::ordered_json root;
+  root["schema"] = 1;
+  root["outcome"] = OutcomeName(diff.outcome);
+  root["step_ms"] = {{"before", diff.before_ms}, {"after", diff.after_ms}};
+  root["change"] = diff.change;
+  root["change_low"] = diff.change_low;
+  root["change_high"] = diff.change_high;
+  if (!diff.why_inconclusive.empty()) root["why_inconclusive"] = diff.why_inconclusive;
+  root["classes"] = DifferencesJson(diff.classes);
+  root["names"] = DifferencesJson(diff.names);
+  return root.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace jobscope::analysis

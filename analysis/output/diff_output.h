@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writes a comparison of two runs, for people and for programs.
+#ifndef ANALYSIS_OUTPUT_DIFF_OUTPUT_H_
+#define ANALYSIS_OUTPUT_DIFF_OUTPUT_H_
+
+#include <string>
+
+#include "analysis/verdict/diff.h"
+
+namespace jobscope::analysis {
+
+// Lines of at most 100 columns: outcome, class, name, then the tables.
+std::string DiffText(const RunDiff& diff, double gate_percent);
+
+// One object, `"schema": 1`; its fields are those of docs/report.md.
+std::string DiffJson(const RunDiff& diff);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_OUTPUT_DIFF_OUTPUT_H_

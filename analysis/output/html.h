@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pieces of HTML. Text of traces never becomes markup.
+#ifndef ANALYSIS_OUTPUT_HTML_H_
+#define ANALYSIS_OUTPUT_HTML_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace jobscope::analysis {
+
+// `text` for the content of an element or a quoted attribute.
+std::string EscapeHtml(std::string_view text);
+
+// JSON for the content of a <script>: no "</script>" can stand in it.
+std::string EscapeScript(std::string json);
+
+// A table that the page's script lets readers sort, and filter if `filter`.
+class HtmlTable {
+ public:
+  struct Column {
+    std::string title;
+    bool text = false;  // aligned left, may break
+  };
+  HtmlTable(std::string id, std::string caption, std::vector<Column> columns, bool filter = false);
+  void Add(const std::vector<std::string>& cells);
+  bool empty() const { return rows_.empty(); }
+  std::string Markup() const;
+
+ private:
+  std::string id_;
+  std::string caption_;
+  std::vector<Column> columns_;
+  bool filter_;
+  std::string rows_;
+};
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_OUTPUT_HTML_H_

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/output/html_maps.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analysis/output/html.h"
+#include "analysis/verdict/statistics.h"
+#include "analysis/verdict/thresholds.h"
+#include "analysis/verdict/verdict_text.h"
+
+namespace jobscope::analysis {
+namespace {
+
+constexpr size_t kShades = 10;
+constexpr size_t kMaxMapRows = 128;
+constexpr size_t kMaxColumns = 160;
+constexpr size_t kMaxLabels = 32;  // rows that have room for a name
+
+struct Grid {
+  std::vector<std::string> labels;
+  std::vector<std::vector<double>> ms;  // [row][column]
+  size_t rows_per_cell = 1;
+  size_t columns_per_cell = 1;
+  bool common = false;  // columns are common steps
+};
+
+Grid OwnTimesOf(const Report& report) {
+  Grid all;
+  const Alignment& alignment = report.alignment;
+  all.common = alignment.common() >= kMinSteps;
+  for (size_t i = 0; i < alignment.workers.size(); ++i) {
+    const WorkerRow& row = report.workers[alignment.workers[i]];
+    std::vector<double> own;
+    if (all.common) {
+      for (const size_t step : alignment.steps[i]) {
+        own.push_back(static_cast<double>(row.view.own_ns(step)) / kNsPerMs);
+      }
+    } else {
+      for (size_t step = 0; step < row.view.steps.size(); ++step) {
+        own.push_back(static_cast<double>(row.view.own_ns(step)) / kNsPerMs);
+      }
+    }
+    all.labels.push_back(TitleOf(row));
+    all.ms.push_back(std::move(own));
+  }
+  return all;
+}
+
+// As many cells as there is room for, each the largest of what it stands for.
+Grid Thinned(const Grid& all) {
+  Grid grid;
+  size_t columns = 0;
+  for (const std::vector<double>& row : all.ms) columns = std::max(columns, row.size());
+  grid.common = all.common;
+  grid.rows_per_cell = (all.ms.size() + kMaxMapRows - 1) / kMaxMapRows;
+  grid.columns_per_cell = (columns + kMaxColumns - 1) / kMaxColumns;
+  if (grid.rows_per_cell == 0 || grid.columns_per_cell == 0) return grid;
+  for (size_t r = 0; r < all.ms.size(); ++r) {
+    const size_t cell_row = r / grid.rows_per_cell;
+    if (cell_row == grid.ms.size()) {
+      grid.ms.emplace_back();
+      grid.labels.push_back(all.labels[r]);
+    }
+    std::vector<double>& cells = grid.ms[cell_row];
+    for (size_t c = 0; c < all.ms[r].size(); ++c) {
+      const size_t cell = c / grid.columns_per_cell;
+      if (cell >= cells.size()) cells.resize(cell + 1, 0);
+      cells[cell] = std::max(cells[cell], all.ms[r][c]);
+    }
+  }
+  return grid;
+}
+
+void AddCell(std::string* path, size_t column, size_t row) {
+  absl::StrAppend(path, "M", column, " ", row, "h1v1h-1z");
+}
+
+}  // namespace
+
+std::string HeatMap(const Report& report) {
+  const Grid grid = Thinned(OwnTimesOf(report));
+  std::vector<double> values;
+  size_t columns = 0;
+  for (const std::vector<double>& row : grid.ms) {
+    values.insert(values.end(), row.begin(), row.end());
+    columns = std::max(columns, row.size());
+  }
+  if (values.empty()) return {};
+  const double low = Quantile(values, 0.05);
+  const double high = std::max(Quantile(values, 0.98), low * 1.2);
+  std::array<std::string, kShades> shades;
+  for (size_t r = 0; r < grid.ms.size(); ++r) {
+    for (size_t c = 0; c < grid.ms[r].size(); ++c) {
+      const double part = high > low ? (grid.ms[r][c] - low) / (high - low) : 0;
+      const auto shade =
+          static_cast<size_t>(std::clamp(part * kShades, 0.0, static_cast<double>(kShades - 1)));
+      AddCell(&shades[shade], c, r);
+    }
+  }
+  // One unit per cell; the names stand beside it in a list of their own.
+  constexpr size_t kRowPixels = 16;
+  const size_t height = grid.ms.size() <= kMaxLabels ? grid.ms.size() * kRowPixels : 512;
+  std::string svg = absl::StrFormat(
+      "<svg viewBox=\"0 0 %d %d\" preserveAspectRatio=none style=\"height:%dpx\" role=img "
+      "aria-label=\"own time of each worker in each step\">\n",
+      columns, grid.ms.size(), height);
+  for (size_t s = 0; s < kShades; ++s) {
+    if (!shades[s].empty()) absl::StrAppend(&svg, "<path class=h", s, " d=\"", shades[s], "\"/>\n");
+  }
+  svg += "</svg>\n";
+  std::string labels;
+  if (grid.ms.size() <= kMaxLabels && grid.rows_per_cell == 1) {
+    for (const std::string& label : grid.labels) {
+      absl::StrAppend(&labels, "<div style=\"height:", kRowPixels,
+                      "px;overflow:hidden;white-space:nowrap\">", EscapeHtml(label), "</div>");
+    }
+  }
+  std::string key;
+  for (size_t s = 0; s < kShades; ++s) {
+    absl::StrAppend(&key,
+                    "<svg style=\"display:inline;width:14px;height:10px\" viewBox=\"0 0 1 1\" ",
+                    "preserveAspectRatio=none><path class=h", s, " d=\"M0 0h1v1h-1z\"/></svg>");
+  }
+  return absl::StrCat(
+      "<div style=\"display:flex;gap:.6rem\"><div class=quiet "
+      "style=\"font-size:11px;line-height:16px\">",
+      labels, "</div><div style=\"flex:1\">", svg, "</div></div>\n<p class=quiet>",
+      Milliseconds(low), " ", key, " ", Milliseconds(high), " of own time. One row per ",
+      grid.rows_per_cell == 1 ? "worker" : absl::StrCat(grid.rows_per_cell, " workers"),
+      ", one column per ",
+      grid.columns_per_cell == 1 ? "step" : absl::StrCat(grid.columns_per_cell, " steps"),
+      grid.common ? "" : "; steps are not aligned", ".</p>\n");
+}
+
+std::string LastStrip(const Report& report) {
+  constexpr size_t kMaxMarks = 2000;
+  std::map<size_t, std::string> paths;
+  std::map<size_t, size_t> counts;
+  const size_t marks = std::min(report.last_arrivals.size(), kMaxMarks);
+  for (size_t i = 0; i < marks; ++i) {
+    const std::optional<size_t>& last = report.last_arrivals[i];
+    if (!last.has_value()) continue;
+    AddCell(&paths[*last], i, 0);
+    ++counts[*last];
+  }
+  if (paths.empty()) return {};
+  std::vector<std::pair<size_t, size_t>> order(counts.begin(), counts.end());
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  constexpr size_t kMaxStrips = 16;
+  if (order.size() > kMaxStrips) order.resize(kMaxStrips);
+  std::string markup;
+  for (const auto& [worker, count] : order) {
+    absl::StrAppendFormat(
+        &markup,
+        "<div style=\"display:flex;gap:.6rem;margin:2px 0\"><div class=quiet "
+        "style=\"width:14rem;overflow:hidden\">%s: %d</div><div style=\"flex:1\"><svg "
+        "viewBox=\"0 0 %d 1\" preserveAspectRatio=none style=\"height:16px\" role=img "
+        "aria-label=\"when it was last\"><path class=h9 d=\"%s\"/></svg></div></div>\n",
+        EscapeHtml(TitleOf(report.workers[worker])), count, marks, paths[worker]);
+  }
+  return markup;
+}
+
+}  // namespace jobscope::analysis

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/output/report_html.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analysis/output/assets.h"
+#include "analysis/output/html.h"
+#include "analysis/output/html_maps.h"
+#include "analysis/verdict/verdict_text.h"
+
+namespace jobscope::analysis {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr size_t kMaxBars = 64;          // workers in the chart; the table has all
+constexpr size_t kMaxStepBars = 200;     // steps of one worker
+constexpr size_t kMaxCounters = 8;       // charts of counters
+constexpr size_t kMaxCounterLines = 16;  // workers in each
+
+double RoundedMs(double ms) { return std::round(ms * 1000) / 1000; }
+
+std::string MsOrNotRecorded(const std::optional<double>& ms) {
+  return ms.has_value() ? absl::StrFormat("%.2f", *ms) : std::string("not recorded");
+}
+
+std::string Header(const Report& report) {
+  const Finding& verdict = report.verdict;
+  std::string markup =
+      absl::StrCat("<header>\n<p class=label>jobscope report: run ", EscapeHtml(report.run),
+                   "</p>\n<h1>", EscapeHtml(verdict.text), "</h1>\n");
+  if (!verdict.why.empty()) {
+    markup += "<p class=label>Why</p><ul>";
+    for (const std::string& why : verdict.why) {
+      absl::StrAppend(&markup, "<li>", EscapeHtml(why), "</li>");
+    }
+    markup += "</ul>\n";
+  }
+  if (!verdict.advice.empty()) {
+    absl::StrAppend(&markup, "<p><span class=label>Next</span> ", EscapeHtml(verdict.advice),
+                    "</p>\n");
+  }
+  absl::StrAppend(&markup, "<p><span class=label>Sure</span> ", EscapeHtml(report.sure),
+                  "</p>\n</header>\n");
+  if (report.findings.size() > 1) {
+    markup += "<h2>Further findings</h2>\n<ul>";
+    for (size_t i = 1; i < report.findings.size(); ++i) {
+      absl::StrAppend(&markup, "<li>", EscapeHtml(report.findings[i].text), "; ",
+                      EscapeHtml(report.findings[i].advice), "</li>\n");
+    }
+    markup += "</ul>\n";
+  }
+  return markup;
+}
+
+std::string WorkersSection(const Report& report) {
+  std::vector<HtmlTable::Column> columns = {
+      {"worker", true}, {"host", true}, {"outcome", true}, {"steps"},  {"p50 ms"}, {"p90 ms"},
+      {"p99 ms"},       {"longest ms"}, {"gap ms"},        {"own ms"}, {"mean ms"}};
+  // Only classes that anybody recorded.
+  std::vector<size_t> classes;
+  for (size_t c = 0; c < kStepClasses; ++c) {
+    if (std::any_of(report.workers.begin(), report.workers.end(),
+                    [c](const WorkerRow& row) { return row.classes_ms[c].has_value(); })) {
+      classes.push_back(c);
+      columns.push_back({absl::StrCat(std::string(kClassTitles[c]), " ms")});
+    }
+  }
+  columns.insert(columns.end(), {{"events"}, {"lost"}, {"clock +- ms"}});
+  HtmlTable table("workers", "All workers; times per step are means over all steps of a worker",
+                  columns, report.workers.size() > 8);
+  for (const WorkerRow& row : report.workers) {
+    const v1::Digest& digest = *row.view.digest;
+    std::vector<std::string> cells = {TitleOf(row),
+                                      digest.host(),
+                                      digest.outcome(),
+                                      absl::StrCat(row.view.steps.size()),
+                                      MsOrNotRecorded(row.p50_ms),
+                                      MsOrNotRecorded(row.p90_ms),
+                                      MsOrNotRecorded(row.p99_ms),
+                                      MsOrNotRecorded(row.longest_ms),
+                                      MsOrNotRecorded(row.gap_ms),
+                                      MsOrNotRecorded(row.own_ms),
+                                      MsOrNotRecorded(row.mean_ms)};
+    for (const size_t c : classes) cells.push_back(MsOrNotRecorded(row.classes_ms[c]));
+    cells.push_back(absl::StrCat(digest.events()));
+    cells.push_back(digest.has_lost() ? absl::StrCat(digest.lost()) : std::string("not known"));
+    cells.push_back(
+        digest.aligned() && digest.has_clock_uncertainty_ns()
+            ? absl::StrFormat("%.4f", static_cast<double>(digest.clock_uncertainty_ns()) / kNsPerMs)
+            : std::string("not known"));
+    table.Add(cells);
+  }
+  std::string markup = "<h2 id=s-workers>Workers</h2>\n";
+  if (report.workers.size() > kMaxBars) {
+    absl::StrAppend(&markup, "<p class=quiet>The ", kMaxBars,
+                    " workers with the largest own time; the table has all.</p>\n");
+  }
+  return absl::StrCat(markup,
+                      "<div class=chart><canvas id=workers-chart role=img aria-label=\"time per "
+                      "step of each worker by class\"></canvas></div>\n",
+                      table.Markup());
+}
+
+// Whose steps are drawn: the worker's that the verdict names, or the first one's.
+const WorkerRow* ShownWorker(const Report& report) {
+  size_t worker = report.verdict.workers.empty() ? 0 : report.verdict.workers.front();
+  while (worker < report.workers.size() && report.workers[worker].view.steps.empty()) ++worker;
+  return worker < report.workers.size() ? &report.workers[worker] : nullptr;
+}
+
+std::string StepsSection(const Report& report) {
+  const std::string heat = HeatMap(report);
+  if (heat.empty()) return {};
+  return absl::StrCat("<h2 id=s-steps>Steps</h2>\n", heat, "<p class=quiet>Steps of ",
+                      EscapeHtml(TitleOf(*ShownWorker(report))),
+                      ", by class</p>\n<div class=chart><canvas id=steps-chart role=img "
+                      "aria-label=\"steps of one worker by "
+                      "class\"></canvas></div>\n");
+}
+
+std::string CollectivesSection(const Report& report) {
+  if (report.collectives.empty()) return {};
+  HtmlTable table("collectives",
+                  "Collectives: waiting is the sum over all workers, transfer the "
+                  "least that any of them was blocked",
+                  {{"collective", true},
+                   {"group", true},
+                   {"count"},
+                   {"matched"},
+                   {"wait ms"},
+                   {"transfer ms"},
+                   {"bytes"},
+                   {"last to arrive", true}});
+  for (const CollectiveRow& row : report.collectives) {
+    const auto last =
+        std::max_element(row.last.begin(), row.last.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    table.Add({row.name, row.group, absl::StrCat(row.count), absl::StrCat(row.matched),
+               absl::StrFormat("%.2f", row.wait_ms), absl::StrFormat("%.2f", row.transfer_ms),
+               row.bytes.has_value() ? absl::StrCat(*row.bytes) : std::string("not recorded"),
+               last == row.last.end()
+                   ? std::string("not known")
+                   : absl::StrCat(TitleOf(report.workers[last->first]), " (", last->second, ")")});
+  }
+  const std::string strip = LastStrip(report);
+  return absl::StrCat(
+      "<h2 id=s-collectives>Collectives</h2>\n",
+      strip.empty() ? "" : "<p class=quiet>Who was last, in the order of time</p>\n", strip,
+      table.Markup());
+}
+
+std::string NamesSection(const char* id, const char* title, const char* caption,
+                         const std::vector<NameRow>& names) {
+  if (names.empty()) return {};
+  HtmlTable table(id, caption,
+                  {{"name", true},
+                   {"class", true},
+                   {"count"},
+                   {"total ms"},
+                   {"self ms"},
+                   {"mean ms"},
+                   {"max ms"},
+                   {"share %"},
+                   {"workers"},
+                   {"source", true}},
+                  /*filter=*/true);
+  for (const NameRow& row : names) {
+    table.Add(
+        {row.name, std::string(ClassTitle(row.step_class)), absl::StrCat(row.count),
+         absl::StrFormat("%.3f", row.total_ms), absl::StrFormat("%.3f", row.self_ms),
+         absl::StrFormat("%.4f", row.count > 0 ? row.total_ms / static_cast<double>(row.count) : 0),
+         absl::StrFormat("%.3f", row.max_ms), absl::StrFormat("%.2f", 100 * row.share),
+         absl::StrCat(row.workers), row.source});
+  }
+  return absl::StrCat("<h2 id=s-", id, ">", title, "</h2>\n", table.Markup());
+}
+
+// Counters by name, those of most workers first.
+std::vector<std::string> CounterNames(const Report& report) {
+  std::map<std::string, size_t> counts;
+  for (const WorkerRow& row : report.workers) {
+    for (const v1::DigestCounter& counter : row.view.digest->counters()) ++counts[counter.name()];
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, count] : counts) names.push_back(name);
+  std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
+    return counts[a] > counts[b];
+  });
+  return names;
+}
+
+std::string CountersSection(const Report& report) {
+  const std::vector<std::string> names = CounterNames(report);
+  if (names.empty()) return {};
+  std::string markup = "<h2 id=s-counters>Memory and counters</h2>\n";
+  for (size_t i = 0; i < std::min(names.size(), kMaxCounters); ++i) {
+    absl::StrAppend(&markup, "<p class=quiet>", EscapeHtml(names[i]),
+                    "</p>\n<div class=chart style=\"height:14rem\"><canvas id=counter-", i,
+                    " role=img aria-label=\"counter over time\"></canvas></div>\n");
+  }
+  HtmlTable table(
+      "counter-table", "Counters of each worker",
+      {{"counter", true}, {"worker", true}, {"mean"}, {"minimum"}, {"maximum"}, {"last"}},
+      /*filter=*/true);
+  constexpr size_t kMaxRows = 4096;
+  size_t rows = 0;
+  for (const WorkerRow& row : report.workers) {
+    for (const v1::DigestCounter& counter : row.view.digest->counters()) {
+      if (++rows > kMaxRows) break;
+      table.Add({counter.name(), TitleOf(row), absl::StrFormat("%.6g", counter.mean()),
+                 absl::StrFormat("%.6g", counter.minimum()),
+                 absl::StrFormat("%.6g", counter.maximum()),
+                 absl::StrFormat("%.6g", counter.last())});
+    }
+  }
+  return markup + table.Markup();
+}
+
+std::string NotesSection(const Report& report) {
+  if (report.missing.empty() && report.warnings.empty()) return {};
+  std::string markup = "<h2 id=s-notes>Missing, and warnings</h2>\n<ul>\n";
+  constexpr size_t kMaxNotes = 200;
+  size_t notes = 0;
+  for (const Digests::Missing& missing : report.missing) {
+    if (++notes > kMaxNotes) break;
+    absl::StrAppend(&markup, "<li>missing: ", EscapeHtml(missing.worker), ": ",
+                    EscapeHtml(missing.reason), "</li>\n");
+  }
+  for (const std::string& warning : report.warnings) {
+    absl::StrAppend(&markup, "<li>", EscapeHtml(warning), "</li>\n");
+  }
+  return markup + "</ul>\n";
+}
+
+json ClassColumns(const std::vector<std::vector<double>>& ms) {
+  json classes = json::array();
+  for (size_t c = 0; c < kStepClasses; ++c) {
+    if (ms[c].empty()) continue;
+    classes.push_back({{"index", c}, {"title", std::string(kClassTitles[c])}, {"ms", ms[c]}});
+  }
+  return classes;
+}
+
+json WorkersData(const Report& report) {
+  std::vector<size_t> order(report.workers.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (order.size() > kMaxBars) {
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return report.workers[a].own_ms.value_or(0) > report.workers[b].own_ms.value_or(0);
+    });
+    order.resize(kMaxBars);
+  }
+  json labels = json::array();
+  std::vector<std::vector<double>> ms(kStepClasses);
+  for (const size_t w : order) labels.push_back(TitleOf(report.workers[w]));
+  for (size_t c = 0; c < kStepClasses; ++c) {
+    bool recorded = false;
+    std::vector<double> column;
+    for (const size_t w : order) {
+      recorded = recorded || report.workers[w].classes_ms[c].has_value();
+      column.push_back(RoundedMs(report.workers[w].classes_ms[c].value_or(0)));
+    }
+    if (recorded) ms[c] = std::move(column);
+  }
+  return {{"labels", labels}, {"classes", ClassColumns(ms)}};
+}
+
+json StepsData(const Report& report) {
+  const WorkerRow* worker = ShownWorker(report);
+  if (worker == nullptr) return nullptr;
+  const WorkerView& view = worker->view;
+  const size_t count = std::min(view.steps.size(), kMaxStepBars);
+  json labels = json::array();
+  for (size_t s = 0; s < count; ++s) labels.push_back(absl::StrCat(view.steps[s].number));
+  std::vector<std::vector<double>> ms(kStepClasses);
+  for (size_t c = 0; c < kStepClasses; ++c) {
+    for (size_t s = 0; s < count && !view.class_ns[c].empty(); ++s) {
+      ms[c].push_back(RoundedMs(static_cast<double>(view.class_ns[c][s]) / kNsPerMs));
+    }
+  }
+  return {{"labels", labels}, {"classes", ClassColumns(ms)}};
+}
+
+json CountersData(const Report& report) {
+  json charts = json::object();
+  const std::vector<std::string> names = CounterNames(report);
+  for (size_t i = 0; i < std::min(names.size(), kMaxCounters); ++i) {
+    json lines = json::array();
+    for (const WorkerRow& row : report.workers) {
+      if (lines.size() == kMaxCounterLines) break;
+      for (const v1::DigestCounter& counter : row.view.digest->counters()) {
+        if (counter.name() != names[i]) continue;
+        json points = json::array();
+        int64_t time_ns = 0;
+        const int size = std::min(counter.time_ns_size(), counter.value_size());
+        for (int k = 0; k < size; ++k) {
+          // Times of a digest from anywhere may be any numbers.
+          time_ns = static_cast<int64_t>(static_cast<uint64_t>(time_ns) +
+                                         static_cast<uint64_t>(counter.time_ns(k)));
+          if (!std::isfinite(counter.value(k))) continue;
+          points.push_back({RoundedMs(static_cast<double>(time_ns) / kNsPerMs), counter.value(k)});
+        }
+        lines.push_back({{"title", TitleOf(row)}, {"points", points}});
+      }
+    }
+    charts[absl::StrCat("counter-", i)] = std::move(lines);
+  }
+  return charts;
+}
+
+}  // namespace
+
+std::string ReportHtml(const Report& report) {
+  const json data = {{"workers", WorkersData(report)},
+                     {"steps", StepsData(report)},
+                     {"counters", CountersData(report)}};
+  return absl::StrCat(
+      "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
+      "<meta name=viewport content=\"width=device-width, initial-scale=1\">\n"
+      // No request to anywhere, whatever stands in the page.
+      "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; style-src "
+      "'unsafe-inline'; script-src 'unsafe-inline'\">\n"
+      "<title>",
+      EscapeHtml(report.run), ": ", EscapeHtml(report.verdict.text), "</title>\n<style>\n",
+      std::string(kReportCss), "</style>\n</head>\n<body>\n", Header(report),
+      WorkersSection(report), StepsSection(report), CollectivesSection(report),
+      NamesSection("operators", "Scopes and operators",
+                   "Of all threads and workers; self time is without what is nested inside",
+                   report.operators),
+      NamesSection("kernels", "Kernels", "Of all devices and workers", report.kernels),
+      CountersSection(report), NotesSection(report), "<script type=application/json id=data>",
+      EscapeScript(data.dump(-1, ' ', false, json::error_handler_t::replace)),
+      "</script>\n<script>\n", std::string(kChartJs), "\n</script>\n<script>\n",
+      std::string(kReportJs), "</script>\n</body>\n</html>\n");
+}
+
+absl::Status WriteReportHtml(const Report& report, const std::string& path) {
+  const std::string temporary = absl::StrCat(path, ".tmp");
+  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+  const std::string html = ReportHtml(report);
+  file.write(html.data(), static_cast<std::streamsize>(html.size()));
+  file.close();
+  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
+    std::remove(temporary.c_str());
+    return absl::UnavailableError(
+        absl::StrCat("cannot write ", path, ": no such folder, no room, or no permission"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace jobscope::analysis

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/output/report_json.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+namespace jobscope::analysis {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+// Nanoseconds are the finest that traces tell.
+double Rounded(double value) { return std::round(value * 1e6) / 1e6; }
+
+void Put(json* object, const char* field, const std::optional<double>& value) {
+  if (value.has_value() && std::isfinite(*value)) (*object)[field] = Rounded(*value);
+}
+void PutText(json* object, const char* field, const std::string& text) {
+  if (!text.empty()) (*object)[field] = text;
+}
+
+const char* KindName(Finding::Kind kind) {
+  switch (kind) {
+    case Finding::Kind::kStraggler:
+      return "straggler";
+    case Finding::Kind::kBound:
+      return "bound";
+    case Finding::Kind::kBalanced:
+      return "balanced";
+    case Finding::Kind::kUndecidable:
+      break;
+  }
+  return "undecidable";
+}
+
+const char* AlignedName(Alignment::By by) {
+  switch (by) {
+    case Alignment::By::kNumber:
+      return "number";
+    case Alignment::By::kCollectives:
+      return "collectives";
+    case Alignment::By::kNone:
+      break;
+  }
+  return "none";
+}
+
+json FindingJson(const Finding& finding, const Report& report) {
+  json object;
+  object["finding"] = KindName(finding.kind);
+  object["workers"] = json::array();
+  for (const size_t w : finding.workers) object["workers"].push_back(report.workers[w].view.name);
+  PutText(&object, "node", finding.node);
+  if (finding.step_class.has_value()) {
+    object["class"] = std::string(ClassName(*finding.step_class));
+  }
+  if (finding.kind != Finding::Kind::kUndecidable) {
+    object["names"] = json::array();
+    for (const Culprit& culprit : finding.names) object["names"].push_back(culprit.name);
+  }
+  Put(&object, "class_ms", finding.class_ms);
+  Put(&object, "class_others_ms", finding.class_others_ms);
+  Put(&object, "step_ms", finding.step_ms);
+  Put(&object, "mended_step_ms", finding.mended_step_ms);
+  Put(&object, "gain", finding.gain);
+  if (finding.gain.has_value()) {
+    Put(&object, "gain_low", finding.gain_low);
+    Put(&object, "gain_high", finding.gain_high);
+  }
+  if (finding.single_step.has_value()) object["single_step"] = *finding.single_step;
+  object["text"] = finding.text;
+  if (!finding.why.empty()) object["why"] = finding.why;
+  PutText(&object, "advice", finding.advice);
+  PutText(&object, "why_undecidable", finding.why_undecidable);
+  return object;
+}
+
+json WorkerJson(const WorkerRow& row) {
+  const v1::Digest& digest = *row.view.digest;
+  json object;
+  object["name"] = digest.name();
+  if (digest.has_rank()) object["rank"] = digest.rank();
+  PutText(&object, "host", digest.host());
+  PutText(&object, "outcome", digest.outcome());
+  object["steps"] = row.view.steps.size();
+  PutText(&object, "steps_source", digest.steps_source());
+  Put(&object, "p50_ms", row.p50_ms);
+  Put(&object, "p90_ms", row.p90_ms);
+  Put(&object, "p99_ms", row.p99_ms);
+  Put(&object, "longest_ms", row.longest_ms);
+  Put(&object, "gap_ms", row.gap_ms);
+  Put(&object, "own_ms", row.own_ms);
+  Put(&object, "mean_ms", row.mean_ms);
+  object["events"] = digest.events();
+  if (digest.has_lost()) object["lost"] = digest.lost();
+  if (digest.aligned() && digest.has_clock_uncertainty_ns()) {
+    Put(&object, "clock_uncertainty_ms",
+        static_cast<double>(digest.clock_uncertainty_ns()) / kNsPerMs);
+  }
+  json classes = json::object();
+  for (size_t c = 0; c < kStepClasses; ++c) {
+    if (row.classes_ms[c].has_value()) {
+      classes[std::string(kClassNames[c])] = Rounded(*row.classes_ms[c]);
+    }
+  }
+  object["classes_ms"] = std::move(classes);
+  return object;
+}
+
+json CollectiveJson(const CollectiveRow& row, const Report& report) {
+  json object;
+  object["name"] = row.name;
+  PutText(&object, "process_group", row.group);
+  object["count"] = row.count;
+  object["matched"] = row.matched;
+  object["wait_ms"] = Rounded(row.wait_ms);
+  object["transfer_ms"] = Rounded(row.transfer_ms);
+  if (row.bytes.has_value()) object["bytes"] = *row.bytes;
+  json last = json::object();
+  for (const auto& [worker, count] : row.last) last[report.workers[worker].view.name] = count;
+  object["last"] = std::move(last);
+  return object;
+}
+
+json NameJson(const NameRow& row) {
+  json object;
+  object["name"] = row.name;
+  object["class"] = std::string(ClassName(row.step_class));
+  PutText(&object, "source", row.source);
+  object["count"] = row.count;
+  object["total_ms"] = Rounded(row.total_ms);
+  object["self_ms"] = Rounded(row.self_ms);
+  object["mean_ms"] = Rounded(row.count > 0 ? row.total_ms / static_cast<double>(row.count) : 0);
+  object["max_ms"] = Rounded(row.max_ms);
+  object["share"] = Rounded(row.share);
+  object["workers"] = row.workers;
+  return object;
+}
+
+// Counters by name and worker.
+json MemoryJson(const Report& report) {
+  json object = json::object();
+  for (const WorkerRow& row : report.workers) {
+    for (const v1::DigestCounter& counter : row.view.digest->counters()) {
+      json& value = object[counter.name()][row.view.name];
+      value = json::object();
+      Put(&value, "mean", counter.mean());
+      Put(&value, "minimum", counter.minimum());
+      Put(&value, "maximum", counter.maximum());
+      Put(&value, "last", counter.last());
+    }
+  }
+  return object;
+}
+
+}  // namespace
+
+std::string ReportJson(const Report& report) {
+  json root;
+  root["schema"] = kReportSchema;
+  root["run"] = report.run;
+  root["steps"] = {{"common", report.alignment.common()},
+                   {"aligned_by", AlignedName(report.alignment.by)}};
+  root["verdict"] = FindingJson(report.verdict, report);
+  root["findings"] = json::array();
+  for (const Finding& finding : report.findings) {
+    root["findings"].push_back(FindingJson(finding, report));
+  }
+  root["workers"] = json::array();
+  for (const WorkerRow& row : report.workers) root["workers"].push_back(WorkerJson(row));
+  root["collectives"] = json::array();
+  for (const CollectiveRow& row : report.collectives) {
+    root["collectives"].push_back(CollectiveJson(row, report));
+  }
+  root["operators"] = json::array();
+  for (const NameRow& row : report.operators) root["operators"].push_back(NameJson(row));
+  root["kernels"] = json::array();
+  for (const NameRow& row : report.kernels) root["kernels"].push_back(NameJson(row));
+  root["memory"] = MemoryJson(report);
+  root["missing"] = json::array();
+  for (const Digests::Missing& missing : report.missing) {
+    root["missing"].push_back({{"worker", missing.worker}, {"reason", missing.reason}});
+  }
+  root["warnings"] = report.warnings;
+  root["sure"] = report.sure;
+  return root.dump(2, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace jobscope::analysis

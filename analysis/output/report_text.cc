@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/output/report_text.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analysis/text/text.h"
+#include "analysis/text/text_table.h"
+#include "analysis/verdict/verdict_text.h"
+
+namespace jobscope::analysis {
+namespace {
+
+constexpr size_t kColumns = 100;
+constexpr size_t kLabel = 9;
+constexpr size_t kMaxWorkers = 64;  // rows of the table; --json has all
+constexpr size_t kTopNames = 10;
+
+// `text` behind a label, broken at blanks.
+std::string Labelled(const std::string& label, const std::string& text) {
+  std::string line = label + std::string(kLabel - label.size(), ' ');
+  std::string result;
+  size_t used = 0;
+  const std::string clean = TerminalText(text, 2000);
+  for (size_t at = 0; at < clean.size();) {
+    size_t end = clean.find(' ', at);
+    if (end == std::string::npos) end = clean.size();
+    std::string word = clean.substr(at, end - at);
+    at = end + 1;
+    if (used > 0 && line.size() + 1 + word.size() > kColumns) {
+      absl::StrAppend(&result, line, "\n");
+      line = std::string(kLabel, ' ');
+      used = 0;
+    }
+    word = TerminalText(word, kColumns - kLabel);
+    if (used++ > 0) line += ' ';
+    line += word;
+  }
+  return absl::StrCat(result, line, "\n");
+}
+
+std::string Ms(const std::optional<double>& ms) {
+  return ms.has_value() ? absl::StrFormat("%.2f", *ms) : std::string("-");
+}
+
+std::string WorkersTable(const Report& report) {
+  TextTable table({{"WORKER", 24, false},
+                   {"STEPS", 6},
+                   {"P50 ms", 8},
+                   {"P90", 8},
+                   {"P99", 8},
+                   {"LONGEST", 8},
+                   {"OWN", 8},
+                   {"WAIT", 8},
+                   {"INPUT", 7},
+                   {"LOST", 6}});
+  for (const WorkerRow& row : report.workers) {
+    if (table.rows() == kMaxWorkers) break;
+    const v1::Digest& digest = *row.view.digest;
+    table.Add({TitleOf(row), absl::StrCat(row.view.steps.size()), Ms(row.p50_ms), Ms(row.p90_ms),
+               Ms(row.p99_ms), Ms(row.longest_ms), Ms(row.own_ms),
+               Ms(row.classes_ms[Index(StepClass::kWaiting)]),
+               Ms(row.classes_ms[Index(StepClass::kInput)]),
+               digest.has_lost() ? absl::StrCat(digest.lost()) : std::string("-")});
+  }
+  std::string text = table.Text();
+  if (report.workers.size() > kMaxWorkers) {
+    absl::StrAppend(&text, "... and ", report.workers.size() - kMaxWorkers,
+                    " more workers: --json has all\n");
+  }
+  return text;
+}
+
+std::string ClassesTable(const Report& report) {
+  TextTable table({{"TIME PER STEP", 20, false},
+                   {"MEAN ms", 10},
+                   {"SHARE", 7},
+                   {"LEAST ms", 10},
+                   {"MOST ms", 10},
+                   {"MOST IN", 24, false}});
+  double all = 0;
+  size_t with_steps = 0;
+  for (const WorkerRow& row : report.workers) {
+    all += row.mean_ms.value_or(0);
+    if (row.mean_ms.has_value()) ++with_steps;
+  }
+  if (with_steps == 0) return {};
+  for (size_t c = 0; c < kStepClasses; ++c) {
+    double sum = 0;
+    double most = -1;
+    double least = 0;
+    const WorkerRow* where = nullptr;
+    for (const WorkerRow& row : report.workers) {
+      if (!row.classes_ms[c].has_value()) continue;
+      const double ms = *row.classes_ms[c];
+      least = where == nullptr ? ms : std::min(least, ms);
+      sum += ms;
+      if (ms > most) {
+        most = ms;
+        where = &row;
+      }
+    }
+    if (where == nullptr) continue;
+    table.Add({std::string(kClassTitles[c]), Ms(sum / static_cast<double>(with_steps)),
+               absl::StrFormat("%.1f %%", all > 0 ? 100 * sum / all : 0), Ms(least), Ms(most),
+               TitleOf(*where)});
+  }
+  return table.Text();
+}
+
+std::string NamesTable(const char* title, const std::vector<NameRow>& names) {
+  if (names.empty()) return {};
+  TextTable table({{title, 42, false},
+                   {"COUNT", 9},
+                   {"TOTAL ms", 10},
+                   {"SELF ms", 10},
+                   {"MEAN ms", 8},
+                   {"MAX ms", 8},
+                   {"SHARE", 6}});
+  for (const NameRow& row : names) {
+    if (table.rows() == kTopNames) break;
+    table.Add(
+        {row.name, absl::StrCat(row.count), absl::StrFormat("%.1f", row.total_ms),
+         absl::StrFormat("%.1f", row.self_ms),
+         absl::StrFormat("%.3f", row.count > 0 ? row.total_ms / static_cast<double>(row.count) : 0),
+         absl::StrFormat("%.2f", row.max_ms), absl::StrFormat("%.1f%%", 100 * row.share)});
+  }
+  return table.Text();
+}
+
+std::string CollectivesTable(const Report& report) {
+  if (report.collectives.empty()) return {};
+  TextTable table({{"COLLECTIVE", 30, false},
+                   {"GROUP", 14, false},
+                   {"COUNT", 7},
+                   {"MATCHED", 7},
+                   {"WAIT ms", 10},
+                   {"TRANSFER ms", 11},
+                   {"OFTEN LAST", 14, false}});
+  for (const CollectiveRow& row : report.collectives) {
+    if (table.rows() == kTopNames) break;
+    const auto last =
+        std::max_element(row.last.begin(), row.last.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    table.Add({row.name, row.group, absl::StrCat(row.count), absl::StrCat(row.matched),
+               absl::StrFormat("%.1f", row.wait_ms), absl::StrFormat("%.1f", row.transfer_ms),
+               last == row.last.end() ? std::string("-") : TitleOf(report.workers[last->first])});
+  }
+  return table.Text();
+}
+
+std::string MemoryTable(const Report& report) {
+  TextTable table({{"COUNTER", 34, false},
+                   {"WORKERS", 7},
+                   {"MEAN", 12},
+                   {"MAXIMUM", 12},
+                   {"MAXIMUM IN", 24, false}});
+  struct Sums {
+    double mean = 0, maximum = 0;
+    size_t workers = 0;
+    const WorkerRow* where = nullptr;
+  };
+  std::map<std::string, Sums> counters;
+  for (const WorkerRow& row : report.workers) {
+    for (const v1::DigestCounter& counter : row.view.digest->counters()) {
+      Sums& sums = counters[counter.name()];
+      sums.mean += counter.mean();
+      if (sums.where == nullptr || counter.maximum() > sums.maximum) {
+        sums.maximum = counter.maximum();
+        sums.where = &row;
+      }
+      ++sums.workers;
+    }
+  }
+  for (const auto& [name, sums] : counters) {
+    if (table.rows() == 2 * kTopNames) break;
+    table.Add({name, absl::StrCat(sums.workers),
+               absl::StrFormat("%.4g", sums.mean / static_cast<double>(sums.workers)),
+               absl::StrFormat("%.4g", sums.maximum), TitleOf(*sums.where)});
+  }
+  return counters.empty() ? std::string() : table.Text();
+}
+
+}  // namespace
+
+std::string VerdictText(const Report& report) {
+  const Finding& verdict = report.verdict;
+  std::string text = Labelled("VERDICT", verdict.text);
+  bool first = true;
+  for (const std::string& why : verdict.why) {
+    text += Labelled(first ? "WHY" : "", why);
+    first = false;
+  }
+  if (!verdict.advice.empty()) text += Labelled("NEXT", verdict.advice);
+  return text + Labelled("SURE", report.sure);
+}
+
+std::string ReportText(const Report& report) {
+  std::string text = VerdictText(report);
+  constexpr size_t kMaxFindings = 5;
+  for (size_t i = 1; i < std::min(report.findings.size(), kMaxFindings); ++i) {
+    text += Labelled("ALSO", report.findings[i].text);
+  }
+  const std::string tables[] = {WorkersTable(report),
+                                ClassesTable(report),
+                                CollectivesTable(report),
+                                NamesTable("SCOPE OR OPERATOR", report.operators),
+                                NamesTable("KERNEL", report.kernels),
+                                MemoryTable(report)};
+  for (const std::string& table : tables) {
+    if (!table.empty()) absl::StrAppend(&text, "\n", table);
+  }
+  if (!report.missing.empty()) text += "\n";
+  constexpr size_t kMaxLines = 20;
+  for (size_t i = 0; i < std::min(report.missing.size(), kMaxLines); ++i) {
+    text +=
+        Labelled("MISSING", absl::StrCat(report.missing[i].worker, ": ", report.missing[i].reason));
+  }
+  if (report.missing.size() > kMaxLines) {
+    text += Labelled("", absl::StrCat("and ", report.missing.size() - kMaxLines, " more"));
+  }
+  if (!report.warnings.empty()) text += "\n";
+  for (size_t i = 0; i < std::min(report.warnings.size(), kMaxLines); ++i) {
+    text += Labelled("WARNING", report.warnings[i]);
+  }
+  return text;
+}
+
+}  // namespace jobscope::analysis

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/steps/partition.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace jobscope::analysis {
+namespace {
+
+// What the worker did while `collective` was under way, and did not wait for: leaf events that
+// began after the call. An event that began before it may be the call itself.
+Intervals BusyDuring(const CollectiveSpan& collective, const std::vector<BusyBlock>& busy) {
+  Intervals during;
+  auto block = std::lower_bound(
+      busy.begin(), busy.end(), collective.span.begin_ns,
+      [](const BusyBlock& a, int64_t begin_ns) { return a.span.end_ns <= begin_ns; });
+  for (; block != busy.end() && block->span.begin_ns < collective.span.end_ns; ++block) {
+    if (!block->merged && block->span.begin_ns < collective.span.begin_ns) continue;
+    Extend(&during, std::max(block->span.begin_ns, collective.span.begin_ns),
+           std::min(block->span.end_ns, collective.span.end_ns));
+  }
+  return during;
+}
+
+// Blocked time of all collectives, each instant given to the one that began first.
+std::vector<Intervals> BlockedTimes(const std::vector<Interval>& accounts,
+                                    const RecordedTimes& times, const Intervals& before) {
+  std::vector<Intervals> blocked;
+  blocked.reserve(times.collectives.size());
+  int64_t reached_ns = INT64_MIN;  // given away up to here
+  size_t first_account = 0;
+  for (const CollectiveSpan& collective : times.collectives) {
+    Intervals rest;
+    const int64_t begin_ns = std::max(collective.span.begin_ns, reached_ns);
+    Extend(&rest, begin_ns, collective.span.end_ns);
+    reached_ns = std::max(reached_ns, collective.span.end_ns);
+    if (!rest.empty()) {
+      if (!collective.on_device) rest = Subtract(rest, BusyDuring(collective, times.busy));
+      // Only the part of `before` that can meet it: a trace may hold thousands of both.
+      const auto from =
+          std::lower_bound(before.begin(), before.end(), begin_ns,
+                           [](const Interval& a, int64_t time_ns) { return a.end_ns <= time_ns; });
+      auto to = from;
+      while (to != before.end() && to->begin_ns < collective.span.end_ns) ++to;
+      rest = Subtract(rest, Intervals(from, to));
+      while (first_account < accounts.size() && accounts[first_account].end_ns <= begin_ns) {
+        ++first_account;
+      }
+      auto last = accounts.begin() + static_cast<ptrdiff_t>(first_account);
+      while (last != accounts.end() && last->begin_ns < collective.span.end_ns) ++last;
+      rest = Intersect(rest,
+                       Intervals(accounts.begin() + static_cast<ptrdiff_t>(first_account), last));
+    }
+    blocked.push_back(std::move(rest));
+  }
+  return blocked;
+}
+
+// Moves what the step's thread was not running to its class.
+void TakeNotRunning(const std::vector<StepSpan>& steps, Partition* partition) {
+  const bool known = std::any_of(steps.begin(), steps.end(), [](const StepSpan& step) {
+    return step.not_running_ns.has_value();
+  });
+  if (!known) return;
+  std::vector<int64_t>& not_running = partition->class_ns[Index(StepClass::kNotRunning)];
+  not_running.assign(steps.size(), 0);
+  constexpr StepClass kFrom[] = {StepClass::kHost, StepClass::kLaunch, StepClass::kUnexplained};
+  for (size_t s = 0; s < steps.size(); ++s) {
+    int64_t available = 0;
+    for (const StepClass from : kFrom) {
+      const std::vector<int64_t>& column = partition->class_ns[Index(from)];
+      if (!column.empty()) available += column[s];
+    }
+    const int64_t wanted = std::clamp<int64_t>(steps[s].not_running_ns.value_or(0), 0, available);
+    not_running[s] = wanted;
+    int64_t left = wanted;
+    for (const StepClass from : kFrom) {
+      std::vector<int64_t>& column = partition->class_ns[Index(from)];
+      if (column.empty() || available == 0) continue;
+      const int64_t share =
+          from == StepClass::kUnexplained
+              ? left
+              : std::min(left, static_cast<int64_t>(static_cast<double>(column[s]) *
+                                                    static_cast<double>(wanted) /
+                                                    static_cast<double>(available)));
+      const int64_t taken = std::min(share, column[s]);
+      column[s] -= taken;
+      left -= taken;
+    }
+    // Rounding leaves a nanosecond or two where there was no room.
+    not_running[s] -= left;
+  }
+}
+
+}  // namespace
+
+std::vector<Interval> AccountsOf(const std::vector<StepSpan>& steps) {
+  // The usual distance of numbers: a program may count by 10.
+  std::vector<int64_t> strides;
+  for (size_t i = 1; i < steps.size(); ++i) {
+    int64_t stride = 0;
+    if (!__builtin_sub_overflow(steps[i].number, steps[i - 1].number, &stride)) {
+      strides.push_back(stride);
+    }
+  }
+  std::sort(strides.begin(), strides.end());
+  const int64_t usual = strides.empty() ? 1 : strides[strides.size() / 2];
+  std::vector<Interval> accounts;
+  accounts.reserve(steps.size());
+  for (size_t i = 0; i < steps.size(); ++i) {
+    int64_t begin_ns = steps[i].begin_ns;
+    if (i > 0) {
+      const int64_t before_ns = accounts[i - 1].end_ns;
+      int64_t stride = 0;
+      const bool missing =
+          __builtin_sub_overflow(steps[i].number, steps[i - 1].number, &stride) || stride > usual;
+      begin_ns = missing ? std::max(begin_ns, before_ns) : before_ns;
+    }
+    accounts.push_back({begin_ns, std::max(begin_ns, steps[i].end_ns)});
+  }
+  return accounts;
+}
+
+Partition PartitionSteps(const std::vector<StepSpan>& steps, const std::vector<Interval>& accounts,
+                         const RecordedTimes& times) {
+  Partition partition;
+  Intervals covered;  // by the classes so far
+  const auto add = [&](StepClass step_class, const Intervals& intervals) {
+    if (intervals.empty()) return;
+    partition.class_ns[Index(step_class)] = CoverageOf(accounts, Subtract(intervals, covered));
+    covered = Union(covered, intervals);
+  };
+  add(StepClass::kDeviceCompute, times.device_compute);
+  add(StepClass::kInput, times.input);
+  partition.blocked = BlockedTimes(accounts, times, covered);
+  if (!times.collectives.empty()) {
+    Intervals all;
+    for (const Intervals& blocked : partition.blocked) {
+      all.insert(all.end(), blocked.begin(), blocked.end());
+    }
+    all = Union(std::move(all));
+    partition.blocked_ns = CoverageOf(accounts, all);
+    covered = Union(covered, all);
+  }
+  add(StepClass::kDeviceCopy, times.device_copy);
+  add(StepClass::kCompilation, times.compilation);
+  add(StepClass::kGarbageCollection, times.garbage_collection);
+  add(StepClass::kGil, times.gil);
+  add(StepClass::kLaunch, times.launch);
+  add(StepClass::kHost, times.host);
+  const std::vector<int64_t> explained = CoverageOf(accounts, covered);
+  std::vector<int64_t>& unexplained = partition.class_ns[Index(StepClass::kUnexplained)];
+  unexplained.resize(accounts.size());
+  for (size_t s = 0; s < accounts.size(); ++s) {
+    unexplained[s] = accounts[s].length_ns() - explained[s];
+  }
+  TakeNotRunning(steps, &partition);
+  return partition;
+}
+
+}  // namespace jobscope::analysis

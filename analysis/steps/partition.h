@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Divides the time of one worker's steps into classes. Pure functions; no file, no clock.
+#ifndef ANALYSIS_STEPS_PARTITION_H_
+#define ANALYSIS_STEPS_PARTITION_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "analysis/steps/intervals.h"
+#include "analysis/steps/step_class.h"
+
+namespace jobscope::analysis {
+
+// One step of the step thread.
+struct StepSpan {
+  int64_t number = 0;
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  // How long its thread was runnable without a CPU.
+  std::optional<int64_t> not_running_ns;
+};
+
+// The times for which each step answers: from the end of the step before it to its own end, so that
+// a gap belongs to the step behind it. The first step, and one whose number does not follow (steps
+// are missing in front of it), begins at its own begin. `steps` must be sorted by begin; overlaps
+// are cut off from the later one. Same size as `steps`.
+std::vector<Interval> AccountsOf(const std::vector<StepSpan>& steps);
+
+// Time in which the step thread ran leaf events. Runs of short events with short gaps are one
+// block.
+struct BusyBlock {
+  Interval span;
+  bool merged = false;  // several events
+};
+
+// One collective operation, from its call to its end.
+struct CollectiveSpan {
+  Interval span;
+  bool on_device = false;  // a kernel: what else the device computes meanwhile is no wait
+};
+
+// Everything that is recorded of a worker's step thread and devices. Class intervals may overlap
+// each other.
+struct RecordedTimes {
+  Intervals device_compute;
+  Intervals device_copy;
+  Intervals input;
+  Intervals compilation;
+  Intervals garbage_collection;
+  Intervals gil;
+  Intervals launch;
+  Intervals host;                           // any scope or operator of the step thread
+  std::vector<CollectiveSpan> collectives;  // sorted by begin
+  std::vector<BusyBlock> busy;              // sorted by begin, disjoint
+};
+
+struct Partition {
+  // Per class and step; kWaiting and kTransfer stay empty: only other workers tell them apart. An
+  // empty column: nothing recorded that class. What is there adds up, with `blocked_ns`, to the
+  // accounts exactly.
+  std::array<std::vector<int64_t>, kStepClasses> class_ns;
+  std::vector<int64_t> blocked_ns;  // in collectives; empty if there are none
+  // Per collective: when it blocked the worker, cut at the borders of accounts. Disjoint over all
+  // collectives.
+  std::vector<Intervals> blocked;
+};
+
+// Each instant of an account belongs to the first of these that covers it: device compute, input,
+// a collective, device copies, compilation, garbage collection, GIL, launch, host, unexplained.
+// Time of a step in which its thread was not running is then taken from host, launch and
+// unexplained in proportion, at most their sum.
+Partition PartitionSteps(const std::vector<StepSpan>& steps, const std::vector<Interval>& accounts,
+                         const RecordedTimes& times);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_STEPS_PARTITION_H_

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Text of foreign traces, for digests and for people.
+#ifndef ANALYSIS_TEXT_TEXT_H_
+#define ANALYSIS_TEXT_TEXT_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace jobscope::analysis {
+
+// The first `max_bytes` of `text` as UTF-8: offending bytes become '?', no character is cut.
+std::string CutText(std::string_view text, size_t max_bytes);
+
+// One line for a terminal: control characters (line breaks, escape sequences) become '?'. What is
+// longer than `max_columns` is cut in its middle.
+std::string TerminalText(std::string_view text, size_t max_columns);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_TEXT_TEXT_H_

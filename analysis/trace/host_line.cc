@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/trace/host_line.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace jobscope::analysis {
+namespace {
+
+// Between operators Python runs for some 10 us: that thread is not blocked. Short events with
+// shorter gaps than this are one block of work.
+constexpr int64_t kMaxGapNs = 50'000;
+constexpr int64_t kShortEventNs = 1'000'000;
+
+// Adds to a union of intervals that is given the inner ones first, in the order of their ends.
+void Cover(Intervals* cover, int64_t begin_ns, int64_t end_ns) {
+  if (end_ns <= begin_ns) return;
+  while (!cover->empty() && cover->back().begin_ns >= begin_ns) cover->pop_back();
+  Extend(cover, begin_ns, end_ns);
+}
+
+}  // namespace
+
+bool HostLine::Add(const HostEvent& event) {
+  if (event.begin_ns < last_begin_ns_) return false;
+  last_begin_ns_ = event.begin_ns;
+  while (!stack_.empty() && stack_.back().event.end_ns <= event.begin_ns) Pop();
+  Push(event);
+  return true;
+}
+
+void HostLine::Finish() {
+  while (!stack_.empty()) Pop();
+  if (steps_.empty()) times_.busy.shrink_to_fit();
+}
+
+void HostLine::Push(const HostEvent& event) {
+  Open open;
+  open.event = event;
+  open.in_wait = event.kind == EventKind::kCollective || event.kind == EventKind::kInput;
+  if (!stack_.empty()) {
+    Open& parent = stack_.back();
+    // Events that overlap without nesting: the later one is cut.
+    open.event.end_ns = std::min(open.event.end_ns, parent.event.end_ns);
+    parent.children_ns += open.event.end_ns - open.event.begin_ns;
+    parent.has_children = true;
+    open.in_wait = open.in_wait || parent.in_wait;
+  }
+  const int64_t begin_ns = open.event.begin_ns;
+  const int64_t end_ns = open.event.end_ns;
+  if (event.step.has_value() && !in_step_) {
+    open.is_step = true;
+    in_step_ = true;
+    for (Open& outer : stack_) outer.around_step = true;
+    if (steps_.empty()) {  // what came before the first step belongs to none
+      for (const uint32_t name : account_names_) account_self_ns_[name] = 0;
+      account_names_.clear();
+    }
+  }
+  switch (event.kind) {
+    case EventKind::kInput:
+      Extend(&times_.input, begin_ns, end_ns);
+      break;
+    case EventKind::kGarbageCollection:
+      Extend(&times_.garbage_collection, begin_ns, end_ns);
+      break;
+    case EventKind::kCompilation:
+      Extend(&times_.compilation, begin_ns, end_ns);
+      break;
+    case EventKind::kGil:
+      Extend(&times_.gil, begin_ns, end_ns);
+      break;
+    case EventKind::kLaunch:
+      Extend(&times_.launch, begin_ns, end_ns);
+      break;
+    default:
+      break;
+  }
+  stack_.push_back(open);
+}
+
+void HostLine::Pop() {
+  const Open open = stack_.back();
+  stack_.pop_back();
+  const int64_t duration_ns = open.event.end_ns - open.event.begin_ns;
+  const int64_t self_ns = std::max<int64_t>(0, duration_ns - open.children_ns);
+  names_->Count(open.event.name, duration_ns, self_ns);
+  if (open.is_step) {
+    EndStep(open);
+    return;
+  }
+  if (open.around_step) return;
+  Cover(&times_.host, open.event.begin_ns, open.event.end_ns);
+  AddSelf(open.event.name, self_ns);
+  if (!open.has_children) AddBusy(open);
+}
+
+void HostLine::AddBusy(const Open& open) {
+  const HostEvent& event = open.event;
+  if (open.in_wait || (*names_)[event.name].waits || event.end_ns <= event.begin_ns) return;
+  const bool is_short = event.end_ns - event.begin_ns < kShortEventNs;
+  if (is_short && !times_.busy.empty()) {
+    BusyBlock& last = times_.busy.back();
+    const bool last_short = last.merged || last.span.end_ns - last.span.begin_ns < kShortEventNs;
+    if (last_short && event.begin_ns - last.span.end_ns < kMaxGapNs) {
+      last.span.end_ns = std::max(last.span.end_ns, event.end_ns);
+      last.merged = true;
+      return;
+    }
+  }
+  times_.busy.push_back({{event.begin_ns, event.end_ns}, false});
+}
+
+void HostLine::AddSelf(uint32_t name, int64_t self_ns) {
+  if (name >= account_self_ns_.size()) account_self_ns_.resize(names_->size(), 0);
+  if (account_self_ns_[name] == 0 && self_ns > 0) account_names_.push_back(name);
+  account_self_ns_[name] += self_ns;
+}
+
+void HostLine::EndStep(const Open& open) {
+  in_step_ = false;
+  StepEvent step;
+  step.span.number = *open.event.step;
+  step.span.begin_ns = open.event.begin_ns;
+  step.span.end_ns = open.event.end_ns;
+  step.span.not_running_ns = open.event.not_running_ns;
+  step.name = open.event.name;
+  if (step_self_ns_.size() < account_self_ns_.size()) {
+    step_self_ns_.resize(account_self_ns_.size(), 0);
+  }
+  for (const uint32_t name : account_names_) {
+    step_self_ns_[name] += account_self_ns_[name];
+    if (account_self_ns_[name] > step.top_self_ns) {
+      step.top_self_ns = account_self_ns_[name];
+      step.top_name = name;
+    }
+    account_self_ns_[name] = 0;
+  }
+  account_names_.clear();
+  steps_.push_back(step);
+}
+
+}  // namespace jobscope::analysis

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A file mapped for reading: a trace may be larger than memory.
+#ifndef ANALYSIS_TRACE_MAPPED_FILE_H_
+#define ANALYSIS_TRACE_MAPPED_FILE_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace jobscope::analysis {
+
+// Unmapped with the object. The file must not be truncated meanwhile.
+class MappedFile {
+ public:
+  // Errors: the system's; INVALID_ARGUMENT for what is not a regular file. An empty file has no
+  // bytes.
+  static absl::StatusOr<MappedFile> Open(const std::string& path);
+
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&&) = delete;
+  ~MappedFile();
+
+  std::string_view bytes() const { return {data_, data_ == nullptr ? 0 : size_}; }
+
+ private:
+  MappedFile(const char* data, size_t size) : data_(data), size_(size) {}
+  const char* data_;
+  size_t size_;
+};
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_TRACE_MAPPED_FILE_H_

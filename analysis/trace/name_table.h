@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sums of events by their names.
+#ifndef ANALYSIS_TRACE_NAME_TABLE_H_
+#define ANALYSIS_TRACE_NAME_TABLE_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "analysis/trace/event_kinds.h"
+
+namespace jobscope::analysis {
+
+struct NameTotals {
+  std::string name;
+  EventKind kind = EventKind::kScope;
+  bool waits = false;
+  std::string source;  // file:line
+  uint64_t count = 0;
+  int64_t total_ns = 0;
+  int64_t self_ns = 0;
+  int64_t max_ns = 0;
+  int64_t step_self_ns = 0;  // of the step thread, within accounts of steps
+};
+
+// Names of one worker's threads, or of its devices. Indices are dense from 0.
+class NameTable {
+ public:
+  // A program that puts numbers into names must not fill the memory: names beyond these share one
+  // entry.
+  static constexpr size_t kMaxNames = 65536;
+  static constexpr std::string_view kOthers = "(other names)";
+
+  // The first kind of a name that is not kScope stays.
+  uint32_t Intern(std::string_view name, EventKind kind, std::string_view source);
+
+  void Count(uint32_t index, int64_t duration_ns, int64_t self_ns) {
+    NameTotals& totals = totals_[index];
+    ++totals.count;
+    totals.total_ns += duration_ns;
+    totals.self_ns += self_ns;
+    totals.max_ns = std::max(totals.max_ns, duration_ns);
+  }
+
+  const NameTotals& operator[](uint32_t index) const { return totals_[index]; }
+  NameTotals& operator[](uint32_t index) { return totals_[index]; }
+  size_t size() const { return totals_.size(); }
+  uint64_t left_out() const { return left_out_; }  // times that a name had no room
+
+ private:
+  absl::flat_hash_map<std::string, uint32_t> indices_;
+  std::vector<NameTotals> totals_;
+  uint64_t left_out_ = 0;
+};
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_TRACE_NAME_TABLE_H_

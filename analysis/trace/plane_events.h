@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The names of a plane, resolved once: what an event's ids mean for the report.
+#ifndef ANALYSIS_TRACE_PLANE_EVENTS_H_
+#define ANALYSIS_TRACE_PLANE_EVENTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "analysis/trace/event_kinds.h"
+#include "analysis/trace/name_table.h"
+#include "analysis/trace/xspace_reader.h"
+
+namespace jobscope::analysis {
+
+// What stats say of one event.
+struct EventFacts {
+  bool root = false;  // `_r`
+  std::optional<int64_t> step;
+  std::optional<int64_t> not_running_ns;
+  bool input = false;  // a stage of an input pipeline
+  bool compilation = false;
+  bool collective = false;  // a stat that only collectives have
+  std::string_view group;
+  std::optional<int64_t> group_number;
+  std::optional<int64_t> sequence;
+  std::optional<uint64_t> bytes;
+  uint32_t group_size = 0;
+};
+
+// An event's metadata, resolved.
+struct EventMeaning {
+  uint32_t name = 0;  // in the table
+  EventKind kind = EventKind::kScope;
+  EventFacts facts;  // those that stand on the metadata
+};
+
+// Thread-compatible. The plane's bytes and the table must outlive it.
+class PlaneEvents {
+ public:
+  // `of_device`: names are those of kernels.
+  PlaneEvents(PlaneNames names, NameTable* table, bool of_device);
+
+  const EventMeaning& MeaningOf(uint64_t metadata_id);
+  // Of the event itself, on top of `facts` of its metadata.
+  EventFacts FactsOf(const RawEvent& event, const EventFacts& of_metadata) const;
+  const PlaneNames& names() const { return names_; }
+
+ private:
+  enum class Fact : uint8_t {
+    kNone,
+    kRoot,
+    kStep,
+    kRunDelay,
+    kStage,
+    kCompilation,
+    kGroup,
+    kSequence,
+    kBytes,
+    kGroupSize,
+  };
+
+  void Take(const Stat& stat, EventFacts* facts) const;
+  // Quickly: whether none of these XEvent.stats fields tells a fact; false if it cannot be told.
+  bool HasNoFacts(std::string_view stats) const;
+  Fact FactOf(uint64_t stat_id) const;
+  EventMeaning Resolve(uint64_t metadata_id) const;
+
+  PlaneNames names_;
+  NameTable* table_;
+  const bool of_device_;
+  bool any_facts_ = false;
+  std::vector<Fact> facts_;  // by stat id, for small ids
+  std::unordered_map<uint64_t, Fact> far_facts_;
+  std::vector<std::optional<EventMeaning>> meanings_;  // by metadata id, for small ids
+  std::unordered_map<uint64_t, EventMeaning> far_meanings_;
+  uint64_t source_stat_ = 0;
+};
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_TRACE_PLANE_EVENTS_H_

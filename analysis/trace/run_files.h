@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a run directory holds: the workers and their files, as the manifest tells, or as they lie
+// there.
+#ifndef ANALYSIS_TRACE_RUN_FILES_H_
+#define ANALYSIS_TRACE_RUN_FILES_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace jobscope::analysis {
+
+// One worker. What is not known is empty or absent.
+struct RunWorker {
+  std::string name;
+  std::string address;
+  std::string outcome;
+  std::string reason;
+  std::string host;
+  std::string executable;
+  std::string steps_source;  // what its steps were inferred from
+  std::optional<int64_t> rank;
+  std::optional<int64_t> pid;
+  std::optional<bool> aligned;
+  std::optional<uint64_t> clock_uncertainty_ns;
+  std::optional<uint64_t> lost;
+  std::map<std::string, uint64_t> lost_by_cause;
+  std::vector<std::string> files;  // paths of its parts, in order
+};
+
+struct RunFiles {
+  std::string run;
+  bool has_manifest = false;
+  std::vector<RunWorker> workers;
+  std::vector<std::string> warnings;
+};
+
+// `directory`: one run, <logdir>/plugins/profile/<run>. A manifest that cannot be read is a
+// warning, and the files are taken as they lie there. NOT_FOUND: there is no trace, and no
+// manifest.
+absl::StatusOr<RunFiles> FindRunFiles(const std::string& directory);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_TRACE_RUN_FILES_H_

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/trace/trace_reader.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <exception>
+#include <tuple>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "analysis/text/text.h"
+#include "analysis/trace/event_kinds.h"
+#include "analysis/trace/plane_events.h"
+#include "common/xspace/assemble/scan.h"
+#include "common/xspace/segment/trace_planes.h"
+
+namespace jobscope::analysis {
+namespace {
+
+using protozero::pbf_reader;
+using protozero::pbf_wire_type;
+
+// Times of events beyond this are cut off: 20 hours, the bound of jobscope's own traces; sums of
+// foreign numbers must not overflow.
+constexpr int64_t kMaxTimeNs = int64_t{1} << 46;
+// A line whose time stamp is larger counts from the epoch.
+constexpr int64_t kEpochTimeNs = 1'000'000'000'000'000;
+
+constexpr size_t kMaxTextBytes = 128;
+
+pbf_reader Reader(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
+
+CollectiveEvent CollectiveOf(const EventFacts& facts, const std::string& name,
+                             const CollectiveSpan& call) {
+  CollectiveEvent collective;
+  collective.call = call;
+  collective.name = name;
+  collective.group = facts.group.empty() && facts.group_number.has_value()
+                         ? absl::StrCat(*facts.group_number)
+                         : CutText(facts.group, kMaxTextBytes);
+  collective.sequence = facts.sequence;
+  collective.bytes = facts.bytes;
+  collective.group_size = facts.group_size;
+  return collective;
+}
+
+// By begin, longest first.
+bool IsSorted(std::string_view line) {
+  bool sorted = true;
+  int64_t begin_ps = INT64_MIN;
+  int64_t duration_ps = 0;
+  ForEachEvent(line, [&](const RawEvent& event) {
+    sorted = sorted && (event.offset_ps > begin_ps ||
+                        (event.offset_ps == begin_ps && event.duration_ps <= duration_ps));
+    begin_ps = event.offset_ps;
+    duration_ps = event.duration_ps;
+  });
+  return sorted;
+}
+
+std::string_view ThreadNameOf(std::string_view line_name) {
+  return line_name.substr(0, line_name.rfind('/'));
+}
+
+}  // namespace
+
+// What the lines of one plane share.
+struct TraceReader::Plane {
+  Plane(PlaneNames names, NameTable* table, bool of_device)
+      : events(std::move(names), table, of_device) {}
+  PlaneEvents events;
+  LineHeader header;  // of the line that is being read
+  std::string name;
+};
+
+absl::Status TraceReader::Read(std::string_view xspace) {
+  try {
+    ReadSpace(xspace);
+  } catch (const std::exception& error) {  // protozero's way to say that bytes are malformed
+    return absl::InvalidArgumentError(absl::StrCat("not an XSpace, or cut off: ", error.what()));
+  }
+  return absl::OkStatus();
+}
+
+std::unique_ptr<WorkerTrace> TraceReader::Finish() {
+  for (auto& [id, line] : trace_->threads) line->Finish();
+  trace_->device_compute = Union(std::move(trace_->device_compute));
+  trace_->device_copy = Union(std::move(trace_->device_copy));
+  return std::move(trace_);
+}
+
+void TraceReader::ReadSpace(std::string_view xspace) {
+  pbf_reader space = Reader(xspace);
+  while (space.next()) {
+    if (space.wire_type() != pbf_wire_type::length_delimited) {
+      space.skip();
+      continue;
+    }
+    const std::string_view bytes = View(space.get_view());
+    if (space.tag() == xspace::xspace_field::kHostnames) {
+      constexpr size_t kMaxHostnames = 16;
+      if (trace_->hostnames.size() < kMaxHostnames) trace_->hostnames.emplace_back(bytes);
+      continue;
+    }
+    if (space.tag() != xspace::xspace_field::kPlanes) continue;
+    const std::string_view name = PlaneName(Reader(bytes));
+    if (name == "Task Environment") {
+      ReadEnvironment(bytes);
+      continue;
+    }
+    const bool is_host = name == kHostPlaneName;
+    const bool is_async = name == kAsyncPlaneName;
+    const bool is_device = IsDevicePlane(name);
+    const bool is_monitor = name.substr(0, 20) == "/device:CUSTOM:NVML:";
+    if (!is_host && !is_async && !is_device && !is_monitor) continue;
+    Plane plane(ReadPlaneNames(Reader(bytes)), is_device ? &trace_->kernels : &trace_->operators,
+                is_device);
+    plane.name = std::string(name);
+    pbf_reader lines = Reader(bytes);
+    while (lines.next(xspace::xplane_field::kLines, pbf_wire_type::length_delimited)) {
+      const std::string_view line = View(lines.get_view());
+      plane.header = ReadLineHeader(Reader(line));
+      if (plane.header.name == kCountersLineName || is_monitor) {
+        ReadCounterLine(&plane, line);
+      } else if (is_host) {
+        ReadHostLine(&plane, line);
+      } else if (is_async) {
+        ReadAsyncLine(&plane, line);
+      } else if (!IsDerivedLine(name, plane.header.name)) {
+        ReadDeviceLine(&plane, line);
+      }
+    }
+  }
+}
+
+void TraceReader::ReadEnvironment(std::string_view plane) {
+  const PlaneNames names = ReadPlaneNames(Reader(plane));
+  ForEachStat(plane, xspace::xplane_field::kStats, [&](const Stat& stat) {
+    const auto name = names.stats.find(stat.metadata_id);
+    if (name == names.stats.end() || name->second != "jobscope_summary") return;
+    if (stat.text.size() > xspace::kMaxScanSummaryBytes) return;
+    v1::Summary summary;
+    if (summary.ParseFromArray(stat.text.data(), static_cast<int>(stat.text.size()))) {
+      trace_->summary = std::move(summary);
+    }
+  });
+}
+
+Interval TraceReader::SpanOf(const LineHeader& header, const RawEvent& event) {
+  ++trace_->events;
+  if (base_ns_ == 0 && header.timestamp_ns > kEpochTimeNs) base_ns_ = header.timestamp_ns;
+  // Whole nanoseconds, both ends rounded down, so that what touches still touches.
+  const int64_t line_ns = std::clamp(
+      header.timestamp_ns > kEpochTimeNs ? header.timestamp_ns - base_ns_ : header.timestamp_ns,
+      -kMaxTimeNs, kMaxTimeNs);
+  const int64_t limit_ps = kMaxTimeNs * 1000;
+  const int64_t begin_ps = std::clamp<int64_t>(event.offset_ps, -limit_ps, limit_ps);
+  const int64_t end_ps = begin_ps + std::clamp<int64_t>(event.duration_ps, 0, limit_ps);
+  return {line_ns + begin_ps / 1000, line_ns + end_ps / 1000};
+}
+
+void TraceReader::AddHostEvent(Plane* plane, HostLine* line, const HostEvent& event,
+                               const RawEvent& raw) {
+  if (!line->Add(event)) {
+    // Of a further part, and before what an earlier one held: counted, and given to no step.
+    trace_->operators.Count(event.name, event.end_ns - event.begin_ns, 0);
+    return;
+  }
+  if (event.kind != EventKind::kCollective) return;
+  const EventFacts facts =
+      plane->events.FactsOf(raw, plane->events.MeaningOf(raw.metadata_id).facts);
+  line->collectives().push_back(
+      CollectiveOf(facts, trace_->operators[event.name].name,
+                   {{event.begin_ns, event.end_ns}, /*on_device=*/false}));
+}
+
+void TraceReader::ReadHostLine(Plane* plane, std::string_view bytes) {
+  const LineHeader header = plane->header;
+  std::unique_ptr<HostLine>& line = trace_->threads[header.id];
+  if (line == nullptr) {
+    line = std::make_unique<HostLine>(&trace_->operators);
+    trace_->thread_names[header.id] = CutText(ThreadNameOf(header.name), kMaxTextBytes);
+  }
+  // Where the order is not as the format wants it, the line is sorted first.
+  const bool sorted = IsSorted(bytes);
+  std::vector<std::pair<HostEvent, RawEvent>> unsorted;
+  ForEachEvent(bytes, [&](const RawEvent& raw) {
+    const EventMeaning& meaning = plane->events.MeaningOf(raw.metadata_id);
+    const EventFacts facts = plane->events.FactsOf(raw, meaning.facts);
+    HostEvent event;
+    event.name = meaning.name;
+    event.kind = meaning.kind;
+    const Interval span = SpanOf(header, raw);
+    event.begin_ns = span.begin_ns;
+    event.end_ns = span.end_ns;
+    if (facts.root) event.step = facts.step;
+    event.not_running_ns = facts.not_running_ns;
+    if (facts.input) event.kind = EventKind::kInput;
+    if (facts.compilation) event.kind = EventKind::kCompilation;
+    if (facts.collective) event.kind = EventKind::kCollective;
+    if (sorted) {
+      AddHostEvent(plane, line.get(), event, raw);
+    } else {
+      unsorted.emplace_back(event, raw);
+    }
+  });
+  std::stable_sort(unsorted.begin(), unsorted.end(), [](const auto& a, const auto& b) {
+    return std::make_tuple(a.first.begin_ns, -a.first.end_ns) <
+           std::make_tuple(b.first.begin_ns, -b.first.end_ns);
+  });
+  for (const auto& [event, raw] : unsorted) AddHostEvent(plane, line.get(), event, raw);
+}
+
+void TraceReader::ReadAsyncLine(Plane* plane, std::string_view bytes) {
+  const LineHeader header = plane->header;
+  // Operations other than collectives overlap each other: they take no time of any thread.
+  ForEachEvent(bytes, [&](const RawEvent& raw) {
+    const EventMeaning& meaning = plane->events.MeaningOf(raw.metadata_id);
+    const EventFacts facts = plane->events.FactsOf(raw, meaning.facts);
+    const Interval span = SpanOf(header, raw);
+    if (meaning.kind != EventKind::kCollective && !facts.collective) return;
+    trace_->operators.Count(meaning.name, span.length_ns(), 0);
+    trace_->collectives.push_back(
+        CollectiveOf(facts, trace_->operators[meaning.name].name, {span, /*on_device=*/false}));
+  });
+}
+
+void TraceReader::ReadDeviceLine(Plane* plane, std::string_view bytes) {
+  const LineHeader header = plane->header;
+  trace_->has_device = true;
+  Intervals compute;
+  Intervals copies;
+  const auto add = [](Intervals* intervals, const Interval& span) {
+    if (!intervals->empty() && span.begin_ns < intervals->back().begin_ns) {
+      intervals->push_back(span);  // out of order: Finish sorts
+    } else {
+      Extend(intervals, span.begin_ns, span.end_ns);
+    }
+  };
+  ForEachEvent(bytes, [&](const RawEvent& raw) {
+    const EventMeaning& meaning = plane->events.MeaningOf(raw.metadata_id);
+    const Interval span = SpanOf(header, raw);
+    trace_->kernels.Count(meaning.name, span.length_ns(), span.length_ns());
+    switch (meaning.kind) {
+      case EventKind::kCopy:
+        add(&copies, span);
+        break;
+      case EventKind::kDeviceCollective:
+      case EventKind::kCollective: {
+        const EventFacts facts = plane->events.FactsOf(raw, meaning.facts);
+        trace_->collectives.push_back(
+            CollectiveOf(facts, trace_->kernels[meaning.name].name, {span, /*on_device=*/true}));
+        break;
+      }
+      default:
+        add(&compute, span);
+    }
+  });
+  // Lines overlap each other: Finish makes one union of all.
+  Intervals& all_compute = trace_->device_compute;
+  all_compute.insert(all_compute.end(), compute.begin(), compute.end());
+  Intervals& all_copies = trace_->device_copy;
+  all_copies.insert(all_copies.end(), copies.begin(), copies.end());
+}
+
+void TraceReader::ReadCounterLine(Plane* plane, std::string_view bytes) {
+  const LineHeader header = plane->header;
+  const PlaneNames& names = plane->events.names();
+  ForEachEvent(bytes, [&](const RawEvent& raw) {
+    const Interval span = SpanOf(header, raw);
+    ForEachStat(raw.message, xspace::xevent_field::kStats, [&](const Stat& stat) {
+      if (stat.type != Stat::Type::kDouble && stat.type != Stat::Type::kInteger) return;
+      const auto name = names.stats.find(stat.metadata_id);
+      if (name == names.stats.end()) return;
+      const double value =
+          stat.type == Stat::Type::kDouble ? stat.number : static_cast<double>(stat.integer);
+      if (!(value > -1e300 && value < 1e300)) return;  // NaN and infinity have no place in JSON
+      const std::string_view gpu =
+          plane->name == kHostPlaneName ? std::string_view() : std::string_view(plane->name);
+      trace_->counters.Add(gpu.empty() ? std::string(name->second)
+                                       : absl::StrCat("GPU ", std::string(gpu.substr(20)), " ",
+                                                      std::string(name->second)),
+                           span.begin_ns, value);
+    });
+  });
+}
+
+}  // namespace jobscope::analysis

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads the files of one worker, once, event by event.
+#ifndef ANALYSIS_TRACE_TRACE_READER_H_
+#define ANALYSIS_TRACE_TRACE_READER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "analysis/steps/partition.h"
+#include "analysis/trace/counter_samples.h"
+#include "analysis/trace/host_line.h"
+#include "analysis/trace/name_table.h"
+#include "analysis/trace/xspace_reader.h"
+#include "jobscope/v1/item.pb.h"
+
+namespace jobscope::analysis {
+
+// What was read of a worker.
+struct WorkerTrace {
+  uint64_t events = 0;
+  NameTable operators;
+  NameTable kernels;
+  // The threads, by the id of their lines.
+  std::map<int64_t, std::unique_ptr<HostLine>> threads;
+  std::map<int64_t, std::string> thread_names;
+  // Collectives that stand on no thread's line.
+  std::vector<CollectiveEvent> collectives;
+  bool has_device = false;
+  Intervals device_compute;
+  Intervals device_copy;
+  CounterSamples counters;
+  std::optional<v1::Summary> summary;  // ours
+  std::vector<std::string> hostnames;
+};
+
+// One worker's files, one after the other: parts share their zero and their lines.
+class TraceReader {
+ public:
+  TraceReader() : trace_(std::make_unique<WorkerTrace>()) {}
+
+  // Bytes that are no XSpace, or that were cut off, are INVALID_ARGUMENT; what was read until then
+  // stays in the trace. Never throws.
+  absl::Status Read(std::string_view xspace);
+  std::unique_ptr<WorkerTrace> Finish();
+
+ private:
+  struct Plane;
+
+  void ReadSpace(std::string_view xspace);
+  void ReadEnvironment(std::string_view plane);
+  void ReadHostLine(Plane* plane, std::string_view bytes);
+  void ReadAsyncLine(Plane* plane, std::string_view bytes);
+  void ReadDeviceLine(Plane* plane, std::string_view bytes);
+  void ReadCounterLine(Plane* plane, std::string_view bytes);
+  void AddHostEvent(Plane* plane, HostLine* line, const HostEvent& event, const RawEvent& raw);
+  Interval SpanOf(const LineHeader& header, const RawEvent& event);
+
+  std::unique_ptr<WorkerTrace> trace_;
+  // Times of files that count from the epoch are told from here: 0 until one is met.
+  int64_t base_ns_ = 0;
+};
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_TRACE_TRACE_READER_H_

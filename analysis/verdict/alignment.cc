@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/verdict/alignment.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "analysis/verdict/thresholds.h"
+
+namespace jobscope::analysis {
+namespace {
+
+// Steps of equal number must share this part of the matched collectives of theirs.
+constexpr double kConsistent = 0.9;
+
+// How many workers have collectives of each group.
+std::map<std::string, size_t> GroupSizes(const std::vector<WorkerView>& views) {
+  std::map<std::string, size_t> sizes;
+  for (const WorkerView& view : views) {
+    std::set<uint32_t> groups;
+    for (const CollectiveView& collective : view.collectives) {
+      if (collective.group.has_value()) groups.insert(*collective.group);
+    }
+    std::set<std::string> names;
+    for (const uint32_t group : groups) names.insert(view.texts[group]);
+    for (const std::string& name : names) ++sizes[name];
+  }
+  return sizes;
+}
+
+// Takes `candidates` (by key; at most one of each worker counts) for matches.
+template <typename Candidates>
+void TakeMatches(const std::vector<WorkerView>& views, const Candidates& candidates,
+                 std::vector<Match>* matches) {
+  const std::map<std::string, size_t> sizes = GroupSizes(views);
+  for (const auto& [key, members] : candidates) {
+    Match match;
+    bool ambiguous = false;
+    for (const Match::Member& member : members) {
+      if (!match.members.empty() && match.members.back().worker == member.worker) ambiguous = true;
+      match.members.push_back(member);
+    }
+    if (ambiguous || match.members.size() < 2) continue;
+    const Match::Member& first = match.members.front();
+    const CollectiveView& collective = views[first.worker].collectives[first.collective];
+    size_t wanted = collective.group_size;
+    if (wanted == 0 && collective.group.has_value()) {
+      wanted = sizes.at(views[first.worker].texts[*collective.group]);
+    }
+    if (wanted == 0) wanted = views.size();
+    match.complete = match.members.size() >= wanted;
+    matches->push_back(std::move(match));
+  }
+}
+
+std::vector<Match> MatchBySequence(const std::vector<WorkerView>& views) {
+  std::map<std::tuple<std::string, int64_t>, std::vector<Match::Member>> candidates;
+  for (size_t w = 0; w < views.size(); ++w) {
+    const std::vector<CollectiveView>& collectives = views[w].collectives;
+    for (size_t c = 0; c < collectives.size(); ++c) {
+      if (!collectives[c].sequence.has_value() || !collectives[c].group.has_value()) continue;
+      candidates[{views[w].texts[*collectives[c].group], *collectives[c].sequence}].push_back(
+          {w, c});
+    }
+  }
+  std::vector<Match> matches;
+  TakeMatches(views, candidates, &matches);
+  return matches;
+}
+
+// The steps whose numbers occur once in each worker.
+void AlignByNumber(const std::vector<WorkerView>& views, Alignment* alignment) {
+  std::map<int64_t, size_t> seen;  // by how many workers
+  std::vector<std::unordered_map<int64_t, size_t>> places(alignment->workers.size());
+  for (size_t i = 0; i < alignment->workers.size(); ++i) {
+    std::set<int64_t> twice;
+    const std::vector<StepView>& steps = views[alignment->workers[i]].steps;
+    for (size_t s = 0; s < steps.size(); ++s) {
+      if (!places[i].emplace(steps[s].number, s).second) twice.insert(steps[s].number);
+    }
+    for (const int64_t number : twice) places[i].erase(number);
+    for (const auto& [number, place] : places[i]) ++seen[number];
+  }
+  alignment->steps.assign(alignment->workers.size(), {});
+  for (const auto& [number, workers] : seen) {
+    if (workers != alignment->workers.size()) continue;
+    alignment->numbers.push_back(number);
+    for (size_t i = 0; i < places.size(); ++i) alignment->steps[i].push_back(places[i].at(number));
+  }
+  if (!alignment->numbers.empty()) alignment->by = Alignment::By::kNumber;
+}
+
+// Whether members of a match were called in steps of one number.
+bool NumbersFit(const std::vector<WorkerView>& views, const std::vector<Match>& matches) {
+  size_t same = 0;
+  size_t all = 0;
+  for (const Match& match : matches) {
+    const Match::Member& first = match.members.front();
+    const auto& first_step = views[first.worker].collectives[first.collective].step;
+    for (size_t i = 1; i < match.members.size(); ++i) {
+      const Match::Member& other = match.members[i];
+      const auto& step = views[other.worker].collectives[other.collective].step;
+      if (!first_step.has_value() || !step.has_value()) continue;
+      ++all;
+      if (views[first.worker].steps[*first_step].number ==
+          views[other.worker].steps[*step].number) {
+        ++same;
+      }
+    }
+  }
+  return all == 0 || static_cast<double>(same) >= kConsistent * static_cast<double>(all);
+}
+
+// Steps of a worker belong to the steps of the first one with which they share most collectives.
+void AlignByCollectives(const std::vector<WorkerView>& views, const std::vector<Match>& matches,
+                        Alignment* alignment) {
+  const size_t first = alignment->workers.front();
+  const size_t count = alignment->workers.size();
+  std::vector<size_t> place(views.size(), SIZE_MAX);
+  for (size_t i = 0; i < count; ++i) place[alignment->workers[i]] = i;
+  // votes[i][{step of the first, step of i}]
+  std::vector<std::map<std::pair<size_t, size_t>, size_t>> votes(count);
+  for (const Match& match : matches) {
+    const Match::Member& reference = match.members.front();
+    if (reference.worker != first) continue;
+    const auto& step = views[first].collectives[reference.collective].step;
+    if (!step.has_value()) continue;
+    for (const Match::Member& member : match.members) {
+      const auto& other = views[member.worker].collectives[member.collective].step;
+      if (other.has_value() && place[member.worker] != SIZE_MAX) {
+        ++votes[place[member.worker]][{*step, *other}];
+      }
+    }
+  }
+  std::vector<std::map<size_t, size_t>> chosen(count);  // step of the first -> step of i
+  for (size_t i = 0; i < count; ++i) {
+    std::map<size_t, size_t> best;
+    for (const auto& [pair, number] : votes[i]) {
+      if (number > best[pair.first]) {
+        best[pair.first] = number;
+        chosen[i][pair.first] = pair.second;
+      }
+    }
+    // A step of i can stand for one step only.
+    std::map<size_t, size_t> used;
+    for (const auto& [mine, other] : chosen[i]) ++used[other];
+    for (auto it = chosen[i].begin(); it != chosen[i].end();) {
+      it = used[it->second] > 1 ? chosen[i].erase(it) : std::next(it);
+    }
+  }
+  alignment->numbers.clear();
+  alignment->steps.assign(count, {});
+  for (size_t s = 0; s < views[first].steps.size(); ++s) {
+    if (!std::all_of(chosen.begin(), chosen.end(),
+                     [&](const auto& steps) { return steps.count(s) != 0; })) {
+      continue;
+    }
+    alignment->numbers.push_back(views[first].steps[s].number);
+    for (size_t i = 0; i < count; ++i) alignment->steps[i].push_back(chosen[i].at(s));
+  }
+  alignment->by = alignment->numbers.empty() ? Alignment::By::kNone : Alignment::By::kCollectives;
+}
+
+// By name and ordinal within the common steps, if all workers have the same ones in them.
+std::vector<Match> MatchByOrdinal(const std::vector<WorkerView>& views, Alignment* alignment) {
+  constexpr size_t kNoStep = SIZE_MAX;
+  std::map<std::tuple<size_t, std::string, size_t>, std::vector<Match::Member>> candidates;
+  for (size_t i = 0; i < alignment->workers.size(); ++i) {
+    const size_t w = alignment->workers[i];
+    std::vector<size_t> common(views[w].steps.size(), kNoStep);
+    for (size_t s = 0; s < alignment->steps[i].size(); ++s) common[alignment->steps[i][s]] = s;
+    std::map<std::pair<size_t, uint32_t>, size_t> ordinals;
+    const std::vector<CollectiveView>& collectives = views[w].collectives;
+    for (size_t c = 0; c < collectives.size(); ++c) {
+      if (!collectives[c].step.has_value()) continue;
+      const size_t step = common[*collectives[c].step];
+      if (step == kNoStep) continue;
+      const size_t ordinal = ordinals[{step, collectives[c].name}]++;
+      candidates[{step, views[w].texts[collectives[c].name], ordinal}].push_back({w, c});
+    }
+  }
+  size_t fitting = 0;
+  for (const auto& [key, members] : candidates) {
+    if (members.size() == alignment->workers.size()) ++fitting;
+  }
+  if (static_cast<double>(fitting) < kConsistent * static_cast<double>(candidates.size())) {
+    alignment->warnings.push_back(
+        "collectives carry no sequence numbers, and differ between workers: not matched, so who "
+        "waits for whom is not known");
+    return {};
+  }
+  std::vector<Match> matches;
+  TakeMatches(views, candidates, &matches);
+  return matches;
+}
+
+// Whether all workers have collectives, and steps that take as long as everybody's: then they wait
+// for each other in them.
+bool RunInStep(const std::vector<WorkerView>& views, const Alignment& alignment) {
+  if (alignment.by != Alignment::By::kNumber || alignment.workers.size() < 2) return false;
+  double least = 0;
+  double most = 0;
+  for (size_t i = 0; i < alignment.workers.size(); ++i) {
+    const WorkerView& view = views[alignment.workers[i]];
+    if (!view.has_collectives() || view.blocked_ns.empty()) return false;
+    double sum = 0;
+    for (const size_t step : alignment.steps[i]) {
+      sum += static_cast<double>(view.steps[step].account_ns);
+    }
+    least = i == 0 ? sum : std::min(least, sum);
+    most = std::max(most, sum);
+  }
+  return most <= least * (1 + kEqual);
+}
+
+// A worker that recorded too few steps to be compared must not keep the others from it.
+void LeaveOutShortOnes(const std::vector<WorkerView>& views, Alignment* alignment) {
+  std::vector<size_t> enough;
+  for (const size_t w : alignment->workers) {
+    if (views[w].steps.size() >= kMinSteps) enough.push_back(w);
+  }
+  if (enough.empty() || enough.size() == alignment->workers.size()) return;
+  const size_t count = alignment->workers.size() - enough.size();
+  alignment->warnings.push_back(absl::StrCat(count, count == 1 ? " worker" : " workers",
+                                             " recorded fewer than ", kMinSteps,
+                                             " steps: left out of the comparison"));
+  alignment->workers = std::move(enough);
+}
+
+}  // namespace
+
+Alignment Align(const std::vector<WorkerView>& views) {
+  Alignment alignment;
+  bool collectives = false;
+  for (size_t w = 0; w < views.size(); ++w) {
+    if (!views[w].steps.empty()) alignment.workers.push_back(w);
+    collectives = collectives || views[w].has_collectives();
+  }
+  if (alignment.workers.empty()) return alignment;
+  LeaveOutShortOnes(views, &alignment);
+  AlignByNumber(views, &alignment);
+  alignment.matches = MatchBySequence(views);
+  if (!alignment.matches.empty()) {
+    if (alignment.workers.size() > 1 && !NumbersFit(views, alignment.matches)) {
+      alignment.warnings.push_back(
+          "workers number their steps differently: aligned by their collectives");
+      AlignByCollectives(views, alignment.matches, &alignment);
+    }
+  } else if (collectives && alignment.workers.size() > 1) {
+    if (alignment.by == Alignment::By::kNumber) {
+      alignment.matches = MatchByOrdinal(views, &alignment);
+    } else {
+      alignment.warnings.push_back(
+          "collectives carry no sequence numbers, and no step has one number in all workers: not "
+          "matched, so who waits for whom is not known");
+    }
+  }
+  alignment.whole_steps = alignment.matches.empty() && RunInStep(views, alignment);
+  alignment.synchronous = alignment.whole_steps || !alignment.matches.empty();
+  return alignment;
+}
+
+}  // namespace jobscope::analysis

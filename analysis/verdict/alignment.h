@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which steps, and which collectives, of different workers belong together.
+#ifndef ANALYSIS_VERDICT_ALIGNMENT_H_
+#define ANALYSIS_VERDICT_ALIGNMENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/verdict/worker_view.h"
+
+namespace jobscope::analysis {
+
+// One collective operation as its members saw it.
+struct Match {
+  struct Member {
+    size_t worker = 0;      // index into the views
+    size_t collective = 0;  // index into its collectives
+  };
+  std::vector<Member> members;  // at least two, sorted by worker
+  bool complete = false;        // as many as the group has, as far as it is known
+};
+
+struct Alignment {
+  enum class By { kNone, kNumber, kCollectives } by = By::kNone;
+  // Those that have steps; the rest takes no part.
+  std::vector<size_t> workers;
+  // Per entry of `workers`: the index of its step, for each common step.
+  std::vector<std::vector<size_t>> steps;
+  std::vector<int64_t> numbers;  // of the common steps, as the first of `workers` counts
+  std::vector<Match> matches;
+  // Workers wait for each other: collectives of theirs are matched, or their steps as a whole.
+  bool synchronous = false;
+  // Collectives could not be matched, and steps of one number take as long everywhere: what is
+  // blocked in a step is compared as if it were one collective.
+  bool whole_steps = false;
+  std::vector<std::string> warnings;
+
+  size_t common() const { return numbers.size(); }
+};
+
+// Collectives are matched by process group and sequence number; where traces lack these, by name
+// and ordinal within steps of the same number. Steps are aligned by number, unless matched
+// collectives contradict that: then these decide.
+Alignment Align(const std::vector<WorkerView>& views);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_VERDICT_ALIGNMENT_H_

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/verdict/blame.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "analysis/verdict/statistics.h"
+#include "analysis/verdict/thresholds.h"
+
+namespace jobscope::analysis {
+namespace {
+
+// Times of all steps as they are, and as they would be.
+struct StepTimes {
+  std::vector<double> now;
+  std::vector<double> mended;
+};
+
+StepTimes Mend(const OwnTimes& times, const std::vector<size_t>& workers) {
+  const size_t count = times.own_ns.size();
+  std::vector<bool> mended(count, false);
+  for (const size_t worker : workers) mended[worker] = true;
+  StepTimes result;
+  std::vector<double> others;
+  for (size_t s = 0; s < times.transfer_ns.size(); ++s) {
+    double largest = 0;
+    double largest_other = 0;
+    others.clear();
+    for (size_t w = 0; w < count; ++w) {
+      largest = std::max(largest, times.own_ns[w][s]);
+      if (mended[w]) continue;
+      largest_other = std::max(largest_other, times.own_ns[w][s]);
+      others.push_back(times.own_ns[w][s]);
+    }
+    // Nobody is slower than the slowest of the others then, their median least of all.
+    const double rest = others.empty() ? largest : largest_other;
+    result.now.push_back(largest + times.transfer_ns[s]);
+    result.mended.push_back(rest + times.transfer_ns[s]);
+  }
+  return result;
+}
+
+// Workers whose mean own time stands out.
+std::vector<size_t> Outliers(const OwnTimes& times) {
+  const std::vector<double> means = MeanOwn(times);
+  std::vector<size_t> outliers;
+  if (means.size() < 2) return outliers;
+  if (means.size() < kFewWorkers) {
+    for (size_t w = 0; w < means.size(); ++w) {
+      std::vector<double> others = means;
+      others.erase(others.begin() + static_cast<ptrdiff_t>(w));
+      // Against the slowest of them: of three ranks two may be slow, and then nobody stands out.
+      const double reference = *std::max_element(others.begin(), others.end());
+      if (means[w] > reference * (1 + kMinExcessOfFew)) outliers.push_back(w);
+    }
+    return outliers;
+  }
+  const double median = Median(means);
+  const double spread = std::max(ScaledMad(means, median), kMinSpread * median);
+  for (size_t w = 0; w < means.size(); ++w) {
+    if (means[w] - median > kMinZScore * spread) outliers.push_back(w);
+  }
+  return outliers;
+}
+
+// Nodes first: where all workers of one stand out, and there are others, it is the node.
+std::vector<Straggler> Grouped(const OwnTimes& times, const std::vector<size_t>& outliers) {
+  std::map<std::string, std::vector<size_t>> all;
+  std::map<std::string, std::vector<size_t>> slow;
+  for (size_t w = 0; w < times.nodes.size(); ++w) all[times.nodes[w]].push_back(w);
+  for (const size_t w : outliers) slow[times.nodes[w]].push_back(w);
+  std::vector<Straggler> groups;
+  for (const auto& [node, workers] : slow) {
+    const bool whole =
+        !node.empty() && workers.size() > 1 && all.size() > 1 && workers.size() == all[node].size();
+    if (whole) {
+      Straggler group = WorthOf(times, workers);
+      group.node = node;
+      groups.push_back(std::move(group));
+      continue;
+    }
+    for (const size_t worker : workers) groups.push_back(WorthOf(times, {worker}));
+  }
+  return groups;
+}
+
+bool Passes(const OwnTimes& times, const Straggler& straggler) {
+  // The more workers, the farther out lies the farthest of equal ones.
+  const double significance =
+      std::sqrt(2 * std::log(static_cast<double>(times.own_ns.size()) / kFalseAlarm));
+  return straggler.gain >= kMinGain && straggler.gain_low >= kMinGainLow &&
+         straggler.significance >= significance;
+}
+
+// How far above the others `workers` are, step by step, against how much that varies.
+double Significance(const OwnTimes& times, const std::vector<size_t>& workers) {
+  std::vector<bool> slow(times.own_ns.size(), false);
+  for (const size_t worker : workers) slow[worker] = true;
+  std::vector<double> excess;
+  std::vector<double> others;
+  for (size_t s = 0; s < times.transfer_ns.size(); ++s) {
+    double sum = 0;
+    others.clear();
+    for (size_t w = 0; w < slow.size(); ++w) {
+      if (slow[w]) {
+        sum += times.own_ns[w][s];
+      } else {
+        others.push_back(times.own_ns[w][s]);
+      }
+    }
+    excess.push_back(sum / static_cast<double>(workers.size()) - Median(others));
+  }
+  if (excess.size() < 2) return 0;
+  const double mean = Mean(excess);
+  double squares = 0;
+  for (const double value : excess) squares += (value - mean) * (value - mean);
+  const auto count = static_cast<double>(excess.size());
+  const double error = std::sqrt(squares / (count - 1) / count);
+  constexpr double kCertain = 1e9;
+  return error > 0 ? std::min(kCertain, mean / error) : (mean > 0 ? kCertain : 0);
+}
+
+// The step in which most is lost by one worker, if that alone is worth a finding.
+void AddSingleSteps(const OwnTimes& times, std::vector<Straggler>* found) {
+  std::set<size_t> named;
+  for (const Straggler& straggler : *found) {
+    named.insert(straggler.workers.begin(), straggler.workers.end());
+  }
+  const std::vector<double>& transfer = times.transfer_ns;
+  // Per step: the slowest worker, and how far it is ahead of the next one.
+  double total = 0;
+  double most = 0;
+  size_t worker = 0;
+  size_t step = 0;
+  for (size_t s = 0; s < transfer.size(); ++s) {
+    double first = 0;
+    double second = 0;
+    size_t who = 0;
+    for (size_t w = 0; w < times.own_ns.size(); ++w) {
+      const double own = times.own_ns[w][s];
+      if (own > first) {
+        second = first;
+        first = own;
+        who = w;
+      } else {
+        second = std::max(second, own);
+      }
+    }
+    total += first + transfer[s];
+    if (first - second > most) {
+      most = first - second;
+      worker = who;
+      step = s;
+    }
+  }
+  if (times.own_ns.size() < 2 || total <= 0 || most / total < kMinSingleGain) return;
+  if (named.count(worker) != 0) return;
+  Straggler single;
+  single.workers = {worker};
+  single.single = true;
+  single.step = step;
+  const auto steps = static_cast<double>(transfer.size());
+  single.step_ns = total / steps;
+  single.mended_step_ns = (total - most) / steps;
+  single.gain = most / total;
+  single.gain_high = single.gain;
+  found->push_back(std::move(single));
+}
+
+}  // namespace
+
+std::vector<double> MeanOwn(const OwnTimes& times) {
+  std::vector<double> means;
+  means.reserve(times.own_ns.size());
+  for (const std::vector<double>& own : times.own_ns) means.push_back(Mean(own));
+  return means;
+}
+
+Straggler WorthOf(const OwnTimes& times, std::vector<size_t> workers) {
+  const StepTimes steps = Mend(times, workers);
+  Straggler straggler;
+  straggler.workers = std::move(workers);
+  straggler.step_ns = Mean(steps.now);
+  straggler.mended_step_ns = Mean(steps.mended);
+  if (straggler.step_ns <= 0) return straggler;
+  straggler.gain = 1 - straggler.mended_step_ns / straggler.step_ns;
+  std::vector<double> saved(steps.now.size());
+  for (size_t s = 0; s < saved.size(); ++s) saved[s] = steps.now[s] - steps.mended[s];
+  const Range range = BootstrapRatio(saved, steps.now);
+  straggler.gain_low = range.low;
+  straggler.gain_high = range.high;
+  straggler.significance = Significance(times, straggler.workers);
+  return straggler;
+}
+
+std::vector<Straggler> FindStragglers(const OwnTimes& times) {
+  const std::vector<size_t> outliers = Outliers(times);
+  std::vector<Straggler> found;
+  if (!outliers.empty() && outliers.size() < times.own_ns.size()) {
+    std::vector<Straggler> groups = Grouped(times, outliers);
+    for (Straggler& group : groups) {
+      if (Passes(times, group)) found.push_back(std::move(group));
+    }
+    if (found.empty() && groups.size() > 1) {
+      // Each of several hides behind the other: worth something only together.
+      Straggler together = WorthOf(times, outliers);
+      if (Passes(times, together)) found.push_back(std::move(together));
+    }
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Straggler& a, const Straggler& b) { return a.gain > b.gain; });
+  }
+  AddSingleSteps(times, &found);
+  return found;
+}
+
+}  // namespace jobscope::analysis

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What bounds a worker, and what helps: one table.
+#ifndef ANALYSIS_VERDICT_BOUNDS_H_
+#define ANALYSIS_VERDICT_BOUNDS_H_
+
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "analysis/steps/step_class.h"
+
+namespace jobscope::analysis {
+
+struct Bound {
+  StepClass step_class;
+  double threshold;        // share of the step from which on it bounds
+  std::string_view title;  // "input-bound"
+  std::string_view advice;
+  std::string_view reason;  // of the threshold
+};
+
+// One entry per class, in their order.
+extern const std::array<Bound, kStepClasses> kBounds;
+
+inline const Bound& BoundOf(StepClass step_class) { return kBounds[Index(step_class)]; }
+
+// Shares of the mean step by class; absent: not recorded. Returns the class that exceeds its
+// threshold by the largest factor, if any does.
+std::optional<StepClass> ChooseBound(const std::array<std::optional<double>, kStepClasses>& shares);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_VERDICT_BOUNDS_H_

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/verdict/culprits.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "analysis/verdict/statistics.h"
+
+namespace jobscope::analysis {
+namespace {
+
+constexpr size_t kMaxCulprits = 3;
+// A name that explains less than this part of the largest one, or of its class, is left out.
+constexpr double kMinOfLargest = 0.1;
+
+bool HasNames(StepClass step_class) {
+  return step_class != StepClass::kNotRunning && step_class != StepClass::kUnexplained &&
+         step_class != StepClass::kWaiting;
+}
+
+bool IsOfDevice(StepClass step_class) {
+  return step_class == StepClass::kDeviceCompute || step_class == StepClass::kDeviceCopy;
+}
+
+// Calls `callback(name, ms per step)` for the names of `step_class` in one worker.
+template <typename Callback>
+void ForEachName(const WorkerView& view, StepClass step_class, Callback&& callback) {
+  if (view.steps.empty()) return;
+  const bool device = IsOfDevice(step_class);
+  const double per_step = static_cast<double>(view.steps.size()) * kNsPerMs;
+  for (const v1::DigestName& name : device ? view.digest->kernels() : view.digest->operators()) {
+    if (name.class_() != static_cast<uint32_t>(step_class)) continue;
+    const uint64_t ns = device ? name.self_ns() : name.step_self_ns();
+    if (ns > 0) callback(name, static_cast<double>(ns) / per_step);
+  }
+}
+
+}  // namespace
+
+std::vector<Culprit> FindCulprits(StepClass step_class, double class_ms,
+                                  const std::vector<size_t>& workers,
+                                  const std::vector<size_t>& others, const Report& report) {
+  if (!HasNames(step_class)) return {};
+  std::unordered_map<std::string, Culprit> found;
+  for (const size_t w : workers) {
+    ForEachName(report.workers[w].view, step_class, [&](const v1::DigestName& name, double ms) {
+      Culprit& culprit = found[name.name()];
+      culprit.name = name.name();
+      if (culprit.source.empty()) culprit.source = name.source();
+      culprit.ms += ms / static_cast<double>(workers.size());
+    });
+  }
+  std::unordered_map<std::string, std::vector<double>> of_others;
+  for (const size_t w : others) {
+    ForEachName(report.workers[w].view, step_class, [&](const v1::DigestName& name, double ms) {
+      if (found.count(name.name()) != 0) of_others[name.name()].push_back(ms);
+    });
+  }
+  std::vector<Culprit> culprits;
+  for (auto& [name, culprit] : found) {
+    if (!others.empty()) {
+      std::vector<double>& times = of_others[name];
+      times.resize(others.size(), 0);  // those in which the name does not occur
+      culprit.others_ms = Median(times);
+    }
+    culprits.push_back(std::move(culprit));
+  }
+  const auto excess = [](const Culprit& culprit) {
+    return culprit.ms - culprit.others_ms.value_or(0);
+  };
+  std::sort(culprits.begin(), culprits.end(), [&](const Culprit& a, const Culprit& b) {
+    return excess(a) != excess(b) ? excess(a) > excess(b) : a.name < b.name;
+  });
+  while (!culprits.empty() && (culprits.size() > kMaxCulprits || excess(culprits.back()) <= 0 ||
+                               excess(culprits.back()) < kMinOfLargest * excess(culprits.front()) ||
+                               culprits.back().ms < kMinOfLargest * class_ms)) {
+    culprits.pop_back();
+  }
+  return culprits;
+}
+
+std::optional<Culprit> TopOfStep(const WorkerView& view, size_t step) {
+  const v1::DigestSteps& steps = view.digest->steps();
+  const uint32_t place = steps.top_name(static_cast<int>(step));
+  if (place == 0 || place > static_cast<uint32_t>(view.digest->operators_size())) {
+    return std::nullopt;
+  }
+  const v1::DigestName& name = view.digest->operators(static_cast<int>(place) - 1);
+  Culprit culprit;
+  culprit.name = name.name();
+  culprit.source = name.source();
+  culprit.ms = static_cast<double>(steps.top_self_ns(static_cast<int>(step))) / kNsPerMs;
+  return culprit;
+}
+
+}  // namespace jobscope::analysis

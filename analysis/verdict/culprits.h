@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The scopes, operators and kernels in which workers spend the time of a class.
+#ifndef ANALYSIS_VERDICT_CULPRITS_H_
+#define ANALYSIS_VERDICT_CULPRITS_H_
+
+#include <optional>
+#include <vector>
+
+#include "analysis/verdict/report.h"
+
+namespace jobscope::analysis {
+
+// At most three, the largest first: self time per step of `workers` (their mean), in excess of the
+// median of `others` if there are any. Names that explain less than a tenth of `class_ms` are left
+// out. Empty for a class that has no names.
+std::vector<Culprit> FindCulprits(StepClass step_class, double class_ms,
+                                  const std::vector<size_t>& workers,
+                                  const std::vector<size_t>& others, const Report& report);
+
+// The name in which most of one step went.
+std::optional<Culprit> TopOfStep(const WorkerView& view, size_t step);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_VERDICT_CULPRITS_H_

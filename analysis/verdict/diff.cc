@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/verdict/diff.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analysis/verdict/statistics.h"
+#include "analysis/verdict/thresholds.h"
+
+namespace jobscope::analysis {
+namespace {
+
+constexpr size_t kMaxSamples = 5000;  // of more, every n-th: the interval is narrow enough
+
+double SampleMean(const std::vector<double>& values, SplitMix64* random) {
+  double sum = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    sum += values[static_cast<size_t>(random->Below(values.size()))];
+  }
+  return sum / static_cast<double>(values.size());
+}
+
+std::vector<double> Thinned(const std::vector<double>& values) {
+  const size_t stride = values.size() / kMaxSamples + 1;
+  std::vector<double> thinned;
+  for (size_t i = 0; i < values.size(); i += stride) thinned.push_back(values[i]);
+  return thinned;
+}
+
+using Times = std::map<std::string, double>;  // ms per step, mean over workers
+
+Times ClassTimes(const Report& report) {
+  Times times;
+  size_t workers = 0;
+  for (const WorkerRow& row : report.workers) workers += row.mean_ms.has_value() ? 1 : 0;
+  for (const WorkerRow& row : report.workers) {
+    for (size_t c = 0; c < kStepClasses; ++c) {
+      if (!row.classes_ms[c].has_value()) continue;
+      times[std::string(kClassNames[c])] += *row.classes_ms[c] / static_cast<double>(workers);
+    }
+  }
+  return times;
+}
+
+Times NameTimes(const Report& report) {
+  Times times;
+  size_t workers = 0;
+  for (const WorkerRow& row : report.workers) workers += row.mean_ms.has_value() ? 1 : 0;
+  for (const WorkerRow& row : report.workers) {
+    if (row.view.steps.empty()) continue;
+    const double unit =
+        static_cast<double>(row.view.steps.size()) * static_cast<double>(workers) * kNsPerMs;
+    for (const v1::DigestName& name : row.view.digest->operators()) {
+      if (name.step_self_ns() > 0) {
+        times[name.name()] += static_cast<double>(name.step_self_ns()) / unit;
+      }
+    }
+    for (const v1::DigestName& name : row.view.digest->kernels()) {
+      times[name.name()] += static_cast<double>(name.self_ns()) / unit;
+    }
+  }
+  return times;
+}
+
+std::vector<Difference> Differences(const Times& before, const Times& after) {
+  std::map<std::string, Difference> all;
+  for (const auto& [name, ms] : before) all[name].before_ms = ms;
+  for (const auto& [name, ms] : after) all[name].after_ms = ms;
+  std::vector<Difference> differences;
+  for (auto& [name, difference] : all) {
+    difference.name = name;
+    differences.push_back(std::move(difference));
+  }
+  std::stable_sort(differences.begin(), differences.end(),
+                   [](const Difference& a, const Difference& b) {
+                     return std::fabs(a.delta_ms()) > std::fabs(b.delta_ms());
+                   });
+  constexpr size_t kMaxDifferences = 20;
+  if (differences.size() > kMaxDifferences) differences.resize(kMaxDifferences);
+  return differences;
+}
+
+size_t WorkersWithSteps(const Report& report) {
+  size_t workers = 0;
+  for (const WorkerRow& row : report.workers) workers += row.view.steps.empty() ? 0 : 1;
+  return workers;
+}
+
+std::string ProgramOf(const Report& report) {
+  for (const WorkerRow& row : report.workers) {
+    const std::string& path = row.view.digest->executable();
+    if (!path.empty()) return path.substr(path.rfind('/') + 1);
+  }
+  return {};
+}
+
+std::set<std::string> StepNames(const Report& report) {
+  std::set<std::string> names;
+  for (const WorkerRow& row : report.workers) {
+    if (!row.view.steps.empty()) names.insert(row.view.digest->step_name());
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<double> StepTimesOf(const Report& report) {
+  std::vector<double> times;
+  const Alignment& alignment = report.alignment;
+  if (alignment.synchronous && alignment.common() >= kMinSteps) {
+    for (size_t s = 0; s < alignment.common(); ++s) {
+      double longest = 0;
+      for (size_t i = 0; i < alignment.workers.size(); ++i) {
+        const WorkerView& view = report.workers[alignment.workers[i]].view;
+        longest = std::max(
+            longest, static_cast<double>(view.steps[alignment.steps[i][s]].account_ns) / kNsPerMs);
+      }
+      times.push_back(longest);
+    }
+    return times;
+  }
+  for (const WorkerRow& row : report.workers) {
+    for (const StepView& step : row.view.steps) {
+      times.push_back(static_cast<double>(step.account_ns) / kNsPerMs);
+    }
+  }
+  return times;
+}
+
+RunDiff CompareSteps(const std::vector<double>& all_before, const std::vector<double>& all_after,
+                     double gate) {
+  RunDiff diff;
+  diff.before_ms = Mean(all_before);
+  diff.after_ms = Mean(all_after);
+  if (all_before.size() < kMinSteps || all_after.size() < kMinSteps || diff.before_ms <= 0) {
+    diff.why_inconclusive = absl::StrCat("fewer than ", kMinSteps, " steps in one of the runs");
+    return diff;
+  }
+  diff.change = diff.after_ms / diff.before_ms - 1;
+  const std::vector<double> before = Thinned(all_before);
+  const std::vector<double> after = Thinned(all_after);
+  SplitMix64 random(before.size() * 31 + after.size());
+  std::vector<double> changes;
+  for (int i = 0; i < kResamples; ++i) {
+    const double base = SampleMean(before, &random);
+    changes.push_back(base > 0 ? SampleMean(after, &random) / base - 1 : 0);
+  }
+  diff.change_low = Quantile(changes, 0.025);
+  diff.change_high = Quantile(changes, 0.975);
+  if (diff.change_low > 0 && diff.change >= gate) {
+    diff.outcome = RunDiff::Outcome::kRegression;
+  } else if (diff.change_high < 0 && diff.change <= -gate) {
+    diff.outcome = RunDiff::Outcome::kImprovement;
+  } else if (diff.change_low > -gate && diff.change_high < gate) {
+    diff.outcome = RunDiff::Outcome::kNeutral;
+  } else {
+    diff.why_inconclusive = "steps vary too much for so small a change: capture more of them";
+  }
+  return diff;
+}
+
+RunDiff DiffRuns(const Report& before, const Report& after, double gate) {
+  RunDiff diff = CompareSteps(StepTimesOf(before), StepTimesOf(after), gate);
+  diff.classes = Differences(ClassTimes(before), ClassTimes(after));
+  diff.names = Differences(NameTimes(before), NameTimes(after));
+  return diff;
+}
+
+std::string WhyUnlike(const Report& before, const Report& after) {
+  const size_t workers_before = WorkersWithSteps(before);
+  const size_t workers_after = WorkersWithSteps(after);
+  if (workers_before != workers_after) {
+    return absl::StrCat(workers_before, " and ", workers_after, " workers with steps");
+  }
+  const std::string program_before = ProgramOf(before);
+  const std::string program_after = ProgramOf(after);
+  if (!program_before.empty() && !program_after.empty() && program_before != program_after) {
+    return absl::StrCat("programs ", program_before, " and ", program_after);
+  }
+  if (StepNames(before) != StepNames(after)) return "their steps have different names";
+  return {};
+}
+
+const char* OutcomeName(RunDiff::Outcome outcome) {
+  switch (outcome) {
+    case RunDiff::Outcome::kNeutral:
+      return "neutral";
+    case RunDiff::Outcome::kRegression:
+      return "regression";
+    case RunDiff::Outcome::kImprovement:
+      return "improvement";
+    case RunDiff::Outcome::kInconclusive:
+      break;
+  }
+  return "inconclusive";
+}
+
+}  // namespace jobscope::analysis

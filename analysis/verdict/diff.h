@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Compares two runs of one program: is the second one slower, and where.
+#ifndef ANALYSIS_VERDICT_DIFF_H_
+#define ANALYSIS_VERDICT_DIFF_H_
+
+#include <string>
+#include <vector>
+
+#include "analysis/verdict/report.h"
+
+namespace jobscope::analysis {
+
+struct Difference {
+  std::string name;
+  double before_ms = 0;  // per step
+  double after_ms = 0;
+  double delta_ms() const { return after_ms - before_ms; }
+};
+
+struct RunDiff {
+  enum class Outcome {
+    kNeutral,
+    kRegression,
+    kImprovement,
+    kInconclusive
+  } outcome = Outcome::kInconclusive;
+  double before_ms = 0;  // per step
+  double after_ms = 0;
+  double change = 0;  // after / before - 1
+  double change_low = 0;
+  double change_high = 0;
+  std::vector<Difference> classes;  // largest change first; names of classes
+  std::vector<Difference> names;    // scopes, operators, kernels; likewise, at most 20
+  std::string why_inconclusive;     // too few steps, say
+};
+
+// Step times of a run in ms: of ranks in step the slowest own time plus transfer of each common
+// step, otherwise the time of every step of every worker.
+std::vector<double> StepTimesOf(const Report& report);
+
+// Whether the change of the mean from `before` to `after` is real, by bootstrap over steps, and at
+// least `gate` (0.05: 5 %). Fills outcome, times and change. Pure.
+RunDiff CompareSteps(const std::vector<double>& before, const std::vector<double>& after,
+                     double gate);
+
+RunDiff DiffRuns(const Report& before, const Report& after, double gate);
+
+// Why these are not runs of one program on as many workers; empty: they are.
+std::string WhyUnlike(const Report& before, const Report& after);
+
+const char* OutcomeName(RunDiff::Outcome outcome);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_VERDICT_DIFF_H_

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/verdict/reduce.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analysis/verdict/statistics.h"
+#include "analysis/verdict/verdict.h"
+#include "analysis/verdict/verdict_text.h"
+#include "analysis/verdict/waits.h"
+
+namespace jobscope::analysis {
+namespace {
+
+void FillRow(WorkerRow* row) {
+  const WorkerView& view = row->view;
+  if (view.steps.empty()) return;
+  std::vector<double> times;
+  double gap = 0;
+  double blocked = 0;
+  for (size_t s = 0; s < view.steps.size(); ++s) {
+    times.push_back(static_cast<double>(view.steps[s].account_ns) / kNsPerMs);
+    gap += static_cast<double>(view.steps[s].gap_ns());
+    if (!view.blocked_ns.empty()) blocked += static_cast<double>(view.blocked_ns[s]);
+  }
+  const auto count = static_cast<double>(view.steps.size());
+  row->p50_ms = Quantile(times, 0.5);
+  row->p90_ms = Quantile(times, 0.9);
+  row->p99_ms = Quantile(times, 0.99);
+  row->longest_ms = *std::max_element(times.begin(), times.end());
+  row->mean_ms = Mean(times);
+  row->gap_ms = gap / count / kNsPerMs;
+  row->own_ms = *row->mean_ms - blocked / count / kNsPerMs;
+  for (size_t c = 0; c < kStepClasses; ++c) {
+    if (view.class_ns[c].empty()) continue;
+    double sum = 0;
+    for (const int64_t ns : view.class_ns[c]) sum += static_cast<double>(ns);
+    row->classes_ms[c] = sum / count / kNsPerMs;
+  }
+}
+
+std::vector<CollectiveRow> CollectiveRows(const Alignment& alignment,
+                                          const std::vector<MatchTimes>& matches,
+                                          const std::vector<WorkerView>& views) {
+  struct Sums {
+    CollectiveRow row;
+    uint64_t in_matches = 0;  // collectives of workers that belong to matches
+    uint64_t seen = 0;        // collectives of workers
+  };
+  std::map<std::pair<std::string, std::string>, Sums> rows;
+  const auto row_of = [&](const WorkerView& view, const CollectiveView& collective) -> Sums& {
+    const std::string group =
+        collective.group.has_value() ? view.texts[*collective.group] : std::string();
+    Sums& sums = rows[{view.texts[collective.name], group}];
+    if (sums.seen == 0) {
+      sums.row.name = view.texts[collective.name];
+      sums.row.group = group;
+    }
+    return sums;
+  };
+  for (const WorkerView& view : views) {
+    for (const CollectiveView& collective : view.collectives) {
+      Sums& sums = row_of(view, collective);
+      ++sums.seen;
+      if (collective.bytes.has_value()) {
+        sums.row.bytes = sums.row.bytes.value_or(0) + *collective.bytes;
+      }
+    }
+  }
+  for (size_t m = 0; m < matches.size(); ++m) {
+    const Match& match = alignment.matches[m];
+    const Match::Member& first = match.members.front();
+    Sums& sums = row_of(views[first.worker], views[first.worker].collectives[first.collective]);
+    ++sums.row.count;
+    if (match.complete) ++sums.row.matched;
+    sums.in_matches += match.members.size();
+    sums.row.wait_ms += static_cast<double>(matches[m].wait_ns) / kNsPerMs;
+    sums.row.transfer_ms += static_cast<double>(matches[m].transfer_ns) / kNsPerMs;
+    if (matches[m].last.has_value()) ++sums.row.last[*matches[m].last];
+  }
+  std::vector<CollectiveRow> result;
+  for (auto& [key, sums] : rows) {
+    // Those of which one worker alone knows are operations of their own.
+    sums.row.count += sums.seen - std::min(sums.seen, sums.in_matches);
+    result.push_back(std::move(sums.row));
+  }
+  std::stable_sort(result.begin(), result.end(),
+                   [](const CollectiveRow& a, const CollectiveRow& b) {
+                     return a.wait_ms + a.transfer_ms > b.wait_ms + b.transfer_ms;
+                   });
+  return result;
+}
+
+std::vector<std::optional<size_t>> LastArrivals(const Alignment& alignment,
+                                                const std::vector<MatchTimes>& matches,
+                                                const std::vector<WorkerView>& views) {
+  std::vector<std::pair<int64_t, size_t>> order;
+  for (size_t m = 0; m < matches.size(); ++m) {
+    const Match::Member& first = alignment.matches[m].members.front();
+    order.emplace_back(views[first.worker].collectives[first.collective].end_ns, m);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<std::optional<size_t>> last;
+  last.reserve(order.size());
+  for (const auto& [time_ns, m] : order) last.push_back(matches[m].last);
+  return last;
+}
+
+using Names = google::protobuf::RepeatedPtrField<v1::DigestName>;
+
+// Sums over workers, by name.
+std::vector<NameRow> MergeNames(const Digests& digests, const Names& (v1::Digest::*names)() const) {
+  std::map<std::string, NameRow> rows;
+  double all_ms = 0;
+  for (const v1::Digest& digest : digests.workers) {
+    for (const v1::DigestName& name : (digest.*names)()) {
+      NameRow& row = rows[name.name()];
+      row.name = name.name();
+      if (name.class_() < kStepClasses) row.step_class = static_cast<StepClass>(name.class_());
+      if (row.source.empty()) row.source = name.source();
+      row.count += name.count();
+      row.total_ms += static_cast<double>(name.total_ns()) / kNsPerMs;
+      row.self_ms += static_cast<double>(name.self_ns()) / kNsPerMs;
+      row.max_ms = std::max(row.max_ms, static_cast<double>(name.max_ns()) / kNsPerMs);
+      ++row.workers;
+      all_ms += static_cast<double>(name.self_ns()) / kNsPerMs;
+    }
+  }
+  std::vector<NameRow> result;
+  for (auto& [name, row] : rows) {
+    row.share = all_ms > 0 ? row.self_ms / all_ms : 0;
+    result.push_back(std::move(row));
+  }
+  std::stable_sort(result.begin(), result.end(),
+                   [](const NameRow& a, const NameRow& b) { return a.self_ms > b.self_ms; });
+  constexpr size_t kMaxRows = 200;
+  if (result.size() > kMaxRows) result.resize(kMaxRows);
+  return result;
+}
+
+void AddWarnings(const Digests& digests, const Alignment& alignment, Report* report) {
+  constexpr size_t kMaxWarnings = 100;
+  for (const std::string& warning : digests.run.warnings()) report->warnings.push_back(warning);
+  for (const std::string& warning : alignment.warnings) report->warnings.push_back(warning);
+  std::map<int64_t, std::string> ranks;
+  size_t without_steps = 0;
+  std::string first_without;
+  for (const WorkerRow& row : report->workers) {
+    const v1::Digest& digest = *row.view.digest;
+    for (const std::string& warning : digest.warnings()) {
+      report->warnings.push_back(absl::StrCat(digest.name(), ": ", warning));
+    }
+    if (row.view.steps.empty() && ++without_steps == 1) first_without = digest.name();
+    if (!digest.has_rank()) continue;
+    const auto [known, added] = ranks.emplace(digest.rank(), digest.name());
+    if (!added) {
+      report->warnings.push_back(absl::StrCat("rank ", digest.rank(), " twice: ", known->second,
+                                              " and ", digest.name(),
+                                              "; two jobs in one run? Both are in the tables"));
+    }
+  }
+  if (without_steps > 0 && without_steps < report->workers.size()) {
+    report->warnings.push_back(absl::StrCat(
+        first_without, without_steps > 1 ? absl::StrCat(" and ", without_steps - 1, " more") : "",
+        " recorded no steps: left out of the comparison"));
+  }
+  if (report->warnings.size() > kMaxWarnings) {
+    const size_t more = report->warnings.size() - kMaxWarnings;
+    report->warnings.resize(kMaxWarnings);
+    report->warnings.push_back(absl::StrCat("and ", more, " more warnings"));
+  }
+}
+
+}  // namespace
+
+Report Reduce(const Digests& digests) {
+  Report report;
+  report.run = digests.run.run();
+  report.has_manifest = digests.run.has_manifest();
+  report.missing = digests.missing;
+
+  std::vector<WorkerView> views;
+  for (const v1::Digest& digest : digests.workers) {
+    absl::StatusOr<WorkerView> view = ViewOf(digest);
+    if (view.ok()) {
+      views.push_back(*std::move(view));
+    } else {
+      report.missing.push_back({digest.name(), std::string(view.status().message())});
+    }
+  }
+  std::stable_sort(report.missing.begin(), report.missing.end(),
+                   [](const auto& a, const auto& b) { return a.worker < b.worker; });
+  report.expected_workers = views.size() + report.missing.size();
+
+  report.alignment = Align(views);
+  const Alignment& alignment = report.alignment;
+  std::vector<int64_t> unmatched_ns;
+  const std::vector<MatchTimes> matches = SplitBlocked(alignment, &views, &unmatched_ns);
+  report.collectives = CollectiveRows(alignment, matches, views);
+  report.last_arrivals = LastArrivals(alignment, matches, views);
+  for (size_t w = 0; w < views.size(); ++w) {
+    WorkerRow row;
+    row.view = std::move(views[w]);
+    row.unmatched_ns = unmatched_ns[w];
+    FillRow(&row);
+    report.workers.push_back(std::move(row));
+  }
+  report.operators = MergeNames(digests, &v1::Digest::operators);
+  report.kernels = MergeNames(digests, &v1::Digest::kernels);
+  FindVerdict(alignment, matches, &report);
+  AddWarnings(digests, alignment, &report);
+  WriteSentences(&report);
+  return report;
+}
+
+}  // namespace jobscope::analysis

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From the digests of a run to its report.
+#ifndef ANALYSIS_VERDICT_REDUCE_H_
+#define ANALYSIS_VERDICT_REDUCE_H_
+
+#include "analysis/digest/digests.h"
+#include "analysis/verdict/report.h"
+
+namespace jobscope::analysis {
+
+// `digests` must outlive the report. A digest that is malformed counts as missing.
+Report Reduce(const Digests& digests);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_VERDICT_REDUCE_H_

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The answer, before it is printed: docs/report.md.
+#ifndef ANALYSIS_VERDICT_REPORT_H_
+#define ANALYSIS_VERDICT_REPORT_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/digest/digests.h"
+#include "analysis/steps/step_class.h"
+#include "analysis/verdict/alignment.h"
+#include "analysis/verdict/worker_view.h"
+
+namespace jobscope::analysis {
+
+// A scope, operator or kernel behind a finding.
+struct Culprit {
+  std::string name;
+  std::string source;               // file:line; empty: not known
+  double ms = 0;                    // per step
+  std::optional<double> others_ms;  // the others' median
+};
+
+struct Finding {
+  enum class Kind { kStraggler, kBound, kBalanced, kUndecidable } kind = Kind::kUndecidable;
+  std::vector<size_t> workers;  // indices into Report::workers; empty: all
+  std::string node;
+  std::optional<StepClass> step_class;
+  std::optional<double> class_ms;         // per step, of these workers
+  std::optional<double> class_others_ms;  // the others' median
+  std::vector<Culprit> names;
+  std::optional<double> step_ms;
+  std::optional<double> mended_step_ms;
+  std::optional<double> gain;  // with low and high: where something can be mended
+  double gain_low = 0;
+  double gain_high = 0;
+  std::optional<int64_t> single_step;  // its number: a single event
+  size_t last_count = 0;               // collectives at which these workers arrived last
+  size_t last_of = 0;                  // of so many of one name, the one with most waiting
+  std::string last_name;
+  std::optional<double> wait_ms;  // per step, of the others
+  // Sentences, made by verdict_text.h.
+  std::string text;
+  std::vector<std::string> why;
+  std::string advice;
+  std::string why_undecidable;
+};
+
+struct WorkerRow {
+  WorkerView view;
+  std::optional<double> p50_ms, p90_ms, p99_ms, longest_ms;
+  std::optional<double> mean_ms, gap_ms, own_ms;
+  std::array<std::optional<double>, kStepClasses> classes_ms;  // means per step; nothing: not
+                                                               // recorded
+  int64_t unmatched_ns = 0;  // blocked in collectives of which no other worker is known
+};
+
+struct CollectiveRow {
+  std::string name;
+  std::string group;     // empty: not known
+  uint64_t count = 0;    // distinct operations
+  uint64_t matched = 0;  // of which all members are known
+  double wait_ms = 0;    // of all workers
+  double transfer_ms = 0;
+  std::optional<uint64_t> bytes;
+  std::map<size_t, uint64_t> last;  // worker -> how often it arrived last
+};
+
+struct NameRow {
+  std::string name;
+  StepClass step_class = StepClass::kHost;
+  std::string source;
+  uint64_t count = 0;
+  double total_ms = 0;
+  double self_ms = 0;
+  double max_ms = 0;
+  double share = 0;  // of the self time of all
+  size_t workers = 0;
+};
+
+struct Report {
+  std::string run;
+  bool has_manifest = false;
+  Alignment alignment;
+  // Who arrived last at each matched collective, in the order of time; nothing: not known.
+  std::vector<std::optional<size_t>> last_arrivals;
+  std::vector<WorkerRow> workers;
+  Finding verdict;
+  std::vector<Finding> findings;  // by gain, largest first
+  std::vector<CollectiveRow> collectives;
+  std::vector<NameRow> operators;
+  std::vector<NameRow> kernels;
+  std::vector<Digests::Missing> missing;
+  size_t expected_workers = 0;  // those that should be there
+  std::vector<std::string> warnings;
+  std::string sure;  // one line: what the answer rests on
+};
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_VERDICT_REPORT_H_

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/verdict/verdict.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analysis/verdict/blame.h"
+#include "analysis/verdict/bounds.h"
+#include "analysis/verdict/culprits.h"
+#include "analysis/verdict/statistics.h"
+#include "analysis/verdict/thresholds.h"
+
+namespace jobscope::analysis {
+namespace {
+
+using Shares = std::array<std::optional<double>, kStepClasses>;
+
+Finding Undecidable(std::string why, std::string advice) {
+  Finding finding;
+  finding.kind = Finding::Kind::kUndecidable;
+  finding.why_undecidable = std::move(why);
+  finding.advice = std::move(advice);
+  return finding;
+}
+
+bool IsMendable(StepClass step_class) {
+  return step_class != StepClass::kHost && step_class != StepClass::kDeviceCompute &&
+         step_class != StepClass::kUnexplained;
+}
+
+// What bounds `workers`, taken together. Nothing: no class exceeds its threshold; `share` is then
+// of the largest class.
+Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report) {
+  Finding finding;
+  finding.kind = Finding::Kind::kBalanced;
+  Shares sums;
+  std::vector<double> steps;
+  for (const size_t w : workers) {
+    const WorkerRow& row = report.workers[w];
+    steps.push_back(row.mean_ms.value_or(0));
+    for (size_t c = 0; c < kStepClasses; ++c) {
+      if (row.classes_ms[c].has_value()) sums[c] = sums[c].value_or(0) + *row.classes_ms[c];
+    }
+  }
+  const double step_ms = Mean(steps);
+  finding.step_ms = step_ms;
+  if (step_ms <= 0) return finding;
+  Shares shares;
+  size_t largest = Index(StepClass::kUnexplained);
+  for (size_t c = 0; c < kStepClasses; ++c) {
+    if (!sums[c].has_value()) continue;
+    sums[c] = *sums[c] / static_cast<double>(workers.size());
+    shares[c] = *sums[c] / step_ms;
+    if (sums[c].value_or(0) > sums[largest].value_or(0)) largest = c;
+  }
+  const std::optional<StepClass> bound = ChooseBound(shares);
+  if (bound.has_value()) finding.kind = Finding::Kind::kBound;
+  finding.step_class = bound.has_value() ? *bound : static_cast<StepClass>(largest);
+  finding.class_ms = sums[Index(*finding.step_class)];
+  finding.names = FindCulprits(*finding.step_class, *finding.class_ms, workers, {}, report);
+  if (!bound.has_value() || !IsMendable(*bound)) return finding;
+  // Without that class at all: what mending it brings at most.
+  finding.gain = shares[Index(*bound)];
+  finding.mended_step_ms = step_ms - *finding.class_ms;
+  std::vector<double> in_class;
+  std::vector<double> all;
+  for (const size_t w : workers) {
+    const WorkerView& view = report.workers[w].view;
+    const std::vector<int64_t>& column = view.class_ns[Index(*bound)];
+    constexpr size_t kManySteps = 64;  // of many workers their means do
+    if (workers.size() > kManySteps) {
+      in_class.push_back(report.workers[w].classes_ms[Index(*bound)].value_or(0));
+      all.push_back(report.workers[w].mean_ms.value_or(0));
+      continue;
+    }
+    for (size_t s = 0; s < view.steps.size(); ++s) {
+      in_class.push_back(column.empty() ? 0 : static_cast<double>(column[s]));
+      all.push_back(static_cast<double>(view.steps[s].account_ns));
+    }
+  }
+  const Range range = BootstrapRatio(in_class, all);
+  finding.gain_low = range.low;
+  finding.gain_high = range.high;
+  return finding;
+}
+
+// All workers together, where nobody stands out.
+Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report) {
+  Finding finding = BoundOfWorkers(workers, report);
+  if (workers.size() == 1) {
+    finding.workers = workers;
+    if (finding.kind == Finding::Kind::kBalanced) finding.kind = Finding::Kind::kBound;
+    return finding;
+  }
+  if (finding.kind != Finding::Kind::kBound) return finding;
+  const bool communication =
+      *finding.step_class == StepClass::kTransfer || *finding.step_class == StepClass::kWaiting;
+  if (communication && !report.missing.empty()) {
+    return Undecidable(
+        absl::StrFormat("the workers spend %.0f %% of their steps in collectives, and %d of %d "
+                        "workers are missing: whether these are slow or the link is, cannot be "
+                        "told",
+                        100 * *finding.class_ms / *finding.step_ms, report.missing.size(),
+                        report.expected_workers),
+        "capture all workers");
+  }
+  const bool has_device = std::any_of(workers.begin(), workers.end(), [&](size_t w) {
+    return report.workers[w].classes_ms[Index(StepClass::kDeviceCompute)].has_value();
+  });
+  // Without a device host work is the computation itself; and what is not recorded bounds nobody.
+  if (*finding.step_class == StepClass::kDeviceCompute ||
+      *finding.step_class == StepClass::kUnexplained ||
+      (*finding.step_class == StepClass::kHost && !has_device)) {
+    finding.kind = Finding::Kind::kBalanced;
+  }
+  return finding;
+}
+
+// Mean of a class over steps, in ms; only of those in `steps` if these are given.
+double ClassMean(const WorkerView& view, size_t c, const std::vector<size_t>& steps) {
+  const std::vector<int64_t>& column = view.class_ns[c];
+  if (column.empty() || steps.empty()) return 0;
+  double sum = 0;
+  for (const size_t step : steps) sum += static_cast<double>(column[step]);
+  return sum / static_cast<double>(steps.size()) / kNsPerMs;
+}
+
+// Sets class, its times, and the names, from where `slow` spend more than the others: over the
+// common steps, or in one of them.
+void NameCause(const Alignment& alignment, const Report& report, const Straggler& straggler,
+               Finding* finding) {
+  std::vector<double> of_slow(kStepClasses, 0);
+  std::vector<std::vector<double>> of_others(kStepClasses);
+  std::vector<size_t> others;
+  for (size_t i = 0; i < alignment.workers.size(); ++i) {
+    const size_t w = alignment.workers[i];
+    const bool slow =
+        std::find(straggler.workers.begin(), straggler.workers.end(), i) != straggler.workers.end();
+    std::vector<size_t> steps = alignment.steps[i];
+    if (straggler.single) steps = {alignment.steps[i][straggler.step]};
+    for (size_t c = 0; c < kStepClasses; ++c) {
+      const double mean = ClassMean(report.workers[w].view, c, steps);
+      if (slow) {
+        of_slow[c] += mean / static_cast<double>(straggler.workers.size());
+      } else {
+        of_others[c].push_back(mean);
+      }
+    }
+    if (!slow) others.push_back(w);
+  }
+  double most = 0;
+  for (size_t c = 0; c < kStepClasses; ++c) {
+    if (c == Index(StepClass::kWaiting) || c == Index(StepClass::kTransfer)) continue;
+    const double median = Median(of_others[c]);
+    if (of_slow[c] - median <= most) continue;
+    most = of_slow[c] - median;
+    finding->step_class = static_cast<StepClass>(c);
+    finding->class_ms = of_slow[c];
+    finding->class_others_ms = median;
+  }
+  if (!finding->step_class.has_value()) return;
+  if (!straggler.single) {
+    finding->names =
+        FindCulprits(*finding->step_class, *finding->class_ms, finding->workers, others, report);
+    return;
+  }
+  const size_t i = straggler.workers.front();
+  const WorkerRow& row = report.workers[alignment.workers[i]];
+  const size_t step = alignment.steps[i][straggler.step];
+  finding->single_step = row.view.steps[step].number;
+  if (std::optional<Culprit> top = TopOfStep(row.view, step)) finding->names = {std::move(*top)};
+}
+
+// Why the cause of `finding` must not be believed; empty: it may.
+std::string WhyNotSure(const Finding& finding, const Report& report) {
+  for (const size_t w : finding.workers) {
+    const v1::Digest& digest = *report.workers[w].view.digest;
+    if (digest.step_thread_attempted() > 0) {
+      const double lost = static_cast<double>(digest.step_thread_lost()) /
+                          static_cast<double>(digest.step_thread_attempted());
+      if (lost > kMaxLost) {
+        return absl::StrFormat("%s stands out, but %.1f %% of its step thread's events are lost",
+                               digest.name(), 100 * lost);
+      }
+    }
+    const double uncertainty_ms = static_cast<double>(digest.clock_uncertainty_ns()) / kNsPerMs;
+    if (finding.step_ms.has_value() && finding.mended_step_ms.has_value() &&
+        *finding.step_ms - *finding.mended_step_ms < uncertainty_ms) {
+      return absl::StrFormat("%s stands out by less than the uncertainty of the clocks, %.3f ms",
+                             digest.name(), uncertainty_ms);
+    }
+  }
+  return {};
+}
+
+void CountLast(const std::vector<MatchTimes>& matches, const Alignment& alignment,
+               const Report& report, Finding* finding) {
+  if (!report.collectives.empty() && !matches.empty()) {
+    // The one in which most time is lost.
+    const CollectiveRow& row =
+        *std::max_element(report.collectives.begin(), report.collectives.end(),
+                          [](const auto& a, const auto& b) { return a.wait_ms < b.wait_ms; });
+    finding->last_name = row.name;
+    for (const auto& [worker, count] : row.last) {
+      finding->last_of += count;
+      if (std::find(finding->workers.begin(), finding->workers.end(), worker) !=
+          finding->workers.end()) {
+        finding->last_count += count;
+      }
+    }
+  }
+  std::vector<double> waits;
+  for (const size_t w : alignment.workers) {
+    if (std::find(finding->workers.begin(), finding->workers.end(), w) != finding->workers.end()) {
+      continue;
+    }
+    const auto& wait = report.workers[w].classes_ms[Index(StepClass::kWaiting)];
+    if (wait.has_value()) waits.push_back(*wait);
+  }
+  if (!waits.empty()) finding->wait_ms = Mean(waits);
+}
+
+// Ranks that wait for each other.
+void BlameRanks(const Alignment& alignment, const std::vector<MatchTimes>& matches,
+                Report* report) {
+  if (alignment.common() < kMinSteps) {
+    report->verdict = Undecidable(
+        absl::StrFormat("%d steps are common to all workers, and at least %d are needed",
+                        alignment.common(), kMinSteps),
+        "capture longer, or --steps=50");
+    return;
+  }
+  OwnTimes times;
+  for (size_t i = 0; i < alignment.workers.size(); ++i) {
+    const WorkerView& view = report->workers[alignment.workers[i]].view;
+    std::vector<double> own;
+    own.reserve(alignment.common());
+    for (const size_t step : alignment.steps[i]) {
+      own.push_back(static_cast<double>(view.own_ns(step)));
+    }
+    times.own_ns.push_back(std::move(own));
+    times.nodes.push_back(view.digest->host());
+  }
+  {
+    std::vector<WorkerView> views;
+    views.reserve(report->workers.size());
+    for (const WorkerRow& row : report->workers) views.push_back(row.view);
+    times.transfer_ns = TransferPerStep(alignment, views, matches);
+  }
+  for (const Straggler& straggler : FindStragglers(times)) {
+    Finding finding;
+    finding.kind = Finding::Kind::kStraggler;
+    for (const size_t i : straggler.workers) finding.workers.push_back(alignment.workers[i]);
+    finding.node = straggler.node;
+    finding.step_ms = straggler.step_ns / kNsPerMs;
+    finding.mended_step_ms = straggler.mended_step_ns / kNsPerMs;
+    finding.gain = straggler.gain;
+    finding.gain_low = straggler.gain_low;
+    finding.gain_high = straggler.gain_high;
+    NameCause(alignment, *report, straggler, &finding);
+    CountLast(matches, alignment, *report, &finding);
+    const std::string doubt = WhyNotSure(finding, *report);
+    if (doubt.empty()) {
+      report->findings.push_back(std::move(finding));
+    } else if (report->verdict.why_undecidable.empty()) {
+      report->verdict = Undecidable(doubt,
+                                    "capture again; docs/trace_format.md tells how to lose "
+                                    "less: fewer events, larger rings");
+    }
+  }
+}
+
+// Workers without collectives: one whose steps take longer than the others', by its own cause.
+void CompareIndependent(const Alignment& alignment, Report* report) {
+  std::vector<size_t> workers;
+  for (const size_t w : alignment.workers) {
+    if (report->workers[w].view.steps.size() >= kMinSteps) workers.push_back(w);
+  }
+  for (const size_t w : workers) {
+    const WorkerRow& row = report->workers[w];
+    std::vector<size_t> others;
+    std::vector<double> means;
+    for (const size_t other : workers) {
+      if (other == w ||
+          report->workers[other].view.digest->executable() != row.view.digest->executable()) {
+        continue;
+      }
+      others.push_back(other);
+      means.push_back(report->workers[other].mean_ms.value_or(0));
+    }
+    const double reference = Median(means);
+    if (others.empty() || reference <= 0 || *row.mean_ms < kSlowWorker * reference) continue;
+    Finding finding;
+    finding.kind = Finding::Kind::kBound;
+    finding.workers = {w};
+    finding.step_ms = row.mean_ms;
+    double most = 0;
+    for (size_t c = 0; c < kStepClasses; ++c) {
+      std::vector<double> of_others;
+      for (const size_t other : others) {
+        of_others.push_back(report->workers[other].classes_ms[c].value_or(0));
+      }
+      const double median = Median(of_others);
+      if (!row.classes_ms[c].has_value() || *row.classes_ms[c] - median <= most) continue;
+      most = *row.classes_ms[c] - median;
+      finding.step_class = static_cast<StepClass>(c);
+      finding.class_ms = row.classes_ms[c];
+      finding.class_others_ms = median;
+    }
+    if (!finding.step_class.has_value()) continue;
+    finding.mended_step_ms = *finding.step_ms - most;
+    finding.gain = most / *finding.step_ms;
+    std::vector<double> saved;
+    std::vector<double> all;
+    const std::vector<int64_t>& column = row.view.class_ns[Index(*finding.step_class)];
+    for (size_t s = 0; s < row.view.steps.size(); ++s) {
+      saved.push_back(static_cast<double>(column[s]) - *finding.class_others_ms * kNsPerMs);
+      all.push_back(static_cast<double>(row.view.steps[s].account_ns));
+    }
+    const Range range = BootstrapRatio(saved, all);
+    finding.gain_low = range.low;
+    finding.gain_high = range.high;
+    if (finding.gain_low < kMinGainLow) continue;
+    finding.names =
+        FindCulprits(*finding.step_class, *finding.class_ms, finding.workers, others, *report);
+    const std::string doubt = WhyNotSure(finding, *report);
+    if (!doubt.empty()) {
+      report->verdict = Undecidable(doubt, "capture again, with fewer events or larger rings");
+      continue;
+    }
+    report->findings.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matches,
+                 Report* report) {
+  std::vector<size_t> measured;  // workers with enough steps to speak of
+  size_t most_steps = 0;
+  for (const size_t w : alignment.workers) {
+    most_steps = std::max(most_steps, report->workers[w].view.steps.size());
+    if (report->workers[w].view.steps.size() >= kMinSteps) measured.push_back(w);
+  }
+  if (measured.empty()) {
+    report->verdict =
+        most_steps == 0
+            ? Undecidable("no worker has steps",
+                          "mark them: JOBSCOPE_STEP or jobscope.step; docs/frameworks.md tells "
+                          "which are inferred")
+            : Undecidable(absl::StrFormat("at most %d steps were recorded, and at least %d are "
+                                          "needed",
+                                          most_steps, kMinSteps),
+                          "capture longer, or --steps=50");
+    return;
+  }
+  if (alignment.synchronous) {
+    BlameRanks(alignment, matches, report);
+  } else {
+    CompareIndependent(alignment, report);
+  }
+  std::stable_sort(report->findings.begin(), report->findings.end(),
+                   [](const Finding& a, const Finding& b) {
+                     if (a.single_step.has_value() != b.single_step.has_value()) {
+                       return b.single_step.has_value();
+                     }
+                     return a.gain.value_or(0) > b.gain.value_or(0);
+                   });
+  if (!report->findings.empty()) {
+    report->verdict = report->findings.front();
+  } else if (report->verdict.why_undecidable.empty()) {
+    report->verdict = BoundOfAll(measured, *report);
+    if (report->verdict.gain.has_value()) report->findings.push_back(report->verdict);
+  }
+}
+
+}  // namespace jobscope::analysis

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which worker is slow, and why; or what bounds all of them.
+#ifndef ANALYSIS_VERDICT_VERDICT_H_
+#define ANALYSIS_VERDICT_VERDICT_H_
+
+#include <vector>
+
+#include "analysis/verdict/alignment.h"
+#include "analysis/verdict/report.h"
+#include "analysis/verdict/waits.h"
+
+namespace jobscope::analysis {
+
+// Fills verdict and findings, without their sentences. `report` holds the workers.
+void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matches,
+                 Report* report);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_VERDICT_VERDICT_H_

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/verdict/verdict_text.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "analysis/verdict/bounds.h"
+
+namespace jobscope::analysis {
+namespace {
+
+std::string Title(const Finding& finding, const Report& report) {
+  if (finding.workers.empty()) {
+    return absl::StrCat("all ", report.workers.size(), " workers");
+  }
+  if (!finding.node.empty()) {
+    return absl::StrCat("node ", finding.node, " (", finding.workers.size(), " workers)");
+  }
+  constexpr size_t kMaxTitles = 4;
+  std::vector<std::string> titles;
+  for (const size_t w : finding.workers) {
+    if (titles.size() == kMaxTitles) {
+      titles.push_back(absl::StrCat("and ", finding.workers.size() - kMaxTitles, " more"));
+      break;
+    }
+    titles.push_back(TitleOf(report.workers[w]));
+  }
+  return absl::StrJoin(titles, ", ");
+}
+
+std::string ClassWord(const Finding& finding) {
+  return finding.step_class.has_value() ? std::string(ClassTitle(*finding.step_class))
+                                        : std::string("no cause recorded");
+}
+
+double Percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+// "next_batch 74 ms per step (others 9), loader.py:88"
+std::string CulpritText(const Culprit& culprit) {
+  std::string text = absl::StrCat(culprit.name, " ", Milliseconds(culprit.ms), " per step");
+  if (culprit.others_ms.has_value()) {
+    absl::StrAppend(&text, " (others ", Milliseconds(*culprit.others_ms), ")");
+  }
+  if (!culprit.source.empty()) absl::StrAppend(&text, ", ", culprit.source);
+  return text;
+}
+
+void AddCause(Finding* finding) {
+  if (finding->class_ms.has_value() && finding->step_class.has_value()) {
+    std::string line = absl::StrCat(ClassWord(*finding), " ", Milliseconds(*finding->class_ms));
+    if (finding->single_step.has_value()) {
+      absl::StrAppend(&line, " in step ", *finding->single_step);
+    } else {
+      absl::StrAppend(&line, " per step");
+    }
+    if (finding->class_others_ms.has_value()) {
+      absl::StrAppend(&line, " (others ", Milliseconds(*finding->class_others_ms), ")");
+    } else if (finding->step_ms.has_value()) {
+      absl::StrAppendFormat(&line, ", %.0f %% of %s",
+                            Percent(*finding->class_ms, *finding->step_ms),
+                            Milliseconds(*finding->step_ms));
+    }
+    finding->why.push_back(std::move(line));
+  }
+  for (const Culprit& culprit : finding->names) {
+    finding->why.push_back(finding->single_step.has_value()
+                               ? absl::StrCat(culprit.name, " ", Milliseconds(culprit.ms),
+                                              culprit.source.empty() ? "" : ", ", culprit.source)
+                               : CulpritText(culprit));
+  }
+}
+
+std::string GainText(const Finding& finding) {
+  if (!finding.gain.has_value() || !finding.mended_step_ms.has_value()) return {};
+  std::string text =
+      absl::StrFormat("%s (-%.0f %%", Milliseconds(*finding.mended_step_ms), 100 * *finding.gain);
+  if (!finding.single_step.has_value()) {
+    absl::StrAppendFormat(&text, ", %.0f to %.0f", 100 * std::max(0.0, finding.gain_low),
+                          100 * finding.gain_high);
+  }
+  return text + ")";
+}
+
+void WriteStraggler(const Report& report, Finding* finding) {
+  const std::string who = Title(*finding, report);
+  const double factor =
+      *finding->mended_step_ms > 0 ? *finding->step_ms / *finding->mended_step_ms : 1;
+  if (finding->single_step.has_value()) {
+    finding->text = absl::StrCat("one step is slow: step ", *finding->single_step, " on ", who,
+                                 ", ", ClassWord(*finding));
+  } else {
+    finding->text = absl::StrFormat("%.2fx slower than its median rank allows: %s, %s", factor, who,
+                                    ClassWord(*finding));
+  }
+  if (finding->last_of > 0) {
+    std::string line = absl::StrCat("last to arrive at ", finding->last_count, " of ",
+                                    finding->last_of, " ", finding->last_name);
+    if (finding->wait_ms.has_value()) {
+      absl::StrAppend(&line, "; the others wait ", Milliseconds(*finding->wait_ms), " of ",
+                      Milliseconds(*finding->step_ms), " per step");
+    }
+    finding->why.push_back(std::move(line));
+  }
+  AddCause(finding);
+  if (finding->step_class.has_value()) {
+    finding->advice = std::string(BoundOf(*finding->step_class).advice);
+  }
+  const std::string one = finding->workers.size() == 1 ? "it were" : "they were";
+  const std::string gain = finding->single_step.has_value()
+                               ? absl::StrCat("without it: ", GainText(*finding), " over all steps")
+                               : absl::StrCat("if ", one, " median: ", GainText(*finding));
+  finding->advice = finding->advice.empty() ? gain : absl::StrCat(finding->advice, "; ", gain);
+}
+
+void WriteBound(const Report& report, Finding* finding) {
+  const std::string who = Title(*finding, report);
+  const Bound& bound = BoundOf(*finding->step_class);
+  if (finding->class_others_ms.has_value()) {
+    // One of several that do not wait for each other.
+    finding->text = absl::StrFormat(
+        "%s is slow: %s per step, %s: %s", who, Milliseconds(*finding->step_ms), bound.title,
+        absl::StrCat(ClassWord(*finding), " ", Milliseconds(*finding->class_ms), ", others ",
+                     Milliseconds(*finding->class_others_ms)));
+  } else if (*finding->step_class == StepClass::kUnexplained) {
+    finding->text = absl::StrFormat("%s: %.0f %% of %s per step are unexplained", who,
+                                    Percent(*finding->class_ms, *finding->step_ms),
+                                    Milliseconds(*finding->step_ms));
+  } else {
+    finding->text = absl::StrFormat(
+        "%s: %s, %s takes %.0f %% of %s per step", who, bound.title, ClassWord(*finding),
+        Percent(*finding->class_ms, *finding->step_ms), Milliseconds(*finding->step_ms));
+  }
+  AddCause(finding);
+  if (*finding->step_class == StepClass::kTransfer && finding->workers.size() == 1 &&
+      report.workers[finding->workers.front()].unmatched_ns > 0) {
+    finding->why.emplace_back(
+        "transfer, or waiting for ranks that are not in this run: capture them too");
+  }
+  finding->advice = std::string(bound.advice);
+  const std::string gain = GainText(*finding);
+  if (gain.empty()) return;
+  absl::StrAppend(
+      &finding->advice,
+      finding->class_others_ms.has_value() ? "; with as much as the others: " : "; without it: ",
+      gain);
+}
+
+void WriteBalanced(const Report& report, Finding* finding) {
+  finding->text = absl::StrCat("balanced: no worker of ", report.workers.size(), " stands out");
+  if (finding->step_ms.has_value() && finding->class_ms.has_value()) {
+    absl::StrAppendFormat(&finding->text, "; %s takes %.0f %% of %s per step", ClassWord(*finding),
+                          Percent(*finding->class_ms, *finding->step_ms),
+                          Milliseconds(*finding->step_ms));
+  }
+  AddCause(finding);
+  if (finding->step_class.has_value()) {
+    finding->advice = std::string(BoundOf(*finding->step_class).advice);
+  }
+}
+
+void Write(const Report& report, Finding* finding) {
+  finding->why.clear();
+  switch (finding->kind) {
+    case Finding::Kind::kStraggler:
+      WriteStraggler(report, finding);
+      break;
+    case Finding::Kind::kBound:
+      WriteBound(report, finding);
+      break;
+    case Finding::Kind::kBalanced:
+      WriteBalanced(report, finding);
+      break;
+    case Finding::Kind::kUndecidable:
+      finding->text = absl::StrCat("not decidable: ", finding->why_undecidable);
+      break;
+  }
+}
+
+std::string SureText(const Report& report) {
+  std::vector<std::string> parts;
+  switch (report.alignment.by) {
+    case Alignment::By::kNumber:
+      parts.push_back(absl::StrCat(report.alignment.common(), " common steps by number"));
+      break;
+    case Alignment::By::kCollectives:
+      parts.push_back(absl::StrCat(report.alignment.common(), " common steps by collectives"));
+      break;
+    case Alignment::By::kNone:
+      parts.emplace_back("no steps in common");
+      break;
+  }
+  if (report.workers.size() == 1) {
+    parts = {absl::StrCat(report.workers.front().view.steps.size(), " steps")};
+  }
+  uint64_t lost = 0;
+  size_t lost_unknown = 0;
+  size_t clocks_unknown = 0;
+  double clock_ms = 0;
+  for (const WorkerRow& row : report.workers) {
+    const v1::Digest& digest = *row.view.digest;
+    if (digest.has_lost()) {
+      lost += digest.lost();
+    } else {
+      ++lost_unknown;
+    }
+    if (digest.aligned() && digest.has_clock_uncertainty_ns()) {
+      clock_ms = std::max(clock_ms, static_cast<double>(digest.clock_uncertainty_ns()) / kNsPerMs);
+    } else {
+      ++clocks_unknown;
+    }
+  }
+  if (report.workers.size() > 1) {
+    parts.push_back(clocks_unknown == 0 ? absl::StrFormat("clocks +-%.3g ms", clock_ms)
+                                        : std::string("clocks not compared"));
+  }
+  parts.push_back(lost_unknown == 0 ? absl::StrCat(lost, " events lost")
+                                    : std::string("losses not known"));
+  parts.push_back(absl::StrCat(report.workers.size(), " of ", report.expected_workers,
+                               report.expected_workers == 1 ? " worker" : " workers"));
+  if (!report.missing.empty()) {
+    parts.back() +=
+        absl::StrCat(" (", report.missing.front().worker, ": ", report.missing.front().reason,
+                     report.missing.size() > 1 ? ", ..." : "", ")");
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+}  // namespace
+
+std::string TitleOf(const WorkerRow& worker) {
+  const v1::Digest& digest = *worker.view.digest;
+  if (!digest.has_rank()) return digest.name();
+  return digest.host().empty() ? absl::StrCat("rank ", digest.rank())
+                               : absl::StrCat("rank ", digest.rank(), " (", digest.host(), ")");
+}
+
+std::string Milliseconds(double ms) {
+  if (ms >= 10000) return absl::StrFormat("%.1f s", ms / 1000);
+  if (ms >= 100) return absl::StrFormat("%.0f ms", ms);
+  if (ms >= 10) return absl::StrFormat("%.1f ms", ms);
+  return absl::StrFormat("%.2f ms", ms);
+}
+
+void WriteSentences(Report* report) {
+  Write(*report, &report->verdict);
+  for (Finding& finding : report->findings) Write(*report, &finding);
+  report->sure = SureText(*report);
+}
+
+}  // namespace jobscope::analysis

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sentences for findings.
+#ifndef ANALYSIS_VERDICT_VERDICT_TEXT_H_
+#define ANALYSIS_VERDICT_VERDICT_TEXT_H_
+
+#include <string>
+
+#include "analysis/verdict/report.h"
+
+namespace jobscope::analysis {
+
+// "rank 5 (node2)", "127.0.0.1_6009".
+std::string TitleOf(const WorkerRow& worker);
+
+// Fills text, why and advice of the verdict and of all findings, and `sure`.
+void WriteSentences(Report* report);
+
+// "24.6 ms", "0.31 ms", "1.2 s".
+std::string Milliseconds(double ms);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_VERDICT_VERDICT_TEXT_H_

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A digest, unpacked and checked: what the reduce works with.
+#ifndef ANALYSIS_VERDICT_WORKER_VIEW_H_
+#define ANALYSIS_VERDICT_WORKER_VIEW_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "analysis/steps/intervals.h"
+#include "analysis/steps/step_class.h"
+#include "jobscope/v1/digest.pb.h"
+
+namespace jobscope::analysis {
+
+struct StepView {
+  int64_t number = 0;
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  int64_t account_ns = 0;  // up to end_ns
+  int64_t gap_ns() const { return account_ns - (end_ns - begin_ns); }
+};
+
+struct CollectiveView {
+  uint32_t name = 0;              // index into WorkerView::texts
+  std::optional<uint32_t> group;  // likewise
+  std::optional<int64_t> sequence;
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  std::optional<uint32_t> step;  // index into steps
+  std::optional<uint64_t> bytes;
+  uint32_t group_size = 0;  // 0: not known
+  Intervals blocked;
+  int64_t blocked_ns = 0;
+};
+
+struct WorkerView {
+  const v1::Digest* digest = nullptr;  // for all that needs no unpacking
+  std::string name;
+  std::vector<StepView> steps;
+  // Empty: not recorded. kWaiting and kTransfer are filled by the reduce.
+  std::array<std::vector<int64_t>, kStepClasses> class_ns;
+  std::vector<int64_t> blocked_ns;  // empty: no collectives
+  std::vector<std::string> texts;
+  std::vector<CollectiveView> collectives;
+
+  bool has_collectives() const { return !collectives.empty(); }
+  int64_t own_ns(size_t step) const {
+    return steps[step].account_ns - (blocked_ns.empty() ? 0 : blocked_ns[step]);
+  }
+};
+
+// `digest` must outlive the view. INVALID_ARGUMENT: its columns do not fit together, or it is of a
+// schema that this program does not know.
+absl::StatusOr<WorkerView> ViewOf(const v1::Digest& digest);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_VERDICT_WORKER_VIEW_H_

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What can be asked of the CUDA driver without changing anything in the process.
+#ifndef COLLECTORS_CUDA_LIBRARIES_DRIVER_API_H_
+#define COLLECTORS_CUDA_LIBRARIES_DRIVER_API_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace jobscope::cuda {
+
+// Properties of one GPU, as the plane's stats and the occupancy of kernels need them. What the
+// driver does not tell is 0.
+struct DeviceInfo {
+  std::string name;
+  uint64_t memory_bytes = 0;
+  int compute_major = 0;
+  int compute_minor = 0;
+  int core_clock_khz = 0;
+  int memory_clock_khz = 0;
+  int memory_bus_bits = 0;
+  int multiprocessors = 0;
+  int max_threads_per_multiprocessor = 0;
+  int max_blocks_per_multiprocessor = 0;
+  int registers_per_multiprocessor = 0;
+  int shared_bytes_per_multiprocessor = 0;
+  int reserved_shared_bytes_per_block = 0;
+};
+
+// What the process has done with CUDA.
+struct DriverState {
+  enum Use {
+    kNoDriver,        // no NVIDIA driver on this machine (or in this container)
+    kNotLoaded,       // a driver, but this process has not loaded libcuda
+    kNotInitialized,  // libcuda is loaded; nobody has called cuInit
+    kNoDevice,        // initialised, without a GPU
+    kFailed,          // libcuda answers with another error
+    kInUse,
+  };
+  Use use = kNoDriver;
+  int error = 0;           // CUresult, with kFailed
+  int driver_version = 0;  // 12040 = CUDA 12.4; 0: not known
+  int device_count = 0;
+};
+
+// Finds the driver that the process uses, by RTLD_NOLOAD: this never loads libcuda, and never calls
+// cuInit, which would break CUDA in children that are forked later. Takes the loader's lock.
+DriverState QueryDriver();
+
+// Why there is no GPU trace; empty for kInUse.
+std::string DriverReason(const DriverState& state);
+
+// The GPU with this ordinal; nullopt if the driver does not know it. Only with kInUse.
+std::optional<DeviceInfo> QueryDevice(int ordinal);
+
+// UUIDs of the process's GPUs in CUDA's order, as text without a prefix; of a MIG instance its own.
+// nullopt: CUDA is not in use, or its driver is too old to tell.
+std::optional<std::vector<std::string>> QueryDeviceUuids();
+
+// Whether libcuda is loaded, told without waiting for libraries that are being loaded.
+bool DriverIsLoaded();
+// Of a process that has not loaded it: kNoDriver or kNotLoaded, as far as files tell.
+DriverState StateWithoutDriver();
+
+}  // namespace jobscope::cuda
+
+#endif  // COLLECTORS_CUDA_LIBRARIES_DRIVER_API_H_

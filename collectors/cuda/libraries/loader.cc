@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/cuda/libraries/loader.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/process/loaded_libraries.h"
+#include "common/process/own_environment.h"
+
+namespace jobscope::cuda {
+namespace {
+
+constexpr std::string_view kPrefix = "libcupti.so";
+constexpr int kOldestMajor = 11;
+constexpr int kNewestMajor = 13;
+// libcupti.so.11 has the minor release in its name.
+constexpr int kNewest11 = 8;
+
+std::string FolderOf(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return std::string(slash == std::string_view::npos ? "." : path.substr(0, slash));
+}
+
+// Of "libcupti.so.12", "libcupti.so.2025.3.1" or "libcupti.so.11.8"; 0: the name does not tell.
+int MajorOf(std::string_view path) {
+  std::string_view name = FileNameOf(path);
+  if (name.size() <= kPrefix.size() + 1) return 0;
+  const int major = std::atoi(std::string(name.substr(kPrefix.size() + 1)).c_str());
+  return major >= kOldestMajor && major <= 99 ? major : 0;
+}
+
+// All libcupti.so* of a folder, those of later majors first, without debug copies.
+std::vector<std::string> LibrariesIn(const std::string& folder) {
+  std::vector<std::string> paths;
+  DIR* const directory = opendir(folder.c_str());
+  if (directory == nullptr) return paths;
+  while (const dirent* const entry = readdir(directory)) {
+    const std::string_view name = entry->d_name;
+    if (name.substr(0, kPrefix.size()) == kPrefix) paths.push_back(folder + "/" + entry->d_name);
+  }
+  closedir(directory);
+  std::sort(paths.begin(), paths.end(), [](const std::string& a, const std::string& b) {
+    const int major_a = MajorOf(a);
+    const int major_b = MajorOf(b);
+    return major_a != major_b ? major_a > major_b : a < b;
+  });
+  return paths;
+}
+
+// The folders that pip's packages use, under each site-packages folder that the process has mapped
+// a library from: those are the running interpreter's.
+void AddPipFolders(const std::vector<std::string>& mapped, std::vector<std::string>* folders) {
+  static constexpr std::array<std::string_view, 2> kSites = {"/site-packages/", "/dist-packages/"};
+  std::set<std::string> roots;
+  for (const std::string& path : mapped) {
+    for (const std::string_view site : kSites) {
+      const size_t at = path.find(site);
+      if (at != std::string::npos) roots.insert(path.substr(0, at + site.size()));
+    }
+  }
+  for (const std::string& root : roots) {
+    folders->push_back(root + "nvidia/cu13/lib");
+    folders->push_back(root + "nvidia/cuda_cupti/lib");
+  }
+}
+
+void AddToolkitFolders(std::vector<std::string>* folders) {
+  for (const auto& [variable, home] : OwnVariables({"CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"})) {
+    if (home.empty() || home[0] != '/') continue;
+    folders->push_back(absl::StrCat(home, "/extras/CUPTI/lib64"));
+    folders->push_back(absl::StrCat(home, "/lib64"));
+  }
+  folders->emplace_back("/usr/local/cuda/extras/CUPTI/lib64");
+  folders->emplace_back("/usr/local/cuda/lib64");
+}
+
+}  // namespace
+
+std::vector<std::string> MappedCupti() {
+  std::vector<std::string> found;
+  for (const std::string& path : LoadedLibraries()) {
+    if (FileNameOf(path).substr(0, kPrefix.size()) == kPrefix) found.push_back(path);
+  }
+  return found;
+}
+
+std::vector<std::string> CuptiCandidates(const LoadOptions& options) {
+  if (!options.library.empty()) return {options.library};
+  const std::vector<std::string> mapped = LoadedLibraries();
+  std::vector<std::string> folders;
+  // Beside the CUDA runtime that the process uses.
+  for (const std::string& path : mapped) {
+    if (FileNameOf(path).substr(0, 12) != "libcudart.so") continue;
+    const std::string folder = FolderOf(path);
+    folders.push_back(folder);
+    folders.push_back(folder + "/../extras/CUPTI/lib64");
+    folders.push_back(folder + "/../../cuda_cupti/lib");
+  }
+  std::vector<std::string> candidates;
+  for (const std::string& folder : folders) {
+    for (std::string& path : LibrariesIn(folder)) candidates.push_back(std::move(path));
+  }
+  for (int major = kNewestMajor; major > kOldestMajor; --major) {
+    candidates.push_back(absl::StrCat(std::string(kPrefix), ".", major));
+  }
+  for (int minor = kNewest11; minor >= 0; --minor) {
+    candidates.push_back(absl::StrCat(std::string(kPrefix), ".11.", minor));
+  }
+  candidates.emplace_back(kPrefix);
+  folders.clear();
+  AddToolkitFolders(&folders);
+  AddPipFolders(mapped, &folders);
+  for (const std::string& folder : folders) {
+    for (std::string& path : LibrariesIn(folder)) candidates.push_back(std::move(path));
+  }
+  // A libcupti of a later major than the driver fails; it stays as the last resort, for its reason.
+  const int driver_major = options.driver_version / 1000;
+  if (driver_major != 0) {
+    std::stable_partition(candidates.begin(), candidates.end(),
+                          [&](const std::string& path) { return MajorOf(path) <= driver_major; });
+  }
+  return candidates;
+}
+
+absl::StatusOr<const CuptiApi*> LoadCupti(const LoadOptions& options) {
+  // By handle: the linker gives the same one for the same library, whatever its name was.
+  static std::mutex mutex;
+  static auto* const tables = new std::map<void*, const CuptiApi*>;
+  const std::lock_guard<std::mutex> lock(mutex);
+
+  std::vector<std::string> unfit;
+  const uint32_t driver_major = static_cast<uint32_t>(std::max(options.driver_version, 0)) / 1000;
+  // `chosen`: nobody but us decided for it, so it may be passed over.
+  const auto use = [&](void* library, const std::string& path, bool chosen) -> const CuptiApi* {
+    const auto known = tables->find(library);
+    if (known != tables->end()) return known->second;
+    auto* const api = new CuptiApi;
+    const char* const missing = api->Resolve(library);
+    const auto too_new = [&] {
+      return chosen && driver_major != 0 && CuptiMajor(api->version) > driver_major;
+    };
+    if (missing != nullptr) {
+      unfit.push_back(absl::StrCat(path, " lacks ", missing));
+    } else if (const CuptiResult result = api->cuptiGetVersion(&api->version);
+               result != kCuptiSuccess) {
+      unfit.push_back(
+          absl::StrCat(path, " does not work with this driver (cuptiGetVersion: ", result, ")"));
+    } else if (api->version < kCupti11_0) {
+      unfit.push_back(absl::StrCat(path, " is too old (API version ", api->version,
+                                   "; CUDA 11.0 or later is needed)"));
+    } else if (too_new()) {
+      unfit.push_back(absl::StrCat(path, " is of CUDA ", CuptiVersionText(api->version),
+                                   ", the driver of CUDA ", driver_major));
+    } else {
+      Dl_info info;
+      void* function = nullptr;
+      std::memcpy(&function, &api->cuptiGetVersion, sizeof(function));
+      api->path = dladdr(function, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : path;
+      tables->emplace(library, api);
+      return api;
+    }
+    delete api;
+    return nullptr;
+  };
+
+  if (options.library.empty()) {
+    for (const std::string& path : MappedCupti()) {
+      void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+      if (library == nullptr) continue;
+      if (const CuptiApi* const api = use(library, path, false); api != nullptr) return api;
+      dlclose(library);
+    }
+  }
+  for (const std::string& path : CuptiCandidates(options)) {
+    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+      if (!options.library.empty()) {
+        const char* const why = dlerror();
+        return absl::NotFoundError(absl::StrCat("JOBSCOPE_CUPTI_LIBRARY cannot be loaded: ",
+                                                why == nullptr ? path.c_str() : why));
+      }
+      continue;
+    }
+    if (const CuptiApi* const api = use(library, path, options.library.empty()); api != nullptr) {
+      return api;
+    }
+    dlclose(library);
+  }
+  if (!unfit.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("no usable libcupti: ", absl::StrJoin(unfit, "; ")));
+  }
+  return absl::NotFoundError(
+      "no libcupti found: install the CUDA toolkit's extras or the pip package nvidia-cuda-cupti, "
+      "or "
+      "name the file in JOBSCOPE_CUPTI_LIBRARY");
+}
+
+}  // namespace jobscope::cuda

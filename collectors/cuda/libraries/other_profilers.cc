@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/cuda/libraries/other_profilers.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "common/process/loaded_libraries.h"
+#include "common/process/own_environment.h"
+
+namespace jobscope::cuda {
+namespace {
+
+// Libraries that NVIDIA's tools put into the processes that they watch, by the begins of their
+// names.
+constexpr std::array<std::string_view, 6> kTools = {
+    "libToolsInjection",       "libcuda-injection",  "libInterceptorInjection",
+    "libsanitizer-collection", "libcupti_injection", "libcudadebugger"};
+constexpr std::string_view kPyTorch = "libtorch_cpu.so";
+// bool torch::autograd::profiler::isProfilerEnabledInMainThread()
+constexpr const char* kIsRecording = "_ZN5torch8autograd8profiler29isProfilerEnabledInMainThreadEv";
+
+bool BeginsWith(std::string_view text, std::string_view begin) {
+  return text.substr(0, begin.size()) == begin;
+}
+
+using IsRecording = bool (*)();
+
+// Null: this PyTorch cannot be asked.
+IsRecording FindIsRecording(const std::string& pytorch) {
+  void* const library = dlopen(pytorch.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return nullptr;
+  void* const found = dlsym(library, kIsRecording);
+  dlclose(library);  // it stays: Python never unloads it
+  IsRecording is_recording = nullptr;
+  std::memcpy(&is_recording, &found, sizeof(found));
+  return is_recording;
+}
+
+}  // namespace
+
+OtherProfiler FindOtherProfiler(absl::Duration timeout) {
+  const std::vector<std::string> mapped = LoadedLibraries();
+  const std::string named = OwnVariable("CUDA_INJECTION64_PATH").value_or("");
+  const std::string_view injected = FileNameOf(named);
+  const std::string* pytorch = nullptr;
+  for (const std::string& path : mapped) {
+    const std::string_view name = FileNameOf(path);
+    const bool is_tool =
+        std::any_of(kTools.begin(), kTools.end(),
+                    [name](std::string_view tool) { return BeginsWith(name, tool); }) ||
+        (name == injected && !BeginsWith(name, "libjobscope"));
+    if (is_tool) return {OtherProfiler::kInjected, std::string(name)};
+    if (BeginsWith(name, kPyTorch)) pytorch = &path;
+  }
+  if (pytorch == nullptr) return {};
+  const IsRecording is_recording = FindIsRecording(*pytorch);
+  const absl::Time deadline = absl::Now() + timeout;
+  while (is_recording != nullptr && is_recording()) {
+    if (absl::Now() >= deadline) return {OtherProfiler::kKinetoRecords, ""};
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  return {OtherProfiler::kKineto, ""};
+}
+
+}  // namespace jobscope::cuda

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Texts for numbers in CUPTI's records.
+#ifndef COLLECTORS_CUDA_RECORDS_ACTIVITY_NAMES_H_
+#define COLLECTORS_CUDA_RECORDS_ACTIVITY_NAMES_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "collectors/cuda/records/record.h"
+
+namespace jobscope::cuda {
+
+inline constexpr uint8_t kMemoryAllocated = 1;
+inline constexpr uint8_t kMemoryReleased = 2;
+// CUpti_ActivityUnifiedMemoryCounterKind
+inline constexpr uint8_t kCpuPageFault = 3;
+
+// In XProf's spelling: its categories (input, output, device to device) go by it. Arrays are memory
+// of the device; so is the memory of a peer.
+std::string_view CopyName(uint8_t copy_kind);
+// "num_bytes:4096\n…", of which XProf reads the first.
+std::string CopyDetails(const Activity& copy);
+std::string SetDetails(const Activity& set);
+std::string_view MemoryKindName(uint8_t memory_kind);
+bool IsMemoryOfTheGpu(uint8_t memory_kind);
+std::string_view SyncName(uint8_t type);
+std::string_view OverheadName(uint32_t kind);
+std::string_view UnifiedMemoryName(uint8_t counter);
+
+}  // namespace jobscope::cuda
+
+#endif  // COLLECTORS_CUDA_RECORDS_ACTIVITY_NAMES_H_

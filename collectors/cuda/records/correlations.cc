@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/cuda/records/correlations.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace jobscope::cuda {
+namespace {
+
+// A process records each of its graphs once. What goes beyond: launches into graphs count as
+// unfinished.
+constexpr size_t kMaxGraphMarks = 10'000;
+
+bool IsWithin(uint64_t ticks, const Window& window) {
+  return ticks >= window.start_ticks && ticks <= window.end_ticks;
+}
+
+}  // namespace
+
+Correlations::Known& Correlations::NoteWork(const TimedActivity& timed, uint64_t window_end_ticks) {
+  Known& known = known_[timed.activity.correlation];
+  known.seen_ticks = std::max(known.seen_ticks, timed.start_ticks);
+  if (!known.has_work) {
+    known.launched = {timed.activity.type, timed.activity.device, timed.name};
+  }
+  known.has_work = true;
+  known.work_by_end = known.work_by_end || timed.start_ticks <= window_end_ticks;
+  return known;
+}
+
+void Correlations::NoteCall(const TimedActivity& timed, const EventWriter::Call& call) {
+  const Activity& activity = timed.activity;
+  Known& known = known_[activity.correlation];
+  known.seen_ticks = std::max(known.seen_ticks, timed.start_ticks);
+  const bool first = !known.has_call || (!activity.is_driver && !known.has_runtime_call);
+  known.has_call = true;
+  known.has_runtime_call = known.has_runtime_call || !activity.is_driver;
+  // A call that failed launched nothing.
+  known.launches = known.launches || (call.launches && activity.result == 0);
+  if (call.graph_recording != 0 && activity.result == 0 && graph_mark_count_ < kMaxGraphMarks) {
+    ++graph_mark_count_;
+    graph_marks_[activity.thread][timed.start_ticks] = call.graph_recording;
+  }
+  if (first) {
+    known.call_start_ns = activity.start_ns;
+    known.call_ticks = timed.start_ticks;
+  }
+}
+
+const Correlations::Known* Correlations::Find(uint32_t correlation) const {
+  const auto found = known_.find(correlation);
+  return found == known_.end() ? nullptr : &found->second;
+}
+
+bool Correlations::IsSettled(const Activity& activity) const {
+  if (activity.correlation == 0) return true;
+  const Known* const known = Find(activity.correlation);
+  if (known == nullptr) return false;
+  if (activity.type != ActivityType::kApi) return known->has_call;
+  return !known->launches || known->has_work;
+}
+
+// Whichever thread it was: another one's launches may go into the same graph (autograd's do).
+bool Correlations::RecordsGraph(uint64_t ticks) const {
+  return std::any_of(graph_marks_.begin(), graph_marks_.end(), [ticks](const auto& thread) {
+    const std::map<uint64_t, int>& marks = thread.second;
+    const auto next = marks.upper_bound(ticks);
+    if (next != marks.begin()) return std::prev(next)->second > 0;
+    return next->second < 0;  // it began before the first record
+  });
+}
+
+uint64_t Correlations::InFlight(const Window& window) const {
+  uint64_t count = 0;
+  for (const auto& [correlation, known] : known_) {
+    if (known.launches && !known.has_work && IsWithin(known.call_ticks, window) &&
+        !RecordsGraph(known.call_ticks)) {
+      ++count;
+    }
+  }
+  return count;
+}
+
+Correlations::AfterTheEnd Correlations::LookAfter(const Window& window) const {
+  AfterTheEnd after;
+  for (const auto& [correlation, known] : known_) {
+    if (!known.has_call || !known.has_work) continue;
+    if (known.call_ticks > window.end_ticks) {
+      after.without_times += known.without_times;
+      after.unfinished += known.unfinished;
+    } else if (IsWithin(known.call_ticks, window) && !known.work_by_end) {
+      ++after.began_after[known.launched.device];
+    }
+  }
+  return after;
+}
+
+void Correlations::ForgetOlderThan(uint64_t oldest_ticks) {
+  for (auto at = known_.begin(); at != known_.end();) {
+    const auto next = std::next(at);
+    const Known& known = at->second;
+    if (known.seen_ticks < oldest_ticks && (known.has_work || !known.launches)) known_.erase(at);
+    at = next;
+  }
+}
+
+}  // namespace jobscope::cuda

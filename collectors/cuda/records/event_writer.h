@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Activities into events of a trace.
+#ifndef COLLECTORS_CUDA_RECORDS_EVENT_WRITER_H_
+#define COLLECTORS_CUDA_RECORDS_EVENT_WRITER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "collectors/cuda/libraries/cupti_api.h"
+#include "collectors/cuda/libraries/driver_api.h"
+#include "collectors/cuda/records/kernel_names.h"
+#include "collectors/cuda/records/record.h"
+#include "collectors/cuda/records/step_timeline.h"
+#include "collectors/cuda/records/thread_names.h"
+#include "common/clock/clock.h"
+#include "common/xspace/segment/item_sink.h"
+#include "common/xspace/segment/names.h"
+#include "common/xspace/segment/segment.h"
+#include "common/xspace/segment/stats.h"
+
+namespace jobscope::cuda {
+
+// An activity on the session's clock.
+struct TimedActivity {
+  Activity activity;
+  uint64_t start_ticks = 0;
+  uint64_t end_ticks = 0;
+  uint32_t name = 0;        // kernels: of KernelNames
+  bool unfinished = false;  // CUPTI was made to give it up before it ended
+};
+
+// What the call with some correlation id made a GPU do.
+struct Launched {
+  ActivityType type = ActivityType::kKernel;
+  uint32_t device = 0;
+  uint32_t name = 0;
+};
+
+// The window of the session.
+struct Window {
+  uint64_t start_ticks = 0;
+  uint64_t end_ticks = UINT64_MAX;
+  TickMap map;  // zero set
+
+  bool Intersects(uint64_t begin, uint64_t end) const {
+    return end >= start_ticks && begin <= end_ticks;
+  }
+};
+
+// Writes:
+//   /device:GPU:<n>       one line per stream (and a further lane where nodes of a graph overlap):
+//                         kernels, copies, memsets, whole graphs
+//   /host:CPU             CUDA calls on the lines of their threads, memory events on a line of theirs
+//   /device:CUSTOM:CUDA   waits, CUPTI's overhead, unified memory: what XProf would take for work of
+//                         the GPU
+// Events come sorted by their start. Belongs to the collector's thread.
+class EventWriter {
+ public:
+  // All outlive the writer. `window` may change between calls, its zero only before the first.
+  EventWriter(xspace::ItemSink* sink, xspace::Names* names, const CuptiApi* api,
+              const KernelNames* kernels, ThreadNames* threads, const Window* window);
+
+  // GPUs whose first event comes from now on get a custom plane, which XProf does not analyse.
+  void UseCustomPlanes() { custom_planes_ = true; }
+  bool has_device_planes() const { return !devices_.empty(); }
+
+  // `step`: what the event is to be tied to; null: nothing.
+  void Device(const TimedActivity& timed, const StepSpan* step);
+  // `launched`: what the call caused; null: nothing that is known.
+  void Api(const TimedActivity& timed, const Launched* launched, const StepSpan* step);
+  void Memory(const TimedActivity& timed);
+  void Other(const TimedActivity& timed);
+  // Work of one GPU whose launch is known, and how much of it begins before that: the proof that
+  // the two clocks agree stands in each trace, as stats of the GPU's plane. Beside it stands why
+  // some launches have no kernel.
+  struct Order {
+    uint64_t launches = 0;
+    uint64_t early = 0;
+    uint64_t after = 0;  // launched in the window, and began after it: outside
+  };
+  void WriteOrder(uint32_t device, const Order& order);
+  // Appends open segments; `all`: also those that are not old.
+  void Flush();
+
+  // "cudaLaunchKernel"; kept by call.
+  struct Call {
+    std::string name;
+    bool launches = false;
+    int graph_recording = 0;  // GraphRecording
+    bool of_graphs = false;   // makes, changes or launches CUDA graphs
+    uint64_t event_id = 0;    // on the host plane; 0: not yet
+  };
+  const Call& CallOf(bool driver, uint32_t call);
+
+  uint64_t appended() const;
+  uint64_t refused() const;
+
+ private:
+  struct Ids;
+  struct Line {
+    std::unique_ptr<xspace::SegmentBuilder> builder;
+    uint32_t contents = 0;
+    uint64_t end_ticks = 0;
+  };
+  struct DevicePlane {
+    xspace::PlaneKey plane = 0;
+    int64_t index = 0;                                    // among the GPU planes
+    std::map<std::string_view, uint64_t> stats;           // by literals
+    std::vector<uint64_t> kernel_events;                  // by name
+    std::map<std::pair<uint32_t, uint32_t>, Line> lines;  // by stream and lane
+    absl::flat_hash_map<std::string, uint64_t> details;   // texts of launches, as names
+  };
+  // Memory of one kind on one GPU. Pinned memory of the host is told as such a kind.
+  struct MemoryTotals {
+    int64_t allocated = 0;
+    int64_t peak = 0;
+  };
+  struct Block {
+    uint64_t bytes = 0;
+    uint8_t kind = 0;
+  };
+
+  const DeviceInfo& InfoOf(uint32_t device);
+  DevicePlane& PlaneOf(uint32_t device);
+  void WriteCapabilities(xspace::PlaneKey plane, const DeviceInfo& info);
+  Line& LineOf(DevicePlane* plane, const TimedActivity& timed, uint32_t contents);
+  void KernelStats(DevicePlane* plane, const Activity& kernel);
+  void TieTo(std::map<std::string_view, uint64_t>* ids, xspace::PlaneKey plane,
+             const StepSpan* step);
+  uint64_t Stat(std::map<std::string_view, uint64_t>* ids, xspace::PlaneKey plane,
+                std::string_view literal);
+  uint64_t HostStat(std::string_view literal) { return Stat(&host_stats_, Host(), literal); }
+  xspace::PlaneKey Host();
+  xspace::PlaneKey Custom();
+  // Clips to the window, adds the stats of clipping, adds the event.
+  void Add(Line* line, std::map<std::string_view, uint64_t>* ids, xspace::PlaneKey plane,
+           const TimedActivity& timed, uint64_t event_id, uint32_t depth);
+
+  xspace::ItemSink* const sink_;
+  xspace::Names* const names_;
+  const CuptiApi* const api_;
+  const KernelNames* const kernels_;
+  ThreadNames* const thread_names_;
+  const Window* const window_;
+  bool custom_planes_ = false;
+
+  std::map<uint32_t, DeviceInfo> infos_;
+  std::map<uint32_t, DevicePlane> devices_;
+  int64_t next_index_ = 0;
+  xspace::PlaneKey host_ = 0;
+  xspace::PlaneKey custom_ = 0;
+  std::map<std::string_view, uint64_t> host_stats_;
+  std::map<std::string_view, uint64_t> custom_stats_;
+  std::map<uint32_t, Line> threads_;
+  std::map<std::string, Line> others_;
+  std::map<uint64_t, Call> calls_;
+  std::map<std::pair<uint32_t, uint8_t>, MemoryTotals> memory_;       // by GPU and kind
+  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, Block> blocks_;  // by GPU and address
+  std::vector<uint64_t> launch_events_;  // by kernel name, on the host plane
+  xspace::StatsEncoder stats_{xspace::StatsOf::kEvent};
+};
+
+}  // namespace jobscope::cuda
+
+#endif  // COLLECTORS_CUDA_RECORDS_EVENT_WRITER_H_

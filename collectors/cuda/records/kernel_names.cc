@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/cuda/records/kernel_names.h"
+
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "common/xspace/wire/absl_view.h"
+
+namespace jobscope::cuda {
+namespace {
+
+using xspace::AbslView;
+
+constexpr size_t kMaxSymbolBytes = 64 * 1024;
+// The demangler's work can grow faster than its input.
+constexpr size_t kMaxDemangledSymbol = 16 * 1024;
+
+constexpr std::string_view kVoid = "void ";
+constexpr std::string_view kAnonymous = "(anonymous namespace)";
+
+}  // namespace
+
+std::string KernelName(std::string_view symbol) {
+  std::string name(symbol);
+  if (symbol.size() > 2 && symbol.size() <= kMaxDemangledSymbol && symbol[0] == '_' &&
+      symbol[1] == 'Z') {
+    int status = 0;
+    char* const demangled = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
+    if (status == 0 && demangled != nullptr) name = demangled;
+    std::free(demangled);
+  }
+  if (name.compare(0, kVoid.size(), kVoid) == 0) name.erase(0, kVoid.size());
+  if (name.size() > kMaxNameBytes) {
+    name.resize(kMaxNameBytes - 3);
+    name.append("...");
+  }
+  return name.empty() ? "kernel" : name;
+}
+
+std::string ShortKernelName(std::string_view name) {
+  std::string text(name);
+  for (size_t at = text.find(kAnonymous); at != std::string::npos; at = text.find(kAnonymous)) {
+    text.replace(at, kAnonymous.size(), "anonymous");
+  }
+  const size_t end = text.find_first_of("<(");
+  if (end != std::string::npos && end > 0) text.resize(end);
+  return text;
+}
+
+std::string ApiName(std::string_view callback_name) {
+  std::string name(callback_name);
+  const size_t version = name.rfind("_v");
+  if (version != std::string::npos && version + 2 < name.size() &&
+      name.find_first_not_of("0123456789", version + 2) == std::string::npos &&
+      name.size() - version > 4) {  // _v3020; not cuMemAlloc_v2, where it is part of the name
+    name.resize(version);
+  }
+  for (const std::string_view suffix : {"_ptsz", "_ptds"}) {
+    if (name.size() > suffix.size() &&
+        name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0) {
+      name.resize(name.size() - suffix.size());
+    }
+  }
+  return name;
+}
+
+bool IsLaunch(std::string_view api_name) {
+  // A function of the host, queued like a kernel. 13.2 brought a second version of both.
+  if (absl::StartsWith(AbslView(api_name), "cudaLaunchHostFunc") ||
+      absl::StartsWith(AbslView(api_name), "cuLaunchHostFunc")) {
+    return false;
+  }
+  return absl::StartsWith(AbslView(api_name), "cudaLaunch") ||
+         absl::StartsWith(AbslView(api_name), "cuLaunch") ||
+         absl::StartsWith(AbslView(api_name), "cudaGraphLaunch") ||
+         absl::StartsWith(AbslView(api_name), "cuGraphLaunch");
+}
+
+int GraphRecording(std::string_view api_name) {
+  const absl::string_view name = AbslView(api_name);
+  if (absl::StartsWith(name, "cudaStreamBeginCapture") ||
+      absl::StartsWith(name, "cuStreamBeginCapture")) {
+    return 1;
+  }
+  return absl::StartsWith(name, "cudaStreamEndCapture") ||
+                 absl::StartsWith(name, "cuStreamEndCapture")
+             ? -1
+             : 0;
+}
+
+uint32_t KernelNames::Find(const char* symbol) {
+  const std::string_view key = symbol == nullptr
+                                   ? std::string_view()
+                                   : std::string_view(symbol, strnlen(symbol, kMaxSymbolBytes));
+  const auto found = by_symbol_.find(AbslView(key));
+  if (found != by_symbol_.end()) return found->second;
+  const auto index = static_cast<uint32_t>(names_.size());
+  Entry entry;
+  entry.name = KernelName(key);
+  entry.launch = "Launch " + ShortKernelName(entry.name);
+  names_.push_back(std::move(entry));
+  by_symbol_.emplace(std::string(key), index);
+  return index;
+}
+
+}  // namespace jobscope::cuda

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/cuda/tracing/attachment.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "collectors/cuda/libraries/other_profilers.h"
+#include "collectors/cuda/libraries/result_text.h"
+#include "collectors/cuda/tracing/buffer_pool.h"
+#include "collectors/cuda/tracing/detacher.h"
+#include "collectors/cuda/tracing/state_log.h"
+
+namespace jobscope::cuda {
+namespace {
+
+struct Kind {
+  uint32_t kind;
+  const char* what;  // of a warning
+  uint32_t since;    // version that brought it
+};
+// Kernels first: without them there is no GPU part. The rest in the order of their worth.
+constexpr std::array<Kind, 9> kKinds = {{
+    {kKindConcurrentKernel, "kernels", kCupti11_0},
+    {kKindMemcpy, "copies", kCupti11_0},
+    {kKindMemcpyPeer, "copies between GPUs", kCupti11_0},
+    {kKindMemset, "memsets", kCupti11_0},
+    {kKindRuntime, "calls of the CUDA runtime", kCupti11_0},
+    {kKindDriver, "calls of the CUDA driver", kCupti11_0},
+    {kKindSynchronization, "synchronisation", kCupti11_0},
+    {kKindOverhead, "CUPTI's own overhead", kCupti11_0},
+    {kKindMemory, "memory allocations", kCupti11_2},
+}};
+
+// Calls that frameworks make by the thousand, and that say nothing; from 12.5 on CUPTI leaves them
+// out by itself. A test compares the numbers with NVIDIA's header where that is there.
+constexpr std::array<uint32_t, 3> kNoisyRuntimeCalls = {17, 10, 11};  // cudaGetDevice,
+                                                                      // cudaGetLastError,
+                                                                      // cudaPeekAtLastError
+constexpr std::array<uint32_t, 4> kNoisyDriverCalls =
+    {304, 392, 686, 16};  // cuCtxGetCurrent, cuDevicePrimaryCtxGetState, cuKernelGetAttribute,
+                          // cuCtxGetDevice
+
+// CUpti_ActivityUnifiedMemoryCounterKind: bytes to the GPU and from it, faults of CPU and GPU,
+// bytes between GPUs. Of all GPUs that the process uses.
+constexpr std::array<uint32_t, 5> kUnifiedMemoryCounters = {1, 2, 3, 4, 8};
+constexpr uint32_t kAllDevices = 2;
+
+// Of CUPTI's buffers on the GPU, one for each context is written to while others are read.
+constexpr size_t kMinDeviceBuffers = 2;
+// Of Begin's 3 s: PyTorch's profiler takes a second when it is used for the first time.
+constexpr absl::Duration kKinetoTimeout = absl::Seconds(2);
+
+void OnCallback(void* /*userdata*/, uint32_t domain, uint32_t cbid, const void* data) {
+  Detacher::Get().OnCallback(domain, data);
+  if (domain == kDomainState) StateLog::Get().OnCallback(cbid, data);
+}
+
+// After a fatal error CUPTI takes itself out of the process, as cuptiFinalize does. Whatever is
+// called then could bring it back.
+bool Gone() { return StateLog::Get().fatal(); }
+
+}  // namespace
+
+std::string Attachment::Failure(const char* name, CuptiResult result,
+                                std::string_view owner) const {
+  FailureContext context;
+  context.call = name;
+  context.cupti_version = api_->version;
+  context.driver_version = options_.driver_version;
+  context.old_owner = owner;
+  // Of most results CUPTI has nothing to tell but their names.
+  const char* message = nullptr;
+  const char* its_name = nullptr;
+  if (api_->cuptiGetErrorMessage != nullptr &&
+      api_->cuptiGetErrorMessage(result, &message) == kCuptiSuccess && message != nullptr &&
+      api_->cuptiGetResultString(result, &its_name) == kCuptiSuccess && its_name != nullptr &&
+      std::strcmp(message, its_name) != 0) {
+    context.own_message = message;
+    // Some end in an empty line.
+    context.own_message =
+        context.own_message.substr(0, context.own_message.find_last_not_of(" \n") + 1);
+  }
+  return FailureText(result, context);
+}
+
+std::string Attachment::Owner() {
+  if (api_->cuptiSubscribe_v2 == nullptr) return {};
+  char owner[128] = {};
+  SubscriberParams params{sizeof(params), "jobscope", owner, sizeof(owner) - 1};
+  Subscriber other = nullptr;
+  call = "cuptiSubscribe_v2";
+  if (api_->cuptiSubscribe_v2(&other, &OnCallback, nullptr, &params) == kCuptiSuccess) {
+    (void)api_->cuptiUnsubscribe(other);
+    return {};
+  }
+  return owner;
+}
+
+bool Attachment::GoWithoutSubscription(CuptiResult result) {
+  call = "looking for other profilers";
+  const OtherProfiler other = FindOtherProfiler(kKinetoTimeout);
+  if (other.kind == OtherProfiler::kKineto) {
+    warnings_.emplace_back(
+        "PyTorch's profiler (Kineto) holds CUPTI's subscription, as it does from its first use on: "
+        "traced without one. Kernels are tied to their launches as ever; what CUPTI reports by "
+        "itself is not told, and CUPTI is not finalized");
+    return true;
+  }
+  if (other.kind == OtherProfiler::kKinetoRecords) {
+    status_ = absl::FailedPreconditionError(
+        absl::StrCat("torch.profiler records in this process, and CUPTI serves one profiler at a "
+                     "time; capture again when its recording has ended (cuptiSubscribe: ",
+                     result, ")"));
+    return false;
+  }
+  std::string owner = Owner();
+  if (owner.empty()) owner = other.name;
+  status_ = absl::FailedPreconditionError(Failure("cuptiSubscribe", result, owner));
+  return false;
+}
+
+bool Attachment::Subscribe() {
+  call = "cuptiSubscribe";
+  const CuptiResult result = api_->cuptiSubscribe(&subscriber_, &OnCallback, nullptr);
+  if (result == kCuptiMultipleSubscribers) return GoWithoutSubscription(result);
+  if (result != kCuptiSuccess) {
+    status_ = absl::FailedPreconditionError(Failure("cuptiSubscribe", result));
+    return false;
+  }
+  subscribed_ = true;
+  if (api_->cuptiEnableDomain != nullptr && api_->version >= kCupti12_2) {
+    call = "cuptiEnableDomain";
+    (void)api_->cuptiEnableDomain(1, subscriber_, kDomainState);
+  }
+  return true;
+}
+
+void Attachment::Begin() {
+  if (!Subscribe()) return;
+  CuptiResult result = kCuptiSuccess;
+  if (api_->cuptiSetThreadIdType != nullptr) {
+    call = "cuptiSetThreadIdType";
+    result = api_->cuptiSetThreadIdType(kThreadIdSystem);
+    if (result != kCuptiSuccess) {
+      warnings_.push_back(absl::StrCat("CUDA calls do not stand on their threads' lines: ",
+                                       Failure("cuptiSetThreadIdType", result)));
+    }
+  }
+  SetAttributes();
+  call = "cuptiActivityRegisterCallbacks";
+  result = api_->cuptiActivityRegisterCallbacks(&BufferPool::Request, &BufferPool::Complete);
+  if (result != kCuptiSuccess) {
+    status_ = absl::FailedPreconditionError(Failure("cuptiActivityRegisterCallbacks", result));
+    return Undo();
+  }
+  for (const Kind& kind : kKinds) {
+    if (api_->version < kind.since) continue;
+    if (!Enable(kind.kind, kind.what) && kind.kind == kKindConcurrentKernel) return Undo();
+  }
+  if (options_.unified_memory) EnableUnifiedMemory();
+  if (options_.whole_graphs) (void)Enable(kKindGraphTrace, "CUDA graphs as a whole");
+  QuietNoisyCalls();
+}
+
+// What cannot be set stays as it is: it costs memory or time, and no record.
+void Attachment::SetAttributes() {
+  if (api_->cuptiActivityGetAttribute == nullptr || api_->cuptiActivitySetAttribute == nullptr) {
+    return;
+  }
+  call = "cuptiActivitySetAttribute";
+  size_t buffer_bytes = 0;
+  size_t limit = 0;
+  size_t size = sizeof(buffer_bytes);
+  if (api_->cuptiActivityGetAttribute(kDeviceBufferSize, &size, &buffer_bytes) == kCuptiSuccess &&
+      api_->cuptiActivityGetAttribute(kDeviceBufferPoolLimit, &size, &limit) == kCuptiSuccess &&
+      buffer_bytes > 0) {
+    size_t ours = std::max(kMinDeviceBuffers,
+                           static_cast<size_t>(options_.device_buffer_bytes / buffer_bytes));
+    if (ours < limit &&
+        api_->cuptiActivitySetAttribute(kDeviceBufferPoolLimit, &size, &ours) == kCuptiSuccess) {
+      own_pool_limit_ = limit;
+    }
+  }
+  // One buffer for all threads makes them wait for each other. Undefined once tracing has been on:
+  // not where somebody else may have had it on. Before 12.8 a flush races with the threads.
+  static std::atomic<bool> asked{false};
+  const bool first = !asked.exchange(true);
+  if (!first || !subscribed_ || api_->version < kCupti12_8 || api_->version >= kCupti13_0) return;
+  uint8_t per_thread = 1;
+  size = sizeof(per_thread);
+  (void)api_->cuptiActivitySetAttribute(kPerThreadBuffer, &size, &per_thread);
+}
+
+void Attachment::RestoreAttributes() {
+  if (!own_pool_limit_.has_value() || Gone()) return;
+  call = "cuptiActivitySetAttribute";
+  size_t limit = *own_pool_limit_;
+  size_t size = sizeof(limit);
+  (void)api_->cuptiActivitySetAttribute(kDeviceBufferPoolLimit, &size, &limit);
+  own_pool_limit_.reset();
+}
+
+// Needs to be told which counters before it is enabled.
+void Attachment::EnableUnifiedMemory() {
+  call = "cuptiActivityConfigureUnifiedMemoryCounter";
+  std::array<UnifiedMemoryConfig, kUnifiedMemoryCounters.size()> configs{};
+  for (size_t i = 0; i < configs.size(); ++i) {
+    configs[i] = {kAllDevices, kUnifiedMemoryCounters[i], 0, 1};
+  }
+  const CuptiResult result = api_->cuptiActivityConfigureUnifiedMemoryCounter == nullptr
+                                 ? kCuptiNotImplemented
+                                 : api_->cuptiActivityConfigureUnifiedMemoryCounter(
+                                       configs.data(), static_cast<uint32_t>(configs.size()));
+  if (result == kCuptiSuccess) {
+    (void)Enable(kKindUnifiedMemory, "unified memory");
+  } else {
+    warnings_.push_back(absl::StrCat("unified memory is not traced: ", Failure(call, result)));
+  }
+}
+
+bool Attachment::Enable(uint32_t kind, const char* what) {
+  call = "cuptiActivityEnable";
+  const CuptiResult result = api_->cuptiActivityEnable(kind);
+  if (result == kCuptiSuccess) {
+    enabled_.push_back(kind);
+    return true;
+  }
+  const std::string text = Failure("cuptiActivityEnable", result);
+  if (kind == kKindConcurrentKernel) {
+    status_ = absl::FailedPreconditionError(text);
+  } else {
+    warnings_.push_back(absl::StrCat(what, " are not traced: ", text));
+  }
+  return false;
+}
+
+void Attachment::QuietNoisyCalls() const {
+  if (api_->cuptiActivityEnableRuntimeApi != nullptr) {
+    for (const uint32_t cbid : kNoisyRuntimeCalls) {
+      (void)api_->cuptiActivityEnableRuntimeApi(cbid, 0);
+    }
+  }
+  if (api_->cuptiActivityEnableDriverApi != nullptr) {
+    for (const uint32_t cbid : kNoisyDriverCalls) {
+      (void)api_->cuptiActivityEnableDriverApi(cbid, 0);
+    }
+  }
+}
+
+void Attachment::Flush(bool forced) {
+  if (Gone()) return;
+  call = "cuptiActivityFlushAll";
+  const CuptiResult result = api_->cuptiActivityFlushAll(forced ? kFlushForced : 0);
+  if (result == kCuptiSuccess) return;
+  std::string text = absl::StrCat("records may be missing: ", Failure(call, result));
+  if (std::find(warnings_.begin(), warnings_.end(), text) == warnings_.end()) {
+    warnings_.push_back(std::move(text));
+  }
+}
+
+void Attachment::CountDropped() {
+  if (Gone()) return;
+  call = "cuptiActivityGetNumDroppedRecords";
+  size_t count = 0;
+  if (api_->cuptiActivityGetNumDroppedRecords(nullptr, 0, &count) == kCuptiSuccess) {
+    dropped_ += count;
+  }
+}
+
+void Attachment::ForgetDropped() {
+  CountDropped();
+  dropped_ = 0;
+}
+
+void Attachment::Disable() {
+  if (Gone()) return;
+  call = "cuptiActivityDisable";
+  for (const uint32_t kind : std::exchange(enabled_, {})) {
+    const CuptiResult result = api_->cuptiActivityDisable(kind);
+    if (result != kCuptiSuccess) {
+      warnings_.push_back(
+          absl::StrCat("tracing could not be switched off: ", Failure(call, result)));
+    }
+  }
+}
+
+void Attachment::End() {
+  if (!enabled_.empty()) Flush(/*forced=*/true);
+  Disable();
+  Flush(/*forced=*/true);
+  CountDropped();
+}
+
+void Attachment::Unsubscribe() {
+  RestoreAttributes();
+  if (!subscribed_.exchange(false) || Gone()) return;
+  call = "cuptiUnsubscribe";
+  const CuptiResult result = api_->cuptiUnsubscribe(subscriber_);
+  subscriber_ = nullptr;
+  if (result != kCuptiSuccess) {
+    warnings_.push_back(absl::StrCat("CUPTI stays attached: ", Failure(call, result)));
+  }
+}
+
+void Attachment::Leave(bool finalize, absl::Duration wait) {
+  if (Gone()) finalized_ = true;
+  if (!finalize || !subscribed_ || Gone()) return Unsubscribe();
+  RestoreAttributes();
+  call = "cuptiFinalize";
+  CuptiResult result = kCuptiSuccess;
+  const Detacher::Outcome outcome = Detacher::Get().Detach(api_, subscriber_, wait, &result);
+  const std::string stays = "CUPTI stays loaded into CUDA, which may slow it a little";
+  if (outcome != Detacher::Outcome::kDone) {
+    Unsubscribe();
+    warnings_.push_back(
+        outcome == Detacher::Outcome::kNoCall
+            ? absl::StrCat(stays,
+                           ": it can be taken out only as a call returns that waits for the whole "
+                           "context (cudaDeviceSynchronize, cuCtxSynchronize), and none did; the "
+                           "next capture tries again")
+            : absl::StrCat(stays, result == kCuptiSuccess ? "" : ": ",
+                           result == kCuptiSuccess ? "" : Failure("cuptiEnableDomain", result)));
+    return;
+  }
+  subscribed_ = false;
+  subscriber_ = nullptr;
+  finalized_ = result == kCuptiSuccess;
+  if (result != kCuptiSuccess) {
+    warnings_.push_back(absl::StrCat(stays, ": ", Failure(call, result)));
+  }
+}
+
+void Attachment::Undo() {
+  Disable();
+  Unsubscribe();
+}
+
+std::vector<std::string> Attachment::TakeWarnings() { return std::exchange(warnings_, {}); }
+
+}  // namespace jobscope::cuda

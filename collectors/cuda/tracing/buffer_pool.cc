@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/cuda/tracing/buffer_pool.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace jobscope::cuda {
+namespace {
+
+constexpr size_t kPageBytes = 4096;
+// CUPTI fills a buffer from its begin, after it has set all of it to zero. More than the longest
+// record: the first ones are seen, whichever of their fields is written when.
+constexpr size_t kHeadWords = 64;
+
+}  // namespace
+
+BufferPool& BufferPool::Get() {
+  static auto* const pool = new BufferPool;
+  return *pool;
+}
+
+bool BufferPool::Prepare(size_t buffers, size_t ready, bool null_is_safe, std::string* error) {
+  null_is_safe_.store(null_is_safe, std::memory_order_relaxed);
+  if (base_.load(std::memory_order_acquire) == nullptr) {
+    buffers = std::clamp<size_t>(buffers, 1, kMaxBuffers);
+    void* const memory =
+        mmap(nullptr, (buffers + kScrapBuffers) * kBufferBytes, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+      *error = std::strerror(errno);
+      return false;
+    }
+    // A forked child has no use for them, because CUPTI does not work there; but its code may look
+    // into one as the child exits, and must find something. Kernels before 4.14 copy them.
+    (void)madvise(memory, (buffers + kScrapBuffers) * kBufferBytes, MADV_WIPEONFORK);
+    buffers_.store(buffers, std::memory_order_release);
+    base_.store(static_cast<uint8_t*>(memory), std::memory_order_release);
+  }
+  for (size_t slot = 0; slot < slots() + kScrapBuffers; ++slot) {
+    uint32_t expected = kForsaken;
+    if (slots_[slot].forsaken_at < times_forsaken_) {
+      (void)slots_[slot].state.compare_exchange_strong(expected, kFree, std::memory_order_acq_rel);
+    }
+  }
+  // Otherwise the first records of each buffer would cost page faults on application threads.
+  for (size_t slot = 0; slot < std::min(ready, slots()); ++slot) {
+    uint32_t expected = kFree;
+    if (!slots_[slot].state.compare_exchange_strong(expected, kReading)) continue;
+    volatile uint8_t* const data = DataOf(slot);
+    for (size_t at = 0; at < kBufferBytes; at += kPageBytes) data[at] = 0;
+    slots_[slot].touched.store(true, std::memory_order_relaxed);
+    slots_[slot].state.store(kFree, std::memory_order_release);
+  }
+  return true;
+}
+
+bool BufferPool::Claim(size_t slot, uint32_t from) {
+  return slots_[slot].state.compare_exchange_strong(from, kLent, std::memory_order_acq_rel);
+}
+
+void BufferPool::Hand(size_t slot, uint8_t** buffer, size_t* size) {
+  slots_[slot].touched.store(true, std::memory_order_relaxed);
+  slots_[slot].lent_at.store(next_lent_.fetch_add(1, std::memory_order_relaxed),
+                             std::memory_order_relaxed);
+  *buffer = DataOf(slot);
+  *size = kBufferBytes;
+}
+
+std::optional<size_t> BufferPool::OldestFull() const {
+  std::optional<size_t> oldest;
+  uint64_t oldest_order = UINT64_MAX;
+  const size_t end = slots() + kScrapBuffers;
+  for (size_t slot = 0; slot < end; ++slot) {
+    if (slots_[slot].state.load(std::memory_order_acquire) != kFull) continue;
+    const uint64_t order = slots_[slot].order.load(std::memory_order_relaxed);
+    if (order < oldest_order) {
+      oldest_order = order;
+      oldest = slot;
+    }
+  }
+  return oldest;
+}
+
+void BufferPool::Request(uint8_t** buffer, size_t* size, size_t* max_records) {
+  BufferPool& pool = Get();
+  *buffer = nullptr;
+  *size = 0;
+  *max_records = 0;  // as many as fit
+  const size_t count = pool.slots();
+  if (pool.base_.load(std::memory_order_acquire) == nullptr) return;
+  // The lowest free one: low slots are the ones that are present, and stay the only ones while the
+  // reader keeps up. At most 1,024 loads, once per MiB of records.
+  for (size_t slot = 0; slot < count; ++slot) {
+    if (pool.slots_[slot].state.load(std::memory_order_relaxed) != kFree) continue;
+    if (pool.Claim(slot, kFree)) return pool.Hand(slot, buffer, size);
+  }
+  if (pool.mode_.load(std::memory_order_relaxed) == Mode::kArmed) {
+    for (int tries = 0; tries < 4; ++tries) {
+      const std::optional<size_t> oldest = pool.OldestFull();
+      if (!oldest.has_value()) break;
+      if (!pool.Claim(*oldest, kFull)) continue;
+      pool.recycled_.fetch_add(1, std::memory_order_relaxed);
+      return pool.Hand(*oldest, buffer, size);
+    }
+  }
+  if (pool.null_is_safe_.load(std::memory_order_relaxed)) {
+    pool.refused_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  pool.scrapped_.fetch_add(1, std::memory_order_relaxed);
+  for (size_t slot = count; slot < count + kScrapBuffers; ++slot) {
+    if (pool.Claim(slot, kFree)) return pool.Hand(slot, buffer, size);
+  }
+  pool.shared_.fetch_add(1, std::memory_order_relaxed);
+  pool.Hand(count + kScrapBuffers - 1, buffer, size);
+}
+
+void BufferPool::Complete(void* /*context*/, uint32_t /*stream*/, uint8_t* buffer, size_t /*size*/,
+                          size_t valid) {
+  if (buffer == nullptr) return;
+  BufferPool& pool = Get();
+  const size_t end = pool.slots() + kScrapBuffers;
+  uint8_t* const base = pool.base_.load(std::memory_order_acquire);
+  const auto offset = static_cast<size_t>(buffer - base);
+  if (base == nullptr || buffer < base || offset >= end * kBufferBytes ||
+      offset % kBufferBytes != 0) {
+    pool.foreign_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  Slot& slot = pool.slots_[offset / kBufferBytes];
+  uint32_t forsaken = kForsaken;
+  if (slot.state.compare_exchange_strong(forsaken, kFree, std::memory_order_acq_rel)) {
+    if (valid != 0) pool.late_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  // One that several share comes back several times; the first return counts.
+  if (slot.state.load(std::memory_order_acquire) != kLent) return;
+  if (valid == 0 || pool.mode_.load(std::memory_order_seq_cst) == Mode::kIdle) {
+    if (valid != 0) pool.late_.fetch_add(1, std::memory_order_relaxed);
+    slot.state.store(kFree, std::memory_order_release);
+    return;
+  }
+  slot.valid.store(std::min(valid, kBufferBytes), std::memory_order_relaxed);
+  slot.order.store(pool.next_order_.fetch_add(1, std::memory_order_relaxed),
+                   std::memory_order_relaxed);
+  slot.state.store(kFull, std::memory_order_release);
+}
+
+std::optional<BufferPool::Full> BufferPool::TakeFull() {
+  // Application threads take full buffers only before the start.
+  while (true) {
+    const std::optional<size_t> oldest = OldestFull();
+    if (!oldest.has_value()) return std::nullopt;
+    uint32_t expected = kFull;
+    if (!slots_[*oldest].state.compare_exchange_strong(expected, kReading,
+                                                       std::memory_order_acq_rel)) {
+      continue;
+    }
+    return Full{*oldest, DataOf(*oldest), slots_[*oldest].valid.load(std::memory_order_relaxed),
+                *oldest >= slots()};
+  }
+}
+
+void BufferPool::Free(size_t slot) { slots_[slot].state.store(kFree, std::memory_order_release); }
+
+void BufferPool::Forsake() {
+  ++times_forsaken_;
+  const size_t end = slots() + kScrapBuffers;
+  for (size_t slot = 0; slot < end; ++slot) {
+    uint32_t expected = kLent;
+    if (slots_[slot].state.compare_exchange_strong(expected, kForsaken,
+                                                   std::memory_order_acq_rel)) {
+      slots_[slot].forsaken_at = times_forsaken_;
+    }
+  }
+}
+
+void BufferPool::ReleaseMemory() {
+  if (base_.load(std::memory_order_acquire) == nullptr) return;
+  const size_t end = slots() + kScrapBuffers;
+  for (size_t slot = 0; slot < end; ++slot) {
+    if (!slots_[slot].touched.load(std::memory_order_relaxed)) continue;
+    uint32_t expected = kFree;
+    if (!slots_[slot].state.compare_exchange_strong(expected, kReading,
+                                                    std::memory_order_acq_rel)) {
+      continue;
+    }
+    (void)madvise(DataOf(slot), kBufferBytes, MADV_DONTNEED);
+    slots_[slot].touched.store(false, std::memory_order_relaxed);
+    slots_[slot].state.store(kFree, std::memory_order_release);
+  }
+}
+
+// CUPTI may write to it at this very moment: then one word or the other is seen, and the next look
+// sees more.
+__attribute__((no_sanitize("thread"))) bool BufferPool::HoldsRecords(size_t slot) const {
+  const volatile auto* const head = reinterpret_cast<const volatile uint64_t*>(DataOf(slot));
+  for (size_t i = 0; i < kHeadWords; ++i) {
+    if (head[i] != 0) return true;
+  }
+  return false;
+}
+
+size_t BufferPool::LentWithRecords(uint64_t mark) const {
+  size_t count = 0;
+  const size_t end = slots() + kScrapBuffers;
+  for (size_t slot = 0; slot < end; ++slot) {
+    if (slots_[slot].state.load(std::memory_order_acquire) == kLent &&
+        slots_[slot].lent_at.load(std::memory_order_relaxed) < mark && HoldsRecords(slot)) {
+      ++count;
+    }
+  }
+  return count;
+}
+
+BufferPool::Counts BufferPool::TakeCounts() {
+  Counts counts;
+  counts.refused = refused_.exchange(0);
+  counts.scrapped = scrapped_.exchange(0);
+  counts.shared = shared_.exchange(0);
+  counts.late = late_.exchange(0);
+  counts.recycled = recycled_.exchange(0);
+  counts.foreign = foreign_.exchange(0);
+  return counts;
+}
+
+}  // namespace jobscope::cuda

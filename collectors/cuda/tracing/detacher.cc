@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/cuda/tracing/detacher.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+namespace jobscope::cuda {
+namespace {
+
+// CUpti_CallbackData, as far as it is needed.
+struct CallbackData {
+  uint32_t site;
+  const char* function;
+};
+constexpr uint32_t kSiteEnter = 0;
+constexpr uint32_t kSiteExit = 1;
+
+// Waits for all work of its context. (That waits for a stream or an event says nothing of others.)
+bool WaitsForContext(std::string_view function) {
+  for (const std::string_view name : {"cudaDeviceSynchronize", "cuCtxSynchronize"}) {
+    if (function.substr(0, name.size()) == name) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Detacher& Detacher::Get() {
+  static auto* const detacher = new Detacher;
+  return *detacher;
+}
+
+Detacher::Outcome Detacher::Detach(const CuptiApi* api, Subscriber subscriber, absl::Duration wait,
+                                   CuptiResult* result) {
+  *result = kCuptiSuccess;
+  if (api->cuptiFinalize == nullptr || api->cuptiEnableDomain == nullptr) return Outcome::kRefused;
+  api_ = api;
+  subscriber_ = subscriber;
+  result_ = kCuptiSuccess;
+  for (Thread& thread : threads_) {
+    thread.outermost_known = false;
+    thread.waited = false;
+    thread.depth.store(0, std::memory_order_relaxed);
+    thread.id.store(0, std::memory_order_relaxed);
+  }
+  // Nobody may be inside of CUPTI when it is finalized, this thread included: first the callbacks,
+  // then the wish. Calls are counted from the first callback on: one that was heard and not counted
+  // would let another thread finalize while it runs.
+  state_.store(kCounting, std::memory_order_release);
+  bool told = false;
+  for (const uint32_t domain : {kDomainRuntimeApi, kDomainDriverApi}) {
+    const CuptiResult enabled = api->cuptiEnableDomain(1, subscriber, domain);
+    told = told || enabled == kCuptiSuccess;
+    if (enabled != kCuptiSuccess) *result = enabled;
+  }
+  if (!told) {
+    state_.store(kIdle, std::memory_order_release);
+    return Outcome::kRefused;
+  }
+  state_.store(kWanted, std::memory_order_release);
+  std::unique_lock<std::mutex> lock(mutex_);
+  const auto ended = [this] { return state_.load(std::memory_order_acquire) == kEnded; };
+  if (!ended_.wait_for(lock, absl::ToChronoNanoseconds(wait), ended)) {
+    uint32_t wanted = kWanted;
+    if (state_.compare_exchange_strong(wanted, kIdle, std::memory_order_acq_rel)) {
+      lock.unlock();
+      for (const uint32_t domain : {kDomainRuntimeApi, kDomainDriverApi}) {
+        (void)api->cuptiEnableDomain(0, subscriber, domain);
+      }
+      return Outcome::kNoCall;
+    }
+    // An application thread is in it.
+    ended_.wait(lock, ended);
+  }
+  *result = result_;
+  state_.store(kIdle, std::memory_order_release);
+  return Outcome::kDone;
+}
+
+Detacher::Thread* Detacher::ThisThread() {
+  const auto id = static_cast<uintptr_t>(pthread_self());
+  for (Thread& thread : threads_) {
+    uintptr_t owner = thread.id.load(std::memory_order_acquire);
+    if (owner == id) return &thread;
+    if (owner == 0 && thread.id.compare_exchange_strong(owner, id, std::memory_order_acq_rel)) {
+      return &thread;
+    }
+  }
+  return nullptr;
+}
+
+bool Detacher::IsSafePlace(uint32_t domain, uint32_t site, const char* function) {
+  Thread* const thread = ThisThread();
+  if (thread == nullptr || function == nullptr) return false;
+  const int depth = thread->depth.load(std::memory_order_relaxed);
+  if (site == kSiteEnter) {
+    // Calls of the runtime are not made within others.
+    if (domain == kDomainRuntimeApi && depth == 0) thread->outermost_known = true;
+    thread->depth.store(depth + 1, std::memory_order_seq_cst);
+    return false;
+  }
+  if (site != kSiteExit) return false;
+  if (depth == 0) {  // it was entered before; what comes now is seen whole
+    thread->outermost_known = true;
+    return false;
+  }
+  thread->depth.store(depth - 1, std::memory_order_seq_cst);
+  if (depth != 1 || !WaitsForContext(function)) return false;
+  // Programs that use the driver only: one call of the runtime waits in the driver once, so the
+  // second such wait of a thread is not within the same unseen call.
+  const bool known = thread->outermost_known || thread->waited;
+  thread->waited = true;
+  return known && std::all_of(threads_.begin(), threads_.end(), [](const Thread& other) {
+           return other.depth.load(std::memory_order_seq_cst) == 0;
+         });
+}
+
+void Detacher::OnCallback(uint32_t domain, const void* data) {
+  const uint32_t state = state_.load(std::memory_order_acquire);
+  if (state != kCounting && state != kWanted) return;
+  if ((domain != kDomainRuntimeApi && domain != kDomainDriverApi) || data == nullptr) return;
+  CallbackData call;
+  std::memcpy(&call, data, sizeof(call));
+  uint32_t wanted = kWanted;
+  if (!IsSafePlace(domain, call.site, call.function) ||
+      !state_.compare_exchange_strong(wanted, kRunning, std::memory_order_acq_rel)) {
+    return;
+  }
+  result_ = api_->cuptiUnsubscribe(subscriber_);
+  const CuptiResult finalized = api_->cuptiFinalize();
+  if (result_ == kCuptiSuccess) result_ = finalized;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  state_.store(kEnded, std::memory_order_release);
+  ended_.notify_all();
+}
+
+}  // namespace jobscope::cuda

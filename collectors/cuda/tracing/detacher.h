@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Takes CUPTI out of the process, at the one place where NVIDIA calls that safe, inside of CUPTI's
+// callback as a call of the application's into CUDA returns; and of such calls only at those after
+// which nothing of the context is in flight: cuptiFinalize waits for all that is.
+#ifndef COLLECTORS_CUDA_TRACING_DETACHER_H_
+#define COLLECTORS_CUDA_TRACING_DETACHER_H_
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+#include "absl/time/time.h"
+#include "collectors/cuda/libraries/cupti_api.h"
+
+namespace jobscope::cuda {
+
+// One of the process: CUPTI's callbacks may come at any time. From another place, cuptiFinalize
+// races with every thread that is inside of CUPTI, and crashes (pytorch/kineto#686).
+class Detacher {
+ public:
+  static Detacher& Get();
+  Detacher() = default;
+  Detacher(const Detacher&) = delete;
+  Detacher& operator=(const Detacher&) = delete;
+
+  enum class Outcome {
+    kDone,     // unsubscribed and finalized: `result` is of the call that failed, or success
+    kNoCall,   // no such call returned in time; nothing was done
+    kRefused,  // CUPTI would not tell of calls; nothing was done
+  };
+  // All kinds of records are disabled and flushed. Waits at most `wait` for a call to return, and
+  // then for as long as finalizing takes: the caller stands under a watchdog. Call thread.
+  Outcome Detach(const CuptiApi* api, Subscriber subscriber, absl::Duration wait,
+                 CuptiResult* result);
+
+  // From the subscriber's callback, on an application thread. One load when nothing is wanted.
+  void OnCallback(uint32_t domain, const void* data);
+
+ private:
+  // What is known of a thread that has called CUDA since the callbacks were enabled. Only that
+  // thread writes to it.
+  struct Thread {
+    std::atomic<uintptr_t> id{0};  // pthread_self; 0: free
+    std::atomic<int> depth{0};     // of calls within calls
+    // Whether `depth` is all: a call of the runtime that was entered before the callbacks were
+    // enabled, and has calls of the driver in it, is not seen.
+    std::atomic<bool> outermost_known{false};
+    std::atomic<bool> waited{false};  // for its context, once
+  };
+  static constexpr size_t kMaxThreads = 256;
+  Thread* ThisThread();
+  // Counts the call. True: it was the outermost of its thread, waited for all work of its context,
+  // and no other thread is inside of CUDA.
+  bool IsSafePlace(uint32_t domain, uint32_t site, const char* function);
+
+  enum State : uint32_t { kIdle, kCounting, kWanted, kRunning, kEnded };
+  std::atomic<uint32_t> state_{kIdle};
+  // Written before kCounting, read after.
+  const CuptiApi* api_ = nullptr;
+  Subscriber subscriber_ = nullptr;
+  CuptiResult result_ = kCuptiSuccess;
+  std::array<Thread, kMaxThreads> threads_;
+  std::mutex mutex_;  // for waiting only; never held across a call into CUPTI
+  std::condition_variable ended_;
+};
+
+}  // namespace jobscope::cuda
+
+#endif  // COLLECTORS_CUDA_TRACING_DETACHER_H_

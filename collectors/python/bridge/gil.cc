@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/python/bridge/gil.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "collectors/python/bridge/values.h"
+#include "common/process/fork_pause.h"
+
+namespace jobscope::python {
+namespace {
+
+std::atomic<bool> leaving{false};
+
+// One word in a page that the kernel wipes in every child, whoever forks and how. Where that cannot
+// be had (kernels before 4.14) children are not told from their parents.
+const std::atomic<uint32_t>* MakeAlive() {
+  static std::atomic<uint32_t> fallback{1};
+  const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* const page =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return &fallback;
+  if (madvise(page, bytes, MADV_WIPEONFORK) != 0) {
+    munmap(page, bytes);
+    return &fallback;
+  }
+  auto* const word = new (page) std::atomic<uint32_t>(1);
+  return word;
+}
+
+const std::atomic<uint32_t>& Alive() {
+  static const std::atomic<uint32_t>* const alive = MakeAlive();
+  return *alive;
+}
+
+// The GIL is held.
+Object* OnExit(Object* self, Object*) {
+  leaving.store(true, std::memory_order_relaxed);
+  const absl::StatusOr<const Api*> api = FindApi();
+  if (api.ok()) (*api)->IncRef(self);
+  return self;  // which is None
+}
+
+MethodDefinition on_exit_method = {"jobscope_leave", &OnExit, kMethodVarargs, nullptr};
+
+// "file.py:12" of the innermost frame of `file` in the traceback; empty if there is none.
+std::string PlaceIn(const Api& api, Object* traceback, std::string_view file) {
+  std::string place;
+  if (traceback == nullptr) return place;
+  api.IncRef(traceback);
+  Ref entry(api, traceback);
+  while (entry && entry.get() != api.none) {
+    const Ref frame(api, api.Object_GetAttrString(entry.get(), "tb_frame"));
+    const Ref code(api, frame ? api.Object_GetAttrString(frame.get(), "f_code") : nullptr);
+    const Ref name(api, code ? api.Object_GetAttrString(code.get(), "co_filename") : nullptr);
+    const Ref line(api, api.Object_GetAttrString(entry.get(), "tb_lineno"));
+    if (name && line && TextOf(api, name.get()) == file) {
+      place = absl::StrCat(std::string(file), ":", api.Long_AsLongLong(line.get()));
+    }
+    entry = Ref(api, api.Object_GetAttrString(entry.get(), "tb_next"));
+  }
+  api.Err_Clear();
+  return place;
+}
+
+}  // namespace
+
+bool Forked() { return Alive().load(std::memory_order_relaxed) == 0; }
+
+bool Leaving() { return leaving.load(std::memory_order_relaxed); }
+
+absl::Status CheckAlive(const Api& api) {
+  if (Forked()) {
+    return absl::UnavailableError("this is a forked child of a process that was traced");
+  }
+  if (Leaving()) return absl::UnavailableError("Python is shutting down");
+  if (api.IsInitialized() == 0) return absl::NotFoundError("Python is not initialised yet");
+  if (api.IsFinalizing() != 0) return absl::UnavailableError("Python is shutting down");
+  return absl::OkStatus();
+}
+
+void WatchLeaving(const Api& api) {
+  static bool watched = false;  // guarded by the GIL
+  if (watched) return;
+  watched = true;
+  const Ref atexit(api, api.Import_ImportModule("atexit"));
+  const Ref enlist(api, atexit ? api.Object_GetAttrString(atexit.get(), "register") : nullptr);
+  Object* const function = api.CFunction_NewEx(&on_exit_method, api.none, nullptr);
+  const Ref arguments(api, api.Tuple_New(1));
+  if (enlist && arguments && function != nullptr) {
+    api.Tuple_SetItem(arguments.get(), 0, function);
+    const Ref result(api, api.Object_CallObject(enlist.get(), arguments.get()));
+  }
+  api.Err_Clear();
+}
+
+GilState::GilState(const Api& api) : api_(api) {
+  if (api.GILState_GetThisThreadState() != nullptr) {
+    before_ = api.GILState_Ensure();
+    return;
+  }
+  WhileNobodyForks([this] { own_ = api_.ThreadState_New(api_.InterpreterState_Main()); });
+  held_ = own_ != nullptr;
+  if (held_) api.Eval_RestoreThread(own_);
+}
+
+void GilState::Release() {
+  if (own_ == nullptr) return api_.GILState_Release(before_);
+  api_.ThreadState_Clear(own_);
+  api_.ThreadState_DeleteCurrent();
+}
+
+std::string TakeException(const Api& api, std::string_view file) {
+  Object* type = nullptr;
+  Object* value = nullptr;
+  Object* traceback = nullptr;
+  api.Err_Fetch(&type, &value, &traceback);
+  api.Err_NormalizeException(&type, &value, &traceback);
+  const Ref owned_type(api, type), owned_value(api, value), owned_traceback(api, traceback);
+  if (type == nullptr) return "an unknown exception";
+  const Ref name(api, api.Object_GetAttrString(type, "__name__"));
+  std::string text = name ? TextOf(api, name.get()) : "Exception";
+  const Ref message(api, value == nullptr ? nullptr : api.Object_Str(value));
+  if (message) {
+    if (const std::string said = TextOf(api, message.get()); !said.empty()) {
+      absl::StrAppend(&text, ": ", said);
+    }
+  }
+  api.Err_Clear();
+  if (const std::string place = PlaceIn(api, traceback, file); !place.empty()) {
+    absl::StrAppend(&text, " (", place, ")");
+  }
+  return text;
+}
+
+}  // namespace jobscope::python

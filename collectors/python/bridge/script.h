@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef COLLECTORS_PYTHON_BRIDGE_SCRIPT_H_
+#define COLLECTORS_PYTHON_BRIDGE_SCRIPT_H_
+
+namespace jobscope::python {
+
+// Code objects of our scripts say they came from here.
+inline constexpr char kScriptFolder[] = "<jobscope>/";
+
+}  // namespace jobscope::python
+
+#endif  // COLLECTORS_PYTHON_BRIDGE_SCRIPT_H_

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Values between C++ and Python. All of it with the GIL held.
+#ifndef COLLECTORS_PYTHON_BRIDGE_VALUES_H_
+#define COLLECTORS_PYTHON_BRIDGE_VALUES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "collectors/python/bridge/api.h"
+#include "collectors/python/bridge/gil.h"
+#include "collectors/python/bridge/interpreter.h"
+
+namespace jobscope::python {
+
+// The text of a str: UTF-8, what is not encodable replaced by '?'. Empty for anything else.
+std::string TextOf(const Api& api, Object* object);
+// The value of an int that fits, else 0.
+int64_t IntegerOf(const Api& api, Object* object);
+
+// nullptr with an exception set: no memory.
+Object* ToPython(const Api& api, const Value& value);
+// A tuple.
+Object* ToPython(const Api& api, const std::vector<Value>& values);
+
+// INVALID_ARGUMENT that names the type, for what is none of the kinds.
+absl::StatusOr<Value> FromPython(const Api& api, Object* object);
+
+// The name of an object's type.
+std::string TypeName(const Api& api, Object* object);
+
+}  // namespace jobscope::python
+
+#endif  // COLLECTORS_PYTHON_BRIDGE_VALUES_H_

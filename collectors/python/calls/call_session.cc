@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/python/calls/call_session.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "collectors/python/bridge/gil.h"
+#include "collectors/python/bridge/values.h"
+#include "jobscope/detail/ticks.h"
+
+namespace jobscope::python {
+namespace {
+
+// A thread is known to `threading` within its first few calls, if ever.
+constexpr int kNameTries = 32;
+
+uint64_t NextSerial() {
+  static std::atomic<uint64_t> serial{0};
+  return serial.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+struct ThreadCache {
+  uint64_t serial = 0;
+  TracedThread* thread = nullptr;
+};
+thread_local ThreadCache t_cache;
+
+}  // namespace
+
+CallSession::CallSession(const Api& api, const TraceApi& trace, bool uses_tsc,
+                         std::vector<CallRecord> ring)
+    : api_(api),
+      uses_tsc_(uses_tsc),
+      serial_(NextSerial()),
+      codes_(api, trace),
+      ring_(std::move(ring)) {
+  threads_.reserve(kMaxThreads);
+}
+
+bool CallSession::Activate(const Limits& limits, const StackRound& stacks) {
+  limits_ = limits;
+  const uint64_t now = detail::ReadTicks(uses_tsc_);
+  for (const ThreadStack& stack : stacks.stacks) {
+    if (stack.tid == 0 || stack.cut) continue;
+    TracedThread* const thread = NewThread(stack.tid);
+    if (thread == nullptr) break;
+    for (const StackFrame& frame : stack.frames) thread->calls.push_back({frame.object, now, true});
+    const size_t size = std::min(stack.name.size(), TracedThread::kNameBytes - 1);
+    memcpy(thread->name.data(), stack.name.data(), size);
+    thread->named.store(size > 0, std::memory_order_release);
+  }
+  Phase before = Phase::kNotYet;
+  return phase_.compare_exchange_strong(before, Phase::kActive, std::memory_order_relaxed);
+}
+
+TracedThread* CallSession::NewThread(int64_t tid) {
+  if (threads_.size() == kMaxThreads) {
+    Count(&refused_);
+    return nullptr;
+  }
+  auto thread = std::make_unique<TracedThread>();
+  thread->index = static_cast<uint32_t>(threads_.size());
+  thread->tid = tid;
+  thread->calls.reserve(64);
+  TracedThread* const made = thread.get();
+  threads_.push_back(std::move(thread));
+  by_tid_[tid] = made;
+  return made;
+}
+
+TracedThread* CallSession::ThisThread() {
+  if (t_cache.serial == serial_) return t_cache.thread;
+  const int64_t tid = syscall(SYS_gettid);
+  const auto known = by_tid_.find(tid);
+  // One that is claimed belonged to a thread that has ended and whose id is used again.
+  TracedThread* const thread =
+      known != by_tid_.end() && !known->second->claimed ? known->second : NewThread(tid);
+  if (thread != nullptr) thread->claimed = true;
+  t_cache = {serial_, thread};
+  return thread;
+}
+
+void CallSession::Enter(const Object* code) {
+  TracedThread* const thread = ThisThread();
+  if (thread == nullptr) return;
+  if (thread->calls.size() >= TracedThread::kMaxDepth) {
+    ++thread->deeper;
+    return;
+  }
+  thread->calls.push_back({code, detail::ReadTicks(uses_tsc_), false});
+}
+
+void CallSession::Leave(Object* code) {
+  const uint64_t now = detail::ReadTicks(uses_tsc_);
+  TracedThread* const thread = ThisThread();
+  if (thread == nullptr) return;
+  if (thread->deeper > 0) {
+    --thread->deeper;
+    Count(&too_deep_);
+    return;
+  }
+  // Ends that were not seen (somebody took the hook away for a while) leave calls on the stack.
+  std::vector<TracedThread::Call>& calls = thread->calls;
+  size_t depth = calls.size();
+  while (depth > 0 && calls[depth - 1].code != code) --depth;
+  if (depth == 0) return;
+  const TracedThread::Call call = calls[depth - 1];
+  calls.resize(depth - 1);
+  if (now - call.begin_ticks < limits_.min_ticks) {
+    Count(&short_);
+    return;
+  }
+  Write(thread, codes_.IdOf(code), call, depth - 1, now, call.cut);
+}
+
+void CallSession::Write(TracedThread* thread, uint32_t code, const TracedThread::Call& call,
+                        size_t depth, uint64_t end_ticks, bool truncated) {
+  if (codes_.IsOurs(code)) return;
+  if (!thread->named.load(std::memory_order_relaxed) && thread->name_tries < kNameTries) {
+    FindName(thread);
+  }
+  Count(&attempted_);
+  if (attempted() >= limits_.max_calls) {
+    capped_ticks_.store(end_ticks, std::memory_order_relaxed);
+    Deactivate();
+  }
+  const uint64_t head = head_.load(std::memory_order_relaxed);
+  if (head - seen_tail_ == kRingRecords) {
+    seen_tail_ = tail_.load(std::memory_order_acquire);
+    if (head - seen_tail_ == kRingRecords) {
+      Count(&lost_);
+      return;
+    }
+  }
+  ring_[head % kRingRecords] = {
+      call.begin_ticks, end_ticks, code, thread->index, static_cast<uint32_t>(depth), truncated};
+  head_.store(head + 1, std::memory_order_release);
+}
+
+void CallSession::FindName(TracedThread* thread) {
+  ++thread->name_tries;
+  Object* const threading = api_.Dict_GetItemString(api_.Import_GetModuleDict(), "threading");
+  const Ref active(
+      api_, threading == nullptr ? nullptr : api_.Object_GetAttrString(threading, "_active"));
+  const Ref ident(api_, api_.Long_FromLongLong(static_cast<long long>(pthread_self())));
+  Object* const known = active && ident ? api_.Dict_GetItem(active.get(), ident.get()) : nullptr;
+  const Ref name(api_, known == nullptr ? nullptr : api_.Object_GetAttrString(known, "_name"));
+  const std::string text = name ? TextOf(api_, name.get()) : std::string();
+  api_.Err_Clear();
+  if (text.empty()) return;
+  memcpy(thread->name.data(), text.data(), std::min(text.size(), TracedThread::kNameBytes - 1));
+  thread->named.store(true, std::memory_order_release);
+}
+
+void CallSession::WriteOpen(const StackRound& stacks, uint64_t now_ticks) {
+  for (const ThreadStack& stack : stacks.stacks) {
+    const auto known = by_tid_.find(stack.tid);
+    if (known == by_tid_.end()) continue;
+    TracedThread* const thread = known->second;
+    // From the inside: a thread may have been in calls before the hooks came to it, and of a deep
+    // stack only the inner part is known. Whatever does not run any more must not be looked at.
+    size_t call = thread->calls.size();
+    size_t frame = stack.frames.size() - std::min<size_t>(stack.frames.size(), thread->deeper);
+    for (; call > 0 && frame > 0; --call, --frame) {
+      const TracedThread::Call& open = thread->calls[call - 1];
+      if (open.code != stack.frames[frame - 1].object) break;
+      if (now_ticks - open.begin_ticks < limits_.min_ticks) {
+        Count(&short_);
+        continue;
+      }
+      Write(thread, stack.frames[frame - 1].code, open, call - 1, now_ticks, true);
+    }
+    thread->calls.clear();
+  }
+}
+
+size_t CallSession::Take(CallRecord* out, size_t capacity) {
+  const uint64_t head = head_.load(std::memory_order_acquire);
+  const uint64_t tail = tail_.load(std::memory_order_relaxed);
+  const size_t count = std::min<uint64_t>(head - tail, capacity);
+  for (size_t i = 0; i < count; ++i) out[i] = ring_[(tail + i) % kRingRecords];
+  tail_.store(tail + count, std::memory_order_release);
+  return count;
+}
+
+}  // namespace jobscope::python

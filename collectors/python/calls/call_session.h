@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Level 2: what the calls of one session are written to.
+#ifndef COLLECTORS_PYTHON_CALLS_CALL_SESSION_H_
+#define COLLECTORS_PYTHON_CALLS_CALL_SESSION_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "collectors/python/bridge/api.h"
+#include "collectors/python/stacks/code_table.h"
+#include "collectors/python/stacks/stacks.h"
+
+namespace jobscope::python {
+
+// A call that has ended.
+struct CallRecord {
+  uint64_t begin_ticks;
+  uint64_t end_ticks;
+  uint32_t code;
+  uint32_t thread;  // index in the session
+  uint32_t depth;
+  uint32_t truncated;  // it began before that, or is still open
+};
+
+// A thread that calls, in one session. Written by that thread with the GIL held.
+struct TracedThread {
+  // Calls nested deeper than that are not traced.
+  static constexpr size_t kMaxDepth = 4096;
+  static constexpr size_t kNameBytes = 64;
+  struct Call {
+    const Object* code;  // to be compared, unless it is known to run still
+    uint64_t begin_ticks;
+    bool cut;  // it began before that
+  };
+
+  uint32_t index = 0;
+  int64_t tid = 0;
+  bool claimed = false;  // a thread has found its state
+  std::vector<Call> calls;
+  uint32_t deeper = 0;  // open calls beyond kMaxDepth
+
+  // The name is complete once `named` is true; it is looked for a few times, because threads are
+  // known to `threading` only after their first calls.
+  std::atomic<bool> named{false};
+  std::array<char, kNameBytes> name = {};
+  int name_tries = 0;
+};
+
+// Whoever calls has the GIL, so that there is one writer at a time; one thread reads without it.
+// Bounded: a full ring loses the newest calls, and counts them.
+class CallSession {
+ public:
+  static constexpr size_t kRingRecords = size_t{1} << 17;  // 4 MiB
+  static constexpr uint32_t kMaxThreads = 4096;
+
+  struct Limits {
+    uint64_t min_ticks = 0;  // shorter calls are not recorded
+    uint64_t max_calls = 0;  // then it becomes inactive
+  };
+
+  // With the GIL. `ring` has kRingRecords: made without it, because that takes a millisecond.
+  CallSession(const Api& api, const TraceApi& trace, bool uses_tsc, std::vector<CallRecord> ring);
+  CallSession(const CallSession&) = delete;
+  CallSession& operator=(const CallSession&) = delete;
+
+  // Any thread.
+  bool active() const { return phase_.load(std::memory_order_relaxed) == Phase::kActive; }
+  // For good.
+  void Deactivate() { phase_.store(Phase::kOver, std::memory_order_relaxed); }
+
+  // With the GIL. The threads' stacks as they are when tracing begins: their calls are open. False:
+  // it was deactivated before, by a session that did not wait for the GIL any longer.
+  bool Activate(const Limits& limits, const StackRound& stacks);
+  // The calling thread enters, or leaves, a call of this code object.
+  void Enter(const Object* code);
+  void Leave(Object* code);
+  // Writes the calls that are still open, as far as the threads' stacks confirm them, as they were
+  // at `now_ticks`.
+  void WriteOpen(const StackRound& stacks, uint64_t now_ticks);
+
+  // The reader's thread: takes up to `capacity` records.
+  size_t Take(CallRecord* out, size_t capacity);
+  const TracedThread& thread(uint32_t index) const { return *threads_[index]; }
+
+  // Any thread.
+  uint64_t attempted() const { return attempted_.load(std::memory_order_relaxed); }
+  uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }  // the ring was full
+  uint64_t short_calls() const { return short_.load(std::memory_order_relaxed); }
+  uint64_t too_deep() const { return too_deep_.load(std::memory_order_relaxed); }
+  uint64_t threads_refused() const { return refused_.load(std::memory_order_relaxed); }
+  // Ticks at which max_calls were reached; 0: they were not.
+  uint64_t capped_ticks() const { return capped_ticks_.load(std::memory_order_relaxed); }
+  CodeTable* codes() { return &codes_; }
+
+ private:
+  TracedThread* ThisThread();
+  TracedThread* NewThread(int64_t tid);
+  void Write(TracedThread* thread, uint32_t code, const TracedThread::Call& call, size_t depth,
+             uint64_t end_ticks, bool truncated);
+  void FindName(TracedThread* thread);
+  static void Count(std::atomic<uint64_t>* counter) {
+    counter->store(counter->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+
+  const Api& api_;
+  const bool uses_tsc_;
+  const uint64_t serial_;  // of this process: tells a thread's state from that of earlier sessions
+  CodeTable codes_;
+  Limits limits_;
+  enum class Phase { kNotYet, kActive, kOver };
+  std::atomic<Phase> phase_{Phase::kNotYet};
+  std::vector<std::unique_ptr<TracedThread>> threads_;  // has room for kMaxThreads: never moves
+  absl::flat_hash_map<int64_t, TracedThread*> by_tid_;
+
+  std::vector<CallRecord> ring_;
+  alignas(64) std::atomic<uint64_t> head_{0};
+  uint64_t seen_tail_ = 0;  // the writer's newest knowledge of tail_
+  std::atomic<uint64_t> attempted_{0}, lost_{0}, short_{0}, too_deep_{0}, refused_{0},
+      capped_ticks_{0};
+  alignas(64) std::atomic<uint64_t> tail_{0};
+};
+
+}  // namespace jobscope::python
+
+#endif  // COLLECTORS_PYTHON_CALLS_CALL_SESSION_H_

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/python/calls/call_tracer.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
+#include "collectors/python/bridge/gil.h"
+#include "collectors/python/calls/call_hooks.h"
+#include "common/threads/thread_name.h"
+#include "jobscope/detail/ticks.h"
+
+namespace jobscope::python {
+namespace {
+
+constexpr size_t kBatch = 1024;
+constexpr int64_t kTellLatePs = 1'000'000'000;
+// Threads whose stacks are not read in that time begin without the calls that they are in.
+constexpr absl::Duration kHoldBudget = absl::Microseconds(500);
+
+}  // namespace
+
+absl::Status CallTracer::Prepare() {
+  absl::Status status;
+  std::vector<CallRecord> ring(CallSession::kRingRecords);
+  const absl::Status ran = WithGil(*setup_.api, GilUse::kArm, [&] {
+    status = CheckNoProfiler(*setup_.api, *setup_.trace);
+    if (!status.ok()) return;
+    calls_ =
+        std::make_shared<CallSession>(*setup_.api, *setup_.trace, setup_.uses_tsc, std::move(ring));
+    reader_ = std::make_unique<StackReader>(*setup_.api, *setup_.trace, calls_->codes());
+    status = reader_->Open();
+  });
+  return ran.ok() ? status : ran;
+}
+
+StackRound CallTracer::ReadStacks() {
+  StackRound stacks = reader_->Read(kHoldBudget);
+  if (stacks.refused) stacks_refused_.store(true, std::memory_order_relaxed);
+  return stacks;
+}
+
+void CallTracer::Install(CallSession::Limits limits) {
+  absl::Status status;
+  const absl::Status ran = WithGil(*setup_.api, GilUse::kInstall, [&] {
+    // Without letting the GIL go in between: the hooks take up where the stacks end.
+    status = InstallHooks(*setup_.api, *setup_.trace, calls_);
+    if (!status.ok()) return;
+    if (!calls_->Activate(limits, ReadStacks())) {
+      // The session ended while the GIL was waited for, and nobody takes the hooks away later.
+      RemoveHooks(*setup_.api, *setup_.trace);
+      reader_->Close();
+      return;
+    }
+    installed_ticks_.store(detail::ReadTicks(setup_.uses_tsc), std::memory_order_release);
+  });
+  install_status_ = ran.ok() ? status : ran;
+  installed_.store(true, std::memory_order_release);
+}
+
+void CallTracer::Remove() {
+  // While Python shuts down the hooks take themselves away.
+  (void)WithGil(*setup_.api, GilUse::kRemove, [this] {
+    RemoveHooks(*setup_.api, *setup_.trace);
+    if (calls_->active()) {
+      const uint64_t now = detail::ReadTicks(setup_.uses_tsc);
+      calls_->WriteOpen(ReadStacks(), now);
+      calls_->Deactivate();
+    }
+    reader_->Close();
+  });
+}
+
+void CallTracer::Begin(const TraceWindow& window) {
+  window_ = window;
+  batch_.resize(kBatch);
+  lines_ = std::make_unique<PythonLines>(setup_.sink, setup_.names, calls_->codes(),
+                                         PythonLines::Kind::kCalls);
+}
+
+CallSession::Limits CallTracer::LimitsFor(const TickMap& map) const {
+  CallSession::Limits limits;
+  limits.min_ticks = static_cast<uint64_t>(static_cast<double>(setup_.options.min_call_us) * 1e-6 *
+                                           map.ticks_per_second());
+  limits.max_calls = static_cast<uint64_t>(setup_.options.max_calls);
+  return limits;
+}
+
+void CallTracer::Drain() {
+  if (!setup_.sink->Full()) TakeAll();
+}
+
+void CallTracer::TakeAll() {
+  // As much as there was at the beginning, at most: the calls go on.
+  for (size_t taken = 0; taken < CallSession::kRingRecords;) {
+    const size_t count = calls_->Take(batch_.data(), batch_.size());
+    if (count == 0) return;
+    taken += count;
+    for (size_t i = 0; i < count; ++i) {
+      const CallRecord& record = batch_[i];
+      const TracedThread& thread = calls_->thread(record.thread);
+      FunctionSpan span;
+      span.begin_ticks = record.begin_ticks;
+      span.end_ticks = record.end_ticks;
+      span.code = record.code;
+      span.depth = record.depth;
+      span.truncated = record.truncated != 0;
+      lines_->Add(thread.tid, NameOf(thread), span, window_);
+    }
+  }
+}
+
+std::string_view CallTracer::NameOf(const TracedThread& thread) {
+  if (thread.named.load(std::memory_order_acquire)) return thread.name.data();
+  if (thread.index >= os_names_.size()) os_names_.resize(thread.index + 1);
+  std::string& name = os_names_[thread.index];
+  if (name.empty()) {
+    name = ThreadName(thread.tid);
+    if (name.empty()) name = "thread";  // it is gone
+  }
+  return name;
+}
+
+void CallTracer::End(uint64_t end_ticks) {
+  calls_->Deactivate();
+  if (lines_ == nullptr) return;  // the session ended before it began
+  window_.end_ticks = std::min(window_.end_ticks, end_ticks);
+  TakeAll();
+  lines_->Flush();
+}
+
+void CallTracer::FillReport(CollectorReport* report) const {
+  if (lines_ == nullptr) return;
+  // What is still in the ring came after the last look into it.
+  const uint64_t lost = calls_->lost();
+  report->attempted = lines_->attempted() + lost;
+  report->events = lines_->events();
+  report->outside = lines_->outside();
+  if (lost > 0) report->lost_by_cause["buffer_full"] = lost;
+  if (lines_->refused() > 0) report->lost_by_cause["store_full"] = lines_->refused();
+  if (const uint64_t capped = calls_->capped_ticks(); capped != 0) {
+    report->state = "degraded";
+    report->reason = absl::StrFormat(
+        "after %d Python calls, %.1f s into the capture, call tracing switched itself off: raise "
+        "JOBSCOPE_PYTHON_MAX_CALLS, or JOBSCOPE_PYTHON_MIN_US (%d now)",
+        setup_.options.max_calls, static_cast<double>(window_.map.ToPs(capped)) * 1e-12,
+        setup_.options.min_call_us);
+  }
+  // It takes the GIL, which a busy program gives up within milliseconds.
+  const int64_t late_ps =
+      window_.map.ToPs(installed_ticks()) - window_.map.ToPs(window_.start_ticks);
+  if (installed_ticks() != 0 && late_ps > kTellLatePs) {
+    report->warnings.push_back(absl::StrFormat("Python calls are recorded from %.1f ms on",
+                                               static_cast<double>(late_ps) * 1e-9));
+  }
+  if (stacks_refused_.load(std::memory_order_relaxed)) {
+    report->warnings.emplace_back(
+        "calls that were open at the begin or the end are left out: there were sub-interpreters, "
+        "whose stacks Python would show while they change");
+  }
+  if (calls_->short_calls() > 0) {
+    report->warnings.push_back(absl::StrCat(calls_->short_calls(),
+                                            " Python calls were shorter than ",
+                                            setup_.options.min_call_us, " us and are left out"));
+  }
+  if (calls_->too_deep() > 0) {
+    report->warnings.push_back(absl::StrCat(calls_->too_deep(),
+                                            " Python calls were nested deeper than ",
+                                            TracedThread::kMaxDepth, " and are left out"));
+  }
+  if (calls_->threads_refused() > 0) {
+    report->warnings.push_back(absl::StrCat("Python calls of ", calls_->threads_refused(),
+                                            " threads beyond ", CallSession::kMaxThreads,
+                                            " are left out"));
+  }
+}
+
+}  // namespace jobscope::python

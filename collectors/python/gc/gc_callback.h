@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Python's garbage collections as scopes of the thread that collects.
+#ifndef COLLECTORS_PYTHON_GC_GC_CALLBACK_H_
+#define COLLECTORS_PYTHON_GC_GC_CALLBACK_H_
+
+#include "absl/status/status.h"
+#include "collectors/python/bridge/api.h"
+#include "jobscope/detail/writer_abi.h"
+
+namespace jobscope::python {
+
+// With the GIL. Appends a function to gc.callbacks, unless it is there already. Python calls it at
+// the begin and at the end of each collection, on the thread that collects; it records the event
+// `gc` with `generation` and `collected` while the writer's mask has level 1. `writer` stays valid
+// for the life of the process. INTERNAL: the text of Python's exception; nothing is left behind.
+absl::Status AddGcCallback(const Api& api, const struct jobscope_trace_writer_table* writer);
+
+// With the GIL. Removes the function; does nothing where the program has removed it.
+void RemoveGcCallback(const Api& api);
+
+}  // namespace jobscope::python
+
+#endif  // COLLECTORS_PYTHON_GC_GC_CALLBACK_H_

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The lines of Python functions in a trace: one per thread, beside the thread's own.
+#ifndef COLLECTORS_PYTHON_STACKS_PYTHON_LINES_H_
+#define COLLECTORS_PYTHON_STACKS_PYTHON_LINES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "collectors/python/stacks/code_table.h"
+#include "common/clock/clock.h"
+#include "common/xspace/segment/names.h"
+#include "common/xspace/segment/segment.h"
+#include "common/xspace/segment/stats.h"
+
+namespace jobscope::python {
+
+// What is known of a session's window. `end_ticks` is the planned end, until Stop tells it.
+struct TraceWindow {
+  uint64_t start_ticks = 0;
+  uint64_t end_ticks = UINT64_MAX;
+  TickMap map;
+};
+
+// One function on one thread.
+struct FunctionSpan {
+  uint64_t begin_ticks = 0;
+  uint64_t end_ticks = 0;
+  uint32_t code = 0;
+  uint32_t depth = 0;
+  uint64_t samples = 0;    // 0: not sampled
+  bool truncated = false;  // it began before, or ended after, what was seen of it
+};
+
+// Lines of their own, because Python's functions do not always nest with the scopes of a thread: a
+// generator leaves its frame in the middle of a `with` block. Viewers sort lines by number and show
+// only the lower 32 bits, hence a thread's id plus a constant above all ids that Linux gives
+// (4,194,304). Not thread-safe.
+class PythonLines {
+ public:
+  enum class Kind { kSamples, kCalls };
+
+  PythonLines(xspace::ItemSink* sink, xspace::Names* names, const CodeTable* codes, Kind kind);
+  PythonLines(const PythonLines&) = delete;
+  PythonLines& operator=(const PythonLines&) = delete;
+
+  // Clips to the window. A span outside of it is counted as that.
+  void Add(int64_t tid, std::string_view thread_name, const FunctionSpan& span,
+           const TraceWindow& window);
+  void Flush();
+
+  // After Flush: attempted = events + refused + outside.
+  uint64_t attempted() const { return attempted_; }
+  uint64_t outside() const { return outside_; }
+  uint64_t events() const;
+  uint64_t refused() const;  // no room in the store
+
+ private:
+  struct Line {
+    std::string name;
+    std::unique_ptr<xspace::SegmentBuilder> builder;
+  };
+  xspace::SegmentBuilder& BuilderOf(int64_t tid, std::string_view thread_name);
+  uint64_t EventId(uint32_t code);
+
+  xspace::ItemSink* const sink_;
+  xspace::Names* const names_;
+  const CodeTable* const codes_;
+  const Kind kind_;
+  xspace::PlaneKey plane_ = 0;
+  uint64_t samples_stat_ = 0;
+  uint64_t truncated_stat_ = 0;
+  absl::flat_hash_map<int64_t, Line> lines_;
+  std::vector<uint64_t> event_ids_;  // by code; 0: not asked for yet, or refused
+  xspace::StatsEncoder stats_{xspace::StatsOf::kEvent};
+  uint64_t attempted_ = 0;
+  uint64_t outside_ = 0;
+};
+
+}  // namespace jobscope::python
+
+#endif  // COLLECTORS_PYTHON_STACKS_PYTHON_LINES_H_

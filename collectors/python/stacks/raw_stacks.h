@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The stacks of all Python threads, read without the GIL while they change.
+//
+// A sampler that asks for the GIL gets it when the program gives it up, and so finds threads where
+// they wait rather than where they compute. Reading from outside depends on nobody: every pointer
+// is followed by a copy that fails where the memory is gone, what is read is checked, and what does
+// not hold together is read again.
+#ifndef COLLECTORS_PYTHON_STACKS_RAW_STACKS_H_
+#define COLLECTORS_PYTHON_STACKS_RAW_STACKS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "collectors/python/bridge/api.h"
+#include "collectors/python/stacks/code_table.h"
+#include "collectors/python/stacks/layout.h"
+#include "collectors/python/stacks/trace_api.h"
+#include "common/process/own_memory.h"
+
+namespace jobscope::python {
+
+// One thread's, as it was read.
+struct RawStack {
+  uint64_t ident = 0;           // Python's
+  uint64_t unique = 0;          // tells it from an earlier thread of this ident
+  bool cut = false;             // there are more frames, further out
+  std::vector<uint64_t> codes;  // addresses of code objects, innermost first
+  std::vector<uint32_t> ids;    // in the CodeTable, once Resolve has found them
+};
+
+// Not thread-safe.
+class RawStacks {
+ public:
+  // Threads of the interpreter beyond this are not seen.
+  static constexpr size_t kMaxThreads = 4096;
+
+  RawStacks(const Api& api, const TraceApi& trace, CodeTable* codes, size_t max_frames);
+
+  // False: the layout of this Python is not known.
+  bool known() const { return known_; }
+  bool unique_is_native() const { return layout_.unique_is_native; }
+
+  // Without the GIL. Addresses of the threads' states, with ident and unique. False: the list could
+  // not be read.
+  struct Thread {
+    uint64_t address = 0;
+    uint64_t ident = 0;
+    uint64_t unique = 0;
+  };
+  bool ReadThreads(std::vector<Thread>* threads);
+  // Without the GIL. False: it did not hold together in several tries; the thread goes on too fast,
+  // or has ended.
+  bool ReadStack(const Thread& thread, RawStack* stack);
+
+ private:
+  // What is compared to know a code object again; it may be another one at the same address.
+  using CodeKey = std::tuple<uint64_t, uint64_t, uint64_t, int32_t>;
+
+  uint64_t TopFrame(uint64_t thread);
+  bool ReadChain(uint64_t frame, RawStack* stack);
+  bool Resolve(RawStack* stack);
+  bool ReadKey(const char* code, uint64_t address, CodeKey* key) const;
+  bool ReadText(uint64_t address, std::string* text);
+
+  OwnMemory memory_;
+  Layout layout_;
+  bool known_ = false;
+  CodeTable* const codes_;
+  const size_t max_frames_;
+  uint64_t interpreter_ = 0;
+  uint64_t code_type_ = 0;
+  uint64_t text_type_ = 0;
+  size_t frame_bytes_ = 0;
+  size_t code_bytes_ = 0;
+  absl::flat_hash_map<CodeKey, uint32_t> ids_;
+  absl::flat_hash_map<uint64_t, uint64_t>
+      outermost_;  // by unique: the outermost code, when last seen
+  std::vector<char> buffer_;
+};
+
+}  // namespace jobscope::python
+
+#endif  // COLLECTORS_PYTHON_STACKS_RAW_STACKS_H_

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Makes spans of samples. No Python.
+#ifndef COLLECTORS_PYTHON_STACKS_SAMPLE_FOLD_H_
+#define COLLECTORS_PYTHON_STACKS_SAMPLE_FOLD_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "collectors/python/stacks/python_lines.h"
+#include "collectors/python/stacks/stacks.h"
+
+namespace jobscope::python {
+
+// A function that stands at the same place, under the same callers, in consecutive samples of a
+// thread is one span: from the first of them to the first in which it does not stand there. So
+// spans nest, and calls that follow upon one another at once become one. Holds the newest stack of
+// each thread, and nothing else. Not thread-safe.
+class SampleFold {
+ public:
+  SampleFold(PythonLines* lines, const TraceWindow& window) : lines_(lines), window_(window) {}
+
+  // Samples asked for at `ticks`: a thread that had the GIL since then was where it is now.
+  void Add(uint64_t ticks, const StackRound& round);
+  // The window's end is known now, and so are the ends of what is open.
+  void Finish(uint64_t end_ticks);
+
+  uint64_t stacks() const { return stacks_; }
+  uint64_t cut_stacks() const { return cut_stacks_; }  // of which only the inner frames were taken
+
+ private:
+  struct OpenSpan {
+    uint32_t code = 0;
+    uint64_t begin_ticks = 0;
+    uint64_t first_sample = 0;
+  };
+  struct Thread {
+    int64_t tid = 0;
+    std::string name;
+    std::vector<OpenSpan> open;  // outermost first
+    uint64_t samples = 0;
+    uint64_t last_round = 0;
+  };
+  // Ends the spans from the one at `depth` on.
+  void Close(Thread* thread, size_t depth, uint64_t ticks);
+
+  PythonLines* const lines_;
+  TraceWindow window_;
+  absl::flat_hash_map<uint64_t, Thread> threads_;  // by ident
+  uint64_t rounds_ = 0;
+  uint64_t stacks_ = 0;
+  uint64_t cut_stacks_ = 0;
+};
+
+}  // namespace jobscope::python
+
+#endif  // COLLECTORS_PYTHON_STACKS_SAMPLE_FOLD_H_

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/python/stacks/stacks.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "collectors/python/bridge/gil.h"
+#include "collectors/python/bridge/values.h"
+#include "collectors/python/stacks/thread_ids.h"
+#include "common/clock/clock.h"
+#include "common/threads/thread_name.h"
+
+namespace jobscope::python {
+namespace {
+
+// Of sub-interpreters.
+constexpr int kFirstWithLocksOfTheirOwn = 12;
+
+// For comparing what is read without the GIL to what Python says, with it.
+constexpr absl::Duration kCheckBudget = absl::Microseconds(200);
+
+// Python's garbage collector, off for as long as it lives. The GIL is held throughout, so that
+// nobody sees it.
+class WithoutGc {
+ public:
+  explicit WithoutGc(const TraceApi& trace)
+      : enable_(trace.GC_Disable != nullptr && trace.GC_Disable() != 0 ? trace.GC_Enable
+                                                                       : nullptr) {}
+  ~WithoutGc() {
+    if (enable_ != nullptr) enable_();
+  }
+  WithoutGc(const WithoutGc&) = delete;
+  WithoutGc& operator=(const WithoutGc&) = delete;
+
+ private:
+  int (*const enable_)();
+};
+
+}  // namespace
+
+StackReader::StackReader(const Api& api, const TraceApi& trace, CodeTable* codes)
+    : api_(api),
+      trace_(trace),
+      codes_(codes),
+      raw_(std::make_unique<RawStacks>(api, trace, codes, kMaxFrames)) {}
+
+absl::Status StackReader::Open() {
+  Object* const modules = api_.Import_GetModuleDict();
+  Object* const sys = api_.Dict_GetItemString(modules, "sys");
+  current_frames_ = sys == nullptr ? nullptr : api_.Object_GetAttrString(sys, "_current_frames");
+  Object* const threading = api_.Dict_GetItemString(modules, "threading");
+  active_ = threading == nullptr ? nullptr : api_.Object_GetAttrString(threading, "_active");
+  api_.Err_Clear();
+  if (current_frames_ == nullptr) {
+    return absl::UnimplementedError("sys._current_frames is missing: stacks can't be read");
+  }
+  // Right once is right for as long as the process lives.
+  static bool checked = false;
+  if (!checked && raw_->known()) checked = CheckRaw();
+  reads_without_gil_ = checked;
+  return absl::OkStatus();
+}
+
+bool StackReader::CheckRaw() {
+  if (api_.minor >= kFirstWithLocksOfTheirOwn && HasSubInterpreters(trace_)) return false;
+  const WithoutGc quiet(trace_);
+  const Ref nothing(api_, api_.Tuple_New(0));
+  const Ref frames(api_,
+                   nothing ? api_.Object_CallObject(current_frames_, nothing.get()) : nullptr);
+  if (!frames || !raw_->ReadThreads(&threads_)) {
+    api_.Err_Clear();
+    return false;
+  }
+  // While the GIL is held no thread moves. One that runs a function is enough.
+  const uint64_t until_ns =
+      MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(kCheckBudget));
+  size_t compared = 0;
+  intptr_t position = 0;
+  Object* key = nullptr;
+  Object* frame = nullptr;
+  while (api_.Dict_Next(frames.get(), &position, &key, &frame) != 0) {
+    if (compared > 0 && MonotonicNs() >= until_ns) break;
+    const auto ident = static_cast<uint64_t>(api_.Long_AsLongLong(key));
+    const auto thread = std::find_if(threads_.begin(), threads_.end(),
+                                     [&](const auto& one) { return one.ident == ident; });
+    RawStack raw;
+    if (thread == threads_.end() || !raw_->ReadStack(*thread, &raw)) return false;
+    if (raw.cut) raw.ids.push_back(CodeTable::kMoreFrames);
+    const ThreadStack told = ReadStack(ident, key, frame);
+    if (!std::equal(raw.ids.rbegin(), raw.ids.rend(), told.frames.begin(), told.frames.end(),
+                    [](uint32_t id, const StackFrame& at) { return id == at.code; })) {
+      return false;
+    }
+    ++compared;
+  }
+  api_.Err_Clear();
+  return compared > 0;
+}
+
+StackRound StackReader::ReadWithoutGil(absl::Duration budget) {
+  StackRound round;
+  const uint64_t until_ns = MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(budget));
+  if (!raw_->ReadThreads(&threads_)) {
+    round.whole = false;
+    return round;
+  }
+  RawStack raw;
+  for (const RawStacks::Thread& thread : threads_) {
+    round.idents.push_back(thread.ident);
+    if (looked_at_.contains(thread.ident)) continue;
+    if (!round.stacks.empty() && MonotonicNs() >= until_ns) {
+      round.whole = false;
+      continue;
+    }
+    looked_at_.insert(thread.ident);
+    if (!raw_->ReadStack(thread, &raw) || raw.ids.empty()) continue;
+    if (std::any_of(raw.ids.begin(), raw.ids.end(),
+                    [this](uint32_t code) { return codes_->IsOurs(code); })) {
+      continue;
+    }
+    ThreadStack stack;
+    stack.ident = thread.ident;
+    stack.unique = thread.unique;
+    if (raw.cut) raw.ids.push_back(CodeTable::kMoreFrames);
+    for (auto id = raw.ids.rbegin(); id != raw.ids.rend(); ++id) {
+      stack.frames.push_back({*id, nullptr});
+    }
+    stack.cut = raw.cut;
+    if (const auto known = known_.find(thread.ident);
+        known != known_.end() && known->second.unique == thread.unique) {
+      stack.tid = known->second.tid;
+      stack.name = known->second.name;
+    } else {
+      round.unnamed = true;
+    }
+    round.stacks.push_back(std::move(stack));
+  }
+  if (round.whole) looked_at_.clear();
+  return round;
+}
+
+void StackReader::Name(absl::Duration budget, StackRound* round) {
+  const uint64_t until_ns = MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(budget));
+  if (known_.size() > 2 * round->idents.size() + 16) known_.clear();
+  for (ThreadStack& stack : round->stacks) {
+    if (stack.tid != 0) continue;
+    if (MonotonicNs() >= until_ns) break;
+    const Ref key(api_, api_.Long_FromLongLong(static_cast<int64_t>(stack.ident)));
+    if (!key) break;
+    Known& known = Identify(stack.ident, key.get());
+    known.unique = stack.unique;
+    // threading may not know yet what the thread's own state has told.
+    if (raw_->unique_is_native()) known.tid = static_cast<int64_t>(stack.unique);
+    stack.tid = known.tid;
+    stack.name = known.name;
+  }
+  api_.Err_Clear();
+  const auto unnamed = [](const ThreadStack& stack) { return stack.tid == 0; };
+  const auto first = std::remove_if(round->stacks.begin(), round->stacks.end(), unnamed);
+  if (first != round->stacks.end()) round->whole = false;
+  round->stacks.erase(first, round->stacks.end());
+}
+
+void StackReader::Close() {
+  for (Object** object : {&current_frames_, &active_}) {
+    if (*object != nullptr) api_.DecRef(*object);
+    *object = nullptr;
+  }
+}
+
+StackRound StackReader::Read(absl::Duration budget) {
+  StackRound round;
+  if (api_.minor >= kFirstWithLocksOfTheirOwn && HasSubInterpreters(trace_)) {
+    round.refused = true;
+    return round;
+  }
+  const uint64_t until_ns = MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(budget));
+  const WithoutGc quiet(trace_);
+  const Ref nothing(api_, api_.Tuple_New(0));
+  const Ref frames(api_,
+                   nothing ? api_.Object_CallObject(current_frames_, nothing.get()) : nullptr);
+  if (!frames) {
+    api_.Err_Clear();
+    round.whole = false;
+    return round;
+  }
+  intptr_t position = 0;
+  Object* key = nullptr;
+  Object* frame = nullptr;
+  while (api_.Dict_Next(frames.get(), &position, &key, &frame) != 0) {
+    const auto ident = static_cast<uint64_t>(api_.Long_AsLongLong(key));
+    round.idents.push_back(ident);
+    if (looked_at_.contains(ident)) continue;
+    if (!round.stacks.empty() && MonotonicNs() >= until_ns) {
+      round.whole = false;
+      continue;
+    }
+    looked_at_.insert(ident);
+    ThreadStack stack = ReadStack(ident, key, frame);
+    const bool ours = std::any_of(stack.frames.begin(), stack.frames.end(),
+                                  [this](const StackFrame& at) { return codes_->IsOurs(at.code); });
+    if (!ours) round.stacks.push_back(std::move(stack));
+  }
+  if (round.whole) looked_at_.clear();
+  // Threads that are gone; at most twice as many are kept as there are.
+  if (known_.size() > 2 * round.idents.size() + 16) known_.clear();
+  api_.Err_Clear();
+  return round;
+}
+
+ThreadStack StackReader::ReadStack(uint64_t ident, Object* key, Object* frame) {
+  ThreadStack stack;
+  const Known& known = Identify(ident, key);
+  stack.ident = ident;
+  stack.tid = known.tid;
+  stack.name = known.name;
+  api_.IncRef(frame);
+  Ref at(api_, frame);
+  while (at) {
+    if (stack.frames.size() == kMaxFrames) {
+      stack.cut = true;
+      stack.frames.push_back({CodeTable::kMoreFrames, nullptr});
+      break;
+    }
+    const Ref code(api_, trace_.Frame_GetCode(at.get()));
+    stack.frames.push_back({codes_->IdOf(code.get()), code.get()});
+    at = Ref(api_, trace_.Frame_GetBack(at.get()));
+  }
+  std::reverse(stack.frames.begin(), stack.frames.end());
+  return stack;
+}
+
+StackReader::Known& StackReader::Identify(uint64_t ident, Object* key) {
+  // A thread's number is used again once it has ended; its object in threading is another one then.
+  Object* const thread = active_ == nullptr ? nullptr : api_.Dict_GetItem(active_, key);
+  const auto [entry, fresh] = known_.try_emplace(ident);
+  Known& known = entry->second;
+  // Of one that threading does not know, only the id tells that it is another one.
+  const int64_t unnamed_tid = thread == nullptr ? TidOfPthread(ident) : 0;
+  if (!fresh && known.thread == thread && (thread != nullptr || known.tid == unnamed_tid)) {
+    return known;
+  }
+  known = {thread, 0, unnamed_tid, {}};
+  if (thread != nullptr) {
+    const Ref tid(api_, api_.Object_GetAttrString(thread, "_native_id"));
+    if (tid) known.tid = IntegerOf(api_, tid.get());
+    const Ref name(api_, api_.Object_GetAttrString(thread, "_name"));
+    if (name) known.name = TextOf(api_, name.get());
+    api_.Err_Clear();
+  }
+  if (known.tid == 0) known.tid = TidOfPthread(ident);
+  if (known.name.empty()) known.name = ThreadName(known.tid);
+  return known;
+}
+
+}  // namespace jobscope::python

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What of Python's C API tracing needs beyond the stable ABI: functions that each version from 3.9
+// to 3.15 exports, some under two names. Where one is missing, and in a version that nobody has
+// tried, tracing says so and stays off.
+#ifndef COLLECTORS_PYTHON_STACKS_TRACE_API_H_
+#define COLLECTORS_PYTHON_STACKS_TRACE_API_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "collectors/python/bridge/api.h"
+
+namespace jobscope::python {
+
+using ProfileFunction = int (*)(Object* self, Object* frame, int what, Object* argument);
+
+// All with the GIL.
+struct TraceApi {
+  Object* (*Frame_GetBack)(Object* frame) = nullptr;  // a new reference, or nullptr
+  Object* (*Frame_GetCode)(Object* frame) = nullptr;  // a new reference
+  // A word per code object that goes with it: how a code object is known again without a reference
+  // to it, and without mistaking one that took its place in memory.
+  intptr_t (*RequestCodeExtraIndex)(void (*free)(void*)) = nullptr;
+  int (*Code_GetExtra)(Object* code, intptr_t index, void** extra) = nullptr;
+  int (*Code_SetExtra)(Object* code, intptr_t index, void* extra) = nullptr;
+  // From 3.10 on; else nullptr. Up to 3.11 any allocation may run the garbage collector, and with
+  // it the program's finalizers on our thread.
+  int (*GC_Disable)() = nullptr;
+  int (*GC_Enable)() = nullptr;
+
+  // Of the stable ABI, without the GIL: leaves a call to the main thread.
+  int (*AddPendingCall)(int (*function)(void*), void* argument) = nullptr;
+
+  Object* (*InterpreterState_Main)() = nullptr;
+  Object* (*InterpreterState_Head)() = nullptr;  // the newest
+  // For profile functions, before 3.12.
+  ThreadState* (*InterpreterState_ThreadHead)(Object*) = nullptr;
+  ThreadState* (*ThreadState_Next)(ThreadState*) = nullptr;
+  ThreadState* (*ThreadState_Swap)(ThreadState*) = nullptr;
+  void (*Eval_SetProfile)(ProfileFunction, Object* self) = nullptr;
+  int (*Eval_SetProfileOf)(ThreadState*, ProfileFunction, Object* self) = nullptr;
+};
+
+// UNIMPLEMENTED names what is missing. The table lives as long as the process.
+absl::StatusOr<const TraceApi*> FindTraceApi(const Api& api);
+
+// With the GIL. object.name(arguments...), the arguments being new references, taken even on
+// failure. nullptr with an exception set.
+Object* CallMethod(const Api& api, Object* object, const char* name,
+                   std::initializer_list<Object*> arguments);
+
+// With the GIL, and true until it is given up: there are interpreters besides the main one. No list
+// is walked, because those with a lock of their own change it meanwhile.
+bool HasSubInterpreters(const TraceApi& api);
+
+}  // namespace jobscope::python
+
+#endif  // COLLECTORS_PYTHON_STACKS_TRACE_API_H_

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/torch/torch_callbacks.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "collectors/torch/torch_collectives.h"
+#include "collectors/torch/torch_names.h"
+#include "collectors/torch/torch_pending.h"
+#include "collectors/torch/torch_process_group.h"
+#include "collectors/torch/torch_shapes.h"
+#include "collectors/torch/torch_steps.h"
+
+namespace jobscope::framework::torch {
+namespace {
+
+// Set before the first callback is registered, and then never again.
+const struct jobscope_trace_writer_table* g_writer = nullptr;
+const uint32_t* g_mask = nullptr;
+Api g_api;
+NameSites* g_names = nullptr;
+
+constexpr char kGloo[] = "gloo:";
+constexpr char kDistributed[] = "c10d::";
+std::atomic<bool> g_gloo_seen{false};
+
+PendingCollectives* Pending() {
+  static auto* const pending = new PendingCollectives;
+  return pending;
+}
+
+std::atomic<uint64_t> g_crossed{0};
+std::atomic<uint32_t> g_refused_shapes{0};
+// Of the session that runs; one caller at a time.
+std::array<uint64_t, 4> g_handles;
+size_t g_handle_count = 0;
+
+// Of one operator that runs. From malloc, as PyTorch's own: some 20 ns with its release.
+struct Scope final : ObserverContext {
+  uint32_t site = 0;
+  bool is_optimizer_step = false;
+  bool is_async = false;
+  uint64_t thread = 0;
+  jobscope_token token = {0, 0};
+  uint64_t async_id = 0;
+  std::string name;  // where it is an argument
+  std::string shapes;
+};
+
+// The OS gives ids of threads that have ended to new ones; this does not.
+uint64_t ThreadNumber() {
+  static std::atomic<uint64_t> given{0};
+  thread_local uint64_t number = 0;
+  if (number == 0) number = given.fetch_add(1, std::memory_order_relaxed) + 1;
+  return number;
+}
+
+jobscope_arg NumberArg(uint64_t value) {
+  jobscope_arg arg = {};
+  arg.type = JOBSCOPE_ARG_UINT64;
+  arg.value.uint64_value = value;
+  return arg;
+}
+
+jobscope_arg TextArg(const std::string& text) {
+  jobscope_arg arg = {};
+  arg.type = JOBSCOPE_ARG_STRING;
+  arg.length = static_cast<uint32_t>(text.size());
+  arg.value.text = text.data();
+  return arg;
+}
+
+jobscope_arg Int64Arg(const std::optional<int64_t>& value) {
+  jobscope_arg arg = {};  // of type none: no stat
+  if (!value.has_value()) return arg;
+  arg.type = JOBSCOPE_ARG_INT64;
+  arg.value.int64_value = *value;
+  return arg;
+}
+
+// Of few values: by the recorder's id of the text, which keeps events small.
+jobscope_arg NameArg(const std::string& text) {
+  jobscope_arg arg = {};
+  if (text.empty()) return arg;
+  arg.value.uint64_value = g_writer->intern(text.data(), text.size());
+  if (arg.value.uint64_value == 0) return TextArg(text);
+  arg.type = JOBSCOPE_ARG_NAME;
+  return arg;
+}
+
+bool BeginAsync(Scope* scope) {
+  scope->is_async = true;
+  scope->async_id = g_writer->next_id();
+  if (scope->async_id == 0) return false;
+  const jobscope_arg args[2] = {NumberArg(scope->async_id), TextArg(scope->name)};
+  g_writer->event(scope->site, JOBSCOPE_KIND_ASYNC_BEGIN, args, scope->name.empty() ? 1 : 2);
+  return true;
+}
+
+// In the order of the site's keys (NameSites).
+bool BeginCollective(const void* record_function, const char* name, Scope* scope) {
+  scope->is_async = true;
+  scope->async_id = g_writer->next_id();
+  if (scope->async_id == 0) return false;
+  CollectiveFacts facts = ReadCollective(g_api, record_function, name);
+  if (std::strncmp(name, kGloo, sizeof(kGloo) - 1) == 0) {
+    g_gloo_seen.store(true, std::memory_order_relaxed);
+    Pending()->Take(FirstTensorKey(record_function), &facts);
+  }
+  const jobscope_arg args[] = {NumberArg(scope->async_id), NameArg(facts.process_group),
+                               Int64Arg(facts.sequence),   Int64Arg(facts.bytes),
+                               NameArg(facts.dtype),       Int64Arg(facts.group_size),
+                               TextArg(scope->name)};
+  const uint32_t count = sizeof(args) / sizeof(args[0]);
+  g_writer->event(scope->site, JOBSCOPE_KIND_ASYNC_BEGIN, args,
+                  scope->name.empty() ? count - 1 : count);
+  return true;
+}
+
+// False: the recorder refused it, or this is a forked child.
+bool BeginScope(Scope* scope) {
+  scope->thread = ThreadNumber();
+  scope->token = g_writer->begin(scope->site);
+  if (scope->token.begin_ticks == 0) return false;
+  if (scope->is_optimizer_step) EnterOptimizerScope();
+  return true;
+}
+
+// Before the scope begins: what reading them takes is not the operator's.
+void TakeShapes(const void* record_function, std::string* shapes) {
+  if (g_refused_shapes.load(std::memory_order_relaxed) >= kMaxRefusals) return;
+  if (ReadShapes(g_api, record_function, shapes) == ShapesRead::kRefused) {
+    g_refused_shapes.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+std::unique_ptr<ObserverContext> Begin(Kind kind, const void* record_function, bool shapes) {
+  const char* const name = g_api.name(record_function);
+  if (name == nullptr) return nullptr;
+  if (kind == Kind::kUser) {
+    const bool is_async = g_api.is_async != nullptr && g_api.is_async(record_function);
+    kind = NameSites::KindOfUserScope(name, is_async);
+  }
+  const NameSites::Found found = g_names->Find(kind, name);
+  auto scope = std::make_unique<Scope>();
+  scope->site = found.site;
+  scope->is_optimizer_step = found.is_optimizer_step;
+  if (found.name_as_argument) {
+    scope->name.assign(name, strnlen(name, JOBSCOPE_MAX_STRING + 1));
+  }
+  if (shapes) TakeShapes(record_function, &scope->shapes);
+  bool begun = false;
+  switch (kind) {
+    case Kind::kCollective:
+      begun = BeginCollective(record_function, name, scope.get());
+      break;
+    case Kind::kAsync:
+      begun = BeginAsync(scope.get());
+      break;
+    default:
+      begun = BeginScope(scope.get());
+      break;
+  }
+  if (!begun) return nullptr;
+  return scope;
+}
+
+// A scope that is not recorded itself, but may end a step: a session that waits for a step has the
+// bits of steps on, and no others.
+std::unique_ptr<ObserverContext> BeginUnrecorded(const void* record_function) {
+  const char* const name = g_api.name(record_function);
+  if (name == nullptr) return nullptr;
+  const NameSites::Found found = g_names->Find(Kind::kUser, name);
+  if (!found.is_optimizer_step) return nullptr;
+  auto scope = std::make_unique<Scope>();
+  scope->site = found.site;
+  scope->is_optimizer_step = true;
+  scope->thread = ThreadNumber();
+  EnterOptimizerScope();
+  return scope;
+}
+
+template <Kind kKind, bool kShapes = false>
+std::unique_ptr<ObserverContext> OnStart(const void* record_function) {
+  if (kKind == Kind::kBackward && ScopesAreSteps()) NoteBackward();
+  const uint32_t mask = __atomic_load_n(g_mask, __ATOMIC_RELAXED);
+  if ((mask & LevelOf(kKind)) != 0) return Begin(kKind, record_function, kShapes);
+  if (kKind == Kind::kUser && (mask & JOBSCOPE_BIT_STEP) != 0 && ScopesAreSteps()) {
+    return BeginUnrecorded(record_function);
+  }
+  return nullptr;
+}
+
+// For a capture of user scopes alone.
+std::unique_ptr<ObserverContext> OnUnrecordedBackward(const void*) {
+  NoteBackward();
+  return nullptr;
+}
+
+// Beside the callback that records operators: of calls of collectives it keeps what their works do
+// not know.
+std::unique_ptr<ObserverContext> OnCollectiveCall(const void* record_function) {
+  const char* const name = g_api.name(record_function);
+  if (name == nullptr || std::strncmp(name, kDistributed, sizeof(kDistributed) - 1) != 0 ||
+      (__atomic_load_n(g_mask, __ATOMIC_RELAXED) & LevelOf(Kind::kCollective)) == 0) {
+    return nullptr;
+  }
+  CollectiveFacts facts;
+  TensorKeys keys;
+  if (!ReadProcessGroup(g_api, record_function, &facts, &keys)) return nullptr;
+  // Sends and receives are between two ranks, and not counted.
+  const bool is_collective =
+      std::strstr(name, "send") == nullptr && std::strstr(name, "recv") == nullptr;
+  if (!is_collective) facts.sequence.reset();
+  Pending()->Add(facts, keys);
+  return nullptr;
+}
+
+// In the order of the site's keys (NameSites).
+void EndScope(const Scope& scope) {
+  std::array<jobscope_arg, 2> args;
+  uint32_t count = 0;
+  if (!scope.name.empty()) args[count++] = TextArg(scope.name);
+  if (!scope.shapes.empty()) args[count++] = TextArg(scope.shapes);
+  if (count == 0) return g_writer->end(scope.site, scope.token);
+  g_writer->end_args(scope.site, scope.token, args.data(), count);
+}
+
+void OnEnd(const void*, ObserverContext* context) {
+  if (context == nullptr) return;
+  const Scope& scope = *static_cast<const Scope*>(context);  // what OnStart gave
+  if (scope.is_async) {
+    const jobscope_arg id = NumberArg(scope.async_id);
+    g_writer->event(scope.site, JOBSCOPE_KIND_ASYNC_END, &id, 1);
+    return;
+  }
+  if (scope.thread != ThreadNumber()) {
+    g_crossed.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  if (scope.token.begin_ticks != 0) EndScope(scope);
+  if (scope.is_optimizer_step) LeaveOptimizerScope(scope.site);
+}
+
+void Add(Callback::StartFunction start, bool inputs, std::initializer_list<size_t> scopes) {
+  Callback callback;
+  callback.needs_inputs = inputs;
+  callback.start = start;
+  callback.end = &OnEnd;
+  for (const size_t scope : scopes) callback.scopes[scope] = true;
+  g_handles[g_handle_count++] = g_api.add_global_callback(callback);
+}
+
+// Guards the handles: the process may leave while a collector's thread takes them out.
+std::mutex g_handles_mutex;
+bool g_leaving = false;
+bool g_looks_for_groups = false;
+pid_t g_process = 0;
+
+void RemoveAll() {
+  for (size_t i = 0; i < g_handle_count; ++i) g_api.remove_callback(g_handles[i]);
+  g_handle_count = 0;
+  g_looks_for_groups = false;
+}
+
+// PyTorch keeps its callbacks in an object that is destroyed when the process leaves; a capture
+// that is ended after that must not touch it (a library that was there before PyTorch is asked
+// after it).
+void RemoveAtExit() {
+  if (getpid() != g_process) return;  // of a forked child PyTorch's locks may be held for ever
+  const std::lock_guard<std::mutex> lock(g_handles_mutex);
+  g_leaving = true;
+  RemoveAll();
+}
+
+}  // namespace
+
+void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writer,
+                  const CallbackOptions& options) {
+  if (g_names == nullptr) {
+    g_api = api;
+    g_writer = writer;
+    g_mask = writer->mask;
+    g_names = new NameSites(writer);
+  }
+  const std::lock_guard<std::mutex> lock(g_handles_mutex);
+  if (g_leaving) return;
+  RemoveAll();
+  g_refused_shapes.store(0, std::memory_order_relaxed);
+  // The scope is known by the callback: asking for it would be another call per operator.
+  // Inputs are for collectives; other user scopes have none.
+  Add(&OnStart<Kind::kUser>, true, {kScopeUser});
+  // Behind the first callback, which makes that object: what is registered later runs earlier.
+  if (g_process == 0 && std::atexit(&RemoveAtExit) == 0) g_process = getpid();
+  if (!options.operators) {
+    if (ScopesAreSteps()) Add(&OnUnrecordedBackward, false, {kScopeBackward});
+    return;
+  }
+  const bool shapes = options.shapes && g_api.input_sizes != nullptr;
+  Add(shapes ? &OnStart<Kind::kBackward, true> : &OnStart<Kind::kBackward>, shapes,
+      {kScopeBackward});
+  Add(shapes ? &OnStart<Kind::kOperator, true> : &OnStart<Kind::kOperator>, shapes,
+      {kScopeFunction, kScopeTorchScript, kScopeCustomClass, kScopeStaticRuntimeOp,
+       kScopeStaticRuntimeModel});
+}
+
+bool WantsProcessGroups() { return g_gloo_seen.load(std::memory_order_relaxed); }
+
+void AddProcessGroups() {
+  const std::lock_guard<std::mutex> lock(g_handles_mutex);
+  if (g_leaving || g_looks_for_groups || g_handle_count == 0) return;
+  g_looks_for_groups = true;
+  Add(&OnCollectiveCall, true, {kScopeFunction});
+}
+
+void RemoveCallbacks() {
+  const std::lock_guard<std::mutex> lock(g_handles_mutex);
+  RemoveAll();
+}
+
+uint32_t RefusedShapes() { return g_refused_shapes.load(std::memory_order_relaxed); }
+
+uint64_t CrossedThreads() { return g_crossed.load(std::memory_order_relaxed); }
+
+}  // namespace jobscope::framework::torch

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/torch/torch_collector.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "collectors/torch/torch_callbacks.h"
+#include "collectors/torch/torch_compile.h"
+#include "collectors/torch/torch_library.h"
+#include "collectors/torch/torch_steps.h"
+#include "common/process/fork_pause.h"
+
+namespace jobscope {
+
+namespace torch = framework::torch;
+
+namespace {
+
+// The first collectives of the first capture of a process are without their process groups.
+constexpr absl::Duration kLookForGroupsEvery = absl::Milliseconds(20);
+
+constexpr char kNotLoaded[] = "this process has not loaded PyTorch";
+
+}  // namespace
+
+TorchCollector::TorchCollector(const struct jobscope_trace_writer_table* writer, RunAside run_aside,
+                               std::unique_ptr<Collector> profiler)
+    : writer_(writer), run_aside_(std::move(run_aside)), profiler_(std::move(profiler)) {
+  torch::RecordCompilations(writer);
+}
+
+CollectorReport TorchCollector::Describe() const {
+  const absl::MutexLock lock(&mutex_);
+  if (armed_once_ || torch::IsLoaded()) return last_;
+  CollectorReport report;
+  report.state = "off";
+  report.reason = kNotLoaded;
+  return report;
+}
+
+std::string TorchCollector::WhyOff(const ArmRequest& request) const {
+  if (!request.frameworks.Takes(name())) {
+    return absl::StrCat("not among the frameworks asked for (", request.frameworks.text(), ")");
+  }
+  if (request.levels.host == 0) return "host_tracer_level is 0";
+  if (writer_ == nullptr) return "there is no recorder";
+  return torch::IsLoaded() ? "" : kNotLoaded;
+}
+
+absl::Status TorchCollector::Register(const ArmRequest& request) {
+  const auto api = torch::Find();
+  if (!api.ok()) return api.status();
+  torch::ForgetScopes();
+  torch::CallbackOptions options;
+  options.operators = request.levels.host >= 2;
+  options.shapes = request.record_shapes;
+  // PyTorch takes a lock to add callbacks, and a child forked meanwhile would wait for it for ever.
+  WhileNobodyForks([&] {
+    torch::AddCallbacks(*api, writer_, options);
+    if (options.operators && torch::WantsProcessGroups()) torch::AddProcessGroups();
+  });
+  registered_ = true;
+  awaits_groups_ = options.operators && !torch::WantsProcessGroups();
+  if (!request.record_shapes) return absl::OkStatus();
+  if (!options.operators) {
+    report_.warnings.push_back(
+        "shapes were asked for, but operators are recorded from host_tracer_level 2 on only");
+  } else if (api->input_sizes == nullptr) {
+    report_.state = "degraded";
+    report_.reason = absl::StrCat("PyTorch ", api->version, " has no function for shapes");
+  }
+  return absl::OkStatus();
+}
+
+void TorchCollector::ArmProfiler(const ArmRequest& request, std::string why) {
+  report_.state = "off";
+  report_.reason = std::move(why);
+  if (profiler_ == nullptr) return;
+  const absl::Status status = profiler_->Arm(request);
+  const CollectorReport profiler = profiler_->Describe();
+  if (status.ok() && profiler.state == "on") {
+    by_profiler_ = true;
+    report_.state = "degraded";
+    report_.reason = absl::StrCat("recorded by PyTorch's own profiler, because ", report_.reason);
+  } else {
+    absl::StrAppend(&report_.reason, "; nor can its own profiler be used: ", profiler.reason);
+  }
+}
+
+absl::Status TorchCollector::Arm(const ArmRequest& request) {
+  report_ = {};
+  by_profiler_ = false;
+  awaits_groups_ = false;
+  crossed_before_ = torch::CrossedThreads();
+  wants_shapes_ = request.record_shapes;
+  report_.reason = WhyOff(request);
+  if (!report_.reason.empty()) {
+    report_.state = "off";
+  } else if (const absl::Status status = Register(request); absl::IsFailedPrecondition(status)) {
+    ArmProfiler(request, std::string(status.message()));
+  } else if (!status.ok()) {
+    report_.state = "off";
+    report_.reason = std::string(status.message());
+  }
+  // The interpreter may have come since the server's start. Not here: whoever holds its lock for
+  // long would cost the operators, which need no lock.
+  if (report_.state != "off") {
+    run_aside_([] { (void)torch::LookForPython(); });
+  }
+  const absl::MutexLock lock(&mutex_);
+  armed_once_ = true;
+  last_.state = report_.state;
+  last_.reason = report_.reason;
+  return absl::OkStatus();
+}
+
+absl::Status TorchCollector::Start(const StartRequest& request) {
+  return by_profiler_ ? profiler_->Start(request) : absl::OkStatus();
+}
+
+absl::Duration TorchCollector::Drain() {
+  if (by_profiler_) return profiler_->Drain();
+  if (!awaits_groups_) return absl::InfiniteDuration();
+  if (torch::WantsProcessGroups()) {
+    awaits_groups_ = false;
+    WhileNobodyForks([] { torch::AddProcessGroups(); });
+    return absl::InfiniteDuration();
+  }
+  return kLookForGroupsEvery;
+}
+
+absl::Status TorchCollector::Stop(uint64_t end_ticks) {
+  if (by_profiler_) return profiler_->Stop(end_ticks);
+  if (std::exchange(registered_, false)) WhileNobodyForks([] { torch::RemoveCallbacks(); });
+  return absl::OkStatus();
+}
+
+uint64_t TorchCollector::LostSoFar() const { return by_profiler_ ? profiler_->LostSoFar() : 0; }
+
+CollectorReport TorchCollector::Report() {
+  if (by_profiler_) {
+    CollectorReport report = profiler_->Report();
+    if (report.state == "on") {
+      report.state = report_.state;
+      report.reason = report_.reason;
+    }
+    return report;
+  }
+  CollectorReport report = report_;
+  if (report.state != "off") Finish(&report);
+  return report;
+}
+
+void TorchCollector::Finish(CollectorReport* report) const {
+  if (const uint64_t crossed = torch::CrossedThreads() - crossed_before_; crossed > 0) {
+    report->attempted = crossed;
+    report->lost_by_cause["other_thread"] = crossed;
+    report->warnings.push_back(
+        absl::StrCat(crossed,
+                     " scopes of PyTorch ended on another thread than they began on, "
+                     "without being asynchronous: they are not in the trace"));
+  }
+  const uint32_t refused = wants_shapes_ ? torch::RefusedShapes() : 0;
+  if (refused == 0) return;
+  report->warnings.push_back(absl::StrCat(
+      refused, " operators have no shapes, because PyTorch can't tell them (nested tensors, say)",
+      refused < torch::kMaxRefusals ? ""
+                                    : "; after so many, it was not asked for any other's either"));
+}
+
+}  // namespace jobscope

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/torch/torch_library.h"
+
+#include <dlfcn.h>
+
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/process/loaded_libraries.h"
+#include "common/process/own_environment.h"
+
+namespace jobscope::framework::torch {
+namespace {
+
+constexpr char kLibrary[] = "libtorch_cpu.so";
+constexpr char kAnyVersion[] = "JOBSCOPE_TORCH_ANY_VERSION";
+constexpr char kRoute[] = "JOBSCOPE_TORCH_ROUTE";
+
+// What was run (make torch-versions): 1.13, 2.1, 2.4, 2.6, 2.9, 2.12 and 2.15. The struct and
+// the functions did not change in between.
+constexpr std::pair<int, int> kOldest = {1, 13};
+constexpr std::pair<int, int> kNewest = {2, 15};
+constexpr char kTested[] = "1.13 to 2.15";
+
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+// The text between quotes in the line that assigns `variable`, of a Python file.
+std::string AssignedText(const std::string& file, std::string_view variable) {
+  std::ifstream in(file);
+  std::string line;
+  for (int lines = 0; lines < 100 && std::getline(in, line); ++lines) {
+    if (line.compare(0, variable.size(), variable) != 0) continue;
+    const size_t open = line.find_first_of("'\"");
+    const size_t close = line.find_last_of("'\"");
+    if (open != std::string::npos && close > open) return line.substr(open + 1, close - open - 1);
+  }
+  return {};
+}
+
+std::string FirstWord(const std::string& file) {
+  std::ifstream in(file);
+  std::string word;
+  in >> word;
+  return word.substr(0, 64);
+}
+
+// "1.13" of ".../libtorch_cpu.so.1.13": Debian's, whose Python files lie elsewhere.
+std::string VersionInName(const std::string& path) {
+  const size_t at = path.rfind(kLibrary);
+  const size_t end = at == std::string::npos ? at : at + sizeof(kLibrary) - 1;
+  if (end == std::string::npos || end >= path.size() || path[end] != '.') return {};
+  return path.substr(end + 1);
+}
+
+template <typename Function>
+void Resolve(void* library, const char* symbol, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(library, symbol));
+}
+
+}  // namespace
+
+bool IsLoaded() { return !FindLoadedLibrary(kLibrary).empty(); }
+
+std::optional<std::pair<int, int>> ParseVersion(std::string_view version) {
+  const auto number = [&version]() -> std::optional<int> {
+    size_t digits = 0;
+    while (digits < version.size() &&
+           absl::ascii_isdigit(static_cast<unsigned char>(version[digits]))) {
+      ++digits;
+    }
+    int value = 0;
+    if (!absl::SimpleAtoi(absl::string_view(version.data(), digits), &value)) return std::nullopt;
+    version.remove_prefix(digits);
+    return value;
+  };
+  const auto major = number();
+  if (!major.has_value() || version.empty() || version[0] != '.') return std::nullopt;
+  version.remove_prefix(1);
+  const auto minor = number();
+  if (!minor.has_value()) return std::nullopt;
+  return std::make_pair(*major, *minor);
+}
+
+absl::Status CheckVersion(std::string_view version) {
+  if (OwnVariable(kAnyVersion) == "1") return absl::OkStatus();
+  if (version.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the version of this process's PyTorch can't be told (no version.py beside "
+                     "its library); ",
+                     kAnyVersion, "=1 records its operators all the same"));
+  }
+  const auto parsed = ParseVersion(version);
+  if (parsed.has_value() && kOldest <= *parsed && *parsed <= kNewest) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("PyTorch ", absl::string_view(version.data(), version.size()),
+                   " is not among the versions that this was tested with (", kTested, "); ",
+                   kAnyVersion, "=1 records its operators all the same"));
+}
+
+std::string VersionOf(const std::string& path) {
+  const std::string parent = FolderOf(path) + "/..";
+  if (std::string version = AssignedText(parent + "/version.py", "__version__"); !version.empty()) {
+    return version;
+  }
+  if (std::string version = FirstWord(parent + "/build-version"); !version.empty()) return version;
+  if (std::string version = VersionInName(path); !version.empty()) return version;
+  char resolved[PATH_MAX];
+  return realpath(path.c_str(), resolved) == nullptr ? std::string() : VersionInName(resolved);
+}
+
+absl::StatusOr<Api> Find() {
+  const std::string path = FindLoadedLibrary(kLibrary);
+  if (path.empty()) return absl::NotFoundError("this process has not loaded PyTorch");
+#if !defined(__x86_64__)
+  return absl::FailedPreconditionError("PyTorch's operators call back on x86-64 only");
+#endif
+  if (OwnVariable(kRoute) == "profiler") {
+    return absl::FailedPreconditionError(absl::StrCat(kRoute, "=profiler"));
+  }
+  Api api;
+  api.version = VersionOf(path);
+  auto status = CheckVersion(api.version);
+  if (!status.ok()) return status;
+  // Never closed: callbacks may be in its threads for as long as the process lives.
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  if (library == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " is mapped but can't be opened"));
+  }
+  Resolve(library, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE",
+          &api.add_global_callback);
+  Resolve(library, "_ZN2at14removeCallbackEm", &api.remove_callback);
+  Resolve(library, "_ZNK2at14RecordFunction4nameEv", &api.name);
+  Resolve(library, "_ZNK2at14RecordFunction7isAsyncEv", &api.is_async);
+  Resolve(library, "_ZN5torch8profiler4impl10inputSizesERKN2at14RecordFunctionEb",
+          &api.input_sizes);
+  Resolve(library, "_ZN5torch8profiler4impl10inputTypesB5cxx11ERKN2at14RecordFunctionE",
+          &api.input_types);
+  Resolve(library,
+          "_ZN5torch8profiler4impl12saveNcclMetaB5cxx11ERKN2at14RecordFunctionERKNS1_"
+          "18SaveNcclMetaConfigE",
+          &api.collective_parameters);
+  Resolve(library, "_ZNK2at14RecordFunction10num_inputsEv", &api.num_inputs);
+  Resolve(library, "_ZTVN4c10d12ProcessGroupE", &api.group_vtable);
+  Resolve(library, "_ZTVN4c10d16ProcessGroupGlooE", &api.gloo_vtable);
+  Resolve(library, "_ZNK4c10d12ProcessGroup12getGroupNameB5cxx11Ev", &api.group_name);
+  Resolve(library, "__cxa_get_globals", &api.exception_globals);
+  if (api.add_global_callback == nullptr || api.remove_callback == nullptr || api.name == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("PyTorch ", api.version, " (", path, ") has no at::addGlobalCallback"));
+  }
+  return api;
+}
+
+}  // namespace jobscope::framework::torch

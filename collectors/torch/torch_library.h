@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PyTorch as the process has loaded it: no headers of it, nothing linked, nothing loaded by us.
+#ifndef COLLECTORS_TORCH_TORCH_LIBRARY_H_
+#define COLLECTORS_TORCH_TORCH_LIBRARY_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace jobscope::framework::torch {
+
+// What a callback hands from an operator's begin to its end. PyTorch owns it in between, and
+// deletes it through the destructor: the first virtual function, here as there.
+struct ObserverContext {
+  virtual ~ObserverContext() = default;
+};
+
+// at::RecordFunctionCallback, by value, as it is from 1.13 on.
+struct Callback {
+  using StartFunction = std::unique_ptr<ObserverContext> (*)(const void* record_function);
+  using EndFunction = void (*)(const void* record_function, ObserverContext* context);
+  static constexpr size_t kScopes = 10;
+
+  StartFunction start = nullptr;
+  EndFunction end = nullptr;
+  double sampling_probability = 1.0;
+  std::array<bool, kScopes> scopes = {};
+  bool needs_inputs = false;
+  bool needs_outputs = false;
+  bool needs_ids = false;
+};
+
+// at::RecordScope
+inline constexpr size_t kScopeFunction = 0;
+inline constexpr size_t kScopeBackward = 1;
+inline constexpr size_t kScopeTorchScript = 2;
+inline constexpr size_t kScopeCustomClass = 4;
+inline constexpr size_t kScopeUser = 7;
+inline constexpr size_t kScopeStaticRuntimeOp = 8;
+inline constexpr size_t kScopeStaticRuntimeModel = 9;
+
+// Sizes of each input, in their order; empty for what is no tensor.
+using Sizes = std::vector<std::vector<int64_t>>;
+
+// Of a collective, by the names that PyTorch's own profiler gives them; text is between quotes.
+using Parameters = std::unordered_map<std::string, std::string>;
+
+// torch::profiler::impl::SaveNcclMetaConfig: which parameters are wanted. Those that the thread
+// keeps, and none that would look into inputs or outputs.
+struct ParameterChoice {
+  bool truncate = true;
+  bool metadata = true;
+  bool inputs = false;
+  bool outputs = false;
+};
+
+struct Api {
+  std::string version;  // "2.15.0+cu132"
+  uint64_t (*add_global_callback)(Callback callback) = nullptr;
+  void (*remove_callback)(uint64_t handle) = nullptr;
+  const char* (*name)(const void* record_function) = nullptr;
+  bool (*is_async)(const void* record_function) = nullptr;  // may be null
+  // May be null. Only within a start function of a callback that needs inputs. Throws what PyTorch
+  // throws: see torch_shapes.h.
+  Sizes (*input_sizes)(const void* record_function, bool flatten_lists) = nullptr;
+  // Names of their element types. May be null. Likewise.
+  std::vector<std::string> (*input_types)(const void* record_function) = nullptr;
+  // May be null. Only while PyTorch makes the work of an NCCL or XCCL collective.
+  Parameters (*collective_parameters)(const void* record_function,
+                                      const ParameterChoice& choice) = nullptr;
+  // Of process groups (torch_process_group.h); each may be null. The operator's number of inputs;
+  // the tables of virtual functions of c10d::ProcessGroup and ProcessGroupGloo; the name of a
+  // group, and the sequence number of a backend, which both throw what PyTorch throws.
+  size_t (*num_inputs)(const void* record_function) = nullptr;
+  const void* group_vtable = nullptr;
+  const void* gloo_vtable = nullptr;
+  const std::string* (*group_name)(const void* group) = nullptr;
+  // __cxa_get_globals of the C++ runtime that PyTorch uses, which may not be ours. May be null.
+  void* (*exception_globals)() = nullptr;
+};
+
+// Whether libtorch_cpu.so is mapped. Microseconds; does not wait for libraries being loaded.
+bool IsLoaded();
+
+// The process's PyTorch. NOT_FOUND: it has none. FAILED_PRECONDITION: its version is not known, or
+// not one that this was tested with (JOBSCOPE_TORCH_ANY_VERSION=1 overrides that), or it does not
+// have what is needed; the message says which. Takes the loader's lock and reads a file or two.
+absl::StatusOr<Api> Find();
+
+// Parts of the above, exposed for tests.
+std::optional<std::pair<int, int>> ParseVersion(std::string_view version);
+absl::Status CheckVersion(std::string_view version);
+// The version of the library at `path`, by what lies beside it; empty: it can't be told.
+std::string VersionOf(const std::string& path);
+
+}  // namespace jobscope::framework::torch
+
+#endif  // COLLECTORS_TORCH_TORCH_LIBRARY_H_

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sites of the recorder for names that come as text with each operator.
+#ifndef COLLECTORS_TORCH_TORCH_NAMES_H_
+#define COLLECTORS_TORCH_TORCH_NAMES_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "jobscope/detail/writer_abi.h"
+
+namespace jobscope::framework::torch {
+
+enum class Kind : uint8_t {
+  kOperator = 0,
+  kBackward = 1,
+  kUser = 2,
+  kAsync = 3,
+  kInputWait = 4,   // the user scope in which a DataLoader waits for its next batch
+  kCollective = 5,  // an asynchronous user scope of torch.distributed
+};
+inline constexpr size_t kKinds = 6;
+
+inline constexpr uint32_t LevelOf(Kind kind) {
+  return kind == Kind::kOperator || kind == Kind::kBackward ? JOBSCOPE_BIT_LEVEL2
+                                                            : JOBSCOPE_BIT_LEVEL1;
+}
+
+// By content: the texts are often temporary. Append-only and without locks, because any number of
+// the program's threads ask at once; bounded by kind, because programs make names such as
+// "batch 17" without end, and would fill the recorder's dictionary for everybody.
+class NameSites {
+ public:
+  // Of the names longer than this only the front counts, as in the recorder.
+  static constexpr size_t kMaxBytes = 127;
+  static constexpr std::array<uint32_t, kKinds> kMaxNames = {1200, 400, 300, 100, 20, 100};
+
+  struct Found {
+    uint32_t site = 0;
+    // The bound is reached: the site is the kind's own, and the name goes along as an argument.
+    bool name_as_argument = false;
+    bool is_optimizer_step = false;
+  };
+
+  // Of a user scope: kUser, kInputWait, kAsync or kCollective.
+  static Kind KindOfUserScope(const char* name, bool is_async);
+
+  explicit NameSites(const struct jobscope_trace_writer_table* writer);
+  NameSites(const NameSites&) = delete;
+  NameSites& operator=(const NameSites&) = delete;
+
+  Found Find(Kind kind, const char* name);
+
+ private:
+  struct Entry;
+  static constexpr size_t kSlots = 4096;  // twice the names, a power of two
+
+  const Entry* Add(Kind kind, const char* name, size_t length, uint64_t hash);
+  uint32_t SiteOf(Kind kind, const char* name, bool name_as_argument) const;
+
+  const struct jobscope_trace_writer_table* const writer_;
+  std::array<uint32_t, kKinds> general_ = {};
+  std::array<std::atomic<uint32_t>, kKinds> used_ = {};
+  std::array<std::atomic<const Entry*>, kSlots> slots_ = {};  // entries are never freed
+};
+
+}  // namespace jobscope::framework::torch
+
+#endif  // COLLECTORS_TORCH_TORCH_NAMES_H_

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shapes of an operator's inputs, as text.
+#ifndef COLLECTORS_TORCH_TORCH_SHAPES_H_
+#define COLLECTORS_TORCH_TORCH_SHAPES_H_
+
+#include <string>
+
+#include "collectors/torch/torch_library.h"
+
+namespace jobscope::framework::torch {
+
+enum class ShapesRead {
+  kText,
+  kNothing,  // no input has a dimension
+  kRefused,  // PyTorch threw: a tensor has no such sizes (nested, symbolic)
+};
+
+// "[[32, 64], [128, 64], []]", and of longer ones some more than the recorder keeps, so that it
+// marks them as cut. Only where Api::input_sizes may be called, and is there.
+ShapesRead ReadShapes(const Api& api, const void* record_function, std::string* text);
+
+// Exposed for tests. False: no input has a dimension.
+bool ShapesText(const Sizes& sizes, std::string* text);
+
+}  // namespace jobscope::framework::torch
+
+#endif  // COLLECTORS_TORCH_TORCH_SHAPES_H_

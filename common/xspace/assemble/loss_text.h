@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a trace says about what is not in it.
+#ifndef COMMON_XSPACE_ASSEMBLE_LOSS_TEXT_H_
+#define COMMON_XSPACE_ASSEMBLE_LOSS_TEXT_H_
+
+#include <string>
+#include <vector>
+
+#include "common/xspace/assemble/item_index.h"
+
+namespace jobscope::xspace {
+
+// The texts of XSpace.warnings: one per cause of loss with numbers and a remedy, then what the
+// summary warns of, then an early end, then items that could not be used.
+std::vector<std::string> Warnings(const ItemIndex& index);
+
+}  // namespace jobscope::xspace
+
+#endif  // COMMON_XSPACE_ASSEMBLE_LOSS_TEXT_H_

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The planes of a trace: what is the same in each of its parts.
+#ifndef COMMON_XSPACE_ASSEMBLE_OUTPUT_PLANES_H_
+#define COMMON_XSPACE_ASSEMBLE_OUTPUT_PLANES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/xspace/assemble/item_index.h"
+#include "common/xspace/assemble/line_merge.h"
+
+namespace jobscope::xspace {
+
+// A plane of the session, or our own `Task Environment`.
+struct OutputPlane {
+  const IndexedPlane* indexed = nullptr;  // null: a plane that has nothing but `extra`
+  bool needs_events = false;              // left out of a part that holds no events of it
+  std::string head;                       // id, name
+  std::string extra;                      // metadata and stats that the assembler adds
+  uint64_t metadata_bytes = 0;            // of the indexed names
+  uint64_t stats_bytes = 0;               // of the indexed stats
+  std::vector<std::string> line_heads;    // XLine without its events
+  std::vector<std::vector<Run>> runs;     // of each line
+};
+
+// A framework's plane: its bytes, and a name that follows them and so replaces theirs.
+struct OutputRawPlane {
+  std::string_view bytes;
+  std::string new_name;  // an XPlane.name field, or empty
+  uint64_t events = 0;
+};
+
+struct OutputPlanes {
+  std::vector<OutputPlane> planes;
+  std::vector<OutputRawPlane> raw_planes;  // in the first part
+};
+
+// Decides which planes a trace has, and under which names: each name once, no GPU plane without
+// events, and what the session says about itself in `Task Environment`. Adds a text to `warnings`
+// where a plane was renamed. `zero_unix_ns` is told where there is no summary; `rank` stands behind
+// the names that viewers show of the host's threads. The result refers to `index`.
+OutputPlanes MakeOutputPlanes(const ItemIndex& index, std::optional<int64_t> zero_unix_ns,
+                              std::optional<int> rank, std::vector<std::string>* warnings);
+
+// Appends a string field.
+void AddTextField(uint32_t field, std::string_view text, std::string* out);
+
+}  // namespace jobscope::xspace
+
+#endif  // COMMON_XSPACE_ASSEMBLE_OUTPUT_PLANES_H_

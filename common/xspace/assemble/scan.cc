@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/xspace/assemble/scan.h"
+
+#include <array>
+#include <protozero/exception.hpp>
+#include <protozero/pbf_reader.hpp>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/xspace/wire/fields.h"
+#include "common/xspace/wire/utf8.h"
+
+namespace jobscope::xspace {
+namespace {
+
+using protozero::pbf_reader;
+using protozero::pbf_wire_type;
+using protozero::tag_and_type;
+
+constexpr pbf_wire_type kBytes = pbf_wire_type::length_delimited;
+constexpr pbf_wire_type kVarint = pbf_wire_type::varint;
+
+std::string_view View(pbf_reader* reader) {
+  const protozero::data_view view = reader->get_view();
+  return {view.data(), view.size()};
+}
+
+void KeepText(std::string_view text, std::vector<std::string>* texts) {
+  if (texts->size() >= kMaxScanTexts) return;
+  std::string scratch;
+  texts->emplace_back(ToUtf8(text.substr(0, kMaxScanTextBytes), &scratch));
+}
+
+uint64_t CountEvents(std::string_view line) {
+  uint64_t events = 0;
+  pbf_reader reader(line.data(), line.size());
+  while (reader.next()) {
+    if (reader.tag_and_type() == tag_and_type(xline_field::kEvents, kBytes)) ++events;
+    reader.skip();
+  }
+  return events;
+}
+
+// The three stats of `Task Environment` that we know.
+enum EnvironmentStat { kStart, kStop, kSummary, kEnvironmentStats };
+constexpr std::array<std::string_view, kEnvironmentStats> kEnvironmentStatNames = {
+    "profile_start_time", "profile_stop_time", "jobscope_summary"};
+
+// Notes the id of the stat metadata if it is one that we know.
+void ReadStatMetadata(std::string_view entry, std::array<int64_t, kEnvironmentStats>* ids) {
+  int64_t key = 0;
+  std::string_view name;
+  pbf_reader reader(entry.data(), entry.size());
+  while (reader.next()) {
+    if (reader.tag_and_type() == tag_and_type(map_entry_field::kKey, kVarint)) {
+      key = reader.get_int64();
+    } else if (reader.tag_and_type() == tag_and_type(map_entry_field::kValue, kBytes)) {
+      const std::string_view value = View(&reader);
+      pbf_reader metadata(value.data(), value.size());
+      while (metadata.next(xstat_metadata_field::kName, kBytes)) name = View(&metadata);
+    } else {
+      reader.skip();
+    }
+  }
+  for (size_t i = 0; i < kEnvironmentStatNames.size(); ++i) {
+    if (name == kEnvironmentStatNames[i]) (*ids)[i] = key;
+  }
+}
+
+void ReadEnvironmentStat(std::string_view stat, const std::array<int64_t, kEnvironmentStats>& ids,
+                         XSpaceScan* scan) {
+  int64_t id = 0;
+  std::optional<uint64_t> number;
+  std::optional<std::string_view> bytes;
+  pbf_reader reader(stat.data(), stat.size());
+  while (reader.next()) {
+    switch (reader.tag_and_type()) {
+      case tag_and_type(xstat_field::kMetadataId, kVarint):
+        id = reader.get_int64();
+        break;
+      case tag_and_type(xstat_field::kUint64, kVarint):
+      case tag_and_type(xstat_field::kInt64, kVarint):
+        number = reader.get_uint64();
+        break;
+      case tag_and_type(xstat_field::kBytes, kBytes):
+        bytes = View(&reader);
+        break;
+      default:
+        reader.skip();
+    }
+  }
+  if (id == 0) return;
+  if (id == ids[kStart] && number.has_value()) scan->profile_start_time_ns = number;
+  if (id == ids[kStop] && number.has_value()) scan->profile_stop_time_ns = number;
+  if (id == ids[kSummary] && bytes.has_value() && bytes->size() <= kMaxScanSummaryBytes) {
+    scan->summary = std::string(*bytes);
+  }
+}
+
+void ReadEnvironment(std::string_view plane, XSpaceScan* scan) {
+  std::array<int64_t, kEnvironmentStats> ids = {0, 0, 0};
+  pbf_reader metadata(plane.data(), plane.size());
+  while (metadata.next(xplane_field::kStatMetadata, kBytes)) {
+    ReadStatMetadata(View(&metadata), &ids);
+  }
+  pbf_reader stats(plane.data(), plane.size());
+  while (stats.next(xplane_field::kStats, kBytes)) ReadEnvironmentStat(View(&stats), ids, scan);
+}
+
+void ReadPlane(std::string_view plane, XSpaceScan* scan) {
+  ++scan->planes;
+  std::string_view name;
+  pbf_reader reader(plane.data(), plane.size());
+  while (reader.next()) {
+    if (reader.tag_and_type() == tag_and_type(xplane_field::kName, kBytes)) {
+      name = View(&reader);
+    } else if (reader.tag_and_type() == tag_and_type(xplane_field::kLines, kBytes)) {
+      ++scan->lines;
+      scan->events += CountEvents(View(&reader));
+    } else {
+      reader.skip();
+    }
+  }
+  KeepText(name, &scan->plane_names);
+  if (name == "Task Environment") ReadEnvironment(plane, scan);
+}
+
+void ReadSpace(std::string_view bytes, XSpaceScan* scan) {
+  pbf_reader reader(bytes.data(), bytes.size());
+  while (reader.next()) {
+    switch (reader.tag_and_type()) {
+      case tag_and_type(xspace_field::kPlanes, kBytes):
+        ReadPlane(View(&reader), scan);
+        break;
+      case tag_and_type(xspace_field::kErrors, kBytes):
+        KeepText(View(&reader), &scan->errors);
+        break;
+      case tag_and_type(xspace_field::kWarnings, kBytes):
+        KeepText(View(&reader), &scan->warnings);
+        break;
+      case tag_and_type(xspace_field::kHostnames, kBytes):
+        KeepText(View(&reader), &scan->hostnames);
+        break;
+      default:
+        reader.skip();
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<XSpaceScan> ScanXSpace(std::string_view bytes) {
+  XSpaceScan scan;
+  try {
+    ReadSpace(bytes, &scan);
+  } catch (const protozero::exception& error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("not a whole XSpace (", error.what(),
+                     "): the file was cut off, or something else wrote it"));
+  }
+  return scan;
+}
+
+}  // namespace jobscope::xspace

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/xspace/segment/block_pool.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+namespace jobscope::xspace {
+namespace {
+
+// Of blocks that nobody owns: what a stream at full speed turns over between two acknowledgements,
+// and little beside the cap.
+constexpr size_t kMaxSpareBytes = size_t{4} << 20;
+
+}  // namespace
+
+BlockPool::BlockPool(size_t cap_bytes, size_t block_bytes)
+    : cap_bytes_(cap_bytes),
+      block_bytes_(block_bytes),
+      max_spares_(std::min(kMaxSpareBytes, cap_bytes / 8) / block_bytes) {
+  spares_.reserve(max_spares_);  // what comes back must find room without an allocation
+}
+
+BlockPool::~BlockPool() { Close(); }
+
+std::shared_ptr<char> BlockPool::Take(size_t bytes, size_t limit_bytes) {
+  char* data = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const size_t in_use = in_use_.load(std::memory_order_relaxed);
+    if (bytes > limit_bytes || in_use > limit_bytes - bytes) return nullptr;
+    if (bytes == block_bytes_ && !spares_.empty()) {
+      data = spares_.back();
+      spares_.pop_back();
+    } else {
+      if (mapped_.load(std::memory_order_relaxed) + bytes > cap_bytes_) UnmapSpares();
+      void* const mapped =
+          mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (mapped == MAP_FAILED) return nullptr;
+      data = static_cast<char*>(mapped);
+      mapped_.fetch_add(bytes, std::memory_order_release);
+    }
+    in_use_.store(in_use + bytes, std::memory_order_release);
+  }
+  return {data, [pool = shared_from_this(), bytes](char* block) { pool->Return(block, bytes); }};
+}
+
+void BlockPool::Return(char* data, size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!closed_ && bytes == block_bytes_ && spares_.size() < max_spares_) {
+    spares_.push_back(data);
+  } else {
+    munmap(data, bytes);
+    mapped_.fetch_sub(bytes, std::memory_order_release);
+  }
+  in_use_.fetch_sub(bytes, std::memory_order_release);
+  returned_.fetch_add(1, std::memory_order_release);
+}
+
+void BlockPool::UnmapSpares() {
+  for (char* const spare : spares_) munmap(spare, block_bytes_);
+  mapped_.fetch_sub(spares_.size() * block_bytes_, std::memory_order_release);
+  spares_.clear();
+}
+
+void BlockPool::Close() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  closed_ = true;
+  UnmapSpares();
+}
+
+}  // namespace jobscope::xspace

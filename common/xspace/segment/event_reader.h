@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads the events of a segment: for the index, for cuts and for merges, so a few times per event
+// of a trace.
+#ifndef COMMON_XSPACE_SEGMENT_EVENT_READER_H_
+#define COMMON_XSPACE_SEGMENT_EVENT_READER_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "common/xspace/wire/fields.h"
+#include "common/xspace/wire/wire.h"
+
+namespace jobscope::xspace {
+
+// Starts and ends of events lie below this: 2^56 ps, 20 hours after the session's zero.
+constexpr int64_t kMaxEventPs = static_cast<int64_t>(kSpreadLimit);
+
+// Sorts as the events of a line do: by start, then longest first. Both are spread, which sorts like
+// numbers: most events are only compared, and undoing the varint would take longer than that.
+struct EventKey {
+  Spread start = 0;
+  Spread duration = 0;
+  friend bool operator<(const EventKey& a, const EventKey& b) {
+    return a.start != b.start ? a.start < b.start : a.duration > b.duration;
+  }
+};
+
+// One XLine.events field as segments hold them: metadata id, offset, duration, in this order and
+// each present, then nothing but stats.
+struct EventView {
+  Spread metadata_id = 0;
+  EventKey key;
+  std::string_view stats;  // XEvent.stats fields
+};
+
+// Reads the event at `in`; returns the byte behind it, or null when it is not as described or
+// leaves [in, end). Does not look into the stats.
+const char* ReadEventSlow(const char* in, const char* end, EventView* event);
+
+inline const char* ReadEvent(const char* in, const char* end, EventView* event) {
+  // Two bytes of header, three tags, three varints of at most eight bytes: all loads below stay
+  // before in + 32.
+  constexpr int64_t kReach = 32;
+  if (end - in < kReach || in[0] != BytesTag(xline_field::kEvents) ||
+      static_cast<uint8_t>(in[1]) >= 0x80 || in[2] != VarintTag(xevent_field::kMetadataId)) {
+    return ReadEventSlow(in, end, event);
+  }
+  const char* const behind = in + 2 + in[1];
+  const char* at = ReadSpread(in + 3, &event->metadata_id);
+  if (at == nullptr || *at != VarintTag(xevent_field::kOffsetPs)) {
+    return ReadEventSlow(in, end, event);
+  }
+  at = ReadSpread(at + 1, &event->key.start);
+  if (at == nullptr || *at != VarintTag(xevent_field::kDurationPs)) {
+    return ReadEventSlow(in, end, event);
+  }
+  at = ReadSpread(at + 1, &event->key.duration);
+  if (at == nullptr || at > behind || behind > end) return ReadEventSlow(in, end, event);
+  event->stats = std::string_view(at, static_cast<size_t>(behind - at));
+  return behind;
+}
+
+// The start of the event at `in`, which has been checked; returns the byte behind the event.
+inline const char* ReadStart(const char* in, const char* end, Spread* start) {
+  constexpr int64_t kReach = 24;
+  const auto size = static_cast<uint8_t>(in[1]);
+  if (end - in >= kReach && size < 0x80) {
+    uint64_t word;
+    std::memcpy(&word, in + 3, sizeof(word));
+    const uint64_t stops = ~word & 0x8080808080808080;
+    if (stops != 0 && ReadSpread(in + 5 + (__builtin_ctzll(stops) >> 3), start) != nullptr) {
+      return in + 2 + size;
+    }
+  }
+  EventView event;
+  const char* const behind = ReadEventSlow(in, end, &event);
+  *start = event.key.start;
+  return behind;
+}
+
+}  // namespace jobscope::xspace
+
+#endif  // COMMON_XSPACE_SEGMENT_EVENT_READER_H_

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where items go. Collectors write to a sink from their own threads; a session's sink is its store.
+#ifndef COMMON_XSPACE_SEGMENT_ITEM_SINK_H_
+#define COMMON_XSPACE_SEGMENT_ITEM_SINK_H_
+
+#include <cstdint>
+#include <string_view>
+
+namespace jobscope::xspace {
+
+// Field numbers of the bodies of jobscope.v1.Item.
+enum class ItemKind : uint32_t {
+  kEvents = 2,
+  kNames = 3,
+  kLine = 4,
+  kPlane = 5,
+  kRawPlane = 6,
+  kLoss = 7,
+  kClock = 8,
+  kSummary = 9,
+};
+
+// Key of a plane within a session: dense from 1. Given by Names.
+using PlaneKey = uint32_t;
+
+class ItemSink {
+ public:
+  virtual ~ItemSink() = default;
+
+  // Takes one item: `body` is the encoded message of `kind` (without its field header). Copies it,
+  // numbers it, publishes it. Thread-safe; blocks only for the copy. Returns false, and takes
+  // nothing, when there is no room: events find the store full at 95 % of its cap, so that names,
+  // lines, losses and the summary still have room.
+  [[nodiscard]] virtual bool Append(ItemKind kind, std::string_view body) = 0;
+
+  // True once an events item has been refused, until there is room again, if ever. A collector that
+  // sees it stops draining meanwhile: loss then happens in its own buffers, where it is counted
+  // exactly.
+  virtual bool Full() const = 0;
+};
+
+}  // namespace jobscope::xspace
+
+#endif  // COMMON_XSPACE_SEGMENT_ITEM_SINK_H_

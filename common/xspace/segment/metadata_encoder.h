@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Turns names as items hold them into the metadata maps of an XPlane. In a map entry the value
+// repeats the key as its id, because XProf looks there and not at the key.
+#ifndef COMMON_XSPACE_SEGMENT_METADATA_ENCODER_H_
+#define COMMON_XSPACE_SEGMENT_METADATA_ENCODER_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace jobscope::xspace {
+
+// Appends the XPlane.event_metadata entry of a jobscope.v1.Names.Name whose bytes have been
+// checked.
+void EncodeEventMetadata(std::string_view bytes, std::string* out);
+
+// Appends the XPlane.stat_metadata entry of a jobscope.v1.Names.Name whose bytes have been checked.
+void EncodeStatMetadata(std::string_view bytes, std::string* out);
+// Same for a name of our own.
+void EncodeStatMetadata(uint64_t id, std::string_view name, std::string* out);
+
+}  // namespace jobscope::xspace
+
+#endif  // COMMON_XSPACE_SEGMENT_METADATA_ENCODER_H_

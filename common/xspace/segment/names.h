@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Gives metadata ids, per session and plane, and writes the items that declare them. No id of a
+// site, of CUPTI or of a foreign trace appears in encoded bytes.
+#ifndef COMMON_XSPACE_SEGMENT_NAMES_H_
+#define COMMON_XSPACE_SEGMENT_NAMES_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "common/xspace/segment/item_sink.h"
+
+namespace jobscope::xspace {
+
+// Thread-safe: one mutex, held while an item of at most a few hundred bytes is appended. Callers
+// that meet a name often keep its id. Ids are dense from 1. When the sink is full, every function
+// returns 0, which no event may use: the caller counts the event as lost to a full store. In all
+// texts, bytes that are not UTF-8 are replaced by '?', because one of them would make the whole
+// trace unreadable.
+class Names {
+ public:
+  explicit Names(ItemSink* sink);
+  ~Names();
+  Names(const Names&) = delete;
+  Names& operator=(const Names&) = delete;
+
+  // The plane of that name, declared on first use with XPlane.id `id`. One plane per name (two
+  // would lose data in XProf).
+  PlaneKey Plane(std::string_view name, int64_t id);
+  // Adds plane stats: encoded repeated XPlane.stats fields, see stats.h.
+  bool AddPlaneStats(PlaneKey plane, std::string_view stats);
+
+  // The id of event metadata (name, display_name, stats) in `plane`. `stats` is encoded repeated
+  // XEventMetadata.stats fields.
+  uint64_t Event(PlaneKey plane, std::string_view name, std::string_view display_name = {},
+                 std::string_view stats = {});
+  // The id of stat metadata `name` in `plane`. Also interns string values: an XStat.ref_value is
+  // such an id.
+  uint64_t Stat(PlaneKey plane, std::string_view name);
+
+  // Declares the line, or renames it. Line ids in [0xdeadbeef, 0xdeadbeef + 389] modulo 2^32 are
+  // XProf's own, and 0 means refused: these are moved up by 2^32. Returns the line key to use.
+  int64_t Line(PlaneKey plane, int64_t line, std::string_view name);
+  // Declares the line unless it is declared already: then its name stays as it is. For a source
+  // that writes to lines which others may know by a better name.
+  int64_t EnsureLine(PlaneKey plane, int64_t line, std::string_view name);
+
+ private:
+  int64_t DeclareLine(PlaneKey plane, int64_t line, std::string_view name, bool rename);
+
+  struct State;
+  State* const state_;
+};
+
+}  // namespace jobscope::xspace
+
+#endif  // COMMON_XSPACE_SEGMENT_NAMES_H_

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collects the events of one line, from one source, into segments: sorted, encoded, appended to the
+// sink.
+#ifndef COMMON_XSPACE_SEGMENT_SEGMENT_H_
+#define COMMON_XSPACE_SEGMENT_SEGMENT_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "common/xspace/segment/item_sink.h"
+
+namespace jobscope::xspace {
+
+// One event. Times are picoseconds since the session's zero; a start below 0 is raised to 0 (the
+// end stays), a duration below 1 is raised to 1 ps (a zero-length event wins whole intervals in
+// XProf's breakdowns).
+struct SegmentEvent {
+  int64_t start_ps = 0;
+  int64_t duration_ps = 0;
+  uint64_t metadata_id = 0;  // from Names::Event
+  uint32_t depth = 0;        // orders events of equal start and length: outer first
+  std::string_view stats;    // encoded XEvent.stats fields (StatsEncoder), copied
+};
+
+// Not thread-safe: one source, one builder. Add costs no allocation once the buffers have grown: to
+// about 350 KiB for a line that fills its segments, none for a line without events.
+class SegmentBuilder {
+ public:
+  // Closes at this many encoded bytes, or when the ends of its events span this much time: items
+  // then number thousands, not millions, and the newest events are never long in coming. A single
+  // event larger than that goes alone.
+  static constexpr size_t kMaxBytes = 64 * 1024;
+  static constexpr int64_t kMaxSpanPs = 250'000'000'000;
+
+  // `sink` must outlive the builder. `line`: from Names::Line; 0 (the store had no room for its
+  // declaration) refuses all events, because readers reject a trace with events of an unknown line.
+  SegmentBuilder(ItemSink* sink, PlaneKey plane, int64_t line, uint32_t source);
+  SegmentBuilder(SegmentBuilder&&) = default;
+
+  // Takes the event; may close and append a segment. An event without a line or a metadata id
+  // counts as refused: Names found the store full.
+  void Add(const SegmentEvent& event);
+  // Closes the open segment, if it holds anything.
+  void Flush();
+
+  uint64_t appended_events() const { return appended_events_; }  // in items that the sink took
+  uint64_t refused_events() const {
+    return refused_events_;
+  }  // in items that it refused: lost to a full store
+
+ private:
+  struct Record {
+    int64_t start_ps;
+    int64_t duration_ps;
+    uint32_t depth;
+    uint32_t offset;  // in encoded_
+    uint32_t bytes;
+  };
+  static bool Precedes(const Record& a, const Record& b);
+  // Puts records_[index], the newest, into its place in order_.
+  void Sort(uint32_t index);
+  // The events in their order.
+  char* SortedEvents();
+
+  ItemSink* const sink_;
+  const PlaneKey plane_;
+  const int64_t line_;
+  const uint32_t source_;
+  uint64_t appended_events_ = 0;
+  uint64_t refused_events_ = 0;
+
+  // The open segment.
+  std::vector<Record> records_;  // as they came
+  std::vector<uint32_t> order_;  // sorted indices of records_
+  bool in_order_ = true;         // they came in that order
+  size_t event_bytes_ = 0;       // encoded size of all records
+  int64_t min_end_ps_ = 0;
+  int64_t max_end_ps_ = 0;
+  // Room for a header, then the encoded events as they came, or in order. Reused; never shrink.
+  std::vector<char> encoded_;
+  std::vector<char> sorted_;
+};
+
+}  // namespace jobscope::xspace
+
+#endif  // COMMON_XSPACE_SEGMENT_SEGMENT_H_

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/xspace/segment/store.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "common/xspace/segment/block_pool.h"
+#include "common/xspace/wire/fields.h"
+#include "common/xspace/wire/wire.h"
+
+namespace jobscope::xspace {
+namespace {
+
+// Blocks are multiples of what a full segment takes with its header, so that these leave nothing of
+// a block unused. A block that is mapped, but not yet written, takes no memory.
+constexpr size_t kMaxBlockBytes = size_t{1} << 20;
+constexpr size_t kMinBlockBytes = size_t{64} << 10;
+constexpr size_t kMinCapBytes = size_t{1} << 20;
+constexpr size_t kPageBytes = 4096;
+
+// Stands before each body. Numbers are implied by the order.
+struct ItemHeader {
+  uint32_t kind;
+  uint32_t size;
+};
+constexpr size_t kHeaderBytes = sizeof(ItemHeader);
+
+size_t RoundUp(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
+
+size_t BytesOf(size_t body_bytes) { return RoundUp(kHeaderBytes + body_bytes, kHeaderBytes); }
+
+struct Block {
+  std::shared_ptr<char> data;
+  size_t size = 0;
+  size_t used = 0;    // of whole items
+  uint64_t live = 0;  // items that have not been released
+};
+
+// Where an item lies: items of one block are adjacent, but the order of the session may alternate
+// between two blocks.
+struct Position {
+  Block* block;
+  uint32_t offset;
+
+  ItemHeader header() const {
+    ItemHeader header;
+    std::memcpy(&header, block->data.get() + offset, kHeaderBytes);
+    return header;
+  }
+  ItemView View(uint64_t number) const {
+    const ItemHeader header = this->header();
+    return {number, static_cast<ItemKind>(header.kind),
+            std::string_view(block->data.get() + offset + kHeaderBytes, header.size)};
+  }
+};
+
+// `count` of an Events message. It stands before the events themselves, so only a few bytes are
+// looked at; 0 for what is no such message.
+uint64_t CountOf(std::string_view events) {
+  const char* at = events.data();
+  const char* const end = at + events.size();
+  while (at != nullptr && at < end) {
+    uint64_t tag = 0;
+    uint64_t value = 0;
+    at = ReadVarint(at, end, &tag);
+    if (at == nullptr || (tag & 7) != 0) return 0;
+    at = ReadVarint(at, end, &value);
+    if (at != nullptr && tag >> 3 == events_field::kCount) return value;
+  }
+  return 0;
+}
+
+}  // namespace
+
+struct Store::State {
+  size_t cap = 0;        // never mapped beyond
+  size_t event_cap = 0;  // no block is mapped beyond for an events item
+  size_t block_bytes = 0;
+  size_t reopen_bytes = 0;  // of room, before a store that was full takes events again
+  std::shared_ptr<BlockPool> pool;
+  std::function<void()> listener;  // set before the first Append
+
+  // Not abseil's: ThreadSanitizer sees through the standard one, whoever built the library. All
+  // below is under it, and the functions are called with it held.
+  mutable std::mutex mutex;
+  std::vector<std::unique_ptr<Block>> blocks;
+  Block* open_block = nullptr;  // where the next item goes if it fits
+  // Of the items that have not been released; the first one's number. What is released leaves
+  // nothing behind: a stream is longer than any memory.
+  std::deque<Position> positions;
+  uint64_t first_number = 1;
+  uint64_t notify_from = UINT64_MAX;
+  size_t notify_bytes = 0;  // of bodies from there on, still missing
+  uint64_t events = 0;
+  size_t appended = 0;
+  size_t used = 0;
+  uint64_t refused = 0;
+  bool full = false;
+  bool closed = false;
+  uint64_t returned_when_full = 0;
+
+  uint64_t last_number() const { return first_number + positions.size() - 1; }
+  // A block with room for `bytes`, mapped now if there is none; null: there is no room.
+  Block* BlockFor(size_t bytes, bool is_events);
+  std::unique_ptr<Block> Remove(Block* block);
+  // True if the listener is to be called, without the lock.
+  bool Take(Block* block, ItemKind kind, std::string_view body);
+};
+
+Block* Store::State::BlockFor(size_t bytes, bool is_events) {
+  const auto room = [](const Block* block) {
+    return block == nullptr ? 0 : block->size - block->used;
+  };
+  if (room(open_block) >= bytes) return open_block;
+  const size_t limit = is_events ? event_cap : cap;
+  size_t size = std::max(block_bytes, RoundUp(bytes, kPageBytes));
+  std::shared_ptr<char> data = pool->Take(size, limit);
+  if (data == nullptr) {
+    // The last block of the cap may be a short one, so that no memory of it is left unused.
+    size = RoundUp(bytes, kPageBytes);
+    data = pool->Take(size, limit);
+    if (data == nullptr) return nullptr;
+  }
+  blocks.push_back(std::make_unique<Block>());
+  Block* const added = blocks.back().get();
+  added->data = std::move(data);
+  added->size = size;
+  // A large item gets a block of its own; the older one stays open while it has more room.
+  if (size - bytes >= room(open_block)) {
+    Block* const before = std::exchange(open_block, added);
+    if (before != nullptr && before->live == 0) (void)Remove(before);
+  }
+  return added;
+}
+
+std::unique_ptr<Block> Store::State::Remove(Block* block) {
+  const auto found =
+      std::find_if(blocks.begin(), blocks.end(),
+                   [block](const std::unique_ptr<Block>& each) { return each.get() == block; });
+  std::unique_ptr<Block> removed = std::move(*found);
+  blocks.erase(found);
+  return removed;
+}
+
+bool Store::State::Take(Block* block, ItemKind kind, std::string_view body) {
+  const ItemHeader header{static_cast<uint32_t>(kind), static_cast<uint32_t>(body.size())};
+  char* const at = block->data.get() + block->used;
+  std::memcpy(at, &header, kHeaderBytes);
+  if (!body.empty()) std::memcpy(at + kHeaderBytes, body.data(), body.size());
+  positions.push_back({block, static_cast<uint32_t>(block->used)});
+  block->used += BytesOf(body.size());
+  ++block->live;
+  used += BytesOf(body.size());
+  appended += body.size();
+  if (last_number() < notify_from) return false;
+  notify_bytes -= std::min(notify_bytes, body.size());
+  if (notify_bytes > 0) return false;
+  notify_from = UINT64_MAX;
+  return true;
+}
+
+Store::Store(size_t cap_bytes) : state_(new State) {
+  // Whole pages, so that what is mapped is what was counted.
+  state_->cap = std::max(cap_bytes, kMinCapBytes) / kPageBytes * kPageBytes;
+  state_->event_cap = state_->cap - RoundUp(state_->cap / 20, kPageBytes);
+  state_->block_bytes = std::clamp(state_->cap / 16 / kMinBlockBytes * kMinBlockBytes,
+                                   kMinBlockBytes, kMaxBlockBytes);
+  state_->reopen_bytes = state_->cap / 8;
+  state_->pool = std::make_shared<BlockPool>(state_->cap, state_->block_bytes);
+}
+
+Store::~Store() {
+  state_->pool->Close();
+  delete state_;
+}
+
+bool Store::Append(ItemKind kind, std::string_view body) {
+  const bool is_events = kind == ItemKind::kEvents;
+  const uint64_t count = is_events ? CountOf(body) : 0;
+  const bool too_large =
+      body.size() > std::min<size_t>(state_->cap - kHeaderBytes, UINT32_MAX - kPageBytes);
+  bool notify = false;
+  {
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    // Before the refusal: a block that comes back beside it, and is the last, must count.
+    const uint64_t returned = state_->pool->returned_blocks();
+    Block* const block =
+        too_large || state_->closed ? nullptr : state_->BlockFor(BytesOf(body.size()), is_events);
+    if (block == nullptr) {
+      ++state_->refused;
+      // One that never fits says nothing about the others.
+      if (is_events && RoundUp(BytesOf(body.size()), kPageBytes) <= state_->event_cap) {
+        state_->full = true;
+        state_->returned_when_full = returned;
+      }
+      return false;
+    }
+    notify = state_->Take(block, kind, body);
+    state_->events += count;
+  }
+  if (notify && state_->listener) state_->listener();
+  return true;
+}
+
+bool Store::Full() const {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  if (state_->closed) return true;
+  if (!state_->full) return false;
+  // Blocks come back where their last owner lets go of them, so it is looked at only here. Not at
+  // the first one: a store that takes one item and is full again would be asked for each.
+  const size_t in_use = state_->pool->in_use_bytes();
+  if (state_->pool->returned_blocks() != state_->returned_when_full &&
+      in_use <= state_->event_cap && state_->event_cap - in_use >= state_->reopen_bytes) {
+    state_->full = false;
+  }
+  return state_->full;
+}
+
+std::vector<ItemView> Store::Items() const {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  std::vector<ItemView> items;
+  items.reserve(state_->positions.size());
+  uint64_t number = state_->first_number;
+  for (const Position& position : state_->positions) items.push_back(position.View(number++));
+  return items;
+}
+
+std::vector<HeldItem> Store::Read(uint64_t first, size_t max_bytes) const {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  std::vector<HeldItem> items;
+  uint64_t number = std::max(first, state_->first_number);
+  size_t bytes = 0;
+  for (; number <= state_->last_number(); ++number) {
+    const Position& position = state_->positions[number - state_->first_number];
+    const ItemView view = position.View(number);
+    bytes += view.body.size();
+    if (bytes > max_bytes && !items.empty()) break;
+    items.push_back({view, position.block->data});
+  }
+  return items;
+}
+
+void Store::Release(uint64_t through) {
+  std::vector<std::unique_ptr<Block>> gone;  // given back without the lock
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  gone.reserve(state_->blocks.size());  // what throws does so before anything has changed
+  while (!state_->positions.empty() && state_->first_number <= through) {
+    const Position position = state_->positions.front();
+    state_->positions.pop_front();
+    ++state_->first_number;
+    state_->used -= BytesOf(position.header().size);
+    Block* const block = position.block;
+    if (--block->live > 0) continue;
+    // The open one goes on being filled; but where there is no room for that, it must not stand in
+    // the way of its own successor.
+    if (block == state_->open_block) {
+      if (block->size == state_->block_bytes && !state_->full) continue;
+      state_->open_block = nullptr;
+    }
+    gone.push_back(state_->Remove(block));
+  }
+}
+
+void Store::Close() {
+  std::vector<std::unique_ptr<Block>> gone;  // given back without the lock
+  {
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    state_->closed = true;
+    state_->first_number += state_->positions.size();
+    state_->positions = {};
+    state_->used = 0;
+    state_->open_block = nullptr;
+    gone.swap(state_->blocks);
+  }
+  gone.clear();
+  state_->pool->Close();
+}
+
+void Store::SetListener(std::function<void()> listener) { state_->listener = std::move(listener); }
+
+bool Store::NotifyFrom(uint64_t number, size_t min_bytes) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const uint64_t last_number = state_->last_number();
+  size_t missing = min_bytes;
+  for (uint64_t n = std::max(number, state_->first_number); n <= last_number && missing > 0; ++n) {
+    const size_t bytes = state_->positions[n - state_->first_number].header().size;
+    missing -= std::min(missing, bytes);
+  }
+  if (number <= last_number && missing == 0) return true;
+  state_->notify_from = number;
+  state_->notify_bytes = missing;
+  return false;
+}
+
+size_t Store::cap_bytes() const { return state_->cap; }
+
+uint64_t Store::last_number() const {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->last_number();
+}
+
+uint64_t Store::events() const {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->events;
+}
+
+size_t Store::appended_bytes() const {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->appended;
+}
+
+size_t Store::used_bytes() const {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->used;
+}
+
+size_t Store::mapped_bytes() const { return state_->pool->mapped_bytes(); }
+
+uint64_t Store::refused_items() const {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->refused;
+}
+
+}  // namespace jobscope::xspace

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Planes, lines and sources that several collectors write to, or must keep clear of.
+#ifndef COMMON_XSPACE_SEGMENT_TRACE_PLANES_H_
+#define COMMON_XSPACE_SEGMENT_TRACE_PLANES_H_
+
+#include <cstdint>
+#include <string_view>
+
+namespace jobscope {
+
+// The one host plane that XProf analyses. Its lines are threads: key = OS thread id, name =
+// "<thread name>/<tid>", because many threads of a training process have the same name and viewers
+// show nothing but the name.
+inline constexpr std::string_view kHostPlaneName = "/host:CPU";
+inline constexpr int64_t kHostPlaneId = 0;
+
+// XProf draws a line of this name as counter tracks: one event per sample with one numeric stat
+// named like the metric. The key is no possible thread id, and outside of XProf's derived lines.
+inline constexpr std::string_view kCountersLineName = "_counters_";
+inline constexpr int64_t kCountersLine = INT64_MAX;
+
+// Async pairs, in lanes that do not overlap: a plane of the kind that viewers draw and analysis
+// leaves alone. The id keeps clear of the GPUs' planes, which may be published as custom planes
+// under their own numbers.
+inline constexpr std::string_view kAsyncPlaneName = "/device:CUSTOM:async";
+inline constexpr int64_t kAsyncPlaneId = 100;
+
+// XProf ties events of other threads to a step by ids: `_pt`/`_p` of the step, `_ct`/`_c` of the
+// event. The type is not that of flows (0); stock tracers give it to the work of thread pools, with
+// ids that count from small numbers. The id is the tick at which the step began, so that no id of
+// either can be taken for one of a step.
+inline constexpr int64_t kStepContextType = 15;
+
+// Who made a segment: several sources may write to one line, each under a number of its own.
+enum TraceSource : uint32_t {
+  kSourceScopes = 1,
+  kSourceCounters = 2,
+  kSourceAsync = 3,
+  kSourceSystem = 4,
+  kSourceCuda = 5,
+  kSourceNvml = 6,
+  kSourcePython = 7,
+  kSourceJax = 20,
+  kSourceTensorflow = 21,
+  kSourceTorchProfiler = 22,
+  kSourceProvider = 1000,        // + index of the provider
+  kSourceProviderXSpace = 2000,  // likewise: of the XSpaces it gives
+};
+
+// The own plane of a provider, + its index; a custom plane as above.
+inline constexpr int64_t kProviderPlaneId = 1000;
+
+}  // namespace jobscope
+
+#endif  // COMMON_XSPACE_SEGMENT_TRACE_PLANES_H_

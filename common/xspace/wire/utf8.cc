@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/xspace/wire/utf8.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace jobscope::xspace {
+namespace {
+
+// Length of the well-formed sequence at text[at], or 0.
+size_t SequenceLength(std::string_view text, size_t at) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[at + i]); };
+  const auto tail = [&](size_t i, uint8_t low, uint8_t high) {
+    return at + i < text.size() && byte(i) >= low && byte(i) <= high;
+  };
+  const uint8_t first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xc2 && first <= 0xdf) return tail(1, 0x80, 0xbf) ? 2 : 0;
+  if (first >= 0xe0 && first <= 0xef) {
+    const uint8_t low = first == 0xe0 ? 0xa0 : 0x80;   // no overlong forms
+    const uint8_t high = first == 0xed ? 0x9f : 0xbf;  // no surrogates
+    return tail(1, low, high) && tail(2, 0x80, 0xbf) ? 3 : 0;
+  }
+  if (first >= 0xf0 && first <= 0xf4) {
+    const uint8_t low = first == 0xf0 ? 0x90 : 0x80;
+    const uint8_t high = first == 0xf4 ? 0x8f : 0xbf;
+    return tail(1, low, high) && tail(2, 0x80, 0xbf) && tail(3, 0x80, 0xbf) ? 4 : 0;
+  }
+  return 0;
+}
+
+// Index of the first byte that does not begin a well-formed sequence.
+size_t ValidPrefix(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    uint64_t word;
+    while (at + sizeof(word) <= text.size()) {
+      std::memcpy(&word, text.data() + at, sizeof(word));
+      if ((word & 0x8080808080808080) != 0) break;
+      at += sizeof(word);
+    }
+    if (at == text.size()) break;
+    const size_t length = SequenceLength(text, at);
+    if (length == 0) break;
+    at += length;
+  }
+  return at;
+}
+
+}  // namespace
+
+bool IsUtf8(std::string_view text) { return ValidPrefix(text) == text.size(); }
+
+std::string_view ToUtf8(std::string_view text, std::string* scratch) {
+  size_t valid = ValidPrefix(text);
+  if (valid == text.size()) return text;
+  scratch->assign(text.data(), valid);
+  while (valid < text.size()) {
+    scratch->push_back('?');
+    text.remove_prefix(valid + 1);
+    valid = ValidPrefix(text);
+    scratch->append(text.data(), valid);
+  }
+  return *scratch;
+}
+
+}  // namespace jobscope::xspace

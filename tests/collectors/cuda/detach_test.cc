@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is left of CUPTI in the process after a capture: all of it, unless somebody asked for more.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "collectors/cuda/tracing/buffer_pool.h"
+#include "collectors/cuda/tracing/finalize_policy.h"
+#include "tests/collectors/cuda/collector_fixture.h"
+
+namespace jobscope {
+namespace {
+
+using cuda::Activity;
+using cuda::DecideFinalize;
+using cuda::FakeGpu;
+using cuda::FinalizeChoice;
+using cuda::RealtimeNs;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr const char* kWaitForDevice = "cudaDeviceSynchronize_v3020";
+constexpr const char* kWaitForContext = "cuCtxSynchronize";
+
+// A thread of the application that does something again and again.
+class ApplicationThread {
+ public:
+  explicit ApplicationThread(std::function<void()> work = &WaitForDevice)
+      : thread_([this, work = std::move(work)] {
+          while (!ended_) {
+            work();
+            std::this_thread::yield();
+          }
+        }) {}
+  ~ApplicationThread() {
+    ended_ = true;
+    thread_.join();
+  }
+
+  // As the runtime does it: a call of the driver within it.
+  static void WaitForDevice() {
+    (void)gpu().ApiSite(2, 0, kWaitForDevice);
+    (void)gpu().ApiSite(1, 0, kWaitForContext);
+    (void)gpu().ApiSite(1, 1, kWaitForContext);
+    (void)gpu().ApiSite(2, 1, kWaitForDevice);
+  }
+  static void WaitForContext() {
+    (void)gpu().ApiSite(1, 0, kWaitForContext);
+    (void)gpu().ApiSite(1, 1, kWaitForContext);
+  }
+
+ private:
+  std::atomic<bool> ended_{false};
+  std::thread thread_;
+};
+
+class CudaDetachTest : public CudaCollectorTest {
+ protected:
+  void SetUp() override {
+    CudaCollectorTest::SetUp();
+    options_.finalize = FinalizeChoice::kByVersion;
+    options_.limits.leave_wait = absl::Seconds(10);
+    options_.limits.leave = absl::Seconds(20);
+  }
+  void Capture(bool graphs = false) {
+    driver_.reset();
+    Begin();
+    Activity kernel = FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000);
+    if (graphs) {
+      kernel.graph = 3;
+      kernel.graph_node = 7;
+    }
+    gpu().Emit(kernel);
+    Finish();
+    session().ExpectIdentity();
+    EXPECT_EQ(session().Named(kAddName).size(), 1u);
+    EXPECT_EQ(gpu().IsSubscribed(), 0);
+    EXPECT_EQ(gpu().IsEnabled(10), 0);
+  }
+};
+
+// Every version on which something changes, with and without graphs.
+TEST_F(CudaDetachTest, CuptiIsTakenOutWhereThatVersionIsSafe) {
+  const struct {
+    uint32_t version;
+    bool without_graphs, with_graphs;
+  } kCases[] = {{13, false, false},   {18, false, false},   {19, false, false},
+                {20, true, false},    {22, true, false},    {23, true, false},
+                {24, true, true},     {28, true, true},     {130000, false, false},
+                {130001, true, true}, {130300, true, true}, {140000, false, false}};
+  for (const auto& c : kCases) {
+    for (const bool graphs : {false, true}) {
+      SCOPED_TRACE(std::to_string(c.version) + (graphs ? " with graphs" : ""));
+      driver_.reset();
+      collector_.reset();
+      options_.cupti_library = UseVersion(c.version);
+      const ApplicationThread application;
+      Capture(graphs);
+      const bool expected = graphs ? c.with_graphs : c.without_graphs;
+      EXPECT_EQ(gpu().Calls("cuptiFinalize"), expected ? 1u : 0u);
+      const auto stays = Contains(HasSubstr("cuptiFinalize is not called"));
+      if (expected) {
+        EXPECT_THAT(session().report().warnings, Not(stays));
+      } else {
+        EXPECT_THAT(session().report().warnings, stays);
+      }
+    }
+  }
+}
+
+TEST_F(CudaDetachTest, AGraphOfAnEarlierCaptureIsRemembered) {
+  options_.cupti_library = UseVersion(22);
+  const ApplicationThread application;
+  Capture();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 1u);
+  Capture(/*graphs=*/true);
+  Capture();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 1u);
+}
+
+TEST_F(CudaDetachTest, AGraphThatIsMadeOrLaunchedCountsToo) {
+  options_.cupti_library = UseVersion(22);
+  const ApplicationThread application;
+  Begin();
+  gpu().Emit(FakeGpu::Call(cuda::kGraphLaunchCall, FakeGpu::NextCorrelation(), RealtimeNs()));
+  Finish();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+}
+
+// Nobody has tried it on a GPU, and what goes wrong in it takes the job down.
+TEST_F(CudaDetachTest, NobodyGetsItWhoHasNotAsked) {
+  options_.finalize = CudaCollectorOptions().finalize;
+  const ApplicationThread application;
+  Capture();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+  EXPECT_THAT(session().report().warnings, IsEmpty());
+}
+
+TEST_F(CudaDetachTest, AlwaysMeansAlsoWhereTheTableWarns) {
+  options_.cupti_library = UseVersion(18);
+  options_.finalize = FinalizeChoice::kAlways;
+  const ApplicationThread application;
+  Capture();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 1u);
+}
+
+TEST_F(CudaDetachTest, CapturesFollowEachOtherAndEachFindsItsKernels) {
+  const ApplicationThread application;
+  for (int i = 0; i < 20; ++i) Capture();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 20u);
+}
+
+// CUPTI may hold buffers when it is finalized, a few each time. Nobody gives them back.
+TEST_F(CudaDetachTest, BuffersThatAFinalizedCuptiHeldAreNotLostForEver) {
+  const ApplicationThread application;
+  const size_t pool = options_.buffer_bytes / cuda::BufferPool::kBufferBytes;
+  for (size_t i = 0; i < 6; ++i) {
+    driver_.reset();
+    Begin();
+    for (size_t k = 0; k < pool / 3; ++k) ASSERT_NE(gpu().Take(), nullptr) << i;
+    gpu().Emit(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000));
+    Finish();
+    EXPECT_EQ(session().Named(kAddName).size(), 1u) << i;
+  }
+}
+
+// It waits for what is in flight, on the application's thread.
+TEST_F(CudaDetachTest, WithWorkInFlightItStays) {
+  options_.limits.work_in_flight = absl::Milliseconds(1);
+  const ApplicationThread application;
+  Begin();
+  (void)gpu().LaunchPending(kAdd);
+  Finish();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+  EXPECT_THAT(session().report().warnings, Contains(HasSubstr("work that is in flight")));
+}
+
+TEST_F(CudaDetachTest, ProgramsThatUseTheDriverAloneAreLeftToo) {
+  const ApplicationThread application(&ApplicationThread::WaitForContext);
+  Capture();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 1u);
+}
+
+// Places at which something may be in flight, or a thread inside of CUPTI.
+TEST_F(CudaDetachTest, WithoutASafePlaceItStaysAndIsSaid) {
+  const std::pair<const char*, std::function<void()>> kCases[] = {
+      {"no call", [] {}},
+      {"a launch", [] { (void)gpu().ApiCall(2); }},
+      {"a wait for a stream",
+       [] {
+         (void)gpu().ApiSite(2, 0, "cudaStreamSynchronize_v3020");
+         (void)gpu().ApiSite(2, 1, "cudaStreamSynchronize_v3020");
+       }},
+      {"the wait within another call, which goes on",
+       [] {
+         (void)gpu().ApiSite(2, 0, "cudaFree_v3020");
+         ApplicationThread::WaitForContext();
+         ApplicationThread::WaitForContext();
+         (void)gpu().ApiSite(2, 1, "cudaFree_v3020");
+       }},
+  };
+  options_.limits.leave_wait = absl::Milliseconds(30);
+  for (const auto& [name, work] : kCases) {
+    SCOPED_TRACE(name);
+    gpu().Reset(130001);
+    const ApplicationThread application(work);
+    Capture();
+    EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+    EXPECT_EQ(gpu().Calls("cuptiUnsubscribe"), 1u);
+    EXPECT_THAT(session().report().warnings, Contains(HasSubstr("the next capture tries again")));
+    // And no call that comes later finds anything to do.
+    ApplicationThread::WaitForDevice();
+    EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+  }
+}
+
+// One thread waits for the context, while another one is inside of CUDA.
+TEST_F(CudaDetachTest, WhileAnotherThreadIsInsideOfCudaItStays) {
+  options_.limits.leave_wait = absl::Milliseconds(30);
+  std::atomic<bool> inside{false};
+  std::atomic<bool> leave{false};
+  std::thread other([&] {
+    while (gpu().ApiSite(2, 0, "cudaMalloc_v3020") == 0 && !leave) std::this_thread::yield();
+    // Until it is told: it is inside from the first time that it is heard.
+    inside = true;
+    while (!leave) std::this_thread::yield();
+  });
+  const ApplicationThread application([&] {
+    if (inside) ApplicationThread::WaitForDevice();
+  });
+  Capture();
+  leave = true;
+  other.join();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+}
+
+// It was in the runtime before the callbacks came: the driver's wait is not its outermost call.
+TEST_F(CudaDetachTest, ACallThatWasEnteredUnseenIsNotMistaken) {
+  options_.limits.leave_wait = absl::Milliseconds(30);
+  std::atomic<int> waits{0};
+  const ApplicationThread application([&] {
+    if (waits > 0) return;
+    waits += gpu().ApiSite(1, 0, kWaitForContext);
+    (void)gpu().ApiSite(1, 1, kWaitForContext);
+  });
+  Capture();
+  EXPECT_GT(waits, 0);
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+}
+
+TEST_F(CudaDetachTest, ACuptiThatDoesNotTellOfCallsStays) {
+  gpu().Fail("cuptiEnableDomain", 7, 1);  // after that of its own reports
+  const ApplicationThread application;
+  Capture();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+  EXPECT_THAT(session().report().warnings, Contains(HasSubstr("INVALID_OPERATION")));
+}
+
+TEST_F(CudaDetachTest, AFinalizeThatFailsIsSaid) {
+  gpu().Fail("cuptiFinalize", 999, 0);
+  const ApplicationThread application;
+  Capture();
+  EXPECT_THAT(session().report().warnings, Contains(HasSubstr("cuptiFinalize: 999")));
+}
+
+TEST_F(CudaDetachTest, AFinalizeThatHangsCostsTheGpuPartAndNotTheAnswer) {
+  ExpectHangs();
+  gpu().Hang("cuptiFinalize");
+  const ApplicationThread application;
+  Begin();
+  EXPECT_TRUE(gpu().Deliver(Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 130001)));
+  const absl::Time begin = absl::Now();
+  Finish();
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(5));
+  session().ExpectIdentity();
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+  EXPECT_EQ(session().report().state, "degraded");
+  EXPECT_THAT(session().report().reason, HasSubstr("cuptiFinalize has not returned"));
+  // The next capture is told, until the call is back.
+  EXPECT_THAT(std::string(collector().Arm(session().request()).message()),
+              HasSubstr("still hangs"));
+  gpu().Release();
+  driver_.reset();
+  const absl::Time deadline = absl::Now() + absl::Seconds(10);
+  bool armed = false;
+  while (!armed && absl::Now() < deadline) armed = session().Arm().ok();
+  EXPECT_TRUE(armed);
+  Finish();
+}
+
+TEST(FinalizePolicyTest, EveryRowHasItsReasonAndItsSource) {
+  for (const uint32_t version : {0u, 19u, 20u, 130000u}) {
+    EXPECT_FALSE(cuda::FinalizeRowOf(version).reason.empty()) << version;
+    EXPECT_FALSE(cuda::FinalizeRowOf(version).source.empty()) << version;
+  }
+  EXPECT_THAT(DecideFinalize(22, true, FinalizeChoice::kByVersion).reason, HasSubstr("12.6"));
+  EXPECT_EQ(DecideFinalize(22, true, FinalizeChoice::kNever).reason, "");
+}
+
+}  // namespace
+}  // namespace jobscope

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What goes wrong: without CUDA, with results that are none, with calls that do not return. The job
+// and the host's part must not notice.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "tests/collectors/cuda/collector_fixture.h"
+#include "tests/quiet_stopwatch.h"
+
+namespace jobscope {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+using cuda::Bytes;
+using cuda::FakeGpu;
+using cuda::RealtimeNs;
+
+using CudaFailuresTest = CudaCollectorTest;
+
+TEST_F(CudaFailuresTest, WithoutCudaInUseItIsOffAndNothingIsCalled) {
+  const struct {
+    int result;
+    int devices;
+    const char* reason;
+  } kCases[] = {{3, 1, "has not used CUDA"}, {100, 0, "finds no GPU"}, {0, 0, "finds no GPU"}};
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.reason);
+    driver_.reset();
+    gpu().Reset(130001);
+    gpu().SetDriver(c.result, c.devices, 13000);
+    const QuietStopwatch begin;
+    Begin();
+    EXPECT_LT(begin.Elapsed(), absl::Milliseconds(500));
+    EXPECT_EQ(session().Drain(), absl::InfiniteDuration());
+    Finish();
+    EXPECT_EQ(session().report().state, "off");
+    EXPECT_THAT(session().report().reason, HasSubstr(c.reason));
+    EXPECT_EQ(gpu().Calls("cuptiSubscribe"), 0u);
+    EXPECT_EQ(gpu().Inits(), 0);
+  }
+  driver_.reset();
+  gpu().SetDriver(999, 0, 13000);
+  const absl::Status status = session().Arm();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("GPU may have been lost"));
+}
+
+TEST_F(CudaFailuresTest, LevelZeroIsOff) {
+  session().request().levels.device = 0;
+  Begin();
+  Finish();
+  EXPECT_EQ(session().report().state, "off");
+  EXPECT_EQ(gpu().Calls("cuptiSubscribe"), 0u);
+}
+
+TEST_F(CudaFailuresTest, AnotherProfilerIsNamed) {
+  gpu().SetOwner("Nsight Systems");
+  const absl::Status status = session().Arm();
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("already being profiled by Nsight Systems"), HasSubstr("39")));
+  EXPECT_EQ(collector().Describe().state, "failed");
+  EXPECT_THAT(collector().Describe().reason, HasSubstr("Nsight Systems"));
+  const CollectorReport report = collector().Report();
+  EXPECT_EQ(report.state, "failed");
+  // The next capture tries again.
+  driver_.reset();
+  gpu().Reset(130001);
+  Begin();
+  Finish();
+  EXPECT_EQ(session().report().state, "on");
+  EXPECT_EQ(collector().Describe().state, "on");
+}
+
+TEST_F(CudaFailuresTest, MissingPrivilegesComeWithTheirRemedy) {
+  gpu().Fail("cuptiActivityEnable:10", 35, 0);
+  const absl::Status status = session().Arm();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("NVreg_RestrictProfilingToAdminUsers=0"));
+  EXPECT_EQ(gpu().IsSubscribed(), 0);  // nothing stays behind
+}
+
+TEST_F(CudaFailuresTest, WhatCuptiHasToSayOfAResultIsInTheReason) {
+  gpu().Fail("cuptiActivityEnable:10", 35, 0);
+  EXPECT_THAT(std::string(session().Arm().message()), HasSubstr("CUPTI says: the fake says why)"));
+  driver_.reset();
+  gpu().Reset(130001);
+  gpu().Fail("cuptiActivityEnable:10", 7, 0);  // of which it knows the name only
+  EXPECT_THAT(std::string(session().Arm().message()), Not(HasSubstr("CUPTI says")));
+}
+
+TEST_F(CudaFailuresTest, EveryResultOfEveryCallLeavesTheJobAlone) {
+  for (const char* const function :
+       {"cuptiSubscribe", "cuptiActivityRegisterCallbacks", "cuptiActivityEnable",
+        "cuptiActivityDisable", "cuptiActivityFlushAll", "cuptiUnsubscribe",
+        "cuptiActivityGetNumDroppedRecords", "cuptiEnableDomain", "cuptiSetThreadIdType",
+        "cuptiActivityEnableRuntimeApi", "cuptiActivityGetAttribute",
+        "cuptiActivitySetAttribute"}) {
+    for (const int result : {1, 2, 8, 15, 27, 35, 39, 43, 999}) {
+      SCOPED_TRACE(std::string(function) + " " + std::to_string(result));
+      driver_.reset();
+      gpu().Reset(130001);
+      gpu().Fail(function, result, 0);
+      const absl::Status armed = session().Arm();
+      if (armed.ok()) {
+        EXPECT_TRUE(session().Start().ok());
+        gpu().Launch(kAdd);
+        (void)session().Drain();
+        Finish();
+        session().ExpectIdentity();
+      } else {
+        EXPECT_THAT(std::string(armed.message()), HasSubstr(std::to_string(result)));
+        EXPECT_EQ(collector().Report().state, "failed");
+      }
+    }
+  }
+}
+
+TEST_F(CudaFailuresTest, AKindThatThisCuptiRefusesIsLeftOutAndSaid) {
+  gpu().Fail("cuptiActivityEnable:49", 27, 0);
+  Begin();
+  gpu().Launch(kAdd);
+  Finish();
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+  EXPECT_THAT(session().report().warnings,
+              Contains(HasSubstr("memory allocations are not traced")));
+}
+
+TEST_F(CudaFailuresTest, WhatCuptiReportsByItselfIsInTheReport) {
+  Begin();
+  gpu().ReportState(3, 8, "client gave no buffer");
+  gpu().Launch(kAdd);
+  Finish();
+  EXPECT_THAT(session().report().warnings,
+              Contains(AllOf(HasSubstr("client gave no buffer"), HasSubstr("OUT_OF_MEMORY"))));
+}
+
+// CUPTI then takes itself out of the process: it is not to be touched any more, not even to leave.
+TEST_F(CudaFailuresTest, AFatalErrorOfCuptiEndsTheGpuPartAndIsTheReason) {
+  Begin();
+  EXPECT_TRUE(gpu().Deliver(Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 130001)));
+  const uint64_t flushes = gpu().Calls("cuptiActivityFlushAll");
+  gpu().ReportState(1, 9, "the GPU is gone");
+  (void)session().Drain();
+  Finish();
+  session().ExpectIdentity();
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+  EXPECT_EQ(session().report().state, "degraded");
+  EXPECT_THAT(session().report().reason,
+              AllOf(HasSubstr("the GPU is gone"), HasSubstr("HARDWARE")));
+  EXPECT_EQ(gpu().Calls("cuptiActivityFlushAll"), flushes);
+  for (const char* const function : {"cuptiActivityDisable", "cuptiUnsubscribe", "cuptiFinalize",
+                                     "cuptiActivityGetNumDroppedRecords"}) {
+    EXPECT_EQ(gpu().Calls(function), function == std::string("cuptiActivityGetNumDroppedRecords"))
+        << function;
+  }
+  // The next capture begins anew.
+  driver_.reset();
+  Begin();
+  gpu().Launch(kAdd);
+  Finish();
+  EXPECT_EQ(session().report().state, "on") << session().report().reason;
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+}
+
+// A machine that is busy, and no call that hangs.
+TEST_F(CudaFailuresTest, AFirstCallThatIsSlowIsNoHang) {
+  options_.limits.flush_hangs = absl::Seconds(100);
+  ASSERT_TRUE(session().Arm().ok());
+  gpu().Hang("cuptiActivityGetNumDroppedRecords");
+  ASSERT_TRUE(session().Start().ok());
+  (void)session().Drain();
+  gpu().Release();
+  gpu().Launch(kAdd);
+  Finish();
+  session().ExpectIdentity();
+  EXPECT_EQ(session().report().state, "on") << session().report().reason;
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+}
+
+TEST_F(CudaFailuresTest, ACallThatHangsCostsTheGpuPartAndNothingElse) {
+  ExpectHangs();
+  for (const char* const function :
+       {"cuptiSubscribe", "cuptiActivityRegisterCallbacks", "cuptiActivityEnable"}) {
+    SCOPED_TRACE(function);
+    driver_.reset();
+    gpu().Reset(130001);
+    gpu().Hang(function);
+    const QuietStopwatch begin;
+    const absl::Status status = session().Arm();
+    EXPECT_LT(begin.Elapsed(), absl::Seconds(3));
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr(function), HasSubstr("has not returned")));
+    // While it hangs, the next capture is refused at once.
+    EXPECT_THAT(std::string(collector().Arm(session().request()).message()),
+                HasSubstr("still hangs"));
+    gpu().Release();
+    // Once it is back, what it did is undone.
+    const absl::Time deadline = absl::Now() + absl::Seconds(10);
+    while ((gpu().Calls("cuptiUnsubscribe") == 0 || gpu().IsSubscribed() != 0) &&
+           absl::Now() < deadline) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(gpu().IsSubscribed(), 0);
+    EXPECT_EQ(gpu().IsEnabled(10), 0);
+    collector_.reset();
+  }
+}
+
+TEST_F(CudaFailuresTest, AFlushThatHangsWhileRecordingEndsTheGpuPartOnly) {
+  ExpectHangs();
+  Begin();
+  EXPECT_TRUE(gpu().Deliver(Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 130001)));
+  gpu().Hang("cuptiActivityFlushAll");
+  const absl::Time deadline = absl::Now() + absl::Seconds(10);
+  while (session().Drain() != absl::InfiniteDuration() && absl::Now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_LT(absl::Now(), deadline);
+  Finish();
+  session().ExpectIdentity();
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+  EXPECT_EQ(session().report().state, "degraded");
+  EXPECT_THAT(session().report().reason, HasSubstr("cuptiActivityFlushAll"));
+}
+
+TEST_F(CudaFailuresTest, AHangAtTheEndKeepsWhatThereIs) {
+  ExpectHangs();
+  for (const char* const function : {"cuptiActivityFlushAll", "cuptiActivityDisable",
+                                     "cuptiUnsubscribe", "cuptiActivityGetNumDroppedRecords"}) {
+    SCOPED_TRACE(function);
+    driver_.reset();
+    collector_.reset();
+    gpu().Reset(130001);
+    Begin();
+    EXPECT_TRUE(gpu().Deliver(Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 130001)));
+    gpu().Hang(function);
+    const QuietStopwatch begin;
+    Finish();
+    EXPECT_LT(begin.Elapsed(), absl::Milliseconds(1900));
+    session().ExpectIdentity();
+    EXPECT_EQ(session().Named(kAddName).size(), 1u);
+    EXPECT_EQ(session().report().state, "degraded");
+    EXPECT_THAT(session().report().reason, HasSubstr(function));
+    gpu().Release();
+    const absl::Time deadline = absl::Now() + absl::Seconds(10);
+    while (gpu().IsSubscribed() != 0 && absl::Now() < deadline) std::this_thread::yield();
+    EXPECT_EQ(gpu().IsSubscribed(), 0);
+  }
+}
+
+// Whoever waits for Stop gives up after 2 s.
+TEST_F(CudaFailuresTest, WhatThereIsNoTimeToReadAtTheEndIsCounted) {
+  options_.limits.stop = absl::ZeroDuration();
+  Begin();
+  const Bytes kernel = Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 130001);
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(gpu().Deliver(cuda::Join({kernel, kernel})));
+  Finish();
+  session().ExpectIdentity();
+  EXPECT_EQ(session().report().attempted, 40u);
+  EXPECT_GT(session().report().lost_by_cause.at("gpu_unread"), 0u);
+}
+
+}  // namespace
+}  // namespace jobscope

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is recorded on demand only, and what the environment says.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "collectors/cuda/libraries/cupti_api.h"
+#include "tests/collectors/cuda/collector_fixture.h"
+
+namespace jobscope {
+namespace {
+
+using cuda::Activity;
+using cuda::ActivityType;
+using cuda::FakeGpu;
+using cuda::FinalizeChoice;
+using cuda::RealtimeNs;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using CudaOptionsTest = CudaCollectorTest;
+
+constexpr uint32_t kKindUnifiedMemory = 25;
+constexpr uint32_t kKindGraphTrace = 51;
+
+TEST_F(CudaOptionsTest, UnifiedMemoryIsNotTracedUnlessAskedFor) {
+  Begin();
+  EXPECT_EQ(gpu().IsEnabled(kKindUnifiedMemory), 0);
+  EXPECT_EQ(gpu().Calls("cuptiActivityConfigureUnifiedMemoryCounter"), 0u);
+  Finish();
+}
+
+TEST_F(CudaOptionsTest, UnifiedMemoryStandsOnALineOfItsOwn) {
+  options_.unified_memory = true;
+  Begin();
+  EXPECT_EQ(gpu().UnifiedMemoryCounters(), 5);
+  ASSERT_EQ(gpu().IsEnabled(kKindUnifiedMemory), 1);
+  Activity migration;
+  migration.type = ActivityType::kUnifiedMemory;
+  migration.sub_kind = 1;  // bytes to the GPU
+  migration.start_ns = RealtimeNs();
+  migration.end_ns = migration.start_ns + 5'000;
+  migration.bytes = 65'536;
+  migration.address = 0x7000;
+  gpu().Emit(migration);
+  Finish();
+  session().ExpectIdentity();
+  ASSERT_EQ(session().events_read().size(), 1u);
+  const ReadEvent& event = session().events_read()[0];
+  EXPECT_EQ(event.plane, "/device:CUSTOM:CUDA");
+  EXPECT_EQ(event.line, "unified memory");
+  EXPECT_EQ(event.ints.at("value"), 65'536);
+  EXPECT_EQ(gpu().IsEnabled(kKindUnifiedMemory), 0);
+}
+
+// NVIDIA: "Ignore this field", of the end of faults on the CPU, thrashing and remote maps.
+TEST_F(CudaOptionsTest, InstantsOfUnifiedMemoryHaveNoEnd) {
+  options_.unified_memory = true;
+  Begin();
+  Activity fault;
+  fault.type = ActivityType::kUnifiedMemory;
+  fault.start_ns = RealtimeNs();
+  fault.address = 0x7000;
+  for (const uint8_t kind : {3, 5, 7}) {
+    for (const uint64_t end_ns : {uint64_t{0}, uint64_t{1}, UINT64_MAX}) {
+      fault.sub_kind = kind;
+      fault.end_ns = end_ns;
+      gpu().Emit(fault);
+    }
+  }
+  // Others have one, and are cut where it is not known.
+  fault.sub_kind = 4;
+  fault.end_ns = 0;
+  gpu().Emit(fault);
+  Finish();
+  session().ExpectIdentity();
+  EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
+  ASSERT_EQ(session().events_read().size(), 10u);
+  for (const ReadEvent& event : session().events_read()) {
+    SCOPED_TRACE(event.name);
+    if (event.name == "GPU page faults") {
+      EXPECT_EQ(event.ints.count("truncated"), 1u);
+      continue;
+    }
+    EXPECT_EQ(event.duration_ps, 1);
+    EXPECT_EQ(event.ints.count("truncated"), 0u);
+    // Of a fault on the CPU the value is the place in the program.
+    EXPECT_EQ(event.ints.count("value"), event.name == "CPU page faults" ? 0u : 1u);
+    EXPECT_EQ(event.ints.count("program_counter"), event.name == "CPU page faults" ? 1u : 0u);
+  }
+}
+
+TEST_F(CudaOptionsTest, UnifiedMemoryThatThisSystemCannotTraceIsSaid) {
+  options_.unified_memory = true;
+  for (const int result : {28, 29, 30, 31}) {
+    SCOPED_TRACE(result);
+    driver_.reset();
+    gpu().Reset(130001);
+    gpu().Fail("cuptiActivityConfigureUnifiedMemoryCounter", result, 0);
+    Begin();
+    EXPECT_EQ(gpu().IsEnabled(kKindUnifiedMemory), 0);
+    gpu().Launch(kAdd);
+    Finish();
+    EXPECT_EQ(session().report().state, "on");
+    EXPECT_EQ(session().Named(kAddName).size(), 1u);
+    EXPECT_THAT(session().report().warnings,
+                Contains(AllOf(HasSubstr("unified memory is not traced"),
+                               HasSubstr(std::to_string(result) + " UM_PROFILING"))));
+  }
+}
+
+TEST_F(CudaOptionsTest, GraphsAreTracedNodeByNodeUnlessAskedOtherwise) {
+  Begin();
+  EXPECT_EQ(gpu().IsEnabled(kKindGraphTrace), 0);
+  Finish();
+}
+
+TEST_F(CudaOptionsTest, AWholeGraphIsOneEvent) {
+  options_.whole_graphs = true;
+  Begin();
+  ASSERT_EQ(gpu().IsEnabled(kKindGraphTrace), 1);
+  const uint32_t correlation = FakeGpu::NextCorrelation();
+  const uint64_t now_ns = RealtimeNs();
+  gpu().Emit(FakeGpu::Call(cuda::kGraphLaunchCall, correlation, now_ns));
+  Activity graph;
+  graph.type = ActivityType::kGraph;
+  graph.correlation = correlation;
+  graph.start_ns = now_ns + 5'000;
+  graph.end_ns = now_ns + 105'000;
+  graph.graph = 9;
+  graph.stream = 7;
+  gpu().Emit(graph);
+  Finish();
+  session().ExpectIdentity();
+  EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
+  int found = 0;
+  for (const ReadEvent& event : session().events_read()) {
+    if (event.plane != "/device:GPU:0") continue;
+    ++found;
+    EXPECT_EQ(event.ints.at("cuda_graph_id"), 9);
+    EXPECT_EQ(event.ints.at("correlation_id"), correlation);
+  }
+  EXPECT_EQ(found, 1);
+}
+
+// CUPTI's own limit is 250 buffers of 3.2 MB for each context: memory that the job may need.
+TEST_F(CudaOptionsTest, MemoryOfTheGpuIsCappedWhileACaptureRuns) {
+  Begin();
+  EXPECT_EQ(gpu().Attribute(cuda::kDeviceBufferPoolLimit), 20u);
+  Finish();
+  EXPECT_EQ(gpu().Attribute(cuda::kDeviceBufferPoolLimit), 250u);
+  driver_.reset();
+  collector_.reset();
+  options_.device_buffer_bytes = 1;
+  Begin();
+  EXPECT_EQ(gpu().Attribute(cuda::kDeviceBufferPoolLimit), 2u);
+  Finish();
+  driver_.reset();
+  collector_.reset();
+  options_.device_buffer_bytes = uint64_t{1} << 40;
+  Begin();
+  EXPECT_EQ(gpu().Attribute(cuda::kDeviceBufferPoolLimit), 250u);  // never raised
+  gpu().Launch(kAdd);
+  Finish();
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+}
+
+TEST_F(CudaOptionsTest, AnArmThatFailsGivesTheLimitBack) {
+  gpu().Fail("cuptiActivityEnable:10", 35, 0);
+  EXPECT_FALSE(session().Arm().ok());
+  EXPECT_EQ(gpu().Attribute(cuda::kDeviceBufferPoolLimit), 250u);
+}
+
+// Undefined while tracing is or was on, so it is the first capture of the process that asks.
+TEST(CudaPerThreadBuffersDeathTest, EachThreadHasABufferFrom12_8On) {
+  const auto asked = [](uint32_t version) {
+    class Test : public CudaOptionsTest {
+     public:
+      int Run(uint32_t version) {
+        SetUp();
+        options_.cupti_library = UseVersion(version);
+        Begin();
+        const int per_thread = static_cast<int>(gpu().Attribute(cuda::kPerThreadBuffer));
+        Finish();
+        return per_thread;
+      }
+      void TestBody() override {}
+    };
+    return Test().Run(version);
+  };
+  // Each in a process of its own.
+  EXPECT_EXIT(std::_Exit(40 + asked(22)), ::testing::ExitedWithCode(40), "");
+  EXPECT_EXIT(std::_Exit(40 + asked(26)), ::testing::ExitedWithCode(41), "");
+  EXPECT_EXIT(std::_Exit(40 + asked(28)), ::testing::ExitedWithCode(41), "");
+}
+
+TEST(CudaOptionsEnvironmentTest, IsReadAndWhatIsWrongIsLeftAtItsDefault) {
+  const auto with = [](const char* name, const char* value) {
+    EXPECT_EQ(setenv(name, value, 1), 0);
+    CudaCollectorOptions options = CudaCollectorOptions::FromEnvironment();
+    EXPECT_EQ(unsetenv(name), 0);
+    return options;
+  };
+  EXPECT_FALSE(CudaCollectorOptions::FromEnvironment().whole_graphs);
+  EXPECT_TRUE(with("JOBSCOPE_CUDA_GRAPHS", "whole").whole_graphs);
+  EXPECT_FALSE(with("JOBSCOPE_CUDA_GRAPHS", "nodes").whole_graphs);
+  EXPECT_TRUE(with("JOBSCOPE_CUDA_UNIFIED_MEMORY", "1").unified_memory);
+  EXPECT_FALSE(with("JOBSCOPE_CUDA_UNIFIED_MEMORY", "0").unified_memory);
+  EXPECT_EQ(with("JOBSCOPE_CUPTI_FINALIZE", "never").finalize, FinalizeChoice::kNever);
+  EXPECT_EQ(CudaCollectorOptions::FromEnvironment().finalize, FinalizeChoice::kNever);
+  EXPECT_EQ(with("JOBSCOPE_CUPTI_FINALIZE", "maybe").finalize, FinalizeChoice::kNever);
+  EXPECT_EQ(with("JOBSCOPE_CUPTI_FINALIZE", "auto").finalize, FinalizeChoice::kByVersion);
+  EXPECT_EQ(with("JOBSCOPE_CUPTI_FINALIZE", "always").finalize, FinalizeChoice::kAlways);
+  EXPECT_EQ(with("JOBSCOPE_CUDA_BUFFER_MB", "8").buffer_bytes, uint64_t{8} << 20);
+  EXPECT_EQ(with("JOBSCOPE_CUDA_DEVICE_BUFFER_MB", "128").device_buffer_bytes, uint64_t{128} << 20);
+  for (const char* const wrong : {"0", "-1", "1025", "x", ""}) {
+    EXPECT_EQ(with("JOBSCOPE_CUDA_BUFFER_MB", wrong).buffer_bytes, uint64_t{256} << 20) << wrong;
+    EXPECT_EQ(with("JOBSCOPE_CUDA_DEVICE_BUFFER_MB", wrong).device_buffer_bytes, uint64_t{64} << 20)
+        << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace jobscope

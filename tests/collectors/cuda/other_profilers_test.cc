@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CUPTI's one subscription is taken: by whom, and what then. Each case is a process of its own,
+// because libraries stay.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+#include "absl/time/clock.h"
+#include "tests/collectors/cuda/collector_fixture.h"
+
+namespace jobscope {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+void Load(const char* library) {
+  if (dlopen(library, RTLD_NOW) != nullptr) return;
+  std::fprintf(stderr, "%s\n", dlerror());
+  std::_Exit(2);
+}
+
+void SetRecording(int calls) {
+  void (*set)(int) = nullptr;
+  cuda::FindIn(dlopen(FAKE_TORCH, RTLD_NOW), "FakeTorchSetRecording", &set);
+  set(calls);
+}
+
+class OtherProfilersTest : public CudaCollectorTest {
+ protected:
+  // In a child: what has failed there is what the child prints.
+  static void InAProcess(const std::function<void()>& body) {
+    EXPECT_EXIT(
+        {
+          body();
+          std::_Exit(::testing::Test::HasFailure() ? 1 : 0);
+        },
+        ::testing::ExitedWithCode(0), "");
+  }
+  void Refused(const std::string& text) {
+    const absl::Status status = session().Arm();
+    EXPECT_FALSE(status.ok());
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+    EXPECT_EQ(gpu().IsEnabled(10), 0);
+    EXPECT_EQ(gpu().Calls("cuptiActivityRegisterCallbacks"), 0u);  // the other one's stay
+  }
+};
+
+// PyTorch before August 2026 subscribes when its profiler is first used, and never unsubscribes.
+TEST_F(OtherProfilersTest, BesideAnIdleKinetoTracingGoesOnWithoutASubscription) {
+  InAProcess([this] {
+    Load(FAKE_TORCH);
+    options_.finalize = cuda::FinalizeChoice::kAlways;
+    for (int i = 0; i < 3; ++i) {
+      driver_.reset();
+      gpu().SetOwner("");
+      Begin();
+      gpu().Launch(kAdd);
+      Finish();
+      session().ExpectIdentity();
+      EXPECT_EQ(session().report().state, "on") << session().report().reason;
+      EXPECT_EQ(session().Named(kAddName).size(), 1u);
+      EXPECT_EQ(session().Named("Launch vecAdd").size(), 1u);
+      EXPECT_THAT(session().report().warnings, Contains(HasSubstr("traced without one")));
+      EXPECT_EQ(gpu().IsEnabled(10), 0);
+    }
+    EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+    EXPECT_EQ(gpu().Calls("cuptiUnsubscribe"), 0u);
+    EXPECT_EQ(gpu().Attribute(cuda::kDeviceBufferPoolLimit), 250u);
+  });
+}
+
+// Our own captures run it for a moment, to know whether it works.
+TEST_F(OtherProfilersTest, AKinetoThatRecordsForAMomentIsWaitedFor) {
+  InAProcess([this] {
+    Load(FAKE_TORCH);
+    SetRecording(5);  // looks
+    gpu().SetOwner("");
+    Begin();
+    gpu().Launch(kAdd);
+    Finish();
+    EXPECT_EQ(session().Named(kAddName).size(), 1u);
+  });
+}
+
+TEST_F(OtherProfilersTest, TheRecordsOfAKinetoThatRecordsAreItsOwn) {
+  InAProcess([this] {
+    Load(FAKE_TORCH);
+    SetRecording(-1);  // to the end
+    gpu().SetOwner("");
+    Refused("torch.profiler records in this process");
+  });
+}
+
+TEST_F(OtherProfilersTest, AToolFromOutsideIsNamedAndLeftAlone) {
+  InAProcess([this] {
+    Load(FAKE_TORCH);
+    Load(FAKE_TOOL);
+    gpu().SetOwner("");
+    Refused("already being profiled by libToolsInjection64.so");
+  });
+}
+
+TEST_F(OtherProfilersTest, AToolThatCudaWasToldToLoadIsNamed) {
+  InAProcess([this] {
+    Load(FAKE_TORCH);
+    Load(FAKE_CUDA);
+    setenv("CUDA_INJECTION64_PATH", FAKE_CUDA, 1);
+    gpu().SetOwner("");
+    Refused("already being profiled by libcuda.so");
+  });
+}
+
+TEST_F(OtherProfilersTest, SomebodyUnknownIsLeftAlone) {
+  InAProcess([this] {
+    gpu().SetOwner("");
+    Refused("start the program without it");
+  });
+}
+
+}  // namespace
+}  // namespace jobscope

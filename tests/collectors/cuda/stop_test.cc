@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The end of a capture of a GPU that works: what ran, what waited, what came after.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "jobscope/v1/item.pb.h"
+#include "tests/collectors/cuda/collector_fixture.h"
+
+namespace jobscope {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+using cuda::FakeGpu;
+using cuda::RealtimeNs;
+
+constexpr uint32_t kKindKernel = 10;
+
+class CudaStopTest : public CudaCollectorTest {
+ protected:
+  // Ends the capture now. `device` runs on a thread of its own, once Stop waits for work.
+  void StopWhile(const std::function<void()>& device) {
+    const uint64_t flushes = gpu().Calls("cuptiActivityFlushAll");
+    std::thread thread([&] {
+      while (gpu().Calls("cuptiActivityFlushAll") < flushes + 2) std::this_thread::yield();
+      device();
+    });
+    session().Stop();
+    thread.join();
+    session().ExpectIdentity();
+  }
+  static void Run(uint64_t work, uint64_t start_ns, uint64_t length_ns) {
+    EXPECT_EQ(gpu().SetTimes(work, start_ns, start_ns + length_ns), 1);
+  }
+};
+
+// CUPTI withholds the buffer with the work in it, and the launches beside it: nothing that has come
+// tells that something is in flight.
+TEST_F(CudaStopTest, WorkThatEndsSoonAfterTheCaptureIsInTheTraceWhole) {
+  options_.limits.work_in_flight = absl::Seconds(20);
+  Begin();
+  const uint64_t base_ns = RealtimeNs();
+  std::vector<uint64_t> queue;
+  for (int i = 0; i < 10; ++i) queue.push_back(gpu().LaunchPending(kAdd));
+  Run(queue[0], base_ns, 1'000);
+  StopWhile([&] {
+    // Disabled, it would not get its times any more.
+    EXPECT_EQ(gpu().IsEnabled(kKindKernel), 1);
+    for (size_t i = 1; i < queue.size(); ++i) Run(queue[i], base_ns + i * 2'000, 1'000);
+  });
+  EXPECT_EQ(gpu().IsEnabled(kKindKernel), 0);
+  EXPECT_EQ(session().Named(kAddName).size(), 10u);
+  EXPECT_EQ(session().Named("Launch vecAdd").size(), 10u);
+  EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
+}
+
+TEST_F(CudaStopTest, TheKernelThatRunsIsCutAndThoseThatWaitAreUnfinished) {
+  Begin();
+  std::vector<uint64_t> queue;
+  for (int i = 0; i < 5; ++i) queue.push_back(gpu().LaunchPending(kAdd));
+  EXPECT_EQ(gpu().SetTimes(queue[0], RealtimeNs(), 0), 1);  // begun, not ended
+  const uint64_t end = session().Now() + 1'000'000;
+  session().StopAt(end);
+  session().ExpectIdentity();
+  const ReadEvent running = session().One(kAddName);
+  EXPECT_EQ(running.end_ps(), session().map().ToPs(end));
+  EXPECT_EQ(running.ints.at("truncated"), 1);
+  EXPECT_EQ(session().Named("Launch vecAdd").size(), 5u);
+  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair("gpu_unfinished", 4)));
+}
+
+// A program that goes on: its queue never empties, and none of what it adds is of the window.
+TEST_F(CudaStopTest, WhatIsLaunchedAfterTheEndIsOutsideAndNotLost) {
+  options_.limits.work_in_flight = absl::Seconds(20);
+  Begin();
+  const uint64_t begin_ns = RealtimeNs();
+  const uint64_t inside = gpu().LaunchPending(kAdd);
+  std::atomic<int> launched{0};
+  StopWhile([&] {
+    Run(inside, begin_ns, 1'000);
+    for (int i = 0; i < 20; ++i) {
+      if (gpu().LaunchPending(kAdd) != 0) ++launched;
+    }
+  });
+  EXPECT_GT(launched, 0);
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+  EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
+  // A call and a kernel each; the calls of those that came last may be of after CUPTI was off.
+  EXPECT_GE(session().report().outside, static_cast<uint64_t>(launched));
+}
+
+TEST_F(CudaStopTest, TheCaptureOfAProgramThatNeverStopsLaunchingEnds) {
+  Begin();
+  std::atomic<bool> ended{false};
+  std::atomic<int> completed{0};
+  std::thread program([&] {
+    std::vector<uint64_t> queue;
+    while (!ended) {
+      queue.push_back(gpu().LaunchPending(kAdd));
+      if (queue.size() < 50) continue;
+      const uint64_t oldest = queue.front();
+      queue.erase(queue.begin());
+      const uint64_t now_ns = RealtimeNs();
+      (void)gpu().SetTimes(oldest, now_ns, now_ns + 1);
+      ++completed;
+      std::this_thread::yield();
+    }
+  });
+  while (completed < 500) (void)session().Drain();
+  session().Stop();
+  ended = true;
+  program.join();
+  session().ExpectIdentity();
+  EXPECT_GE(session().Named(kAddName).size(), 450u);
+  EXPECT_EQ(gpu().IsEnabled(kKindKernel), 0);
+}
+
+// To give up on it would lose all that it brings.
+TEST_F(CudaStopTest, AFlushThatTakesLongerThanTheWaitForWorkIsNoHang) {
+  options_.limits.work_in_flight = absl::Milliseconds(1);
+  Begin();
+  gpu().Launch(kAdd);
+  gpu().Hang("cuptiActivityFlushAll");
+  std::thread slow([] {
+    EXPECT_EQ(gpu().AwaitHang(), 1);
+    // Longer than any patience that was meant for the wait; what is later is no failure.
+    absl::SleepFor(absl::Milliseconds(150));
+    gpu().Release();
+  });
+  Finish();
+  slow.join();
+  session().ExpectIdentity();
+  EXPECT_EQ(session().report().state, "on") << session().report().reason;
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+}
+
+TEST_F(CudaStopTest, AnIdleProgramIsNotWaitedFor) {
+  options_.limits.work_in_flight = absl::Seconds(100);
+  Begin();
+  gpu().Launch(kAdd);
+  void* const empty = gpu().Take();  // CUPTI holds it, and has written nothing
+  ASSERT_NE(empty, nullptr);
+  Finish();
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+  gpu().Return(empty, nullptr, 0);
+}
+
+// A process that leaves waits for less than Stop does for work in flight.
+TEST_F(CudaStopTest, WhatHasEndedIsInTheStoreBeforeTheWait) {
+  options_.limits.work_in_flight = absl::Seconds(20);
+  Begin();
+  const uint64_t begin_ns = RealtimeNs();
+  gpu().Launch(kAdd, 1'000);
+  // On another thread, and so in another buffer.
+  uint64_t running = 0;
+  std::thread([&] { running = gpu().LaunchPending(kAdd); }).join();
+  size_t segments = 0;
+  const auto count = [&] {
+    size_t found = 0;
+    for (const xspace::ItemView& item : session().store().Items()) {
+      found += item.kind == xspace::ItemKind::kEvents ? 1 : 0;
+    }
+    return found;
+  };
+  EXPECT_EQ(count(), 0u);
+  StopWhile([&] {
+    const absl::Time deadline = absl::Now() + absl::Seconds(10);
+    while (segments == 0 && absl::Now() < deadline) segments = count();
+    Run(running, begin_ns, 1'000);
+  });
+  EXPECT_GT(segments, 0u);
+  EXPECT_EQ(session().Named(kAddName).size(), 2u);
+}
+
+// Their launches are in the trace: why they have no kernel is told.
+TEST_F(CudaStopTest, LaunchesWhoseKernelsBeganAfterTheEndAreCounted) {
+  options_.limits.work_in_flight = absl::Seconds(20);
+  Begin();
+  gpu().Launch(kAdd, 1'000);
+  std::vector<uint64_t> late;
+  for (int i = 0; i < 3; ++i) late.push_back(gpu().LaunchPending(kAdd));
+  StopWhile([&] {
+    for (const uint64_t work : late) Run(work, RealtimeNs() + 1'000'000, 1'000);
+  });
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+  EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
+  EXPECT_EQ(session().report().outside, 3u);
+  uint64_t told = 0;
+  for (const auto& plane : session().space().planes()) {
+    for (const auto& stat : plane.stats()) {
+      if (plane.stat_metadata().at(stat.metadata_id()).name() ==
+          "launched_but_started_after_the_window") {
+        told += stat.uint64_value();
+      }
+    }
+  }
+  EXPECT_EQ(told, 3u);
+}
+
+// A forced flush also brings what CUPTI had reserved and not written.
+TEST_F(CudaStopTest, ReservedRecordsAtTheEndOfABufferAreItsEnd) {
+  Begin();
+  const cuda::Bytes kernel = Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 130001);
+  EXPECT_TRUE(gpu().Deliver(cuda::Join({kernel, cuda::Bytes(2 * kernel.size(), 0)})));
+  EXPECT_TRUE(gpu().Deliver(cuda::Bytes(kernel.size(), 0)));
+  Finish();
+  session().ExpectIdentity();
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+  EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
+  EXPECT_THAT(session().report().warnings, IsEmpty());
+}
+
+// But not where something follows.
+TEST_F(CudaStopTest, WhatFollowsReservedRecordsIsNotLostSilently) {
+  Begin();
+  const cuda::Bytes kernel = Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 130001);
+  EXPECT_TRUE(gpu().Deliver(cuda::Join({kernel, cuda::Bytes(kernel.size(), 0), kernel})));
+  Finish();
+  session().ExpectIdentity();
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+  EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair("invalid", 1)));
+}
+
+}  // namespace
+}  // namespace jobscope

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The collectors of JAX and TensorFlow over modules that do as theirs, in the Python named by
+// JOBSCOPE_TEST_LIBPYTHON.
+#include "collectors/framework/foreign_xspace_collector.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+#include "collectors/framework/jax_collector.h"
+#include "collectors/framework/tensorflow_collector.h"
+#include "tests/collectors/framework/foreign_fakes.py.h"
+#include "tests/collectors/host/session_driver.h"
+
+namespace jobscope {
+namespace {
+
+using python::Bytes;
+using python::Interpreter;
+using python::Script;
+using python::Value;
+using tensorflow::profiler::XSpace;
+
+template <typename T>
+T Symbol(void* library, const char* name) {
+  return reinterpret_cast<T>(dlsym(library, name));
+}
+
+class PythonProcess : public ::testing::Environment {
+ public:
+  void SetUp() override {
+    // Of its own, for what TensorFlow hands over.
+    std::string folder = ::testing::TempDir() + "foreign.XXXXXX";
+    ASSERT_NE(mkdtemp(folder.data()), nullptr);
+    folder_ = folder;
+    ASSERT_EQ(setenv("TMPDIR", folder.c_str(), 1), 0);
+    const char* const path = std::getenv("JOBSCOPE_TEST_LIBPYTHON");
+    ASSERT_NE(path, nullptr);
+    void* const library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    ASSERT_NE(library, nullptr) << dlerror();
+    Symbol<void (*)(int)>(library, "Py_InitializeEx")(0);
+    Symbol<void* (*)()>(library, "PyEval_SaveThread")();
+  }
+  void TearDown() override { EXPECT_EQ(rmdir(folder_.c_str()), 0); }
+
+ private:
+  std::string folder_;
+};
+auto* const g_process = new PythonProcess;
+const auto* const kEnvironment = ::testing::AddGlobalTestEnvironment(g_process);
+
+// `count` calls, a millisecond apart from now on; with `step` they are marked.
+std::string Recording(int count, bool marked = false) {
+  XSpace space;
+  auto* const environment = space.add_planes();
+  environment->set_name("Task Environment");
+  (*environment->mutable_stat_metadata())[1].set_name("profile_start_time");
+  auto* const start = environment->add_stats();
+  start->set_metadata_id(1);
+  start->set_uint64_value(static_cast<uint64_t>(RealtimeNs()));
+  auto* const host = space.add_planes();
+  host->set_name("/host:CPU");
+  (*host->mutable_event_metadata())[7].set_name("PjitFunction(step)");
+  (*host->mutable_stat_metadata())[8].set_name("_r");
+  (*host->mutable_stat_metadata())[9].set_name("step_num");
+  (*host->mutable_stat_metadata())[10].set_name("tf_function_call");
+  auto* const line = host->add_lines();
+  line->set_id(-5);
+  for (int i = 0; i < count; ++i) {
+    auto* const event = line->add_events();
+    event->set_metadata_id(7);
+    event->set_offset_ps(i * int64_t{1'000'000});
+    event->set_duration_ps(500'000);
+    for (const int stat : {8, 9, 10}) {
+      if (!marked && stat != 10) continue;
+      auto* const added = event->add_stats();
+      added->set_metadata_id(stat);
+      added->set_int64_value(1 + i);
+    }
+  }
+  return space.SerializeAsString();
+}
+
+struct Framework {
+  const char* name;
+  std::unique_ptr<Collector> (*make)(FrameworkEnvironment environment);
+};
+
+class ForeignXSpaceCollectorTest : public ::testing::TestWithParam<Framework> {
+ protected:
+  ForeignXSpaceCollectorTest()
+      : fakes_(Script::Load(Interpreter::Find().value(), "fakes", python::kForeignFakesPy).value()),
+        collector_(GetParam().make(Environment())),
+        driver_(collector_.get(), uses_tsc_) {
+    Call("load", {int64_t{1}});
+    LetGo("");
+  }
+  ~ForeignXSpaceCollectorTest() override {
+    EXPECT_EQ(Int("running"), 0);
+    EXPECT_EQ(Int("folders"), 0);
+    Call("unload");
+  }
+
+  FrameworkEnvironment Environment() {
+    FrameworkEnvironment environment;
+    environment.uses_tsc = uses_tsc_;
+    environment.has_steps = [this](uint64_t, uint64_t) { return has_steps_; };
+    return environment;
+  }
+  Value Call(const char* function, const std::vector<Value>& arguments = {}) {
+    const auto answer = fakes_->Call(function, arguments);
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return answer.ok() ? *answer : Value();
+  }
+  int64_t Int(const char* function) { return std::get<int64_t>(Call(function)); }
+  void LetGo(std::string bytes, const std::string& error = "") {
+    Call("let_go", {Bytes{std::move(bytes)}, error.empty() ? Value() : Value(error)});
+  }
+  bool IsJax() const { return std::string_view(GetParam().name) == "jax"; }
+
+  const bool uses_tsc_ = false;
+  bool has_steps_ = false;
+  const std::unique_ptr<Script> fakes_;
+  const std::unique_ptr<Collector> collector_;
+  SessionDriver driver_;
+};
+
+TEST_P(ForeignXSpaceCollectorTest, WhatItHandsOverIsInTheTrace) {
+  EXPECT_EQ(collector_->name(), GetParam().name);
+  ASSERT_TRUE(driver_.Arm().ok());
+  EXPECT_EQ(collector_->Describe().state, "on");
+  EXPECT_EQ(Int("running"), 0);  // others may want it until the start
+  ASSERT_TRUE(driver_.Start().ok());
+  EXPECT_EQ(Int("running"), 1);
+  EXPECT_EQ(Int("asked_level"), 3);
+  EXPECT_EQ(Int("asked_python_level"), 0);
+  LetGo(Recording(3, /*marked=*/true));
+  const uint64_t end = driver_.Now() + 1'000'000'000;
+  const CollectorReport& report = driver_.StopAt(end);
+  EXPECT_EQ(report.state, "on") << report.reason;
+  EXPECT_EQ(report.events, 3u);
+  EXPECT_EQ(report.steps, 3u);
+  driver_.ExpectIdentity();
+  EXPECT_EQ(driver_.Named("PjitFunction(step)").size(), 3u);
+}
+
+TEST_P(ForeignXSpaceCollectorTest, StepsOfOthersWin) {
+  has_steps_ = true;
+  ASSERT_TRUE(driver_.Arm().ok());
+  ASSERT_TRUE(driver_.Start().ok());
+  LetGo(Recording(3, /*marked=*/true));
+  const CollectorReport& report = driver_.StopAt(driver_.Now() + 1'000'000'000);
+  EXPECT_EQ(report.events, 3u);
+  EXPECT_FALSE(report.steps.has_value());
+}
+
+TEST_P(ForeignXSpaceCollectorTest, StepsAreInferred) {
+  ASSERT_TRUE(driver_.Arm().ok());
+  ASSERT_TRUE(driver_.Start().ok());
+  LetGo(Recording(5));
+  const CollectorReport& report = driver_.StopAt(driver_.Now() + 1'000'000'000);
+  EXPECT_EQ(report.steps, 4u);
+  EXPECT_EQ(report.steps_inferred_from, "PjitFunction(step)");
+  EXPECT_EQ(report.warnings.size(), 1u);
+}
+
+TEST_P(ForeignXSpaceCollectorTest, SomebodyElsesSessionIsAReason) {
+  ASSERT_TRUE(driver_.Arm().ok());
+  LetGo("", "ALREADY_EXISTS: Another profiling session active.");
+  const absl::Status started = driver_.Start();
+  if (IsJax()) {  // which says so only in the end
+    ASSERT_TRUE(started.ok());
+    EXPECT_TRUE(collector_->Stop(driver_.Now()).ok());
+  } else {
+    EXPECT_FALSE(started.ok());
+  }
+  const CollectorReport report = collector_->Report();
+  EXPECT_EQ(report.state, "failed");
+  EXPECT_NE(report.reason.find("is being profiled already"), std::string::npos) << report.reason;
+  EXPECT_EQ(collector_->Describe().state, "failed");
+  LetGo("");
+}
+
+// The program comes first: ours ends where it begins, and what ours has until then is in the trace.
+TEST_P(ForeignXSpaceCollectorTest, TheProgramsOwnTraceEndsOurs) {
+  const auto program_traces = [this] {
+    return std::get<std::string>(Call("program_traces", {std::string(GetParam().name)}));
+  };
+  ASSERT_TRUE(driver_.Arm().ok());
+  EXPECT_EQ(Int("untouched"), 1);
+  ASSERT_TRUE(driver_.Start().ok());
+  EXPECT_EQ(Int("untouched"), 0);
+  LetGo(Recording(3, /*marked=*/true));
+  EXPECT_EQ(program_traces(), "");
+  EXPECT_EQ(Int("running"), 0);
+  EXPECT_EQ(Int("untouched"), 1);
+  EXPECT_EQ(program_traces(), "");  // and again, while our session still lasts
+  (void)driver_.Drain();
+  const CollectorReport& report = driver_.StopAt(driver_.Now() + 1'000'000'000);
+  EXPECT_EQ(report.state, "degraded");
+  EXPECT_NE(report.reason.find("the program began its own trace"), std::string::npos)
+      << report.reason;
+  EXPECT_EQ(report.events, 3u);
+  driver_.ExpectIdentity();
+
+  // The next capture has all of it again.
+  SessionDriver again(collector_.get(), uses_tsc_);
+  ASSERT_TRUE(again.Arm().ok());
+  ASSERT_TRUE(again.Start().ok());
+  LetGo(Recording(4, /*marked=*/true));
+  const CollectorReport& next = again.StopAt(again.Now() + 1'000'000'000);
+  EXPECT_EQ(next.state, "on") << next.reason;
+  EXPECT_EQ(next.events, 4u);
+  EXPECT_EQ(Int("untouched"), 1);
+}
+
+// While ours hands over, the program's start waits for it.
+TEST_P(ForeignXSpaceCollectorTest, TheProgramsOwnTraceWaitsForAHandover) {
+  ASSERT_TRUE(driver_.Arm().ok());
+  ASSERT_TRUE(driver_.Start().ok());
+  LetGo(Recording(3, /*marked=*/true));
+  Call("close_gate");
+  std::thread collector([&] { (void)driver_.StopAt(driver_.Now() + 1'000'000'000); });
+  Call("await_stopping");
+  std::string said;
+  std::thread program([&] {
+    said = std::get<std::string>(Call("program_traces", {std::string(GetParam().name)}));
+  });
+  Call("open_gate");
+  collector.join();
+  program.join();
+  EXPECT_EQ(said, "");
+  EXPECT_EQ(driver_.report().state, "on") << driver_.report().reason;
+  EXPECT_EQ(driver_.report().events, 3u);
+}
+
+TEST_P(ForeignXSpaceCollectorTest, NoMoreIsTakenThanACaptureMayKeep) {
+  driver_.request().store_bytes = 1000;
+  ASSERT_TRUE(driver_.Arm().ok());
+  ASSERT_TRUE(driver_.Start().ok());
+  LetGo(Recording(200));
+  const CollectorReport report = driver_.Stop();
+  EXPECT_EQ(report.state, "failed");
+  EXPECT_NE(report.reason.find("JOBSCOPE_STORE_MB"), std::string::npos) << report.reason;
+  EXPECT_EQ(report.events, 0u);
+}
+
+TEST_P(ForeignXSpaceCollectorTest, BytesThatAreNoTraceAreAReason) {
+  ASSERT_TRUE(driver_.Arm().ok());
+  ASSERT_TRUE(driver_.Start().ok());
+  LetGo(Recording(3).substr(0, 90));
+  const CollectorReport& report = driver_.Stop();
+  EXPECT_EQ(report.state, "failed");
+  EXPECT_NE(report.reason.find("no whole XSpace"), std::string::npos) << report.reason;
+}
+
+TEST_P(ForeignXSpaceCollectorTest, OffWithAReason) {
+  const auto expect_off = [this](const char* why) {
+    EXPECT_TRUE(driver_.Arm().ok());
+    EXPECT_EQ(collector_->Describe().state, "off");
+    EXPECT_NE(collector_->Describe().reason.find(why), std::string::npos)
+        << collector_->Describe().reason;
+    EXPECT_TRUE(driver_.Start().ok());
+    EXPECT_EQ(Int("running"), 0);
+    EXPECT_TRUE(collector_->Stop(driver_.Now()).ok());
+    EXPECT_EQ(collector_->Report().state, "off");
+  };
+  driver_.request().frameworks = FrameworkChoice::Parse("none").value();
+  expect_off("--frameworks");
+  driver_.request().frameworks = FrameworkChoice();
+  driver_.request().levels.host = 0;
+  expect_off("host_tracer_level");
+  driver_.request().levels.host = 2;
+  if (IsJax()) {
+    Call("load", {int64_t{0}});
+    expect_off("has not computed anything yet");
+  }
+  Call("unload");
+  expect_off("has not loaded");
+}
+
+TEST_P(ForeignXSpaceCollectorTest, EndsBeforeItsStart) {
+  ASSERT_TRUE(driver_.Arm().ok());
+  EXPECT_TRUE(collector_->Stop(driver_.Now()).ok());
+  EXPECT_EQ(collector_->Report().state, "on");
+  EXPECT_EQ(Int("running"), 0);
+}
+
+// Of a process that has both, TensorFlow reads the data.
+TEST_P(ForeignXSpaceCollectorTest, StepsAreThoseOfOneFramework) {
+  const std::unique_ptr<Collector> other =
+      IsJax() ? MakeTensorflowCollector(Environment()) : MakeJaxCollector(Environment());
+  SessionDriver others(other.get(), uses_tsc_);
+  ASSERT_TRUE(driver_.Arm().ok());
+  ASSERT_TRUE(others.Arm().ok());
+  ASSERT_TRUE(driver_.Start().ok());
+  LetGo(Recording(5));
+  const CollectorReport& report = driver_.StopAt(driver_.Now() + 1'000'000'000);
+  EXPECT_EQ(report.steps, IsJax() ? std::optional<uint64_t>(4) : std::nullopt);
+  EXPECT_EQ(report.steps_inferred_from, IsJax() ? "PjitFunction(step)" : "");
+  EXPECT_TRUE(other->Stop(others.Now()).ok());
+}
+
+// What follows ends the interpreter, as far as we can tell: in processes of their own.
+class LeavingTest : public ForeignXSpaceCollectorTest {
+ protected:
+  LeavingTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+
+  // Python's exit hooks run while nobody knows that the session will end.
+  void LeaveAndThenStop() {
+    ASSERT_TRUE(driver_.Arm().ok());
+    ASSERT_TRUE(driver_.Start().ok());
+    LetGo(Recording(3, /*marked=*/true));
+    driver_.set_planned_end(driver_.Now() + uint64_t{3600} * 1'000'000'000);
+    std::atomic<bool> left{false};
+    std::thread program([&] {
+      Call("leave");
+      left = true;
+    });
+    while (!left) (void)driver_.Drain();
+    program.join();
+    // The hooks have waited for it, and had no need of their patience.
+    EXPECT_GT(driver_.store().events(), 0u);
+    const CollectorReport& report = driver_.StopAt(driver_.Now() + 1'000'000'000);
+    EXPECT_EQ(report.state, "on") << report.reason;
+    EXPECT_EQ(report.events, 3u);
+    EXPECT_EQ(report.steps, 3u);
+    driver_.ExpectIdentity();
+    EXPECT_TRUE(driver_.Arm().ok());
+    EXPECT_EQ(collector_->Describe().state, "off");
+    Leave();
+  }
+
+  // They run while the collector is in the framework's profiler.
+  void LeaveInTheMiddleOfAStop() {
+    ASSERT_TRUE(driver_.Arm().ok());
+    ASSERT_TRUE(driver_.Start().ok());
+    LetGo(Recording(3, /*marked=*/true));
+    Call("close_gate");
+    std::thread collector([&] { (void)driver_.StopAt(driver_.Now() + 1'000'000'000); });
+    Call("await_stopping");
+    std::thread program([&] {
+      Call("leave");
+      EXPECT_GT(driver_.store().events(), 0u);  // so the collector has been back from Python
+    });
+    Call("open_gate");
+    collector.join();
+    program.join();
+    EXPECT_EQ(driver_.report().state, "on") << driver_.report().reason;
+    EXPECT_EQ(driver_.report().events, 3u);
+    Leave();
+  }
+
+  void InferNothingWhereThatIsSwitchedOff() {
+    setenv("JOBSCOPE_INFER_STEPS", "0", 1);
+    ASSERT_TRUE(driver_.Arm().ok());
+    ASSERT_TRUE(driver_.Start().ok());
+    LetGo(Recording(5));
+    const CollectorReport& report = driver_.StopAt(driver_.Now() + 1'000'000'000);
+    EXPECT_EQ(report.events, 5u);
+    EXPECT_FALSE(report.steps.has_value());
+    Leave();
+  }
+
+  void Leave() {
+    g_process->TearDown();
+    std::exit(HasFailure() ? 1 : 0);
+  }
+};
+
+TEST_P(LeavingTest, WhatIsRecordedIsInTheTraceBeforeThePythonIsGone) {
+  EXPECT_EXIT(LeaveAndThenStop(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST_P(LeavingTest, NoThreadOfOursIsLeftInPython) {
+  EXPECT_EXIT(LeaveInTheMiddleOfAStop(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST_P(LeavingTest, StepsAreNotInferredWhereThatIsSwitchedOff) {
+  EXPECT_EXIT(InferNothingWhereThatIsSwitchedOff(), ::testing::ExitedWithCode(0), "");
+}
+
+constexpr Framework kFrameworks[] = {{"jax", &MakeJaxCollector},
+                                     {"tensorflow", &MakeTensorflowCollector}};
+INSTANTIATE_TEST_SUITE_P(All, LeavingTest, ::testing::ValuesIn(kFrameworks),
+                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, ForeignXSpaceCollectorTest, ::testing::ValuesIn(kFrameworks),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace jobscope

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/xspace_import/foreign_xspace.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/collectors/framework/foreign_xspace_util.h"
+
+namespace jobscope::framework {
+namespace {
+
+constexpr int64_t kMs = 1'000'000'000;  // ps
+
+TEST(ForeignXSpaceTest, TimesCountFromTheSessionsZero) {
+  XSpace space = SpaceOfTest();
+  PlaneMaker host(space.add_planes(), "/host:CPU");
+  XLine* const relative = host.Line(-7, "relative");
+  relative->set_timestamp_ns(6000);
+  host.Event(relative, "a", 1'000, 500);
+  XLine* const absolute = host.Line(-8, "absolute");
+  absolute->set_timestamp_ns(kStartUnixNs + 9000);
+  host.Event(absolute, "b", 1'000, 500);
+  Merged merged;
+  ASSERT_TRUE(merged.Merge(space).ok());
+  merged.Read();
+  EXPECT_EQ(merged.One("a").start_ps, 7'000'000);
+  EXPECT_EQ(merged.One("a").duration_ps, 500'000);
+  EXPECT_EQ(merged.One("b").start_ps, 10'000'000);
+  EXPECT_EQ(merged.One("a").line, "relative");
+  EXPECT_EQ(merged.Planes("/host:CPU").size(), 1u);
+}
+
+TEST(ForeignXSpaceTest, WithoutAStartTimeLinesCountFromTheClocksBeforeIt) {
+  XSpace space;
+  PlaneMaker host(space.add_planes(), "/host:CPU");
+  host.Event(host.Line(-7, "x"), "a", 1'000, 500);
+  Merged merged;
+  ASSERT_TRUE(merged.Merge(space).ok());
+  merged.Read();
+  EXPECT_EQ(merged.One("a").start_ps, 1'000'000);
+}
+
+// A start on another day can't be that of this recording.
+TEST(ForeignXSpaceTest, AStartTimeThatCannotBeIsNotBelieved) {
+  for (const int64_t told : {INT64_MIN, INT64_MIN + 1, int64_t{-1}, int64_t{1}, INT64_MAX}) {
+    XSpace space = SpaceOfTest();
+    space.mutable_planes(0)->mutable_stats(0)->set_int64_value(told);
+    PlaneMaker host(space.add_planes(), "/host:CPU");
+    host.Event(host.Line(-7, "x"), "a", 1'000, 500);
+    Merged merged;
+    ASSERT_TRUE(merged.Merge(space).ok());
+    merged.Read();
+    EXPECT_EQ(merged.One("a").start_ps, 1'000'000) << told;
+  }
+}
+
+TEST(ForeignXSpaceTest, LinesOfThreadsJoinThem) {
+  const auto tid = static_cast<int64_t>(syscall(SYS_gettid));
+  XSpace space = SpaceOfTest();
+  PlaneMaker host(space.add_planes(), "/host:CPU");
+  host.Event(host.Line(-42, "python"), "by hash", 10, 5);
+  host.Event(host.Line(tid, "python"), "by thread", 100, 5);
+  ForeignOptions options;
+  options.thread_of = [tid](int64_t id) -> std::optional<int64_t> {
+    if (id == -42 || id == tid) return tid;
+    return std::nullopt;
+  };
+  Merged merged(options);
+  ASSERT_TRUE(merged.Merge(space).ok());
+  merged.Read();
+  EXPECT_EQ(merged.One("by hash").line_id, tid);
+  EXPECT_EQ(merged.One("by thread").line_id, tid);
+  EXPECT_NE(merged.One("by hash").line.find("/" + std::to_string(tid)), std::string::npos);
+  EXPECT_EQ(merged.Planes("/host:CPU")[0]->lines_size(), 1);
+}
+
+TEST(ForeignXSpaceTest, LinesOfNoThreadTakeNoThreadsId) {
+  const auto tid = static_cast<int64_t>(syscall(SYS_gettid));
+  XSpace space = SpaceOfTest();
+  PlaneMaker host(space.add_planes(), "/host:CPU");
+  host.Event(host.Line(4'000'000, "four million"), "no thread", 10, 5);
+  host.Event(host.Line(0, ""), "zero", 10, 5);
+  host.Event(host.Line(tid, "me"), "me", 10, 5);
+  host.Event(host.Line(0xdeadbeef + 5, "derived"), "derived", 10, 5);
+  Merged merged;
+  ASSERT_TRUE(merged.Merge(space).ok());
+  merged.Read();
+  EXPECT_GT(merged.One("no thread").line_id, int64_t{1} << 32);
+  EXPECT_EQ(merged.One("no thread").line, "four million");
+  EXPECT_NE(merged.One("zero").line_id, 0);
+  EXPECT_EQ(merged.One("zero").line, "Frame");
+  EXPECT_EQ(merged.One("me").line_id, tid);  // the default: an id that is a thread is that thread
+  EXPECT_NE(merged.One("derived").line_id, 0xdeadbeef + 5);
+}
+
+TEST(ForeignXSpaceTest, PlanesOfOneNameAndLinesOfOneIdBecomeOne) {
+  Merged merged;
+  for (int piece = 0; piece < 2; ++piece) {
+    XSpace space = SpaceOfTest();
+    for (const char* name : {"/host:CPU", "/host:CPU", "/device:TPU:0"}) {
+      PlaneMaker plane(space.add_planes(), name);
+      plane.Event(plane.Line(-1, "line"), std::string(name) + " event", 1000 - 500 * piece, 100);
+    }
+    ASSERT_TRUE(merged.Merge(space).ok());
+  }
+  merged.Read();
+  ASSERT_EQ(merged.Planes("/host:CPU").size(), 1u);
+  EXPECT_EQ(merged.Planes("/host:CPU")[0]->lines_size(), 1);
+  EXPECT_EQ(merged.Named("/host:CPU event").size(), 4u);
+  ASSERT_EQ(merged.Planes("/device:TPU:0").size(), 1u);
+  EXPECT_EQ(merged.Planes("/device:TPU:0")[0]->lines_size(), 1);
+}
+
+TEST(ForeignXSpaceTest, EventsAreClippedToTheWindow) {
+  XSpace space = SpaceOfTest();
+  PlaneMaker host(space.add_planes(), "/host:CPU");
+  XLine* const line = host.Line(-1, "x");
+  host.Event(line, "before", 0, 500'000);
+  host.Event(line, "into", 500'000, 1'000'000);
+  host.Event(line, "inside", 1'600'000, 100'000);
+  host.Event(line, "out of", 1'900'000, 1'000'000);
+  host.Event(line, "after", 2'500'000, 100'000);
+  ForeignWindow window;
+  window.start_ps = kMs;
+  window.end_ps = 2 * kMs;
+  Merged merged;
+  ASSERT_TRUE(merged.Merge(space, window).ok());
+  merged.Read();
+  EXPECT_EQ(merged->account().outside, 2u);
+  EXPECT_EQ(merged->account().events, 3u);
+  const ReadEvent into = merged.One("into");
+  EXPECT_EQ(into.start_ps, kMs);
+  EXPECT_EQ(into.end_ps(), kMs * 3 / 2);
+  EXPECT_EQ(into.ints.at("truncated"), 1);
+  EXPECT_EQ(into.ints.at("true_start_ns"), 500'000);
+  const ReadEvent out_of = merged.One("out of");
+  EXPECT_EQ(out_of.end_ps(), 2 * kMs);
+  EXPECT_EQ(out_of.ints.at("true_end_ns"), 2'900'000);
+  EXPECT_EQ(merged.One("inside").ints.count("truncated"), 0u);
+}
+
+XSpace WithSteps() {
+  XSpace space = SpaceOfTest();
+  PlaneMaker host(space.add_planes(), "/host:CPU");
+  XLine* const line = host.Line(-1, "x");
+  for (int i = 0; i < 3; ++i) {
+    XEvent* const step = host.Event(line, "train", i * 1'000'000, 900'000);
+    host.Int(step, "_r", 1);
+    host.Int(step, "step_num", 40 + i);
+    host.Int(step, "group_id", i);
+  }
+  return space;
+}
+
+TEST(ForeignXSpaceTest, StepMarksStayWhereThereAreNoOthers) {
+  ForeignWindow window;
+  window.end_ps = kMs * 5 / 2;
+  Merged merged;
+  ASSERT_TRUE(merged.Merge(WithSteps(), window).ok());
+  merged.Read();
+  EXPECT_EQ(merged->account().steps, 2u);
+  const std::vector<ReadEvent> steps = merged.Named("train");
+  ASSERT_EQ(steps.size(), 3u);
+  EXPECT_EQ(steps[1].ints.at("_r"), 1);
+  EXPECT_EQ(steps[1].ints.at("step_num"), 41);
+  // XProf groups nothing in a trace with group ids.
+  EXPECT_EQ(steps[1].ints.count("group_id"), 0u);
+  // The window ends in the third.
+  EXPECT_EQ(steps[2].ints.count("_r"), 0u);
+  EXPECT_EQ(steps[2].ints.count("step_num"), 0u);
+  EXPECT_EQ(steps[2].ints.at("clipped_step"), 42);
+}
+
+TEST(ForeignXSpaceTest, StepMarksGoWhereAnotherSourceHasSteps) {
+  ForeignOptions options;
+  options.drop_steps = true;
+  Merged merged(options);
+  ASSERT_TRUE(merged.Merge(WithSteps()).ok());
+  merged.Read();
+  EXPECT_FALSE(merged->account().steps.has_value());
+  for (const ReadEvent& step : merged.Named("train")) {
+    EXPECT_EQ(step.ints.count("_r"), 0u);
+    EXPECT_EQ(step.ints.count("step_num"), 0u);
+    EXPECT_EQ(step.ints.count("framework_step"), 1u);
+  }
+}
+
+TEST(ForeignXSpaceTest, CompilationsSayThatTheyAre) {
+  XSpace space = SpaceOfTest();
+  PlaneMaker host(space.add_planes(), "/host:CPU");
+  XLine* const line = host.Line(-7, "x");
+  host.Event(line, "backend_compile_and_load", 100, 50);
+  host.Event(line, "tf.function-graph_building", 200, 50);
+  host.Event(line, "backend_compile_and_load of something else", 300, 50);
+  PlaneMaker device(space.add_planes(), "/device:TPU:0");
+  device.Event(device.Line(1, "ops"), "XlaCompile", 100, 50);
+  Merged merged;
+  ASSERT_TRUE(merged.Merge(space).ok());
+  merged.Read();
+  EXPECT_EQ(merged.One("backend_compile_and_load").ints.at("compilation"), 1);
+  EXPECT_EQ(merged.One("tf.function-graph_building").ints.at("compilation"), 1);
+  EXPECT_EQ(merged.One("backend_compile_and_load of something else").ints.count("compilation"), 0u);
+  EXPECT_EQ(merged.One("XlaCompile").ints.count("compilation"), 0u);
+}
+
+TEST(ForeignXSpaceTest, StatsOfAllTypesAreKept) {
+  XSpace space = SpaceOfTest();
+  PlaneMaker host(space.add_planes(), "/host:CPU");
+  XEvent* const event = host.Event(host.Line(-1, "x"), "e", 10, 5);
+  const auto add = [&](const std::string& name) {
+    auto* const stat = event->add_stats();
+    stat->set_metadata_id(host.StatId(name));
+    return stat;
+  };
+  add("int")->set_int64_value(-3);
+  add("uint")->set_uint64_value(uint64_t{1} << 63);
+  add("double")->set_double_value(0.25);
+  add("string")->set_str_value("text");
+  add("bytes")->set_bytes_value("\xff\x00");
+  add("ref")->set_ref_value(static_cast<uint64_t>(host.StatId("interned")));
+  auto& metadata = (*space.mutable_planes(1)->mutable_event_metadata())[event->metadata_id()];
+  metadata.set_display_name("shown");
+  auto* const of_all = metadata.add_stats();
+  of_all->set_metadata_id(host.StatId("flops"));
+  of_all->set_int64_value(12);
+  Merged merged;
+  ASSERT_TRUE(merged.Merge(space).ok());
+  const XSpace& read = merged.Read();
+  const ReadEvent one = merged.One("e");
+  EXPECT_EQ(one.ints.at("int"), -3);
+  EXPECT_EQ(static_cast<uint64_t>(one.ints.at("uint")), uint64_t{1} << 63);
+  EXPECT_EQ(one.doubles.at("double"), 0.25);
+  EXPECT_EQ(one.texts.at("string"), "text");
+  EXPECT_EQ(one.texts.at("bytes"), "\xff");
+  EXPECT_EQ(one.texts.at("ref"), "interned");
+  for (const XPlane& plane : read.planes()) {
+    for (const auto& [id, event_metadata] : plane.event_metadata()) {
+      EXPECT_EQ(event_metadata.display_name(), "shown");
+      ASSERT_EQ(event_metadata.stats_size(), 1);
+      EXPECT_EQ(event_metadata.stats(0).int64_value(), 12);
+    }
+  }
+}
+
+TEST(ForeignXSpaceTest, TextThatIsNotUtf8DoesNotSpoilTheTrace) {
+  std::string bytes = [] {
+    XSpace space = SpaceOfTest();
+    PlaneMaker host(space.add_planes(), "/host:CPU");
+    XEvent* const event = host.Event(host.Line(-1, "line #1"), "event #1", 10, 5);
+    auto* const stat = event->add_stats();
+    stat->set_metadata_id(host.StatId("stat #1"));
+    stat->set_str_value("value #1");
+    PlaneMaker metadata(space.add_planes(), "/host:metadata");
+    (void)metadata.EventId("module #1");
+    (void)metadata.StatId("Hlo Proto #1");
+    space.add_warnings("warning #1");
+    return space.SerializeAsString();
+  }();
+  for (char& c : bytes) {
+    if (c == '#') c = '\xfe';
+  }
+  Merged merged;
+  ASSERT_TRUE(merged->Merge(bytes, TimeOfTest(), {}).ok());
+  const XSpace& read = merged.Read();
+  EXPECT_EQ(merged.One("event ?1").texts.at("stat ?1"), "value ?1");
+  EXPECT_EQ(merged.One("event ?1").line, "line ?1");
+  ASSERT_EQ(merged.Planes("/host:metadata").size(), 1u);
+  EXPECT_EQ(merged.Planes("/host:metadata")[0]->event_metadata().at(1000).name(), "module ?1");
+  EXPECT_EQ(merged->account().warnings, std::vector<std::string>{"Frame: warning ?1"});
+  EXPECT_EQ(read.warnings_size(), 1);  // that there is no summary
+}
+
+TEST(ForeignXSpaceTest, PlanesWithoutLinesAreCopiedWithTheirIds) {
+  const auto with_modules = [](int count) {
+    XSpace space = SpaceOfTest();
+    PlaneMaker metadata(space.add_planes(), "/host:metadata");
+    for (int i = 0; i < count; ++i) {
+      auto& module = (*space.mutable_planes(1)->mutable_event_metadata())[77 + i];
+      module.set_id(77 + i);
+      module.set_name("jit_step");
+      auto* const stat = module.add_stats();
+      stat->set_metadata_id(metadata.StatId("Hlo Proto"));
+      stat->set_bytes_value(std::string(1000, '\xff'));
+    }
+    return space;
+  };
+  Merged merged;
+  ASSERT_TRUE(merged.Merge(with_modules(1)).ok());
+  ASSERT_TRUE(merged.Merge(with_modules(3)).ok());
+  ASSERT_TRUE(merged.Merge(with_modules(2)).ok());
+  merged.Read();
+  ASSERT_EQ(merged.Planes("/host:metadata").size(), 1u);
+  const XPlane& plane = *merged.Planes("/host:metadata")[0];
+  EXPECT_EQ(plane.event_metadata_size(), 3);
+  EXPECT_EQ(plane.event_metadata().at(79).stats(0).bytes_value().size(), 1000u);
+}
+
+TEST(ForeignXSpaceTest, OfAPlaneTooLargeForAMessageWhatFitsIsCopied) {
+  XSpace space = SpaceOfTest();
+  PlaneMaker metadata(space.add_planes(), "/host:metadata");
+  const auto add = [&](int64_t id, size_t bytes) {
+    auto& module = (*space.mutable_planes(1)->mutable_event_metadata())[id];
+    module.set_id(id);
+    module.set_metadata(std::string(bytes, 'x'));
+  };
+  add(1, 100);
+  add(2, ForeignXSpace::kMaxRawPlaneBytes);
+  add(3, 100);
+  Merged merged({}, size_t{128} << 20);
+  ASSERT_TRUE(merged.Merge(space).ok());
+  merged.Read();
+  ASSERT_EQ(merged.Planes("/host:metadata").size(), 1u);
+  EXPECT_EQ(merged.Planes("/host:metadata")[0]->event_metadata_size(), 2);
+  ASSERT_EQ(merged->account().warnings.size(), 1u);
+  EXPECT_NE(merged->account().warnings[0].find("1 entries"), std::string::npos);
+}
+
+TEST(ForeignXSpaceTest, WhatIsCopiedIsBoundedInAll) {
+  XSpace space;
+  space.add_planes()->set_name("#");
+  (*space.mutable_planes(0)->mutable_event_metadata())[1].set_metadata(
+      std::string(size_t{30} << 20, 'x'));
+  const std::string bytes = space.SerializeAsString();
+  Merged merged({}, size_t{256} << 20);
+  for (const char name : {'a', 'b', '\xff'}) {
+    std::string named = bytes;
+    named[bytes.find('#')] = name;
+    ASSERT_TRUE(merged->Merge(named, TimeOfTest(), {}).ok());
+  }
+  merged.Read();
+  EXPECT_EQ(merged.Planes("a").size() + merged.Planes("b").size(), 2u);
+  EXPECT_EQ(merged.Planes("?").size(), 0u);
+  // In words that the client can read, whatever the plane's name.
+  ASSERT_EQ(merged->account().warnings.size(), 1u);
+  EXPECT_NE(merged->account().warnings[0].find("plane ? was left out"), std::string::npos)
+      << merged->account().warnings[0];
+}
+
+TEST(ForeignXSpaceTest, PlanesOfGpusAreLeftOutWhereTheSessionHasItsOwn) {
+  XSpace space = SpaceOfTest();
+  PlaneMaker gpu(space.add_planes(), "/device:GPU:0");
+  gpu.Event(gpu.Line(7, "stream"), "kernel", 10, 5);
+  PlaneMaker empty(space.add_planes(), "/device:GPU:1");
+  for (const bool own : {false, true}) {
+    ForeignOptions options;
+    options.drop_gpu_planes = own;
+    Merged merged(options);
+    ASSERT_TRUE(merged.Merge(space).ok());
+    merged.Read();
+    EXPECT_EQ(merged.Named("kernel").size(), own ? 0u : 1u);
+    EXPECT_EQ(merged->account().warnings.size(), own ? 1u : 0u);
+    EXPECT_EQ(merged.Planes("/device:GPU:1").size(), 0u);  // XProf finds no steps beside it
+  }
+}
+
+TEST(ForeignXSpaceTest, AnEventWithoutATimeIsLost) {
+  XSpace space = SpaceOfTest();
+  PlaneMaker host(space.add_planes(), "/host:CPU");
+  XLine* const line = host.Line(-1, "x");
+  host.Event(line, "aggregate", 0, 5)->set_num_occurrences(4);
+  host.Event(line, "instant", 10, 0);
+  Merged merged;
+  ASSERT_TRUE(merged.Merge(space).ok());
+  merged.Read();
+  EXPECT_EQ(merged->account().lost_by_cause.at("invalid"), 1u);
+  EXPECT_EQ(merged.One("instant").duration_ps, 1);  // XProf gives all time to events of length 0
+}
+
+TEST(ForeignXSpaceTest, AFullStoreIsCounted) {
+  XSpace space = SpaceOfTest();
+  PlaneMaker host(space.add_planes(), "/host:CPU");
+  XLine* const line = host.Line(-1, "x");
+  for (int i = 0; i < 200'000; ++i) host.Event(line, "e", 10 * i, 5);
+  Merged merged({}, 1 << 20);
+  ASSERT_TRUE(merged.Merge(space).ok());
+  merged.Read();
+  EXPECT_GT(merged->account().lost_by_cause.at("store_full"), 10'000u);
+  EXPECT_GT(merged->account().events, 10'000u);
+}
+
+TEST(ForeignXSpaceTest, BytesThatEndAnywhereAreAnErrorAndNoHarm) {
+  XSpace space = WithSteps();
+  PlaneMaker metadata(space.add_planes(), "/host:metadata");
+  (void)metadata.EventId("module");
+  const std::string bytes = space.SerializeAsString();
+  size_t errors = 0;
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    Merged merged;
+    const absl::Status status =
+        merged->Merge(std::string_view(bytes).substr(0, size), TimeOfTest(), {});
+    merged.Read();
+    if (status.ok()) continue;
+    ++errors;
+    EXPECT_TRUE(absl::IsInvalidArgument(status));
+    EXPECT_NE(status.message().find("Frame"), std::string::npos);
+  }
+  EXPECT_GT(errors, bytes.size() - 10);  // but at the ends of planes
+}
+
+TEST(ForeignXSpaceTest, ASetClockIsTold) {
+  Merged merged;
+  ClockSample set = ClocksAfter(1'000'000'000);
+  set.realtime_ns += 3'000'000'000;
+  const ForeignTime time(MapOfTest(), ClocksAfter(0), set);
+  ASSERT_TRUE(merged->Merge(WithSteps().SerializeAsString(), time, {}).ok());
+  merged.Read();
+  ASSERT_EQ(merged->account().warnings.size(), 1u);
+  EXPECT_NE(merged->account().warnings[0].find("clock was set"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace jobscope::framework

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is not in the trace, and why: each event is counted once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "common/xspace/segment/item_sink.h"
+#include "tests/collectors/host/host_collector_fixture.h"
+
+namespace jobscope {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+TEST_F(HostCollectorTest, BadRecordsAreLostNotFatal) {
+  Begin();
+  recorder_.Scope(1, kPlain, kZero + 9, kZero + 8);
+  recorder_.Scope(1, kUnknown, kZero + 1, kZero + 2);
+  recorder_.Scope(1, UINT32_MAX, kZero + 1, kZero + 2);
+  recorder_.Add(1, 14, kPlain, kZero + 1, kZero + 2);
+  recorder_.Scope(1, kPlain, kZero + 3, kZero + 4);
+  End(100);
+  session_.ExpectIdentity();
+  EXPECT_EQ(session_.report().attempted, 5u);
+  EXPECT_EQ(session_.report().events, 1u);
+  EXPECT_EQ(Lost("invalid"), 4u);
+}
+
+TEST_F(HostCollectorTest, AContinuationWithoutItsEventIsNoEvent) {
+  Begin();
+  recorder_.Scope(1, kPlain, kZero + 1, kZero + 2);
+  recorder_.NumberArg(1, 1, JOBSCOPE_ARG_INT64, 1);
+  recorder_.Scope(1, kPlain, kZero + 3, kZero + 4);
+  End(100);
+  session_.ExpectIdentity();
+  EXPECT_EQ(session_.report().attempted, 3u);
+  EXPECT_EQ(Lost("invalid"), 2u) << "nothing behind it can be trusted";
+}
+
+TEST_F(HostCollectorTest, EveryCauseOfLossIsCounted) {
+  Begin();
+  recorder_.totals.no_ring_events = 3;
+  recorder_.totals.reentered_events = 7;
+  Thread(1).reentered = 5;
+  for (int i = 0; i < 10; ++i) recorder_.Scope(1, kPlain, kZero + i, kZero + i + 1);
+  Thread(1).overwritten_events = 4;
+  End(100);
+  session_.ExpectIdentity();
+  EXPECT_EQ(session_.report().attempted, 10u + 3 + 7);
+  EXPECT_EQ(session_.report().events, 6u);
+  EXPECT_EQ(Lost("overwritten"), 4u);
+  EXPECT_EQ(Lost("no_ring"), 3u);
+  EXPECT_EQ(Lost("reentered"), 7u);
+  ASSERT_EQ(session_.report().threads.size(), 1u);
+  EXPECT_EQ(session_.report().threads[0].lost, 9u);
+  EXPECT_EQ(session_.report().threads[0].attempted, 15u);
+}
+
+TEST_F(HostCollectorTest, LossesBeforeTheSessionAreNotItsOwn) {
+  recorder_.totals.no_ring_events = 100;
+  recorder_.totals.reentered_events = 50;
+  Thread(1).reentered = 50;
+  for (int i = 0; i < 10; ++i) recorder_.Scope(1, kPlain, kZero - 100, kZero - 50);
+  Thread(1).overwritten_events = 4;
+  session_.request().lookback = absl::ZeroDuration();
+  Begin();
+  End(100);
+  session_.ExpectIdentity();
+  EXPECT_EQ(session_.report().attempted, 0u);
+}
+
+TEST_F(HostCollectorTest, AReaderThatIsLappedTriesAgain) {
+  Begin();
+  recorder_.Scope(1, kPlain, kZero, kZero + 1);
+  recorder_.empty_reads = 3;
+  End(100);
+  session_.ExpectIdentity();
+  EXPECT_EQ(session_.report().events, 1u);
+}
+
+TEST_F(HostCollectorTest, AReaderThatIsAlwaysLappedGivesUpAndCounts) {
+  Begin();
+  recorder_.Scope(1, kPlain, kZero, kZero + 1);
+  recorder_.empty_reads = std::numeric_limits<int>::max();
+  session_.Drain();
+  End(100);
+  session_.ExpectIdentity();
+  EXPECT_EQ(Lost("overwritten"), 1u);
+}
+
+TEST_F(HostCollectorTest, AThreadThatVanishesIsLost) {
+  Begin();
+  session_.Drain();
+  Thread(2).tid = 102;
+  recorder_.Scope(2, kPlain, kZero, kZero + 1);
+  recorder_.empty_reads = 100;
+  session_.Drain();  // sees its head, and comes away empty
+  recorder_.empty_reads = 0;
+  recorder_.threads.erase(2);
+  session_.Drain();
+  End(100);
+  session_.ExpectIdentity();
+  EXPECT_EQ(session_.report().attempted, 1u);
+  EXPECT_EQ(Lost("overwritten"), 1u);
+}
+
+TEST_F(HostCollectorTest, ThreadsWithoutARingAreTold) {
+  Thread(2).has_ring = false;
+  Begin();
+  End(100);
+  EXPECT_THAT(session_.report().warnings, Contains(HasSubstr("1 threads have no ring")));
+  EXPECT_THAT(session_.report().warnings, Contains(HasSubstr("CLOCK_MONOTONIC")));
+}
+
+TEST_F(HostCollectorTest, AFullDictionaryIsTold) {
+  recorder_.totals.dictionary_full = 12;
+  Begin();
+  End(100);
+  EXPECT_THAT(session_.report().warnings, Contains(HasSubstr("12 names were refused")));
+}
+
+// It has recorded nothing that could be read, but it hangs in something: that is what is looked
+// for.
+TEST_F(HostCollectorTest, WhatAThreadWithoutARingIsInsideOfIsInTheTrace) {
+  Thread(2).has_ring = false;
+  Thread(2).tid = 102;
+  Thread(2).open = {{kPlain, 0, kZero + 10, 0, 0}};
+  Begin();
+  session_.Drain();
+  End(100);
+  session_.ExpectIdentity();
+  const ReadEvent hung = session_.One("plain");
+  EXPECT_EQ(hung.line_id, 102);
+  EXPECT_EQ(hung.start_ps, 10'000);
+  EXPECT_EQ(hung.end_ps(), 100'000);
+  EXPECT_EQ(hung.ints.at("truncated"), 1);
+}
+
+// The recorder goes over all its states for each list, so a list in pieces costs the square.
+TEST_F(HostCollectorTest, ManyThreadsAreListedAtOnce) {
+  for (uint64_t serial = 2; serial <= 5000; ++serial) {
+    Thread(serial).tid = static_cast<int32_t>(100 + serial);
+  }
+  Begin();
+  session_.Drain();
+  const int before = recorder_.lists;
+  recorder_.Scope(5000, kPlain, kZero + 10, kZero + 20);
+  session_.Drain();
+  EXPECT_EQ(recorder_.lists, before + 1);
+  End(100);
+  EXPECT_EQ(session_.One("plain").line_id, 5100);
+}
+
+// Training steps are bursts of scopes with waiting between them: the reader must not be away when
+// the next one comes.
+TEST_F(HostCollectorTest, TheReaderStaysNearWhileRecordsCome) {
+  const auto longest_of_twenty = [this] {
+    absl::Duration longest;
+    for (int i = 0; i < 20; ++i) longest = std::max(longest, session_.Drain());
+    return longest;
+  };
+  const uint64_t begun_ns = MonotonicNs();
+  Begin();
+  const absl::Duration at_first = longest_of_twenty();
+  // As many in a moment as the ring holds.
+  for (int i = 0; i < 1024; ++i) recorder_.Scope(1, kPlain, kZero + i, kZero + i + 1);
+  session_.Drain();
+  const uint64_t burst_ns = MonotonicNs();
+  const absl::Duration after_burst = longest_of_twenty();
+  if (MonotonicNs() - begun_ns < 2'000'000'000) {  // or the machine stood still
+    EXPECT_LE(at_first, absl::Milliseconds(20)) << "nothing is known of its threads";
+    EXPECT_LE(after_burst, absl::Milliseconds(1)) << "the burst is remembered";
+  }
+  // And forgotten: a worker that records nothing is left alone.
+  while (MonotonicNs() - burst_ns < 2'100'000'000) std::this_thread::yield();
+  EXPECT_EQ(longest_of_twenty(), absl::Milliseconds(100));
+  End(10'000);
+  session_.ExpectIdentity();
+}
+
+class NamelessSink : public xspace::ItemSink {
+ public:
+  [[nodiscard]] bool Append(xspace::ItemKind kind, std::string_view /*body*/) override {
+    if (kind == xspace::ItemKind::kNames && ++names_ > 40) return false;
+    return kind != xspace::ItemKind::kEvents;
+  }
+  bool Full() const override { return false; }
+
+ private:
+  int names_ = 0;
+};
+
+TEST_F(HostCollectorTest, EventsWithoutRoomForTheirNamesAreLost) {
+  NamelessSink sink;
+  xspace::Names names(&sink);
+  session_.request().sink = &sink;
+  session_.request().names = &names;
+  Begin();
+  for (uint32_t site = 100; site < 200; ++site) {
+    recorder_.sites[site].name = "site " + std::to_string(site);
+    recorder_.Scope(1, site, kZero + site, kZero + site + 1);
+  }
+  recorder_.Add(1, JOBSCOPE_KIND_COUNTER, kCounter, kZero, kZero, 0, 1, JOBSCOPE_ARG_INT64);
+  recorder_.Add(1, JOBSCOPE_KIND_STEP, kStep, kZero, kZero + 1, 0, 1, JOBSCOPE_ARG_INT64);
+  recorder_.Add(1, JOBSCOPE_KIND_ASYNC_BEGIN, kAsync, kZero, kZero, 0, 9, JOBSCOPE_ARG_UINT64);
+  End(1000);
+  session_.ExpectIdentity();
+  EXPECT_EQ(session_.report().attempted, 103u);
+  EXPECT_EQ(session_.report().events, 0u);
+  EXPECT_EQ(Lost("store_full"), 103u);
+}
+
+// A store that takes no items of some kinds for a while.
+class GatedSink : public xspace::ItemSink {
+ public:
+  explicit GatedSink(xspace::ItemSink* store) : store_(store) {}
+  [[nodiscard]] bool Append(xspace::ItemKind kind, std::string_view body) override {
+    return refused.count(kind) == 0 && store_->Append(kind, body);
+  }
+  bool Full() const override { return false; }
+
+  std::set<xspace::ItemKind> refused;
+
+ private:
+  xspace::ItemSink* const store_;
+};
+
+class GatedStoreTest : public HostCollectorTest {
+ protected:
+  GatedStoreTest() {
+    session_.request().sink = &sink_;
+    session_.request().names = &names_;
+  }
+
+  GatedSink sink_{&session_.store()};
+  xspace::Names names_{&sink_};
+};
+
+// Events of a line that the trace does not declare would make all of it unreadable.
+TEST_F(GatedStoreTest, ALineWithoutRoomLosesItsEventsUntilThereIsRoom) {
+  Begin();
+  sink_.refused = {xspace::ItemKind::kLine};
+  recorder_.Scope(1, kPlain, kZero + 10, kZero + 20);
+  recorder_.Add(1, JOBSCOPE_KIND_COUNTER, kCounter, kZero + 21, kZero + 21, 0, 1,
+                JOBSCOPE_ARG_INT64);
+  recorder_.Add(1, JOBSCOPE_KIND_STEP, kStep, kZero + 22, kZero + 23, 0, 1, JOBSCOPE_ARG_INT64);
+  session_.Drain();
+  sink_.refused.clear();
+  recorder_.Scope(1, kPlain, kZero + 30, kZero + 40);
+  session_.Drain();
+  End(1000);
+  session_.ExpectIdentity();
+  EXPECT_EQ(Lost("store_full"), 3u);
+  EXPECT_EQ(session_.One("plain").line_id, 101);
+}
+
+TEST_F(GatedStoreTest, ALineOfAsyncOperationsToo) {
+  const auto pair = [this](uint64_t id, uint64_t begin) {
+    recorder_.Add(1, JOBSCOPE_KIND_ASYNC_BEGIN, kAsync, begin, begin, 0, id, JOBSCOPE_ARG_UINT64);
+    recorder_.Add(1, JOBSCOPE_KIND_ASYNC_END, kAsync, begin + 1, begin + 1, 0, id,
+                  JOBSCOPE_ARG_UINT64);
+  };
+  Begin();
+  sink_.refused = {xspace::ItemKind::kLine, xspace::ItemKind::kPlane};
+  pair(7, kZero + 10);
+  session_.Drain();
+  sink_.refused = {xspace::ItemKind::kLine};
+  pair(8, kZero + 20);
+  session_.Drain();
+  sink_.refused.clear();
+  pair(9, kZero + 30);
+  session_.Drain();
+  End(1000);
+  session_.ExpectIdentity();
+  EXPECT_EQ(Lost("store_full"), 2u);
+  EXPECT_EQ(session_.One("request").ints.at("async_id"), 9);
+}
+
+TEST_F(GatedStoreTest, ASiteIsNamedOnceThereIsRoom) {
+  Begin();
+  sink_.refused = {xspace::ItemKind::kNames};
+  recorder_.Scope(1, kPlain, kZero + 10, kZero + 20);
+  session_.Drain();
+  sink_.refused.clear();
+  recorder_.Scope(1, kPlain, kZero + 30, kZero + 40);
+  session_.Drain();
+  End(1000);
+  session_.ExpectIdentity();
+  EXPECT_EQ(Lost("store_full"), 1u);
+  EXPECT_EQ(session_.One("plain").start_ps, 30'000);
+}
+
+}  // namespace
+}  // namespace jobscope

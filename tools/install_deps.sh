@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Installs the Debian 12 packages that a part of this project needs.
+#
+#   tools/install_deps.sh [build] [test] [lint] [interop] [bench]      (default: build)
+#
+# Asks dpkg first what is missing, so a run with nothing to do costs milliseconds and touches no network.
+# Needs root or sudo only when something is missing.
+set -euo pipefail
+
+# Everything that configuring and building all targets asks for. GoogleTest and Google Benchmark are among it, so that
+# one build tree serves `make demo`, `make test` and `make bench` (0.5 MB more to fetch).
+build=(
+  g++ cmake ninja-build pkg-config ccache python3
+  libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libabsl-dev
+  libspdlog-dev libcli11-dev nlohmann-json3-dev libprotozero-dev zlib1g-dev libssl-dev
+  libgtest-dev libgmock-dev libbenchmark-dev libjs-chart.js
+)
+# Running the tests: readers of ELF files, the checkers; Python's headers for the Python package; dpkg-dev and unicode-data for the position-independent
+# dependencies of libjobscope.so, which are built from Debian's source packages; openssl for certificates.
+test=(openssl binutils python3 python3-dev iproute2 procps dpkg-dev patch xz-utils make unicode-data ca-certificates)
+lint=(clang clang-format clang-tidy shellcheck python3 pyflakes3 git)
+# PyTorch of Debian (48 MB to fetch) for the tests of its operators: PyPI's is a hundred times that.
+interop=(python3 python3-venv ca-certificates python3-torch)
+bench=(python3 procps)
+# Sanitizers and fuzzers: the clang builds.
+clang=(clang libclang-rt-14-dev llvm)
+
+if [[ $# -eq 0 ]]; then set -- build; fi
+wanted=()
+for group in "$@"; do
+  case "$group" in
+    build) wanted+=("${build[@]}") ;;
+    test) wanted+=("${test[@]}") ;;
+    lint) wanted+=("${lint[@]}") ;;
+    interop) wanted+=("${interop[@]}") ;;
+    bench) wanted+=("${bench[@]}") ;;
+    clang) wanted+=("${clang[@]}") ;;
+    *)
+      echo "install_deps: unknown group '$group' (build, test, lint, interop, bench, clang)" >&2
+      exit 2
+      ;;
+  esac
+done
+
+# The packages of "$@" that dpkg does not have in state "installed".
+list_missing() {
+  local installed
+  installed=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' "$@" 2>/dev/null |
+    awk '$1 == "ii" { print $2 }') || true
+  comm -23 <(printf '%s\n' "$@" | sort -u) <(sort -u <<<"$installed")
+}
+
+mapfile -t missing < <(list_missing "${wanted[@]}")
+if [[ ${#missing[@]} -eq 0 ]]; then exit 0; fi
+
+as_root=()
+if [[ $(id -u) -ne 0 ]]; then
+  if ! command -v sudo >/dev/null; then
+    echo "install_deps: not root and no sudo. As root, run: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+
+echo "install_deps: installing for '$*': ${missing[*]}"
+apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300)
+"${apt[@]}" update >/dev/null </dev/null
+"${apt[@]}" install --no-install-recommends "${missing[@]}" </dev/null |
+  grep -E '^(Setting up|E:|W:)' | sed 's/^/  /' || true
+
+mapfile -t missing < <(list_missing "${wanted[@]}")
+if [[ ${#missing[@]} -ne 0 ]]; then
+  echo "install_deps: apt-get did not install: ${missing[*]} (run it by hand to see why)" >&2
+  exit 1
+fi
