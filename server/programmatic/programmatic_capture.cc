@@ -20,11 +20,12 @@
 namespace jobscope {
 namespace {
 
-// A step window that has just closed is noticed at the collector's next drain, at most 100 ms
-// later; a Stop within that time would otherwise call a whole window truncated.
+// How long Stop waits for a step window that may just have closed. The collector notices the close
+// at its next drain, at most 100 ms later; without this wait Stop would call a complete window
+// truncated.
 constexpr auto kWindowNoticeTime = std::chrono::milliseconds(200);
 
-// "<host>_<pid>" in the alphabet of file names that XProf can list.
+// Returns "<host>_<pid>" in the characters of file names that XProf can list.
 std::string StemOf(const v1::Identity& identity) {
   std::string stem = absl::StrCat(identity.host(), "_", identity.pid());
   for (char& c : stem) {
@@ -41,7 +42,7 @@ absl::Status ExitError() {
 
 }  // namespace
 
-// Shared with the session's thread, which may still write when the application leaves.
+// Shared with the session thread, which may still write when the application exits.
 struct ProgrammaticCapture::Run {
   explicit Run(RunDirectory run_directory) : directory(std::move(run_directory)) {}
 
@@ -56,7 +57,7 @@ struct ProgrammaticCapture::Run {
   bool started = false;
   std::optional<absl::StatusOr<ProgrammaticResult>> result;
   std::string temporary_path;  // of the file that is being written
-  bool abandoned = false;      // the process exits: no file is begun any more
+  bool abandoned = false;      // the process exits: no new file is begun
 };
 
 ProgrammaticCapture::ProgrammaticCapture(SessionManager* sessions, v1::Identity identity)
@@ -105,7 +106,7 @@ absl::Status ProgrammaticCapture::Start(ProgrammaticRequest request) {
     try {
       result = WriteFiles(session, identity, run.get());
     } catch (const std::exception&) {
-      // That is what it says.
+      // `result` already holds the error.
     }
     std::lock_guard<std::mutex> lock(run->mutex);
     run->result = std::move(result);
@@ -195,7 +196,7 @@ absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::WriteFiles(const Session
     absl::Status status = assembler->Write(i, file->get());
     if (status.ok()) status = (*file)->Publish();
     if (!status.ok()) {
-      // An exit that waited no longer has removed the file: that is the cause, not what came of it.
+      // If an exit that stopped waiting has removed the file, that is the cause to report.
       const std::lock_guard<std::mutex> lock(run->mutex);
       return run->abandoned ? ExitError() : status;
     }
@@ -212,7 +213,7 @@ absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::WriteFiles(const Session
   if (run->abandoned) return ExitError();
   if (absl::Status status = run->directory.WriteMarker(run->begun); !status.ok()) {
     Log(LogLevel::kWarning,
-        std::string(status.message()));  // viewers other than TensorBoard need none
+        std::string(status.message()));  // only TensorBoard needs the marker
   }
   if (absl::Status status = run->directory.WriteManifest(ManifestJson(manifest)); !status.ok()) {
     return status;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process captures itself: a session whose trace goes into a run directory of this machine.
+// Captures this process from within: a session whose trace goes into a run directory of this
+// machine.
 #ifndef SERVER_PROGRAMMATIC_PROGRAMMATIC_CAPTURE_H_
 #define SERVER_PROGRAMMATIC_PROGRAMMATIC_CAPTURE_H_
 
@@ -24,7 +25,7 @@ namespace jobscope {
 
 struct ProgrammaticRequest {
   std::string logdir;
-  SessionOptions capture;  // session_id and peer are set here
+  SessionOptions capture;  // session_id and peer are set by Start
   uint64_t part_limit_bytes = 256ull << 20;
 };
 
@@ -34,25 +35,25 @@ struct ProgrammaticResult {
   std::optional<uint64_t> lost;  // nullopt: not known
 };
 
-// One capture at a time; thread-safe. Files are written on the session's thread, never on the
-// application's: a step window is on disk without a further call.
+// Runs one capture at a time. Thread-safe. Files are written on the session thread, never on the
+// application's: a step window reaches the disk without a further call.
 class ProgrammaticCapture {
  public:
   // `sessions` must outlive this object.
   ProgrammaticCapture(SessionManager* sessions, v1::Identity identity);
   ~ProgrammaticCapture();
 
-  // Makes and checks the run directory, then returns once recording has begun, or the session waits
-  // for its first step. INVALID_ARGUMENT, RESOURCE_EXHAUSTED: the logdir will not do.
-  // ALREADY_EXISTS: another capture runs.
+  // Creates and checks the run directory, then blocks until recording has begun, or the session
+  // waits for its first step. Returns INVALID_ARGUMENT or RESOURCE_EXHAUSTED if the logdir is
+  // unusable, ALREADY_EXISTS if another capture runs.
   absl::Status Start(ProgrammaticRequest request);
 
-  // Ends the capture, unless it has ended by itself; blocks until its files are on disk.
-  // FAILED_PRECONDITION: none was started.
+  // Ends the capture, unless it has ended by itself. Blocks until its files are on disk. Returns
+  // FAILED_PRECONDITION if none was started.
   absl::StatusOr<ProgrammaticResult> Stop();
 
-  // The process exits: ends the capture and waits for its files until `deadline`; what is not on
-  // disk by then leaves no file behind. Does not wait for a Start in progress.
+  // The process exits: ends the capture and blocks until its files are on disk, at most until
+  // `deadline`. Leaves no incomplete file behind. Does not wait for a Start in progress.
   void FinishBeforeExit(absl::Time deadline);
 
  private:
@@ -62,15 +63,15 @@ class ProgrammaticCapture {
                                                          Run* run);
   static absl::StatusOr<ProgrammaticResult> WriteFiles(const SessionResult& session,
                                                        const v1::Identity& identity, Run* run);
-  // Ends the session of `run`, unless it has ended; `lock` is of the run.
+  // Ends the session of `run`, unless it has ended. `lock` holds the run's mutex.
   void End(const std::shared_ptr<Run>& run, std::string_view ended_by,
            std::unique_lock<std::mutex>* lock);
 
   SessionManager* const sessions_;
   const v1::Identity identity_;
   std::mutex mutex_;
-  std::shared_ptr<Run> run_;   // the last one, until Stop has told of it
-  std::weak_ptr<Run> latest_;  // while it is written or not told of
+  std::shared_ptr<Run> run_;   // the last one, until Stop has reported it
+  std::weak_ptr<Run> latest_;  // while it is being written or is unreported
   uint64_t runs_ = 0;
 };
 

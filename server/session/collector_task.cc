@@ -16,7 +16,7 @@ namespace jobscope {
 
 namespace {
 
-// Far more than one drain allocates.
+// Free memory required before a drain: far more than one drain allocates.
 constexpr uint64_t kDrainBytes = uint64_t{8} << 20;
 constexpr absl::Duration kOutOfMemoryPause = absl::Milliseconds(100);
 
@@ -80,8 +80,8 @@ void CollectorTask::PostReport() {
   Post(Verb::kReport, [] {});
 }
 
-// The thread reads a request without the lock, while it runs the verb: nothing is posted then, but
-// to one that is abandoned, whose requests stay as they are.
+// The thread reads a request without the lock while it runs the verb. That is safe: during a verb,
+// Post is called only for an abandoned task, whose requests do not change any more.
 void CollectorTask::Post(Verb verb, absl::FunctionRef<void()> write_request) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (abandoned_) return;
@@ -96,7 +96,7 @@ bool CollectorTask::Await(Clock::time_point deadline) {
   if (abandoned_) return false;
   Clock::time_point until = deadline;
   while (!changed_.wait_until(lock, until, [this] { return posted_ == Verb::kNone; })) {
-    // Not while the thread may wait for this lock: it would look as if it hung.
+    // The lock is released here: a thread that waits for it would look as if it hung.
     const pid_t tid = tid_;
     lock.unlock();
     until = deadline + Starved(tid);
@@ -121,7 +121,8 @@ void CollectorTask::AwaitPatiently(Clock::time_point deadline) {
 CollectorTask::Clock::duration CollectorTask::Starved(pid_t tid) const {
   const std::optional<ThreadSchedule> now = ReadThreadSchedule(tid);
   if (!schedule_.has_value() || !now.has_value()) return {};
-  // The kernel counts a wait when it is over; one that lasts is what is left of the time.
+  // The kernel accounts a wait only when it ends. A wait in progress is the elapsed time minus the
+  // thread's CPU time.
   if (!now->runnable) return std::chrono::nanoseconds(now->waited_ns - schedule_->waited_ns);
   const Clock::duration passed = Clock::now() - schedule_time_;
   return std::max(passed - std::chrono::nanoseconds(now->cpu_ns - schedule_->cpu_ns),
@@ -173,8 +174,8 @@ void CollectorTask::Run() {
     changed_.notify_all();
     if (abandoned_) break;
   }
-  // The session has gone on without it, or has itself failed: leave it stopped, then let it take
-  // part again.
+  // The session has continued without this collector, or has itself failed: stops the collector,
+  // then allows it to take part again.
   const bool armed = armed_;
   const bool wedged = abandoned_;
   lock.unlock();
@@ -201,8 +202,9 @@ void CollectorTask::DrainUntilPosted(std::unique_lock<std::mutex>& lock) {
     absl::Duration pause = absl::InfiniteDuration();
     absl::Status status;
     try {
-      // Without memory it is not even called: what it then loses is overwritten in the rings, and
-      // counted, while an allocation that fails in the middle may cost all that it knows.
+      // Without free memory the drain is skipped: the rings then overwrite events, which are
+      // counted as lost. A failed allocation in the middle of a drain could lose everything the
+      // collector holds.
       pause = HasMemory(kDrainBytes) ? collector()->Drain() : kOutOfMemoryPause;
     } catch (const std::exception&) {
       status = OutOfMemoryError();

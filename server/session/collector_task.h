@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One collector in one session: its verbs, on a thread of its own, with deadlines.
+// Runs the verbs of one collector in one session, on a thread of its own, with deadlines.
 #ifndef SERVER_SESSION_COLLECTOR_TASK_H_
 #define SERVER_SESSION_COLLECTOR_TASK_H_
 
@@ -25,18 +25,19 @@ namespace jobscope {
 enum class Verb { kNone, kArm, kStart, kStop, kReport };
 const char* VerbName(Verb verb);
 
-// What outlives a session because a collector may still hang in one of its verbs.
+// Base of the objects that outlive a session because a collector may still hang in one of its
+// verbs.
 struct SessionContext {
   virtual ~SessionContext() = default;
 };
 
-// Whether a collector can take part in a session, kept between sessions. Thread-safe.
+// Keeps between sessions whether a collector can take part in one. Thread-safe.
 class CollectorSlot {
  public:
   explicit CollectorSlot(Collector* collector) : collector_(collector) {}
   Collector* collector() const { return collector_; }
 
-  // The verb in which it hangs, or kNone.
+  // The verb in which the collector hangs, or kNone.
   Verb wedged_in() const;
   void SetWedged(Verb verb);
 
@@ -46,16 +47,17 @@ class CollectorSlot {
   Verb wedged_in_ = Verb::kNone;
 };
 
-// The session posts verbs and waits for them; the thread runs them in order and, while the
-// collector records, drains when it asked for it. A collector that misses a deadline is abandoned:
-// its slot is wedged, and stays so until the verb returns; the thread then stops the collector,
-// clears the slot, and ends. A collector that throws has failed, and is stopped as any other.
+// Runs a collector's verbs. The session posts verbs and waits for them; the thread runs them in
+// order and, while the collector records, calls Drain when the collector has asked for it. A
+// collector that misses a deadline is abandoned: its slot is wedged until the verb returns. The
+// thread then stops the collector, clears the slot and ends. A collector that throws has failed,
+// and is stopped like any other.
 class CollectorTask {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `context` keeps sink, names and events alive for as long as the thread may use them.
-  // RESOURCE_EXHAUSTED: no thread.
+  // `context` keeps sink, names and events alive for as long as the thread may use them. Returns
+  // RESOURCE_EXHAUSTED if no thread can be created.
   static absl::Status Start(std::shared_ptr<CollectorSlot> slot,
                             std::shared_ptr<SessionContext> context,
                             std::shared_ptr<CollectorTask>* task);
@@ -65,29 +67,31 @@ class CollectorTask {
 
   Collector* collector() const { return slot_->collector(); }
 
-  // Post one verb; return at once. Each at most once, in order. Ignored once abandoned.
+  // Each posts one verb and returns at once. Each may be called at most once, in this order.
+  // Ignored once the task is abandoned.
   void PostArm(const ArmRequest& request);
   void PostStart(const StartRequest& request);
   void PostStop(uint64_t end_ticks);
   void PostReport();
 
-  // Waits until the posted verb has returned, at most until `deadline`. False: it has not; the
-  // collector is abandoned. After AwaitPatiently, what its thread has waited for a processor since
-  // then does not count: on a machine with far too many threads it does not hang, it is not run.
+  // Blocks until the posted verb has returned, at most until `deadline`. Returns false if it has
+  // not, and abandons the collector. After AwaitPatiently, the time that its thread has since
+  // waited for a processor does not count: on an overloaded machine the thread does not hang, it is
+  // not scheduled.
   bool Await(Clock::time_point deadline);
-  // Waits likewise, but abandons nobody: one that is late may still return. The next verb needs
-  // Await first.
+  // Blocks likewise, but abandons nothing: a late verb may still return. Call Await before the next
+  // verb.
   void AwaitPatiently(Clock::time_point deadline);
 
   // Ends the thread once the last verb has returned. The session's last call.
   void Finish();
 
-  // Of the verbs that have returned. Status of the first verb, or drain, that failed; OK if none
-  // did. RESOURCE_EXHAUSTED: it threw, for want of memory.
+  // State after the verbs that have returned. `status` is that of the first verb or drain that
+  // failed; OK if none did; RESOURCE_EXHAUSTED if it threw because memory ran out.
   absl::Status status() const;
   bool abandoned() const;
   Verb abandoned_in() const;
-  // Arm has been called, and since then neither Stop nor a verb that refused: the collector waits
+  // Arm has been called, and since then neither Stop nor a verb that failed: the collector waits
   // for Stop.
   bool armed() const;
   std::optional<CollectorReport> report() const;
@@ -97,10 +101,10 @@ class CollectorTask {
   void Post(Verb verb, absl::FunctionRef<void()> write_request);
   void Run();
   void RunVerb(Verb verb);
-  // The verb itself. Throws what it throws.
+  // Calls the verb. Throws whatever the collector throws.
   absl::Status Call(Verb verb, std::optional<CollectorReport>* report);
-  // What the thread has waited for a processor since AwaitPatiently gave up; zero if that is not
-  // known. Session thread, without mutex_.
+  // How long the thread has waited for a processor since AwaitPatiently timed out; zero if unknown.
+  // Called on the session thread, without mutex_.
   Clock::duration Starved(pid_t tid) const;
   // Drains until a verb is posted. Returns with `lock` held.
   void DrainUntilPosted(std::unique_lock<std::mutex>& lock);
@@ -112,7 +116,8 @@ class CollectorTask {
   std::condition_variable changed_;
   Verb posted_ = Verb::kNone;  // posted and not yet returned
   pid_t tid_ = 0;              // of the thread, once it runs
-  // Of the thread, when AwaitPatiently gave up on this verb. The session thread's own.
+  // The thread's schedule when AwaitPatiently timed out on this verb. Used by the session thread
+  // only.
   std::optional<ThreadSchedule> schedule_;
   Clock::time_point schedule_time_;
   bool finished_ = false;

@@ -19,16 +19,16 @@ using std::chrono::seconds;
 
 // Deadlines of the verbs (collectors/collector.h).
 constexpr auto kArmLimit = seconds(5);
-// A collector that takes longer to start records what comes after it: a job whose threads wait
-// for a second to be run, on a machine with far too many, still gets its trace. (It was left alone
-// before: the capture said that it had begun, and the host's bits stayed off until its end.)
+// A collector that needs longer than kStartLimit records what comes after its start. On an
+// overloaded machine, where a job's threads wait for a second to be scheduled, the job still gets
+// its trace.
 constexpr auto kStartLimit = seconds(1);
 constexpr auto kLateStartLimit = milliseconds(500);  // from the end of the recording
 constexpr auto kStopLimit = seconds(2);
 constexpr auto kReportLimit = seconds(1);
-// A process that leaves waits a second for its captures (process_server.cc), 0.3 of it for what is
-// on the way then. With the limits above, one collector with much to hand over (JAX's profiler)
-// cost the client the end of all others' trace in 4 of 14 exits.
+// Limits at process exit, where captures get one second in all (process_server.cc), 0.3 s of it for
+// delivery. With the limits above, one collector with much to hand over (JAX's profiler) cost the
+// client the end of every collector's trace in 4 of 14 exits.
 constexpr auto kLateStartLimitAtShutdown = milliseconds(50);
 constexpr auto kStopLimitAtShutdown = milliseconds(400);
 constexpr auto kReportLimitAtShutdown = milliseconds(100);
@@ -61,7 +61,7 @@ CollectorTasks::Slots CollectorTasks::Choose(const Slots& slots, const ArmReques
 
 void CollectorTasks::Create(const Slots& slots, size_t most,
                             const std::shared_ptr<SessionContext>& context) {
-  tasks_.reserve(slots.size());  // a task that has begun is ended by this list
+  tasks_.reserve(slots.size());  // this list ends every task that has begun
   for (const std::shared_ptr<CollectorSlot>& slot : slots) {
     const std::string_view name = slot->collector()->name();
     if (tasks_.size() == most) {
@@ -145,13 +145,13 @@ std::vector<Collector*> CollectorTasks::collectors() const {
 }
 
 void CollectorTasks::Await(Clock::duration limit) {
-  // A process that leaves has no time for threads that are not run.
+  // An exiting process has no time for threads that are not scheduled.
   const auto grace = shutting_down_ ? Clock::duration::zero() : limit / 2;
   const auto half = Clock::now() + grace;
   if (!shutting_down_) {
     for (const auto& task : tasks_) task->AwaitPatiently(half);
   }
-  // This thread may have come late itself.
+  // This thread may itself have been scheduled late.
   const auto deadline = std::max(half, Clock::now()) + (limit - grace);
   for (const auto& task : tasks_) task->Await(deadline);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collectors of one session: which take part, and their verbs, each with its deadline.
+// Runs the verbs of all collectors of one session, each with its deadline, and chooses the
+// collectors that take part.
 #ifndef SERVER_SESSION_COLLECTOR_TASKS_H_
 #define SERVER_SESSION_COLLECTOR_TASKS_H_
 
@@ -16,38 +17,40 @@
 
 namespace jobscope {
 
-// Belongs to the session thread; a verb blocks it until all collectors have done theirs, or its
-// deadline. Whoever misses one is left alone, and the others go on.
+// Belongs to the session thread. A verb blocks that thread until all collectors have returned, or
+// until the deadline. A collector that misses a deadline is abandoned; the others go on.
 class CollectorTasks {
  public:
   using Slots = std::vector<std::shared_ptr<CollectorSlot>>;
 
-  // Those of `slots` that take part in what `request` asks for. Notes why the others do not, and
-  // which frameworks it names that nobody collects.
+  // Returns those of `slots` that take part in what `request` asks for. Records why the others do
+  // not, and which requested frameworks no collector covers.
   Slots Choose(const Slots& slots, const ArmRequest& request);
-  // Makes the tasks of the first `most` of `slots`, over `context`.
+  // Creates the tasks of the first `most` of `slots`, over `context`.
   void Create(const Slots& slots, size_t most, const std::shared_ptr<SessionContext>& context);
 
   void Arm(const ArmRequest& request);
-  // Posts the start to those that watch for steps, or to the others; AwaitStarts waits for both.
+  // Posts the start to the collectors that watch for steps, or to the others; AwaitStarts waits for
+  // both.
   void Start(const StartRequest& request, bool watching_steps);
   void AwaitStarts();
-  // Those that still start have a little more time before.
+  // Collectors that are still starting first get a little more time.
   void Stop(uint64_t end_ticks);
   void Report();
   void Finish();
-  // The process ends: collectors have short limits, and no more.
+  // The process exits: from now on the verbs have the short limits, without extension.
   void HurryUp() { shutting_down_ = true; }
 
-  // The earliest ticks that every collector with a past reaches; UINT64_MAX: none has one.
+  // The earliest ticks back to which every collector with a past has events; UINT64_MAX: no
+  // collector has a past.
   uint64_t OldestTicks() const;
-  // Since when all that have started record; 0: none has.
+  // The ticks since which all started collectors record; 0: none has started.
   uint64_t RecordingSince() const;
   std::vector<v1::CollectorState> StatesAfterArm() const;
   std::vector<Collector*> collectors() const;
 
   const std::vector<std::shared_ptr<CollectorTask>>& tasks() const { return tasks_; }
-  // Off, wedged since an earlier session, or without a thread.
+  // Collectors that are off, wedged since an earlier session, or without a thread.
   const std::vector<v1::CollectorState>& absent() const { return absent_; }
 
  private:

@@ -27,17 +27,18 @@ struct Request {
   SessionOptions options;
   absl::Time deadline;
   SessionCallbacks callbacks;
-  // Of a request that does not wait for a recording, but for a delivery: refused if that still
-  // holds the slot then.
+  // For a request that waits only for a delivery, not for a recording: it is refused if the
+  // delivery still holds the slot at this time.
   std::chrono::steady_clock::time_point refuse_at = std::chrono::steady_clock::time_point::max();
   bool only_delivers = false;
-  absl::Status refused;  // not OK: leaves the line with this
+  absl::Status refused;  // not OK: the request leaves the queue with this status
 };
 
-// Between the last byte that a caller receives, and the worker's knowing it, lies a message: who
-// has its answer and begins anew at once is not told that it is in its own way.
+// How long a request waits for a session that only delivers. The worker learns a message later than
+// the client that the client has its last byte: a client that starts its next capture at once would
+// otherwise be refused because of its own previous one.
 constexpr auto kDeliveryGrace = std::chrono::seconds(1);
-// Before the line is looked at again, when there was no memory for it.
+// Pause before the next look at the request queue after memory ran out.
 constexpr auto kOutOfMemoryPause = std::chrono::milliseconds(100);
 
 std::string BusyText(const v1::Busy& busy) {
@@ -58,8 +59,8 @@ absl::Status LeavingError() {
   return absl::UnavailableError("the worker is leaving; no capture starts any more");
 }
 
-// Calls `done`, which lets go of all that it holds. It makes the answer, for which there may be no
-// memory: then its caller gets none, and the session's thread goes on.
+// Calls `done` and releases all that it holds. `done` builds the answer; if memory runs out in it,
+// its caller gets no answer and the session thread continues.
 void Deliver(Request* request, SessionResult result) {
   try {
     request->callbacks.done(std::move(result));
@@ -77,7 +78,7 @@ void Evict(absl::AnyInvocable<void()>& evict) {
   }
 }
 
-// What a caller in line would still need once its turn came.
+// The time that a queued request needs once its turn comes.
 absl::Duration TimeNeeded(const SessionOptions& options) {
   if (options.duration == absl::InfiniteDuration() || options.steps || options.on_command) {
     return absl::ZeroDuration();
@@ -87,7 +88,7 @@ absl::Duration TimeNeeded(const SessionOptions& options) {
 
 }  // namespace
 
-// Shared with the session thread, which exists only while there is something to do.
+// Shared with the session thread, which exists only while there is work.
 struct SessionManager::State : std::enable_shared_from_this<SessionManager::State> {
   explicit State(Dependencies dependencies)
       : uses_tsc(dependencies.uses_tsc),
@@ -100,15 +101,15 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
     }
   }
 
-  // Puts a request in line, and sees to it that there is a thread.
+  // Puts a request into the queue, and starts the session thread if there is none.
   void Enqueue(std::unique_lock<std::mutex> lock, Request request);
   void RunThread();
   std::shared_ptr<SessionRun> MakeRun(Request* request);
   void RunOne(std::unique_lock<std::mutex>& lock, Request request);
-  // Answers those in line that were cancelled, refused or have run out of time. Returns the next
-  // time at which one will.
+  // Answers the queued requests that were cancelled, refused or have run out of time. Returns the
+  // time at which the next one will.
   std::chrono::steady_clock::time_point ProcessQueue();
-  // Of the session that runs; with the lock.
+  // Describes the running session. Requires the lock.
   v1::Busy DescribeRunning() const;
 
   const bool uses_tsc;
@@ -189,7 +190,7 @@ void SessionManager::State::Enqueue(std::unique_lock<std::mutex> lock, Request r
     thread_runs = true;
     return;
   }
-  // No thread to be had: the one case in which the callback runs in the caller's thread.
+  // No thread could be created: the one case in which the callback runs on the caller's thread.
   Request failed = std::move(line.back());
   line.pop_back();
   lock.unlock();
@@ -274,7 +275,7 @@ v1::Busy SessionManager::State::DescribeRunning() const {
   const auto milliseconds = [](uint64_t from_ns, uint64_t to_ns) {
     return to_ns > from_ns ? (to_ns - from_ns) / 1'000'000 : 0;
   };
-  // 0 stands for a client that is there.
+  // 0 means that the client is connected.
   busy.set_client_lost_ms(std::max<uint64_t>(milliseconds(client_lost->since_ns, now_ns), 1));
   const uint64_t left_ms = std::max<uint64_t>(milliseconds(now_ns, client_lost->ends_ns), 1);
   if (busy.remaining_ms() == 0 || left_ms < busy.remaining_ms()) busy.set_remaining_ms(left_ms);
@@ -334,7 +335,7 @@ bool SessionManager::Shutdown(absl::Duration grace) {
 }
 
 void SessionManager::State::RunThread() {
-  const std::shared_ptr<State> keep = shared_from_this();  // until this thread has left
+  const std::shared_ptr<State> keep = shared_from_this();  // until this thread has ended
   std::unique_lock<std::mutex> lock(mutex);
   while (!line.empty()) {
     lock.unlock();
@@ -385,18 +386,19 @@ void SessionManager::State::RunOne(std::unique_lock<std::mutex>& lock, Request r
   } else {
     const std::shared_ptr<absl::AnyInvocable<void()>> evictor = evict;
     lock.unlock();
-    // Its store maps nothing before it is armed: two traces never lie in memory at once.
+    // The run's store maps no memory before it is armed: two traces are never in memory at once.
     if (evictor != nullptr && *evictor) Evict(*evictor);
     result = run->Run();
     lock.lock();
   }
   delivering = true;
   lock.unlock();
-  // The answer is assembled in here, or sent by whoever keeps the slot, while it is still taken.
+  // The slot stays taken while `done` assembles the answer, or for as long as the receiver keeps
+  // `slot` to send it.
   try {
     result.slot = std::shared_ptr<void>(run.get(), [run](void* /*run*/) { run->Delivered(); });
   } catch (const std::exception&) {
-    // Nobody can keep the slot.
+    // Without memory nobody can keep the slot.
   }
   Deliver(&request, std::move(result));
   run->AwaitDelivery();
@@ -412,7 +414,7 @@ std::chrono::steady_clock::time_point SessionManager::State::ProcessQueue() {
   auto next = std::chrono::steady_clock::time_point::max();
   try {
     std::lock_guard<std::mutex> lock(mutex);
-    leaving.reserve(line.size());  // a request that has left the line must find its place
+    leaving.reserve(line.size());  // a request that leaves the queue needs a place
     const absl::Time now = absl::Now();
     const auto steady_now = std::chrono::steady_clock::now();
     for (auto request = line.begin(); request != line.end();) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One capture inside this process: arm, start, drain, stop, report.
+// Runs captures inside this process, one at a time: arm, start, drain, stop, report.
 #ifndef SERVER_SESSION_SESSION_H_
 #define SERVER_SESSION_SESSION_H_
 
@@ -23,14 +23,14 @@
 
 namespace jobscope {
 
-// What a session leaves behind. `store` holds all items, the summary last; it gives its memory back
-// with its last owner.
+// The result of a session. `store` holds all items, the summary last; its memory is freed with its
+// last owner.
 struct SessionResult {
   absl::Status status;  // not OK: nothing was recorded (refused, cancelled before the start, every
                         // collector failed)
   std::shared_ptr<xspace::Store> store;
   v1::Summary summary;
-  // The slot is free for the next session when the last owner lets go of this: whoever still
+  // The slot is free for the next session when the last owner releases this: code that still
   // delivers keeps it.
   std::shared_ptr<void> slot;
 };
@@ -38,28 +38,28 @@ struct SessionResult {
 // All collectors have armed, or have failed to.
 struct SessionArmed {
   std::shared_ptr<xspace::Store> store;
-  uint64_t store_bytes = 0;  // that it may take: as asked for, or as the process has room
+  uint64_t store_bytes = 0;  // limit of the store: as requested, or what the process has room for
   std::vector<v1::CollectorState> collectors;
-  absl::Duration lookback;  // how far back all that have a past reach; at most what was asked for
+  absl::Duration lookback;  // how far back all collectors with a past reach; at most as requested
 };
 
 struct SessionStarted {
-  uint64_t start_monotonic_ns = 0;  // when recording really began; by steps: to watch for the first
-  uint64_t late_ns = 0;             // after the commanded instant
+  uint64_t start_monotonic_ns = 0;  // when recording really began; by steps: the wait for one
+  uint64_t late_ns = 0;             // delay after the commanded instant
 };
 
-// Run on the session's thread, must not block for long. All but `done` may be empty.
+// Run on the session thread; must not block for long. All but `done` may be empty.
 struct SessionCallbacks {
-  // At most once, before any item is in the store.
+  // Runs at most once, before any item is in the store.
   absl::AnyInvocable<void(const SessionArmed&)> armed;
-  // At most once: recording has begun, or, with a StepRange, the wait for its first step. Not
-  // called when the session ends before.
+  // Runs at most once: recording has begun, or, with a StepRange, the wait for its first step. Not
+  // called if the session ends before that.
   absl::AnyInvocable<void(const SessionStarted&)> started;
-  // Exactly once, after the last verb.
+  // Runs exactly once, after the last verb.
   absl::AnyInvocable<void(SessionResult)> done;
 };
 
-// Where a session is. `lost` is what is known before the end.
+// Progress of a session. `lost` is what is known before the end.
 struct SessionProgress {
   std::string state;  // as in v1::Busy
   uint64_t events = 0;
@@ -67,85 +67,88 @@ struct SessionProgress {
   uint64_t bytes = 0;  // of items, also of those released
 };
 
-// The client of a session is away: since when, and when the session ends without it. On MONOTONIC.
+// The client of a session is disconnected: since when, and when the session ends without it. On
+// MONOTONIC.
 struct ClientLost {
   uint64_t since_ns = 0;
   uint64_t ends_ns = 0;
 };
 
 enum class WhenBusy {
-  kWait,    // in line, first come first served, until the deadline
-  kRefuse,  // ALREADY_EXISTS: who holds it, for how much longer; a session that only delivers is
-            // waited for, so that a caller who has its answer can begin anew at once
+  kWait,    // wait in the request queue, first come first served, until the deadline
+  kRefuse,  // return ALREADY_EXISTS: who holds the slot, for how much longer. Waits for a
+            // session that only delivers: a client may start its next capture at once
 };
 
-// Names one accepted request, running or in line.
+// Identifies one accepted request, running or queued.
 using SessionTicket = uint64_t;
 
-// The sessions of this process: one at a time. Between sessions there is no thread and no timer of
-// ours. All functions are thread-safe and return at once; none runs a verb of a collector or a
-// callback in the caller's thread.
+// Runs the sessions of this process, one at a time. Between sessions it has neither a thread nor a
+// timer. All functions are thread-safe and return at once; none runs a collector's verb or a
+// callback on the caller's thread.
 class SessionManager {
  public:
   // `collectors` must outlive the manager; in practice both live as long as the process.
   struct Dependencies {
     std::vector<Collector*> collectors;
     bool uses_tsc = true;
-    std::shared_ptr<ClockBaseline> clock = nullptr;  // null: one of its own
+    std::shared_ptr<ClockBaseline> clock = nullptr;  // null: creates its own
     IdentitySource identity = [] { return v1::Identity(); };
   };
   explicit SessionManager(Dependencies dependencies);
   ~SessionManager();
 
-  // Asks for a session. `deadline` is the caller's own: one that is still in line then ends with
-  // DEADLINE_EXCEEDED.
+  // Requests a session. `deadline` is the caller's own: a request that is still queued then ends
+  // with DEADLINE_EXCEEDED.
   SessionTicket Submit(SessionOptions options, WhenBusy when_busy, absl::Time deadline,
                        SessionCallbacks callbacks);
 
-  // Starts a session that was submitted `on_command` and has told `armed`. False: there is none of
-  // that ticket, it has ended, or it has its command already.
+  // Starts a session that was submitted with `on_command` and has called `armed`. Returns false if
+  // no session has that ticket, it has ended, or it already has its command.
   bool Command(SessionTicket ticket, StartCommand command);
 
-  // Of the running session; nothing if it is not that ticket's.
+  // Progress of the running session; nullopt if `ticket` is not its ticket.
   std::optional<SessionProgress> Progress(SessionTicket ticket) const;
 
-  // Called on the session's thread before a session begins to arm: whoever still holds an older
-  // session's store without needing the slot lets go of it. The newest one counts; an older one may
-  // still be running when this has returned.
+  // Sets a function that frees the store of an older session that does not need the slot. The
+  // session thread calls it before a session begins to arm. The newest one counts; an older one may
+  // still be running when this returns.
   void SetEvictor(absl::AnyInvocable<void()> evict);
 
-  // The caller has gone: ends the session without delivering (status CANCELLED), or takes it out of
-  // the line. Unknown tickets are ignored.
+  // The caller has disconnected: ends the session without delivering (status CANCELLED), or removes
+  // it from the queue. Unknown tickets are ignored.
   void Cancel(SessionTicket ticket);
 
-  // Ends the running session early and delivers what there is. Empty id: whichever runs. Returns
-  // the id of the session that was stopped, or nothing. A request that still waits in line, or for
+  // Ends the running session early and delivers what it has. An empty id matches any session.
+  // Returns the id of the stopped session, or nullopt. A request that is still queued, or waits for
   // its start, ends at once.
   std::optional<std::string> Stop(std::string_view session_id,
                                   std::string_view ended_by = "request");
 
-  // As Stop, for one session only, and only while it runs. False: it does not.
+  // Like Stop, for one session and only while it runs. Returns false if it does not run.
   bool StopTicket(SessionTicket ticket, std::string_view ended_by = "request");
 
-  // Tells busy(), and the texts of refusals, that the client of the running session is away, or
-  // (nullopt) that it is back. Ignored unless the session of that ticket runs.
+  // Makes busy() and the refusal messages say that the client of the running session is
+  // disconnected, or (nullopt) connected again. Ignored unless the session of that ticket runs.
   void SetClientLost(SessionTicket ticket, std::optional<ClientLost> lost);
 
-  // The slot for whoever still delivers what an older session has left, as if that had just ended.
-  // `done` gets it on the session's thread; or ALREADY_EXISTS, if somebody has it or waits for it.
+  // Takes the slot for code that still delivers an older session's result, as if that session had
+  // just ended. `done` receives the slot on the session thread, or ALREADY_EXISTS if another
+  // session holds it or waits for it.
   void HoldSlot(SessionOptions options, absl::AnyInvocable<void(SessionResult)> done);
 
   // The session that holds the slot, if any.
   std::optional<v1::Busy> busy() const;
 
-  // Takes part from the next session on. False: there is one of that name.
+  // Adds a collector, which takes part from the next session on. Returns false if one of that name
+  // exists.
   bool AddCollector(Collector* collector);
 
-  // State of each collector now.
+  // The current state of each collector.
   std::vector<v1::CollectorState> DescribeCollectors() const;
 
-  // Ends what runs (ended_by "shutdown"), refuses what comes, and waits until every callback has
-  // run, at most `grace`. Returns false if some have not.
+  // Ends the running session (ended_by "shutdown"), refuses new ones, and blocks until every
+  // callback has run, for at most `grace`. Returns false if some have not.
   bool Shutdown(absl::Duration grace);
 
  private:

@@ -10,8 +10,9 @@
 namespace jobscope {
 namespace {
 
-// How ticks run now is told by two samples that are this near to each other: nobody is suspended or
-// moved in between. At 50 ns of bracket the shortest distance gives a rate to 100 ppm.
+// The current tick rate is computed from two samples this close together: within it the process is
+// not suspended or migrated. With 50 ns of uncertainty per sample, the shortest distance gives the
+// rate to 100 ppm.
 constexpr uint64_t kMaxRecentNs = 1'000'000'000;
 constexpr auto kRecent = std::chrono::milliseconds(1);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a session is asked to do, after validation. Both services and programmatic mode make one of
-// these.
+// What a session is asked to do, after validation. Both services and programmatic captures create
+// one.
 #ifndef SERVER_SESSION_SESSION_OPTIONS_H_
 #define SERVER_SESSION_SESSION_OPTIONS_H_
 
@@ -19,30 +19,29 @@ namespace jobscope {
 
 struct SessionOptions {
   std::string session_id;   // key for Stop and Terminate; may be empty
-  std::string peer;         // who asked: for busy texts, audit
+  std::string peer;         // the requester, for refusal messages and the audit log
   absl::Duration duration;  // zero with a lookback: dump at once; Infinite: until stopped
-  // Absent, or in the past: at once. If it is at most 5 s in the past, it is still the trace's
-  // zero.
+  // Absent or in the past: start at once. If at most 5 s in the past, it is still the trace's zero.
   std::optional<int64_t> start_unix_ns;
   absl::Duration lookback;
-  std::optional<StepRange> steps;  // ends at `duration` at the latest, if that comes first
-  // Arms, tells `armed`, and waits for SessionManager::Command, which brings start, duration and
-  // steps: those above are then of no meaning, but for `lookback`.
+  std::optional<StepRange> steps;  // ends at `duration` at the latest
+  // Arms, calls `armed` and waits for SessionManager::Command, which brings start, duration and
+  // steps. The values above, except `lookback`, are then ignored.
   bool on_command = false;
-  // The command will name no steps: recording may begin before it comes.
+  // The command will name no steps: recording may begin before it arrives.
   bool record_ahead = false;
   CollectorLevels levels;
   FrameworkChoice frameworks;
-  bool record_shapes = false;  // of the inputs of a framework's operators
+  bool record_shapes = false;  // of the inputs of framework operators
   DeviceTracer device_tracer = DeviceTracer::kAuto;
   uint64_t store_bytes = 256ull << 20;
   std::vector<std::string>
-      ignored;  // options that were sent and are not known: named in the summary
+      ignored;  // options that were sent but are unknown; the summary names them
 };
 
-// The start of a session that waits for it. Times are on this process's MONOTONIC clock.
+// Starts a session that waits for a command. Times are on this process's MONOTONIC clock.
 struct StartCommand {
-  uint64_t start_monotonic_ns = 0;  // in the past: at once, and the summary tells how late
+  uint64_t start_monotonic_ns = 0;  // in the past: at once, and the summary says how late
   uint64_t zero_monotonic_ns = 0;   // of the trace; at most the start
   int64_t zero_unix_ns = 0;         // the same zero on the commander's REALTIME
   uint64_t clock_uncertainty_ns = 0;

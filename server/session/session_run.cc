@@ -16,16 +16,17 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Collectors are started this much before a commanded instant, so that they record when it comes;
-// what they record before it is clipped. On a busy machine a thread may wait for tens of
-// milliseconds to be run, three times between a command and the recorder's bits (8 workers that
-// computed on two cores: up to 61 ms).
+// How long before a commanded instant the collectors are started, so that they record when it
+// comes; earlier events are clipped. On a busy machine a thread may wait for tens of milliseconds
+// to be scheduled, three times between a command and the start of recording (8 workers computing on
+// two cores: up to 61 ms).
 constexpr auto kStartLead = seconds(1);
-// A session that waits for its command records ahead of it for so long: clients gather, measure
-// clocks and command within it, also on a busy machine, unless somebody is slow to arm.
+// How long a session that waits for its command records ahead of it. Clients gather workers,
+// measure clocks and send the command within this time, also on a busy machine, unless a worker is
+// slow to arm.
 constexpr absl::Duration kRecordAhead = absl::Seconds(5);
 
-// As in v1::Busy; in the order of SessionRun::Phase.
+// The states of v1::Busy, in the order of SessionRun::Phase.
 const char* PhaseName(int phase) {
   static constexpr const char* kNames[] = {"arming",    "armed",    "waiting",
                                            "recording", "draining", "delivering"};
@@ -34,14 +35,14 @@ const char* PhaseName(int phase) {
 
 }  // namespace
 
-// The part of a session that a hanging collector may still touch after the session's end.
+// The part of a session that a hanging collector may still use after the session's end.
 class SessionRun::Context : public SessionContext, public SessionEvents {
  public:
   Context(SessionRun* run, uint64_t store_bytes)
       : store(std::make_unique<xspace::Store>(store_bytes)), names(store.get()), run_(run) {}
 
-  // The store of a context, for those that wait for the session's end: closed when the last of them
-  // lets go of it.
+  // Returns a context's store for its consumers after the session's end. The last consumer to
+  // release it closes it.
   static std::shared_ptr<xspace::Store> ShareStore(const std::shared_ptr<Context>& context) {
     return {context->store.get(), [context](xspace::Store* store) { store->Close(); }};
   }
@@ -73,7 +74,7 @@ class SessionRun::Context : public SessionContext, public SessionEvents {
     run_->changed_.notify_all();
   }
 
-  // The run ends; a collector that hangs may still call.
+  // The run ends; a hanging collector may still call.
   void Detach() {
     std::lock_guard<std::mutex> guard(mutex_);
     run_ = nullptr;
@@ -99,7 +100,7 @@ SessionResult SessionRun::Run() {
   try {
     result = RunStages();
   } catch (const std::exception&) {
-    tasks_.Finish();  // their threads stop those that record
+    tasks_.Finish();  // their threads stop the collectors that record
     result = SessionResult();
     result.status = OutOfMemoryError();
   }
@@ -118,7 +119,7 @@ SessionResult SessionRun::RunStages() {
     refused.status = std::move(armed);
     return refused;
   }
-  // One that is commanded waits for this before it says that it is armed.
+  // A commanded session reports that it is armed only after this.
   clock_.AwaitBaseline(pause);
   clock_.Fix(pause, &warnings_);
   if (options_.on_command) TellArmed();
@@ -126,7 +127,7 @@ SessionResult SessionRun::RunStages() {
     plan_ = PlanStart(options_, clock_.map(), clock_.NowTicks());
     started_ = WaitAndStart();
   } else if (const std::optional<StartCommand> command = AwaitCommand(); command.has_value()) {
-    // Anew: what clocks have drifted apart since the arming would be added to the start's error.
+    // Fixed again: the drift of the clocks since the arming would add to the start's error.
     clock_.Fix(pause, &warnings_);
     plan_ = PlanStart(*command, clock_.map(),
                       command->steps.has_value() ? clock_.NowTicks() : ReadyTicks());
@@ -153,7 +154,7 @@ absl::StatusOr<size_t> SessionRun::FindRoom(size_t collectors) {
 }
 
 absl::Status SessionRun::Arm() {
-  // Known from here on, also where the program removes its rank from the environment meanwhile.
+  // Reads the identity now: the program may later remove its rank from the environment.
   static_cast<void>(environment_.identity());
   ArmRequest request;
   request.levels = options_.levels;
@@ -229,7 +230,7 @@ bool SessionRun::WaitAndStart() {
   StartCollectors(/*watching_steps=*/false);
   tasks_.AwaitStarts();
   if (plan_.begin_ticks < plan_.start_ticks) {
-    // Less what rings have lost of the past since the arming.
+    // Without what the rings have overwritten since the arming.
     if (const uint64_t oldest = OldestTicks(); oldest != UINT64_MAX) {
       plan_.begin_ticks = std::max(plan_.begin_ticks, oldest);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The life of one session, from arm to summary, on the session thread.
+// Runs one session from arm to summary, on the session thread.
 #ifndef SERVER_SESSION_SESSION_RUN_H_
 #define SERVER_SESSION_SESSION_RUN_H_
 
@@ -31,9 +31,9 @@
 
 namespace jobscope {
 
-// arming -> (armed, until it is commanded) -> waiting -> recording -> draining -> delivering. Stop
-// and Cancel may come in each state, from any thread; the first one counts. Run and AwaitDelivery
-// block their own thread only.
+// The phases are arming -> (armed, until commanded) -> waiting -> recording -> draining ->
+// delivering. Stop and Cancel may be called in each phase, from any thread; the first call counts.
+// Only Run and AwaitDelivery block.
 class SessionRun {
  public:
   using Clock = std::chrono::steady_clock;
@@ -43,8 +43,8 @@ class SessionRun {
     bool uses_tsc = true;
     std::shared_ptr<ClockBaseline> clock;
     IdentitySource identity;
-    // Called on the session thread whenever it wakes, without locks; says when it wants to be
-    // called next.
+    // Called on the session thread on each wake-up, without locks. Returns the time of the next
+    // call.
     std::function<Clock::time_point()> process_queue;
     absl::AnyInvocable<void(const SessionArmed&)> armed;      // may be empty
     absl::AnyInvocable<void(const SessionStarted&)> started;  // may be empty
@@ -52,20 +52,19 @@ class SessionRun {
 
   SessionRun(SessionOptions options, Environment environment);
 
-  // Runs the whole session. Called once. Where memory ends in it, the session fails; it does not
-  // throw.
+  // Runs the whole session. Called once. Does not throw: if memory runs out, the session fails.
   SessionResult Run();
 
-  // Instead of Run: it is as if it had run, and only delivered.
+  // Called instead of Run by a session that only delivers.
   void SkipToDelivery();
-  // After Run: returns when Delivered has been called, and processes the request queue meanwhile.
+  // Called after Run: blocks until Delivered is called, and processes the request queue meanwhile.
   void AwaitDelivery();
   void Delivered();
 
   void Stop(std::string_view ended_by);
   void Cancel();
   void Wake();  // runs process_queue on the session thread
-  // False: it waits for no command, or not yet, or no more.
+  // Returns false if the session does not wait for a command: not yet, no longer, or never.
   bool Command(StartCommand command);
 
   const SessionOptions& options() const { return options_; }
@@ -77,17 +76,18 @@ class SessionRun {
   class Context;
 
   SessionResult RunStages();
-  // Error: the process has no room for a capture.
+  // Returns an error if the process has no room for a capture.
   absl::Status Arm();
-  // Gives the session the room that the process has. Returns how many of `collectors` may take
+  // Sizes the session to the room that the process has. Returns how many of `collectors` may take
   // part.
   absl::StatusOr<size_t> FindRoom(size_t collectors);
-  // Warns where a clock that jumped was not noticed while recording.
+  // Warns if a clock jumped without being noticed while recording.
   void CheckClock();
   void TellArmed();
-  // Nothing: ended before.
+  // Returns nullopt if the session ended first.
   std::optional<StartCommand> AwaitCommand();
-  // Waits for the start instant and starts the collectors. False: ended before.
+  // Waits for the start instant and starts the collectors. Returns false if the session ended
+  // first.
   bool WaitAndStart();
   bool WaitForStepWindow();
   // All collectors have started, or have failed to.
@@ -96,37 +96,39 @@ class SessionRun {
   void StopAndReport();
   SessionResult Finish();
 
-  // Those that watch for steps, or the others.
+  // Starts the collectors that watch for steps, or the others.
   void StartCollectors(bool watching_steps);
-  // The earliest ticks that every collector with a past reaches; UINT64_MAX: none has one.
+  // The earliest ticks back to which every collector with a past has events; UINT64_MAX: no
+  // collector has a past.
   uint64_t OldestTicks() const;
   void SetPhase(Phase phase, Clock::time_point planned_end);
-  bool EndRequested() const;  // with mutex_ held
-  // Waits until `ended` (called with mutex_ held) or `deadline`. True: `ended`.
+  bool EndRequested() const;  // requires mutex_
+  // Waits until `ended` (called with mutex_ held) returns true, or until `deadline`. Returns
+  // whether it ended.
   bool Wait(Clock::time_point deadline, const std::function<bool()>& ended);
-  // Since when everything is recorded, if it is already; else now.
+  // The ticks since which everything is recorded, if it already is; else now.
   uint64_t ReadyTicks() const;
 
   const SessionOptions options_;
   Environment environment_;
 
-  // ---- of the session thread ----
+  // ---- session thread only ----
   CollectorTasks tasks_;
   std::vector<std::string> warnings_;
   SessionClock clock_;
   StartPlan plan_;
-  uint64_t recording_ticks_ = 0;  // when all collectors really were on
+  uint64_t recording_ticks_ = 0;  // when all collectors were really on
   uint64_t end_ticks_ = 0;
   bool started_ = false;
 
-  // ---- of all threads, under the lock ----
+  // ---- all threads, guarded by mutex_ ----
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::shared_ptr<Context> context_;  // from the arming on, the same; written by the session thread
-  // Of the context, for those that wait for the session's end: its memory goes with the last of
-  // them, though a collector that hangs keeps the context.
+  std::shared_ptr<Context> context_;  // set when arming; written by the session thread
+  // The context's store, for consumers after the session's end: its memory is freed with the last
+  // of them, even if a hanging collector keeps the context.
   std::shared_ptr<xspace::Store> store_;
-  std::vector<Collector*> collectors_;  // those that take part, from the arming on
+  std::vector<Collector*> collectors_;  // those that take part, set when arming
   std::optional<StartCommand> command_;
   std::optional<uint64_t> lost_;  // once it is known exactly
   bool delivered_ = false;
@@ -136,7 +138,7 @@ class SessionRun {
   bool window_closed_ = false;
   uint64_t window_open_ticks_ = 0;
   uint64_t window_close_ticks_ = 0;
-  std::optional<uint64_t> clock_held_until_;  // in ticks; it has jumped since
+  std::optional<uint64_t> clock_held_until_;  // in ticks; the clock has jumped since
   std::string ended_by_;
   Phase phase_ = Phase::kArming;
   Clock::time_point planned_end_ = Clock::time_point::max();

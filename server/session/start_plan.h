@@ -17,38 +17,39 @@ namespace jobscope {
 struct StartPlan {
   absl::Duration duration;
   std::optional<StepRange> steps;
-  bool keep_zero = false;  // the zero is shared with other workers: it moves for nothing
+  bool keep_zero = false;  // the zero is shared with other workers and must not move
   std::optional<uint64_t> commanded_ticks;  // the start instant, also if it is past
   uint64_t start_ticks = 0;                 // recording begins; the duration counts from here
   uint64_t zero_ticks = 0;                  // of the trace's times
   uint64_t begin_ticks = 0;                 // of the window: earlier than the start by the lookback
-  // Of the window's end; with a commanded start also of the wait for a first step. UINT64_MAX:
-  // none, or, by steps, not known before the window opens.
+  // End of the window; with a commanded start also the end of the wait for a first step.
+  // UINT64_MAX: none, or, by steps, unknown until the window opens.
   uint64_t deadline_ticks = UINT64_MAX;
-  uint64_t late_ns = 0;  // the start is this much later than commanded
+  uint64_t late_ns = 0;  // delay of the start after the commanded instant
 
-  // What lies before the instant, in the window.
+  // The part of the window before the instant.
   uint64_t lookback_ticks() const;
 };
 
-// At options.start_unix_ns, or now. That instant is the zero, the same for all workers of a run,
-// also when this worker is a little late for it; one that is long past is not.
+// Plans a start at options.start_unix_ns, or now. That instant is the zero, the same for all
+// workers of a run, even if this worker is a little late for it. An instant long past is not used
+// as zero.
 StartPlan PlanStart(const SessionOptions& options, const TickMap& map, uint64_t now_ticks);
 
-// At the commanded instant on MONOTONIC, or at `ready_ticks` if that is later: now, or, where
-// everything is recorded already, since when. The zero is the commanded one.
+// Plans a start at the commanded instant on MONOTONIC, or at `ready_ticks` if that is later: now,
+// or the time since which everything is recorded. The zero is the commanded one.
 StartPlan PlanStart(const StartCommand& command, const TickMap& map, uint64_t ready_ticks);
 
-// Moves the window's begin back by `lookback`, but no further than to `oldest_ticks`, nor, where
-// the zero is to stay, before that; elsewhere the zero moves along.
+// Moves the window's begin back by `lookback`, but not before `oldest_ticks`, and not before the
+// zero if `keep_zero` is set; otherwise the zero moves along.
 void AddLookback(absl::Duration lookback, uint64_t oldest_ticks, const TickMap& map,
                  StartPlan* plan);
 
-// The window of steps opened at these ticks: recording begins. Without a commanded zero it is the
-// zero: counted from the arming, the first event could lie hours into the timeline.
+// The step window opened at these ticks: recording begins. Without a commanded zero this becomes
+// the zero: counted from the arming, the first event could lie hours into the timeline.
 void OpenStepWindow(uint64_t open_ticks, const TickMap& map, StartPlan* plan);
 
-// Ticks in a length of time; UINT64_MAX: beyond all bounds.
+// Converts a duration to ticks. UINT64_MAX: unbounded.
 uint64_t TicksIn(absl::Duration duration, const TickMap& map);
 
 }  // namespace jobscope

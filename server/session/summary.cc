@@ -13,14 +13,14 @@
 namespace jobscope {
 namespace {
 
-// What a collector says may come from anywhere (a thread's name, an exception of Python's). One bad
-// byte, and whoever parses the message refuses all of it, and with it the trace.
+// Cleans text from a collector, which may have any source (a thread's name, a Python exception).
+// One invalid byte would make the client's parser reject the whole message, and with it the trace.
 std::string Text(std::string_view text) {
   std::string scratch;
   return std::string(xspace::ToUtf8(text, &scratch));
 }
 
-// It may have recorded, and did not tell how that went.
+// The collector may have recorded, but did not report its events and losses.
 bool AccountUnknown(const CollectorTask& task, const CollectorReport* report) {
   return report == nullptr && task.abandoned() && task.abandoned_in() != Verb::kArm;
 }
@@ -38,7 +38,7 @@ v1::CollectorState StateOf(const CollectorTask& task, const CollectorReport* rep
     state.set_account_unknown(AccountUnknown(task, report));
     return state;
   }
-  // This abseil's string_view is not the standard's.
+  // This abseil's string_view is not std::string_view.
   const std::string message(task.status().message());
   if (report != nullptr && report->state != "on") {
     return CollectorStateOf(name, report->state, report->reason.empty() ? message : report->reason);
@@ -82,7 +82,8 @@ void AddReport(const CollectorReport& report, v1::CollectorState* state,
   for (const std::string& warning : report.warnings) summary->add_warnings(Text(warning));
 }
 
-// Of all steps in the trace: marks win.
+// The source of the steps in the trace; empty if any collector recorded marked ones, which take
+// precedence.
 std::string StepsInferredFrom(const std::vector<std::shared_ptr<CollectorTask>>& tasks) {
   std::string from;
   for (const auto& task : tasks) {

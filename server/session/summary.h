@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything that is to be said about a session besides its events.
+// The contents of a session's summary: everything that is said about it besides its events.
 #ifndef SERVER_SESSION_SUMMARY_H_
 #define SERVER_SESSION_SUMMARY_H_
 
@@ -24,23 +24,24 @@ struct SummaryInput {
   bool uses_tsc = true;
   int64_t zero_unix_ns = 0;
   int64_t start_unix_ns = 0;            // 0: it never started
-  std::optional<StartCommand> command;  // if it was started by one
+  std::optional<StartCommand> command;  // set if a command started the session
   uint64_t duration_ns = 0;
   uint64_t lookback_ns = 0;
   uint64_t late_ns = 0;
   std::string ended_by;
   std::vector<std::string> warnings;
-  std::vector<v1::CollectorState> absent;  // collectors that took no part
+  std::vector<v1::CollectorState> absent;  // collectors that did not take part
   const std::vector<std::shared_ptr<CollectorTask>>* tasks = nullptr;
 };
 
 v1::Summary MakeSummary(const SummaryInput& input);
 
-// Appends it; without the accounts of threads, if there is no room for all of it: those of a
-// thousand can take more than a small store has left. False: there is no room for that either.
+// Appends the summary; without the per-thread accounts if the store lacks room for all of it: those
+// of a thousand threads can exceed what a small store has left. Returns false if there is no room
+// for that either.
 bool AppendSummary(v1::Summary* summary, xspace::ItemSink* sink);
 
-// Of a task whose Arm has returned, or has missed its deadline.
+// State of a task whose Arm has returned, or has missed its deadline.
 v1::CollectorState StateAfterArm(const CollectorTask& task);
 
 v1::CollectorState CollectorStateOf(std::string_view name, std::string_view state,
