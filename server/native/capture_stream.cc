@@ -23,12 +23,13 @@ namespace {
 
 using Phase = NativeCapture::Phase;
 
-// How long an `arm` waits for a session that is being set up before it; one that only delivers is
-// waited for a moment, one that records not at all (SessionManager).
+// How long `arm` waits for an earlier session that is being set up. It waits only a moment for a
+// session that only delivers, and not at all for one that records (SessionManager).
 constexpr absl::Duration kMaxWaitInLine = absl::Seconds(30);
 
-// Of a recording: its progress, and the items that do not fill a message. Each message costs the
-// job some 0.3 ms of gRPC's threads. (Before it, clients predict steps by the news.)
+// Interval of progress messages and of items that do not fill a message, while recording. Each
+// message costs the job about 0.3 ms on gRPC's threads. Before the start, clients use the progress
+// to predict steps.
 constexpr absl::Duration kRecordingInterval = absl::Milliseconds(500);
 
 absl::Status OutOfOrder(absl::string_view got, absl::string_view why) {
@@ -64,10 +65,10 @@ StreamCall::Reactor* CaptureStream::Fetch(const Dependencies& dependencies,
   return stream->Begin();
 }
 
-// ---- what the client says ----
+// ---- messages from the client ----
 
 void CaptureStream::OnMessage(const grpc::ByteBuffer& message, uint64_t /*received_ns*/) {
-  // Another stream has taken the capture over: what still comes here is of no meaning.
+  // Another stream has taken over the capture: ignores what still arrives here.
   if (capture_ != nullptr && !capture_->Look(id_).cut.ok()) return;
   const absl::Status status = fetches_ ? OnFetchRequest(message) : OnCaptureRequest(message);
   if (status.ok()) return;
@@ -215,14 +216,14 @@ void CaptureStream::OnClientClosed() {
   }
 }
 
-// ---- what the capture says ----
+// ---- messages of the capture ----
 
 bool CaptureStream::NextMessage(grpc::ByteBuffer* message) {
   if (capture_ == nullptr || ended_sent_) return false;
   const NativeCapture::Snapshot snapshot = capture_->Look(id_);
   if (!snapshot.cut.ok() || snapshot.phase == Phase::kArming) return false;
   if (!armed_sent_) {
-    // Refused: there is no capture to speak of.
+    // Refused: no capture exists.
     if (snapshot.phase == Phase::kOver && !snapshot.result.ok()) {
       Finish(snapshot.result);
       return false;
@@ -245,7 +246,7 @@ bool CaptureStream::NextMessage(grpc::ByteBuffer* message) {
     WriteResponse(response, message);
     return true;
   }
-  // Collectors may declare names while they arm; the client takes items from its `start` on.
+  // Collectors may declare names while they arm; the client accepts items only after its `start`.
   if (snapshot.commanded && !snapshot.dropped && WriteItems(message)) return true;
   if (snapshot.phase == Phase::kOver) return WriteEnded(snapshot, message);
   return false;
@@ -295,7 +296,7 @@ bool CaptureStream::WriteItems(grpc::ByteBuffer* message) {
 
 void CaptureStream::WriteChunk(const xspace::HeldItem& item, grpc::ByteBuffer* message) {
   const size_t body_bytes = item.item.body.size();
-  // Also where a client has resumed at an offset that the item does not have.
+  // Also when a client has resumed at an offset beyond the item's end.
   if (item.item.number != next_item_ || next_offset_ >= body_bytes) next_offset_ = 0;
   const size_t bytes = std::min<size_t>(body_bytes - next_offset_, limits::kMaxMessageItemBytes);
   grpc::ByteBuffer chunk = EncodeChunk(item, next_offset_, bytes);
@@ -335,8 +336,8 @@ void CaptureStream::OnSent() {
   if (ended_sent_) FinishIfComplete(capture_->Look(id_));
 }
 
-// After `ended`. A client that can't acknowledge any more has it once the stream has ended well:
-// OnDone.
+// Called after `ended`. A client that cannot acknowledge any more has everything once the stream
+// has ended well: see OnDone.
 void CaptureStream::FinishIfComplete(const NativeCapture::Snapshot& snapshot) {
   if (!ended_sent_ || finished()) return;
   if (!snapshot.cut.ok()) {
@@ -351,7 +352,7 @@ void CaptureStream::FinishIfComplete(const NativeCapture::Snapshot& snapshot) {
   }
 }
 
-// ---- what becomes of the stream ----
+// ---- events of the stream ----
 
 void CaptureStream::OnWake() {
   if (capture_ == nullptr) return;
@@ -373,7 +374,7 @@ void CaptureStream::OnTick() {
         "the capture was armed for ", absl::FormatDuration(limits.armed), " and not started")));
   }
   if (snapshot.phase != Phase::kOver) return;
-  // From the end on: while it recorded, a client that stood still was in nobody's way.
+  // Counted from the end of the recording: a client that stalls earlier blocks no other.
   if (!std::exchange(over_seen_, true)) NoteProgress();
   if (passed(moved_ns_) > limits.stall) capture_->YieldSlot();
   if (passed(std::max(moved_ns_, heard_ns_)) > limits.hold) {
@@ -403,7 +404,7 @@ void CaptureStream::OnDone(bool lost) {
     delivering_ = nullptr;
   }
   if (capture_ == nullptr) return;
-  // Of a stream that was ended for another reason, these mean nothing any more.
+  // For a stream that ended for another reason these have no effect any more.
   if (!lost && ended_sent_) {
     capture_->Complete(id_);
   } else {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// jobscope.v1.Profiler/Capture and /Fetch: a capture's requests and responses on one stream.
+// Implements jobscope.v1.Profiler/Capture and /Fetch: a capture's requests and responses on one
+// stream.
 #ifndef SERVER_NATIVE_CAPTURE_STREAM_H_
 #define SERVER_NATIVE_CAPTURE_STREAM_H_
 
@@ -21,13 +22,12 @@
 
 namespace jobscope {
 
-// Says what the capture has to say, in its order: armed, started, items and progress, ended. What
-// it has said it keeps; everything else is the capture's. The next items are read from the store
-// when the last ones have gone: backpressure is gRPC's own.
+// Sends the capture's messages in order: armed, started, items and progress, ended. Keeps only what
+// it has sent; all other state is the capture's. Reads the next items from the store when the last
+// ones have been sent: backpressure is gRPC's own.
 //
-// A client that breaks the order of messages has its capture dropped: what it wants can't be known.
-// A request of a kind that this worker does not know is counted and ignored: it comes from a newer
-// client.
+// Drops the capture of a client that breaks the order of messages: what it wants is unknown. Counts
+// and ignores requests of unknown kinds: they come from newer clients.
 class CaptureStream final : public StreamCall {
  public:
   struct Dependencies {
@@ -69,7 +69,7 @@ class CaptureStream final : public StreamCall {
   bool WriteItems(grpc::ByteBuffer* message);
   void WriteChunk(const xspace::HeldItem& item, grpc::ByteBuffer* message);
   bool WriteEnded(const NativeCapture::Snapshot& snapshot, grpc::ByteBuffer* message);
-  // Once the client has everything.
+  // Finishes the stream once the client has everything.
   void FinishIfComplete(const NativeCapture::Snapshot& snapshot);
   void NoteProgress() { moved_ns_ = MonotonicNs(); }
 
@@ -77,10 +77,10 @@ class CaptureStream final : public StreamCall {
   const bool fetches_;
   const absl::Time deadline_;  // the caller's own
 
-  std::shared_ptr<NativeCapture> capture_;  // null: not asked for yet
+  std::shared_ptr<NativeCapture> capture_;  // null: not requested yet
   NativeCapture::StreamId id_ = 0;
   absl::Duration wanted_lookback_;
-  // On MONOTONIC.
+  // Times on MONOTONIC.
   uint64_t arm_received_ns_ = 0;
   uint64_t armed_ns_ = 0;  // when `armed` was sent
   uint64_t moved_ns_ = 0;  // when something was last sent, or acknowledged for the first time
@@ -90,12 +90,12 @@ class CaptureStream final : public StreamCall {
   bool start_seen_ = false;
   bool started_sent_ = false;
   bool progress_due_ = false;
-  bool items_due_ = false;      // also where they do not fill a message
-  bool ended_sent_ = false;     // it may still be on its way
-  bool client_closed_ = false;  // no acknowledgement comes any more
-  bool chunks_ = false;         // the client takes them
+  bool items_due_ = false;      // even if they do not fill a message
+  bool ended_sent_ = false;     // it may still be in transit
+  bool client_closed_ = false;  // no acknowledgement will come
+  bool chunks_ = false;         // the client accepts chunks
   uint64_t next_item_ = 1;
-  uint64_t next_offset_ = 0;  // in the body of that item, where it goes in chunks
+  uint64_t next_offset_ = 0;  // in the body of that item, if it is sent in chunks
   uint64_t resumed_at_ = 0;
   uint64_t items_sent_ = 0;
   uint64_t bytes_sent_ = 0;
@@ -104,7 +104,7 @@ class CaptureStream final : public StreamCall {
   uint64_t acknowledged_ = 0;
 
   mutable absl::Mutex shared_mutex_;
-  // Of a capture that was started, until the stream is finished.
+  // A capture that was started, until the stream is finished.
   std::shared_ptr<NativeCapture> delivering_ ABSL_GUARDED_BY(shared_mutex_);
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// jobscope.v1.Profiler/SyncClock: reads of this worker's clocks.
+// Implements jobscope.v1.Profiler/SyncClock: reads this worker's clocks.
 #ifndef SERVER_NATIVE_CLOCK_STREAM_H_
 #define SERVER_NATIVE_CLOCK_STREAM_H_
 
@@ -13,8 +13,8 @@
 
 namespace jobscope {
 
-// One pong for each ping. The next ping is read when the pong is written, so `sent` is not the
-// time at which an earlier pong was still in the way.
+// Sends one pong for each ping. Reads the next ping only after the pong is written, so that `sent`
+// does not include the wait for an earlier pong.
 class ClockStream final : public StreamCall {
  public:
   static Reactor* Start(CallRegistry* registry, grpc::CallbackServerContext* context);

@@ -10,10 +10,12 @@
 namespace jobscope {
 namespace {
 
-// A slice costs about 150 bytes of bookkeeping; under this, copying is cheaper than referring.
+// Smallest body that is referred to: a slice costs about 150 bytes of bookkeeping, so smaller
+// bodies are cheaper to copy.
 constexpr size_t kMinReferredBytes = 2048;
 
-// All tags fit one byte: CaptureResponse.items, Items.items, Item.number; the body's is its kind.
+// All tags fit one byte: CaptureResponse.items, Items.items, Item.number; the body's tag is its
+// kind.
 constexpr char kResponseItemsTag = (4 << 3) | 2;
 constexpr char kResponseChunkTag = (6 << 3) | 2;
 constexpr char kItemTag = (1 << 3) | 2;
@@ -40,10 +42,10 @@ size_t ItemBytes(uint64_t number, size_t body_bytes) {
   return 1 + VarintBytes(number) + 1 + VarintBytes(body_bytes) + body_bytes;
 }
 
-// A slice over bytes of an item's body that holds a share in its block.
+// Returns a slice over part of an item's body, which shares ownership of its block.
 grpc::Slice Refer(const xspace::HeldItem& held, std::string_view bytes) {
   auto* owner = new std::shared_ptr<const void>(held.block);
-  // gRPC never writes to a slice; its constructor takes a plain pointer all the same.
+  // gRPC never writes to a slice, but its constructor takes a non-const pointer.
   return grpc::Slice(
       const_cast<char*>(bytes.data()), bytes.size(),
       [](void* user_data) { delete static_cast<std::shared_ptr<const void>*>(user_data); }, owner);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Items as they travel: CaptureResponse.items over the store's own memory.
+// Encodes items as CaptureResponse.items over the store's own memory.
 #ifndef SERVER_NATIVE_ITEM_MESSAGE_H_
 #define SERVER_NATIVE_ITEM_MESSAGE_H_
 
@@ -18,13 +18,13 @@ struct ItemMessage {
   uint64_t left_out = 0;  // items over `max_item_bytes`, whose bodies are empty here
 };
 
-// Bodies are not copied, but for small ones: gRPC holds a share in their blocks until it has sent
-// them. An item over `max_item_bytes` keeps its number, so that the sequence has no gap, and loses
-// its body.
+// Copies only small bodies: gRPC shares ownership of the blocks of the others until it has sent
+// them. An item over `max_item_bytes` is sent without its body but with its number, so that the
+// sequence has no gap.
 ItemMessage EncodeItems(const std::vector<xspace::HeldItem>& items, size_t max_item_bytes);
 
-// CaptureResponse.chunk: `bytes` (at least 1) of the item's body from `offset` on. Not copied
-// either.
+// Encodes CaptureResponse.chunk: `bytes` (at least 1) of the item's body from `offset` on. Does not
+// copy them either.
 grpc::ByteBuffer EncodeChunk(const xspace::HeldItem& item, size_t offset, size_t bytes);
 
 }  // namespace jobscope

@@ -30,7 +30,7 @@ void NativeCapture::Waker::Wake() {
 NativeCapture::NativeCapture(Dependencies dependencies, std::string key, SessionOptions options)
     : dependencies_(std::move(dependencies)), key_(std::move(key)), options_(std::move(options)) {}
 
-// ---- what the session says, on its thread ----
+// ---- callbacks of the session, on its thread ----
 
 NativeCapture::StreamId NativeCapture::Submit(std::shared_ptr<StreamCall> stream,
                                               absl::Time deadline) {
@@ -80,7 +80,7 @@ void NativeCapture::OnDone(SessionResult result) {
     absl::MutexLock lock(&mutex_);
     const bool armed = phase_ != Phase::kArming;
     if (phase_ != Phase::kStarted && !dropping_.has_value()) {
-      // What it says of itself is nothing that its client has asked for yet.
+      // The client has not yet asked for anything that the session reports of itself.
       dropping_ = result.status.ok()
                       ? absl::CancelledError("the capture was ended before its start")
                       : result.status;
@@ -152,7 +152,7 @@ absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<St
   if (recording != 0) dependencies_.sessions->SetClientLost(recording, std::nullopt);
   store->Release(next_item - 1);
   if (wants_slot) {
-    // It was free, or this capture would have been evicted; unless that is about to happen.
+    // The slot was free, or this capture would have been evicted; unless that is about to happen.
     SessionOptions options;
     options.session_id = options_.session_id;
     options.peer = options_.peer;
@@ -168,7 +168,7 @@ absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<St
 void NativeCapture::OnSlot(std::shared_ptr<void> slot) {
   absl::MutexLock lock(&mutex_);
   const bool wanted = stream_ != 0 && store_ != nullptr && acknowledged_ < last_item_;
-  if (wanted && slot_ == nullptr) slot_.swap(slot);  // what is left of it goes after the lock
+  if (wanted && slot_ == nullptr) slot_.swap(slot);  // the rest is released after the lock
 }
 
 void NativeCapture::Detach(StreamId stream) {
@@ -281,19 +281,19 @@ absl::Status NativeCapture::Acknowledge(StreamId stream, uint64_t through) {
   return absl::OkStatus();
 }
 
-// ---- what the client wants ----
+// ---- requests of the client ----
 
 void NativeCapture::Start(StartCommand command) {
   SessionTicket ticket = 0;
   {
     absl::MutexLock lock(&mutex_);
-    if (phase_ != Phase::kArmed || dropping_.has_value()) return;  // stopped by somebody meanwhile
+    if (phase_ != Phase::kArmed || dropping_.has_value()) return;  // stopped meanwhile
     phase_ = Phase::kStarted;
     commanded_ = true;
     steps_ = command.steps;
     ticket = ticket_;
   }
-  // Refused: it has been stopped at this moment, and `done` says so.
+  // If refused, the session was stopped at this moment, and `done` reports it.
   (void)dependencies_.sessions->Command(ticket, std::move(command));
 }
 
@@ -365,7 +365,7 @@ void NativeCapture::DropUnattached(const std::string& why) {
   Bury(std::move(remains));
 }
 
-// A held capture is in nobody's way: the next session evicts it.
+// A held capture blocks no other: the next session evicts it.
 void NativeCapture::HoldLocked(Remains* remains) {
   if (slot_ != nullptr) remains->slot = std::move(slot_);
   if (store_ == nullptr) return;
@@ -460,8 +460,8 @@ uint64_t NativeCapture::WindowStepsLocked(const StepHistory& history) const {
     steps_before_ = static_cast<uint64_t>(steps_->first) - 1;
   }
   if (!steps_before_.has_value()) {
-    // By steps: those of the window that have begun by now, of the newest 256. Asked for several
-    // times a second, it sees the first one in time.
+    // By steps: counts those of the newest 256 steps that have begun inside the window. Called
+    // several times a second, so it sees the first one in time.
     const int64_t first = steps_->first;
     auto inside = static_cast<uint64_t>(
         std::count_if(history.recent.begin(), history.recent.end(),
@@ -475,13 +475,14 @@ uint64_t NativeCapture::WindowStepsLocked(const StepHistory& history) const {
 
 std::optional<v1::StepState> StepStateOf(const StepHistory& history) {
   if (history.count == 0) return std::nullopt;
-  // "Of late": enough steps to see more than pauses, few enough to follow a change.
+  // How many of the newest steps count: enough to see more than pauses, few enough to follow a
+  // change.
   constexpr size_t kNewest = 17;
   struct Begin {
     int64_t number;
     absl::Duration ago;
   };
-  std::vector<Begin> newest;  // first
+  std::vector<Begin> newest;  // newest first
   if (history.current.has_value()) {
     newest.push_back({history.current->number, history.current->length});
   }
@@ -496,15 +497,15 @@ std::optional<v1::StepState> StepStateOf(const StepHistory& history) {
   state.set_current(newest.front().number);
   state.set_age_ns(
       static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Nanoseconds(newest.front().ago))));
-  // A program that counts anew in each epoch shows rising numbers most of the time. One fall at the
-  // beginning (steps to warm up, then those of the training) is forgiven.
+  // A program that restarts its numbers in each epoch shows rising numbers most of the time. One
+  // fall at the beginning (warm-up steps, then those of the training) is accepted.
   state.set_increasing(history.last_fall == 0 || history.count / 3 > history.last_fall);
   for (size_t i = 1; i < newest.size(); ++i) {
     if (newest[i].number >= newest[i - 1].number) state.set_increasing(false);
   }
   if (newest.size() > 1) {
-    // The median: pauses (an evaluation, or the time in which nobody saw the steps) are in the
-    // mean, and whoever reckons with that expects too few steps until an instant.
+    // The median: the mean would include pauses (an evaluation, or time in which nothing observed
+    // the steps), and a client would then expect too few steps until an instant.
     std::vector<absl::Duration> lengths;
     for (size_t i = 1; i < newest.size(); ++i) {
       lengths.push_back(newest[i].ago - newest[i - 1].ago);

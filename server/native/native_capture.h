@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One capture of the native service, from `arm` to the last acknowledgement. It survives its
-// stream.
+// Manages one capture of the native service, from `arm` to the last acknowledgement. It survives
+// its stream.
 #ifndef SERVER_NATIVE_NATIVE_CAPTURE_H_
 #define SERVER_NATIVE_NATIVE_CAPTURE_H_
 
@@ -29,17 +29,16 @@ namespace jobscope {
 
 class NativeCaptures;
 
-// v1::StepState of the newest steps; nothing where there is no step source.
+// Converts the newest steps to v1::StepState; nullopt without a step source.
 std::optional<v1::StepState> StepStateOf(const StepHistory& history);
 
-// arming -> armed -> started -> over. At most one stream is attached at a time. Before `started`
-// the capture ends with its stream; after it the recording goes on to its planned end, or until it
-// has been without a stream for `resume`. The items are held for a while after the stream was lost
-// or the recording has ended, whichever is later. The session's slot is held while a stream is
-// attached and items are left.
+// Phases: arming -> armed -> started -> over. At most one stream is attached at a time. Before
+// `started` the capture ends with its stream; after it the recording continues to its planned end,
+// or until it has been without a stream for `resume`. Items are held for `hold` after the stream
+// was lost or the recording has ended, whichever is later. The capture holds the session's slot
+// while a stream is attached and items are left.
 //
-// Thread-safe; nothing blocks. Whoever is attached is woken whenever there is something new, and
-// asks.
+// Thread-safe. Never blocks. Wakes the attached stream on every change; the stream then queries.
 class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
  public:
   enum class Phase { kArming, kArmed, kStarted, kOver };
@@ -59,51 +58,51 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   const std::string& peer() const { return options_.peer; }
   std::optional<v1::StepState> Steps() const { return StepStateOf(dependencies_.steps()); }
 
-  // Attaches the stream that asked for the capture, and asks for the session. Called once.
+  // Attaches the stream that asked for the capture, and requests the session. Called once.
   StreamId Submit(std::shared_ptr<StreamCall> stream, absl::Time deadline);
-  // Attaches a stream that lacks the items from `next_item` on; those before it are acknowledged.
-  // The stream that was attached before is cut. Errors: FAILED_PRECONDITION (not started; released
-  // already), INVALID_ARGUMENT (never sent), NOT_FOUND (dropped).
+  // Attaches a stream that lacks the items from `next_item` on; earlier ones count as acknowledged.
+  // Cuts the stream that was attached before. Returns FAILED_PRECONDITION (not started; already
+  // released), INVALID_ARGUMENT (never sent) or NOT_FOUND (dropped).
   absl::StatusOr<StreamId> Resume(std::shared_ptr<StreamCall> stream, uint64_t next_item);
-  // The stream is lost. A stream that was cut is ignored, here and below.
+  // The stream is lost. Ignores a stream that was cut, as do the functions below.
   void Detach(StreamId stream);
-  // The stream's client has everything, or wants no more: nothing is held any more.
+  // The stream's client has everything, or wants no more: stops holding items.
   void Complete(StreamId stream);
 
   struct Snapshot {
     Phase phase = Phase::kArming;
-    absl::Status cut;        // not OK: the stream is not the capture's any more, and ends with this
-    bool commanded = false;  // the start has been told: items may be sent from now on
+    absl::Status cut;        // not OK: the stream has lost the capture, and ends with this
+    bool commanded = false;  // the start was commanded: items may be sent from now on
     bool recording = false;  // `started` is known
     SessionStarted started;
-    absl::Status result;     // once it is over
+    absl::Status result;     // once the capture is over
     bool dropped = false;    // its items are not delivered
-    uint64_t last_item = 0;  // once it is over
+    uint64_t last_item = 0;  // once the capture is over
     uint64_t acknowledged = 0;
   };
   Snapshot Look(StreamId stream) const;
-  // Once it is armed.
+  // Valid once the capture is armed.
   SessionArmed armed() const;
   v1::Progress Progress() const;
 
-  // The next items to send: those from `first` on, once they fill a message; with `few`, or once
-  // the recording is over, as many as there are. Empty: there are none yet, and the stream will be
-  // woken when they fill a message.
+  // Returns the next items to send: those from `first` on, once they fill a message; with `few`, or
+  // once the recording is over, as many as there are. Empty: none yet; the stream will be woken
+  // when they fill a message.
   std::vector<xspace::HeldItem> NextItems(StreamId stream, uint64_t first, bool few);
-  // INVALID_ARGUMENT: that item was never sent.
+  // Returns INVALID_ARGUMENT if that item was never sent.
   absl::Status Acknowledge(StreamId stream, uint64_t through);
 
   void Start(StartCommand command);
-  // Ends the recording; what there is is delivered.
+  // Ends the recording; the client receives what was recorded.
   void Finish();
-  // Ends it without delivering: `why` becomes its result.
+  // Ends the capture without delivering: `why` becomes its result.
   void Drop(absl::Status why);
-  // The slot is given up though items are left: its client takes none.
+  // Releases the slot although items are left, because the client takes none.
   void YieldSlot();
-  // A new session begins, and its trace shall be the only one in memory. Returns whether this one
-  // was dropped for it: it is over and does not hold the slot.
+  // A new session begins, whose trace must be the only one in memory. Drops this capture if it is
+  // over and does not hold the slot; returns whether it did.
   bool Evict(const std::string& by);
-  // The server ends. Nothing changes while a stream is attached.
+  // The server shuts down. Does nothing while a stream is attached.
   void DropUnattached(const std::string& why);
 
  private:
@@ -118,14 +117,15 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
     absl::Mutex mutex_;
     std::weak_ptr<StreamCall> stream_ ABSL_GUARDED_BY(mutex_);
   };
-  // What is let go of outside of the lock: gives memory back, and lets the next session begin.
+  // Objects to release outside of the lock: releasing them frees memory and lets the next session
+  // begin.
   struct Remains {
     std::shared_ptr<xspace::Store> store;
     std::shared_ptr<void> slot;
     std::unique_ptr<grpc::Alarm> hold_alarm;
-    bool forget = false;  // the capture itself
-    std::string why;      // told to who asks for it later; empty: nobody can
-    uint64_t items = 0;   // that nobody has got, and somebody may want
+    bool forget = false;  // also forget the capture itself
+    std::string why;      // told to clients that ask for it later; empty: none can
+    uint64_t items = 0;   // items that no client has received and one may want
   };
 
   void OnArmed(const SessionArmed& armed);
@@ -138,7 +138,7 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   void AttachLocked(const std::shared_ptr<StreamCall>& stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void HoldLocked(Remains* remains) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // `unasked`: a client may still want it, and the log says so.
+  // `unasked`: a client may still want the capture, and the log says so.
   void LetGoLocked(std::string why, bool unasked, Remains* remains)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Bury(Remains remains);
@@ -157,20 +157,20 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   bool commanded_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<SessionStarted> started_ ABSL_GUARDED_BY(mutex_);
   std::optional<StepRange> steps_ ABSL_GUARDED_BY(mutex_);
-  // Steps begun before the window; by steps, once its first one has been seen.
+  // Steps begun before the window; by steps, set once its first step has been seen.
   mutable std::optional<uint64_t> steps_before_ ABSL_GUARDED_BY(mutex_);
   absl::Status result_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> dropping_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<xspace::Store> store_ ABSL_GUARDED_BY(mutex_);  // null: not armed, or let go of
+  std::shared_ptr<xspace::Store> store_ ABSL_GUARDED_BY(mutex_);  // null: not armed, or released
   std::shared_ptr<void> slot_ ABSL_GUARDED_BY(mutex_);
   uint64_t sent_ ABSL_GUARDED_BY(mutex_) = 0;  // the newest item that any stream was given
   uint64_t acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_item_ ABSL_GUARDED_BY(mutex_) = 0;
   StreamId stream_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none is attached
   StreamId last_stream_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::Status cut_ ABSL_GUARDED_BY(mutex_);  // why the streams before `stream_` are not it
-  // While it is without a stream: when the recording ends, or what is held is dropped. An alarm
-  // whose number is not `hold_` is void.
+  absl::Status cut_ ABSL_GUARDED_BY(mutex_);  // why earlier streams have lost the capture
+  // Without a stream: when the recording ends, or when held items are dropped. An alarm whose
+  // number differs from `hold_` is void.
   uint64_t hold_ ABSL_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<grpc::Alarm> hold_alarm_ ABSL_GUARDED_BY(mutex_);
 };

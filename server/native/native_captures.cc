@@ -19,7 +19,7 @@ namespace {
 // How many captures that are gone can still be explained.
 constexpr size_t kMaxGone = 16;
 
-// 128 random bits: not to be guessed. Empty: the system has none to give.
+// Returns 128 random bits, which cannot be guessed; empty if the system has none.
 std::string MakeKey() {
   std::array<char, limits::kCaptureKeyBytes / 2> bytes;
   ssize_t got = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The native captures of a server, by their keys, and why those that were there are not any more.
+// Holds the native captures of a server by their keys, and why earlier ones are gone.
 #ifndef SERVER_NATIVE_NATIVE_CAPTURES_H_
 #define SERVER_NATIVE_NATIVE_CAPTURES_H_
 
@@ -22,7 +22,7 @@
 
 namespace jobscope {
 
-// Tests have shorter ones.
+// Time limits of captures; tests use shorter ones.
 struct NativeCaptureLimits {
   absl::Duration hold = limits::kHold;
   absl::Duration armed = limits::kMaxArmed;
@@ -30,27 +30,27 @@ struct NativeCaptureLimits {
   absl::Duration resume = limits::kResumeTime;
 };
 
-// Thread-safe; nothing blocks.
+// Thread-safe. Never blocks.
 class NativeCaptures : public std::enable_shared_from_this<NativeCaptures> {
  public:
-  // Becomes the evictor of `sessions`.
+  // Creates the captures and sets them as the evictor of `sessions`.
   static std::shared_ptr<NativeCaptures> Make(std::shared_ptr<SessionManager> sessions,
                                               StepSource steps, NativeCaptureLimits limits);
 
   const NativeCaptureLimits& limits() const { return limits_; }
 
-  // A capture that nobody has asked the session for yet. UNAVAILABLE: the server ends, or the
-  // system has no random bytes for a key.
+  // Creates a capture that has not requested a session yet. Returns UNAVAILABLE if the server shuts
+  // down, or the system has no random bytes for a key.
   absl::StatusOr<std::shared_ptr<NativeCapture>> New(SessionOptions options);
-  // NOT_FOUND says why it is not here. Takes the same time whatever a wrong key has in common with
-  // a right one.
+  // Returns NOT_FOUND, with the reason, if the capture is gone. Takes the same time for every wrong
+  // key, whatever it has in common with a right one.
   absl::StatusOr<std::shared_ptr<NativeCapture>> Find(absl::string_view key) const;
-  // `why` completes "the capture ..."; empty: nobody knows its key.
+  // `why` completes "the capture ..."; empty: no client knows its key.
   void Forget(const NativeCapture& capture, std::string why);
 
-  // Whoever is over and does not hold the slot is dropped.
+  // Drops every capture that is over and does not hold the slot.
   void Evict();
-  // The server ends: captures without a stream end now, others with their streams.
+  // The server shuts down: captures without a stream end now, others with their streams.
   void Close();
   bool closed() const;
 

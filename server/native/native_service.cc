@@ -33,13 +33,13 @@ grpc::ServerUnaryReactor* NativeService::Describe(grpc::CallbackServerContext* c
     call->Finish(status);
     return reactor;
   }
-  // The service outlives its open calls, and `Description` runs only in one that is open.
+  // The service outlives its open calls, and `Description` runs only in an open one.
   const auto answer = [this, call, response] {
     call->Finish(absl::OkStatus(), [&] { WriteResponse(Description(), response); });
   };
-  const GpuSource gpus = dependencies_.gpus;  // once answered, the service may go
+  const GpuSource gpus = dependencies_.gpus;  // once answered, the service may be destroyed
   WithGpus(gpus, absl::InfiniteDuration(), limits::kFirstGpusWait, answer);
-  // For whoever asks next.
+  // Refreshes them for the next request.
   if (gpus) (void)gpus.refresh(limits::kGpusAge, [] {});
   return reactor;
 }
@@ -121,7 +121,7 @@ v1::DescribeResponse NativeService::Description() const {
     response.set_current_step(steps.current->number);
     response.set_has_current_step(true);
   }
-  // All that the recorder still knows: at most 256 steps.
+  // Over all steps that the recorder still knows: at most 256.
   response.set_step_time_ms(
       absl::ToDoubleMilliseconds(SummarizeSteps(steps, absl::InfiniteDuration()).average));
   response.set_start_unix_ns(dependencies_.start_unix_ns);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// jobscope.v1.Profiler: who the worker is, its clocks, and captures that are streamed.
+// Implements jobscope.v1.Profiler: the worker's identity, its clocks, and streamed captures.
 #ifndef SERVER_NATIVE_NATIVE_SERVICE_H_
 #define SERVER_NATIVE_NATIVE_SERVICE_H_
 
@@ -56,7 +56,7 @@ class NativeService final
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Fetch(
       grpc::CallbackServerContext* context) override;
 
-  // Captures that nobody is there to take are dropped now, others with their streams.
+  // Drops captures without a stream now, others when their streams end.
   void Close() { captures_->Close(); }
   size_t captures() const { return captures_->size(); }
 

@@ -56,7 +56,7 @@ size_t CallRegistry::AbandonUnless(absl::FunctionRef<bool(const OpenCall&)> keep
     calls.reserve(calls_.size());
     for (const auto& [call, answered] : calls_) calls.push_back(call);
   }
-  // Not under the lock: gRPC may run OnDone, and with it Leave, within Finish.
+  // Not under the lock: gRPC may run OnDone, and with it Leave, inside Finish.
   size_t kept = 0;
   for (const auto& call : calls) {
     if (keep(*call)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls that are open in this server: bounded in number, waited for at its end.
+// Tracks the calls that are open in this server: bounds their number and waits for their end.
 #ifndef SERVER_RPC_CALL_REGISTRY_H_
 #define SERVER_RPC_CALL_REGISTRY_H_
 
@@ -17,48 +17,48 @@
 
 namespace jobscope {
 
-// One open call, from its method to gRPC's OnDone.
+// One open call, from the start of its method to gRPC's OnDone.
 class OpenCall {
  public:
   virtual ~OpenCall() = default;
-  // Finishes the call with UNAVAILABLE, if it is not finished yet, and ends what runs for it
-  // without delivering: the server ends.
+  // The server shuts down: finishes the call with UNAVAILABLE if it is not finished yet, and ends
+  // what runs for it without delivering.
   virtual void Abandon() = 0;
-  // Whether it asked for the session of that id and peer.
+  // Whether the call asked for the session of that id and peer.
   virtual bool Records(absl::string_view session_id, absl::string_view peer) const = 0;
-  // Whether what was recorded for it is on its way to it, with a session or after it.
+  // Whether recorded data is being delivered to the call, during a session or after it.
   virtual bool Delivers() const { return false; }
 };
 
-// Thread-safe.
+// Registry of the open calls. Thread-safe.
 class CallRegistry {
  public:
-  // At most `max_calls` that are not answered, and `max_with_answered` in all.
+  // At most `max_calls` unanswered ones, and `max_with_answered` in all.
   CallRegistry(size_t max_calls, size_t max_with_answered)
       : max_calls_(max_calls), max_with_answered_(max_with_answered) {}
 
-  // Admits a call. RESOURCE_EXHAUSTED: too many are open. UNAVAILABLE: the server ends.
+  // Admits a call. Returns RESOURCE_EXHAUSTED if too many are open, UNAVAILABLE if the server shuts
+  // down.
   absl::Status Enter(std::shared_ptr<OpenCall> call);
-  // It has its status, and only gRPC still has to do with it. Calls that were not admitted are
-  // ignored.
+  // The call has its status; only gRPC still uses it. Ignores calls that were not admitted.
   void Answered(const std::shared_ptr<OpenCall>& call);
-  // gRPC is done with it. Calls that were not admitted are ignored.
+  // gRPC no longer uses the call. Ignores calls that were not admitted.
   void Leave(const std::shared_ptr<OpenCall>& call);
 
-  // Admits none from now on.
+  // Admits no call from now on.
   void Close();
-  // Waits until none is open, at most `timeout`. False: some still are.
+  // Blocks until no call is open, at most `timeout`. Returns false if some still are.
   bool AwaitNone(absl::Duration timeout);
-  // Abandons those that are open and for which `keep` is false. Returns how many were kept.
+  // Abandons the open calls for which `keep` returns false. Returns how many were kept.
   size_t AbandonUnless(absl::FunctionRef<bool(const OpenCall&)> keep);
 
-  size_t open() const;  // with those that are answered
+  size_t open() const;  // includes answered ones
 
  private:
   const size_t max_calls_;
   const size_t max_with_answered_;
   mutable absl::Mutex mutex_;
-  // And whether each is answered.
+  // The open calls, and whether each is answered.
   std::unordered_map<std::shared_ptr<OpenCall>, bool> calls_ ABSL_GUARDED_BY(mutex_);
   size_t answered_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;

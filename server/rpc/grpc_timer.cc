@@ -13,9 +13,10 @@ void RunSoon(std::function<void()> body) {
   };
   auto hop = std::make_shared<Hop>();
   hop->body = std::move(body);
-  // The callback may run, and let go of the alarm, before Set has returned.
+  // The callback may run, and release the alarm, before Set has returned.
   const std::shared_ptr<grpc::Alarm> alarm = hop->alarm;
-  // Also when it is "cancelled": gRPC ends, and whoever waits must not wait for ever.
+  // Runs also when the alarm is "cancelled" because gRPC shuts down: otherwise a waiter would wait
+  // for ever.
   alarm->Set(std::chrono::system_clock::now(), [hop](bool /*expired*/) {
     const std::shared_ptr<grpc::Alarm> last = std::move(hop->alarm);
     const std::function<void()> run = std::move(hop->body);

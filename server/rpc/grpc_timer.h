@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work that gRPC's own threads do later: the server has no thread of its own for it.
+// Runs work later on gRPC's own threads: the server has no thread for it.
 #ifndef SERVER_RPC_GRPC_TIMER_H_
 #define SERVER_RPC_GRPC_TIMER_H_
 
@@ -13,12 +13,12 @@
 
 namespace jobscope {
 
-// Runs `body` once, soon, and never in the caller's thread: for those who call us from threads that
-// are not ours, or that must not be held up. Costs the caller a few microseconds.
+// Runs `body` once, soon, and never on the caller's thread: for callers on foreign threads, or on
+// threads that must not be delayed. Costs the caller a few microseconds.
 void RunSoon(std::function<void()> body);
 
-// Runs `body` once, at `delay` from now, unless the alarm is destroyed before. It may be running
-// while the alarm is destroyed, also by itself: it holds what it touches, weakly where that holds
+// Runs `body` once after `delay`, unless the alarm is destroyed first. `body` may run while the
+// alarm is being destroyed, and may destroy it: it must hold what it touches, weakly if that owns
 // the alarm.
 std::unique_ptr<grpc::Alarm> RunAfter(absl::Duration delay, std::function<void()> body);
 

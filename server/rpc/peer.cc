@@ -16,7 +16,7 @@ constexpr size_t kMaxCertificateNameBytes = 100;
 
 absl::string_view View(grpc::string_ref text) { return {text.data(), text.size()}; }
 
-// The first of the caller's names; empty if it has shown no certificate.
+// Returns the caller's first certificate name; empty if it has shown no certificate.
 std::string CertificateName(const grpc::AuthContext& context) {
   for (const char* property : {GRPC_X509_CN_PROPERTY_NAME, GRPC_X509_SAN_PROPERTY_NAME}) {
     for (const grpc::string_ref& value : context.FindPropertyValues(property)) {

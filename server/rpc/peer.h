@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callers, as people write them.
+// Formats callers' addresses for people.
 #ifndef SERVER_RPC_PEER_H_
 #define SERVER_RPC_PEER_H_
 
@@ -12,12 +12,12 @@
 
 namespace jobscope {
 
-// "ipv4:127.0.0.1:40123" and "ipv6:%5B::1%5D:40123", as gRPC names peers, in the form in which
-// people write addresses.
+// Converts gRPC's names of peers, "ipv4:127.0.0.1:40123" and "ipv6:%5B::1%5D:40123", to the usual
+// form of addresses.
 std::string ReadablePeer(absl::string_view grpc_peer);
 
-// The caller as people write it, "10.0.0.3:40123", with the name in its certificate, if it has
-// shown one: "10.0.0.3:40123 (alice)".
+// Returns the caller's address, "10.0.0.3:40123", with the name in its certificate if it has shown
+// one: "10.0.0.3:40123 (alice)".
 std::string PeerOf(const grpc::ServerContextBase& context);
 
 }  // namespace jobscope

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages of methods that see raw bytes. All of ours do: gRPC 1.51 answers a typed method's
-// request that cannot be parsed with UNIMPLEMENTED and no text, as if there were no such method.
+// Parses and writes the messages of methods that receive raw bytes. All of ours do: to a typed
+// method's unparsable request gRPC 1.51 answers UNIMPLEMENTED without a text, as if the method did
+// not exist.
 #ifndef SERVER_RPC_RAW_MESSAGE_H_
 #define SERVER_RPC_RAW_MESSAGE_H_
 
@@ -16,17 +17,17 @@
 
 namespace jobscope {
 
-// INVALID_ARGUMENT, with a text that names the message, where the bytes are none.
+// Returns INVALID_ARGUMENT, with a text that names the message, if the bytes cannot be parsed.
 template <typename Message>
 absl::Status ParseRequest(const grpc::ByteBuffer& bytes, Message* message) {
-  grpc::ByteBuffer copy(bytes);  // of references; the reader wants it mutable
+  grpc::ByteBuffer copy(bytes);  // copies references; the reader needs it mutable
   grpc::ProtoBufferReader reader(&copy);
   if (reader.status().ok() && message->ParseFromZeroCopyStream(&reader)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("the request of ", bytes.Length(), " bytes is not a ", message->GetTypeName()));
 }
 
-// For small messages: they are copied. An empty message is written, too: gRPC wants a buffer.
+// For small messages: copies them. Also writes empty messages, because gRPC requires a buffer.
 template <typename Message>
 void WriteResponse(const Message& message, grpc::ByteBuffer* bytes) {
   const grpc::Slice slice(message.SerializeAsString());

@@ -15,7 +15,7 @@
 namespace jobscope {
 namespace {
 
-// In opts.advanced_configuration: where captures by this service say what Arm.frameworks says.
+// Key in opts.advanced_configuration with the meaning of Arm.frameworks.
 constexpr char kFrameworksKey[] = "jobscope_frameworks";
 constexpr char kRecordShapesKey[] = "jobscope_record_shapes";
 constexpr char kDeviceTracerKey[] = "jobscope_device_tracer";
@@ -99,8 +99,8 @@ absl::Status CheckLists(const tensorflow::ProfileRequest& request) {
   return absl::OkStatus();
 }
 
-// Names what was asked for and has no effect here. What every stock client sends along without
-// meaning it (max_events of a million, tools, paths) is not named; docs/wire.md says so.
+// Names the requested options that have no effect here. Does not name what every stock client sends
+// unintentionally (max_events of a million, tools, paths); see docs/wire.md.
 std::vector<std::string> NameIgnored(const tensorflow::ProfileRequest& request) {
   const tensorflow::ProfileOptions& opts = request.opts();
   constexpr uint64_t kStockMaxEvents = 1'000'000;
@@ -113,7 +113,7 @@ std::vector<std::string> NameIgnored(const tensorflow::ProfileRequest& request) 
   }
   if (opts.raise_error_on_start_failure()) ignored.push_back("opts.raise_error_on_start_failure");
   if (!opts.override_hostname().empty()) ignored.push_back("opts.override_hostname");
-  // The map has no order of its own: sorted, so that two workers answer alike.
+  // Sorted, because the map has no order: two workers must answer alike.
   std::set<absl::string_view> keys;
   for (const auto& entry : opts.advanced_configuration()) keys.insert(entry.first);
   keys.erase(kFrameworksKey);
@@ -137,8 +137,8 @@ absl::StatusOr<FrameworkChoice> Frameworks(absl::string_view field, const std::s
   return absl::InvalidArgumentError(absl::StrCat(field, ": ", choice.status().message()));
 }
 
-// What callers of this service have in place of Arm.frameworks. Any other type than a string is as
-// empty, and so "auto".
+// Reads this service's substitute for Arm.frameworks. A value of another type than string counts as
+// empty, which means "auto".
 absl::StatusOr<FrameworkChoice> Frameworks(const tensorflow::ProfileOptions& opts) {
   const auto found = opts.advanced_configuration().find(kFrameworksKey);
   if (found == opts.advanced_configuration().end()) return FrameworkChoice();
@@ -159,7 +159,7 @@ absl::StatusOr<DeviceTracer> WhoTracesDevices(const tensorflow::ProfileOptions& 
                           found->second.string_value());
 }
 
-// Likewise; any other type than a bool is as false.
+// Likewise; a value of another type than bool counts as false.
 bool RecordShapes(const tensorflow::ProfileOptions& opts) {
   const auto found = opts.advanced_configuration().find(kRecordShapesKey);
   return found != opts.advanced_configuration().end() && found->second.bool_value();
@@ -179,7 +179,7 @@ absl::StatusOr<CollectorLevels> Levels(const tensorflow::ProfileOptions& opts) {
     levels.device = static_cast<int>(opts.device_tracer_level());
     levels.python = static_cast<int>(opts.python_tracer_level());
   }
-  // A device type other than ours means that ours is not wanted.
+  // A device type other than ours means that our device tracer is not wanted.
   const auto type = opts.device_type();
   if (type != tensorflow::ProfileOptions::UNSPECIFIED && type != tensorflow::ProfileOptions::GPU) {
     levels.device = 0;
@@ -278,8 +278,7 @@ absl::StatusOr<ProfileCall> ValidateStartContinuous(const tensorflow::ProfileReq
                                                     const CallContext& context) {
   auto call = ValidateCommon(request, context);
   if (!call.ok()) return call;
-  // XProf's continuous mode is made for TPUs and sends host level 0: nothing at all would be
-  // recorded.
+  // XProf's continuous mode is made for TPUs and sends host level 0, which would record nothing.
   if (call->options.levels.host == 0) call->options.levels.host = 2;
   call->emit_xspace = true;
   return call;
@@ -451,7 +450,7 @@ std::string FileStem(absl::string_view text, absl::string_view fallback) {
         absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
     if (!kept) c = '_';
   }
-  // A name of dots alone is a directory.
+  // A name of dots only is a directory.
   if (stem.find_first_not_of('.') != std::string::npos) return stem;
   return fallback.empty() ? "worker" : FileStem(fallback, {});
 }

@@ -15,9 +15,9 @@ namespace {
 
 constexpr absl::Duration kCancelTime = absl::Milliseconds(100);
 
-// With a queue of its own. gRPC's callback threads would end such a call, too; but whoever lets go
-// of the last call joins them (seen in 1.51), which must not be one of them: their queue is freed
-// under its feet.
+// A call with a queue of its own. gRPC's callback threads could end such a call too, but gRPC joins
+// them on the thread that releases the last call (observed in 1.51). If that is one of them, its
+// queue is freed while it is in use.
 struct Call {
   grpc::ClientContext context;
   grpc::ByteBuffer request;
@@ -38,7 +38,7 @@ struct Call {
 
 bool AnswersItself(grpc::Server* server, absl::Duration limit) {
   auto call = std::make_unique<Call>();
-  const grpc::Slice whole_server;  // an empty message names no service
+  const grpc::Slice whole_server;  // an empty message names no service: the whole server
   call->request = grpc::ByteBuffer(&whole_server, 1);
   grpc::GenericStub stub(server->InProcessChannel(grpc::ChannelArguments()));
   call->reader = stub.PrepareUnaryCall(&call->context, "/grpc.health.v1.Health/Check",
@@ -47,7 +47,7 @@ bool AnswersItself(grpc::Server* server, absl::Duration limit) {
   call->reader->Finish(&call->response, &call->status, call.get());
   if (call->AwaitEnd(limit)) return call->status.ok();
   call->context.TryCancel();
-  // It may end much later, where gRPC has no thread for it: what it writes to stays.
+  // The call may end much later, when gRPC has no thread for it: its buffers stay allocated.
   if (!call->AwaitEnd(kCancelTime)) (void)call.release();
   return false;
 }

@@ -8,8 +8,8 @@
 
 namespace jobscope {
 
-// Whether the server answers a call of its health service, within this process: where gRPC has too
-// few threads, it accepts connections and answers nothing. Blocks for `limit`, and 100 ms more for
+// Whether the server answers a call to its own health service, within this process. With too few
+// threads gRPC accepts connections and answers nothing. Blocks for at most `limit`, plus 100 ms for
 // the call's end.
 bool AnswersItself(grpc::Server* server, absl::Duration limit);
 

@@ -28,7 +28,7 @@ class StreamCall::Bridge : public StreamCall::Reactor {
   void OnWriteDone(bool ok) override { call_->Post(ok ? kWritten : kWriteFailed); }
   void OnCancel() override { call_->Post(kCancelled); }
   void OnDone() override {
-    // Here, and not by whoever handles events: the registry may be gone when this has returned.
+    // Called here and not by the event handler: the registry may be gone when this has returned.
     call_->registry_->Leave(call_);
     call_->Post(kDone);
     delete this;
@@ -92,7 +92,7 @@ void StreamCall::Run() {
     }
     try {
       Handle(events);
-    } catch (const std::exception&) {  // out of memory: it ends as if the client had gone
+    } catch (const std::exception&) {  // out of memory: ends as if the client had disconnected
       context_->TryCancel();
     }
   }
@@ -127,7 +127,7 @@ void StreamCall::HandleRead(unsigned events) {
   reading_ = false;
   if ((events & kReadFailed) != 0) {
     read_closed_ = true;
-    // The end of a broken stream looks like a client's closing, but for this.
+    // Only IsCancelled tells the end of a broken stream from a client's closing.
     if (!finish_sent_ && context_->IsCancelled()) Lose();
     if (!finished()) OnClientClosed();
     return;
@@ -146,7 +146,7 @@ void StreamCall::Finish(absl::Status status) {
   if (!wanted_status_.has_value()) wanted_status_ = std::move(status);
 }
 
-// From Finish on, `this` may lose its gRPC part at any time.
+// After Finish, gRPC's part of `this` may be destroyed at any time.
 void StreamCall::Advance() {
   if (finish_sent_) return;
   if (!writing_ && !finished()) {

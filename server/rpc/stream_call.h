@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One bidirectional stream of raw messages: what happens to it is handled one thing at a time.
+// Handles the events of one bidirectional stream of raw messages, one event at a time.
 #ifndef SERVER_RPC_STREAM_CALL_H_
 #define SERVER_RPC_STREAM_CALL_H_
 
@@ -22,23 +22,23 @@
 
 namespace jobscope {
 
-// gRPC, sessions, stores, timers and the server's end all have something to say to a stream, from
-// their own threads and at the same time. Each leaves its word as a bit, and one thread at a time
-// takes the bits and handles them, always one of gRPC's: so the virtual functions below run one
-// after the other, without a lock, and so do all calls into gRPC. Nothing here blocks. The object
-// outlives gRPC's part of the call.
+// gRPC, sessions, stores, timers and the server's end all signal events to a stream, from their own
+// threads and concurrently. Each sets a bit; one thread at a time, always one of gRPC's, takes the
+// bits and handles them. So the virtual functions below, and all calls into gRPC, run one after the
+// other without a lock. Nothing here blocks. The object outlives gRPC's part of the call.
 //
-// There is at most one read and one write at a time; a stream is finished when its last write is
-// done, and cut off if the peer does not take that within 5 s.
+// At most one read and one write are in progress. A stream is finished when its last write is done,
+// and cut off if the peer does not take that write within 5 s.
 class StreamCall : public OpenCall, public std::enable_shared_from_this<StreamCall> {
  public:
   using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-  // Admits the stream and reads its first message. Called once, by the method, which must return
-  // the result.
+  // Admits the stream and reads its first message. The method calls it once and must return the
+  // result.
   Reactor* Begin();
 
-  // NextMessage has something to say. Thread-safe; handled on a thread of gRPC's, never in here.
+  // Signals that NextMessage has a message. Thread-safe; a thread of gRPC's handles it, never this
+  // call.
   void Wake();
   void Abandon() override;
   const std::string& peer() const { return peer_; }
@@ -50,36 +50,36 @@ class StreamCall : public OpenCall, public std::enable_shared_from_this<StreamCa
   StreamCall(CallRegistry* registry, absl::string_view method,
              grpc::CallbackServerContext* context);
 
-  // A message has come, at `received_ns` on MONOTONIC.
+  // A message arrived at `received_ns` on MONOTONIC.
   virtual void OnMessage(const grpc::ByteBuffer& message, uint64_t received_ns) = 0;
-  // Whether the next one is to be read.
+  // Whether to read the next message.
   virtual bool WantsMessage() const { return true; }
-  // The next message to send, if there is one. Called when nothing is being written.
+  // Returns the next message to send, if there is one. Called when no write is in progress.
   virtual bool NextMessage(grpc::ByteBuffer* message) = 0;
-  // The last one has been handed to the network.
+  // The last message has been handed to the network.
   virtual void OnSent() {}
-  // The client has closed its side: no message comes any more.
+  // The client has closed its side: no further message will arrive.
   virtual void OnClientClosed() = 0;
-  // The client has gone, or the connection. The stream is finished.
+  // The client has disconnected. The stream is finished.
   virtual void OnLost() {}
-  // Somebody has called Wake; also while a message is being written.
+  // Wake was called; also called while a message is being written.
   virtual void OnWake() {}
-  // Every tick interval.
+  // Runs every tick interval.
   virtual void OnTick() {}
-  // The server ends: must Finish.
+  // The server shuts down: must call Finish.
   virtual void OnServerEnds() = 0;
-  // gRPC is done with it; `lost`: the status has not reached the client.
+  // gRPC no longer uses the call. `lost`: the status has not reached the client.
   virtual void OnDone(bool /*lost*/) {}
-  // Ends the audit line.
+  // The end of the audit line.
   virtual std::string Outcome() const { return {}; }
 
-  // Finishes the stream once what is being written has gone. The first status counts. Nothing is
-  // read or written any more.
+  // Finishes the stream after the current write. The first status counts. Nothing further is read
+  // or written.
   void Finish(absl::Status status);
   bool finished() const { return wanted_status_.has_value(); }
-  // Runs OnTick from now on; an infinite interval ends it.
+  // Runs OnTick periodically from now on; an infinite interval stops it.
   void TickEvery(absl::Duration interval);
-  // What the audit line says was asked for.
+  // Sets the request's description for the audit line.
   void Describe(std::string description) { description_ = std::move(description); }
 
  private:
@@ -97,8 +97,8 @@ class StreamCall : public OpenCall, public std::enable_shared_from_this<StreamCa
     kCutOff = 1 << 9,
   };
 
-  // Leaves an event, and handles all there are unless another thread does: in this thread, or soon
-  // in one of gRPC's.
+  // Sets an event, and handles all pending events unless another thread does: Post on this thread,
+  // PostSoon soon on one of gRPC's.
   void Post(unsigned event);
   void PostSoon(unsigned event);
   void Run();
@@ -108,17 +108,17 @@ class StreamCall : public OpenCall, public std::enable_shared_from_this<StreamCa
   void Advance();
   void ArmTick();
 
-  CallRegistry* const registry_;  // until gRPC's OnDone
+  CallRegistry* const registry_;  // valid until gRPC's OnDone
   const std::string method_;
   const std::string peer_;
   const absl::Time started_;
   Bridge* bridge_ = nullptr;              // deletes itself in OnDone
-  grpc::CallbackServerContext* context_;  // likewise gone with OnDone
-  grpc::ByteBuffer read_buffer_;          // of gRPC while it reads
-  grpc::ByteBuffer write_buffer_;         // of gRPC while it writes
+  grpc::CallbackServerContext* context_;  // likewise invalid after OnDone
+  grpc::ByteBuffer read_buffer_;          // owned by gRPC during a read
+  grpc::ByteBuffer write_buffer_;         // owned by gRPC during a write
   uint64_t received_ns_ = 0;              // when it was read
 
-  // ---- of the thread that handles events ----
+  // ---- only the thread that handles events ----
   std::string description_;
   std::optional<absl::Status> wanted_status_;
   bool finish_sent_ = false;

@@ -123,12 +123,12 @@ void UnaryCall::CutOff() {
   Log(LogLevel::kWarning,
       absl::StrCat(peer_, " has not taken its answer to ", method_, " for ",
                    absl::FormatDuration(absl::Trunc(limit_, absl::Seconds(1))), " and is cut off"));
-  // OnDone comes; where the connection itself stands still, with its end.
+  // OnDone follows; if the connection itself stalls, when the connection ends.
   context_->TryCancel();
 }
 
 void UnaryCall::OnDone() {
-  std::shared_ptr<void> held;  // let go of outside of the lock, as the alarm
+  std::shared_ptr<void> held;  // released outside of the lock, like the alarm
   std::unique_ptr<grpc::Alarm> cut_off;
   absl::MutexLock lock(&mutex_);
   context_ = nullptr;
@@ -162,7 +162,7 @@ void UnaryCall::End(const absl::Status& status) {
     if (finished_) return;
     cancel = std::move(cancel_);
   }
-  // In this order: the session that is cancelled would answer first, with a status of its own.
+  // In this order: the cancelled session would otherwise answer first, with its own status.
   Finish(status);
   if (cancel) cancel();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One unary call of either service: answered exactly once, by whoever comes first, and audited
-// then.
+// Answers one unary call of either service exactly once, with the first answer that is given, and
+// audits it then.
 #ifndef SERVER_RPC_UNARY_CALL_H_
 #define SERVER_RPC_UNARY_CALL_H_
 
@@ -24,15 +24,14 @@
 
 namespace jobscope {
 
-// The answer, the caller's leaving and the server's end may come at the same time, from different
-// threads; a session's callback may come long after the call has gone. So all of them hold this
-// object, which outlives gRPC's part. Thread-safe; nothing waits.
+// The answer, the caller's disconnecting and the server's shutdown may happen at the same time, on
+// different threads; a session's callback may run long after the call has ended. So each of them
+// holds this object, which outlives gRPC's part. Thread-safe. Never blocks.
 class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall> {
  public:
-  // Starts a call of `method` ("tensorflow.ProfilerService/Profile"). When the registry does not
-  // admit it, it is already finished
-  // (`open()` is false), and the method returns its reactor at once. The method must return
-  // `reactor()`.
+  // Starts a call of `method` ("tensorflow.ProfilerService/Profile"). If the registry does not
+  // admit the call, it is already finished (`open()` is false), and the method returns the reactor
+  // at once. The method must return `reactor()`.
   static std::shared_ptr<UnaryCall> Start(CallRegistry* registry, absl::string_view method,
                                           grpc::CallbackServerContext* context);
 
@@ -41,29 +40,31 @@ class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall
   const std::string& peer() const {
     return peer_;
   }  // "127.0.0.1:40123", "[::1]:40123", "unix:", "10.0.0.3:40123 (alice)"
-  absl::Time deadline() const { return deadline_; }  // InfiniteFuture if the caller has none
+  absl::Time deadline() const { return deadline_; }  // InfiniteFuture if the caller set none
   bool open() const;
 
-  // What the audit line says was asked for.
+  // Sets the request's description for the audit line.
   void Describe(std::string description);
 
-  // How to end what runs for this call. Runs at most once, when the caller has gone (the call is
-  // then finished with CANCELLED) or the server ends; at once, if the call is finished already.
+  // Sets how to end what runs for this call. `cancel` runs at most once, when the caller has
+  // disconnected (the call is then finished with CANCELLED) or the server shuts down; at once if
+  // the call is already finished.
   void OnCancel(absl::AnyInvocable<void()> cancel);
 
-  // The session that this call has asked for: the server's end lets the one that records deliver.
+  // Sets the session that this call asked for: a server that shuts down lets the recording session
+  // deliver.
   void SetSession(std::string session_id);
 
-  // Answers. `write_response` runs only if this is the first answer and `status` is OK: gRPC's
-  // response object is alive in it. `outcome` ends the audit line. Returns false, and does nothing,
-  // if the call is finished already.
+  // Answers the call. `write_response` runs only if this is the first answer and `status` is OK:
+  // gRPC's response object is valid in it. `outcome` ends the audit line. Returns false, and does
+  // nothing, if the call is already finished.
   bool Finish(const absl::Status& status, absl::FunctionRef<void()> write_response,
               absl::string_view outcome = {});
   bool Finish(const absl::Status& status, absl::string_view outcome = {});
 
-  // Keeps `held`, the slot, until gRPC is done with the call: a caller that does not read its
-  // answer holds memory, on top of which nobody may record. One that has not taken it after `limit`
-  // is cut off. Before Finish.
+  // Keeps `held`, the slot, until gRPC no longer uses the call: a caller that does not read its
+  // answer holds memory, and no session may record in addition. A caller that has not taken the
+  // answer after `limit` is cut off. Call before Finish.
   void HoldUntilSent(std::shared_ptr<void> held, absl::Duration limit);
 
   void Abandon() override;
@@ -73,7 +74,7 @@ class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall
   class Reactor;
 
   UnaryCall(CallRegistry* registry, absl::string_view method, grpc::CallbackServerContext* context);
-  // Ends what runs for this call, and finishes it.
+  // Ends what runs for this call, and finishes the call.
   void End(const absl::Status& status);
   void CutOff();
   void OnDone();
@@ -91,13 +92,14 @@ class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall
   std::string description_ ABSL_GUARDED_BY(mutex_);
   std::optional<std::string> session_id_ ABSL_GUARDED_BY(mutex_);
   absl::AnyInvocable<void()> cancel_ ABSL_GUARDED_BY(mutex_);
-  grpc::CallbackServerContext* context_ ABSL_GUARDED_BY(mutex_);  // null: gRPC is done with it
+  grpc::CallbackServerContext* context_ ABSL_GUARDED_BY(mutex_);  // null after OnDone
   std::shared_ptr<void> held_ ABSL_GUARDED_BY(mutex_);
   absl::Duration limit_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<grpc::Alarm> cut_off_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The codes of absl are gRPC's. The text is made printable, and fits a trailer.
+// Converts a status: absl's codes are gRPC's. Makes the text printable and short enough for a
+// trailer.
 grpc::Status ToGrpc(const absl::Status& status);
 
 }  // namespace jobscope

@@ -9,7 +9,7 @@
 namespace jobscope {
 namespace {
 
-// The texts of stock servers: clients and people search for them.
+// Texts of stock servers, which clients and people search for.
 absl::Status NotRunning() { return absl::NotFoundError("No continuous profiling session found."); }
 
 }  // namespace
@@ -31,10 +31,10 @@ absl::StatusOr<ProfileCall> ContinuousProfiling::Snapshot(absl::Time now) const 
   if (!running_.has_value()) return NotRunning();
   ProfileCall call = running_->call;
   call.options.duration = absl::ZeroDuration();
-  // The lookback counts from this instant, not from when the session comes to start.
+  // The lookback counts from this instant, not from the session's start.
   call.options.start_unix_ns = absl::ToUnixNanos(now);
-  // Never zero, even if the wall clock was set back: a session of no length and no lookback would
-  // be refused.
+  // Never zero, even if the wall clock was set back: a session without length and lookback would be
+  // refused.
   call.options.lookback =
       std::clamp(now - running_->since, absl::Milliseconds(1), limits::kMaxLookback);
   return call;

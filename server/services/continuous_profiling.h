@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Continuous profiling: recording stays on, and a snapshot is a look back at what the rings still
+// Implements continuous profiling: recording stays on, and a snapshot returns what the rings still
 // hold.
 #ifndef SERVER_SERVICES_CONTINUOUS_PROFILING_H_
 #define SERVER_SERVICES_CONTINUOUS_PROFILING_H_
@@ -17,11 +17,11 @@
 
 namespace jobscope {
 
-// One per server. Thread-safe; nothing waits. Recording goes on through every snapshot, so there is
-// no gap between two of them: they overlap, as far as the rings reach.
+// One per server. Thread-safe. Never blocks. Recording continues during snapshots, so there is no
+// gap between two of them: they overlap, as far as the rings reach back.
 class ContinuousProfiling {
  public:
-  // Turns recording on at a host level, or off (nothing). Called under a lock of this class, one
+  // Turns recording on at a host level, or off (nullopt). Called with this class's lock held, one
   // call at a time.
   using SetRecording = std::function<void(std::optional<int> host_level)>;
 
@@ -32,13 +32,13 @@ class ContinuousProfiling {
   ContinuousProfiling(const ContinuousProfiling&) = delete;
   ContinuousProfiling& operator=(const ContinuousProfiling&) = delete;
 
-  // ALREADY_EXISTS if it is on. `call` is what snapshots are asked with.
+  // Turns recording on; `call` is the request of its snapshots. Returns ALREADY_EXISTS if it is on.
   absl::Status Start(ProfileCall call, absl::Time now);
-  // What the session of a snapshot is asked with: no duration, and a lookback from now to the start
-  // of continuous profiling, at most limits::kMaxLookback. One that waits in line for longer than
-  // limits::kMaxStartAge reaches that much less far back. NOT_FOUND if it is off.
+  // Returns the request of a snapshot's session: no duration, and a lookback from now to the start
+  // of continuous profiling, at most limits::kMaxLookback. A session that is queued for longer than
+  // limits::kMaxStartAge reaches that much less far back. Returns NOT_FOUND if profiling is off.
   absl::StatusOr<ProfileCall> Snapshot(absl::Time now) const;
-  // NOT_FOUND if it is off.
+  // Turns recording off. Returns NOT_FOUND if it is off.
   absl::Status Stop();
 
   bool on() const;

@@ -12,7 +12,7 @@
 namespace jobscope {
 namespace {
 
-// Held by whoever may answer: the source's callback, and the alarm. The first of the two lets go of
+// Shared by the source's callback and the alarm, either of which may answer. The first one releases
 // the alarm.
 struct Wait {
   std::mutex mutex;
@@ -38,8 +38,8 @@ void WithGpus(const GpuSource& source, absl::Duration max_age, absl::Duration li
   if (!source) return then();
   const auto wait = std::make_shared<Wait>();
   wait->then = std::move(then);
-  // If the source's call hangs, this callback is kept by it, and `wait` with it: once per hang,
-  // because a source that hangs is not asked again.
+  // If the source's call hangs, it keeps this callback, and with it `wait`: once per hang, because
+  // a hanging source is not asked again.
   if (!source.refresh(max_age, [wait] { wait->Answer(); })) return wait->Answer();
   auto alarm = RunAfter(limit, [wait] { wait->Answer(); });
   const std::lock_guard<std::mutex> lock(wait->mutex);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the services know about GPUs, without knowing who asks the driver.
+// Gives the services the state of the GPUs; hides who asks the driver.
 #ifndef SERVER_SERVICES_GPU_SOURCE_H_
 #define SERVER_SERVICES_GPU_SOURCE_H_
 
@@ -11,20 +11,21 @@
 
 namespace jobscope {
 
-// Both are thread-safe and never wait. Empty functions: this worker does not ask for GPUs.
+// Both functions are thread-safe and never block. Empty functions: this worker does not ask for
+// GPUs.
 struct GpuSource {
-  // The newest that is known.
+  // Returns the newest known state.
   std::function<v1::Gpus()> latest;
-  // Asks for something that is not older than `max_age` (InfiniteDuration: for anything, if nothing
-  // is known yet). `done` is called when it is there, on another thread. False: there is nothing to
-  // wait for, and `done` is not called.
+  // Requests a state not older than `max_age` (InfiniteDuration: any, if none is known yet). Calls
+  // `done` on another thread once it is available. Returns false if there is nothing to wait for;
+  // `done` is then not called.
   std::function<bool(absl::Duration max_age, std::function<void()> done)> refresh;
 
   explicit operator bool() const { return latest && refresh; }
 };
 
-// Runs `then` once: at once if what is known is not older than `max_age` or cannot be had, else
-// when it is there, but after `limit` at the latest. On this thread, the source's, or one of
+// Runs `then` once: at once if the known state is not older than `max_age` or is unavailable, else
+// when it is available, after `limit` at the latest. Runs on this thread, the source's, or one of
 // gRPC's.
 void WithGpus(const GpuSource& source, absl::Duration max_age, absl::Duration limit,
               std::function<void()> then);

@@ -14,7 +14,7 @@
 namespace jobscope {
 namespace {
 
-// Older numbers say so: NVML did not answer in time.
+// Numbers older than this are shown with their age: NVML did not answer in time.
 constexpr uint64_t kOldGpusMs = 2'000;
 
 double Milliseconds(absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); }
@@ -116,8 +116,8 @@ tensorflow::MonitorResponse MakeMonitorResponse(const MonitorCall& call, const P
                           static_cast<double>(*after.rss_bytes) / (1 << 20));
   }
   if (gpus != nullptr) text += DescribeGpus(*gpus);
-  // The types above EMPTY_RESULT also promise numbers of a device, which this server does not have:
-  // with steps the step times are what is meant, and the device's fields stay 0.
+  // The types above EMPTY_RESULT also promise device numbers, which this server does not have. With
+  // steps, the type stands for the step times, and the device's fields stay 0.
   auto* result = response.mutable_monitor_result();
   if (times.count == 0) return response;
   result->set_response_type(tensorflow::ProfilerServiceMonitorResult::UTIL_IDLE_STEP);

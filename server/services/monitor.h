@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Monitor answers: step times, CPU and memory of this process over a short while.
+// Builds the answer of Monitor: step times, CPU and memory of this process over a short time.
 #ifndef SERVER_SERVICES_MONITOR_H_
 #define SERVER_SERVICES_MONITOR_H_
 
@@ -15,7 +15,7 @@
 
 namespace jobscope {
 
-// Of this process. Takes microseconds.
+// CPU time and memory of this process. Reading them takes microseconds.
 struct ProcessUsage {
   absl::Time at;
   absl::Duration cpu;  // user and system, all threads, since the process started
@@ -23,8 +23,8 @@ struct ProcessUsage {
 };
 ProcessUsage ReadProcessUsage();
 
-// Of `steps`, those that ended within `window` before now; all recent ones if none did (`in_window`
-// is then false).
+// Summary of the steps that ended within `window` before now; of all recent ones if none did
+// (`in_window` is then false).
 struct StepTimes {
   uint64_t count = 0;
   bool in_window = true;
@@ -32,9 +32,8 @@ struct StepTimes {
 };
 StepTimes SummarizeSteps(const StepHistory& steps, absl::Duration window);
 
-// `before` and `after` bracket the time that the caller asked for; `steps` is read at its end. With
-// a duration of 0 CPU is not known and absent from the text. `gpus` null: this worker does not ask
-// for them.
+// `before` and `after` bracket the requested time; `steps` is read at its end. With a duration of
+// 0, CPU is unknown and absent from the text. `gpus` null: this worker does not ask for GPUs.
 tensorflow::MonitorResponse MakeMonitorResponse(const MonitorCall& call, const ProcessUsage& before,
                                                 const ProcessUsage& after, const StepHistory& steps,
                                                 const v1::Gpus* gpus);

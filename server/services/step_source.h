@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the services know about training steps, without knowing the recorder.
+// Gives the services the state of the training steps; hides the recorder.
 #ifndef SERVER_SERVICES_STEP_SOURCE_H_
 #define SERVER_SERVICES_STEP_SOURCE_H_
 
@@ -16,20 +16,20 @@ namespace jobscope {
 
 struct StepTiming {
   int64_t number = 0;
-  absl::Duration length;  // of a step that is over; how long it has run so far, of one that is not
+  absl::Duration length;  // of a completed step; of a running one, how long it has run so far
   absl::Duration ended;   // how long ago it ended; zero while it runs
 };
 
 struct StepHistory {
   uint64_t count = 0;                 // begun since the process started
-  uint64_t last_fall = 0;             // the newest of these whose number was not above its
-                                      // predecessor's; 0: none
-  std::optional<StepTiming> current;  // the one that runs now
-  std::vector<StepTiming> recent;     // that are over, oldest first; at most 256
-  std::string inferred_from;          // empty: the program marks them, or there are none
+  uint64_t last_fall = 0;             // of these, the newest whose number was not above
+                                      // its predecessor's; 0: none
+  std::optional<StepTiming> current;  // the running step
+  std::vector<StepTiming> recent;     // completed steps, oldest first; at most 256
+  std::string inferred_from;          // empty: the program marks its steps, or there are none
 };
 
-// Reads the newest steps. Thread-safe, takes microseconds, never blocks a thread that records.
+// Reads the newest steps. Thread-safe. Takes microseconds. Never blocks a recording thread.
 using StepSource = std::function<StepHistory()>;
 
 }  // namespace jobscope
