@@ -27,7 +27,8 @@ namespace jobscope {
 namespace {
 
 constexpr size_t kMaxListeners = 8;
-// Descriptors probed in a child that has no /proc: beyond any usual soft limit, and 60 ms at most.
+// How many descriptors a child without /proc probes: more than any usual soft limit; takes at most
+// 60 ms.
 constexpr uint64_t kMaxProbedDescriptors = 65536;
 
 struct Listener {
@@ -38,8 +39,8 @@ struct Listener {
   std::array<char, sizeof(sockaddr_un::sun_path)> path = {};
 };
 
-// Plain memory that the child reads as fork() found it: entries are complete before the count tells
-// of them.
+// Plain memory, which the child reads as fork() found it: an entry is complete before the count
+// includes it.
 std::array<Listener, kMaxListeners> listeners;
 std::atomic<size_t> listener_count{0};
 std::atomic<pid_t> guarded_pid{0};  // 0: not installed
@@ -72,9 +73,9 @@ bool MatchesUnix(const Listener& listener, const sockaddr_un& local, size_t leng
          memcmp(local.sun_path, listener.path.data(), path_length) == 0;
 }
 
-// Is the descriptor a socket whose local address is that of one of our listeners? An accepted
-// connection has its listener's local address (port and path), so one question finds both.
-// Descriptor numbers cannot be remembered instead: gRPC closes and reuses them.
+// Returns whether the descriptor is a socket with the local address of one of our listeners. An
+// accepted connection has its listener's local address (port and path), so one check finds both.
+// Remembered descriptor numbers would not do: gRPC closes and reuses them.
 bool IsGuarded(int fd) {
   union {
     sockaddr any;
@@ -127,8 +128,8 @@ int ParseDescriptor(const char* name) {
   return fd;
 }
 
-// The kernel lists /proc/self/fd by number and goes on from a number, so entries may be closed on
-// the way.
+// Closes what /proc/self/fd lists. The kernel lists it by number and continues from a number, so
+// entries may be closed during the scan.
 bool CloseByProc() {
   const int directory = static_cast<int>(
       syscall(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -169,7 +170,7 @@ void AfterForkInParent() {
 }
 
 // Runs in the child before fork() returns there. Another thread of the parent may have held any
-// lock at that instant, so: system calls only, made directly (close() and friends may be
+// lock at that instant, so: system calls only, made directly (close() and others may be
 // interposed), no allocation, no stdio.
 void OnForkInChild() {
   const int saved_errno = errno;
@@ -208,8 +209,8 @@ bool ParseListener(std::string_view text, Listener* listener) {
   } else if (inet_pton(AF_INET6, host.c_str(), listener->host.data()) == 1) {
     listener->family = AF_INET6;
   }
-  // A wildcard listener accepts on every address; nobody else can then hold the port on any of
-  // them.
+  // A wildcard listener accepts on every address; no other listener can then hold the port on any
+  // of them.
   listener->any_host = std::all_of(listener->host.begin(), listener->host.end(),
                                    [](unsigned char byte) { return byte == 0; });
   return true;
@@ -220,8 +221,8 @@ bool ParseListener(std::string_view text, Listener* listener) {
 void InstallForkGuard() {
   pid_t not_installed = 0;
   if (!guarded_pid.compare_exchange_strong(not_installed, RawGetpid())) return;
-  // Fails only for want of memory; fork() then leaves the sockets open in children, and
-  // InForkedChild() still tells.
+  // Fails only if memory runs out; fork() then leaves the sockets open in children, but
+  // InForkedChild() still works.
   pthread_atfork(&BeforeFork, &AfterForkInParent, &OnForkInChild);
 }
 

@@ -16,27 +16,27 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// A server takes 8 descriptors (four eventfds, two epolls, a listener, one to bind with), and a
-// connection two, beyond those that are left to the application (the acceptor takes none then).
+// A server takes 8 descriptors (four eventfds, two epolls, a listener, one to bind with) and a
+// connection two, in addition to those left to the application (kFreeDescriptors).
 constexpr size_t kServerDescriptors = limits::kFreeDescriptors + 16;
 
-// gRPC's executors, timers and engine, the acceptor, and the thread that starts and stops it. To
-// these come the threads that poll, one for two processors.
+// gRPC's executors, timers and engine, the acceptor, and the thread that starts and stops it. Added
+// to these are the polling threads, one per two processors.
 constexpr size_t kServerThreads = 8;
 constexpr long kMinPollers = 2;
 constexpr long kMaxPollers = 16;
 // A session and one collector.
 constexpr size_t kMinCaptureThreads = 2;
-// gRPC adds a thread where one is busy, and collectors have helpers of their own.
+// gRPC adds a thread when one is busy, and collectors have helpers of their own.
 constexpr size_t kSpareThreads = 4;
 
 constexpr uint64_t kEntryBytes = 16 * kMiB;
 // gRPC's buffers and what the first calls allocate.
 constexpr uint64_t kServerBytes = 64 * kMiB;
-// Address space, where that is limited: glibc reserves 64 MiB for the heap of each thread. With 256
-// to 376 MiB gRPC lost a thread half-way now and then, and the start took its 10 s to give up.
+// Address space, if limited: glibc reserves 64 MiB for the heap of each thread. With 256 to 376 MiB
+// gRPC occasionally failed to create a thread, and the start then failed only after its 10 s.
 constexpr uint64_t kHeapsBytes = 768 * kMiB;
-// What a capture takes beside its store: rings, names, buffers.
+// What a capture takes in addition to its store: rings, names, buffers.
 constexpr uint64_t kCaptureBytes = 64 * kMiB;
 
 size_t ServerThreads() {
@@ -88,7 +88,8 @@ absl::Status CheckRoomForServer() {
         " can be created; raise the limit on threads (ulimit -u, pids.max of the cgroup) or on "
         "address space (ulimit -v)"));
   }
-  // Those threads have taken their heaps, which gRPC's will use; their stacks have gone with them.
+  // Those threads have reserved their heaps, which gRPC will use; their stacks were freed with
+  // them.
   const uint64_t bytes = kServerBytes + ServerThreads() * ThreadStackBytes();
   memory = FreeMemory(bytes);
   return memory.bytes < bytes ? NoMemory("profiler server", memory, bytes) : absl::OkStatus();
@@ -106,7 +107,7 @@ CaptureRoom FindRoomForCapture(size_t collectors, uint64_t store_bytes) {
   }
   room.collectors = std::min(collectors, threads - kSpareThreads);
 
-  // Twice the store: an answer is assembled beside it, and the rest is the application's.
+  // Twice the store: an answer is assembled in addition to it, and the rest is the application's.
   constexpr uint64_t kMostBytes = std::numeric_limits<uint64_t>::max() / 4;
   const uint64_t wanted = 2 * std::min(store_bytes, kMostBytes) + kCaptureBytes;
   const MemoryHeadroom memory = FreeMemory(wanted);

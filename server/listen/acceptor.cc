@@ -35,10 +35,10 @@
 namespace jobscope {
 namespace {
 
-// Between two looks at a queue from which nothing can be accepted.
+// Interval at which the acceptor retries when nothing can be accepted.
 constexpr int64_t kRetryNs = 250'000'000;
-// A handshake takes milliseconds, on a busy machine some hundred; nobody is closed who is younger
-// than this, as long as those who wait behind get in within kMaxWaitNs.
+// A handshake takes milliseconds, on a busy machine some hundred. A connection younger than
+// kMaxMinAgeNs is not closed, as long as those that wait behind it are accepted within kMaxWaitNs.
 constexpr int64_t kMaxMinAgeNs = 1'000'000'000;
 constexpr int64_t kMaxWaitNs = 2'000'000'000;
 constexpr size_t kUnknownQueue = 1'000;
@@ -51,7 +51,8 @@ int64_t NowNs() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// As gRPC's peer text after ReadablePeer; empty for a unix socket, whose callers have no name.
+// Formats an address like gRPC's peer text after ReadablePeer; empty for a unix socket, whose
+// callers have no name.
 std::string PeerText(const sockaddr_storage& address) {
   char host[INET6_ADDRSTRLEN] = "";
   if (address.ss_family == AF_INET) {
@@ -71,8 +72,8 @@ std::string PeerText(const sockaddr_storage& address) {
 
 enum class Stage {
   kSilent,  // `own_fd` is the only descriptor
-  kGiven,   // gRPC has `grpc_fd`; `own_fd` tells when that is closed, and can end it
-  kProven,  // a request has come, or could not be told from others': only gRPC has it
+  kGiven,   // gRPC has `grpc_fd`; `own_fd` detects when that is closed, and can end it
+  kProven,  // a request arrived, or cannot be attributed: only gRPC has it
 };
 
 struct Connection {
@@ -84,17 +85,17 @@ struct Connection {
   int64_t accepted_ns = 0;
   std::string peer;
 
-  // A silent one is going to need its second descriptor.
+  // A silent connection will need its second descriptor.
   size_t descriptors() const { return stage == Stage::kProven ? 1 : 2; }
 };
 
-// Connections that the kernel has made and nobody has accepted. Where it does not tell (unix
-// sockets), as many as would be a nuisance.
+// Number of connections that the kernel has established and the server has not accepted. If the
+// kernel does not say (unix sockets), a number that counts as a long queue.
 size_t QueueLength(int listener_fd) {
   tcp_info info = {};
   socklen_t size = sizeof(info);
   if (getsockopt(listener_fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return kUnknownQueue;
-  return info.tcpi_unacked;  // of a listener
+  return info.tcpi_unacked;  // for a listener: the length of its accept queue
 }
 
 ino_t InodeOf(int fd) {
@@ -104,7 +105,7 @@ ino_t InodeOf(int fd) {
 
 }  // namespace
 
-// Once it runs, all descriptors are its thread's.
+// The acceptor's thread. Once it runs, it owns all descriptors.
 class Acceptor::Loop {
  public:
   Loop(std::vector<ListenSocket> listeners, const AcceptorLimits& limits)
@@ -123,12 +124,12 @@ class Acceptor::Loop {
   void Poll();
   int TimeoutMs(int64_t now_ns) const;
   void TakeMessages();
-  // What has happened to a connection. False: it is done with.
+  // Handles the events of a connection. Returns false if the connection has ended.
   bool Serve(Connection* connection, short events, int64_t now_ns);
   bool Give(Connection* connection);
   void AcceptFrom(size_t listener, int64_t now_ns);
-  // Whether there is room for one more connection; closes the oldest one that may be closed, and
-  // pauses while there is none.
+  // Returns whether there is room for one more connection. Closes the oldest one that may be
+  // closed, and pauses accepting while there is no room.
   bool MakeRoom(int listener_fd, int64_t now_ns);
   bool HasRoom() const;
   void ForgetEnded();
@@ -142,11 +143,11 @@ class Acceptor::Loop {
   int wake_fd_ = -1;
   absl::Notification ended_;
 
-  // Of the thread.
+  // Used by the thread only.
   std::vector<pollfd> polled_;
   std::vector<Connection> connections_;  // oldest first
   int64_t paused_until_ns_ = 0;          // 0: accepts
-  size_t waiting_ = 0;                   // the longest queue since it was empty
+  size_t waiting_ = 0;                   // the longest queue since it was last empty
   int64_t warned_ns_ = 0;
 
   absl::Mutex mutex_;
@@ -178,7 +179,7 @@ void Acceptor::Loop::End() {
     ending_ = true;
   }
   eventfd_write(wake_fd_, 1);
-  // It is bounded because the thread may be inside of gRPC.
+  // Bounded, because the thread may be inside gRPC.
   ended_.WaitForNotificationWithTimeout(kEndTimeout);
 }
 
@@ -226,7 +227,7 @@ void Acceptor::Loop::RunOnce() {
     }
   }
   for (size_t i = 0; i < listeners_.size(); ++i) {
-    // One at a time: those that have come speak meanwhile.
+    // One connection at a time: accepted ones can send meanwhile.
     if (polled_[1 + i].revents != 0) AcceptFrom(i, now_ns);
   }
 }
@@ -280,7 +281,7 @@ bool Acceptor::Loop::Serve(Connection* connection, short events, int64_t now_ns)
       if (events != 0) return Give(connection);
       return now_ns < connection->accepted_ns + absl::ToInt64Nanoseconds(limits_.silence);
     case Stage::kGiven:
-      return events == 0;  // else gRPC, or the peer, has ended it
+      return events == 0;  // otherwise gRPC, or the peer, has closed it
     case Stage::kProven:
       if (connection->own_fd >= 0) close(std::exchange(connection->own_fd, -1));
       return true;
@@ -292,9 +293,9 @@ bool Acceptor::Loop::Give(Connection* connection) {
   char byte = 0;
   const ssize_t peeked = recv(connection->own_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   if (peeked < 0 && (errno == EAGAIN || errno == EINTR)) return true;
-  if (peeked <= 0) return false;  // has left without a word
+  if (peeked <= 0) return false;  // closed without sending anything
   connection->inode = InodeOf(connection->own_fd);
-  if (connection->peer.empty()) {  // nobody could tell its requests
+  if (connection->peer.empty()) {  // its requests cannot be attributed
     connection->grpc_fd = std::exchange(connection->own_fd, -1);
     connection->stage = Stage::kProven;
   } else {
@@ -313,7 +314,7 @@ bool Acceptor::Loop::Give(Connection* connection) {
 void Acceptor::Loop::AcceptFrom(size_t listener, int64_t now_ns) {
   const int listener_fd = listeners_[listener].fd();
   if (!MakeRoom(listener_fd, now_ns)) return;
-  // Two for the connection itself.
+  // Plus two for the connection itself.
   const size_t wanted = limits_.free_descriptors + 2;
   if (FreeDescriptors(wanted) < wanted) {
     return PauseAndWarn(now_ns, "the process has almost no file descriptor left");
@@ -323,14 +324,14 @@ void Acceptor::Loop::AcceptFrom(size_t listener, int64_t now_ns) {
   const int fd =
       accept4(listener_fd, reinterpret_cast<sockaddr*>(&peer), &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd < 0) {
-    // The peer has left, or an error that the network has told about it.
+    // The peer has disconnected, or an error that the network reported for it.
     constexpr std::array<int, 10> kPassing = {EAGAIN,      EINTR,      ECONNABORTED, EPROTO,
                                               ENETDOWN,    EPERM,      EHOSTDOWN,    EHOSTUNREACH,
                                               ENETUNREACH, ENOPROTOOPT};
     if (std::find(kPassing.begin(), kPassing.end(), errno) != kPassing.end()) return;
     return PauseAndWarn(now_ns, strerror(errno));
   }
-  connections_.emplace_back();  // has been reserved
+  connections_.emplace_back();  // capacity is reserved
   Connection& connection = connections_.back();
   connection.own_fd = fd;
   connection.listener = listener;
@@ -339,12 +340,12 @@ void Acceptor::Loop::AcceptFrom(size_t listener, int64_t now_ns) {
 }
 
 bool Acceptor::Loop::HasRoom() const {
-  size_t descriptors = 2;  // of the new one
+  size_t descriptors = 2;  // for the new one
   for (const Connection& connection : connections_) descriptors += connection.descriptors();
   return descriptors <= limits_.max_descriptors;
 }
 
-// gRPC does not say when it closes one.
+// gRPC does not report when it closes a connection.
 void Acceptor::Loop::ForgetEnded() {
   const auto ended = std::stable_partition(connections_.begin(), connections_.end(),
                                            [](const Connection& connection) {
@@ -382,7 +383,7 @@ bool Acceptor::Loop::MakeRoom(int listener_fd, int64_t now_ns) {
     Pause(victim->accepted_ns + min_age_ns);
     return false;
   }
-  shutdown(victim->own_fd, SHUT_RDWR);  // of gRPC's descriptor, too: it is the same socket
+  shutdown(victim->own_fd, SHUT_RDWR);  // also acts on gRPC's descriptor: it is the same socket
   Close(*victim);
   connections_.erase(victim);
   return HasRoom();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Accepts the connections of the server, within a bound on descriptors, and gives them to gRPC.
+// Accepts the connections of the server, within a bound on descriptors, and passes them to gRPC.
 #ifndef SERVER_LISTEN_ACCEPTOR_H_
 #define SERVER_LISTEN_ACCEPTOR_H_
 
@@ -21,48 +21,49 @@ struct AcceptorLimits {
   // Descriptors of all connections together. A connection holds one, and a second one from its
   // first byte to its first request.
   size_t max_descriptors = limits::kMaxConnectionDescriptors;
-  // Nothing is accepted while the process could open fewer than so many.
+  // The acceptor accepts nothing while the process could open fewer descriptors than this.
   size_t free_descriptors = limits::kFreeDescriptors;
-  // Of a connection whose peer says nothing.
+  // How long a connection may stay silent.
   absl::Duration silence = limits::kMaxSilence;
 };
 
-// gRPC's own listener ends for good when accept() fails once for want of a descriptor, and takes
-// whoever comes. This one
-//   - gives a connection to gRPC when its peer has said something: all of its protocols begin with
-//     the caller, also TLS, so what stays silent costs a descriptor and nothing else;
-//   - makes room for a new connection by closing the oldest one without a request, a silent one
-//     first. That one has had a second for it, or less if so many wait that the last of them would
-//     not get in within two;
+// Replaces gRPC's own listener, which ends for good when accept() fails once because no descriptor
+// is free, and which accepts every connection. This one
+//   - passes a connection to gRPC only when its peer has sent something: in all of its protocols,
+//     including TLS, the caller sends first, so a silent connection costs one descriptor and nothing
+//     else;
+//   - makes room for a new connection by closing the oldest one without a request, silent ones
+//     first. A connection has a second for its request, or less if so many wait that the last of
+//     them would not be accepted within two seconds;
 //   - leaves peers in the kernel's queue while there is no room, or while the process is short of
-//     descriptors, and looks again every 250 ms until they are accepted. It never spins or ends.
-// One thread, which sleeps while nobody connects. Start and Stop are called once, in this order.
+//     descriptors, and retries every 250 ms until they are accepted. It never spins or ends.
+// Has one thread, which sleeps while nobody connects. Call Start and Stop once each, in this order.
 class Acceptor {
  public:
-  // Gives a connection of `listeners[listener]` to gRPC; it owns `fd` from then on. Runs on the
+  // Passes a connection of `listeners[listener]` to gRPC; takes ownership of `fd`. Runs on the
   // acceptor's thread; must not block.
   using HandOver = std::function<void(size_t listener, int listener_fd, int fd)>;
 
   explicit Acceptor(std::vector<ListenSocket> listeners, const AcceptorLimits& limits = {});
-  ~Acceptor();  // as Stop
+  ~Acceptor();  // calls Stop
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  // Begins to accept. RESOURCE_EXHAUSTED: there is no thread or descriptor for it.
+  // Begins to accept. Returns RESOURCE_EXHAUSTED if no thread or descriptor is available.
   absl::Status Start(HandOver hand_over);
 
-  // Stops listening and closes connections that gRPC does not have. Blocks for at most 2 s, in
-  // practice for microseconds.
+  // Stops listening and closes connections that gRPC does not have. Blocks for at most 2 s,
+  // typically for microseconds.
   void Stop();
 
-  // A request of that peer ("127.0.0.1:40123", "[::1]:40123") has passed gRPC's checks: its
-  // connection is no longer closed to make room. For every request. Thread-safe, from before Start
-  // until after Stop; takes a lock that is held for microseconds.
+  // Records that a request of that peer ("127.0.0.1:40123", "[::1]:40123") has passed gRPC's
+  // checks: its connection is no longer closed to make room. Call it for every request.
+  // Thread-safe, from before Start until after Stop; takes a lock that is held for microseconds.
   void NoteRequest(absl::string_view peer);
 
  private:
   class Loop;
-  const std::shared_ptr<Loop> loop_;  // also the thread's
+  const std::shared_ptr<Loop> loop_;  // shared with the thread
 };
 
 }  // namespace jobscope

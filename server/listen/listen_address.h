@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a worker listens: grammar, resolution, and whether strangers could reach it.
+// Parses and resolves the address on which a worker listens, and tells whether other hosts can
+// reach it.
 #ifndef SERVER_LISTEN_LISTEN_ADDRESS_H_
 #define SERVER_LISTEN_LISTEN_ADDRESS_H_
 
@@ -17,26 +18,26 @@ namespace jobscope {
 
 struct ListenAddress {
   std::string host;       // without brackets; empty for a unix socket
-  uint16_t port = 0;      // 0: the kernel picks one
+  uint16_t port = 0;      // 0: the kernel chooses one
   std::string unix_path;  // absolute or relative; at most 107 bytes
   bool is_unix() const { return !unix_path.empty(); }
 };
 
-// host:port, [v6]:port, unix:/path. A suffix "+rank" adds `local_rank` to the port, unless that is
-// 0; a process without one is alone on its host, and adds nothing. INVALID_ARGUMENT names the
-// culprit and says what to write.
+// Parses host:port, [v6]:port or unix:/path. A suffix "+rank" adds `local_rank` to the port, unless
+// the port is 0; a process without local rank is alone on its host, and adds nothing. Returns
+// INVALID_ARGUMENT, which names the invalid part and says what to write.
 absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text,
                                                  std::optional<int> local_rank);
 
-// One socket address to bind: numeric, as gRPC and people write it.
+// One socket address to bind: numeric, in the notation of gRPC.
 struct BindTarget {
   std::string text;       // "127.0.0.1:6009", "[::1]:6009", "unix:/path"
-  bool loopback = false;  // nobody from outside of this host (or its network namespace) reaches it;
+  bool loopback = false;  // other hosts (or network namespaces) cannot reach it;
                           // true for unix
 };
 
-// Every address behind the host, IPv4 first, without duplicates. May ask the name service.
-// UNAVAILABLE if the name is not known.
+// Returns every address of the host, IPv4 first, without duplicates. May query the name service.
+// Returns UNAVAILABLE if the name is unknown.
 absl::StatusOr<std::vector<BindTarget>> ResolveListenAddress(const ListenAddress& address);
 
 }  // namespace jobscope

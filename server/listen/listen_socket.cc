@@ -40,7 +40,7 @@ sockaddr_un UnixAddress(absl::string_view path) {
   return address;
 }
 
-// Removes the file of a socket that nobody serves.
+// Removes a socket's file if no process listens on it.
 absl::Status RemoveStale(const std::string& path) {
   struct stat info = {};
   if (lstat(path.c_str(), &info) != 0) {
@@ -69,8 +69,8 @@ absl::Status RemoveStale(const std::string& path) {
   return absl::OkStatus();
 }
 
-// The mode that a umask without bits of the owner leaves is right already. Another one (umask 0777)
-// keeps even the owner out, so nobody is let in meanwhile.
+// Sets the mode if a umask took bits from the owner. Such a umask (0777) excludes even the owner,
+// so nobody can connect meanwhile.
 void GrantOwner(const std::string& path) {
   const int fd = open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return;
@@ -97,7 +97,7 @@ uint16_t PortOf(const sockaddr_storage& address) {
                    : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
-// The same port on every address of the host.
+// Returns the given port on every address of the host.
 sockaddr_storage Wildcard(int family, uint16_t port) {
   sockaddr_storage address = {};
   address.ss_family = static_cast<sa_family_t>(family);
@@ -109,13 +109,13 @@ sockaddr_storage Wildcard(int family, uint16_t port) {
   return address;
 }
 
-// A bound and listening descriptor, or -1 and errno.
+// Returns a bound and listening descriptor, or -1 and errno.
 int ListenOn(const sockaddr_storage& address, const ListenSocketOptions& options) {
   const int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -1;
   const int on = 1;
   const int off = 0;
-  // What the last owner left in TIME_WAIT is no obstacle, a listener is.
+  // Allows binding over the last owner's TIME_WAIT, but not over a listener.
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   // Accepted connections inherit these.
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -183,8 +183,8 @@ absl::StatusOr<ListenSocket> ListenSocket::OpenUnix(const BindTarget& target,
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return Failure(path, "socket");
   ListenSocket socket(fd, target);
-  // The file gets the mode of the unbound socket, less the umask. A chmod after the bind would
-  // leave an instant in which others can connect.
+  // The file gets the mode of the unbound socket, less the umask. With a chmod after the bind,
+  // others could connect for an instant.
   if (!options.open_to_all && fchmod(fd, kPrivateMode) != 0) return Failure(path, "fchmod");
   const sockaddr_un address = UnixAddress(path);
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {

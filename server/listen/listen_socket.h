@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A listening socket of the server's own: bound before gRPC is touched.
+// Opens a listening socket of the server's own, before gRPC is used.
 #ifndef SERVER_LISTEN_LISTEN_SOCKET_H_
 #define SERVER_LISTEN_LISTEN_SOCKET_H_
 
@@ -15,31 +15,32 @@
 namespace jobscope {
 
 struct ListenSocketOptions {
-  // Of data that the peer does not acknowledge, on every accepted TCP connection; 0: the system's.
+  // Time limit for data that the peer does not acknowledge, on every accepted TCP connection; 0:
+  // the system's default.
   int user_timeout_ms = 0;
-  // A unix socket gets the mode that the umask leaves, instead of 0600.
+  // Gives a unix socket the mode that the umask leaves, instead of 0600.
   bool open_to_all = false;
 };
 
-// Owns the descriptor and, of a unix socket, the file. Movable, not thread-safe.
+// Owns the descriptor and, for a unix socket, the file. Movable. Not thread-safe.
 class ListenSocket {
  public:
-  // Binds and listens; close-on-exec, non-blocking, without SO_REUSEPORT. Port 0 lets the kernel
-  // choose. A wildcard address of either family serves both where the host has IPv6. A unix
-  // socket's file that nobody serves is replaced; its mode is 0600 from the first instant, whatever
-  // the umask, which is not touched: it belongs to the whole process. Blocks for no peer. Errors:
-  // ALREADY_EXISTS (somebody listens there, or a file that is no socket lies there), UNAVAILABLE
-  // (cannot be bound).
+  // Binds and listens; close-on-exec, non-blocking, without SO_REUSEPORT. With port 0 the kernel
+  // chooses. A wildcard address of either family serves both if the host has IPv6. Replaces the
+  // file of a unix socket on which no process listens; its mode is 0600 from the first instant,
+  // whatever the umask, which is left unchanged because it belongs to the whole process. Does not
+  // block on any peer. Returns ALREADY_EXISTS (another process listens there, or the file is not a
+  // socket) or UNAVAILABLE (cannot be bound).
   static absl::StatusOr<ListenSocket> Open(const BindTarget& target,
                                            const ListenSocketOptions& options);
 
-  // Stops listening. Removes the unix socket's file, unless another socket has taken its place.
+  // Stops listening. Removes the unix socket's file, unless another socket has replaced it.
   ~ListenSocket();
   ListenSocket(ListenSocket&& other) noexcept;
   ListenSocket& operator=(ListenSocket&& other) = delete;
 
   int fd() const { return fd_; }
-  // As bound: with the real port.
+  // The address as bound, with the actual port.
   const BindTarget& target() const { return target_; }
 
  private:

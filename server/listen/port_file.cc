@@ -35,8 +35,8 @@ absl::Status WriteError(absl::string_view path, int error) {
                    "; JOBSCOPE_PORT_DIR must name an existing directory that is writable"));
 }
 
-// A new file beside `path`, under a name that nobody can guess: in a directory that others can
-// write to, they could put a FIFO or a link there. -1 and errno if there is none.
+// Creates a new file beside `path`, under a name that cannot be guessed: in a directory that others
+// can write to, they could place a FIFO or a link there. Returns -1 and sets errno on failure.
 int CreateTemporary(const std::string& path, std::string* temporary) {
   uint64_t number = 0;
   if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number)) {
@@ -69,7 +69,7 @@ absl::StatusOr<std::string> WritePortFile(absl::string_view directory, const v1:
   const ssize_t written = write(fd, content.data(), content.size());
   int error = written == static_cast<ssize_t>(content.size()) ? 0 : (written < 0 ? errno : ENOSPC);
   if (close(fd) != 0 && error == 0) error = errno;
-  // Replaces what lies there, also a FIFO or a link, without opening it.
+  // Replaces the existing file, also a FIFO or a link, without opening it.
   if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
   if (error == 0) return path;
   unlink(temporary.c_str());

@@ -20,13 +20,13 @@
 namespace jobscope {
 namespace {
 
-// Whoever holds the port may send anything.
+// Largest reply: the program that holds the port may send anything.
 constexpr int kMaxReplyBytes = 64 << 10;
-// What a stock server says to Monitor. A gRPC server without the service says the same code and
-// another text, or none.
+// Text of a stock server's answer to Monitor. A gRPC server without the service answers with the
+// same code and another text, or none.
 constexpr absl::string_view kStockMonitorText = "unimplemented.";
 
-// The address under which a wildcard listener answers.
+// Returns the address at which a wildcard listener answers.
 std::string DialText(absl::string_view bound) {
   return absl::StrReplaceAll(bound, {{"0.0.0.0:", "127.0.0.1:"}, {"[::]:", "[::1]:"}});
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who listens on an address that we wanted.
+// Identifies the program that listens on an address that this worker wanted.
 #ifndef SERVER_LISTEN_PORT_HOLDER_H_
 #define SERVER_LISTEN_PORT_HOLDER_H_
 
@@ -11,11 +11,11 @@
 
 namespace jobscope {
 
-// "a jobscope worker (pid 4711, rank 3)", "a TensorFlow or JAX profiler server", "another gRPC
-// server", "a gRPC server that wants credentials", "another program" (also one that speaks TLS).
-// Asks the listener itself, for at most `timeout` in all; call it on a thread whose signals are
-// blocked, because gRPC starts threads. Changes nothing there: the only method of a stock server
-// that it calls is Monitor, which stock servers do not implement.
+// Returns "a jobscope worker (pid 4711, rank 3)", "a TensorFlow or JAX profiler server", "another
+// gRPC server", "a gRPC server that wants credentials" or "another program" (also one that speaks
+// TLS). Queries the listener itself and blocks for at most `timeout` in all. Call it on a thread
+// whose signals are blocked, because gRPC starts threads. Changes nothing there: the only method of
+// a stock server that it calls is Monitor, which stock servers do not implement.
 std::string DescribePortHolder(const BindTarget& target, absl::Duration timeout);
 
 }  // namespace jobscope

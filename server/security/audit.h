@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One line per request: who, what, how long, outcome. At info level, through common/log/log.
+// Writes one log line per request: who, what, how long, outcome. At info level, through
+// common/log/log.
 #ifndef SERVER_SECURITY_AUDIT_H_
 #define SERVER_SECURITY_AUDIT_H_
 
@@ -15,16 +16,16 @@ namespace jobscope {
 struct AuditRecord {
   absl::string_view method;  // "tensorflow.ProfilerService/Profile"
   absl::string_view peer;
-  absl::string_view description;  // what was asked for
+  absl::string_view description;  // what was requested
   absl::Duration took;
   absl::Status status;
   absl::string_view outcome;  // what was delivered
 };
 
-// Foreign text in it is made printable; the line is at most a few hundred bytes.
+// Formats the line. Makes foreign text printable; the line has at most a few hundred bytes.
 std::string AuditLine(const AuditRecord& record);
 
-// Costs nothing while the log level is above info.
+// Logs the line. Costs nothing while the log level is above info.
 void Audit(const AuditRecord& record);
 
 }  // namespace jobscope

@@ -36,7 +36,7 @@ CertificateWatch::Versions CertificateWatch::LookAtFiles() const {
 
 absl::Status CertificateWatch::Load() {
   looked_ns_ = MonotonicNs();
-  // Before the read: a write in between is found the next time.
+  // Before the read: the next check finds a write in between.
   seen_ = LookAtFiles();
   auto pair = ReadCertificatePair(files_.certificate, files_.key, CertificateUse::kServer);
   if (!pair.ok()) return pair.status();

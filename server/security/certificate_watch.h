@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The worker's certificate, its key and the CAs of callers, as their files have them now.
+// Keeps the worker's certificate, its key and the CAs of callers up to date with their files.
 #ifndef SERVER_SECURITY_CERTIFICATE_WATCH_H_
 #define SERVER_SECURITY_CERTIFICATE_WATCH_H_
 
@@ -16,30 +16,30 @@
 
 namespace jobscope {
 
-// The files are looked at again when somebody connects, at most once a second, so that certificates
-// of a short life can be replaced without a restart, and an idle worker does nothing: no thread, no
-// timer. Files that are not good, or do not fit each other (a replacement is halfway through),
-// leave the old ones in force, and a warning says so. Thread-safe.
+// Checks the files when a caller connects, at most once a second, so that short-lived certificates
+// can be replaced without a restart, and an idle worker does nothing: no thread, no timer. If the
+// files are invalid, or do not match each other (a replacement in progress), the old content stays
+// in force and a warning is logged. Thread-safe.
 class CertificateWatch {
  public:
   struct Files {
     FileSetting certificate;
     FileSetting key;
-    FileSetting authorities;  // may not be given: callers are asked for no certificate
+    FileSetting authorities;  // optional: without it callers are asked for no certificate
   };
   struct Content {
-    uint64_t version = 0;  // rises; from 1
+    uint64_t version = 0;  // increases, from 1
     CertificatePair pair;
     std::string authorities_pem;
   };
 
-  // INVALID_ARGUMENT: as ReadCertificatePair, ReadAuthorities.
+  // Returns INVALID_ARGUMENT like ReadCertificatePair and ReadAuthorities.
   static absl::StatusOr<std::shared_ptr<CertificateWatch>> Create(Files files);
 
   bool asks_callers() const { return files_.authorities.given(); }
 
-  // Null: nothing newer than that version. Three calls of stat, at most once a second; small files
-  // are read where they have changed.
+  // Returns null if nothing is newer than that version. Calls stat three times, at most once a
+  // second, and reads small files that have changed.
   std::shared_ptr<const Content> NewerThan(uint64_t version);
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who may call this worker: TLS, mutual TLS, a token; and which addresses may be served with what.
+// Decides who may call this worker (TLS, mutual TLS, a token), and which addresses may be served
+// with which credentials.
 #ifndef SERVER_SECURITY_CREDENTIALS_H_
 #define SERVER_SECURITY_CREDENTIALS_H_
 
@@ -19,34 +20,35 @@
 
 namespace jobscope {
 
-// As given in code or by the environment; what is not given has an empty path, and the name of the
-// setting all the same.
+// Files as given in code or by the environment. A file that is not given has an empty path, but
+// still the name of its setting.
 struct CredentialFiles {
   FileSetting tls_certificate{"", "JOBSCOPE_TLS_CERT (options.tls_cert)"};
   FileSetting tls_key{"", "JOBSCOPE_TLS_KEY (options.tls_key)"};
-  // Given: callers need a certificate of that CA.
+  // If given, callers need a certificate of that CA.
   FileSetting tls_authorities{"", "JOBSCOPE_TLS_CA (options.tls_ca)"};
   FileSetting token{"", "JOBSCOPE_TOKEN_FILE (options.token_file)"};
 };
 
-// The files' content, checked, and looked at again when it changes.
+// The validated content of the files, reloaded when they change.
 class Credentials {
  public:
-  // INVALID_ARGUMENT names setting, file and remedy.
+  // Returns INVALID_ARGUMENT, which names setting, file and remedy.
   static absl::StatusOr<Credentials> Load(const CredentialFiles& files);
 
   bool tls() const { return certificates_ != nullptr; }
   bool mutual_tls() const { return tls() && certificates_->asks_callers(); }
   bool wants_token() const { return token_ != nullptr; }
 
-  // Whether `targets` may be served with these credentials. PERMISSION_DENIED names what is
-  // missing. `insecure`: an address that strangers reach may be served to all of them; it is
-  // logged. A token in clear text is refused wherever it would cross a network, `insecure` or not.
+  // Returns whether `targets` may be served with these credentials. PERMISSION_DENIED names what is
+  // missing. With `insecure`, an address that other hosts reach may be served to all of them, and
+  // this is logged. A token in clear text is refused wherever it would cross a network, even with
+  // `insecure`.
   absl::Status CheckReach(const std::vector<BindTarget>& targets, bool insecure) const;
 
-  // What gRPC checks on the port of `target`: before any method is looked up, for every service,
-  // for health and for methods that do not exist, so nothing can be told apart without credentials.
-  // Must outlive the server.
+  // Returns what gRPC checks on the port of `target`, before it looks up the method: for every
+  // service, for health and for methods that do not exist, so a caller without credentials learns
+  // nothing. Must outlive the server.
   std::shared_ptr<grpc::ServerCredentials> ForPort(const BindTarget& target) const;
 
  private:

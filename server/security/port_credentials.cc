@@ -24,7 +24,7 @@ absl::string_view View(const grpc_slice& slice) {
   return {reinterpret_cast<const char*>(GRPC_SLICE_START_PTR(slice)), GRPC_SLICE_LENGTH(slice)};
 }
 
-// The first of the caller's names; empty if it has shown no certificate.
+// Returns the caller's first certificate name; empty if it has shown no certificate.
 std::string CertificateName(const grpc_auth_context* context) {
   for (const char* property : {GRPC_X509_CN_PROPERTY_NAME, GRPC_X509_SAN_PROPERTY_NAME}) {
     grpc_auth_property_iterator values =
@@ -37,8 +37,8 @@ std::string CertificateName(const grpc_auth_context* context) {
   return {};
 }
 
-// gRPC calls it with the headers of every request, before it looks the method up, on the thread
-// that has read them: it takes microseconds, and one look at a small file per second.
+// Checks the token of every request. gRPC calls it before it looks up the method, on the thread
+// that has read the headers: takes microseconds, and at most once a second a small file's stat.
 class TokenDoor {
  public:
   explicit TokenDoor(std::shared_ptr<TokenCheck> token) : token_(std::move(token)) {}
@@ -52,7 +52,7 @@ class TokenDoor {
  private:
   void Check(const grpc_auth_context* context, const grpc_metadata* headers, size_t count,
              grpc_process_auth_metadata_done_cb done, void* user_data) {
-    // Consumed: nothing behind this sees them.
+    // The headers to consume: nothing after this sees them.
     std::vector<grpc_metadata> given;
     Refusal refusal;
     for (const grpc_metadata* header = headers; header != headers + count; ++header) {
@@ -83,7 +83,7 @@ class TokenDoor {
   }
 
   bool Accepts(absl::string_view presented) {
-    constexpr absl::string_view kScheme = "bearer ";  // its name has no case
+    constexpr absl::string_view kScheme = "bearer ";  // the scheme's name is case-insensitive
     return absl::StartsWithIgnoreCase(presented, kScheme) &&
            token_->Accepts(presented.substr(kScheme.size()));
   }
@@ -105,7 +105,7 @@ PortCredentials::PortCredentials(std::shared_ptr<CertificateWatch> certificates,
   AskForToken(std::move(token));
 }
 
-// Plain HTTP/2 on the wire, as without credentials; these look at the headers, and at whether the
+// Plain HTTP/2 on the wire, as without credentials; these check the headers, and that the
 // connection comes from this host.
 PortCredentials::PortCredentials(grpc_local_connect_type type, std::shared_ptr<TokenCheck> token)
     : credentials_(grpc_local_server_credentials_create(type)) {
@@ -132,8 +132,8 @@ grpc_ssl_certificate_config_reload_status PortCredentials::FetchCertificate(
   self->version_ = content->version;
   const grpc_ssl_pem_key_cert_pair pair = {content->pair.key_pem.c_str(),
                                            content->pair.certificate_pem.c_str()};
-  // gRPC 1.51 aborts the process where a fetched config has no roots, and refuses empty ones. Where
-  // callers are asked for no certificate they are not looked at: any certificate will do.
+  // gRPC 1.51 aborts the process if a fetched config has no roots, and refuses empty ones. If
+  // callers are not asked for a certificate, the roots are unused: any certificate will do.
   const std::string& roots = self->certificates_->asks_callers() ? content->authorities_pem
                                                                  : content->pair.certificate_pem;
   *config = grpc_ssl_server_certificate_config_create(roots.c_str(), &pair, 1);

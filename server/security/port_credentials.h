@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What gRPC asks of everybody who comes to one port.
+// Sets what gRPC requires of every caller of one port.
 #ifndef SERVER_SECURITY_PORT_CREDENTIALS_H_
 #define SERVER_SECURITY_PORT_CREDENTIALS_H_
 
@@ -17,19 +17,19 @@
 
 namespace jobscope {
 
-// Over gRPC's C interface, because the C++ one reads certificates once, or pays for it with a
-// thread that wakes up for ever. Must outlive the server that it was given to: gRPC asks it for
-// certificates whenever somebody connects.
+// Uses gRPC's C interface, because the C++ one reads certificates only once, or needs a thread that
+// polls for ever. Must outlive its server: gRPC fetches certificates from it whenever a caller
+// connects.
 class PortCredentials final : public grpc::ServerCredentials {
  public:
-  // TLS. `token` may be null: none is wanted.
+  // TLS. If `token` is null, none is required.
   PortCredentials(std::shared_ptr<CertificateWatch> certificates,
                   std::shared_ptr<TokenCheck> token);
-  // A token in clear text, to who comes from this host.
+  // A token in clear text, for callers from this host.
   PortCredentials(grpc_local_connect_type type, std::shared_ptr<TokenCheck> token);
   ~PortCredentials() override;
 
-  // Not for this class: the token is its own to check.
+  // Does nothing: this class checks the token itself.
   void SetAuthMetadataProcessor(
       const std::shared_ptr<grpc::AuthMetadataProcessor>& /*processor*/) override {}
 

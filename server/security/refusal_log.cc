@@ -25,7 +25,7 @@ void RefusalLog::AddAt(const Refusal& refusal, absl::Time now) {
   uint64_t left_out = 0;
   {
     const absl::MutexLock lock(&mutex_);
-    // A clock that was set back gives no lines, and takes none.
+    // A clock that was set back neither adds lines nor removes any.
     const double passed_s = std::max(0.0, absl::ToDoubleSeconds(now - filled_));
     lines_left_ = std::min(kBurstLines, lines_left_ + passed_s * kLinesPerSecond);
     filled_ = now;
@@ -37,7 +37,7 @@ void RefusalLog::AddAt(const Refusal& refusal, absl::Time now) {
     std::swap(left_out, left_out_);
   }
   const std::string method = Printable(absl::StripPrefix(refusal.path, "/"), kMaxTextBytes);
-  // gRPC tells the address of a caller only to a method, and this one has not come so far.
+  // gRPC tells the caller's address only to a method, which this request does not reach.
   const std::string peer = refusal.name.empty() ? "a caller without credentials"
                                                 : absl::StrCat("certificate ", refusal.name);
   const std::string agent =

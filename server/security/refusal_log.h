@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Audit lines of requests that were refused for want of credentials: whoever knocks a million times
-// must not fill the job's log.
+// Logs requests that were refused because of missing credentials, at a limited rate: a caller
+// without credentials must not fill the job's log.
 #ifndef SERVER_SECURITY_REFUSAL_LOG_H_
 #define SERVER_SECURITY_REFUSAL_LOG_H_
 
@@ -19,15 +19,15 @@ namespace jobscope {
 struct Refusal {
   absl::string_view path;        // as the caller wrote it: "/package.Service/Method"
   absl::string_view name;        // in its certificate; empty without one
-  absl::string_view user_agent;  // likewise as written
+  absl::string_view user_agent;  // as the caller wrote it
   absl::string_view reason;
 };
 
-// At most 10 lines at once and one more per second; the next line tells how many were left out.
-// Thread-safe, costs a lock and a comparison while the log level is above info.
+// Writes at most 10 lines at once and one more per second; the next line says how many were left
+// out. Thread-safe. Costs a lock and a comparison while the log level is above info.
 class RefusalLog {
  public:
-  // `write` takes the lines; for tests.
+  // `write` receives the lines; for tests.
   explicit RefusalLog(std::function<void(const std::string&)> write = nullptr);
 
   void Add(const Refusal& refusal) { AddAt(refusal, absl::Now()); }

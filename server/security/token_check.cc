@@ -24,8 +24,8 @@ absl::StatusOr<std::shared_ptr<TokenCheck>> TokenCheck::Create(const FileSetting
 }
 
 bool TokenCheck::Accepts(absl::string_view presented) {
-  // Digests have one length, so the comparison tells neither where two tokens differ nor how long
-  // ours is.
+  // Digests all have one length, so the comparison reveals neither where two tokens differ nor how
+  // long ours is.
   const Digest digest = DigestOf(presented);
   LookAgain();
   const absl::MutexLock lock(&mutex_);
@@ -53,13 +53,13 @@ void TokenCheck::LookAgain() {
   {
     const absl::MutexLock lock(&mutex_);
     const absl::Time now = absl::Now();
-    // A clock that was set back does not stop the looking.
+    // A clock that was set back does not stop the checks.
     if (looking_ || (now >= looked_ && now - looked_ < kLookInterval)) return;
     looking_ = true;
     looked_ = now;
     known = version_;
   }
-  // Before the read: a write in between is found the next time.
+  // Before the read: the next check finds a write in between.
   const FileVersion version = VersionOf(file_);
   if (!(version == known)) {
     if (auto status = Load(version); status.ok()) {

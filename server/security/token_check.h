@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The token that callers must present, as its file has it now.
+// Checks the token that callers must present against the current content of its file.
 #ifndef SERVER_SECURITY_TOKEN_CHECK_H_
 #define SERVER_SECURITY_TOKEN_CHECK_H_
 
@@ -19,16 +19,15 @@ namespace jobscope {
 
 // Holds a digest of the token, not the token. Thread-safe.
 //
-// The file is looked at again when a token is presented, at most once a second, so that a token can
-// be replaced (and one that has leaked ends) without a restart, and an idle worker does nothing. A
-// file that has gone, or that holds no good token, lets nobody in: a capture that is refused harms
-// no job.
+// Checks the file when a token is presented, at most once a second, so that a token can be replaced
+// (and a leaked one invalidated) without a restart, and an idle worker does nothing. If the file is
+// gone or holds no valid token, every caller is refused: a refused capture harms no job.
 class TokenCheck {
  public:
-  // INVALID_ARGUMENT: as ReadToken.
+  // Returns INVALID_ARGUMENT like ReadToken.
   static absl::StatusOr<std::shared_ptr<TokenCheck>> Create(const FileSetting& file);
 
-  // In constant time with respect to the token. One small file is read at most once a second.
+  // Takes constant time with respect to the token. Reads one small file at most once a second.
   bool Accepts(absl::string_view presented);
 
  private:
@@ -36,10 +35,10 @@ class TokenCheck {
 
   explicit TokenCheck(FileSetting file) : file_(std::move(file)) {}
   static Digest DigestOf(absl::string_view text);
-  // Reads the file, which is of `version`; without a good token, nobody is let in.
+  // Reads the file, which has `version`; without a valid token every caller is refused.
   absl::Status Load(const FileVersion& version);
-  // One thread at a time, and without the lock: a file system that hangs holds up the one caller
-  // that looks, while the others are judged by what is known.
+  // Runs on one thread at a time, without the lock: a hanging file system blocks only the caller
+  // that checks; the others are judged by the known token.
   void LookAgain();
 
   const FileSetting file_;
@@ -47,7 +46,7 @@ class TokenCheck {
   FileVersion version_ ABSL_GUARDED_BY(mutex_);
   absl::Time looked_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool looking_ ABSL_GUARDED_BY(mutex_) = false;
-  std::optional<Digest> digest_ ABSL_GUARDED_BY(mutex_);  // nothing: there is no good token
+  std::optional<Digest> digest_ ABSL_GUARDED_BY(mutex_);  // nullopt: there is no valid token
 };
 
 }  // namespace jobscope
