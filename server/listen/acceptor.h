@@ -30,8 +30,8 @@ struct AcceptorLimits {
 // Replaces gRPC's own listener, which ends for good when accept() fails once because no descriptor
 // is free, and which accepts every connection. This one
 //   - passes a connection to gRPC only when its peer has sent something: in all of its protocols,
-//     including TLS, the caller sends first, so a silent connection costs one descriptor and nothing
-//     else;
+//     including TLS, the caller sends first, so a silent connection costs one descriptor and no
+//     more;
 //   - makes room for a new connection by closing the oldest one without a request, silent ones
 //     first. A connection has a second for its request, or less if so many wait that the last of
 //     them would not be accepted within two seconds;

@@ -38,7 +38,7 @@ std::string CertificateName(const grpc_auth_context* context) {
 }
 
 // Checks the token of every request. gRPC calls it before it looks up the method, on the thread
-// that has read the headers: takes microseconds, and at most once a second a small file's stat.
+// that has read the headers: takes microseconds, and at most once a second a check of a small file.
 class TokenDoor {
  public:
   explicit TokenDoor(std::shared_ptr<TokenCheck> token) : token_(std::move(token)) {}
