@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libjobscope_attach.so: the profiler server in a program that knows nothing of it, by LD_PRELOAD,
-// CUDA_INJECTION64_PATH or NVTX_INJECTION64_PATH. Everything is decided in the constructor, before
-// main where it is preloaded; docs/attach.md tells by which rules. Where nothing is asked for, it
-// reads one variable and is done.
+// libjobscope_attach.so: adds the profiler server to a program that knows nothing of it, by
+// LD_PRELOAD, CUDA_INJECTION64_PATH or NVTX_INJECTION64_PATH. The constructor decides everything,
+// before main if preloaded; docs/attach.md explains the rules. Without JOBSCOPE_LISTEN it reads
+// that one variable and returns.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -29,18 +29,20 @@ namespace {
 using jobscope::attach::Above;
 using jobscope::attach::LogLevel;
 
-// A process has this much time to end before anything is loaded into it. `nvidia-smi -L`, `uname`
-// and the like take 1 to 15 ms; a Python interpreter needs 20 to reach its script.
+// How long to wait before loading anything: a process that ends sooner is left unchanged.
+// `nvidia-smi -L`, `uname` and similar take 1 to 15 ms; a Python interpreter needs 20 to reach its
+// script.
 constexpr int kDelayMs = 20;
 
-// Room in a training process for the paths; the constructor runs on the stack of whoever loads us.
+// Static, because the paths need room and the constructor runs on the stack of the loading thread.
 jobscope::attach::StartPlan plan;
 bool attaching = false;
-// A process above this one is the worker of this role, so this one was left alone.
+// An ancestor process is the worker of this role, so this process was left unattached.
 bool below_worker = false;
 
-// Beside our own file, by its absolute path: the program may change its directory. The address of a
-// static, because another library's InitializeInjection may stand in for ours.
+// Finds libjobscope.so beside our own file, by its absolute path: the program may change its
+// directory. Looks up the address of a static, because another library's InitializeInjection may
+// replace ours.
 bool FindLibrary(char* own_path, char* library) {
   Dl_info info;
   if (dladdr(&plan, &info) == 0 || info.dli_fname == nullptr ||
@@ -56,9 +58,9 @@ bool FindLibrary(char* own_path, char* library) {
   return true;
 }
 
-// The processes that this one starts learn of it. CUDA and NVTX, in this process and below, load us
-// too, so that one variable is enough; what the user has set there stays. Only while no other
-// thread could be reading the environment.
+// Sets variables for the processes that this one starts. CUDA and NVTX, in this process and in its
+// descendants, then load this library, so that one variable is enough; values set by the user are
+// kept. Only while no other thread could be reading the environment.
 void TellDescendants(const char* own_path, const char* role) {
   if (__libc_single_threaded == 0) return;
   char mark[96];
@@ -68,7 +70,7 @@ void TellDescendants(const char* own_path, const char* role) {
   setenv("NVTX_INJECTION64_PATH", own_path, 0);
 }
 
-// Starts the thread that attaches this process, which has `role`, in `delay_ms`.
+// Starts the thread that attaches this process, which has `role`, after `delay_ms`.
 void Attach(const char* listen, const char* role, int delay_ms) {
   plan.delay_ms = delay_ms;
   plan.local_rank = jobscope::attach::LocalRank(&getenv);
@@ -90,9 +92,9 @@ void Attach(const char* listen, const char* role, int delay_ms) {
   }
 }
 
-// For a process below a worker that uses CUDA itself. It may well train: processes that a training
-// script spawns get their rank after this library has been loaded into them. Runs on the thread
-// that makes the process's first CUDA call.
+// Decides again for a descendant of a worker that itself uses CUDA. It may well train: processes
+// that a training script spawns get their rank after this library has been loaded into them. Runs
+// on the thread that makes the process's first CUDA call.
 void LookAgain() {
   const char* const listen = getenv("JOBSCOPE_LISTEN");
   if (listen == nullptr || *listen == '\0') return;
@@ -110,10 +112,10 @@ void LookAgain() {
 void Decide(int argc, char** argv) {
   const char* const listen = getenv("JOBSCOPE_LISTEN");
   if (listen == nullptr || *listen == '\0' || jobscope::attach::Disabled(&getenv)) return;
-  // A program with more rights than its caller obeys none of its caller's variables.
+  // A program with more rights than its caller ignores its caller's variables.
   if (getauxval(AT_SECURE) != 0) return;
   plan.log_level = jobscope::attach::ReadLogLevel(&getenv);
-  // Whatever the program opens in its place is no place for our lines.
+  // A file that the program opens on a closed stderr must not receive our log lines.
   if (fcntl(STDERR_FILENO, F_GETFD) < 0) plan.log_level = LogLevel::kOff;
 
   char executable[PATH_MAX];
@@ -132,7 +134,8 @@ void Decide(int argc, char** argv) {
   plan.pid = getpid();
   plan.above = jobscope::attach::ReadMark(getenv(jobscope::attach::kMarkVariable), plan.pid, role);
   if (plan.above == Above::kSameRole) {
-    // It has the worker's name, and in a port directory its file; there is one of each.
+    // The ancestor has the worker's name, and in a port directory its file, of which there is only
+    // one.
     below_worker = true;
     Say(plan.log_level, LogLevel::kInfo,
         "not attached: a process above this one is the worker with %s", role);
@@ -154,20 +157,21 @@ __attribute__((constructor)) void OnLoad(int argc, char** argv, char** /*environ
 // A forked child has no server, whatever its parent has.
 bool AttachingHere() { return attaching && getpid() == plan.pid; }
 
-// Lets libjobscope.so answer an injection, if it has a handler of that name; 0: there is none. What
-// has to be in place when the caller's first event comes cannot wait for the thread.
+// Passes an injection to the handler of that name in libjobscope.so, at once: it must be in place
+// when the caller's first event comes, so it cannot wait for the thread. Returns 0 if there is no
+// handler.
 int HandOver(const char* handler_name, void* argument) {
   if (!AttachingHere()) return 0;
   jobscope::attach::StartServerNow();
   void* const library = jobscope::attach::LoadServerLibrary(plan);
-  if (library == nullptr) return 0;  // the thread says why
+  if (library == nullptr) return 0;  // the thread logs the reason
   const auto handler = reinterpret_cast<int (*)(void*)>(dlsym(library, handler_name));
   return handler == nullptr ? 0 : handler(argument);
 }
 
 }  // namespace
 
-// Called by libcuda in the first cuInit of the process. 1: go on.
+// Called by libcuda in the first cuInit of the process. Returns 1: continue.
 int InitializeInjection(void) {
   if (below_worker && getpid() == plan.pid) {
     below_worker = false;
@@ -177,8 +181,8 @@ int InitializeInjection(void) {
   return 1;
 }
 
-// Called by the first NVTX function of each program or library that uses NVTX. 0: its functions
-// stay empty, and nobody calls again.
+// Called by the first NVTX function of each program or library that uses NVTX. After a return of 0
+// its functions do nothing and do not call again.
 int InitializeInjectionNvtx2(void* get_export_table) {
   return HandOver("jobscope_nvtx_initialize", get_export_table);
 }

@@ -14,14 +14,14 @@ namespace {
 
 constexpr int kMaxDelayMs = 10'000;
 
-// The order of common/process/identity.cc: the innermost launcher wins.
+// In the order of common/process/identity.cc: the innermost launcher takes precedence.
 constexpr const char* kLocalRankVariables[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
                                                "MPI_LOCALRANKID", "PMI_LOCAL_RANK",
                                                "SLURM_LOCALID"};
 constexpr const char* kRankVariables[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
                                           "SLURM_PROCID"};
 
-// The number in [0, INT_MAX] that `text` is; -1 if it is none.
+// Parses a number in [0, INT_MAX]; returns -1 if `text` is none.
 int ToNumber(const char* text) {
   if (text == nullptr || *text == '\0') return -1;
   char* end = nullptr;

@@ -27,7 +27,7 @@ union SocketAddress {
   sockaddr_in6 v6;
 };
 
-// The bytes of `address`, or 0 if it is not numeric.
+// Returns the size of `address`, or 0 if it is not numeric.
 socklen_t Parse(const char* text, int local_rank, SocketAddress* address) {
   const size_t length = strlen(text);
   const char* colon = strrchr(text, ':');
@@ -79,7 +79,7 @@ bool IsTaken(const char* address, int local_rank) {
   if (bytes == 0) return false;
   const int fd = socket(numeric.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;
-  // With it on both sides a bind fails only where somebody listens.
+  // With it on both sides, a bind fails only if another socket listens.
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   const bool taken = bind(fd, &numeric.any, bytes) != 0 && errno == EADDRINUSE;

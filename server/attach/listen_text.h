@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JOBSCOPE_LISTEN, as far as it must be understood before the server is loaded: libjobscope.so
-// reads it properly, and says what is wrong with it. C library only.
+// Reads JOBSCOPE_LISTEN, as far as needed before the server is loaded: libjobscope.so parses it
+// completely, and reports what is wrong with it. Uses only the C library.
 #ifndef SERVER_ATTACH_LISTEN_TEXT_H_
 #define SERVER_ATTACH_LISTEN_TEXT_H_
 
@@ -12,14 +12,14 @@ namespace jobscope::attach {
 // As jobscope_server_options.address allows.
 inline constexpr size_t kMaxListenBytes = 1024;
 
-// Copies `listen` for the server. A process that nobody gave a rank is a job of its own: where
-// `local_rank` is -1, "+rank" is left out, so that one setting serves both. False: too long.
+// Copies `listen` for the server. A process without a rank is a job of its own: if `local_rank` is
+// -1, leaves out "+rank", so that one setting serves both. Returns false if the text is too long.
 bool WriteAddress(const char* listen, int local_rank, char* address, size_t size);
 
-// Whether somebody listens on `address` now, where that can be told without asking a name service:
-// for a numeric host and a port other than 0. `local_rank` counts where the address ends in
-// "+rank". Binds for an instant, without listening, so that two processes that look at the same
-// time do not see each other.
+// Returns whether another socket listens on `address` now, if that is known without a name service:
+// for a numeric host and a port other than 0. Uses `local_rank` if the address ends in "+rank".
+// Binds for an instant, without listening, so that two processes that check at the same time do not
+// see each other.
 bool IsTaken(const char* address, int local_rank);
 
 }  // namespace jobscope::attach

@@ -8,9 +8,9 @@
 namespace jobscope::attach {
 namespace {
 
-// Programs that live around training jobs, run for long or start others, and are none themselves.
-// What runs for a moment only need not be here: the thread that starts the server waits longer than
-// that (attach.cc).
+// Programs found around training jobs that run for long or start others, but do not train.
+// Short-lived programs need not be listed: the thread that starts the server waits longer than they
+// run (attach.cc).
 constexpr char kTools[] =
     // shells, and commands that start, watch or outlive others
     "sh,ash,bash,rbash,dash,busybox,csh,fish,ksh*,mksh,tcsh,zsh,env,chroot,chrt,bwrap,dumb-init,"
@@ -41,11 +41,11 @@ constexpr char kTools[] =
     "apptainer*,apt,apt-*,conda,docker*,dpkg*,enroot*,mamba,micromamba,pip,pip3*,podman*,"
     "singularity*,uv";
 
-// These start the training processes, wait for them, and would take the port of the first.
+// These start the training processes and wait for them, and would take the port of the first.
 constexpr char kLauncherPrograms[] =
     "hydra_*,mpiexec*,mpirun*,orted,orterun,pmi_proxy,prted,prterun,prun,raylet,salloc,sbatch,"
     "slurmd,slurmstepd,srun";
-// Launchers and tools that are scripts or modules of Python.
+// Launchers and tools that are Python scripts or modules.
 constexpr char kLauncherScripts[] =
     "accelerate,accelerate-launch,accelerate.commands.*,colossalai,composer,deepspeed,"
     "deepspeed.launcher.*,horovod.runner*,horovodrun,ray,torch.distributed.elastic*,"
@@ -55,14 +55,15 @@ constexpr char kLauncherScripts[] =
 
 constexpr size_t kMaxPatternBytes = 255;
 
-// Copies the next of the comma-separated patterns, without the spaces around it; null: no more.
+// Copies the next comma-separated pattern, without the spaces around it; returns null if there is
+// none.
 const char* NextPattern(const char* list, char (&pattern)[kMaxPatternBytes + 1]) {
   if (list == nullptr || *list == '\0') return nullptr;
   const char* const next = list + strcspn(list, ",");
   const char* end = next;
   while (list < end && *list == ' ') ++list;
   while (list < end && end[-1] == ' ') --end;
-  // A longer one cannot match a name that is cut there.
+  // A longer one cannot match a name, which is cut at the same length.
   const size_t length = static_cast<size_t>(end - list);
   const size_t kept = length <= kMaxPatternBytes ? length : 0;
   memcpy(pattern, list, kept);
@@ -105,8 +106,8 @@ void JudgeScript(const char* path, Program* program) {
   program->helper = strstr(path, "torch/_inductor/compile_worker") != nullptr;
 }
 
-// What `python [options] (-c code | -m module | script | -) ...` runs. Options may be written
-// together, "-Bc", and -W and -X take a value.
+// Determines what `python [options] (-c code | -m module | script | -) ...` runs. Options may be
+// combined, "-Bc", and -W and -X take a value.
 void ReadPythonArguments(int argc, const char* const* argv, Program* program) {
   for (int i = 1; i < argc && argv[i] != nullptr; ++i) {
     const char* argument = argv[i];
@@ -134,7 +135,7 @@ bool MatchesName(const Program& program, const char* pattern) {
 }
 
 struct Choice {
-  bool any_wanted = false;     // the list names programs that are wanted
+  bool any_wanted = false;     // the list names wanted programs
   bool wanted = false;         // and this is one
   bool script_wanted = false;  // by its script
   bool taken_out = false;

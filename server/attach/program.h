@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the process that we find ourselves in is: a training program, or one of the many others that
-// inherit its environment. C library only.
+// Classifies the current process: a training program, or one of the many others that inherit its
+// environment. Uses only the C library.
 #ifndef SERVER_ATTACH_PROGRAM_H_
 #define SERVER_ATTACH_PROGRAM_H_
 
 namespace jobscope::attach {
 
 struct Program {
-  char executable[256];  // base name of the file that runs: "python3.11"
+  char executable[256];  // base name of the running file: "python3.11"
   char called_as[256];   // base name of argv[0]: "python"
-  // Of a Python interpreter: the script's base name ("train.py") or the module's name
+  // For a Python interpreter: the script's base name ("train.py") or the module's name
   // ("torch.distributed.run"); "" for code on the command line, and for other programs.
   char script[256];
   // A process that a library keeps beside the training process: multiprocessing's resource tracker
@@ -18,7 +18,7 @@ struct Program {
   bool helper;
 };
 
-// `executable_path`: where /proc/self/exe points to. Both may be absent (null, 0).
+// `executable_path`: the target of /proc/self/exe. Both may be absent (null, 0).
 Program DescribeProgram(const char* executable_path, int argc, const char* const* argv);
 
 enum class Verdict {
@@ -29,14 +29,14 @@ enum class Verdict {
   kNotListed,  // not among the names that the user gave
 };
 
-// `wanted`: names the programs to attach to (JOBSCOPE_PROGRAMS), comma-separated patterns for
-// fnmatch, "python*,train"; "!pattern" takes programs out. One that matches a pattern with its
-// executable, its argv[0] or its script is wanted. Null, "" or only patterns with "!": all but
-// tools and launchers. Helpers are never wanted; a launcher that is a Python script is only when
-// its script is named.
+// Decides whether to attach. `wanted` names the programs to attach to (JOBSCOPE_PROGRAMS):
+// comma-separated fnmatch patterns, "python*,train"; "!pattern" excludes programs. A program is
+// wanted if a pattern matches its executable, its argv[0] or its script. With null, "" or only "!"
+// patterns, all but tools and launchers are wanted. Helpers are never wanted; a launcher that is a
+// Python script only if its script is named.
 Verdict Judge(const Program& program, const char* wanted);
 
-// "is a shell, a compiler or another tool", ...
+// Returns the reason as text: "is a shell, a compiler or another tool", ...
 const char* Reason(Verdict verdict);
 
 }  // namespace jobscope::attach

@@ -26,19 +26,20 @@ namespace {
 
 constexpr char kLibrarySoname[] = "libjobscope.so";
 
-// Longer than a load and a start take (3 ms; 7 ms beside PyTorch), and than what a program could
-// want to fork within. It is a bound because the forking thread may itself hold the loader's lock.
+// How long a fork waits for a load or start in progress. Longer than those take (3 ms; 7 ms beside
+// PyTorch), and than a program's first fork usually needs. Bounded, because the forking thread may
+// itself hold the loader's lock.
 constexpr int kMaxForkWaitMs = 100;
 
 sem_t wake;
 std::atomic<bool> has_thread{false};
-// Held by the thread while it loads and starts: a child forked meanwhile would inherit a loader's
-// lock that nobody holds any more, and a listener that its fork handler does not know yet.
+// Held by the thread while it loads and starts: a child forked meanwhile would inherit a locked
+// loader lock without its owner, and a listener that its fork handler does not know yet.
 pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
-// Which thread holds it for its fork. Read by other threads that fork, and in children.
+// The thread that holds `starting` for its fork. Read by other threads that fork, and in children.
 std::atomic<pthread_t> fork_holder{};
-// A start came through while this thread waited with its fork. The C library runs no handler in the
-// child that was registered after the fork had begun, so the server's own does not run.
+// A start completed while this thread waited with its fork. The C library does not run handlers in
+// the child that were registered after the fork had begun, so the server's own does not run.
 std::atomic<bool> fork_is_unguarded{false};
 std::atomic<bool> started{false};  // no fork needs to wait any more
 char bound[kMaxListenBytes + 64];  // where the server listens; written before `started`
@@ -55,8 +56,8 @@ timespec In(clockid_t clock, int ms) {
   return time;
 }
 
-// Closes the sockets of the server that has just been started: its listener, and what it accepted.
-// System calls only.
+// Closes the sockets of the server that was just started: its listener, and what it accepted. Uses
+// system calls only.
 void CloseServerSockets() {
   constexpr int kMaxFd = 4096;  // the process is young
   const char* const colon = strrchr(bound, ':');
@@ -99,7 +100,7 @@ void AfterForkInParent() {
   pthread_mutex_unlock(&starting);
 }
 
-// There is no thread here, and nobody takes the mutex again.
+// The child has no such thread, and nothing locks the mutex again.
 void AfterForkInChild() {
   const int saved_errno = errno;
   if (fork_is_unguarded) CloseServerSockets();
@@ -115,7 +116,7 @@ void Delay(int ms) {
 }
 
 void LoadAndStart(const StartPlan& plan) {
-  // A data loader, a subprocess: the port is taken by whom it belongs to.
+  // A data loader or subprocess: the port is taken by the worker itself.
   const bool quiet = plan.above == Above::kNoRole && IsTaken(plan.address, plan.local_rank);
   if (quiet) {
     Say(plan.log_level, LogLevel::kInfo,
@@ -144,8 +145,8 @@ void LoadAndStart(const StartPlan& plan) {
   options.address = plan.address;
   char error[1024] = "";
   const int code = start(&options, bound, sizeof(bound), error, sizeof(error));
-  if (code == JOBSCOPE_OK) return;  // the library has said where it listens
-  // Busy: the program has a server of its own, which is as good.
+  if (code == JOBSCOPE_OK) return;  // the library has logged where it listens
+  // Busy: the program already has a server of its own.
   const bool launcher_above = code == JOBSCOPE_E_ADDRESS && plan.above == Above::kOther;
   Say(plan.log_level, code == JOBSCOPE_E_BUSY ? LogLevel::kInfo : LogLevel::kWarning,
       "not attached: %s%s", error,
@@ -191,7 +192,7 @@ bool StartServerLater(const StartPlan* plan) {
   for (const int fault : kFaults) {
     sigdelset(&blocked, fault);
   }
-  // Fails for want of memory only; forks do not wait then.
+  // Fails only if memory runs out; forks then do not wait.
   pthread_atfork(&BeforeFork, &AfterForkInParent, &AfterForkInChild);
   sigset_t previous;
   pthread_sigmask(SIG_SETMASK, &blocked, &previous);
@@ -238,8 +239,8 @@ void Say(LogLevel threshold, LogLevel level, const char* format, ...) {
     if (line[i] == '\n' || line[i] == '\r') line[i] = ' ';
   }
   line[length] = '\n';
-  // Nobody to tell where it fails. Where standard error is a pipe that nobody reads any more, the
-  // program must not end for our line.
+  // Write errors cannot be reported. If standard error is a pipe without a reader, the program must
+  // not end because of our line.
   BlockedSignal sigpipe(SIGPIPE);
   if (write(STDERR_FILENO, line, length + 1) < 0 && errno == EPIPE) sigpipe.Raised();
 }

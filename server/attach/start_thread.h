@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The thread that loads libjobscope.so and starts the server, once, while the program goes on. C
-// library only.
+// Runs the thread that loads libjobscope.so and starts the server, once, while the program
+// continues. Uses only the C library.
 #ifndef SERVER_ATTACH_START_THREAD_H_
 #define SERVER_ATTACH_START_THREAD_H_
 
@@ -13,8 +13,7 @@
 
 namespace jobscope::attach {
 
-// All that the thread must know: the environment is not read again, because the program may change
-// it.
+// Everything the thread needs: it does not read the environment, which the program may change.
 struct StartPlan {
   pid_t pid;
   char address[kMaxListenBytes + 1];
@@ -25,22 +24,22 @@ struct StartPlan {
   char library[PATH_MAX];  // libjobscope.so beside us
 };
 
-// Starts the thread; it keeps `plan`, which must stay where it is. All signals are blocked on it,
-// but for those that a fault of its own raises. It waits plan.delay_ms first, so that programs that
-// run for a moment never load anything, and ends when the server runs or has refused. Registers a
-// fork handler: a fork waits until a load or a start that is under way has come through, but at
-// most 100 ms. False: no thread.
+// Starts the thread, which keeps a pointer to `plan`. All signals are blocked on it, except those
+// raised by its own faults. The thread first waits plan.delay_ms, so that short-lived programs
+// never load anything, and ends when the server runs or has refused to start. Registers a fork
+// handler: a fork waits until a load or start in progress has completed, for at most 100 ms.
+// Returns false if no thread can be created.
 bool StartServerLater(const StartPlan* plan);
 
-// Ends the thread's wait. Async-signal-safe; does nothing where there is no thread.
+// Ends the thread's wait. Async-signal-safe. Does nothing if there is no thread.
 void StartServerNow();
 
-// libjobscope.so, the one that the process has if it has one, else the one beside us; null, and
-// dlerror() says why. May be called from any thread, also under the loader's lock: waits for none
-// of ours.
+// Returns libjobscope.so: the one that the process has loaded, else the one beside us. Returns null
+// if there is none; dlerror() has the reason. May be called on any thread, also under the loader's
+// lock: waits for no lock of ours.
 void* LoadServerLibrary(const StartPlan& plan);
 
-// One line on standard error, past stdio, in the format of common/log/log.h.
+// Writes one line to standard error, bypassing stdio, in the format of common/log/log.h.
 void Say(LogLevel threshold, LogLevel level, const char* format, ...)
     __attribute__((format(printf, 3, 4)));
 

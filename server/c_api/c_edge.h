@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What crosses the C ABI: numbers, texts with an end, structs that may be of another version.
+// Converts values that cross the C ABI: numbers, terminated strings, structs that may be of another
+// version.
 #ifndef SERVER_C_API_C_EDGE_H_
 #define SERVER_C_API_C_EDGE_H_
 
@@ -11,7 +12,7 @@
 
 namespace jobscope {
 
-// Copies as much of `text` as fits, always with an end. `buffer` may be null.
+// Copies as much of `text` as fits, always terminated. `buffer` may be null.
 inline void CopyOut(const std::string& text, char* buffer, size_t size) {
   if (buffer == nullptr || size == 0) return;
   const size_t count = std::min(text.size(), size - 1);
@@ -19,8 +20,8 @@ inline void CopyOut(const std::string& text, char* buffer, size_t size) {
   buffer[count] = '\0';
 }
 
-// The caller's struct as far as its version reaches, the rest zero; all zero for null. False: its
-// size does not even hold the fields up to `first_bytes`.
+// Copies the caller's struct as far as its version reaches and zeroes the rest; all zero for null.
+// Returns false if its size does not even include the fields up to `first_bytes`.
 template <typename Struct>
 bool CopyIn(const Struct* given, size_t first_bytes, Struct* copy) {
   std::memset(copy, 0, sizeof(*copy));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C ABI of programmatic captures.
+// Implements the C ABI of programmatic captures.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -32,7 +32,7 @@ constexpr uint64_t kMaxProgrammaticStoreBytes = uint64_t{64} << 30;
 constexpr uint64_t kMinPartBytes = uint64_t{64} << 10;
 constexpr uint64_t kDefaultPartBytes = uint64_t{256} << 20;
 
-// Never destroyed: a session may write its files while the process leaves.
+// Never destroyed: a session may write its files while the process exits.
 ProgrammaticCapture& TheCapture() {
   static auto* const capture = new ProgrammaticCapture(WorkerRuntime::Get().sessions().get(),
                                                        WorkerRuntime::Get().identity());
@@ -73,7 +73,8 @@ absl::Status CheckRange(const char* name, int64_t value, int64_t low, int64_t hi
 }
 
 absl::Status CheckProcess() {
-  // Before any lock of ours: a child forked during the first call finds that lock held for ever.
+  // Before any lock of ours: in a child forked during the first call that lock would stay locked
+  // for ever.
   InstallForkGuard();
   if (absl::Status room = CheckRoomToEnter(); !room.ok()) return room;
   if (InForkedChild()) {
@@ -133,7 +134,7 @@ absl::Status MakeRequest(const char* logdir, const jobscope_capture_options* giv
 
   capture.record_shapes = options.record_shapes != 0;
   if (options.device_tracer != nullptr) {
-    // One byte more than the longest word would tell them apart; the text may have no end.
+    // One byte more than the longest word detects longer ones; the text may be unterminated.
     const size_t length = strnlen(options.device_tracer, kMaxFrameworksBytes);
     if (auto tracer = ParseDeviceTracer({options.device_tracer, length}); tracer.ok()) {
       capture.device_tracer = *tracer;
@@ -197,8 +198,8 @@ absl::Status StopCapture(jobscope_capture_result* result) {
 }  // namespace
 }  // namespace jobscope
 
-// Exceptions end here: a foreign caller's frames may not be made for them. The only ones that our
-// code can meet are those of an exhausted memory.
+// No exception leaves these functions: a foreign caller's frames may not support unwinding. The
+// only ones that our code can raise are those of exhausted memory.
 extern "C" {
 
 int jobscope_capture_start(const char* logdir, const jobscope_capture_options* options, char* error,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C ABI of the server. Nothing of ours crosses it but numbers and texts.
+// Implements the C ABI of the server. Only numbers and strings cross it.
 #include "jobscope/jobscope_c.h"
 
 #include <cstddef>
@@ -17,7 +17,7 @@ constexpr size_t kMaxAddressBytes = 1024;
 
 constexpr size_t kMaxPathBytes = 4096;
 
-// False: longer than `max_bytes`.
+// Returns false if the text is longer than `max_bytes`.
 bool CopyText(const char* given, size_t max_bytes, std::string* copy) {
   if (given == nullptr) return true;
   const size_t size = strnlen(given, max_bytes + 1);
@@ -59,8 +59,8 @@ jobscope::StartOutcome Start(const jobscope_server_options* given) {
 
 }  // namespace
 
-// Exceptions end here: a foreign caller's frames may not be made for them. The only ones that our
-// code can meet are those of an exhausted memory.
+// No exception leaves these functions: a foreign caller's frames may not support unwinding. The
+// only ones that our code can raise are those of exhausted memory.
 extern "C" {
 
 const char* jobscope_version(void) { return jobscope::Version(); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where NVTX comes in: through libjobscope_attach.so, through a pointer in the program
-// (jobscope/nvtx.h), or by NVTX_INJECTION64_PATH with this library's own path.
+// Implements the entry points through which NVTX reaches us: libjobscope_attach.so, a pointer in
+// the program (jobscope/nvtx.h), or NVTX_INJECTION64_PATH with this library's own path.
 #include <dlfcn.h>
 
 #include "collectors/nvtx/handler.h"
@@ -14,23 +14,23 @@
 
 namespace {
 
-// Called by the application's thread, at its first NVTX call, maybe under the loader's lock: finds
-// the recorder, which takes microseconds where it is loaded, and starts nothing.
+// Called on the application's thread at its first NVTX call, possibly under the loader's lock:
+// finds the recorder, which takes microseconds if it is loaded, and starts nothing.
 const jobscope::WriterTable* Writer() {
   if (jobscope::InForkedChild()) return nullptr;
   const auto writer = jobscope::LoadWriter();
   return writer.ok() ? *writer : nullptr;
 }
 
-// The variable that names this library is inherited by processes that have nothing to do with us.
-// Whoever has, has loaded the recorder: the Python package did so when it started the server.
+// Unrelated processes inherit the variable that names this library. A process of ours has loaded
+// the recorder: the Python package did when it started the server.
 bool IsOurProcess() {
   return dlopen(JOBSCOPE_TRACE_SONAME, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD) != nullptr;
 }
 
 }  // namespace
 
-// No exception crosses into NVTX; those of an exhausted memory are the only ones there could be.
+// No exception reaches NVTX; the only possible ones are those of exhausted memory.
 extern "C" {
 
 int jobscope_nvtx_initialize(void* get_export_table) {

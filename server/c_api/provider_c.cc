@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C ABI of providers: collectors that others register.
+// Implements the C ABI of providers: collectors that other libraries register.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -43,7 +43,7 @@ int Answer(const absl::Status& status, char* error, size_t error_size) {
   return CodeOf(status);
 }
 
-// Longer than any that is valid: cut there, and refused.
+// Cuts a name longer than any valid one; it is then refused.
 std::string_view NameOf(const char* name) {
   if (name == nullptr) return {};
   return {name, strnlen(name, ProviderRegistry::kMaxNameBytes + 1)};
@@ -74,7 +74,8 @@ absl::Status Register(const jobscope_provider* given) {
 }  // namespace
 }  // namespace jobscope
 
-// Exceptions end here: the only ones that our code can meet are those of an exhausted memory.
+// No exception leaves these functions: the only ones that our code can raise are those of exhausted
+// memory.
 extern "C" {
 
 int jobscope_provider_register(const jobscope_provider* provider, char* error, size_t error_size) {
@@ -87,16 +88,16 @@ int jobscope_provider_register(const jobscope_provider* provider, char* error, s
 }
 
 int jobscope_provider_unregister(const char* name, char* error, size_t error_size) {
-  if (jobscope::InForkedChild()) return JOBSCOPE_OK;  // nothing of it lives here
-  // The stop of a provider that is taken out of a running capture is called in here: what unwinds
-  // its frames (a thread that is ended) must get through, so nothing is caught.
+  if (jobscope::InForkedChild()) return JOBSCOPE_OK;  // the child has no providers
+  // This calls the stop function of a provider that is removed from a running capture. Whatever
+  // unwinds its frames (a thread being ended) must pass, so nothing is caught.
   return jobscope::Answer(jobscope::ProviderRegistry::Get().Unregister(jobscope::NameOf(name)),
                           error, error_size);
 }
 
 void jobscope_while_nobody_forks(void (*body)(void* argument), void* argument) {
   if (body == nullptr) return;
-  // The fork that made this process is never over in it.
+  // The fork that created this process never completes in it.
   if (jobscope::InForkedChild()) return body(argument);
   // `body` may end the thread, as above.
   jobscope::WhileNobodyForks([body, argument] { body(argument); });

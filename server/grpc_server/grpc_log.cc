@@ -18,7 +18,7 @@ void OnGrpcMessage(gpr_log_func_args* args) {
   if (args->severity < GPR_LOG_SEVERITY_ERROR || args->message == nullptr) return;
   constexpr std::string_view kAssertion = "assertion failed";
   const std::string_view message(args->message);
-  // The process ends directly after this one: nobody could find out why if it were held back.
+  // The process ends right after this message: withholding it would hide the cause.
   const bool fatal = message.substr(0, kAssertion.size()) == kAssertion;
   const LogLevel level = fatal ? LogLevel::kError : LogLevel::kDebug;
   if (GetLogLevel() > level) return;
@@ -31,7 +31,7 @@ void OnGrpcMessage(gpr_log_func_args* args) {
   Log(level, text);
 }
 
-// Is gRPC part of the same library (or program) as this code?
+// Whether gRPC is part of the same library (or program) as this code.
 bool GrpcIsOurs() {
   Dl_info ours = {};
   Dl_info grpc = {};
@@ -47,7 +47,7 @@ void TakeOverGrpcLog() {
   std::call_once(once, [] {
     if (!GrpcIsOurs()) return;
     gpr_set_log_function(&OnGrpcMessage);
-    // Set before gRPC starts, this wins over GRPC_VERBOSITY, and messages below it are not even
+    // Set before gRPC starts, this overrides GRPC_VERBOSITY, and messages below it are not even
     // formatted.
     gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
   });

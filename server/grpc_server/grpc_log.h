@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// gRPC's own messages. A worker's stderr belongs to the training job, so our private copy of gRPC
-// must not write there.
+// Redirects gRPC's own messages: a worker's stderr belongs to the training job, so our private copy
+// of gRPC must not write there.
 #ifndef SERVER_GRPC_SERVER_GRPC_LOG_H_
 #define SERVER_GRPC_SERVER_GRPC_LOG_H_
 
 namespace jobscope {
 
 // Sends gRPC's messages to common/log/log: errors at debug level, a failed assertion (which ends
-// the process) at error level, everything else nowhere, whatever GRPC_VERBOSITY and GRPC_TRACE say.
-// Call it before gRPC is used for the first time; more calls do nothing. Where gRPC is a library
-// that others in the process may share (development builds), its log is left alone.
+// the process) at error level; drops everything else, whatever GRPC_VERBOSITY and GRPC_TRACE say.
+// Call it before the first use of gRPC; further calls do nothing. If gRPC is a library that others
+// in the process may share (development builds), its log stays unchanged.
 void TakeOverGrpcLog();
 
 }  // namespace jobscope

@@ -42,21 +42,21 @@ namespace jobscope {
 namespace {
 
 constexpr absl::Duration kHolderTimeout = absl::Milliseconds(500);
-// Left to gRPC, of the time that Stop may take, to write out answers; and what connections get
-// that do not take their leave, because their peer is cut off.
+// The part of Stop's time limit reserved for gRPC to write out answers; also the limit for
+// connections whose closing handshake gets no reply because their peer is cut off.
 constexpr absl::Duration kFlushTime = absl::Milliseconds(300);
-// A host name is looked up, and name servers have their own time limits.
+// Limit of a start: it looks up a host name, and name servers have time limits of their own.
 constexpr absl::Duration kStartLimit = absl::Seconds(10);
-// A new server answers itself within a millisecond; on a starved machine its threads wait to be
-// run.
+// Limit of the server's first answer to itself. It takes under a millisecond, but on a starved
+// machine the threads wait to be scheduled.
 constexpr absl::Duration kAnswerLimit = absl::Milliseconds(2'500);
-// For gRPC to close its sockets, once Stop's own time is over.
+// For gRPC to close its sockets, after Stop's own time limit.
 constexpr absl::Duration kShutdownGrace = absl::Milliseconds(500);
 
-// Where a job has closed a standard descriptor, gRPC's next one would take its number, and what the
-// job prints would go to whoever is connected. Closed on exec, so programs below the job find it
-// as it was. Before all other initialisers of the library: one of gRPC opens an eventfd. And again
-// at each start, for what was closed since.
+// Opens /dev/null for standard descriptors that a job has closed: otherwise gRPC's next descriptor
+// would take the number, and the job's output would go to a connected client. Closed on exec, so
+// child programs find the descriptors unchanged. Runs before the library's other initialisers, one
+// of which (gRPC's) opens an eventfd, and at each start for those closed since.
 __attribute__((constructor(101))) void KeepStandardDescriptors() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", O_RDWR | O_CLOEXEC);  // the lowest free one
@@ -70,7 +70,7 @@ absl::Status Taken(const BindTarget& target, const absl::Status& status) {
       "workers on one host"));
 }
 
-// A child that is forked from here on closes the listener.
+// Opens the listener such that a child forked from here on closes it.
 absl::StatusOr<ListenSocket> OpenUnforked(const BindTarget& target,
                                           const ListenSocketOptions& options) {
   const ForkPause pause;
@@ -79,9 +79,9 @@ absl::StatusOr<ListenSocket> OpenUnforked(const BindTarget& target,
   return socket;
 }
 
-// A name may stand for an address that this host does not have (::1 where IPv6 is off): that one is
-// left out, as long as another is there. With port 0, on the first address only: on another one the
-// number may be somebody else's.
+// Listens on the host's addresses. A name may stand for an address that this host does not have
+// (::1 where IPv6 is off): it is skipped if another one can be bound. With port 0, listens on the
+// first address only: on another one the number may be taken.
 absl::StatusOr<std::vector<ListenSocket>> Listen(const std::vector<BindTarget>& targets,
                                                  bool first_only,
                                                  const ListenSocketOptions& options) {
@@ -104,7 +104,7 @@ absl::StatusOr<std::vector<ListenSocket>> Listen(const std::vector<BindTarget>& 
   return listeners;
 }
 
-// Tells the acceptor of each request that gRPC lets in, health's, too. Intercepts none.
+// Tells the acceptor of each request that gRPC admits, including health's. Intercepts none.
 class RequestWatch : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
   explicit RequestWatch(std::shared_ptr<Acceptor> acceptor) : acceptor_(std::move(acceptor)) {}
@@ -118,8 +118,8 @@ class RequestWatch : public grpc::experimental::ServerInterceptorFactoryInterfac
   const std::shared_ptr<Acceptor> acceptor_;
 };
 
-// The last shutdown of gRPC waits for threads that it has counted but that the system has refused,
-// for ever. So the first server initialises it, and nobody ends it.
+// The last shutdown of gRPC waits for ever for threads that it has counted but that the system has
+// refused. So the first server initialises gRPC, and it is never shut down.
 void KeepGrpcInitialised() {
   static const bool initialised = [] {
     grpc_init();
@@ -144,24 +144,23 @@ struct GrpcServer::State {
                 static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())), this->options.native_limits,
                 this->options.gpus}) {}
 
-  // Of the helper thread. The start as a whole; what it has begun is undone where it fails.
+  // Runs the whole start, on the helper thread; undoes what it has begun if it fails.
   void Start();
   absl::Status Bind();
   absl::Status Serve(std::vector<ListenSocket> listeners, const Credentials& credentials);
-  // Ends and delivers the capture that runs for one of our callers, lets captures that have ended
-  // arrive, abandons the other calls, and waits until gRPC has written the answers out, until
+  // Ends and delivers the capture that runs for one of our callers, delivers captures that have
+  // ended, abandons the other calls, and blocks until gRPC has written the answers out, until
   // `end`.
   void EndCalls(absl::Time end);
-  // Of the helper thread, which is left alone if it takes long.
+  // Runs on the helper thread, which is abandoned if it takes long.
   void ShutDown(absl::Time end);
 
   const GrpcServerOptions options;
-  // Starts and ends gRPC. It is there from the beginning, because there may be no thread to be had
-  // at the end.
+  // Starts and ends gRPC. Created at the beginning, because no thread may be available at the end.
   DetachedCaller helper{"jobscope-serve"};
   absl::Mutex start_mutex;
-  std::optional<absl::Status> started ABSL_GUARDED_BY(start_mutex);  // nothing: it still goes on
-  bool start_abandoned ABSL_GUARDED_BY(start_mutex) = false;         // nobody waits for it
+  std::optional<absl::Status> started ABSL_GUARDED_BY(start_mutex);  // nullopt: in progress
+  bool start_abandoned ABSL_GUARDED_BY(start_mutex) = false;         // the caller no longer waits
   ContinuousProfiling continuous;
   CallRegistry calls;
   TensorflowService tensorflow;
@@ -174,7 +173,7 @@ struct GrpcServer::State {
 
 void GrpcServer::State::Start() {
   KeepGrpcInitialised();
-  // A setting of the whole process, as far as it shares our gRPC: put back for others.
+  // A setting of the whole process, as far as it shares our gRPC: restored for others.
   const bool others_want_health = grpc::DefaultHealthCheckServiceEnabled();
   grpc::EnableDefaultHealthCheckService(true);
   absl::Status status = Bind();
@@ -218,7 +217,7 @@ absl::Status GrpcServer::State::Serve(std::vector<ListenSocket> listeners,
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, options.handshake_timeout_ms);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, options.max_idle_ms);
   SetServerArguments(limits::kMaxRequestBytes, &builder);
-  builder.SetMaxSendMessageSize(-1);  // the answer checks its size itself, with a better text
+  builder.SetMaxSendMessageSize(-1);  // the answer checks its size itself, with a better error text
   builder.RegisterService(&tensorflow);
   builder.RegisterService(&native);
   address = listeners.front().target().text;
@@ -253,7 +252,7 @@ absl::Status GrpcServer::State::Serve(std::vector<ListenSocket> listeners,
 }
 
 void GrpcServer::State::EndCalls(absl::Time end) {
-  // The manager itself goes on: the process may capture itself, or start another server.
+  // The session manager continues: the process may capture itself, or start another server.
   const std::optional<v1::Busy> busy = options.sessions->busy();
   bool records = false;
   const size_t kept = calls.AbandonUnless([&busy, &records](const OpenCall& call) {
@@ -325,10 +324,10 @@ void GrpcServer::Stop(absl::Duration limit) {
   state.native.Close();
   state.EndCalls(end);
   // No call is open any more. A connection whose peer is cut off would keep gRPC waiting for its
-  // leave-taking until the time is over.
+  // closing handshake until the time limit.
   const absl::Time shutdown_end = std::min(std::max(end, absl::Now()), absl::Now() + kFlushTime);
   const absl::Duration left = shutdown_end - absl::Now() + kShutdownGrace;
-  state.helper.Wait(left);  // the last words of its start
+  state.helper.Wait(left);  // the end of its start
   if (!state.helper.Run("stop", left,
                         [state = state_, shutdown_end] { state->ShutDown(shutdown_end); })) {
     Log(LogLevel::kWarning,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gRPC server: binds, serves both profiler services and gRPC's health service, ends within a
-// bounded time.
+// Runs the gRPC server: binds, serves both profiler services and gRPC's health service, and shuts
+// down within a bounded time.
 #ifndef SERVER_GRPC_SERVER_GRPC_SERVER_H_
 #define SERVER_GRPC_SERVER_GRPC_SERVER_H_
 
@@ -30,13 +30,13 @@ namespace jobscope {
 
 struct GrpcServerOptions {
   ListenAddress address;
-  bool insecure = false;  // serve addresses that other hosts reach, whoever calls
+  bool insecure = false;  // serve addresses that other hosts reach without credentials
   CredentialFiles credentials;
   uint64_t store_bytes = limits::kDefaultStoreBytes;
   uint64_t max_answer_bytes = limits::kMaxAnswerBytes;
   AnswerTimeouts answer_timeouts;
   NativeCaptureLimits native_limits;
-  int keepalive_time_ms = limits::kKeepaliveTimeMs;  // tests have shorter ones
+  int keepalive_time_ms = limits::kKeepaliveTimeMs;  // tests use shorter ones
   int keepalive_timeout_ms = limits::kKeepaliveTimeoutMs;
   int handshake_timeout_ms = limits::kHandshakeTimeoutMs;
   int max_idle_ms = limits::kMaxIdleMs;
@@ -53,15 +53,16 @@ struct GrpcServerOptions {
 // Not restartable. Thread-safe, except that Stop is called once.
 class GrpcServer {
  public:
-  // Binds, serves, and has seen the server answer. Takes a few milliseconds, up to 0.5 s more to
-  // find out who holds a port that is taken, and at most 10 s where a name server is slow. gRPC is
-  // only touched on a helper thread, from which its threads inherit what threads of ours are made
-  // with (common/threads/worker_thread.h): no signal meant for the application lands on one. gRPC
-  // stays initialised, with about six idle threads, until the process is gone. Errors:
+  // Binds, serves, and checks that the server answers. Takes a few milliseconds, up to 0.5 s more
+  // to identify the holder of a taken port, and at most 10 s if a name server is slow. Uses gRPC
+  // only on a helper thread, from which its threads inherit the settings of our threads
+  // (common/threads/worker_thread.h): no signal meant for the application is delivered to one. gRPC
+  // stays initialised, with about six idle threads, until the process ends. Returns
   // RESOURCE_EXHAUSTED (the limits of the process leave no room: resource_guard.h), ALREADY_EXISTS
-  // (address taken, and by whom), UNAVAILABLE (can't be bound, or does not answer),
-  // PERMISSION_DENIED (reachable from other hosts without what that needs), INVALID_ARGUMENT (a
-  // credential file), ABORTED (a forked child), DEADLINE_EXCEEDED (10 s are over).
+  // (address taken, and by whom), UNAVAILABLE (cannot be bound, or does not answer),
+  // PERMISSION_DENIED (reachable from other hosts without the required credentials),
+  // INVALID_ARGUMENT (a credential file), ABORTED (a forked child) or DEADLINE_EXCEEDED (10 s have
+  // passed).
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(GrpcServerOptions options);
 
   // Only after Stop.
@@ -69,22 +70,22 @@ class GrpcServer {
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;
 
-  // The address really bound: "127.0.0.1:40123", "[::1]:40123", "unix:/path".
+  // The address as bound: "127.0.0.1:40123", "[::1]:40123", "unix:/path".
   const std::string& address() const;
 
-  // Calls that gRPC is not done with.
+  // Calls that gRPC still uses.
   size_t open_calls() const;
   // Native captures that run, or whose items are held.
   size_t open_captures() const;
 
   // Ends the capture that runs for one of our callers (ended_by "shutdown") and delivers it,
-  // refuses what waits in line, closes the port. Takes at most `limit`, and 0.5 s for gRPC to close
-  // its sockets; a server that needs longer is left to its helper thread, and to the process's
-  // end, with a warning. The SessionManager goes on.
+  // refuses queued requests, closes the port. Blocks for at most `limit`, plus 0.5 s for gRPC to
+  // close its sockets; a server that needs longer is left to its helper thread, with a warning. The
+  // SessionManager continues.
   void Stop(absl::Duration limit);
 
-  // The process exits: as Stop, but gRPC itself is left alone, because its threads go on until the
-  // end. Returns at once when no capture runs. The caller is an exit handler.
+  // The process exits: like Stop, but leaves gRPC itself running, because its threads run until the
+  // end. Returns at once if no capture runs. Called by an exit handler.
   void DeliverBeforeExit(absl::Duration grace);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The JOBSCOPE_* variables of a worker, read in one place. Options given in code win over them.
+// Reads the JOBSCOPE_* variables of a worker, in one place. Options given in code take precedence.
 #ifndef SERVER_PROCESS_ENVIRONMENT_H_
 #define SERVER_PROCESS_ENVIRONMENT_H_
 
@@ -19,15 +19,15 @@ struct Environment {
   std::string port_dir;   // JOBSCOPE_PORT_DIR; empty: not set
   bool insecure = false;  // JOBSCOPE_INSECURE: serve any address without credentials
   std::optional<uint64_t> store_bytes;  // JOBSCOPE_STORE_MB, in MiB there
-  // Paths, not looked at here; empty: not set.
+  // Paths, not checked here; empty: not set.
   std::string tls_cert;    // JOBSCOPE_TLS_CERT
   std::string tls_key;     // JOBSCOPE_TLS_KEY
   std::string tls_ca;      // JOBSCOPE_TLS_CA
   std::string token_file;  // JOBSCOPE_TOKEN_FILE
 };
 
-// INVALID_ARGUMENT names the variable, its value and what it may be. An empty variable counts as
-// not set. JOBSCOPE_LOG_LEVEL is only checked here; common/log/log applies it.
+// Returns INVALID_ARGUMENT, which names the variable, its value and what it may be. An empty
+// variable counts as not set. Only checks JOBSCOPE_LOG_LEVEL; common/log/log applies it.
 absl::StatusOr<Environment> ReadEnvironment(
     const std::function<const char*(const char*)>& get_variable = nullptr);
 

@@ -13,8 +13,8 @@
 namespace jobscope {
 namespace {
 
-// How long captures may hold up the exit of the process. Kubernetes and Slurm grant 30 s after
-// SIGTERM; people are less patient.
+// How long captures may delay the exit of the process. Kubernetes and Slurm grant 30 s after
+// SIGTERM; people wait less.
 constexpr absl::Duration kExitGrace = absl::Seconds(1);
 
 // Never destroyed: exit handlers may register others.

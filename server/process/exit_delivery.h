@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the process still delivers while it exits.
+// Delivers captures while the process exits.
 #ifndef SERVER_PROCESS_EXIT_DELIVERY_H_
 #define SERVER_PROCESS_EXIT_DELIVERY_H_
 
@@ -8,10 +8,10 @@
 
 namespace jobscope {
 
-// Runs `deliver` when the process exits by exit() or by return from main, once, however often it is
-// registered; not in a forked child, and not in a process that is killed. All that are registered
-// share one grace period of 1 s, whose end `deliver` gets; it must not wait for a lock that the
-// thread which called exit() may hold. Thread-safe.
+// Registers `deliver`, which runs once when the process exits by exit() or by return from main,
+// however often it is registered; not in a forked child, and not in a process that is killed. All
+// registered functions share one grace period of 1 s, whose end `deliver` receives. `deliver` must
+// not wait for a lock that the thread which called exit() may hold. Thread-safe.
 void DeliverAtExit(void (*deliver)(absl::Time deadline));
 
 }  // namespace jobscope

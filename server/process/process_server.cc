@@ -31,7 +31,7 @@ namespace {
 
 constexpr absl::Duration kStopLimit = absl::Seconds(2);
 
-// Options once the environment has had its say: what two starts are compared by.
+// Options after applying the environment; two starts are compared by these.
 struct Resolved {
   std::string address;
   bool insecure = false;
@@ -56,7 +56,7 @@ struct Running {
   std::string port_file;
 };
 
-// Never destroyed: gRPC's threads run until the process is gone.
+// Never destroyed: gRPC's threads run until the process ends.
 struct Process {
   absl::Mutex mutex;
   std::optional<Running> running ABSL_GUARDED_BY(mutex);
@@ -87,7 +87,8 @@ StartOutcome Failed(const absl::Status& status) {
   return {CodeOf(status), std::string(status.message()), ""};
 }
 
-// The operator's server: of `jobscope run`, or of a program that leaves all to JOBSCOPE_LISTEN.
+// Whether this is the operator's server: that of `jobscope run`, or of a program that leaves all
+// settings to JOBSCOPE_LISTEN.
 bool IsOfEnvironment(const ProcessServerOptions& options, const Environment& environment) {
   return (options.address.empty() || options.address == environment.listen) && !options.insecure &&
          options.store_bytes == 0 && options.ring_records == 0 && options.rings_cap_bytes == 0 &&
@@ -95,7 +96,7 @@ bool IsOfEnvironment(const ProcessServerOptions& options, const Environment& env
          options.tls_ca.empty() && options.token_file.empty();
 }
 
-// The file that is given in code, else by the environment.
+// Chooses the file given in code, otherwise the one in the environment.
 void Choose(const std::string& in_code, const char* option, const std::string& in_environment,
             const char* variable, FileSetting* file) {
   if (!in_code.empty()) *file = {in_code, option};
@@ -174,7 +175,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> Launch(const Resolved& resolved,
 
 void DeliverBeforeExit(absl::Time deadline) {
   Process& process = TheProcess();
-  // A thread that starts or stops a server at this moment is not waited for: it might be the one
+  // Does not wait for a thread that starts or stops a server at this moment: it might be the one
   // that calls exit.
   if (!process.mutex.TryLock()) return;
   if (process.running.has_value()) {
@@ -190,7 +191,8 @@ void DeliverBeforeExit(absl::Time deadline) {
 }  // namespace
 
 StartOutcome StartProcessServer(const ProcessServerOptions& options) {
-  // Before any lock of ours: a child forked during the first start finds that lock held for ever.
+  // Before any lock of ours: in a child forked during the first start that lock would stay locked
+  // for ever.
   InstallForkGuard();
   if (InForkedChild()) return {JOBSCOPE_E_FORKED, kForkedText, ""};
   if (absl::Status room = CheckRoomToEnter(); !room.ok()) return Failed(room);
@@ -217,7 +219,7 @@ StartOutcome StartProcessServer(const ProcessServerOptions& options) {
   auto server = Launch(*resolved, worker);
   if (!server.ok()) return Failed(server.status());
   const std::string address = (*server)->address();
-  // Before the address is published: whoever finds it there finds the worker's steps recorded.
+  // Before the address is published: a client that finds it finds the worker's steps recorded.
   worker.SetAlwaysOn(!resolved->no_always_on);
   std::string port_file;
   if (!resolved->port_dir.empty()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one profiler server of this process: what jobscope_server_start and jobscope_server_stop do.
+// Manages the one profiler server of this process: implements jobscope_server_start and
+// jobscope_server_stop.
 #ifndef SERVER_PROCESS_PROCESS_SERVER_H_
 #define SERVER_PROCESS_PROCESS_SERVER_H_
 
@@ -9,7 +10,7 @@
 
 namespace jobscope {
 
-// As given in code. What is empty or 0 comes from the environment, else it is the default.
+// Options as given in code. Empty and 0 stand for the environment's value, else for the default.
 struct ProcessServerOptions {
   std::string address;
   bool insecure = false;
@@ -17,7 +18,7 @@ struct ProcessServerOptions {
   uint32_t ring_records = 0;
   uint64_t rings_cap_bytes = 0;
   bool no_always_on = false;
-  // Paths of PEM files, and of a token.
+  // Paths of PEM files, and of a token file.
   std::string tls_cert;
   std::string tls_key;
   std::string tls_ca;
@@ -26,17 +27,18 @@ struct ProcessServerOptions {
 
 struct StartOutcome {
   int code = 0;         // JOBSCOPE_OK or JOBSCOPE_E_*
-  std::string error;    // what is wrong and what to do
-  std::string address;  // really bound; with JOBSCOPE_E_BUSY that of the server that runs
+  std::string error;    // what failed and what to do
+  std::string address;  // as bound; with JOBSCOPE_E_BUSY that of the running server
 };
 
-// Thread-safe; a Start waits for one that is under way. In a forked child: JOBSCOPE_E_FORKED. A
-// server that the environment asked for (`jobscope run`) is given to every later Start, whatever
-// its options; one that was started in code, to those with the same options.
+// Starts the server. Thread-safe; blocks while another start is in progress. Returns
+// JOBSCOPE_E_FORKED in a forked child. A running server that the environment requested (`jobscope
+// run`) is returned to every later start, whatever its options; one that was started in code, to
+// starts with the same options.
 StartOutcome StartProcessServer(const ProcessServerOptions& options);
 
-// Ends it, if there is one: a running capture is ended and delivered, in at most 2 s. Does nothing
-// in a forked child.
+// Stops the server, if it runs: ends and delivers a running capture, blocking for at most 2 s. Does
+// nothing in a forked child.
 void StopProcessServer();
 
 bool ProcessServerRuns();

@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kSoname[] = JOBSCOPE_TRACE_SONAME;
 
-// Path of the recorder beside the file that contains this code; empty if that can't be told.
+// Path of the recorder beside the file that contains this code; empty if unknown.
 std::string PathBesideUs() {
   Dl_info info = {};
   if (dladdr(reinterpret_cast<const void*>(&LoadRecorder), &info) == 0 ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the process's one recorder.
+// Finds the process's only recorder.
 #ifndef SERVER_PROCESS_RECORDER_LOADER_H_
 #define SERVER_PROCESS_RECORDER_LOADER_H_
 
@@ -10,19 +10,19 @@
 
 namespace jobscope {
 
-// The struct shares its name with the function that returns it, and a function hides a struct.
+// A type alias, because a function hides the struct of the same name that it returns.
 using RecorderTable = struct ::jobscope_trace_reader;
 
-// The reader's table of libjobscope_trace.so, which stays loaded for good. The library that is
-// loaded already comes first, whoever loaded it, by its bare SONAME: two paths would load two
-// recorders, and the server would read the one that nobody writes to. After that the one beside our
-// own library, then the loader's search path. NOT_FOUND: there is none; FAILED_PRECONDITION: one
+// Returns the reader's table of libjobscope_trace.so, which stays loaded for good. Prefers the
+// library that is already loaded, by its bare SONAME: two paths would load two recorders, and the
+// server would read the one that is not written to. Then tries the file beside our own library,
+// then the loader's search path. Returns NOT_FOUND if there is none, FAILED_PRECONDITION if it is
 // older than this code.
 absl::StatusOr<const RecorderTable*> LoadRecorder();
 
 using WriterTable = struct ::jobscope_trace_writer_table;
 
-// The writer's table of the same library.
+// Returns the writer's table of the same library.
 absl::StatusOr<const WriterTable*> LoadWriter();
 
 }  // namespace jobscope

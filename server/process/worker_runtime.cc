@@ -37,9 +37,9 @@ namespace jobscope {
 namespace {
 
 constexpr uint64_t kDefaultRingsCapBytes = uint64_t{64} << 20;
-// What the recorder takes for a thread beside its records.
+// What the recorder takes for a thread in addition to its records.
 constexpr uint64_t kRingPageBytes = 4096;
-// What the recorder keeps of steps.
+// How many steps the recorder keeps.
 constexpr size_t kMaxSteps = 256;
 
 const host::Reader* FindRecorder() {
@@ -50,7 +50,7 @@ const host::Reader* FindRecorder() {
   return nullptr;
 }
 
-// The newest steps, for GPU work that is to be tied to them.
+// Returns the newest steps, to which GPU work is assigned.
 std::vector<cuda::StepSpan> RecentSteps(const host::Reader* reader) {
   std::array<jobscope_step_info, kMaxSteps> steps;
   const size_t count = reader->recent_steps(steps.data(), steps.size());
@@ -79,13 +79,13 @@ NvmlCollector* MakeNvmlCollector(bool uses_tsc) {
   return new NvmlCollector(uses_tsc, std::move(options));
 }
 
-// For what may wait for the GIL.
+// Runs work that may wait for the GIL.
 void RunAside(std::function<void()> body) {
   auto status = StartWorkerThread("jobscope-aside", std::move(body));
   if (!status.ok()) Log(LogLevel::kWarning, std::string(status.message()));
 }
 
-// Null: there is no recorder.
+// Returns null if there is no recorder.
 const WriterTable* FindWriter(const host::Reader* reader) {
   if (reader == nullptr) return nullptr;
   const auto found = LoadWriter();
@@ -130,12 +130,12 @@ WorkerRuntime::WorkerRuntime()
       clock_(std::make_shared<ClockBaseline>(uses_tsc_)),
       host_(new HostCollector(reader_)),
       nvml_(MakeNvmlCollector(uses_tsc_)) {
-  // Debian's abseil looks for lock cycles with each lock that is taken: an eighth of what gRPC
-  // costs (measured with perf), and it ends the process where it finds one. No job wants either.
-  // Tests of what lies below this class keep it.
+  // Debian's abseil looks for lock cycles each time it takes a lock, an eighth of gRPC's cost
+  // (measured with perf), and ends the process if it finds one. Neither is acceptable in a job.
+  // Tests of the layers below this class keep the check.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  InstallForkGuard();  // a child has none of the threads that sessions need, with a server or
-                       // without
+  InstallForkGuard();  // a forked child has none of the threads that sessions
+                       // need, with or without a server
   CudaCollector* const cuda = MakeCudaCollector(reader_, uses_tsc_);
   const FrameworkEnvironment environment = MakeFrameworkEnvironment(reader_, uses_tsc_, cuda);
   const WriterTable* const writer = FindWriter(reader_);
@@ -155,8 +155,8 @@ WorkerRuntime::WorkerRuntime()
   sessions_ = std::make_shared<SessionManager>(std::move(dependencies));
   if (reader_ != nullptr) {
     RunAside([reader = reader_] {
-      // The first time takes long (collectors/host/recorder/process.cc): not in the end of a
-      // capture.
+      // The first call takes long (collectors/host/recorder/process.cc), so it is made here and not
+      // at the end of a capture.
       reader->quiesce();
       framework::WatchSteps();
     });
@@ -175,7 +175,7 @@ absl::Status WorkerRuntime::ConfigureRings(uint32_t ring_records, uint64_t cap_b
   if (reader_ == nullptr || (ring_records == 0 && cap_bytes == 0)) return absl::OkStatus();
   const uint32_t records = ring_records != 0 ? ring_records : reader_->ring_records;
   const uint64_t bytes = cap_bytes != 0 ? cap_bytes : kDefaultRingsCapBytes;
-  // A cap below one ring would be obeyed: no thread would ever get one.
+  // A cap smaller than one ring would be accepted, and no thread would ever get a ring.
   const bool holds_one = bytes >= kRingPageBytes + records * sizeof(jobscope_record);
   if (holds_one && reader_->configure(records, bytes) == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(

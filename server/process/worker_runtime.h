@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What exists once per process, behind the server and behind programmatic captures: collectors and
-// the session manager.
+// Holds what exists once per process, for the server and for programmatic captures: the collectors
+// and the session manager.
 #ifndef SERVER_PROCESS_WORKER_RUNTIME_H_
 #define SERVER_PROCESS_WORKER_RUNTIME_H_
 
@@ -24,26 +24,26 @@ namespace jobscope {
 class HostCollector;
 class NvmlCollector;
 
-// The only code that knows the concrete collectors. Made at the first use, never destroyed: threads
-// of collectors and of the application may use it until the process is gone. Making it loads the
-// recorder, if nobody has, and records nothing. Thread-safe.
+// The only code that knows the concrete collectors. Created at the first use, never destroyed:
+// threads of collectors and of the application may use it until the process ends. Creating it loads
+// the recorder, unless it is loaded, and records nothing. Thread-safe.
 class WorkerRuntime {
  public:
   static WorkerRuntime& Get();
 
-  // Who this process is now (common/process/identity.h).
+  // The current identity of this process (common/process/identity.h).
   v1::Identity identity() { return identity_.Read(); }
   bool uses_tsc() const { return uses_tsc_; }
   const std::shared_ptr<SessionManager>& sessions() const { return sessions_; }
 
-  // Size of rings that threads take from now on, and the cap of all. 0: as they are.
-  // INVALID_ARGUMENT names the option. Without a recorder: OK, because the other collectors do
-  // without.
+  // Sets the size of rings that threads take from now on, and the cap of all rings; 0 keeps the
+  // current value. Returns INVALID_ARGUMENT, which names the option. Returns OK without a recorder,
+  // because the other collectors do not need one.
   absl::Status ConfigureRings(uint32_t ring_records, uint64_t cap_bytes);
 
-  // Whether steps, input waits and coarse scopes are recorded between captures.
+  // Sets whether steps, input waits and coarse scopes are recorded between captures.
   void SetAlwaysOn(bool on);
-  // Continuous profiling at this host level; nothing: off.
+  // Sets the host level of continuous profiling; nullopt: off.
   void SetContinuous(std::optional<int> host_level);
 
   StepHistory Steps() const;
@@ -53,11 +53,11 @@ class WorkerRuntime {
   WorkerRuntime();
 
   ProcessIdentity identity_;
-  const host::Reader* reader_ = nullptr;  // null: no recorder, `host_` is absent too
+  const host::Reader* reader_ = nullptr;  // null: no recorder, and `host_` is off
   bool uses_tsc_ = true;
   std::shared_ptr<ClockBaseline> clock_;
   HostCollector* host_ =
-      nullptr;  // owned by nobody, like all collectors: they live as long as the process
+      nullptr;  // never freed, like all collectors: they live as long as the process
   NvmlCollector* nvml_ = nullptr;  // likewise
   std::shared_ptr<SessionManager> sessions_;
 };

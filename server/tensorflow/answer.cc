@@ -17,9 +17,10 @@
 namespace jobscope {
 namespace {
 
-// A slice costs about 150 bytes of bookkeeping; under this, copying is cheaper than referring.
+// Smallest stretch that is referred to: a slice costs about 150 bytes of bookkeeping, so smaller
+// stretches are cheaper to copy.
 constexpr size_t kMinReferredBytes = 2048;
-// Copied bytes are gathered in blocks of this size.
+// Copied bytes are collected in blocks of this size.
 constexpr size_t kBlockBytes = 256 * 1024;
 
 // Fields of ProfileResponse and ProfileToolData; all tags fit one byte.
@@ -28,7 +29,7 @@ constexpr char kEmptyTraceTag = (7 << 3) | 0;
 constexpr char kXSpaceTag = (8 << 3) | 2;
 constexpr char kToolNameTag = (1 << 3) | 2;
 constexpr char kToolBytesTag = (2 << 3) | 2;
-// No trace is cut below the limit that the refusal names.
+// No trace is truncated below the limit that the error message names.
 static_assert(limits::kMaxAnswerBytes <= xspace::kMaxPartBytes);
 
 constexpr absl::string_view kToolName = "xplane.pb";
@@ -41,7 +42,7 @@ void AppendVarint(uint64_t value, std::string* out) {
   out->push_back(static_cast<char>(value));
 }
 
-// What stands before the trace.
+// Returns the bytes before the trace.
 std::string Prefix(bool emit_xspace, uint64_t xspace_bytes) {
   std::string prefix{kEmptyTraceTag, 0};
   if (emit_xspace) {
@@ -84,7 +85,7 @@ class SliceSink : public xspace::ByteSink {
  private:
   void Refer(std::string_view bytes) {
     auto* owner = new std::shared_ptr<const xspace::Store>(store_);
-    // gRPC never writes to a slice; its constructor takes a plain pointer all the same.
+    // gRPC never writes to a slice, but its constructor takes a non-const pointer.
     slices_.emplace_back(
         const_cast<char*>(bytes.data()), bytes.size(),
         [](void* user_data) {
@@ -108,7 +109,7 @@ class SliceSink : public xspace::ByteSink {
 
   void CloseBlock() {
     if (block_used_ == 0) return;
-    if (block_used_ < kBlockBytes / 2) {  // give back what is not needed
+    if (block_used_ < kBlockBytes / 2) {  // copy, to free the unused rest
       slices_.emplace_back(block_.get(), block_used_);
     } else {
       slices_.emplace_back(
@@ -149,8 +150,8 @@ absl::StatusOr<Answer> MakeProfileResponse(std::shared_ptr<const xspace::Store> 
   auto status = sink.Write(prefix, /*stable=*/false);
   if (status.ok()) status = assembler->Write(0, &sink);
   if (!status.ok()) return status;
-  // The prefix has promised a length. A wrong one would be an answer that does not parse, or parses
-  // as something else.
+  // The prefix contains a length. With a wrong one the answer would not parse, or parse as
+  // something else.
   if (sink.size_bytes() != prefix.size() + xspace_bytes) {
     return absl::InternalError(absl::StrCat("the trace was planned with ", xspace_bytes,
                                             " bytes and has ", sink.size_bytes() - prefix.size()));

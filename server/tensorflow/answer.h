@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A session's items as the bytes of a tensorflow.ProfileResponse, without ever building that
-// message.
+// Serialises a session's items as a tensorflow.ProfileResponse, without ever building that message.
 #ifndef SERVER_TENSORFLOW_ANSWER_H_
 #define SERVER_TENSORFLOW_ANSWER_H_
 
@@ -19,16 +18,17 @@
 namespace jobscope {
 
 struct AnswerOptions {
-  // XSpace.hostnames[0]: what the client names its file by.
+  // XSpace.hostnames[0], by which the client names its file.
   std::string hostname;
   // True: field `xspace`. False: one `tool_data` named xplane.pb, which stock clients write to
-  // their own disk. Never both: the answer would take twice the bytes.
+  // their own disk. Never both: the answer would have twice the bytes.
   bool emit_xspace = false;
-  // RESOURCE_EXHAUSTED over it: gRPC aborts the process when it is given 2 GiB. Settable for tests.
+  // Limit of the answer, above which RESOURCE_EXHAUSTED is returned: gRPC aborts the process on a
+  // message of 2 GiB. Configurable for tests.
   uint64_t max_bytes = 0;
 };
 
-// How long a caller may take its answer.
+// How long a caller may take to receive its answer.
 struct AnswerTimeouts {
   absl::Duration time = limits::kMaxAnswerTime;
   uint64_t bytes_per_second = limits::kMinAnswerBytesPerSecond;
@@ -44,13 +44,13 @@ struct Answer {
   uint64_t events = 0;
 };
 
-// Runs in the caller's thread, at the assembler's speed (about 1 GB/s). Long stretches of events
-// are taken by reference, and keep `store` alive until gRPC has sent them; short ones, and lines
-// whose segments had to be merged, are copied.
+// Runs on the caller's thread, at the assembler's speed (about 1 GB/s). Refers to long stretches of
+// events, which keeps `store` alive until gRPC has sent them; copies short ones, and timelines
+// whose segments had to be merged.
 //
-// `empty_trace` is always false, and written explicitly: a stock client that sees true throws the
-// answer away and repeats the whole capture, three or four times (measured), and an answer always
-// has something to say: what was collected, what was lost, why nothing.
+// `empty_trace` is always false, and written explicitly: a stock client that sees true discards the
+// answer and repeats the whole capture, three or four times (measured). An answer always carries
+// information: what was collected, what was lost, or why there is nothing.
 absl::StatusOr<Answer> MakeProfileResponse(std::shared_ptr<const xspace::Store> store,
                                            const AnswerOptions& options);
 

@@ -39,11 +39,11 @@ std::string DescribeOutcome(const SessionResult& result, const Answer& answer) {
                       result.summary.truncated() ? result.summary.ended_by() : "");
 }
 
-// What starts and lookbacks are told on; deadlines are on the library's.
+// Starts and lookbacks are measured on this clock; deadlines on the library's.
 absl::Time Realtime() { return absl::FromUnixNanos(RealtimeNs()); }
 
-// Waits without a thread. Owned by the call until that is finished; the alarm's own callback holds
-// no owner, because it lives as long as the alarm.
+// Waits without a thread. Owned by the call until the call is finished; the alarm's callback owns
+// nothing, because it lives as long as the alarm.
 struct MonitorWait {
   MonitorCall call;
   ProcessUsage before;
@@ -115,8 +115,8 @@ void TensorflowService::Capture(const std::shared_ptr<UnaryCall>& call, ProfileC
   answer_options.hostname = std::move(profile.file_stem);
   answer_options.emit_xspace = profile.emit_xspace;
   answer_options.max_bytes = dependencies_.max_answer_bytes;
-  // Stock clients retry within milliseconds, so a call that finds the worker busy waits in line, as
-  // long as its caller does.
+  // Stock clients retry within milliseconds, so a call that finds the worker busy is queued, until
+  // its caller's deadline.
   SessionCallbacks callbacks;
   callbacks.done = [call, response, timeouts = dependencies_.answer_timeouts,
                     answer_options = std::move(answer_options)](SessionResult result) {
@@ -124,7 +124,7 @@ void TensorflowService::Capture(const std::shared_ptr<UnaryCall>& call, ProfileC
       call->Finish(result.status);
       return;
     }
-    if (!call->open()) return;  // nobody is there to take it
+    if (!call->open()) return;  // the caller is gone
     try {
       auto answer = MakeProfileResponse(std::move(result.store), answer_options);
       if (!answer.ok()) {
@@ -132,7 +132,8 @@ void TensorflowService::Capture(const std::shared_ptr<UnaryCall>& call, ProfileC
         return;
       }
       const std::string outcome = DescribeOutcome(result, *answer);
-      // The next session's store must not come on top of this one's, however slowly it is read.
+      // The next session's store must not be allocated in addition to this one, however slowly the
+      // caller reads.
       call->HoldUntilSent(std::move(result.slot), timeouts.For(answer->size_bytes));
       call->Finish(
           absl::OkStatus(), [response, &answer] { response->Swap(&answer->bytes); }, outcome);
@@ -160,8 +161,8 @@ grpc::ServerUnaryReactor* TensorflowService::Terminate(grpc::CallbackServerConte
     return reactor;
   }
   call->Describe(absl::StrCat("session \"", message.session_id(), "\""));
-  // Acts on what is there now and on nothing else: a stock server remembers the id and ends the
-  // next capture of that name.
+  // Stops only a session that runs now. A stock server instead remembers the id and ends the next
+  // capture of that name.
   const auto stopped = dependencies_.sessions->Stop(message.session_id());
   call->Finish(
       absl::OkStatus(), [response] { WriteResponse(tensorflow::TerminateResponse(), response); },

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tensorflow.ProfilerService, as stock TensorFlow, JAX and XProf clients call it: docs/wire.md.
+// Implements tensorflow.ProfilerService, as stock TensorFlow, JAX and XProf clients call it:
+// docs/wire.md.
 #ifndef SERVER_TENSORFLOW_TENSORFLOW_SERVICE_H_
 #define SERVER_TENSORFLOW_TENSORFLOW_SERVICE_H_
 
@@ -25,11 +26,11 @@
 
 namespace jobscope {
 
-// Thin: a request becomes valid SessionOptions, the one SessionManager runs them, its items become
-// the answer. No thread waits while a capture runs, waits in line, or is delayed. All
-// methods see raw bytes: a typed answer of Profile would hold the trace three times, and a typed
-// request that cannot be parsed would be refused without a word. Writes
-// no file and takes no path from the wire.
+// A thin layer: converts a request into valid SessionOptions, which the one SessionManager runs,
+// and converts the items into the answer. No thread waits while a capture runs, is queued or is
+// delayed. All methods receive raw bytes: a typed answer of Profile would hold the trace three
+// times, and gRPC would refuse an unparsable typed request without a message. Writes no file and
+// takes no path from the wire.
 class TensorflowService final
     : public tensorflow::ProfilerService::WithRawCallbackMethod_Profile<
           tensorflow::ProfilerService::WithRawCallbackMethod_GetSnapshot<
