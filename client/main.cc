@@ -21,9 +21,9 @@
 
 namespace {
 
-// Where one of the three standard descriptors is closed, the next file to be opened would take its
-// number: the table would be written into a trace. Before all other initialisers: one of gRPC opens
-// an eventfd.
+// Opens /dev/null for closed standard descriptors: the next file to be opened would take the
+// number, and the table would be written into a trace. Runs before all other initialisers: one of
+// gRPC opens an eventfd.
 __attribute__((constructor(101))) void KeepStandardDescriptors() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", O_RDWR);  // takes the lowest free number
@@ -34,7 +34,8 @@ __attribute__((constructor(101))) void KeepStandardDescriptors() {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv, argv + argc);
-  // Asks no worker: it becomes another program, so no signal may be blocked and no thread started.
+  // `run` asks no worker: it becomes another program, so no signal may be blocked and no thread
+  // started.
   if (jobscope::IsRunVerb(arguments)) return jobscope::RunVerb(arguments);
   if (jobscope::analysis::IsReportVerb(arguments)) {
     return jobscope::analysis::ReportVerb(arguments);
@@ -45,11 +46,11 @@ int main(int argc, char** argv) {
     std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);
     return parsed.exit_code;
   }
-  // Outcomes say what gRPC would otherwise log about each connection that fails. Overridable.
+  // Outcomes report what gRPC would otherwise log for each failed connection. Overridable.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   jobscope::PrepareSignals();
-  // Debian's abseil looks for lock cycles with each lock that is taken: an eighth of what a capture
-  // of hundreds of workers costs (measured with perf). Unit tests keep it.
+  // Debian's abseil looks for lock cycles each time it takes a lock, an eighth of the cost of a
+  // capture of hundreds of workers (measured with perf). Unit tests keep the check.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   switch (parsed.flags->verb) {
     case jobscope::Verb::kCapture:

@@ -44,14 +44,15 @@
 namespace jobscope {
 namespace {
 
-// Room that a run takes at least: the manifest, and a small trace of each worker.
+// Free space that a run needs at least: for the manifest, and a small trace of each worker.
 constexpr uint64_t kMinFreeBytes = 16 << 20;
 constexpr uint64_t kMinFreeBytesPerWorker = 64 << 10;
 
-// A connection and a spool.
+// A connection and a spool file.
 constexpr size_t kDescriptorsPerWorker = 2;
 
-// Items go to disk as they come: a write that waits for the disk must not hold up the others.
+// Items are written to disk as they arrive: a write that waits for the disk must not delay the
+// others.
 constexpr size_t kSpoolThreads = 4;
 
 int UsageError(const absl::Status& status) {
@@ -91,7 +92,7 @@ WorkerFactory MakeFactory(const Flags& flags, const RunDirectory& directory,
                           const DialOptions& dial, CallThreads* threads, WritePool* disk) {
   DialOptions unary = dial;
   const int64_t max_bytes = flags.max_trace_mb << 20;
-  // A message's own limit is 2^31 - 1 bytes.
+  // The limit of a single message is 2^31 - 1 bytes.
   if (max_bytes != 0 && max_bytes <= INT_MAX) unary.max_reply_bytes = static_cast<int>(max_bytes);
   NativeWorkerOptions native;
   native.dial = dial;
@@ -141,7 +142,7 @@ void FillOptions(const Flags& flags, const RunDirectory& directory, Manifest* ou
   }
 }
 
-// Leaves the sample in `endpoints`; names the others in the manifest.
+// Reduces `endpoints` to the sample; names the others in the manifest.
 void TakeSample(size_t count, std::vector<Endpoint>* endpoints, Manifest* manifest) {
   std::vector<Endpoint> taken;
   const std::vector<size_t> sample = SpreadSample(*endpoints, count);
@@ -171,7 +172,7 @@ void FillStart(const StartFacts& facts, Manifest* manifest) {
   }
 }
 
-// Adds the workers and what follows from them, exit code included.
+// Adds the workers and what follows from them, including the exit code.
 void Conclude(std::vector<WorkerResult> results, Manifest* manifest) {
   size_t delivered = 0;
   size_t duplicates = 0;
@@ -189,14 +190,15 @@ void Conclude(std::vector<WorkerResult> results, Manifest* manifest) {
   manifest->exit_code = ExitCode(delivered, results.size() - duplicates);
 }
 
-// A failure here is told, and takes the exit code with it: no longer 0, but no worker failed.
+// Publishes the run directory. A failure is reported, and the exit code is then no longer 0,
+// although no worker failed.
 void Publish(RunDirectory directory, Manifest* manifest) {
   bool has_files = false;
   for (const ManifestWorker& worker : manifest->workers) {
     has_files = has_files || !worker.files.empty();
   }
   if (!has_files) {
-    // Where that fails it is listed, and empty: no reason to be without an account of it.
+    // If this fails, the empty run is listed in the logdir: no reason to omit its manifest.
     (void)directory.SetAside();
     manifest->run_directory = directory.path();
   }
@@ -212,8 +214,8 @@ void Publish(RunDirectory directory, Manifest* manifest) {
 }  // namespace
 
 int RunCapture(const Flags& flags) {
-  // From the first moment to the last: a name that does not resolve and a disk that hangs are to be
-  // interrupted, too. Until somebody is asked there is nothing to keep.
+  // Covers the whole run: a name that does not resolve and a disk that hangs can be interrupted,
+  // too. Before a worker is contacted there is nothing to keep.
   std::atomic<FanOut*> running{nullptr};
   const InterruptWatch watch([&running] {
     FanOut* const fan_out = running.load();
@@ -246,7 +248,7 @@ int RunCapture(const Flags& flags) {
   Diagnoser diagnoser(targets->dial.credentials);  // outlives the threads
   WritePool disk(kSpoolThreads);                   // likewise
   CallThreads threads;                             // outlives the fan-out and its workers
-  // Written beside the first trace: where none comes, the logdir must not look like one with runs.
+  // Written beside the first trace: without a trace, the logdir must not look like one with runs.
   std::once_flag first_delivery;
   bool marking = false;
   absl::Notification marked;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The verb `capture`, from checked flags to exit code.
+// Implements the verb `capture`, from checked flags to exit code.
 #ifndef CLIENT_CLI_CAPTURE_H_
 #define CLIENT_CLI_CAPTURE_H_
 
@@ -8,9 +8,9 @@
 
 namespace jobscope {
 
-// Checks addresses and logdir before any worker is asked; records; writes run directory, manifest,
-// table. Prints to stdout (table, or the manifest with --json) and stderr. Blocks for the whole
-// capture. Returns the exit code.
+// Checks addresses and logdir before it contacts any worker; records; writes run directory,
+// manifest and table. Prints to stdout (the table, or the manifest with --json) and stderr. Blocks
+// for the whole capture. Returns the exit code.
 int RunCapture(const Flags& flags);
 
 }  // namespace jobscope

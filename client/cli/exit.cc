@@ -21,7 +21,7 @@ int PrintResult(const std::string& text, int exit_code) {
 }
 
 void ExitAtOnce(CallThreads* threads, int exit_code) {
-  // Whoever reads the table need not wait for what follows.
+  // The reader of the table need not wait for what follows.
   std::fflush(nullptr);
   threads->AwaitUnused();
   _exit(exit_code);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the program ends once everything is on disk.
+// Ends the program once everything is on disk.
 #ifndef CLIENT_CLI_EXIT_H_
 #define CLIENT_CLI_EXIT_H_
 
@@ -10,17 +10,17 @@
 
 namespace jobscope {
 
-// Prints what the program was asked for to standard output, in whole. Returns the exit code to end
-// with: `exit_code`, but kExitOutput instead of kExitAll where it could not be written (a disk that
-// is full; a reader that wants no more is no failure).
+// Writes the complete result to stdout. Returns the exit code to end with: `exit_code`, but
+// kExitOutput instead of kExitAll if the result could not be written (a full disk; a reader that
+// closes the pipe is no failure).
 int PrintResult(const std::string& text, int exit_code);
 
-// Waits until all calls have ended, so that no worker keeps what nobody will fetch (at most the
-// second that a stream is given to end), flushes stdio, and ends the process: no destructor runs,
-// no thread is joined. gRPC's own way out is a dozen threads that end one after the other, and a
-// thousand channels that are taken down.
+// Waits until all calls have ended, so that no worker keeps data that nobody will fetch (for at
+// most the second that a stream has to end), flushes stdio and ends the process: runs no destructor
+// and joins no thread. gRPC's own shutdown would end a dozen threads one after the other, and close
+// a thousand channels.
 //
-// Files must be closed, and nothing may be owed to a thread. Not on one of `threads`.
+// Files must be closed, and no thread may have work left. Must not be called on one of `threads`.
 [[noreturn]] void ExitAtOnce(CallThreads* threads, int exit_code);
 
 }  // namespace jobscope

@@ -19,8 +19,7 @@
 namespace jobscope {
 namespace {
 
-// A day: far beyond any capture that fits into a store, and far below where milliseconds overflow
-// anything.
+// A day: far beyond any capture that fits into a store, and far below any overflow.
 constexpr int64_t kMaxMs = 86'400'000;
 
 constexpr char kAddresses[] =
@@ -32,7 +31,7 @@ absl::Status CheckRange(const char* flag, int64_t value, int64_t low, int64_t hi
       absl::StrCat("--", flag, "=", value, " is out of range; give ", low, " to ", high));
 }
 
-// What tensorflow.ProfilerService cannot carry.
+// Rejects flags that tensorflow.ProfilerService cannot carry.
 absl::Status CheckNativeFlags(const Flags& flags) {
   if (flags.start_step.has_value() && !flags.steps.has_value()) {
     return absl::InvalidArgumentError(
@@ -55,7 +54,7 @@ absl::Status CheckNativeFlags(const Flags& flags) {
   return absl::OkStatus();
 }
 
-// Zero is a duration too: of a dump of what lies before.
+// Zero is a valid duration, too: it dumps what was recorded before.
 absl::Status CheckDuration(const Flags& flags) {
   if (flags.duration_ms == 0) {
     if (flags.steps.has_value()) {
@@ -231,7 +230,7 @@ void AddCredentials(CLI::App* app, CredentialFlags* credentials) {
       ->group(kGroup);
 }
 
-// "did you mean --duration_ms? ", for the first argument that was not known; or nothing.
+// Returns "did you mean --duration_ms? " for the first unknown argument, or nothing.
 std::string MaybeMeant(const CLI::App& app, const std::vector<std::string>& unknown) {
   if (unknown.empty()) return "";
   const std::string first = unknown[0].substr(0, unknown[0].find('='));
@@ -279,7 +278,7 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
         "manifest not be written, 2 usage, 3 some, 4 none, 130 given up.");
   }
   try {
-    // CLI11 takes them from the back.
+    // CLI11 takes the arguments from the back.
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
@@ -291,7 +290,7 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
                               program, " --help lists the flags\n"),
                  kExitUsage);
   }
-  // With --steps the duration is only what workers without steps record.
+  // With --steps the duration applies only to workers without steps.
   if (flags.steps.has_value() && app.count("--duration_ms") == 0) {
     flags.duration_ms = std::min(flags.duration_ms, std::max<int64_t>(flags.max_duration_ms, 1));
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command line: every flag with its range, every mistake with its culprit and what to do about
-// it.
+// Parses the command line and checks every flag's range; every error names its cause and the
+// remedy.
 #ifndef CLIENT_CLI_FLAGS_H_
 #define CLIENT_CLI_FLAGS_H_
 
@@ -51,16 +51,16 @@ struct Flags {
   bool quiet = false;
 };
 
-// What the command line asks for besides running a verb.
+// What the command line asks for instead of running a verb.
 struct FlagsResult {
   std::optional<Flags> flags;  // absent: print `text` and exit with `exit_code`
   std::string text;            // help, version (stdout) or the error (stderr)
   int exit_code = 0;
 };
 
-// `arguments[0]` is the name the program was called by: as "jobscope" it wants a verb first, as
-// anything else it captures unless the first argument is "check" or "stop". Pure: opens nothing,
-// dials nobody.
+// Parses the arguments. `arguments[0]` is the name by which the program was called: as "jobscope"
+// it requires a verb first; under any other name it captures unless the first argument is "check"
+// or "stop". Pure: opens and dials nothing.
 FlagsResult ParseFlags(const std::vector<std::string>& arguments);
 
 }  // namespace jobscope

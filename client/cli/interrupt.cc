@@ -60,7 +60,7 @@ void InterruptWatch::Watch() {
     signalfd_siginfo info;
     if (polled[1].revents == 0 || read(signals, &info, sizeof info) != sizeof info) continue;
     if (again) {
-      // Nothing is flushed or joined: whatever hangs, this ends.
+      // Flushes and joins nothing: ends the process whatever hangs.
       constexpr char kText[] = "\ngiven up\n";
       const ssize_t ignored = write(STDERR_FILENO, kText, sizeof kText - 1);
       static_cast<void>(ignored);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ctrl-C: once to stop and keep what there is, twice to give up.
+// Handles Ctrl-C: once to stop and keep the data, twice to end at once.
 #ifndef CLIENT_CLI_INTERRUPT_H_
 #define CLIENT_CLI_INTERRUPT_H_
 
@@ -9,13 +9,13 @@
 
 namespace jobscope {
 
-// Blocks SIGINT, SIGTERM and SIGHUP in the calling thread and in all that it starts from now on: to
-// be called before the first thread starts (gRPC's included). A signal that was ignored stays so.
-// SIGPIPE is ignored from now on: a reader of our output that has gone must not end a capture.
+// Blocks SIGINT, SIGTERM and SIGHUP in the calling thread and in all that it starts from now on:
+// call it before the first thread starts (gRPC's included). A signal that was ignored stays
+// ignored. Ignores SIGPIPE from now on: a reader that closes our output must not end a capture.
 void PrepareSignals();
 
-// While it lives, waits for those signals on a thread of its own. The first one runs `first`, on
-// that thread; the second ends the process at once with exit code 130. One instance at a time.
+// Waits for those signals on a thread of its own, for its lifetime. The first signal runs `first`
+// on that thread; the second ends the process at once with exit code 130. One instance at a time.
 class InterruptWatch {
  public:
   explicit InterruptWatch(std::function<void()> first);

@@ -25,7 +25,7 @@ namespace {
 constexpr char kAttachLibrary[] = "libjobscope_attach.so";
 constexpr char kServerLibrary[] = "libjobscope.so";
 constexpr char kUsage[] = "jobscope run [flags] -- PROGRAM [ARGUMENT...]";
-// As a shell says it.
+// The exit codes of shells.
 constexpr int kExitCannotRun = 126;
 constexpr int kExitNotFound = 127;
 
@@ -50,10 +50,10 @@ void Fail(const std::string& what) {
   fputs(absl::StrCat("jobscope run: ", what, "\n").c_str(), stderr);
 }
 
-// The directory for the workers' addresses, by its absolute path.
+// The directory for the workers' addresses, as an absolute path.
 struct PortDirectory {
   std::string path;
-  bool ours = false;  // made by us: to be removed
+  bool ours = false;  // created by us: to be removed
 };
 
 absl::StatusOr<PortDirectory> ChoosePortDirectory(const std::string& given) {
@@ -81,7 +81,7 @@ void SetEnvironment(const RunFlags& flags, const std::string& library,
       flags.listen.empty() ? FromEnvironment("JOBSCOPE_LISTEN", "127.0.0.1:0") : flags.listen;
   setenv("JOBSCOPE_LISTEN", listen.c_str(), 1);
   setenv("JOBSCOPE_PORT_DIR", port_directory.c_str(), 1);
-  // Last: an allocator or a sanitizer's runtime may have to be first.
+  // Appended last: an allocator or a sanitizer's runtime may have to be first.
   const std::string others = FromEnvironment("LD_PRELOAD", "");
   const std::string preload = others.empty() ? library : absl::StrCat(others, ":", library);
   setenv("LD_PRELOAD", preload.c_str(), 1);

@@ -27,7 +27,7 @@ namespace jobscope {
 namespace {
 
 constexpr char kSuffix[] = ".addr";
-// Where the kernel cannot tell of the program's end or of new files.
+// Poll interval if the kernel cannot report the program's end or new files.
 constexpr int kPollMs = 200;
 constexpr size_t kMaxTextBytes = 200;
 constexpr size_t kMaxPortFileBytes = 4096;
@@ -45,7 +45,7 @@ std::vector<std::string> FilesIn(const std::string& directory) {
   return names;
 }
 
-// Those that are gone, and those that nobody has waited for yet.
+// Whether the process is gone, or a zombie that its parent has not yet waited for.
 bool HasEnded(pid_t pid) {
   if (kill(pid, 0) != 0 && errno == ESRCH) return true;
   std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
@@ -97,7 +97,7 @@ class Watch {
     while (read(changes_fd_, buffer, sizeof(buffer)) > 0) any_change_ = true;
   }
 
-  // A worker that starts again has another address in the same file.
+  // A restarted worker has another address in the same file.
   void Look() {
     for (const std::string& name : FilesIn(options_.port_directory)) {
       if (!absl::EndsWith(name, kSuffix)) continue;
@@ -127,16 +127,16 @@ class Watch {
   const pid_t program_;
   const int program_fd_;  // readable when the program has ended; -1: this kernel has none
   int changes_fd_ = -1;
-  bool any_change_ = false;                  // also by a worker that left before we looked
+  bool any_change_ = false;                  // includes workers that ended before we looked
   std::map<std::string, std::string> seen_;  // address by file
 };
 
-// In the process that stays. Never returns.
+// Runs in the process that stays. Never returns.
 [[noreturn]] void WatchAndExit(const RunWatchOptions& options, pid_t program, int program_fd) {
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
-  // Whatever the caller's pipes are, their readers must not wait for us.
+  // Readers of the caller's pipes must not wait for us.
   const int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
   dup2(null_fd, STDIN_FILENO);
   dup2(null_fd, STDOUT_FILENO);
@@ -145,7 +145,7 @@ class Watch {
     const int fd = std::atoi(name.c_str());
     if (fd > STDERR_FILENO && fd != program_fd) close(fd);
   }
-  const int ignored = chdir("/");  // holds no mount
+  const int ignored = chdir("/");  // keeps no mount busy
   static_cast<void>(ignored);
   Watch(options, program, program_fd).Run();
   _exit(0);
@@ -159,7 +159,7 @@ absl::Status StartRunWatch(const RunWatchOptions& options) {
   const int program_fd = static_cast<int>(syscall(SYS_pidfd_open, program, 0));
   const pid_t between = fork();
   if (between == 0) {
-    // A grandchild whose parent is gone is nobody's child here.
+    // A grandchild whose parent has ended is no child of this process.
     const pid_t watch = fork();
     if (watch == 0) WatchAndExit(options, program, program_fd);
     _exit(watch < 0 ? 1 : 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The process beside a program that `jobscope run` started.
+// Starts the process that runs beside a program of `jobscope run`.
 #ifndef CLIENT_CLI_RUN_WATCH_H_
 #define CLIENT_CLI_RUN_WATCH_H_
 
@@ -12,15 +12,15 @@ namespace jobscope {
 
 struct RunWatchOptions {
   std::string port_directory;  // absolute
-  bool remove = false;         // the directory, with what workers left there, at the end
+  bool remove = false;         // remove the directory, with what workers left there, at the end
   bool quiet = false;
 };
 
 // Starts a process that writes a line to standard error for each worker that appears in the port
 // directory, until this process, whatever it executes, has ended. It is no child of this process,
-// which may be going to wait for all of its children; it takes no signal that a terminal or a
-// launcher sends to the group; of the descriptors it keeps standard error only. Call it while there
-// is one thread. UNAVAILABLE: there is no such process.
+// which may wait for all of its children; it ignores signals that a terminal or launcher sends to
+// the group; it keeps no descriptor but standard error. Call it while only one thread exists.
+// Returns UNAVAILABLE if it cannot be started.
 absl::Status StartRunWatch(const RunWatchOptions& options);
 
 }  // namespace jobscope

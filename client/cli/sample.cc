@@ -8,7 +8,7 @@
 namespace jobscope {
 
 std::vector<size_t> SpreadSample(const std::vector<Endpoint>& endpoints, size_t count) {
-  // In the order in which the list names them. Sockets of this machine are one host.
+  // In the order in which the list names them. Sockets of this machine count as one host.
   std::vector<std::vector<size_t>> hosts;
   std::map<std::string, size_t> host_of;
   for (size_t i = 0; i < endpoints.size(); ++i) {

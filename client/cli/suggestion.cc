@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMaxDistance = 2;
 constexpr size_t kMinPrefix = 3;
 
-// Letters to add, to leave out, to replace, and neighbours to swap.
+// Counts letters to add, to delete, to replace, and neighbours to swap.
 size_t Distance(const std::string& a, const std::string& b) {
   std::vector<std::vector<size_t>> rows(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) {
@@ -36,12 +36,12 @@ size_t Distance(const std::string& a, const std::string& b) {
 
 std::optional<std::string> Suggestion(const std::string& word,
                                       const std::vector<std::string>& known) {
-  // Nothing that is known is nearly as long.
+  // No known word is nearly as long.
   if (word.size() > 100) return std::nullopt;
   const std::string plain = absl::StrReplaceAll(word, {{"-", "_"}});
   std::vector<std::string> begun;
   std::vector<std::string> nearest;
-  // A short word is near to many.
+  // Short words are similar to many others.
   size_t least = std::min(kMaxDistance, plain.size() / 3) + 1;
   for (const std::string& candidate : known) {
     if (plain.size() >= kMinPrefix && absl::StartsWith(candidate, plain))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What somebody may have meant by a word that is not known.
+// Suggests a known word for an unknown one.
 #ifndef CLIENT_CLI_SUGGESTION_H_
 #define CLIENT_CLI_SUGGESTION_H_
 
@@ -10,8 +10,9 @@
 
 namespace jobscope {
 
-// The known word that `word` begins (three letters at least), or else that is at most two letters
-// off, swapped neighbours counting as one; '-' and '_' are the same. Absent: none, or several.
+// Returns the known word that begins with `word` (at least three letters), otherwise the one at
+// most two edits away; a swap of neighbours counts as one, and '-' equals '_'. Absent if there is
+// none, or several.
 std::optional<std::string> Suggestion(const std::string& word,
                                       const std::vector<std::string>& known);
 

@@ -52,11 +52,11 @@ struct Asked {
   }
 };
 
-// Asks one worker; the answer may come on any thread. Must call `done` exactly once.
+// Asks one worker; the answer may arrive on any thread. Must call `done` exactly once.
 using Question = std::function<void(const Asked* worker, absl::Duration timeout,
                                     std::function<void(Answer)> done)>;
 
-// Answers, and a count of those that are awaited.
+// Collects the answers, and counts those that are awaited.
 class Answers {
  public:
   explicit Answers(size_t total) : answers_(total) {}
@@ -70,7 +70,7 @@ class Answers {
     answers_[index] = std::move(answer);
     --awaited_;
   }
-  // Until fewer than `limit` are awaited. Every question has a timeout: so has this.
+  // Blocks until fewer than `limit` are awaited. Bounded, because every question has a timeout.
   void AwaitFewerThan(size_t limit) {
     const absl::MutexLock lock(&mutex_);
     const auto fewer = [this, limit]()
@@ -139,7 +139,7 @@ int Conclude(const Manifest& manifest, const Flags& flags, const std::string& ta
   return PrintResult(flags.json ? ManifestJson(manifest) : table, *manifest.exit_code);
 }
 
-// A question is not worth a graceful end.
+// A question has nothing to keep: ends the process at once.
 void GiveUp() { _exit(kExitInterrupted); }
 
 int UsageError(const absl::Status& status) {
@@ -158,14 +158,14 @@ Answer JudgeCheck(const grpc::Status& status, const v1::DescribeResponse& respon
   } else if (!status.ok()) {
     answer.verdict = JudgeDescribe(status, connected, timeout);
   } else {
-    // The best that it speaks.
+    // The best protocol that it speaks.
     answer.account.protocol = response.streams() ? "native" : "tensorflow";
     FillFromDescription(response, &answer.account);
   }
   return answer;
 }
 
-// Empty: nothing was stopped.
+// Describes what was stopped; empty if nothing was.
 std::string StopText(const v1::StopResponse& response) {
   if (!response.stopped()) return {};
   if (response.client_lost_ms() == 0) return "stopped";
@@ -206,7 +206,7 @@ int RunStop(const Flags& flags) {
   const std::string session_id = flags.session_id;
   const Question question = [session_id](const Asked* worker, absl::Duration timeout,
                                          std::function<void(Answer)> done) {
-    // `stopped`: what it says that was stopped; empty: nothing.
+    // `stopped`: what the worker stopped; empty: nothing.
     const auto judge = [worker, timeout, done](bool native, const grpc::Status& status,
                                                const std::string& stopped) {
       Answer answer;

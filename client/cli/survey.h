@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The verbs that ask each worker one question: `check` (who are you, are you busy) and `stop` (end
-// what runs).
+// Implements the verbs that ask each worker one question: `check` (identity and state) and `stop`
+// (ends a running capture).
 #ifndef CLIENT_CLI_SURVEY_H_
 #define CLIENT_CLI_SURVEY_H_
 
@@ -9,12 +9,12 @@
 
 namespace jobscope {
 
-// Describe on all workers. Exit code: all, some or none can be reached.
+// Calls Describe on all workers. The exit code says whether all, some or none are reachable.
 int RunCheck(const Flags& flags);
 
-// Stop on all workers. Ours end their session; stock ones are sent Terminate, which needs
-// --session_id and stays with the worker: sent for a session that does not run, it ends a later one
-// of that name. Exit code: all, some or none were stopped or idle.
+// Calls Stop on all workers. Workers of ours end their session; stock ones receive Terminate, which
+// needs --session_id and is remembered by the worker: sent for a session that does not run, it ends
+// a later one of that name. The exit code says whether all, some or none were stopped or idle.
 int RunStop(const Flags& flags);
 
 }  // namespace jobscope

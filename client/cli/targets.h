@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whom a verb talks to, and how it connects: the part of the command line that all verbs share.
+// Determines the workers that a verb contacts, and how it connects: the part of the command line
+// that all verbs share.
 #ifndef CLIENT_CLI_TARGETS_H_
 #define CLIENT_CLI_TARGETS_H_
 
@@ -18,8 +19,8 @@ struct Targets {
   DialOptions dial;
 };
 
-// Reads lists and credentials, asks the resolver where an address wants it; dials nobody. The error
-// is a usage error.
+// Reads address lists and credentials, and queries the resolver if an address requires it; dials
+// nothing. An error is a usage error.
 absl::StatusOr<Targets> PrepareTargets(const Flags& flags);
 
 }  // namespace jobscope
