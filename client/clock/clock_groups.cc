@@ -9,8 +9,7 @@
 namespace jobscope {
 namespace {
 
-// A reading of the clock lies up to this much beside the instant it stands for, also on one
-// machine.
+// Largest error of one reading of the clock, also on one machine.
 constexpr uint64_t kReadingNs = 1'000;
 
 struct Interval {
@@ -21,7 +20,7 @@ struct Interval {
 
 void SetOffset(int64_t offset_ns, uint64_t uncertainty_ns, uint64_t measured_ns,
                ClockEstimate* clock) {
-  // Unsigned: a worker's REALTIME may be anywhere.
+  // Unsigned: a worker's REALTIME may have any value.
   clock->realtime_offset_ns =
       static_cast<int64_t>(static_cast<uint64_t>(clock->realtime_offset_ns) +
                            static_cast<uint64_t>(offset_ns - clock->offset_ns));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workers of one host read one clock: what was measured of each narrows it for all.
+// Combines the clock measurements of workers that read one clock (those of one host): each narrows
+// the others.
 #ifndef CLIENT_CLOCK_CLOCK_GROUPS_H_
 #define CLIENT_CLOCK_CLOCK_GROUPS_H_
 
@@ -17,14 +18,15 @@ struct MeasuredClock {
   std::optional<ClockEstimate> estimate;  // absent: was not measured, and stays so
 };
 
-// 0 is within the estimate: what it measured may be our own clock.
+// Whether 0 is within the estimate: the measured clock may be our own.
 bool MayBeOurs(const ClockEstimate& clock);
 
 // Each estimate is an interval that contains the true offset. In the group of `own_clock_id`, whose
-// true offset is 0, each member whose interval contains 0 gets exactly that. Where all intervals of
-// another group have a common part, each member gets that part. A group without a common part does
-// not share a clock, whatever the ids say: it is left alone. So no interval gets wider, and one
-// slow or lopsided path does not spoil the alignment of workers that share a clock with a near one.
+// true offset is 0, each member whose interval contains 0 gets exactly that. If all intervals of
+// another group intersect, each member gets the intersection. A group without an intersection does
+// not share a clock, whatever the ids say, and is left unchanged. So no interval gets wider, and
+// one slow or asymmetric path does not spoil the alignment of workers that share a clock with a
+// near one.
 void CombineClocks(const std::string& own_clock_id, std::vector<MeasuredClock>* clocks);
 
 }  // namespace jobscope

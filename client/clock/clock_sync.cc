@@ -6,12 +6,11 @@
 namespace jobscope {
 namespace {
 
-// Below this round trip, what is left to gain is less than what a thread needs to wake up.
+// Below this round trip, the possible gain is less than the time a thread needs to wake up.
 constexpr uint64_t kSmallRoundTripNs = 500'000;
 constexpr int kFewExchanges = 3;
 
-// Times of a process that has run for less than this are no clock's reading: keeps sums of two in
-// range. 2^61 ns are 73 years.
+// Larger times are no clock's reading; keeps sums of two in range. 2^61 ns are 73 years.
 constexpr uint64_t kMaxClockNs = uint64_t{1} << 61;
 
 // 100 ppm, rounded up.
@@ -27,8 +26,8 @@ bool CanBe(const ClockExchange& exchange) {
              exchange.received_ns - exchange.sent_ns;
 }
 
-// REALTIME of the worker minus ours, less the same of MONOTONIC. In unsigned arithmetic, where
-// foreign numbers may wrap.
+// Returns the worker's REALTIME minus ours, less the same of MONOTONIC. Unsigned, because foreign
+// numbers may wrap.
 int64_t RealtimeMinusMonotonic(const ClockExchange& exchange) {
   const uint64_t worker =
       static_cast<uint64_t>(exchange.worker_realtime_ns) - exchange.worker_sent_ns;
@@ -41,8 +40,8 @@ int64_t RealtimeMinusMonotonic(const ClockExchange& exchange) {
 void ClockSync::Add(const ClockExchange& exchange) {
   if (!CanBe(exchange)) return;
   ++exchanges_;
-  // The ping was on its way before the worker read its clock, the pong after it did so again: the
-  // offset lies between these two, however the way's time is split between there and back.
+  // The ping was sent before the worker read its clock, and the pong received after: the offset
+  // lies between these two, however the round trip is split between the two directions.
   const int64_t low =
       static_cast<int64_t>(exchange.worker_sent_ns) - static_cast<int64_t>(exchange.received_ns);
   const int64_t high =
@@ -56,12 +55,12 @@ void ClockSync::Add(const ClockExchange& exchange) {
   int64_t kept_low = low;
   int64_t kept_high = high;
   if (exchanges_ > 1) {
-    // What earlier ones said holds still, but for the drift since.
+    // Earlier bounds still hold, except for the drift since.
     const auto drift = static_cast<int64_t>(Drift(Distance(exchange.received_ns, measured_ns_)));
     kept_low = std::max(low, low_ns_ - drift);
     kept_high = std::min(high, high_ns_ + drift);
     if (kept_low > kept_high) {
-      // A clock was set or a machine slept in between: what was known before is of no use.
+      // A clock was set or a machine slept in between: earlier bounds are void.
       kept_low = low;
       kept_high = high;
       round_trip_ns_ = width;

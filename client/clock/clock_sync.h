@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a worker's clock stands against ours, from a burst of pings.
+// Estimates a worker's clock against ours from a burst of pings.
 #ifndef CLIENT_CLOCK_CLOCK_SYNC_H_
 #define CLIENT_CLOCK_CLOCK_SYNC_H_
 
@@ -28,16 +28,17 @@ struct ClockEstimate {
   int64_t realtime_offset_ns = 0;  // REALTIME of the worker minus ours, with the same uncertainty
 };
 
-// Each exchange says in which interval the true offset lies, whatever the asymmetry of the path:
-// [worker_sent - received, worker_received - sent], as wide as the round trip. Keeps what all of
-// them have in common, widened by the drift between them. Not thread-safe.
+// Intersects the exchanges' intervals. Each exchange bounds the true offset, whatever the asymmetry
+// of the path: [worker_sent - received, worker_received - sent], as wide as the round trip. The
+// intervals are widened by the drift between them. Not thread-safe.
 class ClockSync {
  public:
-  // Exchanges whose times cannot be (the worker took longer than the whole) are ignored. If one
-  // contradicts those before it, it alone counts.
+  // Adds an exchange. Ignores impossible times (the worker took longer than the whole). If an
+  // exchange contradicts those before it, they are discarded.
   void Add(const ClockExchange& exchange);
-  // More pings would hardly narrow it: the round trip is small (3 pings on one machine or in one
-  // rack), or the last ones brought nothing. At most kMaxExchanges are worth sending.
+  // Whether more pings would hardly narrow the estimate: the round trip is small (3 pings on one
+  // machine or in one rack), or the last ones brought nothing. At most kMaxExchanges are worth
+  // sending.
   bool Enough() const;
   std::optional<ClockEstimate> estimate() const;
 
@@ -50,13 +51,12 @@ class ClockSync {
   int64_t low_ns_ = 0;
   int64_t high_ns_ = 0;
   uint64_t measured_ns_ = 0;
-  uint64_t round_trip_ns_ = UINT64_MAX;  // the smallest
-  int64_t realtime_minus_monotonic_ns_ =
-      0;  // of the exchange with that: REALTIME's offset less MONOTONIC's
+  uint64_t round_trip_ns_ = UINT64_MAX;      // the smallest
+  int64_t realtime_minus_monotonic_ns_ = 0;  // of that exchange: REALTIME's offset less MONOTONIC's
 };
 
-// The estimate's uncertainty at a later time: crystals of two machines drift apart by at most 100
-// ppm (the kernel's NTP slews by up to 500 ppm, but only to repair such drift).
+// Returns the estimate's uncertainty at a later time: crystals of two machines drift apart by at
+// most 100 ppm (the kernel's NTP slews by up to 500 ppm, but only to repair such drift).
 uint64_t UncertaintyAt(const ClockEstimate& estimate, uint64_t monotonic_ns);
 
 }  // namespace jobscope

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// This machine's MONOTONIC clock, on which the client makes all of its decisions.
+// Reads this machine's MONOTONIC clock, on which the client makes all of its decisions.
 #ifndef CLIENT_CLOCK_MONOTONIC_H_
 #define CLIENT_CLOCK_MONOTONIC_H_
 
@@ -18,8 +18,8 @@ inline uint64_t MonotonicNow() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// MonotonicNow for arithmetic with absl::Duration. Its epoch is not absl's: it is no date, and must
-// not meet absl::Now(), which jumps when somebody sets the clock.
+// Converts MonotonicNow for arithmetic with absl::Duration. Its epoch is not absl's: it is no date,
+// and must not be mixed with absl::Now(), which jumps when the clock is set.
 inline absl::Time SteadyTime(uint64_t monotonic_ns) {
   return absl::FromUnixNanos(static_cast<int64_t>(monotonic_ns));
 }

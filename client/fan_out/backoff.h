@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long to wait before a worker is asked again.
+// Computes how long to wait before a worker is contacted again.
 #ifndef CLIENT_FAN_OUT_BACKOFF_H_
 #define CLIENT_FAN_OUT_BACKOFF_H_
 
@@ -17,9 +17,8 @@ class Backoff {
   explicit Backoff(const FanOutTimes& times)
       : first_(times.first_backoff), longest_(times.max_backoff) {}
 
-  // After `attempt` attempts, 1 or more: doubles from one to the next, up to a bound; up to a
-  // quarter more by chance, since many clients that were refused together must not come back
-  // together.
+  // The pause after `attempt` attempts, 1 or more: doubles each time, up to a bound, plus up to a
+  // quarter at random, so that many clients that were refused together do not return together.
   absl::Duration After(int attempt) {
     absl::Duration backoff = first_;
     for (int i = 1; i < attempt && backoff < longest_; ++i) backoff *= 2;

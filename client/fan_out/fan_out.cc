@@ -12,11 +12,12 @@
 namespace jobscope {
 namespace {
 
-// fsync of several files at once costs little more than of one; beyond a few nothing is gained.
+// fsync of several files at once costs little more than of one; more threads than this gain
+// nothing.
 constexpr size_t kWriteThreads = 8;
 
 constexpr absl::Duration kStopTimeout = absl::Seconds(5);
-// Of one worker: a connection that comes and goes must not fill the manifest.
+// Per worker: a flapping connection must not fill the manifest.
 constexpr size_t kMaxWarnings = 50;
 
 size_t WriteThreads(size_t workers, size_t max_parallel) {
@@ -68,7 +69,7 @@ void FanOutState::Ask(size_t index, Protocol protocol) {
                         [this, index, protocol, post = Letters(index)](
                             const grpc::Status& status, const v1::DescribeResponse& response) {
                           post([this, index, protocol, status, response] {
-                            // The answer to the other question of this attempt came too late.
+                            // The answer to this attempt's other question arrived too late.
                             if (roster_[index].streams != (protocol == Protocol::kNative)) return;
                             OnDescribed(index, status, response);
                           });
@@ -109,7 +110,7 @@ void FanOutState::OnDescribed(size_t index, const grpc::Status& status,
     account.busy.reset();
     account.current_step.reset();
     account.step_time_ms.reset();
-    account.steps_inferred.reset();  // as of now; the trace will say what is in it
+    account.steps_inferred.reset();  // a past state; the trace will say what it contains
     account.steps_source.clear();
     const uint64_t limit_ms = response.limits().max_duration_ms();
     if (limit_ms > 0) {
@@ -142,7 +143,7 @@ void FanOutState::OnDescribed(size_t index, const grpc::Status& status,
 }
 
 std::optional<size_t> FanOutState::Twin(size_t index, const v1::DescribeResponse& response) {
-  // Process ids come again, and are alike in many containers.
+  // Process ids are reused, and equal in many containers.
   if (response.identity().pid() <= 0 || response.start_unix_ns() == 0) return std::nullopt;
   const std::string process =
       absl::StrCat(response.identity().host(), "\n", response.pid_space(), "\n",
@@ -152,8 +153,8 @@ std::optional<size_t> FanOutState::Twin(size_t index, const v1::DescribeResponse
   return keeper;
 }
 
-// The worker does not speak the native protocol. A second question, over the connection by which
-// its trace will come.
+// The worker does not speak the native protocol: asks again, over the connection on which its trace
+// will arrive.
 void FanOutState::FallBack(size_t index) {
   if (options_.protocol == ProtocolChoice::kNative) {
     roster_[index].result.account.protocol.clear();
@@ -246,7 +247,7 @@ void FanOutState::RetryOrFinish(size_t index, Verdict verdict, absl::Duration at
     return;
   }
   slot.worker.reset();
-  // A worker that says when it will be free is asked again right after that.
+  // If the worker says when it will be free, asks again right after that.
   const absl::Duration known = std::min(at_least, options_.times.max_backoff);
   roster_.BackOff(index, SteadyNow() + std::max(backoff_.After(slot.attempt), known));
   slot.result.verdict = std::move(verdict);
@@ -292,8 +293,8 @@ void FanOutState::OnEnded(size_t index, const grpc::Status& status,
     const absl::Time now = SteadyNow();
     if (!recording && start_.IsHolding() && !interrupted_ &&
         status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-      // A worker lets nobody be armed for ever. Whoever waits longer, for a delayed start or a step
-      // that is far ahead, is armed anew; that ends with the waiting.
+      // A worker limits how long it stays armed. One that waits longer, for a delayed start or a
+      // distant step, is armed again; that ends with the waiting.
       ++slot.rearms;
       slot.worker.reset();
       roster_.BackOff(index, now + backoff_.After(1));
@@ -313,7 +314,7 @@ void FanOutState::OnEnded(size_t index, const grpc::Status& status,
   pool_.Run([this, index, post = Letters(index), account = slot.result.account,
              delivery = std::move(delivery)]() mutable {
     Verdict verdict = writer_(index, delivery.get(), &account);
-    // What it holds, a file or memory, goes back before the next one is written.
+    // Frees its file or memory before the next one is written.
     delivery.reset();
     post([this, index, verdict = std::move(verdict), account = std::move(account)]() mutable {
       OnWritten(index, std::move(verdict), std::move(account));
@@ -334,14 +335,14 @@ void FanOutState::Finish(size_t index, Verdict verdict) {
   if (!IsDelivery(verdict.outcome)) {
     progress_->Line(absl::StrCat(slot.endpoint.address, ": ", Name(verdict.outcome), " (",
                                  Name(verdict.phase), "): ", verdict.reason));
-    // Counts of a trace that is not there would be added up.
+    // Counts of a missing trace would enter the totals.
     slot.result.account.events.reset();
     slot.result.account.lost.reset();
   }
   slot.result.verdict = std::move(verdict);
   slot.result.account.attempts = slot.attempt;
   roster_.Move(index, Stage::kDone);
-  slot.worker.reset();  // cancels whatever is in flight
+  slot.worker.reset();  // cancels what is in flight
 }
 
 void FanOutState::FinishUnstarted(const Verdict& verdict) {
@@ -392,7 +393,8 @@ void FanOutState::OnInterrupt() {
   }
 }
 
-// One that is slow because this machine is, with so many at once, does not stall.
+// Scales with the usual answer time: a worker that is slow because this machine is busy does not
+// stall.
 absl::Duration FanOutState::StallTime() const {
   return std::max(options_.times.stall, 2 * usual_answer_);
 }
@@ -402,7 +404,7 @@ void FanOutState::OnStartChosen() {
   pool_.Run([] {});
 }
 
-// Looked at for the line that is due, and not for each letter.
+// Computed for the progress line that is due, not for each letter.
 std::optional<StepsWanted> FanOutState::WantedSteps(absl::Time now) const {
   if (!start_.facts().steps.has_value() || !progress_->IsDue(now)) return std::nullopt;
   return options_.steps;
@@ -424,7 +426,7 @@ void FanOutState::Wake(absl::Time now) {
 absl::Time FanOutState::NextWake(absl::Time now) const {
   absl::Time next = now + progress_->period();
   const auto consider = [&next, now](absl::Time time) {
-    // What is overdue waits for a letter, which will come, or for a place.
+    // Overdue work waits for a letter, which will arrive, or for a free place.
     if (time > now) next = std::min(next, time);
   };
   consider(start_.NextLook());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One capture of many workers: connects, arms, starts all at one instant, watches, gathers. One
-// worker's trouble is its own.
+// Runs one capture of many workers: connects, arms, starts all at one instant, watches, gathers. A
+// worker's failure does not affect the others.
 #ifndef CLIENT_FAN_OUT_FAN_OUT_H_
 #define CLIENT_FAN_OUT_FAN_OUT_H_
 
@@ -24,41 +24,41 @@
 
 namespace jobscope {
 
-// Time limits. docs/design/client.md says how they were chosen.
+// Time limits. docs/design/client.md gives the reasons.
 struct FanOutTimes {
-  absl::Duration connect = absl::Seconds(5);  // for one attempt: connection and Describe
-  absl::Duration arm = absl::Seconds(20);     // for one attempt: until it is armed
-  absl::Duration sync = absl::Seconds(2);     // for the pings that measure a clock
+  absl::Duration connect = absl::Seconds(5);  // one attempt: connection and Describe
+  absl::Duration arm = absl::Seconds(20);     // one attempt: until the worker is armed
+  absl::Duration sync = absl::Seconds(2);     // the pings that measure a clock
   absl::Duration transfer =
-      absl::Seconds(120);  // from the planned end to the last byte of a worker that lives
+      absl::Seconds(120);  // from the planned end to the last byte of a live worker
   absl::Duration first_backoff =
-      absl::Milliseconds(500);  // doubles; up to a quarter more by chance
+      absl::Milliseconds(500);  // doubles; plus up to a quarter at random
   absl::Duration max_backoff = absl::Seconds(4);
-  // Once everybody has been asked, a start that all wait for waits for nobody who needs this much
-  // longer than the last one that became ready.
+  // Once all workers have been contacted, the common start does not wait for a worker that needs
+  // this much longer than the last one that became ready.
   absl::Duration gather = absl::Milliseconds(500);
-  // An attempt that takes this much longer than usual leaves its place among max_parallel to
-  // another, and goes on. Of 256 silent addresses, a thousand are so asked per second.
+  // An attempt that takes this much longer than usual gives its place among max_parallel to
+  // another, and continues. So 256 parallel attempts try a thousand silent addresses per second.
   absl::Duration stall = absl::Milliseconds(250);
-  // A wanted first step that is farther ahead than this is waited for before the clocks are
-  // measured; a start that is delayed, likewise.
+  // If the wanted first step, or a delayed start, is farther ahead than this, the clocks are
+  // measured later.
   absl::Duration near = absl::Seconds(2);
 };
 
 enum class ProtocolChoice {
-  kAuto,        // native where the worker speaks it
-  kNative,      // others are refused
-  kTensorflow,  // also with workers that speak the native one
+  kAuto,        // native if the worker speaks it
+  kNative,      // other workers are refused
+  kTensorflow,  // also for workers that speak the native one
 };
 
 struct FanOutOptions {
   std::string session_id;
   std::string repository_root;
   ProtocolChoice protocol = ProtocolChoice::kAuto;
-  absl::Duration duration;  // zero, with a lookback: only what is there already
+  absl::Duration duration;  // zero, with a lookback: only what is already recorded
   absl::Duration delay;
   absl::Duration lookback;
-  std::optional<StepsWanted> steps;  // instead of the duration, where there are any
+  std::optional<StepsWanted> steps;  // replaces the duration for workers with steps
   absl::Duration max_duration = absl::InfiniteDuration();  // of a recording of steps
   uint32_t host_tracer_level = 2;
   uint32_t device_tracer_level = 1;
@@ -67,33 +67,33 @@ struct FanOutOptions {
   bool record_shapes = false;
   std::string device_tracer = "auto";
   int attempts = 3;
-  // Connecting and arming, measuring clocks, and writing: of each at most so many at one time, but
-  // for those that stall.
+  // Limit for each of: connecting and arming, measuring clocks, and writing at one time; those that
+  // stall do not count.
   size_t max_parallel = 256;
-  std::optional<size_t> min_workers;  // fewer can be armed: nothing is recorded
+  std::optional<size_t> min_workers;  // with fewer armed workers nothing is recorded
   FanOutTimes times;
 };
 
-// What all workers of a run have in common.
+// Facts about the common start of a run's workers.
 struct StartFacts {
   std::optional<absl::Time> started;  // the chosen instant, on this machine's clock
-  // Over the workers whose clock was measured: between the first and the last that began, and the
-  // largest uncertainty of any.
+  // Over the workers whose clock was measured: the time between the first and the last start, and
+  // the largest uncertainty.
   std::optional<uint64_t> spread_ns;
   std::optional<uint64_t> clock_uncertainty_ns;
   std::optional<uint64_t> lookback_ns;
   std::optional<StepPlan> steps;
-  size_t workers_by_ordinal = 0;  // of those that were told steps
+  size_t workers_by_ordinal = 0;  // how many workers count their steps by ordinal
 };
 
-// Brings a delivery to disk; runs in a write thread.
+// Writes a delivery to disk; runs in a write thread.
 using DeliveryWriter =
     std::function<Verdict(size_t index, Delivery* delivery, ManifestWorker* account)>;
 
 class FanOutState;
 
-// The decisions of a capture, all made on the thread that calls Run; callbacks of workers and the
-// write threads only post to its mailbox. No thread per worker.
+// Makes all decisions of a capture on the thread that calls Run; callbacks of workers and the write
+// threads only post to its mailbox. Needs no thread per worker.
 class FanOut {
  public:
   // `stems[i]` names the files of endpoints[i]. `progress` must outlive this.
@@ -104,14 +104,14 @@ class FanOut {
   FanOut& operator=(const FanOut&) = delete;
 
   // Blocks until each worker has its verdict: at most connect and arm time and back-offs, then
-  // delay, duration and transfer time. Once.
+  // delay, duration and transfer time. Call it once.
   std::vector<WorkerResult> Run();
 
-  // Ends the capture early and keeps what there is. Thread-safe, at any time, also before Run;
-  // returns at once.
+  // Ends the capture early and keeps what was recorded. Thread-safe. May be called at any time,
+  // also before Run; returns at once.
   void Interrupt();
 
-  // After Run. Empty if recording was never asked to begin.
+  // After Run. Empty if no recording was requested.
   const StartFacts& facts() const;
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The inside of FanOut: the loop, each worker's way to being armed, and what comes after the common
-// start.
+// Implements FanOut: the loop, the steps by which each worker becomes armed, and what follows the
+// common start.
 #ifndef CLIENT_FAN_OUT_FAN_OUT_STATE_H_
 #define CLIENT_FAN_OUT_FAN_OUT_STATE_H_
 
@@ -44,8 +44,8 @@ class FanOutState : private StartCoordinator::Host {
   const StartFacts& facts() const { return start_.facts(); }
 
  private:
-  // For callbacks of one attempt: posts letters that run on the deciding thread, unless the attempt
-  // is over by then. May outlive this: the mailbox is closed before.
+  // Returns a function for the callbacks of one attempt: it posts letters that run on the deciding
+  // thread, unless the attempt has ended. May outlive this: the mailbox is closed first.
   std::function<void(Mailbox::Letter)> Letters(size_t index) override {
     return [mailbox = mailbox_, this, index,
             attempt = roster_[index].attempt](Mailbox::Letter letter) {
@@ -55,11 +55,12 @@ class FanOutState : private StartCoordinator::Host {
     };
   }
 
-  // The way to an armed worker.
+  // Until the worker is armed.
   void Connect(size_t index);
   void Ask(size_t index, Protocol protocol);
   void OnDescribed(size_t index, const grpc::Status& status, v1::DescribeResponse response);
-  // Of another address that has told to be the same process. The first one that does keeps it.
+  // Returns the worker at another address that is the same process. The first one that was
+  // described is kept.
   std::optional<size_t> Twin(size_t index, const v1::DescribeResponse& response);
   void FallBack(size_t index);
   void Arm(size_t index);
@@ -77,7 +78,7 @@ class FanOutState : private StartCoordinator::Host {
   void OnEnded(size_t index, const grpc::Status& status, std::unique_ptr<Delivery> delivery);
   void OnWritten(size_t index, Verdict verdict, ManifestWorker account);
   void Finish(size_t index, Verdict verdict);
-  // Whoever has not begun to record.
+  // Finishes the workers that have not begun to record.
   void FinishUnstarted(const Verdict& verdict) override;
   void OnInterrupt();
 
@@ -86,7 +87,7 @@ class FanOutState : private StartCoordinator::Host {
   std::optional<StepsWanted> WantedSteps(absl::Time now) const;
   void Warn(size_t index, std::string text) override;
 
-  // All absl::Time in here are those of SteadyNow (client/clock/monotonic.h).
+  // All absl::Time here are those of SteadyNow (client/clock/monotonic.h).
   const FanOutOptions options_;
   const WorkerFactory factory_;
   const DeliveryWriter writer_;
@@ -94,10 +95,10 @@ class FanOutState : private StartCoordinator::Host {
   const std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
   Roster roster_;
   size_t next_queued_ = 0;
-  std::map<std::string, size_t> processes_;  // who is recorded under which address
+  std::map<std::string, size_t> processes_;  // process -> the worker that is recorded
   bool interrupted_ = false;
 
-  absl::Duration usual_answer_;  // from the question to the answer: a moving mean
+  absl::Duration usual_answer_;  // from question to answer: a moving mean
   StartCoordinator start_;
   Tally tally_;
   Backoff backoff_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What other threads have to say to the one thread that decides.
+// Passes messages ("letters") from other threads to the one thread that decides.
 #ifndef CLIENT_FAN_OUT_MAILBOX_H_
 #define CLIENT_FAN_OUT_MAILBOX_H_
 
@@ -14,13 +14,13 @@
 
 namespace jobscope {
 
-// Thread-safe. Unbounded, but each call in flight posts once. Waits on MONOTONIC, for which it
-// takes the standard library: absl::Mutex waits on REALTIME, which may be set meanwhile.
+// Thread-safe. Unbounded, but each call in flight posts once. Waits on MONOTONIC, therefore uses
+// the standard library: absl::Mutex waits on REALTIME, which may be set meanwhile.
 class Mailbox {
  public:
   using Letter = absl::AnyInvocable<void()>;
 
-  // Never blocks. After Close letters are destroyed unread.
+  // Never blocks. After Close, destroys letters unread.
   void Post(Letter letter) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (closed_) return;
@@ -28,8 +28,8 @@ class Mailbox {
     came_.notify_one();
   }
 
-  // Waits for letters, at most until `deadline` (SteadyNow, client/clock/monotonic.h); returns all
-  // there are.
+  // Blocks until there are letters, at most until `deadline` (SteadyNow, client/clock/monotonic.h);
+  // returns all of them.
   std::deque<Letter> Wait(absl::Time deadline) {
     const auto has_letters = [this] { return !letters_.empty(); };
     std::deque<Letter> letters;
@@ -54,7 +54,7 @@ class Mailbox {
  private:
   std::mutex mutex_;
   std::condition_variable came_;
-  std::deque<Letter> letters_;  // these two under mutex_
+  std::deque<Letter> letters_;  // these two guarded by mutex_
   bool closed_ = false;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who of a run's workers is at which step. Counts are kept, not taken: a letter costs the same
-// whether there are ten workers or ten thousand.
+// Keeps the stage of each of a run's workers. Counts are maintained, not computed: a letter costs
+// the same with ten workers and with ten thousand.
 #ifndef CLIENT_FAN_OUT_ROSTER_H_
 #define CLIENT_FAN_OUT_ROSTER_H_
 
@@ -32,7 +32,7 @@ enum class Stage {
   kBackingOff,
   kArmed,
   kSyncing,
-  kSynced,  // its clock is known, or will not be
+  kSynced,  // its clock is known, or cannot be
   kRecording,
   kWriting,
   kDone,
@@ -41,18 +41,18 @@ inline constexpr size_t kStages = 10;
 
 struct WorkerResult {
   Verdict verdict;
-  ManifestWorker account;  // without outcome, phase, reason, grpc_code: those are the verdict's
+  ManifestWorker account;  // without outcome, phase, reason, grpc_code: those are in the verdict
 };
 
-// One worker. `stage`, `attempt`, `wake`, `stalls` and `end` are the roster's to change. Times are
+// One worker. Only the roster changes `stage`, `attempt`, `wake`, `stalls` and `end`. Times are
 // those of SteadyNow (client/clock/monotonic.h).
 struct Slot {
   Endpoint endpoint;
   std::string stem;
   Stage stage = Stage::kQueued;
-  int attempt = 0;                           // letters of earlier attempts are void
-  int rearms = 0;                            // attempts that came after a success, and do not count
-  absl::Time wake = absl::InfiniteFuture();  // next attempt, in kBackingOff
+  int attempt = 0;                             // letters of earlier attempts are void
+  int rearms = 0;                              // attempts after a success, which do not count
+  absl::Time wake = absl::InfiniteFuture();    // next attempt, in kBackingOff
   absl::Time stalls = absl::InfiniteFuture();  // in kConnecting, kArming, kSyncing: see attempts()
   absl::Time end = absl::InfiniteFuture();     // planned, in kRecording
   std::shared_ptr<WorkerClient> worker;
@@ -60,10 +60,10 @@ struct Slot {
   bool described = false;  // the worker is one of ours
   absl::Time asked;        // when the running attempt began
   std::string clock_id;
-  std::optional<int64_t> pid;  // where it means the same process on this machine
+  std::optional<int64_t> pid;  // if it denotes the same process on this machine
   absl::Duration max_duration = absl::InfiniteDuration();  // the worker's own limit
   absl::Duration max_lookback = absl::InfiniteDuration();  // likewise
-  std::optional<ClockEstimate> arm_clock;                  // as arming told it
+  std::optional<ClockEstimate> arm_clock;                  // measured by arming
   std::optional<ClockEstimate> clock;
   uint64_t lookback_ns = 0;
   std::optional<v1::StepState> steps;
@@ -76,12 +76,12 @@ struct Slot {
   WorkerResult result;
 };
 
-// A time of each of some workers, in the order of the times.
+// An ordered set of times, one per worker.
 class Schedule {
  public:
   void Add(absl::Time time, size_t index) { times_.emplace(time, index); }
   void Remove(absl::Time time, size_t index) { times_.erase({time, index}); }
-  // Removes those that are over by `now`.
+  // Removes the times up to `now`.
   void Expire(absl::Time now) {
     while (!times_.empty() && times_.begin()->first <= now) times_.erase(times_.begin());
   }
@@ -90,7 +90,7 @@ class Schedule {
     if (times_.empty()) return std::nullopt;
     return *times_.begin();
   }
-  // Infinite where there is none.
+  // Infinite if the set is empty.
   absl::Time first() const {
     return times_.empty() ? absl::InfiniteFuture() : times_.begin()->first;
   }
@@ -108,43 +108,44 @@ class Roster {
   Slot& operator[](size_t index) { return slots_[index]; }
   const Slot& operator[](size_t index) const { return slots_[index]; }
 
-  // The only way a step changes. Constant time but for the sets of times.
+  // The only way to change a stage. Takes constant time, except for the sets of times.
   void Move(size_t index, Stage to);
-  // Counts one attempt more, and moves to kConnecting.
+  // Increments the attempt, and moves to kConnecting.
   void BeginAttempt(size_t index, absl::Time stalls);
   // Moves to kSyncing.
   void BeginSync(size_t index, absl::Time stalls);
   void BackOff(size_t index, absl::Time until);
   // Moves to kRecording.
   void Record(size_t index, absl::Time start, absl::Time end);
-  // The planned end of one that records has changed.
+  // Changes the planned end of a worker that records.
   void SetEnd(size_t index, absl::Time end);
 
   size_t in(Stage stage) const { return counts_[static_cast<size_t>(stage)]; }
-  // What --max_parallel bounds: attempts (connecting or arming), and measurements of clocks, that
-  // have not stalled by `now`, which never goes back. One that has costs a descriptor, and nothing
-  // else; a place that it kept would be missed by the workers behind it.
+  // Counts what --max_parallel bounds: attempts (connecting or arming), and measurements of clocks,
+  // that have not stalled by `now`, which never decreases. A stalled one costs a descriptor only;
+  // if it kept its place, the workers behind it would wait.
   size_t attempts(absl::Time now);
   size_t syncs(absl::Time now);
   // When the next of either stalls.
   absl::Time next_stall() const { return std::min(attempts_.first(), syncs_.first()); }
-  // Those of which the first attempt may still succeed.
+  // How many workers may still succeed at their first attempt.
   size_t first_attempts() const { return first_attempts_; }
-  // Those that may still become armed.
+  // How many workers may still become armed.
   size_t may_come() const {
     return in(Stage::kQueued) + in(Stage::kConnecting) + in(Stage::kArming) +
            in(Stage::kBackingOff);
   }
-  // Those that are armed and wait for the start.
+  // How many workers are armed and wait for the start.
   size_t waiting() const { return in(Stage::kArmed) + in(Stage::kSyncing) + in(Stage::kSynced); }
 
-  // The first that backs off, and when it is to be woken.
+  // The first worker that backs off, and when to wake it.
   std::optional<std::pair<absl::Time, size_t>> next_wake() const { return wakes_.next(); }
-  // Those that record and whose planned end is over by `now`, which never goes back.
+  // Counts the workers that record although their planned end has passed by `now`, which never
+  // decreases.
   size_t Overdue(absl::Time now);
   // The latest planned end of those that are not overdue.
   absl::Time last_end() const { return ends_.last(); }
-  // The first planned end of those.
+  // The earliest planned end of those.
   absl::Time next_end() const { return ends_.first(); }
 
  private:
@@ -153,7 +154,7 @@ class Roster {
   std::vector<Slot> slots_;
   std::array<size_t, kStages> counts_{};
   size_t first_attempts_ = 0;
-  Schedule attempts_;  // when they stall; those that have are left out
+  Schedule attempts_;  // when they stall; without stalled ones
   Schedule syncs_;     // likewise
   Schedule wakes_;
   Schedule ends_;  // of those that record and are not overdue

@@ -11,13 +11,13 @@
 namespace jobscope {
 namespace {
 
-// Workers of one clock that are sent pings; a second and a third make up for a path that is slow.
+// How many workers of one clock receive pings; a second and a third compensate for a slow path.
 constexpr int kPingedPerClock = 3;
 
 }  // namespace
 
-// Of those that read one clock, a few are enough to measure it; and ours needs none. What arming
-// told is checked in any case: ids are hints.
+// A few of the workers that read one clock suffice to measure it; our own needs none. The result of
+// arming is checked in any case: ids are hints.
 bool RunClocks::NeedsPings(const Slot& slot) {
   if (!slot.arm_clock.has_value() || slot.clock_id.empty()) return true;
   if (slot.clock_id == ClockId()) return !MayBeOurs(*slot.arm_clock);
@@ -37,7 +37,7 @@ void RunClocks::Combine(Roster* roster) {
   for (size_t i = 0; i < roster->size(); ++i) {
     std::optional<ClockEstimate>& clock = (*roster)[i].clock;
     clock = clocks[i].estimate;
-    // Our own clock does not drift away from us.
+    // Our own clock does not drift from us.
     if (clock.has_value() && (*roster)[i].clock_id == own && !own.empty() &&
         clock->offset_ns == 0) {
       clock->measured_ns = now_ns;
@@ -48,7 +48,7 @@ void RunClocks::Combine(Roster* roster) {
   }
 }
 
-// With what is known of its group, not with all of its members: any number may be late.
+// Uses the group's combined estimate, not all of its members: many workers may be late.
 void RunClocks::CombineLate(Slot* slot) const {
   if (!slot->clock.has_value()) return;
   std::vector<MeasuredClock> clocks = {{slot->clock_id, slot->clock}};

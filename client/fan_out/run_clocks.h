@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is known of the clocks of a run's workers. Those that read one clock share what was measured
-// of any of them.
+// Collects what is known of the clocks of a run's workers. Workers that read one clock share its
+// measurements.
 #ifndef CLIENT_FAN_OUT_RUN_CLOCKS_H_
 #define CLIENT_FAN_OUT_RUN_CLOCKS_H_
 
@@ -13,21 +13,21 @@
 
 namespace jobscope {
 
-// For the deciding thread.
+// Used by the deciding thread only.
 class RunClocks {
  public:
   // Whether the clock of `slot`, which is armed, must be measured. Counts it if so.
   bool NeedsPings(const Slot& slot);
 
-  // Narrows what was measured of each by what was measured of the others. Once, before the start.
+  // Narrows each measurement by the others. Call it once, before the start.
   void Combine(Roster* roster);
 
-  // Narrows the clock of one that came after that.
+  // Narrows the clock of a worker that came after that.
   void CombineLate(Slot* slot) const;
 
  private:
   std::map<std::string, int> pinged_;              // workers, by clock id
-  std::map<std::string, ClockEstimate> combined_;  // by clock id: the narrowest
+  std::map<std::string, ClockEstimate> combined_;  // the narrowest, by clock id
 };
 
 }  // namespace jobscope

@@ -15,17 +15,17 @@
 namespace jobscope {
 namespace {
 
-// Before a delayed start the clocks are measured this early: they drift apart, but several
-// thousand workers must fit in.
+// How long before a delayed start the clocks are measured: late, because they drift apart, but
+// early enough for several thousand workers.
 constexpr absl::Duration kSyncAhead = absl::Seconds(1);
-// A step that is waited for is looked at so often; Progress comes five times per second.
+// Interval of checks while waiting for a step; Progress arrives five times per second.
 constexpr absl::Duration kLook = absl::Milliseconds(100);
 
 constexpr uint64_t kNearRoundTripNs = 500'000;
 
-// Who comes late for an instant begins late; who comes late for a step has missed it. Of captures
-// of one worker by steps of 2.7 ms, on two busy cores, 2 of 8 began to watch 3 ms after a lead
-// of 1.
+// Shortest lead to a step. A worker that is late for an instant begins late; one that is late for a
+// step has missed it. Of captures of one worker by steps of 2.7 ms, on two busy cores with a lead
+// of 1 ms, 2 of 8 began to watch 3 ms late.
 constexpr absl::Duration kMinLeadToStep = absl::Milliseconds(20);
 
 uint64_t Nanoseconds(absl::Duration duration) {
@@ -63,7 +63,7 @@ void StartCoordinator::OnAsked(absl::Time now) { last_asked_ = now; }
 void StartCoordinator::OnArmed(size_t index, absl::Time now) {
   last_ready_ = now;
   slowest_ready_ = std::max(slowest_ready_, now - (*roster_)[index].asked);
-  // The others are measured already, or have begun.
+  // The others are already measured, or have begun.
   if (state_ == State::kSyncing || state_ == State::kStarted) RequestSync(index);
 }
 
@@ -99,10 +99,10 @@ void StartCoordinator::Advance(absl::Time now) {
   if (state_ == State::kSyncing) Measure(now);
 }
 
-// All that answer at their first attempt start together; whoever is refused, busy or silent does
-// not hold them up, wherever it stands in the list.
+// Waits until the workers that answer at their first attempt are armed, so that they start
+// together. A refused, busy or silent worker does not delay them, wherever it is in the list.
 void StartCoordinator::Gather(absl::Time now) {
-  // Some may be back here from having their clocks measured.
+  // Some workers may have returned from having their clocks measured.
   const size_t ready = roster_->waiting();
   const size_t may_come = roster_->may_come();
   const size_t wanted = options_.min_workers.value_or(1);
@@ -124,8 +124,8 @@ void StartCoordinator::Gather(absl::Time now) {
   hold_until_ = now;
 }
 
-// Clocks drift apart, and a step is chosen by what is known of the steps now: both wait until the
-// start is near.
+// Waits until the start is near: clocks drift apart, and a step is chosen from the newest known
+// steps.
 void StartCoordinator::Hold(absl::Time now) {
   if (roster_->waiting() < options_.min_workers.value_or(1)) {
     state_ = State::kGathering;
@@ -175,7 +175,7 @@ void StartCoordinator::RequestSync(size_t index) {
       return;
     }
     slot.clock = slot.arm_clock;
-    // It is told as fast as any other: what it took to arm it, with many at once, says nothing.
+    // Counts as near: the time to arm it, with many at once, says nothing about its path.
     slot.clock->round_trip_ns = std::min(slot.clock->round_trip_ns, kNearRoundTripNs);
   }
   roster_->Move(index, Stage::kSynced);
@@ -214,10 +214,10 @@ void StartCoordinator::OnSynced(size_t index, const grpc::Status& status,
   if (state_ == State::kStarted) StartLate(index, now);
 }
 
-// One that does not answer holds up the others no longer than one that does not arm.
+// A worker that does not answer delays the others no longer than one that does not arm.
 void StartCoordinator::Measure(absl::Time now) {
   if (roster_->waiting() < options_.min_workers.value_or(1)) {
-    state_ = State::kGathering;  // some died: back to waiting for retries, if there are any
+    state_ = State::kGathering;  // some died: waits for retries again, if there are any
     return;
   }
   const size_t unsettled = roster_->in(Stage::kArmed) + roster_->in(Stage::kSyncing);
@@ -247,7 +247,7 @@ void StartCoordinator::ChooseStart(absl::Time now) {
     members.push_back(i);
     workers.push_back(Describe((*roster_)[i]));
   }
-  // Where few or none are sent pings: twice the way that arming took, for all but the slowest
+  // If few or no workers receive pings: twice the one-way time of arming, for all but the slowest
   // tenth.
   const absl::Duration busy = std::max(last_synced_ - sync_began_, 4 * ArmRoundTrip(members));
   absl::Duration lead = StartLead(workers, busy);
@@ -284,11 +284,11 @@ void StartCoordinator::ChooseStart(absl::Time now) {
   host_->OnStartChosen();
 }
 
-// Armed, and measured, after the instant was chosen.
+// Starts a worker that was armed, and measured, after the instant was chosen.
 void StartCoordinator::StartLate(size_t index, absl::Time now) {
   Slot& slot = (*roster_)[index];
   clocks_.CombineLate(&slot);
-  // As if it were not alone: it must not be later than it has to.
+  // As one of many: it must not be later than necessary.
   absl::Duration lead = StartLead({Describe(slot)}, absl::ZeroDuration());
   if (options_.steps.has_value()) lead = std::max(lead, kMinLeadToStep);
   StartCall call = plan_;
@@ -306,7 +306,7 @@ void StartCoordinator::Begin(size_t index, StartCall call) {
   Slot& slot = (*roster_)[index];
   if (slot.streams) {
     call.clock = slot.clock;
-    // Machines that were cloned while they ran may think that they are one. Their clocks differ.
+    // Machines cloned while running may report the same id. Their clocks differ.
     if (slot.clock.has_value() && slot.clock->offset_ns == 0) call.process_id = slot.pid;
     if (options_.steps.has_value()) AddSteps(index, &call);
   }
@@ -320,7 +320,7 @@ void StartCoordinator::Begin(size_t index, StartCall call) {
   slot.worker->Start(call);
 }
 
-// All workers with steps record the same ones; others record for the duration, from the same
+// All workers with steps record the same ones; the others record for the duration, from the same
 // instant.
 void StartCoordinator::AddSteps(size_t index, StartCall* call) {
   Slot& slot = (*roster_)[index];
@@ -364,7 +364,7 @@ void StartCoordinator::MeasureSpread() {
     if (!slot.clock.has_value() || !slot.started.has_value()) continue;
     facts_.clock_uncertainty_ns = std::max(facts_.clock_uncertainty_ns.value_or(0),
                                            UncertaintyAt(*slot.clock, plan_.start_monotonic_ns));
-    // As unsigned numbers, relative to the plan: clocks may be anywhere.
+    // As unsigned numbers, relative to the plan: clocks may have any value.
     const auto behind = static_cast<int64_t>(slot.started->start_monotonic_ns() -
                                              static_cast<uint64_t>(slot.clock->offset_ns) -
                                              plan_.start_monotonic_ns);

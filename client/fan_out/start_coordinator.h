@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The common start: enough are armed, the wanted moment is near, clocks are known, one instant.
+// Coordinates the common start: waits until enough workers are armed and the wanted moment is near,
+// measures clocks, and chooses one instant.
 #ifndef CLIENT_FAN_OUT_START_COORDINATOR_H_
 #define CLIENT_FAN_OUT_START_COORDINATOR_H_
 
@@ -24,49 +25,49 @@
 
 namespace jobscope {
 
-// Belongs to the deciding thread: nothing here blocks, and all callbacks come as letters. All
-// absl::Time, but for facts().started, are those of SteadyNow (client/clock/monotonic.h).
+// Belongs to the deciding thread: never blocks, and receives all callbacks as letters. All
+// absl::Time, except facts().started, are those of SteadyNow (client/clock/monotonic.h).
 class StartCoordinator {
  public:
-  // The fan-out, as the start needs it.
+  // The fan-out, as the coordinator needs it.
   class Host {
    public:
     virtual ~Host() = default;
-    // Of the worker's running attempt: a letter that is posted after its end is not delivered. May
-    // be called from any thread, and outlive the host.
+    // Returns a function that posts letters of the worker's running attempt; letters posted after
+    // its end are not delivered. May be called on any thread, and outlive the host.
     virtual std::function<void(Mailbox::Letter)> Letters(size_t index) = 0;
-    // A sentence for the worker's line in the manifest.
+    // Adds a warning to the worker's entry in the manifest.
     virtual void Warn(size_t index, std::string text) = 0;
-    // Whoever has not begun to record never will.
+    // Finishes the workers that have not begun to record.
     virtual void FinishUnstarted(const Verdict& verdict) = 0;
-    // After how long a measurement leaves its place among max_parallel to another.
+    // The time after which a measurement gives its place among max_parallel to another.
     virtual absl::Duration StallTime() const = 0;
-    // All that were armed are told the instant.
+    // All armed workers have been told the instant.
     virtual void OnStartChosen() = 0;
   };
 
-  // All outlive this.
+  // All arguments must outlive this.
   StartCoordinator(const FanOutOptions& options, Roster* roster, Progress* progress, Host* host)
       : options_(options), roster_(roster), progress_(progress), host_(host) {}
 
-  // A worker was asked for the first time.
+  // A worker was contacted for the first time.
   void OnAsked(absl::Time now);
   // The worker was moved to Stage::kArmed.
   void OnArmed(size_t index, absl::Time now);
-  // Goes as far as it can by `now`: measures clocks, chooses the instant, starts workers.
+  // Proceeds as far as possible by `now`: measures clocks, chooses the instant, starts workers.
   void Advance(absl::Time now);
-  // Sends pings to those whose clock is wanted, as far as max_parallel allows.
+  // Sends pings to workers whose clock is needed, as far as max_parallel allows.
   void MeasureClocks(absl::Time now);
 
   bool MayMeasureMore() const { return !to_sync_.empty(); }
-  // When to Advance again, if nothing happens before.
+  // When to call Advance again, if nothing happens before.
   absl::Time NextLook() const;
-  // Armed workers wait for a delayed start, or for a step that is far ahead.
+  // Whether armed workers wait for a delayed start, or for a distant step.
   bool IsHolding() const;
 
   // What was chosen; empty before.
   const StartFacts& facts() const { return facts_; }
-  // Fills in how far apart the starts lay. After the last worker's end.
+  // Sets the time between the first and the last start. Call it after the last worker's end.
   void MeasureSpread();
 
  private:
@@ -74,7 +75,7 @@ class StartCoordinator {
     kGathering,  // workers become armed
     kHolding,    // enough are; the wanted instant or step is not near
     kSyncing,    // their clocks are being measured
-    kStarted,    // the instant is chosen: whoever comes now is late
+    kStarted,    // the instant is chosen: further workers are late
   };
 
   void Gather(absl::Time now);
@@ -101,17 +102,17 @@ class StartCoordinator {
   absl::Time last_asked_;  // of those that were queued
   absl::Time last_ready_;
   absl::Duration slowest_ready_;
-  std::optional<absl::Time> gathered_;  // when all that were waited for were armed
-  bool delay_over_ = false;             // ...up to what measuring the clocks takes
+  std::optional<absl::Time> gathered_;  // when all awaited workers were armed
+  bool delay_over_ = false;             // ...except for the time to measure the clocks
   bool told_hold_ = false;
-  absl::Time hold_until_;  // when to look again
+  absl::Time hold_until_;  // when to check again
   std::deque<size_t> to_sync_;
   RunClocks clocks_;
   absl::Time sync_began_;
   absl::Time last_pinged_;
   absl::Time last_synced_;
   absl::Duration slowest_sync_;
-  StartCall plan_;  // from kStarted on: what all have in common
+  StartCall plan_;  // from kStarted on: common to all workers
   StartFacts facts_;
 };
 

@@ -7,10 +7,10 @@ namespace jobscope {
 namespace {
 
 constexpr absl::Duration kMinLead = absl::Milliseconds(10);
-// One worker alone waits for nobody: only its own message has to arrive.
+// A single worker waits for no other: only its own message has to arrive.
 constexpr absl::Duration kMinLeadAlone = absl::Milliseconds(1);
 constexpr absl::Duration kMaxLead = absl::Seconds(2);
-// To tell one worker more, on this side: docs/design/client.md has the measurement.
+// Time to send the start to one more worker; docs/design/client.md has the measurement.
 constexpr absl::Duration kLeadPerWorker = absl::Microseconds(200);
 
 }  // namespace
@@ -25,8 +25,8 @@ absl::Duration StartLead(const std::vector<ArmedWorker>& workers, absl::Duration
     }
   }
   lead = std::max(lead, 2 * way);
-  // The narrowest exchanges tell how fast a message can be; the phase, how slow so many are on
-  // machines that are busy. A ping is asked for and answered three times at least, a start once.
+  // The shortest exchanges show how fast a message can be; the phase shows how slow many are on
+  // busy machines. A clock measurement takes at least three exchanges, a start one.
   if (!alone) lead = std::max(lead, sync_phase / 2);
   if (!alone) lead += static_cast<double>(workers.size()) * kLeadPerWorker;
   return std::min(lead, kMaxLead);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When to start: one instant and one zero for all workers that are armed. Which steps: step_plan.h.
+// Plans the start: one instant and one zero for all armed workers. step_plan.h chooses the steps.
 #ifndef CLIENT_FAN_OUT_START_PLAN_H_
 #define CLIENT_FAN_OUT_START_PLAN_H_
 
@@ -16,22 +16,22 @@
 
 namespace jobscope {
 
-// What is known of one armed worker.
+// Facts about one armed worker.
 struct ArmedWorker {
   std::string address;
   bool streams = false;  // speaks the native protocol
   std::optional<ClockEstimate> clock;
-  uint64_t lookback_ns = 0;  // how far back it reaches
+  uint64_t lookback_ns = 0;  // how far back its rings reach
   std::optional<v1::StepState> steps;
-  uint64_t steps_seen_ns = 0;  // when `steps` came, on our MONOTONIC
+  uint64_t steps_seen_ns = 0;  // when `steps` arrived, on our MONOTONIC
 };
 
-// How far ahead of now the start must lie, so that each worker has been told before it.
-// `sync_phase`: what it took to measure the clocks of all.
+// Returns how far ahead of now the start must lie, so that each worker receives it in time.
+// `sync_phase`: the duration of the clock measurements.
 absl::Duration StartLead(const std::vector<ArmedWorker>& workers, absl::Duration sync_phase);
 
-// What lies before the start in all traces of the run: as much as was asked for, but no more than
-// somebody has.
+// Returns the lookback of all traces of the run: as much as requested, but no more than the longest
+// that a worker has.
 uint64_t GrantedLookback(uint64_t wanted_ns, const std::vector<ArmedWorker>& workers);
 
 }  // namespace jobscope

@@ -11,15 +11,15 @@
 namespace jobscope {
 namespace {
 
-// Steps do not take the same time each: on a machine that was busy when they were counted, twice as
-// many as expected may begin before an instant. Those that begin before it are cut off.
+// Step durations vary: on a machine that was busy when they were counted, twice as many as expected
+// may begin before an instant. Those that begin before it are clipped.
 constexpr double kStepRateMargin = 2;
-// Ordinals that differ by no more are those of ranks that step together: one may be at the end of a
-// step while another begins the next.
+// Ordinals that differ by at most this belong to ranks that step together: one may be at the end of
+// a step while another begins the next.
 constexpr double kSameOrdinal = 1;
 
-// From the begin of the newest step that is known, as the worker told it, to `at_ns`; the answer
-// was under way for `way_ns`.
+// Returns the time from the begin of the worker's newest known step to `at_ns`; the answer took
+// `way_ns` to arrive.
 double SinceStepBegan(const ArmedWorker& worker, uint64_t at_ns, double way_ns) {
   const double seen = at_ns > worker.steps_seen_ns
                           ? static_cast<double>(at_ns - worker.steps_seen_ns)
@@ -31,7 +31,7 @@ double RoundTripNs(const ArmedWorker& worker) {
   return worker.clock.has_value() ? static_cast<double>(worker.clock->round_trip_ns) : 0.0;
 }
 
-// Numbers come from the wire: sums must not overflow. `steps` is a number.
+// Adds without overflow, because numbers come from the wire. `steps` is not NaN.
 int64_t Plus(int64_t number, double steps) {
   const double sum = static_cast<double>(number) + steps;
   constexpr double kLimit = 9.0e18;
@@ -40,8 +40,8 @@ int64_t Plus(int64_t number, double steps) {
   return number + static_cast<int64_t>(steps);
 }
 
-// Where the worker will be in its own count: the newest step it will have begun, and how much of it
-// will have passed.
+// Returns the worker's position in its own count: the newest step that it will have begun, plus the
+// fraction of it that will have passed.
 double CountAt(const ArmedWorker& worker, uint64_t at_ns) {
   const auto newest = static_cast<double>(NewestStep(worker));
   const double step_ns = worker.steps->step_time_ms() * 1e6;
@@ -49,7 +49,7 @@ double CountAt(const ArmedWorker& worker, uint64_t at_ns) {
   return newest + SinceStepBegan(worker, at_ns, RoundTripNs(worker) / 2) / step_ns;
 }
 
-// The middle one, so that one worker that stalls moves nobody.
+// The median, so that a single stalled worker does not change the result.
 std::optional<double> MedianCount(const std::vector<ArmedWorker>& workers, bool by_ordinal,
                                   uint64_t at_ns) {
   std::vector<double> counts;
@@ -64,7 +64,7 @@ std::optional<double> MedianCount(const std::vector<ArmedWorker>& workers, bool 
   return *middle;
 }
 
-// The worker's own count minus the common one, in whole steps.
+// Returns the worker's own count minus the common one, in whole steps.
 double OffsetOf(const StepPlan& plan, const ArmedWorker& worker) {
   if (!ByOrdinal(worker) || !plan.ordinal_count.has_value()) return 0;
   double own = CountAt(worker, plan.reference_ns) - *plan.ordinal_count;
@@ -73,7 +73,7 @@ double OffsetOf(const StepPlan& plan, const ArmedWorker& worker) {
   return std::isfinite(offset) ? offset : 0;  // rates come from the wire, too
 }
 
-// The common count is that of numbers as soon as one worker has some.
+// The common count uses numbers if any worker has rising ones.
 bool CountsOrdinals(const std::vector<ArmedWorker>& workers) {
   return std::none_of(workers.begin(), workers.end(), [](const ArmedWorker& worker) {
     return HasSteps(worker) && !ByOrdinal(worker);
@@ -96,9 +96,9 @@ int64_t NewestStep(const ArmedWorker& worker) {
 
 int64_t FirstReachableStep(const ArmedWorker& worker, uint64_t at_ns) {
   const double step_ns = worker.steps->step_time_ms() * 1e6;
-  // One step alone has no rate yet: it may just end, and the next one begin.
+  // A single step has no rate yet: it may just end, and the next one begin.
   if (!(step_ns > 0)) return Plus(NewestStep(worker), 2);
-  // The answer was under way for all of the round trip, at most.
+  // The answer took at most the whole round trip.
   const double since = SinceStepBegan(worker, at_ns, RoundTripNs(worker));
   return Plus(NewestStep(worker), std::ceil(kStepRateMargin * since / step_ns) + 1);
 }

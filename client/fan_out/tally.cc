@@ -6,7 +6,7 @@
 namespace jobscope {
 
 void Tally::OnProgress(const v1::Progress& before, const v1::Progress& now) {
-  // Unsigned: a worker that counts backwards makes the line wrong, and nothing else.
+  // Unsigned: a worker that counts backwards makes only the progress line wrong.
   events_ += now.events() - before.events();
   lost_ += now.lost() - before.lost();
   bytes_ += now.bytes() - before.bytes();
@@ -35,7 +35,7 @@ ProgressCounts Tally::Count(Roster* roster, const std::optional<StepsWanted>& st
   counts.lost = lost_;
   counts.bytes = bytes_;
   if (!steps.has_value()) return counts;
-  // The slowest of those that record.
+  // The slowest of the workers that record.
   counts.steps_wanted = steps->count;
   counts.steps = counts.steps_wanted;
   for (size_t i = 0; i < roster->size(); ++i) {
@@ -46,7 +46,7 @@ ProgressCounts Tally::Count(Roster* roster, const std::optional<StepsWanted>& st
     const int64_t newest = slot.window->by_ordinal() ? static_cast<int64_t>(slot.steps->begun())
                                                      : slot.steps->current();
     const int64_t first = slot.window->first();
-    // Unsigned: numbers of workers may be as far apart as numbers can be.
+    // Unsigned: the difference of two workers' numbers may exceed the signed range.
     const uint64_t done =
         newest < first ? 0 : static_cast<uint64_t>(newest) - static_cast<uint64_t>(first);
     counts.steps = std::min(counts.steps, done);

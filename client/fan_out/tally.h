@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sums of a run that people see while it goes on.
+// Sums up a run for its progress line.
 #ifndef CLIENT_FAN_OUT_TALLY_H_
 #define CLIENT_FAN_OUT_TALLY_H_
 
@@ -18,11 +18,11 @@ namespace jobscope {
 
 class Tally {
  public:
-  // A worker said `now` after it had said `before`.
+  // A worker reported `now`, after `before`.
   void OnProgress(const v1::Progress& before, const v1::Progress& now);
   void OnFinished(Outcome outcome);
 
-  // By `now`. `steps`: those that were chosen for all; takes a look at each worker, where they were.
+  // Returns the sums by `now`. `steps`: those chosen for all workers; if set, visits each worker.
   ProgressCounts Count(Roster* roster, const std::optional<StepsWanted>& steps,
                        absl::Time now) const;
 

@@ -12,12 +12,12 @@ namespace {
 
 constexpr size_t kMaxReasonBytes = 400;
 
-// Stock servers hide "busy" in INTERNAL.
+// Stock servers report "busy" as INTERNAL.
 bool IsBusyText(const std::string& text) {
   return absl::StrContains(text, "Another profiling session active");
 }
 
-// The channel gives up on a silent peer at the same time as the call does; on a busy machine it is
+// The channel times out on a silent peer at the same time as the call; on a busy machine it is
 // sometimes the first of the two.
 bool IsSilence(const grpc::Status& status) {
   return absl::StrContains(status.error_message(), "timed out before receiving SETTINGS");
@@ -29,7 +29,7 @@ std::string TooLarge(const grpc::Status& status) {
 }
 
 std::string WithHint(const std::string& reason) {
-  // What gRPC, c-ares and HTTP/2 say of the connection, and what it most often comes from.
+  // Messages of gRPC, c-ares and HTTP/2 about a connection, and their most frequent causes.
   static constexpr struct {
     const char* part;
     const char* hint;
@@ -124,7 +124,7 @@ bool IsWorthRetrying(Outcome outcome) {
 std::string ReasonOf(const grpc::Status& status) {
   std::string text = status.error_message();
   // "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:7: Failed to connect
-  // to remote host: Connection refused": only the end tells something.
+  // to remote host: Connection refused": only the end is informative.
   for (const char* wrapping : {"Failed to connect to remote host: ", "last error: "}) {
     const size_t at = text.rfind(wrapping);
     if (at != std::string::npos) {
@@ -216,7 +216,7 @@ Verdict JudgeCapture(const grpc::Status& status, Moment moment) {
 }
 
 std::string HeldBy(const v1::Busy& busy) {
-  // Before the start nobody knows how long it will take.
+  // Before the start, its duration is unknown.
   const bool begun = busy.state() != "arming" && busy.state() != "armed";
   const std::string session = Printable(busy.session_id());
   return absl::StrCat(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What happened with one worker, and what the program's exit code says about all of them.
+// Names the outcome of one worker, and derives the program's exit code from all of them.
 #ifndef CLIENT_WORKER_OUTCOME_H_
 #define CLIENT_WORKER_OUTCOME_H_
 
@@ -20,16 +20,16 @@ enum class Outcome {
   kEmpty,        // the worker recorded, and had nothing to record
   kDuplicate,    // the process of another address: recorded once, under that one
   kUnreachable,  // no connection
-  kTimeout,      // silence
-  kBusy,         // somebody else's capture, or too many callers
-  kRefused,      // the worker, or a limit of ours, says no
+  kTimeout,      // no answer
+  kBusy,         // another capture runs, or too many calls are open
+  kRefused,      // rejected by the worker, or by a limit of ours
   kDied,         // the connection broke while the worker recorded or answered
-  kFailed,       // everything else: the reason tells
+  kFailed,       // everything else: see the reason
 };
 
 enum class Phase { kConnect, kDescribe, kArm, kRecord, kTransfer, kWrite, kDone };
 
-// As in the table and in the manifest: "ok", "unreachable", ...; "connect", "describe", ...
+// Names as in the table and in the manifest: "ok", "unreachable", ...; "connect", "describe", ...
 const char* Name(Outcome outcome);
 const char* Name(Phase phase);
 
@@ -40,14 +40,14 @@ struct Verdict {
   std::optional<int> grpc_code;  // of the call that failed
 };
 
-// ok, truncated and empty.
+// Whether it is ok, truncated or empty.
 bool IsDelivery(Outcome outcome);
 
-// Another attempt may succeed, and nothing has been recorded yet: unreachable (not silent: within
-// the connect timeout TCP has tried again by itself) and busy.
+// Whether another attempt may succeed, and nothing has been recorded yet: unreachable (but not a
+// timeout: TCP itself has retried within the connect timeout) and busy.
 bool IsWorthRetrying(Outcome outcome);
 
-// Judges a failed Describe. `connected`: the HTTP/2 connection stood when it failed.
+// Judges a failed Describe. `connected`: the HTTP/2 connection was established when it failed.
 Verdict JudgeDescribe(const grpc::Status& status, bool connected, absl::Duration timeout);
 
 enum class Moment { kBeforeStart, kRecording, kAfterEnd };
@@ -55,10 +55,10 @@ enum class Moment { kBeforeStart, kRecording, kAfterEnd };
 // Judges a worker that ended without a trace at `moment` of the planned recording.
 Verdict JudgeCapture(const grpc::Status& status, Moment moment);
 
-// "busy with session 'x' of peer, 20 ms left; try again later, or ..."
+// Returns "busy with session 'x' of peer, 20 ms left; try again later, or ..."
 std::string HeldBy(const v1::Busy& busy);
 
-// A status text of a peer as one printable line, without gRPC's wrapping; never empty.
+// Returns a peer's status text as one printable line, without gRPC's wrapping; never empty.
 std::string ReasonOf(const grpc::Status& status);
 
 inline constexpr int kExitAll = 0;
@@ -68,7 +68,7 @@ inline constexpr int kExitSome = 3;
 inline constexpr int kExitNone = 4;
 inline constexpr int kExitInterrupted = 130;
 
-// All, some or none of `total` > 0 workers, without duplicates, delivered.
+// Returns the exit code: all, some or none of `total` > 0 workers, without duplicates, delivered.
 int ExitCode(size_t delivered, size_t total);
 
 }  // namespace jobscope

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One worker as the fan-out sees it. The seam between "what to ask whom, and when" and the protocol
-// that asks: NativeWorker streams, TensorflowWorker asks a stock worker (or one of ours) for one
-// answer.
+// One worker as the fan-out sees it: the interface between the fan-out's decisions and the
+// protocols. NativeWorker streams; TensorflowWorker asks a stock worker (or one of ours) for a
+// single answer.
 #ifndef CLIENT_WORKER_WORKER_CLIENT_H_
 #define CLIENT_WORKER_WORKER_CLIENT_H_
 
@@ -26,10 +26,10 @@ namespace jobscope {
 
 enum class Protocol { kNative, kTensorflow };
 
-// What is to be recorded: the same for all workers of a run, but for `file_stem`.
+// What to record: the same for all workers of a run, except `file_stem`.
 struct ArmCall {
   std::string session_id;
-  std::string file_stem;        // what the worker's files are named by
+  std::string file_stem;        // names the worker's files
   std::string repository_root;  // only for workers that write their own files
   uint32_t host_tracer_level = 2;
   uint32_t device_tracer_level = 1;
@@ -42,12 +42,12 @@ struct ArmCall {
   absl::Duration timeout;  // for `armed`
 };
 
-// When. Instants are on this machine's MONOTONIC clock (MonotonicNow, client/clock/monotonic.h);
-// implementations move them onto the worker's by `clock`.
+// When to record. Instants are on this machine's MONOTONIC clock (MonotonicNow,
+// client/clock/monotonic.h); implementations convert them to the worker's with `clock`.
 struct StartCall {
-  // What SyncClock brought, narrowed by what other workers of the same host brought
-  // (client/clock/clock_groups.h). Absent: it brought nothing, or was not asked. Then a native
-  // worker starts at once, whenever that is, and its zero is its own start minus the lookback.
+  // The result of SyncClock, narrowed by those of other workers of the same host
+  // (client/clock/clock_groups.h). Absent if there is none: a native worker then starts as soon as
+  // it receives the call, and its zero is its own start minus the lookback.
   std::optional<ClockEstimate> clock;
   uint64_t start_monotonic_ns = 0;
   uint64_t zero_monotonic_ns = 0;  // of all traces of the run: start minus lookback
@@ -55,77 +55,78 @@ struct StartCall {
   int64_t zero_unix_ns = 0;        // the same zero, likewise
   absl::Duration duration;
   std::optional<v1::StepWindow> steps;
-  // The worker's process, by an id that means it on this machine too (common/process/pid_space.h).
+  // The worker's process, by an id that is valid on this machine too (common/process/pid_space.h).
   std::optional<int64_t> process_id;
-  // How long after the planned end the last byte may come.
+  // How long after the planned end the last byte may arrive.
   absl::Duration transfer;
 };
 
-// What a worker has brought, ready to be written.
+// A worker's data, ready to be written.
 class Delivery {
  public:
   virtual ~Delivery() = default;
   // Writes the trace's files, "<stem>.xplane.pb" and its parts, fills `account` (files, counts,
-  // identity, clocks, warnings) and gives the verdict. A file appears under its final name only if
-  // it is whole. Blocks for the disk; once.
+  // identity, clocks, warnings) and returns the verdict. A file appears under its final name only
+  // if it is complete. Blocks on the disk. Call it once.
   virtual Verdict Write(const RunDirectory& directory, const std::string& stem,
                         ManifestWorker* account) = 0;
 };
 
-// What a worker tells after Arm. Any thread, must not block; may still come after the worker's
-// destructor: they own what they touch.
+// What a worker reports after Arm. Called on any thread, must not block. May be called after the
+// worker's destructor: the callbacks own what they use.
 struct WorkerEvents {
-  // Exactly once, with OK or the reason. Of a stock worker: at once, empty.
+  // Exactly once, with OK or the reason. For a stock worker at once, with an empty message.
   std::function<void(grpc::Status, v1::Armed)> armed;
-  // Recording has begun. At most once, only of native workers.
+  // Recording has begun. At most once, only for native workers.
   std::function<void(v1::Started)> started;
-  // At most 5 per second, from `armed` on, only of native workers.
+  // At most 5 times per second, from `armed` on, only for native workers.
   std::function<void(v1::Progress)> progress;
-  // Something that people should know, while it happens: "connection lost, trying again".
+  // Information for people while it happens: "connection lost, trying again".
   std::function<void(std::string)> note;
-  // Exactly once if `armed` was OK, in bounded time, whatever the worker does. Without a delivery
-  // the status tells why there is none.
+  // Exactly once if `armed` was OK, in bounded time, whatever the worker does. Without a delivery,
+  // the status says why.
   std::function<void(grpc::Status, std::unique_ptr<Delivery>)> ended;
 };
 
-// All functions return at once; a callback may come on any thread, also before the function
-// returns. It must not block.
+// All functions return at once. A callback may run on any thread, also before the function returns,
+// and must not block.
 class WorkerClient {
  public:
   using DescribeDone = std::function<void(grpc::Status, v1::DescribeResponse)>;
   using StopDone = std::function<void(grpc::Status, bool stopped)>;
   using ClockDone = std::function<void(grpc::Status, std::optional<ClockEstimate>)>;
 
-  // Ends what is in flight, as Cancel does.
+  // Ends what is in flight, like Cancel.
   virtual ~WorkerClient() = default;
 
-  // Who is there. UNIMPLEMENTED: a worker that speaks only tensorflow.ProfilerService. Connects
-  // where there is no connection yet; an answer of any kind but silence proves that the worker's
-  // server lives.
+  // Asks for the worker's identity and state. Returns UNIMPLEMENTED for a worker that speaks only
+  // tensorflow.ProfilerService. Connects if necessary; an answer of any kind but silence proves
+  // that the worker's server is alive.
   virtual void Describe(absl::Duration timeout, DescribeDone done) = 0;
 
-  // Prepares the recording. Once.
+  // Prepares the recording. Call it once.
   virtual void Arm(const ArmCall& call, WorkerEvents events) = 0;
 
-  // What the way of Arm and of its answer tells of the worker's clock: as one ping, but maybe a
-  // slow one. After `armed`.
+  // Returns an estimate of the worker's clock from Arm and its answer: like one ping, but possibly
+  // a slow one. Valid after `armed`.
   virtual std::optional<ClockEstimate> arm_clock() const { return std::nullopt; }
 
-  // Measures the worker's clock against ours. A stock worker: at once, nothing. After Arm.
+  // Measures the worker's clock against ours. For a stock worker calls `done` at once, without an
+  // estimate. Call it after Arm.
   virtual void SyncClock(absl::Duration timeout, ClockDone done) = 0;
 
-  // Records. Once, after `armed`.
+  // Records. Call it once, after `armed`.
   virtual void Start(const StartCall& call) = 0;
 
-  // Ends the recording now; its data come as planned, and from now on nothing waits for its planned
-  // end. `session_id`: of whatever session, not only of this object's; empty: whichever runs (not
-  // for stock workers).
+  // Ends the recording now; its data arrive as planned, and nothing waits for its planned end any
+  // more. `session_id` may name any session, not only this object's; empty: whichever runs (not for
+  // stock workers).
   virtual void Stop(const std::string& session_id, absl::Duration timeout, StopDone done) = 0;
 
-  // Gives up: the worker drops what it has, `ended` comes soon with CANCELLED.
+  // Abandons the capture: the worker discards its data, and `ended` is called soon with CANCELLED.
   virtual void Cancel() = 0;
 
-  // The connection stands.
+  // Whether the connection is established.
   virtual bool connected() const = 0;
 };
 
