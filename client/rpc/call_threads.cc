@@ -10,7 +10,8 @@
 namespace jobscope {
 namespace {
 
-// They also read the sockets: more than one, so that a big answer does not hold up the others.
+// These threads also read the sockets: more than one, so that a big answer does not delay the
+// others.
 constexpr unsigned kMaxThreads = 4;
 
 }  // namespace

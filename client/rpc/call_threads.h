@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The threads on which answers of workers arrive.
+// Owns the threads on which answers of workers arrive.
 #ifndef CLIENT_RPC_CALL_THREADS_H_
 #define CLIENT_RPC_CALL_THREADS_H_
 
@@ -16,9 +16,9 @@
 
 namespace jobscope {
 
-// One completion queue of our own and a few threads that serve it. Not gRPC's callback threads:
-// those of gRPC 1.51 are joined by whoever lets go of the last channel, and abort the process when
-// that happens on one of themselves (observed: the last call of a channel, cancelled, holds it).
+// One completion queue of our own and a few threads that serve it. gRPC's callback threads will not
+// do: in gRPC 1.51 the thread that releases the last channel joins them, and aborts the process if
+// it is one of them (observed: a channel's last call, cancelled, holds the channel).
 class CallThreads {
  public:
   // What a call puts into the queue as its tag.
@@ -26,12 +26,12 @@ class CallThreads {
    public:
     virtual ~Call() = default;
     // Runs once for each time that this was put into the queue, on one of the threads; must not
-    // block. `ok` is what the queue tells of the operation; always true of the end of a call.
+    // block. `ok` is the queue's result of the operation; always true for the end of a call.
     virtual void OnDone(bool ok) = 0;
   };
 
-  // Whoever puts something into the queue again from OnDone (a stream does) has one of these, so
-  // that the queue is still open then.
+  // Keeps the queue open. Required by code that puts something into the queue again from OnDone (a
+  // stream does).
   class Lease {
    public:
     explicit Lease(CallThreads* threads);
@@ -44,13 +44,14 @@ class CallThreads {
   };
 
   CallThreads();
-  // Waits until there are no leases and all calls are done: whoever owns calls cancels them first.
-  // Never on one of the threads themselves.
+  // Blocks until there are no leases and all calls are done: owners of calls cancel them first.
+  // Must not run on one of the threads themselves.
   ~CallThreads();
   CallThreads(const CallThreads&) = delete;
   CallThreads& operator=(const CallThreads&) = delete;
 
-  // Blocks until there are no leases: whoever has one was told to end. New ones may come after it.
+  // Blocks until there are no leases; their holders must have been told to end. New leases may
+  // follow.
   void AwaitUnused();
 
   grpc::CompletionQueue* queue() { return &queue_; }
@@ -60,7 +61,7 @@ class CallThreads {
 
   absl::Mutex mutex_;
   int leases_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Never connects. The last channel of a process to be destroyed joins the threads of gRPC's
+  // Never connects. When a process's last channel is destroyed, it joins the threads of gRPC's
   // engine, which takes 2 to 5 ms; this one outlives those of the workers, and a program that ends
   // by _exit.
   const std::shared_ptr<grpc::Channel> engine_;

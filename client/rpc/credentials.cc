@@ -12,7 +12,7 @@
 namespace jobscope {
 namespace {
 
-// Of a flag: nothing, whatever the environment says.
+// Value of a flag that means: nothing, whatever the environment says.
 constexpr char kNone[] = "none";
 
 // Adds the token to every call of a channel.
@@ -33,7 +33,7 @@ class TokenHeader final : public grpc::MetadataCredentialsPlugin {
   const std::string header_;
 };
 
-// A token crosses no network on its way there.
+// Whether a token sent to `endpoint` crosses no network.
 bool IsOwnHost(const Endpoint& endpoint) {
   return endpoint.port == 0 || endpoint.host == "127.0.0.1" || endpoint.host == "::1" ||
          endpoint.host == "localhost";
@@ -110,7 +110,7 @@ absl::Status ClientCredentials::CheckReach(const std::vector<Endpoint>& endpoint
 std::shared_ptr<grpc::ChannelCredentials> ClientCredentials::ForChannel(
     const Endpoint& endpoint) const {
   if (token_.empty()) return tls() ? tls_credentials_ : grpc::InsecureChannelCredentials();
-  // Without TLS these are plain HTTP/2, and hold only between addresses of this host.
+  // Without TLS these are plain HTTP/2, and valid only between addresses of this host.
   const auto channel =
       tls() ? tls_credentials_
             : grpc::experimental::LocalCredentials(endpoint.port == 0 ? UDS : LOCAL_TCP);

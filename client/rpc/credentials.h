@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the client shows to workers, and whom it trusts: the same for every worker of a run.
+// The credentials that the client presents, and the CAs that it trusts: the same for every worker
+// of a run.
 #ifndef CLIENT_RPC_CREDENTIALS_H_
 #define CLIENT_RPC_CREDENTIALS_H_
 
@@ -19,39 +20,38 @@
 
 namespace jobscope {
 
-// As flags say it. Absent: the environment's JOBSCOPE_TLS_CA, _CERT, _KEY, JOBSCOPE_TOKEN_FILE
-// decides. "none": nothing, whatever the environment says.
+// Credentials as given by flags. If absent, the environment's JOBSCOPE_TLS_CA, _CERT, _KEY,
+// JOBSCOPE_TOKEN_FILE decides. "none": nothing, whatever the environment says.
 struct CredentialFlags {
   std::optional<std::string> tls_ca;    // turns TLS on: the CA that has signed the workers'
-  std::optional<std::string> tls_cert;  // our own, where workers want one
+  std::optional<std::string> tls_cert;  // our own, if workers require one
   std::optional<std::string> tls_key;
   std::optional<std::string> token_file;
-  std::string
-      tls_server_name;  // the name in the workers' certificates, where it is not the address
+  std::string tls_server_name;  // the name in the workers' certificates, if it is not the address
 };
 
 // Immutable; shared by all channels of a run.
 class ClientCredentials {
  public:
-  // Reads the files. INVALID_ARGUMENT names flag or variable, file and remedy.
+  // Reads the files. Returns INVALID_ARGUMENT, which names flag or variable, file and remedy.
   static absl::StatusOr<std::shared_ptr<const ClientCredentials>> Load(
       const CredentialFlags& flags,
       const std::function<const char*(const char*)>& get_variable = nullptr);
 
   bool tls() const { return !authorities_pem_.empty(); }
   bool has_certificate() const { return !pair_.certificate_pem.empty(); }
-  // Where the trusted CAs come from, as people gave it: "--tls_ca=/path".
+  // The source of the trusted CAs, as the user gave it: "--tls_ca=/path".
   std::string authorities_name() const;
   const std::string& authorities_pem() const { return authorities_pem_; }
   const CertificatePair& pair() const { return pair_; }
-  // Empty: the address' own host.
+  // Empty: the host of the address.
   const std::string& server_name() const { return server_name_; }
 
-  // Before anybody is dialled. INVALID_ARGUMENT names the address to which a token would travel in
-  // clear text.
+  // Call it before the first connection. Returns INVALID_ARGUMENT, which names an address to which
+  // a token would be sent in clear text.
   absl::Status CheckReach(const std::vector<Endpoint>& endpoints) const;
 
-  // What a channel to `endpoint` is made with.
+  // Returns the credentials of a channel to `endpoint`.
   std::shared_ptr<grpc::ChannelCredentials> ForChannel(const Endpoint& endpoint) const;
 
  private:
@@ -60,7 +60,7 @@ class ClientCredentials {
   CertificatePair pair_;
   std::string server_name_;
   std::string token_;
-  // One for all channels: each would parse the CAs again. Null without TLS.
+  // One for all channels: otherwise each would parse the CAs again. Null without TLS.
   std::shared_ptr<grpc::ChannelCredentials> tls_credentials_;
 };
 

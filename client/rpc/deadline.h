@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How gRPC is told a length of time.
+// Converts a duration to a gRPC deadline.
 #ifndef CLIENT_RPC_DEADLINE_H_
 #define CLIENT_RPC_DEADLINE_H_
 
@@ -12,7 +12,7 @@
 
 namespace jobscope {
 
-// The instant so long from now, on MONOTONIC: setting the clock does not move it.
+// The instant `delay` from now, on MONOTONIC: setting the clock does not move it.
 inline gpr_timespec DeadlineIn(absl::Duration delay) {
   if (delay == absl::InfiniteDuration()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
   const int64_t ns = absl::ToInt64Nanoseconds(delay);

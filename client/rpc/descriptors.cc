@@ -10,7 +10,7 @@
 namespace jobscope {
 namespace {
 
-// For gRPC's own, names that are looked up, traces that are written, and what the caller left open.
+// For gRPC itself, name lookups, traces being written, and the caller's open files.
 constexpr uint64_t kOthers = 64;
 
 }  // namespace

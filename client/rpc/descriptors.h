@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Room for the sockets and files of a run.
+// Ensures enough descriptors for the sockets and files of a run.
 #ifndef CLIENT_RPC_DESCRIPTORS_H_
 #define CLIENT_RPC_DESCRIPTORS_H_
 
@@ -10,9 +10,9 @@
 
 namespace jobscope {
 
-// Raises the process's limit of open files (RLIMIT_NOFILE) as far as it is allowed to, and returns
+// Raises the process's limit of open files (RLIMIT_NOFILE) as far as permitted. Returns
 // INVALID_ARGUMENT with a remedy if that is not enough for `workers` workers with `per_worker`
-// descriptors each: asked before anybody records, because afterwards the traces would be lost.
+// descriptors each. Call it before recording: afterwards the traces would be lost.
 absl::Status EnsureDescriptors(size_t workers, size_t per_worker);
 
 }  // namespace jobscope

@@ -13,12 +13,12 @@
 namespace jobscope {
 namespace {
 
-// Handshakes take milliseconds, also with hundreds of workers that all fail in one way.
+// Handshakes take milliseconds, even with hundreds of workers that all fail in one way.
 constexpr size_t kMaxThreads = 8;
-// Of a worker that answers: the failed connection has answered within its own timeout, too.
+// Time limit for a worker that answers: the failed connection was answered within its timeout, too.
 constexpr absl::Duration kTimeout = absl::Seconds(2);
 
-// A connection was made, and then given up by one side.
+// Whether a connection was made, and then closed by one side.
 bool MayBeCredentials(const grpc::Status& status) {
   if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return false;
   for (const char* other :
@@ -90,7 +90,7 @@ void Diagnoser::Explain(const Endpoint& endpoint, const grpc::Status& status, Do
       try {
         threads_.emplace_back([this] { Serve(); });
       } catch (const std::system_error&) {
-        // The system has no more: without a diagnosis, where there is not one.
+        // No thread is available: without threads, the result has no diagnosis.
       }
     }
     if (!ending_ && !threads_.empty()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turns "no connection" into its cause, where credentials are the cause.
+// Replaces "no connection" by its cause if credentials are the cause.
 #ifndef CLIENT_RPC_DIAGNOSER_H_
 #define CLIENT_RPC_DIAGNOSER_H_
 
@@ -20,24 +20,24 @@
 
 namespace jobscope {
 
-// A diagnosis blocks for a handshake: it runs on threads of this object, few at a time, and is only
-// made of connections that failed. Thread-safe.
+// A diagnosis blocks for a handshake: it runs on threads of this object, few at a time, and only
+// after a connection failed. Thread-safe.
 class Diagnoser {
  public:
   // Null: plain HTTP/2.
   explicit Diagnoser(std::shared_ptr<const ClientCredentials> credentials);
-  // Ends the diagnoses that wait: their callers get gRPC's own text. Outlives all workers, and what
-  // their callbacks touch outlives this.
+  // Cancels queued diagnoses: their callers get gRPC's own text. Outlives all workers; what their
+  // callbacks use outlives this.
   ~Diagnoser();
   Diagnoser(const Diagnoser&) = delete;
   Diagnoser& operator=(const Diagnoser&) = delete;
 
   using Done = std::function<void(grpc::Status)>;
-  // Calls `done` once: at once with `status`, if that is no matter of credentials; else soon, on
-  // one of the threads, with UNAUTHENTICATED and the cause where one is found.
+  // Calls `done` once: at once with `status` if credentials cannot be the cause; else soon, on one
+  // of the threads, with UNAUTHENTICATED and the cause if one is found.
   void Explain(const Endpoint& endpoint, const grpc::Status& status, Done done);
 
-  // Workers whose Describe and Stop tell the cause.
+  // Wraps workers such that their Describe and Stop report the cause.
   WorkerFactory Wrap(WorkerFactory factory);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the client connects to a worker: the same for every protocol.
+// Connects the client to a worker: the same for every protocol.
 #ifndef CLIENT_RPC_DIAL_H_
 #define CLIENT_RPC_DIAL_H_
 
@@ -16,16 +16,17 @@
 namespace jobscope {
 
 struct DialOptions {
-  // A connection attempt is given up after that.
+  // Time limit for one connection attempt.
   absl::Duration connect_timeout = absl::Seconds(5);
-  // A larger message fails with RESOURCE_EXHAUSTED. gRPC's own limit is 2^31 - 1. Answers that are
-  // no traces are bounded in any case (rpc/arguments.h).
+  // A larger message fails with RESOURCE_EXHAUSTED. gRPC's own limit is 2^31 - 1. Answers other
+  // than traces are bounded in any case (rpc/arguments.h).
   int max_reply_bytes = INT_MAX;
-  // Null: plain HTTP/2, as stock workers speak it.
+  // Null: plain HTTP/2, as stock workers use it.
   std::shared_ptr<const ClientCredentials> credentials;
 };
 
-// A channel with a connection of its own, which is made at the first call. Returns at once.
+// Creates a channel with its own connection, which is established at the first call. Returns at
+// once.
 std::shared_ptr<grpc::Channel> Dial(const Endpoint& endpoint, const DialOptions& options);
 
 }  // namespace jobscope

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Does one thing after the other, on whatever thread brings it.
+// Runs jobs one after the other, on the threads that post them.
 #ifndef CLIENT_RPC_STRAND_H_
 #define CLIENT_RPC_STRAND_H_
 
@@ -15,8 +15,8 @@
 namespace jobscope {
 
 // Thread-safe. Jobs run in the order in which they were posted, never two at a time, and without a
-// lock: so a job may post. The thread that posts runs its job, and what others post meanwhile,
-// unless another thread is at it.
+// lock, so a job may post. The posting thread runs its job, and those that others post meanwhile,
+// unless another thread is already running jobs.
 class Strand {
  public:
   using Job = absl::AnyInvocable<void()>;
@@ -27,7 +27,7 @@ class Strand {
       state_->jobs.push_back(std::move(job));
       if (std::exchange(state_->running, true)) return;
     }
-    // A job may be the last to hold whoever owns the strand.
+    // A job may release the last reference to the strand's owner.
     const std::shared_ptr<State> state = state_;
     while (true) {
       Job next;

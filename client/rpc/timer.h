@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Something that happens later, on the threads on which answers arrive.
+// Runs a function later, on the threads on which answers arrive.
 #ifndef CLIENT_RPC_TIMER_H_
 #define CLIENT_RPC_TIMER_H_
 
@@ -14,17 +14,17 @@
 
 namespace jobscope {
 
-// Thread-safe. Keeps itself until it has fired or was cancelled, so whoever started it may let go
-// of it; but CallThreads waits for it when it ends: what is far ahead is to be cancelled. Whoever
-// starts one has a Lease.
+// Thread-safe. Owns itself until it has fired or was cancelled, so the pointer need not be kept;
+// but CallThreads waits for it when it ends, so cancel a distant one. Starting a timer requires a
+// Lease.
 class Timer : public CallThreads::Call {
  public:
-  // Runs `fire` once, `delay` from now or soon after that; unless it is cancelled before. Must not
+  // Runs `fire` once, after `delay` or soon after that, unless cancelled before. `fire` must not
   // block.
   static std::shared_ptr<Timer> Start(CallThreads* threads, absl::Duration delay,
                                       std::function<void()> fire);
 
-  // `fire` may be running, or have run. At most once.
+  // `fire` may be running, or have run. Call it at most once.
   void Cancel() { alarm_.Cancel(); }
 
   void OnDone(bool ok) override;

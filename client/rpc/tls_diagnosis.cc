@@ -59,7 +59,7 @@ std::string CommonName(const X509_NAME* name) {
   return text;
 }
 
-// What hosts a certificate is for.
+// Returns the host names of a certificate.
 std::vector<std::string> HostNames(const X509* certificate) {
   std::vector<std::string> names;
   auto* const list = static_cast<GENERAL_NAMES*>(
@@ -111,7 +111,7 @@ bool Await(int fd, short events, absl::Time deadline) {
   }
 }
 
-// -1: not connected in time.
+// Returns -1 if not connected in time.
 int ConnectTo(const sockaddr* address, socklen_t size, absl::Time deadline) {
   const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -1;
@@ -149,16 +149,16 @@ int ConnectTo(const Endpoint& endpoint, absl::Time deadline) {
 
 // ---- one handshake ----
 
-// What a handshake has told.
+// Results of a handshake.
 struct Findings {
-  std::vector<std::string> complaints;  // ours about the worker's certificate
-  bool wants_certificate = false;       // the worker has asked for ours
+  std::vector<std::string> complaints;  // our findings about the worker's certificate
+  bool wants_certificate = false;       // the worker has requested ours
   std::vector<std::string> accepted;    // CAs whose certificates it accepts
-  bool spoke = false;                   // anything came back
+  bool spoke = false;                   // received anything
   bool spoke_tls = false;
-  bool complete = false;  // from our side; in TLS 1.3 the worker has not looked at ours then
+  bool complete = false;  // on our side; in TLS 1.3 the worker has not yet checked ours then
   bool spoke_http2 = false;
-  bool went_on = false;  // it has sent data after the handshake: all is well
+  bool went_on = false;  // the worker sent data after the handshake: it succeeded
   bool closed = false;
   std::optional<int> alert;  // from the worker
 };
@@ -169,7 +169,7 @@ class Handshake {
       : endpoint_(endpoint), credentials_(credentials) {}
 
   bool Prepare();
-  // Until the worker has answered the finished handshake, or the deadline.
+  // Blocks until the worker has answered the finished handshake, or the deadline.
   Findings Run(int fd, absl::Time deadline);
 
  private:
@@ -199,7 +199,7 @@ std::string Handshake::NameToCheck() const {
   if (credentials_ != nullptr && !credentials_->server_name().empty()) {
     return credentials_->server_name();
   }
-  return endpoint_.port == 0 ? "localhost" : endpoint_.host;  // as gRPC takes it
+  return endpoint_.port == 0 ? "localhost" : endpoint_.host;  // as gRPC does
 }
 
 std::string Handshake::Complaint(int error, const X509* certificate, int depth) const {
@@ -240,7 +240,7 @@ std::string Handshake::Complaint(int error, const X509* certificate, int depth) 
   }
 }
 
-// Goes on whatever is wrong, because the worker may also not like ours.
+// Continues despite any error, because the worker may also reject our certificate.
 int Handshake::OnCertificate(int good, X509_STORE_CTX* store) {
   if (good == 1) return 1;
   const auto* const connection = static_cast<const SSL*>(
@@ -253,7 +253,7 @@ int Handshake::OnCertificate(int good, X509_STORE_CTX* store) {
   std::vector<std::string>& complaints = self->findings_.complaints;
   std::string complaint = self->Complaint(X509_STORE_CTX_get_error(store), certificate,
                                           X509_STORE_CTX_get_error_depth(store));
-  // An unknown CA is told three times, in three ways.
+  // OpenSSL reports an unknown CA three times, in three ways.
   if (std::find(complaints.begin(), complaints.end(), complaint) == complaints.end()) {
     complaints.push_back(std::move(complaint));
   }
@@ -330,7 +330,7 @@ bool Handshake::Prepare() {
   return true;
 }
 
-// Not by OpenSSL's own sockets: a write to one that the worker has closed would be a SIGPIPE.
+// Not with OpenSSL's own sockets: a write to one that the worker has closed would raise SIGPIPE.
 bool Handshake::Send(int fd, absl::Time deadline) {
   char* data = nullptr;
   const long size = BIO_get_mem_data(to_worker_, &data);
@@ -368,7 +368,7 @@ Findings Handshake::Run(int fd, absl::Time deadline) {
   ERR_clear_error();
   while (true) {
     char data[1];
-    // Once the handshake is complete, this reads what the worker says next.
+    // Once the handshake is complete, this reads what the worker sends next.
     const int result = findings_.complete ? SSL_read(connection_.get(), data, 1)
                                           : SSL_do_handshake(connection_.get());
     const int error = SSL_get_error(connection_.get(), result);
@@ -386,16 +386,16 @@ Findings Handshake::Run(int fd, absl::Time deadline) {
       continue;
     }
     if (error != SSL_ERROR_WANT_READ) break;
-    // What a worker says before it closes can be read even where nothing can be sent any more.
+    // Data that a worker sends before it closes can be read even if nothing can be sent any more.
     if (!Receive(fd, deadline) || (!sent && findings_.closed)) break;
   }
   ERR_clear_error();
   return std::move(findings_);
 }
 
-// ---- what it means ----
+// ---- interpretation ----
 
-// The worker has turned us away after it saw our certificate, or the lack of one.
+// The worker closed the connection after it saw our certificate, or that we have none.
 std::string OfOurCertificate(const Findings& findings, const ClientCredentials& credentials) {
   if (!credentials.has_certificate()) {
     return "the worker wants a certificate of whoever calls (mutual TLS): give --tls_cert and "

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why a connection with credentials was not made: gRPC says "Socket closed" where the worker wants
-// a certificate, and "certificate verify failed" whatever is wrong with its own.
+// Diagnoses why a connection with credentials failed: gRPC says only "Socket closed" if the worker
+// requires a certificate, and "certificate verify failed" whatever is wrong with its own.
 #ifndef CLIENT_RPC_TLS_DIAGNOSIS_H_
 #define CLIENT_RPC_TLS_DIAGNOSIS_H_
 
@@ -13,10 +13,10 @@
 
 namespace jobscope {
 
-// Connects once more, by hand, and shakes hands as gRPC would have. Returns what stands in the way
-// and what to do about it, as one line; empty when nothing does, or when it is not the credentials'
-// fault (nobody listens, silence). `credentials` may be null: plain HTTP/2. Blocks, at most
-// `timeout` (and what a name service takes); sends no request and no token.
+// Connects once more, without gRPC, with the same handshake. Returns the cause and the remedy as
+// one line; empty if there is none, or if credentials are not the cause (connection refused, no
+// answer). `credentials` may be null: plain HTTP/2. Blocks for at most `timeout` (plus the name
+// service's time); sends no request and no token.
 std::string DiagnoseConnection(const Endpoint& endpoint, const ClientCredentials* credentials,
                                absl::Duration timeout);
 

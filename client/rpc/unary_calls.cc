@@ -40,7 +40,7 @@ struct UnaryCalls::InFlight {
   std::unordered_map<Call*, std::shared_ptr<Call>> calls ABSL_GUARDED_BY(mutex);
 };
 
-// Lives in `InFlight` from its start until it is done.
+// Owned by `InFlight` from its start until it is done.
 class UnaryCalls::Call : public CallThreads::Call {
  public:
   Call(absl::Duration timeout, std::shared_ptr<InFlight> in_flight, Done done)
@@ -66,7 +66,7 @@ class UnaryCalls::Call : public CallThreads::Call {
       self = std::move(it->second);
       in_flight_->calls.erase(it);
     }
-    // Not what UNIMPLEMENTED means elsewhere: that the worker is an older one, or a stock one.
+    // Unlike elsewhere, UNIMPLEMENTED here does not mean an older or stock worker.
     if (IsCompressed(status_)) status_ = grpc::Status(grpc::StatusCode::INTERNAL, kCompressedText);
     done_(status_, &reply_);
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Questions with one answer, asked without a thread: what every kind of worker needs, whatever
-// else its protocol does.
+// Makes unary calls without a thread: those that every kind of worker needs, whatever its protocol.
 #ifndef CLIENT_RPC_UNARY_CALLS_H_
 #define CLIENT_RPC_UNARY_CALLS_H_
 
@@ -20,8 +19,8 @@
 
 namespace jobscope {
 
-// The unary calls of one channel, bytes in and bytes out. Thread-safe. Callbacks run on the
-// threads, exactly once for each call, also after this is gone: they own what they touch.
+// The unary calls of one channel, with raw bytes. Thread-safe. Callbacks run on the threads,
+// exactly once for each call, possibly after this is destroyed: they own what they use.
 class UnaryCalls {
  public:
   // `reply` may be swapped out (a ByteBuffer of gRPC 1.51 cannot be moved, and a copy would keep
@@ -30,25 +29,25 @@ class UnaryCalls {
 
   // `threads` waits for the end of this.
   UnaryCalls(std::shared_ptr<grpc::Channel> channel, CallThreads* threads);
-  // Cancels those in flight.
+  // Cancels the calls in flight.
   ~UnaryCalls();
   UnaryCalls(const UnaryCalls&) = delete;
   UnaryCalls& operator=(const UnaryCalls&) = delete;
 
-  // `method` is a path, "/package.Service/Method". Never waits for a connection: one that cannot be
-  // made is UNAVAILABLE.
+  // Starts a call. `method` is a path, "/package.Service/Method". Never waits for a connection:
+  // returns UNAVAILABLE if none can be made.
   void Start(const char* method, const std::string& request, absl::Duration timeout, Done done);
 
-  // jobscope.v1.Profiler. UNIMPLEMENTED: not one of ours.
+  // jobscope.v1.Profiler. UNIMPLEMENTED: the worker is not one of ours.
   void Describe(absl::Duration timeout, WorkerClient::DescribeDone done);
   void Stop(const std::string& session_id, absl::Duration timeout, WorkerClient::StopDone done);
   using StopAnswered = std::function<void(const grpc::Status& status, v1::StopResponse response)>;
   void AskStop(const std::string& session_id, absl::Duration timeout, StopAnswered done);
-  // tensorflow.ProfilerService: tells only that the worker was asked.
+  // tensorflow.ProfilerService. The answer says only that the worker was asked.
   void Terminate(const std::string& session_id, absl::Duration timeout,
                  WorkerClient::StopDone done);
 
-  // Those in flight end soon with CANCELLED.
+  // The calls in flight end soon with CANCELLED.
   void CancelAll();
 
  private:
@@ -61,8 +60,8 @@ class UnaryCalls {
   const CallThreads::Lease lease_;  // answers lead to further calls
 };
 
-// Parses a small message; false for one that is none, or over 4 MiB: a foreign server must not make
-// us join gigabytes.
+// Parses a small message. Returns false if the bytes are invalid, or more than 4 MiB: a foreign
+// server must not make us copy gigabytes.
 bool ParseSmall(const grpc::ByteBuffer& bytes, google::protobuf::MessageLite* message);
 
 }  // namespace jobscope

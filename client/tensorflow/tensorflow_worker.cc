@@ -23,7 +23,7 @@ namespace {
 
 constexpr char kProfile[] = "/tensorflow.ProfilerService/Profile";
 
-// An answer that came in one piece.
+// An answer in a single message.
 class ReplyDelivery : public Delivery {
  public:
   ReplyDelivery(const ReplyContext& context, grpc::ByteBuffer* reply) : context_(context) {
@@ -46,7 +46,7 @@ bool IsSilence(const grpc::Status& status) {
 
 }  // namespace
 
-// One Profile call and the probes beside it. Callbacks of both hold it.
+// One Profile call and the probes beside it. Callbacks of both own it.
 class TensorflowWorker::Recording : public std::enable_shared_from_this<Recording> {
  public:
   Recording(ArmCall arm, WorkerEvents events, std::shared_ptr<grpc::Channel> channel,
@@ -71,7 +71,7 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
     SetTimer(wait, [call](Recording* self) { self->Send(call); });
   }
 
-  // The recording is being ended by us: from now on it is overdue.
+  // We end the recording: from now on it is overdue.
   void OnStop() {
     bool sent = false;
     {
@@ -87,7 +87,7 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
     if (!sent) End(grpc::Status(grpc::StatusCode::CANCELLED, "stopped before it began"), nullptr);
   }
 
-  // Whatever comes now is of no use.
+  // Ignores all further results.
   void Cancel() {
     bool sent = false;
     {
@@ -105,8 +105,8 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
       if (ended_) return;
       sent_ = true;
       end_ = SteadyNow() + call.duration;
-      // Signs of life matter only once the answer is overdue, but the first may take `silence` to
-      // be missed.
+      // Signs of life are needed only once the answer is overdue, but detecting that the first is
+      // missing may take `silence`.
       ProbeIn(std::max(call.duration - times_.period, absl::ZeroDuration()));
     }
     calls_->Start(kProfile, ProfileRequestBytes(arm_, call), call.duration + call.transfer,
@@ -177,11 +177,11 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
     SetTimer(delay, [](Recording* self) { self->Probe(); });
   }
 
-  // What is due next, in place of what was.
+  // Sets the next action, replacing the previous one.
   void SetTimer(absl::Duration delay, std::function<void(Recording*)> then)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     StopTimer();
-    // Not a shared pointer: a recording that nobody wants any more is not kept for its timer.
+    // Weak, so that the timer does not keep an abandoned recording alive.
     timer_ = Timer::Start(threads_, delay, [weak = weak_from_this(), then = std::move(then)] {
       const std::shared_ptr<Recording> self = weak.lock();
       if (self == nullptr) return;
@@ -292,7 +292,7 @@ std::string ProfileRequestBytes(const ArmCall& arm, const StartCall& start) {
   options.set_host_tracer_level(arm.host_tracer_level);
   options.set_device_tracer_level(arm.device_tracer_level);
   options.set_python_tracer_level(arm.python_tracer_level);
-  // Only where it was asked for: what a stock worker does not know, it may refuse.
+  // Only if requested: a stock worker may refuse unknown options.
   if (arm.frameworks != "auto") {
     (*options.mutable_advanced_configuration())["jobscope_frameworks"].set_string_value(
         arm.frameworks);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A worker over tensorflow.ProfilerService: one question, one answer with the whole trace. For
-// stock workers, and for ours when asked for.
+// A worker over tensorflow.ProfilerService: one request, one answer with the whole trace. For stock
+// workers, and for ours on request.
 #ifndef CLIENT_TENSORFLOW_TENSORFLOW_WORKER_H_
 #define CLIENT_TENSORFLOW_TENSORFLOW_WORKER_H_
 
@@ -18,9 +18,9 @@
 
 namespace jobscope {
 
-// A unary answer shows no progress, so a deadline alone cannot tell a hung worker from one that
-// sends a gigabyte. One that is overdue is asked for a sign of life on the same connection each
-// `period`, and given `silence` to answer.
+// Detects hung workers. A unary answer shows no progress, so a deadline alone cannot distinguish a
+// hung worker from one that sends a gigabyte. An overdue worker is probed on the same connection
+// every `period`, and has `silence` to answer.
 struct ProbeTimes {
   absl::Duration period = absl::Seconds(2);
   absl::Duration silence = absl::Seconds(7);
@@ -33,16 +33,16 @@ class TensorflowWorker : public WorkerClient {
   ~TensorflowWorker() override;
 
   void Describe(absl::Duration timeout, DescribeDone done) override;
-  // Has nothing to ask: `armed` comes at once.
+  // Has nothing to ask: calls `armed` at once.
   void Arm(const ArmCall& call, WorkerEvents events) override;
   // Likewise, without an estimate.
   void SyncClock(absl::Duration timeout, ClockDone done) override;
-  // Sends the request at the instant itself: a worker that is told the instant sleeps until its own
-  // clock shows it, with the profiler's lock held, which one whose clock is behind does for too
-  // long. `ended` has a status whose text is for people where silence, or somebody else's capture,
-  // was the cause.
+  // Sends the request at the instant itself: a worker that knows the instant in advance sleeps
+  // until its own clock shows it, holding the profiler's lock, and if its clock is behind, it
+  // sleeps too long. If silence, or another client's capture, was the cause, the status text of
+  // `ended` is for people.
   void Start(const StartCall& call) override;
-  // A stock worker cannot say whether it stopped: `stopped` is then true if it was asked.
+  // A stock worker cannot say whether it stopped: `stopped` is true if it was asked.
   void Stop(const std::string& session_id, absl::Duration timeout, StopDone done) override;
   void Cancel() override;
   bool connected() const override;
@@ -54,13 +54,13 @@ class TensorflowWorker : public WorkerClient {
   const std::shared_ptr<UnaryCalls> calls_;
   // The worker answers Describe: it is one of ours.
   const std::shared_ptr<std::atomic<bool>> ours_;
-  // From Arm on; shared with what is in flight.
+  // Set from Arm on; shared with what is in flight.
   std::shared_ptr<Recording> recording_;
   CallThreads* const threads_;
   const ProbeTimes times_;
 };
 
-// The request that brings the trace back in the answer, from our workers and from stock ones.
+// Serialises the request whose answer contains the trace, from our workers and from stock ones.
 std::string ProfileRequestBytes(const ArmCall& arm, const StartCall& start);
 
 }  // namespace jobscope

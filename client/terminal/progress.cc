@@ -56,13 +56,13 @@ void Progress::Flush() { writer_.Flush(absl::Seconds(1)); }
 void Progress::Line(const std::string& text) {
   if (mode_ == Mode::kQuiet) return;
   Clear();
-  writer_.Write(OneLine(text, kMaxLineBytes) + "\n");  // it may quote a worker
+  writer_.Write(OneLine(text, kMaxLineBytes) + "\n");  // the text may quote a worker
 }
 
 void Progress::Update(const ProgressCounts& counts) {
   if (mode_ == Mode::kQuiet) return;
   if (mode_ == Mode::kLive) {
-    // A thousand workers bring thousands of letters per second: each would be a system call.
+    // A thousand workers send thousands of letters per second; each redraw is a system call.
     const absl::Time now = SteadyNow();
     if (live_ && !IsDue(now)) return;
     drawn_ = now;

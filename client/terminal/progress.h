@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the user sees while a capture runs, on stderr: a line that is redrawn on a terminal, a line
-// per event elsewhere.
+// Shows a capture's progress on stderr: a line that is redrawn on a terminal, a line per event
+// elsewhere.
 #ifndef CLIENT_TERMINAL_PROGRESS_H_
 #define CLIENT_TERMINAL_PROGRESS_H_
 
@@ -14,33 +14,33 @@
 
 namespace jobscope {
 
-// Workers by what they are doing.
+// Numbers of workers by what they are doing.
 struct ProgressCounts {
   size_t total = 0;
   size_t connecting = 0;  // queued, connecting, waiting for another attempt
   size_t arming = 0;
-  size_t ready = 0;  // armed: they wait for the start
+  size_t ready = 0;  // armed: waiting for the start
   size_t recording = 0;
-  size_t collecting = 0;  // the planned end is over, the answer is not here
+  size_t collecting = 0;  // the planned end has passed, the answer has not arrived
   size_t writing = 0;
   size_t delivered = 0;
   size_t failed = 0;
   absl::Duration left;  // until the planned end of the last recording; 0 or less: over
-  // So far, of those that tell while they record.
+  // So far, over the workers that report progress.
   uint64_t events = 0;
   uint64_t lost = 0;
   uint64_t bytes = 0;
-  // Whole steps that all have recorded, and those wanted; 0: steps were not asked for.
+  // Whole steps that all workers have recorded, and those requested; 0: steps were not requested.
   uint64_t steps = 0;
   uint64_t steps_wanted = 0;
 };
 
-// Not thread-safe: belongs to the thread that runs the fan-out, which it never blocks but in Flush.
-// Never fails: a terminal that is gone is ignored.
+// Belongs to the thread that runs the fan-out. Not thread-safe. Never blocks, except in Flush.
+// Never fails: ignores a closed terminal.
 class Progress {
  public:
   enum class Mode { kQuiet, kLines, kLive };
-  // kLive if stderr is a terminal that can redraw a line, else kLines.
+  // Returns kLive if stderr is a terminal that can redraw a line, else kLines.
   static Mode ModeFor(bool quiet);
 
   explicit Progress(Mode mode) : mode_(mode) {}
@@ -48,19 +48,19 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Shows the counts: on a terminal ten times per second at most, elsewhere only where a phase has
+  // Shows the counts: on a terminal at most ten times per second, elsewhere only if a phase has
   // changed.
   void Update(const ProgressCounts& counts);
-  // One line that stays.
+  // Writes one line that stays.
   void Line(const std::string& text);
   // Ends the live line.
   void Clear();
-  // Waits until all of it is to be seen, for at most a second: what is printed next comes after it.
+  // Blocks until all output is written, for at most a second: later output appears after it.
   void Flush();
 
-  // How often Update wants to be called without news.
+  // How often to call Update without news.
   absl::Duration period() const;
-  // Update would redraw the line. `now`: SteadyNow (client/clock/monotonic.h).
+  // Whether Update would redraw the line. `now`: SteadyNow (client/clock/monotonic.h).
   bool IsDue(absl::Time now) const;
 
  private:
@@ -71,7 +71,7 @@ class Progress {
   std::string last_phase_;
 };
 
-// "recording 3 of 4 workers, 1.2 s left, 1 failed": one line without a break.
+// Returns "recording 3 of 4 workers, 1.2 s left, 1 failed": one line without a break.
 std::string ProgressText(const ProgressCounts& counts, bool live);
 
 }  // namespace jobscope

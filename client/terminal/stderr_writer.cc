@@ -15,12 +15,14 @@
 namespace jobscope {
 namespace {
 
-// A line of each of several thousand workers; then nobody reads, and the manifest has them all.
+// Enough for one line from each of several thousand workers; nobody reads more, and the manifest
+// has them all.
 constexpr size_t kMaxWaitingBytes = 1 << 20;
 
 }  // namespace
 
-// Under `mutex`. The standard library's: it waits on MONOTONIC (client/fan_out/mailbox.h).
+// Guarded by `mutex`, the standard library's, because it waits on MONOTONIC
+// (client/fan_out/mailbox.h).
 struct StderrWriter::State {
   struct Piece {
     std::string text;
@@ -83,7 +85,7 @@ void StderrWriter::Post(std::string text, bool redraws) {
     std::thread([state = state_] { state->Serve(); }).detach();
     started_ = true;
   } catch (const std::system_error&) {
-    // The system has no more threads: the next text tries again.
+    // No thread is available: the next text tries again.
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes to stderr without waiting for it.
+// Writes to stderr without blocking the caller.
 #ifndef CLIENT_TERMINAL_STDERR_WRITER_H_
 #define CLIENT_TERMINAL_STDERR_WRITER_H_
 
@@ -11,21 +11,21 @@
 
 namespace jobscope {
 
-// A terminal that is stopped (Ctrl-S) and a pipe that nobody reads hold up a thread of this object,
-// and nobody else. Errors are ignored: the user may have closed the terminal. Not thread-safe.
+// A stopped terminal (Ctrl-S) or a pipe without a reader blocks only a thread of this object.
+// Ignores errors: the user may have closed the terminal. Not thread-safe.
 class StderrWriter {
  public:
   StderrWriter();
-  // Does not wait. A thread that hangs in a write is left to itself: it touches nothing of this.
+  // Does not block. Abandons a thread that hangs in a write: it uses nothing of this.
   ~StderrWriter();
   StderrWriter(const StderrWriter&) = delete;
   StderrWriter& operator=(const StderrWriter&) = delete;
 
-  // Never blocks. Of what waits to be written the newest is left out where it is too much.
+  // Never blocks. If too much is queued, the newest text is dropped.
   void Write(std::string text);
-  // Likewise; what was redrawn before and waits still is left out instead.
+  // Likewise, but replaces a queued redraw.
   void Redraw(std::string text);
-  // Waits until all is written, for at most `timeout`.
+  // Blocks until all is written, for at most `timeout`.
   void Flush(absl::Duration timeout);
 
  private:

@@ -17,9 +17,9 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-// Below a table: more would push it off the screen, and the manifest has them all.
+// Limit of notes below a table: more would push it off the screen, and the manifest has them all.
 constexpr size_t kMaxNotes = 20;
-// Likewise of one text.
+// Limit of one text, for the same reason.
 constexpr size_t kMaxCellBytes = 500;
 constexpr size_t kMaxSourceBytes = 60;
 
@@ -44,7 +44,7 @@ bool Delivered(const ManifestWorker& worker) {
   return worker.outcome == "ok" || worker.outcome == "truncated" || worker.outcome == "empty";
 }
 
-// "+-12 us": how far this worker's times may be off.
+// "+-12 us": the uncertainty of this worker's times.
 std::string Clock(const ManifestWorker& worker) {
   if (!worker.clock_uncertainty_ns.has_value()) return "";
   return absl::StrFormat("+-%.1f us", static_cast<double>(*worker.clock_uncertainty_ns) / 1e3);
@@ -65,7 +65,7 @@ std::string Collectors(const ManifestWorker& worker) {
   return absl::StrJoin(texts, "; ");
 }
 
-// "2 x NVIDIA H100, 40.1 GiB of 159.2 GiB used": those of one kind together.
+// "2 x NVIDIA H100, 40.1 GiB of 159.2 GiB used": groups GPUs of one kind.
 std::string Gpus(const ManifestWorker& worker) {
   struct Kind {
     std::string name;
@@ -92,8 +92,8 @@ std::string Gpus(const ManifestWorker& worker) {
   return absl::StrJoin(texts, "; ");
 }
 
-// What is missing in the program, or in the command, where a worker of ours delivered less than
-// people expect; or nothing.
+// Returns what the program or the command lacks, if a worker of ours delivered less than people
+// expect; else nothing.
 std::string Hint(const Manifest& manifest, const ManifestWorker& worker) {
   const bool whole = worker.outcome == "ok" || worker.outcome == "empty";
   if (!whole || worker.version.empty() || worker.collectors.empty()) return "";
@@ -118,7 +118,8 @@ std::string Hint(const Manifest& manifest, const ManifestWorker& worker) {
                           : "");
 }
 
-// "error of w1:6009 and 3 more: ...": what several say alike, numbers apart, is said once.
+// "error of w1:6009 and 3 more: ...": texts of several workers that differ only in numbers appear
+// once.
 std::string Notes(const Manifest& manifest) {
   struct Note {
     std::string kind, first, text;
@@ -159,7 +160,7 @@ std::string State(const ManifestWorker& worker) {
   const ManifestBusy& busy = *worker.busy;
   std::string text = absl::StrCat(busy.state, " ", busy.session_id);
   if (!busy.peer.empty()) absl::StrAppend(&text, " of ", busy.peer);
-  // Before the start nobody knows how long it will take.
+  // Before the start, its duration is unknown.
   const bool begun = busy.state != "arming" && busy.state != "armed";
   if (begun) absl::StrAppend(&text, ", ", busy.remaining_ms.value_or(0), " ms left");
   if (busy.waiting.value_or(0) > 0) absl::StrAppend(&text, ", ", *busy.waiting, " waiting");
@@ -174,7 +175,7 @@ std::string AlignColumns(const std::vector<std::vector<std::string>>& rows) {
   for (size_t row = 0; row < rows.size(); ++row) {
     for (size_t column = 0; column < widths.size(); ++column) {
       const size_t width = rows[row][column].size();
-      // A heading alone does not make a column.
+      // A column with only a heading is omitted.
       if (row > 0 || rows.size() == 1) widths[column] = std::max(widths[column], width);
     }
   }

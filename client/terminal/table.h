@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tables for people: one line per worker.
+// Formats tables for people: one line per worker.
 #ifndef CLIENT_TERMINAL_TABLE_H_
 #define CLIENT_TERMINAL_TABLE_H_
 
@@ -12,21 +12,21 @@
 
 namespace jobscope {
 
-// Rows of equal length, the first being the heading, as aligned columns; the last column is not
-// padded. Columns that are empty in every row but the heading are left out.
+// Aligns rows of equal length in columns. The first row is the heading; the last column is not
+// padded. Omits columns that are empty in every row but the heading.
 std::string AlignColumns(const std::vector<std::vector<std::string>>& rows);
 
-// "1,234,567"
+// Returns "1,234,567".
 std::string Grouped(uint64_t number);
-// "0", "512 B", "1.5 KiB", "3.0 GiB"
+// Returns "0", "512 B", "1.5 KiB", "3.0 GiB".
 std::string ByteCount(uint64_t bytes);
 
-// The table at the end of a capture and the lines below it: how many delivered, events, losses,
-// warnings, where it is.
+// Returns the table at the end of a capture and the lines below it: deliveries, events, losses,
+// warnings, run directory.
 std::string CaptureTable(const Manifest& manifest);
-// Who is there.
+// Returns the table of `check`: workers and their state.
 std::string CheckTable(const Manifest& manifest);
-// What was stopped.
+// Returns the table of `stop`.
 std::string StopTable(const Manifest& manifest);
 
 }  // namespace jobscope
