@@ -11,8 +11,8 @@
 namespace jobscope {
 namespace {
 
-// A start that is late by this much is worth a warning: well above what a loaded machine's
-// scheduler takes.
+// A start that is late by this much causes a warning: well above the scheduling delays of a loaded
+// machine.
 constexpr uint64_t kLateNs = 10'000'000;
 
 }  // namespace
@@ -21,7 +21,7 @@ std::string CollectorReasons(const ManifestWorker& account) {
   std::vector<std::string> reasons;
   for (const ManifestCollector& collector : account.collectors) {
     // "off" is no fault: a worker without a GPU has nothing to trace there. `capture check` and the
-    // manifest say why.
+    // manifest give the reason.
     if (collector.state == "on" || collector.state == "off" || collector.reason.empty()) continue;
     reasons.push_back(absl::StrCat(collector.name, " ", collector.state, ": ", collector.reason));
   }

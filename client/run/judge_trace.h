@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a trace of a worker of ours says about itself, as an account and a verdict: the same for one
-// that came in an answer and for one that was streamed.
+// Converts the summary in a trace of one of our workers to an account and a verdict, whether the
+// trace came in one answer or was streamed.
 #ifndef CLIENT_RUN_JUDGE_TRACE_H_
 #define CLIENT_RUN_JUDGE_TRACE_H_
 
@@ -14,14 +14,15 @@
 
 namespace jobscope {
 
-// Fills `account` from the summary, warns where it does not fit `events` (those in the files, which
-// win), and says ok, truncated or empty.
+// Fills `account` from the summary, and warns if it does not match `events` (those in the files,
+// which take precedence). Returns ok, truncated or empty.
 Verdict JudgeOwnTrace(const v1::Summary& summary, uint64_t events, ManifestWorker* account);
 
-// "cuda failed: no privilege; system degraded: ...": of collectors that are not on, and say why.
+// Returns "cuda failed: no privilege; system degraded: ...": the collectors that are not on, if
+// they give a reason.
 std::string CollectorReasons(const ManifestWorker& account);
 
-// Both texts, "; " between them where neither is empty.
+// Joins both texts with "; " if neither is empty.
 std::string WithReason(std::string text, const std::string& more);
 
 }  // namespace jobscope

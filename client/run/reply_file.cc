@@ -30,15 +30,15 @@
 namespace jobscope {
 namespace {
 
-// Freed memory of an answer goes back to the system before the written file is mapped: otherwise
-// the two add up.
+// Threshold above which freed memory of an answer is returned to the system before the written file
+// is mapped: otherwise the two add up.
 constexpr uint64_t kTrimBytes = 8 << 20;
 
 Verdict Failed(Phase phase, std::string reason) {
   return {Outcome::kFailed, phase, std::move(reason), std::nullopt};
 }
 
-// Writes the ranges of the reply, and lets go of slices that are done with.
+// Writes the ranges of the reply, and releases the slices already written.
 absl::Status CopyRanges(std::vector<grpc::Slice>* slices, const std::vector<ReplyRange>& ranges,
                         FileSink* file) {
   constexpr size_t kSlicesPerFlush = 128;
@@ -121,8 +121,8 @@ Verdict JudgeTrace(const xspace::XSpaceScan& scan, const ReplyContext& context,
   return JudgeForeignTrace(scan, context, account);
 }
 
-// Neither xspace nor tool_data: an older stock server ignores emit_xspace and writes on its own
-// disk, which may be ours.
+// Handles an answer with neither xspace nor tool_data: an older stock server ignores emit_xspace
+// and writes to its own disk, which may be ours.
 Verdict JudgeAnswerWithoutTrace(const RunDirectory& directory, const std::string& stem,
                                 const ReplyIndex& index, const ReplyContext& context,
                                 ManifestWorker* account) {

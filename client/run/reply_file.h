@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Brings a worker's answer to disk and says what is in it.
+// Writes a worker's answer to disk and reports its contents.
 #ifndef CLIENT_RUN_REPLY_FILE_H_
 #define CLIENT_RUN_REPLY_FILE_H_
 
@@ -21,12 +21,12 @@ struct ReplyContext {
   bool stopped_early = false;
 };
 
-// Copies the trace from the answer's slices to "<stem>.xplane.pb", never parsed into objects and
-// never joined: beyond the answer itself it takes a buffer of 256 KiB and, for the check of the
-// written file, the system's page cache. A file appears under its final name only if it is a
-// readable XSpace. `reply` is empty afterwards; its memory goes back as the copy proceeds, unless
-// somebody else holds a copy of it. Fills `account` (files, counts, identity, warnings) and returns
-// the verdict. Blocks for the disk. Thread-safe for different stems.
+// Copies the trace from the answer's slices to "<stem>.xplane.pb" without parsing or joining it.
+// Beyond the answer itself it needs a buffer of 256 KiB and, to check the written file, the
+// system's page cache. A file appears under its final name only if it is a readable XSpace. `reply`
+// is empty afterwards; its memory is freed as the copy proceeds, unless another copy of it exists.
+// Fills `account` (files, counts, identity, warnings) and returns the verdict. Blocks on the disk.
+// Thread-safe for different stems.
 Verdict WriteReply(const RunDirectory& directory, const std::string& stem,
                    const ReplyContext& context, grpc::ByteBuffer* reply, ManifestWorker* account);
 

@@ -22,23 +22,24 @@ namespace {
 
 // Well below IOV_MAX (1,024).
 constexpr size_t kMaxPieces = 256;
-// What is mapped of a spool at once, unless more is needed: a few windows for most, and for ten
-// thousand small ones no more than 10 GiB of addresses.
+// Bounds of the window mapped at once, unless more is needed: a few windows for most spools, and
+// for ten thousand small ones no more than 10 GiB of addresses.
 constexpr uint64_t kMinWindowBytes = uint64_t{1} << 20;
 constexpr uint64_t kMaxWindowBytes = uint64_t{256} << 20;
 // A multiple of any page size.
 constexpr uint64_t kWindowAlignment = uint64_t{64} << 10;
 
-// How much stays in memory, of one spool and of all.
+// How much one spool, and all spools together, keep in memory.
 constexpr uint64_t kMaxMemoryBytes = uint64_t{1} << 20;
 constexpr uint64_t kMaxAllMemoryBytes = uint64_t{64} << 20;
 
-// Of whole fields, in all spools of this process.
+// Bytes of whole fields, in all spools of this process.
 std::atomic<uint64_t> g_spooled_bytes{0};
-// That were written into those in memory.
+// Bytes written to spools in memory.
 std::atomic<uint64_t> g_memory_bytes{0};
 
-// Not every file system can make a file without a name (overlayfs and NFS could not for long).
+// Falls back to a named file: not every file system supports O_TMPFILE (older overlayfs and NFS do
+// not).
 int OpenUnlinked(const std::string& directory) {
   const int fd = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;
@@ -51,7 +52,8 @@ int OpenUnlinked(const std::string& directory) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Spool>> Spool::Create(const std::string& directory) {
-  // Of a thousand workers, making and removing their spool files took a sixth of the client's time.
+  // In memory first: with a thousand workers, creating and removing spool files took a sixth of the
+  // client's time.
   const int fd = memfd_create("jobscope-spool", MFD_CLOEXEC);
   std::unique_ptr<Spool> spool(new Spool(fd, directory));
   if (fd >= 0) return spool;
@@ -91,7 +93,7 @@ absl::Status Spool::MoveToDisk() {
       munmap(data, size);
     }
   }
-  // What was there before stays good.
+  // The previous file stays valid.
   if (error != 0) {
     close(fd);
     return WriteError("write", name_, error);
@@ -136,7 +138,7 @@ absl::Status Spool::Append(const std::vector<std::string_view>& fields) {
     return written.status();
   };
   for (const std::string_view field : fields) {
-    // Fields of one message mostly follow each other.
+    // Fields of one message are mostly adjacent.
     if (!pieces.empty() &&
         static_cast<const char*>(pieces.back().iov_base) + pieces.back().iov_len == field.data()) {
       pieces.back().iov_len += field.size();
@@ -181,11 +183,11 @@ absl::StatusOr<std::unique_ptr<SpoolItems>> SpoolItems::Read(const Spool& spool)
 
 absl::StatusOr<std::string_view> SpoolItems::Map(uint64_t offset) {
   const uint64_t end = spool_->bytes();
-  // Behind the end of what was moved to disk its old window holds nothing.
+  // Beyond the data moved to disk, the old window holds nothing.
   if (windows_.empty() || windows_.back().fd != spool_->fd_ ||
       end - windows_.back().offset > windows_.back().size) {
     const uint64_t begin = offset / kWindowAlignment * kWindowAlignment;
-    // About as much again as there is, so that few are needed.
+    // Maps about twice the current size, so that few windows are needed.
     const uint64_t size = std::max(end - begin, std::clamp(end, kMinWindowBytes, kMaxWindowBytes));
     void* const data =
         mmap(nullptr, size, PROT_READ, MAP_SHARED, spool_->fd_, static_cast<off_t>(begin));
@@ -221,8 +223,8 @@ void SpoolItems::LetGo(const std::vector<uintptr_t>& chunks) const {
   for (const Window& window : windows_) {
     const auto begin = reinterpret_cast<uintptr_t>(window.data);
     for (const uintptr_t chunk : chunks) {
-      // What a fault maps may reach over the chunk's edges: without the neighbours, 16 MB of each
-      // GiB stayed (measured).
+      // A page fault may map beyond the chunk's edges: without the neighbours, 16 MB of each GiB
+      // stayed resident (measured).
       const uintptr_t from = std::max(chunk - std::min(chunk, kChunk), begin);
       const uintptr_t to = std::min(chunk + 2 * kChunk, begin + window.size);
       if (from < to) madvise(window.data + (from - begin), to - from, MADV_DONTNEED);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where one worker's items wait for the end of its capture: on disk, since they may be more than
-// memory holds.
+// Keeps one worker's items until the end of its capture: on disk, because they may exceed memory.
 #ifndef CLIENT_RUN_SPOOL_H_
 #define CLIENT_RUN_SPOOL_H_
 
@@ -21,33 +20,34 @@
 
 namespace jobscope {
 
-// An unlinked temporary file: nothing stays behind, whatever ends this process. It holds the fields
-// of one long jobscope.v1.Items, as they came. Not thread-safe; everything blocks for the disk.
+// Uses an unlinked temporary file: nothing remains, however this process ends. It contains the
+// fields of one long jobscope.v1.Items, as received. Not thread-safe; all functions block on the
+// disk.
 //
-// In memory up to 1 MiB, of all spools 64 MiB; then on disk, where a capture takes its size twice
-// until the trace is written: here and in its parts.
+// Stays in memory up to 1 MiB (all spools: 64 MiB), then on disk, where a capture takes twice its
+// size until the trace is written: the spool and its parts.
 class Spool {
  public:
-  // What does not stay in memory lies in `directory`, where the trace will be: the same disk,
-  // checked for room before.
+  // Creates a spool. Data beyond memory goes to `directory`, where the trace will be: the same
+  // disk, checked for space before.
   static absl::StatusOr<std::unique_ptr<Spool>> Create(const std::string& directory);
   ~Spool();
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
-  // Adds whole fields. After an error (disk full, file size limit: the text names it) nothing more
-  // can be added; what was there before is still good.
+  // Appends whole fields. After an error (disk full, file size limit: the text names it) nothing
+  // more can be added; earlier data stays valid.
   absl::Status Append(const std::vector<std::string_view>& fields);
 
-  // Adds to a field that is not whole yet. Append drops what was added so.
+  // Appends to a field that is not complete yet. Append discards such a part.
   absl::Status AppendPart(std::string_view bytes);
-  // The field is whole.
+  // Marks the field as complete.
   void EndPart();
 
   uint64_t bytes() const { return bytes_; }  // of whole fields
 
-  // True if the disk has no room for what all spools of this process will still take there: each
-  // becomes a trace of about its size, and this one grows. False if the system does not tell.
+  // Whether the disk lacks space for what all spools of this process will still write there: each
+  // becomes a trace of about its size, and this one grows. False if the system does not say.
   bool DiskIsLow() const;
 
  private:
@@ -55,51 +55,51 @@ class Spool {
   Spool(int fd, std::string directory);
   void Grow(uint64_t bytes);
   absl::Status MoveToDisk();
-  // The bytes written.
+  // Returns the number of bytes written.
   absl::StatusOr<uint64_t> Write(std::vector<iovec>* pieces);
 
   int fd_;
   const std::string directory_;
-  const std::string name_;  // for texts
+  const std::string name_;  // for error texts
   bool in_memory_ = true;
-  uint64_t memory_bytes_ = 0;  // that were written there
+  uint64_t memory_bytes_ = 0;  // of it in memory
   uint64_t bytes_ = 0;         // of whole fields
-  uint64_t part_bytes_ = 0;    // behind them
+  uint64_t part_bytes_ = 0;    // after them
   absl::Status status_;
 };
 
-// A spool as the assembler wants it: views into mappings of the file, which stay as long as this
-// lives. Not thread-safe.
+// Presents a spool to the assembler: views into mappings of the file, valid for the lifetime of
+// this object. Not thread-safe.
 class SpoolItems {
  public:
   // `spool` must outlive the calls of Advance.
   explicit SpoolItems(const Spool* spool) : spool_(spool) {}
-  // Of all that is in it.
+  // Reads all of its items.
   static absl::StatusOr<std::unique_ptr<SpoolItems>> Read(const Spool& spool);
   ~SpoolItems();
   SpoolItems(const SpoolItems&) = delete;
   SpoolItems& operator=(const SpoolItems&) = delete;
 
-  // Finds the items that were added since the last call, and hands each over. Takes 32 bytes per
-  // item; of the file nothing stays in memory.
+  // Finds the items added since the last call, and passes each to `take`. Takes 32 bytes per item;
+  // no file contents stay in memory.
   absl::Status Advance(absl::FunctionRef<void(const xspace::ItemView& item)> take);
 
-  // Numbered from 1 without gaps, whatever their numbers were.
+  // Numbered from 1 without gaps, whatever their original numbers.
   const std::vector<xspace::ItemView>& items() const { return items_; }
 
-  // Gives back the memory of what was read in these chunks (xspace::ReadMeter); it stays in the
-  // system's cache, and is mapped again where it is needed.
+  // Frees the memory of data read in these chunks (xspace::ReadMeter); the data stays in the page
+  // cache, and is mapped again when needed.
   void LetGo(const std::vector<uintptr_t>& chunks) const;
 
  private:
-  // A piece of the file. What is behind the file's end becomes readable when it is written.
+  // A mapping of part of the file. Data beyond the file's end becomes readable once it is written.
   struct Window {
-    int fd = -1;          // what it is of
+    int fd = -1;          // the mapped file
     uint64_t offset = 0;  // in the file
     char* data = nullptr;
     size_t size = 0;
   };
-  // The file from there to its end, in one window.
+  // Returns the file from `offset` to its end, in one window.
   absl::StatusOr<std::string_view> Map(uint64_t offset);
 
   const Spool* const spool_;

@@ -8,11 +8,10 @@
 
 namespace jobscope {
 
-// What some indexes may take together.
+// A memory budget shared by several indexes.
 class SpoolIndex::Memory {
  public:
-  // Those whose captures still run: they may hold theirs for hours, and must not hold up the
-  // others.
+  // For captures that still run: they may hold their memory for hours, and must not delay others.
   static Memory* WhileRecording() {
     static auto* const memory = new Memory(uint64_t{64} << 20);
     return memory;
@@ -29,7 +28,7 @@ class SpoolIndex::Memory {
     return true;
   }
 
-  // Waits for it. Returns what was taken: no more than there is at all.
+  // Blocks until the memory is available. Returns the amount taken: at most the whole budget.
   uint64_t Await(uint64_t bytes) {
     bytes = std::min(bytes, all_);
     const auto room = [this, bytes]()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The assembler's index of a spool.
+// Builds the assembler's index of a spool.
 #ifndef CLIENT_RUN_SPOOL_INDEX_H_
 #define CLIENT_RUN_SPOOL_INDEX_H_
 
@@ -13,11 +13,11 @@
 
 namespace jobscope {
 
-// Checks and indexes what is spooled, which takes about a second per GB: while more is recorded, so
-// that nobody waits for it in the end, as long as memory lasts. Not thread-safe.
+// Checks and indexes spooled data, which takes about a second per GB: during the recording as long
+// as memory is available, so that the end is not delayed. Not thread-safe.
 //
-// Memory: ReceivedItems.index_bytes at most. All indexes that are made while items come take 256
-// MiB together; those that are made in the end, 1 GiB.
+// Memory: at most ReceivedItems.index_bytes. All indexes built during recordings take 256 MiB
+// together; those built at the end, 1 GiB.
 class SpoolIndex {
  public:
   // `spool` must outlive the calls of Follow and Complete.
@@ -26,15 +26,15 @@ class SpoolIndex {
   SpoolIndex(const SpoolIndex&) = delete;
   SpoolIndex& operator=(const SpoolIndex&) = delete;
 
-  // Indexes what was added since the last call. `index_bytes`: ReceivedItems.index_bytes. False:
-  // not possible now, and this is of no further use; an index is to be made in the end.
+  // Indexes the items added since the last call. `index_bytes`: ReceivedItems.index_bytes. Returns
+  // false if memory is short: this object is then unusable, and an index must be built at the end.
   bool Follow(uint64_t index_bytes);
 
-  // Indexes all that is still missing. Unless Follow has made room for it, waits for its turn.
+  // Indexes all remaining items. Unless Follow has reserved memory, blocks until some is available.
   absl::Status Complete(uint64_t index_bytes);
 
   const SpoolItems& items() const { return items_; }
-  // After Complete, once.
+  // Call it once, after Complete.
   xspace::ItemIndex TakeIndex() { return indexer_.Finish(); }
 
  private:
@@ -43,7 +43,7 @@ class SpoolIndex {
 
   SpoolItems items_;
   xspace::ItemIndexer indexer_{xspace::Unreadable::kStop};
-  Memory* memory_ = nullptr;  // in which `held_bytes_` are taken
+  Memory* memory_ = nullptr;  // the budget of `held_bytes_`
   uint64_t held_bytes_ = 0;
 };
 

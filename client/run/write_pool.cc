@@ -33,7 +33,7 @@ void WritePool::StartThread() {
   try {
     threads_.emplace_back([this] { Work(); });
   } catch (const std::system_error&) {
-    // The system has no more. Those that there are do it all.
+    // No more threads are available: the existing ones do all jobs.
   }
 }
 

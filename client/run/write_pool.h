@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A few threads that write traces: one fsync must not wait for another, and a thousand at once
-// would help nobody.
+// Runs a few threads that write traces: one fsync must not wait for another, and a thousand at once
+// would gain nothing.
 #ifndef CLIENT_RUN_WRITE_POOL_H_
 #define CLIENT_RUN_WRITE_POOL_H_
 
@@ -19,15 +19,15 @@ class WritePool {
  public:
   using Job = absl::AnyInvocable<void()>;
 
-  // Starts threads as jobs come, at most `max_threads` >= 1.
+  // Starts threads on demand, at most `max_threads` >= 1.
   explicit WritePool(size_t max_threads) : max_threads_(max_threads) {}
   // Finishes all jobs.
   ~WritePool();
   WritePool(const WritePool&) = delete;
   WritePool& operator=(const WritePool&) = delete;
 
-  // Thread-safe. Returns at once, unless not one thread can be started: then it does the job
-  // itself.
+  // Runs `job` on a thread. Thread-safe. Returns at once, unless no thread can be started: then
+  // runs the job itself.
   void Run(Job job);
 
  private:

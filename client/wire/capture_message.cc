@@ -24,7 +24,7 @@ absl::Status Unreadable(std::string_view what, const protozero::exception& error
                                                  " that cannot be read: ", error.what()));
 }
 
-// The item's number and its body; of several, the last.
+// Reads the item's number and body; of several bodies, the last.
 void ReadItem(std::string_view bytes, ItemField* item) {
   StrictReader reader(bytes);
   while (reader.Next()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads jobscope.v1.CaptureResponse without building it: items are many and large, and come from
-// somebody else's process.
+// Reads jobscope.v1.CaptureResponse without building it: items are many and large, and come from a
+// foreign process.
 #ifndef CLIENT_WIRE_CAPTURE_MESSAGE_H_
 #define CLIENT_WIRE_CAPTURE_MESSAGE_H_
 
@@ -18,7 +18,7 @@ namespace jobscope {
 
 // Field numbers of CaptureResponse.
 enum class MessageKind : uint32_t {
-  kNone = 0,  // empty, or of a newer worker
+  kNone = 0,  // empty, or from a newer worker
   kArmed = 1,
   kStarted = 2,
   kProgress = 3,
@@ -29,46 +29,47 @@ enum class MessageKind : uint32_t {
 
 struct CaptureMessage {
   MessageKind kind = MessageKind::kNone;
-  std::string_view bytes;  // of the message inside
+  std::string_view bytes;  // of the inner message
 };
 
-// The message inside of a CaptureResponse; of several, the last.
+// Returns the message inside a CaptureResponse; of several, the last.
 absl::StatusOr<CaptureMessage> ReadCaptureMessage(std::string_view bytes);
 
-// One item of a message of items, or of a spool. Views into what was read.
+// One item of an Items message or a spool. Views into the input.
 struct ItemField {
-  std::string_view field;  // with its header, as it stands there
+  std::string_view field;  // with its header, as encoded
   uint64_t number = 0;
-  xspace::ItemKind kind = xspace::ItemKind::kEvents;  // may be one that we do not know
+  xspace::ItemKind kind = xspace::ItemKind::kEvents;  // possibly an unknown kind
   std::string_view body;
 };
 
-// Hands over each item of a jobscope.v1.Items in its order, until `take` returns an error, which is
-// then returned. Bytes that are no Items are kInvalidArgument; those before them are handed over.
+// Passes each item of a jobscope.v1.Items to `take`, in order, until `take` returns an error, which
+// is then returned. Returns kInvalidArgument at bytes that are no Items; earlier items have then
+// been passed.
 absl::Status ReadItems(std::string_view items,
                        absl::FunctionRef<absl::Status(const ItemField& item)> take);
 
-// What an events item says about itself. Its body may be cut anywhere behind that.
+// Header of an events item. The body may be cut anywhere after it.
 struct EventsHead {
   uint64_t count = 0;
   int64_t last_start_ps = 0;
 };
 absl::StatusOr<EventsHead> ReadEventsHead(std::string_view body);
 
-// A jobscope.v1.Chunk: a piece of an item's body. A view into what was read.
+// A jobscope.v1.Chunk: a piece of an item's body. A view into the input.
 struct ItemChunk {
   uint64_t number = 0;
-  xspace::ItemKind kind = xspace::ItemKind::kEvents;  // may be one that we do not know
+  xspace::ItemKind kind = xspace::ItemKind::kEvents;  // possibly an unknown kind
   uint64_t body_bytes = 0;                            // of the whole body
   uint64_t offset = 0;
   std::string_view data;
 };
 absl::StatusOr<ItemChunk> ReadChunk(std::string_view bytes);
 
-// What stands before an item's body in a field of Items.
+// Returns the bytes before an item's body in a field of Items.
 std::string ItemHead(uint64_t number, xspace::ItemKind kind, uint64_t body_bytes);
 
-// Those that this program can use.
+// Whether this program can use items of this kind.
 bool IsKnownKind(xspace::ItemKind kind);
 
 }  // namespace jobscope

@@ -17,7 +17,7 @@ uint64_t Nanoseconds(absl::Duration duration) {
   return static_cast<uint64_t>(std::max<int64_t>(absl::ToInt64Nanoseconds(duration), 0));
 }
 
-// On the worker's clock; at least 1, since 0 stands for "not known".
+// Converts to the worker's clock; at least 1, because 0 means "not known".
 uint64_t Move(uint64_t monotonic_ns, int64_t offset_ns) {
   const int64_t moved = static_cast<int64_t>(monotonic_ns) + offset_ns;
   return static_cast<uint64_t>(std::max<int64_t>(moved, 1));

@@ -74,7 +74,8 @@ class Cursor {
     return false;
   }
 
-  // Header of a field; for kBytes also its size, which is then known to lie within the reply.
+  // Reads the header of a field; for kBytes also its size, which is then known to lie within the
+  // reply.
   bool Header(uint32_t* field, uint32_t* wire_type, uint64_t* size) {
     uint64_t tag = 0;
     if (!Varint(&tag) || tag > UINT32_MAX || (tag >> 3) == 0) return false;
@@ -127,7 +128,7 @@ bool IsTraceName(const std::string& name) {
   return name == "xplane.pb" || absl::EndsWith(name, ".xplane.pb");
 }
 
-// One tool_data of `size` bytes: its name, and where its data lie.
+// Reads one tool_data of `size` bytes: its name, and the range of its data.
 bool ReadTool(Cursor* cursor, uint64_t size, std::string* name, ReplyRange* data) {
   const uint64_t end = cursor->position() + size;
   while (cursor->position() < end) {
@@ -178,7 +179,7 @@ absl::StatusOr<ReplyIndex> IndexReply(const std::vector<grpc::Slice>& slices) {
     }
     if (index.xspace.size() > kMaxRanges || tool_traces.size() > kMaxRanges) return NoReply(cursor);
   }
-  // Two traces of one worker would be two files of one name: the first counts.
+  // Two traces of one worker would be two files of one name: uses the first.
   if (index.xspace.empty() && !tool_traces.empty()) index.xspace.push_back(tool_traces.front());
   return index;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the trace in a serialized ProfileResponse that lies in slices, without parsing or joining
-// it.
+// Finds the trace in a serialised ProfileResponse that is stored in slices, without parsing or
+// joining it.
 #ifndef CLIENT_WIRE_REPLY_INDEX_H_
 #define CLIENT_WIRE_REPLY_INDEX_H_
 
@@ -15,23 +15,24 @@
 
 namespace jobscope {
 
-// Bytes of the reply, from its begin.
+// Bytes of the reply, from its start.
 struct ReplyRange {
   uint64_t begin = 0;
   uint64_t size = 0;
 };
 
 struct ReplyIndex {
-  // The XSpace, in the order of the wire. Several ranges: the field was sent more than once, and
-  // its parts make one message.
+  // The XSpace, in wire order. Several ranges: the field was sent more than once, and its parts
+  // form one message.
   std::vector<ReplyRange> xspace;
-  // Names of tool_data that are not a trace; at most 100.
+  // Names of tool_data that are not traces; at most 100.
   std::vector<std::string> other_tools;
   bool empty_trace = false;
 };
 
-// Walks the reply's top level: field headers only, whatever the size. An `xspace` wins over
-// tool_data named "xplane.pb". Foreign bytes: what is no ProfileResponse is kInvalidArgument.
+// Reads the reply's top level: only field headers, whatever the size. An `xspace` takes precedence
+// over tool_data named "xplane.pb". Foreign bytes: returns kInvalidArgument if they are no
+// ProfileResponse.
 absl::StatusOr<ReplyIndex> IndexReply(const std::vector<grpc::Slice>& slices);
 
 }  // namespace jobscope
