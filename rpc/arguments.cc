@@ -9,10 +9,10 @@
 namespace jobscope {
 namespace {
 
-// Only GRPC_COMPRESS_NONE.
+// Allows only GRPC_COMPRESS_NONE.
 constexpr int kIdentityOnly = 1 << GRPC_COMPRESS_NONE;
-// Of a channel for small answers: its own buffers take some hundred KiB. With it, an answer of 512
-// MiB cost 8 MiB, without it 515 (gRPC 1.51).
+// Memory quota of a channel for small answers; its own buffers take some hundred KiB. With it, an
+// answer of 512 MiB cost 8 MiB, without it 515 (gRPC 1.51).
 constexpr size_t kSmallChannelBytes = 4 << 20;
 
 }  // namespace
@@ -32,12 +32,12 @@ grpc::ChannelArguments MakeChannelArguments(int max_reply_bytes) {
     quota.Resize(kSmallChannelBytes);
     arguments.SetResourceQuota(quota);
   }
-  // Attempts, and the time each may take, are the caller's to count.
+  // The caller counts attempts and their time.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // Nobody asks for its books, which it keeps of each channel, connection and call.
+  // Unused statistics about each channel, connection and call.
   arguments.SetInt(GRPC_ARG_ENABLE_CHANNELZ, 0);
-  // A proxy that is set for the web does not lead to workers.
+  // A web proxy does not lead to workers.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // No TXT look-up per worker.
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
@@ -54,7 +54,7 @@ void SetServerArguments(int max_request_bytes, grpc::ServerBuilder* builder) {
 }
 
 bool IsTooLarge(const grpc::Status& status) {
-  // The second one is that of the quota.
+  // The second text is that of the quota.
   return status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
          (absl::StrContains(status.error_message(), "larger than max") ||
           absl::StrContains(status.error_message(), "Buffers full"));

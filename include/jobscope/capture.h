@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programmatic captures: this process captures itself into a logdir, without a client and without a
-// network.
+// Programmatic captures: this process captures itself into a logdir, without client or network.
 //
 //   jobscope::StartCapture("logdir");
 //   ...
@@ -11,10 +10,9 @@
 //
 //   jobscope::CaptureSteps("logdir", /*first=*/100, /*last=*/110);
 //
-// One capture at a time per process, whoever asked for it. Nothing here throws. All functions may
-// be called from any thread. What StartCapture records is what a client's capture would: the same
-// session, and the same files in <logdir>/plugins/profile/<run>/, <host>_<pid>.xplane.pb and
-// capture.json, to be opened in the same viewers.
+// One capture at a time per process, whoever started it. Nothing here throws. Thread-safe. A
+// capture by StartCapture is the same as a client's: the same session, and the same files in
+// <logdir>/plugins/profile/<run>/, <host>_<pid>.xplane.pb and capture.json, for the same viewers.
 #ifndef JOBSCOPE_CAPTURE_H_
 #define JOBSCOPE_CAPTURE_H_
 
@@ -27,34 +25,38 @@
 namespace jobscope {
 
 struct CaptureOptions {
-  int host_tracer_level = 2;    // 0..3
-  int device_tracer_level = 1;  // 0..1
-  int python_tracer_level = 0;  // 0..2
-  // Held in memory, 1 MiB..64 GiB; 0: 256 MiB. Over it, events are lost and counted.
+  int host_tracer_level = 2;    // 0 off, 1 user, 2 notable runtime work, 3 verbose
+  int device_tracer_level = 1;  // 0 off, 1 on
+  int python_tracer_level = 0;  // 0 off, 1 or 2
+  // Memory for the trace, in bytes: 1 MiB to 64 GiB; 0: 256 MiB. Events beyond it are lost, and
+  // counted.
   uint64_t max_trace_bytes = 0;
-  // Events from before the start that the rings still hold, up to an hour.
+  // Also records events from this many ms before the start that the rings still hold: 0 to
+  // 3,600,000.
   uint64_t lookback_ms = 0;
-  // 64 KiB..1.9 GiB; 0: 256 MiB. A larger trace is cut by time into <run>.part<k>.
+  // Largest file, in bytes: 64 KiB to 1,900 MiB; 0: 256 MiB. A larger trace is split by time into
+  // <run>.part<k>.
   uint64_t part_limit_bytes = 0;
-  // Whose own events: "auto", "none", or names, "torch,jax".
+  // The frameworks whose own events are recorded: "auto" (all that the process has loaded), "none",
+  // or names, "torch,jax". At most 1,024 bytes.
   std::string frameworks = "auto";
-  // Of the inputs of PyTorch's operators.
+  // Also records the shapes of the inputs of PyTorch's operators.
   bool record_shapes = false;
-  // Who traces GPUs: "auto" (JAX or TensorFlow where they use GPUs without PyTorch, else jobscope),
-  // "jobscope", "framework".
+  // Selects who traces GPUs: "auto" (JAX or TensorFlow if they use GPUs without PyTorch, else
+  // jobscope), "jobscope" or "framework".
   std::string device_tracer = "auto";
 };
 
-// What became of a capture. Convertible to bool: it is on disk.
+// The result of a capture. Convertible to bool: true if the call succeeded.
 class CaptureResult {
  public:
   bool ok() const { return error_.empty(); }
   explicit operator bool() const { return ok(); }
-  const std::string& error() const { return error_; }  // says what to do
+  const std::string& error() const { return error_; }  // what failed and what to do; empty if ok()
   const std::string& run_directory() const { return run_directory_; }
   uint64_t events() const { return events_; }  // in the files
-  // Attempted, and not in the files; UINT64_MAX: not known, because a collector hung, and the end
-  // of its events is missing.
+  // Events that were attempted but are not in the files. UINT64_MAX: unknown, because a collector
+  // hung and the end of its events is missing.
   uint64_t lost() const { return lost_; }
 
  private:
@@ -83,18 +85,18 @@ inline jobscope_capture_options ToC(const CaptureOptions& options) {
   c.max_trace_bytes = options.max_trace_bytes;
   c.lookback_ms = options.lookback_ms;
   c.part_limit_bytes = options.part_limit_bytes;
-  c.frameworks = options.frameworks.c_str();  // of the caller's object
+  c.frameworks = options.frameworks.c_str();  // owned by the caller's object
   c.record_shapes = options.record_shapes ? 1 : 0;
   c.device_tracer = options.device_tracer.c_str();
   return c;
 }
 }  // namespace capture_detail
 
-// Begins to record. The logdir is made and checked first; recording has begun when this returns (a
-// few milliseconds; up to 100 ms in the first 100 ms of a process). A capture that still runs when
-// the process exits, by exit() or return from main, is ended then, and written for at most 1 s.
-// ok() is false, and nothing runs, when the logdir cannot be written, an option is out of range, or
-// another capture runs.
+// Starts a capture into `logdir`, which is created and checked first. When this returns, recording
+// has begun (after a few milliseconds; up to 100 ms in the first 100 ms of a process). If the
+// capture still runs when the process exits by exit() or return from main, it is ended and written
+// then, for at most 1 s. ok() is false, and nothing runs, if the logdir cannot be written, an
+// option is out of range, or another capture runs.
 inline CaptureResult StartCapture(const std::string& logdir, const CaptureOptions& options = {}) {
   CaptureResult result;
   const jobscope_capture_options c = capture_detail::ToC(options);
@@ -103,8 +105,9 @@ inline CaptureResult StartCapture(const std::string& logdir, const CaptureOption
   return result;
 }
 
-// Ends the capture of StartCapture or CaptureSteps, and blocks until its files are on disk. A step
-// window that is still open is ended early: its trace is then marked truncated.
+// Ends the capture of StartCapture or CaptureSteps, and blocks until its files are on disk. Ends an
+// open step window early; its trace is then marked truncated. ok() is false if no capture was
+// started, or if it failed.
 inline CaptureResult StopCapture() {
   CaptureResult result;
   jobscope_capture_result c;
@@ -118,9 +121,10 @@ inline CaptureResult StopCapture() {
   return result;
 }
 
-// Captures whole steps, from the first step (JOBSCOPE_STEP) whose number is >= first to the end of
-// the first whose number is >= last. Returns once armed; the capture ends and is written by itself.
-// StopCapture, called any time, tells how it went.
+// Captures whole steps into `logdir`, from the first step (JOBSCOPE_STEP) whose number is >=
+// `first` to the end of the first whose number is >= `last`. Returns once armed; the capture ends
+// and is written without further calls. StopCapture, called at any time, returns its result. ok()
+// is false as for StartCapture, and if `last` < `first`.
 inline CaptureResult CaptureSteps(const std::string& logdir, int64_t first, int64_t last,
                                   const CaptureOptions& options = {}) {
   CaptureResult result;
@@ -131,7 +135,8 @@ inline CaptureResult CaptureSteps(const std::string& logdir, int64_t first, int6
   return result;
 }
 
-// Captures a block. Look at result() of Stop(), or let the destructor stop and drop it.
+// Captures a block. Call Stop() for the result; otherwise the destructor stops the capture and
+// ignores the result.
 class ScopedCapture {
  public:
   explicit ScopedCapture(const std::string& logdir, const CaptureOptions& options = {})

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The C ABI of libjobscope.so: the profiler server and programmatic captures. Recording is the C
- * ABI of libjobscope_trace.so (detail/writer_abi.h); C++ users take profiler_server.h, capture.h
- * and trace.h instead.
+ * The C ABI of libjobscope.so: the profiler server and programmatic captures. Recording has its own
+ * C ABI, that of libjobscope_trace.so (detail/writer_abi.h). C++ code uses profiler_server.h,
+ * capture.h and trace.h instead.
  *
- * No function throws, aborts or exits. All may be called from any thread, not from a signal
+ * No function throws, aborts or exits. All are thread-safe, none may be called from a signal
  * handler. Structs carry their size, so that a newer library serves an older caller: set it with
  * sizeof, zero the rest.
  */
@@ -24,92 +24,104 @@
 extern "C" {
 #endif
 
-/* "0.1.0" */
+/* Returns "0.1.0". */
 JOBSCOPE_API const char* jobscope_version(void);
 
 /* ---- server ---- */
 
 typedef struct jobscope_server_options {
   size_t size; /* sizeof(jobscope_server_options) */
-  /* host:port, [v6]:port, unix:/path; port 0 picks one; a suffix "+rank" adds the local rank to the
-   * port. NULL or "": JOBSCOPE_LISTEN; if that is not set either, the start fails. At most 1,024
-   * bytes. */
+  /* host:port, [v6]:port or unix:/path, at most 1,024 bytes. With port 0 the kernel chooses; a
+   * suffix "+rank" adds the local rank to the port. NULL or "": JOBSCOPE_LISTEN; if that is not set
+   * either, the start fails with JOBSCOPE_E_INVALID. */
   const char* address;
-  /* 1: serve a non-loopback address to everybody who reaches it. 0: as JOBSCOPE_INSECURE says. */
+  /* 1: serves a non-loopback address to everybody who reaches it. 0: as JOBSCOPE_INSECURE says. */
   int insecure;
-  /* Memory that one capture may take, in bytes, 1 MiB to 1.9 GiB. 0: JOBSCOPE_STORE_MB, else 256
+  /* Memory that one capture may take, in bytes, 1 MiB to 1,900 MiB. 0: JOBSCOPE_STORE_MB, else 256
    * MiB. */
   uint64_t store_bytes;
   /* Records per thread, a power of two, 1,024 to 4,194,304 (32 bytes each). 0: 32,768. */
   uint32_t ring_records;
-  /* Memory for all rings, in bytes. 0: 64 MiB. */
+  /* Memory for all rings, in bytes, at least one ring and 4,096 bytes. 0: 64 MiB. */
   uint64_t rings_cap_bytes;
-  /* 1: record nothing between captures, not even steps (no lookback, no step rate). 0: steps, input
-   * waits, coarse scopes. */
+  /* 1: records nothing between captures, not even steps (no lookback, no step rate). 0: records
+   * steps, input waits and coarse scopes. */
   int no_always_on;
-  /* Paths of files; NULL or "": the variable in parentheses, else none. At most 4,096 bytes each.
-   * docs/security.md tells what they must hold. tls_cert and tls_key: the worker's certificate
-   * chain and its key, PEM; both or none (JOBSCOPE_TLS_CERT, JOBSCOPE_TLS_KEY). tls_ca: callers
-   * must present a certificate of a CA in it (JOBSCOPE_TLS_CA). token_file: callers must present
-   * this token (JOBSCOPE_TOKEN_FILE). */
+  /* Paths of files, at most 4,096 bytes each; NULL or "": the variable in parentheses, else none.
+   * docs/security.md describes their contents.
+   *   tls_cert, tls_key  the worker's certificate chain and its key, PEM; both or none
+   *                      (JOBSCOPE_TLS_CERT, JOBSCOPE_TLS_KEY)
+   *   tls_ca             callers must present a certificate of a CA in it (JOBSCOPE_TLS_CA)
+   *   token_file         callers must present this token (JOBSCOPE_TOKEN_FILE) */
   const char* tls_cert;
   const char* tls_key;
   const char* tls_ca;
   const char* token_file;
 } jobscope_server_options;
 
-/* Starts the process's server. Returns 0 and writes the address really bound ("127.0.0.1:40123") to
- * `address`; or a positive error code (see JOBSCOPE_E_*) and a text that says what to do to
- * `error`. Either buffer may be NULL; texts are cut at its size. Takes a few milliseconds.
- * A second call with the same options returns the same server, and so does any call in a process
- * whose server the environment asked for (`jobscope run`, JOBSCOPE_LISTEN). With other options than
- * those of a server that was started in code: JOBSCOPE_E_BUSY, and `address` is that server's. */
+/* Starts the process's server. Takes a few milliseconds; at most 10 s if a name server is slow.
+ *   options          may be NULL: all defaults
+ *   address          receives the address as bound, "127.0.0.1:40123"; may be NULL
+ *   error            receives what failed and what to do; may be NULL
+ *   ..._size         sizes of the buffers in bytes; longer texts are truncated
+ * Returns 0, or a positive error code (JOBSCOPE_E_*).
+ * A further call with the same options returns the same server, and so does any call in a process
+ * whose server the environment requested (`jobscope run`, JOBSCOPE_LISTEN). A call with other
+ * options than those of a server that was started in code returns JOBSCOPE_E_BUSY, and `address`
+ * receives that server's. */
 JOBSCOPE_API int jobscope_server_start(const jobscope_server_options* options, char* address,
                                        size_t address_size, char* error, size_t error_size);
 
-/* Ends the server: a running capture is ended and delivered, for at most 2 s. Returns 0, also when
- * none runs. */
+/* Stops the server: ends and delivers a running capture, blocking for at most 2 s. Returns 0, also
+ * if no server runs. */
 JOBSCOPE_API int jobscope_server_stop(void);
 
-/* 1 if a server runs in this process. */
+/* Returns 1 if a server runs in this process, else 0. */
 JOBSCOPE_API int jobscope_server_running(void);
 
 /* ---- programmatic captures ---- */
 
 typedef struct jobscope_capture_options {
-  size_t size;              /* sizeof(jobscope_capture_options) */
-  int host_tracer_level;    /* 0..3; -1: 2 */
-  int device_tracer_level;  /* 0..1; -1: 1 */
-  int python_tracer_level;  /* 0..2; -1: 0 */
-  uint64_t max_trace_bytes; /* of items held, 1 MiB to 64 GiB; 0: 256 MiB. Over it, events are lost,
-                               and counted */
-  uint64_t lookback_ms; /* events from before the start that are still in the rings, 0..3,600,000 */
-  uint64_t part_limit_bytes; /* a trace larger than this is cut into parts, 64 KiB to 1.9 GiB; 0:
-                                256 MiB */
-  const char* frameworks;    /* whose own events: NULL, "" or "auto": of all that the process has
-                                loaded; "none"; or names, "torch,jax". At most 1,024 bytes */
-  int record_shapes;         /* 1: also the shapes of the inputs of PyTorch's operators */
-  const char* device_tracer; /* who traces GPUs: NULL, "" or "auto": JAX or TensorFlow where they
-                                use GPUs without PyTorch, else jobscope; "jobscope"; "framework" */
+  size_t size;             /* sizeof(jobscope_capture_options) */
+  int host_tracer_level;   /* 0 off, 1 user, 2 notable runtime work, 3 verbose; -1: 2 */
+  int device_tracer_level; /* 0 off, 1 on; -1: 1 */
+  int python_tracer_level; /* 0 off, 1 or 2; -1: 0 */
+  /* Memory for the trace, in bytes, 1 MiB to 64 GiB; 0: 256 MiB. Events beyond it are lost, and
+   * counted. */
+  uint64_t max_trace_bytes;
+  /* Also records events from this many ms before the start that the rings still hold: 0 to
+   * 3,600,000. */
+  uint64_t lookback_ms;
+  /* Largest file, in bytes, 64 KiB to 1,900 MiB; 0: 256 MiB. A larger trace is split by time. */
+  uint64_t part_limit_bytes;
+  /* The frameworks whose own events are recorded: NULL, "" or "auto" (all that the process has
+   * loaded), "none", or names, "torch,jax". At most 1,024 bytes. */
+  const char* frameworks;
+  int record_shapes; /* 1: also the shapes of the inputs of PyTorch's operators */
+  /* Selects who traces GPUs: NULL, "" or "auto" (JAX or TensorFlow if they use GPUs without PyTorch,
+   * else jobscope), "jobscope" or "framework". */
+  const char* device_tracer;
 } jobscope_capture_options;
 
 typedef struct jobscope_capture_result {
   size_t size;              /* sizeof(jobscope_capture_result), set by the caller */
   char run_directory[4096]; /* <logdir>/plugins/profile/<run> */
   uint64_t events;
-  uint64_t lost; /* UINT64_MAX: not known, because a collector hung; the trace lacks its end */
+  uint64_t lost; /* UINT64_MAX: unknown, because a collector hung; the trace lacks its end */
 } jobscope_capture_result;
 
-/* Starts a capture of this process into `logdir`. Returns 0, or an error code and a text. The
- * logdir is checked now. */
+/* Starts a capture of this process into `logdir` (at most 4,095 bytes), which is created and
+ * checked first. `options` may be NULL. Returns 0 once recording has begun, or JOBSCOPE_E_* with a
+ * text in `error` (may be NULL; truncated to `error_size` bytes). */
 JOBSCOPE_API int jobscope_capture_start(const char* logdir, const jobscope_capture_options* options,
                                         char* error, size_t error_size);
-/* Ends it, writes the run directory, fills `result`. Blocks until the files are on disk. */
+/* Ends the capture and fills `result` (may be NULL). Blocks until the files are on disk. Returns 0,
+ * JOBSCOPE_E_STATE if none was started, or the error of the capture. */
 JOBSCOPE_API int jobscope_capture_stop(jobscope_capture_result* result, char* error,
                                        size_t error_size);
-/* Captures steps first..last into `logdir`, without further calls: starts and ends by itself,
- * writes on a thread of its own. Returns 0 once armed. jobscope_capture_stop tells the result; a
- * window that is still open is ended early. */
+/* Captures the steps `first` to `last` into `logdir`. Returns 0 once armed; the capture starts,
+ * ends and is written on a thread of its own, without further calls. jobscope_capture_stop returns
+ * the result, and ends an open window early. */
 JOBSCOPE_API int jobscope_capture_steps(const char* logdir, int64_t first, int64_t last,
                                         const jobscope_capture_options* options, char* error,
                                         size_t error_size);
@@ -117,10 +129,10 @@ JOBSCOPE_API int jobscope_capture_steps(const char* logdir, int64_t first, int64
 enum {
   JOBSCOPE_OK = 0,
   JOBSCOPE_E_INVALID =
-      1, /* an option is out of range or malformed, or a credential file is not good */
+      1, /* an option is out of range or malformed, or a credential file is invalid */
   JOBSCOPE_E_ADDRESS = 2, /* the address cannot be bound */
   JOBSCOPE_E_REFUSED = 3, /* a non-loopback address without credentials, or JOBSCOPE_DISABLE=1 */
-  JOBSCOPE_E_BUSY = 4,    /* another server or capture of this process is in the way */
+  JOBSCOPE_E_BUSY = 4,    /* another server or capture of this process runs */
   JOBSCOPE_E_FORKED = 5,  /* a forked child of a process that had a server */
   JOBSCOPE_E_IO = 6,      /* logdir, disk */
   JOBSCOPE_E_STATE = 7,   /* stop without start */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NVTX ranges of a program that is linked with jobscope::server, recorded without any environment
- * variable. In one file of the program, or of each shared library whose ranges are wanted, one that
- * does not include NVTX's headers:
+ * Records the NVTX ranges of a program that is linked with jobscope::server, without environment
+ * variables. Add the following to one file of the program, and of each shared library to record;
+ * the file must not include NVTX's headers:
  *
  *   #include <jobscope/nvtx.h>
  *   JOBSCOPE_RECORD_NVTX
  *
- * Tried with the headers of CUDA 11.8 and 13.0. NVTX asks the tool of
- * NVTX_INJECTION64_PATH first, where one is set; docs/nvtx.md tells of the other ways.
+ * Tested with the headers of CUDA 11.8 and 13.0. If NVTX_INJECTION64_PATH is set, NVTX uses that
+ * tool instead; docs/nvtx.md describes the other ways.
  */
 #ifndef JOBSCOPE_NVTX_H_
 #define JOBSCOPE_NVTX_H_
@@ -21,10 +21,10 @@
 extern "C" {
 #endif
 
-/* Takes the argument of NVTX's InitializeInjectionNvtx2, and attaches the linked unit that it comes
- * from: its events are recorded while a capture runs. May be called from any thread, before a
- * server runs, and for any number of units. 1: attached. 0: not, and NVTX's functions stay empty;
- * in a forked child, or where the recorder can't be loaded. */
+/* Attaches the linked unit that calls it: its events are recorded while a capture runs. Takes the
+ * argument of NVTX's InitializeInjectionNvtx2. Thread-safe; may be called before a server runs, and
+ * for any number of units. Returns 1 if attached. Returns 0 in a forked child, or if the recorder
+ * cannot be loaded: NVTX's functions then do nothing. */
 JOBSCOPE_API int jobscope_nvtx_initialize(void* get_export_table);
 
 /* The same for InitializeInjectionNvtxExtension: payloads (NVTX 3.1 and later). */

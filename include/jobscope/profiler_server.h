@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The profiler server of a worker: it costs nothing until somebody asks for a capture.
+// Runs the profiler server of a worker. It costs nothing until a capture is requested.
 //
 //   jobscope::ProfilerServerOptions options;
 //   options.address = "127.0.0.1:6009";
 //   jobscope::ProfilerServer server = jobscope::ProfilerServer::Start(options);
 //   if (!server) std::cerr << server.error() << "\n";   // the job goes on without
 //
-// One server per process. Nothing here throws (but std::bad_alloc), aborts or exits. Link
+// One server per process. Nothing here throws (except std::bad_alloc), aborts or exits. Link
 // libjobscope.so, or the package's jobscope::server; only the C ABI of jobscope_c.h crosses that
-// edge.
+// boundary.
 #ifndef JOBSCOPE_PROFILER_SERVER_H_
 #define JOBSCOPE_PROFILER_SERVER_H_
 
@@ -24,26 +24,26 @@
 
 namespace jobscope {
 
-// What is left at its default comes from the environment (JOBSCOPE_LISTEN, JOBSCOPE_INSECURE,
-// JOBSCOPE_STORE_MB, JOBSCOPE_TLS_CERT, _KEY, _CA, JOBSCOPE_TOKEN_FILE), else it is the library's
-// default.
+// Options with a default value come from the environment (JOBSCOPE_LISTEN, JOBSCOPE_INSECURE,
+// JOBSCOPE_STORE_MB, JOBSCOPE_TLS_CERT, _KEY, _CA, JOBSCOPE_TOKEN_FILE), else from the library.
 struct ProfilerServerOptions {
-  // host:port, [v6]:port or unix:/path. Port 0 picks one that is free; a suffix "+rank" adds the
-  // local rank to the port. At most 1,024 bytes.
+  // host:port, [v6]:port or unix:/path, at most 1,024 bytes. With port 0 the kernel chooses a free
+  // one; a suffix "+rank" adds the local rank to the port.
   std::string address;
-  // Serve an address that other hosts can reach to all of them. Otherwise that needs credentials.
+  // Serves an address that other hosts can reach without credentials; otherwise it requires them.
   bool insecure = false;
-  // Memory that one capture may take, in bytes, 1 MiB to 1,900 MiB. 0: 256 MiB.
+  // Memory that one capture may take, in bytes, 1 MiB to 1,900 MiB. 0: JOBSCOPE_STORE_MB, else 256
+  // MiB.
   uint64_t store_bytes = 0;
   // Records per thread, a power of two, 1,024 to 4,194,304 (32 bytes each). 0: 32,768.
   uint32_t ring_records = 0;
-  // Memory for the rings of all threads, in bytes. 0: 64 MiB.
+  // Memory for the rings of all threads, in bytes, at least one ring and 4,096 bytes. 0: 64 MiB.
   uint64_t rings_cap_bytes = 0;
-  // Record steps, input waits and coarse scopes between captures too: for lookback and for step
+  // Records steps, input waits and coarse scopes between captures, too: for lookback and step
   // rates.
   bool always_on = true;
-  // Credentials, as paths of files (docs/security.md). The worker's certificate chain and its key,
-  // PEM: both or none.
+  // Credentials, as paths of files of at most 4,096 bytes (docs/security.md). The worker's
+  // certificate chain and its key, PEM: both or none.
   std::string tls_cert;
   std::string tls_key;
   // Callers must present a certificate of a CA in this file.
@@ -53,36 +53,36 @@ struct ProfilerServerOptions {
 };
 
 // A handle to the process's server, or the reason why there is none. Handles share the server: a
-// second Start with the same options returns another handle to it, and it ends with the last one
-// (of those made by one library or program).
+// further Start with the same options returns another handle to it, and the last handle (of those
+// made by one library or program) stops it.
 class ProfilerServer {
  public:
-  // No server, and no reason either.
+  // No server, and no error.
   ProfilerServer() = default;
 
-  // Takes a few milliseconds.
+  // Starts the server. Takes a few milliseconds; at most 10 s if a name server is slow. On failure
+  // the handle is false, with code() and error(). Thread-safe.
   static ProfilerServer Start(const ProfilerServerOptions& options = {});
 
   ProfilerServer(ProfilerServer&&) = default;
   ProfilerServer& operator=(ProfilerServer&&) = default;
 
-  // The last handle ends the server: a running capture is ended and delivered, for at most 2 s. At
-  // the exit of the process there is no need for it: a handle that is never destroyed is fine.
+  // The last handle stops the server: ends and delivers a running capture, blocking for at most 2
+  // s. Not required at the exit of the process: a handle may be left undestroyed.
   ~ProfilerServer() = default;
 
   explicit operator bool() const { return share_ != nullptr; }
-  // The address really bound, "127.0.0.1:40123"; empty without a server.
+  // The address as bound, "127.0.0.1:40123"; empty without a server.
   const std::string& address() const { return address_; }
-  // What is wrong, and what to do about it; empty with a server.
+  // What failed and what to do; empty with a server.
   const std::string& error() const { return error_; }
   // JOBSCOPE_OK or JOBSCOPE_E_*.
   int code() const { return code_; }
 
  private:
-  // Never destroyed: handles may be static objects, and those are destroyed in no order worth
-  // relying on.
+  // Never destroyed: handles may be static objects, which are destroyed in no reliable order.
   struct Shared {
-    std::mutex mutex;  // held while the server starts or ends
+    std::mutex mutex;  // held while the server starts or stops
     int handles = 0;
   };
   static Shared& TheShared() {

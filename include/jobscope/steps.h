@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A training loop whose steps and waits for input are marked. C++11 and later, header-only; link
+// Marks the steps of a training loop and its waits for input. C++11 and later, header-only; link
 // jobscope::trace, as for <jobscope/trace.h>.
 //
 //   for (const auto& step : jobscope::Steps(loader)) {          // anything with begin() and end()
@@ -11,7 +11,7 @@
 //   }
 //
 // Each iteration is a step; each wait for a batch is an input wait, and belongs to the step of that
-// batch. A loop that is left by break, return or an exception ends its step there.
+// batch. A loop that ends by break, return or an exception ends its step there.
 #ifndef JOBSCOPE_STEPS_H_
 #define JOBSCOPE_STEPS_H_
 
@@ -30,8 +30,8 @@ inline namespace disabled {
 inline namespace recording {
 #endif
 
-// What one iteration works with. `Batch` is what the range's iterator gives: mostly a reference,
-// which holds until the next iteration.
+// The step number and the batch of one iteration. `Batch` is the type of the dereferenced iterator:
+// usually a reference, valid until the next iteration.
 template <typename Batch>
 struct NumberedBatch {
   int64_t number;
@@ -41,12 +41,12 @@ struct NumberedBatch {
 #pragma GCC visibility push(hidden)
 namespace steps_detail {
 
-// The marks of one loop, on its thread. Records nothing with JOBSCOPE_DISABLED.
+// Records the marks of one loop, on its thread. Records nothing with JOBSCOPE_DISABLED.
 class Marks {
  public:
   Marks(const char* name, int64_t first, const char* file, uint32_t line)
       : name_(name), file_(file), line_(line), number_(first) {}
-  // Of one that has not begun.
+  // Moves marks that have not begun.
   Marks(Marks&& other) noexcept
       : name_(other.name_), file_(other.file_), line_(other.line_), number_(other.number_) {}
   Marks& operator=(Marks&&) = delete;
@@ -73,7 +73,7 @@ class Marks {
     open_ = false;
   }
 
-  // The time in which it lives.
+  // Records an input wait for its lifetime.
   class Wait {
    public:
     explicit Wait(Marks* marks) : site_(0), token_() {
@@ -116,7 +116,7 @@ class Marks {
   int64_t number_;
 };
 
-// What `next` gives, one after the other, as a range that can be gone through once.
+// The results of `next`, one after the other, as a single-pass range.
 template <typename Next>
 class Pulled {
  public:
@@ -150,7 +150,7 @@ class Pulled {
   decltype(std::declval<Next&>()()) value_;
 };
 
-// `Range`: a reference, or a range of its own. Can be gone through once.
+// `Range`: a reference, or an owned range. Single-pass.
 template <typename Range>
 class StepRange {
   typedef decltype(std::begin(std::declval<Range&>())) Base;
@@ -183,7 +183,7 @@ class StepRange {
   };
 
   Iterator begin() {
-    // Beginning is waiting, too: a loader starts its threads and fetches the first batches.
+    // begin() counts as waiting, too: a loader starts its threads and fetches the first batches.
     Iterator iterator = First();
     if (iterator != end()) marks_.BeginStep();
     return iterator;
@@ -212,11 +212,10 @@ struct IsRange {
 }  // namespace steps_detail
 #pragma GCC visibility pop
 
-// The batches of `range`, each as a step of the name `name`, numbered from `first` on. `range` is
-// anything that a range-based for takes, whose begin() and ++ wait for data; a reference to it is
-// kept, or the range itself if it is a temporary. `name` must outlive the loop. A loop over several
-// epochs lets its numbers rise: first = epoch * batches_per_epoch. `file` and `line` are the
-// caller's.
+// Returns the batches of `range`, each as a step named `name`, numbered from `first` on. `range` is
+// anything that a range-based for accepts, whose begin() and ++ wait for data; it is kept by
+// reference, or owned if it is a temporary. `name` must outlive the loop. For rising numbers over
+// several epochs pass first = epoch * batches_per_epoch. `file` and `line` are the caller's.
 template <typename Range>
 typename std::enable_if<steps_detail::IsRange<Range>::value, steps_detail::StepRange<Range>>::type
 Steps(Range&& range, const char* name = "train", int64_t first = 0,
@@ -224,7 +223,7 @@ Steps(Range&& range, const char* name = "train", int64_t first = 0,
   return {std::forward<Range>(range), steps_detail::Marks(name, first, file, line)};
 }
 
-// What `next()` returns, until that is false: a std::optional, a pointer.
+// The same for the results of `next()`, a std::optional or a pointer, until one is false.
 template <typename Next>
 typename std::enable_if<!steps_detail::IsRange<Next>::value,
                         steps_detail::StepRange<steps_detail::Pulled<Next>>>::type

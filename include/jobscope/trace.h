@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recording: what a program says about itself while it runs. C++11 and later; link jobscope::trace
-// (libjobscope_trace.so, needs libc only). How to use it, what it costs and where it ends:
-// docs/recording.md.
+// Records what a program does while it runs. C++11 and later; link jobscope::trace
+// (libjobscope_trace.so, which needs libc only). docs/recording.md describes use, cost and limits.
 //
 //   JOBSCOPE_SCOPE("load_batch");                        // until the end of the block
 //   JOBSCOPE_SCOPE("decode", "bytes", n, "file", name);  // with key/value arguments
@@ -20,14 +19,14 @@
 //   jobscope::SetThreadName("loader 3");
 //
 // Names and keys are string literals. Values are integers, enums, floating point numbers and
-// strings (const char*, or anything with data() and size()); up to 8 pairs; of a string 120 bytes
-// are kept, copied when the scope begins. Values are not evaluated while the site is off.
+// strings (const char*, or anything with data() and size()), in up to 8 pairs; strings keep 120
+// bytes, copied when the scope begins. Values are not evaluated while the site is off.
 // JOBSCOPE_CATEGORY, defined before the include, is the category of a file's sites.
 //
-// Off, a site costs a load, a test and a jump. Nothing here throws, blocks or allocates, but for a
-// thread's first record, which maps its ring. Safe before main, after main and in a forked child,
-// where it does nothing. With JOBSCOPE_DISABLED defined, all of it compiles to nothing, and the
-// library is not needed.
+// While off, a site costs a load, a test and a jump. Nothing here throws, blocks or allocates,
+// except a thread's first record, which maps its ring. Safe before main, after main and in a forked
+// child, where it does nothing. With JOBSCOPE_DISABLED defined, everything compiles to nothing, and
+// the library is not needed.
 #ifndef JOBSCOPE_TRACE_H_
 #define JOBSCOPE_TRACE_H_
 
@@ -53,21 +52,21 @@
 #define JOBSCOPE_STEP(name, step) JOBSCOPE_STEP_(__COUNTER__, name, step)
 #define JOBSCOPE_INSTANT(...) \
   JOBSCOPE_EVENT_(JOBSCOPE_BIT_LEVEL1, JOBSCOPE_ROLE_INSTANT, JOBSCOPE_KIND_INSTANT, __VA_ARGS__)
-// The sample is a number.
+// `sample` is a number.
 #define JOBSCOPE_COUNTER(name, sample) JOBSCOPE_COUNTER_(name, sample)
 
 namespace jobscope {
 inline namespace recording {
 
-// An operation that begins on one thread and may end on another. An id of 0 began while recording
-// was off.
+// An operation that begins on one thread and may end on another. A value of 0 means that recording
+// was off at its begin.
 struct AsyncId {
   uint64_t value;
   uint32_t site;
 };
 
-// Begins the operation `name`, any text: it is looked up at each call (some 20 ns). `file` and
-// `line` are the caller's.
+// Begins the operation `name`, which may be any text: it is looked up at each call (about 20 ns).
+// `file` and `line` are the caller's.
 inline AsyncId AsyncBegin(const char* name, const char* file = __builtin_FILE(),
                           uint32_t line = __builtin_LINE()) {
   AsyncId id = {0, 0};
@@ -89,8 +88,8 @@ inline void AsyncEnd(AsyncId id) {
   trace_detail::Writer()->event(id.site, JOBSCOPE_KIND_ASYNC_END, &arg, 1);
 }
 
-// An arrow from the scope that is open around FlowOut to the one around FlowIn, on any thread. 0:
-// recording was off.
+// An arrow from the scope around FlowOut to the scope around FlowIn, on any thread. A value of 0
+// means that recording was off.
 struct Flow {
   uint64_t value;
 };
@@ -109,8 +108,8 @@ inline void FlowIn(Flow flow) {
   trace_detail::FlowEvent(JOBSCOPE_KIND_FLOW_IN, flow.value);
 }
 
-// Names the calling thread in traces, for its whole life; at most 63 bytes. The OS name is left
-// alone. Works at any time, also while recording is off.
+// Names the calling thread in traces, for its whole life; keeps at most 63 bytes. Leaves the OS
+// name unchanged. Also works while recording is off.
 inline void SetThreadName(const char* name) { trace_detail::SetThreadName(name); }
 
 }  // namespace recording

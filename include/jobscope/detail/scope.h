@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Behind the macros of <jobscope/trace.h>: argument values, scope objects, sites.
+// Implements the macros of <jobscope/trace.h>: argument values, scope objects, sites.
 #ifndef JOBSCOPE_DETAIL_SCOPE_H_
 #define JOBSCOPE_DETAIL_SCOPE_H_
 
@@ -78,7 +78,7 @@ template <typename T>
 inline typename std::enable_if<std::is_enum<T>::value, jobscope_arg>::type ToArg(T value) {
   return ToArg(static_cast<typename std::underlying_type<T>::type>(value));
 }
-// One byte more than is kept is looked at: enough to know that the text was cut.
+// Reads one byte more than is kept: enough to know that the text was truncated.
 inline jobscope_arg ToArg(const char* text) {
   return MakeString(text, text == nullptr ? 0 : strnlen(text, JOBSCOPE_MAX_STRING + 1));
 }
@@ -90,7 +90,7 @@ inline auto ToArg(const T& text) -> decltype(static_cast<const char*>(text.data(
 
 // ---- sites ----
 
-// `rest` is key, value, key, value, …; only the keys are taken.
+// `rest` is key, value, key, value, …; takes only the keys.
 inline void TakeKeys(const char**) {}
 template <size_t kSize, typename Value, typename... Rest>
 inline void TakeKeys(const char** keys, const char (&key)[kSize], const Value&,
@@ -142,8 +142,8 @@ class Scope {
   jobscope_token token_;
 };
 
-// With kArgs arguments, kStrings of them strings: these are copied, since they may change or go
-// before the scope ends.
+// A scope with kArgs arguments, kStrings of them strings. Copies the strings, because they may
+// change or be freed before the scope ends.
 template <size_t kArgs, size_t kStrings>
 class ArgScope {
  public:
@@ -185,7 +185,7 @@ class ArgScope {
 
 class StepScope {
  public:
-  // The number is set for the compiler only, which otherwise warns where the step is inlined.
+  // Sets the number only for the compiler, which otherwise warns if the step is inlined.
   StepScope() : site_(0), number_(0) {}
   StepScope(const StepScope&) = delete;
   StepScope& operator=(const StepScope&) = delete;
@@ -253,7 +253,7 @@ inline void Counter(jobscope_site* site, T sample) {
   Writer()->event(id, JOBSCOPE_KIND_COUNTER, &arg, 1);
 }
 
-// All flows are one site.
+// All flows share one site.
 inline void FlowEvent(uint32_t kind, uint64_t flow) {
   static jobscope_site site = {sizeof(jobscope_site), 0, "flow", "", "", 0, JOBSCOPE_BIT_LEVEL1,
                                JOBSCOPE_ROLE_FLOW,    0};
@@ -271,9 +271,9 @@ inline void FlowEvent(uint32_t kind, uint64_t flow) {
 #define JOBSCOPE_DETAIL_JOIN_(a, b) a##b
 #define JOBSCOPE_DETAIL_JOIN(a, b) JOBSCOPE_DETAIL_JOIN_(a, b)
 
-// The site of this place in the code, as a local type. It is hidden, and so is the variable in it:
-// in an inline function that would otherwise be a GNU_UNIQUE symbol, which pins its module in
-// memory against dlclose.
+// The site of this place in the code, as a local type. The type and the variable in it are hidden:
+// in an inline function the variable would otherwise be a GNU_UNIQUE symbol, which prevents dlclose
+// from unloading its module.
 #define JOBSCOPE_DETAIL_SITE(type, bit, role, ...)                          \
   struct __attribute__((visibility("hidden"))) type {                       \
     static ::jobscope_site* Get() {                                         \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tick counter that records are stamped with: TSC where it is fit for timing, else
+// Reads the tick counter that timestamps records: TSC if it is suitable for timing, else
 // CLOCK_MONOTONIC nanoseconds. Header-only and libc-only, so that the recorder and the server read
 // the same counter.
 #ifndef JOBSCOPE_DETAIL_TICKS_H_

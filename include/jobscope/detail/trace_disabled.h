@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// <jobscope/trace.h> with JOBSCOPE_DISABLED: the same names, no code. Arguments are compiled, so
-// that what is recorded only does not become an unused variable, and never evaluated.
+// Replaces <jobscope/trace.h> under JOBSCOPE_DISABLED: the same names, no code. Arguments are
+// compiled, so that values used only for recording cause no unused-variable warnings, but never
+// evaluated.
 #ifndef JOBSCOPE_DETAIL_TRACE_DISABLED_H_
 #define JOBSCOPE_DETAIL_TRACE_DISABLED_H_
 
 #include <stdint.h>
 
 namespace jobscope {
-// Other types than those that record: files of both kinds may be linked together.
+// Types distinct from those that record: files of both kinds may be linked together.
 inline namespace disabled {
 namespace trace_detail {
 template <typename... Args>
