@@ -15,7 +15,7 @@ namespace jobscope {
 // closes the pipe is no failure).
 int PrintResult(const std::string& text, int exit_code);
 
-// Waits until all calls have ended, so that no worker keeps data that nobody will fetch (for at
+// Waits until all calls have ended, so that no worker keeps data that will not be fetched (for at
 // most the second that a stream has to end), flushes stdio and ends the process: runs no destructor
 // and joins no thread. gRPC's own shutdown would end a dozen threads one after the other, and close
 // a thousand channels.

@@ -40,7 +40,7 @@ struct FanOutTimes {
   // An attempt that takes this much longer than usual gives its place among max_parallel to
   // another, and continues. So 256 parallel attempts try a thousand silent addresses per second.
   absl::Duration stall = absl::Milliseconds(250);
-  // If the wanted first step, or a delayed start, is farther ahead than this, the clocks are
+  // If the requested first step, or a delayed start, is farther ahead than this, the clocks are
   // measured later.
   absl::Duration near = absl::Seconds(2);
 };

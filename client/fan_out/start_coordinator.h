@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Coordinates the common start: waits until enough workers are armed and the wanted moment is near,
-// measures clocks, and chooses one instant.
+// Coordinates the common start: waits until enough workers are armed and the planned moment is
+// near, measures clocks, and chooses one instant.
 #ifndef CLIENT_FAN_OUT_START_COORDINATOR_H_
 #define CLIENT_FAN_OUT_START_COORDINATOR_H_
 
@@ -73,7 +73,7 @@ class StartCoordinator {
  private:
   enum class State {
     kGathering,  // workers become armed
-    kHolding,    // enough are; the wanted instant or step is not near
+    kHolding,    // enough are; the planned instant or step is not near
     kSyncing,    // their clocks are being measured
     kStarted,    // the instant is chosen: further workers are late
   };

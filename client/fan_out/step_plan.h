@@ -52,7 +52,7 @@ v1::StepWindow WindowOf(const StepPlan& plan, const ArmedWorker& worker);
 int64_t FirstReachableStep(const ArmedWorker& worker, uint64_t at_ns);
 
 // Returns the window that all workers with steps can record from an instant on; nullopt if none has
-// steps. The error names the worker at which the wanted first step is over.
+// steps. The error names the worker at which the requested first step is over.
 absl::StatusOr<std::optional<StepPlan>> ChooseSteps(const StepsWanted& wanted,
                                                     const std::vector<ArmedWorker>& workers,
                                                     uint64_t at_ns);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Identifies the program that listens on an address that this worker wanted.
+// Identifies the program that listens on an address that this worker tried to bind.
 #ifndef SERVER_LISTEN_PORT_HOLDER_H_
 #define SERVER_LISTEN_PORT_HOLDER_H_
 
