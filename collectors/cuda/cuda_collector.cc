@@ -14,11 +14,11 @@
 namespace jobscope {
 namespace {
 
-// Present before the first record comes: enough for a few threads. The others cost page faults, on
-// the threads that fill them, once.
+// Buffers mapped before the first record: enough for a few threads. Each further one costs page
+// faults once, on the thread that fills it.
 constexpr size_t kReadyBuffers = 16;
 constexpr absl::Duration kLoadLimit = absl::Seconds(3);
-// What an earlier session left to the call thread is mostly done by now.
+// Time limit for calls that an earlier session left running.
 constexpr absl::Duration kEarlierCallLimit = absl::Milliseconds(100);
 
 std::string Environment(const char* name) { return OwnVariable(name).value_or(""); }
@@ -58,7 +58,7 @@ CollectorReport CudaCollector::Describe() const {
       return report;
     }
   }
-  // The driver may be asked only where it is already in use, and asking takes the loader's lock.
+  // Queries the driver only if it is in use already: a query acquires the loader's lock.
   if (!cuda::DriverIsLoaded()) {
     report.state = "off";
     report.reason = cuda::DriverReason(cuda::StateWithoutDriver());
@@ -110,7 +110,7 @@ absl::Status CudaCollector::Arm(const ArmRequest& request) {
   if (!calls_->Wait(kEarlierCallLimit)) {
     return Fail(absl::StrCat("a call of an earlier capture still hangs: ", calls_->running()));
   }
-  // The loader runs other libraries' initialisers: under the watchdog, too.
+  // The loader runs other libraries' initialisers, so this runs under the watchdog, too.
   cuda::LoadOptions load;
   load.library = options_.cupti_library;
   load.driver_version = driver.driver_version;
@@ -167,7 +167,7 @@ CollectorReport CudaCollector::Report() {
     graphs_seen_ = graphs_seen_ || session_->graphs_seen();
     session_.reset();
     cuda::BufferPool::Get().ReleaseMemory();
-    // Ends the thread, unless a call hangs: then the next session sees that.
+    // Ends the thread unless a call hangs; the next session then sees that.
     if (!calls_->busy()) calls_.reset();
   }
   return report_;

@@ -23,30 +23,31 @@
 namespace jobscope {
 
 struct CudaCollectorOptions {
-  std::string cupti_library;                    // JOBSCOPE_CUPTI_LIBRARY: this file and no other
+  std::string cupti_library;                    // JOBSCOPE_CUPTI_LIBRARY: load only this file
   uint64_t buffer_bytes = uint64_t{256} << 20;  // JOBSCOPE_CUDA_BUFFER_MB: cap of trace buffers
-  bool whole_graphs = false;    // JOBSCOPE_CUDA_GRAPHS=whole: one event per graph, not per node
+  bool whole_graphs = false;    // JOBSCOPE_CUDA_GRAPHS=whole: one event per graph instead of per
+                                // node
   bool unified_memory = false;  // JOBSCOPE_CUDA_UNIFIED_MEMORY=1
-  // JOBSCOPE_CUDA_DEVICE_BUFFER_MB: cap of CUPTI's memory on the GPU, of each context
+  // JOBSCOPE_CUDA_DEVICE_BUFFER_MB: cap of CUPTI's memory on the GPU, per context.
   uint64_t device_buffer_bytes = uint64_t{64} << 20;
   cuda::FinalizeChoice finalize = cuda::FinalizeChoice::kNever;  // JOBSCOPE_CUPTI_FINALIZE
-  cuda::RecentSteps steps;  // of the process's step source; empty: there is none
+  cuda::RecentSteps steps;  // the process's step source; empty: none
   cuda::SessionLimits limits;
-  // Why this session's GPUs are traced by somebody else; empty text: they are not. Asked at Arm,
-  // where there is a driver in use. Empty function: never.
+  // Returns why another tracer traces this session's GPUs; empty text: none does. Called at Arm, if
+  // a driver is in use. Empty function: no other tracer.
   std::function<std::string(const ArmRequest&)> other_tracer;
 
-  // What the environment says; what it says wrongly is left at its default.
+  // Reads the environment; invalid values leave the default.
   static CudaCollectorOptions FromEnvironment();
 };
 
-// Traces GPUs by CUPTI, where this process uses CUDA. Nothing of CUPTI is loaded before the first
-// session, nothing of it is touched while none runs, CUDA is never initialised, and no context is
-// made, made current or waited for. Where there is nothing to trace it is off, and says why; what
-// goes wrong takes this part out of the session, not the session, and never the job.
+// Traces GPUs by CUPTI if this process uses CUDA. Loads nothing of CUPTI before the first session
+// and calls nothing of it while none runs. Never initialises CUDA; never creates, activates or
+// waits for a context. Without anything to trace it is off, with the reason; a failure ends this
+// collector's part of the session, never the session or the job.
 class CudaCollector : public Collector {
  public:
-  // `uses_tsc`: what the session's ticks are.
+  // `uses_tsc`: whether the session's ticks are TSC.
   CudaCollector(bool uses_tsc, CudaCollectorOptions options);
   ~CudaCollector() override;
   CudaCollector(const CudaCollector&) = delete;
@@ -63,7 +64,7 @@ class CudaCollector : public Collector {
   uint64_t LostSoFar() const override { return lost_so_far_.load(std::memory_order_relaxed); }
 
  private:
-  // Why this session has no GPU part; keeps it for Describe.
+  // Ends this session's GPU part and keeps the reason for Describe.
   absl::Status Fail(std::string reason);
   void Off(std::string reason);
 
@@ -71,14 +72,14 @@ class CudaCollector : public Collector {
   const CudaCollectorOptions options_;
   std::atomic<uint64_t> lost_so_far_{0};
 
-  // Of the collector's thread.
+  // Used only by the collector's thread.
   std::shared_ptr<DetachedCaller> calls_;
   std::unique_ptr<cuda::CudaSession> session_;
   CollectorReport report_;
-  bool graphs_seen_ = false;  // by any session of this process
+  bool graphs_seen_ = false;  // in any session of this process
 
   mutable std::mutex mutex_;
-  std::string last_failure_;  // of the last session that failed; shown until one works
+  std::string last_failure_;  // reason of the last failed session; kept until one succeeds
 };
 
 }  // namespace jobscope

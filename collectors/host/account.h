@@ -11,13 +11,13 @@
 namespace jobscope::host {
 
 enum class LossCause : size_t {
-  kOverwritten,  // by newer events of its thread, before it was read
-  kStoreFull,    // the session's store had no room for it, or was full before it was read
-  kNoRing,       // its thread got no ring: the process cap was used up
+  kOverwritten,  // overwritten by newer events of its thread before it was read
+  kStoreFull,    // the session's store had no space for it, or was full before it was read
+  kNoRing,       // its thread got no ring: the process cap was exhausted
   kReentered,    // a signal handler recorded while its thread was recording
-  kInvalid,      // not a record that makes sense
-  kDeadline,     // still unread when the time for the last drain was over
-  kClock,        // unread when the tick counter jumped: nobody knows when it was
+  kInvalid,      // malformed record
+  kDeadline,     // unread at the time limit of the last drain
+  kClock,        // unread when the tick counter jumped: its time is unknown
   kCount,
 };
 
@@ -43,9 +43,9 @@ constexpr const char* LossCauseName(LossCause cause) {
   return "unknown";
 }
 
-// attempted == in_trace + lost() + outside, once a session has stopped. `attempted` comes from the
-// recorder's event counters, the others from what was done with each event: neither is computed
-// from the other.
+// Counts what became of each event. Once a session has stopped, attempted == in_trace + lost() +
+// outside. `attempted` comes from the recorder's event counters, the others from processing each
+// event: the two are independent.
 struct Account {
   uint64_t attempted = 0;
   uint64_t in_trace = 0;

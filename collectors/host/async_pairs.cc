@@ -9,8 +9,8 @@
 
 namespace jobscope::host {
 
-// One XLine. Its segments hold events of several threads, so it remembers whose they are until the
-// store has taken them or not.
+// Writes one XLine. Its segments hold events of several threads, so it remembers their owners until
+// the store has accepted or refused them.
 struct AsyncPairs::Lane {
   Lane(xspace::ItemSink* sink, xspace::PlaneKey plane, int64_t key)
       : builder(sink, plane, key, kSourceAsync) {}
@@ -25,7 +25,7 @@ struct AsyncPairs::Lane {
     Settle();
   }
 
-  // A segment that closes holds the oldest events that are open.
+  // A closed segment holds the oldest pending events.
   void Settle() {
     const uint64_t taken = builder.appended_events() - appended;
     const uint64_t refused = builder.refused_events() - this->refused;
@@ -43,7 +43,7 @@ struct AsyncPairs::Lane {
   }
 
   xspace::SegmentBuilder builder;
-  std::vector<ThreadLine*> owners;  // of the events of the open segment, in the order of Add
+  std::vector<ThreadLine*> owners;  // owners of the open segment's events, in the order of Add
   uint64_t appended = 0;
   uint64_t refused = 0;
   int64_t end_ps = 0;  // of its last event
@@ -56,7 +56,7 @@ AsyncPairs::AsyncPairs(const Reader* reader, xspace::ItemSink* sink, xspace::Nam
 AsyncPairs::~AsyncPairs() = default;
 
 SiteTable* AsyncPairs::sites() {
-  // Without a plane (the store had no room for it) there are no names either: tried again.
+  // Without a plane (the store had no space for it) there are no names either: retry.
   if (sites_ == nullptr || sites_->plane() == 0) {
     sites_ =
         std::make_unique<SiteTable>(reader_, names_, names_->Plane(kAsyncPlaneName, kAsyncPlaneId));
@@ -67,7 +67,7 @@ SiteTable* AsyncPairs::sites() {
 void AsyncPairs::Begin(uint64_t id, AsyncHalf half) {
   const auto found = open_.find(id);
   if (found != open_.end() && found->second.is_end) {
-    // Two records, one event: that of the thread which began it.
+    // Two records, one event: it belongs to the thread that began it.
     --found->second.half.line->account.attempted;
     const uint64_t end_ticks = found->second.half.ticks;
     open_.erase(found);
@@ -107,8 +107,7 @@ void AsyncPairs::End(uint64_t id, const AsyncHalf& half) {
     PlaceEnd(id, half);
     return;
   }
-  // An end is read before its begin whenever its thread is: as often as not, so those that were
-  // matched must go.
+  // An end is read before its begin if its thread is; this is common, so matched ends are removed.
   if (ends_.size() >= 2 * kMaxOpen) {
     ends_.erase(std::remove_if(ends_.begin(), ends_.end(),
                                [this](const WaitingEnd& end) { return !Waits(end); }),
@@ -212,7 +211,7 @@ void AsyncPairs::PlaceEnd(uint64_t id, const AsyncHalf& end) {
 
 AsyncPairs::Lane* AsyncPairs::LaneFor(uint32_t site, int64_t start_ps) {
   std::vector<std::unique_ptr<Lane>>& lanes = lanes_[site];
-  // The lane that has been free for the shortest time: that needs the fewest lanes.
+  // The lane that has been free for the shortest time: this needs the fewest lanes.
   Lane* best = nullptr;
   for (const auto& lane : lanes) {
     if (lane->end_ps <= start_ps && (best == nullptr || lane->end_ps > best->end_ps)) {

@@ -21,26 +21,26 @@
 
 namespace jobscope::host {
 
-// One half, as it was read.
+// One half of a pair, as read from a ring.
 struct AsyncHalf {
   uint64_t ticks = 0;
   uint32_t site = 0;
-  ThreadLine* line = nullptr;  // of the thread that recorded it; outlives the session
-  std::string stats;           // of a begin: its arguments, encoded for the async plane
+  ThreadLine* line = nullptr;  // of the recording thread; outlives the session
+  std::string stats;           // of a begin: its encoded arguments, for the async plane
 };
 
-// A pair is one event, on a plane of its own: one line per site, and as many lanes of it as are
-// needed so that operations which overlap do not share one. Halves come in any order, because
-// threads are drained one after the other; those that never find their other half are points in
-// time on their thread's line (an end), or reach to the window's end (a begin).
+// Matches begins and ends of async operations. A pair is one event on a plane of its own: one line
+// per site, and as many lanes of it as needed to keep overlapping operations apart. Halves arrive
+// in any order, because threads are drained one after the other. An unmatched end becomes a point
+// in time on its thread's line; an unmatched begin extends to the window's end.
 //
 // Belongs to the thread that drains. The table holds at most kMaxOpen halves.
 class AsyncPairs {
  public:
-  // Above this many unmatched halves, the oldest end gives way: it is most likely one whose begin
-  // was before the session.
+  // Above this many unmatched halves, the oldest end is dropped: most likely its begin was before
+  // the session.
   static constexpr size_t kMaxOpen = 65'536;
-  // Lanes of one site; what overlaps more than that shares the last one.
+  // Lanes of one site; further overlapping operations share the last one.
   static constexpr size_t kMaxLanes = 64;
   static constexpr size_t kMaxDone = 8192;
 
@@ -50,21 +50,21 @@ class AsyncPairs {
   AsyncPairs(const AsyncPairs&) = delete;
   AsyncPairs& operator=(const AsyncPairs&) = delete;
 
-  // The table for arguments of begins.
+  // Returns the table for arguments of begins.
   SiteTable* sites();
 
   void Begin(uint64_t id, AsyncHalf half);
   void End(uint64_t id, const AsyncHalf& half);
 
-  // Puts the operations that are complete into lanes: those of one drain together, in the order in
-  // which they began, because that needs the fewest lanes.
+  // Assigns complete operations to lanes: those of one drain together, in the order of their
+  // begins, because this needs the fewest lanes.
   void PlaceDone();
-  // The window's end is known: places what is still open.
+  // Places what is still open, once the window's end is known.
   void Finish();
-  // Appends what is collected.
+  // Appends the open segments.
   void Flush();
 
-  // Entries in the tables of halves that wait for another: bounded, however many pairs there are.
+  // Returns the number of waiting halves in the tables; bounded, however many pairs there are.
   size_t remembered() const { return open_.size() + ends_.size(); }
 
  private:
@@ -72,7 +72,7 @@ class AsyncPairs {
   struct Open {
     AsyncHalf half;
     bool is_end = false;
-    uint64_t order = 0;  // of an end: when it came
+    uint64_t order = 0;  // of an end: its arrival
   };
   struct WaitingEnd {
     uint64_t id = 0;
@@ -89,10 +89,10 @@ class AsyncPairs {
   void Complete(uint64_t id, AsyncHalf begin, uint64_t end_ticks, bool ended);
   void Place(const Done& done);
   void PlaceEnd(uint64_t id, const AsyncHalf& end);
-  // Null: the store has no room for the declaration of another line.
+  // Returns null if the store has no space to declare another line.
   Lane* LaneFor(uint32_t site, int64_t start_ps);
   void DropOldestEnd();
-  // Whether that end still waits for its begin.
+  // Returns whether that end is still unmatched.
   bool Waits(const WaitingEnd& end) const;
 
   const Reader* const reader_;
@@ -100,10 +100,10 @@ class AsyncPairs {
   xspace::Names* const names_;
   const Window* const window_;
   SiteTable* const host_sites_;
-  std::unique_ptr<SiteTable> sites_;  // of the async plane, once there is one
+  std::unique_ptr<SiteTable> sites_;  // names of the async plane; null before it exists
   absl::flat_hash_map<uint64_t, Open> open_;
   std::vector<Done> done_;  // not placed yet; at most kMaxDone
-  // Ends in the order in which they came, at most 2 * kMaxOpen; some may have been matched since.
+  // Ends in order of arrival, at most 2 * kMaxOpen; some may have been matched since.
   std::deque<WaitingEnd> ends_;
   uint64_t last_order_ = 0;
   absl::flat_hash_map<uint32_t, std::vector<std::unique_ptr<Lane>>> lanes_;  // by site

@@ -29,7 +29,8 @@ xspace::SegmentEvent PointEvent(const Window& window, uint64_t ticks, uint64_t m
   return event;
 }
 
-// The string that begins at group[*at], which moves behind it. `text` has room for kMaxStringBytes.
+// Reads the string that begins at group[*at] and moves *at after it. `text` has space for
+// kMaxStringBytes.
 std::string_view ReadString(const jobscope_record* group, size_t size, size_t* at, char* text) {
   const uint32_t index = group[*at].depth;
   const size_t length = std::min<size_t>(group[*at].site, kMaxStringBytes);
@@ -82,7 +83,7 @@ EventEncoder::Progress EventEncoder::Encode(ThreadState* thread, const jobscope_
     const size_t size = 1 + JOBSCOPE_FLAGS_CONTINUATIONS(group->flags);
     if (group->end_ticks > hold_ticks) break;
     if (size > count - progress.records || group->kind == JOBSCOPE_KIND_CONTINUATION) {
-      // Not what the recorder promises: no event boundary can be trusted behind it.
+      // Violates the recorder's contract: no later event boundary can be trusted.
       break;
     }
     progress.records += size;
@@ -94,7 +95,7 @@ EventEncoder::Progress EventEncoder::Encode(ThreadState* thread, const jobscope_
       continue;
     }
     if (group->kind >= JOBSCOPE_KIND_ASYNC_BEGIN) {
-      // These look at the window themselves: what they belong to may reach into it.
+      // These check the window themselves, because what they belong to may extend into it.
       switch (group->kind) {
         case JOBSCOPE_KIND_ASYNC_BEGIN:
         case JOBSCOPE_KIND_ASYNC_END:
@@ -197,8 +198,8 @@ void EventEncoder::Step(ThreadState* thread, const Site& site, const jobscope_re
   if (whole) {
     stats_.Int64(common.r, 1);
     stats_.Int64(common.step_num, number);
-    // For GPU work that other threads launch. An event has room for one producer: a flow goes
-    // first.
+    // For GPU work launched by other threads. An event has space for one producer, and a flow has
+    // priority.
     if (thread->flows.empty()) {
       stats_.Int64(common.producer_type, kStepContextType);
       stats_.Uint64(common.producer, group->begin_ticks);
@@ -211,7 +212,7 @@ void EventEncoder::Step(ThreadState* thread, const Site& site, const jobscope_re
   if (begin != group->begin_ticks && group->begin_ticks >= window_->start_ticks) {
     stats_.Int64(common.marked_start_ns, window_->map.ToPs(group->begin_ticks) / 1000);
   }
-  // Of a step that is cut they would be of more than its event.
+  // For a clipped step they would describe more than its event.
   if (size > 1 && whole) Arguments(&sites_, site, group, size, 1, &stats_);
   xspace::SegmentEvent event;
   event.start_ps = clipped.start_ps;
@@ -235,7 +236,7 @@ void EventEncoder::StepMark(ThreadState* thread, const Clipped& step, uint32_t d
   mark.start_ps = step.start_ps + std::max<int64_t>(step.duration_ps, 1) - 1;
   mark.duration_ps = 1;
   mark.metadata_id = sites_.StepMarkId();
-  if (mark.metadata_id == 0) return;  // the step is worth more than its mark
+  if (mark.metadata_id == 0) return;  // without a mark the step is still written
   ++thread->line->account.attempted;
   mark.depth = depth;
   thread->line->AddEvent(mark);
@@ -276,7 +277,7 @@ void EventEncoder::Flow(ThreadState* thread, const jobscope_record& record) {
   }
   const PendingFlow flow{record.begin_ticks, record.arg, record.site, record.depth,
                          record.kind == JOBSCOPE_KIND_FLOW_OUT};
-  if (flow.depth == 0) {  // there is no scope around it
+  if (flow.depth == 0) {  // no enclosing scope
     PlaceFlow(thread, flow);
     return;
   }
@@ -288,9 +289,9 @@ void EventEncoder::Flow(ThreadState* thread, const jobscope_record& record) {
 }
 
 void EventEncoder::AttachFlows(ThreadState* thread, uint32_t depth, uint64_t begin) {
-  // A scope ends before the one around it, so the first scope that ends around a flow is the one it
-  // belongs to; flows of scopes that are not in the trace fall to the next one out. An event has
-  // room for one producer and one consumer.
+  // A scope ends before the one around it, so a flow belongs to the first scope that ends around
+  // it. Flows of scopes that are not in the trace pass to the next outer one. An event has space
+  // for one producer and one consumer.
   const CommonStats& common = sites_.common();
   bool has_out = false;
   bool has_in = false;
@@ -382,7 +383,7 @@ void EventEncoder::Number(SiteTable* sites, uint64_t key, uint32_t type, uint64_
       if (std::isfinite(number)) {
         stats->Double(key, number);
       } else {
-        // Viewers put numbers into JSON, which knows none of these: the whole timeline would not
+        // Viewers write numbers as JSON, which has none of these: the whole timeline would fail to
         // load.
         stats->String(key, std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf");
       }
@@ -411,11 +412,11 @@ void EventEncoder::ForgetOpenScope(ThreadState* thread, const jobscope_record& r
 
 void EventEncoder::FinishThread(ThreadState* thread) {
   if (!window_->over) {
-    // The thread ended in the middle of the session: what it was inside of has no end.
+    // The thread ended during the session: its open scopes have no end.
     thread->open_scopes.clear();
     thread->step_open = false;
   }
-  // A step that has begun, and whose end is not here, is in the sample; unless none could be had.
+  // A step that has begun and not ended is in the sample, unless sampling failed.
   if (thread->step_open) {
     const jobscope_record& step = thread->step_begin;
     const auto is_step = [&](const jobscope_open_scope& scope) {
@@ -427,7 +428,7 @@ void EventEncoder::FinishThread(ThreadState* thread) {
     }
     thread->step_open = false;
   }
-  // Innermost first, as scopes end: flows then go to the scope around them.
+  // Innermost first, in the order of their ends: flows then pass to the enclosing scope.
   std::sort(thread->open_scopes.begin(), thread->open_scopes.end(),
             [](const auto& a, const auto& b) { return a.begin_ticks > b.begin_ticks; });
   for (const jobscope_open_scope& scope : thread->open_scopes) OpenScope(thread, scope);
@@ -437,7 +438,7 @@ void EventEncoder::FinishThread(ThreadState* thread) {
 }
 
 void EventEncoder::OpenScope(ThreadState* thread, const jobscope_open_scope& scope) {
-  // Not attempted before: nothing has been published for it.
+  // Not counted as attempted before: no record has been published for it.
   if (scope.begin_ticks > window_->end_ticks) return;
   const Site* const site = sites_.Find(scope.site);
   if (site == nullptr) return;

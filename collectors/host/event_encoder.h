@@ -20,7 +20,7 @@
 
 namespace jobscope::host {
 
-// A flow record waits for the scope around it to end.
+// A flow record that waits for its enclosing scope to end.
 struct PendingFlow {
   uint64_t ticks = 0;
   uint64_t id = 0;
@@ -29,21 +29,21 @@ struct PendingFlow {
   bool is_out = false;
 };
 
-// What the encoder remembers of one thread (one incarnation) between chunks.
+// What the encoder keeps of one thread (one incarnation) between chunks.
 struct ThreadState {
   ThreadLine* line = nullptr;
-  std::vector<PendingFlow> flows;  // in the order of time; at most kMaxPendingFlows
+  std::vector<PendingFlow> flows;  // ordered by time; at most kMaxPendingFlows
   // The newest step that has begun and not ended.
   bool step_open = false;
   jobscope_record step_begin{};
   StepBegins steps;
-  uint64_t newest_scope_begin = 0;  // of those in the trace, input waits left out
-  // Scopes found open at Stop that have not ended since: an ended one is in the ring, and must not
-  // appear twice.
+  uint64_t newest_scope_begin = 0;  // of scopes in the trace except input waits
+  // Scopes open at Stop that have not ended since: an ended one is in the ring and must not appear
+  // twice.
   std::vector<jobscope_open_scope> open_scopes;
 };
 
-// How the records of one session become events. Which event counts as what:
+// Encodes the records of one session as XPlane events. Each record counts as follows:
 //
 //   record                       event in the trace                             attempted
 //   scope, instant, counter      one                                            1
@@ -58,13 +58,13 @@ struct ThreadState {
 //                                one for a half alone                           1
 //   (scope open at Stop)         one, to the window's end                       1
 //
-// so that `events` of a report is the number of XEvents, and a record that only adds to another
-// event is no event. Belongs to the thread that drains.
+// So `events` of a report is the number of XEvents, and a record that only adds to another event is
+// not an event. Belongs to the thread that drains.
 class EventEncoder {
  public:
   static constexpr size_t kMaxPendingFlows = 64;
 
-  // `window` may change between calls; its zero only before the first event.
+  // `window` may change between calls, its zero only before the first event.
   EventEncoder(const Reader* reader, xspace::ItemSink* sink, xspace::Names* names,
                xspace::PlaneKey plane, const Window* window);
 
@@ -72,29 +72,27 @@ class EventEncoder {
     size_t records = 0;
     size_t events = 0;
   };
-  // Encodes whole events from `records` until one has ended after `hold_ticks` (that one is not
-  // taken), or all are taken.
+  // Encodes whole events from `records`, up to the first that ended after `hold_ticks` (excluded).
   Progress Encode(ThreadState* thread, const jobscope_record* records, size_t count,
                   uint64_t max_events, uint64_t hold_ticks);
 
-  // Tells `steps` of the thread's next event, without encoding anything.
+  // Passes the thread's next event to `steps` without encoding it.
   void Follow(StepBegins* steps, const jobscope_record& event);
 
-  // The thread has ended, or the session: nothing more comes from it. Places what waits (open
-  // scopes, flows).
+  // Places waiting open scopes and flows, because the thread or the session has ended.
   void FinishThread(ThreadState* thread);
   xspace::PlaneKey plane() const { return sites_.plane(); }
   const Window& window() const { return *window_; }
 
-  // After each pass over the threads.
+  // Call it after each pass over the threads.
   void PlaceDone() { async_.PlaceDone(); }
-  // After all threads, once the window's end is known.
+  // Call it after all threads, once the window's end is known.
   void Finish() { async_.Finish(); }
   void Flush() { async_.Flush(); }
 
  private:
   void Scope(ThreadState* thread, const Site& site, const jobscope_record* group, size_t size);
-  // `begin`: in the trace.
+  // `begin` is the step's begin in the trace.
   void Step(ThreadState* thread, const Site& site, const jobscope_record* group, size_t size,
             uint64_t begin);
   void StepMark(ThreadState* thread, const Clipped& step, uint32_t depth);
@@ -103,9 +101,9 @@ class EventEncoder {
   void Flow(ThreadState* thread, const jobscope_record& record);
   void OpenScope(ThreadState* thread, const jobscope_open_scope& scope);
 
-  // Appends to stats_ what clipping took away.
+  // Appends what was clipped to stats_.
   void ClipStats(const Clipped& clipped, uint64_t begin, uint64_t end);
-  // Appends to stats_ the flows that belong to a scope of this depth that began at `begin`.
+  // Appends to stats_ the flows of a scope of this depth that began at `begin`.
   void AttachFlows(ThreadState* thread, uint32_t depth, uint64_t begin);
   void PlaceFlow(ThreadState* thread, const PendingFlow& flow);
   // Appends the arguments from `first` on to `stats`.

@@ -15,7 +15,7 @@ bool IsOpNameByte(char c) {
 
 bool IsTypeByte(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
-// "scope/op:Type", as XProf recognises it by itself.
+// Returns whether a name has the form "scope/op:Type", which XProf recognises.
 bool IsOpWithType(std::string_view name) {
   const size_t colon = name.find(':');
   if (colon == 0 || colon == std::string_view::npos || colon + 1 == name.size()) return false;
@@ -68,7 +68,7 @@ std::string SafeStatName(std::string_view key) {
 
 std::string TfOpOf(std::string_view name, std::string_view category) {
   if (IsOpWithType(name)) return "";
-  // The argument list of a function says nothing about which op it is.
+  // A function's argument list does not identify the op.
   if (const size_t paren = name.find('('); paren != std::string_view::npos && paren > 0) {
     name = name.substr(0, paren);
   }

@@ -10,22 +10,22 @@
 
 namespace jobscope::host {
 
-// True if XProf would take an event of this name for something else than an ordinary event: a step
-// marker ("train...", "test...", "TraceContext..."), or work that it leaves out of the breakdown of
-// a step.
+// Returns true if XProf would not take an event of this name for an ordinary one: a step marker
+// ("train...", "test...", "TraceContext..."), or work that it excludes from the breakdown of a
+// step.
 bool IsMisleadingName(std::string_view name);
 
-// The event name to write: `name`, or "scope/<name>" if that is misleading (a slash ends the
-// misreading). The original then goes into display_name, which is what viewers show.
+// Returns the event name to write: `name`, or "scope/<name>" if it is misleading (a slash prevents
+// that). The original then becomes the display_name that viewers show.
 std::string SafeEventName(std::string_view name);
 
-// The stat name to write for a key given by the user: "arg.<key>" where the key is one that XProf
-// acts upon (a stat `group_id` alone takes all steps out of a trace).
+// Returns the stat name to write for a user's key: "arg.<key>" if XProf acts on that key (a stat
+// `group_id` alone removes all steps from a trace).
 std::string SafeStatName(std::string_view key);
 
-// A `tf_op` value "<scope>/<op>:<Type>" made of a C++ name, so that the scope gets a row among
-// XProf's framework ops; Type is the category, or "Scope". Empty if `name` is already of that form:
-// then it has a row without.
+// Returns a `tf_op` value "<scope>/<op>:<Type>" for a C++ name, so that the scope gets a row among
+// XProf's framework ops; Type is the category, or "Scope". Empty if `name` already has that form
+// and so a row.
 std::string TfOpOf(std::string_view name, std::string_view category);
 
 }  // namespace jobscope::host

@@ -16,9 +16,9 @@ namespace {
 constexpr uint32_t kAlwaysOnBits =
     JOBSCOPE_BIT_STEP | JOBSCOPE_BIT_INPUT_WAIT | JOBSCOPE_BIT_COARSE;
 
-// Rings that Arm readies: one for each thread that has none yet, and some for threads to come. Most
-// threads of a large process never record, and a ring is 1 MiB, so not more than this at once; a
-// thread that comes later maps its own.
+// Rings that Arm prepares: one for each thread without one, and some for new threads. Most threads
+// of a large process never record, and a ring is 1 MiB, so the sum is bounded; further threads map
+// their own.
 constexpr uint32_t kSpareRings = 8;
 constexpr uint32_t kMaxPrefault = 32;
 
@@ -34,14 +34,14 @@ const host::Reader* Usable(const host::Reader* reader) {
   return reader != nullptr && reader->size >= sizeof(host::Reader) ? reader : nullptr;
 }
 
-// Threads of ours never record, and each collector has one while a session exists: rings for them
-// were 9 MiB.
+// Our own threads never record, and each collector has one during a session: their rings would take
+// 9 MiB.
 bool MayRecord(int64_t tid) {
   const std::string name = ThreadName(tid);
   return !name.empty() && !IsOwnThreadName(name);
 }
 
-// Up to `most`: looking at a thread's name takes microseconds, and there may be thousands.
+// Counts at most `most`: reading a thread's name takes microseconds, and there may be thousands.
 uint32_t CountThreads(uint32_t most) {
   DIR* const tasks = opendir("/proc/self/task");
   if (tasks == nullptr) return 1;
@@ -126,7 +126,7 @@ absl::Status HostCollector::Start(const StartRequest& request) {
   if (session_ == nullptr) return absl::FailedPreconditionError("Start without Arm");
   if (absl::Status status = session_->Start(request); !status.ok()) return status;
   recording_since_.store(session_->recording_since(), std::memory_order_release);
-  // A window with a past begins no earlier than the rings still reach.
+  // A window with a past begins no earlier than what the rings still hold.
   if (oldest_ticks_.load(std::memory_order_relaxed) != UINT64_MAX) {
     oldest_ticks_.store(session_->window_begin_ticks(), std::memory_order_release);
   }

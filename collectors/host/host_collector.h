@@ -19,26 +19,27 @@
 
 namespace jobscope {
 
-// Turns rings into items. The one reader of the process's recorder; lives as long as the process.
+// Collects the events in the recorder's rings. The only reader of the process's recorder; lives as
+// long as the process.
 //
-// Its report counts events as host/event_encoder.h says: `events` is the number of XEvents it put
-// into the trace, a record that only adds to another event (the begin of a step, a flow, the second
-// half of an async pair) is part of that event, and scopes that were open at Stop count as
-// attempted and in the trace. attempted = events + lost + outside, in total and for each thread;
-// events of threads without a ring appear in the total only.
+// Its report counts as described in host/event_encoder.h: `events` is the number of XEvents in the
+// trace; a record that only adds to another event (the begin of a step, a flow, the second half of
+// an async pair) is part of that event; scopes open at Stop count as attempted and in the trace.
+// attempted = events + lost + outside, in total and for each thread; events of threads without a
+// ring appear only in the total.
 class HostCollector : public Collector {
  public:
-  // `reader` is null, or older than this code knows, where there is no usable recorder: the
-  // collector is then off, and says why.
+  // `reader` is null, or older than this code supports, if there is no usable recorder: the
+  // collector is then off, with the reason.
   explicit HostCollector(const host::Reader* reader);
   ~HostCollector() override;
   HostCollector(const HostCollector&) = delete;
   HostCollector& operator=(const HostCollector&) = delete;
 
-  // Steps, input waits and coarse scopes are recorded from now on, whether or not a session runs:
-  // while a server does. Any thread.
+  // Records steps, input waits and coarse scopes whether or not a session runs, as long as a server
+  // runs. Any thread.
   void SetAlwaysOn(bool on);
-  // Everything of this host level (1 to 3) is recorded from now on; nullopt or 0: off. Any thread.
+  // Records everything of this host level (1 to 3) from now on; nullopt or 0: off. Any thread.
   void SetContinuous(std::optional<int> host_level);
 
   std::string_view name() const override { return "host"; }
@@ -64,8 +65,8 @@ class HostCollector : public Collector {
   std::atomic<uint64_t> lost_so_far_{0};
   std::unique_ptr<host::HostSession> session_;  // from Arm to Report
 
-  std::mutex mutex_;  // two calls of set_mask for one holder must not overlap
-  // Since when a holder's bits are set; UINT64_MAX: they are not.
+  std::mutex mutex_;  // serialises set_mask, whose calls for one holder must not overlap
+  // When each holder's bits were set; UINT64_MAX: not set.
   uint64_t always_on_since_ticks_ = UINT64_MAX;
   uint64_t continuous_since_ticks_ = UINT64_MAX;
 };

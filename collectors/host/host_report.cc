@@ -19,10 +19,10 @@ namespace jobscope::host {
 namespace {
 
 constexpr size_t kMaxReportedThreads = 1000;
-// What the recorder keeps of steps.
+// Number of steps that the recorder keeps.
 constexpr size_t kMaxRecentSteps = 256;
 
-// Of all lines, and of threads that have no ring, and so no line.
+// Sums all lines, and threads that have no ring and so no line.
 Account SumOf(const ReportInput& input, const jobscope_totals& totals) {
   Account sum;
   for (const auto& [tid, line] : *input.lines) sum.Add(line->account);
@@ -43,8 +43,8 @@ void AddThreads(const ReportInput& input, CollectorReport* report) {
   std::string scratch;
   for (const auto& [tid, line] : *input.lines) {
     const Account& account = line->account;
-    // The kernel cuts a thread's name after 15 bytes, also in the middle of a character: a message
-    // that holds such a text is refused by whoever parses it.
+    // The kernel cuts a thread's name after 15 bytes, even within a character, and protobuf parsers
+    // refuse a message with such a text.
     std::string name(xspace::ToUtf8(line->name(), &scratch));
     report->threads.push_back({tid, std::move(name), account.attempted, account.in_trace,
                                account.lost(), account.outside});
@@ -87,14 +87,14 @@ void AddWarnings(const ReportInput& input, const jobscope_totals& totals, Collec
   }
 }
 
-// Where something is called several times per iteration, each call was taken for a step.
+// If something is called several times per iteration, each call was taken for a step.
 void AddStepPattern(const ReportInput& input, CollectorReport* report) {
   if (report->steps_inferred_from.empty()) return;
   std::array<jobscope_step_info, kMaxRecentSteps> steps{};
   const size_t count = input.reader->recent_steps(steps.data(), steps.size());
   std::vector<double> lengths_s;
   for (size_t i = 0; i < count; ++i) {
-    if (steps[i].end_ticks <= steps[i].begin_ticks) continue;  // it runs
+    if (steps[i].end_ticks <= steps[i].begin_ticks) continue;  // still running
     lengths_s.push_back(static_cast<double>(steps[i].end_ticks - steps[i].begin_ticks) /
                         input.ticks_per_second);
   }
@@ -141,7 +141,7 @@ std::string StepsInferredFrom(const Reader& reader) {
   const uint32_t source = reader.step_source();
   if (source == 0 || reader.site(source, &info) != 0) return {};
   if (info.role != JOBSCOPE_ROLE_INFERRED_STEP || info.name == nullptr) return {};
-  // The dictionary cuts names wherever 127 bytes end.
+  // The dictionary cuts names after 127 bytes, even within a character.
   std::string scratch;
   return std::string(xspace::ToUtf8(info.name, &scratch));
 }

@@ -18,33 +18,34 @@ namespace jobscope::host {
 struct ReportInput {
   const Reader* reader = nullptr;
   const ThreadLines* lines = nullptr;
-  bool recorded = false;  // the window has been open
+  bool recorded = false;  // the window was open
   jobscope_totals totals_at_start{};
   double ticks_per_second = 1e9;
   uint64_t threads_without_ring = 0;
-  // Seconds after the zero at which the store was full first, and how long in all.
+  // When the store was full first, in seconds after the zero, and for how long in total.
   std::optional<double> full_after_s;
   double full_for_s = 0;
 };
 
-// What was lost until now, in all lines and by threads without one.
+// Returns the losses so far, in all lines and by threads without one.
 uint64_t LostSoFar(const ReportInput& input);
 
-// Adds to `report`, which may have warnings already.
+// Fills in `report`, which may already have warnings.
 void FillReport(const ReportInput& input, CollectorReport* report);
 
-// What the steps of the process are inferred from: empty if the program marks them, or there are
+// Returns what the process's steps are inferred from; empty if the program marks them or there are
 // none. Takes a microsecond, never blocks.
 std::string StepsInferredFrom(const Reader& reader);
 
-// Whether steps began within these ticks. The recorder knows the newest 256: where steps that it
-// has forgotten may lie within, the answer is yes. Takes microseconds, never blocks.
+// Returns whether steps began within these ticks. The recorder knows the newest 256; if forgotten
+// steps may lie within, the answer is true. Takes microseconds, never blocks.
 bool HasStepsBetween(const Reader& reader, uint64_t from_ticks, uint64_t to_ticks);
 
-// Numbers of the window's first and last step: of one that has not closed, the newest that began.
+// Fills in the numbers of the window's first and last step; of an open window, the newest begun
+// one.
 void FillStepWindow(const Reader& reader, const StepRange& wanted, CollectorReport* report);
 
-// Appends the account of each thread. False: the store had no room for it.
+// Appends the account of each thread. False: the store had no space.
 bool AppendLoss(const CollectorReport& report, xspace::ItemSink* sink);
 
 }  // namespace jobscope::host

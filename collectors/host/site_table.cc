@@ -12,22 +12,22 @@
 namespace jobscope::host {
 namespace {
 
-// The dictionary is bounded far below; an id above is no site, and must not make us allocate.
+// Bounds ids: the dictionary is far smaller, and an invalid id must not cause an allocation.
 constexpr uint32_t kMaxSiteId = 1u << 20;
 constexpr uint32_t kMaxNameId = 1u << 20;
 
-// Of strings that came with events. 4,096 of the longest are 480 KiB.
+// Bounds strings that arrived with events. 4,096 of the longest are 480 KiB.
 constexpr size_t kMaxStrings = 4096;
 constexpr size_t kMaxStringBytes = 512 * 1024;
 
-// Messages of sites that are named by their argument: up to 120 bytes each.
+// Bounds messages of sites that are named by their argument: up to 120 bytes each.
 constexpr size_t kMaxNamedEvents = 16384;
 
 }  // namespace
 
 SiteTable::SiteTable(const Reader* reader, xspace::Names* names, xspace::PlaneKey plane)
     : reader_(reader), names_(names), plane_(plane) {
-  // `tf_op` stands on most events: first, so that its id takes one byte.
+  // Most events have `tf_op`: it comes first, so that its id takes one byte.
   common_.tf_op = names->Stat(plane, "tf_op");
   common_.r = names->Stat(plane, "_r");
   common_.step_num = names->Stat(plane, "step_num");
@@ -74,7 +74,7 @@ const Site* SiteTable::Load(uint32_t id) {
   Site site;
   site.name = info.name;
   site.role = info.role;
-  // What is the same for all events of a site stands once, on its metadata: viewers show it with
+  // What is the same for all events of a site is stored once, in its metadata: viewers show it with
   // each event.
   xspace::StatsEncoder metadata(xspace::StatsOf::kEventMetadata);
   const std::string_view category = DescribePlace(info, &metadata);
@@ -86,12 +86,12 @@ const Site* SiteTable::Load(uint32_t id) {
   std::string name = SafeEventName(site.name);
   std::string display_name = name == site.name ? "" : site.name;
   if (is_step) {
-    // Any name may be a step's; only what is not a whole step must not look like one.
+    // A step may have any name; other events must not look like a whole step.
     site.clipped_event_id = names_->Event(plane_, name, display_name, metadata.bytes());
     name = site.name.empty() ? "step" : site.name;
     display_name.clear();
   } else if (site.role == JOBSCOPE_ROLE_INPUT_WAIT) {
-    // Events of this prefix are what XProf counts as waiting for input.
+    // XProf counts events with this prefix as waiting for input.
     name = absl::StrCat("IteratorGetNext ", site.name);
     display_name.clear();
   }
@@ -118,8 +118,8 @@ const Site* SiteTable::Load(uint32_t id) {
     site.key_ids[JOBSCOPE_STEP_INVOLUNTARY_SWITCHES] = names_->Stat(plane_, "involuntary_switches");
   }
 
-  // XProf reads `tf_op` from events only, not from metadata. Verbose scopes go without: seven bytes
-  // each are half an event.
+  // XProf reads `tf_op` only from events, not from metadata. Verbose scopes omit it: its seven
+  // bytes are half an event.
   if (site.role == JOBSCOPE_ROLE_SCOPE && info.bit != JOBSCOPE_BIT_LEVEL3) {
     if (const std::string op = TfOpOf(site.name, category); !op.empty()) {
       site.tf_op_ref = names_->Stat(plane_, op);
@@ -144,7 +144,7 @@ uint64_t SiteTable::NameRef(uint32_t name_id) {
   if (name_id >= kMaxNameId) return 0;
   if (name_id < name_refs_.size() && name_refs_[name_id] != 0) return name_refs_[name_id];
   const char* const name = reader_->name(name_id);
-  // A value is declared among the stats' own names: one that XProf acts upon must not appear there.
+  // A value becomes a name among the plane's stats: one that XProf acts on must not appear there.
   if (name == nullptr || SafeStatName(name) != name) return 0;
   const uint64_t ref = names_->Stat(plane_, name);
   if (name_id >= name_refs_.size()) name_refs_.resize(name_id + 1);

@@ -17,20 +17,20 @@
 
 namespace jobscope::host {
 
-// A site, ready to be written. Ids are 0 where the store had no room for them.
+// A site, ready to be written. Ids are 0 if the store had no space for them.
 struct Site {
   bool complete = false;          // false: an id is 0; the next Find tries again
-  uint64_t event_id = 0;          // of its events; of a step: of whole steps
-  uint64_t clipped_event_id = 0;  // of events that must not be taken for a whole step
-  uint64_t counter_id = 0;        // the stat of a counter's samples
+  uint64_t event_id = 0;          // of its events; for a step: of whole steps
+  uint64_t clipped_event_id = 0;  // of events that must not look like a whole step
+  uint64_t counter_id = 0;        // stat of a counter's samples
   uint32_t role = JOBSCOPE_ROLE_SCOPE;
   uint32_t key_count = 0;
   uint64_t key_ids[JOBSCOPE_MAX_KEYS] = {};
   uint64_t tf_op_ref = 0;
-  std::string stats;  // encoded: what each of its events carries
+  std::string stats;  // encoded stats of each of its events
   std::string name;
   bool named_by_argument = false;  // an NVTX site for all messages: argument 0 is the message
-  std::string metadata;            // encoded, of such a site
+  std::string metadata;            // encoded metadata of such a site
 };
 
 // Stats that the host collector writes itself.
@@ -40,33 +40,33 @@ struct CommonStats {
   uint64_t producer_type, producer, consumer_type, consumer, async_id, async_begin, async_end, flow;
 };
 
-// Not thread-safe: belongs to the thread that drains. A site costs its first event about 1 us, the
-// others an array access.
+// Caches what is needed to write events of each site. Not thread-safe: belongs to the thread that
+// drains. The first event of a site costs about 1 us, others an array access.
 class SiteTable {
  public:
   SiteTable(const Reader* reader, xspace::Names* names, xspace::PlaneKey plane);
 
-  // Null: the dictionary has no such site.
+  // Returns null if the dictionary has no such site.
   const Site* Find(uint32_t id) {
     return id < sites_.size() && sites_[id] != nullptr && sites_[id]->complete ? sites_[id]
                                                                                : Load(id);
   }
-  // The stat id that stands for an interned name (for StatsEncoder::Ref); 0: there is none, write
-  // the name itself.
+  // Returns the stat id of an interned name, for StatsEncoder::Ref; 0: there is none, write the
+  // name itself.
   uint64_t NameRef(uint32_t name_id);
-  // The stat id that stands for a string that came with an event; 0: write the string itself. A
-  // string gets an id when it comes for the second time, and only while the table of strings is
-  // within its bounds: ids cost room in every part of a trace.
+  // Returns the stat id of a string that arrived with an event; 0: write the string itself. A
+  // string gets an id at its second occurrence, and only while the table is within its bounds: ids
+  // take space in every part of a trace.
   uint64_t StringRef(std::string_view text);
-  // The event id for a message of a site that is named by its argument; 0: write the message as an
-  // argument. The table of them is bounded, too.
+  // Returns the event id for a message of a site that is named by its argument; 0: write the
+  // message as an argument. This table is bounded, too.
   uint64_t EventNamed(const Site& site, std::string_view message);
-  // The event that stands in steps without any other.
+  // Returns the event that marks steps without any other event.
   uint64_t StepMarkId();
-  // The stat id of the argument with this index of the site.
+  // Returns the stat id of the site's argument with this index.
   uint64_t KeyId(const Site& site, uint32_t index);
 
-  // The text of an interned name; empty if there is none.
+  // Returns the text of an interned name; empty if there is none.
   std::string_view NameText(uint32_t name_id) const {
     const char* const name = reader_->name(name_id);
     return name == nullptr ? std::string_view() : std::string_view(name);
@@ -77,8 +77,7 @@ class SiteTable {
 
  private:
   const Site* Load(uint32_t id);
-  // What a site's category and file say, as stats. Returns what stands for the type of an
-  // operation.
+  // Writes a site's category and file as stats. Returns the type of the operation.
   std::string_view DescribePlace(const jobscope_site_info& info, xspace::StatsEncoder* metadata);
 
   const Reader* const reader_;
@@ -91,7 +90,8 @@ class SiteTable {
   std::vector<uint64_t> name_refs_;                     // [name id]
   absl::flat_hash_map<std::string, uint64_t> strings_;  // 0: seen once
   size_t string_bytes_ = 0;
-  absl::flat_hash_map<std::string, uint64_t> named_events_;  // site's event id, then the message
+  absl::flat_hash_map<std::string, uint64_t> named_events_;  // by the site's event id, then the
+                                                             // message
 };
 
 }  // namespace jobscope::host

@@ -15,7 +15,7 @@ void StepBegins::OnWait(uint64_t begin, uint64_t end) {
 }
 
 void StepBegins::CoverWaits(uint64_t begin) {
-  // A scope around the step before can't begin with the next one.
+  // A scope around the previous step cannot begin with the next one.
   if (begin < last_step_end_ || waits_.back().begin < begin) return;
   uint64_t waited = 0;
   while (!waits_.empty() && waits_.back().begin >= begin) {

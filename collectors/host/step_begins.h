@@ -11,8 +11,8 @@
 
 namespace jobscope::host {
 
-// Analyses count as input what lies within a step. A loop that waits for its batch and then marks
-// its step would have none, so the event of a step begins with the input waits before it:
+// Moves the begin of a step to include the input waits before it. Analyses count as input only what
+// lies within a step, and a loop that waits for its batch and then marks its step would have none:
 //
 //   wait      |-------|                       the last wait before the step, always; earlier ones
 //   as step               |---------|            long as at least half of the time from there to
@@ -20,32 +20,32 @@ namespace jobscope::host {
 //   is
 //                                             not), and never across another step of the thread.
 //
-// Told of the events of one thread in the order of their ends. Belongs to the thread that drains.
+// Receives the events of one thread in the order of their ends. Belongs to the thread that drains.
 class StepBegins {
  public:
-  // Waits between two steps, and open steps, beyond which the oldest are forgotten.
+  // Bounds waits between two steps, and open steps; beyond it the oldest are forgotten.
   static constexpr size_t kMaxWaits = 64;
   static constexpr size_t kMaxOpenSteps = 64;
 
-  // A wait for input has ended.
+  // Notes an ended input wait.
   void OnWait(uint64_t begin, uint64_t end);
-  // Another scope has ended. Waits in it count from its begin: so scopes stay nested.
+  // Notes another ended scope. Waits in it count from its begin: so scopes stay nested.
   void OnScope(uint64_t begin) {
     if (!waits_.empty()) CoverWaits(begin);
   }
   void OnStepBegin(uint64_t begin);
-  // A step has ended. Returns its begin in the trace.
+  // Notes an ended step. Returns its begin in the trace.
   uint64_t OnStepEnd(uint64_t begin, uint64_t end);
 
-  // The begin in the trace of an open step that was marked to begin at `begin`.
+  // Returns the begin in the trace of an open step that was marked to begin at `begin`.
   uint64_t Of(uint64_t begin) const;
-  // Events are missing: waits before them may be of a step that is not known.
+  // Forgets earlier waits: events are missing, and the waits may belong to an unknown step.
   void Forget() { waits_.clear(); }
 
  private:
   struct Wait {
     uint64_t begin = 0;
-    uint64_t waited = 0;  // ticks; less than from its begin to its end where a scope covers it
+    uint64_t waited = 0;  // ticks; less than the wait's duration if a scope covers it
   };
   struct OpenStep {
     uint64_t marked = 0;

@@ -6,13 +6,14 @@
 namespace jobscope::host {
 namespace {
 
-// What ends several times per iteration leaves next to nothing between: far more than this. A step
-// that also writes a log line does not.
+// Minimum ratio of long to short distances. Something that ends several times per iteration leaves
+// almost nothing in between, far beyond this ratio; a step that also writes a log line does not.
 constexpr double kMinRatio = 4;
 constexpr double kShortest = 1e-9;
 constexpr size_t kMinLong = 8;
 constexpr size_t kMaxPeriod = 64;
-// Of the distances between long steps: a pause of the machine makes a short one long.
+// Minimum share of regular distances between long steps; not 1, because a pause of the machine
+// makes a short step long.
 constexpr double kRegularShare = 0.8;
 
 }  // namespace
@@ -21,7 +22,7 @@ std::optional<StepPattern> FindStepPattern(const std::vector<double>& lengths) {
   if (lengths.size() < 2 * kMinLong) return std::nullopt;
   std::vector<double> sorted = lengths;
   std::sort(sorted.begin(), sorted.end());
-  // The shortest of the long ones.
+  // Index of the shortest long step.
   size_t first_long = 0;
   double widest = kMinRatio;
   for (size_t i = 1; i + kMinLong <= sorted.size(); ++i) {

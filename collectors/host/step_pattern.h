@@ -10,16 +10,16 @@
 
 namespace jobscope::host {
 
-// Every `period`-th step is long, the others are short.
+// Describes steps of which every `period`-th is long and the others are short.
 struct StepPattern {
   size_t period = 0;
   double long_s = 0;  // medians
   double short_s = 0;
 };
 
-// Of the lengths of successive steps, in seconds: a pattern where the long ones, of which there are
-// at least eight, take at least four times as long as any other, and come at a regular distance of
-// 2 to 64 steps. nullopt: there is none.
+// Finds a pattern in the durations of successive steps, in seconds: at least eight long steps, each
+// at least four times as long as any other, at a regular distance of 2 to 64 steps. nullopt: there
+// is none.
 std::optional<StepPattern> FindStepPattern(const std::vector<double>& lengths);
 
 }  // namespace jobscope::host

@@ -8,10 +8,11 @@
 namespace jobscope::host {
 namespace {
 
-// As deep as the recorder's own stack of open scopes.
+// Depth of the recorder's own stack of open scopes.
 constexpr size_t kMaxOpenScopes = 64;
 
-// A thread that laps the reader can make it come away empty; each try is a copy of up to a chunk.
+// Tries of an empty read, which occurs when a thread laps the reader; each try copies up to a
+// chunk.
 constexpr int kMaxEmptyReads = 8;
 
 }  // namespace
@@ -78,7 +79,7 @@ std::optional<uint64_t> ThreadDrain::BeginWithStep(EventEncoder* encoder,
   ForEach(last_step_, buffer, [&](const jobscope_record& event, jobscope_cursor behind) {
     encoder->Follow(&steps, event);
     if (event.kind == JOBSCOPE_KIND_STEP && event.end_ticks <= step_ticks) from = behind;
-    // An inferred step begins where the one before it ends.
+    // An inferred step begins where the previous one ends.
     const bool is_step = event.kind == JOBSCOPE_KIND_STEP_BEGIN || event.kind == JOBSCOPE_KIND_STEP;
     if (is_step && event.end_ticks == step_ticks) found = steps.Of(step_ticks);
     return !found.has_value() && event.end_ticks <= step_ticks;
@@ -101,7 +102,7 @@ ThreadDrain::Stopped ThreadDrain::Drain(EventEncoder* encoder, std::vector<jobsc
     const jobscope_cursor before = cursor_;
     jobscope_read_result result{};
     if (reader_->read(info_.serial, &cursor_, buffer->data(), buffer->size(), &result) != 0) {
-      LoseRest(LossCause::kOverwritten, line_for);  // the ring has gone to another thread
+      LoseRest(LossCause::kOverwritten, line_for);  // another thread has taken the ring
       return Stopped::kDrained;
     }
     if (result.lost_events > 0) state_.steps.Forget();
@@ -118,8 +119,8 @@ ThreadDrain::Stopped ThreadDrain::Drain(EventEncoder* encoder, std::vector<jobsc
     const uint64_t first_event = cursor_.event - result.events;
     const uint64_t wanted = info_.head_event > first_event ? info_.head_event - first_event : 0;
     account.attempted += result.lost_events;
-    // A thread's records lie in the order in which they ended: what was overwritten ended before
-    // the oldest one that is left.
+    // A thread's records are in the order of their ends: what was overwritten ended before the
+    // oldest one left.
     if ((*buffer)[0].end_ticks < encoder->window().start_ticks) {
       account.outside += result.lost_events;
     } else {
@@ -132,13 +133,12 @@ ThreadDrain::Stopped ThreadDrain::Drain(EventEncoder* encoder, std::vector<jobsc
                            progress.records < result.records &&
                            (*buffer)[progress.records].end_ticks <= hold_ticks;
     if (malformed) {
-      // Not what the recorder promises. The rest of the chunk cannot be read, and must not be read
-      // again.
+      // Violates the recorder's contract. The rest of the chunk cannot be read and is skipped.
       account.attempted += result.events - progress.events;
       account.Lose(LossCause::kInvalid, result.events - progress.events);
       continue;
     }
-    // Whatever was not taken is read again next time.
+    // Records that were not taken are read again next time.
     cursor_.record -= result.records - progress.records;
     cursor_.event -= result.events - progress.events;
     if (progress.events < result.events) return drained() ? Stopped::kDrained : Stopped::kHeld;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMaxRenames = 16;
 
-// Threads beyond those that are accounted for one by one share this line.
+// Line shared by threads beyond those with an account of their own.
 constexpr int64_t kOtherThreadsLine = (int64_t{1} << 40) + 1;
 
 std::string LineName(std::string_view thread_name, int64_t tid) {
@@ -69,7 +69,7 @@ void ThreadLine::AddCounter(const xspace::SegmentEvent& event) {
   }
   if (counters_ == nullptr) {
     const int64_t key = names_->Line(plane_, kCountersLine, kCountersLineName);
-    if (key == 0) {  // the store has no room; the next sample tries again
+    if (key == 0) {  // the store has no space; the next sample retries
       account.Lose(LossCause::kStoreFull);
       return;
     }
@@ -83,7 +83,7 @@ void ThreadLine::ResolveSteps() {
   const uint64_t appended = events_->appended_events();
   const uint64_t closed = appended + events_->refused_events();
   if (closed == seen_appended_ + seen_refused_) return;
-  // One Add or Flush closes one segment: all of it was taken, or nothing.
+  // One Add or Flush closes one segment: it was accepted or refused as a whole.
   const auto end = std::lower_bound(open_steps_.begin(), open_steps_.end(), closed);
   if (appended != seen_appended_) steps_ += static_cast<uint64_t>(end - open_steps_.begin());
   open_steps_.erase(open_steps_.begin(), end);

@@ -17,11 +17,11 @@
 
 namespace jobscope::host {
 
-// One per OS thread id: a thread that gets the id of one that ended continues its line. Belongs to
-// the thread that drains.
+// Writes the line of one OS thread id, and its account. A thread that gets the id of an ended one
+// continues its line. Belongs to the thread that drains.
 //
-// Each line has a builder of its own for counter samples too (they all go to the line
-// `_counters_`): so what the store refuses is known thread by thread.
+// Each line also has its own builder for counter samples (they all go to the line `_counters_`), so
+// that refusals of the store are known by thread.
 class ThreadLine {
  public:
   ThreadLine(xspace::ItemSink* sink, xspace::Names* names, xspace::PlaneKey plane, int64_t tid,
@@ -29,11 +29,11 @@ class ThreadLine {
 
   int64_t tid() const { return tid_; }
   const std::string& name() const { return name_; }
-  // Renames the line, in the trace too; at most 16 times, because each costs an item.
+  // Renames the line, also in the trace; at most 16 times, because each costs an item.
   void Rename(std::string_view name);
 
   void AddEvent(const xspace::SegmentEvent& event) {
-    // The store has no room for the declaration of the line, or of the event's name.
+    // The store has no space to declare the line or the event's name.
     if ((events_ == nullptr && !Open()) || event.metadata_id == 0) {
       account.Lose(LossCause::kStoreFull);
       return;
@@ -43,25 +43,25 @@ class ThreadLine {
     events_->Add(event);
     if (!open_steps_.empty()) ResolveSteps();
   }
-  // A whole step: counted once it is in the trace.
+  // Adds a whole step; it is counted once it is in the trace.
   void AddStep(const xspace::SegmentEvent& event);
   void AddCounter(const xspace::SegmentEvent& event);
 
-  // Appends what is collected, so that it is not held back by a thread that has gone quiet.
+  // Appends the open segments, so that a quiet thread does not hold them back.
   void Flush();
-  // Flushes, and gives the buffers back: the thread has ended.
+  // Flushes and frees the buffers: the thread has ended.
   void Retire();
   bool dirty() const { return dirty_; }
 
-  // After Flush: whole steps in the trace.
+  // Returns the number of whole steps in the trace; valid after Flush.
   uint64_t steps() const { return steps_; }
-  // What the builders took and refused is added by Flush; the rest by those who drain.
+  // Flush adds what the builders accepted and refused; the draining code adds the rest.
   Account account;
 
  private:
-  // Declares the line under its name. False: the store has no room.
+  // Declares the line under its name. False: the store has no space.
   bool Declare();
-  // Makes the builder; declares the line first if that was refused before. False: refused again.
+  // Creates the builder; first declares the line if that was refused before. False: refused again.
   bool Open();
   void Settle();
   void ResolveSteps();
@@ -76,18 +76,18 @@ class ThreadLine {
   bool dirty_ = false;
   std::unique_ptr<xspace::SegmentBuilder> events_;
   std::unique_ptr<xspace::SegmentBuilder> counters_;
-  uint64_t settled_appended_ = 0;  // of events_ and counters_, already in `account`
+  uint64_t settled_appended_ = 0;  // of events_ and counters_: already in `account`
   uint64_t settled_refused_ = 0;
   uint64_t added_ = 0;  // to events_
   uint64_t steps_ = 0;
-  // Steps whose segment is still open, as their number among the events added to events_; and what
-  // events_ had taken and refused when they were last looked at.
+  // Steps in open segments, as indices of events added to events_; and what events_ had accepted
+  // and refused when last checked.
   std::vector<uint64_t> open_steps_;
   uint64_t seen_appended_ = 0;
   uint64_t seen_refused_ = 0;
 };
 
-// By thread id; 0: the threads beyond those that are accounted for one by one.
+// By thread id; 0: threads without an account of their own.
 using ThreadLines = absl::flat_hash_map<int64_t, std::unique_ptr<ThreadLine>>;
 
 }  // namespace jobscope::host

@@ -11,27 +11,28 @@
 
 namespace jobscope::host {
 
-// What is left of a span within the window.
+// The part of a span within the window.
 struct Clipped {
   int64_t start_ps = 0;
   int64_t duration_ps = 0;
-  bool at_start = false;  // it began before
-  bool at_end = false;    // it ended after
+  bool at_start = false;  // it began before the window
+  bool at_end = false;    // it ended after the window
 };
 
 struct Window {
   uint64_t start_ticks = 0;
-  uint64_t end_ticks = UINT64_MAX;  // the planned one, until Stop or the last step tells it
-  bool over = false;                // it has been told
-  // Where the first step of a window of steps was marked to begin. It is whole also where the wait
-  // before it is cut off.
+  uint64_t end_ticks = UINT64_MAX;  // the planned end, until Stop or the last step sets the actual
+                                    // one
+  bool over = false;                // the actual end is set
+  // Where the first step of a window of steps was marked to begin. It counts as whole even if the
+  // wait before it is cut off.
   uint64_t first_step_ticks = UINT64_MAX;
   TickMap map;  // zero set
 
   bool Intersects(uint64_t begin, uint64_t end) const {
     return end >= start_ticks && begin <= end_ticks;
   }
-  // Of a span that intersects.
+  // Clips a span that intersects the window.
   Clipped Clip(uint64_t begin, uint64_t end) const {
     const uint64_t from = std::max(begin, start_ticks);
     const uint64_t to = std::min(end, end_ticks);

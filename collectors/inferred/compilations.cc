@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 15> kNames = {
     "compile_or_get_cached",
     // tf.function: tracing.
     "tf.function-graph_building",
-    // XLA, in either.
+    // XLA, in either framework.
     "XlaCompile",
     "XlaCompileOp",
     "CpuCompiler::RunBackend",

@@ -8,11 +8,11 @@
 
 namespace jobscope::framework {
 
-// Of the stat, an int64 of 1, that each compilation carries, whoever compiles.
+// Name of the stat, an int64 of 1, that marks each compilation.
 inline constexpr char kCompilationStat[] = "compilation";
 
-// Whether an event of this name, on a thread of the host, is the tracing, lowering or compiling of
-// a program by JAX, TensorFlow or XLA. Nested ones are all told.
+// Returns whether an event of this name, on a host thread, is the tracing, lowering or compiling of
+// a program by JAX, TensorFlow or XLA. True for nested ones, too.
 bool IsCompilation(std::string_view name);
 
 }  // namespace jobscope::framework

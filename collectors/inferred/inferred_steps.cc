@@ -9,53 +9,53 @@
 namespace jobscope::framework {
 namespace {
 
-// So many steps another source may end before a silent one has lost its place: a discriminator that
-// is trained several times per round does not take it from the generator that came first.
+// Number of steps that another source must end to replace a silent one: a discriminator that is
+// trained several times per round must not replace the generator that came first.
 constexpr uint32_t kStepsToTakeOver = 16;
 
-// Of one iteration: more are none, but objects that are made anew each time. An optimizer whose
-// parameters are swapped for each call has some ten.
+// Maximum number of parts of one iteration; more means objects that are created anew each time. An
+// optimizer whose parameters are swapped for each call has about ten.
 constexpr uint32_t kMaxParts = 256;
 
 std::atomic<const struct jobscope_trace_writer_table*> g_writer{nullptr};
 
-// Steps ended that nobody wanted: what began before is no begin.
+// Set when steps ended while nobody watched: the earlier begin is not a valid begin.
 std::atomic<bool> g_unwatched{false};
 
-// Held for a few stores, and for one record. A forked child does not get here: its mask reads 0.
+// Held for a few stores and one record. A forked child never locks it: its mask reads 0.
 std::mutex g_mutex;
 
-// One loop of the process.
+// Describes one training loop of the process.
 struct Source {
   uint64_t id = 0;
-  uint64_t part = 0;  // that ends a step
+  uint64_t part = 0;  // the part that ends a step
   uint64_t other_part = 0;
-  uint32_t parts_between = 0;  // since `part` has come
+  uint32_t parts_between = 0;  // since `part` was seen
   bool has_parts = true;
 };
 
-// What follows belongs to the mutex.
+// Guarded by the mutex from here on.
 Source g_source;
 const char* g_name = nullptr;
 uint32_t g_site = 0;
 uint64_t g_begin_ticks = 0;
-int64_t g_number = 1;  // of the step that runs; the first one was over before anybody looked
-// The source that may take the place, since the present one has ended a step.
+int64_t g_number = 1;  // of the current step; the first one ended unobserved
+// The source that may replace the current one, since that last ended a step.
 Source g_challenger;
 uint32_t g_challenger_steps = 0;
-uint32_t g_third_ends = 0;  // of sources that are neither, since the challenger has ended one
+uint32_t g_third_ends = 0;  // by other sources, since the challenger last ended a step
 
 bool Wanted(const struct jobscope_trace_writer_table* writer) {
   return writer != nullptr && (__atomic_load_n(writer->mask, __ATOMIC_RELAXED) &
                                static_cast<uint32_t>(JOBSCOPE_BIT_STEP)) != 0;
 }
 
-// Whether the end of this part is the end of a step.
+// Returns whether the end of this part ends a step.
 bool EndsStep(Source* source, uint64_t part) {
   if (part == 0 || !source->has_parts) return true;
   const bool first_came_again = part == source->part;
-  // The first part may have gone for good, with its parameters: one that comes again before it
-  // takes its place.
+  // The first part may have gone for good, with its parameters: a part that repeats before it does
+  // replaces it.
   if (source->part == 0 || first_came_again || part == source->other_part) {
     source->part = part;
     source->other_part = 0;
@@ -63,7 +63,7 @@ bool EndsStep(Source* source, uint64_t part) {
     return true;
   }
   if (source->other_part == 0) source->other_part = part;
-  // Parts that never come again say nothing.
+  // Parts that never repeat carry no information.
   source->has_parts = ++source->parts_between < kMaxParts;
   return !source->has_parts;
 }
@@ -76,7 +76,7 @@ void NameSteps(const struct jobscope_trace_writer_table* writer, const char* nam
   g_name = name;
 }
 
-// Whether a source that is not the present one takes its place with this end.
+// Returns whether a source other than the current one replaces it with this end.
 bool Challenge(uint64_t source_id, uint64_t part) {
   if (g_challenger.id != source_id) {
     if (g_challenger_steps > 0 && ++g_third_ends < kStepsToTakeOver) return false;
@@ -107,13 +107,13 @@ void NoteStepEnd(uint64_t source_id, const char* name, uint64_t part) {
     if (!Challenge(source_id, part)) return;
     g_source = g_challenger;
     g_begin_ticks = 0;
-    part = 0;  // it has been looked at
+    part = 0;  // it has been compared
   }
   g_challenger_steps = 0;
   if (!EndsStep(&g_source, part)) return;
   NameSteps(writer, name);
   const uint64_t now = writer->step_boundary(g_site, g_number, g_begin_ticks);
-  if (now == 0) return;  // the program marks its own
+  if (now == 0) return;  // the program marks its own steps
   if (g_begin_ticks != 0) ++g_number;
   g_begin_ticks = now;
 }
@@ -126,7 +126,7 @@ void ForgetStepBegin(uint64_t source_id) {
 void RecordInferredSteps(const struct jobscope_trace_writer_table* writer) {
   constexpr size_t kNeeded =
       offsetof(struct jobscope_trace_writer_table, step_boundary) + sizeof(writer->step_boundary);
-  if (writer == nullptr || writer->size < kNeeded) return;  // of a program with an older recorder
+  if (writer == nullptr || writer->size < kNeeded) return;  // an older recorder of another library
   g_writer.store(writer, std::memory_order_release);
 }
 

@@ -11,25 +11,25 @@
 
 namespace jobscope::framework {
 
-// A step of `source_id` (any number that tells one loop of the process from another, such as the
-// address of an optimizer) ended now, on the calling thread, and its next one begins. `name` is
-// what the steps are called in the trace ("optimizer step"); it must be a literal.
+// Ends a step of `source_id` on the calling thread now and begins its next one. `source_id` is any
+// number that distinguishes the training loops of the process, such as the address of an optimizer.
+// `name` is the steps' name in the trace ("optimizer step"); it must be a literal.
 //
-// `part` tells apart what a source does in several calls per iteration, such as the parameter group
-// that an optimizer was called for; 0: the source has no parts. The step ends with the part that
-// was seen first; the others are of the same step.
+// `part` distinguishes what a source does in several calls per iteration, such as the parameter
+// group that an optimizer was called for; 0: the source has no parts. The step ends with the part
+// that was seen first; other parts belong to the same step.
 //
-// One source of a process counts: the first one, until it has been silent while another one ended
-// 16 steps. Nothing is recorded while no server or capture wants steps, in a forked child, and once
-// the program has marked a step itself. Any thread, with or without Python's GIL; about 100 ns, and
-// never waits for anything but another thread within this function.
+// Only one source of a process counts: the first one, until it has been silent while another one
+// ended 16 steps. Nothing is recorded while no server or capture wants steps, in a forked child,
+// and once the program has marked a step itself. Callable on any thread, with or without the GIL;
+// takes about 100 ns and waits only for other threads within this function.
 void NoteStepEnd(uint64_t source_id, const char* name, uint64_t part = 0);
 
-// The source was not watched until now: what runs is not to be taken for a step. For threads of
+// Marks the source as unwatched until now: the running step must not be recorded. For threads of
 // ours.
 void ForgetStepBegin(uint64_t source_id);
 
-// Called once by the composition root, with the process's recorder. Nothing is noted before.
+// Sets the process's recorder. Called once by the composition root; nothing is recorded before.
 void RecordInferredSteps(const struct jobscope_trace_writer_table* writer);
 
 }  // namespace jobscope::framework

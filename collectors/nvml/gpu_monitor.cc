@@ -17,7 +17,7 @@
 namespace jobscope::nvml {
 namespace {
 
-// Samples that nobody has taken: a minute of 16 GPUs at ten per second.
+// Bounds samples that wait to be taken: one minute of 16 GPUs at ten per second.
 constexpr size_t kMaxSamples = 9'600;
 
 Snapshot::State StateOf(Result result) {
@@ -25,16 +25,16 @@ Snapshot::State StateOf(Result result) {
                                                               : Snapshot::kFailed;
 }
 
-// Clocks of the system may be set; what waits here counts on this one.
+// Uses MONOTONIC, because system clocks may be set.
 absl::Time Now() { return absl::FromUnixNanos(static_cast<int64_t>(detail::MonotonicNs())); }
 
 }  // namespace
 
-// Shared with the thread, which outlives the monitor when a call hangs.
+// Shared with the thread, which outlives the monitor if a call hangs.
 struct GpuMonitor::State {
   explicit State(MonitorOptions chosen) : options(std::move(chosen)) {}
 
-  // Of the thread: all calls that may hang. Without the lock.
+  // Called by the thread without the lock: makes all calls that may hang.
   Snapshot Look(bool find);
   GpuChoice Choose() const;
   bool Open(Snapshot* snapshot);
@@ -43,7 +43,7 @@ struct GpuMonitor::State {
   const MonitorOptions options;
   CallWatch watch;
 
-  // Of the thread.
+  // Used only by the thread.
   const Api* api = nullptr;
   std::unique_ptr<GpuReader> reader;
   GpuChoice choice;
@@ -51,13 +51,13 @@ struct GpuMonitor::State {
 
   mutable std::mutex mutex;
   std::condition_variable changed;
-  bool running = false;  // the thread
+  bool running = false;  // whether the thread runs
   bool ending = false;
   bool refresh = false;
   uint64_t finds_wanted = 0;
   uint64_t finds_done = 0;
   bool wants_find() const { return finds_done < finds_wanted; }
-  // What could not be had is not asked for again for a while.
+  // True while a recent failure is remembered, so that nobody asks again.
   bool remembered() const {
     return (snapshot.state == Snapshot::kAbsent || snapshot.state == Snapshot::kFailed) &&
            Now() - looked <= options.retry_after;
@@ -160,7 +160,7 @@ GpuMonitor::~GpuMonitor() {
   state_->changed.notify_all();
 }
 
-// With the lock.
+// Requires the lock.
 bool GpuMonitor::StartThread(const std::shared_ptr<State>& state) {
   if (state->running) return true;
   if (absl::Status started = StartWorkerThread("jobscope-nvml", [state] { Main(state); });
@@ -210,7 +210,7 @@ void GpuMonitor::Main(const std::shared_ptr<State>& state) {
       idle_since = Now();
       s.counts.slowest = std::max(s.counts.slowest, idle_since - now);
       s.next_sample = std::max(s.next_sample + s.options.every, idle_since);
-      if (!s.sampling) continue;  // ended meanwhile: nobody wants them
+      if (!s.sampling) continue;  // sampling ended meanwhile: discard them
       for (Sample& sample : samples) s.samples.push_back(std::move(sample));
       while (s.samples.size() > kMaxSamples) {
         s.samples.pop_front();
@@ -222,7 +222,7 @@ void GpuMonitor::Main(const std::shared_ptr<State>& state) {
     if (!open || now >= end) break;
     s.changed.wait_for(lock, absl::ToChronoNanoseconds(end - now));
   }
-  // Still `running` for the others until NVML is closed.
+  // `running` stays set until NVML is closed.
   while (s.reader != nullptr && s.reader->is_open()) {
     lock.unlock();
     s.reader->Close();
@@ -230,7 +230,7 @@ void GpuMonitor::Main(const std::shared_ptr<State>& state) {
   }
   s.found = false;
   s.running = false;
-  // Asked for while NVML was being closed.
+  // Work was requested while NVML was being closed.
   if (!s.ending && (s.refresh || s.wants_find())) (void)StartThread(state);
   s.changed.notify_all();
 }
@@ -293,7 +293,7 @@ void GpuMonitor::StartSampling(bool uses_tsc) {
   s.samples.clear();
   s.counts = {};
   if (s.remembered()) return;
-  // Opens NVML again, if it was closed since Prepare: the start can be hours after it.
+  // Reopens NVML if it was closed since Prepare: the start can be hours after it.
   s.refresh = true;
   (void)StartThread(state_);
   s.changed.notify_all();

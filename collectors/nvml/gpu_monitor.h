@@ -16,10 +16,10 @@
 
 namespace jobscope::nvml {
 
-// What is known of the GPUs, as of `at`.
+// State of the GPUs as of `at`.
 struct Snapshot {
   enum State {
-    kUnknown,  // nobody has asked yet, or the first answer has not come
+    kUnknown,  // nobody has asked yet, or the first answer is pending
     kAbsent,   // no driver, or no GPU: `reason`
     kFailed,   // `reason`
     kKnown,
@@ -47,20 +47,20 @@ struct Sample {
 struct MonitorOptions {
   std::string library = kLibraryName;
   std::optional<std::string> visible_devices;  // CUDA_VISIBLE_DEVICES
-  // UUIDs of the devices that CUDA has in this process; nullopt: it is not in use. Called on the
+  // Returns the UUIDs of CUDA's devices in this process; nullopt: CUDA is not in use. Called on the
   // monitor's thread.
   std::function<std::optional<std::vector<std::string>>()> cuda_devices;
   absl::Duration every = absl::Milliseconds(100);  // between samples
-  // NVML is given up after so long without work: while it is open, this process holds the driver's
-  // device files, and a GPU without them could be reset by its administrator.
+  // NVML is closed after this time without work: while it is open, this process holds the driver's
+  // device files, and an administrator cannot reset a GPU that is otherwise unused.
   absl::Duration linger = absl::Seconds(10);
   absl::Duration hangs_after = absl::Seconds(2);
-  absl::Duration retry_after = absl::Seconds(60);  // a driver that is absent, or that failed
+  absl::Duration retry_after = absl::Seconds(60);  // after an absent or failed driver
 };
 
-// Thread-safe; nothing here waits for NVML but Prepare. The thread begins with the first work, and
-// ends when there has been none for a while; nothing is opened before. A call that hangs keeps that
-// thread and nothing else: whoever asks meanwhile is told.
+// Queries NVML on a thread of its own. Thread-safe; only Prepare waits for NVML. The thread starts
+// with the first work and ends after some time without any; nothing is opened before. A hanging
+// call blocks only that thread, and callers get the reason.
 class GpuMonitor {
  public:
   explicit GpuMonitor(MonitorOptions options);
@@ -69,25 +69,26 @@ class GpuMonitor {
   GpuMonitor& operator=(const GpuMonitor&) = delete;
 
   Snapshot Latest() const;
-  // Whether there is no driver, or no GPU, and it is too early to look again: `Latest` says why.
+  // Returns whether there is no driver or no GPU and it is too early to retry: `Latest` gives the
+  // reason.
   bool RemembersAbsence() const;
-  // "nvmlInit_v2 has not returned for 3 s"; empty: nothing hangs.
+  // Returns "nvmlInit_v2 has not returned for 3 s"; empty if nothing hangs.
   std::string Hang() const;
 
-  // Asks for a snapshot that is not older than `max_age`; `done` is called when it is there, or
-  // could not be had, on the monitor's thread. False: there is nothing to wait for (it is fresh
-  // enough, the absence of a driver is remembered, a call hangs), and `done` is not called.
+  // Requests a snapshot not older than `max_age`. `done` is called on the monitor's thread when it
+  // is available or has failed. False: there is nothing to wait for (it is fresh enough, the
+  // absence of a driver is remembered, a call hangs), and `done` is not called.
   bool Refresh(absl::Duration max_age, std::function<void()> done);
-  // Finds the GPUs anew and waits for it, at most `timeout`. False: no answer yet.
+  // Searches for GPUs again. Blocks for at most `timeout`. False: no answer yet.
   bool Prepare(absl::Duration timeout);
 
-  // One session at a time. Samples of all GPUs, from now on.
+  // Starts and stops sampling all GPUs. One session at a time.
   void StartSampling(bool uses_tsc);
   void StopSampling();
   std::vector<Sample> TakeSamples();
   struct SamplingCounts {
-    uint64_t forgotten = 0;  // samples that nobody took, given up
-    absl::Duration slowest;  // round over all GPUs
+    uint64_t forgotten = 0;  // samples discarded because nobody took them
+    absl::Duration slowest;  // slowest round over all GPUs
   };
   SamplingCounts Counts() const;
 

@@ -11,7 +11,7 @@
 namespace jobscope::nvml {
 namespace {
 
-// More than a machine has.
+// Bounds the GPUs of a machine.
 constexpr uint32_t kMaxGpus = 256;
 constexpr uint32_t kTextBytes = 96;  // NVML's largest name and UUID
 
@@ -25,14 +25,14 @@ enum Metric : uint32_t {
   kLimits = 64,
 };
 
-// Texts of foreign origin: always ended, whatever NVML wrote.
+// Terminates and returns a foreign text, whatever NVML wrote.
 template <size_t kSize>
 std::string Text(std::array<char, kSize>* text) {
   text->back() = '\0';
   return text->data();
 }
 
-// This GPU, or this process, will never be told that.
+// Returns whether this GPU, or this process, can never get that value.
 bool IsFinal(Result result) {
   return result == kNotSupported || result == kFunctionNotFound || result == kNoPermission;
 }
@@ -103,8 +103,7 @@ absl::Status GpuReader::Find(const GpuChoice& choice) {
   untold_.clear();
   lost_.clear();
   notes_.clear();
-  // By UUID only the GPU that is asked for is touched, not its neighbours, which may be other
-  // jobs'.
+  // A lookup by UUID touches only that GPU, not its neighbours, which may belong to other jobs.
   if (choice.cuda_uuids.has_value() && api_->nvmlDeviceGetHandleByUUID != nullptr) {
     for (size_t i = 0; i < std::min<size_t>(choice.cuda_uuids->size(), kMaxGpus); ++i) {
       FindByUuid(static_cast<uint32_t>(i), (*choice.cuda_uuids)[i]);
@@ -119,7 +118,7 @@ absl::Status GpuReader::Find(const GpuChoice& choice) {
   count = std::min(count, kMaxGpus);
   if (choice.visible.has_value()) {
     for (const VisibleDevice& visible : *choice.visible) {
-      // As CUDA does: what it does not know hides all that follow.
+      // Like CUDA: an unknown entry hides all that follow.
       if (visible.index.has_value() && *visible.index >= count) break;
       FindByVisible(visible, count);
     }
@@ -166,7 +165,7 @@ void GpuReader::FindByVisible(const VisibleDevice& visible, uint32_t count) {
       kSuccess) {
     return Add(device, uuid.compare(0, 4, "MIG-") == 0, std::nullopt, std::nullopt);
   }
-  // CUDA also takes the begin of a UUID.
+  // CUDA also accepts a prefix of a UUID.
   for (uint32_t index = 0; index < count; ++index) {
     std::array<char, kTextBytes> text{};
     if (Call("nvmlDeviceGetHandleByIndex_v2", api_->nvmlDeviceGetHandleByIndex_v2, index,
@@ -276,7 +275,7 @@ Reading GpuReader::Read(size_t index) {
           gpu.whole, kTemperatureGpu, &number)) {
     reading.temperature_celsius = number;
   }
-  // The older name of the same function, for drivers before 535.
+  // Drivers before 535 know only the older name of this function.
   const bool has_new_name = api_->nvmlDeviceGetCurrentClocksEventReasons != nullptr;
   uint64_t limits = 0;
   if (Ask(index, kLimits, &reading,

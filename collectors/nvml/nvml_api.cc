@@ -17,7 +17,7 @@ namespace {
 struct ResultText {
   Result result;
   std::string_view name;
-  std::string_view text;  // empty: the name says it
+  std::string_view text;  // empty: the name suffices
 };
 
 constexpr std::array<ResultText, 22> kTexts = {{
@@ -84,13 +84,13 @@ Loaded LoadNvml(const std::string& library) {
     const std::string why = error == nullptr ? library : std::string(error);
     loaded.absent = true;
     loaded.reason = "no NVIDIA driver on this machine, or none that this container sees";
-    // What everybody sees who has no driver needs no details.
+    // The usual case of a missing driver needs no details.
     if (library != kLibraryName || why.find("No such file") == std::string::npos) {
       absl::StrAppend(&loaded.reason, " (", why, ")");
     }
     return loaded;
   }
-  // By handle: the linker gives the same one for the same library.
+  // Keyed by handle: the linker returns the same one for the same library.
   static std::mutex mutex;
   static auto* const tables = new std::map<void*, const Api*>;
   const std::lock_guard<std::mutex> lock(mutex);

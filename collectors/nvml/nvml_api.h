@@ -47,14 +47,14 @@ inline constexpr uint32_t kClockSm = 1;
 inline constexpr uint32_t kClockMemory = 2;
 inline constexpr uint32_t kTemperatureGpu = 0;
 
-// Why clocks are lower than they could be: bits of nvmlDeviceGetCurrentClocksEventReasons.
+// Reasons for reduced clocks: bits of nvmlDeviceGetCurrentClocksEventReasons.
 inline constexpr uint64_t kLimitSoftwarePowerCap = 0x04;
 inline constexpr uint64_t kLimitHardwareSlowdown = 0x08;  // heat, or power brake
 inline constexpr uint64_t kLimitSoftwareThermal = 0x20;
 inline constexpr uint64_t kLimitHardwareThermal = 0x40;
 inline constexpr uint64_t kLimitPowerBrake = 0x80;
 
-// Without these nothing works. All of them are in every driver that CUDA 11 runs on.
+// Required functions. Every driver that supports CUDA 11 has all of them.
 #define JOBSCOPE_NVML_REQUIRED(F)                                     \
   F(nvmlInit_v2, ())                                                  \
   F(nvmlShutdown, ())                                                 \
@@ -63,7 +63,7 @@ inline constexpr uint64_t kLimitPowerBrake = 0x80;
   F(nvmlDeviceGetUUID, (Device device, char* uuid, uint32_t size))    \
   F(nvmlDeviceGetName, (Device device, char* name, uint32_t size))
 
-// What may be missing; then what it tells is left out.
+// Optional functions; without one, its values are omitted.
 #define JOBSCOPE_NVML_OPTIONAL(F)                                                          \
   F(nvmlSystemGetDriverVersion, (char* version, uint32_t size))                            \
   F(nvmlSystemGetCudaDriverVersion_v2, (int32_t * version))                                \
@@ -96,13 +96,13 @@ struct Loaded {
   bool absent = false;  // no such library: no driver
 };
 
-// Opens the library, and finds its functions. Takes the loader's lock, reads the disk.
+// Opens the library and finds its functions. Acquires the loader's lock, reads the disk.
 Loaded LoadNvml(const std::string& library);
 
-// "GPU_IS_LOST"; of results that we do not know: "result 77".
+// Returns "GPU_IS_LOST"; for unknown results "result 77".
 std::string ResultName(Result result);
 
-// What it means, what to do, and in parentheses call and result.
+// Returns the meaning, the remedy, and in parentheses call and result.
 std::string FailureText(const char* call, Result result);
 
 }  // namespace jobscope::nvml

@@ -20,7 +20,7 @@ namespace {
 using nvml::Snapshot;
 
 constexpr int64_t kPlaneId =
-    300;  // + number: clear of the planes of common/xspace/segment/trace_planes.h and CUDA's
+    300;  // + number; differs from the planes of common/xspace/segment/trace_planes.h and CUDA's
 constexpr absl::Duration kArmWaits = absl::Milliseconds(500);
 constexpr absl::Duration kDrainEvery = absl::Milliseconds(500);
 constexpr int kMinIntervalMs = 10;
@@ -45,9 +45,9 @@ struct NvmlCollector::Counters {
   struct Ids {
     uint64_t event = 0, stat = 0;
   };
-  std::map<std::string_view, Ids> ids;  // by literals
+  std::map<std::string_view, Ids> ids;  // keyed by literals
   uint64_t samples = 0;
-  uint64_t hot = 0;  // of those: clocks were limited by heat
+  uint64_t hot = 0;  // of those: clocks limited by heat
 };
 
 NvmlCollectorOptions NvmlCollectorOptions::FromEnvironment() {
@@ -114,7 +114,7 @@ absl::Status NvmlCollector::Arm(const ArmRequest& request) {
     report_.reason = std::move(why);
     return absl::OkStatus();
   }
-  // Whoever answers later is sampled from then on.
+  // GPUs that answer later are sampled from then on.
   (void)monitor_.Prepare(kArmWaits);
   CollectorReport judged = Judge();
   report_.state = judged.state;
@@ -146,7 +146,7 @@ NvmlCollector::Counters& NvmlCollector::CountersOf(const nvml::Gpu& gpu) {
   counters = std::make_unique<Counters>();
   xspace::Names* const names = request_.names;
   std::string plane = absl::StrCat("/device:CUSTOM:NVML:", gpu.number());
-  // Two instances of one GPU, of which CUDA does not tell the order.
+  // Two instances of one GPU whose order CUDA does not report.
   for (const auto& [uuid, other] : gpus_) {
     if (other != nullptr && other->prefix == absl::StrCat("GPU ", gpu.number(), " ")) {
       plane = absl::StrCat("/device:CUSTOM:NVML:", gpu.uuid);
@@ -193,7 +193,7 @@ void NvmlCollector::AddCounter(Counters* counters, const char* what, uint64_t ti
 void NvmlCollector::Add(const nvml::Sample& sample) {
   if (sample.ticks < start_ticks_) return;
   const nvml::Reading& reading = sample.reading;
-  // Nothing more comes of a GPU that is gone; what failed once is one loss.
+  // A lost GPU provides nothing more; several failures of one reading are one loss.
   if (reading.failed > 0) {
     failed_ += reading.failed;
     report_.attempted += reading.failed;

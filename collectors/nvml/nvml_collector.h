@@ -27,19 +27,18 @@ struct NvmlCollectorOptions {
   nvml::MonitorOptions monitor;
   bool off = false;  // JOBSCOPE_NVML_MS=0
 
-  // JOBSCOPE_NVML_MS: milliseconds between samples, 10 to 60,000; JOBSCOPE_NVML_LIBRARY: the
-  // library; CUDA_VISIBLE_DEVICES. What the environment says wrongly is left at its default. Read
-  // now, not later: the application may be changing its environment by then.
+  // Reads JOBSCOPE_NVML_MS (milliseconds between samples, 10 to 60,000), JOBSCOPE_NVML_LIBRARY (the
+  // library) and CUDA_VISIBLE_DEVICES. Invalid values leave the default. Reads them now, because
+  // the application may change its environment later.
   static NvmlCollectorOptions FromEnvironment();
 };
 
-// Samples the GPUs of this process (all of the machine where it is not told which those are) on a
-// thread of its own. Each GPU has a plane `/device:CUSTOM:NVML:<n>` with XProf's line of counters:
-// on the GPU's own plane, XProf would stretch steps by them. No verb waits for NVML, but Arm, and
-// that for half a second at most.
+// Samples the GPUs of this process (all of the machine if its own are unknown) on a thread of its
+// own. Each GPU has a plane `/device:CUSTOM:NVML:<n>` with XProf's line of counters: on the GPU's
+// own plane, they would stretch XProf's steps. Only Arm waits for NVML, for at most half a second.
 class NvmlCollector : public Collector {
  public:
-  // `uses_tsc`: what the session's ticks are.
+  // `uses_tsc`: whether the session's ticks are TSC.
   NvmlCollector(bool uses_tsc, NvmlCollectorOptions options);
   ~NvmlCollector() override;
   NvmlCollector(const NvmlCollector&) = delete;
@@ -54,9 +53,9 @@ class NvmlCollector : public Collector {
   absl::Status Stop(uint64_t end_ticks) override;
   CollectorReport Report() override;
 
-  // The newest that is known of the GPUs; never waits. Any thread.
+  // Returns the latest state of the GPUs. Never blocks. Any thread.
   v1::Gpus Gpus() const;
-  // Asks for something newer than `max_age`: GpuMonitor::Refresh. Any thread.
+  // Requests a state not older than `max_age`, see GpuMonitor::Refresh. Any thread.
   bool RefreshGpus(absl::Duration max_age, std::function<void()> done);
 
  private:
@@ -64,25 +63,25 @@ class NvmlCollector : public Collector {
   void Add(const nvml::Sample& sample);
   void AddCounter(Counters* counters, const char* what, uint64_t ticks, double value);
   Counters& CountersOf(const nvml::Gpu& gpu);
-  // State and reason, as far as the monitor knows.
+  // Returns state and reason, as far as the monitor knows them.
   CollectorReport Judge() const;
 
   const bool uses_tsc_;
   const NvmlCollectorOptions options_;
   nvml::GpuMonitor monitor_;
 
-  // One session's, of the collector's thread.
+  // State of one session, used only by the collector's thread.
   ArmRequest request_;
   bool on_ = false;
   bool started_ = false;
   TickMap map_;
   uint64_t start_ticks_ = 0;
-  std::vector<nvml::Sample> pending_;  // wait until they are known to lie before the session's end
+  std::vector<nvml::Sample> pending_;  // until they are known to lie before the session's end
   std::map<std::string, std::unique_ptr<Counters>> gpus_;  // by UUID
-  std::map<std::string, std::string> lost_gpus_;           // number of the GPU to what happened
+  std::map<std::string, std::string> lost_gpus_;           // reason by number of the GPU
   uint64_t failed_ = 0;
   std::string failure_;
-  uint64_t unnamed_ = 0;  // counters whose names the store had no room for
+  uint64_t unnamed_ = 0;  // counters whose names did not fit into the store
   CollectorReport report_;
 };
 

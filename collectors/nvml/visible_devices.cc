@@ -11,7 +11,7 @@ namespace jobscope::nvml {
 namespace {
 
 constexpr std::string_view kOldMig = "MIG-GPU-";
-// More GPUs than a machine has; a list of foreign origin must not grow without bound.
+// Bounds the foreign list; exceeds the GPUs of a machine.
 constexpr size_t kMaxEntries = 256;
 
 bool StartsWith(std::string_view text, std::string_view prefix) {

@@ -11,19 +11,20 @@
 
 namespace jobscope::nvml {
 
-// One entry: an index, or the begin of a UUID ("GPU-8f6", "MIG-…").
+// One entry: an index, or a prefix of a UUID ("GPU-8f6", "MIG-…").
 struct VisibleDevice {
   std::optional<uint32_t> index;
   std::string uuid;
 };
 
-// As CUDA reads it: entries are separated by commas, and the first that is neither an index nor a
-// UUID ends the list ("-1" hides all GPUs). nullopt: the variable is not set, nothing is hidden.
+// Parses CUDA_VISIBLE_DEVICES as CUDA does: entries are separated by commas, and the first that is
+// neither an index nor a UUID ends the list ("-1" hides all GPUs). nullopt: the variable is not
+// set, nothing is hidden.
 std::optional<std::vector<VisibleDevice>> ParseVisibleDevices(
     const std::optional<std::string>& text);
 
-// "MIG-GPU-<uuid>/<instance>/<compute instance>", as drivers before 470 named MIG devices: the
-// GPU's own "GPU-<uuid>". Other texts as they are.
+// Converts "MIG-GPU-<uuid>/<instance>/<compute instance>", the name of a MIG device before driver
+// 470, to the GPU's own "GPU-<uuid>". Returns other texts unchanged.
 std::string GpuOfOldMigName(std::string_view uuid);
 
 }  // namespace jobscope::nvml

@@ -21,7 +21,7 @@ using Function = void (*)();
 
 struct CallbacksTable {
   size_t struct_size;
-  // table[id] is where the function with that id is to be stored; table[0] is not used.
+  // table[id] is where to store the function with that id; table[0] is unused.
   int (*get_module_functions)(uint32_t module, Function*** table, unsigned* size);
 };
 
@@ -68,7 +68,7 @@ enum Core2 : uint32_t {
   kDomainDestroy = 14,
 };
 
-// What push and pop return where no tool keeps track.
+// Returned by push and pop if no tool keeps track.
 inline constexpr int kNoTracking = -2;
 
 // ---- events ----
@@ -96,7 +96,7 @@ enum PayloadType : int32_t {
 
 struct EventAttributes {
   uint16_t version;
-  uint16_t size;  // of the caller's struct: what lies behind it is not there
+  uint16_t size;  // of the caller's struct; later members do not exist
   uint32_t category;
   int32_t color_type;
   uint32_t color;
@@ -152,7 +152,7 @@ enum PayloadSlot : uint32_t {
 
 struct PayloadData {
   uint64_t schema_id;
-  size_t size;  // SIZE_MAX: the schema says it
+  size_t size;  // SIZE_MAX: given by the schema
   const void* payload;
 };
 
@@ -206,10 +206,10 @@ struct EnumAttributes {
   const void* extension;
 };
 
-// What a tool makes up for a schema that brings no id of its own.
+// First id that a tool assigns to schemas without an id.
 inline constexpr uint64_t kFirstDynamicSchema = uint64_t{1} << 32;
 
-// Schema entries of these flags are plain values in the payload; those of all others are not.
+// Entries with only these flags are plain values in the payload.
 inline constexpr uint64_t kEntryDeepCopy = 1 << 8;
 inline constexpr uint64_t kEntryHide = 1 << 9;
 inline constexpr uint64_t kEntryMessage = 1 << 10;

@@ -13,12 +13,13 @@
 namespace jobscope::nvtx {
 namespace {
 
-// Beyond kMaxSites: one site per domain and kind, for all messages that have none of their own.
+// Sites used once kMaxSites is reached: one per domain and kind, for all messages without a site of
+// their own.
 constexpr uint32_t kMaxSharedSites = kMaxDomains * 3;
 
 constexpr char kNoMessage[] = "(no message)";
 
-// All that tells sites apart, but for the text.
+// Distinguishes sites, together with the text.
 struct SiteKey {
   uint64_t what = 0;   // kind, domain, schema, id of the category's name
   uint64_t looks = 0;  // category, colour
@@ -44,7 +45,7 @@ SiteKey KeyOf(EventKind kind, const Description& description, uint32_t category_
   return key;
 }
 
-// "nvtx:DOMAIN<tab>CATEGORY<tab>#rrggbb". Many give colours without an alpha, so it is left out.
+// Writes "nvtx:DOMAIN<tab>CATEGORY<tab>#rrggbb". Omits the alpha, because many programs give none.
 void WritePlace(const Description& description, uint32_t category_name, char (&place)[128]) {
   char category[16] = "";
   std::string_view category_text;
@@ -80,14 +81,14 @@ uint32_t RegisterSite(EventKind kind, const Description& description, uint32_t c
   site.name = text;
   site.category = "";
   site.file = place;
-  // The recorder tells sites apart by name, file and line; these decide role and keys.
+  // The recorder distinguishes sites by name, file and line; these determine role and keys.
   site.line = static_cast<uint32_t>(kind) | description.numbers.schema << 2;
   site.bit = kBit;
   site.role = kRoles[static_cast<uint32_t>(kind)];
   return Writer()->register_site(&site, keys, key_count);
 }
 
-// 0: there is no room.
+// Returns 0 if there is no space.
 uint32_t FindOrAddSite(EventKind kind, const Description& description, const Text& text,
                        bool shared) {
   const uint32_t category_name =
@@ -190,7 +191,7 @@ void MakeEvent(EventKind kind, const Description& description, Event* event) {
     event->site = FindOrAddSite(kind, description, description.text, /*shared=*/false);
   }
   if (event->site != 0) return;
-  // No room: the message goes with the event, and one number behind it.
+  // No space: the message travels with the event, and one number after it.
   event->site = SharedSite(kind, description.domain);
   jobscope_arg& message = event->args[first];
   message = {};

@@ -15,13 +15,13 @@
 
 namespace jobscope::nvtx {
 
-// Different messages (with their domain, category and colour) that get a site each. The recorder
-// has 16,384 places for sites that stand in the code; these come out of them.
+// Maximum number of messages (with domain, category and colour) that get a site each. They come out
+// of the recorder's 16,384 sites, which also serve the sites in code.
 inline constexpr uint32_t kMaxSites = 4096;
 
 enum class EventKind : uint32_t { kRange = 0, kMark = 1, kStartEnd = 2 };
 
-// What one call says, as far as it was read.
+// Describes one call, as far as it could be read.
 struct Description {
   uint32_t domain = 0;
   uint32_t category = 0;
@@ -31,17 +31,17 @@ struct Description {
   Numbers numbers;
 };
 
-// Reads what lies within the size that the struct claims to have. Null: nothing is said.
+// Reads what lies within the size that the struct declares. Null: leaves the description empty.
 void Describe(const abi::EventAttributes* attributes, Description* description);
 void DescribePayloads(const abi::PayloadData* payloads, size_t count, Description* description);
 
 struct Event {
   uint32_t site = 0;
   uint32_t arg_count = 0;
-  jobscope_arg args[JOBSCOPE_MAX_KEYS];  // strings among them point into the description
+  jobscope_arg args[JOBSCOPE_MAX_KEYS];  // strings point into the description
 };
 
-// The first argument of kStartEnd is left to the caller, for the id.
+// Leaves the first argument of kStartEnd to the caller, for the id.
 void MakeEvent(EventKind kind, const Description& description, Event* event);
 
 }  // namespace jobscope::nvtx

@@ -26,7 +26,7 @@ constexpr uint32_t kNvtxVersion = 3;
 
 // ---- push and pop ----
 
-// Recording is off, but some thread has a recorded push open; if it is this one, it counts.
+// Recording is off, but some thread has a recorded push open; if it is this one, its depth counts.
 __attribute__((noinline, cold)) int PushUnrecorded(uint32_t domain) {
   ThreadRanges* const ranges = ThreadRanges::Existing();
   if (ranges == nullptr) return abi::kNoTracking;
@@ -61,13 +61,13 @@ int PushRecorded(const Description& description) {
   for (uint32_t i = 0; i < event.arg_count; ++i) {
     range->args[i] = event.args[i];
     if (event.args[i].type != JOBSCOPE_ARG_STRING) continue;
-    // At most one: the message.
+    // At most one string: the message.
     const size_t kept =
         event.args[i].length < sizeof(range->text) ? event.args[i].length : sizeof(range->text);
     memcpy(range->text, event.args[i].value.text, kept);
     range->args[i].value.text = range->text;
   }
-  // Last: what it took to find the name is not part of the range.
+  // Last, so that the lookup of the name is not part of the range.
   range->token = Writer()->begin(event.site);
   return static_cast<int>(depth);
 }
@@ -112,8 +112,8 @@ inline int Pop(const void* domain) {
 
 // ---- start and end ----
 
-// Ids of ranges that start and end on any threads: bit 63, which no id of the recorder has, the
-// site, and a number. The end is told nothing but the id.
+// Ids of ranges that may start and end on different threads: bit 63, which the recorder's ids never
+// have, then the site and a number. The end receives only the id.
 constexpr uint64_t kRangeId = uint64_t{1} << 63;
 constexpr int kSiteShift = 43;
 constexpr uint64_t kNumberMask = (uint64_t{1} << kSiteShift) - 1;
@@ -127,7 +127,7 @@ void WriteAsync(uint32_t kind, uint64_t id, Event* event) {
   Writer()->event(event->site, kind, event->args, event->arg_count);
 }
 
-// 0: nothing is recorded.
+// Returns 0 if nothing is recorded.
 template <typename Fill>
 inline uint64_t Start(const void* domain, Fill fill) {
   if (!Recording()) return 0;
@@ -142,7 +142,7 @@ inline uint64_t Start(const void* domain, Fill fill) {
   return id;
 }
 
-// As with a scope: what began while it was recorded is recorded when it ends.
+// Like a scope, a range that began while recording was on is recorded when it ends.
 void RangeEnd(uint64_t id) {
   if ((id & kRangeId) == 0) return;
   Event event;
@@ -164,7 +164,7 @@ inline void Mark(const void* domain, Fill fill) {
   Writer()->event(event.site, JOBSCOPE_KIND_INSTANT, event.args, event.arg_count);
 }
 
-// ---- what NVTX calls ----
+// ---- called by NVTX ----
 
 auto From(const abi::EventAttributes* attributes) {
   return [attributes](Description* description) { Describe(attributes, description); };
@@ -204,7 +204,7 @@ int DomainRangePushEx(const void* domain, const abi::EventAttributes* attributes
 }
 int DomainRangePop(const void* domain) { return Pop(domain); }
 
-// Names are taken whether something is recorded or not: they come once.
+// Names are stored even while nothing is recorded: they arrive only once.
 
 template <typename Character>
 void SetText(const Character* given, Text* text) {
@@ -226,7 +226,7 @@ void DefaultNameCategory(uint32_t category, const Character* name) {
   DomainNameCategory(nullptr, category, name);
 }
 
-// Of the calling thread only: the recorder lets nobody name another one.
+// Only for the calling thread: the recorder cannot name another one.
 template <typename Character>
 void NameOsThread(uint32_t tid, const Character* name) {
   if (name == nullptr || tid != static_cast<uint32_t>(syscall(SYS_gettid))) return;
@@ -251,7 +251,7 @@ const void* DomainCreate(const Character* name) {
   return CreateDomain(text);
 }
 
-// Handles stay good: whoever still uses one gets what it stood for.
+// Handles stay valid: later uses still refer to the domain.
 void DomainDestroy(const void* /*domain*/) {}
 
 uint64_t SchemaRegister(const void* domain, const abi::SchemaAttributes* attributes) {
@@ -276,7 +276,7 @@ void RangeEndPayload(const void* /*domain*/, uint64_t id, const abi::PayloadData
                      size_t /*count*/) {
   RangeEnd(id);
 }
-// Always, also while nothing is recorded: the answer may be remembered.
+// Always true, also while nothing is recorded: the caller may cache the answer.
 uint8_t DomainIsEnabled(const void* /*domain*/) { return 1; }
 
 // ---- tables ----
@@ -297,7 +297,7 @@ bool Fill(const abi::CallbacksTable& callbacks, uint32_t module, const Entry* en
   unsigned size = 0;
   if (callbacks.get_module_functions(module, &table, &size) == 0 || table == nullptr) return false;
   for (size_t i = 0; i < count; ++i) {
-    // An older NVTX has fewer.
+    // An older NVTX has fewer functions.
     if (entries[i].id < size && table[entries[i].id] != nullptr) {
       *table[entries[i].id] = entries[i].function;
     }

@@ -15,13 +15,13 @@
 
 namespace jobscope::nvtx {
 
-// Fills the tables that `get_export_table`, of the type that NVTX hands to a tool, leads to. False:
-// they are none that we know, and nothing was filled. From any thread, any number of times. The
-// writer's table must be the same each time.
+// Fills the function tables behind `get_export_table`, which NVTX passes to a tool. False: the
+// tables are unknown, and nothing was filled. Callable from any thread, any number of times, always
+// with the same writer table.
 bool Attach(const struct ::jobscope_trace_writer_table* writer, void* get_export_table);
 
-// The same for a module of NVTX's extensions (nvtxExtModuleInfo_t): payloads are known. False: it
-// is another one.
+// Does the same for a module of NVTX's extensions (nvtxExtModuleInfo_t). Supports payloads. False:
+// another module.
 bool AttachExtension(const struct ::jobscope_trace_writer_table* writer, void* module);
 
 }  // namespace jobscope::nvtx

@@ -11,9 +11,9 @@
 namespace jobscope::nvtx {
 namespace {
 
-// What XLA names its domain. It takes a handle as a sign that a tool is there, and then gives
-// its operators' names to NVTX *instead of* to its own profiler: a capture with that one, by
-// somebody else, would lose them because we are loaded.
+// Name of XLA's domain. XLA takes a domain handle as a sign of an active tool and then sends its
+// operators' names to NVTX *instead of* to its own profiler: a capture with that profiler by
+// somebody else would lose them because jobscope is loaded.
 constexpr std::string_view kXlaDomain = "TSL";
 
 template <size_t kSize>
@@ -21,7 +21,7 @@ struct ShortName {
   uint8_t size;
   char text[kSize];
 
-  // Cut between two characters; control characters become spaces.
+  // Cuts between two characters; control characters become spaces.
   void Set(const Text& name) {
     size_t kept = name.size() < kSize ? name.size() : kSize;
     if (kept < name.size()) {
@@ -94,7 +94,7 @@ uint64_t HashCategory(uint32_t domain, uint32_t category) { return MixHash(domai
 
 const void* CreateDomain(const Text& name) {
   if (name.Equals(kXlaDomain.data(), kXlaDomain.size())) return nullptr;
-  // The last place is kept for what comes after all others.
+  // The last entry is reserved for all further domains.
   uint32_t id = AddDomain(name, kMaxDomains - 2);
   if (id == 0) {
     Text rest;
@@ -148,7 +148,7 @@ void NameCategory(uint32_t domain, uint32_t category, const Text& name) {
         entry->number = category;
         entry->name.store(0, std::memory_order_relaxed);
       });
-  // Release: whoever reads the id finds the name there.
+  // Release: a reader of the id finds the name.
   if (id != 0 && text != 0) g_categories.At(id).name.store(text, std::memory_order_release);
 }
 

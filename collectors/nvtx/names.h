@@ -13,29 +13,31 @@
 
 namespace jobscope::nvtx {
 
-// Domains, the default one (0) included. What comes after them all is one domain, which says so.
+// Maximum number of domains, including the default one (0). All further ones share one domain,
+// whose name says so.
 inline constexpr uint32_t kMaxDomains = 256;
 inline constexpr uint32_t kDefaultDomain = 0;
-// Registered strings of a process, 127 bytes each. Those that come after them share one handle.
+// Maximum number of registered strings in a process, 127 bytes each. Further ones share one handle.
 inline constexpr uint32_t kMaxStrings = 8192;
 inline constexpr uint32_t kMaxCategories = 1024;
 
-// Domains of one name are one. Null where a domain is not wanted: see names.cc.
+// Returns the domain of that name; equal names give the same domain. Null for unwanted domains: see
+// names.cc.
 const void* CreateDomain(const Text& name);
-// Handles that are not ours, null among them, are the default domain's.
+// Returns the default domain for foreign handles, including null.
 uint32_t DomainOf(const void* handle);
-// Empty for the default domain. At most kNvtxMaxDomainBytes, without control characters.
+// Returns at most kNvtxMaxDomainBytes, without control characters. Empty for the default domain.
 std::string_view DomainName(uint32_t domain);
 
 const void* RegisterString(const Text& text);
-// Empty if the handle is not one of ours.
+// Returns an empty text for foreign handles.
 void GetRegistered(const void* handle, Text* text);
 
-// Without effect when there are kMaxCategories already: the category keeps its number.
+// Names a category. Has no effect once there are kMaxCategories: the category keeps its number.
 void NameCategory(uint32_t domain, uint32_t category, const Text& name);
-// Stands for the name that the category has now; 0: none.
+// Returns the id of the category's current name; 0: none.
 uint32_t CategoryNameId(uint32_t domain, uint32_t category);
-// At most kNvtxMaxCategoryBytes.
+// Returns at most kNvtxMaxCategoryBytes.
 std::string_view CategoryName(uint32_t id);
 
 }  // namespace jobscope::nvtx

@@ -34,7 +34,7 @@ struct Schema {
   bool has_message;
   uint32_t message_offset;
   uint32_t field_count;
-  size_t static_bytes;  // 0: not told
+  size_t static_bytes;  // 0: not given
   std::array<Field, kMaxFields> fields;
   char name[kMaxTextBytes + 1];
 };
@@ -42,7 +42,7 @@ struct Schema {
 Table<Schema, kMaxSchemas> g_schemas;
 std::atomic<uint64_t> g_next_schema{abi::kFirstDynamicSchema};
 
-// On 64-bit Linux, for the types that have the size of a compiler's choice.
+// Returns the type on 64-bit Linux, for types whose size the compiler chooses.
 NumberType TypeOf(uint64_t entry_type) {
   switch (entry_type) {
     case abi::kEntryChar:
@@ -127,8 +127,8 @@ jobscope_arg Number(Kind kind, uint8_t bytes, const void* from) {
   return arg;
 }
 
-// Where the entries' values lie: at their offsets, or else one after the other as a compiler
-// places them. Behind an entry of a type without a known size the latter ends.
+// Locates the entries' values: at their offsets, or one after the other as a compiler places them.
+// The latter ends after an entry of unknown size.
 void TakeFields(uint32_t domain, const abi::SchemaEntry* entries, size_t count, Schema* schema) {
   uint64_t next = 0;
   bool next_is_known = true;
@@ -184,7 +184,7 @@ uint64_t Register(uint32_t domain, uint64_t id, Fill fill) {
         entry->domain = domain;
         fill(entry);
       });
-  // Where there is no room the id is good all the same; its payloads are not read.
+  // Without space the id is still valid, but its payloads are not read.
   return index == 0 ? id : g_schemas.At(index).id;
 }
 
@@ -196,7 +196,7 @@ void ReadFields(const Schema& schema, const abi::PayloadData& payload, Numbers* 
     const Field& field = schema.fields[i];
     jobscope_arg& arg = numbers->values[numbers->count++];
     if (uint64_t{field.offset} + field.bytes > size) {
-      arg = {};  // keeps its place among the keys
+      arg = {};  // keeps its position among the keys
       continue;
     }
     arg = Number(field.kind, field.bytes, bytes + field.offset);
@@ -263,7 +263,7 @@ void ReadPlain(int32_t type, uint64_t bits, Numbers* numbers) {
     default:
       return;
   }
-  // Little-endian: the narrow ones lie at the beginning of the union.
+  // Little-endian: narrow values lie at the beginning of the union.
   numbers->values[numbers->count++] = Number(number.kind, number.bytes, &bits);
 }
 

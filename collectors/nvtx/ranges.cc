@@ -13,9 +13,9 @@ pthread_key_t g_key;
 pthread_once_t g_once = PTHREAD_ONCE_INIT;
 bool g_has_key = false;
 
-// Not in static TLS, of which a library that is loaded late may find none.
+// Not in static TLS, which may be exhausted when a library is loaded late.
 thread_local ThreadRanges* t_ranges = nullptr;
-// Set when the thread's memory has been given back: other destructors of the thread may still call.
+// Set once the thread's memory has been freed: later destructors of the thread may still call.
 thread_local bool t_over = false;
 
 void OnThreadEnd(void* memory) {
@@ -50,7 +50,7 @@ ThreadRanges* ThreadRanges::Get() {
     munmap(memory, sizeof(ThreadRanges));
     return nullptr;
   }
-  t_ranges = static_cast<ThreadRanges*>(memory);  // all zero is what a new one is
+  t_ranges = static_cast<ThreadRanges*>(memory);  // a new object is all zeros
   return t_ranges;
 }
 
@@ -70,7 +70,7 @@ Range* ThreadRanges::Push(uint32_t domain, uint32_t* depth) {
   Track();
   const uint32_t top = top_[domain];
   *depth = (top == 0 ? 0 : ranges_[top - 1].depth + 1) + excess_[domain];
-  // While a domain has pushes without room, those are its innermost ones: the order stays.
+  // While a domain has pushes without an entry, those are its innermost ones: the order is kept.
   if (used_ == kMaxOpenRanges || excess_[domain] != 0) {
     ++excess_[domain];
     ++excess_total_;
@@ -102,8 +102,8 @@ bool ThreadRanges::Pop(uint32_t domain, Range** range, uint32_t* depth) {
   *depth = innermost.depth;
   top_[domain] = innermost.below;
   innermost.open = false;
-  // Domains need not nest in each other: what was popped under an inner range of another domain
-  // goes with that one.
+  // Domains need not nest in each other: entries popped under an inner range of another domain are
+  // freed together with it.
   while (used_ > 0 && !ranges_[used_ - 1].open) --used_;
   return true;
 }

@@ -19,7 +19,7 @@
 
 namespace jobscope::nvtx {
 
-// Ranges that one thread may have open at once and be recorded, all domains together. A range
+// Maximum number of recorded ranges that one thread may have open, all domains together. A range
 // nested deeper is recorded as a point in time, at its begin.
 inline constexpr uint32_t kMaxOpenRanges = 1024;
 
@@ -35,46 +35,46 @@ struct Range {
   char text[JOBSCOPE_MAX_STRING];  // of a string among the arguments
 };
 
-// Threads that keep track. Read by every call that finds recording off.
+// Number of threads that keep track. Read by every call that finds recording off.
 extern std::atomic<uint32_t> g_tracking;
 
-// Memory of one thread: mapped when it first pushes while recording is on, pages touched as deep as
-// it goes, unmapped when it ends. Only its thread touches it.
+// Tracks the open ranges of one thread. Mapped when the thread first pushes while recording is on,
+// pages touched only as deep as it nests, unmapped when the thread ends. Used only by its thread.
 class ThreadRanges {
  public:
-  // Null where the thread has none, or ends just now.
+  // Returns null if the thread has none or is ending.
   static ThreadRanges* Existing();
-  // Null: no memory, or the thread ends just now.
+  // Returns null if there is no memory or the thread is ending.
   static ThreadRanges* Get();
 
-  // The new innermost range of the domain, with all but its depth, domain and place to be filled
-  // in; null where kMaxOpenRanges are open: then only its depth is kept.
+  // Adds the innermost range of the domain; the caller fills all but its depth, domain and link.
+  // Null if kMaxOpenRanges are open: then only its depth is kept.
   Range* Push(uint32_t domain, uint32_t* depth);
-  // The innermost range of the domain, which the caller may read until the next push; null where
-  // it was not kept. False: there is none open.
+  // Removes the innermost range of the domain. The caller may read it until the next push; null if
+  // only its depth was kept. False: no range is open.
   bool Pop(uint32_t domain, Range** range, uint32_t* depth);
 
-  // Whether it has a push open that it knows of.
+  // Returns whether this thread has no open push that it knows of.
   bool empty() const { return used_ == 0 && excess_total_ == 0; }
-  // It is empty, and recording is off: calls need not look here any more.
+  // Makes calls skip this thread: it has no open range, and recording is off.
   void StopTracking();
 
-  // Ends what is open: the thread is about to end.
+  // Ends the open ranges, because the thread is ending.
   void EndAll();
 
  private:
   void Track();
 
   bool tracking_;
-  uint32_t used_;              // of ranges_; those that are not open are inner to none
-  uint32_t excess_total_;      // pushes that are open and had no room, by domain in excess_
+  uint32_t used_;              // used entries of ranges_; a closed one encloses no open one
+  uint32_t excess_total_;      // open pushes without an entry; by domain in excess_
   uint32_t top_[kMaxDomains];  // index + 1 of the innermost range
   uint32_t excess_[kMaxDomains];
   Range ranges_[kMaxOpenRanges];
 };
 
-// Once, before the first push. False: threads' memory could not be given back, so there is to be
-// no tracking.
+// Prepares the cleanup of threads. Call it once before the first push. False: threads' memory could
+// not be freed, so tracking must stay off.
 bool PrepareThreads();
 
 }  // namespace jobscope::nvtx

@@ -11,15 +11,14 @@
 
 namespace jobscope::nvtx {
 
-// NVTX events are what a user wrote into the program: recorded at every level.
+// NVTX events were written by the user into the program, so they are recorded at every level.
 inline constexpr uint32_t kBit = JOBSCOPE_BIT_LEVEL1;
 
-// A C struct and the function that returns it share a name in the writer's ABI.
+// In the writer's ABI, a C struct and the function that returns it share a name.
 using WriterTable = struct ::jobscope_trace_writer_table;
 
-// Set before the first function of ours is handed out, and never changed: relaxed loads will do,
-// because whoever calls us has seen the function pointer that was stored later (NVTX stores it with
-// full barriers around it).
+// Set before our first function is published, and never changed. Relaxed loads suffice: a caller
+// has loaded the function pointer, which was stored later (NVTX stores it with full barriers).
 extern std::atomic<const uint32_t*> g_mask;
 extern std::atomic<const WriterTable*> g_writer;
 

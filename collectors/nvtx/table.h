@@ -13,13 +13,14 @@
 
 namespace jobscope::nvtx {
 
-// Entry has a member `uint64_t hash`. Meant for static storage: zero pages until used.
+// Maps hashes to entries without locks or allocation; entries are never removed. Entry has a member
+// `uint64_t hash`. Meant for static storage: zero pages until used.
 template <typename Entry, uint32_t kEntries>
 class Table {
  public:
   static constexpr uint32_t kNone = 0;
 
-  // Index + 1 of the entry of that hash that `equals`; kNone: there is none.
+  // Returns index + 1 of the entry with that hash that `equals`; kNone if there is none.
   template <typename Equals>
   uint32_t Find(uint64_t hash, Equals equals) const {
     for (uint32_t probe = 0; probe < kSlots; ++probe) {
@@ -31,7 +32,8 @@ class Table {
     return kNone;
   }
 
-  // The same, else of a new one that `fill` made; kNone: `limit` entries are in use.
+  // Does the same, but adds an entry made by `fill` if there is none; kNone if `limit` entries are
+  // in use.
   template <typename Equals, typename Fill>
   uint32_t FindOrAdd(uint64_t hash, Equals equals, Fill fill, uint32_t limit = kEntries) {
     uint32_t mine = kNone;
@@ -60,8 +62,8 @@ class Table {
   const Entry& At(uint32_t id) const { return entries_[id - 1]; }
   Entry& At(uint32_t id) { return entries_[id - 1]; }
 
-  // The id of the entry that starts at this address; kNone: none in use does. For handles that come
-  // back from the application.
+  // Returns the id of the used entry that starts at this address; kNone if there is none. For
+  // handles that the application passes back.
   uint32_t IdOf(const void* address) const {
     const auto at = reinterpret_cast<uintptr_t>(address);
     const auto first = reinterpret_cast<uintptr_t>(entries_.data());

@@ -61,7 +61,7 @@ void Text::SetBytes(const char* bytes) {
 
 void Text::SetWide(const wchar_t* wide) {
   size_t size = 0;
-  size_t cut = 0;  // how much there is room for in front of an ellipsis
+  size_t cut = 0;  // length that fits before an ellipsis
   for (; wide != nullptr && *wide != 0; ++wide) {
     char encoded[4];
     const size_t bytes = EncodeUtf8(static_cast<uint32_t>(*wide), encoded);

@@ -9,23 +9,22 @@
 
 namespace jobscope::nvtx {
 
-// What the recorder keeps of a name. A longer one is cut between two characters, and ends in "…".
+// What the recorder keeps of a name. A longer one is cut between two characters and ends in "…".
 inline constexpr size_t kMaxTextBytes = 127;
 
-// A text of at most kMaxTextBytes. It lies in the caller's memory where that is possible, so it is
-// good for the duration of the call.
+// Holds a text of at most kMaxTextBytes. It refers to the caller's memory if possible, so it is
+// valid only during the call.
 class Text {
  public:
   Text() = default;
   Text(const Text&) = delete;
   Text& operator=(const Text&) = delete;
 
-  // Null is no text: empty. Bytes are taken for UTF-8; the trace's writer replaces those that are
-  // not.
+  // Null is an empty text. Bytes are assumed to be UTF-8; the trace writer replaces invalid ones.
   void SetBytes(const char* bytes);
-  // Wide characters are UTF-32; those that are no characters become '?'.
+  // Wide characters are UTF-32; invalid ones become '?'.
   void SetWide(const wchar_t* wide);
-  // A text that is known to fit, with its hash.
+  // Sets a text that is known to fit, with its hash.
   void SetKnown(const char* bytes, size_t size, uint64_t hash);
 
   const char* data() const { return data_; }
@@ -33,7 +32,7 @@ class Text {
   uint64_t hash() const { return hash_; }
   bool empty() const { return size_ == 0; }
   bool Equals(const char* stored, size_t size) const;
-  // `to` has room for kMaxTextBytes + 1.
+  // `to` has space for kMaxTextBytes + 1.
   void CopyTo(char* to) const;
 
  private:

@@ -32,7 +32,7 @@ EventBatch::Text EventBatch::Keep(const char* text, size_t max_bytes) {
   size_t size = strnlen(text, max_bytes + 1);
   if (size > max_bytes) {
     size = max_bytes;
-    // Back to the beginning of the sequence that is cut: at most three bytes.
+    // Moves back to the beginning of the cut sequence: at most three bytes.
     while (size > max_bytes - 4 && (static_cast<uint8_t>(text[size]) & 0xc0) == 0x80) --size;
   }
   const Text kept = {static_cast<uint32_t>(texts_.size()), static_cast<uint32_t>(size)};

@@ -14,7 +14,8 @@
 
 namespace jobscope::provider {
 
-// Not thread-safe. Texts are cut at the limits of provider.h, never inside a UTF-8 sequence.
+// Copies and holds events of a provider. Not thread-safe. Texts are cut at the limits of
+// provider.h, never inside a UTF-8 sequence.
 class EventBatch {
  public:
   struct Text {
@@ -24,7 +25,7 @@ class EventBatch {
   struct Arg {
     Text key;
     int32_t type = 0;         // jobscope_provider_arg_type
-    int64_t int64_value = 0;  // also of uint64, as bits
+    int64_t int64_value = 0;  // also holds the bits of a uint64
     double double_value = 0;
     Text text;
   };
@@ -41,8 +42,8 @@ class EventBatch {
     bool is_counter = false;
   };
 
-  // False, and nothing is taken: the event makes no sense (no name, a negative duration, a kind or
-  // a type that is none).
+  // Copies an event. False, without any effect: the event is invalid (no name, a negative duration,
+  // an unknown kind or type).
   bool Add(const jobscope_provider_event& given);
 
   const std::vector<Event>& events() const { return events_; }

@@ -17,17 +17,17 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How often what came is looked after, and how long it is held. A session's end reaches its
-// collectors within milliseconds, unless the machine is starved; whatever began after the end and
-// came in that time is found out.
+// Interval between checks for new events, and how long events are held. A session's end reaches its
+// collectors within milliseconds, unless the machine is starved; events that began after the end
+// and arrived within that time are detected.
 constexpr absl::Duration kLookEvery = absl::Milliseconds(100);
 constexpr auto kHoldFor = milliseconds(200);
 
-// How long Unregister waits for a callback that runs.
+// Time limit of Unregister for a running callback.
 constexpr auto kCallbackTimeout = std::chrono::seconds(1);
 
 constexpr size_t kReasonBytes = 1024;
-// The events of the first version of the header.
+// Event size in the first version of the header.
 constexpr size_t kMinEventBytes = sizeof(jobscope_provider_event);
 constexpr size_t kMaxEventBytes = 4096;
 
@@ -87,7 +87,7 @@ absl::Status ProviderCollector::Unregister() {
         "a callback of the provider \"", name_,
         "\" has not returned: none further will be called, but its context must stay"));
   }
-  if (!registered_) return absl::OkStatus();  // somebody else has done it
+  if (!registered_) return absl::OkStatus();  // another call has done it
   if (phase_ != Phase::kIdle) {
     const ClockSample now = SampleClocks(/*uses_tsc=*/false, /*tries=*/1);
     CallStop(lock, Signed(now.monotonic_ns), Signed(now.realtime_ns));
@@ -117,14 +117,14 @@ bool ProviderCollector::BeginCall(std::unique_lock<std::mutex>& lock) {
 
 absl::Status ProviderCollector::Call(std::unique_lock<std::mutex>& lock,
                                      jobscope_provider_callback callback, const char* verb) {
-  // A copy: what is told to a callback does not change while it runs.
+  // A copy: the arguments of a callback must not change while it runs.
   const jobscope_provider_session session = session_;
   void* const context = callbacks_.context;
   char reason[kReasonBytes] = "";
   int code = 0;
   {
-    // Also when the callback ends the thread: Python does that to those that want its lock while it
-    // shuts down. The session, and what it writes to, are over for this provider then.
+    // Runs even if the callback ends the thread: Python does that to threads that acquire the GIL
+    // while it shuts down. The provider then leaves the session.
     struct Return {
       ProviderCollector* collector;
       std::unique_lock<std::mutex>* lock;
@@ -221,7 +221,7 @@ absl::Status ProviderCollector::Start(const StartRequest& request) {
   phase_ = Phase::kRecording;
   absl::Status status = Call(lock, callbacks_.start, "start");
   if (status.ok()) return status;
-  // There will be no Stop. What it gave stays.
+  // There will be no Stop. The events so far stay.
   std::lock_guard<std::mutex> writing(writing_);
   Hold();
   Leave();
@@ -234,8 +234,7 @@ int ProviderCollector::AddFromC(jobscope_provider_sink* sink, const jobscope_pro
   if (sink == nullptr || (events == nullptr && count > 0)) return JOBSCOPE_E_INVALID;
   if (count == 0) return JOBSCOPE_OK;
   if (events->size < kMinEventBytes || events->size > kMaxEventBytes) return JOBSCOPE_E_INVALID;
-  // No exception may reach a foreign caller's frames; the only ones there can be are those of an
-  // exhausted memory.
+  // No exception may reach a foreign caller's frames; only exhausted memory can cause one.
   try {
     return reinterpret_cast<Sink*>(sink)->owner->Add(events, count);
   } catch (...) {
@@ -254,7 +253,7 @@ int ProviderCollector::Add(const jobscope_provider_event* events, size_t count) 
     std::memcpy(&event, at, sizeof(event));
     ++attempted_;
     if (incoming_->bytes() >= kBufferBytes && phase_ == Phase::kStopping) {
-      // The window's end is known, and nobody else looks after what comes: it is encoded here.
+      // The window's end is known and nobody else processes the events: encode them here.
       std::lock_guard<std::mutex> writing(writing_);
       Hold();
       Encode(Clock::time_point::max(), end_ns_);
@@ -301,12 +300,12 @@ absl::Status ProviderCollector::AddXSpace(std::string_view bytes) {
     return absl::FailedPreconditionError("an XSpace is taken inside of stop() only");
   }
   std::lock_guard<std::mutex> writing(writing_);
-  lock.unlock();  // merging takes as long as the XSpace is large
+  lock.unlock();  // merging takes time proportional to the XSpace's size
   if (xspaces_ == nullptr) {
     framework::ForeignOptions options;
     options.origin = name_;
     options.segment_source = kSourceProviderXSpace + static_cast<uint32_t>(index_);
-    options.drop_steps = true;  // the program's own stay the only ones
+    options.drop_steps = true;  // only the program's own marks remain
     xspaces_ = std::make_unique<framework::ForeignXSpace>(request_.sink, request_.names,
                                                           std::move(options));
   }
@@ -334,14 +333,14 @@ absl::Duration ProviderCollector::Drain() {
   std::unique_lock<std::mutex> lock(mutex_);
   if (phase_ != Phase::kRecording) return absl::InfiniteDuration();
   std::lock_guard<std::mutex> writing(writing_);
-  // Losses then happen in the buffer, where they are counted.
+  // Losses then occur in the buffer, where they are counted.
   if (request_.sink->Full()) return kLookEvery;
   Hold();
   lock.unlock();
   size_t held_bytes = 0;
   for (const Held& held : held_) held_bytes += held.batch->bytes();
   const auto now = Clock::now();
-  // What ends later than now is clipped there: it cannot have happened yet.
+  // An event that ends in the future is clipped to now.
   Encode(held_bytes > kBufferBytes ? now : now - kHoldFor, std::min(end_ns_, NowNs()));
   return kLookEvery;
 }
@@ -374,7 +373,7 @@ absl::Status ProviderCollector::Stop(uint64_t end_ticks) {
     std::lock_guard<std::mutex> writing(writing_);
     map = map_;
   }
-  if (phase_ == Phase::kArmed) {  // without a start: times of no window mean nothing
+  if (phase_ == Phase::kArmed) {  // without a start there is no window
     CallStop(lock, 0, 0);
   } else if (phase_ == Phase::kRecording) {
     CallStop(lock, Signed(map.ToMonotonicNs(end_ticks)), map.ToUnixNs(end_ticks));

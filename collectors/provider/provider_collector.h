@@ -31,38 +31,41 @@ namespace framework {
 class ForeignXSpace;
 }  // namespace framework
 
-// What is copied of a jobscope_provider.
+// Copy of a jobscope_provider's fields.
 struct ProviderCallbacks {
   void* context = nullptr;
-  bool realtime = false;  // its times are CLOCK_REALTIME
+  bool realtime = false;  // its timestamps are CLOCK_REALTIME
   jobscope_provider_callback arm = nullptr;
   jobscope_provider_callback start = nullptr;
   jobscope_provider_callback stop = nullptr;
 };
 
-// Lives as long as the process; providers of its name come and go. Callbacks run on the collector's
-// thread, which waits for none of the application's locks; events come from any thread.
+// Records the events of providers of one name. Lives as long as the process; providers of its name
+// come and go. Callbacks run on the collector's thread, which holds no lock that the application
+// needs; events come from any thread.
 //
-// What is added lies in a bounded buffer until the collector's thread has encoded it. That is done
-// a while after, because an event that began after the session's end, which is told late, must not
-// be in the trace.
+// Added events wait in a bounded buffer until the collector's thread encodes them. It delays this,
+// because an event that began after the session's end, which becomes known late, must not be in the
+// trace.
 class ProviderCollector : public Collector {
  public:
-  // Memory of events that wait to be encoded, twice: those that come, and those that are held.
+  // Bounds the memory of waiting events, once for incoming and once for held ones.
   static constexpr size_t kBufferBytes = 4 << 20;
 
-  // `name` is valid (see provider_registry.h); `index` is of no other provider.
+  // `name` must be valid (see provider_registry.h); `index` must be unique among providers.
   ProviderCollector(std::string_view name, int index);
   ~ProviderCollector() override;
   ProviderCollector(const ProviderCollector&) = delete;
   ProviderCollector& operator=(const ProviderCollector&) = delete;
 
-  // Any thread. ALREADY_EXISTS: it is taken, or a callback of the last provider still runs.
+  // Sets the provider. Any thread. ALREADY_EXISTS: there is one, or a callback of the last one
+  // still runs.
   absl::Status Register(const ProviderCallbacks& callbacks);
-  // Any thread. NOT_FOUND: nobody is registered. UNAVAILABLE: a callback runs on; no other will.
+  // Removes the provider. Any thread. NOT_FOUND: none is registered. UNAVAILABLE: a callback still
+  // runs; no other will.
   absl::Status Unregister();
 
-  // What the session's ticks are. Before the first session.
+  // Sets whether the session's ticks are TSC. Call it before the first session.
   void set_uses_tsc(bool uses_tsc) { uses_tsc_ = uses_tsc; }
 
   std::string_view name() const override { return name_; }
@@ -78,7 +81,7 @@ class ProviderCollector : public Collector {
   using Clock = std::chrono::steady_clock;
   enum class Phase { kIdle, kArmed, kRecording, kStopping };
   struct Sink {
-    jobscope_provider_sink abi;  // the first: what callbacks get points at it
+    jobscope_provider_sink abi;  // first member: callbacks get a pointer to it
     ProviderCollector* owner;
   };
   struct Held {
@@ -93,62 +96,63 @@ class ProviderCollector : public Collector {
   int Add(const jobscope_provider_event* events, size_t count);
   absl::Status AddXSpace(std::string_view bytes);
 
-  // Waits until no callback runs; claims the next one. False: the session's provider is not
-  // registered any more, whoever else may be.
+  // Waits until no callback runs, then claims the next one. False: the session's provider is no
+  // longer registered, even if another one is.
   bool BeginCall(std::unique_lock<std::mutex>& lock);
-  // Runs a claimed callback, without the lock. The lock is held again after it.
+  // Runs a claimed callback without the lock; reacquires it afterwards.
   absl::Status Call(std::unique_lock<std::mutex>& lock, jobscope_provider_callback callback,
                     const char* verb);
-  // The stop callback, for whoever comes first: the session's Stop or Unregister.
-  // Nothing comes in after it.
+  // Runs the stop callback once, for the session's Stop or Unregister. No event is accepted
+  // afterwards.
   void CallStop(std::unique_lock<std::mutex>& lock, int64_t end_monotonic_ns,
                 int64_t end_realtime_ns);
-  // The session's provider takes no part any more. With mutex_.
+  // Removes the session's provider from the session. Requires mutex_.
   void Leave();
-  // Moves what has come to what is held. With mutex_ and writing_.
+  // Moves incoming events to the held ones. Requires mutex_ and writing_.
   void Hold();
-  // What xspaces_ has come to, into the report.
+  // Adds the account of xspaces_ to the report.
   void AddXSpacesTo(CollectorReport* report) const;
-  // Encodes what came before `until`. With writing_.
+  // Encodes events that arrived before `until`. Requires writing_.
   void Encode(Clock::time_point until, int64_t end_ns);
-  // Encodes all, and closes the account. With writing_.
+  // Encodes everything and closes the account. Requires writing_.
   void Finish(int64_t end_ns);
   int64_t NowNs() const;  // on the provider's clock
-  // What came with the fork of a process that has captured: locks of threads that are not there.
+  // Returns true in a fork of a process that has captured: its locks may be held by threads that do
+  // not exist.
   bool InForkedChild() const;
 
   const std::string name_;
   const int index_;
   Sink sink_;
   std::atomic<bool> uses_tsc_{false};
-  std::atomic<pid_t> pid_{0};  // of the process of the last session
+  std::atomic<pid_t> pid_{0};  // process of the last session
 
   mutable std::mutex mutex_;
   std::condition_variable called_;
   ProviderCallbacks callbacks_;
-  std::atomic<bool> registered_{false};  // for whoever must not wait, too
+  std::atomic<bool> registered_{false};  // readable without the lock
   bool calling_ = false;
   std::thread::id caller_;
 
-  // One session's, under mutex_.
+  // State of one session, guarded by mutex_.
   Phase phase_ = Phase::kIdle;
   bool takes_part_ = false;
-  bool gone_ = false;  // the provider that takes part was unregistered
+  bool gone_ = false;  // the participating provider was unregistered
   jobscope_provider_session session_;
   std::unique_ptr<provider::EventBatch> incoming_;  // null: nothing is recorded
   std::string off_reason_;                          // why it does not take part
-  std::string degraded_reason_;                     // what went wrong in the end
+  std::string degraded_reason_;                     // first problem at the end of the session
   uint64_t attempted_ = 0;
   uint64_t malformed_ = 0;
   uint64_t buffer_full_ = 0;
   std::atomic<uint64_t> lost_so_far_{0};
 
-  // Of whoever encodes. Taken after mutex_, or without it.
+  // Guards encoding. Acquired after mutex_, or alone.
   std::mutex writing_;
   ArmRequest request_;
   TickMap map_;
   bool realtime_ = false;
-  int64_t end_ns_ = INT64_MAX;  // on the provider's clock, as far as it is known
+  int64_t end_ns_ = INT64_MAX;  // on the provider's clock, once known
   std::deque<Held> held_;
   std::unique_ptr<provider::TraceWriter> writer_;
   provider::TraceWriter::Window window_;

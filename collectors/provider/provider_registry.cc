@@ -10,7 +10,7 @@
 namespace jobscope {
 namespace {
 
-// What the table calls collectors of ours, now or some day; and the words of --frameworks.
+// Names of present and future collectors of jobscope, and words of --frameworks.
 constexpr std::array<std::string_view, 20> kReserved = {
     "auto", "none",   "all",  "host", "cuda",  "cupti",      "nvtx", "nvml",  "nccl", "system",
     "gpu",  "python", "step", "xla",  "torch", "tensorflow", "jax",  "keras", "tpu",  "jobscope"};
@@ -59,7 +59,7 @@ absl::Status ProviderRegistry::Register(std::string_view name, const ProviderCal
     auto* const collector = new ProviderCollector(name, static_cast<int>(collectors_.size()));
     found = collectors_.emplace(std::string(name), collector).first;
   }
-  // Before it joins: no session meets it unregistered.
+  // Registered before it joins: no session sees it unregistered.
   absl::Status status = found->second->Register(callbacks);
   if (made && add_) add_(found->second);
   return status;

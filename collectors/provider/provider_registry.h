@@ -17,24 +17,25 @@
 
 namespace jobscope {
 
-// Thread-safe. A name's collector, once made, lives as long as the process; so names are bounded.
+// Maps names to provider collectors. Thread-safe. A collector lives as long as the process, so the
+// number of names is bounded.
 class ProviderRegistry {
  public:
   static constexpr size_t kMaxNames = 32;
   static constexpr size_t kMaxNameBytes = 40;
 
-  // The process's; never destroyed. Making it starts nothing, so that a process which registers and
-  // forks has children that may do all.
+  // Returns the registry of the process; never destroyed. Creating it starts nothing, so that
+  // forked children of a process that has registered providers can use it, too.
   static ProviderRegistry& Get();
 
-  // INVALID_ARGUMENT: the name, or no callback at all; ALREADY_EXISTS; RESOURCE_EXHAUSTED: too many
-  // names.
+  // Registers a provider. INVALID_ARGUMENT: bad name, or no callback at all; ALREADY_EXISTS;
+  // RESOURCE_EXHAUSTED: too many names.
   absl::Status Register(std::string_view name, const ProviderCallbacks& callbacks);
-  // NOT_FOUND; UNAVAILABLE (ProviderCollector::Unregister).
+  // Removes a provider. NOT_FOUND; UNAVAILABLE (ProviderCollector::Unregister).
   absl::Status Unregister(std::string_view name);
 
-  // `add` is called for each collector, now and later, once each; never again after the second
-  // call of this function. It must not call back.
+  // Sets the function called once for each present and future collector. A second call of
+  // SetListener ends this. `add` must not call back.
   void SetListener(std::function<void(ProviderCollector*)> add);
 
  private:

@@ -11,13 +11,13 @@
 namespace jobscope::provider {
 namespace {
 
-// Ids kept here so that a name is asked for once; further ones are asked for each time. Names
-// itself is bounded by the store.
+// Bounds the ids cached here; further names are looked up each time. Names itself is bounded by the
+// store.
 constexpr size_t kMaxKeptIds = 16384;
 
 constexpr int64_t kMaxThreadId = INT32_MAX;
 
-// Differences and products of times from outside saturate.
+// Saturates differences and products of foreign times.
 int64_t Clamp(__int128 value) {
   if (value > INT64_MAX) return INT64_MAX;
   if (value < INT64_MIN) return INT64_MIN;

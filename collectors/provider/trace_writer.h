@@ -20,27 +20,28 @@
 
 namespace jobscope::provider {
 
-// Writes to the lines of threads on /host:CPU, to its line of counters, and to the provider's own
-// plane /device:CUSTOM:<provider>, which viewers draw and XProf's analysis leaves alone. Not
-// thread-safe.
+// Encodes provider events as XPlane events: on the lines of threads on /host:CPU, on its line of
+// counters, and on the provider's own plane /device:CUSTOM:<provider>, which viewers draw and
+// XProf's analysis ignores. Not thread-safe.
 class TraceWriter {
  public:
-  // Each takes about 350 KiB of buffers once it is busy.
+  // Bounds the lines; each uses about 350 KiB of buffers once it is busy.
   static constexpr size_t kMaxLines = 128;
 
-  // The window, in ps since the zero; and what turns the provider's times into such.
+  // The window in ps since the zero, and the conversion of the provider's times.
   struct Window {
     int64_t zero_ns = 0;  // on the provider's clock
     int64_t start_ps = 0;
   };
 
-  // `index`: the provider's among all. `sink` and `names` outlive the writer.
+  // `index` is unique among providers. `sink` and `names` must outlive the writer.
   TraceWriter(std::string_view provider, int index, xspace::ItemSink* sink, xspace::Names* names,
               const Window& window);
 
-  // What begins after `end_ns` (on the provider's clock) is outside, what ends later is clipped.
+  // Encodes a batch. Events that begin after `end_ns` (on the provider's clock) count as outside;
+  // those that end later are clipped.
   void Write(const EventBatch& batch, int64_t end_ns);
-  // Appends what is open. No Write after it.
+  // Appends the open segments. No Write may follow.
   void Finish();
 
   struct Account {
@@ -52,7 +53,7 @@ class TraceWriter {
   const Account& account() const { return account_; }
 
  private:
-  // Of one plane: ids by text.
+  // Ids of one plane, by text.
   struct Ids {
     xspace::PlaneKey plane = 0;
     absl::flat_hash_map<std::string, uint64_t> events;
@@ -63,7 +64,7 @@ class TraceWriter {
   Ids* Own();
   uint64_t EventId(Ids* ids, std::string_view name);
   uint64_t StatId(Ids* ids, std::string_view name);
-  // Null: there are too many.
+  // Returns null if there are too many lines.
   xspace::SegmentBuilder* LineOf(const EventBatch& batch, const EventBatch::Event& event,
                                  Ids** ids);
   std::unique_ptr<xspace::SegmentBuilder> Open(const Ids& ids, int64_t line) const;

@@ -26,14 +26,15 @@ bool HasWord(const std::string& list, const char* word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// A mounted hierarchy of cgroups that has the CPU controller.
+// A mounted cgroup hierarchy with the CPU controller.
 struct Hierarchy {
   std::string mount;
   std::string root;  // the cgroup that is mounted there
   bool is_v2 = false;
 };
 
-// "31 23 0:28 / /sys/fs/cgroup rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct"
+// Parses lines like "31 23 0:28 / /sys/fs/cgroup rw,relatime shared:9 - cgroup cgroup
+// rw,cpu,cpuacct".
 std::vector<Hierarchy> Hierarchies(const std::string& proc) {
   std::vector<Hierarchy> found;
   for (const std::string& line : LinesOf(proc + "/mountinfo")) {
@@ -47,7 +48,7 @@ std::vector<Hierarchy> Hierarchies(const std::string& proc) {
   return found;
 }
 
-// "4:cpu,cpuacct:/job/worker" (v1), "0::/job/worker" (v2). Empty: the process is in none.
+// Parses "4:cpu,cpuacct:/job/worker" (v1) or "0::/job/worker" (v2). Empty: the process is in none.
 std::string CgroupOf(const std::string& proc, bool is_v2) {
   for (const std::string& line : LinesOf(proc + "/cgroup")) {
     const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
@@ -57,8 +58,8 @@ std::string CgroupOf(const std::string& proc, bool is_v2) {
   return {};
 }
 
-// The cgroup's path below the mount; of one that lies elsewhere, the mount itself: a container
-// that sees its own cgroup there, under a name of the host's.
+// Returns the cgroup's path below the mount. If the cgroup lies outside of what is mounted, returns
+// the mount itself: a container sees its own cgroup there, while its name is the host's.
 std::string Below(const Hierarchy& hierarchy, const std::string& cgroup) {
   const std::string root = hierarchy.root == "/" ? "" : hierarchy.root;
   if (cgroup.compare(0, root.size(), root) != 0) return {};
@@ -67,7 +68,7 @@ std::string Below(const Hierarchy& hierarchy, const std::string& cgroup) {
   return path;
 }
 
-// Adds the numbers of one file. False: it has none of a quota.
+// Adds the numbers of one file. False: it has no quota.
 bool AddFile(const std::string& file, Throttling* throttling) {
   bool has_quota = false;
   for (const std::string& line : LinesOf(file)) {
@@ -94,7 +95,7 @@ CgroupThrottling::CgroupThrottling(const std::string& proc) {
   for (const Hierarchy& hierarchy : Hierarchies(proc)) {
     const std::string cgroup = CgroupOf(proc, hierarchy.is_v2);
     if (cgroup.empty()) continue;
-    // A quota of any cgroup around the process bounds it.
+    // The quotas of all ancestors bound the process.
     for (std::string path = Below(hierarchy, cgroup); files_.size() < kMaxCgroups;
          path.resize(path.rfind('/'))) {
       const std::string file = absl::StrCat(hierarchy.mount, path, kFile);
@@ -102,7 +103,7 @@ CgroupThrottling::CgroupThrottling(const std::string& proc) {
       if (AddFile(file, &unused)) files_.push_back(file);
       if (path.empty()) break;
     }
-    // Beside a hierarchy of version 1 that has the controller, the other one does not.
+    // If a version 1 hierarchy has the controller, the version 2 hierarchy does not.
     if (!files_.empty()) return;
   }
 }

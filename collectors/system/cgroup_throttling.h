@@ -11,23 +11,24 @@
 
 namespace jobscope {
 
-// Since the cgroups were made, summed over the process's own and those around it.
+// Counts since the cgroups were created, summed over the process's own cgroup and its ancestors.
 struct Throttling {
-  uint64_t periods = 0;            // in which a cgroup with a quota had something to run
-  uint64_t throttled_periods = 0;  // of these: it ran out of its quota
-  uint64_t throttled_ns = 0;       // for so long, summed over processors
+  uint64_t periods = 0;            // with runnable threads in a cgroup with a quota
+  uint64_t throttled_periods = 0;  // of these: the quota was exhausted
+  uint64_t throttled_ns = 0;       // duration, summed over processors
 };
 
 // Reads cpu.stat of the cgroups that bound the process's CPU time, of cgroup v1 or v2. Not
-// thread-safe. Reading takes about 10 us per cgroup.
+// thread-safe. A read takes about 10 us per cgroup.
 class CgroupThrottling {
  public:
-  // Finds the cgroups by `proc`/cgroup and `proc`/mountinfo. Without a readable one Read is absent.
+  // Finds the cgroups by `proc`/cgroup and `proc`/mountinfo. If none is readable, Read returns
+  // nothing.
   explicit CgroupThrottling(const std::string& proc = "/proc/self");
 
   std::optional<Throttling> Read() const;
 
-  // Exposed for tests: the files, the process's own cgroup first; at most kMaxCgroups.
+  // For tests: the files, the process's own cgroup first; at most kMaxCgroups.
   static constexpr int kMaxCgroups = 16;
   const std::vector<std::string>& files() const { return files_; }
 

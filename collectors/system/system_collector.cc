@@ -15,7 +15,7 @@ namespace jobscope {
 namespace {
 
 constexpr absl::Duration kSampleEvery = absl::Milliseconds(100);
-// A rate over less than this says more about the scheduler than about the process.
+// A rate over a shorter interval describes the scheduler rather than the process.
 constexpr double kMinIntervalSeconds = 0.005;
 
 // In the order of Kind.
@@ -87,7 +87,7 @@ absl::Duration SystemCollector::Drain() {
 }
 
 void SystemCollector::Add(const Sample& sample, uint64_t at_ticks) {
-  // One that was taken before the window began only gives the rate of the next.
+  // A sample before the window only provides the base of the next rate.
   const bool inside = at_ticks >= start_ticks_;
   const double seconds =
       static_cast<double>(sample.ticks - before_.ticks) / map_.ticks_per_second();
@@ -101,7 +101,7 @@ void SystemCollector::Add(const Sample& sample, uint64_t at_ticks) {
 }
 
 void SystemCollector::AddRates(const Sample& sample, double seconds, uint64_t at_ticks) {
-  // What shrinks was another cgroup's.
+  // A decrease means that the cgroup changed.
   const auto grown = [](uint64_t before, uint64_t now) {
     return static_cast<double>(now > before ? now - before : 0);
   };
@@ -111,7 +111,7 @@ void SystemCollector::AddRates(const Sample& sample, double seconds, uint64_t at
              grown(before_.major_page_faults, sample.major_page_faults) / seconds);
   if (!sample.throttling.has_value() || !before_.throttling.has_value()) return;
   const double periods = grown(before_.throttling->periods, sample.throttling->periods);
-  if (periods == 0) return;  // no quota, or nothing to run
+  if (periods == 0) return;  // no quota, or nothing runnable
   AddCounter(
       kThrottled, at_ticks,
       100 * grown(before_.throttling->throttled_periods, sample.throttling->throttled_periods) /
@@ -142,7 +142,7 @@ absl::Status SystemCollector::Stop(uint64_t end_ticks) {
   started_ = false;
   if (pending_.has_value() && pending_->ticks <= end_ticks) Add(*pending_, pending_->ticks);
   pending_.reset();
-  // The last interval ends now, and is told at the window's end.
+  // The last interval ends now and is recorded at the window's end.
   const Sample last = Take();
   const uint64_t at_ticks = std::min(last.ticks, end_ticks);
   if (at_ticks > before_.ticks) Add(last, at_ticks);

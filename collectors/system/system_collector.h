@@ -22,24 +22,23 @@
 
 namespace jobscope {
 
-// Samples the process every 100 ms of a capture, at less than 0.1 ms each:
+// Samples the process every 100 ms of a capture, at less than 0.1 ms each. Since the previous
+// sample:
 //
-//   process CPU (%)           100: one core busy since the sample before
-//   process RSS (MiB)
-//   page faults (1/s)         since the sample before, without I/O
+//   process CPU (%)           100: one core busy
+//   process RSS (MiB)         current value
+//   page faults (1/s)         without I/O
 //   major page faults (1/s)   with I/O
-//   cgroup throttled (%)      of the periods since the sample before, those in which a cgroup of
-//   the
-//                             process ran out of its CPU quota; absent without a quota
-//   cgroup throttled (ms)     for how long its threads were kept from running since the sample
-//                             before, summed over processors; absent likewise
+//   cgroup throttled (%)      share of periods in which a cgroup of the process exhausted its CPU
+//                             quota; absent without a quota
+//   cgroup throttled (ms)     how long its threads were kept from running, summed over processors;
+//                             absent without a quota
 //
-// They stand on the line `_counters_` of the host plane, beside the counters that the program
-// itself records; nothing is sampled while no capture runs. Off where the host collector is asked
-// to be off.
+// The counters are on the line `_counters_` of the host plane, beside those that the program itself
+// records. Nothing is sampled while no capture runs. Off if the host level is 0.
 class SystemCollector : public Collector {
  public:
-  // `uses_tsc`: what the session's ticks are.
+  // `uses_tsc`: whether the session's ticks are TSC.
   explicit SystemCollector(bool uses_tsc) : uses_tsc_(uses_tsc) {}
   SystemCollector(const SystemCollector&) = delete;
   SystemCollector& operator=(const SystemCollector&) = delete;
@@ -61,21 +60,21 @@ class SystemCollector : public Collector {
     uint64_t major_page_faults = 0;
     std::optional<Throttling> throttling;
   };
-  // The counters of one session: ids of names.
+  // Name ids of one session's counters.
   struct Counter {
     uint64_t event = 0, stat = 0;
   };
   enum Kind : size_t { kCpu, kRss, kFaults, kMajorFaults, kThrottled, kThrottledMs, kKinds };
 
   Sample Take() const;
-  // Adds the counters of the time since `before_`, as of `at_ticks`.
+  // Adds the counters of the interval since `before_`, as of `at_ticks`.
   void Add(const Sample& sample, uint64_t at_ticks);
-  // What grew since `before_`, of which `sample` is `seconds` later.
+  // Adds the rates of what grew since `before_`, `seconds` before `sample`.
   void AddRates(const Sample& sample, double seconds, uint64_t at_ticks);
   void AddCounter(Kind kind, uint64_t ticks, double value);
 
   const bool uses_tsc_;
-  // One session's, from Arm to Report.
+  // State of one session, from Arm to Report.
   ArmRequest request_;
   bool on_ = false;
   bool started_ = false;
@@ -86,8 +85,8 @@ class SystemCollector : public Collector {
   std::unique_ptr<CgroupThrottling> cgroups_;
   std::array<Counter, kKinds> counters_ = {};
   Sample before_;
-  std::optional<Sample> pending_;  // waits until it is known to lie before the session's end
-  uint64_t unnamed_ = 0;           // counters whose names the store had no room for
+  std::optional<Sample> pending_;  // until it is known to lie before the session's end
+  uint64_t unnamed_ = 0;           // counters whose names did not fit into the store
   CollectorReport report_;
 };
 

@@ -28,8 +28,8 @@ namespace {
 constexpr std::string_view kTaskEnvironment = "Task Environment";
 constexpr absl::string_view kGpuPrefix = "/device:GPU:";
 
-// Lines that are no thread's, but whose id could be one's.
-constexpr int64_t kMaxThreadId = int64_t{1} << 22;  // the kernel's own limit
+// Ids for lines that are not threads but have the id of one.
+constexpr int64_t kMaxThreadId = int64_t{1} << 22;  // kernel limit
 constexpr int64_t kNoThread = int64_t{1} << 33;
 
 constexpr int64_t kDayNs = int64_t{86'400} * 1'000'000'000;
@@ -37,7 +37,7 @@ constexpr int64_t kDayNs = int64_t{86'400} * 1'000'000'000;
 constexpr size_t kMaxWarnings = 32;
 constexpr size_t kMaxTextBytes = 500;
 
-// Events of the framework lie within scopes of the same start and length.
+// Orders the framework's events below scopes of the same start and length.
 constexpr uint32_t kDepth = 1 << 16;
 
 std::optional<int64_t> ThreadOfThisProcess(int64_t line_id) {
@@ -46,7 +46,7 @@ std::optional<int64_t> ThreadOfThisProcess(int64_t line_id) {
   return line_id;
 }
 
-// When the framework began, by its own `Task Environment`.
+// Returns when the framework began, from its own `Task Environment`.
 std::optional<int64_t> StartTimeOf(std::string_view plane_bytes) {
   const ForeignPlane plane = ReadForeignPlane(plane_bytes);
   for (const std::string_view bytes : plane.stats) {
@@ -60,7 +60,7 @@ std::optional<int64_t> StartTimeOf(std::string_view plane_bytes) {
 
 }  // namespace
 
-// One plane whose events are encoded anew.
+// Encodes the events of one plane anew.
 class ForeignXSpace::PlaneMerge {
  public:
   PlaneMerge(ForeignXSpace* owner, const ForeignPlane* foreign, const ForeignTime* time,
@@ -111,7 +111,7 @@ class ForeignXSpace::PlaneMerge {
     } else if (name == "step_num") {
       stat.kind = StatName::kStepNumber;
     } else if (name.empty() || name == "group_id") {
-      // XProf groups nothing in a trace that has group ids of its own.
+      // XProf does no grouping in a trace with group ids.
       stat.kind = StatName::kLeftOut;
       return stat;
     }
@@ -159,7 +159,7 @@ class ForeignXSpace::PlaneMerge {
       const ForeignStat stat = ReadForeignStat(bytes);
       Encode(Key(stat.metadata_id).as_key, stat, &stats);
     }
-    // Each XSpace of a session says the same.
+    // Each XSpace of a session repeats these.
     if (owner_->planes_with_stats_.insert(std::string(foreign_->name)).second) {
       (void)owner_->names_->AddPlaneStats(plane_, stats.bytes());
     }
@@ -199,8 +199,8 @@ class ForeignXSpace::PlaneMerge {
 
   void Line(const ForeignLine& line, const CallSteps* steps) {
     if (line.events == 0) return;
-    // As profilers do it: what is no time of day counts from the start. A line may begin before
-    // that, but not a day.
+    // As in profilers, a value that is not a time of day counts from the start. A line may begin
+    // before the start, but not by a day.
     begin_ns_ = line.timestamp_ns;
     if (begin_ns_ < start_unix_ns_ - kDayNs &&
         __builtin_add_overflow(begin_ns_, start_unix_ns_, &begin_ns_)) {
@@ -227,7 +227,7 @@ class ForeignXSpace::PlaneMerge {
     }
   }
 
-  // What is left of an event within the window, with stats that say what was cut off.
+  // The part of an event within the window, with stats about what was cut off.
   struct Clipped {
     int64_t start_ps, end_ps;
     bool whole;
@@ -289,7 +289,7 @@ class ForeignXSpace::PlaneMerge {
     out.depth = kDepth;
     out.stats = encoded_.bytes();
     builder->Add(out);
-    // Only now: an event whose bytes end in its middle is none.
+    // Counted only here: an event whose bytes are truncated is no event.
     ++account.attempted;
     if (root && numbered) {
       account.steps = account.steps.value_or(0) + 1;
@@ -308,7 +308,7 @@ class ForeignXSpace::PlaneMerge {
       const int64_t start_ps = time_->ToPs(begin_ns_, steps.boundaries_ps[i]);
       const int64_t end_ps = time_->ToPs(begin_ns_, steps.boundaries_ps[i + 1]);
       const int64_t number = owner_->next_step_++;
-      // Only whole ones: the others would be no steps, and what is in them is there without.
+      // Only whole steps: a clipped one is not a step, and its content is there anyway.
       if (start_ps < window_->start_ps || end_ps > window_->end_ps) continue;
       encoded_.Clear();
       encoded_.Int64(Stat("_r"), 1);
@@ -337,7 +337,7 @@ class ForeignXSpace::PlaneMerge {
   absl::flat_hash_map<uint64_t, StatName> stats_by_id_;
   absl::flat_hash_map<uint64_t, EventName> event_names_;
   xspace::StatsEncoder encoded_{xspace::StatsOf::kEvent};
-  int64_t begin_ns_ = 0;  // of the line at hand, since the epoch
+  int64_t begin_ns_ = 0;  // begin of the current line, since the epoch
 };
 
 ForeignXSpace::ForeignXSpace(xspace::ItemSink* sink, xspace::Names* names, ForeignOptions options)
@@ -370,7 +370,7 @@ void ForeignXSpace::MergePlanes(std::string_view bytes, const ForeignTime& time,
   for (const std::string_view plane : space.planes) {
     if (ReadForeignPlaneName(plane) != kTaskEnvironment) continue;
     const int64_t told = StartTimeOf(plane).value_or(start_unix_ns);
-    // Another day than that of this recording can't be right.
+    // A start on another day than this recording cannot be right.
     const __int128 apart = __int128{told} - time.start_unix_ns();
     if (apart >= -kDayNs && apart <= kDayNs) start_unix_ns = told;
   }
@@ -417,7 +417,7 @@ void ForeignXSpace::KeepRaw(std::string_view name, std::string_view bytes) {
                       xspace::AbslView(name), " were left out: it is larger than ",
                       kMaxRawPlaneBytes >> 20, " MiB"));
   }
-  // A framework tells all that it knows each time.
+  // A framework repeats everything it knows each time.
   std::string& kept = raw_planes_[std::string(name)];
   if (copied.size() < kept.size()) return;
   if (raw_bytes_ - kept.size() + copied.size() > kMaxRawBytes) {
@@ -432,7 +432,7 @@ void ForeignXSpace::KeepRaw(std::string_view name, std::string_view bytes) {
 
 void ForeignXSpace::Finish() {
   for (const auto& [name, bytes] : raw_planes_) {
-    if (bytes.empty()) continue;  // one that was left out
+    if (bytes.empty()) continue;  // already left out
     std::string item;
     protozero::pbf_writer(item).add_bytes(xspace::raw_plane_field::kPlane, bytes);
     if (!sink_->Append(xspace::ItemKind::kRawPlane, item)) {

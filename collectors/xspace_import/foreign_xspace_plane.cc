@@ -20,7 +20,8 @@ namespace xstat_metadata_field = xspace::xstat_metadata_field;
 
 constexpr uint32_t Bit(uint32_t field) { return uint32_t{1} << field; }
 
-// Strings that are replaced keep their length, so that no other byte of the message changes.
+// Replaces invalid strings by ones of the same length, so that no other byte of the message
+// changes.
 class Cleaner {
  public:
   explicit Cleaner(std::string* message) : message_(message) {}
@@ -30,7 +31,7 @@ class Cleaner {
  private:
   using OnMessage = void (Cleaner::*)(uint32_t field, std::string_view bytes);
 
-  // Cleans the fields in `strings`; the other length-delimited ones go to `on_message`.
+  // Cleans the fields in `strings`; passes the other length-delimited ones to `on_message`.
   void Walk(std::string_view bytes, uint32_t strings, OnMessage on_message) {
     StrictReader reader(bytes);
     while (reader.Next()) {

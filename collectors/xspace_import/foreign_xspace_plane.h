@@ -10,9 +10,9 @@
 
 namespace jobscope::framework {
 
-// A copy of an XPlane of at most `max_bytes`, in which bytes of strings that are not UTF-8 are
-// replaced by '?': one of them would make the whole trace unreadable. Fields that do not fit are
-// left out and counted. Throws protozero::exception.
+// Copies an XPlane, at most `max_bytes`, and replaces invalid UTF-8 in strings by '?': a single
+// such byte would make the whole trace unreadable. Fields that do not fit are left out and counted.
+// Throws protozero::exception.
 std::string CopyRawPlane(std::string_view plane, size_t max_bytes, size_t* left_out);
 
 }  // namespace jobscope::framework

@@ -18,7 +18,7 @@ namespace xspace_field = xspace::xspace_field;
 namespace xstat_field = xspace::xstat_field;
 namespace map_entry_field = xspace::map_entry_field;
 
-// XEvent's, which our own segments never have.
+// XEvent field that our own segments never have.
 constexpr uint32_t kNumOccurrences = 5;
 
 constexpr uint32_t VarintField(uint32_t field) {

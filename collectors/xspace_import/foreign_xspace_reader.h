@@ -19,8 +19,8 @@ struct ForeignStat {
   uint64_t metadata_id = 0;
   Type type = Type::kNone;
   double number = 0;
-  uint64_t integer = 0;   // of kUint64, kInt64 (two's complement), kRef
-  std::string_view text;  // of kString, kBytes
+  uint64_t integer = 0;   // for kUint64, kInt64 (two's complement), kRef
+  std::string_view text;  // for kString, kBytes
 };
 ForeignStat ReadForeignStat(std::string_view bytes);
 
@@ -28,8 +28,8 @@ struct ForeignEvent {
   uint64_t metadata_id = 0;
   int64_t offset_ps = 0;
   int64_t duration_ps = 0;
-  bool is_aggregate = false;  // a number of occurrences, at no time
-  std::string_view bytes;     // of the whole XEvent, for its stats
+  bool is_aggregate = false;  // a number of occurrences, without a time
+  std::string_view bytes;     // the whole XEvent, for its stats
 };
 ForeignEvent ReadForeignEvent(std::string_view bytes);
 
@@ -46,11 +46,11 @@ struct ForeignLine {
   std::string_view name;
   std::string_view display_name;
   uint64_t events = 0;
-  std::string_view bytes;  // of the whole XLine, for its events
+  std::string_view bytes;  // the whole XLine, for its events
 };
 ForeignLine ReadForeignLine(std::string_view bytes);
 
-// A plane without its events. Memory: 16 bytes per line, 32 per name.
+// Views a plane without its events. Memory: 16 bytes per line, 32 per name.
 struct ForeignPlane {
   int64_t id = 0;
   std::string_view name;
@@ -59,12 +59,12 @@ struct ForeignPlane {
   absl::flat_hash_map<uint64_t, std::string_view> event_metadata;  // XEventMetadata by id
   absl::flat_hash_map<uint64_t, std::string_view> stat_names;      // by id
 
-  // Of what is not declared: empty.
+  // Return empty results for undeclared ids.
   std::string_view StatName(uint64_t id) const;
   ForeignEventMetadata EventMetadata(uint64_t id) const;
 };
 ForeignPlane ReadForeignPlane(std::string_view bytes);
-// Only that.
+// Reads only the name.
 std::string_view ReadForeignPlaneName(std::string_view bytes);
 
 struct ForeignSpace {

@@ -22,8 +22,8 @@ int64_t EndOf(const ForeignEvent& event) {
   return __builtin_add_overflow(event.offset_ps, event.duration_ps, &end) ? INT64_MAX : end;
 }
 
-// What of a function's name stands in the name of its program: "PjitFunction(<lambda>)" runs
-// "jit__lambda".
+// Returns the part of a function's name that also occurs in its program's name:
+// "PjitFunction(<lambda>)" runs "jit__lambda".
 std::string CoreName(std::string_view name) {
   std::string core;
   for (const char c : name) {
@@ -32,7 +32,7 @@ std::string CoreName(std::string_view name) {
   return core;
 }
 
-// The stat of that name; 0 in a plane that has none.
+// Returns the id of that stat; 0 in a plane without it.
 uint64_t StatNamed(const ForeignPlane& plane, std::string_view wanted) {
   for (const auto& [id, name] : plane.stat_names) {
     if (name == wanted) return id;
@@ -48,13 +48,13 @@ bool HasStat(std::string_view event, uint64_t stat) {
   return has;
 }
 
-// Time that programs run, by their core names.
+// Returns the total time of programs by their core names.
 std::map<std::string, int64_t> TimeOfPrograms(const ForeignPlane& plane) {
   constexpr std::string_view kProgramPrefix = "jit_";
   std::map<std::string, int64_t> times;
   const uint64_t module_stat = StatNamed(plane, "hlo_module");
   if (module_stat == 0) return times;
-  absl::flat_hash_map<uint64_t, int64_t> by_text;  // by reference
+  absl::flat_hash_map<uint64_t, int64_t> by_text;  // keyed by ref_value
   for (const std::string_view line : plane.lines) {
     ForEachField(line, xspace::xline_field::kEvents, [&](std::string_view bytes) {
       const ForeignEvent event = ReadForeignEvent(bytes);
@@ -80,18 +80,18 @@ struct Calls {
   std::vector<int64_t> boundaries_ps;
 };
 
-// By metadata id, of one line: events of the ids in `wanted`, and with the stat `stat` unless that
-// is 0. The line's events come parents first, as profilers sort them; on a line that is not sorted
-// so, fewer calls are found outermost.
+// Returns the calls of one line by metadata id: events with the ids in `wanted` and, unless `stat`
+// is 0, that stat. Expects parents first, as profilers sort events; on a line sorted otherwise,
+// fewer calls are found outermost.
 std::map<uint64_t, Calls> CallsOfLine(std::string_view line,
                                       const absl::flat_hash_set<uint64_t>& wanted, uint64_t stat) {
   std::map<uint64_t, Calls> calls;
   int64_t outermost_begin = 0;
   int64_t outermost_end = INT64_MIN;
-  int64_t call_end = INT64_MIN;  // of the call around
+  int64_t call_end = INT64_MIN;  // of the enclosing call
   ForEachField(line, xspace::xline_field::kEvents, [&](std::string_view bytes) {
     const ForeignEvent event = ReadForeignEvent(bytes);
-    // An instant at an edge opens nothing.
+    // An instant at an edge encloses nothing.
     if (event.is_aggregate || event.duration_ps <= 0) return;
     if (event.offset_ps >= outermost_end) {
       outermost_begin = event.offset_ps;

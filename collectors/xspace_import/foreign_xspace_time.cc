@@ -7,10 +7,9 @@
 namespace jobscope::framework {
 namespace {
 
-// A rate from samples nearer than this would say more about the samples: at 50 ns of bracket it is
-// off by 1 ppm.
+// Minimum distance of samples for a rate: with a bracket of 50 ns, closer ones are off by 1 ppm.
 constexpr int64_t kMinBaselinePs = 50'000'000'000;
-// Clocks are steered by at most 500 ppm; what differs by more was set.
+// Clocks are steered by at most 500 ppm; a larger difference means that a clock was set.
 constexpr double kMaxSteering = 1e-3;
 
 int64_t Saturated(__int128 value) {
@@ -36,7 +35,7 @@ ForeignTime::ForeignTime(const TickMap& map, const ClockSample& before, const Cl
 
 int64_t ForeignTime::ToPs(int64_t unix_ns, int64_t offset_ps) const {
   const __int128 distance = (__int128{unix_ns} - anchor_unix_ns_) * 1000 + offset_ps;
-  // Only the correction goes through a double: the distance itself stays exact.
+  // Only the correction uses a double: the distance itself stays exact.
   const auto corrected =
       static_cast<__int128>(std::nearbyint(static_cast<double>(distance) * correction_));
   return Saturated(anchor_ps_ + distance + corrected);

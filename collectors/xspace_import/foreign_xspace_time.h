@@ -10,21 +10,22 @@
 
 namespace jobscope::framework {
 
-// REALTIME to ps since the session's zero, by the clocks as they were around the framework's
-// recording: the session's own map is fixed before it, and REALTIME is steered meanwhile (10 ppm of
-// a minute are 0.6 ms). Monotone, so what was nested stays nested.
+// Maps REALTIME to ps since the session's zero, by clock samples around the framework's recording:
+// the session's own map is fixed before it, and REALTIME is steered meanwhile (10 ppm of a minute
+// are 0.6 ms). Monotone, so nesting is kept.
 class ForeignTime {
  public:
-  // `map` with the session's zero. `before` and `after`: the clocks before the framework began to
-  // record and after it ended.
+  // `map` has the session's zero. `before` and `after` are clock samples taken before and after the
+  // framework recorded.
   ForeignTime(const TickMap& map, const ClockSample& before, const ClockSample& after);
 
-  // Of `offset_ps` after `unix_ns`.
+  // Returns the session time of `offset_ps` after `unix_ns`.
   int64_t ToPs(int64_t unix_ns, int64_t offset_ps) const;
 
-  // Someone set the clock meanwhile: times of this recording may be off by as much.
+  // Returns true if somebody set the clock meanwhile: times of this recording may be off by that
+  // amount.
   bool stepped() const { return stepped_; }
-  // When the recording began: for lines that count from there and do not say when that was.
+  // Returns when the recording began, for lines that count from there and do not say when that was.
   int64_t start_unix_ns() const { return anchor_unix_ns_; }
 
  private:

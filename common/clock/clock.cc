@@ -55,15 +55,15 @@ ClockSample SampleClocks(bool uses_tsc, int tries) {
   ClockSample best;
   best.bracket_ticks = UINT64_MAX;
   for (int i = 0; i < tries || i == 0; ++i) {
-    // Both vDSO reads are ordered behind earlier loads; a reordered tick read only widens the
+    // The vDSO clock reads are ordered after earlier loads; a reordered tick read only widens the
     // bracket.
     const uint64_t before = detail::ReadTicks(uses_tsc);
     const uint64_t monotonic = MonotonicNs();
     const auto realtime = static_cast<uint64_t>(RealtimeNs());
     const uint64_t after = detail::ReadTicks(uses_tsc);
     if (after < before || after - before >= best.bracket_ticks) continue;
-    // Without a TSC the ticks are this clock: any other value would give a rate that is not exactly
-    // 1 ns.
+    // Without a TSC, ticks are MONOTONIC itself: any other value would give a rate that is not
+    // exactly 1 ns.
     best.ticks = uses_tsc ? before + (after - before) / 2 : monotonic;
     best.monotonic_ns = monotonic;
     best.realtime_ns = realtime;
@@ -97,8 +97,8 @@ TickMap TickMap::WithZero(uint64_t zero_ticks) const {
 }
 
 uint64_t TickMap::TicksOf(uint128 ps) const {
-  // Rounded up: the floor that Scale took is undone by it, so that the way there and back ends
-  // where it began.
+  // Rounds up. This undoes the floor taken by Scale, so that a round trip returns the starting
+  // tick.
   const uint128 rate = (static_cast<uint128>(rate_whole_) << 64) | rate_fraction_;
   if (rate == 0 || ps >> 64 != 0) return UINT64_MAX;
   const uint128 scaled = ps << 64;
@@ -112,7 +112,7 @@ uint64_t TickMap::FromPs(int64_t ps) const {
 }
 
 uint128 TickMap::NsFromAnchor(uint64_t ticks) const {
-  // In 128 bits to its end: an anchor may be farther away than 106 days.
+  // Computes in 128 bits throughout: an anchor may be more than 106 days away.
   const uint64_t distance = ticks >= anchor_ticks_ ? ticks - anchor_ticks_ : anchor_ticks_ - ticks;
   const uint128 ps = static_cast<uint128>(distance) * rate_whole_ +
                      ((static_cast<uint128>(distance) * rate_fraction_) >> 64);

@@ -9,40 +9,40 @@
 
 namespace jobscope {
 
-// CLOCK_MONOTONIC of this machine: what start instants are commanded on.
+// Reads CLOCK_MONOTONIC of this machine. Start instants are commanded on this clock.
 uint64_t MonotonicNs();
 
-// CLOCK_REALTIME: ns since the epoch. Whatever becomes a time in a trace or in an answer is read
-// here; deadlines and lengths of time are not, they stay on the clocks of their libraries.
+// Reads CLOCK_REALTIME, in ns since the epoch. Every timestamp in a trace or an answer comes from
+// this function; deadlines and durations stay on the clocks of their libraries.
 int64_t RealtimeNs();
 
-// For tests of workers whose clocks differ: from now on RealtimeNs and SampleClocks read REALTIME
-// this much later (or earlier) than it is, in the whole process. Thread-safe.
+// Shifts the REALTIME that RealtimeNs and SampleClocks read in this process. For tests of workers
+// whose clocks differ. Thread-safe.
 void ShiftRealtimeForTesting(int64_t shift_ns);
 
-// For tests of ticks that do not run as the clocks do, which is the same as clocks that do not run
-// as the ticks: MonotonicNs and SampleClocks read MONOTONIC, and SampleClocks BOOTTIME, this much
-// later (or earlier). Only where ticks are TSC. Thread-safe.
+// Shifts the MONOTONIC that MonotonicNs and SampleClocks read, and the BOOTTIME that SampleClocks
+// reads. For tests of ticks and clocks that drift apart. Works only where ticks are TSC.
+// Thread-safe.
 void ShiftMonotonicForTesting(int64_t monotonic_ns, int64_t boottime_ns);
 
-// The clocks, read together: the narrowest of a burst of bracketed readings.
+// Holds clocks that were read together: the narrowest of several bracketed readings.
 struct ClockSample {
   uint64_t ticks =
       0;  // middle of the bracket; if ticks are MONOTONIC nanoseconds: monotonic_ns itself
   uint64_t monotonic_ns = 0;
   uint64_t realtime_ns = 0;    // epoch
-  uint64_t bracket_ticks = 0;  // width of the bracket: the uncertainty of the sample
-  // BOOTTIME minus MONOTONIC: for how long the machine has been suspended since it was started.
-  // Exact to the time that a thread may lose between two readings.
+  uint64_t bracket_ticks = 0;  // width of the bracket: the sample's uncertainty
+  // BOOTTIME minus MONOTONIC: how long the machine has been suspended since boot. Accurate to the
+  // time that a thread may lose between the two reads.
   int64_t suspended_ns = 0;
 };
 
-// Reads the clocks, `tries` times (about 0.1 us each), and keeps the narrowest bracket; BOOTTIME
-// once. `uses_tsc` is the recorder's choice.
+// Reads the clocks `tries` times (about 0.1 us each) and keeps the narrowest bracket; reads
+// BOOTTIME once. `uses_tsc` is the recorder's choice.
 ClockSample SampleClocks(bool uses_tsc, int tries = 100);
 
-// Ticks <-> nanoseconds of REALTIME and ps since a zero. Affine, fixed when made, never revised:
-// parents and children stay nested.
+// Converts ticks to nanoseconds of REALTIME and to ps since a zero, and back. The map is affine and
+// never revised, so that parents and children stay nested.
 //
 // The rate is a fixed-point number of ps per tick with 64 fractional bits: products are exact to
 // 2^-64 of their ticks (10 h at 5 GHz: 10^-5 ps), a < b gives ToPs(a) <= ToPs(b), and
@@ -51,20 +51,20 @@ ClockSample SampleClocks(bool uses_tsc, int tries = 100);
 class TickMap {
  public:
   TickMap() = default;
-  // From two samples at least 100 ms apart (nearer ones give a rate too rough to use: the caller
-  // waits). The rate is taken from MONOTONIC, the offset to REALTIME from `late`. Samples that do
-  // not differ give 1 ns per tick.
+  // Makes a map from two samples. The caller waits until they are at least 100 ms apart: closer
+  // ones give too rough a rate. The rate is that of MONOTONIC; the offset to REALTIME comes from
+  // `late`. Equal samples give 1 ns per tick.
   static TickMap FromSamples(const ClockSample& early, const ClockSample& late);
 
-  // A map whose zero lies at `zero_ticks`.
+  // Returns this map with its zero at `zero_ticks`.
   TickMap WithZero(uint64_t zero_ticks) const;
 
-  // ps since the zero; negative before it. Two multiplications: the drain calls it for both ends of
-  // every event.
+  // Returns ps since the zero, negative before it. Costs two multiplications: the drain converts
+  // both ends of every event.
   int64_t ToPs(uint64_t ticks) const {
     return ticks >= zero_ticks_ ? Scale(ticks - zero_ticks_) : -Scale(zero_ticks_ - ticks);
   }
-  // The tick whose ToPs is `ps`; between two ticks, the one farther from the zero.
+  // Returns the tick whose ToPs is `ps`; between two ticks, the one farther from the zero.
   uint64_t FromPs(int64_t ps) const;
   int64_t ToUnixNs(uint64_t ticks) const;
   uint64_t FromUnixNs(int64_t unix_ns) const;
@@ -74,7 +74,7 @@ class TickMap {
   double ticks_per_second() const;
 
  private:
-  // Floor of ticks * rate, in ps.
+  // Returns ticks * rate in ps, rounded down.
   int64_t Scale(uint64_t ticks) const {
     const unsigned __int128 whole = static_cast<unsigned __int128>(ticks) * rate_whole_;
     const unsigned __int128 part = (static_cast<unsigned __int128>(ticks) * rate_fraction_) >> 64;
@@ -83,7 +83,7 @@ class TickMap {
   }
   uint64_t TicksOf(unsigned __int128 ps) const;
   uint64_t FromAnchor(uint64_t now_ns, uint64_t anchor_ns) const;
-  // Nanoseconds between the anchor and `ticks`, rounded, whichever is later.
+  // Returns the rounded number of nanoseconds between the anchor and `ticks`, in either direction.
   unsigned __int128 NsFromAnchor(uint64_t ticks) const;
 
   uint64_t rate_whole_ = 1000;  // ps per tick

@@ -14,12 +14,13 @@
 namespace jobscope {
 namespace {
 
-// Between the rate since the baseline and the rate now: MONOTONIC is slewed by at most 500 ppm. A
-// difference below it makes lengths wrong by less than that.
+// Bounds the relative difference between the rate since the baseline and the current rate.
+// MONOTONIC is slewed by at most 500 ppm; a smaller difference falsifies durations by less than
+// this.
 constexpr double kRateTolerance = 1e-3;
-// Between two values of BOOTTIME minus MONOTONIC: a thread may be preempted between the readings.
+// Bounds the change of BOOTTIME minus MONOTONIC: a thread may be preempted between the two reads.
 constexpr int64_t kSuspendedNs = 100'000'000;
-// Samples nearer than this tell no rate.
+// Minimum distance of two samples from which a rate can be computed.
 constexpr uint64_t kMinRecentNs = 100'000;
 
 }  // namespace
@@ -39,7 +40,7 @@ std::string WhyClocksDiffer(const ClockSample& early, const ClockSample& recent,
   const double rate = recent_ticks / static_cast<double>(now.monotonic_ns - recent.monotonic_ns);
   const double rough = static_cast<double>(recent.bracket_ticks + now.bracket_ticks) / recent_ticks;
   const auto ticks = static_cast<double>(now.ticks - early.ticks);
-  // A restored process may find MONOTONIC where it was not yet.
+  // In a restored process MONOTONIC may be earlier than before.
   const auto ns = static_cast<double>(static_cast<int64_t>(now.monotonic_ns - early.monotonic_ns));
   const double expected = rate * ns;
   if (ns > 0 && std::abs(ticks / expected - 1) <= kRateTolerance + rough) return "";

@@ -12,16 +12,17 @@
 
 namespace jobscope {
 
-// A rate from two samples nearer than this is too rough: at 50 ns of bracket it would be off by
-// more than 1 ppm.
+// Minimum distance of two samples for a usable rate: with a bracket of 50 ns, closer ones would be
+// off by more than 1 ppm.
 inline constexpr uint64_t kMinBaselineNs = 100'000'000;
 
-// One per process, shared by all who map ticks to time. The sample is taken when it is made, and
-// anew when the ticks have jumped since: the machine was suspended, the process was restored from a
-// checkpoint, or its virtual machine moved. Thread-safe.
+// Keeps the early clock sample that every TickMap of the process is computed from. Takes it on
+// construction, and again when the ticks have jumped since: the machine was suspended, the process
+// was restored from a checkpoint, or its virtual machine was migrated. One per process.
+// Thread-safe.
 class ClockBaseline {
  public:
-  // `clocksource_path`: of the file that tells the kernel's clock source; for tests.
+  // `clocksource_path` names the kernel's clock source file; tests replace it.
   explicit ClockBaseline(bool uses_tsc,
                          std::string clocksource_path =
                              "/sys/devices/system/clocksource/clocksource0/current_clocksource");
@@ -30,15 +31,15 @@ class ClockBaseline {
 
   bool uses_tsc() const { return uses_tsc_; }
   ClockSample early() const;
-  // Of `early`, at `monotonic_ns`.
+  // Returns the age of the early sample at `monotonic_ns`.
   uint64_t AgeNs(uint64_t monotonic_ns) const;
 
-  // Whether ticks and clocks ran from `early` to `now` as they did of late, from `recent` to `now`:
-  // two samples between which they did not jump, 1 ms apart or more. If not: makes `now` the early
-  // sample, and returns why, for people.
+  // Compares the rate from `early` to `now` with the recent rate, from `recent` to `now`; these two
+  // must be at least 1 ms apart, without a jump between them. If the rates differ, makes `now` the
+  // early sample and returns the reason as text.
   std::optional<std::string> Check(const ClockSample& recent, const ClockSample& now);
 
-  // A warning, if the kernel has stopped to trust the TSC since this was made. Reads a file.
+  // Returns a warning if the kernel has marked the TSC unstable since construction. Reads a file.
   std::optional<std::string> CheckClocksource() const;
 
  private:
@@ -51,8 +52,8 @@ class ClockBaseline {
   ClockSample early_;  // under the lock
 };
 
-// Why ticks and MONOTONIC did not run from `early` to `now` as from `recent` to `now`; empty: they
-// did, as far as samples so near to each other can tell.
+// Returns why ticks and MONOTONIC ran differently from `early` to `now` than from `recent` to
+// `now`. Empty: no difference is measurable between samples this close.
 std::string WhyClocksDiffer(const ClockSample& early, const ClockSample& recent,
                             const ClockSample& now);
 

@@ -12,7 +12,7 @@
 namespace jobscope {
 namespace {
 
-// "time:[4026531834]", one per time namespace; kernels before 5.6 have none.
+// Returns "time:[4026531834]", unique per time namespace; empty on kernels before 5.6.
 std::string TimeNamespace() {
   char target[64];
   const ssize_t size = readlink("/proc/self/ns/time", target, sizeof(target));
@@ -28,7 +28,7 @@ std::string ReadClockId() {
   }
   constexpr size_t kDigits = 32;
   if (id.size() != kDigits) return {};
-  // Namespaces of one boot differ in their inode: it is mixed into the last digits.
+  // Mixes the inode into the last digits: namespaces of one boot differ only in their inode.
   uint64_t inode = 0;
   for (const char c : TimeNamespace()) {
     if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
@@ -43,7 +43,7 @@ std::string ReadClockId() {
   return id;
 }
 
-// Never destroyed: calls may be answered until the process is gone.
+// Never destroyed: calls may be answered until the process exits.
 std::string& TheClockId() {
   static auto* const id = new std::string(ReadClockId());
   return *id;

@@ -8,13 +8,13 @@
 
 namespace jobscope {
 
-// Two processes with the same id read the same CLOCK_MONOTONIC: the same boot of the same kernel
-// (/proc/sys/kernel/random/boot_id), and the same time namespace. 32 hexadecimal digits; empty
-// where /proc does not tell. A hint, not a proof: a process may read its clock through a library
-// that shifts it, so whoever uses it checks that measured clocks agree. Read once per process.
+// Returns an id that is equal for two processes with the same CLOCK_MONOTONIC: same boot of the
+// same kernel (/proc/sys/kernel/random/boot_id), same time namespace. 32 hexadecimal digits; empty
+// where /proc does not provide them. A hint, not a proof: a process may read its clock through a
+// library that shifts it, so callers check that measured clocks agree. Read once per process.
 const std::string& ClockId();
 
-// What ClockId returns from now on. Before the server starts.
+// Makes ClockId return `id`. Call it before the server starts.
 void SetClockIdForTesting(std::string id);
 
 }  // namespace jobscope

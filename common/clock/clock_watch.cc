@@ -17,7 +17,7 @@ bool ClockWatch::Holds(const ClockSample& now) {
   const double by_ticks_ns = static_cast<double>(map.ToPs(now.ticks)) / 1e3;
   const auto by_clock_ns =
       static_cast<double>(static_cast<int64_t>(now.monotonic_ns - last_good_.monotonic_ns));
-  // A thread that is preempted in the middle of a sample makes its bracket wide.
+  // A thread preempted in the middle of a sample widens its bracket.
   const uint64_t bracket_ticks = now.bracket_ticks + last_good_.bracket_ticks;
   const double bracket_ns = static_cast<double>(map.ToPs(last_good_.ticks + bracket_ticks)) / 1e3;
   const double tolerance_ns = kToleranceNs + bracket_ns + kRateTolerance * std::abs(by_clock_ns);

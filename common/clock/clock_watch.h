@@ -10,17 +10,18 @@
 
 namespace jobscope {
 
-// Not thread-safe.
+// Detects when a TickMap stops matching the clocks. Not thread-safe.
 class ClockWatch {
  public:
   ClockWatch() = default;
-  // `now`: a sample that the map holds for.
+  // `now`: a sample for which the map is valid.
   ClockWatch(const TickMap& map, const ClockSample& now) : map_(map), last_good_(now) {}
 
-  // False, and so from then on: between the last sample and this one, ticks and MONOTONIC have run
-  // apart by more than 0.2 ms and 0.1 % of the time between, which no slewing explains.
+  // Returns false, and keeps returning it, once ticks and MONOTONIC have drifted apart between the
+  // last sample and this one by more than 0.2 ms plus 0.1 % of the elapsed time. Slewing cannot
+  // explain that.
   bool Holds(const ClockSample& now);
-  // Until then they had not.
+  // Returns the tick of the last sample for which the map was valid.
   uint64_t last_good_ticks() const { return last_good_.ticks; }
 
  private:

@@ -27,7 +27,7 @@
 namespace jobscope {
 namespace {
 
-// The CA bundle of a Linux distribution takes 0.2 MiB.
+// Bounds a file; the CA bundle of a Linux distribution takes 0.2 MiB.
 constexpr size_t kMaxFileBytes = 4 << 20;
 
 enum class Openness { kPublic, kSecret };
@@ -45,7 +45,7 @@ absl::Status Bad(const FileSetting& file, absl::string_view what) {
 
 absl::Status CheckMode(const FileSetting& file, mode_t mode, Openness openness) {
   if (openness == Openness::kSecret && (mode & 07) != 0) {
-    // The group may read it: that is how Kubernetes gives a secret to a user who is not root.
+    // Group access is allowed: Kubernetes gives a secret to a non-root user this way.
     return Bad(file,
                absl::StrCat("everybody on this host may ", (mode & 04) != 0 ? "read" : "use",
                             " this secret: chmod 600 it (or 640; a Kubernetes secret volume wants "
@@ -56,7 +56,7 @@ absl::Status CheckMode(const FileSetting& file, mode_t mode, Openness openness) 
 }
 
 absl::StatusOr<std::string> ReadSmallFile(const FileSetting& file, Openness openness) {
-  // Without O_NONBLOCK a FIFO would hold up the start until somebody writes to it.
+  // Without O_NONBLOCK, opening a FIFO would block the start until somebody writes to it.
   const int fd = open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) {
     const int error = errno;
@@ -85,7 +85,7 @@ absl::StatusOr<std::string> ReadSmallFile(const FileSetting& file, Openness open
   return text;
 }
 
-// All certificates of a PEM text, in their order.
+// Parses all certificates of a PEM text, in order.
 std::vector<Certificate> ParseCertificates(const std::string& pem) {
   std::vector<Certificate> certificates;
   BIO* const bio = BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
@@ -94,7 +94,7 @@ std::vector<Certificate> ParseCertificates(const std::string& pem) {
     certificates.emplace_back(certificate);
   }
   BIO_free(bio);
-  ERR_clear_error();  // the end of the text is an error, too; gRPC reads the same queue
+  ERR_clear_error();  // end of text is an error too, and gRPC reads the same queue
   return certificates;
 }
 
@@ -129,7 +129,7 @@ absl::Status CheckCertificate(const FileSetting& file, X509* certificate, Certif
   return absl::OkStatus();
 }
 
-// Whoever asks for a passphrase asks nobody.
+// Refuses to prompt for a passphrase, and notes that OpenSSL asked for one.
 int NoPassphrase(char* /*buffer*/, int /*size*/, int /*writing*/, void* asked) {
   *static_cast<bool*>(asked) = true;
   return -1;

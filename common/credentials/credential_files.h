@@ -16,15 +16,15 @@
 
 namespace jobscope {
 
-// A file, and how people gave it: messages name both. An empty path: not given.
+// Names a file and the setting it came from: messages name both. An empty path means not set.
 struct FileSetting {
   std::string path;
   std::string setting;  // "JOBSCOPE_TLS_KEY", "options.tls_key", "--tls_key"
   bool given() const { return !path.empty(); }
 };
 
-// What tells that a file has been replaced or written to, its links followed: the time is that of
-// the last change of any kind, so also of a write of the same size, a chmod, a rename onto it.
+// Identifies the version of a file, following links. The time is that of the last change of any
+// kind: also of a write of the same size, a chmod, or a rename onto the file.
 struct FileVersion {
   dev_t device = 0;
   ino_t inode = 0;
@@ -33,7 +33,7 @@ struct FileVersion {
   timespec changed = {};
   bool operator==(const FileVersion& other) const;
 };
-// All zero: there is no such file.
+// Returns all zeros if there is no such file.
 FileVersion VersionOf(const FileSetting& file);
 
 enum class CertificateUse { kServer, kClient };
@@ -43,26 +43,26 @@ struct CertificatePair {
   std::string key_pem;
 };
 
-// All of these read small regular files and never wait for a writer. INVALID_ARGUMENT names the
-// setting, the path and the remedy.
+// The functions below read small regular files and never wait for a writer. Errors are
+// INVALID_ARGUMENT and name the setting, the path and the remedy.
 
-// Certificate and key: both given; the key fits the chain's first certificate, which is valid now
-// and meant for `use`; the key has no passphrase and is not open to everybody on the host.
+// Reads a certificate and its key; both must be set. The key must match the chain's first
+// certificate, which must be valid now and allow `use`; the key must have no passphrase and must
+// not be accessible to everybody on the host.
 absl::StatusOr<CertificatePair> ReadCertificatePair(const FileSetting& certificate,
                                                     const FileSetting& key, CertificateUse use);
 
-// The certificates of one or more CAs, PEM, in one file. Those that have expired may be among them,
-// as long as one has not.
+// Reads the PEM certificates of one or more CAs from one file. Some may have expired, but not all.
 absl::StatusOr<std::string> ReadAuthorities(const FileSetting& authorities);
 
-// A token: one line of 16 to 1,024 visible ASCII characters, without blanks. The file is not open
-// to everybody on the host.
+// Reads a token: one line of 16 to 1,024 visible ASCII characters, without blanks. The file must
+// not be accessible to everybody on the host.
 absl::StatusOr<std::string> ReadToken(const FileSetting& token);
 
 inline constexpr size_t kMinTokenBytes = 16;
 inline constexpr size_t kMaxTokenBytes = 1024;
 
-// Whether it could be a token; INVALID_ARGUMENT tells why not, as the end of a sentence.
+// Checks that a text could be a token. INVALID_ARGUMENT gives the reason, as the end of a sentence.
 absl::Status CheckToken(absl::string_view token);
 
 }  // namespace jobscope

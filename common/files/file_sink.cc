@@ -19,17 +19,17 @@ namespace jobscope {
 namespace {
 
 constexpr size_t kBufferBytes = 256 * 1024;
-// Below this a copy is cheaper than one more entry of writev.
+// Smaller pieces are copied: a copy is cheaper than another writev entry.
 constexpr size_t kStableBytes = 4096;
-// Well below IOV_MAX (1,024).
+// Entries of one writev; well below IOV_MAX (1,024).
 constexpr size_t kMaxPieces = 256;
-// The disk begins with a large file while the rest of it is written: of 27 MiB, fsync alone took 15
-// to 30 ms, of 140 MiB 120 ms.
+// Distance after which writeback is started, while the rest of the file is still being written.
+// Otherwise the final fsync takes 15 to 30 ms for 27 MiB, 120 ms for 140 MiB.
 constexpr uint64_t kBeginBytes = 4 << 20;
 
-// Of what may be mapped from a file. A write that meets a page that is not mapped drops the large
-// folio that it has filled so far, and copies it again in smaller ones: that took four times as
-// long (ext4, Linux 6.18).
+// Touches the pages of memory that may be mapped from a file. A write that meets an unmapped page
+// drops the large folio it has filled so far and copies it again in smaller ones: four times as
+// slow (ext4, Linux 6.18).
 void MapPages(std::string_view bytes) {
   static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t before = reinterpret_cast<uintptr_t>(bytes.data()) % page;
@@ -48,7 +48,7 @@ absl::Status SyncDirectory(const std::string& directory) {
   const int result = fsync(fd);
   const int error = errno;
   close(fd);
-  // Some file systems cannot sync a directory, and say EINVAL.
+  // Some file systems cannot sync a directory and return EINVAL.
   if (result != 0 && error != EINVAL) {
     return absl::UnavailableError(
         absl::StrCat("cannot sync ", directory, ": ", std::strerror(error)));
@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<FileSink>> FileSink::Create(const std::string& di
     if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(text);
     return absl::UnavailableError(text);
   }
-  if (mode != kPrivateFileMode) fchmod(fd, mode);  // what it cannot give, a file system ignores
+  if (mode != kPrivateFileMode) fchmod(fd, mode);  // file systems ignore modes they do not support
   return std::unique_ptr<FileSink>(new FileSink(fd, directory, path, temporary_path));
 }
 
@@ -105,7 +105,7 @@ absl::Status FileSink::Write(std::string_view bytes, bool stable) {
     std::memcpy(to, bytes.data(), size);
     buffered_ += size;
     bytes.remove_prefix(size);
-    // Follows the last piece without a gap: becomes part of it.
+    // The bytes follow the last piece without a gap: extend that piece.
     if (!pieces_.empty() &&
         static_cast<char*>(pieces_.back().iov_base) + pieces_.back().iov_len == to) {
       pieces_.back().iov_len += size;
@@ -131,7 +131,7 @@ absl::Status FileSink::WriteAll() {
   if (error != 0) return Failed("write", error);
   buffered_ = 0;
   if (bytes_ - begun_bytes_ >= kBeginBytes) {
-    // A hint: fsync tells of errors.
+    // A hint; fsync reports errors.
     (void)sync_file_range(fd_, static_cast<off_t>(begun_bytes_),
                           static_cast<off_t>(bytes_ - begun_bytes_), SYNC_FILE_RANGE_WRITE);
     begun_bytes_ = bytes_;

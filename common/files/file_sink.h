@@ -20,17 +20,16 @@
 
 namespace jobscope {
 
-// Traces tell what a job does: they are their owner's.
+// Traces reveal what a job does, so only their owner may read them.
 inline constexpr mode_t kPrivateFileMode = 0600;
 
-// Not thread-safe. Memory: one buffer of 256 KiB. Blocks for the disk. Unless Publish has
-// succeeded, the destructor removes the temporary file, so that a failed write leaves nothing
-// behind.
+// Writes a file under a temporary name and publishes it by a rename. The destructor removes the
+// temporary file unless Publish succeeded, so a failed write leaves nothing behind. Not
+// thread-safe. Memory: one buffer of 256 KiB. Blocks for the disk.
 class FileSink : public xspace::ByteSink {
  public:
-  // Creates "<directory>/.<file_name>.partial", which no reader of runs takes for a trace
-  // ("*.xplane.pb").
-  // The file has `mode`, whatever the umask.
+  // Creates "<directory>/.<file_name>.partial", a name that no reader of runs takes for a trace
+  // ("*.xplane.pb"). The file gets `mode`, regardless of the umask.
   static absl::StatusOr<std::unique_ptr<FileSink>> Create(const std::string& directory,
                                                           const std::string& file_name,
                                                           mode_t mode = kPrivateFileMode);
@@ -38,22 +37,23 @@ class FileSink : public xspace::ByteSink {
   FileSink(const FileSink&) = delete;
   FileSink& operator=(const FileSink&) = delete;
 
-  // Stable bytes of 4 KiB and more are kept by reference until the next Flush, all others are
-  // copied. The first error (disk full, file size limit) is returned from then on.
+  // Keeps stable bytes of 4 KiB and more by reference until the next Flush; copies all others.
+  // After the first error (disk full, file size limit), every call returns it.
   absl::Status Write(std::string_view bytes, bool stable) override;
 
-  // Hands everything to the system; after it no bytes are held by reference.
+  // Writes everything to the file; afterwards no bytes are held by reference.
   absl::Status Flush();
 
   enum class Name {
-    kLasts,  // the directory is synced: the new name stays after a crash
-    kLater,  // not by this: for one of many files, of which the last one's Publish does it for all
-    kMayVanish,  // nothing is synced: after a power cut the file may be missing, or empty
+    kLasts,      // syncs the directory: the new name survives a crash
+    kLater,      // does not sync: the Publish of a later file in the directory does it for all
+    kMayVanish,  // syncs nothing: after a power cut the file may be missing or empty
   };
-  // Flush, fsync, rename to "<directory>/<file_name>", fsync of the directory. At most once.
+  // Flushes, syncs the file, renames it to "<directory>/<file_name>", syncs the directory. At most
+  // once.
   absl::Status Publish(Name name = Name::kLasts);
 
-  uint64_t bytes() const { return bytes_; }          // taken so far
+  uint64_t bytes() const { return bytes_; }          // accepted so far
   const std::string& path() const { return path_; }  // the final one
   const std::string& temporary_path() const { return temporary_path_; }
 
@@ -68,15 +68,16 @@ class FileSink : public xspace::ByteSink {
   const std::string temporary_path_;
   bool published_ = false;
   uint64_t bytes_ = 0;
-  uint64_t begun_bytes_ = 0;  // that the system was told to bring to disk
+  uint64_t begun_bytes_ = 0;  // whose writeback has been started
   absl::Status status_;
-  // Fixed size: pieces point into it. Not filled: most traces of a large run take a part of it.
+  // Fixed size, because pieces point into it. Not zero-filled: most traces of a large run use only
+  // part of it.
   const std::unique_ptr<char[]> buffer_;
   size_t buffered_ = 0;
   std::vector<iovec> pieces_;  // what Flush is to write, in order
 };
 
-// fsync of a directory: what was renamed or created in it stays after a crash.
+// Syncs a directory: names created or renamed in it survive a crash.
 absl::Status SyncDirectory(const std::string& directory);
 
 }  // namespace jobscope

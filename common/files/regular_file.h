@@ -13,22 +13,22 @@
 
 namespace jobscope {
 
-// Owns the descriptor.
+// Reads a regular file. Owns the descriptor.
 class RegularFile {
  public:
-  // Opens for reading, and never waits: a FIFO without a writer, a device or a directory is an
-  // error like a file that is not there. So is a symbolic link as the last part of the path: it may
-  // lead to a device, whose mere opening has effects. NOT_FOUND, or UNAVAILABLE with the reason as
-  // the end of a sentence ("is no regular file").
+  // Opens a file for reading without ever blocking: a FIFO without a writer, a device or a
+  // directory is an error, as a missing file is. So is a symbolic link as the last part of the
+  // path: it may lead to a device, and opening that may have effects. Returns NOT_FOUND, or
+  // UNAVAILABLE with the reason as the end of a sentence ("is no regular file").
   static absl::StatusOr<RegularFile> Open(const std::string& path);
   ~RegularFile();
   RegularFile(RegularFile&& other) noexcept;
   RegularFile& operator=(RegularFile&&) = delete;
 
   int fd() const { return fd_; }
-  const struct stat& info() const { return info_; }  // as of its opening
+  const struct stat& info() const { return info_; }  // as of Open
 
-  // The content. UNAVAILABLE: cannot be read. RESOURCE_EXHAUSTED: more than `max_bytes`.
+  // Returns the content. UNAVAILABLE: it cannot be read. RESOURCE_EXHAUSTED: more than `max_bytes`.
   absl::StatusOr<std::string> Read(size_t max_bytes) const;
 
  private:

@@ -13,13 +13,13 @@
 
 namespace jobscope {
 
-// Writes the pieces, in order; at most IOV_MAX of them, which are changed on the way. 0, or the
-// errno of what failed. Over RLIMIT_FSIZE that is EFBIG: the process gets no SIGXFSZ, which would
-// end it. Blocks for the disk.
+// Writes the pieces in order and modifies them meanwhile; `count` is at most IOV_MAX. Returns 0, or
+// the errno of the failed write; EFBIG over RLIMIT_FSIZE, without the SIGXFSZ that would end the
+// process. Blocks for the disk.
 int WriteAll(int fd, iovec* pieces, size_t count);
 
-// "cannot <verb> <path>: No space left on device; make room, or take another logdir".
-// kResourceExhausted where room is what lacks.
+// Returns "cannot <verb> <path>: No space left on device; make room, or take another logdir".
+// kResourceExhausted if space is missing.
 absl::Status WriteError(absl::string_view verb, absl::string_view path, int error);
 
 }  // namespace jobscope

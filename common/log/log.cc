@@ -28,8 +28,8 @@
 namespace jobscope {
 namespace {
 
-// Writes each line with one write(2), past stdio: whole lines even where others write to stderr, no
-// buffer that a fork copies.
+// Writes each line with one write(2), bypassing stdio: lines stay whole even when others write to
+// stderr, and no buffer exists that a fork would copy.
 class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
@@ -37,13 +37,14 @@ class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
     formatter_->format(message, line);
     const char* next = line.data();
     size_t left = line.size();
-    // A job that never writes to its stderr must not die of our line when its reader has gone.
+    // A job that never writes to its stderr must not die of SIGPIPE because our log line found the
+    // reader gone.
     BlockedSignal blocked(SIGPIPE);
     while (left > 0) {
       const ssize_t written = write(STDERR_FILENO, next, left);
       if (written < 0 && errno == EINTR) continue;
       if (written < 0 && errno == EPIPE) blocked.Raised();
-      if (written <= 0) return;  // stderr is closed or full: there is nobody to tell
+      if (written <= 0) return;  // stderr is closed or full: the error cannot be reported
       next += written;
       left -= static_cast<size_t>(written);
     }
@@ -94,7 +95,7 @@ LogLevel LevelFromEnvironment() {
 }
 
 spdlog::logger* Logger() {
-  // Leaked: threads of ours may log while the process's static objects are being destroyed.
+  // Leaked: our threads may log while the process destroys its static objects.
   static spdlog::logger* const logger = [] {
     auto* made = new spdlog::logger("jobscope", std::make_shared<StderrSink>());
     made->set_pattern("%Y-%m-%dT%H:%M:%S.%e jobscope[%P] %l: %v");

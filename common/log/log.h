@@ -11,12 +11,12 @@ namespace jobscope {
 
 enum class LogLevel { kDebug = 0, kInfo = 1, kWarning = 2, kError = 3, kOff = 4 };
 
-// Default: kWarning in a worker. JOBSCOPE_LOG_LEVEL (debug, info, warning, error, off) sets it at
-// the first use.
+// Sets the log level. The default is kWarning in a worker; JOBSCOPE_LOG_LEVEL (debug, info,
+// warning, error, off) sets it at the first use.
 void SetLogLevel(LogLevel level);
 LogLevel GetLogLevel();
 
-// Thread-safe. Line breaks in `message` are replaced by spaces.
+// Writes one log line. Line breaks in `message` become spaces. Thread-safe.
 void Log(LogLevel level, std::string_view message);
 
 }  // namespace jobscope

@@ -32,11 +32,10 @@
 namespace jobscope {
 namespace {
 
-// Of one entry: what a host list expands to stays within kMaxEndpoints times this.
+// Bounds one entry, so that an expanded host list stays within kMaxEndpoints times this size.
 constexpr size_t kMaxEntryBytes = 4096;
 
-// Splits at commas outside of brackets. Brackets do not nest; one that is not closed takes the
-// rest.
+// Splits at commas outside of brackets. Brackets do not nest; an unclosed one takes the rest.
 std::vector<absl::string_view> SplitEntries(absl::string_view list) {
   std::vector<absl::string_view> entries;
   bool inside = false;
@@ -101,8 +100,7 @@ absl::StatusOr<std::vector<std::string>> ExpandRanges(absl::string_view entry,
   return values;
 }
 
-// Expands every bracket of a host list. The bracket of an IPv6 address holds a colon, that of a
-// list cannot.
+// Expands every bracket of a host list. Only the bracket of an IPv6 address can hold a colon.
 absl::StatusOr<std::vector<std::string>> ExpandHostList(absl::string_view entry) {
   if (entry.size() > kMaxEntryBytes) {
     return Bad(entry, absl::StrCat("longer than ", kMaxEntryBytes, " bytes"));
@@ -155,7 +153,7 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path) {
   return text;
 }
 
-// A file of a port directory, in which others may have put anything.
+// Reads one file of a port directory, whose content may come from anybody.
 absl::StatusOr<std::string> ReadPortFile(const std::string& path) {
   const absl::StatusOr<RegularFile> file = RegularFile::Open(path);
   absl::StatusOr<std::string> text =
@@ -165,7 +163,7 @@ absl::StatusOr<std::string> ReadPortFile(const std::string& path) {
       absl::StrCat("cannot read addresses from ", path, ": ", text.status().message()));
 }
 
-// "2.addr" before "10.addr": ranks and pids in their own order, other names behind them.
+// Orders "2.addr" before "10.addr": ranks and pids by number, other names after them.
 bool ByNumberInName(const std::string& left, const std::string& right) {
   const auto key = [](const std::string& path) {
     uint32_t number = 0;
@@ -175,12 +173,12 @@ bool ByNumberInName(const std::string& left, const std::string& right) {
   return key(left) < key(right);
 }
 
-// Collects endpoints and refuses the second of two equal ones.
+// Collects endpoints and rejects duplicates.
 class Collector {
  public:
   explicit Collector(const Resolver& resolver) : resolver_(resolver) {}
 
-  // `where` says where the entry stands ("", " (hosts.txt line 3)").
+  // `where` gives the position of the entry ("", " (hosts.txt line 3)").
   absl::Status AddList(absl::string_view list, const std::string& where, bool files_allowed) {
     for (const absl::string_view entry : SplitEntries(list)) {
       if (entry.empty()) {
@@ -344,7 +342,7 @@ absl::StatusOr<std::vector<std::string>> ResolveWithSystem(const std::string& na
       continue;
     }
     std::vector<std::string>& family = entry->ai_family == AF_INET6 ? v6 : v4;
-    // A name of /etc/hosts may come several times.
+    // A name may occur several times in /etc/hosts.
     if (std::find(family.begin(), family.end(), text) == family.end()) family.emplace_back(text);
   }
   return v4.empty() ? v6 : v4;

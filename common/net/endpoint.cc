@@ -22,8 +22,8 @@ namespace jobscope {
 namespace {
 
 constexpr size_t kMaxAddressBytes = 1024;
-constexpr size_t kMaxHostBytes = 253;  // of a DNS name
-constexpr size_t kMaxStemBytes = 128;  // leaves room for suffixes within the 255 of a file name
+constexpr size_t kMaxHostBytes = 253;  // longest DNS name
+constexpr size_t kMaxStemBytes = 128;  // leaves room for suffixes within a file name's 255 bytes
 
 absl::Status Bad(absl::string_view text, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("address '", Printable(text), "': ", why));
@@ -41,7 +41,7 @@ absl::StatusOr<uint16_t> ParsePort(absl::string_view text, absl::string_view por
   return static_cast<uint16_t>(value);
 }
 
-// "::1", "fe80::1%eth0" -> its canonical spelling, or nothing.
+// Returns the canonical spelling of "::1" or "fe80::1%eth0"; nothing for other texts.
 std::optional<std::string> CanonicalIpv6(absl::string_view host) {
   std::string address(host);
   std::string zone;
@@ -53,7 +53,7 @@ std::optional<std::string> CanonicalIpv6(absl::string_view host) {
       if (!IsHostCharacter(c)) return std::nullopt;
     }
   }
-  // inet_pton reads a C string: a NUL within would hide the rest.
+  // inet_pton reads a C string: an embedded NUL would hide the rest.
   if (address.find('\0') != std::string::npos) return std::nullopt;
   in6_addr binary{};
   if (inet_pton(AF_INET6, address.c_str(), &binary) != 1) return std::nullopt;
@@ -68,7 +68,7 @@ bool IsIpv4(const std::string& host) {
 }
 
 absl::StatusOr<Endpoint> ParseUnix(absl::string_view text, absl::string_view path) {
-  // unix:/path and unix:///path are the same.
+  // unix:/path and unix:///path are equivalent.
   if (absl::StartsWith(path, "///")) path.remove_prefix(2);
   if (!absl::StartsWith(path, "/") || absl::StartsWith(path, "//") || path.size() < 2) {
     return Bad(text, "a unix socket needs an absolute path, such as unix:/run/worker.sock");
@@ -108,7 +108,7 @@ absl::StatusOr<Endpoint> ParseIpv6(absl::string_view text, absl::string_view res
   endpoint.host = *canonical;
   endpoint.port = *port;
   endpoint.address = absl::StrCat("[", *canonical, "]:", *port);
-  // Within a URI the '%' of a zone is itself escaped.
+  // In a URI the '%' of a zone must be escaped.
   endpoint.target =
       absl::StrCat("ipv6:[", absl::StrReplaceAll(*canonical, {{"%", "%25"}}), "]:", *port);
   endpoint.key = endpoint.address;
@@ -166,7 +166,7 @@ std::string FileStem(const Endpoint& endpoint) {
     if (!IsHostCharacter(c)) c = '_';
   }
   if (stem.size() > kMaxStemBytes) stem.erase(0, stem.size() - kMaxStemBytes);
-  // Hidden files, option-like names, and the word that XProf keeps for itself.
+  // Avoids hidden files, names that look like options, and XProf's reserved word.
   if (stem[0] == '.' || stem[0] == '-' || stem == "ALL_HOSTS") stem[0] = '_';
   return stem;
 }

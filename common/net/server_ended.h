@@ -6,9 +6,9 @@
 
 namespace jobscope {
 
-// The text of the UNAVAILABLE with which a server that ends, in a process that may go on, ends its
-// calls. Nothing of its captures is left then: a client that reads it need not try again. Whatever
-// stands between the two has other texts for UNAVAILABLE.
+// The text of the UNAVAILABLE that a shut-down server returns to its calls while the process may go
+// on. Its captures are gone: a client that reads this text need not retry. Proxies between the two
+// use other texts for UNAVAILABLE.
 inline constexpr char kServerEndedText[] = "the profiler server of this process has ended";
 
 }  // namespace jobscope

@@ -11,13 +11,14 @@
 namespace jobscope {
 
 enum class DeviceTracer {
-  kAuto,       // JAX or TensorFlow where they use GPUs without PyTorch, else jobscope
-  kJobscope,   // the collector "cuda": exact loss, all libraries of the process
-  kFramework,  // JAX's or TensorFlow's own tracer, which knows the HLO operation of each kernel
+  kAuto,       // the framework's tracer if JAX or TensorFlow uses GPUs without PyTorch, else
+               // jobscope
+  kJobscope,   // the collector "cuda": exact loss counts, all libraries of the process
+  kFramework,  // JAX's or TensorFlow's own tracer, which knows each kernel's HLO operation
 };
 
-// Empty text is "auto". INVALID_ARGUMENT says what is wrong with the text, without naming the flag
-// or field it came from.
+// Parses a choice; empty text is "auto". INVALID_ARGUMENT describes the error without naming the
+// flag or field that the text came from.
 absl::StatusOr<DeviceTracer> ParseDeviceTracer(std::string_view text);
 std::string_view DeviceTracerText(DeviceTracer tracer);
 

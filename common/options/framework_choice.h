@@ -12,8 +12,8 @@
 
 namespace jobscope {
 
-// "auto" (the default): all whose framework the process has loaded; "none"; or names of
-// collectors, "torch,jax".
+// Selects the frameworks to record: "auto" (the default) for all that the process has loaded,
+// "none", or names of collectors ("torch,jax").
 class FrameworkChoice {
  public:
   static constexpr size_t kMaxNames = 16;
@@ -21,14 +21,14 @@ class FrameworkChoice {
 
   FrameworkChoice() = default;
 
-  // Empty text is "auto". INVALID_ARGUMENT says what is wrong with the text, without naming the
-  // flag or field it came from. Whether a worker has a collector of a name is for the worker to
-  // say.
+  // Parses a choice; empty text is "auto". INVALID_ARGUMENT describes the error without naming the
+  // flag or field that the text came from. Does not check that a worker has a collector of that
+  // name; the worker does.
   static absl::StatusOr<FrameworkChoice> Parse(std::string_view text);
 
   bool Takes(std::string_view name) const;
-  // Named one by one, so that a collector which cannot take part owes a reason; empty for "auto"
-  // and "none".
+  // Collectors that were named explicitly and must give a reason when they cannot take part; empty
+  // for "auto" and "none".
   const std::vector<std::string>& names() const { return names_; }
   std::string text() const;
 

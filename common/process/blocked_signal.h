@@ -11,10 +11,10 @@
 
 namespace jobscope {
 
-// SIGPIPE (nobody reads the pipe any more) and SIGXFSZ (over RLIMIT_FSIZE) come with an error of
-// write(2), and their default is to end the process. This code runs inside workers, where it may
-// neither kill the job nor change its signal handlers: so the signal is blocked in this thread for
-// the time of the write, and taken away if the write has raised it.
+// Blocks a signal in this thread for the time of a write, and discards it if the write raised it.
+// SIGPIPE (no reader) and SIGXFSZ (over RLIMIT_FSIZE) accompany an error of write(2), and their
+// default ends the process. This code runs inside workers, where it may neither kill the job nor
+// change its signal handlers.
 class BlockedSignal {
  public:
   explicit BlockedSignal(int number) : number_(number) {
@@ -35,7 +35,7 @@ class BlockedSignal {
   BlockedSignal(const BlockedSignal&) = delete;
   BlockedSignal& operator=(const BlockedSignal&) = delete;
 
-  // The write has failed with the error that the signal comes with.
+  // Call it when the write has failed with the error that accompanies the signal.
   void Raised() { raised_ = true; }
 
  private:

@@ -7,15 +7,15 @@
 namespace jobscope {
 namespace {
 
-// Longer than a whole start takes (bench/embed_cost). It is a bound because the forking thread may
-// itself hold a lock that its making needs.
+// Bounds a pause; a whole start takes less (bench/embed_cost). The bound is necessary because the
+// forking thread may hold a lock that the start needs.
 constexpr long kMaxPauseNs = 100'000'000;
 constexpr int kMaxWaits = 10;
 
-// Forks share it, a ForkPause has it alone, and goes before forks that come later: threads that
-// fork all the time would keep it waiting for ever. A child never takes it again.
+// Forks hold it shared, a ForkPause exclusively. The pause has priority over later forks: threads
+// that fork all the time would starve it. A child never takes the lock again.
 pthread_rwlock_t pause_lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
-// Forks of this thread that are under way; they take the lock once.
+// Forks of this thread in progress; only the outermost takes the lock.
 thread_local int t_forks = 0;
 
 timespec PauseEnd() {

@@ -11,9 +11,9 @@
 
 namespace jobscope {
 
-// While it lives, forks of other threads wait, for 100 ms at most. Waits itself, as long at most,
-// for forks that are under way. The thread must not fork. Works once fork handlers call BeginFork
-// and EndFork (InstallForkGuard of the server).
+// Makes forks of other threads wait while it lives, for at most 100 ms. Blocks for at most 100 ms
+// for forks in progress. Its thread must not fork. Works once fork handlers call BeginFork and
+// EndFork (the server's InstallForkGuard).
 class ForkPause {
  public:
   ForkPause();
@@ -21,20 +21,20 @@ class ForkPause {
   ForkPause(const ForkPause&) = delete;
   ForkPause& operator=(const ForkPause&) = delete;
 
-  // False: the forks that were under way did not end in time.
+  // False: the forks in progress did not end in time.
   bool held() const { return held_; }
 
  private:
   const bool held_;
 };
 
-// Runs `body` while no other thread forks. Waits at most 1 s for forks that are under way, which
-// take that long in processes of hundreds of GB; runs `body` all the same after that.
+// Runs `body` while no other thread forks. Waits for at most 1 s for forks in progress, which take
+// that long in processes of hundreds of GB; runs `body` even if they have not ended.
 void WhileNobodyForks(const std::function<void()>& body);
 
-// Of the fork handlers of a process, on the thread that forks: before, and after in the parent.
-// BeginFork waits for a pause to end; false: for 100 ms, and it goes on. They nest: a signal
-// handler may fork in the middle of a fork.
+// Called by the process's fork handlers on the forking thread, before the fork and after it in the
+// parent. BeginFork waits for at most 100 ms for a pause to end; false: it did not end. The calls
+// nest: a signal handler may fork in the middle of a fork.
 bool BeginFork();
 void EndFork();
 

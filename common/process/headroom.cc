@@ -17,32 +17,32 @@ namespace jobscope {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-// Limits from here on stand for none: cgroup v1 writes "unlimited" as a number near 2^63.
+// Larger limits mean none: cgroup v1 writes "unlimited" as a number near 2^63.
 constexpr uint64_t kUnlimitedBytes = uint64_t{1} << 60;
 
-// Others may begin some while ours are counted.
+// Threads that others may start while ours are counted.
 constexpr uint64_t kSpareThreads = 64;
 
 struct LimitFiles {
   const char* folder;  // below the mount; cgroup v1 has one per controller
   const char* limit;
   const char* usage;
-  const char* stat_prefix;  // of the keys in memory.stat that count the groups below, too
+  const char* stat_prefix;  // of the keys in memory.stat that include the groups below
 };
 constexpr LimitFiles kV1 = {"/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes",
                             "total_"};
 constexpr LimitFiles kV2 = {"", "/memory.max", "/memory.current", ""};
 constexpr LimitFiles kHybrid = {"/unified", "/memory.max", "/memory.current", ""};
 
-// Nothing for "max", and where there is no such file.
+// Returns nothing for "max" and if there is no such file.
 std::optional<uint64_t> ReadNumber(const std::string& path) {
   std::ifstream file(path);
   uint64_t number = 0;
   return file >> number ? std::optional(number) : std::nullopt;
 }
 
-// Page cache of files. It counts as used, and a job that reads its data fills the group with it;
-// the kernel drops it before anybody is refused memory.
+// Returns the page cache of files. It counts as used, and a job that reads its data fills the group
+// with it; the kernel drops it before it refuses memory.
 uint64_t PageCache(const std::string& path, const std::string& prefix) {
   std::ifstream file(path);
   const std::string inactive = prefix + "inactive_file";
@@ -55,9 +55,8 @@ uint64_t PageCache(const std::string& path, const std::string& prefix) {
   return bytes;
 }
 
-// The least that the group of that path and those above it leave. A path of the host, seen from
-// inside a container, does not exist there: then the nearest one above that does is the
-// container's.
+// Returns the least memory left in the group of that path and its ancestors. Inside a container, a
+// path of the host does not exist; then the nearest existing ancestor is the container's group.
 uint64_t LeftInGroups(const LimitFiles& files, const std::string& mount, std::string path) {
   uint64_t left = UINT64_MAX;
   while (true) {
@@ -76,7 +75,7 @@ uint64_t LeftInGroups(const LimitFiles& files, const std::string& mount, std::st
   }
 }
 
-// Threads that the groups leave. Nothing: not known.
+// Returns the threads that the groups still allow. Nothing: unknown.
 std::optional<uint64_t> ThreadsLeftInGroups() {
   std::ifstream file("/proc/self/cgroup");
   std::optional<uint64_t> left;
@@ -88,7 +87,7 @@ std::optional<uint64_t> ThreadsLeftInGroups() {
     while (true) {
       if (path == "/") path.clear();
       const std::string folder = std::string(v1 ? "/sys/fs/cgroup/pids" : "/sys/fs/cgroup") + path;
-      // The group of the whole machine has a list of its processes, and no limit.
+      // The root group has a list of its processes, but no limit.
       if (access((folder + "/cgroup.procs").c_str(), F_OK) == 0) {
         const auto limit = ReadNumber(folder + "/pids.max");
         const auto usage = ReadNumber(folder + "/pids.current");
@@ -103,7 +102,7 @@ std::optional<uint64_t> ThreadsLeftInGroups() {
   return left;
 }
 
-// Of the whole machine.
+// Counts the threads of the whole machine.
 std::optional<uint64_t> CountThreads() {
   std::ifstream file("/proc/loadavg");  // "0.20 0.18 0.12 1/80 11206"
   std::string load;
@@ -115,7 +114,7 @@ std::optional<uint64_t> CountThreads() {
   return threads;
 }
 
-// Whether something less than the machine's memory bounds what this process may map.
+// Returns whether anything below the machine's memory limits what this process may map.
 bool MappingIsLimited() {
   static const bool strict = ReadNumber("/proc/sys/vm/overcommit_memory") == uint64_t{2};
   rlimit space = {};
@@ -149,14 +148,14 @@ const char* MappingLimit() {
 }  // namespace
 
 size_t FreeDescriptors(size_t wanted) {
-  // The system as a whole may have none left, whatever the process may open.
+  // The whole system may have run out, whatever limit the process has.
   const int one = eventfd(0, EFD_CLOEXEC);
   if (one < 0) return 0;
   close(one);
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
   size_t free = 0;
-  // From the highest number down: few of those are taken.
+  // Searches from the highest number down: few of those are taken.
   for (auto fd = static_cast<int>(std::min<rlim_t>(limit.rlim_cur, INT_MAX)) - 1;
        fd >= 0 && free < wanted; --fd) {
     if (fcntl(fd, F_GETFD) < 0) ++free;
@@ -204,7 +203,7 @@ MemoryHeadroom FreeMemory(uint64_t wanted) {
 }
 
 uint64_t CgroupMemoryLeft(const std::string& membership, const std::string& mount) {
-  // Lines "4:memory:/path" (v1) and "0::/path" (v2).
+  // Lines are "4:memory:/path" (v1) and "0::/path" (v2).
   std::ifstream file(membership);
   uint64_t left = UINT64_MAX;
   for (std::string line; std::getline(file, line);) {

@@ -22,7 +22,7 @@
 namespace jobscope {
 namespace {
 
-// Of host names and paths; of what a launcher names. "..." comes on top.
+// Bounds host names and paths, and the values set by a launcher; "..." is appended to a longer one.
 constexpr size_t kMaxTextBytes = 4096;
 constexpr size_t kMaxNameBytes = 253;
 
@@ -52,11 +52,11 @@ absl::string_view TextFrom(const Variables& variables, std::string_view name) {
   return found == variables.end() ? absl::string_view() : absl::string_view(found->second);
 }
 
-// The first of `names` that is a number in [low, INT32_MAX].
+// Returns the first of `names` that holds a number in [low, INT32_MAX].
 std::optional<int32_t> NumberFrom(const Variables& variables, Names names, int32_t low) {
   for (const std::string_view name : names) {
     int32_t number = 0;
-    // This abseil's string_view is not the standard's.
+    // This version of Abseil's string_view is not std::string_view.
     const std::string text(TextFrom(variables, name));
     if (absl::SimpleAtoi(text, &number) && number >= low) return number;
   }

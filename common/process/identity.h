@@ -12,26 +12,25 @@
 
 namespace jobscope {
 
-// Host, pid, executable, and from the environment rank, local rank, world size (RANK, LOCAL_RANK,
-// WORLD_SIZE, SLURM_PROCID, SLURM_LOCALID, SLURM_NTASKS, OMPI_COMM_WORLD_*, PMI_*), job
-// (SLURM_JOB_ID, HOSTNAME of a pod with KUBERNETES_SERVICE_HOST, ...). What is not set, or is not a
-// number in range, is absent.
+// Reads who this process is: host, pid, executable, and from the environment rank, local rank,
+// world size (RANK, LOCAL_RANK, WORLD_SIZE, SLURM_PROCID, SLURM_LOCALID, SLURM_NTASKS,
+// OMPI_COMM_WORLD_*, PMI_*) and job (SLURM_JOB_ID, HOSTNAME of a pod with KUBERNETES_SERVICE_HOST,
+// ...). A field is absent if its variable is unset or not a number in range.
 //
-// Of several launchers the innermost wins: torchrun's names, then MPI's, then Slurm's, because
-// mpirun and torchrun are themselves started by srun, and their children inherit the Slurm rank of
-// the launcher, not their own.
+// If several launchers are nested, the innermost wins: torchrun's names, then MPI's, then Slurm's,
+// because srun starts mpirun and torchrun, whose children inherit the Slurm rank of the launcher,
+// not their own.
 //
-// A program may set its rank long after it has started (torch.multiprocessing.spawn), so the
-// environment is read anew each time. A variable that was seen once counts with its last value,
-// also where the program has removed it since. Thread-safe, also beside threads that change the
-// environment.
+// A program may set its rank long after it started (torch.multiprocessing.spawn), so each Read
+// reads the environment again. A variable that was seen once keeps its last value even if the
+// program removes it. Thread-safe, even while other threads change the environment.
 class ProcessIdentity {
  public:
-  // Reads the environment for the first time. Where this process may not read its own memory
-  // (seccomp), that is also the last time, and by getenv.
+  // Reads the environment for the first time. If this process may not read its own memory
+  // (seccomp), this is also the last time, and it uses getenv.
   ProcessIdentity();
 
-  // Who this process is now. Takes some 0.1 ms.
+  // Returns the current identity. Takes about 0.1 ms.
   v1::Identity Read();
 
  private:
@@ -40,10 +39,10 @@ class ProcessIdentity {
   Variables known_;
 };
 
-// ProcessIdentity::Read, or a test's. Thread-safe, never empty.
+// ProcessIdentity::Read, or a replacement in tests. Thread-safe, never empty.
 using IdentitySource = std::function<v1::Identity()>;
 
-// The version of jobscope, "0.1.0".
+// Returns the version of jobscope, "0.1.0".
 const char* Version();
 
 }  // namespace jobscope

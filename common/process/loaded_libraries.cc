@@ -17,7 +17,8 @@ void VisitLibraries(absl::FunctionRef<bool(const dl_phdr_info&)> visit) {
   WhileNobodyForks([&] { dl_iterate_phdr(call, &visit); });
 }
 
-// Without those that have no file of their own: the program, and what the kernel maps.
+// Returns an empty path for the entries without a file of their own: the program, and what the
+// kernel maps.
 std::string_view PathOf(const dl_phdr_info& info) {
   const std::string_view path = info.dlpi_name == nullptr ? "" : info.dlpi_name;
   return path.find('/') == std::string_view::npos ? std::string_view() : path;

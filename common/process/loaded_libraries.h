@@ -12,21 +12,21 @@
 namespace jobscope {
 
 // All functions are thread-safe and take microseconds. They do not wait for a library that is being
-// loaded, as dlopen and dlsym do for as long as its constructors run (an import may take seconds).
-// They wait for a fork that is under way (WhileNobodyForks), for 1 s at most: a child that is
-// forked while the loader's list is being read finds its lock held for ever.
+// loaded, whereas dlopen and dlsym wait while its constructors run (an import may take seconds).
+// They wait for a fork in progress (WhileNobodyForks) for at most 1 s: a child forked while the
+// loader's list is being read would find its lock held for ever.
 
-// The path of a loaded library whose file name begins with `prefix`. Empty: there is none.
+// Returns the path of a loaded library whose file name begins with `prefix`. Empty: there is none.
 std::string FindLoadedLibrary(std::string_view prefix);
 
-// Paths of all of them, in the order of loading.
+// Returns the paths of all loaded libraries, in the order of loading.
 std::vector<std::string> LoadedLibraries();
 
-// How many have been loaded since the process began. As long as it stays the same, what was not
-// found in any library is not there.
+// Returns how many libraries have been loaded since the process began. While it is unchanged, a
+// search that found nothing needs no repetition.
 uint64_t LibraryLoads();
 
-// The part of a path behind its last slash.
+// Returns the part of a path after its last slash.
 std::string_view FileNameOf(std::string_view path);
 
 }  // namespace jobscope

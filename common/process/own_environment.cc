@@ -16,15 +16,18 @@
 namespace jobscope {
 namespace {
 
-// Copies end where a page does: the next one may not be there. Pages are not smaller anywhere.
+// Copies end at a page boundary: the next page may not exist. No supported machine has smaller
+// pages.
 constexpr uint64_t kPageBytes = 4096;
-// 16,384 pointers are a quarter of what the kernel takes at exec (6 MiB of strings of 96 bytes).
+// Bounds the variables read: 16,384 pointers are a quarter of what the kernel accepts at exec (6
+// MiB of strings of 96 bytes).
 constexpr size_t kMaxVariables = 16'384;
 constexpr size_t kMaxValueBytes = 4096;
-// Two readings that agree end it. Only a thread that changes the very variables keeps them apart.
+// Bounds the readings; two that agree suffice. They differ only while a thread changes these very
+// variables.
 constexpr int kMaxReadings = 8;
 
-// Copies up to `limit` bytes of the text at `address`: until its end, or until memory ends.
+// Copies up to `limit` bytes of the text at `address`, until its end or until memory ends.
 void ReadText(OwnMemory* memory, uint64_t address, size_t limit, std::string* text) {
   text->clear();
   while (text->size() < limit) {
@@ -41,7 +44,7 @@ void ReadText(OwnMemory* memory, uint64_t address, size_t limit, std::string* te
   }
 }
 
-// The strings of `environ`. Nothing: memory cannot be read.
+// Returns the strings of `environ`. Nothing: memory cannot be read.
 std::optional<std::vector<uintptr_t>> ReadPointers(OwnMemory* memory) {
   uintptr_t array = 0;
   if (!memory->Read(reinterpret_cast<uintptr_t>(&environ), &array)) return std::nullopt;
@@ -50,7 +53,7 @@ std::optional<std::vector<uintptr_t>> ReadPointers(OwnMemory* memory) {
   uintptr_t page[kPageBytes / sizeof(uintptr_t)];
   while (array != 0 && pointers.size() < kMaxVariables) {
     const size_t size = kPageBytes - array % kPageBytes;
-    if (!memory->Read(array, page, size)) break;  // the array has moved; the next reading knows
+    if (!memory->Read(array, page, size)) break;  // the array has moved; the next reading finds it
     for (size_t i = 0; i < size / sizeof(uintptr_t); ++i) {
       if (page[i] == 0) return pointers;
       pointers.push_back(page[i]);
@@ -60,7 +63,7 @@ std::optional<std::vector<uintptr_t>> ReadPointers(OwnMemory* memory) {
   return pointers;
 }
 
-// The first bytes of each text, copied 256 at a time: a copy each took 1.7 us.
+// Copies the first bytes of each text, 256 texts at a time: one copy each would take 1.7 us.
 class Heads {
  public:
   Heads(OwnMemory* memory, const std::vector<uintptr_t>& texts, size_t size)
@@ -73,7 +76,7 @@ class Heads {
     all_ = memory_->ReadEach(inside, size_, bytes_.data());
   }
 
-  // Of the next text, which is at `address`.
+  // Reads the beginning of the next text, which is at `address`.
   void Next(uintptr_t address, std::string* text) {
     if (!IsInside(address)) return ReadText(memory_, address, size_, text);
     const size_t at = next_++ * size_;
@@ -83,7 +86,7 @@ class Heads {
   }
 
  private:
-  // Of one page.
+  // Returns whether the head lies within one page.
   bool IsInside(uintptr_t address) const { return address % kPageBytes + size_ <= kPageBytes; }
 
   OwnMemory* const memory_;
@@ -93,7 +96,7 @@ class Heads {
   size_t next_ = 0;
 };
 
-// Like getenv, takes the first of equal names.
+// Takes the first of equal names, as getenv does.
 bool ReadOnce(OwnMemory* memory, absl::Span<const std::string_view> names, Variables* variables) {
   const auto pointers = ReadPointers(memory);
   if (!pointers.has_value()) return false;

@@ -11,9 +11,9 @@
 namespace jobscope {
 namespace {
 
-constexpr size_t kMaxPieces = 256;  // Linux takes 1,024
+constexpr size_t kMaxPieces = 256;  // Linux allows 1,024
 
-// An address of this process as iovec wants it; nothing is read through the pointer.
+// Returns an address of this process as an iovec; nothing is read through the pointer.
 iovec Piece(uint64_t address, size_t size) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   return {reinterpret_cast<void*>(address), size};

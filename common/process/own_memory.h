@@ -11,7 +11,8 @@
 
 namespace jobscope {
 
-// Not thread-safe. By process_vm_readv; where that is not allowed (seccomp), by /proc/self/mem.
+// Copies memory of this process without faulting on unmapped addresses, by process_vm_readv, or by
+// /proc/self/mem where seccomp forbids that. Not thread-safe.
 class OwnMemory {
  public:
   OwnMemory();
@@ -19,9 +20,9 @@ class OwnMemory {
   OwnMemory(const OwnMemory&) = delete;
   OwnMemory& operator=(const OwnMemory&) = delete;
 
-  // False: it is not there, or neither way is allowed.
+  // Copies `size` bytes. False: the address is not mapped, or neither method is allowed.
   bool Read(uint64_t address, void* to, size_t size);
-  // `size` bytes from each address, one after the other.
+  // Copies `size` bytes from each address to consecutive places in `to`.
   bool ReadEach(const std::vector<uint64_t>& addresses, size_t size, char* to);
   template <typename T>
   bool Read(uint64_t address, T* to) {
@@ -29,7 +30,7 @@ class OwnMemory {
   }
 
  private:
-  int file_ = -1;  // of /proc/self/mem, once the other way has been refused
+  int file_ = -1;  // /proc/self/mem, once process_vm_readv has been refused
 };
 
 }  // namespace jobscope

@@ -15,7 +15,7 @@ namespace {
 std::string ReadPidSpace() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  // "pid:[4026531836]", which is the same on all machines: only with the boot it names one.
+  // "pid:[4026531836]" is the same on all machines; it is unique only together with the boot id.
   char target[64];
   const ssize_t size = readlink("/proc/self/ns/pid", target, sizeof(target));
   if (boot.empty() || size <= 0) return {};
@@ -25,15 +25,15 @@ std::string ReadPidSpace() {
 }  // namespace
 
 const std::string& PidSpace() {
-  // Never destroyed: calls may be answered until the process is gone.
+  // Never destroyed: calls may be answered until the process exits.
   static const auto* const space = new std::string(ReadPidSpace());
   return *space;
 }
 
 bool HasEnded(int64_t pid) {
   if (pid <= 0 || pid > INT_MAX) return false;
-  // Not kill(pid, 0): it takes a process that nobody has waited for yet for one that lives, and
-  // /proc one whose first thread has ended for one that has.
+  // Avoids kill(pid, 0), which reports a zombie as alive, and /proc, which reports a process whose
+  // first thread has ended as dead.
   const auto fd = static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0));
   if (fd < 0) return errno == ESRCH;
   pollfd polled = {fd, POLLIN, 0};

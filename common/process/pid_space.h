@@ -9,12 +9,13 @@
 
 namespace jobscope {
 
-// Two processes with the same one mean the same process by the same id: same boot of the same
-// kernel, same pid namespace. Empty where /proc does not tell. Read once per process.
+// Returns an id that is equal for two processes in which a pid means the same process: same boot of
+// the same kernel, same pid namespace. Empty where /proc does not provide it. Read once per
+// process.
 const std::string& PidSpace();
 
-// True: no process of this id is left, or only its exit status. False: there is one, or nobody
-// knows. A system call or three, never blocks.
+// Returns true if no process with this id is left, or only its exit status. False: it exists, or
+// its state is unknown. Makes up to three system calls; never blocks.
 bool HasEnded(int64_t pid);
 
 }  // namespace jobscope

@@ -14,7 +14,7 @@
 namespace jobscope {
 namespace {
 
-// One core, with its hyperthreads: what a runtime binds a thread to.
+// One core with its hyperthreads: what a runtime typically binds a thread to.
 constexpr size_t kMaxBoundCpus = 2;
 
 CpuSet OfAllThreads() {
@@ -44,11 +44,11 @@ struct Known {
 };
 
 Known& TheKnown() {
-  static auto* const known = new Known;  // threads use it until the process is gone
+  static auto* const known = new Known;  // threads use it until the process exits
   return *known;
 }
 
-// Threads that bind themselves later are not seen bound.
+// Runs at load time: threads that bind themselves later are still seen unbound.
 __attribute__((constructor)) void LookAtLoad() { (void)TheKnown(); }
 
 }  // namespace

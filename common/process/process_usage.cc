@@ -42,7 +42,7 @@ ProcessSample ProcessUsageReader::Read() const {
     sample.cpu_ns =
         static_cast<uint64_t>(cpu.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(cpu.tv_nsec);
   }
-  // "size resident shared text lib data dt", in pages.
+  // Format: "size resident shared text lib data dt", in pages.
   char text[128];
   const ssize_t length = statm_ < 0 ? -1 : pread(statm_, text, sizeof(text) - 1, 0);
   if (length <= 0) return sample;
@@ -57,7 +57,7 @@ ProcessSample ProcessUsageReader::Read() const {
 
 std::optional<ThreadSchedule> ReadThreadSchedule(pid_t thread) {
   char text[kStatBytes];
-  // "time on a processor, time waiting for one, turns", in nanoseconds.
+  // Format: "time on a processor, time waiting for one, time slices", in nanoseconds.
   if (!ReadOfThread(thread, "schedstat", &text)) return std::nullopt;
   ThreadSchedule schedule;
   char* end = nullptr;
@@ -65,7 +65,7 @@ std::optional<ThreadSchedule> ReadThreadSchedule(pid_t thread) {
   char* waited_end = nullptr;
   schedule.waited_ns = std::strtoull(end, &waited_end, 10);
   if (waited_end == end) return std::nullopt;
-  // "tid (name) state ...": the name may hold anything.
+  // Format: "tid (name) state ..."; the name may hold any byte.
   if (!ReadOfThread(thread, "stat", &text)) return std::nullopt;
   const char* const name_end = std::strrchr(text, ')');
   schedule.runnable = name_end != nullptr && std::strncmp(name_end, ") R", 3) == 0;

@@ -12,11 +12,13 @@
 namespace jobscope {
 
 struct ProcessSample {
-  uint64_t cpu_ns = 0;                // user and system, all threads, since the process started
-  std::optional<uint64_t> rss_bytes;  // absent where /proc/self/statm cannot be read
+  uint64_t cpu_ns = 0;                // user and system time of all threads since the process
+                                      // started
+  std::optional<uint64_t> rss_bytes;  // absent if /proc/self/statm cannot be read
 };
 
-// Reads both; keeps /proc/self/statm open. Not thread-safe; a read takes about 2 us.
+// Reads CPU time and resident memory of this process; keeps /proc/self/statm open. Not thread-safe.
+// A read takes about 2 us.
 class ProcessUsageReader {
  public:
   ProcessUsageReader();
@@ -31,14 +33,15 @@ class ProcessUsageReader {
   uint64_t page_bytes_ = 4096;
 };
 
-// What a thread of this process had of the processors since it began.
+// Processor time that a thread of this process has used and waited for since it began.
 struct ThreadSchedule {
   uint64_t cpu_ns = 0;
-  uint64_t waited_ns = 0;  // able to run, before the last time that it ran
-  bool runnable = false;   // now: it runs, or waits for a processor
+  uint64_t waited_ns = 0;  // runnable but not running, up to the last time that it ran
+  bool runnable = false;   // currently running, or waiting for a processor
 };
 
-// nullopt: there is no such thread, or the kernel does not count that. Takes about 20 us.
+// Reads a thread's schedule. nullopt: there is no such thread, or the kernel does not count this.
+// Takes about 20 us.
 std::optional<ThreadSchedule> ReadThreadSchedule(pid_t thread);
 
 }  // namespace jobscope

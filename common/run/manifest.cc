@@ -11,11 +11,11 @@
 namespace jobscope {
 namespace {
 
-// Keeps the order in which keys are set: people read these files.
+// Keeps the order in which keys are set, because people read these files.
 using Json = nlohmann::ordered_json;
 
-// What a worker says may be as long as a message; of a thousand of them that would be a manifest
-// that nobody can open. Workers of ours stay far below.
+// Bounds each text from a worker: unbounded, a thousand workers could make a manifest that nobody
+// can open. jobscope's workers stay far below.
 constexpr size_t kMaxTextBytes = 4096;
 constexpr size_t kMaxTexts = 200;  // warnings, errors
 constexpr int kMaxEntries = 1000;  // collectors, causes, GPUs
@@ -27,7 +27,7 @@ void AddText(const std::string& foreign, std::vector<std::string>* texts) {
   texts->push_back(texts->size() == kMaxTexts ? "more of them were left out" : Text(foreign));
 }
 
-// The first ones of what a worker repeats.
+// Returns the first elements of a repeated field from a worker.
 template <typename Repeated>
 auto Bounded(const Repeated& entries) {
   struct Range {
@@ -294,7 +294,7 @@ void FillTotals(Manifest* manifest) {
     if (worker.events) manifest->events = manifest->events.value_or(0) + *worker.events;
     if (worker.lost) manifest->lost = manifest->lost.value_or(0) + *worker.lost;
     if (worker.start_unix_ns) {
-      // The zero is what was commanded, less the lookback; a worker that was late began after it.
+      // The zero is the commanded start minus the lookback; a late worker began after it.
       const auto began =
           static_cast<int64_t>(static_cast<uint64_t>(*worker.start_unix_ns) +
                                worker.lookback_ns.value_or(0) + worker.late_ns.value_or(0));
@@ -304,8 +304,8 @@ void FillTotals(Manifest* manifest) {
     }
   }
   if (starts > 1 && !manifest->start_spread_ns.has_value()) {
-    // As unsigned numbers: clocks may be anywhere, and the difference of two int64_t may not fit
-    // into one.
+    // Computed unsigned: clocks may differ arbitrarily, and the difference of two int64_t may
+    // overflow.
     manifest->start_spread_ns = static_cast<uint64_t>(*last) - static_cast<uint64_t>(*first);
   }
 }
@@ -334,7 +334,7 @@ std::string ManifestJson(const Manifest& manifest) {
   for (const ManifestWorker& worker : manifest.workers) workers.push_back(WorkerJson(worker));
   json["workers"] = std::move(workers);
   SetUnlessEmpty(&json, "not_sampled", manifest.not_sampled);
-  // Texts come from workers: bytes that are no UTF-8 must not end the program with an exception.
+  // Texts come from workers: invalid UTF-8 must not end the program with an exception.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

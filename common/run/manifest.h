@@ -18,7 +18,7 @@ namespace jobscope {
 inline constexpr int kManifestSchema = 1;
 
 struct ManifestFile {
-  // Relative to the run directory: "<stem>.xplane.pb", "../<run>.part2/<stem>.xplane.pb".
+  // Path relative to the run directory: "<stem>.xplane.pb", "../<run>.part2/<stem>.xplane.pb".
   std::string path;
   uint64_t bytes = 0;
   std::optional<uint64_t> events;
@@ -32,7 +32,7 @@ struct ManifestCollector {
   std::optional<uint64_t> lost;
 };
 
-// One GPU of a worker, as its driver told when it was asked who it is.
+// Describes one GPU of a worker, as its driver reported when asked for its identity.
 struct ManifestGpu {
   std::optional<uint32_t> index;         // the driver's
   std::optional<uint32_t> cuda_ordinal;  // the n of the trace's /device:GPU:<n>
@@ -48,16 +48,16 @@ struct ManifestGpu {
   std::string failure;
 };
 
-// Who holds a worker that is busy.
+// Describes the session that occupies a busy worker.
 struct ManifestBusy {
   std::string session_id;
   std::string peer;
   std::string state;
   std::optional<uint64_t> remaining_ms;
-  std::optional<uint64_t> waiting;  // captures in line behind it
+  std::optional<uint64_t> waiting;  // captures queued behind it
 };
 
-// One worker. Strings that are empty are left out, `address`, `name`, `outcome`, `phase` excepted.
+// Describes one worker. Empty strings are omitted, except `address`, `name`, `outcome` and `phase`.
 struct ManifestWorker {
   std::string address;
   std::string name;     // stem of its files
@@ -68,23 +68,25 @@ struct ManifestWorker {
   std::optional<int> grpc_code;
   std::optional<int> attempts;
   std::string protocol;         // "native", "tensorflow"
-  std::optional<bool> aligned;  // its times are on the run's common zero
+  std::optional<bool> aligned;  // its timestamps are relative to the run's common zero
   std::vector<ManifestFile> files;
   std::optional<uint64_t> events;
   std::optional<uint64_t> lost;
   std::map<std::string, uint64_t> lost_by_cause;
   std::optional<uint64_t> steps;
-  std::optional<int64_t> first_step;  // numbers of the steps that were asked for
+  std::optional<int64_t> first_step;  // first of the requested steps
   std::optional<int64_t> last_step;
-  std::optional<bool> steps_by_ordinal;  // they count its steps, and are no numbers
+  std::optional<bool> steps_by_ordinal;  // the numbers count this worker's steps and are not step
+                                         // numbers
   std::optional<bool> steps_inferred;    // true: the program does not mark its steps
-  std::string steps_source;              // then: what was taken for them
-  std::optional<int64_t> start_unix_ns;  // of the trace's zero
+  std::string steps_source;              // if inferred: what was taken for steps
+  std::optional<int64_t> start_unix_ns;  // the trace's zero
   std::optional<uint64_t> duration_ns;
-  std::optional<uint64_t> lookback_ns;  // granted: so much of the trace lies before the start
+  std::optional<uint64_t> lookback_ns;  // granted lookback: how much of the trace lies before the
+                                        // start
   std::optional<int64_t> clock_offset_ns;
   std::optional<uint64_t> clock_uncertainty_ns;
-  std::optional<uint64_t> late_ns;  // it began this much later than it was told to
+  std::optional<uint64_t> late_ns;  // how long after the commanded start it began
   std::string ended_by;
   std::string version;  // of jobscope in the worker
   std::string host;
@@ -100,10 +102,10 @@ struct ManifestWorker {
   std::optional<uint64_t> max_duration_ms;  // likewise
   std::optional<uint64_t> store_bytes;      // likewise
   std::vector<ManifestGpu> gpus;
-  std::string gpu_driver;               // version of it; what follows: only if there is one
+  std::string gpu_driver;               // the fields from here on are set only if it is
   std::string gpus_chosen_by;           // "CUDA", "CUDA_VISIBLE_DEVICES", "all"
-  std::string gpu_reason;               // why there are no GPUs, or not all
-  std::optional<uint64_t> gpus_age_ms;  // of these numbers
+  std::string gpu_reason;               // why there are none, or not all, of the GPUs
+  std::optional<uint64_t> gpus_age_ms;  // age of the GPU numbers
   std::vector<ManifestCollector> collectors;
   std::vector<std::string> warnings;
   std::vector<std::string> errors;
@@ -116,42 +118,41 @@ struct Manifest {
   std::string client_version;
   std::map<std::string, std::string> options_text;
   std::map<std::string, int64_t> options_numbers;
-  std::optional<int64_t>
-      started_unix_ns;                  // when recording was asked to begin, on the client's clock
-  std::optional<uint64_t> duration_ms;  // asked for
-  // Between the first and the last worker that began to record: of those whose clocks were
-  // measured, on the client's clock; if none was, as their own clocks tell.
+  std::optional<int64_t> started_unix_ns;  // requested start of recording, on the client's clock
+  std::optional<uint64_t> duration_ms;     // requested duration
+  // Time between the first and the last worker that began to record. Uses the client's clock for
+  // workers whose clock offset was measured; if none was, the workers' own clocks.
   std::optional<uint64_t> start_spread_ns;
-  std::optional<uint64_t> clock_uncertainty_ns;  // the largest of those
-  std::optional<uint64_t> lookback_ns;           // granted: before the start in all traces
-  std::optional<int64_t> first_step;             // that all workers with steps were to record
+  std::optional<uint64_t> clock_uncertainty_ns;  // largest of the clocks used
+  std::optional<uint64_t> lookback_ns;           // granted lookback, equal in all traces
+  std::optional<int64_t> first_step;             // requested from all workers with steps
   std::optional<int64_t> last_step;
-  // "number", "ordinal" (first_step and last_step count the steps of each worker), "mixed"
-  // (numbers, and the steps at the same time of workers whose numbers do not rise).
+  // "number", "ordinal" (first_step and last_step count the steps of each worker) or "mixed"
+  // (numbers; for workers whose numbers do not increase, the steps at the same time).
   std::string steps_by;
-  std::optional<uint64_t> events;  // of all workers of which it is known
+  std::optional<uint64_t> events;  // sum over the workers that reported it
   std::optional<uint64_t> lost;    // likewise
   std::optional<int> exit_code;
   std::vector<ManifestWorker> workers;
-  std::vector<std::string> not_sampled;  // addresses that were given, and left out by --sample
+  std::vector<std::string> not_sampled;  // addresses left out by --sample
 };
 
-// A collector recorded and did not report: the trace lacks the end of its events.
+// Returns true if a collector recorded but did not report: the trace lacks the end of its events.
 bool AccountUnknown(const v1::Summary& summary);
 
-// Copies what a worker says about its session, or about itself. `lost` stays absent where
-// AccountUnknown; `lost_by_cause` then is of the collectors that reported.
+// Copies what a worker reports about its session or about itself. `lost` stays absent if
+// AccountUnknown; `lost_by_cause` then covers only the collectors that reported.
 void FillFromSummary(const v1::Summary& summary, ManifestWorker* worker);
-// States and reasons alone: nothing has been recorded yet.
+// Copies only states and reasons: nothing has been recorded yet.
 void FillCollectors(const google::protobuf::RepeatedPtrField<v1::CollectorState>& states,
                     ManifestWorker* worker);
 void FillFromDescription(const v1::DescribeResponse& description, ManifestWorker* worker);
 
-// Sums events and lost of the workers; and, unless it is known already, the spread of their starts.
+// Sums events and losses of the workers; computes the spread of their starts unless it is set.
 void FillTotals(Manifest* manifest);
 
-// JSON, UTF-8 (bytes that are not are replaced), two spaces of indentation, a line break at the
-// end.
+// Returns JSON in UTF-8 (invalid bytes are replaced), indented by two spaces, with a final line
+// break.
 std::string ManifestJson(const Manifest& manifest);
 
 }  // namespace jobscope

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 constexpr absl::string_view kMarkerSuffix = ".profile-empty";
 constexpr size_t kMaxRunBytes = 128;
 constexpr int kMaxPart = 9999;
-// Captures that begin in one second of one logdir.
+// Maximum number of captures that begin in the same second in one logdir.
 constexpr int kMaxSuffix = 10000;
 
 absl::Status BadLogdir(const std::string& logdir, absl::string_view why) {
@@ -57,7 +57,7 @@ std::string PartPath(const std::string& run_path, int part) {
 
 mode_t DirectoryMode(mode_t file_mode) { return file_mode | 0700 | ((file_mode & 0444) >> 2); }
 
-// True: made; false: it is there.
+// Creates a directory. False: it exists already.
 absl::StatusOr<bool> MakeDirectory(const std::string& path, mode_t file_mode) {
   if (mkdir(path.c_str(), 0700) == 0) {
     if (DirectoryMode(file_mode) != 0700) (void)!chmod(path.c_str(), DirectoryMode(file_mode));
@@ -68,15 +68,15 @@ absl::StatusOr<bool> MakeDirectory(const std::string& path, mode_t file_mode) {
                                                  "; name a logdir that can be written"));
 }
 
-// True: made; false: the name is taken. Also by the further parts of a run that was removed without
-// them: their traces would be taken for ours.
+// Creates a run's directory. False: the name is taken, also by leftover parts of a removed run:
+// their traces would be taken for ours.
 absl::StatusOr<bool> MakeRun(const std::string& path, mode_t file_mode) {
   struct stat info {};
   if (lstat(PartPath(path, 2).c_str(), &info) == 0) return false;
   return MakeDirectory(path, file_mode);
 }
 
-// With all that is missing above it.
+// Creates all missing parents.
 absl::Status MakeParents(const fs::path& path, mode_t file_mode) {
   std::error_code error;
   if (fs::is_directory(path, error)) return absl::OkStatus();
@@ -90,8 +90,8 @@ absl::Status MakeParents(const fs::path& path, mode_t file_mode) {
   return absl::InvalidArgumentError(absl::StrCat(path.string(), " is no directory"));
 }
 
-// Where everybody can make names (/tmp), somebody may have made `child` beforehand: its owner could
-// read and replace what is put into it.
+// In a directory where everybody can create names (/tmp), somebody may have created `child`
+// beforehand: its owner could read and replace its content.
 absl::Status CheckOwner(const std::string& parent, const std::string& child) {
   struct stat info {};
   if (stat(parent.c_str(), &info) != 0 || (info.st_mode & S_IWOTH) == 0) return absl::OkStatus();
@@ -160,7 +160,7 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const RunDirectoryOptions& opt
   std::error_code error;
   const fs::path absolute = fs::absolute(options.logdir, error);
   if (error) return BadLogdir(options.logdir, error.message());
-  // "link/.." is not where the link lies.
+  // A normalized "link/.." would not lead to where the link points.
   const bool climbs = absl::StrContains(options.logdir, "..");
   const std::string logdir = (climbs ? absolute : absolute.lexically_normal()).string();
   const std::string repository = absl::StrCat(logdir, "/plugins/profile");
@@ -200,8 +200,8 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const RunDirectoryOptions& opt
   }
   RunDirectory directory(logdir, run, path, options.file_mode);
 
-  // A directory can be made where no file can (quota, a full disk): try one, with the room that a
-  // manifest takes.
+  // A directory can sometimes be created where a file cannot (quota, full disk): tries a file of a
+  // manifest's size.
   absl::StatusOr<std::unique_ptr<FileSink>> probe = FileSink::Create(path, "probe");
   absl::Status status = probe.status();
   if (status.ok()) status = (*probe)->Write(std::string(4096, ' '), false);
@@ -251,7 +251,7 @@ absl::Status RunDirectory::WriteMarker(absl::Time now) const {
       logdir_,
       absl::StrCat("events.out.tfevents.", absl::ToUnixSeconds(now), ".", host, kMarkerSuffix),
       file_mode_);
-  // Another capture writes it just now.
+  // Another capture is writing it.
   if (absl::IsAlreadyExists(file.status())) return absl::OkStatus();
   if (!file.ok()) return file.status();
   absl::Status status = (*file)->Write(FileVersionRecord(now), false);
@@ -265,7 +265,7 @@ absl::Status RunDirectory::SetAside() {
   if (!made.ok()) return made.status();
   for (int n = 1; n <= kMaxSuffix; ++n) {
     const std::string path = absl::StrCat(failed, "/", run_, n == 1 ? "" : absl::StrCat("-", n));
-    // Replaces an empty directory, which is nobody's.
+    // Replaces an empty directory, which belongs to nobody.
     if (rename(path_.c_str(), path.c_str()) == 0) {
       path_ = path;
       return absl::OkStatus();

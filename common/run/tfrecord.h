@@ -12,13 +12,14 @@
 
 namespace jobscope {
 
-// CRC-32C (Castagnoli) of `bytes`.
+// Returns the CRC-32C (Castagnoli) of `bytes`.
 uint32_t Crc32c(std::string_view bytes);
 
-// A TFRecord: length, its masked CRC, the data, their masked CRC; integers little-endian.
+// Encodes a TFRecord: length, its masked CRC, the data, their masked CRC; integers are
+// little-endian.
 std::string TfRecord(std::string_view data);
 
-// The record that begins every event file: wall time and the format's version.
+// Encodes the record that begins every event file: wall time and format version.
 std::string FileVersionRecord(absl::Time now);
 
 }  // namespace jobscope

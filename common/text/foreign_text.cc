@@ -11,7 +11,7 @@ constexpr std::string_view kCut = "...";
 
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-// The length of the character that `text` begins with, and which it is; 0: no UTF-8.
+// Returns the length of the first character and stores its code point; 0 if it is not UTF-8.
 size_t ReadCharacter(std::string_view text, uint32_t* character) {
   const auto first = static_cast<unsigned char>(text[0]);
   *character = first;

@@ -12,18 +12,18 @@
 
 namespace jobscope {
 
-// `text` as one line of UTF-8 that moves no cursor and colours nothing: control characters (also
-// those of two bytes, which some terminals obey), line and paragraph separators and marks that turn
-// the direction of writing become blanks, bytes that are no UTF-8 question marks. What is longer
-// than `max_bytes` is cut between characters, with "..." behind it.
+// Returns `text` as one line of UTF-8 that cannot control a terminal: control characters (including
+// two-byte ones, which some terminals obey), line and paragraph separators and directional marks
+// become blanks, invalid UTF-8 becomes question marks. Text longer than `max_bytes` is cut between
+// characters and ends in "...".
 std::string OneLine(std::string_view text, size_t max_bytes);
 
-// `text` cut likewise, and otherwise as it is.
+// Cuts `text` likewise, without other changes.
 std::string CutText(std::string_view text, size_t max_bytes);
 
-// `text` as printable ASCII, for messages and for fields that must be UTF-8: other bytes become
-// question marks; cut after `max_bytes` (by default what suits a name in a message), with "..."
-// behind it.
+// Returns `text` as printable ASCII, for messages and for fields that must be UTF-8: other bytes
+// become question marks. Text longer than `max_bytes` (default: enough for a name in a message) is
+// cut and ends in "...".
 std::string Printable(absl::string_view text, size_t max_bytes = 100);
 
 }  // namespace jobscope

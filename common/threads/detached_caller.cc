@@ -12,15 +12,15 @@ namespace jobscope {
 struct DetachedCaller::State {
   std::mutex mutex;
   std::condition_variable changed;
-  std::function<void()> call;  // waits to be run
+  std::function<void()> call;  // queued call
   std::string what;
-  bool busy = false;  // it waits, or runs
+  bool busy = false;  // a call is queued or running
   bool ending = false;
   bool has_thread = false;
 };
 
 DetachedCaller::DetachedCaller(const char* thread_name) : state_(std::make_shared<State>()) {
-  // Without a thread every call is one that does not return.
+  // Without a thread, every call counts as one that does not return.
   state_->has_thread = StartWorkerThread(thread_name, [state = state_] { Main(state); }).ok();
 }
 
@@ -38,7 +38,7 @@ void DetachedCaller::Main(const std::shared_ptr<State>& state) {
     std::function<void()> call = std::exchange(state->call, nullptr);
     lock.unlock();
     call();
-    call = nullptr;  // lets go of what it owns before anybody hears that it is done
+    call = nullptr;  // destroys what the call owns before anybody learns that it is done
     lock.lock();
     state->busy = false;
     state->what.clear();

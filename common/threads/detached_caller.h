@@ -12,11 +12,11 @@
 
 namespace jobscope {
 
-// A thread of its own for calls into what is not ours and may hang: CUPTI, or the GIL. One
-// call at a time; whoever waits for it gives up after a time, and the call goes on alone: it must
-// hold only what lives as long as the process, or what it owns. The thread ends with this object,
-// or with the call that runs then. A call may also end its thread (Python does that to whoever
-// wants its lock while it shuts down): then it counts as one that does not return.
+// Runs calls into foreign code that may hang (CUPTI, or acquiring the GIL) on a thread of its own.
+// Runs one call at a time. A waiter stops waiting after a timeout, and the call continues alone: it
+// may only use what it owns or what lives as long as the process. The thread ends with this object,
+// or with the call running at that time. A call may also end its thread (Python does that to
+// threads that acquire the GIL while it shuts down): it then counts as one that does not return.
 //
 // Not thread-safe: belongs to the thread that made it. A call that throws ends the thread.
 class DetachedCaller {
@@ -27,18 +27,18 @@ class DetachedCaller {
   DetachedCaller(const DetachedCaller&) = delete;
   DetachedCaller& operator=(const DetachedCaller&) = delete;
 
-  // False: the system gave no thread, and no call will run.
+  // False: no thread could be created, and no call will run.
   bool has_thread() const;
 
-  // Begins a call, if none runs. `what` names it in reasons.
+  // Starts a call if none is running. `what` names it in reasons.
   bool Post(std::string what, std::function<void()> call);
-  // True: no call runs, and what the last one owned is destroyed.
+  // Waits for the call. True: no call is running, and what the last one owned is destroyed.
   bool Wait(absl::Duration timeout);
-  // Both. False: an earlier call, or this one, has not returned in time.
+  // Posts a call and waits for it. False: an earlier call, or this one, has not returned in time.
   bool Run(std::string what, absl::Duration timeout, std::function<void()> call);
 
   bool busy() { return !Wait(absl::ZeroDuration()); }
-  // The call that runs; empty: none.
+  // Returns the name of the running call; empty if there is none.
   std::string running() const;
 
  private:

@@ -11,7 +11,7 @@
 namespace jobscope {
 namespace {
 
-// How the names of all threads begin that this library starts.
+// Prefix of the names of all threads that this library starts.
 constexpr std::string_view kOwnPrefix = "jobscope-";
 
 }  // namespace

@@ -10,14 +10,14 @@
 
 namespace jobscope {
 
-// At most 15 bytes, which the kernel may have cut in the middle of a UTF-8 character. Empty: the
-// thread has ended, or there is no /proc. Microseconds.
+// Returns the name of a thread: at most 15 bytes, which the kernel may have cut in the middle of a
+// UTF-8 character. Empty: the thread has ended, or there is no /proc. Takes microseconds.
 std::string ThreadName(int64_t tid);
 
-// What its line in a trace is called: "trainer/4711", "thread/4711" where it has no name.
+// Returns the name of the thread's XLine: "trainer/4711", or "thread/4711" if it has no name.
 std::string ThreadLineName(int64_t tid);
 
-// Whether a thread of this name is one that this library started.
+// Returns whether a thread of this name was started by this library.
 bool IsOwnThreadName(std::string_view name);
 
 }  // namespace jobscope

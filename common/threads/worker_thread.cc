@@ -25,12 +25,11 @@
 namespace jobscope {
 namespace {
 
-// Python and the frameworks' own profilers run on threads of ours; what they are made for is the
-// usual `ulimit -s`.
+// Python and the frameworks' profilers run on our threads and expect the usual `ulimit -s`.
 constexpr size_t kStackBytes = size_t{8} << 20;
 
-// Blocks the signals of the application in this thread, and with that in the threads that it
-// creates, while it exists.
+// Blocks the application's signals in this thread, and so in the threads that it creates, while it
+// exists.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -77,8 +76,8 @@ void* RunLaunch(void* argument) {
     const sched_param ordinary = {};
     (void)sched_setscheduler(0, SCHED_OTHER, &ordinary);
   }
-  // Not `...`: Python ends threads that want its lock too late by unwinding their stack, and that
-  // must not be held up.
+  // Not `...`: Python ends threads that acquire the GIL too late by unwinding their stack, and that
+  // must not be stopped.
   try {
     launch->body();
   } catch (const std::exception& error) {
@@ -87,7 +86,7 @@ void* RunLaunch(void* argument) {
   return nullptr;
 }
 
-// Threads that exist until all have been counted.
+// Keeps threads alive until all have been counted.
 struct Probe {
   std::mutex mutex;
   std::condition_variable changed;
@@ -114,7 +113,7 @@ absl::Status StartWorkerThread(const char* name, absl::AnyInvocable<void()> body
     const SignalsBlocked blocked;
     pthread_t thread;
     error = CreateThread(kStackBytes, /*detached=*/true, &RunLaunch, launch.get(), &thread);
-    // The thread-local variables of all libraries lie on the stack; there is no room for them.
+    // The thread-local variables of all libraries lie on the stack and do not fit.
     if (error == EINVAL) error = CreateThread(0, true, &RunLaunch, launch.get(), &thread);
   }
   if (error != 0) {

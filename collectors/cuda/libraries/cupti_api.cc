@@ -13,7 +13,7 @@ struct Release {
   uint32_t version;
   const char* text;
 };
-// Until 12.9 the number counts releases; from 13.0 on it is major * 10000 + minor * 100 + update.
+// The number counts releases up to 12.9; from 13.0 on it is major * 10000 + minor * 100 + update.
 constexpr std::array<Release, 15> kReleases = {{{13, "11.0"},
                                                 {14, "11.1"},
                                                 {15, "11.2"},

@@ -20,7 +20,7 @@ inline constexpr CuptiResult kCuptiInvalidKind = 21;
 inline constexpr CuptiResult kCuptiMultipleSubscribers = 39;
 inline constexpr CuptiResult kCuptiUnknown = 999;
 
-// CUpti_ActivityKind: those that we know.
+// CUpti_ActivityKind: the kinds that jobscope knows.
 enum ActivityKind : uint32_t {
   kKindMemcpy = 1,
   kKindMemset = 2,
@@ -37,12 +37,12 @@ enum ActivityKind : uint32_t {
   kKindGraphTrace = 51,
 };
 
-// cuptiGetVersion of the releases at which something changes.
+// Values of cuptiGetVersion for the releases with relevant changes.
 inline constexpr uint32_t kCupti11_0 = 13;
 inline constexpr uint32_t kCupti11_1 = 14;
 inline constexpr uint32_t kCupti11_2 = 15;
 inline constexpr uint32_t kCupti11_6 = 17;
-inline constexpr uint32_t kCupti11_8 = 18;  // also what 12.0 and 12.1 say
+inline constexpr uint32_t kCupti11_8 = 18;  // also returned by 12.0 and 12.1
 inline constexpr uint32_t kCupti12_2 = 20;
 inline constexpr uint32_t kCupti12_3 = 21;
 inline constexpr uint32_t kCupti12_4 = 22;
@@ -52,11 +52,11 @@ inline constexpr uint32_t kCupti12_8 = 26;
 inline constexpr uint32_t kCupti12_9 = 27;
 inline constexpr uint32_t kCupti13_0 = 130000;
 inline constexpr uint32_t kCupti13_0_1 = 130001;
-inline constexpr uint32_t kCupti14_0 = 140000;  // not seen yet
+inline constexpr uint32_t kCupti14_0 = 140000;  // not released yet
 
-// "12.4", from the number of cuptiGetVersion.
+// Returns "12.4" for a number from cuptiGetVersion.
 std::string CuptiVersionText(uint32_t version);
-// 11, 12, 13, …; 0: older than 11.
+// Returns 11, 12, 13, …; 0 for versions before 11.
 uint32_t CuptiMajor(uint32_t version);
 
 enum CallbackDomain : uint32_t {
@@ -67,7 +67,7 @@ enum CallbackDomain : uint32_t {
 inline constexpr uint32_t kStateFatalError = 1;
 inline constexpr uint32_t kStateWarning = 3;
 
-// CUpti_StateData, as far as it is a notification.
+// CUpti_StateData, up to its notification.
 struct StateNotification {
   CuptiResult result;
   const char* message;
@@ -79,9 +79,10 @@ inline constexpr uint32_t kDeviceBufferPoolLimit = 2;
 inline constexpr uint32_t kPerThreadBuffer = 9;
 
 inline constexpr uint32_t kFlushForced = 1;
-inline constexpr uint32_t kThreadIdSystem = 1;  // records carry gettid, not a cut pthread_self
+inline constexpr uint32_t kThreadIdSystem = 1;  // records carry gettid instead of a truncated
+                                                // pthread_self
 
-// CUpti_SubscriberParams as of 13.0; sized by its first field.
+// CUpti_SubscriberParams as of 13.0; its first field gives its size.
 struct SubscriberParams {
   size_t struct_size;
   const char* name;
@@ -104,7 +105,7 @@ using BufferRequested = void (*)(uint8_t** buffer, size_t* size, size_t* max_rec
 using BufferCompleted = void (*)(void* context, uint32_t stream, uint8_t* buffer, size_t size,
                                  size_t valid);
 
-// Functions that every CUPTI from 11.0 on has: without one of them nothing works.
+// Required functions: every CUPTI from 11.0 on has all of them.
 #define JOBSCOPE_CUPTI_REQUIRED(F)                                                          \
   F(cuptiGetVersion, (uint32_t * version))                                                  \
   F(cuptiGetResultString, (CuptiResult result, const char** text))                          \
@@ -118,8 +119,8 @@ using BufferCompleted = void (*)(void* context, uint32_t stream, uint8_t* buffer
   F(cuptiActivityGetNumDroppedRecords, (void* context, uint32_t stream, size_t* dropped))   \
   F(cuptiGetTimestamp, (uint64_t * timestamp))
 
-// Functions that may be missing, by the release that brought them; then what needs them is left
-// out. A test compares every prototype with NVIDIA's headers from 11.8 on.
+// Optional functions, by the release that introduced them; features that need a missing one are
+// omitted. A test compares every prototype with NVIDIA's headers from 11.8 on.
 #define JOBSCOPE_CUPTI_SINCE_11_0(F)                                              \
   F(cuptiGetCallbackName, (uint32_t domain, uint32_t cbid, const char** name))    \
   F(cuptiSetThreadIdType, (uint32_t type))                                        \
@@ -151,8 +152,7 @@ struct CuptiApi {
   uint32_t version = 0;  // cuptiGetVersion
   std::string path;      // where it was found
 
-  // Looks up all functions in an open library. Returns the name of the first required one that is
-  // missing, or null.
+  // Looks up all functions in an open library. Returns the first missing required one, or null.
   const char* Resolve(void* library);
 };
 

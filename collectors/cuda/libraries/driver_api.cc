@@ -22,7 +22,7 @@ constexpr int kSuccess = 0;
 constexpr int kNotInitializedError = 3;
 constexpr int kNoDeviceError = 100;
 
-// CUdevice_attribute; a test compares them with NVIDIA's header where that is there.
+// CUdevice_attribute; a test compares the values with NVIDIA's header if available.
 constexpr int kClockRate = 13;
 constexpr int kMultiprocessorCount = 16;
 constexpr int kMemoryClockRate = 36;
@@ -35,10 +35,11 @@ constexpr int kRegistersPerMultiprocessor = 82;
 constexpr int kMaxBlocksPerMultiprocessor = 106;
 constexpr int kReservedSharedPerBlock = 111;
 
-// Null functions where libcuda is not loaded. The handle is given back: whoever loaded it keeps it.
+// Finds the driver's functions; null without libcuda. Closes its own handle: libcuda stays loaded
+// by its other users.
 bool FindDriver(DriverFunctions* driver) {
-  // Where there is none, dlopen would search the disk for it, once a library that is being loaded
-  // lets it.
+  // Without libcuda, dlopen would search the disk, and would wait while another library is being
+  // loaded.
   if (!DriverIsLoaded()) return false;
   void* const library = dlopen(kDriverLibrary, RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) return false;
@@ -50,9 +51,9 @@ bool FindDriver(DriverFunctions* driver) {
 #define JOBSCOPE_FIND(name, parameters) find(#name, &driver->name);
   JOBSCOPE_DRIVER_FUNCTIONS(JOBSCOPE_FIND)
 #undef JOBSCOPE_FIND
-  // Before the second version, which tells instances of MIG apart.
+  // Fallback to the first version, which does not distinguish MIG instances.
   if (driver->cuDeviceGetUuid_v2 == nullptr) find("cuDeviceGetUuid", &driver->cuDeviceGetUuid_v2);
-  // The driver is never unloaded by those who use it, and its functions are called right away.
+  // Users of the driver never unload it, and its functions are called immediately.
   dlclose(library);
   return true;
 }
@@ -75,7 +76,7 @@ DriverState QueryDriver() {
   DriverFunctions driver;
   if (!FindDriver(&driver)) return StateWithoutDriver();
   if (driver.cuDriverGetVersion != nullptr) (void)driver.cuDriverGetVersion(&state.driver_version);
-  // Answers without initialising anything: 3 says that nobody has.
+  // Answers without initialising anything: 3 means that nobody has initialised CUDA.
   const int error = driver.cuDeviceGetCount == nullptr
                         ? kNotInitializedError
                         : driver.cuDeviceGetCount(&state.device_count);

@@ -11,8 +11,8 @@
 
 namespace jobscope::cuda {
 
-// Properties of one GPU, as the plane's stats and the occupancy of kernels need them. What the
-// driver does not tell is 0.
+// Properties of one GPU, as needed by the plane's stats and the kernels' occupancy. Unknown values
+// are 0.
 struct DeviceInfo {
   std::string name;
   uint64_t memory_bytes = 0;
@@ -29,39 +29,39 @@ struct DeviceInfo {
   int reserved_shared_bytes_per_block = 0;
 };
 
-// What the process has done with CUDA.
+// How far the process has used CUDA.
 struct DriverState {
   enum Use {
-    kNoDriver,        // no NVIDIA driver on this machine (or in this container)
-    kNotLoaded,       // a driver, but this process has not loaded libcuda
-    kNotInitialized,  // libcuda is loaded; nobody has called cuInit
-    kNoDevice,        // initialised, without a GPU
-    kFailed,          // libcuda answers with another error
+    kNoDriver,        // no NVIDIA driver on this machine, or in this container
+    kNotLoaded,       // a driver exists, but this process has not loaded libcuda
+    kNotInitialized,  // libcuda is loaded, but nobody has called cuInit
+    kNoDevice,        // initialised, but without a GPU
+    kFailed,          // libcuda returns another error
     kInUse,
   };
   Use use = kNoDriver;
   int error = 0;           // CUresult, with kFailed
-  int driver_version = 0;  // 12040 = CUDA 12.4; 0: not known
+  int driver_version = 0;  // 12040 = CUDA 12.4; 0: unknown
   int device_count = 0;
 };
 
-// Finds the driver that the process uses, by RTLD_NOLOAD: this never loads libcuda, and never calls
-// cuInit, which would break CUDA in children that are forked later. Takes the loader's lock.
+// Finds the driver that the process uses, by RTLD_NOLOAD: never loads libcuda and never calls
+// cuInit, which would break CUDA in children forked later. Acquires the loader's lock.
 DriverState QueryDriver();
 
-// Why there is no GPU trace; empty for kInUse.
+// Returns why there is no GPU trace; empty for kInUse.
 std::string DriverReason(const DriverState& state);
 
-// The GPU with this ordinal; nullopt if the driver does not know it. Only with kInUse.
+// Returns the GPU with this ordinal; nullopt if the driver does not know it. Requires kInUse.
 std::optional<DeviceInfo> QueryDevice(int ordinal);
 
-// UUIDs of the process's GPUs in CUDA's order, as text without a prefix; of a MIG instance its own.
-// nullopt: CUDA is not in use, or its driver is too old to tell.
+// Returns the UUIDs of the process's GPUs in CUDA's order, as text without prefix; for a MIG
+// instance its own UUID. nullopt: CUDA is not in use, or the driver is too old.
 std::optional<std::vector<std::string>> QueryDeviceUuids();
 
-// Whether libcuda is loaded, told without waiting for libraries that are being loaded.
+// Returns whether libcuda is loaded, without waiting for libraries that are being loaded.
 bool DriverIsLoaded();
-// Of a process that has not loaded it: kNoDriver or kNotLoaded, as far as files tell.
+// Returns kNoDriver or kNotLoaded, judged by files, for a process that has not loaded libcuda.
 DriverState StateWithoutDriver();
 
 }  // namespace jobscope::cuda

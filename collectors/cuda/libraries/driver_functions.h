@@ -12,7 +12,7 @@ namespace jobscope::cuda {
 using DriverResult = int;  // CUresult
 using DriverDevice = int;  // CUdevice
 
-// All of them answer without a context, and without initialising the driver.
+// All of them work without a context and without initialising the driver.
 #define JOBSCOPE_DRIVER_FUNCTIONS(F)                                             \
   F(cuDriverGetVersion, (int* version))                                          \
   F(cuDeviceGetCount, (int* count))                                              \
@@ -22,7 +22,7 @@ using DriverDevice = int;  // CUdevice
   F(cuDeviceGetAttribute, (int* value, unsigned attribute, DriverDevice device)) \
   F(cuDeviceGetUuid_v2, (void* uuid, DriverDevice device)) /* 16 bytes */
 
-// Null: the driver does not have it.
+// A null function is missing in the driver.
 struct DriverFunctions {
 #define JOBSCOPE_DECLARE(name, parameters) DriverResult(*name) parameters = nullptr;
   JOBSCOPE_DRIVER_FUNCTIONS(JOBSCOPE_DECLARE)

@@ -25,7 +25,7 @@ namespace {
 constexpr std::string_view kPrefix = "libcupti.so";
 constexpr int kOldestMajor = 11;
 constexpr int kNewestMajor = 13;
-// libcupti.so.11 has the minor release in its name.
+// Newest minor release of CUDA 11; libcupti.so.11 has it in its file name.
 constexpr int kNewest11 = 8;
 
 std::string FolderOf(std::string_view path) {
@@ -33,7 +33,8 @@ std::string FolderOf(std::string_view path) {
   return std::string(slash == std::string_view::npos ? "." : path.substr(0, slash));
 }
 
-// Of "libcupti.so.12", "libcupti.so.2025.3.1" or "libcupti.so.11.8"; 0: the name does not tell.
+// Returns the major version of "libcupti.so.12", "libcupti.so.2025.3.1" or "libcupti.so.11.8"; 0:
+// the name does not contain it.
 int MajorOf(std::string_view path) {
   std::string_view name = FileNameOf(path);
   if (name.size() <= kPrefix.size() + 1) return 0;
@@ -41,7 +42,7 @@ int MajorOf(std::string_view path) {
   return major >= kOldestMajor && major <= 99 ? major : 0;
 }
 
-// All libcupti.so* of a folder, those of later majors first, without debug copies.
+// Returns all libcupti.so* of a folder, later majors first, without debug copies.
 std::vector<std::string> LibrariesIn(const std::string& folder) {
   std::vector<std::string> paths;
   DIR* const directory = opendir(folder.c_str());
@@ -59,8 +60,8 @@ std::vector<std::string> LibrariesIn(const std::string& folder) {
   return paths;
 }
 
-// The folders that pip's packages use, under each site-packages folder that the process has mapped
-// a library from: those are the running interpreter's.
+// Adds the folders of pip packages under each site-packages folder from which the process has
+// mapped a library: those belong to the running interpreter.
 void AddPipFolders(const std::vector<std::string>& mapped, std::vector<std::string>* folders) {
   static constexpr std::array<std::string_view, 2> kSites = {"/site-packages/", "/dist-packages/"};
   std::set<std::string> roots;
@@ -100,7 +101,7 @@ std::vector<std::string> CuptiCandidates(const LoadOptions& options) {
   if (!options.library.empty()) return {options.library};
   const std::vector<std::string> mapped = LoadedLibraries();
   std::vector<std::string> folders;
-  // Beside the CUDA runtime that the process uses.
+  // The folder of the CUDA runtime that the process uses.
   for (const std::string& path : mapped) {
     if (FileNameOf(path).substr(0, 12) != "libcudart.so") continue;
     const std::string folder = FolderOf(path);
@@ -125,7 +126,7 @@ std::vector<std::string> CuptiCandidates(const LoadOptions& options) {
   for (const std::string& folder : folders) {
     for (std::string& path : LibrariesIn(folder)) candidates.push_back(std::move(path));
   }
-  // A libcupti of a later major than the driver fails; it stays as the last resort, for its reason.
+  // A libcupti of a later major than the driver fails; it stays as a last resort, for its error.
   const int driver_major = options.driver_version / 1000;
   if (driver_major != 0) {
     std::stable_partition(candidates.begin(), candidates.end(),
@@ -135,14 +136,14 @@ std::vector<std::string> CuptiCandidates(const LoadOptions& options) {
 }
 
 absl::StatusOr<const CuptiApi*> LoadCupti(const LoadOptions& options) {
-  // By handle: the linker gives the same one for the same library, whatever its name was.
+  // Keyed by handle: the linker returns the same one for the same library, whatever its name.
   static std::mutex mutex;
   static auto* const tables = new std::map<void*, const CuptiApi*>;
   const std::lock_guard<std::mutex> lock(mutex);
 
   std::vector<std::string> unfit;
   const uint32_t driver_major = static_cast<uint32_t>(std::max(options.driver_version, 0)) / 1000;
-  // `chosen`: nobody but us decided for it, so it may be passed over.
+  // `chosen`: only jobscope selected it, so it may be skipped.
   const auto use = [&](void* library, const std::string& path, bool chosen) -> const CuptiApi* {
     const auto known = tables->find(library);
     if (known != tables->end()) return known->second;

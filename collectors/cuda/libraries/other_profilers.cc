@@ -16,8 +16,7 @@
 namespace jobscope::cuda {
 namespace {
 
-// Libraries that NVIDIA's tools put into the processes that they watch, by the begins of their
-// names.
+// Prefixes of the libraries that NVIDIA's tools inject into the processes they watch.
 constexpr std::array<std::string_view, 6> kTools = {
     "libToolsInjection",       "libcuda-injection",  "libInterceptorInjection",
     "libsanitizer-collection", "libcupti_injection", "libcudadebugger"};
@@ -31,12 +30,12 @@ bool BeginsWith(std::string_view text, std::string_view begin) {
 
 using IsRecording = bool (*)();
 
-// Null: this PyTorch cannot be asked.
+// Returns null if this PyTorch cannot be queried.
 IsRecording FindIsRecording(const std::string& pytorch) {
   void* const library = dlopen(pytorch.c_str(), RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) return nullptr;
   void* const found = dlsym(library, kIsRecording);
-  dlclose(library);  // it stays: Python never unloads it
+  dlclose(library);  // it stays loaded: Python never unloads it
   IsRecording is_recording = nullptr;
   std::memcpy(&is_recording, &found, sizeof(found));
   return is_recording;

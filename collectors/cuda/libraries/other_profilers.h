@@ -13,21 +13,21 @@ namespace jobscope::cuda {
 struct OtherProfiler {
   enum Kind {
     kUnknown,
-    // A tool that was loaded into the process from outside, and stays: nsys, ncu, …
+    // A tool that was injected into the process and stays: nsys, ncu, …
     kInjected,
-    // PyTorch's profiler, Kineto: until 2026-08 it takes the subscription when it is first used, by
-    // our own captures too, and keeps it to the end of the process. It needs it for nothing between
-    // its recordings.
+    // PyTorch's profiler Kineto, idle: until 2026-08 it takes the CUPTI subscription on first use,
+    // also in jobscope's own captures, and keeps it to the end of the process, although it does not
+    // need it between its recordings.
     kKineto,
     kKinetoRecords,
   };
   Kind kind = kUnknown;
-  std::string name;  // of kInjected: a file's
+  std::string name;  // of kInjected: the file name
 };
 
-// Looks at what is loaded into the process, and asks PyTorch whether its profiler records; waits
-// for the end of that for at most `timeout`, because our own captures run it for a moment. PyTorch
-// before 2.2 cannot be asked: it counts as idle. Takes the loader's lock.
+// Searches the loaded libraries, and asks PyTorch whether its profiler records. Blocks for at most
+// `timeout` until it has ended, because jobscope's own captures run it briefly. PyTorch before 2.2
+// cannot be queried and counts as idle. Acquires the loader's lock.
 OtherProfiler FindOtherProfiler(absl::Duration timeout);
 
 }  // namespace jobscope::cuda

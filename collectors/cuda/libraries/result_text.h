@@ -14,27 +14,28 @@ namespace jobscope::cuda {
 
 struct ResultText {
   CuptiResult result;
-  std::string_view name;    // as NVIDIA calls it, without "CUPTI_ERROR_"
-  std::string_view text;    // what it means in practice
-  std::string_view remedy;  // what to do; empty: nothing
+  std::string_view name;    // NVIDIA's name without "CUPTI_ERROR_"
+  std::string_view text;    // practical meaning
+  std::string_view remedy;  // what to do; may be empty
 };
 
-// Null for results that are not in the table.
+// Returns null for results that are not in the table.
 const ResultText* FindResultText(CuptiResult result);
 
-// What surrounds a failed call.
+// Circumstances of a failed call.
 struct FailureContext {
   std::string_view call;         // "cuptiSubscribe"
-  uint32_t cupti_version = 0;    // 0: not known
-  int driver_version = 0;        // as cuDriverGetVersion: 12040 = 12.4; 0: not known
-  std::string_view old_owner;    // who is subscribed already, where CUPTI says so
-  std::string_view own_message;  // of cuptiGetErrorMessage
+  uint32_t cupti_version = 0;    // 0: unknown
+  int driver_version = 0;        // as from cuDriverGetVersion: 12040 = 12.4; 0: unknown
+  std::string_view old_owner;    // the current subscriber, if CUPTI names it
+  std::string_view own_message;  // from cuptiGetErrorMessage
 };
 
-// One sentence or two: what it means, what to do, and in parentheses the facts for a report.
+// Returns one or two sentences: the meaning, the remedy, and in parentheses the facts for a bug
+// report.
 std::string FailureText(CuptiResult result, const FailureContext& context);
 
-// "12.4", from 12040.
+// Returns "12.4" for 12040.
 std::string DriverVersionText(int version);
 
 }  // namespace jobscope::cuda

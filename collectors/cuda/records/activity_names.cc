@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 5> kSyncs = {"wait", "wait for an event",
                                                     "stream waits for an event",
                                                     "wait for a stream", "wait for a context"};
 
-// CUpti_ActivityOverheadKind, of which CUPTI's own are multiples of 65536.
+// CUpti_ActivityOverheadKind; CUPTI's own ones are multiples of 65536.
 constexpr std::array<std::string_view, 9> kOverheads = {"overhead",
                                                         "CUPTI buffer flush",
                                                         "CUPTI instrumentation",
@@ -70,7 +70,7 @@ std::string SetDetails(const Activity& set) {
 
 std::string_view MemoryKindName(uint8_t memory_kind) { return At(kMemoryKinds, memory_kind); }
 
-// Managed memory lies where it is needed: it takes none away that was not there before.
+// Managed memory migrates on demand: it does not use up GPU memory.
 bool IsMemoryOfTheGpu(uint8_t memory_kind) {
   return memory_kind == 3 || memory_kind == 4 || memory_kind == 6;
 }

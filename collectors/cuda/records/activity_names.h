@@ -17,10 +17,10 @@ inline constexpr uint8_t kMemoryReleased = 2;
 // CUpti_ActivityUnifiedMemoryCounterKind
 inline constexpr uint8_t kCpuPageFault = 3;
 
-// In XProf's spelling: its categories (input, output, device to device) go by it. Arrays are memory
-// of the device; so is the memory of a peer.
+// Returns the name in XProf's spelling, which determines its categories (input, output, device to
+// device). Arrays and a peer's memory count as device memory.
 std::string_view CopyName(uint8_t copy_kind);
-// "num_bytes:4096\n…", of which XProf reads the first.
+// Returns "num_bytes:4096\n…", of which XProf reads the first entry.
 std::string CopyDetails(const Activity& copy);
 std::string SetDetails(const Activity& set);
 std::string_view MemoryKindName(uint8_t memory_kind);

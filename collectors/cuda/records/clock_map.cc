@@ -8,15 +8,16 @@
 namespace jobscope::cuda {
 namespace {
 
-// A reading costs 27 ns; the narrowest of these many is rarely one that was interrupted.
+// Bracketed readings per knot. One costs 27 ns; the narrowest of these was rarely interrupted.
 constexpr int kTries = 16;
-// Between two knots more than this of REALTIME's rate is no slewing (the kernel slews by at most
-// 500 ppm), but a step. Knots are about 0.1 s apart, their brackets 0.1 us wide.
+// Largest relative difference to REALTIME's rate between two knots that counts as slewing (the
+// kernel slews by at most 500 ppm), not as a step. Knots are about 0.1 s apart, their brackets 0.1
+// us wide.
 constexpr double kMaxSlew = 0.0015;
-// A nearer pair says little about the rate.
+// Minimum distance of two knots for a usable rate.
 constexpr uint64_t kMinKnotDistanceNs = 10'000'000;
-// The oldest half goes when there are more: hours at ten a second, and nothing that old is asked
-// for.
+// Bounds the knots: hours at ten per second, longer than any record is held. Beyond it the oldest
+// half is dropped.
 constexpr size_t kMaxKnots = 65'536;
 
 }  // namespace
@@ -60,8 +61,8 @@ void ClockMap::AddKnot() {
 
 uint64_t ClockMap::ToTicks(uint64_t cupti_ns) const {
   if (knots_.empty()) return 0;
-  // From the end, because records are seconds old at most; and after a step back a time stands
-  // twice, of which the later piece is the better guess.
+  // Searches from the end, because records are at most seconds old. After a step back a time is in
+  // two pieces; the later one is the better guess.
   auto found = knots_.end() - 1;
   while (found != knots_.begin() && found->ns > cupti_ns) --found;
   const Knot& knot = *found;
@@ -69,7 +70,7 @@ uint64_t ClockMap::ToTicks(uint64_t cupti_ns) const {
                                            : -static_cast<double>(knot.ns - cupti_ns);
   const double ticks = static_cast<double>(knot.ticks) + delta * knot.ticks_per_ns;
   if (ticks <= 0) return 0;
-  // Summed as integers: a double of ticks since the boot loses their last bits.
+  // Adds integers: a double of ticks since boot loses their last bits.
   const double moved = std::round(delta * knot.ticks_per_ns);
   if (std::abs(moved) > 9e18) return moved < 0 ? 0 : UINT64_MAX / 2;
   return knot.ticks + static_cast<uint64_t>(static_cast<int64_t>(moved));

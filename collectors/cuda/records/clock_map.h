@@ -11,23 +11,23 @@
 
 namespace jobscope::cuda {
 
-// Piecewise linear through knots: readings of CUPTI's clock between two readings of the ticks.
-// CUPTI gives nanoseconds of CLOCK_REALTIME, which NTP slews by up to 500 ppm, and may step: where
-// it did, the next piece begins anew. Not thread-safe.
+// Maps CUPTI's clock to ticks, piecewise linearly between knots: readings of CUPTI's clock between
+// two readings of the ticks. CUPTI gives nanoseconds of CLOCK_REALTIME, which NTP slews by up to
+// 500 ppm and may step; after a step a new piece begins. Not thread-safe.
 class ClockMap {
  public:
-  // `cupti_ns`: reads CUPTI's clock; `ticks`: reads ours.
+  // `cupti_ns` reads CUPTI's clock, `ticks` reads ours.
   using Read = std::function<uint64_t()>;
   ClockMap(Read cupti_ns, Read ticks, double ticks_per_second);
 
-  // Takes the narrowest of a few bracketed readings as the next knot.
+  // Adds the narrowest of a few bracketed readings as the next knot.
   void AddKnot();
-  // The rate to use before there are two knots.
+  // Sets the rate used before there are two knots.
   void SetRate(double ticks_per_second) { ticks_per_ns_ = ticks_per_second * 1e-9; }
 
   uint64_t ToTicks(uint64_t cupti_ns) const;
 
-  size_t steps() const { return steps_; }  // of the clock, seen between two knots
+  size_t steps() const { return steps_; }  // clock steps seen between two knots
   double max_bracket_ns() const { return max_bracket_ticks_ / ticks_per_ns_; }
   size_t knots() const { return knots_.size(); }
 

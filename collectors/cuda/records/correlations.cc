@@ -7,8 +7,8 @@
 namespace jobscope::cuda {
 namespace {
 
-// A process records each of its graphs once. What goes beyond: launches into graphs count as
-// unfinished.
+// Bounds recorded graphs; a process records each of its graphs once. Beyond it, launches into
+// graphs count as unfinished.
 constexpr size_t kMaxGraphMarks = 10'000;
 
 bool IsWithin(uint64_t ticks, const Window& window) {
@@ -35,7 +35,7 @@ void Correlations::NoteCall(const TimedActivity& timed, const EventWriter::Call&
   const bool first = !known.has_call || (!activity.is_driver && !known.has_runtime_call);
   known.has_call = true;
   known.has_runtime_call = known.has_runtime_call || !activity.is_driver;
-  // A call that failed launched nothing.
+  // A failed call launched nothing.
   known.launches = known.launches || (call.launches && activity.result == 0);
   if (call.graph_recording != 0 && activity.result == 0 && graph_mark_count_ < kMaxGraphMarks) {
     ++graph_mark_count_;
@@ -60,7 +60,7 @@ bool Correlations::IsSettled(const Activity& activity) const {
   return !known->launches || known->has_work;
 }
 
-// Whichever thread it was: another one's launches may go into the same graph (autograd's do).
+// On any thread: launches of another thread may go into the same graph (autograd's do).
 bool Correlations::RecordsGraph(uint64_t ticks) const {
   return std::any_of(graph_marks_.begin(), graph_marks_.end(), [ticks](const auto& thread) {
     const std::map<uint64_t, int>& marks = thread.second;

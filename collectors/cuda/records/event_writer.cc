@@ -13,27 +13,27 @@
 namespace jobscope::cuda {
 namespace {
 
-// The plane of what is no work of a GPU, and of GPUs whose kernels belong to no step.
+// Plane for everything that is not work of a GPU, and for GPUs whose kernels belong to no step.
 constexpr std::string_view kCustomPlaneName = "/device:CUSTOM:CUDA";
 constexpr int64_t kCustomPlaneId = 101;
 constexpr int64_t kCustomDevicePlaneId = 200;  // + ordinal
 
-// No thread id; the host plane's line of memory events.
+// Not a thread id; the host plane's line of memory events.
 constexpr int64_t kMemoryLine = (int64_t{1} << 40) + 2;
 
-// A line of XProf's timeline has 32 bits for its id; streams have small numbers.
+// Lane bits of a line id: XProf's timeline uses 32-bit line ids, and stream numbers are small.
 constexpr uint32_t kLaneShift = 24;
 constexpr uint32_t kMaxLanes = 16;
 
-// Below the scopes of the program, so that a call stands inside of the scope around it.
+// Deeper than the program's scopes, so that a call lies inside of the scope around it.
 constexpr uint32_t kRuntimeDepth = 1000;
 constexpr uint32_t kDriverDepth = 1001;
 
-// Texts of launches' shapes that are kept as names of the plane; more of them stand in the events.
+// Bounds the texts of launch shapes kept as names of the plane; further ones are in the events.
 constexpr size_t kMaxDetails = 4096;
 
-// What a stream's line says that it holds: its name grows with it. XProf puts streams with
-// "Compute" in their name first.
+// Contents of a stream's line, which its name lists. XProf puts streams with "Compute" in their
+// name first.
 enum Contents : uint32_t {
   kCompute = 1,
   kHostToDevice = 2,
@@ -155,7 +155,7 @@ void EventWriter::WriteCapabilities(xspace::PlaneKey plane, const DeviceInfo& in
   number("clock_rate", info.core_clock_khz);
   number("core_count", info.multiprocessors);
   number("memory_size", static_cast<int64_t>(info.memory_bytes));
-  // Two transfers per clock of the bus.
+  // The bus makes two transfers per clock.
   number("memory_bandwidth", int64_t{2000} * info.memory_clock_khz * info.memory_bus_bits / 8);
   if (info.compute_major > 0) {
     stats.Int64(id("compute_cap_major"), info.compute_major);
@@ -178,7 +178,7 @@ void EventWriter::WriteOrder(uint32_t device, const Order& order) {
 EventWriter::Line& EventWriter::LineOf(DevicePlane* plane, const TimedActivity& timed,
                                        uint32_t contents) {
   const uint32_t stream = timed.activity.stream;
-  // Nodes of a graph run side by side and all carry the stream that the graph was launched into.
+  // Nodes of a graph run in parallel and all carry the stream into which the graph was launched.
   uint32_t lane = 0;
   while (lane + 1 < kMaxLanes) {
     const auto found = plane->lines.find({stream, lane});
@@ -337,7 +337,7 @@ void EventWriter::Api(const TimedActivity& timed, const Launched* launched, cons
 void EventWriter::Memory(const TimedActivity& timed) {
   const Activity& activity = timed.activity;
   const bool allocation = activity.sub_kind == kMemoryAllocated;
-  // Of a block from before the capture nothing is known but the record of its release.
+  // A block from before the capture is known only by the record of its release.
   Block block = {activity.bytes, activity.source_memory};
   int64_t change = 0;
   if (allocation) {
@@ -402,7 +402,7 @@ void EventWriter::Other(const TimedActivity& timed) {
   if (activity.type == ActivityType::kSync) {
     stats_.Int64(stat("context_id"), activity.context);
   } else if (activity.type == ActivityType::kUnifiedMemory) {
-    // Of a fault on the CPU CUPTI tells where in the program it happened, and no number.
+    // For a CPU fault CUPTI gives the place in the program instead of a number.
     stats_.Uint64(stat(activity.sub_kind == kCpuPageFault ? "program_counter" : "value"),
                   activity.bytes);
     stats_.Uint64(stat("addr"), activity.address);

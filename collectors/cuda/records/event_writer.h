@@ -27,16 +27,16 @@
 
 namespace jobscope::cuda {
 
-// An activity on the session's clock.
+// An activity whose times are ticks of the session's clock.
 struct TimedActivity {
   Activity activity;
   uint64_t start_ticks = 0;
   uint64_t end_ticks = 0;
-  uint32_t name = 0;        // kernels: of KernelNames
-  bool unfinished = false;  // CUPTI was made to give it up before it ended
+  uint32_t name = 0;        // kernels: index in KernelNames
+  bool unfinished = false;  // CUPTI was forced to flush it before it ended
 };
 
-// What the call with some correlation id made a GPU do.
+// The GPU work launched by the call with some correlation id.
 struct Launched {
   ActivityType type = ActivityType::kKernel;
   uint32_t device = 0;
@@ -47,55 +47,57 @@ struct Launched {
 struct Window {
   uint64_t start_ticks = 0;
   uint64_t end_ticks = UINT64_MAX;
-  TickMap map;  // zero set
+  TickMap map;  // with its zero set
 
   bool Intersects(uint64_t begin, uint64_t end) const {
     return end >= start_ticks && begin <= end_ticks;
   }
 };
 
-// Writes:
-//   /device:GPU:<n>       one line per stream (and a further lane where nodes of a graph overlap):
+// Encodes activities as XPlane events:
+//
+//   /device:GPU:<n>       one line per stream (and further lanes where nodes of a graph overlap):
 //                         kernels, copies, memsets, whole graphs
-//   /host:CPU             CUDA calls on the lines of their threads, memory events on a line of theirs
-//   /device:CUSTOM:CUDA   waits, CUPTI's overhead, unified memory: what XProf would take for work of
-//                         the GPU
-// Events come sorted by their start. Belongs to the collector's thread.
+//   /host:CPU             CUDA calls on the lines of their threads, memory events on their own line
+//   /device:CUSTOM:CUDA   waits, CUPTI's overhead, unified memory: what XProf would mistake for
+//                         GPU work
+//
+// Events must be sorted by their start. Belongs to the collector's thread.
 class EventWriter {
  public:
-  // All outlive the writer. `window` may change between calls, its zero only before the first.
+  // All pointers must outlive the writer. `window` may change between calls, its zero only before
+  // the first.
   EventWriter(xspace::ItemSink* sink, xspace::Names* names, const CuptiApi* api,
               const KernelNames* kernels, ThreadNames* threads, const Window* window);
 
-  // GPUs whose first event comes from now on get a custom plane, which XProf does not analyse.
+  // Makes GPUs whose first event follows use a custom plane, which XProf does not analyse.
   void UseCustomPlanes() { custom_planes_ = true; }
   bool has_device_planes() const { return !devices_.empty(); }
 
-  // `step`: what the event is to be tied to; null: nothing.
+  // Writes GPU work. `step`: the training step to link to; null: none.
   void Device(const TimedActivity& timed, const StepSpan* step);
-  // `launched`: what the call caused; null: nothing that is known.
+  // Writes a CUDA call. `launched`: the work it launched; null: unknown.
   void Api(const TimedActivity& timed, const Launched* launched, const StepSpan* step);
   void Memory(const TimedActivity& timed);
   void Other(const TimedActivity& timed);
-  // Work of one GPU whose launch is known, and how much of it begins before that: the proof that
-  // the two clocks agree stands in each trace, as stats of the GPU's plane. Beside it stands why
-  // some launches have no kernel.
+  // Compares launch and work times of one GPU: the proof that the two clocks agree, written as
+  // stats of each GPU plane, together with why some launches have no kernel.
   struct Order {
     uint64_t launches = 0;
     uint64_t early = 0;
-    uint64_t after = 0;  // launched in the window, and began after it: outside
+    uint64_t after = 0;  // launched in the window, but began after it: outside
   };
   void WriteOrder(uint32_t device, const Order& order);
-  // Appends open segments; `all`: also those that are not old.
+  // Appends open segments; `all`: also recent ones.
   void Flush();
 
-  // "cudaLaunchKernel"; kept by call.
+  // Describes an API call such as "cudaLaunchKernel"; cached by callback id.
   struct Call {
     std::string name;
     bool launches = false;
     int graph_recording = 0;  // GraphRecording
-    bool of_graphs = false;   // makes, changes or launches CUDA graphs
-    uint64_t event_id = 0;    // on the host plane; 0: not yet
+    bool of_graphs = false;   // creates, changes or launches CUDA graphs
+    uint64_t event_id = 0;    // on the host plane; 0: none yet
   };
   const Call& CallOf(bool driver, uint32_t call);
 
@@ -112,12 +114,12 @@ class EventWriter {
   struct DevicePlane {
     xspace::PlaneKey plane = 0;
     int64_t index = 0;                                    // among the GPU planes
-    std::map<std::string_view, uint64_t> stats;           // by literals
-    std::vector<uint64_t> kernel_events;                  // by name
+    std::map<std::string_view, uint64_t> stats;           // keyed by literals
+    std::vector<uint64_t> kernel_events;                  // by kernel name
     std::map<std::pair<uint32_t, uint32_t>, Line> lines;  // by stream and lane
     absl::flat_hash_map<std::string, uint64_t> details;   // texts of launches, as names
   };
-  // Memory of one kind on one GPU. Pinned memory of the host is told as such a kind.
+  // Memory of one kind on one GPU. Pinned host memory is such a kind.
   struct MemoryTotals {
     int64_t allocated = 0;
     int64_t peak = 0;
@@ -139,7 +141,7 @@ class EventWriter {
   uint64_t HostStat(std::string_view literal) { return Stat(&host_stats_, Host(), literal); }
   xspace::PlaneKey Host();
   xspace::PlaneKey Custom();
-  // Clips to the window, adds the stats of clipping, adds the event.
+  // Clips to the window, adds the clipping stats and the event.
   void Add(Line* line, std::map<std::string_view, uint64_t>* ids, xspace::PlaneKey plane,
            const TimedActivity& timed, uint64_t event_id, uint32_t depth);
 

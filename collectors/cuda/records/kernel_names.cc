@@ -16,7 +16,7 @@ namespace {
 using xspace::AbslView;
 
 constexpr size_t kMaxSymbolBytes = 64 * 1024;
-// The demangler's work can grow faster than its input.
+// Bounds demangling, whose cost can grow faster than its input.
 constexpr size_t kMaxDemangledSymbol = 16 * 1024;
 
 constexpr std::string_view kVoid = "void ";
@@ -56,7 +56,7 @@ std::string ApiName(std::string_view callback_name) {
   const size_t version = name.rfind("_v");
   if (version != std::string::npos && version + 2 < name.size() &&
       name.find_first_not_of("0123456789", version + 2) == std::string::npos &&
-      name.size() - version > 4) {  // _v3020; not cuMemAlloc_v2, where it is part of the name
+      name.size() - version > 4) {  // _v3020; not cuMemAlloc_v2, where v2 belongs to the name
     name.resize(version);
   }
   for (const std::string_view suffix : {"_ptsz", "_ptds"}) {
@@ -69,7 +69,7 @@ std::string ApiName(std::string_view callback_name) {
 }
 
 bool IsLaunch(std::string_view api_name) {
-  // A function of the host, queued like a kernel. 13.2 brought a second version of both.
+  // A host function, queued like a kernel. CUDA 13.2 introduced a second version of both calls.
   if (absl::StartsWith(AbslView(api_name), "cudaLaunchHostFunc") ||
       absl::StartsWith(AbslView(api_name), "cuLaunchHostFunc")) {
     return false;

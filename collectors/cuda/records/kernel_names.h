@@ -13,30 +13,30 @@
 
 namespace jobscope::cuda {
 
-// Longest name in a trace; some templates' names are tens of kilobytes long.
+// Maximum length of a name in a trace; some templates' names have tens of kilobytes.
 inline constexpr size_t kMaxNameBytes = 4096;
 
-// The demangled name without a leading "void ", which XProf would take for a part of the name; cut
-// at kMaxNameBytes. What is no mangled name stays as it is.
+// Returns the demangled name without a leading "void ", which XProf would take as part of the name;
+// cut at kMaxNameBytes. Returns names that are not mangled unchanged.
 std::string KernelName(std::string_view symbol);
 
-// The part of a kernel's name before its template arguments and parameters.
+// Returns the part of a kernel's name before its template arguments and parameters.
 std::string ShortKernelName(std::string_view name);
 
-// "cudaLaunchKernel", from CUPTI's "cudaLaunchKernel_v7000" or "cudaLaunchKernel_ptsz_v7000".
+// Returns "cudaLaunchKernel" for CUPTI's "cudaLaunchKernel_v7000" or "cudaLaunchKernel_ptsz_v7000".
 std::string ApiName(std::string_view callback_name);
 
-// Whether a call of this name makes GPUs run kernels.
+// Returns whether a call of this name launches kernels.
 bool IsLaunch(std::string_view api_name);
 
-// Whether a call of this name begins (+1) or ends (-1) the recording of a stream's calls as a
-// graph; 0: neither. Launches between the two run nothing.
+// Returns +1 if a call of this name begins recording a stream's calls as a graph, -1 if it ends
+// this, else 0. Launches between the two run nothing.
 int GraphRecording(std::string_view api_name);
 
-// Each kernel symbol of a session, demangled once.
+// Demangles and stores each kernel symbol of a session once.
 class KernelNames {
  public:
-  // Null is a name too: "kernel". The string is copied; it is read up to 64 KiB.
+  // Returns the index of a symbol's name; null becomes "kernel". Copies the string, up to 64 KiB.
   uint32_t Find(const char* symbol);
   const std::string& Name(uint32_t index) const { return names_[index].name; }
   const std::string& LaunchName(uint32_t index) const { return names_[index].launch; }

@@ -9,11 +9,11 @@
 
 namespace jobscope::cuda {
 
-// Warps that fit on a multiprocessor at once when this kernel runs, in percent of what the
-// multiprocessor can hold. From the launch's shape and the GPU's limits alone, by the rules of
-// NVIDIA's occupancy calculator for compute capability 3.0 and later (registers are given to warps
-// in units of 256, to blocks in whole warps of four schedulers). nullopt where a limit is not
-// known.
+// Returns the theoretical occupancy of a kernel: the warps that fit on a multiprocessor at once, in
+// percent of its maximum. Computed from the launch shape and the GPU's limits by the rules of
+// NVIDIA's occupancy calculator for compute capability 3.0 and later (registers are allocated to
+// warps in units of 256, to blocks in whole warps of four schedulers). nullopt if a limit is
+// unknown.
 std::optional<double> OccupancyPercent(const Activity& kernel, const DeviceInfo& device);
 
 }  // namespace jobscope::cuda

@@ -9,7 +9,7 @@
 namespace jobscope::cuda {
 namespace {
 
-constexpr uint8_t kAsyncCopyFlag = 1;  // CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC, and of sets
+constexpr uint8_t kAsyncCopyFlag = 1;  // CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC, equal for memsets
 constexpr uint32_t kObjectIsThread = 2;
 // CUpti_ActivityUnifiedMemoryCounterKind: CPU_PAGE_FAULT_COUNT, THRASHING, REMOTE_MAP.
 constexpr bool IsInstant(uint32_t counter) { return counter == 3 || counter == 5 || counter == 7; }
@@ -138,7 +138,7 @@ void ReadOverhead(const Fields& in, uint32_t version, Activity* out) {
   out->start_ns = in.U64(at::kStart);
   out->end_ns = in.U64(at::kEnd);
   if (version >= kCupti12_3) out->correlation = in.U32(at::kCorrelation);
-  // Of the other kinds the pointer is not documented.
+  // For other kinds the pointer is undocumented.
   if (version >= kCupti12_4 && out->call == kCommandBufferFull) {
     out->details = in.Get<void*>(at::kData);
   }
@@ -177,7 +177,7 @@ void ReadUnifiedMemory(const Fields& in, Activity* out) {
   out->sub_kind = static_cast<uint8_t>(in.U32(at::kCounter));
   out->bytes = in.U64(at::kValue);
   out->start_ns = in.U64(at::kStart);
-  // CUPTI leaves the end of instants at whatever it was.
+  // For instants CUPTI leaves the end uninitialised.
   out->end_ns = IsInstant(in.U32(at::kCounter)) ? out->start_ns : in.U64(at::kEnd);
   out->address = in.U64(at::kAddress);
   out->peer_source = in.U32(at::kSource);
@@ -188,7 +188,7 @@ void ReadUnifiedMemory(const Fields& in, Activity* out) {
 size_t KernelBytes(uint32_t version) {
   if (version >= kCupti13_0) return 216;
   if (version >= kCupti12_2) return 208;
-  if (version >= kCupti11_8) return 200;  // 12.0 and 12.1 have 208, and say that they are 11.8
+  if (version >= kCupti11_8) return 200;  // 12.0 and 12.1 have 208 and report the version of 11.8
   if (version >= kCupti11_6) return 176;
   return version >= kCupti11_2 ? 168 : 160;
 }
@@ -203,7 +203,7 @@ size_t RecordBytes(uint32_t kind, uint32_t version) {
     case kKindMemcpy:
     case kKindMemcpyPeer: {
       const size_t peer = kind == kKindMemcpyPeer ? 8 : 0;
-      if (version >= kCupti12_8) return 96;  // the same for both: copies got a count
+      if (version >= kCupti12_8) return 96;  // the same for both: copies got a copy count
       if (version >= kCupti11_6) return 88 + peer;
       return (version >= kCupti11_1 ? 80 : 72) + peer;
     }

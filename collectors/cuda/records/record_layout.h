@@ -35,7 +35,7 @@ inline constexpr size_t kCluster = 176;    // 11.8
 }  // namespace kernel
 
 namespace copy {
-inline constexpr size_t kCopyKind = 4;  // u8, as the three that follow
+inline constexpr size_t kCopyKind = 4;  // u8, as are the next three
 inline constexpr size_t kSourceMemory = 5;
 inline constexpr size_t kDestinationMemory = 6;
 inline constexpr size_t kFlags = 7;
@@ -50,7 +50,7 @@ inline constexpr size_t kGraphNode = 64;  // 11.0
 inline constexpr size_t kGraph = 72;      // 11.1
 }  // namespace copy
 
-// As copies, up to the stream.
+// Same as copies, up to the stream.
 namespace peer_copy {
 inline constexpr size_t kSourceDevice = 44;
 inline constexpr size_t kDestinationDevice = 52;
@@ -95,11 +95,11 @@ inline constexpr size_t kStream = 32;
 namespace overhead {
 inline constexpr size_t kOverheadKind = 4;
 inline constexpr size_t kObjectKind = 8;
-inline constexpr size_t kObjectThread = 16;  // behind the process id
+inline constexpr size_t kObjectThread = 16;  // after the process id
 inline constexpr size_t kStart = 24;
 inline constexpr size_t kEnd = 32;
 inline constexpr size_t kCorrelation = 40;  // 12.3
-inline constexpr size_t kData = 48;         // 12.4; malloc'ed by CUPTI, ours to free
+inline constexpr size_t kData = 48;         // 12.4; malloc'ed by CUPTI, freed by us
 }  // namespace overhead
 
 namespace memory {

@@ -8,7 +8,7 @@
 namespace jobscope::cuda {
 namespace {
 
-// Two records of any kind that is known.
+// Fits two records of any known kind.
 constexpr size_t kProbeWords = 128;
 
 }  // namespace
@@ -19,9 +19,9 @@ RecordWalk::RecordWalk(const CuptiApi* api, const uint8_t* data, size_t bytes)
 bool RecordWalk::Next() {
   auto* next = const_cast<uint8_t*>(record_);
   const CuptiResult result = api_->cuptiActivityGetNextRecord(
-      const_cast<uint8_t*>(data_), static_cast<size_t>(end_ - data_), &next);  // which only reads
+      const_cast<uint8_t*>(data_), static_cast<size_t>(end_ - data_), &next);  // only reads
   if (result == kCuptiMaxLimitReached) return false;
-  // A kind that the library does not know ends the buffer; so does an answer that makes no sense.
+  // An unknown kind ends the buffer; so does an invalid answer.
   if (result != kCuptiSuccess || next == nullptr || next < data_ || next >= end_ ||
       next <= record_) {
     unreadable_ = !OnlyZerosFollow();
@@ -46,7 +46,7 @@ bool RecordWalk::OnlyZerosFollow() const {
 
 size_t RecordWalk::StrideOf(uint32_t kind) const {
   std::array<uint64_t, kProbeWords> words{};
-  words.fill(kind);  // at each place where a record may begin stands one of that kind
+  words.fill(kind);  // every place where a record may begin holds one of that kind
   auto* const probe = reinterpret_cast<uint8_t*>(words.data());
   uint8_t* record = nullptr;
   if (api_->cuptiActivityGetNextRecord(probe, sizeof(words), &record) != kCuptiSuccess ||

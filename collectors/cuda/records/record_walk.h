@@ -11,24 +11,27 @@
 
 namespace jobscope::cuda {
 
-// The library that wrote the records knows how far apart they are; which of them we know does not
-// matter here. Never reads outside of the buffer, which outlives the walk.
+// Iterates over the records of a buffer, by asking the library that wrote them where the next one
+// is; includes kinds unknown to jobscope. Never reads outside of the buffer, which must outlive the
+// walk.
 class RecordWalk {
  public:
   RecordWalk(const CuptiApi* api, const uint8_t* data, size_t bytes);
 
-  // Goes to the next record, at first to the first one. False: there is none.
+  // Moves to the next record, at first to the first one. False: there is none.
   bool Next();
   const uint8_t* record() const { return record_; }
-  // Bytes from the record to the end of the buffer.
+  // Returns the bytes from the record to the end of the buffer.
   size_t left() const { return static_cast<size_t>(end_ - record_); }
-  // After the last one: something follows that the library cannot read, and nobody knows how much.
+  // Returns, after the last record, whether data follow that the library cannot read; their amount
+  // is unknown.
   bool unreadable() const { return unreadable_; }
 
  private:
-  // A forced flush also gives back what CUPTI had reserved and not written yet: zeros to the end.
+  // Returns whether only zeros follow: a forced flush also returns what CUPTI had reserved and not
+  // yet written.
   bool OnlyZerosFollow() const;
-  // How far apart the library has two records of this kind; 0: it does not know it.
+  // Returns the distance of two records of this kind in the library; 0: the kind is unknown to it.
   size_t StrideOf(uint32_t kind) const;
 
   const CuptiApi* const api_;

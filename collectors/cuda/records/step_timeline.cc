@@ -7,7 +7,7 @@
 namespace jobscope::cuda {
 namespace {
 
-// 10,000 steps a second for as long as records are held, and then some.
+// Bounds the steps: 10,000 per second for longer than records are held.
 constexpr size_t kMaxSteps = 65'536;
 
 }  // namespace

@@ -18,24 +18,24 @@ struct StepSpan {
   uint64_t end_ticks = 0;  // 0: still running
 };
 
-// The newest steps of the process, oldest first; up to a few hundred. Given by the composition
+// Returns the process's latest steps, oldest first; up to a few hundred. Set by the composition
 // root, which knows the recorder. Called on the collector's thread.
 using RecentSteps = std::function<std::vector<StepSpan>()>;
 
-// The steps of one session, gathered from the source often enough that none is missed: the source
-// keeps 256, and is asked ten times a second. Not thread-safe.
+// Collects the steps of one session from the source, often enough to miss none: the source keeps
+// 256 and is queried ten times per second. Not thread-safe.
 class StepTimeline {
  public:
   explicit StepTimeline(RecentSteps source);
   void Update();
-  // The step that runs at `ticks`; null: none. Valid until Update.
+  // Returns the step running at `ticks`; null: none. Valid until Update.
   const StepSpan* Find(uint64_t ticks) const;
-  // Steps that lie within [from, to], as far as they are known.
+  // Returns how many known steps lie within [from, to].
   size_t Whole(uint64_t from_ticks, uint64_t to_ticks) const;
 
  private:
   const RecentSteps source_;
-  std::deque<StepSpan> steps_;  // by begin
+  std::deque<StepSpan> steps_;  // sorted by begin
 };
 
 }  // namespace jobscope::cuda

@@ -9,13 +9,13 @@
 
 namespace jobscope::cuda {
 
-// Names of the process's threads, each asked for once, when its first record comes: a thread may
+// Caches the names of the process's threads. Reads each at its first record, because the thread may
 // have ended when the trace is written. Not thread-safe.
 class ThreadNames {
  public:
-  // "thread" for one that has ended.
+  // Returns "thread" for one that has ended.
   const std::string& Of(uint32_t thread);
-  // Whether it is a thread of this library.
+  // Returns whether this library started the thread.
   bool IsOurs(uint32_t thread);
 
  private:

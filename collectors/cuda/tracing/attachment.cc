@@ -18,10 +18,10 @@ namespace {
 
 struct Kind {
   uint32_t kind;
-  const char* what;  // of a warning
-  uint32_t since;    // version that brought it
+  const char* what;  // for warnings
+  uint32_t since;    // first version that has it
 };
-// Kernels first: without them there is no GPU part. The rest in the order of their worth.
+// Kernels first: without them there is no GPU part. The rest in the order of usefulness.
 constexpr std::array<Kind, 9> kKinds = {{
     {kKindConcurrentKernel, "kernels", kCupti11_0},
     {kKindMemcpy, "copies", kCupti11_0},
@@ -34,8 +34,8 @@ constexpr std::array<Kind, 9> kKinds = {{
     {kKindMemory, "memory allocations", kCupti11_2},
 }};
 
-// Calls that frameworks make by the thousand, and that say nothing; from 12.5 on CUPTI leaves them
-// out by itself. A test compares the numbers with NVIDIA's header where that is there.
+// Frequent calls of frameworks without information; CUPTI omits them itself from 12.5 on. A test
+// compares the numbers with NVIDIA's header if available.
 constexpr std::array<uint32_t, 3> kNoisyRuntimeCalls = {17, 10, 11};  // cudaGetDevice,
                                                                       // cudaGetLastError,
                                                                       // cudaPeekAtLastError
@@ -43,14 +43,14 @@ constexpr std::array<uint32_t, 4> kNoisyDriverCalls =
     {304, 392, 686, 16};  // cuCtxGetCurrent, cuDevicePrimaryCtxGetState, cuKernelGetAttribute,
                           // cuCtxGetDevice
 
-// CUpti_ActivityUnifiedMemoryCounterKind: bytes to the GPU and from it, faults of CPU and GPU,
-// bytes between GPUs. Of all GPUs that the process uses.
+// CUpti_ActivityUnifiedMemoryCounterKind: bytes to and from the GPU, faults of CPU and GPU, bytes
+// between GPUs. For all GPUs that the process uses.
 constexpr std::array<uint32_t, 5> kUnifiedMemoryCounters = {1, 2, 3, 4, 8};
 constexpr uint32_t kAllDevices = 2;
 
-// Of CUPTI's buffers on the GPU, one for each context is written to while others are read.
+// Minimum buffers of CUPTI on the GPU per context: one is written while others are read.
 constexpr size_t kMinDeviceBuffers = 2;
-// Of Begin's 3 s: PyTorch's profiler takes a second when it is used for the first time.
+// Part of Begin's 3 s: PyTorch's profiler takes a second on first use.
 constexpr absl::Duration kKinetoTimeout = absl::Seconds(2);
 
 void OnCallback(void* /*userdata*/, uint32_t domain, uint32_t cbid, const void* data) {
@@ -58,8 +58,8 @@ void OnCallback(void* /*userdata*/, uint32_t domain, uint32_t cbid, const void* 
   if (domain == kDomainState) StateLog::Get().OnCallback(cbid, data);
 }
 
-// After a fatal error CUPTI takes itself out of the process, as cuptiFinalize does. Whatever is
-// called then could bring it back.
+// After a fatal error CUPTI detaches from the process, as cuptiFinalize does. Any later call could
+// attach it again.
 bool Gone() { return StateLog::Get().fatal(); }
 
 }  // namespace
@@ -71,7 +71,7 @@ std::string Attachment::Failure(const char* name, CuptiResult result,
   context.cupti_version = api_->version;
   context.driver_version = options_.driver_version;
   context.old_owner = owner;
-  // Of most results CUPTI has nothing to tell but their names.
+  // For most results CUPTI knows only their names.
   const char* message = nullptr;
   const char* its_name = nullptr;
   if (api_->cuptiGetErrorMessage != nullptr &&
@@ -79,7 +79,7 @@ std::string Attachment::Failure(const char* name, CuptiResult result,
       api_->cuptiGetResultString(result, &its_name) == kCuptiSuccess && its_name != nullptr &&
       std::strcmp(message, its_name) != 0) {
     context.own_message = message;
-    // Some end in an empty line.
+    // Some messages end in an empty line.
     context.own_message =
         context.own_message.substr(0, context.own_message.find_last_not_of(" \n") + 1);
   }
@@ -165,7 +165,7 @@ void Attachment::Begin() {
   QuietNoisyCalls();
 }
 
-// What cannot be set stays as it is: it costs memory or time, and no record.
+// Failures are ignored: they cost memory or time, but no record.
 void Attachment::SetAttributes() {
   if (api_->cuptiActivityGetAttribute == nullptr || api_->cuptiActivitySetAttribute == nullptr) {
     return;
@@ -184,8 +184,9 @@ void Attachment::SetAttributes() {
       own_pool_limit_ = limit;
     }
   }
-  // One buffer for all threads makes them wait for each other. Undefined once tracing has been on:
-  // not where somebody else may have had it on. Before 12.8 a flush races with the threads.
+  // One buffer for all threads makes them contend. Changing this once tracing has been on is
+  // undefined, so it is skipped if somebody else may have traced. Before 12.8 a flush races with
+  // the threads.
   static std::atomic<bool> asked{false};
   const bool first = !asked.exchange(true);
   if (!first || !subscribed_ || api_->version < kCupti12_8 || api_->version >= kCupti13_0) return;
@@ -203,7 +204,7 @@ void Attachment::RestoreAttributes() {
   own_pool_limit_.reset();
 }
 
-// Needs to be told which counters before it is enabled.
+// The counters must be configured before the kind is enabled.
 void Attachment::EnableUnifiedMemory() {
   call = "cuptiActivityConfigureUnifiedMemoryCounter";
   std::array<UnifiedMemoryConfig, kUnifiedMemoryCounters.size()> configs{};

@@ -19,37 +19,36 @@
 namespace jobscope::cuda {
 
 struct TracingOptions {
-  bool whole_graphs = false;    // one record per CUDA graph instead of one per node
-  bool unified_memory = false;  // page faults and migrations: costs the job
+  bool whole_graphs = false;    // one record per CUDA graph instead of per node
+  bool unified_memory = false;  // page faults and migrations; slows the job down
   int driver_version = 0;
-  // Cap of the memory that CUPTI takes on the GPU, of each context: its own limit is some 800 MB of
-  // each.
+  // Cap of CUPTI's memory on the GPU per context; its own limit is about 800 MB.
   uint64_t device_buffer_bytes = uint64_t{64} << 20;
 };
 
-// Each of these may hang: Tracing runs them on a thread of their own, and gives up on them. Belongs
-// to whoever runs them, one after the other; `call`, `abandoned` and subscribed() may be read by
-// anybody.
+// Attaches CUPTI to the process and detaches it. Each function may hang: Tracing runs them on a
+// thread of their own, with time limits. Only one caller at a time; `call`, `abandoned` and
+// subscribed() may be read by any thread.
 class Attachment {
  public:
   Attachment(const CuptiApi* api, const TracingOptions& options) : api_(api), options_(options) {}
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
 
-  // Subscribes, registers the buffers, enables the kinds of records; see status().
+  // Subscribes, registers the buffers and enables the record kinds; see status().
   void Begin();
-  // Asks for the buffers whose work is done; `forced`: for all of them.
+  // Requests the buffers whose work is done; `forced`: all of them.
   void Flush(bool forced);
-  // Counts what CUPTI has dropped until now.
+  // Counts the records that CUPTI has dropped so far.
   void CountDropped();
   void ForgetDropped();
-  // Takes what there is by force while tracing is on, so that work in flight keeps what is known of
-  // it; then disables all kinds, and takes what has come in between.
+  // Forces a flush while tracing is on, so that work in flight keeps its known data; then disables
+  // all kinds and fetches what arrived in between.
   void End();
-  // Unsubscribes, and with `finalize` takes CUPTI out of the process, if a call into CUDA returns
-  // within `wait` after which nothing is in flight.
+  // Unsubscribes. With `finalize`, also finalizes CUPTI if within `wait` a call into CUDA returns
+  // after which nothing is in flight.
   void Leave(bool finalize, absl::Duration wait);
-  // After a failure, or when nobody waits any more.
+  // Reverts everything after a failure, or when nobody waits any more.
   void Undo();
 
   const absl::Status& status() const { return status_; }
@@ -59,15 +58,15 @@ class Attachment {
   std::vector<std::string> TakeWarnings();
 
   std::atomic<bool> abandoned{false};
-  std::atomic<const char*> call{""};  // the one that runs, or ran last
+  std::atomic<const char*> call{""};  // the current or last call
 
  private:
   std::string Failure(const char* name, CuptiResult result, std::string_view owner = {}) const;
-  // The name of whoever is subscribed, where CUPTI tells it.
+  // Returns the current subscriber, if CUPTI names it.
   std::string Owner();
-  // False: there will be no GPU part; status() says why.
+  // Returns false if there will be no GPU part; status() gives the reason.
   bool Subscribe();
-  // Somebody else is subscribed. True: tracing works without.
+  // Handles that somebody else is subscribed. True: tracing works without a subscription.
   bool GoWithoutSubscription(CuptiResult result);
   void SetAttributes();
   void RestoreAttributes();
@@ -83,7 +82,7 @@ class Attachment {
   Subscriber subscriber_ = nullptr;
   std::atomic<bool> subscribed_{false};
   std::vector<uint32_t> enabled_;
-  std::optional<size_t> own_pool_limit_;  // CUPTI's, before we lowered it
+  std::optional<size_t> own_pool_limit_;  // CUPTI's, before jobscope lowered it
   std::vector<std::string> warnings_;
   uint64_t dropped_ = 0;
   bool finalized_ = false;

@@ -11,8 +11,8 @@ namespace jobscope::cuda {
 namespace {
 
 constexpr size_t kPageBytes = 4096;
-// CUPTI fills a buffer from its begin, after it has set all of it to zero. More than the longest
-// record: the first ones are seen, whichever of their fields is written when.
+// CUPTI zeroes a buffer, then fills it from its begin. This exceeds the longest record, so that the
+// first ones are detected whichever field is written first.
 constexpr size_t kHeadWords = 64;
 
 }  // namespace
@@ -33,8 +33,8 @@ bool BufferPool::Prepare(size_t buffers, size_t ready, bool null_is_safe, std::s
       *error = std::strerror(errno);
       return false;
     }
-    // A forked child has no use for them, because CUPTI does not work there; but its code may look
-    // into one as the child exits, and must find something. Kernels before 4.14 copy them.
+    // A forked child cannot use CUPTI, but its exit code may read a buffer and must find mapped
+    // memory. Kernels before 4.14 copy the buffers.
     (void)madvise(memory, (buffers + kScrapBuffers) * kBufferBytes, MADV_WIPEONFORK);
     buffers_.store(buffers, std::memory_order_release);
     base_.store(static_cast<uint8_t*>(memory), std::memory_order_release);
@@ -88,11 +88,11 @@ void BufferPool::Request(uint8_t** buffer, size_t* size, size_t* max_records) {
   BufferPool& pool = Get();
   *buffer = nullptr;
   *size = 0;
-  *max_records = 0;  // as many as fit
+  *max_records = 0;  // no limit
   const size_t count = pool.slots();
   if (pool.base_.load(std::memory_order_acquire) == nullptr) return;
-  // The lowest free one: low slots are the ones that are present, and stay the only ones while the
-  // reader keeps up. At most 1,024 loads, once per MiB of records.
+  // The lowest free one: low slots are mapped, and suffice while the reader keeps up. At most 1,024
+  // loads, once per MiB of records.
   for (size_t slot = 0; slot < count; ++slot) {
     if (pool.slots_[slot].state.load(std::memory_order_relaxed) != kFree) continue;
     if (pool.Claim(slot, kFree)) return pool.Hand(slot, buffer, size);
@@ -136,7 +136,7 @@ void BufferPool::Complete(void* /*context*/, uint32_t /*stream*/, uint8_t* buffe
     if (valid != 0) pool.late_.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  // One that several share comes back several times; the first return counts.
+  // A shared one is returned several times; the first return counts.
   if (slot.state.load(std::memory_order_acquire) != kLent) return;
   if (valid == 0 || pool.mode_.load(std::memory_order_seq_cst) == Mode::kIdle) {
     if (valid != 0) pool.late_.fetch_add(1, std::memory_order_relaxed);
@@ -150,7 +150,7 @@ void BufferPool::Complete(void* /*context*/, uint32_t /*stream*/, uint8_t* buffe
 }
 
 std::optional<BufferPool::Full> BufferPool::TakeFull() {
-  // Application threads take full buffers only before the start.
+  // Application threads reuse full buffers only before the start.
   while (true) {
     const std::optional<size_t> oldest = OldestFull();
     if (!oldest.has_value()) return std::nullopt;
@@ -194,8 +194,8 @@ void BufferPool::ReleaseMemory() {
   }
 }
 
-// CUPTI may write to it at this very moment: then one word or the other is seen, and the next look
-// sees more.
+// CUPTI may be writing to it: the read then sees the old or the new word, and the next read sees
+// more.
 __attribute__((no_sanitize("thread"))) bool BufferPool::HoldsRecords(size_t slot) const {
   const volatile auto* const head = reinterpret_cast<const volatile uint64_t*>(DataOf(slot));
   for (size_t i = 0; i < kHeadWords; ++i) {

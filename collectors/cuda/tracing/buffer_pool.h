@@ -13,38 +13,39 @@
 
 namespace jobscope::cuda {
 
-// A fixed number of buffers in one mapping of the process, which is reserved at the first session
-// and never given up: CUPTI may return a buffer, or still write to one, long after the capture. The
-// memory of free buffers goes back to the system at the end of a session.
+// Provides CUPTI with a fixed number of buffers in one mapping of the process. The mapping is
+// reserved at the first session and never unmapped: CUPTI may return a buffer, or still write to
+// one, long after the capture. The memory of free buffers is returned to the system at the end of a
+// session.
 //
-// Request and Complete are called by CUPTI, on whatever application thread is inside of CUDA: they
-// neither lock, nor allocate, nor ask the system for anything, and touch a bounded number of words.
-// All other functions belong to the collector's thread.
+// CUPTI calls Request and Complete on any application thread that is inside of CUDA: they neither
+// lock nor allocate nor make system calls, and touch a bounded number of words. All other functions
+// belong to the collector's thread.
 class BufferPool {
  public:
-  // The size NVIDIA recommends is 1 to 10 MiB. From 13.0 on every thread that calls CUDA takes one
-  // of its own, so the smaller end.
+  // NVIDIA recommends 1 to 10 MiB. The smaller end, because from 13.0 on every thread that calls
+  // CUDA takes a buffer of its own.
   static constexpr size_t kBufferBytes = size_t{1} << 20;
   static constexpr size_t kMaxBuffers = 1024;
-  // CUPTI before 12.9 crashes when it gets no buffer: it then gets one of these, whose records are
-  // counted and thrown away.
+  // Number of scrap buffers: CUPTI before 12.9 crashes without a buffer, so it gets one of these;
+  // their records are counted and discarded.
   static constexpr size_t kScrapBuffers = 8;
 
   enum class Mode {
-    kIdle,       // no session: what comes back is thrown away
-    kArmed,      // before the start: when no buffer is free, the oldest records make room
-    kRecording,  // when no buffer is free, new records are lost
+    kIdle,       // no session: returned buffers are discarded
+    kArmed,      // before the start: if no buffer is free, the oldest records are discarded
+    kRecording,  // if no buffer is free, new records are lost
   };
 
-  // The one of the process: CUPTI's callbacks carry no pointer of ours.
+  // Returns the pool of the process: CUPTI's callbacks have no user pointer.
   static BufferPool& Get();
   BufferPool() = default;
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
-  // Reserves the mapping, and makes the first `ready` buffers present. `buffers` counts from the
-  // first call on. False: the system refused; `error` says why. `null_is_safe`: CUPTI takes a null
-  // buffer for an answer.
+  // Reserves the mapping and maps the first `ready` buffers. Only the first call's `buffers`
+  // counts. False: the system refused; `error` gives the reason. `null_is_safe`: CUPTI accepts a
+  // null buffer.
   bool Prepare(size_t buffers, size_t ready, bool null_is_safe, std::string* error);
   void SetMode(Mode mode) { mode_.store(mode, std::memory_order_seq_cst); }
 
@@ -55,30 +56,32 @@ class BufferPool {
     size_t slot = 0;
     const uint8_t* data = nullptr;
     size_t bytes = 0;
-    bool scrap = false;  // to be counted only
+    bool scrap = false;  // only to be counted
   };
-  // The oldest buffer that came back; belongs to the caller until Free.
+  // Takes the oldest returned buffer; it belongs to the caller until Free.
   std::optional<Full> TakeFull();
   void Free(size_t slot);
-  // CUPTI has been taken out of the process, and gives back nothing of what it holds. Used again
-  // after the next time: until then a thread of it may be slow to end, and still write there.
+  // Abandons the buffers that CUPTI holds after it was finalized and will not return. They are
+  // reused only after the next Forsake: one of its threads may still write to them.
   void Forsake();
-  // Gives back the memory of free buffers.
+  // Returns the memory of free buffers to the system.
   void ReleaseMemory();
 
-  // An instant in the order in which CUPTI got its buffers.
+  // Returns a mark in the order in which CUPTI got its buffers.
   uint64_t Mark() { return next_lent_.fetch_add(1, std::memory_order_seq_cst); }
-  // How many of the buffers that CUPTI got before `mark` it still has, with records in them.
+  // Returns how many of the buffers that CUPTI got before `mark` it still holds with records in
+  // them.
   size_t LentWithRecords(uint64_t mark = UINT64_MAX) const;
   struct Counts {
-    uint64_t refused = 0;   // requests that found no buffer, null answered
-    uint64_t scrapped = 0;  // requests that found no buffer, answered with one for scrap
-    uint64_t shared = 0;    // of those: into one that several share, so that records get lost
-    uint64_t late = 0;      // buffers that came back with records while no session ran
-    uint64_t recycled = 0;  // buffers of records from before the start, given up
-    uint64_t foreign = 0;   // pointers that are not ours
+    uint64_t refused = 0;   // requests without a free buffer, answered with null
+    uint64_t scrapped = 0;  // requests without a free buffer, answered with a scrap buffer
+    uint64_t shared = 0;    // of those: a scrap buffer in use several times, so that records get
+                            // lost
+    uint64_t late = 0;      // buffers with records returned while no session ran
+    uint64_t recycled = 0;  // buffers with records from before the start, discarded
+    uint64_t foreign = 0;   // pointers that are not from the pool
   };
-  // Since the last call.
+  // Returns the counts since the last call.
   Counts TakeCounts();
 
  private:
@@ -89,28 +92,28 @@ class BufferPool {
     std::atomic<uint64_t> lent_at{0};
     std::atomic<size_t> valid{0};
     std::atomic<bool> touched{false};
-    uint64_t forsaken_at = 0;  // collector's thread
+    uint64_t forsaken_at = 0;  // used only by the collector's thread
   };
 
   size_t slots() const { return buffers_.load(std::memory_order_acquire); }
   uint8_t* DataOf(size_t slot) const {
     return base_.load(std::memory_order_acquire) + slot * kBufferBytes;
   }
-  // Takes a slot in `from` to kLent.
+  // Changes a slot from `from` to kLent.
   bool Claim(size_t slot, uint32_t from);
   void Hand(size_t slot, uint8_t** buffer, size_t* size);
   std::optional<size_t> OldestFull() const;
   bool HoldsRecords(size_t slot) const;
 
   std::atomic<uint8_t*> base_{nullptr};
-  std::atomic<size_t> buffers_{0};  // without those for scrap, which come behind them
+  std::atomic<size_t> buffers_{0};  // without the scrap buffers, which follow them
   std::atomic<bool> null_is_safe_{false};
   std::atomic<Mode> mode_{Mode::kIdle};
   std::atomic<uint64_t> next_order_{1};
   std::atomic<uint64_t> next_lent_{1};
   std::array<Slot, kMaxBuffers + kScrapBuffers> slots_;
 
-  uint64_t times_forsaken_ = 0;  // collector's thread
+  uint64_t times_forsaken_ = 0;  // used only by the collector's thread
   std::atomic<uint64_t> refused_{0}, scrapped_{0}, shared_{0}, late_{0}, recycled_{0}, foreign_{0};
 };
 

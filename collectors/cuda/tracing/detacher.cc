@@ -10,7 +10,7 @@
 namespace jobscope::cuda {
 namespace {
 
-// CUpti_CallbackData, as far as it is needed.
+// CUpti_CallbackData, up to the needed fields.
 struct CallbackData {
   uint32_t site;
   const char* function;
@@ -18,7 +18,8 @@ struct CallbackData {
 constexpr uint32_t kSiteEnter = 0;
 constexpr uint32_t kSiteExit = 1;
 
-// Waits for all work of its context. (That waits for a stream or an event says nothing of others.)
+// Returns whether the function waits for all work of its context. (Waiting for a stream or an event
+// says nothing about others.)
 bool WaitsForContext(std::string_view function) {
   for (const std::string_view name : {"cudaDeviceSynchronize", "cuCtxSynchronize"}) {
     if (function.substr(0, name.size()) == name) return true;
@@ -46,9 +47,9 @@ Detacher::Outcome Detacher::Detach(const CuptiApi* api, Subscriber subscriber, a
     thread.depth.store(0, std::memory_order_relaxed);
     thread.id.store(0, std::memory_order_relaxed);
   }
-  // Nobody may be inside of CUPTI when it is finalized, this thread included: first the callbacks,
-  // then the wish. Calls are counted from the first callback on: one that was heard and not counted
-  // would let another thread finalize while it runs.
+  // No thread may be inside of CUPTI when it is finalized, this one included: so the callbacks come
+  // first, then the request. Calls are counted from the first callback on: an uncounted one would
+  // let another thread finalize while it runs.
   state_.store(kCounting, std::memory_order_release);
   bool told = false;
   for (const uint32_t domain : {kDomainRuntimeApi, kDomainDriverApi}) {
@@ -72,7 +73,7 @@ Detacher::Outcome Detacher::Detach(const CuptiApi* api, Subscriber subscriber, a
       }
       return Outcome::kNoCall;
     }
-    // An application thread is in it.
+    // An application thread is inside of it.
     ended_.wait(lock, ended);
   }
   *result = result_;
@@ -97,20 +98,20 @@ bool Detacher::IsSafePlace(uint32_t domain, uint32_t site, const char* function)
   if (thread == nullptr || function == nullptr) return false;
   const int depth = thread->depth.load(std::memory_order_relaxed);
   if (site == kSiteEnter) {
-    // Calls of the runtime are not made within others.
+    // Runtime calls do not nest in other calls.
     if (domain == kDomainRuntimeApi && depth == 0) thread->outermost_known = true;
     thread->depth.store(depth + 1, std::memory_order_seq_cst);
     return false;
   }
   if (site != kSiteExit) return false;
-  if (depth == 0) {  // it was entered before; what comes now is seen whole
+  if (depth == 0) {  // the call was entered before; later ones are seen whole
     thread->outermost_known = true;
     return false;
   }
   thread->depth.store(depth - 1, std::memory_order_seq_cst);
   if (depth != 1 || !WaitsForContext(function)) return false;
-  // Programs that use the driver only: one call of the runtime waits in the driver once, so the
-  // second such wait of a thread is not within the same unseen call.
+  // For programs that use only the driver API: one runtime call waits in the driver once, so a
+  // thread's second such wait is not within the same unseen call.
   const bool known = thread->outermost_known || thread->waited;
   thread->waited = true;
   return known && std::all_of(threads_.begin(), threads_.end(), [](const Thread& other) {

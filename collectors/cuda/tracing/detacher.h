@@ -17,8 +17,9 @@
 
 namespace jobscope::cuda {
 
-// One of the process: CUPTI's callbacks may come at any time. From another place, cuptiFinalize
-// races with every thread that is inside of CUPTI, and crashes (pytorch/kineto#686).
+// Finalizes CUPTI from inside of one of its callbacks. One per process: callbacks may come at any
+// time. From elsewhere, cuptiFinalize races with every thread that is inside of CUPTI and crashes
+// (pytorch/kineto#686).
 class Detacher {
  public:
   static Detacher& Get();
@@ -27,26 +28,28 @@ class Detacher {
   Detacher& operator=(const Detacher&) = delete;
 
   enum class Outcome {
-    kDone,     // unsubscribed and finalized: `result` is of the call that failed, or success
+    kDone,     // unsubscribed and finalized; `result` is of the failed call, or success
     kNoCall,   // no such call returned in time; nothing was done
-    kRefused,  // CUPTI would not tell of calls; nothing was done
+    kRefused,  // CUPTI refused callbacks; nothing was done
   };
-  // All kinds of records are disabled and flushed. Waits at most `wait` for a call to return, and
-  // then for as long as finalizing takes: the caller stands under a watchdog. Call thread.
+  // Detaches CUPTI. All record kinds must be disabled and flushed. Waits at most `wait` for a call
+  // to return, then as long as finalizing takes; the caller runs under a watchdog. Call thread
+  // only.
   Outcome Detach(const CuptiApi* api, Subscriber subscriber, absl::Duration wait,
                  CuptiResult* result);
 
-  // From the subscriber's callback, on an application thread. One load when nothing is wanted.
+  // Handles a subscriber's callback on an application thread. Costs one load if no detach is
+  // requested.
   void OnCallback(uint32_t domain, const void* data);
 
  private:
-  // What is known of a thread that has called CUDA since the callbacks were enabled. Only that
-  // thread writes to it.
+  // State of a thread that has called CUDA since the callbacks were enabled. Only that thread
+  // writes to it.
   struct Thread {
     std::atomic<uintptr_t> id{0};  // pthread_self; 0: free
-    std::atomic<int> depth{0};     // of calls within calls
-    // Whether `depth` is all: a call of the runtime that was entered before the callbacks were
-    // enabled, and has calls of the driver in it, is not seen.
+    std::atomic<int> depth{0};     // nesting of calls
+    // Whether `depth` is complete: a runtime call that was entered before the callbacks were
+    // enabled, and contains driver calls, is not seen.
     std::atomic<bool> outermost_known{false};
     std::atomic<bool> waited{false};  // for its context, once
   };
@@ -58,12 +61,12 @@ class Detacher {
 
   enum State : uint32_t { kIdle, kCounting, kWanted, kRunning, kEnded };
   std::atomic<uint32_t> state_{kIdle};
-  // Written before kCounting, read after.
+  // Written before kCounting is set, read after.
   const CuptiApi* api_ = nullptr;
   Subscriber subscriber_ = nullptr;
   CuptiResult result_ = kCuptiSuccess;
   std::array<Thread, kMaxThreads> threads_;
-  std::mutex mutex_;  // for waiting only; never held across a call into CUPTI
+  std::mutex mutex_;  // only for waiting; never held across a call into CUPTI
   std::condition_variable ended_;
 };
 

@@ -9,8 +9,8 @@
 namespace jobscope::cuda {
 namespace {
 
-// What a version number does not tell (12.1 from 12.1 update 1, 12.4 from 12.4 update 1) counts as
-// the worse of the two.
+// Updates that share a version number (12.1 and 12.1 update 1, 12.4 and 12.4 update 1) count as the
+// worse of the two.
 constexpr std::array<FinalizeRow, 6> kRows = {{
     {0, FinalizeRow::kNever, "it crashes processes before CUDA 12.1 update 1",
      "CUPTI release notes, 12.1 update 1"},

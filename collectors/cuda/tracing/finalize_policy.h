@@ -10,16 +10,16 @@
 
 namespace jobscope::cuda {
 
-// What the user wants; JOBSCOPE_CUPTI_FINALIZE. It has not been tried on a GPU, and what goes wrong
-// in it goes wrong on an application thread: nobody gets it who has not asked.
+// The user's choice, from JOBSCOPE_CUPTI_FINALIZE. Off by default, because finalizing has not been
+// tested on a GPU and its failures happen on application threads.
 enum class FinalizeChoice {
-  kNever,      // whatever is not one of the others
-  kByVersion,  // "auto": where the table calls it safe
-  kAlways,     // "always": also where the table warns
+  kNever,      // any other value
+  kByVersion,  // "auto": if the table calls it safe
+  kAlways,     // "always": even if the table warns
 };
 FinalizeChoice ParseFinalizeChoice(std::string_view text);
 
-// One row per version from which on something else holds, oldest first.
+// One row per version from which a rule holds, oldest first.
 struct FinalizeRow {
   enum When { kNever, kWithoutGraphs, kAlways };
   uint32_t since = 0;  // cuptiGetVersion
@@ -31,11 +31,11 @@ const FinalizeRow& FinalizeRowOf(uint32_t version);
 
 struct FinalizeDecision {
   bool finalize = false;
-  // Why CUPTI stays attached, for people; empty: it does not, or the user wanted that.
+  // Why CUPTI stays attached, for people; empty: it does not, or the user wants that.
   std::string reason;
 };
-// `graphs_seen`: some capture of this process has seen a CUDA graph. That a graph exists which was
-// never replayed during a capture, nobody can tell.
+// Decides whether to finalize CUPTI. `graphs_seen`: some capture of this process has seen a CUDA
+// graph. Graphs that were never replayed during a capture cannot be detected.
 FinalizeDecision DecideFinalize(uint32_t version, bool graphs_seen, FinalizeChoice choice);
 
 }  // namespace jobscope::cuda

@@ -13,18 +13,19 @@
 
 namespace jobscope::cuda {
 
-// One of the process: CUPTI's callback may come on any thread, at any time. Thread-safe.
+// Collects CUPTI's own errors and warnings. One per process: the callback may come on any thread at
+// any time. Thread-safe.
 class StateLog {
  public:
   static StateLog& Get();
 
-  // Of a notification in CUPTI's domain STATE; what is none is ignored.
+  // Handles a notification of CUPTI's domain STATE; ignores others.
   void OnCallback(uint32_t cbid, const void* data);
   void Clear();
-  // Errors and warnings since the last call; the first few of them.
+  // Returns errors and warnings since the last call; only the first few.
   std::vector<std::string> Take();
-  // CUPTI has given up, and taken itself out of the process. Whatever is called then could bring it
-  // back.
+  // Returns whether CUPTI has failed and detached from the process. Any later call could attach it
+  // again.
   bool fatal() const { return fatal_.load(std::memory_order_acquire); }
   std::string fatal_text();
 

@@ -76,7 +76,7 @@ bool Tracing::Leave(bool finalize, absl::Duration wait, absl::Duration timeout) 
 void Tracing::Abandon() {
   if (!std::exchange(attached_, false)) return;
   attachment_->abandoned = true;
-  // A call that was just returning may have missed the flag; then this one undoes.
+  // A call that was about to return may have missed the flag; then this one reverts.
   const std::shared_ptr<Attachment> attachment = attachment_;
   (void)calls_->Wait(absl::Milliseconds(20));
   (void)calls_->Post("CUPTI", [attachment] { attachment->Undo(); });

@@ -18,9 +18,9 @@
 
 namespace jobscope::cuda {
 
-// One attachment to CUPTI, from Begin to End. Every call that may hang goes through a detached
-// caller; whoever gives up on one calls Abandon: the caller then undoes what was done as soon
-// as the call returns. Belongs to the collector's thread.
+// Controls one attachment to CUPTI, from Begin to End. Runs every call that may hang on a detached
+// caller. Whoever stops waiting for a call uses Abandon: the caller then reverts what was done once
+// the call returns. Belongs to the collector's thread.
 class Tracing {
  public:
   using Options = TracingOptions;
@@ -30,42 +30,42 @@ class Tracing {
   Tracing(const Tracing&) = delete;
   Tracing& operator=(const Tracing&) = delete;
 
-  // Subscribes, registers the buffers, enables the kinds of records. A kind that this CUPTI does
-  // not know becomes a warning; kernels are needed.
+  // Subscribes, registers the buffers and enables the record kinds. A kind unknown to this CUPTI
+  // becomes a warning, except kernels, which are required.
   absl::Status Begin(absl::Duration timeout);
-  // Asks CUPTI for the buffers whose work is done; returns at once.
+  // Requests the buffers whose work is done. Returns at once.
   void FlushSoon();
-  // For how long the call that runs has; zero: none runs.
+  // Returns how long the current call has been running; zero: none.
   absl::Duration busy_for() const;
-  // The same, and waits. False: no answer in time.
+  // Does the same as FlushSoon and waits. False: no answer in time.
   bool Flush(absl::Duration timeout);
-  // Forgets what CUPTI counted as dropped until now.
+  // Resets the count of dropped records.
   bool ForgetDropped(absl::Duration timeout);
-  // Takes all records by force, disables all kinds, and reads what was dropped. False: no answer in
+  // Forces out all records, disables all kinds and counts dropped records. False: no answer in
   // time.
   bool End(absl::Duration timeout);
-  // After End: unsubscribes, and with `finalize` takes CUPTI out of the process, if a call into
-  // CUDA returns within `wait` after which nothing is in flight. False: no answer in time.
+  // Unsubscribes after End. With `finalize`, also finalizes CUPTI if within `wait` a call into CUDA
+  // returns after which nothing is in flight. False: no answer in time.
   bool Leave(bool finalize, absl::Duration wait, absl::Duration timeout);
   void Abandon();
 
   uint64_t dropped() const;  // after End
-  bool finalized() const;    // after Leave: CUPTI is out of the process
-  bool subscribed() const;   // false: somebody else is, and tracing goes on without
-  // Why CUPTI gave up by itself; empty: it did not.
+  bool finalized() const;    // after Leave: CUPTI is detached from the process
+  bool subscribed() const;   // false: somebody else is, and tracing works without
+  // Returns the fatal error by which CUPTI detached itself; empty: there was none.
   std::string FatalError() const;
-  // What went wrong without ending it; and what CUPTI itself reported.
+  // Returns problems that did not end tracing, and CUPTI's own reports.
   std::vector<std::string> TakeWarnings();
-  // "cuptiActivityFlushAll did not return in time".
+  // Returns "cuptiActivityFlushAll did not return in time".
   std::string HangReason() const;
 
  private:
   bool Run(absl::Duration timeout, const std::function<void(Attachment*)>& call);
 
   const std::shared_ptr<DetachedCaller> calls_;
-  // Shared with the call that runs, which may outlive this object.
+  // Shared with the current call, which may outlive this object.
   const std::shared_ptr<Attachment> attachment_;
-  bool attached_ = false;  // as far as is known
+  bool attached_ = false;  // as far as known
   absl::Time call_posted_ = absl::InfinitePast();
 };
 

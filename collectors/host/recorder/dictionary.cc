@@ -31,15 +31,15 @@ struct NameEntry {
   char text[kMaxNameBytes];
 };
 
-// A table of entries and a hash index into it. An entry is filled before its index is published;
-// two threads that add the same at once agree by compare-and-swap on the slot, and the loser's
-// entry waits in a stash for the next comer.
+// A lock-free table of entries with a hash index. An entry is filled before its index is published;
+// two threads that add the same entry at once agree by compare-and-swap on the slot, and the
+// loser's entry waits in a stash for the next insertion.
 template <typename Entry, uint32_t kEntries, uint32_t kSlots>
 class Table {
   static_assert((kSlots & (kSlots - 1)) == 0 && kSlots >= 2 * kEntries);
 
  public:
-  // Returns index + 1 of the entry that `equals`, else of a new one that `fill` made; 0 when full.
+  // Returns index + 1 of the entry that `equals`, else of a new one filled by `fill`; 0 when full.
   template <typename Equals, typename Fill>
   uint32_t FindOrAdd(uint32_t hash, Equals equals, Fill fill) {
     uint32_t mine = 0;
@@ -69,7 +69,7 @@ class Table {
     return 0;
   }
 
-  // nullptr when there is none.
+  // Returns nullptr when there is none.
   const Entry* At(uint32_t id) const {
     if (id == 0 || id > kEntries) return nullptr;
     const Entry& entry = entries_[id - 1];
@@ -103,7 +103,7 @@ class Table {
   Entry entries_[kEntries];
 };
 
-// Zero pages until they are used, so they cost address space only.
+// Zero pages until they are used, so they only cost address space.
 struct Dictionary {
   Table<SiteEntry, kMaxStaticSites, 2 * kMaxStaticSites> static_sites;
   Table<SiteEntry, kMaxDynamicSites, 2 * kMaxDynamicSites> dynamic_sites;
@@ -115,12 +115,12 @@ std::atomic<Dictionary*> g_dictionary{nullptr};
 constexpr uint32_t kFirstStaticId = kSiteOfFullDictionary + 1;
 constexpr uint32_t kFirstDynamicId = kFirstStaticId + kMaxStaticSites;
 
-// Where there is no memory for the dictionary, one in this many calls asks for it again: the others
-// would make a system call for each event of the application.
+// After a failed allocation of the dictionary, one in this many calls retries it: otherwise each
+// event of the application would make a system call.
 constexpr uint32_t kCallsPerTry = 1024;
 std::atomic<uint32_t> g_calls_to_skip{0};
 
-// nullptr when there is no memory for it.
+// Returns nullptr when there is no memory.
 Dictionary* Get() {
   Dictionary* dictionary = g_dictionary.load(std::memory_order_acquire);
   if (dictionary != nullptr) return dictionary;
@@ -153,7 +153,7 @@ uint32_t Hash(uint32_t hash, const char* bytes, size_t length) {
   return hash ^ (hash >> 15);
 }
 
-// A string cut to what an entry keeps of it, without its terminator.
+// A string cut to the length that an entry keeps, without its terminator.
 struct Piece {
   const char* text;
   size_t length;

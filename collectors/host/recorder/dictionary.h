@@ -12,8 +12,8 @@
 
 namespace jobscope::recorder {
 
-// Static sites and sites of dynamic names have a bound each, so that a program that makes names up
-// cannot push out those that stand in its code.
+// Static sites and sites of dynamic names have separate bounds, so that a program that generates
+// names cannot displace the sites in its code.
 inline constexpr uint32_t kMaxStaticSites = 16384;
 inline constexpr uint32_t kMaxDynamicSites = 4096;
 inline constexpr uint32_t kMaxNames = 4096;
@@ -22,21 +22,21 @@ inline constexpr uint32_t kMaxFileBytes = 128;  // likewise; the end of the path
 inline constexpr uint32_t kMaxCategoryBytes = 32;
 inline constexpr uint32_t kMaxKeyBytes = 32;
 
-// The id that a site gets when there is no room for it.
+// The id of a site for which there is no space.
 inline constexpr uint32_t kSiteOfFullDictionary = 1;
 
-// The id of the site with this (name, file, line); registers it when it is new. Never 0.
+// Returns the id of the site with this (name, file, line); registers it if it is new. Never 0.
 uint32_t FindOrAddSite(const jobscope_site& site, const char* const* keys, uint32_t key_count,
                        bool dynamic);
-// The id of the text; 0 when the table is full.
+// Returns the id of the text; 0 when the table is full.
 uint32_t FindOrAddName(const char* text, size_t length);
 
-// False while there is no memory for the dictionary: what is refused then may be taken later.
+// Returns false while there is no memory for the dictionary: later calls may succeed.
 bool DictionaryIsMapped();
 
-// False when there is no such site.
+// Returns false when there is no such site.
 bool SiteInfo(uint32_t id, jobscope_site_info* out);
-// nullptr when there is no such name.
+// Returns nullptr when there is no such name.
 const char* NameText(uint32_t id);
 
 }  // namespace jobscope::recorder

@@ -8,11 +8,12 @@
 
 namespace jobscope::recorder {
 
-// A lock-free stack of indices into a table whose entries never go away. Each change raises a tag,
-// so that an entry that was popped and pushed again meanwhile is not taken for the old one.
+// A lock-free stack of indices into a table whose entries are never freed. Each change increments a
+// tag, so that an entry that was popped and pushed again meanwhile is not mistaken for the old one
+// (ABA).
 class FreeList {
  public:
-  // `next(index)` gives the entry's atomic link.
+  // `next(index)` returns the entry's atomic link.
   template <typename Next>
   void Push(uint32_t index, Next next) {
     uint64_t head = head_.load(std::memory_order_relaxed);
@@ -23,7 +24,7 @@ class FreeList {
     count_.fetch_add(1, std::memory_order_relaxed);
   }
 
-  // False when the list is empty.
+  // Returns false when the list is empty.
   template <typename Next>
   bool Pop(uint32_t* index, Next next) {
     uint64_t head = head_.load(std::memory_order_acquire);
@@ -40,7 +41,7 @@ class FreeList {
     return false;
   }
 
-  // Exact when nobody pushes or pops.
+  // Exact while there are no concurrent changes.
   uint32_t count() const {
     const int32_t count = count_.load(std::memory_order_relaxed);
     return count > 0 ? static_cast<uint32_t>(count) : 0;

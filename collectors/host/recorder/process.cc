@@ -40,8 +40,8 @@ bool ClocksourceIsTsc() {
   return got >= 3 && (strcmp(text, "tsc\n") == 0 || strcmp(text, "tsc") == 0);
 }
 
-// The TSC is fit when the CPU says that it never stops nor changes its rate, and the kernel, which
-// watches it against other clocks all the time, trusts it for its own timekeeping.
+// Returns whether the TSC can be used: the CPU must report an invariant TSC, and the kernel, which
+// checks it against other clocks continuously, must use it for its own timekeeping.
 // JOBSCOPE_CLOCK=monotonic or =tsc overrides the kernel's part (not the CPU's).
 bool TscIsFit() {
 #if defined(__x86_64__)
@@ -56,7 +56,7 @@ bool TscIsFit() {
 #endif
 }
 
-// For kernels without MADV_WIPEONFORK; where there is one it finds zeros already.
+// For kernels without MADV_WIPEONFORK; on others it finds zeros already.
 void InForkedChild() {
   if (g_page == &g_zero_page) return;
   g_page->mask.store(0, std::memory_order_relaxed);
@@ -79,8 +79,8 @@ void InitOnce() {
 
 __attribute__((constructor(101))) void OnLoad() { Init(); }
 
-// Holders change seldom, from any thread. After the last change of any holder, somebody computes
-// the OR and finds it standing in the mask: each caller looks again after its own exchange.
+// Holders change rarely, on any thread. After the last change some caller computes the OR and sees
+// it in the mask, because each caller checks again after its own exchange.
 void RecomputeMask() {
   for (;;) {
     uint32_t seen = g_page->mask.load();
@@ -124,8 +124,8 @@ void TakeFromHolder(uint32_t holder, uint32_t bits) {
 uint32_t Mask() { return g_page->mask.load(std::memory_order_relaxed); }
 
 void Quiesce() {
-  // In a process with threads registering waits for the whole machine: 5 to 30 ms, on a busy one
-  // 400 and more. So whoever comes meanwhile does not wait for it.
+  // With several threads, registering waits for the whole machine: 5 to 30 ms, 400 ms and more on a
+  // busy one. Concurrent callers do not wait for it.
   enum : uint32_t { kNew, kRegistering, kRegistered };
   static std::atomic<uint32_t> state{kNew};
   uint32_t seen = kNew;
@@ -138,7 +138,7 @@ void Quiesce() {
     return;
   }
   // No membarrier (seccomp, old kernel), or not yet. Stores leave a store buffer within
-  // nanoseconds; 1 ms is far beyond that, and it is the collector's thread that waits.
+  // nanoseconds; 1 ms is far longer, and only the collector's thread waits.
   const timespec grace = {0, 1000000};
   nanosleep(&grace, nullptr);
 }
@@ -146,14 +146,14 @@ void Quiesce() {
 void* MapWiped(uint64_t bytes) {
   void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) return nullptr;
-  // Fails on kernels before 4.14; then InForkedChild does what can be done.
+  // Fails on kernels before 4.14; InForkedChild is the fallback.
   (void)madvise(address, bytes, MADV_WIPEONFORK);
   return address;
 }
 
 void Populate(void* address, uint64_t bytes) {
   if (madvise(address, bytes, MADV_POPULATE_WRITE) == 0) return;
-  // Kernels before 5.14: touch each page. The words are atomics of a state nobody has yet.
+  // Kernels before 5.14: touch each page. The words are atomics that nobody uses yet.
   auto* words = static_cast<char*>(address);
   for (uint64_t offset = 0; offset < bytes; offset += 4096) {
     auto* word = reinterpret_cast<std::atomic<uint64_t>*>(words + offset);

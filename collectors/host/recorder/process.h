@@ -14,30 +14,30 @@
 
 namespace jobscope::recorder {
 
-// Alone in a page of its own, which the kernel wipes in every child: fork, clone, whatever library
-// called it. So a child reads mask 0 and alive 0, at no cost to the recording path.
+// Process state in a page of its own, which the kernel wipes in every child, whether of fork or
+// clone. So a child reads mask 0 and alive 0, at no cost to the recording path.
 struct ProcessPage {
   std::atomic<uint32_t> mask;
   std::atomic<uint32_t> alive;
 };
 
-// Set up once by Init(), constant afterwards. Points at a static page of zeros before that, and for
-// ever when the page could not be mapped.
+// Set by Init(), constant afterwards. Points at a static page of zeros before, and also later if
+// the page could not be mapped.
 extern ProcessPage* g_page;
 extern bool g_uses_tsc;
 
-// Idempotent; called by the library's constructor, and by whoever comes earlier.
+// Initialises the recorder. Idempotent; called by the library's constructor and by earlier users.
 void Init();
 
-// Implemented by writer.cc and reader.cc: fill in what the tables say about the process. Called
-// once, from Init().
+// Implemented by writer.cc and reader.cc: fill in the process's facts in the tables. Called once,
+// from Init().
 void BindWriterTable();
 void BindReaderTable();
 
-// False in a forked child: nothing is to be recorded, counted or read there.
+// Returns false in a forked child: it must not record, count or read anything.
 inline bool Alive() { return g_page->alive.load(std::memory_order_relaxed) != 0; }
 
-// A scope may stand between a call of the program's and its look at errno.
+// Restores errno: a scope may end between a program's call and its check of errno.
 class KeepErrno {
  public:
   KeepErrno() : errno_(errno) {}
@@ -51,22 +51,22 @@ class KeepErrno {
 
 inline uint64_t Ticks() { return jobscope::detail::ReadTicks(g_uses_tsc); }
 
-// Sets the bits a holder wants (`jobscope_mask_holder`); the mask becomes the OR of the holders.
+// Sets the bits that a holder wants (`jobscope_mask_holder`); the mask becomes the OR of all
+// holders.
 void SetHolder(uint32_t holder, uint32_t bits);
-// Adds to, and takes from, what a holder wants. Any thread, also concurrently with SetHolder of
-// another holder.
+// Add and remove bits of a holder. Any thread, also concurrently with SetHolder of another holder.
 void AddToHolder(uint32_t holder, uint32_t bits);
 void TakeFromHolder(uint32_t holder, uint32_t bits);
 uint32_t Mask();
 
-// Returns after each thread of the process has passed a memory barrier. The first call takes
-// milliseconds where there are threads (seen on a busy machine: 0.4 s), others microseconds; beside
-// the first, 1 ms.
+// Returns after each thread of the process has passed a memory barrier. With several threads the
+// first call takes milliseconds (0.4 s on a busy machine), later calls microseconds; calls
+// concurrent with the first take 1 ms.
 void Quiesce();
 
-// Maps `bytes` of zeros that a forked child will find wiped. nullptr if there is no memory.
+// Maps `bytes` of zeros that are wiped in a forked child. Returns nullptr if there is no memory.
 void* MapWiped(uint64_t bytes);
-// Pages in what MapWiped returned, so that no recording thread pays for the faults.
+// Pages in memory from MapWiped, so that no recording thread pays for the faults.
 void Populate(void* address, uint64_t bytes);
 
 }  // namespace jobscope::recorder

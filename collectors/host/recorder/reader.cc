@@ -18,9 +18,9 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-// The full ordinal of an event that stands in the readable part of a ring. `counter` was loaded
-// after the head that made it readable, and before the one that showed that it still was: so it is
-// ahead of the ordinal by at least 1 and by less than 2^22.
+// Returns the full ordinal of an event in the readable part of a ring. `counter` was loaded after
+// the head that made the event readable, and before the one that showed that it still was: so it
+// exceeds the ordinal by at least 1 and by less than 2^22.
 uint64_t FullOrdinal(uint64_t counter, uint64_t word) {
   const uint64_t behind = (counter - WordOrdinal(word)) & kOrdinalMask;
   return counter - behind;
@@ -30,7 +30,7 @@ uint64_t LoadWord(const ThreadState& state, uint64_t index) {
   return Slots(&state)[index & state.record_mask].word[2].load(kRelaxed);
 }
 
-// The published head as a consistent pair: the counter of events is taken from the last record.
+// Returns the published head as a consistent pair: derives the event counter from the last record.
 jobscope_cursor PublishedHead(const ThreadState& state) {
   for (;;) {
     const uint64_t head = state.head_record.load(std::memory_order_acquire);
@@ -39,7 +39,7 @@ jobscope_cursor PublishedHead(const ThreadState& state) {
     const uint64_t word = LoadWord(state, head - 1);
     std::atomic_thread_fence(std::memory_order_acquire);
     const uint64_t now = state.head_record.load(kRelaxed);
-    // Else the thread has lapped us between two loads: at least a thousand records.
+    // Otherwise the thread has lapped the reader between two loads: at least a thousand records.
     if (head - 1 >= OldestSafe(now, state.record_mask)) {
       return {head, FullOrdinal(counter, word) + 1};
     }
@@ -50,11 +50,11 @@ bool IsBare(const ThreadState& state) { return state.mode.load(kRelaxed) == kBar
 
 // ---- threads ----
 
-// False when the state has changed hands meanwhile, or is nobody's.
+// Returns false if the state changed its owner meanwhile, or has none.
 bool Describe(ThreadState* state, uint64_t from_serial, jobscope_thread_info* out) {
   const uint64_t serial = state->serial.load(std::memory_order_acquire);
   if (serial == 0 || serial < from_serial) return false;
-  // Before the heads: they are final once this says so.
+  // Loaded before the heads: if the thread has ended, these are final.
   const bool ended = state->status.load(std::memory_order_acquire) != kLive;
   const bool bare = IsBare(*state);
   if (ended && bare) return false;
@@ -81,7 +81,7 @@ bool HasLowerSerial(const jobscope_thread_info& a, const jobscope_thread_info& b
 }
 
 // Keeps the `capacity` lowest serials, in order: a heap with the highest on top, because states are
-// in no order once threads have come and gone.
+// unordered once threads have ended and others started.
 size_t Threads(uint64_t from_serial, jobscope_thread_info* out, size_t capacity) {
   size_t count = 0;
   const uint32_t states = StateCount();
@@ -102,15 +102,15 @@ size_t Threads(uint64_t from_serial, jobscope_thread_info* out, size_t capacity)
 
 // ---- events ----
 
-// Where the first whole event at or behind `from` begins; `end` if there is none.
+// Returns where the first whole event at or after `from` begins; `end` if there is none.
 template <typename WordAt>
 uint64_t FirstMain(uint64_t from, uint64_t end, WordAt word_at) {
   while (from < end && WordKind(word_at(from)) == JOBSCOPE_KIND_CONTINUATION) ++from;
   return from;
 }
 
-// A thread at full speed writes a record while we look for the oldest one, so later tries look a
-// little, then a lot, further on.
+// A thread at full speed overwrites records while the oldest one is being located, so each try
+// looks further ahead.
 jobscope_cursor Oldest(uint64_t serial) {
   const ThreadState* state = FindState(serial);
   if (state == nullptr || IsBare(*state)) return {0, 0};
@@ -134,7 +134,7 @@ jobscope_cursor Oldest(uint64_t serial) {
   return PublishedHead(*state);
 }
 
-// From the words of a slot, lying in `record` as they lay in the ring, to the ABI.
+// Decodes the words of a slot, copied unchanged from the ring, to the ABI.
 void Decode(jobscope_record* record) {
   uint64_t word;
   memcpy(&word, reinterpret_cast<char*>(record) + 16, sizeof(word));
@@ -160,10 +160,11 @@ void CopySlots(const ThreadState& state, uint64_t from, uint64_t end, jobscope_r
   }
 }
 
-// What Read does while the state is the thread's.
+// Does the work of Read while the state belongs to the thread.
 void ReadFrom(const ThreadState& state, jobscope_cursor* cursor, jobscope_record* out,
               size_t capacity, jobscope_read_result* result) {
-  // A thread that laps the copy is given a lead on the next try: half a ring, then three quarters.
+  // If a thread laps the copy, the next try starts further ahead: by half a ring, then three
+  // quarters.
   const uint64_t ring = state.record_mask + 1;
   const uint64_t leads[] = {0, ring / 2, ring / 4 * 3};
   const uint64_t first = state.first_record.load(kRelaxed);
@@ -180,7 +181,7 @@ void ReadFrom(const ThreadState& state, jobscope_cursor* cursor, jobscope_record
     std::atomic_thread_fence(std::memory_order_acquire);
     const uint64_t safe = OldestSafe(state.head_record.load(kRelaxed), state.record_mask);
 
-    // Behind what was overwritten meanwhile, at the main record of a whole event.
+    // After what was overwritten meanwhile, at the main record of a whole event.
     uint64_t at = from > safe ? from : safe;
     const auto word_at = [&](uint64_t i) { return RawWord(out[i - from]); };
     at = FirstMain(at, end, word_at);
@@ -191,7 +192,7 @@ void ReadFrom(const ThreadState& state, jobscope_cursor* cursor, jobscope_record
     uint64_t events = 0;
     while (at < end) {
       const uint64_t next = at + 1 + WordContinuations(word_at(at));
-      if (next > end) break;  // cut by the capacity: its rest is in the ring
+      if (next > end) break;  // cut off by the capacity; the rest stays in the ring
       at = next;
       ++events;
     }
@@ -219,7 +220,7 @@ int Read(uint64_t serial, jobscope_cursor* cursor, jobscope_record* out, size_t 
   ReadFrom(*state, cursor, out, capacity, result);
   std::atomic_thread_fence(std::memory_order_acquire);
   if (state->serial.load(kRelaxed) == serial) return 0;
-  // Another thread took the ring during the copy, and its records may be among ours.
+  // Another thread took the ring during the copy; its records may be among the copied ones.
   *cursor = before;
   *result = {};
   return ENOENT;

@@ -14,14 +14,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The bits, kinds, argument types and roles that writers and the reader share.
+// The bits, kinds, argument types and roles shared by writers and the reader.
 #include "jobscope/detail/writer_abi.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-// Who holds bits of the enable mask. The mask is the OR over its holders.
+// Holders of bits in the enable mask. The mask is the OR over its holders.
 enum jobscope_mask_holder {
   JOBSCOPE_HOLDER_ALWAYS_ON = 0,   // a server runs: steps, input waits, coarse scopes
   JOBSCOPE_HOLDER_CONTINUOUS = 1,  // continuous profiling
@@ -30,8 +30,8 @@ enum jobscope_mask_holder {
 };
 
 // `flags` of a record: bits 0-3 the type of its argument; bits 4-11 the number of continuation
-// records that follow it (main records); bit 12: a string was cut, or arguments left out; bits
-// 13-15 reserved.
+// records after it (main records); bit 12: a string was cut, or arguments were left out; bits 13-15
+// reserved.
 #define JOBSCOPE_FLAGS_ARG_TYPE(flags) ((flags)&0xfu)
 #define JOBSCOPE_FLAGS_CONTINUATIONS(flags) (((flags) >> 4) & 0xffu)
 #define JOBSCOPE_FLAG_CUT (1u << 12)
@@ -39,16 +39,17 @@ enum jobscope_mask_holder {
 // Records of the largest event: the main one, and eight strings of five continuations each.
 #define JOBSCOPE_MAX_EVENT_RECORDS 41
 
-// One record. Key k of the site names argument k; argument 0 stands in the main record unless it is
-// a string.
+// One record. Key k of the site names argument k; argument 0 is in the main record unless it is a
+// string.
 //
 // A continuation record directly follows its main record (or its predecessor). It has kind
 // CONTINUATION; `depth` is the index of the argument it belongs to. For a number its value is
 // `arg`. For a string the text is the concatenation, over the continuations of that argument, of 24
 // bytes each: the bytes of `begin`, `end` and `arg` in memory order; `site` is then the total
 // length in bytes of the kept text (at most 120); an empty string has one continuation, of length
-// 0. Bits 0-3 of a continuation's `flags` are the type of its argument. A string argument 0 has its
-// type in the main record's flags, whose `arg` is 0, and its text in continuations with depth 0.
+// 0. Bits 0-3 of a continuation's `flags` are the type of its argument. If argument 0 is a string,
+// its type is in the main record's flags, whose `arg` is 0, and its text in continuations with
+// depth 0.
 struct jobscope_record {
   uint64_t begin_ticks;
   uint64_t end_ticks;
@@ -59,7 +60,7 @@ struct jobscope_record {
   uint64_t arg;
 };
 
-// A site of the dictionary. The strings live as long as the process.
+// Describes a site of the dictionary. The strings live as long as the process.
 struct jobscope_site_info {
   const char* name;
   const char* category;  // "" if none was given
@@ -71,24 +72,24 @@ struct jobscope_site_info {
   const char* keys[JOBSCOPE_MAX_KEYS];
 };
 
-// One thread that has recorded: an incarnation, not a ring (rings are reused). `serial` rises by
-// one per thread and is never reused.
+// Describes one thread that has recorded: an incarnation, not a ring (rings are reused). `serial`
+// increases by one per thread and is never reused.
 struct jobscope_thread_info {
   uint64_t serial;
   int32_t tid;       // OS thread id
-  uint8_t ended;     // the thread has left; its counters are final
-  uint8_t has_ring;  // 0: it found the process cap exhausted; its attempts count in
-                     // `no_ring_events` only
-  char name[64];  // from SetThreadName, else the OS name at first record, refreshed while it lives
+  uint8_t ended;     // the thread has ended; its counters are final
+  uint8_t has_ring;  // 0: the process cap was exhausted; its attempts count only in
+                     // `no_ring_events`
+  char name[64];     // from SetThreadName, else the OS name, read at the first record and refreshed
   uint64_t first_record;  // ring indices at which this incarnation began
   uint64_t first_event;
-  uint64_t head_record;  // published now, a consistent pair
+  uint64_t head_record;  // currently published, a consistent pair
   uint64_t head_event;
-  uint64_t reentered;  // events refused because a signal handler recorded on top of a record, this
+  uint64_t reentered;  // events refused because a signal handler interrupted a record, this
                        // incarnation
 };
 
-// Where the reader stands in one thread's sequence.
+// The reader's position in one thread's sequence.
 struct jobscope_cursor {
   uint64_t record;
   uint64_t event;
@@ -97,9 +98,9 @@ struct jobscope_cursor {
 struct jobscope_read_result {
   uint64_t records;      // copied to `out`: whole events only, main record first
   uint64_t events;       // among them
-  uint64_t lost_events;  // between the cursor and the first event copied: overwritten before they
-                         // were read
-  uint8_t more;          // there was more than `capacity`
+  uint64_t lost_events;  // overwritten before they were read: between the cursor and the first
+                         // event copied
+  uint8_t more;          // more than `capacity` were available
 };
 
 struct jobscope_open_scope {
@@ -120,11 +121,11 @@ struct jobscope_totals {
   uint64_t ring_bytes;        // memory they take
 };
 
-// An armed window of steps. The thread that begins step `first` (the first step whose number is >=
-// first) sets `bits` in the session holder's mask and stores the ticks of that begin; the thread
-// that ends step `last` (the first end of a step with number >= last) clears them and stores the
-// ticks of that end. If step `first` had begun before the trigger was armed, `last` moves by as
-// much as the window opens late: it is as long as was wanted.
+// Describes an armed window of steps. The thread that begins step `first` (the first step whose
+// number is >= first) sets `bits` in the session holder's mask and stores the ticks of that begin.
+// The thread that ends step `last` (the first end of a step with number >= last) clears them and
+// stores the ticks of that end. If step `first` began before the trigger was armed, `last` moves by
+// as many steps as the window opens late: its length stays as requested.
 enum jobscope_trigger_state {
   JOBSCOPE_TRIGGER_IDLE = 0,
   JOBSCOPE_TRIGGER_ARMED = 1,
@@ -133,13 +134,13 @@ enum jobscope_trigger_state {
 };
 struct jobscope_trigger_info {
   uint32_t state;
-  int64_t first_step;  // number really opened with, once OPEN
-  int64_t last_step;   // number really closed with, once CLOSED
+  int64_t first_step;  // actual number, once OPEN
+  int64_t last_step;   // actual number, once CLOSED
   uint64_t open_ticks;
   uint64_t close_ticks;
 };
 
-// One completed step, for Monitor and Describe.
+// Describes one step, for Monitor and Describe.
 struct jobscope_step_info {
   int64_t number;
   uint64_t begin_ticks;
@@ -147,47 +148,48 @@ struct jobscope_step_info {
 };
 
 struct jobscope_trace_reader {
-  uint32_t size;          // sizeof the table as the recorder knows it
+  uint32_t size;          // sizeof the table in the recorder
   uint32_t uses_tsc;      // 1: ticks are TSC; 0: ticks are CLOCK_MONOTONIC nanoseconds
   uint32_t ring_records;  // capacity of one ring
   uint32_t reserved;
 
-  // Sets the bits that `holder` wants. Two calls for one holder must not overlap.
+  // Sets the bits that `holder` wants. Calls for one holder must not overlap.
   void (*set_mask)(uint32_t holder, uint32_t bits);
   uint32_t (*mask)(void);
   // Returns after every thread that could have seen the old mask has passed a memory barrier
   // (membarrier).
   void (*quiesce)(void);
 
-  // Capacity of new rings (a power of two, 1,024 to 4,194,304 records) and the process cap in
-  // bytes. Rings that exist stay as they are. Returns 0, or EINVAL.
+  // Sets the capacity of new rings (a power of two, 1,024 to 4,194,304 records) and the process cap
+  // in bytes. Existing rings are unchanged. Returns 0, or EINVAL.
   int (*configure)(uint32_t ring_records, uint64_t cap_bytes);
-  // Maps and prefaults rings until `count` are free (within the cap). Returns the number free then.
+  // Maps and prefaults rings until `count` are free (within the cap). Returns the number of free
+  // rings.
   uint32_t (*prefault)(uint32_t count);
 
-  // Lists threads with serial >= from, in rising order: all that live, and those that ended and
-  // whose ring has not been taken by another thread. Returns how many were written to `out`.
+  // Lists threads with serial >= from, in increasing order: all live ones, and ended ones whose
+  // ring has not been taken by another thread. Returns how many were written to `out`.
   size_t (*threads)(uint64_t from_serial, struct jobscope_thread_info* out, size_t capacity);
-  // While `hold` is 1, rings of threads that end stay with them until `release` is called for their
-  // serial; setting it to 0 releases all. One reader at a time.
+  // While `hold` is 1, rings of ended threads stay with them until `release` is called for their
+  // serial; 0 releases all. One reader at a time.
   void (*hold_ended)(uint32_t hold);
   void (*release)(uint64_t serial);
 
-  // The oldest position of the thread that can still be read.
+  // Returns the oldest position of the thread that can still be read.
   struct jobscope_cursor (*oldest)(uint64_t serial);
-  // Copies events from `cursor` on into `out` and moves the cursor behind them. Returns 0, or
-  // ENOENT (no such thread any more, the cursor is left alone). `capacity` is at least
-  // JOBSCOPE_MAX_EVENT_RECORDS. It may happen that a thread laps every try to copy; then nothing is
-  // copied, `more` is 1 and the cursor stays: call again.
+  // Copies events from `cursor` on into `out` and moves the cursor after them. Returns 0, or ENOENT
+  // (no such thread any more; the cursor stays). `capacity` is at least JOBSCOPE_MAX_EVENT_RECORDS.
+  // If the thread laps every try to copy, nothing is copied, `more` is 1 and the cursor stays: call
+  // again.
   int (*read)(uint64_t serial, struct jobscope_cursor* cursor, struct jobscope_record* out,
               size_t capacity, struct jobscope_read_result* result);
-  // The scopes that the thread is inside of now, outermost first. Returns how many; a consistent
-  // sample, or 0 when none could be had in a bounded number of tries.
+  // Copies the scopes that the thread is currently inside of, outermost first. Returns their
+  // number; a consistent sample, or 0 if none was obtained in a bounded number of tries.
   size_t (*open_scopes)(uint64_t serial, struct jobscope_open_scope* out, size_t capacity);
 
-  // Dictionary. Return 0, or ENOENT.
+  // Look up the dictionary. Return 0, or ENOENT.
   int (*site)(uint32_t id, struct jobscope_site_info* out);
-  const char* (*name)(uint32_t id);  // interned dynamic name, NULL if there is none
+  const char* (*name)(uint32_t id);  // interned dynamic name, or NULL
 
   void (*totals)(struct jobscope_totals* out);
 
@@ -195,28 +197,29 @@ struct jobscope_trace_reader {
   void (*disarm_trigger)(void);
   void (*trigger)(struct jobscope_trigger_info* out);
 
-  // The newest steps of the process's step source, oldest first, the running one (end 0) last. Up
-  // to 256.
+  // Copies the newest steps of the process's step source, up to 256, oldest first; the running one
+  // (end 0) is last.
   size_t (*recent_steps)(struct jobscope_step_info* out, size_t capacity);
-  // Steps begun since the process started, of the step source.
+  // Returns how many steps of the step source have begun since the process started.
   uint64_t (*step_count)(void);
 
-  // As arm_trigger, but step n is the n-th that begins in this process (step_count is n then),
-  // whatever its number: for programs whose numbers do not rise. The trigger closes with the first
-  // end of a step whose ordinal is >= last. disarm_trigger and trigger serve both.
+  // Like arm_trigger, but step n is the n-th that begins in this process (step_count is n then),
+  // whatever its number: for programs whose step numbers do not increase. The trigger closes with
+  // the first end of a step whose ordinal is >= last. disarm_trigger and trigger serve both.
   void (*arm_trigger_by_ordinal)(uint64_t first, uint64_t last, uint32_t bits);
-  // The ordinals of the steps that it opened and closed with, whichever way it was armed; 0: not
-  // yet, or of a step that 256 others have followed.
+  // Returns the ordinals of the steps that opened and closed the window, for both ways of arming;
+  // 0: not yet, or the step is not among the newest 256.
   void (*trigger_ordinals)(uint64_t* first, uint64_t* last);
-  // The ordinal of the newest step whose number was not above that of the one begun before it; 0:
-  // numbers have always risen.
+  // Returns the ordinal of the newest step whose number was not above that of its predecessor; 0:
+  // numbers have always increased.
   uint64_t (*last_step_fall)(void);
-  // The site of the newest step; 0: no step has begun. Its role tells whether the program marks its
-  // steps, or they are inferred.
+  // Returns the site of the newest step; 0: no step has begun. Its role shows whether the program
+  // marks its steps or they are inferred.
   uint32_t (*step_source)(void);
 };
 
-// Exported by libjobscope_trace.so. Never fails; the table lives as long as the process.
+// Returns the reader table. Exported by libjobscope_trace.so. Never fails; the table lives as long
+// as the process.
 JOBSCOPE_TRACE_API const struct jobscope_trace_reader* jobscope_trace_reader(void);
 
 #ifdef __cplusplus

@@ -12,8 +12,9 @@
 
 namespace jobscope::recorder {
 
-// A signal handler that records while its thread is in the middle of a record finds `busy` set: it
-// is refused and counted. Only one thread ever touches the word, so compiler barriers are enough.
+// Begins a record. A signal handler that records while its thread is in the middle of a record
+// finds `busy` set: it is refused and counted. Only one thread uses the word, so compiler barriers
+// suffice.
 inline bool Enter(ThreadState* state) {
   if (__builtin_expect(state->busy.load(std::memory_order_relaxed) != 0, 0)) return false;
   state->busy.store(1, std::memory_order_relaxed);
@@ -30,7 +31,7 @@ inline uint32_t Depth(const ThreadState* state) {
 }
 inline uint32_t RecordDepth(uint32_t depth) { return depth < 0xff ? depth : 0xff; }
 
-// The fence keeps the words of an entry behind the pop that made room for it: a reader that saw a
+// The fence orders the words of an entry after the pop that made space for it: a reader that saw a
 // new word then sees a changed `stack`.
 inline void PushOpen(ThreadState* state, uint64_t stack, uint64_t site, uint64_t begin_ticks,
                      int64_t step_number) {
@@ -46,8 +47,8 @@ inline void PushOpen(ThreadState* state, uint64_t stack, uint64_t site, uint64_t
   state->stack.store((((stack >> 16) + 1) << 16 | depth) + deeper, std::memory_order_release);
 }
 
-// Ends the scope that `place` stands for; returns its depth. Scopes that were left without an end
-// (longjmp) go with it. A scope that began on another thread leaves the stack alone.
+// Ends the scope at `place`; returns its depth. Also removes inner scopes that were left without an
+// end (longjmp). A scope that began on another thread does not change the stack.
 inline uint32_t PopOpen(ThreadState* state, uint64_t place) {
   const uint64_t stack = state->stack.load(std::memory_order_relaxed);
   const uint32_t now = stack & kMaxDepth;
@@ -64,14 +65,14 @@ inline void StoreSlot(Slot* slot, uint64_t begin, uint64_t end, uint64_t word, u
   slot->word[3].store(arg, std::memory_order_relaxed);
 }
 
-// Publishes `records` records as one event. The event counter goes first: a reader that has seen
-// the head has seen a counter at least as new, and corrects it by the ordinal in the record.
+// Publishes `records` records as one event. The event counter is stored first: a reader that has
+// seen the head has seen a counter at least as new, and corrects it by the ordinal in the record.
 inline void Publish(ThreadState* state, uint64_t head, uint64_t event, uint64_t records) {
   state->head_event.store(event + 1, std::memory_order_relaxed);
   state->head_record.store(head + records, std::memory_order_release);
 }
 
-// Writes an event of one record. The fence keeps its words behind the head published before: a
+// Writes an event of one record. The fence orders its words after the previously published head: a
 // reader that saw one of them then sees how far the writer had come.
 inline void WriteOne(ThreadState* state, uint32_t site, uint32_t kind, uint32_t depth,
                      uint32_t type, uint64_t begin, uint64_t end, uint64_t arg) {

@@ -21,8 +21,9 @@ namespace {
 
 constexpr uint32_t kDefaultRingRecords = 32768;            // 1 MiB
 constexpr uint64_t kDefaultCapBytes = uint64_t{64} << 20;  // 63 default rings
-// Of a ring, paged in when it is mapped: 2,048 records. Most threads write fewer, and pages that
-// nobody touches take no memory; one that writes more takes a page fault per 128 records, once.
+// Bytes of a ring that are paged in when it is mapped: 2,048 records. Most threads write fewer, and
+// untouched pages take no memory; a thread that writes more takes one page fault per 128 records,
+// once.
 constexpr uint64_t kReadyBytes = uint64_t{64} << 10;
 constexpr uint32_t kSizeClasses = 23;  // log2 of the capacity; 0: bare
 constexpr uint32_t kHints = 4096;      // power of two
@@ -36,7 +37,7 @@ std::atomic<uint64_t> g_ring_count{0};
 std::atomic<uint32_t> g_bare_count{0};
 std::atomic<uint32_t> g_state_count{0};
 std::atomic<ThreadState*> g_states[kMaxStates];
-std::atomic<uint32_t> g_hints[kHints];  // serial modulo kHints -> index + 1 of its state, perhaps
+std::atomic<uint32_t> g_hints[kHints];  // serial modulo kHints -> likely index + 1 of its state
 std::atomic<uint64_t> g_next_serial{1};
 std::atomic<uint32_t> g_hold{0};
 FreeList g_free[kSizeClasses];
@@ -44,7 +45,7 @@ FreeList g_free[kSizeClasses];
 ThreadState g_dead(kDead);
 ThreadState g_attaching(kAttaching);
 
-// Names given to threads that have not recorded yet. An entry belongs to its thread until that
+// A name given to a thread before its first record. The entry belongs to the thread until it
 // records or ends.
 struct PendingName {
   std::atomic<uint32_t> next;
@@ -72,7 +73,7 @@ ThreadState* PopFree(uint32_t size_class) {
 
 void PushFree(ThreadState* state) { g_free[state->size_class].Push(state->index, NextState); }
 
-// Adds to a total that may not pass a limit. `before`, if given, is what the total was.
+// Adds to a total unless that would pass a limit. Stores the previous total in `before` if given.
 template <typename T>
 bool Reserve(std::atomic<T>* total, T amount, T limit, T* before = nullptr) {
   T value = total->load(std::memory_order_relaxed);
@@ -83,7 +84,8 @@ bool Reserve(std::atomic<T>* total, T amount, T limit, T* before = nullptr) {
   return true;
 }
 
-// Maps a state, with a ring unless size_class is 0. nullptr: cap, table or memory exhausted.
+// Maps a state, with a ring unless size_class is 0. Returns nullptr if the cap, the table or memory
+// is exhausted.
 ThreadState* MapState(uint32_t size_class) {
   const bool has_ring = size_class != 0;
   const uint64_t records = has_ring ? uint64_t{1} << size_class : 0;
@@ -111,7 +113,7 @@ ThreadState* MapState(uint32_t size_class) {
   return state;
 }
 
-// A free state with a ring, the largest first; nullptr: there is none.
+// Returns a free state with a ring, the largest first; nullptr: there is none.
 ThreadState* PopFreeRing() {
   for (uint32_t size_class = kSizeClasses - 1; size_class > 0; --size_class) {
     if (g_free[size_class].count() == 0) continue;
@@ -120,7 +122,7 @@ ThreadState* PopFreeRing() {
   return nullptr;
 }
 
-// The configured size first, then whatever is free; then a state without a ring.
+// Tries the configured size first, then any free ring, then a state without a ring.
 ThreadState* ObtainState() {
   const uint32_t wanted = SizeClass(RingRecords());
   if (ThreadState* state = PopFree(wanted)) return state;
@@ -148,8 +150,8 @@ void StoreOsName(ThreadState* state, const char (&name)[kOsNameWords * 8]) {
   }
 }
 
-// Makes the state the calling thread's. The serial is 0 while the fields change: a reader that saw
-// one of the new values then sees that the serial is not what it was.
+// Assigns the state to the calling thread. The serial is 0 while the fields change: a reader that
+// saw one of the new values then sees that the serial has changed.
 void Own(ThreadState* state) {
   const uint64_t serial = g_next_serial.fetch_add(1, std::memory_order_relaxed);
   state->serial.store(0, std::memory_order_relaxed);
@@ -180,9 +182,9 @@ void DropPendingName() {
   g_pending_free.Push(index, NextPending);
 }
 
-// Gives a state back. One without a ring has nothing to be read, so nobody holds it. A thread that
-// saw `hold` unset frees its state; otherwise the reader does, unless it has let go in between:
-// then one of the two wins the exchange.
+// Returns a state to the free ones. A state without a ring has nothing to read, so nobody holds it.
+// A thread that saw `hold` unset frees its state; otherwise the reader does, unless it has released
+// its hold in between: then one of the two wins the exchange.
 void Retire(ThreadState* state) {
   const uint64_t stack = state->stack.load(std::memory_order_relaxed);
   state->stack.store(((stack >> 16) + 1) << 16, std::memory_order_release);
@@ -197,7 +199,7 @@ void Retire(ThreadState* state) {
   if (state->status.compare_exchange_strong(held, kFree)) PushFree(state);
 }
 
-// Runs after the thread's C++ thread-local destructors. What still records after it is counted.
+// Runs after the thread's C++ thread-local destructors. Later records are counted as lost.
 void OnThreadExit(void*) {
   ThreadState* state = t_slot.state;
   t_slot.state = &g_dead;
@@ -264,7 +266,7 @@ void SetThreadName(const char* name) {
   if (t_slot.pending_name == 0) {
     uint32_t index = 0;
     if (!g_pending_free.Pop(&index, NextPending)) {
-      // Without room the thread keeps the name that the OS has; no event loses its own.
+      // Without space the thread keeps its OS name; no event is lost.
       if (!Reserve(&g_pending_used, 1u, kPendingNames, &index)) return;
     }
     t_slot.pending_name = index + 1;
@@ -363,7 +365,7 @@ void ReadName(ThreadState* state, bool live, char* name, size_t size) {
       const ssize_t got = fd >= 0 ? read(fd, comm, sizeof(comm)) : -1;
       if (fd >= 0) close(fd);
       if (got > 0) {
-        comm[got - 1] = '\0';  // the newline
+        comm[got - 1] = '\0';  // removes the newline
         StoreOsName(state, comm);
       }
     }

@@ -13,38 +13,37 @@
 
 namespace jobscope::recorder {
 
-// 16,384 states: what the table can hold, of which at most 1,024 are bare (4 KiB each, not counted
-// in the cap). More threads than that are counted, not listed.
+// Maximum number of states in the table, of which at most 1,024 are bare (4 KiB each, not counted
+// in the cap). Further threads are counted, not listed.
 inline constexpr uint32_t kMaxStates = 16384;
 inline constexpr uint32_t kMaxBareStates = 1024;
 
 struct Counters {
-  std::atomic<uint64_t> no_ring{0};          // attempts of threads on the shared dead state
+  std::atomic<uint64_t> no_ring{0};          // attempts by threads on the shared dead state
   std::atomic<uint64_t> reentered{0};        // attempts on the shared attaching state
   std::atomic<uint64_t> dictionary_full{0};  // names refused
 };
 extern Counters g_counters;
 
 // The calling thread's state; nullptr before its first record. Initial-exec: one load from the
-// thread pointer, also in a library that was dlopen'ed (16 bytes of the surplus that libc keeps).
+// thread pointer, also in a dlopen'ed library (uses 16 bytes of libc's static TLS surplus).
 struct ThreadSlot {
   ThreadState* state;
   uint32_t pending_name;  // index + 1 of a name given before the first record
-  uint32_t
-      slow_calls;  // calls in progress of a thread without a ring: its own, and handlers' on top
+  uint32_t slow_calls;    // running calls of a thread without a ring: its own, and signal handlers'
 };
 extern __thread ThreadSlot t_slot __attribute__((tls_model("initial-exec")));
 
-// Registers the thread-exit hook. Once, from Init().
+// Registers the thread-exit hook. Called once, from Init().
 void InitThreadExit();
 
-// Takes a state for the calling thread (its first record). Never nullptr: a shared state when there
-// is no other.
+// Assigns a state to the calling thread at its first record. Never nullptr: a shared state if no
+// other is available.
 ThreadState* Attach();
 
-// A ring for the calling thread, which has the state `bare` without one: rings come back when
-// threads end. Returns the thread's state now: `bare` while no ring is free, or while scopes are
-// open, which `bare` keeps. Must not be called on top of a record in the making, which uses `bare`.
+// Gets a ring for the calling thread, which has the state `bare` without one; rings become free
+// when threads end. Returns the thread's new state, or `bare` while no ring is free or while scopes
+// are open, which `bare` holds. Must not be called in the middle of a record that uses `bare`.
 ThreadState* TakeRing(ThreadState* bare);
 
 void SetThreadName(const char* name);
@@ -55,16 +54,17 @@ uint32_t Prefault(uint32_t count);
 void HoldEnded(bool hold);
 void Release(uint64_t serial);
 
-// States mapped so far: indices below this.
+// Returns the number of mapped states: indices are below this.
 uint32_t StateCount();
 ThreadState* StateAt(uint32_t index);
-// The state that the thread `serial` has, or had and nobody took since. nullptr if there is none.
+// Returns the state that the thread `serial` has, or had if no other thread has taken it. nullptr
+// if there is none.
 ThreadState* FindState(uint64_t serial);
 
 uint64_t RingCount();
 uint64_t RingBytes();
 
-// Fills name with the thread's, terminated. Refreshes the OS name of a living thread at most once a
+// Copies the thread's name, terminated. Refreshes the OS name of a living thread at most once per
 // second.
 void ReadName(ThreadState* state, bool live, char* name, size_t size);
 

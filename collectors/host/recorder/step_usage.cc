@@ -16,7 +16,7 @@ namespace {
 
 std::atomic<uint32_t> g_epoch{0};
 
-// The second number of a line such as "51466 120 7"; false: there is none.
+// Parses the second number of a line such as "51466 120 7"; false: there is none.
 bool SecondNumber(const char* text, long length, uint64_t* number) {
   long at = 0;
   while (at < length && text[at] >= '0' && text[at] <= '9') ++at;
@@ -30,8 +30,8 @@ bool SecondNumber(const char* text, long length, uint64_t* number) {
   return at > first;
 }
 
-// A descriptor that stayed open would be the program's to close, and then another file's. By raw
-// system calls: those of libc are points at which a thread can be cancelled.
+// Opens the file each time: the program could close a permanently open descriptor, and reuse its
+// number. Makes raw system calls, because libc's are thread cancellation points.
 bool ReadRunDelay(uint64_t* delay_ns) {
   const long file =
       syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
@@ -43,14 +43,14 @@ bool ReadRunDelay(uint64_t* delay_ns) {
 }
 
 bool IsKnown(const ThreadState* state) {
-  // Behind the load of the mask that had the bit.
+  // Ordered after the load of the mask that had the bit.
   std::atomic_thread_fence(std::memory_order_acquire);
   return state->usage.place == state->place &&
          state->usage.epoch == g_epoch.load(std::memory_order_relaxed);
 }
 
-// False: the system does not tell, and `usage` is of no use. The delay grows only while a thread is
-// switched to, so it need not be read again if there was no switch.
+// Reads the thread's usage. False: the system does not provide it. The delay only grows when a
+// thread is switched to, so it is not read again if there was no switch.
 bool Read(const ThreadState* state, uint64_t ticks, ThreadUsage* usage) {
   struct rusage resources;
   struct timespec cpu;

@@ -15,16 +15,16 @@ namespace jobscope::recorder {
 
 inline constexpr uint32_t kStepArguments = JOBSCOPE_STEP_INVOLUNTARY_SWITCHES + 1;
 
-// A step begins: reads the usage unless that of an earlier end of a step in this epoch is known.
+// Begins a step: reads the usage, unless an earlier end of a step in this epoch has.
 void BeginStepUsage(ThreadState* state, uint64_t begin_ticks);
 
-// A step is about to end: reads the usage and writes arguments 1 to 3 of the step's record to
-// `args`. Returns how many arguments the record has: kStepArguments, or 1 where nothing is known
-// (another step ended within this one).
+// Ends a step: reads the usage and writes arguments 1 to 3 of the step's record to `args`. Returns
+// how many arguments the record has: kStepArguments, or 1 if the usage is unknown (another step
+// ended within this one).
 uint32_t EndStepUsage(ThreadState* state, uint64_t begin_ticks, jobscope_arg* args);
 
-// The bit is about to be switched on: what threads read before is of no use any more, because steps
-// may have ended since then unseen. Any thread.
+// Invalidates earlier readings before the bit is set, because steps may have ended unseen since
+// then. Any thread.
 void BeginUsageEpoch();
 
 }  // namespace jobscope::recorder

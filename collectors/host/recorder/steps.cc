@@ -16,8 +16,9 @@ std::atomic<uint64_t> g_count{0};
 std::atomic<int64_t> g_last_number{INT64_MIN};
 std::atomic<uint64_t> g_last_fall{0};
 
-// Steps are few, but several threads may run steps of one site (a pipeline), so a slot belongs to
-// ordinal `ordinal` (+ 1) only while that stands in it; its end counts only with the same tag.
+// Records one recent step. Steps are few, but several threads may run steps of one site (a
+// pipeline), so a slot belongs to an ordinal only while it holds that ordinal (+ 1); its end counts
+// only with the same tag.
 struct StepSlot {
   std::atomic<uint64_t> ordinal;
   std::atomic<int64_t> number;
@@ -27,14 +28,14 @@ struct StepSlot {
 };
 StepSlot g_slots[kRecentSteps];
 
-// The states of jobscope_trigger_state, and two in which a thread is just moving it on.
+// Two internal states besides jobscope_trigger_state: a thread is currently changing the state.
 constexpr uint32_t kOpening = 16;
 constexpr uint32_t kClosing = 17;
 
 struct Trigger {
   std::atomic<uint32_t> state{JOBSCOPE_TRIGGER_IDLE};
   std::atomic<uint32_t> bits{0};
-  std::atomic<bool> by_ordinal{false};  // first and last count steps, and are no numbers
+  std::atomic<bool> by_ordinal{false};  // first and last are ordinals, not step numbers
   std::atomic<int64_t> first{0};
   std::atomic<int64_t> last{0};
   std::atomic<int64_t> opened_step{0};
@@ -48,15 +49,15 @@ Trigger g_trigger;
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-// An ordinal takes three hundred years at a step per nanosecond to leave int64.
+// At one step per nanosecond, an ordinal exceeds int64 after three hundred years.
 bool HasReached(const std::atomic<int64_t>& bound, int64_t number, uint64_t ordinal) {
   const int64_t at = g_trigger.by_ordinal.load(kRelaxed) ? static_cast<int64_t>(ordinal) : number;
   return at >= bound.load(kRelaxed);
 }
 
-// The distance from the first step wanted to the one that opens the window, if the former had begun
-// before the trigger was armed; `previous`: the number of the step before. 0 where the program's
-// numbers leave steps out.
+// Returns the distance from the first requested step to the one that opens the window, if the
+// former began before the trigger was armed. `previous` is the number of the step before. 0 if the
+// program's numbers skip steps.
 int64_t Lateness(int64_t number, int64_t previous, uint64_t ordinal) {
   const int64_t first = g_trigger.first.load(kRelaxed);
   int64_t late = 0;
@@ -65,12 +66,12 @@ int64_t Lateness(int64_t number, int64_t previous, uint64_t ordinal) {
   return late;
 }
 
-// A window that opens late is as long as it was wanted.
+// A window that opens late keeps its requested length.
 void MaybeOpen(int64_t number, int64_t previous, uint64_t ordinal, uint64_t ticks) {
   uint32_t state = g_trigger.state.load(std::memory_order_acquire);
   if (state != JOBSCOPE_TRIGGER_ARMED || !HasReached(g_trigger.first, number, ordinal)) return;
   if (!g_trigger.state.compare_exchange_strong(state, kOpening)) return;
-  if (!HasReached(g_trigger.first, number, ordinal)) {  // armed anew between the two loads
+  if (!HasReached(g_trigger.first, number, ordinal)) {  // rearmed between the two loads
     g_trigger.state.store(JOBSCOPE_TRIGGER_ARMED, std::memory_order_release);
     return;
   }
@@ -84,8 +85,8 @@ void MaybeOpen(int64_t number, int64_t previous, uint64_t ordinal, uint64_t tick
   g_trigger.state.store(JOBSCOPE_TRIGGER_OPEN, std::memory_order_release);
 }
 
-// `ordinal`: 0 for a step that is no longer among the newest; it can be the last one wanted by its
-// number only.
+// `ordinal` is 0 for a step that is no longer among the newest; it can close the window only by its
+// number.
 void MaybeClose(int64_t number, uint64_t ordinal, uint64_t ticks) {
   uint32_t state = g_trigger.state.load(std::memory_order_acquire);
   if (state != JOBSCOPE_TRIGGER_OPEN || !HasReached(g_trigger.last, number, ordinal)) return;
@@ -101,9 +102,9 @@ void MaybeClose(int64_t number, uint64_t ordinal, uint64_t ticks) {
   g_trigger.state.store(JOBSCOPE_TRIGGER_CLOSED, std::memory_order_release);
 }
 
-// The step that began there, if it is still among the newest; else 0.
+// Returns the ordinal of the step that began there, if it is still among the newest; else 0.
 uint64_t OrdinalOf(int64_t number, uint64_t begin_ticks) {
-  // The newest comes first: mostly it is that one.
+  // Newest first: usually it is that one.
   const uint64_t count = g_count.load();
   for (uint64_t ordinal = count; ordinal > 0 && ordinal + kRecentSteps > count; --ordinal) {
     const StepSlot& slot = g_slots[ordinal % kRecentSteps];
@@ -147,11 +148,11 @@ void Arm(bool by_ordinal, int64_t first, int64_t last, uint32_t bits) {
 bool IsSource(uint32_t site) {
   uint32_t source = g_source.load(kRelaxed);
   while (source != site) {
-    // Steps that have no name, since there was no memory for it, give way, too.
+    // A source without a name, for lack of memory, is replaced, too.
     const bool stays = source != 0 && source != kSiteOfFullDictionary;
     if (stays && (source & kInferredSource) == 0) return false;
     if (!g_source.compare_exchange_weak(source, site)) continue;
-    // The steps of the one before are no longer of the source; one of them has no end.
+    // Steps of the previous source are discarded; one of them has no end.
     if (source != 0) {
       for (StepSlot& slot : g_slots) slot.ordinal.store(0, kRelaxed);
     }
@@ -197,7 +198,7 @@ void DisarmTrigger() {
   uint32_t state = g_trigger.state.load(std::memory_order_acquire);
   for (;;) {
     if (state == kOpening || state == kClosing) {
-      // An application thread is within a few stores of being done; the reader waits, not it.
+      // An application thread is a few stores from finishing; only the reader waits.
       sched_yield();
       state = g_trigger.state.load(std::memory_order_acquire);
       continue;

@@ -14,19 +14,19 @@ namespace jobscope::recorder {
 
 inline constexpr uint32_t kRecentSteps = 256;
 
-// Added to a site whose steps the program does not mark itself.
+// Set in the id of a site whose steps the program does not mark itself.
 inline constexpr uint32_t kInferredSource = 1u << 31;
 
-// Whether `site` is the source of steps: the first one that records; but a site that was inferred
-// gives way to any other.
+// Returns whether `site` is the source of steps: the first one that records; an inferred source is
+// replaced by any other.
 bool IsSource(uint32_t site);
 
-// Called by the thread that begins, and the one that ends, a step of `site`. Does nothing for sites
-// other than the source.
+// Called by the thread that begins or ends a step of `site`. Does nothing for sites other than the
+// source.
 void OnStepBegin(uint32_t site, int64_t number, uint64_t begin_ticks);
 void OnStepEnd(uint32_t site, int64_t number, uint64_t begin_ticks, uint64_t end_ticks);
-// As OnStepBegin, but if step `number` is the newest and runs, it was none so far and begins only
-// now: so a capture of a number of steps gets that many.
+// Like OnStepBegin, but if step `number` is the newest and still running, restarts it: so a capture
+// of a number of steps gets that many.
 void OnStepBeginAgain(uint32_t site, int64_t number, uint64_t begin_ticks);
 
 void ArmTrigger(int64_t first, int64_t last, uint32_t bits);

@@ -17,28 +17,29 @@
 
 namespace jobscope::recorder {
 
-// What a thread's state can do. 0 is what a forked child finds there: its copy is wiped.
+// What a thread's state can do. 0 is what a forked child finds: its copy is wiped.
 enum Mode : uint32_t {
   kWiped = 0,
   kRing = 1,       // records
   kBare = 2,       // the cap is exhausted: keeps open scopes, counts attempts
-  kDead = 3,       // shared: threads whose state was given back, or that got none; counts attempts
-  kAttaching = 4,  // shared: a record inside the taking of a state (an instrumented allocator)
+  kDead = 3,       // shared by threads that have returned their state or got none; counts attempts
+  kAttaching = 4,  // shared: a record made while a state is being assigned (an instrumented
+                   // allocator)
 };
 
-// Who has a state.
+// Ownership of a state.
 enum Status : uint32_t {
-  kNew = 0,   // mapped, nobody had it yet
-  kLive = 1,  // a thread has it
-  kHeld = 2,  // its thread has ended, a reader holds it
-  kFree = 3,  // its thread has ended, any thread may take it
+  kNew = 0,   // mapped, never owned
+  kLive = 1,  // owned by a thread
+  kHeld = 2,  // its thread has ended; a reader holds it
+  kFree = 3,  // its thread has ended; any thread may take it
 };
 
-// A record in the ring: the words begin, end and arg as in the ABI, and this word:
+// A record in the ring has the words begin, end and arg as in the ABI, and this packed word:
 //   bits 0-19 site (or length of a string), 20-23 kind, 24-31 depth, 32-34 argument type,
 //   35-40 number of continuations, 41 cut, 42-63 the low bits of the event's ordinal.
-// The ordinal in each record is what makes loss exact in one read: no scan, and no pair of counters
-// that would have to be read together.
+// The ordinal in each record gives exact loss counts in one read, without a scan or a pair of
+// counters that must be read together.
 inline constexpr uint32_t kSiteBits = 20;
 inline constexpr uint32_t kSiteMask = (1u << kSiteBits) - 1;
 inline constexpr uint32_t kOrdinalShift = 42;
@@ -58,7 +59,7 @@ inline constexpr uint32_t WordContinuations(uint64_t word) { return (word >> 35)
 inline constexpr uint32_t WordCut(uint64_t word) { return (word >> 41) & 1; }
 inline constexpr uint64_t WordOrdinal(uint64_t word) { return word >> kOrdinalShift; }
 
-// Four words in memory order begin, end, packed word, arg: as jobscope_record has them.
+// Four words in memory order: begin, end, packed word, arg, as in jobscope_record.
 struct Slot {
   std::atomic<uint64_t> word[4];
 };
@@ -74,22 +75,22 @@ inline constexpr uint32_t kMaxOpenScopes = 64;
 inline constexpr uint32_t kMaxDepth = 0xffff;
 
 inline constexpr uint32_t kNameWords = 8;    // 64 bytes, terminated
-inline constexpr uint32_t kOsNameWords = 2;  // 16 bytes, terminated: the kernel's limit
+inline constexpr uint32_t kOsNameWords = 2;  // 16 bytes, terminated; the kernel's limit
 
-// The largest ring has 2^22 records, the ordinals 22 bits: an ordinal in the readable part of a
-// ring is unambiguous.
+// The largest ring has 2^22 records, as many as the ordinals' 22 bits distinguish: an ordinal in
+// the readable part of a ring is unambiguous.
 inline constexpr uint32_t kMinRingRecords = 1u << 10;
 inline constexpr uint32_t kMaxRingRecords = 1u << 22;
 
-// What the OS has given a thread so far.
+// Resources that the OS has given a thread so far.
 struct ThreadUsage {
-  uint64_t place = 0;  // of the state's owner then; 0: not read
+  uint64_t place = 0;  // of the state's owner at that time; 0: not read
   uint32_t epoch = 0;
-  // When it was read: at the begin of a step, or just before the end.
+  // Time of the reading: the begin of a step, or just before its end.
   uint64_t ticks = 0;
   uint64_t cpu_ns = 0;
   uint64_t run_delay_ns = 0;
-  uint64_t switches = 0;  // of both kinds
+  uint64_t switches = 0;  // voluntary and involuntary
   uint64_t involuntary_switches = 0;
   bool has_run_delay = false;
 };
@@ -97,7 +98,7 @@ struct ThreadUsage {
 struct ThreadState {
   constexpr explicit ThreadState(Mode fixed_mode) : mode(fixed_mode) {}
 
-  // Written by the thread. `stack` = changes << 16 | depth: each push and each pop changes it, so
+  // Written by the owning thread. `stack` = changes << 16 | depth: each push and pop changes it, so
   // that a sample taken between two equal values is consistent.
   alignas(64) std::atomic<uint32_t> mode;
   std::atomic<uint32_t> busy{0};
@@ -106,8 +107,8 @@ struct ThreadState {
   std::atomic<uint64_t> stack{0};
   uint64_t record_mask = 0;  // capacity - 1; fixed when mapped
   uint64_t place = 0;        // serial << 16, for tokens
-  uint64_t ids = 0;          // async and flow ids given out
-  ThreadUsage usage;         // at the last end of a step; the thread's own
+  uint64_t ids = 0;          // number of async and flow ids assigned
+  ThreadUsage usage;         // at the last end of a step; used only by the thread
 
   // Changes with the owner. `serial` is 0 while the rest is being rewritten.
   alignas(64) std::atomic<uint64_t> serial{0};
@@ -122,8 +123,8 @@ struct ThreadState {
   uint32_t index = 0;       // in the table of states; fixed when mapped
   uint32_t size_class = 0;  // log2 of the capacity, 0 for bare; fixed when mapped
 
-  // The name given with SetThreadName, written by the thread; the version is odd meanwhile, 0 while
-  // there is none. The name that the OS has, written by the reader that moves os_name_checked_ns.
+  // The name set by SetThreadName, written by the thread; the version is odd during the write, 0
+  // while there is none. The OS name, written by the reader that advances os_name_checked_ns.
   alignas(64) std::atomic<uint32_t> name_version{0};
   std::atomic<uint64_t> name[kNameWords] = {};
   std::atomic<uint64_t> os_name_checked_ns{0};
@@ -135,8 +136,9 @@ struct ThreadState {
 inline constexpr uint64_t kHeaderBytes = 4096;
 static_assert(sizeof(ThreadState) <= kHeaderBytes);
 
-// The ring behind a state's page. Not a pointer in it: a signal handler may fork in the middle of a
-// record, and in the child, where the page is wiped, that record is still finished.
+// Returns the ring, which follows the state's page. Not a pointer in the state: a signal handler
+// may fork in the middle of a record, and the child, where the page is wiped, still finishes that
+// record.
 inline Slot* Slots(ThreadState* state) {
   return reinterpret_cast<Slot*>(reinterpret_cast<char*>(state) + kHeaderBytes);
 }
@@ -144,11 +146,11 @@ inline const Slot* Slots(const ThreadState* state) {
   return reinterpret_cast<const Slot*>(reinterpret_cast<const char*>(state) + kHeaderBytes);
 }
 
-// Records that may be in the making when the reader looks at the head: they are not published yet,
-// but their slots are being overwritten.
+// Records that may be in progress when the reader loads the head: they are unpublished, but their
+// slots are being overwritten.
 inline constexpr uint64_t kInFlight = JOBSCOPE_MAX_EVENT_RECORDS;
 
-// The first record index that is safe from the writer when its head is at `head`.
+// Returns the first record index that the writer cannot be overwriting when its head is at `head`.
 inline uint64_t OldestSafe(uint64_t head, uint64_t record_mask) {
   const uint64_t floor = record_mask + 1 - kInFlight;
   return head > floor ? head - floor : 0;

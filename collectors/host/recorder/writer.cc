@@ -18,7 +18,7 @@ namespace {
 #define JOBSCOPE_NOINLINE __attribute__((noinline, cold))
 
 constexpr jobscope_token kRefused = {0, 0};
-// The place of a scope that began without a state of its own: matches no thread.
+// Place of a scope that began without a state of its own: matches no thread.
 constexpr uint64_t kNowhere = ~uint64_t{0};
 
 bool HasRing(const ThreadState* state) {
@@ -29,13 +29,13 @@ void CountReentered(ThreadState* state, uint64_t events) {
   state->reentered.fetch_add(events, std::memory_order_relaxed);
 }
 
-// What there is instead of a ring: attaches a thread that is new, counts for one that gets none.
+// Handles calls without a ring: attaches a new thread, counts for one that gets no ring.
 enum class Route { kDrop, kUse };
 struct Routed {
   Route route;
   ThreadState* state;
 };
-// `events` attempts are about to be made. kUse: the state keeps open scopes, and has a ring or not.
+// Prepares `events` attempts. kUse: the state keeps open scopes, with or without a ring.
 JOBSCOPE_NOINLINE Routed RouteSlow(uint64_t events) {
   if (!Alive()) return {Route::kDrop, nullptr};
   ThreadState* state = t_slot.state;
@@ -55,7 +55,7 @@ JOBSCOPE_NOINLINE Routed RouteSlow(uint64_t events) {
   }
 }
 
-// One event into the state's ring, or into its count of events without one.
+// Writes one event into the state's ring, or counts it if there is none.
 inline void Commit(ThreadState* state, uint32_t site, uint32_t kind, uint32_t depth, uint64_t begin,
                    uint64_t end, const jobscope_arg* args, uint32_t arg_count) {
   if (JOBSCOPE_UNLIKELY(!HasRing(state))) {
@@ -94,8 +94,8 @@ inline jobscope_token BeginOn(ThreadState* state, uint32_t site) {
   return {begin, state->place | (stack & kMaxDepth)};
 }
 
-// Marks a call that may work on a state without a ring, from before it looks the state up: a signal
-// handler on top of it must not give that state away.
+// Marks a call that may use a state without a ring, before it looks the state up: an interrupting
+// signal handler must not return that state.
 class SlowCall {
  public:
   SlowCall() : outermost_(t_slot.slow_calls == 0) {
@@ -115,7 +115,7 @@ class SlowCall {
 };
 
 // A scope that began on the shared dead state is counted when it ends, as all scopes are. An
-// outermost one looks whether there is a ring by now.
+// outermost one checks whether a ring is free now.
 JOBSCOPE_NOINLINE jobscope_token BeginSlow(uint32_t site) {
   const SlowCall call;
   Routed routed = RouteSlow(0);
@@ -188,7 +188,7 @@ inline jobscope_token StepBeginOn(ThreadState* state, uint32_t site, int64_t num
   const uint64_t stack = state->stack.load(std::memory_order_relaxed);
   const jobscope_arg arg = StepNumber(number);
   const uint64_t begin = Ticks();
-  // The trigger first: what it switches on should include as much of the step as can be had.
+  // The trigger first: the recording that it enables should cover most of the step.
   OnStepBegin(site, number, begin);
   Commit(state, site, JOBSCOPE_KIND_STEP_BEGIN, stack & kMaxDepth, begin, begin, &arg, 1);
   PushOpen(state, stack, site | kOpenIsStep, begin, number);
@@ -196,7 +196,7 @@ inline jobscope_token StepBeginOn(ThreadState* state, uint32_t site, int64_t num
   return {begin, state->place | (stack & kMaxDepth)};
 }
 
-// An outermost step looks whether there is a ring by now, as BeginSlow does.
+// An outermost step checks whether a ring is free now, as BeginSlow does.
 JOBSCOPE_NOINLINE jobscope_token StepBeginSlow(uint32_t site, int64_t number) {
   const SlowCall call;
   Routed routed = RouteSlow(0);
@@ -228,8 +228,8 @@ void StepEnd(uint32_t site, jobscope_token token, int64_t number) {
   jobscope_arg args[kStepArguments] = {StepNumber(number)};
   uint32_t count = 1;
   ThreadState* state = t_slot.state;
-  // Within the step, because system calls are where a thread loses its processor; and before the
-  // end of a window of steps switches it off.
+  // Within the step, because threads lose their processor in system calls; and before the end of a
+  // window of steps disables it.
   const bool is_here = HasRing(state) && (token.place ^ state->place) <= kMaxDepth;
   if (is_here && WantsUsage()) count = EndStepUsage(state, token.begin_ticks, args);
   const uint64_t end = Ticks();
@@ -242,7 +242,7 @@ void StepEnd(uint32_t site, jobscope_token token, int64_t number) {
 
 // ---- events without a scope ----
 
-// One event of the thread at the depth where it is.
+// Writes one event of the thread at its current depth.
 inline void EventOn(ThreadState* state, uint32_t site, uint32_t kind, uint64_t begin, uint64_t end,
                     const jobscope_arg* args, uint32_t arg_count) {
   if (JOBSCOPE_UNLIKELY(!Enter(state))) {
@@ -271,7 +271,8 @@ inline void EventAt(uint32_t site, uint32_t kind, uint64_t begin, uint64_t end,
   EventOn(state, site, kind, begin, end, args, arg_count);
 }
 
-// The record is in the ring before its end can close a window: whoever sees that closed finds it.
+// The record is in the ring before its end can close a window: a reader that sees it closed finds
+// the record.
 uint64_t StepBoundary(uint32_t site, int64_t number, uint64_t begin_ticks) {
   const uint32_t source = site | kInferredSource;
   if (!Alive() || !IsSource(source)) return 0;
@@ -298,8 +299,8 @@ void Event(uint32_t site, uint32_t kind, const jobscope_arg* args, uint32_t arg_
   EventAt(site, kind, now, now, args, arg_count);
 }
 
-// The thread's serial in the high half, so that no two threads share a counter. Threads without a
-// state do share one; serials do not reach its high half in the life of a process.
+// Returns an id with the thread's serial in the high half, so that threads have separate counters.
+// Threads without a state share one; serials cannot reach its high half in the life of a process.
 uint64_t NextId() {
   ThreadState* state = t_slot.state;
   if (JOBSCOPE_UNLIKELY(!HasRing(state))) {
@@ -318,7 +319,7 @@ uint32_t RegisterSite(jobscope_site* site, const char* const* keys, uint32_t key
   const uint32_t known = __atomic_load_n(&site->id, __ATOMIC_ACQUIRE);
   if (known != 0) return known;
   const uint32_t id = FindOrAddSite(*site, keys, key_count, /*dynamic=*/false);
-  // Out of memory for the dictionary, not out of room in it: the site tries again.
+  // The dictionary lacked memory, not space: the site retries.
   if (id == kSiteOfFullDictionary && !DictionaryIsMapped()) return id;
   __atomic_store_n(&site->id, id, __ATOMIC_RELEASE);
   return id;

@@ -24,9 +24,10 @@ namespace jobscope::xspace {
 namespace {
 
 constexpr int64_t kEndOfTime = std::numeric_limits<int64_t>::max();
-// Each part repeats all names, so parts without number would take more room than the events.
+// Bounds the parts: each repeats all names, so unlimited parts would take more space than the
+// events.
 constexpr uint64_t kMaxParts = 4096;
-// The text that tells which part it is.
+// Space reserved for the text that gives the part's number.
 constexpr uint64_t kPartTextRoom = 256;
 
 // Sizes of one part.
@@ -51,7 +52,7 @@ struct Assembler::State {
   std::string warnings;   // XSpace.warnings fields
   std::string hostnames;  // XSpace.hostnames fields
   std::vector<Part> parts;
-  std::unique_ptr<ReadMeter> meter;  // null: nobody wants to let go of anything
+  std::unique_ptr<ReadMeter> meter;  // null: pages need not be released
 
   explicit State(AssembleOptions what) : options(std::move(what)) {
     if (options.let_go) meter = std::make_unique<ReadMeter>(options.let_go);
@@ -76,7 +77,7 @@ void Assembler::State::MakeTexts(const std::vector<std::string>& warning_texts) 
   AddTextField(xspace_field::kHostnames, ToUtf8(options.hostname, &scratch), &hostnames);
 }
 
-// What every part takes at most, whatever events are in it.
+// Returns the size that every part takes regardless of its events.
 uint64_t Assembler::State::FixedBytes() const {
   constexpr uint64_t kLengthField = 1 + 5;  // tag and length of at most 2 GiB
   uint64_t bytes = errors.size() + warnings.size() + hostnames.size() + kPartTextRoom;
@@ -227,7 +228,7 @@ absl::StatusOr<Assembler> Assembler::CreateIndexed(ItemIndex index, AssembleOpti
 }
 
 absl::StatusOr<Assembler> Assembler::Create(std::unique_ptr<State> state) {
-  // Without a plane nothing can have been readable.
+  // If no plane was indexed, no item was readable.
   const absl::Status& unreadable = state->index.unreadable;
   if (!unreadable.ok() && state->index.planes.empty()) return unreadable;
   std::vector<std::string> texts = Warnings(state->index);

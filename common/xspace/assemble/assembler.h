@@ -20,82 +20,83 @@
 
 namespace jobscope::xspace {
 
-// Where the bytes of an XSpace go, in order.
+// Receives the bytes of an XSpace, in order.
 class ByteSink {
  public:
   virtual ~ByteSink() = default;
-  // `stable` bytes lie in the items' own memory and may be kept by reference as long as that lives;
-  // others must be copied before the call returns.
+  // Takes `bytes`. Stable bytes lie in the items' own memory and may be kept by reference while
+  // that lives; others must be copied before the call returns.
   virtual absl::Status Write(std::string_view bytes, bool stable) = 0;
 };
 
-// A file that protobuf can still read has less than 2 GiB.
+// protobuf can only read files below 2 GiB.
 inline constexpr uint64_t kMaxPartBytes = uint64_t{1900} << 20;
 
 struct AssembleOptions {
-  // XSpace.hostnames[0]: the stem of the file that the trace is written to.
+  // XSpace.hostnames[0]: the stem of the trace's file.
   std::string hostname;
-  // Upper limit of one part in bytes, at most kMaxPartBytes; parts are cut by time. A part that
-  // holds nothing but names, or a single event, may exceed it.
+  // Maximum size of one part in bytes, at most kMaxPartBytes; parts are cut by time. A part that
+  // holds only names, or a single event, may exceed it.
   uint64_t part_limit_bytes = 256ull << 20;
-  // profile_start_time (epoch) where the items have no summary to tell it: a trace that was cut
-  // short still belongs at its place on the common axis.
+  // profile_start_time (epoch) if the items have no summary that gives it: a truncated trace still
+  // belongs at its place on the common time axis.
   std::optional<int64_t> zero_unix_ns;
-  // Of the worker, where the items have no summary to tell it.
+  // Rank of the worker if the items have no summary that gives it.
   std::optional<int> rank;
-  // True: an item that cannot be read ends the trace instead of being an error. What precedes it
-  // is written, and a warning and unreadable() tell why.
+  // True: an unreadable item ends the trace instead of returning an error. The items before it are
+  // written; a warning and unreadable() give the reason.
   bool keep_readable = false;
-  // What else is to be said about the trace: more XSpace.warnings.
+  // Further texts for XSpace.warnings.
   std::vector<std::string> warnings;
-  // Called each time that items in 16 more chunks of 2 MiB have been read, in Create and in Write,
-  // with the addresses of these chunks: whoever maps the items from a file can let go of their
-  // pages, which are read again where they are needed; also by a sink that still holds some of
-  // them by reference. May be empty.
+  // Called by Create and Write each time that items in 16 more chunks of 2 MiB have been read, with
+  // the addresses of these chunks. A caller that maps the items from a file can release their
+  // pages; they are read again when needed, also by a sink that still holds some of them by
+  // reference. May be empty.
   std::function<void(const std::vector<uintptr_t>& chunks)> let_go;
 };
 
-// One XSpace to write: the events that start in [begin_ps, end_ps).
+// Describes one XSpace to write: the events that start in [begin_ps, end_ps).
 struct Part {
   int64_t begin_ps = 0;
   int64_t end_ps = 0;       // INT64_MAX in the last part
-  uint64_t size_bytes = 0;  // of the whole XSpace
+  uint64_t size_bytes = 0;  // size of the whole XSpace
   uint64_t events = 0;
 };
 
 // Plans and writes the XSpaces of one session. Memory: an index of the items and one copy buffer;
 // never an XSpace.
 //
-// Any prefix of a session's items is good input: names precede their use, and what the summary
-// would have said is then absent. Within a line, segments are packed greedily into sorted runs and
-// the runs merged event by event; a line of one run is copied in bulk. The plane `Task Environment`
-// carries profile_start_time, profile_stop_time (uint64, epoch ns; on the client's clock where the
-// summary tells it) and jobscope_summary (bytes); losses and the summary's warnings become
-// XSpace.warnings.
+// Any prefix of a session's items is valid input: names precede their use, and facts from the
+// summary are then absent. Within a line, segments are packed greedily into sorted runs, and the
+// runs are merged event by event; a line with one run is copied in bulk. The plane `Task
+// Environment` carries profile_start_time, profile_stop_time (uint64, epoch ns; on the client's
+// clock if the summary gives it) and jobscope_summary (bytes). Losses and the summary's warnings
+// become XSpace.warnings.
 class Assembler {
  public:
-  // `items` must outlive the assembler. Foreign bytes (a spool file) are checked: an item that does
-  // not parse, an unknown plane, a number out of sequence, events out of order are errors that name
-  // the item.
+  // Indexes and plans `items`, which must outlive the assembler. Untrusted bytes (a spool file) are
+  // checked: an item that does not parse, an unknown plane, a number out of sequence or events out
+  // of order are errors that name the item.
   static absl::StatusOr<Assembler> Create(absl::Span<const ItemView> items,
                                           AssembleOptions options);
-  // Of items that have been indexed already, with kStop where `keep_readable`.
+  // Does the same for items that have been indexed, with kStop if `keep_readable`.
   static absl::StatusOr<Assembler> CreateIndexed(ItemIndex index, AssembleOptions options);
 
   Assembler(Assembler&&) noexcept;
   Assembler& operator=(Assembler&&) noexcept;
   ~Assembler();
 
-  // At least one part; in the order of time.
+  // Returns the parts in the order of time; at least one.
   const std::vector<Part>& parts() const;
-  uint64_t events() const;  // in all parts
-  // Whole steps in all parts, for a trace without a summary: reads all events once more.
+  uint64_t events() const;  // of all parts
+  // Counts the whole training steps in all parts, for a trace without a summary. Reads all events
+  // once more.
   uint64_t CountSteps() const;
   // Not OK: the item that could not be read; the trace ends before it.
   const absl::Status& unreadable() const;
 
-  // Writes parts()[index]: exactly size_bytes bytes. The first error of the sink ends it and is
-  // returned.
+  // Writes parts()[index], exactly size_bytes bytes. Stops at the first error of the sink and
+  // returns it.
   absl::Status Write(size_t index, ByteSink* sink) const;
 
  private:

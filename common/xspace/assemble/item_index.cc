@@ -33,8 +33,9 @@ std::string_view View(pbf_reader* reader) {
 
 pbf_reader Reader(std::string_view bytes) { return pbf_reader(bytes.data(), bytes.size()); }
 
-// What is wrong with an item. Thrown and caught in this file, beside protozero's own exceptions:
-// items are read several calls deep, and a status at each level would hide what is read.
+// Reports what is wrong with an item. Thrown and caught in this file, like protozero's own
+// exceptions: items are read several calls deep, and a status at each level would obscure the
+// parsing.
 struct BadItem : protozero::exception {
   explicit BadItem(std::string text) : text(std::move(text)) {}
   const char* what() const noexcept override { return text.c_str(); }
@@ -75,7 +76,7 @@ const char* KindName(ItemKind kind) {
   return "unknown kind";
 }
 
-// Checks one XStat: ids that are known, strings that are UTF-8.
+// Checks one XStat: its ids must be known, its strings UTF-8.
 void CheckStat(std::string_view stat, const IndexedPlane& plane) {
   uint64_t id = 0;
   StrictReader reader(stat);
@@ -94,7 +95,7 @@ void CheckStat(std::string_view stat, const IndexedPlane& plane) {
   Require(id >= 1 && id <= plane.stat_names.size(), "a stat has an unknown name");
 }
 
-// Checks that `stats` holds nothing but stats, in fields of that number.
+// Checks that `stats` holds only stats, in fields with that number.
 void CheckStats(std::string_view stats, uint32_t field, const IndexedPlane& plane) {
   StrictReader reader(stats);
   while (reader.Next()) {
@@ -123,7 +124,7 @@ class ItemIndexer::State {
     return absl::OkStatus();
   }
 
-  // The item that is due stays out.
+  // Skips the next expected item.
   void Skip() { ++expected_; }
 
   ItemIndex Finish() {
@@ -361,7 +362,7 @@ void ItemIndexer::State::ReadRawPlane(const ItemView& item) {
   while (reader.next(raw_plane_field::kPlane, kBytes)) raw.bytes = View(&reader);
   absl::StatusOr<RawPlaneInfo> info = CheckRawPlane(raw.bytes);
   if (!info.ok()) {
-    // What a framework hands over is not ours to trust, and must not cost what is ours.
+    // A framework's planes are untrusted: an error in them must not discard our own events.
     index_.warnings.push_back(absl::StrCat("a framework's plane (item ", item.number,
                                            ") left out: ", info.status().message()));
     return;
@@ -402,7 +403,7 @@ ItemIndexer::ItemIndexer(Unreadable unreadable)
 ItemIndexer::~ItemIndexer() = default;
 
 absl::Status ItemIndexer::Add(const ItemView& item) {
-  // Behind an item that is missing from the index only what refers to no other item is of use.
+  // After an item that is missing from the index, only an item without references is usable.
   if (!stopped_.ok() && item.kind != ItemKind::kSummary) {
     state_->Skip();
     return absl::OkStatus();

@@ -23,7 +23,7 @@
 
 namespace jobscope::xspace {
 
-// An events item.
+// Indexes one events item.
 struct Segment {
   uint64_t item = 0;        // its number
   std::string_view events;  // XLine.events fields
@@ -36,7 +36,7 @@ struct IndexedLine {
   int64_t key = 0;
   std::string_view name;
   std::string_view display_name;
-  Spread end = 0;  // of the event that ends last
+  Spread end = 0;  // end of the event that ends last
   std::vector<Segment> segments;
 };
 
@@ -50,7 +50,7 @@ struct IndexedPlane {
   absl::flat_hash_map<int64_t, size_t> line_by_key;
 };
 
-// A framework's plane.
+// Indexes a framework's plane.
 struct IndexedRawPlane {
   uint64_t item = 0;
   std::string_view bytes;
@@ -67,15 +67,16 @@ struct ItemIndex {
   std::string_view summary_bytes;
   v1::Summary summary;
   std::vector<std::string> warnings;  // about items that could not be used
-  absl::Status unreadable;            // with Unreadable::kStop: why it stopped
+  absl::Status unreadable;            // with Unreadable::kStop: why indexing stopped
 };
 
 enum class Unreadable {
-  kFail,  // an item that cannot be read is the error that is returned
-  kStop,  // what precedes it is indexed, and the summary, which stands for itself
+  kFail,  // an unreadable item is returned as an error
+  kStop,  // the items before the unreadable one are indexed, and the summary, which needs no other
+          // item
 };
 
-// Makes an index of items that come one by one. Memory: about 80 bytes per events item, 16 per
+// Builds an index of items that arrive one by one. Memory: about 80 bytes per events item, 16 per
 // name.
 class ItemIndexer {
  public:
@@ -84,10 +85,10 @@ class ItemIndexer {
   ItemIndexer(const ItemIndexer&) = delete;
   ItemIndexer& operator=(const ItemIndexer&) = delete;
 
-  // Reads the next item, whose bytes must outlive the index. With Unreadable::kFail an error, which
-  // names the item's number, ends it; with kStop there is none.
+  // Reads the next item, whose bytes must outlive the index. With Unreadable::kFail, returns an
+  // error that names the item's number; with kStop, never returns one.
   absl::Status Add(const ItemView& item);
-  // Of the items so far. Once.
+  // Returns the index of the items so far. Call it once.
   ItemIndex Finish();
 
  private:
@@ -97,7 +98,7 @@ class ItemIndexer {
   absl::Status stopped_;
 };
 
-// All items at once.
+// Indexes all items at once.
 absl::StatusOr<ItemIndex> IndexItems(absl::Span<const ItemView> items, ReadMeter* meter = nullptr,
                                      Unreadable unreadable = Unreadable::kFail);
 

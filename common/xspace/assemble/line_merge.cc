@@ -12,7 +12,7 @@
 namespace jobscope::xspace {
 namespace {
 
-// A range of time as events are compared.
+// A time range in the form in which events are compared.
 struct Range {
   Spread begin = 0;
   Spread end = 0;
@@ -48,19 +48,19 @@ Slice CutRange(const Segment& segment, Range range, ReadMeter* meter) {
   return {std::string_view(from, static_cast<size_t>(at - from)), count};
 }
 
-// So far ahead of an event its run is fetched into the cache.
+// Distance by which a run is prefetched ahead of its current event.
 constexpr size_t kPrefetchBytes = 512;
 
-// Walks the events of one run that lie in a range of time.
+// Iterates over the events of one run in a time range.
 struct Cursor {
   const Run* run = nullptr;
-  size_t position = 0;         // in the run, of the next segment
+  size_t position = 0;         // of the next segment in the run
   const char* at = nullptr;    // the current event
-  const char* next = nullptr;  // behind it
-  const char* end = nullptr;   // of the current segment's events in the range
+  const char* next = nullptr;  // byte after it
+  const char* end = nullptr;   // end of the current segment's events in the range
   uint64_t item = 0;
 
-  // Goes on to the next segment that has events in the range; false if there is none.
+  // Advances to the next segment that has events in the range; false if there is none.
   bool NextSegment(const std::vector<Segment>& segments, Range range, ReadMeter* meter,
                    Spread* start) {
     while (position < run->size()) {
@@ -78,13 +78,13 @@ struct Cursor {
   }
 };
 
-// A cursor in the heap, beside the start of its current event: nearly all comparisons end there.
+// Keeps the start of the current event beside its cursor: it decides nearly all comparisons.
 struct Entry {
   Spread start = 0;
   Cursor* cursor = nullptr;
 };
 
-// Which of two events of equal start goes first.
+// Returns which of two events with equal start goes first.
 bool TiePrecedes(const Cursor& a, const Cursor& b) {
   EventView event_a;
   EventView event_b;
@@ -101,7 +101,7 @@ inline bool Precedes(const Entry& a, const Entry& b) {
   return a.start < b.start;
 }
 
-// Restores the heap (first to go on top) after the top has changed.
+// Restores the heap (smallest on top) after its top has changed.
 void SiftDown(std::vector<Entry>* entries) {
   Entry* const heap = entries->data();
   const size_t size = entries->size();
@@ -110,7 +110,7 @@ void SiftDown(std::vector<Entry>* entries) {
   for (;;) {
     size_t child = 2 * hole + 1;
     if (child >= size) break;
-    // Which child goes first is a coin toss, so no branch depends on it.
+    // Branch-free: which child goes first is unpredictable.
     if (child + 1 < size) child += static_cast<size_t>(Precedes(heap[child + 1], heap[child]));
     if (!Precedes(heap[child], moved)) break;
     heap[hole] = heap[child];
@@ -136,7 +136,7 @@ std::vector<Run> PackRuns(const std::vector<Segment>& segments) {
   std::stable_sort(by_first.begin(), by_first.end(),
                    [&](uint32_t a, uint32_t b) { return segments[a].first < segments[b].first; });
   std::vector<Run> runs;
-  // Runs by their last event. The run that ends latest, but before the segment, takes it.
+  // Runs by their last event. A segment joins the run with the latest end before it.
   std::multimap<EventKey, size_t> by_last;
   for (const uint32_t index : by_first) {
     const Segment& segment = segments[index];
@@ -198,7 +198,7 @@ void WriteEvents(const std::vector<Segment>& segments, const std::vector<Run>& r
     SiftDown(&heap);
   }
   if (heap.empty()) return;
-  // One run is left: no need to look at its events.
+  // One run is left: its events need no comparison.
   Entry last = heap[0];
   do {
     out->Stable(

@@ -14,24 +14,24 @@
 
 namespace jobscope::xspace {
 
-// Indices of segments whose events, one segment after the other, are sorted.
+// Indices of segments whose concatenated events are sorted.
 using Run = std::vector<uint32_t>;
 
-// The fewest runs that hold all segments. A segment follows in a run if its first event sorts
-// strictly behind the last one there: events that are equal in start and length may be parent and
-// child, and then the merge decides.
+// Packs all segments into the fewest runs. A segment joins a run if its first event sorts strictly
+// after the run's last: events with equal start and length may be parent and child, and only the
+// merge can order them.
 std::vector<Run> PackRuns(const std::vector<Segment>& segments);
 
-// The events of a segment that start in [begin_ps, end_ps).
+// Holds the events of a segment that start in [begin_ps, end_ps).
 struct Slice {
   std::string_view events;
   uint64_t count = 0;
 };
 Slice Cut(const Segment& segment, int64_t begin_ps, int64_t end_ps, ReadMeter* meter = nullptr);
 
-// Writes the events that start in [begin_ps, end_ps), sorted. Of events equal in start and length,
-// that of the later item comes first, because a parent completes after its children; within an item
-// the order is kept.
+// Writes the events that start in [begin_ps, end_ps), sorted. Of events with equal start and
+// length, that of the later item comes first, because a parent completes after its children; within
+// an item the order is kept.
 void WriteEvents(const std::vector<Segment>& segments, const std::vector<Run>& runs,
                  int64_t begin_ps, int64_t end_ps, OutputBuffer* out);
 

@@ -11,8 +11,8 @@
 
 namespace jobscope::xspace {
 
-// The texts of XSpace.warnings: one per cause of loss with numbers and a remedy, then what the
-// summary warns of, then an early end, then items that could not be used.
+// Returns the texts of XSpace.warnings: one per cause of loss with numbers and a remedy, then the
+// summary's warnings, then an early end, then items that could not be used.
 std::vector<std::string> Warnings(const ItemIndex& index);
 
 }  // namespace jobscope::xspace

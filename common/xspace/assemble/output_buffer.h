@@ -16,14 +16,15 @@
 
 namespace jobscope::xspace {
 
-// Not thread-safe. After the first error of the sink, everything is dropped.
+// Collects small writes to a sink into large ones. Not thread-safe. After the sink's first error,
+// everything is discarded.
 class OutputBuffer {
  public:
-  // `meter`, which may be null, is for those who read what is written.
+  // `meter`, which may be null, is used by callers that read what is written.
   explicit OutputBuffer(ByteSink* sink, ReadMeter* meter = nullptr)
       : sink_(sink), meter_(meter), buffer_(new char[kCapacity]) {}
 
-  // Bytes that go away after the call.
+  // Writes bytes that may change after the call.
   void Copy(std::string_view bytes) {
     if (bytes.empty()) return;
     if (bytes.size() > kCapacity - used_) {
@@ -34,16 +35,17 @@ class OutputBuffer {
     used_ += bytes.size();
   }
 
-  // Bytes that lie in an item.
+  // Writes bytes that lie in an item.
   void Stable(std::string_view bytes) {
     if (bytes.size() < kMinStableBytes) return Copy(bytes);
     Flush();
     Pass(bytes, /*stable=*/true);
   }
 
-  // Same, for bytes that are mostly few; what lies before `readable_end` may be read beyond them.
+  // Writes bytes of an item that are usually few; memory up to `readable_end` may be read beyond
+  // them.
   void StableStretch(std::string_view bytes, const char* readable_end) {
-    // Copying more than is wanted takes less time than finding out how much that is.
+    // Copying a fixed, larger size is faster than computing how much is needed.
     if (static_cast<int64_t>(bytes.size()) <= kShortBytes &&
         readable_end - bytes.data() >= kShortBytes && used_ + kShortBytes <= kCapacity) {
       std::memcpy(buffer_.get() + used_, bytes.data(), kShortBytes);
@@ -64,11 +66,12 @@ class OutputBuffer {
   uint64_t written() const { return written_ + used_; }
 
  private:
-  // Large enough that a sink's write() calls don't count, small enough to stay in the L2 cache.
+  // Large enough to make the cost of a sink's write() calls negligible, small enough for the L2
+  // cache.
   static constexpr size_t kCapacity = size_t{128} << 10;
-  // Below this, a reference costs a sink more than the copy of the bytes.
+  // Smaller pieces are copied: a reference costs a sink more than the copy.
   static constexpr size_t kMinStableBytes = 4096;
-  // An event without stats.
+  // Size of an event without stats.
   static constexpr int64_t kShortBytes = 32;
 
   void Flush() {

@@ -24,7 +24,8 @@ namespace {
 constexpr std::string_view kTaskEnvironment = "Task Environment";
 constexpr absl::string_view kGpuPrefix = "/device:GPU:";
 
-// "main [rank 5]": viewers call the processes of a run by their files, and those by ports.
+// Returns "main [rank 5]": viewers label the processes of a run by their files, which are named by
+// ports.
 std::string DisplayName(const IndexedPlane& plane, const IndexedLine& line,
                         std::optional<int> rank) {
   const bool is_thread = plane.name == kHostPlaneName && line.name != kCountersLineName;
@@ -74,15 +75,15 @@ bool HasEvents(const IndexedPlane& plane) {
                      [](const IndexedLine& line) { return !line.segments.empty(); });
 }
 
-// What the session has to say about itself: stats of `Task Environment`, after `first_id - 1` stats
-// that it may have.
+// Encodes the session's own stats for `Task Environment`, which may already have `first_id - 1`
+// stats.
 std::string EnvironmentStats(const ItemIndex& index, std::optional<int64_t> zero_unix_ns,
                              uint64_t first_id) {
   std::string metadata;
   StatsEncoder stats(StatsOf::kPlane);
   uint64_t id = first_id;
   if (index.has_summary) {
-    // The same instant in all traces of a run, which the workers' own clocks tell differently.
+    // The same instant in all traces of a run, although the workers' own clocks differ.
     const auto start_ns = static_cast<uint64_t>(index.summary.client_zero_unix_ns() != 0
                                                     ? index.summary.client_zero_unix_ns()
                                                     : index.summary.zero_unix_ns());
@@ -103,9 +104,9 @@ std::string EnvironmentStats(const ItemIndex& index, std::optional<int64_t> zero
   return absl::StrCat(metadata, AbslView(stats.bytes()));
 }
 
-// A name that no other plane has. A device plane becomes a custom one: a second GPU plane would be
-// analysed as another GPU. `next`: the first number to try for a stem, because a thousand planes of
-// one name must not be tried against each other.
+// Returns a name that no other plane has. A device plane becomes a custom plane: a second GPU plane
+// would be analysed as another GPU. `next` holds the first number to try for each stem, because a
+// thousand planes of one name would otherwise need quadratic time.
 std::string FreeName(absl::string_view name, const absl::flat_hash_set<std::string>& taken,
                      absl::flat_hash_map<std::string, int>* next) {
   constexpr absl::string_view kDevice = "/device:";
@@ -134,7 +135,7 @@ OutputPlanes MakeOutputPlanes(const ItemIndex& index, std::optional<int64_t> zer
   for (const IndexedPlane& indexed : index.planes) {
     max_id = std::max(max_id, indexed.id);
     OutputPlane plane = MakePlane(indexed, rank);
-    // XProf shows no steps at all beside a GPU plane without events.
+    // XProf shows no steps at all if there is a GPU plane without events.
     if (plane.needs_events && !HasEvents(indexed)) continue;
     if (indexed.name == kTaskEnvironment) {
       has_environment = true;

@@ -15,19 +15,19 @@
 
 namespace jobscope::xspace {
 
-// A plane of the session, or our own `Task Environment`.
+// Describes a plane of the session, or our own `Task Environment`.
 struct OutputPlane {
-  const IndexedPlane* indexed = nullptr;  // null: a plane that has nothing but `extra`
-  bool needs_events = false;              // left out of a part that holds no events of it
+  const IndexedPlane* indexed = nullptr;  // null: a plane that has only `extra`
+  bool needs_events = false;              // left out of a part that has no events of it
   std::string head;                       // id, name
-  std::string extra;                      // metadata and stats that the assembler adds
-  uint64_t metadata_bytes = 0;            // of the indexed names
-  uint64_t stats_bytes = 0;               // of the indexed stats
+  std::string extra;                      // metadata and stats added by the assembler
+  uint64_t metadata_bytes = 0;            // size of the indexed names
+  uint64_t stats_bytes = 0;               // size of the indexed stats
   std::vector<std::string> line_heads;    // XLine without its events
-  std::vector<std::vector<Run>> runs;     // of each line
+  std::vector<std::vector<Run>> runs;     // by line
 };
 
-// A framework's plane: its bytes, and a name that follows them and so replaces theirs.
+// Describes a framework's plane: its bytes, and a name that follows and so replaces theirs.
 struct OutputRawPlane {
   std::string_view bytes;
   std::string new_name;  // an XPlane.name field, or empty
@@ -39,10 +39,10 @@ struct OutputPlanes {
   std::vector<OutputRawPlane> raw_planes;  // in the first part
 };
 
-// Decides which planes a trace has, and under which names: each name once, no GPU plane without
-// events, and what the session says about itself in `Task Environment`. Adds a text to `warnings`
-// where a plane was renamed. `zero_unix_ns` is told where there is no summary; `rank` stands behind
-// the names that viewers show of the host's threads. The result refers to `index`.
+// Decides which planes a trace has and under which names: each name once, no GPU plane without
+// events, the session's own stats in `Task Environment`. Adds a text to `warnings` for each renamed
+// plane. `zero_unix_ns` is used if there is no summary; `rank` is appended to the names that
+// viewers show for the host's threads. The result refers to `index`.
 OutputPlanes MakeOutputPlanes(const ItemIndex& index, std::optional<int64_t> zero_unix_ns,
                               std::optional<int> rank, std::vector<std::string>* warnings);
 

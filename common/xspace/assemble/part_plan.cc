@@ -12,11 +12,11 @@
 namespace jobscope::xspace {
 namespace {
 
-// Buckets of one histogram. A bucket that is too full is looked at again with a histogram of its
-// own, so the number decides about speed only; 2^56 ps take seven levels at most.
+// Buckets per histogram. An overfull bucket is split by a histogram of its own, so the number
+// affects only speed; 2^56 ps take at most seven levels.
 constexpr size_t kBuckets = 256;
-// A bucket below this share of the budget is not split further: what is left unused of a part is
-// less than that.
+// A bucket below this share of the budget is not split further; the unused space of a part is less
+// than that.
 constexpr uint64_t kSplitShare = 32;
 
 class Planner {
@@ -25,7 +25,7 @@ class Planner {
           ReadMeter* meter)
       : planes_(planes), current_budget_(first_budget), budget_(budget), meter_(meter) {}
 
-  // Places the events that start in [begin, begin + width), in the order of time.
+  // Places the events that start in [begin, begin + width), in order of time.
   void Place(uint64_t begin, uint64_t width) {
     const uint64_t bucket_width = (width - 1) / kBuckets + 1;
     std::array<uint64_t, kBuckets> bytes{};
@@ -44,7 +44,7 @@ class Planner {
       } else if (bucket_width > 1 && bytes[i] > budget_ / kSplitShare) {
         Place(bucket_begin, std::min(bucket_width, begin + width - bucket_begin));
       } else {
-        // A first part with less room than the others may hold no events at all.
+        // A first part with less space than the others may hold no events at all.
         if (used_ != 0 || (cuts_.empty() && current_budget_ < budget_)) {
           cuts_.push_back(static_cast<int64_t>(bucket_begin));
           current_budget_ = budget_;
@@ -85,7 +85,7 @@ class Planner {
   uint64_t current_budget_;
   const uint64_t budget_;
   ReadMeter* const meter_;
-  uint64_t used_ = 0;  // of the current part
+  uint64_t used_ = 0;  // by the current part
   std::vector<int64_t> cuts_;
 };
 

@@ -12,10 +12,10 @@
 
 namespace jobscope::xspace {
 
-// Times at which to cut, rising, so that between two of them start at most `budget_bytes` of
-// encoded events, and before the first at most `first_budget_bytes`. Events of one start are never
-// parted, so more than that may start at one picosecond. Empty: no cut is needed. Memory:
-// histograms of a few KiB.
+// Returns increasing times at which to cut. At most `budget_bytes` of encoded events start between
+// two of them, and at most `first_budget_bytes` before the first. Events with the same start are
+// never separated, so more may start at one picosecond. Empty: no cut is needed. Memory: histograms
+// of a few KiB.
 std::vector<int64_t> PlanCuts(const std::vector<IndexedPlane>& planes, uint64_t first_budget_bytes,
                               uint64_t budget_bytes, ReadMeter* meter = nullptr);
 

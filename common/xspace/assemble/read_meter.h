@@ -14,22 +14,23 @@
 
 namespace jobscope::xspace {
 
-// Memory in units of what one page fault may map: the system maps what lies around in its cache,
-// too, on Linux 6.18 up to a page table's 2 MiB (measured: 32 MiB that were read here and there
-// took 240 MB). So chunks are counted, not bytes. Not thread-safe.
+// Counts the 2 MiB chunks of a mapped file that have been read, and reports them for release.
+// Counts chunks, not bytes, because one page fault also maps what lies nearby in the page cache, on
+// Linux 6.18 up to a page table's 2 MiB (measured: reading 32 MiB at scattered places took 240 MB).
+// Not thread-safe.
 class ReadMeter {
  public:
   static constexpr size_t kChunkBytes = size_t{2} << 20;
-  // 32 MiB: small beside what a client needs anyway, large enough that what is mapped once more
-  // does not count.
+  // 32 MiB: small compared with the client's other memory, large enough to make repeated faults
+  // negligible.
   static constexpr size_t kMaxChunks = 16;
 
-  // Takes chunks: addresses of their first bytes.
+  // Receives the start addresses of chunks.
   using LetGo = std::function<void(const std::vector<uintptr_t>& chunks)>;
 
   explicit ReadMeter(LetGo let_go) : let_go_(std::move(let_go)) {}
 
-  // Tells of bytes that are read now. May let go of those before.
+  // Counts bytes that are read now. May report earlier ones for release.
   void Add(std::string_view bytes) {
     if (bytes.empty()) return;
     const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
@@ -40,7 +41,7 @@ class ReadMeter {
     }
   }
 
-  // Of all that was read so far.
+  // Reports everything read so far for release.
   void LetGoNow() {
     if (let_go_ && !chunks_.empty()) let_go_(chunks_);
     chunks_.clear();
@@ -48,7 +49,7 @@ class ReadMeter {
 
  private:
   void AddChunk(uintptr_t chunk) {
-    // Mostly the one before.
+    // Usually the previous one.
     if (std::find(chunks_.rbegin(), chunks_.rend(), chunk) != chunks_.rend()) return;
     if (chunks_.size() >= kMaxChunks) LetGoNow();
     chunks_.push_back(chunk);
@@ -58,7 +59,7 @@ class ReadMeter {
   std::vector<uintptr_t> chunks_;
 };
 
-// Where items lie in memory that is nobody's to let go of, there is no meter.
+// There is no meter if the items lie in memory that cannot be released.
 inline void AddRead(ReadMeter* meter, std::string_view bytes) {
   if (meter != nullptr) meter->Add(bytes);
 }

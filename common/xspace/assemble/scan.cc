@@ -42,12 +42,12 @@ uint64_t CountEvents(std::string_view line) {
   return events;
 }
 
-// The three stats of `Task Environment` that we know.
+// The stats of `Task Environment` that we know.
 enum EnvironmentStat { kStart, kStop, kSummary, kEnvironmentStats };
 constexpr std::array<std::string_view, kEnvironmentStats> kEnvironmentStatNames = {
     "profile_start_time", "profile_stop_time", "jobscope_summary"};
 
-// Notes the id of the stat metadata if it is one that we know.
+// Stores the id of the stat metadata if it is one that we know.
 void ReadStatMetadata(std::string_view entry, std::array<int64_t, kEnvironmentStats>* ids) {
   int64_t key = 0;
   std::string_view name;

@@ -18,13 +18,13 @@ namespace jobscope::xspace {
 struct XSpaceScan {
   uint64_t planes = 0;
   uint64_t lines = 0;
-  uint64_t events = 0;  // XEvents of all lines
+  uint64_t events = 0;  // of all lines
   // At most kMaxScanTexts of each, each cut at kMaxScanTextBytes.
   std::vector<std::string> plane_names;
   std::vector<std::string> hostnames;
   std::vector<std::string> errors;
   std::vector<std::string> warnings;
-  // From the plane `Task Environment`.
+  // Read from the plane `Task Environment`.
   std::optional<std::string>
       summary;  // bytes of jobscope_summary: a jobscope.v1.Summary, if the file is ours; one of
                 // more than kMaxScanSummaryBytes counts as none
@@ -34,12 +34,12 @@ struct XSpaceScan {
 
 inline constexpr size_t kMaxScanTexts = 1000;
 inline constexpr size_t kMaxScanTextBytes = 4096;
-// Its reader builds objects of several times its size. Real ones take some KiB, with the losses of
-// thousands of threads some hundred.
+// Bounds the summary, because its parser builds objects of several times its size. Real ones take a
+// few KiB; with losses of thousands of threads, some hundred.
 inline constexpr size_t kMaxScanSummaryBytes = size_t{4} << 20;
 
-// Walks `bytes` (up to 4 GiB) down to the events, whose insides are not looked at. Bytes that are
-// not an XSpace are an error. Memory: the result. Thread-safe.
+// Scans `bytes` (up to 4 GiB) down to the events, without reading these. Returns an error if the
+// bytes are not an XSpace. Memory: the result. Thread-safe.
 absl::StatusOr<XSpaceScan> ScanXSpace(std::string_view bytes);
 
 }  // namespace jobscope::xspace

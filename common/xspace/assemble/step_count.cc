@@ -16,7 +16,7 @@ constexpr auto kVarint = protozero::pbf_wire_type::varint;
 
 protozero::pbf_reader Reader(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
 
-// The id of the stat in this plane; 0: it has none.
+// Returns the id of the stat in this plane; 0 if it has none.
 uint64_t StepStatId(const IndexedPlane& plane) {
   for (const std::string_view entry : plane.stat_names) {
     uint64_t id = 0;
@@ -63,7 +63,8 @@ uint64_t CountSteps(const ItemIndex& index) {
       }
     }
   } catch (const protozero::exception&) {
-    // A worker's own bytes: what has been counted is in the trace.
+    // On an error, keeps the count: these are a worker's own bytes, and the counted steps are in
+    // the trace.
   }
   return steps;
 }

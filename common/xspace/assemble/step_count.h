@@ -10,8 +10,8 @@
 
 namespace jobscope::xspace {
 
-// Whole steps in the items: events that carry `_r` (one that was clipped does not). Reads all
-// events of planes that know such a stat.
+// Counts the whole training steps in the items: events that carry `_r` (clipped ones do not). Reads
+// all events of planes with that stat.
 uint64_t CountSteps(const ItemIndex& index);
 
 }  // namespace jobscope::xspace

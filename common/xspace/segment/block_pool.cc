@@ -8,8 +8,8 @@
 namespace jobscope::xspace {
 namespace {
 
-// Of blocks that nobody owns: what a stream at full speed turns over between two acknowledgements,
-// and little beside the cap.
+// Bounds blocks kept without an owner: what a stream at full speed reuses between two
+// acknowledgements, and little compared with the cap.
 constexpr size_t kMaxSpareBytes = size_t{4} << 20;
 
 }  // namespace
@@ -18,7 +18,7 @@ BlockPool::BlockPool(size_t cap_bytes, size_t block_bytes)
     : cap_bytes_(cap_bytes),
       block_bytes_(block_bytes),
       max_spares_(std::min(kMaxSpareBytes, cap_bytes / 8) / block_bytes) {
-  spares_.reserve(max_spares_);  // what comes back must find room without an allocation
+  spares_.reserve(max_spares_);  // returned blocks must be stored without an allocation
 }
 
 BlockPool::~BlockPool() { Close(); }

@@ -13,41 +13,42 @@
 
 namespace jobscope::xspace {
 
-// A block counts against the cap from the time it is taken until its last owner lets go of it,
-// whoever that is: the cap holds whatever a slow peer keeps of it. Some of those that come back are
-// kept mapped for the next taker (a block that is mapped anew costs 256 page faults, about 0.1 ms);
-// they count as mapped too. Thread-safe; an owner may outlive the pool's maker.
+// Allocates memory blocks below a cap. A block counts against the cap until its last owner releases
+// it, so that the cap also holds if a slow peer keeps blocks. Some returned blocks stay mapped for
+// reuse (mapping a block anew costs 256 page faults, about 0.1 ms); they count as mapped too.
+// Thread-safe; an owner of a block may outlive the creator of the pool.
 class BlockPool : public std::enable_shared_from_this<BlockPool> {
  public:
-  // `cap_bytes`: never mapped beyond. `block_bytes`: the ordinary size, of which some are kept.
+  // Never maps more than `cap_bytes`. `block_bytes` is the ordinary block size, of which some are
+  // kept.
   BlockPool(size_t cap_bytes, size_t block_bytes);
   ~BlockPool();
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
-  // `bytes` (whole pages) of memory; null if more than `limit_bytes` would then be in use, or the
-  // system has none. What an earlier owner wrote may stand in it.
+  // Returns `bytes` (whole pages) of memory; null if more than `limit_bytes` would then be in use,
+  // or the system has none. May hold the data of an earlier owner.
   std::shared_ptr<char> Take(size_t bytes, size_t limit_bytes);
-  // Keeps nothing any more.
+  // Unmaps the spare blocks and keeps none from now on.
   void Close();
 
-  // Blocks with an owner, and with those that are kept; blocks that have come back.
+  // Size of blocks with an owner; the same plus the spare blocks; number of returned blocks.
   size_t in_use_bytes() const { return in_use_.load(std::memory_order_acquire); }
   size_t mapped_bytes() const { return mapped_.load(std::memory_order_acquire); }
   uint64_t returned_blocks() const { return returned_.load(std::memory_order_acquire); }
 
  private:
   void Return(char* data, size_t bytes);
-  void UnmapSpares();  // with the lock
+  void UnmapSpares();  // requires the lock
 
   const size_t cap_bytes_;
   const size_t block_bytes_;
   const size_t max_spares_;
 
   std::mutex mutex_;
-  std::vector<char*> spares_;  // under the lock
+  std::vector<char*> spares_;  // guarded by the lock
   bool closed_ = false;        // likewise
-  // Written under the lock, read without.
+  // Written under the lock, read without it.
   std::atomic<size_t> in_use_{0};
   std::atomic<size_t> mapped_{0};
   std::atomic<uint64_t> returned_{0};

@@ -19,7 +19,7 @@ const char* ReadEventSlow(const char* in, const char* end, EventView* event) {
   if (in == end || *in != BytesTag(xline_field::kEvents)) return nullptr;
   uint64_t size;
   const char* at = ReadVarint(in + 1, end, &size);
-  // Protobuf takes lengths of at most five bytes.
+  // Protobuf allows lengths of at most five bytes.
   if (at == nullptr || at - in > 6 || size > static_cast<uint64_t>(end - at)) return nullptr;
   const char* const behind = at + size;
   at = ReadField(at, behind, xevent_field::kMetadataId, &event->metadata_id);

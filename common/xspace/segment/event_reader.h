@@ -13,11 +13,12 @@
 
 namespace jobscope::xspace {
 
-// Starts and ends of events lie below this: 2^56 ps, 20 hours after the session's zero.
+// Bounds starts and ends of events: 2^56 ps, 20 hours after the session's zero.
 constexpr int64_t kMaxEventPs = static_cast<int64_t>(kSpreadLimit);
 
-// Sorts as the events of a line do: by start, then longest first. Both are spread, which sorts like
-// numbers: most events are only compared, and undoing the varint would take longer than that.
+// Sorts as the events of a line do: by start, then longest first. Both values are spread varints,
+// which sort like numbers: most events are only compared, and decoding the varint would take
+// longer.
 struct EventKey {
   Spread start = 0;
   Spread duration = 0;
@@ -26,16 +27,16 @@ struct EventKey {
   }
 };
 
-// One XLine.events field as segments hold them: metadata id, offset, duration, in this order and
-// each present, then nothing but stats.
+// Views one XLine.events field as segments hold them: metadata id, offset and duration, all present
+// in this order, then only stats.
 struct EventView {
   Spread metadata_id = 0;
   EventKey key;
   std::string_view stats;  // XEvent.stats fields
 };
 
-// Reads the event at `in`; returns the byte behind it, or null when it is not as described or
-// leaves [in, end). Does not look into the stats.
+// Reads the event at `in`. Returns the byte after it, or null if it has another form or exceeds
+// [in, end). Does not parse the stats.
 const char* ReadEventSlow(const char* in, const char* end, EventView* event);
 
 inline const char* ReadEvent(const char* in, const char* end, EventView* event) {
@@ -61,7 +62,7 @@ inline const char* ReadEvent(const char* in, const char* end, EventView* event) 
   return behind;
 }
 
-// The start of the event at `in`, which has been checked; returns the byte behind the event.
+// Reads the start of the event at `in`, which has been checked. Returns the byte after the event.
 inline const char* ReadStart(const char* in, const char* end, Spread* start) {
   constexpr int64_t kReach = 24;
   const auto size = static_cast<uint8_t>(in[1]);

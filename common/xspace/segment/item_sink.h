@@ -21,22 +21,21 @@ enum class ItemKind : uint32_t {
   kSummary = 9,
 };
 
-// Key of a plane within a session: dense from 1. Given by Names.
+// Identifies a plane within a session; dense from 1, assigned by Names.
 using PlaneKey = uint32_t;
 
 class ItemSink {
  public:
   virtual ~ItemSink() = default;
 
-  // Takes one item: `body` is the encoded message of `kind` (without its field header). Copies it,
-  // numbers it, publishes it. Thread-safe; blocks only for the copy. Returns false, and takes
-  // nothing, when there is no room: events find the store full at 95 % of its cap, so that names,
-  // lines, losses and the summary still have room.
+  // Appends one item: copies, numbers and publishes it. `body` is the encoded message of `kind`,
+  // without its field header. Thread-safe; blocks only for the copy. Returns false and takes
+  // nothing if there is no space. Events find the store full at 95 % of its cap, so that names,
+  // lines, losses and the summary still fit.
   [[nodiscard]] virtual bool Append(ItemKind kind, std::string_view body) = 0;
 
-  // True once an events item has been refused, until there is room again, if ever. A collector that
-  // sees it stops draining meanwhile: loss then happens in its own buffers, where it is counted
-  // exactly.
+  // Returns true once an events item has been refused, until there is space again. A collector then
+  // pauses its drain: losses occur in its own buffers, where they are counted exactly.
   virtual bool Full() const = 0;
 };
 

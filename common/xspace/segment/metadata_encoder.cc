@@ -14,7 +14,7 @@ std::string_view ReadText(protozero::pbf_reader* reader) {
   return {view.data(), view.size()};
 }
 
-// A jobscope.v1.Names.Name that the index has checked.
+// Views a jobscope.v1.Names.Name that the index has checked.
 struct NameView {
   uint64_t id = 0;
   std::string_view name;

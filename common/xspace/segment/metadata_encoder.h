@@ -17,7 +17,7 @@ void EncodeEventMetadata(std::string_view bytes, std::string* out);
 
 // Appends the XPlane.stat_metadata entry of a jobscope.v1.Names.Name whose bytes have been checked.
 void EncodeStatMetadata(std::string_view bytes, std::string* out);
-// Same for a name of our own.
+// Does the same for a name of our own.
 void EncodeStatMetadata(uint64_t id, std::string_view name, std::string* out);
 
 }  // namespace jobscope::xspace

@@ -19,20 +19,20 @@ using Ids = absl::flat_hash_map<std::string, uint64_t>;
 
 struct PlaneNames {
   Ids events;            // plain names
-  Ids decorated_events;  // keyed by name, display name and stats, each with its length before it
+  Ids decorated_events;  // keyed by name, display name and stats, each prefixed by its length
   uint64_t event_count = 0;
   Ids stats;
   absl::flat_hash_map<int64_t, std::string> lines;
 };
 
-// Keys of line ids that XProf takes for lines which it derived itself, and 0, which Names::Line
-// returns for "refused".
+// Line ids that XProf reserves for lines it derives itself, and 0, which Names::Line returns for
+// "refused".
 constexpr uint32_t kDerivedBegin = 0xdeadbeef;
 constexpr uint32_t kDerivedCount = 390;
 constexpr int64_t kLineIdStep = int64_t{1} << 32;
 
 int64_t UsableLine(int64_t line) {
-  // Every id that is equal modulo 2^32 moves, so that no two lines fall on one id.
+  // Moves every id that is equal modulo 2^32, so that no two lines share one id.
   const auto low = static_cast<uint32_t>(line);
   const bool reserved = low == 0 || low - kDerivedBegin < kDerivedCount;
   if (line < 0 || !reserved || line > std::numeric_limits<int64_t>::max() - kLineIdStep) {
@@ -52,15 +52,15 @@ void AppendPart(std::string_view part, std::string* key) {
 struct Names::State {
   ItemSink* const sink;
 
-  // Not abseil's: ThreadSanitizer sees through the standard one, whoever built the library. All
-  // below is under it, and the functions are called with it held.
+  // Not absl::Mutex: ThreadSanitizer understands the standard one even in an uninstrumented
+  // library. Guards everything below; the functions require it.
   std::mutex mutex;
   absl::flat_hash_map<std::string, PlaneKey> plane_keys;
   std::vector<PlaneNames> planes;  // [key - 1]
   std::string item;                // reused
 
-  // An insertion has thrown, for want of memory. The hash tables make no promise about what they
-  // then are: nobody looks into them any more, not even to destroy them.
+  // An insertion threw for lack of memory. The hash tables are then in an unspecified state:
+  // nothing may read or destroy them.
   bool broken = false;
 
   explicit State(ItemSink* s) : sink(s) {}
@@ -197,7 +197,7 @@ int64_t Names::DeclareLine(PlaneKey plane, int64_t line, std::string_view name, 
   writer.add_sint64(line_field::kLine, key);
   writer.add_string(line_field::kName, name.data(), name.size());
   if (!state_->sink->Append(ItemKind::kLine, state_->item)) {
-    // A line that is declared already only keeps its old name.
+    // A line that has been declared keeps its name.
     return found == names->lines.end() ? 0 : key;
   }
   state_->Insert([&] { names->lines[key] = std::string(name); });

@@ -12,11 +12,11 @@
 
 namespace jobscope::xspace {
 
-// Thread-safe: one mutex, held while an item of at most a few hundred bytes is appended. Callers
-// that meet a name often keep its id. Ids are dense from 1. When the sink is full, every function
-// returns 0, which no event may use: the caller counts the event as lost to a full store. In all
-// texts, bytes that are not UTF-8 are replaced by '?', because one of them would make the whole
-// trace unreadable.
+// Assigns ids to planes, lines, events and stats, and declares each name once. Thread-safe: one
+// mutex, held while an item of at most a few hundred bytes is appended. Callers that need a name
+// often keep its id. Ids are dense from 1. If the sink is full, every function returns 0, which no
+// event may use: the caller counts the event as lost to a full store. In all texts, invalid UTF-8
+// is replaced by '?', because a single such byte would make the whole trace unreadable.
 class Names {
  public:
   explicit Names(ItemSink* sink);
@@ -24,25 +24,25 @@ class Names {
   Names(const Names&) = delete;
   Names& operator=(const Names&) = delete;
 
-  // The plane of that name, declared on first use with XPlane.id `id`. One plane per name (two
-  // would lose data in XProf).
+  // Returns the plane of that name; declares it on first use with XPlane.id `id`. One plane per
+  // name (XProf would lose data of a second one).
   PlaneKey Plane(std::string_view name, int64_t id);
   // Adds plane stats: encoded repeated XPlane.stats fields, see stats.h.
   bool AddPlaneStats(PlaneKey plane, std::string_view stats);
 
-  // The id of event metadata (name, display_name, stats) in `plane`. `stats` is encoded repeated
-  // XEventMetadata.stats fields.
+  // Returns the id of event metadata (name, display_name, stats) in `plane`. `stats` is encoded
+  // repeated XEventMetadata.stats fields.
   uint64_t Event(PlaneKey plane, std::string_view name, std::string_view display_name = {},
                  std::string_view stats = {});
-  // The id of stat metadata `name` in `plane`. Also interns string values: an XStat.ref_value is
-  // such an id.
+  // Returns the id of stat metadata `name` in `plane`. Also interns string values: an
+  // XStat.ref_value is such an id.
   uint64_t Stat(PlaneKey plane, std::string_view name);
 
-  // Declares the line, or renames it. Line ids in [0xdeadbeef, 0xdeadbeef + 389] modulo 2^32 are
-  // XProf's own, and 0 means refused: these are moved up by 2^32. Returns the line key to use.
+  // Declares or renames the line. Returns the line key to use. Line ids in [0xdeadbeef, 0xdeadbeef
+  // + 389] modulo 2^32 belong to XProf, and 0 means refused: these are moved up by 2^32.
   int64_t Line(PlaneKey plane, int64_t line, std::string_view name);
-  // Declares the line unless it is declared already: then its name stays as it is. For a source
-  // that writes to lines which others may know by a better name.
+  // Declares the line unless it exists; then it keeps its name. For a source that writes to lines
+  // for which others may know a better name.
   int64_t EnsureLine(PlaneKey plane, int64_t line, std::string_view name);
 
  private:

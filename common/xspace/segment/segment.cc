@@ -11,14 +11,15 @@
 namespace jobscope::xspace {
 namespace {
 
-// Room for the fields before the events: six varints and the length, each with its tag.
+// Space for the fields before the events: six varints and the length, each with its tag.
 constexpr size_t kHeaderRoom = 7 * (1 + kMaxVarintBytes);
-// Of one event: more than any store takes.
+// Bounds the stats of one event: more than any store takes.
 constexpr size_t kMaxStatsBytes = size_t{1} << 30;
-// An event with an integer. Copying so many bytes takes less time than finding out how many are
-// wanted.
+// Size of an event with one integer. Copying this fixed size is faster than computing how much is
+// needed.
 constexpr size_t kShortBytes = 32;
-// Of an event beside its stats: tag, length and three fields, with what is written beyond them.
+// Size of an event without its stats: tag, length and three fields, plus what is written beyond
+// them.
 constexpr size_t kEventRoom = 1 + kMaxVarintBytes + 3 * (1 + kMaxVarintBytes) + kShortBytes;
 
 uint64_t ZigZag(int64_t value) {
@@ -30,15 +31,15 @@ char* WriteVarintField(char* out, uint32_t field, uint64_t value) {
   return WriteVarint(out, value);
 }
 
-// By doubling: a line that fills its segments gets there soon, and a process may have thousands of
-// lines of one event.
+// Grows by doubling: a line that fills its segments soon reaches the full size, and a process may
+// have thousands of lines with one event.
 void GrowTo(std::vector<char>* buffer, size_t bytes) {
   if (buffer->size() >= bytes) return;
   constexpr size_t kFull = SegmentBuilder::kMaxBytes + kEventRoom;
   buffer->resize(std::max(bytes, std::min(2 * buffer->size(), kFull)));
 }
 
-// Returns the byte behind. Most stats have 4 to 16 bytes: two moves that overlap, and no call.
+// Returns the byte after the copy. Most stats have 4 to 16 bytes: two overlapping moves, no call.
 char* CopyStats(std::string_view stats, char* out) {
   const char* const from = stats.data();
   const size_t size = stats.size();
@@ -59,8 +60,8 @@ char* CopyStats(std::string_view stats, char* out) {
 SegmentBuilder::SegmentBuilder(ItemSink* sink, PlaneKey plane, int64_t line, uint32_t source)
     : sink_(sink), plane_(plane), line_(line), source_(source) {}
 
-// The order within a segment: by start, longest first, outermost first; of events equal in all
-// that, the one that completed last first, because a parent completes after its children.
+// Order within a segment: by start, longest first, outermost first; if all are equal, the one that
+// completed last first, because a parent completes after its children.
 inline bool SegmentBuilder::Precedes(const Record& a, const Record& b) {
   if (a.start_ps != b.start_ps) return a.start_ps < b.start_ps;
   if (a.duration_ps != b.duration_ps) return a.duration_ps > b.duration_ps;
@@ -84,11 +85,11 @@ void SegmentBuilder::Add(const SegmentEvent& event) {
   duration = std::clamp<int64_t>(duration, 1, kMaxEventPs - 1 - start);
   const int64_t end = start + duration;
 
-  // Encoded right behind the others; its size is known only then.
+  // Encoded directly after the others: its size is known only then.
   size_t offset = kHeaderRoom + event_bytes_;
   GrowTo(&encoded_, offset + kEventRoom + event.stats.size());
   char* const at = encoded_.data() + offset;
-  char* const content = at + 2;  // behind the tag and a length of one byte
+  char* const content = at + 2;  // after the tag and a length of one byte
   char* out = content;
   out = WriteVarintField(out, xevent_field::kMetadataId, event.metadata_id);
   out = WriteVarintField(out, xevent_field::kOffsetPs, static_cast<uint64_t>(start));
@@ -137,12 +138,12 @@ void SegmentBuilder::Add(const SegmentEvent& event) {
   }
 }
 
-// Events come in the order in which they ended. So one without children goes last, and one with
-// children goes before the first of them, which is as far back as it has descendants: doubling
-// steps find the place in log of that.
+// Events arrive in the order in which they ended. An event without children goes last; one with
+// children goes before the first of them, as far back as it has descendants. Doubling steps find
+// the place in logarithmic time.
 void SegmentBuilder::Sort(uint32_t index) {
   const Record& added = records_[index];
-  size_t high = order_.size() - 1;  // known not to precede the added one
+  size_t high = order_.size() - 1;  // known not to precede the new one
   size_t step = 1;
   size_t low = 0;  // everything before it is known to precede
   while (high >= step) {
@@ -172,7 +173,7 @@ char* SegmentBuilder::SortedEvents() {
   for (const uint32_t index : order_) {
     const Record& record = records_[index];
     const char* const event = encoded_.data() + record.offset;
-    // Both buffers have room for that behind their last event.
+    // Both buffers have that much space after their last event.
     if (record.bytes <= kShortBytes) {
       std::memcpy(out, event, kShortBytes);
     } else {
@@ -187,8 +188,8 @@ void SegmentBuilder::Flush() {
   if (records_.empty()) return;
   char* const events = SortedEvents();
 
-  // The header is written last, because only now the first and the last start are known, and placed
-  // right before.
+  // The header is written last, directly before the events: only now are the first and the last
+  // start known.
   char header[kHeaderRoom + kMaxVarintBytes];
   char* h = header;
   h = WriteVarintField(h, events_field::kPlane, plane_);

@@ -13,8 +13,8 @@
 
 namespace jobscope::xspace {
 
-// One event. Times are picoseconds since the session's zero; a start below 0 is raised to 0 (the
-// end stays), a duration below 1 is raised to 1 ps (a zero-length event wins whole intervals in
+// Describes one event. Times are picoseconds since the session's zero. A start below 0 is raised to
+// 0 (the end stays), a duration below 1 to 1 ps (a zero-length event takes whole intervals in
 // XProf's breakdowns).
 struct SegmentEvent {
   int64_t start_ps = 0;
@@ -24,31 +24,33 @@ struct SegmentEvent {
   std::string_view stats;    // encoded XEvent.stats fields (StatsEncoder), copied
 };
 
-// Not thread-safe: one source, one builder. Add costs no allocation once the buffers have grown: to
-// about 350 KiB for a line that fills its segments, none for a line without events.
+// Encodes the events of one source and line as segments and appends them to a sink. Not
+// thread-safe: one builder per source. Add allocates nothing once the buffers have grown: to about
+// 350 KiB for a line that fills its segments, none for a line without events.
 class SegmentBuilder {
  public:
-  // Closes at this many encoded bytes, or when the ends of its events span this much time: items
-  // then number thousands, not millions, and the newest events are never long in coming. A single
-  // event larger than that goes alone.
+  // A segment is closed at this many encoded bytes, or when the ends of its events span this much
+  // time: items then number thousands, not millions, and recent events are soon available. A single
+  // larger event has a segment of its own.
   static constexpr size_t kMaxBytes = 64 * 1024;
   static constexpr int64_t kMaxSpanPs = 250'000'000'000;
 
-  // `sink` must outlive the builder. `line`: from Names::Line; 0 (the store had no room for its
-  // declaration) refuses all events, because readers reject a trace with events of an unknown line.
+  // `sink` must outlive the builder. `line` comes from Names::Line; 0 (the store had no space for
+  // its declaration) refuses all events, because readers reject a trace with events of an unknown
+  // line.
   SegmentBuilder(ItemSink* sink, PlaneKey plane, int64_t line, uint32_t source);
   SegmentBuilder(SegmentBuilder&&) = default;
 
-  // Takes the event; may close and append a segment. An event without a line or a metadata id
-  // counts as refused: Names found the store full.
+  // Adds the event; may close and append a segment. An event without a line or a metadata id counts
+  // as refused: Names found the store full.
   void Add(const SegmentEvent& event);
-  // Closes the open segment, if it holds anything.
+  // Closes the open segment unless it is empty.
   void Flush();
 
-  uint64_t appended_events() const { return appended_events_; }  // in items that the sink took
+  uint64_t appended_events() const { return appended_events_; }  // in items accepted by the sink
   uint64_t refused_events() const {
     return refused_events_;
-  }  // in items that it refused: lost to a full store
+  }  // in refused items: lost to a full store
 
  private:
   struct Record {
@@ -59,9 +61,9 @@ class SegmentBuilder {
     uint32_t bytes;
   };
   static bool Precedes(const Record& a, const Record& b);
-  // Puts records_[index], the newest, into its place in order_.
+  // Puts the newest record, records_[index], at its place in order_.
   void Sort(uint32_t index);
-  // The events in their order.
+  // Returns the events in sorted order.
   char* SortedEvents();
 
   ItemSink* const sink_;
@@ -71,14 +73,15 @@ class SegmentBuilder {
   uint64_t appended_events_ = 0;
   uint64_t refused_events_ = 0;
 
-  // The open segment.
-  std::vector<Record> records_;  // as they came
+  // State of the open segment.
+  std::vector<Record> records_;  // in order of arrival
   std::vector<uint32_t> order_;  // sorted indices of records_
-  bool in_order_ = true;         // they came in that order
+  bool in_order_ = true;         // whether records_ is sorted already
   size_t event_bytes_ = 0;       // encoded size of all records
   int64_t min_end_ps_ = 0;
   int64_t max_end_ps_ = 0;
-  // Room for a header, then the encoded events as they came, or in order. Reused; never shrink.
+  // Space for a header, then the encoded events in order of arrival, or sorted. Reused; never
+  // shrink.
   std::vector<char> encoded_;
   std::vector<char> sorted_;
 };

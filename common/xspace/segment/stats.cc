@@ -13,7 +13,7 @@ namespace jobscope::xspace {
 void StatsEncoder::Varint(uint64_t id, uint32_t field, uint64_t value) {
   if (id == 0) return;
   char* const at = Room(4 + 2 * kMaxVarintBytes);
-  char* out = at + 2;  // behind the tag and a length of at most 22
+  char* out = at + 2;  // after the tag and a length of at most 22
   *out++ = VarintTag(xstat_field::kMetadataId);
   out = WriteVarint(out, id);
   *out++ = VarintTag(field);

@@ -11,10 +11,10 @@
 
 namespace jobscope::xspace {
 
-// The field number under which the container holds its stats.
+// Field number of the stats in their container.
 enum class StatsOf : uint32_t { kEvent = 4, kEventMetadata = 5, kPlane = 6 };
 
-// Appends encoded stats to a buffer that is reused between events. Not thread-safe. `id` is from
+// Appends encoded stats to a buffer that is reused between events. Not thread-safe. `id` comes from
 // Names::Stat; 0 is skipped.
 class StatsEncoder {
  public:
@@ -23,10 +23,10 @@ class StatsEncoder {
   void Int64(uint64_t id, int64_t value);
   void Uint64(uint64_t id, uint64_t value);
   void Double(uint64_t id, double value);
-  void String(uint64_t id, std::string_view value);  // bytes that are not UTF-8 are replaced by '?'
+  void String(uint64_t id, std::string_view value);  // invalid UTF-8 is replaced by '?'
   void Bytes(uint64_t id, std::string_view value);
   void Ref(uint64_t id, uint64_t value_id);
-  // Stats that are encoded already, for the same container.
+  // Appends stats that are encoded already, for the same container.
   void Encoded(std::string_view stats);
 
   std::string_view bytes() const { return {buffer_.data(), size_}; }
@@ -36,7 +36,7 @@ class StatsEncoder {
   void Varint(uint64_t id, uint32_t field, uint64_t value);
   void Text(uint64_t id, uint32_t field, std::string_view value);
 
-  // The end of what is there, with room for so many bytes more.
+  // Returns the end of the encoded stats, with space for `bytes` more.
   char* Room(size_t bytes) {
     if (buffer_.size() - size_ < bytes) buffer_.resize(2 * (size_ + bytes));
     return buffer_.data() + size_;

@@ -14,14 +14,14 @@
 namespace jobscope::xspace {
 namespace {
 
-// Blocks are multiples of what a full segment takes with its header, so that these leave nothing of
-// a block unused. A block that is mapped, but not yet written, takes no memory.
+// Block sizes are multiples of a full segment with its header, so that segments fill a block
+// completely. A block that is mapped but not yet written takes no memory.
 constexpr size_t kMaxBlockBytes = size_t{1} << 20;
 constexpr size_t kMinBlockBytes = size_t{64} << 10;
 constexpr size_t kMinCapBytes = size_t{1} << 20;
 constexpr size_t kPageBytes = 4096;
 
-// Stands before each body. Numbers are implied by the order.
+// Precedes each body. Numbers follow from the order.
 struct ItemHeader {
   uint32_t kind;
   uint32_t size;
@@ -35,12 +35,12 @@ size_t BytesOf(size_t body_bytes) { return RoundUp(kHeaderBytes + body_bytes, kH
 struct Block {
   std::shared_ptr<char> data;
   size_t size = 0;
-  size_t used = 0;    // of whole items
+  size_t used = 0;    // bytes of whole items
   uint64_t live = 0;  // items that have not been released
 };
 
-// Where an item lies: items of one block are adjacent, but the order of the session may alternate
-// between two blocks.
+// Gives the position of an item: items of one block are adjacent, but the session's order may
+// alternate between two blocks.
 struct Position {
   Block* block;
   uint32_t offset;
@@ -57,8 +57,8 @@ struct Position {
   }
 };
 
-// `count` of an Events message. It stands before the events themselves, so only a few bytes are
-// looked at; 0 for what is no such message.
+// Returns `count` of an Events message; 0 if it is none. It precedes the events, so only a few
+// bytes are read.
 uint64_t CountOf(std::string_view events) {
   const char* at = events.data();
   const char* const end = at + events.size();
@@ -76,24 +76,24 @@ uint64_t CountOf(std::string_view events) {
 }  // namespace
 
 struct Store::State {
-  size_t cap = 0;        // never mapped beyond
-  size_t event_cap = 0;  // no block is mapped beyond for an events item
+  size_t cap = 0;        // maximum of mapped bytes
+  size_t event_cap = 0;  // maximum of mapped bytes for a new events item
   size_t block_bytes = 0;
-  size_t reopen_bytes = 0;  // of room, before a store that was full takes events again
+  size_t reopen_bytes = 0;  // free bytes needed before a full store takes events again
   std::shared_ptr<BlockPool> pool;
   std::function<void()> listener;  // set before the first Append
 
-  // Not abseil's: ThreadSanitizer sees through the standard one, whoever built the library. All
-  // below is under it, and the functions are called with it held.
+  // Not absl::Mutex: ThreadSanitizer understands the standard one even in an uninstrumented
+  // library. Guards everything below; the functions require it.
   mutable std::mutex mutex;
   std::vector<std::unique_ptr<Block>> blocks;
-  Block* open_block = nullptr;  // where the next item goes if it fits
-  // Of the items that have not been released; the first one's number. What is released leaves
-  // nothing behind: a stream is longer than any memory.
+  Block* open_block = nullptr;  // takes the next item if it fits
+  // Positions of the items that have not been released, and the number of the first. Released items
+  // leave nothing behind: a stream may be longer than memory.
   std::deque<Position> positions;
   uint64_t first_number = 1;
   uint64_t notify_from = UINT64_MAX;
-  size_t notify_bytes = 0;  // of bodies from there on, still missing
+  size_t notify_bytes = 0;  // bytes of bodies from there on that are still missing
   uint64_t events = 0;
   size_t appended = 0;
   size_t used = 0;
@@ -103,10 +103,10 @@ struct Store::State {
   uint64_t returned_when_full = 0;
 
   uint64_t last_number() const { return first_number + positions.size() - 1; }
-  // A block with room for `bytes`, mapped now if there is none; null: there is no room.
+  // Returns a block with space for `bytes`, mapping one if necessary; null if there is no space.
   Block* BlockFor(size_t bytes, bool is_events);
   std::unique_ptr<Block> Remove(Block* block);
-  // True if the listener is to be called, without the lock.
+  // Returns true if the listener must be called, without the lock.
   bool Take(Block* block, ItemKind kind, std::string_view body);
 };
 
@@ -119,7 +119,7 @@ Block* Store::State::BlockFor(size_t bytes, bool is_events) {
   size_t size = std::max(block_bytes, RoundUp(bytes, kPageBytes));
   std::shared_ptr<char> data = pool->Take(size, limit);
   if (data == nullptr) {
-    // The last block of the cap may be a short one, so that no memory of it is left unused.
+    // The last block below the cap may be shorter, so that no memory stays unused.
     size = RoundUp(bytes, kPageBytes);
     data = pool->Take(size, limit);
     if (data == nullptr) return nullptr;
@@ -128,7 +128,7 @@ Block* Store::State::BlockFor(size_t bytes, bool is_events) {
   Block* const added = blocks.back().get();
   added->data = std::move(data);
   added->size = size;
-  // A large item gets a block of its own; the older one stays open while it has more room.
+  // A large item gets a block of its own; the older one stays open while it has more space.
   if (size - bytes >= room(open_block)) {
     Block* const before = std::exchange(open_block, added);
     if (before != nullptr && before->live == 0) (void)Remove(before);
@@ -163,7 +163,7 @@ bool Store::State::Take(Block* block, ItemKind kind, std::string_view body) {
 }
 
 Store::Store(size_t cap_bytes) : state_(new State) {
-  // Whole pages, so that what is mapped is what was counted.
+  // Whole pages, so that the mapped size equals the counted size.
   state_->cap = std::max(cap_bytes, kMinCapBytes) / kPageBytes * kPageBytes;
   state_->event_cap = state_->cap - RoundUp(state_->cap / 20, kPageBytes);
   state_->block_bytes = std::clamp(state_->cap / 16 / kMinBlockBytes * kMinBlockBytes,
@@ -185,13 +185,13 @@ bool Store::Append(ItemKind kind, std::string_view body) {
   bool notify = false;
   {
     const std::lock_guard<std::mutex> lock(state_->mutex);
-    // Before the refusal: a block that comes back beside it, and is the last, must count.
+    // Read before the refusal: a block that is returned concurrently, as the last one, must count.
     const uint64_t returned = state_->pool->returned_blocks();
     Block* const block =
         too_large || state_->closed ? nullptr : state_->BlockFor(BytesOf(body.size()), is_events);
     if (block == nullptr) {
       ++state_->refused;
-      // One that never fits says nothing about the others.
+      // An item that never fits says nothing about the others.
       if (is_events && RoundUp(BytesOf(body.size()), kPageBytes) <= state_->event_cap) {
         state_->full = true;
         state_->returned_when_full = returned;
@@ -209,8 +209,8 @@ bool Store::Full() const {
   const std::lock_guard<std::mutex> lock(state_->mutex);
   if (state_->closed) return true;
   if (!state_->full) return false;
-  // Blocks come back where their last owner lets go of them, so it is looked at only here. Not at
-  // the first one: a store that takes one item and is full again would be asked for each.
+  // Blocks are returned when their last owner releases them; this is only checked here. Not at the
+  // first returned block: a store that takes one item and is full again would be asked for each.
   const size_t in_use = state_->pool->in_use_bytes();
   if (state_->pool->returned_blocks() != state_->returned_when_full &&
       in_use <= state_->event_cap && state_->event_cap - in_use >= state_->reopen_bytes) {
@@ -244,9 +244,9 @@ std::vector<HeldItem> Store::Read(uint64_t first, size_t max_bytes) const {
 }
 
 void Store::Release(uint64_t through) {
-  std::vector<std::unique_ptr<Block>> gone;  // given back without the lock
+  std::vector<std::unique_ptr<Block>> gone;  // freed without the lock
   const std::lock_guard<std::mutex> lock(state_->mutex);
-  gone.reserve(state_->blocks.size());  // what throws does so before anything has changed
+  gone.reserve(state_->blocks.size());  // throws before anything has changed
   while (!state_->positions.empty() && state_->first_number <= through) {
     const Position position = state_->positions.front();
     state_->positions.pop_front();
@@ -254,8 +254,8 @@ void Store::Release(uint64_t through) {
     state_->used -= BytesOf(position.header().size);
     Block* const block = position.block;
     if (--block->live > 0) continue;
-    // The open one goes on being filled; but where there is no room for that, it must not stand in
-    // the way of its own successor.
+    // The open block continues to be filled, unless there is no space for that: then it must not
+    // block its own successor.
     if (block == state_->open_block) {
       if (block->size == state_->block_bytes && !state_->full) continue;
       state_->open_block = nullptr;
@@ -265,7 +265,7 @@ void Store::Release(uint64_t through) {
 }
 
 void Store::Close() {
-  std::vector<std::unique_ptr<Block>> gone;  // given back without the lock
+  std::vector<std::unique_ptr<Block>> gone;  // freed without the lock
   {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     state_->closed = true;

@@ -9,30 +9,30 @@
 
 namespace jobscope {
 
-// The one host plane that XProf analyses. Its lines are threads: key = OS thread id, name =
+// The only host plane that XProf analyses. Its lines are threads: key = OS thread id, name =
 // "<thread name>/<tid>", because many threads of a training process have the same name and viewers
-// show nothing but the name.
+// show only the name.
 inline constexpr std::string_view kHostPlaneName = "/host:CPU";
 inline constexpr int64_t kHostPlaneId = 0;
 
 // XProf draws a line of this name as counter tracks: one event per sample with one numeric stat
-// named like the metric. The key is no possible thread id, and outside of XProf's derived lines.
+// named like the metric. The key is neither a possible thread id nor one of XProf's derived lines.
 inline constexpr std::string_view kCountersLineName = "_counters_";
 inline constexpr int64_t kCountersLine = INT64_MAX;
 
-// Async pairs, in lanes that do not overlap: a plane of the kind that viewers draw and analysis
-// leaves alone. The id keeps clear of the GPUs' planes, which may be published as custom planes
-// under their own numbers.
+// Plane of async pairs, in lanes that do not overlap. Viewers draw custom planes, and XProf's
+// analysis ignores them. The id differs from the GPUs' planes, which may be published as custom
+// planes under their own numbers.
 inline constexpr std::string_view kAsyncPlaneName = "/device:CUSTOM:async";
 inline constexpr int64_t kAsyncPlaneId = 100;
 
-// XProf ties events of other threads to a step by ids: `_pt`/`_p` of the step, `_ct`/`_c` of the
-// event. The type is not that of flows (0); stock tracers give it to the work of thread pools, with
-// ids that count from small numbers. The id is the tick at which the step began, so that no id of
-// either can be taken for one of a step.
+// XProf links events of other threads to a step by ids: `_pt`/`_p` of the step, `_ct`/`_c` of the
+// event. The type differs from that of flows (0) and from the one that stock tracers use for thread
+// pools, whose ids count from small numbers. The id is the tick at which the step began, so that it
+// never equals one of theirs.
 inline constexpr int64_t kStepContextType = 15;
 
-// Who made a segment: several sources may write to one line, each under a number of its own.
+// Identifies who made a segment: several sources may write to one line, each with its own number.
 enum TraceSource : uint32_t {
   kSourceScopes = 1,
   kSourceCounters = 2,
@@ -48,7 +48,7 @@ enum TraceSource : uint32_t {
   kSourceProviderXSpace = 2000,  // likewise: of the XSpaces it gives
 };
 
-// The own plane of a provider, + its index; a custom plane as above.
+// Plane of a provider's own lines, plus its index; a custom plane, as above.
 inline constexpr int64_t kProviderPlaneId = 1000;
 
 }  // namespace jobscope

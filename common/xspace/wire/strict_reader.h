@@ -13,8 +13,9 @@
 
 namespace jobscope::xspace {
 
-// Like protozero::pbf_reader, whose exceptions it throws; but a tag or a length that does not fit
-// into 32 bits (protozero drops the higher bits, protobuf refuses the message) is an error.
+// Reads protobuf fields like protozero::pbf_reader and throws its exceptions, but rejects a tag or
+// a length that does not fit into 32 bits (protozero drops the higher bits, protobuf refuses the
+// message).
 class StrictReader {
  public:
   explicit StrictReader(std::string_view bytes) : reader_(bytes.data(), bytes.size()) {}
@@ -26,7 +27,7 @@ class StrictReader {
     return true;
   }
 
-  // Of the current field; exactly one of the following must be called, and fit the wire type.
+  // Returns the current field's value. Call exactly one of the following, matching the wire type.
   std::string_view Bytes() {
     const protozero::data_view view = reader_.get_view();
     return {view.data(), view.size()};
@@ -34,7 +35,7 @@ class StrictReader {
   uint64_t Varint() { return reader_.get_uint64(); }
   void Skip() { reader_.skip(); }
 
-  // Where the next field begins, once the current one was read.
+  // Returns where the next field begins, once the current one has been read.
   const char* position() const { return reader_.data().data(); }
 
   uint32_t field() const { return reader_.tag(); }

@@ -8,7 +8,7 @@
 namespace jobscope::xspace {
 namespace {
 
-// Length of the well-formed sequence at text[at], or 0.
+// Returns the length of the well-formed sequence at text[at], or 0.
 size_t SequenceLength(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[at + i]); };
   const auto tail = [&](size_t i, uint8_t low, uint8_t high) {
@@ -30,7 +30,7 @@ size_t SequenceLength(std::string_view text, size_t at) {
   return 0;
 }
 
-// Index of the first byte that does not begin a well-formed sequence.
+// Returns the index of the first byte that does not begin a well-formed sequence.
 size_t ValidPrefix(std::string_view text) {
   size_t at = 0;
   while (at < text.size()) {

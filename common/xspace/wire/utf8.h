@@ -10,11 +10,12 @@
 
 namespace jobscope::xspace {
 
-// True if `text` is well-formed UTF-8 (no overlong forms, no surrogates, nothing above U+10FFFF).
+// Returns whether `text` is well-formed UTF-8 (no overlong forms, no surrogates, nothing above
+// U+10FFFF).
 bool IsUtf8(std::string_view text);
 
-// `text` itself when it is UTF-8; otherwise a copy in `*scratch` with each offending byte replaced
-// by '?'.
+// Returns `text` itself if it is UTF-8; otherwise a copy in `*scratch` with each offending byte
+// replaced by '?'.
 std::string_view ToUtf8(std::string_view text, std::string* scratch);
 
 }  // namespace jobscope::xspace

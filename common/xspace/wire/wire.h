@@ -15,25 +15,26 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are loaded as th
 
 constexpr size_t kMaxVarintBytes = 10;
 
-// First byte of a field with a number below 16.
+// Returns the tag byte of a field with a number below 16.
 constexpr char VarintTag(uint32_t field) { return static_cast<char>(field << 3); }
 constexpr char Fixed64Tag(uint32_t field) { return static_cast<char>((field << 3) | 1); }
 constexpr char BytesTag(uint32_t field) { return static_cast<char>((field << 3) | 2); }
 
-// Encoded length in bytes, 1 to 10.
+// Returns the encoded length in bytes, 1 to 10.
 inline size_t VarintSize(uint64_t value) {
   const auto log2 = static_cast<size_t>(63 - __builtin_clzll(value | 1));
   return (log2 * 9 + 73) / 64;  // = log2 / 7 + 1 for all of 0..63
 }
 
-// Size of a length-delimited field with a number below 16 and `content_bytes` of content.
+// Returns the size of a length-delimited field with a number below 16 and `content_bytes` of
+// content.
 inline uint64_t BytesFieldSize(uint64_t content_bytes) {
   return 1 + VarintSize(content_bytes) + content_bytes;
 }
 
-// A number below 2^56 with its groups of seven bits in the eight bytes of a word, the lowest group
-// in the lowest byte: that is a varint without its continuation bits. Spread numbers sort like the
-// numbers themselves.
+// A "spread" number below 2^56: its groups of seven bits lie in the eight bytes of a word, the
+// lowest group in the lowest byte. This is a varint without its continuation bits. Spread numbers
+// sort like the numbers themselves.
 using Spread = uint64_t;
 constexpr uint64_t kSpreadLimit = uint64_t{1} << 56;
 
@@ -50,13 +51,13 @@ inline uint64_t FromSpread(Spread spread) {
   return (spread & 0x000000000fffffff) | ((spread & 0x0fffffff00000000) >> 4);
 }
 
-// The sum of two spread numbers, which is less than either if it is not below 2^56. Ones in the
-// gaps of one number pass carries on.
+// Adds two spread numbers. The sum is less than either if it is not below 2^56. Ones in the gaps of
+// one number propagate carries.
 inline Spread AddSpread(Spread a, Spread b) {
   return ((a | 0x8080808080808080) + b) & 0x7f7f7f7f7f7f7f7f;
 }
 
-// Writes at `out`, where at least kMaxVarintBytes are writable; returns the byte behind.
+// Writes at `out`, which must have kMaxVarintBytes of space; returns the byte after.
 inline char* WriteVarint(char* out, uint64_t value) {
   if (value < 0x80) {
     *out = static_cast<char>(value);
@@ -78,7 +79,7 @@ inline char* WriteVarint(char* out, uint64_t value) {
 }
 
 // Reads a varint of at most eight bytes from `in`, where eight bytes must be readable; returns the
-// byte behind, or null when it is longer.
+// byte after, or null if it is longer.
 inline const char* ReadSpread(const char* in, Spread* spread) {
   uint64_t word;
   std::memcpy(&word, in, sizeof(word));
@@ -88,7 +89,7 @@ inline const char* ReadSpread(const char* in, Spread* spread) {
   return in + (__builtin_ctzll(stops) >> 3) + 1;
 }
 
-// Reads any varint from [in, end); returns the byte behind, or null when it is cut off or longer
+// Reads any varint from [in, end); returns the byte after, or null if it is truncated or longer
 // than ten bytes.
 inline const char* ReadVarint(const char* in, const char* end, uint64_t* value) {
   uint64_t result = 0;
