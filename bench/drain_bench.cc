@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How fast the host collector turns what lies in real rings into items of a real store, on one
-// core. Budget: 20 M events/s. The argument is the shape of the events:
-//   0 plain scopes, three levels deep   1 the same, verbose (no tf_op)   2 one integer argument   3
-//   an integer and a repeated string 4 counters
+// Measures how fast the host collector converts the content of real rings into items of a real
+// store, on one core. Budget: 20 M events/s. The argument selects the events:
+//
+//   0  plain scopes, three levels deep
+//   1  the same, verbose (no tf_op)
+//   2  one integer argument
+//   3  an integer and a repeated string
+//   4  counters
 #include <benchmark/benchmark.h>
 #include <time.h>
 

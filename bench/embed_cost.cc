@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What libjobscope.so costs the process that embeds it, in a bare C-like host: size, time to load
-// and start, memory, threads, idle wake-ups, fork(). The library is loaded in fresh processes; this
-// program itself links nothing of ours.
+// Measures the cost of libjobscope.so for the process that embeds it, in a bare C-like host: size,
+// time to load and start, memory, threads, idle wake-ups, fork(). Loads the library in fresh
+// processes; this program itself does not link it.
 //
 //   embed_cost LIBRARY [PROCESSES [IDLE_SECONDS]]   defaults: 20 and 10; prints one JSON object
 #include <dirent.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A worker that records as fast as it is told to, and counts exactly what it attempted: the load
-// behind tests and benches of loss, memory and scale.
+// Serves a worker that records at a requested rate and counts exactly what it attempted: the load
+// for tests and benches of loss, memory and scale.
 //
 //   flood_worker --listen=127.0.0.1:0 --threads=4 --scopes_per_second=10000 [--seconds=S]
-//   [--servers=K]
+//                [--servers=K]
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an NVTX call costs a program whose NVTX is attached to us: off and on, by message, by
-// registered string, with a payload; beside a call into a function that does nothing and two reads
-// of the tick counter, of the same run.
+// Measures the cost of an NVTX call while jobscope is attached: off and on, by message, by
+// registered string, with a payload. The baselines, from the same run, are a call of an empty
+// function and two reads of the tick counter.
 //
 //   bin/nvtx_bench [--benchmark_repetitions=5 --benchmark_min_time=0.2]
 #include <benchmark/benchmark.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `jobscope report` costs: reading traces event by event, and reducing digests. Budgets:
+// Measures `jobscope report`: reading traces event by event, and reducing digests. Budgets:
 // docs/report.md, Costs.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs every bench (programs named *_bench, then capture_bench.py) one after another, alone, and keeps the figures as JSON.
+# Runs every bench (programs named *_bench, then capture_bench.py) one after another, alone, and keeps the figures as
+# JSON.
 #
 # usage: bench/run.sh BIN_DIRECTORY OUT_DIRECTORY
 set -euo pipefail

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a site costs: off, on, with arguments, from two threads, with a reader draining. Prints the
-// ratios that the budgets are given in, against baselines of the same run: an empty loop, and two
-// reads of the tick counter.
+// Measures the cost of a site: off, on, with arguments, from two threads, with a reader draining.
+// Prints the ratios that the budgets use, relative to baselines of the same run: an empty loop, and
+// two reads of the tick counter.
 //
-//   bin/scope_bench [--benchmark_repetitions=5 --benchmark_min_time=0.2]   (medians are taken over
-//   repetitions)
+//   bin/scope_bench [--benchmark_repetitions=5 --benchmark_min_time=0.2]   (reports medians over
+//                                                                           repetitions)
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

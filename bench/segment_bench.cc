@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cost of an event from a drained record to its item, and throughput of assembling and scanning.
-// Budgets: design notes in docs/trace_format.md, Costs.
+// Measures the cost of an event from a drained record to its item, and the throughput of assembling
+// and scanning. Budgets: docs/trace_format.md, Costs.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

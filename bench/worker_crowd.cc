@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Many workers in one process, for tests and benches of scale: real servers on ports of their own,
-// each with a session manager of its own, over a collector that makes events at a given rate and
-// steps by the clock.
+// Serves many workers in one process, for tests and benches of scale: real servers on separate
+// ports, each with its own session manager, over a collector that generates events at a given rate
+// and steps by the clock.
 //
 //   worker_crowd --count=250 [--events_per_second=1000] [--step_ms=10]
 //

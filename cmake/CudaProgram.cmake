@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Programs with CUDA code, by nvcc, where it is. The project itself needs neither nvcc nor CUDA's headers: this is for examples
-# and tests. CMake's own CUDA language is not used: it would give our warnings and sanitizers to nvcc.
+# Builds programs with CUDA code by nvcc, if available. The project itself needs neither nvcc nor CUDA's headers: this
+# is for examples and tests. Does not use CMake's CUDA language, which would pass our warnings and sanitizers to nvcc.
 
 set(JOBSCOPE_CUDA AUTO CACHE STRING "AUTO: CUDA examples and GPU tests where nvcc is found; OFF: none")
 set(JOBSCOPE_CUDA_FOUND FALSE)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Links libjobscope.so as it goes into workers: everything inside, nothing visible but the C ABI. The link line is spelled
-# out, archive by archive, because the usage requirements of gRPC::grpc++ would bring Debian's shared gRPC in.
+# Links libjobscope.so for workers: self-contained, exporting only the C ABI. The link line lists each archive, because
+# the usage requirements of gRPC::grpc++ would add Debian's shared gRPC.
 
 include(ProjectArchives)
 

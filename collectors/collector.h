@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The contract between a session and a source of events.
+// Defines the contract between a session and a source of events.
 #ifndef COLLECTORS_COLLECTOR_H_
 #define COLLECTORS_COLLECTOR_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Settings of the OpenSSL and the gRPC inside libjobscope.so: guests in somebody else's process.
-// Made when the library is loaded, before anything could initialise the two. Not for shared copies.
+// Configures the OpenSSL and the gRPC inside libjobscope.so, because they run in a foreign process.
+// Runs when the library is loaded, before anything could initialise the two. Not for shared copies.
 #include <grpc/support/time.h>
 #include <openssl/crypto.h>
 

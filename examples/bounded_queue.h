@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What stands between two stages of the example's input pipeline.
+// Connects two stages of the example's input pipeline by a bounded queue.
 #ifndef EXAMPLES_BOUNDED_QUEUE_H_
 #define EXAMPLES_BOUNDED_QUEUE_H_
 

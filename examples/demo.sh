@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Two training programs on loopback, one capture of both: what `make demo` runs.
+# Runs two training programs on loopback and captures both: what `make demo` runs.
 #
 # usage: examples/demo.sh BIN_DIRECTORY LOGDIR
 #
-# Exit 0 only if both workers served, both were captured, and both traces hold steps. Whatever happens, the workers are
-# stopped.
+# Exits with 0 only if both workers served, both were captured, and both traces hold steps. Always stops the workers.
 set -euo pipefail
 bin=${1:?usage: demo.sh BIN_DIRECTORY LOGDIR}
 logdir=${2:?usage: demo.sh BIN_DIRECTORY LOGDIR}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The input side of the example: one loader, two preprocessing threads, batches in a bounded queue.
+// Implements the input side of the example: one loader, two preprocessing threads, batches in a
+// bounded queue.
 #ifndef EXAMPLES_INPUT_PIPELINE_H_
 #define EXAMPLES_INPUT_PIPELINE_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A training loop over a slow loader, marked by jobscope::Steps, that captures itself: 6 ms of
-// waiting and 2 ms of computing per step. Prints what it measured itself.
+// Runs a training loop over a slow loader, marked by jobscope::Steps, that captures itself: 6 ms of
+// waiting and 2 ms of computing per step. Prints its own measurements.
 //
 //   loader_loop LOGDIR
 #include <chrono>

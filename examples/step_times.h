@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long the steps of a long run took, in memory that does not grow.
+// Records the durations of the steps of a long run in constant memory.
 #ifndef EXAMPLES_STEP_TIMES_H_
 #define EXAMPLES_STEP_TIMES_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small training program with a profiler server in it: what a worker looks like. Three kinds of
-// threads (loader, preprocessing, trainer), one step per batch.
+// A small training program with a profiler server: what a worker looks like. Three kinds of threads
+// (loader, preprocessing, trainer), one step per batch.
 //
 //   train_loop --listen=127.0.0.1:6009 [--seconds=S] [--slow_ms=M]
 //   capture --service_addr=127.0.0.1:6009 --duration_ms=2000 --logdir=/tmp/logdir

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small CUDA training loop with a profiler server in it: what a worker with a GPU looks like.
-// Products of matrices on one stream, copies of the next batch on a second one, the update of the
-// weights as a CUDA graph, and now and then an input pipeline that is too slow, on purpose.
+// A small CUDA training loop with a profiler server: what a worker with a GPU looks like. Matrix
+// products on one stream, copies of the next batch on a second one, the update of the weights as a
+// CUDA graph, and now and then a deliberately slow input pipeline.
 //
 //   train_loop_cuda --listen=127.0.0.1:6009 [--seconds=S] [--steps=N] [--size=ROWS]
 //                   [--stall_every=STEPS] [--stall_ms=M] [--device=N]

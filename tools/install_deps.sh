@@ -5,8 +5,8 @@
 #
 #   tools/install_deps.sh [build] [test] [lint] [interop] [bench]      (default: build)
 #
-# Asks dpkg first what is missing, so a run with nothing to do costs milliseconds and touches no network.
-# Needs root or sudo only when something is missing.
+# First asks dpkg what is missing, so a run with nothing to do takes milliseconds and uses no network. Needs root or
+# sudo only if something is missing.
 set -euo pipefail
 
 # Everything that configuring and building all targets asks for. GoogleTest and Google Benchmark are among it, so that

@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds what Debian 12 ships without position-independent archives (abseil, re2, protobuf-lite) from Debian's own source
-# packages, so that libjobscope.so can contain them. Done once: the prefix is named after the versions and this script.
+# Builds the libraries that Debian 12 ships without position-independent archives (abseil, re2, protobuf-lite) from
+# Debian's own source packages, so that libjobscope.so can contain them. Runs once: the prefix is named after the
+# versions and this script.
 #
 #   prefix=$(tools/pic_deps.sh | tail -n 1)        the last line of the output is the prefix
-#   tools/pic_deps.sh --print-prefix               only prints where it is, or would be; builds nothing
+#   tools/pic_deps.sh --print-prefix               only prints the path of the prefix; builds nothing
 #   cmake --preset release -DJOBSCOPE_PIC_DEPS=$prefix
 #
-# JOBSCOPE_CACHE_DIR  where prefixes are kept (default: .cache in the repository)
+# JOBSCOPE_CACHE_DIR  directory of the prefixes (default: .cache in the repository)
 # JOBSCOPE_JOBS       parallel compilers (default: 2)
 #
 # gRPC, OpenSSL, c-ares and zlib are not rebuilt: Debian's archives of them are position-independent already.

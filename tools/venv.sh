@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Makes .venv/interop, the Python environment with the real peers (TensorFlow, JAX, XProf, grpcio) that the tests of label
-# `interop` run against. Done once per content of tests/interop/requirements.txt and Python; downloads about 700 MB.
+# Creates .venv/interop, the Python environment with the real peers (TensorFlow, JAX, XProf, grpcio) for the tests with
+# label `interop`. Runs once per content of tests/interop/requirements.txt and Python version; downloads about 700 MB.
 #
 #   tools/venv.sh                  the last line of the output is the environment's python
-#   tools/venv.sh --run FILE...    runs a script in the environment; exit code 77 ("skipped" to ctest) if it is not there
+#   tools/venv.sh --run FILE...    runs a script in the environment; exit code 77 ("skipped" to ctest) without one
 #
-# JOBSCOPE_VENV=torch  .venv/torch instead, with PyPI's PyTorch (tests/collectors/framework/torch_requirements.txt): downloads 2.5 GB, takes 5.4
-# JOBSCOPE_PYTHON      the interpreter to use, 3.11 to 3.13 (default: the first that fits)
+# JOBSCOPE_VENV=torch  creates .venv/torch with PyPI's PyTorch (tests/collectors/framework/torch_requirements.txt)
+#                      instead: downloads 2.5 GB, takes 5.4 GB
+# JOBSCOPE_PYTHON      the interpreter to use, 3.11 to 3.13 (default: the first suitable one)
 set -euo pipefail
 
 readonly repo=$(dirname "$(dirname "$(realpath "$0")")")

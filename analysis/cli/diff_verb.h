@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The verb `diff`: docs/report.md.
+// Implements the verb `diff`: docs/report.md.
 #ifndef ANALYSIS_CLI_DIFF_VERB_H_
 #define ANALYSIS_CLI_DIFF_VERB_H_
 

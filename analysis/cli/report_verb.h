@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The verb `report`: docs/report.md.
+// Implements the verb `report`: docs/report.md.
 #ifndef ANALYSIS_CLI_REPORT_VERB_H_
 #define ANALYSIS_CLI_REPORT_VERB_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the verbs `report` and `diff` have in common.
+// Shared parts of the verbs `report` and `diff`.
 #ifndef ANALYSIS_CLI_VERB_H_
 #define ANALYSIS_CLI_VERB_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From what was read of a worker to its digest.
+// Builds a worker's digest from what was read of its traces.
 #ifndef ANALYSIS_DIGEST_DIGEST_BUILDER_H_
 #define ANALYSIS_DIGEST_DIGEST_BUILDER_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the map hands to the reduce.
+// Defines the digests that the map passes to the reduce.
 #ifndef ANALYSIS_DIGEST_DIGESTS_H_
 #define ANALYSIS_DIGEST_DIGESTS_H_
 

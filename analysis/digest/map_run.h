@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a directory to digests: by reading the traces of a run, or the digests that were written of
-// them.
+// Makes the digests of a run directory, by reading its traces or the digests written earlier.
 #ifndef ANALYSIS_DIGEST_MAP_RUN_H_
 #define ANALYSIS_DIGEST_MAP_RUN_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pieces of HTML. Text of traces never becomes markup.
+// Generates pieces of HTML. Escapes texts of traces, which never become markup.
 #ifndef ANALYSIS_OUTPUT_HTML_H_
 #define ANALYSIS_OUTPUT_HTML_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pictures of all workers side by side, as SVG: they need no script.
+// Draws all workers side by side as SVG, without a script.
 #ifndef ANALYSIS_OUTPUT_HTML_MAPS_H_
 #define ANALYSIS_OUTPUT_HTML_MAPS_H_
 

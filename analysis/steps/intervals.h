@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sets of times as sorted, disjoint, half-open intervals. Pure functions.
+// Represents sets of times as sorted, disjoint, half-open intervals. Pure functions.
 #ifndef ANALYSIS_STEPS_INTERVALS_H_
 #define ANALYSIS_STEPS_INTERVALS_H_
 

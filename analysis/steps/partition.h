@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Divides the time of one worker's steps into classes. Pure functions; no file, no clock.
+// Divides the time of one worker's steps into classes. Pure functions; uses no file and no clock.
 #ifndef ANALYSIS_STEPS_PARTITION_H_
 #define ANALYSIS_STEPS_PARTITION_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The classes into which the time of a step is divided: docs/report.md.
+// Defines the classes into which the time of a step is divided: docs/report.md.
 #ifndef ANALYSIS_STEPS_STEP_CLASS_H_
 #define ANALYSIS_STEPS_STEP_CLASS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text of foreign traces, for digests and for people.
+// Prepares texts of foreign traces for digests and for people.
 #ifndef ANALYSIS_TEXT_TEXT_H_
 #define ANALYSIS_TEXT_TEXT_H_
 

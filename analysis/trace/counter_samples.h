@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Samples of numbers over time: memory, utilisation, what the program counts.
+// Holds numeric samples over time: memory, utilisation, the program's own counters.
 #ifndef ANALYSIS_TRACE_COUNTER_SAMPLES_H_
 #define ANALYSIS_TRACE_COUNTER_SAMPLES_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an event is, as its name tells: the words of jobscope, PyTorch, TensorFlow, JAX and CUPTI.
+// Classifies events by their names, as chosen by jobscope, PyTorch, TensorFlow, JAX and CUPTI.
 #ifndef ANALYSIS_TRACE_EVENT_KINDS_H_
 #define ANALYSIS_TRACE_EVENT_KINDS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the report keeps of one thread, taken from its events one after the other.
+// Accumulates what the report needs of one thread, from its events in order.
 #ifndef ANALYSIS_TRACE_HOST_LINE_H_
 #define ANALYSIS_TRACE_HOST_LINE_H_
 

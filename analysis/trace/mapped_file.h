@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file mapped for reading: a trace may be larger than memory.
+// Maps a file for reading, because a trace may be larger than memory.
 #ifndef ANALYSIS_TRACE_MAPPED_FILE_H_
 #define ANALYSIS_TRACE_MAPPED_FILE_H_
 

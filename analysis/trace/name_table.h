@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums of events by their names.
+// Sums events by name.
 #ifndef ANALYSIS_TRACE_NAME_TABLE_H_
 #define ANALYSIS_TRACE_NAME_TABLE_H_
 

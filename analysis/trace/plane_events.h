@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names of a plane, resolved once: what an event's ids mean for the report.
+// Resolves the names of a plane once: what each event id means for the report.
 #ifndef ANALYSIS_TRACE_PLANE_EVENTS_H_
 #define ANALYSIS_TRACE_PLANE_EVENTS_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a run directory holds: the workers and their files, as the manifest tells, or as they lie
-// there.
+// Lists the workers and files of a run directory, from the manifest or by a search of the
+// directory.
 #ifndef ANALYSIS_TRACE_RUN_FILES_H_
 #define ANALYSIS_TRACE_RUN_FILES_H_
 

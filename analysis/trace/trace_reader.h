@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the files of one worker, once, event by event.
+// Reads the files of one worker once, event by event.
 #ifndef ANALYSIS_TRACE_TRACE_READER_H_
 #define ANALYSIS_TRACE_TRACE_READER_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads XSpaces, ours and anybody's, in place and event by event. All functions throw
-// protozero::exception on bytes that are not well-formed; callers catch it once per file.
+// Reads XSpaces of any origin in place, event by event. All functions throw protozero::exception on
+// malformed bytes; callers catch it once per file.
 #ifndef ANALYSIS_TRACE_XSPACE_READER_H_
 #define ANALYSIS_TRACE_XSPACE_READER_H_
 

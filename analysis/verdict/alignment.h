@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which steps, and which collectives, of different workers belong together.
+// Matches steps and collectives of different workers.
 #ifndef ANALYSIS_VERDICT_ALIGNMENT_H_
 #define ANALYSIS_VERDICT_ALIGNMENT_H_
 

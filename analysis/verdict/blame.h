@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who holds the others up, and what mending it would bring. Pure arithmetic on the times that each
-// worker spent in each common step without waiting for others.
+// Finds who delays the other workers, and what a fix would gain. Pure arithmetic on the times that
+// each worker spent in each common step without waiting for others.
 #ifndef ANALYSIS_VERDICT_BLAME_H_
 #define ANALYSIS_VERDICT_BLAME_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What bounds a worker, and what helps: one table.
+// The table of what can bound a worker, and the remedies.
 #ifndef ANALYSIS_VERDICT_BOUNDS_H_
 #define ANALYSIS_VERDICT_BOUNDS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The scopes, operators and kernels in which workers spend the time of a class.
+// Finds the scopes, operators and kernels in which workers spend the time of a class.
 #ifndef ANALYSIS_VERDICT_CULPRITS_H_
 #define ANALYSIS_VERDICT_CULPRITS_H_
 

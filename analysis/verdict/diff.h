@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares two runs of one program: is the second one slower, and where.
+// Compares two runs of one program: whether the second is slower, and where.
 #ifndef ANALYSIS_VERDICT_DIFF_H_
 #define ANALYSIS_VERDICT_DIFF_H_
 

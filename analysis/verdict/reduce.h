@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the digests of a run to its report.
+// Computes the report of a run from its digests.
 #ifndef ANALYSIS_VERDICT_REDUCE_H_
 #define ANALYSIS_VERDICT_REDUCE_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The answer, before it is printed: docs/report.md.
+// Defines the report before it is printed: docs/report.md.
 #ifndef ANALYSIS_VERDICT_REPORT_H_
 #define ANALYSIS_VERDICT_REPORT_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Medians and bootstrap intervals. Pure, and the same on every machine.
+// Computes medians and bootstrap intervals. Pure functions with the same result on every machine.
 #ifndef ANALYSIS_VERDICT_STATISTICS_H_
 #define ANALYSIS_VERDICT_STATISTICS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From where on something counts, and why there: every threshold of the verdicts.
+// Defines every threshold of the verdicts, with its reason.
 #ifndef ANALYSIS_VERDICT_THRESHOLDS_H_
 #define ANALYSIS_VERDICT_THRESHOLDS_H_
 

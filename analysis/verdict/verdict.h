@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which worker is slow, and why; or what bounds all of them.
+// Decides which worker is slow and why, or what bounds all of them.
 #ifndef ANALYSIS_VERDICT_VERDICT_H_
 #define ANALYSIS_VERDICT_VERDICT_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sentences for findings.
+// Writes findings as sentences.
 #ifndef ANALYSIS_VERDICT_VERDICT_TEXT_H_
 #define ANALYSIS_VERDICT_VERDICT_TEXT_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Divides time blocked in collectives into waiting for others and transfer, now that all members
-// of a collective are known.
+// Divides time blocked in collectives into waiting for others and transfer, once all members of a
+// collective are known.
 #ifndef ANALYSIS_VERDICT_WAITS_H_
 #define ANALYSIS_VERDICT_WAITS_H_
 

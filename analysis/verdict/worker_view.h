@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A digest, unpacked and checked: what the reduce works with.
+// Unpacks and checks a digest for the reduce.
 #ifndef ANALYSIS_VERDICT_WORKER_VIEW_H_
 #define ANALYSIS_VERDICT_WORKER_VIEW_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The load of flood_worker, recorded with TensorFlow's own scopes: capture_bench.py compiles this
+// Generates the load of flood_worker with TensorFlow's own scopes: capture_bench.py compiles this
 // against the headers of TensorFlow's wheel and loads it into the stock worker.
 #include <atomic>
 #include <chrono>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collector of what GPUs do: CUPTI's activity records.
+// Collects GPU activity from CUPTI's activity records.
 #ifndef COLLECTORS_CUDA_CUDA_COLLECTOR_H_
 #define COLLECTORS_CUDA_CUDA_COLLECTOR_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where each attempted event went.
+// Counts what became of each attempted event.
 #ifndef COLLECTORS_HOST_ACCOUNT_H_
 #define COLLECTORS_HOST_ACCOUNT_H_
 

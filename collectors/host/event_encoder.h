@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records into events.
+// Encodes ring records as XPlane events.
 #ifndef COLLECTORS_HOST_EVENT_ENCODER_H_
 #define COLLECTORS_HOST_EVENT_ENCODER_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What sites and argument keys are called in a trace, so that XProf reads them as what they are
+// Chooses the names of sites and argument keys in a trace, so that XProf interprets them correctly
 // (docs/trace_format.md).
 #ifndef COLLECTORS_HOST_EVENT_NAMES_H_
 #define COLLECTORS_HOST_EVENT_NAMES_H_

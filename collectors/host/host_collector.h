@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collector of what the process's own threads record (<jobscope/trace.h>).
+// Collects what the process's own threads record (<jobscope/trace.h>).
 #ifndef COLLECTORS_HOST_HOST_COLLECTOR_H_
 #define COLLECTORS_HOST_HOST_COLLECTOR_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the host collector says of a session that has ended.
+// Makes the host collector's report of an ended session.
 #ifndef COLLECTORS_HOST_HOST_REPORT_H_
 #define COLLECTORS_HOST_HOST_REPORT_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The recorder's reader table under a name of its own: the struct shares one with the function that
-// returns it, and a function hides a struct.
+// Names the recorder's reader table: the struct shares its name with the function that returns it,
+// and the function hides the struct.
 #ifndef COLLECTORS_HOST_READER_H_
 #define COLLECTORS_HOST_READER_H_
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sites and names of the recorder's dictionary, as metadata of one plane of one session.
+// Declares the sites and names of the recorder's dictionary as metadata of one plane of one
+// session.
 #ifndef COLLECTORS_HOST_SITE_TABLE_H_
 #define COLLECTORS_HOST_SITE_TABLE_H_
 

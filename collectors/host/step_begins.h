@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the steps of one thread begin in the trace: a wait for input between two steps belongs to
-// the next one.
+// Computes where the steps of one thread begin in the trace: a wait for input between two steps
+// belongs to the next one.
 #ifndef COLLECTORS_HOST_STEP_BEGINS_H_
 #define COLLECTORS_HOST_STEP_BEGINS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tells steps that come several per iteration by their lengths.
+// Detects by their durations that several steps occur per iteration.
 #ifndef COLLECTORS_HOST_STEP_PATTERN_H_
 #define COLLECTORS_HOST_STEP_PATTERN_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads one thread's ring into the encoder, and counts what it could not read.
+// Reads one thread's ring into the encoder, and counts what could not be read.
 #ifndef COLLECTORS_HOST_THREAD_DRAIN_H_
 #define COLLECTORS_HOST_THREAD_DRAIN_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The line of one thread: its events, its counter samples, its account.
+// Writes the line of one thread: its events, its counter samples, its account.
 #ifndef COLLECTORS_HOST_THREAD_LINE_H_
 #define COLLECTORS_HOST_THREAD_LINE_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The window of a session, in ticks and in session time.
+// Defines the window of a session, in ticks and in session time.
 #ifndef COLLECTORS_HOST_WINDOW_H_
 #define COLLECTORS_HOST_WINDOW_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which events of frameworks' own profilers are compilations.
+// Recognises compilations among the events of frameworks' own profilers.
 #ifndef COLLECTORS_INFERRED_COMPILATIONS_H_
 #define COLLECTORS_INFERRED_COMPILATIONS_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps of programs that do not mark their steps: somebody who sees one end (a hook of an
-// optimizer, a callback of a training loop) notes that here.
+// Records steps of programs that do not mark their steps: a hook that sees one end (of an
+// optimizer, of a training loop) reports it here.
 #ifndef COLLECTORS_INFERRED_INFERRED_STEPS_H_
 #define COLLECTORS_INFERRED_INFERRED_STEPS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one thread that talks to NVML.
+// Queries NVML, on the only thread that does.
 #ifndef COLLECTORS_NVML_GPU_MONITOR_H_
 #define COLLECTORS_NVML_GPU_MONITOR_H_
 

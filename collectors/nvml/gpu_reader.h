@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the GPUs of this process, and reads what NVML tells of them.
+// Finds the GPUs of this process and reads them through NVML.
 #ifndef COLLECTORS_NVML_GPU_READER_H_
 #define COLLECTORS_NVML_GPU_READER_H_
 

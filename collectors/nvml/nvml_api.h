@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What we use of NVML's ABI: our own declarations, so that no NVIDIA header is needed to build, and
-// one table of functions for whichever libnvidia-ml the driver brought.
+// Declares the part of NVML's ABI that jobscope uses, so that no NVIDIA header is needed to build,
+// and one function table for the driver's libnvidia-ml.
 #ifndef COLLECTORS_NVML_NVML_API_H_
 #define COLLECTORS_NVML_NVML_API_H_
 

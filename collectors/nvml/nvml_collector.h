@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collector of what GPUs are busy with, as their driver tells: counters.
+// Collects the utilisation of GPUs, as reported by their driver, as counters.
 #ifndef COLLECTORS_NVML_NVML_COLLECTOR_H_
 #define COLLECTORS_NVML_NVML_COLLECTOR_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA_VISIBLE_DEVICES: which GPUs a process means to use.
+// Parses CUDA_VISIBLE_DEVICES: which GPUs a process uses.
 #ifndef COLLECTORS_NVML_VISIBLE_DEVICES_H_
 #define COLLECTORS_NVML_VISIBLE_DEVICES_H_
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What NVTX's headers and a tool agree upon, as far as it is used here: NVTX 3, and the shared
-// library of NVTX 2, which has the same tables. Our own declarations, so that no NVTX header is
-// needed to build; tests/collectors/nvtx/layout_test.cc holds them against the real ones where there are any.
+// Declares the part of the interface between NVTX's headers and a tool that is used here: NVTX 3,
+// and the shared library of NVTX 2, which has the same tables. Our own declarations, so that no
+// NVTX header is needed to build; tests/collectors/nvtx/layout_test.cc compares them with the real
+// ones if available.
 #ifndef COLLECTORS_NVTX_ABI_H_
 #define COLLECTORS_NVTX_ABI_H_
 

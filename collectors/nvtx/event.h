@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From what an NVTX call says to what the recorder takes: a site, which stands for message, domain,
+// Converts an NVTX call into what the recorder takes: a site, which stands for message, domain,
 // category and colour, and arguments.
 #ifndef COLLECTORS_NVTX_EVENT_H_
 #define COLLECTORS_NVTX_EVENT_H_

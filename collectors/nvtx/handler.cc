@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions that NVTX calls, and the tables that they are put into.
+// Implements the functions that NVTX calls, and fills its tables with them.
 #include "collectors/nvtx/handler.h"
 
 #include <sys/syscall.h>

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A handler of NVTX 3, and of the shared library of NVTX 2: ranges, marks, domains, categories,
-// payloads become events of the calling thread, through the recorder. docs/nvtx.md says what is
-// recorded.
+// Handles NVTX 3, and the shared library of NVTX 2: ranges, marks, domains, categories and payloads
+// become events of the calling thread, through the recorder. docs/nvtx.md lists what is recorded.
 //
-// Each linked unit that uses NVTX (executable, shared library) has tables of its own, and attaches
-// them when it first calls NVTX; all of them share the domains and strings here. Nothing here takes
-// a lock, allocates from the heap, or does anything in a forked child (where the recorder's mask
+// Each linked unit that uses NVTX (executable, shared library) has its own tables and attaches them
+// at its first NVTX call; all of them share the domains and strings here. This code takes no lock,
+// allocates nothing on the heap, and does nothing in a forked child (where the recorder's mask
 // reads zero) or at exit.
 #ifndef COLLECTORS_NVTX_HANDLER_H_
 #define COLLECTORS_NVTX_HANDLER_H_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What applications give names to: domains, strings that are registered, categories. All bounded,
-// all kept as long as the process: a handle that the application still uses never dangles, whatever
-// it has destroyed.
+// Stores what applications name: domains, registered strings, categories. All are bounded and live
+// as long as the process: a handle that the application still uses never dangles, even if it
+// destroyed the object.
 #ifndef COLLECTORS_NVTX_NAMES_H_
 #define COLLECTORS_NVTX_NAMES_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers that come with an event: NVTX's plain payloads, and of the extended ones (NVTX 3.1 and
-// later) the fields that are numbers.
+// Reads numbers that accompany an event: NVTX's plain payloads, and numeric fields of the extended
+// ones (NVTX 3.1 and later).
 #ifndef COLLECTORS_NVTX_PAYLOAD_H_
 #define COLLECTORS_NVTX_PAYLOAD_H_
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ranges that a thread has pushed and not popped, domain by domain.
+// Tracks the ranges that a thread has pushed and not popped, by domain.
 //
-// While nothing is recorded, nobody keeps count: push and pop load one word and return. That is
-// right as long as a pop can tell whether the push that it belongs to was recorded. So a thread
-// that has recorded a push which is still open keeps *track*: it counts every push and pop,
-// recorded or not, until it has no push open that was made since. A pop whose push was made before,
-// while nobody kept count, finds its domain's stack empty and does nothing.
+// While nothing is recorded, nothing is counted: push and pop load one word and return. This is
+// correct as long as a pop can tell whether its push was recorded. So a thread with an open
+// recorded push *tracks*: it counts every push and pop, recorded or not, until no push made since
+// then is open. A pop whose push was made earlier, uncounted, finds its domain's stack empty and
+// does nothing.
 #ifndef COLLECTORS_NVTX_RANGES_H_
 #define COLLECTORS_NVTX_RANGES_H_
 

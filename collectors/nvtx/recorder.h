@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The recorder, as the NVTX handler sees it.
+// The NVTX handler's view of the recorder.
 #ifndef COLLECTORS_NVTX_RECORDER_H_
 #define COLLECTORS_NVTX_RECORDER_H_
 

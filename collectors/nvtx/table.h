@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A bounded table that only grows: entries, and a hash index into them. Any thread may add, none
-// waits. An entry is filled before the index tells of it (release), and read after the index was
-// read (acquire); it never changes afterwards. Two threads that add the same at once agree by
-// compare-and-swap on the slot; the loser's entry stays unused, which costs one of the bound.
+// A bounded table that only grows: entries, and a hash index into them. Any thread may add; none
+// waits. An entry is filled before the index publishes it (release), read after the index
+// (acquire), and never changes afterwards. Two threads that add the same entry at once agree by
+// compare-and-swap on the slot; the loser's entry stays unused and counts towards the bound.
 #ifndef COLLECTORS_NVTX_TABLE_H_
 #define COLLECTORS_NVTX_TABLE_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Texts that come with NVTX calls: of any length, in bytes or in wide characters, or missing.
+// Reads texts of NVTX calls: of any length, in bytes or wide characters, or missing.
 #ifndef COLLECTORS_NVTX_TEXT_H_
 #define COLLECTORS_NVTX_TEXT_H_
 

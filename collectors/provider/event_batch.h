@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events of a provider, copied out of its memory, until they are encoded.
+// Holds events of a provider, copied out of its memory, until they are encoded.
 #ifndef COLLECTORS_PROVIDER_EVENT_BATCH_H_
 #define COLLECTORS_PROVIDER_EVENT_BATCH_H_
 

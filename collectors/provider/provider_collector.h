@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collector behind one provider's name (jobscope/provider.h).
+// Collects the events of the providers of one name (jobscope/provider.h).
 #ifndef COLLECTORS_PROVIDER_PROVIDER_COLLECTOR_H_
 #define COLLECTORS_PROVIDER_PROVIDER_COLLECTOR_H_
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The providers of this process, by name: those that registered before there was anybody to capture
-// for, too.
+// Registers the providers of this process by name, also before a server exists.
 #ifndef COLLECTORS_PROVIDER_PROVIDER_REGISTRY_H_
 #define COLLECTORS_PROVIDER_PROVIDER_REGISTRY_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events of a provider into events of a trace.
+// Encodes provider events as XPlane events.
 #ifndef COLLECTORS_PROVIDER_TRACE_WRITER_H_
 #define COLLECTORS_PROVIDER_TRACE_WRITER_H_
 

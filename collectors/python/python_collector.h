@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collector of Python functions: sampled stacks (level 1), calls (level 2).
+// Collects Python functions: sampled stacks (level 1), calls (level 2).
 #ifndef COLLECTORS_PYTHON_PYTHON_COLLECTOR_H_
 #define COLLECTORS_PYTHON_PYTHON_COLLECTOR_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How often the process's cgroups had used up their CPU quota.
+// Reads how often the process's cgroups exhausted their CPU quota.
 #ifndef COLLECTORS_SYSTEM_CGROUP_THROTTLING_H_
 #define COLLECTORS_SYSTEM_CGROUP_THROTTLING_H_
 

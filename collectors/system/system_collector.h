@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collector of what the process uses, and is refused: CPU time, memory, page faults,
-// throttling, as counters.
+// Collects what the process uses and is denied: CPU time, memory, page faults, throttling, as
+// counters.
 #ifndef COLLECTORS_SYSTEM_SYSTEM_COLLECTOR_H_
 #define COLLECTORS_SYSTEM_SYSTEM_COLLECTOR_H_
 

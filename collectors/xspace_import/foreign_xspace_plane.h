@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Planes without lines, which are copied as they came.
+// Copies planes without lines unchanged.
 #ifndef COLLECTORS_XSPACE_IMPORT_FOREIGN_XSPACE_PLANE_H_
 #define COLLECTORS_XSPACE_IMPORT_FOREIGN_XSPACE_PLANE_H_
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads an XSpace that somebody else made, as views into its bytes. Trusts nothing: bytes that do
-// not parse throw protozero::exception, which the caller catches; bytes that parse and make no
-// sense give empty values.
+// Reads a foreign XSpace as views into its bytes. Trusts nothing: bytes that do not parse throw
+// protozero::exception, which the caller catches; bytes that parse but are invalid give empty
+// values.
 #ifndef COLLECTORS_XSPACE_IMPORT_FOREIGN_XSPACE_READER_H_
 #define COLLECTORS_XSPACE_IMPORT_FOREIGN_XSPACE_READER_H_
 

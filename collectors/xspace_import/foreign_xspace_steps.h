@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the steps of a training loop in a framework's own trace, where nobody marks them.
+// Infers the steps of a training loop from a framework's own trace if nothing marks them.
 #ifndef COLLECTORS_XSPACE_IMPORT_FOREIGN_XSPACE_STEPS_H_
 #define COLLECTORS_XSPACE_IMPORT_FOREIGN_XSPACE_STEPS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times of a framework's trace, which count from a reading of CLOCK_REALTIME, in session time.
+// Converts times of a framework's trace, which are based on CLOCK_REALTIME, to session time.
 #ifndef COLLECTORS_XSPACE_IMPORT_FOREIGN_XSPACE_TIME_H_
 #define COLLECTORS_XSPACE_IMPORT_FOREIGN_XSPACE_TIME_H_
 

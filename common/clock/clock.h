@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Clocks of a worker: ticks (what records hold), MONOTONIC and REALTIME, and the one affine map
-// from ticks to session time.
+// Reads the clocks of a worker (ticks, which records hold; MONOTONIC; REALTIME) and defines the
+// affine map from ticks to session time.
 #ifndef COMMON_CLOCK_CLOCK_H_
 #define COMMON_CLOCK_CLOCK_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The early half of the map from ticks to time, and whether it still holds.
+// Keeps the early sample of the map from ticks to time, and checks that it still holds.
 #ifndef COMMON_CLOCK_CLOCK_BASELINE_H_
 #define COMMON_CLOCK_CLOCK_BASELINE_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which MONOTONIC clock a process reads.
+// Identifies which MONOTONIC clock a process reads.
 #ifndef COMMON_CLOCK_CLOCK_ID_H_
 #define COMMON_CLOCK_CLOCK_ID_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Notices, while something is recorded, that ticks have stopped to run as their map says.
+// Detects, during a recording, that ticks no longer match their map.
 #ifndef COMMON_CLOCK_CLOCK_WATCH_H_
 #define COMMON_CLOCK_CLOCK_WATCH_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Certificates, keys and tokens, from the files that settings name. The same rules for workers and
-// for the client; whatever is wrong is found here, before anybody listens or dials.
+// Reads certificates, keys and tokens from the files that settings name. The same rules hold for
+// workers and the client; errors show here, before anybody listens or connects.
 #ifndef COMMON_CREDENTIALS_CREDENTIAL_FILES_H_
 #define COMMON_CREDENTIALS_CREDENTIAL_FILES_H_
 

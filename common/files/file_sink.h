@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes a file that nobody sees before it is whole: under a temporary name, synced, then renamed.
+// Writes a file that becomes visible only when it is complete: under a temporary name, synced, then
+// renamed.
 #ifndef COMMON_FILES_FILE_SINK_H_
 #define COMMON_FILES_FILE_SINK_H_
 

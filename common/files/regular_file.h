@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads files that somebody else may have put where they are.
+// Reads files that somebody else may have put there.
 #ifndef COMMON_FILES_REGULAR_FILE_H_
 #define COMMON_FILES_REGULAR_FILE_H_
 

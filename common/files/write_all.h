@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writing to files that are ours, and saying what is wrong where that fails.
+// Writes to our own files, and describes write errors.
 #ifndef COMMON_FILES_WRITE_ALL_H_
 #define COMMON_FILES_WRITE_ALL_H_
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The only file that knows spdlog, header-only: whoever links us needs no library of it, and none
-// of its global state (its registry of loggers, its default logger) comes to life in a process that
-// is not ours.
+// The only file that uses spdlog, header-only: users of our libraries need no spdlog library, and
+// none of its global state (registry of loggers, default logger) is created in the host process.
 #include "common/log/log.h"
 
 #ifndef FMT_HEADER_ONLY

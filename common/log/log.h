@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What our code says to the people who run it: one line on stderr per message, through spdlog.
-// Never on the recording path.
+// Logs to stderr, one line per message, through spdlog. Never used on the recording path.
 #ifndef COMMON_LOG_LOG_H_
 #define COMMON_LOG_LOG_H_
 

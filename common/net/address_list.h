@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists of workers as users write them: commas, host lists, names with many addresses, files, port
-// directories.
+// Parses lists of workers as users write them: commas, host lists, names with many addresses,
+// files, port directories.
 #ifndef COMMON_NET_ADDRESS_LIST_H_
 #define COMMON_NET_ADDRESS_LIST_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One worker's address: what the user writes, what gRPC dials, what a file is called after it.
+// Defines one worker's address: what the user writes, what gRPC connects to, how files are named.
 #ifndef COMMON_NET_ENDPOINT_H_
 #define COMMON_NET_ENDPOINT_H_
 

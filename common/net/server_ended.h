@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a worker says that its server is gone: part of the wire (docs/wire.md).
+// Defines how a worker reports that its server has ended: part of the wire format (docs/wire.md).
 #ifndef COMMON_NET_SERVER_ENDED_H_
 #define COMMON_NET_SERVER_ENDED_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who traces GPUs in a capture: the words of --device_tracer.
+// Defines who traces GPUs in a capture: the values of --device_tracer.
 #ifndef COMMON_OPTIONS_DEVICE_TRACER_H_
 #define COMMON_OPTIONS_DEVICE_TRACER_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which collectors of frameworks take part in a capture: the words of --frameworks.
+// Defines which framework collectors take part in a capture: the values of --frameworks.
 #ifndef COMMON_OPTIONS_FRAMEWORK_CHOICE_H_
 #define COMMON_OPTIONS_FRAMEWORK_CHOICE_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals that a write of ours may raise in a process that is not ours.
+// Blocks signals that our writes may raise in the host process.
 #ifndef COMMON_PROCESS_BLOCKED_SIGNAL_H_
 #define COMMON_PROCESS_BLOCKED_SIGNAL_H_
 

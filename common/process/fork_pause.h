@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keeps the forks of other threads waiting for the few instructions in which a child would inherit
-// what it can't live with: a socket that has no address yet (it can't be told in the child, which
-// would hold the port from the bind on), or a lock of the program's that this thread has taken,
-// which the child would find locked for ever.
+// Delays forks of other threads during the few instructions in which a child would inherit
+// something harmful: a socket without an address yet (which the child cannot detect, and which
+// would hold the port from the bind on), or a lock of the program that this thread holds, which
+// would stay locked in the child for ever.
 #ifndef COMMON_PROCESS_FORK_PAUSE_H_
 #define COMMON_PROCESS_FORK_PAUSE_H_
 

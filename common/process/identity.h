@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who this process is within its job.
+// Describes who this process is within its job.
 #ifndef COMMON_PROCESS_IDENTITY_H_
 #define COMMON_PROCESS_IDENTITY_H_
 

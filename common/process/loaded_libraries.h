@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which libraries this process has loaded.
+// Lists the libraries that this process has loaded.
 #ifndef COMMON_PROCESS_LOADED_LIBRARIES_H_
 #define COMMON_PROCESS_LOADED_LIBRARIES_H_
 

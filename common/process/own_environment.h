@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The environment of this process, read beside threads that change it.
+// Reads the environment of this process while other threads may change it.
 #ifndef COMMON_PROCESS_OWN_ENVIRONMENT_H_
 #define COMMON_PROCESS_OWN_ENVIRONMENT_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads memory of this process that another thread may give back meanwhile: what is gone is an
-// error, and no crash.
+// Reads memory of this process that another thread may free meanwhile: freed memory is an error,
+// not a crash.
 #ifndef COMMON_PROCESS_OWN_MEMORY_H_
 #define COMMON_PROCESS_OWN_MEMORY_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whose processes a process id counts, and whether one of them is gone.
+// Identifies a pid namespace, and checks whether one of its processes has ended.
 #ifndef COMMON_PROCESS_PID_SPACE_H_
 #define COMMON_PROCESS_PID_SPACE_H_
 

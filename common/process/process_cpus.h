@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The processors that a process may run on, as opposed to one of its threads.
+// Determines the processors that a process may run on, as opposed to one of its threads.
 #ifndef COMMON_PROCESS_PROCESS_CPUS_H_
 #define COMMON_PROCESS_PROCESS_CPUS_H_
 

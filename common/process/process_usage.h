@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What this process uses of its machine.
+// Reads what this process uses of its machine.
 #ifndef COMMON_PROCESS_PROCESS_USAGE_H_
 #define COMMON_PROCESS_PROCESS_USAGE_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The account of a run, capture.json: docs/manifest.md. What is not known is absent, never 0.
+// Defines the account of a run, capture.json: docs/manifest.md. Unknown values are absent, never 0.
 #ifndef COMMON_RUN_MANIFEST_H_
 #define COMMON_RUN_MANIFEST_H_
 

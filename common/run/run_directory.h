@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The directory that holds one run: <logdir>/plugins/profile/<run>, as TensorBoard and XProf look
-// for it.
+// Manages the directory of one run: <logdir>/plugins/profile/<run>, where TensorBoard and XProf
+// look for it.
 #ifndef COMMON_RUN_RUN_DIRECTORY_H_
 #define COMMON_RUN_RUN_DIRECTORY_H_
 

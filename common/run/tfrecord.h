@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one TFRecord that TensorBoard needs to take a directory for a logdir.
+// Encodes the one TFRecord that makes TensorBoard recognise a logdir.
 #ifndef COMMON_RUN_TFRECORD_H_
 #define COMMON_RUN_TFRECORD_H_
 

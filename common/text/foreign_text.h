@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Texts that come from somebody else's process, made fit for a terminal or a message.
+// Makes texts from other processes safe for a terminal or a message.
 #ifndef COMMON_TEXT_FOREIGN_TEXT_H_
 #define COMMON_TEXT_FOREIGN_TEXT_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls that may never return, under a watchdog.
+// Runs calls that may never return, with time limits.
 #ifndef COMMON_THREADS_DETACHED_CALLER_H_
 #define COMMON_THREADS_DETACHED_CALLER_H_
 

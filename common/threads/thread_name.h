@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names of the process's threads, as the OS has them.
+// Reads the OS names of the process's threads.
 #ifndef COMMON_THREADS_THREAD_NAME_H_
 #define COMMON_THREADS_THREAD_NAME_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads of ours inside somebody else's process.
+// Starts threads of ours in the host process.
 #ifndef COMMON_THREADS_WORKER_THREAD_H_
 #define COMMON_THREADS_WORKER_THREAD_H_
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Makes what two machines need to trust each other: a CA, a certificate for workers, one for operators, a token. For trials
-# and tests; a site that has a CA of its own takes that (README.md beside this file says what the certificates must hold).
+# Creates what two machines need to trust each other: a CA, a certificate for workers, one for operators, a token. For
+# trials and tests; a site with its own CA uses that (README.md beside this file lists what certificates must contain).
 #
 #   deploy/certs/make_certs.sh DIRECTORY [--host=NAME_OR_IP]... [--operator=NAME] [--days=N] [--broken]
 #
-# Without --host: localhost, 127.0.0.1, ::1 and this host's name. An existing CA in DIRECTORY is used again. --broken
-# adds what tests want: certificates that are expired, not yet valid, for another host, or of another CA.
+# Without --host: localhost, 127.0.0.1, ::1 and this host's name. Reuses an existing CA in DIRECTORY. --broken adds
+# certificates for tests: expired, not yet valid, for another host, of another CA.
 set -euo pipefail
 umask 077 # keys and the token are their owner's alone
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What we use of CUPTI's ABI: our own declarations, so that no CUDA header is needed to build, and
-// one table of functions for whichever libcupti (11, 12 or 13) the process has.
+// Declares the part of CUPTI's ABI that jobscope uses, so that no CUDA header is needed to build,
+// and one function table for the libcupti (11, 12 or 13) of the process.
 #ifndef COLLECTORS_CUDA_LIBRARIES_CUPTI_API_H_
 #define COLLECTORS_CUDA_LIBRARIES_CUPTI_API_H_
 

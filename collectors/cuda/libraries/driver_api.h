@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can be asked of the CUDA driver without changing anything in the process.
+// Queries the CUDA driver without changing anything in the process.
 #ifndef COLLECTORS_CUDA_LIBRARIES_DRIVER_API_H_
 #define COLLECTORS_CUDA_LIBRARIES_DRIVER_API_H_
 

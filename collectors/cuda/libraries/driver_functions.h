@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What we use of the CUDA driver's ABI: our own declarations, so that no CUDA header is needed to
-// build. A test compares them with NVIDIA's header.
+// Declares the part of the CUDA driver's ABI that jobscope uses, so that no CUDA header is needed
+// to build. A test compares the declarations with NVIDIA's header.
 #ifndef COLLECTORS_CUDA_LIBRARIES_DRIVER_FUNCTIONS_H_
 #define COLLECTORS_CUDA_LIBRARIES_DRIVER_FUNCTIONS_H_
 

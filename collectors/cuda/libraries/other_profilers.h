@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who else in this process may hold CUPTI's one subscription.
+// Detects other holders of CUPTI's only subscription in this process.
 #ifndef COLLECTORS_CUDA_LIBRARIES_OTHER_PROFILERS_H_
 #define COLLECTORS_CUDA_LIBRARIES_OTHER_PROFILERS_H_
 

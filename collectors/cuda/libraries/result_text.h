@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a result of CUPTI means to the person who asked for a capture.
+// Explains CUPTI results to the user of a capture.
 #ifndef COLLECTORS_CUDA_LIBRARIES_RESULT_TEXT_H_
 #define COLLECTORS_CUDA_LIBRARIES_RESULT_TEXT_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Texts for numbers in CUPTI's records.
+// Converts numbers in CUPTI's records to text.
 #ifndef COLLECTORS_CUDA_RECORDS_ACTIVITY_NAMES_H_
 #define COLLECTORS_CUDA_RECORDS_ACTIVITY_NAMES_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUPTI's clock, mapped to ticks.
+// Maps CUPTI's clock to ticks.
 #ifndef COLLECTORS_CUDA_RECORDS_CLOCK_MAP_H_
 #define COLLECTORS_CUDA_RECORDS_CLOCK_MAP_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What belongs together: calls into CUDA and the work that they caused.
+// Matches CUDA calls with the GPU work that they launched.
 #ifndef COLLECTORS_CUDA_RECORDS_CORRELATIONS_H_
 #define COLLECTORS_CUDA_RECORDS_CORRELATIONS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Activities into events of a trace.
+// Encodes CUDA activities as XPlane events.
 #ifndef COLLECTORS_CUDA_RECORDS_EVENT_WRITER_H_
 #define COLLECTORS_CUDA_RECORDS_EVENT_WRITER_H_
 

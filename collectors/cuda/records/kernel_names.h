@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names of kernels and of API calls, as a trace shows them.
+// Formats names of kernels and API calls for a trace.
 #ifndef COLLECTORS_CUDA_RECORDS_KERNEL_NAMES_H_
 #define COLLECTORS_CUDA_RECORDS_KERNEL_NAMES_H_
 

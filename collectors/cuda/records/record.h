@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUPTI's activity records, read by our own offsets.
+// Parses CUPTI's activity records by our own table of offsets.
 #ifndef COLLECTORS_CUDA_RECORDS_RECORD_H_
 #define COLLECTORS_CUDA_RECORDS_RECORD_H_
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the fields of CUPTI's activity records stand. Within a family of structs each newer one
-// only appends to the older (or uses a former padding), so an offset holds for every version from
-// the one that brought the field on. A test compiles these against NVIDIA's header where it is
-// there.
+// Defines the offsets of fields in CUPTI's activity records. Within a family of structs, a newer
+// one only appends to the older (or uses former padding), so an offset holds for every version from
+// the one that introduced the field. A test compiles these against NVIDIA's header if available.
 #ifndef COLLECTORS_CUDA_RECORDS_RECORD_LAYOUT_H_
 #define COLLECTORS_CUDA_RECORDS_RECORD_LAYOUT_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Walks the records of one of CUPTI's buffers.
+// Iterates over the records of one of CUPTI's buffers.
 #ifndef COLLECTORS_CUDA_RECORDS_RECORD_WALK_H_
 #define COLLECTORS_CUDA_RECORDS_RECORD_WALK_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which step an instant belongs to.
+// Finds the training step of an instant.
 #ifndef COLLECTORS_CUDA_RECORDS_STEP_TIMELINE_H_
 #define COLLECTORS_CUDA_RECORDS_STEP_TIMELINE_H_
 

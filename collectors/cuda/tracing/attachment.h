@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls into CUPTI of one session.
+// Makes the calls into CUPTI for one session.
 #ifndef COLLECTORS_CUDA_TRACING_ATTACHMENT_H_
 #define COLLECTORS_CUDA_TRACING_ATTACHMENT_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The buffers that CUPTI writes its records to.
+// Provides the buffers into which CUPTI writes its records.
 #ifndef COLLECTORS_CUDA_TRACING_BUFFER_POOL_H_
 #define COLLECTORS_CUDA_TRACING_BUFFER_POOL_H_
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes CUPTI out of the process, at the one place where NVIDIA calls that safe, inside of CUPTI's
-// callback as a call of the application's into CUDA returns; and of such calls only at those after
-// which nothing of the context is in flight: cuptiFinalize waits for all that is.
+// Detaches CUPTI from the process. NVIDIA calls only one place safe: inside of CUPTI's callback,
+// when a call of the application into CUDA returns. Of these, uses only calls after which nothing
+// of the context is in flight, because cuptiFinalize waits for all work in flight.
 #ifndef COLLECTORS_CUDA_TRACING_DETACHER_H_
 #define COLLECTORS_CUDA_TRACING_DETACHER_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether CUPTI is taken out of the process after a capture.
+// Decides whether CUPTI is finalized after a capture.
 #ifndef COLLECTORS_CUDA_TRACING_FINALIZE_POLICY_H_
 #define COLLECTORS_CUDA_TRACING_FINALIZE_POLICY_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What CUPTI reports by itself.
+// Collects errors and warnings that CUPTI itself reports.
 #ifndef COLLECTORS_CUDA_TRACING_STATE_LOG_H_
 #define COLLECTORS_CUDA_TRACING_STATE_LOG_H_
 

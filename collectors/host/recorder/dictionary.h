@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sites and the interned names of the process: bounded, append-only, without locks. Strings are
-// copied in, so that nothing points into a module that may be unloaded.
+// Stores the sites and the interned names of the process: bounded, append-only, lock-free. Copies
+// the strings, so that nothing points into a module that may be unloaded.
 #ifndef COLLECTORS_HOST_RECORDER_DICTIONARY_H_
 #define COLLECTORS_HOST_RECORDER_DICTIONARY_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the recorder has once per process: the enable mask with its holders, the clock choice, and
-// the knowledge of being a forked child.
+// Holds the recorder's state per process: the enable mask with its holders, the choice of clock,
+// and the detection of a forked child.
 #ifndef COLLECTORS_HOST_RECORDER_PROCESS_H_
 #define COLLECTORS_HOST_RECORDER_PROCESS_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reader table: copying events out of rings while their threads go on, sampling open scopes,
-// listing threads.
+// Implements the reader table: copies events out of rings while their threads continue, samples
+// open scopes, lists threads.
 #include <errno.h>
 #include <string.h>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the one reader of the process (the host collector) sees of the recorder: a C function table,
-// versioned by size.
+// Defines the recorder's interface for the only reader of the process (the host collector): a C
+// function table, versioned by size.
 //
-// The recorder lives in libjobscope_trace.so and needs libc only; the reader lives in the server's
-// library and reaches this table through the exported function `jobscope_trace_reader()`. The
+// The recorder is in libjobscope_trace.so and needs only libc. The reader is in the server's
+// library and obtains this table through the exported function `jobscope_trace_reader()`. The
 // layout of a ring is private to the recorder; the 32-byte record below is ABI. All functions may
-// be called from any thread, one reader at a time where it says so, while application threads
-// record; none blocks an application thread, none is called by one.
+// be called from any thread while application threads record (one reader at a time where noted);
+// none blocks an application thread, and none is called by one.
 #ifndef COLLECTORS_HOST_RECORDER_READER_ABI_H_
 #define COLLECTORS_HOST_RECORDER_READER_ABI_H_
 

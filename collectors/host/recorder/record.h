@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writing into the calling thread's state: the open-scope stack and the ring. Inline: this is the
-// hot path. Callers stand between Enter and Leave.
+// Writes into the calling thread's state: the open-scope stack and the ring. Inline, because this
+// is the hot path. Callers must be between Enter and Leave.
 #ifndef COLLECTORS_HOST_RECORDER_RECORD_H_
 #define COLLECTORS_HOST_RECORDER_RECORD_H_
 

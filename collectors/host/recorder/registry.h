@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The states of all threads: mapping them within the cap, giving them to threads, taking them back.
-// No locks: a thread takes a state from a free list by compare-and-swap, and gives it back the same
-// way. States are never unmapped, so a reader may look at any of them at any time.
+// Manages the states of all threads: maps them within the cap, assigns them to threads, takes them
+// back. Lock-free: a thread takes a state from a free list by compare-and-swap and returns it the
+// same way. States are never unmapped, so a reader may access any of them at any time.
 #ifndef COLLECTORS_HOST_RECORDER_REGISTRY_H_
 #define COLLECTORS_HOST_RECORDER_REGISTRY_H_
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the OS gave the calling thread during a step: processor time, run-queue delay, involuntary
-// context switches. Read at the ends of steps, and only while JOBSCOPE_BIT_STEP_USAGE is on; never
-// by scopes. Costs 0.7 us, and 5 us more where the thread was switched since the last reading
-// (docs/design/recorder.md).
+// Reads what the OS gave the calling thread during a step: processor time, run-queue delay,
+// involuntary context switches. Only at the ends of steps and only while JOBSCOPE_BIT_STEP_USAGE is
+// set; never in scopes. Costs 0.7 us, and 5 us more if the thread was switched since the last
+// reading (docs/design/recorder.md).
 #ifndef COLLECTORS_HOST_RECORDER_STEP_USAGE_H_
 #define COLLECTORS_HOST_RECORDER_STEP_USAGE_H_
 

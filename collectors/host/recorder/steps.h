@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the process knows of its training steps: their source, the newest of them, and an armed
-// trigger that opens and closes a capture at chosen steps.
+// Tracks the training steps of the process: their source, the newest ones, and an armed trigger
+// that opens and closes a capture at chosen steps.
 #ifndef COLLECTORS_HOST_RECORDER_STEPS_H_
 #define COLLECTORS_HOST_RECORDER_STEPS_H_
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one thread records into: a header page and, behind it, the ring. Private to the recorder.
+// Defines what one thread records into: a header page followed by the ring. Private to the
+// recorder.
 //
 // One writer (the thread), any number of readers, no lock. A ring's words are relaxed atomics; the
 // writer publishes a whole event, main record and continuations, with one release store of
-// `head_record`. The reader copies, then loads the head again and throws away what may have been
+// `head_record`. The reader copies, then loads the head again and discards what may have been
 // overwritten meanwhile (docs/design/recorder.md).
 #ifndef COLLECTORS_HOST_RECORDER_THREAD_STATE_H_
 #define COLLECTORS_HOST_RECORDER_THREAD_STATE_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The writer table: what an enabled site calls. Each function has a short path for a thread with a
-// ring and leaves everything else to one slow function.
+// Implements the writer table, which enabled sites call. Each function has a fast path for a thread
+// with a ring and delegates everything else to one slow function.
 #include "collectors/host/recorder/dictionary.h"
 #include "collectors/host/recorder/process.h"
 #include "collectors/host/recorder/record.h"

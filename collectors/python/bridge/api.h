@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CPython's C API as far as we use it, found at run time in the process we live in.
+// Declares the part of CPython's C API that jobscope uses, found at run time in the host process.
 #ifndef COLLECTORS_PYTHON_BRIDGE_API_H_
 #define COLLECTORS_PYTHON_BRIDGE_API_H_
 

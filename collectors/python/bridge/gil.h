@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Taking the GIL, and not taking it when Python is leaving.
+// Acquires the GIL, except while Python shuts down.
 //
-// A thread that asks for the GIL while the interpreter shuts down never gets it: up to 3.13 Python
+// A thread that requests the GIL while the interpreter shuts down never gets it: up to 3.13 Python
 // ends it by pthread_exit, later versions let it hang. Both may happen wherever Python code runs,
-// since that gives the GIL up and wants it back. So on a stack with WithGil no lock of ours is held
-// and no exception is swallowed; and what unwinding meets there must not touch Python any more
-// (Ref), which is why the GIL is given back by a statement and not by a destructor.
+// because running code releases and reacquires the GIL. So on a stack with WithGil, no lock of ours
+// may be held and no exception swallowed; destructors that unwinding runs must not use Python
+// (Ref). This is why the GIL is released by a statement and not by a destructor.
 #ifndef COLLECTORS_PYTHON_BRIDGE_GIL_H_
 #define COLLECTORS_PYTHON_BRIDGE_GIL_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long jobscope holds the GIL.
+// Measures how long jobscope holds the GIL.
 #ifndef COLLECTORS_PYTHON_BRIDGE_GIL_HOLDS_H_
 #define COLLECTORS_PYTHON_BRIDGE_GIL_HOLDS_H_
 

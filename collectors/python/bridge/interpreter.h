@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Python interpreter of this process, reached without linking it.
+// Finds the Python interpreter of this process, without linking it.
 #ifndef COLLECTORS_PYTHON_BRIDGE_INTERPRETER_H_
 #define COLLECTORS_PYTHON_BRIDGE_INTERPRETER_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values between C++ and Python. All of it with the GIL held.
+// Converts values between C++ and Python. Every function requires the GIL.
 #ifndef COLLECTORS_PYTHON_BRIDGE_VALUES_H_
 #define COLLECTORS_PYTHON_BRIDGE_VALUES_H_
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Level 2: how Python tells of calls. sys.monitoring from 3.12 on, profile functions before.
+// Level 2: installs Python's call hooks. Uses sys.monitoring from 3.12 on, profile functions
+// before.
 #ifndef COLLECTORS_PYTHON_CALLS_CALL_HOOKS_H_
 #define COLLECTORS_PYTHON_CALLS_CALL_HOOKS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Level 2: what the calls of one session are written to.
+// Level 2: writes the calls of one session.
 #ifndef COLLECTORS_PYTHON_CALLS_CALL_SESSION_H_
 #define COLLECTORS_PYTHON_CALLS_CALL_SESSION_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Level 2: the calls of all Python threads.
+// Level 2: traces the calls of all Python threads.
 #ifndef COLLECTORS_PYTHON_CALLS_CALL_TRACER_H_
 #define COLLECTORS_PYTHON_CALLS_CALL_TRACER_H_
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sys.monitoring, 3.12 and later. All with the GIL; for call_hooks.cc.
+// Installs sys.monitoring hooks, for 3.12 and later. Every function requires the GIL. Used by
+// call_hooks.cc.
 #ifndef COLLECTORS_PYTHON_CALLS_MONITORING_HOOKS_H_
 #define COLLECTORS_PYTHON_CALLS_MONITORING_HOOKS_H_
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Profile functions of threads, before 3.12. All with the GIL; for call_hooks.cc.
+// Installs profile functions of threads, for versions before 3.12. Every function requires the GIL.
+// Used by call_hooks.cc.
 #ifndef COLLECTORS_PYTHON_CALLS_PROFILE_HOOKS_H_
 #define COLLECTORS_PYTHON_CALLS_PROFILE_HOOKS_H_
 

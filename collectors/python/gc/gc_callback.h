@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Python's garbage collections as scopes of the thread that collects.
+// Records Python's garbage collections as scopes of the collecting thread.
 #ifndef COLLECTORS_PYTHON_GC_GC_CALLBACK_H_
 #define COLLECTORS_PYTHON_GC_GC_CALLBACK_H_
 

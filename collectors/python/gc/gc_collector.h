@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collector of Python's garbage collections.
+// Collects Python's garbage collections.
 #ifndef COLLECTORS_PYTHON_GC_GC_COLLECTOR_H_
 #define COLLECTORS_PYTHON_GC_GC_COLLECTOR_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of one session, by small numbers: names are copied, no code object is kept alive.
+// Numbers the functions of one session: copies names, keeps no code object alive.
 #ifndef COLLECTORS_PYTHON_STACKS_CODE_TABLE_H_
 #define COLLECTORS_PYTHON_STACKS_CODE_TABLE_H_
 

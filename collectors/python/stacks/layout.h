@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where CPython keeps the stacks of its threads, version by version.
+// Describes where CPython keeps the stacks of its threads, by version.
 #ifndef COLLECTORS_PYTHON_STACKS_LAYOUT_H_
 #define COLLECTORS_PYTHON_STACKS_LAYOUT_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The lines of Python functions in a trace: one per thread, beside the thread's own.
+// Writes the lines of Python functions in a trace: one per thread, beside the thread's own line.
 #ifndef COLLECTORS_PYTHON_STACKS_PYTHON_LINES_H_
 #define COLLECTORS_PYTHON_STACKS_PYTHON_LINES_H_
 

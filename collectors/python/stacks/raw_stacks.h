@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stacks of all Python threads, read without the GIL while they change.
+// Reads the stacks of all Python threads without the GIL, while they change.
 //
-// A sampler that asks for the GIL gets it when the program gives it up, and so finds threads where
-// they wait rather than where they compute. Reading from outside depends on nobody: every pointer
-// is followed by a copy that fails where the memory is gone, what is read is checked, and what does
-// not hold together is read again.
+// A sampler that requests the GIL gets it when the program releases it, and so finds threads where
+// they wait rather than where they compute. Reading from outside depends on no thread: every
+// pointer is followed by a copy that fails if the memory is gone, the data are checked, and
+// inconsistent data are read again.
 #ifndef COLLECTORS_PYTHON_STACKS_RAW_STACKS_H_
 #define COLLECTORS_PYTHON_STACKS_RAW_STACKS_H_
 

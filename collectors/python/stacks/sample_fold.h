@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes spans of samples. No Python.
+// Folds samples into spans. Does not use Python.
 #ifndef COLLECTORS_PYTHON_STACKS_SAMPLE_FOLD_H_
 #define COLLECTORS_PYTHON_STACKS_SAMPLE_FOLD_H_
 

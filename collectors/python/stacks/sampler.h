@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Level 1: the stacks of all Python threads at a fixed rate.
+// Level 1: samples the stacks of all Python threads at a fixed rate.
 #ifndef COLLECTORS_PYTHON_STACKS_SAMPLER_H_
 #define COLLECTORS_PYTHON_STACKS_SAMPLER_H_
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stacks of all Python threads: read from outside while they change (raw_stacks.h), or, where
-// that is not known to be right, with the GIL held for at most about a millisecond.
+// Reads the stacks of all Python threads: from outside while they change (raw_stacks.h), or, in
+// versions where that is not known to be correct, with the GIL held for at most about a
+// millisecond.
 #ifndef COLLECTORS_PYTHON_STACKS_STACKS_H_
 #define COLLECTORS_PYTHON_STACKS_STACKS_H_
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What of Python's C API tracing needs beyond the stable ABI: functions that each version from 3.9
-// to 3.15 exports, some under two names. Where one is missing, and in a version that nobody has
-// tried, tracing says so and stays off.
+// Declares what tracing needs of Python's C API beyond the stable ABI: functions that each version
+// from 3.9 to 3.15 exports, some under two names. If one is missing, or the version is untested,
+// tracing stays off and reports the reason.
 #ifndef COLLECTORS_PYTHON_STACKS_TRACE_API_H_
 #define COLLECTORS_PYTHON_STACKS_TRACE_API_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes valid XSpaces from items: the only code that does.
+// Writes valid XSpaces from items; no other code does.
 #ifndef COMMON_XSPACE_ASSEMBLE_ASSEMBLER_H_
 #define COMMON_XSPACE_ASSEMBLE_ASSEMBLER_H_
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the assembler knows about a session's items: views into them, no copies. Checks everything
-// that comes from outside.
+// Indexes a session's items as views into them, without copies. Checks all untrusted bytes.
 #ifndef COMMON_XSPACE_ASSEMBLE_ITEM_INDEX_H_
 #define COMMON_XSPACE_ASSEMBLE_ITEM_INDEX_H_
 

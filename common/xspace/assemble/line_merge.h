@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One line out of many segments: packs them into sorted runs, cuts them by time, merges the runs.
+// Builds one line from many segments: packs them into sorted runs, cuts them by time, merges the
+// runs.
 #ifndef COMMON_XSPACE_ASSEMBLE_LINE_MERGE_H_
 #define COMMON_XSPACE_ASSEMBLE_LINE_MERGE_H_
 

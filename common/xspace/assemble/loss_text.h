@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a trace says about what is not in it.
+// Describes what a trace lacks.
 #ifndef COMMON_XSPACE_ASSEMBLE_LOSS_TEXT_H_
 #define COMMON_XSPACE_ASSEMBLE_LOSS_TEXT_H_
 

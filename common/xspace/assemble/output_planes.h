@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The planes of a trace: what is the same in each of its parts.
+// Prepares the planes of a trace: everything that is equal in each of its parts.
 #ifndef COMMON_XSPACE_ASSEMBLE_OUTPUT_PLANES_H_
 #define COMMON_XSPACE_ASSEMBLE_OUTPUT_PLANES_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a trace that is too large for one file is cut.
+// Decides where to cut a trace that is too large for one file.
 #ifndef COMMON_XSPACE_ASSEMBLE_PART_PLAN_H_
 #define COMMON_XSPACE_ASSEMBLE_PART_PLAN_H_
 

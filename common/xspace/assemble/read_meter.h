@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Knows what is read of items that are mapped from a file, so that their pages can be let go of.
+// Counts what has been read of items mapped from a file, so that their pages can be released.
 #ifndef COMMON_XSPACE_ASSEMBLE_READ_METER_H_
 #define COMMON_XSPACE_ASSEMBLE_READ_METER_H_
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads what a client needs to know from a finished XSpace, ours or anybody's, without building it
-// in memory.
+// Reads what a client needs from a finished XSpace of any origin, without building it in memory.
 #ifndef COMMON_XSPACE_ASSEMBLE_SCAN_H_
 #define COMMON_XSPACE_ASSEMBLE_SCAN_H_
 

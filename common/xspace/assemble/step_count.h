@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The steps of a trace whose session did not live to count them.
+// Counts the training steps of a trace whose session ended before it counted them.
 #ifndef COMMON_XSPACE_ASSEMBLE_STEP_COUNT_H_
 #define COMMON_XSPACE_ASSEMBLE_STEP_COUNT_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory of a store: mapped blocks under a cap, each with a count of its owners.
+// Provides the memory of a store: mapped blocks under a cap, each with a count of its owners.
 #ifndef COMMON_XSPACE_SEGMENT_BLOCK_POOL_H_
 #define COMMON_XSPACE_SEGMENT_BLOCK_POOL_H_
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the events of a segment: for the index, for cuts and for merges, so a few times per event
-// of a trace.
+// Reads the events of a segment, for the index, cuts and merges: a few times per event of a trace.
 #ifndef COMMON_XSPACE_SEGMENT_EVENT_READER_H_
 #define COMMON_XSPACE_SEGMENT_EVENT_READER_H_
 

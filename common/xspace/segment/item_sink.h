@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where items go. Collectors write to a sink from their own threads; a session's sink is its store.
+// Defines where items go. Collectors write to a sink from their own threads; a session's sink is
+// its store.
 #ifndef COMMON_XSPACE_SEGMENT_ITEM_SINK_H_
 #define COMMON_XSPACE_SEGMENT_ITEM_SINK_H_
 

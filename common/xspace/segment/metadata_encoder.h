@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turns names as items hold them into the metadata maps of an XPlane. In a map entry the value
-// repeats the key as its id, because XProf looks there and not at the key.
+// Encodes names from items as the metadata maps of an XPlane. In a map entry the value repeats the
+// key as its id, because XProf reads the id there and not from the key.
 #ifndef COMMON_XSPACE_SEGMENT_METADATA_ENCODER_H_
 #define COMMON_XSPACE_SEGMENT_METADATA_ENCODER_H_
 

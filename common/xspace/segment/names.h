@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gives metadata ids, per session and plane, and writes the items that declare them. No id of a
-// site, of CUPTI or of a foreign trace appears in encoded bytes.
+// Assigns metadata ids, per session and plane, and writes the items that declare them. Ids of
+// sites, of CUPTI or of foreign traces never appear in encoded bytes.
 #ifndef COMMON_XSPACE_SEGMENT_NAMES_H_
 #define COMMON_XSPACE_SEGMENT_NAMES_H_
 

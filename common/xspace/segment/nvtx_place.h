@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How an NVTX event's domain, category and colour stand in its site: in place of a file, as
-// "nvtx:DOMAIN<tab>CATEGORY<tab>#rrggbb", each of them possibly empty. A site is told apart from
-// others by its file, so equal messages of two domains are two sites, and what is said once for a
-// site need not be recorded with each event. The NVTX handler writes it, the host collector makes
+// Encodes an NVTX event's domain, category and colour in its site, in place of a file:
+// "nvtx:DOMAIN<tab>CATEGORY<tab>#rrggbb", each possibly empty. The file distinguishes sites, so
+// equal messages of two domains are two sites, and what is stored once for a site need not be
+// recorded with each event. Written by the NVTX handler, read by the host collector, which makes
 // stats of it.
 #ifndef COMMON_XSPACE_SEGMENT_NVTX_PLACE_H_
 #define COMMON_XSPACE_SEGMENT_NVTX_PLACE_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Planes that a framework made, and that are copied into a trace as they are.
+// Describes planes made by a framework that are copied into a trace unchanged.
 #ifndef COMMON_XSPACE_SEGMENT_RAW_PLANE_H_
 #define COMMON_XSPACE_SEGMENT_RAW_PLANE_H_
 

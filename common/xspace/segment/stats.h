@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Encodes XStat messages as they stand in an XEvent, an XPlane or an XEventMetadata.
+// Encodes the XStat messages of an XEvent, an XPlane or an XEventMetadata.
 #ifndef COMMON_XSPACE_SEGMENT_STATS_H_
 #define COMMON_XSPACE_SEGMENT_STATS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bounded memory store of a session's items.
+// Stores a session's items in bounded memory.
 #ifndef COMMON_XSPACE_SEGMENT_STORE_H_
 #define COMMON_XSPACE_SEGMENT_STORE_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Planes, lines and sources that several collectors write to, or must keep clear of.
+// Defines planes, lines and sources that several collectors write to or must avoid.
 #ifndef COMMON_XSPACE_SEGMENT_TRACE_PLANES_H_
 #define COMMON_XSPACE_SEGMENT_TRACE_PLANES_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Abseil as Debian builds it has a string_view of its own, which std::string_view does not convert
-// to; in current releases the two are one type. This compiles with both.
+// Converts between string_views: Debian's Abseil has a type of its own, to which std::string_view
+// does not convert; in current releases the two are one type. Compiles with both.
 #ifndef COMMON_XSPACE_WIRE_ABSL_VIEW_H_
 #define COMMON_XSPACE_WIRE_ABSL_VIEW_H_
 

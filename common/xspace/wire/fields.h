@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Field numbers of the messages that are written and read by hand: items
+// Defines field numbers of the messages that are encoded and parsed without generated code: items
 // (proto/jobscope/v1/item.proto) and the XSpace format (proto/tensorflow/xplane.proto).
 #ifndef COMMON_XSPACE_WIRE_FIELDS_H_
 #define COMMON_XSPACE_WIRE_FIELDS_H_

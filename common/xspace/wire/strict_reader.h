@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads fields no more leniently than protobuf does: for bytes that are checked here and copied
-// into a trace as they are.
+// Reads fields as strictly as protobuf does, for bytes that are checked here and copied unchanged
+// into a trace.
 #ifndef COMMON_XSPACE_WIRE_STRICT_READER_H_
 #define COMMON_XSPACE_WIRE_STRICT_READER_H_
 

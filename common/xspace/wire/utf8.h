@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Protobuf strings must be UTF-8: one bad byte in one name makes the whole trace unreadable for a
-// protobuf parser.
+// Validates UTF-8: protobuf strings must be UTF-8, and one bad byte in one name makes the whole
+// trace unreadable for a protobuf parser.
 #ifndef COMMON_XSPACE_WIRE_UTF8_H_
 #define COMMON_XSPACE_WIRE_UTF8_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Varints, eight bytes at a time: what is done once per event. Everything that is done once per
-// item uses protozero.
+// Encodes and decodes varints, eight bytes at a time, for work done once per event. Work done once
+// per item uses protozero.
 #ifndef COMMON_XSPACE_WIRE_WIRE_H_
 #define COMMON_XSPACE_WIRE_WIRE_H_
 
