@@ -18,13 +18,13 @@
 namespace jobscope {
 namespace {
 
-// Within the session's deadlines: 5 s, 1 s, 2 s.
+// Time limits, within the session's deadlines of 5 s, 1 s and 2 s.
 constexpr absl::Duration kArmTimeout = absl::Seconds(3);
 constexpr absl::Duration kStartTimeout = absl::Milliseconds(500);
 constexpr absl::Duration kStopTimeout = absl::Seconds(1);
-// What an earlier session left to the helper is mostly done by now.
+// Time limit for calls that an earlier session left to the helper.
 constexpr absl::Duration kEarlierTimeout = absl::Seconds(1);
-// The ring of calls then holds 50 times what a program at 100,000 recorded calls/s writes.
+// The ring of calls then holds 50 times what a program with 100,000 recorded calls/s writes.
 constexpr absl::Duration kDrainEvery = absl::Milliseconds(20);
 
 constexpr char kLockHeld[] =
@@ -35,7 +35,7 @@ constexpr char kLockHeld[] =
 PythonCollector::PythonCollector(bool uses_tsc) : uses_tsc_(uses_tsc) {}
 PythonCollector::~PythonCollector() = default;
 
-// Nothing is looked for: that would take the loader's lock.
+// Does not search for Python: that would acquire the loader's lock.
 CollectorReport PythonCollector::Describe() const { return {}; }
 
 std::string PythonCollector::WhyOff(const ArmRequest& request) const {
@@ -160,7 +160,7 @@ absl::Status PythonCollector::Stop(uint64_t end_ticks) {
   }
   if (tracer_ != nullptr) {
     const uint64_t begin_ns = MonotonicNs();
-    // The hooks may still be on their way in.
+    // The hooks may still be in the process of being installed.
     const bool removed =
         helper_->Wait(kStopTimeout) &&
         helper_->Run("removing hooks", kStopTimeout - absl::Nanoseconds(MonotonicNs() - begin_ns),
@@ -180,7 +180,7 @@ CollectorReport PythonCollector::Report() {
   if (tracer_ != nullptr) tracer_->FillReport(&report_);
   sampler_.reset();
   tracer_.reset();
-  // Ends the thread, unless it waits for Python: then the next session sees that.
+  // Ends the thread unless it waits for Python; the next session then sees that.
   if (helper_ != nullptr && helper_->Wait(absl::ZeroDuration())) helper_.reset();
   if (const std::string holds = python::LongestGilHolds(); !holds.empty()) {
     Log(LogLevel::kDebug, absl::StrCat("the GIL was held longest for ", holds));

@@ -22,8 +22,8 @@ class CallTracer;
 class Sampler;
 }  // namespace python
 
-// Off unless asked for, and where there is no Python. Whatever waits for the GIL does so on a
-// thread of its own, so that no verb waits longer than it says below.
+// Records Python functions. Off unless requested, and without Python. Whatever waits for the GIL
+// does so on a thread of its own, so that no call blocks longer than stated below.
 class PythonCollector : public Collector {
  public:
   explicit PythonCollector(bool uses_tsc);
@@ -34,9 +34,9 @@ class PythonCollector : public Collector {
   std::string_view name() const override { return "python"; }
   CollectorReport Describe() const override;
   std::string WhyOff(const ArmRequest& request) const override;
-  // Up to 3 s for the GIL.
+  // Blocks for at most 3 s for the GIL.
   absl::Status Arm(const ArmRequest& request) override;
-  // Up to 0.5 s, level 2.
+  // Level 2: blocks for at most 0.5 s for the GIL.
   absl::Status Start(const StartRequest& request) override;
   absl::Duration Drain() override;
   uint64_t LostSoFar() const override { return lost_so_far_.load(std::memory_order_relaxed); }
@@ -49,7 +49,7 @@ class PythonCollector : public Collector {
 
   const bool uses_tsc_;
   std::shared_ptr<DetachedCaller> helper_;
-  // One session's.
+  // State of one session.
   ArmRequest request_;
   CollectorReport report_;
   std::atomic<uint64_t> lost_so_far_{0};

@@ -23,16 +23,16 @@ namespace {
 constexpr int kOldestMinor = 9;
 constexpr char kProbe[] = "Py_IsInitialized";
 
-// How many libraries had been loaded when the last look found no Python in any.
+// Number of loaded libraries when the last search found no Python.
 std::atomic<uint64_t> g_loads_without{0};
 
 absl::Status AbsentError() { return absl::NotFoundError("there is no Python in this process"); }
 
-// A program that embeds Python as a plugin may have loaded it out of the global scope.
+// Finds a libpython that a program embedding Python as a plugin loaded outside of the global scope.
 void* PrivateLibrary() {
   for (const std::string& path : LoadedLibraries()) {
     const std::string_view file = FileNameOf(path);
-    // "libpython3.so" is only a stub that names the real one.
+    // "libpython3.so" is only a stub that loads the real library.
     if (file.substr(0, 11) != "libpython3." || file == "libpython3.so") continue;
     return dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
   }

@@ -11,8 +11,8 @@
 
 namespace jobscope::python {
 
-// PyObject, PyThreadState: opaque. Nothing here knows the layout of any of them, but for the two
-// structs that the stable ABI fixes.
+// PyObject, PyThreadState: opaque. This code knows the layout of neither, only of the two structs
+// that the stable ABI fixes.
 struct Object;
 struct ThreadState;
 struct InterpreterState;
@@ -30,9 +30,9 @@ inline constexpr int kMethodFastcall = 0x0080;
 inline constexpr int kFileInput = 257;  // Py_file_input
 inline constexpr int kGilStateUnlocked = 1;
 
-// Functions of the stable ABI. The names are Python's own, without the prefix Py.
+// Functions of the stable ABI. The names are Python's, without the prefix Py.
 struct Api {
-  // Without the GIL.
+  // Callable without the GIL.
   int (*IsInitialized)() = nullptr;
   int (*IsFinalizing)() = nullptr;
   const char* (*GetVersion)() = nullptr;
@@ -41,10 +41,10 @@ struct Api {
   InterpreterState* (*InterpreterState_Main)() = nullptr;
   ThreadState* (*ThreadState_New)(InterpreterState*) = nullptr;
 
-  // With the GIL.
+  // Require the GIL.
   void (*GILState_Release)(int) = nullptr;
   void (*ThreadState_Clear)(ThreadState*) = nullptr;
-  void (*ThreadState_DeleteCurrent)() = nullptr;  // and gives the GIL up
+  void (*ThreadState_DeleteCurrent)() = nullptr;  // also releases the GIL
   ThreadState* (*Eval_SaveThread)() = nullptr;
   void (*Eval_RestoreThread)(ThreadState*) = nullptr;
   void (*IncRef)(Object*) = nullptr;
@@ -65,7 +65,7 @@ struct Api {
   int (*Type_IsSubtype)(Object*, Object*) = nullptr;
   Object* (*Unicode_DecodeUTF8)(const char*, intptr_t, const char* errors) = nullptr;
   Object* (*Unicode_AsEncodedString)(Object*, const char* encoding, const char* errors) = nullptr;
-  // Of a str that lives; nullptr with an exception set for anything else. `size` may be null.
+  // The text of a living str; nullptr with an exception set for anything else. `size` may be null.
   const char* (*Unicode_AsUTF8AndSize)(Object*, intptr_t* size) = nullptr;
   Object* (*Bytes_FromStringAndSize)(const char*, intptr_t) = nullptr;
   int (*Bytes_AsStringAndSize)(Object*, char**, intptr_t*) = nullptr;
@@ -76,7 +76,7 @@ struct Api {
   Object* (*Tuple_New)(intptr_t) = nullptr;
   intptr_t (*Tuple_Size)(Object*) = nullptr;
   Object* (*Tuple_GetItem)(Object*, intptr_t) = nullptr;            // borrowed
-  int (*Tuple_SetItem)(Object*, intptr_t, Object* item) = nullptr;  // takes the item
+  int (*Tuple_SetItem)(Object*, intptr_t, Object* item) = nullptr;  // steals the item
   Object* (*Dict_GetItemString)(Object*, const char*) = nullptr;    // borrowed, no exception
   Object* (*Dict_GetItem)(Object*, Object* key) = nullptr;          // borrowed, no exception
   int (*Dict_SetItemString)(Object*, const char*, Object*) = nullptr;
@@ -98,19 +98,20 @@ struct Api {
 
   int minor = 0;        // of version 3.x
   std::string version;  // "3.11.7"
-  // The library that holds them: for symbols beyond the stable ABI. nullptr: the global scope.
+  // The library that exports them, for symbols beyond the stable ABI. nullptr: the global scope.
   void* library = nullptr;
 
-  // nullptr when there is none.
+  // Returns nullptr when there is none.
   void* Symbol(const char* name) const;
 };
 
-// Whether an earlier look has found no Python, and no library has been loaded since. Never blocks.
+// Returns whether an earlier search found no Python, and no library has been loaded since. Never
+// blocks.
 bool SurelyAbsent();
 
-// Takes no GIL; waits, unless Python is surely absent, while a library is being loaded. NOT_FOUND:
-// no Python in this process; UNIMPLEMENTED: one that is not served. The table lives as long as the
-// process.
+// Finds Python's functions. Does not acquire the GIL; unless Python is surely absent, blocks while
+// a library is being loaded. NOT_FOUND: no Python in this process; UNIMPLEMENTED: an unsupported
+// one. The table lives as long as the process.
 absl::StatusOr<const Api*> FindApi();
 
 }  // namespace jobscope::python

@@ -20,8 +20,8 @@ namespace {
 
 std::atomic<bool> leaving{false};
 
-// One word in a page that the kernel wipes in every child, whoever forks and how. Where that cannot
-// be had (kernels before 4.14) children are not told from their parents.
+// Returns one word in a page that the kernel wipes in every child, however it is forked. Without
+// support for this (kernels before 4.14), children are not distinguished from their parents.
 const std::atomic<uint32_t>* MakeAlive() {
   static std::atomic<uint32_t> fallback{1};
   const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -41,17 +41,17 @@ const std::atomic<uint32_t>& Alive() {
   return *alive;
 }
 
-// The GIL is held.
+// Requires the GIL.
 Object* OnExit(Object* self, Object*) {
   leaving.store(true, std::memory_order_relaxed);
   const absl::StatusOr<const Api*> api = FindApi();
   if (api.ok()) (*api)->IncRef(self);
-  return self;  // which is None
+  return self;  // self is None
 }
 
 MethodDefinition on_exit_method = {"jobscope_leave", &OnExit, kMethodVarargs, nullptr};
 
-// "file.py:12" of the innermost frame of `file` in the traceback; empty if there is none.
+// Returns "file.py:12" for the innermost frame of `file` in the traceback; empty if there is none.
 std::string PlaceIn(const Api& api, Object* traceback, std::string_view file) {
   std::string place;
   if (traceback == nullptr) return place;

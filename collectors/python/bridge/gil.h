@@ -20,39 +20,40 @@
 
 namespace jobscope::python {
 
-// OK: the GIL may be asked for. NOT_FOUND: Python is not initialised; UNAVAILABLE: it is shutting
-// down, or this is a forked child, in which nothing of ours runs. No GIL, does not block.
+// Returns OK if the GIL may be acquired. NOT_FOUND: Python is not initialised; UNAVAILABLE: it is
+// shutting down, or this is a forked child, in which nothing of ours runs. Needs no GIL, does not
+// block.
 absl::Status CheckAlive(const Api& api);
 
-// False in a forked child of a process that has used the bridge, and once Python began to leave.
-// One load each; what Python calls asks it first.
+// Forked is true in a forked child of a process that has used the bridge; Leaving is true once
+// Python began to shut down. One load each; every function that Python calls checks them first.
 bool Forked();
 bool Leaving();
 
-// With the GIL: has Python tell us, once, when it begins to shut down. atexit runs before threads
-// are refused the GIL, so that none of ours is in its way then.
+// Registers, once, an atexit function that notes when Python begins to shut down. atexit runs
+// before threads are refused the GIL, so that none of ours is affected. Requires the GIL.
 void WatchLeaving(const Api& api);
 
-// Takes the GIL for the calling thread, which need not be known to Python. While a thread is made
-// known, no other one forks: Python then has a lock of its own that is not the GIL, and a child
-// that finds it locked hangs in os.fork (seen in 3.11).
+// Acquires the GIL for the calling thread, which Python need not know. While a thread is being
+// registered with Python, forks of other threads wait: Python then holds a lock other than the GIL,
+// and a child that inherits it locked hangs in os.fork (observed in 3.11).
 class GilState {
  public:
-  // Waits for the GIL without a limit.
+  // Acquires the GIL; blocks without a limit.
   explicit GilState(const Api& api);
-  // False: there is no memory, and no GIL.
+  // False: there is no memory, and the GIL is not held.
   bool held() const { return held_; }
   void Release();
 
  private:
   const Api& api_;
-  ThreadState* own_ = nullptr;  // made here; null: the thread was known
-  int before_ = 0;              // where it was known
+  ThreadState* own_ = nullptr;  // created here; null: Python knew the thread
+  int before_ = 0;              // if Python knew the thread
   bool held_ = true;
 };
 
-// body() with the GIL held; waits for it without a limit. Nothing of the body may throw. How long
-// the body holds it is told by LongestGilHolds.
+// Runs body() with the GIL; blocks for it without a limit. The body must not throw. LongestGilHolds
+// reports how long the body holds the GIL.
 template <typename Body>
 absl::Status WithGil(const Api& api, GilUse use, Body body) {
   if (absl::Status alive = CheckAlive(api); !alive.ok()) return alive;
@@ -66,7 +67,7 @@ absl::Status WithGil(const Api& api, GilUse use, Body body) {
   return absl::OkStatus();
 }
 
-// A reference that is held while the GIL is.
+// Owns a reference. Requires the GIL.
 class Ref {
  public:
   Ref() = default;
@@ -78,7 +79,7 @@ class Ref {
     return *this;
   }
   ~Ref() {
-    // A thread that Python ends comes by here without the GIL; then nobody will miss the object.
+    // A thread ended by Python destroys this without the GIL; the object may then leak.
     if (object_ != nullptr && api_->IsFinalizing() == 0) api_->DecRef(object_);
   }
 
@@ -91,8 +92,8 @@ class Ref {
   Object* object_ = nullptr;
 };
 
-// With the GIL: takes the exception that is set, and says "ValueError: text (file:line)", the line
-// being the innermost one in `file`; without the place if the exception did not pass there.
+// Clears the current exception and returns "ValueError: text (file:line)", the line being the
+// innermost one in `file`; without the place if the exception did not pass there. Requires the GIL.
 std::string TakeException(const Api& api, std::string_view file);
 
 }  // namespace jobscope::python

@@ -16,7 +16,7 @@ constexpr size_t kUses = static_cast<size_t>(GilUse::kUses);
 constexpr std::array<const char*, kUses> kWords = {"looking up", "scripts",        "arming",
                                                    "installing", "removing hooks", "sampling"};
 
-// Written with the GIL held: one writer at a time.
+// Written with the GIL held, so there is one writer at a time.
 struct Longest {
   std::atomic<uint64_t> wall_ns{0};
   std::atomic<uint64_t> cpu_ns{0};

@@ -9,22 +9,23 @@
 
 namespace jobscope::python {
 
-// What for.
+// Purposes for which the GIL is held.
 enum class GilUse {
-  kLookUp,   // what the program has imported
-  kScript,   // Python code of ours: gives the lock up in between, so that this is an upper bound
-  kArm,      // of the tracer
-  kInstall,  // hooks, and the stacks at the begin
-  kRemove,   // hooks, and the stacks at the end
+  kLookUp,   // find out what the program has imported
+  kScript,   // our own Python code; it releases the GIL in between, so this is an upper bound
+  kArm,      // prepare the tracer
+  kInstall,  // install hooks, and read the stacks at the begin
+  kRemove,   // remove hooks, and read the stacks at the end
   kSample,
   kUses,
 };
 
-// Measures from its making on.
+// Measures a hold, from construction on.
 class GilHold {
  public:
   explicit GilHold(GilUse use);
-  // The time since then, in ns; kept if it is the use's longest. The lock is still held.
+  // Returns the time since construction in ns; keeps it if it is the purpose's longest. Requires
+  // the GIL.
   uint64_t End() const;
 
  private:
@@ -33,9 +34,9 @@ class GilHold {
   const uint64_t cpu_ns_;
 };
 
-// "looking up 0.01 ms (0.01 of CPU time), sampling 0.05 ms (0.04), …": the longest of each use
-// since the process began, or empty. The two times differ where the thread was not let run, or, in
-// a script, had given the lock up. Any thread.
+// Returns "looking up 0.01 ms (0.01 of CPU time), sampling 0.05 ms (0.04), …": the longest hold of
+// each purpose since the process began, or empty. The two times differ if the thread was
+// descheduled or, in a script, had released the GIL. Any thread.
 std::string LongestGilHolds();
 
 }  // namespace jobscope::python

@@ -25,7 +25,7 @@ bool Interpreter::HasModule(std::string_view name) const {
   const absl::Status status = WithGil(api, GilUse::kLookUp, [&] {
     Object* const module = api.Dict_GetItemString(api.Import_GetModuleDict(), wanted.c_str());
     if (module == nullptr || module == api.none) return;
-    // While its import runs, on another thread, half of it is missing.
+    // While another thread imports it, the module is incomplete.
     const Ref spec(api, api.Object_GetAttrString(module, "__spec__"));
     const Ref running(api, spec ? api.Object_GetAttrString(spec.get(), "_initializing") : nullptr);
     has = !running || api.Object_IsTrue(running.get()) != 1;

@@ -20,35 +20,34 @@ namespace jobscope::python {
 
 struct Api;
 
-// What goes to a Python function, and comes to a function of ours: int, float, str, bytes, None.
+// A value passed to a Python function or to a native function: int, float, str, bytes, None.
 struct Bytes {
   std::string data;
 };
 using Value = std::variant<std::monostate, int64_t, double, std::string, Bytes>;
 
-// A function of ours that Python calls, with the GIL held, on any thread. Must not block, and must
-// not call Python.
+// A function of ours that Python calls, on any thread, with the GIL held. Must not block or call
+// Python.
 using NativeFunction = std::function<void(const std::vector<Value>& arguments)>;
 
-// The interpreter, for as long as the process lives. All functions may be called from any thread
-// that does not hold the GIL; they take it (and wait for it without a limit: callers are
-// collectors' threads, which the session gives up on), and give it back. None of them starts an
-// interpreter, none imports a module that the program has not imported (the standard library's
-// excepted).
+// The interpreter; lives as long as the process. All functions may be called from any thread that
+// does not hold the GIL; they acquire it (blocking without a limit: callers are collectors'
+// threads, which the session can abandon) and release it. None of them starts an interpreter, and
+// none imports a module that the program has not imported (except the standard library).
 class Interpreter {
  public:
-  // NOT_FOUND: no Python in this process, or not initialised yet; UNAVAILABLE: it is shutting
-  // down; UNIMPLEMENTED: a kind that is not served (free-threaded, older than 3.9), with the
-  // reason.
+  // Finds the interpreter. NOT_FOUND: no Python in this process, or not initialised yet;
+  // UNAVAILABLE: it is shutting down; UNIMPLEMENTED: unsupported (free-threaded, older than 3.9),
+  // with the reason.
   static absl::StatusOr<const Interpreter*> Find();
 
   // "3.11.7"
   std::string version() const;
 
-  // Whether sys.modules has `name`, and its import is over. Never imports.
+  // Returns whether sys.modules has `name` and its import is complete. Never imports.
   bool HasModule(std::string_view name) const;
 
-  // Python's own functions, for code of this folder.
+  // Returns Python's own functions, for code of this folder.
   const Api* api() const { return api_; }
 
  private:
@@ -56,12 +55,12 @@ class Interpreter {
   const Api* const api_;
 };
 
-// A piece of Python source, run once as a module of its own that is not in sys.modules; freed never
-// (a few kilobytes, once per source and process).
+// A piece of Python source, run once as a module that is not in sys.modules; never freed (a few
+// kilobytes, once per source and process).
 class Script {
  public:
-  // `functions` are given to the module as globals before its source runs. A Python exception
-  // becomes an INTERNAL status "ValueError: …" that names script and line.
+  // Runs the source with `functions` as globals of the module. A Python exception becomes an
+  // INTERNAL status "ValueError: …" that names script and line.
   static absl::StatusOr<std::unique_ptr<Script>> Load(
       const Interpreter* interpreter, std::string_view name, std::string_view source,
       std::vector<std::pair<std::string, NativeFunction>> functions = {});
@@ -69,9 +68,8 @@ class Script {
   Script(const Script&) = delete;
   Script& operator=(const Script&) = delete;
 
-  // function(*arguments). The result must be None, int, float, str or bytes. The GIL is held while
-  // Python runs the function, as with any Python code: what takes long there must release it
-  // itself.
+  // Calls function(*arguments). The result must be None, int, float, str or bytes. Python holds the
+  // GIL as for any Python code: a slow function must release it itself.
   absl::StatusOr<Value> Call(const char* function, const std::vector<Value>& arguments = {}) const;
 
  private:

@@ -14,13 +14,13 @@ namespace {
 
 constexpr char kCapsuleName[] = "jobscope.function";
 
-// A function of ours as Python holds it: never freed, since hooks that Python keeps may call it at
-// any time. Closed with its script, after which calls do nothing.
+// A native function as Python holds it: never freed, because hooks that Python keeps may call it at
+// any time. Closed with its script; later calls do nothing.
 struct FunctionBox {
   const Api* api;
   std::string name;
   MethodDefinition method;
-  std::mutex mutex;  // calls come with the GIL held, one at a time; closing comes without it
+  std::mutex mutex;  // calls hold the GIL, so one at a time; closing does not
   NativeFunction function;
 };
 
@@ -57,7 +57,7 @@ Object* CallCapsule(Object* self, Object* arguments) {
   return box == nullptr ? nullptr : CallNative(box, arguments);
 }
 
-// A callable of Python that is `box`. nullptr with an exception set.
+// Returns a Python callable for `box`; nullptr with an exception set.
 Object* MakeCallable(const Api& api, FunctionBox* box) {
   const Ref capsule(api, api.Capsule_New(box, kCapsuleName, nullptr));
   return capsule ? api.CFunction_NewEx(&box->method, capsule.get(), nullptr) : nullptr;
@@ -68,7 +68,7 @@ Object* MakeCallable(const Api& api, FunctionBox* box) {
 struct Script::State {
   const Api* api = nullptr;
   std::string file;                 // in tracebacks
-  Object* globals = nullptr;        // owned, never given back
+  Object* globals = nullptr;        // owned, never released
   std::vector<FunctionBox*> boxes;  // never freed
 
   absl::Status Run(const std::string& name, const std::string& source) {

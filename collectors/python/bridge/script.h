@@ -4,7 +4,7 @@
 
 namespace jobscope::python {
 
-// Code objects of our scripts say they came from here.
+// Folder in the file names of our scripts' code objects.
 inline constexpr char kScriptFolder[] = "<jobscope>/";
 
 }  // namespace jobscope::python

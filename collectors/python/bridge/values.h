@@ -14,20 +14,21 @@
 
 namespace jobscope::python {
 
-// The text of a str: UTF-8, what is not encodable replaced by '?'. Empty for anything else.
+// Returns the text of a str as UTF-8, with '?' for characters that cannot be encoded. Empty for
+// anything else.
 std::string TextOf(const Api& api, Object* object);
-// The value of an int that fits, else 0.
+// Returns the value of an int that fits, else 0.
 int64_t IntegerOf(const Api& api, Object* object);
 
-// nullptr with an exception set: no memory.
+// Converts a value; nullptr with an exception set: no memory.
 Object* ToPython(const Api& api, const Value& value);
-// A tuple.
+// Converts values to a tuple.
 Object* ToPython(const Api& api, const std::vector<Value>& values);
 
-// INVALID_ARGUMENT that names the type, for what is none of the kinds.
+// Converts a Python object. INVALID_ARGUMENT names an unsupported type.
 absl::StatusOr<Value> FromPython(const Api& api, Object* object);
 
-// The name of an object's type.
+// Returns the name of an object's type.
 std::string TypeName(const Api& api, Object* object);
 
 }  // namespace jobscope::python

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kFirstWithMonitoring = 12;
 
-// Guarded by the GIL. The reference keeps the session for callbacks that are under way.
+// The current session, guarded by the GIL. The reference keeps it alive for running callbacks.
 std::shared_ptr<CallSession>& Current() {
   static auto* const session = new std::shared_ptr<CallSession>;
   return *session;

@@ -14,15 +14,15 @@
 
 namespace jobscope::python {
 
-// With the GIL. FAILED_PRECONDITION: another profiler is at work; it is not disturbed.
+// Returns FAILED_PRECONDITION if another profiler is active; it is not disturbed. Requires the GIL.
 absl::Status CheckNoProfiler(const Api& api, const TraceApi& trace);
 
-// With the GIL, one at a time. From now on all Python threads tell the session of their calls: with
-// sys.monitoring all of them; before 3.12 those that exist, and those that `threading` starts
-// later. On failure nothing is left behind.
+// Makes all Python threads report their calls to the session: with sys.monitoring all of them;
+// before 3.12 the existing ones and those that `threading` starts later. On failure nothing is left
+// installed. Requires the GIL; one call at a time.
 absl::Status InstallHooks(const Api& api, const TraceApi& trace,
                           const std::shared_ptr<CallSession>& session);
-// With the GIL. Takes ours away, and no others. Afterwards nobody calls the session.
+// Removes our hooks and no others. Afterwards nobody calls the session. Requires the GIL.
 void RemoveHooks(const Api& api, const TraceApi& trace);
 
 }  // namespace jobscope::python

@@ -16,7 +16,8 @@
 namespace jobscope::python {
 namespace {
 
-// A thread is known to `threading` within its first few calls, if ever.
+// Bounds the lookups of a thread's name: `threading` knows a thread within its first few calls, if
+// ever.
 constexpr int kNameTries = 32;
 
 uint64_t NextSerial() {
@@ -77,7 +78,7 @@ TracedThread* CallSession::ThisThread() {
   if (t_cache.serial == serial_) return t_cache.thread;
   const int64_t tid = syscall(SYS_gettid);
   const auto known = by_tid_.find(tid);
-  // One that is claimed belonged to a thread that has ended and whose id is used again.
+  // A claimed one belonged to an ended thread whose id was reused.
   TracedThread* const thread =
       known != by_tid_.end() && !known->second->claimed ? known->second : NewThread(tid);
   if (thread != nullptr) thread->claimed = true;
@@ -104,7 +105,7 @@ void CallSession::Leave(Object* code) {
     Count(&too_deep_);
     return;
   }
-  // Ends that were not seen (somebody took the hook away for a while) leave calls on the stack.
+  // Missed ends (somebody removed the hook for a while) leave calls on the stack.
   std::vector<TracedThread::Call>& calls = thread->calls;
   size_t depth = calls.size();
   while (depth > 0 && calls[depth - 1].code != code) --depth;
@@ -162,8 +163,9 @@ void CallSession::WriteOpen(const StackRound& stacks, uint64_t now_ticks) {
     const auto known = by_tid_.find(stack.tid);
     if (known == by_tid_.end()) continue;
     TracedThread* const thread = known->second;
-    // From the inside: a thread may have been in calls before the hooks came to it, and of a deep
-    // stack only the inner part is known. Whatever does not run any more must not be looked at.
+    // Compares from the innermost frame: a thread may have been in calls before the hooks were
+    // installed, and of a deep stack only the inner part is known. Code objects that no longer run
+    // must not be accessed.
     size_t call = thread->calls.size();
     size_t frame = stack.frames.size() - std::min<size_t>(stack.frames.size(), thread->deeper);
     for (; call > 0 && frame > 0; --call, --frame) {

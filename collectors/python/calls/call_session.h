@@ -19,42 +19,42 @@
 
 namespace jobscope::python {
 
-// A call that has ended.
+// Records a call that has ended.
 struct CallRecord {
   uint64_t begin_ticks;
   uint64_t end_ticks;
   uint32_t code;
   uint32_t thread;  // index in the session
   uint32_t depth;
-  uint32_t truncated;  // it began before that, or is still open
+  uint32_t truncated;  // it began earlier, or is still open
 };
 
-// A thread that calls, in one session. Written by that thread with the GIL held.
+// State of one calling thread in one session. Written by that thread with the GIL held.
 struct TracedThread {
-  // Calls nested deeper than that are not traced.
+  // Maximum depth of traced calls.
   static constexpr size_t kMaxDepth = 4096;
   static constexpr size_t kNameBytes = 64;
   struct Call {
-    const Object* code;  // to be compared, unless it is known to run still
+    const Object* code;  // only for comparison, unless it is known to be running
     uint64_t begin_ticks;
-    bool cut;  // it began before that
+    bool cut;  // it began earlier
   };
 
   uint32_t index = 0;
   int64_t tid = 0;
-  bool claimed = false;  // a thread has found its state
+  bool claimed = false;  // the thread has found its state
   std::vector<Call> calls;
   uint32_t deeper = 0;  // open calls beyond kMaxDepth
 
-  // The name is complete once `named` is true; it is looked for a few times, because threads are
-  // known to `threading` only after their first calls.
+  // The name is complete once `named` is true. It is looked up a few times, because `threading`
+  // knows a thread only after its first calls.
   std::atomic<bool> named{false};
   std::array<char, kNameBytes> name = {};
   int name_tries = 0;
 };
 
-// Whoever calls has the GIL, so that there is one writer at a time; one thread reads without it.
-// Bounded: a full ring loses the newest calls, and counts them.
+// Collects the calls of one session in a ring. Callers hold the GIL, so there is one writer at a
+// time; one thread reads without it. Bounded: a full ring loses and counts the newest calls.
 class CallSession {
  public:
   static constexpr size_t kRingRecords = size_t{1} << 17;  // 4 MiB
@@ -62,40 +62,44 @@ class CallSession {
 
   struct Limits {
     uint64_t min_ticks = 0;  // shorter calls are not recorded
-    uint64_t max_calls = 0;  // then it becomes inactive
+    uint64_t max_calls = 0;  // maximum number of calls; then it becomes inactive
   };
 
-  // With the GIL. `ring` has kRingRecords: made without it, because that takes a millisecond.
+  // Requires the GIL. `ring` has kRingRecords elements; it is allocated without the GIL, because
+  // that takes a millisecond.
   CallSession(const Api& api, const TraceApi& trace, bool uses_tsc, std::vector<CallRecord> ring);
   CallSession(const CallSession&) = delete;
   CallSession& operator=(const CallSession&) = delete;
 
   // Any thread.
   bool active() const { return phase_.load(std::memory_order_relaxed) == Phase::kActive; }
-  // For good.
+  // Stops recording for good.
   void Deactivate() { phase_.store(Phase::kOver, std::memory_order_relaxed); }
 
-  // With the GIL. The threads' stacks as they are when tracing begins: their calls are open. False:
-  // it was deactivated before, by a session that did not wait for the GIL any longer.
+  // Starts recording; the calls on the threads' current stacks are open. Requires the GIL. False:
+  // the session was deactivated before, because it no longer waited for the GIL.
   bool Activate(const Limits& limits, const StackRound& stacks);
-  // The calling thread enters, or leaves, a call of this code object.
+  // Records that the calling thread enters or leaves a call of this code object.
   void Enter(const Object* code);
   void Leave(Object* code);
-  // Writes the calls that are still open, as far as the threads' stacks confirm them, as they were
-  // at `now_ticks`.
+  // Writes the calls that are still open, as far as the threads' stacks confirm them, as of
+  // `now_ticks`.
   void WriteOpen(const StackRound& stacks, uint64_t now_ticks);
 
-  // The reader's thread: takes up to `capacity` records.
+  // Takes up to `capacity` records. Only on the reader's thread.
   size_t Take(CallRecord* out, size_t capacity);
   const TracedThread& thread(uint32_t index) const { return *threads_[index]; }
 
   // Any thread.
   uint64_t attempted() const { return attempted_.load(std::memory_order_relaxed); }
-  uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }  // the ring was full
+  uint64_t lost() const {
+    return lost_.load(std::memory_order_relaxed);
+  }  // because the ring was
+     // full
   uint64_t short_calls() const { return short_.load(std::memory_order_relaxed); }
   uint64_t too_deep() const { return too_deep_.load(std::memory_order_relaxed); }
   uint64_t threads_refused() const { return refused_.load(std::memory_order_relaxed); }
-  // Ticks at which max_calls were reached; 0: they were not.
+  // Returns the ticks at which max_calls was reached; 0: it was not.
   uint64_t capped_ticks() const { return capped_ticks_.load(std::memory_order_relaxed); }
   CodeTable* codes() { return &codes_; }
 
@@ -111,17 +115,19 @@ class CallSession {
 
   const Api& api_;
   const bool uses_tsc_;
-  const uint64_t serial_;  // of this process: tells a thread's state from that of earlier sessions
+  const uint64_t serial_;  // unique in this process: distinguishes a thread's state from earlier
+                           // sessions' ones
   CodeTable codes_;
   Limits limits_;
   enum class Phase { kNotYet, kActive, kOver };
   std::atomic<Phase> phase_{Phase::kNotYet};
-  std::vector<std::unique_ptr<TracedThread>> threads_;  // has room for kMaxThreads: never moves
+  std::vector<std::unique_ptr<TracedThread>> threads_;  // capacity kMaxThreads is reserved, so it
+                                                        // never moves
   absl::flat_hash_map<int64_t, TracedThread*> by_tid_;
 
   std::vector<CallRecord> ring_;
   alignas(64) std::atomic<uint64_t> head_{0};
-  uint64_t seen_tail_ = 0;  // the writer's newest knowledge of tail_
+  uint64_t seen_tail_ = 0;  // the writer's latest copy of tail_
   std::atomic<uint64_t> attempted_{0}, lost_{0}, short_{0}, too_deep_{0}, refused_{0},
       capped_ticks_{0};
   alignas(64) std::atomic<uint64_t> tail_{0};

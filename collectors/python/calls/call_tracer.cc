@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kBatch = 1024;
 constexpr int64_t kTellLatePs = 1'000'000'000;
-// Threads whose stacks are not read in that time begin without the calls that they are in.
+// Time limit for reading stacks; further threads begin without their currently open calls.
 constexpr absl::Duration kHoldBudget = absl::Microseconds(500);
 
 }  // namespace
@@ -46,11 +46,11 @@ StackRound CallTracer::ReadStacks() {
 void CallTracer::Install(CallSession::Limits limits) {
   absl::Status status;
   const absl::Status ran = WithGil(*setup_.api, GilUse::kInstall, [&] {
-    // Without letting the GIL go in between: the hooks take up where the stacks end.
+    // Without releasing the GIL in between: the hooks continue where the stacks end.
     status = InstallHooks(*setup_.api, *setup_.trace, calls_);
     if (!status.ok()) return;
     if (!calls_->Activate(limits, ReadStacks())) {
-      // The session ended while the GIL was waited for, and nobody takes the hooks away later.
+      // The session ended while waiting for the GIL, and nobody would remove the hooks later.
       RemoveHooks(*setup_.api, *setup_.trace);
       reader_->Close();
       return;
@@ -62,7 +62,7 @@ void CallTracer::Install(CallSession::Limits limits) {
 }
 
 void CallTracer::Remove() {
-  // While Python shuts down the hooks take themselves away.
+  // While Python shuts down, the hooks remove themselves.
   (void)WithGil(*setup_.api, GilUse::kRemove, [this] {
     RemoveHooks(*setup_.api, *setup_.trace);
     if (calls_->active()) {
@@ -94,7 +94,7 @@ void CallTracer::Drain() {
 }
 
 void CallTracer::TakeAll() {
-  // As much as there was at the beginning, at most: the calls go on.
+  // At most one ring's content, because calls continue meanwhile.
   for (size_t taken = 0; taken < CallSession::kRingRecords;) {
     const size_t count = calls_->Take(batch_.data(), batch_.size());
     if (count == 0) return;
@@ -119,7 +119,7 @@ std::string_view CallTracer::NameOf(const TracedThread& thread) {
   std::string& name = os_names_[thread.index];
   if (name.empty()) {
     name = ThreadName(thread.tid);
-    if (name.empty()) name = "thread";  // it is gone
+    if (name.empty()) name = "thread";  // it has ended
   }
   return name;
 }
@@ -134,7 +134,7 @@ void CallTracer::End(uint64_t end_ticks) {
 
 void CallTracer::FillReport(CollectorReport* report) const {
   if (lines_ == nullptr) return;
-  // What is still in the ring came after the last look into it.
+  // Records in the ring arrived after the last drain.
   const uint64_t lost = calls_->lost();
   report->attempted = lines_->attempted() + lost;
   report->events = lines_->events();
@@ -149,7 +149,7 @@ void CallTracer::FillReport(CollectorReport* report) const {
         setup_.options.max_calls, static_cast<double>(window_.map.ToPs(capped)) * 1e-12,
         setup_.options.min_call_us);
   }
-  // It takes the GIL, which a busy program gives up within milliseconds.
+  // Installing acquires the GIL, which a busy program releases within milliseconds.
   const int64_t late_ps =
       window_.map.ToPs(installed_ticks()) - window_.map.ToPs(window_.start_ticks);
   if (installed_ticks() != 0 && late_ps > kTellLatePs) {

@@ -23,9 +23,10 @@
 
 namespace jobscope::python {
 
-// One session's. Prepare, Install and Remove run on the helper thread and take the GIL; the others
-// belong to the collector's thread. The two halves share the CallSession alone, so that a helper
-// that waits for the GIL for ever keeps nobody else from what was recorded.
+// Traces the calls of one session. Prepare, Install and Remove run on the helper thread and acquire
+// the GIL; the other functions belong to the collector's thread. The two halves share only the
+// CallSession, so that a helper that waits for the GIL for ever does not block access to what was
+// recorded.
 class CallTracer {
  public:
   struct Setup {
@@ -41,27 +42,27 @@ class CallTracer {
   absl::Status Prepare();
   void Install(CallSession::Limits limits);
   void Remove();
-  // How Install went, once it has returned.
+  // Returns the result of Install, once it has returned.
   bool installed() const { return installed_.load(std::memory_order_acquire); }
   const absl::Status& install_status() const { return install_status_; }
-  // Since when calls are traced; 0: not yet.
+  // Returns since when calls are traced; 0: not yet.
   uint64_t installed_ticks() const { return installed_ticks_.load(std::memory_order_acquire); }
 
   void Begin(const TraceWindow& window);
   CallSession::Limits LimitsFor(const TickMap& map) const;
-  // Moves what there is into the sink; leaves it in the ring while the sink is full.
+  // Moves records into the sink; leaves them in the ring while the sink is full.
   void Drain();
-  // After Remove, or without waiting for it: calls are not recorded any more.
+  // Stops recording. Called after Remove, or without waiting for it.
   void End(uint64_t end_ticks);
   uint64_t LostSoFar() const { return calls_ == nullptr ? 0 : calls_->lost(); }
-  // After End.
+  // Valid after End.
   void FillReport(CollectorReport* report) const;
 
  private:
-  // With the GIL.
+  // Requires the GIL.
   StackRound ReadStacks();
   void TakeAll();
-  // As Python knows the thread, or else as the OS does.
+  // Returns Python's name of the thread, else the OS name.
   std::string_view NameOf(const TracedThread& thread);
 
   const Setup setup_;
@@ -70,12 +71,13 @@ class CallTracer {
   std::atomic<bool> installed_{false};
   absl::Status install_status_;
   std::atomic<uint64_t> installed_ticks_{0};
-  std::atomic<bool> stacks_refused_{false};  // open calls are not known
+  std::atomic<bool> stacks_refused_{false};  // open calls are unknown
 
   TraceWindow window_;
   std::unique_ptr<PythonLines> lines_;
   std::vector<CallRecord> batch_;
-  std::vector<std::string> os_names_;  // by the thread's index, of those that Python does not know
+  std::vector<std::string> os_names_;  // by the thread's index, for threads without a name in
+                                       // Python
 };
 
 }  // namespace jobscope::python

@@ -13,11 +13,11 @@
 namespace jobscope::python {
 namespace {
 
-// sys.monitoring.PROFILER_ID: the number that profilers share, so that there is one at a time.
+// sys.monitoring.PROFILER_ID: shared by profilers, so that only one is active at a time.
 constexpr int kToolId = 2;
 constexpr char kToolName[] = "jobscope";
 
-// Found when the hooks are installed; fixed from then on.
+// Set when the hooks are installed, constant afterwards.
 const Api* g_api = nullptr;
 // Guarded by the GIL.
 bool g_installed = false;
@@ -39,9 +39,9 @@ Object* None(const Api& api) {
   return api.none;
 }
 
-// Nobody wants to hear of calls any more: in a forked child, while Python leaves, after the last
-// call that there was room for. Events cost as much as before until they are switched off, which
-// is done here because the session's threads may be gone.
+// Disables the events when nobody needs calls any more: in a forked child, while Python shuts down,
+// after max_calls. Events keep their full cost until then. Done here, because the session's threads
+// may be gone.
 void SwitchOff(const Api& api) {
   if (!g_installed) return;
   g_installed = false;
@@ -50,7 +50,7 @@ void SwitchOff(const Api& api) {
   api.Err_Clear();
 }
 
-// Python passes (code, instruction offset, …), and does not call from within a callback.
+// Python passes (code, instruction offset, …), and makes no calls within a callback.
 Object* OnEnter(Object*, Object** arguments, intptr_t count) {
   CallSession* const session = CurrentSession();
   if (session == nullptr) {
@@ -83,7 +83,7 @@ struct Event {
   const char* name;
   bool enters;
 };
-// A generator leaves its frame at each yield, and enters it at each resumption.
+// A generator leaves its frame at each yield and enters it at each resumption.
 constexpr std::array<Event, 6> kEvents = {{{"PY_START", true},
                                            {"PY_RESUME", true},
                                            {"PY_THROW", true},
@@ -91,7 +91,7 @@ constexpr std::array<Event, 6> kEvents = {{{"PY_START", true},
                                            {"PY_YIELD", false},
                                            {"PY_UNWIND", false}}};
 
-// Registers, or takes away, the callbacks. The events' mask; 0: an exception is set.
+// Registers or removes the callbacks. Returns the mask of events; 0: an exception is set.
 int64_t Register(const Api& api, Object* monitoring, bool install) {
   const Ref events(api, api.Object_GetAttrString(monitoring, "events"));
   if (!events) return 0;
@@ -117,7 +117,7 @@ absl::Status CheckMonitoring(const Api& api) {
   const Ref tool(api,
                  monitoring ? CallMethod(api, monitoring.get(), "get_tool", {Tool(api)}) : nullptr);
   if (!tool) return absl::UnimplementedError(TakeException(api, ""));
-  // Ours: a session that ended while its hooks came has left it, switched off.
+  // Ours: left disabled by a session that ended while its hooks were being installed.
   if (tool.get() != api.none && TextOf(api, tool.get()) != kToolName) {
     return absl::FailedPreconditionError(
         absl::StrCat("another profiler is at work (\"", TextOf(api, tool.get()),
@@ -129,7 +129,7 @@ absl::Status CheckMonitoring(const Api& api) {
 absl::Status InstallMonitoring(const Api& api) {
   if (absl::Status free = CheckMonitoring(api); !free.ok()) return free;
   g_api = &api;
-  RemoveMonitoring(api);  // what an earlier session may have left
+  RemoveMonitoring(api);  // removes leftovers of an earlier session
   api.Err_Clear();
   const Ref monitoring = Monitoring(api);
   const Ref used(api, CallMethod(api, monitoring.get(), "use_tool_id",

@@ -11,7 +11,7 @@
 
 namespace jobscope::python {
 
-// The session that is to be told; nullptr: hooks that are still called do nothing.
+// Returns the session to notify; nullptr: hooks that are still called do nothing.
 CallSession* CurrentSession();
 
 absl::Status CheckMonitoring(const Api& api);

@@ -11,25 +11,24 @@
 namespace jobscope::python {
 namespace {
 
-// What a profile function is told, fixed by Python's headers.
+// Event codes of a profile function, fixed by Python's headers.
 constexpr int kCall = 0;
 constexpr int kReturn = 3;
 
-// Found when the hooks are installed; fixed from then on.
+// Set when the hooks are installed, constant afterwards.
 const Api* g_api = nullptr;
 const TraceApi* g_trace = nullptr;
-// The object that goes with our profile function, by which we know it again: what a new thread of
-// `threading` is given, as a profile function written in Python. Made once, kept.
+// The object passed to our profile function, which identifies it, and the Python-level profile
+// function for new threads of `threading`. Created once, kept.
 Object* g_hook = nullptr;
 
-// A generator leaves its frame at each yield, and enters it at each resumption; Python tells of
-// both as of calls. Must not fail.
+// Handles a call or return. A generator leaves its frame at each yield and enters it at each
+// resumption; Python reports both as calls. Must not fail.
 int OnProfile(Object*, Object* frame, int what, Object*) {
   if (what != kCall && what != kReturn) return 0;
   CallSession* const session = CurrentSession();
   if (session == nullptr) {
-    // In a forked child, while Python leaves, after the last call that there was room for: of this
-    // thread.
+    // In a forked child, while Python shuts down, after max_calls: removes this thread's hook.
     g_trace->Eval_SetProfile(nullptr, nullptr);
     return 0;
   }
@@ -43,8 +42,7 @@ int OnProfile(Object*, Object* frame, int what, Object*) {
   return 0;
 }
 
-// hook(frame, event, argument): the first event of a new thread puts the fast function in its
-// place.
+// hook(frame, event, argument): the first event of a new thread replaces it by the fast function.
 Object* OnNewThread(Object*, Object* arguments) {
   const Api& api = *g_api;
   CallSession* const session = CurrentSession();
@@ -68,7 +66,8 @@ Object* Threading(const Api& api) {
   return api.Dict_GetItemString(api.Import_GetModuleDict(), "threading");
 }
 
-// The profile object of each thread but ours goes to `body(state, object)`, until it says false.
+// Passes the profile object of each thread except ours to `body(state, object)`, until that returns
+// false.
 template <typename Body>
 void ForEachThread(const Api& api, const TraceApi& trace, Body body) {
   Object* const sys = api.Dict_GetItemString(api.Import_GetModuleDict(), "sys");
@@ -81,9 +80,9 @@ void ForEachThread(const Api& api, const TraceApi& trace, Body body) {
   for (ThreadState* state = trace.InterpreterState_ThreadHead(trace.InterpreterState_Main());
        state != nullptr && more; state = trace.ThreadState_Next(state)) {
     if (state == own) continue;
-    // sys.getprofile() tells of the thread whose state is current.
+    // sys.getprofile() refers to the thread whose state is current.
     trace.ThreadState_Swap(state);
-    // It may have an exception on its way, and have given the GIL up to close a file.
+    // The thread may have a pending exception and have released the GIL to close a file.
     Object* type = nullptr;
     Object* value = nullptr;
     Object* traceback = nullptr;

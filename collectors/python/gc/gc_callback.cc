@@ -16,17 +16,17 @@ namespace {
 constexpr uint32_t kKeyCount = 2;
 constexpr const char* kKeys[kKeyCount] = {"generation", "collected"};
 
-// Set when the function is added for the first time, and then never again.
+// Set when the function is added for the first time, constant afterwards.
 const Api* g_api = nullptr;
 const struct jobscope_trace_writer_table* g_writer = nullptr;
-// The function object. Made once, kept. Guarded by the GIL.
+// The function object. Created once, kept. Guarded by the GIL.
 Object* g_function = nullptr;
 
 jobscope_site g_site = {sizeof(jobscope_site), 0, "gc", "python", nullptr, 0, JOBSCOPE_BIT_LEVEL1,
                         JOBSCOPE_ROLE_SCOPE,   0};
 
-// The collection that the calling thread is in; begin_ticks 0: none that is recorded. A collection
-// does not nest in another one of its thread.
+// The collection that the calling thread is in; begin_ticks 0: none is recorded. Collections of one
+// thread do not nest.
 thread_local jobscope_token t_collection = {0, 0};
 
 jobscope_arg Figure(Object* info, const char* key) {
@@ -52,8 +52,8 @@ void End(Object* info) {
   t_collection = {0, 0};
 }
 
-// callback(phase, info). Forked: the child has its parent's list of callbacks. Python that shuts down
-// collects several times, which is no part of the program.
+// callback(phase, info). Ignored in a forked child, which inherits its parent's list of callbacks,
+// and while Python shuts down: its collections then are not part of the program.
 Object* OnCollection(Object*, Object** arguments, intptr_t count) {
   const Api& api = *g_api;
   if (count == 2 && !Forked() && !Leaving()) {
@@ -73,7 +73,7 @@ MethodDefinition g_method = {
     "jobscope_gc", reinterpret_cast<CFunction>(reinterpret_cast<void (*)()>(&OnCollection)),
     kMethodFastcall, nullptr};
 
-// gc.callbacks. Imports nothing that would run the program's code: gc is part of the interpreter.
+// Returns gc.callbacks. Runs no code of the program: gc is part of the interpreter.
 Ref Callbacks(const Api& api) {
   const Ref module(api, api.Import_ImportModule("gc"));
   return Ref(api, module ? api.Object_GetAttrString(module.get(), "callbacks") : nullptr);

@@ -10,13 +10,13 @@
 
 namespace jobscope::python {
 
-// With the GIL. Appends a function to gc.callbacks, unless it is there already. Python calls it at
-// the begin and at the end of each collection, on the thread that collects; it records the event
-// `gc` with `generation` and `collected` while the writer's mask has level 1. `writer` stays valid
-// for the life of the process. INTERNAL: the text of Python's exception; nothing is left behind.
+// Appends a function to gc.callbacks unless it is there. Python calls it at the begin and end of
+// each collection, on the collecting thread; it records the event `gc` with `generation` and
+// `collected` while the writer's mask has level 1. `writer` must be valid for the life of the
+// process. INTERNAL: the text of Python's exception; nothing is left behind. Requires the GIL.
 absl::Status AddGcCallback(const Api& api, const struct jobscope_trace_writer_table* writer);
 
-// With the GIL. Removes the function; does nothing where the program has removed it.
+// Removes the function; does nothing if the program has removed it. Requires the GIL.
 void RemoveGcCallback(const Api& api);
 
 }  // namespace jobscope::python

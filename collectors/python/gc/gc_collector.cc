@@ -13,7 +13,8 @@
 namespace jobscope {
 namespace {
 
-// A program that computes in Python gives the GIL up within 5 ms (sys.getswitchinterval).
+// Time limit for acquiring the GIL; a program that computes in Python releases it within 5 ms
+// (sys.getswitchinterval).
 constexpr absl::Duration kTimeout = absl::Milliseconds(200);
 
 constexpr char kLockHeld[] =
@@ -27,7 +28,7 @@ GcCollector::GcCollector(const struct jobscope_trace_writer_table* writer)
 
 GcCollector::~GcCollector() = default;
 
-// Nothing is looked for: that would take the loader's lock.
+// Does not search for Python: that would acquire the loader's lock.
 CollectorReport GcCollector::Describe() const { return {}; }
 
 std::string GcCollector::WhyOff(const ArmRequest& request) const {
@@ -58,7 +59,7 @@ absl::Status GcCollector::Arm(const ArmRequest& request) {
   helper_->Run("gc.callbacks", kTimeout, [wish = wish_, api = *api, writer = writer_] {
     absl::Status status;
     const absl::Status ran = python::WithGil(*api, python::GilUse::kArm, [&] {
-      // The session may have ended while the GIL was waited for.
+      // The session may have ended while waiting for the GIL.
       if (wish->wanted) status = python::AddGcCallback(*api, writer);
     });
     if (!ran.ok()) status = ran;
@@ -75,8 +76,8 @@ absl::Status GcCollector::Stop(uint64_t /*end_ticks*/) {
   if (!wish_->wanted.exchange(false)) return absl::OkStatus();
   const bool was_added = wish_->added;
   const absl::StatusOr<const python::Api*> api = python::FindApi();
-  // A call that still waits for the GIL finds that it is not wanted any more. A callback that stays
-  // records nothing without the mask, and is taken out by the next session.
+  // A call that still waits for the GIL will find that it is no longer wanted. A remaining callback
+  // records nothing without the mask, and the next session removes it.
   const bool removed =
       helper_->Wait(kTimeout) && helper_->Run("gc.callbacks", kTimeout, [api = *api] {
         (void)python::WithGil(*api, python::GilUse::kRemove,
@@ -94,7 +95,7 @@ absl::Status GcCollector::Stop(uint64_t /*end_ticks*/) {
 }
 
 CollectorReport GcCollector::Report() {
-  // Ends the thread, unless it waits for the GIL.
+  // Ends the thread unless it waits for the GIL.
   if (helper_ != nullptr && helper_->Wait(absl::ZeroDuration())) helper_.reset();
   return report_;
 }

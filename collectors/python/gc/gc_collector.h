@@ -19,14 +19,14 @@ namespace jobscope {
 
 class DetachedCaller;
 
-// Takes part in each capture of the host (host_tracer_level >= 1) in a process with CPython. Has
-// Python call it at each garbage collection, from Arm until Stop; the collections are recorded as
-// scopes, so the host collector has their events and their losses. Acquires the GIL for
-// microseconds, on a thread of its own: no verb waits longer than kTimeout, and where the GIL
-// comes later, collections are recorded from then on.
+// Records Python's garbage collections in each capture with host_tracer_level >= 1, if the process
+// has CPython. Python calls it at each collection, from Arm until Stop; the collections are
+// recorded as scopes, so the host collector counts their events and losses. Acquires the GIL for
+// microseconds, on a thread of its own: no call blocks longer than kTimeout, and if the GIL comes
+// later, collections are recorded from then on.
 class GcCollector : public Collector {
  public:
-  // `writer`: null: there is no recorder; else valid for the life of the process.
+  // `writer` is null without a recorder, else valid for the life of the process.
   explicit GcCollector(const struct jobscope_trace_writer_table* writer);
   ~GcCollector() override;
   GcCollector(const GcCollector&) = delete;
@@ -41,9 +41,9 @@ class GcCollector : public Collector {
   CollectorReport Report() override;
 
  private:
-  // What the helper's calls share with this object; outlives both.
+  // Shared between the helper's calls and this object; outlives both.
   struct Wish {
-    std::atomic<bool> wanted{false};  // a session records
+    std::atomic<bool> wanted{false};  // a session is recording
     std::atomic<bool> added{false};   // in this session
     absl::Mutex mutex;
     absl::Status status ABSL_GUARDED_BY(mutex);

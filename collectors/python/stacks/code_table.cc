@@ -50,15 +50,14 @@ uint32_t CodeTable::IdOf(Object* code) {
 }
 
 uint32_t CodeTable::AddCode(Object* code) {
-  // Allocates; what is pending is the program's.
+  // Allocates; a pending exception belongs to the program.
   const std::string path = TextAttribute(api_, code, "co_filename");
   const Ref line(api_, api_.Object_GetAttrString(code, "co_firstlineno"));
   const std::string function =
       TextAttribute(api_, code, api_.minor >= 11 ? "co_qualname" : "co_name");
   const uint32_t id = IdOf(path, line ? IntegerOf(api_, line.get()) : 0, function);
   if (index_ >= 0) {
-    // A number in a word that Python calls a pointer.
-    // NOLINTNEXTLINE(performance-no-int-to-ptr)
+    // Stores a number in what Python types as a pointer. NOLINTNEXTLINE(performance-no-int-to-ptr)
     trace_.Code_SetExtra(code, index_, reinterpret_cast<void*>(epoch_ << 32 | id));
   }
   api_.Err_Clear();

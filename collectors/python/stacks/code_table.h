@@ -17,30 +17,31 @@
 
 namespace jobscope::python {
 
-// Ids are given to one thread at a time; names are read by any thread, of ids that it was given.
+// Assigns ids to functions and stores their names. One thread at a time assigns ids; any thread may
+// read the names of ids that it was given.
 class CodeTable {
  public:
-  // A program that makes functions up all the time has no more names than this.
+  // Bounds the names of a program that keeps creating functions.
   static constexpr uint32_t kMaxCodes = 65536;
   // Longer names are cut.
   static constexpr size_t kMaxNameBytes = 256;
-  static constexpr uint32_t kUnknown = 0;     // beyond that: "(further functions)"
-  static constexpr uint32_t kMoreFrames = 1;  // stands for outer frames that were not looked at
+  static constexpr uint32_t kUnknown = 0;     // for further functions: "(further functions)"
+  static constexpr uint32_t kMoreFrames = 1;  // stands for outer frames that were not read
 
-  // With the GIL.
+  // Requires the GIL.
   CodeTable(const Api& api, const TraceApi& trace);
   CodeTable(const CodeTable&) = delete;
   CodeTable& operator=(const CodeTable&) = delete;
 
-  // With the GIL: the function's number. About 10 ns when it is known.
+  // Returns the function's id. Requires the GIL. About 10 ns for a known one.
   uint32_t IdOf(Object* code);
-  // The number of a function in the file `path`. Without the GIL; by one thread of a session, which
-  // does not ask with the GIL meanwhile.
+  // Returns the id of a function in the file `path`. Without the GIL; only on one thread of a
+  // session, and not concurrently with the version above.
   uint32_t IdOf(std::string_view path, int64_t line, std::string_view function);
 
-  // "$file.py:12 Class.function", as the tracers of JAX and TensorFlow spell it.
+  // Returns "$file.py:12 Class.function", the format of JAX's and TensorFlow's tracers.
   const std::string& Name(uint32_t id) const { return At(id).name; }
-  // A script of ours, which is not part of the program.
+  // Returns whether it is one of our scripts, which are not part of the program.
   bool IsOurs(uint32_t id) const { return At(id).ours; }
   uint32_t size() const { return size_.load(std::memory_order_acquire); }
 
@@ -58,8 +59,8 @@ class CodeTable {
 
   const Api& api_;
   const TraceApi& trace_;
-  intptr_t index_;  // of our word in code objects; negative: they have none for us
-  uint64_t epoch_;  // tells our words from those of earlier sessions
+  intptr_t index_;  // of our word in code objects; negative: unavailable
+  uint64_t epoch_;  // distinguishes our words from those of earlier sessions
   std::array<std::unique_ptr<Chunk>, kMaxCodes / kChunk> chunks_;
   std::atomic<uint32_t> size_{0};
   absl::flat_hash_map<std::string, uint32_t> by_name_;

@@ -60,7 +60,7 @@ Layout Layout312() {
   return layout;
 }
 
-// The table at the begin of _PyRuntime, as 64-bit words: a cookie, the version, whether it is
+// The table at the beginning of _PyRuntime, as 64-bit words: a cookie, the version, whether it is
 // free-threaded; then one group of words per struct, each beginning with the struct's size.
 constexpr size_t kTableWords = 64;
 constexpr size_t kInterpreterGroup = 6;
@@ -73,7 +73,7 @@ std::optional<Layout> LayoutOfTable(const Api& api, OwnMemory* memory) {
       std::memcmp(words, "xdebugpy", 8) != 0 || words[2] != 0) {
     return std::nullopt;
   }
-  // 3.14 has three more words for the interpreter, and two for a frame.
+  // 3.14 has three more words for the interpreter and two more for a frame.
   const bool is_313 = api.minor == 13;
   const uint64_t* const interpreter = words + kInterpreterGroup;
   const uint64_t* const thread = interpreter + (is_313 ? 13 : 16);

@@ -47,7 +47,7 @@ void PythonLines::Add(int64_t tid, std::string_view thread_name, const FunctionS
 
 xspace::SegmentBuilder& PythonLines::BuilderOf(int64_t tid, std::string_view thread_name) {
   Line& line = lines_[tid];
-  // A thread's name comes late where it is given late.
+  // A thread may get its name late.
   if (line.builder != nullptr && line.name == thread_name) return *line.builder;
   const int64_t key = (kind_ == Kind::kSamples ? kSampleLines : kCallLines) + tid;
   const std::string name =

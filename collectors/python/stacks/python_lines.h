@@ -18,27 +18,28 @@
 
 namespace jobscope::python {
 
-// What is known of a session's window. `end_ticks` is the planned end, until Stop tells it.
+// What is known of a session's window. `end_ticks` is the planned end, until Stop sets the actual
+// one.
 struct TraceWindow {
   uint64_t start_ticks = 0;
   uint64_t end_ticks = UINT64_MAX;
   TickMap map;
 };
 
-// One function on one thread.
+// Describes one function call, or a series of samples, on one thread.
 struct FunctionSpan {
   uint64_t begin_ticks = 0;
   uint64_t end_ticks = 0;
   uint32_t code = 0;
   uint32_t depth = 0;
   uint64_t samples = 0;    // 0: not sampled
-  bool truncated = false;  // it began before, or ended after, what was seen of it
+  bool truncated = false;  // it began before, or ended after, what was observed
 };
 
-// Lines of their own, because Python's functions do not always nest with the scopes of a thread: a
-// generator leaves its frame in the middle of a `with` block. Viewers sort lines by number and show
-// only the lower 32 bits, hence a thread's id plus a constant above all ids that Linux gives
-// (4,194,304). Not thread-safe.
+// Writes Python functions on lines of their own, because they do not always nest with a thread's
+// scopes: a generator leaves its frame in the middle of a `with` block. Viewers sort lines by
+// number and show only the lower 32 bits, so the number is a thread's id plus a constant above all
+// of Linux's ids (4,194,304). Not thread-safe.
 class PythonLines {
  public:
   enum class Kind { kSamples, kCalls };
@@ -47,7 +48,7 @@ class PythonLines {
   PythonLines(const PythonLines&) = delete;
   PythonLines& operator=(const PythonLines&) = delete;
 
-  // Clips to the window. A span outside of it is counted as that.
+  // Clips a span to the window and adds it; counts a span outside of it.
   void Add(int64_t tid, std::string_view thread_name, const FunctionSpan& span,
            const TraceWindow& window);
   void Flush();
@@ -56,7 +57,7 @@ class PythonLines {
   uint64_t attempted() const { return attempted_; }
   uint64_t outside() const { return outside_; }
   uint64_t events() const;
-  uint64_t refused() const;  // no room in the store
+  uint64_t refused() const;  // by the full store
 
  private:
   struct Line {
@@ -74,7 +75,7 @@ class PythonLines {
   uint64_t samples_stat_ = 0;
   uint64_t truncated_stat_ = 0;
   absl::flat_hash_map<int64_t, Line> lines_;
-  std::vector<uint64_t> event_ids_;  // by code; 0: not asked for yet, or refused
+  std::vector<uint64_t> event_ids_;  // by code; 0: not requested yet, or refused
   xspace::StatsEncoder stats_{xspace::StatsOf::kEvent};
   uint64_t attempted_ = 0;
   uint64_t outside_ = 0;

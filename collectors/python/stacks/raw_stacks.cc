@@ -7,15 +7,15 @@
 namespace jobscope::python {
 namespace {
 
-// Tries that read a stack of which the innermost frame has changed meanwhile: that is what programs
-// do that call short functions all the time, and no fault.
+// Tries if the innermost frame changes during the read: usual in programs that call short functions
+// all the time, and not an error.
 constexpr int kTriesForCalm = 3;
-// Tries that read something that is no stack.
+// Tries if the data read are not a valid stack.
 constexpr int kMaxTries = 10;
 constexpr size_t kMaxTextBytes = 4096;
 constexpr size_t kMaxKnownCodes = 131072;
 
-// CPython's own code, from 3.12 on: between a C caller and a Python function, and behind __init__.
+// CPython's own code from 3.12 on: between a C caller and a Python function, and around __init__.
 constexpr char kShimFile[] = "<shim>";
 constexpr char kInitFile[] = "__init__";
 constexpr uint32_t kNoFunction = UINT32_MAX;
@@ -27,7 +27,7 @@ T At(const char* bytes, size_t offset) {
   return value;
 }
 
-// A character as UTF-8. Surrogates and what is beyond Unicode become '?'.
+// Appends a character as UTF-8. Surrogates and values beyond Unicode become '?'.
 void AppendUtf8(uint32_t c, std::string* text) {
   if (c < 0x80) {
     text->push_back(static_cast<char>(c));
@@ -62,7 +62,7 @@ RawStacks::RawStacks(const Api& api, const TraceApi& trace, CodeTable* codes, si
       {layout_.frame_back + 8, layout_.frame_code + 8, layout_.frame_owner.value_or(0) + 1});
   code_bytes_ = std::max({layout_.code_filename + 8, layout_.code_function + 8,
                           layout_.code_line + 4, kObjectType + 8});
-  // A table that is none would send us far.
+  // Rejects implausible sizes: an invalid table would make us read far away.
   constexpr size_t kLimit = 4096;
   known_ = interpreter_ != 0 && code_type_ != 0 && text_type_ != 0 && frame_bytes_ < kLimit &&
            code_bytes_ < kLimit && layout_.thread_unique < kLimit &&
@@ -80,7 +80,7 @@ bool RawStacks::ReadThreads(std::vector<Thread>* threads) {
     uint64_t address = 0;
     bool whole = memory_.Read(interpreter_ + layout_.threads_head, &address);
     while (whole && address != 0 && threads->size() < kMaxThreads) {
-      // A state that was freed meanwhile is not this interpreter's any more.
+      // A state that was freed meanwhile no longer belongs to this interpreter.
       whole = memory_.Read(address, buffer_.data(), bytes) &&
               At<uint64_t>(buffer_.data(), layout_.thread_interpreter) == interpreter_;
       if (!whole) break;
@@ -107,7 +107,7 @@ bool RawStacks::ReadChain(uint64_t frame, RawStack* stack) {
   stack->codes.clear();
   stack->cut = false;
   char bytes[4096];
-  // Frames that are no functions count, too: a ring of them must end.
+  // Counts also frames that are not functions: a cycle of them must end.
   for (size_t read = 0; frame != 0; ++read) {
     if (stack->codes.size() == max_frames_ || read == 4 * max_frames_) {
       stack->cut = true;
@@ -169,14 +169,14 @@ bool RawStacks::Resolve(RawStack* stack) {
       std::string function;
       CodeKey again;
       std::vector<char> code(code_bytes_);
-      // The texts are of this code object if it is still the same one behind them.
+      // The texts belong to this code object if it is unchanged after reading them.
       if (!ReadText(std::get<1>(key), &path) || !ReadText(std::get<2>(key), &function) ||
           !memory_.Read(stack->codes[i], code.data(), code_bytes_) ||
           !ReadKey(code.data(), stack->codes[i], &again) || again != key) {
         return false;
       }
       if (ids_.size() >= kMaxKnownCodes) ids_.clear();
-      // Of a frame that is only just being made, the owner may not tell yet that it is a shim.
+      // The owner of a frame that is just being created may not mark it as a shim yet.
       const uint32_t id = path == kShimFile || path == kInitFile
                               ? kNoFunction
                               : codes_->IdOf(path, std::get<3>(key), function);
@@ -190,8 +190,8 @@ bool RawStacks::Resolve(RawStack* stack) {
 bool RawStacks::ReadStack(const Thread& thread, RawStack* stack) {
   stack->ident = thread.ident;
   stack->unique = thread.unique;
-  // A frame that was freed while it was read may look like the outermost one: that of a thread does
-  // not change in its life, but for the few that come and go.
+  // A frame that was freed during the read may look like the outermost one. A thread's outermost
+  // frame does not change in its life, except for a few short-lived ones.
   if (outermost_.size() > 4 * kMaxThreads) outermost_.clear();
   uint64_t& outermost = outermost_[thread.unique];
   for (int tries = 0; tries < kMaxTries; ++tries) {

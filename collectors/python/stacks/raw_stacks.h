@@ -24,41 +24,41 @@
 
 namespace jobscope::python {
 
-// One thread's, as it was read.
+// One thread's stack, as it was read.
 struct RawStack {
-  uint64_t ident = 0;           // Python's
-  uint64_t unique = 0;          // tells it from an earlier thread of this ident
-  bool cut = false;             // there are more frames, further out
+  uint64_t ident = 0;           // Python's thread ident
+  uint64_t unique = 0;          // distinguishes threads with the same ident
+  bool cut = false;             // further outer frames exist
   std::vector<uint64_t> codes;  // addresses of code objects, innermost first
-  std::vector<uint32_t> ids;    // in the CodeTable, once Resolve has found them
+  std::vector<uint32_t> ids;    // in the CodeTable, set by Resolve
 };
 
-// Not thread-safe.
+// Reads stacks from outside. Not thread-safe.
 class RawStacks {
  public:
-  // Threads of the interpreter beyond this are not seen.
+  // Bounds the threads that are read.
   static constexpr size_t kMaxThreads = 4096;
 
   RawStacks(const Api& api, const TraceApi& trace, CodeTable* codes, size_t max_frames);
 
-  // False: the layout of this Python is not known.
+  // False: the layout of this Python is unknown.
   bool known() const { return known_; }
   bool unique_is_native() const { return layout_.unique_is_native; }
 
-  // Without the GIL. Addresses of the threads' states, with ident and unique. False: the list could
-  // not be read.
+  // Lists addresses of the threads' states, with ident and unique. Without the GIL. False: the list
+  // could not be read.
   struct Thread {
     uint64_t address = 0;
     uint64_t ident = 0;
     uint64_t unique = 0;
   };
   bool ReadThreads(std::vector<Thread>* threads);
-  // Without the GIL. False: it did not hold together in several tries; the thread goes on too fast,
-  // or has ended.
+  // Reads one stack. Without the GIL. False: several tries gave inconsistent data; the thread
+  // changes too fast, or has ended.
   bool ReadStack(const Thread& thread, RawStack* stack);
 
  private:
-  // What is compared to know a code object again; it may be another one at the same address.
+  // Identifies a code object across reads; another one may be at the same address.
   using CodeKey = std::tuple<uint64_t, uint64_t, uint64_t, int32_t>;
 
   uint64_t TopFrame(uint64_t thread);
@@ -79,7 +79,7 @@ class RawStacks {
   size_t code_bytes_ = 0;
   absl::flat_hash_map<CodeKey, uint32_t> ids_;
   absl::flat_hash_map<uint64_t, uint64_t>
-      outermost_;  // by unique: the outermost code, when last seen
+      outermost_;  // by unique: outermost code object when last seen
   std::vector<char> buffer_;
 };
 

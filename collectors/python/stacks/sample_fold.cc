@@ -18,7 +18,7 @@ void SampleFold::Add(uint64_t ticks, const StackRound& round) {
     ++stacks_;
     if (stack.cut) ++cut_stacks_;
     Thread& thread = threads_[stack.ident];
-    if (thread.tid != stack.tid) Close(&thread, 0, ticks);  // another thread, with a used number
+    if (thread.tid != stack.tid) Close(&thread, 0, ticks);  // another thread with a reused ident
     thread.tid = stack.tid;
     if (thread.name != stack.name) thread.name = stack.name;
     thread.last_round = rounds_;

@@ -14,21 +14,24 @@
 
 namespace jobscope::python {
 
-// A function that stands at the same place, under the same callers, in consecutive samples of a
-// thread is one span: from the first of them to the first in which it does not stand there. So
-// spans nest, and calls that follow upon one another at once become one. Holds the newest stack of
-// each thread, and nothing else. Not thread-safe.
+// Folds samples of stacks into spans. A function at the same depth, under the same callers, in
+// consecutive samples of a thread is one span: from the first of them to the first sample without
+// it. So spans nest, and immediately repeated calls become one. Keeps only the latest stack of each
+// thread. Not thread-safe.
 class SampleFold {
  public:
   SampleFold(PythonLines* lines, const TraceWindow& window) : lines_(lines), window_(window) {}
 
-  // Samples asked for at `ticks`: a thread that had the GIL since then was where it is now.
+  // Adds samples requested at `ticks`: a thread that has had the GIL since then is where it was.
   void Add(uint64_t ticks, const StackRound& round);
-  // The window's end is known now, and so are the ends of what is open.
+  // Ends open spans at the window's end.
   void Finish(uint64_t end_ticks);
 
   uint64_t stacks() const { return stacks_; }
-  uint64_t cut_stacks() const { return cut_stacks_; }  // of which only the inner frames were taken
+  uint64_t cut_stacks() const {
+    return cut_stacks_;
+  }  // stacks of which only the inner frames were
+     // read
 
  private:
   struct OpenSpan {

@@ -19,15 +19,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// With the reading of the last stack the GIL is held for at most a millisecond.
+// Together with reading the last stack, the GIL is held for at most a millisecond.
 constexpr absl::Duration kHoldBudget = absl::Microseconds(500);
-// Without the GIL it is only CPU time: 10 % of a core at 100 Hz, in programs with hundreds of deep
-// stacks.
+// Bounds CPU time, because the GIL is not held: 10 % of a core at 100 Hz, in programs with hundreds
+// of deep stacks.
 constexpr absl::Duration kReadBudget = absl::Milliseconds(1);
 constexpr int kNice = -10;
 
-// The first form of the kernel's struct sched_attr (sched_setattr(2)): newer C libraries have one
-// of that name, Linux's own header cannot stand beside theirs.
+// The first version of the kernel's struct sched_attr (sched_setattr(2)). Newer C libraries define
+// one of that name, and Linux's own header conflicts with theirs.
 struct SchedAttr {
   uint32_t size = sizeof(SchedAttr);
   uint32_t policy = 0;
@@ -40,15 +40,15 @@ struct SchedAttr {
 };
 static_assert(sizeof(SchedAttr) == 48, "SCHED_ATTR_SIZE_VER0");
 
-// Since Linux 6.12 a thread that asks for shorter turns than others' runs as soon as it wakes; else
-// it waits until the turn of who runs is over, about 3 ms. Needs no privilege; other kernels ignore
-// it. Calling thread.
+// Requests short time slices for the calling thread. Since Linux 6.12 a thread with shorter slices
+// than others runs as soon as it wakes; otherwise it waits for the running thread's slice to end,
+// about 3 ms. Needs no privilege; other kernels ignore it.
 void AskForShortSlices() {
   SchedAttr attr;
   if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) != 0) return;
   attr.size = sizeof(attr);
   attr.flags = 0;
-  attr.runtime_ns = 100'000;  // the least there is
+  attr.runtime_ns = 100'000;  // the minimum
   (void)syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
@@ -62,7 +62,7 @@ absl::Status Sampler::Prepare() {
     status = reader_->Open();
   });
   if (!ran.ok() || !status.ok() || !reader_->reads_without_gil()) return ran.ok() ? status : ran;
-  // What is named now needs no GIL while the capture runs.
+  // Threads named now need no GIL during the capture.
   StackRound round = reader_->ReadWithoutGil(kReadBudget);
   return WithGil(*setup_.api, GilUse::kArm, [&] { reader_->Name(kHoldBudget, &round); });
 }
@@ -83,9 +83,8 @@ bool Sampler::AwaitNext() {
   changed_.wait(lock, [this] { return stop_ || fold_ != nullptr; });
   changed_.wait_until(lock, next_, [this] { return stop_; });
   if (stop_) return false;
-  // At irregular times: a program with a period of its own, such as one training step per two
-  // samples, would be met at the same places all the time. A sampler that is late lets the missed
-  // ones go.
+  // At irregular intervals: a program with a period of its own, such as one training step per two
+  // samples, would be sampled at the same places. A late sampler skips the missed samples.
   const auto period = std::chrono::nanoseconds(std::chrono::seconds(1)) / setup_.hz;
   next_ = std::max(next_ + period / 2 + std::chrono::nanoseconds(jitter_() % period.count()),
                    Clock::now() + period / 2);
@@ -101,9 +100,10 @@ void Sampler::Leave() {
 }
 
 void Sampler::Run() {
-  // A sampler that waits for a processor gets one when the program gives one up, and would see it
-  // waiting: beside a busy core, 3 ms of work and 3 ms of rest were seen as 24 to 76. This thread
-  // does not wait behind it, for its part of a percent of a processor.
+  // A sampler that waits for a processor gets one when the program yields one, and would observe
+  // the program waiting: beside a busy core, 3 ms of work and 3 ms of rest appeared as 24 to 76.
+  // With a higher priority this thread does not wait, and uses a fraction of a percent of a
+  // processor.
   const id_t tid = static_cast<id_t>(syscall(SYS_gettid));
   const int before = getpriority(PRIO_PROCESS, tid);
   const bool raised = setpriority(PRIO_PROCESS, tid, kNice) == 0;

@@ -25,17 +25,18 @@
 
 namespace jobscope::python {
 
-// What sampling has cost and found.
+// Costs and results of sampling.
 struct SamplingCosts {
-  uint64_t samples = 0;     // rounds: all threads looked at, or as many as there was time for
-  uint64_t unfinished = 0;  // rounds that did not come to all threads
+  uint64_t samples = 0;     // rounds: all threads, or as many as time allowed
+  uint64_t unfinished = 0;  // rounds that did not reach all threads
   uint64_t refused = 0;     // because of sub-interpreters
-  uint64_t takes = 0;       // of the GIL
+  uint64_t takes = 0;       // acquisitions of the GIL
   absl::Duration total_hold;
   absl::Duration longest_wait;  // for the GIL
 };
 
-// One session's. Prepare and Run are for the helper thread, the others belong to the collector.
+// Samples the stacks of one session. Prepare and Run are for the helper thread; the other functions
+// belong to the collector.
 class Sampler {
  public:
   struct Setup {
@@ -48,27 +49,27 @@ class Sampler {
   };
   explicit Sampler(const Setup& setup) : setup_(setup) {}
 
-  // Takes the GIL.
+  // Acquires the GIL.
   absl::Status Prepare();
 
-  // Samples from Begin until End, then returns. Takes the GIL, for which it waits without a limit,
-  // when it meets a thread for the first time; where stacks can't be read without it for every
-  // sample, for at most about 1 ms.
+  // Samples from Begin until End, then returns. Acquires the GIL, blocking without a limit, when it
+  // meets a new thread; if stacks cannot be read without it, for every sample, for at most about 1
+  // ms.
   void Run();
 
   void Begin(const TraceWindow& window);
-  // No more samples; waits up to `timeout` for the one that is being taken. Then what there is is
-  // in the sink, and the sink is left alone for good. False: could not acquire the GIL.
+  // Stops sampling; blocks for at most `timeout` for the current sample. Then all samples are in
+  // the sink, which is not used any more. False: could not acquire the GIL.
   bool End(uint64_t end_ticks, absl::Duration timeout);
 
-  // After End.
+  // Valid after End.
   void FillReport(CollectorReport* report) const;
 
  private:
-  bool AwaitNext();  // false: it is over
+  bool AwaitNext();  // false: sampling has ended
   void Leave();      // Python is shutting down
   void SampleOnce(uint64_t asked_ticks);
-  // body() with the GIL, if that is still to be had.
+  // Runs body() with the GIL, if it can be acquired.
   template <typename Body>
   void HoldGil(Body body);
 
@@ -76,11 +77,11 @@ class Sampler {
   std::unique_ptr<CodeTable> codes_;
   std::unique_ptr<StackReader> reader_;
 
-  mutable std::mutex mutex_;  // never held while the GIL is, nor while it is waited for
+  mutable std::mutex mutex_;  // never held while holding or waiting for the GIL
   std::condition_variable changed_;
   bool stop_ = false;
-  bool closed_ = false;  // the sink must not be touched any more
-  bool busy_ = true;     // Run is not waiting for its time: it wants the GIL, or samples
+  bool closed_ = false;  // the sink must not be used any more
+  bool busy_ = true;     // Run is not waiting for its time: it acquires the GIL, or samples
   bool left_ = false;    // Python is shutting down
   std::unique_ptr<PythonLines> lines_;
   std::unique_ptr<SampleFold> fold_;

@@ -13,14 +13,14 @@
 namespace jobscope::python {
 namespace {
 
-// Of sub-interpreters.
+// First Python 3 minor version whose sub-interpreters have GILs of their own.
 constexpr int kFirstWithLocksOfTheirOwn = 12;
 
-// For comparing what is read without the GIL to what Python says, with it.
+// Time limit for comparing stacks read without the GIL with Python's own.
 constexpr absl::Duration kCheckBudget = absl::Microseconds(200);
 
-// Python's garbage collector, off for as long as it lives. The GIL is held throughout, so that
-// nobody sees it.
+// Disables Python's garbage collector while it lives. The GIL is held throughout, so the program
+// does not notice.
 class WithoutGc {
  public:
   explicit WithoutGc(const TraceApi& trace)
@@ -54,7 +54,7 @@ absl::Status StackReader::Open() {
   if (current_frames_ == nullptr) {
     return absl::UnimplementedError("sys._current_frames is missing: stacks can't be read");
   }
-  // Right once is right for as long as the process lives.
+  // One successful check is valid for the life of the process.
   static bool checked = false;
   if (!checked && raw_->known()) checked = CheckRaw();
   reads_without_gil_ = checked;
@@ -71,7 +71,7 @@ bool StackReader::CheckRaw() {
     api_.Err_Clear();
     return false;
   }
-  // While the GIL is held no thread moves. One that runs a function is enough.
+  // While the GIL is held no thread changes its stack. One that runs a function suffices.
   const uint64_t until_ns =
       MonotonicNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(kCheckBudget));
   size_t compared = 0;
@@ -149,7 +149,7 @@ void StackReader::Name(absl::Duration budget, StackRound* round) {
     if (!key) break;
     Known& known = Identify(stack.ident, key.get());
     known.unique = stack.unique;
-    // threading may not know yet what the thread's own state has told.
+    // threading may not know yet what the thread's own state contains.
     if (raw_->unique_is_native()) known.tid = static_cast<int64_t>(stack.unique);
     stack.tid = known.tid;
     stack.name = known.name;
@@ -202,7 +202,7 @@ StackRound StackReader::Read(absl::Duration budget) {
     if (!ours) round.stacks.push_back(std::move(stack));
   }
   if (round.whole) looked_at_.clear();
-  // Threads that are gone; at most twice as many are kept as there are.
+  // Removes ended threads once there are more than twice as many entries as threads.
   if (known_.size() > 2 * round.idents.size() + 16) known_.clear();
   api_.Err_Clear();
   return round;
@@ -231,11 +231,11 @@ ThreadStack StackReader::ReadStack(uint64_t ident, Object* key, Object* frame) {
 }
 
 StackReader::Known& StackReader::Identify(uint64_t ident, Object* key) {
-  // A thread's number is used again once it has ended; its object in threading is another one then.
+  // A thread's ident is reused once it has ended; its object in threading is another one then.
   Object* const thread = active_ == nullptr ? nullptr : api_.Dict_GetItem(active_, key);
   const auto [entry, fresh] = known_.try_emplace(ident);
   Known& known = entry->second;
-  // Of one that threading does not know, only the id tells that it is another one.
+  // If threading does not know a thread, only its id shows that it is another one.
   const int64_t unnamed_tid = thread == nullptr ? TidOfPthread(ident) : 0;
   if (!fresh && known.thread == thread && (thread != nullptr || known.tid == unnamed_tid)) {
     return known;

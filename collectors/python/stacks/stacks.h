@@ -24,61 +24,62 @@ namespace jobscope::python {
 
 struct StackFrame {
   uint32_t code = 0;               // in the CodeTable
-  const Object* object = nullptr;  // the code object, to be compared only; only with the GIL
+  const Object* object = nullptr;  // the code object, only for comparison; only with the GIL
 };
 
 struct ThreadStack {
-  uint64_t ident = 0;   // Python's, of a living thread: pthread_t
-  uint64_t unique = 0;  // without the GIL: tells it from an earlier thread of this ident
-  int64_t tid = 0;      // OS thread id; 0 until Name has found it
+  uint64_t ident = 0;   // Python's ident of a living thread: its pthread_t
+  uint64_t unique = 0;  // without the GIL: distinguishes threads with the same ident
+  int64_t tid = 0;      // OS thread id; 0 until Name has determined it
   std::string name;
   std::vector<StackFrame> frames;  // outermost first
-  bool cut = false;                // there are more, further out
+  bool cut = false;                // further outer frames exist
 };
 
 struct StackRound {
   std::vector<ThreadStack> stacks;
-  std::vector<uint64_t> idents;  // of all threads that run Python code, also those not looked at
-  bool whole = true;             // false: the next round goes on with the threads left out
-  bool refused = false;          // nothing was looked at: there are sub-interpreters
-  bool unnamed = false;          // there are threads for Name
+  std::vector<uint64_t> idents;  // of all threads that run Python code, including those not read
+  bool whole = true;             // false: the next round continues with the remaining threads
+  bool refused = false;          // nothing was read, because of sub-interpreters
+  bool unnamed = false;          // some threads need Name
 };
 
-// All functions with the GIL held, except ReadWithoutGil. Keeps two references, of a builtin
-// function and of threading's table of threads; no frame. Not thread-safe.
+// Reads the stacks of all Python threads. All functions require the GIL, except ReadWithoutGil.
+// Keeps two references, to a builtin function and to threading's table of threads; none to frames.
+// Not thread-safe.
 class StackReader {
  public:
-  // Of one thread, from the inside: a recursion deeper than that shows its inner part.
+  // Maximum number of frames per thread, innermost first: a deeper recursion shows its inner part.
   static constexpr size_t kMaxFrames = 512;
 
   StackReader(const Api& api, const TraceApi& trace, CodeTable* codes);
   StackReader(const StackReader&) = delete;
   StackReader& operator=(const StackReader&) = delete;
 
-  // Finds what it needs, and whether stacks read without the GIL are what Python itself says. Holds
-  // the GIL for less than a millisecond.
+  // Finds what it needs, and checks that stacks read without the GIL match Python's own. Holds the
+  // GIL for less than a millisecond.
   absl::Status Open();
-  // After Open.
+  // Valid after Open.
   bool reads_without_gil() const { return reads_without_gil_; }
 
-  // Without the GIL. Looks at threads until `budget` is used up; the next call goes on with the
-  // others.
+  // Reads threads until `budget` is used up; the next call continues with the others. Without the
+  // GIL.
   StackRound ReadWithoutGil(absl::Duration budget);
-  // Finds the names and the ids of threads that ReadWithoutGil has met for the first time. What
-  // `budget` does not suffice for is taken out of the round: the next one meets it again.
+  // Finds the names and ids of threads that ReadWithoutGil met for the first time. Threads beyond
+  // `budget` are removed from the round: the next one meets them again.
   void Name(absl::Duration budget, StackRound* round);
 
-  // Looks at threads until `budget` is used up; the next call goes on with the others. From 3.12 on
-  // nothing is looked at while there are sub-interpreters: they run without the GIL, and Python
-  // would make frame objects of their stacks while these change, which ends the process.
+  // Reads threads until `budget` is used up; the next call continues with the others. From 3.12 on
+  // nothing is read while there are sub-interpreters: they run without this GIL, and Python would
+  // create frame objects of their stacks while these change, which crashes the process.
   StackRound Read(absl::Duration budget);
-  // Gives the references back.
+  // Releases the references.
   void Close();
 
  private:
-  // A thread as it was met last.
+  // A thread as it was last seen.
   struct Known {
-    const Object* thread = nullptr;  // of threading, to be compared only
+    const Object* thread = nullptr;  // threading's object, only for comparison
     uint64_t unique = 0;             // of RawStacks
     int64_t tid = 0;
     std::string name;
@@ -96,7 +97,7 @@ class StackReader {
   Object* current_frames_ = nullptr;  // sys._current_frames
   Object* active_ = nullptr;          // threading._active; nullptr: threading is not imported
   absl::flat_hash_map<uint64_t, Known> known_;
-  absl::flat_hash_set<uint64_t> looked_at_;  // in rounds since the last whole one
+  absl::flat_hash_set<uint64_t> looked_at_;  // by rounds since the last complete one
 };
 
 }  // namespace jobscope::python

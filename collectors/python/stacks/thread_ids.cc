@@ -11,12 +11,12 @@
 
 namespace jobscope::python {
 
-// The kernel's id of a thread's CPU clock is made of the thread's id (its complement, above three
-// bits of flags). The C library reads it from the thread's descriptor, whose page is looked at
-// first: a thread may have ended without telling Python.
+// The kernel's id of a thread's CPU clock encodes the thread's id (its complement, above three flag
+// bits). The C library reads it from the thread's descriptor, whose page is checked first: a thread
+// may have ended without Python's knowledge.
 int64_t TidOfPthread(uint64_t pthread) {
   const auto page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  // The id stands in the descriptor's first 1 KiB.
+  // The id is in the descriptor's first 1 KiB.
   for (const uint64_t address : {pthread, pthread + 1024}) {
     unsigned char resident = 0;
     // NOLINTNEXTLINE(performance-no-int-to-ptr): it is an address, as Python tells it.

@@ -6,7 +6,7 @@
 
 namespace jobscope::python {
 
-// The OS thread id of a living thread of this process, by its pthread_t; 0 if it can't be told.
+// Returns the OS thread id of a living thread of this process, by its pthread_t; 0 if unknown.
 int64_t TidOfPthread(uint64_t pthread);
 
 }  // namespace jobscope::python

@@ -15,21 +15,21 @@ namespace jobscope::python {
 
 using ProfileFunction = int (*)(Object* self, Object* frame, int what, Object* argument);
 
-// All with the GIL.
+// Every function requires the GIL.
 struct TraceApi {
   Object* (*Frame_GetBack)(Object* frame) = nullptr;  // a new reference, or nullptr
   Object* (*Frame_GetCode)(Object* frame) = nullptr;  // a new reference
-  // A word per code object that goes with it: how a code object is known again without a reference
-  // to it, and without mistaking one that took its place in memory.
+  // A word attached to each code object. It identifies a code object without a reference to it, and
+  // without confusing it with one that took its place in memory.
   intptr_t (*RequestCodeExtraIndex)(void (*free)(void*)) = nullptr;
   int (*Code_GetExtra)(Object* code, intptr_t index, void** extra) = nullptr;
   int (*Code_SetExtra)(Object* code, intptr_t index, void* extra) = nullptr;
-  // From 3.10 on; else nullptr. Up to 3.11 any allocation may run the garbage collector, and with
-  // it the program's finalizers on our thread.
+  // Null before 3.10. Up to 3.11 any allocation may run the garbage collector, and with it the
+  // program's finalizers on our thread.
   int (*GC_Disable)() = nullptr;
   int (*GC_Enable)() = nullptr;
 
-  // Of the stable ABI, without the GIL: leaves a call to the main thread.
+  // In the stable ABI; needs no GIL. Leaves a call to the main thread.
   int (*AddPendingCall)(int (*function)(void*), void* argument) = nullptr;
 
   Object* (*InterpreterState_Main)() = nullptr;
@@ -42,16 +42,16 @@ struct TraceApi {
   int (*Eval_SetProfileOf)(ThreadState*, ProfileFunction, Object* self) = nullptr;
 };
 
-// UNIMPLEMENTED names what is missing. The table lives as long as the process.
+// Finds the functions. UNIMPLEMENTED names a missing one. The table lives as long as the process.
 absl::StatusOr<const TraceApi*> FindTraceApi(const Api& api);
 
-// With the GIL. object.name(arguments...), the arguments being new references, taken even on
-// failure. nullptr with an exception set.
+// Calls object.name(arguments...). The arguments are new references, stolen even on failure.
+// Returns nullptr with an exception set. Requires the GIL.
 Object* CallMethod(const Api& api, Object* object, const char* name,
                    std::initializer_list<Object*> arguments);
 
-// With the GIL, and true until it is given up: there are interpreters besides the main one. No list
-// is walked, because those with a lock of their own change it meanwhile.
+// Returns whether there are interpreters besides the main one; valid until the GIL is released.
+// Does not walk their list, because those with their own GIL change it meanwhile. Requires the GIL.
 bool HasSubInterpreters(const TraceApi& api);
 
 }  // namespace jobscope::python
