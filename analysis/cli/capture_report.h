@@ -6,8 +6,8 @@
 
 namespace jobscope::analysis {
 
-// For `capture --report`: writes <run_directory>/report.html, and returns the verdict's lines with
-// its path; or one line that says why there is no report.
+// Makes the report for `capture --report`: writes <run_directory>/report.html and returns the
+// verdict's lines with its path, or one line that explains why there is no report.
 std::string ReportOfCapture(const std::string& run_directory);
 
 }  // namespace jobscope::analysis

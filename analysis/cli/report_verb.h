@@ -9,12 +9,12 @@
 
 namespace jobscope::analysis {
 
-// For main, with all of its arguments: whether the program was called as `jobscope report ...` or
-// `capture report ...`.
+// Returns whether the program was called as `jobscope report ...` or `capture report ...`, given
+// all arguments of main.
 bool IsReportVerb(const std::vector<std::string>& arguments);
 
-// Prints the answer. Returns the exit code: 0 an answer, "not decidable" too; 1 it could not be
-// written; 2 usage; 4 nothing readable.
+// Prints the report. Returns the exit code: 0 with a report, even if "not decidable"; 1 if it could
+// not be written; 2 for wrong usage; 4 if nothing is readable.
 int ReportVerb(const std::vector<std::string>& arguments);
 
 }  // namespace jobscope::analysis

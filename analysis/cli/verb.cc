@@ -36,7 +36,7 @@ int Verb::Print(const std::string& text) const {
 }
 
 int Verb::Fail(const std::string& what, int exit_code) const {
-  constexpr size_t kMaxColumns = 1000;  // of a message; paths may be long
+  constexpr size_t kMaxColumns = 1000;  // maximum length of a message; paths may be long
   std::fputs(absl::StrCat("jobscope ", name_, ": ", TerminalText(what, kMaxColumns), "\n").c_str(),
              stderr);
   return exit_code;

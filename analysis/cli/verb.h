@@ -16,17 +16,18 @@ inline constexpr int kExitNothingReadable = 4;
 
 class Verb {
  public:
-  // `name`: "report". `exit_not_written`: the exit code if stdout or a file cannot be written.
+  // `name` is the verb, such as "report". `exit_not_written` is the exit code if stdout or a file
+  // cannot be written.
   Verb(std::string name, const std::string& description, int exit_not_written);
 
   CLI::App& app() { return app_; }
   int exit_not_written() const { return exit_not_written_; }
 
-  // `arguments`: the command line, whose first two are the program and the verb. The exit code if
-  // that ends it: help was asked for, or a flag is wrong.
+  // Parses the command line, which begins with the program and the verb. Returns the exit code if
+  // that ends it: help was requested, or a flag is wrong.
   std::optional<int> Parse(const std::vector<std::string>& arguments);
 
-  // Writes `text` to stdout, whole. 0, or exit_not_written().
+  // Writes all of `text` to stdout. Returns 0, or exit_not_written().
   int Print(const std::string& text) const;
 
   // Writes `what` to stderr as one line. Returns `exit_code`.

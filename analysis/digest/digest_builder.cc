@@ -18,11 +18,13 @@
 namespace jobscope::analysis {
 namespace {
 
-// Distinct names that a digest keeps: what comes after them is below a thousandth of the time.
+// Maximum number of distinct names in a digest; further ones take less than a thousandth of the
+// time.
 constexpr size_t kMaxOperators = 400;
 constexpr size_t kMaxKernels = 300;
 
-// The thread whose steps are the worker's, and those steps: of one name, which takes most time.
+// The thread whose steps count as the worker's, and these steps: those with the name that takes
+// most time.
 struct StepThread {
   int64_t id = 0;
   HostLine* line = nullptr;
@@ -53,18 +55,18 @@ StepThread ChooseStepThread(WorkerTrace* trace) {
   return chosen;
 }
 
-// The times of the step thread and of what works for it.
+// Returns the times of the step thread and of threads that work for it.
 RecordedTimes TimesOf(const StepThread& thread, WorkerTrace* trace) {
   RecordedTimes times = thread.line->times();
   for (const StepEvent& step : thread.line->steps()) {
-    // Steps of another name are work like any scope.
+    // Steps of another name count as work, like scopes.
     if (step.name != thread.name) times.host.push_back({step.span.begin_ns, step.span.end_ns});
   }
   times.host = Union(std::move(times.host));
   times.device_compute = std::move(trace->device_compute);
   times.device_copy = std::move(trace->device_copy);
   for (auto& [id, line] : trace->threads) {
-    // PyTorch runs the backward pass of devices on threads of its own.
+    // PyTorch runs the backward pass of devices on separate threads.
     if (line.get() == thread.line || trace->thread_names[id].rfind("pt_autograd", 0) != 0) continue;
     const std::vector<BusyBlock>& busy = line->times().busy;
     times.busy.insert(times.busy.end(), busy.begin(), busy.end());
@@ -72,7 +74,7 @@ RecordedTimes TimesOf(const StepThread& thread, WorkerTrace* trace) {
   std::sort(times.busy.begin(), times.busy.end(), [](const BusyBlock& a, const BusyBlock& b) {
     return a.span.begin_ns < b.span.begin_ns;
   });
-  // Of overlapping blocks of several threads, the union.
+  // Overlapping blocks of several threads become their union.
   std::vector<BusyBlock> disjoint;
   for (const BusyBlock& block : times.busy) {
     if (!disjoint.empty() && block.span.begin_ns < disjoint.back().span.end_ns) {
@@ -98,7 +100,8 @@ std::vector<CollectiveEvent> CollectivesOf(const StepThread& thread, WorkerTrace
   return all;
 }
 
-// Fills `names` with the largest; returns where each index of the table went, plus 1, or 0.
+// Fills `names` with the largest ones. Returns for each index of the table its new index plus 1, or
+// 0.
 std::vector<uint32_t> FillNames(const NameTable& table, size_t limit, uint64_t* left_out,
                                 google::protobuf::RepeatedPtrField<v1::DigestName>* names) {
   std::vector<uint32_t> order(table.size());
@@ -138,7 +141,7 @@ void FillSteps(const std::vector<StepEvent>& steps, const std::vector<Interval>&
   for (size_t i = 0; i < steps.size(); ++i) {
     const StepSpan& step = steps[i].span;
     const int64_t begin_ns = std::max(step.begin_ns, accounts[i].begin_ns);
-    // Numbers are the program's: any 64 bits.
+    // Computed unsigned: numbers come from the program and may have any 64 bits.
     out->add_number(
         static_cast<int64_t>(static_cast<uint64_t>(step.number) - static_cast<uint64_t>(number)));
     number = step.number;

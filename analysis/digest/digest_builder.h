@@ -12,14 +12,15 @@ namespace jobscope::analysis {
 
 inline constexpr uint32_t kDigestSchema = 1;
 
-// `trace` is consumed. What the manifest does not tell of the worker its own trace may.
+// Builds the digest; consumes `trace`. Facts that the manifest lacks may come from the worker's own
+// trace.
 v1::Digest BuildDigest(const RunWorker& worker, WorkerTrace* trace);
 
-// Reads the files of `worker`. A file that cannot be read to its end is a warning of the digest,
-// and what was read before is used; an error if none could be read.
+// Reads the files of `worker`. A file that cannot be read to its end becomes a warning of the
+// digest, and the data before the error are used. Returns an error if no file could be read.
 absl::StatusOr<v1::Digest> DigestWorker(const RunWorker& worker);
 
-// The run as digests keep it.
+// Returns the run's part of the digests.
 v1::RunDigest RunDigestOf(const RunFiles& run);
 
 }  // namespace jobscope::analysis

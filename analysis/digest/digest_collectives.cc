@@ -9,7 +9,7 @@
 namespace jobscope::analysis {
 namespace {
 
-// Index of `text` among the texts of `out`.
+// Returns the index of `text` among the texts of `out`; adds it if necessary.
 uint32_t TextIndex(const std::string& text, std::map<std::string, uint32_t>* known,
                    v1::DigestCollectives* out) {
   const auto [entry, added] = known->emplace(text, static_cast<uint32_t>(out->texts_size()));
@@ -35,8 +35,8 @@ void EncodeCollectives(const std::vector<CollectiveEvent>& collectives,
     out->add_begin_ns(span.begin_ns - before_ns);
     before_ns = span.begin_ns;
     out->add_length_ns(static_cast<uint64_t>(std::max<int64_t>(0, span.length_ns())));
-    // The step in whose account its thread called it. Its end may be seen late: threads of the
-    // library record it.
+    // The step in whose account its thread called it. Its end may be recorded late, by threads of
+    // the library.
     const auto account =
         std::lower_bound(accounts.begin(), accounts.end(), span.begin_ns,
                          [](const Interval& a, int64_t time_ns) { return a.end_ns <= time_ns; });

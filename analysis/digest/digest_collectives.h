@@ -12,8 +12,8 @@
 
 namespace jobscope::analysis {
 
-// `collectives` sorted by begin; `blocked` as PartitionSteps made it of them; `accounts` those of
-// the worker's steps.
+// Encodes collectives. `collectives` are sorted by begin; `blocked` comes from PartitionSteps;
+// `accounts` are those of the worker's steps.
 void EncodeCollectives(const std::vector<CollectiveEvent>& collectives,
                        const std::vector<Intervals>& blocked, const std::vector<Interval>& accounts,
                        v1::DigestCollectives* out);

@@ -11,7 +11,7 @@
 
 namespace jobscope::analysis {
 
-// One run: its own digest, one of each worker that could be read, and the workers that could not.
+// The digests of one run: its own, one of each readable worker, and the list of the other workers.
 struct Digests {
   v1::RunDigest run;
   std::vector<v1::Digest> workers;  // sorted by rank and name
@@ -19,7 +19,7 @@ struct Digests {
     std::string worker;
     std::string reason;
   };
-  std::vector<Missing> missing;  // no digest, and why
+  std::vector<Missing> missing;  // workers without a digest, with the reason
 };
 
 }  // namespace jobscope::analysis

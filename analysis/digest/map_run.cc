@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr char kSuffix[] = ".digest";
 constexpr char kRunFile[] = "run.digest";
-// A digest takes at most some hundred KiB; what is much larger is none.
+// Bounds a digest file; digests take at most a few hundred KiB.
 constexpr size_t kMaxDigestBytes = size_t{64} << 20;
 
 template <typename Message>
@@ -40,14 +40,13 @@ absl::Status ReadMessage(const std::string& path, Message* message) {
   return absl::OkStatus();
 }
 
-// What the manifest says of a worker without a trace.
+// Returns what the manifest says about a worker without a trace.
 std::string WhyMissing(const v1::RunDigest::Worker& worker) {
   if (worker.reason().empty()) return worker.outcome().empty() ? "no trace" : worker.outcome();
   return absl::StrCat(worker.outcome(), ": ", worker.reason());
 }
 
-// Workers that the run knows, and of which there is no digest. A duplicate is recorded under
-// another address.
+// Adds workers of the run that have no digest. A duplicate is recorded under another address.
 void AddMissing(Digests* digests) {
   std::set<std::string> known;
   for (const v1::Digest& digest : digests->workers) known.insert(digest.name());
@@ -60,7 +59,7 @@ void AddMissing(Digests* digests) {
 
 void Sort(Digests* digests) {
   const auto order = [](const v1::Digest& digest) {
-    // Ranks first, in their order.
+    // Workers with ranks first, sorted by rank.
     return std::make_tuple(!digest.has_rank(), digest.rank(), digest.name());
   };
   std::sort(digests->workers.begin(), digests->workers.end(),
@@ -91,7 +90,7 @@ Digests MapTraces(const RunFiles& run) {
     } else {
       const std::string reason(results[i]->status().message());
       digests.missing.push_back({run.workers[i].name, reason});
-      // A directory of digests tells it, too.
+      // The directory of digests may contain one.
       v1::RunDigest::Worker* worker = digests.run.mutable_workers(static_cast<int>(i));
       worker->set_outcome("");
       worker->set_reason("");
@@ -124,7 +123,7 @@ absl::StatusOr<Digests> ReadFiles(const std::string& directory, std::vector<std:
       digests.missing.push_back({stem, std::string(status.message())});
       continue;
     }
-    // The file's name is the worker's: two digests cannot claim one name.
+    // The file's name is the worker's, so two digests cannot have the same name.
     digest.set_name(stem);
     digests.workers.push_back(std::move(digest));
   }
@@ -139,7 +138,7 @@ absl::StatusOr<Digests> ReadFiles(const std::string& directory, std::vector<std:
   return digests;
 }
 
-// Names of workers become names of files.
+// Returns whether a worker's name can be used as a file name.
 bool IsFileName(const std::string& name) {
   return !name.empty() && name.size() < 240 && name[0] != '.' &&
          name.find('/') == std::string::npos && name.find('\0') == std::string::npos &&

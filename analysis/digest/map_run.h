@@ -12,11 +12,12 @@
 
 namespace jobscope::analysis {
 
-// `directory` holds a run, or digests. Workers are read by as many threads as the machine has CPUs.
-// A worker that cannot be read is in `missing`. NOT_FOUND: nothing of a run is there.
+// Makes or reads the digests of `directory`, which holds a run or digests. Reads workers with as
+// many threads as the machine has CPUs. Workers that cannot be read are in `missing`. NOT_FOUND:
+// the directory holds no part of a run.
 absl::StatusOr<Digests> ReadDigests(const std::string& directory);
 
-// Writes one file per worker and run.digest into `directory`, which is made if it is not there.
+// Writes one file per worker and run.digest into `directory`, which is created if necessary.
 absl::Status WriteDigests(const Digests& digests, const std::string& directory);
 
 }  // namespace jobscope::analysis

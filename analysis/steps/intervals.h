@@ -18,22 +18,22 @@ struct Interval {
   }
 };
 
-// Sorted by begin, disjoint, none empty. All functions but Union expect this of their arguments.
+// Sorted by begin, disjoint, non-empty. All functions but Union require this of their arguments.
 using Intervals = std::vector<Interval>;
 
-// Of intervals in any order, which may overlap or be empty.
+// Returns the union of intervals in any order, which may overlap or be empty.
 Intervals Union(Intervals any);
 Intervals Union(const Intervals& a, const Intervals& b);
-// What is in `a` and not in `b`.
+// Returns the part of `a` outside of `b`.
 Intervals Subtract(const Intervals& a, const Intervals& b);
 Intervals Intersect(const Intervals& a, const Intervals& b);
 int64_t Length(const Intervals& intervals);
 
-// Appends [begin_ns, end_ns) to `intervals`, merging it with the last one if they touch. Calls must
-// come in the order of their begin.
+// Appends [begin_ns, end_ns) to `intervals`, merging it with the last one if they touch. Call it in
+// the order of begins.
 void Extend(Intervals* intervals, int64_t begin_ns, int64_t end_ns);
 
-// How much of each of `spans` (sorted by begin, disjoint) `intervals` cover.
+// Returns how much of each of `spans` (sorted by begin, disjoint) `intervals` cover.
 std::vector<int64_t> CoverageOf(const std::vector<Interval>& spans, const Intervals& intervals);
 
 }  // namespace jobscope::analysis

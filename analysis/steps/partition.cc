@@ -8,8 +8,8 @@
 namespace jobscope::analysis {
 namespace {
 
-// What the worker did while `collective` was under way, and did not wait for: leaf events that
-// began after the call. An event that began before it may be the call itself.
+// Returns when the worker was busy during `collective` instead of waiting: leaf events that began
+// after the call. An event that began before it may be the call itself.
 Intervals BusyDuring(const CollectiveSpan& collective, const std::vector<BusyBlock>& busy) {
   Intervals during;
   auto block = std::lower_bound(
@@ -23,12 +23,12 @@ Intervals BusyDuring(const CollectiveSpan& collective, const std::vector<BusyBlo
   return during;
 }
 
-// Blocked time of all collectives, each instant given to the one that began first.
+// Returns the blocked time of all collectives; each instant counts for the one that began first.
 std::vector<Intervals> BlockedTimes(const std::vector<Interval>& accounts,
                                     const RecordedTimes& times, const Intervals& before) {
   std::vector<Intervals> blocked;
   blocked.reserve(times.collectives.size());
-  int64_t reached_ns = INT64_MIN;  // given away up to here
+  int64_t reached_ns = INT64_MIN;  // assigned up to here
   size_t first_account = 0;
   for (const CollectiveSpan& collective : times.collectives) {
     Intervals rest;
@@ -37,7 +37,7 @@ std::vector<Intervals> BlockedTimes(const std::vector<Interval>& accounts,
     reached_ns = std::max(reached_ns, collective.span.end_ns);
     if (!rest.empty()) {
       if (!collective.on_device) rest = Subtract(rest, BusyDuring(collective, times.busy));
-      // Only the part of `before` that can meet it: a trace may hold thousands of both.
+      // Only the part of `before` that can intersect it: a trace may have thousands of both.
       const auto from =
           std::lower_bound(before.begin(), before.end(), begin_ns,
                            [](const Interval& a, int64_t time_ns) { return a.end_ns <= time_ns; });
@@ -57,7 +57,7 @@ std::vector<Intervals> BlockedTimes(const std::vector<Interval>& accounts,
   return blocked;
 }
 
-// Moves what the step's thread was not running to its class.
+// Moves time in which the step's thread was not running to its class.
 void TakeNotRunning(const std::vector<StepSpan>& steps, Partition* partition) {
   const bool known = std::any_of(steps.begin(), steps.end(), [](const StepSpan& step) {
     return step.not_running_ns.has_value();
@@ -88,7 +88,7 @@ void TakeNotRunning(const std::vector<StepSpan>& steps, Partition* partition) {
       column[s] -= taken;
       left -= taken;
     }
-    // Rounding leaves a nanosecond or two where there was no room.
+    // Rounding may leave one or two nanoseconds.
     not_running[s] -= left;
   }
 }
@@ -96,7 +96,7 @@ void TakeNotRunning(const std::vector<StepSpan>& steps, Partition* partition) {
 }  // namespace
 
 std::vector<Interval> AccountsOf(const std::vector<StepSpan>& steps) {
-  // The usual distance of numbers: a program may count by 10.
+  // The usual difference of step numbers: a program may count by 10.
   std::vector<int64_t> strides;
   for (size_t i = 1; i < steps.size(); ++i) {
     int64_t stride = 0;

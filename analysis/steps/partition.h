@@ -19,31 +19,31 @@ struct StepSpan {
   int64_t number = 0;
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
-  // How long its thread was runnable without a CPU.
+  // How long its thread was runnable without getting a CPU.
   std::optional<int64_t> not_running_ns;
 };
 
-// The times for which each step answers: from the end of the step before it to its own end, so that
-// a gap belongs to the step behind it. The first step, and one whose number does not follow (steps
-// are missing in front of it), begins at its own begin. `steps` must be sorted by begin; overlaps
-// are cut off from the later one. Same size as `steps`.
+// Returns the account of each step: the time from the end of the previous step to its own end, so
+// that a gap belongs to the step after it. The account of the first step, and of one whose number
+// does not follow (steps are missing before it), begins at its own begin. `steps` must be sorted by
+// begin; an overlap is cut off from the later one. Same size as `steps`.
 std::vector<Interval> AccountsOf(const std::vector<StepSpan>& steps);
 
-// Time in which the step thread ran leaf events. Runs of short events with short gaps are one
+// Time in which the step thread ran leaf events. A series of short events with short gaps is one
 // block.
 struct BusyBlock {
   Interval span;
-  bool merged = false;  // several events
+  bool merged = false;  // of several events
 };
 
 // One collective operation, from its call to its end.
 struct CollectiveSpan {
   Interval span;
-  bool on_device = false;  // a kernel: what else the device computes meanwhile is no wait
+  bool on_device = false;  // a kernel: other computations of the device meanwhile are no wait
 };
 
-// Everything that is recorded of a worker's step thread and devices. Class intervals may overlap
-// each other.
+// Everything recorded of a worker's step thread and devices. Intervals of different classes may
+// overlap.
 struct RecordedTimes {
   Intervals device_compute;
   Intervals device_copy;
@@ -58,9 +58,9 @@ struct RecordedTimes {
 };
 
 struct Partition {
-  // Per class and step; kWaiting and kTransfer stay empty: only other workers tell them apart. An
-  // empty column: nothing recorded that class. What is there adds up, with `blocked_ns`, to the
-  // accounts exactly.
+  // Time per class and step. An empty column: nothing recorded that class. kWaiting and kTransfer
+  // stay empty, because only other workers' data separate them. The columns and `blocked_ns` add up
+  // exactly to the accounts.
   std::array<std::vector<int64_t>, kStepClasses> class_ns;
   std::vector<int64_t> blocked_ns;  // in collectives; empty if there are none
   // Per collective: when it blocked the worker, cut at the borders of accounts. Disjoint over all
@@ -68,10 +68,10 @@ struct Partition {
   std::vector<Intervals> blocked;
 };
 
-// Each instant of an account belongs to the first of these that covers it: device compute, input,
-// a collective, device copies, compilation, garbage collection, GIL, launch, host, unexplained.
-// Time of a step in which its thread was not running is then taken from host, launch and
-// unexplained in proportion, at most their sum.
+// Divides accounts into classes. Each instant belongs to the first of these that covers it: device
+// compute, input, a collective, device copies, compilation, garbage collection, GIL, launch, host,
+// unexplained. Time in which the step's thread was not running is then subtracted from host, launch
+// and unexplained in proportion, at most their sum.
 Partition PartitionSteps(const std::vector<StepSpan>& steps, const std::vector<Interval>& accounts,
                          const RecordedTimes& times);
 

@@ -11,7 +11,7 @@
 
 namespace jobscope::analysis {
 
-// In the order in which tables list them. The numbers stand in digests: never reuse one.
+// In the order of tables. The numbers are stored in digests: never reuse one.
 enum class StepClass {
   kInput = 0,
   kWaiting = 1,   // in a collective, before the last rank arrived
@@ -29,12 +29,12 @@ enum class StepClass {
 
 inline constexpr size_t kStepClasses = 12;
 
-// Reports are in milliseconds, what they are made of in nanoseconds.
+// Converts nanoseconds, used for computing, to milliseconds, used in reports.
 inline constexpr double kNsPerMs = 1e6;
 
 constexpr size_t Index(StepClass step_class) { return static_cast<size_t>(step_class); }
 
-// Names in JSON and in digests; and for people.
+// Names for JSON and digests, and names for people.
 inline constexpr std::array<std::string_view, kStepClasses> kClassNames = {"input",
                                                                            "waiting",
                                                                            "transfer",

@@ -35,7 +35,7 @@ std::string TerminalText(std::string_view text, size_t max_columns) {
     if (!IsContinuation(line[i])) ++columns;
   }
   if (columns <= max_columns || max_columns < 5) return line;
-  // Keeps the begin and the end: names of kernels differ at both.
+  // Keeps the begin and the end, because names of kernels differ at both.
   const size_t front = (max_columns - 2) / 2;
   const size_t back = max_columns - 2 - front;
   size_t at = 0;

@@ -10,11 +10,11 @@
 
 namespace jobscope::analysis {
 
-// The first `max_bytes` of `text` as UTF-8: offending bytes become '?', no character is cut.
+// Returns the first `max_bytes` of `text` as UTF-8: invalid bytes become '?', no character is cut.
 std::string CutText(std::string_view text, size_t max_bytes);
 
-// One line for a terminal: control characters (line breaks, escape sequences) become '?'. What is
-// longer than `max_columns` is cut in its middle.
+// Returns one line for a terminal: control characters (line breaks, escape sequences) become '?'.
+// Text longer than `max_columns` is cut in its middle.
 std::string TerminalText(std::string_view text, size_t max_columns);
 
 }  // namespace jobscope::analysis

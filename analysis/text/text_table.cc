@@ -9,7 +9,7 @@
 namespace jobscope::analysis {
 namespace {
 
-// Characters, not bytes.
+// Counts characters, not bytes.
 size_t Width(const std::string& text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
     return (static_cast<unsigned char>(byte) & 0xc0) != 0x80;

@@ -8,18 +8,18 @@
 
 namespace jobscope::analysis {
 
-// A table for a terminal: columns as wide as their contents, up to a limit, beyond which contents
-// are cut in the middle. Control characters are replaced.
+// Formats a table for a terminal: columns are as wide as their contents, up to a limit, beyond
+// which contents are cut in the middle. Control characters are replaced.
 class TextTable {
  public:
   struct Column {
     std::string title;
     size_t max_columns = 0;
-    bool right = true;  // figures
+    bool right = true;  // aligned right, for numbers
   };
 
   explicit TextTable(std::vector<Column> columns);
-  // One cell per column.
+  // Adds a row with one cell per column.
   void Add(std::vector<std::string> cells);
   size_t rows() const { return rows_.size(); }
   std::string Text() const;

@@ -17,7 +17,7 @@
 
 namespace jobscope::analysis {
 
-// One counter: exact sums, and samples that are thinned evenly to a bounded number.
+// Holds one counter: exact sums, and samples that are thinned evenly to a bounded number.
 class Counter {
  public:
   static constexpr size_t kMaxSamples = 256;
@@ -51,7 +51,7 @@ class Counter {
   std::vector<std::pair<int64_t, double>> samples_;
 };
 
-// The counters of a worker by their names, at most kMaxCounters.
+// Holds the counters of a worker by name, at most kMaxCounters.
 class CounterSamples {
  public:
   static constexpr size_t kMaxCounters = 256;

@@ -43,7 +43,8 @@ bool IsOneOf(std::string_view text, Names names) {
   return false;
 }
 
-// CUDA's calls: cuLaunchKernel, cudaMemcpyAsync; and launches as jobscope and XProf name them.
+// Returns whether this is a CUDA call such as cuLaunchKernel or cudaMemcpyAsync, or a launch as
+// jobscope and XProf name it.
 bool IsDriverCall(std::string_view name) {
   if (StartsWith(name, {"Launch ", "hipLaunch", "hipMemcpy"})) return true;
   if (StartsWith(name, {"cuda"})) return name.size() > 4 && std::isupper(name[4]) != 0;

@@ -18,25 +18,25 @@ enum class EventKind : uint8_t {
   kGarbageCollection,
   kCompilation,
   kGil,
-  kLaunch,  // of a thread: a call of the driver or of its runtime
-  kKernel,  // from here on, of a device
+  kLaunch,  // of a thread: a call of the driver or runtime API
+  kKernel,  // device events from here on
   kCopy,
   kDeviceCollective,
 };
 
-// Of a thread's event. Stats may tell more: EventFacts in trace_reader.h.
+// Classifies a thread's or a device's event. Stats may refine this: EventFacts in trace_reader.h.
 EventKind HostEventKind(std::string_view name);
 EventKind DeviceEventKind(std::string_view name);
 
-// The class to which the time of such an event belongs.
+// Returns the class to which the time of such an event belongs.
 StepClass ClassOf(EventKind kind);
 
-// A thread that is in an event of this name waits: it does no work of its own.
+// Returns whether a thread in an event of this name waits, without work of its own.
 bool IsWait(std::string_view name);
 
-// A plane of a GPU or TPU, with the kernels that it ran.
+// Returns whether this is a plane of a GPU or TPU with the kernels that it ran.
 bool IsDevicePlane(std::string_view plane);
-// A line of such a plane that repeats what other lines of it hold, summed up.
+// Returns whether this line of such a plane summarises other lines of it.
 bool IsDerivedLine(std::string_view plane, std::string_view line);
 
 }  // namespace jobscope::analysis

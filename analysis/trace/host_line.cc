@@ -7,12 +7,12 @@
 namespace jobscope::analysis {
 namespace {
 
-// Between operators Python runs for some 10 us: that thread is not blocked. Short events with
-// shorter gaps than this are one block of work.
+// Maximum gap within a block of work. Between operators Python runs for some 10 us without being
+// blocked, so short events with shorter gaps are one block.
 constexpr int64_t kMaxGapNs = 50'000;
 constexpr int64_t kShortEventNs = 1'000'000;
 
-// Adds to a union of intervals that is given the inner ones first, in the order of their ends.
+// Adds to a union of intervals. Inner intervals must come first, in the order of their ends.
 void Cover(Intervals* cover, int64_t begin_ns, int64_t end_ns) {
   if (end_ns <= begin_ns) return;
   while (!cover->empty() && cover->back().begin_ns >= begin_ns) cover->pop_back();
@@ -40,7 +40,7 @@ void HostLine::Push(const HostEvent& event) {
   open.in_wait = event.kind == EventKind::kCollective || event.kind == EventKind::kInput;
   if (!stack_.empty()) {
     Open& parent = stack_.back();
-    // Events that overlap without nesting: the later one is cut.
+    // If events overlap without nesting, the later one is cut.
     open.event.end_ns = std::min(open.event.end_ns, parent.event.end_ns);
     parent.children_ns += open.event.end_ns - open.event.begin_ns;
     parent.has_children = true;
@@ -52,7 +52,7 @@ void HostLine::Push(const HostEvent& event) {
     open.is_step = true;
     in_step_ = true;
     for (Open& outer : stack_) outer.around_step = true;
-    if (steps_.empty()) {  // what came before the first step belongs to none
+    if (steps_.empty()) {  // time before the first step belongs to none
       for (const uint32_t name : account_names_) account_self_ns_[name] = 0;
       account_names_.clear();
     }

@@ -16,14 +16,14 @@
 
 namespace jobscope::analysis {
 
-// A collective, and how other workers' traces know it.
+// A collective, with what identifies it in other workers' traces.
 struct CollectiveEvent {
   CollectiveSpan call;
   std::string name;
-  std::string group;                // empty: not known
+  std::string group;                // empty: unknown
   std::optional<int64_t> sequence;  // within the group
   std::optional<uint64_t> bytes;
-  uint32_t group_size = 0;  // 0: not known
+  uint32_t group_size = 0;  // 0: unknown
 };
 
 struct HostEvent {
@@ -31,33 +31,33 @@ struct HostEvent {
   EventKind kind = EventKind::kScope;
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
-  std::optional<int64_t> step;  // a whole step of this number
+  std::optional<int64_t> step;  // number of a whole step
   std::optional<int64_t> not_running_ns;
 };
 
-// A whole step, with the name in which most of its time went.
+// A whole step, with the name that took most of its time.
 struct StepEvent {
   StepSpan span;
   uint32_t name = 0;
   uint32_t top_name = 0;
-  int64_t top_self_ns = 0;  // 0: nothing but the step is recorded
+  int64_t top_self_ns = 0;  // 0: only the step itself is recorded
 };
 
-// Times of one thread. Events must come sorted by begin, longest first.
+// Accumulates the times of one thread. Events must be sorted by begin, longest first.
 class HostLine {
  public:
-  // `names` must live as long as this.
+  // `names` must outlive this object.
   explicit HostLine(NameTable* names) : names_(names) {}
 
-  // Returns false, and takes nothing, if the event is out of order.
+  // Adds an event. Returns false, without any effect, if it is out of order.
   bool Add(const HostEvent& event);
-  // No more events come.
+  // Call it after the last event.
   void Finish();
 
-  // After Finish. `host` of times() leaves out steps, and scopes around them.
+  // Valid after Finish. `host` of times() excludes steps, and scopes around them.
   const RecordedTimes& times() const { return times_; }
   const std::vector<StepEvent>& steps() const { return steps_; }
-  // Self time by name in the accounts of steps; may be shorter than the table.
+  // Returns self time by name in the accounts of steps; may be shorter than the table.
   const std::vector<int64_t>& step_self_ns() const { return step_self_ns_; }
   std::vector<CollectiveEvent>& collectives() { return collectives_; }
 
@@ -85,7 +85,7 @@ class HostLine {
   std::vector<StepEvent> steps_;
   std::vector<CollectiveEvent> collectives_;
   std::vector<int64_t> step_self_ns_;
-  // Self times since the last step's end: of the account of the step that runs, or comes.
+  // Self times since the last step's end: for the account of the current or next step.
   std::vector<int64_t> account_self_ns_;
   std::vector<uint32_t> account_names_;
 };

@@ -12,11 +12,11 @@
 
 namespace jobscope::analysis {
 
-// Unmapped with the object. The file must not be truncated meanwhile.
+// Maps a file; unmaps it in the destructor. The file must not be truncated meanwhile.
 class MappedFile {
  public:
-  // Errors: the system's; INVALID_ARGUMENT for what is not a regular file. An empty file has no
-  // bytes.
+  // Opens and maps a file; an empty file gives no bytes. Returns the system's errors;
+  // INVALID_ARGUMENT if it is not a regular file.
   static absl::StatusOr<MappedFile> Open(const std::string& path);
 
   MappedFile(MappedFile&& other) noexcept;

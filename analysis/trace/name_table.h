@@ -28,15 +28,14 @@ struct NameTotals {
   int64_t step_self_ns = 0;  // of the step thread, within accounts of steps
 };
 
-// Names of one worker's threads, or of its devices. Indices are dense from 0.
+// Interns the names of one worker's threads, or of its devices. Indices are dense from 0.
 class NameTable {
  public:
-  // A program that puts numbers into names must not fill the memory: names beyond these share one
-  // entry.
+  // Bounds memory for programs that put numbers into names: further names share one entry.
   static constexpr size_t kMaxNames = 65536;
   static constexpr std::string_view kOthers = "(other names)";
 
-  // The first kind of a name that is not kScope stays.
+  // Returns the index of a name. The first kind other than kScope is kept.
   uint32_t Intern(std::string_view name, EventKind kind, std::string_view source);
 
   void Count(uint32_t index, int64_t duration_ns, int64_t self_ns) {
@@ -50,7 +49,7 @@ class NameTable {
   const NameTotals& operator[](uint32_t index) const { return totals_[index]; }
   NameTotals& operator[](uint32_t index) { return totals_[index]; }
   size_t size() const { return totals_.size(); }
-  uint64_t left_out() const { return left_out_; }  // times that a name had no room
+  uint64_t left_out() const { return left_out_; }  // number of times that a name did not fit
 
  private:
   absl::flat_hash_map<std::string, uint32_t> indices_;

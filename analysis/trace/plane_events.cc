@@ -10,7 +10,7 @@
 namespace jobscope::analysis {
 namespace {
 
-// Ids are usually dense from 1; a table of what is larger would be mostly empty.
+// Ids are usually dense from 1; a table for larger ids would be mostly empty.
 constexpr uint64_t kDenseIds = 1 << 16;
 
 }  // namespace
@@ -107,11 +107,11 @@ EventMeaning PlaneEvents::Resolve(uint64_t metadata_id) const {
   if (meaning.facts.compilation) meaning.kind = EventKind::kCompilation;
   if (meaning.facts.collective) meaning.kind = EventKind::kCollective;
   std::string_view name = metadata.name;
-  // The display name is what the program calls it, where that could not be the name.
+  // The display name is the program's own name for it, where that could not be used as the name.
   if (!metadata.display_name.empty() && !of_device_) name = metadata.display_name;
   constexpr std::string_view kInputPrefix = "IteratorGetNext ";
   if (name.size() > kInputPrefix.size() && name.substr(0, kInputPrefix.size()) == kInputPrefix) {
-    name.remove_prefix(kInputPrefix.size());  // jobscope's mark for XProf
+    name.remove_prefix(kInputPrefix.size());  // jobscope's prefix for XProf
   }
   meaning.name = table_->Intern(name, meaning.kind, source);
   return meaning;
@@ -124,7 +124,7 @@ const EventMeaning& PlaneEvents::MeaningOf(uint64_t metadata_id) {
     if (!meaning.has_value()) meaning = Resolve(metadata_id);
     return *meaning;
   }
-  // Foreign ids: those that have no name share one entry, or they would fill the memory.
+  // Foreign ids without a name share one entry; otherwise they could fill the memory.
   const uint64_t key = names_.events.count(metadata_id) != 0 ? metadata_id : 0;
   if (key == 0) return MeaningOf(0);
   const auto known = far_meanings_.find(key);
@@ -135,7 +135,7 @@ const EventMeaning& PlaneEvents::MeaningOf(uint64_t metadata_id) {
 bool PlaneEvents::HasNoFacts(std::string_view stats) const {
   const char* in = stats.data();
   const char* const end = in + stats.size();
-  // Most stats begin with their id, and are as short as here; others are read in full.
+  // Fast path: most stats begin with their id and are short; others are parsed in full.
   while (end - in >= 4 && in[0] == xspace::BytesTag(xspace::xevent_field::kStats) &&
          static_cast<uint8_t>(in[1]) < 0x80 &&
          in[2] == xspace::VarintTag(xspace::xstat_field::kMetadataId) &&

@@ -17,14 +17,14 @@
 
 namespace jobscope::analysis {
 
-// What stats say of one event.
+// Facts about one event, from its stats.
 struct EventFacts {
   bool root = false;  // `_r`
   std::optional<int64_t> step;
   std::optional<int64_t> not_running_ns;
   bool input = false;  // a stage of an input pipeline
   bool compilation = false;
-  bool collective = false;  // a stat that only collectives have
+  bool collective = false;  // has a stat that only collectives have
   std::string_view group;
   std::optional<int64_t> group_number;
   std::optional<int64_t> sequence;
@@ -32,21 +32,22 @@ struct EventFacts {
   uint32_t group_size = 0;
 };
 
-// An event's metadata, resolved.
+// Resolved metadata of an event.
 struct EventMeaning {
   uint32_t name = 0;  // in the table
   EventKind kind = EventKind::kScope;
-  EventFacts facts;  // those that stand on the metadata
+  EventFacts facts;  // from the metadata's stats
 };
 
-// Thread-compatible. The plane's bytes and the table must outlive it.
+// Resolves the events of one plane. Thread-compatible. The plane's bytes and the table must outlive
+// it.
 class PlaneEvents {
  public:
-  // `of_device`: names are those of kernels.
+  // `of_device`: the names are those of kernels.
   PlaneEvents(PlaneNames names, NameTable* table, bool of_device);
 
   const EventMeaning& MeaningOf(uint64_t metadata_id);
-  // Of the event itself, on top of `facts` of its metadata.
+  // Returns the facts of the event itself, added to those of its metadata.
   EventFacts FactsOf(const RawEvent& event, const EventFacts& of_metadata) const;
   const PlaneNames& names() const { return names_; }
 
@@ -65,7 +66,7 @@ class PlaneEvents {
   };
 
   void Take(const Stat& stat, EventFacts* facts) const;
-  // Quickly: whether none of these XEvent.stats fields tells a fact; false if it cannot be told.
+  // Returns quickly whether none of these XEvent.stats fields contains a fact; false if unknown.
   bool HasNoFacts(std::string_view stats) const;
   Fact FactOf(uint64_t stat_id) const;
   EventMeaning Resolve(uint64_t metadata_id) const;

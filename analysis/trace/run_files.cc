@@ -31,7 +31,7 @@ bool IsTraceName(const std::string& name) {
 
 std::string StemOf(const std::string& name) { return name.substr(0, name.size() - kSuffix.size()); }
 
-// A field of a foreign object; nothing if it is absent or of another type.
+// Returns a field of a foreign object; nothing if it is absent or of another type.
 std::string TextOf(const json& object, const char* field) {
   const auto value = object.find(field);
   return value != object.end() && value->is_string() ? value->get<std::string>() : std::string();
@@ -49,8 +49,8 @@ std::optional<uint64_t> CountOf(const json& object, const char* field) {
   return value->get<uint64_t>();
 }
 
-// Where a file of the manifest lies: beside the manifest, or in a part's directory beside that one.
-// Anything else is no path that `capture` writes.
+// Returns the path of a file in the manifest: beside the manifest, or in a part's directory next to
+// its directory. Rejects paths that `capture` never writes.
 std::optional<std::string> PathOf(const std::string& directory, const std::string& path) {
   const fs::path relative(path);
   const std::string name = relative.filename().string();
@@ -127,7 +127,8 @@ void ReadManifest(const std::string& directory, RunFiles* run) {
   }
 }
 
-// Of a run without a manifest: the further parts of a worker lie in directories beside it.
+// Finds the files of a worker in a run without a manifest: its further parts are in directories
+// beside the run's.
 std::vector<std::string> PartsOf(const fs::path& directory, const std::string& name) {
   std::vector<std::string> files = {(directory / name).string()};
   const fs::path run = fs::absolute(directory).lexically_normal();

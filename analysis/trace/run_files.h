@@ -15,7 +15,7 @@
 
 namespace jobscope::analysis {
 
-// One worker. What is not known is empty or absent.
+// Describes one worker. Unknown values are empty or absent.
 struct RunWorker {
   std::string name;
   std::string address;
@@ -40,8 +40,8 @@ struct RunFiles {
   std::vector<std::string> warnings;
 };
 
-// `directory`: one run, <logdir>/plugins/profile/<run>. A manifest that cannot be read is a
-// warning, and the files are taken as they lie there. NOT_FOUND: there is no trace, and no
+// Lists the files of one run; `directory` is <logdir>/plugins/profile/<run>. If the manifest cannot
+// be read, adds a warning and searches the directory. NOT_FOUND: there is neither a trace nor a
 // manifest.
 absl::StatusOr<RunFiles> FindRunFiles(const std::string& directory);
 

@@ -20,10 +20,10 @@ namespace {
 using protozero::pbf_reader;
 using protozero::pbf_wire_type;
 
-// Times of events beyond this are cut off: 20 hours, the bound of jobscope's own traces; sums of
-// foreign numbers must not overflow.
+// Bounds the times of events: 20 hours, as in jobscope's own traces; sums of foreign numbers must
+// not overflow.
 constexpr int64_t kMaxTimeNs = int64_t{1} << 46;
-// A line whose time stamp is larger counts from the epoch.
+// A line with a larger time stamp counts from the epoch.
 constexpr int64_t kEpochTimeNs = 1'000'000'000'000'000;
 
 constexpr size_t kMaxTextBytes = 128;
@@ -44,7 +44,7 @@ CollectiveEvent CollectiveOf(const EventFacts& facts, const std::string& name,
   return collective;
 }
 
-// By begin, longest first.
+// Returns whether a line is sorted by begin, longest first.
 bool IsSorted(std::string_view line) {
   bool sorted = true;
   int64_t begin_ps = INT64_MIN;
@@ -64,19 +64,19 @@ std::string_view ThreadNameOf(std::string_view line_name) {
 
 }  // namespace
 
-// What the lines of one plane share.
+// State shared by the lines of one plane.
 struct TraceReader::Plane {
   Plane(PlaneNames names, NameTable* table, bool of_device)
       : events(std::move(names), table, of_device) {}
   PlaneEvents events;
-  LineHeader header;  // of the line that is being read
+  LineHeader header;  // of the current line
   std::string name;
 };
 
 absl::Status TraceReader::Read(std::string_view xspace) {
   try {
     ReadSpace(xspace);
-  } catch (const std::exception& error) {  // protozero's way to say that bytes are malformed
+  } catch (const std::exception& error) {  // protozero throws on malformed bytes
     return absl::InvalidArgumentError(absl::StrCat("not an XSpace, or cut off: ", error.what()));
   }
   return absl::OkStatus();
@@ -149,7 +149,7 @@ void TraceReader::ReadEnvironment(std::string_view plane) {
 Interval TraceReader::SpanOf(const LineHeader& header, const RawEvent& event) {
   ++trace_->events;
   if (base_ns_ == 0 && header.timestamp_ns > kEpochTimeNs) base_ns_ = header.timestamp_ns;
-  // Whole nanoseconds, both ends rounded down, so that what touches still touches.
+  // Whole nanoseconds, both ends rounded down, so that touching events still touch.
   const int64_t line_ns = std::clamp(
       header.timestamp_ns > kEpochTimeNs ? header.timestamp_ns - base_ns_ : header.timestamp_ns,
       -kMaxTimeNs, kMaxTimeNs);
@@ -162,7 +162,7 @@ Interval TraceReader::SpanOf(const LineHeader& header, const RawEvent& event) {
 void TraceReader::AddHostEvent(Plane* plane, HostLine* line, const HostEvent& event,
                                const RawEvent& raw) {
   if (!line->Add(event)) {
-    // Of a further part, and before what an earlier one held: counted, and given to no step.
+    // From a further part, but before the end of an earlier one: counted, but assigned to no step.
     trace_->operators.Count(event.name, event.end_ns - event.begin_ns, 0);
     return;
   }
@@ -181,7 +181,7 @@ void TraceReader::ReadHostLine(Plane* plane, std::string_view bytes) {
     line = std::make_unique<HostLine>(&trace_->operators);
     trace_->thread_names[header.id] = CutText(ThreadNameOf(header.name), kMaxTextBytes);
   }
-  // Where the order is not as the format wants it, the line is sorted first.
+  // A line in another order than the format requires is sorted first.
   const bool sorted = IsSorted(bytes);
   std::vector<std::pair<HostEvent, RawEvent>> unsorted;
   ForEachEvent(bytes, [&](const RawEvent& raw) {
@@ -213,7 +213,7 @@ void TraceReader::ReadHostLine(Plane* plane, std::string_view bytes) {
 
 void TraceReader::ReadAsyncLine(Plane* plane, std::string_view bytes) {
   const LineHeader header = plane->header;
-  // Operations other than collectives overlap each other: they take no time of any thread.
+  // Operations other than collectives overlap each other: they use no thread's time.
   ForEachEvent(bytes, [&](const RawEvent& raw) {
     const EventMeaning& meaning = plane->events.MeaningOf(raw.metadata_id);
     const EventFacts facts = plane->events.FactsOf(raw, meaning.facts);
@@ -232,7 +232,7 @@ void TraceReader::ReadDeviceLine(Plane* plane, std::string_view bytes) {
   Intervals copies;
   const auto add = [](Intervals* intervals, const Interval& span) {
     if (!intervals->empty() && span.begin_ns < intervals->back().begin_ns) {
-      intervals->push_back(span);  // out of order: Finish sorts
+      intervals->push_back(span);  // may be out of order: Finish sorts
     } else {
       Extend(intervals, span.begin_ns, span.end_ns);
     }
@@ -256,7 +256,7 @@ void TraceReader::ReadDeviceLine(Plane* plane, std::string_view bytes) {
         add(&compute, span);
     }
   });
-  // Lines overlap each other: Finish makes one union of all.
+  // Lines overlap each other: Finish computes the union of all.
   Intervals& all_compute = trace_->device_compute;
   all_compute.insert(all_compute.end(), compute.begin(), compute.end());
   Intervals& all_copies = trace_->device_copy;
@@ -274,7 +274,7 @@ void TraceReader::ReadCounterLine(Plane* plane, std::string_view bytes) {
       if (name == names.stats.end()) return;
       const double value =
           stat.type == Stat::Type::kDouble ? stat.number : static_cast<double>(stat.integer);
-      if (!(value > -1e300 && value < 1e300)) return;  // NaN and infinity have no place in JSON
+      if (!(value > -1e300 && value < 1e300)) return;  // JSON has neither NaN nor infinity
       const std::string_view gpu =
           plane->name == kHostPlaneName ? std::string_view() : std::string_view(plane->name);
       trace_->counters.Add(gpu.empty() ? std::string(name->second)

@@ -23,31 +23,31 @@
 
 namespace jobscope::analysis {
 
-// What was read of a worker.
+// Data read from a worker's files.
 struct WorkerTrace {
   uint64_t events = 0;
   NameTable operators;
   NameTable kernels;
-  // The threads, by the id of their lines.
+  // Threads, by the id of their lines.
   std::map<int64_t, std::unique_ptr<HostLine>> threads;
   std::map<int64_t, std::string> thread_names;
-  // Collectives that stand on no thread's line.
+  // Collectives that are on no thread's line.
   std::vector<CollectiveEvent> collectives;
   bool has_device = false;
   Intervals device_compute;
   Intervals device_copy;
   CounterSamples counters;
-  std::optional<v1::Summary> summary;  // ours
+  std::optional<v1::Summary> summary;  // of jobscope
   std::vector<std::string> hostnames;
 };
 
-// One worker's files, one after the other: parts share their zero and their lines.
+// Reads one worker's files in order: parts share their zero and their lines.
 class TraceReader {
  public:
   TraceReader() : trace_(std::make_unique<WorkerTrace>()) {}
 
-  // Bytes that are no XSpace, or that were cut off, are INVALID_ARGUMENT; what was read until then
-  // stays in the trace. Never throws.
+  // Reads one file. INVALID_ARGUMENT: the bytes are not an XSpace, or truncated; the data before
+  // the error stay in the trace. Never throws.
   absl::Status Read(std::string_view xspace);
   std::unique_ptr<WorkerTrace> Finish();
 
@@ -64,7 +64,7 @@ class TraceReader {
   Interval SpanOf(const LineHeader& header, const RawEvent& event);
 
   std::unique_ptr<WorkerTrace> trace_;
-  // Times of files that count from the epoch are told from here: 0 until one is met.
+  // Base of times in files that count from the epoch; 0 until the first such file.
   int64_t base_ns_ = 0;
 };
 

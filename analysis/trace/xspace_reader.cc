@@ -9,7 +9,7 @@ namespace fields = xspace;
 
 namespace {
 
-// Fields are told apart by number and wire type: one of another type is unknown, and is skipped.
+// Fields are identified by number and wire type: one of another type is unknown and skipped.
 constexpr uint32_t VarintField(uint32_t field) {
   return protozero::tag_and_type(field, pbf_wire_type::varint);
 }
@@ -71,7 +71,7 @@ std::string_view PlaneName(pbf_reader plane) {
 
 namespace {
 
-// XEventMetadata and XStatMetadata agree on `id` and `name`.
+// XEventMetadata and XStatMetadata have `id` and `name` in common.
 void ReadMetadataValue(EventMetadata* metadata, uint64_t* id) {
   pbf_reader value(metadata->message.data(), metadata->message.size());
   while (value.next()) {

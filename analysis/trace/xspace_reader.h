@@ -18,11 +18,11 @@ namespace jobscope::analysis {
 
 inline std::string_view View(protozero::data_view view) { return {view.data(), view.size()}; }
 
-// One stat. Text is `text`, or the name of the stat metadata `ref`.
+// Views one stat. Text is `text`, or the name of the stat metadata `ref`.
 struct Stat {
   uint64_t metadata_id = 0;
   enum class Type { kNone, kInteger, kDouble, kText, kRef } type = Type::kNone;
-  int64_t integer = 0;  // of uint64 too
+  int64_t integer = 0;  // also holds uint64 values
   double number = 0;
   std::string_view text;
   uint64_t ref = 0;
@@ -45,12 +45,12 @@ struct EventMetadata {
   std::string_view message;  // the whole XEventMetadata, for its stats
 };
 
-// The names of a plane, which stand behind its lines.
+// The names of a plane, which follow its lines in the file.
 struct PlaneNames {
   std::unordered_map<uint64_t, EventMetadata> events;
   std::unordered_map<uint64_t, std::string_view> stats;
 
-  // Text of a stat; empty if it is none.
+  // Returns the text of a stat; empty if it has none.
   std::string_view Text(const Stat& stat) const;
 };
 
@@ -69,11 +69,11 @@ struct RawEvent {
   uint64_t metadata_id = 0;
   int64_t offset_ps = 0;
   int64_t duration_ps = 0;
-  std::string_view message;  // its stats are the fields xevent_field::kStats of this
+  std::string_view message;  // its stats are the fields xevent_field::kStats of this message
   bool has_stats = false;
 };
 
-// An XEvent with its fields in any order.
+// Parses an XEvent with its fields in any order.
 RawEvent ReadAnyEvent(std::string_view message);
 
 // Calls `callback(const RawEvent&)` for each event of a line, in the order of the file.
@@ -83,7 +83,7 @@ void ForEachEvent(std::string_view line, Callback&& callback) {
   const char* const end = in + line.size();
   while (in < end) {
     if (*in == xspace::BytesTag(xspace::xline_field::kEvents)) {
-      // The form that jobscope writes, and most others too.
+      // The encoding that jobscope and most others write.
       xspace::EventView view;
       if (const char* behind = xspace::ReadEvent(in, end, &view); behind != nullptr) {
         RawEvent event;

@@ -15,10 +15,10 @@
 namespace jobscope::analysis {
 namespace {
 
-// Steps of equal number must share this part of the matched collectives of theirs.
+// Minimum share of a step's matched collectives that must lie in steps of the same number.
 constexpr double kConsistent = 0.9;
 
-// How many workers have collectives of each group.
+// Returns how many workers have collectives of each group.
 std::map<std::string, size_t> GroupSizes(const std::vector<WorkerView>& views) {
   std::map<std::string, size_t> sizes;
   for (const WorkerView& view : views) {
@@ -33,7 +33,7 @@ std::map<std::string, size_t> GroupSizes(const std::vector<WorkerView>& views) {
   return sizes;
 }
 
-// Takes `candidates` (by key; at most one of each worker counts) for matches.
+// Adds `candidates`, by key, as matches; at most one per worker counts.
 template <typename Candidates>
 void TakeMatches(const std::vector<WorkerView>& views, const Candidates& candidates,
                  std::vector<Match>* matches) {
@@ -73,7 +73,7 @@ std::vector<Match> MatchBySequence(const std::vector<WorkerView>& views) {
   return matches;
 }
 
-// The steps whose numbers occur once in each worker.
+// Aligns the steps whose numbers occur once in each worker.
 void AlignByNumber(const std::vector<WorkerView>& views, Alignment* alignment) {
   std::map<int64_t, size_t> seen;  // by how many workers
   std::vector<std::unordered_map<int64_t, size_t>> places(alignment->workers.size());
@@ -95,7 +95,7 @@ void AlignByNumber(const std::vector<WorkerView>& views, Alignment* alignment) {
   if (!alignment->numbers.empty()) alignment->by = Alignment::By::kNumber;
 }
 
-// Whether members of a match were called in steps of one number.
+// Returns whether members of a match were called in steps of the same number.
 bool NumbersFit(const std::vector<WorkerView>& views, const std::vector<Match>& matches) {
   size_t same = 0;
   size_t all = 0;
@@ -116,7 +116,8 @@ bool NumbersFit(const std::vector<WorkerView>& views, const std::vector<Match>& 
   return all == 0 || static_cast<double>(same) >= kConsistent * static_cast<double>(all);
 }
 
-// Steps of a worker belong to the steps of the first one with which they share most collectives.
+// Assigns each step of a worker to the step of the first worker with which it shares most
+// collectives.
 void AlignByCollectives(const std::vector<WorkerView>& views, const std::vector<Match>& matches,
                         Alignment* alignment) {
   const size_t first = alignment->workers.front();
@@ -146,7 +147,7 @@ void AlignByCollectives(const std::vector<WorkerView>& views, const std::vector<
         chosen[i][pair.first] = pair.second;
       }
     }
-    // A step of i can stand for one step only.
+    // Each step of i can be assigned to only one step.
     std::map<size_t, size_t> used;
     for (const auto& [mine, other] : chosen[i]) ++used[other];
     for (auto it = chosen[i].begin(); it != chosen[i].end();) {
@@ -166,7 +167,7 @@ void AlignByCollectives(const std::vector<WorkerView>& views, const std::vector<
   alignment->by = alignment->numbers.empty() ? Alignment::By::kNone : Alignment::By::kCollectives;
 }
 
-// By name and ordinal within the common steps, if all workers have the same ones in them.
+// Matches by name and ordinal within the common steps, if all workers have the same ones in them.
 std::vector<Match> MatchByOrdinal(const std::vector<WorkerView>& views, Alignment* alignment) {
   constexpr size_t kNoStep = SIZE_MAX;
   std::map<std::tuple<size_t, std::string, size_t>, std::vector<Match::Member>> candidates;
@@ -199,8 +200,8 @@ std::vector<Match> MatchByOrdinal(const std::vector<WorkerView>& views, Alignmen
   return matches;
 }
 
-// Whether all workers have collectives, and steps that take as long as everybody's: then they wait
-// for each other in them.
+// Returns whether all workers have collectives and steps of equal duration: then they wait for each
+// other in the collectives.
 bool RunInStep(const std::vector<WorkerView>& views, const Alignment& alignment) {
   if (alignment.by != Alignment::By::kNumber || alignment.workers.size() < 2) return false;
   double least = 0;
@@ -218,7 +219,7 @@ bool RunInStep(const std::vector<WorkerView>& views, const Alignment& alignment)
   return most <= least * (1 + kEqual);
 }
 
-// A worker that recorded too few steps to be compared must not keep the others from it.
+// Excludes workers with too few steps, so that the others can still be compared.
 void LeaveOutShortOnes(const std::vector<WorkerView>& views, Alignment* alignment) {
   std::vector<size_t> enough;
   for (const size_t w : alignment->workers) {

@@ -13,37 +13,37 @@
 
 namespace jobscope::analysis {
 
-// One collective operation as its members saw it.
+// One collective operation with the views of its members.
 struct Match {
   struct Member {
     size_t worker = 0;      // index into the views
     size_t collective = 0;  // index into its collectives
   };
   std::vector<Member> members;  // at least two, sorted by worker
-  bool complete = false;        // as many as the group has, as far as it is known
+  bool complete = false;        // as many as the group has, if that is known
 };
 
 struct Alignment {
   enum class By { kNone, kNumber, kCollectives } by = By::kNone;
-  // Those that have steps; the rest takes no part.
+  // Workers that have steps; the others take no part.
   std::vector<size_t> workers;
   // Per entry of `workers`: the index of its step, for each common step.
   std::vector<std::vector<size_t>> steps;
-  std::vector<int64_t> numbers;  // of the common steps, as the first of `workers` counts
+  std::vector<int64_t> numbers;  // of the common steps, in the numbering of the first of `workers`
   std::vector<Match> matches;
-  // Workers wait for each other: collectives of theirs are matched, or their steps as a whole.
+  // Workers wait for each other: their collectives are matched, or their steps as a whole.
   bool synchronous = false;
-  // Collectives could not be matched, and steps of one number take as long everywhere: what is
-  // blocked in a step is compared as if it were one collective.
+  // Collectives could not be matched, but steps of one number take equally long everywhere: the
+  // blocked time of a step is compared as if it were one collective.
   bool whole_steps = false;
   std::vector<std::string> warnings;
 
   size_t common() const { return numbers.size(); }
 };
 
-// Collectives are matched by process group and sequence number; where traces lack these, by name
-// and ordinal within steps of the same number. Steps are aligned by number, unless matched
-// collectives contradict that: then these decide.
+// Aligns workers. Collectives are matched by process group and sequence number; if traces lack
+// these, by name and ordinal within steps of the same number. Steps are aligned by number, unless
+// matched collectives contradict this and decide.
 Alignment Align(const std::vector<WorkerView>& views);
 
 }  // namespace jobscope::analysis

@@ -14,7 +14,7 @@
 namespace jobscope::analysis {
 namespace {
 
-// Times of all steps as they are, and as they would be.
+// Durations of all steps as recorded, and as they would be after a fix.
 struct StepTimes {
   std::vector<double> now;
   std::vector<double> mended;
@@ -36,7 +36,7 @@ StepTimes Mend(const OwnTimes& times, const std::vector<size_t>& workers) {
       largest_other = std::max(largest_other, times.own_ns[w][s]);
       others.push_back(times.own_ns[w][s]);
     }
-    // Nobody is slower than the slowest of the others then, their median least of all.
+    // After a fix nobody is slower than the slowest of the others, let alone than their median.
     const double rest = others.empty() ? largest : largest_other;
     result.now.push_back(largest + times.transfer_ns[s]);
     result.mended.push_back(rest + times.transfer_ns[s]);
@@ -44,7 +44,7 @@ StepTimes Mend(const OwnTimes& times, const std::vector<size_t>& workers) {
   return result;
 }
 
-// Workers whose mean own time stands out.
+// Returns the workers whose mean own time stands out.
 std::vector<size_t> Outliers(const OwnTimes& times) {
   const std::vector<double> means = MeanOwn(times);
   std::vector<size_t> outliers;
@@ -53,7 +53,8 @@ std::vector<size_t> Outliers(const OwnTimes& times) {
     for (size_t w = 0; w < means.size(); ++w) {
       std::vector<double> others = means;
       others.erase(others.begin() + static_cast<ptrdiff_t>(w));
-      // Against the slowest of them: of three ranks two may be slow, and then nobody stands out.
+      // Compared with the slowest of the others: of three ranks two may be slow, and then nobody
+      // stands out.
       const double reference = *std::max_element(others.begin(), others.end());
       if (means[w] > reference * (1 + kMinExcessOfFew)) outliers.push_back(w);
     }
@@ -67,7 +68,8 @@ std::vector<size_t> Outliers(const OwnTimes& times) {
   return outliers;
 }
 
-// Nodes first: where all workers of one stand out, and there are others, it is the node.
+// Groups by node first: if all workers of a node stand out, and there are others, the finding is
+// the node's.
 std::vector<Straggler> Grouped(const OwnTimes& times, const std::vector<size_t>& outliers) {
   std::map<std::string, std::vector<size_t>> all;
   std::map<std::string, std::vector<size_t>> slow;
@@ -89,14 +91,14 @@ std::vector<Straggler> Grouped(const OwnTimes& times, const std::vector<size_t>&
 }
 
 bool Passes(const OwnTimes& times, const Straggler& straggler) {
-  // The more workers, the farther out lies the farthest of equal ones.
+  // The more equal workers there are, the farther out is the farthest one.
   const double significance =
       std::sqrt(2 * std::log(static_cast<double>(times.own_ns.size()) / kFalseAlarm));
   return straggler.gain >= kMinGain && straggler.gain_low >= kMinGainLow &&
          straggler.significance >= significance;
 }
 
-// How far above the others `workers` are, step by step, against how much that varies.
+// Returns how far `workers` are above the others, step by step, relative to how much that varies.
 double Significance(const OwnTimes& times, const std::vector<size_t>& workers) {
   std::vector<bool> slow(times.own_ns.size(), false);
   for (const size_t worker : workers) slow[worker] = true;
@@ -124,14 +126,14 @@ double Significance(const OwnTimes& times, const std::vector<size_t>& workers) {
   return error > 0 ? std::min(kCertain, mean / error) : (mean > 0 ? kCertain : 0);
 }
 
-// The step in which most is lost by one worker, if that alone is worth a finding.
+// Adds the step in which one worker loses most, if that step alone is worth a finding.
 void AddSingleSteps(const OwnTimes& times, std::vector<Straggler>* found) {
   std::set<size_t> named;
   for (const Straggler& straggler : *found) {
     named.insert(straggler.workers.begin(), straggler.workers.end());
   }
   const std::vector<double>& transfer = times.transfer_ns;
-  // Per step: the slowest worker, and how far it is ahead of the next one.
+  // Per step: the slowest worker and its lead over the next one.
   double total = 0;
   double most = 0;
   size_t worker = 0;
@@ -206,7 +208,7 @@ std::vector<Straggler> FindStragglers(const OwnTimes& times) {
       if (Passes(times, group)) found.push_back(std::move(group));
     }
     if (found.empty() && groups.size() > 1) {
-      // Each of several hides behind the other: worth something only together.
+      // Each of several hides behind the other: fixing them only helps together.
       Straggler together = WorthOf(times, outliers);
       if (Passes(times, together)) found.push_back(std::move(together));
     }

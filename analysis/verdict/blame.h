@@ -14,34 +14,36 @@ namespace jobscope::analysis {
 
 struct OwnTimes {
   std::vector<std::vector<double>> own_ns;  // [worker][common step]
-  std::vector<double> transfer_ns;          // [common step]: collectives that all had entered
-  std::vector<std::string> nodes;           // [worker]; empty: not known
+  std::vector<double> transfer_ns;          // [common step]: collectives that all members had
+                                            // entered
+  std::vector<std::string> nodes;           // [worker]; empty: unknown
 };
 
-// Workers that are slow together: one, or all of a node, or several.
+// Workers that are slow together: one, all of a node, or several.
 struct Straggler {
   std::vector<size_t> workers;
-  std::string node;           // of a finding that is the node's
-  double step_ns = 0;         // mean over steps: the slowest own time plus transfer
-  double mended_step_ns = 0;  // with these workers' own times at the median of the others
+  std::string node;           // set if the finding is the node's
+  double step_ns = 0;         // mean over steps of the slowest own time plus transfer
+  double mended_step_ns = 0;  // the same with these workers' own times at the median of the others
   double gain = 0;            // 1 - mended / step
-  double gain_low = 0;        // 95 % over steps
+  double gain_low = 0;        // 95 % interval over steps
   double gain_high = 0;
   // Mean excess of these workers' own times over the others' median, in its standard errors.
   double significance = 0;
-  // A single step makes up most of it.
+  // A single step accounts for most of it.
   bool single = false;
-  size_t step = 0;  // then: which one
+  size_t step = 0;  // if `single`: its index
 };
 
-// Means over steps per worker.
+// Returns each worker's mean own time over steps.
 std::vector<double> MeanOwn(const OwnTimes& times);
 
-// What mending `workers` would bring: T of a step is the largest own time plus transfer.
+// Returns what fixing `workers` would gain. The duration of a step is the largest own time plus
+// transfer.
 Straggler WorthOf(const OwnTimes& times, std::vector<size_t> workers);
 
-// Largest gain first; only what passes the thresholds (thresholds.h). A single long step comes
-// last, whatever it is worth.
+// Returns the findings that pass the thresholds (thresholds.h), largest gain first. A single long
+// step is last, regardless of its gain.
 std::vector<Straggler> FindStragglers(const OwnTimes& times);
 
 }  // namespace jobscope::analysis

@@ -14,19 +14,19 @@ namespace jobscope::analysis {
 
 struct Bound {
   StepClass step_class;
-  double threshold;        // share of the step from which on it bounds
+  double threshold;        // minimum share of the step
   std::string_view title;  // "input-bound"
   std::string_view advice;
   std::string_view reason;  // of the threshold
 };
 
-// One entry per class, in their order.
+// One entry per class, in the order of StepClass.
 extern const std::array<Bound, kStepClasses> kBounds;
 
 inline const Bound& BoundOf(StepClass step_class) { return kBounds[Index(step_class)]; }
 
-// Shares of the mean step by class; absent: not recorded. Returns the class that exceeds its
-// threshold by the largest factor, if any does.
+// Returns the class that exceeds its threshold by the largest factor, if any does. `shares` are
+// parts of the mean step by class; absent: not recorded.
 std::optional<StepClass> ChooseBound(const std::array<std::optional<double>, kStepClasses>& shares);
 
 }  // namespace jobscope::analysis

@@ -12,7 +12,7 @@ namespace jobscope::analysis {
 namespace {
 
 constexpr size_t kMaxCulprits = 3;
-// A name that explains less than this part of the largest one, or of its class, is left out.
+// Names that explain less than this share of the largest one, or of their class, are omitted.
 constexpr double kMinOfLargest = 0.1;
 
 bool HasNames(StepClass step_class) {
@@ -62,7 +62,7 @@ std::vector<Culprit> FindCulprits(StepClass step_class, double class_ms,
   for (auto& [name, culprit] : found) {
     if (!others.empty()) {
       std::vector<double>& times = of_others[name];
-      times.resize(others.size(), 0);  // those in which the name does not occur
+      times.resize(others.size(), 0);  // workers without the name
       culprit.others_ms = Median(times);
     }
     culprits.push_back(std::move(culprit));

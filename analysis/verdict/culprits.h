@@ -11,14 +11,14 @@
 
 namespace jobscope::analysis {
 
-// At most three, the largest first: self time per step of `workers` (their mean), in excess of the
-// median of `others` if there are any. Names that explain less than a tenth of `class_ms` are left
-// out. Empty for a class that has no names.
+// Returns at most three culprits, largest first: self time per step of `workers` (their mean),
+// minus the median of `others` if there are any. Omits names that explain less than a tenth of
+// `class_ms`. Empty for a class without names.
 std::vector<Culprit> FindCulprits(StepClass step_class, double class_ms,
                                   const std::vector<size_t>& workers,
                                   const std::vector<size_t>& others, const Report& report);
 
-// The name in which most of one step went.
+// Returns the name that took most of one step.
 std::optional<Culprit> TopOfStep(const WorkerView& view, size_t step);
 
 }  // namespace jobscope::analysis

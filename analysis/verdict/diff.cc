@@ -14,7 +14,8 @@
 namespace jobscope::analysis {
 namespace {
 
-constexpr size_t kMaxSamples = 5000;  // of more, every n-th: the interval is narrow enough
+constexpr size_t kMaxSamples = 5000;  // of more, only every n-th is used: the interval is narrow
+                                      // enough
 
 double SampleMean(const std::vector<double>& values, SplitMix64* random) {
   double sum = 0;

@@ -30,23 +30,23 @@ struct RunDiff {
   double change = 0;  // after / before - 1
   double change_low = 0;
   double change_high = 0;
-  std::vector<Difference> classes;  // largest change first; names of classes
-  std::vector<Difference> names;    // scopes, operators, kernels; likewise, at most 20
-  std::string why_inconclusive;     // too few steps, say
+  std::vector<Difference> classes;  // largest change first; `name` is that of the class
+  std::vector<Difference> names;    // scopes, operators, kernels; largest change first, at most 20
+  std::string why_inconclusive;     // for example, too few steps
 };
 
-// Step times of a run in ms: of ranks in step the slowest own time plus transfer of each common
-// step, otherwise the time of every step of every worker.
+// Returns the step times of a run in ms: for ranks in step the slowest own time plus transfer of
+// each common step, otherwise the time of every step of every worker.
 std::vector<double> StepTimesOf(const Report& report);
 
-// Whether the change of the mean from `before` to `after` is real, by bootstrap over steps, and at
-// least `gate` (0.05: 5 %). Fills outcome, times and change. Pure.
+// Decides by bootstrap over steps whether the change of the mean from `before` to `after` is real
+// and at least `gate` (0.05: 5 %). Fills outcome, times and change. Pure function.
 RunDiff CompareSteps(const std::vector<double>& before, const std::vector<double>& after,
                      double gate);
 
 RunDiff DiffRuns(const Report& before, const Report& after, double gate);
 
-// Why these are not runs of one program on as many workers; empty: they are.
+// Returns why these are not runs of one program on the same number of workers; empty: they are.
 std::string WhyUnlike(const Report& before, const Report& after);
 
 const char* OutcomeName(RunDiff::Outcome outcome);

@@ -48,7 +48,7 @@ std::vector<CollectiveRow> CollectiveRows(const Alignment& alignment,
   struct Sums {
     CollectiveRow row;
     uint64_t in_matches = 0;  // collectives of workers that belong to matches
-    uint64_t seen = 0;        // collectives of workers
+    uint64_t seen = 0;        // all collectives of workers
   };
   std::map<std::pair<std::string, std::string>, Sums> rows;
   const auto row_of = [&](const WorkerView& view, const CollectiveView& collective) -> Sums& {
@@ -83,7 +83,7 @@ std::vector<CollectiveRow> CollectiveRows(const Alignment& alignment,
   }
   std::vector<CollectiveRow> result;
   for (auto& [key, sums] : rows) {
-    // Those of which one worker alone knows are operations of their own.
+    // A collective known to only one worker is an operation of its own.
     sums.row.count += sums.seen - std::min(sums.seen, sums.in_matches);
     result.push_back(std::move(sums.row));
   }

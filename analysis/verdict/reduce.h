@@ -9,7 +9,7 @@
 
 namespace jobscope::analysis {
 
-// `digests` must outlive the report. A digest that is malformed counts as missing.
+// Computes the report. `digests` must outlive it. A malformed digest counts as missing.
 Report Reduce(const Digests& digests);
 
 }  // namespace jobscope::analysis

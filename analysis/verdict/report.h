@@ -22,7 +22,7 @@ namespace jobscope::analysis {
 // A scope, operator or kernel behind a finding.
 struct Culprit {
   std::string name;
-  std::string source;               // file:line; empty: not known
+  std::string source;               // file:line; empty: unknown
   double ms = 0;                    // per step
   std::optional<double> others_ms;  // the others' median
 };
@@ -37,15 +37,15 @@ struct Finding {
   std::vector<Culprit> names;
   std::optional<double> step_ms;
   std::optional<double> mended_step_ms;
-  std::optional<double> gain;  // with low and high: where something can be mended
+  std::optional<double> gain;  // with low and high; set if a fix can gain time
   double gain_low = 0;
   double gain_high = 0;
-  std::optional<int64_t> single_step;  // its number: a single event
+  std::optional<int64_t> single_step;  // step number, if it is a single event
   size_t last_count = 0;               // collectives at which these workers arrived last
-  size_t last_of = 0;                  // of so many of one name, the one with most waiting
+  size_t last_of = 0;                  // number of those with one name, the one with most waiting
   std::string last_name;
   std::optional<double> wait_ms;  // per step, of the others
-  // Sentences, made by verdict_text.h.
+  // Sentences, written by verdict_text.h.
   std::string text;
   std::vector<std::string> why;
   std::string advice;
@@ -56,17 +56,17 @@ struct WorkerRow {
   WorkerView view;
   std::optional<double> p50_ms, p90_ms, p99_ms, longest_ms;
   std::optional<double> mean_ms, gap_ms, own_ms;
-  std::array<std::optional<double>, kStepClasses> classes_ms;  // means per step; nothing: not
+  std::array<std::optional<double>, kStepClasses> classes_ms;  // means per step; absent: not
                                                                // recorded
-  int64_t unmatched_ns = 0;  // blocked in collectives of which no other worker is known
+  int64_t unmatched_ns = 0;  // blocked in collectives that no other worker recorded
 };
 
 struct CollectiveRow {
   std::string name;
-  std::string group;     // empty: not known
+  std::string group;     // empty: unknown
   uint64_t count = 0;    // distinct operations
-  uint64_t matched = 0;  // of which all members are known
-  double wait_ms = 0;    // of all workers
+  uint64_t matched = 0;  // of these: all members are known
+  double wait_ms = 0;    // over all workers
   double transfer_ms = 0;
   std::optional<uint64_t> bytes;
   std::map<size_t, uint64_t> last;  // worker -> how often it arrived last
@@ -80,7 +80,7 @@ struct NameRow {
   double total_ms = 0;
   double self_ms = 0;
   double max_ms = 0;
-  double share = 0;  // of the self time of all
+  double share = 0;  // share of the self time of all names
   size_t workers = 0;
 };
 
@@ -88,18 +88,18 @@ struct Report {
   std::string run;
   bool has_manifest = false;
   Alignment alignment;
-  // Who arrived last at each matched collective, in the order of time; nothing: not known.
+  // The worker that arrived last at each matched collective, in order of time; absent: unknown.
   std::vector<std::optional<size_t>> last_arrivals;
   std::vector<WorkerRow> workers;
   Finding verdict;
-  std::vector<Finding> findings;  // by gain, largest first
+  std::vector<Finding> findings;  // largest gain first
   std::vector<CollectiveRow> collectives;
   std::vector<NameRow> operators;
   std::vector<NameRow> kernels;
   std::vector<Digests::Missing> missing;
-  size_t expected_workers = 0;  // those that should be there
+  size_t expected_workers = 0;  // number that should be there
   std::vector<std::string> warnings;
-  std::string sure;  // one line: what the answer rests on
+  std::string sure;  // one line: what the answer is based on
 };
 
 }  // namespace jobscope::analysis

@@ -30,8 +30,8 @@ bool IsMendable(StepClass step_class) {
          step_class != StepClass::kUnexplained;
 }
 
-// What bounds `workers`, taken together. Nothing: no class exceeds its threshold; `share` is then
-// of the largest class.
+// Returns what bounds `workers`, taken together. If no class exceeds its threshold, none is set and
+// `share` is that of the largest class.
 Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report) {
   Finding finding;
   finding.kind = Finding::Kind::kBalanced;
@@ -61,7 +61,7 @@ Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report)
   finding.class_ms = sums[Index(*finding.step_class)];
   finding.names = FindCulprits(*finding.step_class, *finding.class_ms, workers, {}, report);
   if (!bound.has_value() || !IsMendable(*bound)) return finding;
-  // Without that class at all: what mending it brings at most.
+  // The upper bound of a fix: without that class at all.
   finding.gain = shares[Index(*bound)];
   finding.mended_step_ms = step_ms - *finding.class_ms;
   std::vector<double> in_class;
@@ -69,7 +69,7 @@ Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report)
   for (const size_t w : workers) {
     const WorkerView& view = report.workers[w].view;
     const std::vector<int64_t>& column = view.class_ns[Index(*bound)];
-    constexpr size_t kManySteps = 64;  // of many workers their means do
+    constexpr size_t kManySteps = 64;  // with many workers, only their means are used
     if (workers.size() > kManySteps) {
       in_class.push_back(report.workers[w].classes_ms[Index(*bound)].value_or(0));
       all.push_back(report.workers[w].mean_ms.value_or(0));
@@ -86,7 +86,7 @@ Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report)
   return finding;
 }
 
-// All workers together, where nobody stands out.
+// Returns what bounds all workers together, if nobody stands out.
 Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report) {
   Finding finding = BoundOfWorkers(workers, report);
   if (workers.size() == 1) {
@@ -109,7 +109,8 @@ Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report) {
   const bool has_device = std::any_of(workers.begin(), workers.end(), [&](size_t w) {
     return report.workers[w].classes_ms[Index(StepClass::kDeviceCompute)].has_value();
   });
-  // Without a device host work is the computation itself; and what is not recorded bounds nobody.
+  // Without a device, host work is the computation itself; and time that is not recorded bounds
+  // nobody.
   if (*finding.step_class == StepClass::kDeviceCompute ||
       *finding.step_class == StepClass::kUnexplained ||
       (*finding.step_class == StepClass::kHost && !has_device)) {
@@ -118,7 +119,7 @@ Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report) {
   return finding;
 }
 
-// Mean of a class over steps, in ms; only of those in `steps` if these are given.
+// Returns the mean of a class over steps in ms; only over `steps` if given.
 double ClassMean(const WorkerView& view, size_t c, const std::vector<size_t>& steps) {
   const std::vector<int64_t>& column = view.class_ns[c];
   if (column.empty() || steps.empty()) return 0;
@@ -127,8 +128,8 @@ double ClassMean(const WorkerView& view, size_t c, const std::vector<size_t>& st
   return sum / static_cast<double>(steps.size()) / kNsPerMs;
 }
 
-// Sets class, its times, and the names, from where `slow` spend more than the others: over the
-// common steps, or in one of them.
+// Sets class, its times and the names by where the slow workers spend more than the others: over
+// the common steps, or in one of them.
 void NameCause(const Alignment& alignment, const Report& report, const Straggler& straggler,
                Finding* finding) {
   std::vector<double> of_slow(kStepClasses, 0);
@@ -173,7 +174,7 @@ void NameCause(const Alignment& alignment, const Report& report, const Straggler
   if (std::optional<Culprit> top = TopOfStep(row.view, step)) finding->names = {std::move(*top)};
 }
 
-// Why the cause of `finding` must not be believed; empty: it may.
+// Returns why the cause of `finding` is not reliable; empty: it is.
 std::string WhyNotSure(const Finding& finding, const Report& report) {
   for (const size_t w : finding.workers) {
     const v1::Digest& digest = *report.workers[w].view.digest;
@@ -198,7 +199,7 @@ std::string WhyNotSure(const Finding& finding, const Report& report) {
 void CountLast(const std::vector<MatchTimes>& matches, const Alignment& alignment,
                const Report& report, Finding* finding) {
   if (!report.collectives.empty() && !matches.empty()) {
-    // The one in which most time is lost.
+    // The collective in which most time is lost.
     const CollectiveRow& row =
         *std::max_element(report.collectives.begin(), report.collectives.end(),
                           [](const auto& a, const auto& b) { return a.wait_ms < b.wait_ms; });
@@ -222,7 +223,7 @@ void CountLast(const std::vector<MatchTimes>& matches, const Alignment& alignmen
   if (!waits.empty()) finding->wait_ms = Mean(waits);
 }
 
-// Ranks that wait for each other.
+// Finds stragglers among ranks that wait for each other.
 void BlameRanks(const Alignment& alignment, const std::vector<MatchTimes>& matches,
                 Report* report) {
   if (alignment.common() < kMinSteps) {
@@ -272,7 +273,8 @@ void BlameRanks(const Alignment& alignment, const std::vector<MatchTimes>& match
   }
 }
 
-// Workers without collectives: one whose steps take longer than the others', by its own cause.
+// Finds, among workers without collectives, those whose steps take longer than the others', each
+// with its own cause.
 void CompareIndependent(const Alignment& alignment, Report* report) {
   std::vector<size_t> workers;
   for (const size_t w : alignment.workers) {
@@ -338,7 +340,7 @@ void CompareIndependent(const Alignment& alignment, Report* report) {
 
 void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matches,
                  Report* report) {
-  std::vector<size_t> measured;  // workers with enough steps to speak of
+  std::vector<size_t> measured;  // workers with enough steps for a comparison
   size_t most_steps = 0;
   for (const size_t w : alignment.workers) {
     most_steps = std::max(most_steps, report->workers[w].view.steps.size());

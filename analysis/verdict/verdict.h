@@ -12,7 +12,7 @@
 
 namespace jobscope::analysis {
 
-// Fills verdict and findings, without their sentences. `report` holds the workers.
+// Fills verdict and findings, without their sentences. `report` contains the workers.
 void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matches,
                  Report* report);
 

@@ -38,7 +38,7 @@ std::string ClassWord(const Finding& finding) {
 
 double Percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
-// "next_batch 74 ms per step (others 9), loader.py:88"
+// Returns "next_batch 74 ms per step (others 9), loader.py:88".
 std::string CulpritText(const Culprit& culprit) {
   std::string text = absl::StrCat(culprit.name, " ", Milliseconds(culprit.ms), " per step");
   if (culprit.others_ms.has_value()) {
@@ -119,7 +119,7 @@ void WriteBound(const Report& report, Finding* finding) {
   const std::string who = Title(*finding, report);
   const Bound& bound = BoundOf(*finding->step_class);
   if (finding->class_others_ms.has_value()) {
-    // One of several that do not wait for each other.
+    // One of several workers that do not wait for each other.
     finding->text = absl::StrFormat(
         "%s is slow: %s per step, %s: %s", who, Milliseconds(*finding->step_ms), bound.title,
         absl::StrCat(ClassWord(*finding), " ", Milliseconds(*finding->class_ms), ", others ",

@@ -10,10 +10,10 @@
 
 namespace jobscope::analysis {
 
-// "rank 5 (node2)", "127.0.0.1_6009".
+// Returns "rank 5 (node2)" or "127.0.0.1_6009".
 std::string TitleOf(const WorkerRow& worker);
 
-// Fills text, why and advice of the verdict and of all findings, and `sure`.
+// Writes text, why and advice of the verdict and of all findings, and `sure`.
 void WriteSentences(Report* report);
 
 // "24.6 ms", "0.31 ms", "1.2 s".

@@ -6,7 +6,7 @@
 namespace jobscope::analysis {
 namespace {
 
-// Index of the step of whose account `time_ns` is part.
+// Returns the index of the step whose account contains `time_ns`.
 std::optional<size_t> StepAt(const std::vector<StepView>& steps, int64_t time_ns) {
   const auto step =
       std::lower_bound(steps.begin(), steps.end(), time_ns,
@@ -18,7 +18,7 @@ std::optional<size_t> StepAt(const std::vector<StepView>& steps, int64_t time_ns
 struct LastArrival {
   size_t member = 0;
   int64_t time_ns = 0;
-  int64_t ahead_ns = 0;  // of the one before it
+  int64_t ahead_ns = 0;  // of the previous one
   bool clocks_agree = true;
   int64_t uncertainty_ns = 0;
 };
@@ -48,7 +48,7 @@ LastArrival FindLast(const Match& match, const std::vector<WorkerView>& views) {
   return last;
 }
 
-// Adds the blocked time of one collective to the classes of the steps in which it lies.
+// Adds the blocked time of one collective to the classes of the steps that contain it.
 void AddToSteps(const CollectiveView& collective, int64_t wait_until_ns, int64_t wait_at_most_ns,
                 WorkerView* view) {
   int64_t left_ns = wait_at_most_ns;
@@ -64,7 +64,7 @@ void AddToSteps(const CollectiveView& collective, int64_t wait_until_ns, int64_t
   }
 }
 
-// Per common step: the least that a worker was blocked in it.
+// Returns, per common step, the least time that any worker was blocked in it.
 std::vector<int64_t> LeastBlocked(const Alignment& alignment,
                                   const std::vector<WorkerView>& views) {
   std::vector<int64_t> least(alignment.common(), INT64_MAX);

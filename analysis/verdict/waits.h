@@ -16,25 +16,25 @@
 
 namespace jobscope::analysis {
 
-// One matched collective.
+// Times of one matched collective.
 struct MatchTimes {
-  // Who arrived last; absent where the clocks cannot tell.
+  // The worker that arrived last; absent if the clocks cannot decide.
   std::optional<size_t> last;
-  int64_t wait_ns = 0;      // of all members
-  int64_t transfer_ns = 0;  // the least that any member was blocked: needs no common clock
+  int64_t wait_ns = 0;      // over all members
+  int64_t transfer_ns = 0;  // the least time that any member was blocked; needs no common clock
 };
 
-// Of one member: how much of `blocked` lies before `last_arrival_ns`. Pure.
+// Returns how much of one member's `blocked` lies before `last_arrival_ns`. Pure function.
 int64_t BlockedBefore(const Intervals& blocked, int64_t last_arrival_ns);
 
-// Same size as alignment.matches. Fills kWaiting and kTransfer of the views' classes. With clocks
-// that agree the last arrival divides them; without, transfer is the least that a member was
-// blocked, of a collective or of a whole step. What was not matched at all counts as transfer:
-// `unmatched_ns` says how much that is.
+// Divides blocked time. Fills kWaiting and kTransfer of the views' classes; returns one element per
+// alignment.matches. If clocks agree, the last arrival divides them; otherwise transfer is the
+// least time that a member was blocked, in a collective or in a whole step. Unmatched time counts
+// as transfer, and `unmatched_ns` reports it.
 std::vector<MatchTimes> SplitBlocked(const Alignment& alignment, std::vector<WorkerView>* views,
                                      std::vector<int64_t>* unmatched_ns);
 
-// Per common step, in nanoseconds: the transfer of its collectives.
+// Returns, per common step, the transfer of its collectives in nanoseconds.
 std::vector<double> TransferPerStep(const Alignment& alignment,
                                     const std::vector<WorkerView>& views,
                                     const std::vector<MatchTimes>& matches);

@@ -10,7 +10,7 @@
 namespace jobscope::analysis {
 namespace {
 
-// Larger times are no times of a trace: sums of them must not overflow.
+// Bounds times, so that sums cannot overflow; no trace has larger ones.
 constexpr int64_t kMaxTimeNs = int64_t{1} << 47;  // 39 hours
 
 absl::Status Malformed(const v1::Digest& digest, const char* what) {

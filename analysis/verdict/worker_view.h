@@ -27,22 +27,22 @@ struct StepView {
 
 struct CollectiveView {
   uint32_t name = 0;              // index into WorkerView::texts
-  std::optional<uint32_t> group;  // likewise
+  std::optional<uint32_t> group;  // index into WorkerView::texts
   std::optional<int64_t> sequence;
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
   std::optional<uint32_t> step;  // index into steps
   std::optional<uint64_t> bytes;
-  uint32_t group_size = 0;  // 0: not known
+  uint32_t group_size = 0;  // 0: unknown
   Intervals blocked;
   int64_t blocked_ns = 0;
 };
 
 struct WorkerView {
-  const v1::Digest* digest = nullptr;  // for all that needs no unpacking
+  const v1::Digest* digest = nullptr;  // for fields that need no unpacking
   std::string name;
   std::vector<StepView> steps;
-  // Empty: not recorded. kWaiting and kTransfer are filled by the reduce.
+  // Empty: not recorded. The reduce fills kWaiting and kTransfer.
   std::array<std::vector<int64_t>, kStepClasses> class_ns;
   std::vector<int64_t> blocked_ns;  // empty: no collectives
   std::vector<std::string> texts;
@@ -54,8 +54,8 @@ struct WorkerView {
   }
 };
 
-// `digest` must outlive the view. INVALID_ARGUMENT: its columns do not fit together, or it is of a
-// schema that this program does not know.
+// Unpacks a digest, which must outlive the view. INVALID_ARGUMENT: its columns are inconsistent, or
+// its schema is unknown to this program.
 absl::StatusOr<WorkerView> ViewOf(const v1::Digest& digest);
 
 }  // namespace jobscope::analysis

@@ -92,10 +92,7 @@ class CallSession {
 
   // Any thread.
   uint64_t attempted() const { return attempted_.load(std::memory_order_relaxed); }
-  uint64_t lost() const {
-    return lost_.load(std::memory_order_relaxed);
-  }  // because the ring was
-     // full
+  uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }  // the ring was full
   uint64_t short_calls() const { return short_.load(std::memory_order_relaxed); }
   uint64_t too_deep() const { return too_deep_.load(std::memory_order_relaxed); }
   uint64_t threads_refused() const { return refused_.load(std::memory_order_relaxed); }
