@@ -64,7 +64,7 @@ absl::Status CheckDuration(const Flags& flags) {
     if (flags.lookback_ms > 0) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("--duration_ms=0 is out of range; give 1 to ", flags.max_duration_ms,
-                     ", or --lookback_ms=K too, for what has been recorded before"));
+                     ", or add --lookback_ms=K for events from before the start"));
   }
   if (flags.duration_ms >= 1 && flags.duration_ms <= flags.max_duration_ms) {
     return absl::OkStatus();
@@ -150,7 +150,7 @@ void AddCapture(CLI::App* app, Flags* flags) {
   app->add_option("--logdir", flags->logdir,
                   "traces go to <logdir>/plugins/profile/<run>, on this machine");
   app->add_flag("--report", flags->report,
-                "afterwards tell which worker is slow, and why; the page is <run>/report.html");
+                "afterwards report which worker is slow, and why; the page is <run>/report.html");
   app->add_option("--duration_ms", flags->duration_ms, "length of the recording")
       ->capture_default_str();
   app->add_option("--session_id", flags->session_id,
@@ -158,7 +158,7 @@ void AddCapture(CLI::App* app, Flags* flags) {
   app->add_option("--num_tracing_attempts", flags->num_tracing_attempts,
                   "attempts per worker to connect, or to find it idle [1..1000]")
       ->capture_default_str();
-  app->add_option("--delay_ms", flags->delay_ms, "wait so long before recording [0..3600000]")
+  app->add_option("--delay_ms", flags->delay_ms, "wait this many ms before recording [0..3600000]")
       ->capture_default_str();
   app->add_option("--host_tracer_level", flags->host_tracer_level,
                   "0 off, 1 user, 2 notable runtime work, 3 verbose")
@@ -167,41 +167,43 @@ void AddCapture(CLI::App* app, Flags* flags) {
       ->capture_default_str();
   app->add_option("--python_tracer_level", flags->python_tracer_level, "0 off, 1, 2")
       ->capture_default_str();
-  app->add_option(
-         "--frameworks", flags->frameworks,
-         "whose own events: auto (of all that a worker has loaded), none, or torch,jax,...")
+  app->add_option("--frameworks", flags->frameworks,
+                  "frameworks whose own events are recorded: auto (all that a worker has loaded), "
+                  "none, or torch,jax,...")
       ->capture_default_str();
   app->add_option("--device_tracer", flags->device_tracer,
-                  "who traces GPUs: auto (JAX or TensorFlow, without PyTorch, else jobscope), "
+                  "tracer of GPUs: auto (JAX or TensorFlow, without PyTorch, else jobscope), "
                   "jobscope, or framework")
       ->capture_default_str();
   app->add_flag("--record_shapes", flags->record_shapes,
-                "of PyTorch's operators also the shapes of their inputs");
+                "also record the shapes of the inputs of PyTorch's operators");
   app->add_option("--transfer_timeout_ms", flags->transfer_timeout_ms,
-                  "time limit for the answer of a worker that is alive, from the recording's end")
+                  "time limit for the answer of a live worker, from the recording's end")
       ->capture_default_str();
   app->add_option("--max_trace_mb", flags->max_trace_mb,
-                  "end a worker's trace at this many MiB; 0: no bound but the disk")
+                  "limit each worker's trace to this many MiB; 0: limited only by the disk")
       ->capture_default_str();
   app->add_option("--max_duration_ms", flags->max_duration_ms,
                   "largest --duration_ms, and the longest that --steps may take")
       ->capture_default_str();
   app->add_option("--min_workers", flags->min_workers,
                   "record nothing if fewer workers than this can be armed");
-  app->add_option("--steps", flags->steps,
-                  "record so many whole steps, the same ones everywhere, instead of --duration_ms");
+  app->add_option(
+      "--steps", flags->steps,
+      "record this many whole steps, the same ones in all workers, instead of --duration_ms");
   app->add_option("--start_step", flags->start_step,
-                  "the first of them; default: the first that all can still reach");
-  app->add_option("--lookback_ms", flags->lookback_ms,
-                  "also what was recorded so long before the start; alone with --duration_ms=0")
+                  "the first step to record; default: the first that all workers can still reach");
+  app->add_option(
+         "--lookback_ms", flags->lookback_ms,
+         "also include events from this many ms before the start; only those with --duration_ms=0")
       ->capture_default_str();
   app->add_option("--sample", flags->sample,
-                  "of the workers, capture only this many, spread over hosts");
+                  "capture only this many of the workers, spread over hosts");
   app->add_option("--protocol", flags->protocol,
-                  "auto: native where a worker speaks it; native; tensorflow")
+                  "auto (native if a worker speaks it), native or tensorflow")
       ->capture_default_str();
   app->add_option("--part_mb", flags->part_mb,
-                  "a longer trace is cut in files of this many MiB [1..1900]; native only")
+                  "split a larger trace into files of this many MiB [1..1900]; native only")
       ->capture_default_str();
   app->add_option("--file_mode", flags->file_mode,
                   "who may read the files: octal, whatever the umask; directories accordingly")
@@ -216,17 +218,17 @@ void AddCredentials(CLI::App* app, CredentialFlags* credentials) {
   constexpr char kGroup[] =
       "Credentials (default: JOBSCOPE_TLS_CA, _CERT, _KEY, JOBSCOPE_TOKEN_FILE)";
   app->add_option("--tls_ca", credentials->tls_ca,
-                  "speak TLS; PEM file of the CA that has signed the workers' certificates")
+                  "use TLS; PEM file of the CA that signed the workers' certificates")
       ->group(kGroup);
   app->add_option("--tls_cert", credentials->tls_cert,
-                  "PEM file of a certificate to show to workers that want one")
+                  "PEM file of a certificate for workers that require one")
       ->group(kGroup);
   app->add_option("--tls_key", credentials->tls_key, "PEM file of its key")->group(kGroup);
   app->add_option("--token_file", credentials->token_file,
-                  "file of the token to show to workers that want one")
+                  "file of the token for workers that require one")
       ->group(kGroup);
   app->add_option("--tls_server_name", credentials->tls_server_name,
-                  "name in the workers' certificates, where the address is another (a tunnel's)")
+                  "name in the workers' certificates, if it is not the address (a tunnel)")
       ->group(kGroup);
 }
 
@@ -260,8 +262,9 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
   flags.verb = verb;
   const char* const description =
       verb == Verb::kCapture ? "Records many workers at once; gathers their traces in one run."
-      : verb == Verb::kCheck ? "Who is there, who is busy, what can be collected. Records nothing."
-                             : "Ends a running capture early; its data go to whoever asked for it.";
+      : verb == Verb::kCheck
+          ? "Lists workers, their state and their collectors. Records nothing."
+          : "Ends a running capture early; the client that started it receives the data.";
   CLI::App app(description, program);
   app.set_version_flag("--version", std::string("jobscope ") + Version());
   AddCommon(&app, &flags);
@@ -273,9 +276,9 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
   }
   if (verb == Verb::kCapture) {
     app.footer(
-        "Verbs: capture check, capture stop (--help of each tells more).\n"
+        "Verbs: capture check, capture stop (each has its own --help).\n"
         "Exit code: 0 all workers delivered, 1 all, but the result could not be printed or the "
-        "manifest not be written, 2 usage, 3 some, 4 none, 130 given up.");
+        "manifest not be written, 2 usage, 3 some, 4 none, 130 interrupted.");
   }
   try {
     // CLI11 takes the arguments from the back.
@@ -324,7 +327,7 @@ FlagsResult ParseFlags(const std::vector<std::string>& arguments) {
   const std::string usage =
       "Usage: jobscope VERB [flags]\n"
       "  capture   record workers and gather their traces\n"
-      "  check     who is there, busy or not; records nothing\n"
+      "  check     list workers and their state; record nothing\n"
       "  stop      end a running capture early, keep its data\n"
       "  run       start a program whose training processes become workers\n"
       "jobscope VERB --help lists the flags of a verb.\n";

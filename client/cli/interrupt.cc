@@ -61,7 +61,7 @@ void InterruptWatch::Watch() {
     if (polled[1].revents == 0 || read(signals, &info, sizeof info) != sizeof info) continue;
     if (again) {
       // Flushes and joins nothing: ends the process whatever hangs.
-      constexpr char kText[] = "\ngiven up\n";
+      constexpr char kText[] = "\ninterrupted\n";
       const ssize_t ignored = write(STDERR_FILENO, kText, sizeof kText - 1);
       static_cast<void>(ignored);
       _exit(kExitInterrupted);

@@ -63,13 +63,13 @@ absl::StatusOr<PortDirectory> ChoosePortDirectory(const std::string& given) {
     struct stat info;
     if (path.empty() || stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the port directory ", wanted, " does not exist; make it first"));
+          absl::StrCat("the port directory ", wanted, " does not exist; create it first"));
     }
     return PortDirectory{path, /*ours=*/false};
   }
   std::string made = absl::StrCat(FromEnvironment("TMPDIR", "/tmp"), "/jobscope-run-XXXXXX");
   if (mkdtemp(made.data()) == nullptr) {
-    return absl::UnavailableError(absl::StrCat("can't make the port directory ", made, ": ",
+    return absl::UnavailableError(absl::StrCat("can't create the port directory ", made, ": ",
                                                strerror(errno), "; name one with --port_dir"));
   }
   return PortDirectory{RealPath(made), /*ours=*/true};
@@ -101,12 +101,12 @@ RunFlagsResult ParseRunFlags(const std::vector<std::string>& arguments) {
                  "Default: JOBSCOPE_LISTEN, else 127.0.0.1:0, a free port for each");
   app.add_option("--port_dir", result.flags.port_dir,
                  "where each worker writes its address. Default: JOBSCOPE_PORT_DIR, else a "
-                 "temporary directory that goes when the program ends");
+                 "temporary directory that is removed when the program ends");
   app.add_option("--attach_library", result.flags.attach_library,
-                 "libjobscope_attach.so; default: looked for from where this program lies");
-  app.add_flag("--quiet", result.flags.quiet, "say nothing about the workers");
+                 "libjobscope_attach.so; default: searched for from this program's directory");
+  app.add_flag("--quiet", result.flags.quiet, "print nothing about the workers");
   app.footer(
-      "The exit code is the program's. docs/attach.md tells which processes become workers.");
+      "The exit code is the program's. docs/attach.md explains which processes become workers.");
   try {
     std::vector<std::string> reversed(std::make_reverse_iterator(separator), arguments.rend());
     app.parse(reversed);

@@ -78,8 +78,8 @@ class Watch {
       if (program_fd_ >= 0 ? polled[0].revents != 0 : HasEnded(program_)) break;
     }
     if (!seen_.empty() || any_change_) return CleanUp();
-    Say("no worker has appeared; JOBSCOPE_LOG_LEVEL=debug says which processes were passed over, "
-        "and why");
+    Say("no worker has appeared; JOBSCOPE_LOG_LEVEL=debug logs which processes were skipped, and "
+        "why");
     CleanUp();
   }
 
@@ -172,7 +172,7 @@ absl::Status StartRunWatch(const RunWatchOptions& options) {
   if (program_fd >= 0) close(program_fd);
   if (between > 0 && status == 0) return absl::OkStatus();
   return absl::UnavailableError(
-      "can't start the process that tells the workers' addresses; raise the limit on processes "
+      "can't start the process that prints the workers' addresses; raise the limit on processes "
       "(ulimit -u)");
 }
 

@@ -217,7 +217,7 @@ int RunStop(const Flags& flags) {
       } else {
         answer.verdict = {Outcome::kOk, Phase::kDone,
                           !native ? "asked to stop; a stock worker does not say whether it did"
-                          : stopped.empty() ? "nothing of that name was running"
+                          : stopped.empty() ? "no such session was running"
                                             : stopped,
                           std::nullopt};
       }

@@ -164,7 +164,7 @@ void FanOutState::FallBack(size_t index) {
                    std::nullopt});
     return;
   }
-  std::string off = "its clock is not measured, nothing comes from it if it dies";
+  std::string off = "its clock is not measured, its data are lost if it dies";
   if (options_.steps.has_value()) {
     absl::StrAppend(&off, ", it cannot record --steps (recorded for --duration_ms=",
                     absl::ToInt64Milliseconds(options_.duration), ")");
@@ -178,8 +178,8 @@ void FanOutState::Arm(size_t index) {
   Slot& slot = roster_[index];
   if (!slot.streams && options_.duration <= absl::ZeroDuration()) {
     Finish(index, {Outcome::kRefused, Phase::kArm,
-                   "--duration_ms=0 asks for what has been recorded before: that takes the native "
-                   "protocol, which this worker does not speak",
+                   "--duration_ms=0 requests events from before the start, which requires the "
+                   "native protocol; this worker does not speak it",
                    std::nullopt});
     return;
   }
@@ -361,7 +361,7 @@ void FanOutState::FinishUnstarted(const Verdict& verdict) {
 void FanOutState::OnInterrupt() {
   if (interrupted_) return;
   interrupted_ = true;
-  progress_->Line("interrupted: stopping, and keeping what there is (once more to give up)");
+  progress_->Line("interrupted: stopping and keeping the data (once more to exit at once)");
   const absl::Time now = SteadyNow();
   for (size_t i = 0; i < roster_.size(); ++i) {
     Slot& slot = roster_[i];

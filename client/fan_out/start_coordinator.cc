@@ -247,8 +247,8 @@ void StartCoordinator::ChooseStart(absl::Time now) {
     members.push_back(i);
     workers.push_back(Describe((*roster_)[i]));
   }
-  // If few or no workers receive pings: twice the one-way time of arming, for all but the slowest
-  // tenth.
+  // If few or no workers receive pings: the lead is at least twice the round trip of arming, for all
+  // but the slowest tenth.
   const absl::Duration busy = std::max(last_synced_ - sync_began_, 4 * ArmRoundTrip(members));
   absl::Duration lead = StartLead(workers, busy);
   if (options_.steps.has_value()) lead = std::max(lead, kMinLeadToStep);
@@ -331,7 +331,7 @@ void StartCoordinator::AddSteps(size_t index, StartCall* call) {
         absl::StrCat(slot.steps.has_value() && slot.steps->begun() > 0
                          ? "its step numbers do not rise, and this version of its library cannot "
                            "count steps"
-                         : "it marks no steps (JOBSCOPE_STEP, jobscope.stage)",
+                         : "it marks no steps (JOBSCOPE_STEP, jobscope.step)",
                      ": recorded for --duration_ms=", absl::ToInt64Milliseconds(options_.duration),
                      " instead of --steps=", options_.steps->count));
     return;

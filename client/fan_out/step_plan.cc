@@ -138,7 +138,8 @@ absl::StatusOr<std::optional<StepPlan>> ChooseSteps(const StepsWanted& wanted,
       const int64_t current = Plus(NewestStep(worker), -offset);
       return absl::OutOfRangeError(absl::StrCat(
           "step ", *wanted.first, " is over at worker ", worker.address, " (at step ", current,
-          current < *wanted.first ? ", and its next ones come before it can be told" : "",
+          current < *wanted.first ? ", and its next steps begin before the request can reach it"
+                                  : "",
           "); give a later --start_step, or leave it out"));
     }
   }

@@ -74,7 +74,7 @@ absl::StatusOr<std::shared_ptr<const ClientCredentials>> ClientCredentials::Load
                          ? absl::StrCat(certificate.setting, "=", certificate.path)
                          : absl::StrCat("--tls_server_name=", credentials->server_name_),
                      ": TLS also needs ", credentials->authorities_.setting,
-                     ", the CA that has signed the workers' certificates"));
+                     ", the CA that signed the workers' certificates"));
   }
   if (credentials->token_file_.given()) {
     auto token = ReadToken(credentials->token_file_);
@@ -100,7 +100,7 @@ absl::Status ClientCredentials::CheckReach(const std::vector<Endpoint>& endpoint
   for (const Endpoint& endpoint : endpoints) {
     if (IsOwnHost(endpoint)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(token_file_.setting, "=", token_file_.path, ": the token would travel to ",
+        absl::StrCat(token_file_.setting, "=", token_file_.path, ": the token would be sent to ",
                      endpoint.address, " in clear text; give ", authorities_.setting,
                      " for TLS, or dial 127.0.0.1, localhost, [::1] or a unix socket"));
   }

@@ -236,7 +236,7 @@ std::string Handshake::Complaint(int error, const X509* certificate, int depth) 
                           " is not meant for a server: its extendedKeyUsage must hold "
                           "serverAuth");
     default:
-      return absl::StrCat(what, " is not good: ", X509_verify_cert_error_string(error));
+      return absl::StrCat(what, " is invalid: ", X509_verify_cert_error_string(error));
   }
 }
 
@@ -398,8 +398,7 @@ Findings Handshake::Run(int fd, absl::Time deadline) {
 // The worker closed the connection after it saw our certificate, or that we have none.
 std::string OfOurCertificate(const Findings& findings, const ClientCredentials& credentials) {
   if (!credentials.has_certificate()) {
-    return "the worker wants a certificate of whoever calls (mutual TLS): give --tls_cert and "
-           "--tls_key";
+    return "the worker requires a client certificate (mutual TLS): give --tls_cert and --tls_key";
   }
   const Memory bio(BIO_new_mem_buf(credentials.pair().certificate_pem.data(),
                                    static_cast<int>(credentials.pair().certificate_pem.size())));
@@ -421,12 +420,12 @@ std::string Meaning(const Findings& findings, const ClientCredentials* credentia
   const bool tls = credentials != nullptr && credentials->tls();
   if (!tls) {
     return findings.spoke_tls ? "the worker speaks TLS, and this client does not: give --tls_ca "
-                                "(JOBSCOPE_TLS_CA), the CA that has signed its certificate"
+                                "(JOBSCOPE_TLS_CA), the CA that signed its certificate"
                               : "";
   }
   if (findings.spoke && !findings.spoke_tls) {
-    return "the worker speaks no TLS: start it with JOBSCOPE_TLS_CERT and JOBSCOPE_TLS_KEY, or "
-           "call it with --tls_ca=none";
+    return "the worker does not speak TLS: start it with JOBSCOPE_TLS_CERT and JOBSCOPE_TLS_KEY, "
+           "or call it with --tls_ca=none";
   }
   std::vector<std::string> causes = findings.complaints;
   if (!findings.went_on && findings.wants_certificate &&

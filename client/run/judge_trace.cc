@@ -42,9 +42,10 @@ Verdict JudgeOwnTrace(const v1::Summary& summary, uint64_t events, ManifestWorke
         absl::StrCat("the worker counted ", summary.events(), " events, the file holds ", events));
   }
   if (summary.late_ns() >= kLateNs) {
-    account->warnings.push_back(absl::StrCat(
-        "began to record ", summary.late_ns() / 1'000'000,
-        " ms after the common start: it was told, or ready, too late; --delay_ms gives it time"));
+    account->warnings.push_back(
+        absl::StrCat("began to record ", summary.late_ns() / 1'000'000,
+                     " ms after the common start: the start reached it too late, or it was not "
+                     "ready; --delay_ms gives it time"));
   }
   const std::string reasons = CollectorReasons(*account);
   if (summary.truncated()) {

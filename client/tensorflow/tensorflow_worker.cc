@@ -95,7 +95,7 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
       sent = sent_;
       StopTimer();
     }
-    if (!sent) End(grpc::Status(grpc::StatusCode::CANCELLED, "given up"), nullptr);
+    if (!sent) End(grpc::Status(grpc::StatusCode::CANCELLED, "interrupted"), nullptr);
   }
 
  private:
@@ -134,10 +134,9 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
     } else {
       const bool connected = channel_->GetState(false) == GRPC_CHANNEL_READY;
       End(grpc::Status(status.error_code(),
-                       connected
-                           ? "alive, but the trace did not come in time; record for a shorter "
-                             "time, or raise --transfer_timeout_ms"
-                           : "no answer"),
+                       connected ? "alive, but the trace did not arrive in time; record for a "
+                                   "shorter time, or raise --transfer_timeout_ms"
+                                 : "no answer"),
           nullptr);
     }
   }

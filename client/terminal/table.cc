@@ -114,7 +114,7 @@ std::string Hint(const Manifest& manifest, const ManifestWorker& worker) {
   if (own > 0) return "no steps: mark them (JOBSCOPE_STEP, jobscope.step) to see step times";
   return absl::StrCat("no steps, no scopes: mark steps (JOBSCOPE_STEP, jobscope.step)",
                       level("python_tracer_level") == 0
-                          ? ", or see a Python program as it is with --python_tracer_level=1"
+                          ? ", or record an unmodified Python program with --python_tracer_level=1"
                           : "");
 }
 

@@ -121,7 +121,7 @@ class Cursor {
 
 absl::Status NoReply(const Cursor& cursor) {
   return absl::InvalidArgumentError(
-      absl::StrCat("the answer is no ProfileResponse (at byte ", cursor.position(), ")"));
+      absl::StrCat("the answer is not a ProfileResponse (at byte ", cursor.position(), ")"));
 }
 
 bool IsTraceName(const std::string& name) {

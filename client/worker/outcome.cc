@@ -35,7 +35,7 @@ std::string WithHint(const std::string& reason) {
     const char* hint;
   } kHints[] = {
       {"Connection refused", "nothing listens there: is the job running, and is the port right?"},
-      {"No such file or directory", "no worker has made that socket: is the job running?"},
+      {"No such file or directory", "no worker has created that socket: is the job running?"},
       {"No route to host", "is the host up, and in this network?"},
       {"etwork is unreachable", "is the host up, and in this network?"},
       {"DNS resolution failed",
@@ -46,13 +46,13 @@ std::string WithHint(const std::string& reason) {
       {"SETTINGS", "what listens there does not speak gRPC: is the port right?"},
       {"frame of unknown type", "what listens there does not speak gRPC: is the port right?"},
       {"Socket closed",
-       "the other side closed the connection: does the worker want TLS (--tls_ca), or is that "
+       "the other side closed the connection: does the worker require TLS (--tls_ca), or is that "
        "another program's port?"},
       {"Connection reset",
-       "the other side closed the connection: does the worker want TLS (--tls_ca), or is that "
+       "the other side closed the connection: does the worker require TLS (--tls_ca), or is that "
        "another program's port?"},
       {"Broken pipe",
-       "the other side closed the connection: does the worker want TLS (--tls_ca), or is that "
+       "the other side closed the connection: does the worker require TLS (--tls_ca), or is that "
        "another program's port?"},
   };
   for (const auto& [part, hint] : kHints) {

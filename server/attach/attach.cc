@@ -81,7 +81,7 @@ void Attach(const char* listen, const char* role, int delay_ms) {
   }
   char own_path[PATH_MAX];
   if (!FindLibrary(own_path, plan.library)) {
-    Say(plan.log_level, LogLevel::kWarning, "not attached: can't tell where this library lies");
+    Say(plan.log_level, LogLevel::kWarning, "not attached: can't find the path of this library");
     return;
   }
   TellDescendants(own_path, role);
@@ -144,7 +144,7 @@ void Decide(int argc, char** argv) {
   int delay_ms = kDelayMs;
   if (!jobscope::attach::ReadDelayMs(&getenv, &delay_ms)) {
     Say(plan.log_level, LogLevel::kWarning,
-        "JOBSCOPE_ATTACH_DELAY_MS must be 0 to 10000, is \"%.32s\": it is %d here",
+        "JOBSCOPE_ATTACH_DELAY_MS must be 0 to 10000, is \"%.32s\": using %d",
         getenv("JOBSCOPE_ATTACH_DELAY_MS"), kDelayMs);
   }
   Attach(listen, role, delay_ms);

@@ -191,7 +191,8 @@ const char* Reason(Verdict verdict) {
     case Verdict::kTool:
       return "is a shell, a compiler or another tool; JOBSCOPE_PROGRAMS can name it";
     case Verdict::kLauncher:
-      return "starts or watches training processes and is none; JOBSCOPE_PROGRAMS can name it";
+      return "starts or watches training processes and does not train; JOBSCOPE_PROGRAMS can name "
+             "it";
     case Verdict::kHelper:
       return "is a helper process of a Python library";
     case Verdict::kNotListed:

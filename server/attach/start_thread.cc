@@ -150,8 +150,8 @@ void LoadAndStart(const StartPlan& plan) {
   const bool launcher_above = code == JOBSCOPE_E_ADDRESS && plan.above == Above::kOther;
   Say(plan.log_level, code == JOBSCOPE_E_BUSY ? LogLevel::kInfo : LogLevel::kWarning,
       "not attached: %s%s", error,
-      launcher_above ? "; if the process that started this one holds it and is no worker, keep us "
-                       "out of that one by its name: JOBSCOPE_PROGRAMS='!launch.py'"
+      launcher_above ? "; if the process that started this one holds it and is no worker, exclude "
+                       "that one by its name: JOBSCOPE_PROGRAMS='!launch.py'"
                      : "");
 }
 

@@ -79,8 +79,8 @@ absl::Status CheckProcess() {
   if (absl::Status room = CheckRoomToEnter(); !room.ok()) return room;
   if (InForkedChild()) {
     return absl::AbortedError(
-        "a forked child can't capture itself: its parent's threads are not there; start it with "
-        "exec or spawn");
+        "a forked child can't capture itself: it lacks its parent's threads; start it with exec or "
+        "spawn");
   }
   const auto environment = ReadEnvironment();
   if (!environment.ok()) return environment.status();

@@ -60,7 +60,7 @@ absl::Status Register(const jobscope_provider* given) {
       provider.clock != JOBSCOPE_PROVIDER_REALTIME) {
     return absl::InvalidArgumentError(
         absl::StrCat("provider.clock = ", provider.clock,
-                     " is none: JOBSCOPE_PROVIDER_MONOTONIC or JOBSCOPE_PROVIDER_REALTIME"));
+                     " is unknown: use JOBSCOPE_PROVIDER_MONOTONIC or JOBSCOPE_PROVIDER_REALTIME"));
   }
   ProviderCallbacks callbacks;
   callbacks.context = provider.context;

@@ -234,7 +234,7 @@ absl::Status GrpcServer::State::Serve(std::vector<ListenSocket> listeners,
   builder.experimental().SetInterceptorCreators(std::move(watches));
   server = builder.BuildAndStart();
   absl::Status status = absl::UnavailableError(
-      "gRPC does not start: see its own messages with JOBSCOPE_LOG_LEVEL=debug");
+      "gRPC does not start: JOBSCOPE_LOG_LEVEL=debug shows its own messages");
   if (server != nullptr) {
     status = acceptor->Start([doors = std::move(doors)](size_t door, int listener_fd, int fd) {
       grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
@@ -333,7 +333,7 @@ void GrpcServer::Stop(absl::Duration limit) {
     Log(LogLevel::kWarning,
         absl::StrCat("gRPC has not closed the profiler server on ", state.address, " within ",
                      absl::FormatDuration(limit + kShutdownGrace),
-                     "; it is left to a thread of its own"));
+                     "; it closes on a thread of its own"));
   }
 }
 

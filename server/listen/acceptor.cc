@@ -202,7 +202,7 @@ void Acceptor::Loop::Run() {
     try {
       RunOnce();
     } catch (const std::bad_alloc&) {
-      PauseAndWarn(NowNs(), "there is no memory");
+      PauseAndWarn(NowNs(), "out of memory");
     }
   }
   for (const Connection& connection : connections_) Close(connection);
@@ -317,7 +317,7 @@ void Acceptor::Loop::AcceptFrom(size_t listener, int64_t now_ns) {
   // Plus two for the connection itself.
   const size_t wanted = limits_.free_descriptors + 2;
   if (FreeDescriptors(wanted) < wanted) {
-    return PauseAndWarn(now_ns, "the process has almost no file descriptor left");
+    return PauseAndWarn(now_ns, "the process has almost no file descriptors left");
   }
   sockaddr_storage peer = {};
   socklen_t size = sizeof(peer);

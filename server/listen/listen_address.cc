@@ -72,19 +72,19 @@ absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text,
     in6_addr ignored;
     const std::string literal(host.substr(0, host.find('%')));  // a scope may follow
     if (inet_pton(AF_INET6, literal.c_str(), &ignored) != 1)
-      return Malformed(text, "no IPv6 address");
+      return Malformed(text, "not an IPv6 address");
   } else if (host.find(':') != absl::string_view::npos) {
     return Malformed(text, "an IPv6 address needs brackets");
   }
   if (host.empty()) return Malformed(text, "no host");
   if (host.find_first_of("/ \t\n[]@") != absl::string_view::npos || host.size() > 255) {
-    return Malformed(text, "no host name");
+    return Malformed(text, "not a host name");
   }
   int number = 0;
   const bool digits =
       !port.empty() && port.find_first_not_of("0123456789") == absl::string_view::npos;
   if (!digits || port.size() > 9 || !absl::SimpleAtoi(port, &number)) {
-    return Malformed(text, "the port is no number");
+    return Malformed(text, "the port is not a number");
   }
   if (number > kMaxPort)
     return Malformed(text, absl::StrCat("port ", number, " is over ", kMaxPort));
@@ -115,7 +115,7 @@ absl::StatusOr<std::vector<BindTarget>> ResolveListenAddress(const ListenAddress
   const int error = getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found);
   if (error != 0) {
     return absl::UnavailableError(absl::StrCat("host \"", Printable(address.host, 255),
-                                               "\" is not known: ", gai_strerror(error)));
+                                               "\" is unknown: ", gai_strerror(error)));
   }
   const absl::Cleanup free_found = [found] { freeaddrinfo(found); };
   for (const int family : {AF_INET, AF_INET6}) {

@@ -49,7 +49,7 @@ absl::Status RemoveStale(const std::string& path) {
   }
   if (!S_ISSOCK(info.st_mode)) {
     return absl::AlreadyExistsError(
-        absl::StrCat(path, " exists and is no socket: remove it, or choose another path"));
+        absl::StrCat(path, " exists and is not a socket: remove it, or choose another path"));
   }
   const sockaddr_un address = UnixAddress(path);
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -58,7 +58,7 @@ absl::Status RemoveStale(const std::string& path) {
   const int error =
       connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? 0 : errno;
   if (error == 0 || error == EAGAIN || error == EINPROGRESS) {  // EAGAIN: its queue is full
-    return absl::AlreadyExistsError(absl::StrCat("somebody listens on unix:", path));
+    return absl::AlreadyExistsError(absl::StrCat("another process listens on unix:", path));
   }
   if (error != ECONNREFUSED) {
     return absl::UnavailableError(absl::StrCat("unix socket ", path, ": ", strerror(error)));
@@ -189,14 +189,14 @@ absl::StatusOr<ListenSocket> ListenSocket::OpenUnix(const BindTarget& target,
   const sockaddr_un address = UnixAddress(path);
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     if (errno == EADDRINUSE) {
-      return absl::AlreadyExistsError(absl::StrCat("somebody listens on unix:", path));
+      return absl::AlreadyExistsError(absl::StrCat("another process listens on unix:", path));
     }
     if (errno == ENOENT) {
       return absl::UnavailableError(
-          absl::StrCat("can't make the unix socket ", path,
+          absl::StrCat("can't create the unix socket ", path,
                        ": no such directory; create it, or choose another path"));
     }
-    return Failure(absl::StrCat("can't make the unix socket ", path), "bind");
+    return Failure(absl::StrCat("can't create the unix socket ", path), "bind");
   }
   struct stat info = {};
   if (lstat(path.c_str(), &info) == 0) {

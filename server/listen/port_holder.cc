@@ -54,7 +54,7 @@ std::string DescribePortHolder(const BindTarget& target, absl::Duration timeout)
       &describe_context, v1::DescribeRequest(), &description);
   if (described.ok()) return DescribeWorker(description.identity());
   if (described.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
-    return "a gRPC server that wants credentials";
+    return "a gRPC server that requires credentials";
   }
   if (described.error_code() != grpc::StatusCode::UNIMPLEMENTED) return "another program";
 

@@ -379,9 +379,9 @@ void CaptureStream::OnTick() {
   if (passed(moved_ns_) > limits.stall) capture_->YieldSlot();
   if (passed(std::max(moved_ns_, heard_ns_)) > limits.hold) {
     Finish(absl::DeadlineExceededError(
-        absl::StrCat("the capture has ended, and its client has taken nothing of it for ",
+        absl::StrCat("the capture has ended, and its client has received nothing of it for ",
                      absl::FormatDuration(limits.hold))));
-    capture_->Drop(absl::DeadlineExceededError("its client took nothing of it any more"));
+    capture_->Drop(absl::DeadlineExceededError("its client stopped receiving it"));
   }
 }
 
@@ -431,7 +431,7 @@ std::string CaptureStream::Outcome() const {
                       unknown_requests_ == 0
                           ? ""
                           : absl::StrCat(", ", unknown_requests_, " requests of unknown kinds"),
-                      ended_sent_ ? "" : ", not to the end");
+                      ended_sent_ ? "" : ", incomplete");
 }
 
 }  // namespace jobscope

@@ -127,7 +127,7 @@ absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<St
       return absl::FailedPreconditionError(
           "the capture has not been started: until then it ends with its stream");
     }
-    if (store_ == nullptr) return absl::NotFoundError("the capture is not here any more");
+    if (store_ == nullptr) return absl::NotFoundError("the capture is gone");
     if (next_item <= acknowledged_) {
       return absl::FailedPreconditionError(
           absl::StrCat("resume.next_item = ", next_item, ": items are held from number ",
@@ -136,7 +136,7 @@ absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<St
     if (next_item > sent_ + 1) {
       return absl::InvalidArgumentError(
           absl::StrCat("resume.next_item = ", next_item, " is out of range: ", acknowledged_ + 1,
-                       " to ", sent_ + 1, "; what lies beyond was never sent"));
+                       " to ", sent_ + 1, "; later items were never sent"));
     }
     cut_ = absl::AbortedError(
         absl::StrCat("a newer Fetch has taken this capture over, from ", stream->peer()));
@@ -224,7 +224,7 @@ NativeCapture::Snapshot NativeCapture::Look(StreamId stream) const {
   Snapshot snapshot;
   snapshot.phase = phase_;
   if (stream != stream_) {
-    snapshot.cut = cut_.ok() ? absl::AbortedError("the capture is not here any more") : cut_;
+    snapshot.cut = cut_.ok() ? absl::AbortedError("the capture is gone") : cut_;
   }
   snapshot.commanded = commanded_;
   snapshot.recording = started_.has_value();
@@ -385,7 +385,7 @@ void NativeCapture::OnHoldOver(uint64_t hold) {
   {
     absl::MutexLock lock(&mutex_);
     if (hold != hold_ || store_ == nullptr) return;
-    LetGoLocked(absl::StrCat("was let go of: nobody fetched it for ",
+    LetGoLocked(absl::StrCat("was discarded: no client fetched it for ",
                              absl::FormatDuration(dependencies_.hold)),
                 /*unasked=*/true, &remains);
   }
@@ -401,7 +401,7 @@ void NativeCapture::OnResumeTimeOver(uint64_t hold) {
   }
   Log(LogLevel::kWarning,
       absl::StrCat("the client of session \"", options_.session_id, "\", ", options_.peer,
-                   ", was lost while recording and has not come back for ",
+                   ", was lost while recording and has not reconnected for ",
                    absl::FormatDuration(dependencies_.resume), "; the recording ends and is held"));
   (void)dependencies_.sessions->StopTicket(ticket, "client_lost");  // false: it has just ended
 }

@@ -70,7 +70,7 @@ absl::StatusOr<std::shared_ptr<NativeCapture>> NativeCaptures::New(SessionOption
   auto capture =
       std::make_shared<NativeCapture>(std::move(dependencies), std::move(key), std::move(options));
   absl::MutexLock lock(&mutex_);
-  if (closed_) return absl::UnavailableError("the profiler server of this process is ending");
+  if (closed_) return absl::UnavailableError("the profiler server is shutting down");
   captures_.push_back(capture);
   return capture;
 }
@@ -88,8 +88,8 @@ absl::StatusOr<std::shared_ptr<NativeCapture>> NativeCaptures::Find(absl::string
   if (found != nullptr) return found;
   if (gone != nullptr) return absl::NotFoundError(absl::StrCat("the capture ", gone->why));
   return absl::NotFoundError(
-      "no capture of this key is here: it never was, or has been gone for long, or was in a "
-      "process that has ended");
+      "no capture has this key: it never existed, was discarded long ago, or was in a process that "
+      "has ended");
 }
 
 void NativeCaptures::Forget(const NativeCapture& capture, std::string why) {

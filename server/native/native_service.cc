@@ -69,7 +69,7 @@ grpc::ServerUnaryReactor* NativeService::Stop(grpc::CallbackServerContext* conte
   }
   call->Finish(
       absl::OkStatus(), [&] { WriteResponse(answer, response); },
-      stopped.has_value() ? "stopped" : "nothing of that name ran");
+      stopped.has_value() ? "stopped" : "no such session was running");
   return reactor;
 }
 

@@ -205,8 +205,8 @@ StartOutcome StartProcessServer(const ProcessServerOptions& options) {
     if (process.running->options.Key() == resolved->Key()) return {JOBSCOPE_OK, "", bound};
     if (process.running->options.by_environment) {
       Log(LogLevel::kInfo,
-          absl::StrCat("profiler server: the one that the environment asked for, on ", bound,
-                       ", stays; the options in code (", resolved->address, ") are not used"));
+          absl::StrCat("profiler server: keeps the one that the environment requested, on ", bound,
+                       "; ignores the options in code (", resolved->address, ")"));
       return {JOBSCOPE_OK, "", bound};
     }
     return {JOBSCOPE_E_BUSY,

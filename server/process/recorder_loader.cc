@@ -47,7 +47,7 @@ absl::StatusOr<const Table*> LoadTable(const char* entry_name) {
   const auto entry = reinterpret_cast<Entry>(dlsym(library, entry_name));
   if (entry == nullptr) {
     return absl::FailedPreconditionError(
-        absl::StrCat(kSoname, " has no ", entry_name, ": it is not a recorder of ours"));
+        absl::StrCat(kSoname, " has no ", entry_name, ": it is not jobscope's recorder"));
   }
   const Table* const table = entry();
   if (table->size < sizeof(Table)) {

@@ -46,7 +46,7 @@ const host::Reader* FindRecorder() {
   const auto reader = LoadRecorder();
   if (reader.ok()) return *reader;
   Log(LogLevel::kWarning,
-      absl::StrCat("nothing of the host is recorded: ", reader.status().message()));
+      absl::StrCat("host events are not recorded: ", reader.status().message()));
   return nullptr;
 }
 

@@ -10,7 +10,7 @@ namespace jobscope {
 
 absl::Status CallRegistry::Enter(std::shared_ptr<OpenCall> call) {
   absl::MutexLock lock(&mutex_);
-  if (closed_) return absl::UnavailableError("the profiler server of this process is ending");
+  if (closed_) return absl::UnavailableError("the profiler server is shutting down");
   if (calls_.size() - answered_ >= max_calls_ || calls_.size() >= max_with_answered_) {
     return absl::ResourceExhaustedError(
         absl::StrCat("this worker has ", calls_.size(),

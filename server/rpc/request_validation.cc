@@ -375,7 +375,7 @@ absl::StatusOr<StartCommand> ValidateStart(const v1::Start& request, const Start
   if (command.start_monotonic_ns < earliest_ns || command.start_monotonic_ns > latest_ns) {
     return OutOfRange("start.start_monotonic_ns", absl::StrCat(command.start_monotonic_ns),
                       absl::StrCat(earliest_ns, " to ", latest_ns, ", or 0 for now"),
-                      "it counts on this worker's MONOTONIC clock, which SyncClock tells");
+                      "it is a time on this worker's MONOTONIC clock, which SyncClock reads");
   }
   const auto granted_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(context.granted_lookback));
   command.zero_monotonic_ns =
@@ -437,7 +437,7 @@ absl::StatusOr<StartCommand> ValidateStart(const v1::Start& request, const Start
 absl::Status ValidateResume(const v1::Resume& request) {
   if (request.capture_key().size() != limits::kCaptureKeyBytes) {
     return OutOfRange("resume.capture_key", absl::StrCat(request.capture_key().size(), " bytes"),
-                      absl::StrCat(limits::kCaptureKeyBytes, " bytes, as `armed` told them"));
+                      absl::StrCat(limits::kCaptureKeyBytes, " bytes, as received in `armed`"));
   }
   if (request.next_item() == 0) return OutOfRange("resume.next_item", "0", "1 or more");
   return absl::OkStatus();

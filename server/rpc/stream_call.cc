@@ -139,7 +139,7 @@ void StreamCall::HandleRead(unsigned events) {
 void StreamCall::Lose() {
   if (std::exchange(lost_, true) || finished()) return;
   OnLost();
-  Finish(absl::CancelledError("the client has gone"));
+  Finish(absl::CancelledError("the client has disconnected"));
 }
 
 void StreamCall::Finish(absl::Status status) {

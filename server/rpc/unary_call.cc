@@ -37,7 +37,7 @@ grpc::Status ToGrpc(const absl::Status& status) {
 class UnaryCall::Reactor : public grpc::ServerUnaryReactor {
  public:
   explicit Reactor(std::shared_ptr<UnaryCall> call) : call_(std::move(call)) {}
-  void OnCancel() override { call_->End(absl::CancelledError("the caller has gone")); }
+  void OnCancel() override { call_->End(absl::CancelledError("the caller has disconnected")); }
   void OnDone() override {
     call_->OnDone();
     call_->registry_->Leave(call_);
@@ -121,7 +121,7 @@ void UnaryCall::CutOff() {
   absl::MutexLock lock(&mutex_);
   if (context_ == nullptr) return;
   Log(LogLevel::kWarning,
-      absl::StrCat(peer_, " has not taken its answer to ", method_, " for ",
+      absl::StrCat(peer_, " has not received its answer to ", method_, " for ",
                    absl::FormatDuration(absl::Trunc(limit_, absl::Seconds(1))), " and is cut off"));
   // OnDone follows; if the connection itself stalls, when the connection ends.
   context_->TryCancel();

@@ -58,11 +58,10 @@ void CertificateWatch::LoadIfChanged() {
   looked_ns_ = now_ns;
   if (LookAtFiles() == seen_) return;
   if (const absl::Status status = Load(); status.ok()) {
-    Log(LogLevel::kInfo,
-        absl::StrCat(files_.certificate.setting, "=", files_.certificate.path,
-                     ": who connects from now on gets the certificate that is there now"));
+    Log(LogLevel::kInfo, absl::StrCat(files_.certificate.setting, "=", files_.certificate.path,
+                                      ": new connections get the new certificate"));
   } else {
-    Log(LogLevel::kWarning, absl::StrCat("the certificate that was read before stays in force: ",
+    Log(LogLevel::kWarning, absl::StrCat("the previous certificate stays in force: ",
                                          absl::string_view(status.message())));
   }
 }

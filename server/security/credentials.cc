@@ -49,11 +49,11 @@ absl::StatusOr<Credentials> Credentials::Load(const CredentialFiles& files) {
 absl::Status Credentials::CheckReach(const std::vector<BindTarget>& targets, bool insecure) const {
   for (const BindTarget& target : targets) {
     if (wants_token() && !tls() && !IsOwnHost(target)) {
-      return absl::PermissionDeniedError(absl::StrCat(
-          "on ", target.text,
-          " the token would travel in clear text: give a certificate and its key, too "
-          "(JOBSCOPE_TLS_CERT, JOBSCOPE_TLS_KEY, or options.tls_cert, options.tls_key), or listen "
-          "on 127.0.0.1, [::1] or a unix socket"));
+      return absl::PermissionDeniedError(
+          absl::StrCat("on ", target.text,
+                       " the token would be sent in clear text: give a certificate and its key, "
+                       "too (JOBSCOPE_TLS_CERT, JOBSCOPE_TLS_KEY, or options.tls_cert, "
+                       "options.tls_key), or listen on 127.0.0.1, [::1] or a unix socket"));
     }
     if (target.loopback || mutual_tls() || wants_token()) continue;
     if (!insecure) {
@@ -61,12 +61,12 @@ absl::Status Credentials::CheckReach(const std::vector<BindTarget>& targets, boo
           target.text,
           " can be reached from other hosts, and everybody there could profile this "
           "process: ",
-          tls() ? "TLS alone tells the callers who the worker is, but not the worker who calls; "
-                  "add JOBSCOPE_TLS_CA (options.tls_ca: callers need a certificate of that CA) or "
-                  "JOBSCOPE_TOKEN_FILE (options.token_file)"
+          tls() ? "TLS alone authenticates the worker, but not its callers; add JOBSCOPE_TLS_CA "
+                  "(options.tls_ca: callers need a certificate of that CA) or JOBSCOPE_TOKEN_FILE "
+                  "(options.token_file)"
                 : "give it credentials, JOBSCOPE_TLS_CERT and JOBSCOPE_TLS_KEY with "
                   "JOBSCOPE_TLS_CA or JOBSCOPE_TOKEN_FILE (docs/security.md)",
-          "; or listen on 127.0.0.1 or a unix socket and tunnel to it; or say JOBSCOPE_INSECURE=1 "
+          "; or listen on 127.0.0.1 or a unix socket and tunnel to it; or set JOBSCOPE_INSECURE=1 "
           "(options.insecure) if everybody in the network is trusted"));
     }
     Log(LogLevel::kWarning, absl::StrCat("serves ", target.text,

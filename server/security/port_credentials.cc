@@ -64,7 +64,7 @@ class TokenDoor {
     const char* text = nullptr;
     if (given.empty()) {
       text =
-          "this worker wants a token: give capture its file with --token_file or "
+          "this worker requires a token: give capture its file with --token_file or "
           "JOBSCOPE_TOKEN_FILE, other clients the header authorization: Bearer TOKEN";
     } else if (given.size() > 1 || !Accepts(View(given.front().value))) {
       text =

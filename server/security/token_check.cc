@@ -65,9 +65,9 @@ void TokenCheck::LookAgain() {
     if (auto status = Load(version); status.ok()) {
       Log(LogLevel::kInfo, absl::StrCat(file_.setting, "=", file_.path, ": has a new token"));
     } else {
-      Log(LogLevel::kWarning, absl::StrCat("nobody may profile this process until the token's file "
-                                           "is good again: ",
-                                           absl::string_view(status.message())));
+      Log(LogLevel::kWarning,
+          absl::StrCat("every caller is refused until the token file is valid again: ",
+                       absl::string_view(status.message())));
     }
   }
   const absl::MutexLock lock(&mutex_);

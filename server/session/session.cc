@@ -56,7 +56,7 @@ std::string BusyText(const v1::Busy& busy) {
 }
 
 absl::Status LeavingError() {
-  return absl::UnavailableError("the worker is leaving; no capture starts any more");
+  return absl::UnavailableError("the worker is shutting down; no capture starts any more");
 }
 
 // Calls `done` and releases all that it holds. `done` builds the answer; if memory runs out in it,
@@ -229,7 +229,7 @@ void SessionManager::Cancel(SessionTicket ticket) {
   }
   for (Request& request : state.line) {
     if (request.ticket != ticket) continue;
-    request.refused = absl::CancelledError("cancelled while waiting in line");
+    request.refused = absl::CancelledError("cancelled while queued");
     if (state.running != nullptr) state.running->Wake();
   }
 }
@@ -246,7 +246,7 @@ std::optional<std::string> SessionManager::Stop(std::string_view session_id,
   if (session_id.empty()) return std::nullopt;
   for (Request& request : state.line) {
     if (request.options.session_id != session_id || !request.refused.ok()) continue;
-    request.refused = absl::CancelledError("stopped while waiting in line");
+    request.refused = absl::CancelledError("stopped while queued");
     if (state.running != nullptr) state.running->Wake();
     return request.options.session_id;
   }

@@ -330,7 +330,7 @@ SessionResult SessionRun::Finish() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (cancelled_) {
-      result.status = absl::CancelledError("the caller went away; the capture was dropped");
+      result.status = absl::CancelledError("the caller disconnected; the capture was dropped");
       return result;
     }
     input.ended_by = ended_by_;

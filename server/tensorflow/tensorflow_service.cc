@@ -166,7 +166,7 @@ grpc::ServerUnaryReactor* TensorflowService::Terminate(grpc::CallbackServerConte
   const auto stopped = dependencies_.sessions->Stop(message.session_id());
   call->Finish(
       absl::OkStatus(), [response] { WriteResponse(tensorflow::TerminateResponse(), response); },
-      stopped.has_value() ? "stopped" : "nothing of that name ran");
+      stopped.has_value() ? "stopped" : "no such session was running");
   return reactor;
 }
 

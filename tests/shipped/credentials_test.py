@@ -151,9 +151,9 @@ class CredentialsTest(harness.TestCase):
         worker, address = self.serve(self.server(ca="ca", token="token"))
         with worker:
             refused = self.assert_refused
-            refused(address, *self.client("client"), reason="wants a token")
+            refused(address, *self.client("client"), reason="requires a token")
             refused(address, *self.client("client", token="other_token"), reason="not this worker's")
-            refused(address, *self.client(token="token"), reason="wants a certificate")
+            refused(address, *self.client(token="token"), reason="requires a client certificate")
             refused(address, *self.client("other_client", token="token"), reason='signed by "another CA"')
             refused(address, *self.client("client", "other_ca", "token"), reason="not in --tls_ca=")
             refused(address, reason="the worker speaks TLS")
@@ -169,14 +169,14 @@ class CredentialsTest(harness.TestCase):
             self.leave(worker)
         worker, address = self.serve({})
         with worker:
-            self.assert_refused(address, *self.client(), reason="the worker speaks no TLS")
+            self.assert_refused(address, *self.client(), reason="the worker does not speak TLS")
             self.leave(worker)
 
     def test_a_token_guards_loopback_and_unix_sockets(self):
         for address in ("127.0.0.1:0", f"unix:{self.folder}/worker.sock"):
             worker, bound = self.serve({"JOBSCOPE_TOKEN_FILE": self.path("token")}, address)
             with worker:
-                self.assert_refused(bound, reason="wants a token")
+                self.assert_refused(bound, reason="requires a token")
                 self.assert_captures(bound, *self.client(ca=None, token="token"))
                 self.leave(worker)
 

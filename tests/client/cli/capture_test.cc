@@ -209,7 +209,7 @@ TEST_F(CaptureTest, EachTroubleIsCalledByItsName) {
       {busy.address(), {"busy", "describe", "somebody"}},
       {empty.address(), {"empty", "done", "recorded nothing"}},
       {writes_itself.address(), {"failed", "transfer", "on its own disk"}},
-      {garbage.address(), {"failed", "transfer", "no ProfileResponse"}},
+      {garbage.address(), {"failed", "transfer", "not a ProfileResponse"}},
       {refuses.address(), {"refused", "describe", "at most 50 ms"}},
       {denies.address(), {"refused", "arm", "not you"}},
       {refused.address(), {"unreachable", "connect", "Connection refused"}},

@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
     Table, UsageError,
     ::testing::Values(
         Case({"--duration_ms=0"},
-             "--duration_ms=0 is out of range; give 1 to 60000, or --lookback_ms"),
+             "--duration_ms=0 is out of range; give 1 to 60000, or add --lookback_ms"),
         Case({"--duration_ms=-5"}, "--duration_ms=-5"),
         Case({"--duration_ms=60001"}, "raise --max_duration_ms"),
         Case({"--duration_ms=2s"}, "--duration_ms"),

@@ -84,7 +84,7 @@ TEST(Steps, AWantedOneThatIsOverNamesTheWorker) {
               HasSubstr("step 99 is over at worker w:1 (at step 100)"));
   const auto soon = ChooseSteps({4, 101}, {AtStep(100, 10)}, 1'050 * kMs);
   ASSERT_FALSE(soon.ok());
-  EXPECT_THAT(std::string(soon.status().message()), HasSubstr("before it can be told"));
+  EXPECT_THAT(std::string(soon.status().message()), HasSubstr("before the request can reach it"));
   const auto reachable = ChooseSteps({4, 120}, {AtStep(100, 10)}, 1'050 * kMs);
   ASSERT_TRUE(reachable.ok());
   EXPECT_EQ((*reachable)->first, 120);

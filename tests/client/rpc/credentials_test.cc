@@ -235,14 +235,15 @@ TEST(Diagnosis, UnknownCa) {
 
 TEST(Diagnosis, WorkerWantsACertificate) {
   const Server server(ServerTls("server", true));
-  ExpectCause(server.endpoint(), Tls(), {"wants a certificate", "--tls_cert and --tls_key"});
+  ExpectCause(server.endpoint(), Tls(),
+              {"requires a client certificate", "--tls_cert and --tls_key"});
   ExpectCause(server.endpoint(), Tls("other_client"),
               {"does not accept our certificate", "signed by \"another CA\"", "jobscope trial CA"});
 }
 
 TEST(Diagnosis, TwoFaultsAreBothTold) {
   const Server server(ServerTls("expired", true));
-  ExpectCause(server.endpoint(), Tls(), {"has expired", "wants a certificate"});
+  ExpectCause(server.endpoint(), Tls(), {"has expired", "requires a client certificate"});
 }
 
 TEST(Diagnosis, OneSideSpeaksTls) {
@@ -253,7 +254,7 @@ TEST(Diagnosis, OneSideSpeaksTls) {
   ExpectCause(tls.endpoint(), token, {"the worker speaks TLS", "--tls_ca"});
   const Server plain(grpc::InsecureServerCredentials());
   ExpectCause(plain.endpoint(), Tls(),
-              {"the worker speaks no TLS", "JOBSCOPE_TLS_CERT", "--tls_ca=none"});
+              {"the worker does not speak TLS", "JOBSCOPE_TLS_CERT", "--tls_ca=none"});
 }
 
 // Takes connections and says nothing, or goes away at once.

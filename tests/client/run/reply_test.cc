@@ -173,7 +173,7 @@ TEST_F(WriteReplyTest, GarbageLeavesNoFile) {
   EXPECT_STREQ(Name(verdict.phase), "transfer");
   EXPECT_THAT(List(directory_.path()), IsEmpty());
 
-  EXPECT_THAT(Write(std::string(1000, '\xff')).reason, HasSubstr("no ProfileResponse"));
+  EXPECT_THAT(Write(std::string(1000, '\xff')).reason, HasSubstr("not a ProfileResponse"));
   EXPECT_THAT(List(directory_.path()), IsEmpty());
 }
 

@@ -105,7 +105,7 @@ TEST(TableTest, TheTableSaysWhatToDoWhereLittleWasRecorded) {
   }
   EXPECT_THAT(CaptureTable(manifest),
               HasSubstr("hint for w0 and 2 more: no steps, no scopes: mark steps (JOBSCOPE_STEP, "
-                        "jobscope.step), or see a Python program as it is with "
+                        "jobscope.step), or record an unmodified Python program with "
                         "--python_tracer_level=1\n"));
   manifest.workers[0].collectors[0].events = 7;
   manifest.workers[1].steps = 0;

@@ -135,7 +135,7 @@ class RunTest(attached.TestCase):
 
     def test_nobody_became_a_worker(self):
         _, _, errors = self.run_it("true", flags=())
-        self.assertIn("no worker has appeared; JOBSCOPE_LOG_LEVEL=debug says", errors)
+        self.assertIn("no worker has appeared; JOBSCOPE_LOG_LEVEL=debug logs", errors)
 
 
 class UsageTest(attached.TestCase):

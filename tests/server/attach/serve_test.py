@@ -131,7 +131,7 @@ class ServeTest(attached.TestCase):
     def test_delay_that_is_none(self):
         env = attached.preloaded(f"127.0.0.1:{attached.free_port()}", JOBSCOPE_ATTACH_DELAY_MS="60000")
         errors = self.warned(env)[1]
-        self.assertRegex(errors, r'warning: JOBSCOPE_ATTACH_DELAY_MS must be 0 to 10000, is "60000": it is 20 here\n')
+        self.assertRegex(errors, r'warning: JOBSCOPE_ATTACH_DELAY_MS must be 0 to 10000, is "60000": using 20\n')
 
     def test_address_that_is_none(self):
         env = attached.preloaded("127.0.0.1:nonsense", JOBSCOPE_ATTACH_DELAY_MS="0")

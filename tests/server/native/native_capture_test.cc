@@ -489,7 +489,7 @@ TEST_F(NativeRefusalTest, FetchOfWhatIsNotThere) {
   StartServer();
   auto unknown = Fetch(std::string(limits::kCaptureKeyBytes, '0'), 1)->Finish();
   EXPECT_EQ(unknown.error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_THAT(unknown.error_message(), HasSubstr("it never was"));
+  EXPECT_THAT(unknown.error_message(), HasSubstr("it never existed"));
   EXPECT_EQ(Fetch("short", 1)->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   auto armed = Arm();
   auto status = Fetch(armed->armed.capture_key(), 1)->Finish();

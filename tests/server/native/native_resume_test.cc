@@ -249,8 +249,8 @@ TEST_F(NativeResumeTest, IsHeldForAWhileOnly) {
   const std::string log = ::testing::internal::GetCapturedStderr();
   const grpc::Status status = Fetch(cut->armed.capture_key(), 2)->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_THAT(status.error_message(), HasSubstr("let go of: nobody fetched it for 200ms"));
-  EXPECT_THAT(log, AllOf(HasSubstr("session \"cut\""), HasSubstr("nobody fetched it for 200ms"),
+  EXPECT_THAT(status.error_message(), HasSubstr("discarded: no client fetched it for 200ms"));
+  EXPECT_THAT(log, AllOf(HasSubstr("session \"cut\""), HasSubstr("no client fetched it for 200ms"),
                          HasSubstr("items were not acknowledged")));
 }
 

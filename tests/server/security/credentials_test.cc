@@ -237,7 +237,7 @@ TEST_F(CredentialsTest, WithoutTheTokenEveryMethodLooksTheSame) {
       EXPECT_EQ(status.error_message(), expected.error_message()) << method;
     }
   }
-  EXPECT_THAT(Call(Tls(), kDescribe, "").error_message(), HasSubstr("wants a token"));
+  EXPECT_THAT(Call(Tls(), kDescribe, "").error_message(), HasSubstr("requires a token"));
   EXPECT_THAT(Call(Tls(), kDescribe, "Bearer no").error_message(), HasSubstr("not this worker's"));
 }
 
@@ -322,7 +322,7 @@ TEST_F(CredentialsTest, AUnixSocketMayHaveTls) {
 TEST_F(CredentialsTest, TheHolderOfAPortMayWantCredentials) {
   Serve(Files("", "", "", Cert("token")));
   const auto another = GrpcServer::Start(Options(server_->address()));
-  EXPECT_THAT(std::string(another.status().message()), HasSubstr("wants credentials"));
+  EXPECT_THAT(std::string(another.status().message()), HasSubstr("requires credentials"));
 }
 
 TEST_F(CredentialsTest, AReplacedTokenIsTakenAndTheOldOneEnds) {
