@@ -14,8 +14,9 @@
 
 namespace jobscope {
 
-// Thread-safe. Unbounded, but each call in flight posts once. Waits on MONOTONIC, therefore uses
-// the standard library: absl::Mutex waits on REALTIME, which may be set meanwhile.
+// Queues letters for the deciding thread. Thread-safe. Unbounded, but each call in flight posts
+// once. Waits on MONOTONIC, therefore uses the standard library: absl::Mutex waits on REALTIME,
+// which may be set meanwhile.
 class Mailbox {
  public:
   using Letter = absl::AnyInvocable<void()>;

@@ -13,7 +13,7 @@
 
 namespace jobscope {
 
-// Used by the deciding thread only.
+// Combines the clock measurements of a run. Used by the deciding thread only.
 class RunClocks {
  public:
   // Whether the clock of `slot`, which is armed, must be measured. Counts it if so.

@@ -16,9 +16,9 @@
 
 namespace jobscope {
 
-// One completion queue of our own and a few threads that serve it. gRPC's callback threads will not
-// do: in gRPC 1.51 the thread that releases the last channel joins them, and aborts the process if
-// it is one of them (observed: a channel's last call, cancelled, holds the channel).
+// Serves one completion queue of our own with a few threads. gRPC's callback threads will not do:
+// in gRPC 1.51 the thread that releases the last channel joins them, and aborts the process if it
+// is one of them (observed: a channel's last call, cancelled, holds the channel).
 class CallThreads {
  public:
   // What a call puts into the queue as its tag.

@@ -30,7 +30,7 @@ struct CredentialFlags {
   std::string tls_server_name;  // the name in the workers' certificates, if it is not the address
 };
 
-// Immutable; shared by all channels of a run.
+// Loads and holds the client's credentials. Immutable; shared by all channels of a run.
 class ClientCredentials {
  public:
   // Reads the files. Returns INVALID_ARGUMENT, which names flag or variable, file and remedy.

@@ -20,8 +20,8 @@
 
 namespace jobscope {
 
-// A diagnosis blocks for a handshake: it runs on threads of this object, few at a time, and only
-// after a connection failed. Thread-safe.
+// Diagnoses failed connections. A diagnosis blocks for a handshake: it runs on threads of this
+// object, few at a time, and only after a connection failed. Thread-safe.
 class Diagnoser {
  public:
   // Null: plain HTTP/2.

@@ -14,9 +14,9 @@
 
 namespace jobscope {
 
-// Thread-safe. Jobs run in the order in which they were posted, never two at a time, and without a
-// lock, so a job may post. The posting thread runs its job, and those that others post meanwhile,
-// unless another thread is already running jobs.
+// Serialises jobs. Thread-safe. Jobs run in the order in which they were posted, never two at a
+// time, and without a lock, so a job may post. The posting thread runs its job, and those that
+// others post meanwhile, unless another thread is already running jobs.
 class Strand {
  public:
   using Job = absl::AnyInvocable<void()>;

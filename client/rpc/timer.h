@@ -14,9 +14,9 @@
 
 namespace jobscope {
 
-// Thread-safe. Owns itself until it has fired or was cancelled, so the pointer need not be kept;
-// but CallThreads waits for it when it ends, so cancel a distant one. Starting a timer requires a
-// Lease.
+// Runs a function once, after a delay. Thread-safe. Owns itself until it has fired or was
+// cancelled, so the pointer need not be kept; but CallThreads waits for it when it ends, so cancel
+// a distant one. Starting a timer requires a Lease.
 class Timer : public CallThreads::Call {
  public:
   // Runs `fire` once, after `delay` or soon after that, unless cancelled before. `fire` must not

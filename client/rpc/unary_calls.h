@@ -19,7 +19,7 @@
 
 namespace jobscope {
 
-// The unary calls of one channel, with raw bytes. Thread-safe. Callbacks run on the threads,
+// Makes the unary calls of one channel, with raw bytes. Thread-safe. Callbacks run on the threads,
 // exactly once for each call, possibly after this is destroyed: they own what they use.
 class UnaryCalls {
  public:

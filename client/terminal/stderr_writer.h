@@ -11,8 +11,8 @@
 
 namespace jobscope {
 
-// A stopped terminal (Ctrl-S) or a pipe without a reader blocks only a thread of this object.
-// Ignores errors: the user may have closed the terminal. Not thread-safe.
+// Writes on a thread of its own. A stopped terminal (Ctrl-S) or a pipe without a reader blocks only
+// a thread of this object. Ignores errors: the user may have closed the terminal. Not thread-safe.
 class StderrWriter {
  public:
   StderrWriter();

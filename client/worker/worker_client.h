@@ -88,8 +88,8 @@ struct WorkerEvents {
   std::function<void(grpc::Status, std::unique_ptr<Delivery>)> ended;
 };
 
-// All functions return at once. A callback may run on any thread, also before the function returns,
-// and must not block.
+// Talks to one worker. All functions return at once. A callback may run on any thread, also before
+// the function returns, and must not block.
 class WorkerClient {
  public:
   using DescribeDone = std::function<void(grpc::Status, v1::DescribeResponse)>;

@@ -50,7 +50,7 @@ struct GrpcServerOptions {
   bool uses_tsc = true;
 };
 
-// Not restartable. Thread-safe, except that Stop is called once.
+// Runs one server. Not restartable. Thread-safe, except that Stop is called once.
 class GrpcServer {
  public:
   // Binds, serves, and checks that the server answers. Takes a few milliseconds, up to 0.5 s more

@@ -32,11 +32,11 @@ class NativeCaptures;
 // Converts the newest steps to v1::StepState; nullopt without a step source.
 std::optional<v1::StepState> StepStateOf(const StepHistory& history);
 
-// Phases: arming -> armed -> started -> over. At most one stream is attached at a time. Before
-// `started` the capture ends with its stream; after it the recording continues to its planned end,
-// or until it has been without a stream for `resume`. Items are held for `hold` after the stream
-// was lost or the recording has ended, whichever is later. The capture holds the session's slot
-// while a stream is attached and items are left.
+// Runs one capture through its phases: arming -> armed -> started -> over. At most one stream is
+// attached at a time. Before `started` the capture ends with its stream; after it the recording
+// continues to its planned end, or until it has been without a stream for `resume`. Items are held
+// for `hold` after the stream was lost or the recording has ended, whichever is later. The capture
+// holds the session's slot while a stream is attached and items are left.
 //
 // Thread-safe. Never blocks. Wakes the attached stream on every change; the stream then queries.
 class NativeCapture : public std::enable_shared_from_this<NativeCapture> {

@@ -30,7 +30,7 @@ struct NativeCaptureLimits {
   absl::Duration resume = limits::kResumeTime;
 };
 
-// Thread-safe. Never blocks.
+// Finds, evicts and forgets captures. Thread-safe. Never blocks.
 class NativeCaptures : public std::enable_shared_from_this<NativeCaptures> {
  public:
   // Creates the captures and sets them as the evictor of `sessions`.

@@ -24,9 +24,10 @@ namespace jobscope {
 class HostCollector;
 class NvmlCollector;
 
-// The only code that knows the concrete collectors. Created at the first use, never destroyed:
-// threads of collectors and of the application may use it until the process ends. Creating it loads
-// the recorder, unless it is loaded, and records nothing. Thread-safe.
+// Creates and holds the collectors; the only code that knows the concrete ones. Created at the
+// first use, never destroyed: threads of collectors and of the application may use it until the
+// process ends. Creating it loads the recorder, unless it is loaded, and records nothing.
+// Thread-safe.
 class WorkerRuntime {
  public:
   static WorkerRuntime& Get();

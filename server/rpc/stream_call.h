@@ -22,10 +22,11 @@
 
 namespace jobscope {
 
-// gRPC, sessions, stores, timers and the server's end all signal events to a stream, from their own
-// threads and concurrently. Each sets a bit; one thread at a time, always one of gRPC's, takes the
-// bits and handles them. So the virtual functions below, and all calls into gRPC, run one after the
-// other without a lock. Nothing here blocks. The object outlives gRPC's part of the call.
+// Serialises the events of one stream. gRPC, sessions, stores, timers and the server's end all
+// signal events to a stream, from their own threads and concurrently. Each sets a bit; one thread
+// at a time, always one of gRPC's, takes the bits and handles them. So the virtual functions below,
+// and all calls into gRPC, run one after the other without a lock. Nothing here blocks. The object
+// outlives gRPC's part of the call.
 //
 // At most one read and one write are in progress. A stream is finished when its last write is done,
 // and cut off if the peer does not take that write within 5 s.

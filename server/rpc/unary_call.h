@@ -24,9 +24,9 @@
 
 namespace jobscope {
 
-// The answer, the caller's disconnecting and the server's shutdown may happen at the same time, on
-// different threads; a session's callback may run long after the call has ended. So each of them
-// holds this object, which outlives gRPC's part. Thread-safe. Never blocks.
+// Answers one call. The answer, the caller's disconnecting and the server's shutdown may happen at
+// the same time, on different threads; a session's callback may run long after the call has ended.
+// So each of them holds this object, which outlives gRPC's part. Thread-safe. Never blocks.
 class UnaryCall : public OpenCall, public std::enable_shared_from_this<UnaryCall> {
  public:
   // Starts a call of `method` ("tensorflow.ProfilerService/Profile"). If the registry does not

@@ -17,8 +17,9 @@
 
 namespace jobscope {
 
-// One per server. Thread-safe. Never blocks. Recording continues during snapshots, so there is no
-// gap between two of them: they overlap, as far as the rings reach back.
+// Turns continuous profiling on and off, and describes snapshots. One per server. Thread-safe.
+// Never blocks. Recording continues during snapshots, so there is no gap between two of them: they
+// overlap, as far as the rings reach back.
 class ContinuousProfiling {
  public:
   // Turns recording on at a host level, or off (nullopt). Called with this class's lock held, one

@@ -31,7 +31,7 @@
 
 namespace jobscope {
 
-// The phases are arming -> (armed, until commanded) -> waiting -> recording -> draining ->
+// Runs the phases arming -> (armed, until commanded) -> waiting -> recording -> draining ->
 // delivering. Stop and Cancel may be called in each phase, from any thread; the first call counts.
 // Only Run and AwaitDelivery block.
 class SessionRun {
