@@ -14,7 +14,7 @@ CONFIGURE = cmake $$(command -v ccache >/dev/null && echo -DCMAKE_C_COMPILER_LAU
 BUILD = cmake --build -j $(JOBS) --preset
 CTEST = ctest -j $(JOBS) --output-on-failure --schedule-random
 
-.PHONY: help build demo test check compat interop torch-suite torch-versions bench lint format shipped wheel tsan tsan-long asan fuzz gpu-bundle gpu-test clean
+.PHONY: help build demo test check compat interop torch-suite torch-versions bench lint format shipped wheel tsan tsan-long asan fuzz faults soak gpu-bundle gpu-test clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -122,6 +122,14 @@ fuzz: ## Builds the fuzzers and runs each for a minute
 	$(CONFIGURE) fuzz
 	$(BUILD) fuzz --target $$(ninja -C build/fuzz -t targets all | sed -nE 's/^([a-z_]+_fuzzer): phony$$/\1/p')
 	tests/tooling/fuzz.sh build/fuzz/tests 60
+
+FAULTS = python3 -B tests/faults/faults.py build/python/jobscope build/tests/libfault_shim.so build/tests/librecorder_module_a.so
+# More arguments, such as FAULTS_ARGS='--only "link cut"'.
+FAULTS_ARGS ?= --write
+
+faults: shipped ## Kills, stops, cuts off, fills up: what comes of it, into docs/reliability.md (root runs all rows)
+	$(BUILD) release --target faults
+	$(FAULTS) $(FAULTS_ARGS)
 
 gpu-bundle: shipped ## Builds build/gpu-test/: the GPU tests, for a machine with only a driver (needs nvcc here)
 	$(BUILD) release --target cupti_probe

@@ -25,7 +25,7 @@ function(jobscope_shipped_library name)
   jobscope_project_archives(ours ${ARG_OBJECTS})
   list(TRANSFORM ours REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE our_archives)
 
-  add_library(${name} SHARED $<TARGET_OBJECTS:${ARG_OBJECTS}> compat.c private_copies.cc)
+  add_library(${name} SHARED $<TARGET_OBJECTS:${ARG_OBJECTS}> compat.c private_copies.cc steady_waits.cc)
   add_dependencies(${name} ${ours})
   target_link_libraries(${name} PRIVATE
     -Wl,--start-group ${our_archives} ${archives} ${rebuilt} -Wl,--end-group -lpthread -ldl -lm)
@@ -36,6 +36,7 @@ function(jobscope_shipped_library name)
     -Wl,-z,nodelete           # gRPC's threads and the fork handler outlive any dlclose()
     -Wl,-z,nodynamic-undefined-weak
     -Wl,--wrap=gpr_sleep_until # deploy/private_copies.cc
+    -Wl,--wrap=syscall         # deploy/steady_waits.cc
     # libgcc_s stays shared: libgcc_eh would need glibc 2.35.
     -static-libstdc++)
   set_target_properties(${name} PROPERTIES

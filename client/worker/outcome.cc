@@ -65,6 +65,12 @@ Verdict Make(Outcome outcome, Phase phase, std::string reason, const grpc::Statu
   return {outcome, phase, std::move(reason), static_cast<int>(status.error_code())};
 }
 
+// The worker's process has no memory, thread or descriptor left for a capture, and says which limit
+// to raise (server/guard/resource_guard.cc). Nobody else holds the worker.
+bool IsLimitOfProcess(const grpc::Status& status) {
+  return absl::StrContains(status.error_message(), "; raise ");
+}
+
 }  // namespace
 
 const char* Name(Outcome outcome) {
@@ -193,8 +199,12 @@ Verdict JudgeCapture(const grpc::Status& status, Moment moment) {
                   status);
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return Make(Outcome::kTimeout, phase, ReasonOf(status), status);
-    case grpc::StatusCode::ALREADY_EXISTS:
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      if (IsLimitOfProcess(status)) {
+        return Make(Outcome::kRefused, Phase::kArm, ReasonOf(status), status);
+      }
+      [[fallthrough]];
+    case grpc::StatusCode::ALREADY_EXISTS:
       return Make(Outcome::kBusy, Phase::kArm, ReasonOf(status), status);
     case grpc::StatusCode::INTERNAL:
       if (IsBusyText(status.error_message())) {

@@ -20,7 +20,7 @@ def _varint(data, at):
         shift += 7
 
 
-def _fields(data):
+def fields(data):
     """Yields (number, value) of a message; value is an int, 8 bytes, or bytes."""
     at = 0
     while at < len(data):
@@ -40,7 +40,7 @@ def _fields(data):
 
 def _message(data):
     found = collections.defaultdict(list)
-    for number, value in _fields(data):
+    for number, value in fields(data):
         found[number].append(value)
     return found
 

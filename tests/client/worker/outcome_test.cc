@@ -91,6 +91,12 @@ INSTANTIATE_TEST_SUITE_P(
                                   Moment::kRecording, Outcome::kBusy, Phase::kArm},
                       CaptureCase{StatusCode::ALREADY_EXISTS, "busy", Moment::kRecording,
                                   Outcome::kBusy, Phase::kArm},
+                      CaptureCase{StatusCode::RESOURCE_EXHAUSTED,
+                                  "can't capture: the limit on address space (ulimit -v) leaves 11 "
+                                  "MiB to this process; raise that limit",
+                                  Moment::kBeforeStart, Outcome::kRefused, Phase::kArm},
+                      CaptureCase{StatusCode::RESOURCE_EXHAUSTED, "this worker has 256 calls open",
+                                  Moment::kBeforeStart, Outcome::kBusy, Phase::kArm},
                       CaptureCase{StatusCode::INTERNAL, "boom", Moment::kAfterEnd, Outcome::kFailed,
                                   Phase::kTransfer},
                       CaptureCase{StatusCode::UNIMPLEMENTED, "", Moment::kRecording,

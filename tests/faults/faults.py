@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The fault matrix: real workers, real clients, one fault per row, and what must come of it.
+
+  faults.py PACKAGE SHIM MODULE [--quick] [--only TEXT] [--parallel N] [--write] [--list]
+
+PACKAGE is the directory of the Python package, complete (build/python/jobscope); SHIM and MODULE are the libraries
+fault_shim and recorder_module_a. After each row: nothing hangs, each outcome has a reason, files are whole, the next capture
+works, and threads, descriptors and memory of the worker are what they were. --write writes the table of docs/reliability.md.
+Exit code 0: all rows hold; rows that this machine cannot run are listed.
+"""
+import argparse
+import concurrent.futures
+import os
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+REPOSITORY = os.path.dirname(os.path.dirname(HERE))
+DOCUMENT = os.path.join(REPOSITORY, "docs", "reliability.md")
+BEGIN, END = "<!-- faults begin -->", "<!-- faults end -->"
+HEADER = "| fault | phase | outcome (exit code) | what the user reads |\n|---|---|---|---|\n"
+MAX_CELL = 130
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("package")
+    parser.add_argument("shim")
+    parser.add_argument("module")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--parallel", type=int, default=4)
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    return parser.parse_args()
+
+
+def play(row):
+    """(verdict, cells): verdict is "holds", "not run: …" or what is wrong."""
+    from row import Unsupported
+    from scene import Failure, Scene
+
+    began = time.monotonic()
+    scene = None
+    try:
+        scene = Scene(row.environment)
+        client = row.run(scene)
+        outcome, says = row.judge(client, client.worker)
+        scene.link.restore()
+        scene.files_are_whole(client)
+        scene.capture_works("after the fault")
+        scene.nothing_is_left(row.memory_kib)
+        return "holds", (outcome, client.code, says), time.monotonic() - began
+    except Unsupported as error:
+        return f"not run: {error}", None, time.monotonic() - began
+    except (Failure, AssertionError, OSError) as error:
+        return f"FAILED: {error}", None, time.monotonic() - began
+    finally:
+        if scene:
+            scene.close()
+
+
+def cells(row, result):
+    outcome, code, says = result
+    ended = "killed" if code < 0 else code
+    says = " ".join(says.split()).replace("|", "/")
+    says = says if len(says) <= MAX_CELL else says[:MAX_CELL].rsplit(" ", 1)[0] + " …"
+    shown = {"none": "no manifest" if code < 0 else "no worker is asked"}.get(outcome, outcome)
+    return f"| {row.fault} | {row.phase} | {shown} ({ended}) | {says or '–'} |\n"
+
+
+def write(lines):
+    with open(DOCUMENT, encoding="utf-8") as file:
+        text = file.read()
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    with open(DOCUMENT, "w", encoding="utf-8") as file:
+        file.write(before + BEGIN + "\n" + HEADER + "".join(lines) + END + after)
+
+
+def main():
+    options = arguments()
+    os.environ["JOBSCOPE_TEST_PACKAGE"] = os.path.abspath(options.package)
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [os.path.dirname(os.path.abspath(options.package)), os.path.join(HERE, "..", "python"), HERE]
+    )
+    os.environ["FAULTS_SHIM"], os.environ["FAULTS_MODULE"] = map(os.path.abspath, (options.shim, options.module))
+    sys.path[:0] = [HERE, os.path.join(HERE, "..", "python")]
+    import all_rows
+
+    rows = [row for row in all_rows.ROWS if options.only in row.name and (row.quick or not options.quick)]
+    if options.list:
+        print("\n".join(row.name for row in rows))
+        return 0
+    failed, not_run, lines = 0, 0, []
+    with concurrent.futures.ThreadPoolExecutor(options.parallel) as pool:
+        for row, (verdict, result, took_s) in zip(rows, pool.map(play, rows)):
+            print(f"{row.name}: {verdict} ({took_s:.1f} s)" + (f": {result[0]}" if result else ""), flush=True)
+            failed += verdict.startswith("FAILED")
+            not_run += verdict.startswith("not run")
+            if result:
+                lines.append(cells(row, result))
+    print(f"faults: {len(rows)} rows, {failed} failed, {not_run} not run")
+    if options.write and not failed:
+        write(lines)
+    return 1 if failed or not rows else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One row of the matrix: a worker that trains, a link, a client, and what is looked at when the fault is over."""
+import glob
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+
+import link as links
+import workers
+import xspace
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# What has not come by then hangs. The programs' own time limits are seconds; the rest is for a busy machine.
+HANG_S = 90
+# Of a capture that its phase must outlast, and of any other.
+LONG_MS, SHORT_MS = 6000, 300
+# gRPC starts some of its threads when it first needs them.
+_WORKER_THREADS = 3
+_WORKER_MEMORY_KIB = 16 << 10  # resident, more than before: allocators keep some
+
+# Phase of a capture: the message before which, or at which, the fault hits, and whether that message is held until it has.
+PHASES = {
+    "before arm": ("arm", True),
+    "armed": ("start", True),
+    "recording": ("started", False),
+    "streaming": ("ack of events", False),
+    "draining": (None, False),
+    "delivering": ("summary", True),
+}
+
+
+class Failure(Exception):
+    """What a row asserts does not hold."""
+
+
+def check(condition, text):
+    if not condition:
+        raise Failure(text)
+
+
+class Client:
+    """A capture of the worker behind the link."""
+
+    def __init__(self, scene, duration_ms, *arguments, logdir=None, launcher=(), environment=None):
+        self.logdir = logdir or scene.logdir
+        self.began = time.monotonic()
+        self.process = subprocess.Popen(
+            [
+                *launcher,
+                workers.CLIENT,
+                "--service_addr=" + scene.link.address,
+                "--logdir=" + self.logdir,
+                f"--duration_ms={duration_ms}",
+                "--connect_timeout_ms=2000",
+                "--resume_timeout_ms=2000",
+                "--transfer_timeout_ms=4000",
+                "--json",
+                *arguments,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TMPDIR": scene.temporary, **(environment or {})},
+        )
+        scene.processes.append(self.process)
+        self.code, self.errors, self.manifest, self.worker, self.took_s = None, "", {}, {}, 0.0
+
+    def finish(self):
+        """Waits for its end; the worker of its manifest, {} where there is none."""
+        try:
+            out, self.errors = self.process.communicate(timeout=HANG_S)
+        except subprocess.TimeoutExpired:
+            raise Failure("the client hangs") from None
+        self.took_s = time.monotonic() - self.began
+        self.code = self.process.returncode
+        self.manifest = json.loads(out) if out.strip().startswith("{") else {}
+        self.worker = (self.manifest.get("workers") or [{}])[0]
+        return self.worker
+
+
+class Scene:
+    def __init__(self, environment=None):
+        self.root = tempfile.mkdtemp(prefix="jobscope-faults-")
+        self.temporary = os.path.join(self.root, "tmp")
+        self.logdir = os.path.join(self.root, "logdir")
+        os.mkdir(self.temporary)
+        os.chmod(self.temporary, 0o777)
+        os.chmod(self.root, 0o755)  # for workers with a user of their own
+        self.processes, self.mounts = [], []
+        self.environment = {"TMPDIR": self.temporary, **(environment or {})}
+        if "FAULT_CLOCK_FILE" in self.environment:
+            self.clock_file = self.environment["FAULT_CLOCK_FILE"] = os.path.join(self.root, "clock")
+            self.environment["LD_PRELOAD"] = os.environ["FAULTS_SHIM"]
+            with open(self.clock_file, "wb") as file:
+                file.write(bytes(8))
+        self.worker = None
+        self.client = None
+        self.start_worker()
+        self.link = links.Link(self.address)
+        self.capture_works("before the fault")
+        self.before = self.settled()
+
+    def start_worker(self, address="127.0.0.1:0"):
+        """A new one. The port of one that was killed can be taken at once."""
+        self.worker = workers.Worker(os.path.join(HERE, "fault_workers.py"), "train", address, environment=self.environment)
+        self.processes.append(self.worker.process)
+        said = self.worker.hear()
+        check(said["address"], f"the server does not start: {said['error']}")
+        self.address = said["address"]
+
+    def replace_worker(self, exit_code=None):
+        """The worker has gone, or goes: another one takes its port."""
+        try:
+            code, _ = self.worker.process.wait(HANG_S), self.worker.__exit__()
+        except subprocess.TimeoutExpired:
+            raise Failure("the worker does not end") from None
+        check(exit_code is None or code == exit_code, f"the worker ended with {code}: {self.worker.errors[-2000:]}")
+        self.start_worker(self.address)
+        self.link.restore()
+        self.capture_works("of the worker that has its port")
+        self.before = self.settled()
+
+    def command(self, *words):
+        self.worker.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.worker.process.stdin.flush()
+
+    def ask(self, *words):
+        self.command(*words)
+        return self.worker.hear()["done"]
+
+    # ---- the capture with the fault ----
+
+    def capture(self, duration_ms, *arguments, **options):
+        """Starts a client, and waits for its end."""
+        client = Client(self, duration_ms, *arguments, **options)
+        client.finish()
+        return client
+
+    def capture_at(self, phase, fault, duration_ms=None, **options):
+        """Starts a client, and runs `fault` when the capture is in that phase. The client may go on."""
+        message, hold = PHASES[phase]
+        if duration_ms is None:
+            duration_ms = LONG_MS if phase in ("recording", "streaming") else SHORT_MS
+        started, failures = threading.Event(), []
+
+        def at_once():
+            check(started.wait(HANG_S), "the client does not start")
+            try:
+                fault(self)
+            except (Failure, AssertionError, OSError) as error:
+                failures.append(error)
+
+        self.link.forget()
+        if message is None:
+            self.ask("drain_slowly")
+        else:
+            self.link.stop_at(message, None if hold else at_once, hold)
+        self.client = Client(self, duration_ms, **options)
+        started.set()
+        if message is None:
+            check(self.worker.hear().get("draining"), "the session does not drain")
+        else:
+            check(self.link.await_message(message, HANG_S), f"no '{message}' within {HANG_S} s: {self.link.seen()}")
+        if hold or message is None:
+            at_once()
+        if message is None and self.worker.process.poll() is None:
+            self.command("go_on")
+        if hold:
+            self.link.release()
+        if failures:
+            raise failures[0]
+        return self.client
+
+    # ---- afterwards ----
+
+    def check_worker(self, command="check"):
+        """What the worker says of itself, or None."""
+        done = subprocess.run(
+            [workers.CLIENT, command, "--service_addr=" + self.address, "--json", "--connect_timeout_ms=5000"],
+            capture_output=True, text=True, timeout=HANG_S, check=False,
+        )
+        found = json.loads(done.stdout)["workers"][0]
+        return found if found["outcome"] == "ok" else None
+
+    def idle(self):
+        """Waits until the worker has no session, for at most the time that the server's own limits give."""
+        check(workers.until(lambda: (self.check_worker() or {"busy": 1}).get("busy") is None, HANG_S), f"the worker stays busy: {self.check_worker()}")
+
+    def settled(self):
+        """Threads, descriptors and resident KiB of the worker, when it is idle: the least of them, since some end late."""
+        self.idle()
+        return self.usage()
+
+    def usage(self):
+        process = f"/proc/{self.worker.process.pid}"
+        with open(process + "/status", encoding="ascii", errors="replace") as status:
+            fields = dict(line.split(":", 1) for line in status)
+        return int(fields["Threads"]), len(os.listdir(process + "/fd")), int(fields["VmRSS"].split()[0])
+
+    def capture_works(self, when):
+        client = self.capture(SHORT_MS, "--num_tracing_attempts=20")
+        worker = client.worker
+        check(client.code == 0 and worker["outcome"] == "ok" and worker["events"] > 0,
+              f"the capture {when} does not work: exit {client.code}, {worker.get('outcome')}: {worker.get('reason')} {client.errors}")
+        self.files_are_whole(client)
+
+    def files_are_whole(self, client):
+        """Each file under its final name is a trace with as many events as the manifest says; nothing else is left."""
+        said = {file["path"]: file["events"] for worker in client.manifest.get("workers", []) for file in worker["files"]}
+        for path in glob.glob(os.path.join(client.logdir, "plugins", "profile", "*", "*.xplane.pb")):
+            events = sum(len(events) for _, events in xspace.planes(path))
+            name = os.path.basename(path)
+            if client.manifest and os.path.dirname(path) == client.manifest["run_directory"]:
+                check(name in said, f"{name} is not in the manifest")
+                check(said[name] == events, f"{name} has {events} events, the manifest says {said[name]}")
+        left = [path for path in glob.glob(os.path.join(client.logdir, "**", ".*"), recursive=True)]
+        check(not left or client.code is None or client.code < 0, f"left behind: {left}")
+
+    def nothing_is_left(self, more_kib=0):
+        self.idle()
+        threads, descriptors, kib = self.before
+
+        def back():
+            now = self.usage()
+            return now[0] <= threads + _WORKER_THREADS and now[1] <= descriptors and now[2] <= kib + _WORKER_MEMORY_KIB + more_kib
+
+        check(workers.until(back, HANG_S), f"threads, descriptors, KiB were {self.before}, are {self.usage()}")
+        check(not os.listdir(self.temporary), f"left in TMPDIR: {os.listdir(self.temporary)}")
+
+    def close(self):
+        self.link.close()
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+        self.worker.__exit__()
+        for directory in self.mounts:
+            subprocess.run(["umount", "--lazy", directory], check=False)
+        shutil.rmtree(self.root, ignore_errors=True)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker that forks, unloads libraries, runs out of something, has very many threads or very long names; clocks that jump."""
+import os
+import random
+import signal
+import struct
+import tempfile
+import threading
+
+from row import Row, needs_root
+from scene import HANG_S, Client, check
+
+_USER = 1_000_000_000
+_RINGS_KIB = 64 << 10  # those of threads that have ended wait for the next threads
+
+
+def _told(*command, answer=None, duration_ms=3000):
+    """The worker does something in the middle of a capture."""
+
+    def run(scene):
+        scene.link.forget()
+        client = Client(scene, duration_ms)
+        check(scene.link.await_message("started", HANG_S), "the capture does not start")
+        said = scene.ask(*command)
+        client.finish()
+        check(answer in (None, said), f"{command} answered {said}")
+        scene.ask("give_back")
+        return client
+
+    return run
+
+
+def _before(*command, duration_ms=500, more=()):
+    """The worker does something before the capture, and goes on with it."""
+
+    def run(scene):
+        scene.ask(*command)
+        client = scene.capture(duration_ms, *more)
+        scene.ask("give_back")
+        return client
+
+    return run
+
+
+def _no_threads(scene):
+    needs_root("a user of its own")
+    return _before("take_threads")(scene)
+
+
+# ---- clocks ----
+
+
+def _step_clock(path, seconds):
+    with open(path, "r+b") as file:
+        file.write(struct.pack("q", int(seconds * 1e9)))
+
+
+def _clock_file():
+    handle, path = tempfile.mkstemp(prefix="jobscope-faults-clock-")
+    os.write(handle, struct.pack("q", 0))
+    os.close(handle)
+    return path
+
+
+def _clock_steps(side, seconds):
+    def run(scene):
+        path = scene.clock_file if side == "worker" else _clock_file()
+        environment = {"LD_PRELOAD": os.environ["FAULTS_SHIM"], "FAULT_CLOCK_FILE": path} if side == "client" else {}
+        try:
+            client = scene.capture_at("recording", lambda of: _step_clock(path, seconds), duration_ms=1500, environment=environment)
+            worker = client.finish()
+            length = worker.get("duration_ns", 0)
+            check(1.4e9 < length < 1.6e9, f"the trace is {length} ns long, 1.5 s were asked for: {worker} {client.errors}")
+        finally:
+            if side == "client":
+                os.remove(path)
+        return client
+
+    return run
+
+
+# ---- cancels ----
+
+
+def _random_cancels(scene):
+    """100 captures, each ended at a message and in a way that chance chooses."""
+    chance = random.Random(14)
+    messages = ["Describe request", "Describe answer", "arm", "armed", "start", "started", "progress", "items", "ack", "summary", "ended"]
+    for number in range(100):
+        message, how = chance.choice(messages), chance.choice([signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+        started, client = threading.Event(), []
+
+        def cancel():
+            started.wait(HANG_S)
+            client[0].process.send_signal(how)
+
+        scene.link.forget()
+        scene.link.stop_at(message, cancel, hold=False)
+        client.append(Client(scene, 100, "--num_tracing_attempts=20"))
+        started.set()
+        worker = client[0].finish()
+        scene.link.release()
+        check(client[0].code in (0, 4, 130, -how), f"cancel {number}: exit {client[0].code}, {worker}, {client[0].errors}")
+    return scene.capture(300, "--num_tracing_attempts=20")
+
+
+def _row(fault, phase, run, outcome="ok", codes=(0,), says="", quick=False, memory_kib=0, **environment):
+    return Row("worker", fault, phase, outcome, codes, run, says, quick, environment, memory_kib)
+
+
+ROWS = [
+    _row("fork, the child records and calls exec", "recording", _told("fork", "exec", answer=0)),
+    _row("fork, the child records and calls exit", "recording", _told("fork", "exit", answer=0), quick=True),
+    _row("fork, the child records and calls _exit", "recording", _told("fork", "_exit", answer=0)),
+    _row("dlclose of a library that records", "recording", lambda scene: _told("dlclose", os.environ["FAULTS_MODULE"], answer=0)(scene)),
+    _row("no descriptors left", "before the capture", _before("take_descriptors"), "timeout unreachable", (4,), ""),
+    _row("no memory left", "before the capture", _before("take_memory", 20), "refused", (4,), "ulimit -v", quick=True),
+    _row("no threads left", "before the capture", _no_threads, "refused", (4,), "ulimit -u", FAULTS_USER=str(_USER + os.getpid())),
+    _row("no descriptors left", "recording", _told("take_descriptors")),
+    _row("no memory left", "recording", _told("take_memory", 0), "ok truncated failed", (0, 4)),
+    _row("4,096 threads", "before the capture", _before("threads", 4096, duration_ms=2000), memory_kib=_RINGS_KIB),
+    _row("4,096 threads", "recording", _told("threads", 4096, duration_ms=6000), memory_kib=_RINGS_KIB),
+    _row("names of 1 MiB", "recording", _told("long_names", 1 << 20), quick=True),
+    _row("100 random cancels", "all", _random_cancels),
+] + [
+    _row(f"clock of the {side} stepped by {hours:+d} h", "recording", _clock_steps(side, hours * 3600),
+         **({"FAULT_CLOCK_FILE": ""} if side == "worker" else {}))
+    for side in ("worker", "client")
+    for hours in (1, -1)
+]
