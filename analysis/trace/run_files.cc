@@ -22,7 +22,7 @@ using nlohmann::json;
 
 constexpr std::string_view kSuffix = ".xplane.pb";
 constexpr int64_t kSchema = 1;
-constexpr int kMaxParts = 9999;  // of common/run_directory.h
+constexpr int kMaxParts = 9999;  // as common/run/run_directory.h limits them
 
 bool IsTraceName(const std::string& name) {
   return name.size() > kSuffix.size() &&

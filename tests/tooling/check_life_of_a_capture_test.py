@@ -8,7 +8,13 @@ import tempfile
 import unittest
 
 CHECKER = pathlib.Path(__file__).with_name("check_life_of_a_capture.py")
-SOURCE = "class Session { void Arm(); };\nvoid Session::Arm() {}\n#define JOBSCOPE_SCOPE(name) Begin(name)\n"
+SOURCE = """class Session { void Arm(); };
+void Session::Arm() {}
+void Session::Drain() {}
+void Session::Record() { while (true) { Drain(); } }
+void Session::Run() { if (armed_) Record(); }
+#define JOBSCOPE_SCOPE(name) Begin(name)
+"""
 
 
 def check(document):
@@ -52,6 +58,15 @@ class CheckLifeOfACaptureTest(unittest.TestCase):
 
     def test_missing_class(self):
         self.expect_fault("1. Arm: `server/session/session.cc:Collector::Arm`\n", "no function Collector::Arm")
+
+    def test_a_function_that_nothing_before_it_calls(self):
+        code, output = check("1. Arm: `server/session/session.cc:Session::Arm`\n2. Drain: `server/session/session.cc:Session::Drain`\n")
+        self.assertEqual(code, 1, output)
+        self.assertIn("step 2: Drain is not called", output)
+
+    def test_a_function_that_is_called_through_others(self):
+        code, output = check("1. Run: `server/session/session.cc:Session::Run`\n2. Drain: `server/session/session.cc:Session::Drain`\n")
+        self.assertEqual(code, 0, output)
 
     def test_too_many_steps(self):
         steps = "".join(f"{n}. Arm: `server/session/session.cc:Arm`\n" for n in range(1, 27))
