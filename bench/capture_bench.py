@@ -29,8 +29,8 @@ REPO = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPO / "tests" / "interop"))
 
 MIB = 1 << 20
-# A worker that has stood still, or has just begun: gRPC's callback threads sleep 100 ms after a second without work, and a
-# session in the first 100 ms of a server waits for the clocks.
+# Seconds to wait before measuring a worker that was idle or has just started: gRPC's callback threads sleep 100 ms
+# after a second without work, and a session in the first 100 ms of a server waits for the clocks.
 SETTLE_S = 0.5
 
 
@@ -54,7 +54,7 @@ class Bench:
         self._children = []
 
     def own(self, program, *flags, env=None):
-        # What is installed, with a gRPC of its own, and not the library over Debian's.
+        # The installed library, with its own gRPC, instead of the one that uses Debian's.
         shipped = pathlib.Path(os.environ["JOBSCOPE_BIN"]).parent / "shipped"
         env = {"LD_LIBRARY_PATH": str(shipped), **(env or {})}
         worker = self.keep(workers.OwnWorker(program, *flags, env=env))
@@ -125,7 +125,7 @@ HEADER = "| what | unit | n | jobscope: median [min, max] | stock: median [min, 
 
 def own_end_to_file(manifest, directory):
     entry = manifest["workers"][0]
-    # A rename changes the time of the inode.
+    # A rename changes the inode's change time.
     published = (directory / entry["files"][0]["path"]).stat().st_ctime_ns
     return (published - entry["start_unix_ns"] - entry["duration_ns"]) / 1e9
 
@@ -288,7 +288,7 @@ def step_time(bench):
     stock_ratios, stock_longest, stock_median = [], [], []
     stock.mark()
     for _ in range(bench.runs):
-        time.sleep(seconds - 1)  # the time that is measured, not a wait for anything
+        time.sleep(seconds - 1)  # measured duration, not a wait for an event
         before = stock.mark()
         bench.stock_capture(client, [stock.address], seconds * 1000 - 1000)
         during = stock.mark()

@@ -16,7 +16,7 @@ import sys
 
 from scipy import stats
 
-LEAST_VALUES = 4  # of a side: with three and three the level is 0.05 at best
+LEAST_VALUES = 4  # per side: with three and three, the level is 0.05 at best
 
 
 def google_benchmark(data):

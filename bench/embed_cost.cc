@@ -38,7 +38,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// A number of a /proc status file, by the name of its line; 0 if it is not there.
+// Returns a number from a /proc status file, by the name of its line; 0 if it is missing.
 double StatusNumber(const std::string& path, const std::string& name) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -49,7 +49,7 @@ double StatusNumber(const std::string& path, const std::string& name) {
 
 struct Activity {
   double threads = 0;
-  double switches = 0;   // all threads, voluntary and not
+  double switches = 0;   // voluntary and involuntary, of all threads
   double cpu_ticks = 0;  // of the process, user and system
 };
 
@@ -90,7 +90,7 @@ double MedianForkUs() {
   return Median(us);
 }
 
-// In a process of its own: measures and prints "name value" lines.
+// Measures in a process of its own and prints "name value" lines.
 int MeasureOnce(const char* library, int idle_seconds) {
   const double rss_before_kb = StatusNumber("/proc/self/status", "VmRSS");
   const double fork_before_us = idle_seconds > 0 ? MedianForkUs() : 0;
@@ -172,7 +172,8 @@ int main(int argc, char** argv) {
   const int processes = argc > 2 ? atoi(argv[2]) : 20;
   const int idle_seconds = argc > 3 ? atoi(argv[3]) : 10;
   char* const self = realpath("/proc/self/exe", nullptr);
-  char* const library = realpath(argv[1], nullptr);  // dlopen() would look a bare name up elsewhere
+  char* const library = realpath(argv[1], nullptr);  // dlopen() would search for a bare name
+                                                     // elsewhere
   std::map<std::string, std::vector<double>> figures;
   bool ok = MeasureInFreshProcess(self, library, idle_seconds, &figures);
   for (int i = 1; ok && i < processes; ++i) ok = MeasureInFreshProcess(self, library, 0, &figures);

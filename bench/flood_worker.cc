@@ -36,7 +36,7 @@ using Clock = std::chrono::steady_clock;
 // Read once per scope or, with a rate, once per tick.
 std::atomic<bool> stop_requested{false};
 
-// SIGTERM and SIGINT, and SIGCHLD for the parent of copies. Blocked in every thread; the main
+// Returns SIGTERM, SIGINT and, for the parent of copies, SIGCHLD. Blocked in every thread; the main
 // thread waits for them.
 sigset_t WaitedSignals() {
   sigset_t signals;
@@ -48,15 +48,15 @@ sigset_t WaitedSignals() {
 struct Options {
   std::string listen;
   int threads = 1;
-  double scopes_per_second = 0;  // of the whole process; 0: as fast as it can
+  double scopes_per_second = 0;  // of the whole process; 0: as fast as possible
   double seconds = 0;            // 0: until SIGTERM
   int servers = 1;
   uint32_t ring_records = 0;  // 0: the recorder's default
 };
 
-// One scope. Its argument is evaluated only if it is recorded: `attempted` is the number of scopes
-// handed to the recorder, and the argument the scope's number within its thread, so a reader sees
-// what is torn or out of order.
+// Records one scope. Its argument is evaluated only if it is recorded: `attempted` is the number of
+// scopes passed to the recorder, and the argument is the scope's number within its thread, so that
+// a reader detects torn or reordered records.
 void Scope(uint64_t* attempted) { JOBSCOPE_SCOPE("flood", "sequence", ++*attempted); }
 
 uint64_t FloodAtFullSpeed() {
@@ -66,9 +66,9 @@ uint64_t FloodAtFullSpeed() {
 }
 
 uint64_t FloodAtRate(double scopes_per_second) {
-  // One scope a tick at low rates, so that hundreds of quiet workers leave the machine quiet. No
-  // shorter than 1 ms: a ring of 1,024 records then does not overflow between two drains at
-  // 100,000/s from one thread. No longer than 100 ms: that is how late the end is noticed.
+  // One scope per tick at low rates, so that hundreds of quiet workers leave the machine idle. At
+  // least 1 ms: a ring of 1,024 records then does not overflow between two drains at 100,000/s from
+  // one thread. At most 100 ms: this bounds how late the end is noticed.
   const auto pause = std::chrono::duration_cast<Clock::duration>(
       std::clamp(std::chrono::duration<double>(1 / scopes_per_second),
                  std::chrono::duration<double>(0.001), std::chrono::duration<double>(0.1)));
@@ -84,7 +84,7 @@ uint64_t FloodAtRate(double scopes_per_second) {
   return attempted;
 }
 
-// Blocks until the time is over or a signal came.
+// Blocks until the time is over or a signal arrives.
 void WaitForEnd(double seconds) {
   const sigset_t signals = WaitedSignals();
   if (seconds > 0) {
@@ -127,7 +127,7 @@ int RunOneServer(const Options& options) {
   return 0;
 }
 
-// The address of copy `index`: the port plus the index, or 0 again.
+// Returns the address of copy `index`: the port plus the index, or 0 again.
 std::string AddressOfCopy(const std::string& listen, int index) {
   const size_t colon = listen.rfind(':');
   if (colon == std::string::npos) return listen;
@@ -135,8 +135,8 @@ std::string AddressOfCopy(const std::string& listen, int index) {
   return listen.substr(0, colon + 1) + std::to_string(port == 0 ? 0 : port + index);
 }
 
-// Starts this program once more, to end with this process, whichever way that ends. Returns its
-// pid, or -1.
+// Starts a copy of this program that ends with this process, however that ends. Returns its pid, or
+// -1.
 pid_t StartCopy(std::vector<std::string> arguments) {
   std::vector<char*> argv;
   argv.reserve(arguments.size() + 1);
@@ -154,8 +154,8 @@ pid_t StartCopy(std::vector<std::string> arguments) {
   return child;
 }
 
-// One server per process: K servers are K copies of this program. Each prints its own two lines to
-// the common stdout.
+// Runs K servers as K copies of this program, because a process has one server. Each prints its own
+// two lines to the common stdout.
 int RunCopies(const Options& options, const char* program) {
   std::set<pid_t> running;
   int exit_code = 0;

@@ -42,9 +42,9 @@ from scipy import stats
 
 RANKS = 2
 ARMS = ("bare", "attached", "captured", "visitor")
-EXCHANGES = 20  # of a line each way, before a rank ends: some 0.3 s
+EXCHANGES = 20  # of a line each way, before a rank ends: about 0.3 s
 
-# glibc verifies the heap in each call, and overwrites what is freed.
+# glibc checks the heap in each call and overwrites freed memory.
 HEAP_CHECKS = {"LD_PRELOAD": "libc_malloc_debug.so.0", "GLIBC_TUNABLES": "glibc.malloc.check=3:glibc.malloc.perturb=165"}
 
 

@@ -8,9 +8,9 @@ import threading
 
 DEADLINE_S = 300  # for one rank, on a machine with twenty times as many runnable threads as processors
 
-# Reduces as often as each line of standard input says; "end" is the last one. The functions of atexit are called in reverse order, so
-# `note` is the last one. It writes to mapped memory: any other way would release the GIL, and so would the end of the mapping, which
-# would change what is measured.
+# Reduces as often as each input line says; "end" is the last one. atexit functions run in reverse order, so `note` runs
+# last. It writes to mapped memory: any other way would release the GIL, as would unmapping, and so change what is
+# measured.
 _PROGRAM = """
 import atexit, ctypes, mmap, os, sys, time
 
@@ -39,9 +39,9 @@ for line in iter(sys.stdin.readline, "end\\n"):
 _LAST_LINES = {
     # Each call returns when its reduction is complete; gloo's thread releases the tensor at about the same time.
     "waited": "for _ in range(20):\n    dist.all_reduce(torch.ones(1000))\n",
-    # Most reductions are still to come when the program is over.
+    # Most reductions are still pending when the program ends.
     "pending": "for _ in range(20):\n    dist.all_reduce(torch.ones(100000), async_op=True)\n",
-    # As PyTorch's documentation asks for.
+    # As PyTorch's documentation requires.
     "destroyed": "for _ in range(20):\n    dist.all_reduce(torch.ones(1000))\ndist.destroy_process_group()\n",
 }
 PROGRAMS = {name: f"{_PROGRAM}{lines}over = time.perf_counter_ns()\n" for name, lines in _LAST_LINES.items()}
@@ -65,7 +65,7 @@ class Rank:
 
     def _kill(self):
         self._killed = True
-        self._process.send_signal(signal.SIGQUIT)  # the core file tells where it hangs
+        self._process.send_signal(signal.SIGQUIT)  # the core file shows where it hangs
 
     def hear(self, word):
         """Returns the words of the next line that begins with `word`, None if the process ends first. gloo writes lines of its own."""
@@ -79,7 +79,7 @@ class Rank:
             self._process.stdin.write(text + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            pass  # its end tells why
+            pass  # its end gives the reason
 
     def finish(self):
         """Waits for its end. Returns (what that is called, standard error, ns to the end of atexit or None)."""

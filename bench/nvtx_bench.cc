@@ -91,7 +91,7 @@ void PushPopWide(benchmark::State& state) {
 }
 BENCHMARK(PushPopWide)->Setup(SetOn)->Teardown(SetOff);
 
-// As the PyPI package does it: domain, registered message, colour, category, payload.
+// Like the PyPI package: domain, registered message, colour, category, payload.
 void DomainPushPopRegistered(benchmark::State& state) {
   const void* const domain = Program::CreateDomain("bench");
   Program::NameCategory(domain, 1, "category");
@@ -119,8 +119,8 @@ void StartEnd(benchmark::State& state) {
 }
 BENCHMARK(StartEnd)->Setup(SetOn)->Teardown(SetOff);
 
-// A name that is new at each call: the first 4,096 get a place in the dictionary, the others are
-// arguments. Last, since what it fills stays full.
+// A new name at each call: the first 4,096 get a place in the dictionary, the others become
+// arguments. Runs last, because the dictionary stays full.
 void PushPopNewName(benchmark::State& state) {
   char name[32];
   uint64_t number = 0;

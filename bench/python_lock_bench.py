@@ -114,7 +114,7 @@ def measure(arguments):
         waiter.start()
     for name in filter(None, arguments.imports.split(",")):
         importlib.import_module(name)
-    if "jax" in sys.modules:  # which takes part once it has computed something
+    if "jax" in sys.modules:  # takes part once it has computed something
         sys.modules["jax"].numpy.ones(3).sum().block_until_ready()
     jobscope.register_provider("events", Events())
     logdir = tempfile.mkdtemp(prefix="jobscope-bench-")

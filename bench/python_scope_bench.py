@@ -194,7 +194,7 @@ OURS = {
 def capturing():
     folder = tempfile.mkdtemp(prefix="jobscope-bench-")
     try:
-        # Events beyond it are lost and counted: the cost for the thread is the same, and the files stay small.
+        # Further events are lost and counted: the cost for the thread is the same, and the files stay small.
         with jobscope.capture(folder, max_trace_bytes=16 << 20):
             yield
     finally:

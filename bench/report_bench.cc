@@ -48,8 +48,8 @@ void NameStat(XPlane* plane, int64_t id, const std::string& name) {
   metadata.set_name(name);
 }
 
-// One worker: `threads` threads of nested events, 500 names, a third with a stat; steps of 20 ms
-// with an input wait and a collective on the first thread.
+// Returns the trace of one worker: `threads` threads of nested events, 500 names, a third with a
+// stat; steps of 20 ms with an input wait and a collective on the first thread.
 std::string HostTrace(int64_t events, int64_t threads) {
   XSpace space;
   XPlane* plane = space.add_planes();
@@ -95,7 +95,8 @@ std::string HostTrace(int64_t events, int64_t threads) {
   return space.SerializeAsString();
 }
 
-// Kernels on four streams, each with three stats, and their launches in steps of one thread.
+// Returns a trace with kernels on four streams, each with three stats, and their launches in steps
+// of one thread.
 std::string DeviceTrace(int64_t kernels) {
   XSpace space;
   XPlane* host = space.add_planes();
@@ -183,7 +184,7 @@ void BM_ReadDevice(benchmark::State& state) {
 }
 BENCHMARK(BM_ReadDevice)->Arg(1'000'000)->Unit(benchmark::kMillisecond);
 
-// Ranks in step: 100 steps with five collectives each; one rank is slow.
+// Reduces ranks in step: 100 steps with five collectives each; one rank is slow.
 void BM_Reduce(benchmark::State& state) {
   Digests digests;
   digests.workers.resize(static_cast<size_t>(state.range(0)));

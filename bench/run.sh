@@ -25,7 +25,7 @@ done
 echo "==== a thousand workers"
 python3 "$(dirname "$0")/scale_bench.py" "$bin" "$out/scale_bench.json"
 
-# python_bench TITLE COMMAND...: one that is in Python, and may lack what it compares with (code 77).
+# python_bench TITLE COMMAND...: runs a bench written in Python; exit code 77 means that its peers are not installed.
 python_bench() {
   echo "==== $1"
   shift

@@ -24,13 +24,13 @@ import threading
 import time
 
 
-# Real workers map rings and stores, record on threads of their own, and share this machine with the client: a thousand
-# have taken one down.
+# Limit of real workers: they map rings and stores, record on their own threads, and share this machine with the client;
+# a thousand can exhaust it.
 MAX_REAL = 250
 DEFAULT_REAL = 24
-# Of a worker that records: it waits for connections, serves them, runs the session, collects.
+# Threads of a worker that records: waits for connections, serves them, runs the session, collects.
 THREADS_PER_WORKER = 4
-# Of the client: a connection and a spool; and some for the rest.
+# Descriptors of the client: a connection and a spool per worker, and some others.
 DESCRIPTORS_PER_WORKER, OTHER_DESCRIPTORS = 2, 64
 
 
@@ -49,7 +49,7 @@ class Load:
             if not line:
                 raise SystemExit(f"scale_bench: {arguments[0]} ended early")
             self.addresses.append(line.split()[-1])
-        # What it prints later must not fill the pipe.
+        # Reads later output, which must not fill the pipe.
         threading.Thread(target=process.stdout.read, daemon=True).start()
 
     def end(self):
@@ -129,7 +129,7 @@ def peak_bytes(process):
                     peak = max(peak, int(line.split()[1]) * 1024)
         except OSError:
             pass
-        time.sleep(0.02)  # a sampling period
+        time.sleep(0.02)  # sampling period
     return peak
 
 

@@ -109,7 +109,7 @@ void Step(benchmark::State& state) {
 }
 BENCHMARK(Step)->Setup(SetOn)->Teardown(SetOff);
 
-// As in a capture: the thread reads at each end of a step what the OS gave it.
+// Like a capture: the thread reads its resource usage at the end of each step.
 void SetOnWithUsage(const benchmark::State&) {
   Reader()->set_mask(JOBSCOPE_HOLDER_SESSION, kAllBits | JOBSCOPE_BIT_STEP_USAGE);
 }
@@ -122,7 +122,7 @@ void StepWithUsage(benchmark::State& state) {
 }
 BENCHMARK(StepWithUsage)->Setup(SetOnWithUsage)->Teardown(SetOff);
 
-// A switch of threads, after which there is more to read.
+// Switches threads, after which there is more to read.
 void Sleep() { std::this_thread::sleep_for(std::chrono::microseconds(1)); }
 
 void SleepAlone(benchmark::State& state) {
@@ -149,8 +149,8 @@ void AsyncPair(benchmark::State& state) {
 }
 BENCHMARK(AsyncPair)->Setup(SetOn)->Teardown(SetOff);
 
-// Around a chain of dependent multiplications of some 70 ns: what a scope costs in code that does
-// something.
+// Computes a chain of dependent multiplications of about 70 ns: shows the cost of a scope in code
+// that does work.
 uint64_t Work(uint64_t x) {
   for (int i = 0; i < 50; ++i) x = x * 6364136223846793005u + 1442695040888963407u;
   return x;
@@ -169,8 +169,8 @@ void ScopeAroundWork(benchmark::State& state) {
 }
 BENCHMARK(ScopeAroundWork)->Setup(SetOn)->Teardown(SetOff);
 
-// The reader of a capture, as fast as it can: what it costs the writer, and what a record costs the
-// reader.
+// Reads rings as fast as possible: shows the cost of a capture's reader for the writer, and of a
+// record for the reader.
 class Drain {
  public:
   Drain() : thread_([this] { Run(); }) {}
@@ -194,7 +194,7 @@ class Drain {
         Reader()->read(threads[i].serial, &cursor, records.data(), records.size(), &result);
         benchmark::DoNotOptimize(records.data());
       }
-      // As a collector does: it comes back, it does not spin.
+      // Like a collector, it returns later instead of spinning.
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
   }
@@ -211,7 +211,7 @@ void ScopeWhileDrained(benchmark::State& state) {
 }
 BENCHMARK(ScopeWhileDrained)->Setup(SetOn)->Teardown(SetOff);
 
-// Reading a full ring of one-record events; per event.
+// Measures reading a full ring of one-record events, per event.
 void ReadEvents(benchmark::State& state) {
   std::vector<jobscope_record> records(65536);
   JOBSCOPE_INSTANT("attach");
@@ -230,17 +230,16 @@ void ReadEvents(benchmark::State& state) {
 }
 BENCHMARK(ReadEvents)->Setup(SetOn)->Teardown(SetOff);
 
-// Shows what the console reporter shows, and keeps the times for the table.
+// Prints what the console reporter prints, and keeps the times for the table.
 class Reporter : public benchmark::ConsoleReporter {
  public:
   void ReportRuns(const std::vector<Run>& runs) override {
     ConsoleReporter::ReportRuns(runs);
     for (const Run& run : runs) {
       if (run.error_occurred) continue;
-      // With --benchmark_report_aggregates_only the single runs do not come here, their median
-      // does.
+      // With --benchmark_report_aggregates_only only the median arrives here, not the single runs.
       if (run.run_type == Run::RT_Aggregate && run.aggregate_name != "median") continue;
-      // Of one thread: with several, cpu time is their sum over the iterations of all.
+      // CPU time is per thread: with several threads it is their sum over the iterations of all.
       times_[run.run_name.function_name].push_back(run.GetAdjustedCPUTime());
       const auto rate = run.counters.find("items_per_second");
       if (rate != run.counters.end()) rates_[run.run_name.function_name] = rate->second;

@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t kStoreBytes = size_t{512} << 20;
 
-// Takes items and drops them: the cost of encoding alone.
+// Discards items, to measure only the encoding.
 class DroppingSink : public ItemSink {
  public:
   [[nodiscard]] bool Append(ItemKind, std::string_view body) override {
@@ -35,8 +35,7 @@ class DroppingSink : public ItemSink {
   uint64_t bytes = 0;
 };
 
-// A file in the page cache would take memcpy() or nothing at all (gRPC slices); this copies
-// everything.
+// Copies everything; real sinks copy to the page cache, or nothing at all (gRPC slices).
 class CopyingSink : public ByteSink {
  public:
   explicit CopyingSink(size_t size) : buffer_(size) {}
@@ -54,12 +53,12 @@ class CopyingSink : public ByteSink {
   size_t used_ = 0;
 };
 
-// A second of scopes as a thread completes them: a tree of `depth` levels with `fanout` children
-// each, 50 to 250 ns for a leaf, 100 names.
+// Returns a second of scopes in order of completion: a tree of `depth` levels with `fanout`
+// children each, 50 to 250 ns for a leaf, 100 names.
 std::vector<SegmentEvent> Completed(size_t count, uint32_t depth, uint32_t fanout) {
   std::mt19937_64 random(42);
   std::vector<SegmentEvent> events;
-  int64_t now_ps = 1'000'000'000'000;  // a second after zero: starts of six bytes, as is usual
+  int64_t now_ps = 1'000'000'000'000;  // a second after zero: starts of six bytes, the usual size
   const auto scope = [&](const auto& self, uint32_t level) -> void {
     const int64_t begin_ps = now_ps;
     now_ps += 20'000;
@@ -140,8 +139,8 @@ void BM_AddIntoStore(benchmark::State& state) {
 }
 BENCHMARK(BM_AddIntoStore)->Unit(benchmark::kMillisecond);
 
-// Fills a store with 8 lines of `runs` runs each. Stretch: how many events of one run stand
-// together; 1 is the worst case, where each event comes from another run than the one before.
+// Fills a store with 8 lines of `runs` runs each. `stretch` is the number of consecutive events
+// from one run; 1 is the worst case, where consecutive events come from different runs.
 void FillRuns(Store* store, int runs, int stretch) {
   Names names(store);
   const PlaneKey plane = names.Plane("/host:CPU", 0);

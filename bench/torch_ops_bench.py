@@ -142,7 +142,7 @@ def measure(window, rounds, ways=None):
     for _ in range(rounds):
         for name, way in ways.items():
             with way():
-                window()  # the first records of a thread, and PyTorch's lists of callbacks
+                window()  # warms up the thread's first records and PyTorch's lists of callbacks
                 figures[name].append(window())
     return {name: statistics.median(values) for name, values in figures.items()}
 

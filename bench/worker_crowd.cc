@@ -34,8 +34,8 @@ namespace {
 
 constexpr int64_t kPsPerSecond = 1'000'000'000'000;
 
-// Makes events as if a thread had recorded them at a constant rate: everything that has become due
-// at each drain.
+// Generates events as if a thread had recorded them at a constant rate: at each drain, all that
+// have become due.
 class RateCollector : public Collector {
  public:
   explicit RateCollector(double events_per_second) : events_per_second_(events_per_second) {}
@@ -57,7 +57,7 @@ class RateCollector : public Collector {
     return absl::OkStatus();
   }
   absl::Duration Drain() override {
-    // Its clock is the one of the machine: what the map calls now is not needed to the tick.
+    // Uses the machine's clock: the map's current time need not be exact to the tick.
     MakeUntil(start_.map.ToPs(start_.map.FromUnixNs(absl::GetCurrentTimeNanos())));
     return absl::Milliseconds(100);
   }
@@ -157,7 +157,7 @@ int Main(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber);
   CLI11_PARSE(app, argc, argv);
 
-  // As a worker does (server/process/worker_runtime.cc).
+  // As in a worker (server/process/worker_runtime.cc).
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 
   sigset_t signals;
@@ -180,8 +180,7 @@ int Main(int argc, char** argv) {
   std::fflush(stdout);
   int signal = 0;
   sigwait(&signals, &signal);
-  // Everything lives until the process is gone: a thousand graceful ends take longer than anybody
-  // waits.
+  // Everything lives until the process exits: a thousand graceful shutdowns would take too long.
   std::fflush(nullptr);
   std::_Exit(0);
 }

@@ -13,7 +13,7 @@ if(NOT JOBSCOPE_CUDA STREQUAL "OFF" AND NOT JOBSCOPE_SANITIZE AND NOT JOBSCOPE_B
   endif()
 endif()
 
-# Machine code for A100 and H100/H200; other GPUs from compute capability 8.0 on translate the intermediate code.
+# Machine code for A100 and H100/H200; other GPUs from compute capability 8.0 on compile the intermediate code.
 set(JOBSCOPE_CUDA_TARGETS
   -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90
   -gencode arch=compute_80,code=compute_80)
@@ -30,8 +30,9 @@ function(jobscope_cuda_object out source)
   set(${out} ${object} PARENT_SCOPE)
 endfunction()
 
-# jobscope_cuda_program(NAME [ALL] RUNTIME shared|static OBJECTS ... [DEPENDS ...]): bin/NAME over the project's libraries, with the
-# CUDA runtime inside or beside it. Finds its libraries in ../lib, in the build tree as in the bundle of the GPU tests.
+# jobscope_cuda_program(NAME [ALL] RUNTIME shared|static OBJECTS ... [DEPENDS ...]): links bin/NAME with the project's
+# libraries, and with the CUDA runtime inside or beside it. It finds its libraries in ../lib, in the build tree as in
+# the bundle of the GPU tests.
 function(jobscope_cuda_program name)
   cmake_parse_arguments(ARG "ALL" "RUNTIME" "OBJECTS;DEPENDS" ${ARGN})
   set(all "")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Python sources inside of C++ libraries.
 
-# jobscope_embed_python(TARGET file.py...): TARGET may include "<folder of this CMakeLists>/file.py.h", which has the text of
-# file.py, next to it, as `jobscope::python::kFilePy` (torch_steps.py: kTorchStepsPy). Made when CMake runs, which it does again
-# when the source has changed, so that tools that only compile find it too.
+# jobscope_embed_python(TARGET file.py...): lets TARGET include "<folder of this CMakeLists>/file.py.h", which contains
+# the text of file.py next to it, as `jobscope::python::kFilePy` (torch_steps.py: kTorchStepsPy). Generated when CMake
+# runs, so that tools that only compile find it too; CMake runs again when the source changes.
 function(jobscope_embed_python target)
   file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   foreach(source ${ARGN})

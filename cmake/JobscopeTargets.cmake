@@ -5,7 +5,7 @@ add_library(jobscope_flags INTERFACE)
 target_include_directories(jobscope_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
 target_compile_options(jobscope_flags INTERFACE -Wall -Wextra -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # A GNU_UNIQUE symbol is shared between libraries even when both hide it.
+  # Otherwise a GNU_UNIQUE symbol is shared between libraries even if both hide it.
   target_compile_options(jobscope_flags INTERFACE -fno-gnu-unique)
 elseif(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(jobscope_flags INTERFACE -Wthread-safety)
@@ -16,29 +16,31 @@ if(JOBSCOPE_SANITIZE)
   target_link_options(jobscope_flags INTERFACE -fsanitize=${JOBSCOPE_SANITIZE})
 endif()
 
-# Tests are compiled once and run for seconds: most of what optimising them costs is never earned. What they link is optimised.
+# Tests are compiled once and run for seconds, so optimising them does not pay off. The libraries that they link are
+# optimised.
 if(NOT JOBSCOPE_SANITIZE)
   set(jobscope_test_options -O0 -g1)
 endif()
 
-# jobscope_library(NAME SOURCES... [ALONE sources...] [PUBLIC libs...] [PRIVATE libs...]): a static library of one folder. With
-# JOBSCOPE_UNITY its sources are compiled together, but for those that have names of their own to hide (ALONE).
+# jobscope_library(NAME SOURCES... [ALONE sources...] [PUBLIC libs...] [PRIVATE libs...]): a static library of one
+# folder. With JOBSCOPE_UNITY its sources are compiled together, except those whose local names would collide (ALONE).
 function(jobscope_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;ALONE;PUBLIC;PRIVATE" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES} ${ARG_ALONE})
   set_target_properties(${name} PROPERTIES UNITY_BUILD ${JOBSCOPE_UNITY} UNITY_BUILD_BATCH_SIZE 6)
   set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   if(JOBSCOPE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(${name} PRIVATE -Wno-subobject-linkage)  # takes the sources for headers
+    target_compile_options(${name} PRIVATE -Wno-subobject-linkage)  # unity builds treat the sources as headers
   endif()
-  if(JOBSCOPE_BUILD_FUZZERS)  # a fuzzer learns from what it sees
+  if(JOBSCOPE_BUILD_FUZZERS)  # coverage feedback for the fuzzer
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
   target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE jobscope_flags ${ARG_PRIVATE})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
 endfunction()
 
-# jobscope_program(NAME SOURCES... LIBS...): an executable in bin/. The target `programs` builds all but those of tests.
+# jobscope_program(NAME SOURCES... LIBS...): an executable in bin/. The target `programs` builds all of them except
+# tests.
 add_custom_target(programs)
 function(jobscope_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
@@ -65,8 +67,8 @@ function(jobscope_test name)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
 endfunction()
 
-# jobscope_fuzzer(NAME SOURCES... LIBS...): the program NAME_fuzzer. With JOBSCOPE_BUILD_FUZZERS it is libFuzzer's, otherwise
-# it runs the corpus tests/fuzz/corpus/NAME; both do so as a test.
+# jobscope_fuzzer(NAME SOURCES... LIBS...): the program NAME_fuzzer. With JOBSCOPE_BUILD_FUZZERS it uses libFuzzer,
+# otherwise it runs the corpus tests/fuzz/corpus/NAME; both are registered as tests.
 function(jobscope_fuzzer name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
   set(corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})

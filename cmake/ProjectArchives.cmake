@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # For link lines that are spelled out, archive by archive.
 
-# jobscope_project_archives(OUT target...): the targets' static libraries of this project, and theirs.
+# jobscope_project_archives(OUT target...): returns the targets' static libraries of this project, recursively.
 function(jobscope_project_archives out)
   set(found "")
   set(queue ${ARGN})

@@ -5,8 +5,8 @@
 # installed.
 include(ProjectArchives)
 
-# jobscope_self_contained_program(NAME SOURCES... LIBS targets...): as jobscope_program. Where an archive is missing, or with a
-# sanitizer, it is linked to the shared libraries after all.
+# jobscope_self_contained_program(NAME SOURCES... LIBS targets...): like jobscope_program. If an archive is missing, or
+# with a sanitizer, it links the shared libraries instead.
 function(jobscope_self_contained_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
   set(archives "")
@@ -22,7 +22,7 @@ function(jobscope_self_contained_program name)
     return()
   endif()
 
-  # The objects are compiled with what the libraries ask for; the program is linked without it.
+  # The objects are compiled with the libraries' usage requirements; the program is linked without them.
   add_library(${name}_objects OBJECT ${ARG_SOURCES})
   target_link_libraries(${name}_objects PRIVATE jobscope_flags ${ARG_LIBS})
   jobscope_project_archives(ours ${name}_objects)

@@ -5,19 +5,19 @@
 
 include(ProjectArchives)
 
-# jobscope_shipped_library(NAME OBJECTS object-library OUTPUT_DIRECTORY dir): OUTPUT_DIRECTORY/libjobscope.so, stripped,
-# with its debug information beside it, and the recorder with it.
+# jobscope_shipped_library(NAME OBJECTS object-library OUTPUT_DIRECTORY dir): builds OUTPUT_DIRECTORY/libjobscope.so,
+# stripped, with its debug information and the recorder beside it.
 function(jobscope_shipped_library name)
   cmake_parse_arguments(ARG "" "OBJECTS;OUTPUT_DIRECTORY" "" ${ARGN})
   set(map ${CMAKE_CURRENT_SOURCE_DIR}/libjobscope.map)
 
-  # Position-independent as Debian ships them.
+  # Position-independent in Debian's packages.
   set(archives "")
   foreach(library grpc++ grpc gpr upb address_sorting cares ssl crypto z)
     find_library(jobscope_archive_${library} NAMES lib${library}.a REQUIRED)
     list(APPEND archives ${jobscope_archive_${library}})
   endforeach()
-  # Rebuilt for it.
+  # Rebuilt as position-independent by tools/pic_deps.sh.
   file(GLOB rebuilt ${JOBSCOPE_PIC_DEPS}/lib/*.a)
   if(NOT rebuilt)
     message(FATAL_ERROR "JOBSCOPE_PIC_DEPS=${JOBSCOPE_PIC_DEPS} holds no archives: run tools/pic_deps.sh")
@@ -31,7 +31,7 @@ function(jobscope_shipped_library name)
     -Wl,--start-group ${our_archives} ${archives} ${rebuilt} -Wl,--end-group -lpthread -ldl -lm)
   target_link_options(${name} PRIVATE
     -Wl,--version-script=${map} -Wl,--exclude-libs,ALL
-    -Wl,-Bsymbolic            # our references stay ours, whatever is loaded before us
+    -Wl,-Bsymbolic            # binds our references to ourselves, whatever was loaded before
     -Wl,--gc-sections -Wl,-z,defs -Wl,-z,now -Wl,-z,relro
     -Wl,-z,nodelete           # gRPC's threads and the fork handler outlive any dlclose()
     -Wl,-z,nodynamic-undefined-weak

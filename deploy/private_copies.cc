@@ -7,8 +7,8 @@
 
 #include <atomic>
 
-// Not in an installed header. gRPC 1.51 offers it to its Python binding, which decides the same
-// way.
+// Not in an installed header. gRPC 1.51 provides it for its Python binding, which makes the same
+// choice.
 namespace grpc_core {
 class Fork {
  public:
@@ -19,22 +19,22 @@ class Fork {
 namespace {
 
 __attribute__((constructor)) void ConfigurePrivateCopies() {
-  // OpenSSL frees its tables in an exit handler, but the server's threads live until the process is
-  // gone: a TLS connection that is in use then would read freed memory.
+  // OpenSSL frees its tables in an exit handler, but the server's threads live until the process
+  // exits: an active TLS connection would read freed memory.
   OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
-  // GRPC_ENABLE_FORK_SUPPORT is meant for the application's gRPC. Ours is dead in a forked child
-  // anyway (server/guard/fork_guard.h), and its fork handlers would stop and restart the threads of
-  // the parent's server at each fork.
+  // GRPC_ENABLE_FORK_SUPPORT is meant for the application's gRPC. Ours is disabled in a forked
+  // child anyway (server/guard/fork_guard.h), and its fork handlers would stop and restart the
+  // parent server's threads at each fork.
   grpc_core::Fork::Enable(false);
 }
 
 }  // namespace
 
-// gRPC 1.51 calls it in one place: each of its polling threads that heard nothing for 1 s. They all
-// began together, so that they all would sleep at the same time, and a request that comes then
-// would wait for up to 100 ms. One of them sleeps at a time; the others go on polling.
+// gRPC 1.51 calls it in one place: in each of its polling threads that was idle for 1 s. They all
+// started together, so all would sleep at the same time, and a request arriving then would wait for
+// up to 100 ms. Here only one of them sleeps at a time; the others continue polling.
 extern "C" {
-// Where the linker sends the calls (--wrap=gpr_sleep_until), and what they called.
+// The linker redirects the calls here (--wrap=gpr_sleep_until); the first is the original.
 void __real_gpr_sleep_until(gpr_timespec until);
 void __wrap_gpr_sleep_until(gpr_timespec until) {
   static std::atomic<bool> one_sleeps{false};

@@ -13,14 +13,14 @@
 
 namespace jobscope::example {
 
-// First in, first out, any number of threads on either end. Closing it wakes everybody up and ends
-// both ends.
+// A first-in-first-out queue for any number of threads on either end. Close wakes all of them and
+// ends both ends.
 template <typename T>
 class BoundedQueue {
  public:
   explicit BoundedQueue(size_t capacity) : capacity_(capacity) {}
 
-  // Waits for room. False if the queue was closed: the value is dropped.
+  // Blocks until there is space. False if the queue was closed: the value is dropped.
   [[nodiscard]] bool Push(T value) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return closed_ || values_.size() < capacity_; });
@@ -30,7 +30,7 @@ class BoundedQueue {
     return true;
   }
 
-  // Waits for a value. Nothing if the queue was closed.
+  // Blocks until there is a value. Nothing if the queue was closed.
   std::optional<T> Pop() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return closed_ || !values_.empty(); });

@@ -28,8 +28,8 @@ die() {
   exit 1
 }
 
-# Starts one worker; its output goes through a pipe, so that waiting for its address needs no clock.
-# Appends to pids, outputs, addresses.
+# Starts one worker. Its output goes through a pipe, so that waiting for its address needs no polling. Appends to pids,
+# outputs, addresses.
 outputs=()
 addresses=()
 start_worker() {
@@ -48,7 +48,8 @@ echo "demo: two workers; the second one waits 3 ms longer for its input"
 start_worker
 start_worker --slow_ms=3
 
-# Who is there. It also gives the clocks of workers that are milliseconds old the 100 ms that they want before a capture.
+# Lists the workers. This also gives the clocks of workers that are milliseconds old the 100 ms that they need before a
+# capture.
 check=("$bin/capture" check "--service_addr=${addresses[0]},${addresses[1]}")
 echo "demo: ${check[*]}"
 "${check[@]}" || die "capture check failed with exit code $?"

@@ -20,7 +20,7 @@ class GarbageCollections:
         gc.callbacks.append(self._called)
 
     def stop(self, session):
-        if self._called in gc.callbacks:  # else it was armed, and never started
+        if self._called in gc.callbacks:  # otherwise it was armed but never started
             gc.callbacks.remove(self._called)
 
     def _called(self, phase, info):
@@ -28,7 +28,7 @@ class GarbageCollections:
             self._begin_ns = time.monotonic_ns()
         elif self._begin_ns:
             begin, now = self._begin_ns, time.monotonic_ns()
-            # Among the events of the thread that had to wait for it.
+            # On the line of the thread that had to wait for it.
             event = jobscope.Event(f"gc generation {info['generation']}", begin, now - begin, threading.get_native_id(), info)
             self._session.add([event])
 

@@ -9,7 +9,7 @@
 namespace jobscope::example {
 namespace {
 
-// Each class is a cloud around a centre of its own: learnable, but not at once.
+// Each class is a cloud around its own centre: learnable, but not at once.
 std::vector<float> MakeCentres(uint32_t seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal(0.0F, 0.35F);

@@ -17,15 +17,14 @@
 
 namespace jobscope::example {
 
-// A batch on its way, with the arrow that leads to whoever takes it and the span from its loading
-// to its use.
+// A batch on its way, with the flow to its consumer and the async span from its loading to its use.
 struct BatchInFlight {
   Batch batch;
   Flow flow = {};
   AsyncId in_flight = {};
 };
 
-// Makes batches of one synthetic classification problem without end. Owns its threads; the
+// Generates batches of one synthetic classification problem without end. Owns its threads; the
 // destructor ends them.
 class InputPipeline {
  public:
@@ -34,14 +33,15 @@ class InputPipeline {
   InputPipeline(const InputPipeline&) = delete;
   InputPipeline& operator=(const InputPipeline&) = delete;
 
-  // Waits for the next batch. Batches of the two preprocessing threads may overtake each other.
+  // Blocks until there is a batch. Batches of the two preprocessing threads may overtake each
+  // other.
   std::optional<BatchInFlight> Next() { return ready_.Pop(); }
 
  private:
   void Load(uint32_t seed);
   void Preprocess(int index);
 
-  // Deep enough to hide the scheduler's jitter, small enough that a slow loader shows within a few
+  // Deep enough to hide scheduling jitter, small enough that a slow loader shows within a few
   // steps.
   static constexpr size_t kQueueDepth = 4;
   static constexpr int kPreprocessThreads = 2;

@@ -12,8 +12,8 @@
 
 namespace jobscope::example {
 
-// A histogram with buckets 0.5 % wide, from 1 us to 100 s; the longest step is exact. Not
-// thread-safe.
+// Records step durations in a histogram with buckets 0.5 % wide, from 1 us to 100 s; the longest
+// step is exact. Not thread-safe.
 class StepTimes {
  public:
   void Add(double milliseconds) {
@@ -26,7 +26,7 @@ class StepTimes {
   uint64_t count() const { return count_; }
   double longest_ms() const { return longest_ms_; }
 
-  // The middle of the bucket that holds the median; 0 without steps.
+  // Returns the middle of the bucket that contains the median; 0 without steps.
   double median_ms() const {
     uint64_t below = 0;
     for (size_t i = 0; i < buckets_.size(); ++i) {

@@ -47,7 +47,7 @@ def main():
         return 1
     ranks = ranks_of(run)
     for trace in traces:
-        # XProf's conversion to the JSON that Chrome's and Perfetto's viewers read.
+        # XProf converts to the JSON that Chrome's and Perfetto's viewers read.
         events, _ = raw_to_tool_data.xspace_to_tool_data([str(trace)], "trace_viewer", {})
         if not events:
             print(f"to_perfetto: XProf could not read {trace}", file=sys.stderr)

@@ -38,7 +38,7 @@ constexpr int kTile = 32;
 constexpr int kBlock = 256;
 constexpr int kProductsPerStep = 3;
 
-// c = a * b, square matrices of n rows; n is a multiple of the tile.
+// Computes c = a * b for square matrices of n rows; n is a multiple of the tile.
 __global__ void Gemm(const float* a, const float* b, float* c, int n) {
   __shared__ float a_tile[kTile][kTile];
   __shared__ float b_tile[kTile][kTile + 1];
@@ -90,7 +90,7 @@ struct Options {
   int device = 0;
 };
 
-// A network of one layer; its data and its streams on one GPU.
+// Trains a network of one layer, with its data and its streams on one GPU.
 class Network {
  public:
   explicit Network(int size) : size_(size), elements_(size * size) {
@@ -114,7 +114,7 @@ class Network {
     RecordUpdate();
   }
 
-  // Fills a batch on the host, and starts its copy to the GPU on the stream of copies.
+  // Fills a batch on the host, and starts its copy to the GPU on the copy stream.
   void Load(int64_t step) {
     JOBSCOPE_SCOPE("load", "step", step);
     const int slot = static_cast<int>(step % 2);
@@ -161,7 +161,7 @@ class Network {
   size_t bytes() const { return static_cast<size_t>(elements_) * sizeof(float); }
   int Blocks() const { return (elements_ + kBlock - 1) / kBlock; }
 
-  // The end of a step as a graph: it is the same in all of them.
+  // Records the end of a step as a graph, because it is the same in all of them.
   void RecordUpdate() {
     cudaGraph_t graph = nullptr;
     Check(cudaStreamBeginCapture(compute_, cudaStreamCaptureModeThreadLocal), "recording a graph");
@@ -257,7 +257,7 @@ bool ParseOptions(int argc, char** argv, Options* options) {
   return true;
 }
 
-// 0: there is a GPU to train on.
+// Returns 0 if there is a GPU to train on.
 int UseDevice(int ordinal) {
   int devices = 0;
   const cudaError_t result = cudaGetDeviceCount(&devices);
@@ -285,7 +285,7 @@ int Main(int argc, char** argv) {
 
   ProfilerServerOptions server_options;
   server_options.address = options.listen;
-  const ProfilerServer server = ProfilerServer::Start(server_options);  // the one line
+  const ProfilerServer server = ProfilerServer::Start(server_options);  // the only line needed
   if (server) {
     std::printf("listening on %s\n", server.address().c_str());
     std::fflush(stdout);

@@ -10,8 +10,7 @@
 
 namespace jobscope::example {
 
-// Sizes of the example. On one core of a 3 GHz server a step of these sizes takes about 5 ms
-// (RelWithDebInfo).
+// Sizes of the example: a step takes about 5 ms on one core of a 3 GHz server (RelWithDebInfo).
 inline constexpr size_t kInputs = 128;
 inline constexpr size_t kHidden = 288;
 inline constexpr size_t kClasses = 10;
@@ -24,8 +23,9 @@ struct Batch {
   std::vector<uint8_t> labels;
 };
 
-// inputs -> tanh(kHidden) -> softmax(kClasses), cross-entropy loss, stochastic gradient descent.
-// Not thread-safe: one trainer owns it. The three calls of a step come in the order below.
+// Trains inputs -> tanh(kHidden) -> softmax(kClasses) with cross-entropy loss by stochastic
+// gradient descent. Not thread-safe: one trainer owns it. Make the three calls of a step in the
+// order below.
 class TwoLayerNetwork {
  public:
   explicit TwoLayerNetwork(uint32_t seed);

@@ -35,8 +35,8 @@ trap 'rm -rf "$raw"' EXIT
 "$venv/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps -w "$raw" "$repo/python" >&2
 PATH=$venv/bin:$PATH "$venv/bin/auditwheel" repair --plat "$platform" --only-plat -w "$raw/repaired" "$raw"/jobscope-*.whl >&2
 wheel=$(echo "$raw"/repaired/jobscope-*.whl)
-# The libraries need libc, libm and libgcc_s alone. Private copies of shared libraries crash in processes that have their own
-# (docs/embedding.md), and a renamed recorder would be a second one.
+# The libraries may need only libc, libm and libgcc_s. Private copies of shared libraries crash in processes that have
+# their own (docs/embedding.md), and a renamed recorder would be a second one.
 if grafted=$("$venv/bin/python" -m zipfile -l "$wheel" | grep -oE 'jobscope\.libs/[^ ]+'); then
   say "refused: something in the package needs shared libraries, which were copied into the wheel:" "$grafted"
   exit 1

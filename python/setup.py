@@ -18,7 +18,7 @@ from setuptools.errors import SetupError
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 GIVEN = os.environ.get("JOBSCOPE_BUILD_DIR")
-BUILD = os.path.normpath(os.path.join(REPOSITORY, GIVEN or "build"))  # pip calls from another directory than the user
+BUILD = os.path.normpath(os.path.join(REPOSITORY, GIVEN or "build"))  # pip runs this elsewhere
 PACKAGE = os.path.join(BUILD, "python", "jobscope")
 NATIVE = (
     "_native.abi3.so",
@@ -79,7 +79,7 @@ class BuildWithNative(build_py):
         for name in NATIVE:
             target = os.path.join(self.build_lib, "jobscope", name)
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            shutil.copy(os.path.join(PACKAGE, name), target)  # with its permissions
+            shutil.copy(os.path.join(PACKAGE, name), target)  # keeps its permissions
 
 
 class StableAbiWheel(bdist_wheel):

@@ -9,22 +9,23 @@
 # sudo only if something is missing.
 set -euo pipefail
 
-# Everything that configuring and building all targets asks for. GoogleTest and Google Benchmark are among it, so that
-# one build tree serves `make demo`, `make test` and `make bench` (0.5 MB more to fetch).
+# Needed to configure and build all targets, including GoogleTest and Google Benchmark, so that one build tree serves
+# `make demo`, `make test` and `make bench` (0.5 MB more to download).
 build=(
   g++ cmake ninja-build pkg-config ccache python3
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libabsl-dev
   libspdlog-dev libcli11-dev nlohmann-json3-dev libprotozero-dev zlib1g-dev libssl-dev
   libgtest-dev libgmock-dev libbenchmark-dev libjs-chart.js
 )
-# Running the tests: readers of ELF files, the checkers; Python's headers for the Python package; dpkg-dev and unicode-data for the position-independent
-# dependencies of libjobscope.so, which are built from Debian's source packages; openssl for certificates.
+# Needed to run the tests: readers of ELF files, the checkers; Python's headers for the Python package; dpkg-dev and
+# unicode-data for the position-independent dependencies of libjobscope.so, which are built from Debian's source
+# packages; openssl for certificates.
 test=(openssl binutils python3 python3-dev iproute2 procps dpkg-dev patch xz-utils make unicode-data ca-certificates)
 lint=(clang clang-format clang-tidy shellcheck python3 pyflakes3 git)
-# PyTorch of Debian (48 MB to fetch) for the tests of its operators: PyPI's is a hundred times that.
+# Debian's PyTorch (48 MB to download) for the tests of its operators: PyPI's is a hundred times larger.
 interop=(python3 python3-venv ca-certificates python3-torch)
 bench=(python3 procps)
-# Sanitizers and fuzzers: the clang builds.
+# Sanitizers and fuzzers, for the clang builds.
 clang=(clang libclang-rt-14-dev llvm)
 
 if [[ $# -eq 0 ]]; then set -- build; fi
@@ -44,7 +45,7 @@ for group in "$@"; do
   esac
 done
 
-# The packages of "$@" that dpkg does not have in state "installed".
+# list_missing: prints the packages of "$@" that dpkg does not list as installed.
 list_missing() {
   local installed
   installed=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' "$@" 2>/dev/null |

@@ -33,7 +33,7 @@ find_python() {
   local candidate
   for candidate in ${JOBSCOPE_PYTHON:-} python3.11 python3.12 python3.13 python3 /usr/bin/python3; do
     if usable "$candidate"; then
-      # The interpreter itself, not a launcher that picks one by folder.
+      # The interpreter itself, not a launcher that selects one by folder.
       "$candidate" -c 'import os, sys; print(os.path.realpath(sys.executable))'
       return
     fi

@@ -23,7 +23,7 @@ void FloodAtFullSpeed() {
   while (!stop_requested.load(std::memory_order_relaxed)) Scope();
 }
 
-// As flood_worker does it: a millisecond's worth at a time.
+// Like flood_worker: one millisecond's worth at a time.
 void FloodAtRate(double scopes_per_second) {
   constexpr std::chrono::milliseconds kTick(1);
   const Clock::time_point start = Clock::now();
@@ -38,7 +38,7 @@ void FloodAtRate(double scopes_per_second) {
 
 }  // namespace
 
-// `scopes_per_second` of each thread; 0: as fast as it can.
+// `scopes_per_second` is per thread; 0: as fast as possible.
 extern "C" void StartStockFlood(int thread_count, double scopes_per_second) {
   for (int i = 0; i < thread_count; ++i) {
     threads->emplace_back([scopes_per_second] {

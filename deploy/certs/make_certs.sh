@@ -9,7 +9,7 @@
 # Without --host: localhost, 127.0.0.1, ::1 and this host's name. Reuses an existing CA in DIRECTORY. --broken adds
 # certificates for tests: expired, not yet valid, for another host, of another CA.
 set -euo pipefail
-umask 077 # keys and the token are their owner's alone
+umask 077 # only their owner may read keys and the token
 
 usage() {
   echo "make_certs: $1" >&2
@@ -41,7 +41,7 @@ cd "$directory"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 touch "$scratch/index.txt"
-# One certificate may be made several times, so subjects repeat.
+# Several runs may create the same certificate, so subjects repeat.
 cat >"$scratch/ca.cnf" <<CNF
 [ca]
 default_ca = jobscope
@@ -59,7 +59,7 @@ distinguished_name = name
 [name]
 CNF
 
-# Names as openssl wants them: "DNS:localhost,IP:127.0.0.1".
+# alternative_names: converts names to openssl's format, "DNS:localhost,IP:127.0.0.1".
 alternative_names() {
   local list="" host
   for host in "$@"; do
@@ -94,7 +94,7 @@ make_leaf() {
   }
 }
 
-# A clock that is a little behind must not find a new certificate in its future.
+# A clock that is slightly behind must not see a new certificate as not yet valid.
 from=$(date -u -d "-1 hour" +%Y%m%d%H%M%SZ)
 until=$(date -u -d "+$days days" +%Y%m%d%H%M%SZ)
 names=$(alternative_names "${hosts[@]}")
@@ -117,5 +117,5 @@ if [[ $broken -eq 1 ]]; then
   openssl rand -hex 32 >other_token
 fi
 
-# What is no secret may be read by all.
+# Public files may be read by all.
 chmod 644 ./*.crt

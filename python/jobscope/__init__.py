@@ -12,13 +12,14 @@ import os as _os
 import sys as _sys
 
 if _sys.version_info < (3, 10):
-    # The extension would fail with "undefined symbol": it uses the stable ABI of 3.10. pip refuses such a wheel; a path does not.
+    # The extension would fail with "undefined symbol", because it uses the stable ABI of 3.10. pip refuses such a
+    # wheel; a path does not.
     raise ImportError(
         "jobscope needs Python 3.10 or later, and this is %d.%d. Use a newer interpreter, or record a program of an older one from "
         "outside: jobscope run -- python train.py" % _sys.version_info[:2]
     )
 if "t" in getattr(_sys, "abiflags", ""):
-    # Some of these builds would find the extension (3.13t looks for .abi3.so), whose own refusal says less of what to do.
+    # Some of these builds would find the extension (3.13t looks for .abi3.so), whose own error is less helpful.
     raise ImportError(
         "jobscope: not for free-threaded Python: its extension uses the stable ABI, which those builds do not have, and its "
         "tables are guarded by the GIL. Use the ordinary build of this version."

@@ -41,7 +41,7 @@ class _Open:
                 scope.__exit__(None, None, None)
 
     def __deepcopy__(self, memo):
-        # Of a callback that is copied or pickled with its trainer, the scopes stay behind.
+        # If a callback is copied or pickled with its trainer, its open scopes are not.
         return _Open()
 
     def __reduce__(self):
@@ -58,7 +58,7 @@ class _Callback:
         return object.__new__(cls)
 
     def __reduce__(self):
-        # By the public class: one that was made up for a framework can't be found by name.
+        # By the public class: a class created for a framework cannot be found by name.
         public = next(c for c in type(self).__mro__ if c.__dict__.get("_MODULES"))
         return (_remake, (public, self.__dict__.copy()))
 

@@ -9,10 +9,10 @@ from jobscope import _errors, _native, _nvtx
 CaptureResult = collections.namedtuple("CaptureResult", "run_directory events lost")
 CaptureResult.__doc__ = "What became of a capture: where it is, the events in it, and the events attempted that are not in it."
 
-# Process ids in which a capture was begun and not stopped by the program. A set, because a forked
-# child has inherited its parent's entry and must not act on it.
+# Process ids in which a capture was started and not stopped by the program. A set, because a forked child inherits its
+# parent's entry and must ignore it.
 _open_in = set()
-_at_exit = False  # _stop_at_exit is registered
+_at_exit = False  # whether _stop_at_exit is registered
 
 
 def _stop_at_exit():
@@ -170,6 +170,6 @@ class capture:  # pylint: disable=invalid-name
         try:
             self.result = stop()
         except _errors.Error:
-            # The block's own exception says more.
+            # The block's own exception is more informative.
             if error is None:
                 raise

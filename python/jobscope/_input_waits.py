@@ -18,7 +18,7 @@ class _Waiting:
         return self
 
     def __next__(self):
-        # The default is not an exception's way out: StopIteration made inside the block would cost 1 us.
+        # A default avoids StopIteration: an exception raised inside the block would cost 1 us.
         with _native.input_wait(self._name):
             item = next(self._iterator, _END)
         if item is _END:
@@ -43,7 +43,7 @@ class input_waits:  # pylint: disable=invalid-name
         self._name = name
 
     def __iter__(self):
-        # Making the iterator is waiting, too: a loader starts its workers and fetches the first batches.
+        # Creating the iterator is waiting, too: a loader starts its workers and fetches the first batches.
         with _native.input_wait(self._name):
             iterator = iter(self._iterable)
         return _Waiting(iterator, self._name)

@@ -10,7 +10,7 @@ def _become(name):
     if not os.access(_CLIENT, os.X_OK):
         sys.exit(f"{name}: {_CLIENT} is not there or can't be executed: reinstall the package jobscope")
     sys.stdout.flush()
-    # One program; the name it is called by says which verbs it knows.
+    # One program; the name that it is called by selects its verbs.
     os.execv(_CLIENT, [name, *sys.argv[1:]])
 
 

@@ -88,25 +88,25 @@ class _Adapter:
                     session.add_xspace(result)
                 else:
                     session.add(result)
-        except BaseException as error:  # pylint: disable=broad-except  # it would end a thread of the library
+        except BaseException as error:  # pylint: disable=broad-except  # it would end one of the library's threads
             return _told(error)
         return None
 
 
 def _told(error):
     frames = traceback.extract_tb(error.__traceback__)
-    # The deepest that is not of this package: where the provider's author looks first.
+    # The deepest frame outside of this package: where the provider's author looks first.
     here = os.path.dirname(os.path.abspath(__file__))
     place = next((f" ({f.filename}:{f.lineno})" for f in reversed(frames) if os.path.dirname(f.filename) != here), "")
     return f"{type(error).__name__}: {error}{place}"
 
 
 _names = set()
-_at_exit = False  # _unregister_all is registered
+_at_exit = False  # whether _unregister_all is registered
 
 
 def _unregister_all():
-    # While Python still works: one that records now is stopped, and what it gives is in the trace.
+    # While Python still works: a recording provider is stopped, and its events are in the trace.
     for name in tuple(_names):
         _native.provider_unregister(name)
 

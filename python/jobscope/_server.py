@@ -5,7 +5,7 @@ import warnings
 
 from jobscope import _errors, _native, _nvtx
 
-# (pid, address) -> Server. At most one lives; of a forked child's parent the entry is left behind.
+# (pid, address) -> Server. At most one is alive; a forked child ignores its parent's entry.
 _servers = {}
 
 
@@ -125,7 +125,7 @@ def start_server(
         warnings.warn(f"jobscope: {consequence}: {error}", RuntimeWarning, stacklevel=2)
         if not busy:
             return Server("", str(error))
-        # Of C++ code, or of this module: one object per server.
+        # Started by C++ code or by this module: one object per server.
         known = _servers.get((os.getpid(), running))
         return known if known is not None else Server(running, str(error))
     _nvtx.serve()

@@ -26,7 +26,7 @@ class steps:  # pylint: disable=invalid-name
     def __iter__(self):
         waiting = iter(self._waits)
         while True:
-            # Popped and not kept: the program may free its batch before it asks for the next one.
+            # Popped and not kept: the program may free its batch before it requests the next one.
             batch = list(itertools.islice(waiting, 1))
             if not batch:
                 return

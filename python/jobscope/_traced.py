@@ -10,7 +10,7 @@ _ASYNC = 8
 
 
 def _place(function):
-    import inspect  # some milliseconds, which not every importer of jobscope should pay
+    import inspect  # takes some milliseconds, which not every importer of jobscope should pay
 
     code = getattr(inspect.unwrap(function), "__code__", None)
     return (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
@@ -34,7 +34,7 @@ def _wrap(function, name, level):
             "put `with jobscope.trace(...)` around the pieces"
         )
     if inspect.iscoroutinefunction(function):
-        # It may be suspended while others run on the same thread: not a scope, but an operation.
+        # It may be suspended while others run on the same thread, so it is an async operation, not a scope.
         begin, end = _native.async_begin, _native.async_end
         site = _native.Site(name, *_place(function), _ASYNC)
 
