@@ -189,13 +189,11 @@ absl::Status ForeignXSpaceCollector::Start(const StartRequest& request) {
   const bool others_loop = !kind_.has_the_loop && g_loop_is_found.load();
   if (!others_loop && !torch::SwitchedOff()) options.step_calls = kind_.step_calls;
   options.drop_gpu_planes = environment_.traces_gpus && environment_.traces_gpus(request_);
-  if (!kind_.lines_are_threads) {
-    options.thread_of = [this](int64_t line_id) -> std::optional<int64_t> {
-      const auto found = thread_by_line_.find(line_id);
-      if (found == thread_by_line_.end()) return std::nullopt;
-      return found->second;
-    };
-  }
+  options.thread_of = [this](int64_t line_id) -> std::optional<int64_t> {
+    const auto found = thread_by_line_.find(line_id);
+    if (found == thread_by_line_.end()) return std::nullopt;
+    return found->second;
+  };
   merge_ = std::make_unique<ForeignXSpace>(request_.sink, request_.names, std::move(options));
   if (absl::Status begun = Begin(); !begun.ok()) {
     armed_ = false;
@@ -214,14 +212,13 @@ absl::Status ForeignXSpaceCollector::Begin() {
                                  static_cast<int64_t>(request_.store_bytes)}) {
     arguments.emplace_back(argument);
   }
-  if (kind_.takes_shapes) arguments.emplace_back(int64_t{request_.record_shapes});
   const absl::StatusOr<python::Value> refused = Call("start", arguments);
   if (!refused.ok()) return refused.status();
   if (const auto* reason = std::get_if<std::string>(&*refused)) {
     return absl::FailedPreconditionError(*reason);
   }
   recording_ = true;
-  if (!kind_.lines_are_threads) LearnThreads();
+  LearnThreads();
   return absl::OkStatus();
 }
 

@@ -50,8 +50,6 @@ struct ProfilerKind {
   // Of a process with several, whose calls the steps are inferred from. That is JAX: what
   // TensorFlow does beside it is reading data.
   bool has_the_loop = false;
-  bool lines_are_threads = false;  // a line's id is the OS's of its thread
-  bool takes_shapes = false;       // its script's start has a fourth argument: record_shapes
 };
 
 // The framework is never imported: a process that has not loaded it is left alone. Its profiler

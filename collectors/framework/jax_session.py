@@ -35,7 +35,7 @@ def starts():
     return [(_profiler(), "ProfilerSession")]
 
 
-def begin(host_level, device_level, shapes):
+def begin(host_level, device_level):
     """A session, or None and why there is none."""
     profiler = _profiler()
     options = profiler.ProfileOptions()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One session of a framework's own profiler, driven by jobscope from within the traced program.
 
-Loaded behind the text of one framework (jax_session.py, tensorflow_session.py, torch_session.py), which gives ORIGIN, begin, end
+Loaded behind the text of one framework (jax_session.py, tensorflow_session.py), which gives ORIGIN, begin, end
 and starts, and with functions of the collector's: hand_over, refuse, interrupt and leave. Imports nothing of the framework's.
 
 A framework has one session at a time, and the program comes first: while a session of ours is open, the functions by which the
@@ -37,7 +37,7 @@ def use(quiet, *memories):
     _quiet, _memories = quiet, memories
 
 
-def start(host_level, device_level, deadline_ns, max_bytes, shapes=0):
+def start(host_level, device_level, deadline_ns, max_bytes):
     """Why nothing is recorded, or None."""
     global _hooked, _max_bytes
     with _busy:
@@ -49,7 +49,7 @@ def start(host_level, device_level, deadline_ns, max_bytes, shapes=0):
             return f"the program is starting a trace of its own: {_given['ORIGIN']} has one session at a time"
         _wrap_starts()
         try:
-            session, reason = _given["begin"](host_level, device_level, shapes)
+            session, reason = _given["begin"](host_level, device_level)
         except BaseException:
             _unwrap_starts()
             raise

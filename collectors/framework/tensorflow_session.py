@@ -31,7 +31,7 @@ def starts():
     return found
 
 
-def begin(host_level, device_level, shapes):
+def begin(host_level, device_level):
     """A session with its folder, or None and why there is none."""
     options = {"host_tracer_level": host_level, "python_tracer_level": 0, "device_tracer_level": device_level}
     try:

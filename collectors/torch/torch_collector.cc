@@ -23,9 +23,8 @@ constexpr char kNotLoaded[] = "this process has not loaded PyTorch";
 
 }  // namespace
 
-TorchCollector::TorchCollector(const struct jobscope_trace_writer_table* writer, RunAside run_aside,
-                               std::unique_ptr<Collector> profiler)
-    : writer_(writer), run_aside_(std::move(run_aside)), profiler_(std::move(profiler)) {
+TorchCollector::TorchCollector(const struct jobscope_trace_writer_table* writer, RunAside run_aside)
+    : writer_(writer), run_aside_(std::move(run_aside)) {
   torch::RecordCompilations(writer);
 }
 
@@ -72,33 +71,15 @@ absl::Status TorchCollector::Register(const ArmRequest& request) {
   return absl::OkStatus();
 }
 
-void TorchCollector::ArmProfiler(const ArmRequest& request, std::string why) {
-  report_.state = "off";
-  report_.reason = std::move(why);
-  if (profiler_ == nullptr) return;
-  const absl::Status status = profiler_->Arm(request);
-  const CollectorReport profiler = profiler_->Describe();
-  if (status.ok() && profiler.state == "on") {
-    by_profiler_ = true;
-    report_.state = "degraded";
-    report_.reason = absl::StrCat("recorded by PyTorch's own profiler, because ", report_.reason);
-  } else {
-    absl::StrAppend(&report_.reason, "; nor can its own profiler be used: ", profiler.reason);
-  }
-}
-
 absl::Status TorchCollector::Arm(const ArmRequest& request) {
   report_ = {};
-  by_profiler_ = false;
   awaits_groups_ = false;
   crossed_before_ = torch::CrossedThreads();
   wants_shapes_ = request.record_shapes;
   report_.reason = WhyOff(request);
   if (!report_.reason.empty()) {
     report_.state = "off";
-  } else if (const absl::Status status = Register(request); absl::IsFailedPrecondition(status)) {
-    ArmProfiler(request, std::string(status.message()));
-  } else if (!status.ok()) {
+  } else if (const absl::Status status = Register(request); !status.ok()) {
     report_.state = "off";
     report_.reason = std::string(status.message());
   }
@@ -114,12 +95,9 @@ absl::Status TorchCollector::Arm(const ArmRequest& request) {
   return absl::OkStatus();
 }
 
-absl::Status TorchCollector::Start(const StartRequest& request) {
-  return by_profiler_ ? profiler_->Start(request) : absl::OkStatus();
-}
+absl::Status TorchCollector::Start(const StartRequest&) { return absl::OkStatus(); }
 
 absl::Duration TorchCollector::Drain() {
-  if (by_profiler_) return profiler_->Drain();
   if (!awaits_groups_) return absl::InfiniteDuration();
   if (torch::WantsProcessGroups()) {
     awaits_groups_ = false;
@@ -129,23 +107,12 @@ absl::Duration TorchCollector::Drain() {
   return kLookForGroupsEvery;
 }
 
-absl::Status TorchCollector::Stop(uint64_t end_ticks) {
-  if (by_profiler_) return profiler_->Stop(end_ticks);
+absl::Status TorchCollector::Stop(uint64_t) {
   if (std::exchange(registered_, false)) WhileNobodyForks([] { torch::RemoveCallbacks(); });
   return absl::OkStatus();
 }
 
-uint64_t TorchCollector::LostSoFar() const { return by_profiler_ ? profiler_->LostSoFar() : 0; }
-
 CollectorReport TorchCollector::Report() {
-  if (by_profiler_) {
-    CollectorReport report = profiler_->Report();
-    if (report.state == "on") {
-      report.state = report_.state;
-      report.reason = report_.reason;
-    }
-    return report;
-  }
   CollectorReport report = report_;
   if (report.state != "off") Finish(&report);
   return report;

@@ -19,7 +19,6 @@ namespace {
 
 constexpr char kLibrary[] = "libtorch_cpu.so";
 constexpr char kAnyVersion[] = "JOBSCOPE_TORCH_ANY_VERSION";
-constexpr char kRoute[] = "JOBSCOPE_TORCH_ROUTE";
 
 // What was run (make torch-versions): 1.13, 2.1, 2.4, 2.6, 2.9, 2.12 and 2.15. The struct and
 // the functions did not change in between.
@@ -58,6 +57,13 @@ std::string VersionInName(const std::string& path) {
   const size_t end = at == std::string::npos ? at : at + sizeof(kLibrary) - 1;
   if (end == std::string::npos || end >= path.size() || path[end] != '.') return {};
   return path.substr(end + 1);
+}
+
+// A function without which there are no callbacks; null: all are there.
+const char* MissingFunction(const Api& api) {
+  if (api.add_global_callback == nullptr) return "at::addGlobalCallback";
+  if (api.remove_callback == nullptr) return "at::removeCallback";
+  return api.name == nullptr ? "at::RecordFunction::name" : nullptr;
 }
 
 template <typename Function>
@@ -120,11 +126,10 @@ absl::StatusOr<Api> Find() {
   const std::string path = FindLoadedLibrary(kLibrary);
   if (path.empty()) return absl::NotFoundError("this process has not loaded PyTorch");
 #if !defined(__x86_64__)
-  return absl::FailedPreconditionError("PyTorch's operators call back on x86-64 only");
+  return absl::FailedPreconditionError(
+      "PyTorch's operators are recorded on x86-64 only; torch.profiler in the program records them "
+      "here");
 #endif
-  if (OwnVariable(kRoute) == "profiler") {
-    return absl::FailedPreconditionError(absl::StrCat(kRoute, "=profiler"));
-  }
   Api api;
   api.version = VersionOf(path);
   auto status = CheckVersion(api.version);
@@ -152,9 +157,10 @@ absl::StatusOr<Api> Find() {
   Resolve(library, "_ZTVN4c10d16ProcessGroupGlooE", &api.gloo_vtable);
   Resolve(library, "_ZNK4c10d12ProcessGroup12getGroupNameB5cxx11Ev", &api.group_name);
   Resolve(library, "__cxa_get_globals", &api.exception_globals);
-  if (api.add_global_callback == nullptr || api.remove_callback == nullptr || api.name == nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("PyTorch ", api.version, " (", path, ") has no at::addGlobalCallback"));
+  if (MissingFunction(api) != nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "PyTorch ", api.version, " (", path, ") takes no callbacks: it lacks ",
+        MissingFunction(api), ". Use a build of PyTorch ", kTested, " to record its operators"));
   }
   return api;
 }

@@ -18,7 +18,6 @@
 #include "collectors/framework/jax_collector.h"
 #include "collectors/framework/step_watch.h"
 #include "collectors/framework/tensorflow_collector.h"
-#include "collectors/framework/torch_profiler.h"
 #include "collectors/host/host_collector.h"
 #include "collectors/host/host_report.h"
 #include "collectors/inferred/inferred_steps.h"
@@ -92,10 +91,9 @@ const WriterTable* FindWriter(const host::Reader* reader) {
   return found.ok() ? *found : nullptr;
 }
 
-TorchCollector* MakeTorchCollector(const WriterTable* writer,
-                                   const FrameworkEnvironment& environment) {
+TorchCollector* MakeTorchCollector(const WriterTable* writer) {
   framework::RecordInferredSteps(writer);
-  return new TorchCollector(writer, &RunAside, MakeTorchProfiler(environment));
+  return new TorchCollector(writer, &RunAside);
 }
 
 FrameworkEnvironment MakeFrameworkEnvironment(const host::Reader* reader, bool uses_tsc,
@@ -146,7 +144,7 @@ WorkerRuntime::WorkerRuntime()
                              new GcCollector(writer),
                              cuda,
                              nvml_,
-                             MakeTorchCollector(writer, environment),
+                             MakeTorchCollector(writer),
                              MakeJaxCollector(environment).release(),
                              MakeTensorflowCollector(environment).release()};
   dependencies.uses_tsc = uses_tsc_;

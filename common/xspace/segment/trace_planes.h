@@ -43,7 +43,7 @@ enum TraceSource : uint32_t {
   kSourcePython = 7,
   kSourceJax = 20,
   kSourceTensorflow = 21,
-  kSourceTorchProfiler = 22,
+  kSourceTorchProfiler = 22,     // retired: read in old traces, never written; not to be reused
   kSourceProvider = 1000,        // + index of the provider
   kSourceProviderXSpace = 2000,  // likewise: of the XSpaces it gives
 };

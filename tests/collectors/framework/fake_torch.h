@@ -92,7 +92,7 @@ class TorchCollectorTest : public testing::Test {
   }
 
   FakeTorch& fake_ = FakeTorch::Get();
-  TorchCollector collector_{jobscope_trace_writer(), [](const std::function<void()>&) {}, nullptr};
+  TorchCollector collector_{jobscope_trace_writer(), [](const std::function<void()>&) {}};
 };
 
 }  // namespace jobscope

@@ -351,8 +351,7 @@ TEST_F(TorchCollectorTest, SaysWhyItIsOff) {
   EXPECT_EQ(Arm().state, "on");
   unsetenv("JOBSCOPE_TORCH_ANY_VERSION");
 
-  TorchCollector without_recorder(
-      nullptr, [](const std::function<void()>&) {}, nullptr);
+  TorchCollector without_recorder(nullptr, [](const std::function<void()>&) {});
   ArmRequest request;
   EXPECT_TRUE(without_recorder.Arm(request).ok());
   EXPECT_EQ(without_recorder.Describe().state, "off");
