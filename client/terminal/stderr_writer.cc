@@ -4,13 +4,13 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
+
+#include "common/sync/mutex.h"
 
 namespace jobscope {
 namespace {
@@ -20,9 +20,6 @@ namespace {
 constexpr size_t kMaxWaitingBytes = 1 << 20;
 
 }  // namespace
-
-// Guarded by `mutex`, the standard library's, because it waits on MONOTONIC
-// (client/fan_out/mailbox.h).
 struct StderrWriter::State {
   struct Piece {
     std::string text;
@@ -30,37 +27,40 @@ struct StderrWriter::State {
   };
 
   void Serve() {
-    std::unique_lock<std::mutex> lock(mutex);
+    const MutexLock lock(&mutex);
     while (true) {
-      changed.wait(lock, [this] { return !waiting.empty() || closing; });
+      changed.Wait(&mutex, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+        return !waiting.empty() || closing;
+      });
       if (waiting.empty()) return;
       const Piece piece = std::move(waiting.front());
       waiting.pop_front();
       bytes -= piece.text.size();
       writing = true;
-      lock.unlock();
-      const ssize_t ignored = write(STDERR_FILENO, piece.text.data(), piece.text.size());
-      static_cast<void>(ignored);
-      lock.lock();
+      {
+        const MutexUnlock unlocked(&mutex);
+        const ssize_t ignored = write(STDERR_FILENO, piece.text.data(), piece.text.size());
+        static_cast<void>(ignored);
+      }
       writing = false;
-      changed.notify_all();
+      changed.NotifyAll();
     }
   }
 
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<Piece> waiting;
-  size_t bytes = 0;  // of those
-  bool writing = false;
-  bool closing = false;
+  Mutex mutex;
+  CondVar changed;
+  std::deque<Piece> waiting ABSL_GUARDED_BY(mutex);
+  size_t bytes ABSL_GUARDED_BY(mutex) = 0;  // of those
+  bool writing ABSL_GUARDED_BY(mutex) = false;
+  bool closing ABSL_GUARDED_BY(mutex) = false;
 };
 
 StderrWriter::StderrWriter() : state_(std::make_shared<State>()) {}
 
 StderrWriter::~StderrWriter() {
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   state_->closing = true;
-  state_->changed.notify_all();
+  state_->changed.NotifyAll();
 }
 
 void StderrWriter::Write(std::string text) { Post(std::move(text), /*redraws=*/false); }
@@ -69,7 +69,7 @@ void StderrWriter::Redraw(std::string text) { Post(std::move(text), /*redraws=*/
 
 void StderrWriter::Post(std::string text, bool redraws) {
   {
-    const std::lock_guard<std::mutex> lock(state_->mutex);
+    const MutexLock lock(&state_->mutex);
     std::deque<State::Piece>& waiting = state_->waiting;
     if (redraws && !waiting.empty() && waiting.back().redraws) {
       state_->bytes -= waiting.back().text.size();
@@ -78,7 +78,7 @@ void StderrWriter::Post(std::string text, bool redraws) {
     if (state_->bytes + text.size() > kMaxWaitingBytes) return;
     state_->bytes += text.size();
     waiting.push_back({std::move(text), redraws});
-    state_->changed.notify_all();
+    state_->changed.NotifyAll();
   }
   if (started_) return;
   try {
@@ -90,9 +90,11 @@ void StderrWriter::Post(std::string text, bool redraws) {
 }
 
 void StderrWriter::Flush(absl::Duration timeout) {
-  std::unique_lock<std::mutex> lock(state_->mutex);
-  state_->changed.wait_for(lock, absl::ToChronoNanoseconds(timeout),
-                           [this] { return state_->waiting.empty() && !state_->writing; });
+  const MutexLock lock(&state_->mutex);
+  state_->changed.WaitFor(&state_->mutex, timeout,
+                          [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mutex) {
+                            return state_->waiting.empty() && !state_->writing;
+                          });
 }
 
 }  // namespace jobscope

@@ -51,7 +51,7 @@ CudaCollector::~CudaCollector() = default;
 CollectorReport CudaCollector::Describe() const {
   CollectorReport report;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (!last_failure_.empty()) {
       report.state = "failed";
       report.reason = last_failure_;
@@ -74,7 +74,7 @@ std::string CudaCollector::WhyOff(const ArmRequest& request) const {
 absl::Status CudaCollector::Fail(std::string reason) {
   report_.state = "failed";
   report_.reason = reason;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   last_failure_ = reason;
   return absl::FailedPreconditionError(reason);
 }
@@ -82,7 +82,7 @@ absl::Status CudaCollector::Fail(std::string reason) {
 void CudaCollector::Off(std::string reason) {
   report_.state = "off";
   report_.reason = std::move(reason);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   last_failure_.clear();
 }
 
@@ -139,7 +139,7 @@ absl::Status CudaCollector::Arm(const ArmRequest& request) {
   const absl::Status status = session->Arm();
   if (!status.ok()) return Fail(std::string(status.message()));
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     last_failure_.clear();
   }
   session_ = std::move(session);

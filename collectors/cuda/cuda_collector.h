@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -18,6 +17,7 @@
 #include "collectors/cuda/cuda_session.h"
 #include "collectors/cuda/records/step_timeline.h"
 #include "collectors/cuda/tracing/finalize_policy.h"
+#include "common/sync/mutex.h"
 #include "common/threads/detached_caller.h"
 
 namespace jobscope {
@@ -78,8 +78,9 @@ class CudaCollector : public Collector {
   CollectorReport report_;
   bool graphs_seen_ = false;  // in any session of this process
 
-  mutable std::mutex mutex_;
-  std::string last_failure_;  // reason of the last failed session; kept until one succeeds
+  mutable Mutex mutex_;
+  // Reason of the last failed session; kept until one succeeds.
+  std::string last_failure_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace jobscope

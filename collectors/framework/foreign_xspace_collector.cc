@@ -84,14 +84,14 @@ ForeignXSpaceCollector::ForeignXSpaceCollector(ProfilerKind kind, FrameworkEnvir
 ForeignXSpaceCollector::~ForeignXSpaceCollector() = default;
 
 CollectorReport ForeignXSpaceCollector::Describe() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   return last_;
 }
 
 void ForeignXSpaceCollector::Off(std::string reason) {
   report_.state = "off";
   report_.reason = std::move(reason);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   last_ = report_;
 }
 
@@ -104,7 +104,7 @@ std::string ForeignXSpaceCollector::WhyOff(const ArmRequest& request) const {
 absl::Status ForeignXSpaceCollector::Fail(std::string reason) {
   report_.state = "failed";
   report_.reason = std::move(reason);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   last_ = report_;
   return absl::FailedPreconditionError(report_.reason);
 }
@@ -162,7 +162,7 @@ absl::Status ForeignXSpaceCollector::Arm(const ArmRequest& request) {
   }
   armed_ = true;
   if (kind_.has_the_loop) g_loop_is_found.store(true);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   last_ = report_;
   return absl::OkStatus();
 }
@@ -410,7 +410,7 @@ void ForeignXSpaceCollector::CloseAccount() {
 }
 
 CollectorReport ForeignXSpaceCollector::Report() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   last_.state = report_.state;
   last_.reason = report_.reason;
   return report_;

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,6 +23,7 @@
 #include "collectors/framework/profiler_handover.h"
 #include "collectors/python/bridge/interpreter.h"
 #include "collectors/xspace_import/foreign_xspace.h"
+#include "common/sync/mutex.h"
 
 namespace jobscope {
 
@@ -129,8 +129,9 @@ class ForeignXSpaceCollector : public Collector {
   std::string trouble_;  // why what is there is not all
   CollectorReport report_;
 
-  mutable std::mutex mutex_;
-  CollectorReport last_;  // state and reason of the last session, for Describe
+  mutable Mutex mutex_;
+  CollectorReport last_
+      ABSL_GUARDED_BY(mutex_);  // state and reason of the last session, for Describe
 };
 
 }  // namespace framework

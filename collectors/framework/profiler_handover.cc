@@ -39,14 +39,14 @@ ProfilerHandover::~ProfilerHandover() {
 }
 
 bool ProfilerHandover::Enter() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (leaving_) return false;
   ++calls_;
   return true;
 }
 
 void ProfilerHandover::Exit() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   --calls_;
   NoteQuiet();
 }
@@ -60,39 +60,43 @@ void ProfilerHandover::NoteQuiet() {
 }
 
 bool ProfilerHandover::leaving() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   return leaving_;
 }
 
 bool ProfilerHandover::complete() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   return result_.has_value();
 }
 
 std::string ProfilerHandover::interruption() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   return interruption_;
 }
 
 std::optional<absl::StatusOr<MappedXSpace>> ProfilerHandover::Claim(absl::Duration timeout) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  came_.wait_for(lock, absl::ToChronoNanoseconds(timeout), [this] { return result_.has_value(); });
-  if (!result_.has_value()) return std::nullopt;
-  claimed_ = true;
-  const absl::StatusOr<Written> written = *std::exchange(result_, std::nullopt);
-  lock.unlock();
-  if (!written.ok()) return written.status();
-  return MappedXSpace::Make(memory_fds_[written->memory], written->bytes);
+  std::optional<absl::StatusOr<Written>> written;
+  {
+    const MutexLock lock(&mutex_);
+    const bool came = came_.WaitFor(
+        &mutex_, timeout,
+        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return result_.has_value(); });
+    if (!came) return std::nullopt;
+    claimed_ = true;
+    written.swap(result_);
+  }
+  if (!written->ok()) return written->status();
+  return MappedXSpace::Make(memory_fds_[(*written)->memory], (*written)->bytes);
 }
 
 void ProfilerHandover::Done() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   claimed_ = false;
   NoteQuiet();
 }
 
 void ProfilerHandover::Reset() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   interruption_.clear();
   if (result_.has_value() && result_->ok()) {
     (void)!ftruncate(memory_fds_[(*result_)->memory], 0);
@@ -103,21 +107,21 @@ void ProfilerHandover::Reset() {
 }
 
 void ProfilerHandover::Leave() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   leaving_ = true;
   NoteQuiet();
 }
 
 void ProfilerHandover::Interrupt(const std::string& reason) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   interruption_ = reason;
 }
 
 void ProfilerHandover::Take(absl::StatusOr<Written> written) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   result_ = std::move(written);
   NoteQuiet();
-  came_.notify_all();
+  came_.NotifyAll();
 }
 
 std::vector<std::pair<std::string, python::NativeFunction>> ProfilerHandover::Functions() {

@@ -6,11 +6,9 @@
 #define COLLECTORS_FRAMEWORK_PROFILER_HANDOVER_H_
 
 #include <array>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,6 +18,7 @@
 #include "absl/time/time.h"
 #include "collectors/framework/mapped_xspace.h"
 #include "collectors/python/bridge/interpreter.h"
+#include "common/sync/mutex.h"
 
 namespace jobscope::framework {
 
@@ -96,19 +95,19 @@ class ProfilerHandover : public std::enable_shared_from_this<ProfilerHandover> {
   void Leave();
   void Interrupt(const std::string& reason);
   void Take(absl::StatusOr<Written> written);
-  void NoteQuiet();  // with the mutex
+  void NoteQuiet() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int quiet_fd_;
   const std::array<int, kMemories> memory_fds_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable came_;
-  int calls_ = 0;
-  bool leaving_ = false;
-  bool said_quiet_ = false;
-  std::string interruption_;
-  std::optional<absl::StatusOr<Written>> result_;
-  bool claimed_ = false;  // and not yet done with
+  mutable Mutex mutex_;
+  CondVar came_;
+  int calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
+  bool said_quiet_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string interruption_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::StatusOr<Written>> result_ ABSL_GUARDED_BY(mutex_);
+  bool claimed_ ABSL_GUARDED_BY(mutex_) = false;  // and not yet done with
 };
 
 }  // namespace jobscope::framework

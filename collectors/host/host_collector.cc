@@ -68,7 +68,7 @@ HostCollector::~HostCollector() {
 
 void HostCollector::SetHolder(uint32_t holder, uint32_t bits, uint64_t* since_ticks) {
   if (reader_ == nullptr) return;
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   reader_->set_mask(holder, bits);
   if (bits == 0) {
     *since_ticks = UINT64_MAX;
@@ -102,7 +102,7 @@ absl::Status HostCollector::Arm(const ArmRequest& request) {
   if (reader_ == nullptr) return absl::FailedPreconditionError(kNoRecorder);
   uint64_t past_since_ticks;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     past_since_ticks = std::min(always_on_since_ticks_, continuous_since_ticks_);
   }
   uint32_t bits = BitsOf(request.levels.host);

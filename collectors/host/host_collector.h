@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string_view>
 
@@ -16,6 +15,7 @@
 #include "collectors/collector.h"
 #include "collectors/host/host_session.h"
 #include "collectors/host/reader.h"
+#include "common/sync/mutex.h"
 
 namespace jobscope {
 
@@ -65,10 +65,10 @@ class HostCollector : public Collector {
   std::atomic<uint64_t> lost_so_far_{0};
   std::unique_ptr<host::HostSession> session_;  // from Arm to Report
 
-  std::mutex mutex_;  // serialises set_mask, whose calls for one holder must not overlap
+  Mutex mutex_;  // serialises set_mask, whose calls for one holder must not overlap
   // When each holder's bits were set; UINT64_MAX: not set.
-  uint64_t always_on_since_ticks_ = UINT64_MAX;
-  uint64_t continuous_since_ticks_ = UINT64_MAX;
+  uint64_t always_on_since_ticks_ ABSL_GUARDED_BY(mutex_) = UINT64_MAX;
+  uint64_t continuous_since_ticks_ ABSL_GUARDED_BY(mutex_) = UINT64_MAX;
 };
 
 }  // namespace jobscope

@@ -3,8 +3,9 @@
 
 #include <atomic>
 #include <cstddef>
-#include <mutex>
 #include <string_view>
+
+#include "common/sync/mutex.h"
 
 namespace jobscope::framework {
 namespace {
@@ -23,7 +24,7 @@ std::atomic<const struct jobscope_trace_writer_table*> g_writer{nullptr};
 std::atomic<bool> g_unwatched{false};
 
 // Held for a few stores and one record. A forked child never locks it: its mask reads 0.
-std::mutex g_mutex;
+Mutex g_mutex;
 
 // Describes one training loop of the process.
 struct Source {
@@ -34,16 +35,17 @@ struct Source {
   bool has_parts = true;
 };
 
-// Guarded by the mutex from here on.
-Source g_source;
-const char* g_name = nullptr;
-uint32_t g_site = 0;
-uint64_t g_begin_ticks = 0;
-int64_t g_number = 1;  // of the current step; the first one ended unobserved
+Source g_source ABSL_GUARDED_BY(g_mutex);
+const char* g_name ABSL_GUARDED_BY(g_mutex) = nullptr;
+uint32_t g_site ABSL_GUARDED_BY(g_mutex) = 0;
+uint64_t g_begin_ticks ABSL_GUARDED_BY(g_mutex) = 0;
+// Of the current step; the first one ended unobserved.
+int64_t g_number ABSL_GUARDED_BY(g_mutex) = 1;
 // The source that may replace the current one, since that last ended a step.
-Source g_challenger;
-uint32_t g_challenger_steps = 0;
-uint32_t g_third_ends = 0;  // by other sources, since the challenger last ended a step
+Source g_challenger ABSL_GUARDED_BY(g_mutex);
+uint32_t g_challenger_steps ABSL_GUARDED_BY(g_mutex) = 0;
+// By other sources, since the challenger last ended a step.
+uint32_t g_third_ends ABSL_GUARDED_BY(g_mutex) = 0;
 
 bool Wanted(const struct jobscope_trace_writer_table* writer) {
   return writer != nullptr && (__atomic_load_n(writer->mask, __ATOMIC_RELAXED) &
@@ -68,7 +70,8 @@ bool EndsStep(Source* source, uint64_t part) {
   return !source->has_parts;
 }
 
-void NameSteps(const struct jobscope_trace_writer_table* writer, const char* name) {
+void NameSteps(const struct jobscope_trace_writer_table* writer, const char* name)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(g_mutex) {
   if (g_name != nullptr && std::string_view(g_name) == name) return;
   const jobscope_site site = {sizeof(jobscope_site),       0, name, "", "", 0, JOBSCOPE_BIT_STEP,
                               JOBSCOPE_ROLE_INFERRED_STEP, 0};
@@ -77,7 +80,7 @@ void NameSteps(const struct jobscope_trace_writer_table* writer, const char* nam
 }
 
 // Returns whether a source other than the current one replaces it with this end.
-bool Challenge(uint64_t source_id, uint64_t part) {
+bool Challenge(uint64_t source_id, uint64_t part) ABSL_EXCLUSIVE_LOCKS_REQUIRED(g_mutex) {
   if (g_challenger.id != source_id) {
     if (g_challenger_steps > 0 && ++g_third_ends < kStepsToTakeOver) return false;
     g_challenger = Source();
@@ -96,7 +99,7 @@ void NoteStepEnd(uint64_t source_id, const char* name, uint64_t part) {
     if (!g_unwatched.load(std::memory_order_relaxed)) g_unwatched.store(true);
     return;
   }
-  const std::lock_guard<std::mutex> lock(g_mutex);
+  const MutexLock lock(&g_mutex);
   if (g_unwatched.load(std::memory_order_relaxed)) {
     g_unwatched.store(false);
     g_begin_ticks = 0;
@@ -119,7 +122,7 @@ void NoteStepEnd(uint64_t source_id, const char* name, uint64_t part) {
 }
 
 void ForgetStepBegin(uint64_t source_id) {
-  const std::lock_guard<std::mutex> lock(g_mutex);
+  const MutexLock lock(&g_mutex);
   if (g_source.id == source_id) g_begin_ticks = 0;
 }
 

@@ -3,14 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "collectors/nvml/visible_devices.h"
+#include "common/sync/mutex.h"
 #include "common/threads/worker_thread.h"
 #include "jobscope/detail/ticks.h"
 
@@ -31,7 +30,7 @@ absl::Time Now() { return absl::FromUnixNanos(static_cast<int64_t>(detail::Monot
 }  // namespace
 
 // Shared with the thread, which outlives the monitor if a call hangs.
-struct GpuMonitor::State {
+struct GpuMonitor::State : std::enable_shared_from_this<State> {
   explicit State(MonitorOptions chosen) : options(std::move(chosen)) {}
 
   // Called by the thread without the lock: makes all calls that may hang.
@@ -49,27 +48,36 @@ struct GpuMonitor::State {
   GpuChoice choice;
   bool found = false;
 
-  mutable std::mutex mutex;
-  std::condition_variable changed;
-  bool running = false;  // whether the thread runs
-  bool ending = false;
-  bool refresh = false;
-  uint64_t finds_wanted = 0;
-  uint64_t finds_done = 0;
-  bool wants_find() const { return finds_done < finds_wanted; }
+  mutable Mutex mutex;
+  CondVar changed;
+  bool running ABSL_GUARDED_BY(mutex) = false;  // whether the thread runs
+  bool ending ABSL_GUARDED_BY(mutex) = false;
+  bool refresh ABSL_GUARDED_BY(mutex) = false;
+  uint64_t finds_wanted ABSL_GUARDED_BY(mutex) = 0;
+  uint64_t finds_done ABSL_GUARDED_BY(mutex) = 0;
+  bool wants_find() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return finds_done < finds_wanted; }
   // True while a recent failure is remembered, so that nobody asks again.
-  bool remembered() const {
+  bool remembered() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     return (snapshot.state == Snapshot::kAbsent || snapshot.state == Snapshot::kFailed) &&
            Now() - looked <= options.retry_after;
   }
-  std::vector<std::function<void()>> waiters;
-  Snapshot snapshot;
-  absl::Time looked = absl::InfinitePast();  // when `snapshot` was taken
-  bool sampling = false;
-  bool uses_tsc = false;
-  absl::Time next_sample;
-  std::deque<Sample> samples;
-  SamplingCounts counts;
+  std::vector<std::function<void()>> waiters ABSL_GUARDED_BY(mutex);
+  Snapshot snapshot ABSL_GUARDED_BY(mutex);
+  absl::Time looked ABSL_GUARDED_BY(mutex) = absl::InfinitePast();  // when `snapshot` was taken
+  bool sampling ABSL_GUARDED_BY(mutex) = false;
+  bool uses_tsc ABSL_GUARDED_BY(mutex) = false;
+  absl::Time next_sample ABSL_GUARDED_BY(mutex);
+  std::deque<Sample> samples ABSL_GUARDED_BY(mutex);
+  SamplingCounts counts ABSL_GUARDED_BY(mutex);
+
+  // Starts the thread unless it runs. False: the system gives none.
+  bool StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // The thread's body.
+  void Main() ABSL_LOCKS_EXCLUDED(mutex);
+  void LookAndTell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Samples, or waits until the next sample is due. False: nothing is to be sampled.
+  bool SampleWhenDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  absl::Time idle_since ABSL_GUARDED_BY(mutex);
 };
 
 GpuChoice GpuMonitor::State::Choose() const {
@@ -155,93 +163,101 @@ GpuMonitor::GpuMonitor(MonitorOptions options)
     : state_(std::make_shared<State>(std::move(options))) {}
 
 GpuMonitor::~GpuMonitor() {
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   state_->ending = true;
-  state_->changed.notify_all();
+  state_->changed.NotifyAll();
 }
 
-// Requires the lock.
-bool GpuMonitor::StartThread(const std::shared_ptr<State>& state) {
-  if (state->running) return true;
-  if (absl::Status started = StartWorkerThread("jobscope-nvml", [state] { Main(state); });
+bool GpuMonitor::State::StartThread() {
+  if (running) return true;
+  if (absl::Status started =
+          StartWorkerThread("jobscope-nvml", [shared = shared_from_this()] { shared->Main(); });
       !started.ok()) {
-    state->snapshot.state = Snapshot::kFailed;
-    state->snapshot.reason = std::string(started.message());
-    state->looked = Now();
+    snapshot.state = Snapshot::kFailed;
+    snapshot.reason = std::string(started.message());
+    looked = Now();
     return false;
   }
-  state->running = true;
+  running = true;
   return true;
 }
 
-void GpuMonitor::Main(const std::shared_ptr<State>& state) {
-  State& s = *state;
-  std::unique_lock<std::mutex> lock(s.mutex);
-  absl::Time idle_since = Now();
-  while (!s.ending) {
-    if (s.refresh || s.wants_find()) {
-      const uint64_t finds = s.finds_wanted;
-      const bool find = s.wants_find();
-      s.refresh = false;
-      lock.unlock();
-      Snapshot snapshot = s.Look(find);
-      lock.lock();
-      s.finds_done = finds;
-      s.snapshot = std::move(snapshot);
-      s.looked = idle_since = Now();
-      const std::vector<std::function<void()>> waiters = std::exchange(s.waiters, {});
-      s.changed.notify_all();
-      lock.unlock();
-      for (const auto& done : waiters) done();
-      lock.lock();
+void GpuMonitor::State::Main() {
+  const MutexLock lock(&mutex);
+  idle_since = Now();
+  while (!ending) {
+    if (refresh || wants_find()) {
+      LookAndTell();
       continue;
     }
+    if (SampleWhenDue()) continue;
     const absl::Time now = Now();
-    const bool open = s.reader != nullptr && s.reader->is_open();
-    if (s.sampling && open) {
-      if (now < s.next_sample) {
-        s.changed.wait_for(lock, absl::ToChronoNanoseconds(s.next_sample - now));
-        continue;
-      }
-      const bool uses_tsc = s.uses_tsc;
-      lock.unlock();
-      std::vector<Sample> samples = s.SampleAll(uses_tsc);
-      lock.lock();
-      idle_since = Now();
-      s.counts.slowest = std::max(s.counts.slowest, idle_since - now);
-      s.next_sample = std::max(s.next_sample + s.options.every, idle_since);
-      if (!s.sampling) continue;  // sampling ended meanwhile: discard them
-      for (Sample& sample : samples) s.samples.push_back(std::move(sample));
-      while (s.samples.size() > kMaxSamples) {
-        s.samples.pop_front();
-        ++s.counts.forgotten;
-      }
-      continue;
-    }
-    const absl::Time end = idle_since + s.options.linger;
-    if (!open || now >= end) break;
-    s.changed.wait_for(lock, absl::ToChronoNanoseconds(end - now));
+    const absl::Time end = idle_since + options.linger;
+    if (reader == nullptr || !reader->is_open() || now >= end) break;
+    changed.WaitFor(&mutex, end - now);
   }
   // `running` stays set until NVML is closed.
-  while (s.reader != nullptr && s.reader->is_open()) {
-    lock.unlock();
-    s.reader->Close();
-    lock.lock();
+  while (reader != nullptr && reader->is_open()) {
+    const MutexUnlock unlocked(&mutex);
+    reader->Close();
   }
-  s.found = false;
-  s.running = false;
+  found = false;
+  running = false;
   // Work was requested while NVML was being closed.
-  if (!s.ending && (s.refresh || s.wants_find())) (void)StartThread(state);
-  s.changed.notify_all();
+  if (!ending && (refresh || wants_find())) (void)StartThread();
+  changed.NotifyAll();
+}
+
+void GpuMonitor::State::LookAndTell() {
+  const uint64_t finds = finds_wanted;
+  const bool find = wants_find();
+  refresh = false;
+  Snapshot taken;
+  {
+    const MutexUnlock unlocked(&mutex);
+    taken = Look(find);
+  }
+  finds_done = finds;
+  snapshot = std::move(taken);
+  looked = idle_since = Now();
+  const std::vector<std::function<void()>> told = std::exchange(waiters, {});
+  changed.NotifyAll();
+  const MutexUnlock unlocked(&mutex);
+  for (const auto& done : told) done();
+}
+
+bool GpuMonitor::State::SampleWhenDue() {
+  const absl::Time now = Now();
+  if (!sampling || reader == nullptr || !reader->is_open()) return false;
+  if (now < next_sample) {
+    changed.WaitFor(&mutex, next_sample - now);
+    return true;
+  }
+  const bool with_tsc = uses_tsc;
+  std::vector<Sample> taken;
+  {
+    const MutexUnlock unlocked(&mutex);
+    taken = SampleAll(with_tsc);
+  }
+  idle_since = Now();
+  counts.slowest = std::max(counts.slowest, idle_since - now);
+  next_sample = std::max(next_sample + options.every, idle_since);
+  if (!sampling) return true;  // sampling ended meanwhile: discard them
+  for (Sample& sample : taken) samples.push_back(std::move(sample));
+  while (samples.size() > kMaxSamples) {
+    samples.pop_front();
+    ++counts.forgotten;
+  }
+  return true;
 }
 
 Snapshot GpuMonitor::Latest() const {
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   return state_->snapshot;
 }
 
 bool GpuMonitor::RemembersAbsence() const {
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   return state_->remembered() && state_->snapshot.state == Snapshot::kAbsent;
 }
 
@@ -256,37 +272,38 @@ std::string GpuMonitor::Hang() const {
 bool GpuMonitor::Refresh(absl::Duration max_age, std::function<void()> done) {
   if (!Hang().empty()) return false;
   State& s = *state_;
-  const std::lock_guard<std::mutex> lock(s.mutex);
+  const MutexLock lock(&s.mutex);
   if (s.remembered()) return false;
   if (s.looked != absl::InfinitePast() && Now() - s.looked <= max_age) return false;
   s.refresh = true;
-  if (!StartThread(state_)) {
+  if (!s.StartThread()) {
     s.refresh = false;
     return false;
   }
   s.waiters.push_back(std::move(done));
-  s.changed.notify_all();
+  s.changed.NotifyAll();
   return true;
 }
 
 bool GpuMonitor::Prepare(absl::Duration timeout) {
   if (!Hang().empty()) return false;
   State& s = *state_;
-  std::unique_lock<std::mutex> lock(s.mutex);
+  const MutexLock lock(&s.mutex);
   if (s.remembered()) return true;
   const uint64_t wanted = ++s.finds_wanted;
-  if (!StartThread(state_)) {
+  if (!s.StartThread()) {
     s.finds_done = wanted;
     return true;
   }
-  s.changed.notify_all();
-  return s.changed.wait_for(lock, absl::ToChronoNanoseconds(timeout),
-                            [&] { return s.finds_done >= wanted; });
+  s.changed.NotifyAll();
+  return s.changed.WaitFor(&s.mutex, timeout, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(s.mutex) {
+    return s.finds_done >= wanted;
+  });
 }
 
 void GpuMonitor::StartSampling(bool uses_tsc) {
   State& s = *state_;
-  const std::lock_guard<std::mutex> lock(s.mutex);
+  const MutexLock lock(&s.mutex);
   s.sampling = true;
   s.uses_tsc = uses_tsc;
   s.next_sample = Now();
@@ -295,27 +312,27 @@ void GpuMonitor::StartSampling(bool uses_tsc) {
   if (s.remembered()) return;
   // Reopens NVML if it was closed since Prepare: the start can be hours after it.
   s.refresh = true;
-  (void)StartThread(state_);
-  s.changed.notify_all();
+  (void)s.StartThread();
+  s.changed.NotifyAll();
 }
 
 void GpuMonitor::StopSampling() {
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   state_->sampling = false;
-  state_->changed.notify_all();
+  state_->changed.NotifyAll();
 }
 
 std::vector<Sample> GpuMonitor::TakeSamples() {
   std::deque<Sample> taken;
   {
-    const std::lock_guard<std::mutex> lock(state_->mutex);
+    const MutexLock lock(&state_->mutex);
     taken.swap(state_->samples);
   }
   return {std::make_move_iterator(taken.begin()), std::make_move_iterator(taken.end())};
 }
 
 GpuMonitor::SamplingCounts GpuMonitor::Counts() const {
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   return state_->counts;
 }
 

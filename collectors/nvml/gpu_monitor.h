@@ -94,8 +94,6 @@ class GpuMonitor {
 
  private:
   struct State;
-  static void Main(const std::shared_ptr<State>& state);
-  static bool StartThread(const std::shared_ptr<State>& state);
   const std::shared_ptr<State> state_;
 };
 

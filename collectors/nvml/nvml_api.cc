@@ -6,10 +6,10 @@
 #include <array>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "common/sync/mutex.h"
 
 namespace jobscope::nvml {
 namespace {
@@ -91,9 +91,9 @@ Loaded LoadNvml(const std::string& library) {
     return loaded;
   }
   // Keyed by handle: the linker returns the same one for the same library.
-  static std::mutex mutex;
-  static auto* const tables = new std::map<void*, const Api*>;
-  const std::lock_guard<std::mutex> lock(mutex);
+  static Mutex mutex;
+  static auto* const tables ABSL_PT_GUARDED_BY(mutex) = new std::map<void*, const Api*>;
+  const MutexLock lock(&mutex);
   if (const auto known = tables->find(handle); known != tables->end()) {
     loaded.api = known->second;
     return loaded;

@@ -24,7 +24,7 @@ constexpr absl::Duration kLookEvery = absl::Milliseconds(100);
 constexpr auto kHoldFor = milliseconds(200);
 
 // Time limit of Unregister for a running callback.
-constexpr auto kCallbackTimeout = std::chrono::seconds(1);
+constexpr absl::Duration kCallbackTimeout = absl::Seconds(1);
 
 constexpr size_t kReasonBytes = 1024;
 // Event size in the first version of the header.
@@ -57,7 +57,7 @@ bool ProviderCollector::InForkedChild() const {
 
 absl::Status ProviderCollector::Register(const ProviderCallbacks& callbacks) {
   if (InForkedChild()) return absl::AbortedError("a forked child can't have providers");
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (registered_) {
     return absl::AlreadyExistsError(
         absl::StrCat("a provider \"", name_, "\" is registered already: unregister it first"));
@@ -73,13 +73,15 @@ absl::Status ProviderCollector::Register(const ProviderCallbacks& callbacks) {
 
 absl::Status ProviderCollector::Unregister() {
   if (InForkedChild()) return absl::OkStatus();
-  std::unique_lock<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (!registered_) {
     return absl::NotFoundError(absl::StrCat("no provider \"", name_, "\" is registered"));
   }
   const bool own_callback = calling_ && caller_ == std::this_thread::get_id();
   if (own_callback ||
-      !called_.wait_for(lock, kCallbackTimeout, [this] { return !calling_ || !registered_; })) {
+      !called_.WaitFor(&mutex_, kCallbackTimeout, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return !calling_ || !registered_;
+      })) {
     registered_ = false;
     gone_ = true;
     degraded_reason_ = kUnregisteredMeanwhile;
@@ -90,7 +92,7 @@ absl::Status ProviderCollector::Unregister() {
   if (!registered_) return absl::OkStatus();  // another call has done it
   if (phase_ != Phase::kIdle) {
     const ClockSample now = SampleClocks(/*uses_tsc=*/false, /*tries=*/1);
-    CallStop(lock, Signed(now.monotonic_ns), Signed(now.realtime_ns));
+    CallStop(Signed(now.monotonic_ns), Signed(now.realtime_ns));
     degraded_reason_ = kUnregisteredMeanwhile;
   }
   registered_ = false;
@@ -107,16 +109,15 @@ CollectorReport ProviderCollector::Describe() const {
   return report;
 }
 
-bool ProviderCollector::BeginCall(std::unique_lock<std::mutex>& lock) {
-  called_.wait(lock, [this] { return !calling_; });
+bool ProviderCollector::BeginCall() {
+  called_.Wait(&mutex_, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !calling_; });
   if (!registered_ || gone_) return false;
   calling_ = true;
   caller_ = std::this_thread::get_id();
   return true;
 }
 
-absl::Status ProviderCollector::Call(std::unique_lock<std::mutex>& lock,
-                                     jobscope_provider_callback callback, const char* verb) {
+absl::Status ProviderCollector::Call(jobscope_provider_callback callback, const char* verb) {
   // A copy: the arguments of a callback must not change while it runs.
   const jobscope_provider_session session = session_;
   void* const context = callbacks_.context;
@@ -127,16 +128,14 @@ absl::Status ProviderCollector::Call(std::unique_lock<std::mutex>& lock,
     // while it shuts down. The provider then leaves the session.
     struct Return {
       ProviderCollector* collector;
-      std::unique_lock<std::mutex>* lock;
       bool returned = false;
-      ~Return() {
-        lock->lock();
+      ~Return() ABSL_NO_THREAD_SAFETY_ANALYSIS {  // the lock is held again
         collector->calling_ = false;
-        collector->called_.notify_all();
+        collector->called_.NotifyAll();
         if (!returned) collector->Leave();
       }
-    } call{this, &lock};
-    lock.unlock();
+    } call{this};
+    const MutexUnlock unlocked(&mutex_);
     if (callback != nullptr) code = callback(context, &session, reason, sizeof(reason));
     call.returned = true;
   }
@@ -153,7 +152,7 @@ void ProviderCollector::Leave() {
 }
 
 absl::Status ProviderCollector::Arm(const ArmRequest& request) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   pid_.store(getpid(), std::memory_order_relaxed);
   phase_ = Phase::kIdle;
   incoming_.reset();
@@ -169,7 +168,7 @@ absl::Status ProviderCollector::Arm(const ArmRequest& request) {
   session_.device_tracer_level = request.levels.device;
   session_.python_tracer_level = request.levels.python;
   {
-    std::lock_guard<std::mutex> writing(writing_);
+    const MutexLock writing(&writing_);
     request_ = request;
     held_.clear();
     writer_.reset();
@@ -183,19 +182,19 @@ absl::Status ProviderCollector::Arm(const ArmRequest& request) {
         absl::StrCat("the capture was asked for with frameworks ", request.frameworks.text());
     return absl::OkStatus();
   }
-  if (!BeginCall(lock)) {
+  if (!BeginCall()) {
     takes_part_ = false;
     off_reason_ = kNotRegistered;
     return absl::OkStatus();
   }
-  const absl::Status status = Call(lock, callbacks_.arm, "arm");
+  const absl::Status status = Call(callbacks_.arm, "arm");
   if (status.ok() && !gone_) phase_ = Phase::kArmed;
   return status;
 }
 
 absl::Status ProviderCollector::Start(const StartRequest& request) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  if (phase_ != Phase::kArmed || !BeginCall(lock)) return absl::OkStatus();
+  const MutexLock lock(&mutex_);
+  if (phase_ != Phase::kArmed || !BeginCall()) return absl::OkStatus();
   session_.begin_monotonic_ns = Signed(request.map.ToMonotonicNs(request.start_ticks));
   session_.begin_realtime_ns = request.map.ToUnixNs(request.start_ticks);
   if (request.end_ticks != UINT64_MAX) {
@@ -203,7 +202,7 @@ absl::Status ProviderCollector::Start(const StartRequest& request) {
     session_.end_realtime_ns = request.map.ToUnixNs(request.end_ticks);
   }
   {
-    std::lock_guard<std::mutex> writing(writing_);
+    const MutexLock writing(&writing_);
     map_ = request.map;
     realtime_ = callbacks_.realtime;
     const uint64_t zero = request.map.zero_ticks();
@@ -219,10 +218,10 @@ absl::Status ProviderCollector::Start(const StartRequest& request) {
   }
   incoming_ = std::make_unique<provider::EventBatch>();
   phase_ = Phase::kRecording;
-  absl::Status status = Call(lock, callbacks_.start, "start");
+  absl::Status status = Call(callbacks_.start, "start");
   if (status.ok()) return status;
   // There will be no Stop. The events so far stay.
-  std::lock_guard<std::mutex> writing(writing_);
+  const MutexLock writing(&writing_);
   Hold();
   Leave();
   Finish(std::min(end_ns_, NowNs()));
@@ -246,7 +245,7 @@ int ProviderCollector::Add(const jobscope_provider_event* events, size_t count) 
   if (InForkedChild()) return JOBSCOPE_E_STATE;
   const size_t stride = events->size;
   const char* at = reinterpret_cast<const char*>(events);
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (incoming_ == nullptr) return JOBSCOPE_E_STATE;
   for (size_t i = 0; i < count; ++i, at += stride) {
     jobscope_provider_event event;
@@ -254,7 +253,7 @@ int ProviderCollector::Add(const jobscope_provider_event* events, size_t count) 
     ++attempted_;
     if (incoming_->bytes() >= kBufferBytes && phase_ == Phase::kStopping) {
       // The window's end is known and nobody else processes the events: encode them here.
-      std::lock_guard<std::mutex> writing(writing_);
+      const MutexLock writing(&writing_);
       Hold();
       Encode(Clock::time_point::max(), end_ns_);
     }
@@ -295,12 +294,12 @@ int ProviderCollector::AddXSpaceFromC(jobscope_provider_sink* sink, const void* 
 
 absl::Status ProviderCollector::AddXSpace(std::string_view bytes) {
   if (InForkedChild()) return absl::FailedPreconditionError("this is a forked child");
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   if (phase_ != Phase::kStopping || incoming_ == nullptr) {
     return absl::FailedPreconditionError("an XSpace is taken inside of stop() only");
   }
-  std::lock_guard<std::mutex> writing(writing_);
-  lock.unlock();  // merging takes time proportional to the XSpace's size
+  const MutexLock writing(&writing_);
+  lock.Release();  // merging takes time proportional to the XSpace's size
   if (xspaces_ == nullptr) {
     framework::ForeignOptions options;
     options.origin = name_;
@@ -330,13 +329,13 @@ void ProviderCollector::Encode(Clock::time_point until, int64_t end_ns) {
 }
 
 absl::Duration ProviderCollector::Drain() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   if (phase_ != Phase::kRecording) return absl::InfiniteDuration();
-  std::lock_guard<std::mutex> writing(writing_);
+  const MutexLock writing(&writing_);
   // Losses then occur in the buffer, where they are counted.
   if (request_.sink->Full()) return kLookEvery;
   Hold();
-  lock.unlock();
+  lock.Release();
   size_t held_bytes = 0;
   for (const Held& held : held_) held_bytes += held.batch->bytes();
   const auto now = Clock::now();
@@ -345,41 +344,40 @@ absl::Duration ProviderCollector::Drain() {
   return kLookEvery;
 }
 
-void ProviderCollector::CallStop(std::unique_lock<std::mutex>& lock, int64_t end_monotonic_ns,
-                                 int64_t end_realtime_ns) {
+void ProviderCollector::CallStop(int64_t end_monotonic_ns, int64_t end_realtime_ns) {
   session_.end_monotonic_ns = end_monotonic_ns;
   session_.end_realtime_ns = end_realtime_ns;
   {
-    std::lock_guard<std::mutex> writing(writing_);
+    const MutexLock writing(&writing_);
     end_ns_ = std::min(end_ns_, realtime_ ? end_realtime_ns : end_monotonic_ns);
   }
-  if (BeginCall(lock)) {
+  if (BeginCall()) {
     phase_ = Phase::kStopping;
-    if (absl::Status status = Call(lock, callbacks_.stop, "stop"); !status.ok()) {
+    if (absl::Status status = Call(callbacks_.stop, "stop"); !status.ok()) {
       degraded_reason_ = std::string(status.message());
     }
   }
   phase_ = Phase::kIdle;
-  std::lock_guard<std::mutex> writing(writing_);
+  const MutexLock writing(&writing_);
   Hold();
   incoming_.reset();
 }
 
 absl::Status ProviderCollector::Stop(uint64_t end_ticks) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  called_.wait(lock, [this] { return !calling_; });
+  MutexLock lock(&mutex_);
+  called_.Wait(&mutex_, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !calling_; });
   TickMap map;
   {
-    std::lock_guard<std::mutex> writing(writing_);
+    const MutexLock writing(&writing_);
     map = map_;
   }
   if (phase_ == Phase::kArmed) {  // without a start there is no window
-    CallStop(lock, 0, 0);
+    CallStop(0, 0);
   } else if (phase_ == Phase::kRecording) {
-    CallStop(lock, Signed(map.ToMonotonicNs(end_ticks)), map.ToUnixNs(end_ticks));
+    CallStop(Signed(map.ToMonotonicNs(end_ticks)), map.ToUnixNs(end_ticks));
   }
-  lock.unlock();
-  std::lock_guard<std::mutex> writing(writing_);
+  lock.Release();
+  const MutexLock writing(&writing_);
   if (writer_ != nullptr) Finish(end_ns_);
   return absl::OkStatus();
 }
@@ -398,8 +396,8 @@ void ProviderCollector::Finish(int64_t end_ns) {
 
 CollectorReport ProviderCollector::Report() {
   CollectorReport report;
-  std::lock_guard<std::mutex> lock(mutex_);
-  std::lock_guard<std::mutex> writing(writing_);
+  const MutexLock lock(&mutex_);
+  const MutexLock writing(&writing_);
   incoming_.reset();
   held_.clear();
   writer_.reset();

@@ -8,12 +8,10 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -23,6 +21,7 @@
 #include "collectors/collector.h"
 #include "collectors/provider/event_batch.h"
 #include "collectors/provider/trace_writer.h"
+#include "common/sync/mutex.h"
 #include "jobscope/provider.h"
 
 namespace jobscope {
@@ -98,25 +97,26 @@ class ProviderCollector : public Collector {
 
   // Waits until no callback runs, then claims the next one. False: the session's provider is no
   // longer registered, even if another one is.
-  bool BeginCall(std::unique_lock<std::mutex>& lock);
+  bool BeginCall() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Runs a claimed callback without the lock; reacquires it afterwards.
-  absl::Status Call(std::unique_lock<std::mutex>& lock, jobscope_provider_callback callback,
-                    const char* verb);
+  absl::Status Call(jobscope_provider_callback callback, const char* verb)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Runs the stop callback once, for the session's Stop or Unregister. No event is accepted
   // afterwards.
-  void CallStop(std::unique_lock<std::mutex>& lock, int64_t end_monotonic_ns,
-                int64_t end_realtime_ns);
-  // Removes the session's provider from the session. Requires mutex_.
-  void Leave();
-  // Moves incoming events to the held ones. Requires mutex_ and writing_.
-  void Hold();
+  void CallStop(int64_t end_monotonic_ns, int64_t end_realtime_ns)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Removes the session's provider from the session.
+  void Leave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Moves incoming events to the held ones.
+  void Hold() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_, writing_);
   // Adds the account of xspaces_ to the report.
-  void AddXSpacesTo(CollectorReport* report) const;
-  // Encodes events that arrived before `until`. Requires writing_.
-  void Encode(Clock::time_point until, int64_t end_ns);
-  // Encodes everything and closes the account. Requires writing_.
-  void Finish(int64_t end_ns);
-  int64_t NowNs() const;  // on the provider's clock
+  void AddXSpacesTo(CollectorReport* report) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
+  // Encodes events that arrived before `until`.
+  void Encode(Clock::time_point until, int64_t end_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
+  // Encodes everything and closes the account.
+  void Finish(int64_t end_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
+  // On the provider's clock.
+  int64_t NowNs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
   // Returns true in a fork of a process that has captured: its locks may be held by threads that do
   // not exist.
   bool InForkedChild() const;
@@ -127,38 +127,41 @@ class ProviderCollector : public Collector {
   std::atomic<bool> uses_tsc_{false};
   std::atomic<pid_t> pid_{0};  // process of the last session
 
-  mutable std::mutex mutex_;
-  std::condition_variable called_;
-  ProviderCallbacks callbacks_;
+  mutable Mutex mutex_;
+  CondVar called_;
+  ProviderCallbacks callbacks_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> registered_{false};  // readable without the lock
-  bool calling_ = false;
-  std::thread::id caller_;
+  bool calling_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread::id caller_ ABSL_GUARDED_BY(mutex_);
 
-  // State of one session, guarded by mutex_.
-  Phase phase_ = Phase::kIdle;
-  bool takes_part_ = false;
-  bool gone_ = false;  // the participating provider was unregistered
-  jobscope_provider_session session_;
-  std::unique_ptr<provider::EventBatch> incoming_;  // null: nothing is recorded
-  std::string off_reason_;                          // why it does not take part
-  std::string degraded_reason_;                     // first problem at the end of the session
-  uint64_t attempted_ = 0;
-  uint64_t malformed_ = 0;
-  uint64_t buffer_full_ = 0;
+  // State of one session.
+  Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kIdle;
+  bool takes_part_ ABSL_GUARDED_BY(mutex_) = false;
+  // The participating provider was unregistered.
+  bool gone_ ABSL_GUARDED_BY(mutex_) = false;
+  jobscope_provider_session session_ ABSL_GUARDED_BY(mutex_);
+  // Null: nothing is recorded.
+  std::unique_ptr<provider::EventBatch> incoming_ ABSL_GUARDED_BY(mutex_);
+  std::string off_reason_ ABSL_GUARDED_BY(mutex_);       // why it does not take part
+  std::string degraded_reason_ ABSL_GUARDED_BY(mutex_);  // first problem at the end of the session
+  uint64_t attempted_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t malformed_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t buffer_full_ ABSL_GUARDED_BY(mutex_) = 0;
   std::atomic<uint64_t> lost_so_far_{0};
 
   // Guards encoding. Acquired after mutex_, or alone.
-  std::mutex writing_;
-  ArmRequest request_;
-  TickMap map_;
-  bool realtime_ = false;
-  int64_t end_ns_ = INT64_MAX;  // on the provider's clock, once known
-  std::deque<Held> held_;
-  std::unique_ptr<provider::TraceWriter> writer_;
-  provider::TraceWriter::Window window_;
-  ClockSample before_;  // the clocks before the provider began
-  std::unique_ptr<framework::ForeignXSpace> xspaces_;
-  provider::TraceWriter::Account account_;
+  Mutex writing_;
+  ArmRequest request_ ABSL_GUARDED_BY(writing_);
+  TickMap map_ ABSL_GUARDED_BY(writing_);
+  bool realtime_ ABSL_GUARDED_BY(writing_) = false;
+  // On the provider's clock, once known.
+  int64_t end_ns_ ABSL_GUARDED_BY(writing_) = INT64_MAX;
+  std::deque<Held> held_ ABSL_GUARDED_BY(writing_);
+  std::unique_ptr<provider::TraceWriter> writer_ ABSL_GUARDED_BY(writing_);
+  provider::TraceWriter::Window window_ ABSL_GUARDED_BY(writing_);
+  ClockSample before_ ABSL_GUARDED_BY(writing_);  // the clocks before the provider began
+  std::unique_ptr<framework::ForeignXSpace> xspaces_ ABSL_GUARDED_BY(writing_);
+  provider::TraceWriter::Account account_ ABSL_GUARDED_BY(writing_);
 };
 
 }  // namespace jobscope

@@ -47,7 +47,7 @@ absl::Status ProviderRegistry::Register(std::string_view name, const ProviderCal
     return absl::InvalidArgumentError(
         absl::StrCat("the provider \"", std::string(name), "\" has no callback at all"));
   }
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   auto found = collectors_.find(name);
   const bool made = found == collectors_.end();
   if (made) {
@@ -68,7 +68,7 @@ absl::Status ProviderRegistry::Register(std::string_view name, const ProviderCal
 absl::Status ProviderRegistry::Unregister(std::string_view name) {
   ProviderCollector* collector = nullptr;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (const auto found = collectors_.find(name); found != collectors_.end()) {
       collector = found->second;
     }
@@ -81,7 +81,7 @@ absl::Status ProviderRegistry::Unregister(std::string_view name) {
 }
 
 void ProviderRegistry::SetListener(std::function<void(ProviderCollector*)> add) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   add_ = std::move(add);
   if (!add_) return;
   for (const auto& [name, collector] : collectors_) add_(collector);

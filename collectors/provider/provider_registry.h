@@ -7,12 +7,12 @@
 #include <cstddef>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "collectors/provider/provider_collector.h"
+#include "common/sync/mutex.h"
 
 namespace jobscope {
 
@@ -38,9 +38,9 @@ class ProviderRegistry {
   void SetListener(std::function<void(ProviderCollector*)> add);
 
  private:
-  std::mutex mutex_;
-  std::map<std::string, ProviderCollector*, std::less<>> collectors_;
-  std::function<void(ProviderCollector*)> add_;
+  Mutex mutex_;
+  std::map<std::string, ProviderCollector*, std::less<>> collectors_ ABSL_GUARDED_BY(mutex_);
+  std::function<void(ProviderCollector*)> add_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace jobscope

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <initializer_list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -20,6 +19,7 @@
 #include "collectors/torch/torch_process_group.h"
 #include "collectors/torch/torch_shapes.h"
 #include "collectors/torch/torch_steps.h"
+#include "common/sync/mutex.h"
 
 namespace jobscope::framework::torch {
 namespace {
@@ -42,8 +42,13 @@ PendingCollectives* Pending() {
 std::atomic<uint64_t> g_crossed{0};
 std::atomic<uint32_t> g_refused_shapes{0};
 // Of the session that runs; one caller at a time.
-std::array<uint64_t, 4> g_handles;
-size_t g_handle_count = 0;
+// Guards the handles: the process may leave while a collector's thread takes them out.
+Mutex g_handles_mutex;
+std::array<uint64_t, 4> g_handles ABSL_GUARDED_BY(g_handles_mutex);
+size_t g_handle_count ABSL_GUARDED_BY(g_handles_mutex) = 0;
+bool g_leaving ABSL_GUARDED_BY(g_handles_mutex) = false;
+bool g_looks_for_groups ABSL_GUARDED_BY(g_handles_mutex) = false;
+pid_t g_process = 0;  // written once, under the lock; read at exit
 
 // Of one operator that runs. From malloc, as PyTorch's own: some 20 ns with its release.
 struct Scope final : ObserverContext {
@@ -252,7 +257,8 @@ void OnEnd(const void*, ObserverContext* context) {
   if (scope.is_optimizer_step) LeaveOptimizerScope(scope.site);
 }
 
-void Add(Callback::StartFunction start, bool inputs, std::initializer_list<size_t> scopes) {
+void Add(Callback::StartFunction start, bool inputs, std::initializer_list<size_t> scopes)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(g_handles_mutex) {
   Callback callback;
   callback.needs_inputs = inputs;
   callback.start = start;
@@ -261,13 +267,7 @@ void Add(Callback::StartFunction start, bool inputs, std::initializer_list<size_
   g_handles[g_handle_count++] = g_api.add_global_callback(callback);
 }
 
-// Guards the handles: the process may leave while a collector's thread takes them out.
-std::mutex g_handles_mutex;
-bool g_leaving = false;
-bool g_looks_for_groups = false;
-pid_t g_process = 0;
-
-void RemoveAll() {
+void RemoveAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(g_handles_mutex) {
   for (size_t i = 0; i < g_handle_count; ++i) g_api.remove_callback(g_handles[i]);
   g_handle_count = 0;
   g_looks_for_groups = false;
@@ -278,7 +278,7 @@ void RemoveAll() {
 // after it).
 void RemoveAtExit() {
   if (getpid() != g_process) return;  // of a forked child PyTorch's locks may be held for ever
-  const std::lock_guard<std::mutex> lock(g_handles_mutex);
+  const MutexLock lock(&g_handles_mutex);
   g_leaving = true;
   RemoveAll();
 }
@@ -293,7 +293,7 @@ void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writ
     g_mask = writer->mask;
     g_names = new NameSites(writer);
   }
-  const std::lock_guard<std::mutex> lock(g_handles_mutex);
+  const MutexLock lock(&g_handles_mutex);
   if (g_leaving) return;
   RemoveAll();
   g_refused_shapes.store(0, std::memory_order_relaxed);
@@ -317,14 +317,14 @@ void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writ
 bool WantsProcessGroups() { return g_gloo_seen.load(std::memory_order_relaxed); }
 
 void AddProcessGroups() {
-  const std::lock_guard<std::mutex> lock(g_handles_mutex);
+  const MutexLock lock(&g_handles_mutex);
   if (g_leaving || g_looks_for_groups || g_handle_count == 0) return;
   g_looks_for_groups = true;
   Add(&OnCollectiveCall, true, {kScopeFunction});
 }
 
 void RemoveCallbacks() {
-  const std::lock_guard<std::mutex> lock(g_handles_mutex);
+  const MutexLock lock(&g_handles_mutex);
   RemoveAll();
 }
 

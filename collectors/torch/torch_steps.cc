@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <variant>
@@ -16,6 +15,7 @@
 #include "collectors/torch/torch_steps.py.h"
 #include "common/log/log.h"
 #include "common/process/own_environment.h"
+#include "common/sync/mutex.h"
 
 namespace jobscope::framework::torch {
 namespace {
@@ -82,9 +82,10 @@ bool SwitchedOff() {
 }
 
 bool LookForPython() {
-  static std::mutex mutex;                                   // of threads of ours only
-  static std::unique_ptr<python::Script>* script = nullptr;  // never destroyed
-  const std::lock_guard<std::mutex> lock(mutex);
+  static Mutex mutex;  // of threads of ours only
+  // Never destroyed.
+  static std::unique_ptr<python::Script>* script ABSL_GUARDED_BY(mutex) = nullptr;
+  const MutexLock lock(&mutex);
   if (script != nullptr) {
     (void)(*script)->Call("look_again");
     return true;

@@ -55,7 +55,7 @@ ClockBaseline::ClockBaseline(bool uses_tsc, std::string clocksource_path)
       early_(SampleClocks(uses_tsc)) {}
 
 ClockSample ClockBaseline::early() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   return early_;
 }
 
@@ -66,7 +66,7 @@ uint64_t ClockBaseline::AgeNs(uint64_t monotonic_ns) const {
 
 std::optional<std::string> ClockBaseline::Check(const ClockSample& recent, const ClockSample& now) {
   if (!uses_tsc_) return std::nullopt;  // ticks are MONOTONIC
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   const std::string why = WhyClocksDiffer(early_, recent, now);
   if (why.empty()) return std::nullopt;
   early_ = now;

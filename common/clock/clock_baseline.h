@@ -4,11 +4,11 @@
 #ifndef COMMON_CLOCK_CLOCK_BASELINE_H_
 #define COMMON_CLOCK_CLOCK_BASELINE_H_
 
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "common/clock/clock.h"
+#include "common/sync/mutex.h"
 
 namespace jobscope {
 
@@ -48,8 +48,8 @@ class ClockBaseline {
   const bool uses_tsc_;
   const std::string clocksource_path_;
   const std::string first_clocksource_;
-  mutable std::mutex mutex_;
-  ClockSample early_;  // under the lock
+  mutable Mutex mutex_;
+  ClockSample early_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Returns why ticks and MONOTONIC ran differently from `early` to `now` than from `recent` to

@@ -97,7 +97,7 @@ ProcessIdentity::ProcessIdentity() {
 v1::Identity ProcessIdentity::Read() {
   absl::StatusOr<Variables> now = ReadOwnEnvironment(AllNames());
   v1::Identity identity = fixed_;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (now.ok()) {
     for (auto& [name, value] : *now) known_.insert_or_assign(name, std::move(value));
   }

@@ -5,9 +5,9 @@
 #define COMMON_PROCESS_IDENTITY_H_
 
 #include <functional>
-#include <mutex>
 
 #include "common/process/own_environment.h"
+#include "common/sync/mutex.h"
 #include "jobscope/v1/item.pb.h"
 
 namespace jobscope {
@@ -35,8 +35,8 @@ class ProcessIdentity {
 
  private:
   v1::Identity fixed_;  // host, pid, executable
-  std::mutex mutex_;
-  Variables known_;
+  Mutex mutex_;
+  Variables known_ ABSL_GUARDED_BY(mutex_);
 };
 
 // ProcessIdentity::Read, or a replacement in tests. Thread-safe, never empty.

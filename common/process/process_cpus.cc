@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <mutex>
 #include <string_view>
 
 #include "common/process/own_environment.h"
+#include "common/sync/mutex.h"
 
 namespace jobscope {
 namespace {
@@ -38,9 +38,9 @@ bool RuntimeBindsThreads() {
 }
 
 struct Known {
-  std::mutex mutex;
-  CpuSet at_load = OfAllThreads();
-  CpuSet last;
+  Mutex mutex;
+  const CpuSet at_load = OfAllThreads();
+  CpuSet last ABSL_GUARDED_BY(mutex);
 };
 
 Known& TheKnown() {
@@ -79,7 +79,7 @@ void CpuSet::ApplyToThisThread() const {
 
 CpuSet ProcessCpus() {
   Known& known = TheKnown();
-  const std::lock_guard<std::mutex> lock(known.mutex);
+  const MutexLock lock(&known.mutex);
   const bool first = known.last.count() == 0;
   if (!first && CpuSet::OfThread(0) == known.last) return known.last;
   CpuSet cpus = OfAllThreads();

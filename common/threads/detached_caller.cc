@@ -1,70 +1,75 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/threads/detached_caller.h"
 
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 
+#include "common/sync/mutex.h"
 #include "common/threads/worker_thread.h"
 
 namespace jobscope {
 
 struct DetachedCaller::State {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::function<void()> call;  // queued call
-  std::string what;
-  bool busy = false;  // a call is queued or running
-  bool ending = false;
-  bool has_thread = false;
+  Mutex mutex;
+  CondVar changed;
+  std::function<void()> call ABSL_GUARDED_BY(mutex);  // queued call
+  std::string what ABSL_GUARDED_BY(mutex);
+  bool busy ABSL_GUARDED_BY(mutex) = false;  // a call is queued or running
+  bool ending ABSL_GUARDED_BY(mutex) = false;
+  bool has_thread ABSL_GUARDED_BY(mutex) = false;
 };
 
 DetachedCaller::DetachedCaller(const char* thread_name) : state_(std::make_shared<State>()) {
   // Without a thread, every call counts as one that does not return.
-  state_->has_thread = StartWorkerThread(thread_name, [state = state_] { Main(state); }).ok();
+  const bool started = StartWorkerThread(thread_name, [state = state_] { Main(state); }).ok();
+  const MutexLock lock(&state_->mutex);
+  state_->has_thread = started;
 }
 
 DetachedCaller::~DetachedCaller() {
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   state_->ending = true;
-  state_->changed.notify_all();
+  state_->changed.NotifyAll();
 }
 
 void DetachedCaller::Main(const std::shared_ptr<State>& state) {
-  std::unique_lock<std::mutex> lock(state->mutex);
+  const MutexLock lock(&state->mutex);
   while (true) {
-    state->changed.wait(lock, [&] { return state->call != nullptr || state->ending; });
+    state->changed.Wait(&state->mutex, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state->mutex) {
+      return state->call != nullptr || state->ending;
+    });
     if (state->call == nullptr) return;
     std::function<void()> call = std::exchange(state->call, nullptr);
-    lock.unlock();
-    call();
-    call = nullptr;  // destroys what the call owns before anybody learns that it is done
-    lock.lock();
+    {
+      const MutexUnlock unlocked(&state->mutex);
+      call();
+      call = nullptr;  // destroys what the call owns before anybody learns that it is done
+    }
     state->busy = false;
     state->what.clear();
-    state->changed.notify_all();
+    state->changed.NotifyAll();
   }
 }
 
 bool DetachedCaller::has_thread() const {
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   return state_->has_thread;
 }
 
 bool DetachedCaller::Post(std::string what, std::function<void()> call) {
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   if (state_->busy || !state_->has_thread) return false;
   state_->call = std::move(call);
   state_->what = std::move(what);
   state_->busy = true;
-  state_->changed.notify_all();
+  state_->changed.NotifyAll();
   return true;
 }
 
 bool DetachedCaller::Wait(absl::Duration timeout) {
-  std::unique_lock<std::mutex> lock(state_->mutex);
-  return state_->changed.wait_for(lock, absl::ToChronoMicroseconds(timeout),
-                                  [&] { return !state_->busy; });
+  const MutexLock lock(&state_->mutex);
+  return state_->changed.WaitFor(
+      &state_->mutex, timeout,
+      [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mutex) { return !state_->busy; });
 }
 
 bool DetachedCaller::Run(std::string what, absl::Duration timeout, std::function<void()> call) {
@@ -72,7 +77,7 @@ bool DetachedCaller::Run(std::string what, absl::Duration timeout, std::function
 }
 
 std::string DetachedCaller::running() const {
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   return state_->what;
 }
 

@@ -7,12 +7,10 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +19,7 @@
 #include "common/log/log.h"
 #include "common/process/headroom.h"
 #include "common/process/process_cpus.h"
+#include "common/sync/mutex.h"
 
 namespace jobscope {
 namespace {
@@ -88,15 +87,17 @@ void* RunLaunch(void* argument) {
 
 // Keeps threads alive until all have been counted.
 struct Probe {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool ended = false;
+  Mutex mutex;
+  CondVar changed;
+  bool ended ABSL_GUARDED_BY(mutex) = false;
 
   static void* Wait(void* argument) {
     auto* const probe = static_cast<Probe*>(argument);
     std::free(std::malloc(1));
-    std::unique_lock<std::mutex> lock(probe->mutex);
-    probe->changed.wait(lock, [probe] { return probe->ended; });
+    const MutexLock lock(&probe->mutex);
+    probe->changed.Wait(&probe->mutex, [probe]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(probe->mutex) {
+      return probe->ended;
+    });
     return nullptr;
   }
 };
@@ -152,9 +153,9 @@ size_t FreeThreads(size_t wanted) {
     }
   }
   {
-    const std::lock_guard<std::mutex> lock(probe.mutex);
+    const MutexLock lock(&probe.mutex);
     probe.ended = true;
-    probe.changed.notify_all();
+    probe.changed.NotifyAll();
   }
   for (const pthread_t thread : threads) pthread_join(thread, nullptr);
   return threads.size();

@@ -23,7 +23,7 @@ namespace {
 // How long Stop waits for a step window that may just have closed. The collector notices the close
 // at its next drain, at most 100 ms later; without this wait Stop would call a complete window
 // truncated.
-constexpr auto kWindowNoticeTime = std::chrono::milliseconds(200);
+constexpr absl::Duration kWindowNoticeTime = absl::Milliseconds(200);
 
 // Returns "<host>_<pid>" in the characters of file names that XProf can list.
 std::string StemOf(const v1::Identity& identity) {
@@ -52,12 +52,13 @@ struct ProgrammaticCapture::Run {
   bool has_steps = false;
   absl::Time begun;
 
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool started = false;
-  std::optional<absl::StatusOr<ProgrammaticResult>> result;
-  std::string temporary_path;  // of the file that is being written
-  bool abandoned = false;      // the process exits: no new file is begun
+  Mutex mutex;
+  CondVar changed;
+  bool started ABSL_GUARDED_BY(mutex) = false;
+  std::optional<absl::StatusOr<ProgrammaticResult>> result ABSL_GUARDED_BY(mutex);
+  std::string temporary_path ABSL_GUARDED_BY(mutex);  // of the file that is being written
+  // The process exits: no new file is begun.
+  bool abandoned ABSL_GUARDED_BY(mutex) = false;
 };
 
 ProgrammaticCapture::ProgrammaticCapture(SessionManager* sessions, v1::Identity identity)
@@ -67,7 +68,7 @@ ProgrammaticCapture::~ProgrammaticCapture() = default;
 
 absl::StatusOr<std::unique_ptr<FileSink>> ProgrammaticCapture::Begin(const std::string& stem,
                                                                      int part, Run* run) {
-  const std::lock_guard<std::mutex> lock(run->mutex);
+  const MutexLock lock(&run->mutex);
   if (run->abandoned) return ExitError();
   absl::StatusOr<std::unique_ptr<FileSink>> file = run->directory.CreateTrace(stem, part);
   if (file.ok()) run->temporary_path = (*file)->temporary_path();
@@ -75,9 +76,9 @@ absl::StatusOr<std::unique_ptr<FileSink>> ProgrammaticCapture::Begin(const std::
 }
 
 absl::Status ProgrammaticCapture::Start(ProgrammaticRequest request) {
-  std::lock_guard<std::mutex> one_at_a_time(mutex_);
+  const MutexLock one_at_a_time(&mutex_);
   if (run_ != nullptr) {
-    std::lock_guard<std::mutex> lock(run_->mutex);
+    const MutexLock lock(&run_->mutex);
     if (!run_->result.has_value()) {
       return absl::AlreadyExistsError(
           "a capture of this process is running; end it first (C++: StopCapture, Python: "
@@ -97,9 +98,9 @@ absl::Status ProgrammaticCapture::Start(ProgrammaticRequest request) {
   request.capture.session_id = run->session_id;
   SessionCallbacks callbacks;
   callbacks.started = [run](const SessionStarted& /*started*/) {
-    std::lock_guard<std::mutex> lock(run->mutex);
+    const MutexLock lock(&run->mutex);
     run->started = true;
-    run->changed.notify_all();
+    run->changed.NotifyAll();
   };
   callbacks.done = [run, identity = identity_](SessionResult session) {
     absl::StatusOr<ProgrammaticResult> result = OutOfMemoryError();
@@ -108,15 +109,16 @@ absl::Status ProgrammaticCapture::Start(ProgrammaticRequest request) {
     } catch (const std::exception&) {
       // `result` already holds the error.
     }
-    std::lock_guard<std::mutex> lock(run->mutex);
+    const MutexLock lock(&run->mutex);
     run->result = std::move(result);
-    run->changed.notify_all();
+    run->changed.NotifyAll();
   };
   sessions_->Submit(std::move(request.capture), WhenBusy::kRefuse, absl::InfiniteFuture(),
                     std::move(callbacks));
-
-  std::unique_lock<std::mutex> lock(run->mutex);
-  run->changed.wait(lock, [&run] { return run->started || run->result.has_value(); });
+  const MutexLock lock(&run->mutex);
+  run->changed.Wait(&run->mutex, [&run]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(run->mutex) {
+    return run->started || run->result.has_value();
+  });
   if (!run->started && !run->result->ok()) {
     run->directory.RemoveIfEmpty();
     return run->result->status();
@@ -129,41 +131,47 @@ absl::Status ProgrammaticCapture::Start(ProgrammaticRequest request) {
 absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::Stop() {
   std::shared_ptr<Run> run;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     run = std::exchange(run_, nullptr);
   }
   if (run == nullptr) {
     return absl::FailedPreconditionError("no capture was started (StartCapture, CaptureSteps)");
   }
-  std::unique_lock<std::mutex> lock(run->mutex);
-  End(run, "request", &lock);
-  run->changed.wait(lock, [&run] { return run->result.has_value(); });
+  End(run.get(), "request");
+  const MutexLock lock(&run->mutex);
+  run->changed.Wait(&run->mutex, [&run]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(run->mutex) {
+    return run->result.has_value();
+  });
   return *run->result;
 }
 
 void ProgrammaticCapture::FinishBeforeExit(absl::Time deadline) {
   std::shared_ptr<Run> run;
-  {
-    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-    if (lock.owns_lock()) run = latest_.lock();
+  if (mutex_.TryLock()) {
+    run = latest_.lock();
+    mutex_.Unlock();
   }
   if (run == nullptr) return;
-  std::unique_lock<std::mutex> lock(run->mutex);
-  End(run, "shutdown", &lock);
-  const auto left = absl::ToChronoNanoseconds(deadline - absl::Now());
-  if (run->changed.wait_for(lock, left, [&run] { return run->result.has_value(); })) return;
+  End(run.get(), "shutdown");
+  const MutexLock lock(&run->mutex);
+  const auto ended = [&run]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(run->mutex) {
+    return run->result.has_value();
+  };
+  if (run->changed.WaitFor(&run->mutex, deadline - absl::Now(), ended)) return;
   run->abandoned = true;
   if (!run->temporary_path.empty()) unlink(run->temporary_path.c_str());
   run->directory.RemoveIfEmpty();
 }
 
-void ProgrammaticCapture::End(const std::shared_ptr<Run>& run, std::string_view ended_by,
-                              std::unique_lock<std::mutex>* lock) {
-  const auto ended = [&run] { return run->result.has_value(); };
-  if (run->has_steps && run->changed.wait_for(*lock, kWindowNoticeTime, ended)) return;
-  lock->unlock();
+void ProgrammaticCapture::End(Run* run, std::string_view ended_by) {
+  if (run->has_steps) {
+    const MutexLock lock(&run->mutex);
+    const auto ended = [run]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(run->mutex) {
+      return run->result.has_value();
+    };
+    if (run->changed.WaitFor(&run->mutex, kWindowNoticeTime, ended)) return;
+  }
   sessions_->Stop(run->session_id, ended_by);
-  lock->lock();
 }
 
 absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::WriteFiles(const SessionResult& session,
@@ -197,7 +205,7 @@ absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::WriteFiles(const Session
     if (status.ok()) status = (*file)->Publish();
     if (!status.ok()) {
       // If an exit that stopped waiting has removed the file, that is the cause to report.
-      const std::lock_guard<std::mutex> lock(run->mutex);
+      const MutexLock lock(&run->mutex);
       return run->abandoned ? ExitError() : status;
     }
     ManifestFile entry;
@@ -209,7 +217,7 @@ absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::WriteFiles(const Session
   manifest.workers.push_back(std::move(worker));
   FillTotals(&manifest);
   // Small files: an exit that comes meanwhile waits for them.
-  const std::lock_guard<std::mutex> lock(run->mutex);
+  const MutexLock lock(&run->mutex);
   if (run->abandoned) return ExitError();
   if (absl::Status status = run->directory.WriteMarker(run->begun); !status.ok()) {
     Log(LogLevel::kWarning,

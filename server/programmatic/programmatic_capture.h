@@ -4,11 +4,8 @@
 // machine.
 #ifndef SERVER_PROGRAMMATIC_PROGRAMMATIC_CAPTURE_H_
 #define SERVER_PROGRAMMATIC_PROGRAMMATIC_CAPTURE_H_
-
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +15,7 @@
 #include "absl/time/time.h"
 #include "common/files/file_sink.h"
 #include "common/run/run_directory.h"
+#include "common/sync/mutex.h"
 #include "server/session/session.h"
 #include "server/session/session_options.h"
 
@@ -63,16 +61,17 @@ class ProgrammaticCapture {
                                                          Run* run);
   static absl::StatusOr<ProgrammaticResult> WriteFiles(const SessionResult& session,
                                                        const v1::Identity& identity, Run* run);
-  // Ends the session of `run`, unless it has ended. `lock` holds the run's mutex.
-  void End(const std::shared_ptr<Run>& run, std::string_view ended_by,
-           std::unique_lock<std::mutex>* lock);
+  // Ends the session of `run`, unless it has ended.
+  void End(Run* run, std::string_view ended_by);
 
   SessionManager* const sessions_;
   const v1::Identity identity_;
-  std::mutex mutex_;
-  std::shared_ptr<Run> run_;   // the last one, until Stop has reported it
-  std::weak_ptr<Run> latest_;  // while it is being written or is unreported
-  uint64_t runs_ = 0;
+  Mutex mutex_;
+  std::shared_ptr<Run> run_ ABSL_GUARDED_BY(mutex_);
+  // the last one, until Stop has reported it
+  // While it is being written or is unreported.
+  std::weak_ptr<Run> latest_ ABSL_GUARDED_BY(mutex_);
+  uint64_t runs_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace jobscope

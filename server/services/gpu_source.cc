@@ -4,9 +4,9 @@
 #include <grpcpp/alarm.h>
 
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "common/sync/mutex.h"
 #include "server/rpc/grpc_timer.h"
 
 namespace jobscope {
@@ -15,15 +15,15 @@ namespace {
 // Shared by the source's callback and the alarm, either of which may answer. The first one releases
 // the alarm.
 struct Wait {
-  std::mutex mutex;
-  bool answered = false;
-  std::unique_ptr<grpc::Alarm> alarm;
+  Mutex mutex;
+  bool answered ABSL_GUARDED_BY(mutex) = false;
+  std::unique_ptr<grpc::Alarm> alarm ABSL_GUARDED_BY(mutex);
   std::function<void()> then;
 
   void Answer() {
     std::unique_ptr<grpc::Alarm> done_with;
     {
-      const std::lock_guard<std::mutex> lock(mutex);
+      const MutexLock lock(&mutex);
       if (std::exchange(answered, true)) return;
       done_with = std::move(alarm);
     }
@@ -42,7 +42,7 @@ void WithGpus(const GpuSource& source, absl::Duration max_age, absl::Duration li
   // a hanging source is not asked again.
   if (!source.refresh(max_age, [wait] { wait->Answer(); })) return wait->Answer();
   auto alarm = RunAfter(limit, [wait] { wait->Answer(); });
-  const std::lock_guard<std::mutex> lock(wait->mutex);
+  const MutexLock lock(&wait->mutex);
   if (!wait->answered) wait->alarm = std::move(alarm);
 }
 

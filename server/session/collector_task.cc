@@ -39,12 +39,12 @@ const char* VerbName(Verb verb) {
 }
 
 Verb CollectorSlot::wedged_in() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   return wedged_in_;
 }
 
 void CollectorSlot::SetWedged(Verb verb) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   wedged_in_ = verb;
 }
 
@@ -83,24 +83,25 @@ void CollectorTask::PostReport() {
 // The thread reads a request without the lock while it runs the verb. That is safe: during a verb,
 // Post is called only for an abandoned task, whose requests do not change any more.
 void CollectorTask::Post(Verb verb, absl::FunctionRef<void()> write_request) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (abandoned_) return;
   write_request();
   posted_ = verb;
   schedule_.reset();
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 bool CollectorTask::Await(Clock::time_point deadline) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (abandoned_) return false;
   Clock::time_point until = deadline;
-  while (!changed_.wait_until(lock, until, [this] { return posted_ == Verb::kNone; })) {
+  while (!AwaitReturn(until)) {
     // The lock is released here: a thread that waits for it would look as if it hung.
     const pid_t tid = tid_;
-    lock.unlock();
-    until = deadline + Starved(tid);
-    lock.lock();
+    {
+      const MutexUnlock unlocked(&mutex_);
+      until = deadline + Starved(tid);
+    }
     if (until <= Clock::now()) break;
   }
   if (posted_ == Verb::kNone) return true;
@@ -111,11 +112,17 @@ bool CollectorTask::Await(Clock::time_point deadline) {
 }
 
 void CollectorTask::AwaitPatiently(Clock::time_point deadline) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (abandoned_) return;
-  if (changed_.wait_until(lock, deadline, [this] { return posted_ == Verb::kNone; })) return;
+  if (AwaitReturn(deadline)) return;
   schedule_ = ReadThreadSchedule(tid_);
   schedule_time_ = Clock::now();
+}
+
+bool CollectorTask::AwaitReturn(Clock::time_point deadline) {
+  return changed_.WaitUntil(&mutex_, deadline, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return posted_ == Verb::kNone;
+  });
 }
 
 CollectorTask::Clock::duration CollectorTask::Starved(pid_t tid) const {
@@ -130,55 +137,56 @@ CollectorTask::Clock::duration CollectorTask::Starved(pid_t tid) const {
 }
 
 void CollectorTask::Finish() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   finished_ = true;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 absl::Status CollectorTask::status() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   return status_;
 }
 
 bool CollectorTask::abandoned() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   return abandoned_;
 }
 
 Verb CollectorTask::abandoned_in() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   return abandoned_in_;
 }
 
 bool CollectorTask::armed() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   return armed_;
 }
 
 std::optional<CollectorReport> CollectorTask::report() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   return report_;
 }
 
 void CollectorTask::Run() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   tid_ = gettid();
   while (true) {
-    DrainUntilPosted(lock);
+    DrainUntilPosted();
     if (posted_ == Verb::kNone) break;  // finished
     const Verb verb = posted_;
-    lock.unlock();
-    RunVerb(verb);
-    lock.lock();
+    {
+      const MutexUnlock unlocked(&mutex_);
+      RunVerb(verb);
+    }
     posted_ = Verb::kNone;
-    changed_.notify_all();
+    changed_.NotifyAll();
     if (abandoned_) break;
   }
   // The session has continued without this collector, or has itself failed: stops the collector,
   // then allows it to take part again.
   const bool armed = armed_;
   const bool wedged = abandoned_;
-  lock.unlock();
+  lock.Release();
   if (armed) {
     try {
       (void)collector()->Stop(end_ticks_ != 0 ? end_ticks_ : start_request_.start_ticks);
@@ -189,27 +197,27 @@ void CollectorTask::Run() {
   if (wedged) slot_->SetWedged(Verb::kNone);
 }
 
-void CollectorTask::DrainUntilPosted(std::unique_lock<std::mutex>& lock) {
-  const auto called = [this] { return posted_ != Verb::kNone || finished_; };
+void CollectorTask::DrainUntilPosted() {
   auto next_drain = Clock::now();
   while (!called()) {
-    if (!draining_) {
-      changed_.wait(lock, called);
+    const auto until = draining_ ? next_drain : Clock::time_point::max();
+    if (changed_.WaitUntil(&mutex_, until,
+                           [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return called(); })) {
       return;
     }
-    if (changed_.wait_until(lock, next_drain, called)) return;
-    lock.unlock();
     absl::Duration pause = absl::InfiniteDuration();
     absl::Status status;
-    try {
-      // Without free memory the drain is skipped: the rings then overwrite events, which are
-      // counted as lost. A failed allocation in the middle of a drain could lose everything the
-      // collector holds.
-      pause = HasMemory(kDrainBytes) ? collector()->Drain() : kOutOfMemoryPause;
-    } catch (const std::exception&) {
-      status = OutOfMemoryError();
+    {
+      const MutexUnlock unlocked(&mutex_);
+      try {
+        // Without free memory the drain is skipped: the rings then overwrite events, which are
+        // counted as lost. A failed allocation in the middle of a drain could lose everything the
+        // collector holds.
+        pause = HasMemory(kDrainBytes) ? collector()->Drain() : kOutOfMemoryPause;
+      } catch (const std::exception&) {
+        status = OutOfMemoryError();
+      }
     }
-    lock.lock();
     status_.Update(status);
     if (pause == absl::InfiniteDuration()) {
       draining_ = false;
@@ -229,7 +237,7 @@ void CollectorTask::RunVerb(Verb verb) {
   } catch (const std::exception&) {  // not `...`: Python unwinds threads that it ends
     status = OutOfMemoryError();
   }
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (verb == Verb::kArm) armed_ = true;
   if (verb == Verb::kStop || refused) armed_ = false;
   if (report.has_value()) report_ = std::move(report);

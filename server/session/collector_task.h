@@ -7,10 +7,8 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -19,6 +17,7 @@
 #include "absl/time/time.h"
 #include "collectors/collector.h"
 #include "common/process/process_usage.h"
+#include "common/sync/mutex.h"
 
 namespace jobscope {
 
@@ -43,8 +42,8 @@ class CollectorSlot {
 
  private:
   Collector* const collector_;
-  mutable std::mutex mutex_;
-  Verb wedged_in_ = Verb::kNone;
+  mutable Mutex mutex_;
+  Verb wedged_in_ ABSL_GUARDED_BY(mutex_) = Verb::kNone;
 };
 
 // Runs a collector's verbs. The session posts verbs and waits for them; the thread runs them in
@@ -103,30 +102,37 @@ class CollectorTask {
   void RunVerb(Verb verb);
   // Calls the verb. Throws whatever the collector throws.
   absl::Status Call(Verb verb, std::optional<CollectorReport>* report);
-  // How long the thread has waited for a processor since AwaitPatiently timed out; zero if unknown.
-  // Called on the session thread, without mutex_.
-  Clock::duration Starved(pid_t tid) const;
-  // Drains until a verb is posted. Returns with `lock` held.
-  void DrainUntilPosted(std::unique_lock<std::mutex>& lock);
+  // How long the thread has waited for a processor since AwaitPatiently timed out; zero if
+  // unknown. Called on the session thread.
+  Clock::duration Starved(pid_t tid) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Drains until a verb is posted, or it is finished.
+  void DrainUntilPosted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool called() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return posted_ != Verb::kNone || finished_;
+  }
+  // Waits for the posted verb. False: it has not returned by `deadline`.
+  bool AwaitReturn(Clock::time_point deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::shared_ptr<CollectorSlot> slot_;
   const std::shared_ptr<SessionContext> context_;
-
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  Verb posted_ = Verb::kNone;  // posted and not yet returned
-  pid_t tid_ = 0;              // of the thread, once it runs
+  mutable Mutex mutex_;
+  CondVar changed_;
+  Verb posted_ ABSL_GUARDED_BY(mutex_) = Verb::kNone;  // posted and not yet returned
+  pid_t tid_ ABSL_GUARDED_BY(mutex_) = 0;
+  // of the thread, once it runs
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;
+  bool armed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  Verb abandoned_in_ ABSL_GUARDED_BY(mutex_) = Verb::kNone;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  std::optional<CollectorReport> report_ ABSL_GUARDED_BY(mutex_);
   // The thread's schedule when AwaitPatiently timed out on this verb. Used by the session thread
   // only.
   std::optional<ThreadSchedule> schedule_;
   Clock::time_point schedule_time_;
-  bool finished_ = false;
-  bool abandoned_ = false;
-  bool armed_ = false;
-  bool draining_ = false;
-  Verb abandoned_in_ = Verb::kNone;
-  absl::Status status_;
-  std::optional<CollectorReport> report_;
+
+  // Written by Post, read by the thread in the verb that follows, without the lock.
   ArmRequest arm_request_;
   StartRequest start_request_;
   uint64_t end_ticks_ = 0;

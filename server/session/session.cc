@@ -3,16 +3,15 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/log/log.h"
+#include "common/sync/mutex.h"
 #include "common/threads/worker_thread.h"
 #include "server/guard/resource_guard.h"
 #include "server/session/collector_task.h"
@@ -102,31 +101,32 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
   }
 
   // Puts a request into the queue, and starts the session thread if there is none.
-  void Enqueue(std::unique_lock<std::mutex> lock, Request request);
+  void Enqueue(Request request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void RunThread();
-  std::shared_ptr<SessionRun> MakeRun(Request* request);
-  void RunOne(std::unique_lock<std::mutex>& lock, Request request);
+  std::shared_ptr<SessionRun> MakeRun(Request* request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void RunOne(Request request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Answers the queued requests that were cancelled, refused or have run out of time. Returns the
   // time at which the next one will.
   std::chrono::steady_clock::time_point ProcessQueue();
-  // Describes the running session. Requires the lock.
-  v1::Busy DescribeRunning() const;
+  // Describes the running session.
+  v1::Busy DescribeRunning() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
   const bool uses_tsc;
   const IdentitySource identity;
   const std::shared_ptr<ClockBaseline> clock;
-  mutable std::mutex mutex;
-  std::vector<std::shared_ptr<CollectorSlot>> slots;
-  std::shared_ptr<absl::AnyInvocable<void()>> evict;
-  std::condition_variable idle;
-  std::deque<Request> line;
-  std::shared_ptr<SessionRun> running;
-  SessionTicket running_ticket = 0;
-  std::optional<ClientLost> client_lost;  // of the running session
-  bool delivering = false;                // it has ended; its callback runs, or the slot is held
-  SessionTicket last_ticket = 0;
-  bool thread_runs = false;
-  bool shut_down = false;
+  mutable Mutex mutex;
+  CondVar idle;
+  std::vector<std::shared_ptr<CollectorSlot>> slots ABSL_GUARDED_BY(mutex);
+  std::shared_ptr<absl::AnyInvocable<void()>> evict ABSL_GUARDED_BY(mutex);
+  std::deque<Request> line ABSL_GUARDED_BY(mutex);
+  std::shared_ptr<SessionRun> running ABSL_GUARDED_BY(mutex);
+  SessionTicket running_ticket ABSL_GUARDED_BY(mutex) = 0;
+  std::optional<ClientLost> client_lost ABSL_GUARDED_BY(mutex);  // of the running session
+  // It has ended; its callback runs, or the slot is held.
+  bool delivering ABSL_GUARDED_BY(mutex) = false;
+  SessionTicket last_ticket ABSL_GUARDED_BY(mutex) = 0;
+  bool thread_runs ABSL_GUARDED_BY(mutex) = false;
+  bool shut_down ABSL_GUARDED_BY(mutex) = false;
 };
 
 SessionManager::SessionManager(Dependencies dependencies)
@@ -137,7 +137,7 @@ SessionManager::~SessionManager() = default;
 SessionTicket SessionManager::Submit(SessionOptions options, WhenBusy when_busy,
                                      absl::Time deadline, SessionCallbacks callbacks) {
   State& state = *state_;
-  std::unique_lock<std::mutex> lock(state.mutex);
+  const MutexLock lock(&state.mutex);
   Request request;
   request.ticket = ++state.last_ticket;
   request.options = std::move(options);
@@ -156,14 +156,14 @@ SessionTicket SessionManager::Submit(SessionOptions options, WhenBusy when_busy,
     }
   }
   const SessionTicket ticket = request.ticket;
-  state.Enqueue(std::move(lock), std::move(request));
+  state.Enqueue(std::move(request));
   return ticket;
 }
 
 void SessionManager::HoldSlot(SessionOptions options,
                               absl::AnyInvocable<void(SessionResult)> done) {
   State& state = *state_;
-  std::unique_lock<std::mutex> lock(state.mutex);
+  const MutexLock lock(&state.mutex);
   Request request;
   request.ticket = ++state.last_ticket;
   request.options = std::move(options);
@@ -175,10 +175,10 @@ void SessionManager::HoldSlot(SessionOptions options,
   } else if (state.running != nullptr || !state.line.empty()) {
     request.refused = absl::AlreadyExistsError("another session has the slot, or waits for it");
   }
-  state.Enqueue(std::move(lock), std::move(request));
+  state.Enqueue(std::move(request));
 }
 
-void SessionManager::State::Enqueue(std::unique_lock<std::mutex> lock, Request request) {
+void SessionManager::State::Enqueue(Request request) {
   line.push_back(std::move(request));
   if (thread_runs) {
     if (running != nullptr) running->Wake();
@@ -193,19 +193,20 @@ void SessionManager::State::Enqueue(std::unique_lock<std::mutex> lock, Request r
   // No thread could be created: the one case in which the callback runs on the caller's thread.
   Request failed = std::move(line.back());
   line.pop_back();
-  lock.unlock();
+  const MutexUnlock unlocked(&mutex);
+  Request leaving = std::move(failed);  // destroyed without the lock
   SessionResult result;
   result.status = std::move(launched);
-  Deliver(&failed, std::move(result));
+  Deliver(&leaving, std::move(result));
 }
 
 void SessionManager::SetEvictor(absl::AnyInvocable<void()> evict) {
-  std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   state_->evict = std::make_shared<absl::AnyInvocable<void()>>(std::move(evict));
 }
 
 bool SessionManager::Command(SessionTicket ticket, StartCommand command) {
-  std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   return state_->running != nullptr && state_->running_ticket == ticket &&
          state_->running->Command(std::move(command));
 }
@@ -213,7 +214,7 @@ bool SessionManager::Command(SessionTicket ticket, StartCommand command) {
 std::optional<SessionProgress> SessionManager::Progress(SessionTicket ticket) const {
   std::shared_ptr<SessionRun> run;
   {
-    std::lock_guard<std::mutex> lock(state_->mutex);
+    const MutexLock lock(&state_->mutex);
     if (state_->running == nullptr || state_->running_ticket != ticket) return std::nullopt;
     run = state_->running;
   }
@@ -222,7 +223,7 @@ std::optional<SessionProgress> SessionManager::Progress(SessionTicket ticket) co
 
 void SessionManager::Cancel(SessionTicket ticket) {
   State& state = *state_;
-  std::lock_guard<std::mutex> lock(state.mutex);
+  const MutexLock lock(&state.mutex);
   if (state.running != nullptr && state.running_ticket == ticket) {
     state.running->Cancel();
     return;
@@ -237,7 +238,7 @@ void SessionManager::Cancel(SessionTicket ticket) {
 std::optional<std::string> SessionManager::Stop(std::string_view session_id,
                                                 std::string_view ended_by) {
   State& state = *state_;
-  std::lock_guard<std::mutex> lock(state.mutex);
+  const MutexLock lock(&state.mutex);
   if (state.running != nullptr && !state.delivering &&
       (session_id.empty() || state.running->options().session_id == session_id)) {
     state.running->Stop(ended_by);
@@ -254,7 +255,7 @@ std::optional<std::string> SessionManager::Stop(std::string_view session_id,
 }
 
 bool SessionManager::StopTicket(SessionTicket ticket, std::string_view ended_by) {
-  std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   if (state_->running == nullptr || state_->running_ticket != ticket || state_->delivering) {
     return false;
   }
@@ -263,7 +264,7 @@ bool SessionManager::StopTicket(SessionTicket ticket, std::string_view ended_by)
 }
 
 void SessionManager::SetClientLost(SessionTicket ticket, std::optional<ClientLost> lost) {
-  std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   if (state_->running == nullptr || state_->running_ticket != ticket) return;
   state_->client_lost = lost;
 }
@@ -283,7 +284,7 @@ v1::Busy SessionManager::State::DescribeRunning() const {
 }
 
 std::optional<v1::Busy> SessionManager::busy() const {
-  std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   if (state_->running == nullptr) return std::nullopt;
   v1::Busy busy = state_->DescribeRunning();
   busy.set_waiting(static_cast<uint32_t>(state_->line.size()));
@@ -291,7 +292,7 @@ std::optional<v1::Busy> SessionManager::busy() const {
 }
 
 bool SessionManager::AddCollector(Collector* collector) {
-  std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   for (const auto& slot : state_->slots) {
     if (slot->collector()->name() == collector->name()) return false;
   }
@@ -302,7 +303,7 @@ bool SessionManager::AddCollector(Collector* collector) {
 std::vector<v1::CollectorState> SessionManager::DescribeCollectors() const {
   std::vector<std::shared_ptr<CollectorSlot>> slots;
   {
-    std::lock_guard<std::mutex> lock(state_->mutex);
+    const MutexLock lock(&state_->mutex);
     slots = state_->slots;
   }
   std::vector<v1::CollectorState> states;
@@ -321,7 +322,7 @@ std::vector<v1::CollectorState> SessionManager::DescribeCollectors() const {
 
 bool SessionManager::Shutdown(absl::Duration grace) {
   State& state = *state_;
-  std::unique_lock<std::mutex> lock(state.mutex);
+  const MutexLock lock(&state.mutex);
   state.shut_down = true;
   for (Request& request : state.line) {
     if (request.refused.ok()) request.refused = LeavingError();
@@ -330,24 +331,26 @@ bool SessionManager::Shutdown(absl::Duration grace) {
     state.running->Stop("shutdown");
     state.running->Wake();
   }
-  return state.idle.wait_for(lock, absl::ToChronoNanoseconds(grace),
-                             [&state] { return !state.thread_runs; });
+  return state.idle.WaitFor(
+      &state.mutex, grace,
+      [&state]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex) { return !state.thread_runs; });
 }
 
 void SessionManager::State::RunThread() {
   const std::shared_ptr<State> keep = shared_from_this();  // until this thread has ended
-  std::unique_lock<std::mutex> lock(mutex);
+  const MutexLock lock(&mutex);
   while (!line.empty()) {
-    lock.unlock();
-    ProcessQueue();
-    lock.lock();
+    {
+      const MutexUnlock unlocked(&mutex);
+      ProcessQueue();
+    }
     if (line.empty()) break;
     Request request = std::move(line.front());
     line.pop_front();
-    RunOne(lock, std::move(request));
+    RunOne(std::move(request));
   }
   thread_runs = false;
-  idle.notify_all();
+  idle.NotifyAll();
 }
 
 std::shared_ptr<SessionRun> SessionManager::State::MakeRun(Request* request) {
@@ -362,7 +365,7 @@ std::shared_ptr<SessionRun> SessionManager::State::MakeRun(Request* request) {
   return std::make_shared<SessionRun>(std::move(request->options), std::move(environment));
 }
 
-void SessionManager::State::RunOne(std::unique_lock<std::mutex>& lock, Request request) {
+void SessionManager::State::RunOne(Request request) {
   SessionResult result;
   if (shut_down || !request.refused.ok()) {
     result.status = shut_down ? LeavingError() : request.refused;
@@ -374,9 +377,8 @@ void SessionManager::State::RunOne(std::unique_lock<std::mutex>& lock, Request r
     }
   }
   if (!result.status.ok()) {
-    lock.unlock();
+    const MutexUnlock unlocked(&mutex);
     Deliver(&request, std::move(result));
-    lock.lock();
     return;
   }
   running_ticket = request.ticket;
@@ -385,24 +387,24 @@ void SessionManager::State::RunOne(std::unique_lock<std::mutex>& lock, Request r
     run->SkipToDelivery();
   } else {
     const std::shared_ptr<absl::AnyInvocable<void()>> evictor = evict;
-    lock.unlock();
+    const MutexUnlock unlocked(&mutex);
     // The run's store maps no memory before it is armed: two traces are never in memory at once.
     if (evictor != nullptr && *evictor) Evict(*evictor);
     result = run->Run();
-    lock.lock();
   }
   delivering = true;
-  lock.unlock();
-  // The slot stays taken while `done` assembles the answer, or for as long as the receiver keeps
-  // `slot` to send it.
-  try {
-    result.slot = std::shared_ptr<void>(run.get(), [run](void* /*run*/) { run->Delivered(); });
-  } catch (const std::exception&) {
-    // Without memory nobody can keep the slot.
+  {
+    const MutexUnlock unlocked(&mutex);
+    // The slot stays taken while `done` assembles the answer, or for as long as the receiver keeps
+    // `slot` to send it.
+    try {
+      result.slot = std::shared_ptr<void>(run.get(), [run](void* /*run*/) { run->Delivered(); });
+    } catch (const std::exception&) {
+      // Without memory nobody can keep the slot.
+    }
+    Deliver(&request, std::move(result));
+    run->AwaitDelivery();
   }
-  Deliver(&request, std::move(result));
-  run->AwaitDelivery();
-  lock.lock();
   running = nullptr;
   running_ticket = 0;
   client_lost.reset();
@@ -413,7 +415,7 @@ std::chrono::steady_clock::time_point SessionManager::State::ProcessQueue() {
   std::vector<Request> leaving;
   auto next = std::chrono::steady_clock::time_point::max();
   try {
-    std::lock_guard<std::mutex> lock(mutex);
+    const MutexLock lock(&mutex);
     leaving.reserve(line.size());  // a request that leaves the queue needs a place
     const absl::Time now = absl::Now();
     const auto steady_now = std::chrono::steady_clock::now();

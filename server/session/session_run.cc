@@ -48,35 +48,35 @@ class SessionRun::Context : public SessionContext, public SessionEvents {
   }
 
   void OnStepWindowOpened(uint64_t ticks) override {
-    std::lock_guard<std::mutex> guard(mutex_);
+    const MutexLock guard(&mutex_);
     if (run_ == nullptr) return;
-    std::lock_guard<std::mutex> lock(run_->mutex_);
+    const MutexLock lock(&run_->mutex_);
     run_->window_opened_ = true;
     run_->window_open_ticks_ = ticks;
-    run_->changed_.notify_all();
+    run_->changed_.NotifyAll();
   }
 
   void OnStepWindowClosed(uint64_t ticks) override {
-    std::lock_guard<std::mutex> guard(mutex_);
+    const MutexLock guard(&mutex_);
     if (run_ == nullptr) return;
-    std::lock_guard<std::mutex> lock(run_->mutex_);
+    const MutexLock lock(&run_->mutex_);
     run_->window_closed_ = true;
     run_->window_close_ticks_ = ticks;
-    run_->changed_.notify_all();
+    run_->changed_.NotifyAll();
   }
 
   void OnClockJumped(uint64_t last_good_ticks) override {
-    std::lock_guard<std::mutex> guard(mutex_);
+    const MutexLock guard(&mutex_);
     if (run_ == nullptr) return;
-    std::lock_guard<std::mutex> lock(run_->mutex_);
+    const MutexLock lock(&run_->mutex_);
     if (!run_->clock_held_until_.has_value()) run_->clock_held_until_ = last_good_ticks;
     if (run_->ended_by_.empty()) run_->ended_by_ = "clock";
-    run_->changed_.notify_all();
+    run_->changed_.NotifyAll();
   }
 
   // The run ends; a hanging collector may still call.
   void Detach() {
-    std::lock_guard<std::mutex> guard(mutex_);
+    const MutexLock guard(&mutex_);
     run_ = nullptr;
   }
 
@@ -84,8 +84,8 @@ class SessionRun::Context : public SessionContext, public SessionEvents {
   xspace::Names names;
 
  private:
-  std::mutex mutex_;
-  SessionRun* run_;
+  Mutex mutex_;
+  SessionRun* run_ ABSL_GUARDED_BY(mutex_);
 };
 
 SessionRun::SessionRun(SessionOptions options, Environment environment)
@@ -144,9 +144,8 @@ absl::StatusOr<size_t> SessionRun::FindRoom(size_t collectors) {
   CaptureRoom room = FindRoomForCapture(collectors, options_.store_bytes);
   if (!room.status.ok()) return std::move(room.status);
   if (room.store_bytes < options_.store_bytes) {
-    auto smaller = std::make_shared<Context>(this, room.store_bytes);
-    std::lock_guard<std::mutex> lock(mutex_);
-    context_ = std::move(smaller);
+    context_ = std::make_shared<Context>(this, room.store_bytes);
+    const MutexLock lock(&mutex_);
     store_ = Context::ShareStore(context_);
   }
   if (!room.warning.empty()) warnings_.push_back(std::move(room.warning));
@@ -169,7 +168,7 @@ absl::Status SessionRun::Arm() {
   if (!most_tasks.ok()) return most_tasks.status();
   tasks_.Create(slots, *most_tasks, context_);
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     collectors_ = tasks_.collectors();
   }
   request.sink = context_->store.get();
@@ -182,7 +181,7 @@ absl::Status SessionRun::Arm() {
 void SessionRun::CheckClock() {
   const bool holds = clock_.Holds();
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (holds && !clock_held_until_.has_value()) return;
   }
   warnings_.emplace_back(
@@ -193,13 +192,13 @@ void SessionRun::CheckClock() {
 
 void SessionRun::TellArmed() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (EndRequested()) return;
     phase_ = Phase::kArmed;
   }
   if (!environment_.armed) return;
   SessionArmed armed;
-  armed.store = store_;
+  armed.store = store();
   armed.store_bytes = context_->store->cap_bytes();
   armed.collectors = tasks_.StatesAfterArm();
   const uint64_t now_ticks = clock_.NowTicks();
@@ -212,8 +211,10 @@ void SessionRun::TellArmed() {
 }
 
 std::optional<StartCommand> SessionRun::AwaitCommand() {
-  Wait(Clock::time_point::max(), [this] { return command_.has_value() || EndRequested(); });
-  std::lock_guard<std::mutex> lock(mutex_);
+  Wait(Clock::time_point::max(), [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return command_.has_value() || EndRequested();
+  });
+  const MutexLock lock(&mutex_);
   return EndRequested() ? std::nullopt : command_;
 }
 
@@ -221,7 +222,7 @@ bool SessionRun::WaitAndStart() {
   SetPhase(Phase::kWaiting, Clock::time_point::max());
   // The first of the commanded steps may begin right at the instant: its trigger is armed at once.
   const bool at_once = options_.on_command && plan_.steps.has_value();
-  const auto ended = [this] { return EndRequested(); };
+  const auto ended = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return EndRequested(); };
   if (!at_once && Wait(clock_.TimeOf(plan_.start_ticks) - kStartLead, ended)) return false;
   if (plan_.steps.has_value()) return WaitForStepWindow();
 
@@ -252,9 +253,10 @@ bool SessionRun::WaitForStepWindow() {
     limit = Clock::now() + absl::ToChronoNanoseconds(plan_.duration);
   }
   SetPhase(Phase::kWaiting, limit);
-  Wait(limit, [this] { return window_opened_ || EndRequested(); });
+  Wait(limit,
+       [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return window_opened_ || EndRequested(); });
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (!window_opened_) {
       warnings_.push_back(
           plan_.steps->by_ordinal
@@ -295,9 +297,10 @@ void SessionRun::Record() {
   const auto planned_end = plan_.deadline_ticks == UINT64_MAX ? Clock::time_point::max()
                                                               : clock_.TimeOf(plan_.deadline_ticks);
   SetPhase(Phase::kRecording, planned_end);
-  Wait(planned_end, [this] { return window_closed_ || EndRequested(); });
+  Wait(planned_end,
+       [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return window_closed_ || EndRequested(); });
 
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (clock_held_until_.has_value()) {
     end_ticks_ = *clock_held_until_;
   } else if (EndRequested()) {
@@ -315,7 +318,7 @@ void SessionRun::StopAndReport() {
   SetPhase(Phase::kDraining, Clock::now());
   end_ticks_ = std::max(end_ticks_, plan_.zero_ticks);
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (ended_by_ == "shutdown") tasks_.HurryUp();
   }
   tasks_.Stop(end_ticks_);
@@ -328,7 +331,7 @@ SessionResult SessionRun::Finish() {
   SessionResult result;
   SummaryInput input;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (cancelled_) {
       result.status = absl::CancelledError("the caller disconnected; the capture was dropped");
       return result;
@@ -353,66 +356,66 @@ SessionResult SessionRun::Finish() {
   input.tasks = &tasks_.tasks();
   result.summary = MakeSummary(input);
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     lost_ = result.summary.lost();
   }
-  if (!AppendSummary(&result.summary, store_.get())) {
+  if (!AppendSummary(&result.summary, context_->store.get())) {
     result.status = absl::ResourceExhaustedError(
         "the store has no room for the capture's summary; ask for a larger store "
         "(JOBSCOPE_STORE_MB)");
     return result;
   }
-  result.store = store_;
+  result.store = store();
   return result;
 }
 
 void SessionRun::Stop(std::string_view ended_by) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (ended_by_.empty()) ended_by_ = std::string(ended_by);
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void SessionRun::Cancel() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   cancelled_ = true;
   if (ended_by_.empty()) ended_by_ = "cancelled";
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void SessionRun::Wake() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   woken_ = true;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 bool SessionRun::Command(StartCommand command) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (phase_ != Phase::kArmed || command_.has_value() || EndRequested()) return false;
   command_ = std::move(command);
-  changed_.notify_all();
+  changed_.NotifyAll();
   return true;
 }
 
 void SessionRun::SkipToDelivery() { SetPhase(Phase::kDelivering, Clock::time_point::max()); }
 
 void SessionRun::AwaitDelivery() {
-  Wait(Clock::time_point::max(), [this] { return delivered_; });
+  Wait(Clock::time_point::max(),
+       [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return delivered_; });
 }
 
 void SessionRun::Delivered() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   delivered_ = true;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 SessionProgress SessionRun::Progress() const {
   SessionProgress progress;
   std::vector<Collector*> collectors;
   std::optional<uint64_t> lost;
-  std::shared_ptr<xspace::Store> store;
+  const std::shared_ptr<xspace::Store> store = this->store();
   {
-    std::lock_guard<std::mutex> lock(mutex_);
-    store = store_;
+    const MutexLock lock(&mutex_);
     progress.state = PhaseName(static_cast<int>(phase_));
     lost = lost_;
     if (!lost.has_value()) collectors = collectors_;
@@ -428,7 +431,7 @@ v1::Busy SessionRun::Describe() const {
   v1::Busy busy;
   busy.set_session_id(options_.session_id);
   busy.set_peer(options_.peer);
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   busy.set_state(PhaseName(static_cast<int>(phase_)));
   if (planned_end_ != Clock::time_point::max()) {
     const auto left = std::chrono::duration_cast<milliseconds>(planned_end_ - Clock::now());
@@ -438,7 +441,7 @@ v1::Busy SessionRun::Describe() const {
 }
 
 void SessionRun::SetPhase(Phase phase, Clock::time_point planned_end) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   phase_ = phase;
   planned_end_ = planned_end;
 }
@@ -449,18 +452,18 @@ bool SessionRun::Wait(Clock::time_point deadline, const std::function<bool()>& e
   while (true) {
     const auto line =
         environment_.process_queue ? environment_.process_queue() : Clock::time_point::max();
-    std::unique_lock<std::mutex> lock(mutex_);
-    const auto until = std::min(deadline, line);
-    const auto wake = [&] { return woken_ || ended(); };
-    if (until == Clock::time_point::max()) {
-      changed_.wait(lock, wake);  // wait_until overflows on max()
-    } else {
-      changed_.wait_until(lock, until, wake);
-    }
+    const MutexLock lock(&mutex_);
+    changed_.WaitUntil(&mutex_, std::min(deadline, line),
+                       [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return woken_ || ended(); });
     woken_ = false;
     if (ended()) return true;
     if (Clock::now() >= deadline) return false;
   }
+}
+
+std::shared_ptr<xspace::Store> SessionRun::store() const {
+  const MutexLock lock(&mutex_);
+  return store_;
 }
 
 void SessionRun::StartCollectors(bool watching_steps) {

@@ -5,11 +5,9 @@
 #define SERVER_SESSION_SESSION_RUN_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +19,7 @@
 #include "collectors/collector.h"
 #include "common/clock/clock_baseline.h"
 #include "common/process/identity.h"
+#include "common/sync/mutex.h"
 #include "jobscope/v1/item.pb.h"
 #include "jobscope/v1/profiler.pb.h"
 #include "server/session/collector_tasks.h"
@@ -102,12 +101,13 @@ class SessionRun {
   // collector has a past.
   uint64_t OldestTicks() const;
   void SetPhase(Phase phase, Clock::time_point planned_end);
-  bool EndRequested() const;  // requires mutex_
+  bool EndRequested() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits until `ended` (called with mutex_ held) returns true, or until `deadline`. Returns
   // whether it ended.
   bool Wait(Clock::time_point deadline, const std::function<bool()>& ended);
   // The ticks since which everything is recorded, if it already is; else now.
   uint64_t ReadyTicks() const;
+  std::shared_ptr<xspace::Store> store() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   const SessionOptions options_;
   Environment environment_;
@@ -116,32 +116,34 @@ class SessionRun {
   CollectorTasks tasks_;
   std::vector<std::string> warnings_;
   SessionClock clock_;
+  std::shared_ptr<Context> context_;  // set when arming
   StartPlan plan_;
   uint64_t recording_ticks_ = 0;  // when all collectors were really on
   uint64_t end_ticks_ = 0;
   bool started_ = false;
 
-  // ---- all threads, guarded by mutex_ ----
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::shared_ptr<Context> context_;  // set when arming; written by the session thread
+  // ---- all threads ----
+  mutable Mutex mutex_;
+  CondVar changed_;
   // The context's store, for consumers after the session's end: its memory is freed with the last
   // of them, even if a hanging collector keeps the context.
-  std::shared_ptr<xspace::Store> store_;
-  std::vector<Collector*> collectors_;  // those that take part, set when arming
-  std::optional<StartCommand> command_;
-  std::optional<uint64_t> lost_;  // once it is known exactly
-  bool delivered_ = false;
-  bool woken_ = false;
-  bool cancelled_ = false;
-  bool window_opened_ = false;
-  bool window_closed_ = false;
-  uint64_t window_open_ticks_ = 0;
-  uint64_t window_close_ticks_ = 0;
-  std::optional<uint64_t> clock_held_until_;  // in ticks; the clock has jumped since
-  std::string ended_by_;
-  Phase phase_ = Phase::kArming;
-  Clock::time_point planned_end_ = Clock::time_point::max();
+  std::shared_ptr<xspace::Store> store_ ABSL_GUARDED_BY(mutex_);
+  // Those that take part, set when arming.
+  std::vector<Collector*> collectors_ ABSL_GUARDED_BY(mutex_);
+  std::optional<StartCommand> command_ ABSL_GUARDED_BY(mutex_);
+  std::optional<uint64_t> lost_ ABSL_GUARDED_BY(mutex_);  // once it is known exactly
+  bool delivered_ ABSL_GUARDED_BY(mutex_) = false;
+  bool woken_ ABSL_GUARDED_BY(mutex_) = false;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  bool window_opened_ ABSL_GUARDED_BY(mutex_) = false;
+  bool window_closed_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t window_open_ticks_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t window_close_ticks_ ABSL_GUARDED_BY(mutex_) = 0;
+  // In ticks; the clock has jumped since.
+  std::optional<uint64_t> clock_held_until_ ABSL_GUARDED_BY(mutex_);
+  std::string ended_by_ ABSL_GUARDED_BY(mutex_);
+  Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kArming;
+  Clock::time_point planned_end_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();
 };
 
 }  // namespace jobscope

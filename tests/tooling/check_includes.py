@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the edges of the design: which folder may include what of ours, and who may see gRPC.
+"""Holds the edges of the design: which folder may include what of ours, who may see gRPC, and which locks there are.
 
 usage: check_includes.py [ROOT]      prints one line per violation; exit 1 if there are any
        check_includes.py --write     draws the edges into docs/architecture.md, which must show them as they are
@@ -15,14 +15,15 @@ import sys
 MAY_INCLUDE = {
     "include": ["include"],
     "common/text": ["common/text"],
-    "common/process": ["common/process", "common/text", "include", "proto"],
+    "common/sync": ["common/sync"],
+    "common/process": ["common/process", "common/sync", "common/text", "include", "proto"],
     "common/log": ["common/log", "common/process"],
-    "common/threads": ["common/threads", "common/log", "common/process"],
-    "common/clock": ["common/clock", "common/process", "include"],
+    "common/threads": ["common/threads", "common/log", "common/process", "common/sync"],
+    "common/clock": ["common/clock", "common/process", "common/sync", "include"],
     "common/options": ["common/options"],
     "common/credentials": ["common/credentials"],
     "common/xspace/wire": ["common/xspace/wire"],
-    "common/xspace/segment": ["common/xspace/segment", "common/xspace/wire", "include", "proto"],
+    "common/xspace/segment": ["common/xspace/segment", "common/sync", "common/xspace/wire", "include", "proto"],
     "common/xspace/assemble": ["common/xspace/assemble", "common/xspace/segment", "common/xspace/wire", "proto"],
     "common/files": ["common/files", "common/process", "common/xspace/assemble"],
     "common/net": ["common/net", "common/files", "common/text"],
@@ -108,6 +109,9 @@ SPLIT = ("analysis/", "collectors/", "common/", "server/")
 WITHOUT_GRPC = ("include/", "common/", "collectors/", "analysis/", "examples/", "server/guard/", "server/session/", "server/programmatic/",
                 "client/clock/", "client/terminal/")
 FOLDERS = ("include", "common", "collectors", "rpc", "server", "client", "analysis", "examples", "proto", "bench", "tests")
+# Locks of ours are common/sync/mutex.h's and abseil's, which clang checks. The sink of the log is a template of spdlog's.
+NAKED_LOCK = re.compile(r"std::(mutex|recursive_mutex|shared_mutex|condition_variable|lock_guard|unique_lock|scoped_lock)\b")
+MAY_LOCK_NAKED = ("common/sync/mutex.h", "common/log/log.cc", "include/", "examples/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -130,6 +134,8 @@ def violations(path, text):
         if path.startswith(SPLIT) and path.count("/") > 1:
             yield f"{path}: {path.rsplit('/', 1)[0]}/ has no edges yet: say in MAY_INCLUDE what it may include"
         return
+    for lock in [] if path.startswith(MAY_LOCK_NAKED) else NAKED_LOCK.findall(text):
+        yield f"{path}: std::{lock}: nobody checks what it guards; take those of common/sync/mutex.h"
     allowed = MAY_INCLUDE[folder] + EXCEPTIONS.get(path, [])
     for bracket, target in INCLUDE.findall(text):
         if re.match(r"(grpc|grpcpp|grpc\+\+)/", target) and path.startswith(WITHOUT_GRPC):

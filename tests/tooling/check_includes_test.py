@@ -49,6 +49,13 @@ class CheckIncludesTest(unittest.TestCase):
                 self.assertEqual(code, 1, output)
                 self.assertIn(f"{path}: includes {target}", output)
 
+    def test_locks_are_annotated(self):
+        for path, passes in [("common/clock/clock.h", False), ("collectors/host/x.cc", False), ("examples/queue.h", True)]:
+            with self.subTest(path=path):
+                code, output = check({path: "#include <mutex>\nstd::mutex mutex_;\n"})
+                self.assertEqual(code, 0 if passes else 1, output)
+                self.assertEqual("std::mutex: nobody checks" in output, not passes)
+
     def test_grpc_stays_out(self):
         for path in ["include/jobscope/x.h", "common/text/x.cc", "collectors/host/x.cc", "analysis/output/x.cc", "server/session/x.cc"]:
             for target in ["grpcpp/grpcpp.h", "grpc/grpc.h", "grpc++/grpc++.h"]:

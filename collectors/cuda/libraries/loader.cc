@@ -9,7 +9,6 @@
 #include <array>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string_view>
 
@@ -18,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "common/process/loaded_libraries.h"
 #include "common/process/own_environment.h"
+#include "common/sync/mutex.h"
 
 namespace jobscope::cuda {
 namespace {
@@ -137,14 +137,15 @@ std::vector<std::string> CuptiCandidates(const LoadOptions& options) {
 
 absl::StatusOr<const CuptiApi*> LoadCupti(const LoadOptions& options) {
   // Keyed by handle: the linker returns the same one for the same library, whatever its name.
-  static std::mutex mutex;
-  static auto* const tables = new std::map<void*, const CuptiApi*>;
-  const std::lock_guard<std::mutex> lock(mutex);
+  static Mutex mutex;
+  static auto* const tables ABSL_PT_GUARDED_BY(mutex) = new std::map<void*, const CuptiApi*>;
+  const MutexLock lock(&mutex);
 
   std::vector<std::string> unfit;
   const uint32_t driver_major = static_cast<uint32_t>(std::max(options.driver_version, 0)) / 1000;
   // `chosen`: only jobscope selected it, so it may be skipped.
-  const auto use = [&](void* library, const std::string& path, bool chosen) -> const CuptiApi* {
+  const auto use = [&](void* library, const std::string& path, bool chosen)
+                       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) -> const CuptiApi* {
     const auto known = tables->find(library);
     if (known != tables->end()) return known->second;
     auto* const api = new CuptiApi;

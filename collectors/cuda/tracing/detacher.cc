@@ -62,23 +62,25 @@ Detacher::Outcome Detacher::Detach(const CuptiApi* api, Subscriber subscriber, a
     return Outcome::kRefused;
   }
   state_.store(kWanted, std::memory_order_release);
-  std::unique_lock<std::mutex> lock(mutex_);
-  const auto ended = [this] { return state_.load(std::memory_order_acquire) == kEnded; };
-  if (!ended_.wait_for(lock, absl::ToChronoNanoseconds(wait), ended)) {
-    uint32_t wanted = kWanted;
-    if (state_.compare_exchange_strong(wanted, kIdle, std::memory_order_acq_rel)) {
-      lock.unlock();
-      for (const uint32_t domain : {kDomainRuntimeApi, kDomainDriverApi}) {
-        (void)api->cuptiEnableDomain(0, subscriber, domain);
-      }
-      return Outcome::kNoCall;
+  if (!AwaitEnd(wait)) {
+    for (const uint32_t domain : {kDomainRuntimeApi, kDomainDriverApi}) {
+      (void)api->cuptiEnableDomain(0, subscriber, domain);
     }
-    // An application thread is inside of it.
-    ended_.wait(lock, ended);
+    return Outcome::kNoCall;
   }
   *result = result_;
   state_.store(kIdle, std::memory_order_release);
   return Outcome::kDone;
+}
+
+bool Detacher::AwaitEnd(absl::Duration wait) {
+  const MutexLock lock(&mutex_);
+  const auto ended = [this] { return state_.load(std::memory_order_acquire) == kEnded; };
+  if (ended_.WaitFor(&mutex_, wait, ended)) return true;
+  uint32_t wanted = kWanted;
+  if (state_.compare_exchange_strong(wanted, kIdle, std::memory_order_acq_rel)) return false;
+  ended_.Wait(&mutex_, ended);  // an application thread is inside of it
+  return true;
 }
 
 Detacher::Thread* Detacher::ThisThread() {
@@ -133,9 +135,9 @@ void Detacher::OnCallback(uint32_t domain, const void* data) {
   result_ = api_->cuptiUnsubscribe(subscriber_);
   const CuptiResult finalized = api_->cuptiFinalize();
   if (result_ == kCuptiSuccess) result_ = finalized;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   state_.store(kEnded, std::memory_order_release);
-  ended_.notify_all();
+  ended_.NotifyAll();
 }
 
 }  // namespace jobscope::cuda

@@ -8,12 +8,11 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 
 #include "absl/time/time.h"
 #include "collectors/cuda/libraries/cupti_api.h"
+#include "common/sync/mutex.h"
 
 namespace jobscope::cuda {
 
@@ -54,6 +53,9 @@ class Detacher {
     std::atomic<bool> waited{false};  // for its context, once
   };
   static constexpr size_t kMaxThreads = 256;
+  // Waits until a thread has finalized, however long it takes once it has begun. False: none began
+  // within `wait`, and none will.
+  bool AwaitEnd(absl::Duration wait) ABSL_LOCKS_EXCLUDED(mutex_);
   Thread* ThisThread();
   // Counts the call. True: it was the outermost of its thread, waited for all work of its context,
   // and no other thread is inside of CUDA.
@@ -66,8 +68,8 @@ class Detacher {
   Subscriber subscriber_ = nullptr;
   CuptiResult result_ = kCuptiSuccess;
   std::array<Thread, kMaxThreads> threads_;
-  std::mutex mutex_;  // only for waiting; never held across a call into CUPTI
-  std::condition_variable ended_;
+  Mutex mutex_;  // only for waiting; never held across a call into CUPTI
+  CondVar ended_;
 };
 
 }  // namespace jobscope::cuda

@@ -22,7 +22,7 @@ void StateLog::OnCallback(uint32_t cbid, const void* data) {
       absl::StrCat(state->message == nullptr ? "" : std::string(state->message).substr(0, 300),
                    " (", state->result, known == nullptr ? "" : " ",
                    known == nullptr ? "" : std::string(known->name), ")");
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (cbid == kStateFatalError) {
     if (!fatal()) fatal_text_ = absl::StrCat("CUPTI has given up: ", what);
     fatal_.store(true, std::memory_order_release);
@@ -33,17 +33,17 @@ void StateLog::OnCallback(uint32_t cbid, const void* data) {
 }
 
 std::vector<std::string> StateLog::Take() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   return std::exchange(texts_, {});
 }
 
 std::string StateLog::fatal_text() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   return fatal_text_;
 }
 
 void StateLog::Clear() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   texts_.clear();
   fatal_text_.clear();
   fatal_.store(false, std::memory_order_release);

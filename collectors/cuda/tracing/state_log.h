@@ -7,9 +7,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <vector>
+
+#include "common/sync/mutex.h"
 
 namespace jobscope::cuda {
 
@@ -32,9 +33,9 @@ class StateLog {
  private:
   static constexpr size_t kMaxTexts = 8;
   std::atomic<bool> fatal_{false};
-  std::mutex mutex_;
-  std::vector<std::string> texts_;
-  std::string fatal_text_;
+  Mutex mutex_;
+  std::vector<std::string> texts_ ABSL_GUARDED_BY(mutex_);
+  std::string fatal_text_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace jobscope::cuda

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/process/loaded_libraries.h"
+#include "common/sync/mutex.h"
 
 namespace jobscope::python {
 namespace {
@@ -157,8 +157,8 @@ bool SurelyAbsent() { return g_loads_without.load(std::memory_order_relaxed) == 
 absl::StatusOr<const Api*> FindApi() {
   static std::atomic<const Api*> found{nullptr};
   if (const Api* api = found.load(std::memory_order_acquire)) return api;
-  static std::mutex mutex;
-  const std::lock_guard<std::mutex> lock(mutex);
+  static Mutex mutex;
+  const MutexLock lock(&mutex);
   if (const Api* api = found.load(std::memory_order_acquire)) return api;
   const uint64_t loads = LibraryLoads();
   if (g_loads_without.load(std::memory_order_relaxed) == loads) return AbsentError();

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/python/bridge/script.h"
 
-#include <mutex>
-
 #include "absl/strings/str_cat.h"
 #include "collectors/python/bridge/api.h"
 #include "collectors/python/bridge/gil.h"
 #include "collectors/python/bridge/interpreter.h"
 #include "collectors/python/bridge/values.h"
+#include "common/sync/mutex.h"
 
 namespace jobscope::python {
 namespace {
@@ -20,8 +19,8 @@ struct FunctionBox {
   const Api* api;
   std::string name;
   MethodDefinition method;
-  std::mutex mutex;  // calls hold the GIL, so one at a time; closing does not
-  NativeFunction function;
+  Mutex mutex;  // calls hold the GIL, so one at a time; closing does not
+  NativeFunction function ABSL_GUARDED_BY(mutex);
 };
 
 Object* None(const Api& api) {
@@ -45,7 +44,7 @@ Object* CallNative(FunctionBox* box, Object* arguments) {
     }
     values[i] = *std::move(value);
   }
-  const std::lock_guard<std::mutex> lock(box->mutex);
+  const MutexLock lock(&box->mutex);
   if (box->function) box->function(values);
   return None(api);
 }
@@ -112,7 +111,7 @@ Script::Script(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Script::~Script() {
   for (FunctionBox* box : state_->boxes) {
-    const std::lock_guard<std::mutex> lock(box->mutex);
+    const MutexLock lock(&box->mutex);
     box->function = nullptr;
   }
 }
@@ -128,7 +127,10 @@ absl::StatusOr<std::unique_ptr<Script>> Script::Load(
     box->api = state->api;
     box->name = std::move(function_name);
     box->method = {box->name.c_str(), &CallCapsule, kMethodVarargs, nullptr};
-    box->function = std::move(function);
+    {
+      const MutexLock lock(&box->mutex);
+      box->function = std::move(function);
+    }
     state->boxes.push_back(box);
   }
   absl::Status result;

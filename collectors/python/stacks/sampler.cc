@@ -68,20 +68,23 @@ absl::Status Sampler::Prepare() {
 }
 
 void Sampler::Begin(const TraceWindow& window) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   lines_ = std::make_unique<PythonLines>(setup_.sink, setup_.names, codes_.get(),
                                          PythonLines::Kind::kSamples);
   fold_ = std::make_unique<SampleFold>(lines_.get(), window);
   next_ = Clock::now();
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 bool Sampler::AwaitNext() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   busy_ = false;
-  changed_.notify_all();
-  changed_.wait(lock, [this] { return stop_ || fold_ != nullptr; });
-  changed_.wait_until(lock, next_, [this] { return stop_; });
+  changed_.NotifyAll();
+  changed_.Wait(&mutex_, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stop_ || fold_ != nullptr;
+  });
+  changed_.WaitUntil(&mutex_, next_,
+                     [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stop_; });
   if (stop_) return false;
   // At irregular intervals: a program with a period of its own, such as one training step per two
   // samples, would be sampled at the same places. A late sampler skips the missed samples.
@@ -93,10 +96,10 @@ bool Sampler::AwaitNext() {
 }
 
 void Sampler::Leave() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   left_ = true;
   busy_ = false;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void Sampler::Run() {
@@ -126,7 +129,7 @@ void Sampler::HoldGil(Body body) {
   });
   if (!ran.ok()) return;
   const uint64_t done_ns = MonotonicNs();
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   ++costs_.takes;
   costs_.total_hold += absl::Nanoseconds(done_ns - got_ns);
   costs_.longest_wait = std::max(costs_.longest_wait, absl::Nanoseconds(got_ns - asked_ns));
@@ -141,7 +144,7 @@ void Sampler::SampleOnce(uint64_t asked_ticks) {
     HoldGil([&] { round = reader_->Read(kHoldBudget); });
   }
 
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (closed_) return;
   ++costs_.samples;
   if (!round.whole) ++costs_.unfinished;
@@ -150,11 +153,11 @@ void Sampler::SampleOnce(uint64_t asked_ticks) {
 }
 
 bool Sampler::End(uint64_t end_ticks, absl::Duration timeout) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   stop_ = true;
-  changed_.notify_all();
-  const bool idle =
-      changed_.wait_for(lock, absl::ToChronoMicroseconds(timeout), [this] { return !busy_; });
+  changed_.NotifyAll();
+  const bool idle = changed_.WaitFor(
+      &mutex_, timeout, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !busy_; });
   closed_ = true;
   if (fold_ != nullptr) {
     fold_->Finish(end_ticks);
@@ -164,7 +167,7 @@ bool Sampler::End(uint64_t end_ticks, absl::Duration timeout) {
 }
 
 void Sampler::FillReport(CollectorReport* report) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (lines_ == nullptr) return;
   report->attempted = lines_->attempted();
   report->events = lines_->events();

@@ -5,10 +5,8 @@
 #define COLLECTORS_PYTHON_STACKS_SAMPLER_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <string>
 
@@ -22,6 +20,7 @@
 #include "collectors/python/stacks/stacks.h"
 #include "collectors/python/stacks/trace_api.h"
 #include "common/clock/clock.h"
+#include "common/sync/mutex.h"
 
 namespace jobscope::python {
 
@@ -77,17 +76,18 @@ class Sampler {
   std::unique_ptr<CodeTable> codes_;
   std::unique_ptr<StackReader> reader_;
 
-  mutable std::mutex mutex_;  // never held while holding or waiting for the GIL
-  std::condition_variable changed_;
-  bool stop_ = false;
-  bool closed_ = false;  // the sink must not be used any more
-  bool busy_ = true;     // Run is not waiting for its time: it acquires the GIL, or samples
-  bool left_ = false;    // Python is shutting down
-  std::unique_ptr<PythonLines> lines_;
-  std::unique_ptr<SampleFold> fold_;
-  std::chrono::steady_clock::time_point next_;
-  std::minstd_rand jitter_{static_cast<unsigned>(MonotonicNs())};
-  SamplingCosts costs_;
+  mutable Mutex mutex_;  // never held while holding or waiting for the GIL
+  CondVar changed_;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;  // the sink must not be used any more
+  // Run is not waiting for its time: it acquires the GIL, or samples.
+  bool busy_ ABSL_GUARDED_BY(mutex_) = true;
+  bool left_ ABSL_GUARDED_BY(mutex_) = false;  // Python is shutting down
+  std::unique_ptr<PythonLines> lines_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<SampleFold> fold_ ABSL_GUARDED_BY(mutex_);
+  CondVar::Clock::time_point next_ ABSL_GUARDED_BY(mutex_);
+  std::minstd_rand jitter_ ABSL_GUARDED_BY(mutex_){static_cast<unsigned>(MonotonicNs())};
+  SamplingCosts costs_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace jobscope::python

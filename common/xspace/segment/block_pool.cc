@@ -26,7 +26,7 @@ BlockPool::~BlockPool() { Close(); }
 std::shared_ptr<char> BlockPool::Take(size_t bytes, size_t limit_bytes) {
   char* data = nullptr;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     const size_t in_use = in_use_.load(std::memory_order_relaxed);
     if (bytes > limit_bytes || in_use > limit_bytes - bytes) return nullptr;
     if (bytes == block_bytes_ && !spares_.empty()) {
@@ -46,7 +46,7 @@ std::shared_ptr<char> BlockPool::Take(size_t bytes, size_t limit_bytes) {
 }
 
 void BlockPool::Return(char* data, size_t bytes) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (!closed_ && bytes == block_bytes_ && spares_.size() < max_spares_) {
     spares_.push_back(data);
   } else {
@@ -64,7 +64,7 @@ void BlockPool::UnmapSpares() {
 }
 
 void BlockPool::Close() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   closed_ = true;
   UnmapSpares();
 }

@@ -8,8 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
+
+#include "common/sync/mutex.h"
 
 namespace jobscope::xspace {
 
@@ -39,15 +40,15 @@ class BlockPool : public std::enable_shared_from_this<BlockPool> {
 
  private:
   void Return(char* data, size_t bytes);
-  void UnmapSpares();  // requires the lock
+  void UnmapSpares() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t cap_bytes_;
   const size_t block_bytes_;
   const size_t max_spares_;
 
-  std::mutex mutex_;
-  std::vector<char*> spares_;  // guarded by the lock
-  bool closed_ = false;        // likewise
+  Mutex mutex_;
+  std::vector<char*> spares_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   // Written under the lock, read without it.
   std::atomic<size_t> in_use_{0};
   std::atomic<size_t> mapped_{0};

@@ -2,12 +2,12 @@
 #include "common/xspace/segment/names.h"
 
 #include <limits>
-#include <mutex>
 #include <protozero/pbf_writer.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "common/sync/mutex.h"
 #include "common/xspace/wire/absl_view.h"
 #include "common/xspace/wire/fields.h"
 #include "common/xspace/wire/utf8.h"
@@ -52,33 +52,33 @@ void AppendPart(std::string_view part, std::string* key) {
 struct Names::State {
   ItemSink* const sink;
 
-  // Not absl::Mutex: ThreadSanitizer understands the standard one even in an uninstrumented
-  // library. Guards everything below; the functions require it.
-  std::mutex mutex;
-  absl::flat_hash_map<std::string, PlaneKey> plane_keys;
-  std::vector<PlaneNames> planes;  // [key - 1]
-  std::string item;                // reused
+  Mutex mutex;
+  absl::flat_hash_map<std::string, PlaneKey> plane_keys ABSL_GUARDED_BY(mutex);
+  std::vector<PlaneNames> planes ABSL_GUARDED_BY(mutex);  // [key - 1]
+  std::string item ABSL_GUARDED_BY(mutex);                // reused
 
   // An insertion threw for lack of memory. The hash tables are then in an unspecified state:
   // nothing may read or destroy them.
-  bool broken = false;
+  bool broken ABSL_GUARDED_BY(mutex) = false;
 
   explicit State(ItemSink* s) : sink(s) {}
 
   template <typename Insertion>
-  void Insert(Insertion insertion) {
+  void Insert(Insertion insertion)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     broken = true;
     insertion();
     broken = false;
   }
 
-  PlaneNames* Find(PlaneKey plane) {
+  PlaneNames* Find(PlaneKey plane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     return broken || plane == 0 || plane > planes.size() ? nullptr : &planes[plane - 1];
   }
 
   // Appends the item that declares one name.
   bool Declare(PlaneKey plane, uint32_t kind, uint64_t id, std::string_view name,
-               std::string_view display_name, std::string_view stats) {
+               std::string_view display_name, std::string_view stats)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     item.clear();
     protozero::pbf_writer writer(item);
     writer.add_uint32(names_field::kPlane, plane);
@@ -104,7 +104,7 @@ Names::~Names() {
 PlaneKey Names::Plane(std::string_view name, int64_t id) {
   std::string scratch;
   name = name.empty() ? "unnamed" : ToUtf8(name, &scratch);
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   if (state_->broken) return 0;
   const auto found = state_->plane_keys.find(AbslView(name));
   if (found != state_->plane_keys.end()) return found->second;
@@ -115,7 +115,7 @@ PlaneKey Names::Plane(std::string_view name, int64_t id) {
   writer.add_sint64(plane_field::kId, id);
   writer.add_string(plane_field::kName, name.data(), name.size());
   if (!state_->sink->Append(ItemKind::kPlane, state_->item)) return 0;
-  state_->Insert([&] {
+  state_->Insert([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mutex) {
     state_->plane_keys.emplace(name, key);
     state_->planes.emplace_back();
   });
@@ -123,7 +123,7 @@ PlaneKey Names::Plane(std::string_view name, int64_t id) {
 }
 
 bool Names::AddPlaneStats(PlaneKey plane, std::string_view stats) {
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   if (state_->Find(plane) == nullptr) return false;
   if (stats.empty()) return true;
   state_->item.clear();
@@ -146,7 +146,7 @@ uint64_t Names::Event(PlaneKey plane, std::string_view name, std::string_view di
     AppendPart(display_name, &key);
     AppendPart(stats, &key);
   }
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   PlaneNames* const names = state_->Find(plane);
   if (names == nullptr) return 0;
   Ids* const ids = decorated ? &names->decorated_events : &names->events;
@@ -156,21 +156,22 @@ uint64_t Names::Event(PlaneKey plane, std::string_view name, std::string_view di
   const uint64_t id = names->event_count + 1;
   if (!state_->Declare(plane, names_field::kEvents, id, name, display_name, stats)) return 0;
   names->event_count = id;
-  state_->Insert([&] { ids->emplace(lookup, id); });
+  state_->Insert([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mutex) { ids->emplace(lookup, id); });
   return id;
 }
 
 uint64_t Names::Stat(PlaneKey plane, std::string_view name) {
   std::string scratch;
   name = ToUtf8(name, &scratch);
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   PlaneNames* const names = state_->Find(plane);
   if (names == nullptr) return 0;
   const auto found = names->stats.find(AbslView(name));
   if (found != names->stats.end()) return found->second;
   const uint64_t id = names->stats.size() + 1;
   if (!state_->Declare(plane, names_field::kStats, id, name, {}, {})) return 0;
-  state_->Insert([&] { names->stats.emplace(name, id); });
+  state_->Insert(
+      [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mutex) { names->stats.emplace(name, id); });
   return id;
 }
 
@@ -186,7 +187,7 @@ int64_t Names::DeclareLine(PlaneKey plane, int64_t line, std::string_view name, 
   const int64_t key = UsableLine(line);
   std::string scratch;
   name = ToUtf8(name, &scratch);
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   PlaneNames* const names = state_->Find(plane);
   if (names == nullptr) return 0;
   const auto found = names->lines.find(key);
@@ -200,7 +201,9 @@ int64_t Names::DeclareLine(PlaneKey plane, int64_t line, std::string_view name, 
     // A line that has been declared keeps its name.
     return found == names->lines.end() ? 0 : key;
   }
-  state_->Insert([&] { names->lines[key] = std::string(name); });
+  state_->Insert([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mutex) {
+    names->lines[key] = std::string(name);
+  });
   return key;
 }
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
-#include <mutex>
 #include <utility>
 
+#include "common/sync/mutex.h"
 #include "common/xspace/segment/block_pool.h"
 #include "common/xspace/wire/fields.h"
 #include "common/xspace/wire/wire.h"
@@ -83,31 +83,33 @@ struct Store::State {
   std::shared_ptr<BlockPool> pool;
   std::function<void()> listener;  // set before the first Append
 
-  // Not absl::Mutex: ThreadSanitizer understands the standard one even in an uninstrumented
-  // library. Guards everything below; the functions require it.
-  mutable std::mutex mutex;
-  std::vector<std::unique_ptr<Block>> blocks;
-  Block* open_block = nullptr;  // takes the next item if it fits
+  mutable Mutex mutex;
+  std::vector<std::unique_ptr<Block>> blocks ABSL_GUARDED_BY(mutex);
+  Block* open_block ABSL_GUARDED_BY(mutex) = nullptr;  // takes the next item if it fits
   // Positions of the items that have not been released, and the number of the first. Released items
   // leave nothing behind: a stream may be longer than memory.
-  std::deque<Position> positions;
-  uint64_t first_number = 1;
-  uint64_t notify_from = UINT64_MAX;
-  size_t notify_bytes = 0;  // bytes of bodies from there on that are still missing
-  uint64_t events = 0;
-  size_t appended = 0;
-  size_t used = 0;
-  uint64_t refused = 0;
-  bool full = false;
-  bool closed = false;
-  uint64_t returned_when_full = 0;
+  std::deque<Position> positions ABSL_GUARDED_BY(mutex);
+  uint64_t first_number ABSL_GUARDED_BY(mutex) = 1;
+  uint64_t notify_from ABSL_GUARDED_BY(mutex) = UINT64_MAX;
+  size_t notify_bytes ABSL_GUARDED_BY(mutex) =
+      0;  // bytes of bodies from there on that are still missing
+  uint64_t events ABSL_GUARDED_BY(mutex) = 0;
+  size_t appended ABSL_GUARDED_BY(mutex) = 0;
+  size_t used ABSL_GUARDED_BY(mutex) = 0;
+  uint64_t refused ABSL_GUARDED_BY(mutex) = 0;
+  bool full ABSL_GUARDED_BY(mutex) = false;
+  bool closed ABSL_GUARDED_BY(mutex) = false;
+  uint64_t returned_when_full ABSL_GUARDED_BY(mutex) = 0;
 
-  uint64_t last_number() const { return first_number + positions.size() - 1; }
+  uint64_t last_number() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    return first_number + positions.size() - 1;
+  }
   // Returns a block with space for `bytes`, mapping one if necessary; null if there is no space.
-  Block* BlockFor(size_t bytes, bool is_events);
-  std::unique_ptr<Block> Remove(Block* block);
+  Block* BlockFor(size_t bytes, bool is_events) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  std::unique_ptr<Block> Remove(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Returns true if the listener must be called, without the lock.
-  bool Take(Block* block, ItemKind kind, std::string_view body);
+  bool Take(Block* block, ItemKind kind, std::string_view body)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 };
 
 Block* Store::State::BlockFor(size_t bytes, bool is_events) {
@@ -184,7 +186,7 @@ bool Store::Append(ItemKind kind, std::string_view body) {
       body.size() > std::min<size_t>(state_->cap - kHeaderBytes, UINT32_MAX - kPageBytes);
   bool notify = false;
   {
-    const std::lock_guard<std::mutex> lock(state_->mutex);
+    const MutexLock lock(&state_->mutex);
     // Read before the refusal: a block that is returned concurrently, as the last one, must count.
     const uint64_t returned = state_->pool->returned_blocks();
     Block* const block =
@@ -206,7 +208,7 @@ bool Store::Append(ItemKind kind, std::string_view body) {
 }
 
 bool Store::Full() const {
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   if (state_->closed) return true;
   if (!state_->full) return false;
   // Blocks are returned when their last owner releases them; this is only checked here. Not at the
@@ -220,7 +222,7 @@ bool Store::Full() const {
 }
 
 std::vector<ItemView> Store::Items() const {
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   std::vector<ItemView> items;
   items.reserve(state_->positions.size());
   uint64_t number = state_->first_number;
@@ -229,7 +231,7 @@ std::vector<ItemView> Store::Items() const {
 }
 
 std::vector<HeldItem> Store::Read(uint64_t first, size_t max_bytes) const {
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   std::vector<HeldItem> items;
   uint64_t number = std::max(first, state_->first_number);
   size_t bytes = 0;
@@ -245,7 +247,7 @@ std::vector<HeldItem> Store::Read(uint64_t first, size_t max_bytes) const {
 
 void Store::Release(uint64_t through) {
   std::vector<std::unique_ptr<Block>> gone;  // freed without the lock
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   gone.reserve(state_->blocks.size());  // throws before anything has changed
   while (!state_->positions.empty() && state_->first_number <= through) {
     const Position position = state_->positions.front();
@@ -267,7 +269,7 @@ void Store::Release(uint64_t through) {
 void Store::Close() {
   std::vector<std::unique_ptr<Block>> gone;  // freed without the lock
   {
-    const std::lock_guard<std::mutex> lock(state_->mutex);
+    const MutexLock lock(&state_->mutex);
     state_->closed = true;
     state_->first_number += state_->positions.size();
     state_->positions = {};
@@ -282,7 +284,7 @@ void Store::Close() {
 void Store::SetListener(std::function<void()> listener) { state_->listener = std::move(listener); }
 
 bool Store::NotifyFrom(uint64_t number, size_t min_bytes) {
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   const uint64_t last_number = state_->last_number();
   size_t missing = min_bytes;
   for (uint64_t n = std::max(number, state_->first_number); n <= last_number && missing > 0; ++n) {
@@ -298,29 +300,29 @@ bool Store::NotifyFrom(uint64_t number, size_t min_bytes) {
 size_t Store::cap_bytes() const { return state_->cap; }
 
 uint64_t Store::last_number() const {
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   return state_->last_number();
 }
 
 uint64_t Store::events() const {
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   return state_->events;
 }
 
 size_t Store::appended_bytes() const {
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   return state_->appended;
 }
 
 size_t Store::used_bytes() const {
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   return state_->used;
 }
 
 size_t Store::mapped_bytes() const { return state_->pool->mapped_bytes(); }
 
 uint64_t Store::refused_items() const {
-  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const MutexLock lock(&state_->mutex);
   return state_->refused;
 }
 
