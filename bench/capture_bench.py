@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures side by side: our workers and client, and TensorFlow's and JAX's, in one run on one machine.
+"""Compares captures: our workers and client, and TensorFlow's and JAX's, in one run on one machine.
 
     tools/venv.sh --run bench/capture_bench.py BIN_DIRECTORY [OUT.json] [--runs=5] [--only=NAME,...] [--write]
 
-Every figure of the table comes from this run. "overhead" is the wall time of a capture minus the time that was asked for: of
+Every figure of the table comes from this run. "overhead" is the wall time of a capture minus the requested duration: of
 the whole program `capture` on our side, from exec to exit, and of the call alone on the stock side, whose client is a Python
-process that has imported TensorFlow already. "end to file" is the time from the end of the recording, as the trace tells it, to
+process that has imported TensorFlow already. "end to file" is the time from the end of the recording, according to the trace, to
 the file under its final name.
 """
 
@@ -78,7 +78,7 @@ class Bench:
     # ---- one capture each ----
 
     def own_capture(self, addresses, duration_ms):
-        """(overhead s, client peak bytes, manifest, run directory)"""
+        """Returns (overhead s, client peak bytes, manifest, run directory)."""
         logdir = self.logdir()
         begin = time.perf_counter()
         run = clients.start_capture(addresses, logdir, duration_ms)
@@ -91,7 +91,7 @@ class Bench:
         return overhead, sampler.peak_bytes(), json.loads((directory / "capture.json").read_text()), directory
 
     def stock_capture(self, client, addresses, duration_ms):
-        """(overhead s, client peak bytes, run directory)"""
+        """Returns (overhead s, client peak bytes, run directory)."""
         logdir = self.logdir()
         answer = client.call("trace", addresses=addresses, logdir=str(logdir), duration_ms=duration_ms, timeout_s=180)
         peak = client.process.status_kib("VmHWM") * 1024
@@ -100,7 +100,7 @@ class Bench:
     # ---- figures ----
 
     def add(self, name, unit, own, stock, better="lower"):
-        """Two lists of the same measure, in the same unit."""
+        """Two lists of the same quantity, in the same unit."""
         self.results.append({"name": name, "unit": unit, "own": own, "stock": stock, "better": better})
         print(format_row(self.results[-1]), flush=True)
 
@@ -131,15 +131,15 @@ def own_end_to_file(manifest, directory):
 
 
 def stock_end_to_file(reader, directory):
-    """(s, events in the file)"""
+    """Returns (s, events in the file)."""
     path = next(directory.glob("*.xplane.pb"))
     count = reader.call("count", path=str(path))
     return (path.stat().st_ctime_ns - count["stop_unix_ns"]) / 1e9, sum(count["planes"].values())
 
 
 def ordinary(bench):
-    """A step loop of 5 ms, 1 s. The other side's worker stands still meanwhile: it would take the cores that one side has alone
-    in a job."""
+    """Measures a step loop of 5 ms for 1 s. The other side's worker is stopped meanwhile: it would use cores that one
+    side has alone in a job."""
     own, stock = bench.own("train_loop", "--slow_ms=5"), bench.stock("tensorflow")
     client, reader = bench.stock_client(), bench.stock_client()
     ours, theirs, our_memory, their_memory, our_file, their_file, their_program = [], [], [], [], [], [], []
@@ -175,7 +175,7 @@ def ordinary(bench):
 
 
 def requests(bench):
-    """Whole programs `capture check` of a worker that has heard nothing for a second or two."""
+    """Measures whole programs `capture check` of a worker that has been idle for a second or two."""
     own = bench.own("train_loop", "--slow_ms=20")
     seconds = []
     for _ in range(8 * bench.runs):
@@ -189,7 +189,7 @@ def requests(bench):
 
 
 def flood(bench, name, rate, runs, duration_ms=1000):
-    """One recording thread of C++ on both sides. A worker per run: the stock one never gives its memory back."""
+    """Records one C++ thread on both sides. One worker per run: the stock one never returns its memory."""
     library = build_stock_flood(bench.scratch)
     client, reader = bench.stock_client(), bench.stock_client()
     columns = {key: ([], []) for key in ("overhead", "file", "peak", "after", "client", "events", "lost", "bytes")}
@@ -241,7 +241,7 @@ def flood_full(bench):
 
 
 def start_spread(bench):
-    """8 workers of one client, on one clock."""
+    """Captures 8 workers with one client, on one clock."""
     count = 8
     own = [bench.own("flood_worker", "--threads=1", "--scopes_per_second=1000") for _ in range(count)]
     ours, late, our_overhead = [], [], []
@@ -265,8 +265,8 @@ def start_spread(bench):
 
 
 def step_time(bench):
-    """Steps that compute without a pause, with a capture and without. Ours: train_loop's own clock, one process per figure, in
-    turn. Stock: marks of one process."""
+    """Measures steps that compute without a pause, with and without a capture. Ours: train_loop's own clock, one
+    process per figure, in turn. Stock: marks in one process."""
     seconds = 5
     medians, longests = {False: [], True: []}, {False: [], True: []}
     for _ in range(bench.runs):
@@ -301,7 +301,7 @@ def step_time(bench):
 
 
 def build_stock_flood(scratch):
-    """The load for the stock worker, against the headers in TensorFlow's wheel."""
+    """Compiles the load for the stock worker against the headers in TensorFlow's wheel."""
     library = scratch / "stock_flood.so"
     if not library.exists():
         package = pathlib.Path(sysconfig.get_paths()["purelib"]) / "tensorflow"
@@ -328,7 +328,7 @@ def machine():
 
 
 def write_document(where, options, results):
-    """Between the marks: the machine, the command, and the table."""
+    """Writes the machine, the command and the table between the marks."""
     before, rest = DOCUMENT.read_text(encoding="utf-8").split(BEGIN)
     after = rest.split(END)[1]
     command = f"`tools/venv.sh --run bench/capture_bench.py build/bin --runs={options.runs} --only={options.only} --write`"

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the figures of two runs of the benches, and names what got worse beyond noise.
+"""Compares the figures of two bench runs, and lists those that got worse beyond noise.
 
   tools/venv.sh --run bench/compare.py BEFORE.json AFTER.json
 
-Reads what Google Benchmark writes (with --benchmark_repetitions, so that there is a spread), and what capture_bench.py and
-scale_bench.py write. Worse is a figure whose median is worse by more than --least, and whose values are, by the test of Mann and
-Whitney (one-sided), worse at the level --level. With fewer than four values on a side that test cannot tell, and the row says so.
-Exit code: 0; 1 if something got worse; 2 if a file cannot be compared.
+Reads what Google Benchmark writes (with --benchmark_repetitions, so that there is a spread), and what capture_bench.py
+and scale_bench.py write. A figure is worse if its median is worse by more than --least, and its values are worse by the
+one-sided Mann-Whitney test at the level --level. With fewer than four values on a side that test cannot decide, and the
+row says so. Exit code: 0; 1 if something got worse; 2 if a file cannot be compared.
 """
 import argparse
 import json
@@ -20,7 +20,7 @@ LEAST_VALUES = 4  # per side: with three and three, the level is 0.05 at best
 
 
 def google_benchmark(data):
-    """{name: (values, better)} in nanoseconds of CPU time, of the repetitions alone."""
+    """Returns {name: (values, better)} in nanoseconds of CPU time, from the repetitions only."""
     found = {}
     to_ns = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
     for one in data["benchmarks"]:
@@ -47,7 +47,7 @@ def read(path):
 
 
 def judge(before, after, better, least, level):
-    """(ratio of the medians, "better" | "worse" | "same" | "too few values")"""
+    """Returns (ratio of the medians, "better" | "worse" | "same" | "too few values")."""
     old, new = statistics.median(before), statistics.median(after)
     ratio = new / old if old else float("inf") if new else 1.0
     grew = new - old > least * abs(old)

@@ -49,8 +49,8 @@ HEAP_CHECKS = {"LD_PRELOAD": "libc_malloc_debug.so.0", "GLIBC_TUNABLES": "glibc.
 
 
 def free_port(ports):
-    """Returns the next of `ports` that nobody listens on. They lie outside of the range from which the kernel assigns ports: the rank
-    that is to listen there takes seconds to start."""
+    """Returns the next of `ports` that nobody listens on. They are outside of the range from which the kernel assigns
+    ports, because the rank that will listen there takes seconds to start."""
     for port in ports:
         with socket.socket() as holder:
             try:
@@ -95,7 +95,7 @@ class Bench:
         ]
 
     def _reduce(self, ranks, client):
-        """Has the ranks reduce as long as the client captures, and at least as often as in the other arms."""
+        """Makes the ranks reduce as long as the client captures, and at least as often as in the other arms."""
         for exchange in itertools.count():
             if exchange >= EXCHANGES and (client is None or client.poll() is not None):
                 return
@@ -105,7 +105,7 @@ class Bench:
                 raise RuntimeError("a rank ended while it reduced")
 
     def _prepare(self, arm, ranks, folder):
-        """Returns when the ranks may end, and are what the arm says."""
+        """Returns when the ranks may end, in the state that the arm requires."""
         up = [rank.hear("up") for rank in ranks]
         if not all(up):
             raise RuntimeError("not all ranks came up")
@@ -162,7 +162,7 @@ class Bench:
 
 
 def make_backtraces(python, folder):
-    """Of the core files that have none yet. Behind the runs: gdb needs as much of the processors for one as some runs do."""
+    """Adds missing backtraces to core files. After the runs: gdb uses as much processor time for one as some runs do."""
     for core in glob.glob(f"{folder}/*.core"):
         path = re.sub("core$", "backtrace", core)
         if os.path.exists(path):

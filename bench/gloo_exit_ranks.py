@@ -82,7 +82,7 @@ class Rank:
             pass  # its end gives the reason
 
     def finish(self):
-        """Waits for its end. Returns (what that is called, standard error, ns to the end of atexit or None)."""
+        """Waits for its end. Returns (the kind of end, standard error, ns to the end of atexit or None)."""
         code = self._process.wait()
         self._timer.cancel()
         self._process.stdin.close()

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For how long a program that computes in Python has to wait for the GIL while it is captured.
+"""Measures how long a program that computes in Python waits for the GIL while it is captured.
 
   PYTHONPATH=build/python python3 bench/python_lock_bench.py [--captures N] [--threads N] [--json FILE]
 
-A thread computes, in pieces of about 0.1 ms, and takes three times for each: by the clock, of its CPU, and in which the kernel had it
-wait for a processor. What is left over is waiting for the lock (and waking up); so other work of the machine does not count, but for
-what it does to the thread that has the lock. The longest wait of a kind tells how long the lock was held at most. Nothing
-in the process asks for captures: the client does, from another process. Beside it, what the library itself has measured,
-for each use of the lock: "1.2 ms (0.9)" are the time by the clock and of the thread's CPU; the latter is what an idle machine
-would have had.
+A thread computes in pieces of about 0.1 ms and measures three times for each: wall time, its CPU time, and the time for
+which the kernel made it wait for a processor. The remainder is waiting for the GIL (and waking up); so other load on
+the machine does not count, except for its effect on the thread that holds the GIL. The longest wait of a kind bounds
+how long the GIL was held. The client requests the captures, from another process; nothing in this process does. The
+output also shows what the library itself has measured for each use of the GIL: "1.2 ms (0.9)" are wall time and the
+thread's CPU time; the latter is what an idle machine would show.
 """
 import argparse
 import importlib
@@ -38,7 +38,7 @@ TELLING_NS = 1_000_000
 
 
 class Events:
-    """A provider that hands over at its end."""
+    """A provider that adds its events at the end."""
 
     def start(self, session):
         pass
@@ -56,7 +56,7 @@ def piece(count):
 
 
 def many_functions(depth, innermost):
-    """A function that calls another, `depth` deep, each of a code of its own."""
+    """Returns a function that calls another, `depth` deep, each with its own code object."""
     scope = {"made_0": innermost}
     for number in range(1, depth + 1):
         exec(f"def made_{number}(*given):\n  return made_{number - 1}(*given)", scope)  # pylint: disable=exec-used
@@ -77,7 +77,7 @@ class Victim:
         return time.perf_counter_ns() - time.thread_time_ns() - delay
 
     def run(self, going):
-        """Until going() is False: the waits, in ns."""
+        """Returns the waits in ns, until going() is False."""
         waits = []
         work = many_functions(64, piece)
         before = self._times()
@@ -107,7 +107,7 @@ def capture(victim, address, logdir, arguments):
 
 
 def measure(arguments):
-    """In this process; the library's own account goes to standard error."""
+    """Runs in this process; the library's own figures go to standard error."""
     leave = threading.Event()
     waiters = [threading.Thread(target=many_functions(arguments.depth, leave.wait)) for _ in range(arguments.threads)]
     for waiter in waiters:

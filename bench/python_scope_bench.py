@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scope costs in Python, beside those of JAX, TensorFlow and PyTorch where these are installed.
+"""Measures the cost of a scope in Python, compared with JAX, TensorFlow and PyTorch if these are installed.
 
   PYTHONPATH=build/python tools/venv.sh --run bench/python_scope_bench.py [--rounds N] [--json FILE]
 
-All ways are measured in turn, round by round, in one process and on one thread, in CPU time of that thread: what others do on
-the machine moves all figures alike, and ratios hold. An empty loop is subtracted. "Active" is with a capture or a profiler
-running that records the scope.
+All ways are measured in turn, round by round, in one process and on one thread, in CPU time of that thread: other load
+on the machine affects all figures alike, so ratios hold. The time of an empty loop is subtracted. "Active" means that a
+running capture or profiler records the scope.
 """
 import argparse
 import contextlib
@@ -27,7 +27,7 @@ LOOPS = 20_000
 
 
 def loop_time(body):
-    """ns per call of `body(LOOPS)`."""
+    """Returns ns per call of `body(LOOPS)`."""
     begin = time.thread_time_ns()
     body(LOOPS)
     return (time.thread_time_ns() - begin) / LOOPS
@@ -113,7 +113,7 @@ def _plain():
 
 
 def _as_python_function(function):
-    """How a decorator is written in Python."""
+    """A decorator written in Python."""
     trace = jobscope.trace
 
     @functools.wraps(function)
@@ -125,7 +125,7 @@ def _as_python_function(function):
 
 
 def _with_its_signature(function):
-    """The same for a function whose parameters are known: what a generated wrapper would be."""
+    """The same for a function with known parameters, as a generated wrapper would be."""
     trace = jobscope.trace
 
     def wrapper():
@@ -294,7 +294,7 @@ def nvtx_ways():
 
 
 def measure(rounds):
-    """{way: {"idle": [ns...], "active": [ns...]}}, and the versions of what was there."""
+    """Returns {way: {"idle": [ns...], "active": [ns...]}}, and the versions of the installed packages."""
     groups = [("", {"empty loop": empty, "with threading.Lock()": lock, "plain function": plain, "plain method(i, two=i)": plain_method}, None), ("", OURS, capturing)]
     versions = [f"CPython {platform.python_version()}", f"jobscope {jobscope.__version__}"]
     for make in (jax_ways, tensorflow_ways, torch_ways, nvtx_ways):

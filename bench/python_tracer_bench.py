@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tracing of Python functions costs a training step, by level.
+"""Measures the cost of tracing Python functions for a training step, by level.
 
   PYTHONPATH=build/python python3 bench/python_tracer_bench.py [--rounds N] [--steps N] [--json FILE]
 
 Three kinds of step, each of about 10 ms:
   python   functions of some 25 us, in pure Python
-  calls    a recursion of functions that do nothing but call: the worst case of level 2
-  native   calls that give the GIL up, as those of NumPy and PyTorch do, with little Python in between
+  calls    a recursion of functions that only call each other: the worst case of level 2
+  native   calls that release the GIL, like those of NumPy and PyTorch, with little Python in between
 
-Each round measures no capture, and captures at levels 0, 1 and 2, in turn, so that what else the machine does moves all of them
-alike. Told are ratios of the median step to that without a capture: the median over the rounds, and the least and largest.
+Each round measures no capture, and captures at levels 0, 1 and 2, in turn, so that other load affects all of them
+alike. Prints ratios of the median step to that without a capture: the median over the rounds, and the least and
+largest.
 """
 import argparse
 import hashlib
@@ -65,7 +66,7 @@ STEPS = {"python": python_step, "calls": calls_step, "native": native_step}
 
 
 def median_step(step, count):
-    """(wall, CPU time of the thread) of the median step, ns."""
+    """Returns (wall time, CPU time of the thread) of the median step in ns."""
     walls, cpus = [], []
     for _ in range(count):
         wall, cpu = time.perf_counter_ns(), time.thread_time_ns()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One `capture` of many addresses, at some of which nobody listens.
+"""Runs one `capture` of many addresses, some of which have no listener.
 
     python3 bench/scale_bench.py BIN OUT.json                                        # 1,000 addresses, 100 of them dead
     python3 bench/scale_bench.py BIN OUT.json --workers=10000 --processes=8          # 10,000, 1,000 of them dead
@@ -7,7 +7,7 @@
     python3 bench/scale_bench.py BIN OUT.json --real                                 # as many processes as fit, 24 at most
 
 The workers are real servers on loopback, many to a process (worker_crowd), or, with --real, one process each
-(flood_worker). What the machine's limits do not allow is refused before anything starts. Standard library only.
+(flood_worker). Refuses what exceeds the machine's limits before anything starts. Standard library only.
 """
 
 import argparse
@@ -58,7 +58,7 @@ class Load:
             process.wait()
 
     def _stats(self):
-        """/proc/PID/stat from the state on, of all processes of the load."""
+        """Reads /proc/PID/stat from the state on, for all processes of the load."""
         groups = {process.pid for process in self.processes}
         for entry in pathlib.Path("/proc").glob("[0-9]*/stat"):
             try:
@@ -83,7 +83,7 @@ def meminfo_bytes(name):
 
 
 def check_limits(workers, there):
-    """A machine without threads to give fails in ways that say nothing."""
+    """Checks for enough threads, because failures without them are hard to understand."""
     threads = there * THREADS_PER_WORKER
     most = int(pathlib.Path("/proc/sys/kernel/pid_max").read_text())
     if threads > most * 3 // 4:
@@ -97,7 +97,7 @@ def check_limits(workers, there):
 
 
 def real_count(binary, arguments):
-    """How many real workers a quarter of the free memory holds, by what one takes while it is captured."""
+    """Returns how many real workers fit into a quarter of the free memory, by what one takes while it is captured."""
     one = Load()
     try:
         one.start([binary / "flood_worker", "--servers=1", *arguments], 1)
@@ -109,7 +109,7 @@ def real_count(binary, arguments):
 
 
 def dead_addresses(count):
-    """Ports that were free a moment ago."""
+    """Returns ports that were free a moment ago."""
     sockets = [socket.socket() for _ in range(count)]
     for s in sockets:
         s.bind(("127.0.0.1", 0))
@@ -155,7 +155,7 @@ def capture(binary, addresses, duration_ms, scratch, more=()):
 
 
 def figures(results, options):
-    """As capture_bench.py writes them, which compare.py reads."""
+    """Writes figures in the format of capture_bench.py, which compare.py reads."""
     title = f"{options.workers} workers" + (", one process each" if options.real else "")
     if options.dead != options.workers // 10:
         title += f", {options.dead} of them dead"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What recording PyTorch's operators costs: per operator, and per training step, beside PyTorch's own profiler.
+"""Measures the cost of recording PyTorch's operators, per operator and training step, compared with PyTorch's profiler.
 
 usage: torch_ops_bench.py [--json FILE] [--rounds N]      with the package on PYTHONPATH (build/python)
 
-In one process, ways take turns in short windows; CPU time of the thread, so that a busy machine matters less; medians over the rounds. The
-first way, nothing, is the baseline. Exit 77 without torch.
+The ways take turns in short windows of one process. Uses CPU time of the thread, so that a busy machine matters less,
+and medians over the rounds. The first way, nothing, is the baseline. Exit 77 without torch.
 """
 import argparse
 import importlib.util
@@ -111,7 +111,7 @@ WAYS = {
 
 
 def collectives():
-    """A group of one rank over gloo: what its calls cost the thread that calls."""
+    """Creates a group of one rank over gloo, to measure what its calls cost the calling thread."""
     import tempfile as files
 
     import torch

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A collector of one's own, in Python: when the garbage collector ran, and on whose time.
+"""A custom collector in Python: records when the garbage collector ran, and on which thread.
 
   python examples/gc_provider.py LOGDIR        captures this process for a moment, and prints where the trace is
 """
@@ -12,7 +12,7 @@ import jobscope
 
 
 class GarbageCollections:
-    """Nothing is called between captures."""
+    """Installs no callback between captures."""
 
     def start(self, session):
         self._session = session

@@ -13,14 +13,14 @@ SUFFIX = ".xplane.pb"
 
 
 def ranks_of(run):
-    """{file name: rank} of the workers whose rank the run's manifest tells."""
+    """Returns {file name: rank} of the workers whose rank is in the run's manifest."""
     manifest = run / "capture.json"
     workers = json.loads(manifest.read_text())["workers"] if manifest.exists() else []
     return {file["path"]: worker["rank"] for worker in workers if "rank" in worker for file in worker["files"]}
 
 
 def with_rank(events, rank):
-    """The same trace, whose processes are called by the rank: the name of the file is an address."""
+    """Renames the trace's processes by rank, because the name of the file is an address."""
     if rank is None:
         return events
     trace = json.loads(events)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packs a wheel; CMake builds what is native in it.
+"""Builds a wheel; CMake builds the native files.
 
-`pip install ./python` (or `pip wheel ./python`), from a checkout, builds the native files in the checkout's build/ and takes
-them from there. With JOBSCOPE_BUILD_DIR=DIR, absolute or relative to the checkout, it takes those of that build tree as they
-are, and builds nothing.
+`pip install ./python` (or `pip wheel ./python`), from a checkout, builds the native files in the checkout's build/. With
+JOBSCOPE_BUILD_DIR=DIR, absolute or relative to the checkout, it takes those of that build tree and builds nothing.
 """
 import os
 import shutil
@@ -50,7 +49,7 @@ def run(*command):
 
 
 def build_native():
-    """All of NATIVE, in PACKAGE, fit for workers."""
+    """Puts all of NATIVE into PACKAGE, in their variants for workers."""
     if not GIVEN:
         run("tools/pic_deps.sh")
         prefix = run("tools/pic_deps.sh", "--print-prefix").strip()
@@ -71,7 +70,7 @@ def build_native():
 
 
 class BuildWithNative(build_py):
-    """Python files, and the native ones beside them."""
+    """Copies Python files, and the native ones beside them."""
 
     def run(self):
         super().run()
@@ -83,14 +82,14 @@ class BuildWithNative(build_py):
 
 
 class StableAbiWheel(bdist_wheel):
-    """One wheel for CPython 3.10 and all later ones."""
+    """Tags one wheel for CPython 3.10 and all later ones."""
 
     def get_tag(self):
         return ("cp310", "abi3", super().get_tag()[2])
 
 
 class NativeDistribution(Distribution):
-    """There is machine code in it, so that it goes into platlib and the tag names the platform."""
+    """Marks the wheel as containing machine code, so that it goes into platlib and the tag names the platform."""
 
     def has_ext_modules(self):
         return True

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Installs the newest wheel of a directory into a fresh environment, and uses it as a user does.
+"""Installs the newest wheel of a directory into a fresh environment, and uses it like a user.
 
   python/try_wheel.py DIRECTORY
 
-A training loop that starts its server, and one that knows nothing of jobscope and is run by `jobscope run`, are each captured
-with the console script `capture`. Needs a Python with venv and ensurepip, and no network. Exit code 0: both traces are whole.
+Captures two training loops with the console script `capture`: one that starts its server, and one without jobscope that
+is run by `jobscope run`. Needs a Python with venv and ensurepip, and no network. Exit code 0: both traces are complete.
 """
 import glob
 import json
@@ -41,7 +41,7 @@ def run(*command, **options):
 
 
 def capture(venv, address, logdir):
-    """The collectors of the one worker, by name."""
+    """Returns the collectors of the only worker, by name."""
     answer = json.loads(run(f"{venv}/bin/capture", f"--service_addr={address}", "--duration_ms=300", f"--logdir={logdir}", "--json"))
     (worker,) = answer["workers"]
     if worker["outcome"] != "ok" or not glob.glob(os.path.join(answer["run_directory"], "*.xplane.pb")):
@@ -50,7 +50,7 @@ def capture(venv, address, logdir):
 
 
 def address_in(directory):
-    """What `jobscope run`'s worker has written, once it is there."""
+    """Waits for the port file of `jobscope run`'s worker and returns its content."""
     end = time.monotonic() + DEADLINE_S
     while time.monotonic() < end:
         for path in glob.glob(os.path.join(directory, "*.addr")):

@@ -95,14 +95,15 @@ __all__ = [
 
 
 def enabled(level=1):
-    """True while scopes of this level (1, 2 or 3) are recorded: for what is costly to find out."""
+    """Returns True while scopes of this level (1, 2 or 3) are recorded: to skip work that only prepares a scope's
+    arguments."""
     if level not in (1, 2, 3):
         raise ValueError(f"enabled: the level is 1, 2 or 3, not {level!r}")
     return bool(_native.mask() >> (2 + level) & 1)
 
 
 def _will_be_attached():
-    """A library of ours is to be injected and will start the server: maybe later than this import."""
+    """Returns whether an injected jobscope library will start the server, maybe later than this import."""
     injected = (_os.environ.get(name, "") for name in ("LD_PRELOAD", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"))
     return "JOBSCOPE_LISTEN" in _os.environ and any("jobscope" in path for path in injected)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m jobscope: the same as the program jobscope."""
+"""Runs the program jobscope, as `python -m jobscope`."""
 from jobscope import _programs
 
 _programs.jobscope()

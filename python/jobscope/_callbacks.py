@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps, validation and epochs of Keras and PyTorch Lightning, through their callbacks.
+"""Marks steps, validation and epochs of Keras and PyTorch Lightning, through their callbacks.
 
-Nothing is imported here. Where the framework is imported already, an object is also an instance of its Callback class,
-which Lightning asks for; otherwise it has the same methods and is none.
+Imports no framework. If the framework is imported already, an object is also an instance of its Callback class, as
+Lightning requires; otherwise it only has the same methods.
 """
 import sys
 
@@ -10,11 +10,11 @@ from jobscope import _native
 
 
 def _ignore(*_args, **_kwargs):
-    """What a hook does that is none of ours."""
+    """Handles hooks that do nothing here."""
 
 
 def _base(modules):
-    """The framework's class Callback, of the first module that is imported; None if none is."""
+    """Returns the framework's class Callback, from the first of its modules that is imported; None without one."""
     for module in modules:
         base = getattr(sys.modules.get(module), "Callback", None)
         if isinstance(base, type):
@@ -23,8 +23,9 @@ def _base(modules):
 
 
 class _Open:
-    """Scopes that are begun by one hook and ended by another. A hook that does not come back, after an exception or
-    a break, leaves one open: it ends with the next of its kind, or with what is around it."""
+    """Scopes that one hook begins and another ends. If the ending hook is never called, after an exception or a break,
+    the scope stays open and ends with the next one of its kind, or with the scope around it.
+    """
 
     def __init__(self):
         self._scopes = {}

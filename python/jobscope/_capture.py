@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programmatic captures: this process captures itself into a logdir, without a client and without a network."""
+"""Implements programmatic captures: this process captures itself into a logdir, without a client or a network."""
 import atexit
 import collections
 import os
@@ -49,7 +49,7 @@ def _options(
 
 
 def _opened():
-    """A capture has begun: of a recorder that lives, or else of one that will never have an event."""
+    """Notes that a capture has begun. Its recorder must be alive, otherwise it will never have an event."""
     if not _native.recorder_lives():
         _native.capture_stop()
         raise _errors.ForkedError(_errors.DEAD_RECORDER)
@@ -76,11 +76,11 @@ def start(
 ):
     """Begins to capture this process into `logdir`; stop() ends it.
 
-    The logdir is made and checked first; recording has begun when this returns, in a few milliseconds (up to
-    100 ms in the first 100 ms of a process). What is not stopped by the end of the process is stopped then.
+    First creates and checks the logdir. Recording has begun when this returns, in a few milliseconds (up to
+    100 ms in the first 100 ms of a process). A capture that is still running at the end of the process is stopped then.
 
-    `max_trace_bytes` bounds what is held of the trace (0: 256 MiB); over it, events are lost, and counted.
-    `lookback_ms` takes events from before the start, as far as they are still in the rings. A trace of more
+    `max_trace_bytes` bounds the trace in memory (0: 256 MiB); further events are lost and counted.
+    `lookback_ms` takes events from before the start, if they are still in the rings. A trace of more
     than `part_limit_bytes` (0: 256 MiB) is cut by time into several runs. `frameworks` says whose own events are
     taken: "auto" (of all that the process has imported), "none", or names of collectors and providers, "torch,jax". With
     `record_shapes` PyTorch's operators have the shapes of their inputs. `device_tracer` says who traces GPUs: "auto" (JAX or
@@ -131,8 +131,8 @@ def capture_steps(
     device_tracer="auto",
 ):
     """Captures whole steps: from the first step (jobscope.step) whose number is >= `first` to the end of the first
-    whose number is >= `last`. Returns once armed; the capture ends and is written by itself. stop(), called any
-    time, tells how it went. Options as in start().
+    whose number is >= `last`. Returns once armed; the capture ends and is written by itself. stop() can be called
+    at any time and returns the result. Options as in start().
     """
     for name, value in (("first", first), ("last", last)):
         if not isinstance(value, int):

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions. Each text names what is wrong and what to do about it."""
+"""Defines the exceptions. Each text names the problem and its remedy."""
 
 
 class Error(RuntimeError):
-    """What jobscope could not do. `code` is the C ABI's (jobscope_c.h, JOBSCOPE_E_*)."""
+    """Raised when jobscope cannot do something. `code` is that of the C ABI (jobscope_c.h, JOBSCOPE_E_*)."""
 
     code = 8
 
 
 class InvalidError(Error, ValueError):
-    """An option is out of range or malformed, or a credential file is not good."""
+    """An option is out of range or malformed, or a credential file is invalid."""
 
     code = 1
 
@@ -21,19 +21,19 @@ class AddressError(Error, OSError):
 
 
 class RefusedError(Error, PermissionError):
-    """An address that other hosts reach, without credentials; or JOBSCOPE_DISABLE is set."""
+    """The address is reachable from other hosts without credentials, or JOBSCOPE_DISABLE is set."""
 
     code = 3
 
 
 class BusyError(Error):
-    """Another server or capture of this process is in the way."""
+    """Another server or capture of this process is active."""
 
     code = 4
 
 
 class ForkedError(Error):
-    """This process was forked from one that already had what is asked for."""
+    """This process was forked from one that already has a server or capture."""
 
     code = 5
 
@@ -45,7 +45,7 @@ class DiskError(Error, OSError):
 
 
 class StateError(Error):
-    """A stop without a start."""
+    """stop() without start()."""
 
     code = 7
 
@@ -54,13 +54,13 @@ _CLASSES = {cls.code: cls for cls in Error.__subclasses__()}
 
 
 def raise_for(code, text):
-    """Raises what a code other than 0 stands for."""
+    """Raises the exception for a code other than 0."""
     if code != 0:
         raise _CLASSES.get(code, Error)(text or f"the call failed with code {code}")
 
 
 def whole_number(name, value):
-    """A count or a size as the C ABI takes it."""
+    """Checks a count or a size for the C ABI."""
     if not isinstance(value, int):
         raise TypeError(f"{name} is an int, not {type(value).__name__}")
     if not 0 <= value < 1 << 63:

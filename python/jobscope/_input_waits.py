@@ -6,7 +6,7 @@ _END = object()
 
 
 class _Waiting:
-    """The iterator: each next() is an input wait."""
+    """The iterator: each next() is recorded as an input wait."""
 
     __slots__ = ("_iterator", "_name")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The console scripts: they become the C++ client that lies in the package."""
+"""Implements the console scripts: they execute the C++ client in the package."""
 import os
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectors of others: objects that are armed, started and stopped with each capture and give events to its trace."""
+"""Implements providers: collectors that are armed, started and stopped with each capture and add events to its trace."""
 import atexit
 import os
 import traceback
@@ -9,9 +9,9 @@ from jobscope import _errors, _native
 
 
 class Event(NamedTuple):
-    """Something that took `duration_ns` from `begin_ns` on (0: a point in time). `line` is the name of a line on the
-    provider's own plane, or the native id of a thread of this process (threading.get_native_id()), among whose events it
-    then stands. `arguments` is a dict of at most 16 values."""
+    """An event of `duration_ns` from `begin_ns` on (0: a point in time). `line` is the name of a line on the provider's
+    own plane, or the native id of a thread of this process (threading.get_native_id()), whose line it joins.
+    `arguments` is a dict of at most 16 values."""
 
     name: str
     begin_ns: int
@@ -21,7 +21,7 @@ class Event(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A sample of a number, drawn as a counter."""
+    """A sample of a number; drawn as a counter."""
 
     name: str
     at_ns: int
@@ -29,8 +29,9 @@ class Sample(NamedTuple):
 
 
 class ProviderSession:
-    """One capture, as told to a provider. Times are those of the capture's window, None where not known yet: the begin is
-    known from start() on, the end in stop(), and in start() if it is planned."""
+    """One capture, as a provider sees it. Times are those of the capture's window, None while unknown: the begin is
+    known from start() on, the end in stop(), or already in start() if it is planned.
+    """
 
     __slots__ = (
         "_sink",
@@ -50,8 +51,9 @@ class ProviderSession:
         self.begin_monotonic_ns, self.begin_realtime_ns, self.end_monotonic_ns, self.end_realtime_ns = times
 
     def add(self, events):
-        """Takes an iterable of Event, Sample or tuples like them, of any time and in any order, from any thread, between
-        start() and the end of stop(). False: nothing is recorded (any more)."""
+        """Adds an iterable of Event, Sample or equivalent tuples, of any time and in any order, from any thread, between
+        start() and the end of stop(). False: nothing is recorded (any more).
+        """
         code = _native.provider_add(self._sink, events, Sample)
         if code == _errors.StateError.code:
             return False
@@ -59,12 +61,12 @@ class ProviderSession:
         return True
 
     def add_xspace(self, data):
-        """Takes a serialized XSpace, inside of stop() only: its planes become planes of the trace."""
+        """Adds a serialized XSpace, only inside of stop(): its planes become planes of the trace."""
         _errors.raise_for(*_native.provider_add_xspace(self._sink, bytes(data)))
 
 
 class _Adapter:
-    """What the library calls: the provider's methods, with their exceptions as texts."""
+    """Called by the library: calls the provider's methods, and converts their exceptions to texts."""
 
     def __init__(self, provider):
         self._methods = {verb: getattr(provider, verb, None) for verb in ("arm", "start", "stop")}
@@ -113,16 +115,16 @@ def _unregister_all():
 
 def register_provider(name, provider, *, clock="monotonic"):
     """Makes `provider` take part in the captures of this process that begin from now on, before or after a server is
-    started, unless they are asked for without it (`capture --frameworks`).
+    started, unless a capture excludes it (`capture --frameworks`).
 
     It has methods arm(session), start(session), stop(session), all optional, which a capture calls on a thread of its
-    own: for at most 5, 1 and 2 seconds. What takes longer is left alone, and the capture goes on without. stop() may
-    return events (an iterable of Event, Sample or such tuples) or an XSpace (bytes); a provider that is one callable is
-    all stop(). While the capture runs, session.add(events) takes events from any thread. An exception becomes the
+    own: for at most 5, 1 and 2 seconds. The capture continues without a provider that takes longer. stop() may return
+    events (an iterable of Event, Sample or equivalent tuples) or an XSpace (bytes); a provider that is a callable is
+    used as stop(). While the capture runs, session.add(events) takes events from any thread. An exception becomes the
     provider's reason in the capture's table.
 
-    `name` is what the table and --frameworks call it: 1 to 40 of a-z, 0-9, "_", "-", ".", beginning with a letter.
-    `clock` is that of its times: "monotonic" (time.monotonic_ns) or "realtime" (time.time_ns).
+    `name` identifies it in the table and in --frameworks: 1 to 40 of a-z, 0-9, "_", "-", ".", beginning with a letter.
+    `clock` is the clock of its times: "monotonic" (time.monotonic_ns) or "realtime" (time.time_ns).
     """
     if not isinstance(name, str):
         raise TypeError(f"a provider's name is a str, not {type(name).__name__}")
@@ -138,7 +140,7 @@ def register_provider(name, provider, *, clock="monotonic"):
 
 
 def unregister_provider(name):
-    """Takes a provider out. One that records in a capture is stopped first, here; afterwards nothing of it is called."""
+    """Removes a provider. If it records in a capture, it is stopped first; afterwards none of its methods is called."""
     if not isinstance(name, str):
         raise TypeError(f"a provider's name is a str, not {type(name).__name__}")
     _names.discard(name)

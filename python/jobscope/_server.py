@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The profiler server of this process."""
+"""Starts the profiler server of this process."""
 import os
 import warnings
 
@@ -10,9 +10,9 @@ _servers = {}
 
 
 class Server:
-    """The profiler server of this process, made by start_server. It lives until stop, or as long as the process.
+    """The profiler server of this process, made by start_server. Lives until stop(), or as long as the process.
 
-    False in a condition when there is none: `error` then says why.
+    False as a condition without a running server: `error` then gives the reason.
     """
 
     def __init__(self, address, error=""):
@@ -23,21 +23,21 @@ class Server:
 
     @property
     def address(self):
-        """The address really bound, such as "127.0.0.1:40123": what `capture --service_addr` takes; "" without a server."""
+        """The bound address, such as "127.0.0.1:40123", for `capture --service_addr`; "" without a server."""
         return self._address
 
     @property
     def error(self):
-        """Why the server is not running, or not with these options, and what to do about it; "" if all is well."""
+        """Why the server is not running, or not with these options, and the remedy; "" if all is well."""
         return self._error
 
     @property
     def running(self):
-        """False after stop, in a forked child, and if the server could not be started."""
+        """False after stop(), in a forked child, and if the server could not be started."""
         return bool(self._address) and not self._stopped and self._pid == os.getpid() and _native.server_running()
 
     def stop(self):
-        """Ends the server; a running capture is ended and delivered, for at most 2 s. Does nothing the second time."""
+        """Stops the server; ends and delivers a running capture, within at most 2 s. Further calls do nothing."""
         if not self.running:
             return
         self._stopped = True
@@ -84,21 +84,22 @@ def start_server(
 ):
     """Starts the profiler server of this process, and returns it.
 
-    A job is not ended for its profiler: where the server can't be started, a RuntimeWarning says what to do, and the object
-    that is returned is false and has the same text as its `error`. `strict=True` raises a subclass of jobscope.Error instead.
+    A job does not fail because of its profiler: if the server cannot be started, a RuntimeWarning gives the remedy, and
+    the returned object is false and has the same text as its `error`. `strict=True` raises a subclass of jobscope.Error
+    instead.
 
-    `address` is "host:port", "[v6]:port" or "unix:/path"; port 0 picks one that is free, and a suffix
-    "+rank" adds the local rank to the port. Without one, JOBSCOPE_LISTEN says it. Under `jobscope run` the server
-    that it has started is returned, whatever the options; else a second call returns the server that runs, with a warning
-    if its options are others. Takes a few milliseconds, without the GIL.
+    `address` is "host:port", "[v6]:port" or "unix:/path"; port 0 selects a free one, and a suffix "+rank" adds the
+    local rank to the port. The default is JOBSCOPE_LISTEN. Under `jobscope run` it returns the server that was started,
+    regardless of the options; otherwise a second call returns the running server, with a warning if its options differ.
+    Takes a few milliseconds, without the GIL.
 
-    `insecure` serves an address that other hosts reach to all of them; otherwise that needs credentials:
-    `tls_cert` and `tls_key` (PEM files of the worker), `tls_ca` (callers must present a certificate of it),
+    `insecure` lets all hosts that reach the address use the server; otherwise such an address needs credentials:
+    `tls_cert` and `tls_key` (PEM files of the worker), `tls_ca` (callers must present a certificate signed by it),
     `token_file`. `store_bytes` bounds the memory of one capture (0: JOBSCOPE_STORE_MB, else 256 MiB),
     `ring_records` are the records per thread (0: 32,768), `rings_cap_bytes` the memory for all threads'
     (0: 64 MiB). `always_on=False` records no steps between captures.
 
-    Arguments of a wrong type are a TypeError in any case.
+    Arguments of a wrong type always raise TypeError.
     """
     files = [_text(name, value) for name, value in
              (("tls_cert", tls_cert), ("tls_key", tls_key), ("tls_ca", tls_ca), ("token_file", token_file))]  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training loop whose steps and waits for input are marked."""
+"""Marks the steps and input waits of a training loop."""
 import itertools
 
 from jobscope import _native
@@ -11,7 +11,7 @@ class steps:  # pylint: disable=invalid-name
 
     Each iteration is a step named `name`; each wait for a batch is an input wait, and belongs to the step of that batch. Steps
     count from `first` on through all loops over the object; a new object per epoch takes `first=epoch * len(loader)`.
-    Its length and attributes are the iterable's. A loop that is left by break or an exception ends its step there.
+    Its length and attributes are the iterable's. break or an exception ends the loop's current step.
     """
 
     def __init__(self, iterable, first=0, name="train"):

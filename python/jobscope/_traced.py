@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decorator."""
+"""Implements the decorator."""
 import functools
 
 from jobscope import _native

@@ -21,7 +21,7 @@ static void SetText(struct jobscope_arg* arg, const char* text, Py_ssize_t lengt
   arg->value.text = text;
 }
 
-/* An int of any size: beyond 64 bits it becomes a double. */
+/* Stores an int of any size: beyond 64 bits it becomes a double. */
 static void SetInteger(struct jobscope_arg* arg, PyObject* value) {
   int overflow = 0;
   const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
@@ -46,7 +46,7 @@ static void SetInteger(struct jobscope_arg* arg, PyObject* value) {
   SetDouble(arg, approximate);
 }
 
-/* Takes over the reference. */
+/* Keeps the object alive; steals the reference. */
 static void Hold(struct arguments* arguments, PyObject* object) {
   arguments->held[arguments->held_count++] = object;
 }
@@ -73,8 +73,8 @@ static void SetString(struct arguments* arguments, struct jobscope_arg* arg, PyO
   SetText(arg, "?", 1);
 }
 
-/* Is it a scalar of NumPy? Their conversions are plain arithmetic; those of other libraries'
- * numbers may wait for a device. */
+/* Returns whether it is a NumPy scalar. Their conversions are plain arithmetic; those of other
+ * libraries' numbers may wait for a device. */
 static int IsNumpyScalar(PyObject* type) {
   PyObject* const module = PyObject_GetAttrString(type, "__module__");
   const int is = module != NULL && PyUnicode_Check(module) &&
@@ -86,7 +86,7 @@ static int IsNumpyScalar(PyObject* type) {
 }
 
 static int SetNumpyScalar(struct jobscope_arg* arg, PyObject* value) {
-  /* Its truth value has an __index__ that warns. */
+  /* numpy.bool has an __index__ that warns. */
   PyObject* const name = PyObject_GetAttrString((PyObject*)Py_TYPE(value), "__name__");
   const int is_truth = name != NULL && PyUnicode_Check(name) &&
                        (PyUnicode_CompareWithASCIIString(name, "bool") == 0 ||

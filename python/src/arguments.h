@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Python values as arguments of an event. None of this raises, calls code of the application or
- * waits for a device: a tensor is told by the name of its type.
+ * Converts Python values to arguments of an event. None of this raises, calls code of the
+ * application or waits for a device: a tensor becomes the name of its type.
  */
 #ifndef JOBSCOPE_PYTHON_ARGUMENTS_H_
 #define JOBSCOPE_PYTHON_ARGUMENTS_H_
@@ -17,13 +17,13 @@ struct arguments {
   PyObject* held[JOBSCOPE_MAX_KEYS];
 };
 
-/* The first `count` of the values, at most JOBSCOPE_MAX_KEYS: int, float, bool, None, str and NumPy
- * scalars as they are, all else by the name of its type. */
+/* Takes the first `count` of the values, at most JOBSCOPE_MAX_KEYS: int, float, bool, None, str and
+ * NumPy scalars by value, everything else by the name of its type. */
 void TakeArguments(struct arguments* arguments, PyObject* const* values, Py_ssize_t count);
-/* Lets go of the texts. */
+/* Releases the texts. */
 void DropArguments(struct arguments* arguments);
 
-/* A sample of a counter: any number. Returns 0, or -1 with an exception; this one may call
+/* Takes a sample of a counter: any number. Returns 0, or -1 with an exception; may call
  * __float__. */
 int TakeSample(PyObject* value, struct jobscope_arg* arg);
 

@@ -33,7 +33,7 @@ PyObject* Counter(PyObject* module, PyObject* const* args, Py_ssize_t count) {
   if (LIKELY(!MaskHas(JOBSCOPE_BIT_LEVEL1))) Py_RETURN_NONE;
   struct jobscope_arg sample;
   if (UNLIKELY(TakeSample(args[1], &sample) != 0)) {
-    /* Not an exception: what works while recording is off has to work while it is on. */
+    /* No exception: code that works while recording is off must also work while it is on. */
     PyErr_WriteUnraisable(args[0]);
     Py_RETURN_NONE;
   }
@@ -50,7 +50,7 @@ struct site {
   PyObject* file; /* str */
   uint32_t line;
   uint8_t kind;
-  uint32_t id; /* 0 until there is a recorder and somebody records */
+  uint32_t id; /* 0 until there is a recorder that records */
 };
 
 static PyTypeObject* site_type;
@@ -112,7 +112,7 @@ static uint32_t IdOf(struct site* site) {
   return site->id;
 }
 
-/* NULL with an exception if it is none. */
+/* Returns NULL with an exception if it is none. */
 static struct site* AsSite(PyObject* object) {
   if (LIKELY(Py_TYPE(object) == site_type)) return (struct site*)object;
   PyErr_SetString(PyExc_TypeError, "a Site is wanted");

@@ -10,7 +10,8 @@
 #include "recorder.h"
 
 #define LIBRARY "libjobscope.so"
-/* An address is at most 1,024 bytes; a text names an address or a path and the remedy. */
+/* Room for one message: an address has at most 1,024 bytes; a text names an address or a path and
+ * the remedy. */
 #define ADDRESS_BYTES 1100
 #define ERROR_BYTES 8192
 
@@ -28,9 +29,9 @@ static struct {
 } api;
 static struct provider_api provider_api;
 static int library_loaded;
-static int loaded; /* with the recorder */
+static int loaded; /* whether the library, with its recorder, is loaded */
 
-/* The address of a function into the function pointer at `to`. Returns 0, or -1 with an
+/* Stores the address of a function in the function pointer at `to`. Returns 0, or -1 with an
  * exception. */
 static int Resolve(void* library, const char* name, void* to) {
   void* const symbol = dlsym(library, name);
@@ -45,11 +46,11 @@ static int Resolve(void* library, const char* name, void* to) {
 
 static int LoadLibrary(void) {
   if (library_loaded) return 0;
-  /* A server that was attached or linked in serves Python, too: by its bare name first. */
+  /* A server that was attached or linked also serves Python: try its bare name first. */
   char path[sizeof(folder) + sizeof(LIBRARY) + 1];
   snprintf(path, sizeof(path), "%s/%s", folder, LIBRARY);
   void* library;
-  /* Milliseconds; and the loader's lock, which a thread may hold that wants Python's. */
+  /* Takes milliseconds, and the loader's lock, whose holder may be waiting for the GIL. */
   Py_BEGIN_ALLOW_THREADS;
   library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   if (library == NULL) library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -109,7 +110,7 @@ PyObject* ServerStart(PyObject* module, PyObject* args) {
   unsigned long long store_bytes = 0, rings_cap_bytes = 0;
   unsigned ring_records = 0;
   int always_on = 1;
-  /* z: a str without an inner zero, or None; the args keep the texts alive. */
+  /* z: a str without an embedded zero, or None; the args keep the texts alive. */
   if (!PyArg_ParseTuple(args, "zpKIKpzzzz", &options.address, &options.insecure, &store_bytes,
                         &ring_records, &rings_cap_bytes, &always_on, &options.tls_cert,
                         &options.tls_key, &options.tls_ca, &options.token_file)) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libjobscope.so, loaded when a server or a capture is first asked for: server_start,
+ * Loads libjobscope.so when a server or a capture is first requested, and wraps it: server_start,
  * server_stop, server_running, capture_start, capture_stop, capture_steps, version, library_path.
  *
- * The functions answer (code, text, ...) and leave the making of exceptions to Python. What may
- * take longer than microseconds runs without the GIL.
+ * The functions return (code, text, ...); Python code raises the exceptions. Anything that may take
+ * longer than microseconds runs without the GIL.
  */
 #ifndef JOBSCOPE_PYTHON_LIBRARY_H_
 #define JOBSCOPE_PYTHON_LIBRARY_H_
@@ -12,8 +12,8 @@
 #include "jobscope/provider.h"
 #include "python.h"
 
-/* (folder) -> None: where the libraries are; once, at import. Takes a recorder that is loaded
- * already; loads one if `wanted`. */
+/* (folder) -> None: sets where the libraries are; called once, at import. Uses a loaded recorder;
+ * loads one if `wanted`. */
 PyObject* Configure(PyObject* module, PyObject* args);
 
 PyObject* ServerStart(PyObject* module, PyObject* args);
@@ -23,7 +23,7 @@ PyObject* CaptureStart(PyObject* module, PyObject* args);
 PyObject* CaptureSteps(PyObject* module, PyObject* args);
 PyObject* CaptureStop(PyObject* module, PyObject* unused);
 PyObject* LibraryVersion(PyObject* module, PyObject* unused);
-/* The file that was loaded, whoever did; None if it can't be told. */
+/* Returns the file that was loaded, by whomever; None if unknown. */
 PyObject* LibraryPath(PyObject* module, PyObject* unused);
 
 struct provider_api {
@@ -31,8 +31,8 @@ struct provider_api {
   int (*provider_unregister)(const char* name, char* error, size_t error_size);
   void (*while_nobody_forks)(void (*body)(void* argument), void* argument);
 };
-/* Loads the library, if nobody has, but no recorder: a process that registers providers, and forks,
- * has children that may do all. NULL with an exception. */
+/* Loads the library if necessary, but no recorder: after a process registers providers and forks,
+ * its children can use everything. NULL with an exception. */
 const struct provider_api* ProviderApi(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The module jobscope._native: its functions, and who may load it.
+ * The module jobscope._native: its functions, and the check of who may load it.
  */
 #include <string.h>
 
@@ -53,9 +53,9 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* What is kept here is kept once per process, as the recorder is, and is guarded by the main
- * interpreter's lock. An interpreter with a lock of its own does not get here: Python refuses a
- * module that does not say it could bear that. */
+/* State here is per process, like the recorder's, and guarded by the main interpreter's GIL. An
+ * interpreter with its own GIL never gets here: Python refuses a module that does not declare
+ * support for it. */
 static int Exec(PyObject* module) {
   const int64_t interpreter = PyInterpreterState_GetID(PyInterpreterState_Get());
   if (interpreter != 0) {
@@ -85,8 +85,8 @@ static struct PyModuleDef definition = {
     .m_slots = slots,
 };
 
-/* In free-threaded builds objects have another layout than that which this was compiled for: 3.13t
- * finds the file all the same, and it may have been renamed for others. */
+/* In free-threaded builds objects have another layout than this was compiled for. 3.13t finds the
+ * file anyway, and it may have been renamed for others. */
 PyMODINIT_FUNC PyInit__native(void) {
   if (strstr(Py_GetVersion(), "free-threading") != NULL) {
     PyErr_SetString(PyExc_ImportError,

@@ -12,12 +12,12 @@
 #define ERROR_BYTES 2048
 #define SINK_NAME "jobscope.sink"
 
-/* One registration. Freed only when the library has said that nothing of it runs any more. The list
- * and the states change under the lock alone; the library is called without it, so that several
- * threads may be at it at a time. While a name is CHANGING nobody else takes it out. */
+/* One registration. Freed only when the library has confirmed that none of its callbacks runs. The
+ * list and the states change only under the lock; the library is called without it, so that several
+ * threads may use it at a time. While a name is CHANGING, nobody else removes it. */
 struct registered {
   PyObject* callback;
-  PyInterpreterState* interpreter; /* which the callback is of */
+  PyInterpreterState* interpreter; /* of the callback */
   char name[64];
   enum { CHANGING, REGISTERED } state;
   struct registered* next;
@@ -36,13 +36,13 @@ static void Free(struct registered* one) {
   PyMem_Free(one);
 }
 
-/* Found before the first callback is registered. */
+/* Set before the first callback is registered. */
 static int (*is_finalizing)(void);
-static void (*delete_current_thread)(void); /* which gives the GIL up; not of the stable ABI */
+static void (*delete_current_thread)(void); /* also releases the GIL; not in the stable ABI */
 static const struct provider_api* library;
 
 static void FindFunctions(void) {
-  /* Of 3.13 and later, and of those before. */
+  /* The name in 3.13 and later, and the one before. */
   void* found = dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
   if (found == NULL) found = dlsym(RTLD_DEFAULT, "_Py_IsFinalizing");
   memcpy(&is_finalizing, &found, sizeof(found));
@@ -50,7 +50,8 @@ static void FindFunctions(void) {
   memcpy(&delete_current_thread, &found, sizeof(found));
 }
 
-/* True once the interpreter shuts down: a thread that asks for its lock then is ended, or hangs. */
+/* Returns true once the interpreter shuts down: a thread that then acquires the GIL is ended, or
+ * hangs. */
 static int PythonEnds(void) {
   return !Py_IsInitialized() || (is_finalizing != NULL && is_finalizing());
 }
@@ -67,10 +68,10 @@ static PyObject* CallVerb(PyObject* callback, const char* verb,
   return result;
 }
 
-/* The GIL, for a thread that Python need not know. */
+/* A hold of the GIL, by a thread that Python need not know. */
 struct gil {
   PyInterpreterState* interpreter;
-  PyThreadState* own; /* NULL: it was known */
+  PyThreadState* own; /* NULL: Python knew the thread */
   PyGILState_STATE before;
 };
 
@@ -79,8 +80,8 @@ static void MakeThread(void* argument) {
   gil->own = PyThreadState_New(gil->interpreter);
 }
 
-/* -1: there is no memory. A thread is made known while nobody forks: Python has a lock of its own
- * meanwhile, which is not the GIL. */
+/* Acquires the GIL. -1: there is no memory. A thread is registered with Python while nobody forks:
+ * Python holds a lock other than the GIL meanwhile. */
 static int TakeGil(struct gil* gil, PyInterpreterState* interpreter) {
   gil->interpreter = interpreter;
   gil->own = NULL;
@@ -183,7 +184,8 @@ PyObject* ProviderRegister(PyObject* module, PyObject* args) {
   return Py_BuildValue("(is)", code, error);
 }
 
-/* The entry of that name that is REGISTERED, or else one that is CHANGING; NULL: there is none. */
+/* Returns the entry of that name that is REGISTERED, else one that is CHANGING; NULL: there is
+ * none. */
 static struct registered* Find(const char* name) {
   struct registered* found = NULL;
   for (struct registered* at = all; at != NULL; at = at->next) {
@@ -208,24 +210,24 @@ PyObject* ProviderUnregister(PyObject* module, PyObject* args) {
   if (one != NULL) one->state = CHANGING;
   char error[ERROR_BYTES] = "";
   int code;
-  /* Its stop may run in here, and takes the lock itself. */
+  /* Its stop may run in here, and acquires the GIL itself. */
   Py_BEGIN_ALLOW_THREADS;
   code = api->provider_unregister(name, error, sizeof(error));
   Py_END_ALLOW_THREADS;
   if (one != NULL && code == JOBSCOPE_OK) {
     Free(one);
   } else if (one != NULL) {
-    Unlink(one); /* a callback may run on: the rest stays */
+    Unlink(one); /* a callback may still run: the rest stays */
   }
   return Py_BuildValue("(is)", code, error);
 }
 
 /* ---- events ---- */
 
-/* What is handed to the sink at a time: some 20 us of its copying, and the lock is held for no
- * longer than the making of so many. */
+/* Events passed to the sink at a time: it copies them in about 20 us, and the GIL is held no longer
+ * than it takes to make as many. */
 #define BATCH 64
-/* Values that are taken from one event. */
+/* Maximum number of values taken from one event. */
 #define MAX_ARGS 16
 
 struct batch {
@@ -234,10 +236,10 @@ struct batch {
   jobscope_provider_event events[BATCH];
   jobscope_provider_arg args[BATCH][MAX_ARGS];
   PyObject*
-      held; /* a list of what the texts above belong to: other threads run while they are used */
+      held; /* a list of the owners of the texts above: other threads run while they are used */
 };
 
-/* The text of a str, NULL with an exception. What has no UTF-8 is replaced. */
+/* Returns the text of a str, NULL with an exception. Invalid characters are replaced. */
 static const char* TextOf(struct batch* batch, PyObject* string) {
   const char* text = PyUnicode_AsUTF8AndSize(string, NULL);
   if (text != NULL) return PyList_Append(batch->held, string) == 0 ? text : NULL;
@@ -306,7 +308,7 @@ static int TakeAllArguments(struct batch* batch, PyObject* arguments, jobscope_p
   Py_ssize_t at = 0;
   PyObject *key = NULL, *value = NULL;
   while (*count < MAX_ARGS && PyDict_Next(arguments, &at, &key, &value)) {
-    /* Taking it may call code that changes the dict. */
+    /* Converting it may call code that changes the dict. */
     Py_INCREF(key);
     Py_INCREF(value);
     const int failed = TakeArgument(batch, key, value, &args[*count]);
@@ -380,7 +382,7 @@ static int Give(struct batch* batch) {
   return code;
 }
 
-/* The code of the sink, or -1 with an exception; then, too, what came before it is given. */
+/* Returns the sink's code, or -1 with an exception; events before the exception are added. */
 static int AddAll(struct batch* batch, PyObject* iterator, PyObject* sample_class) {
   int code = JOBSCOPE_OK;
   PyObject* item = NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Python's headers, restricted to the stable ABI of 3.10 and later: one binary serves all versions.
+ * Includes Python's headers, restricted to the stable ABI of 3.10 and later: one binary for all
+ * versions.
  */
 #ifndef JOBSCOPE_PYTHON_PYTHON_H_
 #define JOBSCOPE_PYTHON_PYTHON_H_
@@ -15,7 +16,7 @@
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* What the flags of PyMethodDef say, the type of the member does not. */
+/* The flags of PyMethodDef give the function's actual type; the type of its member does not. */
 #define AS_METHOD(function) ((PyCFunction)(void (*)(void))(function))
 
 #endif

@@ -11,15 +11,15 @@ static const uint32_t no_mask = 0;
 const uint32_t* jobscope_py_mask = &no_mask;
 const struct jobscope_trace_writer_table* jobscope_py_writer = NULL;
 
-/* 1 once the thread has its name. Not static TLS, which a late dlopen can run out of. */
+/* 1 once the thread has its name. Not in static TLS, which a late dlopen can exhaust. */
 static __thread char thread_has_name;
-/* A name that was set while there was no recorder to tell; the recorder keeps 63 bytes. */
+/* A name that was set while there was no recorder; the recorder keeps 63 bytes. */
 static __thread char early_name[64];
 
-/* The members that are called here. A newer recorder's table is longer. */
+/* Size of the table up to the members used here. A newer recorder's table is longer. */
 #define NEEDED_TABLE_BYTES sizeof(struct jobscope_trace_writer_table)
 
-/* The writer table of a loaded library; NULL: it is not a recorder that we can use. */
+/* Returns the writer table of a loaded library; NULL: it is not a usable recorder. */
 static const struct jobscope_trace_writer_table* TableOf(void* library) {
   const struct jobscope_trace_writer_table* (*entry)(void);
   void* const symbol = dlsym(library, "jobscope_trace_writer");
@@ -70,15 +70,15 @@ int LoadRecorder(const char* folder) {
   return 0;
 }
 
-/* How many libraries have been loaded so far. */
+/* Reads how many libraries have been loaded so far. */
 static int TakeLoadCount(struct dl_phdr_info* info, size_t size, void* count) {
   (void)size;
   *(unsigned long long*)count = info->dlpi_adds;
-  return 1; /* the first one tells for all */
+  return 1; /* the first one has the number */
 }
 
 void LookForRecorder(void) {
-  /* dlopen of what is not there costs 25 us, the question whether anything new is there 0.1 us. */
+  /* dlopen of a missing library costs 25 us, the check for new libraries 0.1 us. */
   static unsigned calls;
   static unsigned long long seen;
   if (LIKELY((++calls & 63) != 0)) return;
@@ -89,9 +89,9 @@ void LookForRecorder(void) {
   FindRecorder();
 }
 
-/* The name that `threading` knows the thread by, as a new reference; NULL without an exception if
- * it knows none. Only looks: threading.current_thread() would make up a thread object, and
- * enumerate() takes a lock. */
+/* Returns the name that `threading` has for the thread, as a new reference; NULL without an
+ * exception if it has none. Only looks it up: threading.current_thread() would create a thread
+ * object, and enumerate() takes a lock. */
 static PyObject* PythonNameOfThread(void) {
   PyObject* name = NULL;
   PyObject* key = PyUnicode_InternFromString("threading");
@@ -103,7 +103,7 @@ static PyObject* PythonNameOfThread(void) {
     if (thread != NULL) {
       Py_INCREF(thread);
       PyObject* main = PyObject_GetAttrString(threading, "_main_thread");
-      /* The main thread bears the process's name, which says more. */
+      /* The main thread has the process's name, which is more informative. */
       if (main != thread) name = PyObject_GetAttrString(thread, "_name");
       Py_XDECREF(main);
       Py_DECREF(thread);
@@ -159,7 +159,7 @@ PyObject* MaskFunction(PyObject* module, PyObject* unused) {
 PyObject* RecorderLives(PyObject* module, PyObject* unused) {
   (void)module;
   (void)unused;
-  /* The one answer of the writer table that tells; see writer_abi.h. It gives the calling thread
-   * its ring, so ask when rings have been configured. */
+  /* The only function of the writer table that shows it; see writer_abi.h. It assigns the calling
+   * thread its ring, so call this only after rings have been configured. */
   return PyBool_FromLong(jobscope_py_writer != NULL && jobscope_py_writer->next_id() != 0);
 }

@@ -12,8 +12,7 @@
 /* ---- the idle scope ---- */
 
 /* One object for all. The interpreter looks __enter__ and __exit__ up on the type; these are plain
- * functions, not methods, so that the look-up makes no bound method: `with` on it allocates
- * nothing. */
+ * functions, not methods, so that the lookup creates no bound method: `with` allocates nothing. */
 static PyObject* idle_scope;
 
 static PyObject* IdleEnter(PyObject* self, PyObject* const* args, Py_ssize_t count) {
@@ -43,7 +42,7 @@ struct scope {
   uint32_t site;
   uint8_t is_step;
   uint8_t state; /* scope_state */
-  /* of `with` blocks within each other that share the object; only the outermost is recorded */
+  /* depth of nested `with` blocks that share the object; only the outermost is recorded */
   uint16_t inner;
   struct jobscope_token token;
   int64_t step;
@@ -51,7 +50,7 @@ struct scope {
 };
 
 static PyTypeObject* scope_type;
-/* As many as a program is inside of at a time, on all threads, or nearly. */
+/* Size of the free list: about as many as a program has open at a time, on all threads. */
 #define MAX_FREE 64
 static struct scope* free_scopes[MAX_FREE];
 static unsigned free_count;
@@ -92,8 +91,8 @@ static void End(struct scope* scope) {
 }
 
 /* The object is its own __enter__ and __exit__: called without arguments it begins, with three it
- * ends. So the interpreter need not make two bound methods per scope, allocations that its garbage
- * collector counts: they cost 70 to 120 ns, as much as all else together. */
+ * ends. So the interpreter need not create two bound methods per scope: allocations that its
+ * garbage collector counts, and that cost 70 to 120 ns, as much as everything else together. */
 static PyObject* Call(PyObject* self, size_t count) {
   struct scope* const scope = (struct scope*)self;
   if (count == 0) {
@@ -133,7 +132,7 @@ static PyObject* TupleCall(PyObject* self, PyObject* args, PyObject* kwargs) {
 static void Dealloc(PyObject* self) {
   struct scope* const scope = (struct scope*)self;
   PyTypeObject* const type = Py_TYPE(self);
-  /* Entered by hand and never left. */
+  /* Entered explicitly and never exited. */
   if (UNLIKELY(scope->state == SCOPE_OPEN)) End(scope);
   DropArguments(&scope->arguments);
   if (LIKELY(free_count < MAX_FREE)) {
@@ -146,7 +145,7 @@ static void Dealloc(PyObject* self) {
 
 /* ---- __enter__ and __exit__ as the type has them ---- */
 
-/* Looked up on a scope, it is the scope itself; on the type, as contextlib.ExitStack does, a
+/* Looked up on a scope, it is the scope itself; on the type, as contextlib.ExitStack does, it is a
  * function of the scope and the arguments. */
 static PyObject* SelfGet(PyObject* self, PyObject* scope, PyObject* type) {
   (void)type;
@@ -256,7 +255,7 @@ PyObject* TraceAt(PyObject* module, PyObject* const* args, Py_ssize_t count, PyO
   return MakeScope(args[1], args + 2, kwnames, kind);
 }
 
-/* The names that are used where the caller gives none. */
+/* Default names. */
 static PyObject* input_wait_name;
 static PyObject* train_name;
 
@@ -311,7 +310,7 @@ PyObject* Step(PyObject* module, PyObject* const* args, Py_ssize_t count, PyObje
   return (PyObject*)scope;
 }
 
-/* The attribute `name` of the type. Takes over the reference to the value. */
+/* Sets the attribute `name` of the type. Steals the reference to the value. */
 static int SetAttribute(PyObject* type, const char* name, PyObject* value) {
   const int result = value != NULL ? PyObject_SetAttrString(type, name, value) : -1;
   Py_XDECREF(value);

@@ -5,14 +5,13 @@
 
 #include "recorder.h"
 
-/* Two entries share a row. 1,024 rows hold the names of any program that does not make them up at
- * each call; of one that does, they keep the last 2,048 alive. */
+/* Rows of two entries. 1,024 rows hold the names of any program that does not generate names at
+ * each call; for one that does, they keep the last 2,048 alive. */
 #define ROWS 1024
-/* A name longer than what the recorder keeps of it was made up: it is not kept here. */
+/* A name longer than what the recorder keeps was generated, and is not cached. */
 #define MAX_CACHED_NAME 127
-/* Names that stand in the code and names made up at the call have a table each in the recorder, so
- * that the latter cannot crowd the former out: room for 16,384, of which C++ wants some, and for
- * 4,096. */
+/* Names in code and names generated at calls have a table each in the recorder, so that the latter
+ * cannot displace the former: 16,384 entries, some of them for C++, and 4,096. */
 #define MAX_STANDING 8192
 #define MAX_MADE_UP 4096
 
@@ -27,7 +26,7 @@ static struct entry cache[ROWS][2];
 /* (name, keys or None, kind) -> site id: for names that are equal, but not the same object. */
 static PyObject* known;
 static unsigned standing_count, made_up_count;
-/* (name, file, line) -> True: the recorder tells sites apart by these alone. */
+/* (name, file, line) -> True: what the recorder distinguishes sites by. */
 static PyObject* places;
 
 static const struct {
@@ -48,8 +47,8 @@ static const struct {
 
 uint32_t BitOfKind(int kind) { return kinds[kind].bit; }
 
-/* UTF-8 of a str, with what cannot be encoded replaced. *owner, if not NULL, keeps the text alive;
- * otherwise the str does. */
+/* Returns the UTF-8 of a str, with '?' for what cannot be encoded. *owner, if not NULL, keeps the
+ * text alive; otherwise the str does. */
 static const char* TextOf(PyObject* string, PyObject** owner) {
   *owner = NULL;
   const char* const text = PyUnicode_AsUTF8AndSize(string, NULL);
@@ -98,7 +97,7 @@ uint32_t SiteAt(const char* name, const char* file, uint32_t line, int kind) {
   return jobscope_py_writer->register_site(&site, NULL, 0);
 }
 
-/* File (new reference) and line of the Python code that is calling. NULL without an exception. */
+/* Returns file (new reference) and line of the calling Python code. NULL without an exception. */
 static PyObject* CallersFile(uint32_t* line) {
   PyFrameObject* const frame = PyEval_GetFrame();
   if (frame == NULL) return NULL;
@@ -112,8 +111,8 @@ static PyObject* CallersFile(uint32_t* line) {
   return NULL;
 }
 
-/* Where the name and place have been seen with other keys or another kind, the file says so: else
- * the recorder would take the two for one, and show the first one's keys with the second one's
+/* Changes the file if the name and place have been seen with other keys or another kind: otherwise
+ * the recorder would take the two for one site, and show the first one's keys with the second one's
  * values. */
 static PyObject* DistinctFile(PyObject* name, PyObject* kwnames, int kind, PyObject* file,
                               uint32_t line) {
@@ -146,11 +145,11 @@ static uint32_t RegisterHere(PyObject* name, PyObject* kwnames, int kind, int ma
   return id;
 }
 
-/* What nobody but the call holds was made for it. A name that was made up and is held by a variable
- * counts as one of the code: there is room for thousands of them. */
+/* Returns whether the name was generated for the call: then only the call holds it. A generated
+ * name that a variable holds counts as one in code: there is space for thousands of them. */
 static int IsMadeUp(PyObject* name) { return Py_REFCNT(name) == 1; }
 
-/* By content. */
+/* Searches by content. */
 static uint32_t FindKnown(PyObject* name, PyObject* kwnames, int kind) {
   const int made_up = IsMadeUp(name);
   PyObject* const key = Py_BuildValue("(OOi)", name, kwnames != NULL ? kwnames : Py_None, kind);
@@ -161,7 +160,7 @@ static uint32_t FindKnown(PyObject* name, PyObject* kwnames, int kind) {
   } else {
     PyErr_Clear();
     if (made_up ? made_up_count >= MAX_MADE_UP : standing_count >= MAX_STANDING) {
-      /* The recorder refuses, and counts that. */
+      /* The recorder refuses and counts it. */
       id = Register(name, kwnames, kind, "", 0, /*made_up=*/1);
     } else {
       ++*(made_up ? &made_up_count : &standing_count);
@@ -178,13 +177,13 @@ static uint32_t FindKnown(PyObject* name, PyObject* kwnames, int kind) {
 
 static void Keep(struct entry row[2], PyObject* name, PyObject* kwnames, int kind, uint32_t site) {
   if (PyUnicode_GetLength(name) > MAX_CACHED_NAME) return;
-  /* The newest comes first; the older of the two goes. */
+  /* The newest entry is first; the older one is replaced. */
   const struct entry old = row[1];
   row[1] = row[0];
   Py_INCREF(name);
   Py_XINCREF(kwnames);
   row[0] = (struct entry){name, kwnames, (uint32_t)kind, site};
-  /* Last: it may free, and whoever that calls finds a whole row. */
+  /* Last: it may free objects, and code called by that must find a consistent row. */
   Py_XDECREF(old.name);
   Py_XDECREF(old.kwnames);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An object of C rather than a function of Python with a `with` in it, which would pack the
- * arguments into a tuple and a dict and out again: that costs as much as all else together
+ * Implemented in C, because a Python function with a `with` would pack the arguments into a tuple
+ * and a dict and unpack them again: that costs as much as everything else together
  * (bench/python_scope_bench.py, "traced as a Python function").
  */
 #include "traced.h"
@@ -24,13 +24,13 @@ struct traced {
   PyObject* dict;
   PyObject* weak_references;
   uint32_t bit;
-  uint32_t site_id; /* 0 until somebody records */
+  uint32_t site_id; /* 0 until something records */
 };
 
 static PyTypeObject* traced_type;
 
-/* PyObject_Vectorcall is in the stable ABI from 3.12 on, and there to be called from 3.11 on; what
- * 3.10 has in its place takes keywords as a dict. */
+/* PyObject_Vectorcall is in the stable ABI from 3.12 on, and callable from 3.11 on; the equivalent
+ * in 3.10 takes keywords as a dict. */
 static vectorcall_function call_vector;
 static PyObject* (*call_vector_dict)(PyObject* callable, PyObject* const* args,
                                      size_t flags_and_count, PyObject* kwargs);
@@ -74,7 +74,7 @@ static PyObject* Vectorcall(PyObject* self, PyObject* const* args, size_t flags_
   return result;
 }
 
-/* Of callers that have a tuple and a dict: `function(*args, **kwargs)`. */
+/* For callers with a tuple and a dict: `function(*args, **kwargs)`. */
 static PyObject* Call(PyObject* self, PyObject* args, PyObject* kwargs) {
   struct traced* const traced = (struct traced*)self;
   if (LIKELY(!MaskHas(traced->bit))) return PyObject_Call(traced->function, args, kwargs);
@@ -131,8 +131,8 @@ static int Traverse(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
-/* The function stays: what is being cleared may still be called, by a finaliser in the same cycle.
- * A function clears what it holds itself. */
+/* Keeps the function: an object being cleared may still be called, by a finaliser in the same
+ * cycle. A function clears what it holds itself. */
 static int Clear(PyObject* self) {
   Py_CLEAR(((struct traced*)self)->dict);
   return 0;
@@ -160,7 +160,7 @@ static PyObject* Reduce(PyObject* self, PyObject* unused) {
   return PyObject_GetAttrString(self, "__qualname__");
 }
 
-/* Copied as functions are: not at all. */
+/* Copies like a function: returns itself. */
 static PyObject* Same(PyObject* self, PyObject* unused) {
   (void)unused;
   Py_INCREF(self);
@@ -173,8 +173,8 @@ static PyMethodDef traced_methods[] = {
     {"__deepcopy__", &Same, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
-/* What functools.update_wrapper has set, up to Python 3.13; from 3.14 on it sets none, since a
- * function finds its annotations out when it is asked, and so is this one's asked. */
+/* Returns what functools.update_wrapper has set, up to Python 3.13. From 3.14 on it sets nothing,
+ * because a function computes its annotations on request, so this requests them. */
 static PyObject* GetAnnotations(PyObject* self, void* unused) {
   (void)unused;
   const struct traced* const traced = (struct traced*)self;

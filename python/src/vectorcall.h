@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The calling convention of objects that are called with an array. In the stable ABI under these
- * names since 3.12; of the same values and meaning since 3.9.
+ * Declares the calling convention of objects that are called with an array. In the stable ABI under
+ * these names since 3.12; with the same values and meaning since 3.9.
  */
 #ifndef JOBSCOPE_PYTHON_VECTORCALL_H_
 #define JOBSCOPE_PYTHON_VECTORCALL_H_
