@@ -24,28 +24,31 @@
 namespace jobscope::framework {
 namespace {
 
-// The first piece of a process is as long as most captures; the later ones as long as what they
-// record can be handed over in kHandoverBudget, as far as is known by then. Stop has 2 s in all.
+// Length of the first piece of a process, as long as most captures. Later pieces are as long as
+// what can be handed over within kHandoverBudget, estimated from earlier ones. Stop has 2 s in
+// total.
 constexpr absl::Duration kFirstPiece = absl::Milliseconds(2500);
 constexpr absl::Duration kShortestPiece = absl::Milliseconds(200);
 constexpr absl::Duration kLongestPiece = absl::Seconds(20);
 constexpr absl::Duration kHandoverBudget = absl::Milliseconds(500);
-// Of the capture's memory, for what the framework keeps of one piece: it has up to three copies.
+// Share of the capture's memory for what the framework keeps of one piece: it has up to three
+// copies.
 constexpr double kPieceShare = 0.25;
-// Recordings shorter than this say nothing about what longer ones cost.
+// Minimum recording time for an estimate of the costs of longer ones.
 constexpr absl::Duration kTellingPiece = absl::Milliseconds(100);
-// A window's end may be told this much late.
+// Bounds how late a window's end becomes known.
 constexpr absl::Duration kFresh = absl::Milliseconds(300);
-// Start has 1 s; whoever gets the GIL later than this must not begin any more.
+// Time limit, within the 1 s of Start: a thread that gets the GIL later must not begin any more.
 constexpr uint64_t kStartLimitNs = 800'000'000;
 constexpr int kClockTries = 20;
-// How often it is looked whether the program exits, and keeps its interpreter until what it has
-// recorded is in the trace.
+// Interval of the check whether the program exits; it keeps its interpreter until its recording is
+// in the trace.
 constexpr absl::Duration kLook = absl::Milliseconds(50);
-// For the exit hook, in a Stop that falls together with it.
+// Time limit for the exit hook, if it coincides with Stop.
 constexpr absl::Duration kHookTimeout = absl::Milliseconds(1500);
 
-// JOBSCOPE_FRAMEWORK_PIECE_MS: the length of pieces, whatever handing them over takes. 0: not set.
+// Returns JOBSCOPE_FRAMEWORK_PIECE_MS: a fixed length of pieces, regardless of the time to hand
+// them over. 0: not set.
 absl::Duration FixedPiece() {
   const std::string text = OwnVariable("JOBSCOPE_FRAMEWORK_PIECE_MS").value_or("");
   int64_t ms = 0;
@@ -53,21 +56,21 @@ absl::Duration FixedPiece() {
   return std::min(absl::Milliseconds(ms), kLongestPiece);
 }
 
-// How many threads want each processor: so many times longer everything takes here.
+// Returns how many threads compete for each processor: everything takes that many times longer.
 double Overload() {
   double waiting = 0;
   if (getloadavg(&waiting, 1) != 1) return 1;
   return std::max(1.0, waiting / std::max(1U, std::thread::hardware_concurrency()));
 }
 
-// The id that TSL's profilers give the lines of a thread: the hash of its pthread_t. Where the
-// framework was built over another C++ library it is another one; its lines then stand alone.
+// Returns the id that TSL's profilers give to a thread's line: the hash of its pthread_t. A
+// framework built with another C++ library uses another hash; its lines are then separate.
 int64_t LineIdOf(uint64_t pthread) {
   const std::thread::id id(static_cast<std::thread::native_handle_type>(pthread));
   return static_cast<int64_t>(std::hash<std::thread::id>()(id));
 }
 
-// One that has the loop takes part in this session.
+// A collector with `has_the_loop` takes part in this session.
 std::atomic<bool> g_loop_is_found{false};
 
 }  // namespace
@@ -222,7 +225,8 @@ absl::Status ForeignXSpaceCollector::Begin() {
   return absl::OkStatus();
 }
 
-// The program's Python threads, as "pthread_t:tid,…". Others are not known by both numbers.
+// Reads the program's Python threads, as "pthread_t:tid,…". For other threads, only one of the two
+// numbers is known.
 void ForeignXSpaceCollector::LearnThreads() {
   const absl::StatusOr<python::Value> answer = Call("threads");
   const auto* const text = answer.ok() ? std::get_if<std::string>(&*answer) : nullptr;
@@ -252,7 +256,7 @@ absl::Duration ForeignXSpaceCollector::PieceLength() const {
   return std::clamp(length, kShortestPiece, kLongestPiece);
 }
 
-// Also after a Stop that came too late for its session: the next one then knows better.
+// Also called after a Stop that was too late for its session, to improve the next estimate.
 void ForeignXSpaceCollector::NoteCost(absl::Duration handover) {
   const absl::Duration recorded = absl::Seconds(static_cast<double>(Now() - piece_begin_.ticks) /
                                                 start_.map.ticks_per_second()) -
@@ -278,7 +282,7 @@ absl::StatusOr<ForeignXSpaceCollector::Piece> ForeignXSpaceCollector::Take() {
   Piece piece;
   piece.before = piece_begin_;
   piece.after = SampleClocks(environment_.uses_tsc, kClockTries);
-  // Where Python is leaving, its exit hook takes the session out.
+  // While Python shuts down, its exit hook hands over the session.
   std::optional<absl::StatusOr<MappedXSpace>> taken =
       handover_->Claim(handover_->leaving() ? kHookTimeout : absl::ZeroDuration());
   if (!taken.has_value()) {
@@ -299,7 +303,7 @@ bool ForeignXSpaceCollector::EndsSoon(uint64_t now_ticks) const {
 }
 
 void ForeignXSpaceCollector::TakePiece() {
-  // All of a recording that ends with the program lies before a planned end.
+  // A recording that ends with the program lies completely before a planned end.
   const bool told_late = !handover_->leaving() || start_.end_ticks == UINT64_MAX;
   absl::StatusOr<Piece> piece = Take();
   if (!piece.ok()) {
@@ -314,7 +318,7 @@ absl::Duration ForeignXSpaceCollector::Drain() {
   if (waiting_.has_value() && Now() >= waiting_->merge_ticks) MergeWaiting(start_.end_ticks);
   if (!recording_) return waiting_.has_value() ? kLook : absl::InfiniteDuration();
   if (waiting_.has_value()) return kLook;
-  if (handover_->complete()) {  // by the exit hook, or by the program's own start
+  if (handover_->complete()) {  // by the exit hook, or because the program starts its own
     TakePiece();
     return absl::ZeroDuration();
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collector of a framework that has a profiler of its own: drives that profiler's session from
-// Python, and merges what it recorded.
+// Collects from a framework with a profiler of its own: drives that profiler's session through
+// Python and merges its recording.
 #ifndef COLLECTORS_FRAMEWORK_FOREIGN_XSPACE_COLLECTOR_H_
 #define COLLECTORS_FRAMEWORK_FOREIGN_XSPACE_COLLECTOR_H_
 
@@ -27,41 +27,41 @@
 
 namespace jobscope {
 
-// What the composition root knows of the process.
+// What the composition root knows about the process.
 struct FrameworkEnvironment {
-  bool uses_tsc = true;  // what the session's ticks are
-  // Whether a step that began in [from_ticks, to_ticks] is in the trace, by whoever marked it. Any
-  // thread, must not block. Empty: nobody marks steps.
+  bool uses_tsc = true;  // whether the session's ticks are TSC
+  // Returns whether a step that began in [from_ticks, to_ticks] is in the trace, marked by anyone.
+  // Any thread, must not block. Empty: nothing marks steps.
   std::function<bool(uint64_t from_ticks, uint64_t to_ticks)> has_steps;
-  // Whether jobscope traces the GPUs of the session that is being armed. Empty: no.
+  // Returns whether jobscope traces the GPUs of the session that is being armed. Empty: no.
   std::function<bool(const ArmRequest&)> traces_gpus;
 };
 
 namespace framework {
 
-// What tells one framework from another.
+// The differences between frameworks.
 struct ProfilerKind {
   std::string name;                     // of the collector, "jax"
   std::string origin;                   // in messages, "JAX"
   std::string module;                   // in sys.modules once the framework is loaded
   std::string_view script;              // Python source, before that of profiler_session.py
   uint32_t segment_source = 0;          // a TraceSource
-  std::optional<StepCalls> step_calls;  // by which steps are inferred
-  // Of a process with several, whose calls the steps are inferred from. That is JAX: what
-  // TensorFlow does beside it is reading data.
+  std::optional<StepCalls> step_calls;  // for inferring steps
+  // If a process has several frameworks, steps are inferred from the calls of this one. True for
+  // JAX: TensorFlow beside it reads data.
   bool has_the_loop = false;
 };
 
-// The framework is never imported: a process that has not loaded it is left alone. Its profiler
-// takes one session per process, and the program comes first: while its own lasts, ours is refused
-// with that reason; when it starts one while ours lasts, ours ends there, `degraded` with that
-// reason, before the program's begins (profiler_session.py).
+// Drives the profiler of one framework. Never imports the framework: a process that has not loaded
+// it is left alone. The profiler supports one session per process, and the program has priority:
+// while its own session runs, ours is refused with that reason; if it starts one during ours, ours
+// ends, `degraded` with that reason, before the program's begins (profiler_session.py).
 //
 // Such a profiler keeps all events until it is stopped, and takes about 2 us per event to hand them
-// over. So a long recording is taken in pieces, each of which can be handed over within a fraction
-// of Stop's deadline; while it hands over, it does not record: the trace says for how long.
+// over. So a long recording is made in pieces, each of which can be handed over within a fraction
+// of Stop's deadline. It does not record meanwhile; the trace reports for how long.
 //
-// Verbs wait for Python's GIL, without holding anything that the program could wait for.
+// Calls wait for the GIL without holding anything that the program could wait for.
 class ForeignXSpaceCollector : public Collector {
  public:
   ForeignXSpaceCollector(ProfilerKind kind, FrameworkEnvironment environment);
@@ -80,20 +80,20 @@ class ForeignXSpaceCollector : public Collector {
   uint64_t LostSoFar() const override { return lost_so_far_.load(std::memory_order_relaxed); }
 
  private:
-  // A recording that was taken out, and waits until it is known which events lie in the window.
+  // A finished recording that is held until it is known which events lie in the window.
   struct Piece {
     MappedXSpace xspace;
     ClockSample before, after;
-    uint64_t merge_ticks = 0;  // not before
+    uint64_t merge_ticks = 0;  // earliest time to merge it
   };
 
   void Off(std::string reason);
   absl::Status Fail(std::string reason);
   // Starts the framework's session.
   absl::Status Begin();
-  // Stops it and takes what it has recorded.
+  // Stops it and takes its recording.
   absl::StatusOr<Piece> Take();
-  // Takes a piece that waits to be merged.
+  // Takes a piece to be merged later.
   void TakePiece();
   absl::StatusOr<python::Value> Call(const char* function,
                                      const std::vector<python::Value>& arguments = {}) const;
@@ -113,20 +113,20 @@ class ForeignXSpaceCollector : public Collector {
   const std::shared_ptr<ProfilerHandover> handover_;
   std::atomic<uint64_t> lost_so_far_{0};
 
-  // Of the collector's thread.
-  std::unique_ptr<python::Script> script_;  // once it was needed
-  double handover_cost_ = 0;                // seconds per second recorded; 0: not known
-  double bytes_per_second_ = 0;             // recorded; 0: not known
+  // Used only by the collector's thread.
+  std::unique_ptr<python::Script> script_;  // created on first use
+  double handover_cost_ = 0;                // seconds per recorded second; 0: unknown
+  double bytes_per_second_ = 0;             // recorded; 0: unknown
   ArmRequest request_;
   StartRequest start_;
   bool armed_ = false;
-  bool recording_ = false;  // the framework's session runs
+  bool recording_ = false;  // the framework's session is running
   ClockSample piece_begin_;
   std::optional<Piece> waiting_;
   absl::Duration paused_;  // while pieces were handed over
   absl::flat_hash_map<int64_t, int64_t> thread_by_line_;
   std::unique_ptr<framework::ForeignXSpace> merge_;
-  std::string trouble_;  // why what is there is not all
+  std::string trouble_;  // why the recording is incomplete
   CollectorReport report_;
 
   mutable Mutex mutex_;

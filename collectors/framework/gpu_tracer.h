@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a framework traces the GPUs of a session. CUPTI has one subscriber per process: where it
-// is ours, JAX and TensorFlow get no GPU events of their own, and with those no `hlo_op`, by which
-// XProf ties kernels to operations.
+// Decides whether a framework or jobscope traces the GPUs of a session. CUPTI has one subscriber
+// per process: if that is jobscope, JAX and TensorFlow get no GPU events of their own, and so no
+// `hlo_op`, by which XProf maps kernels to operations.
 #ifndef COLLECTORS_FRAMEWORK_GPU_TRACER_H_
 #define COLLECTORS_FRAMEWORK_GPU_TRACER_H_
 
@@ -13,19 +13,19 @@
 
 namespace jobscope::framework {
 
-// What of frameworks that use GPUs the process has loaded.
+// Frameworks with GPU support that the process has loaded.
 struct GpuFrameworks {
-  bool jax = false;         // its plugin for CUDA
-  bool tensorflow = false;  // any build: those without CUDA never load the driver
+  bool jax = false;         // JAX's CUDA plugin
+  bool tensorflow = false;  // any build; those without CUDA never load the driver
   bool torch = false;       // with CUDA
 };
 
-// Takes the loader's lock, for microseconds.
+// Finds them. Acquires the loader's lock for microseconds.
 GpuFrameworks FindGpuFrameworks();
 
-// Why the session's GPUs are not traced by jobscope; empty: they are. "auto" leaves them to JAX and
-// TensorFlow, where the session takes their events and PyTorch, which they know nothing of, uses no
-// GPU in the same process.
+// Returns why the session's GPUs are not traced by jobscope; empty: they are. "auto" leaves them to
+// JAX and TensorFlow if the session takes their events, and PyTorch, which they do not cover, uses
+// no GPU in the same process.
 std::string WhyFrameworkTraces(DeviceTracer tracer, const FrameworkChoice& choice,
                                const GpuFrameworks& loaded);
 

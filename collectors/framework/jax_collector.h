@@ -9,7 +9,7 @@
 
 namespace jobscope {
 
-// The collector "jax": what jaxlib records about itself, compiled programs included.
+// Makes the collector "jax": what jaxlib records about itself, including compiled programs.
 std::unique_ptr<Collector> MakeJaxCollector(FrameworkEnvironment environment);
 
 }  // namespace jobscope

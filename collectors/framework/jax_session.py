@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX's own profiler session, as profiler_session.py drives it. Runs within the traced program: imports nothing of JAX."""
+"""Implements JAX's own profiler session for profiler_session.py. Runs within the traced program: imports nothing of
+JAX."""
 
 import sys
 
@@ -12,13 +13,13 @@ _TAKEN = (
 
 def _profiler():
     found = sys.modules.get("jaxlib._profiler")
-    if found is None:  # as it was called before 0.6
+    if found is None:  # its name before 0.6
         found = getattr(sys.modules.get("jaxlib.xla_extension"), "profiler", None)
     return found
 
 
 def unfit():
-    """Why there is nothing to record, or None."""
+    """Returns why there is nothing to record, or None."""
     profiler = _profiler()
     if profiler is None or not hasattr(profiler, "ProfileOptions"):
         return "this version of JAX has no profiler that jobscope knows"
@@ -31,27 +32,28 @@ def unfit():
 
 
 def starts():
-    """What the program starts a session of its own by, as (owner, attribute): jax.profiler.start_trace and trace come to this."""
+    """Returns the functions by which the program starts its own session, as (owner, attribute):
+    jax.profiler.start_trace and trace use this one."""
     return [(_profiler(), "ProfilerSession")]
 
 
 def begin(host_level, device_level):
-    """A session, or None and why there is none."""
+    """Returns a session, or None and the reason why there is none."""
     profiler = _profiler()
     options = profiler.ProfileOptions()
     options.host_tracer_level = host_level
     options.python_tracer_level = 0
     if device_level == 0 and hasattr(options, "advanced_configuration"):
-        # There is no option for this: a name that XLA's tracer of GPUs does not know keeps it from starting.
+        # There is no option for this: a name that XLA's GPU tracer does not know keeps it from starting.
         options.advanced_configuration = {"jobscope_traces_devices": True}
     if getattr(getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None), "profile_session", None) is not None:
         return None, _TAKEN
-    # Somebody else's session is no error here yet, but when this one is stopped.
+    # A session by somebody else causes no error here, but when this one is stopped.
     return profiler.ProfilerSession(options), None
 
 
 def end(session, give):
-    """Gives the XSpace. Why there is none, or None."""
+    """Passes on the XSpace. Returns why there is none, or None."""
     try:
         xspace = session.stop()
     except Exception as error:  # its class is the extension's own

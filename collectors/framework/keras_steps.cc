@@ -40,7 +40,7 @@ void WatchImports() {
                                      {{"_step_ended", ended}, {"_step_forgotten", forgotten}});
   auto status = loaded.status();
   if (loaded.ok()) {
-    // Never destroyed: its functions stay wherever Keras is.
+    // Never destroyed: Keras keeps references to its functions.
     auto* const script = new std::unique_ptr<python::Script>(*std::move(loaded));
     status = (*script)->Call("look").status();
   }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keras 3's steps without code: each training batch ends one.
+// Infers the steps of Keras 3: each training batch ends one.
 #ifndef COLLECTORS_FRAMEWORK_KERAS_STEPS_H_
 #define COLLECTORS_FRAMEWORK_KERAS_STEPS_H_
 
 namespace jobscope::framework::keras {
 
-// Has the process's Python tell of Keras' import, or finds it imported; does nothing where there is
-// no Python, and with JOBSCOPE_INFER_STEPS=0. Once per process. Takes the GIL: for a thread that
-// may wait.
+// Makes Python report Keras' import, or finds it imported. Does nothing without Python, and with
+// JOBSCOPE_INFER_STEPS=0. Once per process. Acquires the GIL: call it on a thread that may wait.
 void WatchImports();
 
 }  // namespace jobscope::framework::keras

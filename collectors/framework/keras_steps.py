@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notices the end of each training batch of Keras 3. Runs within the traced program; imports nothing of Keras.
 
-Keras tells a list of callbacks, of a class of its own, which the program's own callbacks are in. Its methods are replaced on
-the class, so loops that run already are seen from their next batch on.
+Keras notifies a list of callbacks, of a class of its own, which contains the program's own callbacks. Its methods are replaced
+on the class, so that running loops are noticed from their next batch on.
 """
 
 import _thread
@@ -26,7 +26,7 @@ def _after(method, note):
 
 def _try():
     if not _looking.acquire(False):
-        return  # another thread is at it, or was when this process was forked
+        return  # another thread is doing this, or was when this process was forked
     try:
         if _state == "waiting":
             _wrap()
@@ -42,13 +42,13 @@ def _wrap():
     _state = "given up"  # if this raises
     given = globals()  # by the collector
     callback_list.on_train_batch_end = _after(callback_list.on_train_batch_end, given["_step_ended"])
-    # What lies between two epochs (validation, checkpoints) is no part of a step.
+    # Anything between two epochs (validation, checkpoints) is not part of a step.
     callback_list.on_epoch_begin = _after(callback_list.on_epoch_begin, given["_step_forgotten"])
     _state = "hooked"
 
 
 class _Finder:
-    """Finds nothing: the import system asks it for each module, and so the import of Keras is noticed without polling."""
+    """Finds nothing: the import system queries it for each module, so the import of Keras is noticed without polling."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):

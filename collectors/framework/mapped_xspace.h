@@ -10,15 +10,15 @@
 
 namespace jobscope::framework {
 
-// A serialized XSpace, read where Python wrote it: there is no second copy of it. Its memory is
-// given back when this object goes. The file must keep its size for as long. Movable.
+// Maps a serialized XSpace where Python wrote it, without a second copy. The destructor frees its
+// memory. The file must keep its size until then. Movable.
 class MappedXSpace {
  public:
-  // The first `bytes` bytes of the memfd `fd`, which the caller keeps open. RESOURCE_EXHAUSTED: it
-  // can't be mapped. INTERNAL: the file is shorter.
+  // Maps the first `bytes` bytes of the memfd `fd`, which the caller keeps open.
+  // RESOURCE_EXHAUSTED: it cannot be mapped. INTERNAL: the file is shorter.
   static absl::StatusOr<MappedXSpace> Make(int fd, size_t bytes);
 
-  MappedXSpace() = default;  // of nothing
+  MappedXSpace() = default;  // empty
   MappedXSpace(MappedXSpace&& other) noexcept { *this = std::move(other); }
   MappedXSpace& operator=(MappedXSpace&& other) noexcept;
   ~MappedXSpace();

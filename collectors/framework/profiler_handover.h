@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What passes between a framework's profiler, which Python drives (profiler_session.py), and the
-// collector that takes what it recorded.
+// Passes recordings and requests between a framework's profiler, which Python drives
+// (profiler_session.py), and the collector.
 #ifndef COLLECTORS_FRAMEWORK_PROFILER_HANDOVER_H_
 #define COLLECTORS_FRAMEWORK_PROFILER_HANDOVER_H_
 
@@ -22,18 +22,19 @@
 
 namespace jobscope::framework {
 
-// Thread-safe. Nothing in here waits for the GIL; what Python calls waits for nothing.
+// Passes recordings from Python to the collector. Thread-safe. Nothing in here waits for the GIL;
+// functions that Python calls never block.
 //
-// What was recorded goes through memory that has a descriptor: Python gives its lock up to write
-// there, and the collector reads it there, without a copy. There are two, used in turn: what was
-// claimed is being merged while the next is written.
+// Recordings are passed through memory with a descriptor: Python releases the GIL to write there,
+// and the collector reads it there, without a copy. Two of them are used in turn: a claimed one is
+// being merged while the next is written.
 //
-// When the program starts a session of its own, that ends ours: Python says so (interrupt), and
-// hands over what is recorded.
+// When the program starts a session of its own, that ends ours: Python reports this (interrupt) and
+// hands over the recording.
 //
-// When the interpreter ends, its exit hook has the last word: it calls leave, after which no call
-// into Python begins any more; hands over what is recorded; and waits until quiet_fd is readable.
-// A thread that is in Python after that would be ended there, or hang.
+// When the interpreter ends, its exit hook calls leave, after which no call into Python begins any
+// more; hands over the recording; and waits until quiet_fd is readable. A thread that is in Python
+// after that would be ended there, or hang.
 class ProfilerHandover : public std::enable_shared_from_this<ProfilerHandover> {
  public:
   static std::shared_ptr<ProfilerHandover> Make();
@@ -41,8 +42,8 @@ class ProfilerHandover : public std::enable_shared_from_this<ProfilerHandover> {
   ProfilerHandover(const ProfilerHandover&) = delete;
   ProfilerHandover& operator=(const ProfilerHandover&) = delete;
 
-  // A call into Python, from before it asks for the GIL until it has given it back. False:
-  // none may begin any more.
+  // A call into Python, from before it requests the GIL until it has released it. False: no call
+  // may begin any more.
   class Call {
    public:
     explicit Call(ProfilerHandover* handover) : handover_(handover), begun_(handover->Enter()) {}
@@ -59,31 +60,32 @@ class ProfilerHandover : public std::enable_shared_from_this<ProfilerHandover> {
   };
 
   bool leaving() const;
-  // Why the program has ended the session; empty: it has not.
+  // Returns why the program has ended the session; empty: it has not.
   std::string interruption() const;
-  // Whether there is something to claim.
+  // Returns whether there is something to claim.
   bool complete() const;
 
-  // An XSpace, or why there is none. Waits at most `timeout`; nullopt: nothing has come. At most
-  // one that was claimed may exist at a time, and none longer than this object.
+  // Claims an XSpace, or the reason why there is none. Blocks for at most `timeout`; nullopt:
+  // nothing arrived. At most one claimed XSpace may exist at a time, and must not outlive this
+  // object.
   std::optional<absl::StatusOr<MappedXSpace>> Claim(absl::Duration timeout);
-  // What was claimed is in the trace.
+  // Call it when the claimed XSpace has been merged.
   void Done();
-  // A new session: what came of the last one is dropped. Nothing that was claimed may exist.
+  // Begins a new session; discards results of the last one. No claimed XSpace may exist.
   void Reset();
 
-  // Readable while Python is leaving, no call is under way, and nothing that was handed over waits.
-  // -1: there is none.
+  // Readable while Python shuts down, no call is in progress, and nothing handed over is waiting.
+  // -1: not available.
   int quiet_fd() const { return quiet_fd_; }
-  // Where Python writes XSpaces to, in turn.
+  // Memory to which Python writes XSpaces, in turn.
   static constexpr size_t kMemories = 2;
   const std::array<int, kMemories>& memory_fds() const { return memory_fds_; }
 
-  // What profiler_session.py calls; they keep this object alive.
+  // Returns the functions that profiler_session.py calls; they keep this object alive.
   std::vector<std::pair<std::string, python::NativeFunction>> Functions();
 
  private:
-  // Where an XSpace lies.
+  // Where an XSpace was written.
   struct Written {
     size_t memory = 0;
     size_t bytes = 0;
@@ -107,7 +109,7 @@ class ProfilerHandover : public std::enable_shared_from_this<ProfilerHandover> {
   bool said_quiet_ ABSL_GUARDED_BY(mutex_) = false;
   std::string interruption_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::StatusOr<Written>> result_ ABSL_GUARDED_BY(mutex_);
-  bool claimed_ ABSL_GUARDED_BY(mutex_) = false;  // and not yet done with
+  bool claimed_ ABSL_GUARDED_BY(mutex_) = false;  // and not yet merged
 };
 
 }  // namespace jobscope::framework

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One session of a framework's own profiler, driven by jobscope from within the traced program.
+"""Runs one session of a framework's own profiler for jobscope, within the traced program.
 
-Loaded behind the text of one framework (jax_session.py, tensorflow_session.py), which gives ORIGIN, begin, end
-and starts, and with functions of the collector's: hand_over, refuse, interrupt and leave. Imports nothing of the framework's.
+Loaded after the text of one framework (jax_session.py, tensorflow_session.py), which defines ORIGIN, begin, end and
+starts, and with functions of the collector: hand_over, refuse, interrupt and leave. Imports nothing of the framework.
 
-A framework has one session at a time, and the program comes first: while a session of ours is open, the functions by which the
-program starts one of its own (starts()) are wrapped, and end ours before they do their work.
+A framework has one session at a time, and the program has priority: while our session is open, the functions by which
+the program starts its own session (starts()) are wrapped, and end ours before they do their work.
 """
 
 import _thread
@@ -15,21 +15,21 @@ import os
 import sys
 import time
 
-_MAX_STOP_S = 60  # a profiler that hangs delays the program's exit, or its own trace, by no more than this
+_MAX_STOP_S = 60  # maximum delay of the program's exit, or its own trace, by a hanging profiler
 _MAX_MERGE_S = 1
 
 _given = globals()
 _process = os.getpid()
-_busy = _thread.RLock()  # held by the thread that starts or ends a session of ours
+_busy = _thread.RLock()  # held by the thread that starts or ends one of our sessions
 _sessions = []  # at most one
-_starting = []  # one entry per call of the program that is starting a session of its own
-_wrapped = []  # (owner, name, wrapper, the owner's own attribute) while a session of ours is open
+_starting = []  # one entry per call of the program that is starting its own session
+_wrapped = []  # (owner, name, wrapper, the owner's own attribute) while our session is open
 _leaving = False
 _hooked = False
 _quiet = -1  # readable once the collector is done, after leave()
-_memories = ()  # where XSpaces go, in turn: one is being merged while the next is written
+_memories = ()  # where XSpaces are written, in turn: one is being merged while the next is written
 _turn = 0
-_max_bytes = 0  # of one XSpace
+_max_bytes = 0  # maximum size of one XSpace
 
 
 def use(quiet, *memories):
@@ -38,7 +38,7 @@ def use(quiet, *memories):
 
 
 def start(host_level, device_level, deadline_ns, max_bytes):
-    """Why nothing is recorded, or None."""
+    """Returns why nothing is recorded, or None."""
     global _hooked, _max_bytes
     with _busy:
         if _leaving:
@@ -59,14 +59,15 @@ def start(host_level, device_level, deadline_ns, max_bytes):
         _sessions.append(session)
         _max_bytes = max_bytes
         if not _hooked:
-            # Hooks run in reverse: before whatever the framework, which is loaded, takes down at exit.
+            # Hooks run in reverse order: this one runs before whatever the loaded framework shuts down at exit.
             atexit.register(_at_exit)
             _hooked = True
     return None
 
 
 def stop():
-    """Gives the XSpace, or why there is none, to the collector; neither, if somebody else has ended the session and does so."""
+    """Passes the XSpace, or the reason why there is none, to the collector; neither, if somebody else has ended the
+    session and does so."""
     with _busy:
         if _sessions:
             _end()
@@ -91,7 +92,7 @@ def _wrap_starts():
 def _unwrap_starts():
     while _wrapped:
         owner, name, wrapper, own = _wrapped.pop()
-        if vars(owner).get(name) is wrapper:  # else somebody has put another one around it, which keeps calling this one
+        if vars(owner).get(name) is wrapper:  # else another wrapper is around it, which keeps calling this one
             setattr(owner, name, own)
 
 
@@ -100,7 +101,7 @@ def _after_ours(function):
     def start_own(*args, **kwargs):
         if os.getpid() != _process:  # a forked child, in which the lock may be held for ever
             return function(*args, **kwargs)
-        _starting.append(None)  # from now on no session of ours begins
+        _starting.append(None)  # from now on none of our sessions begins
         try:
             _make_way()
             return function(*args, **kwargs)
@@ -111,25 +112,25 @@ def _after_ours(function):
 
 
 def _make_way():
-    """Ends our session: the program starts one of its own, on this thread."""
+    """Ends our session, because the program starts its own on this thread."""
     if not _busy.acquire(timeout=_MAX_STOP_S):
         return
     try:
-        # The collector's own start comes by here too, before there is a session.
+        # The collector's own start also gets here, before there is a session.
         if _sessions:
             _given["interrupt"](
                 f"the program began its own trace, and {_given['ORIGIN']} has one session at a time: what it did from then on is"
                 " not in this one"
             )
             _end()
-    except Exception:  # pylint: disable=broad-except  # of ours; the program's own start goes on
+    except Exception:  # pylint: disable=broad-except  # our own error; the program's own start continues
         pass
     finally:
         _busy.release()
 
 
 def _give(pieces):
-    """An XSpace in pieces of bytes. Why it is not taken, or None."""
+    """Writes an XSpace, given in pieces of bytes. Returns why it is not taken, or None."""
     global _turn
     turn, _turn = _turn, (_turn + 1) % len(_memories)
     memory = _memories[turn]
@@ -147,7 +148,7 @@ def _give(pieces):
                 )
                 break
             while left:
-                left = left[os.write(memory, left) :]  # gives the GIL up
+                left = left[os.write(memory, left) :]  # releases the GIL
         if reason is not None:
             os.ftruncate(memory, 0)
     except OSError as error:
@@ -158,21 +159,21 @@ def _give(pieces):
 
 
 def _at_exit():
-    """The interpreter ends before the capture does: this is the last moment at which the framework can be asked."""
+    """Runs when the interpreter ends before the capture does: the last moment at which the framework can be queried."""
     global _leaving
     if os.getpid() != _process:
         return  # a forked child has the list, but none of the profiler's threads
     _leaving = True
     _given["leave"]()
-    # A thread of ours that is in the profiler must be back before the interpreter goes: it waits for the interpreter's lock where
-    # C++ allows no end of the thread, and the process would be aborted.
+    # A thread of ours that is in the profiler must return before the interpreter ends: it waits for the GIL in C++ code
+    # that does not allow ending the thread, and the process would be aborted.
     if _busy.acquire(timeout=_MAX_STOP_S):
         try:
             if _sessions:
                 _end()
         finally:
             _busy.release()
-    # Nor may Python end it in the middle of a call, or before it has put what it got into the trace.
+    # Nor may Python end it in the middle of a call, or before its recording is in the trace.
     deadline = time.monotonic() + _MAX_MERGE_S
     while _quiet >= 0 and time.monotonic() < deadline:
         try:
@@ -183,7 +184,7 @@ def _at_exit():
 
 
 def threads():
-    """The program's threads: "pthread_t:tid,…"."""
+    """Returns the program's threads: "pthread_t:tid,…"."""
     threading = sys.modules.get("threading")
     if threading is None:
         return ""

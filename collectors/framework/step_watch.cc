@@ -11,8 +11,8 @@
 namespace jobscope::framework {
 namespace {
 
-// An interpreter that is preloaded into takes some 20 ms to be there; a program that embeds one may
-// take seconds. 50 ms, doubled from look to look: the last is after 26 s.
+// A preloaded library waits some 20 ms for its interpreter; a program that embeds one may take
+// seconds. The pause begins with 50 ms and doubles with each check: the last is after 26 s.
 constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
 constexpr int kLooks = 10;
 

@@ -4,10 +4,10 @@
 
 namespace jobscope::framework {
 
-// Has the process's Python tell of the steps of the frameworks that it imports (PyTorch, Keras).
-// The server may be there before the interpreter is: looks for it, on the calling thread, a few
-// times within half a minute, ever more seldom. Returns when it was found, or then. Takes the GIL:
-// for a thread of its own. Not in a forked child.
+// Makes the process's Python report the steps of the frameworks that it imports (PyTorch, Keras).
+// The server may start before the interpreter: checks for it on the calling thread, several times
+// within half a minute, at increasing intervals, and returns when it was found or the time is over.
+// Acquires the GIL: call it on a thread of its own. Not in a forked child.
 void WatchSteps();
 
 }  // namespace jobscope::framework

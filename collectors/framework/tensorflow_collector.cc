@@ -12,7 +12,7 @@ std::unique_ptr<Collector> MakeTensorflowCollector(FrameworkEnvironment environm
   framework::ProfilerKind kind;
   kind.name = "tensorflow";
   kind.origin = "TensorFlow";
-  // The last of what `import tensorflow` loads, and what the script needs.
+  // The last module that `import tensorflow` loads, and the one that the script needs.
   kind.module = "tensorflow.python.profiler.internal._pywrap_profiler";
   kind.script = python::kTensorflowSessionPy;
   kind.segment_source = kSourceTensorflow;

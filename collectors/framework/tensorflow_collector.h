@@ -9,7 +9,7 @@
 
 namespace jobscope {
 
-// The collector "tensorflow": what TensorFlow records about itself, tf.data included.
+// Makes the collector "tensorflow": what TensorFlow records about itself, including tf.data.
 std::unique_ptr<Collector> MakeTensorflowCollector(FrameworkEnvironment environment);
 
 }  // namespace jobscope

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow's own profiler session, as profiler_session.py drives it. Runs within the traced program: imports nothing of
-TensorFlow."""
+"""Implements TensorFlow's own profiler session for profiler_session.py. Runs within the traced program: imports nothing
+of TensorFlow."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ _CLIENT_MODULE = "tensorflow.python.profiler.internal._pywrap_profiler_plugin"
 
 
 def unfit():
-    """Why there is nothing to record, or None."""
+    """Returns why there is nothing to record, or None."""
     profiler = sys.modules.get(_MODULE)
     if not hasattr(getattr(profiler, "ProfilerSession", None), "export_to_tb"):
         return "this version of TensorFlow has no profiler that jobscope knows"
@@ -21,9 +21,10 @@ def unfit():
 
 
 def starts():
-    """What the program starts a session of its own by, as (owner, attribute): tf.profiler.experimental.start, Profile, Keras'
-    TensorBoard callback and tf.summary.trace_on come to the first; tf.profiler.experimental.client.trace, which may ask this
-    very process's server, to the second."""
+    """Returns the functions by which the program starts its own session, as (owner, attribute). The first is used by
+    tf.profiler.experimental.start, Profile, Keras' TensorBoard callback and tf.summary.trace_on; the second by
+    tf.profiler.experimental.client.trace, which may call the server of this very process.
+    """
     found = [(sys.modules[_MODULE].ProfilerSession, "start")]
     client = sys.modules.get(_CLIENT_MODULE)
     if hasattr(client, "trace"):
@@ -32,7 +33,7 @@ def starts():
 
 
 def begin(host_level, device_level):
-    """A session with its folder, or None and why there is none."""
+    """Returns a session with its folder, or None and the reason why there is none."""
     options = {"host_tracer_level": host_level, "python_tracer_level": 0, "device_tracer_level": device_level}
     try:
         folder = tempfile.mkdtemp(prefix="jobscope-tensorflow-")
@@ -53,7 +54,7 @@ def begin(host_level, device_level):
 
 
 def end(session_and_folder, give):
-    """Gives the XSpace. Why there is none, or None."""
+    """Passes on the XSpace. Returns why there is none, or None."""
     session, folder = session_and_folder
     try:
         session.export_to_tb()

@@ -24,7 +24,7 @@
 namespace jobscope::framework::torch {
 namespace {
 
-// Set before the first callback is registered, and then never again.
+// Set before the first callback is registered, constant afterwards.
 const struct jobscope_trace_writer_table* g_writer = nullptr;
 const uint32_t* g_mask = nullptr;
 Api g_api;
@@ -41,8 +41,8 @@ PendingCollectives* Pending() {
 
 std::atomic<uint64_t> g_crossed{0};
 std::atomic<uint32_t> g_refused_shapes{0};
-// Of the session that runs; one caller at a time.
-// Guards the handles: the process may leave while a collector's thread takes them out.
+// Handles of the running session; one caller at a time.
+// Guards the handles: the process may exit while a collector's thread removes the callbacks.
 Mutex g_handles_mutex;
 std::array<uint64_t, 4> g_handles ABSL_GUARDED_BY(g_handles_mutex);
 size_t g_handle_count ABSL_GUARDED_BY(g_handles_mutex) = 0;
@@ -50,7 +50,7 @@ bool g_leaving ABSL_GUARDED_BY(g_handles_mutex) = false;
 bool g_looks_for_groups ABSL_GUARDED_BY(g_handles_mutex) = false;
 pid_t g_process = 0;  // written once, under the lock; read at exit
 
-// Of one operator that runs. From malloc, as PyTorch's own: some 20 ns with its release.
+// State of one running operator. From malloc, like PyTorch's own: some 20 ns including its release.
 struct Scope final : ObserverContext {
   uint32_t site = 0;
   bool is_optimizer_step = false;
@@ -58,11 +58,11 @@ struct Scope final : ObserverContext {
   uint64_t thread = 0;
   jobscope_token token = {0, 0};
   uint64_t async_id = 0;
-  std::string name;  // where it is an argument
+  std::string name;  // if it is an argument
   std::string shapes;
 };
 
-// The OS gives ids of threads that have ended to new ones; this does not.
+// Returns a unique thread number; the OS reuses the ids of ended threads.
 uint64_t ThreadNumber() {
   static std::atomic<uint64_t> given{0};
   thread_local uint64_t number = 0;
@@ -86,14 +86,14 @@ jobscope_arg TextArg(const std::string& text) {
 }
 
 jobscope_arg Int64Arg(const std::optional<int64_t>& value) {
-  jobscope_arg arg = {};  // of type none: no stat
+  jobscope_arg arg = {};  // type none: no stat
   if (!value.has_value()) return arg;
   arg.type = JOBSCOPE_ARG_INT64;
   arg.value.int64_value = *value;
   return arg;
 }
 
-// Of few values: by the recorder's id of the text, which keeps events small.
+// For names with few values: uses the recorder's id of the text, which keeps events small.
 jobscope_arg NameArg(const std::string& text) {
   jobscope_arg arg = {};
   if (text.empty()) return arg;
@@ -132,7 +132,7 @@ bool BeginCollective(const void* record_function, const char* name, Scope* scope
   return true;
 }
 
-// False: the recorder refused it, or this is a forked child.
+// Returns false if the recorder refused it, or in a forked child.
 bool BeginScope(Scope* scope) {
   scope->thread = ThreadNumber();
   scope->token = g_writer->begin(scope->site);
@@ -141,7 +141,7 @@ bool BeginScope(Scope* scope) {
   return true;
 }
 
-// Before the scope begins: what reading them takes is not the operator's.
+// Called before the scope begins: reading the shapes does not count for the operator.
 void TakeShapes(const void* record_function, std::string* shapes) {
   if (g_refused_shapes.load(std::memory_order_relaxed) >= kMaxRefusals) return;
   if (ReadShapes(g_api, record_function, shapes) == ShapesRead::kRefused) {
@@ -180,8 +180,8 @@ std::unique_ptr<ObserverContext> Begin(Kind kind, const void* record_function, b
   return scope;
 }
 
-// A scope that is not recorded itself, but may end a step: a session that waits for a step has the
-// bits of steps on, and no others.
+// Begins a scope that is not recorded but may end a step: a session that waits for a step has only
+// the bits of steps set.
 std::unique_ptr<ObserverContext> BeginUnrecorded(const void* record_function) {
   const char* const name = g_api.name(record_function);
   if (name == nullptr) return nullptr;
@@ -206,14 +206,14 @@ std::unique_ptr<ObserverContext> OnStart(const void* record_function) {
   return nullptr;
 }
 
-// For a capture of user scopes alone.
+// For a capture with only user scopes.
 std::unique_ptr<ObserverContext> OnUnrecordedBackward(const void*) {
   NoteBackward();
   return nullptr;
 }
 
-// Beside the callback that records operators: of calls of collectives it keeps what their works do
-// not know.
+// Runs beside the callback that records operators: keeps the facts of collectives' calls that their
+// works lack.
 std::unique_ptr<ObserverContext> OnCollectiveCall(const void* record_function) {
   const char* const name = g_api.name(record_function);
   if (name == nullptr || std::strncmp(name, kDistributed, sizeof(kDistributed) - 1) != 0 ||
@@ -243,7 +243,7 @@ void EndScope(const Scope& scope) {
 
 void OnEnd(const void*, ObserverContext* context) {
   if (context == nullptr) return;
-  const Scope& scope = *static_cast<const Scope*>(context);  // what OnStart gave
+  const Scope& scope = *static_cast<const Scope*>(context);  // from OnStart
   if (scope.is_async) {
     const jobscope_arg id = NumberArg(scope.async_id);
     g_writer->event(scope.site, JOBSCOPE_KIND_ASYNC_END, &id, 1);
@@ -273,11 +273,10 @@ void RemoveAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(g_handles_mutex) {
   g_looks_for_groups = false;
 }
 
-// PyTorch keeps its callbacks in an object that is destroyed when the process leaves; a capture
-// that is ended after that must not touch it (a library that was there before PyTorch is asked
-// after it).
+// Runs at exit. PyTorch keeps its callbacks in an object that is destroyed at exit; a capture that
+// ends later must not touch it (exit functions of a library loaded before PyTorch run after that).
 void RemoveAtExit() {
-  if (getpid() != g_process) return;  // of a forked child PyTorch's locks may be held for ever
+  if (getpid() != g_process) return;  // a forked child may inherit PyTorch's locks while held
   const MutexLock lock(&g_handles_mutex);
   g_leaving = true;
   RemoveAll();
@@ -297,10 +296,10 @@ void AddCallbacks(const Api& api, const struct jobscope_trace_writer_table* writ
   if (g_leaving) return;
   RemoveAll();
   g_refused_shapes.store(0, std::memory_order_relaxed);
-  // The scope is known by the callback: asking for it would be another call per operator.
+  // The callback determines the kind of scope: querying it would be another call per operator.
   // Inputs are for collectives; other user scopes have none.
   Add(&OnStart<Kind::kUser>, true, {kScopeUser});
-  // Behind the first callback, which makes that object: what is registered later runs earlier.
+  // After the first callback, which creates that object: functions registered later run earlier.
   if (g_process == 0 && std::atexit(&RemoveAtExit) == 0) g_process = getpid();
   if (!options.operators) {
     if (ScopesAreSteps()) Add(&OnUnrecordedBackward, false, {kScopeBackward});

@@ -14,10 +14,10 @@
 namespace jobscope::framework::torch {
 namespace {
 
-// Backends whose works bear the name "<backend>:<collective>".
+// Backends whose works are named "<backend>:<collective>".
 constexpr std::array<std::string_view, 6> kBackends = {
     "gloo:", "nccl:", "xccl:", "ucc:", "mpi:", "hccl:"};
-// Those that keep their parameters with the thread while they make a work.
+// Backends that keep their parameters in thread-local storage while they create a work.
 constexpr std::array<std::string_view, 2> kWithParameters = {"nccl:", "xccl:"};
 
 template <size_t kCount>
@@ -75,7 +75,7 @@ int64_t Elements(const std::vector<int64_t>& sizes) {
   return elements;
 }
 
-// From the tensors that the work is made with.
+// Reads the tensors with which the work is created.
 void ReadTensors(const Api& api, const void* record_function, CollectiveFacts* facts) {
   if (api.input_sizes == nullptr || api.input_types == nullptr) return;
   const Sizes sizes = api.input_sizes(record_function, /*flatten_lists=*/false);
@@ -92,7 +92,7 @@ void ReadTensors(const Api& api, const void* record_function, CollectiveFacts* f
   if (!sizes.empty()) facts->bytes = bytes;
 }
 
-// PyTorch writes text between quotes.
+// Removes the quotes that PyTorch writes around text.
 std::string_view Unquoted(std::string_view text) {
   if (text.size() >= 2 && text.front() == '"' && text.back() == '"') {
     return text.substr(1, text.size() - 2);
@@ -114,8 +114,7 @@ std::string Text(const Parameters& parameters, const char* key) {
   return found == parameters.end() ? std::string() : std::string(Unquoted(found->second));
 }
 
-// From what the thread keeps for PyTorch's own profiler; the tensors of these works need not be
-// there.
+// Reads what the thread keeps for PyTorch's own profiler; these works may have no tensors here.
 void ReadParameters(const Api& api, const void* record_function, CollectiveFacts* facts) {
   if (api.collective_parameters == nullptr) return;
   const Parameters parameters = api.collective_parameters(record_function, ParameterChoice());

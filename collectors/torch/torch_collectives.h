@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What PyTorch tells of a collective of torch.distributed when it begins.
+// Reads what PyTorch knows of a torch.distributed collective when it begins.
 #ifndef COLLECTORS_TORCH_TORCH_COLLECTIVES_H_
 #define COLLECTORS_TORCH_TORCH_COLLECTIVES_H_
 
@@ -13,24 +13,25 @@
 
 namespace jobscope::framework::torch {
 
-// What is not known is absent, or empty.
+// Facts about a collective; unknown ones are absent or empty.
 struct CollectiveFacts {
   std::string process_group;
-  std::optional<int64_t> sequence;    // within the process group, the same on all of its ranks
-  std::optional<int64_t> bytes;       // of the tensors that this rank gives
-  std::string dtype;                  // of these, as torch names it: "float32"; empty: several
+  std::optional<int64_t> sequence;    // within the process group, equal on all of its ranks
+  std::optional<int64_t> bytes;       // of the tensors that this rank contributes
+  std::string dtype;                  // of these, torch's name: "float32"; empty: several
   std::optional<int64_t> group_size;  // ranks
 };
 
-// Whether an asynchronous user scope is a collective: "gloo:all_reduce", "nccl:broadcast".
+// Returns whether an asynchronous user scope is a collective: "gloo:all_reduce", "nccl:broadcast".
 bool IsCollective(const char* name);
 
-// Within the start function of the collective's scope, of a callback that needs inputs. Throws
-// nothing that PyTorch throws: what it refuses to tell is absent. Some microseconds.
+// Reads the facts. Call it within the start function of the collective's scope, in a callback that
+// needs inputs. Lets no exception of PyTorch escape: what it refuses to give is absent. Takes some
+// microseconds.
 CollectiveFacts ReadCollective(const Api& api, const void* record_function, const char* name);
 
-// A type of elements by any of the names that PyTorch has for it: of C++ ("c10::BFloat16"), or
-// "BFloat16". `bytes` 0: not known.
+// An element type, found by any of PyTorch's names: the one in C++ ("c10::BFloat16"), or
+// "BFloat16". `bytes` 0: unknown.
 struct ElementType {
   std::string_view dtype;
   int64_t bytes = 0;

@@ -16,7 +16,8 @@ namespace torch = framework::torch;
 
 namespace {
 
-// The first collectives of the first capture of a process are without their process groups.
+// Interval of the check for gloo; the first collectives of a process's first capture lack their
+// process groups.
 constexpr absl::Duration kLookForGroupsEvery = absl::Milliseconds(20);
 
 constexpr char kNotLoaded[] = "this process has not loaded PyTorch";
@@ -53,7 +54,8 @@ absl::Status TorchCollector::Register(const ArmRequest& request) {
   torch::CallbackOptions options;
   options.operators = request.levels.host >= 2;
   options.shapes = request.record_shapes;
-  // PyTorch takes a lock to add callbacks, and a child forked meanwhile would wait for it for ever.
+  // PyTorch takes a lock to add callbacks; a child forked meanwhile would inherit it locked for
+  // ever.
   WhileNobodyForks([&] {
     torch::AddCallbacks(*api, writer_, options);
     if (options.operators && torch::WantsProcessGroups()) torch::AddProcessGroups();
@@ -83,8 +85,8 @@ absl::Status TorchCollector::Arm(const ArmRequest& request) {
     report_.state = "off";
     report_.reason = std::string(status.message());
   }
-  // The interpreter may have come since the server's start. Not here: whoever holds its lock for
-  // long would cost the operators, which need no lock.
+  // The interpreter may have started since the server did. On another thread: a holder of the GIL
+  // must not delay operators, which do not need it.
   if (report_.state != "off") {
     run_aside_([] { (void)torch::LookForPython(); });
   }

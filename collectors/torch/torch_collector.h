@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PyTorch's operators, backward functions and record_function scopes, of all threads.
+// Collects PyTorch's operators, backward functions and record_function scopes, of all threads.
 #ifndef COLLECTORS_TORCH_TORCH_COLLECTOR_H_
 #define COLLECTORS_TORCH_TORCH_COLLECTOR_H_
 

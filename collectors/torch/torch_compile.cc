@@ -18,7 +18,7 @@ jobscope_site g_site = {
     sizeof(jobscope_site), 0, "torch.compile", "compilation", nullptr, 0, JOBSCOPE_BIT_LEVEL1,
     JOBSCOPE_ROLE_SCOPE,   0};
 
-// PyTorch tells of the outermost compilation only.
+// PyTorch reports only the outermost compilation.
 thread_local jobscope_token t_compilation = {0, 0};
 
 jobscope_arg TextArg(const std::string& text) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compilations by torch.compile, as PyTorch's callbacks tell of them, into the recorder.
+// Records compilations by torch.compile, reported by PyTorch's callbacks.
 #ifndef COLLECTORS_TORCH_TORCH_COMPILE_H_
 #define COLLECTORS_TORCH_TORCH_COMPILE_H_
 
@@ -10,14 +10,14 @@
 
 namespace jobscope::framework::torch {
 
-// `writer` stays valid for the life of the process; null: nothing is recorded. Before any Python of
-// the process can compile.
+// Sets the recorder. `writer` must be valid for the life of the process; null: nothing is recorded.
+// Call it before any Python code of the process can compile.
 void RecordCompilations(const struct jobscope_trace_writer_table* writer);
 
-// Called by Python, with the GIL, on the thread that compiles. Each compilation is the scope
+// Called by Python with the GIL, on the compiling thread. Each compilation is the scope
 // `torch.compile` with `compilation` = 1, `trigger` (text: "dynamo") and `compile_id` (text: "3/1"
-// is the first recompilation of frame 3). One that ends on another thread than it began on, beside
-// others that run at the same time, is not recorded.
+// is the first recompilation of frame 3). A compilation that ends on another thread than it began
+// on, concurrently with others, is not recorded.
 void BeginCompilation();
 void EndCompilation(const std::string& trigger, const std::string& compile_id);
 

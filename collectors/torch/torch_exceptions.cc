@@ -4,7 +4,7 @@
 namespace jobscope::framework::torch {
 namespace {
 
-// __cxa_eh_globals, of the Itanium C++ ABI.
+// __cxa_eh_globals of the Itanium C++ ABI.
 struct ExceptionGlobals {
   void* caught;
   unsigned int uncaught;

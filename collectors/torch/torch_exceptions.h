@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls into PyTorch that may throw.
+// Guards calls into PyTorch that may throw.
 #ifndef COLLECTORS_TORCH_TORCH_EXCEPTIONS_H_
 #define COLLECTORS_TORCH_TORCH_EXCEPTIONS_H_
 
@@ -10,12 +10,13 @@
 
 namespace jobscope::framework::torch {
 
-// libjobscope.so has a C++ runtime of its own. An exception that PyTorch's threw and that was
-// caught here is missing from our count of flying ones, and still in theirs, which
-// std::uncaught_exceptions() would tell for the rest of the thread's life. Within a handler.
+// Corrects the count of uncaught exceptions, within a handler. libjobscope.so has its own C++
+// runtime: an exception that PyTorch's runtime threw and that was caught here is missing from our
+// count and remains in theirs, so that std::uncaught_exceptions() would be wrong for the rest of
+// the thread's life.
 void SettleUncaught(const Api& api);
 
-// Runs body(). False: it threw. The end of a thread (Python ends threads so) passes.
+// Runs body(). False: it threw. Does not catch the forced unwinding by which Python ends threads.
 template <typename Body>
 bool CatchTheirs(const Api& api, Body body) {
   try {

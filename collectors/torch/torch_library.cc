@@ -20,8 +20,8 @@ namespace {
 constexpr char kLibrary[] = "libtorch_cpu.so";
 constexpr char kAnyVersion[] = "JOBSCOPE_TORCH_ANY_VERSION";
 
-// What was run (make torch-versions): 1.13, 2.1, 2.4, 2.6, 2.9, 2.12 and 2.15. The struct and
-// the functions did not change in between.
+// Tested range (make torch-versions): 1.13, 2.1, 2.4, 2.6, 2.9, 2.12 and 2.15. The struct and the
+// functions did not change in between.
 constexpr std::pair<int, int> kOldest = {1, 13};
 constexpr std::pair<int, int> kNewest = {2, 15};
 constexpr char kTested[] = "1.13 to 2.15";
@@ -31,7 +31,7 @@ std::string FolderOf(const std::string& path) {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
-// The text between quotes in the line that assigns `variable`, of a Python file.
+// Returns the quoted text in the line of a Python file that assigns `variable`.
 std::string AssignedText(const std::string& file, std::string_view variable) {
   std::ifstream in(file);
   std::string line;
@@ -51,7 +51,8 @@ std::string FirstWord(const std::string& file) {
   return word.substr(0, 64);
 }
 
-// "1.13" of ".../libtorch_cpu.so.1.13": Debian's, whose Python files lie elsewhere.
+// Returns "1.13" for ".../libtorch_cpu.so.1.13": Debian's library, whose Python files are
+// elsewhere.
 std::string VersionInName(const std::string& path) {
   const size_t at = path.rfind(kLibrary);
   const size_t end = at == std::string::npos ? at : at + sizeof(kLibrary) - 1;
@@ -134,7 +135,7 @@ absl::StatusOr<Api> Find() {
   api.version = VersionOf(path);
   auto status = CheckVersion(api.version);
   if (!status.ok()) return status;
-  // Never closed: callbacks may be in its threads for as long as the process lives.
+  // Never closed: its threads may run callbacks as long as the process lives.
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   if (library == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(path, " is mapped but can't be opened"));

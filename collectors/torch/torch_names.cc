@@ -17,15 +17,15 @@ bool IsOptimizerStep(Kind kind, const char* name) {
   return kind == Kind::kUser && std::strncmp(name, kOptimizerStep, sizeof(kOptimizerStep) - 1) == 0;
 }
 
-// PyTorch ends the scope of such a collective when it has been queued on the device, not when the
-// device is done: the name says what its length means.
+// Suffix for collectives whose scope PyTorch ends when they have been queued on the device, not
+// when the device is done: the name shows what the duration means.
 constexpr char kEnqueue[] = " (enqueue)";
 
 bool EndsAtEnqueue(const char* name) {
   return std::strncmp(name, "nccl:", 5) == 0 || std::strncmp(name, "xccl:", 5) == 0;
 }
 
-// Eight bytes at a time: names are some twenty long, and one is hashed per operator.
+// Hashes eight bytes at a time: names have about twenty, and one is hashed per operator.
 uint64_t Hash(Kind kind, const char* text, size_t length) {
   constexpr uint64_t kFactor = 0x9e3779b97f4a7c15u;
   uint64_t hash = (static_cast<uint64_t>(kind) + 1) * kFactor + length;
@@ -86,7 +86,7 @@ uint32_t NameSites::SiteOf(Kind kind, const char* name, bool name_as_argument) c
     std::snprintf(longer.data(), longer.size(), "%s%s", name, kEnqueue);
     name = longer.data();
   }
-  // The file sets the general ones apart from a program's own of the same name.
+  // The file distinguishes the general sites from a program's own of the same name.
   const jobscope_site site = {sizeof(jobscope_site),
                               0,
                               name,
@@ -109,7 +109,7 @@ uint32_t NameSites::SiteOf(Kind kind, const char* name, bool name_as_argument) c
     const char* const keys[] = {"name"};
     return writer_->find_site(&site, keys, name_as_argument ? 1 : 0);
   }
-  // As XProf calls the shapes of an operation.
+  // XProf's name for the shapes of an operation.
   const char* const keys[] = {"name", "shape"};
   return writer_->find_site(&site, name_as_argument ? keys : keys + 1, name_as_argument ? 2 : 1);
 }
@@ -126,7 +126,7 @@ NameSites::Found NameSites::Find(Kind kind, const char* name) {
       if (slot.compare_exchange_strong(entry, mine, std::memory_order_acq_rel)) {
         return {mine->site, false, mine->is_optimizer_step};
       }
-      // Another thread was first; with this name, or with one that hashes alike. The recorder knows
+      // Another thread was first, with this name or one with the same hash. The recorder identifies
       // names by text, so the site is the same; only the bound has counted one too many.
       delete mine;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sites of the recorder for names that come as text with each operator.
+// Caches recorder sites for names that arrive as text with each operator.
 #ifndef COLLECTORS_TORCH_TORCH_NAMES_H_
 #define COLLECTORS_TORCH_TORCH_NAMES_H_
 
@@ -28,23 +28,24 @@ inline constexpr uint32_t LevelOf(Kind kind) {
                                                             : JOBSCOPE_BIT_LEVEL1;
 }
 
-// By content: the texts are often temporary. Append-only and without locks, because any number of
-// the program's threads ask at once; bounded by kind, because programs make names such as
-// "batch 17" without end, and would fill the recorder's dictionary for everybody.
+// Maps names to recorder sites by content, because the texts are often temporary. Append-only and
+// lock-free, because any number of the program's threads may search at once. Bounded by kind,
+// because programs generate names such as "batch 17" without end, and would fill the recorder's
+// dictionary for everybody.
 class NameSites {
  public:
-  // Of the names longer than this only the front counts, as in the recorder.
+  // Longer names are identified by their front, as in the recorder.
   static constexpr size_t kMaxBytes = 127;
   static constexpr std::array<uint32_t, kKinds> kMaxNames = {1200, 400, 300, 100, 20, 100};
 
   struct Found {
     uint32_t site = 0;
-    // The bound is reached: the site is the kind's own, and the name goes along as an argument.
+    // The bound is reached: the site is that of the kind, and the name becomes an argument.
     bool name_as_argument = false;
     bool is_optimizer_step = false;
   };
 
-  // Of a user scope: kUser, kInputWait, kAsync or kCollective.
+  // Returns the kind of a user scope: kUser, kInputWait, kAsync or kCollective.
   static Kind KindOfUserScope(const char* name, bool is_async);
 
   explicit NameSites(const struct jobscope_trace_writer_table* writer);

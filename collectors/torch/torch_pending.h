@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives that have been called, and whose work has not begun: what the call said.
+// Keeps what the calls of collectives said until their work begins.
 #ifndef COLLECTORS_TORCH_TORCH_PENDING_H_
 #define COLLECTORS_TORCH_TORCH_PENDING_H_
 
@@ -14,14 +14,14 @@
 
 namespace jobscope::framework::torch {
 
-// The newest kMax calls. Called by threads of the program, none of which ever waits: one that finds
-// another one here goes without.
+// Keeps the newest kMax calls of collectives. Called by threads of the program, which never wait: a
+// thread that finds another one here gives up its call.
 class PendingCollectives {
  public:
   static constexpr size_t kMax = 64;
 
   void Add(const CollectiveFacts& facts, const TensorKeys& keys);
-  // Of the newest call with that tensor: fills in what only a call knows, and forgets it.
+  // Takes the newest call with that tensor: fills in what only a call knows, and forgets it.
   void Take(uint64_t tensor_key, CollectiveFacts* facts);
 
  private:

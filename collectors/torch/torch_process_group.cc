@@ -11,15 +11,15 @@
 namespace jobscope::framework::torch {
 namespace {
 
-// One input: what it holds, and its type.
+// One input: its payload and type.
 struct Input {
   uint64_t payload;
   uint64_t tag;
 };
 constexpr size_t kMaxInputs = 16;
 
-// Words of an object in which a pointer is looked for: a record, a boxed object, a list, a group,
-// an entry of a map.
+// Maximum number of words searched for a pointer: in a record; in a boxed object, a list, a group
+// or an entry of a map.
 constexpr size_t kRecordWords = 40;
 constexpr size_t kObjectWords = 16;
 constexpr size_t kListWords = 8;
@@ -27,15 +27,16 @@ constexpr size_t kGroupWords = 64;
 constexpr size_t kEntryWords = 4;
 constexpr size_t kBackendWords = 128;
 
-// A table of virtual functions begins behind two words, to which objects do not point.
+// Bytes before a virtual table's first function: two words, to which objects do not point.
 constexpr uint64_t kVtableHead = 16;
 
-// Where things were found, in words; 0: not yet. The same for all operators of a process.
+// Offsets found so far, in words; 0: not yet. Equal for all operators of a process.
 std::atomic<uint32_t> g_inputs_at{0};   // in the record
 std::atomic<uint32_t> g_slots_at{0};    // in a boxed object
 std::atomic<uint32_t> g_threads_at{0};  // in a backend
 
-// A group without such a backend costs a whole search, of 0.1 ms, each time.
+// Maximum number of searches: a group without such a backend costs a whole search of 0.1 ms each
+// time.
 constexpr int kMaxSearches = 32;
 std::atomic<int> g_searches{0};
 std::atomic<uint32_t> g_map_at{0};    // in a group
@@ -45,7 +46,7 @@ bool CouldBePointer(uint64_t word) {
   return word >= 0x10000 && word < (uint64_t{1} << 47) && word % 8 == 0;
 }
 
-// As many of the words as there are.
+// Reads as many of the words as are mapped.
 template <size_t kCount>
 size_t ReadWords(OwnMemory* memory, uint64_t address, std::array<uint64_t, kCount>* words) {
   for (size_t count = kCount; count >= 2; count /= 2) {
@@ -64,7 +65,7 @@ bool IsGroup(const Api& api, OwnMemory* memory, uint64_t object) {
   return IsOf(memory, object, api.group_vtable) || IsOf(memory, object, api.gloo_vtable);
 }
 
-// The group that a boxed object holds in its first slot; 0: it is none.
+// Returns the group in the first slot of a boxed object; 0: it holds none.
 uint64_t GroupIn(const Api& api, OwnMemory* memory, uint64_t object) {
   std::array<uint64_t, kObjectWords> words;
   const size_t count = ReadWords(memory, object, &words);
@@ -90,7 +91,8 @@ bool ReadInputs(OwnMemory* memory, uint64_t address, size_t count, Inputs* input
          memory->Read(address, inputs->values.data(), inputs->count * sizeof(Input));
 }
 
-// The group among the operator's inputs; 0: there is none. Fills in `inputs` where there is one.
+// Returns the group among the operator's inputs; 0: there is none. Fills in `inputs` if there is
+// one.
 uint64_t FindGroup(const Api& api, OwnMemory* memory, const void* record_function, Inputs* inputs) {
   const size_t wanted = api.num_inputs(record_function);
   if (wanted == 0) return 0;
@@ -111,7 +113,7 @@ uint64_t FindGroup(const Api& api, OwnMemory* memory, const void* record_functio
   return 0;
 }
 
-// Of a tensor its own address; of a list of tensors that of the first one.
+// Adds the address of a tensor; for a list of tensors that of the first one.
 void AddKeys(OwnMemory* memory, const Inputs& inputs, TensorKeys* keys) {
   for (size_t i = 0; i < inputs.count; ++i) {
     const uint64_t payload = inputs.values[i].payload;
@@ -131,7 +133,7 @@ void AddKeys(OwnMemory* memory, const Inputs& inputs, TensorKeys* keys) {
   }
 }
 
-// The group's backend of gloo, in one of its maps; 0: it has none, or it is not found.
+// Returns the group's gloo backend, from one of its maps; 0: it has none, or it was not found.
 uint64_t GlooOf(const Api& api, OwnMemory* memory, uint64_t group) {
   if (IsOf(memory, group, api.gloo_vtable)) return group;  // before 2.0
   std::array<uint64_t, kGroupWords> words;
@@ -161,8 +163,9 @@ uint64_t GlooOf(const Api& api, OwnMemory* memory, uint64_t group) {
   return 0;
 }
 
-// Whether a backend's worker threads begin there: the vector of them, whether they are to stop, the
-// number of collectives so far, and the queue of works, whose nodes libstdc++ makes 512 bytes long.
+// Returns whether the description of a backend's worker threads begins at `at`: the vector of them,
+// whether they must stop, the number of collectives so far, and the queue of works, whose nodes
+// have 512 bytes in libstdc++.
 bool IsThreads(const std::array<uint64_t, kBackendWords>& words, size_t at) {
   const uint64_t threads_bytes = words[at + 1] - words[at];
   return CouldBePointer(words[at]) && words[at + 1] > words[at] && words[at + 2] >= words[at + 1] &&
@@ -172,9 +175,9 @@ bool IsThreads(const std::array<uint64_t, kBackendWords>& words, size_t at) {
          words[at + 8] - words[at + 7] == 512;
 }
 
-// How many collectives the group has begun: the number by which gloo itself matches those of all
-// ranks. What PyTorch calls the sequence number of such a group counts sends and receives too,
-// which are not the same on all ranks.
+// Returns how many collectives the group has begun: gloo matches the ranks' collectives by this
+// number. PyTorch's sequence number of such a group also counts sends and receives, which differ
+// between ranks.
 std::optional<int64_t> CollectivesOf(OwnMemory* memory, uint64_t gloo) {
   std::array<uint64_t, kBackendWords> words;
   const size_t count = ReadWords(memory, gloo, &words);
@@ -189,7 +192,7 @@ std::optional<int64_t> CollectivesOf(OwnMemory* memory, uint64_t gloo) {
   return std::nullopt;
 }
 
-// Behind the counts of references, one word or two, and the store: the rank, and the size.
+// Reads the size, after the reference counts (one word or two), the store and the rank.
 std::optional<int64_t> SizeOf(OwnMemory* memory, uint64_t group) {
   std::array<uint64_t, 5> words;
   if (!memory->Read(group, &words)) return std::nullopt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shapes of an operator's inputs, as text.
+// Formats the shapes of an operator's inputs as text.
 #ifndef COLLECTORS_TORCH_TORCH_SHAPES_H_
 #define COLLECTORS_TORCH_TORCH_SHAPES_H_
 
@@ -16,8 +16,8 @@ enum class ShapesRead {
   kRefused,  // PyTorch threw: a tensor has no such sizes (nested, symbolic)
 };
 
-// "[[32, 64], [128, 64], []]", and of longer ones some more than the recorder keeps, so that it
-// marks them as cut. Only where Api::input_sizes may be called, and is there.
+// Formats shapes as "[[32, 64], [128, 64], []]". Longer texts exceed what the recorder keeps by a
+// little, so that it marks them as cut. Only if Api::input_sizes exists and may be called.
 ShapesRead ReadShapes(const Api& api, const void* record_function, std::string* text);
 
 // Exposed for tests. False: no input has a dimension.

@@ -23,26 +23,26 @@ namespace {
 constexpr char kStepName[] = "optimizer step";
 constexpr char kEngineStepName[] = "DeepSpeed step";
 
-// Scopes of optimizers that end without any backward pass, before they are taken for steps of a
-// program that has none (gradients without autograd).
+// Number of optimizers' scopes without any backward pass after which they are taken for the steps
+// of a program that has none (gradients without autograd).
 constexpr int64_t kScopesWithoutBackward = 16;
 
-// An optimizer's step, as its hook tells of it.
+// An optimizer's step, as reported by its hook.
 struct OptimizerStep {
   uint64_t optimizer = 0;
   uint64_t part = 0;  // the first parameter that it was called for
 };
 
-// Behind Python's GIL, or one per thread. A forked child inherits it all, and does nothing: its
+// Guarded by the GIL, or thread-local. A forked child inherits it all and does nothing, because its
 // mask is 0.
 std::atomic<bool> g_hooked{false};
 std::atomic<uint64_t> g_scope_source{0};
-std::atomic<bool> g_backward{false};  // since a scope of an optimizer has ended a step
-// How many scopes are still to end in this capture before each is a step; INT64_MAX: there are
+std::atomic<bool> g_backward{false};  // since an optimizer's scope last ended a step
+// How many scopes must still end in this capture before each is a step; INT64_MAX: there are
 // backward passes.
 std::atomic<int64_t> g_scopes_until_trusted{0};
 thread_local int t_scopes = 0;
-thread_local int t_engines = 0;  // a training engine is in its step, which is the step
+thread_local int t_engines = 0;  // a training engine is in its step, which counts as the step
 thread_local std::optional<OptimizerStep> t_ended;
 
 void OnOptimizerStep(const OptimizerStep& step) {
@@ -54,7 +54,8 @@ void OnOptimizerStep(const OptimizerStep& step) {
   }
 }
 
-// Of several calls per iteration the first one ends it: no backward pass lies between them.
+// Returns whether this call ends an iteration: of several calls per iteration the first one does,
+// because no backward pass lies between them.
 bool EndsIteration() {
   if (g_backward.exchange(false, std::memory_order_relaxed)) return true;
   const int64_t left = g_scopes_until_trusted.load(std::memory_order_relaxed);
@@ -82,7 +83,7 @@ bool SwitchedOff() {
 }
 
 bool LookForPython() {
-  static Mutex mutex;  // of threads of ours only
+  static Mutex mutex;  // used only by our own threads
   // Never destroyed.
   static std::unique_ptr<python::Script>* script ABSL_GUARDED_BY(mutex) = nullptr;
   const MutexLock lock(&mutex);

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notices the end of each step of PyTorch's optimizers, and of DeepSpeed's engine, and compilations of torch.compile. Runs within the
-traced program; imports nothing of theirs.
+"""Notices the end of each step of PyTorch's optimizers and of DeepSpeed's engine, and compilations of torch.compile. Runs
+within the traced program; imports nothing of theirs.
 
-Python's import system asks each finder of sys.meta_path for each module that is not loaded yet. Ours finds nothing; it notices on
-the occasion that a module has come, of which many are imported after it. So nothing polls, and no loader is wrapped. It is left
-in its place when its work is done: a list that another thread walks must not shrink.
+Python's import system queries each finder of sys.meta_path for each module that is not loaded yet. Ours finds nothing; it uses
+the occasion to notice that a module has been imported, because many are imported after it. So nothing polls, and no loader is
+wrapped. It stays installed when its work is done: a list that another thread iterates over must not shrink.
 """
 
 import _thread
@@ -16,7 +16,7 @@ _looking = _thread.allocate_lock()  # two threads that import must not both regi
 
 
 def _first_parameter(optimizer):
-    """Tells one call of an optimizer from another that is for other parameters: ZeRO calls it for one group after the other."""
+    """Identifies the parameters of a call of an optimizer: ZeRO calls it for one group after the other."""
     for group in getattr(optimizer, "param_groups", ()):
         for parameter in group["params"]:
             return id(parameter)
@@ -27,12 +27,12 @@ def _after_step(optimizer, args, kwargs):
     _given["_step_ended"](id(optimizer), _first_parameter(optimizer))
 
 
-# A compiler of Python functions is not to look into it.
+# Keeps torch.compile from compiling it.
 _after_step._torchdynamo_disable = True
 
 
 def _hook_optimizers():
-    """Whether PyTorch is there."""
+    """Returns whether PyTorch is imported."""
     register = getattr(sys.modules.get("torch.optim.optimizer"), "register_optimizer_step_post_hook", None)
     if register is None:
         return False
@@ -43,7 +43,8 @@ def _hook_optimizers():
 
 
 def _wrap_engine():
-    """Whether DeepSpeed is there. Its engine calls this method once per update, however often that calls an optimizer."""
+    """Returns whether DeepSpeed is imported. Its engine calls this method once per update, however often that calls an
+    optimizer."""
     engine = getattr(sys.modules.get("deepspeed.runtime.engine"), "DeepSpeedEngine", None)
     step = getattr(engine, "_take_model_step", None)
     if step is None:
@@ -68,7 +69,7 @@ def _compile_starts(*arguments):
 
 
 def _compile_ends(*arguments):
-    told = arguments[0] if arguments else None  # by versions that tell
+    told = arguments[0] if arguments else None  # in versions that provide it
     trigger = getattr(getattr(told, "callback_trigger", None), "name", "")
     _given["_compile_ended"](trigger.lower(), str(getattr(told, "compile_id", "")))
 
@@ -78,7 +79,8 @@ _compile_ends._torchdynamo_disable = True
 
 
 def _hook_compiler():
-    """Whether torch.compile has been used, or is about to be. The program may take all callbacks out (torch._dynamo.reset)."""
+    """Returns whether torch.compile has been used, or is about to be. The program may remove all callbacks
+    (torch._dynamo.reset)."""
     handler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
     if not hasattr(handler, "register_start_callback") or not hasattr(handler, "register_end_callback"):
         return False
@@ -96,7 +98,7 @@ _waiting = [_wrap_engine, _hook_optimizers, _hook_compiler]
 
 def _try():
     if not _looking.acquire(False):
-        return  # another thread is at it, or was when this process was forked
+        return  # another thread is doing this, or was when this process was forked
     try:
         for look_for in list(_waiting):
             look_for()
@@ -110,7 +112,7 @@ class _Finder:
         if _waiting:
             try:
                 _try()
-            except Exception:  # pylint: disable=broad-except  # the program's import goes on
+            except Exception:  # pylint: disable=broad-except  # the program's import continues
                 pass
         return None
 
@@ -124,6 +126,6 @@ def look(infers_steps):
 
 
 def look_again():
-    """Before a capture."""
+    """Called before a capture."""
     _try()
     _hook_compiler()
