@@ -10,8 +10,8 @@
 //
 //   jobscope::CaptureSteps("logdir", /*first=*/100, /*last=*/110);
 //
-// One capture at a time per process, whoever started it. Nothing here throws. Thread-safe. A
-// capture by StartCapture is the same as a client's: the same session, and the same files in
+// One capture at a time per process, including those of clients. Nothing here throws. Thread-safe.
+// A capture by StartCapture is the same as a client's: the same session, and the same files in
 // <logdir>/plugins/profile/<run>/, <host>_<pid>.xplane.pb and capture.json, for the same viewers.
 #ifndef JOBSCOPE_CAPTURE_H_
 #define JOBSCOPE_CAPTURE_H_
