@@ -1,15 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds the libraries that Debian 12 ships without position-independent archives (abseil, re2, protobuf-lite) from
-# Debian's own source packages, so that libjobscope.so can contain them. Runs once: the prefix is named after the
-# versions and this script.
+# Builds what Debian 12 ships without position-independent archives (abseil, re2, protobuf-lite) from Debian's own source
+# packages, so that libjobscope.so can contain them. Done once: the prefix is named after the versions and this script.
 #
 #   prefix=$(tools/pic_deps.sh | tail -n 1)        the last line of the output is the prefix
-#   tools/pic_deps.sh --print-prefix               only prints the path of the prefix; builds nothing
+#   tools/pic_deps.sh --print-prefix               only prints where it is, or would be; builds nothing
 #   cmake --preset release -DJOBSCOPE_PIC_DEPS=$prefix
 #
-# JOBSCOPE_CACHE_DIR  directory of the prefixes (default: .cache in the repository)
+# JOBSCOPE_CACHE_DIR  where prefixes are kept (default: .cache in the repository)
 # JOBSCOPE_JOBS       parallel compilers (default: 2)
 #
 # gRPC, OpenSSL, c-ares and zlib are not rebuilt: Debian's archives of them are position-independent already.
@@ -19,14 +18,14 @@ readonly script=$(realpath "$0")
 readonly repo=$(dirname "$(dirname "$script")")
 readonly cache=${JOBSCOPE_CACHE_DIR:-$repo/.cache}
 readonly jobs=${JOBSCOPE_JOBS:-2}
-# -fno-gnu-unique: such a symbol would be shared with other libraries of the process, even if hidden. Sections let the
-# linker drop unused code.
+# -fno-gnu-unique: such a symbol would be shared with other libraries of the process, hidden or not.
+# Sections: the linker drops what is not used.
 readonly flags="-O2 -fPIC -fvisibility-inlines-hidden -fno-gnu-unique -ffunction-sections -fdata-sections"
 
 say() { echo "pic_deps: $*"; }
 die() { echo "pic_deps: $*" >&2; exit 1; }
 
-# Packages whose headers our code is compiled with: the archives must have the same source version.
+# The packages whose headers our code is compiled with: the archives must be of the same source version.
 readonly -A header_package=([abseil]=libabsl-dev [re2]=libre2-dev [protobuf]=libprotobuf-dev)
 # unicode-data: re2's tables are generated from it.
 readonly tools=(dpkg-dev g++ cmake ninja-build make python3 patch unicode-data ca-certificates)
@@ -59,7 +58,7 @@ prefix_path() {
   echo "$cache/pic-deps-$hash"
 }
 
-# Runs apt-get with separate lists, cache and sources: neither uses nor changes the system's configuration.
+# apt-get with lists, cache and sources of our own: the system's configuration is neither used up nor changed.
 apt_private() {
   apt-get -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$work/sources.d" \
     -o Dir::State::lists="$work/lists" -o Dir::Cache="$work/cache" -o APT::Sandbox::User=root -qq "$@"
@@ -87,10 +86,10 @@ fetch_sources() {
   done
 }
 
-# Prints the unpacked folder of a source package.
+# The one unpacked folder of a source package.
 unpacked() { find "$work" -maxdepth 1 -type d -name "$1-*" | head -n 1; }
 
-# Runs a build step with its output in a log, which is printed only if the step fails.
+# Runs a build step with its output in a log, which is shown only if the step fails.
 logged() {
   local log=$1
   shift
@@ -119,7 +118,7 @@ build_protobuf() {
   cp "$(find "$work/build-protobuf" -name 'libprotobuf-lite*.a' | head -n 1)" "$stage/lib/libprotobuf-lite.a"
 }
 
-# Rejects local-exec thread-local storage, the reason why Debian's own archives do not link into a shared library.
+# Local-exec thread-local storage is what keeps Debian's own archives out of a shared library.
 check_archives() {
   local archive
   for archive in "$stage"/lib/*.a; do
@@ -144,7 +143,7 @@ main() {
   if [[ ! -f $prefix/complete ]]; then
     mkdir -p "$cache"
     exec 9>"$cache/pic-deps.lock"
-    flock 9  # of two concurrent builds, the second finds the first one's prefix
+    flock 9  # of two builds at a time, the second finds the first one's prefix
   fi
   if [[ ! -f $prefix/complete ]]; then
     work=$(mktemp -d "$cache/pic-deps-work.XXXXXX")
@@ -158,7 +157,7 @@ main() {
       say "built $name in $((SECONDS - began)) s"
     done
     check_archives
-    # Headers come from Debian's packages; these would be duplicates.
+    # Headers come from Debian's packages; these would only be a second set of the same.
     rm -rf "$stage/include" "$stage/lib/cmake" "$stage/lib/pkgconfig"
     for name in abseil re2 protobuf; do echo "$name $(source_version "$name")"; done >"$stage/complete"
     rm -rf "$prefix"
