@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A library to preload into Python programs: once, from a thread of its own, it acquires the GIL
-// and registers a function with `atexit` that does nothing. What libjobscope.so does to every
-// Python process that it is preloaded into, and nothing else of it: the control of
-// gloo_exit_bench.py.
+// A library to preload into Python programs, the control of gloo_exit_bench.py: once, from a thread
+// of its own, it acquires the GIL and registers an `atexit` function that does nothing.
+// libjobscope.so does this in every Python process that it is preloaded into; this library does
+// nothing else.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <time.h>
 
-// libjobscope.so looks for the interpreter at these times, too.
+// Times of the search for the interpreter, as in libjobscope.so.
 enum { kLooks = 10, kAttachDelayMs = 20, kFirstPauseMs = 50 };
 
 static void SleepMs(long ms) {

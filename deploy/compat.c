@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the archives inside libjobscope.so need in order to load where glibc is older than theirs.
+ * Defines what the archives inside libjobscope.so need to load with a glibc older than theirs.
  */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
-/* Debian's c-ares was built against glibc 2.36 and draws query ids from arc4random_buf(): the only
- * reference newer than glibc 2.34. Defined here, hidden, so that the library also loads on RHEL 9
- * and Ubuntu 22.04. */
+/* Debian's c-ares was built with glibc 2.36 and gets query ids from arc4random_buf(), its only
+ * reference newer than glibc 2.34. This hidden definition lets the library also load on RHEL 9 and
+ * Ubuntu 22.04. */
 void FillWithRandomBytes(void* buffer, size_t size) __asm__("arc4random_buf")
     __attribute__((visibility("hidden")));
 
@@ -19,7 +19,7 @@ void FillWithRandomBytes(void* buffer, size_t size) {
     const ssize_t got = getrandom(next, size, 0);
     if (got < 0) {
       if (errno == EINTR) continue;
-      abort(); /* a kernel older than 3.17, on which this glibc does not run either */
+      abort(); /* a kernel older than 3.17, which this glibc does not support either */
     }
     next += got;
     size -= (size_t)got;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A collector of one's own, in C: page faults and involuntary context switches of the process, as
- * counters, sampled every 5 ms while a capture runs and at no other time.
+ * A custom collector in C: samples page faults and involuntary context switches of the process as
+ * counters, every 5 ms, only while a capture runs.
  *
- *   rusage_provider [ADDRESS]        then: capture --service_addr=ADDRESS --duration_ms=500
- * --logdir=DIR
+ *   rusage_provider [ADDRESS]
+ *   capture --service_addr=ADDRESS --duration_ms=500 --logdir=DIR
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -75,13 +75,13 @@ static int Stop(void* context, const jobscope_provider_session* session, char* r
   (void)reason;
   (void)reason_size;
   struct sampler* const sampler = context;
-  if (session->begin_monotonic_ns == 0) return 0; /* armed, and never started */
+  if (session->begin_monotonic_ns == 0) return 0; /* armed, but never started */
   atomic_store(&sampler->stopping, 1);
   pthread_join(sampler->thread, NULL);
   return 0;
 }
 
-/* Something to be seen. */
+/* Causes page faults to record. */
 static void Work(void) {
   const size_t bytes = (size_t)4 << 20;
   char* const memory =

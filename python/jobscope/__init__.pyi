@@ -194,7 +194,7 @@ def unregister_provider(name: str) -> None: ...
 
 # ---- frameworks ----
 
-# Of unknown base: an instance is also one of the framework's own Callback where that is imported.
+# Unknown base class: if the framework is imported, an instance is also one of its own Callback.
 class KerasCallback(Any):  # type: ignore[misc]
     def __init__(self, first_step: int = 0) -> None: ...
 
