@@ -4,26 +4,24 @@
 #ifndef COLLECTORS_HOST_HOST_SESSION_H_
 #define COLLECTORS_HOST_HOST_SESSION_H_
 
-#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "absl/types/span.h"
 #include "collectors/collector.h"
-#include "collectors/host/account.h"
+#include "collectors/host/drain_pace.h"
 #include "collectors/host/event_encoder.h"
+#include "collectors/host/full_watch.h"
 #include "collectors/host/host_report.h"
+#include "collectors/host/line_table.h"
 #include "collectors/host/reader.h"
-#include "collectors/host/thread_drain.h"
-#include "collectors/host/thread_line.h"
+#include "collectors/host/session_clocks.h"
+#include "collectors/host/session_threads.h"
+#include "collectors/host/step_window.h"
 #include "collectors/host/window.h"
-#include "common/clock/clock_watch.h"
+#include "common/clock/tick_clock.h"
 
 namespace jobscope::host {
 
@@ -67,87 +65,49 @@ class HostSession {
  private:
   enum class Phase { kArmed, kWaitingForStep, kRecording, kStopped };
 
-  ThreadLine* LineFor(int64_t tid, const char* name);
-  // The recorder's list of all threads, in infos_, which grows until the list fits: at most 16,384
-  // entries of 136 bytes. One pass over the recorder's states. Valid until the next call.
-  absl::Span<const jobscope_thread_info> ListThreads();
-  // Lists the threads, updates those that are known, adds those that are new, from their first
-  // record on.
-  void Refresh();
-  // Lists the threads as they are now: the session begins at their heads, or as far back as their
-  // rings hold. Returns how many have ended and lost their ring to another thread.
-  uint64_t NoteThreads(bool oldest);
-  void NoteTotals();
+  void NoteTotals() { reader_->totals(&totals_at_start_); }
+  // From the threads' heads on, which are those of the totals.
+  void BeginAtHeads();
 
-  // Follows the step trigger. False while nothing is to be drained.
-  bool FollowTrigger();
-  // The begin, in the trace, of the step that opened the window: its thread is read from there on.
-  uint64_t BeginWithStep(uint64_t step_ticks);
   // While the start is not yet commanded.
   absl::Duration DrainAhead();
-  // False: ticks do not run as the map says any more; the session is told.
-  bool ClockHolds(const ClockSample& now);
-  void DrainThreads(uint64_t entry_ticks);
-  void FinishEnded();
-  void SampleOpenScopes();
-  // Threads that got no ring record nothing, but what they are inside of is known: a thread that
-  // hangs there is what people look for.
-  void SampleThreadsWithoutRing();
-  absl::Duration NextDrain(uint64_t entry_ticks);
+  // Follows the step trigger. False while nothing is to be drained.
+  bool FollowSteps();
   void FlushOldLines(uint64_t now_ticks);
-  bool Full();
+  void CountLost(uint64_t now_ticks);
+  // Everything up to the window's end, once nothing more is recorded.
+  void DrainToEnd();
+  void SampleOpenScopes();
   void LeaveRecorder();
 
-  void AppendClock(const ClockSample& sample);
   // `recorded`: the window has been open.
   ReportInput AccountSoFar(bool recorded) const;
   void MakeReport(bool recorded);
-  uint64_t Ticks(absl::Duration duration) const;
-  uint64_t Now() const;
 
   const Reader* const reader_;
   const ArmRequest request_;
   const uint32_t bits_;
   const uint64_t past_since_ticks_;
-  const ThreadDrain::LineFor line_for_;
-  const std::function<bool()> full_;
 
   Phase phase_ = Phase::kArmed;
-  bool holding_ = false;  // the recorder holds rings of ended threads, and maybe our mask
-  std::optional<StepRange> steps_;
-  bool keep_zero_ = false;
-  bool window_closed_ = false;  // by the last step
-  bool store_full_ = false;     // when it was last looked at
-  uint64_t full_since_ticks_ = 0;
-  uint64_t full_ticks_ = 0;             // in all
-  std::optional<double> full_after_s_;  // the first time, since the zero
-  uint64_t ahead_until_ns_ = 0;         // MONOTONIC; recording ahead of Start ends then
+  bool holding_ = false;         // the recorder holds rings of ended threads, and maybe our mask
+  uint64_t ahead_until_ns_ = 0;  // MONOTONIC; recording ahead of Start ends then
   uint64_t armed_ticks_ = 0;
   uint64_t recording_since_ = 0;
   uint64_t lost_so_far_ = 0;
   uint64_t last_count_ticks_ = 0;
-  double ticks_per_second_ = 1e9;
-  Window window_;
-  std::unique_ptr<EventEncoder> encoder_;
-  std::vector<std::unique_ptr<ThreadDrain>> threads_;  // by rising serial
-  size_t next_thread_ = 0;                             // where the next Drain begins
-  ThreadLines lines_;
-  std::vector<jobscope_record> buffer_;
-  std::vector<jobscope_thread_info> infos_;
-  jobscope_totals totals_at_start_{};
-  uint64_t threads_without_ring_ = 0;
-
-  ClockWatch watch_;
-  bool clock_jumped_ = false;
-  uint64_t last_clock_ticks_ = 0;
   uint64_t last_flush_ticks_ = 0;
-  uint64_t last_drain_ticks_ = 0;
-  uint64_t last_heads_ = 0;  // of the busiest thread: records since the last drain
-  uint64_t last_record_ticks_ = 0;
-  double peak_rate_ = 0;        // of the busiest thread: records per tick, the highest of late
-  uint64_t peak_ticks_ = 0;     // when it was reached
-  uint64_t last_finished_ = 0;  // threads whose end the last drain found
-  absl::Duration pause_;
+  jobscope_totals totals_at_start_{};
+
+  TickClock ticks_;
+  Window window_;
+  SessionClocks clocks_;
+  FullWatch full_;
+  LineTable lines_;
+  SessionThreads threads_;
+  DrainPace pace_;
+  std::optional<StepWindow> steps_;
+  std::unique_ptr<EventEncoder> encoder_;  // from Start to Stop
   CollectorReport report_;
 };
 

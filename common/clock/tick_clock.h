@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ticks of a session: what they say now, and durations in them.
+#ifndef COMMON_CLOCK_TICK_CLOCK_H_
+#define COMMON_CLOCK_TICK_CLOCK_H_
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "jobscope/detail/ticks.h"
+
+namespace jobscope {
+
+// Not thread-safe.
+class TickClock {
+ public:
+  // Of the time stamp counter, or of MONOTONIC in nanoseconds.
+  explicit TickClock(bool uses_tsc) : uses_tsc_(uses_tsc) {}
+
+  // Until then durations are counted as if ticks were nanoseconds.
+  void SetRate(double ticks_per_second) { ticks_per_second_ = ticks_per_second; }
+
+  bool uses_tsc() const { return uses_tsc_; }
+  double ticks_per_second() const { return ticks_per_second_; }
+  uint64_t Now() const { return detail::ReadTicks(uses_tsc_); }
+  uint64_t Ticks(absl::Duration duration) const {
+    return static_cast<uint64_t>(absl::ToDoubleSeconds(duration) * ticks_per_second_);
+  }
+  // `duration` before `ticks`, or 0.
+  uint64_t Before(uint64_t ticks, absl::Duration duration) const {
+    const uint64_t earlier = Ticks(duration);
+    return ticks > earlier ? ticks - earlier : 0;
+  }
+
+ private:
+  bool uses_tsc_;
+  double ticks_per_second_ = 1e9;
+};
+
+}  // namespace jobscope
+
+#endif  // COMMON_CLOCK_TICK_CLOCK_H_
