@@ -53,7 +53,7 @@ void ClockBurst::OnPong(uint64_t received_ns, grpc::ByteBuffer* message) {
     done = std::exchange(done_, nullptr);
     estimate = sync_.estimate();
   }
-  // Without waiting for the worker's side of the end.
+  // Does not wait for the worker to end its side.
   done(grpc::Status::OK, estimate);
 }
 
@@ -69,7 +69,7 @@ bool ClockBurst::Take(const v1::ClockPong* pong, uint64_t received_ns) {
   exchange.worker_sent_ns = pong->sent_monotonic_ns();
   exchange.received_ns = received_ns;
   exchange.worker_realtime_ns = static_cast<int64_t>(pong->realtime_ns());
-  // REALTIME at `received_ns`: read now, less what has passed since.
+  // REALTIME at `received_ns`: the current time minus the time since.
   const int64_t realtime_ns = RealtimeNs();
   exchange.realtime_ns = realtime_ns - static_cast<int64_t>(MonotonicNow() - received_ns);
   sync_.Add(exchange);
@@ -87,7 +87,7 @@ void ClockBurst::OnDone(const grpc::Status& status) {
   bool bad_answer = false;
   {
     const absl::MutexLock lock(&mutex_);
-    // The stream's events hold us.
+    // The stream's events own this.
     stream_.reset();
     done = std::exchange(done_, nullptr);
     estimate = sync_.estimate();

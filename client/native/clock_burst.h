@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A burst of pings over one SyncClock stream.
+// Measures a worker's clock by a burst of pings over one SyncClock stream.
 #ifndef CLIENT_NATIVE_CLOCK_BURST_H_
 #define CLIENT_NATIVE_CLOCK_BURST_H_
 
@@ -23,24 +23,24 @@
 
 namespace jobscope {
 
-// Pings one after the other, each sent when the answer to the last has come, so that none waits
-// behind another. Keeps itself until it is done.
+// Sends each ping when the answer to the previous one has arrived, so that none queues behind
+// another. Owns itself until it is done.
 class ClockBurst : public std::enable_shared_from_this<ClockBurst> {
  public:
-  // `done` comes once, on one of the threads: OK with an estimate if any answer was of use, with
-  // however few there were within `timeout`.
+  // Calls `done` once, on one of the threads: with OK and an estimate if any answer was usable,
+  // however few arrived within `timeout`.
   static std::shared_ptr<ClockBurst> Start(const std::shared_ptr<grpc::Channel>& channel,
                                            absl::Duration timeout, CallThreads* threads,
                                            WorkerClient::ClockDone done);
 
-  // `done` comes soon.
+  // `done` is called soon.
   void Cancel();
 
  private:
   explicit ClockBurst(WorkerClient::ClockDone done) : done_(std::move(done)) {}
   void OnPong(uint64_t received_ns, grpc::ByteBuffer* message);
   void OnDone(const grpc::Status& status);
-  // True: that was enough.
+  // Returns true if no more pings are needed.
   bool Take(const v1::ClockPong* pong, uint64_t received_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Ping() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

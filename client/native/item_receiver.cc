@@ -13,15 +13,15 @@ using xspace::ItemKind;
 
 namespace {
 
-// No worker sends larger ones.
+// No worker sends larger items.
 constexpr uint64_t kMaxBodyBytes = uint64_t{64} << 20;
-// What the index takes (common/xspace/item_index): a view and a segment per item, in vectors that
-// have grown by doubling; of what is parsed, at most 40 bytes for each byte (an empty ThreadLoss).
+// Memory of the index (common/xspace/item_index): a view and a segment per item, in vectors grown
+// by doubling; for parsed items at most 40 bytes per byte (an empty ThreadLoss).
 constexpr uint64_t kIndexBytesPerItem = 256;
 constexpr uint64_t kIndexBytesPerOtherByte = 48;
-// The disk's room is looked at each time that a spool has grown by this.
+// The disk's free space is checked each time that a spool has grown by this.
 constexpr uint64_t kDiskCheckStep = uint64_t{16} << 20;
-// Pieces that are written at once.
+// Pieces written at once.
 constexpr size_t kMaxFields = 1024;
 
 bool HoldsEvents(ItemKind kind) { return kind == ItemKind::kEvents || kind == ItemKind::kRawPlane; }
@@ -51,7 +51,7 @@ absl::StatusOr<bool> ItemReceiver::Count(const ItemField& item, uint64_t item_by
     return false;
   }
   if (body_bytes == 0) {
-    // Over the worker's own limit of one item.
+    // Above the worker's own limit of one item.
     received->last_item = item.number;
     ++received->empty_items;
     return false;
@@ -182,11 +182,11 @@ absl::Status ItemReceiver::TakeChunk(const ItemChunk& chunk) {
     received_.partial_bytes = 0;
     if (partial_.wanted) {
       if (absl::Status made = MakeSpool(); !made.ok()) return made;
-      disk_error_ = spool_->Append({});  // without what has come of it before
+      disk_error_ = spool_->Append({});  // discards what earlier pieces left
       if (disk_error_.ok()) disk_error_ = spool_->AppendPart(head);
     }
   } else if (chunk.offset + chunk.data.size() <= received_.partial_bytes) {
-    return absl::OkStatus();  // it came before
+    return absl::OkStatus();  // received before
   } else if (chunk.offset != received_.partial_bytes || chunk.kind != partial_.kind ||
              chunk.body_bytes != partial_.body_bytes) {
     return fault(absl::StrCat("that begins at ", chunk.offset, " where ", received_.partial_bytes,

@@ -54,7 +54,7 @@ void NativeStream::Drain() {
 void NativeStream::Cancel() {
   context_.TryCancel();
   const absl::MutexLock lock(&mutex_);
-  // gRPC tells that it is over when a message is read.
+  // gRPC reports the end when a message is read.
   draining_ = true;
   read_wanted_ = !reading_;
   Advance();
@@ -109,7 +109,7 @@ void NativeStream::OnWritten(bool ok) {
   if (ok) {
     Advance();
   } else {
-    // The stream is broken, which the next read tells.
+    // The stream is broken, which the next read reports.
     write_over_ = true;
     outgoing_.clear();
   }
@@ -121,7 +121,7 @@ void NativeStream::OnFinished(bool) {
   Events events;
   {
     const absl::MutexLock lock(&mutex_);
-    // Whoever listens may hold us, and we them.
+    // The events may own this, and this owns them.
     std::swap(events, events_);
     done_ = true;
     last = Leave();
@@ -132,7 +132,8 @@ void NativeStream::OnFinished(bool) {
 
 void NativeStream::Advance() {
   if (!started_ || finishing_) return;
-  // Not while the last message is told: a read that fails ends the stream, and `done` is the last.
+  // Not while the last message is being handled: a failing read ends the stream, and `done` must
+  // come last.
   if (read_wanted_ && !reading_ && !handling_) {
     read_wanted_ = false;
     reading_ = true;
@@ -160,7 +161,7 @@ void NativeStream::Finish() {
 }
 
 std::shared_ptr<NativeStream> NativeStream::Leave() {
-  // Between two messages nothing may be in the queue, and yet it goes on.
+  // Between two messages the queue may be empty although the stream continues.
   return --operations_ == 0 && done_ ? std::move(self_) : nullptr;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One bidirectional stream of raw messages, on the client's own completion queue.
+// Runs one bidirectional stream of raw messages, on the client's own completion queue.
 #ifndef CLIENT_NATIVE_NATIVE_STREAM_H_
 #define CLIENT_NATIVE_NATIVE_STREAM_H_
 
@@ -22,36 +22,36 @@
 
 namespace jobscope {
 
-// Thread-safe. Keeps itself until it is done; it is done when the worker ends it, the connection
-// breaks, or it was cancelled. What ends it shows when a message is read: whoever wants no more
-// messages drains or cancels it.
+// Reads and writes messages in order. Thread-safe. Owns itself until it is done: when the worker
+// ends it, the connection breaks, or it was cancelled. The end is detected by reading: drain or
+// cancel the stream to receive no more messages.
 class NativeStream : public std::enable_shared_from_this<NativeStream> {
  public:
   // Both run on the threads of `CallThreads`, must not block, and may use the stream.
   struct Events {
-    // One for each Read, unless the stream ended. The buffer may be swapped out.
+    // Runs once for each Read, unless the stream ended. The buffer may be swapped out.
     std::function<void(grpc::ByteBuffer* message)> message;
-    // Once, the last. OK: the worker closed the stream by itself.
+    // Runs once, last. OK: the worker closed the stream.
     std::function<void(const grpc::Status& status)> done;
   };
 
-  // `method` is a path. Never waits for a connection: one that cannot be made is UNAVAILABLE. The
-  // stream is done with DEADLINE_EXCEEDED after `timeout`.
+  // `method` is a path. Never waits for a connection: ends with UNAVAILABLE if none can be made.
+  // Ends with DEADLINE_EXCEEDED after `timeout`.
   static std::shared_ptr<NativeStream> Start(const std::shared_ptr<grpc::Channel>& channel,
                                              const char* method, absl::Duration timeout,
                                              CallThreads* threads, Events events);
 
-  // Messages go out in order; after the end they are dropped.
+  // Sends messages in order; discards them after the end.
   void Write(const std::string& message);
-  // Reads the next message; no other Read may be under way.
+  // Reads the next message; no other Read may be in progress.
   void Read();
-  // Nothing more is written, and what still comes is dropped, until the worker closes.
+  // Writes nothing more, and discards received messages until the worker closes.
   void Drain();
-  // Done soon, with CANCELLED; what still comes is dropped.
+  // Ends the stream soon, with CANCELLED; discards received messages.
   void Cancel();
 
  private:
-  // What of the stream is in the queue.
+  // An operation of the stream in the queue.
   class Tag : public CallThreads::Call {
    public:
     using Handler = void (NativeStream::*)(bool ok);
@@ -69,10 +69,10 @@ class NativeStream : public std::enable_shared_from_this<NativeStream> {
   void OnRead(bool ok);
   void OnWritten(bool ok);
   void OnFinished(bool ok);
-  // Gives gRPC what there is to do.
+  // Starts gRPC's next operations.
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Finish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Counts one operation less; the result is to be let go of outside of the lock.
+  // Decrements the number of operations. Release the result outside of the lock.
   std::shared_ptr<NativeStream> Leave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const CallThreads::Lease lease_;
@@ -82,8 +82,8 @@ class NativeStream : public std::enable_shared_from_this<NativeStream> {
   Tag finish_tag_{this, &NativeStream::OnFinished};
   grpc::ClientContext context_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
-  grpc::ByteBuffer message_;  // of gRPC while it reads
-  grpc::Status status_;       // likewise while it finishes
+  grpc::ByteBuffer message_;  // owned by gRPC during a read
+  grpc::Status status_;       // likewise during the finish
 
   absl::Mutex mutex_;
   Events events_ ABSL_GUARDED_BY(mutex_);
@@ -97,7 +97,7 @@ class NativeStream : public std::enable_shared_from_this<NativeStream> {
   bool write_over_ ABSL_GUARDED_BY(mutex_) = false;    // closed, or failed
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool finishing_ ABSL_GUARDED_BY(mutex_) = false;
-  int operations_ ABSL_GUARDED_BY(mutex_) = 0;  // in the queue, or being told
+  int operations_ ABSL_GUARDED_BY(mutex_) = 0;  // in the queue, or being handled
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<NativeStream> self_ ABSL_GUARDED_BY(mutex_);  // until it is done
 };

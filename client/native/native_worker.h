@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A worker that speaks jobscope.v1.Profiler: recordings that are streamed while they run.
+// Talks to a worker that speaks jobscope.v1.Profiler: streams the recording while it runs.
 #ifndef CLIENT_NATIVE_NATIVE_WORKER_H_
 #define CLIENT_NATIVE_NATIVE_WORKER_H_
 
@@ -27,8 +27,7 @@ namespace jobscope {
 
 struct NativeWorkerOptions {
   DialOptions dial;
-  // Where the items are kept until they are written: the run's directory, so that both are on one
-  // disk.
+  // Directory of the spool: the run's, so that both are on one disk.
   std::string spool_directory;
   uint64_t max_trace_bytes = 0;  // --max_trace_mb; 0: no limit but the disk
   uint64_t part_limit_bytes = uint64_t{256} << 20;
@@ -37,11 +36,12 @@ struct NativeWorkerOptions {
   ReceiveLimits receive_limits;
 };
 
-// Thread-safe. No thread of its own: answers arrive on `threads`, items are spooled on `disk`.
+// Captures one worker. Thread-safe. Has no thread of its own: answers arrive on `threads`, items
+// are spooled on `disk`.
 class NativeWorker : public WorkerClient {
  public:
-  // Dials at the first call. Both must outlive this, and the pool the threads, which wait until a
-  // capture that was cancelled has told its worker so (at most a second).
+  // Dials at the first call. Both must outlive this, and the pool must outlive the threads, which
+  // wait until a cancelled capture has notified its worker (at most a second).
   NativeWorker(const Endpoint& endpoint, NativeWorkerOptions options, CallThreads* threads,
                WritePool* disk);
   ~NativeWorker() override;

@@ -25,7 +25,7 @@ std::string PathOfPart(const RunDirectory& directory, const std::string& stem, s
   return absl::StrCat("../", directory.run(), ".part", part, "/", stem, ".xplane.pb");
 }
 
-// What was left out was attempted, and is not in the trace.
+// Counts omitted events as lost: they were attempted, and are not in the trace.
 void LeaveOut(uint64_t events, const char* cause, v1::Summary* summary) {
   if (events == 0 || summary->events() < events) return;
   summary->set_events(summary->events() - events);
@@ -40,8 +40,7 @@ std::string UnreadableText(const absl::Status& unreadable) {
                       unreadable.message());
 }
 
-// All that is read of the items for this part is with the system then, not yet under its name.
-// `file` is the one that is being written.
+// Writes one part to the system, not yet under its final name. `file` is the one being written.
 absl::Status WritePart(const xspace::Assembler& assembler, size_t index,
                        const RunDirectory& directory, const std::string& stem,
                        std::unique_ptr<FileSink>* file) {
@@ -54,7 +53,7 @@ absl::Status WritePart(const xspace::Assembler& assembler, size_t index,
   return written;
 }
 
-// No worker of ours has as many.
+// No jobscope worker has as many.
 template <typename Repeated>
 void Shorten(Repeated* repeated) {
   constexpr int kMax = 1000;
@@ -64,7 +63,7 @@ void Shorten(Repeated* repeated) {
 std::optional<v1::Summary> FindSummary(const xspace::ItemIndex& index) {
   if (!index.has_summary) return std::nullopt;
   v1::Summary summary = index.summary;
-  // What becomes of it stands in a manifest that all workers share.
+  // The summary goes into a manifest that all workers share.
   Shorten(summary.mutable_collectors());
   Shorten(summary.mutable_lost_by_cause());
   Shorten(summary.mutable_warnings());
@@ -98,10 +97,10 @@ Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& s
   options.hostname = stem;
   options.part_limit_bytes = capture_.part_limit_bytes;
   options.keep_readable = true;
-  // What the file holds by reference goes out first: it would map everything again at once.
+  // First writes out what the file refers to: it would otherwise map everything again at once.
   std::unique_ptr<FileSink> file;
   options.let_go = [&spooled, &file](const std::vector<uintptr_t>& chunks) {
-    if (file != nullptr) (void)file->Flush();  // an error stays, and the next write returns it
+    if (file != nullptr) (void)file->Flush();  // an error persists, and the next write returns it
     spooled->items().LetGo(chunks);
   };
   options.rank = account->rank;
@@ -131,17 +130,17 @@ Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& s
     if (written.ok() && i + 1 == parts.size()) {
       judged = *account;
       if (capture_.received.summary_item == 0) {
-        // None is not said: the worker may have no steps at all.
+        // 0 is not reported: the worker may have no steps at all.
         const uint64_t steps = assembler->CountSteps();
         if (steps > 0) judged.steps = steps;
       }
       verdict = Judge(summary, assembler->events(), assembler->unreadable(), &judged);
-      // What is no longer read goes back while the disk is at work.
+      // Frees memory that is no longer read while the disk is busy.
       assembler.reset();
       spooled.reset();
       spool.reset();
     }
-    // The manifest, which is published last, makes the names in the run's directory last.
+    // The manifest, published last, makes the names in the run's directory durable.
     if (written.ok()) {
       written = file->Publish(i == 0 ? FileSink::Name::kLater : FileSink::Name::kLasts);
     }
@@ -231,7 +230,7 @@ Verdict SpoolDelivery::JudgeWithoutSummary(uint64_t events, ManifestWorker* acco
   const StartCall& start = capture_.start;
   account->events = events;
   if (start.clock.has_value()) {
-    // As unsigned numbers: the worker's clock may be anywhere.
+    // As unsigned numbers: the worker's clock may have any value.
     account->start_unix_ns =
         static_cast<int64_t>(static_cast<uint64_t>(start.zero_unix_ns) +
                              static_cast<uint64_t>(start.clock->realtime_offset_ns));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a native worker streamed, ready to be assembled.
+// Assembles what a native worker streamed.
 #ifndef CLIENT_NATIVE_SPOOL_DELIVERY_H_
 #define CLIENT_NATIVE_SPOOL_DELIVERY_H_
 
@@ -24,33 +24,34 @@
 
 namespace jobscope {
 
-// One capture, when it is over.
+// One capture, after its end.
 struct SpooledCapture {
-  std::unique_ptr<Spool> spool;       // null: nothing came
-  std::unique_ptr<SpoolIndex> index;  // of that spool; null: one is to be made
+  std::unique_ptr<Spool> spool;       // null: nothing was received
+  std::unique_ptr<SpoolIndex> index;  // of that spool; null: must be built
   ReceivedItems received;
-  absl::Status disk_error;  // why not everything that came was spooled
+  absl::Status disk_error;  // why not all received items were spooled
   StartCall start;
   std::optional<uint64_t> announced_last_item;  // by `ended`
-  // Not OK: the stream was lost for good. `after_end`: when recording was over by plan.
+  // Not OK: the stream was lost for good. `after_end`: after the planned end of the recording.
   grpc::Status status;
   bool after_end = false;
-  // The worker has ended it by itself, and said why.
+  // The worker ended the capture itself, and said why.
   bool orderly_end = false;
-  // Streams that were lost and taken up again, and how long that took in all.
+  // Number of streams that were lost and resumed, and the total time that took.
   int breaks = 0;
   absl::Duration outage;
   uint64_t part_limit_bytes = uint64_t{256} << 20;
 };
 
-// Memory: an index of about 120 bytes per item, a buffer, and at most some 50 MiB of the spool
-// mapped at any time, however large it is. Write waits until there is memory for the index.
+// Writes a spooled capture. Memory: an index of about 120 bytes per item, a buffer, and at most
+// about 50 MiB of the spool mapped at any time, however large it is. Write waits until there is
+// memory for the index.
 class SpoolDelivery : public Delivery {
  public:
   explicit SpoolDelivery(SpooledCapture capture);
 
-  // Part k > 1 goes to "<run>.part<k>". Parts appear one by one, each of them whole; when one
-  // cannot be written, those before it stay, and the verdict says so. Gives up the spool.
+  // Writes the trace; part k > 1 goes to "<run>.part<k>". Parts appear one by one, each complete;
+  // if one cannot be written, earlier ones stay, and the verdict says so. Releases the spool.
   Verdict Write(const RunDirectory& directory, const std::string& stem,
                 ManifestWorker* account) override;
 
