@@ -97,13 +97,12 @@ void ClockBurst::OnDone(const grpc::Status& status) {
   if (estimate.has_value()) {
     done(grpc::Status::OK, estimate);
   } else if (bad_answer) {
-    done(grpc::Status(grpc::StatusCode::INTERNAL,
-                      "the worker answers pings with something that cannot be read"),
+    done(grpc::Status(grpc::StatusCode::INTERNAL, "the worker's answers to pings cannot be parsed"),
          std::nullopt);
   } else if (status.ok()) {
-    done(grpc::Status(grpc::StatusCode::INTERNAL,
-                      "the worker's clock cannot be: its answers "
-                      "take longer than their way there and back"),
+    done(grpc::Status(
+             grpc::StatusCode::INTERNAL,
+             "the worker's clock is implausible: its answers take longer than the round trip"),
          std::nullopt);
   } else {
     done(status, std::nullopt);

@@ -28,7 +28,7 @@ bool HoldsEvents(ItemKind kind) { return kind == ItemKind::kEvents || kind == It
 
 absl::Status TooMuch(absl::string_view what) {
   return absl::OutOfRangeError(
-      absl::StrCat("the worker sent more than ", what, ": no worker of ours does so"));
+      absl::StrCat("the worker sent more than ", what, ": no jobscope worker does"));
 }
 
 }  // namespace
@@ -166,7 +166,7 @@ absl::Status ItemReceiver::TakeChunk(const ItemChunk& chunk) {
   };
   if (chunk.data.empty() || chunk.body_bytes > kMaxBodyBytes || chunk.offset > chunk.body_bytes ||
       chunk.data.size() > chunk.body_bytes - chunk.offset) {
-    return fault("that does not lie in it");
+    return fault("beyond its end");
   }
   if (chunk.offset == 0) {
     CheckDisk(&received_);

@@ -36,7 +36,7 @@ void LeaveOut(uint64_t events, const char* cause, v1::Summary* summary) {
 }
 
 std::string UnreadableText(const absl::Status& unreadable) {
-  return absl::StrCat("the worker sent what cannot be read, and the trace ends before it: ",
+  return absl::StrCat("the worker sent an unreadable item, and the trace ends before it: ",
                       unreadable.message());
 }
 
@@ -158,7 +158,7 @@ Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& s
 
 std::string SpoolDelivery::UnknownText() const {
   const ReceivedItems& received = capture_.received;
-  return absl::StrCat(received.unknown_items, " items of kinds that this program does not know (",
+  return absl::StrCat(received.unknown_items, " items of kinds unknown to this program (",
                       received.unknown_kind,
                       ") were left out: the worker is newer; update this program to see them");
 }
@@ -191,7 +191,7 @@ void SpoolDelivery::AddWarnings(ManifestWorker* account) const {
       *capture_.announced_last_item != received.last_item) {
     account->warnings.push_back(absl::StrCat("the worker ended with item ",
                                              *capture_.announced_last_item,
-                                             ", the last that came is ", received.last_item));
+                                             ", the last one received is ", received.last_item));
   }
   if (whole && received.summary_item != received.last_item) {
     account->warnings.push_back(absl::StrCat("the summary is item ", received.summary_item,

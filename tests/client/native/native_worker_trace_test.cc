@@ -68,7 +68,7 @@ TEST_F(NativeWorkerTraceTest, WrongTotalsAreWarningsWithBothFigures) {
   const std::string last = std::to_string(items.size());
   EXPECT_THAT(account_.warnings, Contains("the worker counted 25 events, the file holds 20"));
   EXPECT_THAT(account_.warnings,
-              Contains("the worker ended with item 99, the last that came is " + last));
+              Contains("the worker ended with item 99, the last one received is " + last));
   EXPECT_THAT(account_.warnings,
               Contains("the summary is item " + std::to_string(items.size() - 1) +
                        ", but the last item is " + last));
