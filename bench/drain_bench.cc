@@ -93,7 +93,7 @@ void BM_DrainAndEncode(benchmark::State& state) {
     xspace::Store store(512 << 20);
     xspace::Names names(&store);
     ArmRequest arm;
-    arm.levels.host = 3;
+    arm.recording.host_tracer_level = 3;
     arm.sink = &store;
     arm.names = &names;
     StartRequest start;

@@ -14,19 +14,11 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
-#include "common/options/device_tracer.h"
-#include "common/options/framework_choice.h"
+#include "common/options/recording_options.h"
 #include "common/xspace/segment/item_sink.h"
 #include "common/xspace/segment/names.h"
 
 namespace jobscope {
-
-// Recording levels of one session, already validated.
-struct CollectorLevels {
-  int host = 2;    // 0 off; 1 user and critical; 2 and notable runtime work; 3 and verbose
-  int device = 1;  // 0 off
-  int python = 0;  // 0 off
-};
 
 // Whole training steps to record: from the begin of the first step whose number is >= first to the
 // end of the first whose number is >= last. If step `first` has begun already, the same number of
@@ -53,16 +45,12 @@ class SessionEvents {
 };
 
 struct ArmRequest {
-  CollectorLevels levels;
-  FrameworkChoice frameworks;  // the collectors of other frameworks are off
-  absl::Duration lookback;     // requested; zero: none
+  RecordingOptions recording;
+  absl::Duration lookback;  // requested; zero: none
   // A start instant is about to be commanded: a collector that supports this records from Arm on,
   // for at most this long, so that a Start called late loses nothing. Zero: it records from Start
   // on.
   absl::Duration ahead;
-  bool record_shapes = false;  // of operators' inputs; an operator collector without support
-                               // reports that
-  DeviceTracer device_tracer = DeviceTracer::kAuto;
   uint64_t store_bytes = uint64_t{256} << 20;  // the session's memory cap
   xspace::ItemSink* sink = nullptr;  // outlives all calls of the session, also those of a wedged
                                      // collector

@@ -71,9 +71,6 @@ inline constexpr absl::Duration kFirstGpusWait = absl::Milliseconds(100);
 
 // ---- levels ----
 
-inline constexpr uint32_t kMaxHostLevel = 3;
-inline constexpr uint32_t kMaxDeviceLevel = 1;
-inline constexpr uint32_t kMaxPythonLevel = 2;
 inline constexpr int32_t kMaxMonitoringLevel = 2;
 
 // ---- sizes ----

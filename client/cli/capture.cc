@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
@@ -37,6 +38,7 @@
 #include "client/worker/outcome.h"
 #include "client/worker/worker_client.h"
 #include "common/net/endpoint.h"
+#include "common/options/recording_options.h"
 #include "common/process/identity.h"
 #include "common/run/manifest.h"
 #include "common/run/run_directory.h"
@@ -74,12 +76,7 @@ FanOutOptions MakeFanOutOptions(const Flags& flags, const RunDirectory& director
     options.steps = StepsWanted{static_cast<uint64_t>(*flags.steps), flags.start_step};
   }
   options.delay = absl::Milliseconds(flags.delay_ms);
-  options.host_tracer_level = static_cast<uint32_t>(flags.host_tracer_level);
-  options.device_tracer_level = static_cast<uint32_t>(flags.device_tracer_level);
-  options.python_tracer_level = static_cast<uint32_t>(flags.python_tracer_level);
-  options.frameworks = flags.frameworks;
-  options.record_shapes = flags.record_shapes;
-  options.device_tracer = flags.device_tracer;
+  options.recording = flags.recording;
   options.attempts = static_cast<int>(flags.num_tracing_attempts);
   options.max_parallel = static_cast<size_t>(flags.max_parallel);
   if (flags.min_workers.has_value()) options.min_workers = static_cast<size_t>(*flags.min_workers);
@@ -115,15 +112,9 @@ void FillOptions(const Flags& flags, const RunDirectory& directory, Manifest* ou
   manifest.run_directory = directory.path();
   manifest.client_version = Version();
   manifest.duration_ms = static_cast<uint64_t>(flags.duration_ms);
-  manifest.options_text = {{"protocol", flags.protocol},
-                           {"frameworks", flags.frameworks},
-                           {"device_tracer", flags.device_tracer}};
+  manifest.options_text = {{"protocol", flags.protocol}};
   manifest.options_numbers = {{"num_tracing_attempts", flags.num_tracing_attempts},
                               {"delay_ms", flags.delay_ms},
-                              {"host_tracer_level", flags.host_tracer_level},
-                              {"device_tracer_level", flags.device_tracer_level},
-                              {"python_tracer_level", flags.python_tracer_level},
-                              {"record_shapes", flags.record_shapes ? 1 : 0},
                               {"connect_timeout_ms", flags.connect_timeout_ms},
                               {"transfer_timeout_ms", flags.transfer_timeout_ms},
                               {"max_parallel", flags.max_parallel},
@@ -132,6 +123,14 @@ void FillOptions(const Flags& flags, const RunDirectory& directory, Manifest* ou
                               {"lookback_ms", flags.lookback_ms},
                               {"part_mb", flags.part_mb},
                               {"resume_timeout_ms", flags.resume_timeout_ms}};
+  for (const RecordingOption& option : AllRecordingOptions()) {
+    const std::string value = OptionText(flags.recording, option.name);
+    if (option.kind == RecordingOption::Kind::kText) {
+      manifest.options_text[option.name] = value;
+    } else {
+      (void)absl::SimpleAtoi(value, &manifest.options_numbers[option.name]);
+    }
+  }
   const std::pair<const char*, std::optional<int64_t>> if_given[] = {
       {"min_workers", flags.min_workers},
       {"steps", flags.steps},

@@ -11,8 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/suggestion.h"
 #include "client/worker/outcome.h"
-#include "common/options/device_tracer.h"
-#include "common/options/framework_choice.h"
+#include "common/options/recording_options.h"
 #include "common/process/identity.h"
 #include "common/run/run_directory.h"
 
@@ -82,9 +81,6 @@ absl::Status CheckCapture(const Flags& flags) {
       {"max_duration_ms", flags.max_duration_ms, 1, kMaxMs},
       {"num_tracing_attempts", flags.num_tracing_attempts, 1, 1000},
       {"delay_ms", flags.delay_ms, 0, 3'600'000},
-      {"host_tracer_level", flags.host_tracer_level, 0, 3},
-      {"device_tracer_level", flags.device_tracer_level, 0, 1},
-      {"python_tracer_level", flags.python_tracer_level, 0, 2},
       {"transfer_timeout_ms", flags.transfer_timeout_ms, 1, kMaxMs},
       {"max_trace_mb", flags.max_trace_mb, 0, 1 << 24},
       {"min_workers", flags.min_workers.value_or(1), 1, INT_MAX},
@@ -101,14 +97,6 @@ absl::Status CheckCapture(const Flags& flags) {
   }
   absl::Status status = CheckDuration(flags);
   status.Update(CheckNativeFlags(flags));
-  if (const auto choice = FrameworkChoice::Parse(flags.frameworks); !choice.ok()) {
-    status.Update(
-        absl::InvalidArgumentError(absl::StrCat("--frameworks: ", choice.status().message())));
-  }
-  if (const auto tracer = ParseDeviceTracer(flags.device_tracer); !tracer.ok()) {
-    status.Update(
-        absl::InvalidArgumentError(absl::StrCat("--device_tracer: ", tracer.status().message())));
-  }
   if (const auto mode = ParseFileMode(flags.file_mode); !mode.ok()) {
     status.Update(absl::InvalidArgumentError(
         absl::StrCat("--file_mode=", flags.file_mode, " ", mode.status().message())));
@@ -146,7 +134,25 @@ void AddCommon(CLI::App* app, Flags* flags) {
   app->add_flag("--quiet", flags->quiet, "no progress on stderr");
 }
 
-void AddCapture(CLI::App* app, Flags* flags) {
+// What is wrong with a value goes to `bad_value`, unless something is there already.
+void AddRecording(CLI::App* app, RecordingOptions* recording, absl::Status* bad_value) {
+  for (const RecordingOption& option : AllRecordingOptions()) {
+    const auto set = [recording, bad_value, name = option.name](const std::string& text) {
+      bad_value->Update(SetOption(kFromFlags, name, text, recording));
+    };
+    const std::string flag = absl::StrCat("--", option.name);
+    if (option.kind == RecordingOption::Kind::kSwitch) {
+      app->add_flag_function(
+          flag, [set](int64_t count) { set(count > 0 ? "1" : "0"); }, option.help);
+      continue;
+    }
+    CLI::Option* const added = app->add_option_function<std::string>(flag, set, option.help);
+    added->default_str(OptionText(*recording, option.name));
+    if (option.kind == RecordingOption::Kind::kNumber) added->type_name("INT");
+  }
+}
+
+void AddCapture(CLI::App* app, Flags* flags, absl::Status* bad_value) {
   app->add_option("--logdir", flags->logdir,
                   "traces go to <logdir>/plugins/profile/<run>, on this machine");
   app->add_flag("--report", flags->report,
@@ -160,23 +166,7 @@ void AddCapture(CLI::App* app, Flags* flags) {
       ->capture_default_str();
   app->add_option("--delay_ms", flags->delay_ms, "wait this many ms before recording [0..3600000]")
       ->capture_default_str();
-  app->add_option("--host_tracer_level", flags->host_tracer_level,
-                  "0 off, 1 user, 2 notable runtime work, 3 verbose")
-      ->capture_default_str();
-  app->add_option("--device_tracer_level", flags->device_tracer_level, "0 off, 1 on")
-      ->capture_default_str();
-  app->add_option("--python_tracer_level", flags->python_tracer_level, "0 off, 1, 2")
-      ->capture_default_str();
-  app->add_option("--frameworks", flags->frameworks,
-                  "frameworks whose own events are recorded: auto (all that a worker has loaded), "
-                  "none, or torch,jax,...")
-      ->capture_default_str();
-  app->add_option("--device_tracer", flags->device_tracer,
-                  "tracer of GPUs: auto (JAX or TensorFlow, without PyTorch, else jobscope), "
-                  "jobscope, or framework")
-      ->capture_default_str();
-  app->add_flag("--record_shapes", flags->record_shapes,
-                "also record the shapes of the inputs of PyTorch's operators");
+  AddRecording(app, &flags->recording, bad_value);
   app->add_option("--transfer_timeout_ms", flags->transfer_timeout_ms,
                   "time limit for the answer of a live worker, from the recording's end")
       ->capture_default_str();
@@ -269,7 +259,8 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
   app.set_version_flag("--version", std::string("jobscope ") + Version());
   AddCommon(&app, &flags);
   AddCredentials(&app, &flags.credentials);
-  if (verb == Verb::kCapture) AddCapture(&app, &flags);
+  absl::Status bad_value;
+  if (verb == Verb::kCapture) AddCapture(&app, &flags, &bad_value);
   if (verb == Verb::kStop) {
     app.add_option("--session_id", flags.session_id,
                    "the session to end; default: whichever runs. Needed for stock workers");
@@ -297,7 +288,8 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
   if (flags.steps.has_value() && app.count("--duration_ms") == 0) {
     flags.duration_ms = std::min(flags.duration_ms, std::max<int64_t>(flags.max_duration_ms, 1));
   }
-  const absl::Status status = Check(flags);
+  absl::Status status = bad_value;
+  status.Update(Check(flags));
   if (!status.ok()) {
     return Print(absl::StrCat(program, ": ", std::string(status.message()), "\n"), kExitUsage);
   }

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/rpc/credentials.h"
+#include "common/options/recording_options.h"
 
 namespace jobscope {
 
@@ -25,9 +26,6 @@ struct Flags {
   int64_t duration_ms = 1000;
   int64_t num_tracing_attempts = 3;
   int64_t delay_ms = 0;
-  int64_t host_tracer_level = 2;
-  int64_t device_tracer_level = 1;
-  int64_t python_tracer_level = 0;
   int64_t connect_timeout_ms = 5000;
   int64_t transfer_timeout_ms = 120'000;
   int64_t max_parallel = 256;
@@ -40,9 +38,7 @@ struct Flags {
   int64_t part_mb = 256;
   int64_t resume_timeout_ms = 5000;
   std::optional<int64_t> sample;
-  std::string frameworks = "auto";
-  bool record_shapes = false;
-  std::string device_tracer = "auto";
+  RecordingOptions recording;
   std::string file_mode = "0600";
   std::string protocol = "auto";
   CredentialFlags credentials;

@@ -188,12 +188,7 @@ void FanOutState::Arm(size_t index) {
   call.session_id = options_.session_id;
   call.file_stem = slot.stem;
   call.repository_root = options_.repository_root;
-  call.host_tracer_level = options_.host_tracer_level;
-  call.device_tracer_level = options_.device_tracer_level;
-  call.python_tracer_level = options_.python_tracer_level;
-  call.frameworks = options_.frameworks;
-  call.record_shapes = options_.record_shapes;
-  call.device_tracer = options_.device_tracer;
+  call.recording = options_.recording;
   call.lookback = std::min(options_.lookback, slot.max_lookback);
   call.by_steps = options_.steps.has_value();
   call.timeout = options_.times.arm;

@@ -20,6 +20,7 @@
 #include "client/worker/outcome.h"
 #include "client/worker/worker_client.h"
 #include "common/net/endpoint.h"
+#include "common/options/recording_options.h"
 #include "common/run/manifest.h"
 
 namespace jobscope {
@@ -60,12 +61,7 @@ struct FanOutOptions {
   absl::Duration lookback;
   std::optional<StepsWanted> steps;  // replaces the duration for workers with steps
   absl::Duration max_duration = absl::InfiniteDuration();  // of a recording of steps
-  uint32_t host_tracer_level = 2;
-  uint32_t device_tracer_level = 1;
-  uint32_t python_tracer_level = 0;
-  std::string frameworks = "auto";
-  bool record_shapes = false;
-  std::string device_tracer = "auto";
+  RecordingOptions recording;
   int attempts = 3;
   // Limit for each of: connecting and arming, measuring clocks, and writing at one time; those that
   // stall do not count.

@@ -16,6 +16,7 @@
 #include "client/rpc/timer.h"
 #include "client/run/reply_file.h"
 #include "client/worker/outcome.h"
+#include "common/options/recording_options.h"
 #include "tensorflow/profiler_service.pb.h"
 
 namespace jobscope {
@@ -288,21 +289,7 @@ std::string ProfileRequestBytes(const ArmCall& arm, const StartCall& start) {
   options.set_version(1);
   options.set_include_dataset_ops(true);
   options.set_enable_hlo_proto(true);
-  options.set_host_tracer_level(arm.host_tracer_level);
-  options.set_device_tracer_level(arm.device_tracer_level);
-  options.set_python_tracer_level(arm.python_tracer_level);
-  // Only if requested: a stock worker may refuse unknown options.
-  if (arm.frameworks != "auto") {
-    (*options.mutable_advanced_configuration())["jobscope_frameworks"].set_string_value(
-        arm.frameworks);
-  }
-  if (arm.device_tracer != "auto") {
-    (*options.mutable_advanced_configuration())["jobscope_device_tracer"].set_string_value(
-        arm.device_tracer);
-  }
-  if (arm.record_shapes) {
-    (*options.mutable_advanced_configuration())["jobscope_record_shapes"].set_bool_value(true);
-  }
+  ToProto(arm.recording, &options);
   options.set_duration_ms(duration_ms);
   return request.SerializeAsString();
 }

@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "client/clock/clock_sync.h"
+#include "common/options/recording_options.h"
 #include "jobscope/v1/profiler.pb.h"
 
 namespace jobscope {
@@ -29,12 +30,7 @@ std::string ArmBytes(const ArmCall& call) {
   v1::CaptureRequest request;
   v1::Arm& arm = *request.mutable_arm();
   arm.set_session_id(call.session_id);
-  arm.set_host_tracer_level(call.host_tracer_level);
-  arm.set_device_tracer_level(call.device_tracer_level);
-  arm.set_python_tracer_level(call.python_tracer_level);
-  arm.set_frameworks(call.frameworks);
-  arm.set_record_shapes(call.record_shapes);
-  arm.set_device_tracer(call.device_tracer);
+  ToProto(call.recording, &arm);
   arm.set_lookback_ns(Nanoseconds(call.lookback));
   arm.set_by_steps(call.by_steps);
   arm.set_chunks(true);

@@ -18,6 +18,7 @@
 #include "client/clock/clock_sync.h"
 #include "client/worker/outcome.h"
 #include "common/net/endpoint.h"
+#include "common/options/recording_options.h"
 #include "common/run/manifest.h"
 #include "common/run/run_directory.h"
 #include "jobscope/v1/profiler.pb.h"
@@ -31,12 +32,7 @@ struct ArmCall {
   std::string session_id;
   std::string file_stem;        // names the worker's files
   std::string repository_root;  // only for workers that write their own files
-  uint32_t host_tracer_level = 2;
-  uint32_t device_tracer_level = 1;
-  uint32_t python_tracer_level = 0;
-  std::string frameworks = "auto";
-  bool record_shapes = false;
-  std::string device_tracer = "auto";
+  RecordingOptions recording;
   absl::Duration lookback;
   bool by_steps = false;
   absl::Duration timeout;  // for `armed`

@@ -67,7 +67,7 @@ CollectorReport CudaCollector::Describe() const {
 }
 
 std::string CudaCollector::WhyOff(const ArmRequest& request) const {
-  if (request.levels.device <= 0) return "device_tracer_level is 0";
+  if (request.recording.device_tracer_level <= 0) return "device_tracer_level is 0";
   return cuda::DriverIsLoaded() ? "" : cuda::DriverReason(cuda::StateWithoutDriver());
 }
 

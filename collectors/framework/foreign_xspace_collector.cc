@@ -99,8 +99,8 @@ void ForeignXSpaceCollector::Off(std::string reason) {
 }
 
 std::string ForeignXSpaceCollector::WhyOff(const ArmRequest& request) const {
-  if (!request.frameworks.Takes(kind_.name)) return "not asked for (--frameworks)";
-  if (request.levels.host <= 0) return "host_tracer_level is 0";
+  if (!request.recording.frameworks.Takes(kind_.name)) return "not asked for (--frameworks)";
+  if (request.recording.host_tracer_level <= 0) return "host_tracer_level is 0";
   return python::SurelyAbsent() ? "there is no Python in this process" : "";
 }
 
@@ -206,13 +206,14 @@ absl::Status ForeignXSpaceCollector::Start(const StartRequest& request) {
 }
 
 absl::Status ForeignXSpaceCollector::Begin() {
-  const bool no_device = request_.levels.device <= 0 ||
+  const bool no_device = request_.recording.device_tracer_level <= 0 ||
                          (environment_.traces_gpus && environment_.traces_gpus(request_));
   piece_begin_ = SampleClocks(environment_.uses_tsc, kClockTries);
   std::vector<python::Value> arguments;
-  for (const int64_t argument : {int64_t{request_.levels.host}, int64_t{no_device ? 0 : 1},
-                                 static_cast<int64_t>(piece_begin_.monotonic_ns + kStartLimitNs),
-                                 static_cast<int64_t>(request_.store_bytes)}) {
+  for (const int64_t argument :
+       {int64_t{request_.recording.host_tracer_level}, int64_t{no_device ? 0 : 1},
+        static_cast<int64_t>(piece_begin_.monotonic_ns + kStartLimitNs),
+        static_cast<int64_t>(request_.store_bytes)}) {
     arguments.emplace_back(argument);
   }
   const absl::StatusOr<python::Value> refused = Call("start", arguments);

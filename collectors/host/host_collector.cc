@@ -105,7 +105,7 @@ absl::Status HostCollector::Arm(const ArmRequest& request) {
     const MutexLock lock(&mutex_);
     past_since_ticks = std::min(always_on_since_ticks_, continuous_since_ticks_);
   }
-  uint32_t bits = BitsOf(request.levels.host);
+  uint32_t bits = BitsOf(request.recording.host_tracer_level);
   if (bits != 0) bits |= JOBSCOPE_BIT_STEP_USAGE;
   if (bits != 0) {
     jobscope_totals totals{};

@@ -95,7 +95,7 @@ CollectorReport NvmlCollector::Judge() const {
 CollectorReport NvmlCollector::Describe() const { return Judge(); }
 
 std::string NvmlCollector::WhyOff(const ArmRequest& request) const {
-  if (request.levels.device <= 0) return "device_tracer_level is 0";
+  if (request.recording.device_tracer_level <= 0) return "device_tracer_level is 0";
   if (!options_.off && !monitor_.RemembersAbsence()) return {};
   CollectorReport judged = Judge();
   return judged.state == "off" ? std::move(judged.reason) : "";

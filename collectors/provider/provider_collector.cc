@@ -164,9 +164,9 @@ absl::Status ProviderCollector::Arm(const ArmRequest& request) {
   session_ = {};
   session_.size = sizeof(session_);
   session_.sink = &sink_.abi;
-  session_.host_tracer_level = request.levels.host;
-  session_.device_tracer_level = request.levels.device;
-  session_.python_tracer_level = request.levels.python;
+  session_.host_tracer_level = request.recording.host_tracer_level;
+  session_.device_tracer_level = request.recording.device_tracer_level;
+  session_.python_tracer_level = request.recording.python_tracer_level;
   {
     const MutexLock writing(&writing_);
     request_ = request;
@@ -176,10 +176,10 @@ absl::Status ProviderCollector::Arm(const ArmRequest& request) {
     account_ = {};
     end_ns_ = INT64_MAX;
   }
-  takes_part_ = request.frameworks.Takes(name_);
+  takes_part_ = request.recording.frameworks.Takes(name_);
   if (!takes_part_) {
-    off_reason_ =
-        absl::StrCat("the capture was asked for with frameworks ", request.frameworks.text());
+    off_reason_ = absl::StrCat("the capture was asked for with frameworks ",
+                               request.recording.frameworks.text());
     return absl::OkStatus();
   }
   if (!BeginCall()) {

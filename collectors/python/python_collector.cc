@@ -39,7 +39,7 @@ PythonCollector::~PythonCollector() = default;
 CollectorReport PythonCollector::Describe() const { return {}; }
 
 std::string PythonCollector::WhyOff(const ArmRequest& request) const {
-  return request.levels.python > 0 ? "" : "python_tracer_level is 0";
+  return request.recording.python_tracer_level > 0 ? "" : "python_tracer_level is 0";
 }
 
 absl::Status PythonCollector::Fail(absl::Status status) {
@@ -86,7 +86,7 @@ absl::Status PythonCollector::Arm(const ArmRequest& request) {
   };
   const auto prepared = std::make_shared<Prepared>();
   std::function<void()> prepare;
-  if (request.levels.python == 1) {
+  if (request.recording.python_tracer_level == 1) {
     python::Sampler::Setup setup;
     setup.api = *api;
     setup.trace = *trace;

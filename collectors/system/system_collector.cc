@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 6> kCounterNames = {
 }  // namespace
 
 std::string SystemCollector::WhyOff(const ArmRequest& request) const {
-  return request.levels.host > 0 ? "" : "host_tracer_level is 0";
+  return request.recording.host_tracer_level > 0 ? "" : "host_tracer_level is 0";
 }
 
 absl::Status SystemCollector::Arm(const ArmRequest& request) {

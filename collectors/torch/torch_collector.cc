@@ -39,10 +39,11 @@ CollectorReport TorchCollector::Describe() const {
 }
 
 std::string TorchCollector::WhyOff(const ArmRequest& request) const {
-  if (!request.frameworks.Takes(name())) {
-    return absl::StrCat("not among the frameworks asked for (", request.frameworks.text(), ")");
+  if (!request.recording.frameworks.Takes(name())) {
+    return absl::StrCat("not among the frameworks asked for (", request.recording.frameworks.text(),
+                        ")");
   }
-  if (request.levels.host == 0) return "host_tracer_level is 0";
+  if (request.recording.host_tracer_level == 0) return "host_tracer_level is 0";
   if (writer_ == nullptr) return "there is no recorder";
   return torch::IsLoaded() ? "" : kNotLoaded;
 }
@@ -52,8 +53,8 @@ absl::Status TorchCollector::Register(const ArmRequest& request) {
   if (!api.ok()) return api.status();
   torch::ForgetScopes();
   torch::CallbackOptions options;
-  options.operators = request.levels.host >= 2;
-  options.shapes = request.record_shapes;
+  options.operators = request.recording.host_tracer_level >= 2;
+  options.shapes = request.recording.record_shapes;
   // PyTorch takes a lock to add callbacks; a child forked meanwhile would inherit it locked for
   // ever.
   WhileNobodyForks([&] {
@@ -62,7 +63,7 @@ absl::Status TorchCollector::Register(const ArmRequest& request) {
   });
   registered_ = true;
   awaits_groups_ = options.operators && !torch::WantsProcessGroups();
-  if (!request.record_shapes) return absl::OkStatus();
+  if (!request.recording.record_shapes) return absl::OkStatus();
   if (!options.operators) {
     report_.warnings.push_back(
         "shapes were asked for, but operators are recorded from host_tracer_level 2 on only");
@@ -77,7 +78,7 @@ absl::Status TorchCollector::Arm(const ArmRequest& request) {
   report_ = {};
   awaits_groups_ = false;
   crossed_before_ = torch::CrossedThreads();
-  wants_shapes_ = request.record_shapes;
+  wants_shapes_ = request.recording.record_shapes;
   report_.reason = WhyOff(request);
   if (!report_.reason.empty()) {
     report_.state = "off";

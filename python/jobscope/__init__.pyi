@@ -19,6 +19,10 @@ from typing import (
     overload,
 )
 
+from typing_extensions import Unpack
+
+from jobscope._capture import CaptureOptions as _CaptureOptions
+
 _T = TypeVar("_T")
 _F = TypeVar("_F", bound=Callable[..., Any])
 _Path = Union[str, "os.PathLike[str]"]
@@ -103,52 +107,15 @@ class CaptureResult(NamedTuple):
     events: int
     lost: int
 
-def start(
-    logdir: _Path,
-    *,
-    host_tracer_level: int = 2,
-    device_tracer_level: int = 1,
-    python_tracer_level: int = 0,
-    max_trace_bytes: int = 0,
-    lookback_ms: int = 0,
-    part_limit_bytes: int = 0,
-    frameworks: Union[str, Iterable[str]] = "auto",
-    record_shapes: bool = False,
-    device_tracer: str = "auto",
-) -> None: ...
+def start(logdir: _Path, **options: Unpack[_CaptureOptions]) -> None: ...
 def stop() -> CaptureResult: ...
 def capture_steps(
-    logdir: _Path,
-    first: int,
-    last: int,
-    *,
-    host_tracer_level: int = 2,
-    device_tracer_level: int = 1,
-    python_tracer_level: int = 0,
-    max_trace_bytes: int = 0,
-    lookback_ms: int = 0,
-    part_limit_bytes: int = 0,
-    frameworks: Union[str, Iterable[str]] = "auto",
-    record_shapes: bool = False,
-    device_tracer: str = "auto",
+    logdir: _Path, first: int, last: int, **options: Unpack[_CaptureOptions]
 ) -> None: ...
 
 class capture:
     result: Optional[CaptureResult]
-    def __init__(
-        self,
-        logdir: _Path,
-        *,
-        host_tracer_level: int = 2,
-        device_tracer_level: int = 1,
-        python_tracer_level: int = 0,
-        max_trace_bytes: int = 0,
-        lookback_ms: int = 0,
-        part_limit_bytes: int = 0,
-        frameworks: Union[str, Iterable[str]] = "auto",
-        record_shapes: bool = False,
-        device_tracer: str = "auto",
-    ) -> None: ...
+    def __init__(self, logdir: _Path, **options: Unpack[_CaptureOptions]) -> None: ...
     def __enter__(self) -> capture: ...
     def __exit__(
         self,

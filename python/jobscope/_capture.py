@@ -3,6 +3,7 @@
 import atexit
 import collections
 import os
+from typing import Iterable, TypedDict, Union
 
 from jobscope import _errors, _native, _nvtx
 
@@ -20,32 +21,45 @@ def _stop_at_exit():
         _native.capture_stop()
 
 
-def _options(
-    host_tracer_level,
-    device_tracer_level,
-    python_tracer_level,
-    max_trace_bytes,
-    lookback_ms,
-    part_limit_bytes,
-    frameworks,
-    record_shapes,
-    device_tracer,
-):
-    levels = (host_tracer_level, device_tracer_level, python_tracer_level)
-    for level in levels:
-        if not isinstance(level, int):
-            raise TypeError(f"a tracer level is an int, not {type(level).__name__}")
-        if not 0 <= level <= 3:
-            raise _errors.InvalidError(f"tracer level {level} is out of range: 0 to 3")
-    return (
-        *levels,
-        _errors.whole_number("max_trace_bytes", max_trace_bytes),
-        _errors.whole_number("lookback_ms", lookback_ms),
-        _errors.whole_number("part_limit_bytes", part_limit_bytes),
-        frameworks if isinstance(frameworks, str) else ",".join(frameworks),
-        bool(record_shapes),
-        device_tracer,
-    )
+class CaptureOptions(TypedDict, total=False):
+    """Options of start(), capture_steps() and capture. What is not given has the default of `jobscope capture`."""
+
+    host_tracer_level: int
+    device_tracer_level: int
+    python_tracer_level: int
+    frameworks: Union[str, Iterable[str]]
+    record_shapes: bool
+    device_tracer: str
+    max_trace_bytes: int
+    lookback_ms: int
+    part_limit_bytes: int
+
+
+# All others are recording options, which go to the library by their names.
+_SIZES = ("max_trace_bytes", "lookback_ms", "part_limit_bytes")
+
+
+def _text(name, value):
+    kind = CaptureOptions.__annotations__[name]
+    if kind is bool:
+        return str(int(bool(value)))
+    if kind is int:
+        if not isinstance(value, int):
+            raise TypeError(f"{name} is an int, not {type(value).__name__}")
+        return str(int(value))
+    text = value if isinstance(value, str) else ",".join(value)
+    if "\n" in text:
+        raise _errors.InvalidError(f"{name} = {text!r} has a line break")
+    return text
+
+
+def _native_options(options):
+    for name in options:
+        if name not in CaptureOptions.__annotations__:
+            known = ", ".join(CaptureOptions.__annotations__)
+            raise TypeError(f"{name!r} is not an option of captures; these are: {known}")
+    by_name = [f"{name}={_text(name, value)}" for name, value in options.items() if name not in _SIZES]
+    return ("\n".join(by_name), *(_errors.whole_number(name, options.get(name, 0)) for name in _SIZES))
 
 
 def _opened():
@@ -61,43 +75,21 @@ def _opened():
     _nvtx.serve()
 
 
-def start(
-    logdir,
-    *,
-    host_tracer_level=2,
-    device_tracer_level=1,
-    python_tracer_level=0,
-    max_trace_bytes=0,
-    lookback_ms=0,
-    part_limit_bytes=0,
-    frameworks="auto",
-    record_shapes=False,
-    device_tracer="auto",
-):
+def start(logdir, **options):
     """Begins to capture this process into `logdir`; stop() ends it.
 
     First creates and checks the logdir. Recording has begun when this returns, in a few milliseconds (up to
     100 ms in the first 100 ms of a process). A capture that is still running at the end of the process is stopped then.
 
-    `max_trace_bytes` bounds the trace in memory (0: 256 MiB); further events are lost and counted.
-    `lookback_ms` takes events from before the start, if they are still in the rings. A trace of more
-    than `part_limit_bytes` (0: 256 MiB) is cut by time into several runs. `frameworks` says whose own events are
-    taken: "auto" (of all that the process has imported), "none", or names of collectors and providers, "torch,jax". With
+    Options are those of CaptureOptions. `host_tracer_level` is 0 to 3 (default 2), `device_tracer_level` 0 or 1 (default 1),
+    `python_tracer_level` 0 to 2 (default 0). `max_trace_bytes` bounds the trace in memory (0: 256 MiB); further events are lost
+    and counted. `lookback_ms` takes events from before the start, if they are still in the rings. A trace of more than
+    `part_limit_bytes` (0: 256 MiB) is cut by time into several runs. `frameworks` says whose own events are taken: "auto"
+    (of all that the process has imported), "none", or names of collectors and providers, "torch,jax". With
     `record_shapes` PyTorch's operators have the shapes of their inputs. `device_tracer` says who traces GPUs: "auto" (JAX or
     TensorFlow where they use GPUs without PyTorch, else jobscope), "jobscope" or "framework".
     """
-    options = _options(
-        host_tracer_level,
-        device_tracer_level,
-        python_tracer_level,
-        max_trace_bytes,
-        lookback_ms,
-        part_limit_bytes,
-        frameworks,
-        record_shapes,
-        device_tracer,
-    )
-    _errors.raise_for(*_native.capture_start(logdir, *options))
+    _errors.raise_for(*_native.capture_start(logdir, *_native_options(options)))
     _opened()
 
 
@@ -115,21 +107,7 @@ def stop():
     return CaptureResult(run_directory, events, lost)
 
 
-def capture_steps(
-    logdir,
-    first,
-    last,
-    *,
-    host_tracer_level=2,
-    device_tracer_level=1,
-    python_tracer_level=0,
-    max_trace_bytes=0,
-    lookback_ms=0,
-    part_limit_bytes=0,
-    frameworks="auto",
-    record_shapes=False,
-    device_tracer="auto",
-):
+def capture_steps(logdir, first, last, **options):
     """Captures whole steps: from the first step (jobscope.step) whose number is >= `first` to the end of the first
     whose number is >= `last`. Returns once armed; the capture ends and is written by itself. stop() can be called
     at any time and returns the result. Options as in start().
@@ -139,18 +117,7 @@ def capture_steps(
             raise TypeError(f"{name} is an int, not {type(value).__name__}")
         if not -(1 << 63) <= value < 1 << 63:
             raise _errors.InvalidError(f"{name} = {value} is not a number of a step")
-    options = _options(
-        host_tracer_level,
-        device_tracer_level,
-        python_tracer_level,
-        max_trace_bytes,
-        lookback_ms,
-        part_limit_bytes,
-        frameworks,
-        record_shapes,
-        device_tracer,
-    )
-    _errors.raise_for(*_native.capture_steps(logdir, *options, first, last))
+    _errors.raise_for(*_native.capture_steps(logdir, *_native_options(options), first, last))
     _opened()
 
 

@@ -153,8 +153,8 @@ PyObject* ServerRunning(PyObject* module, PyObject* unused) {
 }
 
 /* The texts live as long as the args. */
-static const char* const kCaptureFormat = "O&iiiKKKzpz";
-static const char* const kStepsFormat = "O&iiiKKKzpzLL";
+static const char* const kCaptureFormat = "O&zKKK";
+static const char* const kStepsFormat = "O&zKKKLL";
 
 /* logdir is a new reference to bytes. */
 static int TakeCaptureOptions(PyObject* args, PyObject** logdir, jobscope_capture_options* options,
@@ -163,10 +163,8 @@ static int TakeCaptureOptions(PyObject* args, PyObject** logdir, jobscope_captur
   memset(options, 0, sizeof(*options));
   options->size = sizeof(*options);
   if (!PyArg_ParseTuple(args, first != NULL ? kStepsFormat : kCaptureFormat, &PyUnicode_FSConverter,
-                        logdir, &options->host_tracer_level, &options->device_tracer_level,
-                        &options->python_tracer_level, &max_trace_bytes, &lookback_ms,
-                        &part_limit_bytes, &options->frameworks, &options->record_shapes,
-                        &options->device_tracer, first, last)) {
+                        logdir, &options->by_name, &max_trace_bytes, &lookback_ms,
+                        &part_limit_bytes, first, last)) {
     return -1;
   }
   options->max_trace_bytes = max_trace_bytes;

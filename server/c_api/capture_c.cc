@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/options/framework_choice.h"
+#include "common/options/recording_options.h"
 #include "common/xspace/assemble/assembler.h"
 #include "jobscope/jobscope_c.h"
 #include "server/c_api/c_edge.h"
@@ -27,7 +27,6 @@ namespace jobscope {
 namespace {
 
 constexpr size_t kMaxLogdirBytes = 4096;
-constexpr size_t kMaxFrameworksBytes = 1024;
 constexpr uint64_t kMaxProgrammaticStoreBytes = uint64_t{64} << 30;
 constexpr uint64_t kMinPartBytes = uint64_t{64} << 10;
 constexpr uint64_t kDefaultPartBytes = uint64_t{256} << 20;
@@ -97,9 +96,6 @@ absl::Status MakeRequest(const char* logdir, const jobscope_capture_options* giv
     return absl::InvalidArgumentError(
         "options.size is not set: write options.size = sizeof(options)");
   }
-  if (given == nullptr) {
-    options.host_tracer_level = options.device_tracer_level = options.python_tracer_level = -1;
-  }
   if (logdir == nullptr || logdir[0] == '\0') {
     return absl::InvalidArgumentError("no logdir was given");
   }
@@ -109,40 +105,10 @@ absl::Status MakeRequest(const char* logdir, const jobscope_capture_options* giv
   request->logdir = logdir;
 
   SessionOptions& capture = request->capture;
-  const auto level = [](int value, int standard) { return value == -1 ? standard : value; };
-  capture.levels.host = level(options.host_tracer_level, 2);
-  capture.levels.device = level(options.device_tracer_level, 1);
-  capture.levels.python = level(options.python_tracer_level, 0);
-  absl::Status status =
-      CheckRange("host_tracer_level", capture.levels.host, 0, limits::kMaxHostLevel);
-  status.Update(
-      CheckRange("device_tracer_level", capture.levels.device, 0, limits::kMaxDeviceLevel));
-  status.Update(
-      CheckRange("python_tracer_level", capture.levels.python, 0, limits::kMaxPythonLevel));
-
-  if (options.frameworks != nullptr) {
-    if (strnlen(options.frameworks, kMaxFrameworksBytes + 1) > kMaxFrameworksBytes) {
-      status.Update(absl::InvalidArgumentError(
-          absl::StrCat("options.frameworks is longer than ", kMaxFrameworksBytes, " bytes")));
-    } else if (auto choice = FrameworkChoice::Parse(options.frameworks); choice.ok()) {
-      capture.frameworks = *std::move(choice);
-    } else {
-      status.Update(absl::InvalidArgumentError(
-          absl::StrCat("options.frameworks: ", choice.status().message())));
-    }
-  }
-
-  capture.record_shapes = options.record_shapes != 0;
-  if (options.device_tracer != nullptr) {
-    // One byte more than the longest word detects longer ones; the text may be unterminated.
-    const size_t length = strnlen(options.device_tracer, kMaxFrameworksBytes);
-    if (auto tracer = ParseDeviceTracer({options.device_tracer, length}); tracer.ok()) {
-      capture.device_tracer = *tracer;
-    } else {
-      status.Update(absl::InvalidArgumentError(
-          absl::StrCat("options.device_tracer: ", tracer.status().message())));
-    }
-  }
+  absl::StatusOr<RecordingOptions> recording =
+      given == nullptr ? RecordingOptions() : FromC(options);
+  absl::Status status = recording.status();
+  if (recording.ok()) capture.recording = *std::move(recording);
 
   if (options.max_trace_bytes != 0) {
     status.Update(CheckRange("max_trace_bytes", static_cast<int64_t>(options.max_trace_bytes),

@@ -12,6 +12,7 @@
 #include "common/clock/clock.h"
 #include "common/log/log.h"
 #include "common/net/server_ended.h"
+#include "common/options/recording_options.h"
 #include "common/text/foreign_text.h"
 #include "server/limits.h"
 #include "server/native/item_message.h"
@@ -123,10 +124,9 @@ absl::Status CaptureStream::OnArm(const v1::Arm& request) {
   context.store_bytes = dependencies_.store_bytes;
   auto options = ValidateArm(request, context);
   if (!options.ok()) return options.status();
-  Describe(absl::StrCat("session \"", options->session_id, "\", levels ", options->levels.host, "/",
-                        options->levels.device, "/", options->levels.python,
-                        request.by_steps() ? ", by steps" : "", ", lookback ",
-                        absl::FormatDuration(options->lookback)));
+  Describe(absl::StrCat("session \"", options->session_id, "\", levels ",
+                        LevelsText(options->recording), request.by_steps() ? ", by steps" : "",
+                        ", lookback ", absl::FormatDuration(options->lookback)));
   wanted_lookback_ = options->lookback;
   chunks_ = request.chunks();
   auto capture = dependencies_.captures->New(*std::move(options));

@@ -61,7 +61,8 @@ std::vector<cuda::StepSpan> RecentSteps(const host::Reader* reader) {
 }
 
 std::string WhoElseTracesGpus(const ArmRequest& request) {
-  return framework::WhyFrameworkTraces(request.device_tracer, request.frameworks,
+  return framework::WhyFrameworkTraces(request.recording.device_tracer,
+                                       request.recording.frameworks,
                                        framework::FindGpuFrameworks());
 }
 

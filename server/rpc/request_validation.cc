@@ -8,17 +8,12 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "common/options/framework_choice.h"
+#include "common/options/recording_options.h"
 #include "common/text/foreign_text.h"
 #include "server/limits.h"
 
 namespace jobscope {
 namespace {
-
-// Key in opts.advanced_configuration with the meaning of Arm.frameworks.
-constexpr char kFrameworksKey[] = "jobscope_frameworks";
-constexpr char kRecordShapesKey[] = "jobscope_record_shapes";
-constexpr char kDeviceTracerKey[] = "jobscope_device_tracer";
 
 absl::Status OutOfRange(absl::string_view field, absl::string_view value, absl::string_view range,
                         absl::string_view hint = {}) {
@@ -35,11 +30,6 @@ absl::Status CheckSize(absl::string_view field, size_t bytes, size_t max_bytes) 
 absl::Status CheckCount(absl::string_view field, int count, int max_count) {
   if (count <= max_count) return absl::OkStatus();
   return OutOfRange(field, absl::StrCat(count, " entries"), absl::StrCat("at most ", max_count));
-}
-
-absl::Status CheckLevel(absl::string_view field, uint32_t level, uint32_t max_level) {
-  if (level <= max_level) return absl::OkStatus();
-  return OutOfRange(field, absl::StrCat(level), absl::StrCat("0 to ", max_level));
 }
 
 absl::Status CheckStrings(const tensorflow::ProfileRequest& request) {
@@ -115,10 +105,9 @@ std::vector<std::string> NameIgnored(const tensorflow::ProfileRequest& request) 
   if (!opts.override_hostname().empty()) ignored.push_back("opts.override_hostname");
   // Sorted, because the map has no order: two workers must answer alike.
   std::set<absl::string_view> keys;
-  for (const auto& entry : opts.advanced_configuration()) keys.insert(entry.first);
-  keys.erase(kFrameworksKey);
-  keys.erase(kRecordShapesKey);
-  keys.erase(kDeviceTracerKey);
+  for (const auto& entry : opts.advanced_configuration()) {
+    if (!IsOptionKey(entry.first)) keys.insert(entry.first);
+  }
   for (absl::string_view key : keys) {
     ignored.push_back(absl::StrCat("opts.advanced_configuration[\"",
                                    Printable(key, limits::kMaxIgnoredNameBytes), "\"]"));
@@ -131,60 +120,15 @@ std::vector<std::string> NameIgnored(const tensorflow::ProfileRequest& request) 
   return ignored;
 }
 
-absl::StatusOr<FrameworkChoice> Frameworks(absl::string_view field, const std::string& text) {
-  auto choice = FrameworkChoice::Parse(text);
-  if (choice.ok()) return choice;
-  return absl::InvalidArgumentError(absl::StrCat(field, ": ", choice.status().message()));
-}
-
-// Reads this service's substitute for Arm.frameworks. A value of another type than string counts as
-// empty, which means "auto".
-absl::StatusOr<FrameworkChoice> Frameworks(const tensorflow::ProfileOptions& opts) {
-  const auto found = opts.advanced_configuration().find(kFrameworksKey);
-  if (found == opts.advanced_configuration().end()) return FrameworkChoice();
-  return Frameworks("opts.advanced_configuration[\"jobscope_frameworks\"]",
-                    found->second.string_value());
-}
-
-absl::StatusOr<DeviceTracer> WhoTracesDevices(absl::string_view field, const std::string& text) {
-  auto tracer = ParseDeviceTracer(text);
-  if (tracer.ok()) return tracer;
-  return absl::InvalidArgumentError(absl::StrCat(field, ": ", tracer.status().message()));
-}
-
-absl::StatusOr<DeviceTracer> WhoTracesDevices(const tensorflow::ProfileOptions& opts) {
-  const auto found = opts.advanced_configuration().find(kDeviceTracerKey);
-  if (found == opts.advanced_configuration().end()) return DeviceTracer::kAuto;
-  return WhoTracesDevices("opts.advanced_configuration[\"jobscope_device_tracer\"]",
-                          found->second.string_value());
-}
-
-// Likewise; a value of another type than bool counts as false.
-bool RecordShapes(const tensorflow::ProfileOptions& opts) {
-  const auto found = opts.advanced_configuration().find(kRecordShapesKey);
-  return found != opts.advanced_configuration().end() && found->second.bool_value();
-}
-
-absl::StatusOr<CollectorLevels> Levels(const tensorflow::ProfileOptions& opts) {
-  CollectorLevels levels;
-  if (opts.version() != 0) {  // version 0 means: all defaults
-    auto status =
-        CheckLevel("opts.host_tracer_level", opts.host_tracer_level(), limits::kMaxHostLevel);
-    status.Update(CheckLevel("opts.device_tracer_level", opts.device_tracer_level(),
-                             limits::kMaxDeviceLevel));
-    status.Update(CheckLevel("opts.python_tracer_level", opts.python_tracer_level(),
-                             limits::kMaxPythonLevel));
-    if (!status.ok()) return status;
-    levels.host = static_cast<int>(opts.host_tracer_level());
-    levels.device = static_cast<int>(opts.device_tracer_level());
-    levels.python = static_cast<int>(opts.python_tracer_level());
-  }
+absl::StatusOr<RecordingOptions> Recording(const tensorflow::ProfileOptions& opts) {
+  absl::StatusOr<RecordingOptions> recording = FromProto(opts);
   // A device type other than ours means that our device tracer is not wanted.
   const auto type = opts.device_type();
-  if (type != tensorflow::ProfileOptions::UNSPECIFIED && type != tensorflow::ProfileOptions::GPU) {
-    levels.device = 0;
+  if (recording.ok() && type != tensorflow::ProfileOptions::UNSPECIFIED &&
+      type != tensorflow::ProfileOptions::GPU) {
+    recording->device_tracer_level = 0;
   }
-  return levels;
+  return recording;
 }
 
 absl::StatusOr<uint64_t> DurationMs(const tensorflow::ProfileRequest& request) {
@@ -222,20 +166,13 @@ absl::StatusOr<ProfileCall> ValidateCommon(const tensorflow::ProfileRequest& req
                                            const CallContext& context) {
   if (auto status = CheckStrings(request); !status.ok()) return status;
   if (auto status = CheckLists(request); !status.ok()) return status;
-  auto levels = Levels(request.opts());
-  if (!levels.ok()) return levels.status();
-  const auto frameworks = Frameworks(request.opts());
-  if (!frameworks.ok()) return frameworks.status();
-  const auto device_tracer = WhoTracesDevices(request.opts());
-  if (!device_tracer.ok()) return device_tracer.status();
+  auto recording = Recording(request.opts());
+  if (!recording.ok()) return recording.status();
   ProfileCall call;
   call.options.session_id =
       request.session_id().empty() ? request.opts().session_id() : request.session_id();
   call.options.peer = context.peer;
-  call.options.levels = *levels;
-  call.options.frameworks = *frameworks;
-  call.options.record_shapes = RecordShapes(request.opts());
-  call.options.device_tracer = *device_tracer;
+  call.options.recording = *std::move(recording);
   call.options.store_bytes = context.store_bytes;
   call.options.ignored = NameIgnored(request);
   call.emit_xspace = request.emit_xspace();
@@ -279,7 +216,7 @@ absl::StatusOr<ProfileCall> ValidateStartContinuous(const tensorflow::ProfileReq
   auto call = ValidateCommon(request, context);
   if (!call.ok()) return call;
   // XProf's continuous mode is made for TPUs and sends host level 0, which would record nothing.
-  if (call->options.levels.host == 0) call->options.levels.host = 2;
+  if (call->options.recording.host_tracer_level == 0) call->options.recording.host_tracer_level = 2;
   call->emit_xspace = true;
   return call;
 }
@@ -325,12 +262,8 @@ absl::Status ValidateStop(const v1::StopRequest& request) {
 absl::StatusOr<SessionOptions> ValidateArm(const v1::Arm& request, const CallContext& context) {
   absl::Status status =
       CheckSize("arm.session_id", request.session_id().size(), limits::kMaxSessionIdBytes);
-  status.Update(
-      CheckLevel("arm.host_tracer_level", request.host_tracer_level(), limits::kMaxHostLevel));
-  status.Update(CheckLevel("arm.device_tracer_level", request.device_tracer_level(),
-                           limits::kMaxDeviceLevel));
-  status.Update(CheckLevel("arm.python_tracer_level", request.python_tracer_level(),
-                           limits::kMaxPythonLevel));
+  auto recording = FromProto(request);
+  status.Update(recording.status());
   const auto max_lookback_ns =
       static_cast<uint64_t>(absl::ToInt64Nanoseconds(limits::kMaxLookback));
   if (request.lookback_ns() > max_lookback_ns) {
@@ -342,23 +275,14 @@ absl::StatusOr<SessionOptions> ValidateArm(const v1::Arm& request, const CallCon
                              absl::StrCat("0, for the worker's own of ", context.store_bytes,
                                           ", or at least ", limits::kMinStoreBytes)));
   }
-  const auto frameworks = Frameworks("arm.frameworks", request.frameworks());
-  status.Update(frameworks.status());
-  const auto device_tracer = WhoTracesDevices("arm.device_tracer", request.device_tracer());
-  status.Update(device_tracer.status());
   if (!status.ok()) return status;
   SessionOptions options;
-  options.frameworks = *frameworks;
-  options.record_shapes = request.record_shapes();
-  options.device_tracer = *device_tracer;
+  options.recording = *std::move(recording);
   options.session_id = request.session_id();
   options.peer = context.peer;
   options.on_command = true;
   options.record_ahead = !request.by_steps();
   options.lookback = absl::Nanoseconds(static_cast<int64_t>(request.lookback_ns()));
-  options.levels.host = static_cast<int>(request.host_tracer_level());
-  options.levels.device = static_cast<int>(request.device_tracer_level());
-  options.levels.python = static_cast<int>(request.python_tracer_level());
   options.store_bytes = request.store_bytes() == 0
                             ? context.store_bytes
                             : std::min(request.store_bytes(), context.store_bytes);

@@ -21,7 +21,7 @@ absl::Status ContinuousProfiling::Start(ProfileCall call, absl::Time now) {
   if (running_.has_value()) {
     return absl::AlreadyExistsError("A profiling session is already running.");
   }
-  set_recording_(call.options.levels.host);
+  set_recording_(call.options.recording.host_tracer_level);
   running_ = Running{std::move(call), now};
   return absl::OkStatus();
 }

@@ -49,7 +49,7 @@ CollectorTasks::Slots CollectorTasks::Choose(const Slots& slots, const ArmReques
       chosen.push_back(slot);
     }
   }
-  for (const std::string& name : request.frameworks.names()) {
+  for (const std::string& name : request.recording.frameworks.names()) {
     const auto is_it = [&name](const auto& slot) { return slot->collector()->name() == name; };
     if (std::none_of(slots.begin(), slots.end(), is_it)) {
       absent_.push_back(

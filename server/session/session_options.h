@@ -12,8 +12,7 @@
 
 #include "absl/time/time.h"
 #include "collectors/collector.h"
-#include "common/options/device_tracer.h"
-#include "common/options/framework_choice.h"
+#include "common/options/recording_options.h"
 
 namespace jobscope {
 
@@ -30,10 +29,7 @@ struct SessionOptions {
   bool on_command = false;
   // The command will name no steps: recording may begin before it arrives.
   bool record_ahead = false;
-  CollectorLevels levels;
-  FrameworkChoice frameworks;
-  bool record_shapes = false;  // of the inputs of framework operators
-  DeviceTracer device_tracer = DeviceTracer::kAuto;
+  RecordingOptions recording;
   uint64_t store_bytes = 256ull << 20;
   std::vector<std::string>
       ignored;  // options that were sent but are unknown; the summary names them

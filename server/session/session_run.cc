@@ -156,10 +156,7 @@ absl::Status SessionRun::Arm() {
   // Reads the identity now: the program may later remove its rank from the environment.
   static_cast<void>(environment_.identity());
   ArmRequest request;
-  request.levels = options_.levels;
-  request.frameworks = options_.frameworks;
-  request.record_shapes = options_.record_shapes;
-  request.device_tracer = options_.device_tracer;
+  request.recording = options_.recording;
   request.lookback = options_.lookback;
   request.store_bytes = options_.store_bytes;
   if (options_.on_command && options_.record_ahead) request.ahead = kRecordAhead;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/options/recording_options.h"
 #include "common/process/identity.h"
 #include "common/xspace/wire/utf8.h"
 
@@ -122,12 +123,7 @@ v1::Summary MakeSummary(const SummaryInput& input) {
   if (options.duration != absl::InfiniteDuration()) {
     effective->set_duration_ns(static_cast<uint64_t>(absl::ToInt64Nanoseconds(options.duration)));
   }
-  effective->set_host_tracer_level(static_cast<uint32_t>(options.levels.host));
-  effective->set_device_tracer_level(static_cast<uint32_t>(options.levels.device));
-  effective->set_python_tracer_level(static_cast<uint32_t>(options.levels.python));
-  effective->set_frameworks(options.frameworks.text());
-  effective->set_record_shapes(options.record_shapes);
-  effective->set_device_tracer(std::string(DeviceTracerText(options.device_tracer)));
+  ToProto(options.recording, effective);
   effective->set_store_bytes(options.store_bytes);
   for (const std::string& name : options.ignored) effective->add_ignored(name);
 

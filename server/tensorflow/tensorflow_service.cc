@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/clock/clock.h"
+#include "common/options/recording_options.h"
 #include "server/guard/resource_guard.h"
 #include "server/rpc/raw_message.h"
 #include "server/rpc/request_validation.h"
@@ -22,8 +23,7 @@ namespace {
 std::string DescribeCall(const ProfileCall& profile) {
   const SessionOptions& options = profile.options;
   std::string text =
-      absl::StrCat("session \"", options.session_id, "\", levels ", options.levels.host, "/",
-                   options.levels.device, "/", options.levels.python);
+      absl::StrCat("session \"", options.session_id, "\", levels ", LevelsText(options.recording));
   if (options.lookback > absl::ZeroDuration()) {
     absl::StrAppend(&text, ", lookback ", absl::FormatDuration(options.lookback));
   } else {

@@ -32,7 +32,7 @@ GcCollector::~GcCollector() = default;
 CollectorReport GcCollector::Describe() const { return {}; }
 
 std::string GcCollector::WhyOff(const ArmRequest& request) const {
-  if (request.levels.host == 0) return "host_tracer_level is 0";
+  if (request.recording.host_tracer_level == 0) return "host_tracer_level is 0";
   if (writer_ == nullptr) return "there is no recorder";
   return python::SurelyAbsent() ? "there is no Python in this process" : "";
 }

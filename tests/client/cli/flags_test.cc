@@ -23,9 +23,9 @@ TEST(Flags, Defaults) {
   EXPECT_EQ(result.flags->verb, Verb::kCapture);
   EXPECT_EQ(result.flags->duration_ms, 1000);
   EXPECT_EQ(result.flags->num_tracing_attempts, 3);
-  EXPECT_EQ(result.flags->host_tracer_level, 2);
-  EXPECT_EQ(result.flags->device_tracer_level, 1);
-  EXPECT_EQ(result.flags->python_tracer_level, 0);
+  EXPECT_EQ(result.flags->recording.host_tracer_level, 2);
+  EXPECT_EQ(result.flags->recording.device_tracer_level, 1);
+  EXPECT_EQ(result.flags->recording.python_tracer_level, 0);
   EXPECT_EQ(result.flags->connect_timeout_ms, 5000);
   EXPECT_EQ(result.flags->max_parallel, 256);
   EXPECT_FALSE(result.flags->min_workers.has_value());

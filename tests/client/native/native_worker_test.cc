@@ -78,8 +78,8 @@ TEST_F(NativeWorkerTest, TellsTheWorkerWhatAndWhenOnItsOwnClock) {
   Connect(fake.address());
   ArmCall arm_call;
   arm_call.session_id = "run";
-  arm_call.host_tracer_level = 3;
-  arm_call.python_tracer_level = 1;
+  arm_call.recording.host_tracer_level = 3;
+  arm_call.recording.python_tracer_level = 1;
   arm_call.lookback = absl::Milliseconds(1500);
   arm_call.by_steps = true;
   arm_call.timeout = absl::Seconds(20);

@@ -54,7 +54,7 @@ TEST_F(CudaFailuresTest, WithoutCudaInUseItIsOffAndNothingIsCalled) {
 }
 
 TEST_F(CudaFailuresTest, LevelZeroIsOff) {
-  session().request().levels.device = 0;
+  session().request().recording.device_tracer_level = 0;
   Begin();
   Finish();
   EXPECT_EQ(session().report().state, "off");

@@ -80,9 +80,9 @@ class TorchCollectorTest : public testing::Test {
 
   CollectorReport Arm(int host_level = 2, const char* frameworks = "auto", bool shapes = false) {
     ArmRequest request;
-    request.record_shapes = shapes;
-    request.levels.host = host_level;
-    request.frameworks = *FrameworkChoice::Parse(frameworks);
+    request.recording.record_shapes = shapes;
+    request.recording.host_tracer_level = host_level;
+    request.recording.frameworks = *FrameworkChoice::Parse(frameworks);
     EXPECT_TRUE(collector_.Arm(request).ok());
     return collector_.Describe();
   }

@@ -270,12 +270,12 @@ TEST_P(ForeignXSpaceCollectorTest, OffWithAReason) {
     EXPECT_TRUE(collector_->Stop(driver_.Now()).ok());
     EXPECT_EQ(collector_->Report().state, "off");
   };
-  driver_.request().frameworks = FrameworkChoice::Parse("none").value();
+  driver_.request().recording.frameworks = FrameworkChoice::Parse("none").value();
   expect_off("--frameworks");
-  driver_.request().frameworks = FrameworkChoice();
-  driver_.request().levels.host = 0;
+  driver_.request().recording.frameworks = FrameworkChoice();
+  driver_.request().recording.host_tracer_level = 0;
   expect_off("host_tracer_level");
-  driver_.request().levels.host = 2;
+  driver_.request().recording.host_tracer_level = 2;
   if (IsJax()) {
     Call("load", {int64_t{0}});
     expect_off("has not computed anything yet");

@@ -26,7 +26,7 @@ TEST(TorchWithoutCallbacks, IsOffWithTheReasonAndTheRemedy) {
   TorchCollector collector(jobscope_trace_writer(),
                            [&](const std::function<void()>&) { ++ran_aside; });
   ArmRequest request;
-  request.levels.host = 2;
+  request.recording.host_tracer_level = 2;
   ASSERT_TRUE(collector.Arm(request).ok());
   const auto explained =
       AllOf(HasSubstr("PyTorch 2.4.1"), HasSubstr(library.string()),

@@ -130,7 +130,7 @@ TEST_F(HostRecorderTest, ScopesOpenAtStopReachToTheEnd) {
 TEST_F(HostRecorderTest, ALevelTakesWhatIsBelowIt) {
   for (const int level : {1, 2, 3}) {
     SessionDriver session(&collector_, uses_tsc());
-    session.request().levels.host = level;
+    session.request().recording.host_tracer_level = level;
     ASSERT_TRUE(session.Arm().ok());
     ASSERT_TRUE(session.Start().ok());
     { JOBSCOPE_SCOPE_COARSE("coarse"); }
@@ -145,7 +145,7 @@ TEST_F(HostRecorderTest, ALevelTakesWhatIsBelowIt) {
 
 TEST_F(HostRecorderTest, LevelZeroIsOff) {
   SessionDriver session(&collector_, uses_tsc());
-  session.request().levels.host = 0;
+  session.request().recording.host_tracer_level = 0;
   ASSERT_TRUE(session.Arm().ok());
   ASSERT_TRUE(session.Start().ok());
   { JOBSCOPE_SCOPE("nobody"); }

@@ -53,7 +53,7 @@ class SessionDriver {
  public:
   explicit SessionDriver(Collector* collector, bool uses_tsc, size_t store_bytes = 64 << 20)
       : collector_(collector), uses_tsc_(uses_tsc), store_(store_bytes), names_(&store_) {
-    request_.levels.host = 3;
+    request_.recording.host_tracer_level = 3;
     request_.sink = &store_;
     request_.names = &names_;
     request_.events = &events;

@@ -144,7 +144,7 @@ TEST_F(NvmlCollectorTest, SessionsFollowEachOther) {
 }
 
 TEST_F(NvmlCollectorTest, LevelZeroAndIntervalZeroAreOff) {
-  session().request().levels.device = 0;
+  session().request().recording.device_tracer_level = 0;
   ASSERT_TRUE(session().Arm().ok());
   ASSERT_TRUE(session().Start().ok());
   session().Stop();

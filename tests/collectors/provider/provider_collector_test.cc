@@ -33,7 +33,7 @@ using ProviderCollectorTest = ProviderTest;
 TEST_F(ProviderCollectorTest, EventsOfTheStopAreInTheTrace) {
   KeepSink();
   SessionDriver driver(&collector_, kMonotonic);
-  driver.request().levels.python = 1;
+  driver.request().recording.python_tracer_level = 1;
   ASSERT_TRUE(driver.Arm().ok());
   ASSERT_TRUE(driver.Start().ok());
   const auto zero = static_cast<int64_t>(driver.map().zero_ticks());

@@ -30,7 +30,7 @@ using ProviderLifeTest = ProviderTest;
 
 TEST_F(ProviderLifeTest, OffWhenUnregisteredOrNotAskedFor) {
   SessionDriver driver(&collector_, kMonotonic);
-  driver.request().frameworks = *FrameworkChoice::Parse("none");
+  driver.request().recording.frameworks = *FrameworkChoice::Parse("none");
   ASSERT_TRUE(driver.Arm().ok());
   ASSERT_TRUE(driver.Start().ok());
   const CollectorReport& report = driver.Stop();
@@ -50,7 +50,7 @@ TEST_F(ProviderLifeTest, OffWhenUnregisteredOrNotAskedFor) {
 
   EXPECT_TRUE(collector_.Register(provider_.callbacks()).ok());
   SessionDriver third(&collector_, kMonotonic);
-  third.request().frameworks = *FrameworkChoice::Parse("other,disk");
+  third.request().recording.frameworks = *FrameworkChoice::Parse("other,disk");
   ASSERT_TRUE(third.Arm().ok());
   ASSERT_TRUE(third.Start().ok());
   EXPECT_EQ(third.Stop().state, "on");

@@ -59,7 +59,7 @@ class Session {
   Session(PythonCollector* collector, int level, size_t store_bytes, absl::Time start_at)
       : collector_(collector), store_(store_bytes), names_(&store_), start_at_(start_at) {
     ArmRequest request;
-    request.levels.python = level;
+    request.recording.python_tracer_level = level;
     request.sink = &store_;
     request.names = &names_;
     thread_ = std::thread([this, request] { Run(request); });

@@ -125,7 +125,7 @@ TEST(SystemCollectorTest, AStopThatComesLateIsNoLoad) {
 TEST(SystemCollectorTest, IsOffWithTheHost) {
   SystemCollector collector(kMonotonic);
   SessionDriver session(&collector, kMonotonic);
-  session.request().levels.host = 0;
+  session.request().recording.host_tracer_level = 0;
   ASSERT_TRUE(session.Arm().ok());
   ASSERT_TRUE(session.Start().ok());
   EXPECT_EQ(session.Drain(), absl::InfiniteDuration());

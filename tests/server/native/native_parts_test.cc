@@ -310,15 +310,15 @@ TEST(ValidateArmTest, LevelsAndLookbackAreBounded) {
 TEST(ValidateArmTest, FrameworksAreNamed) {
   const CallContext context;
   v1::Arm arm;
-  EXPECT_EQ(ValidateArm(arm, context)->frameworks.text(), "auto");
+  EXPECT_EQ(ValidateArm(arm, context)->recording.frameworks.text(), "auto");
   arm.set_frameworks("none");
-  EXPECT_EQ(ValidateArm(arm, context)->frameworks.text(), "none");
-  EXPECT_FALSE(ValidateArm(arm, context)->record_shapes);
+  EXPECT_EQ(ValidateArm(arm, context)->recording.frameworks.text(), "none");
+  EXPECT_FALSE(ValidateArm(arm, context)->recording.record_shapes);
   arm.set_record_shapes(true);
-  EXPECT_TRUE(ValidateArm(arm, context)->record_shapes);
-  EXPECT_EQ(ValidateArm(arm, context)->device_tracer, DeviceTracer::kAuto);
+  EXPECT_TRUE(ValidateArm(arm, context)->recording.record_shapes);
+  EXPECT_EQ(ValidateArm(arm, context)->recording.device_tracer, DeviceTracer::kAuto);
   arm.set_device_tracer("jobscope");
-  EXPECT_EQ(ValidateArm(arm, context)->device_tracer, DeviceTracer::kJobscope);
+  EXPECT_EQ(ValidateArm(arm, context)->recording.device_tracer, DeviceTracer::kJobscope);
   arm.set_device_tracer("xla");
   EXPECT_THAT(std::string(ValidateArm(arm, context).status().message()),
               HasSubstr("arm.device_tracer: \"xla\" is none of"));

@@ -36,9 +36,9 @@ void CheckCall(const absl::StatusOr<ProfileCall>& call, bool has_duration, absl:
     const absl::Time start = absl::FromUnixNanos(*options.start_unix_ns);
     Require(start >= now - limits::kMaxStartAge && start <= now + limits::kMaxStartDelay);
   }
-  Require(options.levels.host >= 0 && options.levels.host <= 3);
-  Require(options.levels.device >= 0 && options.levels.device <= 1);
-  Require(options.levels.python >= 0 && options.levels.python <= 2);
+  Require(options.recording.host_tracer_level >= 0 && options.recording.host_tracer_level <= 3);
+  Require(options.recording.device_tracer_level >= 0 && options.recording.device_tracer_level <= 1);
+  Require(options.recording.python_tracer_level >= 0 && options.recording.python_tracer_level <= 2);
   Require(options.session_id.size() <= limits::kMaxSessionIdBytes);
   Require(options.ignored.size() <= limits::kMaxIgnoredNamed + 1);
   for (const std::string& name : options.ignored) Require(name.size() <= 200);
@@ -60,7 +60,7 @@ void CheckCapture(const v1::CaptureRequest& request, CallContext context) {
     Require(options->lookback >= absl::ZeroDuration() && options->lookback <= limits::kMaxLookback);
     Require(options->store_bytes >= limits::kMinStoreBytes);
     Require(options->store_bytes <= context.store_bytes);
-    Require(options->levels.host >= 0 && options->levels.host <= 3);
+    Require(options->recording.host_tracer_level >= 0 && options->recording.host_tracer_level <= 3);
   }
   StartContext now;
   now.monotonic_ns = 5'000'000'000'000;
@@ -101,7 +101,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       if (!request.ParseFromString(bytes)) break;
       const auto call = ValidateStartContinuous(request, context);
       CheckCall(call, false, context.now);
-      if (call.ok()) Require(call->options.levels.host > 0);
+      if (call.ok()) Require(call->options.recording.host_tracer_level > 0);
       break;
     }
     case 2: {

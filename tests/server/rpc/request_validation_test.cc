@@ -65,9 +65,9 @@ TEST(ProfileValidation, TakesWhatStockClientsSend) {
   EXPECT_EQ(options.start_unix_ns, absl::ToUnixNanos(Context().now) - 2'000'000);
   EXPECT_EQ(options.lookback, absl::ZeroDuration());
   EXPECT_FALSE(options.steps.has_value());
-  EXPECT_EQ(options.levels.host, 2);
-  EXPECT_EQ(options.levels.device, 1);
-  EXPECT_EQ(options.levels.python, 0);
+  EXPECT_EQ(options.recording.host_tracer_level, 2);
+  EXPECT_EQ(options.recording.device_tracer_level, 1);
+  EXPECT_EQ(options.recording.python_tracer_level, 0);
   EXPECT_EQ(options.store_bytes, limits::kDefaultStoreBytes);
   EXPECT_THAT(options.ignored, IsEmpty());
   EXPECT_FALSE(call->emit_xspace);
@@ -84,9 +84,9 @@ TEST(ProfileValidation, VersionZeroMeansDefaults) {
   opts->set_start_timestamp_ns(kMax64);
   const auto call = ValidateProfile(request, Context());
   ASSERT_TRUE(call.ok()) << call.status();
-  EXPECT_EQ(call->options.levels.host, 2);
-  EXPECT_EQ(call->options.levels.device, 1);
-  EXPECT_EQ(call->options.levels.python, 0);
+  EXPECT_EQ(call->options.recording.host_tracer_level, 2);
+  EXPECT_EQ(call->options.recording.device_tracer_level, 1);
+  EXPECT_EQ(call->options.recording.python_tracer_level, 0);
   EXPECT_FALSE(call->options.start_unix_ns.has_value());
   EXPECT_EQ(call->options.duration, absl::Milliseconds(300));
 }
@@ -98,17 +98,17 @@ TEST(ProfileValidation, FrameworksAreNamedByAKeyOfTheConfiguration) {
   configuration["another"].set_string_value("torch");
   auto call = ValidateProfile(request, Context());
   ASSERT_TRUE(call.ok()) << call.status();
-  EXPECT_EQ(call->options.frameworks.text(), "torch");
-  EXPECT_FALSE(call->options.record_shapes);
+  EXPECT_EQ(call->options.recording.frameworks.text(), "torch");
+  EXPECT_FALSE(call->options.recording.record_shapes);
   EXPECT_THAT(call->options.ignored, ElementsAre("opts.advanced_configuration[\"another\"]"));
   configuration["jobscope_record_shapes"].set_bool_value(true);
   call = ValidateProfile(request, Context());
-  EXPECT_TRUE(call->options.record_shapes);
+  EXPECT_TRUE(call->options.recording.record_shapes);
   EXPECT_THAT(call->options.ignored, ElementsAre("opts.advanced_configuration[\"another\"]"));
-  EXPECT_EQ(call->options.device_tracer, DeviceTracer::kAuto);
+  EXPECT_EQ(call->options.recording.device_tracer, DeviceTracer::kAuto);
   configuration["jobscope_device_tracer"].set_string_value("framework");
   call = ValidateProfile(request, Context());
-  EXPECT_EQ(call->options.device_tracer, DeviceTracer::kFramework);
+  EXPECT_EQ(call->options.recording.device_tracer, DeviceTracer::kFramework);
   EXPECT_THAT(call->options.ignored, ElementsAre("opts.advanced_configuration[\"another\"]"));
   configuration["jobscope_device_tracer"].set_string_value("xla");
   EXPECT_FALSE(ValidateProfile(request, Context()).ok());
@@ -384,9 +384,9 @@ TEST(ProfileValidation, TakesPathsForWhatTheyAreNot) {
 TEST(ProfileValidation, ADeviceTypeThatIsNotOursTurnsOursOff) {
   tensorflow::ProfileRequest request = Stock();
   request.mutable_opts()->set_device_type(tensorflow::ProfileOptions::CPU);
-  EXPECT_EQ(ValidateProfile(request, Context())->options.levels.device, 0);
+  EXPECT_EQ(ValidateProfile(request, Context())->options.recording.device_tracer_level, 0);
   request.mutable_opts()->set_device_type(tensorflow::ProfileOptions::GPU);
-  EXPECT_EQ(ValidateProfile(request, Context())->options.levels.device, 1);
+  EXPECT_EQ(ValidateProfile(request, Context())->options.recording.device_tracer_level, 1);
 }
 
 TEST(ContinuousValidation, TakesWhatXProfSends) {
@@ -399,7 +399,7 @@ TEST(ContinuousValidation, TakesWhatXProfSends) {
   (*opts->mutable_advanced_configuration())["tpu_circular_buffer_tracing"].set_bool_value(true);
   const auto call = ValidateStartContinuous(request, Context());
   ASSERT_TRUE(call.ok()) << call.status();
-  EXPECT_EQ(call->options.levels.host, 2);
+  EXPECT_EQ(call->options.recording.host_tracer_level, 2);
   EXPECT_TRUE(call->emit_xspace);
   EXPECT_EQ(call->file_stem, "node7");
   request.mutable_opts()->set_host_tracer_level(9);
