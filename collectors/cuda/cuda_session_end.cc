@@ -51,7 +51,7 @@ void CudaSession::TakeLastRecords(absl::Time deadline) {
     absl::SleepFor(absl::Milliseconds(1));
   } while (absl::Now() < last);
   pool_.SetMode(BufferPool::Mode::kIdle);
-  // Too many to be read before whoever waits for Stop gives up: counted, as those for scrap are.
+  // Too many to read before Stop's caller times out: counted, like discarded ones.
   if (!all) CountUnread();
 }
 

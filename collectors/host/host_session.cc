@@ -10,7 +10,7 @@
 namespace jobscope::host {
 namespace {
 
-// Within one Drain, which must return within 100 ms, and stands in the way of Stop meanwhile.
+// Limit of one Drain, which must return within 100 ms, and delays Stop meanwhile.
 constexpr absl::Duration kDrainBudget = absl::Milliseconds(20);
 // For the last drain, within the 2 s of Stop. 64 MiB of rings take about 0.1 s.
 constexpr absl::Duration kLastDrainBudget = absl::Milliseconds(1500);

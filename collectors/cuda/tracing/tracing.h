@@ -19,8 +19,8 @@
 namespace jobscope::cuda {
 
 // Controls one attachment to CUPTI, from Begin to End. Runs every call that may hang on a detached
-// caller. Whoever stops waiting for a call uses Abandon: the caller then reverts what was done once
-// the call returns. Belongs to the collector's thread.
+// caller. To stop waiting for a call, use Abandon: the detached caller then reverts the call once it
+// returns. Belongs to the collector's thread.
 class Tracing {
  public:
   using Options = TracingOptions;
