@@ -134,7 +134,7 @@ void AddCommon(CLI::App* app, Flags* flags) {
   app->add_flag("--quiet", flags->quiet, "no progress on stderr");
 }
 
-// What is wrong with a value goes to `bad_value`, unless something is there already.
+// Adds the flags of the recording options. `bad_value` receives the first error.
 void AddRecording(CLI::App* app, RecordingOptions* recording, absl::Status* bad_value) {
   for (const RecordingOption& option : AllRecordingOptions()) {
     const auto set = [recording, bad_value, name = option.name](const std::string& text) {

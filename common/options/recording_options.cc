@@ -19,7 +19,7 @@ namespace {
 
 // Prefix of the keys in tensorflow.ProfileOptions.advanced_configuration.
 constexpr char kKeyPrefix[] = "jobscope_";
-// A text from C may have no end.
+// A text from C may be unterminated.
 constexpr size_t kMaxTextBytes = 1024;
 constexpr size_t kMaxByNameBytes = 4096;
 // In the C ABI.
@@ -30,11 +30,11 @@ constexpr OptionSource kFromStock{"opts."};
 constexpr OptionSource kFromConfiguration{"opts.advanced_configuration[\"jobscope_", "\"]"};
 constexpr OptionSource kFromC{"options."};
 
-// tensorflow.ProfileOptions has a field of the option's name, or it has not.
+// Whether tensorflow.ProfileOptions has a field of the option's name.
 using Stock = std::true_type;
 using Ours = std::false_type;
 
-// Everything in which one option differs from another.
+// The properties in which options differ.
 template <typename InStock, typename Value, typename InC, typename Get, typename Set>
 struct Row {
   InStock in_stock;
@@ -79,7 +79,7 @@ void ForEachRow(Visitor visit) {
                 "also record the shapes of the inputs of PyTorch's operators"));
 }
 
-// ---- from what a peer or a person wrote ----
+// ---- from messages, flags and C ----
 
 std::string Culprit(const OptionSource& source, absl::string_view name) {
   return absl::StrCat(source.prefix, name, source.suffix);
@@ -126,7 +126,7 @@ absl::Status Take(const OptionSource& source, const Row& row, const std::string&
   return TakeParsed(Culprit(source, row.name), ParseDeviceTracer(text), out);
 }
 
-// A number or a switch as text; texts are taken as they are.
+// Parses a number or a switch; texts are used unchanged.
 template <typename Row, typename Value>
 absl::Status TakeText(const OptionSource& source, const Row& row, const std::string& text,
                       Value* out) {
@@ -142,7 +142,7 @@ absl::Status TakeText(const OptionSource& source, const Row& row, const std::str
   }
 }
 
-// In the C ABI the default of a number is -1, and of a text NULL.
+// In the C ABI, -1 is the default of a number, and NULL of a text.
 template <typename Row, typename Value>
 absl::Status TakeC(const Row& row, int given, Value* out) {
   if (std::is_same_v<Value, int> && given == kDefaultLevel) return absl::OkStatus();
@@ -179,7 +179,8 @@ void Put(const Value& value, Configuration* out) {
   }
 }
 
-// Of an option whose value is a `Wire`. A value of another type is as if it were 0, false or empty.
+// Conversions of an option whose value is a `Wire`. A value of another type counts as 0, false or
+// empty.
 template <typename Wire>
 auto Get(const Configuration& in) {
   if constexpr (std::is_same_v<Wire, std::string>) {
@@ -298,7 +299,7 @@ absl::StatusOr<RecordingOptions> FromProto(const tensorflow::ProfileOptions& sto
   ForEachRow([&](const auto& row) {
     auto* const out = &(options.*row.member);
     if constexpr (decltype(row.in_stock)::value) {
-      // Version 0 stands for the defaults.
+      // Version 0 means all defaults.
       if (stock.version() != 0) status.Update(Take(kFromStock, row, row.get(stock), out));
     } else {
       const auto found = stock.advanced_configuration().find(absl::StrCat(kKeyPrefix, row.name));

@@ -101,9 +101,9 @@ typedef struct jobscope_capture_options {
   /* Selects who traces GPUs: NULL, "" or "auto" (JAX or TensorFlow if they use GPUs without PyTorch,
    * else jobscope), "jobscope" or "framework". */
   const char* device_tracer;
-  /* NULL, or levels, frameworks, record_shapes and device_tracer by name in place of the fields above,
-   * one per line: "record_shapes=1". Options that are not named have their defaults. At most 4,096
-   * bytes. */
+  /* NULL, or the levels, frameworks, record_shapes and device_tracer by name, one per line:
+   * "record_shapes=1". They replace the fields above; options that are not named have their
+   * defaults. At most 4,096 bytes. */
   const char* by_name;
 } jobscope_capture_options;
 

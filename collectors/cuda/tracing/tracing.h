@@ -19,8 +19,8 @@
 namespace jobscope::cuda {
 
 // Controls one attachment to CUPTI, from Begin to End. Runs every call that may hang on a detached
-// caller. To stop waiting for a call, use Abandon: the detached caller then reverts the call once it
-// returns. Belongs to the collector's thread.
+// caller. To stop waiting for a call, use Abandon: the detached caller then reverts the call once
+// it returns. Belongs to the collector's thread.
 class Tracing {
  public:
   using Options = TracingOptions;
