@@ -22,7 +22,7 @@ int64_t NowNs(clockid_t clock) {
   return now.tv_sec * kSecondNs + now.tv_nsec;
 }
 
-// The instant of MONOTONIC that is as far ahead as `deadline` of REALTIME is now.
+// Returns the instant of MONOTONIC that is as far ahead as `deadline` of REALTIME is now.
 timespec OnMonotonic(const timespec& deadline) {
   const int64_t left_ns = deadline.tv_sec * kSecondNs + deadline.tv_nsec - NowNs(CLOCK_REALTIME);
   const int64_t at_ns = NowNs(CLOCK_MONOTONIC) + (left_ns > 0 ? left_ns : 0);
@@ -32,16 +32,16 @@ timespec OnMonotonic(const timespec& deadline) {
 }  // namespace
 
 extern "C" {
-// Where the linker sends the calls (--wrap=syscall), and what they called.
+// The linker redirects the calls here (--wrap=syscall); the first is the original.
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...) {
-  long a[6];  // the kernel takes no more; what was not passed is not read by it either
+  long a[6];  // the kernel's maximum; it does not read arguments that were not passed
   va_list arguments;
   va_start(arguments, number);
   for (long& argument : a) argument = va_arg(arguments, long);
   va_end(arguments);
   const auto* const deadline = reinterpret_cast<const timespec*>(a[3]);
-  // Years ahead are "never"; the sum must not overflow.
+  // Later deadlines count as "never"; the sum must not overflow.
   constexpr time_t kMaxSeconds = INT64_MAX / kSecondNs / 2;
   if (number != SYS_futex || (a[1] & FUTEX_CMD_MASK) != FUTEX_WAIT_BITSET ||
       (a[1] & FUTEX_CLOCK_REALTIME) == 0 || deadline == nullptr || deadline->tv_sec > kMaxSeconds) {

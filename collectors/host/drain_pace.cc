@@ -6,17 +6,16 @@
 namespace jobscope::host {
 namespace {
 
-// Between two drains. The shortest costs 0.2 % of a core in wake-ups; the longest is what a thread
-// that suddenly records at full speed may find the ring's reader away for. While records come, that
-// is short enough for 1 M/s into a ring of the default size, which holds 33 ms of them.
+// Bounds the interval between two drains. The shortest costs 0.2 % of a core in wake-ups. The
+// longest is how late the drain may notice a thread that suddenly records at full speed; it
+// suffices for 1 M/s into a ring of the default size, which holds 33 ms of that.
 constexpr absl::Duration kShortestPause = absl::Milliseconds(1);
 constexpr absl::Duration kLongestPause = absl::Milliseconds(20);
 constexpr absl::Duration kQuietPause = absl::Milliseconds(100);
-// For how long a thread is expected to record again as fast as it did: training steps alternate
-// between bursts of scopes and waiting for a device.
+// How long a thread is expected to record as fast as before: training steps alternate between
+// bursts of scopes and waiting for a device.
 constexpr absl::Duration kRateMemory = absl::Seconds(2);
-// Of the 64 rings of the default cap, this many may belong to threads that have ended since the
-// last drain.
+// Rings, of the 64 of the default cap, that may belong to threads that ended since the last drain.
 constexpr double kHeldRings = 16;
 
 }  // namespace
@@ -32,11 +31,11 @@ absl::Duration DrainPace::Next(uint64_t entry_ticks, const DrainFindings& found)
   last_drain_ticks_ = entry_ticks;
   pause_ = found.out_of_time ? absl::ZeroDuration() : std::max(pause_, kShortestPause);
   if (found.store_full) {
-    // Room may come back at once, where a peer reads fast, or never.
+    // Space may become free at once, if a peer reads fast, or never.
     pause_ = std::clamp(2 * pause_, kShortestPause, kQuietPause);
     return pause_;
   }
-  if (found.out_of_time) return pause_;  // go on at once
+  if (found.out_of_time) return pause_;  // continue at once
   const auto memory_ticks =
       static_cast<uint64_t>(absl::ToDoubleSeconds(kRateMemory) * ticks_per_second_);
   const double rate = static_cast<double>(found.busiest_records) / static_cast<double>(elapsed);
@@ -45,7 +44,7 @@ absl::Duration DrainPace::Next(uint64_t entry_ticks, const DrainFindings& found)
     peak_rate_ = rate;
     peak_ticks_ = entry_ticks;
   }
-  // Grows slowly, so that one quiet interval does not make a burst wait; shrinks at once.
+  // Grows slowly, so that one quiet interval does not delay a burst; shrinks at once.
   const bool quiet = entry_ticks - last_record_ticks_ > memory_ticks;
   absl::Duration next = std::min(2 * pause_, quiet ? kQuietPause : kLongestPause);
   if (peak_rate_ > 0) {
@@ -53,8 +52,8 @@ absl::Duration DrainPace::Next(uint64_t entry_ticks, const DrainFindings& found)
     next = std::min(next, absl::Seconds(share / peak_rate_ / ticks_per_second_));
   }
   if (found.ended_threads > 0) {
-    // Rings of threads that end are held for us: at this rate of them, so many are missed by
-    // threads that begin.
+    // Rings of ended threads are held for this drain: at the current rate, that many are denied to
+    // new threads.
     const double ticks_per_ring =
         static_cast<double>(elapsed) / static_cast<double>(found.ended_threads);
     next = std::min(next, absl::Seconds(ticks_per_ring * kHeldRings / ticks_per_second_));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How soon the rings are to be read again.
+// Decides when to read the rings again.
 #ifndef COLLECTORS_HOST_DRAIN_PACE_H_
 #define COLLECTORS_HOST_DRAIN_PACE_H_
 
@@ -10,24 +10,24 @@
 
 namespace jobscope::host {
 
-// What one drain has found.
+// Results of one drain.
 struct DrainFindings {
   bool store_full = false;
   bool out_of_time = false;      // there is more to read
-  uint64_t busiest_records = 0;  // of the busiest thread, since the last drain
-  uint64_t ended_threads = 0;    // whose rings were given back
+  uint64_t busiest_records = 0;  // records of the busiest thread since the last drain
+  uint64_t ended_threads = 0;    // threads whose rings were released
 };
 
-// Reads often enough that no ring is more than a quarter full, by the fastest rate of the last two
-// seconds, and seldom where nothing is recorded. One thread's.
+// Decides how often to read the rings: often enough that no ring is more than a quarter full, at
+// the highest rate of the last two seconds, and rarely if nothing is recorded. Not thread-safe.
 class DrainPace {
  public:
-  // A ring is to be at most this full, one part of so many, when its reader comes.
+  // Inverse of the fill level at which a ring should be read.
   static constexpr uint64_t kRingShare = 4;
 
-  // Ticks as in `now_ticks`, which is the time of the first drain.
+  // Starts with the first drain, at `now_ticks`.
   void Begin(uint64_t now_ticks, double ticks_per_second, uint64_t ring_records);
-  // After the drain that began at `entry_ticks`: the pause until the next.
+  // Returns the pause after the drain that began at `entry_ticks`.
   absl::Duration Next(uint64_t entry_ticks, const DrainFindings& found);
 
  private:
@@ -35,7 +35,7 @@ class DrainPace {
   uint64_t ring_records_ = 0;
   uint64_t last_drain_ticks_ = 0;
   uint64_t last_record_ticks_ = 0;
-  double peak_rate_ = 0;     // of the busiest thread: records per tick, the highest of late
+  double peak_rate_ = 0;     // records per tick of the busiest thread: recent maximum
   uint64_t peak_ticks_ = 0;  // when it was reached
   absl::Duration pause_;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When, and for how long, the store of a session took no events.
+// Measures when, and for how long, the store of a session accepted no events.
 #ifndef COLLECTORS_HOST_FULL_WATCH_H_
 #define COLLECTORS_HOST_FULL_WATCH_H_
 
@@ -11,12 +11,12 @@
 
 namespace jobscope::host {
 
-// One thread's.
+// Measures how long the store is full. Not thread-safe.
 class FullWatch {
  public:
   explicit FullWatch(const xspace::ItemSink* sink) : sink_(sink) {}
 
-  // Whether the store is full now.
+  // Returns whether the store is full now.
   bool Look(uint64_t now_ticks) {
     const bool full = sink_->Full();
     if (full == full_) return full;
@@ -29,12 +29,12 @@ class FullWatch {
     }
     return full;
   }
-  // The session is over.
+  // Ends the measurement with the session.
   void End(uint64_t now_ticks) {
     if (full_) total_ticks_ += now_ticks - since_ticks_;
   }
 
-  bool full() const { return full_; }  // when it was last looked at
+  bool full() const { return full_; }  // at the last check
   std::optional<uint64_t> first_ticks() const { return first_ticks_; }
   uint64_t total_ticks() const { return total_ticks_; }
 

@@ -12,27 +12,26 @@ namespace {
 
 // Limit of one Drain, which must return within 100 ms, and delays Stop meanwhile.
 constexpr absl::Duration kDrainBudget = absl::Milliseconds(20);
-// For the last drain, within the 2 s of Stop. 64 MiB of rings take about 0.1 s.
+// Time limit for the last drain, within the 2 s of Stop. 64 MiB of rings take about 0.1 s.
 constexpr absl::Duration kLastDrainBudget = absl::Milliseconds(1500);
-// For the record of the last step, whose thread may have been preempted within the few instructions
-// before it.
+// Time limit for the record of the last step, whose thread may be preempted just before writing it.
 constexpr absl::Duration kLastStepWait = absl::Milliseconds(50);
-// Events that ended later than this before a Drain wait for the next one, if their ring has room:
-// sessions tell their end by a timer, and timers were late by up to 1 ms on a busy machine.
+// Events that ended less than this before a Drain wait for the next one if their ring has space: a
+// timer ends sessions, and timers were up to 1 ms late on a busy machine.
 constexpr absl::Duration kHoldBack = absl::Milliseconds(2);
-// A sample that is taken in each drain; of three, a thread is hardly ever preempted in all.
+// Bracketed readings per drain; a thread is rarely preempted in all of three.
 constexpr int kClockTries = 3;
 constexpr absl::Duration kClockEvery = absl::Seconds(1);
-// While the first step is waited for, which may take hours: the opening is told late by this, at
-// its true time.
+// Interval while waiting for the first step, maybe for hours: the opening is noticed late by at
+// most this, but recorded with its true time.
 constexpr absl::Duration kArmedPause = absl::Milliseconds(10);
-// While recording ahead of the command: rings of threads that end are given back this often.
+// Interval at which rings of ended threads are released while recording ahead of the command.
 constexpr absl::Duration kAheadPause = absl::Milliseconds(100);
-// In an open window of steps: the end of the last one is told this late at most.
+// Interval in an open window of steps: bounds how late the end of the last step is noticed.
 constexpr absl::Duration kTriggerPause = absl::Milliseconds(5);
-// An open segment of a line waits this long for more.
+// How long the open segment of a line waits for more events.
 constexpr absl::Duration kFlushAfter = absl::Milliseconds(250);
-// Between two counts of what is lost so far, which go over all lines.
+// Interval between counts of the losses so far, which visit all lines.
 constexpr absl::Duration kCountEvery = absl::Milliseconds(100);
 
 }  // namespace
@@ -51,12 +50,12 @@ HostSession::HostSession(const Reader* reader, const ArmRequest& request, uint32
           reader, [this](int64_t tid, const char* name) { return lines_.For(tid, name); },
           [this] { return full_.Look(ticks_.Now()); }) {
   armed_ticks_ = ticks_.Now();
-  // Between Arm and Start lie seconds where a start is commanded for later. Rings that are held all
-  // that time would be missed by threads that begin meanwhile, for as long as those live.
+  // If a start is commanded for later, seconds pass between Arm and Start. Holding rings that long
+  // would deny them to threads that start meanwhile, for their whole lifetime.
   if (request_.lookback > absl::ZeroDuration()) reader_->hold_ended(1);
   holding_ = true;
   BeginAtHeads();
-  // Not with a lookback: what is recorded ahead would overwrite the past.
+  // Not with a lookback: records made ahead would overwrite the past.
   if (request_.ahead <= absl::ZeroDuration() || bits_ == 0 ||
       request_.lookback > absl::ZeroDuration()) {
     return;
@@ -114,7 +113,8 @@ absl::Status HostSession::Start(const StartRequest& request) {
   if (bits_ == 0) return absl::OkStatus();
   if (request_.lookback > absl::ZeroDuration() && request.start_ticks < armed_ticks_) {
     const uint64_t gone = threads_.BeginAnew(/*oldest=*/true);
-    // Rings went on turning since Arm: the window begins where they still hold everything.
+    // Rings continued to overwrite records since Arm: the window begins where they still hold
+    // everything.
     const uint64_t oldest = OldestTicks();
     if (oldest != UINT64_MAX) window_.start_ticks = std::max(window_.start_ticks, oldest);
     if (gone > 0) {
@@ -125,20 +125,20 @@ absl::Status HostSession::Start(const StartRequest& request) {
     }
   } else if (request.start_ticks > now) {
     BeginAtHeads();
-  }  // else the window has begun already: since Arm
+  }  // otherwise the window began at Arm
   reader_->set_mask(JOBSCOPE_HOLDER_SESSION, bits_);
   if (recording_since_ == 0) recording_since_ = ticks_.Now();
-  // A step that began before the bits were on is recorded all the same, because steps always are,
-  // but nothing inside of it: it must not look whole. A lookback is asked for with that in mind.
+  // A step that began before the bits were set is recorded, because steps always are, but nothing
+  // inside of it: it must not look whole. A lookback accepts this.
   if (request_.lookback <= absl::ZeroDuration()) {
     window_.start_ticks = std::max(window_.start_ticks, recording_since_);
   }
-  threads_.Refresh();  // what was recorded since Arm is no rate
+  threads_.Refresh();  // records since Arm are no rate
   return absl::OkStatus();
 }
 
-// Nothing is read before the window's begin is known. A thread that ends may have been the only one
-// to know of something: once its ring is given back, everything is recorded from then on only.
+// Nothing is read before the window's begin is known. An ended thread may be the only one with some
+// event: once its ring is released, recording counts as complete only from then on.
 absl::Duration HostSession::DrainAhead() {
   if (recording_since_ == 0) return absl::InfiniteDuration();
   const uint64_t now_ns = MonotonicNs();
@@ -175,22 +175,22 @@ absl::Duration HostSession::Drain() {
   if (phase_ == Phase::kArmed) return DrainAhead();
   if (phase_ == Phase::kStopped) return absl::InfiniteDuration();
   const ClockSample clocks = SampleClocks(ticks_.uses_tsc(), kClockTries);
-  // Whatever ended before `entry` has its time; what comes after a jump has none.
+  // Events that ended before `entry` have valid times; events after a jump have none.
   if (!clocks_.Hold(clocks)) return absl::InfiniteDuration();
   const uint64_t entry = clocks.ticks;
   if (entry - clocks_.appended_ticks() >= ticks_.Ticks(kClockEvery)) clocks_.Append(clocks);
-  // The trigger is read after `entry`: if the window is open then, all that ended before `entry`
-  // ended within it.
+  // The trigger is read after `entry`: if the window is open then, everything that ended before
+  // `entry` ended within it.
   if (steps_.has_value()) {
     if (!FollowSteps()) return phase_ == Phase::kWaitingForStep ? kArmedPause : kTriggerPause;
   } else if (bits_ == 0) {
     return kClockEvery;
   }
   const bool closed = steps_.has_value() && steps_->state() == StepWindow::State::kClosed;
-  // What nobody can tell the time of is of the window only if it came after its begin.
+  // Events without a known time belong to the window only if they came after its begin.
   if (entry < window_.start_ticks) NoteTotals();
   threads_.Refresh();
-  (void)full_.Look(ticks_.Now());  // also where no thread has anything
+  (void)full_.Look(ticks_.Now());  // also if no thread has events
   SessionThreads::Pass pass;
   pass.encoder = encoder_.get();
   pass.entry_ticks = entry;
@@ -203,7 +203,7 @@ absl::Duration HostSession::Drain() {
   found.ended_threads = threads_.FinishEnded(encoder_.get(), full_.full());
   found.store_full = full_.full();
   encoder_->PlaceDone();
-  // What lies in open segments is safe there until the store has room again.
+  // Open segments are safe until the store has space again.
   if (!full_.full()) FlushOldLines(entry);
   CountLost(entry);
   const absl::Duration next = pace_.Next(entry, found);
@@ -251,7 +251,8 @@ absl::Status HostSession::Stop(uint64_t end_ticks) {
 }
 
 void HostSession::DrainToEnd() {
-  // First what is open, then the heads: what ends in between is in the ring, and recognised there.
+  // First the open scopes, then the heads: what ends in between is in the ring and recognised
+  // there.
   threads_.Refresh();
   if (!clocks_.jumped()) SampleOpenScopes();
   threads_.Refresh();
@@ -266,7 +267,7 @@ void HostSession::DrainToEnd() {
 
 void HostSession::SampleOpenScopes() {
   const uint64_t deadline = ticks_.Now() + ticks_.Ticks(kLastStepWait);
-  // A step closes the window before it publishes its record: its thread may just be about to.
+  // A step closes the window before it publishes its record, which may be imminent.
   threads_.SampleOpenScopes([&](const ThreadDrain& thread) {
     return steps_.has_value() && steps_->IsClosedBy(thread) && ticks_.Now() < deadline;
   });

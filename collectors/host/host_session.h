@@ -25,62 +25,61 @@
 
 namespace jobscope::host {
 
-// Not thread-safe: all on the collector's thread. See Collector for the verbs. The destructor
-// leaves the recorder as it was found.
+// Records one session of the host collector. Not thread-safe: used only on the collector's thread.
+// See Collector for the calls. The destructor restores the recorder's settings.
 //
-// What belongs to the session is a range of each ring: from the head noted at Arm (or at Start, if
-// the window's start is still to come; or from the oldest event held, with a lookback) to the head
-// noted at Stop. Of that range, what ended before the window or began after it is `outside`, also
-// where it was overwritten before it was read. Without a lookback, the window begins no earlier
-// than the mask is set: at Start, or at Arm of a session that records ahead.
+// The session covers a range of each ring: from the head noted at Arm (or at Start, if the window
+// starts later; or from the oldest event held, with a lookback) to the head noted at Stop. In that
+// range, what ended before the window or began after it is `outside`, even if it was overwritten
+// before it was read. Without a lookback, the window begins no earlier than the mask is set: at
+// Start, or at Arm of a session that records ahead.
 //
-// A planned end is known at Start, and whatever comes after it is outside. For an end that nobody
-// planned, nothing that ended in the last 2 ms is encoded while the store takes events, as long as
-// that fits into the rings: the session tells it a little late, and what began after it must not be
-// in the trace by then.
+// A planned end is known at Start; later events are outside. For an unplanned end, events of the
+// last 2 ms are not encoded while the store accepts events and the rings have space: Stop comes a
+// little late, and events that began after the end must not be in the trace by then.
 class HostSession {
  public:
-  // `bits`: of the session's mask; 0 records nothing, but still watches for steps if asked to.
-  // `past_since_ticks`: since when something has been recorded all the time; UINT64_MAX: nothing
-  // is.
+  // `bits`: mask of the session; 0 records nothing, but still watches for steps if requested.
+  // `past_since_ticks`: since when recording has been on without interruption; UINT64_MAX: it is
+  // off.
   HostSession(const Reader* reader, const ArmRequest& request, uint32_t bits,
               uint64_t past_since_ticks);
   ~HostSession();
   HostSession(const HostSession&) = delete;
   HostSession& operator=(const HostSession&) = delete;
 
-  // The earliest begin of a window of which the rings still hold everything.
+  // Returns the earliest begin of a window for which the rings still hold everything.
   uint64_t OldestTicks() const;
   absl::Status Start(const StartRequest& request);
   absl::Duration Drain();
   absl::Status Stop(uint64_t end_ticks);
   CollectorReport Report() const { return report_; }
 
-  // See Collector.
+  // Same as in Collector.
   uint64_t recording_since() const { return recording_since_; }
   uint64_t window_begin_ticks() const { return window_.start_ticks; }
-  // What Drain found lost when it last counted.
+  // Returns the losses that Drain last counted.
   uint64_t lost_so_far() const { return lost_so_far_; }
 
  private:
   enum class Phase { kArmed, kWaitingForStep, kRecording, kStopped };
 
   void NoteTotals() { reader_->totals(&totals_at_start_); }
-  // From the threads' heads on, which are those of the totals.
+  // Begins at the threads' current heads, together with the totals.
   void BeginAtHeads();
 
-  // While the start is not yet commanded.
+  // Drains while the start has not been commanded.
   absl::Duration DrainAhead();
-  // Follows the step trigger. False while nothing is to be drained.
+  // Follows the step trigger. Returns false while nothing needs draining.
   bool FollowSteps();
   void FlushOldLines(uint64_t now_ticks);
   void CountLost(uint64_t now_ticks);
-  // Everything up to the window's end, once nothing more is recorded.
+  // Drains everything up to the window's end, once nothing more is recorded.
   void DrainToEnd();
   void SampleOpenScopes();
   void LeaveRecorder();
 
-  // `recorded`: the window has been open.
+  // `recorded`: the window was open.
   ReportInput AccountSoFar(bool recorded) const;
   void MakeReport(bool recorded);
 
@@ -90,7 +89,8 @@ class HostSession {
   const uint64_t past_since_ticks_;
 
   Phase phase_ = Phase::kArmed;
-  bool holding_ = false;         // the recorder holds rings of ended threads, and maybe our mask
+  bool holding_ = false;         // the recorder holds rings of ended threads for us, and maybe our
+                                 // mask
   uint64_t ahead_until_ns_ = 0;  // MONOTONIC; recording ahead of Start ends then
   uint64_t armed_ticks_ = 0;
   uint64_t recording_since_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The lines of a session, by thread.
+// Keeps the lines of a session by thread.
 #ifndef COLLECTORS_HOST_LINE_TABLE_H_
 #define COLLECTORS_HOST_LINE_TABLE_H_
 
@@ -13,22 +13,23 @@
 
 namespace jobscope::host {
 
-// Makes a line when its thread has something to write. One thread's.
+// Creates a thread's line when it has something to write. Not thread-safe.
 class LineTable {
  public:
   LineTable(xspace::ItemSink* sink, xspace::Names* names) : sink_(sink), names_(names) {}
 
-  // Of the lines that are made from now on. Before the first.
+  // Sets the plane of new lines. Call it before the first.
   void SetPlane(xspace::PlaneKey plane) { plane_ = plane; }
-  // The line of a thread, under its newest name. Never null.
+  // Returns the line of a thread, under its latest name. Never null.
   ThreadLine* For(int64_t tid, const char* name);
-  // No line gets anything any more.
+  // Retires all lines: they get no more events.
   void RetireAll() const;
 
   const ThreadLines& lines() const { return lines_; }
 
  private:
-  // Lines and accounts, one per thread id; about 300 bytes each. What comes beyond shares one line.
+  // Bounds lines and accounts, one per thread id, about 300 bytes each. Further threads share one
+  // line.
   static constexpr size_t kMaxLines = 65'536;
 
   xspace::ItemSink* const sink_;

@@ -24,7 +24,7 @@ void SessionClocks::Append(const ClockSample& sample) {
   clock.set_monotonic_ns(sample.monotonic_ns);
   clock.set_realtime_ns(sample.realtime_ns);
   clock.set_bracket_ticks(sample.bracket_ticks);
-  // Without room there is one sample less: nothing depends on any single one.
+  // A failure only costs one sample; nothing depends on a single one.
   (void)sink_->Append(xspace::ItemKind::kClock, clock.SerializeAsString());
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The clocks of a session: whether ticks still run as its map says, and the samples in the trace.
+// Checks that ticks still match a session's map, and writes clock samples into the trace.
 #ifndef COLLECTORS_HOST_SESSION_CLOCKS_H_
 #define COLLECTORS_HOST_SESSION_CLOCKS_H_
 
@@ -13,7 +13,7 @@
 
 namespace jobscope::host {
 
-// One thread's.
+// Checks and records the clocks of a session. Not thread-safe.
 class SessionClocks {
  public:
   SessionClocks(bool uses_tsc, SessionEvents* events, xspace::ItemSink* sink)
@@ -21,14 +21,14 @@ class SessionClocks {
 
   // `clocks` were sampled when the session started.
   void Begin(const TickMap& map, const ClockSample& clocks);
-  // False: ticks do not run as the map says any more; the session is told, once.
+  // Checks that ticks still match the map. False: they do not; the session is notified once.
   bool Hold(const ClockSample& now);
   bool jumped() const { return jumped_; }
   uint64_t last_good_ticks() const { return watch_.last_good_ticks(); }
 
-  // Into the trace.
+  // Writes a sample into the trace.
   void Append(const ClockSample& sample);
-  // The newest that is there.
+  // Returns the ticks of the newest sample in the trace.
   uint64_t appended_ticks() const { return appended_ticks_; }
 
  private:

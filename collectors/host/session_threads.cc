@@ -10,7 +10,7 @@
 namespace jobscope::host {
 namespace {
 
-// Room in the list of threads at first; it grows with them.
+// Initial size of the list of threads, which grows as needed.
 constexpr size_t kListCapacity = 256;
 
 }  // namespace
@@ -34,7 +34,7 @@ absl::Span<const jobscope_thread_info> SessionThreads::List() {
 uint64_t SessionThreads::BeginAnew(bool oldest) {
   threads_.clear();
   uint64_t listed = 0;
-  uint64_t gone = 0;  // serials below the newest one with a ring that nobody has any more
+  uint64_t gone = 0;  // serials below the newest one with a ring that are no longer listed
   for (const jobscope_thread_info& info : List()) {
     ++listed;
     if (info.has_ring == 0) continue;
@@ -61,7 +61,7 @@ void SessionThreads::Refresh() {
     if (at < threads_.size() && threads_[at]->serial() == info.serial) {
       before = threads_[at]->info().head_record;
     } else {
-      // New: all of it is of the session, also what the handler of a signal refused.
+      // New: all of it belongs to the session, including what signal handlers were refused.
       jobscope_thread_info fresh = info;
       fresh.reentered = 0;
       threads_.insert(threads_.begin() + static_cast<std::ptrdiff_t>(at),
@@ -87,9 +87,9 @@ uint64_t SessionThreads::OldestTicks(uint64_t since_ticks) const {
   std::vector<jobscope_record> records(JOBSCOPE_MAX_EVENT_RECORDS);
   for (const auto& thread : threads_) {
     jobscope_cursor cursor = reader_->oldest(thread->serial());
-    if (cursor.record <= thread->info().first_record) continue;  // nothing of it was overwritten
-    // Records of a thread lie in the order in which they ended: what was overwritten ended before
-    // the oldest one held.
+    if (cursor.record <= thread->info().first_record) continue;  // nothing was overwritten
+    // A thread's records are in the order of their ends: what was overwritten ended before the
+    // oldest one held.
     jobscope_read_result result{};
     uint64_t ended = since_ticks;
     for (int tries = 0; tries < 8; ++tries) {
@@ -137,7 +137,7 @@ std::optional<uint64_t> SessionThreads::BeginWithStep(EventEncoder* encoder, uin
 
 bool SessionThreads::Read(const Pass& pass) {
   for (size_t i = 0; i < threads_.size(); ++i) {
-    // Where the last pass ran out of time, so that no thread waits for another one for ever.
+    // Begins where the last pass ran out of time, so that no thread starves.
     ThreadDrain& thread = *threads_[(next_ + i) % threads_.size()];
     if (thread.finished()) continue;
     const bool room = thread.backlog() <= reader_->ring_records / DrainPace::kRingShare;
@@ -158,8 +158,8 @@ uint64_t SessionThreads::FinishEnded(EventEncoder* encoder, bool store_full) {
   uint64_t finished = 0;
   for (const auto& thread : threads_) {
     if (!thread->ended() || thread->finished()) continue;
-    // Nothing is read while the store is full; a ring that waits would only be missed by another
-    // thread.
+    // Nothing is read while the store is full; an ended thread's waiting ring would only be denied
+    // to others.
     if (store_full) thread->LoseRest(LossCause::kStoreFull, line_for_);
     if (!thread->drained()) continue;
     ++finished;

@@ -8,9 +8,9 @@
 namespace jobscope::host {
 namespace {
 
-// For the record of the first step's begin, whose thread may have been preempted within the few
-// instructions before it. What is recorded meanwhile stays in the rings: at 1 M events/s a third of
-// one. Without it the step lacks the wait before it.
+// Time limit for the record of the first step's begin, whose thread may be preempted just before
+// writing it. Events recorded meanwhile stay in the rings: at 1 M events/s a third of one. Without
+// that record the step lacks the wait before it.
 constexpr absl::Duration kFirstStepWait = absl::Milliseconds(10);
 
 }  // namespace
@@ -19,8 +19,8 @@ StepWindow::StepWindow(const Reader* reader, const StepRange& steps, uint32_t bi
     : reader_(reader), steps_(steps), bits_(bits), keep_zero_(keep_zero) {}
 
 void StepWindow::Arm() const {
-  // Steps must be seen by their threads, also where no server keeps their bit set; and the wait
-  // before the first one, and its usage.
+  // Threads must see steps even if no server keeps their bit set, and must record the wait before
+  // the first one and its usage.
   constexpr uint32_t kBeforeTheFirst = JOBSCOPE_BIT_INPUT_WAIT | JOBSCOPE_BIT_STEP_USAGE;
   reader_->set_mask(JOBSCOPE_HOLDER_SESSION, JOBSCOPE_BIT_STEP | (bits_ & kBeforeTheFirst));
   if (steps_.by_ordinal) {
@@ -38,8 +38,8 @@ StepWindow::State StepWindow::Follow(const TickClock& ticks, SessionThreads* thr
   reader_->trigger(&trigger);
   if (!open()) {
     if (trigger.state == JOBSCOPE_TRIGGER_ARMED) {
-      // What has been recorded until now is not of the session, if the window is still closed after
-      // it was looked at.
+      // Records so far are outside of the session if the window is still closed when checked
+      // afterwards.
       threads->Refresh();
       reader_->trigger(&trigger);
       if (trigger.state == JOBSCOPE_TRIGGER_ARMED) return state_ = State::kBefore;

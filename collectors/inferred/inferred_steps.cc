@@ -39,7 +39,7 @@ Source g_source ABSL_GUARDED_BY(g_mutex);
 const char* g_name ABSL_GUARDED_BY(g_mutex) = nullptr;
 uint32_t g_site ABSL_GUARDED_BY(g_mutex) = 0;
 uint64_t g_begin_ticks ABSL_GUARDED_BY(g_mutex) = 0;
-// Of the current step; the first one ended unobserved.
+// Number of the current step; the first one ended unobserved.
 int64_t g_number ABSL_GUARDED_BY(g_mutex) = 1;
 // The source that may replace the current one, since that last ended a step.
 Source g_challenger ABSL_GUARDED_BY(g_mutex);

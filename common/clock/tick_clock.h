@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ticks of a session: what they say now, and durations in them.
+// Reads the ticks of a session, and converts durations to them.
 #ifndef COMMON_CLOCK_TICK_CLOCK_H_
 #define COMMON_CLOCK_TICK_CLOCK_H_
 
@@ -11,13 +11,13 @@
 
 namespace jobscope {
 
-// Not thread-safe.
+// Reads ticks and converts durations to ticks. Not thread-safe.
 class TickClock {
  public:
-  // Of the time stamp counter, or of MONOTONIC in nanoseconds.
+  // `uses_tsc`: ticks are the time stamp counter, otherwise MONOTONIC in nanoseconds.
   explicit TickClock(bool uses_tsc) : uses_tsc_(uses_tsc) {}
 
-  // Until then durations are counted as if ticks were nanoseconds.
+  // Sets the tick rate; until then ticks count as nanoseconds.
   void SetRate(double ticks_per_second) { ticks_per_second_ = ticks_per_second; }
 
   bool uses_tsc() const { return uses_tsc_; }
@@ -26,7 +26,7 @@ class TickClock {
   uint64_t Ticks(absl::Duration duration) const {
     return static_cast<uint64_t>(absl::ToDoubleSeconds(duration) * ticks_per_second_);
   }
-  // `duration` before `ticks`, or 0.
+  // Returns `duration` before `ticks`, or 0.
   uint64_t Before(uint64_t ticks, absl::Duration duration) const {
     const uint64_t earlier = Ticks(duration);
     return ticks > earlier ? ticks - earlier : 0;

@@ -30,7 +30,7 @@ constexpr OptionSource kFromStock{"opts."};
 constexpr OptionSource kFromConfiguration{"opts.advanced_configuration[\"jobscope_", "\"]"};
 constexpr OptionSource kFromC{"options."};
 
-// Whether tensorflow.ProfileOptions has a field of the option's name.
+// Selects whether tensorflow.ProfileOptions has a field of the option's name.
 using Stock = std::true_type;
 using Ours = std::false_type;
 
@@ -43,7 +43,7 @@ struct Row {
   InC jobscope_capture_options::*member_in_c;
   Get get;  // from v1::Arm and, if `in_stock`, tensorflow::ProfileOptions
   Set set;  // in these and in v1::Options
-  int max;  // of a number; the least is 0
+  int max;  // maximum of a number; the minimum is 0
   const char* help;
 };
 

@@ -46,8 +46,8 @@ struct RecordingOption {
 // Returns all options, in the order of RecordingOptions.
 const std::vector<RecordingOption>& AllRecordingOptions();
 
-// How errors name an invalid value: `prefix` + name + `suffix`, then "<equals>VALUE is out of
-// range<range>0 to 3".
+// Describes how errors name an invalid value: `prefix` + name + `suffix`, then "<equals>VALUE is
+// out of range<range>0 to 3".
 struct OptionSource {
   absl::string_view prefix;
   absl::string_view suffix = "";
@@ -76,7 +76,7 @@ absl::StatusOr<RecordingOptions> FromProto(const v1::Arm& arm);
 absl::StatusOr<RecordingOptions> FromProto(const tensorflow::ProfileOptions& stock);
 absl::StatusOr<RecordingOptions> FromC(const jobscope_capture_options& given);
 
-// Whether FromProto reads this key of advanced_configuration.
+// Returns whether FromProto reads this key of advanced_configuration.
 bool IsOptionKey(absl::string_view key);
 
 }  // namespace jobscope

@@ -12,8 +12,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 
-// For a constructor that releases what the destructor acquires again. abseil's macro says neither
-// exclusive nor shared, and clang then does not see the second half.
+// Annotates a constructor that releases what the destructor reacquires. Abseil's macro says neither
+// exclusive nor shared, and clang then ignores the reacquiring.
 #if defined(__clang__)
 #define JOBSCOPE_RELEASES(mutex) __attribute__((release_capability(mutex)))
 #else
@@ -22,9 +22,9 @@
 
 namespace jobscope {
 
-// A std::mutex. Use it where absl::Mutex would do harm: under a fork handler and in callbacks of
-// foreign libraries. ThreadSanitizer understands it even in an uninstrumented library, and its
-// waits are on MONOTONIC, absl's on REALTIME.
+// A std::mutex with annotations. Use it where absl::Mutex would do harm: in fork handlers and in
+// callbacks of foreign libraries. ThreadSanitizer understands it even in an uninstrumented library,
+// and its waits use MONOTONIC, those of absl::Mutex REALTIME.
 class ABSL_LOCKABLE Mutex {
  public:
   constexpr Mutex() = default;
@@ -52,7 +52,7 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;
 
-  // Releases it before the end of the block. At most once.
+  // Releases the mutex before the end of the block. At most once.
   void Release() ABSL_UNLOCK_FUNCTION() {
     mutex_->Unlock();
     mutex_ = nullptr;
@@ -62,7 +62,7 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex* mutex_;
 };
 
-// Releases a held mutex while it exists; acquires it again when the block is left, also by an
+// Releases a held mutex while it exists; reacquires it when the block is left, also by an
 // exception.
 class ABSL_SCOPED_LOCKABLE MutexUnlock {
  public:
@@ -75,8 +75,8 @@ class ABSL_SCOPED_LOCKABLE MutexUnlock {
   Mutex* const mutex_;
 };
 
-// A std::condition_variable. It calls conditions with the mutex held; one that reads guarded
-// members is annotated itself: [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return done_; }.
+// A std::condition_variable. Calls conditions with the mutex held; annotate one that reads guarded
+// members: [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return done_; }.
 class CondVar {
  public:
   using Clock = std::chrono::steady_clock;
@@ -84,7 +84,7 @@ class CondVar {
   void NotifyOne() { changed_.notify_one(); }
   void NotifyAll() { changed_.notify_all(); }
 
-  // Waits until `condition`.
+  // Waits until `condition` is true.
   template <typename Condition>
   void Wait(Mutex* mutex, Condition condition)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -92,26 +92,26 @@ class CondVar {
     changed_.wait(held.lock(), condition);
   }
 
-  // Waits until `condition` or `deadline`; Clock::time_point::max(): without a limit. Returns
-  // `condition`.
+  // Waits until `condition` is true or `deadline` has passed; Clock::time_point::max(): without a
+  // limit. Returns `condition`.
   template <typename Condition>
   bool WaitUntil(Mutex* mutex, Clock::time_point deadline, Condition condition)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const Adopted held(mutex);
-    if (deadline != Clock::time_point::max()) {  // on which the standard's overflows
+    if (deadline != Clock::time_point::max()) {  // where the standard's version overflows
       return changed_.wait_until(held.lock(), deadline, condition);
     }
     changed_.wait(held.lock(), condition);
     return true;
   }
 
-  // Likewise, for at most `timeout`.
+  // Does the same for at most `timeout`.
   template <typename Condition>
   bool WaitFor(Mutex* mutex, absl::Duration timeout, Condition condition)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     return WaitUntil(mutex, DeadlineAfter(timeout), condition);
   }
-  // Returns when notified, after `timeout`, or for no reason.
+  // Waits once: returns when notified, after `timeout`, or spuriously.
   void WaitFor(Mutex* mutex, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     const Adopted held(mutex);
     changed_.wait_until(held.lock(), DeadlineAfter(timeout));
