@@ -10,10 +10,10 @@
 
 namespace jobscope::analysis {
 
-// Lines of at most 100 columns: outcome, class, name, then the tables.
+// Formats the comparison in at most 100 columns: outcome, class, name, then the tables.
 std::string DiffText(const RunDiff& diff, double gate_percent);
 
-// One object, `"schema": 1`; its fields are those of docs/report.md.
+// Returns one JSON object, `"schema": 1`, with the fields described in docs/report.md.
 std::string DiffJson(const RunDiff& diff);
 
 }  // namespace jobscope::analysis

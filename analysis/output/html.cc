@@ -28,7 +28,7 @@ std::string EscapeHtml(std::string_view text) {
         escaped += "&#39;";
         break;
       default:
-        // Other control characters are no characters of HTML.
+        // HTML allows no other control characters.
         escaped += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? '?' : c;
     }
   }

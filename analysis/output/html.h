@@ -10,13 +10,13 @@
 
 namespace jobscope::analysis {
 
-// `text` for the content of an element or a quoted attribute.
+// Escapes `text` for the content of an element or a quoted attribute.
 std::string EscapeHtml(std::string_view text);
 
-// JSON for the content of a <script>: no "</script>" can stand in it.
+// Escapes JSON for the content of a <script>: it cannot contain "</script>".
 std::string EscapeScript(std::string json);
 
-// A table that the page's script lets readers sort, and filter if `filter`.
+// Writes a table that readers can sort, and filter if `filter`, by the page's script.
 class HtmlTable {
  public:
   struct Column {

@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kShades = 10;
 constexpr size_t kMaxMapRows = 128;
 constexpr size_t kMaxColumns = 160;
-constexpr size_t kMaxLabels = 32;  // rows that have room for a name
+constexpr size_t kMaxLabels = 32;  // maximum number of rows with a visible name
 
 struct Grid {
   std::vector<std::string> labels;
@@ -51,7 +51,7 @@ Grid OwnTimesOf(const Report& report) {
   return all;
 }
 
-// As many cells as there is room for, each the largest of what it stands for.
+// Reduces the grid to what fits; each cell shows the largest value that it stands for.
 Grid Thinned(const Grid& all) {
   Grid grid;
   size_t columns = 0;
@@ -102,7 +102,7 @@ std::string HeatMap(const Report& report) {
       AddCell(&shades[shade], c, r);
     }
   }
-  // One unit per cell; the names stand beside it in a list of their own.
+  // One unit per cell; the names are in a separate list beside it.
   constexpr size_t kRowPixels = 16;
   const size_t height = grid.ms.size() <= kMaxLabels ? grid.ms.size() * kRowPixels : 512;
   std::string svg = absl::StrFormat(

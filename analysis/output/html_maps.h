@@ -10,10 +10,11 @@
 
 namespace jobscope::analysis {
 
-// Own time of each worker in each step. Many workers or steps share a cell, by their largest.
+// Draws the own time of each worker in each step. If there are too many, several share a cell,
+// which shows their largest value.
 std::string HeatMap(const Report& report);
 
-// Who arrived last at each matched collective, in the order of time. Empty: not known of any.
+// Draws who arrived last at each matched collective, in order of time. Empty: unknown for all.
 std::string LastStrip(const Report& report);
 
 }  // namespace jobscope::analysis

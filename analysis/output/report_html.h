@@ -9,11 +9,11 @@
 
 namespace jobscope::analysis {
 
-// One page that asks for nothing else: verdict and tables need no script, charts are drawn by
-// Chart.js, which it carries.
+// Returns one self-contained page: verdict and tables need no script; the included Chart.js draws
+// the charts.
 std::string ReportHtml(const Report& report);
 
-// Writes it whole or not at all.
+// Writes the page atomically.
 absl::Status WriteReportHtml(const Report& report, const std::string& path);
 
 }  // namespace jobscope::analysis

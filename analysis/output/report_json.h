@@ -10,8 +10,8 @@ namespace jobscope::analysis {
 
 inline constexpr int kReportSchema = 1;
 
-// The report as docs/report.md describes it: UTF-8, two spaces of indentation, a line break at the
-// end. The same report gives the same bytes.
+// Returns the report as described in docs/report.md: UTF-8, indented by two spaces, with a final
+// line break. Equal reports give equal bytes.
 std::string ReportJson(const Report& report);
 
 }  // namespace jobscope::analysis

@@ -8,9 +8,10 @@
 
 namespace jobscope::analysis {
 
-// VERDICT, WHY, NEXT and SURE: at most 100 columns, no colour, no control character.
+// Returns VERDICT, WHY, NEXT and SURE in at most 100 columns, without colours or control
+// characters.
 std::string VerdictText(const Report& report);
-// The same, and the tables.
+// Returns the same, and the tables.
 std::string ReportText(const Report& report);
 
 }  // namespace jobscope::analysis

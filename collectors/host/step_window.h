@@ -28,8 +28,8 @@ class StepWindow {
   void Disarm() const { reader_->disarm_trigger(); }
 
   enum class State {
-    kBefore,  // not open when the threads were listed: their records so far are outside of the
-              // session
+    kBefore,   // not open when the threads were listed: their records so far are outside of the
+               // session
     kUnarmed,  // the trigger is no longer armed
     kOpen,
     kClosed,

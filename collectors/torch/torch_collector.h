@@ -18,19 +18,19 @@
 
 namespace jobscope {
 
-// Registers callbacks with PyTorch for the time from Arm to Stop. What they see goes into the
-// recorder as scopes of the thread that ran it: operators and backward functions at level 2, user
-// scopes at level 1. So the events, their loss and the window are the host collector's, and its
-// bits decide what is recorded when; this collector's own report counts only what it can't hand on.
+// Registers callbacks with PyTorch for the time from Arm to Stop. They record scopes of the thread
+// that ran the operator: operators and backward functions at level 2, user scopes at level 1. So
+// the host collector counts the events and their losses and applies the window, and its bits decide
+// what is recorded when; this collector's report counts only what it cannot pass on.
 //
-// Needs neither Python nor the GIL. Off, with the reason and what to do, if PyTorch is not loaded, takes no
-// callbacks, or is of a version that this was not tested with.
+// Needs neither Python nor the GIL. Off, with the reason and the remedy, if PyTorch is not loaded,
+// takes no callbacks, or has an untested version.
 class TorchCollector : public Collector {
  public:
   // Runs a function on a thread of its own, which may wait for the GIL.
   using RunAside = std::function<void(std::function<void()>)>;
 
-  // `writer` is of the process's recorder; null: there is none.
+  // `writer` belongs to the process's recorder; null: there is none.
   TorchCollector(const struct jobscope_trace_writer_table* writer, RunAside run_aside);
   TorchCollector(const TorchCollector&) = delete;
   TorchCollector& operator=(const TorchCollector&) = delete;
@@ -53,7 +53,7 @@ class TorchCollector : public Collector {
   const RunAside run_aside_;
   CollectorReport report_;      // of the session
   bool awaits_groups_ = false;  // collectives of gloo have not been seen yet
-  bool registered_ = false;     // there are callbacks
+  bool registered_ = false;     // callbacks are registered
   bool wants_shapes_ = false;
   uint64_t crossed_before_ = 0;
   mutable absl::Mutex mutex_;
