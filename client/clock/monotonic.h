@@ -6,6 +6,7 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/time/time.h"
@@ -24,6 +25,15 @@ inline absl::Time SteadyTime(uint64_t monotonic_ns) {
   return absl::FromUnixNanos(static_cast<int64_t>(monotonic_ns));
 }
 inline absl::Time SteadyNow() { return SteadyTime(MonotonicNow()); }
+
+// A deadline on MONOTONIC that never comes.
+inline constexpr uint64_t kNeverNs = UINT64_MAX;
+
+// For sums with instants of MonotonicNow: at most a year, so that none overflows.
+inline uint64_t DurationNs(absl::Duration duration) {
+  return static_cast<uint64_t>(
+      absl::ToInt64Nanoseconds(std::clamp(duration, absl::ZeroDuration(), absl::Hours(24 * 365))));
+}
 
 }  // namespace jobscope
 

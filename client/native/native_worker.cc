@@ -21,15 +21,15 @@ StreamedCaptureOptions CaptureOptions(const Endpoint& endpoint, NativeWorkerOpti
   StreamedCaptureOptions capture;
   DialOptions redial = Bounded(options.dial);
   redial.connect_timeout = std::min(redial.connect_timeout, kRedialTimeout);
-  capture.dial = [endpoint, redial] { return Dial(endpoint, redial); };
+  capture.stream.dial = [endpoint, redial] { return Dial(endpoint, redial); };
   DialOptions probe = Bounded(options.dial);
   probe.connect_timeout = options.timeouts.probe;
-  capture.dial_probe = [endpoint, probe] { return Dial(endpoint, probe); };
+  capture.stream.dial_probe = [endpoint, probe] { return Dial(endpoint, probe); };
   capture.spool_directory = std::move(options.spool_directory);
   capture.max_trace_bytes = options.max_trace_bytes;
   capture.part_limit_bytes = options.part_limit_bytes;
-  capture.resume_timeout = options.resume_timeout;
-  capture.timeouts = options.timeouts;
+  capture.stream.resume_timeout = options.resume_timeout;
+  capture.stream.timeouts = options.timeouts;
   capture.receive_limits = options.receive_limits;
   return capture;
 }

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Streams and what comes over them. What happens when one is lost, and how it all ends:
-// streamed_capture_end.cc.
 #include "client/native/streamed_capture.h"
 
 #include <algorithm>
@@ -10,69 +7,29 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "client/clock/monotonic.h"
-#include "client/wire/capture_message.h"
-#include "common/clock/clock.h"
-#include "jobscope/v1/profiler.pb.h"
+#include "client/native/stream_end.h"
+#include "client/wire/native_messages.h"
+#include "client/wire/worker_message.h"
+#include "client/worker/outcome.h"
+#include "common/process/pid_space.h"
 
 namespace jobscope {
 namespace {
-
-// An acknowledgement lets the worker free what it holds; one per message would be as many packets
-// as the items take.
-constexpr uint64_t kAckBytes = 1 << 20;
-constexpr absl::Duration kAckInterval = absl::Milliseconds(100);
 
 // Workers tell their progress every 200 ms. From one that does so without a pause most is left out:
 // whoever listens may be slower than the network.
 constexpr uint64_t kMinProgressNs = 20'000'000;
 
-// All messages but those of items are far below this.
-constexpr size_t kMaxSmallMessageBytes = 64 << 10;
-// CaptureResponse.items and .chunk, as the first field.
-constexpr int kItemsTag = (static_cast<int>(MessageKind::kItems) << 3) | 2;
-constexpr int kChunkTag = (static_cast<int>(MessageKind::kChunk) << 3) | 2;
-
 // What puts off the end of a transfer: less than this within a whole timeout is no living link.
 constexpr uint64_t kDeadlineBytes = 64 << 10;
-
-template <typename Message>
-bool Parse(std::string_view bytes, Message* message) {
-  return message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
-}
-
-grpc::Status Fault(absl::string_view text) {
-  return grpc::Status(grpc::StatusCode::INTERNAL, std::string(text));
-}
-
-// Absent: of an older worker, or nonsense.
-std::optional<ClockEstimate> ArmClock(const v1::Armed& armed, uint64_t sent_ns) {
-  if (armed.sent_monotonic_ns() == 0) return std::nullopt;
-  ClockExchange exchange;
-  exchange.sent_ns = sent_ns;
-  exchange.worker_received_ns = armed.received_monotonic_ns();
-  exchange.worker_sent_ns = armed.sent_monotonic_ns();
-  exchange.worker_realtime_ns = static_cast<int64_t>(armed.realtime_ns());
-  exchange.received_ns = MonotonicNow();
-  exchange.realtime_ns = RealtimeNs();
-  ClockSync sync;
-  sync.Add(exchange);
-  return sync.estimate();
-}
 
 }  // namespace
 
 StreamedCapture::StreamedCapture(StreamedCaptureOptions options, CallThreads* threads,
                                  WritePool* disk)
-    : lease_(threads),
-      options_(std::move(options)),
-      threads_(threads),
-      disk_(disk),
-      stall_(options_.timeouts.stall),
-      random_(static_cast<uint32_t>(MonotonicNow())) {
-  ResetBackoff();
-}
+    : lease_(threads), options_(std::move(options)), threads_(threads), disk_(disk) {}
 
-StreamedCapture::~StreamedCapture() { StopTimers(); }
+// ---- what the fan-out asks for ----
 
 void StreamedCapture::Arm(std::shared_ptr<grpc::Channel> channel, const ArmCall& call,
                           WorkerEvents events) {
@@ -97,10 +54,14 @@ void StreamedCapture::DoArm(const std::shared_ptr<grpc::Channel>& channel, const
                             WorkerEvents events) {
   state_ = State::kArming;
   events_ = std::move(events);
-  arm_deadline_ns_ = In(call.timeout);
+  const std::shared_ptr<StreamedCapture> self = shared_from_this();
+  stream_.emplace(options_.stream, threads_, &strand_,
+                  std::shared_ptr<ResumableStream::Owner>(self, this));
+  deadline_timer_.emplace(threads_, &strand_, self);
+  deadline_timer_->Start(call.timeout, [this] { OnDeadline(); });
   const std::string message = ArmBytes(call);
   arm_sent_ns_ = MonotonicNow();
-  Open(channel, ItemStream::kCapture, message);
+  stream_->Open(channel, message);
 }
 
 void StreamedCapture::DoStart(const StartCall& call) {
@@ -108,183 +69,120 @@ void StreamedCapture::DoStart(const StartCall& call) {
   state_ = State::kRecording;
   start_ = call;
   if (!call.clock.has_value()) start_.start_monotonic_ns = MonotonicNow();
-  planned_end_ns_ = start_.start_monotonic_ns + ToNs(call.duration);
-  last_deadline_ns_ = planned_end_ns_ + ToNs(call.transfer);
-  receiver_ = std::make_shared<ItemReceiver>(options_.spool_directory, options_.max_trace_bytes,
-                                             options_.receive_limits);
+  planned_end_ns_ = start_.start_monotonic_ns + DurationNs(call.duration);
+  const std::shared_ptr<StreamedCapture> self = shared_from_this();
+  items_.emplace(std::make_shared<ItemReceiver>(options_.spool_directory, options_.max_trace_bytes,
+                                                options_.receive_limits),
+                 disk_, &strand_, self);
+  acknowledger_.emplace(options_.stream.timeouts.repeat_ack, &*stream_, threads_, &strand_, self);
+  stream_->SetPlannedEnd(planned_end_ns_);
   stream_->Write(StartBytes(call));
-  Watch();
+  SetLastDeadline(planned_end_ns_ + DurationNs(call.transfer));
 }
 
-void StreamedCapture::Open(const std::shared_ptr<grpc::Channel>& channel, ItemStream kind,
-                           const std::string& first_message) {
-  const uint64_t generation = ++generation_;
-  kind_ = kind;
-  NativeStream::Events events;
-  events.message = [self = shared_from_this(), generation](grpc::ByteBuffer* message) {
-    const auto held = std::make_shared<grpc::ByteBuffer>();
-    held->Swap(message);
-    self->strand_.Post([self, generation, held] { self->OnMessage(generation, held); });
-  };
-  events.done = [self = shared_from_this(), generation](const grpc::Status& status) {
-    self->strand_.Post([self, generation, status] { self->OnStreamDone(generation, status); });
-  };
-  stream_ =
-      NativeStream::Start(channel, kind == ItemStream::kCapture ? kCaptureMethod : kFetchMethod,
-                          absl::InfiniteDuration(), threads_, std::move(events));
-  stream_->Write(first_message);
-  Read();
-}
-
-void StreamedCapture::Read() {
-  reading_ = true;
-  heard_ns_ = MonotonicNow();
-  stream_->Read();
-  Watch();
-}
-
-void StreamedCapture::OnMessage(uint64_t generation,
-                                const std::shared_ptr<grpc::ByteBuffer>& message) {
-  if (generation != generation_ || state_ == State::kOver) return;
-  reading_ = false;
-  OnHeard();
-  const int first_byte = FirstByte(*message);
-  if (first_byte == kItemsTag || first_byte == kChunkTag) {
-    TakeItems(message);
-  } else if (message->Length() > kMaxSmallMessageBytes) {
-    Break(Fault("the worker sent a message that is too large"), /*fault=*/true);
-  } else {
-    Dispatch(Join(*message));
+void StreamedCapture::DoFinish() {
+  if (state_ != State::kRecording) return;
+  const uint64_t now_ns = MonotonicNow();
+  planned_end_ns_ = std::min(planned_end_ns_, now_ns);
+  stream_->SetPlannedEnd(planned_end_ns_);
+  if (!std::exchange(finish_wanted_, true)) {
+    stream_->Write(FinishBytes(stream_->kind(), /*abandon=*/false));
   }
-  // Unless the disk has to do first, or that was the end.
-  if (generation == generation_ && state_ != State::kOver && !taking_) Read();
+  SetLastDeadline(std::min(last_deadline_ns_, now_ns + DurationNs(start_.transfer)));
 }
 
-void StreamedCapture::Dispatch(const std::string& bytes) {
-  const absl::StatusOr<CaptureMessage> message = ReadCaptureMessage(bytes);
-  if (!message.ok()) {
-    Break(Fault(message.status().message()), /*fault=*/true);
+void StreamedCapture::DoCancel() {
+  const grpc::Status cancelled(grpc::StatusCode::CANCELLED, "given up");
+  if (state_ == State::kArming) {
+    EndArming(cancelled);
+  } else if (state_ == State::kArmed || state_ == State::kRecording) {
+    End(cancelled, /*with_delivery=*/false);
+  }
+}
+
+// ---- what the worker says ----
+
+void StreamedCapture::OnMessage(const std::shared_ptr<grpc::ByteBuffer>& message) {
+  if (HoldsItems(*message)) {
+    TakeItems(message);
     return;
   }
-  bool readable = true;
-  switch (message->kind) {
-    case MessageKind::kArmed:
-      readable = OnArmed(message->bytes);
-      break;
-    case MessageKind::kStarted: {
-      v1::Started started;
-      readable = Parse(message->bytes, &started);
-      if (readable && state_ == State::kRecording && !std::exchange(started_told_, true)) {
-        events_.started(std::move(started));
-      }
-      break;
-    }
-    case MessageKind::kProgress: {
-      v1::Progress progress;
-      readable = Parse(message->bytes, &progress);
-      const uint64_t now_ns = MonotonicNow();
-      if (readable && state_ != State::kArming && now_ns >= progress_ns_ + kMinProgressNs) {
-        progress_ns_ = now_ns;
-        events_.progress(std::move(progress));
-      }
-      break;
-    }
-    case MessageKind::kItems:
-    case MessageKind::kChunk:
-      // Behind a field that we do not know: no worker does so.
-      readable = false;
-      break;
-    case MessageKind::kEnded:
-      readable = OnEnded(message->bytes);
-      break;
-    case MessageKind::kNone:
-      break;  // of a newer worker
+  absl::StatusOr<WorkerMessage> read = ReadWorkerMessage(*message);
+  if (!read.ok()) {
+    OnFault(read.status());
+    return;
   }
-  if (!readable) Break(Fault("the worker sent a message that cannot be read"), /*fault=*/true);
+  std::visit([this](auto&& known) { On(std::move(known)); }, *std::move(read));
+  if (state_ != State::kOver) stream_->Read();
 }
 
-bool StreamedCapture::OnArmed(std::string_view bytes) {
-  v1::Armed armed;
-  if (!Parse(bytes, &armed)) return false;
-  if (state_ != State::kArming) return true;
+void StreamedCapture::On(v1::Armed armed) {
+  if (state_ != State::kArming) return;
   state_ = State::kArmed;
+  deadline_timer_->Stop();
+  stream_->WatchSilence();
   capture_key_ = armed.capture_key();
-  arm_clock_ = ArmClock(armed, arm_sent_ns_);
+  arm_clock_ = ClockOf(armed, arm_sent_ns_);
   events_.armed(grpc::Status::OK, std::move(armed));
-  return true;
 }
 
-bool StreamedCapture::OnEnded(std::string_view bytes) {
-  v1::Ended ended;
-  if (!Parse(bytes, &ended)) return false;
-  if (ended.code() == 0 && state_ == State::kRecording) {
-    announced_last_item_ = ended.last_item();
-    Acknowledge();
-    End(grpc::Status::OK, /*with_delivery=*/true);
-    return true;
-  }
-  const bool known = ended.code() > 0 && ended.code() <= grpc::StatusCode::UNAUTHENTICATED;
-  const grpc::Status status(
-      known ? static_cast<grpc::StatusCode>(ended.code()) : grpc::StatusCode::UNKNOWN,
-      ended.code() == 0 ? "the worker ended before it was told to start" : ended.reason());
+void StreamedCapture::On(v1::Started started) {
+  if (state_ != State::kRecording || std::exchange(started_told_, true)) return;
+  events_.started(std::move(started));
+}
+
+void StreamedCapture::On(v1::Progress progress) {
+  const uint64_t now_ns = MonotonicNow();
+  if (state_ == State::kArming || now_ns < progress_ns_ + kMinProgressNs) return;
+  progress_ns_ = now_ns;
+  events_.progress(std::move(progress));
+}
+
+void StreamedCapture::On(const v1::Ended& ended) {
   if (state_ == State::kArming) {
-    EndArming(status);
-  } else if (state_ == State::kRecording) {
-    orderly_end_ = true;
-    EndIncomplete(status);
+    EndArming(StatusOf(ended));
+  } else if (state_ != State::kRecording) {
+    End(StatusOf(ended), /*with_delivery=*/false);
+  } else if (ended.code() == 0) {
+    announced_last_item_ = ended.last_item();
+    acknowledger_->Send();
+    End(grpc::Status::OK, /*with_delivery=*/true);
   } else {
-    End(status, /*with_delivery=*/false);
+    orderly_end_ = true;
+    EndIncomplete(StatusOf(ended));
   }
-  return true;
 }
 
 void StreamedCapture::TakeItems(const std::shared_ptr<grpc::ByteBuffer>& message) {
   if (state_ != State::kRecording) {
-    Break(Fault("the worker sent items before it was told to start"), /*fault=*/true);
+    OnFault(absl::InvalidArgumentError("the worker sent items before it was told to start"));
     return;
   }
-  taking_ = true;
-  repeat_ack_ns_ = In(options_.timeouts.repeat_ack);
-  Watch();
-  disk_->Run([self = shared_from_this(), generation = generation_, receiver = receiver_, message] {
-    absl::Status status;
-    {
-      // Only as many copies as the pool has threads.
-      const std::string bytes = Join(*message);
-      message->Clear();
-      const absl::StatusOr<CaptureMessage> items = ReadCaptureMessage(bytes);
-      status = items.status();
-      if (items.ok() && items->kind == MessageKind::kItems) {
-        status = receiver->Take(items->bytes);
-      } else if (items.ok() && items->kind == MessageKind::kChunk) {
-        const absl::StatusOr<ItemChunk> chunk = ReadChunk(items->bytes);
-        status = chunk.ok() ? receiver->TakeChunk(*chunk) : chunk.status();
-      }
-    }
-    self->strand_.Post([self, generation, status] { self->OnTaken(generation, status); });
+  acknowledger_->OnTaking();
+  items_->Take(message, [this, generation = stream_->generation()](const absl::Status& status,
+                                                                   bool advanced) {
+    OnTaken(generation, status, advanced);
   });
 }
 
-void StreamedCapture::OnTaken(uint64_t generation, const absl::Status& status) {
-  taking_ = false;
+void StreamedCapture::OnTaken(uint64_t generation, const absl::Status& status, bool advanced) {
   if (state_ == State::kOver) return;
-  if (!receiver_->disk_error().ok()) {
+  if (!items_->disk_error().ok()) {
     End(grpc::Status::OK, /*with_delivery=*/true);
     return;
   }
-  const bool advanced = receiver_->received().last_item > received_.last_item ||
-                        receiver_->received().partial_bytes > received_.partial_bytes;
-  received_ = receiver_->received();
+  const ReceivedItems& received = items_->received();
   if (advanced) {
     faults_ = 0;
-    ResetBackoff();
+    stream_->ResetBackoff();
   }
-  if (received_.bytes >= deadline_bytes_ + kDeadlineBytes) {
-    deadline_bytes_ = received_.bytes;
-    last_deadline_ns_ = std::max(last_deadline_ns_, In(start_.transfer));
+  if (received.bytes >= deadline_bytes_ + kDeadlineBytes) {
+    deadline_bytes_ = received.bytes;
+    const uint64_t later_ns = MonotonicNow() + DurationNs(start_.transfer);
+    SetLastDeadline(std::max(last_deadline_ns_, later_ns));
   }
   if (end_wanted_.has_value()) {
-    EndIncomplete(*end_wanted_);
+    if (!EndWith(*end_wanted_)) EndIncomplete(*end_wanted_);
     return;
   }
   if (absl::IsOutOfRange(status)) {
@@ -293,35 +191,134 @@ void StreamedCapture::OnTaken(uint64_t generation, const absl::Status& status) {
         grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, std::string(status.message())));
     return;
   }
-  if (received_.limited() && !std::exchange(finish_wanted_, true)) {
-    events_.note(absl::StrCat(received_.limit_reached, "; recording ends"));
-    if (stream_ != nullptr) stream_->Write(FinishBytes(kind_, /*abandon=*/false));
+  if (received.limited() && !std::exchange(finish_wanted_, true)) {
+    events_.note(absl::StrCat(received.limit_reached, "; recording ends"));
+    stream_->Write(FinishBytes(stream_->kind(), /*abandon=*/false));
   }
-  if (received_.bytes - acknowledged_bytes_ >= kAckBytes) {
-    Acknowledge();
-  } else if (received_.last_item > acknowledged_item_ && ack_timer_ == nullptr) {
-    ack_timer_ = After(kAckInterval, &StreamedCapture::OnAckTimer);
+  acknowledger_->OnTaken(received);
+  if (generation != stream_->generation()) return;
+  if (status.ok()) {
+    stream_->Read();
+  } else {
+    OnFault(status);
   }
-  if (generation != generation_) return;
-  if (!status.ok()) {
-    Break(Fault(status.message()), /*fault=*/true);
+}
+
+// ---- a stream that is lost ----
+
+bool StreamedCapture::EndWith(const grpc::Status& status) {
+  if (state_ == State::kArming) {
+    EndArming(status);
+  } else if (state_ == State::kArmed) {
+    End(status, /*with_delivery=*/false);
+  } else if (state_ == State::kRecording && items_->received().summary_item != 0) {
+    // Nothing is missing but the word that this is so.
+    End(grpc::Status::OK, /*with_delivery=*/true);
+  }
+  return state_ != State::kRecording;
+}
+
+void StreamedCapture::OnFault(const absl::Status& fault) {
+  const grpc::Status status(grpc::StatusCode::INTERNAL, std::string(fault.message()));
+  if (EndWith(status)) return;
+  // A worker that sends nonsense is asked once more: it may have been the way.
+  if (++faults_ > 1) {
+    EndIncomplete(status);
+  } else {
+    stream_->Retry(status, items_->received().bytes);
+  }
+}
+
+void StreamedCapture::OnLost(const grpc::Status& status) {
+  if (EndWith(status)) return;
+  if (HasServerEnded(status)) {
+    orderly_end_ = true;
+    EndIncomplete(status);
+  } else if (start_.process_id.has_value() && HasEnded(*start_.process_id)) {
+    EndIncomplete(grpc::Status(
+        status.error_code(),
+        absl::StrCat(ReasonOf(status), "; its process, pid ", *start_.process_id, ", has ended")));
+  } else if (IsRefusal(status)) {
+    EndIncomplete(status);
+  } else {
+    stream_->Retry(status, items_->received().bytes);
+  }
+}
+
+std::vector<std::string> StreamedCapture::ResumeMessages() {
+  const ReceivedItems& received = items_->received();
+  acknowledger_->OnResumed();
+  std::vector<std::string> messages = {
+      ResumeBytes(capture_key_, received.last_item + 1, received.partial_bytes)};
+  if (finish_wanted_) messages.push_back(FinishBytes(ItemStream::kFetch, /*abandon=*/false));
+  return messages;
+}
+
+// ---- the end ----
+
+void StreamedCapture::SetLastDeadline(uint64_t monotonic_ns) {
+  last_deadline_ns_ = monotonic_ns;
+  deadline_timer_->StartBy(last_deadline_ns_, [this] { OnDeadline(); });
+}
+
+void StreamedCapture::OnDeadline() {
+  if (state_ == State::kArming) {
+    EndArming(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "did not become ready in time"));
+  } else if (state_ != State::kRecording || end_wanted_.has_value()) {
+    return;  // it ends as soon as the disk lets it, which nothing here can hasten
+  } else if (MonotonicNow() < last_deadline_ns_) {
+    SetLastDeadline(last_deadline_ns_);
+  } else {
+    EndIncomplete(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED,
+                               "the trace did not come in time; record for a shorter time, or "
+                               "raise --transfer_timeout_ms"));
+  }
+}
+
+void StreamedCapture::EndArming(const grpc::Status& status) {
+  state_ = State::kOver;
+  Close(/*abandon=*/true);
+  const WorkerEvents events = std::exchange(events_, {});
+  events.armed(status, {});
+}
+
+void StreamedCapture::EndIncomplete(const grpc::Status& status) {
+  if (items_->taking()) {
+    if (!end_wanted_.has_value()) end_wanted_ = status;
     return;
   }
-  Read();
+  End(stream_->outages().WithCause(status), items_->received().events > 0);
 }
 
-void StreamedCapture::OnAckTimer() {
-  ack_timer_.reset();
-  if (state_ == State::kRecording) Acknowledge();
+void StreamedCapture::End(const grpc::Status& status, bool with_delivery) {
+  state_ = State::kOver;
+  std::unique_ptr<Delivery> delivery;
+  if (with_delivery) delivery = MakeDelivery(status);
+  const bool disk_failed = items_.has_value() && !items_->taking() && !items_->disk_error().ok();
+  Close(/*abandon=*/!status.ok() || disk_failed);
+  const WorkerEvents events = std::exchange(events_, {});
+  events.ended(status, std::move(delivery));
 }
 
-void StreamedCapture::Acknowledge() {
-  if (stream_ == nullptr || received_.last_item <= acknowledged_item_) return;
-  stream_->Write(AckBytes(kind_, received_.last_item));
-  acknowledged_item_ = received_.last_item;
-  acknowledged_bytes_ = received_.bytes;
-  if (ack_timer_ != nullptr) ack_timer_->Cancel();
-  ack_timer_.reset();
+std::unique_ptr<Delivery> StreamedCapture::MakeDelivery(const grpc::Status& status) {
+  const Outages& outages = stream_->outages();
+  SpooledCapture capture;
+  items_->MoveTo(&capture);
+  capture.start = start_;
+  capture.announced_last_item = announced_last_item_;
+  capture.status = status;
+  capture.after_end = (outages.ongoing() ? outages.since_ns() : MonotonicNow()) >= planned_end_ns_;
+  capture.orderly_end = orderly_end_;
+  capture.breaks = outages.count();
+  capture.outage = outages.total();
+  capture.part_limit_bytes = options_.part_limit_bytes;
+  return std::make_unique<SpoolDelivery>(std::move(capture));
+}
+
+void StreamedCapture::Close(bool abandon) {
+  deadline_timer_->Stop();
+  if (acknowledger_.has_value()) acknowledger_->Stop();
+  stream_->Close(abandon);
 }
 
 }  // namespace jobscope

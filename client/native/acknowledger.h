@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tells a worker which items are safe, so that it can let go of them.
+#ifndef CLIENT_NATIVE_ACKNOWLEDGER_H_
+#define CLIENT_NATIVE_ACKNOWLEDGER_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/time/time.h"
+#include "client/native/item_receiver.h"
+#include "client/native/resumable_stream.h"
+#include "client/native/strand_timer.h"
+#include "client/rpc/call_threads.h"
+#include "client/rpc/strand.h"
+
+namespace jobscope {
+
+// Not thread-safe: used on `strand`, which `owner` owns, as it does `stream` and this.
+class Acknowledger {
+ public:
+  // `repeat`: while the disk is slow, the last acknowledgement is repeated so often.
+  Acknowledger(absl::Duration repeat, ResumableStream* stream, CallThreads* threads, Strand* strand,
+               const std::weak_ptr<void>& owner);
+
+  // A message is on its way to disk.
+  void OnTaking();
+  // It is there. Acknowledges now or soon.
+  void OnTaken(const ReceivedItems& received);
+  // Acknowledges now.
+  void Send();
+  // The message that takes up a lost stream acknowledges what is there.
+  void OnResumed();
+  void Stop();
+
+ private:
+  void OnRepeatTimer();
+
+  const absl::Duration repeat_;
+  ResumableStream* const stream_;
+  uint64_t received_item_ = 0;
+  uint64_t received_bytes_ = 0;
+  uint64_t acknowledged_item_ = 0;
+  uint64_t acknowledged_bytes_ = 0;
+  bool taking_ = false;
+  uint64_t repeat_at_ns_ = 0;  // while `taking_`
+  StrandTimer delay_timer_;
+  StrandTimer repeat_timer_;
+};
+
+}  // namespace jobscope
+
+#endif  // CLIENT_NATIVE_ACKNOWLEDGER_H_

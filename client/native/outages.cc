@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/native/outages.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/clock/monotonic.h"
+#include "client/worker/outcome.h"
+
+namespace jobscope {
+namespace {
+
+constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
+constexpr absl::Duration kMaxBackoff = absl::Seconds(2);
+// After seven seconds of silence, a worker that is there again answers at once or not at all.
+constexpr absl::Duration kLeastResumeTime = absl::Seconds(2);
+
+}  // namespace
+
+Outages::Outages(absl::Duration resume_timeout, uint32_t seed)
+    : resume_timeout_ns_(DurationNs(resume_timeout)), backoff_(kFirstBackoff), random_(seed) {}
+
+bool Outages::Fail(const grpc::Status& why, uint64_t now_ns, uint64_t heard_ns) {
+  last_failure_ = ReasonOf(why);
+  if (std::exchange(ongoing_, true)) return false;
+  since_ns_ = now_ns;
+  silent_since_ns_ = heard_ns;
+  cause_ = why;
+  return true;
+}
+
+absl::Duration Outages::NextBackoff() {
+  // Up to a quarter more by chance: what cut off one worker may have cut off a thousand.
+  const double spread = std::uniform_real_distribution<double>(1, 1.25)(random_);
+  const absl::Duration backoff = backoff_ * spread;
+  backoff_ = std::min(backoff_ * 2, kMaxBackoff);
+  return backoff;
+}
+
+void Outages::ResetBackoff() { backoff_ = kFirstBackoff; }
+
+std::optional<absl::Duration> Outages::End(uint64_t now_ns) {
+  if (!std::exchange(ongoing_, false)) return std::nullopt;
+  const absl::Duration length = absl::Nanoseconds(static_cast<int64_t>(now_ns - since_ns_));
+  total_ += length;
+  ++count_;
+  return length;
+}
+
+uint64_t Outages::GiveUpAt(uint64_t planned_end_ns) const {
+  if (!ongoing_) return kNeverNs;
+  // What was waited for in silence counts; but it is tried once more in any case.
+  return std::max({silent_since_ns_ + resume_timeout_ns_, planned_end_ns + resume_timeout_ns_,
+                   since_ns_ + std::min(resume_timeout_ns_, DurationNs(kLeastResumeTime))});
+}
+
+grpc::Status Outages::WhyGivenUp() const {
+  const bool as_before = last_failure_ == ReasonOf(cause_);
+  return grpc::Status(cause_.error_code(), absl::StrCat("not reached again", as_before ? "" : ": ",
+                                                        as_before ? "" : last_failure_));
+}
+
+grpc::Status Outages::WithCause(const grpc::Status& status) const {
+  if (!ongoing_) return status;
+  return grpc::Status(status.error_code(),
+                      absl::StrCat(ReasonOf(cause_), "; then ", ReasonOf(status)));
+}
+
+}  // namespace jobscope

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/native/resumable_stream.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/clock/monotonic.h"
+#include "client/worker/outcome.h"
+#include "jobscope/v1/profiler.pb.h"
+
+namespace jobscope {
+namespace {
+
+// For a worker to take the last acknowledgement, or the news that nobody wants its data.
+constexpr absl::Duration kCloseTimeout = absl::Seconds(1);
+
+// Any answer shows that the worker lives, also that it does not know the question.
+bool IsNoAnswer(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+         status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
+         status.error_code() == grpc::StatusCode::CANCELLED;
+}
+
+}  // namespace
+
+ResumableStream::ResumableStream(ResumableStreamOptions options, CallThreads* threads,
+                                 Strand* strand, const std::shared_ptr<Owner>& owner)
+    : options_(std::move(options)),
+      threads_(threads),
+      strand_(strand),
+      owner_(owner),
+      stall_(options_.timeouts.stall),
+      outages_(options_.resume_timeout, static_cast<uint32_t>(MonotonicNow())),
+      watch_timer_(threads, strand, owner),
+      retry_timer_(threads, strand, owner) {}
+
+// ---- connections ----
+
+void ResumableStream::Open(const std::shared_ptr<grpc::Channel>& channel,
+                           const std::string& first_message) {
+  Connect(channel, ItemStream::kCapture, {first_message});
+}
+
+void ResumableStream::Connect(const std::shared_ptr<grpc::Channel>& channel, ItemStream kind,
+                              const std::vector<std::string>& messages) {
+  const std::shared_ptr<Owner> owner = owner_.lock();
+  if (owner == nullptr) return;
+  const uint64_t generation = ++generation_;
+  kind_ = kind;
+  NativeStream::Events events;
+  events.message = [this, owner, generation](grpc::ByteBuffer* message) {
+    const auto held = std::make_shared<grpc::ByteBuffer>();
+    held->Swap(message);
+    strand_->Post([this, owner, generation, held] { OnMessage(generation, held); });
+  };
+  events.done = [this, owner, generation](const grpc::Status& status) {
+    strand_->Post([this, owner, generation, status] { OnDone(generation, status); });
+  };
+  stream_ =
+      NativeStream::Start(channel, kind == ItemStream::kCapture ? kCaptureMethod : kFetchMethod,
+                          absl::InfiniteDuration(), threads_, std::move(events));
+  for (const std::string& message : messages) stream_->Write(message);
+  Read();
+}
+
+void ResumableStream::Read() {
+  if (stream_ == nullptr || closed_) return;
+  reading_ = true;
+  heard_ns_ = MonotonicNow();
+  stream_->Read();
+  Watch();
+}
+
+void ResumableStream::Write(const std::string& message) {
+  if (stream_ != nullptr) stream_->Write(message);
+}
+
+void ResumableStream::OnMessage(uint64_t generation,
+                                const std::shared_ptr<grpc::ByteBuffer>& message) {
+  const std::shared_ptr<Owner> owner = owner_.lock();
+  if (generation != generation_ || closed_ || owner == nullptr) return;
+  reading_ = false;
+  heard_ns_ = MonotonicNow();
+  if (const std::optional<absl::Duration> outage = outages_.End(heard_ns_)) {
+    owner->OnNote(absl::StrFormat("connected again after %.1f s", absl::ToDoubleSeconds(*outage)));
+  }
+  owner->OnMessage(message);
+}
+
+void ResumableStream::OnDone(uint64_t generation, const grpc::Status& status) {
+  const std::shared_ptr<Owner> owner = owner_.lock();
+  if (generation != generation_ || owner == nullptr) return;
+  stream_.reset();
+  if (closed_) {
+    if (close_timer_ != nullptr) close_timer_->Cancel();
+    return;
+  }
+  reading_ = false;
+  owner->OnLost(status.ok() ? grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                                           "the worker closed the stream before its end")
+                            : status);
+}
+
+void ResumableStream::Retry(const grpc::Status& why, uint64_t received_bytes) {
+  if (stream_ != nullptr) stream_->Cancel();
+  stream_.reset();
+  probe_.reset();
+  ++generation_;
+  reading_ = false;
+  const bool begun = outages_.Fail(why, MonotonicNow(), heard_ns_);
+  if (const std::shared_ptr<Owner> owner = owner_.lock(); begun && owner != nullptr) {
+    owner->OnNote(absl::StrFormat("connection lost after %.1f MiB (%s); trying again",
+                                  static_cast<double>(received_bytes) / (1 << 20), ReasonOf(why)));
+  }
+  retry_timer_.Start(outages_.NextBackoff(), [this] { Reconnect(); });
+  Watch();
+}
+
+void ResumableStream::Reconnect() {
+  const std::shared_ptr<Owner> owner = owner_.lock();
+  if (owner == nullptr || !outages_.ongoing() || stream_ != nullptr) return;
+  Connect(options_.dial(), ItemStream::kFetch, owner->ResumeMessages());
+}
+
+void ResumableStream::Close(bool abandon) {
+  closed_ = true;
+  probe_.reset();
+  watch_timer_.Stop();
+  retry_timer_.Stop();
+  if (stream_ == nullptr) return;
+  if (abandon) stream_->Write(FinishBytes(kind_, /*abandon=*/true));
+  stream_->Drain();
+  close_timer_ = Timer::Start(threads_, kCloseTimeout, [stream = stream_] { stream->Cancel(); });
+}
+
+// ---- signs of life ----
+
+void ResumableStream::WatchSilence() {
+  watches_silence_ = true;
+  Watch();
+}
+
+void ResumableStream::SetPlannedEnd(uint64_t monotonic_ns) {
+  planned_end_ns_ = monotonic_ns;
+  Watch();
+}
+
+void ResumableStream::Probe() {
+  probe_ = std::make_unique<UnaryCalls>(options_.dial_probe(), threads_);
+  probe_->Describe(options_.timeouts.probe,
+                   [this, weak = owner_, generation = generation_, heard_ns = heard_ns_](
+                       const grpc::Status& status, const v1::DescribeResponse&) {
+                     std::shared_ptr<Owner> owner = weak.lock();
+                     if (owner == nullptr) return;
+                     strand_->Post([this, owner = std::move(owner), generation, heard_ns, status] {
+                       OnProbed(generation, heard_ns, status);
+                     });
+                   });
+}
+
+void ResumableStream::OnProbed(uint64_t generation, uint64_t heard_ns, const grpc::Status& status) {
+  const std::shared_ptr<Owner> owner = owner_.lock();
+  if (generation != generation_ || closed_ || owner == nullptr) return;
+  probe_.reset();
+  const bool silent = IsNoAnswer(status);
+  if (!silent) alive_ns_ = MonotonicNow();
+  // A message that came over the stream meanwhile is a sign of life, too.
+  if (silent && reading_ && heard_ns_ == heard_ns) {
+    const absl::Duration since = absl::Nanoseconds(static_cast<int64_t>(MonotonicNow() - heard_ns));
+    owner->OnLost(grpc::Status(
+        grpc::StatusCode::UNAVAILABLE,
+        absl::StrFormat("no sign of life for %.1f s, nor an answer to a second connection",
+                        absl::ToDoubleSeconds(since))));
+  }
+  Watch();
+}
+
+uint64_t ResumableStream::GiveUpDeadline() const {
+  return given_up_ ? kNeverNs : outages_.GiveUpAt(planned_end_ns_);
+}
+
+uint64_t ResumableStream::SilenceDeadline() const {
+  if (!watches_silence_ || !reading_ || probe_ != nullptr) return kNeverNs;
+  return std::max(heard_ns_, alive_ns_) + DurationNs(options_.timeouts.silence);
+}
+
+uint64_t ResumableStream::StallDeadline() const {
+  return watches_silence_ && reading_ ? heard_ns_ + DurationNs(stall_) : kNeverNs;
+}
+
+void ResumableStream::Watch() {
+  if (closed_) return;
+  const uint64_t deadline_ns = std::min({GiveUpDeadline(), SilenceDeadline(), StallDeadline()});
+  if (deadline_ns != kNeverNs) watch_timer_.StartBy(deadline_ns, [this] { OnWatch(); });
+}
+
+void ResumableStream::OnWatch() {
+  const std::shared_ptr<Owner> owner = owner_.lock();
+  if (closed_ || owner == nullptr) return;
+  const uint64_t now_ns = MonotonicNow();
+  if (now_ns >= GiveUpDeadline()) {
+    given_up_ = true;
+    owner->OnUnreachable(outages_.WhyGivenUp());
+  } else if (now_ns >= StallDeadline()) {
+    const absl::Duration stall = std::exchange(stall_, stall_ * 2);
+    owner->OnLost(grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                               absl::StrCat("nothing came for ", absl::FormatDuration(stall),
+                                            ", though the worker answers another connection")));
+  } else if (now_ns >= SilenceDeadline()) {
+    Probe();
+  }
+  Watch();
+}
+
+}  // namespace jobscope

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A timer of an object that does everything on a strand.
+#ifndef CLIENT_NATIVE_STRAND_TIMER_H_
+#define CLIENT_NATIVE_STRAND_TIMER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/time/time.h"
+#include "client/rpc/call_threads.h"
+#include "client/rpc/strand.h"
+#include "client/rpc/timer.h"
+
+namespace jobscope {
+
+// Not thread-safe: used on the strand, on which it also fires.
+class StrandTimer {
+ public:
+  // `owner` owns `strand` and this. A timer does not keep it, and does not fire once it is gone.
+  StrandTimer(CallThreads* threads, Strand* strand, std::weak_ptr<void> owner);
+  ~StrandTimer() { Stop(); }
+  StrandTimer(const StrandTimer&) = delete;
+  StrandTimer& operator=(const StrandTimer&) = delete;
+
+  // Runs `fire` once, `delay` from now, in place of what was due.
+  void Start(absl::Duration delay, std::function<void()> fire);
+  // Likewise at `deadline_ns` of MONOTONIC or a millisecond later; but what is due before that
+  // stays. Whoever calls this looks at its deadlines anew whenever the timer fires, so that a
+  // deadline that moves with each message costs nothing.
+  void StartBy(uint64_t deadline_ns, std::function<void()> fire);
+  void Stop();
+  bool running() const { return timer_ != nullptr; }
+
+ private:
+  CallThreads* const threads_;
+  Strand* const strand_;
+  const std::weak_ptr<void> owner_;
+  std::shared_ptr<Timer> timer_;
+  uint64_t fires_ns_ = 0;
+  uint64_t generation_ = 0;  // of timer_: what an earlier one has posted is void
+};
+
+}  // namespace jobscope
+
+#endif  // CLIENT_NATIVE_STRAND_TIMER_H_
