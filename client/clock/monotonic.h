@@ -29,7 +29,8 @@ inline absl::Time SteadyNow() { return SteadyTime(MonotonicNow()); }
 // A deadline on MONOTONIC that never comes.
 inline constexpr uint64_t kNeverNs = UINT64_MAX;
 
-// For sums with instants of MonotonicNow: at most a year, so that none overflows.
+// Converts a duration for sums with instants of MonotonicNow: at most a year, so that no sum
+// overflows.
 inline uint64_t DurationNs(absl::Duration duration) {
   return static_cast<uint64_t>(
       absl::ToInt64Nanoseconds(std::clamp(duration, absl::ZeroDuration(), absl::Hours(24 * 365))));

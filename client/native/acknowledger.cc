@@ -7,8 +7,8 @@
 namespace jobscope {
 namespace {
 
-// An acknowledgement lets the worker free what it holds; one per message would be as many packets
-// as the items take.
+// An acknowledgement lets the worker free items; one per message would cause as many packets as the
+// items.
 constexpr uint64_t kAckBytes = 1 << 20;
 constexpr absl::Duration kAckInterval = absl::Milliseconds(100);
 
@@ -56,7 +56,8 @@ void Acknowledger::Stop() {
   repeat_timer_.Stop();
 }
 
-// Not stopped when the disk is done, and so seldom started: most messages take far less than that.
+// Not stopped when the disk is done, and therefore rarely started: most messages take much less
+// time.
 void Acknowledger::OnRepeatTimer() {
   if (!taking_) return;
   if (MonotonicNow() >= repeat_at_ns_) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tells a worker which items are safe, so that it can let go of them.
+// Tells a worker which items are stored safely, so that it can free them.
 #ifndef CLIENT_NATIVE_ACKNOWLEDGER_H_
 #define CLIENT_NATIVE_ACKNOWLEDGER_H_
 
@@ -16,20 +16,21 @@
 
 namespace jobscope {
 
-// Not thread-safe: used on `strand`, which `owner` owns, as it does `stream` and this.
+// Decides when to acknowledge. Not thread-safe: used on `strand`. `owner` owns `strand`, `stream`
+// and this.
 class Acknowledger {
  public:
-  // `repeat`: while the disk is slow, the last acknowledgement is repeated so often.
+  // `repeat`: interval at which the last acknowledgement is repeated while the disk is slow.
   Acknowledger(absl::Duration repeat, ResumableStream* stream, CallThreads* threads, Strand* strand,
                const std::weak_ptr<void>& owner);
 
-  // A message is on its way to disk.
+  // A message is being written to disk.
   void OnTaking();
-  // It is there. Acknowledges now or soon.
+  // The message has been written. Acknowledges it now or soon.
   void OnTaken(const ReceivedItems& received);
   // Acknowledges now.
   void Send();
-  // The message that takes up a lost stream acknowledges what is there.
+  // The message that resumes a lost stream acknowledges the stored items.
   void OnResumed();
   void Stop();
 

@@ -11,7 +11,7 @@ namespace jobscope {
 namespace {
 
 absl::Status TakeMessage(const std::shared_ptr<grpc::ByteBuffer>& message, ItemReceiver* receiver) {
-  // Only as many copies as the pool has threads.
+  // Copied here, so that there are only as many copies as the pool has threads.
   const std::string bytes = Join(*message);
   message->Clear();
   const absl::StatusOr<CaptureMessage> items = ReadCaptureMessage(bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Brings messages of items to disk, off the strand of their capture.
+// Writes messages of items to disk, off the strand of their capture.
 #ifndef CLIENT_NATIVE_ITEM_SPOOLER_H_
 #define CLIENT_NATIVE_ITEM_SPOOLER_H_
 
@@ -18,30 +18,30 @@
 
 namespace jobscope {
 
-// Not thread-safe: used on the strand of its owner. One message at a time: whoever reads the next
-// one when the last is spooled holds one message in memory, and a slow disk holds the worker back
-// through gRPC's flow control.
+// Spools one message at a time. Not thread-safe: used on the strand of its owner. A reader that
+// reads the next message when the last is spooled holds one message in memory, and a slow disk
+// slows the worker down through gRPC's flow control.
 class ItemSpooler {
  public:
-  // Errors as of ItemReceiver::Take. `advanced`: something came that was not there before.
+  // Errors like ItemReceiver::Take. `advanced`: the message contained something new.
   using Done = std::function<void(const absl::Status& status, bool advanced)>;
 
-  // `owner` owns `strand` and this, and is kept while a message is on its way to disk.
+  // `owner` owns `strand` and this, and is kept alive while a message is being written to disk.
   ItemSpooler(std::shared_ptr<ItemReceiver> receiver, WritePool* disk, Strand* strand,
               std::weak_ptr<void> owner);
 
   // Spools a CaptureResponse of items or of a chunk, then runs `done` on the strand.
   void Take(const std::shared_ptr<grpc::ByteBuffer>& message, Done done);
   bool taking() const { return taking_; }
-  // After the last message that was spooled.
+  // State after the last spooled message.
   const ReceivedItems& received() const { return received_; }
 
-  // Not while it is taking:
+  // The following must not be called while `taking()`.
   const absl::Status& disk_error() const { return receiver_->disk_error(); }
   void MoveTo(SpooledCapture* capture);
 
  private:
-  // It belongs to the disk's pool while `taking_`.
+  // Used by the disk's pool while `taking_`.
   const std::shared_ptr<ItemReceiver> receiver_;
   WritePool* const disk_;
   Strand* const strand_;

@@ -9,7 +9,7 @@ namespace {
 
 // Workers send small messages, but those of earlier releases single items of up to 32 MiB.
 constexpr int kMaxMessageBytes = 64 << 20;
-// An attempt to take up a lost stream must leave time for others.
+// An attempt to resume a lost stream must leave time for further attempts.
 constexpr absl::Duration kRedialTimeout = absl::Seconds(2);
 
 DialOptions Bounded(DialOptions options) {
@@ -64,7 +64,7 @@ void NativeWorker::SyncClock(absl::Duration timeout, ClockDone done) {
 void NativeWorker::Start(const StartCall& call) { capture_->Start(call); }
 
 void NativeWorker::Stop(const std::string& session_id, absl::Duration timeout, StopDone done) {
-  // Also where the stream is broken, and nobody hears the question.
+  // Also if the stream is broken and the request below does not arrive.
   capture_->Finish();
   calls_.Stop(session_id, timeout, std::move(done));
 }

@@ -13,7 +13,8 @@ namespace {
 
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kMaxBackoff = absl::Seconds(2);
-// After seven seconds of silence, a worker that is there again answers at once or not at all.
+// Shortest time for further attempts: after seven seconds of silence, a recovered worker answers at
+// once or not at all.
 constexpr absl::Duration kLeastResumeTime = absl::Seconds(2);
 
 }  // namespace
@@ -31,7 +32,7 @@ bool Outages::Fail(const grpc::Status& why, uint64_t now_ns, uint64_t heard_ns) 
 }
 
 absl::Duration Outages::NextBackoff() {
-  // Up to a quarter more by chance: what cut off one worker may have cut off a thousand.
+  // Plus up to a quarter at random: the same outage may have disconnected a thousand workers.
   const double spread = std::uniform_real_distribution<double>(1, 1.25)(random_);
   const absl::Duration backoff = backoff_ * spread;
   backoff_ = std::min(backoff_ * 2, kMaxBackoff);
@@ -50,7 +51,7 @@ std::optional<absl::Duration> Outages::End(uint64_t now_ns) {
 
 uint64_t Outages::GiveUpAt(uint64_t planned_end_ns) const {
   if (!ongoing_) return kNeverNs;
-  // What was waited for in silence counts; but it is tried once more in any case.
+  // Silence before the loss counts; but there is always one more attempt.
   return std::max({silent_since_ns_ + resume_timeout_ns_, planned_end_ns + resume_timeout_ns_,
                    since_ns_ + std::min(resume_timeout_ns_, DurationNs(kLeastResumeTime))});
 }

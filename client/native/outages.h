@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The lost connections of one stream: since when, why, when to try again, and until when.
+// Tracks the lost connections of one stream: since when, why, when to retry, and until when.
 #ifndef CLIENT_NATIVE_OUTAGES_H_
 #define CLIENT_NATIVE_OUTAGES_H_
 
@@ -15,31 +15,31 @@
 
 namespace jobscope {
 
-// Told the time, on MONOTONIC; opens and waits for nothing. Not thread-safe.
+// Computes times only: callers pass the time, on MONOTONIC; opens nothing, never waits. Not
+// thread-safe.
 class Outages {
  public:
-  // `resume_timeout`: an outage may last this long, or until so long after the planned end of the
-  // recording.
+  // `resume_timeout`: longest outage, also counted from the planned end of the recording.
   Outages(absl::Duration resume_timeout, uint32_t seed);
 
-  // An attempt has failed, or the connection was lost; the last message came at `heard_ns`. Returns
-  // true if an outage has begun.
+  // Records that an attempt has failed, or the connection was lost; the last message arrived at
+  // `heard_ns`. Returns true if an outage has begun.
   bool Fail(const grpc::Status& why, uint64_t now_ns, uint64_t heard_ns);
-  // How long to wait before the next attempt. Doubles each time.
+  // Returns the wait before the next attempt. Doubles each time.
   absl::Duration NextBackoff();
-  // The worker delivers: the next wait is a short one again.
+  // The worker delivers: the next wait is short again.
   void ResetBackoff();
-  // A message came. Returns how long the outage took, if there was one.
+  // A message arrived. Returns the duration of the outage, if there was one.
   std::optional<absl::Duration> End(uint64_t now_ns);
 
   bool ongoing() const { return ongoing_; }
-  // Since when the connection is lost. Of an ongoing outage.
+  // Since when the connection is lost. Requires an ongoing outage.
   uint64_t since_ns() const { return since_ns_; }
-  // When it is given up; never, if there is none.
+  // The time at which to stop retrying; never, if there is no outage.
   uint64_t GiveUpAt(uint64_t planned_end_ns) const;
-  // Why it is given up: what cut it off, and what the last attempt met.
+  // Returns the reason for stopping: the cause of the loss, and the failure of the last attempt.
   grpc::Status WhyGivenUp() const;
-  // `status` as the end of the stream: during an outage with what cut it off before.
+  // Returns `status` as the end of the stream: during an outage together with its cause.
   grpc::Status WithCause(const grpc::Status& status) const;
 
   int count() const { return count_; }             // of outages that have ended

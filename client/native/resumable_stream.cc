@@ -14,10 +14,11 @@
 namespace jobscope {
 namespace {
 
-// For a worker to take the last acknowledgement, or the news that nobody wants its data.
+// Time for a worker to receive the last acknowledgement, or the message that its data are
+// discarded.
 constexpr absl::Duration kCloseTimeout = absl::Seconds(1);
 
-// Any answer shows that the worker lives, also that it does not know the question.
+// Any answer proves that the worker is alive, even one that it does not know the method.
 bool IsNoAnswer(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
          status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
@@ -167,7 +168,7 @@ void ResumableStream::OnProbed(uint64_t generation, uint64_t heard_ns, const grp
   probe_.reset();
   const bool silent = IsNoAnswer(status);
   if (!silent) alive_ns_ = MonotonicNow();
-  // A message that came over the stream meanwhile is a sign of life, too.
+  // A message that arrived over the stream meanwhile is a sign of life, too.
   if (silent && reading_ && heard_ns_ == heard_ns) {
     const absl::Duration since = absl::Nanoseconds(static_cast<int64_t>(MonotonicNow() - heard_ns));
     owner->OnLost(grpc::Status(

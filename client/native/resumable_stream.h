@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stream of one capture over one connection after the other: notices when a connection is dead,
-// and makes a new one.
+// Keeps the stream of one capture going over successive connections: detects a dead connection, and
+// makes a new one.
 #ifndef CLIENT_NATIVE_RESUMABLE_STREAM_H_
 #define CLIENT_NATIVE_RESUMABLE_STREAM_H_
 
@@ -27,79 +27,79 @@
 
 namespace jobscope {
 
-// How long a stream may stand still.
+// Time limits of silence on a stream.
 struct StreamTimeouts {
-  // Workers send progress twice a second or more. A stream on which nothing came for so long may
-  // be a slow link (a message shows only once it is whole) or a dead one: the worker is asked
-  // Describe, over a connection of its own, which does not queue behind the stream.
+  // Workers send progress at least twice a second. A stream on which nothing arrives for this long
+  // may be a slow link (a message is visible only once it is complete) or a dead one: the client
+  // then calls Describe over a separate connection, which does not queue behind the stream.
   absl::Duration silence = absl::Seconds(7);
-  // A worker that does not answer this within this time is taken for lost.
+  // A worker that does not answer this probe in time counts as lost.
   absl::Duration probe = absl::Seconds(5);
-  // A stream that has been silent for this long is taken up again over a new connection, although
-  // the worker answers: the old connection may be dead, behind a firewall that has forgotten it.
-  // Doubles each time, so that the slowest link brings its message in the end.
+  // A stream that has been silent for this long is resumed over a new connection, although the
+  // worker answers: the old connection may be dead, behind a firewall that has dropped its state.
+  // Doubles each time, so that the slowest link finally delivers its message.
   absl::Duration stall = absl::Seconds(60);
-  // While the disk is slow, the last acknowledgement is repeated so often: workers drop a capture
-  // whose client neither takes nor says anything for 60 s.
+  // Interval at which the last acknowledgement is repeated while the disk is slow: workers drop a
+  // capture whose client neither receives nor acknowledges anything for 60 s.
   absl::Duration repeat_ack = absl::Seconds(5);
 };
 
 struct ResumableStreamOptions {
-  // A connection of its own, for a stream that is taken up again: the old channel may still wait
-  // out gRPC's back-off.
+  // Makes a new connection to resume a stream: the old channel may still be in gRPC's back-off.
   std::function<std::shared_ptr<grpc::Channel>()> dial;
-  // Likewise, for one question: StreamTimeouts.silence.
+  // Likewise, for the probe: StreamTimeouts.silence.
   std::function<std::shared_ptr<grpc::Channel>()> dial_probe;
-  // A lost stream is taken up again until this long after it was lost, or after the planned end.
+  // A lost stream is resumed until this long after it was lost, or after the planned end.
   absl::Duration resume_timeout = absl::Seconds(5);
   StreamTimeouts timeouts;
 };
 
-// Not thread-safe: used on the strand of its owner, on which it also calls the owner.
+// Owns the connection. Not thread-safe: used on the strand of its owner, on which it also calls the
+// owner.
 class ResumableStream {
  public:
   class Owner {
    public:
     virtual ~Owner() = default;
-    // One for each Read, unless the stream is lost.
+    // Runs once for each Read, unless the stream is lost.
     virtual void OnMessage(const std::shared_ptr<grpc::ByteBuffer>& message) = 0;
-    // The worker or the network has ended the stream, or nothing comes over it. Call Retry or
-    // Close.
+    // The worker or the network has ended the stream, or it is silent. Call Retry or Close.
     virtual void OnLost(const grpc::Status& status) = 0;
-    // What to say first over a new connection, a Fetch.
+    // Returns the first messages on a new connection, a Fetch.
     virtual std::vector<std::string> ResumeMessages() = 0;
-    // The worker was not reached again within the resume timeout. Once; call Close.
+    // The worker could not be reached within the resume timeout. Runs once; call Close.
     virtual void OnUnreachable(const grpc::Status& status) = 0;
-    // For people: "connected again after 1.2 s".
+    // Text for people: "connected again after 1.2 s".
     virtual void OnNote(const std::string& text) = 0;
   };
 
-  // `owner` is an Owner that also owns `strand` and this; each open connection keeps it.
+  // `owner` is an Owner that also owns `strand` and this; each open connection keeps it alive.
   ResumableStream(ResumableStreamOptions options, CallThreads* threads, Strand* strand,
                   const std::shared_ptr<Owner>& owner);
 
   // Opens the first connection, and reads the first message.
   void Open(const std::shared_ptr<grpc::Channel>& channel, const std::string& first_message);
-  // From now on a connection over which nothing comes is lost. Before, the owner has a deadline.
+  // From now on a silent connection counts as lost. Before, the owner has a deadline.
   void WatchSilence();
-  // When the recording ends by plan: until then, and a while longer, a lost stream is tried again.
+  // Sets the planned end of the recording: a lost stream is resumed until then, plus the resume
+  // timeout.
   void SetPlannedEnd(uint64_t monotonic_ns);
 
-  // Asks for the next message. Does nothing while there is no connection.
+  // Reads the next message. Does nothing while there is no connection.
   void Read();
   // Likewise.
   void Write(const std::string& message);
-  // Drops the connection, and makes a new one after a while. `received_bytes` is for the note.
+  // Drops the connection, and makes a new one after a back-off. `received_bytes` is for the note.
   void Retry(const grpc::Status& why, uint64_t received_bytes);
-  // The worker delivers: the next attempt comes soon again.
+  // The worker delivers: the next back-off is short again.
   void ResetBackoff() { outages_.ResetBackoff(); }
-  // Nothing is read or tried any more. `abandon`: the worker is told to drop the capture. Gives it
-  // a moment to take the last word.
+  // Stops reading and retrying. `abandon`: tells the worker to drop the capture. Gives the worker a
+  // moment to receive the last message.
   void Close(bool abandon);
 
   bool connected() const { return stream_ != nullptr; }
   ItemStream kind() const { return kind_; }
-  // Of the connection: what an earlier one still brings is void.
+  // Number of the connection: messages of earlier ones are ignored.
   uint64_t generation() const { return generation_; }
   const Outages& outages() const { return outages_; }
 
@@ -110,11 +110,11 @@ class ResumableStream {
   void OnDone(uint64_t generation, const grpc::Status& status);
   void Reconnect();
 
-  // Asks whether the worker is there.
+  // Asks whether the worker is alive.
   void Probe();
   void OnProbed(uint64_t generation, uint64_t heard_ns, const grpc::Status& status);
 
-  // Deadlines are on MONOTONIC; one timer stands for all of them.
+  // Deadlines are on MONOTONIC; one timer serves all of them.
   void Watch();
   void OnWatch();
   uint64_t GiveUpDeadline() const;
@@ -133,10 +133,10 @@ class ResumableStream {
   bool watches_silence_ = false;
   bool given_up_ = false;
   bool closed_ = false;
-  uint64_t heard_ns_ = 0;              // when the last message came, or the last read began
+  uint64_t heard_ns_ = 0;              // when the last message arrived, or the last read began
   uint64_t alive_ns_ = 0;              // when the worker last answered a probe
-  absl::Duration stall_;               // StreamTimeouts.stall, doubled as often as it was used up
-  std::unique_ptr<UnaryCalls> probe_;  // null: no probe is under way
+  absl::Duration stall_;               // StreamTimeouts.stall, doubled each time that it expired
+  std::unique_ptr<UnaryCalls> probe_;  // null: no probe is in progress
   uint64_t planned_end_ns_ = 0;
   Outages outages_;
   StrandTimer watch_timer_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A timer of an object that does everything on a strand.
+// A timer of an object that works on a strand.
 #ifndef CLIENT_NATIVE_STRAND_TIMER_H_
 #define CLIENT_NATIVE_STRAND_TIMER_H_
 
@@ -15,19 +15,20 @@
 
 namespace jobscope {
 
-// Not thread-safe: used on the strand, on which it also fires.
+// Runs a function on the strand after a delay. Not thread-safe: used on the strand.
 class StrandTimer {
  public:
-  // `owner` owns `strand` and this. A timer does not keep it, and does not fire once it is gone.
+  // `owner` owns `strand` and this. A timer does not keep it alive, and does not fire once it is
+  // gone.
   StrandTimer(CallThreads* threads, Strand* strand, std::weak_ptr<void> owner);
   ~StrandTimer() { Stop(); }
   StrandTimer(const StrandTimer&) = delete;
   StrandTimer& operator=(const StrandTimer&) = delete;
 
-  // Runs `fire` once, `delay` from now, in place of what was due.
+  // Runs `fire` once, after `delay`. Replaces an earlier start.
   void Start(absl::Duration delay, std::function<void()> fire);
-  // Likewise at `deadline_ns` of MONOTONIC or a millisecond later; but what is due before that
-  // stays. Whoever calls this looks at its deadlines anew whenever the timer fires, so that a
+  // Likewise at `deadline_ns` of MONOTONIC or a millisecond later, but keeps an earlier start that
+  // fires before that. The caller must check its deadlines again whenever the timer fires; so a
   // deadline that moves with each message costs nothing.
   void StartBy(uint64_t deadline_ns, std::function<void()> fire);
   void Stop();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the end of a stream means for its capture.
+// Interprets the end of a stream.
 #ifndef CLIENT_NATIVE_STREAM_END_H_
 #define CLIENT_NATIVE_STREAM_END_H_
 
@@ -8,7 +8,7 @@
 
 namespace jobscope {
 
-// The worker, or what stands for it, has decided: asking again would bring the same.
+// Whether the worker, or a proxy, has refused: a retry would have the same result.
 bool IsRefusal(const grpc::Status& status);
 
 // The server of the worker has ended. Its captures are gone with it, and another server that may

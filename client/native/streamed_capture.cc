@@ -16,11 +16,12 @@
 namespace jobscope {
 namespace {
 
-// Workers tell their progress every 200 ms. From one that does so without a pause most is left out:
-// whoever listens may be slower than the network.
+// Shortest interval of progress reports. Workers send progress every 200 ms; most of a faster
+// sequence is dropped, because the receiver may be slower than the network.
 constexpr uint64_t kMinProgressNs = 20'000'000;
 
-// What puts off the end of a transfer: less than this within a whole timeout is no living link.
+// Bytes that extend a transfer's deadline: a link that carries less within a whole timeout counts
+// as dead.
 constexpr uint64_t kDeadlineBytes = 64 << 10;
 
 }  // namespace
@@ -29,7 +30,7 @@ StreamedCapture::StreamedCapture(StreamedCaptureOptions options, CallThreads* th
                                  WritePool* disk)
     : lease_(threads), options_(std::move(options)), threads_(threads), disk_(disk) {}
 
-// ---- what the fan-out asks for ----
+// ---- requests of the fan-out ----
 
 void StreamedCapture::Arm(std::shared_ptr<grpc::Channel> channel, const ArmCall& call,
                           WorkerEvents events) {
@@ -65,7 +66,7 @@ void StreamedCapture::DoArm(const std::shared_ptr<grpc::Channel>& channel, const
 }
 
 void StreamedCapture::DoStart(const StartCall& call) {
-  if (state_ != State::kArmed) return;  // it ended meanwhile, and said so
+  if (state_ != State::kArmed) return;  // it ended meanwhile, and reported it
   state_ = State::kRecording;
   start_ = call;
   if (!call.clock.has_value()) start_.start_monotonic_ns = MonotonicNow();
@@ -100,7 +101,7 @@ void StreamedCapture::DoCancel() {
   }
 }
 
-// ---- what the worker says ----
+// ---- messages from the worker ----
 
 void StreamedCapture::OnMessage(const std::shared_ptr<grpc::ByteBuffer>& message) {
   if (HoldsItems(*message)) {
@@ -204,7 +205,7 @@ void StreamedCapture::OnTaken(uint64_t generation, const absl::Status& status, b
   }
 }
 
-// ---- a stream that is lost ----
+// ---- loss of the stream ----
 
 bool StreamedCapture::EndWith(const grpc::Status& status) {
   if (state_ == State::kArming) {
@@ -212,7 +213,7 @@ bool StreamedCapture::EndWith(const grpc::Status& status) {
   } else if (state_ == State::kArmed) {
     End(status, /*with_delivery=*/false);
   } else if (state_ == State::kRecording && items_->received().summary_item != 0) {
-    // Nothing is missing but the word that this is so.
+    // Only the final message is missing.
     End(grpc::Status::OK, /*with_delivery=*/true);
   }
   return state_ != State::kRecording;
@@ -221,7 +222,7 @@ bool StreamedCapture::EndWith(const grpc::Status& status) {
 void StreamedCapture::OnFault(const absl::Status& fault) {
   const grpc::Status status(grpc::StatusCode::INTERNAL, std::string(fault.message()));
   if (EndWith(status)) return;
-  // A worker that sends nonsense is asked once more: it may have been the way.
+  // Retries once after an invalid message: the network may have damaged it.
   if (++faults_ > 1) {
     EndIncomplete(status);
   } else {
@@ -265,7 +266,7 @@ void StreamedCapture::OnDeadline() {
   if (state_ == State::kArming) {
     EndArming(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "did not become ready in time"));
   } else if (state_ != State::kRecording || end_wanted_.has_value()) {
-    return;  // it ends as soon as the disk lets it, which nothing here can hasten
+    return;  // it ends as soon as the disk is done, which cannot be accelerated here
   } else if (MonotonicNow() < last_deadline_ns_) {
     SetLastDeadline(last_deadline_ns_);
   } else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One capture of one native worker, from `arm` to the last acknowledgement, over as many
-// connections as that takes.
+// Runs one capture of one native worker, from `arm` to the last acknowledgement, over as many
+// connections as necessary.
 #ifndef CLIENT_NATIVE_STREAMED_CAPTURE_H_
 #define CLIENT_NATIVE_STREAMED_CAPTURE_H_
 
@@ -42,36 +42,37 @@ struct StreamedCaptureOptions {
   ReceiveLimits receive_limits;
 };
 
-// All functions return at once, may be called from any thread, and take effect in the order in
-// which they are called. Everything happens on one strand, but for spooling, which blocks.
+// Drives the stream, the spool and the acknowledgements. Thread-safe. All functions return at once,
+// and take effect in the order of the calls. Everything runs on one strand, except spooling, which
+// blocks.
 class StreamedCapture : public std::enable_shared_from_this<StreamedCapture>,
                         private ResumableStream::Owner {
  public:
-  // `threads` and `disk` must outlive this; CallThreads waits until it is over, so the pool is to
-  // be destroyed after the threads.
+  // `threads` and `disk` must outlive this. CallThreads waits until the capture is over, so destroy
+  // the pool after the threads.
   StreamedCapture(StreamedCaptureOptions options, CallThreads* threads, WritePool* disk);
 
   void Arm(std::shared_ptr<grpc::Channel> channel, const ArmCall& call, WorkerEvents events);
-  // May be asked once `armed` was told.
+  // Valid once `armed` was called.
   const std::optional<ClockEstimate>& arm_clock() const { return arm_clock_; }
   void Start(const StartCall& call);
-  // The recording is to end now, and be delivered. It counts as over by plan, so that a connection
-  // that is lost is not tried for as long as it was to last.
+  // Ends the recording now, and delivers it. Counts as the planned end, so that a lost connection
+  // is not retried until the original one.
   void Finish();
-  // The worker is told to drop it; `armed` or `ended` comes with CANCELLED.
+  // Tells the worker to drop the capture; `armed` or `ended` is called with CANCELLED.
   void Cancel();
 
  private:
   enum class State { kNew, kArming, kArmed, kRecording, kOver };
 
-  // ---- what follows runs on the strand ----
+  // ---- the rest runs on the strand ----
   void DoArm(const std::shared_ptr<grpc::Channel>& channel, const ArmCall& call,
              WorkerEvents events);
   void DoStart(const StartCall& call);
   void DoFinish();
   void DoCancel();
 
-  // Of ResumableStream::Owner.
+  // ResumableStream::Owner:
   void OnMessage(const std::shared_ptr<grpc::ByteBuffer>& message) override;
   void OnLost(const grpc::Status& status) override;
   std::vector<std::string> ResumeMessages() override;
@@ -86,12 +87,13 @@ class StreamedCapture : public std::enable_shared_from_this<StreamedCapture>,
   void TakeItems(const std::shared_ptr<grpc::ByteBuffer>& message);
   void OnTaken(uint64_t generation, const absl::Status& status, bool advanced);
 
-  // The worker sent nonsense.
+  // The worker sent an invalid message.
   void OnFault(const absl::Status& status);
-  // The stream brings nothing more. Not while recording, or there is nothing to try again for.
+  // Ends the capture if the lost stream need not be resumed: before recording, or if nothing is
+  // missing. Returns whether it did.
   bool EndWith(const grpc::Status& status);
   void EndArming(const grpc::Status& status);
-  // With what has come so far; waits for the disk.
+  // Ends with the items received so far; waits for the disk.
   void EndIncomplete(const grpc::Status& status);
   void End(const grpc::Status& status, bool with_delivery);
   std::unique_ptr<Delivery> MakeDelivery(const grpc::Status& status);
@@ -108,28 +110,28 @@ class StreamedCapture : public std::enable_shared_from_this<StreamedCapture>,
 
   State state_ = State::kNew;
   uint64_t arm_sent_ns_ = 0;
-  std::optional<ClockEstimate> arm_clock_;  // not changed after `armed` was told
+  std::optional<ClockEstimate> arm_clock_;  // constant after `armed` was called
   WorkerEvents events_;
   StartCall start_;
   std::string capture_key_;
   bool started_told_ = false;
-  uint64_t progress_ns_ = 0;    // when progress was told last
-  bool finish_wanted_ = false;  // the recording is to end early
-  bool orderly_end_ = false;    // the worker has said that nothing more comes
+  uint64_t progress_ns_ = 0;    // when progress was last reported
+  bool finish_wanted_ = false;  // the recording must end early
+  bool orderly_end_ = false;    // the worker has said that it sends nothing more
   std::optional<uint64_t> announced_last_item_;
   std::optional<grpc::Status> end_wanted_;  // once the disk is done
-  int faults_ = 0;                          // of the worker, since items came
+  int faults_ = 0;                          // of the worker, since the last items
 
-  // From DoArm on, and from DoStart on.
+  // stream_ is set by DoArm, the others by DoStart.
   std::optional<ResumableStream> stream_;
   std::optional<ItemSpooler> items_;
   std::optional<Acknowledger> acknowledger_;
 
   uint64_t planned_end_ns_ = 0;
-  // For everything, unless bytes keep coming: each 64 KiB put it off to a whole transfer timeout
-  // from then.
+  // Deadline of the whole capture; each 64 KiB received extend it to a whole transfer timeout from
+  // then.
   uint64_t last_deadline_ns_ = 0;
-  uint64_t deadline_bytes_ = 0;  // what had come when it was put off last
+  uint64_t deadline_bytes_ = 0;  // received when it was last extended
   std::optional<StrandTimer> deadline_timer_;
 };
 

@@ -12,7 +12,7 @@
 namespace jobscope {
 namespace {
 
-// All messages but those of items are far below this.
+// Messages other than items are far smaller than this.
 constexpr size_t kMaxSmallMessageBytes = 64 << 10;
 // CaptureResponse.items and .chunk, as the first field.
 constexpr int kItemsTag = (static_cast<int>(MessageKind::kItems) << 3) | 2;
@@ -50,7 +50,7 @@ absl::StatusOr<WorkerMessage> ReadWorkerMessage(const grpc::ByteBuffer& message)
       return Parse<v1::Ended>(read->bytes);
     case MessageKind::kItems:
     case MessageKind::kChunk:
-      // Behind a field that we do not know: no worker does so.
+      // After an unknown field: no worker sends that.
       return absl::InvalidArgumentError("the worker sent a message that cannot be read");
     case MessageKind::kNone:
       break;
@@ -58,7 +58,7 @@ absl::StatusOr<WorkerMessage> ReadWorkerMessage(const grpc::ByteBuffer& message)
   return WorkerMessage();
 }
 
-// Absent: of an older worker, or nonsense.
+// nullopt: from an older worker, or invalid.
 std::optional<ClockEstimate> ClockOf(const v1::Armed& armed, uint64_t sent_ns) {
   if (armed.sent_monotonic_ns() == 0) return std::nullopt;
   ClockExchange exchange;
