@@ -58,8 +58,9 @@ uint64_t Outages::GiveUpAt(uint64_t planned_end_ns) const {
 
 grpc::Status Outages::WhyGivenUp() const {
   const bool as_before = last_failure_ == ReasonOf(cause_);
-  return grpc::Status(cause_.error_code(), absl::StrCat("not reached again", as_before ? "" : ": ",
-                                                        as_before ? "" : last_failure_));
+  return grpc::Status(cause_.error_code(),
+                      absl::StrCat("could not be reached again", as_before ? "" : ": ",
+                                   as_before ? "" : last_failure_));
 }
 
 grpc::Status Outages::WithCause(const grpc::Status& status) const {

@@ -173,7 +173,7 @@ void ResumableStream::OnProbed(uint64_t generation, uint64_t heard_ns, const grp
     const absl::Duration since = absl::Nanoseconds(static_cast<int64_t>(MonotonicNow() - heard_ns));
     owner->OnLost(grpc::Status(
         grpc::StatusCode::UNAVAILABLE,
-        absl::StrFormat("no sign of life for %.1f s, nor an answer to a second connection",
+        absl::StrFormat("no sign of life for %.1f s, and no answer on a second connection",
                         absl::ToDoubleSeconds(since))));
   }
   Watch();
@@ -207,9 +207,10 @@ void ResumableStream::OnWatch() {
     owner->OnUnreachable(outages_.WhyGivenUp());
   } else if (now_ns >= StallDeadline()) {
     const absl::Duration stall = std::exchange(stall_, stall_ * 2);
-    owner->OnLost(grpc::Status(grpc::StatusCode::UNAVAILABLE,
-                               absl::StrCat("nothing came for ", absl::FormatDuration(stall),
-                                            ", though the worker answers another connection")));
+    owner->OnLost(
+        grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                     absl::StrCat("nothing arrived for ", absl::FormatDuration(stall),
+                                  ", although the worker answers on another connection")));
   } else if (now_ns >= SilenceDeadline()) {
     Probe();
   }

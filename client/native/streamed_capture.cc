@@ -93,7 +93,7 @@ void StreamedCapture::DoFinish() {
 }
 
 void StreamedCapture::DoCancel() {
-  const grpc::Status cancelled(grpc::StatusCode::CANCELLED, "given up");
+  const grpc::Status cancelled(grpc::StatusCode::CANCELLED, "interrupted");
   if (state_ == State::kArming) {
     EndArming(cancelled);
   } else if (state_ == State::kArmed || state_ == State::kRecording) {
@@ -156,7 +156,7 @@ void StreamedCapture::On(const v1::Ended& ended) {
 
 void StreamedCapture::TakeItems(const std::shared_ptr<grpc::ByteBuffer>& message) {
   if (state_ != State::kRecording) {
-    OnFault(absl::InvalidArgumentError("the worker sent items before it was told to start"));
+    OnFault(absl::InvalidArgumentError("the worker sent items before the start"));
     return;
   }
   acknowledger_->OnTaking();
@@ -271,7 +271,7 @@ void StreamedCapture::OnDeadline() {
     SetLastDeadline(last_deadline_ns_);
   } else {
     EndIncomplete(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED,
-                               "the trace did not come in time; record for a shorter time, or "
+                               "the trace did not arrive in time; record for a shorter time, or "
                                "raise --transfer_timeout_ms"));
   }
 }

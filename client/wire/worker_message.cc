@@ -77,7 +77,7 @@ grpc::Status StatusOf(const v1::Ended& ended) {
   const bool known = ended.code() > 0 && ended.code() <= grpc::StatusCode::UNAUTHENTICATED;
   return grpc::Status(
       known ? static_cast<grpc::StatusCode>(ended.code()) : grpc::StatusCode::UNKNOWN,
-      ended.code() == 0 ? "the worker ended before it was told to start" : ended.reason());
+      ended.code() == 0 ? "the worker ended before the start" : ended.reason());
 }
 
 }  // namespace jobscope

@@ -227,8 +227,9 @@ TEST_F(NativeResumeTest, AWorkerThatDiesLeavesWhatCame) {
     ASSERT_TRUE(log_->AwaitNote("trying again"));
   }
   const Verdict verdict = ExpectTruncatedFile();
-  EXPECT_THAT(verdict.reason, HasSubstr("Connection reset by peer; then not reached again: "
-                                        "Connection refused"));
+  EXPECT_THAT(verdict.reason,
+              HasSubstr("Connection reset by peer; then could not be reached again: "
+                        "Connection refused"));
   EXPECT_EQ(account_.events, 2400u);  // of the 60 items, 12 are names and lines
   EXPECT_EQ(verdict.grpc_code, grpc::StatusCode::UNAVAILABLE);
 }
@@ -420,7 +421,7 @@ TEST_F(NativeResumeTest, SilenceIsALostStream) {
   Record(fake.address());
   ExpectUncutFile();
   EXPECT_THAT(log_->notes(),
-              Contains(HasSubstr("nothing came for 300ms, though the worker answers")));
+              Contains(HasSubstr("nothing arrived for 300ms, although the worker answers")));
 }
 
 TEST_F(NativeResumeTest, AStreamThatClosesWithoutAnEndIsLost) {

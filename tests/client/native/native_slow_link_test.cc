@@ -211,7 +211,7 @@ TEST_F(NativeSlowLinkTest, ADeadLinkIsNoticed) {
   proxy.Stall(true);
   dead.Notify();
   const absl::Time begin = absl::Now();
-  ASSERT_TRUE(log_->AwaitNote("nor an answer to a second connection"));
+  ASSERT_TRUE(log_->AwaitNote("and no answer on a second connection"));
   EXPECT_LT(absl::Now() - begin, absl::Seconds(10));
   proxy.Stall(false);
   ExpectWholeTrace();

@@ -244,7 +244,7 @@ TEST_F(NativeWorkerTest, SilenceBeforeTheStartEndsIt) {
   const grpc::Status ended = log_->AwaitEnded();
   EXPECT_EQ(ended.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_THAT(ended.error_message(),
-              HasSubstr("nothing came for 200ms, though the worker answers"));
+              HasSubstr("nothing arrived for 200ms, although the worker answers"));
 }
 
 TEST_F(NativeWorkerTest, AcknowledgesAlsoWhenNothingMoreComes) {

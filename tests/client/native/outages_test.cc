@@ -62,10 +62,10 @@ TEST(OutagesTest, TheEndNamesItsCauses) {
   Outages outages(absl::Seconds(5), 1);
   EXPECT_EQ(outages.WithCause(Unavailable("late")).error_message(), "late");
   outages.Fail(Unavailable("cut"), 1, 1);
-  EXPECT_EQ(outages.WhyGivenUp().error_message(), "not reached again");
+  EXPECT_EQ(outages.WhyGivenUp().error_message(), "could not be reached again");
   EXPECT_EQ(outages.WithCause(Unavailable("late")).error_message(), "cut; then late");
   outages.Fail(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "refused"), 2, 1);
-  EXPECT_EQ(outages.WhyGivenUp().error_message(), "not reached again: refused");
+  EXPECT_EQ(outages.WhyGivenUp().error_message(), "could not be reached again: refused");
   EXPECT_EQ(outages.WhyGivenUp().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
