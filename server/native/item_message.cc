@@ -7,8 +7,14 @@
 #include <string>
 #include <string_view>
 
+#include "common/xspace/wire/wire.h"
+
 namespace jobscope {
 namespace {
+
+using xspace::AppendVarint;
+using xspace::BytesFieldSize;
+using xspace::VarintSize;
 
 // Smallest body that is referred to: a slice costs about 150 bytes of bookkeeping, so smaller
 // bodies are cheaper to copy.
@@ -21,25 +27,8 @@ constexpr char kResponseChunkTag = (6 << 3) | 2;
 constexpr char kItemTag = (1 << 3) | 2;
 constexpr char kNumberTag = (1 << 3) | 0;
 
-size_t VarintBytes(uint64_t value) {
-  size_t bytes = 1;
-  while (value >= 0x80) {
-    value >>= 7;
-    ++bytes;
-  }
-  return bytes;
-}
-
-void AppendVarint(uint64_t value, std::string* out) {
-  while (value >= 0x80) {
-    out->push_back(static_cast<char>(value | 0x80));
-    value >>= 7;
-  }
-  out->push_back(static_cast<char>(value));
-}
-
 size_t ItemBytes(uint64_t number, size_t body_bytes) {
-  return 1 + VarintBytes(number) + 1 + VarintBytes(body_bytes) + body_bytes;
+  return 1 + VarintSize(number) + BytesFieldSize(body_bytes);
 }
 
 // Returns a slice over part of an item's body, which shares ownership of its block.
@@ -61,7 +50,7 @@ ItemMessage EncodeItems(const std::vector<xspace::HeldItem>& items, size_t max_i
   size_t total = 0;
   for (const xspace::HeldItem& held : items) {
     const size_t bytes = ItemBytes(held.item.number, body_of(held).size());
-    total += 1 + VarintBytes(bytes) + bytes;
+    total += BytesFieldSize(bytes);
   }
   std::vector<grpc::Slice> slices;
   std::string copied{kResponseItemsTag};

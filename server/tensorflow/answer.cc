@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/xspace/assemble/assembler.h"
+#include "common/xspace/wire/wire.h"
 
 namespace jobscope {
 namespace {
@@ -34,14 +35,6 @@ static_assert(limits::kMaxAnswerBytes <= xspace::kMaxPartBytes);
 
 constexpr absl::string_view kToolName = "xplane.pb";
 
-void AppendVarint(uint64_t value, std::string* out) {
-  while (value >= 0x80) {
-    out->push_back(static_cast<char>(value | 0x80));
-    value >>= 7;
-  }
-  out->push_back(static_cast<char>(value));
-}
-
 // Returns the bytes before the trace.
 std::string Prefix(bool emit_xspace, uint64_t xspace_bytes) {
   std::string prefix{kEmptyTraceTag, 0};
@@ -49,15 +42,15 @@ std::string Prefix(bool emit_xspace, uint64_t xspace_bytes) {
     prefix.push_back(kXSpaceTag);
   } else {
     std::string tool{kToolNameTag};
-    AppendVarint(kToolName.size(), &tool);
+    xspace::AppendVarint(kToolName.size(), &tool);
     absl::StrAppend(&tool, kToolName);
     tool.push_back(kToolBytesTag);
-    AppendVarint(xspace_bytes, &tool);
+    xspace::AppendVarint(xspace_bytes, &tool);
     prefix.push_back(kToolDataTag);
-    AppendVarint(tool.size() + xspace_bytes, &prefix);
+    xspace::AppendVarint(tool.size() + xspace_bytes, &prefix);
     return prefix + tool;
   }
-  AppendVarint(xspace_bytes, &prefix);
+  xspace::AppendVarint(xspace_bytes, &prefix);
   return prefix;
 }
 

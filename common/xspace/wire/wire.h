@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Encodes and decodes varints, eight bytes at a time, for work done once per event. Work done once
-// per item uses protozero.
+// Encodes and decodes varints, eight bytes at a time.
 #ifndef COMMON_XSPACE_WIRE_WIRE_H_
 #define COMMON_XSPACE_WIRE_WIRE_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 namespace jobscope::xspace {
 
@@ -76,6 +76,11 @@ inline char* WriteVarint(char* out, uint64_t value) {
   }
   *out++ = static_cast<char>(value);
   return out;
+}
+
+inline void AppendVarint(uint64_t value, std::string* out) {
+  char bytes[kMaxVarintBytes];
+  out->append(bytes, static_cast<size_t>(WriteVarint(bytes, value) - bytes));
 }
 
 // Reads a varint of at most eight bytes from `in`, where eight bytes must be readable; returns the
