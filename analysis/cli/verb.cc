@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "analysis/text/text.h"
+#include "common/text/foreign_text.h"
 
 namespace jobscope::analysis {
 
@@ -37,8 +37,9 @@ int Verb::Print(const std::string& text) const {
 
 int Verb::Fail(const std::string& what, int exit_code) const {
   constexpr size_t kMaxColumns = 1000;  // maximum length of a message; paths may be long
-  std::fputs(absl::StrCat("jobscope ", name_, ": ", TerminalText(what, kMaxColumns), "\n").c_str(),
-             stderr);
+  std::fputs(
+      absl::StrCat("jobscope ", name_, ": ", OneLineInColumns(what, kMaxColumns), "\n").c_str(),
+      stderr);
   return exit_code;
 }
 

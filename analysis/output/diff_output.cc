@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analysis/text/text.h"
 #include "analysis/text/text_table.h"
 #include "analysis/verdict/verdict_text.h"
+#include "common/text/foreign_text.h"
 
 namespace jobscope::analysis {
 namespace {
@@ -47,7 +47,7 @@ std::string DiffText(const RunDiff& diff, double gate_percent) {
       100 * diff.change, 100 * diff.change_low, 100 * diff.change_high, gate_percent);
   const auto line = [&text](const char* label, const Difference& difference) {
     absl::StrAppendFormat(&text, "%-8s %s: %s per step, before %s\n", label,
-                          TerminalText(difference.name, 50), Milliseconds(difference.after_ms),
+                          OneLineInColumns(difference.name, 50), Milliseconds(difference.after_ms),
                           Milliseconds(difference.before_ms));
   };
   if (!diff.classes.empty()) line("CLASS", diff.classes.front());

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analysis/text/text.h"
 #include "analysis/text/text_table.h"
 #include "analysis/verdict/verdict_text.h"
+#include "common/text/foreign_text.h"
 
 namespace jobscope::analysis {
 namespace {
@@ -23,7 +23,7 @@ std::string Labelled(const std::string& label, const std::string& text) {
   std::string line = label + std::string(kLabel - label.size(), ' ');
   std::string result;
   size_t used = 0;
-  const std::string clean = TerminalText(text, 2000);
+  const std::string clean = OneLineInColumns(text, 2000);
   for (size_t at = 0; at < clean.size();) {
     size_t end = clean.find(' ', at);
     if (end == std::string::npos) end = clean.size();
@@ -34,7 +34,7 @@ std::string Labelled(const std::string& label, const std::string& text) {
       line = std::string(kLabel, ' ');
       used = 0;
     }
-    word = TerminalText(word, kColumns - kLabel);
+    word = OneLineInColumns(word, kColumns - kLabel);
     if (used++ > 0) line += ' ';
     line += word;
   }

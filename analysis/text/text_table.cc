@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/text/text.h"
+#include "common/text/foreign_text.h"
 
 namespace jobscope::analysis {
 namespace {
@@ -22,7 +22,7 @@ TextTable::TextTable(std::vector<Column> columns) : columns_(std::move(columns))
 
 void TextTable::Add(std::vector<std::string> cells) {
   for (size_t c = 0; c < cells.size(); ++c) {
-    cells[c] = TerminalText(cells[c], columns_[c].max_columns);
+    cells[c] = OneLineInColumns(cells[c], columns_[c].max_columns);
   }
   rows_.push_back(std::move(cells));
 }

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/text/text.h"
+#include "common/text/utf8.h"
 
 namespace jobscope::analysis {
 
@@ -57,7 +57,7 @@ class CounterSamples {
   static constexpr size_t kMaxCounters = 256;
 
   void Add(std::string_view name, int64_t time_ns, double value) {
-    const std::string key = CutText(name, 256);
+    const std::string key = CleanUtf8(name, 256);
     auto counter = counters_.find(key);
     if (counter == counters_.end()) {
       if (counters_.size() >= kMaxCounters) return;

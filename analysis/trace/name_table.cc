@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/trace/name_table.h"
 
-#include "analysis/text/text.h"
+#include "common/text/utf8.h"
 
 namespace jobscope::analysis {
 namespace {
@@ -11,7 +11,7 @@ constexpr size_t kMaxNameBytes = 512;
 }  // namespace
 
 uint32_t NameTable::Intern(std::string_view name, EventKind kind, std::string_view source) {
-  std::string key = CutText(name, kMaxNameBytes);
+  std::string key = CleanUtf8(name, kMaxNameBytes);
   auto known = indices_.find(key);
   if (known == indices_.end() && totals_.size() >= kMaxNames) {
     ++left_out_;
@@ -29,7 +29,7 @@ uint32_t NameTable::Intern(std::string_view name, EventKind kind, std::string_vi
   }
   NameTotals& totals = totals_[known->second];
   if (totals.kind == EventKind::kScope) totals.kind = kind;
-  if (totals.source.empty()) totals.source = CutText(source, kMaxNameBytes);
+  if (totals.source.empty()) totals.source = CleanUtf8(source, kMaxNameBytes);
   return known->second;
 }
 

@@ -8,9 +8,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "analysis/text/text.h"
 #include "analysis/trace/event_kinds.h"
 #include "analysis/trace/plane_events.h"
+#include "common/text/utf8.h"
 #include "common/xspace/assemble/scan.h"
 #include "common/xspace/segment/trace_planes.h"
 
@@ -37,7 +37,7 @@ CollectiveEvent CollectiveOf(const EventFacts& facts, const std::string& name,
   collective.name = name;
   collective.group = facts.group.empty() && facts.group_number.has_value()
                          ? absl::StrCat(*facts.group_number)
-                         : CutText(facts.group, kMaxTextBytes);
+                         : CleanUtf8(facts.group, kMaxTextBytes);
   collective.sequence = facts.sequence;
   collective.bytes = facts.bytes;
   collective.group_size = facts.group_size;
@@ -179,7 +179,7 @@ void TraceReader::ReadHostLine(Plane* plane, std::string_view bytes) {
   std::unique_ptr<HostLine>& line = trace_->threads[header.id];
   if (line == nullptr) {
     line = std::make_unique<HostLine>(&trace_->operators);
-    trace_->thread_names[header.id] = CutText(ThreadNameOf(header.name), kMaxTextBytes);
+    trace_->thread_names[header.id] = CleanUtf8(ThreadNameOf(header.name), kMaxTextBytes);
   }
   // A line in another order than the format requires is sorted first.
   const bool sorted = IsSorted(bytes);

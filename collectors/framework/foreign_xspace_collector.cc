@@ -16,8 +16,8 @@
 #include "collectors/python/bridge/api.h"
 #include "collectors/torch/torch_steps.h"
 #include "common/process/own_environment.h"
+#include "common/text/utf8.h"
 #include "common/xspace/wire/absl_view.h"
-#include "common/xspace/wire/utf8.h"
 #include "jobscope/detail/ticks.h"
 #include "jobscope/v1/item.pb.h"
 
@@ -387,7 +387,7 @@ void ForeignXSpaceCollector::CloseAccount() {
     std::string scratch;
     report_.warnings.push_back(absl::StrCat(
         "nothing marks steps: they were inferred from ",
-        xspace::AbslView(xspace::ToUtf8(account.inferred_from, &scratch)),
+        xspace::AbslView(ToUtf8(account.inferred_from, &scratch)),
         ", each from one call to the next; mark steps (jobscope.step) if that is not the loop, and "
         "for --steps=N"));
   }

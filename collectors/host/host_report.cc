@@ -12,7 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "collectors/host/account.h"
 #include "collectors/host/step_pattern.h"
-#include "common/xspace/wire/utf8.h"
+#include "common/text/utf8.h"
 #include "jobscope/v1/item.pb.h"
 
 namespace jobscope::host {
@@ -45,7 +45,7 @@ void AddThreads(const ReportInput& input, CollectorReport* report) {
     const Account& account = line->account;
     // The kernel cuts a thread's name after 15 bytes, even within a character, and protobuf parsers
     // refuse a message with such a text.
-    std::string name(xspace::ToUtf8(line->name(), &scratch));
+    std::string name(ToUtf8(line->name(), &scratch));
     report->threads.push_back({tid, std::move(name), account.attempted, account.in_trace,
                                account.lost(), account.outside});
   }
@@ -143,7 +143,7 @@ std::string StepsInferredFrom(const Reader& reader) {
   if (info.role != JOBSCOPE_ROLE_INFERRED_STEP || info.name == nullptr) return {};
   // The dictionary cuts names after 127 bytes, even within a character.
   std::string scratch;
-  return std::string(xspace::ToUtf8(info.name, &scratch));
+  return std::string(ToUtf8(info.name, &scratch));
 }
 
 bool HasStepsBetween(const Reader& reader, uint64_t from_ticks, uint64_t to_ticks) {

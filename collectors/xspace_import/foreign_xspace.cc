@@ -14,13 +14,13 @@
 #include "collectors/inferred/compilations.h"
 #include "collectors/xspace_import/foreign_xspace_plane.h"
 #include "collectors/xspace_import/foreign_xspace_reader.h"
+#include "common/text/utf8.h"
 #include "common/threads/thread_name.h"
 #include "common/xspace/segment/segment.h"
 #include "common/xspace/segment/stats.h"
 #include "common/xspace/segment/trace_planes.h"
 #include "common/xspace/wire/absl_view.h"
 #include "common/xspace/wire/fields.h"
-#include "common/xspace/wire/utf8.h"
 
 namespace jobscope::framework {
 namespace {
@@ -403,7 +403,7 @@ void ForeignXSpace::Warn(std::string_view text) {
   std::vector<std::string>& warnings = account_.warnings;
   if (warnings.size() >= kMaxWarnings) return;
   std::string scratch;
-  std::string clean(xspace::ToUtf8(text.substr(0, kMaxTextBytes), &scratch));
+  std::string clean(ToUtf8(text.substr(0, kMaxTextBytes), &scratch));
   if (std::find(warnings.begin(), warnings.end(), clean) == warnings.end()) {
     warnings.push_back(std::move(clean));
   }

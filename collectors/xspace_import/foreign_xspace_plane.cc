@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "common/text/utf8.h"
 #include "common/xspace/wire/fields.h"
 #include "common/xspace/wire/strict_reader.h"
-#include "common/xspace/wire/utf8.h"
 
 namespace jobscope::framework {
 namespace {
@@ -71,9 +71,9 @@ class Cleaner {
   }
 
   void Clean(std::string_view text) {
-    if (xspace::IsUtf8(text)) return;
+    if (IsUtf8(text)) return;
     std::string scratch;
-    const std::string_view clean = xspace::ToUtf8(text, &scratch);
+    const std::string_view clean = ToUtf8(text, &scratch);
     std::copy(clean.begin(), clean.end(), message_->begin() + (text.data() - message_->data()));
   }
 

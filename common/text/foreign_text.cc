@@ -4,33 +4,23 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "common/text/utf8.h"
+
 namespace jobscope {
 namespace {
 
 constexpr std::string_view kCut = "...";
+constexpr std::string_view kMiddle = "..";
 
-bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
-
-// Returns the length of the first character and stores its code point; 0 if it is not UTF-8.
-size_t ReadCharacter(std::string_view text, uint32_t* character) {
+// Returns the code point of the well-formed character that `text` is.
+uint32_t CodePoint(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
-  *character = first;
-  if (first < 0x80) return 1;
-  // Two-byte characters begin with 0xc2: 0xc0 and 0xc1 would be longer ways to write ASCII.
-  const size_t length = first >= 0xf0 && first <= 0xf4  ? 4
-                        : (first & 0xf0) == 0xe0        ? 3
-                        : first >= 0xc2 && first < 0xe0 ? 2
-                                                        : 0;
-  if (length == 0 || text.size() < length) return 0;
-  *character = first & (0xffu >> (length + 1));
-  for (size_t i = 1; i < length; ++i) {
-    if (!IsContinuation(text[i])) return 0;
-    *character = *character << 6 | (static_cast<unsigned char>(text[i]) & 0x3fu);
+  if (text.size() == 1) return first;
+  uint32_t character = first & (0xffu >> (text.size() + 1));
+  for (const char byte : text.substr(1)) {
+    character = character << 6 | (static_cast<unsigned char>(byte) & 0x3fu);
   }
-  const bool overlong =
-      (length == 3 && *character < 0x800) || (length == 4 && *character < 0x10000);
-  const bool surrogate = *character >= 0xd800 && *character <= 0xdfff;
-  return overlong || surrogate || *character > 0x10ffff ? 0 : length;
+  return character;
 }
 
 bool MayBePrinted(uint32_t character) {
@@ -45,23 +35,41 @@ std::string OneLine(std::string_view text, size_t max_bytes) {
   std::string line;
   line.reserve(std::min(text.size(), max_bytes));
   while (!text.empty()) {
-    uint32_t character = 0;
-    const size_t length = ReadCharacter(text, &character);
+    const size_t length = Utf8Length(text);
     std::string_view piece = text.substr(0, std::max<size_t>(length, 1));
     text.remove_prefix(piece.size());
-    if (length == 0) piece = "?";
-    if (length != 0 && !MayBePrinted(character)) piece = " ";
+    if (length == 0) {
+      piece = "?";
+    } else if (!MayBePrinted(CodePoint(piece))) {
+      piece = " ";
+    }
     if (line.size() + piece.size() > max_bytes) return line.append(kCut);
     line.append(piece);
   }
   return line;
 }
 
+std::string OneLineInColumns(std::string_view text, size_t max_columns) {
+  const std::string line = OneLine(text, text.size());
+  const auto begins = [](char byte) { return !IsUtf8Continuation(byte); };
+  const auto columns = static_cast<size_t>(std::count_if(line.begin(), line.end(), begins));
+  if (columns <= max_columns || max_columns < 5) return line;
+  const size_t front = (max_columns - kMiddle.size()) / 2;
+  const size_t back = max_columns - kMiddle.size() - front;
+  size_t at = 0;
+  for (size_t seen = 0; at < line.size(); ++at) {
+    if (begins(line[at]) && seen++ == front) break;
+  }
+  size_t from = line.size();
+  for (size_t seen = 0; from > at && seen < back;) {
+    if (begins(line[--from])) ++seen;
+  }
+  return line.substr(0, at).append(kMiddle).append(line, from);
+}
+
 std::string CutText(std::string_view text, size_t max_bytes) {
   if (text.size() <= max_bytes) return std::string(text);
-  size_t size = max_bytes;
-  while (size > 0 && IsContinuation(text[size])) --size;
-  return std::string(text.substr(0, size)).append(kCut);
+  return std::string(Utf8Prefix(text, max_bytes)).append(kCut);
 }
 
 std::string Printable(absl::string_view text, size_t max_bytes) {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/options/recording_options.h"
 #include "common/process/identity.h"
-#include "common/xspace/wire/utf8.h"
+#include "common/text/utf8.h"
 
 namespace jobscope {
 namespace {
@@ -18,7 +18,7 @@ namespace {
 // One invalid byte would make the client's parser reject the whole message, and with it the trace.
 std::string Text(std::string_view text) {
   std::string scratch;
-  return std::string(xspace::ToUtf8(text, &scratch));
+  return std::string(ToUtf8(text, &scratch));
 }
 
 // The collector may have recorded, but did not report its events and losses.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/text/utf8.h"
 #include "common/xspace/assemble/item_index.h"
 #include "common/xspace/assemble/line_merge.h"
 #include "common/xspace/assemble/loss_text.h"
@@ -17,7 +18,6 @@
 #include "common/xspace/assemble/step_count.h"
 #include "common/xspace/segment/metadata_encoder.h"
 #include "common/xspace/wire/fields.h"
-#include "common/xspace/wire/utf8.h"
 #include "common/xspace/wire/wire.h"
 
 namespace jobscope::xspace {

@@ -9,11 +9,11 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "common/text/utf8.h"
 #include "common/xspace/segment/event_reader.h"
 #include "common/xspace/segment/raw_plane.h"
 #include "common/xspace/wire/fields.h"
 #include "common/xspace/wire/strict_reader.h"
-#include "common/xspace/wire/utf8.h"
 #include "common/xspace/wire/wire.h"
 
 namespace jobscope::xspace {

@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/text/utf8.h"
 #include "common/xspace/wire/fields.h"
-#include "common/xspace/wire/utf8.h"
 
 namespace jobscope::xspace {
 namespace {

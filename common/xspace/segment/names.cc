@@ -8,9 +8,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "common/sync/mutex.h"
+#include "common/text/utf8.h"
 #include "common/xspace/wire/absl_view.h"
 #include "common/xspace/wire/fields.h"
-#include "common/xspace/wire/utf8.h"
 
 namespace jobscope::xspace {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/text/utf8.h"
 #include "common/xspace/wire/fields.h"
 #include "common/xspace/wire/strict_reader.h"
-#include "common/xspace/wire/utf8.h"
 #include "common/xspace/wire/wire.h"
 
 namespace jobscope::xspace {

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "common/text/utf8.h"
 #include "common/xspace/wire/fields.h"
-#include "common/xspace/wire/utf8.h"
 #include "common/xspace/wire/wire.h"
 
 namespace jobscope::xspace {

@@ -56,5 +56,22 @@ TEST(OneLine, IsCutBetweenCharacters) {
   EXPECT_EQ(CutText("\x80\x80\x80", 2), "...");
 }
 
+TEST(OneLineInColumns, KeepsTheBeginAndTheEnd) {
+  EXPECT_EQ(OneLineInColumns("abcdefghijklmnop", 10), "abcd..mnop");
+  EXPECT_EQ(OneLineInColumns("abcdefghij", 10), "abcdefghij");
+  EXPECT_EQ(OneLineInColumns("\xc3\xa4\xc3\xb6\xc3\xbc\xc3\x9f"
+                             "cdefg",
+                             6),
+            "\xc3\xa4\xc3\xb6..fg");
+}
+
+TEST(OneLineInColumns, NoControlCharacterReachesATerminal) {
+  EXPECT_EQ(OneLineInColumns("\x1b[31mred\x1b[0m\r\n\x7f", 40), " [31mred [0m   ");
+  EXPECT_EQ(OneLineInColumns("a\xc2\x9b"
+                             "31m\xff",
+                             40),
+            "a 31m?");  // CSI as one character
+}
+
 }  // namespace
 }  // namespace jobscope

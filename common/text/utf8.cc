@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/xspace/wire/utf8.h"
+#include "common/text/utf8.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-namespace jobscope::xspace {
-namespace {
+namespace jobscope {
 
-// Returns the length of the well-formed sequence at text[at], or 0.
-size_t SequenceLength(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[at + i]); };
+size_t Utf8Length(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const auto tail = [&](size_t i, uint8_t low, uint8_t high) {
-    return at + i < text.size() && byte(i) >= low && byte(i) <= high;
+    return i < text.size() && byte(i) >= low && byte(i) <= high;
   };
   const uint8_t first = byte(0);
   if (first < 0x80) return 1;
@@ -30,6 +28,8 @@ size_t SequenceLength(std::string_view text, size_t at) {
   return 0;
 }
 
+namespace {
+
 // Returns the index of the first byte that does not begin a well-formed sequence.
 size_t ValidPrefix(std::string_view text) {
   size_t at = 0;
@@ -41,7 +41,7 @@ size_t ValidPrefix(std::string_view text) {
       at += sizeof(word);
     }
     if (at == text.size()) break;
-    const size_t length = SequenceLength(text, at);
+    const size_t length = Utf8Length(text.substr(at));
     if (length == 0) break;
     at += length;
   }
@@ -65,4 +65,16 @@ std::string_view ToUtf8(std::string_view text, std::string* scratch) {
   return *scratch;
 }
 
-}  // namespace jobscope::xspace
+std::string CleanUtf8(std::string_view text, size_t max_bytes) {
+  std::string scratch;
+  return std::string(Utf8Prefix(ToUtf8(text, &scratch), max_bytes));
+}
+
+std::string_view Utf8Prefix(std::string_view utf8, size_t max_bytes) {
+  if (utf8.size() <= max_bytes) return utf8;
+  size_t size = max_bytes;
+  while (size > 0 && IsUtf8Continuation(utf8[size])) --size;
+  return utf8.substr(0, size);
+}
+
+}  // namespace jobscope

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/xspace/wire/utf8.h"
+#include "common/text/utf8.h"
 
 #include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "tensorflow/xplane.pb.h"
 
-namespace jobscope::xspace {
+namespace jobscope {
 namespace {
 
 std::string Fix(std::string_view text) {
@@ -63,5 +63,13 @@ TEST(Utf8Test, AgreesWithProtobuf) {
   }
 }
 
+TEST(Utf8Test, CutsAtCharactersAndRepairs) {
+  EXPECT_EQ(CleanUtf8("abcdef", 3), "abc");
+  EXPECT_EQ(CleanUtf8("a\xc3\xa4", 2), "a");
+  EXPECT_EQ(CleanUtf8("a\xff", 9), "a?");
+  EXPECT_EQ(Utf8Prefix("a\xe2\x82\xac", 3), "a");
+  EXPECT_EQ(Utf8Prefix("a\xe2\x82\xac", 4), "a\xe2\x82\xac");
+}
+
 }  // namespace
-}  // namespace jobscope::xspace
+}  // namespace jobscope
