@@ -18,6 +18,7 @@
 #include "analysis/digest/digest_builder.h"
 #include "analysis/trace/mapped_file.h"
 #include "analysis/trace/run_files.h"
+#include "common/threads/thread_group.h"
 
 namespace jobscope::analysis {
 namespace {
@@ -77,11 +78,13 @@ Digests MapTraces(const RunFiles& run) {
       if (!run.workers[i].files.empty()) results[i] = DigestWorker(run.workers[i]);
     }
   };
-  std::vector<std::thread> threads;
+  ThreadGroup threads;
   const size_t cpus = std::max(1U, std::thread::hardware_concurrency());
-  for (size_t i = 1; i < std::min(cpus, run.workers.size()); ++i) threads.emplace_back(work);
+  const size_t wanted = std::min(cpus, run.workers.size());
+  while (threads.size() + 1 < wanted && threads.Start(work)) {
+  }
   work();
-  for (std::thread& thread : threads) thread.join();
+  threads.Join();
   digests.run = RunDigestOf(run);
   for (size_t i = 0; i < results.size(); ++i) {
     if (!results[i].has_value()) continue;

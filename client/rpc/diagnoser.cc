@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -74,26 +73,22 @@ Diagnoser::Diagnoser(std::shared_ptr<const ClientCredentials> credentials)
     : credentials_(std::move(credentials)) {}
 
 Diagnoser::~Diagnoser() {
-  std::vector<std::thread> threads;
+  ThreadGroup threads;  // joined at the end, without the lock
   {
     const absl::MutexLock lock(&mutex_);
     ending_ = true;
-    threads.swap(threads_);
+    threads.Swap(&threads_);
   }
-  for (std::thread& thread : threads) thread.join();
 }
 
 void Diagnoser::Explain(const Endpoint& endpoint, const grpc::Status& status, Done done) {
   if (MayBeCredentials(status)) {
     const absl::MutexLock lock(&mutex_);
     if (!ending_ && waiting_.size() >= idle_ && threads_.size() < kMaxThreads) {
-      try {
-        threads_.emplace_back([this] { Serve(); });
-      } catch (const std::system_error&) {
-        // No thread is available: without threads, the result has no diagnosis.
-      }
+      // Without any thread, the result has no diagnosis.
+      (void)threads_.Start([this] { Serve(); });
     }
-    if (!ending_ && !threads_.empty()) {
+    if (!ending_ && threads_.size() > 0) {
       waiting_.push_back({endpoint, status, std::move(done)});
       return;
     }

@@ -9,14 +9,13 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <thread>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "client/rpc/credentials.h"
 #include "client/worker/worker_client.h"
 #include "common/net/endpoint.h"
+#include "common/threads/thread_group.h"
 
 namespace jobscope {
 
@@ -53,7 +52,7 @@ class Diagnoser {
   std::deque<Case> waiting_ ABSL_GUARDED_BY(mutex_);
   size_t idle_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
+  ThreadGroup threads_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace jobscope

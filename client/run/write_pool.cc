@@ -1,40 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/run/write_pool.h"
 
-#include <system_error>
 #include <utility>
 
 namespace jobscope {
 
 WritePool::~WritePool() {
-  std::vector<std::thread> threads;
+  ThreadGroup threads;  // joined at the end, without the lock
   {
     const absl::MutexLock lock(&mutex_);
     closing_ = true;
-    threads.swap(threads_);
+    threads.Swap(&threads_);
   }
-  for (std::thread& thread : threads) thread.join();
 }
 
 void WritePool::Run(Job job) {
   {
     const absl::MutexLock lock(&mutex_);
     const bool wanted = idle_ <= jobs_.size() && threads_.size() < max_threads_;
-    if (wanted) StartThread();
-    if (!threads_.empty()) {
+    // If no more threads are available, the existing ones do all jobs.
+    if (wanted) (void)threads_.Start([this] { Work(); });
+    if (threads_.size() > 0) {
       jobs_.push_back(std::move(job));
       return;
     }
   }
   job();
-}
-
-void WritePool::StartThread() {
-  try {
-    threads_.emplace_back([this] { Work(); });
-  } catch (const std::system_error&) {
-    // No more threads are available: the existing ones do all jobs.
-  }
 }
 
 void WritePool::Work() {

@@ -6,12 +6,11 @@
 #define CLIENT_RUN_WRITE_POOL_H_
 
 #include <deque>
-#include <thread>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
+#include "common/threads/thread_group.h"
 
 namespace jobscope {
 
@@ -32,7 +31,6 @@ class WritePool {
 
  private:
   void Work();
-  void StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closing_ || !jobs_.empty(); }
 
   const size_t max_threads_;
@@ -40,7 +38,7 @@ class WritePool {
   std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
   size_t idle_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
+  ThreadGroup threads_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace jobscope
