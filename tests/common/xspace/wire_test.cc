@@ -35,6 +35,9 @@ TEST(WireTest, VarintsAreWhatProtozeroWrites) {
     const char* const end = WriteVarint(buffer, value);
     EXPECT_EQ(std::string(buffer, static_cast<size_t>(end - buffer)), Reference(value)) << value;
     EXPECT_EQ(VarintSize(value), Reference(value).size()) << value;
+    std::string appended = "x";
+    AppendVarint(value, &appended);
+    EXPECT_EQ(appended, "x" + Reference(value)) << value;
   }
 }
 
