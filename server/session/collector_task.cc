@@ -111,7 +111,7 @@ bool CollectorTask::Await(Clock::time_point deadline) {
   return false;
 }
 
-void CollectorTask::AwaitPatiently(Clock::time_point deadline) {
+void CollectorTask::AwaitWithoutAbandoning(Clock::time_point deadline) {
   const MutexLock lock(&mutex_);
   if (abandoned_) return;
   if (AwaitReturn(deadline)) return;

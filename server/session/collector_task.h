@@ -74,13 +74,13 @@ class CollectorTask {
   void PostReport();
 
   // Blocks until the posted verb has returned, at most until `deadline`. Returns false if it has
-  // not, and abandons the collector. After AwaitPatiently, the time that its thread has since
-  // waited for a processor does not count: on an overloaded machine the thread does not hang, it is
-  // not scheduled.
+  // not, and abandons the collector. After AwaitWithoutAbandoning, the time that its thread has
+  // since waited for a processor does not count: on an overloaded machine the thread does not hang,
+  // it is not scheduled.
   bool Await(Clock::time_point deadline);
   // Blocks likewise, but abandons nothing: a late verb may still return. Call Await before the next
   // verb.
-  void AwaitPatiently(Clock::time_point deadline);
+  void AwaitWithoutAbandoning(Clock::time_point deadline);
 
   // Ends the thread once the last verb has returned. The session's last call.
   void Finish();
@@ -102,7 +102,7 @@ class CollectorTask {
   void RunVerb(Verb verb);
   // Calls the verb. Throws whatever the collector throws.
   absl::Status Call(Verb verb, std::optional<CollectorReport>* report);
-  // How long the thread has waited for a processor since AwaitPatiently timed out; zero if
+  // How long the thread has waited for a processor since AwaitWithoutAbandoning timed out; zero if
   // unknown. Called on the session thread.
   Clock::duration Starved(pid_t tid) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Drains until a verb is posted, or it is finished.
@@ -127,8 +127,8 @@ class CollectorTask {
   Verb abandoned_in_ ABSL_GUARDED_BY(mutex_) = Verb::kNone;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   std::optional<CollectorReport> report_ ABSL_GUARDED_BY(mutex_);
-  // The thread's schedule when AwaitPatiently timed out on this verb. Used by the session thread
-  // only.
+  // The thread's schedule when AwaitWithoutAbandoning timed out on this verb. Used by the session
+  // thread only.
   std::optional<ThreadSchedule> schedule_;
   Clock::time_point schedule_time_;
 

@@ -77,7 +77,7 @@ TEST(CollectorTaskTest, AThreadThatIsNotRunHasNotHung) {
   });
   while (!taken) std::this_thread::yield();
   task->PostStop(1);
-  task->AwaitPatiently(Clock::now() + milliseconds(50));
+  task->AwaitWithoutAbandoning(Clock::now() + milliseconds(50));
   const auto deadline = Clock::now() + milliseconds(50);
   std::thread later([&] {
     std::this_thread::sleep_until(deadline + milliseconds(300));
@@ -100,7 +100,7 @@ TEST(CollectorTaskTest, AThreadThatBlocksIsGivenUp) {
   ASSERT_TRUE(CollectorTask::Start(slot, std::make_shared<SessionContext>(), &task).ok());
   task->PostArm({});
   ASSERT_TRUE(collector.AwaitCalls("arm", 1));
-  task->AwaitPatiently(Clock::now() + milliseconds(10));
+  task->AwaitWithoutAbandoning(Clock::now() + milliseconds(10));
   EXPECT_FALSE(task->Await(Clock::now() + milliseconds(10)));
   EXPECT_TRUE(task->abandoned());
   EXPECT_EQ(task->abandoned_in(), Verb::kArm);
