@@ -15,7 +15,7 @@
 namespace jobscope::framework::torch {
 
 // Keeps the newest kMax calls of collectives. Called by threads of the program, which never wait: a
-// thread that finds another one here gives up its call.
+// thread that finds another one here skips the operation.
 class PendingCollectives {
  public:
   static constexpr size_t kMax = 64;
