@@ -120,7 +120,7 @@ def measure(arguments):
     logdir = tempfile.mkdtemp(prefix="jobscope-bench-")
     found = {}
     try:
-        with jobscope.start_server("127.0.0.1:0") as server:
+        with jobscope.start_server("127.0.0.1:0", max_levels="3/1/2") as server:
             victim = Victim()
             for name, options in KINDS.items():
                 waits = []

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/rpc/worker_owner.h"
 
 namespace jobscope {
 namespace {
@@ -15,15 +16,24 @@ namespace {
 // Value of a flag that means: nothing, whatever the environment says.
 constexpr char kNone[] = "none";
 
-// Adds the token to every call of a channel.
+// Adds the token to every call of a channel. Without TLS, only once the connection's other end is
+// known to be of this user or root.
 class TokenHeader final : public grpc::MetadataCredentialsPlugin {
  public:
-  explicit TokenHeader(absl::string_view token) : header_(absl::StrCat("Bearer ", token)) {}
+  // `clear_text`: where the token would be sent without TLS.
+  TokenHeader(absl::string_view token, std::optional<Endpoint> clear_text)
+      : header_(absl::StrCat("Bearer ", token)), clear_text_(std::move(clear_text)) {}
   bool IsBlocking() const override { return false; }
   const char* GetType() const override { return "token"; }
   grpc::Status GetMetadata(grpc::string_ref /*service*/, grpc::string_ref /*method*/,
                            const grpc::AuthContext& /*context*/,
                            std::multimap<grpc::string, grpc::string>* metadata) override {
+    if (clear_text_.has_value()) {
+      if (const absl::Status status = CheckWorkerOwner(*clear_text_); !status.ok()) {
+        return grpc::Status(grpc::StatusCode::PERMISSION_DENIED,
+                            absl::StrCat(kTokenWithheld, status.message()));
+      }
+    }
     metadata->emplace("authorization", header_);
     return grpc::Status::OK;
   }
@@ -31,6 +41,7 @@ class TokenHeader final : public grpc::MetadataCredentialsPlugin {
 
  private:
   const std::string header_;
+  const std::optional<Endpoint> clear_text_;
 };
 
 // Whether a token sent to `endpoint` crosses no network.
@@ -116,7 +127,8 @@ std::shared_ptr<grpc::ChannelCredentials> ClientCredentials::ForChannel(
             : grpc::experimental::LocalCredentials(endpoint.port == 0 ? UDS : LOCAL_TCP);
   return grpc::CompositeChannelCredentials(
       channel, grpc::experimental::MetadataCredentialsFromPlugin(
-                   std::make_unique<TokenHeader>(token_),
+                   std::make_unique<TokenHeader>(
+                       token_, tls() ? std::nullopt : std::optional<Endpoint>(endpoint)),
                    tls() ? GRPC_PRIVACY_AND_INTEGRITY : GRPC_SECURITY_NONE));
 }
 

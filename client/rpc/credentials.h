@@ -20,6 +20,10 @@
 
 namespace jobscope {
 
+// Begins the text of a call that failed because its token was not sent. gRPC puts words of its own
+// before it and changes the code to UNAVAILABLE.
+inline constexpr char kTokenWithheld[] = "the token was not sent: ";
+
 // Credentials as given by flags. If absent, the environment's JOBSCOPE_TLS_CA, _CERT, _KEY,
 // JOBSCOPE_TOKEN_FILE decides. "none": nothing, whatever the environment says.
 struct CredentialFlags {

@@ -82,6 +82,11 @@ Diagnoser::~Diagnoser() {
 }
 
 void Diagnoser::Explain(const Endpoint& endpoint, const grpc::Status& status, Done done) {
+  const size_t withheld = status.error_message().find(kTokenWithheld);
+  if (withheld != std::string::npos) {
+    return done(
+        grpc::Status(grpc::StatusCode::PERMISSION_DENIED, status.error_message().substr(withheld)));
+  }
   if (MayBeCredentials(status)) {
     const absl::MutexLock lock(&mutex_);
     if (!ending_ && waiting_.size() >= idle_ && threads_.size() < kMaxThreads) {

@@ -21,6 +21,7 @@
 #include <mutex>
 #include <string>
 
+#include "common/log/audit_line.h"
 #include "common/process/blocked_signal.h"
 #include "common/process/own_environment.h"
 
@@ -93,15 +94,32 @@ LogLevel LevelFromEnvironment() {
   return LogLevel::kWarning;
 }
 
+// Leaked: our threads may log while the process destroys its static objects.
+spdlog::logger* MakeLogger(const char* pattern, spdlog::level::level_enum level) {
+  auto* made = new spdlog::logger("jobscope", std::make_shared<StderrSink>());
+  made->set_pattern(pattern);
+  made->set_level(level);
+  return made;
+}
+
 spdlog::logger* Logger() {
-  // Leaked: our threads may log while the process destroys its static objects.
-  static spdlog::logger* const logger = [] {
-    auto* made = new spdlog::logger("jobscope", std::make_shared<StderrSink>());
-    made->set_pattern("%Y-%m-%dT%H:%M:%S.%e jobscope[%P] %l: %v");
-    made->set_level(ToSpdlog(LevelFromEnvironment()));
-    return made;
-  }();
+  static spdlog::logger* const logger =
+      MakeLogger("%Y-%m-%dT%H:%M:%S.%e jobscope[%P] %l: %v", ToSpdlog(LevelFromEnvironment()));
   return logger;
+}
+
+spdlog::logger* AuditLogger() {
+  static spdlog::logger* const logger =
+      MakeLogger("%Y-%m-%dT%H:%M:%S.%e jobscope[%P] audit: %v", spdlog::level::warn);
+  return logger;
+}
+
+// One line.
+std::string WithoutBreaks(std::string_view message) {
+  std::string line(message);
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return line;
 }
 
 }  // namespace
@@ -114,10 +132,14 @@ void Log(LogLevel level, std::string_view message) {
   spdlog::logger* const logger = Logger();
   const spdlog::level::level_enum spdlog_level = ToSpdlog(level);
   if (level == LogLevel::kOff || !logger->should_log(spdlog_level)) return;
-  std::string line(message);
-  std::replace_if(
-      line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  const std::string line = WithoutBreaks(message);
   logger->log(spdlog_level, spdlog::string_view_t(line.data(), line.size()));
+}
+
+void LogAudit(std::string_view line) {
+  if (!Logger()->should_log(spdlog::level::warn)) return;
+  const std::string text = WithoutBreaks(line);
+  AuditLogger()->log(spdlog::level::warn, spdlog::string_view_t(text.data(), text.size()));
 }
 
 }  // namespace jobscope

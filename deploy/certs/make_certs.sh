@@ -100,7 +100,7 @@ until=$(date -u -d "+$days days" +%Y%m%d%H%M%SZ)
 names=$(alternative_names "${hosts[@]}")
 
 if [[ ! -e ca.crt || ! -e ca.key ]]; then make_ca ca "jobscope trial CA"; fi
-make_leaf ca server "${hosts[0]}" serverAuth,clientAuth "$names" "$from" "$until"
+make_leaf ca server "${hosts[0]}" serverAuth "$names" "$from" "$until"
 make_leaf ca client "$operator" clientAuth "" "$from" "$until"
 if [[ ! -e token ]]; then openssl rand -hex 32 >token; fi
 

@@ -57,6 +57,24 @@ typedef struct jobscope_server_options {
   const char* tls_key;
   const char* tls_ca;
   const char* token_file;
+  /* Names of callers, separated by commas: one of them must be the common name, or an alternative
+   * name, in the caller's certificate. Needs tls_ca. NULL or "": JOBSCOPE_TLS_ALLOWED_NAMES, else
+   * every certificate of tls_ca. */
+  const char* tls_allowed_names;
+  /* Users of this host who may call, besides the process' own user and root, where the address is a
+   * loopback address or a Unix socket and neither a token nor a certificate is asked for: user ids,
+   * "1001,1002", or "any". NULL or "": JOBSCOPE_ALLOW_USERS, else nobody. */
+  const char* allow_users;
+  /* Ceilings: what clients may ask for, at most. 0, NULL or "": the variable in parentheses, else
+   * the default. The length of a capture, 1 to 3,600,000 ms, the default
+   * (JOBSCOPE_MAX_DURATION_MS); the events of one trace, 1 MiB to 1 PiB, in bytes, by default
+   * without a ceiling (JOBSCOPE_MAX_TRACE_MB, in MiB); captures per minute, by default without a
+   * ceiling (JOBSCOPE_MAX_CAPTURES_PER_MINUTE); the host, device and Python level, "3/1/1" by
+   * default (JOBSCOPE_MAX_LEVELS). */
+  uint64_t max_duration_ms;
+  uint64_t max_trace_bytes;
+  uint32_t max_captures_per_minute;
+  const char* max_levels;
 } jobscope_server_options;
 
 /* Starts the process's server. Takes a few milliseconds; at most 10 s if a name server is slow.

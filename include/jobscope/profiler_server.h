@@ -25,7 +25,9 @@
 namespace jobscope {
 
 // Options with a default value come from the environment (JOBSCOPE_LISTEN, JOBSCOPE_INSECURE,
-// JOBSCOPE_STORE_MB, JOBSCOPE_TLS_CERT, _KEY, _CA, JOBSCOPE_TOKEN_FILE), else from the library.
+// JOBSCOPE_STORE_MB, JOBSCOPE_TLS_CERT, _KEY, _CA, _ALLOWED_NAMES, JOBSCOPE_TOKEN_FILE,
+// JOBSCOPE_ALLOW_USERS, JOBSCOPE_MAX_DURATION_MS, _TRACE_MB, _CAPTURES_PER_MINUTE, _LEVELS), else
+// from the library.
 struct ProfilerServerOptions {
   // host:port, [v6]:port or unix:/path, at most 1,024 bytes. With port 0 the kernel chooses a free
   // one; a suffix "+rank" adds the local rank to the port.
@@ -50,6 +52,19 @@ struct ProfilerServerOptions {
   std::string tls_ca;
   // Callers must present the token in this file.
   std::string token_file;
+  // Names, separated by commas, one of which the caller's certificate must hold; needs tls_ca.
+  std::string tls_allowed_names;
+  // Users of this host who may call a loopback address or Unix socket without a token or
+  // certificate, besides the own user and root: user ids, "1001,1002", or "any".
+  std::string allow_users;
+  // Ceilings on what clients may ask for (docs/security.md). Of the length of a capture; 0: one hour.
+  uint64_t max_duration_ms = 0;
+  // Of the events in one trace, in bytes; 0: none.
+  uint64_t max_trace_bytes = 0;
+  // 0: none.
+  uint32_t max_captures_per_minute = 0;
+  // Of the host, device and Python level; empty: "3/1/1", so Python level 2 is refused.
+  std::string max_levels;
 };
 
 // A handle to the process's server, or the reason why there is none. Handles share the server: a
@@ -120,6 +135,12 @@ inline ProfilerServer ProfilerServer::Start(const ProfilerServerOptions& options
   c.tls_key = options.tls_key.c_str();
   c.tls_ca = options.tls_ca.c_str();
   c.token_file = options.token_file.c_str();
+  c.tls_allowed_names = options.tls_allowed_names.c_str();
+  c.allow_users = options.allow_users.c_str();
+  c.max_duration_ms = options.max_duration_ms;
+  c.max_trace_bytes = options.max_trace_bytes;
+  c.max_captures_per_minute = options.max_captures_per_minute;
+  c.max_levels = options.max_levels.c_str();
   char address[1100] = "";
   char error[2048] = "";
   ProfilerServer server;

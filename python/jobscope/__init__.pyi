@@ -97,6 +97,12 @@ def start_server(
     tls_key: Optional[_Path] = None,
     tls_ca: Optional[_Path] = None,
     token_file: Optional[_Path] = None,
+    tls_allowed_names: Optional[str] = None,
+    allow_users: Optional[str] = None,
+    max_duration_ms: int = 0,
+    max_trace_bytes: int = 0,
+    max_captures_per_minute: int = 0,
+    max_levels: Optional[str] = None,
     strict: bool = False,
 ) -> Server: ...
 

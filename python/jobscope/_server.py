@@ -80,6 +80,12 @@ def start_server(
     tls_key=None,
     tls_ca=None,
     token_file=None,
+    tls_allowed_names=None,
+    allow_users=None,
+    max_duration_ms=0,
+    max_trace_bytes=0,
+    max_captures_per_minute=0,
+    max_levels=None,
     strict=False,
 ):
     """Starts the profiler server of this process, and returns it.
@@ -99,20 +105,29 @@ def start_server(
     `ring_records` are the records per thread (0: 32,768), `rings_cap_bytes` the memory for all threads'
     (0: 64 MiB). `always_on=False` records no steps between captures.
 
+    On a loopback address or a Unix socket without a token or certificate only this process' user and root may call;
+    `allow_users` lets in others: user ids, "1001,1002", or "any". `tls_allowed_names`, "alice,bob", restricts the
+    certificates of `tls_ca`. `max_duration_ms`, `max_trace_bytes`, `max_captures_per_minute` and `max_levels` ("3/1/2": host,
+    device and Python) are ceilings that no client exceeds; by default an hour, none, none and "3/1/1".
+
     Arguments of a wrong type always raise TypeError.
     """
-    files = [_text(name, value) for name, value in
-             (("tls_cert", tls_cert), ("tls_key", tls_key), ("tls_ca", tls_ca), ("token_file", token_file))]  # fmt: skip
+    texts = [_text(name, value) for name, value in
+             (("tls_cert", tls_cert), ("tls_key", tls_key), ("tls_ca", tls_ca), ("token_file", token_file),
+              ("tls_allowed_names", tls_allowed_names), ("allow_users", allow_users), ("max_levels", max_levels))]  # fmt: skip
     running = ""
     try:
         code, running, error = _native.server_start(
             _text("address", address),
             bool(insecure),
             _errors.whole_number("store_bytes", store_bytes),
-            _ring_records(ring_records),
+            _small_number("ring_records", ring_records, "a power of two, 1,024 to 4,194,304"),
             _errors.whole_number("rings_cap_bytes", rings_cap_bytes),
             bool(always_on),
-            *files,
+            *texts,
+            _errors.whole_number("max_duration_ms", max_duration_ms),
+            _errors.whole_number("max_trace_bytes", max_trace_bytes),
+            _small_number("max_captures_per_minute", max_captures_per_minute, "1 to 1,000,000"),
         )
         _errors.raise_for(code, error)
         if not _native.recorder_lives():
@@ -133,7 +148,7 @@ def start_server(
     return _servers.setdefault((os.getpid(), running), Server(running))
 
 
-def _ring_records(value):
-    if _errors.whole_number("ring_records", value) >= 1 << 32:
-        raise _errors.InvalidError(f"ring_records = {value} is out of range: a power of two, 1,024 to 4,194,304")
+def _small_number(name, value, allowed):
+    if _errors.whole_number(name, value) >= 1 << 32:
+        raise _errors.InvalidError(f"{name} = {value} is out of range: {allowed}")
     return value

@@ -110,10 +110,14 @@ PyObject* ServerStart(PyObject* module, PyObject* args) {
   unsigned long long store_bytes = 0, rings_cap_bytes = 0;
   unsigned ring_records = 0;
   int always_on = 1;
+  unsigned long long max_duration_ms = 0, max_trace_bytes = 0;
+  unsigned max_captures_per_minute = 0;
   /* z: a str without an embedded zero, or None; the args keep the texts alive. */
-  if (!PyArg_ParseTuple(args, "zpKIKpzzzz", &options.address, &options.insecure, &store_bytes,
+  if (!PyArg_ParseTuple(args, "zpKIKpzzzzzzzKKI", &options.address, &options.insecure, &store_bytes,
                         &ring_records, &rings_cap_bytes, &always_on, &options.tls_cert,
-                        &options.tls_key, &options.tls_ca, &options.token_file)) {
+                        &options.tls_key, &options.tls_ca, &options.token_file,
+                        &options.tls_allowed_names, &options.allow_users, &options.max_levels,
+                        &max_duration_ms, &max_trace_bytes, &max_captures_per_minute)) {
     return NULL;
   }
   if (Load() != 0) return NULL;
@@ -121,6 +125,9 @@ PyObject* ServerStart(PyObject* module, PyObject* args) {
   options.ring_records = ring_records;
   options.rings_cap_bytes = rings_cap_bytes;
   options.no_always_on = !always_on;
+  options.max_duration_ms = max_duration_ms;
+  options.max_trace_bytes = max_trace_bytes;
+  options.max_captures_per_minute = max_captures_per_minute;
   char address[ADDRESS_BYTES] = "";
   char error[ERROR_BYTES] = "";
   int code;

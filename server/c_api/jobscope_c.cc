@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMaxAddressBytes = 1024;
 
-constexpr size_t kMaxPathBytes = 4096;
+constexpr size_t kMaxTextBytes = 4096;
 
 // Returns false if the text is longer than `max_bytes`.
 bool CopyText(const char* given, size_t max_bytes, std::string* copy) {
@@ -40,13 +40,16 @@ jobscope::StartOutcome Start(const jobscope_server_options* given) {
     const char* name;
     const char* given;
     std::string* copy;
-  } paths[] = {{"tls_cert", options.tls_cert, &request.tls_cert},
+  } texts[] = {{"tls_cert", options.tls_cert, &request.tls_cert},
                {"tls_key", options.tls_key, &request.tls_key},
                {"tls_ca", options.tls_ca, &request.tls_ca},
-               {"token_file", options.token_file, &request.token_file}};
-  for (const auto& path : paths) {
-    if (CopyText(path.given, kMaxPathBytes, path.copy)) continue;
-    return {JOBSCOPE_E_INVALID, std::string("options.") + path.name + " is longer than 4,096 bytes",
+               {"token_file", options.token_file, &request.token_file},
+               {"tls_allowed_names", options.tls_allowed_names, &request.tls_allowed_names},
+               {"allow_users", options.allow_users, &request.allow_users},
+               {"max_levels", options.max_levels, &request.max_levels}};
+  for (const auto& text : texts) {
+    if (CopyText(text.given, kMaxTextBytes, text.copy)) continue;
+    return {JOBSCOPE_E_INVALID, std::string("options.") + text.name + " is longer than 4,096 bytes",
             ""};
   }
   request.insecure = options.insecure != 0;
@@ -54,6 +57,9 @@ jobscope::StartOutcome Start(const jobscope_server_options* given) {
   request.ring_records = options.ring_records;
   request.rings_cap_bytes = options.rings_cap_bytes;
   request.no_always_on = options.no_always_on != 0;
+  request.max_duration_ms = options.max_duration_ms;
+  request.max_trace_bytes = options.max_trace_bytes;
+  request.max_captures_per_minute = options.max_captures_per_minute;
   return jobscope::StartProcessServer(request);
 }
 

@@ -8,6 +8,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 #include <grpcpp/support/server_interceptor.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,6 +37,9 @@
 #include "server/rpc/peer.h"
 #include "server/rpc/self_call.h"
 #include "server/rpc/unary_call.h"
+#include "server/security/audit.h"
+#include "server/security/stranger_credentials.h"
+#include "server/security/user_check.h"
 #include "server/tensorflow/tensorflow_service.h"
 
 namespace jobscope {
@@ -118,6 +122,28 @@ class RequestWatch : public grpc::experimental::ServerInterceptorFactoryInterfac
   const std::shared_ptr<Acceptor> acceptor_;
 };
 
+// How the connections of one listener enter gRPC.
+struct Door {
+  using External = std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor>;
+
+  void HandOver(int listener_fd, int fd, bool admitted) const {
+    const External& way = admitted ? open : strangers;
+    if (way == nullptr) {  // with TLS there is no way to tell the reason
+      shutdown(fd, SHUT_RDWR);
+      close(fd);
+      return;
+    }
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.listener_fd = listener_fd;
+    connection.fd = fd;
+    way->HandleNewConnection(&connection);
+  }
+
+  External open;
+  External strangers;  // for those who are told why they are refused; may be null
+  bool checks_users = false;
+};
+
 // The last shutdown of gRPC waits for ever for threads that it has counted but that the system has
 // refused. So the first server initialises gRPC, and it is never shut down.
 void KeepGrpcInitialised() {
@@ -134,15 +160,15 @@ struct GrpcServer::State {
   explicit State(GrpcServerOptions options)
       : options(std::move(options)),
         continuous(this->options.set_recording),
-        calls(limits::kMaxCalls, limits::kMaxCallsWithAnswered),
+        calls(limits::kMaxCalls, limits::kMaxCallsWithAnswered, audit),
         tensorflow({this->options.sessions, &continuous, &calls, this->options.steps,
                     this->options.identity().host(), this->options.store_bytes,
                     this->options.max_answer_bytes, this->options.answer_timeouts,
-                    this->options.gpus}),
+                    this->options.gpus, this->options.ceilings, rate}),
         native({this->options.sessions, &continuous, &calls, this->options.steps,
                 this->options.identity, this->options.uses_tsc, this->options.store_bytes,
                 static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())), this->options.native_limits,
-                this->options.gpus}) {}
+                this->options.gpus, this->options.ceilings, rate}) {}
 
   // Runs the whole start, on the helper thread; undoes what it has begun if it fails.
   void Start();
@@ -156,6 +182,9 @@ struct GrpcServer::State {
   void ShutDown(absl::Time end);
 
   const GrpcServerOptions options;
+  const std::shared_ptr<AuditLog> audit = std::make_shared<AuditLog>();
+  const std::shared_ptr<CaptureRate> rate =
+      std::make_shared<CaptureRate>(options.ceilings.captures_per_minute);
   // Starts and ends gRPC. Created at the beginning, because no thread may be available at the end.
   DetachedCaller helper{"jobscope-serve"};
   absl::Mutex start_mutex;
@@ -200,7 +229,14 @@ absl::Status GrpcServer::State::Bind() {
   auto status = credentials->CheckReach(*targets, options.insecure);
   if (!status.ok()) return status;
   const bool any_port = !options.address.is_unix() && options.address.port == 0;
-  auto listeners = Listen(*targets, any_port, {options.keepalive_timeout_ms, options.insecure});
+  ListenSocketOptions socket_options;
+  socket_options.user_timeout_ms = options.keepalive_timeout_ms;
+  if (options.insecure) {
+    socket_options.unix_mode = UnixSocketMode::kUmask;
+  } else if (options.allowed_users.others()) {
+    socket_options.unix_mode = UnixSocketMode::kAll;  // each connection's user is checked
+  }
+  auto listeners = Listen(*targets, any_port, socket_options);
   if (!listeners.ok()) return listeners.status();
   return Serve(*std::move(listeners), *credentials);
 }
@@ -221,12 +257,22 @@ absl::Status GrpcServer::State::Serve(std::vector<ListenSocket> listeners,
   builder.RegisterService(&tensorflow);
   builder.RegisterService(&native);
   address = listeners.front().target().text;
-  std::vector<std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor>> doors;
-  for (const ListenSocket& listener : listeners) {
-    port_credentials.push_back(credentials.ForPort(listener.target()));
-    doors.push_back(builder.experimental().AddExternalConnectionAcceptor(
+  const auto add_door = [&](std::shared_ptr<grpc::ServerCredentials> door_credentials) {
+    port_credentials.push_back(std::move(door_credentials));
+    return builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-        port_credentials.back()));
+        port_credentials.back());
+  };
+  const auto users = std::make_shared<UserCheck>(options.allowed_users, audit);
+  std::vector<Door> doors;
+  for (const ListenSocket& listener : listeners) {
+    Door door;
+    door.open = add_door(credentials.ForPort(listener.target(), audit));
+    door.checks_users = !options.insecure && credentials.ChecksUsers(listener.target());
+    if (door.checks_users && !credentials.tls()) {
+      door.strangers = add_door(std::make_shared<StrangerCredentials>(users->refusal()));
+    }
+    doors.push_back(std::move(door));
   }
   acceptor = std::make_shared<Acceptor>(std::move(listeners), options.acceptor);
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> watches;
@@ -236,12 +282,12 @@ absl::Status GrpcServer::State::Serve(std::vector<ListenSocket> listeners,
   absl::Status status = absl::UnavailableError(
       "gRPC does not start: JOBSCOPE_LOG_LEVEL=debug shows its own messages");
   if (server != nullptr) {
-    status = acceptor->Start([doors = std::move(doors)](size_t door, int listener_fd, int fd) {
-      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
-      connection.listener_fd = listener_fd;
-      connection.fd = fd;
-      doors[door]->HandleNewConnection(&connection);
-    });
+    status =
+        acceptor->Start([doors](size_t door, int listener_fd, int fd,
+                                bool admitted) { doors[door].HandOver(listener_fd, fd, admitted); },
+                        [doors, users](size_t door, int fd, absl::string_view peer) {
+                          return !doors[door].checks_users || users->Admits(fd, peer);
+                        });
   }
   if (status.ok()) return status;
   if (server != nullptr) server->Shutdown();

@@ -19,6 +19,8 @@
 #include "server/listen/acceptor.h"
 #include "server/listen/listen_address.h"
 #include "server/native/native_captures.h"
+#include "server/rpc/ceilings.h"
+#include "server/security/allowed_users.h"
 #include "server/security/credentials.h"
 #include "server/services/continuous_profiling.h"
 #include "server/services/gpu_source.h"
@@ -31,8 +33,12 @@ namespace jobscope {
 struct GrpcServerOptions {
   ListenAddress address;
   bool insecure = false;  // serve addresses that other hosts reach without credentials
+  // Users who may connect where only this host can and no credential is required. With `insecure`,
+  // all may.
+  AllowedUsers allowed_users;
   CredentialFiles credentials;
   uint64_t store_bytes = limits::kDefaultStoreBytes;
+  Ceilings ceilings;
   uint64_t max_answer_bytes = limits::kMaxAnswerBytes;
   AnswerTimeouts answer_timeouts;
   NativeCaptureLimits native_limits;

@@ -114,7 +114,7 @@ class Acceptor::Loop {
     if (wake_fd_ >= 0) close(wake_fd_);
   }
 
-  absl::Status Prepare(HandOver hand_over);
+  absl::Status Prepare(HandOver hand_over, Admit admit);
   void Run();
   void End();
   void NoteRequest(absl::string_view peer);
@@ -140,6 +140,7 @@ class Acceptor::Loop {
   std::vector<ListenSocket> listeners_;
   const AcceptorLimits limits_;
   HandOver hand_over_;
+  Admit admit_;
   int wake_fd_ = -1;
   absl::Notification ended_;
 
@@ -157,8 +158,9 @@ class Acceptor::Loop {
   std::vector<std::string> proven_ ABSL_GUARDED_BY(mutex_);            // not seen by the thread yet
 };
 
-absl::Status Acceptor::Loop::Prepare(HandOver hand_over) {
+absl::Status Acceptor::Loop::Prepare(HandOver hand_over, Admit admit) {
   hand_over_ = std::move(hand_over);
+  admit_ = std::move(admit);
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_fd_ < 0) {
     return absl::ResourceExhaustedError(
@@ -294,20 +296,23 @@ bool Acceptor::Loop::Give(Connection* connection) {
   const ssize_t peeked = recv(connection->own_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   if (peeked < 0 && (errno == EAGAIN || errno == EINTR)) return true;
   if (peeked <= 0) return false;  // closed without sending anything
+  const bool admitted =
+      !admit_ || admit_(connection->listener, connection->own_fd, connection->peer);
   connection->inode = InodeOf(connection->own_fd);
-  if (connection->peer.empty()) {  // its requests cannot be attributed
+  if (connection->peer.empty() && admitted) {  // its requests cannot be attributed
     connection->grpc_fd = std::exchange(connection->own_fd, -1);
     connection->stage = Stage::kProven;
   } else {
     {
       const absl::MutexLock lock(&mutex_);
-      unproven_.insert(connection->peer);
+      if (admitted) unproven_.insert(connection->peer);
     }
     connection->stage = Stage::kGiven;
     connection->grpc_fd = fcntl(connection->own_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (connection->grpc_fd < 0) return false;
   }
-  hand_over_(connection->listener, listeners_[connection->listener].fd(), connection->grpc_fd);
+  hand_over_(connection->listener, listeners_[connection->listener].fd(), connection->grpc_fd,
+             admitted);
   return true;
 }
 
@@ -410,8 +415,9 @@ Acceptor::Acceptor(std::vector<ListenSocket> listeners, const AcceptorLimits& li
 
 Acceptor::~Acceptor() { Stop(); }
 
-absl::Status Acceptor::Start(HandOver hand_over) {
-  if (absl::Status status = loop_->Prepare(std::move(hand_over)); !status.ok()) return status;
+absl::Status Acceptor::Start(HandOver hand_over, Admit admit) {
+  absl::Status status = loop_->Prepare(std::move(hand_over), std::move(admit));
+  if (!status.ok()) return status;
   return StartWorkerThread("jobscope-accept", [loop = loop_] { loop->Run(); });
 }
 

@@ -40,17 +40,21 @@ struct AcceptorLimits {
 // Has one thread, which sleeps while nobody connects. Call Start and Stop once each, in this order.
 class Acceptor {
  public:
-  // Passes a connection of `listeners[listener]` to gRPC; takes ownership of `fd`. Runs on the
-  // acceptor's thread; must not block.
-  using HandOver = std::function<void(size_t listener, int listener_fd, int fd)>;
+  // Returns whether the peer of `fd` is admitted. Called once per connection, when the peer has sent
+  // something, on the acceptor's thread. `peer` is as for NoteRequest; empty for a unix socket.
+  using Admit = std::function<bool(size_t listener, int fd, absl::string_view peer)>;
+  // Passes a connection of `listeners[listener]` to gRPC; takes ownership of `fd`. `admitted` is
+  // what Admit has returned. Runs on the acceptor's thread; must not block.
+  using HandOver = std::function<void(size_t listener, int listener_fd, int fd, bool admitted)>;
 
   explicit Acceptor(std::vector<ListenSocket> listeners, const AcceptorLimits& limits = {});
   ~Acceptor();  // calls Stop
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  // Begins to accept. Returns RESOURCE_EXHAUSTED if no thread or descriptor is available.
-  absl::Status Start(HandOver hand_over);
+  // Begins to accept. Without `admit`, every peer is admitted. Returns RESOURCE_EXHAUSTED if no
+  // thread or descriptor is available.
+  absl::Status Start(HandOver hand_over, Admit admit = nullptr);
 
   // Stops listening and closes connections that gRPC does not have. Blocks for at most 2 s,
   // typically for microseconds.

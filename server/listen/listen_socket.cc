@@ -25,6 +25,7 @@ namespace {
 
 constexpr absl::string_view kUnixPrefix = "unix:";
 constexpr mode_t kPrivateMode = 0600;
+constexpr mode_t kOpenMode = 0666;
 
 absl::Status Failure(absl::string_view text, absl::string_view call) {
   return absl::UnavailableError(absl::StrCat(text, ": ", call, ": ", strerror(errno)));
@@ -69,15 +70,15 @@ absl::Status RemoveStale(const std::string& path) {
   return absl::OkStatus();
 }
 
-// Sets the mode if a umask took bits from the owner. Such a umask (0777) excludes even the owner,
-// so nobody can connect meanwhile.
-void GrantOwner(const std::string& path) {
+// Sets the mode if a umask took bits from it. A umask only takes bits, so nobody can connect
+// meanwhile who may not.
+void GrantMode(const std::string& path, mode_t mode) {
   const int fd = open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return;
   struct stat info = {};
-  if (fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode) && (info.st_mode & 07777) != kPrivateMode) {
+  if (fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode) && (info.st_mode & 07777) != mode) {
     const std::string same_file = absl::StrCat("/proc/self/fd/", fd);
-    (void)!chmod(same_file.c_str(), kPrivateMode);
+    (void)!chmod(same_file.c_str(), mode);
   }
   close(fd);
 }
@@ -185,7 +186,9 @@ absl::StatusOr<ListenSocket> ListenSocket::OpenUnix(const BindTarget& target,
   ListenSocket socket(fd, target);
   // The file gets the mode of the unbound socket, less the umask. With a chmod after the bind,
   // others could connect for an instant.
-  if (!options.open_to_all && fchmod(fd, kPrivateMode) != 0) return Failure(path, "fchmod");
+  const mode_t mode = options.unix_mode == UnixSocketMode::kAll ? kOpenMode : kPrivateMode;
+  const bool by_umask = options.unix_mode == UnixSocketMode::kUmask;
+  if (!by_umask && fchmod(fd, mode) != 0) return Failure(path, "fchmod");
   const sockaddr_un address = UnixAddress(path);
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     if (errno == EADDRINUSE) {
@@ -204,7 +207,7 @@ absl::StatusOr<ListenSocket> ListenSocket::OpenUnix(const BindTarget& target,
     socket.device_ = info.st_dev;
     socket.inode_ = info.st_ino;
   }
-  if (!options.open_to_all) GrantOwner(path);
+  if (!by_umask) GrantMode(path, mode);
   if (listen(fd, SOMAXCONN) != 0) return Failure(path, "listen");
   return socket;
 }

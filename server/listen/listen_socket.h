@@ -14,12 +14,18 @@
 
 namespace jobscope {
 
+// Who may write to a Unix socket, and so connect.
+enum class UnixSocketMode {
+  kOwner,  // 0600, whatever the umask
+  kUmask,  // as the umask leaves it
+  kAll,    // 0666, whatever the umask
+};
+
 struct ListenSocketOptions {
   // Time limit for data that the peer does not acknowledge, on every accepted TCP connection; 0:
   // the system's default.
   int user_timeout_ms = 0;
-  // Gives a unix socket the mode that the umask leaves, instead of 0600.
-  bool open_to_all = false;
+  UnixSocketMode unix_mode = UnixSocketMode::kOwner;
 };
 
 // Owns the descriptor and, for a unix socket, the file. Movable. Not thread-safe.
@@ -27,10 +33,10 @@ class ListenSocket {
  public:
   // Binds and listens; close-on-exec, non-blocking, without SO_REUSEPORT. With port 0 the kernel
   // chooses. A wildcard address of either family serves both if the host has IPv6. Replaces the
-  // file of a unix socket on which no process listens; its mode is 0600 from the first instant,
-  // whatever the umask, which is left unchanged because it belongs to the whole process. Does not
-  // block on any peer. Returns ALREADY_EXISTS (another process listens there, or the file is not a
-  // socket) or UNAVAILABLE (cannot be bound).
+  // file of a unix socket on which no process listens; its mode is never wider than requested, and
+  // the umask is left unchanged because it belongs to the whole process. Does not block on any
+  // peer. Returns ALREADY_EXISTS (another process listens there, or the file is not a socket) or
+  // UNAVAILABLE (cannot be bound).
   static absl::StatusOr<ListenSocket> Open(const BindTarget& target,
                                            const ListenSocketOptions& options);
 

@@ -122,8 +122,10 @@ absl::Status CaptureStream::OnArm(const v1::Arm& request) {
   CallContext context;
   context.peer = peer();
   context.store_bytes = dependencies_.store_bytes;
+  context.ceilings = dependencies_.ceilings;
   auto options = ValidateArm(request, context);
   if (!options.ok()) return options.status();
+  if (auto status = dependencies_.rate->Take(absl::Now()); !status.ok()) return status;
   Describe(absl::StrCat("session \"", options->session_id, "\", levels ",
                         LevelsText(options->recording), request.by_steps() ? ", by steps" : "",
                         ", lookback ", absl::FormatDuration(options->lookback)));
@@ -144,6 +146,7 @@ absl::Status CaptureStream::OnStart(const v1::Start& request) {
   context.realtime_ns = RealtimeNs();
   context.wanted_lookback = wanted_lookback_;
   context.granted_lookback = capture_->armed().lookback;
+  context.max_duration_ms = dependencies_.ceilings.duration_ms;
   auto command = ValidateStart(request, context);
   if (!command.ok()) return command.status();
   start_seen_ = true;

@@ -18,6 +18,7 @@
 #include "jobscope/v1/profiler.pb.h"
 #include "server/native/native_capture.h"
 #include "server/native/native_captures.h"
+#include "server/rpc/ceilings.h"
 #include "server/rpc/stream_call.h"
 
 namespace jobscope {
@@ -34,6 +35,8 @@ class CaptureStream final : public StreamCall {
     std::shared_ptr<NativeCaptures> captures;
     CallRegistry* calls = nullptr;
     uint64_t store_bytes = 0;
+    Ceilings ceilings;
+    std::shared_ptr<CaptureRate> rate;
   };
   static Reactor* Capture(const Dependencies& dependencies, grpc::CallbackServerContext* context);
   static Reactor* Fetch(const Dependencies& dependencies, grpc::CallbackServerContext* context);

@@ -89,7 +89,8 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* NativeService::Fetc
 }
 
 CaptureStream::Dependencies NativeService::StreamDependencies() const {
-  return {captures_, dependencies_.calls, dependencies_.store_bytes};
+  return {captures_, dependencies_.calls, dependencies_.store_bytes, dependencies_.ceilings,
+          dependencies_.rate};
 }
 
 v1::DescribeResponse NativeService::Description() const {
@@ -104,7 +105,7 @@ v1::DescribeResponse NativeService::Description() const {
   }
   if (auto busy = dependencies_.sessions->busy()) *response.mutable_busy() = *std::move(busy);
   response.set_continuous_profiling(dependencies_.continuous->on());
-  response.mutable_limits()->set_max_duration_ms(limits::kMaxDurationMs);
+  response.mutable_limits()->set_max_duration_ms(dependencies_.ceilings.duration_ms);
   response.mutable_limits()->set_store_bytes(dependencies_.store_bytes);
   response.mutable_limits()->set_hold_ms(
       static_cast<uint64_t>(absl::ToInt64Milliseconds(dependencies_.limits.hold)));

@@ -16,6 +16,7 @@
 #include "server/native/capture_stream.h"
 #include "server/native/native_captures.h"
 #include "server/rpc/call_registry.h"
+#include "server/rpc/ceilings.h"
 #include "server/services/continuous_profiling.h"
 #include "server/services/gpu_source.h"
 #include "server/services/step_source.h"
@@ -40,6 +41,8 @@ class NativeService final
     uint64_t start_unix_ns = 0;  // when the server started
     NativeCaptureLimits limits;
     GpuSource gpus;
+    Ceilings ceilings;
+    std::shared_ptr<CaptureRate> rate;
   };
   explicit NativeService(Dependencies dependencies);
 

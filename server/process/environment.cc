@@ -13,6 +13,8 @@
 namespace jobscope {
 namespace {
 
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
 class Reader {
  public:
   explicit Reader(const std::function<const char*(const char*)>& get_variable)
@@ -33,18 +35,17 @@ class Reader {
     return false;
   }
 
-  std::optional<uint64_t> StoreBytes(const char* name) {
-    constexpr uint64_t kMiB = uint64_t{1} << 20;
+  // A number from `least` to `most`, times `unit`.
+  std::optional<uint64_t> Number(const char* name, uint64_t least, uint64_t most,
+                                 uint64_t unit = 1) {
     const std::string value = Text(name);
     if (value.empty()) return std::nullopt;
-    uint64_t megabytes = 0;
-    if (!absl::SimpleAtoi(value, &megabytes) || megabytes < limits::kMinStoreBytes / kMiB ||
-        megabytes > limits::kMaxStoreBytes / kMiB) {
-      Refuse(name, value,
-             absl::StrCat(limits::kMinStoreBytes / kMiB, " to ", limits::kMaxStoreBytes / kMiB));
+    uint64_t number = 0;
+    if (!absl::SimpleAtoi(value, &number) || number < least || number > most) {
+      Refuse(name, value, absl::StrCat(least, " to ", most));
       return std::nullopt;
     }
-    return megabytes * kMiB;
+    return number * unit;
   }
 
   void CheckLogLevel(const char* name) {
@@ -77,11 +78,21 @@ absl::StatusOr<Environment> ReadEnvironment(
   environment.disable = reader.Flag("JOBSCOPE_DISABLE");
   environment.port_dir = reader.Text("JOBSCOPE_PORT_DIR");
   environment.insecure = reader.Flag("JOBSCOPE_INSECURE");
-  environment.store_bytes = reader.StoreBytes("JOBSCOPE_STORE_MB");
+  environment.store_bytes = reader.Number("JOBSCOPE_STORE_MB", limits::kMinStoreBytes / kMiB,
+                                          limits::kMaxStoreBytes / kMiB, kMiB);
   environment.tls_cert = reader.Text("JOBSCOPE_TLS_CERT");
   environment.tls_key = reader.Text("JOBSCOPE_TLS_KEY");
   environment.tls_ca = reader.Text("JOBSCOPE_TLS_CA");
   environment.token_file = reader.Text("JOBSCOPE_TOKEN_FILE");
+  environment.allow_users = reader.Text("JOBSCOPE_ALLOW_USERS");
+  environment.tls_allowed_names = reader.Text("JOBSCOPE_TLS_ALLOWED_NAMES");
+  environment.max_levels = reader.Text("JOBSCOPE_MAX_LEVELS");
+  environment.max_duration_ms =
+      reader.Number("JOBSCOPE_MAX_DURATION_MS", 1, limits::kMaxDurationMs);
+  environment.max_trace_bytes = reader.Number(
+      "JOBSCOPE_MAX_TRACE_MB", limits::kMinTraceBytes / kMiB, limits::kMaxTraceBytes / kMiB, kMiB);
+  environment.max_captures_per_minute =
+      reader.Number("JOBSCOPE_MAX_CAPTURES_PER_MINUTE", 1, limits::kMaxCapturesPerMinute);
   reader.CheckLogLevel("JOBSCOPE_LOG_LEVEL");
   if (!reader.status().ok()) return reader.status();
   return environment;

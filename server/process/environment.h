@@ -24,6 +24,13 @@ struct Environment {
   std::string tls_key;     // JOBSCOPE_TLS_KEY
   std::string tls_ca;      // JOBSCOPE_TLS_CA
   std::string token_file;  // JOBSCOPE_TOKEN_FILE
+  // As texts: what they hold is checked with the options given in code.
+  std::string allow_users;                          // JOBSCOPE_ALLOW_USERS
+  std::string tls_allowed_names;                    // JOBSCOPE_TLS_ALLOWED_NAMES
+  std::string max_levels;                           // JOBSCOPE_MAX_LEVELS
+  std::optional<uint64_t> max_duration_ms;          // JOBSCOPE_MAX_DURATION_MS
+  std::optional<uint64_t> max_trace_bytes;          // JOBSCOPE_MAX_TRACE_MB, in MiB there
+  std::optional<uint64_t> max_captures_per_minute;  // JOBSCOPE_MAX_CAPTURES_PER_MINUTE
 };
 
 // Returns INVALID_ARGUMENT, which names the variable, its value and what it may be. An empty

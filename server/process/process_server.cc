@@ -24,6 +24,8 @@
 #include "server/process/environment.h"
 #include "server/process/exit_delivery.h"
 #include "server/process/worker_runtime.h"
+#include "server/rpc/ceilings.h"
+#include "server/security/allowed_users.h"
 #include "server/security/credentials.h"
 
 namespace jobscope {
@@ -41,12 +43,19 @@ struct Resolved {
   bool no_always_on = false;
   std::string port_dir;
   CredentialFiles credentials;
+  AllowedUsers allowed_users;
+  Ceilings ceilings;
+  // As given: what two starts are compared by.
+  std::string allow_users;
+  std::string max_levels;
   bool by_environment = false;  // nothing was chosen in code
 
   auto Key() const {
     return std::tie(address, insecure, store_bytes, ring_records, rings_cap_bytes, no_always_on,
                     port_dir, credentials.tls_certificate.path, credentials.tls_key.path,
-                    credentials.tls_authorities.path, credentials.token.path);
+                    credentials.tls_authorities.path, credentials.token.path,
+                    credentials.tls_allowed_names, allow_users, max_levels, ceilings.duration_ms,
+                    ceilings.trace_bytes, ceilings.captures_per_minute);
   }
 };
 
@@ -93,7 +102,10 @@ bool IsOfEnvironment(const ProcessServerOptions& options, const Environment& env
   return (options.address.empty() || options.address == environment.listen) && !options.insecure &&
          options.store_bytes == 0 && options.ring_records == 0 && options.rings_cap_bytes == 0 &&
          !options.no_always_on && options.tls_cert.empty() && options.tls_key.empty() &&
-         options.tls_ca.empty() && options.token_file.empty();
+         options.tls_ca.empty() && options.token_file.empty() &&
+         options.tls_allowed_names.empty() && options.allow_users.empty() &&
+         options.max_levels.empty() && options.max_duration_ms == 0 &&
+         options.max_trace_bytes == 0 && options.max_captures_per_minute == 0;
 }
 
 // Chooses the file given in code, otherwise the one in the environment.
@@ -114,7 +126,53 @@ CredentialFiles ChooseCredentials(const ProcessServerOptions& options,
          &files.tls_authorities);
   Choose(options.token_file, "options.token_file", environment.token_file, "JOBSCOPE_TOKEN_FILE",
          &files.token);
+  files.tls_allowed_names =
+      options.tls_allowed_names.empty() ? environment.tls_allowed_names : options.tls_allowed_names;
   return files;
+}
+
+// The option in code, else the environment's, else `otherwise`. INVALID_ARGUMENT: it is out of
+// range; the environment's was checked when it was read.
+absl::Status ChooseNumber(const char* option, uint64_t in_code,
+                          const std::optional<uint64_t>& in_environment, uint64_t otherwise,
+                          uint64_t least, uint64_t most, uint64_t* number) {
+  *number = in_code != 0 ? in_code : in_environment.value_or(otherwise);
+  if (in_code == 0 || (in_code >= least && in_code <= most)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, " = ", in_code, " is out of range: ", least, " to ", most));
+}
+
+absl::Status Named(absl::string_view setting, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(setting, ": ", status.message()));
+}
+
+// Who may call, and what they may ask for.
+absl::Status ChooseAccess(const ProcessServerOptions& options, const Environment& environment,
+                          Resolved* resolved) {
+  resolved->allow_users =
+      options.allow_users.empty() ? environment.allow_users : options.allow_users;
+  auto users = AllowedUsers::Parse(resolved->allow_users);
+  if (!users.ok()) {
+    return Named("JOBSCOPE_ALLOW_USERS (options.allow_users)", users.status());
+  }
+  resolved->allowed_users = *std::move(users);
+  Ceilings& ceilings = resolved->ceilings;
+  resolved->max_levels = options.max_levels.empty() ? environment.max_levels : options.max_levels;
+  auto status = Named("JOBSCOPE_MAX_LEVELS (options.max_levels)",
+                      ParseLevels(resolved->max_levels, &ceilings.levels));
+  status.Update(ChooseNumber("max_duration_ms", options.max_duration_ms,
+                             environment.max_duration_ms, ceilings.duration_ms, 1,
+                             limits::kMaxDurationMs, &ceilings.duration_ms));
+  status.Update(ChooseNumber(
+      "max_trace_bytes", options.max_trace_bytes, environment.max_trace_bytes, ceilings.trace_bytes,
+      limits::kMinTraceBytes, limits::kMaxTraceBytes, &ceilings.trace_bytes));
+  uint64_t per_minute = 0;
+  status.Update(ChooseNumber("max_captures_per_minute", options.max_captures_per_minute,
+                             environment.max_captures_per_minute, ceilings.captures_per_minute, 1,
+                             limits::kMaxCapturesPerMinute, &per_minute));
+  ceilings.captures_per_minute = static_cast<uint32_t>(per_minute);
+  return status;
 }
 
 absl::StatusOr<Resolved> Resolve(const ProcessServerOptions& options) {
@@ -146,6 +204,7 @@ absl::StatusOr<Resolved> Resolve(const ProcessServerOptions& options) {
   resolved.rings_cap_bytes = options.rings_cap_bytes;
   resolved.no_always_on = options.no_always_on;
   resolved.credentials = ChooseCredentials(options, *environment);
+  if (auto status = ChooseAccess(options, *environment, &resolved); !status.ok()) return status;
   resolved.port_dir = std::move(environment->port_dir);
   return resolved;
 }
@@ -163,6 +222,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> Launch(const Resolved& resolved,
   options.address = *std::move(address);
   options.insecure = resolved.insecure;
   options.credentials = resolved.credentials;
+  options.allowed_users = resolved.allowed_users;
+  options.ceilings = resolved.ceilings;
   options.store_bytes = resolved.store_bytes;
   options.sessions = worker.sessions();
   options.set_recording = [&worker](std::optional<int> level) { worker.SetContinuous(level); };

@@ -23,6 +23,14 @@ struct ProcessServerOptions {
   std::string tls_key;
   std::string tls_ca;
   std::string token_file;
+  // Names in callers' certificates, and ids of users, separated by commas.
+  std::string tls_allowed_names;
+  std::string allow_users;
+  // Ceilings of what clients may ask for.
+  uint64_t max_duration_ms = 0;
+  uint64_t max_trace_bytes = 0;
+  uint32_t max_captures_per_minute = 0;
+  std::string max_levels;  // "3/1/2"
 };
 
 struct StartOutcome {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
@@ -14,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "server/security/audit.h"
 
 namespace jobscope {
 
@@ -33,9 +35,12 @@ class OpenCall {
 // Registry of the open calls. Thread-safe.
 class CallRegistry {
  public:
-  // At most `max_calls` unanswered ones, and `max_with_answered` in all.
-  CallRegistry(size_t max_calls, size_t max_with_answered)
-      : max_calls_(max_calls), max_with_answered_(max_with_answered) {}
+  // At most `max_calls` unanswered ones, and `max_with_answered` in all. `audit` takes a line of
+  // each.
+  CallRegistry(size_t max_calls, size_t max_with_answered, std::shared_ptr<AuditLog> audit)
+      : max_calls_(max_calls), max_with_answered_(max_with_answered), audit_(std::move(audit)) {}
+
+  AuditLog& audit() const { return *audit_; }
 
   // Admits a call. Returns RESOURCE_EXHAUSTED if too many are open, UNAVAILABLE if the server shuts
   // down.
@@ -57,6 +62,7 @@ class CallRegistry {
  private:
   const size_t max_calls_;
   const size_t max_with_answered_;
+  const std::shared_ptr<AuditLog> audit_;
   mutable absl::Mutex mutex_;
   // The open calls, and whether each is answered.
   std::unordered_map<std::shared_ptr<OpenCall>, bool> calls_ ABSL_GUARDED_BY(mutex_);

@@ -131,7 +131,28 @@ absl::StatusOr<RecordingOptions> Recording(const tensorflow::ProfileOptions& opt
   return recording;
 }
 
-absl::StatusOr<uint64_t> DurationMs(const tensorflow::ProfileRequest& request) {
+// Lowers what is over the operator's ceilings, and names it in `ignored`: stock clients send levels
+// that nobody chose, and that their users often cannot change.
+void LowerLevels(const Ceilings& ceilings, RecordingOptions* recording,
+                 std::vector<std::string>* ignored) {
+  const struct {
+    absl::string_view name;
+    int* level;
+    int ceiling;
+  } each[] = {{"host", &recording->host_tracer_level, ceilings.levels.host},
+              {"device", &recording->device_tracer_level, ceilings.levels.device},
+              {"python", &recording->python_tracer_level, ceilings.levels.python}};
+  for (const auto& entry : each) {
+    if (*entry.level <= entry.ceiling) continue;
+    ignored->push_back(absl::StrCat("opts.", entry.name, "_tracer_level = ", *entry.level,
+                                    " (this worker's ceiling, JOBSCOPE_MAX_LEVELS, is ",
+                                    entry.ceiling, ")"));
+    *entry.level = entry.ceiling;
+  }
+}
+
+absl::StatusOr<uint64_t> DurationMs(const tensorflow::ProfileRequest& request,
+                                    const Ceilings& ceilings) {
   const bool from_opts = request.opts().duration_ms() != 0;
   const uint64_t duration_ms = from_opts ? request.opts().duration_ms() : request.duration_ms();
   const std::string range = absl::StrCat("1 to ", limits::kMaxDurationMs);
@@ -139,6 +160,11 @@ absl::StatusOr<uint64_t> DurationMs(const tensorflow::ProfileRequest& request) {
   if (duration_ms > limits::kMaxDurationMs) {
     return OutOfRange(from_opts ? "opts.duration_ms" : "duration_ms", absl::StrCat(duration_ms),
                       range, "ask for less; a negative number arrives as a huge one");
+  }
+  if (duration_ms > ceilings.duration_ms) {
+    return OverCeiling(from_opts ? "opts.duration_ms" : "duration_ms", absl::StrCat(duration_ms),
+                       absl::StrCat(ceilings.duration_ms), "JOBSCOPE_MAX_DURATION_MS",
+                       "options.max_duration_ms");
   }
   return duration_ms;
 }
@@ -174,7 +200,9 @@ absl::StatusOr<ProfileCall> ValidateCommon(const tensorflow::ProfileRequest& req
   call.options.peer = context.peer;
   call.options.recording = *std::move(recording);
   call.options.store_bytes = context.store_bytes;
+  call.options.max_trace_bytes = context.ceilings.trace_bytes;
   call.options.ignored = NameIgnored(request);
+  LowerLevels(context.ceilings, &call.options.recording, &call.options.ignored);
   call.emit_xspace = request.emit_xspace();
   call.file_stem = FileStem(request.host_name(), context.own_host);
   return call;
@@ -196,7 +224,7 @@ absl::StatusOr<ProfileCall> ValidateProfile(const tensorflow::ProfileRequest& re
                                             const CallContext& context) {
   auto call = ValidateCommon(request, context);
   if (!call.ok()) return call;
-  const auto duration_ms = DurationMs(request);
+  const auto duration_ms = DurationMs(request, context.ceilings);
   if (!duration_ms.ok()) return duration_ms.status();
   const auto start = StartUnixNs(request.opts(), context.now);
   if (!start.ok()) return start.status();
@@ -216,7 +244,9 @@ absl::StatusOr<ProfileCall> ValidateStartContinuous(const tensorflow::ProfileReq
   auto call = ValidateCommon(request, context);
   if (!call.ok()) return call;
   // XProf's continuous mode is made for TPUs and sends host level 0, which would record nothing.
-  if (call->options.recording.host_tracer_level == 0) call->options.recording.host_tracer_level = 2;
+  if (call->options.recording.host_tracer_level == 0) {
+    call->options.recording.host_tracer_level = std::min(2, context.ceilings.levels.host);
+  }
   call->emit_xspace = true;
   return call;
 }
@@ -276,6 +306,8 @@ absl::StatusOr<SessionOptions> ValidateArm(const v1::Arm& request, const CallCon
                                           ", or at least ", limits::kMinStoreBytes)));
   }
   if (!status.ok()) return status;
+  status = CheckLevelCeilings("arm.", *recording, context.ceilings);
+  if (!status.ok()) return status;
   SessionOptions options;
   options.recording = *std::move(recording);
   options.session_id = request.session_id();
@@ -283,6 +315,7 @@ absl::StatusOr<SessionOptions> ValidateArm(const v1::Arm& request, const CallCon
   options.on_command = true;
   options.record_ahead = !request.by_steps();
   options.lookback = absl::Nanoseconds(static_cast<int64_t>(request.lookback_ns()));
+  options.max_trace_bytes = context.ceilings.trace_bytes;
   options.store_bytes = request.store_bytes() == 0
                             ? context.store_bytes
                             : std::min(request.store_bytes(), context.store_bytes);
@@ -341,6 +374,11 @@ absl::StatusOr<StartCommand> ValidateStart(const v1::Start& request, const Start
   if (request.duration_ns() > max_duration_ns || (request.duration_ns() == 0 && !dump)) {
     return OutOfRange("start.duration_ns", absl::StrCat(request.duration_ns()),
                       absl::StrCat("1 to ", max_duration_ns), "0 is for a lookback without steps");
+  }
+  if (request.duration_ns() > context.max_duration_ms * 1'000'000) {
+    return OverCeiling("start.duration_ns", absl::StrCat(request.duration_ns()),
+                       absl::StrCat(context.max_duration_ms, " ms"), "JOBSCOPE_MAX_DURATION_MS",
+                       "options.max_duration_ms");
   }
   command.duration = absl::Nanoseconds(static_cast<int64_t>(request.duration_ns()));
   if (request.has_steps()) {

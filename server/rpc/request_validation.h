@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Validates requests: converts what a peer sent into session options, or returns INVALID_ARGUMENT
-// that names field, value and range. The only place that judges requests; the bounds are in
-// server/limits.h. Pure functions: no clock, no environment, no log.
+// that names field, value and range (server/limits.h), or PERMISSION_DENIED that names one of the
+// operator's ceilings (server/rpc/ceilings.h). The only place that judges requests. Pure functions:
+// no clock, no environment, no log.
 #ifndef SERVER_RPC_REQUEST_VALIDATION_H_
 #define SERVER_RPC_REQUEST_VALIDATION_H_
 
@@ -14,6 +15,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "jobscope/v1/profiler.pb.h"
+#include "server/limits.h"
+#include "server/rpc/ceilings.h"
 #include "server/session/session_options.h"
 #include "tensorflow/profiler_service.pb.h"
 
@@ -25,7 +28,8 @@ struct CallContext {
   absl::Time now;
   absl::Time deadline = absl::InfiniteFuture();  // the caller's own
   uint64_t store_bytes = 0;                      // limit of one capture in this worker
-  absl::string_view own_host;                    // names the trace if the request names nothing
+  Ceilings ceilings;
+  absl::string_view own_host;  // names the trace if the request names nothing
 };
 
 // A valid Profile request.
@@ -69,6 +73,7 @@ struct StartContext {
   int64_t realtime_ns = 0;    // now
   absl::Duration wanted_lookback;
   absl::Duration granted_lookback;
+  uint64_t max_duration_ms = limits::kMaxDurationMs;  // Ceilings::duration_ms
 };
 // A start of 0 means now, a zero of 0 the start minus the lookback, a zero_unix_ns of 0 this
 // worker's REALTIME at the zero: for clients that do not synchronise clocks.

@@ -171,7 +171,8 @@ void StreamCall::Advance() {
   }
   finish_sent_ = true;
   tick_.reset();
-  Audit({method_, peer_, description_, absl::Now() - started_, *wanted_status_, Outcome()});
+  registry_->audit().Write({KindOf(method_), method_, peer_, description_, absl::Now() - started_,
+                            *wanted_status_, Outcome()});
   registry_->Answered(shared_from_this());
   bridge_->Finish(ToGrpc(*wanted_status_));
 }

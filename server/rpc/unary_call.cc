@@ -100,7 +100,8 @@ bool UnaryCall::Finish(const absl::Status& status, absl::FunctionRef<void()> wri
     cancel = std::move(cancel_);
   }
   if (status.ok()) write_response();
-  Audit({method_, peer_, description, absl::Now() - started_, status, outcome});
+  registry_->audit().Write(
+      {KindOf(method_), method_, peer_, description, absl::Now() - started_, status, outcome});
   registry_->Answered(shared_from_this());
   reactor_->Finish(ToGrpc(status));  // from here on the reactor may be gone
   absl::MutexLock lock(&mutex_);

@@ -1,32 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes one log line per request: who, what, how long, outcome. At info level, through
-// common/log/log.
+// Writes one structured line per request: who, what, how long, outcome. Shown at the default log
+// level.
 #ifndef SERVER_SECURITY_AUDIT_H_
 #define SERVER_SECURITY_AUDIT_H_
 
+#include <array>
+#include <cstdint>
+#include <functional>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 namespace jobscope {
 
+// Each kind has a budget of lines of its own, so that a flood of one does not hide another.
+enum class AuditKind {
+  kAction,   // records, delivers or ends something: captures, Stop, Fetch
+  kQuery,    // changes nothing: Describe, SyncClock, Monitor
+  kRefusal,  // refused for want of a credential, before any method ran
+};
+
 struct AuditRecord {
-  absl::string_view method;  // "tensorflow.ProfilerService/Profile"
+  AuditKind kind = AuditKind::kAction;
+  absl::string_view method;  // "tensorflow.ProfilerService/Profile"; "connection"
   absl::string_view peer;
-  absl::string_view description;  // what was requested
+  absl::string_view asked;  // what was requested
   absl::Duration took;
   absl::Status status;
   absl::string_view outcome;  // what was delivered
 };
 
-// Formats the line. Makes foreign text printable; the line has at most a few hundred bytes.
-std::string AuditLine(const AuditRecord& record);
+// The kind of a method, by its name.
+AuditKind KindOf(absl::string_view method);
 
-// Logs the line. Costs nothing while the log level is above info.
-void Audit(const AuditRecord& record);
+// key="value" pairs: method, peer, asked, seconds, status, reason, outcome, omitted; empty ones are
+// left out. Foreign text is made printable, quotes and backslashes get a backslash. At most about
+// 1,500 bytes.
+std::string AuditLine(const AuditRecord& record, uint64_t omitted = 0);
+
+// The audit lines of one server. Thread-safe; costs a lock and a comparison where a line is
+// omitted, and a comparison while the log level is above warning.
+class AuditLog {
+ public:
+  // `write` takes the lines, for tests; else they go to common/log/log.
+  explicit AuditLog(std::function<void(const std::string&)> write = nullptr);
+
+  // Writes the line of `record`, unless its kind has had 60 (queries and refusals: 10) at once, and
+  // one more per second (queries: per 10 s). `omitted` of the next line tells how many were not
+  // written.
+  void Write(const AuditRecord& record) { WriteAt(record, absl::Now()); }
+  void WriteAt(const AuditRecord& record, absl::Time now);
+
+ private:
+  struct Budget {
+    double lines = 0;
+    absl::Time filled = absl::InfinitePast();
+    uint64_t omitted = 0;
+  };
+
+  const std::function<void(const std::string&)> write_;
+  absl::Mutex mutex_;
+  std::array<Budget, 3> budgets_ ABSL_GUARDED_BY(mutex_);
+};
 
 }  // namespace jobscope
 

@@ -3,8 +3,10 @@
 
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "common/log/log.h"
 #include "server/security/port_credentials.h"
@@ -13,12 +15,35 @@ namespace jobscope {
 namespace {
 
 constexpr absl::string_view kUnixPrefix = "unix:";
+constexpr size_t kMaxNames = 256;
+constexpr size_t kMaxNameBytes = 256;
 
 // Whether a token may be sent to this address in clear text: gRPC's own check of local connections
 // accepts these.
 bool IsOwnHost(const BindTarget& target) {
   return absl::StartsWith(target.text, kUnixPrefix) ||
          absl::StartsWith(target.text, "127.0.0.1:") || absl::StartsWith(target.text, "[::1]:");
+}
+
+absl::StatusOr<std::vector<std::string>> ParseAllowedNames(absl::string_view text) {
+  std::vector<std::string> names;
+  for (const absl::string_view entry : absl::StrSplit(text, ',')) {
+    const absl::string_view name = absl::StripAsciiWhitespace(entry);
+    if (name.empty() || name.size() > kMaxNameBytes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "JOBSCOPE_TLS_ALLOWED_NAMES (options.tls_allowed_names) holds ",
+          name.empty() ? "an empty name" : "a name of more than 256 bytes",
+          ": write names of certificates, separated by commas, such as alice,bob@example.com"));
+    }
+    names.emplace_back(name);
+  }
+  if (names.size() > kMaxNames) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("JOBSCOPE_TLS_ALLOWED_NAMES (options.tls_allowed_names) holds ", names.size(),
+                     " names; at most ", kMaxNames,
+                     ": issue the operators' certificates from a CA of their own"));
+  }
+  return names;
 }
 
 }  // namespace
@@ -37,6 +62,17 @@ absl::StatusOr<Credentials> Credentials::Load(const CredentialFiles& files) {
         CertificateWatch::Create({files.tls_certificate, files.tls_key, files.tls_authorities});
     if (!certificates.ok()) return certificates.status();
     credentials.certificates_ = *std::move(certificates);
+  }
+  if (!files.tls_allowed_names.empty()) {
+    if (!credentials.mutual_tls()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "JOBSCOPE_TLS_ALLOWED_NAMES (options.tls_allowed_names): names of callers are known from "
+          "their certificates only; give ",
+          files.tls_authorities.setting, ", too"));
+    }
+    auto names = ParseAllowedNames(files.tls_allowed_names);
+    if (!names.ok()) return names.status();
+    credentials.allowed_names_ = *std::move(names);
   }
   if (files.token.given()) {
     auto token = TokenCheck::Create(files.token);
@@ -76,11 +112,13 @@ absl::Status Credentials::CheckReach(const std::vector<BindTarget>& targets, boo
   return absl::OkStatus();
 }
 
-std::shared_ptr<grpc::ServerCredentials> Credentials::ForPort(const BindTarget& target) const {
-  if (tls()) return std::make_shared<PortCredentials>(certificates_, token_);
+std::shared_ptr<grpc::ServerCredentials> Credentials::ForPort(
+    const BindTarget& target, std::shared_ptr<AuditLog> audit) const {
+  CallerChecks checks{token_, allowed_names_, std::move(audit)};
+  if (tls()) return std::make_shared<PortCredentials>(certificates_, std::move(checks));
   if (wants_token()) {
     return std::make_shared<PortCredentials>(
-        absl::StartsWith(target.text, kUnixPrefix) ? UDS : LOCAL_TCP, token_);
+        absl::StartsWith(target.text, kUnixPrefix) ? UDS : LOCAL_TCP, std::move(checks));
   }
   return grpc::InsecureServerCredentials();
 }

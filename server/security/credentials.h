@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "common/credentials/credential_files.h"
 #include "server/listen/listen_address.h"
+#include "server/security/audit.h"
 #include "server/security/certificate_watch.h"
 #include "server/security/token_check.h"
 
@@ -28,6 +29,8 @@ struct CredentialFiles {
   // If given, callers need a certificate of that CA.
   FileSetting tls_authorities{"", "JOBSCOPE_TLS_CA (options.tls_ca)"};
   FileSetting token{"", "JOBSCOPE_TOKEN_FILE (options.token_file)"};
+  // Names, separated by commas; empty: every certificate of that CA. No file.
+  std::string tls_allowed_names;
 };
 
 // The validated content of the files, reloaded when they change.
@@ -46,14 +49,22 @@ class Credentials {
   // `insecure`.
   absl::Status CheckReach(const std::vector<BindTarget>& targets, bool insecure) const;
 
+  // Whether callers of `target` are told apart by their user on this host, because nobody else
+  // reaches it and no credential is asked of them.
+  bool ChecksUsers(const BindTarget& target) const {
+    return target.loopback && !mutual_tls() && !wants_token();
+  }
+
   // Returns what gRPC checks on the port of `target`, before it looks up the method: for every
   // service, for health and for methods that do not exist, so a caller without credentials learns
   // nothing. Must outlive the server.
-  std::shared_ptr<grpc::ServerCredentials> ForPort(const BindTarget& target) const;
+  std::shared_ptr<grpc::ServerCredentials> ForPort(const BindTarget& target,
+                                                   std::shared_ptr<AuditLog> audit) const;
 
  private:
   std::shared_ptr<CertificateWatch> certificates_;
   std::shared_ptr<TokenCheck> token_;
+  std::vector<std::string> allowed_names_;
 };
 
 }  // namespace jobscope

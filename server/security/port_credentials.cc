@@ -5,15 +5,19 @@
 #include <grpc/grpc_security_constants.h>
 #include <grpc/slice.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
 #include "common/text/foreign_text.h"
-#include "server/limits.h"
-#include "server/security/refusal_log.h"
+#include "server/security/audit.h"
 
 namespace jobscope {
 namespace {
@@ -37,87 +41,119 @@ std::string CertificateName(const grpc_auth_context* context) {
   return {};
 }
 
-// Checks the token of every request. gRPC calls it before it looks up the method, on the thread
-// that has read the headers: takes microseconds, and at most once a second a check of a small file.
-class TokenDoor {
+// Checks the token and the certificate's name of every request. gRPC calls it before it looks up the
+// method, on the thread that has read the headers: takes microseconds, and at most once a second a
+// check of a small file.
+class CallerDoor {
  public:
-  explicit TokenDoor(std::shared_ptr<TokenCheck> token) : token_(std::move(token)) {}
+  explicit CallerDoor(CallerChecks checks) : checks_(std::move(checks)) {}
 
   static void Process(void* door, grpc_auth_context* context, const grpc_metadata* headers,
                       size_t count, grpc_process_auth_metadata_done_cb done, void* user_data) {
-    static_cast<TokenDoor*>(door)->Check(context, headers, count, done, user_data);
+    static_cast<CallerDoor*>(door)->Check(context, headers, count, done, user_data);
   }
-  static void Destroy(void* door) { delete static_cast<TokenDoor*>(door); }
+  static void Destroy(void* door) { delete static_cast<CallerDoor*>(door); }
 
  private:
   void Check(const grpc_auth_context* context, const grpc_metadata* headers, size_t count,
              grpc_process_auth_metadata_done_cb done, void* user_data) {
     // The headers to consume: nothing after this sees them.
     std::vector<grpc_metadata> given;
-    Refusal refusal;
+    absl::string_view path;
+    absl::string_view user_agent;
     for (const grpc_metadata* header = headers; header != headers + count; ++header) {
       const absl::string_view key = View(header->key);
       if (key == "authorization") given.push_back(*header);
-      if (key == ":path") refusal.path = View(header->value);
-      if (key == "user-agent") refusal.user_agent = View(header->value);
+      if (key == ":path") path = View(header->value);
+      if (key == "user-agent") user_agent = View(header->value);
     }
-    const char* text = nullptr;
-    if (given.empty()) {
-      text =
-          "this worker requires a token: give capture its file with --token_file or "
-          "JOBSCOPE_TOKEN_FILE, other clients the header authorization: Bearer TOKEN";
-    } else if (given.size() > 1 || !Accepts(View(given.front().value))) {
-      text =
-          "the token is not this worker's: compare the client's --token_file "
-          "(JOBSCOPE_TOKEN_FILE) with the worker's, which may have been replaced";
+    absl::Status status = CheckToken(given);
+    if (status.ok() && !HasAllowedName(context)) {
+      status = absl::PermissionDeniedError(
+          "the name in the caller's certificate is not one that this worker accepts: call with "
+          "another certificate, or have the worker started with that name in "
+          "JOBSCOPE_TLS_ALLOWED_NAMES (options.tls_allowed_names)");
     }
-    if (text == nullptr) {
-      done(user_data, given.data(), given.size(), nullptr, 0, GRPC_STATUS_OK, nullptr);
+    if (status.ok()) {
+      done(user_data, checks_.token == nullptr ? nullptr : given.data(),
+           checks_.token == nullptr ? 0 : given.size(), nullptr, 0, GRPC_STATUS_OK, nullptr);
       return;
     }
+    // gRPC tells the address of a caller only to a method, and this one has not come so far.
     const std::string name = CertificateName(context);
-    refusal.name = name;
-    refusal.reason = text;
-    log_.Add(refusal);
-    done(user_data, nullptr, 0, nullptr, 0, GRPC_STATUS_UNAUTHENTICATED, text);
+    const std::string peer =
+        name.empty() ? "a caller without credentials" : absl::StrCat("certificate ", name);
+    const std::string agent =
+        user_agent.empty() ? std::string() : absl::StrCat("user agent ", user_agent);
+    checks_.audit->Write({AuditKind::kRefusal, absl::StripPrefix(path, "/"), peer, agent,
+                          absl::ZeroDuration(), status, ""});
+    done(user_data, nullptr, 0, nullptr, 0, static_cast<grpc_status_code>(status.code()),
+         std::string(status.message()).c_str());
   }
 
-  bool Accepts(absl::string_view presented) {
+  absl::Status CheckToken(const std::vector<grpc_metadata>& given) {
+    if (checks_.token == nullptr) return absl::OkStatus();
+    if (given.empty()) {
+      return absl::UnauthenticatedError(
+          "this worker requires a token: give capture its file with --token_file or "
+          "JOBSCOPE_TOKEN_FILE, other clients the header authorization: Bearer TOKEN");
+    }
     constexpr absl::string_view kScheme = "bearer ";  // the scheme's name is case-insensitive
-    return absl::StartsWithIgnoreCase(presented, kScheme) &&
-           token_->Accepts(presented.substr(kScheme.size()));
+    const absl::string_view presented = View(given.front().value);
+    if (given.size() == 1 && absl::StartsWithIgnoreCase(presented, kScheme) &&
+        checks_.token->Accepts(presented.substr(kScheme.size()))) {
+      return absl::OkStatus();
+    }
+    return absl::UnauthenticatedError(
+        "the token is not this worker's: compare the client's --token_file "
+        "(JOBSCOPE_TOKEN_FILE) with the worker's, which may have been replaced");
   }
 
-  const std::shared_ptr<TokenCheck> token_;
-  RefusalLog log_;
+  // Any of the certificate's names counts.
+  bool HasAllowedName(const grpc_auth_context* context) const {
+    if (checks_.allowed_names.empty()) return true;
+    for (const char* property : {GRPC_X509_CN_PROPERTY_NAME, GRPC_X509_SAN_PROPERTY_NAME}) {
+      grpc_auth_property_iterator values =
+          grpc_auth_context_find_properties_by_name(context, property);
+      while (const grpc_auth_property* const value = grpc_auth_property_iterator_next(&values)) {
+        const absl::string_view name(value->value, value->value_length);
+        const auto& allowed = checks_.allowed_names;
+        if (std::find(allowed.begin(), allowed.end(), name) != allowed.end()) return true;
+      }
+    }
+    return false;
+  }
+
+  const CallerChecks checks_;
 };
 
 }  // namespace
 
 PortCredentials::PortCredentials(std::shared_ptr<CertificateWatch> certificates,
-                                 std::shared_ptr<TokenCheck> token)
+                                 CallerChecks checks)
     : certificates_(std::move(certificates)) {
   credentials_ = grpc_ssl_server_credentials_create_with_options(
       grpc_ssl_server_credentials_create_options_using_config_fetcher(
           certificates_->asks_callers() ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
                                         : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE,
           &FetchCertificate, this));
-  AskForToken(std::move(token));
+  CheckCallers(std::move(checks));
 }
 
 // Plain HTTP/2 on the wire, as without credentials; these check the headers, and that the
 // connection comes from this host.
-PortCredentials::PortCredentials(grpc_local_connect_type type, std::shared_ptr<TokenCheck> token)
+PortCredentials::PortCredentials(grpc_local_connect_type type, CallerChecks checks)
     : credentials_(grpc_local_server_credentials_create(type)) {
-  AskForToken(std::move(token));
+  CheckCallers(std::move(checks));
 }
 
 PortCredentials::~PortCredentials() { grpc_server_credentials_release(credentials_); }
 
-void PortCredentials::AskForToken(std::shared_ptr<TokenCheck> token) {
-  if (token == nullptr) return;
+void PortCredentials::CheckCallers(CallerChecks checks) {
+  if (checks.token == nullptr && checks.allowed_names.empty()) return;
   grpc_server_credentials_set_auth_metadata_processor(
-      credentials_, {&TokenDoor::Process, &TokenDoor::Destroy, new TokenDoor(std::move(token))});
+      credentials_,
+      {&CallerDoor::Process, &CallerDoor::Destroy, new CallerDoor(std::move(checks))});
 }
 
 int PortCredentials::AddPortToServer(const std::string& address, grpc_server* server) {

@@ -11,22 +11,30 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "server/security/audit.h"
 #include "server/security/certificate_watch.h"
 #include "server/security/token_check.h"
 
 namespace jobscope {
+
+// What each request must present, on a connection that is established.
+struct CallerChecks {
+  std::shared_ptr<TokenCheck> token;       // null: none is required
+  std::vector<std::string> allowed_names;  // of the caller's certificate; empty: any
+  std::shared_ptr<AuditLog> audit;         // of those that are refused
+};
 
 // Uses gRPC's C interface, because the C++ one reads certificates only once, or needs a thread that
 // polls for ever. Must outlive its server: gRPC fetches certificates from it whenever a caller
 // connects.
 class PortCredentials final : public grpc::ServerCredentials {
  public:
-  // TLS. If `token` is null, none is required.
-  PortCredentials(std::shared_ptr<CertificateWatch> certificates,
-                  std::shared_ptr<TokenCheck> token);
+  // TLS.
+  PortCredentials(std::shared_ptr<CertificateWatch> certificates, CallerChecks checks);
   // A token in clear text, for callers from this host.
-  PortCredentials(grpc_local_connect_type type, std::shared_ptr<TokenCheck> token);
+  PortCredentials(grpc_local_connect_type type, CallerChecks checks);
   ~PortCredentials() override;
 
   // Does nothing: this class checks the token itself.
@@ -37,7 +45,7 @@ class PortCredentials final : public grpc::ServerCredentials {
   int AddPortToServer(const std::string& address, grpc_server* server) override;
   static grpc_ssl_certificate_config_reload_status FetchCertificate(
       void* credentials, grpc_ssl_server_certificate_config** config);
-  void AskForToken(std::shared_ptr<TokenCheck> token);
+  void CheckCallers(CallerChecks checks);
 
   const std::shared_ptr<CertificateWatch> certificates_;
   std::atomic<uint64_t> version_{0};  // of the certificate that gRPC has

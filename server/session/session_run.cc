@@ -38,8 +38,12 @@ const char* PhaseName(int phase) {
 // The part of a session that a hanging collector may still use after the session's end.
 class SessionRun::Context : public SessionContext, public SessionEvents {
  public:
-  Context(SessionRun* run, uint64_t store_bytes)
-      : store(std::make_unique<xspace::Store>(store_bytes)), names(store.get()), run_(run) {}
+  Context(SessionRun* run, uint64_t store_bytes, uint64_t max_trace_bytes)
+      : store(std::make_unique<xspace::Store>(store_bytes, max_trace_bytes)),
+        names(store.get()),
+        run_(run) {
+    store->SetSpentListener([this] { OnStoreSpent(); });
+  }
 
   // Returns a context's store for its consumers after the session's end. The last consumer to
   // release it closes it.
@@ -74,6 +78,15 @@ class SessionRun::Context : public SessionContext, public SessionEvents {
     run_->changed_.NotifyAll();
   }
 
+  // The trace has reached its ceiling: what follows would be lost.
+  void OnStoreSpent() {
+    const MutexLock guard(&mutex_);
+    if (run_ == nullptr) return;
+    const MutexLock lock(&run_->mutex_);
+    if (run_->ended_by_.empty()) run_->ended_by_ = "max_trace_bytes";
+    run_->changed_.NotifyAll();
+  }
+
   // The run ends; a hanging collector may still call.
   void Detach() {
     const MutexLock guard(&mutex_);
@@ -92,7 +105,7 @@ SessionRun::SessionRun(SessionOptions options, Environment environment)
     : options_(std::move(options)),
       environment_(std::move(environment)),
       clock_(environment_.clock, environment_.uses_tsc),
-      context_(std::make_shared<Context>(this, options_.store_bytes)),
+      context_(std::make_shared<Context>(this, options_.store_bytes, options_.max_trace_bytes)),
       store_(Context::ShareStore(context_)) {}
 
 SessionResult SessionRun::Run() {
@@ -144,7 +157,7 @@ absl::StatusOr<size_t> SessionRun::FindRoom(size_t collectors) {
   CaptureRoom room = FindRoomForCapture(collectors, options_.store_bytes);
   if (!room.status.ok()) return std::move(room.status);
   if (room.store_bytes < options_.store_bytes) {
-    context_ = std::make_shared<Context>(this, room.store_bytes);
+    context_ = std::make_shared<Context>(this, room.store_bytes, options_.max_trace_bytes);
     const MutexLock lock(&mutex_);
     store_ = Context::ShareStore(context_);
   }
@@ -335,6 +348,13 @@ SessionResult SessionRun::Finish() {
     }
     input.ended_by = ended_by_;
     input.command = command_;
+  }
+  if (input.ended_by == "max_trace_bytes") {
+    warnings_.push_back(absl::StrCat(
+        "the recording ended early: its events reached this worker's ceiling of ",
+        options_.max_trace_bytes >> 20,
+        " MiB; record less, or have the worker started with a higher JOBSCOPE_MAX_TRACE_MB "
+        "(options.max_trace_bytes)"));
   }
   SessionOptions in_effect = options_;
   in_effect.duration = plan_.duration;

@@ -61,6 +61,7 @@ CallContext TensorflowService::ContextOf(const UnaryCall& call) const {
   context.now = Realtime();
   context.deadline = context.now + (call.deadline() - absl::Now());
   context.store_bytes = dependencies_.store_bytes;
+  context.ceilings = dependencies_.ceilings;
   context.own_host = dependencies_.host;
   return context;
 }
@@ -110,6 +111,10 @@ grpc::ServerUnaryReactor* TensorflowService::GetSnapshot(grpc::CallbackServerCon
 void TensorflowService::Capture(const std::shared_ptr<UnaryCall>& call, ProfileCall profile,
                                 grpc::ByteBuffer* response) {
   call->Describe(DescribeCall(profile));
+  if (auto status = dependencies_.rate->Take(absl::Now()); !status.ok()) {
+    call->Finish(status);
+    return;
+  }
   call->SetSession(profile.options.session_id);
   AnswerOptions answer_options;
   answer_options.hostname = std::move(profile.file_stem);

@@ -15,6 +15,7 @@
 
 #include "server/limits.h"
 #include "server/rpc/call_registry.h"
+#include "server/rpc/ceilings.h"
 #include "server/rpc/unary_call.h"
 #include "server/services/continuous_profiling.h"
 #include "server/services/gpu_source.h"
@@ -51,6 +52,8 @@ class TensorflowService final
     uint64_t max_answer_bytes = limits::kMaxAnswerBytes;
     AnswerTimeouts answer_timeouts;
     GpuSource gpus;
+    Ceilings ceilings;
+    std::shared_ptr<CaptureRate> rate;
   };
   explicit TensorflowService(Dependencies dependencies);
 

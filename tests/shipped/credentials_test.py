@@ -257,16 +257,15 @@ class CredentialsTest(harness.TestCase):
             self.leave(worker)
 
     def test_each_request_leaves_an_audit_line(self):
-        environment = {**self.server(ca="ca", token="token"), "JOBSCOPE_LOG_LEVEL": "info"}
-        worker, address = self.serve(environment)
+        worker, address = self.serve(self.server(ca="ca", token="token"))
         with worker:
             self.run_capture("check", f"--service_addr={address}", *self.client("client", token="token"))
             self.run_capture("check", f"--service_addr={address}", *self.client("client"))
             worker.go_on()
-            code, errors = worker.finish()
+            code, errors = worker.finish(with_audit=True)
             self.assertEqual(code, 0)
-            self.assertRegex(errors, r"request jobscope.v1.Profiler/Describe from 127\.0\.0\.1:\d+ \(operator\).*: OK")
-            self.assertRegex(errors, r"request jobscope.v1.Profiler/Describe from .*operator.*UNAUTHENTICATED")
+            self.assertRegex(errors, r'audit: method="jobscope.v1.Profiler/Describe" peer="127\.0\.0\.1:\d+ \(operator\)".* status=OK')
+            self.assertRegex(errors, r'audit: method="jobscope.v1.Profiler/Describe" peer="certificate operator".*status=UNAUTHENTICATED')
             with open(self.path("token"), encoding="ascii") as token:
                 self.assertNotIn(token.read().strip(), errors)
 

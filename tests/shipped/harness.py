@@ -7,6 +7,7 @@ them with `Worker(__file__, name)` and talk to them line by line: the worker say
 import ctypes
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -36,6 +37,12 @@ class ServerOptions(ctypes.Structure):
         ("tls_key", ctypes.c_char_p),
         ("tls_ca", ctypes.c_char_p),
         ("token_file", ctypes.c_char_p),
+        ("tls_allowed_names", ctypes.c_char_p),
+        ("allow_users", ctypes.c_char_p),
+        ("max_duration_ms", ctypes.c_uint64),
+        ("max_trace_bytes", ctypes.c_uint64),
+        ("max_captures_per_minute", ctypes.c_uint32),
+        ("max_levels", ctypes.c_char_p),
     ]
 
 
@@ -158,12 +165,17 @@ def port_of(address):
 # ---- the test's side ----
 
 
-class Worker:
-    """A process that runs `worker_<name>` of a test file."""
+def without_audit(errors):
+    """What a worker wrote to standard error, without the lines that each request leaves there."""
+    return re.sub(r"^.* jobscope\[\d+\] audit: .*\n", "", errors, flags=re.MULTILINE)
 
-    def __init__(self, file, name, *arguments, environment=None):
+
+class Worker:
+    """A process that runs `worker_<name>` of a test file, with `prefix`, such as setpriv, before its command."""
+
+    def __init__(self, file, name, *arguments, environment=None, prefix=()):
         self.process = subprocess.Popen(
-            [sys.executable, "-B", file, "--worker", name, *arguments],
+            [*prefix, sys.executable, "-B", file, "--worker", name, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -178,7 +190,12 @@ class Worker:
         self._timer.start()
 
     def _read_errors(self):
-        self.errors = self.process.stderr.read()
+        for line in self.process.stderr:
+            self.errors += line
+
+    def audited(self, method):
+        """How many audit lines of that method there are so far."""
+        return self.errors.count(f"/{method}".encode() + b'"')
 
     def hear(self):
         """The next line that the worker tells. Frameworks print to standard output too: those lines are skipped."""
@@ -197,12 +214,13 @@ class Worker:
         self.process.stdin.write(text.encode() + b"\n")
         self.process.stdin.flush()
 
-    def finish(self, timeout_s=DEADLINE_S):
-        """Waits for the end; returns the exit code and what was written to standard error."""
+    def finish(self, timeout_s=DEADLINE_S, with_audit=False):
+        """Waits for the end; returns the exit code and what was written to standard error, without the audit lines."""
         code = self.process.wait(timeout_s)
         self._timer.cancel()
         self._reader.join(5)
-        return code, self.errors.decode(errors="replace")
+        errors = self.errors.decode(errors="replace")
+        return code, errors if with_audit else without_audit(errors)
 
     def __enter__(self):
         return self

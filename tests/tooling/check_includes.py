@@ -67,7 +67,7 @@ MAY_INCLUDE = {
                           "server/limits.h", "common", "proto", "proto_grpc"],
     "server/grpc_server": ["server/grpc_server", "server/native", "server/tensorflow", "server/services", "server/rpc",
                            "server/security", "server/listen", "server/session", "server/guard", "server/limits.h", "rpc", "common", "proto"],
-    "server/process": ["server/process", "server/grpc_server", "server/services", "server/security", "server/listen",
+    "server/process": ["server/process", "server/grpc_server", "server/services", "server/rpc", "server/security", "server/listen",
                        "server/session", "server/guard", "server/limits.h", "common", "include", "proto"],
     "server/c_api": ["server/c_api", "server/process", "server/programmatic", "server/guard", "server/limits.h", "common", "include"],
     "server/attach": ["server/attach", "common/process/blocked_signal.h", "include"],

@@ -81,7 +81,8 @@ struct Store::State {
   size_t block_bytes = 0;
   size_t reopen_bytes = 0;  // free bytes needed before a full store takes events again
   std::shared_ptr<BlockPool> pool;
-  std::function<void()> listener;  // set before the first Append
+  std::function<void()> listener;        // set before the first Append
+  std::function<void()> spent_listener;  // likewise
 
   mutable Mutex mutex;
   std::vector<std::unique_ptr<Block>> blocks ABSL_GUARDED_BY(mutex);
@@ -98,6 +99,8 @@ struct Store::State {
   size_t used ABSL_GUARDED_BY(mutex) = 0;
   uint64_t refused ABSL_GUARDED_BY(mutex) = 0;
   bool full ABSL_GUARDED_BY(mutex) = false;
+  uint64_t event_bytes_left ABSL_GUARDED_BY(mutex) = UINT64_MAX;
+  bool spent ABSL_GUARDED_BY(mutex) = false;
   bool closed ABSL_GUARDED_BY(mutex) = false;
   uint64_t returned_when_full ABSL_GUARDED_BY(mutex) = 0;
 
@@ -164,7 +167,11 @@ bool Store::State::Take(Block* block, ItemKind kind, std::string_view body) {
   return true;
 }
 
-Store::Store(size_t cap_bytes) : state_(new State) {
+Store::Store(size_t cap_bytes, uint64_t max_event_bytes) : state_(new State) {
+  if (max_event_bytes > 0) {
+    const MutexLock lock(&state_->mutex);
+    state_->event_bytes_left = max_event_bytes;
+  }
   // Whole pages, so that the mapped size equals the counted size.
   state_->cap = std::max(cap_bytes, kMinCapBytes) / kPageBytes * kPageBytes;
   state_->event_cap = state_->cap - RoundUp(state_->cap / 20, kPageBytes);
@@ -184,32 +191,40 @@ bool Store::Append(ItemKind kind, std::string_view body) {
   const uint64_t count = is_events ? CountOf(body) : 0;
   const bool too_large =
       body.size() > std::min<size_t>(state_->cap - kHeaderBytes, UINT32_MAX - kPageBytes);
+  bool taken = false;
   bool notify = false;
+  bool now_spent = false;
   {
     const MutexLock lock(&state_->mutex);
+    if (is_events && body.size() > state_->event_bytes_left) {
+      now_spent = !std::exchange(state_->spent, true);
+    }
     // Read before the refusal: a block that is returned concurrently, as the last one, must count.
     const uint64_t returned = state_->pool->returned_blocks();
-    Block* const block =
-        too_large || state_->closed ? nullptr : state_->BlockFor(BytesOf(body.size()), is_events);
-    if (block == nullptr) {
+    const bool refused = too_large || state_->closed || (is_events && state_->spent);
+    Block* const block = refused ? nullptr : state_->BlockFor(BytesOf(body.size()), is_events);
+    taken = block != nullptr;
+    if (taken) {
+      notify = state_->Take(block, kind, body);
+      state_->events += count;
+      if (is_events) state_->event_bytes_left -= body.size();
+    } else {
       ++state_->refused;
       // An item that never fits says nothing about the others.
       if (is_events && RoundUp(BytesOf(body.size()), kPageBytes) <= state_->event_cap) {
         state_->full = true;
         state_->returned_when_full = returned;
       }
-      return false;
     }
-    notify = state_->Take(block, kind, body);
-    state_->events += count;
   }
   if (notify && state_->listener) state_->listener();
-  return true;
+  if (now_spent && state_->spent_listener) state_->spent_listener();
+  return taken;
 }
 
 bool Store::Full() const {
   const MutexLock lock(&state_->mutex);
-  if (state_->closed) return true;
+  if (state_->closed || state_->spent) return true;
   if (!state_->full) return false;
   // Blocks are returned when their last owner releases them; this is only checked here. Not at the
   // first returned block: a store that takes one item and is full again would be asked for each.
@@ -282,6 +297,10 @@ void Store::Close() {
 }
 
 void Store::SetListener(std::function<void()> listener) { state_->listener = std::move(listener); }
+
+void Store::SetSpentListener(std::function<void()> listener) {
+  state_->spent_listener = std::move(listener);
+}
 
 bool Store::NotifyFrom(uint64_t number, size_t min_bytes) {
   const MutexLock lock(&state_->mutex);

@@ -38,16 +38,16 @@ struct HeldItem {
 class Store : public ItemSink {
  public:
   // Never maps more than `cap_bytes` (at least 1 MiB). Reserves 5 % of it for items that are not
-  // events.
-  explicit Store(size_t cap_bytes);
+  // events. Takes at most `max_event_bytes` of events in all, released or not; 0: no bound.
+  explicit Store(size_t cap_bytes, uint64_t max_event_bytes = 0);
   ~Store() override;
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
   [[nodiscard]] bool Append(ItemKind kind, std::string_view body) override;
-  // True after Close; and after a refusal, until blocks have been returned and an eighth of the cap
-  // is free. This hysteresis keeps a store that is released bit by bit from toggling with each
-  // item.
+  // True after Close; once the bound on all events is reached; and after a refusal, until blocks
+  // have been returned and an eighth of the cap is free. This hysteresis keeps a store that is
+  // released bit by bit from toggling with each item.
   bool Full() const override;
 
   // Returns the unreleased items so far, in order. Thread-safe; the views stay valid while the
@@ -66,6 +66,10 @@ class Store : public ItemSink {
   // Sets the function that is called after an Append for which NotifyFrom asked. Call it once,
   // before the first Append. The listener must not block and must not call the store.
   void SetListener(std::function<void()> listener);
+  // Sets the function that is called once, by the Append that finds the bound on all events
+  // reached. Call it before the first Append. The listener must not block and must not call the
+  // store.
+  void SetSpentListener(std::function<void()> listener);
   // Requests one call of the listener once an item with this number exists and the bodies from it
   // on take at least `min_bytes`. True: this holds already, and the listener will not be called.
   bool NotifyFrom(uint64_t number, size_t min_bytes = 0);

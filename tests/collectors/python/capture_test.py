@@ -22,7 +22,7 @@ def train_step(index):
 
 
 def worker_trains():
-    server = jobscope.start_server("127.0.0.1:0")
+    server = jobscope.start_server("127.0.0.1:0", max_levels="3/1/2")
     leave = threading.Event()
     threading.Thread(target=lambda: (workers.wait(), leave.set()), name="control").start()
     workers.tell(address=server.address)

@@ -51,6 +51,27 @@ TEST(StoreTest, MapsAsItFills) {
   EXPECT_LE(store.used_bytes(), 32U);
 }
 
+TEST(StoreTest, ABoundOnAllEventsHoldsWhateverIsReleased) {
+  Store store(8 * kMiB, 10'000);
+  int spent = 0;
+  store.SetSpentListener([&spent] { ++spent; });
+  const std::string body(3'000, 'e');
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(store.Append(ItemKind::kEvents, body));
+    store.Release(store.last_number());
+  }
+  EXPECT_EQ(spent, 0);
+  EXPECT_FALSE(store.Full());
+  EXPECT_FALSE(store.Append(ItemKind::kEvents, body));
+  EXPECT_EQ(spent, 1);
+  EXPECT_TRUE(store.Full());
+  // Also what would still fit: the trace ends at one place.
+  EXPECT_FALSE(store.Append(ItemKind::kEvents, "e"));
+  EXPECT_TRUE(store.Append(ItemKind::kSummary, body));
+  EXPECT_EQ(spent, 1);
+  EXPECT_EQ(store.appended_bytes(), 12'000U);
+}
+
 class StoreCapTest : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(StoreCapTest, EventsLeaveRoomForTheRest) {

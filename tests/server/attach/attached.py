@@ -105,7 +105,7 @@ class Process:
             self.say(say)
         code = self.process.wait(DEADLINE_S)
         self._reader.join(5)
-        return code, "".join(self.errors)
+        return code, harness.without_audit("".join(self.errors))
 
     def __enter__(self):
         return self

@@ -156,7 +156,7 @@ class SomeCall : public OpenCall {
 };
 
 TEST(CallRegistryTest, AnsweredCallsAreNotInTheWay) {
-  CallRegistry registry(/*max_calls=*/2, /*max_with_answered=*/4);
+  CallRegistry registry(/*max_calls=*/2, /*max_with_answered=*/4, std::make_shared<AuditLog>());
   std::vector<std::shared_ptr<OpenCall>> calls;
   for (int i = 0; i < 5; ++i) calls.push_back(std::make_shared<SomeCall>());
   EXPECT_TRUE(registry.Enter(calls[0]).ok());
@@ -290,6 +290,7 @@ TEST(ValidateArmTest, TheStoreIsNeverMoreThanTheWorkers) {
 
 TEST(ValidateArmTest, LevelsAndLookbackAreBounded) {
   CallContext context;
+  context.ceilings.levels.python = 2;
   v1::Arm arm;
   arm.set_device_tracer_level(2);
   EXPECT_THAT(std::string(ValidateArm(arm, context).status().message()),

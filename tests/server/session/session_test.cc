@@ -80,6 +80,36 @@ TEST_F(SessionTest, RunsTheVerbsInOrderAndDeliversATrace) {
   EXPECT_FALSE(manager_->busy().has_value());
 }
 
+// Produces events without end.
+class FloodingCollector : public FakeCollector {
+ public:
+  using FakeCollector::FakeCollector;
+  absl::Status Arm(const ArmRequest& request) override {
+    sink_ = request.sink;
+    return FakeCollector::Arm(request);
+  }
+  absl::Duration Drain() override {
+    (void)sink_->Append(xspace::ItemKind::kEvents, std::string(50'000, 'e'));
+    return absl::Milliseconds(1);
+  }
+
+ private:
+  xspace::ItemSink* sink_ = nullptr;
+};
+
+TEST_F(SessionTest, ATraceEndsAtItsCeiling) {
+  FloodingCollector flood("flood");
+  Make({&flood});
+  SessionOptions options = For(absl::Minutes(10), "flooded");
+  options.max_trace_bytes = 2 << 20;
+  const SessionResult result = Submit(std::move(options)).Get();
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.summary.ended_by(), "max_trace_bytes");
+  EXPECT_TRUE(result.summary.truncated());
+  EXPECT_THAT(result.summary.warnings(), Contains(HasSubstr("JOBSCOPE_MAX_TRACE_MB")));
+  EXPECT_LE(result.store->appended_bytes(), (2U << 20) + 10'000U);
+}
+
 int ThreadCount() {
   const std::filesystem::directory_iterator tasks("/proc/self/task");
   return static_cast<int>(std::distance(begin(tasks), end(tasks)));

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the operator of a worker lets clients ask for, at most.
+#ifndef SERVER_RPC_CEILINGS_H_
+#define SERVER_RPC_CEILINGS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/options/recording_options.h"
+#include "server/limits.h"
+
+namespace jobscope {
+
+// The highest level of each kind that clients may ask for.
+struct LevelCeilings {
+  int host = 3;
+  int device = 1;
+  // Level 2 traces each call of Python, which about doubles the time of pure Python code before
+  // Python 3.12: the operator allows it.
+  int python = 1;
+};
+
+// The defaults are those of a worker whose operator says nothing.
+struct Ceilings {
+  uint64_t duration_ms = limits::kMaxDurationMs;
+  uint64_t trace_bytes = 0;          // of events in one trace; 0: the store bounds what is held
+  uint32_t captures_per_minute = 0;  // 0: no ceiling
+  LevelCeilings levels;
+};
+
+// "3/1/2": host, device and Python. Empty: `*levels` stays. INVALID_ARGUMENT does not name the
+// setting that the text came from.
+absl::Status ParseLevels(absl::string_view text, LevelCeilings* levels);
+
+// PERMISSION_DENIED: `field` = `value` is over a ceiling. Names the ceiling and how the operator
+// raises it: `variable` (`option`).
+absl::Status OverCeiling(absl::string_view field, absl::string_view value,
+                         absl::string_view ceiling, absl::string_view variable,
+                         absl::string_view option);
+
+// PERMISSION_DENIED names the first level that is over its ceiling. `prefix` is that of the fields'
+// names: "arm.".
+absl::Status CheckLevelCeilings(absl::string_view prefix, const RecordingOptions& recording,
+                                const Ceilings& ceilings);
+
+// Counts captures against Ceilings::captures_per_minute. Thread-safe.
+class CaptureRate {
+ public:
+  // 0: no ceiling.
+  explicit CaptureRate(uint32_t per_minute) : per_minute_(per_minute) {}
+
+  // Counts one capture that begins now, of at most `per_minute` at once and as many per minute.
+  // RESOURCE_EXHAUSTED tells when the next one may begin, and counts nothing.
+  absl::Status Take(absl::Time now);
+
+ private:
+  const uint32_t per_minute_;
+  absl::Mutex mutex_;
+  double left_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time filled_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+};
+
+}  // namespace jobscope
+
+#endif  // SERVER_RPC_CEILINGS_H_

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What gRPC tells callers whose connection was accepted only to be refused with a reason.
+#ifndef SERVER_SECURITY_STRANGER_CREDENTIALS_H_
+#define SERVER_SECURITY_STRANGER_CREDENTIALS_H_
+
+#include <grpc/grpc_security.h>
+#include <grpcpp/security/server_credentials.h>
+
+#include <memory>
+#include <string>
+
+namespace jobscope {
+
+// Plain HTTP/2. Every request, of every service, whether the method exists or not, ends with
+// PERMISSION_DENIED and `reason` when its headers have come.
+class StrangerCredentials final : public grpc::ServerCredentials {
+ public:
+  explicit StrangerCredentials(std::string reason);
+  ~StrangerCredentials() override;
+
+  // Not for this class: it has a check of its own.
+  void SetAuthMetadataProcessor(
+      const std::shared_ptr<grpc::AuthMetadataProcessor>& /*processor*/) override {}
+
+ private:
+  int AddPortToServer(const std::string& address, grpc_server* server) override;
+
+  grpc_server_credentials* const credentials_;
+};
+
+}  // namespace jobscope
+
+#endif  // SERVER_SECURITY_STRANGER_CREDENTIALS_H_
