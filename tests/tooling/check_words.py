@@ -12,7 +12,11 @@ import sys
 RETIRED = {
     r"[Pp]atience": "timeout, time limit or grace period",
     r"[Pp]ython's lock": "GIL",
-    r"not to be had": "could not acquire",
+    r"[Pp]atiently": "without abandoning, or within a time limit",
+    r"to be had\b": "available",
+    r"\blets? go of\b": "releases",
+    r"\bknocks\b": "connects",
+    r"jobscope\.stage\b": "jobscope.step",
     r"[Tt]end(s|ed)? the line|tend_line": "processes the request queue",
     r"Limits of today": "Known limitations",
     r"The way of the data": "Data flow",
