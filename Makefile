@@ -131,6 +131,13 @@ faults: shipped ## Kills, stops, cuts off, fills up: what comes of it, into docs
 	$(BUILD) release --target faults
 	$(FAULTS) $(FAULTS_ARGS)
 
+# More arguments, such as SOAK_ARGS='--captures 100 --minutes 5'.
+SOAK_ARGS ?= --write
+
+soak: shipped ## 1,000 captures of one worker, then 30 minutes with cancels and forks: what grows, into docs/reliability.md
+	$(BUILD) release --target jobscope_python_package
+	python3 -B tests/faults/soak.py build/python/jobscope $(SOAK_ARGS)
+
 gpu-bundle: shipped ## Builds build/gpu-test/: the GPU tests, for a machine with only a driver (needs nvcc here)
 	$(BUILD) release --target cupti_probe
 	tests/collectors/cuda/wheels_test.sh build/tests/cupti_probe build/wheels || echo "gpu-bundle: goes on without the wheels"

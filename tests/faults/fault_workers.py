@@ -3,8 +3,12 @@
 
 Each line of its input is a command, answered by a line of JSON: fault_commands.py.
 """
+import hashlib
+import math
 import os
+import queue
 import signal
+import struct
 import sys
 import threading
 import time
@@ -28,6 +32,48 @@ class Training:
                     time.sleep(0.0005)
                 jobscope.counter("loss", 1.0 / (1 + self.steps))
             self.steps += 1
+
+
+class Computing(Training):
+    """Steps whose result depends on each of them: a digest of the weights of a small network. About a millisecond of work."""
+
+    WIDTH = 24
+
+    def __init__(self, pause_s=0.002):
+        super().__init__()
+        self.pause_s = pause_s  # 0: as fast as it goes
+        self.weights = [math.sin(i) for i in range(self.WIDTH * self.WIDTH)]
+        self.wanted = None  # somebody waits for the result
+
+    def step(self):
+        width, weights = self.WIDTH, self.weights
+        batch = [math.cos(self.steps + i) for i in range(width)]
+        with jobscope.trace("forward", batch=self.steps):
+            out = [math.tanh(sum(weights[row * width + i] * batch[i] for i in range(width))) for row in range(width)]
+        with jobscope.trace("backward"):
+            for row in range(width):
+                gradient = out[row] * (1 - out[row] * out[row]) * 1e-3
+                for i in range(width):
+                    weights[row * width + i] -= gradient * batch[i]
+        self.steps += 1
+
+    def digest(self):
+        return hashlib.sha256(struct.pack(f"{len(self.weights)}d", *self.weights)).hexdigest()
+
+    def run(self):
+        while not self.ended:
+            with jobscope.step(self.steps):
+                self.step()
+            time.sleep(self.pause_s)
+            if self.wanted:
+                self.wanted.put({"steps": self.steps, "digest": self.digest()})
+                self.wanted = None
+
+    def result(self):
+        """Of the steps so far; training goes on."""
+        answer = queue.Queue()
+        self.wanted = answer
+        return answer.get()
 
 
 class SlowEnd:
@@ -54,15 +100,17 @@ def _commands(training, slow_end, server):
             workers.tell(done=True)
         elif name == "go_on":
             slow_end.go_on.set()
+        elif name == "result":
+            workers.tell(done=training.result())
         else:
             workers.tell(done=getattr(fault_commands, "do_" + name)(server, *arguments))
     training.ended = True
 
 
-def worker_train(address="127.0.0.1:0"):
+def _serve(training, address):
     if "FAULTS_USER" in os.environ:
         fault_commands.become(int(os.environ["FAULTS_USER"]))
-    training, slow_end = Training(), SlowEnd()
+    slow_end = SlowEnd()
 
     def end(*_):
         training.ended = True
@@ -73,6 +121,22 @@ def worker_train(address="127.0.0.1:0"):
     workers.tell(address=server.address, error=server.error)
     threading.Thread(target=_commands, args=(training, slow_end, server), daemon=True).start()
     training.run()
+
+
+def worker_train(address):
+    _serve(Training(), address)
+
+
+def worker_compute(address):
+    _serve(Computing(), address)
+
+
+def worker_compute_alone(steps):
+    """The same steps without a server, so that nothing is recorded."""
+    training = Computing()
+    for _ in range(int(steps)):
+        training.step()
+    workers.tell(digest=training.digest())
 
 
 if __name__ == "__main__":

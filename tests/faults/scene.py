@@ -84,7 +84,8 @@ class Client:
 
 
 class Scene:
-    def __init__(self, environment=None):
+    def __init__(self, environment=None, worker="train"):
+        self.kind = worker
         self.root = tempfile.mkdtemp(prefix="jobscope-faults-")
         self.temporary = os.path.join(self.root, "tmp")
         self.logdir = os.path.join(self.root, "logdir")
@@ -107,7 +108,7 @@ class Scene:
 
     def start_worker(self, address="127.0.0.1:0"):
         """A new one. The port of one that was killed can be taken at once."""
-        self.worker = workers.Worker(os.path.join(HERE, "fault_workers.py"), "train", address, environment=self.environment)
+        self.worker = workers.Worker(os.path.join(HERE, "fault_workers.py"), self.kind, address, environment=self.environment)
         self.processes.append(self.worker.process)
         said = self.worker.hear()
         check(said["address"], f"the server does not start: {said['error']}")
@@ -124,6 +125,11 @@ class Scene:
         self.link.restore()
         self.capture_works("of the worker that has its port")
         self.before = self.settled()
+
+    def fresh_logdir(self):
+        """An empty one, for captures that nobody will read."""
+        shutil.rmtree(self.logdir, ignore_errors=True)
+        return self.logdir
 
     def command(self, *words):
         self.worker.process.stdin.write(" ".join(map(str, words)) + "\n")
