@@ -24,7 +24,7 @@ bool IsSilence(const grpc::Status& status) {
 }
 
 std::string TooLarge(const grpc::Status& status) {
-  return absl::StrCat("the answer is too large for one message: ", status.error_message(),
+  return absl::StrCat("the answer is too large for one message: ", ReasonOf(status),
                       "; record for a shorter time, or at a lower level");
 }
 

@@ -64,6 +64,8 @@ std::string Below(const Hierarchy& hierarchy, const std::string& cgroup) {
   const std::string root = hierarchy.root == "/" ? "" : hierarchy.root;
   if (cgroup.compare(0, root.size(), root) != 0) return {};
   std::string path = cgroup.substr(root.size());
+  // "/jobs/1" does not lie below "/job".
+  if (!path.empty() && path[0] != '/') return {};
   while (!path.empty() && path.back() == '/') path.pop_back();
   return path;
 }

@@ -15,6 +15,7 @@ import math
 import os
 import random
 import signal
+import statistics
 import sys
 import threading
 import time
@@ -53,13 +54,15 @@ class Phase:
         self.took_s = time.monotonic() - self.began
 
     def rows(self):
-        """(figure, first, last, slope, error, whether it is flat)."""
+        """(figure, median of its first and last tenth, slope, error, whether it is flat)."""
         kept = self.samples[len(self.samples) // 10 :]
         for figure, values in zip(BOUNDS, zip(*kept)):
             per_capture, error = slope(values)
             # What is certain of the growth, over all captures of the phase.
             grown = (per_capture - 2 * error) * len(kept)
-            yield figure, values[0], values[-1], per_capture, error, grown <= BOUNDS[figure]
+            tenth = max(1, len(values) // 10)
+            first, last = statistics.median(values[:tenth]), statistics.median(values[-tenth:])
+            yield figure, first, last, per_capture, error, grown <= BOUNDS[figure]
 
 
 def in_a_row(scene, captures):
@@ -117,10 +120,10 @@ def compare_training(scene):
 
 
 def table(phases):
-    lines = ["| phase | figure | first | last | per capture, by least squares |\n|---|---|---|---|---|\n"]
+    lines = ["| phase | figure | median of the first tenth | of the last tenth | per capture, by least squares |\n|---|---|---|---|---|\n"]
     for phase in phases:
         for figure, first, last, per_capture, error, _ in phase.rows():
-            lines.append(f"| {phase.name} | {figure} | {first} | {last} | {per_capture:+.3f} ± {error:.3f} |\n")
+            lines.append(f"| {phase.name} | {figure} | {first:.0f} | {last:.0f} | {per_capture:+.3f} ± {error:.3f} |\n")
     return "".join(lines)
 
 

@@ -110,6 +110,13 @@ INSTANTIATE_TEST_SUITE_P(
                           "CLIENT: Received message larger than max (2202009629 vs. 2147483647)",
                           Moment::kAfterEnd, Outcome::kFailed, Phase::kTransfer}));
 
+TEST(Outcome, TooLargeRepeatsNoControlCharacters) {
+  const Verdict verdict = JudgeCapture(
+      Status(StatusCode::RESOURCE_EXHAUSTED, "\x1b[2JReceived message larger than max (9 vs. 8)"),
+      Moment::kAfterEnd);
+  EXPECT_THAT(verdict.reason, Not(HasSubstr("\x1b")));
+}
+
 TEST(Outcome, TooLargeSaysWhatToDo) {
   const Verdict verdict = JudgeCapture(
       Status(StatusCode::RESOURCE_EXHAUSTED, "Received message larger than max (9 vs. 8)"),

@@ -76,6 +76,15 @@ TEST_F(CgroupThrottlingTest, OfVersion1InAContainer) {
   EXPECT_EQ(cgroups.Read()->throttled_ns, 4000u);
 }
 
+// The kernel shows a cgroup by its whole name where another one is mounted whose name begins alike.
+TEST_F(CgroupThrottlingTest, ACgroupWhoseNameBeginsAlikeLiesOutsideOfTheMount) {
+  Write(proc() + "/mountinfo",
+        absl::StrCat("31 23 0:28 /job ", mount(), " rw - cgroup2 cgroup2 rw\n"));
+  Write(proc() + "/cgroup", "0::/jobs/1/worker\n");
+  Write(mount() + "/cpu.stat", "nr_periods 5\n");
+  EXPECT_THAT(CgroupThrottling(proc()).files(), ElementsAre(mount() + "/cpu.stat"));
+}
+
 TEST_F(CgroupThrottlingTest, WhereNothingIsKnownNothingIsSaid) {
   EXPECT_THAT(CgroupThrottling(proc()).files(), IsEmpty());
   Write(proc() + "/mountinfo", "\n31 23\n31 23 0:28 / /x rw - cgroup2\n - - - - - - -\n");
