@@ -52,7 +52,7 @@ def do_threads(_, count):
             with jobscope.trace("in a thread"):
                 pass
             recorded.release()
-            ended.wait(0.5)
+            ended.wait(2)
 
     made = [threading.Thread(target=run, daemon=True) for _ in range(int(count))]
     for thread in made:

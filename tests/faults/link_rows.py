@@ -6,7 +6,7 @@ from scene import PHASES
 
 
 def _cut(scene, phase):
-    client = scene.capture_at(phase, lambda of: of.link.cut())
+    client = scene.capture_at(phase, lambda of: of.link.cut(), hasty=True)
     client.finish()
     return client
 
@@ -23,7 +23,7 @@ def _cut_and_back(scene, phase):
 
 def _one_way(direction):
     def run(scene, phase):
-        client = scene.capture_at(phase, lambda of: of.link.cut_one_way(direction))
+        client = scene.capture_at(phase, lambda of: of.link.cut_one_way(direction), hasty=True)
         client.finish()
         return client
 

@@ -31,7 +31,7 @@ def _worker_ended(scene, phase):
 
 
 def _worker_stopped(scene, phase):
-    client = scene.capture_at(phase, lambda of: of.worker.process.send_signal(signal.SIGSTOP))
+    client = scene.capture_at(phase, lambda of: of.worker.process.send_signal(signal.SIGSTOP), hasty=True)
     client.finish()
     scene.worker.process.send_signal(signal.SIGCONT)
     return client
@@ -47,7 +47,7 @@ def _client_signalled(number):
 
 
 def _client_stopped(scene, phase):
-    client = scene.capture_at(phase, lambda of: of.client.process.send_signal(signal.SIGSTOP))
+    client = scene.capture_at(phase, lambda of: of.client.process.send_signal(signal.SIGSTOP), hasty=True)
     scene.idle()  # though the client has not gone
     client.process.send_signal(signal.SIGCONT)
     client.finish()
@@ -60,7 +60,7 @@ _NO_PEER = r"UNAVAILABLE|refused"
 _KILLED = ("none", (-signal.SIGKILL,), "")
 _LATE = ("timeout", _NOTHING, "in time")
 # Once a client goes on that was stopped for long, what has come meanwhile and its own time limits are both there.
-_LATE_OR_THERE = ("timeout ok truncated", (0, 4), "")
+_LATE_OR_THERE = ("timeout failed ok truncated", (0, 4), "")
 # fault: how it is done, and by phase (outcome, exit codes, what is said).
 FAULTS = {
     "worker killed": (_worker_killed, {

@@ -30,12 +30,12 @@ def _told(*command, answer=None, duration_ms=3000):
     return run
 
 
-def _before(*command, duration_ms=500, more=()):
+def _before(*command, duration_ms=500, hasty=False):
     """The worker does something before the capture, and goes on with it."""
 
     def run(scene):
         scene.ask(*command)
-        client = scene.capture(duration_ms, *more)
+        client = scene.capture(duration_ms, hasty=hasty)
         scene.ask("give_back")
         return client
 
@@ -113,7 +113,7 @@ ROWS = [
     _row("fork, the child records and calls exit", "recording", _told("fork", "exit", answer=0), quick=True),
     _row("fork, the child records and calls _exit", "recording", _told("fork", "_exit", answer=0)),
     _row("dlclose of a library that records", "recording", lambda scene: _told("dlclose", os.environ["FAULTS_MODULE"], answer=0)(scene)),
-    _row("no descriptors left", "before the capture", _before("take_descriptors"), "timeout unreachable", (4,), ""),
+    _row("no descriptors left", "before the capture", _before("take_descriptors", hasty=True), "timeout unreachable", (4,), ""),
     _row("no memory left", "before the capture", _before("take_memory", 20), "refused", (4,), "ulimit -v", quick=True),
     _row("no threads left", "before the capture", _no_threads, "refused", (4,), "ulimit -u", FAULTS_USER=str(_USER + os.getpid())),
     _row("no descriptors left", "recording", _told("take_descriptors")),
