@@ -200,10 +200,84 @@ std::vector<Match> MatchByOrdinal(const std::vector<WorkerView>& views, Alignmen
   return matches;
 }
 
+using Ends = std::vector<std::pair<int64_t, size_t>>;
+// Returns the collective in `ends` (sorted) that ends nearest to `end_ns`.
+size_t NearestEnd(const Ends& ends, int64_t end_ns) {
+  auto after = std::lower_bound(ends.begin(), ends.end(), std::make_pair(end_ns, size_t{0}));
+  if (after == ends.end()) return std::prev(after)->second;
+  if (after == ends.begin()) return after->second;
+  const auto before = std::prev(after);
+  return end_ns - before->first <= after->first - end_ns ? before->second : after->second;
+}
+
+std::map<std::string, Ends> EndsByName(const WorkerView& view) {
+  std::map<std::string, Ends> ends;
+  for (size_t c = 0; c < view.collectives.size(); ++c) {
+    const CollectiveView& collective = view.collectives[c];
+    ends[view.texts[collective.name]].emplace_back(collective.end_ns, c);
+  }
+  for (auto& [name, of_name] : ends) std::sort(of_name.begin(), of_name.end());
+  return ends;
+}
+
+bool ClocksAgree(const std::vector<WorkerView>& views, const Alignment& alignment) {
+  return std::all_of(alignment.workers.begin(), alignment.workers.end(), [&](size_t w) {
+    return views[w].digest->aligned() && views[w].digest->has_clock_uncertainty_ns();
+  });
+}
+
+// Pairs collectives of the first worker with those of each other worker that end nearest to them on
+// the common clock: all members end together, one transfer after the last arrival.
+std::vector<Match> MatchByTime(const std::vector<WorkerView>& views, const Alignment& alignment) {
+  const size_t first = alignment.workers.front();
+  const std::map<std::string, Ends> ends = EndsByName(views[first]);
+  std::vector<Match> matches;
+  for (const size_t w : alignment.workers) {
+    if (w == first) continue;
+    const std::map<std::string, Ends> others = EndsByName(views[w]);
+    for (const auto& [name, of_name] : ends) {
+      const auto of_other = others.find(name);
+      if (of_other == others.end()) continue;
+      for (const auto& [end_ns, c] : of_name) {
+        const size_t nearest = NearestEnd(of_other->second, end_ns);
+        const CollectiveView& mine = views[first].collectives[c];
+        const CollectiveView& other = views[w].collectives[nearest];
+        const bool overlap = mine.begin_ns < other.end_ns && other.begin_ns < mine.end_ns;
+        if (!overlap || NearestEnd(of_name, other.end_ns) != c) continue;
+        Match match;
+        match.members = {{first, c}, {w, nearest}};
+        matches.push_back(std::move(match));
+      }
+    }
+  }
+  return matches;
+}
+
+// Matches collectives without sequence numbers by ordinal within steps that belong together: steps
+// of the same number, unless the times of their collectives contradict this. Inferred steps are
+// counted from the begin of each worker's capture.
+void MatchWithoutSequence(const std::vector<WorkerView>& views, Alignment* alignment) {
+  if (ClocksAgree(views, *alignment)) {
+    const std::vector<Match> pairs = MatchByTime(views, *alignment);
+    if (!pairs.empty() && (alignment->by != Alignment::By::kNumber || !NumbersFit(views, pairs))) {
+      alignment->warnings.push_back(
+          "workers number their steps differently: aligned by the times of their collectives");
+      AlignByCollectives(views, pairs, alignment);
+    }
+  }
+  if (alignment->by == Alignment::By::kNone) {
+    alignment->warnings.push_back(
+        "collectives carry no sequence numbers, and no step has one number in all workers: not "
+        "matched, so who waits for whom is not known");
+    return;
+  }
+  alignment->matches = MatchByOrdinal(views, alignment);
+}
+
 // Returns whether all workers have collectives and steps of equal duration: then they wait for each
 // other in the collectives.
 bool RunInStep(const std::vector<WorkerView>& views, const Alignment& alignment) {
-  if (alignment.by != Alignment::By::kNumber || alignment.workers.size() < 2) return false;
+  if (alignment.by == Alignment::By::kNone || alignment.workers.size() < 2) return false;
   double least = 0;
   double most = 0;
   for (size_t i = 0; i < alignment.workers.size(); ++i) {
@@ -253,13 +327,7 @@ Alignment Align(const std::vector<WorkerView>& views) {
       AlignByCollectives(views, alignment.matches, &alignment);
     }
   } else if (collectives && alignment.workers.size() > 1) {
-    if (alignment.by == Alignment::By::kNumber) {
-      alignment.matches = MatchByOrdinal(views, &alignment);
-    } else {
-      alignment.warnings.push_back(
-          "collectives carry no sequence numbers, and no step has one number in all workers: not "
-          "matched, so who waits for whom is not known");
-    }
+    MatchWithoutSequence(views, &alignment);
   }
   alignment.whole_steps = alignment.matches.empty() && RunInStep(views, alignment);
   alignment.synchronous = alignment.whole_steps || !alignment.matches.empty();

@@ -42,8 +42,9 @@ struct Alignment {
 };
 
 // Aligns workers. Collectives are matched by process group and sequence number; if traces lack
-// these, by name and ordinal within steps of the same number. Steps are aligned by number, unless
-// matched collectives contradict this and decide.
+// these, by name and ordinal within steps that belong together. Steps are aligned by number, unless
+// matched collectives contradict this, or the times of collectives without sequence numbers do:
+// then the collectives decide.
 Alignment Align(const std::vector<WorkerView>& views);
 
 }  // namespace jobscope::analysis

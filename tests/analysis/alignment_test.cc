@@ -62,6 +62,36 @@ TEST(AlignmentTest, WithoutSequencesByNameAndOrdinal) {
   EXPECT_TRUE(alignment.synchronous);
 }
 
+// Inferred steps are counted from where each worker's capture began.
+TEST(AlignmentTest, WithoutSequencesTheTimesOfCollectivesOverruleNumbers) {
+  Workers workers(3);
+  for (int64_t step = 0; step < 10; ++step) {
+    for (size_t w = 0; w < 3; ++w) workers.Step(w, w == 1 ? step + 1 : step);
+  }
+  const Alignment alignment = Align(workers.views);
+  EXPECT_EQ(alignment.by, Alignment::By::kCollectives);
+  EXPECT_EQ(alignment.common(), 10u);
+  EXPECT_EQ(alignment.steps[1], alignment.steps[0]);
+  ASSERT_THAT(alignment.matches, SizeIs(10));
+  for (const Match& match : alignment.matches) {
+    ASSERT_THAT(match.members, SizeIs(3));
+    EXPECT_EQ(match.members[1].collective, match.members[0].collective);
+  }
+  EXPECT_THAT(alignment.warnings, SizeIs(1));
+}
+
+TEST(AlignmentTest, ClocksThatWereNotComparedOverruleNothing) {
+  Workers workers(2);
+  workers.digests[1].set_aligned(false);
+  for (int64_t step = 0; step < 10; ++step) {
+    workers.Step(0, step);
+    workers.Step(1, step + 1);
+  }
+  const Alignment alignment = Align(workers.views);
+  EXPECT_EQ(alignment.by, Alignment::By::kNumber);
+  EXPECT_EQ(alignment.common(), 9u);
+}
+
 TEST(AlignmentTest, CollectivesThatDifferAreNotMatched) {
   Workers workers(2);
   for (int64_t number = 0; number < 5; ++number) {
