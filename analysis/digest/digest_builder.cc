@@ -159,6 +159,7 @@ void FillSteps(const std::vector<StepEvent>& steps, const std::vector<Interval>&
     for (const int64_t ns : partition.class_ns[c]) column->add_ns(static_cast<uint64_t>(ns));
   }
   for (const int64_t ns : partition.blocked_ns) out->add_blocked_ns(static_cast<uint64_t>(ns));
+  for (const int64_t ns : partition.asleep_ns) out->add_asleep_ns(static_cast<uint64_t>(ns));
 }
 
 void FillIdentity(const RunWorker& worker, const WorkerTrace& trace, v1::Digest* digest) {

@@ -62,6 +62,7 @@ json FindingJson(const Finding& finding, const Report& report) {
   }
   Put(&object, "class_ms", finding.class_ms);
   Put(&object, "class_others_ms", finding.class_others_ms);
+  Put(&object, "asleep_ms", finding.asleep_ms);
   Put(&object, "step_ms", finding.step_ms);
   Put(&object, "mended_step_ms", finding.mended_step_ms);
   Put(&object, "gain", finding.gain);
@@ -93,6 +94,7 @@ json WorkerJson(const WorkerRow& row) {
   Put(&object, "gap_ms", row.gap_ms);
   Put(&object, "own_ms", row.own_ms);
   Put(&object, "mean_ms", row.mean_ms);
+  Put(&object, "asleep_ms", row.asleep_ms);
   object["events"] = digest.events();
   if (digest.has_lost()) object["lost"] = digest.lost();
   if (digest.aligned() && digest.has_clock_uncertainty_ns()) {

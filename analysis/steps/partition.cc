@@ -93,6 +93,34 @@ void TakeNotRunning(const std::vector<StepSpan>& steps, Partition* partition) {
   }
 }
 
+// What is neither on a CPU, nor waits for one, nor is covered by a recorded wait, is asleep.
+void FindAsleep(const std::vector<StepSpan>& steps, const std::vector<Interval>& accounts,
+                Partition* partition) {
+  const auto is_known = [](const StepSpan& step) {
+    return step.cpu_ns.has_value() && step.not_running_ns.has_value();
+  };
+  if (!std::any_of(steps.begin(), steps.end(), is_known)) return;
+  constexpr StepClass kMayHide[] = {StepClass::kHost, StepClass::kLaunch, StepClass::kUnexplained};
+  partition->asleep_ns.assign(steps.size(), 0);
+  for (size_t s = 0; s < steps.size(); ++s) {
+    if (!is_known(steps[s])) continue;
+    int64_t hiding_ns = 0;
+    for (const StepClass hiding : kMayHide) {
+      const std::vector<int64_t>& column = partition->class_ns[Index(hiding)];
+      if (!column.empty()) hiding_ns += column[s];
+    }
+    int64_t recorded_ns = accounts[s].length_ns() - hiding_ns;  // with all of not running
+    const std::vector<int64_t>& not_running = partition->class_ns[Index(StepClass::kNotRunning)];
+    if (!not_running.empty()) recorded_ns -= not_running[s];
+    // Of the classes that are recorded, garbage collection alone never sleeps.
+    const std::vector<int64_t>& gc = partition->class_ns[Index(StepClass::kGarbageCollection)];
+    const int64_t gc_ns = gc.empty() ? 0 : gc[s];
+    const int64_t awake_ns = std::max<int64_t>(0, *steps[s].cpu_ns) + *steps[s].not_running_ns;
+    partition->asleep_ns[s] = std::clamp<int64_t>(
+        accounts[s].length_ns() - (recorded_ns - gc_ns) - awake_ns, 0, hiding_ns);
+  }
+}
+
 }  // namespace
 
 std::vector<Interval> AccountsOf(const std::vector<StepSpan>& steps) {
@@ -156,6 +184,7 @@ Partition PartitionSteps(const std::vector<StepSpan>& steps, const std::vector<I
     unexplained[s] = accounts[s].length_ns() - explained[s];
   }
   TakeNotRunning(steps, &partition);
+  FindAsleep(steps, accounts, &partition);
   return partition;
 }
 

@@ -21,6 +21,7 @@ struct StepSpan {
   int64_t end_ns = 0;
   // How long its thread was runnable without getting a CPU.
   std::optional<int64_t> not_running_ns;
+  std::optional<int64_t> cpu_ns;  // how long its thread ran
 };
 
 // Returns the account of each step: the time from the end of the previous step to its own end, so
@@ -66,6 +67,9 @@ struct Partition {
   // Per collective: when it blocked the worker, cut at the borders of accounts. Disjoint over all
   // collectives.
   std::vector<Intervals> blocked;
+  // Per step: how long at least its thread slept in host, launch or unexplained time, which no
+  // recorded wait accounts for. Empty: not known.
+  std::vector<int64_t> asleep_ns;
 };
 
 // Divides accounts into classes. Each instant belongs to the first of these that covers it: device

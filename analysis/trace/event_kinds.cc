@@ -63,9 +63,12 @@ EventKind HostEventKind(std::string_view name) {
   }
   if (name == "gc") return EventKind::kGarbageCollection;
   if (IsOneOf(name, {"GIL", "take_gil"})) return EventKind::kGil;
+  // As PyTorch, JAX, TensorFlow and XLA name them, with tracing and lowering.
   if (StartsWith(name, {"XlaCompile", "BackendCompile", "backend_compile", "XlaCompileBackend",
                         "_compile.compile_inner", "entire_frame_compile", "PjRtClient::Compile",
-                        "CpuCompiler::RunBackend", "GpuCompiler::RunBackend"}) ||
+                        "CpuCompiler::", "GpuCompiler::", "compile_or_get_cached", "trace_to_jaxpr",
+                        "lower_jaxpr_to_module", "lower_sharding_computation",
+                        "tf.function-graph_building"}) ||
       Contains(name, {"Client::CompileAndLoad", "Client::Compile"})) {
     return EventKind::kCompilation;
   }

@@ -3,6 +3,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 
 namespace jobscope::analysis {
 namespace {
@@ -38,6 +42,7 @@ void HostLine::Push(const HostEvent& event) {
   Open open;
   open.event = event;
   open.in_wait = event.kind == EventKind::kCollective || event.kind == EventKind::kInput;
+  open.owner = event.name;
   if (!stack_.empty()) {
     Open& parent = stack_.back();
     // If events overlap without nesting, the later one is cut.
@@ -45,6 +50,12 @@ void HostLine::Push(const HostEvent& event) {
     parent.children_ns += open.event.end_ns - open.event.begin_ns;
     parent.has_children = true;
     open.in_wait = open.in_wait || parent.in_wait;
+    open.has_owner = parent.has_owner;
+    if (parent.has_owner) open.owner = parent.owner;
+  }
+  if (event.kind == EventKind::kCompilation && !open.has_owner) {
+    open.has_owner = true;
+    open.owner = CompilationName(event);
   }
   const int64_t begin_ns = open.event.begin_ns;
   const int64_t end_ns = open.event.end_ns;
@@ -79,6 +90,21 @@ void HostLine::Push(const HostEvent& event) {
   stack_.push_back(open);
 }
 
+// Returns the name of a compilation with the scope around it, which names the function:
+// "backend_compile of PjitFunction(update)".
+uint32_t HostLine::CompilationName(const HostEvent& event) {
+  for (auto outer = stack_.rbegin(); outer != stack_.rend(); ++outer) {
+    if (outer->is_step || outer->around_step) break;
+    const std::string& name = (*names_)[outer->event.name].name;
+    if (absl::StartsWith(name, "$")) continue;  // Python's, mostly of the compiler
+    const uint32_t together = names_->Intern(absl::StrCat((*names_)[event.name].name, " of ", name),
+                                             EventKind::kCompilation, {});
+    names_->Count(together, event.end_ns - event.begin_ns, 0);
+    return together;
+  }
+  return event.name;
+}
+
 void HostLine::Pop() {
   const Open open = stack_.back();
   stack_.pop_back();
@@ -91,7 +117,7 @@ void HostLine::Pop() {
   }
   if (open.around_step) return;
   Cover(&times_.host, open.event.begin_ns, open.event.end_ns);
-  AddSelf(open.event.name, self_ns);
+  AddSelf(open.owner, self_ns);
   if (!open.has_children) AddBusy(open);
 }
 
@@ -124,6 +150,7 @@ void HostLine::EndStep(const Open& open) {
   step.span.begin_ns = open.event.begin_ns;
   step.span.end_ns = open.event.end_ns;
   step.span.not_running_ns = open.event.not_running_ns;
+  step.span.cpu_ns = open.event.cpu_ns;
   step.name = open.event.name;
   if (step_self_ns_.size() < account_self_ns_.size()) {
     step_self_ns_.resize(account_self_ns_.size(), 0);

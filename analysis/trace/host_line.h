@@ -33,6 +33,7 @@ struct HostEvent {
   int64_t end_ns = 0;
   std::optional<int64_t> step;  // number of a whole step
   std::optional<int64_t> not_running_ns;
+  std::optional<int64_t> cpu_ns;
 };
 
 // A whole step, with the name that took most of its time.
@@ -57,13 +58,16 @@ class HostLine {
   // Valid after Finish. `host` of times() excludes steps, and scopes around them.
   const RecordedTimes& times() const { return times_; }
   const std::vector<StepEvent>& steps() const { return steps_; }
-  // Returns self time by name in the accounts of steps; may be shorter than the table.
+  // Returns self time by name in the accounts of steps; that of names inside a compilation is the
+  // compilation's. May be shorter than the table.
   const std::vector<int64_t>& step_self_ns() const { return step_self_ns_; }
   std::vector<CollectiveEvent>& collectives() { return collectives_; }
 
  private:
   struct Open {
     HostEvent event;
+    uint32_t owner = 0;      // name to which its self time in steps is added
+    bool has_owner = false;  // a compilation, or inside one
     int64_t children_ns = 0;
     bool has_children = false;
     bool in_wait = false;  // an input wait, a collective, or part of one
@@ -73,6 +77,7 @@ class HostLine {
 
   void Push(const HostEvent& event);
   void Pop();
+  uint32_t CompilationName(const HostEvent& event);
   void AddBusy(const Open& open);
   void AddSelf(uint32_t name, int64_t self_ns);
   void EndStep(const Open& open);

@@ -21,6 +21,7 @@ PlaneEvents::PlaneEvents(PlaneNames names, NameTable* table, bool of_device)
       {"_r", Fact::kRoot},
       {"step_num", Fact::kStep},
       {"run_delay_ns", Fact::kRunDelay},
+      {"cpu_ns", Fact::kCpu},
       {"_ipl_stage_name", Fact::kStage},
       {"compilation", Fact::kCompilation},
       {"process_group", Fact::kGroup},
@@ -62,6 +63,9 @@ void PlaneEvents::Take(const Stat& stat, EventFacts* facts) const {
       return;
     case Fact::kRunDelay:
       if (is_integer) facts->not_running_ns = std::max<int64_t>(0, stat.integer);
+      return;
+    case Fact::kCpu:
+      if (is_integer) facts->cpu_ns = std::max<int64_t>(0, stat.integer);
       return;
     case Fact::kStage:
       facts->input = true;

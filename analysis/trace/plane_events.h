@@ -22,6 +22,7 @@ struct EventFacts {
   bool root = false;  // `_r`
   std::optional<int64_t> step;
   std::optional<int64_t> not_running_ns;
+  std::optional<int64_t> cpu_ns;
   bool input = false;  // a stage of an input pipeline
   bool compilation = false;
   bool collective = false;  // has a stat that only collectives have
@@ -57,6 +58,7 @@ class PlaneEvents {
     kRoot,
     kStep,
     kRunDelay,
+    kCpu,
     kStage,
     kCompilation,
     kGroup,

@@ -195,6 +195,7 @@ void TraceReader::ReadHostLine(Plane* plane, std::string_view bytes) {
     event.end_ns = span.end_ns;
     if (facts.root) event.step = facts.step;
     event.not_running_ns = facts.not_running_ns;
+    event.cpu_ns = facts.cpu_ns;
     if (facts.input) event.kind = EventKind::kInput;
     if (facts.compilation) event.kind = EventKind::kCompilation;
     if (facts.collective) event.kind = EventKind::kCollective;

@@ -43,6 +43,46 @@ const std::array<Bound, kStepClasses> kBounds = {{
      "half of the time without a name is no answer"},
 }};
 
+namespace {
+
+// By what compiles: part of its name.
+struct NamedAdvice {
+  StepClass step_class;
+  std::string_view part;
+  std::string_view advice;
+};
+
+constexpr std::string_view kOfJax =
+    "recompilation: jax.log_compiles tells why; pad or bucket shapes, static arguments only for "
+    "values that rarely change, no jax.jit of a new function in the loop";
+constexpr std::string_view kOfTorch =
+    "recompilation: TORCH_LOGS=recompiles tells why; dynamic=True or mark_dynamic for sizes that "
+    "change, no torch.compile of a new function in the loop";
+
+constexpr NamedAdvice kNamedAdvice[] = {
+    {StepClass::kCompilation, "tf.function",
+     "retracing: tensors instead of Python values as arguments, an input_signature, "
+     "reduce_retracing=True, no tf.function of a new function in the loop"},
+    {StepClass::kCompilation, "torch.compile", kOfTorch},
+    {StepClass::kCompilation, "_compile.compile_inner", kOfTorch},
+    {StepClass::kCompilation, "entire_frame_compile", kOfTorch},
+    {StepClass::kCompilation, "PjitFunction", kOfJax},
+    {StepClass::kCompilation, "backend_compile", kOfJax},
+    {StepClass::kCompilation, "jaxpr", kOfJax},
+    {StepClass::kCompilation, "lower_sharding_computation", kOfJax},
+};
+
+}  // namespace
+
+std::string_view AdviceFor(StepClass step_class, std::string_view name) {
+  for (const NamedAdvice& named : kNamedAdvice) {
+    if (named.step_class == step_class && name.find(named.part) != std::string_view::npos) {
+      return named.advice;
+    }
+  }
+  return BoundOf(step_class).advice;
+}
+
 std::optional<StepClass> ChooseBound(
     const std::array<std::optional<double>, kStepClasses>& shares) {
   std::optional<StepClass> chosen;

@@ -23,6 +23,9 @@ struct Bound {
 // One entry per class, in the order of StepClass.
 extern const std::array<Bound, kStepClasses> kBounds;
 
+// What helps against `step_class`, where its largest name is known.
+std::string_view AdviceFor(StepClass step_class, std::string_view name);
+
 inline const Bound& BoundOf(StepClass step_class) { return kBounds[Index(step_class)]; }
 
 // Returns the class that exceeds its threshold by the largest factor, if any does. `shares` are

@@ -50,6 +50,7 @@ std::vector<Culprit> FindCulprits(StepClass step_class, double class_ms,
       culprit.name = name.name();
       if (culprit.source.empty()) culprit.source = name.source();
       culprit.ms += ms / static_cast<double>(workers.size());
+      if (step_class == StepClass::kCompilation) culprit.compilations += name.count();
     });
   }
   std::unordered_map<std::string, std::vector<double>> of_others;

@@ -34,6 +34,11 @@ void FillRow(WorkerRow* row) {
   row->mean_ms = Mean(times);
   row->gap_ms = gap / count / kNsPerMs;
   row->own_ms = *row->mean_ms - blocked / count / kNsPerMs;
+  if (!view.asleep_ns.empty()) {
+    double sum = 0;
+    for (const int64_t ns : view.asleep_ns) sum += static_cast<double>(ns);
+    row->asleep_ms = sum / count / kNsPerMs;
+  }
   for (size_t c = 0; c < kStepClasses; ++c) {
     if (view.class_ns[c].empty()) continue;
     double sum = 0;

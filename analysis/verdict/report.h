@@ -24,6 +24,7 @@ struct Culprit {
   std::string name;
   std::string source;               // file:line; empty: unknown
   double ms = 0;                    // per step
+  uint64_t compilations = 0;        // of that name, where it is one
   std::optional<double> others_ms;  // the others' median
 };
 
@@ -34,6 +35,9 @@ struct Finding {
   std::optional<StepClass> step_class;
   std::optional<double> class_ms;         // per step, of these workers
   std::optional<double> class_others_ms;  // the others' median
+  // Set if their threads mostly slept in the time of this class, which no recorded wait explains:
+  // how long per step.
+  std::optional<double> asleep_ms;
   std::vector<Culprit> names;
   std::optional<double> step_ms;
   std::optional<double> mended_step_ms;
@@ -58,7 +62,8 @@ struct WorkerRow {
   std::optional<double> mean_ms, gap_ms, own_ms;
   std::array<std::optional<double>, kStepClasses> classes_ms;  // means per step; absent: not
                                                                // recorded
-  int64_t unmatched_ns = 0;  // blocked in collectives that no other worker recorded
+  std::optional<double> asleep_ms;  // in host, launch and unexplained time
+  int64_t unmatched_ns = 0;         // blocked in collectives that no other worker recorded
 };
 
 struct CollectiveRow {

@@ -32,6 +32,10 @@ inline constexpr double kFalseAlarm = 0.02;
 // Share of the whole run from which on one step is a finding by itself.
 inline constexpr double kMinSingleGain = 0.1;
 
+// Minimum ratio of the gain of a bound of all workers to that of a straggler at which the bound
+// is the verdict.
+inline constexpr double kBoundOverStraggler = 3;
+
 // Share of lost events of the blamed worker's step thread beyond which they may hide the cause.
 inline constexpr double kMaxLost = 0.005;
 

@@ -30,6 +30,30 @@ bool IsMendable(StepClass step_class) {
          step_class != StepClass::kUnexplained;
 }
 
+// Sets how long `workers` slept, if the class of `finding` may hide waits and sleep explains most
+// of the time that it takes in `workers` beyond `others`.
+void NameSleep(const std::vector<size_t>& workers, const std::vector<size_t>& others,
+               const Report& report, Finding* finding) {
+  const StepClass step_class = finding->step_class.value_or(StepClass::kInput);
+  if (step_class != StepClass::kHost && step_class != StepClass::kLaunch &&
+      step_class != StepClass::kUnexplained) {
+    return;
+  }
+  const auto times = [&](const std::vector<size_t>& of) {
+    std::vector<double> asleep;
+    for (const size_t w : of) {
+      if (report.workers[w].asleep_ms.has_value()) asleep.push_back(*report.workers[w].asleep_ms);
+    }
+    return asleep;
+  };
+  const double asleep_ms = Mean(times(workers));
+  const double more_ms = asleep_ms - Median(times(others));
+  constexpr double kMost = 0.5;
+  if (more_ms > kMost * (*finding->class_ms - finding->class_others_ms.value_or(0))) {
+    finding->asleep_ms = asleep_ms;
+  }
+}
+
 // Returns what bounds `workers`, taken together. If no class exceeds its threshold, none is set and
 // `share` is that of the largest class.
 Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report) {
@@ -60,6 +84,7 @@ Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report)
   finding.step_class = bound.has_value() ? *bound : static_cast<StepClass>(largest);
   finding.class_ms = sums[Index(*finding.step_class)];
   finding.names = FindCulprits(*finding.step_class, *finding.class_ms, workers, {}, report);
+  NameSleep(workers, {}, report, &finding);
   if (!bound.has_value() || !IsMendable(*bound)) return finding;
   // The upper bound of a fix: without that class at all.
   finding.gain = shares[Index(*bound)];
@@ -163,6 +188,7 @@ void NameCause(const Alignment& alignment, const Report& report, const Straggler
   }
   if (!finding->step_class.has_value()) return;
   if (!straggler.single) {
+    NameSleep(finding->workers, others, report, finding);
     finding->names =
         FindCulprits(*finding->step_class, *finding->class_ms, finding->workers, others, report);
     return;
@@ -327,12 +353,24 @@ void CompareIndependent(const Alignment& alignment, Report* report) {
     if (finding.gain_low < kMinGainLow) continue;
     finding.names =
         FindCulprits(*finding.step_class, *finding.class_ms, finding.workers, others, *report);
+    NameSleep(finding.workers, others, *report, &finding);
     const std::string doubt = WhyNotSure(finding, *report);
     if (!doubt.empty()) {
       report->verdict = Undecidable(doubt, "capture again, with fewer events or larger rings");
       continue;
     }
     report->findings.push_back(std::move(finding));
+  }
+}
+
+// Puts what bounds all workers in front of a straggler that is worth far less. Waiting is what the
+// straggler causes.
+void AddLargerBound(const std::vector<size_t>& workers, Report* report) {
+  Finding bound = BoundOfAll(workers, *report);
+  if (bound.kind != Finding::Kind::kBound || bound.step_class == StepClass::kWaiting) return;
+  const double gain = report->findings.front().gain.value_or(0);
+  if (bound.gain_low > kBoundOverStraggler * gain) {
+    report->findings.insert(report->findings.begin(), std::move(bound));
   }
 }
 
@@ -371,6 +409,7 @@ void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matc
                      return a.gain.value_or(0) > b.gain.value_or(0);
                    });
   if (!report->findings.empty()) {
+    AddLargerBound(measured, report);
     report->verdict = report->findings.front();
   } else if (report->verdict.why_undecidable.empty()) {
     report->verdict = BoundOfAll(measured, *report);

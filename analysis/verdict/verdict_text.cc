@@ -44,6 +44,7 @@ std::string CulpritText(const Culprit& culprit) {
   if (culprit.others_ms.has_value()) {
     absl::StrAppend(&text, " (others ", Milliseconds(*culprit.others_ms), ")");
   }
+  if (culprit.compilations > 0) absl::StrAppend(&text, ", ", culprit.compilations, " times");
   if (!culprit.source.empty()) absl::StrAppend(&text, ", ", culprit.source);
   return text;
 }
@@ -65,6 +66,11 @@ void AddCause(Finding* finding) {
     }
     finding->why.push_back(std::move(line));
   }
+  if (finding->asleep_ms.has_value()) {
+    finding->why.push_back(absl::StrCat("its thread sleeps for ", Milliseconds(*finding->asleep_ms),
+                                        " per step where no wait is recorded: for a lock, a "
+                                        "socket, a file or a timer"));
+  }
   for (const Culprit& culprit : finding->names) {
     finding->why.push_back(finding->single_step.has_value()
                                ? absl::StrCat(culprit.name, " ", Milliseconds(culprit.ms),
@@ -82,6 +88,21 @@ std::string GainText(const Finding& finding) {
                           100 * finding.gain_high);
   }
   return text + ")";
+}
+
+std::string AdviceText(const Report& report, const Finding& finding) {
+  if (finding.step_class == StepClass::kWaiting && report.missing.empty() &&
+      report.workers.size() > 1) {
+    return "they take turns in being late: batches of uneven size, or a machine that is short of "
+           "CPU; a longer capture tells whether one of them is late more often";
+  }
+  if (finding.step_class == StepClass::kUnexplained && finding.asleep_ms.has_value()) {
+    return "find what it waits for: put a scope, or jobscope.input_wait, around it, or capture "
+           "with --python_tracer_level=1";
+  }
+  const std::string_view name =
+      finding.names.empty() ? std::string_view() : std::string_view(finding.names.front().name);
+  return std::string(AdviceFor(*finding.step_class, name));
 }
 
 void WriteStraggler(const Report& report, Finding* finding) {
@@ -106,7 +127,7 @@ void WriteStraggler(const Report& report, Finding* finding) {
   }
   AddCause(finding);
   if (finding->step_class.has_value()) {
-    finding->advice = std::string(BoundOf(*finding->step_class).advice);
+    finding->advice = AdviceText(report, *finding);
   }
   const std::string one = finding->workers.size() == 1 ? "it were" : "they were";
   const std::string gain = finding->single_step.has_value()
@@ -139,7 +160,7 @@ void WriteBound(const Report& report, Finding* finding) {
     finding->why.emplace_back(
         "transfer, or waiting for ranks that are not in this run: capture them too");
   }
-  finding->advice = std::string(bound.advice);
+  finding->advice = AdviceText(report, *finding);
   const std::string gain = GainText(*finding);
   if (gain.empty()) return;
   absl::StrAppend(
@@ -157,7 +178,7 @@ void WriteBalanced(const Report& report, Finding* finding) {
   }
   AddCause(finding);
   if (finding->step_class.has_value()) {
-    finding->advice = std::string(BoundOf(*finding->step_class).advice);
+    finding->advice = AdviceText(report, *finding);
   }
 }
 

@@ -27,7 +27,8 @@ absl::Status ReadSteps(const v1::Digest& digest, WorkerView* view) {
   if (packed.begin_ns_size() != count || packed.length_ns_size() != count ||
       packed.account_ns_size() != count || packed.top_name_size() != count ||
       packed.top_self_ns_size() != count ||
-      (packed.blocked_ns_size() != count && packed.blocked_ns_size() != 0)) {
+      (packed.blocked_ns_size() != count && packed.blocked_ns_size() != 0) ||
+      (packed.asleep_ns_size() != count && packed.asleep_ns_size() != 0)) {
     return Malformed(digest, "its columns of steps differ in length");
   }
   uint64_t number = 0;
@@ -68,6 +69,10 @@ absl::Status ReadSteps(const v1::Digest& digest, WorkerView* view) {
   }
   if (packed.blocked_ns_size() != 0 && !take(packed.blocked_ns(), &view->blocked_ns)) {
     return Malformed(digest, "blocked times");
+  }
+  for (const uint64_t ns : packed.asleep_ns()) {
+    if (!IsLength(ns)) return Malformed(digest, "sleep");
+    view->asleep_ns.push_back(static_cast<int64_t>(ns));
   }
   for (size_t i = 0; i < sums.size(); ++i) {
     if (sums[i] != view->steps[i].account_ns) return Malformed(digest, "times do not add up");

@@ -105,6 +105,23 @@ TEST(PartitionTest, TimeWithoutACpuIsTakenFromWorkInProportion) {
   EXPECT_THAT(Of(partition, StepClass::kInput), ElementsAre(0, 50));
 }
 
+TEST(PartitionTest, AThreadThatSleepsWhereNoWaitIsRecorded) {
+  std::vector<StepSpan> steps = {Step(1, 0, 100), Step(2, 100, 200), Step(3, 200, 300)};
+  for (StepSpan& step : steps) step.not_running_ns = 10;
+  steps[0].cpu_ns = 30;   // of 100: 20 in an input wait, 10 without a CPU
+  steps[1].cpu_ns = 100;  // more than there is time: clocks differ
+  RecordedTimes times;
+  times.input = {{0, 20}};
+  times.host = {{20, 40}};
+  const Partition partition = PartitionSteps(steps, AccountsOf(steps), times);
+  EXPECT_THAT(partition.asleep_ns, ElementsAre(40, 0, 0));
+}
+
+TEST(PartitionTest, WithoutCpuTimesSleepIsNotKnown) {
+  const std::vector<StepSpan> steps = {Step(1, 0, 100)};
+  EXPECT_THAT(PartitionSteps(steps, AccountsOf(steps), {}).asleep_ns, IsEmpty());
+}
+
 // Whatever is recorded: classes and blocked time add up to the accounts.
 TEST(PartitionTest, ClassesAddUp) {
   std::mt19937 random(11);

@@ -79,6 +79,18 @@ TEST_F(ReportTest, ASlowLinkSlowsAllAndBlamesNobody) {
   EXPECT_EQ(verdict["workers"], json::array());
 }
 
+TEST_F(ReportTest, ASlowLinkComesBeforeAStragglerThatIsWorthLittle) {
+  AddRanks(
+      4, 30, [](int, int) { return 0.5; },
+      [](int rank, int step) { return (rank == 1 ? 2.6 : 1.0) + 0.05 * (step % 3); });
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["finding"], "bound");
+  EXPECT_EQ(report["verdict"]["class"], "transfer");
+  ASSERT_EQ(report["findings"].size(), 2u);
+  EXPECT_EQ(report["findings"][1]["workers"], json({"w1"}));
+}
+
 // With a worker missing it could be that one for which all wait.
 TEST_F(ReportTest, AMissingRankMayBeTheSlowOne) {
   AddRanks(4, 40, Jitter, [](int, int) { return 12.0; });
@@ -129,6 +141,60 @@ TEST_F(ReportTest, OneWorkerThatWaitsForInput) {
   EXPECT_NEAR(report["workers"][0]["classes_ms"]["host"].get<double>(), 3, 0.001);
   EXPECT_NEAR(report["workers"][0]["classes_ms"]["unexplained"].get<double>(), 1, 0.001);
   EXPECT_FALSE(report["workers"][0]["classes_ms"].contains("device_compute"));
+}
+
+// What is nested within a compilation, as Python's tracers record it, belongs to it.
+TEST_F(ReportTest, RecompilationIsNamedWithItsFunction) {
+  TraceFile trace;
+  for (int step = 0; step < 20; ++step) {
+    const double begin_ms = step * 10;
+    trace.Step(step, begin_ms, begin_ms + 10);
+    trace.Event("PjitFunction(update)", begin_ms, begin_ms + 9);
+    trace.Event("$pxla.py:1209 compile", begin_ms, begin_ms + 8);
+    trace.Event("trace_to_jaxpr", begin_ms, begin_ms + 1);
+    trace.Event("backend_compile_and_load", begin_ms + 2, begin_ms + 8);
+    trace.Event("$compiler.py:292 backend_compile_and_load", begin_ms + 2, begin_ms + 8);
+  }
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["class"], "compilation");
+  EXPECT_NEAR(verdict["class_ms"].get<double>(), 7, 0.001);
+  EXPECT_EQ(verdict["names"][0], "backend_compile_and_load of PjitFunction(update)");
+  EXPECT_THAT(verdict["why"].dump(), HasSubstr("6.00 ms per step, 20 times"));
+  EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("jax.log_compiles"));
+}
+
+TEST_F(ReportTest, RetracingOfTensorFlowIsACompilation) {
+  TraceFile trace;
+  for (int step = 0; step < 20; ++step) {
+    trace.Step(step, step * 10, step * 10 + 10);
+    trace.Event("update", step * 10, step * 10 + 9);
+    trace.Event("tf.function-graph_building", step * 10, step * 10 + 6);
+  }
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["class"], "compilation");
+  EXPECT_EQ(verdict["names"][0], "tf.function-graph_building of update");
+  EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("reduce_retracing"));
+}
+
+// A lock, a socket: nothing is recorded of it but that the thread neither ran nor wanted to.
+TEST_F(ReportTest, OneWorkerThatSleepsForWhoKnowsWhat) {
+  TraceFile trace;
+  for (int step = 0; step < 20; ++step) {
+    trace.Step(step, step * 10, step * 10 + 10,
+               {{"cpu_ns", 2'000'000}, {"run_delay_ns", 1'000'000}});
+    trace.Event("forward", step * 10, step * 10 + 3);
+  }
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["class"], "unexplained");
+  EXPECT_NEAR(report["verdict"]["asleep_ms"].get<double>(), 7, 0.001);
+  EXPECT_NEAR(report["workers"][0]["asleep_ms"].get<double>(), 7, 0.001);
+  EXPECT_THAT(report["verdict"]["why"].dump(), HasSubstr("sleeps for 7.00 ms per step"));
 }
 
 TEST_F(ReportTest, OneWorkerWhoseDeviceIsBusy) {
