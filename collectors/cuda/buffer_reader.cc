@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/cuda/buffer_reader.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "collectors/cuda/records/record.h"
+#include "collectors/cuda/records/record_walk.h"
+
+namespace jobscope::cuda {
+namespace {
+
+constexpr size_t kMaxUnknownKinds = 32;
+
+}  // namespace
+
+BufferReader::BufferReader(const CuptiApi* api, const ClockMap* clock, KernelNames* kernels,
+                           ThreadNames* threads, HeldActivities* held, SessionAccount* account)
+    : api_(api),
+      pool_(BufferPool::Get()),
+      clock_(*clock),
+      kernels_(*kernels),
+      threads_(*threads),
+      held_(*held),
+      account_(*account) {}
+
+bool BufferReader::Read(absl::Duration budget) {
+  const absl::Time deadline = absl::Now() + budget;
+  while (const auto full = pool_.TakeFull()) {
+    if (full->scrap) {
+      account_.scrap_records += Count(*full);
+    } else {
+      ReadRecords(*full);
+    }
+    pool_.Free(full->slot);
+    if (absl::Now() > deadline) return false;
+  }
+  return true;
+}
+
+void BufferReader::CountRest() {
+  while (const auto full = pool_.TakeFull()) {
+    account_.unread_records += Count(*full);
+    pool_.Free(full->slot);
+  }
+}
+
+uint64_t BufferReader::Count(const BufferPool::Full& buffer) const {
+  uint64_t records = 0;
+  RecordWalk walk(api_, buffer.data, buffer.bytes);
+  while (walk.Next()) ++records;
+  return records;
+}
+
+void BufferReader::ReadRecords(const BufferPool::Full& buffer) {
+  RecordWalk walk(api_, buffer.data, buffer.bytes);
+  while (walk.Next()) TakeRecord(walk.record(), walk.left());
+  if (!walk.unreadable()) return;
+  ++account_.unreadable_buffers;
+  account_.LoseUnread(kInvalid);
+}
+
+void BufferReader::NoteUnknown(const uint8_t* record, size_t bytes) {
+  uint32_t kind = 0;
+  std::memcpy(&kind, record, std::min(bytes, sizeof(kind)));
+  // Before 12.9 these come with synchronisation, whether they are wanted or not.
+  if (kind == kKindCudaEvent && api_->version < kCupti12_9) return;
+  if (account_.unknown_kinds.size() < kMaxUnknownKinds) ++account_.unknown_kinds[kind];
+}
+
+void BufferReader::TakeRecord(const uint8_t* record, size_t bytes) {
+  TimedActivity timed;
+  Activity& activity = timed.activity;
+  switch (ParseRecord(record, bytes, api_->version, &activity)) {
+    case ParseResult::kOk:
+      break;
+    case ParseResult::kUnknown:
+      return NoteUnknown(record, bytes);
+    case ParseResult::kTruncated:
+      return account_.LoseUnread(kInvalid);
+  }
+  std::free(std::exchange(activity.details, nullptr));
+  if (activity.type == ActivityType::kApi && threads_.IsOurs(activity.thread)) return;
+  ++account_.attempted;
+  // Before all that looks at it: also a kernel that is lost names its launch.
+  if (activity.type == ActivityType::kKernel) timed.name = kernels_.Find(activity.name);
+  activity.name = nullptr;  // belongs to the library
+  if (activity.graph != 0 || activity.type == ActivityType::kGraph) graphs_seen_ = true;
+  if (activity.start_ns == 0) {
+    // Work that never began, or of which CUPTI lost the time: mostly nodes of graphs when its pool
+    // on the device was used up.
+    const bool never_began = work_is_over_ && IsDeviceWork(activity.type);
+    return held_.Lose(never_began ? kUnfinished : kNoTimestamp, timed);
+  }
+  if (activity.end_ns != 0 && activity.end_ns < activity.start_ns) {
+    return held_.Lose(kInvalid, timed);
+  }
+  timed.start_ticks = clock_.ToTicks(activity.start_ns);
+  timed.unfinished = activity.end_ns == 0;
+  timed.end_ticks = timed.unfinished ? UINT64_MAX : clock_.ToTicks(activity.end_ns);
+  held_.Take(timed);
+}
+
+}  // namespace jobscope::cuda

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads the buffers that CUPTI has returned, record by record.
+#ifndef COLLECTORS_CUDA_BUFFER_READER_H_
+#define COLLECTORS_CUDA_BUFFER_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "collectors/cuda/held_activities.h"
+#include "collectors/cuda/libraries/cupti_api.h"
+#include "collectors/cuda/records/clock_map.h"
+#include "collectors/cuda/records/kernel_names.h"
+#include "collectors/cuda/records/thread_names.h"
+#include "collectors/cuda/session_account.h"
+#include "collectors/cuda/tracing/buffer_pool.h"
+
+namespace jobscope::cuda {
+
+// Every record is counted, and is then held, outside of the window, or lost. Calls that our own
+// threads make into CUDA count as nothing. Belongs to the collector's thread.
+class BufferReader {
+ public:
+  // All outlive this.
+  BufferReader(const CuptiApi* api, const ClockMap* clock, KernelNames* kernels,
+               ThreadNames* threads, HeldActivities* held, SessionAccount* account);
+
+  // Reads for at most `budget`. True: no buffer is left.
+  bool Read(absl::Duration budget);
+  // Counts the records of all buffers that are left, as unread.
+  void CountRest();
+  // Tracing is over: work without a start time had not begun.
+  void EndOfWork() { work_is_over_ = true; }
+
+  // Whether a CUDA graph, or a node of one, was seen.
+  bool graphs_seen() const { return graphs_seen_; }
+
+ private:
+  void ReadRecords(const BufferPool::Full& buffer);
+  // Returns the number of records.
+  uint64_t Count(const BufferPool::Full& buffer) const;
+  void TakeRecord(const uint8_t* record, size_t bytes);
+  void NoteUnknown(const uint8_t* record, size_t bytes);
+
+  const CuptiApi* const api_;
+  BufferPool& pool_;
+  const ClockMap& clock_;
+  KernelNames& kernels_;
+  ThreadNames& threads_;
+  HeldActivities& held_;
+  SessionAccount& account_;
+  bool work_is_over_ = false;
+  bool graphs_seen_ = false;
+};
+
+}  // namespace jobscope::cuda
+
+#endif  // COLLECTORS_CUDA_BUFFER_READER_H_

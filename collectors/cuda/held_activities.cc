@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectors/cuda/held_activities.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace jobscope::cuda {
+namespace {
+
+constexpr size_t kManyCorrelations = 100'000;
+
+}  // namespace
+
+bool IsDeviceWork(ActivityType type) {
+  return type == ActivityType::kKernel || type == ActivityType::kCopy ||
+         type == ActivityType::kSet || type == ActivityType::kGraph;
+}
+
+void HeldActivities::Take(const TimedActivity& timed) {
+  Note(timed);
+  // Memory counts also before the window, for its totals.
+  const bool before = timed.end_ticks < window_.start_ticks;
+  const bool after = timed.start_ticks > window_.end_ticks;
+  if ((before || after) && timed.activity.type != ActivityType::kMemory) {
+    ++account_.outside;
+    return;
+  }
+  held_.push_back(timed);
+}
+
+void HeldActivities::Note(const TimedActivity& timed) {
+  const Activity& activity = timed.activity;
+  if (activity.correlation == 0) return;
+  if (IsDeviceWork(activity.type)) {
+    (void)correlations_.NoteWork(timed, window_.end_ticks);
+  } else if (activity.type == ActivityType::kApi) {
+    const EventWriter::Call& call = writer_.CallOf(activity.is_driver, activity.call);
+    graphs_called_ = graphs_called_ || call.of_graphs;
+    correlations_.NoteCall(timed, call);
+  }
+}
+
+void HeldActivities::Lose(const char* cause, const TimedActivity& timed) {
+  account_.Lose(cause);
+  if (!IsDeviceWork(timed.activity.type)) return;
+  // With it the launch is known not to be missing; without, it may be any launch's.
+  if (timed.activity.correlation == 0) {
+    ++account_.lost_without_id;
+    return;
+  }
+  Correlations::Known& known = correlations_.NoteWork(timed, window_.end_ticks);
+  const std::string_view why = cause;
+  if (why == kNoTimestamp) ++known.without_times;
+  if (why == kUnfinished) ++known.unfinished;
+}
+
+const StepSpan* HeldActivities::StepOf(uint64_t ticks) const {
+  const StepSpan* const step = steps_.Find(ticks);
+  // A step that is cut at the window's edge is no step in the trace.
+  if (step == nullptr || step->begin_ticks < window_.start_ticks) return nullptr;
+  return step->end_ticks == 0 || step->end_ticks <= window_.end_ticks ? step : nullptr;
+}
+
+void HeldActivities::ChoosePlanes(uint64_t now_ticks) {
+  if (writer_.has_device_planes()) return;
+  if (steps_.Whole(window_.start_ticks, std::min(window_.end_ticks, now_ticks)) == 0) return;
+  for (const TimedActivity& timed : held_) {
+    if (!IsDeviceWork(timed.activity.type)) continue;
+    const Correlations::Known* const known = correlations_.Find(timed.activity.correlation);
+    const bool has_call = known != nullptr && known->has_call;
+    if (StepOf(has_call ? known->call_ticks : timed.start_ticks) != nullptr) return;
+  }
+  writer_.UseCustomPlanes();
+}
+
+void HeldActivities::EmitUntil(uint64_t until_ticks, uint64_t now_ticks) {
+  Emit([until_ticks](const TimedActivity& timed) { return timed.end_ticks <= until_ticks; },
+       now_ticks);
+}
+
+void HeldActivities::EmitSettled(uint64_t old_ticks, uint64_t now_ticks) {
+  Emit(
+      [this, old_ticks, now_ticks](const TimedActivity& timed) {
+        const Activity& activity = timed.activity;
+        return timed.end_ticks <= (activity.is_driver ? old_ticks : now_ticks) &&
+               activity.type != ActivityType::kMemory && correlations_.IsSettled(activity);
+      },
+      now_ticks);
+}
+
+void HeldActivities::Emit(const std::function<bool(const TimedActivity&)>& is_ready,
+                          uint64_t now_ticks) {
+  const auto ready_end = std::partition(held_.begin(), held_.end(), is_ready);
+  if (ready_end == held_.begin()) return;
+  std::sort(held_.begin(), ready_end, [](const TimedActivity& a, const TimedActivity& b) {
+    return a.start_ticks != b.start_ticks ? a.start_ticks < b.start_ticks
+                                          : a.end_ticks > b.end_ticks;
+  });
+  if (std::any_of(held_.begin(), ready_end,
+                  [](const TimedActivity& timed) { return IsDeviceWork(timed.activity.type); })) {
+    ChoosePlanes(now_ticks);
+  }
+  // Work first: a call needs to know the plane of what it caused.
+  for (auto timed = held_.begin(); timed != ready_end; ++timed) {
+    if (IsDeviceWork(timed->activity.type)) EmitOne(*timed);
+  }
+  for (auto timed = held_.begin(); timed != ready_end; ++timed) {
+    if (!IsDeviceWork(timed->activity.type)) EmitOne(*timed);
+  }
+  held_.erase(held_.begin(), ready_end);
+}
+
+void HeldActivities::EmitOne(const TimedActivity& timed) {
+  const Activity& activity = timed.activity;
+  const bool inside = window_.Intersects(timed.start_ticks, timed.end_ticks);
+  if (!inside) ++account_.outside;
+  if (activity.type == ActivityType::kMemory) {
+    writer_.Memory(timed);  // also outside: it changes the totals
+    return;
+  }
+  if (!inside) return;
+  const Correlations::Known* const known = correlations_.Find(activity.correlation);
+  if (activity.type == ActivityType::kApi) {
+    // A driver call inside of a runtime call has the same id: the outer one is the launch.
+    const bool launch =
+        known != nullptr && known->has_work && (!activity.is_driver || !known->has_runtime_call);
+    writer_.Api(timed, launch ? &known->launched : nullptr,
+                launch ? StepOf(timed.start_ticks) : nullptr);
+    return;
+  }
+  if (!IsDeviceWork(activity.type)) {
+    writer_.Other(timed);
+    return;
+  }
+  const bool has_call = known != nullptr && known->has_call;
+  if (has_call) {
+    EventWriter::Order& order = order_[activity.device];
+    ++order.launches;
+    order.early += activity.start_ns < known->call_start_ns ? 1 : 0;
+  }
+  // Without its call (it came before the window, or from a graph) a kernel is tied by itself.
+  writer_.Device(timed, has_call ? nullptr : StepOf(timed.start_ticks));
+}
+
+void HeldActivities::ForgetOlderThan(uint64_t oldest_ticks) {
+  if (correlations_.size() >= kManyCorrelations) correlations_.ForgetOlderThan(oldest_ticks);
+}
+
+void HeldActivities::Close(uint64_t dropped) {
+  const Correlations::AfterTheEnd after = correlations_.LookAfter(window_);
+  for (const auto& [device, launches] : after.began_after) order_[device].after = launches;
+  account_.Close(after, dropped, InFlight());
+}
+
+void HeldActivities::WriteOrder() {
+  for (const auto& [device, order] : order_) writer_.WriteOrder(device, order);
+}
+
+EventWriter::Order HeldActivities::order() const {
+  EventWriter::Order all;
+  for (const auto& [device, order] : order_) {
+    all.launches += order.launches;
+    all.early += order.early;
+    all.after += order.after;
+  }
+  return all;
+}
+
+}  // namespace jobscope::cuda

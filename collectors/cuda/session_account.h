@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where each record of CUPTI's went.
+#ifndef COLLECTORS_CUDA_SESSION_ACCOUNT_H_
+#define COLLECTORS_CUDA_SESSION_ACCOUNT_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "collectors/collector.h"
+#include "collectors/cuda/records/correlations.h"
+#include "common/xspace/segment/item_sink.h"
+
+namespace jobscope::cuda {
+
+// Causes of loss: records that make no sense, that have no start time, and work of the window that
+// had not begun, or whose record had not come, at the end.
+inline constexpr const char* kInvalid = "invalid";
+inline constexpr const char* kNoTimestamp = "gpu_no_timestamp";
+inline constexpr const char* kUnfinished = "gpu_unfinished";
+
+// Every record of a kind we know counts as attempted, and ends in one of: an event, `outside` (of
+// the window), or a cause of loss. To these come the records that CUPTI says it dropped
+// ("cupti_dropped"), those of buffers that were for scrap ("gpu_pool"), those that there was no
+// time to read ("gpu_unread"), and kernel launches in the window whose kernels never came, as far
+// as they exceed what was lost without telling whose it was ("gpu_unfinished", with those whose
+// records were not complete). Work that was launched after the end is outside of it, whatever
+// became of it.
+struct SessionAccount {
+  uint64_t attempted = 0;
+  uint64_t outside = 0;
+  std::map<std::string, uint64_t> lost_by_cause;
+  uint64_t lost_without_id = 0;  // may be of any launch
+  std::map<uint32_t, uint64_t> unknown_kinds;
+  uint64_t unreadable_buffers = 0;
+  uint64_t scrap_records = 0;
+  uint64_t unread_records = 0;  // of buffers that there was no time to read
+
+  void Lose(const char* cause, uint64_t count = 1) { lost_by_cause[cause] += count; }
+  // No id is known of the launch that it may be of.
+  void LoseUnread(const char* cause);
+  // Until now.
+  uint64_t lost() const;
+
+  // The session is over: `after` is what came of launches, `dropped` what CUPTI says it dropped,
+  // `missing` how many launches in the window have no work.
+  void Close(const Correlations::AfterTheEnd& after, uint64_t dropped, uint64_t missing);
+  void FillReport(CollectorReport* report) const;
+};
+
+// Appends what was lost by cause. False: the store had no room for it.
+bool AppendLoss(const CollectorReport& report, xspace::ItemSink* sink);
+
+}  // namespace jobscope::cuda
+
+#endif  // COLLECTORS_CUDA_SESSION_ACCOUNT_H_

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What people are told of a session of the CUDA collector.
+#ifndef COLLECTORS_CUDA_SESSION_WARNINGS_H_
+#define COLLECTORS_CUDA_SESSION_WARNINGS_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "collectors/cuda/records/event_writer.h"
+#include "collectors/cuda/session_account.h"
+#include "collectors/cuda/tracing/buffer_pool.h"
+
+namespace jobscope::cuda {
+
+// Returns one sentence for each thing that went wrong, with its number. `clock_steps`: how often the
+// system's clock was set.
+std::vector<std::string> SessionWarnings(const BufferPool::Counts& buffers,
+                                         const SessionAccount& account, size_t clock_steps,
+                                         const EventWriter::Order& order);
+
+}  // namespace jobscope::cuda
+
+#endif  // COLLECTORS_CUDA_SESSION_WARNINGS_H_
