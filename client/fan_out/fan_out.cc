@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/clock/monotonic.h"
 #include "client/fan_out/fan_out_state.h"
+#include "common/clock/monotonic.h"
 #include "common/process/pid_space.h"
 
 namespace jobscope {

@@ -87,7 +87,7 @@ class FanOutState : private StartCoordinator::Host {
   std::optional<StepsWanted> WantedSteps(absl::Time now) const;
   void Warn(size_t index, std::string text) override;
 
-  // All absl::Time here are those of SteadyNow (client/clock/monotonic.h).
+  // All absl::Time here are those of SteadyNow (common/clock/monotonic.h).
   const FanOutOptions options_;
   const WorkerFactory factory_;
   const DeliveryWriter writer_;

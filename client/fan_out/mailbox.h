@@ -27,7 +27,7 @@ class Mailbox {
     came_.NotifyOne();
   }
 
-  // Blocks until there are letters, at most until `deadline` (SteadyNow, client/clock/monotonic.h);
+  // Blocks until there are letters, at most until `deadline` (SteadyNow, common/clock/monotonic.h);
   // returns all of them.
   std::deque<Letter> Wait(absl::Time deadline) {
     auto until = CondVar::Clock::time_point::max();

@@ -45,7 +45,7 @@ struct WorkerResult {
 };
 
 // One worker. Only the roster changes `stage`, `attempt`, `wake`, `stalls` and `end`. Times are
-// those of SteadyNow (client/clock/monotonic.h).
+// those of SteadyNow (common/clock/monotonic.h).
 struct Slot {
   Endpoint endpoint;
   std::string stem;

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "client/clock/clock_groups.h"
-#include "client/clock/monotonic.h"
 #include "common/clock/clock_id.h"
+#include "common/clock/monotonic.h"
 
 namespace jobscope {
 namespace {

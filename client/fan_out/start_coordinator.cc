@@ -8,9 +8,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/clock/monotonic.h"
 #include "client/fan_out/start_plan.h"
 #include "client/fan_out/step_plan.h"
+#include "common/clock/monotonic.h"
 
 namespace jobscope {
 namespace {

@@ -26,7 +26,7 @@
 namespace jobscope {
 
 // Belongs to the deciding thread: never blocks, and receives all callbacks as letters. All
-// absl::Time, except facts().started, are those of SteadyNow (client/clock/monotonic.h).
+// absl::Time, except facts().started, are those of SteadyNow (common/clock/monotonic.h).
 class StartCoordinator {
  public:
   // The fan-out, as the coordinator needs it.

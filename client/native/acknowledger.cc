@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/acknowledger.h"
 
-#include "client/clock/monotonic.h"
 #include "client/wire/native_messages.h"
+#include "common/clock/monotonic.h"
 
 namespace jobscope {
 namespace {

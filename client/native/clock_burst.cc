@@ -4,10 +4,10 @@
 #include <optional>
 #include <utility>
 
-#include "client/clock/monotonic.h"
 #include "client/rpc/unary_calls.h"
 #include "client/wire/native_messages.h"
 #include "common/clock/clock.h"
+#include "common/clock/monotonic.h"
 
 namespace jobscope {
 

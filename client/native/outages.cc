@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/clock/monotonic.h"
 #include "client/worker/outcome.h"
+#include "common/clock/monotonic.h"
 
 namespace jobscope {
 namespace {

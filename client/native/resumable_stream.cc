@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/clock/monotonic.h"
 #include "client/worker/outcome.h"
+#include "common/clock/monotonic.h"
 #include "jobscope/v1/profiler.pb.h"
 
 namespace jobscope {

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "client/clock/monotonic.h"
+#include "common/clock/monotonic.h"
 
 namespace jobscope {
 

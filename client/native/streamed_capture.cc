@@ -6,11 +6,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "client/clock/monotonic.h"
 #include "client/native/stream_end.h"
 #include "client/wire/native_messages.h"
 #include "client/wire/worker_message.h"
 #include "client/worker/outcome.h"
+#include "common/clock/monotonic.h"
 #include "common/process/pid_space.h"
 
 namespace jobscope {

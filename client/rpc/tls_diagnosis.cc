@@ -25,7 +25,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
-#include "client/clock/monotonic.h"
+#include "common/clock/monotonic.h"
 #include "common/text/foreign_text.h"
 
 namespace jobscope {

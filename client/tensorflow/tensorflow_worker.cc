@@ -12,10 +12,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "client/clock/monotonic.h"
 #include "client/rpc/timer.h"
 #include "client/run/reply_file.h"
 #include "client/worker/outcome.h"
+#include "common/clock/monotonic.h"
 #include "common/options/recording_options.h"
 #include "tensorflow/profiler_service.pb.h"
 

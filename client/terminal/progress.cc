@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/clock/monotonic.h"
 #include "client/terminal/table.h"
+#include "common/clock/monotonic.h"
 #include "common/text/foreign_text.h"
 
 namespace jobscope {

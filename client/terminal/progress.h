@@ -60,7 +60,7 @@ class Progress {
 
   // How often to call Update without news.
   absl::Duration period() const;
-  // Whether Update would redraw the line. `now`: SteadyNow (client/clock/monotonic.h).
+  // Whether Update would redraw the line. `now`: SteadyNow (common/clock/monotonic.h).
   bool IsDue(absl::Time now) const;
 
  private:

@@ -4,10 +4,10 @@
 #include <string>
 #include <string_view>
 
-#include "client/clock/monotonic.h"
 #include "client/wire/capture_message.h"
 #include "client/wire/native_messages.h"
 #include "common/clock/clock.h"
+#include "common/clock/monotonic.h"
 
 namespace jobscope {
 namespace {

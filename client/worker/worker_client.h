@@ -39,7 +39,7 @@ struct ArmCall {
 };
 
 // When to record. Instants are on this machine's MONOTONIC clock (MonotonicNow,
-// client/clock/monotonic.h); implementations convert them to the worker's with `clock`.
+// common/clock/monotonic.h); implementations convert them to the worker's with `clock`.
 struct StartCall {
   // The result of SyncClock, narrowed by those of other workers of the same host
   // (client/clock/clock_groups.h). Absent if there is none: a native worker then starts as soon as

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "collectors/cuda/records/record.h"
 #include "collectors/cuda/records/record_walk.h"
+#include "common/clock/monotonic.h"
 
 namespace jobscope::cuda {
 namespace {
@@ -28,7 +28,7 @@ BufferReader::BufferReader(const CuptiApi* api, const ClockMap* clock, KernelNam
       account_(*account) {}
 
 bool BufferReader::Read(absl::Duration budget) {
-  const absl::Time deadline = absl::Now() + budget;
+  const absl::Time deadline = SteadyNow() + budget;
   while (const auto full = pool_.TakeFull()) {
     if (full->scrap) {
       account_.scrap_records += Count(*full);
@@ -36,7 +36,7 @@ bool BufferReader::Read(absl::Duration budget) {
       ReadRecords(*full);
     }
     pool_.Free(full->slot);
-    if (absl::Now() > deadline) return false;
+    if (SteadyNow() > deadline) return false;
   }
   return true;
 }

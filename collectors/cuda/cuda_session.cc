@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "collectors/cuda/session_warnings.h"
+#include "common/clock/monotonic.h"
 
 namespace jobscope::cuda {
 namespace {
@@ -29,7 +30,7 @@ constexpr absl::Duration kForgetDroppedLimit = absl::Milliseconds(300);
 constexpr absl::Duration kLeastCallLimit = absl::Milliseconds(100);
 
 absl::Duration Until(absl::Time deadline) {
-  return std::max(deadline - absl::Now(), absl::ZeroDuration());
+  return std::max(deadline - SteadyNow(), absl::ZeroDuration());
 }
 
 }  // namespace
@@ -131,7 +132,7 @@ absl::Status CudaSession::Stop(uint64_t end_ticks) {
     return absl::OkStatus();  // Report leaves
   }
   window_.end_ticks = std::max(window_.start_ticks, std::min(window_.end_ticks, end_ticks));
-  const absl::Time deadline = absl::Now() + limits_.stop;
+  const absl::Time deadline = SteadyNow() + limits_.stop;
   AddKnots();
   work_in_flight_ = given_up_ || !AwaitWork(deadline);
   reader_.EndOfWork();
@@ -156,7 +157,7 @@ absl::Status CudaSession::Stop(uint64_t end_ticks) {
 // So the work of the window has ended when each buffer that CUPTI had at its end has come back, and
 // nothing that came launched something that has not.
 bool CudaSession::AwaitWork(absl::Time stop_deadline) {
-  const absl::Time deadline = absl::Now() + limits_.work_in_flight;
+  const absl::Time deadline = SteadyNow() + limits_.work_in_flight;
   const uint64_t mark = pool_.Mark();
   for (bool first = true;; first = false) {
     const absl::Duration left = std::max(Until(stop_deadline), kLeastCallLimit);
@@ -167,7 +168,7 @@ bool CudaSession::AwaitWork(absl::Time stop_deadline) {
     (void)reader_.Read(Until(stop_deadline));
     if (first) EmitSettled();
     if (pool_.LentWithRecords(mark) == 0 && held_.InFlight() == 0) return true;
-    if (absl::Now() >= deadline || !tracing_.FatalError().empty()) return false;
+    if (SteadyNow() >= deadline || !tracing_.FatalError().empty()) return false;
     absl::SleepFor(absl::Milliseconds(5));
   }
 }
@@ -181,13 +182,13 @@ void CudaSession::EmitSettled() {
 
 // CUPTI's own thread may be a little later with what was taken by force.
 void CudaSession::TakeLastRecords(absl::Time deadline) {
-  const absl::Time last = absl::Now() + kLastBuffers;
+  const absl::Time last = SteadyNow() + kLastBuffers;
   bool all = false;
   do {
     all = reader_.Read(Until(deadline));
     if (!all || given_up_ || pool_.LentWithRecords() == 0) break;
     absl::SleepFor(absl::Milliseconds(1));
-  } while (absl::Now() < last);
+  } while (SteadyNow() < last);
   pool_.SetMode(BufferPool::Mode::kIdle);
   // Too many to read before Stop's caller times out: counted, like discarded ones.
   if (!all) reader_.CountRest();

@@ -15,6 +15,7 @@
 #include "collectors/framework/profiler_session.py.h"
 #include "collectors/python/bridge/api.h"
 #include "collectors/torch/torch_steps.h"
+#include "common/clock/monotonic.h"
 #include "common/process/own_environment.h"
 #include "common/text/utf8.h"
 #include "common/xspace/wire/absl_view.h"
@@ -275,11 +276,11 @@ void ForeignXSpaceCollector::NoteSize(size_t bytes) {
 
 absl::StatusOr<ForeignXSpaceCollector::Piece> ForeignXSpaceCollector::Take() {
   recording_ = false;
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   LearnThreads();
   const bool ended_by_itself = handover_->complete();
   const absl::StatusOr<python::Value> answer = Call("stop");
-  if (!ended_by_itself) NoteCost(absl::Now() - begin);
+  if (!ended_by_itself) NoteCost(SteadyNow() - begin);
   Piece piece;
   piece.before = piece_begin_;
   piece.after = SampleClocks(environment_.uses_tsc, kClockTries);
@@ -326,13 +327,13 @@ absl::Duration ForeignXSpaceCollector::Drain() {
   const uint64_t now = Now();
   if (now < piece_begin_.ticks + Ticks(PieceLength()) || EndsSoon(now)) return kLook;
 
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   TakePiece();
   if (!waiting_.has_value()) return absl::InfiniteDuration();
   if (absl::Status begun = Begin(); !begun.ok() && !handover_->leaving()) {
     trouble_ = absl::StrCat("it ends early: ", std::string(begun.message()));
   }
-  paused_ += absl::Now() - begin;
+  paused_ += SteadyNow() - begin;
   return kLook;
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "collectors/nvml/visible_devices.h"
+#include "common/clock/monotonic.h"
 #include "common/sync/mutex.h"
 #include "common/threads/worker_thread.h"
 #include "jobscope/detail/ticks.h"
@@ -23,9 +24,6 @@ Snapshot::State StateOf(Result result) {
   return result == kDriverNotLoaded || result == kGpuNotFound ? Snapshot::kAbsent
                                                               : Snapshot::kFailed;
 }
-
-// Uses MONOTONIC, because system clocks may be set.
-absl::Time Now() { return absl::FromUnixNanos(static_cast<int64_t>(detail::MonotonicNs())); }
 
 }  // namespace
 
@@ -59,7 +57,7 @@ struct GpuMonitor::State : std::enable_shared_from_this<State> {
   // True while a recent failure is remembered, so that nobody asks again.
   bool remembered() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     return (snapshot.state == Snapshot::kAbsent || snapshot.state == Snapshot::kFailed) &&
-           Now() - looked <= options.retry_after;
+           SteadyNow() - looked <= options.retry_after;
   }
   std::vector<std::function<void()>> waiters ABSL_GUARDED_BY(mutex);
   Snapshot snapshot ABSL_GUARDED_BY(mutex);
@@ -175,7 +173,7 @@ bool GpuMonitor::State::StartThread() {
       !started.ok()) {
     snapshot.state = Snapshot::kFailed;
     snapshot.reason = std::string(started.message());
-    looked = Now();
+    looked = SteadyNow();
     return false;
   }
   running = true;
@@ -184,14 +182,14 @@ bool GpuMonitor::State::StartThread() {
 
 void GpuMonitor::State::Main() {
   const MutexLock lock(&mutex);
-  idle_since = Now();
+  idle_since = SteadyNow();
   while (!ending) {
     if (refresh || wants_find()) {
       LookAndTell();
       continue;
     }
     if (SampleWhenDue()) continue;
-    const absl::Time now = Now();
+    const absl::Time now = SteadyNow();
     const absl::Time end = idle_since + options.linger;
     if (reader == nullptr || !reader->is_open() || now >= end) break;
     changed.WaitFor(&mutex, end - now);
@@ -219,7 +217,7 @@ void GpuMonitor::State::LookAndTell() {
   }
   finds_done = finds;
   snapshot = std::move(taken);
-  looked = idle_since = Now();
+  looked = idle_since = SteadyNow();
   const std::vector<std::function<void()>> told = std::exchange(waiters, {});
   changed.NotifyAll();
   const MutexUnlock unlocked(&mutex);
@@ -227,7 +225,7 @@ void GpuMonitor::State::LookAndTell() {
 }
 
 bool GpuMonitor::State::SampleWhenDue() {
-  const absl::Time now = Now();
+  const absl::Time now = SteadyNow();
   if (!sampling || reader == nullptr || !reader->is_open()) return false;
   if (now < next_sample) {
     changed.WaitFor(&mutex, next_sample - now);
@@ -239,7 +237,7 @@ bool GpuMonitor::State::SampleWhenDue() {
     const MutexUnlock unlocked(&mutex);
     taken = SampleAll(with_tsc);
   }
-  idle_since = Now();
+  idle_since = SteadyNow();
   counts.slowest = std::max(counts.slowest, idle_since - now);
   next_sample = std::max(next_sample + options.every, idle_since);
   if (!sampling) return true;  // sampling ended meanwhile: discard them
@@ -274,7 +272,7 @@ bool GpuMonitor::Refresh(absl::Duration max_age, std::function<void()> done) {
   State& s = *state_;
   const MutexLock lock(&s.mutex);
   if (s.remembered()) return false;
-  if (s.looked != absl::InfinitePast() && Now() - s.looked <= max_age) return false;
+  if (s.looked != absl::InfinitePast() && SteadyNow() - s.looked <= max_age) return false;
   s.refresh = true;
   if (!s.StartThread()) {
     s.refresh = false;
@@ -306,7 +304,7 @@ void GpuMonitor::StartSampling(bool uses_tsc) {
   const MutexLock lock(&s.mutex);
   s.sampling = true;
   s.uses_tsc = uses_tsc;
-  s.next_sample = Now();
+  s.next_sample = SteadyNow();
   s.samples.clear();
   s.counts = {};
   if (s.remembered()) return;

@@ -28,6 +28,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "common/clock/monotonic.h"
 #include "common/log/log.h"
 #include "common/process/headroom.h"
 #include "common/threads/worker_thread.h"
@@ -45,11 +46,7 @@ constexpr size_t kUnknownQueue = 1'000;
 constexpr int64_t kMinWarningIntervalNs = 60'000'000'000;
 constexpr absl::Duration kEndTimeout = absl::Seconds(2);
 
-int64_t NowNs() {
-  timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
+int64_t NowNs() { return static_cast<int64_t>(MonotonicNow()); }
 
 // Formats an address like gRPC's peer text after ReadablePeer; empty for a unix socket, whose
 // callers have no name.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "common/clock/monotonic.h"
 #include "common/process/loaded_libraries.h"
 #include "common/process/own_environment.h"
 
@@ -59,9 +60,9 @@ OtherProfiler FindOtherProfiler(absl::Duration timeout) {
   }
   if (pytorch == nullptr) return {};
   const IsRecording is_recording = FindIsRecording(*pytorch);
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = SteadyNow() + timeout;
   while (is_recording != nullptr && is_recording()) {
-    if (absl::Now() >= deadline) return {OtherProfiler::kKinetoRecords, ""};
+    if (SteadyNow() >= deadline) return {OtherProfiler::kKinetoRecords, ""};
     absl::SleepFor(absl::Milliseconds(5));
   }
   return {OtherProfiler::kKineto, ""};

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "collectors/cuda/tracing/state_log.h"
+#include "common/clock/monotonic.h"
 
 namespace jobscope::cuda {
 
@@ -16,11 +16,11 @@ Tracing::Tracing(const CuptiApi* api, const Options& options, std::shared_ptr<De
 Tracing::~Tracing() { Abandon(); }
 
 bool Tracing::Run(absl::Duration timeout, const std::function<void(Attachment*)>& call) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = SteadyNow() + timeout;
   if (!calls_->Wait(timeout)) return false;
-  call_posted_ = absl::Now();
+  call_posted_ = SteadyNow();
   const std::shared_ptr<Attachment> attachment = attachment_;
-  return calls_->Run("CUPTI", std::max(deadline - absl::Now(), absl::Milliseconds(1)),
+  return calls_->Run("CUPTI", std::max(deadline - SteadyNow(), absl::Milliseconds(1)),
                      [attachment, call] {
                        call(attachment.get());
                        if (attachment->abandoned) attachment->Undo();
@@ -41,7 +41,7 @@ absl::Status Tracing::Begin(absl::Duration timeout) {
 void Tracing::FlushSoon() {
   if (calls_->busy()) return;
   const std::shared_ptr<Attachment> attachment = attachment_;
-  call_posted_ = absl::Now();
+  call_posted_ = SteadyNow();
   (void)calls_->Post("CUPTI", [attachment] {
     attachment->Flush(/*forced=*/false);
     if (attachment->abandoned) attachment->Undo();
@@ -49,7 +49,7 @@ void Tracing::FlushSoon() {
 }
 
 absl::Duration Tracing::busy_for() const {
-  return calls_->busy() ? absl::Now() - call_posted_ : absl::ZeroDuration();
+  return calls_->busy() ? SteadyNow() - call_posted_ : absl::ZeroDuration();
 }
 
 bool Tracing::Flush(absl::Duration timeout) {

@@ -23,8 +23,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "client/clock/monotonic.h"
 #include "client/worker/worker_client.h"
+#include "common/clock/monotonic.h"
 
 namespace jobscope {
 

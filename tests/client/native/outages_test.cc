@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "client/clock/monotonic.h"
+#include "common/clock/monotonic.h"
 
 namespace jobscope {
 namespace {

@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads this machine's MONOTONIC clock, on which the client makes all of its decisions.
-#ifndef CLIENT_CLOCK_MONOTONIC_H_
-#define CLIENT_CLOCK_MONOTONIC_H_
-
-#include <time.h>
+// Reads this machine's MONOTONIC clock for deadlines and durations: setting the date does not move
+// it. The instants of traces come from MonotonicNs (clock.h), which tests may shift.
+#ifndef COMMON_CLOCK_MONOTONIC_H_
+#define COMMON_CLOCK_MONOTONIC_H_
 
 #include <algorithm>
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "jobscope/detail/ticks.h"
 
 namespace jobscope {
 
-inline uint64_t MonotonicNow() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
+inline uint64_t MonotonicNow() { return detail::MonotonicNs(); }
 
 // Converts MonotonicNow for arithmetic with absl::Duration. Its epoch is not absl's: it is no date,
 // and must not be mixed with absl::Now(), which jumps when the clock is set.
@@ -38,4 +34,4 @@ inline uint64_t DurationNs(absl::Duration duration) {
 
 }  // namespace jobscope
 
-#endif  // CLIENT_CLOCK_MONOTONIC_H_
+#endif  // COMMON_CLOCK_MONOTONIC_H_
