@@ -18,19 +18,19 @@
 
 namespace jobscope::cuda {
 
-// Every record is counted, and is then held, outside of the window, or lost. Calls that our own
-// threads make into CUDA count as nothing. Belongs to the collector's thread.
+// Counts every record, and hands it to HeldActivities or counts it as lost. Ignores calls that
+// jobscope's own threads make into CUDA. Used by the collector's thread only.
 class BufferReader {
  public:
   // All outlive this.
   BufferReader(const CuptiApi* api, const ClockMap* clock, KernelNames* kernels,
                ThreadNames* threads, HeldActivities* held, SessionAccount* account);
 
-  // Reads for at most `budget`. True: no buffer is left.
+  // Reads for at most `budget`. Returns whether no buffer is left.
   bool Read(absl::Duration budget);
-  // Counts the records of all buffers that are left, as unread.
+  // Counts the records of all remaining buffers as unread.
   void CountRest();
-  // Tracing is over: work without a start time had not begun.
+  // Declares tracing over: work without a start time had not begun.
   void EndOfWork() { work_is_over_ = true; }
 
   // Whether a CUDA graph, or a node of one, was seen.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Activities on their way into the trace: held until what they need to know of others has come.
+// Holds activities until what they depend on is known, then writes them in order.
 #ifndef COLLECTORS_CUDA_HELD_ACTIVITIES_H_
 #define COLLECTORS_CUDA_HELD_ACTIVITIES_H_
 
@@ -17,11 +17,11 @@
 
 namespace jobscope::cuda {
 
-// Work that a GPU does, as opposed to calls and memory.
+// Returns whether a GPU executes it, unlike calls and memory events.
 bool IsDeviceWork(ActivityType type);
 
-// A call is written once what it caused is known, and all in the order of their begin. Belongs to
-// the collector's thread.
+// Writes a call once the work that it caused is known, and all activities in the order of their
+// begin. Used by the collector's thread only.
 class HeldActivities {
  public:
   // All outlive this.
@@ -29,39 +29,40 @@ class HeldActivities {
                  SessionAccount* account)
       : window_(*window), steps_(*steps), writer_(*writer), account_(*account) {}
 
-  // Takes an activity whose times are known; counts it where it lies outside of the window.
+  // Takes an activity whose times are known; counts it as outside if it does not touch the window.
   void Take(const TimedActivity& timed);
-  // It is not in the trace. With its launch known, that one is known not to be missing.
+  // Counts an activity as lost. If its launch is known, that launch no longer counts as missing.
   void Lose(const char* cause, const TimedActivity& timed);
 
-  // Writes what ended until then.
+  // Writes activities that ended until then.
   void EmitUntil(uint64_t until_ticks, uint64_t now_ticks);
-  // Writes what is known whole: of drivers' calls, which may lie within a call of the runtime that
-  // is told later, those that ended before `old_ticks`.
+  // Writes activities that nothing can change any more. Driver calls may lie within a runtime call
+  // that is reported later: writes those that ended before `old_ticks`.
   void EmitSettled(uint64_t old_ticks, uint64_t now_ticks);
-  // Ids whose last record is older are not needed any more, once there are many.
+  // Forgets ids whose last record is older, if there are many.
   void ForgetOlderThan(uint64_t oldest_ticks);
 
-  // After all is written: closes the account with what became of the launches in the window.
+  // Closes the account with the launches in the window that have no work. Call it after the last
+  // Emit.
   void Close(uint64_t dropped);
-  // Into the trace.
+  // Writes the order of launches and work into the trace.
   void WriteOrder();
-  // Of all GPUs.
+  // Sum of all GPUs.
   EventWriter::Order order() const;
 
-  // Launches in the window of which no work has come.
+  // Number of launches in the window whose work has not arrived.
   uint64_t InFlight() const { return correlations_.InFlight(window_); }
   size_t bytes() const { return held_.size() * sizeof(TimedActivity); }
-  // A call that makes, changes or launches CUDA graphs was seen.
+  // Whether a call was seen that makes, changes or launches CUDA graphs.
   bool graphs_called() const { return graphs_called_; }
 
  private:
   void Note(const TimedActivity& timed);
   void Emit(const std::function<bool(const TimedActivity&)>& is_ready, uint64_t now_ticks);
   void EmitOne(const TimedActivity& timed);
-  // XProf finds no steps at all beside a GPU plane of which no kernel belongs to one. A plane's
-  // name is told before its first event, which is seconds after the work: what is held then
-  // decides.
+  // Chooses custom planes if no held kernel belongs to a step: XProf finds no steps at all beside a
+  // GPU plane of that kind. A plane's name must be written before its first event, seconds after
+  // the work, so the held activities decide.
   void ChoosePlanes(uint64_t now_ticks);
   const StepSpan* StepOf(uint64_t ticks) const;
 

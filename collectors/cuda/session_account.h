@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where each record of CUPTI's went.
+// Accounts for every record of CUPTI.
 #ifndef COLLECTORS_CUDA_SESSION_ACCOUNT_H_
 #define COLLECTORS_CUDA_SESSION_ACCOUNT_H_
 
@@ -38,18 +38,18 @@ struct SessionAccount {
   uint64_t unread_records = 0;  // of buffers that there was no time to read
 
   void Lose(const char* cause, uint64_t count = 1) { lost_by_cause[cause] += count; }
-  // No id is known of the launch that it may be of.
+  // Counts a record whose launch is unknown.
   void LoseUnread(const char* cause);
-  // Until now.
+  // Losses so far.
   uint64_t lost() const;
 
-  // The session is over: `after` is what came of launches, `dropped` what CUPTI says it dropped,
-  // `missing` how many launches in the window have no work.
+  // Closes the account at the end of the session. `after`: work launched after the window; `dropped`:
+  // records that CUPTI reports as dropped; `missing`: launches in the window without work.
   void Close(const Correlations::AfterTheEnd& after, uint64_t dropped, uint64_t missing);
   void FillReport(CollectorReport* report) const;
 };
 
-// Appends what was lost by cause. False: the store had no room for it.
+// Appends the losses by cause. Returns false if the store has no room for them.
 bool AppendLoss(const CollectorReport& report, xspace::ItemSink* sink);
 
 }  // namespace jobscope::cuda

@@ -9,7 +9,7 @@
 namespace jobscope::cuda {
 namespace {
 
-// A larger share of kernels that begin before their launch is worth a warning.
+// Share of kernels that begin before their launch, above which a warning is due.
 constexpr double kMaxEarlyShare = 1e-4;
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What people are told of a session of the CUDA collector.
+// Writes the warnings of a session of the CUDA collector.
 #ifndef COLLECTORS_CUDA_SESSION_WARNINGS_H_
 #define COLLECTORS_CUDA_SESSION_WARNINGS_H_
 
@@ -14,8 +14,8 @@
 
 namespace jobscope::cuda {
 
-// Returns one sentence for each thing that went wrong, with its number. `clock_steps`: how often the
-// system's clock was set.
+// Returns one sentence per kind of problem, with its count. `clock_steps`: how often the system's
+// clock was set.
 std::vector<std::string> SessionWarnings(const BufferPool::Counts& buffers,
                                          const SessionAccount& account, size_t clock_steps,
                                          const EventWriter::Order& order);
