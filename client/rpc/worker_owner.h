@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a worker on this host may be shown a secret in clear text.
+// Decides whether a worker on this host may receive a secret in clear text.
 #ifndef CLIENT_RPC_WORKER_OWNER_H_
 #define CLIENT_RPC_WORKER_OWNER_H_
 
@@ -9,12 +9,12 @@
 
 namespace jobscope {
 
-// Looks at the connections that this process has to `endpoint`, a loopback address or a Unix
-// socket: OK if there is one, and the process at the other end of each is of this user or root.
-// Asked when the connection stands, it cannot be deceived by a program that takes the port over
-// between the look and the connection. Costs a system call per descriptor of this process.
-// PERMISSION_DENIED names the other user; UNAVAILABLE: there is no connection, or the kernel does
-// not tell. Thread-safe.
+// Checks the connections of this process to `endpoint`, a loopback address or a Unix socket.
+// Returns OK if there is one, and the process at the other end of each belongs to this user or
+// root. Call it on an established connection: a program that takes over the port later cannot
+// deceive it. Costs a system call per descriptor of this process. Returns PERMISSION_DENIED, which
+// names the other user, or UNAVAILABLE if there is no connection or the kernel does not report the
+// user. Thread-safe.
 absl::Status CheckWorkerOwner(const Endpoint& endpoint);
 
 }  // namespace jobscope

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which user is at the other end of a connection within this host.
+// Finds the user at the other end of a connection within this host.
 #ifndef COMMON_NET_SOCKET_OWNER_H_
 #define COMMON_NET_SOCKET_OWNER_H_
 
@@ -10,7 +10,7 @@
 
 namespace jobscope {
 
-// How the kernel is asked about TCP sockets.
+// How to query the kernel about TCP sockets.
 enum class SocketTable {
   kNetlinkOrProc,  // sock_diag, which finds one socket in microseconds; else /proc
   kProc,           // /proc/net/tcp and tcp6 only, for tests

@@ -54,8 +54,8 @@ struct ProfilerServerOptions {
   std::string token_file;
   // Names, separated by commas, one of which the caller's certificate must hold; needs tls_ca.
   std::string tls_allowed_names;
-  // Users of this host who may call a loopback address or Unix socket without a token or
-  // certificate, besides the own user and root: user ids, "1001,1002", or "any".
+  // Users of this host that may call a loopback address or Unix socket without a token or
+  // certificate, in addition to the own user and root: user ids, "1001,1002", or "any".
   std::string allow_users;
   // Ceilings on what clients may ask for (docs/security.md). Of the length of a capture; 0: one hour.
   uint64_t max_duration_ms = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the operator of a worker lets clients ask for, at most.
+// Limits what clients may request, as set by the operator of a worker.
 #ifndef SERVER_RPC_CEILINGS_H_
 #define SERVER_RPC_CEILINGS_H_
 
@@ -18,35 +18,35 @@
 
 namespace jobscope {
 
-// The highest level of each kind that clients may ask for.
+// The highest level of each kind that clients may request.
 struct LevelCeilings {
   int host = 3;
   int device = 1;
-  // Level 2 traces each call of Python, which about doubles the time of pure Python code before
-  // Python 3.12: the operator allows it.
+  // Level 2 traces each Python call, which about doubles the time of pure Python code before Python
+  // 3.12: the operator must allow it.
   int python = 1;
 };
 
-// The defaults are those of a worker whose operator says nothing.
+// Ceilings; the defaults apply if the operator sets none.
 struct Ceilings {
   uint64_t duration_ms = limits::kMaxDurationMs;
-  uint64_t trace_bytes = 0;          // of events in one trace; 0: the store bounds what is held
+  uint64_t trace_bytes = 0;          // of events in one trace; 0: only the store limits them
   uint32_t captures_per_minute = 0;  // 0: no ceiling
   LevelCeilings levels;
 };
 
-// "3/1/2": host, device and Python. Empty: `*levels` stays. INVALID_ARGUMENT does not name the
-// setting that the text came from.
+// Parses "3/1/2": host, device and Python. Empty: keeps `*levels`. Returns INVALID_ARGUMENT, which
+// does not name the setting of the text.
 absl::Status ParseLevels(absl::string_view text, LevelCeilings* levels);
 
-// PERMISSION_DENIED: `field` = `value` is over a ceiling. Names the ceiling and how the operator
-// raises it: `variable` (`option`).
+// Returns PERMISSION_DENIED: `field` = `value` is above a ceiling. Names the ceiling and how the
+// operator can raise it: `variable` (`option`).
 absl::Status OverCeiling(absl::string_view field, absl::string_view value,
                          absl::string_view ceiling, absl::string_view variable,
                          absl::string_view option);
 
-// PERMISSION_DENIED names the first level that is over its ceiling. `prefix` is that of the fields'
-// names: "arm.".
+// Returns PERMISSION_DENIED, which names the first level above its ceiling. `prefix` precedes the
+// fields' names: "arm.".
 absl::Status CheckLevelCeilings(absl::string_view prefix, const RecordingOptions& recording,
                                 const Ceilings& ceilings);
 
@@ -56,8 +56,8 @@ class CaptureRate {
   // 0: no ceiling.
   explicit CaptureRate(uint32_t per_minute) : per_minute_(per_minute) {}
 
-  // Counts one capture that begins now, of at most `per_minute` at once and as many per minute.
-  // RESOURCE_EXHAUSTED tells when the next one may begin, and counts nothing.
+  // Counts one capture that begins now: at most `per_minute` at once and as many per minute.
+  // Returns RESOURCE_EXHAUSTED, with the time of the next possible one, and then counts nothing.
   absl::Status Take(absl::Time now);
 
  private:

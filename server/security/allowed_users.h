@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which users of this host may connect to addresses that only this host reaches.
+// Decides which users of this host may connect to addresses that only this host reaches.
 #ifndef SERVER_SECURITY_ALLOWED_USERS_H_
 #define SERVER_SECURITY_ALLOWED_USERS_H_
 
@@ -14,23 +14,23 @@
 
 namespace jobscope {
 
-// Immutable.
+// The allowed users. Immutable.
 class AllowedUsers {
  public:
-  // The process' own user and root.
+  // Allows the process's own user and root.
   AllowedUsers() = default;
 
-  // "" (own user and root), "any", or user ids in addition to these: "1001,1002". Names of users
-  // are refused: to look one up would load the host's name services into the job's process.
-  // INVALID_ARGUMENT does not name the setting that the text came from.
+  // Parses "" (own user and root), "any", or user ids in addition to these: "1001,1002". Refuses
+  // user names: looking one up would load the host's name services into the job's process. Returns
+  // INVALID_ARGUMENT, which does not name the setting of the text.
   static absl::StatusOr<AllowedUsers> Parse(absl::string_view text);
 
   bool any() const { return any_; }
-  // Whether users besides the own one and root were named.
+  // Whether users other than the own one and root were named.
   bool others() const { return any_ || !more_.empty(); }
-  // `own` is the process' effective user.
+  // `own` is the process's effective user.
   bool Allows(uid_t user, uid_t own) const;
-  // "user 1000 (its own), root and users 1001, 1002", for refusals.
+  // Returns "user 1000 (its own), root and users 1001, 1002", for refusals.
   std::string Text(uid_t own) const;
 
  private:

@@ -19,11 +19,12 @@
 
 namespace jobscope {
 
-// Each kind has a budget of lines of its own, so that a flood of one does not hide another.
+// The kind of a request. Each has its own budget of lines, so that a flood of one does not hide
+// another.
 enum class AuditKind {
   kAction,   // records, delivers or ends something: captures, Stop, Fetch
   kQuery,    // changes nothing: Describe, SyncClock, Monitor
-  kRefusal,  // refused for want of a credential, before any method ran
+  kRefusal,  // refused because of a missing credential, before any method ran
 };
 
 struct AuditRecord {
@@ -36,24 +37,23 @@ struct AuditRecord {
   absl::string_view outcome;  // what was delivered
 };
 
-// The kind of a method, by its name.
+// Returns the kind of a method, by its name.
 AuditKind KindOf(absl::string_view method);
 
-// key="value" pairs: method, peer, asked, seconds, status, reason, outcome, omitted; empty ones are
-// left out. Foreign text is made printable, quotes and backslashes get a backslash. At most about
-// 1,500 bytes.
+// Returns key="value" pairs: method, peer, asked, seconds, status, reason, outcome, omitted;
+// without empty ones. Makes foreign text printable, and escapes quotes and backslashes. At most
+// about 1,500 bytes.
 std::string AuditLine(const AuditRecord& record, uint64_t omitted = 0);
 
-// The audit lines of one server. Thread-safe; costs a lock and a comparison where a line is
-// omitted, and a comparison while the log level is above warning.
+// Writes the audit lines of one server. Thread-safe. Costs a lock and a comparison for an omitted
+// line, and a comparison while the log level is above warning.
 class AuditLog {
  public:
-  // `write` takes the lines, for tests; else they go to common/log/log.
+  // `write` receives the lines, for tests; otherwise they go to common/log/log.
   explicit AuditLog(std::function<void(const std::string&)> write = nullptr);
 
-  // Writes the line of `record`, unless its kind has had 60 (queries and refusals: 10) at once, and
-  // one more per second (queries: per 10 s). `omitted` of the next line tells how many were not
-  // written.
+  // Writes the line of `record`, unless its kind has had 60 (queries and refusals: 10) at once,
+  // plus one per second (queries: per 10 s). `omitted` in the next line counts those not written.
   void Write(const AuditRecord& record) { WriteAt(record, absl::Now()); }
   void WriteAt(const AuditRecord& record, absl::Time now);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What gRPC tells callers whose connection was accepted only to be refused with a reason.
+// Refuses the requests of accepted connections with a reason.
 #ifndef SERVER_SECURITY_STRANGER_CREDENTIALS_H_
 #define SERVER_SECURITY_STRANGER_CREDENTIALS_H_
 
@@ -13,13 +13,13 @@
 namespace jobscope {
 
 // Plain HTTP/2. Every request, of every service, whether the method exists or not, ends with
-// PERMISSION_DENIED and `reason` when its headers have come.
+// PERMISSION_DENIED and `reason` once its headers have arrived.
 class StrangerCredentials final : public grpc::ServerCredentials {
  public:
   explicit StrangerCredentials(std::string reason);
   ~StrangerCredentials() override;
 
-  // Not for this class: it has a check of its own.
+  // Does nothing: this class has its own check.
   void SetAuthMetadataProcessor(
       const std::shared_ptr<grpc::AuthMetadataProcessor>& /*processor*/) override {}
 

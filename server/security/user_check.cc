@@ -25,7 +25,7 @@ bool UserCheck::Admits(int fd, absl::string_view peer) {
   if (allowed_.any()) return true;
   const auto user = PeerUser(fd);
   if (user.ok() && allowed_.Allows(*user, own_)) return true;
-  // A caller who has left is refused without a line: many do so, and nobody misses them.
+  // Refuses a caller that has disconnected without a line: they are frequent and harmless.
   if (absl::IsNotFound(user.status())) return false;
   const std::string who =
       user.ok() ? absl::StrCat("user ", *user)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which connections within this host are let in, by the user at their other end.
+// Decides which connections within this host are admitted, by the user at their other end.
 #ifndef SERVER_SECURITY_USER_CHECK_H_
 #define SERVER_SECURITY_USER_CHECK_H_
 
@@ -15,18 +15,18 @@
 
 namespace jobscope {
 
-// Judges connections to loopback addresses and Unix sockets that ask their callers for no
-// credential. A user whom the kernel does not tell is refused. Thread-safe.
+// Judges connections to loopback addresses and Unix sockets whose callers need no credential.
+// Refuses a user that the kernel does not report. Thread-safe.
 class UserCheck {
  public:
   UserCheck(AllowedUsers allowed, std::shared_ptr<AuditLog> audit);
 
-  // Whether the peer of the accepted socket `fd` is an allowed user. Leaves an audit line where it
-  // is not. `peer` is its address, for that line. Takes microseconds; where the kernel has no
-  // sock_diag, it reads a table of at most 16 MiB.
+  // Returns whether the peer of the accepted socket `fd` is an allowed user; if not, writes an
+  // audit line with its address `peer`. Takes microseconds; without sock_diag in the kernel, reads
+  // a table of at most 16 MiB.
   bool Admits(int fd, absl::string_view peer);
 
-  // What a refused caller is told: whom this worker accepts, and what the operator can do.
+  // Returns the text for a refused caller: whom this worker accepts, and what the operator can do.
   const std::string& refusal() const { return refusal_; }
 
  private:
