@@ -93,7 +93,7 @@ inline constexpr uint64_t kMaxStoreBytes =
     uint64_t{1900} << 20;  // a full one fits an answer: 5 % of it are kept free of events
 inline constexpr uint64_t kDefaultStoreBytes = uint64_t{256} << 20;
 
-// What an operator may set as ceilings of one trace, and of captures.
+// Bounds of the ceilings that an operator may set for one trace, and for captures.
 inline constexpr uint64_t kMinTraceBytes = uint64_t{1} << 20;
 inline constexpr uint64_t kMaxTraceBytes = uint64_t{1} << 50;
 inline constexpr uint32_t kMaxCapturesPerMinute = 1'000'000;

@@ -247,8 +247,8 @@ void StartCoordinator::ChooseStart(absl::Time now) {
     members.push_back(i);
     workers.push_back(Describe((*roster_)[i]));
   }
-  // If few or no workers receive pings: the lead is at least twice the round trip of arming, for all
-  // but the slowest tenth.
+  // If few or no workers receive pings: the lead is at least twice the round trip of arming, for
+  // all but the slowest tenth.
   const absl::Duration busy = std::max(last_synced_ - sync_began_, 4 * ArmRoundTrip(members));
   absl::Duration lead = StartLead(workers, busy);
   if (options_.steps.has_value()) lead = std::max(lead, kMinLeadToStep);

@@ -28,8 +28,8 @@
 namespace jobscope {
 namespace {
 
-// Bounds the read of /proc/net/tcp, at 150 bytes per line: more than 100,000 sockets. Beyond it, the
-// user is unknown, and the connection refused.
+// Bounds the read of /proc/net/tcp, at 150 bytes per line: more than 100,000 sockets. Beyond it,
+// the user is unknown, and the connection refused.
 constexpr size_t kMaxTableBytes = size_t{16} << 20;
 constexpr uint32_t kNoUser = 65534;  // the kernel's default overflowuid
 constexpr uint64_t kAllUsers = 4'294'967'295;

@@ -57,23 +57,22 @@ typedef struct jobscope_server_options {
   const char* tls_key;
   const char* tls_ca;
   const char* token_file;
-  /* Names of callers, separated by commas: one of them must be the common name, or an alternative
-   * name, in the caller's certificate. Needs tls_ca. NULL or "": JOBSCOPE_TLS_ALLOWED_NAMES, else
+  /* Names of callers, separated by commas: the common name or an alternative name of the caller's
+   * certificate must be one of them. Requires tls_ca. NULL or "": JOBSCOPE_TLS_ALLOWED_NAMES, else
    * every certificate of tls_ca. */
   const char* tls_allowed_names;
-  /* Users of this host who may call, besides the process' own user and root, where the address is a
-   * loopback address or a Unix socket and neither a token nor a certificate is asked for: user ids,
-   * "1001,1002", or "any". NULL or "": JOBSCOPE_ALLOW_USERS, else nobody. */
+  /* Users of this host that may call, in addition to the process's user and root, if the address is
+   * a loopback address or a Unix socket and requires neither a token nor a certificate: user ids,
+   * "1001,1002", or "any". NULL or "": JOBSCOPE_ALLOW_USERS, else none. */
   const char* allow_users;
-  /* Ceilings: what clients may ask for, at most. 0, NULL or "": the variable in parentheses, else
-   * the default. The length of a capture, 1 to 3,600,000 ms, the default
-   * (JOBSCOPE_MAX_DURATION_MS); the events of one trace, 1 MiB to 1 PiB, in bytes, by default
-   * without a ceiling (JOBSCOPE_MAX_TRACE_MB, in MiB); captures per minute, by default without a
-   * ceiling (JOBSCOPE_MAX_CAPTURES_PER_MINUTE); the host, device and Python level, "3/1/1" by
-   * default (JOBSCOPE_MAX_LEVELS). */
+  /* Ceilings on what clients may request. */
+  /* Length of a capture, 1 to 3,600,000 ms. 0: JOBSCOPE_MAX_DURATION_MS, else 3,600,000. */
   uint64_t max_duration_ms;
+  /* Events of one trace, in bytes, 1 MiB to 1 PiB. 0: JOBSCOPE_MAX_TRACE_MB (in MiB), else none. */
   uint64_t max_trace_bytes;
+  /* Captures per minute. 0: JOBSCOPE_MAX_CAPTURES_PER_MINUTE, else none. */
   uint32_t max_captures_per_minute;
+  /* Host, device and Python level. NULL or "": JOBSCOPE_MAX_LEVELS, else "3/1/1". */
   const char* max_levels;
 } jobscope_server_options;
 
@@ -116,8 +115,8 @@ typedef struct jobscope_capture_options {
    * loaded), "none", or names, "torch,jax". At most 1,024 bytes. */
   const char* frameworks;
   int record_shapes; /* 1: also the shapes of the inputs of PyTorch's operators */
-  /* Selects who traces GPUs: NULL, "" or "auto" (JAX or TensorFlow if they use GPUs without PyTorch,
-   * else jobscope), "jobscope" or "framework". */
+  /* Selects who traces GPUs: NULL, "" or "auto" (JAX or TensorFlow if they use GPUs without
+   * PyTorch, else jobscope), "jobscope" or "framework". */
   const char* device_tracer;
   /* NULL, or the levels, frameworks, record_shapes and device_tracer by name, one per line:
    * "record_shapes=1". They replace the fields above; options that are not named have their

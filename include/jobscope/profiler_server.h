@@ -52,18 +52,20 @@ struct ProfilerServerOptions {
   std::string tls_ca;
   // Callers must present the token in this file.
   std::string token_file;
-  // Names, separated by commas, one of which the caller's certificate must hold; needs tls_ca.
+  // Names, separated by commas, one of which the caller's certificate must contain; requires
+  // tls_ca.
   std::string tls_allowed_names;
   // Users of this host that may call a loopback address or Unix socket without a token or
   // certificate, in addition to the own user and root: user ids, "1001,1002", or "any".
   std::string allow_users;
-  // Ceilings on what clients may ask for (docs/security.md). Of the length of a capture; 0: one hour.
+  // Ceilings on what clients may request (docs/security.md).
+  // Length of a capture, 1 to 3,600,000 ms; 0: 3,600,000.
   uint64_t max_duration_ms = 0;
-  // Of the events in one trace, in bytes; 0: none.
+  // Events of one trace, in bytes, 1 MiB to 1 PiB; 0: none.
   uint64_t max_trace_bytes = 0;
-  // 0: none.
+  // Captures per minute; 0: none.
   uint32_t max_captures_per_minute = 0;
-  // Of the host, device and Python level; empty: "3/1/1", so Python level 2 is refused.
+  // Host, device and Python level; empty: "3/1/1", so Python level 2 is refused.
   std::string max_levels;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Registers collectors of other libraries: a provider is armed, started and stopped with each
- * capture of this process, and adds events, or a whole XSpace, to its trace. Link libjobscope.so, or
- * look up jobscope_provider_register in it.
+ * capture of this process, and adds events, or a whole XSpace, to its trace. Link libjobscope.so,
+ * or look up jobscope_provider_register in it.
  *
  * To add a provider named "my_cache", fill a jobscope_provider (name, stop) and register it. In its
  * stop callback, fill a jobscope_provider_event (name, begin_ns on CLOCK_MONOTONIC, duration_ns)
@@ -122,9 +122,9 @@ typedef struct jobscope_provider {
   void* context;
   int clock; /* jobscope_provider_clock */
   int reserved;
-  /* The callbacks' time limits are 5 s for arm (for what takes time), 1 s for start and 2 s for stop.
-   * arm and start may be NULL: nothing. stop is called after every start() that returned 0, and
-   * after an arm() whose capture ended before the start. */
+  /* The callbacks' time limits are 5 s for arm (for what takes time), 1 s for start and 2 s for
+   * stop. arm and start may be NULL: nothing. stop is called after every start() that returned 0,
+   * and after an arm() whose capture ended before the start. */
   jobscope_provider_callback arm;
   jobscope_provider_callback start;
   jobscope_provider_callback stop;

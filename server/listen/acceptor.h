@@ -40,8 +40,9 @@ struct AcceptorLimits {
 // Has one thread, which sleeps while nobody connects. Call Start and Stop once each, in this order.
 class Acceptor {
  public:
-  // Returns whether the peer of `fd` is admitted. Called once per connection, when the peer has sent
-  // something, on the acceptor's thread. `peer` is as for NoteRequest; empty for a unix socket.
+  // Returns whether the peer of `fd` is admitted. Called once per connection, when the peer has
+  // sent something, on the acceptor's thread. `peer` is as for NoteRequest; empty for a unix
+  // socket.
   using Admit = std::function<bool(size_t listener, int fd, absl::string_view peer)>;
   // Passes a connection of `listeners[listener]` to gRPC; takes ownership of `fd`. `admitted` is
   // what Admit has returned. Runs on the acceptor's thread; must not block.

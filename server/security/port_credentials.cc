@@ -41,9 +41,9 @@ std::string CertificateName(const grpc_auth_context* context) {
   return {};
 }
 
-// Checks the token and the certificate's name of every request. gRPC calls it before it looks up the
-// method, on the thread that has read the headers: takes microseconds, and at most once a second a
-// check of a small file.
+// Checks the token and the certificate's name of every request. gRPC calls it before it looks up
+// the method, on the thread that has read the headers: takes microseconds, and at most once a
+// second a check of a small file.
 class CallerDoor {
  public:
   explicit CallerDoor(CallerChecks checks) : checks_(std::move(checks)) {}
