@@ -66,7 +66,7 @@ void BufferReader::ReadRecords(const BufferPool::Full& buffer) {
 void BufferReader::NoteUnknown(const uint8_t* record, size_t bytes) {
   uint32_t kind = 0;
   std::memcpy(&kind, record, std::min(bytes, sizeof(kind)));
-  // Before 12.9 these come with synchronisation, whether they are wanted or not.
+  // Before 12.9 these arrive together with synchronisation records, wanted or not.
   if (kind == kKindCudaEvent && api_->version < kCupti12_9) return;
   if (account_.unknown_kinds.size() < kMaxUnknownKinds) ++account_.unknown_kinds[kind];
 }
@@ -85,13 +85,13 @@ void BufferReader::TakeRecord(const uint8_t* record, size_t bytes) {
   std::free(std::exchange(activity.details, nullptr));
   if (activity.type == ActivityType::kApi && threads_.IsOurs(activity.thread)) return;
   ++account_.attempted;
-  // Before all that looks at it: also a kernel that is lost names its launch.
+  // First, because a lost kernel also names its launch.
   if (activity.type == ActivityType::kKernel) timed.name = kernels_.Find(activity.name);
   activity.name = nullptr;  // belongs to the library
   if (activity.graph != 0 || activity.type == ActivityType::kGraph) graphs_seen_ = true;
   if (activity.start_ns == 0) {
-    // Work that never began, or of which CUPTI lost the time: mostly nodes of graphs when its pool
-    // on the device was used up.
+    // Work that never began, or whose times CUPTI lost: mostly graph nodes when its pool on the
+    // device was exhausted.
     const bool never_began = work_is_over_ && IsDeviceWork(activity.type);
     return held_.Lose(never_began ? kUnfinished : kNoTimestamp, timed);
   }

@@ -22,7 +22,7 @@ namespace jobscope::cuda {
 // jobscope's own threads make into CUDA. Used by the collector's thread only.
 class BufferReader {
  public:
-  // All outlive this.
+  // All pointers must outlive this object.
   BufferReader(const CuptiApi* api, const ClockMap* clock, KernelNames* kernels,
                ThreadNames* threads, HeldActivities* held, SessionAccount* account);
 
@@ -33,7 +33,7 @@ class BufferReader {
   // Declares tracing over: work without a start time had not begun.
   void EndOfWork() { work_is_over_ = true; }
 
-  // Whether a CUDA graph, or a node of one, was seen.
+  // Returns whether a CUDA graph, or a node of one, was seen.
   bool graphs_seen() const { return graphs_seen_; }
 
  private:

@@ -13,20 +13,22 @@
 namespace jobscope::cuda {
 namespace {
 
-// Between two looks at the buffers, and how long one may take: Drain must return within 100 ms.
+// Interval between two reads of the buffers, and their time limit: Drain must return within 100 ms.
 constexpr absl::Duration kDrainEvery = absl::Milliseconds(100);
 constexpr absl::Duration kDrainBudget = absl::Milliseconds(50);
-// Open segments of quiet lines.
+// Interval between flushes of open segments of quiet lines.
 constexpr absl::Duration kWriteEvery = absl::Milliseconds(250);
-// What is that fresh may still lie outside of the window, whose end is told a little late.
+// Age below which a record may still lie outside of the window, whose end becomes known a little
+// late.
 constexpr absl::Duration kFresh = absl::Milliseconds(50);
-// Correlation ids whose last record is older than this, beyond the time that records are held.
+// Age of a correlation id's last record, beyond the time that records are held, at which it is
+// forgotten.
 constexpr absl::Duration kForgetAfter = absl::Seconds(8);
-// Later than this behind the end, CUPTI gets no more time to return buffers.
+// Time after the end during which CUPTI may still return buffers.
 constexpr absl::Duration kLastBuffers = absl::Milliseconds(50);
-// For the question to CUPTI what it dropped before the start.
+// Time limit for asking CUPTI what it dropped before the start.
 constexpr absl::Duration kForgetDroppedLimit = absl::Milliseconds(300);
-// What is left of Stop's time for a call of CUPTI's, at least.
+// Minimum share of Stop's time for a call of CUPTI.
 constexpr absl::Duration kLeastCallLimit = absl::Milliseconds(100);
 
 absl::Duration Until(absl::Time deadline) {
@@ -65,7 +67,7 @@ CudaSession::~CudaSession() {
 
 absl::Status CudaSession::Arm() {
   (void)pool_.TakeCounts();
-  // What an earlier session left behind is not ours.
+  // Buffers that an earlier session left behind are discarded.
   while (const auto full = pool_.TakeFull()) pool_.Free(full->slot);
   pool_.SetMode(BufferPool::Mode::kArmed);
   const absl::Status status = tracing_.Begin(limits_.begin);
@@ -90,12 +92,12 @@ absl::Status CudaSession::Start(const StartRequest& request) {
   window_.end_ticks = request.end_ticks;
   window_.map = request.map;
   clock_.AddKnot();
-  // Between Arm and here buffers were recycled; what CUPTI dropped then is not of this window.
+  // Buffers were recycled between Arm and here; records dropped then are not from this window.
   (void)tracing_.ForgetDropped(kForgetDroppedLimit);
   pool_.SetMode(BufferPool::Mode::kRecording);
   const BufferPool::Counts before = pool_.TakeCounts();
   if (before.recycled + before.refused + before.scrapped > 0) {
-    // Of an earlier begin there is not all, if Start comes late.
+    // If Start comes late, records from before are incomplete.
     window_.start_ticks = std::max(window_.start_ticks, ticks_.Now());
   }
   steps_.Update();
@@ -129,7 +131,7 @@ absl::Duration CudaSession::Drain() {
 absl::Status CudaSession::Stop(uint64_t end_ticks) {
   if (std::exchange(phase_, Phase::kEnded) != Phase::kRecording) {
     if (!given_up_ && !tracing_.End(limits_.end)) GiveUp();
-    return absl::OkStatus();  // Report leaves
+    return absl::OkStatus();  // Report detaches
   }
   window_.end_ticks = std::max(window_.start_ticks, std::min(window_.end_ticks, end_ticks));
   const absl::Time deadline = SteadyNow() + limits_.stop;
@@ -152,10 +154,10 @@ absl::Status CudaSession::Stop(uint64_t end_ticks) {
   return absl::OkStatus();
 }
 
-// Tracing stays on: work whose kind is disabled while it is in flight gets no times. CUPTI
-// withholds a buffer as long as something in it has not ended, and with it the calls beside that.
-// So the work of the window has ended when each buffer that CUPTI had at its end has come back, and
-// nothing that came launched something that has not.
+// Tracing stays on: work whose kind is disabled in flight gets no times. CUPTI withholds a buffer
+// while anything in it has not ended, including the calls in it. So all work of the window has
+// ended once each buffer that CUPTI held at its end is back and no record in them launched
+// unfinished work.
 bool CudaSession::AwaitWork(absl::Time stop_deadline) {
   const absl::Time deadline = SteadyNow() + limits_.work_in_flight;
   const uint64_t mark = pool_.Mark();
@@ -173,14 +175,14 @@ bool CudaSession::AwaitWork(absl::Time stop_deadline) {
   }
 }
 
-// Before Stop begins to wait: a process that leaves waits for less than that.
+// Called before Stop begins to wait: a process that shuts down does not wait that long.
 void CudaSession::EmitSettled() {
   const uint64_t now = ticks_.Now();
   held_.EmitSettled(ticks_.Before(now, kFresh), now);
   writer_.Flush();
 }
 
-// CUPTI's own thread may be a little later with what was taken by force.
+// CUPTI's own thread may deliver forced buffers a little later.
 void CudaSession::TakeLastRecords(absl::Time deadline) {
   const absl::Time last = SteadyNow() + kLastBuffers;
   bool all = false;
@@ -203,7 +205,7 @@ void CudaSession::GiveUp() {
 }
 
 void CudaSession::CloseAccount() {
-  // While a call hangs nobody else may look at what it writes.
+  // While a call hangs, nothing that it writes may be read.
   held_.Close(given_up_ ? 0 : tracing_.dropped());
   writer_.Flush();
   if (const uint64_t refused = writer_.refused(); refused > 0) account_.Lose("store_full", refused);

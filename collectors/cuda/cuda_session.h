@@ -30,27 +30,27 @@
 namespace jobscope::cuda {
 
 struct SessionLimits {
-  // How long a record waits for others: a call for what it caused, and all for their order.
+  // How long records are held: calls wait for the work they launched, all records for sorting.
   absl::Duration hold = absl::Seconds(2);
   size_t held_bytes = size_t{64} << 20;
-  // How long Stop waits for work in flight to end, at most, while tracing stays on.
+  // Maximum time that Stop waits for work in flight to end while tracing stays on.
   absl::Duration work_in_flight = absl::Milliseconds(500);
-  // CUPTI keeps buffers until they are full; a flush brings those whose work is done.
+  // CUPTI keeps buffers until they are full; a flush returns those whose work is done.
   absl::Duration flush_every = absl::Seconds(1);
-  // Watchdogs: of all calls of Arm, of a flush while recording, of the last calls of Stop.
+  // Watchdog limits: all calls of Arm; a flush while recording; the last calls of Stop.
   absl::Duration begin = absl::Seconds(3);
   absl::Duration flush_hangs = absl::Seconds(2);
   absl::Duration end = absl::Milliseconds(900);
-  // All of Stop but for its last writing: its deadline is 2 s.
+  // All of Stop except its last writing: its deadline is 2 s.
   absl::Duration stop = absl::Milliseconds(1600);
-  // How long Leave waits for a call into CUDA as which returns CUPTI can be taken out; and the
-  // watchdog of that.
+  // How long Leave waits for a CUDA call after which CUPTI can be finalized, and the watchdog limit
+  // of this.
   absl::Duration leave_wait = absl::Milliseconds(100);
   absl::Duration leave = absl::Milliseconds(700);
 };
 
-// From Arm to Report. Belongs to the collector's thread, but for LostSoFar. SessionAccount says where
-// each record goes.
+// Records the GPU activity of one session, from Arm to Report. Belongs to the collector's thread,
+// except LostSoFar. SessionAccount describes how each record is counted.
 class CudaSession {
  public:
   CudaSession(const ArmRequest& request, const CuptiApi* api, bool uses_tsc,
@@ -63,7 +63,7 @@ class CudaSession {
   absl::Duration Drain();
   absl::Status Stop(uint64_t end_ticks);
   CollectorReport Report();
-  // Whether a CUDA graph was seen, in this session or before it.
+  // Returns whether a CUDA graph was seen, in this session or before.
   bool graphs_seen() const {
     return graphs_seen_ || reader_.graphs_seen() || held_.graphs_called();
   }
@@ -73,15 +73,16 @@ class CudaSession {
   enum class Phase { kArmed, kRecording, kEnded };
 
   void AddKnots();
-  // Writes what is known whole.
+  // Writes the activities that are complete.
   void EmitSettled();
-  // Reads until all work of the window has ended, or the time for that is over. False: some of it
-  // has not. A flush may take longer, until `stop_deadline`: to give up on one loses all of it.
+  // Reads until all work of the window has ended, or its time limit has passed. False: some work
+  // has not ended. A flush may take longer, until `stop_deadline`: abandoning one would lose all of
+  // its records.
   bool AwaitWork(absl::Time stop_deadline);
   void TakeLastRecords(absl::Time deadline);
-  // CUPTI hangs: leaves it alone from now on.
+  // CUPTI hangs: makes no further calls to it.
   void GiveUp();
-  // Unsubscribes, and takes CUPTI out of the process if that is wanted and safe.
+  // Unsubscribes, and finalizes CUPTI if that is wanted and safe.
   void Leave();
   void CloseAccount();
   void AddWarnings();

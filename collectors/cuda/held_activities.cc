@@ -18,7 +18,7 @@ bool IsDeviceWork(ActivityType type) {
 
 void HeldActivities::Take(const TimedActivity& timed) {
   Note(timed);
-  // Memory counts also before the window, for its totals.
+  // Memory records before the window count in its totals, too.
   const bool before = timed.end_ticks < window_.start_ticks;
   const bool after = timed.start_ticks > window_.end_ticks;
   if ((before || after) && timed.activity.type != ActivityType::kMemory) {
@@ -43,7 +43,7 @@ void HeldActivities::Note(const TimedActivity& timed) {
 void HeldActivities::Lose(const char* cause, const TimedActivity& timed) {
   account_.Lose(cause);
   if (!IsDeviceWork(timed.activity.type)) return;
-  // With it the launch is known not to be missing; without, it may be any launch's.
+  // With an id, its launch is known not to be missing; without, it may belong to any launch.
   if (timed.activity.correlation == 0) {
     ++account_.lost_without_id;
     return;
@@ -56,7 +56,7 @@ void HeldActivities::Lose(const char* cause, const TimedActivity& timed) {
 
 const StepSpan* HeldActivities::StepOf(uint64_t ticks) const {
   const StepSpan* const step = steps_.Find(ticks);
-  // A step that is cut at the window's edge is no step in the trace.
+  // A step that is clipped at the window's edge is no step in the trace.
   if (step == nullptr || step->begin_ticks < window_.start_ticks) return nullptr;
   return step->end_ticks == 0 || step->end_ticks <= window_.end_ticks ? step : nullptr;
 }
@@ -100,7 +100,7 @@ void HeldActivities::Emit(const std::function<bool(const TimedActivity&)>& is_re
                   [](const TimedActivity& timed) { return IsDeviceWork(timed.activity.type); })) {
     ChoosePlanes(now_ticks);
   }
-  // Work first: a call needs to know the plane of what it caused.
+  // Work first: a call needs the plane of the work it launched.
   for (auto timed = held_.begin(); timed != ready_end; ++timed) {
     if (IsDeviceWork(timed->activity.type)) EmitOne(*timed);
   }
@@ -115,7 +115,7 @@ void HeldActivities::EmitOne(const TimedActivity& timed) {
   const bool inside = window_.Intersects(timed.start_ticks, timed.end_ticks);
   if (!inside) ++account_.outside;
   if (activity.type == ActivityType::kMemory) {
-    writer_.Memory(timed);  // also outside: it changes the totals
+    writer_.Memory(timed);  // also outside of the window: it changes the totals
     return;
   }
   if (!inside) return;
@@ -138,7 +138,8 @@ void HeldActivities::EmitOne(const TimedActivity& timed) {
     ++order.launches;
     order.early += activity.start_ns < known->call_start_ns ? 1 : 0;
   }
-  // Without its call (it came before the window, or from a graph) a kernel is tied by itself.
+  // Without its call (from before the window, or from a graph) a kernel is linked to a step
+  // directly.
   writer_.Device(timed, has_call ? nullptr : StepOf(timed.start_ticks));
 }
 

@@ -24,7 +24,7 @@ bool IsDeviceWork(ActivityType type);
 // begin. Used by the collector's thread only.
 class HeldActivities {
  public:
-  // All outlive this.
+  // All pointers must outlive this object.
   HeldActivities(const Window* window, const StepTimeline* steps, EventWriter* writer,
                  SessionAccount* account)
       : window_(*window), steps_(*steps), writer_(*writer), account_(*account) {}

@@ -26,7 +26,7 @@ void SessionAccount::Close(const Correlations::AfterTheEnd& after, uint64_t drop
   };
   was_outside(kNoTimestamp, after.without_times);
   was_outside(kUnfinished, after.unfinished);
-  // What may have been any launch's.
+  // Losses that may belong to any launch.
   uint64_t explained = lost_without_id;
   const auto never_read = [&](const char* cause, uint64_t count) {
     if (count == 0) return;

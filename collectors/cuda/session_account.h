@@ -14,28 +14,27 @@
 
 namespace jobscope::cuda {
 
-// Causes of loss: records that make no sense, that have no start time, and work of the window that
-// had not begun, or whose record had not come, at the end.
+// Causes of loss: malformed records; records without a start time; work of the window that had not
+// begun at the end, or whose record had not arrived.
 inline constexpr const char* kInvalid = "invalid";
 inline constexpr const char* kNoTimestamp = "gpu_no_timestamp";
 inline constexpr const char* kUnfinished = "gpu_unfinished";
 
-// Every record of a kind we know counts as attempted, and ends in one of: an event, `outside` (of
-// the window), or a cause of loss. To these come the records that CUPTI says it dropped
-// ("cupti_dropped"), those of buffers that were for scrap ("gpu_pool"), those that there was no
-// time to read ("gpu_unread"), and kernel launches in the window whose kernels never came, as far
-// as they exceed what was lost without telling whose it was ("gpu_unfinished", with those whose
-// records were not complete). Work that was launched after the end is outside of it, whatever
-// became of it.
+// Counts what became of the records of a session. Every record of a known kind counts as attempted,
+// and ends as an event, as `outside` (of the window), or in a cause of loss. Further losses are
+// records that CUPTI reports as dropped ("cupti_dropped"), those in buffers discarded because the
+// pool was full ("gpu_pool"), those that could not be read in time ("gpu_unread"), and kernel
+// launches in the window whose kernels never arrived, beyond losses whose launch is unknown
+// ("gpu_unfinished", which includes incomplete records). Work launched after the end is outside.
 struct SessionAccount {
   uint64_t attempted = 0;
   uint64_t outside = 0;
   std::map<std::string, uint64_t> lost_by_cause;
-  uint64_t lost_without_id = 0;  // may be of any launch
+  uint64_t lost_without_id = 0;  // may belong to any launch
   std::map<uint32_t, uint64_t> unknown_kinds;
   uint64_t unreadable_buffers = 0;
   uint64_t scrap_records = 0;
-  uint64_t unread_records = 0;  // of buffers that there was no time to read
+  uint64_t unread_records = 0;  // in buffers that could not be read in time
 
   void Lose(const char* cause, uint64_t count = 1) { lost_by_cause[cause] += count; }
   // Counts a record whose launch is unknown.
