@@ -20,6 +20,7 @@ PLACES = (
 # Files that act on the value of one, or advise people to change it.
 USERS = {
     "analysis/verdict/bounds.cc",
+    "analysis/verdict/verdict_text.cc",
     "client/terminal/table.cc",
     "common/xspace/assemble/loss_text.cc",
     "include/jobscope/provider.h",
@@ -28,6 +29,7 @@ USERS = {
     "python/jobscope/_providers.py",
     "python/src/provider.c",
     "server/process/worker_runtime.cc",
+    "server/rpc/ceilings.cc",
     "server/rpc/request_validation.cc",
     "server/services/continuous_profiling.cc",
     "server/session/collector_tasks.cc",
