@@ -13,20 +13,6 @@
 
 namespace jobscope {
 
-void NativeCapture::Waker::Set(const std::shared_ptr<StreamCall>& stream) {
-  absl::MutexLock lock(&mutex_);
-  stream_ = stream;
-}
-
-std::shared_ptr<StreamCall> NativeCapture::Waker::Get() {
-  absl::MutexLock lock(&mutex_);
-  return stream_.lock();
-}
-
-void NativeCapture::Waker::Wake() {
-  if (const std::shared_ptr<StreamCall> stream = Get()) stream->Wake();
-}
-
 NativeCapture::NativeCapture(Dependencies dependencies, std::string key, SessionOptions options)
     : dependencies_(std::move(dependencies)), key_(std::move(key)), options_(std::move(options)) {}
 
@@ -68,7 +54,7 @@ void NativeCapture::OnStarted(const SessionStarted& started) {
   {
     absl::MutexLock lock(&mutex_);
     started_ = started;
-    if (!steps_.has_value()) steps_before_ = begun;
+    steps_.OnStarted(begun);
   }
   waker_->Wake();
 }
@@ -88,13 +74,13 @@ void NativeCapture::OnDone(SessionResult result) {
     phase_ = Phase::kOver;
     result_ = dropping_.value_or(result.status);
     armed_.store = nullptr;
-    last_item_ = store_ == nullptr ? 0 : store_->last_number();
+    ledger_.SetLast(store_ == nullptr ? 0 : store_->last_number());
     if (dropping_.has_value()) {
       LetGoLocked(armed ? absl::StrCat("was dropped: ", result_.message()) : "",
                   /*unasked=*/false, &remains);
     } else if (stream_ == 0) {
       HoldLocked(&remains);
-    } else if (last_item_ > acknowledged_) {
+    } else if (ledger_.outstanding() > 0) {
       slot_ = std::move(remains.slot);
     }
   }
@@ -128,26 +114,16 @@ absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<St
           "the capture has not been started: until then it ends with its stream");
     }
     if (store_ == nullptr) return absl::NotFoundError("the capture is gone");
-    if (next_item <= acknowledged_) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("resume.next_item = ", next_item, ": items are held from number ",
-                       acknowledged_ + 1, " on; those before it were acknowledged and released"));
-    }
-    if (next_item > sent_ + 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("resume.next_item = ", next_item, " is out of range: ", acknowledged_ + 1,
-                       " to ", sent_ + 1, "; later items were never sent"));
-    }
+    if (absl::Status status = ledger_.Resume(next_item); !status.ok()) return status;
     cut_ = absl::AbortedError(
         absl::StrCat("a newer Fetch has taken this capture over, from ", stream->peer()));
     cut = waker_->Get();
     AttachLocked(stream);
     id = stream_;
     hold_alarm = std::move(hold_alarm_);
-    acknowledged_ = next_item - 1;
     store = store_;
     if (phase_ != Phase::kOver) recording = ticket_;
-    wants_slot = phase_ == Phase::kOver && acknowledged_ < last_item_;
+    wants_slot = phase_ == Phase::kOver && ledger_.outstanding() > 0;
   }
   if (recording != 0) dependencies_.sessions->SetClientLost(recording, std::nullopt);
   store->Release(next_item - 1);
@@ -167,7 +143,7 @@ absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<St
 
 void NativeCapture::OnSlot(std::shared_ptr<void> slot) {
   absl::MutexLock lock(&mutex_);
-  const bool wanted = stream_ != 0 && store_ != nullptr && acknowledged_ < last_item_;
+  const bool wanted = stream_ != 0 && store_ != nullptr && ledger_.outstanding() > 0;
   if (wanted && slot_ == nullptr) slot_.swap(slot);  // the rest is released after the lock
 }
 
@@ -213,7 +189,7 @@ void NativeCapture::Complete(StreamId stream) {
     if (stream != stream_) return;
     stream_ = 0;
     waker_->Set(nullptr);
-    acknowledged_ = last_item_;
+    ledger_.AcknowledgeAll();
     LetGoLocked("was delivered", /*unasked=*/false, &remains);
   }
   Bury(std::move(remains));
@@ -231,8 +207,8 @@ NativeCapture::Snapshot NativeCapture::Look(StreamId stream) const {
   if (started_.has_value()) snapshot.started = *started_;
   snapshot.result = result_;
   snapshot.dropped = dropping_.has_value();
-  snapshot.last_item = last_item_;
-  snapshot.acknowledged = acknowledged_;
+  snapshot.last_item = ledger_.last();
+  snapshot.acknowledged = ledger_.acknowledged();
   return snapshot;
 }
 
@@ -257,7 +233,7 @@ std::vector<xspace::HeldItem> NativeCapture::NextItems(StreamId stream, uint64_t
   if (items.empty()) return items;
   absl::MutexLock lock(&mutex_);
   if (stream != stream_) return {};
-  sent_ = std::max(sent_, items.back().item.number);
+  ledger_.OnSent(items.back().item.number);
   return items;
 }
 
@@ -267,15 +243,11 @@ absl::Status NativeCapture::Acknowledge(StreamId stream, uint64_t through) {
   {
     absl::MutexLock lock(&mutex_);
     if (stream != stream_) return absl::OkStatus();  // of a stream that is being cut
-    if (through > sent_) {
-      return absl::InvalidArgumentError(absl::StrCat("ack.through = ", through,
-                                                     " is out of range: at most ", sent_,
-                                                     ", the newest item that was sent"));
-    }
-    if (through <= acknowledged_) return absl::OkStatus();
-    acknowledged_ = through;
+    bool news = false;
+    if (absl::Status status = ledger_.Acknowledge(through, &news); !status.ok()) return status;
+    if (!news) return absl::OkStatus();
     store = store_;
-    if (phase_ == Phase::kOver && acknowledged_ >= last_item_) slot = std::move(slot_);
+    if (phase_ == Phase::kOver && ledger_.outstanding() == 0) slot = std::move(slot_);
   }
   if (store != nullptr) store->Release(through);
   return absl::OkStatus();
@@ -290,7 +262,7 @@ void NativeCapture::Start(StartCommand command) {
     if (phase_ != Phase::kArmed || dropping_.has_value()) return;  // stopped meanwhile
     phase_ = Phase::kStarted;
     commanded_ = true;
-    steps_ = command.steps;
+    steps_.SetRange(command.steps);
     ticket = ticket_;
   }
   // If refused, the session was stopped at this moment, and `done` reports it.
@@ -409,7 +381,7 @@ void NativeCapture::OnResumeTimeOver(uint64_t hold) {
 void NativeCapture::LetGoLocked(std::string why, bool unasked, Remains* remains) {
   ++hold_;
   if (unasked && store_ != nullptr) {
-    remains->items = last_item_ - std::min(last_item_, acknowledged_);
+    remains->items = ledger_.outstanding();
   }
   remains->store = std::move(store_);
   if (slot_ != nullptr) remains->slot = std::move(slot_);
@@ -441,7 +413,7 @@ v1::Progress NativeCapture::Progress() const {
     absl::MutexLock lock(&mutex_);
     ticket = ticket_;
     store = store_;
-    progress.set_window_steps(started_.has_value() ? WindowStepsLocked(history) : 0);
+    progress.set_window_steps(steps_.Count(history));
   }
   if (const auto session = dependencies_.sessions->Progress(ticket)) {
     progress.set_state(session->state);
@@ -452,69 +424,6 @@ v1::Progress NativeCapture::Progress() const {
   if (store != nullptr) progress.set_unacknowledged_bytes(store->used_bytes());
   if (auto steps = StepStateOf(history)) *progress.mutable_steps() = *std::move(steps);
   return progress;
-}
-
-uint64_t NativeCapture::WindowStepsLocked(const StepHistory& history) const {
-  if (!steps_before_.has_value() && steps_->by_ordinal) {
-    if (history.count < static_cast<uint64_t>(steps_->first)) return 0;
-    steps_before_ = static_cast<uint64_t>(steps_->first) - 1;
-  }
-  if (!steps_before_.has_value()) {
-    // By steps: counts those of the newest 256 steps that have begun inside the window. Called
-    // several times a second, so it sees the first one in time.
-    const int64_t first = steps_->first;
-    auto inside = static_cast<uint64_t>(
-        std::count_if(history.recent.begin(), history.recent.end(),
-                      [first](const StepTiming& step) { return step.number >= first; }));
-    if (history.current.has_value() && history.current->number >= first) ++inside;
-    if (inside == 0) return 0;
-    steps_before_ = history.count - std::min(history.count, inside);
-  }
-  return history.count - std::min(history.count, *steps_before_);
-}
-
-std::optional<v1::StepState> StepStateOf(const StepHistory& history) {
-  if (history.count == 0) return std::nullopt;
-  // How many of the newest steps count: enough to see more than pauses, few enough to follow a
-  // change.
-  constexpr size_t kNewest = 17;
-  struct Begin {
-    int64_t number;
-    absl::Duration ago;
-  };
-  std::vector<Begin> newest;  // newest first
-  if (history.current.has_value()) {
-    newest.push_back({history.current->number, history.current->length});
-  }
-  for (auto step = history.recent.rbegin();
-       step != history.recent.rend() && newest.size() < kNewest; ++step) {
-    newest.push_back({step->number, step->ended + step->length});
-  }
-  v1::StepState state;
-  state.set_begun(history.count);
-  state.set_by_ordinal(true);
-  if (newest.empty()) return state;
-  state.set_current(newest.front().number);
-  state.set_age_ns(
-      static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Nanoseconds(newest.front().ago))));
-  // A program that restarts its numbers in each epoch shows rising numbers most of the time. One
-  // fall at the beginning (warm-up steps, then those of the training) is accepted.
-  state.set_increasing(history.last_fall == 0 || history.count / 3 > history.last_fall);
-  for (size_t i = 1; i < newest.size(); ++i) {
-    if (newest[i].number >= newest[i - 1].number) state.set_increasing(false);
-  }
-  if (newest.size() > 1) {
-    // The median: the mean would include pauses (an evaluation, or time in which nothing observed
-    // the steps), and a client would then expect too few steps until an instant.
-    std::vector<absl::Duration> lengths;
-    for (size_t i = 1; i < newest.size(); ++i) {
-      lengths.push_back(newest[i].ago - newest[i - 1].ago);
-    }
-    const auto middle = lengths.begin() + static_cast<ptrdiff_t>((lengths.size() - 1) / 2);
-    std::nth_element(lengths.begin(), middle, lengths.end());
-    state.set_step_time_ms(absl::ToDoubleMilliseconds(*middle));
-  }
-  return state;
 }
 
 }  // namespace jobscope

@@ -20,6 +20,9 @@
 #include "absl/time/time.h"
 #include "common/xspace/segment/store.h"
 #include "jobscope/v1/profiler.pb.h"
+#include "server/native/item_ledger.h"
+#include "server/native/step_progress.h"
+#include "server/native/stream_waker.h"
 #include "server/rpc/stream_call.h"
 #include "server/services/step_source.h"
 #include "server/session/session.h"
@@ -28,9 +31,6 @@
 namespace jobscope {
 
 class NativeCaptures;
-
-// Converts the newest steps to v1::StepState; nullopt without a step source.
-std::optional<v1::StepState> StepStateOf(const StepHistory& history);
 
 // Runs one capture through its phases: arming -> armed -> started -> over. At most one stream is
 // attached at a time. Before `started` the capture ends with its stream; after it the recording
@@ -106,17 +106,6 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   void DropUnattached(const std::string& why);
 
  private:
-  // Wakes the attached stream. Separate, because a store calls it with its lock held.
-  class Waker {
-   public:
-    void Set(const std::shared_ptr<StreamCall>& stream);
-    std::shared_ptr<StreamCall> Get();
-    void Wake();
-
-   private:
-    absl::Mutex mutex_;
-    std::weak_ptr<StreamCall> stream_ ABSL_GUARDED_BY(mutex_);
-  };
   // Objects to release outside of the lock: releasing them frees memory and lets the next session
   // begin.
   struct Remains {
@@ -142,13 +131,11 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   void LetGoLocked(std::string why, bool unasked, Remains* remains)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Bury(Remains remains);
-  uint64_t WindowStepsLocked(const StepHistory& history) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Dependencies dependencies_;
   const std::string key_;
   const SessionOptions options_;
-  const std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
+  const std::shared_ptr<StreamWaker> waker_ = std::make_shared<StreamWaker>();
 
   mutable absl::Mutex mutex_;
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kArming;
@@ -156,16 +143,12 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   SessionArmed armed_ ABSL_GUARDED_BY(mutex_);
   bool commanded_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<SessionStarted> started_ ABSL_GUARDED_BY(mutex_);
-  std::optional<StepRange> steps_ ABSL_GUARDED_BY(mutex_);
-  // Steps begun before the window; by steps, set once its first step has been seen.
-  mutable std::optional<uint64_t> steps_before_ ABSL_GUARDED_BY(mutex_);
+  mutable WindowSteps steps_ ABSL_GUARDED_BY(mutex_);
   absl::Status result_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> dropping_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<xspace::Store> store_ ABSL_GUARDED_BY(mutex_);  // null: not armed, or released
   std::shared_ptr<void> slot_ ABSL_GUARDED_BY(mutex_);
-  uint64_t sent_ ABSL_GUARDED_BY(mutex_) = 0;  // the newest item that any stream was given
-  uint64_t acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t last_item_ ABSL_GUARDED_BY(mutex_) = 0;
+  ItemLedger ledger_ ABSL_GUARDED_BY(mutex_);
   StreamId stream_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none is attached
   StreamId last_stream_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status cut_ ABSL_GUARDED_BY(mutex_);  // why earlier streams have lost the capture

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "server/limits.h"
+#include "server/native/item_ledger.h"
 #include "server/native/item_message.h"
 #include "server/native/native_capture.h"
 #include "server/rpc/call_registry.h"
@@ -83,6 +84,44 @@ TEST(ItemMessageTest, WhatIsTooLargeKeepsItsNumber) {
   EXPECT_EQ(response.items().items(0).number(), 1U);
   EXPECT_TRUE(response.items().items(0).has_raw_plane());
   EXPECT_EQ(response.items().items(1).number(), 2U);
+}
+
+TEST(ItemLedgerTest, KnowsWhatTheClientLacks) {
+  ItemLedger ledger;
+  bool news = false;
+  EXPECT_TRUE(absl::IsInvalidArgument(ledger.Acknowledge(1, &news)));
+  ledger.OnSent(5);
+  ledger.OnSent(3);  // of a stream that was taken over
+  EXPECT_TRUE(ledger.Acknowledge(4, &news).ok());
+  EXPECT_TRUE(news);
+  EXPECT_TRUE(ledger.Acknowledge(2, &news).ok());
+  EXPECT_FALSE(news);
+  EXPECT_EQ(ledger.acknowledged(), 4u);
+  EXPECT_EQ(ledger.outstanding(), 0u);
+  ledger.SetLast(7);
+  EXPECT_EQ(ledger.outstanding(), 3u);
+  EXPECT_TRUE(absl::IsFailedPrecondition(ledger.Resume(4)));
+  EXPECT_TRUE(absl::IsInvalidArgument(ledger.Resume(7)));
+  EXPECT_TRUE(ledger.Resume(6).ok());
+  EXPECT_EQ(ledger.outstanding(), 2u);
+  ledger.AcknowledgeAll();
+  EXPECT_EQ(ledger.outstanding(), 0u);
+}
+
+TEST(WindowStepsTest, CountsFromTheStartOrFromTheFirstOfTheRange) {
+  StepHistory history;
+  history.count = 9;
+  WindowSteps by_time;
+  EXPECT_EQ(by_time.Count(history), 0u);
+  by_time.OnStarted(9);
+  EXPECT_EQ(by_time.Count(history), 0u);
+  history.count = 12;
+  EXPECT_EQ(by_time.Count(history), 3u);
+
+  WindowSteps by_ordinal;
+  by_ordinal.SetRange(StepRange{11, 20, /*by_ordinal=*/true});
+  by_ordinal.OnStarted(9);
+  EXPECT_EQ(by_ordinal.Count(history), 2u);
 }
 
 TEST(StepStateTest, IsUnsetWithoutSteps) { EXPECT_FALSE(StepStateOf({}).has_value()); }
