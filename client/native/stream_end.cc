@@ -2,7 +2,6 @@
 #include "client/native/stream_end.h"
 
 #include "absl/strings/match.h"
-#include "common/net/server_ended.h"
 
 namespace jobscope {
 
@@ -23,11 +22,6 @@ bool IsRefusal(const grpc::Status& status) {
     default:
       return false;
   }
-}
-
-bool HasServerEnded(const grpc::Status& status) {
-  return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
-         status.error_message() == kServerEndedText;
 }
 
 }  // namespace jobscope

@@ -12,6 +12,7 @@
 #include "client/worker/outcome.h"
 #include "common/clock/monotonic.h"
 #include "common/process/pid_space.h"
+#include "rpc/server_ended.h"
 
 namespace jobscope {
 namespace {
@@ -232,7 +233,7 @@ void StreamedCapture::OnFault(const absl::Status& fault) {
 
 void StreamedCapture::OnLost(const grpc::Status& status) {
   if (EndWith(status)) return;
-  if (HasServerEnded(status)) {
+  if (IsServerEnded(status)) {
     orderly_end_ = true;
     EndIncomplete(status);
   } else if (start_.process_id.has_value() && HasEnded(*start_.process_id)) {

@@ -11,9 +11,9 @@
 #include "absl/time/clock.h"
 #include "common/clock/clock.h"
 #include "common/log/log.h"
-#include "common/net/server_ended.h"
 #include "common/options/recording_options.h"
 #include "common/text/foreign_text.h"
+#include "rpc/server_ended.h"
 #include "server/limits.h"
 #include "server/native/item_message.h"
 #include "server/rpc/raw_message.h"
@@ -397,7 +397,7 @@ void CaptureStream::OnServerEnds() {
     Finish(absl::OkStatus());
     return;
   }
-  Finish(absl::UnavailableError(kServerEndedText));
+  Finish(ServerEnded());
   if (capture_ != nullptr) capture_->Detach(id_);
 }
 

@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "common/log/log.h"
 #include "common/text/foreign_text.h"
+#include "rpc/server_ended.h"
 #include "server/limits.h"
 #include "server/rpc/grpc_timer.h"
 #include "server/rpc/peer.h"
@@ -31,7 +32,8 @@ absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
-                      Printable(status.message(), limits::kMaxStatusTextBytes));
+                      Printable(status.message(), limits::kMaxStatusTextBytes),
+                      ErrorDetails(status));
 }
 
 class UnaryCall::Reactor : public grpc::ServerUnaryReactor {

@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "common/net/server_ended.h"
+#include "rpc/server_ended.h"
 #include "tensorflow/xplane.pb.h"
 #include "tests/client/fake_native_worker.h"
 #include "tests/client/native/native_fixture.h"
@@ -235,8 +235,9 @@ TEST_F(NativeResumeTest, AWorkerThatDiesLeavesWhatCame) {
 }
 
 TEST_F(NativeResumeTest, AServerThatHasEndedIsNotAskedAgain) {
+  // Whatever its text, the detail says it.
   FakeNativeWorker fake(Breaking(60, [](FakeCapture*) {
-    return grpc::Status(grpc::StatusCode::UNAVAILABLE, kServerEndedText);
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "shut down", ErrorDetails(ServerEnded()));
   }));
   const absl::Time begin = absl::Now();
   Record(fake.address(), absl::Seconds(60));
@@ -244,6 +245,17 @@ TEST_F(NativeResumeTest, AServerThatHasEndedIsNotAskedAgain) {
   EXPECT_LT(absl::Now() - begin, absl::Seconds(20));
   EXPECT_EQ(fake.fetches(), 0);
   EXPECT_THAT(log_->notes(), IsEmpty());
+  EXPECT_THAT(verdict.reason, HasSubstr("ended while recording: shut down; 0.0 s of"));
+}
+
+// Of an earlier release: without the detail, and always with this text.
+TEST_F(NativeResumeTest, AnOldServerThatHasEndedIsNotAskedAgain) {
+  FakeNativeWorker fake(Breaking(60, [](FakeCapture*) {
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, kServerEndedText);
+  }));
+  Record(fake.address(), absl::Seconds(60));
+  const Verdict verdict = ExpectTruncatedFile();
+  EXPECT_EQ(fake.fetches(), 0);
   EXPECT_THAT(verdict.reason,
               HasSubstr(absl::StrCat("ended while recording: ", kServerEndedText, "; 0.0 s of")));
 }

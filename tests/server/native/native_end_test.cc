@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "rpc/server_ended.h"
 #include "tests/quiet_stopwatch.h"
 #include "tests/server/native/native_fixture.h"
 
@@ -127,7 +128,9 @@ TEST_F(NativeServerEndTest, WhileArming) {
   ASSERT_TRUE(stream->Send(ArmRequestOf("s")));
   ASSERT_TRUE(collector_.AwaitCalls("arm", 1));
   StopInTime();
-  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_message(), kServerEndedText);
+  EXPECT_TRUE(IsServerEnded(grpc::Status(status.error_code(), "", status.error_details())));
   collector_.Release();
   EXPECT_TRUE(AwaitIdle());
 }
@@ -136,7 +139,9 @@ TEST_F(NativeServerEndTest, WhileArmed) {
   StartServer();
   auto stream = Arm();
   StopInTime();
-  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_message(), kServerEndedText);
+  EXPECT_TRUE(IsServerEnded(grpc::Status(status.error_code(), "", status.error_details())));
   EXPECT_TRUE(AwaitIdle());
 }
 

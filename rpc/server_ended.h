@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The status with which a worker says that its server has ended: part of the wire (docs/wire.md).
+#ifndef RPC_SERVER_ENDED_H_
+#define RPC_SERVER_ENDED_H_
+
+#include <grpcpp/support/status.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace jobscope {
+
+// The text of that status, for people. Workers of earlier releases send it without a detail.
+inline constexpr char kServerEndedText[] = "the profiler server of this process has ended";
+
+// The UNAVAILABLE with which a server that ends, in a process that may go on, ends its calls. Its
+// captures end with it. Carries a google.rpc.ErrorInfo, which tells it from the UNAVAILABLE of
+// whatever stands between worker and client.
+absl::Status ServerEnded();
+
+// The details of `status` as grpc::Status carries them; empty if there are none.
+std::string ErrorDetails(const absl::Status& status);
+
+// Whether `status` is a worker's ServerEnded(), also of an earlier release.
+bool IsServerEnded(const grpc::Status& status);
+
+}  // namespace jobscope
+
+#endif  // RPC_SERVER_ENDED_H_
