@@ -307,7 +307,7 @@ void GrpcServer::State::EndCalls(absl::Time end) {
     return its_own || call.Delivers();
   });
   if (kept > 0) {
-    if (records) options.sessions->Stop(busy->session_id(), "shutdown");
+    if (records) options.sessions->Stop(busy->session_id(), EndedBy::kShutdown);
     calls.AwaitNone(std::max(end - kFlushTime - absl::Now(), absl::ZeroDuration()));
     // A collector hangs, and the answer does not come in time.
     calls.AbandonUnless([](const OpenCall&) { return false; });

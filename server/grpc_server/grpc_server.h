@@ -84,7 +84,7 @@ class GrpcServer {
   // Native captures that run, or whose items are held.
   size_t open_captures() const;
 
-  // Ends the capture that runs for one of our callers (ended_by "shutdown") and delivers it,
+  // Ends the capture that runs for one of our callers (EndedBy::kShutdown) and delivers it,
   // refuses queued requests, closes the port. Blocks for at most `limit`, plus 0.5 s for gRPC to
   // close its sockets; a server that needs longer is left to its helper thread, with a warning. The
   // SessionManager continues.

@@ -375,7 +375,8 @@ void NativeCapture::OnResumeTimeOver(uint64_t hold) {
       absl::StrCat("the client of session \"", options_.session_id, "\", ", options_.peer,
                    ", was lost while recording and has not reconnected for ",
                    absl::FormatDuration(dependencies_.resume), "; the recording ends and is held"));
-  (void)dependencies_.sessions->StopTicket(ticket, "client_lost");  // false: it has just ended
+  (void)dependencies_.sessions->StopTicket(ticket,
+                                           EndedBy::kClientLost);  // false: it has just ended
 }
 
 void NativeCapture::LetGoLocked(std::string why, bool unasked, Remains* remains) {
@@ -416,7 +417,7 @@ v1::Progress NativeCapture::Progress() const {
     progress.set_window_steps(steps_.Count(history));
   }
   if (const auto session = dependencies_.sessions->Progress(ticket)) {
-    progress.set_state(session->state);
+    progress.set_state(Name(session->phase));
     progress.set_events(session->events);
     progress.set_lost(session->lost);
     progress.set_bytes(session->bytes);

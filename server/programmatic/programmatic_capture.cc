@@ -137,7 +137,7 @@ absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::Stop() {
   if (run == nullptr) {
     return absl::FailedPreconditionError("no capture was started (StartCapture, CaptureSteps)");
   }
-  End(run.get(), "request");
+  End(run.get(), EndedBy::kRequest);
   const MutexLock lock(&run->mutex);
   run->changed.Wait(&run->mutex, [&run]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(run->mutex) {
     return run->result.has_value();
@@ -152,7 +152,7 @@ void ProgrammaticCapture::FinishBeforeExit(absl::Time deadline) {
     mutex_.Unlock();
   }
   if (run == nullptr) return;
-  End(run.get(), "shutdown");
+  End(run.get(), EndedBy::kShutdown);
   const MutexLock lock(&run->mutex);
   const auto ended = [&run]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(run->mutex) {
     return run->result.has_value();
@@ -163,7 +163,7 @@ void ProgrammaticCapture::FinishBeforeExit(absl::Time deadline) {
   run->directory.RemoveIfEmpty();
 }
 
-void ProgrammaticCapture::End(Run* run, std::string_view ended_by) {
+void ProgrammaticCapture::End(Run* run, EndedBy cause) {
   if (run->has_steps) {
     const MutexLock lock(&run->mutex);
     const auto ended = [run]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(run->mutex) {
@@ -171,7 +171,7 @@ void ProgrammaticCapture::End(Run* run, std::string_view ended_by) {
     };
     if (run->changed.WaitFor(&run->mutex, kWindowNoticeTime, ended)) return;
   }
-  sessions_->Stop(run->session_id, ended_by);
+  sessions_->Stop(run->session_id, cause);
 }
 
 absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::WriteFiles(const SessionResult& session,

@@ -62,7 +62,7 @@ class ProgrammaticCapture {
   static absl::StatusOr<ProgrammaticResult> WriteFiles(const SessionResult& session,
                                                        const v1::Identity& identity, Run* run);
   // Ends the session of `run`, unless it has ended.
-  void End(Run* run, std::string_view ended_by);
+  void End(Run* run, EndedBy cause);
 
   SessionManager* const sessions_;
   const v1::Identity identity_;

@@ -235,13 +235,12 @@ void SessionManager::Cancel(SessionTicket ticket) {
   }
 }
 
-std::optional<std::string> SessionManager::Stop(std::string_view session_id,
-                                                std::string_view ended_by) {
+std::optional<std::string> SessionManager::Stop(std::string_view session_id, EndedBy cause) {
   State& state = *state_;
   const MutexLock lock(&state.mutex);
   if (state.running != nullptr && !state.delivering &&
       (session_id.empty() || state.running->options().session_id == session_id)) {
-    state.running->Stop(ended_by);
+    state.running->Stop(cause);
     return state.running->options().session_id;
   }
   if (session_id.empty()) return std::nullopt;
@@ -254,12 +253,12 @@ std::optional<std::string> SessionManager::Stop(std::string_view session_id,
   return std::nullopt;
 }
 
-bool SessionManager::StopTicket(SessionTicket ticket, std::string_view ended_by) {
+bool SessionManager::StopTicket(SessionTicket ticket, EndedBy cause) {
   const MutexLock lock(&state_->mutex);
   if (state_->running == nullptr || state_->running_ticket != ticket || state_->delivering) {
     return false;
   }
-  state_->running->Stop(ended_by);
+  state_->running->Stop(cause);
   return true;
 }
 
@@ -328,7 +327,7 @@ bool SessionManager::Shutdown(absl::Duration grace) {
     if (request.refused.ok()) request.refused = LeavingError();
   }
   if (state.running != nullptr) {
-    state.running->Stop("shutdown");
+    state.running->Stop(EndedBy::kShutdown);
     state.running->Wake();
   }
   return state.idle.WaitFor(

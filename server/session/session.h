@@ -20,6 +20,7 @@
 #include "jobscope/v1/item.pb.h"
 #include "jobscope/v1/profiler.pb.h"
 #include "server/session/session_options.h"
+#include "server/session/session_state.h"
 
 namespace jobscope {
 
@@ -61,7 +62,7 @@ struct SessionCallbacks {
 
 // Progress of a session. `lost` is what is known before the end.
 struct SessionProgress {
-  std::string state;  // as in v1::Busy
+  SessionPhase phase = SessionPhase::kArming;
   uint64_t events = 0;
   uint64_t lost = 0;
   uint64_t bytes = 0;  // of items, also of those released
@@ -122,11 +123,10 @@ class SessionManager {
   // Ends the running session early and delivers what it has. An empty id matches any session.
   // Returns the id of the stopped session, or nullopt. A request that is still queued, or waits for
   // its start, ends at once.
-  std::optional<std::string> Stop(std::string_view session_id,
-                                  std::string_view ended_by = "request");
+  std::optional<std::string> Stop(std::string_view session_id, EndedBy cause = EndedBy::kRequest);
 
   // Like Stop, for one session and only while it runs. Returns false if it does not run.
-  bool StopTicket(SessionTicket ticket, std::string_view ended_by = "request");
+  bool StopTicket(SessionTicket ticket, EndedBy cause = EndedBy::kRequest);
 
   // Makes busy() and the refusal messages say that the client of the running session is
   // disconnected, or (nullopt) connected again. Ignored unless the session of that ticket runs.
@@ -147,7 +147,7 @@ class SessionManager {
   // The current state of each collector.
   std::vector<v1::CollectorState> DescribeCollectors() const;
 
-  // Ends the running session (ended_by "shutdown"), refuses new ones, and blocks until every
+  // Ends the running session (EndedBy::kShutdown), refuses new ones, and blocks until every
   // callback has run, for at most `grace`. Returns false if some have not.
   bool Shutdown(absl::Duration grace);
 

@@ -26,13 +26,6 @@ constexpr auto kStartLead = seconds(1);
 // slow to arm.
 constexpr absl::Duration kRecordAhead = absl::Seconds(5);
 
-// The states of v1::Busy, in the order of SessionRun::Phase.
-const char* PhaseName(int phase) {
-  static constexpr const char* kNames[] = {"arming",    "armed",    "waiting",
-                                           "recording", "draining", "delivering"};
-  return kNames[phase];
-}
-
 }  // namespace
 
 // The part of a session that a hanging collector may still use after the session's end.
@@ -74,7 +67,7 @@ class SessionRun::Context : public SessionContext, public SessionEvents {
     if (run_ == nullptr) return;
     const MutexLock lock(&run_->mutex_);
     if (!run_->clock_held_until_.has_value()) run_->clock_held_until_ = last_good_ticks;
-    if (run_->ended_by_.empty()) run_->ended_by_ = "clock";
+    if (!run_->ended_by_.has_value()) run_->ended_by_ = EndedBy::kClock;
     run_->changed_.NotifyAll();
   }
 
@@ -83,7 +76,7 @@ class SessionRun::Context : public SessionContext, public SessionEvents {
     const MutexLock guard(&mutex_);
     if (run_ == nullptr) return;
     const MutexLock lock(&run_->mutex_);
-    if (run_->ended_by_.empty()) run_->ended_by_ = "max_trace_bytes";
+    if (!run_->ended_by_.has_value()) run_->ended_by_ = EndedBy::kMaxTraceBytes;
     run_->changed_.NotifyAll();
   }
 
@@ -118,7 +111,7 @@ SessionResult SessionRun::Run() {
     result.status = OutOfMemoryError();
   }
   context_->Detach();
-  SetPhase(Phase::kDelivering, Clock::time_point::max());
+  SetPhase(SessionPhase::kDelivering, Clock::time_point::max());
   return result;
 }
 
@@ -204,7 +197,7 @@ void SessionRun::TellArmed() {
   {
     const MutexLock lock(&mutex_);
     if (EndRequested()) return;
-    phase_ = Phase::kArmed;
+    phase_ = SessionPhase::kArmed;
   }
   if (!environment_.armed) return;
   SessionArmed armed;
@@ -229,7 +222,7 @@ std::optional<StartCommand> SessionRun::AwaitCommand() {
 }
 
 bool SessionRun::WaitAndStart() {
-  SetPhase(Phase::kWaiting, Clock::time_point::max());
+  SetPhase(SessionPhase::kWaiting, Clock::time_point::max());
   // The first of the commanded steps may begin right at the instant: its trigger is armed at once.
   const bool at_once = options_.on_command && plan_.steps.has_value();
   const auto ended = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return EndRequested(); };
@@ -262,7 +255,7 @@ bool SessionRun::WaitForStepWindow() {
   } else if (plan_.duration != absl::InfiniteDuration()) {
     limit = Clock::now() + absl::ToChronoNanoseconds(plan_.duration);
   }
-  SetPhase(Phase::kWaiting, limit);
+  SetPhase(SessionPhase::kWaiting, limit);
   Wait(limit,
        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return window_opened_ || EndRequested(); });
   {
@@ -279,7 +272,7 @@ bool SessionRun::WaitForStepWindow() {
                     plan_.steps->first));
       end_ticks_ = clock_.NowTicks();
       if (!plan_.keep_zero) plan_.zero_ticks = end_ticks_;
-      if (ended_by_.empty()) ended_by_ = "duration";
+      if (!ended_by_.has_value()) ended_by_ = EndedBy::kDuration;
       return true;  // the watchers have been started and must be stopped
     }
     OpenStepWindow(window_open_ticks_, clock_.map(), &plan_);
@@ -306,7 +299,7 @@ void SessionRun::Record() {
   if (end_ticks_ != 0) return;  // the step window never opened
   const auto planned_end = plan_.deadline_ticks == UINT64_MAX ? Clock::time_point::max()
                                                               : clock_.TimeOf(plan_.deadline_ticks);
-  SetPhase(Phase::kRecording, planned_end);
+  SetPhase(SessionPhase::kRecording, planned_end);
   Wait(planned_end,
        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return window_closed_ || EndRequested(); });
 
@@ -317,19 +310,19 @@ void SessionRun::Record() {
     end_ticks_ = clock_.NowTicks();
   } else if (window_closed_) {
     end_ticks_ = window_close_ticks_;
-    ended_by_ = "steps";
+    ended_by_ = EndedBy::kSteps;
   } else {
     end_ticks_ = plan_.deadline_ticks;
-    ended_by_ = "duration";
+    ended_by_ = EndedBy::kDuration;
   }
 }
 
 void SessionRun::StopAndReport() {
-  SetPhase(Phase::kDraining, Clock::now());
+  SetPhase(SessionPhase::kDraining, Clock::now());
   end_ticks_ = std::max(end_ticks_, plan_.zero_ticks);
   {
     const MutexLock lock(&mutex_);
-    if (ended_by_ == "shutdown") tasks_.HurryUp();
+    if (ended_by_ == EndedBy::kShutdown) tasks_.HurryUp();
   }
   tasks_.Stop(end_ticks_);
   CheckClock();
@@ -349,7 +342,7 @@ SessionResult SessionRun::Finish() {
     input.ended_by = ended_by_;
     input.command = command_;
   }
-  if (input.ended_by == "max_trace_bytes") {
+  if (input.ended_by == EndedBy::kMaxTraceBytes) {
     warnings_.push_back(absl::StrCat(
         "the recording ended early: its events reached this worker's ceiling of ",
         options_.max_trace_bytes >> 20,
@@ -386,16 +379,16 @@ SessionResult SessionRun::Finish() {
   return result;
 }
 
-void SessionRun::Stop(std::string_view ended_by) {
+void SessionRun::Stop(EndedBy cause) {
   const MutexLock lock(&mutex_);
-  if (ended_by_.empty()) ended_by_ = std::string(ended_by);
+  if (!ended_by_.has_value()) ended_by_ = cause;
   changed_.NotifyAll();
 }
 
 void SessionRun::Cancel() {
   const MutexLock lock(&mutex_);
   cancelled_ = true;
-  if (ended_by_.empty()) ended_by_ = "cancelled";
+  if (!ended_by_.has_value()) ended_by_ = EndedBy::kCancelled;
   changed_.NotifyAll();
 }
 
@@ -407,13 +400,13 @@ void SessionRun::Wake() {
 
 bool SessionRun::Command(StartCommand command) {
   const MutexLock lock(&mutex_);
-  if (phase_ != Phase::kArmed || command_.has_value() || EndRequested()) return false;
+  if (phase_ != SessionPhase::kArmed || command_.has_value() || EndRequested()) return false;
   command_ = std::move(command);
   changed_.NotifyAll();
   return true;
 }
 
-void SessionRun::SkipToDelivery() { SetPhase(Phase::kDelivering, Clock::time_point::max()); }
+void SessionRun::SkipToDelivery() { SetPhase(SessionPhase::kDelivering, Clock::time_point::max()); }
 
 void SessionRun::AwaitDelivery() {
   Wait(Clock::time_point::max(),
@@ -433,7 +426,7 @@ SessionProgress SessionRun::Progress() const {
   const std::shared_ptr<xspace::Store> store = this->store();
   {
     const MutexLock lock(&mutex_);
-    progress.state = PhaseName(static_cast<int>(phase_));
+    progress.phase = phase_;
     lost = lost_;
     if (!lost.has_value()) collectors = collectors_;
   }
@@ -449,7 +442,7 @@ v1::Busy SessionRun::Describe() const {
   busy.set_session_id(options_.session_id);
   busy.set_peer(options_.peer);
   const MutexLock lock(&mutex_);
-  busy.set_state(PhaseName(static_cast<int>(phase_)));
+  busy.set_state(Name(phase_));
   if (planned_end_ != Clock::time_point::max()) {
     const auto left = std::chrono::duration_cast<milliseconds>(planned_end_ - Clock::now());
     busy.set_remaining_ms(static_cast<uint64_t>(std::max<int64_t>(0, left.count())));
@@ -457,13 +450,13 @@ v1::Busy SessionRun::Describe() const {
   return busy;
 }
 
-void SessionRun::SetPhase(Phase phase, Clock::time_point planned_end) {
+void SessionRun::SetPhase(SessionPhase phase, Clock::time_point planned_end) {
   const MutexLock lock(&mutex_);
   phase_ = phase;
   planned_end_ = planned_end;
 }
 
-bool SessionRun::EndRequested() const { return !ended_by_.empty(); }
+bool SessionRun::EndRequested() const { return ended_by_.has_value(); }
 
 bool SessionRun::Wait(Clock::time_point deadline, const std::function<bool()>& ended) {
   while (true) {

@@ -26,6 +26,7 @@
 #include "server/session/session.h"
 #include "server/session/session_clock.h"
 #include "server/session/session_options.h"
+#include "server/session/session_state.h"
 #include "server/session/start_plan.h"
 
 namespace jobscope {
@@ -60,7 +61,7 @@ class SessionRun {
   void AwaitDelivery();
   void Delivered();
 
-  void Stop(std::string_view ended_by);
+  void Stop(EndedBy cause);
   void Cancel();
   void Wake();  // runs process_queue on the session thread
   // Returns false if the session does not wait for a command: not yet, no longer, or never.
@@ -71,7 +72,6 @@ class SessionRun {
   SessionProgress Progress() const;
 
  private:
-  enum class Phase { kArming, kArmed, kWaiting, kRecording, kDraining, kDelivering };
   class Context;
 
   SessionResult RunStages();
@@ -100,7 +100,7 @@ class SessionRun {
   // The earliest ticks back to which every collector with a past has events; UINT64_MAX: no
   // collector has a past.
   uint64_t OldestTicks() const;
-  void SetPhase(Phase phase, Clock::time_point planned_end);
+  void SetPhase(SessionPhase phase, Clock::time_point planned_end);
   bool EndRequested() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits until `ended` (called with mutex_ held) returns true, or until `deadline`. Returns
   // whether it ended.
@@ -141,8 +141,8 @@ class SessionRun {
   uint64_t window_close_ticks_ ABSL_GUARDED_BY(mutex_) = 0;
   // In ticks; the clock has jumped since.
   std::optional<uint64_t> clock_held_until_ ABSL_GUARDED_BY(mutex_);
-  std::string ended_by_ ABSL_GUARDED_BY(mutex_);
-  Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kArming;
+  std::optional<EndedBy> ended_by_ ABSL_GUARDED_BY(mutex_);
+  SessionPhase phase_ ABSL_GUARDED_BY(mutex_) = SessionPhase::kArming;
   Clock::time_point planned_end_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();
 };
 

@@ -138,10 +138,11 @@ v1::Summary MakeSummary(const SummaryInput& input) {
   summary.set_lookback_ns(input.lookback_ns);
   summary.set_late_ns(input.late_ns);
   summary.set_tick_source(input.uses_tsc ? "tsc" : "monotonic");
-  summary.set_ended_by(input.ended_by);
+  if (input.ended_by.has_value()) summary.set_ended_by(Name(*input.ended_by));
   const bool until_stopped = options.duration == absl::InfiniteDuration() && !options.steps;
-  const bool as_planned = options.steps ? input.ended_by == "steps" : input.ended_by == "duration";
-  summary.set_truncated(!as_planned && !(until_stopped && input.ended_by == "request"));
+  const bool as_planned =
+      options.steps ? input.ended_by == EndedBy::kSteps : input.ended_by == EndedBy::kDuration;
+  summary.set_truncated(!as_planned && !(until_stopped && input.ended_by == EndedBy::kRequest));
 
   std::map<std::string, uint64_t> lost_by_cause;
   for (const auto& task : *input.tasks) {

@@ -15,6 +15,7 @@
 #include "jobscope/v1/item.pb.h"
 #include "server/session/collector_task.h"
 #include "server/session/session_options.h"
+#include "server/session/session_state.h"
 
 namespace jobscope {
 
@@ -28,7 +29,7 @@ struct SummaryInput {
   uint64_t duration_ns = 0;
   uint64_t lookback_ns = 0;
   uint64_t late_ns = 0;
-  std::string ended_by;
+  std::optional<EndedBy> ended_by;  // absent: it was refused before anything ended it
   std::vector<std::string> warnings;
   std::vector<v1::CollectorState> absent;  // collectors that did not take part
   const std::vector<std::shared_ptr<CollectorTask>>* tasks = nullptr;

@@ -94,7 +94,7 @@ TEST_F(CommandedSessionTest, ArmsTellsSoAndWaits) {
   EXPECT_EQ(armed.collectors[1].reason(), "ask the administrator");
   EXPECT_EQ(armed.lookback, absl::ZeroDuration());
   EXPECT_EQ(State(), "armed");
-  EXPECT_EQ(manager_->Progress(session.pending.ticket)->state, "armed");
+  EXPECT_EQ(manager_->Progress(session.pending.ticket)->phase, SessionPhase::kArmed);
   EXPECT_THAT(a_.calls(), Not(Contains("start")));
 
   const absl::Status refused = Submit(For(absl::Seconds(1)), WhenBusy::kRefuse).Get().status;
@@ -401,8 +401,9 @@ TEST_F(CommandedSessionTest, ProgressTellsWhatIsKnown) {
   Commanded session = SubmitOnCommand();
   session.Armed();
   ASSERT_TRUE(manager_->Command(session.pending.ticket, In(0, absl::Hours(1))));
-  ASSERT_TRUE(
-      Becomes([&] { return manager_->Progress(session.pending.ticket)->state == "recording"; }));
+  ASSERT_TRUE(Becomes([&] {
+    return manager_->Progress(session.pending.ticket)->phase == SessionPhase::kRecording;
+  }));
   a_.set_lost_so_far(30);
   b_.set_lost_so_far(12);
   EXPECT_EQ(manager_->Progress(session.pending.ticket)->lost, 42u);

@@ -43,7 +43,7 @@ TEST_F(DeliverySessionTest, TheNextSessionWaitsForTheSlot) {
   SessionResult held = Hold("first");
   ASSERT_NE(held.slot, nullptr);
   EXPECT_EQ(State(), "delivering");
-  EXPECT_EQ(manager_->Progress(held_ticket_)->state, "delivering");
+  EXPECT_EQ(manager_->Progress(held_ticket_)->phase, SessionPhase::kDelivering);
   EXPECT_EQ(manager_->Progress(held_ticket_)->lost, 2u) << "exact, once it has ended";
   EXPECT_EQ(manager_->Progress(held_ticket_)->events, 1u);
   EXPECT_EQ(manager_->Stop(""), std::nullopt) << "nothing of it runs any more";
@@ -110,7 +110,7 @@ TEST_F(DeliverySessionTest, OneSessionIsStoppedAndNoOther) {
   ASSERT_TRUE(a_.AwaitCalls("start", 2));
   EXPECT_FALSE(manager_->StopTicket(first.ticket)) << "it is over";
   EXPECT_FALSE(second.Ready());
-  EXPECT_TRUE(manager_->StopTicket(second.ticket, "shutdown"));
+  EXPECT_TRUE(manager_->StopTicket(second.ticket, EndedBy::kShutdown));
   EXPECT_EQ(second.Get().summary.ended_by(), "shutdown");
 }
 
