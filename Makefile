@@ -14,7 +14,7 @@ CONFIGURE = cmake $$(command -v ccache >/dev/null && echo -DCMAKE_C_COMPILER_LAU
 BUILD = cmake --build -j $(JOBS) --preset
 CTEST = ctest -j $(JOBS) --output-on-failure --schedule-random
 
-.PHONY: help build demo test check compat interop torch-suite torch-versions bench lint format shipped wheel tsan tsan-long asan fuzz faults soak gpu-bundle gpu-test clean
+.PHONY: help build demo test check compat interop torch-suite torch-versions bench lint format shipped sbom reproducible wheel tsan tsan-long asan fuzz faults soak gpu-bundle gpu-test clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -41,6 +41,14 @@ shipped: ## Builds libjobscope.so and libjobscope_trace.so, as they go into work
 test: shipped ## All tests but the long ones and those with peers from PyPI
 	$(BUILD) release
 	$(CTEST) --preset release -LE 'long|interop' $(CTEST_ARGS)
+
+sbom: shipped ## Says what the shipped libraries are made of: build/shipped/sbom.cdx.json (CycloneDX)
+	$(BUILD) release --target sbom
+
+reproducible: ## Builds the shipped libraries twice, in two folders, and compares them byte by byte
+	tools/install_deps.sh build
+	tools/pic_deps.sh
+	tools/reproducible.sh
 
 check: ## The tests whose names hold T, and nothing else, in seconds: make check T=endpoint
 	@test -n "$(T)" || { echo "make check: say which tests: make check T=endpoint" >&2; exit 2; }

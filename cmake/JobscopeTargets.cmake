@@ -10,6 +10,17 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 elseif(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(jobscope_flags INTERFACE -Wthread-safety)
 endif()
+
+# What goes into workers and to operators, beyond that: checks of buffers and of the stack, and no path of this machine in it,
+# so that two folders build the same bytes (tools/reproducible.sh). Not for tests, which are compiled without optimisation and
+# look for their files by __FILE__.
+add_library(jobscope_hardening INTERFACE)
+target_compile_options(jobscope_hardening INTERFACE -ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
+if(NOT JOBSCOPE_SANITIZE AND NOT JOBSCOPE_BUILD_FUZZERS)
+  target_compile_options(jobscope_hardening INTERFACE -fstack-protector-strong
+    $<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-U_FORTIFY_SOURCE> $<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-D_FORTIFY_SOURCE=2>)
+  target_link_options(jobscope_hardening INTERFACE -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack)
+endif()
 if(JOBSCOPE_SANITIZE)
   target_compile_options(jobscope_flags INTERFACE -fsanitize=${JOBSCOPE_SANITIZE}
                          -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -35,7 +46,7 @@ function(jobscope_library name)
   if(JOBSCOPE_BUILD_FUZZERS)  # coverage feedback for the fuzzer
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
-  target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE jobscope_flags ${ARG_PRIVATE})
+  target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE jobscope_flags jobscope_hardening ${ARG_PRIVATE})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
 endfunction()
 

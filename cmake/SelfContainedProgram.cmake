@@ -24,13 +24,14 @@ function(jobscope_self_contained_program name)
 
   # The objects are compiled with the libraries' usage requirements; the program is linked without them.
   add_library(${name}_objects OBJECT ${ARG_SOURCES})
-  target_link_libraries(${name}_objects PRIVATE jobscope_flags ${ARG_LIBS})
+  target_link_libraries(${name}_objects PRIVATE jobscope_flags jobscope_hardening ${ARG_LIBS})
   jobscope_project_archives(ours ${name}_objects)
   list(TRANSFORM ours REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE our_archives)
   add_executable(${name} $<TARGET_OBJECTS:${name}_objects>)
   add_dependencies(${name} ${ours})
   # Debian's archives of abseil and protobuf are not position-independent.
-  target_link_options(${name} PRIVATE -no-pie -static-libstdc++ -static-libgcc -Wl,--gc-sections)
+  target_link_options(${name} PRIVATE -no-pie -static-libstdc++ -static-libgcc -Wl,--gc-sections
+    -Wl,-z,relro -Wl,-z,now)
   target_link_libraries(${name} PRIVATE
     -Wl,--start-group ${our_archives} ${archives} ${abseil} -Wl,--end-group -lpthread -ldl -lrt -lm)
   set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)

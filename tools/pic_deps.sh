@@ -20,7 +20,7 @@ readonly cache=${JOBSCOPE_CACHE_DIR:-$repo/.cache}
 readonly jobs=${JOBSCOPE_JOBS:-2}
 # -fno-gnu-unique: such a symbol would be shared with other libraries of the process, hidden or not.
 # Sections: the linker drops what is not used.
-readonly flags="-O2 -fPIC -fvisibility-inlines-hidden -fno-gnu-unique -ffunction-sections -fdata-sections"
+flags="-O2 -fPIC -fvisibility-inlines-hidden -fno-gnu-unique -ffunction-sections -fdata-sections"
 
 say() { echo "pic_deps: $*"; }
 die() { echo "pic_deps: $*" >&2; exit 1; }
@@ -147,6 +147,7 @@ main() {
   fi
   if [[ ! -f $prefix/complete ]]; then
     work=$(mktemp -d "$cache/pic-deps-work.XXXXXX")
+    flags+=" -ffile-prefix-map=$work=."  # the same bytes, wherever it is built
     stage=$work/stage
     mkdir -p "$stage/lib"
     fetch_sources

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/suggestion.h"
+#include "client/cli/versions.h"
 #include "client/worker/outcome.h"
 #include "common/options/recording_options.h"
 #include "common/process/identity.h"
@@ -304,6 +305,7 @@ FlagsResult ParseFlags(const std::vector<std::string>& arguments) {
                                 arguments.end());
   const bool as_jobscope = absl::StartsWith(name, "jobscope");
   const std::string first = rest.empty() ? "" : rest[0];
+  if (first == "--versions") return Print(LinkedVersions(), 0);
   const struct {
     const char* word;
     Verb verb;
@@ -322,7 +324,8 @@ FlagsResult ParseFlags(const std::vector<std::string>& arguments) {
       "  check     list workers and their state; record nothing\n"
       "  stop      end a running capture early, keep its data\n"
       "  run       start a program whose training processes become workers\n"
-      "jobscope VERB --help lists the flags of a verb.\n";
+      "jobscope VERB --help lists the flags of a verb; jobscope --versions the libraries that are "
+      "linked in.\n";
   if (first == "--help" || first == "-h") return Print(usage, 0);
   if (first.empty()) return Print(usage, kExitUsage);
   const auto meant = Suggestion(first, {"capture", "check", "stop", "run"});

@@ -30,6 +30,7 @@ class Checks:
 
     library = ""
     needed = set()
+    checked = ()  # functions with a check of their buffer that it calls
 
     def _exported(self):
         """(kind, symbol without its version) of each, but for the names of the versions themselves."""
@@ -66,12 +67,35 @@ class Checks:
         self.assertNotIn(".debug_info", run("readelf", "-SW", self.library))
         self.assertNotIn(".symtab", run("readelf", "-SW", self.library))
 
+    def test_relocations_become_read_only(self):
+        self.assertIn("GNU_RELRO", run("readelf", "-lW", self.library))
+        self.assertRegex(run("readelf", "-dW", self.library), r"FLAGS_1.*NOW")
+
+    def test_neither_stack_nor_data_are_executable(self):
+        # Type, offset, two addresses, two sizes, flags ("R E" are two words), alignment.
+        lines = [line.split() for line in run("readelf", "-lW", self.library).splitlines()]
+        segments = [(line[0], "".join(line[6:-1])) for line in lines if len(line) > 7 and line[1].startswith("0x")]
+        self.assertIn(("GNU_STACK", "RW"), segments)
+        for kind, flags in segments:
+            self.assertFalse("W" in flags and "E" in flags, kind)
+
+    def test_stack_and_buffers_are_checked(self):
+        undefined = run("nm", "-D", "--undefined-only", self.library)
+        self.assertIn("__stack_chk_fail@", undefined)
+        for function in self.checked:
+            self.assertIn(f" {function}@", undefined)
+
+    def test_holds_no_path_of_the_build(self):
+        with open(self.library, "rb") as file:
+            self.assertNotIn(os.path.realpath(os.path.join(FOLDER, "../..")).encode(), file.read())
+
     def test_has_no_text_relocations(self):
         self.assertNotIn("TEXTREL", run("readelf", "-dW", self.library))
 
 
 class ServerLibrary(Checks, unittest.TestCase):
     library = LIBRARY
+    checked = ("__memcpy_chk",)
     needed = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 
     def test_has_no_static_tls(self):

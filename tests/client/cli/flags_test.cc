@@ -198,5 +198,16 @@ TEST(Flags, HelpAndVersion) {
   EXPECT_THAT(Parse({"--version"}).text, HasSubstr("jobscope "));
 }
 
+TEST(Flags, VersionsOfWhatIsLinkedIn) {
+  for (const char* name : {"jobscope", "capture"}) {
+    const FlagsResult result = ParseFlags({name, "--versions"});
+    EXPECT_FALSE(result.flags.has_value());
+    EXPECT_EQ(result.exit_code, 0);
+    for (const char* library : {"jobscope ", "gRPC ", "protobuf ", "abseil ", "SSL ", "zlib "}) {
+      EXPECT_THAT(result.text, ::testing::HasSubstr(library));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace jobscope
