@@ -91,7 +91,7 @@ bench: ## Measures scope cost, and captures beside the stock pair, into build/be
 	tools/install_deps.sh build test bench interop
 	tools/venv.sh
 	$(CONFIGURE) release
-	$(BUILD) release --target programs jobscope_python_package
+	$(BUILD) release --target programs jobscope_python_package made_runs
 	bench/run.sh build/bin build/bench
 
 lint: ## Formatting, clang-tidy, shellcheck, Python, include rules

@@ -46,6 +46,8 @@ python_bench "waits for the GIL (docs/python.md)" \
   "${venv[@]}" "$here/python_lock_bench.py" --captures 5 --imports jax --json "$out/python_lock_bench.json"
 python_bench "operators of PyTorch (docs/frameworks.md)" \
   /usr/bin/python3 "$here/torch_ops_bench.py" --json "$out/torch_ops_bench.json"
+python_bench "opening the report in Chromium (docs/report.md)" \
+  python3 "$here/report_page_bench.py" "$bin/jobscope" "$bin/../tests/made_runs" --json "$out/report_page_bench.json"
 python_bench "whole captures beside the stock pair (docs/benchmarks.md)" \
   "${venv[@]}" "$here/capture_bench.py" "$bin" "$out/capture_bench.json"
 echo "bench: figures are in $out"

@@ -12,8 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analysis/digest/digest_collectives.h"
+#include "analysis/digest/digest_timeline.h"
 #include "analysis/steps/partition.h"
 #include "analysis/trace/mapped_file.h"
+#include "analysis/trace/timeline_reader.h"
 
 namespace jobscope::analysis {
 namespace {
@@ -211,6 +213,19 @@ void FillCounters(const CounterSamples& counters, v1::Digest* digest) {
   }
 }
 
+// A second pass over the files: which steps are worth a picture is known after the first one.
+void AddTimeline(const std::vector<std::string>& files, int64_t base_ns, v1::Digest* digest) {
+  const std::vector<size_t> steps = TimelineSteps(digest->steps());
+  if (steps.empty()) return;
+  TimelineReader reader(TimelineWindows(digest->steps(), steps), base_ns);
+  for (const std::string& path : files) {
+    const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+    // The first pass has read it to its end. If it is gone now, its blocks are missing.
+    if (file.ok()) (void)reader.Read(file->bytes());
+  }
+  EncodeTimeline(steps, &reader, digest->mutable_timeline());
+}
+
 }  // namespace
 
 v1::Digest BuildDigest(const RunWorker& worker, WorkerTrace* trace) {
@@ -259,25 +274,28 @@ v1::Digest BuildDigest(const RunWorker& worker, WorkerTrace* trace) {
 
 absl::StatusOr<v1::Digest> DigestWorker(const RunWorker& worker) {
   TraceReader reader;
-  size_t read = 0;
+  std::vector<std::string> readable;
   std::vector<std::string> failures;
   for (const std::string& path : worker.files) {
     const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
     const absl::Status status = file.ok() ? reader.Read(file->bytes()) : file.status();
     if (status.ok() && !file->bytes().empty()) {
-      ++read;
+      readable.push_back(path);
     } else {
       const std::string name = path.substr(path.rfind('/') + 1);
       failures.push_back(status.ok() ? absl::StrCat(name, " is empty")
                                      : absl::StrCat(name, ": ", status.message()));
     }
   }
-  if (read == 0) {
+  if (readable.empty()) {
     return absl::InvalidArgumentError(failures.empty() ? "it has no trace"
                                                        : absl::StrJoin(failures, "; "));
   }
-  const std::unique_ptr<WorkerTrace> trace = reader.Finish();
+  const int64_t base_ns = reader.base_ns();
+  std::unique_ptr<WorkerTrace> trace = reader.Finish();
   v1::Digest digest = BuildDigest(worker, trace.get());
+  trace.reset();  // the second pass needs memory of its own
+  AddTimeline(readable, base_ns, &digest);
   for (std::string& failure : failures) {
     digest.add_warnings(absl::StrCat("a part of its trace is left out: ", failure));
   }

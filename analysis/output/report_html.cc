@@ -16,6 +16,7 @@
 #include "analysis/output/assets.h"
 #include "analysis/output/html.h"
 #include "analysis/output/html_maps.h"
+#include "analysis/output/html_timeline.h"
 #include "analysis/verdict/verdict_text.h"
 
 namespace jobscope::analysis {
@@ -334,7 +335,7 @@ std::string ReportHtml(const Report& report) {
       "<title>",
       EscapeHtml(report.run), ": ", EscapeHtml(report.verdict.text), "</title>\n<style>\n",
       std::string(kReportCss), "</style>\n</head>\n<body>\n", Header(report),
-      WorkersSection(report), StepsSection(report), CollectivesSection(report),
+      WorkersSection(report), StepsSection(report), Timelines(report), CollectivesSection(report),
       NamesSection("operators", "Scopes and operators",
                    "Of all threads and workers; self time is without what is nested inside",
                    report.operators),

@@ -23,9 +23,6 @@ using protozero::pbf_wire_type;
 // Bounds the times of events: 20 hours, as in jobscope's own traces; sums of foreign numbers must
 // not overflow.
 constexpr int64_t kMaxTimeNs = int64_t{1} << 46;
-// A line with a larger time stamp counts from the epoch.
-constexpr int64_t kEpochTimeNs = 1'000'000'000'000'000;
-
 constexpr size_t kMaxTextBytes = 128;
 
 pbf_reader Reader(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
@@ -146,12 +143,16 @@ void TraceReader::ReadEnvironment(std::string_view plane) {
   });
 }
 
-Interval TraceReader::SpanOf(const LineHeader& header, const RawEvent& event) {
+Interval TraceReader::Count(const LineHeader& header, const RawEvent& event) {
   ++trace_->events;
   if (base_ns_ == 0 && header.timestamp_ns > kEpochTimeNs) base_ns_ = header.timestamp_ns;
+  return SpanOf(header, event, base_ns_);
+}
+
+Interval SpanOf(const LineHeader& header, const RawEvent& event, int64_t base_ns) {
   // Whole nanoseconds, both ends rounded down, so that touching events still touch.
   const int64_t line_ns = std::clamp(
-      header.timestamp_ns > kEpochTimeNs ? header.timestamp_ns - base_ns_ : header.timestamp_ns,
+      header.timestamp_ns > kEpochTimeNs ? header.timestamp_ns - base_ns : header.timestamp_ns,
       -kMaxTimeNs, kMaxTimeNs);
   const int64_t limit_ps = kMaxTimeNs * 1000;
   const int64_t begin_ps = std::clamp<int64_t>(event.offset_ps, -limit_ps, limit_ps);
@@ -190,7 +191,7 @@ void TraceReader::ReadHostLine(Plane* plane, std::string_view bytes) {
     HostEvent event;
     event.name = meaning.name;
     event.kind = meaning.kind;
-    const Interval span = SpanOf(header, raw);
+    const Interval span = Count(header, raw);
     event.begin_ns = span.begin_ns;
     event.end_ns = span.end_ns;
     if (facts.root) event.step = facts.step;
@@ -218,7 +219,7 @@ void TraceReader::ReadAsyncLine(Plane* plane, std::string_view bytes) {
   ForEachEvent(bytes, [&](const RawEvent& raw) {
     const EventMeaning& meaning = plane->events.MeaningOf(raw.metadata_id);
     const EventFacts facts = plane->events.FactsOf(raw, meaning.facts);
-    const Interval span = SpanOf(header, raw);
+    const Interval span = Count(header, raw);
     if (meaning.kind != EventKind::kCollective && !facts.collective) return;
     trace_->operators.Count(meaning.name, span.length_ns(), 0);
     trace_->collectives.push_back(
@@ -240,7 +241,7 @@ void TraceReader::ReadDeviceLine(Plane* plane, std::string_view bytes) {
   };
   ForEachEvent(bytes, [&](const RawEvent& raw) {
     const EventMeaning& meaning = plane->events.MeaningOf(raw.metadata_id);
-    const Interval span = SpanOf(header, raw);
+    const Interval span = Count(header, raw);
     trace_->kernels.Count(meaning.name, span.length_ns(), span.length_ns());
     switch (meaning.kind) {
       case EventKind::kCopy:
@@ -268,7 +269,7 @@ void TraceReader::ReadCounterLine(Plane* plane, std::string_view bytes) {
   const LineHeader header = plane->header;
   const PlaneNames& names = plane->events.names();
   ForEachEvent(bytes, [&](const RawEvent& raw) {
-    const Interval span = SpanOf(header, raw);
+    const Interval span = Count(header, raw);
     ForEachStat(raw.message, xspace::xevent_field::kStats, [&](const Stat& stat) {
       if (stat.type != Stat::Type::kDouble && stat.type != Stat::Type::kInteger) return;
       const auto name = names.stats.find(stat.metadata_id);

@@ -41,6 +41,12 @@ struct WorkerTrace {
   std::vector<std::string> hostnames;
 };
 
+// A line with a larger time stamp counts from the epoch.
+inline constexpr int64_t kEpochTimeNs = 1'000'000'000'000'000;
+
+// When an event was. Times that count from the epoch are told from `base_ns`.
+Interval SpanOf(const LineHeader& header, const RawEvent& event, int64_t base_ns);
+
 // Reads one worker's files in order: parts share their zero and their lines.
 class TraceReader {
  public:
@@ -50,6 +56,8 @@ class TraceReader {
   // the error stay in the trace. Never throws.
   absl::Status Read(std::string_view xspace);
   std::unique_ptr<WorkerTrace> Finish();
+  // What SpanOf needs to find the same times again.
+  int64_t base_ns() const { return base_ns_; }
 
  private:
   struct Plane;
@@ -61,7 +69,7 @@ class TraceReader {
   void ReadDeviceLine(Plane* plane, std::string_view bytes);
   void ReadCounterLine(Plane* plane, std::string_view bytes);
   void AddHostEvent(Plane* plane, HostLine* line, const HostEvent& event, const RawEvent& raw);
-  Interval SpanOf(const LineHeader& header, const RawEvent& event);
+  Interval Count(const LineHeader& header, const RawEvent& event);
 
   std::unique_ptr<WorkerTrace> trace_;
   // Base of times in files that count from the epoch; 0 until the first such file.

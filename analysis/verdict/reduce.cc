@@ -218,6 +218,7 @@ Report Reduce(const Digests& digests) {
   FindVerdict(alignment, matches, &report);
   AddWarnings(digests, alignment, &report);
   WriteSentences(&report);
+  report.timeline = ChooseTimeline(report);
   return report;
 }
 

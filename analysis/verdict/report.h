@@ -15,6 +15,7 @@
 #include "analysis/digest/digests.h"
 #include "analysis/steps/step_class.h"
 #include "analysis/verdict/alignment.h"
+#include "analysis/verdict/timeline.h"
 #include "analysis/verdict/worker_view.h"
 
 namespace jobscope::analysis {
@@ -104,6 +105,7 @@ struct Report {
   std::vector<Digests::Missing> missing;
   size_t expected_workers = 0;  // number that should be there
   std::vector<std::string> warnings;
+  std::vector<ShownStep> timeline;
   std::string sure;  // one line: what the answer is based on
 };
 

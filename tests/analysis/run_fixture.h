@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -12,65 +11,22 @@
 #include "analysis/digest/map_run.h"
 #include "analysis/output/report_json.h"
 #include "analysis/verdict/reduce.h"
-#include "tests/analysis/trace_files.h"
+#include "tests/analysis/made_run.h"
 #include "tests/temporary_directory.h"
 
 namespace jobscope::analysis {
 
+// Made before the run in it.
+struct RunDirectory {
+  TemporaryDirectory directory_;
+};
+
 // A run directory that a test fills, and the report of it.
-class RunFixture : public ::testing::Test {
+class RunFixture : public ::testing::Test, protected RunDirectory, protected MadeRun {
  protected:
   using json = nlohmann::json;
 
-  // A worker of the manifest with a trace: rank `rank` on `host`.
-  void AddWorker(int rank, const std::string& host, const TraceFile& trace) {
-    const std::string name = "w" + std::to_string(rank);
-    directory_.Write(name + ".xplane.pb", trace.Bytes());
-    workers_.push_back({{"name", name},
-                        {"address", name + ":1"},
-                        {"outcome", "ok"},
-                        {"rank", rank},
-                        {"host", host},
-                        {"aligned", true},
-                        {"clock_uncertainty_ns", 20000},
-                        {"lost", 0},
-                        {"files", {{{"path", name + ".xplane.pb"}}}}});
-  }
-  void AddMissing(const std::string& name, const std::string& outcome, const std::string& reason) {
-    workers_.push_back({{"name", name}, {"outcome", outcome}, {"reason", reason}});
-  }
-  void WriteManifest(int schema = 1) {
-    directory_.Write("capture.json",
-                     json({{"schema", schema}, {"run", "r"}, {"workers", workers_}}).dump());
-  }
-
-  // Ranks in step: in each step input, compute, then an all_reduce that ends for all at once.
-  // `input_ms(rank, step)`, `compute_ms(rank, step)`; 8 ms of transfer.
-  void AddRanks(int ranks, int steps, const std::function<double(int, int)>& input_ms,
-                const std::function<double(int, int)>& compute_ms, int64_t number_of_rank = 0) {
-    std::vector<TraceFile> traces(static_cast<size_t>(ranks));
-    double begin_ms = 5;
-    for (int step = 0; step < steps; ++step) {
-      double last_ms = 0;
-      for (int rank = 0; rank < ranks; ++rank) {
-        last_ms = std::max(last_ms, begin_ms + input_ms(rank, step) + compute_ms(rank, step));
-      }
-      const double end_ms = last_ms + 8;
-      for (int rank = 0; rank < ranks; ++rank) {
-        TraceFile& trace = traces[static_cast<size_t>(rank)];
-        const double ready_ms = begin_ms + input_ms(rank, step);
-        const double arrival_ms = ready_ms + compute_ms(rank, step);
-        trace.Step(100 + step + rank * number_of_rank, begin_ms, end_ms);
-        trace.Input(begin_ms, ready_ms);
-        trace.Event("forward", ready_ms, arrival_ms);
-        trace.AllReduce(step, arrival_ms, end_ms);
-      }
-      begin_ms = end_ms;
-    }
-    for (int rank = 0; rank < ranks; ++rank) {
-      AddWorker(rank, "node" + std::to_string(rank / 4), traces[static_cast<size_t>(rank)]);
-    }
-  }
+  RunFixture() : MadeRun(directory_.path()) {}
 
   // The report as others read it.
   json ReportOf(const std::string& directory) {
@@ -80,9 +36,6 @@ class RunFixture : public ::testing::Test {
     return json::parse(ReportJson(Reduce(*digests)), nullptr, false);
   }
   json ReportOfRun() { return ReportOf(directory_.path()); }
-
-  TemporaryDirectory directory_;
-  json workers_ = json::array();
 };
 
 }  // namespace jobscope::analysis

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,7 +27,7 @@ class TraceFile {
   void Event(const std::string& name, double begin_ms, double end_ms, const Stats& stats = {},
              const Texts& texts = {}, const std::string& plane = "/host:CPU", int64_t line = 1) {
     Plane& target = planes_[plane];
-    target.lines[line].push_back({name, begin_ms, end_ms, stats, texts});
+    target.lines[line].push_back({name, begin_ms, end_ms, stats, texts, {}});
   }
   void Step(int64_t number, double begin_ms, double end_ms, Stats more = {}) {
     more.emplace_back("_r", 1);
@@ -42,6 +44,26 @@ class TraceFile {
   void Kernel(const std::string& name, double begin_ms, double end_ms, int64_t stream = 7) {
     Event(name, begin_ms, end_ms, {}, {}, "/device:GPU:0", stream);
   }
+  // What an allocator reports when it gives or takes a block.
+  void Allocation(const std::string& allocator, double at_ms, int64_t in_use, int64_t peak,
+                  int64_t bytes, const std::string& operation, int64_t line = 1) {
+    Event(bytes > 0 ? "MemoryAllocation" : "MemoryDeallocation", at_ms, at_ms,
+          {{"bytes_allocated", in_use},
+           {"bytes_reserved", 0},
+           {"bytes_available", (int64_t{1} << 34) - in_use},
+           {"peak_bytes_in_use", peak},
+           {"requested_bytes", std::max<int64_t>(bytes, 0)},
+           {"allocation_bytes", std::abs(bytes)}},
+          {{"allocator_name", allocator}, {"tf_op", operation}}, "/host:CPU", line);
+  }
+  void Counter(const std::string& name, double at_ms, double value) {
+    planes_["/host:CPU"].lines[kCounters].push_back({name, at_ms, at_ms, {}, {}, value});
+  }
+  void NameLine(const std::string& plane, int64_t line, const std::string& name) {
+    planes_[plane].names[line] = name;
+  }
+  // file:line of events of a name.
+  void Source(const std::string& event, const std::string& source) { sources_[event] = source; }
 
   std::string Bytes() const {
     tensorflow::profiler::XSpace space;
@@ -55,12 +77,15 @@ class TraceFile {
     double begin_ms, end_ms;
     Stats stats;
     Texts texts;
+    std::optional<double> counter;
   };
   struct Plane {
     std::map<int64_t, std::vector<Entry>> lines;
+    std::map<int64_t, std::string> names;
   };
+  static constexpr int64_t kCounters = 1'000'000;
 
-  static void Fill(const std::string& name, const Plane& plane, tensorflow::profiler::XPlane* out) {
+  void Fill(const std::string& name, const Plane& plane, tensorflow::profiler::XPlane* out) const {
     out->set_name(name);
     std::map<std::string, int64_t> events;
     std::map<std::string, int64_t> stats;
@@ -70,7 +95,10 @@ class TraceFile {
     for (const auto& [id, entries] : plane.lines) {
       auto* line = out->add_lines();
       line->set_id(id);
-      line->set_name("thread/" + std::to_string(id));
+      const auto known = plane.names.find(id);
+      line->set_name(id == kCounters              ? "_counters_"
+                     : known != plane.names.end() ? known->second
+                                                  : "thread/" + std::to_string(id));
       std::vector<Entry> sorted = entries;
       std::stable_sort(sorted.begin(), sorted.end(), [](const Entry& a, const Entry& b) {
         return a.begin_ms != b.begin_ms ? a.begin_ms < b.begin_ms : a.end_ms > b.end_ms;
@@ -90,12 +118,22 @@ class TraceFile {
           stat->set_metadata_id(id_of(&stats, key));
           stat->set_str_value(value);
         }
+        if (entry.counter.has_value()) {
+          auto* stat = event->add_stats();
+          stat->set_metadata_id(id_of(&stats, entry.name));
+          stat->set_double_value(*entry.counter);
+        }
       }
     }
     for (const auto& [text, id] : events) {
       auto& metadata = (*out->mutable_event_metadata())[id];
       metadata.set_id(id);
       metadata.set_name(text);
+      const auto source = sources_.find(text);
+      if (source == sources_.end()) continue;
+      auto* stat = metadata.add_stats();
+      stat->set_metadata_id(id_of(&stats, "source"));
+      stat->set_str_value(source->second);
     }
     for (const auto& [text, id] : stats) {
       auto& metadata = (*out->mutable_stat_metadata())[id];
@@ -105,6 +143,7 @@ class TraceFile {
   }
 
   std::map<std::string, Plane> planes_;
+  std::map<std::string, std::string> sources_;
 };
 
 }  // namespace jobscope::analysis

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TESTS_ANALYSIS_MADE_RUN_H_
+#define TESTS_ANALYSIS_MADE_RUN_H_
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/analysis/trace_files.h"
+
+namespace jobscope::analysis {
+
+// A run directory, filled by hand.
+class MadeRun {
+ public:
+  using json = nlohmann::json;
+
+  explicit MadeRun(std::string directory, std::string run = "r")
+      : path_(std::move(directory)), run_(std::move(run)) {}
+
+  // A worker of the manifest with a trace: rank `rank` on `host`.
+  void AddWorker(int rank, const std::string& host, const TraceFile& trace) {
+    const std::string name = "w" + std::to_string(rank);
+    Write(name + ".xplane.pb", trace.Bytes());
+    workers_.push_back({{"name", name},
+                        {"address", name + ":1"},
+                        {"outcome", "ok"},
+                        {"rank", rank},
+                        {"host", host},
+                        {"aligned", true},
+                        {"clock_uncertainty_ns", 20000},
+                        {"lost", 0},
+                        {"files", {{{"path", name + ".xplane.pb"}}}}});
+  }
+  void AddMissing(const std::string& name, const std::string& outcome, const std::string& reason) {
+    workers_.push_back({{"name", name}, {"outcome", outcome}, {"reason", reason}});
+  }
+  void WriteManifest(int schema = 1) {
+    Write("capture.json", json({{"schema", schema}, {"run", run_}, {"workers", workers_}}).dump());
+  }
+
+  // Ranks in step: in each step input, compute, then an all_reduce that ends for all at once.
+  // `input_ms(rank, step)`, `compute_ms(rank, step)`; 8 ms of transfer.
+  void AddRanks(int ranks, int steps, const std::function<double(int, int)>& input_ms,
+                const std::function<double(int, int)>& compute_ms, int64_t number_of_rank = 0) {
+    std::vector<TraceFile> traces(static_cast<size_t>(ranks));
+    double begin_ms = 5;
+    for (int step = 0; step < steps; ++step) {
+      double last_ms = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        last_ms = std::max(last_ms, begin_ms + input_ms(rank, step) + compute_ms(rank, step));
+      }
+      const double end_ms = last_ms + 8;
+      for (int rank = 0; rank < ranks; ++rank) {
+        TraceFile& trace = traces[static_cast<size_t>(rank)];
+        const double ready_ms = begin_ms + input_ms(rank, step);
+        const double arrival_ms = ready_ms + compute_ms(rank, step);
+        trace.Step(100 + step + rank * number_of_rank, begin_ms, end_ms);
+        trace.Input(begin_ms, ready_ms);
+        trace.Event("forward", ready_ms, arrival_ms);
+        trace.AllReduce(step, arrival_ms, end_ms);
+      }
+      begin_ms = end_ms;
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      AddWorker(rank, "node" + std::to_string(rank / 4), traces[static_cast<size_t>(rank)]);
+    }
+  }
+
+  json workers_ = json::array();
+
+ private:
+  void Write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path_ + "/" + name, std::ios::binary) << bytes;
+  }
+
+  std::string path_;
+  std::string run_;
+};
+
+}  // namespace jobscope::analysis
+
+#endif  // TESTS_ANALYSIS_MADE_RUN_H_
