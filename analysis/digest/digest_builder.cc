@@ -109,8 +109,11 @@ std::vector<uint32_t> FillNames(const NameTable& table, size_t limit, uint64_t* 
   std::vector<uint32_t> order(table.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    const int64_t a_ns = std::max(table[a].self_ns, table[a].step_self_ns);
-    const int64_t b_ns = std::max(table[b].self_ns, table[b].step_self_ns);
+    const auto rank = [](const NameTotals& totals) {
+      return std::max({totals.self_ns, totals.step_self_ns, totals.input_ns});
+    };
+    const int64_t a_ns = rank(table[a]);
+    const int64_t b_ns = rank(table[b]);
     return a_ns != b_ns ? a_ns > b_ns : table[a].name < table[b].name;
   });
   std::vector<uint32_t> places(table.size(), 0);
@@ -130,6 +133,7 @@ std::vector<uint32_t> FillNames(const NameTable& table, size_t limit, uint64_t* 
     name->set_max_ns(static_cast<uint64_t>(std::max<int64_t>(0, totals.max_ns)));
     name->set_step_self_ns(static_cast<uint64_t>(std::max<int64_t>(0, totals.step_self_ns)));
     name->set_source(totals.source);
+    name->set_input_ns(static_cast<uint64_t>(std::max<int64_t>(0, totals.input_ns)));
     places[index] = static_cast<uint32_t>(names->size());
   }
   return places;
@@ -213,6 +217,30 @@ void FillCounters(const CounterSamples& counters, v1::Digest* digest) {
   }
 }
 
+void FillAllocators(const AllocatorSamples& allocators, v1::Digest* digest) {
+  const auto count = [](int64_t bytes) { return static_cast<uint64_t>(bytes); };
+  for (const auto& [name, allocator] : allocators.all()) {
+    v1::DigestAllocator* out = digest->add_allocators();
+    out->set_name(name);
+    out->set_allocations(allocator.allocations());
+    out->set_deallocations(allocator.deallocations());
+    out->set_in_use(count(allocator.in_use()));
+    out->set_peak(count(allocator.peak()));
+    if (allocator.process_peak()) out->set_process_peak(count(*allocator.process_peak()));
+    if (allocator.reserved()) out->set_reserved(count(*allocator.reserved()));
+    if (allocator.limit()) out->set_limit(count(*allocator.limit()));
+    if (allocator.fragmentation()) out->set_fragmentation(*allocator.fragmentation());
+    out->set_largest(count(allocator.largest()));
+    out->set_largest_operation(allocator.largest_operation());
+    int64_t before_ns = 0;
+    for (const auto& [time_ns, in_use] : allocator.Points()) {
+      out->add_time_ns(time_ns - before_ns);
+      before_ns = time_ns;
+      out->add_point(count(in_use));
+    }
+  }
+}
+
 // A second pass over the files: which steps are worth a picture is known after the first one.
 void AddTimeline(const std::vector<std::string>& files, int64_t base_ns, v1::Digest* digest) {
   const std::vector<size_t> steps = TimelineSteps(digest->steps());
@@ -232,6 +260,7 @@ v1::Digest BuildDigest(const RunWorker& worker, WorkerTrace* trace) {
   v1::Digest digest;
   FillIdentity(worker, *trace, &digest);
   FillCounters(trace->counters, &digest);
+  FillAllocators(trace->allocators, &digest);
   StepThread thread = ChooseStepThread(trace);
   uint64_t left_out = 0;
   if (thread.line == nullptr) {
@@ -251,6 +280,10 @@ v1::Digest BuildDigest(const RunWorker& worker, WorkerTrace* trace) {
   const std::vector<int64_t>& step_self_ns = thread.line->step_self_ns();
   for (size_t i = 0; i < step_self_ns.size(); ++i) {
     trace->operators[static_cast<uint32_t>(i)].step_self_ns = step_self_ns[i];
+  }
+  const std::vector<int64_t>& input_ns = thread.line->input_ns();
+  for (size_t i = 0; i < input_ns.size(); ++i) {
+    trace->operators[static_cast<uint32_t>(i)].input_ns = input_ns[i];
   }
   const std::vector<uint32_t> places =
       FillNames(trace->operators, kMaxOperators, &left_out, digest.mutable_operators());

@@ -168,7 +168,7 @@
     while (charts.length > 0) charts.pop().destroy();
     stacked("workers-chart", data.workers, true, "");
     stacked("steps-chart", data.steps, false, "step");
-    for (const [id, source] of Object.entries(data.counters)) lines(id, source);
+    for (const [id, source] of Object.entries(data.lines)) lines(id, source);
   }
   draw();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);

@@ -5,10 +5,8 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <set>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +14,7 @@
 #include "analysis/output/assets.h"
 #include "analysis/output/html.h"
 #include "analysis/output/html_maps.h"
+#include "analysis/output/html_memory.h"
 #include "analysis/output/html_timeline.h"
 #include "analysis/verdict/verdict_text.h"
 
@@ -24,10 +23,8 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr size_t kMaxBars = 64;          // workers in the chart; the table has all
-constexpr size_t kMaxStepBars = 200;     // steps of one worker
-constexpr size_t kMaxCounters = 8;       // charts of counters
-constexpr size_t kMaxCounterLines = 16;  // workers in each
+constexpr size_t kMaxBars = 64;       // workers in the chart; the table has all
+constexpr size_t kMaxStepBars = 200;  // steps of one worker
 
 double RoundedMs(double ms) { return std::round(ms * 1000) / 1000; }
 
@@ -187,47 +184,6 @@ std::string NamesSection(const char* id, const char* title, const char* caption,
   return absl::StrCat("<h2 id=s-", id, ">", title, "</h2>\n", table.Markup());
 }
 
-// Counters by name, those of most workers first.
-std::vector<std::string> CounterNames(const Report& report) {
-  std::map<std::string, size_t> counts;
-  for (const WorkerRow& row : report.workers) {
-    for (const v1::DigestCounter& counter : row.view.digest->counters()) ++counts[counter.name()];
-  }
-  std::vector<std::string> names;
-  for (const auto& [name, count] : counts) names.push_back(name);
-  std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
-    return counts[a] > counts[b];
-  });
-  return names;
-}
-
-std::string CountersSection(const Report& report) {
-  const std::vector<std::string> names = CounterNames(report);
-  if (names.empty()) return {};
-  std::string markup = "<h2 id=s-counters>Memory and counters</h2>\n";
-  for (size_t i = 0; i < std::min(names.size(), kMaxCounters); ++i) {
-    absl::StrAppend(&markup, "<p class=quiet>", EscapeHtml(names[i]),
-                    "</p>\n<div class=chart style=\"height:14rem\"><canvas id=counter-", i,
-                    " role=img aria-label=\"counter over time\"></canvas></div>\n");
-  }
-  HtmlTable table(
-      "counter-table", "Counters of each worker",
-      {{"counter", true}, {"worker", true}, {"mean"}, {"minimum"}, {"maximum"}, {"last"}},
-      /*filter=*/true);
-  constexpr size_t kMaxRows = 4096;
-  size_t rows = 0;
-  for (const WorkerRow& row : report.workers) {
-    for (const v1::DigestCounter& counter : row.view.digest->counters()) {
-      if (++rows > kMaxRows) break;
-      table.Add({counter.name(), TitleOf(row), absl::StrFormat("%.6g", counter.mean()),
-                 absl::StrFormat("%.6g", counter.minimum()),
-                 absl::StrFormat("%.6g", counter.maximum()),
-                 absl::StrFormat("%.6g", counter.last())});
-    }
-  }
-  return markup + table.Markup();
-}
-
 std::string NotesSection(const Report& report) {
   if (report.missing.empty() && report.warnings.empty()) return {};
   std::string markup = "<h2 id=s-notes>Missing, and warnings</h2>\n<ul>\n";
@@ -293,39 +249,12 @@ json StepsData(const Report& report) {
   return {{"labels", labels}, {"classes", ClassColumns(ms)}};
 }
 
-json CountersData(const Report& report) {
-  json charts = json::object();
-  const std::vector<std::string> names = CounterNames(report);
-  for (size_t i = 0; i < std::min(names.size(), kMaxCounters); ++i) {
-    json lines = json::array();
-    for (const WorkerRow& row : report.workers) {
-      if (lines.size() == kMaxCounterLines) break;
-      for (const v1::DigestCounter& counter : row.view.digest->counters()) {
-        if (counter.name() != names[i]) continue;
-        json points = json::array();
-        int64_t time_ns = 0;
-        const int size = std::min(counter.time_ns_size(), counter.value_size());
-        for (int k = 0; k < size; ++k) {
-          // Times of a digest from anywhere may be any numbers.
-          time_ns = static_cast<int64_t>(static_cast<uint64_t>(time_ns) +
-                                         static_cast<uint64_t>(counter.time_ns(k)));
-          if (!std::isfinite(counter.value(k))) continue;
-          points.push_back({RoundedMs(static_cast<double>(time_ns) / kNsPerMs), counter.value(k)});
-        }
-        lines.push_back({{"title", TitleOf(row)}, {"points", points}});
-      }
-    }
-    charts[absl::StrCat("counter-", i)] = std::move(lines);
-  }
-  return charts;
-}
-
 }  // namespace
 
 std::string ReportHtml(const Report& report) {
   const json data = {{"workers", WorkersData(report)},
                      {"steps", StepsData(report)},
-                     {"counters", CountersData(report)}};
+                     {"lines", MemoryLines(report)}};
   return absl::StrCat(
       "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
       "<meta name=viewport content=\"width=device-width, initial-scale=1\">\n"
@@ -340,7 +269,7 @@ std::string ReportHtml(const Report& report) {
                    "Of all threads and workers; self time is without what is nested inside",
                    report.operators),
       NamesSection("kernels", "Kernels", "Of all devices and workers", report.kernels),
-      CountersSection(report), NotesSection(report), "<script type=application/json id=data>",
+      MemorySection(report), NotesSection(report), "<script type=application/json id=data>",
       EscapeScript(data.dump(-1, ' ', false, json::error_handler_t::replace)),
       "</script>\n<script>\n", std::string(kChartJs), "\n</script>\n<script>\n",
       std::string(kReportJs), "</script>\n</body>\n</html>\n");

@@ -157,6 +157,33 @@ json MemoryJson(const Report& report) {
   return object;
 }
 
+json AllocatorJson(const v1::DigestAllocator& allocator, const std::string& worker) {
+  json object;
+  object["name"] = allocator.name();
+  object["worker"] = worker;
+  object["allocations"] = allocator.allocations();
+  object["deallocations"] = allocator.deallocations();
+  object["in_use_bytes"] = allocator.in_use();
+  object["peak_bytes"] = allocator.peak();
+  if (allocator.has_process_peak()) object["process_peak_bytes"] = allocator.process_peak();
+  if (allocator.has_reserved()) object["reserved_bytes"] = allocator.reserved();
+  if (allocator.has_limit()) object["limit_bytes"] = allocator.limit();
+  if (allocator.has_fragmentation()) Put(&object, "fragmentation", allocator.fragmentation());
+  if (allocator.largest() > 0) object["largest_bytes"] = allocator.largest();
+  PutText(&object, "largest_operation", allocator.largest_operation());
+  return object;
+}
+
+json AllocatorsJson(const Report& report) {
+  json array = json::array();
+  for (const WorkerRow& row : report.workers) {
+    for (const v1::DigestAllocator& allocator : row.view.digest->allocators()) {
+      array.push_back(AllocatorJson(allocator, row.view.name));
+    }
+  }
+  return array;
+}
+
 }  // namespace
 
 std::string ReportJson(const Report& report) {
@@ -181,6 +208,7 @@ std::string ReportJson(const Report& report) {
   root["kernels"] = json::array();
   for (const NameRow& row : report.kernels) root["kernels"].push_back(NameJson(row));
   root["memory"] = MemoryJson(report);
+  root["allocators"] = AllocatorsJson(report);
   root["missing"] = json::array();
   for (const Digests::Missing& missing : report.missing) {
     root["missing"].push_back({{"worker", missing.worker}, {"reason", missing.reason}});

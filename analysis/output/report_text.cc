@@ -2,6 +2,7 @@
 #include "analysis/output/report_text.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -158,26 +159,37 @@ std::string MemoryTable(const Report& report) {
                    {"MAXIMUM", 12},
                    {"MAXIMUM IN", 24, false}});
   struct Sums {
-    double mean = 0, maximum = 0;
+    std::optional<double> mean;
+    double maximum = 0;
     size_t workers = 0;
     const WorkerRow* where = nullptr;
   };
   std::map<std::string, Sums> counters;
+  const auto take = [](Sums* sums, double maximum, const WorkerRow& row) {
+    if (sums->where == nullptr || maximum > sums->maximum) {
+      sums->maximum = maximum;
+      sums->where = &row;
+    }
+    ++sums->workers;
+  };
   for (const WorkerRow& row : report.workers) {
     for (const v1::DigestCounter& counter : row.view.digest->counters()) {
       Sums& sums = counters[counter.name()];
-      sums.mean += counter.mean();
-      if (sums.where == nullptr || counter.maximum() > sums.maximum) {
-        sums.maximum = counter.maximum();
-        sums.where = &row;
-      }
-      ++sums.workers;
+      sums.mean = sums.mean.value_or(0) + counter.mean();
+      take(&sums, counter.maximum(), row);
+    }
+    constexpr double kMiB = 1 << 20;
+    for (const v1::DigestAllocator& allocator : row.view.digest->allocators()) {
+      take(&counters[absl::StrCat("allocator ", allocator.name(), " (MiB)")],
+           static_cast<double>(allocator.peak()) / kMiB, row);
     }
   }
   for (const auto& [name, sums] : counters) {
     if (table.rows() == 2 * kTopNames) break;
     table.Add({name, absl::StrCat(sums.workers),
-               absl::StrFormat("%.4g", sums.mean / static_cast<double>(sums.workers)),
+               sums.mean.has_value()
+                   ? absl::StrFormat("%.4g", *sums.mean / static_cast<double>(sums.workers))
+                   : std::string("-"),
                absl::StrFormat("%.4g", sums.maximum), TitleOf(*sums.where)});
   }
   return counters.empty() ? std::string() : table.Text();

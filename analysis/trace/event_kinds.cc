@@ -61,6 +61,8 @@ EventKind HostEventKind(std::string_view name) {
   if (StartsWith(name, {"gloo:", "nccl:", "mpi:", "ucc:", "xccl:"})) {
     return Contains(name, {"(enqueue)"}) ? EventKind::kScope : EventKind::kCollective;
   }
+  if (name == "MemoryAllocation") return EventKind::kAllocation;
+  if (name == "MemoryDeallocation") return EventKind::kDeallocation;
   if (name == "gc") return EventKind::kGarbageCollection;
   if (IsOneOf(name, {"GIL", "take_gil"})) return EventKind::kGil;
   // As PyTorch, JAX, TensorFlow and XLA name them, with tracing and lowering.
@@ -106,6 +108,8 @@ StepClass ClassOf(EventKind kind) {
     case EventKind::kCopy:
       return StepClass::kDeviceCopy;
     case EventKind::kScope:
+    case EventKind::kAllocation:
+    case EventKind::kDeallocation:
       break;
   }
   return StepClass::kHost;

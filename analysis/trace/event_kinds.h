@@ -18,8 +18,10 @@ enum class EventKind : uint8_t {
   kGarbageCollection,
   kCompilation,
   kGil,
-  kLaunch,  // of a thread: a call of the driver or runtime API
-  kKernel,  // device events from here on
+  kAllocation,    // of a block of memory, at one instant
+  kDeallocation,  // likewise
+  kLaunch,        // of a thread: a call of the driver or runtime API
+  kKernel,        // device events from here on
   kCopy,
   kDeviceCollective,
 };

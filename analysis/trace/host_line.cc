@@ -16,6 +16,9 @@ namespace {
 constexpr int64_t kMaxGapNs = 50'000;
 constexpr int64_t kShortEventNs = 1'000'000;
 
+// Bounds the names inside the input waits of one step, which are searched linearly.
+constexpr size_t kMaxNamesOfInput = 64;
+
 // Adds to a union of intervals. Inner intervals must come first, in the order of their ends.
 void Cover(Intervals* cover, int64_t begin_ns, int64_t end_ns) {
   if (end_ns <= begin_ns) return;
@@ -50,12 +53,16 @@ void HostLine::Push(const HostEvent& event) {
     parent.children_ns += open.event.end_ns - open.event.begin_ns;
     parent.has_children = true;
     open.in_wait = open.in_wait || parent.in_wait;
+<<<<<<< HEAD
     open.has_owner = parent.has_owner;
     if (parent.has_owner) open.owner = parent.owner;
   }
   if (event.kind == EventKind::kCompilation && !open.has_owner) {
     open.has_owner = true;
     open.owner = CompilationName(event);
+=======
+    open.in_input = parent.in_input || parent.event.kind == EventKind::kInput;
+>>>>>>> bb59715 (Report: memory by allocator; names inside input waits)
   }
   const int64_t begin_ns = open.event.begin_ns;
   const int64_t end_ns = open.event.end_ns;
@@ -66,6 +73,7 @@ void HostLine::Push(const HostEvent& event) {
     if (steps_.empty()) {  // time before the first step belongs to none
       for (const uint32_t name : account_names_) account_self_ns_[name] = 0;
       account_names_.clear();
+      account_input_.clear();
     }
   }
   switch (event.kind) {
@@ -117,7 +125,12 @@ void HostLine::Pop() {
   }
   if (open.around_step) return;
   Cover(&times_.host, open.event.begin_ns, open.event.end_ns);
+<<<<<<< HEAD
   AddSelf(open.owner, self_ns);
+=======
+  AddSelf(open.event.name, self_ns);
+  AddInput(open, self_ns);
+>>>>>>> bb59715 (Report: memory by allocator; names inside input waits)
   if (!open.has_children) AddBusy(open);
 }
 
@@ -143,6 +156,19 @@ void HostLine::AddSelf(uint32_t name, int64_t self_ns) {
   account_self_ns_[name] += self_ns;
 }
 
+void HostLine::AddInput(const Open& open, int64_t self_ns) {
+  const bool outermost = open.event.kind == EventKind::kInput && !open.in_input;
+  if (!outermost && !open.in_input) return;
+  const int64_t ns = outermost ? open.event.end_ns - open.event.begin_ns : self_ns;
+  // Most waits hold the same few names over and over.
+  for (auto& [name, sum_ns] : account_input_) {
+    if (name != open.event.name) continue;
+    sum_ns += ns;
+    return;
+  }
+  if (account_input_.size() < kMaxNamesOfInput) account_input_.emplace_back(open.event.name, ns);
+}
+
 void HostLine::EndStep(const Open& open) {
   in_step_ = false;
   StepEvent step;
@@ -164,6 +190,11 @@ void HostLine::EndStep(const Open& open) {
     account_self_ns_[name] = 0;
   }
   account_names_.clear();
+  for (const auto& [name, ns] : account_input_) {
+    if (name >= input_ns_.size()) input_ns_.resize(names_->size(), 0);
+    input_ns_[name] += ns;
+  }
+  account_input_.clear();
   steps_.push_back(step);
 }
 

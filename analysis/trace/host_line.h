@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/steps/intervals.h"
@@ -61,6 +62,8 @@ class HostLine {
   // Returns self time by name in the accounts of steps; that of names inside a compilation is the
   // compilation's. May be shorter than the table.
   const std::vector<int64_t>& step_self_ns() const { return step_self_ns_; }
+  // Likewise: of an input wait its whole time, of a name inside one its self time.
+  const std::vector<int64_t>& input_ns() const { return input_ns_; }
   std::vector<CollectiveEvent>& collectives() { return collectives_; }
 
  private:
@@ -70,7 +73,8 @@ class HostLine {
     bool has_owner = false;  // a compilation, or inside one
     int64_t children_ns = 0;
     bool has_children = false;
-    bool in_wait = false;  // an input wait, a collective, or part of one
+    bool in_wait = false;   // an input wait, a collective, or part of one
+    bool in_input = false;  // inside an input wait
     bool is_step = false;
     bool around_step = false;
   };
@@ -80,6 +84,7 @@ class HostLine {
   uint32_t CompilationName(const HostEvent& event);
   void AddBusy(const Open& open);
   void AddSelf(uint32_t name, int64_t self_ns);
+  void AddInput(const Open& open, int64_t self_ns);
   void EndStep(const Open& open);
 
   NameTable* names_;
@@ -93,6 +98,8 @@ class HostLine {
   // Self times since the last step's end: for the account of the current or next step.
   std::vector<int64_t> account_self_ns_;
   std::vector<uint32_t> account_names_;
+  std::vector<int64_t> input_ns_;
+  std::vector<std::pair<uint32_t, int64_t>> account_input_;  // likewise, of input waits
 };
 
 }  // namespace jobscope::analysis

@@ -194,6 +194,10 @@ void TraceReader::ReadHostLine(Plane* plane, std::string_view bytes) {
     const Interval span = Count(header, raw);
     event.begin_ns = span.begin_ns;
     event.end_ns = span.end_ns;
+    if (meaning.kind == EventKind::kAllocation || meaning.kind == EventKind::kDeallocation) {
+      trace_->allocators.Add(raw, span.begin_ns, meaning.kind == EventKind::kAllocation,
+                             plane->events.names());
+    }
     if (facts.root) event.step = facts.step;
     event.not_running_ns = facts.not_running_ns;
     event.cpu_ns = facts.cpu_ns;

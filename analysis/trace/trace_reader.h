@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "analysis/steps/partition.h"
+#include "analysis/trace/allocator_samples.h"
 #include "analysis/trace/counter_samples.h"
 #include "analysis/trace/host_line.h"
 #include "analysis/trace/name_table.h"
@@ -37,6 +38,7 @@ struct WorkerTrace {
   Intervals device_compute;
   Intervals device_copy;
   CounterSamples counters;
+  AllocatorSamples allocators;
   std::optional<v1::Summary> summary;  // of jobscope
   std::vector<std::string> hostnames;
 };

@@ -24,6 +24,16 @@ bool IsOfDevice(StepClass step_class) {
   return step_class == StepClass::kDeviceCompute || step_class == StepClass::kDeviceCopy;
 }
 
+// What a name of the step thread takes of a class. What is inside an input wait is input, whatever
+// its name is; the wait itself counts as a whole, so it comes before what is inside.
+uint64_t NsOf(const v1::DigestName& name, StepClass step_class) {
+  const bool is_of_class = name.class_() == static_cast<uint32_t>(step_class);
+  if (step_class == StepClass::kInput) {
+    return std::max(name.input_ns(), is_of_class ? name.step_self_ns() : 0);
+  }
+  return is_of_class ? name.step_self_ns() - std::min(name.step_self_ns(), name.input_ns()) : 0;
+}
+
 // Calls `callback(name, ms per step)` for the names of `step_class` in one worker.
 template <typename Callback>
 void ForEachName(const WorkerView& view, StepClass step_class, Callback&& callback) {
@@ -31,8 +41,8 @@ void ForEachName(const WorkerView& view, StepClass step_class, Callback&& callba
   const bool device = IsOfDevice(step_class);
   const double per_step = static_cast<double>(view.steps.size()) * kNsPerMs;
   for (const v1::DigestName& name : device ? view.digest->kernels() : view.digest->operators()) {
-    if (name.class_() != static_cast<uint32_t>(step_class)) continue;
-    const uint64_t ns = device ? name.self_ns() : name.step_self_ns();
+    const bool is_of_class = name.class_() == static_cast<uint32_t>(step_class);
+    const uint64_t ns = !device ? NsOf(name, step_class) : is_of_class ? name.self_ns() : 0;
     if (ns > 0) callback(name, static_cast<double>(ns) / per_step);
   }
 }
