@@ -53,16 +53,13 @@ void HostLine::Push(const HostEvent& event) {
     parent.children_ns += open.event.end_ns - open.event.begin_ns;
     parent.has_children = true;
     open.in_wait = open.in_wait || parent.in_wait;
-<<<<<<< HEAD
+    open.in_input = parent.in_input || parent.event.kind == EventKind::kInput;
     open.has_owner = parent.has_owner;
     if (parent.has_owner) open.owner = parent.owner;
   }
   if (event.kind == EventKind::kCompilation && !open.has_owner) {
     open.has_owner = true;
     open.owner = CompilationName(event);
-=======
-    open.in_input = parent.in_input || parent.event.kind == EventKind::kInput;
->>>>>>> bb59715 (Report: memory by allocator; names inside input waits)
   }
   const int64_t begin_ns = open.event.begin_ns;
   const int64_t end_ns = open.event.end_ns;
@@ -125,12 +122,8 @@ void HostLine::Pop() {
   }
   if (open.around_step) return;
   Cover(&times_.host, open.event.begin_ns, open.event.end_ns);
-<<<<<<< HEAD
   AddSelf(open.owner, self_ns);
-=======
-  AddSelf(open.event.name, self_ns);
   AddInput(open, self_ns);
->>>>>>> bb59715 (Report: memory by allocator; names inside input waits)
   if (!open.has_children) AddBusy(open);
 }
 

@@ -2,6 +2,7 @@
 #include "analysis/verdict/culprits.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -54,10 +55,12 @@ std::vector<Culprit> FindCulprits(StepClass step_class, double class_ms,
                                   const std::vector<size_t>& others, const Report& report) {
   if (!HasNames(step_class)) return {};
   std::unordered_map<std::string, Culprit> found;
+  std::set<std::string> of_class;  // the rest of the input is inside a wait
   for (const size_t w : workers) {
     ForEachName(report.workers[w].view, step_class, [&](const v1::DigestName& name, double ms) {
       Culprit& culprit = found[name.name()];
       culprit.name = name.name();
+      if (name.class_() == static_cast<uint32_t>(step_class)) of_class.insert(name.name());
       if (culprit.source.empty()) culprit.source = name.source();
       culprit.ms += ms / static_cast<double>(workers.size());
       if (step_class == StepClass::kCompilation) culprit.compilations += name.count();
@@ -89,6 +92,8 @@ std::vector<Culprit> FindCulprits(StepClass step_class, double class_ms,
                                culprits.back().ms < kMinOfLargest * class_ms)) {
     culprits.pop_back();
   }
+  std::stable_partition(culprits.begin(), culprits.end(),
+                        [&](const Culprit& culprit) { return of_class.count(culprit.name) != 0; });
   return culprits;
 }
 

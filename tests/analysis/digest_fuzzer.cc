@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "analysis/output/html_memory.h"
+#include "analysis/output/html_timeline.h"
 #include "analysis/output/report_json.h"
 #include "analysis/output/report_text.h"
 #include "analysis/verdict/reduce.h"
@@ -20,5 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   digests.workers[1] = digests.workers[0];
   const Report report = Reduce(digests);
   if (ReportJson(report).empty() || ReportText(report).empty()) std::abort();
+  (void)Timelines(report);
+  (void)MemorySection(report);
   return 0;
 }

@@ -58,7 +58,8 @@ void AddTrainingStep(const Training& training, int rank, int step, double begin_
                  "/host:CPU", 2);
     trace->Kernel("wgrad_f16", layer_begin_ms + 0.2 * layer_ms, layer_begin_ms + 1.2 * layer_ms);
     trace->Allocation("GPU_0_bfc", layer_begin_ms, (900 + 250 * (kLayers - layer - 1)) * kMiB,
-                      (2600 + 40 * rank) * kMiB, -250 * kMiB, "autograd::ConvolutionBackward", 2);
+                      (2600 + 40 * rank) * kMiB, -250 * kMiB, "autograd::ConvolutionBackward", 2,
+                      0.01 * layer);
   }
   trace->Kernel("MemcpyHtoD", ready_ms - 1.5, ready_ms + 1, 8);
   // The loader's thread prepares the next batch meanwhile.

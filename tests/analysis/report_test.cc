@@ -50,6 +50,35 @@ TEST_F(ReportTest, TheSlowLoaderOfOneRankOfEight) {
   }
 }
 
+// The wait counts as a whole and comes first; what is slow inside it is named behind it.
+TEST_F(ReportTest, NamesInsideAnInputWaitAreNamed) {
+  for (int rank = 0; rank < 4; ++rank) {
+    TraceFile trace;
+    for (int step = 0; step < 20; ++step) {
+      const double begin_ms = step * 100;
+      const double input_ms = rank == 1 ? 45 : 5;
+      trace.Step(step, begin_ms, begin_ms + 100);
+      trace.Input(begin_ms, begin_ms + input_ms);
+      trace.Event("decode", begin_ms + 1, begin_ms + input_ms - 1);
+      if (rank == 1) trace.Event("resize", begin_ms + 10, begin_ms + 40);
+      trace.Event("decode", begin_ms + input_ms, begin_ms + input_ms + 2);  // in no wait
+      trace.Event("forward", begin_ms + input_ms + 2, begin_ms + input_ms + 42);
+      trace.AllReduce(step, begin_ms + input_ms + 42, begin_ms + 95);
+    }
+    trace.Source("resize", "images.py:17");
+    AddWorker(rank, "node0", trace);
+  }
+  WriteManifest();
+  const json report = ReportOfRun();
+  const json& verdict = report["verdict"];
+  EXPECT_EQ(verdict["workers"], json({"w1"}));
+  EXPECT_EQ(verdict["class"], "input");
+  EXPECT_EQ(verdict["names"], json({"next_batch", "resize", "decode"})) << verdict;
+  EXPECT_THAT(verdict["why"].dump(), HasSubstr("next_batch 45.0 ms per step (others 5.00 ms)"));
+  EXPECT_THAT(verdict["why"].dump(), HasSubstr("resize 30.0 ms per step"));
+  EXPECT_THAT(verdict["why"].dump(), HasSubstr("images.py:17"));
+}
+
 TEST_F(ReportTest, SlowHostWorkIsNoInput) {
   AddRanks(
       4, 30, [](int rank, int step) { return 5 + Jitter(rank, step); },

@@ -46,7 +46,8 @@ class TraceFile {
   }
   // What an allocator reports when it gives or takes a block.
   void Allocation(const std::string& allocator, double at_ms, int64_t in_use, int64_t peak,
-                  int64_t bytes, const std::string& operation, int64_t line = 1) {
+                  int64_t bytes, const std::string& operation, int64_t line = 1,
+                  std::optional<double> fragmentation = {}) {
     Event(bytes > 0 ? "MemoryAllocation" : "MemoryDeallocation", at_ms, at_ms,
           {{"bytes_allocated", in_use},
            {"bytes_reserved", 0},
@@ -55,9 +56,14 @@ class TraceFile {
            {"requested_bytes", std::max<int64_t>(bytes, 0)},
            {"allocation_bytes", std::abs(bytes)}},
           {{"allocator_name", allocator}, {"tf_op", operation}}, "/host:CPU", line);
+    if (fragmentation.has_value()) {
+      Entry& entry = planes_["/host:CPU"].lines[line].back();
+      entry.number = {"fragmentation", *fragmentation};
+    }
   }
   void Counter(const std::string& name, double at_ms, double value) {
-    planes_["/host:CPU"].lines[kCounters].push_back({name, at_ms, at_ms, {}, {}, value});
+    planes_["/host:CPU"].lines[kCounters].push_back(
+        {name, at_ms, at_ms, {}, {}, std::make_pair(name, value)});
   }
   void NameLine(const std::string& plane, int64_t line, const std::string& name) {
     planes_[plane].names[line] = name;
@@ -77,7 +83,7 @@ class TraceFile {
     double begin_ms, end_ms;
     Stats stats;
     Texts texts;
-    std::optional<double> counter;
+    std::optional<std::pair<std::string, double>> number;
   };
   struct Plane {
     std::map<int64_t, std::vector<Entry>> lines;
@@ -118,10 +124,10 @@ class TraceFile {
           stat->set_metadata_id(id_of(&stats, key));
           stat->set_str_value(value);
         }
-        if (entry.counter.has_value()) {
+        if (entry.number.has_value()) {
           auto* stat = event->add_stats();
-          stat->set_metadata_id(id_of(&stats, entry.name));
-          stat->set_double_value(*entry.counter);
+          stat->set_metadata_id(id_of(&stats, entry.number->first));
+          stat->set_double_value(entry.number->second);
         }
       }
     }

@@ -8,10 +8,15 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "analysis/digest/digest_builder.h"
+#include "analysis/digest/digest_timeline.h"
+#include "analysis/output/html_memory.h"
+#include "analysis/output/html_timeline.h"
 #include "analysis/output/report_json.h"
 #include "analysis/output/report_text.h"
+#include "analysis/trace/timeline_reader.h"
 #include "analysis/trace/trace_reader.h"
 #include "analysis/verdict/reduce.h"
 
@@ -20,16 +25,25 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Digests digests;
   for (const char* name : {"a", "b"}) {
     TraceReader reader;
-    (void)reader.Read(std::string_view(reinterpret_cast<const char*>(data), size));
+    const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+    (void)reader.Read(bytes);
+    const int64_t base_ns = reader.base_ns();
     RunWorker worker;
     worker.name = name;
     const std::unique_ptr<WorkerTrace> trace = reader.Finish();
     digests.workers.push_back(BuildDigest(worker, trace.get()));
+    jobscope::v1::Digest& digest = digests.workers.back();
+    const std::vector<size_t> steps = TimelineSteps(digest.steps());
+    TimelineReader timeline(TimelineWindows(digest.steps(), steps), base_ns);
+    (void)timeline.Read(bytes);
+    EncodeTimeline(steps, &timeline, digest.mutable_timeline());
     jobscope::v1::Digest again;
-    if (!again.ParseFromString(digests.workers.back().SerializeAsString())) std::abort();
+    if (!again.ParseFromString(digest.SerializeAsString())) std::abort();
     if (!ViewOf(again).ok()) std::abort();
   }
   const Report report = Reduce(digests);
   if (ReportJson(report).empty() || ReportText(report).empty()) std::abort();
+  (void)Timelines(report);
+  (void)MemorySection(report);
   return 0;
 }
