@@ -13,7 +13,7 @@
 namespace jobscope {
 namespace {
 
-// Not of this program's build: "head" where abseil is no release.
+// Returns abseil's version; "head" if it is not a release.
 std::string AbseilVersion() {
 #if defined(ABSL_LTS_RELEASE_VERSION)
   return absl::StrCat(ABSL_LTS_RELEASE_VERSION, ".", ABSL_LTS_RELEASE_PATCH_LEVEL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Versions of the libraries that this program was linked with.
+// Reports the versions of the libraries that this program was linked with.
 #ifndef CLIENT_CLI_VERSIONS_H_
 #define CLIENT_CLI_VERSIONS_H_
 
@@ -8,8 +8,8 @@
 
 namespace jobscope {
 
-// One line per library, "name version", this program first. Asked of the libraries themselves where
-// they tell; abseil tells only its headers' version.
+// Returns one line per library, "name version", this program first. The libraries themselves report
+// their versions if they can; abseil reports only that of its headers.
 std::string LinkedVersions();
 
 }  // namespace jobscope

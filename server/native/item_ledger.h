@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which items of a capture were sent, and which of them its client has.
+// Tracks which items of a capture were sent, and which its client has acknowledged.
 #ifndef SERVER_NATIVE_ITEM_LEDGER_H_
 #define SERVER_NATIVE_ITEM_LEDGER_H_
 
@@ -10,25 +10,26 @@
 
 namespace jobscope {
 
-// Items are numbered from 1. Not thread-safe.
+// Counts items, which are numbered from 1. Not thread-safe.
 class ItemLedger {
  public:
-  // The newest item that any stream was given.
+  // Records the newest item that any stream was given.
   void OnSent(uint64_t through);
-  // The capture is over, and this is its last item; 0: it has none.
+  // The capture is over, and `item` is its last one; 0: it has none.
   void SetLast(uint64_t item) { last_ = item; }
-  // The client has all that there is, or wants no more.
+  // The client has everything, or wants no more.
   void AcknowledgeAll() { acknowledged_ = last_; }
 
-  // Returns INVALID_ARGUMENT if that item was never sent. `news`: more is acknowledged than before.
+  // Records an acknowledgement. Returns INVALID_ARGUMENT if that item was never sent. `news`: more
+  // is acknowledged than before.
   absl::Status Acknowledge(uint64_t through, bool* news);
-  // The items before `next_item` are acknowledged. Returns FAILED_PRECONDITION if some from there on
-  // are released already, INVALID_ARGUMENT if it lies beyond what was sent.
+  // Acknowledges the items before `next_item`. Returns FAILED_PRECONDITION if later ones have
+  // already been released, INVALID_ARGUMENT if it lies beyond what was sent.
   absl::Status Resume(uint64_t next_item);
 
   uint64_t acknowledged() const { return acknowledged_; }
   uint64_t last() const { return last_; }
-  // Once the capture is over: that the client lacks.
+  // Number of items that the client lacks, once the capture is over.
   uint64_t outstanding() const { return last_ > acknowledged_ ? last_ - acknowledged_ : 0; }
 
  private:

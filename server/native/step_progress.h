@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a capture tells its client of the process' training steps.
+// Describes the process's training steps for a capture's client.
 #ifndef SERVER_NATIVE_STEP_PROGRESS_H_
 #define SERVER_NATIVE_STEP_PROGRESS_H_
 
@@ -19,17 +19,17 @@ std::optional<v1::StepState> StepStateOf(const StepHistory& history);
 // Counts the steps that have begun since a recording began. Not thread-safe.
 class WindowSteps {
  public:
-  // The recording is to be of these steps; otherwise it is of a time.
+  // Sets the steps to record; nullopt: the recording is by time.
   void SetRange(std::optional<StepRange> steps) { range_ = steps; }
-  // It has begun, when so many steps had begun in the process.
+  // The recording has begun, when `begun` steps had begun in the process.
   void OnStarted(uint64_t begun);
-  // 0 before OnStarted, and before the first step of the range.
+  // Returns 0 before OnStarted, and before the first step of the range.
   uint64_t Count(const StepHistory& history);
 
  private:
   std::optional<StepRange> range_;
   bool started_ = false;
-  // Steps begun before the window; of a range, once its first one has been seen.
+  // Steps begun before the window; with a range, set once its first step has been seen.
   std::optional<uint64_t> before_;
 };
 

@@ -12,8 +12,8 @@
 
 namespace jobscope {
 
-// Thread-safe. An object of its own with a lock of its own, because a store wakes it with its lock
-// held, maybe after the capture is gone.
+// Holds a weak reference to the stream. Thread-safe. Separate from the capture, with its own lock,
+// because a store calls it with its lock held, possibly after the capture has been destroyed.
 class StreamWaker {
  public:
   void Set(const std::shared_ptr<StreamCall>& stream) {

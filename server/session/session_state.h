@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a session is, and what ended it. Texts are for messages and people: v1::Busy.state,
-// v1::Summary.ended_by.
+// Defines the phases of a session and the causes of its end. Names are for messages and people:
+// v1::Busy.state, v1::Summary.ended_by.
 #ifndef SERVER_SESSION_SESSION_STATE_H_
 #define SERVER_SESSION_SESSION_STATE_H_
 
@@ -11,13 +11,13 @@ enum class SessionPhase { kArming, kArmed, kWaiting, kRecording, kDraining, kDel
 
 enum class EndedBy {
   kDuration,
-  kSteps,          // the last of the step window
-  kRequest,        // somebody asked for an early end
+  kSteps,          // the last step of the window
+  kRequest,        // a request to end early
   kShutdown,       // of the process or of its profiler server
-  kClientLost,     // and it has not come back
+  kClientLost,     // and did not reconnect
   kClock,          // it jumped
   kMaxTraceBytes,  // the trace has reached its ceiling
-  kCancelled,      // the caller has gone: nothing is delivered
+  kCancelled,      // the caller disconnected: nothing is delivered
 };
 
 inline const char* Name(SessionPhase phase) {

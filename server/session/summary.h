@@ -29,7 +29,7 @@ struct SummaryInput {
   uint64_t duration_ns = 0;
   uint64_t lookback_ns = 0;
   uint64_t late_ns = 0;
-  std::optional<EndedBy> ended_by;  // absent: it was refused before anything ended it
+  std::optional<EndedBy> ended_by;  // absent: the session was refused
   std::vector<std::string> warnings;
   std::vector<v1::CollectorState> absent;  // collectors that did not take part
   const std::vector<std::shared_ptr<CollectorTask>>* tasks = nullptr;
