@@ -38,7 +38,7 @@ int RunDiffVerb(const Verb& verb, const DiffFlags& flags) {
   const std::string unlike = WhyUnlike(report_before, report_after);
   if (!unlike.empty() && !flags.unlike) {
     return verb.Fail(
-        absl::StrCat("these runs are not alike: ", unlike, "; --unlike compares them all the same"),
+        absl::StrCat("these runs are not alike: ", unlike, "; --unlike compares them anyway"),
         kExitUsage);
   }
   const RunDiff diff = DiffRuns(report_before, report_after, flags.gate_percent / 100);

@@ -55,7 +55,7 @@ bool IsReportVerb(const std::vector<std::string>& arguments) {
 int ReportVerb(const std::vector<std::string>& arguments) {
   ReportFlags flags;
   Verb verb("report",
-            "Tells which worker of a captured run is slow, why, and what mending it is worth.",
+            "Tells which worker of a captured run is slow, why, and what a fix would gain.",
             /*exit_not_written=*/1);
   CLI::App& app = verb.app();
   app.add_option("RUN", flags.directory,
@@ -63,7 +63,7 @@ int ReportVerb(const std::vector<std::string>& arguments) {
       ->required();
   app.add_flag("--json", flags.json, "print the report as JSON");
   app.add_option("--digest", flags.digest,
-                 "also write what the report is made of into this directory: some KiB per worker");
+                 "also write the digests of the report into this directory: some KiB per worker");
   app.add_option("--html", flags.html,
                  "also write the report as one HTML file: charts and all tables, no network");
   app.footer("Exit codes: 0 an answer, 1 it could not be written, 2 usage, 4 nothing readable.");

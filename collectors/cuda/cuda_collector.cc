@@ -118,7 +118,7 @@ absl::Status CudaCollector::Arm(const ArmRequest& request) {
       absl::UnknownError("libcupti was not loaded"));
   if (!calls_->Run("loading libcupti", kLoadLimit,
                    [loaded, load] { *loaded = cuda::LoadCupti(load); })) {
-    return Fail("loading libcupti has not returned; the GPU part is given up");
+    return Fail("loading libcupti has not returned; this capture has no GPU part");
   }
   if (!loaded->ok()) return Fail(std::string(loaded->status().message()));
   const cuda::CuptiApi* const api = **loaded;

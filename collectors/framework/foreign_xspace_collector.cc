@@ -100,7 +100,7 @@ void ForeignXSpaceCollector::Off(std::string reason) {
 }
 
 std::string ForeignXSpaceCollector::WhyOff(const ArmRequest& request) const {
-  if (!request.recording.frameworks.Takes(kind_.name)) return "not asked for (--frameworks)";
+  if (!request.recording.frameworks.Takes(kind_.name)) return "not requested (--frameworks)";
   if (request.recording.host_tracer_level <= 0) return "host_tracer_level is 0";
   return python::SurelyAbsent() ? "there is no Python in this process" : "";
 }

@@ -55,7 +55,7 @@ void AddThreads(const ReportInput& input, CollectorReport* report) {
     return a.tid < b.tid;
   });
   if (report->threads.size() <= kMaxReportedThreads) return;
-  report->warnings.push_back(absl::StrFormat("%d of %d threads are accounted for one by one",
+  report->warnings.push_back(absl::StrFormat("%d of %d threads have an account of their own",
                                              kMaxReportedThreads, report->threads.size()));
   report->threads.resize(kMaxReportedThreads);
 }
@@ -82,7 +82,7 @@ void AddWarnings(const ReportInput& input, const jobscope_totals& totals, Collec
   }
   if (input.reader->uses_tsc == 0) {
     report->warnings.push_back(
-        "the time stamp counter is not fit for timing here: times are CLOCK_MONOTONIC, and an "
+        "the time stamp counter cannot be used here: times are CLOCK_MONOTONIC, and an "
         "active scope costs more");
   }
 }
@@ -179,7 +179,7 @@ void FillStepWindow(const Reader& reader, const StepRange& wanted, CollectorRepo
   }
   if (*report->first_step > wanted.first) {
     report->warnings.push_back(
-        absl::StrFormat("step %d was over before it could be watched for, or never came: recorded "
+        absl::StrFormat("step %d ended before recording could begin, or never came: recorded "
                         "from step %d on",
                         wanted.first, *report->first_step));
   }

@@ -23,14 +23,15 @@ struct ResultText {
 constexpr std::array<ResultText, 22> kTexts = {{
     {1, "UNINITIALIZED", ""},
     {2, "INVALID_ARGUMENT", ""},
-    {kNotSupported, "NOT_SUPPORTED", "this GPU does not tell it"},
+    {kNotSupported, "NOT_SUPPORTED", "this GPU does not provide it"},
     {kNoPermission, "NO_PERMISSION",
-     "this process may not ask the driver; look at the access to /dev/nvidiactl and /dev/nvidia*"},
+     "this process has no access to the driver; check the permissions of /dev/nvidiactl and "
+     "/dev/nvidia*"},
     {kNotFound, "NOT_FOUND", ""},
     {7, "INSUFFICIENT_SIZE", ""},
     {8, "INSUFFICIENT_POWER", "a GPU's power cables are not attached"},
     {kDriverNotLoaded, "DRIVER_NOT_LOADED",
-     "no NVIDIA driver on this machine, or none that this container sees"},
+     "no NVIDIA driver on this machine, or none visible in this container"},
     {10, "TIMEOUT", ""},
     {11, "IRQ_ISSUE", "the kernel has trouble with a GPU's interrupts; look at dmesg"},
     {12, "LIBRARY_NOT_FOUND", "the driver's own libraries are not complete"},
@@ -45,7 +46,7 @@ constexpr std::array<ResultText, 22> kTexts = {{
     {20, "MEMORY", "not enough memory"},
     {25, "ARGUMENT_VERSION_MISMATCH", ""},
     {kGpuNotFound, "GPU_NOT_FOUND", "no GPU"},
-    {999, "UNKNOWN", "the driver failed and does not say why; look for Xid lines in dmesg"},
+    {999, "UNKNOWN", "the driver failed without a reason; look for Xid lines in dmesg"},
 }};
 
 const ResultText* Find(Result result) {
@@ -83,7 +84,7 @@ Loaded LoadNvml(const std::string& library) {
     const char* const error = dlerror();
     const std::string why = error == nullptr ? library : std::string(error);
     loaded.absent = true;
-    loaded.reason = "no NVIDIA driver on this machine, or none that this container sees";
+    loaded.reason = "no NVIDIA driver on this machine, or none visible in this container";
     // The usual case of a missing driver needs no details.
     if (library != kLibraryName || why.find("No such file") == std::string::npos) {
       absl::StrAppend(&loaded.reason, " (", why, ")");

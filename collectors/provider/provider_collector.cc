@@ -56,7 +56,7 @@ bool ProviderCollector::InForkedChild() const {
 }
 
 absl::Status ProviderCollector::Register(const ProviderCallbacks& callbacks) {
-  if (InForkedChild()) return absl::AbortedError("a forked child can't have providers");
+  if (InForkedChild()) return absl::AbortedError("a forked child cannot have providers");
   const MutexLock lock(&mutex_);
   if (registered_) {
     return absl::AlreadyExistsError(
@@ -296,7 +296,7 @@ absl::Status ProviderCollector::AddXSpace(std::string_view bytes) {
   if (InForkedChild()) return absl::FailedPreconditionError("this is a forked child");
   MutexLock lock(&mutex_);
   if (phase_ != Phase::kStopping || incoming_ == nullptr) {
-    return absl::FailedPreconditionError("an XSpace is taken inside of stop() only");
+    return absl::FailedPreconditionError("an XSpace can be added only inside of stop()");
   }
   const MutexLock writing(&writing_);
   lock.Release();  // merging takes time proportional to the XSpace's size

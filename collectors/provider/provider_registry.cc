@@ -28,8 +28,8 @@ absl::Status CheckName(std::string_view name) {
                      " characters of a-z, 0-9, '_', '-' and '.', and begins with a letter"));
   }
   if (std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the name \"", std::string(name), "\" is kept for jobscope's own collectors"));
+    return absl::InvalidArgumentError(absl::StrCat("the name \"", std::string(name),
+                                                   "\" is reserved for jobscope's own collectors"));
   }
   return absl::OkStatus();
 }

@@ -40,7 +40,7 @@ CollectorReport TorchCollector::Describe() const {
 
 std::string TorchCollector::WhyOff(const ArmRequest& request) const {
   if (!request.recording.frameworks.Takes(name())) {
-    return absl::StrCat("not among the frameworks asked for (", request.recording.frameworks.text(),
+    return absl::StrCat("not among the requested frameworks (", request.recording.frameworks.text(),
                         ")");
   }
   if (request.recording.host_tracer_level == 0) return "host_tracer_level is 0";
@@ -66,7 +66,7 @@ absl::Status TorchCollector::Register(const ArmRequest& request) {
   if (!request.recording.record_shapes) return absl::OkStatus();
   if (!options.operators) {
     report_.warnings.push_back(
-        "shapes were asked for, but operators are recorded from host_tracer_level 2 on only");
+        "shapes were requested, but operators are recorded from host_tracer_level 2 on only");
   } else if (api->input_sizes == nullptr) {
     report_.state = "degraded";
     report_.reason = absl::StrCat("PyTorch ", api->version, " has no function for shapes");
@@ -133,9 +133,9 @@ void TorchCollector::Finish(CollectorReport* report) const {
   const uint32_t refused = wants_shapes_ ? torch::RefusedShapes() : 0;
   if (refused == 0) return;
   report->warnings.push_back(absl::StrCat(
-      refused, " operators have no shapes, because PyTorch can't tell them (nested tensors, say)",
-      refused < torch::kMaxRefusals ? ""
-                                    : "; after so many, it was not asked for any other's either"));
+      refused,
+      " operators have no shapes, because PyTorch cannot give them (for example nested tensors)",
+      refused < torch::kMaxRefusals ? "" : "; after so many, no further shapes were requested"));
 }
 
 }  // namespace jobscope

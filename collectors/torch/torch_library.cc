@@ -100,16 +100,16 @@ absl::Status CheckVersion(std::string_view version) {
   if (OwnVariable(kAnyVersion) == "1") return absl::OkStatus();
   if (version.empty()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the version of this process's PyTorch can't be told (no version.py beside "
+        absl::StrCat("the version of this process's PyTorch is unknown (no version.py beside "
                      "its library); ",
-                     kAnyVersion, "=1 records its operators all the same"));
+                     kAnyVersion, "=1 records its operators anyway"));
   }
   const auto parsed = ParseVersion(version);
   if (parsed.has_value() && kOldest <= *parsed && *parsed <= kNewest) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("PyTorch ", absl::string_view(version.data(), version.size()),
                    " is not among the versions that this was tested with (", kTested, "); ",
-                   kAnyVersion, "=1 records its operators all the same"));
+                   kAnyVersion, "=1 records its operators anyway"));
 }
 
 std::string VersionOf(const std::string& path) {
@@ -138,7 +138,7 @@ absl::StatusOr<Api> Find() {
   // Never closed: its threads may run callbacks as long as the process lives.
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   if (library == nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat(path, " is mapped but can't be opened"));
+    return absl::FailedPreconditionError(absl::StrCat(path, " is mapped but cannot be opened"));
   }
   Resolve(library, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE",
           &api.add_global_callback);

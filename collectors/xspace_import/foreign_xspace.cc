@@ -351,8 +351,8 @@ absl::Status ForeignXSpace::Merge(std::string_view bytes, const ForeignTime& tim
     MergePlanes(bytes, time, window);
   } catch (const protozero::exception& error) {
     return absl::InvalidArgumentError(
-        absl::StrCat("what ", options_.origin, " recorded is no whole XSpace (", error.what(),
-                     "); what came before the fault is in the trace"));
+        absl::StrCat("what ", options_.origin, " recorded is not a complete XSpace (", error.what(),
+                     "); what precedes the error is in the trace"));
   }
   return absl::OkStatus();
 }
@@ -364,7 +364,7 @@ void ForeignXSpace::MergePlanes(std::string_view bytes, const ForeignTime& time,
   TakeTexts(space.warnings);
   if (time.stepped()) {
     Warn(absl::StrCat("the system's clock was set while ", options_.origin,
-                      " recorded: its events may stand at wrong times"));
+                      " recorded: its events may have wrong times"));
   }
   int64_t start_unix_ns = time.start_unix_ns();
   for (const std::string_view plane : space.planes) {

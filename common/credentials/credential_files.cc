@@ -46,10 +46,9 @@ absl::Status Bad(const FileSetting& file, absl::string_view what) {
 absl::Status CheckMode(const FileSetting& file, mode_t mode, Openness openness) {
   if (openness == Openness::kSecret && (mode & 07) != 0) {
     // Group access is allowed: Kubernetes gives a secret to a non-root user this way.
-    return Bad(file,
-               absl::StrCat("everybody on this host may ", (mode & 04) != 0 ? "read" : "use",
-                            " this secret: chmod 600 it (or 640; a Kubernetes secret volume wants "
-                            "defaultMode: 0440)"));
+    return Bad(file, absl::StrCat("everybody on this host may ", (mode & 04) != 0 ? "read" : "use",
+                                  " this secret: chmod 600 it (or 640; a Kubernetes secret volume "
+                                  "needs defaultMode: 0440)"));
   }
   if ((mode & 02) != 0) return Bad(file, "everybody on this host may write to it: chmod o-w it");
   return absl::OkStatus();
@@ -62,12 +61,12 @@ absl::StatusOr<std::string> ReadSmallFile(const FileSetting& file, Openness open
     const int error = errno;
     return Bad(file, absl::StrCat("can't be read: ", strerror(error),
                                   error == EACCES ? ": run as its owner, or let your group read it"
-                                                  : ": name a file that is there"));
+                                                  : ": name an existing file"));
   }
   const absl::Cleanup close_fd = [fd] { close(fd); };
   struct stat info;
   if (fstat(fd, &info) != 0) return Bad(file, absl::StrCat("can't be read: ", strerror(errno)));
-  if (!S_ISREG(info.st_mode)) return Bad(file, "is no regular file: name one");
+  if (!S_ISREG(info.st_mode)) return Bad(file, "is not a regular file: name one");
   if (auto status = CheckMode(file, info.st_mode, openness); !status.ok()) return status;
   std::string text;
   char buffer[4096];
@@ -146,14 +145,15 @@ absl::Status CheckKey(const FileSetting& key, const std::string& key_pem,
     ERR_clear_error();
   };
   if (encrypted) {
-    return Bad(key,
-               "the key has a passphrase, which nobody could type: store it without (openssl pkey "
-               "-in KEY -out NEWKEY), in a file of mode 600");
+    return Bad(
+        key,
+        "the key has a passphrase, which nobody can enter here: store it without (openssl pkey "
+        "-in KEY -out NEWKEY), in a file of mode 600");
   }
   if (parsed == nullptr) return Bad(key, "holds no private key in PEM form");
   if (X509_check_private_key(certificate, parsed) != 1) {
-    return Bad(key, absl::StrCat("the key is not that of the certificate in ",
-                                 Name(certificate_file), ": give the two that belong together"));
+    return Bad(key, absl::StrCat("the key does not match the certificate in ",
+                                 Name(certificate_file), ": give a matching pair"));
   }
   return absl::OkStatus();
 }

@@ -25,7 +25,7 @@ absl::StatusOr<RegularFile> RegularFile::Open(const std::string& path) {
   struct stat info = {};
   RegularFile file(fd, info);
   if (fstat(fd, &file.info_) != 0) return absl::UnavailableError(strerror(errno));
-  if (!S_ISREG(file.info_.st_mode)) return absl::UnavailableError("is no regular file");
+  if (!S_ISREG(file.info_.st_mode)) return absl::UnavailableError("is not a regular file");
   return file;
 }
 

@@ -19,7 +19,7 @@ class RegularFile {
   // Opens a file for reading without ever blocking: a FIFO without a writer, a device or a
   // directory is an error, as a missing file is. So is a symbolic link as the last part of the
   // path: it may lead to a device, and opening that may have effects. Returns NOT_FOUND, or
-  // UNAVAILABLE with the reason as the end of a sentence ("is no regular file").
+  // UNAVAILABLE with the reason as the end of a sentence ("is not a regular file").
   static absl::StatusOr<RegularFile> Open(const std::string& path);
   ~RegularFile();
   RegularFile(RegularFile&& other) noexcept;

@@ -119,7 +119,7 @@ absl::StatusOr<std::vector<std::string>> ExpandHostList(absl::string_view entry)
         ExpandRanges(entry, rest.substr(open + 1, close - open - 1));
     if (!values.ok()) return values.status();
     if (results.size() * values->size() > kMaxEndpoints) {
-      return Bad(entry, absl::StrCat("it stands for more than ", kMaxEndpoints, " workers"));
+      return Bad(entry, absl::StrCat("it expands to more than ", kMaxEndpoints, " workers"));
     }
     std::vector<std::string> longer;
     longer.reserve(results.size() * values->size());
@@ -223,8 +223,8 @@ class Collector {
     const absl::StatusOr<std::vector<std::string>> hosts = resolver_(name->host);
     if (!hosts.ok()) return Located(hosts.status(), where);
     if (hosts->empty()) {
-      return absl::UnavailableError(
-          absl::StrCat("no address behind the name ", name->host, where, "; is the job running?"));
+      return absl::UnavailableError(absl::StrCat("no address found for the name ", name->host,
+                                                 where, "; is the job running?"));
     }
     for (const std::string& host : *hosts) {
       const bool v6 = absl::StrContains(host, ':');
@@ -238,12 +238,12 @@ class Collector {
   absl::Status AddFileOrDirectory(absl::string_view entry, const std::string& where,
                                   bool files_allowed) {
     if (!files_allowed) {
-      return absl::InvalidArgumentError(absl::StrCat("'", Printable(entry), "'", where,
-                                                     ": a list in a file names no other file"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "'", Printable(entry), "'", where, ": a list in a file cannot name another file"));
     }
     const std::string path(entry.substr(1));
     if (path.empty()) {
-      return absl::InvalidArgumentError("'@' without a file or directory behind it");
+      return absl::InvalidArgumentError("'@' without a file or directory after it");
     }
     std::error_code error;
     if (std::filesystem::is_directory(path, error)) return AddDirectory(path);

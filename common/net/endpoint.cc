@@ -133,7 +133,7 @@ absl::StatusOr<Endpoint> ParseEndpoint(absl::string_view text) {
   const size_t colon = rest.find(':');
   if (colon == absl::string_view::npos) return Bad(text, "the port is missing; write host:port");
   if (rest.find(':', colon + 1) != absl::string_view::npos) {
-    return Bad(text, "more than one ':'; an IPv6 address stands in brackets: [v6-address]:port");
+    return Bad(text, "more than one ':'; an IPv6 address needs brackets: [v6-address]:port");
   }
   const absl::string_view host = rest.substr(0, colon);
   if (host.empty()) return Bad(text, "the host is missing; write host:port");

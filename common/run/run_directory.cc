@@ -114,7 +114,7 @@ absl::StatusOr<mode_t> ParseFileMode(absl::string_view text) {
     mode = mode * 8 + static_cast<mode_t>(c - '0');
   }
   if (digits && (mode & 0600) == 0600 && (mode & ~mode_t{0666}) == 0) return mode;
-  return absl::InvalidArgumentError("is no mode of a file; give 0600, 0640, 0644 or the like");
+  return absl::InvalidArgumentError("is not a file mode; give 0600, 0640, 0644 or the like");
 }
 
 absl::Status CheckRunName(absl::string_view name) {
@@ -127,7 +127,7 @@ absl::Status CheckRunName(absl::string_view name) {
   }
   for (const char c : name) {
     if (!absl::ascii_isalnum(c) && c != '.' && c != '_' && c != '-') {
-      return bad("only letters, digits, '.', '_' and '-' may stand in a run's name");
+      return bad("only letters, digits, '.', '_' and '-' are allowed in a run's name");
     }
   }
   if (name[0] == '.' || name[0] == '-') return bad("it may begin with neither '.' nor '-'");
@@ -179,9 +179,8 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const RunDirectoryOptions& opt
     const absl::StatusOr<bool> made = MakeRun(path, options.file_mode);
     if (!made.ok()) return made.status();
     if (!*made) {
-      return absl::AlreadyExistsError(
-          absl::StrCat("session_id: the run ", path,
-                       ", or a part of it, is there already; choose another name"));
+      return absl::AlreadyExistsError(absl::StrCat(
+          "session_id: the run ", path, ", or a part of it, exists already; choose another name"));
     }
   } else {
     const std::string base =

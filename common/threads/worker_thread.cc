@@ -119,7 +119,7 @@ absl::Status StartWorkerThread(const char* name, absl::AnyInvocable<void()> body
   }
   if (error != 0) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "can't start the thread ", name, ": ", strerror(error),
+        "cannot start the thread ", name, ": ", strerror(error),
         "; raise the limit on processes (ulimit -u, pids.max) or on memory (ulimit -v)"));
   }
   (void)launch.release();  // the thread owns it

@@ -100,7 +100,7 @@ DriverState QueryDriver() {
 std::string DriverReason(const DriverState& state) {
   switch (state.use) {
     case DriverState::kNoDriver:
-      return "no NVIDIA driver on this machine, or none that this container sees";
+      return "no NVIDIA driver on this machine, or none visible in this container";
     case DriverState::kNotLoaded:
     case DriverState::kNotInitialized:
       return "this process has not used CUDA";

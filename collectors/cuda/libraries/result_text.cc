@@ -13,7 +13,7 @@ constexpr std::string_view kCounters = "nothing: only hardware counters are affe
 
 constexpr std::array<ResultText, 48> kTexts = {{
     {0, "SUCCESS", "no error", ""},
-    {1, "INVALID_PARAMETER", "CUPTI refused an argument of ours", kOurs},
+    {1, "INVALID_PARAMETER", "CUPTI refused an argument of jobscope", kOurs},
     {2, "INVALID_DEVICE", "this GPU is not supported by this libcupti",
      "use a libcupti of CUDA 12 for Volta and older GPUs, a newer one for newer GPUs"},
     {3, "INVALID_CONTEXT", "CUPTI does not know the CUDA context", kOurs},
@@ -24,7 +24,8 @@ constexpr std::array<ResultText, 48> kTexts = {{
     {8, "OUT_OF_MEMORY", "there was not enough memory for trace buffers",
      "free some GPU or host memory, or lower JOBSCOPE_CUDA_BUFFER_MB"},
     {9, "HARDWARE", "the GPU reported a hardware error", "look for Xid lines in dmesg"},
-    {10, "PARAMETER_SIZE_NOT_SUFFICIENT", "CUPTI wants more room than we gave", kOurs},
+    {10, "PARAMETER_SIZE_NOT_SUFFICIENT", "CUPTI needs a larger buffer than jobscope gave it",
+     kOurs},
     {11, "API_NOT_IMPLEMENTED", "this libcupti does not implement the call",
      "use a newer libcupti"},
     {12, "MAX_LIMIT_REACHED", "a limit of CUPTI was reached, in old versions the one subscriber",
@@ -40,7 +41,7 @@ constexpr std::array<ResultText, 48> kTexts = {{
     {16, "INVALID_METRIC_ID", "CUPTI refused a metric", kOurs},
     {17, "INVALID_METRIC_NAME", "CUPTI refused the name of a metric", kOurs},
     {18, "QUEUE_EMPTY", "CUPTI found a queue empty", kOurs},
-    {19, "INVALID_HANDLE", "CUPTI refused a handle of ours", kOurs},
+    {19, "INVALID_HANDLE", "CUPTI refused a handle of jobscope", kOurs},
     {20, "INVALID_STREAM", "CUPTI does not know the stream", kOurs},
     {21, "INVALID_KIND", "this libcupti does not know the kind of record", "use a newer libcupti"},
     {22, "INVALID_EVENT_VALUE", "CUPTI refused the value of an event", kOurs},
@@ -70,8 +71,8 @@ constexpr std::array<ResultText, 48> kTexts = {{
      kCounters},
     {39, "MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED", "this process is already being profiled",
      "a tool that was attached from outside (nsys, ncu, compute-sanitizer) stays to the end of the "
-     "process: start the program without it; a profiler of the framework leaves when its recording "
-     "ends: capture again then"},
+     "process: start the program without it; a framework's profiler unsubscribes when its "
+     "recording ends: capture again then"},
     {40, "VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES", "this virtual GPU may not be profiled",
      "enable profiling for the virtual GPU on the host"},
     {41, "CONFIDENTIAL_COMPUTING_NOT_SUPPORTED",
@@ -84,7 +85,7 @@ constexpr std::array<ResultText, 48> kTexts = {{
     {45, "WSL_DEVICE_NOT_SUPPORTED", "this GPU cannot be profiled under WSL",
      "use a newer driver, or Linux itself"},
     {46, "INVALID_CHIP_NAME", "CUPTI does not know the GPU's chip", "use a newer libcupti"},
-    {999, "UNKNOWN", "CUPTI failed and does not say why",
+    {999, "UNKNOWN", "CUPTI failed without a reason",
      "set NVIDIA's CUPTI log on and capture again; a device that was lost leaves Xid lines in "
      "dmesg"},
 }};

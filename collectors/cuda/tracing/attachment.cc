@@ -145,7 +145,7 @@ void Attachment::Begin() {
     call = "cuptiSetThreadIdType";
     result = api_->cuptiSetThreadIdType(kThreadIdSystem);
     if (result != kCuptiSuccess) {
-      warnings_.push_back(absl::StrCat("CUDA calls do not stand on their threads' lines: ",
+      warnings_.push_back(absl::StrCat("CUDA calls are not on their threads' lines: ",
                                        Failure("cuptiSetThreadIdType", result)));
     }
   }

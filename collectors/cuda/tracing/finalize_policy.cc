@@ -19,10 +19,10 @@ constexpr std::array<FinalizeRow, 6> kRows = {{
      "CUPTI release notes, 12.4 update 1; pytorch/pytorch#112507, #146604, #150957"},
     {kCupti12_6, FinalizeRow::kAlways, "", "pytorch/pytorch#150957; pytorch/kineto#1264"},
     {kCupti13_0, FinalizeRow::kNever,
-     "CUDA 13.0 may deadlock when tracing is switched off and on again, which update 1 mended",
+     "CUDA 13.0 may deadlock when tracing is switched off and on again, fixed in update 1",
      "CUPTI release notes, 13.0 update 1"},
     {kCupti13_0_1, FinalizeRow::kAlways, "", "as 12.6"},
-    {kCupti14_0, FinalizeRow::kNever, "nothing is known of this version yet", ""},
+    {kCupti14_0, FinalizeRow::kNever, "this version is untested", ""},
 }};
 
 }  // namespace

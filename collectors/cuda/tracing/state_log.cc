@@ -24,7 +24,7 @@ void StateLog::OnCallback(uint32_t cbid, const void* data) {
                    known == nullptr ? "" : std::string(known->name), ")");
   const MutexLock lock(&mutex_);
   if (cbid == kStateFatalError) {
-    if (!fatal()) fatal_text_ = absl::StrCat("CUPTI has given up: ", what);
+    if (!fatal()) fatal_text_ = absl::StrCat("CUPTI has failed: ", what);
     fatal_.store(true, std::memory_order_release);
   } else if (texts_.size() < kMaxTexts) {
     texts_.push_back(absl::StrCat("CUPTI reports ",

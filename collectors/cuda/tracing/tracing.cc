@@ -103,7 +103,7 @@ std::vector<std::string> Tracing::TakeWarnings() {
 
 std::string Tracing::HangReason() const {
   return absl::StrCat(attachment_->call.load(),
-                      " has not returned; the GPU part is given up, the job is not touched");
+                      " has not returned; this capture has no GPU part, the job is not affected");
 }
 
 }  // namespace jobscope::cuda

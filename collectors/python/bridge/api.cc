@@ -68,8 +68,8 @@ absl::Status CheckVersion(Api* api) {
   if (text.find("free-threading") != std::string_view::npos) {
     return absl::UnimplementedError(
         absl::StrCat("Python ", version,
-                     " is a free-threaded build, which is not served: what we do in it is "
-                     "guarded by the lock that it does not have"));
+                     " is a free-threaded build, which jobscope does not support: its access to "
+                     "Python is guarded by the GIL, which this build lacks"));
   }
   api->version = version;
   return absl::OkStatus();

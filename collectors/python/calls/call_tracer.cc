@@ -144,7 +144,7 @@ void CallTracer::FillReport(CollectorReport* report) const {
   if (const uint64_t capped = calls_->capped_ticks(); capped != 0) {
     report->state = "degraded";
     report->reason = absl::StrFormat(
-        "after %d Python calls, %.1f s into the capture, call tracing switched itself off: raise "
+        "after %d Python calls, %.1f s into the capture, call tracing disabled itself: raise "
         "JOBSCOPE_PYTHON_MAX_CALLS, or JOBSCOPE_PYTHON_MIN_US (%d now)",
         setup_.options.max_calls, static_cast<double>(window_.map.ToPs(capped)) * 1e-12,
         setup_.options.min_call_us);

@@ -120,7 +120,7 @@ absl::Status CheckMonitoring(const Api& api) {
   // Ours: left disabled by a session that ended while its hooks were being installed.
   if (tool.get() != api.none && TextOf(api, tool.get()) != kToolName) {
     return absl::FailedPreconditionError(
-        absl::StrCat("another profiler is at work (\"", TextOf(api, tool.get()),
+        absl::StrCat("another profiler is active (\"", TextOf(api, tool.get()),
                      "\" has sys.monitoring's profiler id): stop it to trace Python calls"));
   }
   return absl::OkStatus();

@@ -114,7 +114,7 @@ absl::Status CheckProfiles(const Api& api, const TraceApi& trace) {
   });
   if (culprit.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("another profiler is at work (", culprit, "): stop it to trace Python calls"));
+      absl::StrCat("another profiler is active (", culprit, "): stop it to trace Python calls"));
 }
 
 absl::Status InstallProfiles(const Api& api, const TraceApi& trace) {

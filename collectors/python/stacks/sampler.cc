@@ -195,10 +195,11 @@ void Sampler::FillReport(CollectorReport* report) const {
         "the others came next"));
   }
   if (costs_.samples > 0 && !reader_->reads_without_gil() && costs_.refused == 0) {
-    report->warnings.push_back(absl::StrCat(
-        "Python ", setup_.api->version,
-        ": stacks are read with the GIL, because reading them without it is not known to be right "
-        "here: functions that compute for less than 5 ms between waits are seen too rarely"));
+    report->warnings.push_back(
+        absl::StrCat("Python ", setup_.api->version,
+                     ": stacks are read with the GIL, because reading them without it is not known "
+                     "to be correct here: functions that compute for less than 5 ms between waits "
+                     "are seen too rarely"));
   }
   if (fold_->cut_stacks() > 0) {
     report->warnings.push_back(absl::StrCat(

@@ -52,7 +52,7 @@ absl::Status StackReader::Open() {
   active_ = threading == nullptr ? nullptr : api_.Object_GetAttrString(threading, "_active");
   api_.Err_Clear();
   if (current_frames_ == nullptr) {
-    return absl::UnimplementedError("sys._current_frames is missing: stacks can't be read");
+    return absl::UnimplementedError("sys._current_frames is missing: stacks cannot be read");
   }
   // One successful check is valid for the life of the process.
   static bool checked = false;

@@ -23,7 +23,7 @@ Found Find(const Api& api) {
   if (api.minor > kNewestTried) {
     found.status = absl::UnimplementedError(
         absl::StrCat("Python ", api.version, " is newer than 3.", kNewestTried,
-                     ", up to which tracing of its functions was tried: update jobscope"));
+                     ", the newest version for which tracing was tested: update jobscope"));
     return found;
   }
   const auto load = [&](auto* target, const char* name, const char* other = nullptr) {
@@ -31,7 +31,7 @@ Found Find(const Api& api) {
     if (symbol == nullptr && other != nullptr) symbol = api.Symbol(other);
     if (symbol == nullptr && found.status.ok()) {
       found.status = absl::UnimplementedError(absl::StrCat("Python ", api.version, " has no ", name,
-                                                           ": its functions can't be traced"));
+                                                           ": its functions cannot be traced"));
     }
     *target = reinterpret_cast<std::remove_pointer_t<decltype(target)>>(symbol);
   };

@@ -234,7 +234,7 @@ absl::StatusOr<Assembler> Assembler::Create(std::unique_ptr<State> state) {
   std::vector<std::string> texts = Warnings(state->index);
   if (!unreadable.ok()) {
     texts.push_back(absl::StrCat("the trace ends early: ", unreadable.message(),
-                                 "; this item and those behind it were left out"));
+                                 "; this item and those after it were left out"));
   }
   texts.insert(texts.end(), state->options.warnings.begin(), state->options.warnings.end());
   std::optional<int> rank = state->options.rank;

@@ -99,7 +99,7 @@ void CheckStat(std::string_view stat, const IndexedPlane& plane) {
 void CheckStats(std::string_view stats, uint32_t field, const IndexedPlane& plane) {
   StrictReader reader(stats);
   while (reader.Next()) {
-    Require(reader.field() == field && reader.is_bytes(), "something else stands among the stats");
+    Require(reader.field() == field && reader.is_bytes(), "the stats contain another field");
     CheckStat(reader.Bytes(), plane);
   }
 }
@@ -112,7 +112,7 @@ class ItemIndexer::State {
     ++expected_;
     if (item.number != expected_) {
       return absl::InvalidArgumentError(
-          absl::StrCat("item ", item.number, " stands where item ", expected_,
+          absl::StrCat("item ", item.number, " was found where item ", expected_,
                        " is due: items are missing or were reordered"));
     }
     try {

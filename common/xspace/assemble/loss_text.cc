@@ -28,7 +28,7 @@ constexpr std::array<Explanation, 15> kExplanations = {{
      "rings_cap_bytes"},
     {"clock",
      "the time stamp counter jumped while they were recorded, so that their times are not known"},
-    {"reentered", "a signal handler recorded while its thread was recording; nothing to be done"},
+    {"reentered", "a signal handler recorded while its thread was recording; no action is needed"},
     {"dictionary_full",
      "there was no room for further names; use fewer different names for scopes and arguments"},
     {"deadline",
@@ -37,7 +37,8 @@ constexpr std::array<Explanation, 15> kExplanations = {{
     {"cupti_dropped",
      "CUPTI had no room for them; raise JOBSCOPE_CUDA_BUFFER_MB, or capture for a shorter time"},
     {"gpu_pool",
-     "CUPTI had no buffer for them but one that is thrown away; raise JOBSCOPE_CUDA_BUFFER_MB"},
+     "CUPTI wrote them to a buffer discarded because the pool was full; raise "
+     "JOBSCOPE_CUDA_BUFFER_MB"},
     {"gpu_no_timestamp",
      "CUPTI gave them no start time, mostly because its pool on the device was used up by graph "
      "nodes; raise JOBSCOPE_CUDA_DEVICE_BUFFER_MB, or trace graphs as a whole "
@@ -48,7 +49,7 @@ constexpr std::array<Explanation, 15> kExplanations = {{
      "give fewer, or give them in stop()"},
     {"malformed", "a provider gave them without a name, with a negative duration, or the like"},
     {"too_many_lines", "a provider named more lines than the 128 that it may have"},
-    {"invalid", "their records made no sense; please report it with the trace"},
+    {"invalid", "their records were malformed; please report it with the trace"},
 }};
 
 std::string LossText(absl::string_view cause, uint64_t events, uint64_t attempted) {

@@ -76,7 +76,7 @@ TEST(ClientCredentials, FaultsAreNamedBeforeAnybodyIsDialled) {
               AllOf(HasSubstr("--tls_cert="), HasSubstr("--tls_key (JOBSCOPE_TLS_KEY) is not")));
   flags.tls_key = Cert("server.key");
   EXPECT_THAT(WhyNot(flags),
-              AllOf(HasSubstr("--tls_key="), HasSubstr("not that of the certificate")));
+              AllOf(HasSubstr("--tls_key="), HasSubstr("does not match the certificate")));
   EXPECT_THAT(WhyNot(Tls("expired")),
               AllOf(HasSubstr("--tls_cert="), HasSubstr("has expired, at")));
   EXPECT_THAT(WhyNot(Tls("wrong_host")), HasSubstr("not meant for a TLS client"));

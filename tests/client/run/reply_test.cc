@@ -186,7 +186,7 @@ TEST_F(WriteReplyTest, AnAnswerWithoutTraceIsAFailure) {
 TEST_F(WriteReplyTest, WhatIsPlantedInTheRunHoldsNobodyUp) {
   const std::string path = directory_.path() + "/w_1.xplane.pb";
   ASSERT_EQ(mkfifo(path.c_str(), 0666), 0);
-  EXPECT_THAT(Write("").reason, HasSubstr("no regular file"));
+  EXPECT_THAT(Write("").reason, HasSubstr("not a regular file"));
   ASSERT_EQ(unlink(path.c_str()), 0);
   ASSERT_EQ(symlink("/dev/zero", path.c_str()), 0);
   EXPECT_THAT(Write("").reason, HasSubstr("symbolic link"));

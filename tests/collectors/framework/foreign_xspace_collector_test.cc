@@ -256,7 +256,7 @@ TEST_P(ForeignXSpaceCollectorTest, BytesThatAreNoTraceAreAReason) {
   LetGo(Recording(3).substr(0, 90));
   const CollectorReport& report = driver_.Stop();
   EXPECT_EQ(report.state, "failed");
-  EXPECT_NE(report.reason.find("no whole XSpace"), std::string::npos) << report.reason;
+  EXPECT_NE(report.reason.find("not a complete XSpace"), std::string::npos) << report.reason;
 }
 
 TEST_P(ForeignXSpaceCollectorTest, OffWithAReason) {

@@ -420,7 +420,7 @@ class TracerTest(unittest.TestCase):
                 outer_function(1)
             self.assertEqual(MONITORING.get_tool(MONITORING.PROFILER_ID), "somebody")
             MONITORING.free_tool_id(MONITORING.PROFILER_ID)
-            self.assertIn('another profiler is at work ("somebody"', trace.report["reason"])
+            self.assertIn('another profiler is active ("somebody"', trace.report["reason"])
         else:
             seen = []
 

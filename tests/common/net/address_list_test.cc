@@ -90,7 +90,7 @@ TEST(AddressList, Names) {
   EXPECT_THAT(Parse("dns:///x", resolver), ElementsAre(HasSubstr("port is missing")));
   EXPECT_THAT(Parse("dns:///unix:/x", resolver), ElementsAre(HasSubstr("dns:///name:port")));
   const Resolver nobody = [](const std::string&) { return std::vector<std::string>{}; };
-  EXPECT_THAT(Parse("dns:///x:1", nobody), ElementsAre(HasSubstr("no address behind")));
+  EXPECT_THAT(Parse("dns:///x:1", nobody), ElementsAre(HasSubstr("no address found")));
 }
 
 TEST(AddressList, TheSystemKnowsLocalhost) {
@@ -110,7 +110,7 @@ TEST(AddressList, Files) {
   const std::string bad = directory.Write("bad", "a:1\nb\n");
   EXPECT_THAT(Parse("@" + bad), ElementsAre(AllOf(HasSubstr("'b'"), HasSubstr("bad line 2"))));
   const std::string nested = directory.Write("nested", "@" + path);
-  EXPECT_THAT(Parse("@" + nested), ElementsAre(HasSubstr("names no other file")));
+  EXPECT_THAT(Parse("@" + nested), ElementsAre(HasSubstr("cannot name another file")));
   const std::string empty = directory.Write("empty", "# nobody\n");
   EXPECT_THAT(Parse("@" + empty), ElementsAre(HasSubstr("holds no address")));
   EXPECT_THAT(Parse("@/no/such/file"), ElementsAre(HasSubstr("No such file")));
@@ -139,7 +139,7 @@ TEST(AddressList, WhatIsPlantedInAPortDirectoryIsNamed) {
   const std::string fifo = directory.path() + "/2.addr";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0666), 0);
   EXPECT_THAT(Parse("@" + directory.path()),
-              ElementsAre(AllOf(HasSubstr(fifo), HasSubstr("no regular file"))));
+              ElementsAre(AllOf(HasSubstr(fifo), HasSubstr("not a regular file"))));
   ASSERT_EQ(unlink(fifo.c_str()), 0);
   ASSERT_EQ(symlink("/dev/zero", fifo.c_str()), 0);
   EXPECT_THAT(Parse("@" + directory.path()),

@@ -115,11 +115,11 @@ TEST_F(ItemIndexTest, NumbersMustBeContiguousFromOne) {
   std::vector<ItemView> views = Views(items);
   views[0].number = 0;
   EXPECT_THAT(std::string(IndexItems(views).status().message()),
-              HasSubstr("item 0 stands where item 1 is due"));
+              HasSubstr("item 0 was found where item 1 is due"));
   views = Views(items);
   views.erase(views.begin() + 1);
   EXPECT_THAT(std::string(IndexItems(views).status().message()),
-              HasSubstr("item 3 stands where item 2 is due"));
+              HasSubstr("item 3 was found where item 2 is due"));
 }
 
 TEST_F(ItemIndexTest, KindOfTheCulpritIsNamed) {
@@ -211,7 +211,7 @@ TEST_F(ItemIndexTest, StatsOfNamesAndPlanesMustBeKnown) {
   event_names_.mutable_events(0)->set_stats(metadata.SerializeAsString());
   ExpectError("item 3 (names): a stat has an unknown name");
   event_names_.mutable_events(0)->set_stats("\x0a\x01x");
-  ExpectError("item 3 (names): something else stands among the stats");
+  ExpectError("item 3 (names): the stats contain another field");
   event_names_.mutable_events(0)->clear_stats();
   std::vector<OwnedItem> items = Items();
   tensorflow::profiler::XPlane stats;

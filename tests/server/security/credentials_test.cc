@@ -138,12 +138,12 @@ TEST_F(CredentialsTest, FilesThatAreNotGoodAreNamedWithTheRemedy) {
       {Files("", "", Cert("ca.crt")), {"JOBSCOPE_TLS_CA=", "JOBSCOPE_TLS_CERT", "too"}},
       {Files("/absent/cert", Cert("server.key")),
        {"JOBSCOPE_TLS_CERT=/absent/cert", "No such file"}},
-      {Files(directory, Cert("server.key")), {"no regular file"}},
+      {Files(directory, Cert("server.key")), {"not a regular file"}},
       {Files(Cert("server.key"), Cert("server.key")),
        {"JOBSCOPE_TLS_CERT=", "holds no certificate"}},
       {Files(Cert("server.crt"), Write("text.key", "no key")), {"holds no private key"}},
       {Files(Cert("server.crt"), Cert("client.key")),
-       {"JOBSCOPE_TLS_KEY=", "client.key", "not that of the certificate in JOBSCOPE_TLS_CERT="}},
+       {"JOBSCOPE_TLS_KEY=", "client.key", "does not match the certificate in JOBSCOPE_TLS_CERT="}},
       {Files(Cert("server.crt"), Write("open.key", key_copy, 0644)),
        {"JOBSCOPE_TLS_KEY=", "everybody", "chmod 600", "0440"}},
       {Files(Cert("expired.crt"), Cert("expired.key")), {"has expired, at 20", "UTC", "renew"}},
@@ -385,7 +385,8 @@ TEST_F(CredentialsTest, AReplacedCertificateIsShownToWhoConnects) {
     return log.find("stays in force") != std::string::npos;
   }));
   log += ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(log, AllOf(HasSubstr("JOBSCOPE_TLS_KEY="), HasSubstr("not that of the certificate")));
+  EXPECT_THAT(log,
+              AllOf(HasSubstr("JOBSCOPE_TLS_KEY="), HasSubstr("does not match the certificate")));
 
   Write("server.key", files.Read("other_server.key"));
   EXPECT_TRUE(Eventually([&] { return Call(Tls("", "other_ca"), kDescribe, "").ok(); }));
