@@ -40,6 +40,7 @@ long __wrap_syscall(long number, ...) {
   va_start(arguments, number);
   for (long& argument : a) argument = va_arg(arguments, long);
   va_end(arguments);
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): system calls take all arguments as numbers
   const auto* const deadline = reinterpret_cast<const timespec*>(a[3]);
   // Later deadlines count as "never"; the sum must not overflow.
   constexpr time_t kMaxSeconds = INT64_MAX / kSecondNs / 2;

@@ -34,14 +34,14 @@ __attribute__((constructor)) static void Map(void) {
   close(fd);
 }
 
-__attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec* time) {
+__attribute__((visibility("default"))) int clock_gettime(clockid_t clock_id, struct timespec* tp) {
   if (g_clock_gettime == NULL) Map(); /* called by another library's constructor */
-  const int result = g_clock_gettime(clock, time);
+  const int result = g_clock_gettime(clock_id, tp);
   if (result != 0 || g_shift_ns == NULL) return result;
-  if (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE) return result;
-  const int64_t ns = (int64_t)time->tv_sec * 1000000000 + time->tv_nsec + *g_shift_ns;
-  time->tv_sec = ns / 1000000000;
-  time->tv_nsec = ns % 1000000000;
+  if (clock_id != CLOCK_REALTIME && clock_id != CLOCK_REALTIME_COARSE) return result;
+  const int64_t ns = (int64_t)tp->tv_sec * 1000000000 + tp->tv_nsec + *g_shift_ns;
+  tp->tv_sec = ns / 1000000000;
+  tp->tv_nsec = ns % 1000000000;
   return 0;
 }
 
@@ -67,18 +67,19 @@ static int NextSlice(const struct timespec* deadline, struct timespec* slice) {
 }
 
 /* Abseil waits so. */
-__attribute__((visibility("default"))) long syscall(long number, ...) {
+__attribute__((visibility("default"))) long syscall(long sysno, ...) {
   static long (*original)(long, ...);
   if (original == NULL) original = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
   long a[6];
   va_list arguments;
-  va_start(arguments, number);
+  va_start(arguments, sysno);
   for (int i = 0; i < 6; ++i) a[i] = va_arg(arguments, long);
   va_end(arguments);
+  /* NOLINTNEXTLINE(performance-no-int-to-ptr): system calls take all arguments as numbers */
   const struct timespec* const deadline = (const struct timespec*)a[3];
-  if (number != SYS_futex || g_shift_ns == NULL || (a[1] & FUTEX_CLOCK_REALTIME) == 0 ||
+  if (sysno != SYS_futex || g_shift_ns == NULL || (a[1] & FUTEX_CLOCK_REALTIME) == 0 ||
       (a[1] & FUTEX_CMD_MASK) != FUTEX_WAIT_BITSET || deadline == NULL) {
-    return original(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    return original(sysno, a[0], a[1], a[2], a[3], a[4], a[5]);
   }
   for (;;) {
     struct timespec slice;
@@ -86,35 +87,35 @@ __attribute__((visibility("default"))) long syscall(long number, ...) {
       errno = ETIMEDOUT;
       return -1;
     }
-    const long result = original(number, a[0], a[1], a[2], &slice, a[4], a[5]);
+    const long result = original(sysno, a[0], a[1], a[2], &slice, a[4], a[5]);
     if (result == 0 || errno != ETIMEDOUT) return result;
   }
 }
 
 /* The clock of a condition is not to be had: a time of MONOTONIC is small. */
-__attribute__((visibility("default"))) int pthread_cond_timedwait(pthread_cond_t* condition,
+__attribute__((visibility("default"))) int pthread_cond_timedwait(pthread_cond_t* cond,
                                                                   pthread_mutex_t* mutex,
-                                                                  const struct timespec* deadline) {
+                                                                  const struct timespec* abstime) {
   static int (*original)(pthread_cond_t*, pthread_mutex_t*, const struct timespec*);
   if (original == NULL) {
     original = (int (*)(pthread_cond_t*, pthread_mutex_t*, const struct timespec*))dlsym(
         RTLD_NEXT, "pthread_cond_timedwait");
   }
-  if (g_shift_ns == NULL || deadline->tv_sec < SECOND_NS) {
-    return original(condition, mutex, deadline);
+  if (g_shift_ns == NULL || abstime->tv_sec < SECOND_NS) {
+    return original(cond, mutex, abstime);
   }
   for (;;) {
     struct timespec slice;
-    if (NextSlice(deadline, &slice)) return ETIMEDOUT;
-    const int result = original(condition, mutex, &slice);
+    if (NextSlice(abstime, &slice)) return ETIMEDOUT;
+    const int result = original(cond, mutex, &slice);
     if (result != ETIMEDOUT) return result;
   }
 }
 
-__attribute__((visibility("default"))) int rename(const char* from, const char* to) {
+__attribute__((visibility("default"))) int rename(const char* old, const char* new) {
   const char* const suffix = getenv("FAULT_RENAME_SUFFIX");
-  if (suffix != NULL && strlen(to) >= strlen(suffix) &&
-      strcmp(to + strlen(to) - strlen(suffix), suffix) == 0) {
+  if (suffix != NULL && strlen(new) >= strlen(suffix) &&
+      strcmp(new + strlen(new) - strlen(suffix), suffix) == 0) {
     errno = ENOSPC;
     return -1;
   }
@@ -122,5 +123,5 @@ __attribute__((visibility("default"))) int rename(const char* from, const char* 
   if (original == NULL) {
     original = (int (*)(const char*, const char*))dlsym(RTLD_NEXT, "rename");
   }
-  return original(from, to);
+  return original(old, new);
 }
