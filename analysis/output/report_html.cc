@@ -65,7 +65,7 @@ std::string WorkersSection(const Report& report) {
   std::vector<HtmlTable::Column> columns = {
       {"worker", true}, {"host", true}, {"outcome", true}, {"steps"},  {"p50 ms"}, {"p90 ms"},
       {"p99 ms"},       {"longest ms"}, {"gap ms"},        {"own ms"}, {"mean ms"}};
-  // Only classes that anybody recorded.
+  // Only classes that some worker recorded.
   std::vector<size_t> classes;
   for (size_t c = 0; c < kStepClasses; ++c) {
     if (std::any_of(report.workers.begin(), report.workers.end(),
@@ -110,7 +110,7 @@ std::string WorkersSection(const Report& report) {
                       table.Markup());
 }
 
-// Whose steps are drawn: the worker's that the verdict names, or the first one's.
+// Returns the worker whose steps are drawn: the one that the verdict names, or the first.
 const WorkerRow* ShownWorker(const Report& report) {
   size_t worker = report.verdict.workers.empty() ? 0 : report.verdict.workers.front();
   while (worker < report.workers.size() && report.workers[worker].view.steps.empty()) ++worker;
@@ -258,7 +258,7 @@ std::string ReportHtml(const Report& report) {
   return absl::StrCat(
       "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
       "<meta name=viewport content=\"width=device-width, initial-scale=1\">\n"
-      // No request to anywhere, whatever stands in the page.
+      // Forbids all requests, whatever the page contains.
       "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; style-src "
       "'unsafe-inline'; script-src 'unsafe-inline'\">\n"
       "<title>",

@@ -11,7 +11,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// Nanoseconds are the finest that traces tell.
+// Traces have a resolution of nanoseconds.
 double Rounded(double value) { return std::round(value * 1e6) / 1e6; }
 
 void Put(json* object, const char* field, const std::optional<double>& value) {
@@ -141,7 +141,7 @@ json NameJson(const NameRow& row) {
   return object;
 }
 
-// Counters by name and worker.
+// Returns counters by name and worker.
 json MemoryJson(const Report& report) {
   json object = json::object();
   for (const WorkerRow& row : report.workers) {

@@ -19,7 +19,7 @@ constexpr size_t kLabel = 9;
 constexpr size_t kMaxWorkers = 64;  // rows of the table; --json has all
 constexpr size_t kTopNames = 10;
 
-// `text` behind a label, broken at blanks.
+// Writes `text` after a label, wrapped at blanks.
 std::string Labelled(const std::string& label, const std::string& text) {
   std::string line = label + std::string(kLabel - label.size(), ' ');
   std::string result;
