@@ -79,6 +79,9 @@ struct StartRequest {
 struct CollectorReport {
   std::string state = "on";  // "on", "off", "degraded", "failed"; "wedged" is set by the session
   std::string reason;        // why it is not "on"
+  // It is off because the process, or its machine, has nothing that it could record: nobody can turn
+  // it on.
+  bool absent = false;
   uint64_t attempted = 0;    // attempted = events + lost + outside
   uint64_t events = 0;       // in the trace
   uint64_t outside = 0;      // attempted, but outside the window

@@ -262,6 +262,10 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
   AddCredentials(&app, &flags.credentials);
   absl::Status bad_value;
   if (verb == Verb::kCapture) AddCapture(&app, &flags, &bad_value);
+  if (verb == Verb::kCheck) {
+    app.add_flag("--verbose", flags.verbose,
+                 "also list the collectors that have nothing to record in a worker, and why");
+  }
   if (verb == Verb::kStop) {
     app.add_option("--session_id", flags.session_id,
                    "the session to end; default: whichever runs. Needed for stock workers");

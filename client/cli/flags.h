@@ -45,6 +45,7 @@ struct Flags {
   bool json = false;
   bool report = false;  // `capture` only
   bool quiet = false;
+  bool verbose = false;  // `check` only
 };
 
 // What the command line asks for instead of running a verb.

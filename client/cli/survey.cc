@@ -194,7 +194,7 @@ int RunCheck(const Flags& flags) {
         });
   };
   const Manifest manifest = AskAll(flags, "check", *targets, question);
-  return Conclude(manifest, flags, CheckTable(manifest));
+  return Conclude(manifest, flags, CheckTable(manifest, flags.verbose));
 }
 
 int RunStop(const Flags& flags) {

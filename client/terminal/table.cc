@@ -56,9 +56,10 @@ std::string Steps(const ManifestWorker& worker, const std::string& number) {
   return absl::StrCat(number, " inferred (", OneLine(worker.steps_source, kMaxSourceBytes), ")");
 }
 
-std::string Collectors(const ManifestWorker& worker) {
+std::string Collectors(const ManifestWorker& worker, bool verbose) {
   std::vector<std::string> texts;
   for (const ManifestCollector& collector : worker.collectors) {
+    if (collector.absent && !verbose) continue;
     texts.push_back(absl::StrCat(collector.name, " ", collector.state,
                                  collector.reason.empty() ? "" : ": ", collector.reason));
   }
@@ -278,7 +279,7 @@ std::string CaptureTable(const Manifest& manifest) {
   return text;
 }
 
-std::string CheckTable(const Manifest& manifest) {
+std::string CheckTable(const Manifest& manifest, bool verbose) {
   std::vector<Row> rows = {{"WORKER", "OUTCOME", "STATE", "PROTOCOL", "VERSION", "HOST", "PID",
                             "RANK", "STEP", "STEP TIME", "GPUS", "COLLECTORS", "REASON"}};
   size_t delivered = 0;
@@ -289,7 +290,7 @@ std::string CheckTable(const Manifest& manifest) {
          Cell(worker.host), Optional(worker.pid), Optional(worker.rank),
          Steps(worker, Optional(worker.current_step)),
          worker.step_time_ms.has_value() ? absl::StrFormat("%.2f ms", *worker.step_time_ms) : "",
-         Cell(Gpus(worker)), Cell(Collectors(worker)), Cell(worker.reason)});
+         Cell(Gpus(worker)), Cell(Collectors(worker, verbose)), Cell(worker.reason)});
   }
   return absl::StrCat(AlignColumns(rows), Notes(manifest), delivered, " of ",
                       manifest.workers.size(),

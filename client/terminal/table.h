@@ -24,8 +24,9 @@ std::string ByteCount(uint64_t bytes);
 // Returns the table at the end of a capture and the lines below it: deliveries, events, losses,
 // warnings, run directory.
 std::string CaptureTable(const Manifest& manifest);
-// Returns the table of `check`: workers and their state.
-std::string CheckTable(const Manifest& manifest);
+// Returns the table of `check`: workers and their state. `verbose`: with the collectors that have
+// nothing to record in a worker.
+std::string CheckTable(const Manifest& manifest, bool verbose = false);
 // Returns the table of `stop`.
 std::string StopTable(const Manifest& manifest);
 

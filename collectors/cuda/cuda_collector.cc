@@ -62,6 +62,7 @@ CollectorReport CudaCollector::Describe() const {
   if (!cuda::DriverIsLoaded()) {
     report.state = "off";
     report.reason = cuda::DriverReason(cuda::StateWithoutDriver());
+    report.absent = true;
   }
   return report;
 }

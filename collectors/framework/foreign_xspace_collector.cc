@@ -83,6 +83,7 @@ ForeignXSpaceCollector::ForeignXSpaceCollector(ProfilerKind kind, FrameworkEnvir
       handover_(ProfilerHandover::Make()) {
   last_.state = "off";
   last_.reason = "looked for when a capture begins";
+  last_.absent = true;
 }
 
 ForeignXSpaceCollector::~ForeignXSpaceCollector() = default;
@@ -140,6 +141,7 @@ absl::Status ForeignXSpaceCollector::Arm(const ArmRequest& request) {
     return absl::OkStatus();
   }
   if (!(*interpreter)->HasModule(kind_.module)) {
+    report_.absent = true;
     Off(absl::StrCat("this process has not loaded ", kind_.origin));
     return absl::OkStatus();
   }
@@ -419,6 +421,7 @@ CollectorReport ForeignXSpaceCollector::Report() {
   const MutexLock lock(&mutex_);
   last_.state = report_.state;
   last_.reason = report_.reason;
+  last_.absent = report_.absent;
   return report_;
 }
 

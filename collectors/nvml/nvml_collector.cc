@@ -83,7 +83,8 @@ CollectorReport NvmlCollector::Judge() const {
   }
   const Snapshot snapshot = monitor_.Latest();
   if (snapshot.state == Snapshot::kAbsent || snapshot.state == Snapshot::kFailed) {
-    report.state = snapshot.state == Snapshot::kAbsent ? "off" : "failed";
+    report.absent = snapshot.state == Snapshot::kAbsent;
+    report.state = report.absent ? "off" : "failed";
     report.reason = snapshot.reason;
   } else if (!snapshot.notes.empty()) {
     report.state = "degraded";

@@ -35,6 +35,7 @@ CollectorReport TorchCollector::Describe() const {
   CollectorReport report;
   report.state = "off";
   report.reason = kNotLoaded;
+  report.absent = true;
   return report;
 }
 

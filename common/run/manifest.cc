@@ -57,6 +57,7 @@ Json CollectorJson(const ManifestCollector& collector) {
   Set(&json, "reason", collector.reason);
   Set(&json, "events", collector.events);
   Set(&json, "lost", collector.lost);
+  if (collector.absent) json["absent"] = true;
   return json;
 }
 
@@ -220,7 +221,7 @@ void FillCollectors(const google::protobuf::RepeatedPtrField<v1::CollectorState>
   worker->collectors.clear();
   for (const v1::CollectorState& state : Bounded(states)) {
     worker->collectors.push_back(
-        {Text(state.name()), Text(state.state()), Text(state.reason()), {}, {}});
+        {Text(state.name()), Text(state.state()), Text(state.reason()), {}, {}, state.absent()});
   }
 }
 

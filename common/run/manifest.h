@@ -30,6 +30,7 @@ struct ManifestCollector {
   std::string reason;
   std::optional<uint64_t> events;
   std::optional<uint64_t> lost;
+  bool absent = false;  // the worker has nothing that it could record
 };
 
 // Describes one GPU of a worker, as its driver reported when asked for its identity.

@@ -314,6 +314,7 @@ std::vector<v1::CollectorState> SessionManager::DescribeCollectors() const {
     } else {
       const CollectorReport report = slot->collector()->Describe();
       states.push_back(CollectorStateOf(name, report.state, report.reason));
+      states.back().set_absent(report.absent);
     }
   }
   return states;

@@ -131,6 +131,31 @@ TEST(TableTest, TheLastLineTellsWhatIsTruncatedAndNamedTwice) {
   EXPECT_THAT(CaptureTable(manifest), HasSubstr("; 1 named twice"));
 }
 
+TEST(TableTest, CollectorsWithNothingToRecordAreForTheVerbose) {
+  v1::DescribeResponse description;
+  v1::CollectorState* const host = description.add_collectors();
+  host->set_name("host");
+  host->set_state("on");
+  v1::CollectorState* const cuda = description.add_collectors();
+  cuda->set_name("cuda");
+  cuda->set_state("off");
+  cuda->set_reason("no NVIDIA driver");
+  cuda->set_absent(true);
+  v1::CollectorState* const nvml = description.add_collectors();
+  nvml->set_name("nvml");
+  nvml->set_state("off");
+  nvml->set_reason("JOBSCOPE_NVML_MS is 0");
+  Manifest manifest;
+  manifest.workers.resize(1);
+  FillFromDescription(description, &manifest.workers[0]);
+  EXPECT_THAT(CheckTable(manifest), HasSubstr("host on; nvml off: JOBSCOPE_NVML_MS is 0\n"));
+  EXPECT_THAT(CheckTable(manifest, /*verbose=*/true),
+              HasSubstr("cuda off: no NVIDIA driver; nvml"));
+  const json parsed = json::parse(ManifestJson(manifest))["workers"][0]["collectors"];
+  EXPECT_EQ(parsed[1]["absent"], true);
+  EXPECT_FALSE(parsed[0].contains("absent"));
+}
+
 TEST(TableTest, OneThatIsArmedHasNoTimeLeft) {
   Manifest manifest;
   manifest.workers.resize(1);
