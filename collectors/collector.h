@@ -76,15 +76,40 @@ struct StartRequest {
   bool keep_zero = false;
 };
 
+enum class CollectorState {
+  kOn,
+  kOff,
+  kDegraded,  // records, but not everything that was asked for
+  kFailed,
+  kWedged,  // hangs in a call; only the session says so
+};
+
+// As in messages, manifests and tables.
+inline const char* Name(CollectorState state) {
+  switch (state) {
+    case CollectorState::kOn:
+      return "on";
+    case CollectorState::kOff:
+      return "off";
+    case CollectorState::kDegraded:
+      return "degraded";
+    case CollectorState::kFailed:
+      return "failed";
+    case CollectorState::kWedged:
+      return "wedged";
+  }
+  return "";
+}
+
 struct CollectorReport {
-  std::string state = "on";  // "on", "off", "degraded", "failed"; "wedged" is set by the session
-  std::string reason;        // why it is not "on"
+  CollectorState state = CollectorState::kOn;
+  std::string reason;  // why it is not on
   // It is off because the process, or its machine, has nothing that it could record: nobody can turn
   // it on.
   bool absent = false;
-  uint64_t attempted = 0;    // attempted = events + lost + outside
-  uint64_t events = 0;       // in the trace
-  uint64_t outside = 0;      // attempted, but outside the window
+  uint64_t attempted = 0;  // attempted = events + lost + outside
+  uint64_t events = 0;     // in the trace
+  uint64_t outside = 0;    // attempted, but outside the window
   std::map<std::string, uint64_t> lost_by_cause;
   std::optional<uint64_t>
       steps;  // whole steps in the trace; absent if this collector knows no step source

@@ -53,14 +53,14 @@ CollectorReport CudaCollector::Describe() const {
   {
     const MutexLock lock(&mutex_);
     if (!last_failure_.empty()) {
-      report.state = "failed";
+      report.state = CollectorState::kFailed;
       report.reason = last_failure_;
       return report;
     }
   }
   // Queries the driver only if it is in use already: a query acquires the loader's lock.
   if (!cuda::DriverIsLoaded()) {
-    report.state = "off";
+    report.state = CollectorState::kOff;
     report.reason = cuda::DriverReason(cuda::StateWithoutDriver());
     report.absent = true;
   }
@@ -73,7 +73,7 @@ std::string CudaCollector::WhyOff(const ArmRequest& request) const {
 }
 
 absl::Status CudaCollector::Fail(std::string reason) {
-  report_.state = "failed";
+  report_.state = CollectorState::kFailed;
   report_.reason = reason;
   const MutexLock lock(&mutex_);
   last_failure_ = reason;
@@ -81,7 +81,7 @@ absl::Status CudaCollector::Fail(std::string reason) {
 }
 
 void CudaCollector::Off(std::string reason) {
-  report_.state = "off";
+  report_.state = CollectorState::kOff;
   report_.reason = std::move(reason);
   const MutexLock lock(&mutex_);
   last_failure_.clear();

@@ -213,7 +213,7 @@ void CudaSession::CloseAccount() {
 }
 
 void CudaSession::Degrade(std::string reason) {
-  report_.state = "degraded";
+  report_.state = CollectorState::kDegraded;
   report_.reason = std::move(reason);
 }
 

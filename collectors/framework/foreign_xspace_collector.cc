@@ -81,7 +81,7 @@ ForeignXSpaceCollector::ForeignXSpaceCollector(ProfilerKind kind, FrameworkEnvir
       environment_(std::move(environment)),
       fixed_piece_(FixedPiece()),
       handover_(ProfilerHandover::Make()) {
-  last_.state = "off";
+  last_.state = CollectorState::kOff;
   last_.reason = "looked for when a capture begins";
   last_.absent = true;
 }
@@ -94,7 +94,7 @@ CollectorReport ForeignXSpaceCollector::Describe() const {
 }
 
 void ForeignXSpaceCollector::Off(std::string reason) {
-  report_.state = "off";
+  report_.state = CollectorState::kOff;
   report_.reason = std::move(reason);
   const MutexLock lock(&mutex_);
   last_ = report_;
@@ -107,7 +107,7 @@ std::string ForeignXSpaceCollector::WhyOff(const ArmRequest& request) const {
 }
 
 absl::Status ForeignXSpaceCollector::Fail(std::string reason) {
-  report_.state = "failed";
+  report_.state = CollectorState::kFailed;
   report_.reason = std::move(reason);
   const MutexLock lock(&mutex_);
   last_ = report_;
@@ -403,7 +403,7 @@ void ForeignXSpaceCollector::CloseAccount() {
     trouble_ = trouble_.empty() ? interruption : absl::StrCat(interruption, "; ", trouble_);
   }
   if (!trouble_.empty()) {
-    report_.state = account.attempted > 0 ? "degraded" : "failed";
+    report_.state = account.attempted > 0 ? CollectorState::kDegraded : CollectorState::kFailed;
     report_.reason = trouble_;
   }
   if (account.lost_by_cause.empty()) return;

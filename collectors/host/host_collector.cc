@@ -88,7 +88,7 @@ void HostCollector::SetContinuous(std::optional<int> host_level) {
 CollectorReport HostCollector::Describe() const {
   CollectorReport report;
   if (reader_ == nullptr) {
-    report.state = "off";
+    report.state = CollectorState::kOff;
     report.reason = kNoRecorder;
   }
   return report;
@@ -148,7 +148,7 @@ absl::Status HostCollector::Stop(uint64_t end_ticks) {
 CollectorReport HostCollector::Report() {
   if (session_ == nullptr) {
     CollectorReport report = Describe();
-    if (report.state == "on") report.state = "failed";
+    if (report.state == CollectorState::kOn) report.state = CollectorState::kFailed;
     return report;
   }
   CollectorReport report = session_->Report();

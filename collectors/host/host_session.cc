@@ -290,7 +290,7 @@ ReportInput HostSession::AccountSoFar(bool recorded) const {
 
 void HostSession::MakeReport(bool recorded) {
   if (bits_ == 0) {
-    report_.state = "off";
+    report_.state = CollectorState::kOff;
     report_.reason = "host_tracer_level is 0";
     return;
   }

@@ -72,22 +72,22 @@ NvmlCollector::~NvmlCollector() = default;
 CollectorReport NvmlCollector::Judge() const {
   CollectorReport report;
   if (options_.off) {
-    report.state = "off";
+    report.state = CollectorState::kOff;
     report.reason = "JOBSCOPE_NVML_MS is 0";
     return report;
   }
   if (std::string hang = monitor_.Hang(); !hang.empty()) {
-    report.state = "failed";
+    report.state = CollectorState::kFailed;
     report.reason = std::move(hang);
     return report;
   }
   const Snapshot snapshot = monitor_.Latest();
   if (snapshot.state == Snapshot::kAbsent || snapshot.state == Snapshot::kFailed) {
     report.absent = snapshot.state == Snapshot::kAbsent;
-    report.state = report.absent ? "off" : "failed";
+    report.state = report.absent ? CollectorState::kOff : CollectorState::kFailed;
     report.reason = snapshot.reason;
   } else if (!snapshot.notes.empty()) {
-    report.state = "degraded";
+    report.state = CollectorState::kDegraded;
     report.reason = snapshot.notes[0];
   }
   return report;
@@ -99,7 +99,7 @@ std::string NvmlCollector::WhyOff(const ArmRequest& request) const {
   if (request.recording.device_tracer_level <= 0) return "device_tracer_level is 0";
   if (!options_.off && !monitor_.RemembersAbsence()) return {};
   CollectorReport judged = Judge();
-  return judged.state == "off" ? std::move(judged.reason) : "";
+  return judged.state == CollectorState::kOff ? std::move(judged.reason) : "";
 }
 
 absl::Status NvmlCollector::Arm(const ArmRequest& request) {
@@ -111,7 +111,7 @@ absl::Status NvmlCollector::Arm(const ArmRequest& request) {
   lost_gpus_.clear();
   failed_ = unnamed_ = 0;
   if (std::string why = WhyOff(request); !why.empty()) {
-    report_.state = "off";
+    report_.state = CollectorState::kOff;
     report_.reason = std::move(why);
     return absl::OkStatus();
   }
@@ -120,8 +120,8 @@ absl::Status NvmlCollector::Arm(const ArmRequest& request) {
   CollectorReport judged = Judge();
   report_.state = judged.state;
   report_.reason = judged.reason;
-  if (judged.state == "failed") return absl::FailedPreconditionError(judged.reason);
-  on_ = judged.state != "off";
+  if (judged.state == CollectorState::kFailed) return absl::FailedPreconditionError(judged.reason);
+  on_ = judged.state != CollectorState::kOff;
   return absl::OkStatus();
 }
 
@@ -257,16 +257,16 @@ absl::Status NvmlCollector::Stop(uint64_t end_ticks) {
         absl::ToDoubleMilliseconds(options_.monitor.every)));
   }
   CollectorReport judged = Judge();
-  if (judged.state == "off" && report_.events == 0) {
-    report_.state = "off";
+  if (judged.state == CollectorState::kOff && report_.events == 0) {
+    report_.state = CollectorState::kOff;
     report_.reason = judged.reason;
-  } else if (judged.state != "on") {
-    report_.state = "degraded";
+  } else if (judged.state != CollectorState::kOn) {
+    report_.state = CollectorState::kDegraded;
     report_.reason = judged.reason;
   }
   if (!lost_gpus_.empty()) {
     const auto& [gpu, what] = *lost_gpus_.begin();
-    report_.state = "degraded";
+    report_.state = CollectorState::kDegraded;
     report_.reason = absl::StrCat(gpu, ": ", what);
   } else if (failed_ > 0) {
     report_.warnings.push_back(
@@ -289,7 +289,7 @@ bool NvmlCollector::RefreshGpus(absl::Duration max_age, std::function<void()> do
 v1::Gpus NvmlCollector::Gpus() const {
   v1::Gpus gpus;
   const CollectorReport judged = Judge();
-  if (judged.state != "on") gpus.set_reason(judged.reason);
+  if (judged.state != CollectorState::kOn) gpus.set_reason(judged.reason);
   const Snapshot snapshot = monitor_.Latest();
   gpus.set_driver_version(snapshot.driver_version);
   gpus.set_cuda_version(snapshot.cuda_version);

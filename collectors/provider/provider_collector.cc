@@ -103,7 +103,7 @@ absl::Status ProviderCollector::Unregister() {
 CollectorReport ProviderCollector::Describe() const {
   CollectorReport report;
   if (!registered_) {
-    report.state = "off";
+    report.state = CollectorState::kOff;
     report.reason = kNotRegistered;
   }
   return report;
@@ -402,12 +402,12 @@ CollectorReport ProviderCollector::Report() {
   held_.clear();
   writer_.reset();
   if (!takes_part_) {
-    report.state = "off";
+    report.state = CollectorState::kOff;
     report.reason = off_reason_;
     return report;
   }
   if (!degraded_reason_.empty()) {
-    report.state = "degraded";
+    report.state = CollectorState::kDegraded;
     report.reason = degraded_reason_;
   }
   report.events = account_.events;

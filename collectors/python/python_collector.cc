@@ -43,7 +43,7 @@ std::string PythonCollector::WhyOff(const ArmRequest& request) const {
 }
 
 absl::Status PythonCollector::Fail(absl::Status status) {
-  report_.state = "failed";
+  report_.state = CollectorState::kFailed;
   report_.reason = std::string(status.message());
   sampler_.reset();
   tracer_.reset();
@@ -57,14 +57,14 @@ absl::Status PythonCollector::Arm(const ArmRequest& request) {
   sampler_.reset();
   tracer_.reset();
   if (std::string why = WhyOff(request); !why.empty()) {
-    report_.state = "off";
+    report_.state = CollectorState::kOff;
     report_.reason = std::move(why);
     return absl::OkStatus();
   }
   const absl::StatusOr<const python::Api*> api = python::FindApi();
   const absl::Status alive = api.ok() ? python::CheckAlive(**api) : api.status();
   if (absl::IsNotFound(alive)) {
-    report_.state = "off";
+    report_.state = CollectorState::kOff;
     report_.reason = std::string(alive.message());
     return absl::OkStatus();
   }
@@ -155,7 +155,7 @@ absl::Duration PythonCollector::Drain() {
 
 absl::Status PythonCollector::Stop(uint64_t end_ticks) {
   if (sampler_ != nullptr && !sampler_->End(end_ticks, kStopTimeout)) {
-    report_.state = "degraded";
+    report_.state = CollectorState::kDegraded;
     report_.reason = absl::StrCat("at the end of the capture ", kLockHeld);
   }
   if (tracer_ != nullptr) {
@@ -167,7 +167,7 @@ absl::Status PythonCollector::Stop(uint64_t end_ticks) {
                      [tracer = tracer_] { tracer->Remove(); });
     tracer_->End(end_ticks);
     if (!removed) {
-      report_.state = "degraded";
+      report_.state = CollectorState::kDegraded;
       report_.reason = absl::StrCat("at the end of the capture ", kLockHeld,
                                     "; calls that were open then are missing");
     }

@@ -38,7 +38,7 @@ absl::Status SystemCollector::Arm(const ArmRequest& request) {
   report_.reason = WhyOff(request);
   on_ = report_.reason.empty();
   if (!on_) {
-    report_.state = "off";
+    report_.state = CollectorState::kOff;
     return absl::OkStatus();
   }
   reader_ = std::make_unique<ProcessUsageReader>();

@@ -33,7 +33,7 @@ CollectorReport TorchCollector::Describe() const {
   const absl::MutexLock lock(&mutex_);
   if (armed_once_ || torch::IsLoaded()) return last_;
   CollectorReport report;
-  report.state = "off";
+  report.state = CollectorState::kOff;
   report.reason = kNotLoaded;
   report.absent = true;
   return report;
@@ -69,7 +69,7 @@ absl::Status TorchCollector::Register(const ArmRequest& request) {
     report_.warnings.push_back(
         "shapes were requested, but operators are recorded from host_tracer_level 2 on only");
   } else if (api->input_sizes == nullptr) {
-    report_.state = "degraded";
+    report_.state = CollectorState::kDegraded;
     report_.reason = absl::StrCat("PyTorch ", api->version, " has no function for shapes");
   }
   return absl::OkStatus();
@@ -82,14 +82,14 @@ absl::Status TorchCollector::Arm(const ArmRequest& request) {
   wants_shapes_ = request.recording.record_shapes;
   report_.reason = WhyOff(request);
   if (!report_.reason.empty()) {
-    report_.state = "off";
+    report_.state = CollectorState::kOff;
   } else if (const absl::Status status = Register(request); !status.ok()) {
-    report_.state = "off";
+    report_.state = CollectorState::kOff;
     report_.reason = std::string(status.message());
   }
   // The interpreter may have started since the server did. On another thread: a holder of the GIL
   // must not delay operators, which do not need it.
-  if (report_.state != "off") {
+  if (report_.state != CollectorState::kOff) {
     run_aside_([] { (void)torch::LookForPython(); });
   }
   const absl::MutexLock lock(&mutex_);
@@ -118,7 +118,7 @@ absl::Status TorchCollector::Stop(uint64_t) {
 
 CollectorReport TorchCollector::Report() {
   CollectorReport report = report_;
-  if (report.state != "off") Finish(&report);
+  if (report.state != CollectorState::kOff) Finish(&report);
   return report;
 }
 

@@ -107,7 +107,7 @@ FrameworkEnvironment MakeFrameworkEnvironment(const host::Reader* reader, bool u
     };
   }
   environment.traces_gpus = [cuda](const ArmRequest& request) {
-    return WhoElseTracesGpus(request).empty() && cuda->Describe().state == "on";
+    return WhoElseTracesGpus(request).empty() && cuda->Describe().state == CollectorState::kOn;
   };
   return environment;
 }

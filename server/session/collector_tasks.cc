@@ -41,10 +41,10 @@ CollectorTasks::Slots CollectorTasks::Choose(const Slots& slots, const ArmReques
     const std::string_view name = slot->collector()->name();
     if (const Verb verb = slot->wedged_in(); verb != Verb::kNone) {
       absent_.push_back(CollectorStateOf(
-          name, "wedged",
+          name, CollectorState::kWedged,
           absl::StrCat("it still hangs in the verb ", VerbName(verb), " of an earlier capture")));
     } else if (const std::string why = slot->collector()->WhyOff(request); !why.empty()) {
-      absent_.push_back(CollectorStateOf(name, "off", why));
+      absent_.push_back(CollectorStateOf(name, CollectorState::kOff, why));
     } else {
       chosen.push_back(slot);
     }
@@ -52,8 +52,8 @@ CollectorTasks::Slots CollectorTasks::Choose(const Slots& slots, const ArmReques
   for (const std::string& name : request.recording.frameworks.names()) {
     const auto is_it = [&name](const auto& slot) { return slot->collector()->name() == name; };
     if (std::none_of(slots.begin(), slots.end(), is_it)) {
-      absent_.push_back(
-          CollectorStateOf(name, "failed", "this worker has no collector of this name"));
+      absent_.push_back(CollectorStateOf(name, CollectorState::kFailed,
+                                         "this worker has no collector of this name"));
     }
   }
   return chosen;
@@ -66,13 +66,14 @@ void CollectorTasks::Create(const Slots& slots, size_t most,
     const std::string_view name = slot->collector()->name();
     if (tasks_.size() == most) {
       absent_.push_back(CollectorStateOf(
-          name, "failed",
+          name, CollectorState::kFailed,
           "no thread for it can be created; raise the limit on threads (ulimit -u)"));
       continue;
     }
     std::shared_ptr<CollectorTask> task;
     if (absl::Status status = CollectorTask::Start(slot, context, &task); !status.ok()) {
-      absent_.push_back(CollectorStateOf(name, "failed", std::string(status.message())));
+      absent_.push_back(
+          CollectorStateOf(name, CollectorState::kFailed, std::string(status.message())));
       continue;
     }
     tasks_.push_back(std::move(task));

@@ -309,8 +309,8 @@ std::vector<v1::CollectorState> SessionManager::DescribeCollectors() const {
   for (const auto& slot : slots) {
     const std::string_view name = slot->collector()->name();
     if (const Verb verb = slot->wedged_in(); verb != Verb::kNone) {
-      states.push_back(
-          CollectorStateOf(name, "wedged", absl::StrCat("it hangs in the verb ", VerbName(verb))));
+      states.push_back(CollectorStateOf(name, CollectorState::kWedged,
+                                        absl::StrCat("it hangs in the verb ", VerbName(verb))));
     } else {
       const CollectorReport report = slot->collector()->Describe();
       states.push_back(CollectorStateOf(name, report.state, report.reason));

@@ -31,7 +31,7 @@ v1::CollectorState StateOf(const CollectorTask& task, const CollectorReport* rep
   const std::string_view name = task.collector()->name();
   if (task.abandoned()) {
     v1::CollectorState state = CollectorStateOf(
-        name, "wedged",
+        name, CollectorState::kWedged,
         absl::StrCat("it did not return from the verb ", VerbName(task.abandoned_in()), " in time",
                      AccountUnknown(task, report)
                          ? ": the end of its events is missing, and its losses are not known"
@@ -41,11 +41,11 @@ v1::CollectorState StateOf(const CollectorTask& task, const CollectorReport* rep
   }
   // This abseil's string_view is not std::string_view.
   const std::string message(task.status().message());
-  if (report != nullptr && report->state != "on") {
+  if (report != nullptr && report->state != CollectorState::kOn) {
     return CollectorStateOf(name, report->state, report->reason.empty() ? message : report->reason);
   }
-  if (!task.status().ok()) return CollectorStateOf(name, "failed", message);
-  return CollectorStateOf(name, "on", "");
+  if (!task.status().ok()) return CollectorStateOf(name, CollectorState::kFailed, message);
+  return CollectorStateOf(name, CollectorState::kOn, "");
 }
 
 void AddReport(const CollectorReport& report, v1::CollectorState* state,
@@ -98,11 +98,11 @@ std::string StepsInferredFrom(const std::vector<std::shared_ptr<CollectorTask>>&
 
 }  // namespace
 
-v1::CollectorState CollectorStateOf(std::string_view name, std::string_view state,
+v1::CollectorState CollectorStateOf(std::string_view name, CollectorState state,
                                     std::string_view reason) {
   v1::CollectorState out;
   out.set_name(Text(name));
-  out.set_state(Text(state));
+  out.set_state(Name(state));
   out.set_reason(Text(reason));
   return out;
 }
@@ -160,7 +160,7 @@ v1::Summary MakeSummary(const SummaryInput& input) {
   }
   for (const std::string& warning : input.warnings) summary.add_warnings(warning);
   for (const v1::CollectorState& state : summary.collectors()) {
-    if (state.state() != "on" && state.state() != "off") {
+    if (state.state() != Name(CollectorState::kOn) && state.state() != Name(CollectorState::kOff)) {
       summary.add_warnings(
           absl::StrCat("collector ", state.name(), " is ", state.state(), ": ", state.reason()));
     }

@@ -45,7 +45,7 @@ bool AppendSummary(v1::Summary* summary, xspace::ItemSink* sink);
 // State of a task whose Arm has returned, or has missed its deadline.
 v1::CollectorState StateAfterArm(const CollectorTask& task);
 
-v1::CollectorState CollectorStateOf(std::string_view name, std::string_view state,
+v1::CollectorState CollectorStateOf(std::string_view name, CollectorState state,
                                     std::string_view reason);
 
 }  // namespace jobscope

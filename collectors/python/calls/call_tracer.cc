@@ -142,7 +142,7 @@ void CallTracer::FillReport(CollectorReport* report) const {
   if (lost > 0) report->lost_by_cause["buffer_full"] = lost;
   if (lines_->refused() > 0) report->lost_by_cause["store_full"] = lines_->refused();
   if (const uint64_t capped = calls_->capped_ticks(); capped != 0) {
-    report->state = "degraded";
+    report->state = CollectorState::kDegraded;
     report->reason = absl::StrFormat(
         "after %d Python calls, %.1f s into the capture, call tracing disabled itself: raise "
         "JOBSCOPE_PYTHON_MAX_CALLS, or JOBSCOPE_PYTHON_MIN_US (%d now)",

@@ -46,7 +46,7 @@ absl::Status GcCollector::Arm(const ArmRequest& request) {
     report_.reason = std::string(alive.message());
   }
   if (!report_.reason.empty()) {
-    report_.state = "off";
+    report_.state = CollectorState::kOff;
     return absl::OkStatus();
   }
   if (helper_ == nullptr) helper_ = std::make_shared<DetachedCaller>("jobscope-gc");
@@ -85,10 +85,10 @@ absl::Status GcCollector::Stop(uint64_t /*end_ticks*/) {
       });
   const absl::MutexLock lock(&wish_->mutex);
   if (!wish_->status.ok()) {
-    report_.state = "failed";
+    report_.state = CollectorState::kFailed;
     report_.reason = std::string(wish_->status.message());
   } else if (!was_added || !removed) {
-    report_.state = "degraded";
+    report_.state = CollectorState::kDegraded;
     report_.reason = kLockHeld;
   }
   return absl::OkStatus();

@@ -174,11 +174,11 @@ void Sampler::FillReport(CollectorReport* report) const {
   report->outside = lines_->outside();
   if (lines_->refused() > 0) report->lost_by_cause["store_full"] = lines_->refused();
   if (left_) {
-    report->state = "degraded";
+    report->state = CollectorState::kDegraded;
     report->reason = "Python was shutting down before the capture ended";
   }
   if (costs_.refused > 0) {
-    report->state = "degraded";
+    report->state = CollectorState::kDegraded;
     report->reason = absl::StrCat(
         costs_.refused, " of ", costs_.samples,
         " samples were not taken: there were sub-interpreters, whose stacks Python would show "

@@ -31,7 +31,7 @@ TEST_F(CudaCollectorTest, AKernelStandsOnItsStreamAndItsLaunchOnItsThread) {
   const uint32_t correlation = gpu().Launch(kAdd, 20'000);
   Finish();
   session().ExpectIdentity();
-  EXPECT_EQ(session().report().state, "on") << session().report().reason;
+  EXPECT_EQ(session().report().state, CollectorState::kOn) << session().report().reason;
   EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
   EXPECT_THAT(session().report().warnings, IsEmpty());
 
@@ -60,7 +60,7 @@ TEST_F(CudaCollectorTest, WhereAnotherTracesTheGpuItIsOff) {
   options_.other_tracer = [](const ArmRequest&) { return "JAX traces its GPUs itself"; };
   Begin();
   Finish();
-  EXPECT_EQ(session().report().state, "off");
+  EXPECT_EQ(session().report().state, CollectorState::kOff);
   EXPECT_EQ(session().report().reason, "JAX traces its GPUs itself");
   EXPECT_EQ(gpu().Calls("cuptiSubscribe"), 0u);
 }
@@ -254,7 +254,7 @@ TEST_F(CudaCollectorTest, EveryVersionIsRead) {
     session().ExpectIdentity();
     EXPECT_EQ(session().Named(kAddName).size(), 50u);
     EXPECT_EQ(session().Named("Launch vecAdd").size(), 50u);
-    EXPECT_EQ(session().report().state, "on");
+    EXPECT_EQ(session().report().state, CollectorState::kOn);
   }
 }
 
@@ -299,7 +299,7 @@ TEST_F(CudaCollectorTest, AnUnknownFutureVersionIsReadAndSaid) {
   Begin();
   gpu().Launch(kAdd);
   Finish();
-  EXPECT_EQ(session().report().state, "degraded");
+  EXPECT_EQ(session().report().state, CollectorState::kDegraded);
   EXPECT_THAT(session().report().reason, HasSubstr("14.1 is newer"));
   EXPECT_EQ(session().Named(kAddName).size(), 1u);
 }
@@ -391,7 +391,7 @@ TEST_F(CudaCollectorTest, NothingOfCuptiIsTouchedWhileNoCaptureRuns) {
   Finish();
   const uint64_t flushes = gpu().Calls("cuptiActivityFlushAll");
   const uint64_t enables = gpu().Calls("cuptiActivityEnable");
-  EXPECT_EQ(collector().Describe().state, "on");
+  EXPECT_EQ(collector().Describe().state, CollectorState::kOn);
   EXPECT_FALSE(gpu().Emit(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000)));
   EXPECT_EQ(gpu().Calls("cuptiActivityFlushAll"), flushes);
   EXPECT_EQ(gpu().Calls("cuptiActivityEnable"), enables);

@@ -283,7 +283,7 @@ TEST_F(CudaDetachTest, AFinalizeThatHangsCostsTheGpuPartAndNotTheAnswer) {
   EXPECT_LT(absl::Now() - begin, absl::Seconds(5));
   session().ExpectIdentity();
   EXPECT_EQ(session().Named(kAddName).size(), 1u);
-  EXPECT_EQ(session().report().state, "degraded");
+  EXPECT_EQ(session().report().state, CollectorState::kDegraded);
   EXPECT_THAT(session().report().reason, HasSubstr("cuptiFinalize has not returned"));
   // The next capture is told, until the call is back.
   EXPECT_THAT(std::string(collector().Arm(session().request()).message()),

@@ -42,7 +42,7 @@ TEST_F(CudaFailuresTest, WithoutCudaInUseItIsOffAndNothingIsCalled) {
     EXPECT_LT(begin.Elapsed(), absl::Milliseconds(500));
     EXPECT_EQ(session().Drain(), absl::InfiniteDuration());
     Finish();
-    EXPECT_EQ(session().report().state, "off");
+    EXPECT_EQ(session().report().state, CollectorState::kOff);
     EXPECT_THAT(session().report().reason, HasSubstr(c.reason));
     EXPECT_EQ(gpu().Calls("cuptiSubscribe"), 0u);
     EXPECT_EQ(gpu().Inits(), 0);
@@ -57,7 +57,7 @@ TEST_F(CudaFailuresTest, LevelZeroIsOff) {
   session().request().recording.device_tracer_level = 0;
   Begin();
   Finish();
-  EXPECT_EQ(session().report().state, "off");
+  EXPECT_EQ(session().report().state, CollectorState::kOff);
   EXPECT_EQ(gpu().Calls("cuptiSubscribe"), 0u);
 }
 
@@ -67,17 +67,17 @@ TEST_F(CudaFailuresTest, AnotherProfilerIsNamed) {
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("already being profiled by Nsight Systems"), HasSubstr("39")));
-  EXPECT_EQ(collector().Describe().state, "failed");
+  EXPECT_EQ(collector().Describe().state, CollectorState::kFailed);
   EXPECT_THAT(collector().Describe().reason, HasSubstr("Nsight Systems"));
   const CollectorReport report = collector().Report();
-  EXPECT_EQ(report.state, "failed");
+  EXPECT_EQ(report.state, CollectorState::kFailed);
   // The next capture tries again.
   driver_.reset();
   gpu().Reset(130001);
   Begin();
   Finish();
-  EXPECT_EQ(session().report().state, "on");
-  EXPECT_EQ(collector().Describe().state, "on");
+  EXPECT_EQ(session().report().state, CollectorState::kOn);
+  EXPECT_EQ(collector().Describe().state, CollectorState::kOn);
 }
 
 TEST_F(CudaFailuresTest, MissingPrivilegesComeWithTheirRemedy) {
@@ -117,7 +117,7 @@ TEST_F(CudaFailuresTest, EveryResultOfEveryCallLeavesTheJobAlone) {
         session().ExpectIdentity();
       } else {
         EXPECT_THAT(std::string(armed.message()), HasSubstr(std::to_string(result)));
-        EXPECT_EQ(collector().Report().state, "failed");
+        EXPECT_EQ(collector().Report().state, CollectorState::kFailed);
       }
     }
   }
@@ -152,7 +152,7 @@ TEST_F(CudaFailuresTest, AFatalErrorOfCuptiEndsTheGpuPartAndIsTheReason) {
   Finish();
   session().ExpectIdentity();
   EXPECT_EQ(session().Named(kAddName).size(), 1u);
-  EXPECT_EQ(session().report().state, "degraded");
+  EXPECT_EQ(session().report().state, CollectorState::kDegraded);
   EXPECT_THAT(session().report().reason,
               AllOf(HasSubstr("the GPU is gone"), HasSubstr("HARDWARE")));
   EXPECT_EQ(gpu().Calls("cuptiActivityFlushAll"), flushes);
@@ -166,7 +166,7 @@ TEST_F(CudaFailuresTest, AFatalErrorOfCuptiEndsTheGpuPartAndIsTheReason) {
   Begin();
   gpu().Launch(kAdd);
   Finish();
-  EXPECT_EQ(session().report().state, "on") << session().report().reason;
+  EXPECT_EQ(session().report().state, CollectorState::kOn) << session().report().reason;
   EXPECT_EQ(session().Named(kAddName).size(), 1u);
 }
 
@@ -181,7 +181,7 @@ TEST_F(CudaFailuresTest, AFirstCallThatIsSlowIsNoHang) {
   gpu().Launch(kAdd);
   Finish();
   session().ExpectIdentity();
-  EXPECT_EQ(session().report().state, "on") << session().report().reason;
+  EXPECT_EQ(session().report().state, CollectorState::kOn) << session().report().reason;
   EXPECT_EQ(session().Named(kAddName).size(), 1u);
 }
 
@@ -227,7 +227,7 @@ TEST_F(CudaFailuresTest, AFlushThatHangsWhileRecordingEndsTheGpuPartOnly) {
   Finish();
   session().ExpectIdentity();
   EXPECT_EQ(session().Named(kAddName).size(), 1u);
-  EXPECT_EQ(session().report().state, "degraded");
+  EXPECT_EQ(session().report().state, CollectorState::kDegraded);
   EXPECT_THAT(session().report().reason, HasSubstr("cuptiActivityFlushAll"));
 }
 
@@ -247,7 +247,7 @@ TEST_F(CudaFailuresTest, AHangAtTheEndKeepsWhatThereIs) {
     EXPECT_LT(begin.Elapsed(), absl::Milliseconds(1900));
     session().ExpectIdentity();
     EXPECT_EQ(session().Named(kAddName).size(), 1u);
-    EXPECT_EQ(session().report().state, "degraded");
+    EXPECT_EQ(session().report().state, CollectorState::kDegraded);
     EXPECT_THAT(session().report().reason, HasSubstr(function));
     gpu().Release();
     const absl::Time deadline = absl::Now() + absl::Seconds(10);

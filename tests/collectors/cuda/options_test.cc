@@ -106,7 +106,7 @@ TEST_F(CudaOptionsTest, UnifiedMemoryThatThisSystemCannotTraceIsSaid) {
     EXPECT_EQ(gpu().IsEnabled(kKindUnifiedMemory), 0);
     gpu().Launch(kAdd);
     Finish();
-    EXPECT_EQ(session().report().state, "on");
+    EXPECT_EQ(session().report().state, CollectorState::kOn);
     EXPECT_EQ(session().Named(kAddName).size(), 1u);
     EXPECT_THAT(session().report().warnings,
                 Contains(AllOf(HasSubstr("unified memory is not traced"),

@@ -64,7 +64,7 @@ TEST_F(OtherProfilersTest, BesideAnIdleKinetoTracingGoesOnWithoutASubscription) 
       gpu().Launch(kAdd);
       Finish();
       session().ExpectIdentity();
-      EXPECT_EQ(session().report().state, "on") << session().report().reason;
+      EXPECT_EQ(session().report().state, CollectorState::kOn) << session().report().reason;
       EXPECT_EQ(session().Named(kAddName).size(), 1u);
       EXPECT_EQ(session().Named("Launch vecAdd").size(), 1u);
       EXPECT_THAT(session().report().warnings, Contains(HasSubstr("traced without one")));

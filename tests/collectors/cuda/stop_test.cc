@@ -141,7 +141,7 @@ TEST_F(CudaStopTest, AFlushThatTakesLongerThanTheWaitForWorkIsNoHang) {
   Finish();
   slow.join();
   session().ExpectIdentity();
-  EXPECT_EQ(session().report().state, "on") << session().report().reason;
+  EXPECT_EQ(session().report().state, CollectorState::kOn) << session().report().reason;
   EXPECT_EQ(session().Named(kAddName).size(), 1u);
 }
 

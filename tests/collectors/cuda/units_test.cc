@@ -268,7 +268,7 @@ TEST(DetachedCallerTest, GivesUpOnACallThatHangs) {
 
 TEST(WithoutCudaTest, ACaptureIsNotDelayedAndNothingIsLoaded) {
   CudaCollector collector(/*uses_tsc=*/false, {});
-  EXPECT_EQ(collector.Describe().state, "off");
+  EXPECT_EQ(collector.Describe().state, CollectorState::kOff);
   constexpr int kCaptures = 20;
   const QuietStopwatch begin;
   for (int i = 0; i < kCaptures; ++i) {
@@ -278,7 +278,7 @@ TEST(WithoutCudaTest, ACaptureIsNotDelayedAndNothingIsLoaded) {
     EXPECT_EQ(collector.Drain(), absl::InfiniteDuration());
     ASSERT_TRUE(collector.Stop(0).ok());
     const CollectorReport report = collector.Report();
-    EXPECT_EQ(report.state, "off");
+    EXPECT_EQ(report.state, CollectorState::kOff);
     EXPECT_FALSE(report.reason.empty());
     EXPECT_EQ(report.attempted, 0u);
   }

@@ -133,7 +133,7 @@ class ForeignXSpaceCollectorTest : public ::testing::TestWithParam<Framework> {
 TEST_P(ForeignXSpaceCollectorTest, WhatItHandsOverIsInTheTrace) {
   EXPECT_EQ(collector_->name(), GetParam().name);
   ASSERT_TRUE(driver_.Arm().ok());
-  EXPECT_EQ(collector_->Describe().state, "on");
+  EXPECT_EQ(collector_->Describe().state, CollectorState::kOn);
   EXPECT_EQ(Int("running"), 0);  // others may want it until the start
   ASSERT_TRUE(driver_.Start().ok());
   EXPECT_EQ(Int("running"), 1);
@@ -142,7 +142,7 @@ TEST_P(ForeignXSpaceCollectorTest, WhatItHandsOverIsInTheTrace) {
   LetGo(Recording(3, /*marked=*/true));
   const uint64_t end = driver_.Now() + 1'000'000'000;
   const CollectorReport& report = driver_.StopAt(end);
-  EXPECT_EQ(report.state, "on") << report.reason;
+  EXPECT_EQ(report.state, CollectorState::kOn) << report.reason;
   EXPECT_EQ(report.events, 3u);
   EXPECT_EQ(report.steps, 3u);
   driver_.ExpectIdentity();
@@ -180,9 +180,9 @@ TEST_P(ForeignXSpaceCollectorTest, SomebodyElsesSessionIsAReason) {
     EXPECT_FALSE(started.ok());
   }
   const CollectorReport report = collector_->Report();
-  EXPECT_EQ(report.state, "failed");
+  EXPECT_EQ(report.state, CollectorState::kFailed);
   EXPECT_NE(report.reason.find("is being profiled already"), std::string::npos) << report.reason;
-  EXPECT_EQ(collector_->Describe().state, "failed");
+  EXPECT_EQ(collector_->Describe().state, CollectorState::kFailed);
   LetGo("");
 }
 
@@ -202,7 +202,7 @@ TEST_P(ForeignXSpaceCollectorTest, TheProgramsOwnTraceEndsOurs) {
   EXPECT_EQ(program_traces(), "");  // and again, while our session still lasts
   (void)driver_.Drain();
   const CollectorReport& report = driver_.StopAt(driver_.Now() + 1'000'000'000);
-  EXPECT_EQ(report.state, "degraded");
+  EXPECT_EQ(report.state, CollectorState::kDegraded);
   EXPECT_NE(report.reason.find("the program began its own trace"), std::string::npos)
       << report.reason;
   EXPECT_EQ(report.events, 3u);
@@ -214,7 +214,7 @@ TEST_P(ForeignXSpaceCollectorTest, TheProgramsOwnTraceEndsOurs) {
   ASSERT_TRUE(again.Start().ok());
   LetGo(Recording(4, /*marked=*/true));
   const CollectorReport& next = again.StopAt(again.Now() + 1'000'000'000);
-  EXPECT_EQ(next.state, "on") << next.reason;
+  EXPECT_EQ(next.state, CollectorState::kOn) << next.reason;
   EXPECT_EQ(next.events, 4u);
   EXPECT_EQ(Int("untouched"), 1);
 }
@@ -235,7 +235,7 @@ TEST_P(ForeignXSpaceCollectorTest, TheProgramsOwnTraceWaitsForAHandover) {
   collector.join();
   program.join();
   EXPECT_EQ(said, "");
-  EXPECT_EQ(driver_.report().state, "on") << driver_.report().reason;
+  EXPECT_EQ(driver_.report().state, CollectorState::kOn) << driver_.report().reason;
   EXPECT_EQ(driver_.report().events, 3u);
 }
 
@@ -245,7 +245,7 @@ TEST_P(ForeignXSpaceCollectorTest, NoMoreIsTakenThanACaptureMayKeep) {
   ASSERT_TRUE(driver_.Start().ok());
   LetGo(Recording(200));
   const CollectorReport report = driver_.Stop();
-  EXPECT_EQ(report.state, "failed");
+  EXPECT_EQ(report.state, CollectorState::kFailed);
   EXPECT_NE(report.reason.find("JOBSCOPE_STORE_MB"), std::string::npos) << report.reason;
   EXPECT_EQ(report.events, 0u);
 }
@@ -255,20 +255,20 @@ TEST_P(ForeignXSpaceCollectorTest, BytesThatAreNoTraceAreAReason) {
   ASSERT_TRUE(driver_.Start().ok());
   LetGo(Recording(3).substr(0, 90));
   const CollectorReport& report = driver_.Stop();
-  EXPECT_EQ(report.state, "failed");
+  EXPECT_EQ(report.state, CollectorState::kFailed);
   EXPECT_NE(report.reason.find("not a complete XSpace"), std::string::npos) << report.reason;
 }
 
 TEST_P(ForeignXSpaceCollectorTest, OffWithAReason) {
   const auto expect_off = [this](const char* why) {
     EXPECT_TRUE(driver_.Arm().ok());
-    EXPECT_EQ(collector_->Describe().state, "off");
+    EXPECT_EQ(collector_->Describe().state, CollectorState::kOff);
     EXPECT_NE(collector_->Describe().reason.find(why), std::string::npos)
         << collector_->Describe().reason;
     EXPECT_TRUE(driver_.Start().ok());
     EXPECT_EQ(Int("running"), 0);
     EXPECT_TRUE(collector_->Stop(driver_.Now()).ok());
-    EXPECT_EQ(collector_->Report().state, "off");
+    EXPECT_EQ(collector_->Report().state, CollectorState::kOff);
   };
   driver_.request().recording.frameworks = FrameworkChoice::Parse("none").value();
   expect_off("--frameworks");
@@ -287,7 +287,7 @@ TEST_P(ForeignXSpaceCollectorTest, OffWithAReason) {
 TEST_P(ForeignXSpaceCollectorTest, EndsBeforeItsStart) {
   ASSERT_TRUE(driver_.Arm().ok());
   EXPECT_TRUE(collector_->Stop(driver_.Now()).ok());
-  EXPECT_EQ(collector_->Report().state, "on");
+  EXPECT_EQ(collector_->Report().state, CollectorState::kOn);
   EXPECT_EQ(Int("running"), 0);
 }
 
@@ -327,12 +327,12 @@ class LeavingTest : public ForeignXSpaceCollectorTest {
     // The hooks have waited for it, and had no need of their patience.
     EXPECT_GT(driver_.store().events(), 0u);
     const CollectorReport& report = driver_.StopAt(driver_.Now() + 1'000'000'000);
-    EXPECT_EQ(report.state, "on") << report.reason;
+    EXPECT_EQ(report.state, CollectorState::kOn) << report.reason;
     EXPECT_EQ(report.events, 3u);
     EXPECT_EQ(report.steps, 3u);
     driver_.ExpectIdentity();
     EXPECT_TRUE(driver_.Arm().ok());
-    EXPECT_EQ(collector_->Describe().state, "off");
+    EXPECT_EQ(collector_->Describe().state, CollectorState::kOff);
     Leave();
   }
 
@@ -351,7 +351,7 @@ class LeavingTest : public ForeignXSpaceCollectorTest {
     Call("open_gate");
     collector.join();
     program.join();
-    EXPECT_EQ(driver_.report().state, "on") << driver_.report().reason;
+    EXPECT_EQ(driver_.report().state, CollectorState::kOn) << driver_.report().reason;
     EXPECT_EQ(driver_.report().events, 3u);
     Leave();
   }

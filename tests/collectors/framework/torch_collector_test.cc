@@ -282,7 +282,7 @@ TEST_F(TorchCollectorTest, ShapesAreThereIfAskedFor) {
     EXPECT_EQ(with[i].args[0].text, "[[32, 64], [], [128, 64]]");
   }
   EXPECT_THAT(with[2].args, IsEmpty());
-  EXPECT_EQ(collector_.Report().state, "on");
+  EXPECT_EQ(collector_.Report().state, CollectorState::kOn);
   EXPECT_THAT(collector_.Report().warnings, IsEmpty());
 
   Arm(2);
@@ -334,27 +334,27 @@ TEST(TorchShapes, AsText) {
 }
 
 TEST_F(TorchCollectorTest, SaysWhyItIsOff) {
-  EXPECT_EQ(collector_.Describe().state, "on");
+  EXPECT_EQ(collector_.Describe().state, CollectorState::kOn);
   EXPECT_THAT(Arm(0).reason, HasSubstr("host_tracer_level"));
   EXPECT_THAT(Arm(2, "none").reason, HasSubstr("none"));
-  EXPECT_EQ(Arm(2, "jax").state, "off");
+  EXPECT_EQ(Arm(2, "jax").state, CollectorState::kOff);
   EXPECT_EQ(fake_.callbacks(), 0u);
-  EXPECT_EQ(Arm(2, "torch").state, "on");
+  EXPECT_EQ(Arm(2, "torch").state, CollectorState::kOn);
   EXPECT_TRUE(collector_.Stop(UINT64_MAX).ok());
 
   fake_.SetVersion("3.0.0");
   EXPECT_THAT(Arm().reason, HasSubstr("3.0.0"));
   EXPECT_THAT(collector_.Describe().reason, HasSubstr("JOBSCOPE_TORCH_ANY_VERSION"));
-  EXPECT_EQ(collector_.Report().state, "off");
+  EXPECT_EQ(collector_.Report().state, CollectorState::kOff);
   EXPECT_EQ(fake_.callbacks(), 0u);
   setenv("JOBSCOPE_TORCH_ANY_VERSION", "1", 1);
-  EXPECT_EQ(Arm().state, "on");
+  EXPECT_EQ(Arm().state, CollectorState::kOn);
   unsetenv("JOBSCOPE_TORCH_ANY_VERSION");
 
   TorchCollector without_recorder(nullptr, [](const std::function<void()>&) {});
   ArmRequest request;
   EXPECT_TRUE(without_recorder.Arm(request).ok());
-  EXPECT_EQ(without_recorder.Describe().state, "off");
+  EXPECT_EQ(without_recorder.Describe().state, CollectorState::kOff);
 }
 
 TEST(TorchVersion, IsTakenFromWhatLiesBesideTheLibrary) {

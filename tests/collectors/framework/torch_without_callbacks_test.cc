@@ -32,12 +32,12 @@ TEST(TorchWithoutCallbacks, IsOffWithTheReasonAndTheRemedy) {
       AllOf(HasSubstr("PyTorch 2.4.1"), HasSubstr(library.string()),
             HasSubstr("takes no callbacks: it lacks at::addGlobalCallback"),
             HasSubstr("Use a build of PyTorch 1.13 to 2.15 to record its operators"));
-  EXPECT_EQ(collector.Describe().state, "off");
+  EXPECT_EQ(collector.Describe().state, CollectorState::kOff);
   EXPECT_THAT(collector.Describe().reason, explained);
   EXPECT_TRUE(collector.Start({}).ok());
   EXPECT_EQ(collector.Drain(), absl::InfiniteDuration());
   EXPECT_TRUE(collector.Stop(UINT64_MAX).ok());
-  EXPECT_EQ(collector.Report().state, "off");
+  EXPECT_EQ(collector.Report().state, CollectorState::kOff);
   EXPECT_THAT(collector.Report().reason, explained);
   EXPECT_EQ(collector.Report().attempted, 0u);
   EXPECT_EQ(ran_aside, 0);  // nothing looks for Python on its behalf

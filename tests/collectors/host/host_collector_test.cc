@@ -270,13 +270,13 @@ TEST_F(HostCollectorTest, ArmReadiesRingsAndStopGivesThemBack) {
 
 TEST(HostCollectorWithoutRecorderTest, IsOffAndSaysWhy) {
   HostCollector collector(nullptr);
-  EXPECT_EQ(collector.Describe().state, "off");
+  EXPECT_EQ(collector.Describe().state, CollectorState::kOff);
   EXPECT_THAT(collector.Describe().reason, HasSubstr("libjobscope_trace.so"));
   collector.SetAlwaysOn(true);
   EXPECT_FALSE(collector.WatchesSteps());
   ArmRequest request;
   EXPECT_FALSE(collector.Arm(request).ok());
-  EXPECT_EQ(collector.Report().state, "off");
+  EXPECT_EQ(collector.Report().state, CollectorState::kOff);
 }
 
 }  // namespace

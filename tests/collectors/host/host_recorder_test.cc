@@ -150,7 +150,7 @@ TEST_F(HostRecorderTest, LevelZeroIsOff) {
   ASSERT_TRUE(session.Start().ok());
   { JOBSCOPE_SCOPE("nobody"); }
   session.Stop();
-  EXPECT_EQ(session.report().state, "off");
+  EXPECT_EQ(session.report().state, CollectorState::kOff);
   EXPECT_EQ(session.report().reason, "host_tracer_level is 0");
   EXPECT_EQ(session.report().attempted, 0u);
   EXPECT_TRUE(session.events_read().empty());

@@ -81,9 +81,9 @@ TEST(AbsentDriverTest, IsLookedForOnceAndRemembered) {
     EXPECT_TRUE(cuda.Arm(ArmRequest()).ok());
     EXPECT_TRUE(nvml.Arm(ArmRequest()).ok());
     arm_ms.push_back(absl::ToDoubleMilliseconds(absl::Now() - begin));
-    EXPECT_EQ(cuda.Report().state, "off");
+    EXPECT_EQ(cuda.Report().state, CollectorState::kOff);
     const CollectorReport report = nvml.Report();
-    EXPECT_EQ(report.state, "off");
+    EXPECT_EQ(report.state, CollectorState::kOff);
     EXPECT_THAT(report.reason, HasSubstr("no NVIDIA driver"));
     (void)nvml.RefreshGpus(absl::ZeroDuration(), [] {});
     for (const Opened& opened : TakeOpened()) {

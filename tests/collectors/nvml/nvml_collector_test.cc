@@ -80,7 +80,7 @@ TEST_F(NvmlCollectorTest, EachGpuHasItsCountersOnAPlaneOfItsOwn) {
   Record();
   session().Stop();
   session().ExpectIdentity();
-  EXPECT_EQ(session().report().state, "on") << session().report().reason;
+  EXPECT_EQ(session().report().state, CollectorState::kOn) << session().report().reason;
   EXPECT_THAT(session().report().lost_by_cause, IsEmpty());
   EXPECT_GE(session().report().events, 5u * 2 * kMetrics);
   const std::vector<ReadEvent> power = session().Named("GPU 1 power (W)");
@@ -148,7 +148,7 @@ TEST_F(NvmlCollectorTest, LevelZeroAndIntervalZeroAreOff) {
   ASSERT_TRUE(session().Arm().ok());
   ASSERT_TRUE(session().Start().ok());
   session().Stop();
-  EXPECT_EQ(session().report().state, "off");
+  EXPECT_EQ(session().report().state, CollectorState::kOff);
   EXPECT_THAT(session().report().reason, HasSubstr("device_tracer_level"));
   driver_.reset();
   collector_.reset();
@@ -169,10 +169,10 @@ TEST_F(NvmlCollectorTest, WithoutADriverItIsOffAndSaysSo) {
     ASSERT_TRUE(session().Start().ok());
     EXPECT_EQ(session().Drain(), absl::InfiniteDuration());
     session().Stop();
-    EXPECT_EQ(session().report().state, "off");
+    EXPECT_EQ(session().report().state, CollectorState::kOff);
     EXPECT_THAT(session().report().reason, HasSubstr("no NVIDIA driver"));
     EXPECT_EQ(session().report().attempted, 0u);
-    EXPECT_EQ(collector().Describe().state, "off");
+    EXPECT_EQ(collector().Describe().state, CollectorState::kOff);
     EXPECT_THAT(collector().Gpus().reason(), HasSubstr("no NVIDIA driver"));
   }
 }
@@ -181,8 +181,8 @@ TEST_F(NvmlCollectorTest, ADriverThatFailsIsAFailureOfThisPartOnly) {
   driver().Fail("nvmlInit_v2", -1, nvml::kVersionMismatch);
   const absl::Status status = session().Arm();
   EXPECT_THAT(std::string(status.message()), HasSubstr("reload it or reboot"));
-  EXPECT_EQ(collector().Describe().state, "failed");
-  EXPECT_EQ(collector().Report().state, "failed");
+  EXPECT_EQ(collector().Describe().state, CollectorState::kFailed);
+  EXPECT_EQ(collector().Report().state, CollectorState::kFailed);
 }
 
 TEST_F(NvmlCollectorTest, AGpuThatIsLostKeepsWhatItTold) {
@@ -195,7 +195,7 @@ TEST_F(NvmlCollectorTest, AGpuThatIsLostKeepsWhatItTold) {
   (void)session().Drain();
   session().Stop();
   session().ExpectIdentity();
-  EXPECT_EQ(session().report().state, "degraded");
+  EXPECT_EQ(session().report().state, CollectorState::kDegraded);
   EXPECT_THAT(session().report().reason,
               AllOf(HasSubstr("GPU 1"), HasSubstr("fallen off the bus")));
   EXPECT_THAT(session().report().lost_by_cause, Contains(Pair("nvml_failed", 1)));
@@ -208,7 +208,7 @@ TEST_F(NvmlCollectorTest, AValueThatCannotBeReadIsALoss) {
   Record();
   session().Stop();
   session().ExpectIdentity();
-  EXPECT_EQ(session().report().state, "on");
+  EXPECT_EQ(session().report().state, CollectorState::kOn);
   EXPECT_GE(session().report().lost_by_cause.at("nvml_failed"), 5u);
   EXPECT_THAT(session().report().warnings, Contains(HasSubstr("nvmlDeviceGetPowerUsage: 999")));
   EXPECT_THAT(session().Named("GPU 0 power (W)"), IsEmpty());
@@ -219,14 +219,15 @@ TEST_F(NvmlCollectorTest, AHangInTheMiddleKeepsWhatThereIs) {
   driver().Hang("nvmlDeviceGetClockInfo");
   EXPECT_TRUE(driver().AwaitHang());
   const absl::Time deadline = absl::Now() + kAwhile;
-  while (collector().Describe().state == "on" && absl::Now() < deadline) std::this_thread::yield();
+  while (collector().Describe().state == CollectorState::kOn && absl::Now() < deadline)
+    std::this_thread::yield();
   (void)session().Drain();
   const QuietStopwatch begin;
   session().Stop();
   EXPECT_LT(begin.Elapsed(), absl::Seconds(1));
   session().ExpectIdentity();
   EXPECT_GE(session().report().events, 5u * kMetrics);
-  EXPECT_EQ(session().report().state, "degraded");
+  EXPECT_EQ(session().report().state, CollectorState::kDegraded);
   EXPECT_THAT(session().report().reason, HasSubstr("nvmlDeviceGetClockInfo has not returned"));
   // The next capture is told at once.
   driver_.reset();
@@ -244,7 +245,7 @@ TEST_F(NvmlCollectorTest, ADriverThatIsSlowToOpenIsSampledFromThenOn) {
   session().Stop();
   session().ExpectIdentity();
   EXPECT_GT(session().report().events, 0u);
-  EXPECT_EQ(session().report().state, "on") << session().report().reason;
+  EXPECT_EQ(session().report().state, CollectorState::kOn) << session().report().reason;
 }
 
 TEST_F(NvmlCollectorTest, ClocksThatHeatLimitsAreSaid) {

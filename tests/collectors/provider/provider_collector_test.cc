@@ -67,7 +67,7 @@ TEST_F(ProviderCollectorTest, EventsOfTheStopAreInTheTrace) {
     EXPECT_EQ(session.sink->add(session.sink, all, 4), 0);
   });
   const CollectorReport& report = driver.StopAt(driver.map().zero_ticks() + 1000 * kUs);
-  EXPECT_EQ(report.state, "on");
+  EXPECT_EQ(report.state, CollectorState::kOn);
   EXPECT_EQ(report.events, 4u);
   driver.ExpectIdentity();
   const ReadEvent flush = driver.One("flush");
@@ -283,7 +283,7 @@ TEST_F(ProviderCollectorTest, ReasonsOfFailuresAreTold) {
   {
     SessionDriver driver(&collector_, kMonotonic);
     EXPECT_EQ(driver.Arm().message(), "no such disk");
-    EXPECT_EQ(collector_.Report().state, "on");  // the session itself says "failed"
+    EXPECT_EQ(collector_.Report().state, CollectorState::kOn);  // the session itself says "failed"
   }
   FakeProvider second;
   ProviderCollector collector("b", 0);
@@ -301,7 +301,7 @@ TEST_F(ProviderCollectorTest, ReasonsOfFailuresAreTold) {
   ASSERT_TRUE(last.Arm().ok());
   ASSERT_TRUE(last.Start().ok());
   const CollectorReport& report = last.Stop();
-  EXPECT_EQ(report.state, "degraded");
+  EXPECT_EQ(report.state, CollectorState::kDegraded);
   EXPECT_EQ(report.reason, "lost the connection");
 }
 
@@ -352,7 +352,7 @@ TEST_F(ProviderCollectorTest, AnXSpaceThatIsMergedHoldsNobodyUp) {
   ASSERT_TRUE(driver.Start().ok());
   std::thread session([&] { (void)collector_.Stop(driver.Now()); });
   sink.AwaitAppend();
-  EXPECT_EQ(collector_.Describe().state, "on");
+  EXPECT_EQ(collector_.Describe().state, CollectorState::kOn);
   EXPECT_EQ(collector_.LostSoFar(), 0u);
   EXPECT_EQ(collector_.Register(provider_.callbacks()).code(), absl::StatusCode::kAlreadyExists);
   sink.Open();

@@ -34,18 +34,18 @@ TEST_F(ProviderLifeTest, OffWhenUnregisteredOrNotAskedFor) {
   ASSERT_TRUE(driver.Arm().ok());
   ASSERT_TRUE(driver.Start().ok());
   const CollectorReport& report = driver.Stop();
-  EXPECT_EQ(report.state, "off");
+  EXPECT_EQ(report.state, CollectorState::kOff);
   EXPECT_THAT(report.reason, HasSubstr("none"));
   EXPECT_THAT(provider_.calls(), IsEmpty());
 
   EXPECT_EQ(collector_.Register(provider_.callbacks()).code(), absl::StatusCode::kAlreadyExists);
   EXPECT_TRUE(collector_.Unregister().ok());
   EXPECT_EQ(collector_.Unregister().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(collector_.Describe().state, "off");
+  EXPECT_EQ(collector_.Describe().state, CollectorState::kOff);
   SessionDriver second(&collector_, kMonotonic);
   ASSERT_TRUE(second.Arm().ok());
   ASSERT_TRUE(second.Start().ok());
-  EXPECT_EQ(second.Stop().state, "off");
+  EXPECT_EQ(second.Stop().state, CollectorState::kOff);
   EXPECT_THAT(provider_.calls(), IsEmpty());
 
   EXPECT_TRUE(collector_.Register(provider_.callbacks()).ok());
@@ -53,7 +53,7 @@ TEST_F(ProviderLifeTest, OffWhenUnregisteredOrNotAskedFor) {
   third.request().recording.frameworks = *FrameworkChoice::Parse("other,disk");
   ASSERT_TRUE(third.Arm().ok());
   ASSERT_TRUE(third.Start().ok());
-  EXPECT_EQ(third.Stop().state, "on");
+  EXPECT_EQ(third.Stop().state, CollectorState::kOn);
 }
 
 TEST_F(ProviderLifeTest, UnregisteredDuringTheSessionItIsStoppedOnce) {
@@ -70,7 +70,7 @@ TEST_F(ProviderLifeTest, UnregisteredDuringTheSessionItIsStoppedOnce) {
   EXPECT_THAT(provider_.calls(), ElementsAre("arm", "start", "stop"));
   EXPECT_EQ(Add({Span("late", 0, 1)}), JOBSCOPE_E_STATE);
   const CollectorReport& report = driver.Stop();
-  EXPECT_EQ(report.state, "degraded");
+  EXPECT_EQ(report.state, CollectorState::kDegraded);
   EXPECT_THAT(report.reason, HasSubstr("unregistered"));
   driver.One("last");
   EXPECT_THAT(provider_.calls(), ElementsAre("arm", "start", "stop"));
@@ -90,7 +90,7 @@ TEST_F(ProviderLifeTest, UnregisteredByItsOwnCallback) {
   ASSERT_TRUE(driver.Start().ok());
   EXPECT_TRUE(collector_.Register(next.callbacks()).ok());
   const CollectorReport& report = driver.Stop();
-  EXPECT_EQ(report.state, "degraded");
+  EXPECT_EQ(report.state, CollectorState::kDegraded);
   EXPECT_THAT(report.reason, HasSubstr("unregistered"));
   driver.ExpectIdentity();
   driver.One("given");
@@ -100,7 +100,7 @@ TEST_F(ProviderLifeTest, UnregisteredByItsOwnCallback) {
   SessionDriver second(&collector_, kMonotonic);
   ASSERT_TRUE(second.Arm().ok());
   ASSERT_TRUE(second.Start().ok());
-  EXPECT_EQ(second.Stop().state, "on");
+  EXPECT_EQ(second.Stop().state, CollectorState::kOn);
   EXPECT_THAT(next.calls(), ElementsAre("arm", "start", "stop"));
 }
 
@@ -152,7 +152,7 @@ TEST_F(ProviderLifeTest, UnregisterFromItsOwnCallbackIsTold) {
   ASSERT_TRUE(driver.Start().ok());
   driver.Stop();
   EXPECT_EQ(told.code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(collector_.Describe().state, "off");
+  EXPECT_EQ(collector_.Describe().state, CollectorState::kOff);
 }
 
 TEST_F(ProviderLifeTest, AStopWithoutAStart) {

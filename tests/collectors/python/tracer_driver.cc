@@ -105,7 +105,7 @@ class Session {
       absl::StrAppend(out, Quoted(entry));
     };
     return absl::StrCat(
-        "{\"state\": ", Quoted(report_.state), ", \"reason\": ", Quoted(report_.reason),
+        "{\"state\": ", Quoted(Name(report_.state)), ", \"reason\": ", Quoted(report_.reason),
         ", \"attempted\": ", report_.attempted, ", \"events\": ", report_.events,
         ", \"outside\": ", report_.outside, ", \"lost\": {",
         absl::StrJoin(report_.lost_by_cause, ", ", pair), "}, \"warnings\": [",

@@ -130,7 +130,7 @@ TEST(SystemCollectorTest, IsOffWithTheHost) {
   ASSERT_TRUE(session.Start().ok());
   EXPECT_EQ(session.Drain(), absl::InfiniteDuration());
   session.Stop();
-  EXPECT_EQ(session.report().state, "off");
+  EXPECT_EQ(session.report().state, CollectorState::kOff);
   EXPECT_EQ(session.report().reason, "host_tracer_level is 0");
   EXPECT_TRUE(session.events_read().empty());
 }
