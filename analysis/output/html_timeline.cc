@@ -12,8 +12,8 @@
 #include "absl/strings/str_join.h"
 #include "analysis/output/html.h"
 #include "analysis/steps/timeline_block.h"
-#include "analysis/text/text.h"
 #include "analysis/verdict/verdict_text.h"
+#include "common/text/utf8.h"
 
 namespace jobscope::analysis {
 namespace {
@@ -46,7 +46,7 @@ std::string ClassOfBlock(uint32_t what) {
 }
 
 std::string TitleOfBlock(const ShownBlock& block) {
-  return absl::StrCat(CutText(*block.name, 80), block.events > 1 ? " and other short ones" : "");
+  return absl::StrCat(CleanUtf8(*block.name, 80), block.events > 1 ? " and other short ones" : "");
 }
 
 // All blocks of one name and class are one path.
@@ -61,7 +61,7 @@ std::string LineMarkup(const ShownLine& line, const Axis& axis, int top) {
     const auto room =
         static_cast<size_t>(static_cast<double>(width) / kUnits * kPagePixels / kCharacterPixels);
     if (room < kMinLabel || block.events > 1) continue;
-    std::string label = CutText(*block.name, room);
+    std::string label = CleanUtf8(*block.name, room);
     absl::StrAppendFormat(
         &labels, "<text x=%.2f%% y=%d>%s</text>", 100.0 * static_cast<double>(from) / kUnits,
         top + static_cast<int>(block.row + 1) * kRowPixels - 4, EscapeHtml(label));
@@ -93,7 +93,7 @@ void AddWorker(const Report& report, const ShownWorker& worker, const Axis& axis
   for (const ShownLine& line : worker.lines) {
     const int height = static_cast<int>(line.rows) * kRowPixels;
     absl::StrAppendFormat(&columns->names, "<div style=\"height:%dpx\">%s</div>", height + 3,
-                          EscapeHtml(CutText(*line.name, kMaxLineLabel)));
+                          EscapeHtml(CleanUtf8(*line.name, kMaxLineLabel)));
     lines += LineMarkup(line, axis, top);
     top += height + 3;
   }

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "analysis/text/text.h"
+#include "common/text/utf8.h"
 
 namespace jobscope::analysis {
 namespace {
@@ -70,9 +70,9 @@ void AllocatorSamples::Add(const RawEvent& event, int64_t time_ns, bool is_alloc
     const bool is_bytes = stat.type == Stat::Type::kInteger && stat.integer >= 0;
     const int64_t bytes = is_bytes ? std::min(stat.integer, kMaxBytes) : 0;
     if (what == "allocator_name") {
-      name = CutText(names.Text(stat), kMaxName);
+      name = CleanUtf8(names.Text(stat), kMaxName);
     } else if (what == "tf_op") {
-      report.operation = CutText(names.Text(stat), kMaxName);
+      report.operation = CleanUtf8(names.Text(stat), kMaxName);
     } else if (what == "fragmentation" && stat.type == Stat::Type::kDouble) {
       if (stat.number >= 0 && stat.number <= 1) report.fragmentation = stat.number;
     } else if (!is_bytes) {

@@ -6,9 +6,9 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "analysis/text/text.h"
 #include "analysis/trace/event_kinds.h"
 #include "analysis/trace/trace_reader.h"
+#include "common/text/utf8.h"
 #include "common/xspace/segment/trace_planes.h"
 
 namespace jobscope::analysis {
@@ -175,11 +175,11 @@ uint32_t TimelineReader::LineOf(std::string_view plane, const LineHeader& header
     return kMaxLines;
   }
   constexpr std::string_view kDevice = "/device:";
-  std::string name = CutText(header.name, kMaxLineName);
+  std::string name = CleanUtf8(header.name, kMaxLineName);
   if (IsDevicePlane(plane)) {
     name = absl::StrCat(std::string(plane.substr(kDevice.size())), " ", name);
   } else if (plane == kHostPlaneName) {
-    name = CutText(header.name.substr(0, header.name.rfind('/')), kMaxLineName);
+    name = CleanUtf8(header.name.substr(0, header.name.rfind('/')), kMaxLineName);
   }
   line_names_.push_back(std::move(name));
   return entry->second;
