@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case({"--lookback_ms=-1"}, "--lookback_ms=-1"),
         Case({"--lookback_ms=3600001"}, "give 0 to 3600000"),
         Case({"--lookback_ms=3", "--protocol=tensorflow"}, "--lookback_ms needs the native"),
-        Case({"--file_mode=0400"}, "--file_mode=0400 is no mode"),
+        Case({"--file_mode=0400"}, "--file_mode=0400 is not a file mode"),
         Case({"--file_mode=0700"}, "give 0600"), Case({"--file_mode=rw"}, "--file_mode=rw"),
         Case({"--part_mb=0"}, "--part_mb=0"), Case({"--part_mb=1901"}, "give 1 to 1900"),
         Case({"--resume_timeout_ms=-1"}, "--resume_timeout_ms=-1"),
