@@ -150,8 +150,8 @@ TEST_F(NativeWorkerTraceTest, ItemsOfUnknownKindsAreLeftOut) {
   const Verdict verdict = Write();
   EXPECT_EQ(verdict.outcome, Outcome::kOk) << verdict.reason;
   EXPECT_EQ(account_.events, 40u);
-  EXPECT_THAT(account_.warnings, Contains(HasSubstr("2 items of kinds that this program does not "
-                                                    "know (63) were left out")));
+  EXPECT_THAT(account_.warnings,
+              Contains(HasSubstr("2 items of kinds unknown to this program (63) were left out")));
 }
 
 // A worker that is broken, or hostile, sends without end what is no event. It ends the capture of
