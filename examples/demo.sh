@@ -35,7 +35,8 @@ addresses=()
 start_worker() {
   local pipe=$scratch/worker${#pids[@]} line output
   mkfifo "$pipe"
-  "$bin/train_loop" --listen=127.0.0.1:0 "$@" >"$pipe" &
+  # Workers write one audit line per request; here they would stand between the lines of the client.
+  JOBSCOPE_LOG_LEVEL=error "$bin/train_loop" --listen=127.0.0.1:0 "$@" >"$pipe" &
   pids+=($!)
   exec {output}<"$pipe"
   read -r -t 20 line <&"$output" || die "a worker ended, or was silent for 20 s, before it served"
