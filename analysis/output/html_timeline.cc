@@ -2,6 +2,7 @@
 #include "analysis/output/html_timeline.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -34,9 +35,12 @@ struct Axis {
   int64_t length_ns = 1;
 
   int64_t Units(int64_t time_ns) const {
-    const double part = static_cast<double>(time_ns - begin_ns) /
-                        static_cast<double>(std::max<int64_t>(1, length_ns));
-    return std::clamp<int64_t>(static_cast<int64_t>(part * kUnits + 0.5), 0, kUnits);
+    // Foreign times: their difference may wrap, which must not be undefined.
+    const auto since_begin_ns =
+        static_cast<int64_t>(static_cast<uint64_t>(time_ns) - static_cast<uint64_t>(begin_ns));
+    const double part =
+        static_cast<double>(since_begin_ns) / static_cast<double>(std::max<int64_t>(1, length_ns));
+    return std::llround(std::clamp(part, 0.0, 1.0) * kUnits);
   }
 };
 
