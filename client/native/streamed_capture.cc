@@ -114,7 +114,7 @@ void StreamedCapture::OnMessage(const std::shared_ptr<grpc::ByteBuffer>& message
     OnFault(read.status());
     return;
   }
-  std::visit([this](auto&& known) { On(std::move(known)); }, *std::move(read));
+  std::visit([this](auto&& known) { On(std::forward<decltype(known)>(known)); }, *std::move(read));
   if (state_ != State::kOver) stream_->Read();
 }
 

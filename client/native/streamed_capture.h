@@ -88,7 +88,7 @@ class StreamedCapture : public std::enable_shared_from_this<StreamedCapture>,
   void OnTaken(uint64_t generation, const absl::Status& status, bool advanced);
 
   // The worker sent an invalid message.
-  void OnFault(const absl::Status& status);
+  void OnFault(const absl::Status& fault);
   // Ends the capture if the lost stream need not be resumed: before recording, or if nothing is
   // missing. Returns whether it did.
   bool EndWith(const grpc::Status& status);
