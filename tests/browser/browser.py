@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+MAX_PICTURE_HEIGHT = 8000  # Chromium draws no picture of more than 16,384 pixels
 VIRTUAL_KEYS = {"Tab": 9, "Enter": 13, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
 
 
@@ -125,10 +126,12 @@ class Browser(contextlib.AbstractContextManager):
         self.call("Input.dispatchKeyEvent", type="keyUp", **code)
 
     def screenshot(self, path, clip=None):
-        """PNG of the whole page, or of the rectangle `clip` of it (x, y, width, height)."""
-        parameters = {"format": "png", "captureBeyondViewport": True}
-        if clip:
-            parameters["clip"] = {**clip, "scale": 1}
+        """PNG of the page, or of the rectangle `clip` of it (x, y, width, height)."""
+        if not clip:
+            root = "document.documentElement"
+            width, height = self.evaluate(f"[{root}.scrollWidth, {root}.scrollHeight]")
+            clip = {"x": 0, "y": 0, "width": width, "height": min(height, MAX_PICTURE_HEIGHT)}
+        parameters = {"format": "png", "captureBeyondViewport": True, "clip": {**clip, "scale": 1}}
         pathlib.Path(path).write_bytes(base64.b64decode(self.call("Page.captureScreenshot", **parameters)["data"]))
 
     def pdf(self):
