@@ -48,13 +48,12 @@ def use_build(build):
     )  # fmt: skip
 
 
-def step_ms(job_, since):
-    """Mean over all ranks, once there are enough steps."""
-    while True:
-        accounts = job_.account(since, time.time())
-        if min(account["steps"] for account in accounts) >= MEASURED_STEPS:
-            return sum(account["wall_ms"] for account in accounts) / len(accounts)
-        time.sleep(0.1)
+def step_ms(job_):
+    """Mean over the next steps of all ranks."""
+    since = time.time()
+    job_.await_steps(MEASURED_STEPS)
+    accounts = job_.account(since, time.time())
+    return sum(account["wall_ms"] for account in accounts) / len(accounts)
 
 
 class Suite:
@@ -76,7 +75,7 @@ class Suite:
         ranks = len(self.job.ranks)
         victim = random.Random(f"{cause} {seed}").randrange(ranks)
         self.job.slow(None, victim, 0)
-        usual_ms = step_ms(self.job, time.time())
+        usual_ms = step_ms(self.job)
         ms = max(MIN_MS, usual_ms)
         if cause == CLEAN:
             run, accounts = self.job.capture()

@@ -97,6 +97,10 @@ class Job:
         if cause == "cpu":
             self._take_cpu(victim)
 
+    def await_steps(self, count):
+        """Until each rank has made so many more steps."""
+        self._ask([{"do": "steps", "count": count}] * len(self.ranks))
+
     def account(self, since, until):
         """Means per step, by the ranks' own clocks."""
         return self._ask([{"do": "account", "since": since, "until": until}] * len(self.ranks))

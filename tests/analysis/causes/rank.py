@@ -6,6 +6,7 @@ told. Knows nothing of jobscope; keeps accounts of its own, from the kernel's cl
 
 Reads commands as JSON lines, and answers each with one line that begins with `@`:
     {"do": "slow", "cause": ..., "ms": ...}   from the next step on; answers after three steps of it. Cause null: not any more
+    {"do": "steps", "count": N}                 answers after N more steps
     {"do": "account", "since": S, "until": T}   means per step of what lies between two times of time.time()
 """
 import ctypes
@@ -173,6 +174,8 @@ class Commands:
                 delay_ns = command["ms"] * 1e6 / self._messages_per_step() if command["cause"] == "link" else 0
                 self._link.slow_link_set(ctypes.c_uint64(int(delay_ns)))
                 self._answer_at = len(self._account.steps) + SETTLE_STEPS
+            elif command["do"] == "steps":
+                self._answer_at = len(self._account.steps) + command["count"]
             else:
                 self._answer(self._account.means_ms(command["since"], command["until"]))
 
