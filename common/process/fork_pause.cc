@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <time.h>
 
+#include <atomic>
+
 namespace jobscope {
 namespace {
 
@@ -11,10 +13,16 @@ namespace {
 // forking thread may hold a lock that the start needs.
 constexpr long kMaxPauseNs = 100'000'000;
 constexpr int kMaxWaits = 10;
+// A starved thread that needs no lock still ends its pause within these.
+constexpr int kMaxWaitsForLockFree = 20;
 
 // Forks hold it shared, a ForkPause exclusively. The pause has priority over later forks: threads
 // that fork all the time would starve it. A child never takes the lock again.
 pthread_rwlock_t pause_lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+// How many times kMaxPauseNs a fork waits for the pause in progress. Read without the lock: a fork
+// that reads the value of the pause before or after waits too long or too short once, never for
+// ever.
+std::atomic<int> waits_for_pause{1};
 // Forks of this thread in progress; only the outermost takes the lock.
 thread_local int t_forks = 0;
 
@@ -34,12 +42,21 @@ bool PauseForks() {
   return pthread_rwlock_clockwrlock(&pause_lock, CLOCK_MONOTONIC, &end) == 0;
 }
 
+bool JoinForks() {
+  const timespec end = PauseEnd();
+  return pthread_rwlock_clockrdlock(&pause_lock, CLOCK_MONOTONIC, &end) == 0;
+}
+
 }  // namespace
 
-ForkPause::ForkPause() : held_(PauseForks()) {}
+ForkPause::ForkPause(Body body) : held_(PauseForks()) {
+  if (held_ && body == Body::kTakesNoLocks) waits_for_pause.store(kMaxWaitsForLockFree);
+}
 
 ForkPause::~ForkPause() {
-  if (held_) pthread_rwlock_unlock(&pause_lock);
+  if (!held_) return;
+  waits_for_pause.store(1);
+  pthread_rwlock_unlock(&pause_lock);
 }
 
 void WhileNobodyForks(const std::function<void()>& body) {
@@ -53,8 +70,9 @@ void WhileNobodyForks(const std::function<void()>& body) {
 
 bool BeginFork() {
   if (t_forks == 0) {
-    const timespec end = PauseEnd();
-    if (pthread_rwlock_clockrdlock(&pause_lock, CLOCK_MONOTONIC, &end) != 0) return false;
+    for (int waits = 1; !JoinForks(); ++waits) {
+      if (waits >= waits_for_pause.load()) return false;
+    }
   }
   ++t_forks;
   return true;

@@ -74,10 +74,11 @@ absl::Status Taken(const BindTarget& target, const absl::Status& status) {
       "workers on one host"));
 }
 
-// Opens the listener such that a child forked from here on closes it.
+// Opens the listener such that a child forked from here on closes it. Beside system calls, the
+// pause only allocates: a fork takes the allocator's locks after the handlers in which it waits.
 absl::StatusOr<ListenSocket> OpenUnforked(const BindTarget& target,
                                           const ListenSocketOptions& options) {
-  const ForkPause pause;
+  const ForkPause pause(ForkPause::Body::kTakesNoLocks);
   absl::StatusOr<ListenSocket> socket = ListenSocket::Open(target, options);
   if (socket.ok()) GuardListener(socket->target().text);
   return socket;

@@ -70,6 +70,9 @@ bool Listens() {
   return false;
 }
 
+// Exit codes of the children of Forks.
+enum { kNoLibrary = 61, kNoMemory = 62, kListens = 63 };
+
 int Forks(int count) {
   for (int i = 0; i < count; ++i) {
     const pid_t child = fork();
@@ -77,12 +80,19 @@ int Forks(int count) {
       alarm(10);  // the default action ends a child that hangs, and the parent sees it
       void* library = dlopen("libm.so.6", RTLD_NOW);
       void* memory = malloc(100'000);
-      const bool good = library != nullptr && memory != nullptr && !Listens();
+      const int bad = library == nullptr  ? kNoLibrary
+                      : memory == nullptr ? kNoMemory
+                      : Listens()         ? kListens
+                                          : 0;
       free(memory);
-      if (i % 2 == 0) _exit(good ? 0 : 1);
-      exit(good ? 0 : 1);
+      if (i % 2 == 0) _exit(bad);
+      exit(bad);
     }
-    if (child < 0 || Ended(child) != 0) return 1;
+    const int status = child < 0 ? -1 : Ended(child);
+    if (status != 0) {
+      fprintf(stderr, "child %d of %d ended with status %#x\n", i, count, status);
+      return 1;
+    }
   }
   return 0;
 }

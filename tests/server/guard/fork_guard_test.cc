@@ -341,6 +341,30 @@ TEST_F(ForkGuardTest, AForkWaitsForASocketThatHasNoAddressYet) {
   EXPECT_TRUE(seen) << "the machine stood still each time";
 }
 
+// A pause whose thread only waits for a CPU, for three times as long as other pauses may last.
+TEST_F(ForkGuardTest, AForkWaitsForAStarvedThreadThatNeedsNoLock) {
+  std::atomic<bool> paused{true};
+  std::optional<ForkPause> pause(std::in_place, ForkPause::Body::kTakesNoLocks);
+  ASSERT_TRUE(pause->held());
+  bool forked_in_pause = true;
+  std::thread other([&] {
+    const pid_t pid = fork();
+    if (pid == 0) _exit(0);
+    forked_in_pause = paused.load();
+    waitpid(pid, nullptr, 0);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  paused.store(false);
+  pause.reset();
+  other.join();
+  EXPECT_FALSE(forked_in_pause);
+  // The next pause may need locks again.
+  const ForkPause other_pause;
+  int answer = -1;
+  std::thread([&answer] { answer = InChild([] { return 7; }); }).join();
+  EXPECT_EQ(answer, 7);
+}
+
 // As one would that holds a lock which the maker of the listener needs.
 TEST_F(ForkGuardTest, AForkDoesNotWaitForEver) {
   const ForkPause pause;
