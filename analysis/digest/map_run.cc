@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <set>
@@ -18,6 +17,7 @@
 #include "analysis/digest/digest_builder.h"
 #include "analysis/trace/mapped_file.h"
 #include "analysis/trace/run_files.h"
+#include "common/files/whole_file.h"
 #include "common/threads/thread_group.h"
 
 namespace jobscope::analysis {
@@ -149,15 +149,7 @@ bool IsFileName(const std::string& name) {
 }
 
 absl::Status WriteMessage(const google::protobuf::MessageLite& message, const fs::path& path) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  const std::string bytes = message.SerializeAsString();
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  if (!file) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot write ", path.string(), ": no room, or no permission"));
-  }
-  return absl::OkStatus();
+  return WriteWholeFile(path.string(), message.SerializeAsString());
 }
 
 }  // namespace

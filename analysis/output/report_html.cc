@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <vector>
@@ -17,6 +15,7 @@
 #include "analysis/output/html_memory.h"
 #include "analysis/output/html_timeline.h"
 #include "analysis/verdict/verdict_text.h"
+#include "common/files/whole_file.h"
 
 namespace jobscope::analysis {
 namespace {
@@ -276,17 +275,7 @@ std::string ReportHtml(const Report& report) {
 }
 
 absl::Status WriteReportHtml(const Report& report, const std::string& path) {
-  const std::string temporary = absl::StrCat(path, ".tmp");
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  const std::string html = ReportHtml(report);
-  file.write(html.data(), static_cast<std::streamsize>(html.size()));
-  file.close();
-  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    std::remove(temporary.c_str());
-    return absl::UnavailableError(
-        absl::StrCat("cannot write ", path, ": no such folder, no room, or no permission"));
-  }
-  return absl::OkStatus();
+  return WriteWholeFile(path, ReportHtml(report));
 }
 
 }  // namespace jobscope::analysis

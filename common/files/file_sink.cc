@@ -56,11 +56,15 @@ absl::Status SyncDirectory(const std::string& directory) {
   return absl::OkStatus();
 }
 
+std::string FileSink::TemporaryPath(const std::string& directory, const std::string& file_name) {
+  return absl::StrCat(directory, "/.", file_name, ".partial");
+}
+
 absl::StatusOr<std::unique_ptr<FileSink>> FileSink::Create(const std::string& directory,
                                                            const std::string& file_name,
                                                            mode_t mode) {
   const std::string path = absl::StrCat(directory, "/", file_name);
-  const std::string temporary_path = absl::StrCat(directory, "/.", file_name, ".partial");
+  const std::string temporary_path = TemporaryPath(directory, file_name);
   const int fd =
       open(temporary_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kPrivateFileMode);
   if (fd < 0) {

@@ -34,6 +34,7 @@ class FileSink : public xspace::ByteSink {
   static absl::StatusOr<std::unique_ptr<FileSink>> Create(const std::string& directory,
                                                           const std::string& file_name,
                                                           mode_t mode = kPrivateFileMode);
+  static std::string TemporaryPath(const std::string& directory, const std::string& file_name);
   ~FileSink() override;
   FileSink(const FileSink&) = delete;
   FileSink& operator=(const FileSink&) = delete;

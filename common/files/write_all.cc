@@ -39,7 +39,7 @@ int WriteAll(int fd, iovec* pieces, size_t count) {
 absl::Status WriteError(absl::string_view verb, absl::string_view path, int error) {
   const std::string text = absl::StrCat("cannot ", verb, " ", path, ": ", std::strerror(error));
   if (error == ENOSPC || error == EDQUOT) {
-    return absl::ResourceExhaustedError(absl::StrCat(text, "; make room, or take another logdir"));
+    return absl::ResourceExhaustedError(absl::StrCat(text, "; make room, or write elsewhere"));
   }
   if (error == EFBIG) {
     return absl::ResourceExhaustedError(

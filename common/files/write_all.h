@@ -18,7 +18,7 @@ namespace jobscope {
 // process. Blocks for the disk.
 int WriteAll(int fd, iovec* pieces, size_t count);
 
-// Returns "cannot <verb> <path>: No space left on device; make room, or take another logdir".
+// Returns "cannot <verb> <path>: No space left on device; make room, or write elsewhere".
 // kResourceExhausted if space is missing.
 absl::Status WriteError(absl::string_view verb, absl::string_view path, int error);
 

@@ -76,7 +76,9 @@ TEST_F(ReportHtmlTest, APageThatCannotBeWrittenIsAnError) {
       2, 10, [](int, int) { return 5.0; }, [](int, int) { return 50.0; });
   const absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
   ASSERT_TRUE(digests.ok());
-  EXPECT_FALSE(WriteReportHtml(Reduce(*digests), "/nonexistent/report.html").ok());
+  const absl::Status status = WriteReportHtml(Reduce(*digests), "/nonexistent/report.html");
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("/nonexistent/.report.html.partial: No such"));
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ MAY_INCLUDE = {
     "analysis/trace": ["analysis/trace", "analysis/steps", "analysis/text", "common", "proto"],
     "analysis/digest": ["analysis/digest", "analysis/trace", "analysis/steps", "analysis/text", "common", "proto"],
     "analysis/verdict": ["analysis/verdict", "analysis/digest", "analysis/steps", "analysis/text", "proto"],
-    "analysis/output": ["analysis/output", "analysis/verdict", "analysis/steps", "analysis/text", "common/text", "proto"],
+    "analysis/output": ["analysis/output", "analysis/verdict", "analysis/steps", "analysis/text", "common/files", "common/text", "proto"],
     "analysis/cli": ["analysis", "common", "proto"],
     "examples": ["examples", "include"],
 }

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/files/whole_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "tests/temporary_directory.h"
+
+namespace jobscope {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(WholeFile, ReplacesWhatWasThere) {
+  const TemporaryDirectory directory;
+  directory.Write("page", "an older and longer page");
+  ASSERT_TRUE(WriteWholeFile(directory.path() + "/page", "new").ok());
+  EXPECT_EQ(ReadAll(directory.path() + "/page"), "new");
+  EXPECT_THAT(List(directory.path()), ElementsAre("page"));
+}
+
+TEST(WholeFile, IsForItsOwnerOnly) {
+  const TemporaryDirectory directory;
+  const mode_t before = umask(0);
+  const absl::Status status = WriteWholeFile(directory.path() + "/page", "x");
+  umask(before);
+  ASSERT_TRUE(status.ok()) << status;
+  struct stat info = {};
+  ASSERT_EQ(stat((directory.path() + "/page").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+}
+
+TEST(WholeFile, TemporaryFileOfAKilledWriterIsNoObstacle) {
+  const TemporaryDirectory directory;
+  directory.Write(".page.partial", "half a pa");
+  ASSERT_TRUE(WriteWholeFile(directory.path() + "/page", "whole").ok());
+  EXPECT_EQ(ReadAll(directory.path() + "/page"), "whole");
+  EXPECT_THAT(List(directory.path()), ElementsAre("page"));
+}
+
+TEST(WholeFile, ANameWithoutFolderIsInTheWorkingDirectory) {
+  const TemporaryDirectory directory;
+  char before[4096];
+  ASSERT_NE(getcwd(before, sizeof before), nullptr);
+  ASSERT_EQ(chdir(directory.path().c_str()), 0);
+  const absl::Status status = WriteWholeFile("page", "x");
+  ASSERT_EQ(chdir(before), 0);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(ReadAll(directory.path() + "/page"), "x");
+}
+
+TEST(WholeFile, AnErrorSaysWhy) {
+  const TemporaryDirectory directory;
+  const absl::Status status = WriteWholeFile(directory.path() + "/nothing/page", "x");
+  EXPECT_THAT(std::string(status.message()), HasSubstr("No such file or directory"));
+}
+
+TEST(WholeFile, AFullDiskLeavesTheOldFile) {
+  const TemporaryDirectory directory;
+  if (mount("none", directory.path().c_str(), "tmpfs", 0, "size=1m") != 0) {
+    GTEST_SKIP() << "no file system can be mounted here";
+  }
+  directory.Write("page", "old");
+  const absl::Status status = WriteWholeFile(directory.path() + "/page", std::string(4 << 20, 'x'));
+  const std::string left = ReadAll(directory.path() + "/page");
+  const auto names = List(directory.path());
+  umount(directory.path().c_str());
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_EQ(left, "old");
+  EXPECT_THAT(names, ElementsAre("page"));
+}
+
+}  // namespace
+}  // namespace jobscope
