@@ -55,13 +55,12 @@ Row<InStock, Value, InC, Get, Set> MakeRow(InStock in_stock, const char* name,
   return {in_stock, name, member, member_in_c, get, set, max, help};
 }
 
-#define JOBSCOPE_OPTION(member)                                          \
-#member, &RecordingOptions::member, &jobscope_capture_options::member, \
-      [](const auto&                                                     \
-             message) { return message.member(); },                      \
-                                                 [](auto* message,       \
-                                                    const auto&          \
-                                                        value) { message->set_##member(value); }
+// clang-format off
+#define JOBSCOPE_OPTION(member)                                        \
+  #member, &RecordingOptions::member, &jobscope_capture_options::member, \
+      [](const auto& message) { return message.member(); },            \
+      [](auto* message, const auto& value) { message->set_##member(value); }
+// clang-format on
 
 template <typename Visitor>
 void ForEachRow(Visitor visit) {
