@@ -8,6 +8,9 @@ JOBS ?= 2
 # More arguments for ctest, such as CTEST_ARGS='-R session'.
 CTEST_ARGS ?=
 
+# Without these ccache does not keep what is compiled with precompiled headers.
+export CCACHE_SLOPPINESS ?= pch_defines,time_macros
+
 # ccache where it is: install_deps brings it. Asked by the shell, because make expands a recipe before its first line has run, and
 # a launcher that came and went would rebuild everything.
 CONFIGURE = cmake $$(command -v ccache >/dev/null && echo -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache) --log-level=WARNING --preset

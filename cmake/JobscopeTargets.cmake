@@ -30,7 +30,7 @@ endif()
 # Tests are compiled once and run for seconds, so optimising them does not pay off. The libraries that they link are
 # optimised.
 if(NOT JOBSCOPE_SANITIZE)
-  set(jobscope_test_options -O0 -g1)
+  set(jobscope_test_options -O0 -g1 -pthread)  # -pthread: some libraries ask for it, and precompiled headers fit one or the other
 endif()
 
 # jobscope_library(NAME SOURCES... [ALONE sources...] [PUBLIC libs...] [PRIVATE libs...]): a static library of one
@@ -73,6 +73,9 @@ function(jobscope_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE jobscope_flags ${ARG_LIBS} GTest::gmock GTest::gtest_main)
   target_compile_options(${name} PRIVATE ${jobscope_test_options})
+  if(TARGET jobscope_test_headers)
+    target_precompile_headers(${name} REUSE_FROM jobscope_test_headers)
+  endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name} --gtest_shuffle)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
