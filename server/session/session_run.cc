@@ -275,6 +275,12 @@ bool SessionRun::WaitForStepWindow() {
       if (!ended_by_.has_value()) ended_by_ = EndedBy::kDuration;
       return true;  // the watchers have been started and must be stopped
     }
+    if (plan_.keep_zero && window_open_ticks_ < plan_.zero_ticks) {
+      warnings_.push_back(absl::StrFormat(
+          "its first step began %.1f ms before the common start of all workers, which the trace "
+          "begins with: the beginning of that step is missing",
+          clock_.Nanoseconds(plan_.zero_ticks - window_open_ticks_) / 1e6));
+    }
     OpenStepWindow(window_open_ticks_, clock_.map(), &plan_);
     recording_ticks_ = plan_.start_ticks;
   }

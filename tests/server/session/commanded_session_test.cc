@@ -364,6 +364,23 @@ TEST_F(CommandedSessionTest, StepsAreWatchedForAtOnceAndTheZeroStays) {
   EXPECT_EQ(other.start_ticks, open);
   EXPECT_EQ(other.map.zero_ticks(), watcher.map.zero_ticks()) << "commanded, not the opening";
   EXPECT_GT(other.map.ToPs(open), 0);
+  EXPECT_THAT(result.summary.warnings(), Not(Contains(HasSubstr("before the common start"))));
+}
+
+TEST_F(CommandedSessionTest, AStepThatBeganBeforeTheZeroIsSaid) {
+  a_.set_watches_steps(true);
+  Make({&a_});
+  Commanded session = SubmitOnCommand();
+  session.Armed();
+  const uint64_t open = detail::ReadTicks(true);
+  StartCommand command = In(20 * kMillisecondNs, absl::Hours(2));
+  command.steps = StepRange{10, 20};
+  a_.OpenStepWindowAt(open, open + 1'000'000'000);
+  ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
+  const SessionResult result = session.pending.Get();
+  EXPECT_EQ(result.summary.ended_by(), "steps");
+  EXPECT_THAT(result.summary.warnings(),
+              Contains(HasSubstr("ms before the common start of all workers")));
 }
 
 TEST_F(CommandedSessionTest, TheDurationBoundsTheWaitForStepsToo) {
