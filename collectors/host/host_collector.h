@@ -13,8 +13,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "collectors/collector.h"
+#include "collectors/host/encoding/reader.h"
 #include "collectors/host/host_session.h"
-#include "collectors/host/reader.h"
 #include "common/sync/mutex.h"
 
 namespace jobscope {

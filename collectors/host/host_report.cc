@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "collectors/host/account.h"
+#include "collectors/host/encoding/account.h"
 #include "collectors/host/step_pattern.h"
 #include "common/text/utf8.h"
 #include "jobscope/v1/item.pb.h"

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "collectors/collector.h"
-#include "collectors/host/reader.h"
-#include "collectors/host/thread_line.h"
+#include "collectors/host/encoding/reader.h"
+#include "collectors/host/encoding/thread_line.h"
 #include "common/xspace/segment/item_sink.h"
 
 namespace jobscope::host {

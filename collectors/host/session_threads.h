@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "collectors/host/account.h"
-#include "collectors/host/event_encoder.h"
-#include "collectors/host/reader.h"
+#include "collectors/host/encoding/account.h"
+#include "collectors/host/encoding/event_encoder.h"
+#include "collectors/host/encoding/reader.h"
 #include "collectors/host/thread_drain.h"
 
 namespace jobscope::host {

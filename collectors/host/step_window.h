@@ -8,10 +8,10 @@
 #include <cstdint>
 
 #include "collectors/collector.h"
-#include "collectors/host/event_encoder.h"
-#include "collectors/host/reader.h"
+#include "collectors/host/encoding/event_encoder.h"
+#include "collectors/host/encoding/reader.h"
+#include "collectors/host/encoding/window.h"
 #include "collectors/host/session_threads.h"
-#include "collectors/host/window.h"
 #include "common/clock/tick_clock.h"
 
 namespace jobscope::host {

@@ -9,10 +9,10 @@
 #include <optional>
 #include <vector>
 
-#include "collectors/host/account.h"
-#include "collectors/host/event_encoder.h"
-#include "collectors/host/reader.h"
-#include "collectors/host/thread_line.h"
+#include "collectors/host/encoding/account.h"
+#include "collectors/host/encoding/event_encoder.h"
+#include "collectors/host/encoding/reader.h"
+#include "collectors/host/encoding/thread_line.h"
 
 namespace jobscope::host {
 

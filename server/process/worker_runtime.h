@@ -11,7 +11,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "collectors/host/reader.h"
+#include "collectors/host/encoding/reader.h"
 #include "common/clock/clock_baseline.h"
 #include "common/process/identity.h"
 #include "jobscope/v1/item.pb.h"

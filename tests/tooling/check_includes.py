@@ -30,6 +30,7 @@ MAY_INCLUDE = {
     "common/run": ["common/run", "common/files", "common/text", "proto"],
     "collectors": ["collectors/collector.h", "common", "include", "proto"],
     "collectors/host": ["collectors/host", "collectors/collector.h", "common", "include", "proto"],
+    "collectors/host/encoding": ["collectors/host/encoding", "collectors/host/recorder/reader_abi.h", "common", "include", "proto"],
     "collectors/host/recorder": ["collectors/host/recorder", "include"],
     "collectors/cuda/libraries": ["collectors/cuda/libraries", "common", "include"],
     "collectors/cuda/tracing": ["collectors/cuda/tracing", "collectors/cuda/libraries", "common", "include"],

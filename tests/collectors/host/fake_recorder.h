@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "collectors/host/reader.h"
+#include "collectors/host/encoding/reader.h"
 
 namespace jobscope {
 

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "collectors/host/async_pairs.h"
-#include "collectors/host/site_table.h"
-#include "collectors/host/thread_line.h"
-#include "collectors/host/window.h"
+#include "collectors/host/encoding/async_pairs.h"
+#include "collectors/host/encoding/site_table.h"
+#include "collectors/host/encoding/thread_line.h"
+#include "collectors/host/encoding/window.h"
 #include "common/xspace/segment/names.h"
 #include "common/xspace/segment/store.h"
 #include "tests/collectors/host/host_collector_fixture.h"

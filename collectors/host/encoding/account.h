@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Counts what became of each attempted event.
-#ifndef COLLECTORS_HOST_ACCOUNT_H_
-#define COLLECTORS_HOST_ACCOUNT_H_
+#ifndef COLLECTORS_HOST_ENCODING_ACCOUNT_H_
+#define COLLECTORS_HOST_ENCODING_ACCOUNT_H_
 
 #include <array>
 #include <cstddef>
@@ -71,4 +71,4 @@ struct Account {
 
 }  // namespace jobscope::host
 
-#endif  // COLLECTORS_HOST_ACCOUNT_H_
+#endif  // COLLECTORS_HOST_ENCODING_ACCOUNT_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectors/host/event_names.h"
+#include "collectors/host/encoding/event_names.h"
 
 #include <gtest/gtest.h>
 

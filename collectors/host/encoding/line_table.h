@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Keeps the lines of a session by thread.
-#ifndef COLLECTORS_HOST_LINE_TABLE_H_
-#define COLLECTORS_HOST_LINE_TABLE_H_
+#ifndef COLLECTORS_HOST_ENCODING_LINE_TABLE_H_
+#define COLLECTORS_HOST_ENCODING_LINE_TABLE_H_
 
 #include <cstddef>
 #include <cstdint>
 
-#include "collectors/host/thread_line.h"
+#include "collectors/host/encoding/thread_line.h"
 #include "common/xspace/segment/item_sink.h"
 #include "common/xspace/segment/names.h"
 
@@ -40,4 +40,4 @@ class LineTable {
 
 }  // namespace jobscope::host
 
-#endif  // COLLECTORS_HOST_LINE_TABLE_H_
+#endif  // COLLECTORS_HOST_ENCODING_LINE_TABLE_H_

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Encodes ring records as XPlane events.
-#ifndef COLLECTORS_HOST_EVENT_ENCODER_H_
-#define COLLECTORS_HOST_EVENT_ENCODER_H_
+#ifndef COLLECTORS_HOST_ENCODING_EVENT_ENCODER_H_
+#define COLLECTORS_HOST_ENCODING_EVENT_ENCODER_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "collectors/host/async_pairs.h"
-#include "collectors/host/reader.h"
-#include "collectors/host/site_table.h"
-#include "collectors/host/step_begins.h"
-#include "collectors/host/thread_line.h"
-#include "collectors/host/window.h"
+#include "collectors/host/encoding/async_pairs.h"
+#include "collectors/host/encoding/reader.h"
+#include "collectors/host/encoding/site_table.h"
+#include "collectors/host/encoding/step_begins.h"
+#include "collectors/host/encoding/thread_line.h"
+#include "collectors/host/encoding/window.h"
 #include "common/xspace/segment/names.h"
 #include "common/xspace/segment/segment.h"
 #include "common/xspace/segment/stats.h"
@@ -121,4 +121,4 @@ class EventEncoder {
 
 }  // namespace jobscope::host
 
-#endif  // COLLECTORS_HOST_EVENT_ENCODER_H_
+#endif  // COLLECTORS_HOST_ENCODING_EVENT_ENCODER_H_

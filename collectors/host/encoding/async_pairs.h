@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Joins the two halves of async operations, which begin and end on different threads.
-#ifndef COLLECTORS_HOST_ASYNC_PAIRS_H_
-#define COLLECTORS_HOST_ASYNC_PAIRS_H_
+#ifndef COLLECTORS_HOST_ENCODING_ASYNC_PAIRS_H_
+#define COLLECTORS_HOST_ENCODING_ASYNC_PAIRS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "collectors/host/site_table.h"
-#include "collectors/host/thread_line.h"
-#include "collectors/host/window.h"
+#include "collectors/host/encoding/site_table.h"
+#include "collectors/host/encoding/thread_line.h"
+#include "collectors/host/encoding/window.h"
 #include "common/xspace/segment/names.h"
 #include "common/xspace/segment/segment.h"
 
@@ -113,4 +113,4 @@ class AsyncPairs {
 
 }  // namespace jobscope::host
 
-#endif  // COLLECTORS_HOST_ASYNC_PAIRS_H_
+#endif  // COLLECTORS_HOST_ENCODING_ASYNC_PAIRS_H_

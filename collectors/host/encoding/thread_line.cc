@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectors/host/thread_line.h"
+#include "collectors/host/encoding/thread_line.h"
 
 #include <algorithm>
 

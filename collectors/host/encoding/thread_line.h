@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Writes the line of one thread: its events, its counter samples, its account.
-#ifndef COLLECTORS_HOST_THREAD_LINE_H_
-#define COLLECTORS_HOST_THREAD_LINE_H_
+#ifndef COLLECTORS_HOST_ENCODING_THREAD_LINE_H_
+#define COLLECTORS_HOST_ENCODING_THREAD_LINE_H_
 
 #include <cstdint>
 #include <memory>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "collectors/host/account.h"
+#include "collectors/host/encoding/account.h"
 #include "common/xspace/segment/names.h"
 #include "common/xspace/segment/segment.h"
 
@@ -92,4 +92,4 @@ using ThreadLines = absl::flat_hash_map<int64_t, std::unique_ptr<ThreadLine>>;
 
 }  // namespace jobscope::host
 
-#endif  // COLLECTORS_HOST_THREAD_LINE_H_
+#endif  // COLLECTORS_HOST_ENCODING_THREAD_LINE_H_

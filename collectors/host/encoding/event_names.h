@@ -2,8 +2,8 @@
 //
 // Chooses the names of sites and argument keys in a trace, so that XProf interprets them correctly
 // (docs/trace_format.md).
-#ifndef COLLECTORS_HOST_EVENT_NAMES_H_
-#define COLLECTORS_HOST_EVENT_NAMES_H_
+#ifndef COLLECTORS_HOST_ENCODING_EVENT_NAMES_H_
+#define COLLECTORS_HOST_ENCODING_EVENT_NAMES_H_
 
 #include <string>
 #include <string_view>
@@ -30,4 +30,4 @@ std::string TfOpOf(std::string_view name, std::string_view category);
 
 }  // namespace jobscope::host
 
-#endif  // COLLECTORS_HOST_EVENT_NAMES_H_
+#endif  // COLLECTORS_HOST_ENCODING_EVENT_NAMES_H_

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectors/host/site_table.h"
+#include "collectors/host/encoding/site_table.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "collectors/host/event_names.h"
+#include "collectors/host/encoding/event_names.h"
 #include "common/xspace/segment/nvtx_place.h"
 #include "common/xspace/wire/absl_view.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectors/host/async_pairs.h"
+#include "collectors/host/encoding/async_pairs.h"
 
 #include <algorithm>
 #include <utility>

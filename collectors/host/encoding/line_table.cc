@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectors/host/line_table.h"
+#include "collectors/host/encoding/line_table.h"
 
 #include <memory>
 #include <string_view>

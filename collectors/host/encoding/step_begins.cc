@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectors/host/step_begins.h"
+#include "collectors/host/encoding/step_begins.h"
 
 #include <algorithm>
 

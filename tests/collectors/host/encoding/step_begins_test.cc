@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where a step begins in the trace: with the wait for its input, wherever the program has put that.
-#include "collectors/host/step_begins.h"
+#include "collectors/host/encoding/step_begins.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,8 +2,8 @@
 //
 // Computes where the steps of one thread begin in the trace: a wait for input between two steps
 // belongs to the next one.
-#ifndef COLLECTORS_HOST_STEP_BEGINS_H_
-#define COLLECTORS_HOST_STEP_BEGINS_H_
+#ifndef COLLECTORS_HOST_ENCODING_STEP_BEGINS_H_
+#define COLLECTORS_HOST_ENCODING_STEP_BEGINS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -60,4 +60,4 @@ class StepBegins {
 
 }  // namespace jobscope::host
 
-#endif  // COLLECTORS_HOST_STEP_BEGINS_H_
+#endif  // COLLECTORS_HOST_ENCODING_STEP_BEGINS_H_

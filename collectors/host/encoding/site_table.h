@@ -2,8 +2,8 @@
 //
 // Declares the sites and names of the recorder's dictionary as metadata of one plane of one
 // session.
-#ifndef COLLECTORS_HOST_SITE_TABLE_H_
-#define COLLECTORS_HOST_SITE_TABLE_H_
+#ifndef COLLECTORS_HOST_ENCODING_SITE_TABLE_H_
+#define COLLECTORS_HOST_ENCODING_SITE_TABLE_H_
 
 #include <cstdint>
 #include <deque>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "collectors/host/reader.h"
+#include "collectors/host/encoding/reader.h"
 #include "common/xspace/segment/names.h"
 #include "common/xspace/segment/stats.h"
 
@@ -97,4 +97,4 @@ class SiteTable {
 
 }  // namespace jobscope::host
 
-#endif  // COLLECTORS_HOST_SITE_TABLE_H_
+#endif  // COLLECTORS_HOST_ENCODING_SITE_TABLE_H_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Defines the window of a session, in ticks and in session time.
-#ifndef COLLECTORS_HOST_WINDOW_H_
-#define COLLECTORS_HOST_WINDOW_H_
+#ifndef COLLECTORS_HOST_ENCODING_WINDOW_H_
+#define COLLECTORS_HOST_ENCODING_WINDOW_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -43,4 +43,4 @@ struct Window {
 
 }  // namespace jobscope::host
 
-#endif  // COLLECTORS_HOST_WINDOW_H_
+#endif  // COLLECTORS_HOST_ENCODING_WINDOW_H_
