@@ -272,7 +272,7 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
   }
   if (verb == Verb::kCapture) {
     app.footer(
-        "Verbs: capture check, capture stop (each has its own --help).\n"
+        "Verbs: capture check, stop, run, report, diff (each has its own --help).\n"
         "Exit code: 0 all workers delivered, 1 all, but the result could not be printed or the "
         "manifest not be written, 2 usage, 3 some, 4 none, 130 interrupted.");
   }
@@ -328,11 +328,13 @@ FlagsResult ParseFlags(const std::vector<std::string>& arguments) {
       "  check     list workers and their state; record nothing\n"
       "  stop      end a running capture early, keep its data\n"
       "  run       start a program whose training processes become workers\n"
+      "  report    tell which worker of a captured run is slow, and why\n"
+      "  diff      compare two runs\n"
       "jobscope VERB --help lists the flags of a verb; jobscope --versions the libraries that are "
       "linked in.\n";
   if (first == "--help" || first == "-h") return Print(usage, 0);
   if (first.empty()) return Print(usage, kExitUsage);
-  const auto meant = Suggestion(first, {"capture", "check", "stop", "run"});
+  const auto meant = Suggestion(first, {"capture", "check", "stop", "run", "report", "diff"});
   return Print(absl::StrCat("jobscope: unknown verb '", first, "'",
                             meant.has_value() ? absl::StrCat("; did you mean ", *meant, "?") : "",
                             "\n", usage),

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 namespace jobscope {
 namespace {
 
@@ -187,6 +188,10 @@ TEST(Flags, WhatWasMeantIsSuggested) {
   EXPECT_THAT(text("chek"), HasSubstr("did you mean check?"));
   EXPECT_THAT(Parse({"chek", "--service_addr=a:1"}).text, HasSubstr("did you mean check?"));
   EXPECT_THAT(ParseFlags({"jobscope", "captrue"}).text, HasSubstr("did you mean capture?"));
+  EXPECT_THAT(ParseFlags({"jobscope", "reprot"}).text, HasSubstr("did you mean report?"));
+  for (const char* verb : {"capture", "check", "stop", "run", "report", "diff"}) {
+    EXPECT_THAT(ParseFlags({"jobscope", "--help"}).text, HasSubstr(absl::StrCat("\n  ", verb)));
+  }
   for (const char* flag : {"--nosuch=1", "--x", "--tls=1", "--", "stray"}) {
     EXPECT_THAT(text(flag), Not(HasSubstr("did you mean"))) << flag;
   }
