@@ -121,6 +121,10 @@ absl::Status Check(const Flags& flags) {
         "--protocol=", flags.protocol, " is not known; give auto, native or tensorflow")));
   }
   if (flags.verb == Verb::kCapture) status.Update(CheckCapture(flags));
+  if (flags.server && !flags.session_id.empty()) {
+    status.Update(absl::InvalidArgumentError(
+        "--server and --session_id exclude each other: a server that closes ends every session"));
+  }
   return status;
 }
 
@@ -255,7 +259,8 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
       verb == Verb::kCapture ? "Records many workers at once; gathers their traces in one run."
       : verb == Verb::kCheck
           ? "Lists workers, their state and their collectors. Records nothing."
-          : "Ends a running capture early; the client that started it receives the data.";
+          : "Ends a running capture early; the client that started it receives the data. With "
+            "--server, closes the workers' servers.";
   CLI::App app(description, program);
   app.set_version_flag("--version", std::string("jobscope ") + Version());
   AddCommon(&app, &flags);
@@ -269,6 +274,9 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
   if (verb == Verb::kStop) {
     app.add_option("--session_id", flags.session_id,
                    "the session to end; default: whichever runs. Needed for stock workers");
+    app.add_flag("--server", flags.server,
+                 "close the workers' servers; only those started with JOBSCOPE_ALLOW_CLOSE=1. Only "
+                 "the worker's program can start one again");
   }
   if (verb == Verb::kCapture) {
     app.footer(

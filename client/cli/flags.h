@@ -46,6 +46,7 @@ struct Flags {
   bool report = false;  // `capture` only
   bool quiet = false;
   bool verbose = false;  // `check` only
+  bool server = false;   // `stop` only
 };
 
 // What the command line asks for instead of running a verb.

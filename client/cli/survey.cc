@@ -173,6 +173,28 @@ std::string StopText(const v1::StopResponse& response) {
                          static_cast<double>(response.client_lost_ms()) / 1000);
 }
 
+// A Question: closes the worker's server.
+void CloseServer(const Asked* worker, absl::Duration timeout, std::function<void(Answer)> done) {
+  worker->calls->Close(timeout, [worker, timeout, done = std::move(done)](grpc::Status status) {
+    if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+      status = grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
+                            "this worker cannot be closed by its callers: it is a stock worker, or "
+                            "its jobscope is too old; only its program can stop the server");
+    }
+    worker->diagnoser->Explain(
+        *worker->endpoint, status, [worker, timeout, done](const grpc::Status& explained) {
+          Answer answer;
+          if (explained.ok()) {
+            answer.account.protocol = "native";
+            answer.verdict = {Outcome::kOk, Phase::kDone, "the server is closed", std::nullopt};
+          } else {
+            answer.verdict = JudgeDescribe(explained, worker->connected(), timeout);
+          }
+          done(std::move(answer));
+        });
+  });
+}
+
 }  // namespace
 
 int RunCheck(const Flags& flags) {
@@ -203,6 +225,10 @@ int RunStop(const Flags& flags) {
   if (!targets.ok()) return UsageError(targets.status());
   const absl::Status descriptors = EnsureDescriptors(targets->endpoints.size(), /*per_worker=*/1);
   if (!descriptors.ok()) return UsageError(descriptors);
+  if (flags.server) {
+    const Manifest manifest = AskAll(flags, "stop", *targets, CloseServer);
+    return Conclude(manifest, flags, StopTable(manifest));
+  }
   const std::string session_id = flags.session_id;
   const Question question = [session_id](const Asked* worker, absl::Duration timeout,
                                          std::function<void(Answer)> done) {

@@ -23,6 +23,7 @@ namespace {
 
 constexpr char kDescribe[] = "/jobscope.v1.Profiler/Describe";
 constexpr char kStop[] = "/jobscope.v1.Profiler/Stop";
+constexpr char kClose[] = "/jobscope.v1.Profiler/Close";
 constexpr char kTerminate[] = "/tensorflow.ProfilerService/Terminate";
 
 constexpr char kCompressedText[] =
@@ -124,6 +125,14 @@ void UnaryCalls::AskStop(const std::string& session_id, absl::Duration timeout, 
           v1::StopResponse response;
           if (status.ok() && !ParseSmall(*bytes, &response)) status = Unreadable();
           done(status, std::move(response));
+        });
+}
+
+void UnaryCalls::Close(absl::Duration timeout,
+                       std::function<void(const grpc::Status& status)> done) {
+  Start(kClose, v1::CloseRequest().SerializeAsString(), timeout,
+        [done = std::move(done)](const grpc::Status& status, const grpc::ByteBuffer*) {
+          done(status);
         });
 }
 

@@ -43,6 +43,8 @@ class UnaryCalls {
   void Stop(const std::string& session_id, absl::Duration timeout, WorkerClient::StopDone done);
   using StopAnswered = std::function<void(const grpc::Status& status, v1::StopResponse response)>;
   void AskStop(const std::string& session_id, absl::Duration timeout, StopAnswered done);
+  // UNIMPLEMENTED also stands for an older worker of ours.
+  void Close(absl::Duration timeout, std::function<void(const grpc::Status& status)> done);
   // tensorflow.ProfilerService. The answer says only that the worker was asked.
   void Terminate(const std::string& session_id, absl::Duration timeout,
                  WorkerClient::StopDone done);

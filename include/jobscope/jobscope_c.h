@@ -74,6 +74,9 @@ typedef struct jobscope_server_options {
   uint32_t max_captures_per_minute;
   /* Host, device and Python level. NULL or "": JOBSCOPE_MAX_LEVELS, else "3/1/1". */
   const char* max_levels;
+  /* 1: callers may close the server (`capture stop --server`), as jobscope_server_stop does. 0: as
+   * JOBSCOPE_ALLOW_CLOSE says. */
+  int allow_close;
 } jobscope_server_options;
 
 /* Starts the process's server. Takes a few milliseconds; at most 10 s if a name server is slow.
@@ -93,7 +96,7 @@ JOBSCOPE_API int jobscope_server_start(const jobscope_server_options* options, c
  * if no server runs. */
 JOBSCOPE_API int jobscope_server_stop(void);
 
-/* Returns 1 if a server runs in this process, else 0. */
+/* Returns 1 if a server runs in this process, else 0: also after a caller has closed it. */
 JOBSCOPE_API int jobscope_server_running(void);
 
 /* ---- programmatic captures ---- */

@@ -26,8 +26,8 @@ namespace jobscope {
 
 // Options with a default value come from the environment (JOBSCOPE_LISTEN, JOBSCOPE_INSECURE,
 // JOBSCOPE_STORE_MB, JOBSCOPE_TLS_CERT, _KEY, _CA, _ALLOWED_NAMES, JOBSCOPE_TOKEN_FILE,
-// JOBSCOPE_ALLOW_USERS, JOBSCOPE_MAX_DURATION_MS, _TRACE_MB, _CAPTURES_PER_MINUTE, _LEVELS), else
-// from the library.
+// JOBSCOPE_ALLOW_USERS, JOBSCOPE_MAX_DURATION_MS, _TRACE_MB, _CAPTURES_PER_MINUTE, _LEVELS,
+// JOBSCOPE_ALLOW_CLOSE), else from the library.
 struct ProfilerServerOptions {
   // host:port, [v6]:port or unix:/path, at most 1,024 bytes. With port 0 the kernel chooses a free
   // one; a suffix "+rank" adds the local rank to the port.
@@ -67,6 +67,9 @@ struct ProfilerServerOptions {
   uint32_t max_captures_per_minute = 0;
   // Host, device and Python level; empty: "3/1/1", so Python level 2 is refused.
   std::string max_levels;
+  // Callers may close the server (`capture stop --server`). Handles remain as they are; a further
+  // Start opens a server again.
+  bool allow_close = false;
 };
 
 // A handle to the process's server, or the reason why there is none. Handles share the server: a
@@ -143,6 +146,7 @@ inline ProfilerServer ProfilerServer::Start(const ProfilerServerOptions& options
   c.max_trace_bytes = options.max_trace_bytes;
   c.max_captures_per_minute = options.max_captures_per_minute;
   c.max_levels = options.max_levels.c_str();
+  c.allow_close = options.allow_close ? 1 : 0;
   char address[1100] = "";
   char error[2048] = "";
   ProfilerServer server;

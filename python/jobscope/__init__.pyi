@@ -103,6 +103,7 @@ def start_server(
     max_trace_bytes: int = 0,
     max_captures_per_minute: int = 0,
     max_levels: Optional[str] = None,
+    allow_close: bool = False,
     strict: bool = False,
 ) -> Server: ...
 

@@ -33,16 +33,19 @@ class Server:
 
     @property
     def running(self):
-        """False after stop(), in a forked child, and if the server could not be started."""
+        """False after stop(), after a caller has closed the server, in a forked child, and if it could not be started."""
         return bool(self._address) and not self._stopped and self._pid == os.getpid() and _native.server_running()
 
     def stop(self):
         """Stops the server; ends and delivers a running capture, within at most 2 s. Further calls do nothing."""
         if not self.running:
             return
+        self._forget()
+        _errors.raise_for(_native.server_stop(), "the server could not be stopped")
+
+    def _forget(self):
         self._stopped = True
         _servers.pop((self._pid, self._address), None)
-        _errors.raise_for(_native.server_stop(), "the server could not be stopped")
 
     def __bool__(self):
         return self.running
@@ -86,6 +89,7 @@ def start_server(
     max_trace_bytes=0,
     max_captures_per_minute=0,
     max_levels=None,
+    allow_close=False,
     strict=False,
 ):
     """Starts the profiler server of this process, and returns it.
@@ -108,7 +112,8 @@ def start_server(
     On a loopback address or a Unix socket without a token or certificate only this process' user and root may call;
     `allow_users` lets in others: user ids, "1001,1002", or "any". `tls_allowed_names`, "alice,bob", restricts the
     certificates of `tls_ca`. `max_duration_ms`, `max_trace_bytes`, `max_captures_per_minute` and `max_levels` ("3/1/2": host,
-    device and Python) are ceilings that no client exceeds; by default an hour, none, none and "3/1/1".
+    device and Python) are ceilings that no client exceeds; by default an hour, none, none and "3/1/1". With
+    `allow_close` a caller may close the server (`capture stop --server`); a further call then starts one again.
 
     Arguments of a wrong type always raise TypeError.
     """
@@ -128,6 +133,7 @@ def start_server(
             _errors.whole_number("max_duration_ms", max_duration_ms),
             _errors.whole_number("max_trace_bytes", max_trace_bytes),
             _small_number("max_captures_per_minute", max_captures_per_minute, "1 to 1,000,000"),
+            bool(allow_close),
         )
         _errors.raise_for(code, error)
         if not _native.recorder_lives():
@@ -145,6 +151,9 @@ def start_server(
         known = _servers.get((os.getpid(), running))
         return known if known is not None else Server(running, str(error))
     _nvtx.serve()
+    for server in list(_servers.values()):
+        if server.address != running:  # a caller, or C++ code, has closed it
+            server._forget()
     return _servers.setdefault((os.getpid(), running), Server(running))
 
 

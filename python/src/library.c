@@ -113,11 +113,12 @@ PyObject* ServerStart(PyObject* module, PyObject* args) {
   unsigned long long max_duration_ms = 0, max_trace_bytes = 0;
   unsigned max_captures_per_minute = 0;
   /* z: a str without an embedded zero, or None; the args keep the texts alive. */
-  if (!PyArg_ParseTuple(args, "zpKIKpzzzzzzzKKI", &options.address, &options.insecure, &store_bytes,
-                        &ring_records, &rings_cap_bytes, &always_on, &options.tls_cert,
-                        &options.tls_key, &options.tls_ca, &options.token_file,
+  if (!PyArg_ParseTuple(args, "zpKIKpzzzzzzzKKIp", &options.address, &options.insecure,
+                        &store_bytes, &ring_records, &rings_cap_bytes, &always_on,
+                        &options.tls_cert, &options.tls_key, &options.tls_ca, &options.token_file,
                         &options.tls_allowed_names, &options.allow_users, &options.max_levels,
-                        &max_duration_ms, &max_trace_bytes, &max_captures_per_minute)) {
+                        &max_duration_ms, &max_trace_bytes, &max_captures_per_minute,
+                        &options.allow_close)) {
     return NULL;
   }
   if (Load() != 0) return NULL;

@@ -60,6 +60,7 @@ jobscope::StartOutcome Start(const jobscope_server_options* given) {
   request.max_duration_ms = options.max_duration_ms;
   request.max_trace_bytes = options.max_trace_bytes;
   request.max_captures_per_minute = options.max_captures_per_minute;
+  request.allow_close = options.allow_close != 0;
   return jobscope::StartProcessServer(request);
 }
 

@@ -169,7 +169,7 @@ struct GrpcServer::State {
         native({this->options.sessions, &continuous, &calls, this->options.steps,
                 this->options.identity, this->options.uses_tsc, this->options.store_bytes,
                 static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())), this->options.native_limits,
-                this->options.gpus, this->options.ceilings, rate}) {}
+                this->options.gpus, this->options.ceilings, rate, this->options.closer}) {}
 
   // Runs the whole start, on the helper thread; undoes what it has begun if it fails.
   void Start();
@@ -363,12 +363,17 @@ size_t GrpcServer::open_calls() const { return state_->calls.open(); }
 
 size_t GrpcServer::open_captures() const { return state_->native.captures(); }
 
+void GrpcServer::StopAccepting() {
+  state_->calls.Close();
+  state_->acceptor->Stop();
+}
+
 void GrpcServer::Stop(absl::Duration limit) {
   State& state = *state_;
   const absl::Time end = absl::Now() + limit;
   state.calls.Close();
   state.continuous.Stop().IgnoreError();
-  state.native.Close();
+  state.native.EndCaptures();
   state.EndCalls(end);
   // No call is open any more. A connection whose peer is cut off would keep gRPC waiting for its
   // closing handshake until the time limit.

@@ -24,6 +24,7 @@
 #include "server/security/credentials.h"
 #include "server/services/continuous_profiling.h"
 #include "server/services/gpu_source.h"
+#include "server/services/server_closer.h"
 #include "server/services/step_source.h"
 #include "server/session/session.h"
 #include "server/tensorflow/answer.h"
@@ -52,6 +53,7 @@ struct GrpcServerOptions {
   ContinuousProfiling::SetRecording set_recording;
   StepSource steps;
   GpuSource gpus;
+  ServerCloser closer;
   IdentitySource identity = [] { return v1::Identity(); };
   bool uses_tsc = true;
 };
@@ -83,6 +85,10 @@ class GrpcServer {
   size_t open_calls() const;
   // Native captures that run, or whose items are held.
   size_t open_captures() const;
+
+  // Closes the port, and refuses calls from now on; open ones continue. Blocks for at most 2 s,
+  // typically for microseconds. Stop follows.
+  void StopAccepting();
 
   // Ends the capture that runs for one of our callers (EndedBy::kShutdown) and delivers it,
   // refuses queued requests, closes the port. Blocks for at most `limit`, plus 0.5 s for gRPC to

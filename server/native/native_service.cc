@@ -88,6 +88,30 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* NativeService::Fetc
   return CaptureStream::Fetch(StreamDependencies(), context);
 }
 
+grpc::ServerUnaryReactor* NativeService::Close(grpc::CallbackServerContext* context,
+                                               const grpc::ByteBuffer* request,
+                                               grpc::ByteBuffer* response) {
+  auto call = UnaryCall::Start(dependencies_.calls, "jobscope.v1.Profiler/Close", context);
+  grpc::ServerUnaryReactor* const reactor = call->reactor();
+  if (!call->open()) return reactor;
+  v1::CloseRequest message;
+  absl::Status status = ParseRequest(*request, &message);
+  if (status.ok() && !dependencies_.closer) {
+    status = absl::PermissionDeniedError(
+        "this worker does not let callers close its server: have it started with "
+        "JOBSCOPE_ALLOW_CLOSE=1 (options.allow_close)");
+  }
+  if (status.ok()) {
+    status = dependencies_.closer([call, response] {
+      call->Finish(
+          absl::OkStatus(), [&] { WriteResponse(v1::CloseResponse(), response); },
+          "the server is closed");
+    });
+  }
+  if (!status.ok()) call->Finish(status);
+  return reactor;
+}
+
 CaptureStream::Dependencies NativeService::StreamDependencies() const {
   return {captures_, dependencies_.calls, dependencies_.store_bytes, dependencies_.ceilings,
           dependencies_.rate};

@@ -19,16 +19,19 @@
 #include "server/rpc/ceilings.h"
 #include "server/services/continuous_profiling.h"
 #include "server/services/gpu_source.h"
+#include "server/services/server_closer.h"
 #include "server/services/step_source.h"
 #include "server/session/session.h"
 
 namespace jobscope {
 
-// Describe and Stop answer at once, whatever the worker is doing. No method blocks a thread.
+// Describe and Stop answer at once, whatever the worker is doing; Close, once the port is closed.
+// No method blocks a thread.
 class NativeService final
-    : public v1::Profiler::WithRawCallbackMethod_Describe<v1::Profiler::WithRawCallbackMethod_Stop<
-          v1::Profiler::WithRawCallbackMethod_SyncClock<v1::Profiler::WithRawCallbackMethod_Capture<
-              v1::Profiler::WithRawCallbackMethod_Fetch<v1::Profiler::Service>>>>> {
+    : public v1::Profiler::WithRawCallbackMethod_Describe<
+          v1::Profiler::WithRawCallbackMethod_Stop<v1::Profiler::WithRawCallbackMethod_SyncClock<
+              v1::Profiler::WithRawCallbackMethod_Capture<v1::Profiler::WithRawCallbackMethod_Fetch<
+                  v1::Profiler::WithRawCallbackMethod_Close<v1::Profiler::Service>>>>>> {
  public:
   struct Dependencies {
     std::shared_ptr<SessionManager> sessions;
@@ -43,6 +46,7 @@ class NativeService final
     GpuSource gpus;
     Ceilings ceilings;
     std::shared_ptr<CaptureRate> rate;
+    ServerCloser closer;
   };
   explicit NativeService(Dependencies dependencies);
 
@@ -59,8 +63,12 @@ class NativeService final
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Fetch(
       grpc::CallbackServerContext* context) override;
 
+  grpc::ServerUnaryReactor* Close(grpc::CallbackServerContext* context,
+                                  const grpc::ByteBuffer* request,
+                                  grpc::ByteBuffer* response) override;
+
   // Drops captures without a stream now, others when their streams end.
-  void Close() { captures_->Close(); }
+  void EndCaptures() { captures_->Close(); }
   size_t captures() const { return captures_->size(); }
 
  private:

@@ -84,6 +84,7 @@ absl::StatusOr<Environment> ReadEnvironment(
   environment.tls_key = reader.Text("JOBSCOPE_TLS_KEY");
   environment.tls_ca = reader.Text("JOBSCOPE_TLS_CA");
   environment.token_file = reader.Text("JOBSCOPE_TOKEN_FILE");
+  environment.allow_close = reader.Flag("JOBSCOPE_ALLOW_CLOSE");
   environment.allow_users = reader.Text("JOBSCOPE_ALLOW_USERS");
   environment.tls_allowed_names = reader.Text("JOBSCOPE_TLS_ALLOWED_NAMES");
   environment.max_levels = reader.Text("JOBSCOPE_MAX_LEVELS");

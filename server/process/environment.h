@@ -14,10 +14,11 @@
 namespace jobscope {
 
 struct Environment {
-  std::string listen;     // JOBSCOPE_LISTEN; empty: not set
-  bool disable = false;   // JOBSCOPE_DISABLE: no server, no capture, whatever the code says
-  std::string port_dir;   // JOBSCOPE_PORT_DIR; empty: not set
-  bool insecure = false;  // JOBSCOPE_INSECURE: serve any address without credentials
+  std::string listen;        // JOBSCOPE_LISTEN; empty: not set
+  bool disable = false;      // JOBSCOPE_DISABLE: no server, no capture, whatever the code says
+  std::string port_dir;      // JOBSCOPE_PORT_DIR; empty: not set
+  bool insecure = false;     // JOBSCOPE_INSECURE: serve any address without credentials
+  bool allow_close = false;  // JOBSCOPE_ALLOW_CLOSE: callers may close the server
   std::optional<uint64_t> store_bytes;  // JOBSCOPE_STORE_MB, in MiB there
   // Paths, not checked here; empty: not set.
   std::string tls_cert;    // JOBSCOPE_TLS_CERT

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/process/process_server.h"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <tuple>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -14,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/log/log.h"
+#include "common/threads/worker_thread.h"
 #include "jobscope/jobscope_c.h"
 #include "server/grpc_server/grpc_server.h"
 #include "server/guard/fork_guard.h"
@@ -27,6 +30,7 @@
 #include "server/rpc/ceilings.h"
 #include "server/security/allowed_users.h"
 #include "server/security/credentials.h"
+#include "server/services/server_closer.h"
 
 namespace jobscope {
 namespace {
@@ -48,6 +52,7 @@ struct Resolved {
   // As given: what two starts are compared by.
   std::string allow_users;
   std::string max_levels;
+  bool allow_close = false;
   bool by_environment = false;  // nothing was chosen in code
 
   auto Key() const {
@@ -55,7 +60,7 @@ struct Resolved {
                     port_dir, credentials.tls_certificate.path, credentials.tls_key.path,
                     credentials.tls_authorities.path, credentials.token.path,
                     credentials.tls_allowed_names, allow_users, max_levels, ceilings.duration_ms,
-                    ceilings.trace_bytes, ceilings.captures_per_minute);
+                    ceilings.trace_bytes, ceilings.captures_per_minute, allow_close);
   }
 };
 
@@ -63,12 +68,14 @@ struct Running {
   Resolved options;
   std::unique_ptr<GrpcServer> server;
   std::string port_file;
+  uint64_t number = 0;  // of the start, in this process
 };
 
 // Never destroyed: gRPC's threads run until the process ends.
 struct Process {
   absl::Mutex mutex;
   std::optional<Running> running ABSL_GUARDED_BY(mutex);
+  uint64_t starts ABSL_GUARDED_BY(mutex) = 0;
 };
 
 Process& TheProcess() {
@@ -105,7 +112,8 @@ bool IsOfEnvironment(const ProcessServerOptions& options, const Environment& env
          options.tls_ca.empty() && options.token_file.empty() &&
          options.tls_allowed_names.empty() && options.allow_users.empty() &&
          options.max_levels.empty() && options.max_duration_ms == 0 &&
-         options.max_trace_bytes == 0 && options.max_captures_per_minute == 0;
+         options.max_trace_bytes == 0 && options.max_captures_per_minute == 0 &&
+         !options.allow_close;
 }
 
 // Chooses the file given in code, otherwise the one in the environment.
@@ -191,6 +199,7 @@ absl::StatusOr<Resolved> Resolve(const ProcessServerOptions& options) {
         "127.0.0.1:6009");
   }
   resolved.insecure = options.insecure || environment->insecure;
+  resolved.allow_close = options.allow_close || environment->allow_close;
   resolved.store_bytes = options.store_bytes != 0
                              ? options.store_bytes
                              : environment->store_bytes.value_or(limits::kDefaultStoreBytes);
@@ -209,7 +218,37 @@ absl::StatusOr<Resolved> Resolve(const ProcessServerOptions& options) {
   return resolved;
 }
 
-absl::StatusOr<std::unique_ptr<GrpcServer>> Launch(const Resolved& resolved,
+// Stops the server. Calls `closed` as soon as it accepts nothing more.
+void StopRunning(Process& process, absl::FunctionRef<void()> closed)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(process.mutex) {
+  WorkerRuntime& worker = WorkerRuntime::Get();
+  const Running& running = *process.running;
+  const std::string address = running.server->address();
+  if (!running.port_file.empty()) {
+    RemovePortFile(running.port_file, worker.identity(), address);
+  }
+  running.server->StopAccepting();
+  closed();
+  running.server->Stop(kStopLimit);
+  process.running.reset();
+  worker.SetAlwaysOn(false);
+  Log(LogLevel::kInfo, absl::StrCat("profiler server on ", address, " has ended"));
+}
+
+// Returns the closer of the server of that start. Ignores later servers.
+ServerCloser CloserOf(uint64_t number) {
+  return [number](std::function<void()> closed) {
+    return StartWorkerThread("jobscope-close", [number, closed = std::move(closed)] {
+      Process& process = TheProcess();
+      absl::MutexLock lock(&process.mutex);
+      if (process.running.has_value() && process.running->number == number) {
+        StopRunning(process, closed);
+      }
+    });
+  };
+}
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> Launch(const Resolved& resolved, uint64_t number,
                                                    WorkerRuntime& worker) {
   const v1::Identity identity = worker.identity();
   const auto local_rank =
@@ -229,6 +268,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> Launch(const Resolved& resolved,
   options.set_recording = [&worker](std::optional<int> level) { worker.SetContinuous(level); };
   options.steps = [&worker] { return worker.Steps(); };
   options.gpus = worker.Gpus();
+  if (resolved.allow_close) options.closer = CloserOf(number);
   options.identity = [&worker] { return worker.identity(); };
   options.uses_tsc = worker.uses_tsc();
   return GrpcServer::Start(std::move(options));
@@ -277,7 +317,8 @@ StartOutcome StartProcessServer(const ProcessServerOptions& options) {
             bound};
   }
   WorkerRuntime& worker = WorkerRuntime::Get();
-  auto server = Launch(*resolved, worker);
+  const uint64_t number = ++process.starts;
+  auto server = Launch(*resolved, number, worker);
   if (!server.ok()) return Failed(server.status());
   const std::string address = (*server)->address();
   // Before the address is published: a client that finds it finds the worker's steps recorded.
@@ -293,7 +334,7 @@ StartOutcome StartProcessServer(const ProcessServerOptions& options) {
     port_file = *std::move(written);
   }
   DeliverAtExit(&DeliverBeforeExit);
-  process.running = Running{*std::move(resolved), *std::move(server), std::move(port_file)};
+  process.running = Running{*std::move(resolved), *std::move(server), std::move(port_file), number};
   Log(LogLevel::kInfo, absl::StrCat("profiler server listens on ", address));
   return {JOBSCOPE_OK, "", address};
 }
@@ -302,16 +343,9 @@ void StopProcessServer() {
   if (InForkedChild()) return;
   Process& process = TheProcess();
   absl::MutexLock lock(&process.mutex);
-  if (!process.running.has_value()) return;
-  WorkerRuntime& worker = WorkerRuntime::Get();
-  const std::string address = process.running->server->address();
-  if (!process.running->port_file.empty()) {
-    RemovePortFile(process.running->port_file, worker.identity(), address);
+  if (process.running.has_value()) {
+    StopRunning(process, [] {});
   }
-  process.running->server->Stop(kStopLimit);
-  process.running.reset();
-  worker.SetAlwaysOn(false);
-  Log(LogLevel::kInfo, absl::StrCat("profiler server on ", address, " has ended"));
 }
 
 bool ProcessServerRuns() {

@@ -30,7 +30,8 @@ struct ProcessServerOptions {
   uint64_t max_duration_ms = 0;
   uint64_t max_trace_bytes = 0;
   uint32_t max_captures_per_minute = 0;
-  std::string max_levels;  // "3/1/2"
+  std::string max_levels;    // "3/1/2"
+  bool allow_close = false;  // callers may close the server
 };
 
 struct StartOutcome {

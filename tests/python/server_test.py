@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -117,6 +118,23 @@ class ServerTest(unittest.TestCase):
             self.assertIsNot(first, second)
             self.assertTrue(second.running)
             self.assertFalse(first.running)
+
+    def test_a_new_start_after_a_caller_has_closed_the_server(self):
+        def close(server):
+            command = [workers.CLIENT, "stop", "--server", f"--service_addr={server.address}"]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=workers.DEADLINE_S)
+
+        with tempfile.TemporaryDirectory() as folder:
+            first = jobscope.start_server(f"unix:{folder}/a", allow_close=True)
+            close(first)
+            self.assertFalse(first.running)
+            self.assertIs(jobscope.start_server(f"unix:{folder}/a", allow_close=True), first)
+            self.assertTrue(first.running)
+            close(first)
+            with jobscope.start_server(f"unix:{folder}/b") as second:
+                self.assertFalse(first.running)
+                first.stop()
+                self.assertTrue(second.running)
 
     def test_errors_name_the_remedy(self):
         def refused(error, text, *arguments, **options):

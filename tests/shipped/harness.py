@@ -43,6 +43,7 @@ class ServerOptions(ctypes.Structure):
         ("max_trace_bytes", ctypes.c_uint64),
         ("max_captures_per_minute", ctypes.c_uint32),
         ("max_levels", ctypes.c_char_p),
+        ("allow_close", ctypes.c_int),
     ]
 
 
@@ -53,11 +54,11 @@ class Library:
         self.c = ctypes.CDLL(path)  # RTLD_LOCAL
         self.c.jobscope_version.restype = ctypes.c_char_p
 
-    def start(self, address="127.0.0.1:0", **texts):
-        """Returns (code, address, error). `texts`: further options that are texts, by name."""
+    def start(self, address="127.0.0.1:0", **more):
+        """Returns (code, address, error). `more`: further options, by name."""
         options = ServerOptions(size=ctypes.sizeof(ServerOptions), address=address.encode())
-        for name, text in texts.items():
-            setattr(options, name, text.encode())
+        for name, value in more.items():
+            setattr(options, name, value.encode() if isinstance(value, str) else value)
         bound = ctypes.create_string_buffer(256)
         error = ctypes.create_string_buffer(1024)
         code = self.c.jobscope_server_start(

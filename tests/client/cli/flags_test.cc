@@ -161,6 +161,10 @@ TEST(Flags, WhatIsMissingIsNamed) {
 TEST(Flags, Verbs) {
   EXPECT_EQ(Parse({"check", "--service_addr=a:1"}).flags->verb, Verb::kCheck);
   EXPECT_EQ(Parse({"stop", "--service_addr=a:1", "--session_id=x"}).flags->verb, Verb::kStop);
+  EXPECT_TRUE(Parse({"stop", "--service_addr=a:1", "--server"}).flags->server);
+  EXPECT_THAT(Parse({"stop", "--service_addr=a:1", "--server", "--session_id=x"}).text,
+              HasSubstr("--server and --session_id exclude each other"));
+  EXPECT_EQ(Parse({"check", "--service_addr=a:1", "--server"}).exit_code, 2);
   EXPECT_EQ(Parse({"check", "--service_addr=a:1", "--logdir=/x"}).exit_code, 2);
   EXPECT_EQ(Parse({"check"}).exit_code, 2);
 }

@@ -94,6 +94,22 @@ TEST_F(ProgramTest, TooFewDescriptorsAreToldBeforeAnybodyIsAsked) {
   EXPECT_EQ(raised->Wait(), 0) << raised->err();
 }
 
+// An older worker of ours, and a stock one.
+TEST_F(ProgramTest, AWorkerWithoutCloseIsNotClosed) {
+  for (const bool native : {true, false}) {
+    FakeWorker::Behavior behavior;
+    behavior.native = native;
+    FakeWorker worker(behavior);
+    const std::unique_ptr<Subprocess> stop =
+        Shell("true", "stop --server --json --service_addr=" + worker.address());
+    EXPECT_EQ(stop->Wait(), 4);
+    const json manifest = json::parse(stop->out(), nullptr, false);
+    EXPECT_EQ(manifest["workers"][0]["outcome"], "refused") << manifest;
+    EXPECT_THAT(manifest["workers"][0]["reason"].get<std::string>(),
+                HasSubstr("cannot be closed by its callers: it is a stock worker"));
+  }
+}
+
 // A terminal that was stopped with Ctrl-S is such a one.
 TEST_F(ProgramTest, AStandardErrorThatTakesNothingHoldsNobodyUp) {
   int ends[2];

@@ -37,6 +37,16 @@ while not heard:
 """
 
 
+# Starts the server again when it is told to.
+STARTS_AGAIN = """
+import ctypes, sys
+print("up", flush=True)
+sys.stdin.readline()
+print(ctypes.CDLL("libjobscope.so").jobscope_server_start(None, None, 0, None, 0), flush=True)
+sys.stdin.readline()
+"""
+
+
 class ServeTest(attached.TestCase):
     def serve(self, env, command=None, port=None):
         """Starts a target, waits until it is served, returns its address."""
@@ -84,6 +94,20 @@ class ServeTest(attached.TestCase):
             process.hear()
             self.wait_for(lambda: os.path.exists(path), "the socket")
             self.assert_serves("unix:" + path, process.pid)
+            self.assertEqual(process.finish(), (0, ""))
+
+    def test_closed_by_a_caller_and_started_again_by_the_program(self):
+        port = attached.free_port()
+        env = attached.preloaded(f"127.0.0.1:{port}", JOBSCOPE_ALLOW_CLOSE="1")
+        with attached.Process([attached.PYTHON, "-c", STARTS_AGAIN], env) as process:
+            process.hear()
+            self.wait_until_served(port, process.pid)
+            close = [attached.CAPTURE, "stop", "--server", f"--service_addr=127.0.0.1:{port}"]
+            self.assertEqual(attached.run(close, attached.environment())[0], 0)
+            self.assertFalse(attached.connects(port))
+            process.say()
+            self.assertEqual(process.hear(), "0")
+            self.assert_serves(f"127.0.0.1:{port}", process.pid)
             self.assertEqual(process.finish(), (0, ""))
 
     def test_named_programs_only(self):

@@ -31,6 +31,7 @@ TEST(Environment, IsEmptyByDefault) {
   EXPECT_EQ(environment->token_file, "");
   EXPECT_FALSE(environment->disable);
   EXPECT_FALSE(environment->insecure);
+  EXPECT_FALSE(environment->allow_close);
   EXPECT_FALSE(environment->store_bytes.has_value());
 }
 
@@ -39,6 +40,7 @@ TEST(Environment, ReadsEveryVariable) {
                                  {"JOBSCOPE_DISABLE", "1"},
                                  {"JOBSCOPE_PORT_DIR", "/run/ports"},
                                  {"JOBSCOPE_INSECURE", "Yes"},
+                                 {"JOBSCOPE_ALLOW_CLOSE", "on"},
                                  {"JOBSCOPE_STORE_MB", "64"},
                                  {"JOBSCOPE_TLS_CERT", "a"},
                                  {"JOBSCOPE_TLS_KEY", "b"},
@@ -50,6 +52,7 @@ TEST(Environment, ReadsEveryVariable) {
   EXPECT_TRUE(environment->disable);
   EXPECT_EQ(environment->port_dir, "/run/ports");
   EXPECT_TRUE(environment->insecure);
+  EXPECT_TRUE(environment->allow_close);
   EXPECT_EQ(environment->store_bytes, uint64_t{64} << 20);
   EXPECT_EQ(environment->tls_cert, "a");
   EXPECT_EQ(environment->tls_key, "b");
@@ -73,6 +76,7 @@ TEST(Environment, ABadValueIsNamed) {
   } const cases[] = {
       {"JOBSCOPE_DISABLE", "maybe", "1 or 0"},
       {"JOBSCOPE_INSECURE", "2", "1 or 0"},
+      {"JOBSCOPE_ALLOW_CLOSE", "please", "1 or 0"},
       {"JOBSCOPE_STORE_MB", "0", "1 to 1900"},
       {"JOBSCOPE_STORE_MB", "1901", "1 to 1900"},
       {"JOBSCOPE_STORE_MB", "-1", "1 to 1900"},
