@@ -241,15 +241,20 @@ void FillAllocators(const AllocatorSamples& allocators, v1::Digest* digest) {
   }
 }
 
+struct ReadFile {
+  std::string path;
+  std::vector<LineStretch> stretches;
+};
+
 // A second pass over the files: which steps are worth a picture is known after the first one.
-void AddTimeline(const std::vector<std::string>& files, int64_t base_ns, v1::Digest* digest) {
+void AddTimeline(const std::vector<ReadFile>& files, int64_t base_ns, v1::Digest* digest) {
   const std::vector<size_t> steps = TimelineSteps(digest->steps());
   if (steps.empty()) return;
   TimelineReader reader(TimelineWindows(digest->steps(), steps), base_ns);
-  for (const std::string& path : files) {
+  for (const auto& [path, stretches] : files) {
     const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
     // The first pass has read it to its end. If it is gone now, its blocks are missing.
-    if (file.ok()) (void)reader.Read(file->bytes());
+    if (file.ok()) (void)reader.Read(file->bytes(), stretches);
   }
   EncodeTimeline(steps, &reader, digest->mutable_timeline());
 }
@@ -307,13 +312,13 @@ v1::Digest BuildDigest(const RunWorker& worker, WorkerTrace* trace) {
 
 absl::StatusOr<v1::Digest> DigestWorker(const RunWorker& worker) {
   TraceReader reader;
-  std::vector<std::string> readable;
+  std::vector<ReadFile> readable;
   std::vector<std::string> failures;
   for (const std::string& path : worker.files) {
     const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
     const absl::Status status = file.ok() ? reader.Read(file->bytes()) : file.status();
     if (status.ok() && !file->bytes().empty()) {
-      readable.push_back(path);
+      readable.push_back({path, reader.TakeStretches()});
     } else {
       const std::string name = path.substr(path.rfind('/') + 1);
       failures.push_back(status.ok() ? absl::StrCat(name, " is empty")

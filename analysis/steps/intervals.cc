@@ -17,18 +17,38 @@ void Extend(Intervals* intervals, int64_t begin_ns, int64_t end_ns) {
 }
 
 Intervals Union(Intervals any) {
-  std::sort(any.begin(), any.end(),
-            [](const Interval& a, const Interval& b) { return a.begin_ns < b.begin_ns; });
+  const auto before = [](const Interval& a, const Interval& b) { return a.begin_ns < b.begin_ns; };
+  // Sorted runs, one after another, are merged in pairs: they are the lines of a device, or one
+  // that is sorted already.
+  std::vector<Intervals::iterator> ends = {any.begin()};
+  while (ends.back() != any.end()) {
+    ends.push_back(std::is_sorted_until(ends.back(), any.end(), before));
+  }
+  while (ends.size() > 2) {
+    size_t kept = 1;
+    for (size_t i = 2; i < ends.size(); i += 2) {
+      std::inplace_merge(ends[i - 2], ends[i - 1], ends[i], before);
+      ends[kept++] = ends[i];
+    }
+    if (ends.size() % 2 == 0) ends[kept++] = ends.back();
+    ends.resize(kept);
+  }
   Intervals merged;
   for (const Interval& interval : any) Extend(&merged, interval.begin_ns, interval.end_ns);
   return merged;
 }
 
 Intervals Union(const Intervals& a, const Intervals& b) {
-  Intervals both(a.size() + b.size());
-  std::merge(a.begin(), a.end(), b.begin(), b.end(), both.begin(),
-             [](const Interval& x, const Interval& y) { return x.begin_ns < y.begin_ns; });
-  return Union(std::move(both));
+  Intervals merged;
+  auto next_a = a.begin();
+  auto next_b = b.begin();
+  while (next_a != a.end() || next_b != b.end()) {
+    const bool from_a =
+        next_b == b.end() || (next_a != a.end() && next_a->begin_ns < next_b->begin_ns);
+    const Interval& next = from_a ? *next_a++ : *next_b++;
+    Extend(&merged, next.begin_ns, next.end_ns);
+  }
+  return merged;
 }
 
 Intervals Subtract(const Intervals& a, const Intervals& b) {

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "analysis/trace/event_kinds.h"
-#include "analysis/trace/trace_reader.h"
 #include "common/text/utf8.h"
 #include "common/xspace/segment/trace_planes.h"
 
@@ -91,7 +90,8 @@ TimelineReader::TimelineReader(Intervals windows, int64_t base_ns) : base_ns_(ba
   for (const Interval& window : windows) windows_.push_back({window, {}, 0});
 }
 
-absl::Status TimelineReader::Read(std::string_view xspace) {
+absl::Status TimelineReader::Read(std::string_view xspace,
+                                  const std::vector<LineStretch>& stretches) {
   try {
     pbf_reader space(xspace.data(), xspace.size());
     while (space.next()) {
@@ -103,7 +103,7 @@ absl::Status TimelineReader::Read(std::string_view xspace) {
       const std::string_view bytes = View(space.get_view());
       const std::string_view name = PlaneName({bytes.data(), bytes.size()});
       if (name == kHostPlaneName || name == kAsyncPlaneName || IsDevicePlane(name)) {
-        ReadPlane(name, bytes);
+        ReadPlane({xspace, stretches}, name, bytes);
       }
     }
   } catch (const std::exception& error) {  // protozero's way to say that bytes are malformed
@@ -112,7 +112,7 @@ absl::Status TimelineReader::Read(std::string_view xspace) {
   return absl::OkStatus();
 }
 
-void TimelineReader::ReadPlane(std::string_view name, std::string_view bytes) {
+void TimelineReader::ReadPlane(const File& file, std::string_view name, std::string_view bytes) {
   const bool is_device = IsDevicePlane(name);
   PlaneEvents events(ReadPlaneNames({bytes.data(), bytes.size()}), &names_, is_device);
   pbf_reader lines(bytes.data(), bytes.size());
@@ -122,12 +122,31 @@ void TimelineReader::ReadPlane(std::string_view name, std::string_view bytes) {
     if (header.name == kCountersLineName || (is_device && IsDerivedLine(name, header.name))) {
       continue;
     }
-    ReadLine(name, header, name == kHostPlaneName, &events, line);
+    ReadLine(file, name, header, name == kHostPlaneName, &events, line);
   }
 }
 
-void TimelineReader::ReadLine(std::string_view plane, const LineHeader& header, bool is_host,
-                              PlaneEvents* events, std::string_view bytes) {
+template <typename Callback>
+void TimelineReader::ForEachEventInWindows(const File& file, std::string_view line,
+                                           Callback&& callback) const {
+  auto from = static_cast<size_t>(line.data() - file.bytes.data());
+  const size_t end = from + line.size();
+  auto stretch =
+      std::upper_bound(file.stretches.begin(), file.stretches.end(), from,
+                       [](size_t byte, const LineStretch& a) { return byte < a.end_byte; });
+  for (; stretch != file.stretches.end() && stretch->end_byte <= end; ++stretch) {
+    const Interval& span = stretch->span;
+    if (std::any_of(windows_.begin(), windows_.end(), [&](const Window& window) {
+          return span.begin_ns < window.span.end_ns && window.span.begin_ns < span.end_ns;
+        })) {
+      ForEachEvent(file.bytes.substr(from, stretch->end_byte - from), callback);
+    }
+    from = stretch->end_byte;
+  }
+}
+
+void TimelineReader::ReadLine(const File& file, std::string_view plane, const LineHeader& header,
+                              bool is_host, PlaneEvents* events, std::string_view bytes) {
   if (windows_.empty()) return;
   std::vector<std::vector<TimelineBlock>> found(windows_.size());
   std::vector<LineBlocks> layouts;
@@ -135,7 +154,7 @@ void TimelineReader::ReadLine(std::string_view plane, const LineHeader& header, 
   for (size_t i = 0; i < windows_.size(); ++i) layouts.emplace_back(windows_[i].span, &found[i]);
   size_t first = 0;  // windows before it ended before the events that come
   int64_t last_begin_ns = INT64_MIN;
-  ForEachEvent(bytes, [&](const RawEvent& raw) {
+  ForEachEventInWindows(file, bytes, [&](const RawEvent& raw) {
     const Interval span = SpanOf(header, raw, base_ns_);
     if (span.begin_ns < last_begin_ns) first = 0;
     last_begin_ns = span.begin_ns;

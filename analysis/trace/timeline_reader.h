@@ -17,6 +17,7 @@
 #include "analysis/steps/timeline_block.h"
 #include "analysis/trace/name_table.h"
 #include "analysis/trace/plane_events.h"
+#include "analysis/trace/trace_reader.h"
 #include "analysis/trace/xspace_reader.h"
 
 namespace jobscope::analysis {
@@ -33,8 +34,9 @@ class TimelineReader {
   // `windows` are sorted and disjoint. `base_ns` is TraceReader::base_ns() after the first pass.
   TimelineReader(Intervals windows, int64_t base_ns);
 
-  // INVALID_ARGUMENT: malformed bytes; the blocks read until then stay.
-  absl::Status Read(std::string_view xspace);
+  // `stretches`: TraceReader::TakeStretches() of the same file. INVALID_ARGUMENT: malformed bytes;
+  // the blocks read until then stay.
+  absl::Status Read(std::string_view xspace, const std::vector<LineStretch>& stretches);
 
   // Blocks of one window, sorted by line and begin; their lines and names are indices into lines()
   // and names(). After the last Read.
@@ -51,9 +53,18 @@ class TimelineReader {
     uint64_t left_out = 0;
   };
 
-  void ReadPlane(std::string_view name, std::string_view bytes);
-  void ReadLine(std::string_view plane, const LineHeader& header, bool is_host, PlaneEvents* events,
-                std::string_view bytes);
+  // A file, and where its events are.
+  struct File {
+    std::string_view bytes;
+    const std::vector<LineStretch>& stretches;
+  };
+
+  void ReadPlane(const File& file, std::string_view name, std::string_view bytes);
+  void ReadLine(const File& file, std::string_view plane, const LineHeader& header, bool is_host,
+                PlaneEvents* events, std::string_view bytes);
+  // Calls `callback(const RawEvent&)` for each event of a line that may be in a window.
+  template <typename Callback>
+  void ForEachEventInWindows(const File& file, std::string_view line, Callback&& callback) const;
   uint32_t LineOf(std::string_view plane, const LineHeader& header);
   static void Prune(Window* window);
 

@@ -71,6 +71,8 @@ struct TraceReader::Plane {
 };
 
 absl::Status TraceReader::Read(std::string_view xspace) {
+  file_ = xspace.data();
+  stretches_.clear();
   try {
     ReadSpace(xspace);
   } catch (const std::exception& error) {  // protozero throws on malformed bytes
@@ -117,6 +119,7 @@ void TraceReader::ReadSpace(std::string_view xspace) {
     while (lines.next(xspace::xplane_field::kLines, pbf_wire_type::length_delimited)) {
       const std::string_view line = View(lines.get_view());
       plane.header = ReadLineHeader(Reader(line));
+      events_of_stretch_ = 0;
       if (plane.header.name == kCountersLineName || is_monitor) {
         ReadCounterLine(&plane, line);
       } else if (is_host) {
@@ -146,7 +149,14 @@ void TraceReader::ReadEnvironment(std::string_view plane) {
 Interval TraceReader::Count(const LineHeader& header, const RawEvent& event) {
   ++trace_->events;
   if (base_ns_ == 0 && header.timestamp_ns > kEpochTimeNs) base_ns_ = header.timestamp_ns;
-  return SpanOf(header, event, base_ns_);
+  const Interval span = SpanOf(header, event, base_ns_);
+  if (events_of_stretch_ == 0) stretches_.push_back({0, span});
+  LineStretch& stretch = stretches_.back();
+  stretch.end_byte = static_cast<size_t>(event.message.data() + event.message.size() - file_);
+  stretch.span.begin_ns = std::min(stretch.span.begin_ns, span.begin_ns);
+  stretch.span.end_ns = std::max(stretch.span.end_ns, span.end_ns);
+  events_of_stretch_ = (events_of_stretch_ + 1) % LineStretch::kMaxEvents;
+  return span;
 }
 
 Interval SpanOf(const LineHeader& header, const RawEvent& event, int64_t base_ns) {

@@ -4,6 +4,7 @@
 #ifndef ANALYSIS_TRACE_TRACE_READER_H_
 #define ANALYSIS_TRACE_TRACE_READER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -49,6 +50,14 @@ inline constexpr int64_t kEpochTimeNs = 1'000'000'000'000'000;
 // When an event was. Times that count from the epoch are told from `base_ns`.
 Interval SpanOf(const LineHeader& header, const RawEvent& event, int64_t base_ns);
 
+// A stretch of the events of one line of a file, from the end of the one before it, or from the
+// line's begin: a second pass over the file reads those that it needs.
+struct LineStretch {
+  static constexpr size_t kMaxEvents = 256;
+  size_t end_byte = 0;  // in the file
+  Interval span;        // all of its events
+};
+
 // Reads one worker's files in order: parts share their zero and their lines.
 class TraceReader {
  public:
@@ -57,6 +66,8 @@ class TraceReader {
   // Reads one file. INVALID_ARGUMENT: the bytes are not an XSpace, or truncated; the data before
   // the error stay in the trace. Never throws.
   absl::Status Read(std::string_view xspace);
+  // Returns the stretches of the file that was read last, in the order of the file.
+  std::vector<LineStretch> TakeStretches() { return std::move(stretches_); }
   std::unique_ptr<WorkerTrace> Finish();
   // What SpanOf needs to find the same times again.
   int64_t base_ns() const { return base_ns_; }
@@ -76,6 +87,9 @@ class TraceReader {
   std::unique_ptr<WorkerTrace> trace_;
   // Base of times in files that count from the epoch; 0 until the first such file.
   int64_t base_ns_ = 0;
+  const char* file_ = nullptr;  // begin of the current file
+  std::vector<LineStretch> stretches_;
+  size_t events_of_stretch_ = 0;  // the current line's last one; 0: the next event begins one
 };
 
 }  // namespace jobscope::analysis

@@ -69,7 +69,8 @@ struct RawEvent {
   uint64_t metadata_id = 0;
   int64_t offset_ps = 0;
   int64_t duration_ps = 0;
-  std::string_view message;  // its stats are the fields xevent_field::kStats of this message
+  // Its stats are the fields xevent_field::kStats of this message, which ends where the event does.
+  std::string_view message;
   bool has_stats = false;
 };
 

@@ -134,6 +134,38 @@ TEST_F(TimelineTest, ManyEventsAreFewBlocks) {
   EXPECT_TRUE(joined);
 }
 
+// Its place in the file is far from those of the step's other events.
+TEST_F(TimelineTest, AnEventThatBeganLongBeforeAStepIsPartOfIt) {
+  TraceFile trace;
+  constexpr int kSteps = 40;
+  constexpr double kStepMs = 100;
+  trace.Event("serve", 0, kSteps * kStepMs, {}, {}, "/host:CPU", 2);
+  for (int step = 0; step < kSteps; ++step) {
+    const double begin_ms = step * kStepMs;
+    trace.Step(step, begin_ms, begin_ms + kStepMs);
+    for (int i = 0; i < 1000; ++i) {
+      trace.Event("poll", begin_ms + 0.1 * i, begin_ms + 0.1 * i + 0.05, {}, {}, "/host:CPU", 2);
+    }
+  }
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const Digests digests = DigestsOf(directory_.path());
+  ASSERT_EQ(digests.workers.size(), 1u);
+  const v1::DigestTimeline& timeline = digests.workers[0].timeline();
+  EXPECT_GE(timeline.steps_size(), 5);
+  for (const v1::DigestTimeline::Step& step : timeline.steps()) {
+    uint64_t served_ns = 0;
+    uint64_t polls = 0;
+    for (int i = 0; i < step.name_size(); ++i) {
+      const std::string& name = timeline.names(static_cast<int>(step.name(i)));
+      if (name == "serve") served_ns += step.length_ns(i);
+      if (name == "poll") polls += step.events(i);
+    }
+    EXPECT_EQ(served_ns, static_cast<uint64_t>(kStepMs * 1e6)) << step.step();
+    EXPECT_EQ(polls, 1000u) << step.step();
+  }
+}
+
 TEST_F(TimelineTest, ADigestFromAnywhereIsDrawnAsFarAsItFits) {
   AddRanks(
       2, 20, [](int, int) { return 5.0; }, [](int, int) { return 50.0; });

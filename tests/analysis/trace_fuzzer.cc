@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     jobscope::v1::Digest& digest = digests.workers.back();
     const std::vector<size_t> steps = TimelineSteps(digest.steps());
     TimelineReader timeline(TimelineWindows(digest.steps(), steps), base_ns);
-    (void)timeline.Read(bytes);
+    (void)timeline.Read(bytes, reader.TakeStretches());
     EncodeTimeline(steps, &timeline, digest.mutable_timeline());
     jobscope::v1::Digest again;
     if (!again.ParseFromString(digest.SerializeAsString())) std::abort();
