@@ -28,7 +28,7 @@ uint32_t NameTable::Intern(std::string_view name, EventKind kind, std::string_vi
     totals_.push_back(std::move(totals));
   }
   NameTotals& totals = totals_[known->second];
-  if (totals.kind == EventKind::kScope) totals.kind = kind;
+  SetKind(known->second, kind);
   if (totals.source.empty()) totals.source = CleanUtf8(source, kMaxNameBytes);
   return known->second;
 }

@@ -36,8 +36,12 @@ class NameTable {
   static constexpr size_t kMaxNames = 65536;
   static constexpr std::string_view kOthers = "(other names)";
 
-  // Returns the index of a name. The first kind other than kScope is kept.
+  // Returns the index of a name.
   uint32_t Intern(std::string_view name, EventKind kind, std::string_view source);
+  // The first kind other than kScope is kept.
+  void SetKind(uint32_t index, EventKind kind) {
+    if (totals_[index].kind == EventKind::kScope) totals_[index].kind = kind;
+  }
 
   void Count(uint32_t index, int64_t duration_ns, int64_t self_ns) {
     NameTotals& totals = totals_[index];

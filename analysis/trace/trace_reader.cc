@@ -214,6 +214,7 @@ void TraceReader::ReadHostLine(Plane* plane, std::string_view bytes) {
     if (facts.input) event.kind = EventKind::kInput;
     if (facts.compilation) event.kind = EventKind::kCompilation;
     if (facts.collective) event.kind = EventKind::kCollective;
+    if (event.kind != meaning.kind) trace_->operators.SetKind(event.name, event.kind);
     if (sorted) {
       AddHostEvent(plane, line.get(), event, raw);
     } else {

@@ -20,12 +20,10 @@ using nlohmann::json;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-// A training loop that listens on a port of its own.
-class TrainLoop {
+// A worker that listens on a port of its own.
+class Worker {
  public:
-  explicit TrainLoop(int slow_ms)
-      : process_({TRAIN_LOOP_PROGRAM, "--listen=127.0.0.1:0", absl::StrCat("--slow_ms=", slow_ms),
-                  "--seconds=60"}) {}
+  explicit Worker(const std::vector<std::string>& command) : process_(command) {}
   std::string address() {
     EXPECT_TRUE(process_.AwaitText("listening on ")) << process_.err();
     const std::string text = process_.out();
@@ -35,6 +33,13 @@ class TrainLoop {
 
  private:
   Subprocess process_;
+};
+
+class TrainLoop : public Worker {
+ public:
+  explicit TrainLoop(int slow_ms)
+      : Worker({TRAIN_LOOP_PROGRAM, "--listen=127.0.0.1:0", absl::StrCat("--slow_ms=", slow_ms),
+                "--seconds=60"}) {}
 };
 
 std::string NameOf(std::string address) {
@@ -63,13 +68,14 @@ Result Jobscope(std::vector<std::string> arguments) {
 class ReportProgramTest : public ::testing::Test {
  protected:
   // Captures at least 8 steps of 150 ms, also if other programs take most of the machine.
-  std::string Capture(const std::vector<std::string>& addresses) {
+  std::string Capture(const std::vector<std::string>& addresses,
+                      const std::string& length = "--duration_ms=4000") {
     std::string all;
     for (const std::string& address : addresses) {
       absl::StrAppend(&all, all.empty() ? "" : ",", address);
     }
-    const Result capture = Jobscope({"capture", "--service_addr=" + all, "--duration_ms=4000",
-                                     "--session_id=r", "--logdir=" + logdir_.path()});
+    const Result capture = Jobscope({"capture", "--service_addr=" + all, length, "--session_id=r",
+                                     "--logdir=" + logdir_.path()});
     EXPECT_EQ(capture.exit_code, 0) << capture.out << capture.err;
     return logdir_.path() + "/plugins/profile/r";
   }
@@ -147,6 +153,15 @@ TEST_F(ReportProgramTest, OneWorkerIsBoundByItsInput) {
   const json verdict = Report(Capture({slow.address()}))["verdict"];
   EXPECT_EQ(verdict["finding"], "bound") << verdict;
   EXPECT_EQ(verdict["class"], "input");
+}
+
+TEST_F(ReportProgramTest, OneWorkerIsBoundByItsCompilations) {
+  const TemporaryDirectory compiled;
+  Worker worker({COMPILE_LOOP_PROGRAM, compiled.path()});
+  const json verdict = Report(Capture({worker.address()}, "--steps=12"))["verdict"];
+  EXPECT_EQ(verdict["finding"], "bound") << verdict;
+  EXPECT_EQ(verdict["class"], "compilation");
+  EXPECT_EQ(verdict["names"], json({"compile_norm"}));
 }
 
 TEST_F(ReportProgramTest, WhatIsNoRunIsSaid) {
