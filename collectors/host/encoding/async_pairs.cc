@@ -158,12 +158,13 @@ void AsyncPairs::Place(const Done& done) {
     ++account.outside;
     return;
   }
-  const Site* const site = sites()->Find(begin.site);
+  SiteTable* const table = sites();  // a second call could replace it
+  const Site* const site = table->Find(begin.site);
   if (site == nullptr) {
     account.Lose(LossCause::kInvalid);
     return;
   }
-  const CommonStats& common = sites()->common();
+  const CommonStats& common = table->common();
   const Clipped clipped = window_->Clip(begin.ticks, end_ticks);
   stats_.Clear();
   stats_.Uint64(common.async_id, done.id);
@@ -178,7 +179,7 @@ void AsyncPairs::Place(const Done& done) {
   std::string stats(stats_.bytes());
   stats.append(begin.stats);
   event.stats = stats;
-  Lane* const lane = LaneFor(begin.site, event.start_ps);
+  Lane* const lane = LaneFor(table, begin.site, event.start_ps);
   if (lane == nullptr) {
     account.Lose(LossCause::kStoreFull);
     return;
@@ -209,7 +210,7 @@ void AsyncPairs::PlaceEnd(uint64_t id, const AsyncHalf& end) {
   end.line->AddEvent(event);
 }
 
-AsyncPairs::Lane* AsyncPairs::LaneFor(uint32_t site, int64_t start_ps) {
+AsyncPairs::Lane* AsyncPairs::LaneFor(SiteTable* table, uint32_t site, int64_t start_ps) {
   std::vector<std::unique_ptr<Lane>>& lanes = lanes_[site];
   // The lane that has been free for the shortest time: this needs the fewest lanes.
   Lane* best = nullptr;
@@ -220,12 +221,12 @@ AsyncPairs::Lane* AsyncPairs::LaneFor(uint32_t site, int64_t start_ps) {
   }
   if (best != nullptr) return best;
   if (lanes.size() >= kMaxLanes) return lanes.back().get();
-  std::string name = sites()->Find(site)->name;
+  std::string name = table->Find(site)->name;
   if (!lanes.empty()) absl::StrAppend(&name, " (", lanes.size() + 1, ")");
-  const int64_t key = names_->Line(sites()->plane(), lane_count_ + 1, name);
+  const int64_t key = names_->Line(table->plane(), lane_count_ + 1, name);
   if (key == 0) return nullptr;
   ++lane_count_;
-  lanes.push_back(std::make_unique<Lane>(sink_, sites()->plane(), key));
+  lanes.push_back(std::make_unique<Lane>(sink_, table->plane(), key));
   return lanes.back().get();
 }
 

@@ -90,7 +90,7 @@ class AsyncPairs {
   void Place(const Done& done);
   void PlaceEnd(uint64_t id, const AsyncHalf& end);
   // Returns null if the store has no space to declare another line.
-  Lane* LaneFor(uint32_t site, int64_t start_ps);
+  Lane* LaneFor(SiteTable* table, uint32_t site, int64_t start_ps);
   void DropOldestEnd();
   // Returns whether that end is still unmatched.
   bool Waits(const WaitingEnd& end) const;
