@@ -95,13 +95,14 @@ void TraceReader::ReadSpace(std::string_view xspace) {
       space.skip();
       continue;
     }
+    const protozero::pbf_tag_type field = space.tag();  // not known any more after get_view()
     const std::string_view bytes = View(space.get_view());
-    if (space.tag() == xspace::xspace_field::kHostnames) {
+    if (field == xspace::xspace_field::kHostnames) {
       constexpr size_t kMaxHostnames = 16;
       if (trace_->hostnames.size() < kMaxHostnames) trace_->hostnames.emplace_back(bytes);
       continue;
     }
-    if (space.tag() != xspace::xspace_field::kPlanes) continue;
+    if (field != xspace::xspace_field::kPlanes) continue;
     const std::string_view name = PlaneName(Reader(bytes));
     if (name == "Task Environment") {
       ReadEnvironment(bytes);
