@@ -30,7 +30,7 @@ TorchCollector::TorchCollector(const struct jobscope_trace_writer_table* writer,
 }
 
 CollectorReport TorchCollector::Describe() const {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   if (armed_once_ || torch::IsLoaded()) return last_;
   CollectorReport report;
   report.state = CollectorState::kOff;
@@ -92,7 +92,7 @@ absl::Status TorchCollector::Arm(const ArmRequest& request) {
   if (report_.state != CollectorState::kOff) {
     run_aside_([] { (void)torch::LookForPython(); });
   }
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   armed_once_ = true;
   last_.state = report_.state;
   last_.reason = report_.reason;

@@ -11,9 +11,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "collectors/collector.h"
+#include "common/sync/mutex.h"
 #include "jobscope/detail/writer_abi.h"
 
 namespace jobscope {
@@ -56,7 +56,7 @@ class TorchCollector : public Collector {
   bool registered_ = false;     // callbacks are registered
   bool wants_shapes_ = false;
   uint64_t crossed_before_ = 0;
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   CollectorReport last_ ABSL_GUARDED_BY(mutex_);  // state and reason since the last Arm
   bool armed_once_ ABSL_GUARDED_BY(mutex_) = false;
 };

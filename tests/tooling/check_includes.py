@@ -142,6 +142,8 @@ def violations(path, text):
     for bracket, target in INCLUDE.findall(text):
         if re.match(r"(grpc|grpcpp|grpc\+\+)/", target) and path.startswith(WITHOUT_GRPC):
             yield f"{path}: includes {target}: gRPC is known to server and client only"
+        if target.startswith("absl/synchronization/") and path.startswith(WITHOUT_GRPC):
+            yield f"{path}: includes {target}: ThreadSanitizer cannot see its locks; take those of common/sync/mutex.h"
         ours = resolve(target)
         if ours is not None and not any(ours == a or ours.startswith(a + "/") for a in allowed):
             yield f"{path}: includes {target}: {folder}/ may include only {', '.join(allowed)}"

@@ -56,6 +56,13 @@ class CheckIncludesTest(unittest.TestCase):
                 self.assertEqual(code, 0 if passes else 1, output)
                 self.assertEqual("std::mutex: nobody checks" in output, not passes)
 
+    def test_locks_are_visible_to_thread_sanitizer(self):
+        for path, passes in [("collectors/host/x.cc", False), ("server/session/x.cc", False), ("server/rpc/x.cc", True)]:
+            with self.subTest(path=path):
+                code, output = check({path: "absl/synchronization/mutex.h"})
+                self.assertEqual(code, 0 if passes else 1, output)
+                self.assertEqual("ThreadSanitizer cannot see" in output, not passes)
+
     def test_grpc_stays_out(self):
         for path in ["include/jobscope/x.h", "common/text/x.cc", "collectors/host/x.cc", "analysis/output/x.cc", "server/session/x.cc"]:
             for target in ["grpcpp/grpcpp.h", "grpc/grpc.h", "grpc++/grpc++.h"]:

@@ -51,7 +51,7 @@ absl::Status GcCollector::Arm(const ArmRequest& request) {
   }
   if (helper_ == nullptr) helper_ = std::make_shared<DetachedCaller>("jobscope-gc");
   {
-    const absl::MutexLock lock(&wish_->mutex);
+    const MutexLock lock(&wish_->mutex);
     wish_->status = absl::OkStatus();
   }
   wish_->added = false;
@@ -64,7 +64,7 @@ absl::Status GcCollector::Arm(const ArmRequest& request) {
     });
     if (!ran.ok()) status = ran;
     wish->added = status.ok() && wish->wanted;
-    const absl::MutexLock lock(&wish->mutex);
+    const MutexLock lock(&wish->mutex);
     wish->status = status;
   });
   return absl::OkStatus();
@@ -83,7 +83,7 @@ absl::Status GcCollector::Stop(uint64_t /*end_ticks*/) {
         (void)python::WithGil(*api, python::GilUse::kRemove,
                               [api] { python::RemoveGcCallback(*api); });
       });
-  const absl::MutexLock lock(&wish_->mutex);
+  const MutexLock lock(&wish_->mutex);
   if (!wish_->status.ok()) {
     report_.state = CollectorState::kFailed;
     report_.reason = std::string(wish_->status.message());

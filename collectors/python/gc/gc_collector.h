@@ -11,8 +11,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "collectors/collector.h"
+#include "common/sync/mutex.h"
 #include "jobscope/detail/writer_abi.h"
 
 namespace jobscope {
@@ -45,7 +45,7 @@ class GcCollector : public Collector {
   struct Wish {
     std::atomic<bool> wanted{false};  // a session is recording
     std::atomic<bool> added{false};   // in this session
-    absl::Mutex mutex;
+    Mutex mutex;
     absl::Status status ABSL_GUARDED_BY(mutex);
   };
 
