@@ -22,15 +22,29 @@ if(NOT JOBSCOPE_SANITIZE AND NOT JOBSCOPE_BUILD_FUZZERS)
   target_link_options(jobscope_hardening INTERFACE -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack)
 endif()
 if(JOBSCOPE_SANITIZE)
-  target_compile_options(jobscope_flags INTERFACE -fsanitize=${JOBSCOPE_SANITIZE}
+  # Not vptr: to look at a type, UBSan opens a pipe, and where no descriptor is left it takes every type for a wrong one.
+  target_compile_options(jobscope_flags INTERFACE -fsanitize=${JOBSCOPE_SANITIZE} -fno-sanitize=vptr
                          -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(jobscope_flags INTERFACE -fsanitize=${JOBSCOPE_SANITIZE})
 endif()
 
 # Tests are compiled once and run for seconds, so optimising them does not pay off. The libraries that they link are
 # optimised.
-if(NOT JOBSCOPE_SANITIZE)
+if(NOT JOBSCOPE_BUILD_FUZZERS)
   set(jobscope_test_options -O0 -g1 -pthread)  # -pthread: some libraries ask for it, and precompiled headers fit one or the other
+endif()
+
+# Environment of tests that load our libraries into programs that are not ours, such as Python: AddressSanitizer's runtime comes
+# first. Such programs need not free what they allocate. Python with malloc, so that its objects have bounds.
+set(jobscope_foreign_process "")
+if(JOBSCOPE_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  foreach(library asan stdc++)
+    execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=lib${library}.so
+                    OUTPUT_VARIABLE file OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    file(REAL_PATH ${file} file)
+    list(APPEND jobscope_foreign_process LD_PRELOAD=path_list_append:${file})
+  endforeach()
+  list(APPEND jobscope_foreign_process ASAN_OPTIONS=set:detect_leaks=0 PYTHONMALLOC=set:malloc)
 endif()
 
 # jobscope_library(NAME SOURCES... [ALONE sources...] [PUBLIC libs...] [PRIVATE libs...]): a static library of one
@@ -78,7 +92,42 @@ function(jobscope_test name)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name} --gtest_shuffle)
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT_MODIFICATION
+    LSAN_OPTIONS=set:print_suppressions=0:suppressions=${CMAKE_SOURCE_DIR}/tests/lsan_suppressions.txt)
+  jobscope_thread_sanitizer(${name} ${name})
+endfunction()
+
+# jobscope_thread_sanitizer(TARGET test...): gives the tests that run TARGET the label `tsan`, and builds TARGET with the target
+# `tsan_tests`, unless TARGET links gRPC or depends on a program that does (CONTRIBUTING.md, Sanitizers). Called at the end of the
+# folder, when all that TARGET needs is known.
+add_custom_target(tsan_tests)
+function(jobscope_thread_sanitizer target)
+  cmake_language(EVAL CODE "cmake_language(DEFER CALL jobscope_label_tsan ${target} ${ARGN})")
+endfunction()
+function(jobscope_label_tsan target)
+  set(found "")
+  set(queue ${target})
+  while(queue)
+    list(POP_FRONT queue next)
+    string(REGEX REPLACE "^\\$<LINK_ONLY:(.*)>$" "\\1" next "${next}")
+    if(next MATCHES "^gRPC::")
+      return()
+    endif()
+    if(NOT TARGET "${next}" OR next IN_LIST found)
+      continue()
+    endif()
+    list(APPEND found ${next})
+    foreach(property LINK_LIBRARIES INTERFACE_LINK_LIBRARIES MANUALLY_ADDED_DEPENDENCIES)
+      get_target_property(needed ${next} ${property})
+      if(needed)
+        list(APPEND queue ${needed})
+      endif()
+    endforeach()
+  endwhile()
+  add_dependencies(tsan_tests ${target})
+  set_property(TEST ${ARGN} APPEND PROPERTY LABELS tsan)
+  set_property(TEST ${ARGN} APPEND PROPERTY ENVIRONMENT_MODIFICATION
+               "TSAN_OPTIONS=string_append: suppressions=${CMAKE_SOURCE_DIR}/tests/tsan_suppressions.txt")
 endfunction()
 
 # jobscope_fuzzer(NAME SOURCES... LIBS...): the program NAME_fuzzer. With JOBSCOPE_BUILD_FUZZERS it uses libFuzzer,

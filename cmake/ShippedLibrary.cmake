@@ -41,6 +41,9 @@ function(jobscope_shipped_library name)
     -Wl,--wrap=syscall         # deploy/steady_waits.cc
     # libgcc_s stays shared: libgcc_eh would need glibc 2.35.
     -static-libstdc++)
+  if(JOBSCOPE_SANITIZE)
+    target_link_options(${name} PRIVATE -fsanitize=${JOBSCOPE_SANITIZE})
+  endif()
   set_target_properties(${name} PROPERTIES
     OUTPUT_NAME jobscope LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${ARG_OUTPUT_DIRECTORY}
     SKIP_BUILD_RPATH ON INSTALL_RPATH "" LINK_DEPENDS "${map};$<TARGET_FILE:jobscope_trace>")

@@ -72,7 +72,9 @@ TEST(HostileWorkerTest, CostsNeitherMemoryNorTheTracesOfOthers) {
   EXPECT_THAT(workers[0]["reason"].get<std::string>(), HasSubstr("the worker sent more than"));
   EXPECT_EQ(workers[0]["events"], 100);
   EXPECT_EQ(workers[1]["outcome"], "ok") << workers[1];
+#if !defined(__SANITIZE_ADDRESS__)  // which keeps freed memory back
   EXPECT_LT(capture.peak_bytes(), size_t{700} << 20);
+#endif
 }
 
 }  // namespace
