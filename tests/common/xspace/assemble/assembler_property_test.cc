@@ -16,8 +16,8 @@
 #include "absl/types/span.h"
 #include "common/xspace/assemble/assembler.h"
 #include "common/xspace/assemble/scan.h"
-#include "tests/common/xspace/random_trace.h"
-#include "tests/common/xspace/trace_util.h"
+#include "tests/common/xspace/assemble/random_trace.h"
+#include "tests/common/xspace/assemble/trace_util.h"
 
 namespace jobscope::xspace {
 namespace {

@@ -2,8 +2,8 @@
 //
 // Helpers of the tests in this folder: sinks that keep what they get, and XSpaces as protobuf
 // objects.
-#ifndef TESTS_COMMON_XSPACE_TRACE_UTIL_H_
-#define TESTS_COMMON_XSPACE_TRACE_UTIL_H_
+#ifndef TESTS_COMMON_XSPACE_ASSEMBLE_TRACE_UTIL_H_
+#define TESTS_COMMON_XSPACE_ASSEMBLE_TRACE_UTIL_H_
 
 #include <gtest/gtest.h>
 
@@ -105,4 +105,4 @@ inline const XPlane* FindPlane(const XSpace& space, std::string_view name) {
 
 }  // namespace jobscope::xspace
 
-#endif  // TESTS_COMMON_XSPACE_TRACE_UTIL_H_
+#endif  // TESTS_COMMON_XSPACE_ASSEMBLE_TRACE_UTIL_H_

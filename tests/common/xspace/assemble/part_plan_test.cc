@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/xspace/assemble/line_merge.h"
-#include "tests/common/xspace/trace_util.h"
+#include "tests/common/xspace/assemble/trace_util.h"
 
 namespace jobscope::xspace {
 namespace {

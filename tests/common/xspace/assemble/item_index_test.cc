@@ -11,7 +11,7 @@
 
 #include "jobscope/v1/item.pb.h"
 #include "tensorflow/xplane.pb.h"
-#include "tests/common/xspace/trace_util.h"
+#include "tests/common/xspace/assemble/trace_util.h"
 
 namespace jobscope::xspace {
 namespace {

@@ -17,7 +17,7 @@ try:
 except ImportError:
     sys.exit("schema_test: python3-jsonschema is missing; tools/install_deps.sh test installs it")
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 JOBSCOPE, MADE_RUNS = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
 
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "tensorflow/xplane.pb.h"
-#include "tests/common/xspace/trace_util.h"
+#include "tests/common/xspace/assemble/trace_util.h"
 
 namespace jobscope::xspace {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/common/xspace/random_trace.h"
+#include "tests/common/xspace/assemble/random_trace.h"
 
 #include <gtest/gtest.h>
 

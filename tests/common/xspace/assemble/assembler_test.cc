@@ -14,7 +14,7 @@
 #include "common/xspace/segment/segment.h"
 #include "common/xspace/segment/stats.h"
 #include "common/xspace/segment/store.h"
-#include "tests/common/xspace/trace_util.h"
+#include "tests/common/xspace/assemble/trace_util.h"
 
 namespace jobscope::xspace {
 namespace {

@@ -2,8 +2,8 @@
 //
 // Random sessions: items as collectors would make them, and the same trace as plain protobuf
 // objects.
-#ifndef TESTS_COMMON_XSPACE_RANDOM_TRACE_H_
-#define TESTS_COMMON_XSPACE_RANDOM_TRACE_H_
+#ifndef TESTS_COMMON_XSPACE_ASSEMBLE_RANDOM_TRACE_H_
+#define TESTS_COMMON_XSPACE_ASSEMBLE_RANDOM_TRACE_H_
 
 #include <cstdint>
 #include <map>
@@ -43,4 +43,4 @@ std::string Describe(const tensorflow::profiler::XPlane& plane,
 
 }  // namespace jobscope::xspace
 
-#endif  // TESTS_COMMON_XSPACE_RANDOM_TRACE_H_
+#endif  // TESTS_COMMON_XSPACE_ASSEMBLE_RANDOM_TRACE_H_
