@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 
 TEST(ProviderRegistryTest, NamesAreChecked) {
-  ProviderRegistry registry;
+  static auto& registry = *new ProviderRegistry;  // its collectors live as long as the process
   FakeProvider provider;
   for (const std::string& name :
        {std::string(), std::string("Disk"), std::string("1st"), std::string("a b"),
@@ -37,7 +37,7 @@ TEST(ProviderRegistryTest, NamesAreChecked) {
 }
 
 TEST(ProviderRegistryTest, CollectorsOfBeforeAndAfterTheListener) {
-  ProviderRegistry registry;
+  static auto& registry = *new ProviderRegistry;  // its collectors live as long as the process
   FakeProvider provider;
   ASSERT_TRUE(registry.Register("first", provider.callbacks()).ok());
   std::vector<std::string> joined;
@@ -50,7 +50,7 @@ TEST(ProviderRegistryTest, CollectorsOfBeforeAndAfterTheListener) {
 }
 
 TEST(ProviderRegistryTest, NamesAreBounded) {
-  ProviderRegistry registry;
+  static auto& registry = *new ProviderRegistry;  // its collectors live as long as the process
   FakeProvider provider;
   for (size_t i = 0; i < ProviderRegistry::kMaxNames; ++i) {
     ASSERT_TRUE(registry.Register("p" + std::to_string(i), provider.callbacks()).ok());
