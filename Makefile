@@ -99,6 +99,7 @@ bench: ## Measures scope cost, and captures beside the stock pair, into build/be
 
 lint: ## Formatting, clang-tidy, shellcheck, Python, include rules
 	tools/install_deps.sh build lint
+	JOBSCOPE_VENV=lint tools/venv.sh
 	$(CONFIGURE) lint
 	tests/tooling/lint.sh build/lint
 

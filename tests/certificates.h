@@ -39,7 +39,7 @@ class Certificates {
   Certificates() : directory_(::testing::TempDir() + "/certsXXXXXX") {
     if (mkdtemp(directory_.data()) == nullptr) std::abort();
     const std::string command = std::string(MAKE_CERTS) + " '" + directory_ + "' --broken";
-    if (std::system(command.c_str()) != 0) std::abort();  // NOLINT(cert-env33-c)
+    if (std::system(command.c_str()) != 0) std::abort();  // NOLINT(bugprone-command-processor)
   }
   ~Certificates() {
     std::error_code ignored;

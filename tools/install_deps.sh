@@ -21,7 +21,7 @@ build=(
 # unicode-data for the position-independent dependencies of libjobscope.so, which are built from Debian's source
 # packages; openssl for certificates; jsonschema (0.1 MB) for the schemas of the report.
 test=(openssl binutils python3 python3-dev python3-jsonschema iproute2 procps dpkg-dev patch xz-utils make unicode-data ca-certificates)
-lint=(clang clang-format clang-tidy shellcheck python3 pyflakes3 git)
+lint=(clang clang-format python3-venv shellcheck python3 pyflakes3 git)
 # Debian's PyTorch (48 MB to download) for the tests of its operators: PyPI's is a hundred times larger.
 # Chromium without a window (98 MB to download) and a font for the report's HTML.
 interop=(python3 python3-venv ca-certificates python3-torch chromium-headless-shell fonts-dejavu-core)

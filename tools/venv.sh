@@ -9,6 +9,7 @@
 #
 # JOBSCOPE_VENV=torch  creates .venv/torch with PyPI's PyTorch (tests/collectors/framework/torch_requirements.txt)
 #                      instead: downloads 2.5 GB, takes 5.4 GB
+# JOBSCOPE_VENV=lint   creates .venv/lint with PyPI's clang-tidy (tests/tooling/lint_requirements.txt) instead
 # JOBSCOPE_PYTHON      the interpreter to use, 3.11 to 3.13 (default: the first suitable one)
 set -euo pipefail
 
@@ -16,8 +17,9 @@ readonly repo=$(dirname "$(dirname "$(realpath "$0")")")
 readonly name=${JOBSCOPE_VENV:-interop}
 case $name in
   interop) readonly requirements=$repo/tests/interop/requirements.txt ;;
+  lint) readonly requirements=$repo/tests/tooling/lint_requirements.txt ;;
   torch) readonly requirements=$repo/tests/collectors/framework/torch_requirements.txt ;;
-  *) echo "venv: JOBSCOPE_VENV is '$name' (known: interop, torch)" >&2; exit 2 ;;
+  *) echo "venv: JOBSCOPE_VENV is '$name' (known: interop, lint, torch)" >&2; exit 2 ;;
 esac
 readonly venv=$repo/.venv/$name
 readonly wanted=$(sha256sum <"$requirements" | cut -c1-16)

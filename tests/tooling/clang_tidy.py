@@ -5,8 +5,7 @@
 usage: clang_tidy.py LINT_BUILD [PATH_PART...]      LINT_BUILD: a tree configured with the preset `lint`
 
 A source that passed is remembered under a hash of all that could change the verdict: the source and every header of
-ours it reaches, the compile command, .clang-tidy, the versions of clang-tidy and of the libraries. A source that
-includes gRPC takes about 20 s, so this is the difference between minutes and seconds. Kept in JOBSCOPE_CACHE_DIR
+ours it reaches, the compile command, .clang-tidy, the versions of clang-tidy and of the libraries. Kept in JOBSCOPE_CACHE_DIR
 (default: .cache in the repository).
 """
 import concurrent.futures
@@ -23,6 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = pathlib.Path(os.environ.get("JOBSCOPE_CACHE_DIR") or ROOT / ".cache") / "clang-tidy"
 JOBS = int(os.environ.get("JOBSCOPE_JOBS", "2"))
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+CLANG_TIDY = os.environ.get("JOBSCOPE_CLANG_TIDY") or ROOT / ".venv/lint/bin/clang-tidy"  # tools/venv.sh makes it
 LIBRARIES = ["libgrpc-dev", "libabsl-dev", "libprotobuf-dev", "libspdlog-dev", "libgtest-dev", "libstdc++-12-dev"]
 
 
@@ -68,7 +68,7 @@ def main():
         name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else None
         if name in tracked and (not parts or any(part in name for part in parts)):
             entries[name] = entry
-    version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
+    version = subprocess.run([CLANG_TIDY, "--version"], capture_output=True, check=True).stdout
     libraries = subprocess.run(["dpkg-query", "-W", *LIBRARIES], capture_output=True, check=False).stdout
     common = version + libraries + (ROOT / ".clang-tidy").read_bytes()
     search = [ROOT, ROOT / "include", build / "proto/gen"]
@@ -81,7 +81,7 @@ def main():
 
     def tidy(name):
         start = time.monotonic()
-        run = subprocess.run(["clang-tidy", "-p", build, "--quiet", ROOT / name], capture_output=True, text=True,
+        run = subprocess.run([CLANG_TIDY, "-p", build, "--quiet", ROOT / name], capture_output=True, text=True,
                              check=False)
         if run.returncode == 0:
             CACHE.mkdir(parents=True, exist_ok=True)

@@ -65,7 +65,7 @@ absl::Status GcCollector::Arm(const ArmRequest& request) {
     if (!ran.ok()) status = ran;
     wish->added = status.ok() && wish->wanted;
     const MutexLock lock(&wish->mutex);
-    wish->status = status;
+    wish->status = std::move(status);
   });
   return absl::OkStatus();
 }

@@ -72,7 +72,7 @@ TEST_F(LoaderTest, ALibraryWithoutCuptisFunctionsIsNamed) {
 
 TEST_F(LoaderTest, TheCopyThatIsMappedAlreadyWins) {
   const std::string mapped = Place("framework/libcupti.so.12");
-  const std::string other = Place("toolkit/extras/CUPTI/lib64/libcupti.so.13");
+  Place("toolkit/extras/CUPTI/lib64/libcupti.so.13");
   const Result result = Probe({"--map", mapped}, {"CUDA_HOME=" + Folder("toolkit"),
                                                   "LD_LIBRARY_PATH=" + Folder("toolkit/extras")});
   EXPECT_EQ(result.code, 0) << result.out;
