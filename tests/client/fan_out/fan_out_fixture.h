@@ -20,6 +20,16 @@
 
 namespace jobscope {
 
+inline grpc::Status Refused(int) { return {grpc::StatusCode::UNAVAILABLE, "Connection refused"}; }
+
+// A worker without the native service.
+inline Script Stock() {
+  Script script;
+  script.stock = true;
+  script.streams = false;
+  return script;
+}
+
 // A fan-out over scripted workers "w0:1", "w1:1", ...
 class FanOutTest : public ::testing::Test {
  protected:

@@ -29,15 +29,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Status Refused(int) { return {StatusCode::UNAVAILABLE, "Connection refused"}; }
-
-Script Stock() {
-  Script script;
-  script.stock = true;
-  script.streams = false;
-  return script;
-}
-
 TEST_F(FanOutTest, AllStartAtOneInstant) {
   const std::vector<WorkerResult> results = Run(std::vector<Script>(8));
   for (size_t i = 0; i < 8; ++i) {
@@ -435,91 +426,6 @@ TEST_F(FanOutTest, MaxParallelBoundsConnecting) {
   for (size_t i = 0; i < 20; ++i) {
     EXPECT_EQ(starts(i)[0].start_monotonic_ns, starts(0)[0].start_monotonic_ns);
   }
-}
-
-TEST_F(FanOutTest, AnInterruptStopsAndKeepsWhatThereIs) {
-  options_.duration = absl::Seconds(60);
-  Script dies;
-  dies.obeys_stop = false;
-  dies.capture = [](int) { return Status(StatusCode::UNAVAILABLE, "Socket closed"); };
-  dies.capture_fails_after = absl::Milliseconds(800);
-  Script refused;
-  refused.describe = Refused;
-  Make({Script(), dies, refused, Stock()});
-  clockwork_.At(SteadyNow() + absl::Milliseconds(500), [this] { fan_out_->Interrupt(); });
-  const absl::Time before = absl::Now();
-  const std::vector<WorkerResult> results = fan_out_->Run();
-  EXPECT_LT(absl::Now() - before, absl::Seconds(10));
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "truncated");
-  EXPECT_STREQ(Name(results[1].verdict.outcome), "died");
-  EXPECT_THAT(results[1].verdict.reason, HasSubstr("interrupted: "));
-  EXPECT_STREQ(Name(results[2].verdict.outcome), "unreachable");
-  EXPECT_STREQ(Name(results[3].verdict.outcome), "truncated");
-}
-
-// A phase in which a worker may be when the interrupt comes.
-struct InterruptCase {
-  const char* name;
-  std::function<void(Script*, FanOutOptions*)> stall;
-  const char* phase;
-};
-
-class InterruptBeforeTheStart : public FanOutTest,
-                                public ::testing::WithParamInterface<InterruptCase> {};
-
-TEST_P(InterruptBeforeTheStart, RecordsNothing) {
-  Script script;
-  options_.times.connect = options_.times.arm = options_.times.sync = absl::Seconds(30);
-  options_.times.gather = absl::Seconds(30);
-  GetParam().stall(&script, &options_);
-  Make({script, Script()});
-  clockwork_.At(SteadyNow() + absl::Milliseconds(200), [this] { fan_out_->Interrupt(); });
-  const absl::Time before = absl::Now();
-  const std::vector<WorkerResult> results = fan_out_->Run();
-  EXPECT_LT(absl::Now() - before, absl::Seconds(5));
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "failed");
-  EXPECT_STREQ(Name(results[0].verdict.phase), GetParam().phase);
-  EXPECT_THAT(results[0].verdict.reason, HasSubstr("interrupted before"));
-  EXPECT_STREQ(Name(results[1].verdict.phase), "arm");
-  EXPECT_TRUE(starts(0).empty());
-  EXPECT_TRUE(starts(1).empty());
-  EXPECT_FALSE(fan_out_->facts().started.has_value());
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Phases, InterruptBeforeTheStart,
-    ::testing::Values(
-        InterruptCase{"connecting",
-                      [](Script* script, FanOutOptions*) {
-                        script->describe_takes = absl::InfiniteDuration();
-                      },
-                      "connect"},
-        InterruptCase{"backing_off",
-                      [](Script* script, FanOutOptions* options) {
-                        script->describe = Refused;
-                        options->times.first_backoff = options->times.max_backoff =
-                            absl::Seconds(30);
-                        options->min_workers = 2;
-                      },
-                      "connect"},
-        InterruptCase{
-            "arming",
-            [](Script* script, FanOutOptions*) { script->arm_takes = absl::InfiniteDuration(); },
-            "arm"},
-        InterruptCase{"syncing", [](Script* script, FanOutOptions*) { script->sync_hangs = true; },
-                      "arm"},
-        InterruptCase{"delayed",
-                      [](Script*, FanOutOptions* options) { options->delay = absl::Seconds(30); },
-                      "arm"}),
-    [](const auto& info) { return info.param.name; });
-
-TEST_F(FanOutTest, AnInterruptBeforeRunRecordsNothing) {
-  Make({Script()});
-  fan_out_->Interrupt();
-  const std::vector<WorkerResult> results = fan_out_->Run();
-  EXPECT_STREQ(Name(results[0].verdict.outcome), "failed");
-  EXPECT_THAT(results[0].verdict.reason, HasSubstr("interrupted before"));
-  EXPECT_TRUE(starts(0).empty());
 }
 
 TEST_F(FanOutTest, AThousandWorkers) {

@@ -19,8 +19,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/security/allowed_users.h"
-#include "server/security/audit.h"
 #include "tests/certificates.h"
 #include "tests/server/service_fixture.h"
 
@@ -483,74 +481,6 @@ TEST_F(CredentialsTest, AllowedNamesNeedCertificatesOfCallers) {
   files = Files(Cert("server.crt"), Cert("server.key"), Cert("ca.crt"));
   files.tls_allowed_names = "alice,,bob";
   EXPECT_THAT(Refused(files), HasSubstr("an empty name"));
-}
-
-TEST(AllowedUsersTest, OwnUserAndRootByDefault) {
-  const AllowedUsers users = *AllowedUsers::Parse("");
-  EXPECT_TRUE(users.Allows(1000, 1000));
-  EXPECT_TRUE(users.Allows(0, 1000));
-  EXPECT_FALSE(users.Allows(1001, 1000));
-  EXPECT_FALSE(users.Allows(1001, 0));
-  EXPECT_FALSE(users.others());
-}
-
-TEST(AllowedUsersTest, OthersAreNamedOrAllAre) {
-  const AllowedUsers some = *AllowedUsers::Parse(" 1001, 1002");
-  EXPECT_TRUE(some.Allows(1001, 1000));
-  EXPECT_TRUE(some.Allows(1002, 1000));
-  EXPECT_TRUE(some.Allows(0, 1000));
-  EXPECT_FALSE(some.Allows(1003, 1000));
-  EXPECT_FALSE(some.any());
-  EXPECT_EQ(some.Text(1000), "user 1000 (its own), users 1001, 1002 and root");
-  EXPECT_TRUE(AllowedUsers::Parse("any")->Allows(4711, 1000));
-  for (const char* bad : {"alice", "1001,", "-1", "4294967295", "4294967296", "any,1001", "+5"}) {
-    const auto users = AllowedUsers::Parse(bad);
-    EXPECT_EQ(users.status().code(), absl::StatusCode::kInvalidArgument) << bad;
-    EXPECT_THAT(std::string(users.status().message()), HasSubstr("no user id"));
-  }
-}
-
-TEST(AuditTest, ALineIsPairsOfKeyAndValue) {
-  const absl::Status refused = absl::UnauthenticatedError("no \"token\"\n");
-  EXPECT_EQ(AuditLine({AuditKind::kAction, "a.B/C", "10.0.0.3:4 (al\\ice)", "", absl::Seconds(2),
-                       absl::OkStatus(), "12 items"}),
-            "method=\"a.B/C\" peer=\"10.0.0.3:4 (al\\\\ice)\" seconds=2.000 status=OK "
-            "outcome=\"12 items\"");
-  const std::string line = AuditLine(
-      {AuditKind::kRefusal, "a.B/C", "x", "user agent y", absl::ZeroDuration(), refused, ""}, 7);
-  EXPECT_THAT(line, AllOf(HasSubstr("asked=\"user agent y\""), HasSubstr("status=UNAUTHENTICATED"),
-                          HasSubstr("reason=\"no \\\"token\\\""), HasSubstr(" omitted=7"),
-                          Not(HasSubstr("\n"))));
-}
-
-TEST(AuditTest, AScannerFillsNoLogAndHidesNoCapture) {
-  std::vector<std::string> lines;
-  AuditLog log([&lines](const std::string& line) { lines.push_back(line); });
-  const absl::Time start = absl::FromUnixSeconds(1'000'000);
-  const AuditRecord refusal = {AuditKind::kRefusal,
-                               "a.B/C",
-                               "mallory",
-                               "scanner/1",
-                               absl::ZeroDuration(),
-                               absl::UnauthenticatedError("no token"),
-                               ""};
-  for (int i = 0; i < 1000; ++i) log.WriteAt(refusal, start + absl::Milliseconds(i) / 10);
-  EXPECT_EQ(lines.size(), 10u);
-  EXPECT_THAT(lines[0], Not(HasSubstr("omitted")));
-  // What records has a budget of its own.
-  const AuditRecord capture = {KindOf("jobscope.v1.Profiler/Capture"),
-                               "jobscope.v1.Profiler/Capture",
-                               "operator",
-                               "",
-                               absl::Seconds(2),
-                               absl::OkStatus(),
-                               "12 items"};
-  log.WriteAt(capture, start + absl::Milliseconds(100));
-  EXPECT_EQ(lines.size(), 11u);
-  EXPECT_THAT(lines.back(), AllOf(HasSubstr("Capture"), Not(HasSubstr("omitted"))));
-  log.WriteAt(refusal, start + absl::Seconds(2));
-  ASSERT_EQ(lines.size(), 12u);
-  EXPECT_THAT(lines.back(), HasSubstr("omitted=990"));
 }
 
 }  // namespace
