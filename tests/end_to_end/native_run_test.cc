@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program `capture` and real workers, over the native service: clocks, steps, lookback, broken
+// The program `capture` and real workers, over the native service: clocks, lookback, broken
 // connections, deaths. What is checked is what stands in the files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,135 +12,23 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "tensorflow/xplane.pb.h"
+#include "tests/end_to_end/native_run_fixture.h"
 #include "tests/end_to_end/tcp_proxy.h"
-#include "tests/subprocess.h"
-#include "tests/temporary_directory.h"
 
 namespace jobscope {
 namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
-
-class ClockWorker {
- public:
-  explicit ClockWorker(std::vector<std::string> arguments, std::vector<std::string> launcher = {})
-      : process_(Argv(std::move(arguments), std::move(launcher))) {
-    EXPECT_TRUE(process_.AwaitText("\n")) << process_.err();
-    const std::string out = process_.out();
-    address_ = out.substr(0, out.find('\n'));
-  }
-  const std::string& address() const { return address_; }
-  Subprocess& process() { return process_; }
-
- private:
-  static std::vector<std::string> Argv(std::vector<std::string> arguments,
-                                       std::vector<std::string> launcher) {
-    launcher.emplace_back(CLOCK_WORKER_PROGRAM);
-    launcher.insert(launcher.end(), arguments.begin(), arguments.end());
-    return launcher;
-  }
-  Subprocess process_;
-  std::string address_;
-};
-
-// One event of a file, with its numbers.
-struct Event {
-  std::string name;
-  int64_t start_ps = 0;
-  int64_t duration_ps = 0;
-  std::map<std::string, int64_t> stats;
-};
-
-std::vector<Event> ReadEvents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  tensorflow::profiler::XSpace space;
-  EXPECT_TRUE(space.ParseFromString(bytes)) << path;
-  std::vector<Event> events;
-  for (const auto& plane : space.planes()) {
-    for (const auto& line : plane.lines()) {
-      for (const auto& event : line.events()) {
-        Event read;
-        read.name = plane.event_metadata().at(event.metadata_id()).name();
-        read.start_ps = line.timestamp_ns() * 1000 + event.offset_ps();
-        read.duration_ps = event.duration_ps();
-        for (const auto& stat : event.stats()) {
-          const std::string& name = plane.stat_metadata().at(stat.metadata_id()).name();
-          if (stat.value_case() == tensorflow::profiler::XStat::kInt64Value) {
-            read.stats[name] = stat.int64_value();
-          } else if (stat.value_case() == tensorflow::profiler::XStat::kUint64Value) {
-            read.stats[name] = static_cast<int64_t>(stat.uint64_value());
-          }
-        }
-        events.push_back(std::move(read));
-      }
-    }
-  }
-  return events;
-}
-
-class NativeRunTest : public ::testing::Test {
- protected:
-  ClockWorker& StartWorker(std::vector<std::string> arguments) {
-    workers_.push_back(std::make_unique<ClockWorker>(std::move(arguments)));
-    return *workers_.back();
-  }
-
-  std::unique_ptr<Subprocess> StartCapture(const std::vector<std::string>& addresses,
-                                           const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {CAPTURE_PROGRAM,
-                                          "--service_addr=" + absl::StrJoin(addresses, ","),
-                                          "--logdir=" + logdir_.path(), "--json"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    const bool named = std::any_of(more.begin(), more.end(), [](const std::string& argument) {
-      return argument.rfind("--session_id=", 0) == 0;
-    });
-    if (!named) arguments.emplace_back("--session_id=r");
-    return std::make_unique<Subprocess>(arguments);
-  }
-  static json Finish(Subprocess* capture, int exit_code) {
-    EXPECT_EQ(capture->Wait(), exit_code) << capture->err() << capture->out();
-    return json::parse(capture->out(), nullptr, false);
-  }
-  json Capture(const std::vector<std::string>& addresses, const std::vector<std::string>& more,
-               int exit_code = 0) {
-    return Finish(StartCapture(addresses, more).get(), exit_code);
-  }
-
-  // Of all files of one worker.
-  std::vector<Event> EventsOf(const json& worker) const {
-    std::vector<Event> all;
-    for (const json& file : worker["files"]) {
-      const std::string path = file["path"];
-      const std::vector<Event> events = ReadEvents(run() + "/" + path);
-      EXPECT_EQ(events.size(), file["events"].get<size_t>()) << path;
-      all.insert(all.end(), events.begin(), events.end());
-    }
-    return all;
-  }
-  std::string run() const { return logdir_.path() + "/plugins/profile/r"; }
-
-  TemporaryDirectory logdir_;
-  std::vector<std::unique_ptr<ClockWorker>> workers_;
-};
 
 // Where MONOTONIC's zero lies on a trace's axis, by the median of its instants: the same for all
 // workers of one machine whose traces line up.
@@ -371,114 +259,6 @@ TEST_F(NativeRunTest, AProcessOfThisMachineThatIsGoneIsNotWaitedFor) {
   EXPECT_THAT(account["reason"].get<std::string>(),
               HasSubstr(absl::StrCat("its process, pid ", killed.process().pid(), ", has ended")));
   EXPECT_EQ(manifest["workers"][1]["outcome"], "ok");
-}
-
-TEST_F(NativeRunTest, StepsThatWereInferredSaySo) {
-  const std::string watched = StartWorker({"--step_ms=5", "--infer_steps=only"}).address();
-  const std::string marked = StartWorker({"--step_ms=5", "--infer_steps=too"}).address();
-  const json manifest = Capture({watched, marked}, {"--steps=6"});
-  ASSERT_TRUE(manifest.is_object());
-  const json& inferred = manifest["workers"][0];
-  EXPECT_EQ(inferred["outcome"], "ok") << inferred;
-  EXPECT_EQ(inferred["steps"], 6) << inferred;
-  EXPECT_EQ(inferred["steps_inferred"], true) << inferred;
-  EXPECT_EQ(inferred["steps_source"], "watched step") << inferred;
-  // Marks win, wherever they come from.
-  EXPECT_EQ(manifest["workers"][1]["steps"], 6) << manifest;
-  EXPECT_FALSE(manifest["workers"][1].contains("steps_inferred")) << manifest;
-  EXPECT_FALSE(manifest["workers"][1].contains("steps_source")) << manifest;
-
-  Subprocess check(
-      {CAPTURE_PROGRAM, "check", "--json", absl::StrCat("--service_addr=", watched, ",", marked)});
-  EXPECT_EQ(check.Wait(), 0) << check.err();
-  const json checked = json::parse(check.out());
-  EXPECT_EQ(checked["workers"][0]["steps_inferred"], true) << checked;
-  EXPECT_EQ(checked["workers"][0]["steps_source"], "watched step") << checked;
-  EXPECT_FALSE(checked["workers"][1].contains("steps_inferred")) << checked;
-}
-
-TEST_F(NativeRunTest, AllRecordTheSameSteps) {
-  const std::vector<std::string> addresses = {
-      StartWorker({"--step_ms=5"}).address(), StartWorker({"--step_ms=9"}).address(),
-      StartWorker({"--step_ms=7", "--first_step=1"}).address(), StartWorker({}).address()};
-  const json manifest = Capture(addresses, {"--steps=10", "--duration_ms=200"});
-  ASSERT_TRUE(manifest.is_object());
-  std::set<std::pair<int64_t, int64_t>> windows;
-  for (size_t i = 0; i < 3; ++i) {
-    const json& worker = manifest["workers"][i];
-    EXPECT_EQ(worker["outcome"], "ok") << worker;
-    EXPECT_EQ(worker["steps"], 10) << worker;
-    std::set<int64_t> numbers;
-    for (const Event& event : EventsOf(worker)) {
-      if (const auto number = event.stats.find("step_num"); number != event.stats.end()) {
-        numbers.insert(number->second);
-      }
-    }
-    ASSERT_EQ(numbers.size(), 10u) << worker;
-    windows.emplace(*numbers.begin(), *numbers.rbegin());
-  }
-  EXPECT_EQ(windows.size(), 1u) << "not the same steps";
-  const json& without = manifest["workers"][3];
-  EXPECT_EQ(without["outcome"], "ok") << without;
-  EXPECT_THAT(without.dump(), HasSubstr("step"));
-  EXPECT_NEAR(without["duration_ns"].get<double>(), 200e6, 50e6);
-}
-
-// Whole steps of a trace: those whose "train" event is in it.
-size_t StepsOf(const std::vector<Event>& events) {
-  return static_cast<size_t>(std::count_if(events.begin(), events.end(), [](const Event& event) {
-    return event.name.rfind("train", 0) == 0 && event.stats.count("step_num") > 0;
-  }));
-}
-
-// One program gives every step the number 0, one begins anew after four steps: no two steps of a
-// window of six have their numbers in order.
-TEST_F(NativeRunTest, StepsWhoseNumbersDoNotRiseAreCounted) {
-  std::vector<std::string> addresses;
-  for (const char* epoch : {"1", "4"}) {
-    addresses.push_back(
-        StartWorker({"--step_ms=10", absl::StrCat("--steps_per_epoch=", epoch)}).address());
-  }
-  const json run = Capture(addresses, {"--steps=6", "--max_duration_ms=20000"});
-  EXPECT_EQ(run["steps_by"], "ordinal");
-  for (const json& worker : run["workers"]) {
-    EXPECT_EQ(worker["outcome"], "ok") << worker;
-    EXPECT_EQ(worker["ended_by"], "steps");
-    EXPECT_EQ(worker["steps"], 6);
-    EXPECT_EQ(worker["steps_by_ordinal"], true);
-    EXPECT_EQ(worker["last_step"].get<int64_t>() - worker["first_step"].get<int64_t>(), 5);
-    EXPECT_EQ(StepsOf(EventsOf(worker)), 6U);
-  }
-}
-
-// The one that counts nothing records the steps of the same time: the windows overlap.
-TEST_F(NativeRunTest, StepsWithoutNumbersFollowThoseOfOthers) {
-  std::vector<std::string> addresses;
-  addresses.push_back(StartWorker({"--step_ms=20", "--first_step=1000"}).address());
-  addresses.push_back(StartWorker({"--step_ms=20", "--steps_per_epoch=1"}).address());
-  const json run = Capture(addresses, {"--steps=10", "--max_duration_ms=20000"});
-  EXPECT_EQ(run["steps_by"], "mixed");
-  std::vector<std::pair<int64_t, int64_t>> windows;
-  for (const json& worker : run["workers"]) {
-    EXPECT_EQ(worker["outcome"], "ok") << worker;
-    EXPECT_EQ(worker["steps"], 10);
-    int64_t first = INT64_MAX;
-    int64_t last = 0;
-    for (const Event& event : EventsOf(worker)) {
-      if (event.name.rfind("train", 0) != 0) continue;
-      first = std::min(first, event.start_ps);
-      last = std::max(last, event.start_ps + event.duration_ps);
-    }
-    windows.emplace_back(first, last);
-  }
-  EXPECT_FALSE(run["workers"][0].contains("steps_by_ordinal"));
-  EXPECT_EQ(run["workers"][1]["steps_by_ordinal"], true);
-  // Of a worker that hears of it when the first one has begun, as many later ones are recorded.
-  EXPECT_GE(run["workers"][0]["first_step"], run["first_step"]);
-  EXPECT_LT(run["workers"][0]["first_step"].get<int64_t>(), run["first_step"].get<int64_t>() + 10);
-  // Ten steps of 20 ms and more; on a loaded machine one may be some steps behind the other.
-  EXPECT_LT(std::max(windows[0].first, windows[1].first),
-            std::min(windows[0].second, windows[1].second));
 }
 
 TEST_F(NativeRunTest, LooksBackAndDumpsAtOnce) {

@@ -4,24 +4,15 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "tests/client/fake_worker.h"
-#include "tests/quiet_stopwatch.h"
-#include "tests/subprocess.h"
-#include "tests/temporary_directory.h"
+#include "tests/client/cli/capture_fixture.h"
 
 namespace jobscope {
 namespace {
@@ -31,89 +22,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-// A port of the kernel's choice, on loopback.
-class Socket {
- public:
-  explicit Socket(bool listens) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    if (bind(fd_, reinterpret_cast<sockaddr*>(&address), size) != 0) std::abort();
-    if (listens) listen(fd_, 8);
-    getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size);
-    port_ = ntohs(address.sin_port);
-  }
-  ~Socket() { close(fd_); }
-  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
-
- private:
-  const int fd_;
-  int port_ = 0;
-};
-
-class CaptureTest : public ::testing::Test {
- protected:
-  std::unique_ptr<Subprocess> Start(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), CAPTURE_PROGRAM);
-    return std::make_unique<Subprocess>(arguments);
-  }
-  std::unique_ptr<Subprocess> StartCapture(const std::string& addresses,
-                                           std::vector<std::string> more = {}) {
-    more.push_back("--service_addr=" + addresses);
-    more.push_back("--logdir=" + logdir_.path());
-    more.push_back("--session_id=r");
-    return Start(std::move(more));
-  }
-  // Runs a short capture with --json; returns the manifest, and checks that stdout and the file say
-  // the same.
-  json Capture(const std::string& addresses, int exit_code, std::vector<std::string> more = {}) {
-    more.insert(more.begin(), {"--json", "--duration_ms=100"});
-    const std::unique_ptr<Subprocess> capture = StartCapture(addresses, std::move(more));
-    EXPECT_EQ(capture->Wait(), exit_code) << capture->err();
-    EXPECT_TRUE(json::accept(capture->out())) << capture->out();
-    const json manifest = json::parse(capture->out(), nullptr, false);
-    // A run without a trace is none to viewers.
-    const bool failed = exit_code == 4;
-    EXPECT_EQ(std::filesystem::exists(run()), !failed);
-    EXPECT_EQ(manifest["run_directory"], failed ? logdir_.path() + "/failed_runs/r" : run());
-    EXPECT_EQ(capture->out(),
-              ReadAll(manifest["run_directory"].get<std::string>() + "/capture.json"));
-    EXPECT_EQ(manifest["exit_code"], exit_code);
-    return manifest;
-  }
-  std::string run() const { return logdir_.path() + "/plugins/profile/r"; }
-
-  static std::string Stem(const std::string& address) {
-    std::string stem = address;
-    stem[stem.rfind(':')] = '_';
-    return stem;
-  }
-
-  TemporaryDirectory logdir_;
-};
-
-// A worker in a process of its own.
-class WorkerProcess {
- public:
-  explicit WorkerProcess(std::vector<std::string> arguments)
-      : process_(Argv(std::move(arguments))) {
-    EXPECT_TRUE(process_.AwaitText("\n"));
-    const std::string out = process_.out();
-    address_ = out.substr(0, out.find('\n'));
-  }
-  const std::string& address() const { return address_; }
-  Subprocess& process() { return process_; }
-
- private:
-  static std::vector<std::string> Argv(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), FAKE_WORKER_PROGRAM);
-    return arguments;
-  }
-  Subprocess process_;
-  std::string address_;
-};
 
 TEST_F(CaptureTest, AllDeliver) {
   FakeWorker native({});
@@ -260,142 +168,6 @@ TEST_F(CaptureTest, AWorkerThatComesUpLateIsCaptured) {
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   EXPECT_EQ(capture->Wait(), 0) << capture->err();
   EXPECT_THAT(List(run()), ElementsAre(Stem(address) + ".xplane.pb", "capture.json"));
-}
-
-TEST_F(CaptureTest, OneKilledWhileItRecords) {
-  FakeWorker ok({});
-  WorkerProcess victim({});
-  const std::unique_ptr<Subprocess> capture =
-      StartCapture(ok.address() + "," + victim.address(), {"--json", "--duration_ms=1500"});
-  ASSERT_TRUE(victim.process().AwaitText("recording"));
-  victim.process().Signal(SIGKILL);
-  EXPECT_EQ(capture->Wait(), 3) << capture->err();
-  const json manifest = json::parse(capture->out());
-  EXPECT_EQ(manifest["workers"][0]["outcome"], "ok");
-  EXPECT_EQ(manifest["workers"][1]["outcome"], "died");
-  EXPECT_EQ(manifest["workers"][1]["phase"], "record");
-  EXPECT_EQ(manifest["workers"][1]["attempts"], 1);
-}
-
-TEST_F(CaptureTest, OneStoppedWhileItRecordsIsToldWithinTenSeconds) {
-  FakeWorker ok({});
-  for (const char* kind : {"native", "stock"}) {
-    WorkerProcess victim({kind});
-    const TemporaryDirectory logdir;
-    const std::unique_ptr<Subprocess> capture =
-        Start({"--service_addr=" + ok.address() + "," + victim.address(),
-               "--logdir=" + logdir.path(), "--session_id=r", "--json", "--duration_ms=1000"});
-    ASSERT_TRUE(victim.process().AwaitText("recording"));
-    victim.process().Signal(SIGSTOP);
-    const QuietStopwatch stopped;
-    EXPECT_EQ(capture->Wait(), 3) << capture->err();
-    EXPECT_LT(stopped.Elapsed(), absl::Seconds(11));
-    const json manifest = json::parse(capture->out());
-    EXPECT_EQ(manifest["workers"][0]["outcome"], "ok");
-    EXPECT_EQ(manifest["workers"][1]["outcome"], "timeout");
-    EXPECT_THAT(manifest["workers"][1]["reason"].get<std::string>(), HasSubstr("sign of life"));
-  }
-}
-
-TEST_F(CaptureTest, OneStoppedBeforeItIsAskedHoldsNobodyUp) {
-  FakeWorker ok({});
-  WorkerProcess victim({});
-  victim.process().Signal(SIGSTOP);
-  const json manifest =
-      Capture(victim.address() + "," + ok.address(), 3, {"--connect_timeout_ms=2000"});
-  EXPECT_EQ(manifest["workers"][0]["outcome"], "timeout");
-  EXPECT_EQ(manifest["workers"][0]["phase"], "connect");
-  EXPECT_EQ(manifest["workers"][1]["outcome"], "ok");
-}
-
-TEST_F(CaptureTest, ABigAnswerTakesNoMoreMemoryThanItsBytes) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "AddressSanitizer keeps freed memory back";
-#endif
-  constexpr size_t kMiB = 200;
-  WorkerProcess worker({absl::StrCat("big=", kMiB)});
-  const std::unique_ptr<Subprocess> capture =
-      StartCapture(worker.address(), {"--duration_ms=10", "--json"});
-  EXPECT_EQ(capture->Wait(), 0) << capture->err();
-  EXPECT_GT(std::filesystem::file_size(run() + "/" + Stem(worker.address()) + ".xplane.pb"),
-            kMiB << 20);
-  RecordProperty("peak_mib", static_cast<int>(capture->peak_bytes() >> 20));
-  // The program itself takes 20 to 30 MiB.
-  EXPECT_LT(capture->peak_bytes(), ((kMiB * 12 / 10) << 20) + (32 << 20));
-}
-
-TEST_F(CaptureTest, AnAnswerOverTheLimitIsAClearFailure) {
-  WorkerProcess worker({"big=4"});
-  const json manifest = Capture(worker.address(), 4, {"--max_trace_mb=2"});
-  EXPECT_EQ(manifest["workers"][0]["outcome"], "failed");
-  EXPECT_EQ(manifest["workers"][0]["phase"], "transfer");
-  EXPECT_THAT(manifest["workers"][0]["reason"].get<std::string>(), HasSubstr("too large"));
-}
-
-TEST_F(CaptureTest, CtrlCKeepsWhatThereIs) {
-  FakeWorker::Behavior behavior;
-  behavior.native = false;
-  FakeWorker stock(behavior);
-  FakeWorker native({});
-  const std::unique_ptr<Subprocess> capture =
-      StartCapture(native.address() + "," + stock.address(), {"--duration_ms=60000", "--json"});
-  ASSERT_TRUE(native.AwaitRequests(1));
-  ASSERT_TRUE(stock.AwaitRequests(1));
-  const QuietStopwatch before;
-  capture->Signal(SIGINT);
-  EXPECT_EQ(capture->Wait(), 0) << capture->err();
-  EXPECT_LT(before.Elapsed(), absl::Seconds(5));
-  const json manifest = json::parse(capture->out());
-  for (const json& worker : manifest["workers"]) EXPECT_EQ(worker["outcome"], "truncated");
-  EXPECT_THAT(native.stopped_sessions(), ElementsAre("r"));
-  EXPECT_THAT(stock.stopped_sessions(), ElementsAre("r"));
-  EXPECT_EQ(List(run()).size(), 3u);
-}
-
-TEST_F(CaptureTest, CtrlCTwiceGivesUp) {
-  WorkerProcess hung({});
-  const std::unique_ptr<Subprocess> capture = StartCapture(hung.address(), {"--duration_ms=60000"});
-  ASSERT_TRUE(capture->AwaitText("recording"));
-  hung.process().Signal(SIGSTOP);
-  capture->Signal(SIGINT);
-  ASSERT_TRUE(capture->AwaitText("interrupted"));
-  capture->Signal(SIGINT);
-  EXPECT_EQ(capture->Wait(), 130) << capture->err();
-}
-
-TEST_F(CaptureTest, AManifestThatCannotBeWrittenIsNoSuccess) {
-  FakeWorker::Behavior behavior;
-  behavior.on_recording = [this] {
-    std::filesystem::create_directories(run() + "/capture.json/in_the_way");
-  };
-  FakeWorker worker(behavior);
-  const std::unique_ptr<Subprocess> capture =
-      StartCapture(worker.address(), {"--json", "--duration_ms=10"});
-  EXPECT_EQ(capture->Wait(), 1) << capture->err();
-  EXPECT_THAT(capture->err(), HasSubstr("their manifest is missing"));
-  const json manifest = json::parse(capture->out(), nullptr, false);
-  EXPECT_EQ(manifest["exit_code"], 1);
-  EXPECT_EQ(manifest["workers"][0]["outcome"], "ok");
-}
-
-TEST_F(CaptureTest, NothingIsAskedWhenTheLogdirWillNotDo) {
-  FakeWorker worker({});
-  const std::string file = logdir_.Write("file", "");
-  const std::unique_ptr<Subprocess> capture =
-      Start({"--service_addr=" + worker.address(), "--logdir=" + file + "/x"});
-  EXPECT_EQ(capture->Wait(), 2) << capture->err();
-  EXPECT_THAT(capture->err(), HasSubstr("logdir " + file));
-  EXPECT_THAT(capture->out(), IsEmpty());
-  EXPECT_THAT(worker.requests(), IsEmpty());
-}
-
-TEST_F(CaptureTest, ARunThatIsThereIsNotTouched) {
-  FakeWorker worker({});
-  std::filesystem::create_directories(run());
-  const std::unique_ptr<Subprocess> capture = StartCapture(worker.address());
-  EXPECT_EQ(capture->Wait(), 2) << capture->err();
-  EXPECT_THAT(capture->err(), HasSubstr("choose another name"));
-  EXPECT_THAT(worker.requests(), IsEmpty());
 }
 
 TEST_F(CaptureTest, MoreMinWorkersThanAddressesIsAUsageError) {

@@ -4,22 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <string>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "rpc/server_ended.h"
-#include "tensorflow/xplane.pb.h"
-#include "tests/client/fake_native_worker.h"
-#include "tests/client/native/native_fixture.h"
+#include "tests/client/native/native_resume_fixture.h"
 #include "tests/end_to_end/tcp_proxy.h"
 
 namespace jobscope {
@@ -29,81 +21,6 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-const grpc::Status kCut(grpc::StatusCode::UNAVAILABLE, "Connection reset by peer");
-
-class NativeResumeTest : public NativeWorkerTest {
- protected:
-  NativeResumeTest() {
-    // What is lost without these items is what is compared.
-    FakeNativeWorker::Script script;
-    script.capture = [this](FakeCapture* capture) {
-      FakeNativeWorker::Begin(capture);
-      return Rest(capture, 0);
-    };
-    FakeNativeWorker fake(script);
-    Record(fake.address());
-    EXPECT_TRUE(log_->AwaitEnded().ok());
-    EXPECT_EQ(Write().outcome, Outcome::kOk);
-    uncut_ = File();
-    EXPECT_GT(uncut_.size(), 20'000u);
-    std::filesystem::remove(run_->path() + "/worker.xplane.pb");
-  }
-
-  // Everything from an item on, and the end.
-  template <typename Stream>
-  grpc::Status Rest(Stream* stream, size_t begin) const {
-    stream->SendItems(items_, begin);
-    stream->SendEnded(items_.size());
-    stream->AwaitAck(items_.size());
-    return grpc::Status::OK;
-  }
-
-  // A worker that starts well, sends some items, and then what `then` does.
-  FakeNativeWorker::Script Breaking(size_t items, std::function<grpc::Status(FakeCapture*)> then) {
-    FakeNativeWorker::Script script;
-    script.capture = [this, items, then](FakeCapture* capture) {
-      FakeNativeWorker::Begin(capture);
-      capture->SendStarted();
-      capture->SendItems(items_, 0, items);
-      return then(capture);
-    };
-    return script;
-  }
-  static grpc::Status Cut(FakeCapture*) { return kCut; }
-
-  // Reads `resume`; the index of the item that is wanted.
-  static size_t Resume(FakeFetch* fetch) {
-    v1::FetchRequest request;
-    EXPECT_TRUE(fetch->Read(&request) && request.has_resume());
-    EXPECT_EQ(request.resume().capture_key(), "key 1");
-    return request.resume().next_item() - 1;
-  }
-
-  void ExpectUncutFile() {
-    EXPECT_TRUE(log_->AwaitEnded().ok());
-    const Verdict verdict = Write();
-    EXPECT_EQ(verdict.outcome, Outcome::kOk) << verdict.reason;
-    EXPECT_TRUE(File() == uncut_) << File().size() << " bytes instead of " << uncut_.size();
-  }
-  // What there is of the trace is a valid file.
-  Verdict ExpectTruncatedFile() {
-    const grpc::Status ended = log_->AwaitEnded();
-    EXPECT_FALSE(ended.ok());
-    const Verdict verdict = Write();
-    EXPECT_EQ(verdict.outcome, Outcome::kTruncated);
-    EXPECT_EQ(verdict.grpc_code, static_cast<int>(ended.error_code()));
-    EXPECT_FALSE(account_.lost.has_value());
-    EXPECT_GT(account_.events.value_or(0), 0u);
-    tensorflow::profiler::XSpace space;
-    EXPECT_TRUE(space.ParseFromString(File()));
-    EXPECT_THAT(space.warnings(), Contains(HasSubstr("losses are not known")));
-    return verdict;
-  }
-
-  const std::vector<FakeItem> items_ = MakeItems(4, 20, 50);
-  std::string uncut_;
-};
 
 TEST_F(NativeResumeTest, ALostStreamIsTakenUpBehindTheLastItem) {
   FakeNativeWorker::Script script = Breaking(40, Cut);
@@ -217,121 +134,6 @@ TEST_F(NativeResumeTest, AWorkerThatHasLetGoSaysWhy) {
                                         "next session took the place; 0.0 s of 60.0 s arrived"));
   EXPECT_EQ(verdict.phase, Phase::kRecord);
   EXPECT_EQ(verdict.grpc_code, grpc::StatusCode::NOT_FOUND);
-}
-
-TEST_F(NativeResumeTest, AWorkerThatDiesLeavesWhatCame) {
-  options_.resume_timeout = absl::Milliseconds(500);
-  {
-    FakeNativeWorker fake(Breaking(60, Cut));
-    Record(fake.address(), absl::Milliseconds(100));
-    ASSERT_TRUE(log_->AwaitNote("trying again"));
-  }
-  const Verdict verdict = ExpectTruncatedFile();
-  EXPECT_THAT(verdict.reason,
-              HasSubstr("Connection reset by peer; then could not be reached again: "
-                        "Connection refused"));
-  EXPECT_EQ(account_.events, 2400u);  // of the 60 items, 12 are names and lines
-  EXPECT_EQ(verdict.grpc_code, grpc::StatusCode::UNAVAILABLE);
-}
-
-TEST_F(NativeResumeTest, AServerThatHasEndedIsNotAskedAgain) {
-  // Whatever its text, the detail says it.
-  FakeNativeWorker fake(Breaking(60, [](FakeCapture*) {
-    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "shut down", ErrorDetails(ServerEnded()));
-  }));
-  const absl::Time begin = absl::Now();
-  Record(fake.address(), absl::Seconds(60));
-  const Verdict verdict = ExpectTruncatedFile();
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(20));
-  EXPECT_EQ(fake.fetches(), 0);
-  EXPECT_THAT(log_->notes(), IsEmpty());
-  EXPECT_THAT(verdict.reason, HasSubstr("ended while recording: shut down; 0.0 s of"));
-}
-
-// Of an earlier release: without the detail, and always with this text.
-TEST_F(NativeResumeTest, AnOldServerThatHasEndedIsNotAskedAgain) {
-  FakeNativeWorker fake(Breaking(60, [](FakeCapture*) {
-    return grpc::Status(grpc::StatusCode::UNAVAILABLE, kServerEndedText);
-  }));
-  Record(fake.address(), absl::Seconds(60));
-  const Verdict verdict = ExpectTruncatedFile();
-  EXPECT_EQ(fake.fetches(), 0);
-  EXPECT_THAT(verdict.reason,
-              HasSubstr(absl::StrCat("ended while recording: ", kServerEndedText, "; 0.0 s of")));
-}
-
-TEST_F(NativeResumeTest, OthersThatAreUnavailableAreAskedAgain) {
-  // As a proxy says it that restarts.
-  FakeNativeWorker::Script script = Breaking(60, [](FakeCapture*) {
-    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "no healthy upstream");
-  });
-  script.fetch = [this](FakeFetch* fetch, int) { return Rest(fetch, Resume(fetch)); };
-  FakeNativeWorker fake(script);
-  Record(fake.address());
-  ExpectUncutFile();
-}
-
-TEST_F(NativeResumeTest, AnEndWithAReasonLeavesWhatCame) {
-  FakeNativeWorker fake(Breaking(60, [](FakeCapture* capture) {
-    capture->SendEnded(60, grpc::StatusCode::ABORTED, "evicted by session 'y'");
-    capture->Hang();
-    return grpc::Status::OK;
-  }));
-  Record(fake.address(), absl::Seconds(60));
-  const Verdict verdict = ExpectTruncatedFile();
-  EXPECT_THAT(verdict.reason, HasSubstr("ended while recording: evicted by session 'y'"));
-  EXPECT_EQ(account_.events, 2400u);
-}
-
-TEST_F(NativeResumeTest, AProcessThatIsGoneIsNotWaitedFor) {
-  const pid_t child = fork();
-  if (child == 0) _exit(0);
-  siginfo_t info{};
-  // Nobody has taken its exit status yet.
-  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
-  FakeNativeWorker fake(Breaking(60, Cut));
-  Connect(fake.address());
-  Arm();
-  ASSERT_TRUE(log_->AwaitArmed().ok());
-  StartCall start = MakeStart(absl::Seconds(60));
-  start.process_id = child;
-  const absl::Time begin = absl::Now();
-  worker_->Start(start);
-  const Verdict verdict = ExpectTruncatedFile();
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(20));
-  EXPECT_EQ(fake.fetches(), 0);
-  EXPECT_THAT(verdict.reason,
-              HasSubstr(absl::StrCat("died while recording: Connection reset by peer; its process, "
-                                     "pid ",
-                                     child, ", has ended; ")));
-  EXPECT_EQ(waitpid(child, nullptr, 0), child);
-}
-
-TEST_F(NativeResumeTest, AProcessThatLivesIsWaitedFor) {
-  FakeNativeWorker::Script script = Breaking(40, Cut);
-  script.fetch = [this](FakeFetch* fetch, int) { return Rest(fetch, Resume(fetch)); };
-  FakeNativeWorker fake(script);
-  Connect(fake.address());
-  Arm();
-  ASSERT_TRUE(log_->AwaitArmed().ok());
-  StartCall start = MakeStart(absl::Seconds(3));
-  start.process_id = getpid();
-  worker_->Start(start);
-  ExpectUncutFile();
-}
-
-// Ctrl-C while a connection is lost: the planned end, an hour ahead, is nobody's business any more.
-TEST_F(NativeResumeTest, AStopEndsTheWaitForALostConnection) {
-  options_.resume_timeout = absl::Milliseconds(500);
-  {
-    FakeNativeWorker fake(Breaking(60, Cut));
-    Record(fake.address(), absl::Hours(1));
-    ASSERT_TRUE(log_->AwaitNote("trying again"));
-  }
-  const absl::Time begin = absl::Now();
-  worker_->Stop("run", absl::Seconds(1), [](const grpc::Status&, bool) {});
-  ExpectTruncatedFile();
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(20));
 }
 
 // The trace is overdue while the disk hangs: there is nothing to do but to wait for the disk.

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "common/log/log.h"
 #include "server/limits.h"
 #include "tests/server/native/native_fixture.h"

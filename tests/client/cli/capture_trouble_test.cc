@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The real program when something goes wrong in the middle: workers that are killed or stopped,
+// Ctrl-C, files that cannot be written.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "tests/client/cli/capture_fixture.h"
+#include "tests/quiet_stopwatch.h"
+
+namespace jobscope {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST_F(CaptureTest, OneKilledWhileItRecords) {
+  FakeWorker ok({});
+  WorkerProcess victim({});
+  const std::unique_ptr<Subprocess> capture =
+      StartCapture(ok.address() + "," + victim.address(), {"--json", "--duration_ms=1500"});
+  ASSERT_TRUE(victim.process().AwaitText("recording"));
+  victim.process().Signal(SIGKILL);
+  EXPECT_EQ(capture->Wait(), 3) << capture->err();
+  const json manifest = json::parse(capture->out());
+  EXPECT_EQ(manifest["workers"][0]["outcome"], "ok");
+  EXPECT_EQ(manifest["workers"][1]["outcome"], "died");
+  EXPECT_EQ(manifest["workers"][1]["phase"], "record");
+  EXPECT_EQ(manifest["workers"][1]["attempts"], 1);
+}
+
+TEST_F(CaptureTest, OneStoppedWhileItRecordsIsToldWithinTenSeconds) {
+  FakeWorker ok({});
+  for (const char* kind : {"native", "stock"}) {
+    WorkerProcess victim({kind});
+    const TemporaryDirectory logdir;
+    const std::unique_ptr<Subprocess> capture =
+        Start({"--service_addr=" + ok.address() + "," + victim.address(),
+               "--logdir=" + logdir.path(), "--session_id=r", "--json", "--duration_ms=1000"});
+    ASSERT_TRUE(victim.process().AwaitText("recording"));
+    victim.process().Signal(SIGSTOP);
+    const QuietStopwatch stopped;
+    EXPECT_EQ(capture->Wait(), 3) << capture->err();
+    EXPECT_LT(stopped.Elapsed(), absl::Seconds(11));
+    const json manifest = json::parse(capture->out());
+    EXPECT_EQ(manifest["workers"][0]["outcome"], "ok");
+    EXPECT_EQ(manifest["workers"][1]["outcome"], "timeout");
+    EXPECT_THAT(manifest["workers"][1]["reason"].get<std::string>(), HasSubstr("sign of life"));
+  }
+}
+
+TEST_F(CaptureTest, OneStoppedBeforeItIsAskedHoldsNobodyUp) {
+  FakeWorker ok({});
+  WorkerProcess victim({});
+  victim.process().Signal(SIGSTOP);
+  const json manifest =
+      Capture(victim.address() + "," + ok.address(), 3, {"--connect_timeout_ms=2000"});
+  EXPECT_EQ(manifest["workers"][0]["outcome"], "timeout");
+  EXPECT_EQ(manifest["workers"][0]["phase"], "connect");
+  EXPECT_EQ(manifest["workers"][1]["outcome"], "ok");
+}
+
+TEST_F(CaptureTest, ABigAnswerTakesNoMoreMemoryThanItsBytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "AddressSanitizer keeps freed memory back";
+#endif
+  constexpr size_t kMiB = 200;
+  WorkerProcess worker({absl::StrCat("big=", kMiB)});
+  const std::unique_ptr<Subprocess> capture =
+      StartCapture(worker.address(), {"--duration_ms=10", "--json"});
+  EXPECT_EQ(capture->Wait(), 0) << capture->err();
+  EXPECT_GT(std::filesystem::file_size(run() + "/" + Stem(worker.address()) + ".xplane.pb"),
+            kMiB << 20);
+  RecordProperty("peak_mib", static_cast<int>(capture->peak_bytes() >> 20));
+  // The program itself takes 20 to 30 MiB.
+  EXPECT_LT(capture->peak_bytes(), ((kMiB * 12 / 10) << 20) + (32 << 20));
+}
+
+TEST_F(CaptureTest, AnAnswerOverTheLimitIsAClearFailure) {
+  WorkerProcess worker({"big=4"});
+  const json manifest = Capture(worker.address(), 4, {"--max_trace_mb=2"});
+  EXPECT_EQ(manifest["workers"][0]["outcome"], "failed");
+  EXPECT_EQ(manifest["workers"][0]["phase"], "transfer");
+  EXPECT_THAT(manifest["workers"][0]["reason"].get<std::string>(), HasSubstr("too large"));
+}
+
+TEST_F(CaptureTest, CtrlCKeepsWhatThereIs) {
+  FakeWorker::Behavior behavior;
+  behavior.native = false;
+  FakeWorker stock(behavior);
+  FakeWorker native({});
+  const std::unique_ptr<Subprocess> capture =
+      StartCapture(native.address() + "," + stock.address(), {"--duration_ms=60000", "--json"});
+  ASSERT_TRUE(native.AwaitRequests(1));
+  ASSERT_TRUE(stock.AwaitRequests(1));
+  const QuietStopwatch before;
+  capture->Signal(SIGINT);
+  EXPECT_EQ(capture->Wait(), 0) << capture->err();
+  EXPECT_LT(before.Elapsed(), absl::Seconds(5));
+  const json manifest = json::parse(capture->out());
+  for (const json& worker : manifest["workers"]) EXPECT_EQ(worker["outcome"], "truncated");
+  EXPECT_THAT(native.stopped_sessions(), ElementsAre("r"));
+  EXPECT_THAT(stock.stopped_sessions(), ElementsAre("r"));
+  EXPECT_EQ(List(run()).size(), 3u);
+}
+
+TEST_F(CaptureTest, CtrlCTwiceGivesUp) {
+  WorkerProcess hung({});
+  const std::unique_ptr<Subprocess> capture = StartCapture(hung.address(), {"--duration_ms=60000"});
+  ASSERT_TRUE(capture->AwaitText("recording"));
+  hung.process().Signal(SIGSTOP);
+  capture->Signal(SIGINT);
+  ASSERT_TRUE(capture->AwaitText("interrupted"));
+  capture->Signal(SIGINT);
+  EXPECT_EQ(capture->Wait(), 130) << capture->err();
+}
+
+TEST_F(CaptureTest, AManifestThatCannotBeWrittenIsNoSuccess) {
+  FakeWorker::Behavior behavior;
+  behavior.on_recording = [this] {
+    std::filesystem::create_directories(run() + "/capture.json/in_the_way");
+  };
+  FakeWorker worker(behavior);
+  const std::unique_ptr<Subprocess> capture =
+      StartCapture(worker.address(), {"--json", "--duration_ms=10"});
+  EXPECT_EQ(capture->Wait(), 1) << capture->err();
+  EXPECT_THAT(capture->err(), HasSubstr("their manifest is missing"));
+  const json manifest = json::parse(capture->out(), nullptr, false);
+  EXPECT_EQ(manifest["exit_code"], 1);
+  EXPECT_EQ(manifest["workers"][0]["outcome"], "ok");
+}
+
+TEST_F(CaptureTest, NothingIsAskedWhenTheLogdirWillNotDo) {
+  FakeWorker worker({});
+  const std::string file = logdir_.Write("file", "");
+  const std::unique_ptr<Subprocess> capture =
+      Start({"--service_addr=" + worker.address(), "--logdir=" + file + "/x"});
+  EXPECT_EQ(capture->Wait(), 2) << capture->err();
+  EXPECT_THAT(capture->err(), HasSubstr("logdir " + file));
+  EXPECT_THAT(capture->out(), IsEmpty());
+  EXPECT_THAT(worker.requests(), IsEmpty());
+}
+
+TEST_F(CaptureTest, ARunThatIsThereIsNotTouched) {
+  FakeWorker worker({});
+  std::filesystem::create_directories(run());
+  const std::unique_ptr<Subprocess> capture = StartCapture(worker.address());
+  EXPECT_EQ(capture->Wait(), 2) << capture->err();
+  EXPECT_THAT(capture->err(), HasSubstr("choose another name"));
+  EXPECT_THAT(worker.requests(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace jobscope
