@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forked and spawned children, threads, sub-interpreters, other Pythons: each works, or is refused with a reason."""
 import glob
+import itertools
 import multiprocessing
 import os
 import shutil
@@ -426,11 +427,12 @@ class VersionsTest(unittest.TestCase):
         pythons = _other_pythons()
         if not pythons:
             self.skipTest("no other Python of 3.10 or later is installed here")
-        tests = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recording_test.py")
-        for minor, path in sorted(pythons.items()):
-            with self.subTest(version=f"3.{minor}"):
+        here = os.path.dirname(os.path.abspath(__file__))
+        tests = [os.path.join(here, name) for name in ("recording_test.py", "traced_test.py")]
+        for (minor, path), test in itertools.product(sorted(pythons.items()), tests):
+            with self.subTest(version=f"3.{minor}", test=test):
                 done = subprocess.run(
-                    [path, "-B", tests], capture_output=True, text=True, timeout=workers.DEADLINE_S, check=False
+                    [path, "-B", test], capture_output=True, text=True, timeout=workers.DEADLINE_S, check=False
                 )
                 self.assertEqual(done.returncode, 0, done.stderr[-4000:])
                 print(f"3.{minor}:", done.stderr.strip().splitlines()[-1], file=sys.stderr)
