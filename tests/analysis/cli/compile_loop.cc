@@ -27,7 +27,8 @@ Norm Compile(const std::string& path, size_t size) {
                              << size << "; ++i) sum += x[i] * x[i]; return sum; }\n";
   const std::string command = C_COMPILER " -shared -fPIC -o " + path + ".so " + path + ".c";
   void* library = nullptr;
-  if (std::system(command.c_str()) == 0) library = dlopen((path + ".so").c_str(), RTLD_NOW);
+  const int made = std::system(command.c_str());  // NOLINT(bugprone-command-processor)
+  if (made == 0) library = dlopen((path + ".so").c_str(), RTLD_NOW);
   if (library == nullptr) {
     std::fprintf(stderr, "compile_loop: %s failed\n", command.c_str());
     return nullptr;
