@@ -66,6 +66,8 @@ def injected(cause, victim, ms, accounts, report):
         return Judgement(DISTURBED, disturbed)
     verdict, wanted = report["verdict"], CLASSES[cause]
     taken = 0 if cause == "cpu" else taken_ms(victim, accounts)
+    # Of the CPU, a busy machine gives the taking processes less than they want.
+    to_find_ms = taken_ms(victim, accounts) if cause == "cpu" else ms
     outcome = HALF if taken > DISTURBS * ms and verdict.get("class") == CLASSES["cpu"] else RIGHT
     if cause == "link":
         faults = [] if verdict["finding"] == "bound" and not verdict["workers"] else ["blames ranks for the link between them"]
@@ -75,8 +77,8 @@ def injected(cause, victim, ms, accounts, report):
         wanted = CLASSES["cpu"]
     if verdict.get("class") != wanted:
         faults.append(f"class {verdict.get('class')} instead of {wanted}")
-    elif verdict["class_ms"] - verdict.get("class_others_ms", 0) < MIN_FOUND * ms:
-        faults.append(f"finds {verdict['class_ms']:.1f} ms of {ms:.1f} ms")
+    elif verdict["class_ms"] - verdict.get("class_others_ms", 0) < MIN_FOUND * to_find_ms:
+        faults.append(f"finds {verdict['class_ms']:.1f} ms of {to_find_ms:.1f} ms")
     if verdict.get("class") == "unexplained" and verdict.get("asleep_ms", 0) < MIN_FOUND * ms:
         faults.append("does not say that the thread sleeps")
     note = f"others took {taken:.1f} ms of CPU from it" if outcome == HALF else ""

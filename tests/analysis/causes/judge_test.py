@@ -52,6 +52,11 @@ class InjectedTest(unittest.TestCase):
         self.assertEqual(self.outcome(report(1, "not_running"), of_rank_2=busy), judge.WRONG)
         self.assertEqual(self.outcome(report(step_class="input"), of_rank_2=busy), judge.WRONG)
 
+    def test_a_busy_machine_leaves_less_to_take(self):
+        """17 of 30 ms were taken, and the report finds 12 of them, or 5."""
+        self.assertEqual(self.outcome(report(step_class="not_running", class_ms=13.0), "cpu", {"delay_ms": 18.0}), judge.RIGHT)
+        self.assertEqual(self.outcome(report(step_class="not_running", class_ms=6.0), "cpu", {"delay_ms": 18.0}), judge.WRONG)
+
     def test_a_busy_machine_slows_another(self):
         self.assertEqual(self.outcome(report(), "cpu", {"delay_ms": 5.0}), judge.DISTURBED)
         slowed = accounts(cpu_ms=33.0)
