@@ -1,82 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tracer of Python functions in a real interpreter, through a small library that drives the collector.
-
-Cases that end, fork or block a process run in processes of their own: functions `worker_*`.
-"""
+"""The tracer of Python functions in a real interpreter. Cases that end, fork or block a process: tracer_worker.py."""
 import _thread
 import ctypes
-import json
 import os
 import re
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import unittest
 import weakref
 
-import xspace
+import tracer_worker
+from traced import INTERPRETERS, MONITORING, Trace, inner_function, outer_function, raises, recurse, spin, sub_interpreter
 
-DRIVER = ctypes.CDLL(os.environ["JOBSCOPE_TEST_DRIVER"])
-DRIVER.driver_start.argtypes = [ctypes.c_int, ctypes.c_uint64]
-DRIVER.driver_arm.argtypes = [ctypes.c_int, ctypes.c_uint64, ctypes.c_int]
-DRIVER.driver_stop.restype = ctypes.c_char_p
-STORE_BYTES = 64 << 20
 LINUX = tuple(int(number) for number in re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
-MONITORING = getattr(sys, "monitoring", None)
-
-
-class Trace:
-    """One session around a block; then its report and its events. `start=False`: armed only."""
-
-    def __init__(self, level, start=True, **environment):
-        self.level = level
-        self.start = start
-        self.environment = {"JOBSCOPE_PYTHON_" + key: str(value) for key, value in environment.items()}
-
-    def __enter__(self):
-        os.environ.update(self.environment)
-        self.pid = os.getpid()
-        DRIVER.driver_arm(self.level, STORE_BYTES, self.start)
-        return self
-
-    def __exit__(self, *_):
-        if os.getpid() != self.pid:  # a forked child, which leaves
-            return
-        with tempfile.NamedTemporaryFile(suffix=".xplane.pb") as file:
-            answer = DRIVER.driver_stop(file.name.encode())
-            self.report = json.loads(answer)
-            self.events = [event for _, events in xspace.planes(file.name) for event in events]
-        for key in self.environment:
-            del os.environ[key]
-
-    def named(self, function):
-        return [event for event in self.events if event.name.endswith(" " + function)]
-
-    def lines(self, function):
-        return {event.line for event in self.named(function)}
-
-    def total_ms(self, function):
-        return sum(event.duration_ps for event in self.named(function)) / 1e9
-
-
-def spin(milliseconds):
-    """Computes, for that long by the thread's own clock: other work of the machine does not count."""
-    end = time.thread_time() + milliseconds / 1000
-    count = 0
-    while time.thread_time() < end:
-        count += 1
-    return count
-
-
-def outer_function(milliseconds):
-    return inner_function(milliseconds)
-
-
-def inner_function(milliseconds):
-    return spin(milliseconds)
 
 
 class Loop(threading.Thread):
@@ -111,17 +50,9 @@ def working(seconds):
     return count
 
 
-def recurse(depth, action):
-    return action() if depth == 0 else recurse(depth - 1, action)
-
-
 def generator(count):
     for index in range(count):
         yield index
-
-
-def raises():
-    raise ValueError("on purpose")
 
 
 class Sampled:
@@ -169,7 +100,7 @@ class TracerTest(unittest.TestCase):
         self.assertGreater(trace.total_ms("inner_function"), 100)
         self.assertGreaterEqual(trace.total_ms("outer_function"), trace.total_ms("inner_function"))
         first_line = inner_function.__code__.co_firstlineno
-        self.assertEqual(inner[0].name, f"$tracer_test.py:{first_line} inner_function")
+        self.assertEqual(inner[0].name, f"$traced.py:{first_line} inner_function")
         self.assertRegex(inner[0].line, r"^MainThread/\d+ \(python samples\)$")
         waits = [event for event in trace.events if event.line.startswith("the waiter/")]
         self.assertTrue(any("wait" in event.name for event in waits), waits)
@@ -487,7 +418,7 @@ class TracerTest(unittest.TestCase):
     # ---- processes ----
 
     def run_worker(self, name, *arguments):
-        done = subprocess.run([sys.executable, "-B", __file__, "--worker", name, *map(str, arguments)],
+        done = subprocess.run([sys.executable, "-B", tracer_worker.__file__, name, *map(str, arguments)],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stdout)
         return done.stdout
@@ -514,170 +445,5 @@ class TracerTest(unittest.TestCase):
             self.run_worker("has_sub_interpreters", level)
 
 
-# ---- processes of their own ----
-
-def worker_has_many_stacks(level):
-    leave, there = threading.Event(), threading.Semaphore(0)
-
-    def stay():
-        there.release()
-        leave.wait()
-
-    # sys.monitoring goes through all frames when it is switched, in one piece.
-    count, depth = (50, 50) if level == "2" and MONITORING else (200, 300)
-    threads = [threading.Thread(target=recurse, args=(depth, stay)) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-        there.acquire()
-    with Trace(int(level)) as trace:
-        outer_function(100)
-    leave.set()
-    for thread in threads:
-        thread.join()
-    holds = dict(re.findall(r"([a-z][a-z ]*) [0-9.]+ ms \(([0-9.]+)", trace.report["holds"]))
-    assert {"arming", "sampling" if level == "1" else "installing"} <= set(holds), trace.report["holds"]
-    assert max(map(float, holds.values())) < 3, trace.report["holds"]
-
-
-try:
-    import _interpreters as INTERPRETERS
-except ImportError:
-    import _xxsubinterpreters as INTERPRETERS
-
-
-def sub_interpreter():
-    """With a lock of its own where there is such a thing."""
-    if sys.version_info >= (3, 13):
-        return INTERPRETERS.create("isolated")
-    return INTERPRETERS.create(isolated=True)
-
-
-
-def worker_leaves(level, way):
-    DRIVER.driver_start(int(level), STORE_BYTES)
-    threads = [threading.Thread(target=outer_function, args=(20 if way != "daemon" else 10_000,), daemon=way == "daemon")
-               for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    outer_function(30)
-    if way == "exit":
-        sys.exit(0)
-    if way == "exception":
-        sys.excepthook = lambda *_: os._exit(0)
-        raises()
-
-
-def worker_forks(level):
-    with Trace(int(level), MIN_US=0) as trace:
-        for _ in range(10):
-            child = os.fork()
-            if child == 0:
-                outer_function(2)
-                sys.exit(7)
-            _, status = os.waitpid(child, 0)
-            assert os.WEXITSTATUS(status) == 7, status
-            outer_function(2)
-    assert trace.report["state"] == "on", trace.report
-    if level == "2":
-        assert len(trace.named("outer_function")) == 10, trace.named("outer_function")
-
-
-def check_held_lock(level, trace):
-    if level == "1" and sys.version_info < (3, 15):  # samples need no lock
-        assert trace.report["state"] == "on", trace.report
-        holding = [event for event in trace.events if "lock" in event.name and event.duration_ps > 50e9]
-        assert holding, trace.events
-    else:
-        assert trace.report["state"] == "degraded", trace.report
-        assert "could not acquire the GIL" in trace.report["reason"], trace.report
-
-
-def worker_holds_the_lock(level):
-    with Trace(int(level)) as trace:
-        outer_function(50)
-        DRIVER.driver_stop_later(100)
-        ctypes.PyDLL(None).usleep(2_500_000)
-    check_held_lock(level, trace)
-    # Of the 2 s that the session waits for a collector.
-    assert trace.report["longest_verb_ms"] < 1800, trace.report
-    assert trace.named("outer_function"), trace.report
-    report = trace.report
-    assert report["attempted"] == report["events"] + sum(report["lost"].values()) + report["outside"], report
-    # What was late in coming is gone by the time of the next one.
-    with Trace(int(level)) as trace:
-        outer_function(50)
-    assert trace.report["state"] == "on", trace.report
-
-
-def worker_never_gives_the_lock(level):
-    """From before the start until after the end: nobody waits for what comes later."""
-    with Trace(int(level), start=False) as trace:
-        DRIVER.driver_start_later(100)
-        DRIVER.driver_stop_later(1500)  # a busy machine may be a second late with the start
-        ctypes.PyDLL(None).usleep(4_200_000)
-        # What was late comes now, within a few switch intervals, and finds that it is not wanted any more.
-        spin(100)
-        assert sys.getprofile() is None
-        if MONITORING:
-            assert MONITORING.get_tool(MONITORING.PROFILER_ID) is None
-    check_held_lock(level, trace)
-    assert trace.report["longest_verb_ms"] < 1800, trace.report
-    with Trace(int(level), MIN_US=0) as trace:
-        outer_function(50)
-    assert trace.report["state"] == "on" and trace.named("outer_function"), trace.report
-
-
-RUNS = """
-import os
-def fibonacci(n):
-    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
-os.set_blocking({until}, False)
-os.write({here}, b"x")
-while True:
-    [fibonacci(5) for _ in (fibonacci(i) for i in range(5))]
-    try:
-        os.read({until}, 1)
-        break
-    except BlockingIOError:
-        pass
-"""
-
-
-def worker_has_sub_interpreters(level):
-    here, here_writer = os.pipe()
-    until, until_writer = os.pipe()
-    others = [sub_interpreter() for _ in range(2)]
-    threads = [threading.Thread(target=INTERPRETERS.run_string, args=(other, RUNS.format(here=here_writer, until=until)))
-               for other in others]
-    for thread in threads:
-        thread.start()
-    for _ in threads:
-        assert os.read(here, 1) == b"x"
-    # Before 3.12 all share one lock, and wait for it.
-    captures = 3 if sys.version_info < (3, 12) else 10 if level == "1" else 40
-    for _ in range(captures):
-        with Trace(int(level), SAMPLE_HZ=1000, MIN_US=0) as trace:
-            outer_function(50 if level == "1" else 2)
-        report = trace.report
-        if sys.version_info >= (3, 12) and level == "1":
-            assert report["state"] == "degraded" and "there were sub-interpreters" in report["reason"], report
-            assert not trace.events, trace.events
-        else:
-            assert report["state"] == "on", report
-            assert trace.named("outer_function"), report
-    os.close(until_writer)
-    for thread in threads:
-        thread.join()
-    for other in others:
-        INTERPRETERS.destroy(other)
-    # Without them all is as before.
-    with Trace(int(level), SAMPLE_HZ=1000, MIN_US=0) as trace:
-        outer_function(50)
-    assert trace.report["state"] == "on" and trace.named("outer_function"), trace.report
-
-
 if __name__ == "__main__":
-    if len(sys.argv) > 2 and sys.argv[1] == "--worker":
-        globals()["worker_" + sys.argv[2]](*sys.argv[3:])
-    else:
-        unittest.main(verbosity=2)
+    unittest.main(verbosity=2)
