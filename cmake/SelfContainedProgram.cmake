@@ -3,7 +3,7 @@
 # Links a program statically with gRPC and its dependencies: it starts in 1 ms instead of 13 (the dynamic linker's work
 # for gRPC's 55 libraries; `bench/capture_bench.py` times the whole program) and runs where only a C library is
 # installed.
-include(ProjectArchives)
+include(NeededTargets)
 
 # jobscope_self_contained_program(NAME SOURCES... LIBS targets...): like jobscope_program. If an archive is missing, or
 # with a sanitizer, it links the shared libraries instead.

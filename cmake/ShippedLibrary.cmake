@@ -3,7 +3,7 @@
 # Links libjobscope.so for workers: self-contained, exporting only the C ABI. The link line lists each archive, because
 # the usage requirements of gRPC::grpc++ would add Debian's shared gRPC.
 
-include(ProjectArchives)
+include(NeededTargets)
 
 # jobscope_shipped_library(NAME OBJECTS object-library OUTPUT_DIRECTORY dir): builds OUTPUT_DIRECTORY/libjobscope.so,
 # stripped, with its debug information and the recorder beside it.
