@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "server/guard/resource_guard.h"
+#include "server/session/step_warnings.h"
 #include "server/session/summary.h"
 
 namespace jobscope {
@@ -261,25 +261,15 @@ bool SessionRun::WaitForStepWindow() {
   {
     const MutexLock lock(&mutex_);
     if (!window_opened_) {
-      warnings_.push_back(
-          plan_.steps->by_ordinal
-              ? absl::StrFormat("the process had not begun its step %d, by count, when the capture "
-                                "had waited for it; raise --max_duration_ms",
-                                plan_.steps->first)
-              : absl::StrFormat(
-                    "no step with a number of %d or more began while the capture waited for it; "
-                    "check that the program marks its steps (JOBSCOPE_STEP), and their numbers",
-                    plan_.steps->first));
+      warnings_.push_back(NoStepBegan(*plan_.steps));
       end_ticks_ = clock_.NowTicks();
       if (!plan_.keep_zero) plan_.zero_ticks = end_ticks_;
       if (!ended_by_.has_value()) ended_by_ = EndedBy::kDuration;
       return true;  // the watchers have been started and must be stopped
     }
     if (plan_.keep_zero && window_open_ticks_ < plan_.zero_ticks) {
-      warnings_.push_back(absl::StrFormat(
-          "its first step began %.1f ms before the common start of all workers, which the trace "
-          "begins with: the beginning of that step is missing",
-          clock_.Nanoseconds(plan_.zero_ticks - window_open_ticks_) / 1e6));
+      warnings_.push_back(
+          FirstStepBeganEarly(clock_.Nanoseconds(plan_.zero_ticks - window_open_ticks_)));
     }
     OpenStepWindow(window_open_ticks_, clock_.map(), &plan_);
     recording_ticks_ = plan_.start_ticks;
