@@ -274,8 +274,8 @@ std::string ReportHtml(const Report& report) {
       std::string(kReportJs), "</script>\n</body>\n</html>\n");
 }
 
-absl::Status WriteReportHtml(const Report& report, const std::string& path) {
-  return WriteWholeFile(path, ReportHtml(report));
+absl::Status WriteReportHtml(const Report& report, const std::string& path, mode_t mode) {
+  return WriteWholeFile(path, ReportHtml(report), mode);
 }
 
 }  // namespace jobscope::analysis

@@ -2,10 +2,13 @@
 #ifndef ANALYSIS_OUTPUT_REPORT_HTML_H_
 #define ANALYSIS_OUTPUT_REPORT_HTML_H_
 
+#include <sys/types.h>
+
 #include <string>
 
 #include "absl/status/status.h"
 #include "analysis/verdict/report.h"
+#include "common/files/file_sink.h"
 
 namespace jobscope::analysis {
 
@@ -13,8 +16,9 @@ namespace jobscope::analysis {
 // the charts.
 std::string ReportHtml(const Report& report);
 
-// Writes the page atomically.
-absl::Status WriteReportHtml(const Report& report, const std::string& path);
+// Writes the page to `path`, as WriteWholeFile does, with the permissions `mode`.
+absl::Status WriteReportHtml(const Report& report, const std::string& path,
+                             mode_t mode = kPrivateFileMode);
 
 }  // namespace jobscope::analysis
 

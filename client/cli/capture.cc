@@ -237,9 +237,9 @@ int RunCapture(const Flags& flags) {
   }
   const absl::Status descriptors = EnsureDescriptors(total, kDescriptorsPerWorker);
   if (!descriptors.ok()) return UsageError(descriptors);
+  const mode_t file_mode = ParseFileMode(flags.file_mode).value_or(kPrivateFileMode);
   const absl::StatusOr<RunDirectory> directory = RunDirectory::Create(
-      {flags.logdir, flags.session_id, kMinFreeBytes + total * kMinFreeBytesPerWorker,
-       ParseFileMode(flags.file_mode).value_or(kPrivateFileMode)});
+      {flags.logdir, flags.session_id, kMinFreeBytes + total * kMinFreeBytesPerWorker, file_mode});
   if (!directory.ok()) return UsageError(directory.status());
 
   Progress progress(Progress::ModeFor(flags.quiet));
@@ -279,7 +279,7 @@ int RunCapture(const Flags& flags) {
   Publish(*directory, &manifest);
   std::string text = flags.json ? ManifestJson(manifest) : CaptureTable(manifest);
   if (flags.report) {
-    const std::string report = analysis::ReportOfCapture(manifest.run_directory);
+    const std::string report = analysis::ReportOfCapture(manifest.run_directory, file_mode);
     if (!flags.json) absl::StrAppend(&text, "\n", report);
   }
   ExitAtOnce(&threads, PrintResult(text, *manifest.exit_code));

@@ -1,26 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/files/whole_file.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "common/files/file_sink.h"
 
 namespace jobscope {
+namespace {
 
-absl::Status WriteWholeFile(const std::string& path, std::string_view bytes) {
+const char* KindOf(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISLNK(mode)) return "a symbolic link";
+  return "no regular file";
+}
+
+}  // namespace
+
+absl::Status WriteWholeFile(const std::string& path, std::string_view bytes, mode_t mode) {
+  struct stat there = {};
+  if (lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot write ", path, ": it is ", KindOf(there.st_mode), "; name a file"));
+  }
   const std::filesystem::path whole(path);
   const std::string parent = whole.parent_path().string();
   const std::string directory = parent.empty() ? "." : parent;
   const std::string name = whole.filename().string();
-  absl::StatusOr<std::unique_ptr<FileSink>> file = FileSink::Create(directory, name);
+  absl::StatusOr<std::unique_ptr<FileSink>> file = FileSink::Create(directory, name, mode);
   if (absl::IsAlreadyExists(file.status())) {
     // A writer was killed, and its temporary file remains.
     (void)unlink(FileSink::TemporaryPath(directory, name).c_str());
-    file = FileSink::Create(directory, name);
+    file = FileSink::Create(directory, name, mode);
   }
   if (!file.ok()) return file.status();
   const absl::Status status = (*file)->Write(bytes, /*stable=*/true);

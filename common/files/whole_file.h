@@ -4,17 +4,23 @@
 #ifndef COMMON_FILES_WHOLE_FILE_H_
 #define COMMON_FILES_WHOLE_FILE_H_
 
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "common/files/file_sink.h"
 
 namespace jobscope {
 
 // Writes `bytes` to `path` and replaces a file that is there: whoever opens `path` finds the old
-// content or the new one, never a part. Only the owner may read the file. Blocks for the disk, but
-// does not wait until the bytes are on it. Errors: as FileSink's; the old file is then unchanged.
-absl::Status WriteWholeFile(const std::string& path, std::string_view bytes);
+// content or the new one, never a part. The file gets `mode`, regardless of the umask. Blocks for
+// the disk, but does not wait until the bytes are on it. Errors, after which what was there is
+// unchanged: FailedPrecondition if `path` is there and is no regular file (a link, a device: the
+// file would replace it), otherwise as FileSink's.
+absl::Status WriteWholeFile(const std::string& path, std::string_view bytes,
+                            mode_t mode = kPrivateFileMode);
 
 }  // namespace jobscope
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -117,9 +118,9 @@ TEST_F(ReportProgramTest, CaptureEndsWithTheVerdictAndRunsAreCompared) {
   TrainLoop loop(30);
   const std::string address = loop.address();
   for (const char* run : {"a", "b"}) {
-    const Result capture =
-        Jobscope({"capture", "--service_addr=" + address, "--duration_ms=1000", "--report",
-                  std::string("--session_id=") + run, "--logdir=" + logdir_.path()});
+    const Result capture = Jobscope(
+        {"capture", "--service_addr=" + address, "--duration_ms=1000", "--report",
+         "--file_mode=0640", std::string("--session_id=") + run, "--logdir=" + logdir_.path()});
     EXPECT_EQ(capture.exit_code, 0) << capture.err;
     // Whatever the verdict is on this machine, it is that of `report`.
     const Result report = Jobscope({"report", logdir_.path() + "/plugins/profile/" + run});
@@ -130,6 +131,8 @@ TEST_F(ReportProgramTest, CaptureEndsWithTheVerdictAndRunsAreCompared) {
   const std::string runs = logdir_.path() + "/plugins/profile/";
   const std::string page = ReadAll(runs + "a/report.html");
   EXPECT_THAT(page, HasSubstr("<h1>" + NameOf(address)));
+  EXPECT_EQ(std::filesystem::status(runs + "a/report.html").permissions(),
+            static_cast<std::filesystem::perms>(0640));
   // A gate that the machine's load cannot reach.
   const Result same = Jobscope({"diff", runs + "a", runs + "b", "--gate=300", "--json"});
   EXPECT_EQ(same.exit_code, 0) << same.out << same.err;

@@ -25,15 +25,40 @@ TEST(WholeFile, ReplacesWhatWasThere) {
   EXPECT_THAT(List(directory.path()), ElementsAre("page"));
 }
 
-TEST(WholeFile, IsForItsOwnerOnly) {
-  const TemporaryDirectory directory;
-  const mode_t before = umask(0);
-  const absl::Status status = WriteWholeFile(directory.path() + "/page", "x");
-  umask(before);
-  ASSERT_TRUE(status.ok()) << status;
+mode_t ModeOf(const std::string& path) {
   struct stat info = {};
-  ASSERT_EQ(stat((directory.path() + "/page").c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  return stat(path.c_str(), &info) == 0 ? info.st_mode & 0777 : 0;
+}
+
+TEST(WholeFile, IsForItsOwnerUnlessOthersAreNamedWhateverTheUmask) {
+  const TemporaryDirectory directory;
+  const std::string page = directory.path() + "/page";
+  const mode_t before = umask(0);
+  const absl::Status status = WriteWholeFile(page, "x");
+  const mode_t own = ModeOf(page);
+  umask(077);
+  const absl::Status again = WriteWholeFile(page, "y", 0640);
+  umask(before);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(own, 0600u);
+  EXPECT_TRUE(again.ok()) << again;
+  EXPECT_EQ(ModeOf(page), 0640u);
+}
+
+TEST(WholeFile, DoesNotReplaceWhatIsNoFile) {
+  const TemporaryDirectory directory;
+  directory.Write("target", "kept");
+  const std::string link = directory.path() + "/link";
+  ASSERT_EQ(symlink("target", link.c_str()), 0);
+  const std::string pipe = directory.path() + "/pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const absl::Status over_link = WriteWholeFile(link, "x");
+  EXPECT_EQ(over_link.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(over_link.message()), HasSubstr(link + ": it is a symbolic link"));
+  EXPECT_FALSE(WriteWholeFile(pipe, "x").ok());
+  EXPECT_FALSE(WriteWholeFile(directory.path(), "x").ok());
+  EXPECT_EQ(ReadAll(link), "kept");
+  EXPECT_THAT(List(directory.path()), ElementsAre("link", "pipe", "target"));
 }
 
 TEST(WholeFile, TemporaryFileOfAKilledWriterIsNoObstacle) {
