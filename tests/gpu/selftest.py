@@ -230,7 +230,7 @@ def main():
             print(f"{'FAILED' if fault else 'ok':7} {case[0]:26} {case[1] or 'as it is'}", flush=True)
             if fault:
                 failed += 1
-                print(fault[:1500], flush=True)
+                print(fault[:20000], flush=True)
     unknown = [part for part in parts if part not in FAULTS and part != "figures"]
     if unknown or not parts:
         print(f"no such part: {unknown}")

@@ -105,7 +105,8 @@ class Fixture:
         if not self.fake and program == "gpu_worker_static" and "LD_LIBRARY_PATH" not in environment:
             folders = [os.path.join(self.root, "lib"), env.get("LD_LIBRARY_PATH", "")]
             env["LD_LIBRARY_PATH"] = ":".join(folder for folder in folders if folder)
-        return Worker(command + list(flags), self.path("worker.log"), env, user)
+        return Worker(command + list(flags), self.path("worker.log"), env, user,
+                      explain=not self.options.get("fault"))  # a fault that was asked for needs no explanation
 
     def begin(self, *workers, duration_ms=60000, flags=()):
         """A capture that records."""

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A gpu_worker process: told what to do line by line, each answer with a deadline."""
+import contextlib
+import glob
 import json
 import os
 import queue
+import shutil
 import subprocess
 import threading
 
@@ -11,13 +14,20 @@ from gpu_tests.outcome import Failed
 NO_DEVICE = 3
 
 
+def _line(path):
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.readline().strip()
+
+
 class NoDevice(Exception):
     """The worker found no CUDA device."""
 
 
 class Worker:
-    def __init__(self, argv, log, env, user=None):
+    def __init__(self, argv, log, env, user=None, explain=True):
+        """explain: a check that fails tells what the worker's threads did."""
         self.log = log
+        self.explain = explain
         identity = {} if user is None else {"user": user, "group": user, "extra_groups": []}
         with open(log, "wb") as errors:
             self.process = subprocess.Popen(
@@ -38,7 +48,9 @@ class Worker:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, _, error, __):
+        if self.explain and isinstance(error, Failed) and self.process.poll() is None:
+            error.args = (f"{error}; what the worker's threads did: {self.threads()}",)
         self.kill()
 
     def _read(self):
@@ -91,6 +103,19 @@ class Worker:
             "files": len(os.listdir(f"/proc/{self.pid}/fd")),
             "threads": int(status["Threads"]),
         }
+
+    def threads(self):
+        """Where each of its threads is: in the kernel, and with gdb also in the program."""
+        said = []
+        for task in sorted(glob.glob(f"/proc/{self.pid}/task/*")):
+            with contextlib.suppress(OSError):  # it has ended
+                said.append(" ".join(_line(f"{task}/{name}") for name in ("comm", "wchan", "syscall")))
+        if shutil.which("gdb"):
+            command = ["gdb", "-p", str(self.pid), "-batch", "-ex", "thread apply all backtrace 20"]
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                gdb = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+                said.append(gdb.stdout.decode(errors="replace")[-12000:])
+        return "\n".join(said)
 
     def mapped(self, part):
         """Paths of the files mapped into the process whose name contains `part`."""
