@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analysis/output/html.h"
-#include "analysis/verdict/statistics.h"
-#include "analysis/verdict/thresholds.h"
+#include "analysis/statistics/statistics.h"
+#include "analysis/statistics/thresholds.h"
 #include "analysis/verdict/verdict_text.h"
 
 namespace jobscope::analysis {

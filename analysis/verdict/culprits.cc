@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "analysis/verdict/statistics.h"
+#include "analysis/statistics/statistics.h"
 
 namespace jobscope::analysis {
 namespace {

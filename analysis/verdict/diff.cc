@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "analysis/verdict/statistics.h"
-#include "analysis/verdict/thresholds.h"
+#include "analysis/statistics/statistics.h"
+#include "analysis/statistics/thresholds.h"
 
 namespace jobscope::analysis {
 namespace {

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "analysis/verdict/statistics.h"
+#include "analysis/alignment/waits.h"
+#include "analysis/statistics/statistics.h"
 #include "analysis/verdict/verdict.h"
 #include "analysis/verdict/verdict_text.h"
-#include "analysis/verdict/waits.h"
 
 namespace jobscope::analysis {
 namespace {

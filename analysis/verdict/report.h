@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
+#include "analysis/alignment/alignment.h"
+#include "analysis/alignment/worker_view.h"
 #include "analysis/digest/digests.h"
 #include "analysis/steps/step_class.h"
-#include "analysis/verdict/alignment.h"
 #include "analysis/verdict/timeline.h"
-#include "analysis/verdict/worker_view.h"
 
 namespace jobscope::analysis {
 

@@ -8,9 +8,9 @@
 #include <set>
 #include <utility>
 
+#include "analysis/statistics/statistics.h"
 #include "analysis/steps/timeline_block.h"
 #include "analysis/verdict/report.h"
-#include "analysis/verdict/statistics.h"
 
 namespace jobscope::analysis {
 namespace {

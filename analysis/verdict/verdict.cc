@@ -6,11 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analysis/verdict/blame.h"
-#include "analysis/verdict/bounds.h"
+#include "analysis/blame/blame.h"
+#include "analysis/blame/bounds.h"
+#include "analysis/statistics/statistics.h"
+#include "analysis/statistics/thresholds.h"
 #include "analysis/verdict/culprits.h"
-#include "analysis/verdict/statistics.h"
-#include "analysis/verdict/thresholds.h"
 
 namespace jobscope::analysis {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <vector>
 
-#include "analysis/verdict/alignment.h"
+#include "analysis/alignment/alignment.h"
+#include "analysis/alignment/waits.h"
 #include "analysis/verdict/report.h"
-#include "analysis/verdict/waits.h"
 
 namespace jobscope::analysis {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "analysis/verdict/bounds.h"
+#include "analysis/blame/bounds.h"
 
 namespace jobscope::analysis {
 namespace {

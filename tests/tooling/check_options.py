@@ -19,7 +19,7 @@ PLACES = (
 )
 # Files that act on the value of one, or advise people to change it.
 USERS = {
-    "analysis/verdict/bounds.cc",
+    "analysis/blame/bounds.cc",
     "analysis/verdict/verdict_text.cc",
     "client/terminal/table.cc",
     "common/xspace/assemble/loss_text.cc",

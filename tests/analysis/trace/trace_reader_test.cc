@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "analysis/alignment/worker_view.h"
 #include "analysis/digest/digest_builder.h"
-#include "analysis/verdict/worker_view.h"
 #include "tests/analysis/trace_files.h"
 
 namespace jobscope::analysis {

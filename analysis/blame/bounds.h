@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The table of what can bound a worker, and the remedies.
-#ifndef ANALYSIS_VERDICT_BOUNDS_H_
-#define ANALYSIS_VERDICT_BOUNDS_H_
+#ifndef ANALYSIS_BLAME_BOUNDS_H_
+#define ANALYSIS_BLAME_BOUNDS_H_
 
 #include <array>
 #include <optional>
@@ -34,4 +34,4 @@ std::optional<StepClass> ChooseBound(const std::array<std::optional<double>, kSt
 
 }  // namespace jobscope::analysis
 
-#endif  // ANALYSIS_VERDICT_BOUNDS_H_
+#endif  // ANALYSIS_BLAME_BOUNDS_H_

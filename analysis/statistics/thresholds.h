@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Defines every threshold of the verdicts, with its reason.
-#ifndef ANALYSIS_VERDICT_THRESHOLDS_H_
-#define ANALYSIS_VERDICT_THRESHOLDS_H_
+#ifndef ANALYSIS_STATISTICS_THRESHOLDS_H_
+#define ANALYSIS_STATISTICS_THRESHOLDS_H_
 
 #include <cstddef>
 
@@ -48,4 +48,4 @@ inline constexpr double kEqual = 0.03;
 
 }  // namespace jobscope::analysis
 
-#endif  // ANALYSIS_VERDICT_THRESHOLDS_H_
+#endif  // ANALYSIS_STATISTICS_THRESHOLDS_H_

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analysis/verdict/alignment.h"
+#include "analysis/alignment/alignment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/verdict/waits.h"
+#include "analysis/alignment/waits.h"
 
 namespace jobscope::analysis {
 namespace {

@@ -2,8 +2,8 @@
 //
 // Finds who delays the other workers, and what a fix would gain. Pure arithmetic on the times that
 // each worker spent in each common step without waiting for others.
-#ifndef ANALYSIS_VERDICT_BLAME_H_
-#define ANALYSIS_VERDICT_BLAME_H_
+#ifndef ANALYSIS_BLAME_BLAME_H_
+#define ANALYSIS_BLAME_BLAME_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -48,4 +48,4 @@ std::vector<Straggler> FindStragglers(const OwnTimes& times);
 
 }  // namespace jobscope::analysis
 
-#endif  // ANALYSIS_VERDICT_BLAME_H_
+#endif  // ANALYSIS_BLAME_BLAME_H_

@@ -2,8 +2,8 @@
 //
 // Divides time blocked in collectives into waiting for others and transfer, once all members of a
 // collective are known.
-#ifndef ANALYSIS_VERDICT_WAITS_H_
-#define ANALYSIS_VERDICT_WAITS_H_
+#ifndef ANALYSIS_ALIGNMENT_WAITS_H_
+#define ANALYSIS_ALIGNMENT_WAITS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "analysis/verdict/alignment.h"
-#include "analysis/verdict/worker_view.h"
+#include "analysis/alignment/alignment.h"
+#include "analysis/alignment/worker_view.h"
 
 namespace jobscope::analysis {
 
@@ -41,4 +41,4 @@ std::vector<double> TransferPerStep(const Alignment& alignment,
 
 }  // namespace jobscope::analysis
 
-#endif  // ANALYSIS_VERDICT_WAITS_H_
+#endif  // ANALYSIS_ALIGNMENT_WAITS_H_

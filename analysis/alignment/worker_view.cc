@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analysis/verdict/worker_view.h"
+#include "analysis/alignment/worker_view.h"
 
 #include <cstddef>
 

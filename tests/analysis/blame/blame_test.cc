@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analysis/verdict/blame.h"
+#include "analysis/blame/blame.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

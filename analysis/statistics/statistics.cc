@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analysis/verdict/statistics.h"
+#include "analysis/statistics/statistics.h"
 
 #include <algorithm>
 #include <cmath>

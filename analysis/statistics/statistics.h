@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Computes medians and bootstrap intervals. Pure functions with the same result on every machine.
-#ifndef ANALYSIS_VERDICT_STATISTICS_H_
-#define ANALYSIS_VERDICT_STATISTICS_H_
+#ifndef ANALYSIS_STATISTICS_STATISTICS_H_
+#define ANALYSIS_STATISTICS_STATISTICS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -44,4 +44,4 @@ class SplitMix64 {
 
 }  // namespace jobscope::analysis
 
-#endif  // ANALYSIS_VERDICT_STATISTICS_H_
+#endif  // ANALYSIS_STATISTICS_STATISTICS_H_

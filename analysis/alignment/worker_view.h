@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Unpacks and checks a digest for the reduce.
-#ifndef ANALYSIS_VERDICT_WORKER_VIEW_H_
-#define ANALYSIS_VERDICT_WORKER_VIEW_H_
+#ifndef ANALYSIS_ALIGNMENT_WORKER_VIEW_H_
+#define ANALYSIS_ALIGNMENT_WORKER_VIEW_H_
 
 #include <array>
 #include <cstdint>
@@ -61,4 +61,4 @@ absl::StatusOr<WorkerView> ViewOf(const v1::Digest& digest);
 
 }  // namespace jobscope::analysis
 
-#endif  // ANALYSIS_VERDICT_WORKER_VIEW_H_
+#endif  // ANALYSIS_ALIGNMENT_WORKER_VIEW_H_

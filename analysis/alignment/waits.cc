@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analysis/verdict/waits.h"
+#include "analysis/alignment/waits.h"
 
 #include <algorithm>
 

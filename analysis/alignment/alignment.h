@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Matches steps and collectives of different workers.
-#ifndef ANALYSIS_VERDICT_ALIGNMENT_H_
-#define ANALYSIS_VERDICT_ALIGNMENT_H_
+#ifndef ANALYSIS_ALIGNMENT_ALIGNMENT_H_
+#define ANALYSIS_ALIGNMENT_ALIGNMENT_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "analysis/verdict/worker_view.h"
+#include "analysis/alignment/worker_view.h"
 
 namespace jobscope::analysis {
 
@@ -49,4 +49,4 @@ Alignment Align(const std::vector<WorkerView>& views);
 
 }  // namespace jobscope::analysis
 
-#endif  // ANALYSIS_VERDICT_ALIGNMENT_H_
+#endif  // ANALYSIS_ALIGNMENT_ALIGNMENT_H_

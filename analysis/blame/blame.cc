@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analysis/verdict/blame.h"
+#include "analysis/blame/blame.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,8 @@
 #include <set>
 #include <utility>
 
-#include "analysis/verdict/statistics.h"
-#include "analysis/verdict/thresholds.h"
+#include "analysis/statistics/statistics.h"
+#include "analysis/statistics/thresholds.h"
 
 namespace jobscope::analysis {
 namespace {

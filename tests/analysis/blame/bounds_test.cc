@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analysis/verdict/bounds.h"
+#include "analysis/blame/bounds.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analysis/verdict/alignment.h"
+#include "analysis/alignment/alignment.h"
 
 #include <algorithm>
 #include <map>
@@ -10,7 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "analysis/verdict/thresholds.h"
+#include "analysis/statistics/thresholds.h"
 
 namespace jobscope::analysis {
 namespace {
