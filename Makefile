@@ -88,7 +88,7 @@ torch-suite: shipped ## The long tests with PyPI's PyTorch: torchrun, DDP over g
 
 torch-versions: shipped ## Those with one version of PyTorch after the other: TORCH_VERSIONS="2.4.1 2.9.1" (6 GB on disk at a time)
 	$(BUILD) release
-	tests/collectors/framework/torch_versions.py build $(TORCH_VERSIONS)
+	tests/collectors/torch/torch_versions.py build $(TORCH_VERSIONS)
 
 bench: ## Measures scope cost, and captures beside the stock pair, into build/bench/
 	tools/install_deps.sh build test bench interop

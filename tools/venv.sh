@@ -7,7 +7,7 @@
 #   tools/venv.sh                  the last line of the output is the environment's python
 #   tools/venv.sh --run FILE...    runs a script in the environment; exit code 77 ("skipped" to ctest) without one
 #
-# JOBSCOPE_VENV=torch  creates .venv/torch with PyPI's PyTorch (tests/collectors/framework/torch_requirements.txt)
+# JOBSCOPE_VENV=torch  creates .venv/torch with PyPI's PyTorch (tests/collectors/torch/torch_requirements.txt)
 #                      instead: downloads 2.5 GB, takes 5.4 GB
 # JOBSCOPE_VENV=lint   creates .venv/lint with PyPI's clang-tidy (tests/tooling/lint_requirements.txt) instead
 # JOBSCOPE_PYTHON      the interpreter to use, 3.11 to 3.13 (default: the first suitable one)

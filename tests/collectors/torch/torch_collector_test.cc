@@ -24,7 +24,7 @@
 #include "collectors/torch/torch_callbacks.h"
 #include "collectors/torch/torch_library.h"
 #include "collectors/torch/torch_shapes.h"
-#include "tests/collectors/framework/fake_torch.h"
+#include "tests/collectors/torch/fake_torch.h"
 #include "tests/collectors/host/recorder/recorded.h"
 
 namespace jobscope {

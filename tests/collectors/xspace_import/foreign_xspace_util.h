@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Makes XSpaces as frameworks do, merges them, and reads the trace back with the protobuf classes.
-#ifndef TESTS_COLLECTORS_FRAMEWORK_FOREIGN_XSPACE_UTIL_H_
-#define TESTS_COLLECTORS_FRAMEWORK_FOREIGN_XSPACE_UTIL_H_
+#ifndef TESTS_COLLECTORS_XSPACE_IMPORT_FOREIGN_XSPACE_UTIL_H_
+#define TESTS_COLLECTORS_XSPACE_IMPORT_FOREIGN_XSPACE_UTIL_H_
 
 #include <gtest/gtest.h>
 
@@ -231,4 +231,4 @@ class Merged {
 
 }  // namespace jobscope::framework
 
-#endif  // TESTS_COLLECTORS_FRAMEWORK_FOREIGN_XSPACE_UTIL_H_
+#endif  // TESTS_COLLECTORS_XSPACE_IMPORT_FOREIGN_XSPACE_UTIL_H_

@@ -12,7 +12,7 @@
 
 #include "collectors/torch/torch_library.h"
 #include "server/guard/fork_guard.h"
-#include "tests/collectors/framework/fake_torch.h"
+#include "tests/collectors/torch/fake_torch.h"
 
 namespace jobscope {
 namespace {

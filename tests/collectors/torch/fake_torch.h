@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The collector over a library that has PyTorch's symbols and rules.
-#ifndef TESTS_COLLECTORS_FRAMEWORK_FAKE_TORCH_H_
-#define TESTS_COLLECTORS_FRAMEWORK_FAKE_TORCH_H_
+#ifndef TESTS_COLLECTORS_TORCH_FAKE_TORCH_H_
+#define TESTS_COLLECTORS_TORCH_FAKE_TORCH_H_
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -97,4 +97,4 @@ class TorchCollectorTest : public testing::Test {
 
 }  // namespace jobscope
 
-#endif  // TESTS_COLLECTORS_FRAMEWORK_FAKE_TORCH_H_
+#endif  // TESTS_COLLECTORS_TORCH_FAKE_TORCH_H_

@@ -2,7 +2,7 @@
 #include "collectors/xspace_import/foreign_xspace_steps.h"
 
 #include "collectors/xspace_import/foreign_xspace_time.h"
-#include "tests/collectors/framework/foreign_xspace_util.h"
+#include "tests/collectors/xspace_import/foreign_xspace_util.h"
 
 namespace jobscope::framework {
 namespace {

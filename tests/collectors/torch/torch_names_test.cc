@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectors/torch/torch_library.h"
-#include "tests/collectors/framework/fake_torch.h"
+#include "tests/collectors/torch/fake_torch.h"
 #include "tests/collectors/host/recorder/recorded.h"
 
 namespace jobscope {

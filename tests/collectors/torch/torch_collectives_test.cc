@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "collectors/torch/torch_callbacks.h"
 #include "collectors/torch/torch_library.h"
-#include "tests/collectors/framework/fake_torch.h"
+#include "tests/collectors/torch/fake_torch.h"
 #include "tests/collectors/host/recorder/recorded.h"
 
 namespace jobscope {

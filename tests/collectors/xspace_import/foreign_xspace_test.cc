@@ -4,7 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "tests/collectors/framework/foreign_xspace_util.h"
+#include "tests/collectors/xspace_import/foreign_xspace_util.h"
 
 namespace jobscope::framework {
 namespace {
