@@ -79,6 +79,16 @@ class Subprocess {
     return mutex_.AwaitWithTimeout(absl::Condition(&found), timeout);
   }
 
+  // Waits for the first line on stdout. Empty: there was none in time.
+  std::string AwaitFirstLine() {
+    const absl::MutexLock lock(&mutex_);
+    const auto found = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return out_.find('\n') != std::string::npos;
+    };
+    if (!mutex_.AwaitWithTimeout(absl::Condition(&found), absl::Seconds(60))) return "";
+    return out_.substr(0, out_.find('\n'));
+  }
+
   std::string out() const {
     const absl::MutexLock lock(&mutex_);
     return out_;

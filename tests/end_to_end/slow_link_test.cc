@@ -50,8 +50,7 @@ class SlowLinkTest : public NativeFixture {
 
 TEST_F(SlowLinkTest, ASecondOfFullLoadThrough120KilobytesPerSecond) {
   Subprocess process({CLOCK_WORKER_PROGRAM, "--scopes_per_second=200000"});
-  ASSERT_TRUE(process.AwaitText("\n")) << process.err();
-  TcpProxy proxy(process.out().substr(0, process.out().find('\n')));
+  TcpProxy proxy(process.AwaitFirstLine());
   proxy.LimitRate(120'000);
   const json worker = Capture(proxy.address(), {"--duration_ms=1000"});
   EXPECT_EQ(worker["outcome"], "ok") << worker;
@@ -74,8 +73,7 @@ TEST_F(SlowLinkTest, ALargePlaneAtTwoMegabytesPerSecond) {
 
 TEST_F(SlowLinkTest, ADeadLinkIsNoticedWithin15Seconds) {
   Subprocess process({CLOCK_WORKER_PROGRAM, "--scopes_per_second=50000"});
-  ASSERT_TRUE(process.AwaitText("\n")) << process.err();
-  TcpProxy proxy(process.out().substr(0, process.out().find('\n')));
+  TcpProxy proxy(process.AwaitFirstLine());
   const auto capture = StartCapture(proxy.address(), {"--duration_ms=60000"});
   ASSERT_TRUE(Eventually([&] { return proxy.bytes_back() > 200'000; }));
   proxy.Stall(true);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -26,10 +27,10 @@ class Worker {
  public:
   explicit Worker(const std::vector<std::string>& command) : process_(command) {}
   std::string address() {
-    EXPECT_TRUE(process_.AwaitText("listening on ")) << process_.err();
-    const std::string text = process_.out();
-    const size_t begin = text.find("listening on ") + 13;
-    return text.substr(begin, text.find('\n', begin) - begin);
+    const std::string line = process_.AwaitFirstLine();
+    const std::string before = "listening on ";
+    EXPECT_EQ(line.rfind(before, 0), 0U) << process_.out() << process_.err();
+    return line.substr(std::min(before.size(), line.size()));
   }
 
  private:

@@ -29,12 +29,10 @@ class NvmlRunTest : public ::testing::Test {
   void StartWorker(std::vector<std::string> environment) {
     worker_ = std::make_unique<Subprocess>(
         std::vector<std::string>{FAKE_GPU_WORKER, "--listen=127.0.0.1:0"}, std::move(environment));
-    ASSERT_TRUE(worker_->AwaitText("\n")) << worker_->err();
-    const std::string out = worker_->out();
+    const std::string line = worker_->AwaitFirstLine();
     const std::string before = "listening on ";
-    const size_t at = out.find(before);
-    ASSERT_NE(at, std::string::npos) << out;
-    address_ = out.substr(at + before.size(), out.find('\n', at) - at - before.size());
+    ASSERT_EQ(line.rfind(before, 0), 0U) << worker_->out() << worker_->err();
+    address_ = line.substr(before.size());
   }
   std::string Run(std::vector<std::string> arguments, int* code) {
     arguments.insert(arguments.begin(), CAPTURE_PROGRAM);

@@ -30,6 +30,7 @@
 #include "jobscope/trace.h"
 #include "jobscope/v1/profiler.grpc.pb.h"
 #include "tensorflow/profiler_service.grpc.pb.h"
+#include "tests/subprocess.h"
 
 namespace jobscope {
 namespace {
@@ -387,11 +388,9 @@ TEST_F(WorkerProcess, WritesItsAddressToThePortDirectory) {
 class LeavingWorker : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(LeavingWorker, DeliversWhatItHas) {
-  FILE* worker = popen((std::string(LEAVING_WORKER) + " " + GetParam()).c_str(), "r");
-  ASSERT_NE(worker, nullptr);
-  char address[200] = "";
-  ASSERT_NE(fgets(address, sizeof(address), worker), nullptr);
-  address[std::strcspn(address, "\n")] = '\0';
+  Subprocess worker({LEAVING_WORKER, GetParam()});
+  const std::string address = worker.AwaitFirstLine();
+  ASSERT_NE(address, "") << worker.err();
   auto stub = tensorflow::ProfilerService::NewStub(
       grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
@@ -411,7 +410,7 @@ TEST_P(LeavingWorker, DeliversWhatItHas) {
   const std::string trace = response.xspace().SerializeAsString();
   EXPECT_THAT(trace, HasSubstr("shutdown"));
   EXPECT_EQ(std::string(GetParam()) == "hung", trace.find("wedged") != std::string::npos);
-  EXPECT_EQ(pclose(worker), 0);
+  EXPECT_EQ(worker.Wait(), 0) << worker.err();
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, LeavingWorker, ::testing::Values("return", "exit", "thread", "hung"),

@@ -180,7 +180,7 @@ TEST_F(CredentialsTest, AKeyWithAPassphraseIsRefusedWithoutAsking) {
   const std::string key = directory_ + "/locked.key";
   const std::string command = absl::StrCat("openssl pkey -aes128 -passout pass:secret -in ",
                                            Cert("server.key"), " -out ", key);
-  ASSERT_EQ(std::system(command.c_str()), 0);
+  ASSERT_EQ(std::system(command.c_str()), 0);  // NOLINT(bugprone-command-processor)
   ASSERT_EQ(chmod(key.c_str(), 0600), 0);
   EXPECT_THAT(Refused(Files(Cert("server.crt"), key)), HasSubstr("passphrase"));
 }

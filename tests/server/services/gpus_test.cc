@@ -71,13 +71,6 @@ class GpusTest : public ServiceFixture {
     const std::lock_guard<std::mutex> lock(driver_.mutex);
     return static_cast<int>(driver_.waiters.size());
   }
-  v1::DescribeResponse Describe() {
-    grpc::ClientContext context;
-    v1::DescribeResponse response;
-    const grpc::Status status = native_->Describe(&context, v1::DescribeRequest(), &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return response;
-  }
   std::string Monitor(uint64_t duration_ms) {
     grpc::ClientContext context;
     tensorflow::MonitorRequest request;
