@@ -106,8 +106,9 @@ bool Detacher::IsSafePlace(uint32_t domain, uint32_t site, const char* function)
     return false;
   }
   if (site != kSiteExit) return false;
-  if (depth == 0) {  // the call was entered before; later ones are seen whole
-    thread->outermost_known = true;
+  if (depth == 0) {  // the call was entered before the callbacks were enabled
+    // After one of the runtime, calls are seen whole; one of the driver may have been within it.
+    if (domain == kDomainRuntimeApi) thread->outermost_known = true;
     return false;
   }
   thread->depth.store(depth - 1, std::memory_order_seq_cst);

@@ -204,7 +204,6 @@ TEST_F(CudaDetachTest, WithoutASafePlaceItStaysAndIsSaid) {
        [] {
          (void)gpu().ApiSite(2, 0, "cudaFree_v3020");
          ApplicationThread::WaitForContext();
-         ApplicationThread::WaitForContext();
          (void)gpu().ApiSite(2, 1, "cudaFree_v3020");
        }},
   };
@@ -252,8 +251,21 @@ TEST_F(CudaDetachTest, ACallThatWasEnteredUnseenIsNotMistaken) {
     waits += gpu().ApiSite(1, 0, kWaitForContext);
     (void)gpu().ApiSite(1, 1, kWaitForContext);
   });
-  Capture();
-  EXPECT_GT(waits, 0);
+  // Until the callbacks were on for long enough that the thread ran.
+  while (waits == 0) Capture();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+}
+
+// In the same call of the runtime one of the driver ends, which was entered before the callbacks came, too.
+TEST_F(CudaDetachTest, ACallOfTheDriverThatEndsDoesNotEndTheRuntimesAroundIt) {
+  options_.limits.leave_wait = absl::Milliseconds(30);
+  std::atomic<int> waits{0};
+  const ApplicationThread application([&] {
+    if (waits > 0 || gpu().ApiSite(1, 1, "cuMemFree_v2") == 0) return;
+    waits += gpu().ApiSite(1, 0, kWaitForContext);
+    (void)gpu().ApiSite(1, 1, kWaitForContext);
+  });
+  while (waits == 0) Capture();
   EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
 }
 
