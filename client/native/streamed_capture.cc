@@ -21,10 +21,6 @@ namespace {
 // sequence is dropped, because the receiver may be slower than the network.
 constexpr uint64_t kMinProgressNs = 20'000'000;
 
-// Bytes that extend a transfer's deadline: a link that carries less within a whole timeout counts
-// as dead.
-constexpr uint64_t kDeadlineBytes = 64 << 10;
-
 }  // namespace
 
 StreamedCapture::StreamedCapture(StreamedCaptureOptions options, CallThreads* threads,
@@ -59,8 +55,10 @@ void StreamedCapture::DoArm(const std::shared_ptr<grpc::Channel>& channel, const
   const std::shared_ptr<StreamedCapture> self = shared_from_this();
   stream_.emplace(options_.stream, threads_, &strand_,
                   std::shared_ptr<ResumableStream::Owner>(self, this));
-  deadline_timer_.emplace(threads_, &strand_, self);
-  deadline_timer_->Start(call.timeout, [this] { OnDeadline(); });
+  arm_timer_.emplace(threads_, &strand_, self);
+  arm_timer_->Start(call.timeout, [this] {
+    EndArming(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "did not become ready in time"));
+  });
   const std::string message = ArmBytes(call);
   arm_sent_ns_ = MonotonicNow();
   stream_->Open(channel, message);
@@ -69,9 +67,9 @@ void StreamedCapture::DoArm(const std::shared_ptr<grpc::Channel>& channel, const
 void StreamedCapture::DoStart(const StartCall& call) {
   if (state_ != State::kArmed) return;  // it ended meanwhile, and reported it
   state_ = State::kRecording;
-  start_ = call;
-  if (!call.clock.has_value()) start_.start_monotonic_ns = MonotonicNow();
-  planned_end_ns_ = start_.start_monotonic_ns + DurationNs(call.duration);
+  capture_.start = call;
+  if (!call.clock.has_value()) capture_.start.start_monotonic_ns = MonotonicNow();
+  planned_end_ns_ = capture_.start.start_monotonic_ns + DurationNs(call.duration);
   const std::shared_ptr<StreamedCapture> self = shared_from_this();
   items_.emplace(std::make_shared<ItemReceiver>(options_.spool_directory, options_.max_trace_bytes,
                                                 options_.receive_limits),
@@ -79,18 +77,18 @@ void StreamedCapture::DoStart(const StartCall& call) {
   acknowledger_.emplace(options_.stream.timeouts.repeat_ack, &*stream_, threads_, &strand_, self);
   stream_->SetPlannedEnd(planned_end_ns_);
   stream_->Write(StartBytes(call));
-  SetLastDeadline(planned_end_ns_ + DurationNs(call.transfer));
+  transfer_deadline_.emplace(planned_end_ns_, call.transfer, threads_, &strand_, self,
+                             [this] { OnTransferTimeout(); });
 }
 
 void StreamedCapture::DoFinish() {
   if (state_ != State::kRecording) return;
-  const uint64_t now_ns = MonotonicNow();
-  planned_end_ns_ = std::min(planned_end_ns_, now_ns);
+  planned_end_ns_ = std::min(planned_end_ns_, MonotonicNow());
   stream_->SetPlannedEnd(planned_end_ns_);
   if (!std::exchange(finish_wanted_, true)) {
     stream_->Write(FinishBytes(stream_->kind(), /*abandon=*/false));
   }
-  SetLastDeadline(std::min(last_deadline_ns_, now_ns + DurationNs(start_.transfer)));
+  transfer_deadline_->OnFinish();
 }
 
 void StreamedCapture::DoCancel() {
@@ -121,7 +119,7 @@ void StreamedCapture::OnMessage(const std::shared_ptr<grpc::ByteBuffer>& message
 void StreamedCapture::On(v1::Armed armed) {
   if (state_ != State::kArming) return;
   state_ = State::kArmed;
-  deadline_timer_->Stop();
+  arm_timer_->Stop();
   stream_->WatchSilence();
   capture_key_ = armed.capture_key();
   arm_clock_ = ClockOf(armed, arm_sent_ns_);
@@ -146,11 +144,11 @@ void StreamedCapture::On(const v1::Ended& ended) {
   } else if (state_ != State::kRecording) {
     End(StatusOf(ended), /*with_delivery=*/false);
   } else if (ended.code() == 0) {
-    announced_last_item_ = ended.last_item();
+    capture_.announced_last_item = ended.last_item();
     acknowledger_->Send();
     End(grpc::Status::OK, /*with_delivery=*/true);
   } else {
-    orderly_end_ = true;
+    capture_.orderly_end = true;
     EndIncomplete(StatusOf(ended));
   }
 }
@@ -178,17 +176,13 @@ void StreamedCapture::OnTaken(uint64_t generation, const absl::Status& status, b
     faults_ = 0;
     stream_->ResetBackoff();
   }
-  if (received.bytes >= deadline_bytes_ + kDeadlineBytes) {
-    deadline_bytes_ = received.bytes;
-    const uint64_t later_ns = MonotonicNow() + DurationNs(start_.transfer);
-    SetLastDeadline(std::max(last_deadline_ns_, later_ns));
-  }
+  transfer_deadline_->OnReceived(received.bytes);
   if (end_wanted_.has_value()) {
     if (!EndWith(*end_wanted_)) EndIncomplete(*end_wanted_);
     return;
   }
   if (absl::IsOutOfRange(status)) {
-    orderly_end_ = true;
+    capture_.orderly_end = true;
     EndIncomplete(
         grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, std::string(status.message())));
     return;
@@ -233,13 +227,14 @@ void StreamedCapture::OnFault(const absl::Status& fault) {
 
 void StreamedCapture::OnLost(const grpc::Status& status) {
   if (EndWith(status)) return;
+  const auto& process_id = capture_.start.process_id;
   if (IsServerEnded(status)) {
-    orderly_end_ = true;
+    capture_.orderly_end = true;
     EndIncomplete(status);
-  } else if (start_.process_id.has_value() && HasEnded(*start_.process_id)) {
+  } else if (process_id.has_value() && HasEnded(*process_id)) {
     EndIncomplete(grpc::Status(
         status.error_code(),
-        absl::StrCat(ReasonOf(status), "; its process, pid ", *start_.process_id, ", has ended")));
+        absl::StrCat(ReasonOf(status), "; its process, pid ", *process_id, ", has ended")));
   } else if (IsRefusal(status)) {
     EndIncomplete(status);
   } else {
@@ -258,30 +253,17 @@ std::vector<std::string> StreamedCapture::ResumeMessages() {
 
 // ---- the end ----
 
-void StreamedCapture::SetLastDeadline(uint64_t monotonic_ns) {
-  last_deadline_ns_ = monotonic_ns;
-  deadline_timer_->StartBy(last_deadline_ns_, [this] { OnDeadline(); });
-}
-
-void StreamedCapture::OnDeadline() {
-  if (state_ == State::kArming) {
-    EndArming(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "did not become ready in time"));
-  } else if (state_ != State::kRecording || end_wanted_.has_value()) {
-    return;  // it ends as soon as the disk is done, which cannot be accelerated here
-  } else if (MonotonicNow() < last_deadline_ns_) {
-    SetLastDeadline(last_deadline_ns_);
-  } else {
-    EndIncomplete(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED,
-                               "the trace did not arrive in time; record for a shorter time, or "
-                               "raise --transfer_timeout_ms"));
-  }
-}
-
 void StreamedCapture::EndArming(const grpc::Status& status) {
   state_ = State::kOver;
   Close(/*abandon=*/true);
   const WorkerEvents events = std::exchange(events_, {});
   events.armed(status, {});
+}
+
+void StreamedCapture::OnTransferTimeout() {
+  EndIncomplete(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED,
+                             "the trace did not arrive in time; record for a shorter time, or "
+                             "raise --transfer_timeout_ms"));
 }
 
 void StreamedCapture::EndIncomplete(const grpc::Status& status) {
@@ -304,21 +286,18 @@ void StreamedCapture::End(const grpc::Status& status, bool with_delivery) {
 
 std::unique_ptr<Delivery> StreamedCapture::MakeDelivery(const grpc::Status& status) {
   const Outages& outages = stream_->outages();
-  SpooledCapture capture;
-  items_->MoveTo(&capture);
-  capture.start = start_;
-  capture.announced_last_item = announced_last_item_;
-  capture.status = status;
-  capture.after_end = (outages.ongoing() ? outages.since_ns() : MonotonicNow()) >= planned_end_ns_;
-  capture.orderly_end = orderly_end_;
-  capture.breaks = outages.count();
-  capture.outage = outages.total();
-  capture.part_limit_bytes = options_.part_limit_bytes;
-  return std::make_unique<SpoolDelivery>(std::move(capture));
+  items_->MoveTo(&capture_);
+  capture_.status = status;
+  capture_.after_end = (outages.ongoing() ? outages.since_ns() : MonotonicNow()) >= planned_end_ns_;
+  capture_.breaks = outages.count();
+  capture_.outage = outages.total();
+  capture_.part_limit_bytes = options_.part_limit_bytes;
+  return std::make_unique<SpoolDelivery>(std::move(capture_));
 }
 
 void StreamedCapture::Close(bool abandon) {
-  deadline_timer_->Stop();
+  arm_timer_->Stop();
+  if (transfer_deadline_.has_value()) transfer_deadline_->Stop();
   if (acknowledger_.has_value()) acknowledger_->Stop();
   stream_->Close(abandon);
 }

@@ -25,9 +25,10 @@
 #include "client/native/item_spooler.h"
 #include "client/native/resumable_stream.h"
 #include "client/native/spool_delivery.h"
-#include "client/native/strand_timer.h"
+#include "client/native/transfer_deadline.h"
 #include "client/rpc/call_threads.h"
 #include "client/rpc/strand.h"
+#include "client/rpc/strand_timer.h"
 #include "client/run/write_pool.h"
 #include "client/worker/worker_client.h"
 #include "jobscope/v1/profiler.pb.h"
@@ -93,14 +94,12 @@ class StreamedCapture : public std::enable_shared_from_this<StreamedCapture>,
   // missing. Returns whether it did.
   bool EndWith(const grpc::Status& status);
   void EndArming(const grpc::Status& status);
+  void OnTransferTimeout();
   // Ends with the items received so far; waits for the disk.
   void EndIncomplete(const grpc::Status& status);
   void End(const grpc::Status& status, bool with_delivery);
   std::unique_ptr<Delivery> MakeDelivery(const grpc::Status& status);
   void Close(bool abandon);
-
-  void SetLastDeadline(uint64_t monotonic_ns);
-  void OnDeadline();
 
   const CallThreads::Lease lease_;
   const StreamedCaptureOptions options_;
@@ -112,27 +111,22 @@ class StreamedCapture : public std::enable_shared_from_this<StreamedCapture>,
   uint64_t arm_sent_ns_ = 0;
   std::optional<ClockEstimate> arm_clock_;  // constant after `armed` was called
   WorkerEvents events_;
-  StartCall start_;
   std::string capture_key_;
   bool started_told_ = false;
   uint64_t progress_ns_ = 0;    // when progress was last reported
   bool finish_wanted_ = false;  // the recording must end early
-  bool orderly_end_ = false;    // the worker has said that it sends nothing more
-  std::optional<uint64_t> announced_last_item_;
+  uint64_t planned_end_ns_ = 0;
   std::optional<grpc::Status> end_wanted_;  // once the disk is done
   int faults_ = 0;                          // of the worker, since the last items
+  SpooledCapture capture_;                  // filled as it becomes known; MakeDelivery moves it
 
-  // stream_ is set by DoArm, the others by DoStart.
+  // Set by DoArm:
   std::optional<ResumableStream> stream_;
+  std::optional<StrandTimer> arm_timer_;
+  // Set by DoStart:
   std::optional<ItemSpooler> items_;
   std::optional<Acknowledger> acknowledger_;
-
-  uint64_t planned_end_ns_ = 0;
-  // Deadline of the whole capture; each 64 KiB received extend it to a whole transfer timeout from
-  // then.
-  uint64_t last_deadline_ns_ = 0;
-  uint64_t deadline_bytes_ = 0;  // received when it was last extended
-  std::optional<StrandTimer> deadline_timer_;
+  std::optional<TransferDeadline> transfer_deadline_;
 };
 
 }  // namespace jobscope

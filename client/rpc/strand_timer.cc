@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/native/strand_timer.h"
+#include "client/rpc/strand_timer.h"
 
 #include <utility>
 

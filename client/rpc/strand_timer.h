@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A timer of an object that works on a strand.
-#ifndef CLIENT_NATIVE_STRAND_TIMER_H_
-#define CLIENT_NATIVE_STRAND_TIMER_H_
+#ifndef CLIENT_RPC_STRAND_TIMER_H_
+#define CLIENT_RPC_STRAND_TIMER_H_
 
 #include <cstdint>
 #include <functional>
@@ -45,4 +45,4 @@ class StrandTimer {
 
 }  // namespace jobscope
 
-#endif  // CLIENT_NATIVE_STRAND_TIMER_H_
+#endif  // CLIENT_RPC_STRAND_TIMER_H_
