@@ -18,6 +18,7 @@
 #include "analysis/trace/mapped_file.h"
 #include "analysis/trace/run_files.h"
 #include "common/files/whole_file.h"
+#include "common/run/outcome.h"
 #include "common/threads/thread_group.h"
 
 namespace jobscope::analysis {
@@ -53,7 +54,7 @@ void AddMissing(Digests* digests) {
   for (const v1::Digest& digest : digests->workers) known.insert(digest.name());
   for (const Digests::Missing& missing : digests->missing) known.insert(missing.worker);
   for (const v1::RunDigest::Worker& worker : digests->run.workers()) {
-    if (worker.outcome() == "duplicate" || known.count(worker.name()) != 0) continue;
+    if (worker.outcome() == Name(Outcome::kDuplicate) || known.count(worker.name()) != 0) continue;
     digests->missing.push_back({worker.name(), WhyMissing(worker)});
   }
 }

@@ -35,7 +35,7 @@
 #include "client/tensorflow/tensorflow_worker.h"
 #include "client/terminal/progress.h"
 #include "client/terminal/table.h"
-#include "client/worker/outcome.h"
+#include "client/worker/verdict.h"
 #include "client/worker/worker_client.h"
 #include "common/net/endpoint.h"
 #include "common/options/recording_options.h"
@@ -179,8 +179,8 @@ void Conclude(std::vector<WorkerResult> results, Manifest* manifest) {
     delivered += IsDelivery(result.verdict.outcome) ? 1 : 0;
     duplicates += result.verdict.outcome == Outcome::kDuplicate ? 1 : 0;
     ManifestWorker& account = result.account;
-    account.outcome = Name(result.verdict.outcome);
-    account.phase = Name(result.verdict.phase);
+    account.outcome = result.verdict.outcome;
+    account.phase = result.verdict.phase;
     account.reason = result.verdict.reason;
     account.grpc_code = result.verdict.grpc_code;
     manifest->workers.push_back(std::move(account));

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "client/worker/outcome.h"
+#include "client/worker/verdict.h"
 
 namespace jobscope {
 

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/suggestion.h"
 #include "client/cli/versions.h"
-#include "client/worker/outcome.h"
+#include "client/worker/verdict.h"
 #include "common/options/recording_options.h"
 #include "common/process/identity.h"
 #include "common/run/run_directory.h"

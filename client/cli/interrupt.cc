@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "client/worker/outcome.h"
+#include "client/worker/verdict.h"
 
 namespace jobscope {
 namespace {

@@ -17,7 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/run_watch.h"
-#include "client/worker/outcome.h"
+#include "client/worker/verdict.h"
 
 namespace jobscope {
 namespace {

@@ -27,7 +27,7 @@
 #include "client/rpc/dial.h"
 #include "client/rpc/unary_calls.h"
 #include "client/terminal/table.h"
-#include "client/worker/outcome.h"
+#include "client/worker/verdict.h"
 #include "common/net/endpoint.h"
 #include "common/process/identity.h"
 #include "common/run/manifest.h"
@@ -124,8 +124,8 @@ Manifest AskAll(const Flags& flags, const char* verb, const Targets& targets,
     delivered += IsDelivery(verdict.outcome) ? 1 : 0;
     account.address = endpoints[i].address;
     account.name = stems[i];
-    account.outcome = Name(verdict.outcome);
-    account.phase = Name(verdict.phase);
+    account.outcome = verdict.outcome;
+    account.phase = verdict.phase;
     account.reason = verdict.reason;
     account.grpc_code = verdict.grpc_code;
     account.attempts = 1;

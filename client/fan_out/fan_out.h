@@ -17,7 +17,7 @@
 #include "client/fan_out/roster.h"
 #include "client/fan_out/step_plan.h"
 #include "client/terminal/progress.h"
-#include "client/worker/outcome.h"
+#include "client/worker/verdict.h"
 #include "client/worker/worker_client.h"
 #include "common/net/endpoint.h"
 #include "common/options/recording_options.h"

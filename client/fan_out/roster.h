@@ -18,7 +18,7 @@
 
 #include "absl/time/time.h"
 #include "client/clock/clock_sync.h"
-#include "client/worker/outcome.h"
+#include "client/worker/verdict.h"
 #include "client/worker/worker_client.h"
 #include "common/net/endpoint.h"
 #include "common/run/manifest.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/worker/outcome.h"
+#include "client/worker/verdict.h"
 #include "common/clock/monotonic.h"
 
 namespace jobscope {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/worker/outcome.h"
+#include "client/worker/verdict.h"
 #include "common/clock/monotonic.h"
 #include "jobscope/v1/profiler.pb.h"
 

@@ -17,7 +17,7 @@
 #include "client/native/item_receiver.h"
 #include "client/run/spool.h"
 #include "client/run/spool_index.h"
-#include "client/worker/outcome.h"
+#include "client/worker/verdict.h"
 #include "client/worker/worker_client.h"
 #include "common/run/manifest.h"
 #include "common/run/run_directory.h"

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "client/worker/outcome.h"
+#include "client/worker/verdict.h"
 #include "common/run/manifest.h"
 #include "jobscope/v1/item.pb.h"
 

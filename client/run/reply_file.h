@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "client/worker/outcome.h"
+#include "client/worker/verdict.h"
 #include "common/run/manifest.h"
 #include "common/run/run_directory.h"
 

@@ -14,7 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "client/rpc/timer.h"
 #include "client/run/reply_file.h"
-#include "client/worker/outcome.h"
+#include "client/worker/verdict.h"
 #include "common/clock/monotonic.h"
 #include "common/options/recording_options.h"
 #include "tensorflow/profiler_service.pb.h"

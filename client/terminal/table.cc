@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/run/outcome.h"
 #include "common/text/foreign_text.h"
 
 namespace jobscope {
@@ -38,10 +39,6 @@ uint64_t Bytes(const ManifestWorker& worker) {
   uint64_t bytes = 0;
   for (const ManifestFile& file : worker.files) bytes += file.bytes;
   return bytes;
-}
-
-bool Delivered(const ManifestWorker& worker) {
-  return worker.outcome == "ok" || worker.outcome == "truncated" || worker.outcome == "empty";
 }
 
 // "+-12 us": the uncertainty of this worker's times.
@@ -96,7 +93,7 @@ std::string Gpus(const ManifestWorker& worker) {
 // Returns what the program or the command lacks, if a worker of ours delivered less than people
 // expect; else nothing.
 std::string Hint(const Manifest& manifest, const ManifestWorker& worker) {
-  const bool whole = worker.outcome == "ok" || worker.outcome == "empty";
+  const bool whole = worker.outcome == Outcome::kOk || worker.outcome == Outcome::kEmpty;
   if (!whole || worker.version.empty() || worker.collectors.empty()) return "";
   const auto level = [&manifest](const char* name) {
     const auto option = manifest.options_numbers.find(name);
@@ -223,12 +220,12 @@ std::string CaptureTable(const Manifest& manifest) {
   size_t total = 0;
   size_t truncated = 0;
   for (const ManifestWorker& worker : manifest.workers) {
-    total += worker.outcome == "duplicate" ? 0 : 1;
-    truncated += worker.outcome == "truncated" ? 1 : 0;
-    delivered += Delivered(worker) ? 1 : 0;
+    total += worker.outcome == Outcome::kDuplicate ? 0 : 1;
+    truncated += worker.outcome == Outcome::kTruncated ? 1 : 0;
+    delivered += IsDelivery(worker.outcome) ? 1 : 0;
     bytes += Bytes(worker);
-    losses_unknown += Delivered(worker) && !worker.lost.has_value() ? 1 : 0;
-    rows.push_back({worker.address, Optional(worker.rank), worker.outcome, worker.phase,
+    losses_unknown += IsDelivery(worker.outcome) && !worker.lost.has_value() ? 1 : 0;
+    rows.push_back({worker.address, Optional(worker.rank), Name(worker.outcome), Name(worker.phase),
                     OptionalGrouped(worker.events), OptionalGrouped(worker.lost),
                     Steps(worker, OptionalGrouped(worker.steps)),
                     worker.files.empty() ? "" : ByteCount(Bytes(worker)), Clock(worker),
@@ -284,10 +281,10 @@ std::string CheckTable(const Manifest& manifest, bool verbose) {
                             "RANK", "STEP", "STEP TIME", "GPUS", "COLLECTORS", "REASON"}};
   size_t delivered = 0;
   for (const ManifestWorker& worker : manifest.workers) {
-    delivered += Delivered(worker) ? 1 : 0;
+    delivered += IsDelivery(worker.outcome) ? 1 : 0;
     rows.push_back(
-        {worker.address, worker.outcome, Cell(State(worker)), worker.protocol, Cell(worker.version),
-         Cell(worker.host), Optional(worker.pid), Optional(worker.rank),
+        {worker.address, Name(worker.outcome), Cell(State(worker)), worker.protocol,
+         Cell(worker.version), Cell(worker.host), Optional(worker.pid), Optional(worker.rank),
          Steps(worker, Optional(worker.current_step)),
          worker.step_time_ms.has_value() ? absl::StrFormat("%.2f ms", *worker.step_time_ms) : "",
          Cell(Gpus(worker)), Cell(Collectors(worker, verbose)), Cell(worker.reason)});
@@ -300,7 +297,7 @@ std::string CheckTable(const Manifest& manifest, bool verbose) {
 std::string StopTable(const Manifest& manifest) {
   std::vector<Row> rows = {{"WORKER", "OUTCOME", "REASON"}};
   for (const ManifestWorker& worker : manifest.workers) {
-    rows.push_back({worker.address, worker.outcome, Cell(worker.reason)});
+    rows.push_back({worker.address, Name(worker.outcome), Cell(worker.reason)});
   }
   return AlignColumns(rows);
 }

@@ -16,7 +16,7 @@
 
 #include "absl/time/time.h"
 #include "client/clock/clock_sync.h"
-#include "client/worker/outcome.h"
+#include "client/worker/verdict.h"
 #include "common/net/endpoint.h"
 #include "common/options/recording_options.h"
 #include "common/run/manifest.h"

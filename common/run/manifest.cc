@@ -91,8 +91,8 @@ Json GpuJson(const ManifestGpu& gpu) {
 Json WorkerJson(const ManifestWorker& worker) {
   Json json = {{"address", worker.address},
                {"name", worker.name},
-               {"outcome", worker.outcome},
-               {"phase", worker.phase}};
+               {"outcome", Name(worker.outcome)},
+               {"phase", Name(worker.phase)}};
   Set(&json, "reason", worker.reason);
   Set(&json, "same_as", worker.same_as);
   Set(&json, "grpc_code", worker.grpc_code);

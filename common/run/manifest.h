@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/run/outcome.h"
 #include "jobscope/v1/item.pb.h"
 #include "jobscope/v1/profiler.pb.h"
 
@@ -58,12 +59,12 @@ struct ManifestBusy {
   std::optional<uint64_t> waiting;  // captures queued behind it
 };
 
-// Describes one worker. Empty strings are omitted, except `address`, `name`, `outcome` and `phase`.
+// Describes one worker. Empty strings are omitted, except `address` and `name`.
 struct ManifestWorker {
   std::string address;
-  std::string name;     // stem of its files
-  std::string outcome;  // see client/worker/outcome.h
-  std::string phase;
+  std::string name;  // stem of its files
+  Outcome outcome = Outcome::kFailed;
+  Phase phase = Phase::kConnect;
   std::string reason;
   std::string same_as;  // with "duplicate": the address under which its process is recorded
   std::optional<int> grpc_code;

@@ -14,6 +14,7 @@
 #include "common/log/log.h"
 #include "common/process/identity.h"
 #include "common/run/manifest.h"
+#include "common/run/outcome.h"
 #include "common/xspace/assemble/assembler.h"
 #include "server/guard/resource_guard.h"
 
@@ -195,8 +196,9 @@ absl::StatusOr<ProgrammaticResult> ProgrammaticCapture::WriteFiles(const Session
   ManifestWorker worker;
   worker.name = stem;
   const bool account_unknown = AccountUnknown(session.summary);
-  worker.outcome = session.summary.truncated() || account_unknown ? "truncated" : "ok";
-  worker.phase = "done";
+  worker.outcome =
+      session.summary.truncated() || account_unknown ? Outcome::kTruncated : Outcome::kOk;
+  worker.phase = Phase::kDone;
   FillFromSummary(session.summary, &worker);
   for (size_t i = 0; i < assembler->parts().size(); ++i) {
     absl::StatusOr<std::unique_ptr<FileSink>> file = Begin(stem, static_cast<int>(i) + 1, run);

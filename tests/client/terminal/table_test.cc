@@ -33,7 +33,7 @@ TEST(TableTest, WhatAHungCollectorLostIsUnknown) {
   EXPECT_EQ(worker.events, 103u);
   EXPECT_FALSE(worker.lost.has_value());
   EXPECT_TRUE(worker.warnings.empty()) << worker.warnings[0];
-  worker.outcome = Name(verdict.outcome);
+  worker.outcome = verdict.outcome;
   manifest.workers = {worker};
   FillTotals(&manifest);
   const json parsed = json::parse(ManifestJson(manifest));
@@ -79,7 +79,7 @@ TEST(TableTest, ASumOfLossesSaysOfWhomNothingIsKnown) {
   Manifest manifest;
   manifest.workers.resize(3);
   for (ManifestWorker& worker : manifest.workers) {
-    worker.outcome = "truncated";
+    worker.outcome = Outcome::kTruncated;
     worker.events = 10;
   }
   FillTotals(&manifest);
@@ -99,7 +99,7 @@ TEST(TableTest, TheTableSaysWhatToDoWhereLittleWasRecorded) {
   for (size_t i = 0; i < 3; ++i) {
     ManifestWorker& worker = manifest.workers[i];
     worker.address = "w" + std::to_string(i);
-    worker.outcome = "ok";
+    worker.outcome = Outcome::kOk;
     worker.version = "0.1.0";
     worker.collectors = {{"host", "on", "", 0, 0}, {"system", "on", "", 10, 0}};
   }
@@ -118,15 +118,15 @@ TEST(TableTest, TheTableSaysWhatToDoWhereLittleWasRecorded) {
   EXPECT_THAT(CaptureTable(manifest), Not(HasSubstr("hint")));
   manifest.options_numbers["host_tracer_level"] = 2;
   manifest.workers[0].version.clear();
-  manifest.workers[1].outcome = "died";
+  manifest.workers[1].outcome = Outcome::kDied;
   EXPECT_THAT(CaptureTable(manifest), Not(HasSubstr("hint")));
 }
 
 TEST(TableTest, TheLastLineTellsWhatIsTruncatedAndNamedTwice) {
   Manifest manifest;
   manifest.workers.resize(3);
-  for (ManifestWorker& worker : manifest.workers) worker.outcome = "truncated";
-  manifest.workers[2].outcome = "duplicate";
+  for (ManifestWorker& worker : manifest.workers) worker.outcome = Outcome::kTruncated;
+  manifest.workers[2].outcome = Outcome::kDuplicate;
   EXPECT_THAT(CaptureTable(manifest), HasSubstr("2 of 2 workers delivered (2 truncated): "));
   EXPECT_THAT(CaptureTable(manifest), HasSubstr("; 1 named twice"));
 }

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "client/worker/outcome.h"
+#include "client/worker/verdict.h"
 
 namespace {
 

@@ -22,7 +22,7 @@ TEST(Manifest, WhatIsNotKnownIsAbsent) {
   FillTotals(&manifest);
   const json parsed = json::parse(ManifestJson(manifest));
   EXPECT_EQ(parsed, json::parse(R"({"schema":1,"verb":"capture","options":{},"workers":[
-      {"address":"w:1","name":"","outcome":"","phase":"","files":[]}]})"));
+      {"address":"w:1","name":"","outcome":"failed","phase":"connect","files":[]}]})"));
 }
 
 TEST(Manifest, HoldsWhatTheSummarySays) {

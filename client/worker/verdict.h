@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names the outcome of one worker, and derives the program's exit code from all of them.
-#ifndef CLIENT_WORKER_OUTCOME_H_
-#define CLIENT_WORKER_OUTCOME_H_
+// Judges how a capture ended for one worker, and derives the program's exit code from all of them.
+#ifndef CLIENT_WORKER_VERDICT_H_
+#define CLIENT_WORKER_VERDICT_H_
 
 #include <grpcpp/support/status.h>
 
@@ -10,28 +10,10 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "common/run/outcome.h"
 #include "jobscope/v1/profiler.pb.h"
 
 namespace jobscope {
-
-enum class Outcome {
-  kOk,           // the whole trace is on disk
-  kTruncated,    // a trace is on disk; the recording ended before its planned end
-  kEmpty,        // the worker recorded, and had nothing to record
-  kDuplicate,    // the process of another address: recorded once, under that one
-  kUnreachable,  // no connection
-  kTimeout,      // no answer
-  kBusy,         // another capture runs, or too many calls are open
-  kRefused,      // rejected by the worker, or by a limit of ours
-  kDied,         // the connection broke while the worker recorded or answered
-  kFailed,       // everything else: see the reason
-};
-
-enum class Phase { kConnect, kDescribe, kArm, kRecord, kTransfer, kWrite, kDone };
-
-// Names as in the table and in the manifest: "ok", "unreachable", ...; "connect", "describe", ...
-const char* Name(Outcome outcome);
-const char* Name(Phase phase);
 
 struct Verdict {
   Outcome outcome = Outcome::kFailed;
@@ -39,9 +21,6 @@ struct Verdict {
   std::string reason;            // one line, for people; may be empty for kOk
   std::optional<int> grpc_code;  // of the call that failed
 };
-
-// Whether it is ok, truncated or empty.
-bool IsDelivery(Outcome outcome);
 
 // Whether another attempt may succeed, and nothing has been recorded yet: unreachable (but not a
 // timeout: TCP itself has retried within the connect timeout) and busy.
@@ -73,4 +52,4 @@ int ExitCode(size_t delivered, size_t total);
 
 }  // namespace jobscope
 
-#endif  // CLIENT_WORKER_OUTCOME_H_
+#endif  // CLIENT_WORKER_VERDICT_H_

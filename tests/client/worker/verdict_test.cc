@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/worker/outcome.h"
+#include "client/worker/verdict.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/worker/outcome.h"
+#include "client/worker/verdict.h"
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -72,56 +72,6 @@ bool IsLimitOfProcess(const grpc::Status& status) {
 }
 
 }  // namespace
-
-const char* Name(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kOk:
-      return "ok";
-    case Outcome::kTruncated:
-      return "truncated";
-    case Outcome::kEmpty:
-      return "empty";
-    case Outcome::kDuplicate:
-      return "duplicate";
-    case Outcome::kUnreachable:
-      return "unreachable";
-    case Outcome::kTimeout:
-      return "timeout";
-    case Outcome::kBusy:
-      return "busy";
-    case Outcome::kRefused:
-      return "refused";
-    case Outcome::kDied:
-      return "died";
-    case Outcome::kFailed:
-      return "failed";
-  }
-  return "failed";
-}
-
-const char* Name(Phase phase) {
-  switch (phase) {
-    case Phase::kConnect:
-      return "connect";
-    case Phase::kDescribe:
-      return "describe";
-    case Phase::kArm:
-      return "arm";
-    case Phase::kRecord:
-      return "record";
-    case Phase::kTransfer:
-      return "transfer";
-    case Phase::kWrite:
-      return "write";
-    case Phase::kDone:
-      return "done";
-  }
-  return "done";
-}
-
-bool IsDelivery(Outcome outcome) {
-  return outcome == Outcome::kOk || outcome == Outcome::kTruncated || outcome == Outcome::kEmpty;
-}
 
 bool IsWorthRetrying(Outcome outcome) {
   return outcome == Outcome::kUnreachable || outcome == Outcome::kBusy;
