@@ -1,411 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/rpc/tls_diagnosis.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
-#include <openssl/bio.h>
-#include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <ctime>
-#include <memory>
 #include <optional>
 #include <vector>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
+#include "client/rpc/tls_handshake.h"
 #include "common/clock/monotonic.h"
-#include "common/text/foreign_text.h"
 
 namespace jobscope {
 namespace {
 
-template <auto kFree>
-struct Free {
-  template <typename Object>
-  void operator()(Object* object) const {
-    kFree(object);
-  }
-};
-using Context = std::unique_ptr<SSL_CTX, Free<SSL_CTX_free>>;
-using Connection = std::unique_ptr<SSL, Free<SSL_free>>;
-using Memory = std::unique_ptr<BIO, Free<BIO_free>>;
-using Certificate = std::unique_ptr<X509, Free<X509_free>>;
-using PrivateKey = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
-
-constexpr size_t kMaxNames = 8;
-// Types of TLS records: change_cipher_spec, alert, handshake, application_data.
-constexpr unsigned char kFirstRecordType = 20;
-constexpr unsigned char kLastRecordType = 23;
-
-std::string Quoted(absl::string_view text) { return absl::StrCat("\"", Printable(text), "\""); }
-
-std::string CommonName(const X509_NAME* name) {
-  char text[128] = "";
-  const int size = X509_NAME_get_text_by_NID(name, NID_commonName, text, sizeof(text));
-  if (size > 0) return text;
-  X509_NAME_oneline(name, text, sizeof(text));
-  return text;
-}
-
-// Returns the host names of a certificate.
-std::vector<std::string> HostNames(const X509* certificate) {
-  std::vector<std::string> names;
-  auto* const list = static_cast<GENERAL_NAMES*>(
-      X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
-  for (int i = 0; list != nullptr && i < sk_GENERAL_NAME_num(list); ++i) {
-    const GENERAL_NAME* const name = sk_GENERAL_NAME_value(list, i);
-    if (names.size() == kMaxNames) {
-      names.emplace_back("...");
-      break;
-    }
-    if (name->type == GEN_DNS) {
-      names.push_back(
-          Printable({reinterpret_cast<const char*>(ASN1_STRING_get0_data(name->d.dNSName)),
-                     static_cast<size_t>(ASN1_STRING_length(name->d.dNSName))}));
-    } else if (name->type == GEN_IPADD) {
-      const int size = ASN1_STRING_length(name->d.iPAddress);
-      char text[INET6_ADDRSTRLEN] = "?";
-      if (size == 4 || size == 16) {
-        inet_ntop(size == 4 ? AF_INET : AF_INET6, ASN1_STRING_get0_data(name->d.iPAddress), text,
-                  sizeof(text));
-      }
-      names.emplace_back(text);
-    }
-  }
-  GENERAL_NAMES_free(list);
-  if (names.empty()) names.push_back(Printable(CommonName(X509_get_subject_name(certificate))));
-  return names;
-}
-
-std::string Date(const ASN1_TIME* time) {
-  std::tm parts = {};
-  char text[64] = "?";
-  if (ASN1_TIME_to_tm(time, &parts) == 1) {
-    std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &parts);
-  }
-  return text;
-}
-
-// ---- a socket ----
-
-bool Await(int fd, short events, absl::Time deadline) {
-  while (true) {
-    const int64_t left_ms = absl::ToInt64Milliseconds(deadline - SteadyNow());
-    if (left_ms <= 0) return false;
-    pollfd wanted = {fd, events, 0};
-    const int ready = poll(&wanted, 1, static_cast<int>(std::min<int64_t>(left_ms, 60'000)));
-    if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR) return false;
-  }
-}
-
-// Returns -1 if not connected in time.
-int ConnectTo(const sockaddr* address, socklen_t size, absl::Time deadline) {
-  const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return -1;
-  int error = connect(fd, address, size) == 0 ? 0 : errno;
-  if (error == EINPROGRESS && Await(fd, POLLOUT, deadline)) {
-    socklen_t error_size = sizeof(error);
-    getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_size);
-  }
-  if (error == 0) return fd;
-  close(fd);
-  return -1;
-}
-
-int ConnectTo(const Endpoint& endpoint, absl::Time deadline) {
-  if (endpoint.port == 0) {
-    sockaddr_un address = {};
-    address.sun_family = AF_UNIX;
-    const absl::string_view path = absl::string_view(endpoint.address).substr(sizeof("unix:") - 1);
-    std::copy_n(path.data(), std::min(path.size(), sizeof(address.sun_path) - 1), address.sun_path);
-    return ConnectTo(reinterpret_cast<const sockaddr*>(&address), sizeof(address), deadline);
-  }
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const std::string port = absl::StrCat(endpoint.port);
-  if (getaddrinfo(endpoint.host.c_str(), port.c_str(), &hints, &found) != 0) return -1;
-  const absl::Cleanup free_found = [found] { freeaddrinfo(found); };
-  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
-    const int fd = ConnectTo(entry->ai_addr, entry->ai_addrlen, deadline);
-    if (fd >= 0) return fd;
-  }
-  return -1;
-}
-
-// ---- one handshake ----
-
-// Results of a handshake.
-struct Findings {
-  std::vector<std::string> complaints;  // our findings about the worker's certificate
-  bool wants_certificate = false;       // the worker has requested ours
-  std::vector<std::string> accepted;    // CAs whose certificates it accepts
-  bool spoke = false;                   // received anything
-  bool spoke_tls = false;
-  bool complete = false;  // on our side; in TLS 1.3 the worker has not yet checked ours then
-  bool spoke_http2 = false;
-  bool went_on = false;  // the worker sent data after the handshake: it succeeded
-  bool closed = false;
-  std::optional<int> alert;  // from the worker
-};
-
-class Handshake {
- public:
-  Handshake(const Endpoint& endpoint, const ClientCredentials* credentials)
-      : endpoint_(endpoint), credentials_(credentials) {}
-
-  bool Prepare();
-  // Blocks until the worker has answered the finished handshake, or the deadline.
-  Findings Run(int fd, absl::Time deadline);
-
- private:
-  static int OnCertificate(int good, X509_STORE_CTX* store);
-  static int OnWanted(SSL* connection, void* self);
-  static void OnEvent(const SSL* connection, int where, int value);
-  static Handshake* Of(const SSL* connection) {
-    return static_cast<Handshake*>(SSL_get_ex_data(connection, 0));
-  }
-  void Trust(const std::string& pem);
-  void Present(const CertificatePair& pair);
-  std::string NameToCheck() const;
-  std::string Complaint(int error, const X509* certificate, int depth) const;
-  bool Send(int fd, absl::Time deadline);
-  bool Receive(int fd, absl::Time deadline);
-
-  const Endpoint& endpoint_;
-  const ClientCredentials* const credentials_;
-  Context context_;
-  Connection connection_;
-  BIO* from_worker_ = nullptr;  // owned by the connection
-  BIO* to_worker_ = nullptr;    // likewise
-  Findings findings_;
-};
-
-std::string Handshake::NameToCheck() const {
-  if (credentials_ != nullptr && !credentials_->server_name().empty()) {
-    return credentials_->server_name();
-  }
-  return endpoint_.port == 0 ? "localhost" : endpoint_.host;  // as gRPC does
-}
-
-std::string Handshake::Complaint(int error, const X509* certificate, int depth) const {
-  const std::string what =
-      depth == 0 ? "the worker's certificate"
-                 : absl::StrCat("the CA certificate ",
-                                Quoted(CommonName(X509_get_subject_name(certificate))));
-  switch (error) {
-    case X509_V_ERR_CERT_HAS_EXPIRED:
-      return absl::StrCat(what, " has expired, at ", Date(X509_get0_notAfter(certificate)),
-                          ": renew it");
-    case X509_V_ERR_CERT_NOT_YET_VALID:
-      return absl::StrCat(
-          what, " is not valid before ", Date(X509_get0_notBefore(certificate)),
-          ", and this machine's clock says ",
-          absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", absl::Now(), absl::UTCTimeZone()));
-    case X509_V_ERR_HOSTNAME_MISMATCH:
-    case X509_V_ERR_IP_ADDRESS_MISMATCH:
-      return absl::StrCat("the worker's certificate is for ",
-                          absl::StrJoin(HostNames(certificate), ", "), ", not for ",
-                          Printable(NameToCheck()),
-                          ": dial it by such a name, or give --tls_server_name");
-    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
-    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
-    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
-    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
-    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
-      return absl::StrCat(
-          what, " is signed by ", Quoted(CommonName(X509_get_issuer_name(certificate))),
-          ", a CA that is not in ", credentials_->authorities_name(), ": give the workers' CA");
-    case X509_V_ERR_INVALID_PURPOSE:
-      return absl::StrCat(what,
-                          " is not meant for a server: its extendedKeyUsage must hold "
-                          "serverAuth");
-    default:
-      return absl::StrCat(what, " is invalid: ", X509_verify_cert_error_string(error));
-  }
-}
-
-// Continues despite any error, because the worker may also reject our certificate.
-int Handshake::OnCertificate(int good, X509_STORE_CTX* store) {
-  if (good == 1) return 1;
-  const auto* const connection = static_cast<const SSL*>(
-      X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
-  const X509* const certificate = X509_STORE_CTX_get_current_cert(store);
-  Handshake* const self = Of(connection);
-  if (certificate == nullptr || self->credentials_ == nullptr || !self->credentials_->tls()) {
-    return 1;
-  }
-  std::vector<std::string>& complaints = self->findings_.complaints;
-  std::string complaint = self->Complaint(X509_STORE_CTX_get_error(store), certificate,
-                                          X509_STORE_CTX_get_error_depth(store));
-  // OpenSSL reports an unknown CA three times, in three ways.
-  if (std::find(complaints.begin(), complaints.end(), complaint) == complaints.end()) {
-    complaints.push_back(std::move(complaint));
-  }
-  return 1;
-}
-
-int Handshake::OnWanted(SSL* connection, void* self) {
-  Findings& findings = static_cast<Handshake*>(self)->findings_;
-  findings.wants_certificate = true;
-  findings.accepted.clear();
-  const STACK_OF(X509_NAME)* const names = SSL_get0_peer_CA_list(connection);
-  for (int i = 0; i < sk_X509_NAME_num(names) && findings.accepted.size() < kMaxNames; ++i) {
-    findings.accepted.push_back(Quoted(CommonName(sk_X509_NAME_value(names, i))));
-  }
-  return 1;
-}
-
-void Handshake::OnEvent(const SSL* connection, int where, int value) {
-  if ((where & SSL_CB_READ_ALERT) != SSL_CB_READ_ALERT) return;
-  if ((value >> 8) == SSL3_AL_FATAL) Of(connection)->findings_.alert = value & 0xff;
-}
-
-void Handshake::Trust(const std::string& pem) {
-  const Memory bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-  X509_STORE* const store = SSL_CTX_get_cert_store(context_.get());
-  while (true) {
-    const Certificate certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
-    if (certificate == nullptr) break;
-    X509_STORE_add_cert(store, certificate.get());
-  }
-}
-
-void Handshake::Present(const CertificatePair& pair) {
-  const Memory chain(
-      BIO_new_mem_buf(pair.certificate_pem.data(), static_cast<int>(pair.certificate_pem.size())));
-  const Memory key_bio(BIO_new_mem_buf(pair.key_pem.data(), static_cast<int>(pair.key_pem.size())));
-  const Certificate leaf(PEM_read_bio_X509(chain.get(), nullptr, nullptr, nullptr));
-  const PrivateKey key(PEM_read_bio_PrivateKey(key_bio.get(), nullptr, nullptr, nullptr));
-  if (leaf == nullptr || key == nullptr) return;
-  SSL_CTX_use_certificate(context_.get(), leaf.get());
-  while (X509* const issuer = PEM_read_bio_X509(chain.get(), nullptr, nullptr, nullptr)) {
-    SSL_CTX_add0_chain_cert(context_.get(), issuer);
-  }
-  SSL_CTX_use_PrivateKey(context_.get(), key.get());
-}
-
-bool Handshake::Prepare() {
-  context_.reset(SSL_CTX_new(TLS_client_method()));
-  if (context_ == nullptr) return false;
-  SSL_CTX_set_min_proto_version(context_.get(), TLS1_2_VERSION);
-  SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER, &Handshake::OnCertificate);
-  SSL_CTX_set_cert_cb(context_.get(), &Handshake::OnWanted, this);
-  SSL_CTX_set_info_callback(context_.get(), &Handshake::OnEvent);
-  if (credentials_ != nullptr) {
-    Trust(credentials_->authorities_pem());
-    if (credentials_->has_certificate()) Present(credentials_->pair());
-  }
-  connection_.reset(SSL_new(context_.get()));
-  if (connection_ == nullptr) return false;
-  SSL* const connection = connection_.get();
-  SSL_set_ex_data(connection, 0, this);
-  constexpr unsigned char kHttp2[] = {2, 'h', '2'};
-  SSL_set_alpn_protos(connection, kHttp2, sizeof(kHttp2));
-  const std::string name = NameToCheck();
-  X509_VERIFY_PARAM* const parameters = SSL_get0_param(connection);
-  if (X509_VERIFY_PARAM_set1_ip_asc(parameters, name.c_str()) != 1) {
-    X509_VERIFY_PARAM_set1_host(parameters, name.data(), name.size());
-    SSL_set_tlsext_host_name(connection, name.c_str());
-  }
-  from_worker_ = BIO_new(BIO_s_mem());
-  to_worker_ = BIO_new(BIO_s_mem());
-  SSL_set_bio(connection, from_worker_, to_worker_);
-  SSL_set_connect_state(connection);
-  return true;
-}
-
-// Not with OpenSSL's own sockets: a write to one that the worker has closed would raise SIGPIPE.
-bool Handshake::Send(int fd, absl::Time deadline) {
-  char* data = nullptr;
-  const long size = BIO_get_mem_data(to_worker_, &data);
-  long sent = 0;
-  while (sent < size) {
-    const ssize_t count = send(fd, data + sent, static_cast<size_t>(size - sent), MSG_NOSIGNAL);
-    if (count > 0) sent += count;
-    if (count > 0 || (count < 0 && errno == EINTR)) continue;
-    if (errno != EAGAIN || !Await(fd, POLLOUT, deadline)) return false;
-  }
-  BIO_reset(to_worker_);
-  return true;
-}
-
-bool Handshake::Receive(int fd, absl::Time deadline) {
-  unsigned char buffer[16384];
-  while (true) {
-    if (!Await(fd, POLLIN, deadline)) return false;
-    const ssize_t count = recv(fd, buffer, sizeof(buffer), 0);
-    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (count <= 0) {
-      findings_.closed = true;
-      return false;
-    }
-    if (!findings_.spoke) {
-      findings_.spoke = true;
-      findings_.spoke_tls = buffer[0] >= kFirstRecordType && buffer[0] <= kLastRecordType;
-    }
-    BIO_write(from_worker_, buffer, static_cast<int>(count));
-    return true;
-  }
-}
-
-Findings Handshake::Run(int fd, absl::Time deadline) {
-  ERR_clear_error();
-  while (true) {
-    char data[1];
-    // Once the handshake is complete, this reads what the worker sends next.
-    const int result = findings_.complete ? SSL_read(connection_.get(), data, 1)
-                                          : SSL_do_handshake(connection_.get());
-    const int error = SSL_get_error(connection_.get(), result);
-    const bool sent = Send(fd, deadline);
-    if (result == 1 && findings_.complete) {
-      findings_.went_on = true;
-      break;
-    }
-    if (result == 1) {
-      findings_.complete = true;
-      const unsigned char* protocol = nullptr;
-      unsigned int size = 0;
-      SSL_get0_alpn_selected(connection_.get(), &protocol, &size);
-      findings_.spoke_http2 = size > 0;
-      continue;
-    }
-    if (error != SSL_ERROR_WANT_READ) break;
-    // Data that a worker sends before it closes can be read even if nothing can be sent any more.
-    if (!Receive(fd, deadline) || (!sent && findings_.closed)) break;
-  }
-  ERR_clear_error();
-  return std::move(findings_);
-}
-
-// ---- interpretation ----
-
 // The worker closed the connection after it saw our certificate, or that we have none.
-std::string OfOurCertificate(const Findings& findings, const ClientCredentials& credentials) {
+std::string OfOurCertificate(const HandshakeFindings& findings,
+                             const ClientCredentials& credentials) {
   if (!credentials.has_certificate()) {
     return "the worker requires a client certificate (mutual TLS): give --tls_cert and --tls_key";
   }
-  const Memory bio(BIO_new_mem_buf(credentials.pair().certificate_pem.data(),
-                                   static_cast<int>(credentials.pair().certificate_pem.size())));
-  const Certificate ours(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
   std::string text = "the worker does not accept our certificate (--tls_cert)";
-  if (ours != nullptr) {
-    absl::StrAppend(&text, ", signed by ", Quoted(CommonName(X509_get_issuer_name(ours.get()))));
+  if (!findings.presented_issuer.empty()) {
+    absl::StrAppend(&text, ", signed by ", findings.presented_issuer);
   }
   if (findings.alert.has_value()) {
     absl::StrAppend(&text, ": ", SSL_alert_desc_string_long(*findings.alert));
@@ -416,7 +33,7 @@ std::string OfOurCertificate(const Findings& findings, const ClientCredentials& 
   return text;
 }
 
-std::string Meaning(const Findings& findings, const ClientCredentials* credentials) {
+std::string Meaning(const HandshakeFindings& findings, const ClientCredentials* credentials) {
   const bool tls = credentials != nullptr && credentials->tls();
   if (!tls) {
     return findings.spoke_tls ? "the worker speaks TLS, and this client does not: give --tls_ca "
@@ -444,13 +61,9 @@ std::string Meaning(const Findings& findings, const ClientCredentials* credentia
 
 std::string DiagnoseConnection(const Endpoint& endpoint, const ClientCredentials* credentials,
                                absl::Duration timeout) {
-  const absl::Time deadline = SteadyNow() + timeout;
-  Handshake handshake(endpoint, credentials);
-  if (!handshake.Prepare()) return {};
-  const int fd = ConnectTo(endpoint, deadline);
-  if (fd < 0) return {};
-  const absl::Cleanup close_fd = [fd] { close(fd); };
-  return Meaning(handshake.Run(fd, deadline), credentials);
+  const std::optional<HandshakeFindings> findings =
+      TryHandshake(endpoint, credentials, SteadyNow() + timeout);
+  return findings.has_value() ? Meaning(*findings, credentials) : "";
 }
 
 }  // namespace jobscope
