@@ -2,18 +2,14 @@
 #include "collectors/host/encoding/event_encoder.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <string_view>
 #include <utility>
 
+#include "collectors/host/encoding/arguments.h"
 #include "common/xspace/segment/trace_planes.h"
 
 namespace jobscope::host {
 namespace {
-
-constexpr size_t kBytesPerContinuation = 24;
-constexpr size_t kMaxStringBytes = 5 * kBytesPerContinuation;
 
 // Context type "generic" of XProf's producer and consumer stats.
 constexpr int64_t kGenericContext = 0;
@@ -27,23 +23,6 @@ xspace::SegmentEvent PointEvent(const Window& window, uint64_t ticks, uint64_t m
   event.depth = depth;
   event.stats = stats;
   return event;
-}
-
-// Reads the string that begins at group[*at] and moves *at after it. `text` has space for
-// kMaxStringBytes.
-std::string_view ReadString(const jobscope_record* group, size_t size, size_t* at, char* text) {
-  const uint32_t index = group[*at].depth;
-  const size_t length = std::min<size_t>(group[*at].site, kMaxStringBytes);
-  size_t copied = 0;
-  do {
-    const jobscope_record& part = group[*at];
-    std::memcpy(text + copied, &part.begin_ticks, 8);
-    std::memcpy(text + copied + 8, &part.end_ticks, 8);
-    std::memcpy(text + copied + 16, &part.arg, 8);
-    copied += kBytesPerContinuation;
-    ++*at;
-  } while (copied < length && *at < size && group[*at].depth == index);
-  return {text, std::min(length, copied)};
 }
 
 // Returns the event's begin in the trace.
@@ -174,7 +153,7 @@ void EventEncoder::Scope(ThreadState* thread, const Site& site, const jobscope_r
       first_argument = 1;
     }
   }
-  if (!plain) Arguments(&sites_, site, group, size, first_argument, &stats_);
+  if (!plain) AddArguments(&sites_, site, group, size, first_argument, &stats_);
   event.stats = stats_.bytes();
   thread->line->AddEvent(event);
 }
@@ -213,7 +192,7 @@ void EventEncoder::Step(ThreadState* thread, const Site& site, const jobscope_re
     stats_.Int64(common.marked_start_ns, window_->map.ToPs(group->begin_ticks) / 1000);
   }
   // For a clipped step they would describe more than its event.
-  if (size > 1 && whole) Arguments(&sites_, site, group, size, 1, &stats_);
+  if (size > 1 && whole) AddArguments(&sites_, site, group, size, 1, &stats_);
   xspace::SegmentEvent event;
   event.start_ps = clipped.start_ps;
   event.duration_ps = clipped.duration_ps;
@@ -245,7 +224,7 @@ void EventEncoder::StepMark(ThreadState* thread, const Clipped& step, uint32_t d
 void EventEncoder::Counter(ThreadState* thread, const Site& site, const jobscope_record& record) {
   stats_.Clear();
   const uint64_t key = site.counter_id != 0 ? site.counter_id : sites_.KeyId(site, 0);
-  Number(&sites_, key, JOBSCOPE_FLAGS_ARG_TYPE(record.flags), record.arg, &stats_);
+  AddNumber(&sites_, key, JOBSCOPE_FLAGS_ARG_TYPE(record.flags), record.arg, &stats_);
   thread->line->AddCounter(
       PointEvent(*window_, record.begin_ticks, site.event_id, record.depth, stats_.bytes()));
 }
@@ -263,7 +242,7 @@ void EventEncoder::Async(ThreadState* thread, const jobscope_record* group, size
     SiteTable* const sites = async_.sites();
     if (const Site* const site = sites->Find(group->site); site != nullptr) {
       xspace::StatsEncoder stats(xspace::StatsOf::kEvent);
-      Arguments(sites, *site, group, size, 1, &stats);
+      AddArguments(sites, *site, group, size, 1, &stats);
       half.stats = std::string(stats.bytes());
     }
   }
@@ -337,67 +316,6 @@ void EventEncoder::ClipStats(const Clipped& clipped, uint64_t begin, uint64_t en
   if (clipped.at_start) stats_.Int64(common.true_start_ns, window_->map.ToPs(begin) / 1000);
   if (clipped.at_end && end != UINT64_MAX) {
     stats_.Int64(common.true_end_ns, window_->map.ToPs(end) / 1000);
-  }
-}
-
-void EventEncoder::Arguments(SiteTable* sites, const Site& site, const jobscope_record* group,
-                             size_t size, uint32_t first, xspace::StatsEncoder* stats) {
-  const uint32_t main_type = JOBSCOPE_FLAGS_ARG_TYPE(group->flags);
-  if (first == 0 && main_type != JOBSCOPE_ARG_NONE && main_type != JOBSCOPE_ARG_STRING) {
-    Number(sites, sites->KeyId(site, 0), main_type, group->arg, stats);
-  }
-  for (size_t i = 1; i < size;) {
-    const jobscope_record& record = group[i];
-    const uint32_t index = record.depth;
-    const uint32_t type = JOBSCOPE_FLAGS_ARG_TYPE(record.flags);
-    if (type != JOBSCOPE_ARG_STRING) {
-      if (index >= first) Number(sites, sites->KeyId(site, index), type, record.arg, stats);
-      ++i;
-      continue;
-    }
-    char text[kMaxStringBytes];
-    const std::string_view value = ReadString(group, size, &i, text);
-    if (index < first) continue;
-    const uint64_t key = sites->KeyId(site, index);
-    if (const uint64_t ref = sites->StringRef(value); ref != 0) {
-      stats->Ref(key, ref);
-    } else {
-      stats->String(key, value);
-    }
-  }
-  if ((group->flags & JOBSCOPE_FLAG_CUT) != 0) stats->Int64(sites->common().truncated_args, 1);
-}
-
-void EventEncoder::Number(SiteTable* sites, uint64_t key, uint32_t type, uint64_t value,
-                          xspace::StatsEncoder* stats) {
-  switch (type) {
-    case JOBSCOPE_ARG_INT64:
-      stats->Int64(key, static_cast<int64_t>(value));
-      break;
-    case JOBSCOPE_ARG_UINT64:
-      stats->Uint64(key, value);
-      break;
-    case JOBSCOPE_ARG_DOUBLE: {
-      double number;
-      std::memcpy(&number, &value, sizeof(number));
-      if (std::isfinite(number)) {
-        stats->Double(key, number);
-      } else {
-        // Viewers write numbers as JSON, which has none of these: the whole timeline would fail to
-        // load.
-        stats->String(key, std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf");
-      }
-      break;
-    }
-    case JOBSCOPE_ARG_NAME:
-      if (const uint64_t ref = sites->NameRef(static_cast<uint32_t>(value)); ref != 0) {
-        stats->Ref(key, ref);
-      } else {
-        stats->String(key, sites->NameText(static_cast<uint32_t>(value)));
-      }
-      break;
-    default:
-      break;
   }
 }
 

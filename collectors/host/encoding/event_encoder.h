@@ -106,11 +106,6 @@ class EventEncoder {
   // Appends to stats_ the flows of a scope of this depth that began at `begin`.
   void AttachFlows(ThreadState* thread, uint32_t depth, uint64_t begin);
   void PlaceFlow(ThreadState* thread, const PendingFlow& flow);
-  // Appends the arguments from `first` on to `stats`.
-  void Arguments(SiteTable* sites, const Site& site, const jobscope_record* group, size_t size,
-                 uint32_t first, xspace::StatsEncoder* stats);
-  void Number(SiteTable* sites, uint64_t key, uint32_t type, uint64_t value,
-              xspace::StatsEncoder* stats);
   void ForgetOpenScope(ThreadState* thread, const jobscope_record& record);
 
   const Window* const window_;
