@@ -4,59 +4,54 @@
 #include <pthread.h>
 #include <time.h>
 
-#include <atomic>
+#include <chrono>
 
 namespace jobscope {
 namespace {
 
-// Bounds a pause; a whole start takes less (bench/embed_cost). The bound is necessary because the
-// forking thread may hold a lock that the start needs.
-constexpr long kMaxPauseNs = 100'000'000;
+using std::chrono::milliseconds;
+
+// A pause takes microseconds, but its thread may wait for a CPU meanwhile (with ThreadSanitizer,
+// beside two busy loops on two cores: more than 100 ms in one run of 50). The bound is necessary
+// because the forking thread may hold a lock that the pause's needs.
+constexpr milliseconds kMaxPause(2000);
+// A pause gives up within this, so that other forks are not held up behind it.
+constexpr milliseconds kMaxWaitForForks(100);
 constexpr int kMaxWaits = 10;
-// A starved thread that needs no lock still ends its pause within these.
-constexpr int kMaxWaitsForLockFree = 20;
 
 // Forks hold it shared, a ForkPause exclusively. The pause has priority over later forks: threads
 // that fork all the time would starve it. A child never takes the lock again.
 pthread_rwlock_t pause_lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
-// How many times kMaxPauseNs a fork waits for the pause in progress. Read without the lock: a fork
-// that reads the value of the pause before or after waits too long or too short once, never for
-// ever.
-std::atomic<int> waits_for_pause{1};
 // Forks of this thread in progress; only the outermost takes the lock.
 thread_local int t_forks = 0;
 
-timespec PauseEnd() {
-  timespec end = {};
-  clock_gettime(CLOCK_MONOTONIC, &end);
-  end.tv_nsec += kMaxPauseNs;
-  if (end.tv_nsec >= 1'000'000'000) {
-    end.tv_nsec -= 1'000'000'000;
-    ++end.tv_sec;
-  }
-  return end;
+timespec After(milliseconds wait) {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::chrono::nanoseconds end =
+      std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec) + wait;
+  timespec after = {};
+  after.tv_sec = static_cast<time_t>(end / std::chrono::seconds(1));
+  after.tv_nsec = static_cast<long>((end % std::chrono::seconds(1)).count());
+  return after;
 }
 
 bool PauseForks() {
-  const timespec end = PauseEnd();
+  const timespec end = After(kMaxWaitForForks);
   return pthread_rwlock_clockwrlock(&pause_lock, CLOCK_MONOTONIC, &end) == 0;
 }
 
 bool JoinForks() {
-  const timespec end = PauseEnd();
+  const timespec end = After(kMaxPause);
   return pthread_rwlock_clockrdlock(&pause_lock, CLOCK_MONOTONIC, &end) == 0;
 }
 
 }  // namespace
 
-ForkPause::ForkPause(Body body) : held_(PauseForks()) {
-  if (held_ && body == Body::kTakesNoLocks) waits_for_pause.store(kMaxWaitsForLockFree);
-}
+ForkPause::ForkPause() : held_(PauseForks()) {}
 
 ForkPause::~ForkPause() {
-  if (!held_) return;
-  waits_for_pause.store(1);
-  pthread_rwlock_unlock(&pause_lock);
+  if (held_) pthread_rwlock_unlock(&pause_lock);
 }
 
 void WhileNobodyForks(const std::function<void()>& body) {
@@ -69,11 +64,7 @@ void WhileNobodyForks(const std::function<void()>& body) {
 }
 
 bool BeginFork() {
-  if (t_forks == 0) {
-    for (int waits = 1; !JoinForks(); ++waits) {
-      if (waits >= waits_for_pause.load()) return false;
-    }
-  }
+  if (t_forks == 0 && !JoinForks()) return false;
   ++t_forks;
   return true;
 }

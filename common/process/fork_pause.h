@@ -11,16 +11,12 @@
 
 namespace jobscope {
 
-// Makes forks of other threads wait while it lives, for a limited time. Blocks for at most 100 ms
-// for forks in progress. Its thread must not fork. Works once fork handlers call BeginFork and
-// EndFork (the server's InstallForkGuard).
+// Makes forks of other threads wait while it lives, but for at most 2 s: a forking thread may hold
+// a lock that this one waits for. Blocks for at most 100 ms for forks in progress. Its thread must
+// not fork. Works once fork handlers call BeginFork and EndFork (the server's InstallForkGuard).
 class ForkPause {
  public:
-  enum class Body {
-    kMayTakeLocks,  // perhaps one that a forking thread holds: forks wait for at most 100 ms
-    kTakesNoLocks,  // ends as soon as its thread gets a CPU: forks wait for at most 2 s
-  };
-  explicit ForkPause(Body body = Body::kMayTakeLocks);
+  ForkPause();
   ~ForkPause();
   ForkPause(const ForkPause&) = delete;
   ForkPause& operator=(const ForkPause&) = delete;
@@ -37,7 +33,7 @@ class ForkPause {
 void WhileNobodyForks(const std::function<void()>& body);
 
 // Called by the process's fork handlers on the forking thread, before the fork and after it in the
-// parent. BeginFork waits for a pause to end, within the limit of its Body; false: it did not end.
+// parent. BeginFork waits for a pause to end, for at most 2 s; false: it did not end.
 // The calls nest: a signal handler may fork in the middle of a fork.
 bool BeginFork();
 void EndFork();

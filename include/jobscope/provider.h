@@ -147,7 +147,7 @@ JOBSCOPE_API int jobscope_provider_unregister(const char* name, char* error, siz
 /* For callbacks that enter another language: calls body(argument), on this thread, while no other
  * thread of the process forks. An interpreter may take its own locks when a thread attaches to it
  * (PyThreadState_New), and a child forked meanwhile would find them locked for ever. Forks wait for
- * at most 100 ms; this waits for at most 1 s for forks in progress, and not at all in a forked
+ * at most 2 s; this waits for at most 1 s for forks in progress, and not at all in a forked
  * child. `body` must not fork, and should take microseconds; NULL: does nothing. */
 JOBSCOPE_API void jobscope_while_nobody_forks(void (*body)(void* argument), void* argument);
 

@@ -74,11 +74,10 @@ absl::Status Taken(const BindTarget& target, const absl::Status& status) {
       "workers on one host"));
 }
 
-// Opens the listener such that a child forked from here on closes it. Beside system calls, the
-// pause only allocates: a fork takes the allocator's locks after the handlers in which it waits.
+// Opens the listener such that a child forked from here on closes it.
 absl::StatusOr<ListenSocket> OpenUnforked(const BindTarget& target,
                                           const ListenSocketOptions& options) {
-  const ForkPause pause(ForkPause::Body::kTakesNoLocks);
+  const ForkPause pause;
   absl::StatusOr<ListenSocket> socket = ListenSocket::Open(target, options);
   if (socket.ok()) GuardListener(socket->target().text);
   return socket;

