@@ -181,7 +181,7 @@ void SessionManager::HoldSlot(SessionOptions options,
 void SessionManager::State::Enqueue(Request request) {
   line.push_back(std::move(request));
   if (thread_runs) {
-    if (running != nullptr) running->Wake();
+    if (running != nullptr) running->control().Wake();
     return;
   }
   absl::Status launched =
@@ -208,7 +208,7 @@ void SessionManager::SetEvictor(absl::AnyInvocable<void()> evict) {
 bool SessionManager::Command(SessionTicket ticket, StartCommand command) {
   const MutexLock lock(&state_->mutex);
   return state_->running != nullptr && state_->running_ticket == ticket &&
-         state_->running->Command(std::move(command));
+         state_->running->control().Command(std::move(command));
 }
 
 std::optional<SessionProgress> SessionManager::Progress(SessionTicket ticket) const {
@@ -225,13 +225,13 @@ void SessionManager::Cancel(SessionTicket ticket) {
   State& state = *state_;
   const MutexLock lock(&state.mutex);
   if (state.running != nullptr && state.running_ticket == ticket) {
-    state.running->Cancel();
+    state.running->control().Cancel();
     return;
   }
   for (Request& request : state.line) {
     if (request.ticket != ticket) continue;
     request.refused = absl::CancelledError("cancelled while queued");
-    if (state.running != nullptr) state.running->Wake();
+    if (state.running != nullptr) state.running->control().Wake();
   }
 }
 
@@ -240,14 +240,14 @@ std::optional<std::string> SessionManager::Stop(std::string_view session_id, End
   const MutexLock lock(&state.mutex);
   if (state.running != nullptr && !state.delivering &&
       (session_id.empty() || state.running->options().session_id == session_id)) {
-    state.running->Stop(cause);
+    state.running->control().Stop(cause);
     return state.running->options().session_id;
   }
   if (session_id.empty()) return std::nullopt;
   for (Request& request : state.line) {
     if (request.options.session_id != session_id || !request.refused.ok()) continue;
     request.refused = absl::CancelledError("stopped while queued");
-    if (state.running != nullptr) state.running->Wake();
+    if (state.running != nullptr) state.running->control().Wake();
     return request.options.session_id;
   }
   return std::nullopt;
@@ -258,7 +258,7 @@ bool SessionManager::StopTicket(SessionTicket ticket, EndedBy cause) {
   if (state_->running == nullptr || state_->running_ticket != ticket || state_->delivering) {
     return false;
   }
-  state_->running->Stop(cause);
+  state_->running->control().Stop(cause);
   return true;
 }
 
@@ -328,8 +328,8 @@ bool SessionManager::Shutdown(absl::Duration grace) {
     if (request.refused.ok()) request.refused = LeavingError();
   }
   if (state.running != nullptr) {
-    state.running->Stop(EndedBy::kShutdown);
-    state.running->Wake();
+    state.running->control().Stop(EndedBy::kShutdown);
+    state.running->control().Wake();
   }
   return state.idle.WaitFor(
       &state.mutex, grace,
@@ -398,12 +398,13 @@ void SessionManager::State::RunOne(Request request) {
     // The slot stays taken while `done` assembles the answer, or for as long as the receiver keeps
     // `slot` to send it.
     try {
-      result.slot = std::shared_ptr<void>(run.get(), [run](void* /*run*/) { run->Delivered(); });
+      result.slot =
+          std::shared_ptr<void>(run.get(), [run](void* /*run*/) { run->control().Delivered(); });
     } catch (const std::exception&) {
       // Without memory nobody can keep the slot.
     }
     Deliver(&request, std::move(result));
-    run->AwaitDelivery();
+    run->AwaitDelivered();
   }
   running = nullptr;
   running_ticket = 0;

@@ -13,7 +13,6 @@
 namespace jobscope {
 namespace {
 
-using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // How long before a commanded instant the collectors are started, so that they record when it
@@ -29,13 +28,13 @@ constexpr absl::Duration kRecordAhead = absl::Seconds(5);
 }  // namespace
 
 // The part of a session that a hanging collector may still use after the session's end.
-class SessionRun::Context : public SessionContext, public SessionEvents {
- public:
-  Context(SessionRun* run, uint64_t store_bytes, uint64_t max_trace_bytes)
-      : store(std::make_unique<xspace::Store>(store_bytes, max_trace_bytes)),
-        names(store.get()),
-        run_(run) {
-    store->SetSpentListener([this] { OnStoreSpent(); });
+struct SessionRun::Context : public SessionContext {
+  Context(std::shared_ptr<SessionControl> events, uint64_t store_bytes, uint64_t max_trace_bytes)
+      : control(std::move(events)),
+        store(std::make_unique<xspace::Store>(store_bytes, max_trace_bytes)),
+        names(store.get()) {
+    // The trace has reached its ceiling: what follows would be lost.
+    store->SetSpentListener([this] { control->Stop(EndedBy::kMaxTraceBytes); });
   }
 
   // Returns a context's store for its consumers after the session's end. The last consumer to
@@ -44,61 +43,17 @@ class SessionRun::Context : public SessionContext, public SessionEvents {
     return {context->store.get(), [context](xspace::Store* store) { store->Close(); }};
   }
 
-  void OnStepWindowOpened(uint64_t ticks) override {
-    const MutexLock guard(&mutex_);
-    if (run_ == nullptr) return;
-    const MutexLock lock(&run_->mutex_);
-    run_->window_opened_ = true;
-    run_->window_open_ticks_ = ticks;
-    run_->changed_.NotifyAll();
-  }
-
-  void OnStepWindowClosed(uint64_t ticks) override {
-    const MutexLock guard(&mutex_);
-    if (run_ == nullptr) return;
-    const MutexLock lock(&run_->mutex_);
-    run_->window_closed_ = true;
-    run_->window_close_ticks_ = ticks;
-    run_->changed_.NotifyAll();
-  }
-
-  void OnClockJumped(uint64_t last_good_ticks) override {
-    const MutexLock guard(&mutex_);
-    if (run_ == nullptr) return;
-    const MutexLock lock(&run_->mutex_);
-    if (!run_->clock_held_until_.has_value()) run_->clock_held_until_ = last_good_ticks;
-    if (!run_->ended_by_.has_value()) run_->ended_by_ = EndedBy::kClock;
-    run_->changed_.NotifyAll();
-  }
-
-  // The trace has reached its ceiling: what follows would be lost.
-  void OnStoreSpent() {
-    const MutexLock guard(&mutex_);
-    if (run_ == nullptr) return;
-    const MutexLock lock(&run_->mutex_);
-    if (!run_->ended_by_.has_value()) run_->ended_by_ = EndedBy::kMaxTraceBytes;
-    run_->changed_.NotifyAll();
-  }
-
-  // The run ends; a hanging collector may still call.
-  void Detach() {
-    const MutexLock guard(&mutex_);
-    run_ = nullptr;
-  }
-
+  const std::shared_ptr<SessionControl> control;
   const std::unique_ptr<xspace::Store> store;
   xspace::Names names;
-
- private:
-  Mutex mutex_;
-  SessionRun* run_ ABSL_GUARDED_BY(mutex_);
 };
 
 SessionRun::SessionRun(SessionOptions options, Environment environment)
     : options_(std::move(options)),
       environment_(std::move(environment)),
+      control_(std::make_shared<SessionControl>(std::move(environment_.process_queue))),
       clock_(environment_.clock, environment_.uses_tsc),
-      context_(std::make_shared<Context>(this, options_.store_bytes, options_.max_trace_bytes)),
+      context_(std::make_shared<Context>(control_, options_.store_bytes, options_.max_trace_bytes)),
       store_(Context::ShareStore(context_)) {}
 
 SessionResult SessionRun::Run() {
@@ -110,14 +65,13 @@ SessionResult SessionRun::Run() {
     result = SessionResult();
     result.status = OutOfMemoryError();
   }
-  context_->Detach();
-  SetPhase(SessionPhase::kDelivering, Clock::time_point::max());
+  control_->SetPhase(SessionPhase::kDelivering);
   return result;
 }
 
 SessionResult SessionRun::RunStages() {
   const SessionClock::Pause pause = [this](std::chrono::nanoseconds duration) {
-    Wait(Clock::now() + duration, [] { return false; });
+    control_->Sleep(duration);
   };
   clock_.Begin(&warnings_);
   if (absl::Status armed = Arm(); !armed.ok()) {
@@ -132,7 +86,7 @@ SessionResult SessionRun::RunStages() {
   if (!options_.on_command) {
     plan_ = PlanStart(options_, clock_.map(), clock_.NowTicks());
     started_ = WaitAndStart();
-  } else if (const std::optional<StartCommand> command = AwaitCommand(); command.has_value()) {
+  } else if (const auto command = control_->AwaitCommand(); command.has_value()) {
     // Fixed again: the drift of the clocks since the arming would add to the start's error.
     clock_.Fix(pause, &warnings_);
     plan_ = PlanStart(*command, clock_.map(),
@@ -150,7 +104,7 @@ absl::StatusOr<size_t> SessionRun::FindRoom(size_t collectors) {
   CaptureRoom room = FindRoomForCapture(collectors, options_.store_bytes);
   if (!room.status.ok()) return std::move(room.status);
   if (room.store_bytes < options_.store_bytes) {
-    context_ = std::make_shared<Context>(this, room.store_bytes, options_.max_trace_bytes);
+    context_ = std::make_shared<Context>(control_, room.store_bytes, options_.max_trace_bytes);
     const MutexLock lock(&mutex_);
     store_ = Context::ShareStore(context_);
   }
@@ -176,17 +130,14 @@ absl::Status SessionRun::Arm() {
   }
   request.sink = context_->store.get();
   request.names = &context_->names;
-  request.events = context_.get();
+  request.events = context_->control.get();
   tasks_.Arm(request);
   return absl::OkStatus();
 }
 
 void SessionRun::CheckClock() {
   const bool holds = clock_.Holds();
-  {
-    const MutexLock lock(&mutex_);
-    if (holds && !clock_held_until_.has_value()) return;
-  }
+  if (holds && !control_->clock_jumped()) return;
   warnings_.emplace_back(
       "the time stamp counter jumped while the capture recorded (the machine was suspended, or the "
       "process moved to another one): the trace ends before it, and later events are lost; capture "
@@ -194,12 +145,7 @@ void SessionRun::CheckClock() {
 }
 
 void SessionRun::TellArmed() {
-  {
-    const MutexLock lock(&mutex_);
-    if (EndRequested()) return;
-    phase_ = SessionPhase::kArmed;
-  }
-  if (!environment_.armed) return;
+  if (!control_->BecomeArmed() || !environment_.armed) return;
   SessionArmed armed;
   armed.store = store();
   armed.store_bytes = context_->store->cap_bytes();
@@ -213,20 +159,11 @@ void SessionRun::TellArmed() {
   environment_.armed(armed);
 }
 
-std::optional<StartCommand> SessionRun::AwaitCommand() {
-  Wait(Clock::time_point::max(), [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return command_.has_value() || EndRequested();
-  });
-  const MutexLock lock(&mutex_);
-  return EndRequested() ? std::nullopt : command_;
-}
-
 bool SessionRun::WaitAndStart() {
-  SetPhase(SessionPhase::kWaiting, Clock::time_point::max());
+  control_->SetPhase(SessionPhase::kWaiting);
   // The first of the commanded steps may begin right at the instant: its trigger is armed at once.
   const bool at_once = options_.on_command && plan_.steps.has_value();
-  const auto ended = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return EndRequested(); };
-  if (!at_once && Wait(clock_.TimeOf(plan_.start_ticks) - kStartLead, ended)) return false;
+  if (!at_once && control_->AwaitEnd(clock_.TimeOf(plan_.start_ticks) - kStartLead)) return false;
   if (plan_.steps.has_value()) return WaitForStepWindow();
 
   AddLookback(options_.lookback, OldestTicks(), clock_.map(), &plan_);
@@ -239,8 +176,10 @@ bool SessionRun::WaitAndStart() {
       plan_.begin_ticks = std::max(plan_.begin_ticks, oldest);
     }
   }
-  if (clock_.NowTicks() < plan_.start_ticks && Wait(clock_.TimeOf(plan_.start_ticks), ended))
+  if (clock_.NowTicks() < plan_.start_ticks &&
+      control_->AwaitEnd(clock_.TimeOf(plan_.start_ticks))) {
     return false;
+  }
   NoteStarted();
   return true;
 }
@@ -255,25 +194,19 @@ bool SessionRun::WaitForStepWindow() {
   } else if (plan_.duration != absl::InfiniteDuration()) {
     limit = Clock::now() + absl::ToChronoNanoseconds(plan_.duration);
   }
-  SetPhase(SessionPhase::kWaiting, limit);
-  Wait(limit,
-       [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return window_opened_ || EndRequested(); });
-  {
-    const MutexLock lock(&mutex_);
-    if (!window_opened_) {
-      warnings_.push_back(NoStepBegan(*plan_.steps));
-      end_ticks_ = clock_.NowTicks();
-      if (!plan_.keep_zero) plan_.zero_ticks = end_ticks_;
-      if (!ended_by_.has_value()) ended_by_ = EndedBy::kDuration;
-      return true;  // the watchers have been started and must be stopped
-    }
-    if (plan_.keep_zero && window_open_ticks_ < plan_.zero_ticks) {
-      warnings_.push_back(
-          FirstStepBeganEarly(clock_.Nanoseconds(plan_.zero_ticks - window_open_ticks_)));
-    }
-    OpenStepWindow(window_open_ticks_, clock_.map(), &plan_);
-    recording_ticks_ = plan_.start_ticks;
+  control_->SetPhase(SessionPhase::kWaiting, limit);
+  const std::optional<uint64_t> opened_ticks = control_->AwaitStepWindow(limit);
+  if (!opened_ticks.has_value()) {
+    warnings_.push_back(NoStepBegan(*plan_.steps));
+    end_ticks_ = clock_.NowTicks();
+    if (!plan_.keep_zero) plan_.zero_ticks = end_ticks_;
+    return true;  // the watchers have been started and must be stopped
   }
+  if (plan_.keep_zero && *opened_ticks < plan_.zero_ticks) {
+    warnings_.push_back(FirstStepBeganEarly(clock_.Nanoseconds(plan_.zero_ticks - *opened_ticks)));
+  }
+  OpenStepWindow(*opened_ticks, clock_.map(), &plan_);
+  recording_ticks_ = plan_.start_ticks;
   StartCollectors(/*watching_steps=*/false);
   tasks_.AwaitStarts();
   return true;
@@ -295,31 +228,15 @@ void SessionRun::Record() {
   if (end_ticks_ != 0) return;  // the step window never opened
   const auto planned_end = plan_.deadline_ticks == UINT64_MAX ? Clock::time_point::max()
                                                               : clock_.TimeOf(plan_.deadline_ticks);
-  SetPhase(SessionPhase::kRecording, planned_end);
-  Wait(planned_end,
-       [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return window_closed_ || EndRequested(); });
-
-  const MutexLock lock(&mutex_);
-  if (clock_held_until_.has_value()) {
-    end_ticks_ = *clock_held_until_;
-  } else if (EndRequested()) {
-    end_ticks_ = clock_.NowTicks();
-  } else if (window_closed_) {
-    end_ticks_ = window_close_ticks_;
-    ended_by_ = EndedBy::kSteps;
-  } else {
-    end_ticks_ = plan_.deadline_ticks;
-    ended_by_ = EndedBy::kDuration;
-  }
+  control_->SetPhase(SessionPhase::kRecording, planned_end);
+  end_ticks_ =
+      control_->AwaitRecorded(planned_end, plan_.deadline_ticks).value_or(clock_.NowTicks());
 }
 
 void SessionRun::StopAndReport() {
-  SetPhase(SessionPhase::kDraining, Clock::now());
+  control_->SetPhase(SessionPhase::kDraining, Clock::now());
   end_ticks_ = std::max(end_ticks_, plan_.zero_ticks);
-  {
-    const MutexLock lock(&mutex_);
-    if (ended_by_ == EndedBy::kShutdown) tasks_.HurryUp();
-  }
+  if (control_->ended_by() == EndedBy::kShutdown) tasks_.HurryUp();
   tasks_.Stop(end_ticks_);
   CheckClock();
   tasks_.Report();
@@ -328,16 +245,13 @@ void SessionRun::StopAndReport() {
 
 SessionResult SessionRun::Finish() {
   SessionResult result;
-  SummaryInput input;
-  {
-    const MutexLock lock(&mutex_);
-    if (cancelled_) {
-      result.status = absl::CancelledError("the caller disconnected; the capture was dropped");
-      return result;
-    }
-    input.ended_by = ended_by_;
-    input.command = command_;
+  if (control_->cancelled()) {
+    result.status = absl::CancelledError("the caller disconnected; the capture was dropped");
+    return result;
   }
+  SummaryInput input;
+  input.ended_by = control_->ended_by();
+  input.command = control_->command();
   if (input.ended_by == EndedBy::kMaxTraceBytes) {
     warnings_.push_back(absl::StrCat(
         "the recording ended early: its events reached this worker's ceiling of ",
@@ -375,54 +289,14 @@ SessionResult SessionRun::Finish() {
   return result;
 }
 
-void SessionRun::Stop(EndedBy cause) {
-  const MutexLock lock(&mutex_);
-  if (!ended_by_.has_value()) ended_by_ = cause;
-  changed_.NotifyAll();
-}
-
-void SessionRun::Cancel() {
-  const MutexLock lock(&mutex_);
-  cancelled_ = true;
-  if (!ended_by_.has_value()) ended_by_ = EndedBy::kCancelled;
-  changed_.NotifyAll();
-}
-
-void SessionRun::Wake() {
-  const MutexLock lock(&mutex_);
-  woken_ = true;
-  changed_.NotifyAll();
-}
-
-bool SessionRun::Command(StartCommand command) {
-  const MutexLock lock(&mutex_);
-  if (phase_ != SessionPhase::kArmed || command_.has_value() || EndRequested()) return false;
-  command_ = std::move(command);
-  changed_.NotifyAll();
-  return true;
-}
-
-void SessionRun::SkipToDelivery() { SetPhase(SessionPhase::kDelivering, Clock::time_point::max()); }
-
-void SessionRun::AwaitDelivery() {
-  Wait(Clock::time_point::max(),
-       [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return delivered_; });
-}
-
-void SessionRun::Delivered() {
-  const MutexLock lock(&mutex_);
-  delivered_ = true;
-  changed_.NotifyAll();
-}
-
 SessionProgress SessionRun::Progress() const {
   SessionProgress progress;
   std::vector<Collector*> collectors;
   std::optional<uint64_t> lost;
   const std::shared_ptr<xspace::Store> store = this->store();
+  progress.phase = control_->phase();
   {
     const MutexLock lock(&mutex_);
-    progress.phase = phase_;
     lost = lost_;
     if (!lost.has_value()) collectors = collectors_;
   }
@@ -437,34 +311,8 @@ v1::Busy SessionRun::Describe() const {
   v1::Busy busy;
   busy.set_session_id(options_.session_id);
   busy.set_peer(options_.peer);
-  const MutexLock lock(&mutex_);
-  busy.set_state(Name(phase_));
-  if (planned_end_ != Clock::time_point::max()) {
-    const auto left = std::chrono::duration_cast<milliseconds>(planned_end_ - Clock::now());
-    busy.set_remaining_ms(static_cast<uint64_t>(std::max<int64_t>(0, left.count())));
-  }
+  control_->Describe(&busy);
   return busy;
-}
-
-void SessionRun::SetPhase(SessionPhase phase, Clock::time_point planned_end) {
-  const MutexLock lock(&mutex_);
-  phase_ = phase;
-  planned_end_ = planned_end;
-}
-
-bool SessionRun::EndRequested() const { return ended_by_.has_value(); }
-
-bool SessionRun::Wait(Clock::time_point deadline, const std::function<bool()>& ended) {
-  while (true) {
-    const auto line =
-        environment_.process_queue ? environment_.process_queue() : Clock::time_point::max();
-    const MutexLock lock(&mutex_);
-    changed_.WaitUntil(&mutex_, std::min(deadline, line),
-                       [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return woken_ || ended(); });
-    woken_ = false;
-    if (ended()) return true;
-    if (Clock::now() >= deadline) return false;
-  }
 }
 
 std::shared_ptr<xspace::Store> SessionRun::store() const {

@@ -25,6 +25,7 @@
 #include "server/session/collector_tasks.h"
 #include "server/session/session.h"
 #include "server/session/session_clock.h"
+#include "server/session/session_control.h"
 #include "server/session/session_options.h"
 #include "server/session/session_state.h"
 #include "server/session/start_plan.h"
@@ -32,20 +33,17 @@
 namespace jobscope {
 
 // Runs the phases arming -> (armed, until commanded) -> waiting -> recording -> draining ->
-// delivering. Stop and Cancel may be called in each phase, from any thread; the first call counts.
-// Only Run and AwaitDelivery block.
+// delivering. Other threads use control(), Describe and Progress. Only Run and AwaitDelivered block.
 class SessionRun {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = SessionControl::Clock;
 
   struct Environment {
     std::vector<std::shared_ptr<CollectorSlot>> slots;
     bool uses_tsc = true;
     std::shared_ptr<ClockBaseline> clock;
     IdentitySource identity;
-    // Called on the session thread on each wake-up, without locks. Returns the time of the next
-    // call.
-    std::function<Clock::time_point()> process_queue;
+    std::function<Clock::time_point()> process_queue;         // see SessionControl
     absl::AnyInvocable<void(const SessionArmed&)> armed;      // may be empty
     absl::AnyInvocable<void(const SessionStarted&)> started;  // may be empty
   };
@@ -56,23 +54,18 @@ class SessionRun {
   SessionResult Run();
 
   // Called instead of Run by a session that only delivers.
-  void SkipToDelivery();
-  // Called after Run: blocks until Delivered is called, and processes the request queue meanwhile.
-  void AwaitDelivery();
-  void Delivered();
+  void SkipToDelivery() { control_->SetPhase(SessionPhase::kDelivering); }
+  // Called after Run: blocks until control() is told that it is delivered, and processes the
+  // request queue meanwhile.
+  void AwaitDelivered() { control_->AwaitDelivered(); }
 
-  void Stop(EndedBy cause);
-  void Cancel();
-  void Wake();  // runs process_queue on the session thread
-  // Returns false if the session does not wait for a command: not yet, no longer, or never.
-  bool Command(StartCommand command);
-
+  SessionControl& control() { return *control_; }
   const SessionOptions& options() const { return options_; }
   v1::Busy Describe() const;
   SessionProgress Progress() const;
 
  private:
-  class Context;
+  struct Context;
 
   SessionResult RunStages();
   // Returns an error if the process has no room for a capture.
@@ -80,11 +73,9 @@ class SessionRun {
   // Sizes the session to the room that the process has. Returns how many of `collectors` may take
   // part.
   absl::StatusOr<size_t> FindRoom(size_t collectors);
-  // Warns if a clock jumped without being noticed while recording.
+  // Warns if a clock jumped, also without being noticed while recording.
   void CheckClock();
   void TellArmed();
-  // Returns nullopt if the session ended first.
-  std::optional<StartCommand> AwaitCommand();
   // Waits for the start instant and starts the collectors. Returns false if the session ended
   // first.
   bool WaitAndStart();
@@ -100,17 +91,13 @@ class SessionRun {
   // The earliest ticks back to which every collector with a past has events; UINT64_MAX: no
   // collector has a past.
   uint64_t OldestTicks() const;
-  void SetPhase(SessionPhase phase, Clock::time_point planned_end);
-  bool EndRequested() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Waits until `ended` (called with mutex_ held) returns true, or until `deadline`. Returns
-  // whether it ended.
-  bool Wait(Clock::time_point deadline, const std::function<bool()>& ended);
   // The ticks since which everything is recorded, if it already is; else now.
   uint64_t ReadyTicks() const;
   std::shared_ptr<xspace::Store> store() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   const SessionOptions options_;
   Environment environment_;
+  const std::shared_ptr<SessionControl> control_;
 
   // ---- session thread only ----
   CollectorTasks tasks_;
@@ -124,26 +111,12 @@ class SessionRun {
 
   // ---- all threads ----
   mutable Mutex mutex_;
-  CondVar changed_;
   // The context's store, for consumers after the session's end: its memory is freed with the last
   // of them, even if a hanging collector keeps the context.
   std::shared_ptr<xspace::Store> store_ ABSL_GUARDED_BY(mutex_);
   // Those that take part, set when arming.
   std::vector<Collector*> collectors_ ABSL_GUARDED_BY(mutex_);
-  std::optional<StartCommand> command_ ABSL_GUARDED_BY(mutex_);
   std::optional<uint64_t> lost_ ABSL_GUARDED_BY(mutex_);  // once it is known exactly
-  bool delivered_ ABSL_GUARDED_BY(mutex_) = false;
-  bool woken_ ABSL_GUARDED_BY(mutex_) = false;
-  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  bool window_opened_ ABSL_GUARDED_BY(mutex_) = false;
-  bool window_closed_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t window_open_ticks_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t window_close_ticks_ ABSL_GUARDED_BY(mutex_) = 0;
-  // In ticks; the clock has jumped since.
-  std::optional<uint64_t> clock_held_until_ ABSL_GUARDED_BY(mutex_);
-  std::optional<EndedBy> ended_by_ ABSL_GUARDED_BY(mutex_);
-  SessionPhase phase_ ABSL_GUARDED_BY(mutex_) = SessionPhase::kArming;
-  Clock::time_point planned_end_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();
 };
 
 }  // namespace jobscope
