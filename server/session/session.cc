@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <deque>
 #include <exception>
 #include <memory>
 #include <utility>
@@ -15,23 +14,12 @@
 #include "common/threads/worker_thread.h"
 #include "server/guard/resource_guard.h"
 #include "server/session/collector_task.h"
+#include "server/session/request_queue.h"
 #include "server/session/session_run.h"
 #include "server/session/summary.h"
 
 namespace jobscope {
 namespace {
-
-struct Request {
-  SessionTicket ticket = 0;
-  SessionOptions options;
-  absl::Time deadline;
-  SessionCallbacks callbacks;
-  // For a request that waits only for a delivery, not for a recording: it is refused if the
-  // delivery still holds the slot at this time.
-  std::chrono::steady_clock::time_point refuse_at = std::chrono::steady_clock::time_point::max();
-  bool only_delivers = false;
-  absl::Status refused;  // not OK: the request leaves the queue with this status
-};
 
 // How long a request waits for a session that only delivers. The worker learns a message later than
 // the client that the client has its last byte: a client that starts its next capture at once would
@@ -60,7 +48,7 @@ absl::Status LeavingError() {
 
 // Calls `done` and releases all that it holds. `done` builds the answer; if memory runs out in it,
 // its caller gets no answer and the session thread continues.
-void Deliver(Request* request, SessionResult result) {
+void Deliver(SessionRequest* request, SessionResult result) {
   try {
     request->callbacks.done(std::move(result));
   } catch (const std::exception&) {
@@ -75,14 +63,6 @@ void Evict(absl::AnyInvocable<void()>& evict) {
   } catch (const std::exception&) {
     Log(LogLevel::kError, "an older capture could not be dropped: out of memory");
   }
-}
-
-// The time that a queued request needs once its turn comes.
-absl::Duration TimeNeeded(const SessionOptions& options) {
-  if (options.duration == absl::InfiniteDuration() || options.steps || options.on_command) {
-    return absl::ZeroDuration();
-  }
-  return options.duration;
 }
 
 }  // namespace
@@ -101,10 +81,10 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
   }
 
   // Puts a request into the queue, and starts the session thread if there is none.
-  void Enqueue(Request request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void Enqueue(SessionRequest request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void RunThread();
-  std::shared_ptr<SessionRun> MakeRun(Request* request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  void RunOne(Request request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  std::shared_ptr<SessionRun> MakeRun(SessionRequest* request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void RunOne(SessionRequest request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Answers the queued requests that were cancelled, refused or have run out of time. Returns the
   // time at which the next one will.
   std::chrono::steady_clock::time_point ProcessQueue();
@@ -118,7 +98,7 @@ struct SessionManager::State : std::enable_shared_from_this<SessionManager::Stat
   CondVar idle;
   std::vector<std::shared_ptr<CollectorSlot>> slots ABSL_GUARDED_BY(mutex);
   std::shared_ptr<absl::AnyInvocable<void()>> evict ABSL_GUARDED_BY(mutex);
-  std::deque<Request> line ABSL_GUARDED_BY(mutex);
+  RequestQueue queue ABSL_GUARDED_BY(mutex);
   std::shared_ptr<SessionRun> running ABSL_GUARDED_BY(mutex);
   SessionTicket running_ticket ABSL_GUARDED_BY(mutex) = 0;
   std::optional<ClientLost> client_lost ABSL_GUARDED_BY(mutex);  // of the running session
@@ -138,7 +118,7 @@ SessionTicket SessionManager::Submit(SessionOptions options, WhenBusy when_busy,
                                      absl::Time deadline, SessionCallbacks callbacks) {
   State& state = *state_;
   const MutexLock lock(&state.mutex);
-  Request request;
+  SessionRequest request;
   request.ticket = ++state.last_ticket;
   request.options = std::move(options);
   request.deadline = deadline;
@@ -146,7 +126,7 @@ SessionTicket SessionManager::Submit(SessionOptions options, WhenBusy when_busy,
   if (state.shut_down) {
     request.refused = LeavingError();
   } else if (when_busy == WhenBusy::kRefuse) {
-    if (!state.line.empty() || (state.running != nullptr && !state.delivering)) {
+    if (!state.queue.empty() || (state.running != nullptr && !state.delivering)) {
       request.refused = absl::AlreadyExistsError(
           state.running != nullptr
               ? BusyText(state.DescribeRunning())
@@ -164,7 +144,7 @@ void SessionManager::HoldSlot(SessionOptions options,
                               absl::AnyInvocable<void(SessionResult)> done) {
   State& state = *state_;
   const MutexLock lock(&state.mutex);
-  Request request;
+  SessionRequest request;
   request.ticket = ++state.last_ticket;
   request.options = std::move(options);
   request.deadline = absl::InfiniteFuture();
@@ -172,14 +152,14 @@ void SessionManager::HoldSlot(SessionOptions options,
   request.only_delivers = true;
   if (state.shut_down) {
     request.refused = LeavingError();
-  } else if (state.running != nullptr || !state.line.empty()) {
+  } else if (state.running != nullptr || !state.queue.empty()) {
     request.refused = absl::AlreadyExistsError("another session has the slot, or waits for it");
   }
   state.Enqueue(std::move(request));
 }
 
-void SessionManager::State::Enqueue(Request request) {
-  line.push_back(std::move(request));
+void SessionManager::State::Enqueue(SessionRequest request) {
+  queue.Push(std::move(request));
   if (thread_runs) {
     if (running != nullptr) running->control().Wake();
     return;
@@ -191,10 +171,9 @@ void SessionManager::State::Enqueue(Request request) {
     return;
   }
   // No thread could be created: the one case in which the callback runs on the caller's thread.
-  Request failed = std::move(line.back());
-  line.pop_back();
+  SessionRequest failed = queue.TakeLast();
   const MutexUnlock unlocked(&mutex);
-  Request leaving = std::move(failed);  // destroyed without the lock
+  SessionRequest leaving = std::move(failed);  // destroyed without the lock
   SessionResult result;
   result.status = std::move(launched);
   Deliver(&leaving, std::move(result));
@@ -228,10 +207,9 @@ void SessionManager::Cancel(SessionTicket ticket) {
     state.running->control().Cancel();
     return;
   }
-  for (Request& request : state.line) {
-    if (request.ticket != ticket) continue;
-    request.refused = absl::CancelledError("cancelled while queued");
-    if (state.running != nullptr) state.running->control().Wake();
+  if (state.queue.Refuse(ticket, absl::CancelledError("cancelled while queued")) &&
+      state.running != nullptr) {
+    state.running->control().Wake();
   }
 }
 
@@ -244,13 +222,11 @@ std::optional<std::string> SessionManager::Stop(std::string_view session_id, End
     return state.running->options().session_id;
   }
   if (session_id.empty()) return std::nullopt;
-  for (Request& request : state.line) {
-    if (request.options.session_id != session_id || !request.refused.ok()) continue;
-    request.refused = absl::CancelledError("stopped while queued");
-    if (state.running != nullptr) state.running->control().Wake();
-    return request.options.session_id;
+  if (!state.queue.RefuseSession(session_id, absl::CancelledError("stopped while queued"))) {
+    return std::nullopt;
   }
-  return std::nullopt;
+  if (state.running != nullptr) state.running->control().Wake();
+  return std::string(session_id);
 }
 
 bool SessionManager::StopTicket(SessionTicket ticket, EndedBy cause) {
@@ -286,7 +262,7 @@ std::optional<v1::Busy> SessionManager::busy() const {
   const MutexLock lock(&state_->mutex);
   if (state_->running == nullptr) return std::nullopt;
   v1::Busy busy = state_->DescribeRunning();
-  busy.set_waiting(static_cast<uint32_t>(state_->line.size()));
+  busy.set_waiting(static_cast<uint32_t>(state_->queue.size()));
   return busy;
 }
 
@@ -324,9 +300,7 @@ bool SessionManager::Shutdown(absl::Duration grace) {
   State& state = *state_;
   const MutexLock lock(&state.mutex);
   state.shut_down = true;
-  for (Request& request : state.line) {
-    if (request.refused.ok()) request.refused = LeavingError();
-  }
+  state.queue.RefuseAll(LeavingError());
   if (state.running != nullptr) {
     state.running->control().Stop(EndedBy::kShutdown);
     state.running->control().Wake();
@@ -339,21 +313,19 @@ bool SessionManager::Shutdown(absl::Duration grace) {
 void SessionManager::State::RunThread() {
   const std::shared_ptr<State> keep = shared_from_this();  // until this thread has ended
   const MutexLock lock(&mutex);
-  while (!line.empty()) {
+  while (!queue.empty()) {
     {
       const MutexUnlock unlocked(&mutex);
       ProcessQueue();
     }
-    if (line.empty()) break;
-    Request request = std::move(line.front());
-    line.pop_front();
-    RunOne(std::move(request));
+    if (queue.empty()) break;
+    RunOne(queue.TakeFirst());
   }
   thread_runs = false;
   idle.NotifyAll();
 }
 
-std::shared_ptr<SessionRun> SessionManager::State::MakeRun(Request* request) {
+std::shared_ptr<SessionRun> SessionManager::State::MakeRun(SessionRequest* request) {
   SessionRun::Environment environment;
   environment.slots = slots;
   environment.uses_tsc = uses_tsc;
@@ -365,7 +337,7 @@ std::shared_ptr<SessionRun> SessionManager::State::MakeRun(Request* request) {
   return std::make_shared<SessionRun>(std::move(request->options), std::move(environment));
 }
 
-void SessionManager::State::RunOne(Request request) {
+void SessionManager::State::RunOne(SessionRequest request) {
   SessionResult result;
   if (shut_down || !request.refused.ok()) {
     result.status = shut_down ? LeavingError() : request.refused;
@@ -413,38 +385,20 @@ void SessionManager::State::RunOne(Request request) {
 }
 
 std::chrono::steady_clock::time_point SessionManager::State::ProcessQueue() {
-  std::vector<Request> leaving;
+  std::vector<SessionRequest> leaving;
   auto next = std::chrono::steady_clock::time_point::max();
   try {
     const MutexLock lock(&mutex);
-    leaving.reserve(line.size());  // a request that leaves the queue needs a place
-    const absl::Time now = absl::Now();
-    const auto steady_now = std::chrono::steady_clock::now();
-    for (auto request = line.begin(); request != line.end();) {
-      const absl::Duration left = request->deadline - now - TimeNeeded(request->options);
-      if (request->refused.ok() && left <= absl::ZeroDuration()) {
-        request->refused = absl::DeadlineExceededError(
-            "the worker was busy for longer than the caller could wait; try again with a longer "
-            "deadline, or end the running capture with `capture stop`");
-      }
-      if (request->refused.ok() && delivering && request->refuse_at <= steady_now) {
-        request->refused = absl::AlreadyExistsError(BusyText(DescribeRunning()));
-      }
-      if (!request->refused.ok()) {
-        leaving.push_back(std::move(*request));
-        request = line.erase(request);
-        continue;
-      }
-      if (left < absl::Hours(24)) {
-        next = std::min(next, steady_now + absl::ToChronoNanoseconds(left));
-      }
-      if (delivering) next = std::min(next, request->refuse_at);
-      ++request;
-    }
+    next = queue.TakeLeaving(
+        delivering,
+        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+          return absl::AlreadyExistsError(BusyText(DescribeRunning()));
+        },
+        &leaving);
   } catch (const std::exception&) {
     next = std::chrono::steady_clock::now() + kOutOfMemoryPause;
   }
-  for (Request& request : leaving) {
+  for (SessionRequest& request : leaving) {
     SessionResult result;
     result.status = request.refused;
     Deliver(&request, std::move(result));

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/session/request_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace jobscope {
+namespace {
+
+// The time that a request needs once its turn comes.
+absl::Duration TimeNeeded(const SessionOptions& options) {
+  if (options.duration == absl::InfiniteDuration() || options.steps || options.on_command) {
+    return absl::ZeroDuration();
+  }
+  return options.duration;
+}
+
+}  // namespace
+
+SessionRequest RequestQueue::TakeFirst() {
+  SessionRequest request = std::move(requests_.front());
+  requests_.pop_front();
+  return request;
+}
+
+SessionRequest RequestQueue::TakeLast() {
+  SessionRequest request = std::move(requests_.back());
+  requests_.pop_back();
+  return request;
+}
+
+bool RequestQueue::Refuse(SessionTicket ticket, absl::Status why) {
+  for (SessionRequest& request : requests_) {
+    if (request.ticket != ticket) continue;
+    request.refused = std::move(why);
+    return true;
+  }
+  return false;
+}
+
+bool RequestQueue::RefuseSession(std::string_view session_id, absl::Status why) {
+  for (SessionRequest& request : requests_) {
+    if (request.options.session_id != session_id || !request.refused.ok()) continue;
+    request.refused = std::move(why);
+    return true;
+  }
+  return false;
+}
+
+void RequestQueue::RefuseAll(const absl::Status& why) {
+  for (SessionRequest& request : requests_) {
+    if (request.refused.ok()) request.refused = why;
+  }
+}
+
+std::chrono::steady_clock::time_point RequestQueue::TakeLeaving(
+    bool delivering, const std::function<absl::Status()>& busy,
+    std::vector<SessionRequest>* leaving) {
+  leaving->reserve(requests_.size());  // a request that leaves the queue needs a place
+  auto next = std::chrono::steady_clock::time_point::max();
+  const absl::Time now = absl::Now();
+  const auto steady_now = std::chrono::steady_clock::now();
+  for (auto request = requests_.begin(); request != requests_.end();) {
+    const absl::Duration left = request->deadline - now - TimeNeeded(request->options);
+    if (request->refused.ok() && left <= absl::ZeroDuration()) {
+      request->refused = absl::DeadlineExceededError(
+          "the worker was busy for longer than the caller could wait; try again with a longer "
+          "deadline, or end the running capture with `capture stop`");
+    }
+    if (request->refused.ok() && delivering && request->refuse_at <= steady_now) {
+      request->refused = busy();
+    }
+    if (!request->refused.ok()) {
+      leaving->push_back(std::move(*request));
+      request = requests_.erase(request);
+      continue;
+    }
+    if (left < absl::Hours(24)) {
+      next = std::min(next, steady_now + absl::ToChronoNanoseconds(left));
+    }
+    if (delivering) next = std::min(next, request->refuse_at);
+    ++request;
+  }
+  return next;
+}
+
+}  // namespace jobscope
