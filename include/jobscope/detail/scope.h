@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements the macros of <jobscope/trace.h>: argument values, scope objects, sites.
+// Implements the macros of <jobscope/trace.h>: sites, scope objects, points in time.
 #ifndef JOBSCOPE_DETAIL_SCOPE_H_
 #define JOBSCOPE_DETAIL_SCOPE_H_
 
@@ -8,8 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include <type_traits>
-
+#include "jobscope/detail/args.h"
 #include "jobscope/detail/unit.h"
 
 namespace jobscope {
@@ -23,81 +22,7 @@ struct LevelBit {
   static constexpr uint32_t value = JOBSCOPE_BIT_LEVEL1 << (kLevel - 1);
 };
 
-// ---- values ----
-
-template <typename T>
-struct IsNumber {
-  static constexpr bool value = std::is_arithmetic<T>::value || std::is_enum<T>::value;
-};
-
-inline jobscope_arg MakeInt64(int64_t value) {
-  jobscope_arg arg = jobscope_arg();
-  arg.type = JOBSCOPE_ARG_INT64;
-  arg.value.int64_value = value;
-  return arg;
-}
-inline jobscope_arg MakeUint64(uint64_t value) {
-  jobscope_arg arg = jobscope_arg();
-  arg.type = JOBSCOPE_ARG_UINT64;
-  arg.value.uint64_value = value;
-  return arg;
-}
-inline jobscope_arg MakeDouble(double value) {
-  jobscope_arg arg = jobscope_arg();
-  arg.type = JOBSCOPE_ARG_DOUBLE;
-  arg.value.double_value = value;
-  return arg;
-}
-inline jobscope_arg MakeString(const char* text, size_t length) {
-  jobscope_arg arg = jobscope_arg();
-  arg.type = JOBSCOPE_ARG_STRING;
-  arg.length =
-      text == nullptr ? 0 : static_cast<uint32_t>(length < 0xffffffffu ? length : 0xffffffffu);
-  arg.value.text = text;
-  return arg;
-}
-
-template <typename T>
-inline typename std::enable_if<std::is_floating_point<T>::value, jobscope_arg>::type ToArg(
-    T value) {
-  return MakeDouble(static_cast<double>(value));
-}
-template <typename T>
-inline typename std::enable_if<std::is_integral<T>::value && std::is_signed<T>::value,
-                               jobscope_arg>::type
-ToArg(T value) {
-  return MakeInt64(static_cast<int64_t>(value));
-}
-template <typename T>
-inline typename std::enable_if<std::is_integral<T>::value && std::is_unsigned<T>::value,
-                               jobscope_arg>::type
-ToArg(T value) {
-  return MakeUint64(static_cast<uint64_t>(value));
-}
-template <typename T>
-inline typename std::enable_if<std::is_enum<T>::value, jobscope_arg>::type ToArg(T value) {
-  return ToArg(static_cast<typename std::underlying_type<T>::type>(value));
-}
-// Reads one byte more than is kept: enough to know that the text was truncated.
-inline jobscope_arg ToArg(const char* text) {
-  return MakeString(text, text == nullptr ? 0 : strnlen(text, JOBSCOPE_MAX_STRING + 1));
-}
-template <typename T>
-inline auto ToArg(const T& text) -> decltype(static_cast<const char*>(text.data()),
-                                             static_cast<size_t>(text.size()), jobscope_arg()) {
-  return MakeString(text.data(), text.size());
-}
-
 // ---- sites ----
-
-// `rest` is key, value, key, value, …; takes only the keys.
-inline void TakeKeys(const char**) {}
-template <size_t kSize, typename Value, typename... Rest>
-inline void TakeKeys(const char** keys, const char (&key)[kSize], const Value&,
-                     const Rest&... rest) {
-  *keys = key;
-  TakeKeys(keys + 1, rest...);
-}
 
 template <typename... Rest>
 __attribute__((noinline, cold)) uint32_t Register(jobscope_site* site, const Rest&... rest) {
@@ -110,14 +35,6 @@ template <typename... Rest>
 inline uint32_t SiteId(jobscope_site* site, const Rest&... rest) {
   const uint32_t id = __atomic_load_n(&site->id, __ATOMIC_ACQUIRE);
   return JOBSCOPE_DETAIL_UNLIKELY(id == 0) ? Register(site, rest...) : id;
-}
-
-inline void TakeArgs(jobscope_arg*) {}
-template <size_t kSize, typename Value, typename... Rest>
-inline void TakeArgs(jobscope_arg* args, const char (&)[kSize], const Value& value,
-                     const Rest&... rest) {
-  *args = ToArg(value);
-  TakeArgs(args + 1, rest...);
 }
 
 // ---- scopes ----
@@ -206,15 +123,6 @@ class StepScope {
 };
 
 // The type of the scope object for (name, key, value, …).
-template <typename... Rest>
-struct CountStrings {
-  static constexpr size_t value = 0;
-};
-template <typename Key, typename Value, typename... Rest>
-struct CountStrings<Key, Value, Rest...> {
-  static constexpr size_t value =
-      (IsNumber<typename std::decay<Value>::type>::value ? 0 : 1) + CountStrings<Rest...>::value;
-};
 template <typename Name, typename... Rest>
 struct ScopeFor {
   static_assert(sizeof...(Rest) % 2 == 0, "arguments come in pairs: \"key\", value");
