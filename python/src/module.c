@@ -7,6 +7,7 @@
 #include "events.h"
 #include "library.h"
 #include "provider.h"
+#include "provider_events.h"
 #include "python.h"
 #include "recorder.h"
 #include "scope.h"

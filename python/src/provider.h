@@ -13,9 +13,5 @@
 PyObject* ProviderRegister(PyObject* module, PyObject* args);
 /* (name) -> (code, text) */
 PyObject* ProviderUnregister(PyObject* module, PyObject* args);
-/* (sink, iterable of tuples, class of samples) -> code. Releases the GIL while the sink copies. */
-PyObject* ProviderAdd(PyObject* module, PyObject* args);
-/* (sink, bytes-like) -> (code, text) */
-PyObject* ProviderAddXSpace(PyObject* module, PyObject* args);
 
 #endif
