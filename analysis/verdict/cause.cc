@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/verdict/cause.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "analysis/statistics/statistics.h"
+#include "analysis/verdict/culprits.h"
+
+namespace jobscope::analysis {
+namespace {
+
+// Returns the mean of a class over steps in ms; only over `steps` if given.
+double ClassMean(const WorkerView& view, size_t c, const std::vector<size_t>& steps) {
+  const std::vector<int64_t>& column = view.class_ns[c];
+  if (column.empty() || steps.empty()) return 0;
+  double sum = 0;
+  for (const size_t step : steps) sum += static_cast<double>(column[step]);
+  return sum / static_cast<double>(steps.size()) / kNsPerMs;
+}
+
+}  // namespace
+
+void NameSleep(const std::vector<size_t>& workers, const std::vector<size_t>& others,
+               const Report& report, Finding* finding) {
+  const StepClass step_class = finding->step_class.value_or(StepClass::kInput);
+  if (step_class != StepClass::kHost && step_class != StepClass::kLaunch &&
+      step_class != StepClass::kUnexplained) {
+    return;
+  }
+  const auto times = [&](const std::vector<size_t>& of) {
+    std::vector<double> asleep;
+    for (const size_t w : of) {
+      if (report.workers[w].asleep_ms.has_value()) asleep.push_back(*report.workers[w].asleep_ms);
+    }
+    return asleep;
+  };
+  const double asleep_ms = Mean(times(workers));
+  const double more_ms = asleep_ms - Median(times(others));
+  constexpr double kMost = 0.5;
+  if (more_ms > kMost * (*finding->class_ms - finding->class_others_ms.value_or(0))) {
+    finding->asleep_ms = asleep_ms;
+  }
+}
+
+void NameCause(const Alignment& alignment, const Report& report, const Straggler& straggler,
+               Finding* finding) {
+  std::vector<double> of_slow(kStepClasses, 0);
+  std::vector<std::vector<double>> of_others(kStepClasses);
+  std::vector<size_t> others;
+  for (size_t i = 0; i < alignment.workers.size(); ++i) {
+    const size_t w = alignment.workers[i];
+    const bool slow =
+        std::find(straggler.workers.begin(), straggler.workers.end(), i) != straggler.workers.end();
+    std::vector<size_t> steps = alignment.steps[i];
+    if (straggler.single) steps = {alignment.steps[i][straggler.step]};
+    for (size_t c = 0; c < kStepClasses; ++c) {
+      const double mean = ClassMean(report.workers[w].view, c, steps);
+      if (slow) {
+        of_slow[c] += mean / static_cast<double>(straggler.workers.size());
+      } else {
+        of_others[c].push_back(mean);
+      }
+    }
+    if (!slow) others.push_back(w);
+  }
+  double most = 0;
+  for (size_t c = 0; c < kStepClasses; ++c) {
+    if (c == Index(StepClass::kWaiting) || c == Index(StepClass::kTransfer)) continue;
+    const double median = Median(of_others[c]);
+    if (of_slow[c] - median <= most) continue;
+    most = of_slow[c] - median;
+    finding->step_class = static_cast<StepClass>(c);
+    finding->class_ms = of_slow[c];
+    finding->class_others_ms = median;
+  }
+  if (!finding->step_class.has_value()) return;
+  if (!straggler.single) {
+    NameSleep(finding->workers, others, report, finding);
+    finding->names =
+        FindCulprits(*finding->step_class, *finding->class_ms, finding->workers, others, report);
+    return;
+  }
+  const size_t i = straggler.workers.front();
+  const WorkerRow& row = report.workers[alignment.workers[i]];
+  const size_t step = alignment.steps[i][straggler.step];
+  finding->single_step = row.view.steps[step].number;
+  if (std::optional<Culprit> top = TopOfStep(row.view, step)) finding->names = {std::move(*top)};
+}
+
+}  // namespace jobscope::analysis

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Names the cause of a finding: in which class the workers spend more time than the others, and
+// with what.
+#ifndef ANALYSIS_VERDICT_CAUSE_H_
+#define ANALYSIS_VERDICT_CAUSE_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "analysis/alignment/alignment.h"
+#include "analysis/blame/blame.h"
+#include "analysis/verdict/report.h"
+
+namespace jobscope::analysis {
+
+// Sets how long `workers` slept, if the class of `finding` may hide waits and sleep explains most
+// of the time that it takes in `workers` beyond `others`.
+void NameSleep(const std::vector<size_t>& workers, const std::vector<size_t>& others,
+               const Report& report, Finding* finding);
+
+// Sets class, its times and the names by where the slow workers spend more than the others: over
+// the common steps, or in one of them.
+void NameCause(const Alignment& alignment, const Report& report, const Straggler& straggler,
+               Finding* finding);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_VERDICT_CAUSE_H_
