@@ -17,7 +17,7 @@ CONFIGURE = cmake $$(command -v ccache >/dev/null && echo -DCMAKE_C_COMPILER_LAU
 BUILD = cmake --build -j $(JOBS) --preset
 CTEST = ctest -j $(JOBS) --output-on-failure --schedule-random
 
-.PHONY: help build demo test check compat interop torch-suite torch-versions bench lint format shipped sbom reproducible wheel tsan tsan-long asan fuzz faults soak gpu-bundle gpu-test clean
+.PHONY: help build demo test check compat interop torch-suite torch-versions bench lint format shipped sbom reproducible wheel tsan tsan-long asan fuzz fuzz-coverage faults soak gpu-bundle gpu-test clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -126,11 +126,17 @@ tsan-long: ## The recorder's accounting under ThreadSanitizer, 100 million recor
 	$(BUILD) tsan --target recorder_stress_test
 	JOBSCOPE_LONG_TESTS=1 $(CTEST) --preset tsan --no-tests=error -R '^recorder_stress_long' $(CTEST_ARGS)
 
+# For how long each fuzzer runs.
+FUZZ_SECONDS ?= 60
+
 fuzz: ## Builds the fuzzers and runs each for a minute
 	tools/install_deps.sh build test clang
 	$(CONFIGURE) fuzz
 	$(BUILD) fuzz --target $$(ninja -C build/fuzz -t targets all | sed -nE 's/^([a-z_]+_fuzzer): phony$$/\1/p')
-	tests/tooling/fuzz.sh build/fuzz/tests 60
+	tests/tooling/fuzz.sh build/fuzz/tests $(FUZZ_SECONDS)
+
+fuzz-coverage: fuzz ## The same, and which lines of the parsers they reach, into docs/reliability.md
+	python3 -B tests/tooling/fuzz_coverage.py build/fuzz/tests --write
 
 FAULTS = python3 -B tests/faults/faults.py build/python/jobscope build/tests/libfault_shim.so build/tests/librecorder_module_a.so
 # More arguments, such as FAULTS_ARGS='--only "link cut"'.

@@ -29,6 +29,11 @@ if(JOBSCOPE_SANITIZE)
   target_link_options(jobscope_flags INTERFACE -fsanitize=${JOBSCOPE_SANITIZE})
 endif()
 
+if(JOBSCOPE_BUILD_FUZZERS)  # what the fuzzers reach: tests/tooling/fuzz_coverage.py
+  target_compile_options(jobscope_flags INTERFACE -fprofile-instr-generate -fcoverage-mapping)
+  target_link_options(jobscope_flags INTERFACE -fprofile-instr-generate)
+endif()
+
 # Tests are compiled once and run for seconds, so optimising them does not pay off. The libraries that they link are
 # optimised.
 if(NOT JOBSCOPE_BUILD_FUZZERS)
@@ -117,10 +122,18 @@ function(jobscope_label_tsan target)
                "TSAN_OPTIONS=string_append: suppressions=${CMAKE_SOURCE_DIR}/tests/tsan_suppressions.txt")
 endfunction()
 
-# jobscope_fuzzer(NAME SOURCES... LIBS...): the program NAME_fuzzer. With JOBSCOPE_BUILD_FUZZERS it uses libFuzzer,
-# otherwise it runs the corpus tests/fuzz/corpus/NAME; both are registered as tests.
+# jobscope_fuzzer(NAME SOURCES... LIBS... PARSERS files...): the program NAME_fuzzer. With JOBSCOPE_BUILD_FUZZERS it uses
+# libFuzzer, otherwise it runs the corpus tests/fuzz/corpus/NAME; both are registered as tests. PARSERS: the files, seen from
+# the top, that read the bytes. `make fuzz-coverage` measures what of them the fuzzers reach.
+file(WRITE ${CMAKE_BINARY_DIR}/tests/fuzzers.txt "")
 function(jobscope_fuzzer name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;PARSERS" ${ARGN})
+  foreach(parser ${ARG_PARSERS})
+    if(NOT EXISTS ${CMAKE_SOURCE_DIR}/${parser})
+      message(FATAL_ERROR "fuzzer ${name}: there is no ${parser}")
+    endif()
+    file(APPEND ${CMAKE_BINARY_DIR}/tests/fuzzers.txt "${name} ${parser}\n")
+  endforeach()
   set(corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
   if(JOBSCOPE_BUILD_FUZZERS)
     jobscope_program(${name}_fuzzer SOURCES ${ARG_SOURCES} LIBS ${ARG_LIBS})

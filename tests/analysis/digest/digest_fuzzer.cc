@@ -1,27 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Digests from anywhere: a report without them, or with.
+// Digests from anywhere, of two workers that are alike and another one: a report without them, or
+// with. The input is the digest of the first behind its size (2 bytes, little-endian), then that of
+// the other one; the same one if there is none.
 #include <google/protobuf/stubs/logging.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
+#include <string>
 
 #include "analysis/output/html_memory.h"
 #include "analysis/output/html_timeline.h"
 #include "analysis/output/report_json.h"
 #include "analysis/output/report_text.h"
 #include "analysis/verdict/reduce.h"
+#include "tests/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace jobscope::analysis;  // NOLINT(google-build-using-namespace)
   static const google::protobuf::LogSilencer silencer;
+  jobscope::FuzzInput input(data, size);
+  const std::string first = input.TakeBytes16();
+  const std::string second = input.empty() ? first : input.TakeBytes(size);
   Digests digests;
-  digests.workers.resize(2);
-  if (!digests.workers[0].ParseFromArray(data, static_cast<int>(size))) return 0;
-  digests.workers[1] = digests.workers[0];
+  digests.workers.resize(3);
+  if (!digests.workers[0].ParseFromString(first)) return 0;
+  if (!digests.workers[1].ParseFromString(second)) return 0;
+  digests.workers[2] = digests.workers[0];
   const Report report = Reduce(digests);
-  if (ReportJson(report).empty() || ReportText(report).empty()) std::abort();
+  jobscope::Require(!ReportJson(report).empty() && !ReportText(report).empty());
   (void)Timelines(report);
   (void)MemorySection(report);
   return 0;

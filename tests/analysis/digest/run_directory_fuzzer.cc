@@ -1,51 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Run directories with any manifest and any digest: an error, or a list of workers. The input is a
-// manifest and a digest, separated by the first NUL.
+// Run directories with any manifest, any trace and any digests: an error, or a list of workers. The
+// input is a manifest, up to the first zero byte; the digest of the run behind its size (2 bytes,
+// little-endian); and what is taken for a worker's digest and its trace.
 #include <google/protobuf/stubs/logging.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "analysis/digest/map_run.h"
 #include "analysis/trace/run_files.h"
+#include "tests/fuzz_input.h"
 #include "tests/temporary_directory.h"
 
+namespace jobscope::analysis {
 namespace {
 
-void Write(const std::string& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
+void Check(const absl::StatusOr<Digests>& digests, const std::string& copies) {
+  if (!digests.ok()) {
+    Require(!digests.status().message().empty());
+    return;
+  }
+  for (const auto& missing : digests->missing) Require(!missing.reason.empty());
+  if (WriteDigests(*digests, copies).ok()) Require(ReadDigests(copies).ok());
 }
 
 }  // namespace
+}  // namespace jobscope::analysis
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace jobscope;  // NOLINT(google-build-using-namespace): one function
   static const google::protobuf::LogSilencer silencer;
   static const TemporaryDirectory root;
-  static const std::string run = root.path() + "/run";
-  static const std::string digests = root.path() + "/digests";
-  std::filesystem::create_directory(run);
-  std::filesystem::create_directory(digests);
-  const std::string input(reinterpret_cast<const char*>(data), size);
-  const size_t middle = std::min(input.find('\0'), input.size());
-  Write(run + "/capture.json", input.substr(0, middle));
-  Write(run + "/w1_6009.xplane.pb", "");
-  const auto files = analysis::FindRunFiles(run);
-  if (files.ok() && !files->has_manifest && files->warnings.empty()) std::abort();
-  const std::string digest = input.substr(std::min(middle + 1, input.size()));
-  Write(digests + "/run.digest", digest);
-  Write(digests + "/w1_6009.digest", digest);
-  const auto read = analysis::ReadDigests(digests);
-  if (read.ok()) {
-    for (const auto& missing : read->missing) {
-      if (missing.reason.empty()) std::abort();
-    }
+  const std::string run = root.path() + "/run";
+  const std::string digests = root.path() + "/digests";
+  const std::string copies = root.path() + "/copies";
+  std::filesystem::create_directories(run);
+  std::filesystem::create_directories(root.path() + "/run.part2");
+  std::filesystem::create_directories(digests);
+  std::filesystem::remove_all(copies);
+
+  FuzzInput input(data, size);
+  const std::string all(reinterpret_cast<const char*>(data), size);
+  const std::string manifest = input.TakeBytes(std::min(all.find('\0'), all.size()));
+  (void)input.Take<uint8_t>();
+  const std::string run_digest = input.TakeBytes16();
+  const std::string rest = input.TakeBytes(size);
+  if (manifest.empty()) {
+    std::filesystem::remove(run + "/capture.json");
+  } else {
+    root.Write("run/capture.json", manifest);
   }
+  root.Write("run/w1_6009.xplane.pb", rest);
+  root.Write("run.part2/w1_6009.xplane.pb", rest);
+  root.Write("digests/run.digest", run_digest);
+  root.Write("digests/w1_6009.digest", rest);
+
+  const auto files = analysis::FindRunFiles(run);
+  if (files.ok()) Require(files->has_manifest || !files->warnings.empty());
+  analysis::Check(analysis::ReadDigests(run), copies);
+  analysis::Check(analysis::ReadDigests(digests), copies);
   return 0;
 }

@@ -2,6 +2,8 @@
 //
 // A trace from anywhere: an error or a digest, which the reduce takes; and a report of two workers
 // of which both are that one.
+#include <google/protobuf/stubs/logging.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -22,6 +24,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace jobscope::analysis;  // NOLINT(google-build-using-namespace)
+  static const google::protobuf::LogSilencer silencer;
   Digests digests;
   for (const char* name : {"a", "b"}) {
     TraceReader reader;

@@ -1,39 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a worker streams, through receiver, spool, index and assembler: an error, or a trace that
-// protobuf reads and that has the events that were counted. The input is a sequence of {operation,
-// size (2 bytes, little-endian), bytes}; its first byte chooses the limits.
+// What a worker streams, through receiver, spool, index and assembler to files: an error, or traces
+// that protobuf reads and that have the events that were counted. The input is {limits, end of the
+// stream}, then a sequence of {operation, size (2 bytes, little-endian), bytes}.
 #include <google/protobuf/stubs/logging.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <protozero/pbf_writer.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/synchronization/notification.h"
 #include "client/native/item_receiver.h"
-#include "common/xspace/assemble/assembler.h"
+#include "client/native/item_spooler.h"
+#include "client/native/spool_delivery.h"
+#include "client/rpc/strand.h"
+#include "client/run/write_pool.h"
+#include "common/run/run_directory.h"
 #include "tensorflow/xplane.pb.h"
+#include "tests/fuzz_input.h"
+#include "tests/temporary_directory.h"
 
 namespace jobscope {
 namespace {
 
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
-class StringSink : public xspace::ByteSink {
- public:
-  absl::Status Write(std::string_view bytes, bool) override {
-    text.append(bytes.data(), bytes.size());
-    return absl::OkStatus();
-  }
-  std::string text;
-};
+constexpr uint64_t kPartLimitBytes = 4096;
 
 // A message with one item, so that what the fuzzer makes up is a body and not its wrapping.
 std::string OneItem(uint64_t number, uint8_t kind, std::string_view body) {
@@ -46,15 +44,21 @@ std::string OneItem(uint64_t number, uint8_t kind, std::string_view body) {
   return items;
 }
 
+// A message as it comes from the network, and is written on the disk's thread.
+void Spool(const std::string& message, ItemSpooler* spooler) {
+  const grpc::Slice slice(message);
+  absl::Notification done;
+  spooler->Take(std::make_shared<grpc::ByteBuffer>(&slice, 1),
+                [&done](const absl::Status&, bool) { done.Notify(); });
+  done.WaitForNotification();
+}
+
 // Items that came before, gaps, pieces, whole messages.
-void Play(std::string_view input, ItemReceiver* receiver) {
+void Play(FuzzInput* input, ItemReceiver* receiver, ItemSpooler* spooler) {
   std::string last;
-  while (input.size() >= 3) {
-    const auto operation = static_cast<uint8_t>(input[0]);
-    const size_t wanted = static_cast<uint8_t>(input[1]) | static_cast<uint8_t>(input[2]) << 8;
-    input.remove_prefix(3);
-    const std::string bytes(input.substr(0, std::min(wanted, input.size())));
-    input.remove_prefix(bytes.size());
+  while (!input->empty()) {
+    const auto operation = input->Take<uint8_t>();
+    const std::string bytes = input->TakeBytes16();
     const uint64_t next = receiver->received().last_item + 1;
     switch (operation % 8) {
       case 0:
@@ -87,6 +91,9 @@ void Play(std::string_view input, ItemReceiver* receiver) {
         (void)receiver->TakeChunk(chunk).ok();
         break;
       }
+      case 5:
+        Spool(bytes, spooler);
+        break;
       default:
         last = OneItem(next, operation / 8, bytes);
         (void)receiver->Take(last).ok();
@@ -94,22 +101,52 @@ void Play(std::string_view input, ItemReceiver* receiver) {
   }
 }
 
-void Assemble(const SpoolItems& items, xspace::ItemIndex index) {
-  xspace::AssembleOptions options;
-  options.hostname = "fuzz";
-  options.part_limit_bytes = 4096;
-  options.keep_readable = true;
-  (void)items;  // what the index points to
-  const auto assembler = xspace::Assembler::CreateIndexed(std::move(index), options);
-  if (!assembler.ok()) return;
-  (void)assembler->CountSteps();
-  for (size_t i = 0; i < assembler->parts().size(); ++i) {
-    StringSink sink;
-    Require(assembler->Write(i, &sink).ok());
-    Require(sink.text.size() == assembler->parts()[i].size_bytes);
-    tensorflow::profiler::XSpace space;
-    Require(space.ParseFromString(sink.text));
+// How the stream ended, and what was known of its clock.
+void SetEnd(FuzzInput* input, SpooledCapture* capture) {
+  const auto how = input->Take<uint8_t>();
+  if ((how & 1) != 0) {
+    capture->start.clock = ClockEstimate();
+    capture->start.zero_unix_ns = input->Take<int64_t>();
+    capture->start.clock->realtime_offset_ns = input->Take<int64_t>();
   }
+  if ((how & 2) != 0) {
+    capture->status = grpc::Status(grpc::StatusCode::UNAVAILABLE, input->TakeBytes8());
+  }
+  capture->after_end = (how & 4) != 0;
+  capture->orderly_end = (how & 8) != 0;
+  if ((how & 16) != 0) capture->announced_last_item = input->Take<uint8_t>();
+  if ((how & 32) != 0) {
+    capture->breaks = 1 + how / 64;
+    capture->outage = absl::Seconds(1);
+  }
+  if ((how & 64) != 0) capture->start.steps.emplace();
+  if (how == 128) capture->disk_error = absl::ResourceExhaustedError("the disk is full");
+}
+
+void Deliver(SpooledCapture capture, const RunDirectory& directory) {
+  ManifestWorker account;
+  const Verdict verdict = SpoolDelivery(std::move(capture)).Write(directory, "worker", &account);
+  Require(IsDelivery(verdict.outcome) || !verdict.reason.empty());
+  Require(!IsDelivery(verdict.outcome) || !account.files.empty());
+  for (const ManifestFile& file : account.files) {
+    const std::string text = ReadAll(directory.path() + "/" + file.path);
+    Require(text.size() == file.bytes);
+    tensorflow::profiler::XSpace space;
+    Require(space.ParseFromString(text));
+    uint64_t events = 0;
+    for (const auto& plane : space.planes()) {
+      for (const auto& line : plane.lines()) events += static_cast<uint64_t>(line.events_size());
+    }
+    Require(events == file.events);
+  }
+}
+
+RunDirectory MakeRun() {
+  static const TemporaryDirectory logdir;
+  RunDirectoryOptions options;
+  options.logdir = logdir.path();
+  options.run = "run";
+  return *RunDirectory::Create(options);
 }
 
 }  // namespace
@@ -118,18 +155,27 @@ void Assemble(const SpoolItems& items, xspace::ItemIndex index) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace jobscope;  // NOLINT(google-build-using-namespace): one function
   static const google::protobuf::LogSilencer silencer;
-  if (size == 0) return 0;
+  static const RunDirectory directory = MakeRun();
+  static WritePool disk(1);
+  FuzzInput input(data, size);
+  const auto how = input.Take<uint8_t>();
   ReceiveLimits limits;
-  limits.other_bytes = uint64_t{1} << (10 + data[0] % 8);
+  limits.other_bytes = uint64_t{1} << (10 + how % 8);
   limits.tail_bytes = 1024;
-  ItemReceiver receiver("/tmp", (data[0] & 8) != 0 ? 8192 : 0, limits);
-  Play({reinterpret_cast<const char*>(data) + 1, size - 1}, &receiver);
-  const ReceivedItems received = receiver.received();
-  const std::unique_ptr<Spool> spool = receiver.TakeSpool();
-  if (spool == nullptr) return 0;
-  std::unique_ptr<SpoolIndex> index = receiver.TakeIndex();
-  if (index == nullptr) index = std::make_unique<SpoolIndex>(spool.get());
-  if (!index->Complete(received.index_bytes).ok()) return 0;
-  Assemble(index->items(), index->TakeIndex());
+  if ((how & 16) != 0) limits.index_bytes = 4096;
+  SpooledCapture capture;
+  capture.part_limit_bytes = kPartLimitBytes;
+  SetEnd(&input, &capture);
+
+  const auto owner = std::make_shared<int>();
+  Strand strand;
+  const auto receiver =
+      std::make_shared<ItemReceiver>(directory.path(), (how & 8) != 0 ? 8192 : 0, limits);
+  ItemSpooler spooler(receiver, &disk, &strand, owner);
+  Play(&input, receiver.get(), &spooler);
+  const absl::Status disk_error = capture.disk_error;
+  spooler.MoveTo(&capture);
+  if (capture.disk_error.ok()) capture.disk_error = disk_error;
+  Deliver(std::move(capture), directory);
   return 0;
 }

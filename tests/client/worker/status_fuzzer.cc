@@ -1,36 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statuses that a worker answers with: each becomes an outcome with a reason of one bounded line.
-// The first byte is the code, the second the moment; the rest is the text.
+// Statuses that a worker answers with: each becomes an outcome with a reason of one bounded line,
+// and so does the account of who holds a busy worker. What a worker tells of itself goes into the
+// manifest, which stays JSON. The first byte is the code, the second the moment; the rest is the
+// text, the account and the description.
+#include <google/protobuf/stubs/logging.h>
 #include <grpcpp/support/status.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "client/worker/verdict.h"
+#include "common/run/manifest.h"
+#include "jobscope/v1/profiler.pb.h"
+#include "tests/fuzz_input.h"
 
+namespace jobscope {
 namespace {
 
-void Check(const jobscope::Verdict& verdict) {
-  const std::string& reason = verdict.reason;
-  if (reason.empty() || reason.size() > 8192) std::abort();
-  if (jobscope::IsDelivery(verdict.outcome)) std::abort();
-  for (const char c : reason) {
-    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) std::abort();  // a terminal obeys these
+void CheckText(const std::string& text) {
+  Require(!text.empty() && text.size() <= 8192);
+  for (const char c : text) {
+    Require(static_cast<unsigned char>(c) >= ' ' && c != 0x7f);  // a terminal obeys these
   }
 }
 
+void Check(const Verdict& verdict) {
+  CheckText(verdict.reason);
+  Require(!IsDelivery(verdict.outcome));
+  Require(Name(verdict.outcome)[0] != '\0' && Name(verdict.phase)[0] != '\0');
+  if (IsWorthRetrying(verdict.outcome)) Require(verdict.phase <= Phase::kArm);
+}
+
+void CheckManifest(const v1::DescribeResponse& description) {
+  Manifest manifest;
+  FillFromDescription(description, &manifest.workers.emplace_back());
+  Require(nlohmann::json::accept(ManifestJson(manifest)));
+}
+
 }  // namespace
+}  // namespace jobscope
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace jobscope;  // NOLINT(google-build-using-namespace): one function
+  static const google::protobuf::LogSilencer silencer;
   if (size < 2) return 0;
   const auto code = static_cast<grpc::StatusCode>(1 + data[0] % 16);
-  const grpc::Status status(code, std::string(reinterpret_cast<const char*>(data) + 2, size - 2));
-  using jobscope::Moment;
+  const std::string text(reinterpret_cast<const char*>(data) + 2, size - 2);
+  const grpc::Status status(code, text);
   constexpr Moment kMoments[] = {Moment::kBeforeStart, Moment::kRecording, Moment::kAfterEnd};
-  Check(jobscope::JudgeDescribe(status, (data[1] & 4) != 0, absl::Seconds(5)));
-  Check(jobscope::JudgeCapture(status, kMoments[data[1] % 3]));
+  Check(JudgeDescribe(status, (data[1] & 4) != 0, absl::Seconds(5)));
+  Check(JudgeCapture(status, kMoments[data[1] % 3]));
+  v1::Busy busy;
+  if (busy.ParseFromString(text)) CheckText(HeldBy(busy));
+  v1::DescribeResponse description;
+  if (description.ParseFromString(text)) CheckManifest(description);
   return 0;
 }

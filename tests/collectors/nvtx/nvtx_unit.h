@@ -95,7 +95,15 @@ class Unit {
   static void DestroyDomain(const void* domain) {
     CallVoid<void (*)(const void*)>(core2_, abi::kDomainDestroy, domain);
   }
-  // A function of the payload extension.
+  // Functions of the two modules, which the tool has filled in, and of the payload extension.
+  template <typename Function>
+  static Function Core(abi::Core id) {
+    return reinterpret_cast<Function>(core_[id]);
+  }
+  template <typename Function>
+  static Function Core2(abi::Core2 id) {
+    return reinterpret_cast<Function>(core2_[id]);
+  }
   template <typename Function>
   static Function Payload(abi::PayloadSlot slot) {
     Function function;

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How much of each parser of foreign bytes its fuzzer has reached, in lines.
+
+usage: fuzz_coverage.py FUZZER_DIRECTORY [--lines] [--write]
+
+Reads what the fuzzers have counted when fuzz.sh ran them (coverage/*.profraw), and the parsers that each was declared for
+(fuzzers.txt; jobscope_fuzzer in cmake/JobscopeTargets.cmake). --lines prints the lines not reached, --write writes the table of
+docs/reliability.md. Exits with 1 if a parser is below 85 %.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOCUMENT = ROOT / "docs" / "reliability.md"
+BEGIN, END = "<!-- fuzz coverage begin -->", "<!-- fuzz coverage end -->"
+LEAST_PERCENT = 85
+
+
+def declared(directory):
+    """(parser, fuzzer) pairs."""
+    lines = (directory / "fuzzers.txt").read_text(encoding="utf-8").splitlines()
+    return sorted((parser, fuzzer) for fuzzer, parser in map(str.split, lines))
+
+
+def export(directory, fuzzer):
+    """What llvm-cov knows of each file in the fuzzer, by its path: a summary, and segments of the source."""
+    raw = directory / "coverage" / f"{fuzzer}.profraw"
+    if not raw.exists():
+        sys.exit(f"fuzz_coverage: no {raw}: run tests/tooling/fuzz.sh first")
+    merged = raw.with_suffix(".profdata")
+    subprocess.run(["llvm-profdata", "merge", "-sparse", "-o", merged, raw], check=True)
+    exported = subprocess.run(
+        ["llvm-cov", "export", "-skip-functions", f"-instr-profile={merged}", directory / f"{fuzzer}_fuzzer"],
+        check=True, cwd=ROOT, stdout=subprocess.PIPE).stdout
+    # The compiler has seen paths from the top, or from the build folder.
+    return {os.path.relpath(ROOT / file["filename"], ROOT): file for file in json.loads(exported)["data"][0]["files"]}
+
+
+def missed(file):
+    """The lines of regions that were never reached: "12, 40-43"."""
+    ranges = []
+    segments = file["segments"]  # line, column, count, has a count, begins a region, is a gap
+    for at, after in zip(segments, segments[1:]):
+        if at[2] == 0 and at[3] and not at[5]:
+            if ranges and at[0] <= ranges[-1][1] + 1:
+                ranges[-1][1] = after[0]
+            else:
+                ranges.append([at[0], after[0]])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+
+
+def write(lines):
+    text = DOCUMENT.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    DOCUMENT.write_text(before + BEGIN + "\n" + "".join(lines) + END + after, encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("directory", type=pathlib.Path)
+    parser.add_argument("--lines", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    directory = options.directory.absolute()
+    pairs = declared(directory)
+    files = {fuzzer: export(directory, fuzzer) for fuzzer in sorted({fuzzer for _, fuzzer in pairs})}
+    lines = ["| parser | fuzzer | lines | reached |\n", "|---|---|---|---|\n"]
+    below = []
+    for name, fuzzer in pairs:
+        if name not in files[fuzzer]:
+            sys.exit(f"fuzz_coverage: {fuzzer} does not have {name} in it")
+        summary = files[fuzzer][name]["summary"]["lines"]
+        if summary["percent"] < LEAST_PERCENT:
+            below.append(name)
+        lines.append(f"| `{name}` | `{fuzzer}` | {summary['count']} | {summary['percent']:.0f} % |\n")
+        if options.lines:
+            print(f"{name}: {missed(files[fuzzer][name])}")
+    print("".join(lines), end="")
+    if below:
+        print(f"fuzz_coverage: below {LEAST_PERCENT} %: {', '.join(below)}", file=sys.stderr)
+    elif options.write:
+        write(lines)
+    return 1 if below else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
