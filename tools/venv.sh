@@ -18,7 +18,7 @@ readonly name=${JOBSCOPE_VENV:-interop}
 case $name in
   interop) readonly requirements=$repo/tests/interop/requirements.txt ;;
   lint) readonly requirements=$repo/tests/tooling/lint_requirements.txt ;;
-  torch) readonly requirements=$repo/tests/collectors/framework/torch_requirements.txt ;;
+  torch) readonly requirements=$repo/tests/collectors/torch/torch_requirements.txt ;;
   *) echo "venv: JOBSCOPE_VENV is '$name' (known: interop, lint, torch)" >&2; exit 2 ;;
 esac
 readonly venv=$repo/.venv/$name
