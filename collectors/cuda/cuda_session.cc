@@ -237,6 +237,11 @@ void CudaSession::Leave() {
   if (decision.finalize && work_in_flight_) {
     decision = {false, "cuptiFinalize is not called: it would wait for work that is in flight"};
   }
+  if (decision.finalize && held_.several_devices()) {
+    // It waits for all contexts, on a thread of the application: for a kernel of one GPU that waits
+    // for one of another GPU, which that thread was about to launch.
+    decision = {false, "cuptiFinalize is not called: the process uses several GPUs"};
+  }
   if (!tracing_.Leave(decision.finalize, limits_.leave_wait, limits_.leave)) {
     GiveUp();
     return Degrade(hang_reason_);

@@ -132,6 +132,8 @@ void HeldActivities::EmitOne(const TimedActivity& timed) {
     writer_.Other(timed);
     return;
   }
+  several_devices_ = several_devices_ || device_.value_or(activity.device) != activity.device;
+  device_ = activity.device;
   const bool has_call = known != nullptr && known->has_call;
   if (has_call) {
     EventWriter::Order& order = order_[activity.device];

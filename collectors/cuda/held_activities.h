@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "collectors/cuda/records/correlations.h"
@@ -49,6 +50,7 @@ class HeldActivities {
   void WriteOrder();
   // Sum of all GPUs.
   EventWriter::Order order() const;
+  bool several_devices() const { return several_devices_; }  // had work in the window
 
   // Number of launches in the window whose work has not arrived.
   uint64_t InFlight() const { return correlations_.InFlight(window_); }
@@ -73,6 +75,8 @@ class HeldActivities {
   std::vector<TimedActivity> held_;
   Correlations correlations_;
   std::map<uint32_t, EventWriter::Order> order_;  // by device
+  std::optional<uint32_t> device_;                // the first one with work
+  bool several_devices_ = false;
   bool graphs_called_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string_view>
 
@@ -17,6 +18,7 @@ struct CallbackData {
 };
 constexpr uint32_t kSiteEnter = 0;
 constexpr uint32_t kSiteExit = 1;
+constexpr std::array<uint32_t, 2> kDomains = {kDomainDriverApi, kDomainRuntimeApi};
 
 // Returns whether the function waits for all work of its context. (Waiting for a stream or an event
 // says nothing about others.)
@@ -50,27 +52,28 @@ Detacher::Outcome Detacher::Detach(const CuptiApi* api, Subscriber subscriber, a
   // No thread may be inside of CUPTI when it is finalized, this one included: so the callbacks come
   // first, then the request. Calls are counted from the first callback on: an uncounted one would
   // let another thread finalize while it runs.
+  uncounted_.store(false, std::memory_order_relaxed);
   state_.store(kCounting, std::memory_order_release);
-  bool told = false;
-  for (const uint32_t domain : {kDomainRuntimeApi, kDomainDriverApi}) {
-    const CuptiResult enabled = api->cuptiEnableDomain(1, subscriber, domain);
-    told = told || enabled == kCuptiSuccess;
-    if (enabled != kCuptiSuccess) *result = enabled;
-  }
-  if (!told) {
+  // Both, and the driver's first: of a runtime call that is told of, so are the driver calls in it.
+  for (const uint32_t domain : kDomains) {
+    *result = api->cuptiEnableDomain(1, subscriber, domain);
+    if (*result == kCuptiSuccess) continue;
     state_.store(kIdle, std::memory_order_release);
+    StopCallbacks();
     return Outcome::kRefused;
   }
   state_.store(kWanted, std::memory_order_release);
   if (!AwaitEnd(wait)) {
-    for (const uint32_t domain : {kDomainRuntimeApi, kDomainDriverApi}) {
-      (void)api->cuptiEnableDomain(0, subscriber, domain);
-    }
+    StopCallbacks();
     return Outcome::kNoCall;
   }
   *result = result_;
   state_.store(kIdle, std::memory_order_release);
   return Outcome::kDone;
+}
+
+void Detacher::StopCallbacks() {
+  for (const uint32_t domain : kDomains) (void)api_->cuptiEnableDomain(0, subscriber_, domain);
 }
 
 bool Detacher::AwaitEnd(absl::Duration wait) {
@@ -92,6 +95,7 @@ Detacher::Thread* Detacher::ThisThread() {
       return &thread;
     }
   }
+  uncounted_.store(true, std::memory_order_seq_cst);
   return nullptr;
 }
 
@@ -117,7 +121,8 @@ bool Detacher::IsSafePlace(uint32_t domain, uint32_t site, const char* function)
   // thread's second such wait is not within the same unseen call.
   const bool known = thread->outermost_known || thread->waited;
   thread->waited = true;
-  return known && std::all_of(threads_.begin(), threads_.end(), [](const Thread& other) {
+  return known && !uncounted_.load(std::memory_order_seq_cst) &&
+         std::all_of(threads_.begin(), threads_.end(), [](const Thread& other) {
            return other.depth.load(std::memory_order_seq_cst) == 0;
          });
 }

@@ -56,9 +56,12 @@ class Detacher {
   // Waits until a thread has finalized, however long it takes once it has begun. False: none began
   // within `wait`, and none will.
   bool AwaitEnd(absl::Duration wait) ABSL_LOCKS_EXCLUDED(mutex_);
+  void StopCallbacks();
+  // Null: there are too many threads, and this one is not counted.
   Thread* ThisThread();
   // Counts the call. True: it was the outermost of its thread, waited for all work of its context,
-  // and no other thread is inside of CUDA.
+  // and no other thread is inside of CUDA, except in a call that it entered before the callbacks
+  // were enabled: that one cannot be seen.
   bool IsSafePlace(uint32_t domain, uint32_t site, const char* function);
 
   enum State : uint32_t { kIdle, kCounting, kWanted, kRunning, kEnded };
@@ -68,7 +71,8 @@ class Detacher {
   Subscriber subscriber_ = nullptr;
   CuptiResult result_ = kCuptiSuccess;
   std::array<Thread, kMaxThreads> threads_;
-  Mutex mutex_;  // only for waiting; never held across a call into CUPTI
+  std::atomic<bool> uncounted_{false};  // a thread that had no room in `threads_` has called CUDA
+  Mutex mutex_;                         // only for waiting; never held across a call into CUPTI
   CondVar ended_;
 };
 

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "collectors/cuda/tracing/buffer_pool.h"
@@ -267,6 +269,84 @@ TEST_F(CudaDetachTest, ACallOfTheDriverThatEndsDoesNotEndTheRuntimesAroundIt) {
   });
   while (waits == 0) Capture();
   EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+}
+
+// One of the two calls is told of already, the other one not yet.
+TEST_F(CudaDetachTest, ACallBetweenTheTwoKindsOfCallbacksIsNotMistaken) {
+  options_.limits.leave_wait = absl::Milliseconds(30);
+  for (const char* second : {"cuptiEnableDomain:1", "cuptiEnableDomain:2"}) {
+    SCOPED_TRACE(second);
+    gpu().Hang(second);
+    std::thread capture([this] { Capture(); });
+    EXPECT_EQ(gpu().AwaitHang(), 1);
+    (void)gpu().ApiSite(2, 0, kWaitForDevice);
+    (void)gpu().ApiSite(1, 0, kWaitForContext);
+    gpu().Release();
+    while (gpu().ApiSite(1, 1, kWaitForContext) == 0 && gpu().IsSubscribed() != 0) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+    (void)gpu().ApiSite(2, 1, kWaitForDevice);
+    capture.join();
+  }
+}
+
+// Without the runtime's callbacks the driver's wait within its call looks like the outermost.
+TEST_F(CudaDetachTest, ACuptiThatTellsOfTheDriversCallsOnlyStays) {
+  gpu().Fail("cuptiEnableDomain:2", 7, 0);
+  const ApplicationThread application;
+  Capture();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+  EXPECT_THAT(session().report().warnings, Contains(HasSubstr("INVALID_OPERATION")));
+}
+
+// More threads than are counted: one of the others is inside of CUDA.
+TEST_F(CudaDetachTest, BesideAThreadThatIsNotCountedItStays) {
+  constexpr int kCounted = 256;
+  options_.limits.leave_wait = absl::Milliseconds(300);
+  std::atomic<int> counted{0};
+  std::atomic<int> inside{0};
+  std::atomic<bool> leave{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kCounted; ++i) {
+    threads.emplace_back([&, i] {
+      bool told = false;
+      while (!leave) {
+        if (!told && gpu().ApiCall(2) != 0) {
+          told = true;
+          ++counted;
+        }
+        if (i == 0 && inside != 0) ApplicationThread::WaitForDevice();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+  }
+  // Enters when the others are counted, and stays.
+  threads.emplace_back([&] {
+    while (!leave) {
+      if (counted == kCounted && inside == 0) inside += gpu().ApiSite(2, 0, "cudaMalloc_v3020");
+      std::this_thread::yield();
+    }
+  });
+  Capture();
+  leave = true;
+  for (std::thread& thread : threads) thread.join();
+  if (inside == 0) GTEST_SKIP() << "the machine was too slow for that many threads";
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+}
+
+// A kernel of one GPU may wait for one of another that is launched only after the finalizing.
+TEST_F(CudaDetachTest, WithTwoGpusItStays) {
+  const ApplicationThread application;
+  Begin();
+  for (const uint32_t device : {0, 1}) {
+    Activity kernel = FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000);
+    kernel.device = device;
+    gpu().Emit(kernel);
+  }
+  Finish();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+  EXPECT_THAT(session().report().warnings, Contains(HasSubstr("several GPUs")));
 }
 
 TEST_F(CudaDetachTest, ACuptiThatDoesNotTellOfCallsStays) {

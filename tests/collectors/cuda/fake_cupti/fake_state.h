@@ -99,14 +99,15 @@ inline int32_t Enter(const std::string& function, const std::string& detail = ""
   Fake& f = fake();
   std::unique_lock<std::mutex> lock(f.mutex);
   const uint64_t before = f.calls[function]++;
-  if (f.hangs.count(function) != 0) {
-    ++f.hanging;
-    f.changed.notify_all();
-    f.changed.wait(lock, [&] { return f.hangs.count(function) == 0; });
-    --f.hanging;
-  }
   std::string with_detail = function;
   with_detail.append(":").append(detail);
+  const auto hangs = [&] { return f.hangs.count(function) + f.hangs.count(with_detail) != 0; };
+  if (hangs()) {
+    ++f.hanging;
+    f.changed.notify_all();
+    f.changed.wait(lock, [&] { return !hangs(); });
+    --f.hanging;
+  }
   for (const std::string& name : {function, with_detail}) {
     const auto failure = f.failures.find(name);
     if (failure != f.failures.end() && before >= failure->second.after) {
