@@ -10,6 +10,8 @@ namespace {
 // Bounds recorded graphs; a process records each of its graphs once. Beyond it, launches into
 // graphs count as unfinished.
 constexpr size_t kMaxGraphMarks = 10'000;
+// cudaErrorStreamCaptureWrongThread, equal in the driver: the recording goes on.
+constexpr uint32_t kWrongThread = 908;
 
 bool IsWithin(uint64_t ticks, const Window& window) {
   return ticks >= window.start_ticks && ticks <= window.end_ticks;
@@ -37,7 +39,10 @@ void Correlations::NoteCall(const TimedActivity& timed, const EventWriter::Call&
   known.has_runtime_call = known.has_runtime_call || !activity.is_driver;
   // A failed call launched nothing.
   known.launches = known.launches || (call.launches && activity.result == 0);
-  if (call.graph_recording != 0 && activity.result == 0 && graph_mark_count_ < kMaxGraphMarks) {
+  // An end that fails because the recording is invalid (901, 904) ends it, too.
+  const bool counts =
+      call.graph_recording > 0 ? activity.result == 0 : activity.result != kWrongThread;
+  if (call.graph_recording != 0 && counts && graph_mark_count_ < kMaxGraphMarks) {
     ++graph_mark_count_;
     graph_marks_[activity.thread][timed.start_ticks] = call.graph_recording;
   }

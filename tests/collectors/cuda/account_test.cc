@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "collectors/cuda/tracing/buffer_pool.h"
@@ -31,6 +32,11 @@ using cuda::RealtimeNs;
 
 class CudaAccountTest : public CudaCollectorTest {
  protected:
+  static void Call(uint32_t which, uint32_t result = 0) {
+    Activity api = FakeGpu::Call(which, FakeGpu::NextCorrelation(), RealtimeNs());
+    api.result = result;
+    gpu().Emit(api);
+  }
   // CUPTI has no time for it, and gives it back as complete.
   static void EmitWithoutTime(Activity activity) {
     activity.start_ns = activity.end_ns = 0;
@@ -72,25 +78,36 @@ TEST_F(CudaAccountTest, WhatLiesOutsideOfTheWindowIsCountedAndWhatCrossesItsEdge
 }
 
 TEST_F(CudaAccountTest, LaunchesThatRunNothingAreNoLosses) {
-  const auto call = [](uint32_t which, uint32_t result = 0) {
-    Activity api = FakeGpu::Call(which, FakeGpu::NextCorrelation(), RealtimeNs());
-    api.result = result;
-    gpu().Emit(api);
-  };
   Begin();
   gpu().Launch(kAdd);
   // A graph is recorded: by this thread, while another one launches into it.
-  call(cuda::kStreamBeginCaptureCall);
-  call(cuda::kLaunchKernelCall);
-  std::thread([&] { call(cuda::kLaunchKernelCall); }).join();
-  call(cuda::kStreamEndCaptureCall);
+  Call(cuda::kStreamBeginCaptureCall);
+  Call(cuda::kLaunchKernelCall);
+  std::thread([] { Call(cuda::kLaunchKernelCall); }).join();
+  Call(cuda::kStreamEndCaptureCall);
   // It failed.
-  call(cuda::kLaunchKernelCall, 98);
+  Call(cuda::kLaunchKernelCall, 98);
   // After the end of the recording a launch is one.
-  call(cuda::kLaunchKernelCall);
+  Call(cuda::kLaunchKernelCall);
   Finish();
   session().ExpectIdentity();
   EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair("gpu_unfinished", 1)));
+}
+
+// cudaErrorStreamCaptureInvalidated and ...Unjoined end a recording. On the wrong thread, it goes on.
+TEST_F(CudaAccountTest, AGraphRecordingThatFailsHidesNoLaterLoss) {
+  for (const auto& [result, lost] : {std::pair{901u, 1u}, {904u, 1u}, {908u, 0u}}) {
+    SCOPED_TRACE(result);
+    driver_.reset();
+    Begin();
+    Call(cuda::kStreamBeginCaptureCall);
+    Call(cuda::kStreamEndCaptureCall, result);
+    Call(cuda::kLaunchKernelCall);
+    Finish();
+    session().ExpectIdentity();
+    const auto& losses = session().report().lost_by_cause;
+    EXPECT_EQ(losses.count("gpu_unfinished") == 0 ? 0 : losses.at("gpu_unfinished"), lost);
+  }
 }
 
 TEST_F(CudaAccountTest, EveryLossIsCountedByItsCause) {
