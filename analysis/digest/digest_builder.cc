@@ -282,14 +282,10 @@ v1::Digest BuildDigest(const RunWorker& worker, WorkerTrace* trace) {
       digest.set_step_thread_attempted(loss.attempted());
     }
   }
-  const std::vector<int64_t>& step_self_ns = thread.line->step_self_ns();
-  for (size_t i = 0; i < step_self_ns.size(); ++i) {
-    trace->operators[static_cast<uint32_t>(i)].step_self_ns = step_self_ns[i];
+  for (const auto& [name, ns] : thread.line->step_self_ns()) {
+    trace->operators[name].step_self_ns = ns;
   }
-  const std::vector<int64_t>& input_ns = thread.line->input_ns();
-  for (size_t i = 0; i < input_ns.size(); ++i) {
-    trace->operators[static_cast<uint32_t>(i)].input_ns = input_ns[i];
-  }
+  for (const auto& [name, ns] : thread.line->input_ns()) trace->operators[name].input_ns = ns;
   const std::vector<uint32_t> places =
       FillNames(trace->operators, kMaxOperators, &left_out, digest.mutable_operators());
   FillNames(trace->kernels, kMaxKernels, nullptr, digest.mutable_kernels());

@@ -16,9 +16,6 @@ namespace {
 constexpr int64_t kMaxGapNs = 50'000;
 constexpr int64_t kShortEventNs = 1'000'000;
 
-// Bounds the names inside the input waits of one step, which are searched linearly.
-constexpr size_t kMaxNamesOfInput = 64;
-
 // Adds to a union of intervals. Inner intervals must come first, in the order of their ends.
 void Cover(Intervals* cover, int64_t begin_ns, int64_t end_ns) {
   if (end_ns <= begin_ns) return;
@@ -67,11 +64,6 @@ void HostLine::Push(const HostEvent& event) {
     open.is_step = true;
     in_step_ = true;
     for (Open& outer : stack_) outer.around_step = true;
-    if (steps_.empty()) {  // time before the first step belongs to none
-      for (const uint32_t name : account_names_) account_self_ns_[name] = 0;
-      account_names_.clear();
-      account_input_.clear();
-    }
   }
   switch (event.kind) {
     case EventKind::kInput:
@@ -122,8 +114,10 @@ void HostLine::Pop() {
   }
   if (open.around_step) return;
   Cover(&times_.host, open.event.begin_ns, open.event.end_ns);
-  AddSelf(open.owner, self_ns);
-  AddInput(open, self_ns);
+  if (in_step_ || !steps_.empty()) {  // time before the first step belongs to none
+    if (self_ns > 0) account_self_ns_[open.owner] += self_ns;
+    AddInput(open, self_ns);
+  }
   if (!open.has_children) AddBusy(open);
 }
 
@@ -143,23 +137,11 @@ void HostLine::AddBusy(const Open& open) {
   times_.busy.push_back({{event.begin_ns, event.end_ns}, false});
 }
 
-void HostLine::AddSelf(uint32_t name, int64_t self_ns) {
-  if (name >= account_self_ns_.size()) account_self_ns_.resize(names_->size(), 0);
-  if (account_self_ns_[name] == 0 && self_ns > 0) account_names_.push_back(name);
-  account_self_ns_[name] += self_ns;
-}
-
 void HostLine::AddInput(const Open& open, int64_t self_ns) {
   const bool outermost = open.event.kind == EventKind::kInput && !open.in_input;
   if (!outermost && !open.in_input) return;
-  const int64_t ns = outermost ? open.event.end_ns - open.event.begin_ns : self_ns;
-  // Most waits hold the same few names over and over.
-  for (auto& [name, sum_ns] : account_input_) {
-    if (name != open.event.name) continue;
-    sum_ns += ns;
-    return;
-  }
-  if (account_input_.size() < kMaxNamesOfInput) account_input_.emplace_back(open.event.name, ns);
+  account_input_ns_[open.event.name] +=
+      outermost ? open.event.end_ns - open.event.begin_ns : self_ns;
 }
 
 void HostLine::EndStep(const Open& open) {
@@ -171,23 +153,17 @@ void HostLine::EndStep(const Open& open) {
   step.span.not_running_ns = open.event.not_running_ns;
   step.span.cpu_ns = open.event.cpu_ns;
   step.name = open.event.name;
-  if (step_self_ns_.size() < account_self_ns_.size()) {
-    step_self_ns_.resize(account_self_ns_.size(), 0);
-  }
-  for (const uint32_t name : account_names_) {
-    step_self_ns_[name] += account_self_ns_[name];
-    if (account_self_ns_[name] > step.top_self_ns) {
-      step.top_self_ns = account_self_ns_[name];
+  for (const auto& [name, ns] : account_self_ns_) {
+    step_self_ns_[name] += ns;
+    // Of equal ones the first name of the table: the map has no order.
+    if (ns > step.top_self_ns || (ns == step.top_self_ns && name < step.top_name)) {
+      step.top_self_ns = ns;
       step.top_name = name;
     }
-    account_self_ns_[name] = 0;
   }
-  account_names_.clear();
-  for (const auto& [name, ns] : account_input_) {
-    if (name >= input_ns_.size()) input_ns_.resize(names_->size(), 0);
-    input_ns_[name] += ns;
-  }
-  account_input_.clear();
+  account_self_ns_.clear();
+  for (const auto& [name, ns] : account_input_ns_) input_ns_[name] += ns;
+  account_input_ns_.clear();
   steps_.push_back(step);
 }
 

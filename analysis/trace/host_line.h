@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "analysis/steps/intervals.h"
 #include "analysis/steps/partition.h"
 #include "analysis/trace/event_kinds.h"
@@ -45,6 +45,10 @@ struct StepEvent {
   int64_t top_self_ns = 0;  // 0: only the step itself is recorded
 };
 
+// By index into the NameTable. Holds the names that occur: a worker may have thousands of threads,
+// and thousands of names.
+using TimeByName = absl::flat_hash_map<uint32_t, int64_t>;
+
 // Accumulates the times of one thread. Events must be sorted by begin, longest first.
 class HostLine {
  public:
@@ -60,10 +64,10 @@ class HostLine {
   const RecordedTimes& times() const { return times_; }
   const std::vector<StepEvent>& steps() const { return steps_; }
   // Returns self time by name in the accounts of steps; that of names inside a compilation is the
-  // compilation's. May be shorter than the table.
-  const std::vector<int64_t>& step_self_ns() const { return step_self_ns_; }
+  // compilation's.
+  const TimeByName& step_self_ns() const { return step_self_ns_; }
   // Likewise: of an input wait its whole time, of a name inside one its self time.
-  const std::vector<int64_t>& input_ns() const { return input_ns_; }
+  const TimeByName& input_ns() const { return input_ns_; }
   std::vector<CollectiveEvent>& collectives() { return collectives_; }
 
  private:
@@ -83,7 +87,6 @@ class HostLine {
   void Pop();
   uint32_t CompilationName(const HostEvent& event);
   void AddBusy(const Open& open);
-  void AddSelf(uint32_t name, int64_t self_ns);
   void AddInput(const Open& open, int64_t self_ns);
   void EndStep(const Open& open);
 
@@ -94,12 +97,11 @@ class HostLine {
   RecordedTimes times_;
   std::vector<StepEvent> steps_;
   std::vector<CollectiveEvent> collectives_;
-  std::vector<int64_t> step_self_ns_;
-  // Self times since the last step's end: for the account of the current or next step.
-  std::vector<int64_t> account_self_ns_;
-  std::vector<uint32_t> account_names_;
-  std::vector<int64_t> input_ns_;
-  std::vector<std::pair<uint32_t, int64_t>> account_input_;  // likewise, of input waits
+  TimeByName step_self_ns_;
+  TimeByName input_ns_;
+  // Since the last step's end: for the account of the current or next step.
+  TimeByName account_self_ns_;
+  TimeByName account_input_ns_;
 };
 
 }  // namespace jobscope::analysis
