@@ -227,15 +227,18 @@ class Row:
             text=True,
         )
 
-    def await_recording(self, address, at_most_left_ms):
-        """Until a capture of the process records, and so much of it is left."""
-        client = os.path.join(self.package, "bin", "capture")
+    def captured_now(self, address, logdir, recorded_ms, *durations_ms):
+        """The client of a capture that was seen after `recorded_ms` of recording; a longer one if it ended before that was seen."""
+        check = [os.path.join(self.package, "bin", "capture"), "check", f"--service_addr={address}", "--json", "--quiet"]
         end = time.monotonic() + DEADLINE_S
-        while time.monotonic() < end:
-            answer = subprocess.run([client, "check", f"--service_addr={address}", "--json", "--quiet"], stdout=subprocess.PIPE, check=False)
-            busy = json.loads(answer.stdout)["workers"][0].get("busy", {})
-            if busy.get("state") == "recording" and busy.get("remaining_ms", 0) <= at_most_left_ms:
-                return
+        for duration_ms in durations_ms:
+            client = self.capture(address, logdir, duration_ms)
+            while client.poll() is None and time.monotonic() < end:
+                answer = subprocess.run(check, stdout=subprocess.PIPE, check=False)
+                busy = json.loads(answer.stdout)["workers"][0].get("busy", {})
+                if busy.get("state") == "recording" and busy.get("remaining_ms", 0) <= duration_ms - recorded_ms:
+                    return client
+            client.communicate()
         raise AssertionError("the capture does not begin")
 
     def delivered(self, client):
@@ -263,14 +266,12 @@ class Row:
                 self.cells[0] = "capturing"
                 self.cells[0] = self.delivered(self.capture(address, logdir, 400))
                 self.cells[1] = "forking"
-                client = self.capture(address, logdir, 700)
-                self.await_recording(address, 600)
+                client = self.captured_now(address, logdir, 100, 700, 3_000, 12_000)
                 self.tell("fork")
                 child = self.hear("child")
                 self.cells[1] = self.delivered(client) + (f", child {child}" if child != 0 else "")
                 self.cells[2] = "leaving"
-                client = self.capture(address, logdir, 20_000)
-                self.await_recording(address, 19_200)
+                client = self.captured_now(address, logdir, 800, 20_000)
                 begin = time.monotonic()
                 self.tell("leave")
                 code = self.process.wait(DEADLINE_S)
