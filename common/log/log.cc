@@ -11,15 +11,21 @@
 #define SPDLOG_HEADER_ONLY
 #endif
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <spdlog/logger.h>
-#include <spdlog/sinks/base_sink.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/sink.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "common/log/audit_line.h"
 #include "common/process/blocked_signal.h"
@@ -28,28 +34,65 @@
 namespace jobscope {
 namespace {
 
-// Writes each line with one write(2), bypassing stdio: lines stay whole even when others write to
-// stderr, and no buffer exists that a fork would copy.
-class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
- protected:
-  void sink_it_(const spdlog::details::log_msg& message) override {
-    spdlog::memory_buf_t line;
-    formatter_->format(message, line);
-    const char* next = line.data();
-    size_t left = line.size();
-    // A job that never writes to its stderr must not die of SIGPIPE because our log line found the
-    // reader gone.
-    BlockedSignal blocked(SIGPIPE);
-    while (left > 0) {
-      const ssize_t written = write(STDERR_FILENO, next, left);
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0 && errno == EPIPE) blocked.Raised();
-      if (written <= 0) return;  // stderr is closed or full: the error cannot be reported
-      next += written;
-      left -= static_cast<size_t>(written);
-    }
+// Writes a line to stderr without stdio: no buffer exists that a fork would copy. Returns false if
+// stderr is closed or full, and the line, or its end, is lost.
+//
+// poll() reports a full pipe or a stopped terminal: a write would block this thread, which serves
+// callers, until somebody reads. O_NONBLOCK is not an option: the job shares the setting. A
+// regular file always polls as writable, so a file system that hangs blocks the writing thread, as
+// does a pipe that the job fills between poll() and write().
+bool WriteToStderr(const char* next, size_t left) {
+  // A job that never writes to its stderr must not die of SIGPIPE because our log line found the
+  // reader gone.
+  BlockedSignal blocked(SIGPIPE);
+  while (left > 0) {
+    pollfd stderr_state = {STDERR_FILENO, POLLOUT, 0};
+    if (poll(&stderr_state, 1, 0) <= 0) return false;
+    // A pipe that is not full takes PIPE_BUF bytes without blocking, and in one piece.
+    const ssize_t written = write(STDERR_FILENO, next, std::min<size_t>(left, PIPE_BUF));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EPIPE) blocked.Raised();
+    if (written <= 0) return false;
+    next += written;
+    left -= static_cast<size_t>(written);
   }
-  void flush_() override {}
+  return true;
+}
+
+// Drops the lines that stderr does not take at once; the next line that it takes says how many.
+// Holds no lock during a write, so a write that hangs blocks only its own thread. A line of up to
+// PIPE_BUF bytes is one write(2) and stays whole.
+class StderrSink final : public spdlog::sinks::sink {
+ public:
+  void log(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      formatter_->format(message, line);
+    }
+    const uint64_t dropped = dropped_.exchange(0, std::memory_order_relaxed);
+    if (dropped > 0) {
+      line.resize(line.size() - 1);  // the line break
+      const std::string note =
+          " [" + std::to_string(dropped) + " earlier lines dropped: nobody read stderr]\n";
+      line.append(note.data(), note.data() + note.size());
+    }
+    if (WriteToStderr(line.data(), line.size())) return;
+    dropped_.fetch_add(dropped + 1, std::memory_order_relaxed);
+  }
+  void flush() override {}
+  void set_pattern(const std::string& pattern) override {
+    set_formatter(std::make_unique<spdlog::pattern_formatter>(pattern));
+  }
+  void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    formatter_ = std::move(formatter);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unique_ptr<spdlog::formatter> formatter_;  // guarded by `mutex_`
+  std::atomic<uint64_t> dropped_{0};              // since the last line that was written
 };
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {

@@ -6,9 +6,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <future>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "tests/full_stderr.h"
 
 namespace jobscope {
 namespace {
@@ -73,6 +77,24 @@ TEST_F(LogTest, AReaderThatHasGoneEndsNoProcess) {
         _exit(sigismember(&pending, SIGPIPE) == 0 ? 42 : 2);
       },
       testing::ExitedWithCode(42), "");
+}
+
+// Also behind a stopped terminal: whoever logs answers callers.
+TEST_F(LogTest, AFullPipeDropsLinesAndCountsThem) {
+  SetLogLevel(LogLevel::kWarning);
+  FullStderr full;
+  auto logged = std::async(std::launch::async, [] {
+    Log(LogLevel::kWarning, "first");
+    Log(LogLevel::kWarning, "second");
+  });
+  EXPECT_EQ(logged.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_THAT(full.Read(), EndsWith("xxx"));
+  logged.wait();
+  Log(LogLevel::kWarning, "third");
+  EXPECT_THAT(full.Read(),
+              EndsWith("warning: third [2 earlier lines dropped: nobody read stderr]\n"));
+  Log(LogLevel::kWarning, "fourth");
+  EXPECT_THAT(full.Read(), EndsWith("warning: fourth\n"));
 }
 
 TEST_F(LogTest, LinesOfManyThreadsStayWhole) {

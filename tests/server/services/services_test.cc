@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "server/limits.h"
+#include "tests/full_stderr.h"
 #include "tests/quiet_stopwatch.h"
 #include "tests/server/service_fixture.h"
 
@@ -208,6 +209,19 @@ TEST_F(NativeTest, DescribesAnIdleWorker) {
   EXPECT_FALSE(description.has_current_step());
   EXPECT_NEAR(static_cast<double>(description.start_unix_ns()),
               static_cast<double>(absl::ToUnixNanos(absl::Now())), 60e9);
+}
+
+// An audit line is written before each answer, on a thread that serves all callers.
+TEST_F(NativeTest, AnswersWhileNobodyReadsStderr) {
+  StartServer();
+  const FullStderr full;
+  for (int call = 0; call < 3; ++call) {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(20)));
+    v1::DescribeResponse response;
+    const grpc::Status status = native_->Describe(&context, {}, &response);
+    EXPECT_TRUE(status.ok()) << call << ": " << status.error_message();
+  }
 }
 
 TEST_F(NativeTest, DescribesSteps) {
