@@ -18,26 +18,37 @@ namespace {
 // Minimum share of a step's matched collectives that must lie in steps of the same number.
 constexpr double kConsistent = 0.9;
 
-// Returns how many workers have collectives of each group.
-std::map<std::string, size_t> GroupSizes(const std::vector<WorkerView>& views) {
-  std::map<std::string, size_t> sizes;
+bool HasSequence(const CollectiveView& collective) {
+  return collective.sequence.has_value() && collective.group.has_value();
+}
+
+// Identifies those that are expected to call a collective: its group, or if that is unknown, all
+// that call one of that name.
+using Callers = std::pair<bool, std::string>;
+Callers CallersOf(const WorkerView& view, const CollectiveView& collective) {
+  return {collective.group.has_value(), view.texts[collective.group.value_or(collective.name)]};
+}
+
+std::map<Callers, size_t> CountCallers(const std::vector<WorkerView>& views) {
+  std::map<Callers, size_t> counts;
   for (const WorkerView& view : views) {
-    std::set<uint32_t> groups;
+    std::set<std::pair<bool, uint32_t>> seen;
     for (const CollectiveView& collective : view.collectives) {
-      if (collective.group.has_value()) groups.insert(*collective.group);
+      if (!seen.emplace(collective.group.has_value(), collective.group.value_or(collective.name))
+               .second) {
+        continue;
+      }
+      ++counts[CallersOf(view, collective)];
     }
-    std::set<std::string> names;
-    for (const uint32_t group : groups) names.insert(view.texts[group]);
-    for (const std::string& name : names) ++sizes[name];
   }
-  return sizes;
+  return counts;
 }
 
 // Adds `candidates`, by key, as matches; at most one per worker counts.
 template <typename Candidates>
 void TakeMatches(const std::vector<WorkerView>& views, const Candidates& candidates,
                  std::vector<Match>* matches) {
-  const std::map<std::string, size_t> sizes = GroupSizes(views);
+  const std::map<Callers, size_t> callers = CountCallers(views);
   for (const auto& [key, members] : candidates) {
     Match match;
     bool ambiguous = false;
@@ -48,11 +59,9 @@ void TakeMatches(const std::vector<WorkerView>& views, const Candidates& candida
     if (ambiguous || match.members.size() < 2) continue;
     const Match::Member& first = match.members.front();
     const CollectiveView& collective = views[first.worker].collectives[first.collective];
-    size_t wanted = collective.group_size;
-    if (wanted == 0 && collective.group.has_value()) {
-      wanted = sizes.at(views[first.worker].texts[*collective.group]);
-    }
-    if (wanted == 0) wanted = views.size();
+    const size_t wanted = collective.group_size != 0
+                              ? collective.group_size
+                              : callers.at(CallersOf(views[first.worker], collective));
     match.complete = match.members.size() >= wanted;
     matches->push_back(std::move(match));
   }
@@ -63,7 +72,7 @@ std::vector<Match> MatchBySequence(const std::vector<WorkerView>& views) {
   for (size_t w = 0; w < views.size(); ++w) {
     const std::vector<CollectiveView>& collectives = views[w].collectives;
     for (size_t c = 0; c < collectives.size(); ++c) {
-      if (!collectives[c].sequence.has_value() || !collectives[c].group.has_value()) continue;
+      if (!HasSequence(collectives[c])) continue;
       candidates[{views[w].texts[*collectives[c].group], *collectives[c].sequence}].push_back(
           {w, c});
     }
@@ -167,10 +176,13 @@ void AlignByCollectives(const std::vector<WorkerView>& views, const std::vector<
   alignment->by = alignment->numbers.empty() ? Alignment::By::kNone : Alignment::By::kCollectives;
 }
 
-// Matches by name and ordinal within the common steps, if all workers have the same ones in them.
-std::vector<Match> MatchByOrdinal(const std::vector<WorkerView>& views, Alignment* alignment) {
+// Matches by name and ordinal within the common steps what could not be matched by sequence: those
+// names of which all workers have as many in them.
+void MatchByOrdinal(const std::vector<WorkerView>& views, Alignment* alignment) {
   constexpr size_t kNoStep = SIZE_MAX;
-  std::map<std::tuple<size_t, std::string, size_t>, std::vector<Match::Member>> candidates;
+  const bool sequences = !alignment->matches.empty();
+  using Key = std::pair<size_t, size_t>;  // common step, ordinal
+  std::map<std::string, std::map<Key, std::vector<Match::Member>>> candidates;
   for (size_t i = 0; i < alignment->workers.size(); ++i) {
     const size_t w = alignment->workers[i];
     std::vector<size_t> common(views[w].steps.size(), kNoStep);
@@ -179,25 +191,28 @@ std::vector<Match> MatchByOrdinal(const std::vector<WorkerView>& views, Alignmen
     const std::vector<CollectiveView>& collectives = views[w].collectives;
     for (size_t c = 0; c < collectives.size(); ++c) {
       if (!collectives[c].step.has_value()) continue;
+      if (sequences && HasSequence(collectives[c])) continue;
       const size_t step = common[*collectives[c].step];
       if (step == kNoStep) continue;
       const size_t ordinal = ordinals[{step, collectives[c].name}]++;
-      candidates[{step, views[w].texts[collectives[c].name], ordinal}].push_back({w, c});
+      candidates[views[w].texts[collectives[c].name]][{step, ordinal}].push_back({w, c});
     }
   }
-  size_t fitting = 0;
-  for (const auto& [key, members] : candidates) {
-    if (members.size() == alignment->workers.size()) ++fitting;
+  bool all_fit = true;
+  for (const auto& [name, of_name] : candidates) {
+    const auto fitting = std::count_if(of_name.begin(), of_name.end(), [&](const auto& candidate) {
+      return candidate.second.size() == alignment->workers.size();
+    });
+    if (static_cast<double>(fitting) >= kConsistent * static_cast<double>(of_name.size())) {
+      TakeMatches(views, of_name, &alignment->matches);
+    } else {
+      all_fit = false;
+    }
   }
-  if (static_cast<double>(fitting) < kConsistent * static_cast<double>(candidates.size())) {
-    alignment->warnings.push_back(
-        "collectives carry no sequence numbers, and differ between workers: not matched, so who "
-        "waits for whom is not known");
-    return {};
-  }
-  std::vector<Match> matches;
-  TakeMatches(views, candidates, &matches);
-  return matches;
+  if (all_fit) return;
+  alignment->warnings.push_back(
+      "collectives carry no sequence numbers, and differ between workers: not matched, so who "
+      "waits for whom is not known");
 }
 
 using Ends = std::vector<std::pair<int64_t, size_t>>;
@@ -271,7 +286,7 @@ void MatchWithoutSequence(const std::vector<WorkerView>& views, Alignment* align
         "matched, so who waits for whom is not known");
     return;
   }
-  alignment->matches = MatchByOrdinal(views, alignment);
+  MatchByOrdinal(views, alignment);
 }
 
 // Returns whether all workers have collectives and steps of equal duration: then they wait for each
@@ -326,6 +341,7 @@ Alignment Align(const std::vector<WorkerView>& views) {
           "workers number their steps differently: aligned by their collectives");
       AlignByCollectives(views, alignment.matches, &alignment);
     }
+    MatchByOrdinal(views, &alignment);
   } else if (collectives && alignment.workers.size() > 1) {
     MatchWithoutSequence(views, &alignment);
   }

@@ -41,7 +41,7 @@ struct Alignment {
   size_t common() const { return numbers.size(); }
 };
 
-// Aligns workers. Collectives are matched by process group and sequence number; if traces lack
+// Aligns workers. Collectives are matched by process group and sequence number; those that lack
 // these, by name and ordinal within steps that belong together. Steps are aligned by number, unless
 // matched collectives contradict this, or the times of collectives without sequence numbers do:
 // then the collectives decide.

@@ -100,7 +100,7 @@ int64_t BlockedBefore(const Intervals& blocked, int64_t last_arrival_ns) {
 }
 
 std::vector<MatchTimes> SplitBlocked(const Alignment& alignment, std::vector<WorkerView>* views,
-                                     std::vector<int64_t>* unmatched_ns) {
+                                     std::vector<int64_t>* unsure_ns) {
   std::vector<std::vector<bool>> matched(views->size());
   for (size_t w = 0; w < views->size(); ++w) {
     WorkerView& view = (*views)[w];
@@ -109,6 +109,7 @@ std::vector<MatchTimes> SplitBlocked(const Alignment& alignment, std::vector<Wor
     view.class_ns[Index(StepClass::kWaiting)].assign(view.steps.size(), 0);
     view.class_ns[Index(StepClass::kTransfer)].assign(view.steps.size(), 0);
   }
+  unsure_ns->assign(views->size(), 0);
   std::vector<MatchTimes> result;
   result.reserve(alignment.matches.size());
   for (const Match& match : alignment.matches) {
@@ -130,22 +131,22 @@ std::vector<MatchTimes> SplitBlocked(const Alignment& alignment, std::vector<Wor
       const int64_t wait_ns = last.clocks_agree ? BlockedBefore(collective.blocked, last.time_ns)
                                                 : collective.blocked_ns - times.transfer_ns;
       times.wait_ns += wait_ns;
+      if (!match.complete) (*unsure_ns)[member.worker] += collective.blocked_ns - wait_ns;
       AddToSteps(collective, last.clocks_agree ? last.time_ns : INT64_MAX / 2, wait_ns, &view);
     }
     result.push_back(times);
   }
-  unmatched_ns->assign(views->size(), 0);
   for (size_t w = 0; w < views->size(); ++w) {
     WorkerView& view = (*views)[w];
     for (size_t c = 0; c < view.collectives.size(); ++c) {
       if (matched[w][c] || view.blocked_ns.empty()) continue;
-      (*unmatched_ns)[w] += view.collectives[c].blocked_ns;
+      (*unsure_ns)[w] += view.collectives[c].blocked_ns;
       AddToSteps(view.collectives[c], INT64_MIN / 2, 0, &view);
     }
   }
   if (alignment.whole_steps) {
     SplitWholeSteps(alignment, views);
-    unmatched_ns->assign(views->size(), 0);
+    unsure_ns->assign(views->size(), 0);
   }
   return result;
 }

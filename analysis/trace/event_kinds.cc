@@ -59,7 +59,7 @@ EventKind HostEventKind(std::string_view name) {
     return EventKind::kInput;
   }
   if (StartsWith(name, {"gloo:", "nccl:", "mpi:", "ucc:", "xccl:"})) {
-    return Contains(name, {"(enqueue)"}) ? EventKind::kScope : EventKind::kCollective;
+    return IsEnqueue(name) ? EventKind::kScope : EventKind::kCollective;
   }
   if (name == "MemoryAllocation") return EventKind::kAllocation;
   if (name == "MemoryDeallocation") return EventKind::kDeallocation;
@@ -114,6 +114,8 @@ StepClass ClassOf(EventKind kind) {
   }
   return StepClass::kHost;
 }
+
+bool IsEnqueue(std::string_view name) { return Contains(name, {"(enqueue)"}); }
 
 bool IsWait(std::string_view name) {
   const std::string lower = absl::AsciiStrToLower(xspace::AbslView(name));

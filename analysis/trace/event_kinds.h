@@ -33,6 +33,10 @@ EventKind DeviceEventKind(std::string_view name);
 // Returns the class to which the time of such an event belongs.
 StepClass ClassOf(EventKind kind);
 
+// Returns whether an event of this name only hands a collective to a device: "nccl:all_reduce
+// (enqueue)". The kernel is the collective.
+bool IsEnqueue(std::string_view name);
+
 // Returns whether a thread in an event of this name waits, without work of its own.
 bool IsWait(std::string_view name);
 

@@ -74,7 +74,7 @@ void PlaneEvents::Take(const Stat& stat, EventFacts* facts) const {
       facts->compilation = is_integer && stat.integer != 0;
       return;
     case Fact::kGroup:
-      facts->collective = true;
+      facts->collective = !facts->enqueue;
       facts->group = names_.Text(stat);
       if (is_integer) facts->group_number = stat.integer;
       return;
@@ -85,7 +85,7 @@ void PlaneEvents::Take(const Stat& stat, EventFacts* facts) const {
       if (is_integer && stat.integer >= 0) facts->bytes = static_cast<uint64_t>(stat.integer);
       return;
     case Fact::kGroupSize:
-      facts->collective = true;
+      facts->collective = !facts->enqueue;
       if (is_integer && stat.integer > 0 && stat.integer <= INT32_MAX) {
         facts->group_size = static_cast<uint32_t>(stat.integer);
       }
@@ -102,6 +102,7 @@ EventMeaning PlaneEvents::Resolve(uint64_t metadata_id) const {
     return meaning;
   }
   const EventMetadata& metadata = found->second;
+  meaning.facts.enqueue = IsEnqueue(metadata.name);
   std::string_view source;
   ForEachStat(metadata.message, xspace::xevent_metadata_field::kStats, [&](const Stat& stat) {
     if (source_stat_ != 0 && stat.metadata_id == source_stat_) source = names_.Text(stat);

@@ -25,7 +25,8 @@ struct EventFacts {
   std::optional<int64_t> cpu_ns;
   bool input = false;  // a stage of an input pipeline
   bool compilation = false;
-  bool collective = false;  // has a stat that only collectives have
+  bool enqueue = false;     // IsEnqueue
+  bool collective = false;  // has a stat that only collectives have, and is one itself
   std::string_view group;
   std::optional<int64_t> group_number;
   std::optional<int64_t> sequence;

@@ -202,14 +202,14 @@ Report Reduce(const Digests& digests) {
 
   report.alignment = Align(views);
   const Alignment& alignment = report.alignment;
-  std::vector<int64_t> unmatched_ns;
-  const std::vector<MatchTimes> matches = SplitBlocked(alignment, &views, &unmatched_ns);
+  std::vector<int64_t> unsure_ns;
+  const std::vector<MatchTimes> matches = SplitBlocked(alignment, &views, &unsure_ns);
   report.collectives = CollectiveRows(alignment, matches, views);
   report.last_arrivals = LastArrivals(alignment, matches, views);
   for (size_t w = 0; w < views.size(); ++w) {
     WorkerRow row;
     row.view = std::move(views[w]);
-    row.unmatched_ns = unmatched_ns[w];
+    row.unsure_ns = unsure_ns[w];
     FillRow(&row);
     report.workers.push_back(std::move(row));
   }

@@ -64,7 +64,7 @@ struct WorkerRow {
   std::array<std::optional<double>, kStepClasses> classes_ms;  // means per step; absent: not
                                                                // recorded
   std::optional<double> asleep_ms;  // in host, launch and unexplained time
-  int64_t unmatched_ns = 0;         // blocked in collectives that no other worker recorded
+  int64_t unsure_ns = 0;            // transfer in collectives of which not all members are known
 };
 
 struct CollectiveRow {

@@ -88,6 +88,19 @@ Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report)
   return finding;
 }
 
+// Returns whether most of the transfer lies in collectives of which not all members are known.
+bool TransferIsUnsure(const std::vector<size_t>& workers, const Report& report) {
+  int64_t unsure_ns = 0;
+  int64_t transfer_ns = 0;
+  for (const size_t w : workers) {
+    unsure_ns += report.workers[w].unsure_ns;
+    for (const int64_t ns : report.workers[w].view.class_ns[Index(StepClass::kTransfer)]) {
+      transfer_ns += ns;
+    }
+  }
+  return 2 * unsure_ns > transfer_ns;
+}
+
 // Returns what bounds all workers together, if nobody stands out.
 Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report) {
   Finding finding = BoundOfWorkers(workers, report);
@@ -107,6 +120,14 @@ Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report) {
                         100 * *finding.class_ms / *finding.step_ms, report.missing.size(),
                         report.expected_workers),
         "capture all workers");
+  }
+  if (*finding.step_class == StepClass::kTransfer && TransferIsUnsure(workers, report)) {
+    return Undecidable(
+        absl::StrFormat("the workers spend %.0f %% of their steps in collectives, most of it where "
+                        "members are not recorded: whether these are slow or the link is, cannot "
+                        "be told",
+                        100 * *finding.class_ms / *finding.step_ms),
+        "capture all members, and their collectives");
   }
   const bool has_device = std::any_of(workers.begin(), workers.end(), [&](size_t w) {
     return report.workers[w].classes_ms[Index(StepClass::kDeviceCompute)].has_value();

@@ -156,7 +156,7 @@ void WriteBound(const Report& report, Finding* finding) {
   }
   AddCause(finding);
   if (*finding->step_class == StepClass::kTransfer && finding->workers.size() == 1 &&
-      report.workers[finding->workers.front()].unmatched_ns > 0) {
+      report.workers[finding->workers.front()].unsure_ns > 0) {
     finding->why.emplace_back(
         "transfer, or waiting for ranks that are not in this run: capture them too");
   }

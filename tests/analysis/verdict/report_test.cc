@@ -132,6 +132,87 @@ TEST_F(ReportTest, AMissingRankMayBeTheSlowOne) {
   EXPECT_THAT(report["sure"].get<std::string>(), HasSubstr("4 of 5 workers (w4: unreachable"));
 }
 
+// As PyTorch's collector records NCCL: the call carries group and sequence number, and ends when the
+// kernel is enqueued.
+void AddNccl(TraceFile* trace, int64_t sequence, double arrival_ms, double end_ms) {
+  trace->Event("nccl:all_reduce (enqueue)", arrival_ms - 2, arrival_ms - 1.9,
+               {{"sequence", sequence}, {"group_size", 4}}, {{"process_group", "0"}},
+               sequence % 2 == 0 ? "/device:CUSTOM:async" : "/host:CPU");
+  trace->Event("cudaStreamSynchronize", arrival_ms - 1.5, end_ms);
+  trace->Kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", arrival_ms, end_ms, 8);
+}
+
+TEST_F(ReportTest, TheKernelIsTheCollectiveNotItsEnqueue) {
+  std::vector<TraceFile> traces(4);
+  double begin_ms = 5;
+  for (int step = 0; step < 40; ++step) {
+    const double end_ms = begin_ms + 90;
+    for (int rank = 0; rank < 4; ++rank) {
+      TraceFile& trace = traces[static_cast<size_t>(rank)];
+      const double arrival_ms = begin_ms + 30 + 0.1 * Jitter(rank, step) + (rank == 2 ? 30 : 0);
+      trace.Step(step, begin_ms, end_ms);
+      trace.Kernel("gemm", begin_ms + 1, arrival_ms);
+      AddNccl(&trace, step, arrival_ms, end_ms);
+    }
+    begin_ms = end_ms;
+  }
+  for (int rank = 0; rank < 4; ++rank) AddWorker(rank, "node0", traces[static_cast<size_t>(rank)]);
+  WriteManifest();
+  const json report = ReportOfRun();
+  const json& verdict = report["verdict"];
+  EXPECT_EQ(verdict["workers"], json({"w2"}));
+  EXPECT_NEAR(verdict["gain"].get<double>(), 1.0 / 3, 0.01) << verdict;
+  EXPECT_NEAR(report["workers"][0]["classes_ms"]["waiting"].get<double>(), 30, 0.1);
+  ASSERT_EQ(report["collectives"].size(), 1u) << report["collectives"];
+  EXPECT_EQ(report["collectives"][0]["matched"], 40);
+}
+
+// In turns one rank is late at a barrier, which has no sequence number; the all_reduce before it has.
+TEST_F(ReportTest, CollectivesWithoutSequenceAreMatchedBesideOthers) {
+  std::vector<TraceFile> traces(4);
+  double begin_ms = 5;
+  for (int step = 0; step < 40; ++step) {
+    const double end_ms = begin_ms + 7 + 60 + 0.5;
+    for (int rank = 0; rank < 4; ++rank) {
+      TraceFile& trace = traces[static_cast<size_t>(rank)];
+      const double arrival_ms = begin_ms + 7 + (rank == step % 4 ? 60 : 30);
+      trace.Step(step, begin_ms, end_ms);
+      trace.Event("forward", begin_ms, begin_ms + 5);
+      trace.AllReduce(step, begin_ms + 5, begin_ms + 7);
+      trace.Event("backward", begin_ms + 7, arrival_ms);
+      trace.Event("gloo:barrier", arrival_ms, end_ms, {}, {}, "/device:CUSTOM:async");
+    }
+    begin_ms = end_ms;
+  }
+  for (int rank = 0; rank < 4; ++rank) AddWorker(rank, "node0", traces[static_cast<size_t>(rank)]);
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["class"], "waiting") << report["verdict"];
+  EXPECT_NEAR(report["workers"][0]["classes_ms"]["waiting"].get<double>(), 0.75 * 30, 0.1);
+  EXPECT_NEAR(report["workers"][0]["classes_ms"]["transfer"].get<double>(), 2.5, 0.1);
+}
+
+// Of four members, two are in the run: the other two may be the slow ones.
+TEST_F(ReportTest, MembersOutsideTheRunMayBeTheSlowOnes) {
+  for (int rank = 0; rank < 2; ++rank) {
+    TraceFile trace;
+    for (int step = 0; step < 40; ++step) {
+      const double begin_ms = step * 90;
+      const double arrival_ms = begin_ms + 30 + Jitter(rank, step);
+      trace.Step(step, begin_ms, begin_ms + 90);
+      trace.Event("forward", begin_ms, arrival_ms);
+      trace.Event("gloo:all_reduce", arrival_ms, begin_ms + 90,
+                  {{"sequence", step}, {"group_size", 4}}, {{"process_group", "0"}},
+                  "/device:CUSTOM:async");
+    }
+    AddWorker(rank, "node0", trace);
+  }
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "undecidable") << verdict;
+  EXPECT_THAT(verdict["why_undecidable"].get<std::string>(), HasSubstr("members are not recorded"));
+}
+
 TEST_F(ReportTest, StepsThatAreNumberedDifferentlyAreAlignedByCollectives) {
   AddRanks(
       4, 30, [](int rank, int step) { return (rank == 1 ? 30 : 5) + Jitter(rank, step); },
