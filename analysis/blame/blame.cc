@@ -44,42 +44,59 @@ StepTimes Mend(const OwnTimes& times, const std::vector<size_t>& workers) {
   return result;
 }
 
+// Returns whether `workers` are all of one node, and there are others.
+bool IsNode(const OwnTimes& times, const std::vector<size_t>& workers) {
+  const std::string& node = times.nodes[workers.front()];
+  return !node.empty() && workers.size() > 1 && workers.size() < times.nodes.size() &&
+         static_cast<size_t>(std::count(times.nodes.begin(), times.nodes.end(), node)) ==
+             workers.size() &&
+         std::all_of(workers.begin(), workers.end(),
+                     [&](size_t worker) { return times.nodes[worker] == node; });
+}
+
+// Returns the workers above the widest gap between the sorted means: at most half of all, or a
+// node. Of more than half it cannot be told whether they are slow or the others fast.
+std::vector<size_t> AboveTheGap(const OwnTimes& times, const std::vector<double>& means) {
+  std::vector<size_t> order(means.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return means[a] > means[b]; });
+  std::vector<size_t> above;
+  std::vector<size_t> widest;
+  double most = 1 + kMinExcessOfFew;
+  for (size_t i = 0; i + 1 < order.size(); ++i) {
+    above.push_back(order[i]);
+    if (means[order[i]] <= most * means[order[i + 1]]) continue;
+    if (2 * above.size() > order.size() && !IsNode(times, above)) continue;
+    most = means[order[i]] / means[order[i + 1]];
+    widest = above;
+  }
+  std::sort(widest.begin(), widest.end());
+  return widest;
+}
+
 // Returns the workers whose mean own time stands out.
 std::vector<size_t> Outliers(const OwnTimes& times) {
   const std::vector<double> means = MeanOwn(times);
   std::vector<size_t> outliers;
-  if (means.size() < 2) return outliers;
-  if (means.size() < kFewWorkers) {
+  if (means.size() >= kFewWorkers) {
+    const double median = Median(means);
+    const double spread = std::max(ScaledMad(means, median), kMinSpread * median);
     for (size_t w = 0; w < means.size(); ++w) {
-      std::vector<double> others = means;
-      others.erase(others.begin() + static_cast<ptrdiff_t>(w));
-      // Compared with the slowest of the others: of three ranks two may be slow, and then nobody
-      // stands out.
-      const double reference = *std::max_element(others.begin(), others.end());
-      if (means[w] > reference * (1 + kMinExcessOfFew)) outliers.push_back(w);
+      if (means[w] - median > kMinZScore * spread) outliers.push_back(w);
     }
-    return outliers;
   }
-  const double median = Median(means);
-  const double spread = std::max(ScaledMad(means, median), kMinSpread * median);
-  for (size_t w = 0; w < means.size(); ++w) {
-    if (means[w] - median > kMinZScore * spread) outliers.push_back(w);
-  }
-  return outliers;
+  // Where about half of the workers are slow, the median and the spread are theirs as well.
+  return outliers.empty() ? AboveTheGap(times, means) : outliers;
 }
 
 // Groups by node first: if all workers of a node stand out, and there are others, the finding is
 // the node's.
 std::vector<Straggler> Grouped(const OwnTimes& times, const std::vector<size_t>& outliers) {
-  std::map<std::string, std::vector<size_t>> all;
   std::map<std::string, std::vector<size_t>> slow;
-  for (size_t w = 0; w < times.nodes.size(); ++w) all[times.nodes[w]].push_back(w);
   for (const size_t w : outliers) slow[times.nodes[w]].push_back(w);
   std::vector<Straggler> groups;
   for (const auto& [node, workers] : slow) {
-    const bool whole =
-        !node.empty() && workers.size() > 1 && all.size() > 1 && workers.size() == all[node].size();
-    if (whole) {
+    if (IsNode(times, workers)) {
       Straggler group = WorthOf(times, workers);
       group.node = node;
       groups.push_back(std::move(group));

@@ -18,8 +18,8 @@ inline constexpr double kMinZScore = 3.5;
 // Lower bound of the standard deviation between ranks, relative to their median: equal machines
 // differ this much, and a median distance of 0 would blame anybody.
 inline constexpr double kMinSpread = 0.01;
-// With fewer workers than this no spread can be computed: the excess must be this share of the
-// others' time.
+// With fewer workers than this no spread can be computed, and with about half of them slow it is no
+// measure: the excess over the slowest of the others must be this share of its time.
 inline constexpr size_t kFewWorkers = 4;
 inline constexpr double kMinExcessOfFew = 0.08;
 // Minimum gain of a fix, as a share of the time of all steps: its estimate, and its lower bound

@@ -61,7 +61,7 @@ TEST(BlameTest, OneSlowRankIsFound) {
 TEST(BlameTest, EqualRanksBlameNobody) {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     for (const double noise_ms : {0.1, 2.0, 15.0}) {
-      for (const size_t workers : {size_t{2}, size_t{3}, size_t{8}}) {
+      for (const size_t workers : {size_t{2}, size_t{3}, size_t{4}, size_t{6}, size_t{8}}) {
         EXPECT_THAT(FindStragglers(Equal(workers, 40, noise_ms, seed)), IsEmpty())
             << workers << " workers, noise " << noise_ms << " ms, seed " << seed;
       }
@@ -85,6 +85,35 @@ TEST(BlameTest, AWholeNodeIsOneFinding) {
   EXPECT_THAT(found[0].workers, ElementsAre(4, 5, 6, 7));
   EXPECT_EQ(found[0].node, "node1");
   EXPECT_GT(found[0].gain, 0.15);
+}
+
+// The median lies between the two halves, and so does the spread.
+TEST(BlameTest, OneOfTwoNodes) {
+  OwnTimes times = Equal(8, 40);
+  for (const size_t worker : {4, 5, 6, 7}) Slow(&times, worker, 50);
+  const std::vector<Straggler> found = FindStragglers(times);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].workers, ElementsAre(4, 5, 6, 7));
+  EXPECT_EQ(found[0].node, "node1");
+}
+
+// One worker of the other node is missing.
+TEST(BlameTest, ANodeOfMoreThanHalfOfTheWorkers) {
+  OwnTimes times = Equal(7, 40);
+  for (const size_t worker : {0, 1, 2, 3}) Slow(&times, worker, 50);
+  const std::vector<Straggler> found = FindStragglers(times);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].workers, ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(found[0].node, "node0");
+}
+
+TEST(BlameTest, HalfOfTheRanksOfAllNodes) {
+  OwnTimes times = Equal(8, 40);
+  for (const size_t worker : {0, 3, 4, 6}) Slow(&times, worker, 50);
+  const std::vector<Straggler> found = FindStragglers(times);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].workers, ElementsAre(0, 3, 4, 6));
+  EXPECT_EQ(found[0].node, "");
 }
 
 TEST(BlameTest, TwoRanksThatHideBehindEachOtherAreOneFinding) {

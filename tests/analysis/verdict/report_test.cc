@@ -99,6 +99,17 @@ TEST_F(ReportTest, EqualRanksAreBalanced) {
   EXPECT_FALSE(report["verdict"].contains("gain"));
 }
 
+TEST_F(ReportTest, OneOfTwoNodesIsSlow) {
+  AddRanks(8, 40, Jitter, [](int rank, int) { return rank < 4 ? 50.0 : 75.0; });
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "straggler") << verdict;
+  EXPECT_EQ(verdict["node"], "node1");
+  EXPECT_EQ(verdict["workers"], json({"w4", "w5", "w6", "w7"}));
+  EXPECT_EQ(verdict["class"], "host");
+  EXPECT_NEAR(verdict["gain"].get<double>(), 0.30, 0.01);
+}
+
 TEST_F(ReportTest, ASlowLinkSlowsAllAndBlamesNobody) {
   AddRanks(4, 40, Jitter, [](int, int) { return 12.0; });
   WriteManifest();
