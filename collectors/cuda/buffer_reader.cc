@@ -31,7 +31,7 @@ bool BufferReader::Read(absl::Duration budget) {
   const absl::Time deadline = SteadyNow() + budget;
   while (const auto full = pool_.TakeFull()) {
     if (full->scrap) {
-      account_.scrap_records += Count(*full);
+      account_.scrap_records += DiscardRecords(*full);
     } else {
       ReadRecords(*full);
     }
@@ -41,17 +41,24 @@ bool BufferReader::Read(absl::Duration budget) {
   return true;
 }
 
-void BufferReader::CountRest() {
+uint64_t BufferReader::Discard() {
+  uint64_t records = 0;
   while (const auto full = pool_.TakeFull()) {
-    account_.unread_records += Count(*full);
+    records += DiscardRecords(*full);
     pool_.Free(full->slot);
   }
+  return records;
 }
 
-uint64_t BufferReader::Count(const BufferPool::Full& buffer) const {
+uint64_t BufferReader::DiscardRecords(const BufferPool::Full& buffer) const {
   uint64_t records = 0;
   RecordWalk walk(api_, buffer.data, buffer.bytes);
-  while (walk.Next()) ++records;
+  for (; walk.Next(); ++records) {
+    Activity activity;
+    if (ParseRecord(walk.record(), walk.left(), api_->version, &activity) == ParseResult::kOk) {
+      std::free(activity.details);
+    }
+  }
   return records;
 }
 

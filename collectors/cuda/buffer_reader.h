@@ -28,8 +28,8 @@ class BufferReader {
 
   // Reads for at most `budget`. Returns whether no buffer is left.
   bool Read(absl::Duration budget);
-  // Counts the records of all remaining buffers as unread.
-  void CountRest();
+  // Discards all remaining buffers. Returns the number of their records.
+  uint64_t Discard();
   // Declares tracing over: work without a start time had not begun.
   void EndOfWork() { work_is_over_ = true; }
 
@@ -38,8 +38,8 @@ class BufferReader {
 
  private:
   void ReadRecords(const BufferPool::Full& buffer);
-  // Returns the number of records.
-  uint64_t Count(const BufferPool::Full& buffer) const;
+  // Frees what the records own. Returns their number.
+  uint64_t DiscardRecords(const BufferPool::Full& buffer) const;
   void TakeRecord(const uint8_t* record, size_t bytes);
   void NoteUnknown(const uint8_t* record, size_t bytes);
 

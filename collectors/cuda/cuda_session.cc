@@ -26,8 +26,8 @@ constexpr absl::Duration kFresh = absl::Milliseconds(50);
 constexpr absl::Duration kForgetAfter = absl::Seconds(8);
 // Time after the end during which CUPTI may still return buffers.
 constexpr absl::Duration kLastBuffers = absl::Milliseconds(50);
-// Time limit for asking CUPTI what it dropped before the start.
-constexpr absl::Duration kForgetDroppedLimit = absl::Milliseconds(300);
+// Time limit for CUPTI's calls of the start.
+constexpr absl::Duration kStartLimit = absl::Milliseconds(300);
 // Minimum share of Stop's time for a call of CUPTI.
 constexpr absl::Duration kLeastCallLimit = absl::Milliseconds(100);
 
@@ -67,8 +67,7 @@ CudaSession::~CudaSession() {
 
 absl::Status CudaSession::Arm() {
   (void)pool_.TakeCounts();
-  // Buffers that an earlier session left behind are discarded.
-  while (const auto full = pool_.TakeFull()) pool_.Free(full->slot);
+  (void)reader_.Discard();  // buffers that an earlier session left behind
   pool_.SetMode(BufferPool::Mode::kArmed);
   const absl::Status status = tracing_.Begin(limits_.begin);
   if (!status.ok()) {
@@ -93,8 +92,8 @@ absl::Status CudaSession::Start(const StartRequest& request) {
   window_.map = request.map;
   clock_.AddKnot();
   // Buffers were recycled between Arm and here; records dropped then are not from this window.
-  (void)tracing_.ForgetDropped(kForgetDroppedLimit);
   pool_.SetMode(BufferPool::Mode::kRecording);
+  (void)tracing_.Start(kStartLimit);
   const BufferPool::Counts before = pool_.TakeCounts();
   if (before.recycled + before.refused + before.scrapped > 0) {
     // If Start comes late, records from before are incomplete.
@@ -193,7 +192,7 @@ void CudaSession::TakeLastRecords(absl::Time deadline) {
   } while (SteadyNow() < last);
   pool_.SetMode(BufferPool::Mode::kIdle);
   // Too many to read before Stop's caller times out: counted, like discarded ones.
-  if (!all) reader_.CountRest();
+  if (!all) account_.unread_records += reader_.Discard();
 }
 
 void CudaSession::GiveUp() {

@@ -22,7 +22,7 @@ struct Kind {
   uint32_t since;    // first version that has it
 };
 // Kernels first: without them there is no GPU part. The rest in the order of usefulness.
-constexpr std::array<Kind, 9> kKinds = {{
+constexpr std::array<Kind, 8> kKinds = {{
     {kKindConcurrentKernel, "kernels", kCupti11_0},
     {kKindMemcpy, "copies", kCupti11_0},
     {kKindMemcpyPeer, "copies between GPUs", kCupti11_0},
@@ -30,7 +30,6 @@ constexpr std::array<Kind, 9> kKinds = {{
     {kKindRuntime, "calls of the CUDA runtime", kCupti11_0},
     {kKindDriver, "calls of the CUDA driver", kCupti11_0},
     {kKindSynchronization, "synchronisation", kCupti11_0},
-    {kKindOverhead, "CUPTI's own overhead", kCupti11_0},
     {kKindMemory, "memory allocations", kCupti11_2},
 }};
 
@@ -271,9 +270,12 @@ void Attachment::CountDropped() {
   }
 }
 
-void Attachment::ForgetDropped() {
+// Overhead records may own memory, which the pool leaks if it recycles their buffer: it does not
+// from here on.
+void Attachment::Start() {
   CountDropped();
   dropped_ = 0;
+  if (!Gone()) (void)Enable(kKindOverhead, "CUPTI's own overhead");
 }
 
 void Attachment::Disable() {

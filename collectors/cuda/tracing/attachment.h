@@ -41,7 +41,8 @@ class Attachment {
   void Flush(bool forced);
   // Counts the records that CUPTI has dropped so far.
   void CountDropped();
-  void ForgetDropped();
+  // Begins the window: forgets the records dropped so far, and enables overhead records.
+  void Start();
   // Forces a flush while tracing is on, so that work in flight keeps its known data; then disables
   // all kinds and fetches what arrived in between.
   void End();

@@ -56,8 +56,8 @@ bool Tracing::Flush(absl::Duration timeout) {
   return Run(timeout, [](Attachment* attachment) { attachment->Flush(/*forced=*/false); });
 }
 
-bool Tracing::ForgetDropped(absl::Duration timeout) {
-  return Run(timeout, [](Attachment* attachment) { attachment->ForgetDropped(); });
+bool Tracing::Start(absl::Duration timeout) {
+  return Run(timeout, [](Attachment* attachment) { attachment->Start(); });
 }
 
 bool Tracing::End(absl::Duration timeout) {

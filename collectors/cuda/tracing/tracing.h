@@ -39,8 +39,8 @@ class Tracing {
   absl::Duration busy_for() const;
   // Does the same as FlushSoon and waits. False: no answer in time.
   bool Flush(absl::Duration timeout);
-  // Resets the count of dropped records.
-  bool ForgetDropped(absl::Duration timeout);
+  // Begins the window once the pool records: see Attachment::Start. False: no answer in time.
+  bool Start(absl::Duration timeout);
   // Forces out all records, disables all kinds and counts dropped records. False: no answer in
   // time.
   bool End(absl::Duration timeout);

@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -14,6 +17,37 @@
 
 #include "collectors/cuda/tracing/buffer_pool.h"
 #include "tests/collectors/cuda/collector_fixture.h"
+
+namespace {
+
+// Details of overhead records: CUPTI allocates them, and whoever gets them frees them.
+constexpr size_t kMaxDetails = 256;
+std::array<std::atomic<void*>, kMaxDetails> details_in_use;
+std::atomic<int> details_count{0};
+
+void* NewDetails() {
+  void* const details = std::malloc(8);
+  for (std::atomic<void*>& place : details_in_use) {
+    void* none = nullptr;
+    if (place.compare_exchange_strong(none, details)) break;
+  }
+  ++details_count;
+  return details;
+}
+
+}  // namespace
+
+// The linker passes each free() of this program here.
+extern "C" void __real_free(void* memory);   // NOLINT: the linker's name
+extern "C" void __wrap_free(void* memory) {  // NOLINT: the linker's name
+  if (memory != nullptr && details_count > 0) {
+    for (std::atomic<void*>& place : details_in_use) {
+      void* found = memory;
+      if (place.compare_exchange_strong(found, nullptr)) --details_count;
+    }
+  }
+  __real_free(memory);
+}
 
 namespace jobscope {
 namespace {
@@ -36,6 +70,16 @@ class CudaAccountTest : public CudaCollectorTest {
     Activity api = FakeGpu::Call(which, FakeGpu::NextCorrelation(), RealtimeNs());
     api.result = result;
     gpu().Emit(api);
+  }
+  static constexpr uint32_t kKindOverhead = 17;
+  static void DeliverOverhead() {
+    Activity overhead;
+    overhead.type = cuda::ActivityType::kOverhead;
+    overhead.call = 6u << 16;
+    overhead.start_ns = RealtimeNs();
+    overhead.end_ns = overhead.start_ns + 1'000;
+    overhead.details = NewDetails();
+    EXPECT_TRUE(gpu().Deliver(Encode(overhead, gpu().version())));
   }
   // CUPTI has no time for it, and gives it back as complete.
   static void EmitWithoutTime(Activity activity) {
@@ -295,6 +339,36 @@ TEST_F(CudaAccountTest, BeforeVersion12_9RecordsOverTheCapAreCountedAsScrap) {
   session().ExpectIdentity();
   EXPECT_EQ(session().report().lost_by_cause.at("gpu_pool"), 3u);
   EXPECT_THAT(session().Named(kAddName), IsEmpty());
+}
+
+// A program that is armed for hours, and CUPTI's command buffer is full again and again.
+TEST_F(CudaAccountTest, DetailsOfOverheadsInRecycledBuffersAreNotLeaked) {
+  ASSERT_TRUE(session().Arm().ok());
+  const auto overhead = [] {
+    if (gpu().IsEnabled(kKindOverhead) != 0) DeliverOverhead();
+  };
+  const size_t pool = options_.buffer_bytes / cuda::BufferPool::kBufferBytes;
+  for (size_t i = 0; i < pool + 10; ++i) overhead();
+  ASSERT_TRUE(session().Start().ok());
+  overhead();
+  Finish();
+  session().ExpectIdentity();
+  EXPECT_EQ(session().Named("command buffer full").size(), 1u);
+  EXPECT_EQ(details_count, 0);
+}
+
+TEST_F(CudaAccountTest, DetailsOfOverheadsInScrapAreNotLeaked) {
+  options_.cupti_library = UseVersion(22);
+  Begin();
+  std::vector<void*> taken;
+  const size_t cap = options_.buffer_bytes / cuda::BufferPool::kBufferBytes;
+  for (size_t i = 0; i < cap; ++i) taken.push_back(gpu().Take());
+  DeliverOverhead();
+  for (void* const buffer : taken) gpu().Return(buffer, nullptr, 0);
+  Finish();
+  session().ExpectIdentity();
+  EXPECT_EQ(session().report().lost_by_cause.at("gpu_pool"), 1u);
+  EXPECT_EQ(details_count, 0);
 }
 
 TEST_F(CudaAccountTest, BuffersThatComeBackAfterTheEndAreSaidInTheNextCapture) {
