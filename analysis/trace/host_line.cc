@@ -43,6 +43,7 @@ void HostLine::Push(const HostEvent& event) {
   open.event = event;
   open.in_wait = event.kind == EventKind::kCollective || event.kind == EventKind::kInput;
   open.owner = event.name;
+  std::optional<uint32_t> function;  // around it
   if (!stack_.empty()) {
     Open& parent = stack_.back();
     // If events overlap without nesting, the later one is cut.
@@ -53,17 +54,24 @@ void HostLine::Push(const HostEvent& event) {
     open.in_input = parent.in_input || parent.event.kind == EventKind::kInput;
     open.has_owner = parent.has_owner;
     if (parent.has_owner) open.owner = parent.owner;
+    if (!parent.around_step) function = parent.function;
   }
   if (event.kind == EventKind::kCompilation && !open.has_owner) {
     open.has_owner = true;
-    open.owner = CompilationName(event);
+    if (function.has_value()) open.owner = CompilationName(event, *function);
   }
+  // Python frames are mostly the compiler's.
+  open.function = absl::StartsWith((*names_)[event.name].name, "$") ? function : event.name;
   const int64_t begin_ns = open.event.begin_ns;
   const int64_t end_ns = open.event.end_ns;
   if (event.step.has_value() && !in_step_) {
     open.is_step = true;
     in_step_ = true;
-    for (Open& outer : stack_) outer.around_step = true;
+    open.function.reset();
+    // Events around one that is around a step are so, too.
+    for (auto outer = stack_.rbegin(); outer != stack_.rend() && !outer->around_step; ++outer) {
+      outer->around_step = true;
+    }
   }
   switch (event.kind) {
     case EventKind::kInput:
@@ -89,17 +97,12 @@ void HostLine::Push(const HostEvent& event) {
 
 // Returns the name of a compilation with the scope around it, which names the function:
 // "backend_compile of PjitFunction(update)".
-uint32_t HostLine::CompilationName(const HostEvent& event) {
-  for (auto outer = stack_.rbegin(); outer != stack_.rend(); ++outer) {
-    if (outer->is_step || outer->around_step) break;
-    const std::string& name = (*names_)[outer->event.name].name;
-    if (absl::StartsWith(name, "$")) continue;  // Python's, mostly of the compiler
-    const uint32_t together = names_->Intern(absl::StrCat((*names_)[event.name].name, " of ", name),
-                                             EventKind::kCompilation, {});
-    names_->Count(together, event.end_ns - event.begin_ns, 0);
-    return together;
-  }
-  return event.name;
+uint32_t HostLine::CompilationName(const HostEvent& event, uint32_t function) {
+  const uint32_t together =
+      names_->Intern(absl::StrCat((*names_)[event.name].name, " of ", (*names_)[function].name),
+                     EventKind::kCompilation, {});
+  names_->Count(together, event.end_ns - event.begin_ns, 0);
+  return together;
 }
 
 void HostLine::Pop() {

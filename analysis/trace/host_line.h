@@ -75,6 +75,8 @@ class HostLine {
     HostEvent event;
     uint32_t owner = 0;      // name to which its self time in steps is added
     bool has_owner = false;  // a compilation, or inside one
+    // The scope that names a compilation in it: itself, or that around it if it is a Python frame.
+    std::optional<uint32_t> function;
     int64_t children_ns = 0;
     bool has_children = false;
     bool in_wait = false;   // an input wait, a collective, or part of one
@@ -85,7 +87,7 @@ class HostLine {
 
   void Push(const HostEvent& event);
   void Pop();
-  uint32_t CompilationName(const HostEvent& event);
+  uint32_t CompilationName(const HostEvent& event, uint32_t function);
   void AddBusy(const Open& open);
   void AddInput(const Open& open, int64_t self_ns);
   void EndStep(const Open& open);

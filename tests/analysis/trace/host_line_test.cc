@@ -55,5 +55,77 @@ TEST(HostLineTest, AThreadTakesNoMemoryForNamesOfOtherThreads) {
   EXPECT_LT(AllocatedBytes(), before + kThreads * 10'000);
 }
 
+// Each step, and each compilation, has all of the open events around it: a search through them would
+// take minutes.
+class DeepHostLineTest : public ::testing::Test {
+ protected:
+  static constexpr int64_t kEvents = 600'000;
+
+  // Opens events that end behind all others.
+  void Open(const std::string& name) {
+    const uint32_t index = names_.Intern(name, EventKind::kScope, {});
+    for (int64_t i = 0; i < kEvents; ++i) {
+      EXPECT_TRUE(line_.Add(Event(index, 0, 1'000'000 * kUs)));
+    }
+  }
+
+  NameTable names_;
+  HostLine line_{&names_};
+};
+
+TEST_F(DeepHostLineTest, StepsInDeeplyNestedScopes) {
+  Open("outer");
+  const uint32_t train = names_.Intern("train", EventKind::kScope, {});
+  for (int64_t i = 0; i < kEvents; ++i)
+    EXPECT_TRUE(line_.Add(Step(train, i, i * kUs, i * kUs + 900)));
+  line_.Finish();
+  EXPECT_EQ(line_.steps().size(), static_cast<size_t>(kEvents));
+  EXPECT_TRUE(line_.times().host.empty());  // scopes around steps are no work
+}
+
+TEST_F(DeepHostLineTest, CompilationsInDeeplyNestedFrames) {
+  const uint32_t update = names_.Intern("update", EventKind::kScope, {});
+  EXPECT_TRUE(line_.Add(Event(update, 0, 1'000'000 * kUs)));
+  Open("$frame.py:1 call");
+  HostEvent compilation = Event(names_.Intern("compile", EventKind::kCompilation, {}), 0, 0);
+  compilation.kind = EventKind::kCompilation;
+  for (int64_t i = 0; i < kEvents; ++i) {
+    compilation.begin_ns = i * kUs;
+    compilation.end_ns = i * kUs + 900;
+    EXPECT_TRUE(line_.Add(compilation));
+  }
+  line_.Finish();
+  EXPECT_EQ(names_[names_.Intern("compile of update", EventKind::kCompilation, {})].count,
+            static_cast<uint64_t>(kEvents));
+}
+
+// A frame does not name a compilation with a scope on the other side of a step.
+TEST(HostLineTest, ACompilationIsNamedWithAScopeOfItsStep) {
+  NameTable names;
+  HostLine line(&names);
+  const auto scope = [&](const char* name) { return names.Intern(name, EventKind::kScope, {}); };
+  HostEvent compilation = Event(names.Intern("compile", EventKind::kCompilation, {}), 0, 0);
+  compilation.kind = EventKind::kCompilation;
+  const auto compile = [&](int64_t begin_ns) {
+    compilation.begin_ns = begin_ns;
+    compilation.end_ns = begin_ns + 1;
+    EXPECT_TRUE(line.Add(compilation));
+  };
+  EXPECT_TRUE(line.Add(Event(scope("main"), 0, 100)));
+  EXPECT_TRUE(line.Add(Step(scope("train"), 1, 10, 20)));
+  EXPECT_TRUE(line.Add(Event(scope("$frame"), 11, 20)));
+  compile(12);
+  EXPECT_TRUE(line.Add(Event(scope("$frame"), 30, 40)));
+  compile(31);
+  EXPECT_TRUE(line.Add(Event(scope("update"), 32, 40)));
+  EXPECT_TRUE(line.Add(Event(scope("$frame"), 33, 40)));
+  compile(34);
+  line.Finish();
+  const size_t known = names.size();
+  EXPECT_EQ(names[scope("compile of update")].count, 1u);
+  EXPECT_EQ(names[scope("compile")].count, 3u);
+  EXPECT_EQ(names.size(), known);  // no "compile of main"
+}
+
 }  // namespace
 }  // namespace jobscope::analysis
