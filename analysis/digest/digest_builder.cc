@@ -266,6 +266,10 @@ v1::Digest BuildDigest(const RunWorker& worker, WorkerTrace* trace) {
   FillIdentity(worker, *trace, &digest);
   FillCounters(trace->counters, &digest);
   FillAllocators(trace->allocators, &digest);
+  if (trace->threads_left_out > 0) {
+    digest.add_warnings(absl::StrCat("more than ", WorkerTrace::kMaxThreads, " threads: ",
+                                     trace->threads_left_out, " of their lines are left out"));
+  }
   StepThread thread = ChooseStepThread(trace);
   uint64_t left_out = 0;
   if (thread.line == nullptr) {

@@ -188,6 +188,10 @@ void TraceReader::AddHostEvent(Plane* plane, HostLine* line, const HostEvent& ev
 
 void TraceReader::ReadHostLine(Plane* plane, std::string_view bytes) {
   const LineHeader header = plane->header;
+  if (trace_->threads.size() == WorkerTrace::kMaxThreads && trace_->threads.count(header.id) == 0) {
+    ++trace_->threads_left_out;
+    return;
+  }
   std::unique_ptr<HostLine>& line = trace_->threads[header.id];
   if (line == nullptr) {
     line = std::make_unique<HostLine>(&trace_->operators);

@@ -30,7 +30,9 @@ struct WorkerTrace {
   uint64_t events = 0;
   NameTable operators;
   NameTable kernels;
-  // Threads, by the id of their lines.
+  // Threads, by the id of their lines; at most kMaxThreads.
+  static constexpr size_t kMaxThreads = 65536;
+  uint64_t threads_left_out = 0;  // number of lines of further threads
   std::map<int64_t, std::unique_ptr<HostLine>> threads;
   std::map<int64_t, std::string> thread_names;
   // Collectives that are on no thread's line.

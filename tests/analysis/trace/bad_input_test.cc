@@ -188,6 +188,22 @@ TEST_F(BadInputTest, BrokenDigestsAreMissingWorkers) {
   EXPECT_THAT(report["missing"].dump(), HasSubstr("has schema 2"));
 }
 
+TEST_F(BadInputTest, OfTooManyThreadsTheFirstAreUsedAndThatIsSaid) {
+  tensorflow::profiler::XSpace space;
+  auto* plane = space.add_planes();
+  plane->set_name("/host:CPU");
+  constexpr int64_t kThreads = int64_t{WorkerTrace::kMaxThreads};
+  for (int64_t id = 1; id <= kThreads + 7; ++id) plane->add_lines()->set_id(id);
+  plane->add_lines()->set_id(1);  // more of a thread that is known
+  TraceReader reader;
+  ASSERT_TRUE(reader.Read(space.SerializeAsString()).ok());
+  const std::unique_ptr<WorkerTrace> trace = reader.Finish();
+  EXPECT_EQ(trace->threads.size(), WorkerTrace::kMaxThreads);
+  const v1::Digest digest = BuildDigest(RunWorker(), trace.get());
+  ASSERT_EQ(digest.warnings_size(), 1);
+  EXPECT_EQ(digest.warnings(0), "more than 65536 threads: 7 of their lines are left out");
+}
+
 // Cut at each byte, and each byte changed: an answer or an error.
 TEST_F(BadInputTest, NoByteOfATraceCrashes) {
   TraceFile trace;
