@@ -9,7 +9,7 @@
 namespace jobscope {
 
 // Writes one line to stderr, as Log does, marked "audit" instead of with a level. Shown at the
-// default log level; not if the level is kError or kOff. Thread-safe.
+// default log level; not if the level is kError or kOff. Does not throw. Thread-safe.
 void LogAudit(std::string_view line);
 
 }  // namespace jobscope

@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -172,17 +173,25 @@ void SetLogLevel(LogLevel level) { Logger()->set_level(ToSpdlog(level)); }
 LogLevel GetLogLevel() { return FromSpdlog(Logger()->level()); }
 
 void Log(LogLevel level, std::string_view message) {
-  spdlog::logger* const logger = Logger();
-  const spdlog::level::level_enum spdlog_level = ToSpdlog(level);
-  if (level == LogLevel::kOff || !logger->should_log(spdlog_level)) return;
-  const std::string line = WithoutBreaks(message);
-  logger->log(spdlog_level, spdlog::string_view_t(line.data(), line.size()));
+  try {
+    spdlog::logger* const logger = Logger();
+    const spdlog::level::level_enum spdlog_level = ToSpdlog(level);
+    if (level == LogLevel::kOff || !logger->should_log(spdlog_level)) return;
+    const std::string line = WithoutBreaks(message);
+    logger->log(spdlog_level, spdlog::string_view_t(line.data(), line.size()));
+  } catch (const std::exception&) {
+    // No memory: the line is dropped.
+  }
 }
 
 void LogAudit(std::string_view line) {
-  if (!Logger()->should_log(spdlog::level::warn)) return;
-  const std::string text = WithoutBreaks(line);
-  AuditLogger()->log(spdlog::level::warn, spdlog::string_view_t(text.data(), text.size()));
+  try {
+    if (!Logger()->should_log(spdlog::level::warn)) return;
+    const std::string text = WithoutBreaks(line);
+    AuditLogger()->log(spdlog::level::warn, spdlog::string_view_t(text.data(), text.size()));
+  } catch (const std::exception&) {
+    // No memory: the line is dropped.
+  }
 }
 
 }  // namespace jobscope

@@ -132,6 +132,7 @@ class Acceptor::Loop {
   void ForgetEnded();
   void Close(const Connection& connection);
   void Pause(int64_t until_ns) { paused_until_ns_ = until_ns; }
+  // Does not throw.
   void PauseAndWarn(int64_t now_ns, absl::string_view why);
 
   std::vector<ListenSocket> listeners_;
@@ -401,10 +402,14 @@ void Acceptor::Loop::Close(const Connection& connection) {
 void Acceptor::Loop::PauseAndWarn(int64_t now_ns, absl::string_view why) {
   Pause(now_ns + kRetryNs);
   if (warned_ns_ != 0 && now_ns < warned_ns_ + kMinWarningIntervalNs) return;
-  warned_ns_ = now_ns;
-  Log(LogLevel::kWarning,
-      absl::StrCat("the profiler server accepts no connection for now: ", why,
-                   ". Raise the limit on open files (ulimit -n) if that lasts"));
+  try {
+    Log(LogLevel::kWarning,
+        absl::StrCat("the profiler server accepts no connection for now: ", why,
+                     ". Raise the limit on open files (ulimit -n) if that lasts"));
+    warned_ns_ = now_ns;
+  } catch (const std::bad_alloc&) {
+    // A later pause warns.
+  }
 }
 
 Acceptor::Acceptor(std::vector<ListenSocket> listeners, const AcceptorLimits& limits)

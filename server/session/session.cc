@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/log/log.h"
@@ -313,6 +314,11 @@ bool SessionManager::Shutdown(absl::Duration grace) {
 void SessionManager::State::RunThread() {
   const std::shared_ptr<State> keep = shared_from_this();  // until this thread has ended
   const MutexLock lock(&mutex);
+  // Also if it ends by an exception: the next request starts another thread.
+  const absl::Cleanup ended = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    thread_runs = false;
+    idle.NotifyAll();
+  };
   while (!queue.empty()) {
     {
       const MutexUnlock unlocked(&mutex);
@@ -321,8 +327,6 @@ void SessionManager::State::RunThread() {
     if (queue.empty()) break;
     RunOne(queue.TakeFirst());
   }
-  thread_runs = false;
-  idle.NotifyAll();
 }
 
 std::shared_ptr<SessionRun> SessionManager::State::MakeRun(SessionRequest* request) {
@@ -339,8 +343,8 @@ std::shared_ptr<SessionRun> SessionManager::State::MakeRun(SessionRequest* reque
 
 void SessionManager::State::RunOne(SessionRequest request) {
   SessionResult result;
-  if (shut_down || !request.refused.ok()) {
-    result.status = shut_down ? LeavingError() : request.refused;
+  if (!request.refused.ok()) {  // as all are at the shutdown
+    result.status = request.refused;
   } else {
     try {
       running = MakeRun(&request);

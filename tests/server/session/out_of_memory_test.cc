@@ -4,53 +4,15 @@
 // why; the process goes on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cstdlib>
-#include <cstring>
 #include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tests/server/failing_memory.h"
 #include "tests/server/session/session_fixture.h"
-
-namespace {
-
-// Allocations on threads of ours until one fails; not above 0: none does.
-std::atomic<int> g_until_failure{0};
-// That fail then, one after the other.
-std::atomic<int> g_failures{0};
-
-bool IsOurThread() {
-  thread_local const bool ours = [] {
-    char name[16] = {};
-    pthread_getname_np(pthread_self(), name, sizeof(name));
-    return std::strncmp(name, "jobscope-", 9) == 0;
-  }();
-  return ours;
-}
-
-bool Fails() {
-  if (g_failures.load() <= 0 || !IsOurThread()) return false;
-  if (g_until_failure.load() > 0 && g_until_failure.fetch_sub(1) > 1) return false;
-  return g_failures.fetch_sub(1) > 0;
-}
-
-}  // namespace
-
-// Not inline: the compiler would see that they do not match, while they do.
-[[gnu::noinline]] void* operator new(size_t bytes) {
-  void* const memory = Fails() ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t /*bytes*/) noexcept {
-  std::free(memory);
-}
 
 namespace jobscope {
 namespace {
@@ -133,23 +95,41 @@ TEST_F(OutOfMemoryTest, NoAllocationThatFailsEndsTheProcess) {
   Make({&a_, &b_});
   ASSERT_TRUE(Submit(For(absl::Milliseconds(1))).Get().status.ok());
   constexpr int kMostAllocations = 10'000;
-  for (const int failures : {1, 4}) {
-    for (int at = 1; at < kMostAllocations; at += failures) {
-      g_until_failure = at;
-      g_failures = failures;
+  constexpr int kAll = 1'000'000;  // also those of the log lines about the others
+  manager_->SetEvictor([] { throw std::bad_alloc(); });
+  for (const int failures : {1, 4, kAll}) {
+    const int step = std::min(failures, 4);
+    for (int at = 1; at < kMostAllocations; at += step) {
+      FailAllocations(at, failures);
       const SessionResult result = Submit(For(absl::Milliseconds(1))).Get();
-      const bool met = g_failures.exchange(0) < failures;
+      const bool met = StopFailing() < failures;
       if (!result.status.ok()) {
         EXPECT_EQ(result.status.code(), absl::StatusCode::kResourceExhausted) << result.status;
       }
       if (!met) break;  // a whole session has fewer allocations
-      ASSERT_LT(at, kMostAllocations - failures);
+      ASSERT_LT(at, kMostAllocations - step);
     }
   }
   const SessionResult result = Submit(For(absl::Milliseconds(1))).Get();
   ASSERT_TRUE(result.status.ok()) << result.status;
   EXPECT_EQ(StateOf(result, "a").state(), "on");
   EXPECT_EQ(StateOf(result, "b").state(), "on");
+}
+
+// A worker that ends while memory is short answers all that wait.
+TEST_F(OutOfMemoryTest, WithoutAnyMemoryAWorkerEnds) {
+  Make({&a_, &b_});
+  a_.HangIn("stop");
+  Pending running = Submit(For(absl::InfiniteDuration(), "running"));
+  ASSERT_TRUE(a_.AwaitCalls("start", 1));
+  Pending queued = Submit(For(absl::Milliseconds(1)));
+  FailAllocations(1, 1'000'000);
+  EXPECT_FALSE(manager_->Shutdown(absl::ZeroDuration()));
+  a_.Release();
+  EXPECT_EQ(queued.Get().status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(manager_->Shutdown(absl::Seconds(20)));
+  StopFailing();
+  (void)running.Get();
 }
 
 }  // namespace
