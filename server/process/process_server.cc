@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/process/process_server.h"
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -36,6 +38,7 @@ namespace jobscope {
 namespace {
 
 constexpr absl::Duration kStopLimit = absl::Seconds(2);
+constexpr absl::Duration kLockPoll = absl::Milliseconds(1);
 
 // Options after applying the environment; two starts are compared by these.
 struct Resolved {
@@ -76,12 +79,32 @@ struct Process {
   absl::Mutex mutex;
   std::optional<Running> running ABSL_GUARDED_BY(mutex);
   uint64_t starts ABSL_GUARDED_BY(mutex) = 0;
+  std::atomic<std::thread::id> holder{};  // of `mutex`
 };
 
 Process& TheProcess() {
   static auto* const process = new Process;
   return *process;
 }
+
+// Holds the mutex while it exists, and tells an exit handler which thread does.
+class ABSL_SCOPED_LOCKABLE ProcessLock {
+ public:
+  explicit ProcessLock(Process* process) ABSL_EXCLUSIVE_LOCK_FUNCTION(process->mutex)
+      : process_(process) {
+    process_->mutex.Lock();
+    process_->holder = std::this_thread::get_id();
+  }
+  ~ProcessLock() ABSL_UNLOCK_FUNCTION() {
+    process_->holder = std::thread::id();
+    process_->mutex.Unlock();
+  }
+  ProcessLock(const ProcessLock&) = delete;
+  ProcessLock& operator=(const ProcessLock&) = delete;
+
+ private:
+  Process* const process_;
+};
 
 int CodeOf(const absl::Status& status) {
   switch (status.code()) {
@@ -240,7 +263,7 @@ ServerCloser CloserOf(uint64_t number) {
   return [number](std::function<void()> closed) {
     return StartWorkerThread("jobscope-close", [number, closed = std::move(closed)] {
       Process& process = TheProcess();
-      absl::MutexLock lock(&process.mutex);
+      const ProcessLock lock(&process);
       if (process.running.has_value() && process.running->number == number) {
         StopRunning(process, closed);
       }
@@ -276,9 +299,12 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> Launch(const Resolved& resolved, uin
 
 void DeliverBeforeExit(absl::Time deadline) {
   Process& process = TheProcess();
-  // Does not wait for a thread that starts or stops a server at this moment: it might be the one
-  // that calls exit.
-  if (!process.mutex.TryLock()) return;
+  // Waits for a thread that stops a server at this moment, and so delivers the running capture; not
+  // if this is that thread.
+  while (!process.mutex.TryLock()) {
+    if (process.holder == std::this_thread::get_id() || absl::Now() >= deadline) return;
+    absl::SleepFor(kLockPoll);
+  }
   if (process.running.has_value()) {
     process.running->server->DeliverBeforeExit(deadline - absl::Now());
     if (!process.running->port_file.empty()) {
@@ -300,7 +326,7 @@ StartOutcome StartProcessServer(const ProcessServerOptions& options) {
   auto resolved = Resolve(options);
   if (!resolved.ok()) return Failed(resolved.status());
   Process& process = TheProcess();
-  absl::MutexLock lock(&process.mutex);
+  const ProcessLock lock(&process);
   if (process.running.has_value()) {
     const std::string& bound = process.running->server->address();
     if (process.running->options.Key() == resolved->Key()) return {JOBSCOPE_OK, "", bound};
@@ -342,7 +368,7 @@ StartOutcome StartProcessServer(const ProcessServerOptions& options) {
 void StopProcessServer() {
   if (InForkedChild()) return;
   Process& process = TheProcess();
-  absl::MutexLock lock(&process.mutex);
+  const ProcessLock lock(&process);
   if (process.running.has_value()) {
     StopRunning(process, [] {});
   }
@@ -351,7 +377,7 @@ void StopProcessServer() {
 bool ProcessServerRuns() {
   if (InForkedChild()) return false;
   Process& process = TheProcess();
-  absl::MutexLock lock(&process.mutex);
+  const ProcessLock lock(&process);
   return process.running.has_value();
 }
 

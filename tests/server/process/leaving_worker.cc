@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A worker that leaves as soon as somebody captures it and it has recorded something:
-//   leaving_worker return|exit|thread|hung      from main, by exit() in main, by exit() in another
-//   thread; from main, with a collector that never ends its part
+//   leaving_worker return|exit|thread|hung|stopping      from main, by exit() in main, by exit() in
+//   another thread; from main, with a collector that never ends its part; from main, while another
+//   thread stops the server and waits for a collector
 // Prints its address. The handle of its server is never destroyed, as in most programs.
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -35,11 +37,19 @@ int Hang(void*, const jobscope_provider_session*, char*, size_t) {
   for (;;) pause();
 }
 
-bool RegisterOneThatHangs() {
+std::atomic<bool> stops{false};
+
+int StopSlowly(void*, const jobscope_provider_session*, char*, size_t) {
+  stops = true;
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  return JOBSCOPE_OK;
+}
+
+bool RegisterOneThatStopsBy(decltype(jobscope_provider::stop) stop) {
   jobscope_provider provider = {};
   provider.size = sizeof(provider);
-  provider.name = "hung";
-  provider.stop = &Hang;
+  provider.name = "provider";
+  provider.stop = stop;
   return jobscope_provider_register(&provider, nullptr, 0) == JOBSCOPE_OK;
 }
 
@@ -55,12 +65,17 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", server->error().c_str());
     return 2;
   }
-  if (way == "hung" && !RegisterOneThatHangs()) return 3;
+  if (way == "hung" && !RegisterOneThatStopsBy(&Hang)) return 3;
+  if (way == "stopping" && !RegisterOneThatStopsBy(&StopSlowly)) return 3;
   std::printf("%s\n", server->address().c_str());
   std::fflush(stdout);
   RecordUntilCaptured();
   if (way == "thread") {
     std::thread([] { std::exit(0); }).join();
+  }
+  if (way == "stopping") {
+    std::thread([] { jobscope_server_stop(); }).detach();
+    while (!stops) std::this_thread::yield();
   }
   if (way == "exit") std::exit(0);
   return 0;

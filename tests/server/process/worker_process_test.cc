@@ -413,7 +413,8 @@ TEST_P(LeavingWorker, DeliversWhatItHas) {
   EXPECT_EQ(worker.Wait(), 0) << worker.err();
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, LeavingWorker, ::testing::Values("return", "exit", "thread", "hung"),
+INSTANTIATE_TEST_SUITE_P(Ways, LeavingWorker,
+                         ::testing::Values("return", "exit", "thread", "hung", "stopping"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
