@@ -59,7 +59,7 @@ CollectorReport CudaCollector::Describe() const {
     }
   }
   // Queries the driver only if it is in use already: a query acquires the loader's lock.
-  if (!cuda::DriverIsLoaded()) {
+  if (!cuda::DriverIsKnownLoaded()) {
     report.state = CollectorState::kOff;
     report.reason = cuda::DriverReason(cuda::StateWithoutDriver());
     report.absent = true;

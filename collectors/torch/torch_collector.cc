@@ -31,7 +31,7 @@ TorchCollector::TorchCollector(const struct jobscope_trace_writer_table* writer,
 
 CollectorReport TorchCollector::Describe() const {
   const MutexLock lock(&mutex_);
-  if (armed_once_ || torch::IsLoaded()) return last_;
+  if (armed_once_ || torch::IsKnownLoaded()) return last_;
   CollectorReport report;
   report.state = CollectorState::kOff;
   report.reason = kNotLoaded;

@@ -18,6 +18,7 @@ namespace jobscope::framework::torch {
 namespace {
 
 constexpr char kLibrary[] = "libtorch_cpu.so";
+LibraryPresence torch_presence(kLibrary);
 constexpr char kAnyVersion[] = "JOBSCOPE_TORCH_ANY_VERSION";
 
 // Tested range (make torch-versions): 1.13, 2.1, 2.4, 2.6, 2.9, 2.12 and 2.15. The struct and the
@@ -74,7 +75,8 @@ void Resolve(void* library, const char* symbol, Function* function) {
 
 }  // namespace
 
-bool IsLoaded() { return !FindLoadedLibrary(kLibrary).empty(); }
+bool IsLoaded() { return torch_presence.IsLoaded(); }
+bool IsKnownLoaded() { return torch_presence.IsKnownLoaded(); }
 
 std::optional<std::pair<int, int>> ParseVersion(std::string_view version) {
   const auto number = [&version]() -> std::optional<int> {

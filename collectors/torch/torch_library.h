@@ -92,6 +92,8 @@ struct Api {
 // Returns whether libtorch_cpu.so is mapped. Takes microseconds; does not wait for libraries being
 // loaded.
 bool IsLoaded();
+// Likewise, but does not wait for a fork in progress: then returns the last known state.
+bool IsKnownLoaded();
 
 // Finds the process's PyTorch. NOT_FOUND: it has none. FAILED_PRECONDITION: its version is unknown
 // or untested (JOBSCOPE_TORCH_ANY_VERSION=1 overrides that), or it lacks a function; the message

@@ -50,6 +50,8 @@ bool JoinForks() {
 
 ForkPause::ForkPause() : held_(PauseForks()) {}
 
+ForkPause::ForkPause(std::try_to_lock_t) : held_(pthread_rwlock_trywrlock(&pause_lock) == 0) {}
+
 ForkPause::~ForkPause() {
   if (held_) pthread_rwlock_unlock(&pause_lock);
 }

@@ -8,6 +8,7 @@
 #define COMMON_PROCESS_FORK_PAUSE_H_
 
 #include <functional>
+#include <mutex>
 
 namespace jobscope {
 
@@ -17,6 +18,8 @@ namespace jobscope {
 class ForkPause {
  public:
   ForkPause();
+  // Does not wait for forks in progress.
+  explicit ForkPause(std::try_to_lock_t);
   ~ForkPause();
   ForkPause(const ForkPause&) = delete;
   ForkPause& operator=(const ForkPause&) = delete;

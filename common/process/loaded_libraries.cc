@@ -3,18 +3,26 @@
 
 #include <link.h>
 
+#include <mutex>
+
 #include "absl/functional/function_ref.h"
 #include "common/process/fork_pause.h"
 
 namespace jobscope {
 namespace {
 
-// Calls `visit` until it returns true.
-void VisitLibraries(absl::FunctionRef<bool(const dl_phdr_info&)> visit) {
+using Visitor = absl::FunctionRef<bool(const dl_phdr_info&)>;
+
+// Calls `visit` until it returns true. The caller pauses forks.
+void VisitPaused(Visitor visit) {
   const auto call = [](dl_phdr_info* info, size_t, void* to) {
-    return (*static_cast<decltype(visit)*>(to))(*info) ? 1 : 0;
+    return (*static_cast<Visitor*>(to))(*info) ? 1 : 0;
   };
-  WhileNobodyForks([&] { dl_iterate_phdr(call, &visit); });
+  dl_iterate_phdr(call, &visit);
+}
+
+void VisitLibraries(Visitor visit) {
+  WhileNobodyForks([&] { VisitPaused(visit); });
 }
 
 // Returns an empty path for the entries without a file of their own: the program, and what the
@@ -24,14 +32,17 @@ std::string_view PathOf(const dl_phdr_info& info) {
   return path.find('/') == std::string_view::npos ? std::string_view() : path;
 }
 
+bool HasName(const dl_phdr_info& info, std::string_view prefix) {
+  return FileNameOf(PathOf(info)).substr(0, prefix.size()) == prefix;
+}
+
 }  // namespace
 
 std::string FindLoadedLibrary(std::string_view prefix) {
   std::string found;
   VisitLibraries([&](const dl_phdr_info& info) {
-    const std::string_view path = PathOf(info);
-    if (FileNameOf(path).substr(0, prefix.size()) != prefix) return false;
-    found = std::string(path);
+    if (!HasName(info, prefix)) return false;
+    found = std::string(PathOf(info));
     return true;
   });
   return found;
@@ -54,6 +65,21 @@ uint64_t LibraryLoads() {
     return true;
   });
   return loads;
+}
+
+bool LibraryPresence::IsLoaded() {
+  const bool loaded = !FindLoadedLibrary(prefix_).empty();
+  loaded_ = loaded;
+  return loaded;
+}
+
+bool LibraryPresence::IsKnownLoaded() {
+  const ForkPause pause(std::try_to_lock);
+  if (!pause.held()) return loaded_;
+  bool loaded = false;
+  VisitPaused([&](const dl_phdr_info& info) { return loaded = HasName(info, prefix_); });
+  loaded_ = loaded;
+  return loaded;
 }
 
 std::string_view FileNameOf(std::string_view path) {

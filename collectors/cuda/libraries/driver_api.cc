@@ -16,6 +16,7 @@ namespace jobscope::cuda {
 namespace {
 
 constexpr const char* kDriverLibrary = "libcuda.so.1";
+LibraryPresence driver_presence("libcuda.so");
 
 // CUresult
 constexpr int kSuccess = 0;
@@ -60,7 +61,8 @@ bool FindDriver(DriverFunctions* driver) {
 
 }  // namespace
 
-bool DriverIsLoaded() { return !FindLoadedLibrary("libcuda.so").empty(); }
+bool DriverIsLoaded() { return driver_presence.IsLoaded(); }
+bool DriverIsKnownLoaded() { return driver_presence.IsKnownLoaded(); }
 
 DriverState StateWithoutDriver() {
   const bool is_installed = access("/proc/driver/nvidia/version", F_OK) == 0 ||

@@ -61,6 +61,8 @@ std::optional<std::vector<std::string>> QueryDeviceUuids();
 
 // Returns whether libcuda is loaded, without waiting for libraries that are being loaded.
 bool DriverIsLoaded();
+// Likewise, but does not wait for a fork in progress: then returns the last known state.
+bool DriverIsKnownLoaded();
 // Returns kNoDriver or kNotLoaded, judged by files, for a process that has not loaded libcuda.
 DriverState StateWithoutDriver();
 

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -19,6 +21,7 @@
 #include "collectors/cuda/records/kernel_names.h"
 #include "collectors/cuda/records/occupancy.h"
 #include "collectors/cuda/records/step_timeline.h"
+#include "common/process/fork_pause.h"
 #include "common/threads/detached_caller.h"
 #include "tests/quiet_stopwatch.h"
 
@@ -259,6 +262,28 @@ TEST(DetachedCallerTest, GivesUpOnACallThatHangs) {
   }
   EXPECT_TRUE(calls.Wait(absl::Seconds(10)));
   EXPECT_TRUE(calls.Run("again", absl::Seconds(10), [] {}));
+}
+
+// It is called on a thread that serves all callers.
+TEST(WithoutCudaTest, DescribeDoesNotWaitForAForkInProgress) {
+  const CudaCollector collector(/*uses_tsc=*/false, {});
+  std::promise<void> begun;
+  std::promise<void> end;
+  std::thread forking([&] {
+    EXPECT_TRUE(BeginFork());
+    begun.set_value();
+    end.get_future().wait();
+    EndFork();
+  });
+  begun.get_future().wait();
+  // With a wait of 1 s in each it takes 60 s.
+  auto described = std::async(std::launch::async, [&collector] {
+    for (int i = 0; i < 60; ++i) EXPECT_TRUE(collector.Describe().absent);
+  });
+  EXPECT_EQ(described.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  end.set_value();
+  described.wait();
+  forking.join();
 }
 
 TEST(WithoutCudaTest, ACaptureIsNotDelayedAndNothingIsLoaded) {

@@ -58,6 +58,30 @@ TEST(LoadedLibrariesTest, DoesNotWaitForALibraryThatIsBeingLoaded) {
   loading.join();
 }
 
+TEST(LoadedLibrariesTest, KnowsTheLastStateDuringAFork) {
+  LibraryPresence libc("libc.so");
+  const auto known_during_a_fork = [&libc] {
+    std::promise<void> begun;
+    std::promise<void> end;
+    std::thread forking([&] {
+      EXPECT_TRUE(BeginFork());
+      begun.set_value();
+      end.get_future().wait();
+      EndFork();
+    });
+    begun.get_future().wait();
+    const bool known = libc.IsKnownLoaded();
+    end.set_value();
+    forking.join();
+    return known;
+  };
+  EXPECT_FALSE(known_during_a_fork());
+  EXPECT_TRUE(libc.IsKnownLoaded());
+  EXPECT_TRUE(known_during_a_fork());
+  EXPECT_TRUE(libc.IsLoaded());
+  EXPECT_FALSE(LibraryPresence("no_such_library.so").IsKnownLoaded());
+}
+
 thread_local bool t_fork_begun = false;
 
 // A child that is forked while the list is being read would find its lock held by a thread that
