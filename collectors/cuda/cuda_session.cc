@@ -66,7 +66,7 @@ CudaSession::~CudaSession() {
 }
 
 absl::Status CudaSession::Arm() {
-  (void)pool_.TakeCounts();
+  (void)pool_.ForgetShortage();
   (void)reader_.Discard();  // buffers that an earlier session left behind
   pool_.SetMode(BufferPool::Mode::kArmed);
   const absl::Status status = tracing_.Begin(limits_.begin);
@@ -94,8 +94,7 @@ absl::Status CudaSession::Start(const StartRequest& request) {
   // Buffers were recycled between Arm and here; records dropped then are not from this window.
   pool_.SetMode(BufferPool::Mode::kRecording);
   (void)tracing_.Start(kStartLimit);
-  const BufferPool::Counts before = pool_.TakeCounts();
-  if (before.recycled + before.refused + before.scrapped > 0) {
+  if (pool_.ForgetShortage()) {
     // If Start comes late, records from before are incomplete.
     window_.start_ticks = std::max(window_.start_ticks, ticks_.Now());
   }
@@ -181,18 +180,17 @@ void CudaSession::EmitSettled() {
   writer_.Flush();
 }
 
-// CUPTI's own thread may deliver forced buffers a little later.
+// CUPTI's own thread may deliver forced buffers a little later. What is returned until the buffers
+// are written off is read here, what is returned after that counts as late.
 void CudaSession::TakeLastRecords(absl::Time deadline) {
   const absl::Time last = SteadyNow() + kLastBuffers;
-  bool all = false;
-  do {
-    all = reader_.Read(Until(deadline));
-    if (!all || given_up_ || pool_.LentWithRecords() == 0) break;
+  while (!given_up_ && pool_.LentWithRecords() > 0 && SteadyNow() < last) {
     absl::SleepFor(absl::Milliseconds(1));
-  } while (SteadyNow() < last);
+  }
   pool_.SetMode(BufferPool::Mode::kIdle);
+  overdue_buffers_ = pool_.WriteOff();
   // Too many to read before Stop's caller times out: counted, like discarded ones.
-  if (!all) account_.unread_records += reader_.Discard();
+  if (!reader_.Read(Until(deadline))) account_.unread_records += reader_.Discard();
 }
 
 void CudaSession::GiveUp() {
@@ -225,6 +223,12 @@ void CudaSession::AddWarnings() {
   if (api_->version >= kCupti14_0) {
     Degrade(absl::StrCat("CUPTI ", CuptiVersionText(api_->version),
                          " is newer than the versions that this server was tested with"));
+  }
+  if (overdue_buffers_ > 0) {
+    Degrade(absl::StrCat(overdue_buffers_,
+                         " buffers with records did not come back from CUPTI: these records are "
+                         "not in the trace, nor counted"));
+    report_.warnings.push_back(report_.reason);
   }
   if (std::string fatal = tracing_.FatalError(); !fatal.empty()) Degrade(std::move(fatal));
   if (given_up_) Degrade(hang_reason_);

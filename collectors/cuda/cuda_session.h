@@ -109,6 +109,7 @@ class CudaSession {
 
   Phase phase_ = Phase::kArmed;
   bool work_in_flight_ = false;  // at the end
+  size_t overdue_buffers_ = 0;   // with records, which CUPTI has not returned
   bool given_up_ = false;
   bool left_ = false;
   std::string hang_reason_;

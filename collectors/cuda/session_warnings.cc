@@ -25,7 +25,7 @@ std::vector<std::string> SessionWarnings(const BufferPool::Counts& buffers,
       "times CUPTI asked for a buffer and all were in use: records were lost; raise "
       "JOBSCOPE_CUDA_BUFFER_MB");
   add(buffers.shared, "buffers were shared by several threads: their records are lost, uncounted");
-  add(buffers.late, "buffers came back after the end: their records are not in the trace");
+  add(buffers.late, "buffers came back after the end of a capture: their records are in no trace");
   add(buffers.foreign, "buffers came back that are not ours");
   add(account.unreadable_buffers, "buffers could not be read to their end");
   for (const auto& [kind, count] : account.unknown_kinds) {

@@ -131,22 +131,20 @@ void BufferPool::Complete(void* /*context*/, uint32_t /*stream*/, uint8_t* buffe
     return;
   }
   Slot& slot = pool.slots_[offset / kBufferBytes];
-  uint32_t forsaken = kForsaken;
-  if (slot.state.compare_exchange_strong(forsaken, kFree, std::memory_order_acq_rel)) {
-    if (valid != 0) pool.late_.fetch_add(1, std::memory_order_relaxed);
-    return;
-  }
   // A shared one is returned several times; the first return counts.
-  if (slot.state.load(std::memory_order_acquire) != kLent) return;
-  if (valid == 0 || pool.mode_.load(std::memory_order_seq_cst) == Mode::kIdle) {
+  uint32_t state = slot.state.load(std::memory_order_acquire);
+  if (state == kLent && valid != 0 && pool.mode_.load(std::memory_order_seq_cst) != Mode::kIdle) {
+    slot.valid.store(std::min(valid, kBufferBytes), std::memory_order_relaxed);
+    slot.order.store(pool.next_order_.fetch_add(1, std::memory_order_relaxed),
+                     std::memory_order_relaxed);
+    // Fails if the session writes the buffer off meanwhile.
+    if (slot.state.compare_exchange_strong(state, kFull, std::memory_order_acq_rel)) return;
+  }
+  while (state == kLent || state == kOverdue || state == kForsaken) {
+    if (!slot.state.compare_exchange_weak(state, kFree, std::memory_order_acq_rel)) continue;
     if (valid != 0) pool.late_.fetch_add(1, std::memory_order_relaxed);
-    slot.state.store(kFree, std::memory_order_release);
     return;
   }
-  slot.valid.store(std::min(valid, kBufferBytes), std::memory_order_relaxed);
-  slot.order.store(pool.next_order_.fetch_add(1, std::memory_order_relaxed),
-                   std::memory_order_relaxed);
-  slot.state.store(kFull, std::memory_order_release);
 }
 
 std::optional<BufferPool::Full> BufferPool::TakeFull() {
@@ -166,14 +164,28 @@ std::optional<BufferPool::Full> BufferPool::TakeFull() {
 
 void BufferPool::Free(size_t slot) { slots_[slot].state.store(kFree, std::memory_order_release); }
 
+size_t BufferPool::WriteOff() {
+  size_t count = 0;
+  const size_t end = slots() + kScrapBuffers;
+  for (size_t slot = 0; slot < end; ++slot) {
+    uint32_t expected = kLent;
+    if (slots_[slot].state.load(std::memory_order_acquire) == kLent && HoldsRecords(slot) &&
+        slots_[slot].state.compare_exchange_strong(expected, kOverdue, std::memory_order_acq_rel)) {
+      ++count;
+    }
+  }
+  return count;
+}
+
 void BufferPool::Forsake() {
   ++times_forsaken_;
   const size_t end = slots() + kScrapBuffers;
   for (size_t slot = 0; slot < end; ++slot) {
-    uint32_t expected = kLent;
-    if (slots_[slot].state.compare_exchange_strong(expected, kForsaken,
-                                                   std::memory_order_acq_rel)) {
-      slots_[slot].forsaken_at = times_forsaken_;
+    for (uint32_t expected : {kLent, kOverdue}) {
+      if (slots_[slot].state.compare_exchange_strong(expected, kForsaken,
+                                                     std::memory_order_acq_rel)) {
+        slots_[slot].forsaken_at = times_forsaken_;
+      }
     }
   }
 }
@@ -225,6 +237,14 @@ BufferPool::Counts BufferPool::TakeCounts() {
   counts.recycled = recycled_.exchange(0);
   counts.foreign = foreign_.exchange(0);
   return counts;
+}
+
+bool BufferPool::ForgetShortage() {
+  uint64_t requests = 0;
+  for (std::atomic<uint64_t>* const count : {&refused_, &scrapped_, &shared_, &recycled_}) {
+    requests += count->exchange(0);
+  }
+  return requests > 0;
 }
 
 }  // namespace jobscope::cuda

@@ -61,6 +61,9 @@ class BufferPool {
   // Takes the oldest returned buffer; it belongs to the caller until Free.
   std::optional<Full> TakeFull();
   void Free(size_t slot);
+  // Stops waiting for the buffers with records that CUPTI holds: LentWithRecords ignores them until
+  // they are returned, which counts as late. Returns their number.
+  size_t WriteOff();
   // Abandons the buffers that CUPTI holds after it was finalized and will not return. They are
   // reused only after the next Forsake: one of its threads may still write to them.
   void Forsake();
@@ -77,15 +80,18 @@ class BufferPool {
     uint64_t scrapped = 0;  // requests without a free buffer, answered with a scrap buffer
     uint64_t shared = 0;    // of those: a scrap buffer in use several times, so that records get
                             // lost
-    uint64_t late = 0;      // buffers with records returned while no session ran
+    uint64_t late = 0;      // buffers with records returned while no session ran, or written off
     uint64_t recycled = 0;  // buffers with records from before the start, discarded
     uint64_t foreign = 0;   // pointers that are not from the pool
   };
   // Returns the counts since the last call.
   Counts TakeCounts();
+  // Forgets requests without a free buffer. Returns whether there were any since the last call.
+  bool ForgetShortage();
 
  private:
-  enum State : uint32_t { kFree, kLent, kFull, kReading, kForsaken };
+  // kOverdue: lent, and written off.
+  enum State : uint32_t { kFree, kLent, kFull, kReading, kOverdue, kForsaken };
   struct Slot {
     std::atomic<uint32_t> state{kFree};
     std::atomic<uint64_t> order{0};  // of completion

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -384,6 +385,33 @@ TEST_F(CudaAccountTest, BuffersThatComeBackAfterTheEndAreSaidInTheNextCapture) {
   Finish();
   session().ExpectIdentity();
   EXPECT_EQ(session().Named(kAddName).size(), 1u);
+  EXPECT_THAT(session().report().warnings,
+              Contains(HasSubstr("1 buffers came back after the end")));
+}
+
+TEST_F(CudaAccountTest, ABufferThatDoesNotComeBackIsSaidOnceAndNotWaitedForAgain) {
+  Begin();
+  const Bytes kernel = Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 130001);
+  void* const held = gpu().Take();
+  std::memcpy(held, kernel.data(), kernel.size());
+  Finish();
+  const auto missing = HasSubstr("1 buffers with records did not come back");
+  EXPECT_EQ(session().report().state, CollectorState::kDegraded);
+  EXPECT_THAT(session().report().reason, missing);
+  EXPECT_THAT(session().report().warnings, Contains(missing));
+  driver_.reset();
+  Begin();
+  const uint64_t flushes = gpu().Calls("cuptiActivityFlushAll");
+  Finish();
+  // One for the work of the window, two for the end: with work in flight there are more.
+  EXPECT_EQ(gpu().Calls("cuptiActivityFlushAll"), flushes + 3);
+  EXPECT_EQ(session().report().state, CollectorState::kOn) << session().report().reason;
+  EXPECT_THAT(session().report().warnings, IsEmpty());
+  gpu().Return(held, kernel.data(), kernel.size());
+  driver_.reset();
+  Begin();
+  Finish();
+  EXPECT_THAT(session().report().warnings, ElementsAre(HasSubstr("1 buffers came back after")));
 }
 
 TEST_F(CudaAccountTest, AFullStoreIsALossLikeOthers) {

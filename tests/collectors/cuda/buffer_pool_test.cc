@@ -212,6 +212,26 @@ TEST_F(BufferPoolTest, WhatAFinalizedCuptiHeldIsUsedAgainLater) {
   for (uint8_t* const buffer : again) Complete(buffer, 0);
 }
 
+// Whenever they come back: read by the session, or counted as late.
+TEST_F(BufferPoolTest, BuffersReturnedWhileTheyAreWrittenOffAreReadOrLate) {
+  for (int i = 0; i < 2'000; ++i) {
+    pool_.SetMode(BufferPool::Mode::kRecording);
+    uint8_t* const buffer = Request();
+    ASSERT_NE(buffer, nullptr);
+    std::thread cupti([buffer] { Complete(buffer, 8); });
+    pool_.SetMode(BufferPool::Mode::kIdle);
+    (void)pool_.WriteOff();
+    uint64_t read = 0;
+    while (const auto full = pool_.TakeFull()) {
+      ++read;
+      pool_.Free(full->slot);
+    }
+    cupti.join();
+    EXPECT_FALSE(pool_.TakeFull().has_value());
+    EXPECT_EQ(read + pool_.TakeCounts().late, 1u);
+  }
+}
+
 TEST_F(BufferPoolTest, ThreadsNeverShareABuffer) {
   std::atomic<int> clashes{0};
   std::vector<std::thread> threads;

@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "collectors/cuda/cuda_collector.h"
 #include "collectors/cuda/records/step_timeline.h"
+#include "collectors/cuda/tracing/buffer_pool.h"
 #include "tests/collectors/cuda/fake_gpu.h"
 #include "tests/collectors/host/session_driver.h"
 
@@ -65,6 +66,7 @@ class CudaCollectorTest : public ::testing::Test {
  protected:
   void SetUp() override {
     options_.cupti_library = UseVersion(130001);
+    (void)cuda::BufferPool::Get().TakeCounts();  // of earlier tests' buffers, which came back late
     // On a busy machine nothing hangs that only takes long; see ExpectHangs.
     options_.limits.begin = options_.limits.end = options_.limits.leave = absl::Seconds(10);
     options_.limits.stop = absl::Seconds(30);
