@@ -162,17 +162,23 @@ std::vector<double> TransferPerStep(const Alignment& alignment,
   }
   constexpr size_t kNone = SIZE_MAX;
   std::vector<std::vector<size_t>> common(views.size());
+  std::vector<std::vector<double>> sums(views.size());  // of each worker
   for (size_t i = 0; i < alignment.workers.size(); ++i) {
     const size_t w = alignment.workers[i];
     common[w].assign(views[w].steps.size(), kNone);
+    sums[w].assign(alignment.common(), 0);
     for (size_t s = 0; s < alignment.steps[i].size(); ++s) common[w][alignment.steps[i][s]] = s;
   }
   for (size_t m = 0; m < matches.size(); ++m) {
-    const Match::Member& member = alignment.matches[m].members.front();
-    const CollectiveView& collective = views[member.worker].collectives[member.collective];
-    if (!collective.step.has_value() || common[member.worker].empty()) continue;
-    const size_t step = common[member.worker][*collective.step];
-    if (step != kNone) transfer[step] += static_cast<double>(matches[m].transfer_ns);
+    for (const Match::Member& member : alignment.matches[m].members) {
+      const CollectiveView& collective = views[member.worker].collectives[member.collective];
+      if (!collective.step.has_value() || common[member.worker].empty()) continue;
+      const size_t step = common[member.worker][*collective.step];
+      if (step == kNone) continue;
+      double& sum = sums[member.worker][step];
+      sum += static_cast<double>(matches[m].transfer_ns);
+      transfer[step] = std::max(transfer[step], sum);
+    }
   }
   return transfer;
 }

@@ -35,7 +35,8 @@ int64_t BlockedBefore(const Intervals& blocked, int64_t last_arrival_ns);
 std::vector<MatchTimes> SplitBlocked(const Alignment& alignment, std::vector<WorkerView>* views,
                                      std::vector<int64_t>* unsure_ns);
 
-// Returns, per common step, the transfer of its collectives in nanoseconds.
+// Returns, per common step, the transfer of its collectives in nanoseconds: that of the worker with
+// the largest sum, because groups without a common member transfer at the same time.
 std::vector<double> TransferPerStep(const Alignment& alignment,
                                     const std::vector<WorkerView>& views,
                                     const std::vector<MatchTimes>& matches);

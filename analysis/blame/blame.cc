@@ -149,13 +149,11 @@ void AddSingleSteps(const OwnTimes& times, std::vector<Straggler>* found) {
   for (const Straggler& straggler : *found) {
     named.insert(straggler.workers.begin(), straggler.workers.end());
   }
-  const std::vector<double>& transfer = times.transfer_ns;
   // Per step: the slowest worker and its lead over the next one.
-  double total = 0;
   double most = 0;
   size_t worker = 0;
   size_t step = 0;
-  for (size_t s = 0; s < transfer.size(); ++s) {
+  for (size_t s = 0; s < times.step_ns.size(); ++s) {
     double first = 0;
     double second = 0;
     size_t who = 0;
@@ -169,20 +167,20 @@ void AddSingleSteps(const OwnTimes& times, std::vector<Straggler>* found) {
         second = std::max(second, own);
       }
     }
-    total += first + transfer[s];
     if (first - second > most) {
       most = first - second;
       worker = who;
       step = s;
     }
   }
+  const double total = std::accumulate(times.step_ns.begin(), times.step_ns.end(), 0.0);
   if (times.own_ns.size() < 2 || total <= 0 || most / total < kMinSingleGain) return;
   if (named.count(worker) != 0) return;
   Straggler single;
   single.workers = {worker};
   single.single = true;
   single.step = step;
-  const auto steps = static_cast<double>(transfer.size());
+  const auto steps = static_cast<double>(times.step_ns.size());
   single.step_ns = total / steps;
   single.mended_step_ns = (total - most) / steps;
   single.gain = most / total;
@@ -203,13 +201,15 @@ Straggler WorthOf(const OwnTimes& times, std::vector<size_t> workers) {
   const StepTimes steps = Mend(times, workers);
   Straggler straggler;
   straggler.workers = std::move(workers);
-  straggler.step_ns = Mean(steps.now);
-  straggler.mended_step_ns = Mean(steps.mended);
+  straggler.step_ns = Mean(times.step_ns);
   if (straggler.step_ns <= 0) return straggler;
-  straggler.gain = 1 - straggler.mended_step_ns / straggler.step_ns;
   std::vector<double> saved(steps.now.size());
   for (size_t s = 0; s < saved.size(); ++s) saved[s] = steps.now[s] - steps.mended[s];
-  const Range range = BootstrapRatio(saved, steps.now);
+  straggler.gain = Mean(saved) / straggler.step_ns;
+  straggler.mended_step_ns = straggler.step_ns - Mean(saved);
+  straggler.at_most =
+      std::fabs(Mean(steps.now) - straggler.step_ns) > kMaxModelError * straggler.step_ns;
+  const Range range = BootstrapRatio(saved, times.step_ns);
   straggler.gain_low = range.low;
   straggler.gain_high = range.high;
   straggler.significance = Significance(times, straggler.workers);

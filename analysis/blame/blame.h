@@ -16,6 +16,7 @@ struct OwnTimes {
   std::vector<std::vector<double>> own_ns;  // [worker][common step]
   std::vector<double> transfer_ns;          // [common step]: collectives that all members had
                                             // entered
+  std::vector<double> step_ns;              // [common step]: as measured, the longest account
   std::vector<std::string> nodes;           // [worker]; empty: unknown
 };
 
@@ -23,11 +24,14 @@ struct OwnTimes {
 struct Straggler {
   std::vector<size_t> workers;
   std::string node;           // set if the finding is the node's
-  double step_ns = 0;         // mean over steps of the slowest own time plus transfer
+  double step_ns = 0;         // mean measured step
   double mended_step_ns = 0;  // the same with these workers' own times at the median of the others
   double gain = 0;            // 1 - mended / step
   double gain_low = 0;        // 95 % interval over steps
   double gain_high = 0;
+  // The slowest own time plus transfer is not what was measured, as where workers work one after
+  // another: a fix gains `gain` at most.
+  bool at_most = false;
   // Mean excess of these workers' own times over the others' median, in its standard errors.
   double significance = 0;
   // A single step accounts for most of it.
@@ -38,8 +42,7 @@ struct Straggler {
 // Returns each worker's mean own time over steps.
 std::vector<double> MeanOwn(const OwnTimes& times);
 
-// Returns what fixing `workers` would gain. The duration of a step is the largest own time plus
-// transfer.
+// Returns what fixing `workers` would gain: as much as the largest own time shrinks.
 Straggler WorthOf(const OwnTimes& times, std::vector<size_t> workers);
 
 // Returns the findings that pass the thresholds (thresholds.h), largest gain first. A single long

@@ -26,6 +26,9 @@ inline constexpr double kMinExcessOfFew = 0.08;
 // with 97.5 % confidence.
 inline constexpr double kMinGain = 0.03;
 inline constexpr double kMinGainLow = 0.01;
+// Maximum difference between the modelled and the measured step, as a share of the latter, at which
+// the model's estimate of a gain has an interval: equal ranks in step differ by a few percent.
+inline constexpr double kMaxModelError = 0.1;
 // Probability that one of several equal workers appears slower than the rest, if steps vary
 // independently.
 inline constexpr double kFalseAlarm = 0.02;

@@ -35,8 +35,8 @@ struct RunDiff {
   std::string why_inconclusive;     // for example, too few steps
 };
 
-// Returns the step times of a run in ms: for ranks in step the slowest own time plus transfer of
-// each common step, otherwise the time of every step of every worker.
+// Returns the step times of a run in ms: for ranks in step the longest account of each common
+// step, otherwise the time of every step of every worker.
 std::vector<double> StepTimesOf(const Report& report);
 
 // Decides by bootstrap over steps whether the change of the mean from `before` to `after` is real

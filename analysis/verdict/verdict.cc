@@ -202,12 +202,16 @@ void BlameRanks(const Alignment& alignment, const std::vector<MatchTimes>& match
     return;
   }
   OwnTimes times;
+  times.step_ns.assign(alignment.common(), 0);
   for (size_t i = 0; i < alignment.workers.size(); ++i) {
     const WorkerView& view = report->workers[alignment.workers[i]].view;
     std::vector<double> own;
     own.reserve(alignment.common());
-    for (const size_t step : alignment.steps[i]) {
+    for (size_t s = 0; s < alignment.common(); ++s) {
+      const size_t step = alignment.steps[i][s];
       own.push_back(static_cast<double>(view.own_ns(step)));
+      times.step_ns[s] =
+          std::max(times.step_ns[s], static_cast<double>(view.steps[step].account_ns));
     }
     times.own_ns.push_back(std::move(own));
     times.nodes.push_back(view.digest->host());
@@ -226,8 +230,9 @@ void BlameRanks(const Alignment& alignment, const std::vector<MatchTimes>& match
     finding.step_ms = straggler.step_ns / kNsPerMs;
     finding.mended_step_ms = straggler.mended_step_ns / kNsPerMs;
     finding.gain = straggler.gain;
-    finding.gain_low = straggler.gain_low;
-    finding.gain_high = straggler.gain_high;
+    finding.gain_low = straggler.at_most ? 0 : straggler.gain_low;
+    finding.gain_high = straggler.at_most ? straggler.gain : straggler.gain_high;
+    finding.gain_at_most = straggler.at_most;
     NameCause(alignment, *report, straggler, &finding);
     CountLast(matches, alignment, *report, &finding);
     const std::string doubt = WhyNotSure(finding, *report);

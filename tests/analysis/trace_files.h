@@ -37,9 +37,9 @@ class TraceFile {
   void Input(double begin_ms, double end_ms) {
     Event("IteratorGetNext next_batch", begin_ms, end_ms);
   }
-  void AllReduce(int64_t sequence, double begin_ms, double end_ms) {
+  void AllReduce(int64_t sequence, double begin_ms, double end_ms, const std::string& group = "0") {
     Event("gloo:all_reduce", begin_ms, end_ms, {{"sequence", sequence}, {"bytes", 4096}},
-          {{"process_group", "0"}}, "/device:CUSTOM:async", 1);
+          {{"process_group", group}}, "/device:CUSTOM:async", 1);
   }
   void Kernel(const std::string& name, double begin_ms, double end_ms, int64_t stream = 7) {
     Event(name, begin_ms, end_ms, {}, {}, "/device:GPU:0", stream);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 namespace jobscope::analysis {
@@ -28,6 +29,17 @@ OwnTimes Equal(size_t workers, size_t steps, double noise_ms = 2, uint32_t seed 
   return times;
 }
 
+// Steps that take what the model says.
+OwnTimes Measured(OwnTimes times) {
+  times.step_ns = times.transfer_ns;
+  for (size_t s = 0; s < times.step_ns.size(); ++s) {
+    double largest = 0;
+    for (const std::vector<double>& own : times.own_ns) largest = std::max(largest, own[s]);
+    times.step_ns[s] += largest;
+  }
+  return times;
+}
+
 void Slow(OwnTimes* times, size_t worker, double ms, size_t every = 1) {
   for (size_t s = 0; s < times->transfer_ns.size(); s += every) {
     times->own_ns[worker][s] += ms * 1e6;
@@ -39,7 +51,7 @@ TEST(BlameTest, WorthByHand) {
   times.transfer_ns = {10, 10};
   times.own_ns = {{100, 100}, {100, 120}, {150, 130}};
   times.nodes = {"a", "b", "c"};
-  const Straggler worth = WorthOf(times, {2});
+  const Straggler worth = WorthOf(Measured(times), {2});
   EXPECT_EQ(worth.step_ns, (160 + 140) / 2.0);
   EXPECT_EQ(worth.mended_step_ns, (110 + 130) / 2.0);
   EXPECT_NEAR(worth.gain, 1 - 240.0 / 300, 1e-12);
@@ -47,10 +59,28 @@ TEST(BlameTest, WorthByHand) {
   EXPECT_GE(worth.gain_high, worth.gain);
 }
 
+// The steps take longer than the largest own time and the transfer: part of the work is in a row.
+TEST(BlameTest, WorthIsAPartOfTheMeasuredStep) {
+  OwnTimes times;
+  times.transfer_ns = {10, 10};
+  times.own_ns = {{100, 100}, {100, 120}, {150, 130}};
+  times.nodes = {"a", "b", "c"};
+  times.step_ns = {155, 160};
+  const Straggler close = WorthOf(times, {2});
+  EXPECT_FALSE(close.at_most);
+  EXPECT_NEAR(close.gain, 60.0 / 315, 1e-12);
+  times.step_ns = {200, 190};
+  const Straggler worth = WorthOf(times, {2});
+  EXPECT_TRUE(worth.at_most);
+  EXPECT_EQ(worth.step_ns, 195);
+  EXPECT_EQ(worth.mended_step_ns, 165);
+  EXPECT_NEAR(worth.gain, 30.0 / 195, 1e-12);
+}
+
 TEST(BlameTest, OneSlowRankIsFound) {
   OwnTimes times = Equal(8, 50);
   Slow(&times, 5, 40);
-  const std::vector<Straggler> found = FindStragglers(times);
+  const std::vector<Straggler> found = FindStragglers(Measured(times));
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].workers, ElementsAre(5));
   EXPECT_EQ(found[0].node, "");
@@ -62,7 +92,7 @@ TEST(BlameTest, EqualRanksBlameNobody) {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     for (const double noise_ms : {0.1, 2.0, 15.0}) {
       for (const size_t workers : {size_t{2}, size_t{3}, size_t{4}, size_t{6}, size_t{8}}) {
-        EXPECT_THAT(FindStragglers(Equal(workers, 40, noise_ms, seed)), IsEmpty())
+        EXPECT_THAT(FindStragglers(Measured(Equal(workers, 40, noise_ms, seed))), IsEmpty())
             << workers << " workers, noise " << noise_ms << " ms, seed " << seed;
       }
     }
@@ -72,7 +102,7 @@ TEST(BlameTest, EqualRanksBlameNobody) {
 TEST(BlameTest, OneOfTwo) {
   OwnTimes times = Equal(2, 50);
   Slow(&times, 1, 30);
-  const std::vector<Straggler> found = FindStragglers(times);
+  const std::vector<Straggler> found = FindStragglers(Measured(times));
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].workers, ElementsAre(1));
 }
@@ -80,7 +110,7 @@ TEST(BlameTest, OneOfTwo) {
 TEST(BlameTest, AWholeNodeIsOneFinding) {
   OwnTimes times = Equal(12, 50);
   for (const size_t worker : {4, 5, 6, 7}) Slow(&times, worker, 30);
-  const std::vector<Straggler> found = FindStragglers(times);
+  const std::vector<Straggler> found = FindStragglers(Measured(times));
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].workers, ElementsAre(4, 5, 6, 7));
   EXPECT_EQ(found[0].node, "node1");
@@ -91,7 +121,7 @@ TEST(BlameTest, AWholeNodeIsOneFinding) {
 TEST(BlameTest, OneOfTwoNodes) {
   OwnTimes times = Equal(8, 40);
   for (const size_t worker : {4, 5, 6, 7}) Slow(&times, worker, 50);
-  const std::vector<Straggler> found = FindStragglers(times);
+  const std::vector<Straggler> found = FindStragglers(Measured(times));
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].workers, ElementsAre(4, 5, 6, 7));
   EXPECT_EQ(found[0].node, "node1");
@@ -101,7 +131,7 @@ TEST(BlameTest, OneOfTwoNodes) {
 TEST(BlameTest, ANodeOfMoreThanHalfOfTheWorkers) {
   OwnTimes times = Equal(7, 40);
   for (const size_t worker : {0, 1, 2, 3}) Slow(&times, worker, 50);
-  const std::vector<Straggler> found = FindStragglers(times);
+  const std::vector<Straggler> found = FindStragglers(Measured(times));
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].workers, ElementsAre(0, 1, 2, 3));
   EXPECT_EQ(found[0].node, "node0");
@@ -110,7 +140,7 @@ TEST(BlameTest, ANodeOfMoreThanHalfOfTheWorkers) {
 TEST(BlameTest, HalfOfTheRanksOfAllNodes) {
   OwnTimes times = Equal(8, 40);
   for (const size_t worker : {0, 3, 4, 6}) Slow(&times, worker, 50);
-  const std::vector<Straggler> found = FindStragglers(times);
+  const std::vector<Straggler> found = FindStragglers(Measured(times));
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].workers, ElementsAre(0, 3, 4, 6));
   EXPECT_EQ(found[0].node, "");
@@ -120,7 +150,7 @@ TEST(BlameTest, TwoRanksThatHideBehindEachOtherAreOneFinding) {
   OwnTimes times = Equal(8, 50);
   Slow(&times, 1, 40);
   Slow(&times, 6, 40);
-  const std::vector<Straggler> found = FindStragglers(times);
+  const std::vector<Straggler> found = FindStragglers(Measured(times));
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].workers, ElementsAre(1, 6));
 }
@@ -128,7 +158,7 @@ TEST(BlameTest, TwoRanksThatHideBehindEachOtherAreOneFinding) {
 TEST(BlameTest, ASlowStepNowAndThenIsFound) {
   OwnTimes times = Equal(8, 60);
   Slow(&times, 3, 120, /*every=*/5);
-  const std::vector<Straggler> found = FindStragglers(times);
+  const std::vector<Straggler> found = FindStragglers(Measured(times));
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].workers, ElementsAre(3));
   EXPECT_FALSE(found[0].single);
@@ -137,7 +167,7 @@ TEST(BlameTest, ASlowStepNowAndThenIsFound) {
 TEST(BlameTest, ASingleLongStepIsAFindingOfItsOwn) {
   OwnTimes times = Equal(8, 40);
   times.own_ns[2][17] += 900e6;
-  const std::vector<Straggler> found = FindStragglers(times);
+  const std::vector<Straggler> found = FindStragglers(Measured(times));
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_TRUE(found[0].single);
   EXPECT_THAT(found[0].workers, ElementsAre(2));
@@ -147,7 +177,7 @@ TEST(BlameTest, ASingleLongStepIsAFindingOfItsOwn) {
 TEST(BlameTest, ASingleStepThatCostsLittleIsNone) {
   OwnTimes times = Equal(8, 40);
   times.own_ns[2][17] += 200e6;
-  EXPECT_THAT(FindStragglers(times), IsEmpty());
+  EXPECT_THAT(FindStragglers(Measured(times)), IsEmpty());
 }
 
 }  // namespace

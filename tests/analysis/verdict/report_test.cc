@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "analysis/output/report_text.h"
 #include "tests/analysis/run_fixture.h"
 
@@ -108,6 +112,65 @@ TEST_F(ReportTest, OneOfTwoNodesIsSlow) {
   EXPECT_EQ(verdict["workers"], json({"w4", "w5", "w6", "w7"}));
   EXPECT_EQ(verdict["class"], "host");
   EXPECT_NEAR(verdict["gain"].get<double>(), 0.30, 0.01);
+}
+
+// Tensor parallelism: pairs that reduce at the same time, then all together.
+TEST_F(ReportTest, GroupsThatTransferAtTheSameTime) {
+  std::vector<TraceFile> traces(32);
+  double begin_ms = 5;
+  for (int step = 0; step < 40; ++step) {
+    const auto arrival_ms = [&](int rank) {
+      return begin_ms + (rank == 5 ? 40 : 20) + 0.2 * Jitter(rank, step);
+    };
+    const auto pair_end_ms = [&](int rank) {
+      return std::max(arrival_ms(rank), arrival_ms(rank ^ 1)) + 8;
+    };
+    double end_ms = 0;
+    for (int rank = 0; rank < 32; ++rank) end_ms = std::max(end_ms, pair_end_ms(rank) + 0.5);
+    for (int rank = 0; rank < 32; ++rank) {
+      TraceFile& trace = traces[static_cast<size_t>(rank)];
+      trace.Step(step, begin_ms, end_ms);
+      trace.Event("forward", begin_ms, arrival_ms(rank));
+      trace.AllReduce(step, arrival_ms(rank), pair_end_ms(rank), "pair" + std::to_string(rank / 2));
+      trace.AllReduce(step, pair_end_ms(rank), end_ms, "all");
+    }
+    begin_ms = end_ms;
+  }
+  for (int rank = 0; rank < 32; ++rank) {
+    AddWorker(rank, "node" + std::to_string(rank / 4), traces[static_cast<size_t>(rank)]);
+  }
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["workers"], json({"w5"})) << verdict;
+  EXPECT_NEAR(verdict["step_ms"].get<double>(), 48.6, 0.2);
+  EXPECT_NEAR(verdict["gain"].get<double>(), 0.41, 0.02);
+  EXPECT_NEAR(verdict["gain_low"].get<double>(), 0.41, 0.02);
+}
+
+// The second stage of a pipeline begins when the first one has ended: 20 ms, then 30.
+TEST_F(ReportTest, OfStagesInARowTheGainIsALimit) {
+  TraceFile first;
+  TraceFile second;
+  for (int step = 0; step < 40; ++step) {
+    const double begin_ms = 5 + step * 51;
+    first.Step(step, begin_ms, begin_ms + 51);
+    first.Event("forward", begin_ms, begin_ms + 20);
+    first.AllReduce(step, begin_ms + 20, begin_ms + 20.1, "send");
+    first.AllReduce(step, begin_ms + 20.1, begin_ms + 51, "all");
+    second.Step(step, begin_ms, begin_ms + 51);
+    second.AllReduce(step, begin_ms, begin_ms + 20.1, "send");
+    second.Event("forward", begin_ms + 20.1, begin_ms + 50.1);
+    second.AllReduce(step, begin_ms + 50.1, begin_ms + 51, "all");
+  }
+  AddWorker(0, "node0", first);
+  AddWorker(1, "node0", second);
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["workers"], json({"w1"})) << verdict;
+  EXPECT_NEAR(verdict["step_ms"].get<double>(), 51, 0.1);
+  EXPECT_NEAR(verdict["gain"].get<double>(), 10.0 / 51, 0.005);
+  EXPECT_EQ(verdict["gain_low"], 0);
+  EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("41.0 ms (at most -20 %)"));
 }
 
 TEST_F(ReportTest, ASlowLinkSlowsAllAndBlamesNobody) {
