@@ -76,10 +76,11 @@ absl::Status Taken(const BindTarget& target, const absl::Status& status) {
 
 // Opens the listener such that a child forked from here on closes it.
 absl::StatusOr<ListenSocket> OpenUnforked(const BindTarget& target,
-                                          const ListenSocketOptions& options) {
+                                          const ListenSocketOptions& options,
+                                          std::vector<ListenerGuard>* guards) {
   const ForkPause pause;
   absl::StatusOr<ListenSocket> socket = ListenSocket::Open(target, options);
-  if (socket.ok()) GuardListener(socket->target().text);
+  if (socket.ok()) guards->emplace_back(socket->target().text);
   return socket;
 }
 
@@ -88,17 +89,18 @@ absl::StatusOr<ListenSocket> OpenUnforked(const BindTarget& target,
 // first address only: on another one the number may be taken.
 absl::StatusOr<std::vector<ListenSocket>> Listen(const std::vector<BindTarget>& targets,
                                                  bool first_only,
-                                                 const ListenSocketOptions& options) {
+                                                 const ListenSocketOptions& options,
+                                                 std::vector<ListenerGuard>* guards) {
   std::vector<ListenSocket> listeners;
   absl::Status first_error;
   for (const BindTarget& target : targets) {
-    absl::StatusOr<ListenSocket> listener = OpenUnforked(target, options);
+    absl::StatusOr<ListenSocket> listener = OpenUnforked(target, options, guards);
     if (listener.ok()) {
       listeners.push_back(*std::move(listener));
       if (first_only) break;
     } else if (absl::IsAlreadyExists(listener.status())) {
       listeners.clear();
-      UnguardListeners();
+      guards->clear();
       return Taken(target, listener.status());
     } else {
       first_error.Update(listener.status());
@@ -195,6 +197,8 @@ struct GrpcServer::State {
   TensorflowService tensorflow;
   NativeService native;
   std::vector<std::shared_ptr<grpc::ServerCredentials>> port_credentials;  // outlive the server
+  std::vector<ListenerGuard>
+      guards;  // of its listeners, until they and their connections are closed
   std::unique_ptr<grpc::Server> server;
   std::shared_ptr<Acceptor> acceptor;
   std::string address;
@@ -236,7 +240,7 @@ absl::Status GrpcServer::State::Bind() {
   } else if (options.allowed_users.others()) {
     socket_options.unix_mode = UnixSocketMode::kAll;  // each connection's user is checked
   }
-  auto listeners = Listen(*targets, any_port, socket_options);
+  auto listeners = Listen(*targets, any_port, socket_options, &guards);
   if (!listeners.ok()) return listeners.status();
   return Serve(*std::move(listeners), *credentials);
 }
@@ -293,7 +297,7 @@ absl::Status GrpcServer::State::Serve(std::vector<ListenSocket> listeners,
   if (server != nullptr) server->Shutdown();
   server.reset();
   acceptor.reset();
-  UnguardListeners();
+  guards.clear();
   return status;
 }
 
@@ -319,7 +323,7 @@ void GrpcServer::State::ShutDown(absl::Time end) {
   acceptor->Stop();
   server->Shutdown(absl::ToChronoTime(end));
   server.reset();
-  UnguardListeners();
+  guards.clear();
 }
 
 GrpcServer::GrpcServer(std::shared_ptr<State> state) : state_(std::move(state)) {}

@@ -39,10 +39,16 @@ struct Listener {
   std::array<char, sizeof(sockaddr_un::sun_path)> path = {};
 };
 
-// Plain memory, which the child reads as fork() found it: an entry is complete before the count
-// includes it.
-std::array<Listener, kMaxListeners> listeners;
-std::atomic<size_t> listener_count{0};
+// Plain memory, which the child reads as fork() found it: a listener is complete before it is
+// guarded.
+struct Entry {
+  enum Use { kFree, kTaken, kGuarded };
+  std::atomic<Use> use{kFree};
+  Listener listener;
+
+  bool guarded() const { return use.load(std::memory_order_acquire) == kGuarded; }
+};
+std::array<Entry, kMaxListeners> entries;
 std::atomic<pid_t> guarded_pid{0};  // 0: not installed
 std::atomic<bool> forked{false};
 
@@ -92,9 +98,9 @@ bool IsGuarded(int fd) {
   socklen_t type_length = sizeof(type);
   if (syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_TYPE, &type, &type_length) != 0) return false;
   if (type != SOCK_STREAM) return false;
-  const size_t count = listener_count.load(std::memory_order_acquire);
-  for (size_t i = 0; i < count; ++i) {
-    const Listener& listener = listeners[i];
+  for (const Entry& entry : entries) {
+    if (!entry.guarded()) continue;
+    const Listener& listener = entry.listener;
     const bool matches = local.any.sa_family == AF_INET
                              ? listener.family != AF_UNIX && MatchesInet(listener, local.in)
                          : local.any.sa_family == AF_INET6
@@ -175,9 +181,9 @@ void AfterForkInParent() {
 void OnForkInChild() {
   const int saved_errno = errno;
   forked.store(true, std::memory_order_relaxed);
-  if (listener_count.load(std::memory_order_acquire) != 0) {
+  if (std::any_of(entries.begin(), entries.end(), [](const Entry& e) { return e.guarded(); })) {
     if (!CloseByProc()) CloseByProbing();
-    listener_count.store(0, std::memory_order_relaxed);
+    for (Entry& entry : entries) entry.use.store(Entry::kFree, std::memory_order_relaxed);
   }
   errno = saved_errno;
 }
@@ -226,17 +232,22 @@ void InstallForkGuard() {
   pthread_atfork(&BeforeFork, &AfterForkInParent, &OnForkInChild);
 }
 
-bool GuardListener(std::string_view bound_address) {
+ListenerGuard::ListenerGuard(std::string_view bound_address) {
   Listener listener;
-  if (!ParseListener(bound_address, &listener)) return false;
-  const size_t count = listener_count.load(std::memory_order_relaxed);
-  if (count == kMaxListeners) return false;
-  listeners[count] = listener;
-  listener_count.store(count + 1, std::memory_order_release);
-  return true;
+  if (!ParseListener(bound_address, &listener)) return;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    Entry::Use use = Entry::kFree;
+    if (!entries[i].use.compare_exchange_strong(use, Entry::kTaken)) continue;
+    entries[i].listener = listener;
+    entries[i].use.store(Entry::kGuarded, std::memory_order_release);
+    index_ = static_cast<int>(i);
+    return;
+  }
 }
 
-void UnguardListeners() { listener_count.store(0, std::memory_order_release); }
+ListenerGuard::~ListenerGuard() {
+  if (held()) entries[static_cast<size_t>(index_)].use.store(Entry::kFree);
+}
 
 bool InForkedChild() {
   if (forked.load(std::memory_order_relaxed)) return true;

@@ -14,6 +14,7 @@
 #define SERVER_GUARD_FORK_GUARD_H_
 
 #include <string_view>
+#include <utility>
 
 namespace jobscope {
 
@@ -23,15 +24,25 @@ namespace jobscope {
 // nodelete`).
 void InstallForkGuard();
 
-// Registers a listener whose sockets (itself and those it accepted) forked children close. Takes
-// the address as bound: "127.0.0.1:40123", "[::1]:40123", "0.0.0.0:6009", "[::]:6009" or
-// "unix:/path". A host that is not numeric stands for every local address. Returns false beyond 8
-// listeners, or if the text is no address. Call it in the ForkPause in which the listener is bound:
-// from then on a child may inherit it. Not thread-safe.
-bool GuardListener(std::string_view bound_address);
+// While it lives, forked children close the sockets of one listener (itself and those it accepted).
+// Movable.
+class ListenerGuard {
+ public:
+  // Takes the address as bound: "127.0.0.1:40123", "[::1]:40123", "0.0.0.0:6009", "[::]:6009" or
+  // "unix:/path". A host that is not numeric stands for every local address. Call it in the
+  // ForkPause in which the listener is bound: from then on a child may inherit it.
+  explicit ListenerGuard(std::string_view bound_address);
+  // Destroy it after the server has ended.
+  ~ListenerGuard();
+  ListenerGuard(ListenerGuard&& other) noexcept : index_(std::exchange(other.index_, -1)) {}
+  ListenerGuard& operator=(ListenerGuard&&) = delete;
 
-// Call it after the server has ended: forked children then leave all sockets open.
-void UnguardListeners();
+  // Returns false if 8 others live, or if the text is no address.
+  bool held() const { return index_ >= 0; }
+
+ private:
+  int index_ = -1;
+};
 
 // Returns true in a child forked (also by a raw clone()) after InstallForkGuard(), in which no
 // server, no capture, no gRPC and no thread of ours may run. Async-signal-safe.

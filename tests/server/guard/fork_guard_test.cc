@@ -128,7 +128,6 @@ Fd Accepted(const Fd& listener) { return Fd(accept(listener.get(), nullptr, null
 class ForkGuardTest : public testing::Test {
  protected:
   void SetUp() override { InstallForkGuard(); }
-  void TearDown() override { UnguardListeners(); }
 };
 
 TEST_F(ForkGuardTest, ChildLosesListenerAndAcceptedConnectionsOnly) {
@@ -140,7 +139,8 @@ TEST_F(ForkGuardTest, ChildLosesListenerAndAcceptedConnectionsOnly) {
   const Fd datagram = BoundInet("127.0.0.1", port, SOCK_DGRAM, nullptr);
   // Another server of the application, on the same port of another address.
   const Fd neighbour = BoundInet("127.0.0.2", port, SOCK_STREAM, nullptr);
-  ASSERT_TRUE(GuardListener("127.0.0.1:" + std::to_string(port)));
+  const ListenerGuard guard("127.0.0.1:" + std::to_string(port));
+  ASSERT_TRUE(guard.held());
   const std::vector<int> fds = {listener.get(), accepted.get(), client.get(),
                                 other.get(),    datagram.get(), neighbour.get()};
   EXPECT_EQ(InChild([&] { return OpenBits(fds); }), 0b111100);
@@ -150,7 +150,8 @@ TEST_F(ForkGuardTest, ChildLosesListenerAndAcceptedConnectionsOnly) {
 TEST_F(ForkGuardTest, ParentStillAcceptsAfterTheChildHasLeft) {
   uint16_t port = 0;
   const Fd listener = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
-  ASSERT_TRUE(GuardListener("127.0.0.1:" + std::to_string(port)));
+  const ListenerGuard guard("127.0.0.1:" + std::to_string(port));
+  ASSERT_TRUE(guard.held());
   EXPECT_EQ(InChild([] { return 7; }), 7);
   const Fd client = ConnectedInet(port);
   const Fd accepted = Accepted(listener);
@@ -162,7 +163,8 @@ TEST_F(ForkGuardTest, WildcardListener) {
   const Fd listener = BoundInet("0.0.0.0", 0, SOCK_STREAM, &port);
   const Fd client = ConnectedInet(port);
   const Fd accepted = Accepted(listener);
-  ASSERT_TRUE(GuardListener("0.0.0.0:" + std::to_string(port)));
+  const ListenerGuard guard("0.0.0.0:" + std::to_string(port));
+  ASSERT_TRUE(guard.held());
   EXPECT_EQ(InChild([&] {
               return OpenBits({listener.get(), accepted.get(), client.get()});
             }),
@@ -172,7 +174,8 @@ TEST_F(ForkGuardTest, WildcardListener) {
 TEST_F(ForkGuardTest, HostThatIsNotNumericStandsForEveryAddress) {
   uint16_t port = 0;
   const Fd listener = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
-  ASSERT_TRUE(GuardListener("localhost:" + std::to_string(port)));
+  const ListenerGuard guard("localhost:" + std::to_string(port));
+  ASSERT_TRUE(guard.held());
   EXPECT_EQ(InChild([&] { return OpenBits({listener.get()}); }), 0);
 }
 
@@ -182,7 +185,8 @@ TEST_F(ForkGuardTest, DualStackListenerAcceptsMappedAddresses) {
   const Fd listener = BoundInet6("::", true, &port);
   const Fd client = ConnectedInet(port);
   const Fd accepted = Accepted(listener);
-  ASSERT_TRUE(GuardListener("[::]:" + std::to_string(port)));
+  const ListenerGuard guard("[::]:" + std::to_string(port));
+  ASSERT_TRUE(guard.held());
   EXPECT_EQ(InChild([&] {
               return OpenBits({listener.get(), accepted.get(), client.get()});
             }),
@@ -194,7 +198,8 @@ TEST_F(ForkGuardTest, Ipv6ListenerOfOneAddress) {
   uint16_t port = 0;
   const Fd listener = BoundInet6("::1", false, &port);
   const Fd neighbour = BoundInet("127.0.0.1", port, SOCK_STREAM, nullptr);
-  ASSERT_TRUE(GuardListener("[::1]:" + std::to_string(port)));
+  const ListenerGuard guard("[::1]:" + std::to_string(port));
+  ASSERT_TRUE(guard.held());
   EXPECT_EQ(InChild([&] { return OpenBits({listener.get(), neighbour.get()}); }), 0b10);
 }
 
@@ -219,7 +224,8 @@ TEST_F(ForkGuardTest, UnixSocket) {
   strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
   ASSERT_EQ(connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
   const Fd accepted = Accepted(listener);
-  ASSERT_TRUE(GuardListener("unix:" + path));
+  const ListenerGuard guard("unix:" + path);
+  ASSERT_TRUE(guard.held());
   EXPECT_EQ(InChild([&] {
               return OpenBits({listener.get(), accepted.get(), other.get(), client.get()});
             }),
@@ -233,7 +239,8 @@ TEST_F(ForkGuardTest, WithoutProcDescriptorsAreProbed) {
   uint16_t port = 0;
   const Fd listener = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
   const Fd other = BoundInet("127.0.0.1", 0, SOCK_STREAM, nullptr);
-  ASSERT_TRUE(GuardListener("127.0.0.1:" + std::to_string(port)));
+  const ListenerGuard guard("127.0.0.1:" + std::to_string(port));
+  ASSERT_TRUE(guard.held());
   char folder[] = "/tmp/jobscope-fork-XXXXXX";
   ASSERT_NE(mkdtemp(folder), nullptr);
   constexpr int kNoChroot = 99;
@@ -276,15 +283,31 @@ TEST_F(ForkGuardTest, ChildOfARawCloneKnowsItToo) {
 TEST_F(ForkGuardTest, UnguardedListenersStay) {
   uint16_t port = 0;
   const Fd listener = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
-  ASSERT_TRUE(GuardListener("127.0.0.1:" + std::to_string(port)));
-  UnguardListeners();
+  { const ListenerGuard guard("127.0.0.1:" + std::to_string(port)); }
   EXPECT_EQ(InChild([&] { return OpenBits({listener.get()}); }), 1);
+}
+
+// As of a server that ends late, when another one runs.
+TEST_F(ForkGuardTest, EachGuardEndsForItsListenerOnly) {
+  uint16_t port = 0;
+  const Fd first = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
+  std::optional<ListenerGuard> first_guard("127.0.0.1:" + std::to_string(port));
+  const Fd second = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
+  const ListenerGuard second_guard("127.0.0.1:" + std::to_string(port));
+  const std::vector<int> fds = {first.get(), second.get()};
+  EXPECT_EQ(InChild([&] { return OpenBits(fds); }), 0b00);
+  first_guard.reset();
+  EXPECT_EQ(InChild([&] { return OpenBits(fds); }), 0b01);
+  const Fd third = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
+  const ListenerGuard third_guard("127.0.0.1:" + std::to_string(port));
+  EXPECT_EQ(InChild([&] { return OpenBits({first.get(), second.get(), third.get()}); }), 0b001);
 }
 
 TEST_F(ForkGuardTest, ErrnoSurvivesTheHandler) {
   uint16_t port = 0;
   const Fd listener = BoundInet("127.0.0.1", 0, SOCK_STREAM, &port);
-  ASSERT_TRUE(GuardListener("127.0.0.1:" + std::to_string(port)));
+  const ListenerGuard guard("127.0.0.1:" + std::to_string(port));
+  ASSERT_TRUE(guard.held());
   errno = 0;
   EXPECT_EQ(InChild([] { return errno == EDOM ? 1 : 0; }), 0);
   errno = EDOM;
@@ -329,11 +352,11 @@ TEST_F(ForkGuardTest, AForkWaitsForASocketThatHasNoAddressYet) {
     EXPECT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
     socklen_t length = sizeof(address);
     EXPECT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
-    EXPECT_TRUE(GuardListener("127.0.0.1:" + std::to_string(ntohs(address.sin_port))));
+    const ListenerGuard guard("127.0.0.1:" + std::to_string(ntohs(address.sin_port)));
+    EXPECT_TRUE(guard.held());
     pause.reset();
     seen = std::chrono::steady_clock::now() - begin < kShorterThanTheWait;
     other.join();
-    UnguardListeners();
     if (!seen) continue;
     EXPECT_EQ(came, 0) << "forked all the same";
     EXPECT_EQ(open, 0);
@@ -379,14 +402,19 @@ TEST_F(ForkGuardTest, ChildrenOfChildrenFork) {
 TEST_F(ForkGuardTest, RefusesWhatIsNoAddress) {
   for (const char* text :
        {"", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:x", "127.0.0.1:65536", "unix:"}) {
-    EXPECT_FALSE(GuardListener(text)) << text;
+    EXPECT_FALSE(ListenerGuard(text).held()) << text;
   }
-  EXPECT_FALSE(GuardListener("unix:/" + std::string(200, 'p')));
+  EXPECT_FALSE(ListenerGuard("unix:/" + std::string(200, 'p')).held());
 }
 
 TEST_F(ForkGuardTest, HoldsEightListeners) {
-  for (int i = 0; i < 8; ++i) EXPECT_TRUE(GuardListener("127.0.0.1:" + std::to_string(2000 + i)));
-  EXPECT_FALSE(GuardListener("127.0.0.1:3000"));
+  std::vector<ListenerGuard> guards;
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_TRUE(guards.emplace_back("127.0.0.1:" + std::to_string(2000 + i)).held());
+  }
+  EXPECT_FALSE(ListenerGuard("127.0.0.1:3000").held());
+  guards.clear();
+  EXPECT_TRUE(ListenerGuard("127.0.0.1:3000").held());
 }
 
 }  // namespace
