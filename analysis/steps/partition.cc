@@ -8,17 +8,18 @@
 namespace jobscope::analysis {
 namespace {
 
-// Returns when the worker was busy during `collective` instead of waiting: leaf events that began
-// after the call. An event that began before it may be the call itself.
-Intervals BusyDuring(const CollectiveSpan& collective, const std::vector<BusyBlock>& busy) {
+// Returns when in `part` of a collective, called at `call_ns`, the worker was busy instead of
+// waiting: leaf events that began after the call. An event that began before it may be the call
+// itself.
+Intervals BusyDuring(const Interval& part, int64_t call_ns, const std::vector<BusyBlock>& busy) {
   Intervals during;
   auto block = std::lower_bound(
-      busy.begin(), busy.end(), collective.span.begin_ns,
+      busy.begin(), busy.end(), part.begin_ns,
       [](const BusyBlock& a, int64_t begin_ns) { return a.span.end_ns <= begin_ns; });
-  for (; block != busy.end() && block->span.begin_ns < collective.span.end_ns; ++block) {
-    if (!block->merged && block->span.begin_ns < collective.span.begin_ns) continue;
-    Extend(&during, std::max(block->span.begin_ns, collective.span.begin_ns),
-           std::min(block->span.end_ns, collective.span.end_ns));
+  for (; block != busy.end() && block->span.begin_ns < part.end_ns; ++block) {
+    if (!block->merged && block->span.begin_ns < call_ns) continue;
+    Extend(&during, std::max(block->span.begin_ns, part.begin_ns),
+           std::min(block->span.end_ns, part.end_ns));
   }
   return during;
 }
@@ -36,7 +37,9 @@ std::vector<Intervals> BlockedTimes(const std::vector<Interval>& accounts,
     Extend(&rest, begin_ns, collective.span.end_ns);
     reached_ns = std::max(reached_ns, collective.span.end_ns);
     if (!rest.empty()) {
-      if (!collective.on_device) rest = Subtract(rest, BusyDuring(collective, times.busy));
+      if (!collective.on_device) {
+        rest = Subtract(rest, BusyDuring(rest[0], collective.span.begin_ns, times.busy));
+      }
       // Only the part of `before` that can intersect it: a trace may have thousands of both.
       const auto from =
           std::lower_bound(before.begin(), before.end(), begin_ns,

@@ -81,6 +81,20 @@ TEST(PartitionTest, AsynchronousBucketsUnderABackwardPassBlockNobody) {
   EXPECT_THAT(partition.blocked_ns, ElementsAre(0));
 }
 
+// Each collective has all of the work in it: a search through all for each would take minutes.
+TEST(PartitionTest, CollectivesThatOverlapWithAllOthers) {
+  constexpr int64_t kCount = 300'000;
+  const std::vector<StepSpan> steps = {Step(1, 0, 4 * kCount)};
+  RecordedTimes times;
+  for (int64_t i = 0; i < kCount; ++i) {
+    times.collectives.push_back({{i, 2 * kCount + i}, false});
+    times.busy.push_back({{kCount + 2 * i, kCount + 2 * i + 1}, false});
+  }
+  // Before the work, and between it.
+  EXPECT_THAT(PartitionSteps(steps, AccountsOf(steps), times).blocked_ns,
+              ElementsAre(2 * kCount - 1));
+}
+
 TEST(PartitionTest, KernelsOfCollectivesWaitOnlyWhereNoOtherKernelRuns) {
   const std::vector<StepSpan> steps = {Step(1, 0, 100)};
   RecordedTimes times;
