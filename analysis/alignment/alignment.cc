@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -44,26 +46,62 @@ std::map<Callers, size_t> CountCallers(const std::vector<WorkerView>& views) {
   return counts;
 }
 
+// Divides members of one key into those that can have met, on the common clock: other jobs, or a
+// group that was made anew, count from the same numbers. A member may leave before others arrive,
+// such as the root of a broadcast, but not by more than its step.
+std::vector<std::vector<Match::Member>> Meetings(const std::vector<WorkerView>& views,
+                                                 std::vector<Match::Member> members) {
+  int64_t uncertainty_ns = 0;
+  for (const Match::Member& member : members) {
+    const v1::Digest& digest = *views[member.worker].digest;
+    if (!digest.aligned() || !digest.has_clock_uncertainty_ns()) return {std::move(members)};
+    uncertainty_ns = std::max(uncertainty_ns, ClockUncertaintyNs(digest));
+  }
+  const auto collective_of = [&](const Match::Member& member) -> const CollectiveView& {
+    return views[member.worker].collectives[member.collective];
+  };
+  std::stable_sort(members.begin(), members.end(), [&](const auto& a, const auto& b) {
+    return collective_of(a).begin_ns < collective_of(b).begin_ns;
+  });
+  std::vector<std::vector<Match::Member>> meetings;
+  int64_t until_ns = 0;
+  for (const Match::Member& member : members) {
+    const CollectiveView& collective = collective_of(member);
+    if (meetings.empty() || collective.begin_ns > until_ns) meetings.emplace_back();
+    meetings.back().push_back(member);
+    const int64_t step_ns =
+        collective.step.has_value() ? views[member.worker].steps[*collective.step].account_ns : 0;
+    until_ns = std::max(until_ns, collective.end_ns + step_ns + 2 * uncertainty_ns);
+  }
+  for (std::vector<Match::Member>& meeting : meetings) {
+    std::stable_sort(meeting.begin(), meeting.end(),
+                     [](const auto& a, const auto& b) { return a.worker < b.worker; });
+  }
+  return meetings;
+}
+
 // Adds `candidates`, by key, as matches; at most one per worker counts.
 template <typename Candidates>
 void TakeMatches(const std::vector<WorkerView>& views, const Candidates& candidates,
                  std::vector<Match>* matches) {
   const std::map<Callers, size_t> callers = CountCallers(views);
-  for (const auto& [key, members] : candidates) {
-    Match match;
-    bool ambiguous = false;
-    for (const Match::Member& member : members) {
-      if (!match.members.empty() && match.members.back().worker == member.worker) ambiguous = true;
-      match.members.push_back(member);
+  for (const auto& [key, candidate] : candidates) {
+    for (std::vector<Match::Member>& members : Meetings(views, candidate)) {
+      const bool ambiguous =
+          std::adjacent_find(members.begin(), members.end(), [](const auto& a, const auto& b) {
+            return a.worker == b.worker;
+          }) != members.end();
+      const Match::Member& first = members.front();
+      const CollectiveView& collective = views[first.worker].collectives[first.collective];
+      const size_t size = collective.group_size;
+      if (ambiguous || members.size() < 2 || (size != 0 && members.size() > size)) continue;
+      const size_t wanted =
+          size != 0 ? size : callers.at(CallersOf(views[first.worker], collective));
+      Match match;
+      match.complete = members.size() >= wanted;
+      match.members = std::move(members);
+      matches->push_back(std::move(match));
     }
-    if (ambiguous || match.members.size() < 2) continue;
-    const Match::Member& first = match.members.front();
-    const CollectiveView& collective = views[first.worker].collectives[first.collective];
-    const size_t wanted = collective.group_size != 0
-                              ? collective.group_size
-                              : callers.at(CallersOf(views[first.worker], collective));
-    match.complete = match.members.size() >= wanted;
-    matches->push_back(std::move(match));
   }
 }
 
@@ -95,6 +133,8 @@ void AlignByNumber(const std::vector<WorkerView>& views, Alignment* alignment) {
     for (const int64_t number : twice) places[i].erase(number);
     for (const auto& [number, place] : places[i]) ++seen[number];
   }
+  alignment->by = Alignment::By::kNone;
+  alignment->numbers.clear();
   alignment->steps.assign(alignment->workers.size(), {});
   for (const auto& [number, workers] : seen) {
     if (workers != alignment->workers.size()) continue;
@@ -104,12 +144,14 @@ void AlignByNumber(const std::vector<WorkerView>& views, Alignment* alignment) {
   if (!alignment->numbers.empty()) alignment->by = Alignment::By::kNumber;
 }
 
-// Returns whether members of a match were called in steps of the same number.
-bool NumbersFit(const std::vector<WorkerView>& views, const std::vector<Match>& matches) {
+// Returns whether members of a match were called in steps of the same number, among `workers`.
+bool NumbersFit(const std::vector<WorkerView>& views, const std::vector<size_t>& workers,
+                const std::vector<Match>& matches) {
   size_t same = 0;
   size_t all = 0;
   for (const Match& match : matches) {
     const Match::Member& first = match.members.front();
+    if (!std::binary_search(workers.begin(), workers.end(), first.worker)) continue;
     const auto& first_step = views[first.worker].collectives[first.collective].step;
     for (size_t i = 1; i < match.members.size(); ++i) {
       const Match::Member& other = match.members[i];
@@ -274,7 +316,8 @@ std::vector<Match> MatchByTime(const std::vector<WorkerView>& views, const Align
 void MatchWithoutSequence(const std::vector<WorkerView>& views, Alignment* alignment) {
   if (ClocksAgree(views, *alignment)) {
     const std::vector<Match> pairs = MatchByTime(views, *alignment);
-    if (!pairs.empty() && (alignment->by != Alignment::By::kNumber || !NumbersFit(views, pairs))) {
+    if (!pairs.empty() && (alignment->by != Alignment::By::kNumber ||
+                           !NumbersFit(views, alignment->workers, pairs))) {
       alignment->warnings.push_back(
           "workers number their steps differently: aligned by the times of their collectives");
       AlignByCollectives(views, pairs, alignment);
@@ -322,6 +365,64 @@ void LeaveOutShortOnes(const std::vector<WorkerView>& views, Alignment* alignmen
   alignment->workers = std::move(enough);
 }
 
+double MeanAccount(const WorkerView& view) {
+  double sum = 0;
+  for (const StepView& step : view.steps) sum += static_cast<double>(step.account_ns);
+  return sum / static_cast<double>(view.steps.size());
+}
+
+// Keeps the largest set of workers that matches connect, directly or through others, and those in
+// step with it, whose collectives could not be matched. If nothing is matched, keeps workers with
+// collectives. The rest goes apart.
+void KeepConnected(const std::vector<WorkerView>& views, Alignment* alignment) {
+  std::vector<size_t> set_of(views.size());  // each worker points to one of its set
+  std::iota(set_of.begin(), set_of.end(), 0);
+  const auto root_of = [&](size_t w) {
+    while (set_of[w] != w) w = set_of[w] = set_of[set_of[w]];
+    return w;
+  };
+  std::optional<size_t> first;
+  for (size_t w = 0; w < views.size() && alignment->matches.empty(); ++w) {
+    if (!views[w].has_collectives()) continue;
+    if (!first.has_value()) first = w;
+    set_of[w] = *first;
+  }
+  for (const Match& match : alignment->matches) {
+    for (const Match::Member& member : match.members) {
+      set_of[root_of(member.worker)] = root_of(match.members.front().worker);
+    }
+  }
+  std::map<size_t, size_t> sizes;
+  size_t largest = root_of(alignment->workers.front());
+  for (const size_t w : alignment->workers) {
+    if (++sizes[root_of(w)] > sizes[largest]) largest = root_of(w);
+  }
+  if (sizes[largest] < 2) return;
+  double least = 0;
+  double most = 0;
+  for (const size_t w : alignment->workers) {
+    if (root_of(w) != largest) continue;
+    const double account = MeanAccount(views[w]);
+    least = least == 0 ? account : std::min(least, account);
+    most = std::max(most, account);
+  }
+  Alignment kept;
+  for (size_t i = 0; i < alignment->workers.size(); ++i) {
+    const size_t w = alignment->workers[i];
+    const double account = MeanAccount(views[w]);
+    const bool in_step = views[w].has_collectives() && account <= least * (1 + kEqual) &&
+                         most <= account * (1 + kEqual);
+    if (root_of(w) != largest && !in_step) {
+      alignment->apart.push_back(w);
+      continue;
+    }
+    kept.workers.push_back(w);
+    if (!alignment->steps.empty()) kept.steps.push_back(std::move(alignment->steps[i]));
+  }
+  alignment->workers = std::move(kept.workers);
+  alignment->steps = std::move(kept.steps);
+}
+
 }  // namespace
 
 Alignment Align(const std::vector<WorkerView>& views) {
@@ -333,10 +434,11 @@ Alignment Align(const std::vector<WorkerView>& views) {
   }
   if (alignment.workers.empty()) return alignment;
   LeaveOutShortOnes(views, &alignment);
-  AlignByNumber(views, &alignment);
   alignment.matches = MatchBySequence(views);
+  KeepConnected(views, &alignment);
+  AlignByNumber(views, &alignment);
   if (!alignment.matches.empty()) {
-    if (alignment.workers.size() > 1 && !NumbersFit(views, alignment.matches)) {
+    if (alignment.workers.size() > 1 && !NumbersFit(views, alignment.workers, alignment.matches)) {
       alignment.warnings.push_back(
           "workers number their steps differently: aligned by their collectives");
       AlignByCollectives(views, alignment.matches, &alignment);
@@ -344,9 +446,24 @@ Alignment Align(const std::vector<WorkerView>& views) {
     MatchByOrdinal(views, &alignment);
   } else if (collectives && alignment.workers.size() > 1) {
     MatchWithoutSequence(views, &alignment);
+    if (!alignment.matches.empty()) KeepConnected(views, &alignment);
   }
   alignment.whole_steps = alignment.matches.empty() && RunInStep(views, alignment);
   alignment.synchronous = alignment.whole_steps || !alignment.matches.empty();
+  if (alignment.apart.empty()) return alignment;
+  if (!alignment.synchronous) {
+    alignment.workers.insert(alignment.workers.end(), alignment.apart.begin(),
+                             alignment.apart.end());
+    std::sort(alignment.workers.begin(), alignment.workers.end());
+    alignment.apart.clear();
+    AlignByNumber(views, &alignment);
+    return alignment;
+  }
+  const size_t more = alignment.apart.size() - 1;
+  alignment.warnings.push_back(
+      absl::StrCat(views[alignment.apart.front()].name,
+                   more > 0 ? absl::StrCat(" and ", more, " more share") : " shares",
+                   " no collective with the others: not compared with them"));
   return alignment;
 }
 

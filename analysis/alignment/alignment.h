@@ -27,6 +27,8 @@ struct Alignment {
   enum class By { kNone, kNumber, kCollectives } by = By::kNone;
   // Workers that have steps; the others take no part.
   std::vector<size_t> workers;
+  // Workers with steps that share no collective with those above.
+  std::vector<size_t> apart;
   // Per entry of `workers`: the index of its step, for each common step.
   std::vector<std::vector<size_t>> steps;
   std::vector<int64_t> numbers;  // of the common steps, in the numbering of the first of `workers`
@@ -41,7 +43,7 @@ struct Alignment {
   size_t common() const { return numbers.size(); }
 };
 
-// Aligns workers. Collectives are matched by process group and sequence number; those that lack
+// Aligns workers that wait for each other; if there are none, all. Collectives are matched by process group and sequence number; those that lack
 // these, by name and ordinal within steps that belong together. Steps are aligned by number, unless
 // matched collectives contradict this, or the times of collectives without sequence numbers do:
 // then the collectives decide.

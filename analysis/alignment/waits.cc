@@ -31,10 +31,7 @@ LastArrival FindLast(const Match& match, const std::vector<WorkerView>& views) {
     const Match::Member& member = match.members[i];
     const v1::Digest& digest = *views[member.worker].digest;
     last.clocks_agree = last.clocks_agree && digest.aligned() && digest.has_clock_uncertainty_ns();
-    constexpr uint64_t kMaxUncertaintyNs = 1'000'000'000'000;
-    last.uncertainty_ns =
-        std::max(last.uncertainty_ns,
-                 static_cast<int64_t>(std::min(digest.clock_uncertainty_ns(), kMaxUncertaintyNs)));
+    last.uncertainty_ns = std::max(last.uncertainty_ns, ClockUncertaintyNs(digest));
     const int64_t begin_ns = views[member.worker].collectives[member.collective].begin_ns;
     if (begin_ns > last.time_ns) {
       before_ns = last.time_ns;

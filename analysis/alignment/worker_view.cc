@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analysis/alignment/worker_view.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "absl/status/status.h"
@@ -130,6 +131,11 @@ absl::Status ReadCollectives(const v1::Digest& digest, WorkerView* view) {
 }
 
 }  // namespace
+
+int64_t ClockUncertaintyNs(const v1::Digest& digest) {
+  constexpr uint64_t kMaxUncertaintyNs = 1'000'000'000'000;
+  return static_cast<int64_t>(std::min(digest.clock_uncertainty_ns(), kMaxUncertaintyNs));
+}
 
 absl::StatusOr<WorkerView> ViewOf(const v1::Digest& digest) {
   if (digest.schema() != kDigestSchema) {

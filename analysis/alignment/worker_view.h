@@ -55,6 +55,9 @@ struct WorkerView {
   }
 };
 
+// Returns how far the worker's clock may be off, bounded.
+int64_t ClockUncertaintyNs(const v1::Digest& digest);
+
 // Unpacks a digest, which must outlive the view. INVALID_ARGUMENT: its columns are inconsistent, or
 // its schema is unknown to this program.
 absl::StatusOr<WorkerView> ViewOf(const v1::Digest& digest);

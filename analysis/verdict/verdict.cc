@@ -248,9 +248,9 @@ void BlameRanks(const Alignment& alignment, const std::vector<MatchTimes>& match
 
 // Finds, among workers without collectives, those whose steps take longer than the others', each
 // with its own cause.
-void CompareIndependent(const Alignment& alignment, Report* report) {
+void CompareIndependent(const std::vector<size_t>& candidates, Report* report) {
   std::vector<size_t> workers;
-  for (const size_t w : alignment.workers) {
+  for (const size_t w : candidates) {
     if (report->workers[w].view.steps.size() >= kMinSteps) workers.push_back(w);
   }
   for (const size_t w : workers) {
@@ -345,8 +345,9 @@ void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matc
   }
   if (alignment.synchronous) {
     BlameRanks(alignment, matches, report);
+    CompareIndependent(alignment.apart, report);
   } else {
-    CompareIndependent(alignment, report);
+    CompareIndependent(alignment.workers, report);
   }
   std::stable_sort(report->findings.begin(), report->findings.end(),
                    [](const Finding& a, const Finding& b) {

@@ -12,9 +12,14 @@
 namespace jobscope::analysis {
 namespace {
 
+// Returns how many workers the verdict is about.
+size_t Compared(const Report& report) {
+  return report.workers.size() - report.alignment.apart.size();
+}
+
 std::string Title(const Finding& finding, const Report& report) {
   if (finding.workers.empty()) {
-    return absl::StrCat("all ", report.workers.size(), " workers");
+    return absl::StrCat("all ", Compared(report), " workers");
   }
   if (!finding.node.empty()) {
     return absl::StrCat("node ", finding.node, " (", finding.workers.size(), " workers)");
@@ -170,7 +175,7 @@ void WriteBound(const Report& report, Finding* finding) {
 }
 
 void WriteBalanced(const Report& report, Finding* finding) {
-  finding->text = absl::StrCat("balanced: no worker of ", report.workers.size(), " stands out");
+  finding->text = absl::StrCat("balanced: no worker of ", Compared(report), " stands out");
   if (finding->step_ms.has_value() && finding->class_ms.has_value()) {
     absl::StrAppendFormat(&finding->text, "; %s takes %.0f %% of %s per step", ClassWord(*finding),
                           Percent(*finding->class_ms, *finding->step_ms),

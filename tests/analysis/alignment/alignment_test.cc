@@ -38,6 +38,23 @@ struct Workers {
     collective.step = static_cast<uint32_t>(view.steps.size() - 1);
     view.collectives.push_back(collective);
   }
+  // Numbers the last collective.
+  void Sequence(size_t w, int64_t sequence) {
+    views[w].collectives.back().group = 1;
+    views[w].collectives.back().sequence = sequence;
+  }
+  // Moves a worker's times, and stretches them.
+  void Move(size_t w, int64_t by_ns, int64_t times) {
+    for (StepView& step : views[w].steps) {
+      step.begin_ns = by_ns + step.begin_ns * times;
+      step.end_ns = by_ns + step.end_ns * times;
+      step.account_ns *= times;
+    }
+    for (CollectiveView& collective : views[w].collectives) {
+      collective.begin_ns = by_ns + collective.begin_ns * times;
+      collective.end_ns = by_ns + collective.end_ns * times;
+    }
+  }
 };
 
 TEST(AlignmentTest, NumbersThatOccurTwiceAreNoStepsInCommon) {
@@ -120,6 +137,70 @@ TEST(WaitsTest, WholeStepsWhereCollectivesCannotBeMatched) {
   EXPECT_THAT(workers.views[0].class_ns[Index(StepClass::kWaiting)], ElementsAre(3, 5, 3, 5));
   EXPECT_THAT(workers.views[0].class_ns[Index(StepClass::kTransfer)], ElementsAre(2, 0, 2, 0));
   EXPECT_THAT(TransferPerStep(alignment, workers.views, matches), ElementsAre(2, 0, 2, 0));
+}
+
+// An evaluator among ranks.
+TEST(AlignmentTest, AWorkerWithoutCollectivesIsApartFromTheRanks) {
+  for (const bool sequences : {false, true}) {
+    Workers workers(3);
+    for (int64_t number = 0; number < 10; ++number) {
+      for (size_t w = 0; w < 3; ++w) {
+        workers.Step(w, number, w != 1);
+        if (sequences && w != 1) workers.Sequence(w, number);
+      }
+    }
+    const Alignment alignment = Align(workers.views);
+    EXPECT_THAT(alignment.workers, ElementsAre(0, 2));
+    EXPECT_THAT(alignment.apart, ElementsAre(1));
+    EXPECT_THAT(alignment.matches, SizeIs(10));
+    EXPECT_TRUE(alignment.matches[0].complete);
+    EXPECT_THAT(alignment.warnings, SizeIs(1));
+  }
+}
+
+// Two jobs in one run count from the same numbers.
+TEST(AlignmentTest, CollectivesThatCannotHaveMetAreDifferent) {
+  Workers workers(5);
+  for (int64_t number = 0; number < 10; ++number) {
+    for (size_t w = 0; w < 5; ++w) {
+      workers.Step(w, number);
+      workers.Sequence(w, number);
+    }
+  }
+  for (size_t w = 3; w < 5; ++w) workers.Move(w, 1000, /*times=*/3);
+  const Alignment alignment = Align(workers.views);
+  EXPECT_THAT(alignment.workers, ElementsAre(0, 1, 2));
+  EXPECT_THAT(alignment.apart, ElementsAre(3, 4));
+  ASSERT_THAT(alignment.matches, SizeIs(20));
+  EXPECT_THAT(alignment.matches[0].members, SizeIs(3));
+  EXPECT_THAT(alignment.matches[1].members, SizeIs(2));
+}
+
+// Stages of a pipeline, whose sends are not matched, are ranks of one job nevertheless.
+TEST(AlignmentTest, WorkersInStepStayTogether) {
+  Workers workers(4);
+  for (int64_t number = 0; number < 10; ++number) {
+    for (size_t w = 0; w < 4; ++w) {
+      workers.Step(w, number);
+      workers.Sequence(w, number);
+      if (w >= 2) workers.views[w].texts[1] = "other group";
+    }
+  }
+  const Alignment alignment = Align(workers.views);
+  EXPECT_THAT(alignment.workers, SizeIs(4));
+  EXPECT_THAT(alignment.apart, IsEmpty());
+}
+
+TEST(AlignmentTest, NoMoreMembersThanTheGroupHas) {
+  Workers workers(3);
+  for (int64_t number = 0; number < 10; ++number) {
+    for (size_t w = 0; w < 3; ++w) {
+      workers.Step(w, number);
+      workers.Sequence(w, number);
+      workers.views[w].collectives.back().group_size = 2;
+    }
+  }
+  EXPECT_THAT(Align(workers.views).matches, IsEmpty());
 }
 
 TEST(AlignmentTest, AWorkerWithoutStepsTakesNoPart) {

@@ -287,6 +287,22 @@ TEST_F(ReportTest, MembersOutsideTheRunMayBeTheSlowOnes) {
   EXPECT_THAT(verdict["why_undecidable"].get<std::string>(), HasSubstr("members are not recorded"));
 }
 
+TEST_F(ReportTest, AnEvaluatorIsNoSlowRank) {
+  AddRanks(4, 40, Jitter, [](int, int) { return 50.0; });
+  TraceFile evaluator;
+  for (int step = 100; step < 120; ++step) {
+    evaluator.Step(step, 200 * step, 200 * step + 200);
+    evaluator.Event("evaluate", 200 * step, 200 * step + 199);
+  }
+  AddWorker(4, "node0", evaluator);
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["finding"], "balanced") << report["verdict"];
+  EXPECT_THAT(report["verdict"]["text"].get<std::string>(), HasSubstr("no worker of 4 "));
+  EXPECT_EQ(report["steps"]["common"], 40);
+  EXPECT_THAT(report["warnings"].dump(), HasSubstr("w4 shares no collective"));
+}
+
 TEST_F(ReportTest, StepsThatAreNumberedDifferentlyAreAlignedByCollectives) {
   AddRanks(
       4, 30, [](int rank, int step) { return (rank == 1 ? 30 : 5) + Jitter(rank, step); },
