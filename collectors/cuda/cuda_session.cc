@@ -119,7 +119,8 @@ absl::Duration CudaSession::Drain() {
   if (now - last_write_ticks_ >= ticks_.Ticks(kWriteEvery)) {
     last_write_ticks_ = now;
     writer_.Flush();
-    held_.ForgetOlderThan(ticks_.Before(now, limits_.hold + kForgetAfter));
+    held_.ForgetOlderThan(ticks_.Before(now, limits_.hold + kForgetAfter),
+                          ticks_.Before(now, limits_.hold));
   }
   lost_so_far_.store(writer_.refused() + account_.lost(), std::memory_order_relaxed);
   if (given_up_) return absl::InfiniteDuration();

@@ -5,11 +5,6 @@
 #include <string_view>
 
 namespace jobscope::cuda {
-namespace {
-
-constexpr size_t kManyCorrelations = 100'000;
-
-}  // namespace
 
 bool IsDeviceWork(ActivityType type) {
   return type == ActivityType::kKernel || type == ActivityType::kCopy ||
@@ -145,14 +140,10 @@ void HeldActivities::EmitOne(const TimedActivity& timed) {
   writer_.Device(timed, has_call ? nullptr : StepOf(timed.start_ticks));
 }
 
-void HeldActivities::ForgetOlderThan(uint64_t oldest_ticks) {
-  if (correlations_.size() >= kManyCorrelations) correlations_.ForgetOlderThan(oldest_ticks);
-}
-
 void HeldActivities::Close(uint64_t dropped) {
   const Correlations::AfterTheEnd after = correlations_.LookAfter(window_);
   for (const auto& [device, launches] : after.began_after) order_[device].after = launches;
-  account_.Close(after, dropped, InFlight());
+  account_.Close(after, dropped, InFlight() + correlations_.forgotten_launches());
 }
 
 void HeldActivities::WriteOrder() {

@@ -40,8 +40,10 @@ class HeldActivities {
   // Writes activities that nothing can change any more. Driver calls may lie within a runtime call
   // that is reported later: writes those that ended before `old_ticks`.
   void EmitSettled(uint64_t old_ticks, uint64_t now_ticks);
-  // Forgets ids whose last record is older, if there are many.
-  void ForgetOlderThan(uint64_t oldest_ticks);
+  // Bounds what is known of calls, see Correlations::ForgetOlderThan.
+  void ForgetOlderThan(uint64_t oldest_ticks, uint64_t held_ticks) {
+    correlations_.ForgetOlderThan(oldest_ticks, held_ticks, window_);
+  }
 
   // Closes the account with the launches in the window that have no work. Call it after the last
   // Emit.

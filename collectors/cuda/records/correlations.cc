@@ -13,6 +13,11 @@ constexpr size_t kMaxGraphMarks = 10'000;
 // cudaErrorStreamCaptureWrongThread, equal in the driver: the recording goes on.
 constexpr uint32_t kWrongThread = 908;
 
+// From how many ids on old ones are forgotten, and from how many on all that are not held any more:
+// about 80 bytes each.
+constexpr size_t kManyIds = 100'000;
+constexpr size_t kTooManyIds = 1'000'000;
+
 bool IsWithin(uint64_t ticks, const Window& window) {
   return ticks >= window.start_ticks && ticks <= window.end_ticks;
 }
@@ -31,6 +36,7 @@ Correlations::Known& Correlations::NoteWork(const TimedActivity& timed, uint64_t
 }
 
 void Correlations::NoteCall(const TimedActivity& timed, const EventWriter::Call& call) {
+  if (!call.may_have_work) return;
   const Activity& activity = timed.activity;
   Known& known = known_[activity.correlation];
   known.seen_ticks = std::max(known.seen_ticks, timed.start_ticks);
@@ -60,7 +66,7 @@ const Correlations::Known* Correlations::Find(uint32_t correlation) const {
 bool Correlations::IsSettled(const Activity& activity) const {
   if (activity.correlation == 0) return true;
   const Known* const known = Find(activity.correlation);
-  if (known == nullptr) return false;
+  if (known == nullptr) return activity.type == ActivityType::kApi;  // a call without work
   if (activity.type != ActivityType::kApi) return known->has_call;
   return !known->launches || known->has_work;
 }
@@ -75,15 +81,15 @@ bool Correlations::RecordsGraph(uint64_t ticks) const {
   });
 }
 
+bool Correlations::IsMissing(const Known& known, const Window& window) const {
+  return known.launches && !known.has_work && IsWithin(known.call_ticks, window) &&
+         !RecordsGraph(known.call_ticks);
+}
+
 uint64_t Correlations::InFlight(const Window& window) const {
-  uint64_t count = 0;
-  for (const auto& [correlation, known] : known_) {
-    if (known.launches && !known.has_work && IsWithin(known.call_ticks, window) &&
-        !RecordsGraph(known.call_ticks)) {
-      ++count;
-    }
-  }
-  return count;
+  return static_cast<uint64_t>(std::count_if(
+      known_.begin(), known_.end(),
+      [this, &window](const auto& entry) { return IsMissing(entry.second, window); }));
 }
 
 Correlations::AfterTheEnd Correlations::LookAfter(const Window& window) const {
@@ -100,13 +106,19 @@ Correlations::AfterTheEnd Correlations::LookAfter(const Window& window) const {
   return after;
 }
 
-void Correlations::ForgetOlderThan(uint64_t oldest_ticks) {
-  for (auto at = known_.begin(); at != known_.end();) {
-    const auto next = std::next(at);
-    const Known& known = at->second;
-    if (known.seen_ticks < oldest_ticks && (known.has_work || !known.launches)) known_.erase(at);
-    at = next;
-  }
+void Correlations::ForgetOlderThan(uint64_t oldest_ticks, uint64_t held_ticks,
+                                   const Window& window) {
+  if (known_.size() < kManyIds) return;
+  const bool too_many = known_.size() >= kTooManyIds;
+  absl::erase_if(known_, [&](const auto& entry) {
+    const Known& known = entry.second;
+    if (!too_many) {
+      return known.seen_ticks < oldest_ticks && (known.has_work || !known.launches);
+    }
+    if (known.seen_ticks >= held_ticks) return false;
+    forgotten_launches_ += IsMissing(known, window) ? 1 : 0;
+    return true;
+  });
 }
 
 }  // namespace jobscope::cuda

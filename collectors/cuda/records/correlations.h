@@ -35,6 +35,7 @@ class Correlations {
 
   // Notes an activity with a correlation id.
   Known& NoteWork(const TimedActivity& timed, uint64_t window_end_ticks);
+  // Ignores calls that never have work.
   void NoteCall(const TimedActivity& timed, const EventWriter::Call& call);
   // Returns null if nothing is known under that id.
   const Known* Find(uint32_t correlation) const;
@@ -55,10 +56,15 @@ class Correlations {
   AfterTheEnd LookAfter(const Window& window) const;
 
   size_t size() const { return known_.size(); }
-  // Forgets ids last seen before `oldest_ticks`, except launches whose work is still to come.
-  void ForgetOlderThan(uint64_t oldest_ticks);
+  // If there are many ids, forgets those last seen before `oldest_ticks`, except launches whose work
+  // is still to come. If there are too many, forgets all last seen before `held_ticks`.
+  void ForgetOlderThan(uint64_t oldest_ticks, uint64_t held_ticks, const Window& window);
+  // Returns how many launches in the window were forgotten before their work came.
+  uint64_t forgotten_launches() const { return forgotten_launches_; }
 
  private:
+  // Returns whether it is a launch in the window that should have run but whose work has no record.
+  bool IsMissing(const Known& known, const Window& window) const;
   // Returns whether any thread was recording a graph at that time.
   bool RecordsGraph(uint64_t ticks) const;
 
@@ -66,6 +72,7 @@ class Correlations {
   // Where graph recordings began (+1) and ended (-1), by thread and ticks; at most kMaxGraphMarks.
   std::map<uint32_t, std::map<uint64_t, int>> graph_marks_;
   size_t graph_mark_count_ = 0;
+  uint64_t forgotten_launches_ = 0;
 };
 
 }  // namespace jobscope::cuda

@@ -117,6 +117,7 @@ const EventWriter::Call& EventWriter::CallOf(bool driver, uint32_t call) {
     known.name = absl::StrCat(driver ? "CUDA driver call " : "CUDA runtime call ", call);
   }
   known.launches = IsLaunch(known.name);
+  known.may_have_work = !IsWithoutWork(known.name);
   known.graph_recording = GraphRecording(known.name);
   known.of_graphs = known.name.find("Graph") != std::string::npos;
   return known;

@@ -95,6 +95,7 @@ class EventWriter {
   struct Call {
     std::string name;
     bool launches = false;
+    bool may_have_work = true;
     int graph_recording = 0;  // GraphRecording
     bool of_graphs = false;   // creates, changes or launches CUDA graphs
     uint64_t event_id = 0;    // on the host plane; 0: none yet

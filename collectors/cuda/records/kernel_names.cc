@@ -80,6 +80,14 @@ bool IsLaunch(std::string_view api_name) {
          absl::StartsWith(AbslView(api_name), "cuGraphLaunch");
 }
 
+bool IsWithoutWork(std::string_view api_name) {
+  for (const absl::string_view part : {"Query", "Synchronize", "Event", "Get", "Peek", "CtxPush",
+                                       "CtxPop", "CtxSet", "SetDevice", "IsCapturing"}) {
+    if (absl::StrContains(AbslView(api_name), part)) return true;
+  }
+  return false;
+}
+
 int GraphRecording(std::string_view api_name) {
   const absl::string_view name = AbslView(api_name);
   if (absl::StartsWith(name, "cudaStreamBeginCapture") ||

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
@@ -18,6 +19,8 @@
 #include "collectors/cuda/libraries/result_text.h"
 #include "collectors/cuda/records/activity_names.h"
 #include "collectors/cuda/records/clock_map.h"
+#include "collectors/cuda/records/correlations.h"
+#include "collectors/cuda/records/event_writer.h"
 #include "collectors/cuda/records/kernel_names.h"
 #include "collectors/cuda/records/occupancy.h"
 #include "collectors/cuda/records/step_timeline.h"
@@ -62,6 +65,53 @@ TEST(KernelNamesTest, CallsLoseTheirVersion) {
        {"cudaLaunchHostFunc_v10000", "cudaLaunchHostFunc_v2_ptsz_v13020", "cuLaunchHostFunc",
         "cuLaunchHostFunc_v2_ptsz"}) {
     EXPECT_FALSE(IsLaunch(ApiName(of_the_host))) << of_the_host;
+  }
+}
+
+TEST(KernelNamesTest, CallsThatNeverCauseWorkAreKnown) {
+  for (const char* const name :
+       {"cudaEventQuery", "cudaStreamQuery", "cuEventQuery", "cudaEventRecord", "cudaGetLastError",
+        "cudaPeekAtLastError", "cudaDeviceSynchronize", "cuStreamWaitEvent", "cuCtxSetCurrent"}) {
+    EXPECT_TRUE(IsWithoutWork(name)) << name;
+  }
+  for (const char* const name :
+       {"cudaLaunchKernel", "cuLaunchKernelEx", "cudaGraphLaunch", "cudaMemcpyAsync", "cudaMemset",
+        "cuMemcpyHtoD_v2", "cudaMemPrefetchAsync", "cudaStreamBeginCapture", "cudaStreamEndCapture",
+        "cudaFree", "CUDA runtime call 17"}) {
+    EXPECT_FALSE(IsWithoutWork(name)) << name;
+  }
+}
+
+// 400,000 calls per second, for ten seconds.
+TEST(CorrelationsTest, AreBoundedHoweverManyCallsThereAre) {
+  constexpr uint64_t kSecond = 1'000'000'000;
+  constexpr uint32_t kIds = 4'000'000;
+  const Window window;
+  EventWriter::Call calls[3];
+  calls[0].may_have_work = false;  // cudaEventQuery
+  calls[2].launches = true;
+  for (size_t i = 0; i < 3; ++i) {
+    SCOPED_TRACE(i);
+    const EventWriter::Call& call = calls[i];
+    Correlations correlations;
+    size_t most = 0;
+    uint64_t last_forgotten = 0;
+    TimedActivity timed;
+    timed.activity.type = ActivityType::kApi;
+    for (uint32_t id = 1; id <= kIds; ++id) {
+      timed.activity.correlation = id;
+      timed.start_ticks = 100 * kSecond + id * (10 * kSecond / kIds);
+      correlations.NoteCall(timed, call);
+      if (timed.start_ticks - last_forgotten < kSecond / 4) continue;
+      last_forgotten = timed.start_ticks;
+      most = std::max(most, correlations.size());
+      correlations.ForgetOlderThan(timed.start_ticks - 10 * kSecond,
+                                   timed.start_ticks - 2 * kSecond, window);
+    }
+    EXPECT_LT(most, call.may_have_work ? 1'200'000u : 1u);
+    // Each launch is in flight or forgotten.
+    EXPECT_EQ(correlations.InFlight(window) + correlations.forgotten_launches(),
+              call.launches ? kIds : 0u);
   }
 }
 
