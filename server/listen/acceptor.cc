@@ -44,7 +44,6 @@ constexpr int64_t kMaxMinAgeNs = 1'000'000'000;
 constexpr int64_t kMaxWaitNs = 2'000'000'000;
 constexpr size_t kUnknownQueue = 1'000;
 constexpr int64_t kMinWarningIntervalNs = 60'000'000'000;
-constexpr absl::Duration kEndTimeout = absl::Seconds(2);
 
 int64_t NowNs() { return static_cast<int64_t>(MonotonicNow()); }
 
@@ -175,12 +174,11 @@ absl::Status Acceptor::Loop::Prepare(HandOver hand_over, Admit admit) {
 void Acceptor::Loop::End() {
   {
     const absl::MutexLock lock(&mutex_);
-    if (!running_ || ending_) return;
+    if (!running_) return;
     ending_ = true;
   }
   eventfd_write(wake_fd_, 1);
-  // Bounded, because the thread may be inside gRPC.
-  ended_.WaitForNotificationWithTimeout(kEndTimeout);
+  ended_.WaitForNotificationWithTimeout(limits_.stop);
 }
 
 void Acceptor::Loop::NoteRequest(absl::string_view peer) {
@@ -296,15 +294,16 @@ bool Acceptor::Loop::Give(Connection* connection) {
   if (peeked <= 0) return false;  // closed without sending anything
   const bool admitted =
       !admit_ || admit_(connection->listener, connection->own_fd, connection->peer);
+  {
+    const absl::MutexLock lock(&mutex_);
+    if (ending_) return false;  // gRPC may have shut down
+    if (admitted && !connection->peer.empty()) unproven_.insert(connection->peer);
+  }
   connection->inode = InodeOf(connection->own_fd);
   if (connection->peer.empty() && admitted) {  // its requests cannot be attributed
     connection->grpc_fd = std::exchange(connection->own_fd, -1);
     connection->stage = Stage::kProven;
   } else {
-    {
-      const absl::MutexLock lock(&mutex_);
-      if (admitted) unproven_.insert(connection->peer);
-    }
     connection->stage = Stage::kGiven;
     connection->grpc_fd = fcntl(connection->own_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (connection->grpc_fd < 0) return false;

@@ -25,6 +25,8 @@ struct AcceptorLimits {
   size_t free_descriptors = limits::kFreeDescriptors;
   // How long a connection may stay silent.
   absl::Duration silence = limits::kMaxSilence;
+  // How long Stop waits for the thread, which may be inside gRPC.
+  absl::Duration stop = absl::Seconds(2);
 };
 
 // Replaces gRPC's own listener, which ends for good when accept() fails once because no descriptor
@@ -37,7 +39,7 @@ struct AcceptorLimits {
 //     them would not be accepted within two seconds;
 //   - leaves peers in the kernel's queue while there is no room, or while the process is short of
 //     descriptors, and retries every 250 ms until they are accepted. It never spins or ends.
-// Has one thread, which sleeps while nobody connects. Call Start and Stop once each, in this order.
+// Has one thread, which sleeps while nobody connects. Call Start once, before Stop.
 class Acceptor {
  public:
   // Returns whether the peer of `fd` is admitted. Called once per connection, when the peer has
@@ -57,8 +59,8 @@ class Acceptor {
   // thread or descriptor is available.
   absl::Status Start(HandOver hand_over, Admit admit = nullptr);
 
-  // Stops listening and closes connections that gRPC does not have. Blocks for at most 2 s,
-  // typically for microseconds.
+  // Stops listening and closes connections that gRPC does not have; further calls wait for that,
+  // too. Blocks for at most AcceptorLimits::stop, typically for microseconds. Thread-safe.
   void Stop();
 
   // Records that a request of that peer ("127.0.0.1:40123", "[::1]:40123") has passed gRPC's

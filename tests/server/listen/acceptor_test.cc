@@ -15,12 +15,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "tests/server/native/native_fixture.h"
 #include "tests/server/sockets.h"
 
@@ -194,6 +198,48 @@ TEST_F(AcceptorTest, AnIdleConnectionEndsWithoutHarm) {
   absl::SleepFor(absl::Milliseconds(600));  // two idle times: of a thing that must not happen
   EXPECT_EQ(Accepted(port).size(), 1U);
   EXPECT_TRUE(sessions_->busy().has_value());
+}
+
+// Each caller of Stop may bind the port, or shut gRPC down, when it returns.
+TEST(AcceptorStopTest, EveryStopWaitsForTheThread) {
+  auto listener = ListenSocket::Open({"127.0.0.1:0", true}, {});
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  const BindTarget target = listener->target();
+  std::vector<ListenSocket> listeners;
+  listeners.push_back(*std::move(listener));
+  AcceptorLimits limits;
+  limits.stop = absl::Minutes(2);
+  Acceptor acceptor(std::move(listeners), limits);
+  absl::Notification asked;
+  absl::Notification answer;
+  std::atomic<int> handed_over{0};
+  ASSERT_TRUE(acceptor
+                  .Start(
+                      [&](size_t, int, int fd, bool) {
+                        ++handed_over;
+                        close(fd);
+                      },
+                      [&](size_t, int, absl::string_view) {
+                        asked.Notify();
+                        answer.WaitForNotification();
+                        return true;
+                      })
+                  .ok());
+  const RawConnection caller(target.text, kHttp2Preface);
+  asked.WaitForNotification();
+  std::vector<std::future<void>> stops;
+  for (int i = 0; i < 2; ++i) {
+    stops.push_back(std::async(std::launch::async, [&] { acceptor.Stop(); }));
+  }
+  for (const std::future<void>& stop : stops) {
+    EXPECT_EQ(stop.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+  }
+  answer.Notify();
+  for (const std::future<void>& stop : stops) stop.wait();
+  EXPECT_EQ(handed_over, 0) << "gRPC may have shut down";
+  EXPECT_TRUE(caller.closed());
+  EXPECT_THAT(Accepted(PortOf(target.text)), ::testing::IsEmpty());
+  EXPECT_TRUE(ListenSocket::Open(target, {}).ok());
 }
 
 class UnixAcceptorTest : public AcceptorTest {
