@@ -3,10 +3,75 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
+#include <map>
 #include <utility>
 
 namespace jobscope::analysis {
 namespace {
+
+// Maximum distance of the ends of a collective and of a wait for it: another thread records the
+// end, and wakes up the one that waits.
+constexpr int64_t kWakeUpNs = 100'000;
+
+// Returns whether the program waits in `block`: it ends with a collective that was called before.
+// `calls` must be sorted by end.
+bool WaitsForCollective(const BusyBlock& block, const std::vector<Interval>& calls) {
+  if (!block.may_wait || block.merged) return false;
+  auto call =
+      std::lower_bound(calls.begin(), calls.end(), block.span.end_ns - kWakeUpNs,
+                       [](const Interval& a, int64_t time_ns) { return a.end_ns < time_ns; });
+  for (; call != calls.end() && call->end_ns <= block.span.end_ns + kWakeUpNs; ++call) {
+    if (call->begin_ns <= block.span.begin_ns) return true;
+  }
+  return false;
+}
+
+// Returns the step that contains the begin of `block`, or null.
+const StepSpan* StepOf(const BusyBlock& block, const std::vector<StepSpan>& steps) {
+  const auto next = std::upper_bound(
+      steps.begin(), steps.end(), block.span.begin_ns,
+      [](int64_t time_ns, const StepSpan& step) { return time_ns < step.begin_ns; });
+  if (next == steps.begin() || std::prev(next)->end_ns <= block.span.begin_ns) return nullptr;
+  return &*std::prev(next);
+}
+
+// Returns how long the thread of a step ran or waited for a CPU; of each at most `limit_ns`.
+int64_t AwakeNs(const StepSpan& step, int64_t limit_ns) {
+  return std::clamp<int64_t>(step.cpu_ns.value_or(0), 0, limit_ns) +
+         std::clamp<int64_t>(step.not_running_ns.value_or(0), 0, limit_ns);
+}
+
+// Returns the busy blocks without waits for collectives. Where the CPU time of a step is known, its
+// thread waited no longer than it slept: of the scopes with waits the front is work.
+std::vector<BusyBlock> WorkOf(const std::vector<StepSpan>& steps, const RecordedTimes& times) {
+  std::vector<Interval> calls;
+  for (const CollectiveSpan& collective : times.collectives) {
+    if (!collective.on_device) calls.push_back(collective.span);
+  }
+  std::sort(calls.begin(), calls.end(),
+            [](const Interval& a, const Interval& b) { return a.end_ns < b.end_ns; });
+  std::vector<BusyBlock> work = times.busy;
+  std::map<const StepSpan*, int64_t> waits_ns;  // by step
+  for (BusyBlock& block : work) {
+    block.may_wait = WaitsForCollective(block, calls);
+    if (block.may_wait) waits_ns[StepOf(block, steps)] += block.span.length_ns();
+  }
+  for (BusyBlock& block : work) {
+    if (!block.may_wait) continue;
+    const StepSpan* const step = StepOf(block, steps);
+    double awake = 0;  // share
+    if (step != nullptr && step->cpu_ns.has_value()) {
+      const int64_t length_ns = step->end_ns - step->begin_ns;
+      const int64_t asleep_ns = std::max<int64_t>(0, length_ns - AwakeNs(*step, length_ns));
+      awake =
+          std::max(0.0, 1 - static_cast<double>(asleep_ns) / static_cast<double>(waits_ns[step]));
+    }
+    block.span.end_ns = block.span.begin_ns +
+                        static_cast<int64_t>(awake * static_cast<double>(block.span.length_ns()));
+  }
+  return work;
+}
 
 // Returns when in `part` of a collective, called at `call_ns`, the worker was busy instead of
 // waiting: leaf events that began after the call. An event that began before it may be the call
@@ -25,8 +90,10 @@ Intervals BusyDuring(const Interval& part, int64_t call_ns, const std::vector<Bu
 }
 
 // Returns the blocked time of all collectives; each instant counts for the one that began first.
-std::vector<Intervals> BlockedTimes(const std::vector<Interval>& accounts,
+std::vector<Intervals> BlockedTimes(const std::vector<StepSpan>& steps,
+                                    const std::vector<Interval>& accounts,
                                     const RecordedTimes& times, const Intervals& before) {
+  const std::vector<BusyBlock> work = WorkOf(steps, times);
   std::vector<Intervals> blocked;
   blocked.reserve(times.collectives.size());
   int64_t reached_ns = INT64_MIN;  // assigned up to here
@@ -38,7 +105,7 @@ std::vector<Intervals> BlockedTimes(const std::vector<Interval>& accounts,
     reached_ns = std::max(reached_ns, collective.span.end_ns);
     if (!rest.empty()) {
       if (!collective.on_device) {
-        rest = Subtract(rest, BusyDuring(rest[0], collective.span.begin_ns, times.busy));
+        rest = Subtract(rest, BusyDuring(rest[0], collective.span.begin_ns, work));
       }
       // Only the part of `before` that can intersect it: a trace may have thousands of both.
       const auto from =
@@ -118,9 +185,9 @@ void FindAsleep(const std::vector<StepSpan>& steps, const std::vector<Interval>&
     // Of the classes that are recorded, garbage collection alone never sleeps.
     const std::vector<int64_t>& gc = partition->class_ns[Index(StepClass::kGarbageCollection)];
     const int64_t gc_ns = gc.empty() ? 0 : gc[s];
-    const int64_t awake_ns = std::max<int64_t>(0, *steps[s].cpu_ns) + *steps[s].not_running_ns;
+    const int64_t length_ns = accounts[s].length_ns();
     partition->asleep_ns[s] = std::clamp<int64_t>(
-        accounts[s].length_ns() - (recorded_ns - gc_ns) - awake_ns, 0, hiding_ns);
+        length_ns - (recorded_ns - gc_ns) - AwakeNs(steps[s], length_ns), 0, hiding_ns);
   }
 }
 
@@ -164,7 +231,7 @@ Partition PartitionSteps(const std::vector<StepSpan>& steps, const std::vector<I
   };
   add(StepClass::kDeviceCompute, times.device_compute);
   add(StepClass::kInput, times.input);
-  partition.blocked = BlockedTimes(accounts, times, covered);
+  partition.blocked = BlockedTimes(steps, accounts, times, covered);
   if (!times.collectives.empty()) {
     Intervals all;
     for (const Intervals& blocked : partition.blocked) {

@@ -35,6 +35,8 @@ std::vector<Interval> AccountsOf(const std::vector<StepSpan>& steps);
 struct BusyBlock {
   Interval span;
   bool merged = false;  // of several events
+  // A scope of the program, in which it may wait for a collective that it called before.
+  bool may_wait = false;
 };
 
 // One collective operation, from its call to its end.

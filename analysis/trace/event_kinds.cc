@@ -122,6 +122,8 @@ bool IsWait(std::string_view name) {
   return Contains(lower, {"wait", "barrier", "synchronize"});
 }
 
+bool IsOperator(std::string_view name) { return Contains(name, {"::"}); }
+
 bool IsDevicePlane(std::string_view plane) {
   return StartsWith(plane, {"/device:GPU:", "/device:TPU:", "/device:CUSTOM:GPU:"});
 }

@@ -40,6 +40,9 @@ bool IsEnqueue(std::string_view name);
 // Returns whether a thread in an event of this name waits, without work of its own.
 bool IsWait(std::string_view name);
 
+// Returns whether this is an operator of a framework ("aten::mm"), not a scope of the program.
+bool IsOperator(std::string_view name);
+
 // Returns whether this is a plane of a GPU or TPU with the kernels that it ran.
 bool IsDevicePlane(std::string_view plane);
 // Returns whether this line of such a plane summarises other lines of it.

@@ -137,7 +137,8 @@ void HostLine::AddBusy(const Open& open) {
       return;
     }
   }
-  times_.busy.push_back({{event.begin_ns, event.end_ns}, false});
+  const bool may_wait = event.kind == EventKind::kScope && !IsOperator((*names_)[event.name].name);
+  times_.busy.push_back({{event.begin_ns, event.end_ns}, false, may_wait});
 }
 
 void HostLine::AddInput(const Open& open, int64_t self_ns) {

@@ -81,6 +81,33 @@ TEST(PartitionTest, AsynchronousBucketsUnderABackwardPassBlockNobody) {
   EXPECT_THAT(partition.blocked_ns, ElementsAre(0));
 }
 
+TEST(PartitionTest, AScopeThatEndsWithACollectiveWaitsForIt) {
+  constexpr int64_t kMs = 1'000'000;
+  constexpr int64_t kUs = 1000;
+  const auto blocked_ns = [](const BusyBlock& block, std::optional<int64_t> cpu_ns = {}) {
+    std::vector<StepSpan> steps = {Step(1, 0, 100 * kMs)};
+    steps[0].cpu_ns = cpu_ns;
+    RecordedTimes times;
+    times.collectives = {{{20 * kMs, 50 * kMs}, false}, {{25 * kMs, 60 * kMs}, false}};
+    times.busy = {block};
+    return PartitionSteps(steps, AccountsOf(steps), times).blocked_ns[0];
+  };
+  for (const int64_t apart_ns : {-90 * kUs, 0 * kUs, 90 * kUs}) {
+    const Interval span = {30 * kMs, 60 * kMs + apart_ns};
+    EXPECT_EQ(blocked_ns({span, false, true}), 40 * kMs);
+    // Operators, and scopes that are one block with others, work.
+    EXPECT_NEAR(blocked_ns({span, false, false}), 10 * kMs, 90 * kUs);
+    EXPECT_NEAR(blocked_ns({span, true, true}), 10 * kMs, 90 * kUs);
+  }
+  // So do scopes that end elsewhere, or that began before the call.
+  EXPECT_EQ(blocked_ns({{30 * kMs, 58 * kMs}, false, true}), 12 * kMs);
+  EXPECT_EQ(blocked_ns({{22 * kMs, 60 * kMs}, false, true}), 12 * kMs);
+  // A thread that slept for 20 ms of the step waited for at most 20 of these 30 ms.
+  EXPECT_EQ(blocked_ns({{30 * kMs, 60 * kMs}, false, true}, 80 * kMs), 30 * kMs);
+  EXPECT_EQ(blocked_ns({{30 * kMs, 60 * kMs}, false, true}, 60 * kMs), 40 * kMs);
+  EXPECT_EQ(blocked_ns({{30 * kMs, 60 * kMs}, false, true}, INT64_MAX), 10 * kMs);
+}
+
 // Each collective has all of the work in it: a search through all for each would take minutes.
 TEST(PartitionTest, CollectivesThatOverlapWithAllOthers) {
   constexpr int64_t kCount = 300'000;
@@ -124,6 +151,7 @@ TEST(PartitionTest, AThreadThatSleepsWhereNoWaitIsRecorded) {
   for (StepSpan& step : steps) step.not_running_ns = 10;
   steps[0].cpu_ns = 30;   // of 100: 20 in an input wait, 10 without a CPU
   steps[1].cpu_ns = 100;  // more than there is time: clocks differ
+  steps[2].cpu_ns = steps[2].not_running_ns = INT64_MAX;
   RecordedTimes times;
   times.input = {{0, 20}};
   times.host = {{20, 40}};
@@ -169,7 +197,9 @@ TEST(PartitionTest, ClassesAddUp) {
       times.collectives.push_back({call, random() % 3 == 0});
       times.collectives.push_back({{call.begin_ns + 1, call.end_ns + 30}, false});
     }
-    for (const Interval& block : some(8)) times.busy.push_back({block, random() % 2 == 0});
+    for (const Interval& block : some(8)) {
+      times.busy.push_back({block, random() % 2 == 0, random() % 2 == 0});
+    }
     const std::vector<Interval> accounts = AccountsOf(steps);
     const Partition partition = PartitionSteps(steps, accounts, times);
     for (size_t s = 0; s < steps.size(); ++s) {

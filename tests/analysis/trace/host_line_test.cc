@@ -55,6 +55,23 @@ TEST(HostLineTest, AThreadTakesNoMemoryForNamesOfOtherThreads) {
   EXPECT_LT(AllocatedBytes(), before + kThreads * 10'000);
 }
 
+TEST(HostLineTest, ScopesOfTheProgramMayWaitAndOperatorsWork) {
+  NameTable names;
+  HostLine line(&names);
+  int64_t begin_ns = 0;
+  const auto may_wait = [&](const char* name, EventKind kind) {
+    HostEvent event = Event(names.Intern(name, kind, {}), begin_ns, begin_ns + 2000 * kUs);
+    event.kind = kind;
+    begin_ns = event.end_ns;
+    EXPECT_TRUE(line.Add(event));
+    EXPECT_TRUE(line.Add(Event(event.name, begin_ns, begin_ns)));  // ends the one before
+    return line.times().busy.back().may_wait;
+  };
+  EXPECT_TRUE(may_wait("finish_grads", EventKind::kScope));
+  EXPECT_FALSE(may_wait("aten::mm", EventKind::kScope));
+  EXPECT_FALSE(may_wait("gc", EventKind::kGarbageCollection));
+}
+
 // Each step, and each compilation, has all of the open events around it: a search through them would
 // take minutes.
 class DeepHostLineTest : public ::testing::Test {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,43 @@ TEST_F(ReportTest, SlowHostWorkIsNoInput) {
   EXPECT_EQ(verdict["workers"], json({"w2"}));
   EXPECT_EQ(verdict["class"], "host");
   EXPECT_EQ(verdict["names"], json({"forward"}));
+}
+
+// An all_reduce is called and left to run; the program waits for it in a scope, or in none.
+TEST_F(ReportTest, AScopeThatWaitsForACollectiveHidesNoStraggler) {
+  const auto verdict = [&](const std::string& scope) {
+    const std::string path = directory_.path() + "/run_" + scope;
+    std::filesystem::create_directory(path);
+    MadeRun run(path);
+    std::vector<TraceFile> traces(4);
+    double begin_ms = 5;
+    for (int step = 0; step < 20; ++step) {
+      const double end_ms = begin_ms + 66;
+      for (int rank = 0; rank < 4; ++rank) {
+        TraceFile& trace = traces[static_cast<size_t>(rank)];
+        const double arrival_ms = begin_ms + 30 + (rank + step) % 4 * 0.1 + (rank == 2 ? 30 : 0);
+        trace.Step(step, begin_ms, end_ms);
+        trace.Event("forward", begin_ms, arrival_ms);
+        trace.AllReduce(step, arrival_ms, end_ms);
+        if (!scope.empty()) trace.Event(scope, arrival_ms + 0.1, end_ms + 0.05);
+      }
+      begin_ms = end_ms;
+    }
+    for (int rank = 0; rank < 4; ++rank) {
+      run.AddWorker(rank, "node0", traces[static_cast<size_t>(rank)]);
+    }
+    run.WriteManifest();
+    return ReportOf(path)["verdict"];
+  };
+  const json without = verdict("");
+  EXPECT_EQ(without["workers"], json({"w2"})) << without;
+  for (const char* scope : {"wait_grads", "finish_grads"}) {
+    const json with = verdict(scope);
+    for (const char* field : {"finding", "workers", "class"}) {
+      EXPECT_EQ(with[field], without[field]) << scope << " " << with;
+    }
+    EXPECT_NEAR(with["gain"].get<double>(), without["gain"].get<double>(), 0.01) << scope;
+  }
 }
 
 TEST_F(ReportTest, EqualRanksAreBalanced) {
