@@ -251,7 +251,6 @@ void CudaSession::Leave() {
     return Degrade(hang_reason_);
   }
   for (std::string& text : tracing_.TakeWarnings()) report_.warnings.push_back(std::move(text));
-  if (tracing_.finalized()) pool_.Forsake();
   if (!decision.reason.empty() && !tracing_.finalized()) {
     report_.warnings.push_back(absl::StrCat(
         "CUPTI stays loaded into CUDA, which may slow it a little; ", decision.reason));

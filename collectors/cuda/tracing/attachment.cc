@@ -297,7 +297,14 @@ void Attachment::End() {
   CountDropped();
 }
 
+// Here and not in the session, which may no longer wait for the call.
+void Attachment::NoteFinalized() {
+  finalized_ = true;
+  BufferPool::Get().Forsake();
+}
+
 void Attachment::Unsubscribe() {
+  if (Gone()) NoteFinalized();
   RestoreAttributes();
   if (!subscribed_.exchange(false) || Gone()) return;
   call = "cuptiUnsubscribe";
@@ -309,7 +316,6 @@ void Attachment::Unsubscribe() {
 }
 
 void Attachment::Leave(bool finalize, absl::Duration wait) {
-  if (Gone()) finalized_ = true;
   if (!finalize || !subscribed_ || Gone()) return Unsubscribe();
   RestoreAttributes();
   call = "cuptiFinalize";
@@ -330,10 +336,8 @@ void Attachment::Leave(bool finalize, absl::Duration wait) {
   }
   subscribed_ = false;
   subscriber_ = nullptr;
-  finalized_ = result == kCuptiSuccess;
-  if (result != kCuptiSuccess) {
-    warnings_.push_back(absl::StrCat(stays, ": ", Failure(call, result)));
-  }
+  if (result == kCuptiSuccess) return NoteFinalized();
+  warnings_.push_back(absl::StrCat(stays, ": ", Failure(call, result)));
 }
 
 void Attachment::Undo() {

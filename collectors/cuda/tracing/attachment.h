@@ -76,6 +76,7 @@ class Attachment {
   void QuietNoisyCalls() const;
   void Disable();
   void Unsubscribe();
+  void NoteFinalized();
 
   const CuptiApi* const api_;
   const TracingOptions options_;

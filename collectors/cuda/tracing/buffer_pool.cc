@@ -39,6 +39,7 @@ bool BufferPool::Prepare(size_t buffers, size_t ready, bool null_is_safe, std::s
     buffers_.store(buffers, std::memory_order_release);
     base_.store(static_cast<uint8_t*>(memory), std::memory_order_release);
   }
+  if (forsake_.exchange(false, std::memory_order_acq_rel)) ForsakeLent();
   for (size_t slot = 0; slot < slots() + kScrapBuffers; ++slot) {
     uint32_t expected = kForsaken;
     if (slots_[slot].forsaken_at < times_forsaken_) {
@@ -177,7 +178,7 @@ size_t BufferPool::WriteOff() {
   return count;
 }
 
-void BufferPool::Forsake() {
+void BufferPool::ForsakeLent() {
   ++times_forsaken_;
   const size_t end = slots() + kScrapBuffers;
   for (size_t slot = 0; slot < end; ++slot) {

@@ -64,9 +64,10 @@ class BufferPool {
   // Stops waiting for the buffers with records that CUPTI holds: LentWithRecords ignores them until
   // they are returned, which counts as late. Returns their number.
   size_t WriteOff();
-  // Abandons the buffers that CUPTI holds after it was finalized and will not return. They are
-  // reused only after the next Forsake: one of its threads may still write to them.
-  void Forsake();
+  // Tells that CUPTI was finalized and will not return the buffers it holds. The next Prepare
+  // abandons them; they are reused only after the next Forsake: one of its threads may still write
+  // to them. Any thread.
+  void Forsake() { forsake_.store(true, std::memory_order_release); }
   // Returns the memory of free buffers to the system.
   void ReleaseMemory();
 
@@ -109,12 +110,14 @@ class BufferPool {
   bool Claim(size_t slot, uint32_t from);
   void Hand(size_t slot, uint8_t** buffer, size_t* size);
   std::optional<size_t> OldestFull() const;
+  void ForsakeLent();
   bool HoldsRecords(size_t slot) const;
 
   std::atomic<uint8_t*> base_{nullptr};
   std::atomic<size_t> buffers_{0};  // without the scrap buffers, which follow them
   std::atomic<bool> null_is_safe_{false};
   std::atomic<Mode> mode_{Mode::kIdle};
+  std::atomic<bool> forsake_{false};  // at the next Prepare
   std::atomic<uint64_t> next_order_{1};
   std::atomic<uint64_t> next_lent_{1};
   std::array<Slot, kMaxBuffers + kScrapBuffers> slots_;

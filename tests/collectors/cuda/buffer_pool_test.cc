@@ -196,6 +196,7 @@ TEST_F(BufferPoolTest, WhatAFinalizedCuptiHeldIsUsedAgainLater) {
   uint8_t* const slow = Request();
   for (size_t i = 1; i < kBuffers; ++i) ASSERT_NE(Request(), nullptr);
   pool_.Forsake();
+  ASSERT_TRUE(pool_.Prepare(kBuffers, 0, true, &error));
   EXPECT_EQ(pool_.LentWithRecords(), 0u);
   Complete(slow, 100);  // late: thrown away, and free
   EXPECT_FALSE(pool_.TakeFull().has_value());

@@ -73,6 +73,11 @@ class CudaDetachTest : public CudaCollectorTest {
     options_.limits.leave_wait = absl::Seconds(10);
     options_.limits.leave = absl::Seconds(20);
   }
+  void ArmOnceTheCallIsBack() {
+    const absl::Time deadline = absl::Now() + absl::Seconds(10);
+    while (!session().Arm().ok() && absl::Now() < deadline) std::this_thread::yield();
+    ASSERT_LT(absl::Now(), deadline);
+  }
   void Capture(bool graphs = false) {
     driver_.reset();
     Begin();
@@ -382,11 +387,24 @@ TEST_F(CudaDetachTest, AFinalizeThatHangsCostsTheGpuPartAndNotTheAnswer) {
               HasSubstr("still hangs"));
   gpu().Release();
   driver_.reset();
-  const absl::Time deadline = absl::Now() + absl::Seconds(10);
-  bool armed = false;
-  while (!armed && absl::Now() < deadline) armed = session().Arm().ok();
-  EXPECT_TRUE(armed);
+  ArmOnceTheCallIsBack();
   Finish();
+}
+
+TEST_F(CudaDetachTest, BuffersThatCuptiHeldAreNotLostForEverIfFinalizingTookTooLong) {
+  options_.limits.leave = absl::Milliseconds(300);
+  const ApplicationThread application;
+  const size_t pool = options_.buffer_bytes / cuda::BufferPool::kBufferBytes;
+  for (size_t i = 0; i < 6; ++i) {
+    driver_.reset();
+    ArmOnceTheCallIsBack();
+    ASSERT_TRUE(session().Start().ok());
+    for (size_t k = 0; k < pool / 3; ++k) ASSERT_NE(gpu().Take(), nullptr) << i;
+    gpu().Hang("cuptiFinalize");
+    Finish();
+    EXPECT_THAT(session().report().reason, HasSubstr("cuptiFinalize has not returned"));
+    gpu().Release();
+  }
 }
 
 TEST(FinalizePolicyTest, EveryRowHasItsReasonAndItsSource) {
