@@ -102,7 +102,6 @@ absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<St
   std::shared_ptr<xspace::Store> store;
   std::unique_ptr<grpc::Alarm> hold_alarm;
   StreamId id = 0;
-  SessionTicket recording = 0;
   bool wants_slot = false;
   {
     absl::MutexLock lock(&mutex_);
@@ -122,10 +121,9 @@ absl::StatusOr<NativeCapture::StreamId> NativeCapture::Resume(std::shared_ptr<St
     id = stream_;
     hold_alarm = std::move(hold_alarm_);
     store = store_;
-    if (phase_ != Phase::kOver) recording = ticket_;
+    if (phase_ != Phase::kOver) dependencies_.sessions->SetClientLost(ticket_, std::nullopt);
     wants_slot = phase_ == Phase::kOver && ledger_.outstanding() > 0;
   }
-  if (recording != 0) dependencies_.sessions->SetClientLost(recording, std::nullopt);
   store->Release(next_item - 1);
   if (wants_slot) {
     // The slot was free, or this capture would have been evicted; unless that is about to happen.
@@ -150,7 +148,6 @@ void NativeCapture::OnSlot(std::shared_ptr<void> slot) {
 void NativeCapture::Detach(StreamId stream) {
   Remains remains;
   SessionTicket cancelled = 0;
-  SessionTicket recording = 0;
   {
     absl::MutexLock lock(&mutex_);
     if (stream != stream_) return;
@@ -166,7 +163,9 @@ void NativeCapture::Detach(StreamId stream) {
                                                          : "its stream was lost before the start");
       cancelled = ticket_;
     } else {
-      recording = ticket_;
+      const uint64_t now_ns = MonotonicNs();
+      const auto resume_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(dependencies_.resume));
+      dependencies_.sessions->SetClientLost(ticket_, ClientLost{now_ns, now_ns + resume_ns});
       ++hold_;
       hold_alarm_ = RunAfter(dependencies_.resume, [weak = weak_from_this(), hold = hold_] {
         if (const auto self = weak.lock()) self->OnResumeTimeOver(hold);
@@ -174,11 +173,6 @@ void NativeCapture::Detach(StreamId stream) {
     }
   }
   if (cancelled != 0) dependencies_.sessions->Cancel(cancelled);
-  if (recording != 0) {
-    const uint64_t now_ns = MonotonicNs();
-    const auto resume_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(dependencies_.resume));
-    dependencies_.sessions->SetClientLost(recording, ClientLost{now_ns, now_ns + resume_ns});
-  }
   Bury(std::move(remains));
 }
 

@@ -137,6 +137,8 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   const SessionOptions options_;
   const std::shared_ptr<StreamWaker> waker_ = std::make_shared<StreamWaker>();
 
+  // Also held around SetClientLost, which calls nothing of ours: the session learns of losses and
+  // returns in their order.
   mutable absl::Mutex mutex_;
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kArming;
   SessionTicket ticket_ ABSL_GUARDED_BY(mutex_) = 0;
