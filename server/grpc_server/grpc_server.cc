@@ -197,8 +197,7 @@ struct GrpcServer::State {
   TensorflowService tensorflow;
   NativeService native;
   std::vector<std::shared_ptr<grpc::ServerCredentials>> port_credentials;  // outlive the server
-  std::vector<ListenerGuard>
-      guards;  // of its listeners, until they and their connections are closed
+  std::vector<ListenerGuard> guards;  // of its listeners, until all connections are closed
   std::unique_ptr<grpc::Server> server;
   std::shared_ptr<Acceptor> acceptor;
   std::string address;
