@@ -105,10 +105,14 @@ bool CollectorTask::Await(Clock::time_point deadline) {
     if (until <= Clock::now()) break;
   }
   if (posted_ == Verb::kNone) return true;
-  abandoned_ = true;
-  abandoned_in_ = posted_;
-  slot_->SetWedged(posted_);
+  AbandonIn(posted_);
   return false;
+}
+
+void CollectorTask::AbandonIn(Verb verb) {
+  abandoned_ = true;
+  abandoned_in_ = verb;
+  slot_->SetWedged(verb);
 }
 
 void CollectorTask::AwaitWithoutAbandoning(Clock::time_point deadline) {
@@ -138,6 +142,14 @@ CollectorTask::Clock::duration CollectorTask::Starved(pid_t tid) const {
 
 void CollectorTask::Finish() {
   const MutexLock lock(&mutex_);
+  finished_ = true;
+  changed_.NotifyAll();
+}
+
+void CollectorTask::Abandon() {
+  const MutexLock lock(&mutex_);
+  // Between verbs the thread is about to stop the collector.
+  if (!abandoned_ && !finished_) AbandonIn(posted_ != Verb::kNone ? posted_ : Verb::kStop);
   finished_ = true;
   changed_.NotifyAll();
 }

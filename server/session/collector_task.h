@@ -48,9 +48,9 @@ class CollectorSlot {
 
 // Runs a collector's verbs. The session posts verbs and waits for them; the thread runs them in
 // order and, while the collector records, calls Drain when the collector has asked for it. A
-// collector that misses a deadline is abandoned: its slot is wedged until the verb returns. The
-// thread then stops the collector, clears the slot and ends. A collector that throws has failed,
-// and is stopped like any other.
+// collector that misses a deadline, or whose session fails, is abandoned: its slot is wedged until
+// the verb has returned and the thread has stopped the collector. A collector that throws has
+// failed, and is stopped like any other.
 class CollectorTask {
  public:
   using Clock = std::chrono::steady_clock;
@@ -84,6 +84,9 @@ class CollectorTask {
 
   // Ends the thread once the last verb has returned. The session's last call.
   void Finish();
+  // The session has failed: abandons the collector, whatever its thread does now, unless Finish was
+  // called. Allocates nothing.
+  void Abandon();
 
   // State after the verbs that have returned. `status` is that of the first verb or drain that
   // failed; OK if none did; RESOURCE_EXHAUSTED if it threw because memory ran out.
@@ -110,6 +113,7 @@ class CollectorTask {
   bool called() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return posted_ != Verb::kNone || finished_;
   }
+  void AbandonIn(Verb verb) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits for the posted verb. False: it has not returned by `deadline`.
   bool AwaitReturn(Clock::time_point deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -115,6 +115,10 @@ void CollectorTasks::Finish() {
   for (const auto& task : tasks_) task->Finish();
 }
 
+void CollectorTasks::Abandon() {
+  for (const auto& task : tasks_) task->Abandon();
+}
+
 uint64_t CollectorTasks::OldestTicks() const {
   uint64_t oldest = UINT64_MAX;
   for (const auto& task : tasks_) {

@@ -38,6 +38,8 @@ class CollectorTasks {
   void Stop(uint64_t end_ticks);
   void Report();
   void Finish();
+  // Instead of the above: the session has failed. Allocates nothing.
+  void Abandon();
   // The process exits: from now on the verbs have the short limits, without extension.
   void HurryUp() { shutting_down_ = true; }
 

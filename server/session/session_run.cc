@@ -61,7 +61,7 @@ SessionResult SessionRun::Run() {
   try {
     result = RunStages();
   } catch (const std::exception&) {
-    tasks_.Finish();  // their threads stop the collectors that record
+    tasks_.Abandon();  // their threads stop the collectors that record
     result = SessionResult();
     result.status = OutOfMemoryError();
   }

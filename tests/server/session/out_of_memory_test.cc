@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <future>
 #include <new>
 #include <string>
 #include <utility>
@@ -61,6 +62,16 @@ class OutOfMemoryTest : public SessionTest {
     return static_cast<int>(std::count(calls.begin(), calls.end(), verb));
   }
 
+  // Waits, at most 20 s, until the collector does not hang.
+  bool AwaitFree(const std::string& name) const {
+    return Becomes([&] {
+      const std::vector<v1::CollectorState> states = manager_->DescribeCollectors();
+      return std::none_of(states.begin(), states.end(), [&name](const v1::CollectorState& state) {
+        return state.name() == name && state.state() == "wedged";
+      });
+    });
+  }
+
   ThrowingCollector a_{"a"};
   FakeCollector b_{"b"};
 };
@@ -107,6 +118,7 @@ TEST_F(OutOfMemoryTest, NoAllocationThatFailsEndsTheProcess) {
         EXPECT_EQ(result.status.code(), absl::StatusCode::kResourceExhausted) << result.status;
       }
       if (!met) break;  // a whole session has fewer allocations
+      ASSERT_TRUE(AwaitFree("a") && AwaitFree("b"));
       ASSERT_LT(at, kMostAllocations - step);
     }
   }
@@ -114,6 +126,28 @@ TEST_F(OutOfMemoryTest, NoAllocationThatFailsEndsTheProcess) {
   ASSERT_TRUE(result.status.ok()) << result.status;
   EXPECT_EQ(StateOf(result, "a").state(), "on");
   EXPECT_EQ(StateOf(result, "b").state(), "on");
+}
+
+// Until then another session would free what the collector still uses.
+TEST_F(OutOfMemoryTest, ACollectorOfAFailedSessionRestsUntilItIsStopped) {
+  Make({&a_, &b_});
+  a_.HangIn("stop");
+  SessionOptions options = For(absl::Milliseconds(1));
+  options.on_command = true;
+  std::promise<absl::Status> done;
+  SessionCallbacks callbacks;
+  callbacks.armed = [](const SessionArmed& /*armed*/) { throw std::bad_alloc(); };
+  callbacks.done = [&done](SessionResult result) { done.set_value(result.status); };
+  manager_->Submit(options, WhenBusy::kWait, absl::InfiniteFuture(), std::move(callbacks));
+  EXPECT_EQ(done.get_future().get().code(), absl::StatusCode::kResourceExhausted);
+  ASSERT_TRUE(a_.AwaitCalls("stop", 1));
+  ASSERT_TRUE(b_.AwaitCalls("stop", 1));
+  ASSERT_TRUE(AwaitFree("b"));
+  EXPECT_EQ(StateOf(Submit(For(absl::Milliseconds(1))).Get(), "a").state(), "wedged");
+  EXPECT_EQ(Count(a_, "arm"), 1);
+  a_.Release();
+  EXPECT_TRUE(AwaitFree("a"));
+  EXPECT_EQ(StateOf(Submit(For(absl::Milliseconds(1))).Get(), "a").state(), "on");
 }
 
 // A worker that ends while memory is short answers all that wait.
