@@ -3,39 +3,54 @@
 
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "common/clock/clock.h"
 #include "common/log/log.h"
+#include "common/threads/worker_thread.h"
 
 namespace jobscope {
 namespace {
 constexpr uint64_t kLookIntervalNs = 1'000'000'000;
+// A check takes less than a millisecond on a local disk, and some on a busy machine.
+constexpr absl::Duration kMaxWait = absl::Milliseconds(100);
 }  // namespace
 
 bool CertificateWatch::Versions::operator==(const Versions& other) const {
   return certificate == other.certificate && key == other.key && authorities == other.authorities;
 }
 
-absl::StatusOr<std::shared_ptr<CertificateWatch>> CertificateWatch::Create(Files files) {
-  std::shared_ptr<CertificateWatch> watch(new CertificateWatch(std::move(files)));
-  const absl::MutexLock lock(&watch->mutex_);
+absl::StatusOr<std::shared_ptr<CertificateWatch>> CertificateWatch::Create(Files files,
+                                                                           GetVersion version_of) {
+  std::shared_ptr<CertificateWatch> watch(
+      new CertificateWatch(std::move(files), std::move(version_of)));
   if (auto status = watch->Load(); !status.ok()) return status;
+  const absl::MutexLock lock(&watch->mutex_);
+  watch->looked_ns_ = MonotonicNs();
   return watch;
 }
 
 std::shared_ptr<const CertificateWatch::Content> CertificateWatch::NewerThan(uint64_t version) {
   const absl::MutexLock lock(&mutex_);
-  LoadIfChanged();
+  const uint64_t now_ns = MonotonicNs();
+  if (!looking_ && now_ns - looked_ns_ >= kLookIntervalNs) {
+    looked_ns_ = now_ns;
+    const auto look = [self = shared_from_this()] { self->LoadIfChanged(); };
+    looking_ = StartWorkerThread("jobscope-certs", look).ok();
+    const auto ended = +[](bool* looking) { return !*looking; };
+    mutex_.AwaitWithTimeout(absl::Condition(ended, &looking_), kMaxWait);
+  }
   return content_->version > version ? content_ : nullptr;
 }
 
 CertificateWatch::Versions CertificateWatch::LookAtFiles() const {
-  return {VersionOf(files_.certificate), VersionOf(files_.key), VersionOf(files_.authorities)};
+  return {version_of_(files_.certificate), version_of_(files_.key),
+          version_of_(files_.authorities)};
 }
 
 absl::Status CertificateWatch::Load() {
-  looked_ns_ = MonotonicNs();
   // Before the read: the next check finds a write in between.
   seen_ = LookAtFiles();
   auto pair = ReadCertificatePair(files_.certificate, files_.key, CertificateUse::kServer);
@@ -47,15 +62,17 @@ absl::Status CertificateWatch::Load() {
     loaded->authorities_pem = *std::move(authorities);
   }
   loaded->pair = *std::move(pair);
+  const absl::MutexLock lock(&mutex_);
   loaded->version = content_ == nullptr ? 1 : content_->version + 1;
   content_ = std::move(loaded);
   return absl::OkStatus();
 }
 
 void CertificateWatch::LoadIfChanged() {
-  const uint64_t now_ns = MonotonicNs();
-  if (now_ns - looked_ns_ < kLookIntervalNs) return;
-  looked_ns_ = now_ns;
+  const absl::Cleanup looked = [this] {
+    const absl::MutexLock lock(&mutex_);
+    looking_ = false;
+  };
   if (LookAtFiles() == seen_) return;
   if (const absl::Status status = Load(); status.ok()) {
     Log(LogLevel::kInfo, absl::StrCat(files_.certificate.setting, "=", files_.certificate.path,

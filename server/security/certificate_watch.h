@@ -5,8 +5,10 @@
 #define SERVER_SECURITY_CERTIFICATE_WATCH_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -17,10 +19,11 @@
 namespace jobscope {
 
 // Checks the files when a caller connects, at most once a second, so that short-lived certificates
-// can be replaced without a restart, and an idle worker does nothing: no thread, no timer. If the
-// files are invalid, or do not match each other (a replacement in progress), the old content stays
-// in force and a warning is logged. Thread-safe.
-class CertificateWatch {
+// can be replaced without a restart, and an idle worker does nothing: no thread, no timer. Each
+// check runs on a thread of its own: the calling thread accepts all connections, and a file system
+// that hangs (NFS) must not stop it. If the files are invalid, or do not match each other (a
+// replacement in progress), the old content stays in force and a warning is logged. Thread-safe.
+class CertificateWatch : public std::enable_shared_from_this<CertificateWatch> {
  public:
   struct Files {
     FileSetting certificate;
@@ -33,13 +36,17 @@ class CertificateWatch {
     std::string authorities_pem;
   };
 
-  // Returns INVALID_ARGUMENT like ReadCertificatePair and ReadAuthorities.
-  static absl::StatusOr<std::shared_ptr<CertificateWatch>> Create(Files files);
+  using GetVersion = std::function<FileVersion(const FileSetting&)>;
+  // Returns INVALID_ARGUMENT like ReadCertificatePair and ReadAuthorities. `version_of` replaces
+  // the check of a file in tests.
+  static absl::StatusOr<std::shared_ptr<CertificateWatch>> Create(
+      Files files, GetVersion version_of = &VersionOf);
 
   bool asks_callers() const { return files_.authorities.given(); }
 
-  // Returns null if nothing is newer than that version. Calls stat three times, at most once a
-  // second, and reads small files that have changed.
+  // Returns null if nothing newer than that version is known. Starts a check, at most once a
+  // second, and waits for it, at most 100 ms: unless the file system hangs, the content is current.
+  // Does not wait for a check that an earlier call has started.
   std::shared_ptr<const Content> NewerThan(uint64_t version);
 
  private:
@@ -48,14 +55,18 @@ class CertificateWatch {
     bool operator==(const Versions& other) const;
   };
 
-  explicit CertificateWatch(Files files) : files_(std::move(files)) {}
+  CertificateWatch(Files files, GetVersion version_of)
+      : files_(std::move(files)), version_of_(std::move(version_of)) {}
   Versions LookAtFiles() const;
-  absl::Status Load() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LoadIfChanged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Run on one thread at a time, without the lock.
+  absl::Status Load();
+  void LoadIfChanged();
 
   const Files files_;
+  const GetVersion version_of_;
+  Versions seen_;  // used by the check in progress only
   absl::Mutex mutex_;
-  Versions seen_ ABSL_GUARDED_BY(mutex_);
+  bool looking_ ABSL_GUARDED_BY(mutex_) = false;    // a check is in progress
   uint64_t looked_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // on MONOTONIC
   std::shared_ptr<const Content> content_ ABSL_GUARDED_BY(mutex_);
 };

@@ -13,12 +13,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "server/security/certificate_watch.h"
 #include "tests/certificates.h"
 #include "tests/server/service_fixture.h"
 
@@ -394,6 +399,39 @@ TEST_F(CredentialsTest, AReplacedCertificateIsShownToWhoConnects) {
   Write("server.crt", files.Read("server.crt"), 0644);
   Write("server.key", files.Read("server.key"));
   EXPECT_TRUE(Eventually([&] { return Call(Tls("", "ca"), kDescribe, "").ok(); }));
+}
+
+// The thread that accepts all connections asks for the certificate.
+TEST_F(CredentialsTest, AHangingFileSystemDelaysNoConnection) {
+  const Certificates& files = Certificates::Get();
+  CertificateWatch::Files watched;
+  watched.certificate = {Write("server.crt", files.Read("server.crt"), 0644), "JOBSCOPE_TLS_CERT"};
+  watched.key = {Write("server.key", files.Read("server.key")), "JOBSCOPE_TLS_KEY"};
+  std::atomic<bool> hangs{false};
+  absl::Notification hanging;
+  absl::Notification recovers;
+  const auto watch = CertificateWatch::Create(watched, [&](const FileSetting& file) {
+    if (hangs.exchange(false)) {
+      hanging.Notify();
+      recovers.WaitForNotification();
+    }
+    return VersionOf(file);
+  });
+  ASSERT_TRUE(watch.ok()) << watch.status();
+  hangs = true;
+  auto asked = std::async(std::launch::async, [&] {
+    EXPECT_TRUE(Eventually([&] {
+      EXPECT_EQ((*watch)->NewerThan(1), nullptr);
+      return hanging.HasBeenNotified();
+    }));
+    EXPECT_NE((*watch)->NewerThan(0), nullptr) << "the known one";
+  });
+  EXPECT_EQ(asked.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  Write("server.crt", files.Read("other_server.crt"), 0644);
+  Write("server.key", files.Read("other_server.key"));
+  recovers.Notify();
+  asked.wait();
+  EXPECT_TRUE(Eventually([&] { return (*watch)->NewerThan(1) != nullptr; }));
 }
 
 TEST_F(CredentialsTest, AReplacedAuthorityLetsInItsOwn) {
