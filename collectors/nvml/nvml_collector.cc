@@ -142,13 +142,13 @@ absl::Duration NvmlCollector::Drain() {
 }
 
 NvmlCollector::Counters& NvmlCollector::CountersOf(const nvml::Gpu& gpu) {
-  std::unique_ptr<Counters>& counters = gpus_[gpu.uuid];
+  std::unique_ptr<Counters>& counters = gpus_[{gpu.uuid, gpu.number()}];
   if (counters != nullptr) return *counters;
   counters = std::make_unique<Counters>();
   xspace::Names* const names = request_.names;
   std::string plane = absl::StrCat("/device:CUSTOM:NVML:", gpu.number());
   // Two instances of one GPU whose order CUDA does not report.
-  for (const auto& [uuid, other] : gpus_) {
+  for (const auto& [key, other] : gpus_) {
     if (other != nullptr && other->prefix == absl::StrCat("GPU ", gpu.number(), " ")) {
       plane = absl::StrCat("/device:CUSTOM:NVML:", gpu.uuid);
     }
@@ -233,7 +233,7 @@ absl::Status NvmlCollector::Stop(uint64_t end_ticks) {
   }
   pending_.clear();
   uint64_t refused = unnamed_;
-  for (const auto& [uuid, counters] : gpus_) {
+  for (const auto& [key, counters] : gpus_) {
     counters->builder->Flush();
     report_.events += counters->builder->appended_events();
     refused += counters->builder->refused_events();

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -77,8 +78,9 @@ class NvmlCollector : public Collector {
   TickMap map_;
   uint64_t start_ticks_ = 0;
   std::vector<nvml::Sample> pending_;  // until they are known to lie before the session's end
-  std::map<std::string, std::unique_ptr<Counters>> gpus_;  // by UUID
-  std::map<std::string, std::string> lost_gpus_;           // reason by number of the GPU
+  // By UUID and number: a UUID that cannot be read is empty.
+  std::map<std::pair<std::string, uint32_t>, std::unique_ptr<Counters>> gpus_;
+  std::map<std::string, std::string> lost_gpus_;  // reason by number of the GPU
   uint64_t failed_ = 0;
   std::string failure_;
   uint64_t unnamed_ = 0;  // counters whose names did not fit into the store

@@ -109,6 +109,23 @@ TEST_F(NvmlCollectorTest, GpusAreNumberedAsCudaDoes) {
   EXPECT_THAT(session().Named("GPU 3 utilization (%)"), IsEmpty());
 }
 
+TEST_F(NvmlCollectorTest, GpusWhoseUuidCannotBeReadAreKeptApart) {
+  driver().Reset(2);
+  driver().Fail("nvmlDeviceGetUUID", -1, 999);
+  Record();
+  session().Stop();
+  session().ExpectIdentity();
+  for (const int gpu : {0, 1}) {
+    const std::string name = "GPU " + std::to_string(gpu) + " utilization (%)";
+    const std::vector<ReadEvent> samples = session().Named(name);
+    ASSERT_FALSE(samples.empty()) << name;
+    for (const ReadEvent& sample : samples) {
+      EXPECT_EQ(sample.plane, "/device:CUSTOM:NVML:" + std::to_string(gpu));
+      EXPECT_EQ(sample.doubles.at(name), 10 + gpu);
+    }
+  }
+}
+
 TEST_F(NvmlCollectorTest, TheWindowHolds) {
   ASSERT_TRUE(session().Arm().ok());
   // Begins a second from now, and ends at once: no sample lies in it.
