@@ -113,10 +113,13 @@ std::vector<MatchTimes> SplitBlocked(const Alignment& alignment, std::vector<Wor
     const LastArrival last = FindLast(match, *views);
     MatchTimes times;
     times.transfer_ns = INT64_MAX;
+    int64_t most_ns = 0;
     for (const Match::Member& member : match.members) {
-      times.transfer_ns = std::min(
-          times.transfer_ns, (*views)[member.worker].collectives[member.collective].blocked_ns);
+      const int64_t blocked_ns = (*views)[member.worker].collectives[member.collective].blocked_ns;
+      times.transfer_ns = std::min(times.transfer_ns, blocked_ns);
+      most_ns = std::max(most_ns, blocked_ns);
     }
+    const bool by_arrival = last.clocks_agree && 2 * last.uncertainty_ns < most_ns;
     if (last.clocks_agree && last.ahead_ns > 2 * last.uncertainty_ns) {
       times.last = match.members[last.member].worker;
     }
@@ -125,11 +128,11 @@ std::vector<MatchTimes> SplitBlocked(const Alignment& alignment, std::vector<Wor
       const CollectiveView& collective = view.collectives[member.collective];
       matched[member.worker][member.collective] = true;
       if (view.blocked_ns.empty()) continue;
-      const int64_t wait_ns = last.clocks_agree ? BlockedBefore(collective.blocked, last.time_ns)
-                                                : collective.blocked_ns - times.transfer_ns;
+      const int64_t wait_ns = by_arrival ? BlockedBefore(collective.blocked, last.time_ns)
+                                         : collective.blocked_ns - times.transfer_ns;
       times.wait_ns += wait_ns;
       if (!match.complete) (*unsure_ns)[member.worker] += collective.blocked_ns - wait_ns;
-      AddToSteps(collective, last.clocks_agree ? last.time_ns : INT64_MAX / 2, wait_ns, &view);
+      AddToSteps(collective, by_arrival ? last.time_ns : INT64_MAX / 2, wait_ns, &view);
     }
     result.push_back(times);
   }

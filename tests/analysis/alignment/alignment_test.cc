@@ -152,7 +152,7 @@ TEST(AlignmentTest, AWorkerWithoutCollectivesIsApartFromTheRanks) {
     const Alignment alignment = Align(workers.views);
     EXPECT_THAT(alignment.workers, ElementsAre(0, 2));
     EXPECT_THAT(alignment.apart, ElementsAre(1));
-    EXPECT_THAT(alignment.matches, SizeIs(10));
+    ASSERT_THAT(alignment.matches, SizeIs(10));
     EXPECT_TRUE(alignment.matches[0].complete);
     EXPECT_THAT(alignment.warnings, SizeIs(1));
   }
@@ -212,6 +212,30 @@ TEST(AlignmentTest, AWorkerWithoutStepsTakesNoPart) {
   const Alignment alignment = Align(workers.views);
   EXPECT_THAT(alignment.workers, ElementsAre(0, 2));
   EXPECT_EQ(alignment.common(), 5u);
+}
+
+// Arrivals on clocks that may be off by more than a collective takes divide nothing: the least
+// blocked time of its members does.
+TEST(WaitsTest, ArrivalsOnUncertainClocksAreNotUsed) {
+  for (const uint64_t uncertainty_ns : {1, 15}) {
+    Workers workers(2);
+    for (size_t w = 0; w < 2; ++w) {
+      workers.digests[w].set_clock_uncertainty_ns(uncertainty_ns);
+      workers.Step(w, 0);
+      CollectiveView& collective = workers.views[w].collectives.back();
+      collective.blocked = {{collective.begin_ns, collective.end_ns}};
+      collective.blocked_ns = 5;
+      workers.views[w].blocked_ns = {5};
+    }
+    workers.Move(1, 3, /*times=*/1);
+    workers.views[1].collectives.back().blocked = {{7, 12}};
+    const Alignment alignment = Align(workers.views);
+    ASSERT_THAT(alignment.matches, SizeIs(1));
+    std::vector<int64_t> unsure;
+    SplitBlocked(alignment, &workers.views, &unsure);
+    EXPECT_THAT(workers.views[0].class_ns[Index(StepClass::kWaiting)],
+                ElementsAre(uncertainty_ns == 1 ? 3 : 0));
+  }
 }
 
 TEST(WaitsTest, OnlyBlockedTimeBeforeTheLastArrivalIsWaiting) {
