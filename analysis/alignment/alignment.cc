@@ -167,42 +167,66 @@ bool NumbersFit(const std::vector<WorkerView>& views, const std::vector<size_t>&
   return all == 0 || static_cast<double>(same) >= kConsistent * static_cast<double>(all);
 }
 
+using Votes = std::map<std::pair<size_t, size_t>, size_t>;  // {step of the first, own step}
+
+// Returns the own step with most votes, for each step of the first worker.
+std::map<size_t, size_t> Elect(const Votes& votes) {
+  std::map<size_t, size_t> chosen;
+  std::map<size_t, size_t> best;
+  for (const auto& [pair, number] : votes) {
+    if (number > best[pair.first]) {
+      best[pair.first] = number;
+      chosen[pair.first] = pair.second;
+    }
+  }
+  // Each own step can be assigned to only one step.
+  std::map<size_t, size_t> used;
+  for (const auto& [mine, other] : chosen) ++used[other];
+  for (auto it = chosen.begin(); it != chosen.end();) {
+    it = used[it->second] > 1 ? chosen.erase(it) : std::next(it);
+  }
+  return chosen;
+}
+
 // Assigns each step of a worker to the step of the first worker with which it shares most
-// collectives.
+// collectives, directly or through workers whose steps are assigned already.
 void AlignByCollectives(const std::vector<WorkerView>& views, const std::vector<Match>& matches,
                         Alignment* alignment) {
   const size_t first = alignment->workers.front();
   const size_t count = alignment->workers.size();
   std::vector<size_t> place(views.size(), SIZE_MAX);
   for (size_t i = 0; i < count; ++i) place[alignment->workers[i]] = i;
-  // votes[i][{step of the first, step of i}]
-  std::vector<std::map<std::pair<size_t, size_t>, size_t>> votes(count);
-  for (const Match& match : matches) {
-    const Match::Member& reference = match.members.front();
-    if (reference.worker != first) continue;
-    const auto& step = views[first].collectives[reference.collective].step;
-    if (!step.has_value()) continue;
-    for (const Match::Member& member : match.members) {
-      const auto& other = views[member.worker].collectives[member.collective].step;
-      if (other.has_value() && place[member.worker] != SIZE_MAX) {
-        ++votes[place[member.worker]][{*step, *other}];
+  std::vector<std::map<size_t, size_t>> chosen(count);  // step of the first -> own step
+  // Own step -> step of the first; empty: not assigned yet.
+  std::vector<std::unordered_map<size_t, size_t>> assigned(count);
+  for (size_t s = 0; s < views[first].steps.size(); ++s) chosen[0][s] = assigned[0][s] = s;
+  const auto step_of = [&](const Match::Member& member) {
+    return views[member.worker].collectives[member.collective].step;
+  };
+  for (bool more = true; more;) {
+    std::map<size_t, Votes> votes;  // by place
+    for (const Match& match : matches) {
+      std::optional<size_t> known;
+      for (const Match::Member& member : match.members) {
+        const size_t i = place[member.worker];
+        if (i == SIZE_MAX || assigned[i].empty() || !step_of(member).has_value()) continue;
+        const auto step = assigned[i].find(*step_of(member));
+        if (step == assigned[i].end()) continue;
+        known = step->second;
+        break;
+      }
+      if (!known.has_value()) continue;
+      for (const Match::Member& member : match.members) {
+        const size_t i = place[member.worker];
+        if (i == SIZE_MAX || !assigned[i].empty() || !step_of(member).has_value()) continue;
+        ++votes[i][{*known, *step_of(member)}];
       }
     }
-  }
-  std::vector<std::map<size_t, size_t>> chosen(count);  // step of the first -> step of i
-  for (size_t i = 0; i < count; ++i) {
-    std::map<size_t, size_t> best;
-    for (const auto& [pair, number] : votes[i]) {
-      if (number > best[pair.first]) {
-        best[pair.first] = number;
-        chosen[i][pair.first] = pair.second;
-      }
-    }
-    // Each step of i can be assigned to only one step.
-    std::map<size_t, size_t> used;
-    for (const auto& [mine, other] : chosen[i]) ++used[other];
-    for (auto it = chosen[i].begin(); it != chosen[i].end();) {
-      it = used[it->second] > 1 ? chosen[i].erase(it) : std::next(it);
+    more = false;
+    for (const auto& [i, of_worker] : votes) {
+      chosen[i] = Elect(of_worker);
+      for (const auto& [mine, own] : chosen[i]) assigned[i][own] = mine;
+      more = more || !chosen[i].empty();
     }
   }
   alignment->numbers.clear();
@@ -438,10 +462,15 @@ Alignment Align(const std::vector<WorkerView>& views) {
   KeepConnected(views, &alignment);
   AlignByNumber(views, &alignment);
   if (!alignment.matches.empty()) {
-    if (alignment.workers.size() > 1 && !NumbersFit(views, alignment.workers, alignment.matches)) {
-      alignment.warnings.push_back(
-          "workers number their steps differently: aligned by their collectives");
-      AlignByCollectives(views, alignment.matches, &alignment);
+    const bool fit = NumbersFit(views, alignment.workers, alignment.matches);
+    if (alignment.workers.size() > 1 && (!fit || alignment.common() < kMinSteps)) {
+      Alignment other = alignment;
+      AlignByCollectives(views, other.matches, &other);
+      if (!fit || other.common() > alignment.common()) {
+        alignment = std::move(other);
+        alignment.warnings.push_back(
+            "step numbers differ between workers, or recur: aligned by their collectives");
+      }
     }
     MatchByOrdinal(views, &alignment);
   } else if (collectives && alignment.workers.size() > 1) {

@@ -45,8 +45,8 @@ struct Alignment {
 
 // Aligns workers that wait for each other; if there are none, all. Collectives are matched by process group and sequence number; those that lack
 // these, by name and ordinal within steps that belong together. Steps are aligned by number, unless
-// matched collectives contradict this, or the times of collectives without sequence numbers do:
-// then the collectives decide.
+// matched collectives contradict this or align more where few numbers are common, or the times of
+// collectives without sequence numbers contradict it: then the collectives decide.
 Alignment Align(const std::vector<WorkerView>& views);
 
 }  // namespace jobscope::analysis

@@ -198,7 +198,7 @@ void BlameRanks(const Alignment& alignment, const std::vector<MatchTimes>& match
     report->verdict = Undecidable(
         absl::StrFormat("%d steps are common to all workers, and at least %d are needed",
                         alignment.common(), kMinSteps),
-        "capture longer, or --steps=50");
+        "number the steps alike in all workers; if they are, capture longer");
     return;
   }
   OwnTimes times;

@@ -203,6 +203,39 @@ TEST(AlignmentTest, NoMoreMembersThanTheGroupHas) {
   EXPECT_THAT(Align(workers.views).matches, IsEmpty());
 }
 
+// Numbers restart with each epoch.
+TEST(AlignmentTest, NumbersThatRecurAreAlignedByCollectives) {
+  Workers workers(3);
+  for (int64_t step = 0; step < 40; ++step) {
+    for (size_t w = 0; w < 3; ++w) {
+      workers.Step(w, step % 10);
+      workers.Sequence(w, step);
+    }
+  }
+  const Alignment alignment = Align(workers.views);
+  EXPECT_EQ(alignment.by, Alignment::By::kCollectives);
+  EXPECT_EQ(alignment.common(), 40u);
+  EXPECT_EQ(alignment.steps[2], alignment.steps[0]);
+}
+
+// A mesh of two by two: no group has both the first and the last worker.
+TEST(AlignmentTest, StepsAreAlignedThroughOtherWorkers) {
+  Workers workers(4);
+  for (int64_t step = 0; step < 10; ++step) {
+    for (size_t w = 0; w < 4; ++w) {
+      workers.views[w].texts = {"all_reduce", w < 2 ? "rows 0" : "rows 1",
+                                w % 2 == 0 ? "columns 0" : "columns 1"};
+      workers.Step(w, 100 * static_cast<int64_t>(w) + step);
+      workers.Sequence(w, step);
+      workers.views[w].collectives.push_back(workers.views[w].collectives.back());
+      workers.views[w].collectives.back().group = 2;
+    }
+  }
+  const Alignment alignment = Align(workers.views);
+  EXPECT_EQ(alignment.common(), 10u);
+  EXPECT_EQ(alignment.steps[3], alignment.steps[0]);
+}
+
 TEST(AlignmentTest, AWorkerWithoutStepsTakesNoPart) {
   Workers workers(3);
   for (int64_t number = 0; number < 5; ++number) {

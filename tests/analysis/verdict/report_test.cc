@@ -362,6 +362,30 @@ TEST_F(ReportTest, TooFewCommonStepsAreNotDecidable) {
   EXPECT_FALSE(verdict.contains("gain"));
 }
 
+// Of ranks whose numbers never meet, a longer capture knows no more.
+TEST_F(ReportTest, StepsWithoutANumberInCommonAreToBeNumberedAlike) {
+  for (int rank = 0; rank < 2; ++rank) {
+    TraceFile trace;
+    for (int step = 0; step < 20; ++step) {
+      trace.Step(100 * rank + step, 50 * step, 50 * step + 50);
+      trace.AllReduce(step, 50 * step + 20 + rank * 10, 50 * step + 50);
+    }
+    AddWorker(rank, "node0", trace);
+  }
+  for (int rank = 2; rank < 4; ++rank) {
+    TraceFile trace;
+    for (int step = 0; step < 20; ++step) {
+      trace.Step(100 * rank + step, 50 * step, 50 * step + 50);
+      trace.Event("gloo:send", 50 * step + 20, 50 * step + 50, {}, {}, "/device:CUSTOM:async");
+    }
+    AddWorker(rank, "node0", trace);
+  }
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "undecidable") << verdict;
+  EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("number the steps alike"));
+}
+
 TEST_F(ReportTest, OneWorkerThatWaitsForInput) {
   TraceFile trace;
   for (int step = 0; step < 20; ++step) {
