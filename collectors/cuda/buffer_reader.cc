@@ -8,6 +8,7 @@
 
 #include "collectors/cuda/records/record.h"
 #include "collectors/cuda/records/record_walk.h"
+#include "collectors/cuda/tracing/state_log.h"
 #include "common/clock/monotonic.h"
 
 namespace jobscope::cuda {
@@ -32,6 +33,8 @@ bool BufferReader::Read(absl::Duration budget) {
   while (const auto full = pool_.TakeFull()) {
     if (full->scrap) {
       account_.scrap_records += DiscardRecords(*full);
+    } else if (StateLog::Get().fatal()) {
+      account_.unread_records += DiscardRecords(*full);
     } else {
       ReadRecords(*full);
     }
@@ -51,6 +54,7 @@ uint64_t BufferReader::Discard() {
 }
 
 uint64_t BufferReader::DiscardRecords(const BufferPool::Full& buffer) const {
+  if (StateLog::Get().fatal()) return CountRecords(buffer.data, buffer.bytes, api_->version);
   uint64_t records = 0;
   RecordWalk walk(api_, buffer.data, buffer.bytes);
   for (; walk.Next(); ++records) {

@@ -26,7 +26,8 @@ class BufferReader {
   BufferReader(const CuptiApi* api, const ClockMap* clock, KernelNames* kernels,
                ThreadNames* threads, HeldActivities* held, SessionAccount* account);
 
-  // Reads for at most `budget`. Returns whether no buffer is left.
+  // Reads for at most `budget`. Returns whether no buffer is left. Once CUPTI has failed, discards
+  // the records and counts them as unread: names in them are no longer valid.
   bool Read(absl::Duration budget);
   // Discards all remaining buffers. Returns the number of their records.
   uint64_t Discard();
@@ -38,7 +39,8 @@ class BufferReader {
 
  private:
   void ReadRecords(const BufferPool::Full& buffer);
-  // Frees what the records own. Returns their number.
+  // Frees what the records own. Returns their number. Once CUPTI has failed, does without it: frees
+  // nothing, and counts up to the first record whose size is unknown.
   uint64_t DiscardRecords(const BufferPool::Full& buffer) const;
   void TakeRecord(const uint8_t* record, size_t bytes);
   void NoteUnknown(const uint8_t* record, size_t bytes);

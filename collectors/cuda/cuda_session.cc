@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "collectors/cuda/session_warnings.h"
+#include "collectors/cuda/tracing/state_log.h"
 #include "common/clock/monotonic.h"
 
 namespace jobscope::cuda {
@@ -52,6 +53,7 @@ CudaSession::CudaSession(const ArmRequest& request, const CuptiApi* api, bool us
       clock_(
           [api]() -> uint64_t {
             uint64_t now_ns = 0;
+            if (StateLog::Get().fatal()) return 0;  // the call could attach CUPTI again
             return api->cuptiGetTimestamp(&now_ns) == kCuptiSuccess ? now_ns : 0;
           },
           [this] { return ticks_.Now(); }, ticks_.ticks_per_second()),

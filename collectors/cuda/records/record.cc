@@ -231,6 +231,18 @@ size_t RecordBytes(uint32_t kind, uint32_t version) {
   }
 }
 
+uint64_t CountRecords(const uint8_t* data, size_t size, uint32_t version) {
+  uint64_t count = 0;
+  for (uint32_t kind = 0; size >= sizeof(kind); ++count) {
+    std::memcpy(&kind, data + layout::kKind, sizeof(kind));
+    const size_t bytes = RecordBytes(kind, version);
+    if (bytes == 0 || bytes > size) break;
+    data += bytes;
+    size -= bytes;
+  }
+  return count;
+}
+
 ParseResult ParseRecord(const uint8_t* data, size_t size, uint32_t version, Activity* out) {
   *out = Activity();
   if (size < sizeof(uint32_t)) return ParseResult::kTruncated;

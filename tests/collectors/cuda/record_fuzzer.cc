@@ -28,6 +28,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const uint32_t version = kVersions[data[0] % (sizeof(kVersions) / sizeof(kVersions[0]))];
   ++data;
   --size;
+  const std::vector<uint8_t> all(data, data + size);
+  if (jobscope::cuda::CountRecords(all.data(), all.size(), version) > size) std::abort();
   size_t at = 0;
   while (at < size) {
     // A copy of exactly what may be touched, so that a sanitizer sees a read beyond it. No record

@@ -150,5 +150,22 @@ TEST(RecordTest, RecordsOnlyGrow) {
   }
 }
 
+TEST(RecordTest, AreCountedWithoutTheLibraryUpToAnUnknownOne) {
+  for (const uint32_t version : {kCupti11_0, kCupti12_4, kCupti13_0}) {
+    std::vector<Bytes> records;
+    for (const Activity& activity : OneOfEach()) {
+      Bytes record = Encode(activity, version);
+      if (!record.empty()) records.push_back(std::move(record));
+    }
+    const uint64_t count = records.size();
+    const Bytes last = records.back();
+    Bytes all = Join(records);
+    EXPECT_EQ(CountRecords(all.data(), all.size(), version), count);
+    EXPECT_EQ(CountRecords(all.data(), all.size() - 1, version), count - 1);
+    all = Join({all, Bytes(64, 0), last});
+    EXPECT_EQ(CountRecords(all.data(), all.size(), version), count);
+  }
+}
+
 }  // namespace
 }  // namespace jobscope::cuda

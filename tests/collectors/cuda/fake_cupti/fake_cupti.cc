@@ -109,6 +109,7 @@ EXPORT int32_t cuptiActivityFlushAll(uint32_t flags) {
 }
 
 EXPORT int32_t cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, uint8_t** record) {
+  (void)Enter("cuptiActivityGetNextRecord");
   const uint32_t version = [] {
     const std::lock_guard<std::mutex> lock(fake().mutex);
     return fake().version;
@@ -142,6 +143,7 @@ EXPORT int32_t cuptiActivityGetNumDroppedRecords(void* /*context*/, uint32_t /*s
 }
 
 EXPORT int32_t cuptiGetTimestamp(uint64_t* timestamp) {
+  (void)Enter("cuptiGetTimestamp");
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   const std::lock_guard<std::mutex> lock(fake().mutex);
@@ -153,6 +155,7 @@ EXPORT int32_t cuptiGetTimestamp(uint64_t* timestamp) {
 #ifndef FAKE_CUPTI_BARE  // what an old CUPTI does not have
 
 EXPORT int32_t cuptiGetCallbackName(uint32_t domain, uint32_t cbid, const char** name) {
+  (void)Enter("cuptiGetCallbackName");
   if (domain == 2) {
     switch (cbid) {
       case 211:

@@ -26,7 +26,7 @@ void FakeCuptiHang(const char* function);
 void FakeCuptiRelease(void);
 // Waits until a call hangs; 0: it did not within a while.
 int FakeCuptiAwaitHang(void);
-// Calls of the function since the reset.
+// Calls of the function since the reset; "": of all.
 uint64_t FakeCuptiCalls(const char* function);
 
 int FakeCuptiIsEnabled(uint32_t kind);

@@ -99,6 +99,7 @@ inline int32_t Enter(const std::string& function, const std::string& detail = ""
   Fake& f = fake();
   std::unique_lock<std::mutex> lock(f.mutex);
   const uint64_t before = f.calls[function]++;
+  ++f.calls[""];
   std::string with_detail = function;
   with_detail.append(":").append(detail);
   const auto hangs = [&] { return f.hangs.count(function) + f.hangs.count(with_detail) != 0; };
