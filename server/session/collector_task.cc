@@ -18,6 +18,7 @@ namespace {
 
 // Free memory required before a drain: far more than one drain allocates.
 constexpr uint64_t kDrainBytes = uint64_t{8} << 20;
+constexpr auto kMeanwhileInterval = std::chrono::milliseconds(10);
 constexpr absl::Duration kOutOfMemoryPause = absl::Milliseconds(100);
 
 }  // namespace
@@ -91,11 +92,11 @@ void CollectorTask::Post(Verb verb, absl::FunctionRef<void()> write_request) {
   changed_.NotifyAll();
 }
 
-bool CollectorTask::Await(Clock::time_point deadline) {
+bool CollectorTask::Await(Clock::time_point deadline, const Meanwhile& meanwhile) {
   const MutexLock lock(&mutex_);
   if (abandoned_) return false;
   Clock::time_point until = deadline;
-  while (!AwaitReturn(until)) {
+  while (!AwaitReturn(until, meanwhile)) {
     // The lock is released here: a thread that waits for it would look as if it hung.
     const pid_t tid = tid_;
     {
@@ -115,18 +116,26 @@ void CollectorTask::AbandonIn(Verb verb) {
   slot_->SetWedged(verb);
 }
 
-void CollectorTask::AwaitWithoutAbandoning(Clock::time_point deadline) {
+void CollectorTask::AwaitWithoutAbandoning(Clock::time_point deadline, const Meanwhile& meanwhile) {
   const MutexLock lock(&mutex_);
   if (abandoned_) return;
-  if (AwaitReturn(deadline)) return;
+  if (AwaitReturn(deadline, meanwhile)) return;
   schedule_ = ReadThreadSchedule(tid_);
   schedule_time_ = Clock::now();
 }
 
-bool CollectorTask::AwaitReturn(Clock::time_point deadline) {
-  return changed_.WaitUntil(&mutex_, deadline, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return posted_ == Verb::kNone;
-  });
+bool CollectorTask::AwaitReturn(Clock::time_point deadline, const Meanwhile& meanwhile) {
+  while (true) {
+    const auto until = meanwhile ? std::min(deadline, Clock::now() + kMeanwhileInterval) : deadline;
+    if (changed_.WaitUntil(&mutex_, until, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+          return posted_ == Verb::kNone;
+        })) {
+      return true;
+    }
+    if (until == deadline) return false;
+    const MutexUnlock unlocked(&mutex_);
+    meanwhile();
+  }
 }
 
 CollectorTask::Clock::duration CollectorTask::Starved(pid_t tid) const {

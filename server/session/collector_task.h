@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,6 +55,8 @@ class CollectorSlot {
 class CollectorTask {
  public:
   using Clock = std::chrono::steady_clock;
+  // Called every 10 ms while the session thread waits for a verb. May be empty.
+  using Meanwhile = std::function<void()>;
 
   // `context` keeps sink, names and events alive for as long as the thread may use them. Returns
   // RESOURCE_EXHAUSTED if no thread can be created.
@@ -77,10 +80,10 @@ class CollectorTask {
   // not, and abandons the collector. After AwaitWithoutAbandoning, the time that its thread has
   // since waited for a processor does not count: on an overloaded machine the thread does not hang,
   // it is not scheduled.
-  bool Await(Clock::time_point deadline);
+  bool Await(Clock::time_point deadline, const Meanwhile& meanwhile = nullptr);
   // Blocks likewise, but abandons nothing: a late verb may still return. Call Await before the next
   // verb.
-  void AwaitWithoutAbandoning(Clock::time_point deadline);
+  void AwaitWithoutAbandoning(Clock::time_point deadline, const Meanwhile& meanwhile = nullptr);
 
   // Ends the thread once the last verb has returned. The session's last call.
   void Finish();
@@ -115,7 +118,8 @@ class CollectorTask {
   }
   void AbandonIn(Verb verb) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits for the posted verb. False: it has not returned by `deadline`.
-  bool AwaitReturn(Clock::time_point deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AwaitReturn(Clock::time_point deadline, const Meanwhile& meanwhile)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::shared_ptr<CollectorSlot> slot_;
   const std::shared_ptr<SessionContext> context_;

@@ -95,7 +95,7 @@ void CollectorTasks::Start(const StartRequest& request, bool watching_steps) {
 
 void CollectorTasks::AwaitStarts() {
   const auto deadline = Clock::now() + kStartLimit;
-  for (const auto& task : tasks_) task->AwaitWithoutAbandoning(deadline);
+  for (const auto& task : tasks_) task->AwaitWithoutAbandoning(deadline, meanwhile_);
 }
 
 void CollectorTasks::Stop(uint64_t end_ticks) {
@@ -154,11 +154,11 @@ void CollectorTasks::Await(Clock::duration limit) {
   const auto grace = shutting_down_ ? Clock::duration::zero() : limit / 2;
   const auto half = Clock::now() + grace;
   if (!shutting_down_) {
-    for (const auto& task : tasks_) task->AwaitWithoutAbandoning(half);
+    for (const auto& task : tasks_) task->AwaitWithoutAbandoning(half, meanwhile_);
   }
   // This thread may itself have been scheduled late.
   const auto deadline = std::max(half, Clock::now()) + (limit - grace);
-  for (const auto& task : tasks_) task->Await(deadline);
+  for (const auto& task : tasks_) task->Await(deadline, meanwhile_);
 }
 
 }  // namespace jobscope

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "collectors/collector.h"
@@ -22,6 +23,9 @@ namespace jobscope {
 class CollectorTasks {
  public:
   using Slots = std::vector<std::shared_ptr<CollectorSlot>>;
+
+  // `meanwhile` is called every 10 ms while a verb blocks.
+  explicit CollectorTasks(CollectorTask::Meanwhile meanwhile) : meanwhile_(std::move(meanwhile)) {}
 
   // Returns those of `slots` that take part in what `request` asks for. Records why the others do
   // not, and which requested frameworks no collector covers.
@@ -58,6 +62,7 @@ class CollectorTasks {
  private:
   void Await(std::chrono::steady_clock::duration limit);
 
+  const CollectorTask::Meanwhile meanwhile_;
   std::vector<std::shared_ptr<CollectorTask>> tasks_;
   std::vector<v1::CollectorState> absent_;
   bool shutting_down_ = false;

@@ -150,6 +150,10 @@ void SessionControl::AwaitDelivered() {
        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return delivered_; });
 }
 
+void SessionControl::ProcessQueue() {
+  if (process_queue_) process_queue_();
+}
+
 bool SessionControl::Wait(Clock::time_point deadline, const std::function<bool()>& done) {
   while (true) {
     const auto next = process_queue_ ? process_queue_() : Clock::time_point::max();

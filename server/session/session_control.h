@@ -23,8 +23,8 @@ class SessionControl : public SessionEvents {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `process_queue` is called on the session thread on each wake-up, without locks; it returns the
-  // time of the next call. May be empty.
+  // `process_queue` is called on the session thread on each wake-up, and while collectors run their
+  // verbs, without locks; it returns the time of the next call. May be empty.
   explicit SessionControl(std::function<Clock::time_point()> process_queue);
 
   // ---- any thread ----
@@ -50,9 +50,10 @@ class SessionControl : public SessionEvents {
   bool clock_jumped() const;
   std::optional<StartCommand> command() const;
 
-  // ---- the session thread: all but SetPhase and BecomeArmed block ----
+  // ---- the session thread: all but SetPhase, ProcessQueue and BecomeArmed block ----
 
   void SetPhase(SessionPhase phase, Clock::time_point planned_end = Clock::time_point::max());
+  void ProcessQueue();
   // From now on Command works. Returns false if the session has ended.
   bool BecomeArmed();
   void Sleep(std::chrono::nanoseconds duration);

@@ -52,6 +52,7 @@ SessionRun::SessionRun(SessionOptions options, Environment environment)
     : options_(std::move(options)),
       environment_(std::move(environment)),
       control_(std::make_shared<SessionControl>(std::move(environment_.process_queue))),
+      tasks_([this] { control_->ProcessQueue(); }),
       clock_(environment_.clock, environment_.uses_tsc),
       context_(std::make_shared<Context>(control_, options_.store_bytes, options_.max_trace_bytes)),
       store_(Context::ShareStore(context_)) {}

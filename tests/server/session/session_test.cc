@@ -294,6 +294,28 @@ TEST_F(SessionTest, ASecondCallerIsRefusedWithWhoAndHowLong) {
   first.Get();
 }
 
+TEST_F(SessionTest, ASecondCallerIsRefusedWhileACollectorHangs) {
+  for (const std::string verb : {"arm", "stop"}) {
+    FakeCollector hanging("hanging");
+    hanging.HangIn(verb);
+    Make({&hanging});
+    Pending first = Submit(For(absl::ZeroDuration()));
+    ASSERT_TRUE(hanging.AwaitCalls(verb, 1));
+    std::promise<std::string> told;
+    SessionCallbacks callbacks;
+    callbacks.done = [&](const SessionResult& result) {
+      EXPECT_EQ(result.status.code(), absl::StatusCode::kAlreadyExists);
+      told.set_value(manager_->DescribeCollectors()[0].state());
+    };
+    manager_->Submit(For(absl::Seconds(1)), WhenBusy::kRefuse, absl::InfiniteFuture(),
+                     std::move(callbacks));
+    EXPECT_EQ(told.get_future().get(), "on") << "only after the deadline of " << verb;
+    hanging.Release();
+    first.Get();
+    EXPECT_TRUE(manager_->Shutdown(absl::Seconds(20)));
+  }
+}
+
 TEST_F(SessionTest, CallersInLineAreServedInOrder) {
   Make({&a_});
   Pending first = Submit(For(absl::Hours(1), "1"));
