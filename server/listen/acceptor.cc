@@ -18,12 +18,13 @@
 #include <cstdint>
 #include <cstring>
 #include <ctime>
+#include <functional>
 #include <new>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
@@ -151,8 +152,9 @@ class Acceptor::Loop {
   absl::Mutex mutex_;
   bool running_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::flat_hash_set<std::string> unproven_ ABSL_GUARDED_BY(mutex_);  // peers of given ones
-  std::vector<std::string> proven_ ABSL_GUARDED_BY(mutex_);            // not seen by the thread yet
+  // Peers of given ones. An insertion without memory leaves a set as it was, Abseil's not.
+  std::set<std::string, std::less<>> unproven_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> proven_ ABSL_GUARDED_BY(mutex_);  // not seen by the thread yet
 };
 
 absl::Status Acceptor::Loop::Prepare(HandOver hand_over, Admit admit) {

@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "server/listen/acceptor.h"
@@ -33,9 +31,6 @@ TEST(AcceptorMemory, TheAcceptorGoesOn) {
       [&handed_over](size_t /*listener*/, int /*listener_fd*/, int fd, bool /*admitted*/) {
         close(fd);
         handed_over.Notify();
-      },
-      [](size_t /*listener*/, int /*fd*/, absl::string_view peer) {
-        return !absl::StrCat("a text that takes memory: ", peer).empty();
       });
   ASSERT_TRUE(started.ok()) << started;
   FailAllocations(1, kAll);
