@@ -23,9 +23,10 @@ inline constexpr const char* kUnfinished = "gpu_unfinished";
 // Counts what became of the records of a session. Every record of a known kind counts as attempted,
 // and ends as an event, as `outside` (of the window), or in a cause of loss. Further losses are
 // records that CUPTI reports as dropped ("cupti_dropped"), those in buffers discarded because the
-// pool was full ("gpu_pool"), those that could not be read in time or after CUPTI failed ("gpu_unread"), and kernel
-// launches in the window whose kernels never arrived, beyond losses whose launch is unknown
-// ("gpu_unfinished", which includes incomplete records). Work launched after the end is outside.
+// pool was full ("gpu_pool"), those that could not be read in time or after CUPTI had failed
+// ("gpu_unread"), and kernel launches in the window whose kernels never arrived, beyond losses
+// whose launch is unknown ("gpu_unfinished", which includes incomplete records). Work launched
+// after the end is outside.
 struct SessionAccount {
   uint64_t attempted = 0;
   uint64_t outside = 0;

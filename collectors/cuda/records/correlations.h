@@ -56,8 +56,8 @@ class Correlations {
   AfterTheEnd LookAfter(const Window& window) const;
 
   size_t size() const { return known_.size(); }
-  // If there are many ids, forgets those last seen before `oldest_ticks`, except launches whose work
-  // is still to come. If there are too many, forgets all last seen before `held_ticks`.
+  // If there are many ids, forgets those last seen before `oldest_ticks`, except launches whose
+  // work is still to come. If there are too many, forgets all last seen before `held_ticks`.
   void ForgetOlderThan(uint64_t oldest_ticks, uint64_t held_ticks, const Window& window);
   // Returns how many launches in the window were forgotten before their work came.
   uint64_t forgotten_launches() const { return forgotten_launches_; }

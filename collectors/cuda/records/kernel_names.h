@@ -29,7 +29,7 @@ std::string ApiName(std::string_view callback_name);
 // Returns whether a call of this name launches kernels.
 bool IsLaunch(std::string_view api_name);
 
-// Returns whether a call of this name never causes work on the GPU: frequent queries, waits, events.
+// Returns whether a call of this name never causes work on the GPU: queries, waits, events.
 bool IsWithoutWork(std::string_view api_name);
 
 // Returns +1 if a call of this name begins recording a stream's calls as a graph, -1 if it ends

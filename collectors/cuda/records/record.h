@@ -80,8 +80,8 @@ ParseResult ParseRecord(const uint8_t* data, size_t size, uint32_t version, Acti
 // real libraries.
 size_t RecordBytes(uint32_t kind, uint32_t version);
 
-// Returns the number of records at `data` by these sizes, without CUPTI; ends at the first record of
-// an unknown kind.
+// Returns the number of records at `data` by these sizes, without CUPTI; ends at the first record
+// of an unknown kind.
 uint64_t CountRecords(const uint8_t* data, size_t size, uint32_t version);
 
 }  // namespace jobscope::cuda

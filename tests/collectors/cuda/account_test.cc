@@ -139,7 +139,7 @@ TEST_F(CudaAccountTest, LaunchesThatRunNothingAreNoLosses) {
   EXPECT_THAT(session().report().lost_by_cause, ElementsAre(Pair("gpu_unfinished", 1)));
 }
 
-// cudaErrorStreamCaptureInvalidated and ...Unjoined end a recording. On the wrong thread, it goes on.
+// cudaErrorStreamCaptureInvalidated and ...Unjoined end a recording; ...WrongThread does not.
 TEST_F(CudaAccountTest, AGraphRecordingThatFailsHidesNoLaterLoss) {
   for (const auto& [result, lost] : {std::pair{901u, 1u}, {904u, 1u}, {908u, 0u}}) {
     SCOPED_TRACE(result);
