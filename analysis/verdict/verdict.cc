@@ -68,18 +68,20 @@ Finding BoundOfWorkers(const std::vector<size_t>& workers, const Report& report)
   finding.mended_step_ms = step_ms - *finding.class_ms;
   std::vector<double> in_class;
   std::vector<double> all;
-  for (const size_t w : workers) {
+  // A sample is a step of all workers: ranks that wait for each other are no independent samples.
+  const Alignment& alignment = report.alignment;
+  for (size_t i = 0; i < alignment.workers.size(); ++i) {
+    const size_t w = alignment.workers[i];
+    if (std::find(workers.begin(), workers.end(), w) == workers.end()) continue;
     const WorkerView& view = report.workers[w].view;
     const std::vector<int64_t>& column = view.class_ns[Index(*bound)];
-    constexpr size_t kManySteps = 64;  // with many workers, only their means are used
-    if (workers.size() > kManySteps) {
-      in_class.push_back(report.workers[w].classes_ms[Index(*bound)].value_or(0));
-      all.push_back(report.workers[w].mean_ms.value_or(0));
-      continue;
-    }
-    for (size_t s = 0; s < view.steps.size(); ++s) {
-      in_class.push_back(column.empty() ? 0 : static_cast<double>(column[s]));
-      all.push_back(static_cast<double>(view.steps[s].account_ns));
+    const size_t count = alignment.synchronous ? alignment.common() : view.steps.size();
+    in_class.resize(std::max(in_class.size(), count));
+    all.resize(in_class.size());
+    for (size_t s = 0; s < count; ++s) {
+      const size_t step = alignment.synchronous ? alignment.steps[i][s] : s;
+      if (!column.empty()) in_class[s] += static_cast<double>(column[step]);
+      all[s] += static_cast<double>(view.steps[step].account_ns);
     }
   }
   const Range range = BootstrapRatio(in_class, all);

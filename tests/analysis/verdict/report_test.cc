@@ -220,6 +220,38 @@ TEST_F(ReportTest, ASlowLinkSlowsAllAndBlamesNobody) {
   EXPECT_EQ(verdict["workers"], json::array());
 }
 
+// The same ten steps, one of them with a slow transfer: more equal ranks are not more samples.
+TEST_F(ReportTest, TheIntervalOfABoundDoesNotDependOnTheNumberOfRanks) {
+  std::vector<json> verdicts;
+  for (const int ranks : {2, 32, 80}) {
+    workers_ = json::array();
+    std::vector<TraceFile> traces(static_cast<size_t>(ranks));
+    double begin_ms = 5;
+    for (int step = 0; step < 10; ++step) {
+      const double end_ms = begin_ms + 31 + (step == 4 ? 200 : 5);
+      for (int rank = 0; rank < ranks; ++rank) {
+        TraceFile& trace = traces[static_cast<size_t>(rank)];
+        const double arrival_ms = begin_ms + 30 + 0.1 * Jitter(rank, step);
+        trace.Step(step, begin_ms, end_ms);
+        trace.Event("forward", begin_ms, arrival_ms);
+        trace.AllReduce(step, arrival_ms, end_ms);
+      }
+      begin_ms = end_ms;
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      AddWorker(rank, "node0", traces[static_cast<size_t>(rank)]);
+    }
+    WriteManifest();
+    verdicts.push_back(ReportOfRun()["verdict"]);
+  }
+  for (const json& verdict : verdicts) {
+    EXPECT_EQ(verdict["class"], "transfer") << verdict;
+    for (const char* end : {"gain_low", "gain_high"}) {
+      EXPECT_NEAR(verdict[end].get<double>(), verdicts[0][end].get<double>(), 0.1) << verdict;
+    }
+  }
+}
+
 TEST_F(ReportTest, ASlowLinkComesBeforeAStragglerThatIsWorthLittle) {
   AddRanks(
       4, 30, [](int, int) { return 0.5; },
