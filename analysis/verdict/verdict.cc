@@ -174,8 +174,8 @@ void CountLast(const std::vector<MatchTimes>& matches, const Alignment& alignmen
         *std::max_element(report.collectives.begin(), report.collectives.end(),
                           [](const auto& a, const auto& b) { return a.wait_ms < b.wait_ms; });
     finding->last_name = row.name;
+    if (!row.last.empty()) finding->last_of = row.count;
     for (const auto& [worker, count] : row.last) {
-      finding->last_of += count;
       if (std::find(finding->workers.begin(), finding->workers.end(), worker) !=
           finding->workers.end()) {
         finding->last_count += count;

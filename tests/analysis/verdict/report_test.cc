@@ -211,6 +211,18 @@ TEST_F(ReportTest, OfStagesInARowTheGainIsALimit) {
   EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("41.0 ms (at most -20 %)"));
 }
 
+// The clocks tell the last arrival of one collective only.
+TEST_F(ReportTest, TheLastArrivalIsOneOfAllCollectives) {
+  AddRanks(
+      4, 40, [](int, int) { return 1.0; },
+      [](int rank, int step) { return rank != 2 ? 30.0 : step == 7 ? 60.0 : 36.0; });
+  for (json& worker : workers_) worker["clock_uncertainty_ns"] = 4'000'000;
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["workers"], json({"w2"})) << verdict;
+  EXPECT_THAT(verdict["why"].dump(), HasSubstr("last to arrive at 1 of 40 gloo:all_reduce"));
+}
+
 TEST_F(ReportTest, ASlowLinkSlowsAllAndBlamesNobody) {
   AddRanks(4, 40, Jitter, [](int, int) { return 12.0; });
   WriteManifest();
