@@ -143,47 +143,120 @@ double Significance(const OwnTimes& times, const std::vector<size_t>& workers) {
   return error > 0 ? std::min(kCertain, mean / error) : (mean > 0 ? kCertain : 0);
 }
 
+// Per step: who has the largest own time, and its lead over the next one.
+struct Leads {
+  std::vector<double> ns;
+  std::vector<size_t> group;
+};
+
+// `groups`: that of each worker. Those of one group do not compete.
+Leads LeadsOf(const OwnTimes& times, const std::vector<size_t>& groups) {
+  Leads leads;
+  for (size_t s = 0; s < times.step_ns.size(); ++s) {
+    double first = 0;
+    double second = 0;
+    size_t group = groups.front();
+    for (size_t w = 0; w < groups.size(); ++w) {
+      const double own = times.own_ns[w][s];
+      if (own > first) {
+        if (groups[w] != group) second = first;
+        first = own;
+        group = groups[w];
+      } else if (groups[w] != group) {
+        second = std::max(second, own);
+      }
+    }
+    leads.ns.push_back(first - second);
+    leads.group.push_back(group);
+  }
+  return leads;
+}
+
+// Each worker is a group.
+std::vector<size_t> Alone(const OwnTimes& times) {
+  std::vector<size_t> groups(times.own_ns.size());
+  std::iota(groups.begin(), groups.end(), 0);
+  return groups;
+}
+
+// Each node is a group, named by its first worker.
+std::vector<size_t> ByNode(const OwnTimes& times) {
+  std::vector<size_t> groups;
+  for (const std::string& node : times.nodes) {
+    groups.push_back(static_cast<size_t>(std::find(times.nodes.begin(), times.nodes.end(), node) -
+                                         times.nodes.begin()));
+  }
+  return groups;
+}
+
+// Returns the probability of at least `least` successes in `trials`.
+double BinomialTail(size_t least, size_t trials, double probability) {
+  const auto log_factorial = [](size_t n) { return std::lgamma(static_cast<double>(n) + 1); };
+  double tail = 0;
+  for (size_t k = least; k <= trials; ++k) {
+    tail += std::exp(log_factorial(trials) - log_factorial(k) - log_factorial(trials - k) +
+                     static_cast<double>(k) * std::log(probability) +
+                     static_cast<double>(trials - k) * std::log1p(-probability));
+  }
+  return tail;
+}
+
+std::optional<Latest> LatestOf(const OwnTimes& times, const std::vector<size_t>& groups) {
+  const Leads leads = LeadsOf(times, groups);
+  std::map<size_t, double> sums;
+  for (size_t s = 0; s < leads.ns.size(); ++s) sums[leads.group[s]] += leads.ns[s];
+  const double total = std::accumulate(leads.ns.begin(), leads.ns.end(), 0.0);
+  const auto most = std::max_element(
+      sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == sums.end() || 2 * most->second <= total) return std::nullopt;
+  Latest latest;
+  for (size_t w = 0; w < groups.size(); ++w) {
+    if (groups[w] == most->first) latest.workers.push_back(w);
+  }
+  if (latest.workers.size() == groups.size()) return std::nullopt;
+  size_t long_steps = 0;
+  for (size_t s = 0; s < leads.ns.size(); ++s) {
+    if (leads.ns[s] <= kMinLead * Mean(leads.ns)) continue;
+    ++long_steps;
+    if (leads.group[s] == most->first) ++latest.steps;
+  }
+  if (latest.steps == 0) return std::nullopt;
+  const double share =
+      static_cast<double>(latest.workers.size()) / static_cast<double>(groups.size());
+  latest.significant = BinomialTail(latest.steps, long_steps, share) / share < kFalseAlarm;
+  return latest;
+}
+
+// Adds who is late now and then, but more often than chance has it.
+void AddLatest(const OwnTimes& times, std::vector<Straggler>* found) {
+  const std::optional<Latest> latest = FindLatest(times);
+  if (!latest.has_value() || !latest->significant) return;
+  Straggler straggler = WorthOf(times, latest->workers);
+  if (straggler.gain < kMinGain || straggler.gain_low < kMinGainLow) return;
+  straggler.node = latest->node;
+  straggler.late_steps = latest->steps;
+  found->push_back(std::move(straggler));
+}
+
 // Adds the step in which one worker loses most, if that step alone is worth a finding.
 void AddSingleSteps(const OwnTimes& times, std::vector<Straggler>* found) {
   std::set<size_t> named;
   for (const Straggler& straggler : *found) {
     named.insert(straggler.workers.begin(), straggler.workers.end());
   }
-  // Per step: the slowest worker and its lead over the next one.
-  double most = 0;
-  size_t worker = 0;
-  size_t step = 0;
-  for (size_t s = 0; s < times.step_ns.size(); ++s) {
-    double first = 0;
-    double second = 0;
-    size_t who = 0;
-    for (size_t w = 0; w < times.own_ns.size(); ++w) {
-      const double own = times.own_ns[w][s];
-      if (own > first) {
-        second = first;
-        first = own;
-        who = w;
-      } else {
-        second = std::max(second, own);
-      }
-    }
-    if (first - second > most) {
-      most = first - second;
-      worker = who;
-      step = s;
-    }
-  }
   const double total = std::accumulate(times.step_ns.begin(), times.step_ns.end(), 0.0);
-  if (times.own_ns.size() < 2 || total <= 0 || most / total < kMinSingleGain) return;
-  if (named.count(worker) != 0) return;
+  if (times.own_ns.size() < 2 || total <= 0) return;
+  const Leads leads = LeadsOf(times, Alone(times));
+  const auto longest = std::max_element(leads.ns.begin(), leads.ns.end());
   Straggler single;
-  single.workers = {worker};
   single.single = true;
-  single.step = step;
+  single.step = static_cast<size_t>(longest - leads.ns.begin());
+  single.workers = {leads.group[single.step]};
+  if (*longest / total < kMinSingleGain || named.count(single.workers.front()) != 0) return;
   const auto steps = static_cast<double>(times.step_ns.size());
   single.step_ns = total / steps;
-  single.mended_step_ns = (total - most) / steps;
-  single.gain = most / total;
+  single.mended_step_ns = (total - *longest) / steps;
+  single.gain = *longest / total;
   single.gain_high = single.gain;
   found->push_back(std::move(single));
 }
@@ -216,6 +289,19 @@ Straggler WorthOf(const OwnTimes& times, std::vector<size_t> workers) {
   return straggler;
 }
 
+std::optional<Latest> FindLatest(const OwnTimes& times) {
+  if (times.own_ns.size() < 2) return std::nullopt;
+  std::optional<Latest> latest = LatestOf(times, Alone(times));
+  if (latest.has_value()) return latest;
+  latest = LatestOf(times, ByNode(times));
+  // Of two nodes one always causes half.
+  if (!latest.has_value() || !latest->significant || !IsNode(times, latest->workers)) {
+    return std::nullopt;
+  }
+  latest->node = times.nodes[latest->workers.front()];
+  return latest;
+}
+
 std::vector<Straggler> FindStragglers(const OwnTimes& times) {
   const std::vector<size_t> outliers = Outliers(times);
   std::vector<Straggler> found;
@@ -232,6 +318,7 @@ std::vector<Straggler> FindStragglers(const OwnTimes& times) {
     std::stable_sort(found.begin(), found.end(),
                      [](const Straggler& a, const Straggler& b) { return a.gain > b.gain; });
   }
+  if (found.empty()) AddLatest(times, &found);
   AddSingleSteps(times, &found);
   return found;
 }

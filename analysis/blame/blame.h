@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct Straggler {
   bool at_most = false;
   // Mean excess of these workers' own times over the others' median, in its standard errors.
   double significance = 0;
+  // If not 0: they are late in this many steps only, and in the others nobody is.
+  size_t late_steps = 0;
   // A single step accounts for most of it.
   bool single = false;
   size_t step = 0;  // if `single`: its index
@@ -44,6 +47,18 @@ std::vector<double> MeanOwn(const OwnTimes& times);
 
 // Returns what fixing `workers` would gain: as much as the largest own time shrinks.
 Straggler WorthOf(const OwnTimes& times, std::vector<size_t> workers);
+
+// A worker, or all of a node, whom the others wait for most, step by step.
+struct Latest {
+  std::vector<size_t> workers;
+  std::string node;          // set if it is a node
+  size_t steps = 0;          // in which they are late by far more than somebody is on average
+  bool significant = false;  // equal workers that take turns are rarely late as often
+};
+
+// Returns who causes more than half of the time by which the last one is behind all others: a
+// worker, or a node if that is significant.
+std::optional<Latest> FindLatest(const OwnTimes& times);
 
 // Returns the findings that pass the thresholds (thresholds.h), largest gain first. A single long
 // step is last, regardless of its gain.

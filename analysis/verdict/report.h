@@ -45,7 +45,10 @@ struct Finding {
   std::optional<double> gain;  // with low and high; set if a fix can gain time
   double gain_low = 0;
   double gain_high = 0;
-  bool gain_at_most = false;           // the gain has no interval, but is not larger
+  bool gain_at_most = false;  // the gain has no interval, but is not larger
+  // Where workers wait for each other: who causes most of it, and if not 0, in how many steps.
+  std::vector<size_t> latest;
+  size_t late_steps = 0;
   std::optional<int64_t> single_step;  // step number, if it is a single event
   size_t last_count = 0;               // collectives at which these workers arrived last
   size_t last_of = 0;                  // of so many with one name, the one with most waiting

@@ -193,20 +193,12 @@ void CountLast(const std::vector<MatchTimes>& matches, const Alignment& alignmen
   if (!waits.empty()) finding->wait_ms = Mean(waits);
 }
 
-// Finds stragglers among ranks that wait for each other.
-void BlameRanks(const Alignment& alignment, const std::vector<MatchTimes>& matches,
-                Report* report) {
-  if (alignment.common() < kMinSteps) {
-    report->verdict = Undecidable(
-        absl::StrFormat("%d steps are common to all workers, and at least %d are needed",
-                        alignment.common(), kMinSteps),
-        "number the steps alike in all workers; if they are, capture longer");
-    return;
-  }
+OwnTimes OwnTimesOf(const Alignment& alignment, const std::vector<MatchTimes>& matches,
+                    const Report& report) {
   OwnTimes times;
   times.step_ns.assign(alignment.common(), 0);
   for (size_t i = 0; i < alignment.workers.size(); ++i) {
-    const WorkerView& view = report->workers[alignment.workers[i]].view;
+    const WorkerView& view = report.workers[alignment.workers[i]].view;
     std::vector<double> own;
     own.reserve(alignment.common());
     for (size_t s = 0; s < alignment.common(); ++s) {
@@ -218,11 +210,22 @@ void BlameRanks(const Alignment& alignment, const std::vector<MatchTimes>& match
     times.own_ns.push_back(std::move(own));
     times.nodes.push_back(view.digest->host());
   }
-  {
-    std::vector<WorkerView> views;
-    views.reserve(report->workers.size());
-    for (const WorkerRow& row : report->workers) views.push_back(row.view);
-    times.transfer_ns = TransferPerStep(alignment, views, matches);
+  std::vector<WorkerView> views;
+  views.reserve(report.workers.size());
+  for (const WorkerRow& row : report.workers) views.push_back(row.view);
+  times.transfer_ns = TransferPerStep(alignment, views, matches);
+  return times;
+}
+
+// Finds stragglers among ranks that wait for each other.
+void BlameRanks(const OwnTimes& times, const Alignment& alignment,
+                const std::vector<MatchTimes>& matches, Report* report) {
+  if (alignment.common() < kMinSteps) {
+    report->verdict = Undecidable(
+        absl::StrFormat("%d steps are common to all workers, and at least %d are needed",
+                        alignment.common(), kMinSteps),
+        "number the steps alike in all workers; if they are, capture longer");
+    return;
   }
   for (const Straggler& straggler : FindStragglers(times)) {
     Finding finding;
@@ -235,6 +238,7 @@ void BlameRanks(const Alignment& alignment, const std::vector<MatchTimes>& match
     finding.gain_low = straggler.at_most ? 0 : straggler.gain_low;
     finding.gain_high = straggler.at_most ? straggler.gain : straggler.gain_high;
     finding.gain_at_most = straggler.at_most;
+    finding.late_steps = straggler.late_steps;
     NameCause(alignment, *report, straggler, &finding);
     CountLast(matches, alignment, *report, &finding);
     const std::string doubt = WhyNotSure(finding, *report);
@@ -345,8 +349,10 @@ void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matc
                           "capture longer, or --steps=50");
     return;
   }
+  OwnTimes times;
   if (alignment.synchronous) {
-    BlameRanks(alignment, matches, report);
+    times = OwnTimesOf(alignment, matches, *report);
+    BlameRanks(times, alignment, matches, report);
     CompareIndependent(alignment.apart, report);
   } else {
     CompareIndependent(alignment.workers, report);
@@ -363,6 +369,12 @@ void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matc
     report->verdict = report->findings.front();
   } else if (report->verdict.why_undecidable.empty()) {
     report->verdict = BoundOfAll(measured, *report);
+    if (const std::optional<Latest> latest = FindLatest(times)) {
+      for (const size_t i : latest->workers) {
+        report->verdict.latest.push_back(alignment.workers[i]);
+      }
+      report->verdict.late_steps = latest->steps;
+    }
     if (report->verdict.gain.has_value()) report->findings.push_back(report->verdict);
   }
 }

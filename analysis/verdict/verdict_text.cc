@@ -17,6 +17,19 @@ size_t Compared(const Report& report) {
   return report.workers.size() - report.alignment.apart.size();
 }
 
+std::string Titles(const std::vector<size_t>& workers, const Report& report) {
+  constexpr size_t kMaxTitles = 4;
+  std::vector<std::string> titles;
+  for (const size_t w : workers) {
+    if (titles.size() == kMaxTitles) {
+      titles.push_back(absl::StrCat("and ", workers.size() - kMaxTitles, " more"));
+      break;
+    }
+    titles.push_back(TitleOf(report.workers[w]));
+  }
+  return absl::StrJoin(titles, ", ");
+}
+
 std::string Title(const Finding& finding, const Report& report) {
   if (finding.workers.empty()) {
     return absl::StrCat("all ", Compared(report), " workers");
@@ -24,16 +37,12 @@ std::string Title(const Finding& finding, const Report& report) {
   if (!finding.node.empty()) {
     return absl::StrCat("node ", finding.node, " (", finding.workers.size(), " workers)");
   }
-  constexpr size_t kMaxTitles = 4;
-  std::vector<std::string> titles;
-  for (const size_t w : finding.workers) {
-    if (titles.size() == kMaxTitles) {
-      titles.push_back(absl::StrCat("and ", finding.workers.size() - kMaxTitles, " more"));
-      break;
-    }
-    titles.push_back(TitleOf(report.workers[w]));
-  }
-  return absl::StrJoin(titles, ", ");
+  return Titles(finding.workers, report);
+}
+
+// Returns "in 4 of 40 steps".
+std::string LateSteps(const Finding& finding, const Report& report) {
+  return absl::StrCat("in ", finding.late_steps, " of ", report.alignment.common(), " steps");
 }
 
 std::string ClassWord(const Finding& finding) {
@@ -98,6 +107,11 @@ std::string GainText(const Finding& finding) {
 std::string AdviceText(const Report& report, const Finding& finding) {
   if (finding.step_class == StepClass::kWaiting && report.missing.empty() &&
       report.workers.size() > 1) {
+    if (!finding.latest.empty()) {
+      return absl::StrCat("most of it is caused by ", Titles(finding.latest, report), ", ",
+                          LateSteps(finding, report),
+                          "; a longer capture tells whether that is chance");
+    }
     return "they take turns in being late: batches of uneven size, or a machine that is short of "
            "CPU; a longer capture tells whether one of them is late more often";
   }
@@ -118,8 +132,10 @@ void WriteStraggler(const Report& report, Finding* finding) {
     finding->text = absl::StrCat("one step is slow: step ", *finding->single_step, " on ", who,
                                  ", ", ClassWord(*finding));
   } else {
-    finding->text = absl::StrFormat("%.2fx slower than its median rank allows: %s, %s", factor, who,
-                                    ClassWord(*finding));
+    const std::string when =
+        finding->late_steps > 0 ? ", " + LateSteps(*finding, report) : std::string();
+    finding->text = absl::StrFormat("%.2fx slower than its median rank allows%s: %s, %s", factor,
+                                    when, who, ClassWord(*finding));
   }
   if (finding->last_of > 0) {
     std::string line = absl::StrCat("last to arrive at ", finding->last_count, " of ",

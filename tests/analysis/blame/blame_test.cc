@@ -164,6 +164,34 @@ TEST(BlameTest, ASlowStepNowAndThenIsFound) {
   EXPECT_FALSE(found[0].single);
 }
 
+// Too irregular for the excess over all steps to be significant.
+TEST(BlameTest, WhoIsLateInAFewStepsIsFound) {
+  OwnTimes times = Equal(8, 40);
+  Slow(&times, 3, 600, /*every=*/10);
+  const std::vector<Straggler> found = FindStragglers(Measured(times));
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].workers, ElementsAre(3));
+  EXPECT_EQ(found[0].late_steps, 4u);
+  EXPECT_FALSE(found[0].single);
+}
+
+TEST(BlameTest, ANodeThatIsLateInAFewStepsIsFound) {
+  OwnTimes times = Equal(16, 40);
+  for (const size_t worker : {8, 9, 10, 11}) Slow(&times, worker, 600, /*every=*/10);
+  const std::vector<Straggler> found = FindStragglers(Measured(times));
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].workers, ElementsAre(8, 9, 10, 11));
+  EXPECT_EQ(found[0].node, "node2");
+  EXPECT_EQ(found[0].late_steps, 4u);
+}
+
+TEST(BlameTest, WhoTakesTurnsInBeingLateIsNotBlamed) {
+  OwnTimes times = Equal(8, 40);
+  for (const size_t turn : {0, 1, 2, 3}) times.own_ns[turn][turn * 10 + 7] += 300e6;
+  EXPECT_THAT(FindStragglers(Measured(times)), IsEmpty());
+  EXPECT_FALSE(FindLatest(Measured(times)).has_value());
+}
+
 TEST(BlameTest, ASingleLongStepIsAFindingOfItsOwn) {
   OwnTimes times = Equal(8, 40);
   times.own_ns[2][17] += 900e6;
