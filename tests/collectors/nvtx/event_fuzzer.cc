@@ -145,10 +145,10 @@ class Calls {
     return all[input_.Take<uint8_t>() % all.size()];
   }
   const void* MadeUp(const void* handle) {
-    const auto by = input_.Take<int8_t>();
-    return by == 0 ? handle
-                   : reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(handle) +
-                                                   static_cast<uintptr_t>(intptr_t{by}));
+    const uintptr_t moved = reinterpret_cast<uintptr_t>(handle) +
+                            static_cast<uintptr_t>(intptr_t{input_.Take<int8_t>()});
+    memcpy(&handle, &moved, sizeof(moved));
+    return handle;
   }
   const void* Domain() { return MadeUp(Known(g_domains)); }
   const void* String() { return MadeUp(Known(g_strings)); }
@@ -198,13 +198,14 @@ class Calls {
     full.category = input_.Take<uint8_t>();
     full.color_type = input_.Take<uint8_t>() % 3;
     full.color = input_.Take<uint32_t>();
-    full.payload_type = input_.Take<int8_t>();
+    const int type = input_.Take<uint8_t>();
+    full.payload_type = type < 128 ? type : type - 256;
     if (full.payload_type == -1) {
       full.payload_type = abi::kPayloadExtended;
       size_t count = 0;
       const abi::PayloadData* const payloads = Payloads(&count);
       full.payload_count = count == 18 ? -1 : static_cast<int32_t>(count);
-      memcpy(&full.payload, &payloads, sizeof(payloads));
+      full.payload.uint64_value = reinterpret_cast<uintptr_t>(payloads);
     } else {
       full.payload.uint64_value = input_.Take<uint64_t>();
     }
