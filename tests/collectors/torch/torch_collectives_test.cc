@@ -13,8 +13,8 @@
 #include "absl/time/time.h"
 #include "collectors/torch/torch_callbacks.h"
 #include "collectors/torch/torch_library.h"
-#include "tests/collectors/torch/fake_torch.h"
 #include "tests/collectors/host/recorder/recorded.h"
+#include "tests/collectors/torch/fake_torch.h"
 
 namespace jobscope {
 namespace {

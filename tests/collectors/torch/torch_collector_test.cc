@@ -24,8 +24,8 @@
 #include "collectors/torch/torch_callbacks.h"
 #include "collectors/torch/torch_library.h"
 #include "collectors/torch/torch_shapes.h"
-#include "tests/collectors/torch/fake_torch.h"
 #include "tests/collectors/host/recorder/recorded.h"
+#include "tests/collectors/torch/fake_torch.h"
 
 namespace jobscope {
 namespace {

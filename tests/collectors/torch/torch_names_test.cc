@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectors/torch/torch_library.h"
-#include "tests/collectors/torch/fake_torch.h"
 #include "tests/collectors/host/recorder/recorded.h"
+#include "tests/collectors/torch/fake_torch.h"
 
 namespace jobscope {
 namespace {
