@@ -308,6 +308,7 @@ TEST_F(NativeCaptureTest, LargeItemsTravelWhole) {
 TEST_F(NativeCaptureTest, FewItemsTravelTogether) {
   flood_.Flood(/*segments=*/300, /*per_drain=*/1, /*segment_bytes=*/8);
   StartFlood(Options());
+  const absl::Time begin = absl::Now();
   auto stream = Start(absl::Milliseconds(600));
   int messages = 0;
   while (const auto response = stream->Next()) {
@@ -317,7 +318,9 @@ TEST_F(NativeCaptureTest, FewItemsTravelTogether) {
     }
     if (response->has_ended()) break;
   }
-  EXPECT_LE(messages, 8) << "two while it records, the rest behind it";
+  // Two a second, which on a busy machine are more than those of the 600 ms, and the rest behind it.
+  EXPECT_LE(messages,
+            7 + 2 * absl::ToInt64Seconds(absl::Ceil(absl::Now() - begin, absl::Seconds(1))));
   ExpectWithoutGap(stream->items);
   EXPECT_EQ(EventsOf(stream->items), flood_.total());
 }
