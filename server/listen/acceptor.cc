@@ -203,6 +203,9 @@ void Acceptor::Loop::Run() {
       RunOnce();
     } catch (const std::bad_alloc&) {
       PauseAndWarn(NowNs(), "out of memory");
+      // A connection with data to read would wake the next poll at once.
+      pollfd wake = {wake_fd_, POLLIN, 0};
+      (void)poll(&wake, 1, kRetryNs / 1'000'000);
     }
   }
   for (const Connection& connection : connections_) Close(connection);
