@@ -227,7 +227,8 @@ void CudaSession::AddWarnings() {
     Degrade(absl::StrCat("CUPTI ", CuptiVersionText(api_->version),
                          " is newer than the versions that this server was tested with"));
   }
-  if (overdue_buffers_ > 0) {
+  // Without work in flight all records of the window have come: these are of later work.
+  if (overdue_buffers_ > 0 && work_in_flight_) {
     Degrade(absl::StrCat(overdue_buffers_,
                          " buffers with records did not come back from CUPTI: these records are "
                          "not in the trace, nor counted"));

@@ -414,6 +414,24 @@ TEST_F(CudaAccountTest, ABufferThatDoesNotComeBackIsSaidOnceAndNotWaitedForAgain
   EXPECT_THAT(session().report().warnings, ElementsAre(HasSubstr("1 buffers came back after")));
 }
 
+// The program goes on while the capture ends.
+TEST_F(CudaAccountTest, ABufferOfWorkAfterTheEndIsNotMissed) {
+  Begin();
+  gpu().Launch(kAdd);
+  gpu().Hang("cuptiActivityFlushAll");
+  std::thread ending([this] { Finish(); });
+  EXPECT_EQ(gpu().AwaitHang(), 1);  // the window has ended
+  const Bytes kernel = Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 130001);
+  void* const held = gpu().Take();
+  std::memcpy(held, kernel.data(), kernel.size());
+  gpu().Release();
+  ending.join();
+  EXPECT_EQ(session().Named(kAddName).size(), 1u);
+  EXPECT_EQ(session().report().state, CollectorState::kOn) << session().report().reason;
+  EXPECT_THAT(session().report().warnings, IsEmpty());
+  gpu().Return(held, kernel.data(), kernel.size());
+}
+
 TEST_F(CudaAccountTest, AFullStoreIsALossLikeOthers) {
   driver_ = std::make_unique<SessionDriver>(&collector(), kMonotonic, 1 << 20);
   Begin();
