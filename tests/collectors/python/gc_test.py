@@ -72,7 +72,10 @@ class GcTest(unittest.TestCase):
 
     def test_collections_stand_on_the_thread_that_collects(self):
         for _ in range(2):  # the function comes and goes with each capture
-            collector, events = self.capture(self.worker)
+            for _ in range(20):
+                collector, events = self.capture(self.worker)
+                if "could not acquire the GIL" not in collector.get("reason", ""):
+                    break  # otherwise the machine was too busy for its turn to come in time
             self.assertEqual(collector["state"], "on", collector)
             collections = [event for event in xspace.named(events, "gc") if "truncated" not in event.stats]
             for generation in (0, 2):
