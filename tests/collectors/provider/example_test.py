@@ -41,16 +41,19 @@ class ExampleTest(unittest.TestCase):
         return answer["run_directory"], {c["name"]: c for c in answer["workers"][0]["collectors"]}
 
     def test_its_counters_are_in_the_trace(self):
-        run, collectors = self.capture()
-        self.assertEqual(collectors["rusage"]["state"], "on")
-        (file,) = glob.glob(os.path.join(run, "*.xplane.pb"))
-        events = [event for name, plane in xspace.planes(file) if name == "/host:CPU" for event in plane]
-        faults = xspace.named(events, "page faults / 5 ms")
-        self.assertEqual(collectors["rusage"]["events"], 2 * len(faults))
-        self.assertEqual(len(faults), len(xspace.named(events, "preemptions / 5 ms")))
-        # The loop touches a thousand pages at a time.
-        self.assertGreater(sum(event.stats["page faults / 5 ms"] for event in faults), 1000)
-        self.assertTrue(all(0 <= event.start_ps <= 301e9 for event in faults))
+        for _ in range(20):  # on a busy machine the loop may not run during a capture
+            run, collectors = self.capture()
+            self.assertEqual(collectors["rusage"]["state"], "on")
+            (file,) = glob.glob(os.path.join(run, "*.xplane.pb"))
+            events = [event for name, plane in xspace.planes(file) if name == "/host:CPU" for event in plane]
+            faults = xspace.named(events, "page faults / 5 ms")
+            self.assertEqual(collectors["rusage"]["events"], 2 * len(faults))
+            self.assertEqual(len(faults), len(xspace.named(events, "preemptions / 5 ms")))
+            self.assertTrue(all(0 <= event.start_ps <= 301e9 for event in faults))
+            # The loop touches a thousand pages at a time.
+            if sum(event.stats["page faults / 5 ms"] for event in faults) > 1000:
+                return
+        self.fail("no page faults were recorded")
 
     def test_left_out_when_it_is_not_asked_for(self):
         for choice in ("none", "torch"):
