@@ -111,7 +111,7 @@ class ExitTest(harness.TestCase):
                 with self.subTest(how=how):
                     code, errors, answer = self._leave(how, ("loop", "4"), number)
                     self.assertEqual((code, errors), (expected, ""))
-                    self.assertGreater(answer["ok"], 0)
+                    self.assertGreater(answer["ok"], 0, answer)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@
 //   rpc_probe ADDRESS profile MS [NAME]  one Profile of that duration; says "recording" once the
 //                                        worker is busy with it; counts the events of that name
 //   rpc_probe ADDRESS loop THREADS       Describe again and again until standard input ends; says
-//                                        "looping" after the first answer
+//                                        "looping" once a call has succeeded, or none has for 60 s
 //
 // JOBSCOPE_PROBE_CA names a CA file: the call then goes over TLS, to the name "localhost".
 #include <grpcpp/grpcpp.h>
@@ -192,7 +192,7 @@ int Loop(const std::string& address, int64_t thread_count) {
   }
   {
     std::unique_lock<std::mutex> lock(mutex);
-    answered.wait(lock, [&] { return ok + refused + failed > 0; });
+    answered.wait_for(lock, std::chrono::seconds(60), [&] { return ok > 0; });
   }
   std::cout << "looping" << std::endl;
   while (std::cin.get() != EOF) {
