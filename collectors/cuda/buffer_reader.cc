@@ -59,7 +59,8 @@ uint64_t BufferReader::DiscardRecords(const BufferPool::Full& buffer) const {
   RecordWalk walk(api_, buffer.data, buffer.bytes);
   for (; walk.Next(); ++records) {
     Activity activity;
-    if (ParseRecord(walk.record(), walk.left(), api_->version, &activity) == ParseResult::kOk) {
+    if (!buffer.shared &&
+        ParseRecord(walk.record(), walk.left(), api_->version, &activity) == ParseResult::kOk) {
       std::free(activity.details);
     }
   }

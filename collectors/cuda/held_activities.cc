@@ -6,11 +6,6 @@
 
 namespace jobscope::cuda {
 
-bool IsDeviceWork(ActivityType type) {
-  return type == ActivityType::kKernel || type == ActivityType::kCopy ||
-         type == ActivityType::kSet || type == ActivityType::kGraph;
-}
-
 void HeldActivities::Take(const TimedActivity& timed) {
   Note(timed);
   // Memory records before the window count in its totals, too.

@@ -18,9 +18,6 @@
 
 namespace jobscope::cuda {
 
-// Returns whether a GPU executes it, unlike calls and memory events.
-bool IsDeviceWork(ActivityType type);
-
 // Writes a call once the work that it caused is known, and all activities in the order of their
 // begin. Used by the collector's thread only.
 class HeldActivities {

@@ -64,10 +64,11 @@ const Correlations::Known* Correlations::Find(uint32_t correlation) const {
 }
 
 bool Correlations::IsSettled(const Activity& activity) const {
-  if (activity.correlation == 0) return true;
+  const bool is_call = activity.type == ActivityType::kApi;
+  if (activity.correlation == 0 || !(is_call || IsDeviceWork(activity.type))) return true;
   const Known* const known = Find(activity.correlation);
-  if (known == nullptr) return activity.type == ActivityType::kApi;  // a call without work
-  if (activity.type != ActivityType::kApi) return known->has_call;
+  if (known == nullptr) return is_call;  // a call without work
+  if (!is_call) return known->has_call;
   return !known->launches || known->has_work;
 }
 

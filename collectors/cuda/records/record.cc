@@ -195,6 +195,11 @@ size_t KernelBytes(uint32_t version) {
 
 }  // namespace
 
+bool IsDeviceWork(ActivityType type) {
+  return type == ActivityType::kKernel || type == ActivityType::kCopy ||
+         type == ActivityType::kSet || type == ActivityType::kGraph;
+}
+
 size_t RecordBytes(uint32_t kind, uint32_t version) {
   switch (kind) {
     case kKindKernel:

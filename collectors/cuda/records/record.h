@@ -21,6 +21,9 @@ enum class ActivityType : uint8_t {
   kUnifiedMemory,
 };
 
+// Returns whether a GPU executes it, unlike calls and memory events.
+bool IsDeviceWork(ActivityType type);
+
 // One record of any kind; fields that a kind does not have are 0. Times are CUPTI's nanoseconds
 // (CLOCK_REALTIME); 0 means that CUPTI does not know it.
 struct Activity {

@@ -159,7 +159,7 @@ std::optional<BufferPool::Full> BufferPool::TakeFull() {
       continue;
     }
     return Full{*oldest, DataOf(*oldest), slots_[*oldest].valid.load(std::memory_order_relaxed),
-                *oldest >= slots()};
+                *oldest >= slots(), *oldest == slots() + kScrapBuffers - 1};
   }
 }
 

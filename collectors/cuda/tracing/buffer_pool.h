@@ -57,6 +57,8 @@ class BufferPool {
     const uint8_t* data = nullptr;
     size_t bytes = 0;
     bool scrap = false;  // only to be counted
+    // Perhaps lent several times at once: of what its records own, nothing is known.
+    bool shared = false;
   };
   // Takes the oldest returned buffer; it belongs to the caller until Free.
   std::optional<Full> TakeFull();

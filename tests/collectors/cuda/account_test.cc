@@ -73,15 +73,16 @@ class CudaAccountTest : public CudaCollectorTest {
     gpu().Emit(api);
   }
   static constexpr uint32_t kKindOverhead = 17;
-  static void DeliverOverhead() {
+  static Bytes Overhead() {
     Activity overhead;
     overhead.type = cuda::ActivityType::kOverhead;
     overhead.call = 6u << 16;
     overhead.start_ns = RealtimeNs();
     overhead.end_ns = overhead.start_ns + 1'000;
     overhead.details = NewDetails();
-    EXPECT_TRUE(gpu().Deliver(Encode(overhead, gpu().version())));
+    return Encode(overhead, gpu().version());
   }
+  static void DeliverOverhead() { EXPECT_TRUE(gpu().Deliver(Overhead())); }
   // CUPTI has no time for it, and gives it back as complete.
   static void EmitWithoutTime(Activity activity) {
     activity.start_ns = activity.end_ns = 0;
@@ -370,6 +371,25 @@ TEST_F(CudaAccountTest, DetailsOfOverheadsInScrapAreNotLeaked) {
   session().ExpectIdentity();
   EXPECT_EQ(session().report().lost_by_cause.at("gpu_pool"), 1u);
   EXPECT_EQ(details_count, 0);
+}
+
+// Two threads of CUPTI write to the same one, and what one has returned the other may return again.
+TEST_F(CudaAccountTest, DetailsOfOverheadsInASharedScrapBufferAreNotFreed) {
+  options_.cupti_library = UseVersion(22);
+  Begin();
+  const size_t all =
+      options_.buffer_bytes / cuda::BufferPool::kBufferBytes + cuda::BufferPool::kScrapBuffers;
+  std::vector<void*> taken;
+  for (size_t i = 0; i < all; ++i) taken.push_back(gpu().Take());
+  void* const shared = gpu().Take();
+  ASSERT_EQ(shared, taken.back());
+  const Bytes record = Overhead();
+  gpu().Return(shared, record.data(), record.size());
+  for (void* const buffer : taken) gpu().Return(buffer, nullptr, 0);
+  Finish();
+  EXPECT_EQ(session().report().lost_by_cause.at("gpu_pool"), 1u);
+  EXPECT_EQ(details_count, 1);
+  for (std::atomic<void*>& details : details_in_use) std::free(details.load());
 }
 
 TEST_F(CudaAccountTest, BuffersThatComeBackAfterTheEndAreSaidInTheNextCapture) {

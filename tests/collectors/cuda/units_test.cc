@@ -115,6 +115,22 @@ TEST(CorrelationsTest, AreBoundedHoweverManyCallsThereAre) {
   }
 }
 
+// A process that exits does not wait for what is held.
+TEST(CorrelationsTest, AWaitIsSettledWithoutItsCall) {
+  EventWriter::Call call;
+  call.may_have_work = false;  // cudaStreamSynchronize
+  Correlations correlations;
+  TimedActivity timed;
+  timed.activity.type = ActivityType::kApi;
+  timed.activity.correlation = 7;
+  correlations.NoteCall(timed, call);
+  EXPECT_TRUE(correlations.IsSettled(timed.activity));
+  timed.activity.type = ActivityType::kSync;
+  EXPECT_TRUE(correlations.IsSettled(timed.activity));
+  timed.activity.type = ActivityType::kKernel;
+  EXPECT_FALSE(correlations.IsSettled(timed.activity));
+}
+
 TEST(ActivityNamesTest, CopiesAreSpelledAsXProfReadsThem) {
   EXPECT_EQ(CopyName(1), "MemcpyHtoD");
   EXPECT_EQ(CopyName(2), "MemcpyDtoH");
