@@ -29,6 +29,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "jobscope/v1/profiler.grpc.pb.h"
 #include "tensorflow/profiler_service.grpc.pb.h"
 
@@ -163,7 +165,30 @@ int Profile(const std::shared_ptr<grpc::Channel>& channel, int64_t duration_ms,
                  {"warnings", WarningsOf(response)}});
 }
 
+// Lets two threads wait for one lock. The first time that this happens, Abseil reads the CPU's
+// frequency from a file; where there is none, errno is ENOENT afterwards. Inside of connect() of
+// gRPC < 1.61, which reads errno late (grpc/grpc#35064), that ends the connection: so it did in 2 of
+// 1,500 loops.
+void WaitForALock() {
+  absl::Mutex mutex;
+  bool waits = false;
+  bool done = false;
+  bool never = false;
+  std::thread first([&] {
+    const absl::MutexLock lock(&mutex);
+    waits = true;
+    mutex.Await(absl::Condition(&done));
+  });
+  {
+    const absl::MutexLock lock(&mutex, absl::Condition(&waits));
+    mutex.AwaitWithTimeout(absl::Condition(&never), absl::Nanoseconds(1));
+    done = true;
+  }
+  first.join();
+}
+
 int Loop(const std::string& address, int64_t thread_count) {
+  WaitForALock();
   std::atomic<bool> ended{false};
   std::atomic<int64_t> ok{0};
   std::atomic<int64_t> refused{0};  // the worker answered that it has too many calls open
@@ -191,8 +216,6 @@ int Loop(const std::string& address, int64_t thread_count) {
     });
   }
   {
-    // In gRPC < 1.61 a connection may fail for no reason: errno of its connect() is lost if Abseil
-    // waits for a lock meanwhile (grpc/grpc#35064; observed in 2 of 1,500 runs).
     std::unique_lock<std::mutex> lock(mutex);
     answered.wait_for(lock, std::chrono::seconds(60), [&] { return ok > 0; });
   }
