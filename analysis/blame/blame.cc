@@ -25,19 +25,16 @@ StepTimes Mend(const OwnTimes& times, const std::vector<size_t>& workers) {
   std::vector<bool> mended(count, false);
   for (const size_t worker : workers) mended[worker] = true;
   StepTimes result;
-  std::vector<double> others;
   for (size_t s = 0; s < times.transfer_ns.size(); ++s) {
     double largest = 0;
     double largest_other = 0;
-    others.clear();
     for (size_t w = 0; w < count; ++w) {
       largest = std::max(largest, times.own_ns[w][s]);
       if (mended[w]) continue;
       largest_other = std::max(largest_other, times.own_ns[w][s]);
-      others.push_back(times.own_ns[w][s]);
     }
     // After a fix nobody is slower than the slowest of the others, let alone than their median.
-    const double rest = others.empty() ? largest : largest_other;
+    const double rest = workers.size() == count ? largest : largest_other;
     result.now.push_back(largest + times.transfer_ns[s]);
     result.mended.push_back(rest + times.transfer_ns[s]);
   }
@@ -214,9 +211,10 @@ std::optional<Latest> LatestOf(const OwnTimes& times, const std::vector<size_t>&
     if (groups[w] == most->first) latest.workers.push_back(w);
   }
   if (latest.workers.size() == groups.size()) return std::nullopt;
+  const double is_long_ns = kMinLead * Mean(leads.ns);
   size_t long_steps = 0;
   for (size_t s = 0; s < leads.ns.size(); ++s) {
-    if (leads.ns[s] <= kMinLead * Mean(leads.ns)) continue;
+    if (leads.ns[s] <= is_long_ns) continue;
     ++long_steps;
     if (leads.group[s] == most->first) ++latest.steps;
   }

@@ -192,6 +192,19 @@ TEST(BlameTest, WhoTakesTurnsInBeingLateIsNotBlamed) {
   EXPECT_FALSE(FindLatest(Measured(times)).has_value());
 }
 
+// Work per step that grows with the number of steps would take minutes.
+TEST(BlameTest, AMillionSteps) {
+  OwnTimes times;
+  times.transfer_ns.assign(1'000'000, 20);
+  times.own_ns.assign(2, std::vector<double>(1'000'000, 100));
+  times.nodes = {"a", "b"};
+  Slow(&times, 1, /*ms=*/1e-4, /*every=*/10);
+  const std::optional<Latest> latest = FindLatest(Measured(times));
+  ASSERT_TRUE(latest.has_value());
+  EXPECT_THAT(latest->workers, ElementsAre(1));
+  EXPECT_EQ(latest->steps, 100'000u);
+}
+
 TEST(BlameTest, ASingleLongStepIsAFindingOfItsOwn) {
   OwnTimes times = Equal(8, 40);
   times.own_ns[2][17] += 900e6;
