@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "analysis/blame/latest.h"
 #include "analysis/statistics/statistics.h"
 #include "analysis/statistics/thresholds.h"
 
@@ -39,16 +40,6 @@ StepTimes Mend(const OwnTimes& times, const std::vector<size_t>& workers) {
     result.mended.push_back(rest + times.transfer_ns[s]);
   }
   return result;
-}
-
-// Returns whether `workers` are all of one node, and there are others.
-bool IsNode(const OwnTimes& times, const std::vector<size_t>& workers) {
-  const std::string& node = times.nodes[workers.front()];
-  return !node.empty() && workers.size() > 1 && workers.size() < times.nodes.size() &&
-         static_cast<size_t>(std::count(times.nodes.begin(), times.nodes.end(), node)) ==
-             workers.size() &&
-         std::all_of(workers.begin(), workers.end(),
-                     [&](size_t worker) { return times.nodes[worker] == node; });
 }
 
 // Returns the workers above the widest gap between the sorted means: at most half of all, or a
@@ -140,91 +131,6 @@ double Significance(const OwnTimes& times, const std::vector<size_t>& workers) {
   return error > 0 ? std::min(kCertain, mean / error) : (mean > 0 ? kCertain : 0);
 }
 
-// Per step: who has the largest own time, and its lead over the next one.
-struct Leads {
-  std::vector<double> ns;
-  std::vector<size_t> group;
-};
-
-// `groups`: that of each worker. Those of one group do not compete.
-Leads LeadsOf(const OwnTimes& times, const std::vector<size_t>& groups) {
-  Leads leads;
-  for (size_t s = 0; s < times.step_ns.size(); ++s) {
-    double first = 0;
-    double second = 0;
-    size_t group = groups.front();
-    for (size_t w = 0; w < groups.size(); ++w) {
-      const double own = times.own_ns[w][s];
-      if (own > first) {
-        if (groups[w] != group) second = first;
-        first = own;
-        group = groups[w];
-      } else if (groups[w] != group) {
-        second = std::max(second, own);
-      }
-    }
-    leads.ns.push_back(first - second);
-    leads.group.push_back(group);
-  }
-  return leads;
-}
-
-// Each worker is a group.
-std::vector<size_t> Alone(const OwnTimes& times) {
-  std::vector<size_t> groups(times.own_ns.size());
-  std::iota(groups.begin(), groups.end(), 0);
-  return groups;
-}
-
-// Each node is a group, named by its first worker.
-std::vector<size_t> ByNode(const OwnTimes& times) {
-  std::vector<size_t> groups;
-  for (const std::string& node : times.nodes) {
-    groups.push_back(static_cast<size_t>(std::find(times.nodes.begin(), times.nodes.end(), node) -
-                                         times.nodes.begin()));
-  }
-  return groups;
-}
-
-// Returns the probability of at least `least` successes in `trials`.
-double BinomialTail(size_t least, size_t trials, double probability) {
-  const auto log_factorial = [](size_t n) { return std::lgamma(static_cast<double>(n) + 1); };
-  double tail = 0;
-  for (size_t k = least; k <= trials; ++k) {
-    tail += std::exp(log_factorial(trials) - log_factorial(k) - log_factorial(trials - k) +
-                     static_cast<double>(k) * std::log(probability) +
-                     static_cast<double>(trials - k) * std::log1p(-probability));
-  }
-  return tail;
-}
-
-std::optional<Latest> LatestOf(const OwnTimes& times, const std::vector<size_t>& groups) {
-  const Leads leads = LeadsOf(times, groups);
-  std::map<size_t, double> sums;
-  for (size_t s = 0; s < leads.ns.size(); ++s) sums[leads.group[s]] += leads.ns[s];
-  const double total = std::accumulate(leads.ns.begin(), leads.ns.end(), 0.0);
-  const auto most = std::max_element(
-      sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (most == sums.end() || 2 * most->second <= total) return std::nullopt;
-  Latest latest;
-  for (size_t w = 0; w < groups.size(); ++w) {
-    if (groups[w] == most->first) latest.workers.push_back(w);
-  }
-  if (latest.workers.size() == groups.size()) return std::nullopt;
-  const double is_long_ns = kMinLead * Mean(leads.ns);
-  size_t long_steps = 0;
-  for (size_t s = 0; s < leads.ns.size(); ++s) {
-    if (leads.ns[s] <= is_long_ns) continue;
-    ++long_steps;
-    if (leads.group[s] == most->first) ++latest.steps;
-  }
-  if (latest.steps == 0) return std::nullopt;
-  const double share =
-      static_cast<double>(latest.workers.size()) / static_cast<double>(groups.size());
-  latest.significant = BinomialTail(latest.steps, long_steps, share) / share < kFalseAlarm;
-  return latest;
-}
-
 // Adds who is late now and then, but more often than chance has it.
 void AddLatest(const OwnTimes& times, std::vector<Straggler>* found) {
   const std::optional<Latest> latest = FindLatest(times);
@@ -244,12 +150,12 @@ void AddSingleSteps(const OwnTimes& times, std::vector<Straggler>* found) {
   }
   const double total = std::accumulate(times.step_ns.begin(), times.step_ns.end(), 0.0);
   if (times.own_ns.size() < 2 || total <= 0) return;
-  const Leads leads = LeadsOf(times, Alone(times));
+  const Leads leads = LeadsOf(times);
   const auto longest = std::max_element(leads.ns.begin(), leads.ns.end());
   Straggler single;
   single.single = true;
   single.step = static_cast<size_t>(longest - leads.ns.begin());
-  single.workers = {leads.group[single.step]};
+  single.workers = {leads.leader[single.step]};
   if (*longest / total < kMinSingleGain || named.count(single.workers.front()) != 0) return;
   const auto steps = static_cast<double>(times.step_ns.size());
   single.step_ns = total / steps;
@@ -260,13 +166,6 @@ void AddSingleSteps(const OwnTimes& times, std::vector<Straggler>* found) {
 }
 
 }  // namespace
-
-std::vector<double> MeanOwn(const OwnTimes& times) {
-  std::vector<double> means;
-  means.reserve(times.own_ns.size());
-  for (const std::vector<double>& own : times.own_ns) means.push_back(Mean(own));
-  return means;
-}
 
 Straggler WorthOf(const OwnTimes& times, std::vector<size_t> workers) {
   const StepTimes steps = Mend(times, workers);
@@ -285,19 +184,6 @@ Straggler WorthOf(const OwnTimes& times, std::vector<size_t> workers) {
   straggler.gain_high = range.high;
   straggler.significance = Significance(times, straggler.workers);
   return straggler;
-}
-
-std::optional<Latest> FindLatest(const OwnTimes& times) {
-  if (times.own_ns.size() < 2) return std::nullopt;
-  std::optional<Latest> latest = LatestOf(times, Alone(times));
-  if (latest.has_value()) return latest;
-  latest = LatestOf(times, ByNode(times));
-  // Of two nodes one always causes half.
-  if (!latest.has_value() || !latest->significant || !IsNode(times, latest->workers)) {
-    return std::nullopt;
-  }
-  latest->node = times.nodes[latest->workers.front()];
-  return latest;
 }
 
 std::vector<Straggler> FindStragglers(const OwnTimes& times) {

@@ -6,20 +6,12 @@
 #define ANALYSIS_BLAME_BLAME_H_
 
 #include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
-namespace jobscope::analysis {
+#include "analysis/blame/own_times.h"
 
-struct OwnTimes {
-  std::vector<std::vector<double>> own_ns;  // [worker][common step]
-  std::vector<double> transfer_ns;          // [common step]: collectives that all members had
-                                            // entered
-  std::vector<double> step_ns;              // [common step]: as measured, the longest account
-  std::vector<std::string> nodes;           // [worker]; empty: unknown
-};
+namespace jobscope::analysis {
 
 // Workers that are slow together: one, all of a node, or several.
 struct Straggler {
@@ -42,23 +34,8 @@ struct Straggler {
   size_t step = 0;  // if `single`: its index
 };
 
-// Returns each worker's mean own time over steps.
-std::vector<double> MeanOwn(const OwnTimes& times);
-
 // Returns what fixing `workers` would gain: as much as the largest own time shrinks.
 Straggler WorthOf(const OwnTimes& times, std::vector<size_t> workers);
-
-// A worker, or all of a node, whom the others wait for most, step by step.
-struct Latest {
-  std::vector<size_t> workers;
-  std::string node;          // set if it is a node
-  size_t steps = 0;          // in which they are late by far more than somebody is on average
-  bool significant = false;  // equal workers that take turns are rarely late as often
-};
-
-// Returns who causes more than half of the time by which the last one is behind all others: a
-// worker, or a node if that is significant.
-std::optional<Latest> FindLatest(const OwnTimes& times);
 
 // Returns the findings that pass the thresholds (thresholds.h), largest gain first. A single long
 // step is last, regardless of its gain.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "analysis/blame/blame.h"
 #include "analysis/blame/bounds.h"
+#include "analysis/blame/latest.h"
 #include "analysis/statistics/statistics.h"
 #include "analysis/statistics/thresholds.h"
 #include "analysis/verdict/cause.h"

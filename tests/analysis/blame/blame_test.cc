@@ -4,8 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <random>
+#include "tests/analysis/blame/made_times.h"
 
 namespace jobscope::analysis {
 namespace {
@@ -13,38 +12,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-// Ranks whose own time is 100 ms with some noise; 20 ms of transfer.
-OwnTimes Equal(size_t workers, size_t steps, double noise_ms = 2, uint32_t seed = 1) {
-  std::mt19937 random(seed);
-  std::normal_distribution<double> noise(0, noise_ms * 1e6);
-  OwnTimes times;
-  times.transfer_ns.assign(steps, 20e6);
-  for (size_t w = 0; w < workers; ++w) {
-    std::vector<double> own;
-    for (size_t s = 0; s < steps; ++s) own.push_back(100e6 + noise(random));
-    times.own_ns.push_back(std::move(own));
-    times.nodes.push_back("node" + std::to_string(w / 4));
-  }
-  return times;
-}
-
-// Steps that take what the model says.
-OwnTimes Measured(OwnTimes times) {
-  times.step_ns = times.transfer_ns;
-  for (size_t s = 0; s < times.step_ns.size(); ++s) {
-    double largest = 0;
-    for (const std::vector<double>& own : times.own_ns) largest = std::max(largest, own[s]);
-    times.step_ns[s] += largest;
-  }
-  return times;
-}
-
-void Slow(OwnTimes* times, size_t worker, double ms, size_t every = 1) {
-  for (size_t s = 0; s < times->transfer_ns.size(); s += every) {
-    times->own_ns[worker][s] += ms * 1e6;
-  }
-}
 
 TEST(BlameTest, WorthByHand) {
   OwnTimes times;
@@ -162,47 +129,6 @@ TEST(BlameTest, ASlowStepNowAndThenIsFound) {
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].workers, ElementsAre(3));
   EXPECT_FALSE(found[0].single);
-}
-
-// Too irregular for the excess over all steps to be significant.
-TEST(BlameTest, WhoIsLateInAFewStepsIsFound) {
-  OwnTimes times = Equal(8, 40);
-  Slow(&times, 3, 600, /*every=*/10);
-  const std::vector<Straggler> found = FindStragglers(Measured(times));
-  ASSERT_THAT(found, SizeIs(1));
-  EXPECT_THAT(found[0].workers, ElementsAre(3));
-  EXPECT_EQ(found[0].late_steps, 4u);
-  EXPECT_FALSE(found[0].single);
-}
-
-TEST(BlameTest, ANodeThatIsLateInAFewStepsIsFound) {
-  OwnTimes times = Equal(16, 40);
-  for (const size_t worker : {8, 9, 10, 11}) Slow(&times, worker, 600, /*every=*/10);
-  const std::vector<Straggler> found = FindStragglers(Measured(times));
-  ASSERT_THAT(found, SizeIs(1));
-  EXPECT_THAT(found[0].workers, ElementsAre(8, 9, 10, 11));
-  EXPECT_EQ(found[0].node, "node2");
-  EXPECT_EQ(found[0].late_steps, 4u);
-}
-
-TEST(BlameTest, WhoTakesTurnsInBeingLateIsNotBlamed) {
-  OwnTimes times = Equal(8, 40);
-  for (const size_t turn : {0, 1, 2, 3}) times.own_ns[turn][turn * 10 + 7] += 300e6;
-  EXPECT_THAT(FindStragglers(Measured(times)), IsEmpty());
-  EXPECT_FALSE(FindLatest(Measured(times)).has_value());
-}
-
-// Work per step that grows with the number of steps would take minutes.
-TEST(BlameTest, AMillionSteps) {
-  OwnTimes times;
-  times.transfer_ns.assign(1'000'000, 20);
-  times.own_ns.assign(2, std::vector<double>(1'000'000, 100));
-  times.nodes = {"a", "b"};
-  Slow(&times, 1, /*ms=*/1e-4, /*every=*/10);
-  const std::optional<Latest> latest = FindLatest(Measured(times));
-  ASSERT_TRUE(latest.has_value());
-  EXPECT_THAT(latest->workers, ElementsAre(1));
-  EXPECT_EQ(latest->steps, 100'000u);
 }
 
 TEST(BlameTest, ASingleLongStepIsAFindingOfItsOwn) {

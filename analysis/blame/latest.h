@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Finds whom the others wait for most, step by step. Pure arithmetic.
+#ifndef ANALYSIS_BLAME_LATEST_H_
+#define ANALYSIS_BLAME_LATEST_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/blame/own_times.h"
+
+namespace jobscope::analysis {
+
+// Per step: who has the largest own time, and its lead over the next one.
+struct Leads {
+  std::vector<double> ns;
+  std::vector<size_t> leader;
+};
+
+// Requires at least one worker.
+Leads LeadsOf(const OwnTimes& times);
+
+// A worker, or all of a node, whom the others wait for most, step by step.
+struct Latest {
+  std::vector<size_t> workers;
+  std::string node;          // set if it is a node
+  size_t steps = 0;          // in which they are late by far more than somebody is on average
+  bool significant = false;  // equal workers that take turns are rarely late as often
+};
+
+// Returns who causes more than half of the time by which the last one is behind all others: a
+// worker, or a node if that is significant.
+std::optional<Latest> FindLatest(const OwnTimes& times);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_BLAME_LATEST_H_

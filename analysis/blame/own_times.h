@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Defines the times from which the blame is computed.
+#ifndef ANALYSIS_BLAME_OWN_TIMES_H_
+#define ANALYSIS_BLAME_OWN_TIMES_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace jobscope::analysis {
+
+struct OwnTimes {
+  std::vector<std::vector<double>> own_ns;  // [worker][common step]
+  std::vector<double> transfer_ns;          // [common step]: collectives that all members had
+                                            // entered
+  std::vector<double> step_ns;              // [common step]: as measured, the longest account
+  std::vector<std::string> nodes;           // [worker]; empty: unknown
+};
+
+// Returns each worker's mean own time over steps.
+std::vector<double> MeanOwn(const OwnTimes& times);
+
+// Returns whether `workers` are all of one node, and there are others.
+bool IsNode(const OwnTimes& times, const std::vector<size_t>& workers);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_BLAME_OWN_TIMES_H_
