@@ -87,6 +87,12 @@ absl::Status CheckAlive(const Api& api) {
   return absl::OkStatus();
 }
 
+absl::Status OutOfMemoryInPython() {
+  static const auto* const error =
+      new absl::Status(absl::ResourceExhaustedError("the process has no memory left for Python"));
+  return *error;
+}
+
 void WatchLeaving(const Api& api) {
   static bool watched = false;  // guarded by the GIL
   if (watched) return;

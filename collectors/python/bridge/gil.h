@@ -5,11 +5,12 @@
 // A thread that requests the GIL while the interpreter shuts down never gets it: up to 3.13 Python
 // ends it by pthread_exit, later versions let it hang. Both may happen wherever Python code runs,
 // because running code releases and reacquires the GIL. So on a stack with WithGil, no lock of ours
-// may be held and no exception swallowed; destructors that unwinding runs must not use Python
-// (Ref). This is why the GIL is released by a statement and not by a destructor.
+// may be held and no `catch (...)` used; destructors that unwinding runs must not use Python (Ref).
+// This is why the GIL is released by a statement and not by a destructor.
 #ifndef COLLECTORS_PYTHON_BRIDGE_GIL_H_
 #define COLLECTORS_PYTHON_BRIDGE_GIL_H_
 
+#include <exception>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,6 +35,9 @@ bool Leaving();
 // before threads are refused the GIL, so that none of ours is affected. Requires the GIL.
 void WatchLeaving(const Api& api);
 
+// The RESOURCE_EXHAUSTED error of WithGil.
+absl::Status OutOfMemoryInPython();
+
 // Acquires the GIL for the calling thread, which Python need not know. While a thread is being
 // registered with Python, forks of other threads wait: Python then holds a lock other than the GIL,
 // and a child that inherits it locked hangs in os.fork (observed in 3.11).
@@ -52,19 +56,25 @@ class GilState {
   bool held_ = true;
 };
 
-// Runs body() with the GIL; blocks for it without a limit. The body must not throw. LongestGilHolds
-// reports how long the body holds the GIL.
+// Runs body() with the GIL; blocks for it without a limit. RESOURCE_EXHAUSTED: it did not run, or
+// threw because memory ran out. LongestGilHolds reports how long the body holds the GIL.
 template <typename Body>
 absl::Status WithGil(const Api& api, GilUse use, Body body) {
   if (absl::Status alive = CheckAlive(api); !alive.ok()) return alive;
   GilState gil(api);
-  if (!gil.held()) return absl::ResourceExhaustedError("Python has no memory for a thread");
+  if (!gil.held()) return OutOfMemoryInPython();
   const GilHold hold(use);
-  WatchLeaving(api);
-  body();
+  bool whole = true;
+  try {
+    WatchLeaving(api);
+    body();
+  } catch (const std::exception&) {  // not `...`, see above
+    api.Err_Clear();
+    whole = false;
+  }
   hold.End();
   gil.Release();
-  return absl::OkStatus();
+  return whole ? absl::OkStatus() : OutOfMemoryInPython();
 }
 
 // Owns a reference. Requires the GIL.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/python/bridge/script.h"
 
+#include <exception>
+
 #include "absl/strings/str_cat.h"
 #include "collectors/python/bridge/api.h"
 #include "collectors/python/bridge/gil.h"
@@ -28,10 +30,8 @@ Object* None(const Api& api) {
   return api.none;
 }
 
-// Runs on any thread of the application, with the GIL.
 Object* CallNative(FunctionBox* box, Object* arguments) {
   const Api& api = *box->api;
-  if (Forked()) return None(api);
   std::vector<Value> values(static_cast<size_t>(api.Tuple_Size(arguments)));
   for (size_t i = 0; i < values.size(); ++i) {
     absl::StatusOr<Value> value =
@@ -49,11 +49,21 @@ Object* CallNative(FunctionBox* box, Object* arguments) {
   return None(api);
 }
 
+// Runs on any thread of the application, with the GIL. A call for which there is no memory is
+// dropped: neither a C++ exception nor one of Python's may reach the program.
 Object* CallCapsule(Object* self, Object* arguments) {
-  const absl::StatusOr<const Api*> api = FindApi();
-  if (!api.ok()) return nullptr;
-  auto* const box = static_cast<FunctionBox*>((*api)->Capsule_GetPointer(self, kCapsuleName));
-  return box == nullptr ? nullptr : CallNative(box, arguments);
+  const absl::StatusOr<const Api*> found = FindApi();
+  if (!found.ok()) return nullptr;
+  const Api& api = **found;
+  auto* const box = static_cast<FunctionBox*>(api.Capsule_GetPointer(self, kCapsuleName));
+  if (box == nullptr) return nullptr;
+  if (Forked()) return None(api);
+  try {
+    return CallNative(box, arguments);
+  } catch (const std::exception&) {
+    api.Err_Clear();
+    return None(api);
+  }
 }
 
 // Returns a Python callable for `box`; nullptr with an exception set.

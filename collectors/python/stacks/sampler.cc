@@ -120,28 +120,32 @@ void Sampler::Run() {
 }
 
 template <typename Body>
-void Sampler::HoldGil(Body body) {
+bool Sampler::HoldGil(Body body) {
   const uint64_t asked_ns = MonotonicNs();
   uint64_t got_ns = asked_ns;
+  bool done = false;
   const absl::Status ran = WithGil(*setup_.api, GilUse::kSample, [&] {
     got_ns = MonotonicNs();
-    if (!Leaving()) body();
+    if (Leaving()) return;
+    body();
+    done = true;
   });
-  if (!ran.ok()) return;
+  if (!ran.ok()) return false;
   const uint64_t done_ns = MonotonicNs();
   const MutexLock lock(&mutex_);
   ++costs_.takes;
   costs_.total_hold += absl::Nanoseconds(done_ns - got_ns);
   costs_.longest_wait = std::max(costs_.longest_wait, absl::Nanoseconds(got_ns - asked_ns));
+  return done;
 }
 
 void Sampler::SampleOnce(uint64_t asked_ticks) {
   StackRound round;
   if (reader_->reads_without_gil()) {
     round = reader_->ReadWithoutGil(kReadBudget);
-    if (round.unnamed) HoldGil([&] { reader_->Name(kHoldBudget, &round); });
-  } else {
-    HoldGil([&] { round = reader_->Read(kHoldBudget); });
+    if (round.unnamed && !HoldGil([&] { reader_->Name(kHoldBudget, &round); })) return;
+  } else if (!HoldGil([&] { round = reader_->Read(kHoldBudget); })) {
+    return;
   }
 
   const MutexLock lock(&mutex_);

@@ -68,9 +68,9 @@ class Sampler {
   bool AwaitNext();  // false: sampling has ended
   void Leave();      // Python is shutting down
   void SampleOnce(uint64_t asked_ticks);
-  // Runs body() with the GIL, if it can be acquired.
+  // Runs body() with the GIL. False: it could not be acquired, or there was no memory.
   template <typename Body>
-  void HoldGil(Body body);
+  bool HoldGil(Body body);
 
   const Setup setup_;
   std::unique_ptr<CodeTable> codes_;

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -115,6 +116,27 @@ TEST_F(BridgeTest, WithoutMemoryForAThreadThereIsNoGil) {
               absl::StatusCode::kResourceExhausted);
   }).join();
   EXPECT_FALSE(ran);
+}
+
+// Otherwise no thread of the program would get the GIL again.
+TEST_F(BridgeTest, ABodyWithoutMemoryReleasesTheGil) {
+  const Api& api = **FindApi();
+  std::thread([&api] {
+    absl::Status status;
+    EXPECT_NO_THROW(status = WithGil(api, GilUse::kScript, [] { throw std::bad_alloc(); }));
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  }).join();
+  EXPECT_EQ(std::get<int64_t>(LoadSample()->Call("echo", {Value(int64_t{1})}).value()), 1);
+}
+
+TEST_F(BridgeTest, AFunctionWithoutMemoryThrowsNothingIntoTheProgram) {
+  const auto script =
+      Script::Load(interpreter_, "short_of_memory.py",
+                   "def go():\n  _note()\n  return 1\n",
+                   {{"_note", [](const std::vector<Value>&) { throw std::bad_alloc(); }}});
+  absl::StatusOr<Value> answer;
+  EXPECT_NO_THROW(answer = (*script)->Call("go"));
+  EXPECT_EQ(std::get<int64_t>(answer.value()), 1);
 }
 
 TEST_F(BridgeTest, TellsItsVersion) { EXPECT_THAT(interpreter_->version(), StartsWith("3.")); }
