@@ -178,6 +178,11 @@ Verb CollectorTask::abandoned_in() const {
   return abandoned_in_;
 }
 
+bool CollectorTask::threw() const {
+  const MutexLock lock(&mutex_);
+  return threw_;
+}
+
 bool CollectorTask::armed() const {
   const MutexLock lock(&mutex_);
   return armed_;
@@ -228,6 +233,7 @@ void CollectorTask::DrainUntilPosted() {
     }
     absl::Duration pause = absl::InfiniteDuration();
     absl::Status status;
+    bool threw = false;
     {
       const MutexUnlock unlocked(&mutex_);
       try {
@@ -237,9 +243,11 @@ void CollectorTask::DrainUntilPosted() {
         pause = HasMemory(kDrainBytes) ? collector()->Drain() : kOutOfMemoryPause;
       } catch (const std::exception&) {
         status = OutOfMemoryError();
+        threw = true;
       }
     }
     status_.Update(status);
+    threw_ = threw_ || threw;
     if (pause == absl::InfiniteDuration()) {
       draining_ = false;
       continue;
@@ -251,15 +259,18 @@ void CollectorTask::DrainUntilPosted() {
 void CollectorTask::RunVerb(Verb verb) {
   absl::Status status;
   bool refused = false;
+  bool threw = false;
   std::optional<CollectorReport> report;
   try {
     status = Call(verb, &report);
     refused = !status.ok();
   } catch (const std::exception&) {  // not `...`: Python unwinds threads that it ends
     status = OutOfMemoryError();
+    threw = true;
   }
   const MutexLock lock(&mutex_);
   if (verb == Verb::kArm) armed_ = true;
+  if (verb != Verb::kArm && threw) threw_ = true;
   if (verb == Verb::kStop || refused) armed_ = false;
   if (report.has_value()) report_ = std::move(report);
   const bool records_ahead = verb == Verb::kArm && collector()->RecordingSince() != 0;

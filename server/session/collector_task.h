@@ -96,6 +96,8 @@ class CollectorTask {
   absl::Status status() const;
   bool abandoned() const;
   Verb abandoned_in() const;
+  // It threw after Arm: what it held then is neither in the trace nor counted.
+  bool threw() const;
   // Arm has been called, and since then neither Stop nor a verb that failed: the collector waits
   // for Stop.
   bool armed() const;
@@ -132,6 +134,7 @@ class CollectorTask {
   bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;
   bool armed_ ABSL_GUARDED_BY(mutex_) = false;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  bool threw_ ABSL_GUARDED_BY(mutex_) = false;
   Verb abandoned_in_ ABSL_GUARDED_BY(mutex_) = Verb::kNone;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   std::optional<CollectorReport> report_ ABSL_GUARDED_BY(mutex_);

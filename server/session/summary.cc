@@ -41,6 +41,13 @@ v1::CollectorState StateOf(const CollectorTask& task, const CollectorReport* rep
   }
   // This abseil's string_view is not std::string_view.
   const std::string message(task.status().message());
+  if (task.threw()) {
+    v1::CollectorState state = CollectorStateOf(
+        name, CollectorState::kFailed,
+        absl::StrCat(message, ": part of its events is missing, and its losses are not known"));
+    state.set_account_unknown(true);
+    return state;
+  }
   if (report != nullptr && report->state != CollectorState::kOn) {
     return CollectorStateOf(name, report->state, report->reason.empty() ? message : report->reason);
   }

@@ -131,8 +131,7 @@ TEST_F(BridgeTest, ABodyWithoutMemoryReleasesTheGil) {
 
 TEST_F(BridgeTest, AFunctionWithoutMemoryThrowsNothingIntoTheProgram) {
   const auto script =
-      Script::Load(interpreter_, "short_of_memory.py",
-                   "def go():\n  _note()\n  return 1\n",
+      Script::Load(interpreter_, "short_of_memory.py", "def go():\n  _note()\n  return 1\n",
                    {{"_note", [](const std::vector<Value>&) { throw std::bad_alloc(); }}});
   absl::StatusOr<Value> answer;
   EXPECT_NO_THROW(answer = (*script)->Call("go"));

@@ -93,7 +93,10 @@ TEST_F(OutOfMemoryTest, ACollectorThatThrowsHasFailedAndIsStopped) {
     ASSERT_TRUE(result.status.ok()) << verb << ": " << result.status;
     EXPECT_EQ(StateOf(result, "a").state(), "failed") << verb;
     EXPECT_THAT(StateOf(result, "a").reason(), HasSubstr("no memory left")) << verb;
+    // What it held when it threw is lost, and nobody has counted it.
+    EXPECT_EQ(StateOf(result, "a").account_unknown(), std::string(verb) != "arm") << verb;
     EXPECT_EQ(StateOf(result, "b").state(), "on") << verb;
+    EXPECT_FALSE(StateOf(result, "b").account_unknown()) << verb;
     EXPECT_TRUE(a_.AwaitCalls("stop", stops_before + 1)) << verb;
   }
   a_.ThrowIn("");
