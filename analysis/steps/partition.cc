@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <deque>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -14,17 +15,26 @@ namespace {
 // end, and wakes up the one that waits.
 constexpr int64_t kWakeUpNs = 100'000;
 
-// Returns whether the program waits in `block`: it ends with a collective that was called before.
-// `calls` must be sorted by end.
-bool WaitsForCollective(const BusyBlock& block, const std::vector<Interval>& calls) {
-  if (!block.may_wait || block.merged) return false;
-  auto call =
-      std::lower_bound(calls.begin(), calls.end(), block.span.end_ns - kWakeUpNs,
-                       [](const Interval& a, int64_t time_ns) { return a.end_ns < time_ns; });
-  for (; call != calls.end() && call->end_ns <= block.span.end_ns + kWakeUpNs; ++call) {
-    if (call->begin_ns <= block.span.begin_ns) return true;
+// Returns of each of `busy` whether the program waits in it: it ends with a collective that was
+// called before. `calls` must be sorted by end.
+std::vector<bool> FindWaits(const std::vector<BusyBlock>& busy,
+                            const std::vector<Interval>& calls) {
+  std::vector<bool> waits;
+  waits.reserve(busy.size());
+  // The calls that end with the block, without those that a later end and an earlier begin make
+  // irrelevant: the first one began first.
+  std::deque<Interval> near;
+  auto next = calls.begin();
+  for (const BusyBlock& block : busy) {
+    for (; next != calls.end() && next->end_ns <= block.span.end_ns + kWakeUpNs; ++next) {
+      while (!near.empty() && near.back().begin_ns >= next->begin_ns) near.pop_back();
+      near.push_back(*next);
+    }
+    while (!near.empty() && near.front().end_ns < block.span.end_ns - kWakeUpNs) near.pop_front();
+    waits.push_back(block.may_wait && !block.merged && !near.empty() &&
+                    near.front().begin_ns <= block.span.begin_ns);
   }
-  return false;
+  return waits;
 }
 
 // Returns the step that contains the begin of `block`, or null.
@@ -52,13 +62,14 @@ std::vector<BusyBlock> WorkOf(const std::vector<StepSpan>& steps, const Recorded
   std::sort(calls.begin(), calls.end(),
             [](const Interval& a, const Interval& b) { return a.end_ns < b.end_ns; });
   std::vector<BusyBlock> work = times.busy;
+  const std::vector<bool> waits = FindWaits(work, calls);
   std::map<const StepSpan*, int64_t> waits_ns;  // by step
-  for (BusyBlock& block : work) {
-    block.may_wait = WaitsForCollective(block, calls);
-    if (block.may_wait) waits_ns[StepOf(block, steps)] += block.span.length_ns();
+  for (size_t i = 0; i < work.size(); ++i) {
+    if (waits[i]) waits_ns[StepOf(work[i], steps)] += work[i].span.length_ns();
   }
-  for (BusyBlock& block : work) {
-    if (!block.may_wait) continue;
+  for (size_t i = 0; i < work.size(); ++i) {
+    if (!waits[i]) continue;
+    BusyBlock& block = work[i];
     const StepSpan* const step = StepOf(block, steps);
     double awake = 0;  // share
     if (step != nullptr && step->cpu_ns.has_value()) {

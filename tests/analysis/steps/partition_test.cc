@@ -72,6 +72,18 @@ TEST(PartitionTest, ACollectiveBlocksWhereNothingElseRuns) {
   EXPECT_THAT(Of(partition, StepClass::kHost), ElementsAre(30, 80));
 }
 
+// Each of 100,000 scopes ends near each of a million calls: to compare all takes minutes.
+TEST(PartitionTest, ManyScopesAndCallsThatEndTogether) {
+  constexpr int64_t kScopes = 100'000;
+  const std::vector<StepSpan> steps = {Step(1, 0, 2 * kScopes)};
+  RecordedTimes times;
+  times.collectives.assign(1'000'000, {{kScopes, kScopes + 1}, false});
+  for (int64_t i = 0; i < kScopes; ++i) times.busy.push_back({{i, i + 1}, false, true});
+  times.busy.push_back({{kScopes, kScopes + 1}, false, true});  // waits
+  const Partition partition = PartitionSteps(steps, AccountsOf(steps), times);
+  EXPECT_THAT(partition.blocked_ns, ElementsAre(1));
+}
+
 TEST(PartitionTest, AsynchronousBucketsUnderABackwardPassBlockNobody) {
   const std::vector<StepSpan> steps = {Step(1, 0, 100)};
   RecordedTimes times;
