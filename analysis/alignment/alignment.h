@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matches steps and collectives of different workers.
+// Finds which steps of different workers belong together.
 #ifndef ANALYSIS_ALIGNMENT_ALIGNMENT_H_
 #define ANALYSIS_ALIGNMENT_ALIGNMENT_H_
 
@@ -9,19 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "analysis/alignment/matching.h"
 #include "analysis/alignment/worker_view.h"
 
 namespace jobscope::analysis {
-
-// One collective operation with the views of its members.
-struct Match {
-  struct Member {
-    size_t worker = 0;      // index into the views
-    size_t collective = 0;  // index into its collectives
-  };
-  std::vector<Member> members;  // at least two, sorted by worker
-  bool complete = false;        // as many as the group has, if that is known
-};
 
 struct Alignment {
   enum class By { kNone, kNumber, kCollectives } by = By::kNone;
@@ -43,10 +34,11 @@ struct Alignment {
   size_t common() const { return numbers.size(); }
 };
 
-// Aligns workers that wait for each other; if there are none, all. Collectives are matched by process group and sequence number; those that lack
-// these, by name and ordinal within steps that belong together. Steps are aligned by number, unless
-// matched collectives contradict this or align more where few numbers are common, or the times of
-// collectives without sequence numbers contradict it: then the collectives decide.
+// Aligns workers that wait for each other; if there are none, all. Collectives are matched by
+// process group and sequence number; those that lack these, by name and ordinal within steps that
+// belong together. Steps are aligned by number, unless matched collectives contradict this or align
+// more where few numbers are common, or the times of collectives without sequence numbers
+// contradict it: then the collectives decide.
 Alignment Align(const std::vector<WorkerView>& views);
 
 }  // namespace jobscope::analysis

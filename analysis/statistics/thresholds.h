@@ -49,6 +49,10 @@ inline constexpr double kMaxLost = 0.005;
 // different programs, whose times differ for good reasons.
 inline constexpr double kSlowWorker = 1.25;
 
+// Minimum share of matched collectives that must lie in steps of the same number, for steps to be
+// aligned by number; and of a name's collectives that all workers must have, to be matched.
+inline constexpr double kConsistent = 0.9;
+
 // Maximum difference of ranks' step times at which they run in step.
 inline constexpr double kEqual = 0.03;
 
