@@ -28,10 +28,11 @@ struct MatchTimes {
 int64_t BlockedBefore(const Intervals& blocked, int64_t last_arrival_ns);
 
 // Divides blocked time. Fills kWaiting and kTransfer of the views' classes; returns one element per
-// alignment.matches. If clocks agree to less than half of what a collective blocks, the last arrival
-// divides it; otherwise transfer is the least time that a member was blocked, in a collective or in
-// a whole step. Unmatched time counts as transfer. `unsure_ns` gets, per worker, the transfer in
-// collectives of which not all members are known: it may be waiting for one of those.
+// alignment.matches. If clocks agree to less than half of what a collective blocks, the last
+// arrival divides it; otherwise transfer is the least time that a member was blocked, in a
+// collective or in a whole step. Unmatched time counts as transfer. `unsure_ns` gets, per worker,
+// the transfer in collectives of which not all members are known: it may be waiting for one of
+// those.
 std::vector<MatchTimes> SplitBlocked(const Alignment& alignment, std::vector<WorkerView>* views,
                                      std::vector<int64_t>* unsure_ns);
 

@@ -32,8 +32,8 @@ inline constexpr double kMaxModelError = 0.1;
 // Probability that one of several equal workers appears slower than the rest, if steps vary
 // independently.
 inline constexpr double kFalseAlarm = 0.02;
-// Minimum lateness of the last worker in a step in which it is called late, relative to the mean over
-// all steps. Who is late in more than a quarter of the steps is found by its mean own time.
+// Minimum lateness of the last worker in a step in which it is called late, relative to the mean
+// over all steps. Who is late in more than a quarter of the steps is found by its mean own time.
 inline constexpr double kMinLead = 4;
 // Share of the whole run from which on one step is a finding by itself.
 inline constexpr double kMinSingleGain = 0.1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A worker that compiles in each of its steps: it generates C for the size of the batch, as programs
-// with a compiler of their own do, and no two batches are alike.
+// A worker that compiles in each of its steps: it generates C for the size of the batch, as
+// programs with a compiler of their own do, and no two batches are alike.
 //
 //   compile_loop DIRECTORY
 #include <dlfcn.h>

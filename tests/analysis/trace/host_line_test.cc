@@ -72,8 +72,8 @@ TEST(HostLineTest, ScopesOfTheProgramMayWaitAndOperatorsWork) {
   EXPECT_FALSE(may_wait("gc", EventKind::kGarbageCollection));
 }
 
-// Each step, and each compilation, has all of the open events around it: a search through them would
-// take minutes.
+// Each step, and each compilation, has all of the open events around it: a search through them
+// would take minutes.
 class DeepHostLineTest : public ::testing::Test {
  protected:
   static constexpr int64_t kEvents = 600'000;

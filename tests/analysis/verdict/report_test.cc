@@ -325,8 +325,8 @@ TEST_F(ReportTest, AMissingRankMayBeTheSlowOne) {
   EXPECT_THAT(report["sure"].get<std::string>(), HasSubstr("4 of 5 workers (w4: unreachable"));
 }
 
-// As PyTorch's collector records NCCL: the call carries group and sequence number, and ends when the
-// kernel is enqueued.
+// As PyTorch's collector records NCCL: the call carries group and sequence number, and ends when
+// the kernel is enqueued.
 void AddNccl(TraceFile* trace, int64_t sequence, double arrival_ms, double end_ms) {
   trace->Event("nccl:all_reduce (enqueue)", arrival_ms - 2, arrival_ms - 1.9,
                {{"sequence", sequence}, {"group_size", 4}}, {{"process_group", "0"}},
@@ -360,7 +360,8 @@ TEST_F(ReportTest, TheKernelIsTheCollectiveNotItsEnqueue) {
   EXPECT_EQ(report["collectives"][0]["matched"], 40);
 }
 
-// In turns one rank is late at a barrier, which has no sequence number; the all_reduce before it has.
+// In turns one rank is late at a barrier, which has no sequence number; the all_reduce before it
+// has.
 TEST_F(ReportTest, CollectivesWithoutSequenceAreMatchedBesideOthers) {
   std::vector<TraceFile> traces(4);
   double begin_ms = 5;

@@ -38,7 +38,8 @@ class TimelineTest : public RunFixture {
   }
 };
 
-// Step 117 is slow, rank 2 is the straggler. The plane of the collectives stands first in the trace.
+// Step 117 is slow, rank 2 is the straggler. The plane of the collectives stands first in the
+// trace.
 TEST_F(TimelineTest, TheSlowestTheMedianAndTheStragglersStepAreShownOfAllWorkers) {
   AddRanks(
       4, 60, [](int rank, int) { return rank == 2 ? 30.0 : 5.0; },
