@@ -84,44 +84,51 @@ std::map<size_t, size_t> Elect(const Votes& votes) {
 }
 
 // Assigns each step of a worker to the step of the first worker with which it shares most
-// collectives, directly or through workers whose steps are assigned already.
+// collectives, directly or through workers whose steps are assigned already. Each match counts once.
 void AlignByCollectives(const std::vector<WorkerView>& views, const std::vector<Match>& matches,
                         Alignment* alignment) {
   const size_t first = alignment->workers.front();
   const size_t count = alignment->workers.size();
   std::vector<size_t> place(views.size(), SIZE_MAX);
   for (size_t i = 0; i < count; ++i) place[alignment->workers[i]] = i;
+  const auto step_of = [&](const Match::Member& member) {
+    return views[member.worker].collectives[member.collective].step;
+  };
+  std::vector<std::vector<std::pair<size_t, size_t>>> calls(count);  // {match, own step}
+  for (size_t m = 0; m < matches.size(); ++m) {
+    for (const Match::Member& member : matches[m].members) {
+      const size_t i = place[member.worker];
+      if (i != SIZE_MAX && step_of(member).has_value()) calls[i].emplace_back(m, *step_of(member));
+    }
+  }
   std::vector<std::map<size_t, size_t>> chosen(count);  // step of the first -> own step
   // Own step -> step of the first; empty: not assigned yet.
   std::vector<std::unordered_map<size_t, size_t>> assigned(count);
   for (size_t s = 0; s < views[first].steps.size(); ++s) chosen[0][s] = assigned[0][s] = s;
-  const auto step_of = [&](const Match::Member& member) {
-    return views[member.worker].collectives[member.collective].step;
-  };
-  for (bool more = true; more;) {
-    std::map<size_t, Votes> votes;  // by place
-    for (const Match& match : matches) {
-      std::optional<size_t> known;
-      for (const Match::Member& member : match.members) {
-        const size_t i = place[member.worker];
-        if (i == SIZE_MAX || assigned[i].empty() || !step_of(member).has_value()) continue;
-        const auto step = assigned[i].find(*step_of(member));
-        if (step == assigned[i].end()) continue;
-        known = step->second;
-        break;
-      }
-      if (!known.has_value()) continue;
-      for (const Match::Member& member : match.members) {
-        const size_t i = place[member.worker];
-        if (i == SIZE_MAX || !assigned[i].empty() || !step_of(member).has_value()) continue;
-        ++votes[i][{*known, *step_of(member)}];
+  std::vector<bool> counted(matches.size(), false);
+  std::vector<Votes> votes(count);
+  std::vector<size_t> last_assigned = {0};
+  while (!last_assigned.empty()) {
+    std::set<size_t> voted_on;
+    for (const size_t i : last_assigned) {
+      for (const auto& [m, own_step] : calls[i]) {
+        const auto step = assigned[i].find(own_step);
+        if (counted[m] || step == assigned[i].end()) continue;
+        counted[m] = true;
+        for (const Match::Member& member : matches[m].members) {
+          const size_t other = place[member.worker];
+          if (other == SIZE_MAX || !assigned[other].empty()) continue;
+          if (!step_of(member).has_value()) continue;
+          ++votes[other][{step->second, *step_of(member)}];
+          voted_on.insert(other);
+        }
       }
     }
-    more = false;
-    for (const auto& [i, of_worker] : votes) {
-      chosen[i] = Elect(of_worker);
+    last_assigned.clear();
+    for (const size_t i : voted_on) {
+      chosen[i] = Elect(votes[i]);
       for (const auto& [mine, own] : chosen[i]) assigned[i][own] = mine;
-      more = more || !chosen[i].empty();
+      if (!chosen[i].empty()) last_assigned.push_back(i);
     }
   }
   alignment->numbers.clear();

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "analysis/alignment/waits.h"
 
 namespace jobscope::analysis {
@@ -31,16 +32,20 @@ struct Workers {
     WorkerView& view = views[w];
     const auto begin_ns = static_cast<int64_t>(view.steps.size()) * 10;
     view.steps.push_back({number, begin_ns, begin_ns + 10, 10});
-    if (!with_collective) return;
+    if (with_collective) Call(w);
+  }
+  // Calls a collective in the last step.
+  void Call(size_t w) {
+    WorkerView& view = views[w];
     CollectiveView collective;
-    collective.begin_ns = begin_ns + 4;
-    collective.end_ns = begin_ns + 9;
+    collective.begin_ns = view.steps.back().begin_ns + 4;
+    collective.end_ns = view.steps.back().begin_ns + 9;
     collective.step = static_cast<uint32_t>(view.steps.size() - 1);
     view.collectives.push_back(collective);
   }
   // Numbers the last collective.
-  void Sequence(size_t w, int64_t sequence) {
-    views[w].collectives.back().group = 1;
+  void Sequence(size_t w, int64_t sequence, uint32_t group = 1) {
+    views[w].collectives.back().group = group;
     views[w].collectives.back().sequence = sequence;
   }
   // Moves a worker's times, and stretches them.
@@ -156,6 +161,28 @@ TEST(AlignmentTest, AWorkerWithoutCollectivesIsApartFromTheRanks) {
     EXPECT_TRUE(alignment.matches[0].complete);
     EXPECT_THAT(alignment.warnings, SizeIs(1));
   }
+}
+
+// Each worker meets the next one only, so the last one is known by the steps of all others. A search
+// through all matches for each of them would take minutes.
+TEST(AlignmentTest, AChainOfManyWorkersThatNumberTheirStepsDifferently) {
+  constexpr size_t kWorkers = 20'000;
+  Workers workers(kWorkers);
+  for (size_t w = 0; w < kWorkers; ++w) {
+    workers.views[w].texts = {"send", absl::StrCat("pair ", w), absl::StrCat("pair ", w + 1)};
+    for (int64_t step = 0; step < 8; ++step) {
+      workers.Step(w, step + static_cast<int64_t>(w), /*with_collective=*/false);
+      for (const uint32_t group : {1, 2}) {
+        workers.Call(w);
+        workers.Sequence(w, step, group);
+      }
+    }
+  }
+  const Alignment alignment = Align(workers.views);
+  EXPECT_EQ(alignment.by, Alignment::By::kCollectives);
+  EXPECT_THAT(alignment.matches, SizeIs(8 * (kWorkers - 1)));
+  EXPECT_EQ(alignment.common(), 8u);
+  EXPECT_THAT(alignment.steps.back(), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
 // Two jobs in one run count from the same numbers.
