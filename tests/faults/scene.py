@@ -10,6 +10,7 @@ import threading
 import time
 
 import link as links
+import ports
 import workers
 import xspace
 
@@ -110,8 +111,9 @@ class Scene:
         self.capture_works("before the fault")
         self.before = self.settled()
 
-    def start_worker(self, address="127.0.0.1:0"):
-        """A new one. The port of one that was killed can be taken at once."""
+    def start_worker(self, address=None):
+        """A new one. The port of one that was killed can be taken at once, and nobody else takes it meanwhile."""
+        address = address or f"127.0.0.1:{ports.free_port()}"
         self.worker = workers.Worker(os.path.join(HERE, "fault_workers.py"), self.kind, address, environment=self.environment)
         self.processes.append(self.worker.process)
         said = self.worker.hear()
@@ -213,8 +215,11 @@ class Scene:
         return int(fields["Threads"]), len(os.listdir(process + "/fd")), int(fields["VmRSS"].split()[0])
 
     def capture_works(self, when):
-        client = self.capture(SHORT_MS, "--num_tracing_attempts=20")
-        worker = client.worker
+        for _ in range(20):  # on a busy machine the worker may not run during a capture
+            client = self.capture(SHORT_MS, "--num_tracing_attempts=20")
+            worker = client.worker
+            if worker.get("outcome") != "empty":
+                break
         check(client.code == 0 and worker["outcome"] == "ok" and worker["events"] > 0,
               f"the capture {when} does not work: exit {client.code}, {worker.get('outcome')}: {worker.get('reason')} {client.errors}")
         self.files_are_whole(client)

@@ -8,6 +8,7 @@ import unittest
 import weakref
 
 import jobscope
+import machine
 import workers
 import xspace
 
@@ -33,9 +34,9 @@ class Loader:
             yield number
 
 
-def compute(seconds=0.002):
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
+def compute(seconds=0.002, clock=time.perf_counter):
+    end = clock() + seconds
+    while clock() < end:
         pass
 
 
@@ -90,28 +91,33 @@ class StepsTest(unittest.TestCase):
         events = xspace.host_events(capture.result.run_directory)
         return [event for event in events if event.stats.get("_r") == 1], events
 
+    @machine.again_if_busy(0.01)
+    def input_waits_of(self, loop):
+        loader = Loader()
+        took = []
+
+        def run():
+            begin = time.perf_counter()
+            loop(loader)
+            took.append(time.perf_counter() - begin)
+
+        steps, events = self.record(run)
+        self.assertEqual([step.stats["step_num"] for step in steps], list(range(BATCHES)))
+        # Nothing of the loop is outside of its steps.
+        total_s = sum(step.duration_ps for step in steps) / 1e12
+        self.assertAlmostEqual(total_s / took[0], 1, delta=0.1)
+        shown, truth = xspace.input_share(steps, events), loader.waited_s / took[0]
+        self.assertGreater(truth, 0.3, "of 6 ms in 8, even where the machine stretches the other 2")
+        # A mark encloses what the loader measured; a machine that is busy with other work stretches what lies between.
+        self.assertGreater(shown, truth - 0.04)
+        self.assertLess(shown, truth + 0.15)
+
     def test_input_waits_count_for_the_step_of_their_batch(self):
         for loop in (loop_enumerate, loop_steps, loop_by_hand, loop_inside, loop_in_a_scope):
             with self.subTest(loop.__name__):
-                loader = Loader()
-                took = []
+                self.input_waits_of(loop)
 
-                def run(loop=loop, loader=loader, took=took):
-                    begin = time.perf_counter()
-                    loop(loader)
-                    took.append(time.perf_counter() - begin)
-
-                steps, events = self.record(run)
-                self.assertEqual([step.stats["step_num"] for step in steps], list(range(BATCHES)))
-                # Nothing of the loop is outside of its steps.
-                total_s = sum(step.duration_ps for step in steps) / 1e12
-                self.assertAlmostEqual(total_s / took[0], 1, delta=0.1)
-                shown, truth = xspace.input_share(steps, events), loader.waited_s / took[0]
-                self.assertGreater(truth, 0.3, "of 6 ms in 8, even where the machine stretches the other 2")
-                # A mark encloses what the loader measured; a machine that is busy with other work stretches what lies between.
-                self.assertGreater(shown, truth - 0.04)
-                self.assertLess(shown, truth + 0.15)
-
+    @machine.again_if_busy(0.01)
     def test_a_capture_of_steps_has_all_of_them(self):
         loader = Loader()
         jobscope.capture_steps(self.logdir, 5, 9, frameworks="none")
@@ -125,7 +131,7 @@ class StepsTest(unittest.TestCase):
     def test_a_step_says_what_its_thread_got(self):
         def step(i, seconds):
             with jobscope.step(i):
-                compute(seconds)
+                compute(seconds, time.thread_time)  # so that it has that much, also on a busy machine
 
         def run():
             took = []

@@ -106,8 +106,12 @@ class CredentialsTest(harness.TestCase):
             return code, worker
 
     def assert_captures(self, address, *flags, environment=None):
-        code, worker = self.capture(address, *flags, environment=environment)
-        self.assertEqual((code, worker["outcome"]), (0, "ok"), worker)
+        for _ in range(20):  # on a busy machine the worker's loop may not run during a capture
+            code, worker = self.capture(address, *flags, environment=environment)
+            self.assertEqual(code, 0, worker)
+            if worker.get("events", 0) > 10:
+                break
+        self.assertEqual(worker["outcome"], "ok", worker)
         self.assertGreater(worker["events"], 10)
         self.assertTrue(worker["files"])
 
@@ -269,6 +273,7 @@ class CredentialsTest(harness.TestCase):
             with open(self.path("token"), encoding="ascii") as token:
                 self.assertNotIn(token.read().strip(), errors)
 
+    @harness.again_if_busy(0.5)
     def test_ends_with_a_capture_over_tls_in_flight(self):
         worker, address = self.serve(self.server(ca="ca", token="token"))
         with worker, tempfile.TemporaryDirectory() as logdir:

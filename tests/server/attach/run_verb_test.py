@@ -38,7 +38,7 @@ class RunTest(attached.TestCase):
         return glob.glob(os.path.join(self.folder, "jobscope-run-*"))
 
     def assert_no_files(self):
-        self.wait_for(lambda: not self.directories(), f"left: {self.directories()}", 10)
+        self.wait_for(lambda: not self.directories(), f"left: {self.directories()}")
 
     def run_it(self, *command, flags=("--quiet",), env=None):
         result = attached.run(self.command(*command, flags=flags), env or self.env)
