@@ -21,7 +21,6 @@ using nvml::Snapshot;
 
 constexpr int64_t kPlaneId =
     300;  // + number; differs from the planes of common/xspace/segment/trace_planes.h and CUDA's
-constexpr absl::Duration kArmWaits = absl::Milliseconds(500);
 constexpr absl::Duration kDrainEvery = absl::Milliseconds(500);
 constexpr int kMinIntervalMs = 10;
 constexpr int kMaxIntervalMs = 60'000;
@@ -116,7 +115,7 @@ absl::Status NvmlCollector::Arm(const ArmRequest& request) {
     return absl::OkStatus();
   }
   // GPUs that answer later are sampled from then on.
-  (void)monitor_.Prepare(kArmWaits);
+  (void)monitor_.Prepare(options_.arm_waits);
   CollectorReport judged = Judge();
   report_.state = judged.state;
   report_.reason = judged.reason;

@@ -26,7 +26,8 @@ namespace jobscope {
 
 struct NvmlCollectorOptions {
   nvml::MonitorOptions monitor;
-  bool off = false;  // JOBSCOPE_NVML_MS=0
+  bool off = false;                                    // JOBSCOPE_NVML_MS=0
+  absl::Duration arm_waits = absl::Milliseconds(500);  // for the first answer of NVML
 
   // Reads JOBSCOPE_NVML_MS (milliseconds between samples, 10 to 60,000), JOBSCOPE_NVML_LIBRARY (the
   // library) and CUDA_VISIBLE_DEVICES. Invalid values leave the default. Reads them now, because

@@ -94,7 +94,6 @@ class CudaCollectorTest : public ::testing::Test {
   void ExpectHangs() {
     options_.limits.begin = options_.limits.end = options_.limits.leave = absl::Milliseconds(300);
     options_.limits.stop = cuda::SessionLimits().stop;
-    options_.limits.flush_hangs = absl::Milliseconds(100);
   }
 
   CudaCollector& collector() {

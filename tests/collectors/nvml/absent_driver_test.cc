@@ -67,6 +67,7 @@ constexpr const char* kAbsent = "libjobscope-there-is-no-such-driver.so.1";
 TEST(AbsentDriverTest, IsLookedForOnceAndRemembered) {
   NvmlCollectorOptions options;
   options.monitor.library = kAbsent;
+  options.arm_waits = absl::Seconds(60);  // as long as a busy machine takes
   NvmlCollector nvml(/*uses_tsc=*/false, options);
   CudaCollector cuda(/*uses_tsc=*/false, CudaCollectorOptions());
   (void)TakeOpened();

@@ -23,7 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr absl::Duration kAwhile = absl::Seconds(10);
+constexpr absl::Duration kAwhile = absl::Seconds(60);
 
 FakeDriver& driver() {
   static auto* const driver = new FakeDriver(FAKE_NVML);
@@ -34,7 +34,7 @@ class GpuMonitorTest : public ::testing::Test {
  protected:
   void SetUp() override {
     options_.library = FAKE_NVML;
-    options_.hangs_after = absl::Milliseconds(50);
+    options_.hangs_after = kAwhile;  // on a busy machine nothing hangs that only takes long
     driver().Reset(2);
   }
   void TearDown() override {
@@ -268,6 +268,7 @@ TEST_F(GpuMonitorTest, WhatAGpuDoesNotHaveIsAskedOnce) {
 }
 
 TEST_F(GpuMonitorTest, ACallThatHangsIsToldAndHoldsNobodyUp) {
+  options_.hangs_after = absl::Milliseconds(50);
   for (const char* const function :
        {"nvmlInit_v2", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetPowerUsage"}) {
     SCOPED_TRACE(function);
@@ -283,7 +284,7 @@ TEST_F(GpuMonitorTest, ACallThatHangsIsToldAndHoldsNobodyUp) {
     EXPECT_FALSE(monitor().Refresh(absl::ZeroDuration(), [] { FAIL(); }));
     EXPECT_FALSE(monitor().Prepare(kAwhile));
     (void)monitor().Latest();
-    EXPECT_LT(absl::Now() - begin, absl::Seconds(5));
+    EXPECT_LT(absl::Now() - begin, kAwhile);
     EXPECT_FALSE(done->HasBeenNotified());
     driver().Release();
     // It goes on where it was.

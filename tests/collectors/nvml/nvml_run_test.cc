@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,8 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tensorflow/xplane.pb.h"
+#include "tests/quiet_stopwatch.h"
 #include "tests/subprocess.h"
 #include "tests/temporary_directory.h"
 
@@ -46,6 +48,21 @@ class NvmlRunTest : public ::testing::Test {
       if (collector["name"] == name) return collector;
     }
     return json::object();
+  }
+
+  // The manifest of a capture. On a busy machine the worker may not run in its window: then it is
+  // made again, until it is `enough`.
+  json Capture(const std::function<bool(const json& worker)>& enough) {
+    json manifest;
+    for (int tries = 0; tries < 20; ++tries) {
+      int code = -1;
+      manifest =
+          json::parse(Run({"--duration_ms=300", "--json", "--logdir=" + logdir_.path()}, &code),
+                      nullptr, false);
+      EXPECT_EQ(code, 0) << manifest;
+      if (code != 0 || enough(manifest["workers"][0])) break;
+    }
+    return manifest;
   }
 
   TemporaryDirectory logdir_;
@@ -81,10 +98,10 @@ TEST_F(NvmlRunTest, CheckTellsTheGpus) {
 
 TEST_F(NvmlRunTest, ACaptureHasTheCounters) {
   StartWorker({"JOBSCOPE_NVML_LIBRARY=" FAKE_NVML, "JOBSCOPE_NVML_MS=10"});
-  int code = -1;
-  const json manifest = json::parse(
-      Run({"--duration_ms=300", "--json", "--logdir=" + logdir_.path()}, &code), nullptr, false);
-  ASSERT_EQ(code, 0) << manifest;
+  const json manifest = Capture([](const json& worker) {
+    return CollectorOf(worker, "nvml").value("events", 0u) > 9 &&
+           CollectorOf(worker, "cuda").value("events", 0u) > 0;
+  });
   const json worker = manifest["workers"][0];
   EXPECT_EQ(CollectorOf(worker, "nvml")["state"], "on") << worker;
   EXPECT_GT(CollectorOf(worker, "nvml")["events"], 9u);
@@ -113,13 +130,13 @@ TEST_F(NvmlRunTest, ACaptureHasTheCounters) {
 TEST_F(NvmlRunTest, ADriverThatHangsCostsTheCountersOnly) {
   StartWorker({"JOBSCOPE_NVML_LIBRARY=" FAKE_NVML, "FAKE_NVML_HANG=nvmlInit_v2"});
   int code = -1;
-  const absl::Time begin = absl::Now();
+  const QuietStopwatch begin;
   EXPECT_EQ(json::parse(Run({"check", "--json"}, &code))["workers"][0]["outcome"], "ok");
-  const json worker =
-      json::parse(Run({"--duration_ms=300", "--json", "--logdir=" + logdir_.path()}, &code),
-                  nullptr, false)["workers"][0];
-  EXPECT_EQ(code, 0);
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(15));
+  const json worker = Capture([](const json& found) {
+    return CollectorOf(found, "cuda").value("events", 0u) > 0 &&
+           CollectorOf(found, "host").value("events", 0u) > 0;
+  })["workers"][0];
+  EXPECT_LT(begin.Elapsed(), absl::Seconds(15));
   EXPECT_EQ(worker["outcome"], "ok") << worker;
   EXPECT_GT(CollectorOf(worker, "cuda")["events"], 0u);
   EXPECT_GT(CollectorOf(worker, "host")["events"], 0u);
@@ -128,7 +145,11 @@ TEST_F(NvmlRunTest, ADriverThatHangsCostsTheCountersOnly) {
 TEST_F(NvmlRunTest, WithoutADriverItIsSaidAndNothingIsMissing) {
   StartWorker({"JOBSCOPE_NVML_LIBRARY=libjobscope-there-is-no-such-driver.so.1"});
   int code = -1;
-  const json worker = json::parse(Run({"check", "--json"}, &code))["workers"][0];
+  json worker;
+  // The first answer does not wait for the look.
+  for (int tries = 0; tries < 20 && !worker.contains("gpu_reason"); ++tries) {
+    worker = json::parse(Run({"check", "--json"}, &code))["workers"][0];
+  }
   EXPECT_EQ(code, 0);
   EXPECT_FALSE(worker.contains("gpus"));
   EXPECT_THAT(std::string(worker["gpu_reason"]), HasSubstr("no NVIDIA driver"));

@@ -69,16 +69,13 @@ TEST_F(TorchForkTest, AStormOfForksDuringArmAndStopHangsNoChild) {
       --forking;
     });
   }
-  int captures = 0;
-  while (forking > 0) {
+  do {
     Arm();
     EXPECT_TRUE(collector_.Stop(UINT64_MAX).ok());
-    ++captures;
-  }
+  } while (forking > 0);
   for (std::thread& thread : threads) thread.join();
   fake_.set_change_us(0);
   EXPECT_EQ(failed, 0);
-  EXPECT_GT(captures, 0);
 }
 
 // It is called on a thread that serves all callers.

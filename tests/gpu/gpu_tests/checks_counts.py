@@ -33,8 +33,11 @@ def streams_and_threads(fixture):
 def loss_is_counted(fixture):
     count = fixture.amount(100000, 20000)
     with fixture.worker(JOBSCOPE_CUDA_BUFFER_MB="1") as worker:
-        trace = fixture.captured(worker, "launch", kernels=count, threads=4, streams=2)
-        measured = expect.kernel_count(trace, COUNTED, count, may_lose=True)
+        for _ in range(5):  # on a busy machine the threads may be too slow to fill the buffers
+            trace = fixture.captured(worker, "launch", kernels=count, threads=4, streams=2)
+            measured = expect.kernel_count(trace, COUNTED, count, may_lose=True)
+            if measured["in_trace"] < count:
+                break
         measured["lost_by_cause"] = trace.entry.get("lost_by_cause", {})
         require(measured["in_trace"] < count, "nothing was lost: the buffers were large enough, and nothing is tested")
         # And it recovers: what fits is whole again.

@@ -73,9 +73,6 @@ def step_time_with_finalize(fixture):
 
 
 def _step_time(fixture, environment, max_during, max_after):
-    # On the fake, steps are sleeps, on a machine that does other things: there only the flow is tested.
-    if fixture.fake:
-        max_during = max_after = 2.5
     steps = fixture.amount(200, 20)
     rounds = fixture.amount(7, 3)
 
@@ -128,7 +125,7 @@ def overhead_beside_a_kineto(fixture):
             peer.do("client_start", library=fixture.libcupti)
             theirs.append(measure(peer) / base)
             require(peer.do("client_stop")["kernels"] > 0, "the other profiler saw no kernel")
-    return expect.overhead(alone, ours, theirs, 2.5 if fixture.fake else expect.MAX_OF_KINETO)
+    return expect.overhead(alone, ours, theirs, expect.MAX_OF_KINETO)
 
 
 @check(120, "the first attachment: how long it takes, and what it takes of the host's and of the GPU's memory")
@@ -147,7 +144,7 @@ def first_attach(fixture):
         samples.append(_sample(worker))
     mib = {key: [round((sample[key] - samples[0][key]) / MIB, 1) for sample in samples] for key in ("rss_bytes", "gpu_bytes")}
     measured = {"seconds_until_recording": seconds, "host_mib": mib["rss_bytes"], "gpu_mib": mib["gpu_bytes"]}
-    require(seconds[0] <= 3, f"the first attachment took {seconds[0]:.1f} s: {measured}")
+    require(seconds[0] <= fixture.patience(3), f"the first attachment took {seconds[0]:.1f} s: {measured}")
     # Buffers of 256 MiB at most, and the libraries; on the GPU the cap of 64 MiB for the context, and CUPTI's own.
     require(max(mib["rss_bytes"]) <= 320, f"host memory grew by {max(mib['rss_bytes'])} MiB: {measured}")
     require(max(mib["gpu_bytes"]) <= 160, f"GPU memory grew by {max(mib['gpu_bytes'])} MiB: {measured}")
@@ -158,10 +155,13 @@ def first_attach(fixture):
 def steps_and_kernels(fixture):
     with fixture.worker() as worker:
         worker.do("train_start", cycle=1000)
-        trace = fixture.run_capture(worker, duration_ms=fixture.amount(500, 200)).trace
+        for length_ms in fixture.amount((500,), (200, 1000, 5000, 20_000)):  # on a busy machine the job may not run in the first ones
+            trace = fixture.run_capture(worker, duration_ms=length_ms).trace
+            steps = [e for e in trace.host_events() if "step_num" in e.stats and e.stats.get("_r") == 1]
+            if len(steps) >= 5:
+                break
         worker.do("train_stop")
     expect.nothing_lost(trace)
-    steps = [e for e in trace.host_events() if "step_num" in e.stats and e.stats.get("_r") == 1]
     require(len(steps) >= 5, f"{len(steps)} whole steps in the trace")
     require("/device:GPU:0" in trace.planes, f"no /device:GPU:0: {sorted(trace.planes)}")
     gemms = expect.kernels(trace, "Gemm")

@@ -74,6 +74,10 @@ class Fixture:
     def amount(self, full, quick):
         return quick if self.quick else full
 
+    def patience(self, seconds):
+        """A limit on time: longer where the machine is one that does other things."""
+        return seconds + 20 if self.fake else seconds
+
     def path(self, name):
         return os.path.join(self.work, f"{next(self._serial):03d}-{name}")
 

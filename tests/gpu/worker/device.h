@@ -5,6 +5,7 @@
 #ifndef TESTS_GPU_WORKER_DEVICE_H_
 #define TESTS_GPU_WORKER_DEVICE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -73,6 +74,10 @@ class Device {
   virtual Error Reset() = 0;
   virtual Error TrainStep(int64_t step) = 0;
   virtual Error Checksum(uint64_t* sum) = 0;
+  // The clock of steps.
+  virtual std::chrono::nanoseconds Now() const {
+    return std::chrono::steady_clock::now().time_since_epoch();
+  }
 
   // Occupies CUPTI, as another profiler would: the library at `path`, under `name` where it can.
   virtual Error Subscribe(const std::string& path, const std::string& name) = 0;

@@ -287,11 +287,12 @@ class FakeDevice : public Device {
     const bool traced = gpu_->IsEnabled(cuda::kKindConcurrentKernel) != 0;
     ever_traced_ = ever_traced_ || traced;
     if (!Faulty("no_gemm") || step % 3 == 0) gpu_->Launch(kGemm, 100 * kMicrosecondNs, 7, ordinal_);
-    uint64_t length_ns = 2'000 * kMicrosecondNs;
-    if (Faulty("slow_traced") && traced) length_ns *= 4;
-    if (Faulty("slow_ours") && traced && !client_.running()) length_ns *= 4;
-    if (Faulty("slow_after") && ever_traced_ && !traced) length_ns *= 4;
-    std::this_thread::sleep_for(std::chrono::nanoseconds(length_ns));
+    constexpr std::chrono::milliseconds kLength(2);
+    const bool slow = (Faulty("slow_traced") && traced) ||
+                      (Faulty("slow_ours") && traced && !client_.running()) ||
+                      (Faulty("slow_after") && ever_traced_ && !traced);
+    std::this_thread::sleep_for(kLength);
+    now_ += kLength * (slow ? 4 : 1);
     state_ = state_ * 6364136223846793005ULL + static_cast<uint64_t>(step) + 1;
     if (Faulty("wrong_sum") && traced) ++state_;
     return {};
@@ -301,6 +302,9 @@ class FakeDevice : public Device {
     *sum = state_;
     return {};
   }
+
+  // Passes in steps only, so that a busy machine does not change their length.
+  std::chrono::nanoseconds Now() const override { return now_; }
 
   Error Subscribe(const std::string& /*path*/, const std::string& name) override {
     gpu_->SetOwner(Faulty("owner") ? "somebody" : name.c_str());
@@ -381,6 +385,7 @@ class FakeDevice : public Device {
   CuptiClient client_;
   uint64_t state_ = 1;
   bool ever_traced_ = false;
+  std::chrono::nanoseconds now_{0};
 };
 
 }  // namespace

@@ -40,17 +40,16 @@ Error Training::Stop(Result* result) {
 }
 
 Error Training::Loop(int64_t steps, int64_t cycle, Result* result) {
-  using Clock = std::chrono::steady_clock;
   if (Error error = device_->Reset(); !error.empty()) return error;
   for (int64_t n = 0; steps < 0 ? !stop_ : n < steps; ++n) {
-    const Clock::time_point begin = Clock::now();
+    const std::chrono::nanoseconds begin = device_->Now();
     {
       JOBSCOPE_STEP("train", next_step_);
       ++next_step_;
       JOBSCOPE_SCOPE("forward");
       if (Error error = device_->TrainStep(n % cycle); !error.empty()) return error;
     }
-    const std::chrono::duration<double, std::milli> length = Clock::now() - begin;
+    const std::chrono::duration<double, std::milli> length = device_->Now() - begin;
     ++result->steps;
     result->step_ms.push_back(length.count());
     if (n % cycle != cycle - 1) continue;
