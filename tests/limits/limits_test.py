@@ -206,7 +206,7 @@ class DeadConnectionTest(unittest.TestCase):
         began = time.monotonic()
         self.worker.process.send_signal(signal.SIGTERM)
         self.assertEqual(self.worker.process.wait(HANG_S), 0)
-        self.assertLess(time.monotonic() - began, 6)  # 2 s, and a busy machine
+        self.assertLess(time.monotonic() - began, HANG_S / 2)  # 2 s, and a busy machine; the calls would take longer
 
 
 if __name__ == "__main__":

@@ -93,6 +93,7 @@ class JaxTest(foreign_case.ForeignCase):
         names = self.compilations()
         self.assertTrue(names & {"backend_compile", "backend_compile_and_load"}, names)
 
+    @attached.harness.again_if_busy(0.5)
     def test_events_steps_and_xprof(self):
         worker, jax, files = self.capture("--duration_ms=500")
         self.assertEqual(jax["state"], "on", jax)
@@ -145,6 +146,7 @@ class JaxTest(foreign_case.ForeignCase):
             self.assertEqual(jax["state"], "on", jax)
             self.assertTrue(xspace.named(self.host_events(files), CALL))
 
+    @attached.harness.again_if_busy(0.5)
     def test_choice_and_level(self):
         _, jax, files = self.capture("--duration_ms=50", "--frameworks=none")
         self.assertEqual(jax["state"], "off")
@@ -186,6 +188,7 @@ class JaxTest(foreign_case.ForeignCase):
         self.assertEqual((worker["outcome"], worker["protocol"]), ("ok", "tensorflow"))
         self.assertTrue(xspace.named(self.host_events(files), CALL))
 
+    @attached.harness.again_if_busy(0.5)
     def test_a_number_of_steps(self):
         """Steps that are found in the trace can't be waited for: that is said, and nothing is waited for."""
         worker, _, files = self.capture("--steps=5", "--duration_ms=200", "--max_duration_ms=50000")
@@ -232,6 +235,7 @@ class JaxPiecesTest(foreign_case.ForeignCase):
     def environment(cls):
         return {**super().environment(), "JOBSCOPE_FRAMEWORK_PIECE_MS": "700"}
 
+    @attached.harness.again_if_busy(0.5)
     def test_a_long_capture_in_pieces(self):
         worker, jax, files = self.capture("--duration_ms=3000")
         self.assertEqual(jax["state"], "on", jax)
@@ -275,6 +279,7 @@ class JaxWithMarksTest(foreign_case.ForeignCase):
             raise unittest.SkipTest("the package is not built")
         super().setUpClass()
 
+    @attached.harness.again_if_busy(0.5)
     def test_marks_win_and_lines_are_shared(self):
         worker, jax, files = self.capture("--duration_ms=400")
         self.assertEqual(jax["state"], "on", jax)

@@ -150,6 +150,7 @@ class KerasTest(foreign_case.ForeignCase):
     collector = "tensorflow"
     program = TRAIN.replace("PRELUDE", "").replace("LOOP", FIT)
 
+    @attached.harness.again_if_busy(0.5)
     def test_events_steps_and_xprof(self):
         worker, tensorflow, files = self.capture("--duration_ms=500")
         self.assertEqual(tensorflow["state"], "on", tensorflow)
@@ -183,6 +184,7 @@ class KerasTest(foreign_case.ForeignCase):
         self.assertEqual(worker["steps"], 5)
         self.assertEqual(len(self.steps(self.host_events(files))), 5)
 
+    @attached.harness.again_if_busy(0.5)
     def test_captures_in_a_row(self):
         for _ in range(5):
             _, tensorflow, _ = self.capture("--duration_ms=200")
@@ -241,6 +243,7 @@ class UnmarkedTest(foreign_case.ForeignCase):
     def test_compilations(self):
         self.assertEqual(self.compilations(), {"tf.function-graph_building"})
 
+    @attached.harness.again_if_busy(0.5)
     def test_steps_are_found(self):
         worker, tensorflow, files = self.capture("--duration_ms=500")
         self.assertEqual(tensorflow["state"], "on", tensorflow)
@@ -316,6 +319,7 @@ class OwnMarksTest(foreign_case.ForeignCase):
             raise unittest.SkipTest("the package is not built")
         super().setUpClass()
 
+    @attached.harness.again_if_busy(0.5)
     def test_its_marks_are_steps(self):
         worker, tensorflow, files = self.capture("--duration_ms=300")
         self.assertEqual(tensorflow["state"], "on", tensorflow)

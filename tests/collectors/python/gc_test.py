@@ -74,10 +74,12 @@ class GcTest(unittest.TestCase):
         for _ in range(2):  # the function comes and goes with each capture
             for _ in range(20):
                 collector, events = self.capture(self.worker)
-                if "could not acquire the GIL" not in collector.get("reason", ""):
-                    break  # otherwise the machine was too busy for its turn to come in time
+                collections = [event for event in xspace.named(events, "gc") if "truncated" not in event.stats]
+                # Otherwise the machine was too busy for its turn to come in time, or for the threads to run.
+                if "could not acquire the GIL" not in collector.get("reason", "") and len(
+                    {event.stats["generation"] for event in collections}) == 2:
+                    break
             self.assertEqual(collector["state"], "on", collector)
-            collections = [event for event in xspace.named(events, "gc") if "truncated" not in event.stats]
             for generation in (0, 2):
                 mine = [event for event in collections if event.stats["generation"] == generation]
                 self.assertTrue(mine)

@@ -12,6 +12,7 @@ import time
 import unittest
 import weakref
 
+import machine
 import tracer_worker
 from traced import INTERPRETERS, MONITORING, Trace, inner_function, outer_function, raises, recurse, spin, sub_interpreter
 
@@ -176,9 +177,7 @@ class TracerTest(unittest.TestCase):
 
     def test_stacks_that_change_all_the_time(self):
         """Threads that come and go, short calls, generators, code that is made up and freed: read while it changes."""
-        until = time.perf_counter() + 2
-
-        def churn():
+        def churn(until):
             while time.perf_counter() < until:
                 thread = threading.Thread(target=recurse, args=(50, lambda: [list(generator(3)) for _ in range(20)]))
                 thread.start()
@@ -187,7 +186,7 @@ class TracerTest(unittest.TestCase):
                 thread.join()
 
         with Trace(1, SAMPLE_HZ=1000) as trace:
-            threads = [threading.Thread(target=churn) for _ in range(4)]
+            threads = [threading.Thread(target=churn, args=(time.perf_counter() + 2,)) for _ in range(4)]
             for thread in threads:
                 thread.start()
             for thread in threads:
@@ -419,7 +418,7 @@ class TracerTest(unittest.TestCase):
 
     def run_worker(self, name, *arguments):
         done = subprocess.run([sys.executable, "-B", tracer_worker.__file__, name, *map(str, arguments)],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
         self.assertEqual(done.returncode, 0, done.stdout)
         return done.stdout
 
@@ -432,13 +431,16 @@ class TracerTest(unittest.TestCase):
         for level in (1, 2):
             self.run_worker("forks", level)
 
+    # Both compare the time that a verb takes with its limits, which are wider than this.
+    run_timed_worker = machine.again_if_busy(0.5)(run_worker)
+
     def test_a_lock_that_is_held_does_not_hold_up_the_end(self):
         for level in (1, 2):
-            self.run_worker("holds_the_lock", level)
+            self.run_timed_worker("holds_the_lock", level)
 
     def test_a_lock_that_is_held_all_the_time(self):
         for level in (1, 2):
-            self.run_worker("never_gives_the_lock", level)
+            self.run_timed_worker("never_gives_the_lock", level)
 
     def test_sub_interpreters_that_run(self):
         for level in (1, 2):

@@ -16,7 +16,7 @@ import xspace
 class TorchTest(torch_case.Case):
     def test_operators_scopes_and_steps(self):
         process = self.training()
-        worker, collector, events = self.capture("--duration_ms=400")
+        worker, collector, events = self.capture("--duration_ms=400", steps=15)
         self.assertEqual(collector["state"], "on", collector)
         self.assertEqual(worker["lost"], 0, worker)
 
@@ -65,7 +65,7 @@ class TorchTest(torch_case.Case):
 
         self.capture("--duration_ms=100")  # before PyTorch 2 steps are seen from here on
         before = told()
-        _, _, events = self.capture("--duration_ms=1500")
+        _, _, events = self.capture("--duration_ms=1500", steps=25)
         waited, iterated = (after - start for start, after in zip(before, told()))
         steps = self.steps(events)
         self.assertGreater(len(steps), 20)
@@ -99,7 +99,7 @@ class TorchTest(torch_case.Case):
         process = self.zero_training(0)
         self.capture("--duration_ms=100")
         for level in (1, 2):
-            worker, _, events = self.capture("--duration_ms=300", f"--host_tracer_level={level}")
+            worker, _, events = self.capture("--duration_ms=300", f"--host_tracer_level={level}", steps=4)
             self.assertEqual(worker["steps_source"], torch_case.STEP)
             self.assertGreater(worker["steps"], 2)
             # With all operators a busy machine may lose the oldest.
@@ -108,7 +108,7 @@ class TorchTest(torch_case.Case):
 
     def test_the_step_of_deepspeeds_engine(self):
         process = self.zero_training(3)
-        worker, _, events = self.capture("--duration_ms=300", "--host_tracer_level=1")
+        worker, _, events = self.capture("--duration_ms=300", "--host_tracer_level=1", steps=4)
         self.assertEqual(worker["steps_source"], "DeepSpeed step")
         self.assertGreater(worker["steps"], 2)
         self.assertEqual(self.forwards_per_step(events), {3})
@@ -116,7 +116,7 @@ class TorchTest(torch_case.Case):
 
     def test_shapes(self):
         process = self.training()
-        worker, collector, events = self.capture("--duration_ms=200", "--record_shapes")
+        worker, collector, events = self.capture("--duration_ms=200", "--record_shapes", steps=4)
         self.assertEqual(collector["state"], "on", collector)
         self.assertEqual(worker["lost"], 0, worker)
         linear = {event.stats.get("shape") for event in xspace.named(events, "aten::linear")}
@@ -127,13 +127,13 @@ class TorchTest(torch_case.Case):
         backward = {event.stats.get("shape") for event in xspace.named(events, "AddmmBackward0")}
         self.assertIn("[[32, 10]]", backward)
         self.assertEqual({event.stats.get("shape") for event in xspace.named(events, "forward")}, {None})
-        _, _, events = self.capture("--duration_ms=100")
+        _, _, events = self.capture("--duration_ms=100", steps=1)
         self.assertEqual({event.stats.get("shape") for event in xspace.named(events, "aten::linear")}, {None})
         self.assertEqual(process.finish("end"), (0, ""))
 
     def test_levels_and_choice(self):
         process = self.training()
-        _, collector, events = self.capture("--duration_ms=100", "--host_tracer_level=1")
+        _, collector, events = self.capture("--duration_ms=100", "--host_tracer_level=1", steps=2)
         self.assertEqual(collector["state"], "on")
         self.assertTrue(xspace.named(events, "forward"))
         self.assertEqual([event for event in events if event.name.startswith("aten::")], [])
