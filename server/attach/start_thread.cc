@@ -26,10 +26,10 @@ namespace {
 
 constexpr char kLibrarySoname[] = "libjobscope.so";
 
-// How long a fork waits for a load or start in progress. Longer than those take (3 ms; 7 ms beside
-// PyTorch), and than a program's first fork usually needs. Bounded, because the forking thread may
-// itself hold the loader's lock.
-constexpr int kMaxForkWaitMs = 100;
+// How long a fork waits for a load or start in progress. Those take 3 ms, 7 ms beside PyTorch, and
+// more than 100 ms where five other processes compute on two processors. Bounded, because the
+// forking thread may itself hold the loader's lock.
+constexpr int kMaxForkWaitMs = 1'000;
 
 sem_t wake;
 std::atomic<bool> has_thread{false};

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A libjobscope.so that only tells what was asked of it, in lines of the file FAKE_SERVER_LOG; with
-// it the handing over of injections is tested, and what the attach library passes on. As a plugin
-// (FAKE_PLUGIN) it is a library whose constructor calls NVTX's entry point.
+// it the handing over of injections is tested, and what the attach library passes on. With
+// FAKE_SERVER_SLOW it listens, and takes its time. As a plugin (FAKE_PLUGIN) it is a library whose
+// constructor calls NVTX's entry point.
+#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "jobscope/jobscope_c.h"
@@ -39,10 +43,25 @@ void Log(const char* what, const char* detail) {
   if (fd < 0 || write(fd, line, static_cast<size_t>(length)) != length) abort();
   close(fd);
 }
+
+// As on a machine that does other things meanwhile.
+void ListenSlowly(char* bound, size_t size) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  if (bind(fd, any, length) != 0 || getsockname(fd, any, &length) != 0) abort();
+  snprintf(bound, size, "127.0.0.1:%d", ntohs(address.sin_port));
+  if (listen(fd, 1) != 0) abort();
+  usleep(300'000);
+}
 }  // namespace
 
-EXPORTED int jobscope_server_start(const jobscope_server_options* options, char*, size_t, char*,
-                                   size_t) {
+EXPORTED int jobscope_server_start(const jobscope_server_options* options, char* bound, size_t size,
+                                   char*, size_t) {
+  if (getenv("FAKE_SERVER_SLOW") != nullptr) ListenSlowly(bound, size);
   sigset_t mask;
   pthread_sigmask(SIG_SETMASK, nullptr, &mask);
   char name[16] = "";

@@ -250,6 +250,12 @@ class InjectionTest(attached.TestCase):
                 self.assertEqual(process.finish(), (0, ""))
             os.remove(env["FAKE_SERVER_LOG"])
 
+    def test_a_fork_waits_for_a_slow_start(self):
+        """Its child would hold the port."""
+        library, env, _ = self.fake(JOBSCOPE_ATTACH_DELAY_MS="0", FAKE_SERVER_SLOW="1")
+        command = [attached.TARGET, "fork_while_it_starts"]
+        self.assertEqual(attached.run(command, env | {"LD_PRELOAD": library}), (0, "", ""))
+
     def test_under_the_loader_s_lock(self):
         """A constructor of a library uses NVTX while its dlopen goes on: nobody waits for our thread, which waits for the loader."""
         library, env, lines = self.fake(JOBSCOPE_ATTACH_DELAY_MS="0")

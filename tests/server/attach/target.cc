@@ -10,6 +10,7 @@
 //   attach_target leave MICROSECONDS       lives so long
 //   attach_target forks COUNT              forks at once, again and again; each child uses malloc,
 //                                          holds no port, and ends within 10 s
+//   attach_target fork_while_it_starts     as `forks 1`, once something listens
 //   attach_target spawns COUNT PROGRAM     posix_spawn and vfork, from three threads at a time
 //   attach_target inject LIBRARY NAME      dlopens LIBRARY and calls its NAME(null), as libcuda and
 //                                          NVTX do; says what came of it, then as `wait`
@@ -157,6 +158,10 @@ int main(int argc, char** argv) {
   if (strcmp(verb, "rank") == 0) return Rank();
   if (strcmp(verb, "leave") == 0 && argc == 3) return usleep(static_cast<unsigned>(atoi(argv[2])));
   if (strcmp(verb, "forks") == 0 && argc == 3) return Forks(atoi(argv[2]));
+  if (strcmp(verb, "fork_while_it_starts") == 0) {
+    while (!Listens()) usleep(100);
+    return Forks(1);
+  }
   if (strcmp(verb, "spawns") == 0 && argc == 4) return Spawns(atoi(argv[2]), argv[3]);
   if (strcmp(verb, "inject") == 0 && argc == 4) return Inject(argv[2], argv[3]);
   if (strcmp(verb, "ranked") == 0 && argc == 4) {
