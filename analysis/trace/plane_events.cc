@@ -10,8 +10,12 @@
 namespace jobscope::analysis {
 namespace {
 
-// Ids are usually dense from 1; a table for larger ids would be mostly empty.
-constexpr uint64_t kDenseIds = 1 << 16;
+// Returns the number of ids for which a table is used, in a plane with so many names. Ids are
+// usually dense from 1; a table for larger ones would be mostly empty, and made for each plane.
+uint64_t TableLimit(size_t names) {
+  constexpr uint64_t kMaxLimit = 1 << 16;
+  return std::min<uint64_t>(kMaxLimit, 2 * (names + 1));
+}
 
 }  // namespace
 
@@ -29,12 +33,13 @@ PlaneEvents::PlaneEvents(PlaneNames names, NameTable* table, bool of_device)
       {"bytes", Fact::kBytes},
       {"group_size", Fact::kGroupSize},
   };
+  const uint64_t limit = TableLimit(names_.stats.size());
   for (const auto& [id, name] : names_.stats) {
     if (name == "source") source_stat_ = id;
     const auto fact = kFacts.find(name);
     if (fact == kFacts.end()) continue;
     any_facts_ = true;
-    if (id < kDenseIds) {
+    if (id < limit) {
       if (id >= facts_.size()) facts_.resize(id + 1, Fact::kNone);
       facts_[id] = fact->second;
     } else {
@@ -123,7 +128,7 @@ EventMeaning PlaneEvents::Resolve(uint64_t metadata_id) const {
 }
 
 const EventMeaning& PlaneEvents::MeaningOf(uint64_t metadata_id) {
-  if (metadata_id < kDenseIds) {
+  if (metadata_id < TableLimit(names_.events.size())) {
     if (metadata_id >= meanings_.size()) meanings_.resize(metadata_id + 1);
     std::optional<EventMeaning>& meaning = meanings_[metadata_id];
     if (!meaning.has_value()) meaning = Resolve(metadata_id);

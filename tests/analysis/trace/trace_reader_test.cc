@@ -171,5 +171,31 @@ TEST_F(TraceReaderTest, ManyNamesShareOneEntryInTheEnd) {
   EXPECT_GT(digest_.operators_left_out(), 250u);
 }
 
+// Each plane has a name of its own, and a large id for it: a table of all smaller ids, for each
+// plane, would take minutes.
+TEST_F(TraceReaderTest, ManyPlanesWithLargeIds) {
+  constexpr size_t kPlanes = 1'000'000;
+  constexpr int64_t kId = 65'535;
+  tensorflow::profiler::XSpace space;
+  tensorflow::profiler::XPlane* const plane = space.add_planes();
+  plane->set_name("/host:CPU");
+  tensorflow::profiler::XEvent* const event = plane->add_lines()->add_events();
+  event->set_metadata_id(kId);
+  event->set_duration_ps(1000);
+  event->add_stats()->set_metadata_id(kId);
+  (*plane->mutable_event_metadata())[kId].set_name("forward");
+  (*plane->mutable_stat_metadata())[kId].set_name("step_num");
+  const std::string one = space.SerializeAsString();
+  std::string all;
+  for (size_t i = 0; i < kPlanes; ++i) all += one;
+  TraceReader reader;
+  ASSERT_TRUE(reader.Read(all).ok());
+  const std::unique_ptr<WorkerTrace> trace = reader.Finish();
+  EXPECT_EQ(trace->events, kPlanes);
+  ASSERT_EQ(trace->operators.size(), 1u);
+  EXPECT_EQ(trace->operators[0].name, "forward");
+  EXPECT_EQ(trace->operators[0].count, kPlanes);
+}
+
 }  // namespace
 }  // namespace jobscope::analysis
