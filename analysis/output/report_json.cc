@@ -47,11 +47,16 @@ const char* AlignedName(Alignment::By by) {
   return "none";
 }
 
+json WorkerNames(const std::vector<size_t>& workers, const Report& report) {
+  json names = json::array();
+  for (const size_t w : workers) names.push_back(report.workers[w].view.name);
+  return names;
+}
+
 json FindingJson(const Finding& finding, const Report& report) {
   json object;
   object["finding"] = KindName(finding.kind);
-  object["workers"] = json::array();
-  for (const size_t w : finding.workers) object["workers"].push_back(report.workers[w].view.name);
+  object["workers"] = WorkerNames(finding.workers, report);
   PutText(&object, "node", finding.node);
   if (finding.step_class.has_value()) {
     object["class"] = std::string(ClassName(*finding.step_class));
@@ -66,10 +71,11 @@ json FindingJson(const Finding& finding, const Report& report) {
   Put(&object, "step_ms", finding.step_ms);
   Put(&object, "mended_step_ms", finding.mended_step_ms);
   Put(&object, "gain", finding.gain);
-  if (finding.gain.has_value()) {
-    Put(&object, "gain_low", finding.gain_low);
-    Put(&object, "gain_high", finding.gain_high);
-  }
+  Put(&object, "gain_low", finding.gain_low);
+  Put(&object, "gain_high", finding.gain_high);
+  if (finding.gain_at_most) object["gain_at_most"] = true;
+  if (finding.late_steps > 0) object["late_steps"] = finding.late_steps;
+  if (!finding.latest.empty()) object["latest"] = WorkerNames(finding.latest, report);
   if (finding.single_step.has_value()) object["single_step"] = *finding.single_step;
   object["text"] = finding.text;
   if (!finding.why.empty()) object["why"] = finding.why;

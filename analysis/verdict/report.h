@@ -42,13 +42,14 @@ struct Finding {
   std::vector<Culprit> names;
   std::optional<double> step_ms;
   std::optional<double> mended_step_ms;
-  std::optional<double> gain;  // with low and high; set if a fix can gain time
-  double gain_low = 0;
-  double gain_high = 0;
-  bool gain_at_most = false;  // the gain has no interval, but is not larger
-  // Where workers wait for each other: who causes most of it, and if not 0, in how many steps.
-  std::vector<size_t> latest;
+  std::optional<double> gain;  // set if a fix can gain time
+  // Its 95 % interval. A single event has none, nor has a gain that is only known to be no larger.
+  std::optional<double> gain_low;
+  std::optional<double> gain_high;
+  bool gain_at_most = false;
+  // In how many steps these workers are late, or those of `latest`; 0: in general.
   size_t late_steps = 0;
+  std::vector<size_t> latest;          // of a bound by waiting: who causes most of it
   std::optional<int64_t> single_step;  // step number, if it is a single event
   size_t last_count = 0;               // collectives at which these workers arrived last
   size_t last_of = 0;                  // of so many with one name, the one with most waiting

@@ -236,9 +236,11 @@ void BlameRanks(const OwnTimes& times, const Alignment& alignment,
     finding.step_ms = straggler.step_ns / kNsPerMs;
     finding.mended_step_ms = straggler.mended_step_ns / kNsPerMs;
     finding.gain = straggler.gain;
-    finding.gain_low = straggler.at_most ? 0 : straggler.gain_low;
-    finding.gain_high = straggler.at_most ? straggler.gain : straggler.gain_high;
     finding.gain_at_most = straggler.at_most;
+    if (!straggler.at_most && !straggler.single) {
+      finding.gain_low = straggler.gain_low;
+      finding.gain_high = straggler.gain_high;
+    }
     finding.late_steps = straggler.late_steps;
     NameCause(alignment, *report, straggler, &finding);
     CountLast(matches, alignment, *report, &finding);
@@ -302,9 +304,9 @@ void CompareIndependent(const std::vector<size_t>& candidates, Report* report) {
       all.push_back(static_cast<double>(row.view.steps[s].account_ns));
     }
     const Range range = BootstrapRatio(saved, all);
+    if (range.low < kMinGainLow) continue;
     finding.gain_low = range.low;
     finding.gain_high = range.high;
-    if (finding.gain_low < kMinGainLow) continue;
     finding.names =
         FindCulprits(*finding.step_class, *finding.class_ms, finding.workers, others, *report);
     NameSleep(finding.workers, others, *report, &finding);
@@ -323,7 +325,7 @@ void AddLargerBound(const std::vector<size_t>& workers, Report* report) {
   Finding bound = BoundOfAll(workers, *report);
   if (bound.kind != Finding::Kind::kBound || bound.step_class == StepClass::kWaiting) return;
   const double gain = report->findings.front().gain.value_or(0);
-  if (bound.gain_low > kBoundOverStraggler * gain) {
+  if (bound.gain_low.value_or(0) > kBoundOverStraggler * gain) {
     report->findings.insert(report->findings.begin(), std::move(bound));
   }
 }
@@ -370,7 +372,8 @@ void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matc
     report->verdict = report->findings.front();
   } else if (report->verdict.why_undecidable.empty()) {
     report->verdict = BoundOfAll(measured, *report);
-    if (const std::optional<Latest> latest = FindLatest(times)) {
+    const bool waiting = report->verdict.step_class == StepClass::kWaiting;
+    if (const std::optional<Latest> latest = FindLatest(times); waiting && latest.has_value()) {
       for (const size_t i : latest->workers) {
         report->verdict.latest.push_back(alignment.workers[i]);
       }

@@ -97,9 +97,9 @@ std::string GainText(const Finding& finding) {
   if (!finding.gain.has_value() || !finding.mended_step_ms.has_value()) return {};
   std::string text = absl::StrFormat("%s (%s-%.0f %%", Milliseconds(*finding.mended_step_ms),
                                      finding.gain_at_most ? "at most " : "", 100 * *finding.gain);
-  if (!finding.single_step.has_value() && !finding.gain_at_most) {
-    absl::StrAppendFormat(&text, ", %.0f to %.0f", 100 * std::max(0.0, finding.gain_low),
-                          100 * finding.gain_high);
+  if (finding.gain_low.has_value() && finding.gain_high.has_value()) {
+    absl::StrAppendFormat(&text, ", %.0f to %.0f", 100 * std::max(0.0, *finding.gain_low),
+                          100 * *finding.gain_high);
   }
   return text + ")";
 }

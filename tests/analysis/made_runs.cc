@@ -145,6 +145,43 @@ void MakeIndependent(MadeRun* run) {
   }
 }
 
+// The second stage of a pipeline begins when the first one has ended: 20 ms, then 30.
+void MakePipeline(MadeRun* run) {
+  TraceFile first;
+  TraceFile second;
+  for (int step = 0; step < 40; ++step) {
+    const double begin_ms = 5 + step * 51;
+    first.Step(step, begin_ms, begin_ms + 51);
+    first.Event("forward", begin_ms, begin_ms + 20);
+    first.AllReduce(step, begin_ms + 20, begin_ms + 20.1, "send");
+    first.AllReduce(step, begin_ms + 20.1, begin_ms + 51, "all");
+    second.Step(step, begin_ms, begin_ms + 51);
+    second.AllReduce(step, begin_ms, begin_ms + 20.1, "send");
+    second.Event("forward", begin_ms + 20.1, begin_ms + 50.1);
+    second.AllReduce(step, begin_ms + 50.1, begin_ms + 51, "all");
+  }
+  run->AddWorker(0, "node0", first);
+  run->AddWorker(1, "node0", second);
+}
+
+// A thread that sleeps for what nothing records.
+void MakeAsleep(MadeRun* run) {
+  TraceFile trace;
+  for (int step = 0; step < 40; ++step) {
+    trace.Step(step, step * 10, step * 10 + 10,
+               {{"cpu_ns", 2'000'000}, {"run_delay_ns", 1'000'000}});
+    trace.Event("forward", step * 10, step * 10 + 3);
+  }
+  run->AddWorker(0, "node0", trace);
+}
+
+// A rank that is late in every tenth step, `times` times.
+void MakeLate(int ranks, int times, MadeRun* run) {
+  run->AddRanks(ranks, 40, Jitter, [&](int rank, int step) {
+    return rank == 3 && step % 10 == 7 && step < 10 * times ? 370.0 : 50.0;
+  });
+}
+
 using Maker = std::function<void(MadeRun*)>;
 
 const std::map<std::string, Maker>& Makers() {
@@ -172,6 +209,10 @@ const std::map<std::string, Maker>& Makers() {
       {"transfer",
        [](MadeRun* run) { run->AddRanks(4, 40, Jitter, [](int, int) { return 12.0; }); }},
       {"independent", MakeIndependent},
+      {"pipeline", MakePipeline},
+      {"asleep", MakeAsleep},
+      {"late", [](MadeRun* run) { MakeLate(/*ranks=*/8, /*times=*/4, run); }},
+      {"late_by_chance", [](MadeRun* run) { MakeLate(/*ranks=*/16, /*times=*/3, run); }},
       {"balanced", [](MadeRun* run) { run->AddRanks(8, 40, Jitter, Even); }},
       {"few_steps", [](MadeRun* run) { run->AddRanks(4, 7, Jitter, Even); }},
       {"missing",

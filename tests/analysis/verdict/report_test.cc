@@ -139,6 +139,7 @@ TEST_F(ReportTest, EqualRanksAreBalanced) {
   EXPECT_EQ(report["verdict"]["finding"], "balanced") << report["verdict"];
   EXPECT_EQ(report["verdict"]["workers"], json::array());
   EXPECT_FALSE(report["verdict"].contains("gain"));
+  EXPECT_FALSE(report["verdict"].contains("latest"));
 }
 
 TEST_F(ReportTest, OneOfTwoNodesIsSlow) {
@@ -207,7 +208,9 @@ TEST_F(ReportTest, OfStagesInARowTheGainIsALimit) {
   EXPECT_EQ(verdict["workers"], json({"w1"})) << verdict;
   EXPECT_NEAR(verdict["step_ms"].get<double>(), 51, 0.1);
   EXPECT_NEAR(verdict["gain"].get<double>(), 10.0 / 51, 0.005);
-  EXPECT_EQ(verdict["gain_low"], 0);
+  EXPECT_EQ(verdict["gain_at_most"], true);
+  EXPECT_FALSE(verdict.contains("gain_low")) << verdict;
+  EXPECT_FALSE(verdict.contains("gain_high")) << verdict;
   EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("41.0 ms (at most -20 %)"));
 }
 
@@ -221,6 +224,7 @@ TEST_F(ReportTest, TheRankThatIsLateInAFewStepsIsNamed) {
   EXPECT_EQ(verdict["class"], "host");
   EXPECT_NEAR(verdict["gain"].get<double>(), 1200.0 / (40 * 88.8), 0.01);
   EXPECT_THAT(verdict["text"].get<std::string>(), HasSubstr("in 4 of 40 steps: rank 3 (node0)"));
+  EXPECT_EQ(verdict["late_steps"], 4);
 }
 
 TEST_F(ReportTest, RanksThatTakeTurnsInBeingLate) {
@@ -244,6 +248,8 @@ TEST_F(ReportTest, OneThatIsLateTooRarelyForAVerdictIsNamedInTheAdvice) {
   EXPECT_EQ(verdict["workers"], json::array());
   EXPECT_THAT(verdict["advice"].get<std::string>(),
               HasSubstr("most of it is caused by rank 3 (node0), in 3 of 40 steps"));
+  EXPECT_EQ(verdict["latest"], json({"w3"}));
+  EXPECT_EQ(verdict["late_steps"], 3);
 }
 
 // The clocks tell the last arrival of one collective only.
