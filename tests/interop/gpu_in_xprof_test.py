@@ -7,6 +7,7 @@ from harness import case, clients, traces, xprof_reader
 
 
 class GpuInXProf(case.InteropTest):
+    @case.again_if_busy
     def test_kernels_steps_and_flows(self):
         worker = self.own_worker("fake_gpu_worker")
         run = self.capture([worker.address], 1000, "--json")

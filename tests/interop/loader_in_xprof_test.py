@@ -36,15 +36,19 @@ class Loaders(case.InteropTest):
         path = os.pathsep.join([str(PACKAGE), os.environ.get("PYTHONPATH", "")])
         self.check([sys.executable, LOOPS, loop, self.logdir], PYTHONPATH=path, **environment)
 
+    @case.again_if_busy
     def test_steps(self):
         self.python("steps")
 
+    @case.again_if_busy
     def test_input_waits_and_step(self):
         self.python("enumerate")
 
+    @case.again_if_busy
     def test_keras_callback(self):
         self.python("keras", KERAS_BACKEND="jax")
 
+    @case.again_if_busy
     def test_cpp(self):
         self.check([workers.BIN / "loader_loop", self.logdir])
 

@@ -22,6 +22,7 @@ class Failures(case.InteropTest):
         self.assertIsNotNone(limit, worker)
         self.assertLessEqual(float(limit.group(1)), limit_s, worker)
 
+    @case.again_if_busy
     def test_a_stopped_worker_delays_nobody(self):
         good, frozen = self.train_loop(), self.train_loop()
         frozen.process.signal(signal.SIGSTOP)
@@ -39,6 +40,7 @@ class Failures(case.InteropTest):
         again = self.capture([frozen.address], 300, logdir=self.scratch / "again")
         self.assertEqual(again.exit_code, 0, again.process.output())
 
+    @case.again_if_busy
     def test_a_worker_stopped_while_it_records(self):
         good, frozen = self.train_loop(), self.train_loop()
         duration_ms = 2000
@@ -53,12 +55,13 @@ class Failures(case.InteropTest):
         self.assertEqual(outcomes[good.address], "ok")
         self.assertIn(outcomes[frozen.address], ("timeout", "died"))
 
+    @case.again_if_busy
     def test_a_worker_killed_while_it_records(self):
         good, victim = self.train_loop(), self.train_loop()
         run = self.start_capture([victim.address, good.address], 2000)
         self.wait_recording(good, victim)
         victim.process.signal(signal.SIGKILL)
-        run.finish(2 + 5 + 5)
+        run.finish(60)
         # What had been sent by then is kept; it may be nothing yet.
         outcomes = self.outcomes()
         self.assertEqual(outcomes[good.address], "ok")
@@ -74,15 +77,16 @@ class Failures(case.InteropTest):
         trace = expectations.check_train_loop_trace(self, directory / f"{good.file_stem}.xplane.pb", good.file_stem)
         self.assertAlmostEqual(trace.summary().duration_ns / 1e9, 2.0, delta=0.1)
 
+    @case.again_if_busy
     def test_a_worker_that_leaves_while_it_records_delivers_what_there_is(self):
         good, leaving = self.train_loop(), self.train_loop()
         run = self.start_capture([leaving.address, good.address], 3000)
         self.wait_recording(good, leaving)
         leaving.process.signal(signal.SIGTERM)
-        run.finish(13)
+        run.finish(60)
         self.assertEqual(run.exit_code, 0, run.process.output())
         self.assertEqual(self.outcomes(), {leaving.address: "truncated", good.address: "ok"})
-        self.assertEqual(leaving.process.wait(10), 0)
+        self.assertEqual(leaving.process.wait(30), 0)
         trace = traces.Trace.load(clients.only_run(self.logdir) / f"{leaving.file_stem}.xplane.pb")
         self.assertEqual(traces.rule_violations(trace), [])
         self.assertTrue(trace.summary().truncated)
@@ -98,6 +102,7 @@ class Failures(case.InteropTest):
             self.assertRegex(run.table, rf"{address}\b.*unreachable")
         self.assertEqual([path for path in clients.files_below(self.logdir) if path.endswith(".xplane.pb")], [])
 
+    @case.again_if_busy
     def test_something_else_listens_there(self):
         """A port that accepts and says nothing: the stock client hangs 20 s on it, for everybody."""
         import socket
@@ -123,10 +128,10 @@ class Failures(case.InteropTest):
 
     def test_interrupt_keeps_what_there_is(self):
         worker = self.train_loop()
-        run = self.start_capture([worker.address], 30_000)
+        run = self.start_capture([worker.address], 60_000)
         self.wait_recording(worker)
         run.process.signal(signal.SIGINT)
-        run.finish(10)
+        run.finish(40)
         self.assertEqual(run.exit_code, 0, run.process.output())
         self.assertEqual(self.outcomes(), {worker.address: "truncated"})
         trace = traces.Trace.load(next(clients.only_run(self.logdir).glob("*.xplane.pb")))
@@ -150,7 +155,7 @@ class Verbs(case.InteropTest):
 
     def test_check_tells_who_holds_a_busy_worker(self):
         worker = self.train_loop()
-        run = self.start_capture([worker.address], 20_000)
+        run = self.start_capture([worker.address], 60_000)
         self.wait_recording(worker)
         busy = self.keep(clients.check([worker.address], "--json")).json["workers"][0]["busy"]
         self.assertEqual(busy["state"], "recording")
@@ -158,13 +163,14 @@ class Verbs(case.InteropTest):
 
         stopped = self.keep(clients.stop([worker.address]))
         self.assertEqual(stopped.exit_code, 0, stopped.process.output())
-        run.finish(10)
+        run.finish(40)
         self.assertEqual(run.exit_code, 0, run.process.output())
         trace = traces.Trace.load(next(clients.only_run(self.logdir).glob("*.xplane.pb")))
         self.assertTrue(trace.summary().truncated)
         self.assertEqual(trace.summary().ended_by, "request")
         self.assertEqual(trace.summary().events, trace.event_count())
 
+    @case.again_if_busy
     def test_json_is_the_manifest_and_nothing_else(self):
         good = self.train_loop("--slow_ms=5")
         down = workers.dead_address()

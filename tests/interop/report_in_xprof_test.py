@@ -8,6 +8,7 @@ from harness import case, processes, workers
 
 
 class Report(case.InteropTest):
+    @case.again_if_busy
     def test_agrees_with_xprof(self):
         worker = self.train_loop("--slow_ms=8")
         result = self.capture([worker.address], 2500, "--session_id=r")

@@ -39,6 +39,7 @@ class StockRuns(case.InteropTest):
         self.assertIn("losses not known", text)
         return report
 
+    @case.again_if_busy
     def test_tensorflow(self):
         worker = self.stock_worker("tensorflow")
         self.stock_client("tensorflow").call(
@@ -49,6 +50,7 @@ class StockRuns(case.InteropTest):
         self.assertEqual((verdict["finding"], verdict["class"]), ("bound", "unexplained"), verdict)
         self.assertIn("python_tracer_level", verdict["advice"])
 
+    @case.again_if_busy
     def test_jax(self):
         worker = self.stock_worker("jax")
         port = worker.address.rsplit(":", 1)[1]

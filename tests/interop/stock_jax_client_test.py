@@ -17,6 +17,7 @@ class JaxClient(case.InteropTest):
         self.assertEqual(process.wait(90), 0, process.output())
         return clients.only_run(self.logdir)
 
+    @case.again_if_busy
     def test_trace_lands_on_the_clients_disk_with_its_json(self):
         worker = self.train_loop("--slow_ms=5")
         run = self.collect(worker)
@@ -32,6 +33,7 @@ class JaxClient(case.InteropTest):
         self.assertGreater(len(trace.steps()), 10)
         self.assert_wrote_nothing(worker)
 
+    @case.again_if_busy
     def test_options_that_only_jax_knows_do_no_harm(self):
         worker = self.train_loop()
         run = self.collect(worker, "--host_tracer_level=3", "--python_tracer_level=1", "--device_tracer_level=0")

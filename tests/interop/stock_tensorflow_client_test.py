@@ -9,6 +9,7 @@ SLOW_MS = 5  # of each step, waiting for input
 
 
 class TensorFlowClient(case.InteropTest):
+    @case.again_if_busy
     def test_trace_lands_on_the_clients_disk_and_xprof_shows_it(self):
         workers = [self.train_loop(f"--slow_ms={SLOW_MS}") for _ in range(2)]
         client = self.stock_client("tensorflow")
@@ -43,6 +44,7 @@ class TensorFlowClient(case.InteropTest):
         self.assertIn("input_pipeline_analyzer", tools)
         self.assertIn("framework_op_stats", tools)
 
+    @case.again_if_busy
     def test_two_clients_at_once_wait_in_line(self):
         worker = self.train_loop()
         stock = [self.stock_client("tensorflow"), self.xprof()]
@@ -77,6 +79,7 @@ class TensorFlowClient(case.InteropTest):
         self.assertRegex(text, r"(?i)rss|memory")
         self.assertRegex(text, r"\d")
 
+    @case.again_if_busy
     def test_a_client_killed_in_the_middle_frees_the_worker(self):
         worker = self.train_loop()
         self.xprof()

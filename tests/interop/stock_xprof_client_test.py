@@ -7,6 +7,7 @@ from harness import case, clients, expectations, traces
 
 
 class XProfClient(case.InteropTest):
+    @case.again_if_busy
     def test_the_capture_button(self):
         workers = [self.train_loop("--slow_ms=5") for _ in range(2)]
         xprof = self.xprof()

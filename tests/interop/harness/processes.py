@@ -144,7 +144,7 @@ class Process:
         self._drain()
         return code
 
-    def terminate(self, timeout_s=15):
+    def terminate(self, timeout_s=60):
         self.signal(signal.SIGTERM)
         return self.wait(timeout_s)
 

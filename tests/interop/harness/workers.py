@@ -17,7 +17,7 @@ PEERS = pathlib.Path(__file__).resolve().parent.parent / "peers"
 
 # TensorFlow needs up to a minute to import on a busy machine of two cores.
 STOCK_START_S = 90
-OWN_START_S = 20
+OWN_START_S = 60
 
 
 # Bound for as long as the test lives: nobody else, and no second call, gets their ports.
