@@ -250,6 +250,7 @@ class InjectionTest(attached.TestCase):
                 self.assertEqual(process.finish(), (0, ""))
             os.remove(env["FAKE_SERVER_LOG"])
 
+    @attached.harness.again_if_busy(0.5)
     def test_a_fork_waits_for_a_slow_start(self):
         """Its child would hold the port."""
         library, env, _ = self.fake(JOBSCOPE_ATTACH_DELAY_MS="0", FAKE_SERVER_SLOW="1")
