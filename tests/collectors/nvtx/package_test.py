@@ -108,7 +108,7 @@ class PackageTest(captured.TestCase):
         with attached.Process([attached.PYTHON, "-B", self.script(ATTACHED)], env | packages()) as process:
             self.assertEqual(process.hear(), "up")
             for _ in range(2):
-                self.check(self.capture(self.address())[1])
+                self.check(self.capture(self.address(), of="decorated \u00e9")[1])
             self.finish(process)
 
     def test_more_names_than_there_is_room_for(self):
@@ -131,7 +131,7 @@ class PackageTest(captured.TestCase):
         env = attached.preloaded(JOBSCOPE_PORT_DIR=self.ports)
         with attached.Process([attached.PYTHON, "-B", self.script(SECOND), library], env) as process:
             self.assertEqual(process.hear(), "up")
-            _, events = self.capture(self.address())
+            _, events = self.capture(self.address(), of="outer")
             outer, inner = xspace.named(events, "outer"), xspace.named(events, "inner \u00e9")
             self.assertGreater(len(outer), 5)
             self.assertGreater(len(inner), 5)
@@ -142,7 +142,7 @@ class PackageTest(captured.TestCase):
         command = [attached.PROGRAM, "run", "--quiet", f"--attach_library={attached.LIBRARY}", "--", attached.PYTHON]
         with attached.Process([*command, "-B", self.script(ATTACHED)], env | packages()) as process:
             self.assertEqual(process.hear(), "up")
-            self.check(self.capture(self.address())[1])
+            self.check(self.capture(self.address(), of="decorated \u00e9")[1])
             self.finish(process)
 
     @unittest.skipUnless(PACKAGE and os.path.isdir(PACKAGE), "the jobscope package is not built")
@@ -151,7 +151,7 @@ class PackageTest(captured.TestCase):
         with attached.Process([attached.PYTHON, "-B", self.script(SERVES)], env) as process:
             up, address = process.hear().split()
             self.assertEqual(up, "up")
-            self.check(self.capture(address)[1])
+            self.check(self.capture(address, of="decorated \u00e9")[1])
             self.finish(process)
 
 

@@ -58,10 +58,7 @@ class ProgramsTest(captured.TestCase):
 
     def capture_and_check(self, process, address, with_plugin):
         for _ in range(2):  # the second capture begins where the first one ended
-            for _ in range(20):  # on a busy machine the program may not run during a capture
-                manifest, events = self.capture(address)
-                if len(xspace.named(events, "on another thread")) > 5:
-                    break
+            manifest, events = self.capture(address, of="on another thread")
             self.check_account(manifest)
             self.check(events)
             self.assertEqual(bool(xspace.named(events, "in the plugin")), with_plugin)
