@@ -14,6 +14,9 @@
 
 namespace jobscope::analysis {
 
+// A time that differs a little between ranks and steps, in ms.
+inline double Jitter(int rank, int step) { return ((rank * 7 + step * 13) % 10) * 0.1; }
+
 // A run directory, filled by hand.
 class MadeRun {
  public:

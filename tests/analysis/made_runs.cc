@@ -19,8 +19,6 @@ namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-double Jitter(int rank, int step) { return ((rank * 7 + step * 13) % 10) * 0.1; }
-
 struct Training {
   int ranks = 8;
   int steps = 40;

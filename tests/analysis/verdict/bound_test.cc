@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What bounds all workers alike, and what cannot be told.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/analysis/run_fixture.h"
+
+namespace jobscope::analysis {
+namespace {
+
+using ::testing::HasSubstr;
+
+class BoundTest : public RunFixture {};
+
+TEST_F(BoundTest, EqualRanksAreBalanced) {
+  AddRanks(8, 40, Jitter, [](int, int) { return 50.0; });
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["finding"], "balanced") << report["verdict"];
+  EXPECT_EQ(report["verdict"]["workers"], json::array());
+  EXPECT_FALSE(report["verdict"].contains("gain"));
+  EXPECT_FALSE(report["verdict"].contains("latest"));
+}
+
+TEST_F(BoundTest, ASlowLinkSlowsAllAndBlamesNobody) {
+  AddRanks(4, 40, Jitter, [](int, int) { return 12.0; });
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "bound") << verdict;
+  EXPECT_EQ(verdict["class"], "transfer");
+  EXPECT_EQ(verdict["workers"], json::array());
+}
+
+// The same ten steps, one of them with a slow transfer: more equal ranks are not more samples.
+TEST_F(BoundTest, TheIntervalOfABoundDoesNotDependOnTheNumberOfRanks) {
+  std::vector<json> verdicts;
+  for (const int ranks : {2, 32, 80}) {
+    workers_ = json::array();
+    std::vector<TraceFile> traces(static_cast<size_t>(ranks));
+    double begin_ms = 5;
+    for (int step = 0; step < 10; ++step) {
+      const double end_ms = begin_ms + 31 + (step == 4 ? 200 : 5);
+      for (int rank = 0; rank < ranks; ++rank) {
+        TraceFile& trace = traces[static_cast<size_t>(rank)];
+        const double arrival_ms = begin_ms + 30 + 0.1 * Jitter(rank, step);
+        trace.Step(step, begin_ms, end_ms);
+        trace.Event("forward", begin_ms, arrival_ms);
+        trace.AllReduce(step, arrival_ms, end_ms);
+      }
+      begin_ms = end_ms;
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      AddWorker(rank, "node0", traces[static_cast<size_t>(rank)]);
+    }
+    WriteManifest();
+    verdicts.push_back(ReportOfRun()["verdict"]);
+  }
+  for (const json& verdict : verdicts) {
+    EXPECT_EQ(verdict["class"], "transfer") << verdict;
+    for (const char* end : {"gain_low", "gain_high"}) {
+      EXPECT_NEAR(verdict[end].get<double>(), verdicts[0][end].get<double>(), 0.1) << verdict;
+    }
+  }
+}
+
+TEST_F(BoundTest, ASlowLinkComesBeforeAStragglerThatIsWorthLittle) {
+  AddRanks(
+      4, 30, [](int, int) { return 0.5; },
+      [](int rank, int step) { return (rank == 1 ? 2.6 : 1.0) + 0.05 * (step % 3); });
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["finding"], "bound");
+  EXPECT_EQ(report["verdict"]["class"], "transfer");
+  ASSERT_EQ(report["findings"].size(), 2u);
+  EXPECT_EQ(report["findings"][1]["workers"], json({"w1"}));
+}
+
+// With a worker missing it could be that one for which all wait.
+TEST_F(BoundTest, AMissingRankMayBeTheSlowOne) {
+  AddRanks(4, 40, Jitter, [](int, int) { return 12.0; });
+  AddMissing("w4", "unreachable", "connection refused");
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["finding"], "undecidable");
+  EXPECT_EQ(report["missing"],
+            json({{{"worker", "w4"}, {"reason", "unreachable: connection refused"}}}));
+  EXPECT_THAT(report["sure"].get<std::string>(), HasSubstr("4 of 5 workers (w4: unreachable"));
+}
+
+// Of four members, two are in the run: the other two may be the slow ones.
+TEST_F(BoundTest, MembersOutsideTheRunMayBeTheSlowOnes) {
+  for (int rank = 0; rank < 2; ++rank) {
+    TraceFile trace;
+    for (int step = 0; step < 40; ++step) {
+      const double begin_ms = step * 90;
+      const double arrival_ms = begin_ms + 30 + Jitter(rank, step);
+      trace.Step(step, begin_ms, begin_ms + 90);
+      trace.Event("forward", begin_ms, arrival_ms);
+      trace.Event("gloo:all_reduce", arrival_ms, begin_ms + 90,
+                  {{"sequence", step}, {"group_size", 4}}, {{"process_group", "0"}},
+                  "/device:CUSTOM:async");
+    }
+    AddWorker(rank, "node0", trace);
+  }
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "undecidable") << verdict;
+  EXPECT_THAT(verdict["why_undecidable"].get<std::string>(), HasSubstr("members are not recorded"));
+}
+
+TEST_F(BoundTest, TooFewCommonStepsAreNotDecidable) {
+  AddRanks(
+      4, 7, [](int rank, int) { return rank == 1 ? 30 : 5; }, [](int, int) { return 50.0; });
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "undecidable");
+  EXPECT_THAT(verdict["why_undecidable"].get<std::string>(), HasSubstr("at most 7 steps"));
+  EXPECT_FALSE(verdict.contains("gain"));
+}
+
+}  // namespace
+}  // namespace jobscope::analysis

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which collectives, steps and workers are compared.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/analysis/run_fixture.h"
+
+namespace jobscope::analysis {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ComparisonTest : public RunFixture {};
+
+// As PyTorch's collector records NCCL: the call carries group and sequence number, and ends when
+// the kernel is enqueued.
+void AddNccl(TraceFile* trace, int64_t sequence, double arrival_ms, double end_ms) {
+  trace->Event("nccl:all_reduce (enqueue)", arrival_ms - 2, arrival_ms - 1.9,
+               {{"sequence", sequence}, {"group_size", 4}}, {{"process_group", "0"}},
+               sequence % 2 == 0 ? "/device:CUSTOM:async" : "/host:CPU");
+  trace->Event("cudaStreamSynchronize", arrival_ms - 1.5, end_ms);
+  trace->Kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", arrival_ms, end_ms, 8);
+}
+
+TEST_F(ComparisonTest, TheKernelIsTheCollectiveNotItsEnqueue) {
+  std::vector<TraceFile> traces(4);
+  double begin_ms = 5;
+  for (int step = 0; step < 40; ++step) {
+    const double end_ms = begin_ms + 90;
+    for (int rank = 0; rank < 4; ++rank) {
+      TraceFile& trace = traces[static_cast<size_t>(rank)];
+      const double arrival_ms = begin_ms + 30 + 0.1 * Jitter(rank, step) + (rank == 2 ? 30 : 0);
+      trace.Step(step, begin_ms, end_ms);
+      trace.Kernel("gemm", begin_ms + 1, arrival_ms);
+      AddNccl(&trace, step, arrival_ms, end_ms);
+    }
+    begin_ms = end_ms;
+  }
+  for (int rank = 0; rank < 4; ++rank) AddWorker(rank, "node0", traces[static_cast<size_t>(rank)]);
+  WriteManifest();
+  const json report = ReportOfRun();
+  const json& verdict = report["verdict"];
+  EXPECT_EQ(verdict["workers"], json({"w2"}));
+  EXPECT_NEAR(verdict["gain"].get<double>(), 1.0 / 3, 0.01) << verdict;
+  EXPECT_NEAR(report["workers"][0]["classes_ms"]["waiting"].get<double>(), 30, 0.1);
+  ASSERT_EQ(report["collectives"].size(), 1u) << report["collectives"];
+  EXPECT_EQ(report["collectives"][0]["matched"], 40);
+}
+
+// In turns one rank is late at a barrier, which has no sequence number; the all_reduce before it
+// has.
+TEST_F(ComparisonTest, CollectivesWithoutSequenceAreMatchedBesideOthers) {
+  std::vector<TraceFile> traces(4);
+  double begin_ms = 5;
+  for (int step = 0; step < 40; ++step) {
+    const double end_ms = begin_ms + 7 + 60 + 0.5;
+    for (int rank = 0; rank < 4; ++rank) {
+      TraceFile& trace = traces[static_cast<size_t>(rank)];
+      const double arrival_ms = begin_ms + 7 + (rank == step % 4 ? 60 : 30);
+      trace.Step(step, begin_ms, end_ms);
+      trace.Event("forward", begin_ms, begin_ms + 5);
+      trace.AllReduce(step, begin_ms + 5, begin_ms + 7);
+      trace.Event("backward", begin_ms + 7, arrival_ms);
+      trace.Event("gloo:barrier", arrival_ms, end_ms, {}, {}, "/device:CUSTOM:async");
+    }
+    begin_ms = end_ms;
+  }
+  for (int rank = 0; rank < 4; ++rank) AddWorker(rank, "node0", traces[static_cast<size_t>(rank)]);
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["class"], "waiting") << report["verdict"];
+  EXPECT_NEAR(report["workers"][0]["classes_ms"]["waiting"].get<double>(), 0.75 * 30, 0.1);
+  EXPECT_NEAR(report["workers"][0]["classes_ms"]["transfer"].get<double>(), 2.5, 0.1);
+}
+
+TEST_F(ComparisonTest, AnEvaluatorIsNoSlowRank) {
+  AddRanks(4, 40, Jitter, [](int, int) { return 50.0; });
+  TraceFile evaluator;
+  for (int step = 100; step < 120; ++step) {
+    evaluator.Step(step, 200 * step, 200 * step + 200);
+    evaluator.Event("evaluate", 200 * step, 200 * step + 199);
+  }
+  AddWorker(4, "node0", evaluator);
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["finding"], "balanced") << report["verdict"];
+  EXPECT_THAT(report["verdict"]["text"].get<std::string>(), HasSubstr("no worker of 4 "));
+  EXPECT_EQ(report["steps"]["common"], 40);
+  EXPECT_THAT(report["warnings"].dump(), HasSubstr("w4 shares no collective"));
+}
+
+TEST_F(ComparisonTest, StepsThatAreNumberedDifferentlyAreAlignedByCollectives) {
+  AddRanks(
+      4, 30, [](int rank, int step) { return (rank == 1 ? 30 : 5) + Jitter(rank, step); },
+      [](int, int) { return 50.0; }, /*number_of_rank=*/1000);
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["steps"]["aligned_by"], "collectives");
+  EXPECT_EQ(report["steps"]["common"], 30);
+  EXPECT_EQ(report["verdict"]["workers"], json({"w1"}));
+}
+
+// Of ranks whose numbers never meet, a longer capture knows no more.
+TEST_F(ComparisonTest, StepsWithoutANumberInCommonAreToBeNumberedAlike) {
+  for (int rank = 0; rank < 2; ++rank) {
+    TraceFile trace;
+    for (int step = 0; step < 20; ++step) {
+      trace.Step(100 * rank + step, 50 * step, 50 * step + 50);
+      trace.AllReduce(step, 50 * step + 20 + rank * 10, 50 * step + 50);
+    }
+    AddWorker(rank, "node0", trace);
+  }
+  for (int rank = 2; rank < 4; ++rank) {
+    TraceFile trace;
+    for (int step = 0; step < 20; ++step) {
+      trace.Step(100 * rank + step, 50 * step, 50 * step + 50);
+      trace.Event("gloo:send", 50 * step + 20, 50 * step + 50, {}, {}, "/device:CUSTOM:async");
+    }
+    AddWorker(rank, "node0", trace);
+  }
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "undecidable") << verdict;
+  EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("number the steps alike"));
+}
+
+}  // namespace
+}  // namespace jobscope::analysis

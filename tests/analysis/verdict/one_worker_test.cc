@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What bounds a single worker.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/analysis/run_fixture.h"
+
+namespace jobscope::analysis {
+namespace {
+
+using ::testing::HasSubstr;
+
+class OneWorkerTest : public RunFixture {};
+
+TEST_F(OneWorkerTest, WaitsForItsInput) {
+  TraceFile trace;
+  for (int step = 0; step < 20; ++step) {
+    const double begin_ms = step * 10;
+    trace.Input(begin_ms, begin_ms + 6);
+    trace.Step(step, begin_ms, begin_ms + 10);
+    trace.Event("forward", begin_ms + 6, begin_ms + 9);
+  }
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["finding"], "bound");
+  EXPECT_EQ(report["verdict"]["class"], "input");
+  EXPECT_NEAR(report["verdict"]["gain"].get<double>(), 0.6, 0.001);
+  EXPECT_NEAR(report["workers"][0]["classes_ms"]["host"].get<double>(), 3, 0.001);
+  EXPECT_NEAR(report["workers"][0]["classes_ms"]["unexplained"].get<double>(), 1, 0.001);
+  EXPECT_FALSE(report["workers"][0]["classes_ms"].contains("device_compute"));
+}
+
+// What is nested within a compilation, as Python's tracers record it, belongs to it.
+TEST_F(OneWorkerTest, RecompilationIsNamedWithItsFunction) {
+  TraceFile trace;
+  for (int step = 0; step < 20; ++step) {
+    const double begin_ms = step * 10;
+    trace.Step(step, begin_ms, begin_ms + 10);
+    trace.Event("PjitFunction(update)", begin_ms, begin_ms + 9);
+    trace.Event("$pxla.py:1209 compile", begin_ms, begin_ms + 8);
+    trace.Event("trace_to_jaxpr", begin_ms, begin_ms + 1);
+    trace.Event("backend_compile_and_load", begin_ms + 2, begin_ms + 8);
+    trace.Event("$compiler.py:292 backend_compile_and_load", begin_ms + 2, begin_ms + 8);
+  }
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["class"], "compilation");
+  EXPECT_NEAR(verdict["class_ms"].get<double>(), 7, 0.001);
+  EXPECT_EQ(verdict["names"][0], "backend_compile_and_load of PjitFunction(update)");
+  EXPECT_THAT(verdict["why"].dump(), HasSubstr("6.00 ms per step, 20 times"));
+  EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("jax.log_compiles"));
+}
+
+TEST_F(OneWorkerTest, RetracingOfTensorFlowIsACompilation) {
+  TraceFile trace;
+  for (int step = 0; step < 20; ++step) {
+    trace.Step(step, step * 10, step * 10 + 10);
+    trace.Event("update", step * 10, step * 10 + 9);
+    trace.Event("tf.function-graph_building", step * 10, step * 10 + 6);
+  }
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["class"], "compilation");
+  EXPECT_EQ(verdict["names"][0], "tf.function-graph_building of update");
+  EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("reduce_retracing"));
+}
+
+// A lock, a socket: nothing is recorded of it but that the thread neither ran nor wanted to.
+TEST_F(OneWorkerTest, SleepsForWhoKnowsWhat) {
+  TraceFile trace;
+  for (int step = 0; step < 20; ++step) {
+    trace.Step(step, step * 10, step * 10 + 10,
+               {{"cpu_ns", 2'000'000}, {"run_delay_ns", 1'000'000}});
+    trace.Event("forward", step * 10, step * 10 + 3);
+  }
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["class"], "unexplained");
+  EXPECT_NEAR(report["verdict"]["asleep_ms"].get<double>(), 7, 0.001);
+  EXPECT_NEAR(report["workers"][0]["asleep_ms"].get<double>(), 7, 0.001);
+  EXPECT_THAT(report["verdict"]["why"].dump(), HasSubstr("sleeps for 7.00 ms per step"));
+}
+
+TEST_F(OneWorkerTest, KeepsItsDeviceBusy) {
+  TraceFile trace;
+  for (int step = 0; step < 20; ++step) {
+    const double begin_ms = step * 10;
+    trace.Step(step, begin_ms, begin_ms + 10);
+    trace.Input(begin_ms, begin_ms + 6);  // hidden behind the device
+    trace.Kernel("gemm", begin_ms, begin_ms + 8);
+    trace.Kernel("MemcpyHtoD", begin_ms + 2, begin_ms + 9, 8);
+    trace.Kernel("gemm_on_another_stream", begin_ms + 3, begin_ms + 4, 9);
+  }
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["class"], "device_compute") << report["verdict"];
+  const json& classes = report["workers"][0]["classes_ms"];
+  EXPECT_NEAR(classes["device_compute"].get<double>(), 8, 0.001);
+  EXPECT_NEAR(classes["device_copy"].get<double>(), 1, 0.001);
+  EXPECT_NEAR(classes["input"].get<double>(), 0, 0.001);
+  EXPECT_EQ(report["kernels"][0]["name"], "gemm");
+  EXPECT_EQ(report["kernels"][0]["count"], 20);
+}
+
+TEST_F(OneWorkerTest, NoStepsIsAnAnswer) {
+  TraceFile trace;
+  trace.Event("forward", 0, 10);
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["finding"], "undecidable");
+  EXPECT_EQ(report["operators"][0]["name"], "forward");
+  EXPECT_FALSE(report["workers"][0].contains("mean_ms"));
+}
+
+TEST_F(OneWorkerTest, SelfTimeIsExclusive) {
+  TraceFile trace;
+  for (int step = 0; step < 10; ++step) {
+    const double begin_ms = step * 10;
+    trace.Step(step, begin_ms, begin_ms + 10);
+    trace.Event("outer", begin_ms + 1, begin_ms + 9);
+    trace.Event("inner", begin_ms + 2, begin_ms + 5);
+  }
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json report = ReportOfRun();
+  for (const json& row : report["operators"]) {
+    if (row["name"] == "outer") {
+      EXPECT_NEAR(row["self_ms"].get<double>(), 50, 0.001);
+      EXPECT_NEAR(row["total_ms"].get<double>(), 80, 0.001);
+      EXPECT_EQ(row["count"], 10);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace jobscope::analysis

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who is slow, and what a fix would gain.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/analysis/run_fixture.h"
+
+namespace jobscope::analysis {
+namespace {
+
+using ::testing::HasSubstr;
+
+class StragglerTest : public RunFixture {};
+
+TEST_F(StragglerTest, TheSlowLoaderOfOneRankOfEight) {
+  AddRanks(
+      8, 40, [](int rank, int step) { return (rank == 5 ? 45 : 5) + Jitter(rank, step); },
+      [](int, int) { return 50.0; });
+  WriteManifest();
+  const json report = ReportOfRun();
+  const json& verdict = report["verdict"];
+  EXPECT_EQ(verdict["finding"], "straggler") << report.dump(1);
+  EXPECT_EQ(verdict["workers"], json({"w5"}));
+  EXPECT_EQ(verdict["class"], "input");
+  EXPECT_EQ(verdict["names"], json({"next_batch"}));
+  EXPECT_NEAR(verdict["step_ms"].get<double>(), 103.45, 0.5);
+  EXPECT_NEAR(verdict["mended_step_ms"].get<double>(), 63.9, 0.6);
+  EXPECT_NEAR(verdict["gain"].get<double>(), 0.385, 0.01);
+  EXPECT_EQ(report["steps"]["common"], 40);
+  EXPECT_EQ(report["steps"]["aligned_by"], "number");
+  const json& collective = report["collectives"][0];
+  EXPECT_EQ(collective["name"], "gloo:all_reduce");
+  EXPECT_EQ(collective["count"], 40);
+  EXPECT_EQ(collective["matched"], 40);
+  EXPECT_EQ(collective["last"], json({{"w5", 40}}));
+  EXPECT_NEAR(collective["transfer_ms"].get<double>(), 40 * 8, 0.01);
+  // The fast ranks wait for the slow one; that one does not wait.
+  const json& workers = report["workers"];
+  EXPECT_NEAR(workers[0]["classes_ms"]["waiting"].get<double>(), 40, 1);
+  EXPECT_NEAR(workers[5]["classes_ms"]["waiting"].get<double>(), 0, 0.01);
+  EXPECT_NEAR(workers[5]["classes_ms"]["transfer"].get<double>(), 8, 0.01);
+  for (const json& worker : workers) {
+    double sum = 0;
+    for (const json& ms : worker["classes_ms"]) sum += ms.get<double>();
+    EXPECT_NEAR(sum, worker["mean_ms"].get<double>(), 1e-4);
+  }
+}
+
+// The wait counts as a whole and comes first; what is slow inside it is named behind it.
+TEST_F(StragglerTest, NamesInsideAnInputWaitAreNamed) {
+  for (int rank = 0; rank < 4; ++rank) {
+    TraceFile trace;
+    for (int step = 0; step < 20; ++step) {
+      const double begin_ms = step * 100;
+      const double input_ms = rank == 1 ? 45 : 5;
+      trace.Step(step, begin_ms, begin_ms + 100);
+      trace.Input(begin_ms, begin_ms + input_ms);
+      trace.Event("decode", begin_ms + 1, begin_ms + input_ms - 1);
+      if (rank == 1) trace.Event("resize", begin_ms + 10, begin_ms + 40);
+      trace.Event("decode", begin_ms + input_ms, begin_ms + input_ms + 2);  // in no wait
+      trace.Event("forward", begin_ms + input_ms + 2, begin_ms + input_ms + 42);
+      trace.AllReduce(step, begin_ms + input_ms + 42, begin_ms + 95);
+    }
+    trace.Source("resize", "images.py:17");
+    AddWorker(rank, "node0", trace);
+  }
+  WriteManifest();
+  const json report = ReportOfRun();
+  const json& verdict = report["verdict"];
+  EXPECT_EQ(verdict["workers"], json({"w1"}));
+  EXPECT_EQ(verdict["class"], "input");
+  EXPECT_EQ(verdict["names"], json({"next_batch", "resize", "decode"})) << verdict;
+  EXPECT_THAT(verdict["why"].dump(), HasSubstr("next_batch 45.0 ms per step (others 5.00 ms)"));
+  EXPECT_THAT(verdict["why"].dump(), HasSubstr("resize 30.0 ms per step"));
+  EXPECT_THAT(verdict["why"].dump(), HasSubstr("images.py:17"));
+}
+
+TEST_F(StragglerTest, SlowHostWorkIsNoInput) {
+  AddRanks(
+      4, 30, [](int rank, int step) { return 5 + Jitter(rank, step); },
+      [](int rank, int) { return rank == 2 ? 80.0 : 50.0; });
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["workers"], json({"w2"}));
+  EXPECT_EQ(verdict["class"], "host");
+  EXPECT_EQ(verdict["names"], json({"forward"}));
+}
+
+// An all_reduce is called and left to run; the program waits for it in a scope, or in none.
+TEST_F(StragglerTest, AScopeThatWaitsForACollectiveHidesNoStraggler) {
+  const auto verdict = [&](const std::string& scope) {
+    const std::string path = directory_.path() + "/run_" + scope;
+    std::filesystem::create_directory(path);
+    MadeRun run(path);
+    std::vector<TraceFile> traces(4);
+    double begin_ms = 5;
+    for (int step = 0; step < 20; ++step) {
+      const double end_ms = begin_ms + 66;
+      for (int rank = 0; rank < 4; ++rank) {
+        TraceFile& trace = traces[static_cast<size_t>(rank)];
+        const double arrival_ms = begin_ms + 30 + (rank + step) % 4 * 0.1 + (rank == 2 ? 30 : 0);
+        trace.Step(step, begin_ms, end_ms);
+        trace.Event("forward", begin_ms, arrival_ms);
+        trace.AllReduce(step, arrival_ms, end_ms);
+        if (!scope.empty()) trace.Event(scope, arrival_ms + 0.1, end_ms + 0.05);
+      }
+      begin_ms = end_ms;
+    }
+    for (int rank = 0; rank < 4; ++rank) {
+      run.AddWorker(rank, "node0", traces[static_cast<size_t>(rank)]);
+    }
+    run.WriteManifest();
+    return ReportOf(path)["verdict"];
+  };
+  const json without = verdict("");
+  EXPECT_EQ(without["workers"], json({"w2"})) << without;
+  for (const char* scope : {"wait_grads", "finish_grads"}) {
+    const json with = verdict(scope);
+    for (const char* field : {"finding", "workers", "class"}) {
+      EXPECT_EQ(with[field], without[field]) << scope << " " << with;
+    }
+    EXPECT_NEAR(with["gain"].get<double>(), without["gain"].get<double>(), 0.01) << scope;
+  }
+}
+
+TEST_F(StragglerTest, OneOfTwoNodesIsSlow) {
+  AddRanks(8, 40, Jitter, [](int rank, int) { return rank < 4 ? 50.0 : 75.0; });
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "straggler") << verdict;
+  EXPECT_EQ(verdict["node"], "node1");
+  EXPECT_EQ(verdict["workers"], json({"w4", "w5", "w6", "w7"}));
+  EXPECT_EQ(verdict["class"], "host");
+  EXPECT_NEAR(verdict["gain"].get<double>(), 0.30, 0.01);
+}
+
+// Tensor parallelism: pairs that reduce at the same time, then all together.
+TEST_F(StragglerTest, GroupsThatTransferAtTheSameTime) {
+  std::vector<TraceFile> traces(32);
+  double begin_ms = 5;
+  for (int step = 0; step < 40; ++step) {
+    const auto arrival_ms = [&](int rank) {
+      return begin_ms + (rank == 5 ? 40 : 20) + 0.2 * Jitter(rank, step);
+    };
+    const auto pair_end_ms = [&](int rank) {
+      return std::max(arrival_ms(rank), arrival_ms(rank ^ 1)) + 8;
+    };
+    double end_ms = 0;
+    for (int rank = 0; rank < 32; ++rank) end_ms = std::max(end_ms, pair_end_ms(rank) + 0.5);
+    for (int rank = 0; rank < 32; ++rank) {
+      TraceFile& trace = traces[static_cast<size_t>(rank)];
+      trace.Step(step, begin_ms, end_ms);
+      trace.Event("forward", begin_ms, arrival_ms(rank));
+      trace.AllReduce(step, arrival_ms(rank), pair_end_ms(rank), "pair" + std::to_string(rank / 2));
+      trace.AllReduce(step, pair_end_ms(rank), end_ms, "all");
+    }
+    begin_ms = end_ms;
+  }
+  for (int rank = 0; rank < 32; ++rank) {
+    AddWorker(rank, "node" + std::to_string(rank / 4), traces[static_cast<size_t>(rank)]);
+  }
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["workers"], json({"w5"})) << verdict;
+  EXPECT_NEAR(verdict["step_ms"].get<double>(), 48.6, 0.2);
+  EXPECT_NEAR(verdict["gain"].get<double>(), 0.41, 0.02);
+  EXPECT_NEAR(verdict["gain_low"].get<double>(), 0.41, 0.02);
+}
+
+// The second stage of a pipeline begins when the first one has ended: 20 ms, then 30.
+TEST_F(StragglerTest, OfStagesInARowTheGainIsALimit) {
+  TraceFile first;
+  TraceFile second;
+  for (int step = 0; step < 40; ++step) {
+    const double begin_ms = 5 + step * 51;
+    first.Step(step, begin_ms, begin_ms + 51);
+    first.Event("forward", begin_ms, begin_ms + 20);
+    first.AllReduce(step, begin_ms + 20, begin_ms + 20.1, "send");
+    first.AllReduce(step, begin_ms + 20.1, begin_ms + 51, "all");
+    second.Step(step, begin_ms, begin_ms + 51);
+    second.AllReduce(step, begin_ms, begin_ms + 20.1, "send");
+    second.Event("forward", begin_ms + 20.1, begin_ms + 50.1);
+    second.AllReduce(step, begin_ms + 50.1, begin_ms + 51, "all");
+  }
+  AddWorker(0, "node0", first);
+  AddWorker(1, "node0", second);
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["workers"], json({"w1"})) << verdict;
+  EXPECT_NEAR(verdict["step_ms"].get<double>(), 51, 0.1);
+  EXPECT_NEAR(verdict["gain"].get<double>(), 10.0 / 51, 0.005);
+  EXPECT_EQ(verdict["gain_at_most"], true);
+  EXPECT_FALSE(verdict.contains("gain_low")) << verdict;
+  EXPECT_FALSE(verdict.contains("gain_high")) << verdict;
+  EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("41.0 ms (at most -20 %)"));
+}
+
+}  // namespace
+}  // namespace jobscope::analysis
