@@ -107,6 +107,9 @@ bool TransferIsUnsure(const std::vector<size_t>& workers, const Report& report) 
 // Returns what bounds all workers together, if nobody stands out.
 Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report) {
   Finding finding = BoundOfWorkers(workers, report);
+  if (!finding.step_class.has_value()) {
+    return Undecidable("the steps take no time", "mark each step from its begin to its end");
+  }
   if (workers.size() == 1) {
     finding.workers = workers;
     if (finding.kind == Finding::Kind::kBalanced) finding.kind = Finding::Kind::kBound;
@@ -115,14 +118,18 @@ Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report) {
   if (finding.kind != Finding::Kind::kBound) return finding;
   const bool communication =
       *finding.step_class == StepClass::kTransfer || *finding.step_class == StepClass::kWaiting;
-  if (communication && !report.missing.empty()) {
+  // Without steps nothing is known of a worker, nor whether it takes part in the collectives.
+  const size_t left_out =
+      report.workers.size() - report.alignment.workers.size() - report.alignment.apart.size();
+  if (communication && report.missing.size() + left_out > 0) {
     return Undecidable(
         absl::StrFormat("the workers spend %.0f %% of their steps in collectives, and %d of %d "
-                        "workers are missing: whether these are slow or the link is, cannot be "
+                        "workers are missing%s: whether these are slow or the link is, cannot be "
                         "told",
-                        100 * *finding.class_ms / *finding.step_ms, report.missing.size(),
-                        report.expected_workers),
-        "capture all workers");
+                        100 * *finding.class_ms / *finding.step_ms,
+                        report.missing.size() + left_out, report.expected_workers,
+                        left_out > 0 ? " or recorded too few steps" : ""),
+        left_out > 0 ? "capture all workers, with their steps" : "capture all workers");
   }
   if (*finding.step_class == StepClass::kTransfer && TransferIsUnsure(workers, report)) {
     return Undecidable(
@@ -334,6 +341,13 @@ void AddLargerBound(const std::vector<size_t>& workers, Report* report) {
 
 void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matches,
                  Report* report) {
+  if (report->workers.empty() && !report->missing.empty()) {
+    report->verdict =
+        Undecidable(absl::StrCat("no worker's trace can be read; ", report->missing.front().worker,
+                                 ": ", report->missing.front().reason),
+                    {});
+    return;
+  }
   std::vector<size_t> measured;  // workers with enough steps for a comparison
   size_t most_steps = 0;
   for (const size_t w : alignment.workers) {

@@ -13,9 +13,7 @@ namespace jobscope::analysis {
 namespace {
 
 // Returns how many workers the verdict is about.
-size_t Compared(const Report& report) {
-  return report.workers.size() - report.alignment.apart.size();
-}
+size_t Compared(const Report& report) { return report.alignment.workers.size(); }
 
 std::string Titles(const std::vector<size_t>& workers, const Report& report) {
   constexpr size_t kMaxTitles = 4;
@@ -134,8 +132,9 @@ void WriteStraggler(const Report& report, Finding* finding) {
   } else {
     const std::string when =
         finding->late_steps > 0 ? ", " + LateSteps(*finding, report) : std::string();
-    finding->text = absl::StrFormat("%.2fx slower than its median rank allows%s: %s, %s", factor,
-                                    when, who, ClassWord(*finding));
+    finding->text = absl::StrFormat("%s%.2fx slower than its median rank allows%s: %s, %s",
+                                    finding->gain_at_most ? "at most " : "", factor, when, who,
+                                    ClassWord(*finding));
   }
   if (finding->last_of > 0) {
     std::string line = absl::StrCat("last to arrive at ", finding->last_count, " of ",
@@ -258,8 +257,10 @@ std::string SureText(const Report& report) {
     parts.push_back(clocks_unknown == 0 ? absl::StrFormat("clocks +-%.3g ms", clock_ms)
                                         : std::string("clocks not compared"));
   }
-  parts.push_back(lost_unknown == 0 ? absl::StrCat(lost, " events lost")
-                                    : std::string("losses not known"));
+  if (!report.workers.empty()) {
+    parts.push_back(lost_unknown == 0 ? absl::StrCat(lost, " events lost")
+                                      : std::string("losses not known"));
+  }
   parts.push_back(absl::StrCat(report.workers.size(), " of ", report.expected_workers,
                                report.expected_workers == 1 ? " worker" : " workers"));
   if (!report.missing.empty()) {

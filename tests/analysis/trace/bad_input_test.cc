@@ -16,6 +16,7 @@ namespace jobscope::analysis {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class BadInputTest : public RunFixture {
  protected:
@@ -231,6 +232,19 @@ TEST_F(BadInputTest, NoByteOfATraceCrashes) {
     damaged[at] = static_cast<char>(damaged[at] ^ (1 << (at % 8)));
     digest(damaged);
   }
+}
+
+TEST_F(BadInputTest, DigestsOfANewerProgramAreNoWorkersWithoutSteps) {
+  AddStraggler();
+  WriteManifest();
+  absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
+  ASSERT_TRUE(digests.ok());
+  for (v1::Digest& digest : digests->workers) digest.set_schema(99);
+  const json report = json::parse(ReportJson(Reduce(*digests)));
+  EXPECT_EQ(report["verdict"]["finding"], "undecidable");
+  EXPECT_THAT(report["verdict"]["why_undecidable"].get<std::string>(), HasSubstr("has schema 99"));
+  EXPECT_THAT(report["sure"].get<std::string>(), HasSubstr("0 of 8 workers"));
+  EXPECT_THAT(report["sure"].get<std::string>(), Not(HasSubstr("events lost")));
 }
 
 }  // namespace

@@ -122,5 +122,30 @@ TEST_F(BoundTest, TooFewCommonStepsAreNotDecidable) {
   EXPECT_FALSE(verdict.contains("gain"));
 }
 
+// A rank whose marks of steps are missing is among those for which the others wait.
+TEST_F(BoundTest, ARankWithoutStepsMayBeTheSlowOne) {
+  AddRanks(3, 40, Jitter, [](int, int) { return 12.0; });
+  TraceFile trace;
+  for (int step = 0; step < 40; ++step) {
+    trace.AllReduce(step, 5 + step * 21 + 12, 5 + step * 21 + 20);
+  }
+  AddWorker(3, "node0", trace);
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["finding"], "undecidable") << report["verdict"];
+  EXPECT_THAT(report["verdict"]["why_undecidable"].get<std::string>(),
+              HasSubstr("1 of 4 workers are missing or recorded too few steps"));
+}
+
+TEST_F(BoundTest, OnlyWorkersThatAreComparedAreCounted) {
+  AddRanks(4, 40, Jitter, [](int, int) { return 50.0; });
+  TraceFile trace;
+  trace.Event("forward", 0, 10);
+  AddWorker(4, "node1", trace);
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_THAT(verdict["text"].get<std::string>(), HasSubstr("no worker of 4 ")) << verdict;
+}
+
 }  // namespace
 }  // namespace jobscope::analysis

@@ -141,5 +141,15 @@ TEST_F(OneWorkerTest, SelfTimeIsExclusive) {
   }
 }
 
+TEST_F(OneWorkerTest, StepsThatTakeNoTimeHaveNoBound) {
+  TraceFile trace;
+  for (int step = 0; step < 20; ++step) trace.Step(step, 10, 10);
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["finding"], "undecidable") << verdict;
+  EXPECT_THAT(verdict["why_undecidable"].get<std::string>(), HasSubstr("take no time"));
+}
+
 }  // namespace
 }  // namespace jobscope::analysis

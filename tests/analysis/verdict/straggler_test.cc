@@ -196,6 +196,7 @@ TEST_F(StragglerTest, OfStagesInARowTheGainIsALimit) {
   EXPECT_NEAR(verdict["step_ms"].get<double>(), 51, 0.1);
   EXPECT_NEAR(verdict["gain"].get<double>(), 10.0 / 51, 0.005);
   EXPECT_EQ(verdict["gain_at_most"], true);
+  EXPECT_THAT(verdict["text"].get<std::string>(), HasSubstr("at most 1.24x slower")) << verdict;
   EXPECT_FALSE(verdict.contains("gain_low")) << verdict;
   EXPECT_FALSE(verdict.contains("gain_high")) << verdict;
   EXPECT_THAT(verdict["advice"].get<std::string>(), HasSubstr("41.0 ms (at most -20 %)"));
