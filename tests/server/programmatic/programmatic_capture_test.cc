@@ -149,7 +149,7 @@ TEST_F(ProgrammaticCaptureTest, AStepWindowIsOnDiskWithoutAFurtherCall) {
   request.capture.steps = StepRange{1, 2};
   ASSERT_TRUE(capture_->Start(request).ok());
   const std::filesystem::path profiles = logdir_ + "/plugins/profile";
-  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
   bool written = false;
   while (!written && absl::Now() < deadline) {
     for (const auto& run : std::filesystem::directory_iterator(profiles)) {

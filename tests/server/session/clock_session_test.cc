@@ -52,7 +52,7 @@ class ClockSessionTest : public ::testing::TestWithParam<Jump> {
   }
   ~ClockSessionTest() override {
     if (manager_ != nullptr) {
-      EXPECT_TRUE(manager_->Shutdown(absl::Seconds(10)));
+      EXPECT_TRUE(manager_->Shutdown(absl::Seconds(60)));
     }
     ShiftMonotonicForTesting(0, 0);
   }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <future>
@@ -11,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
 #include "jobscope/detail/ticks.h"
@@ -72,6 +74,13 @@ class CommandedSessionTest : public SessionTest {
     return commanded;
   }
 
+  static bool NeverOpened(const SessionResult& result) {
+    const auto& warnings = result.summary.warnings();
+    return std::any_of(warnings.begin(), warnings.end(), [](const std::string& warning) {
+      return absl::StrContains(warning, "no step with a number of");
+    });
+  }
+
   // Starts `from_now` after now, which is the zero too.
   static StartCommand In(int64_t from_now_ns, absl::Duration duration) {
     StartCommand command;
@@ -114,14 +123,24 @@ TEST_F(CommandedSessionTest, StartsAtTheInstantOnMonotonic) {
   Make({&a_});
   Commanded session = SubmitOnCommand();
   session.Armed();
-  StartCommand command = In(300 * kMillisecondNs, absl::Milliseconds(20));
-  command.zero_monotonic_ns -= 50 * kMillisecondNs;
-  command.zero_unix_ns = 1'234'567'890'123'456'789;
-  command.clock_uncertainty_ns = 4711;
-  command.clock_offset_ns = -7'000'000'000;
-  ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
-  const SessionStarted started = session.Started();
-  const SessionResult result = session.pending.Get();
+  StartCommand command;
+  SessionStarted started;
+  SessionResult result;
+  // On a busy machine the session may reach its instant late; a later one it reaches in time.
+  for (auto ahead_ns = static_cast<int64_t>(300 * kMillisecondNs);; ahead_ns *= 2) {
+    command = In(ahead_ns, absl::Milliseconds(20));
+    command.zero_monotonic_ns -= 50 * kMillisecondNs;
+    command.zero_unix_ns = 1'234'567'890'123'456'789;
+    command.clock_uncertainty_ns = 4711;
+    command.clock_offset_ns = -7'000'000'000;
+    ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
+    started = session.Started();
+    result = session.pending.Get();
+    if (started.late_ns == 0 || ahead_ns > static_cast<int64_t>(10'000 * kMillisecondNs)) break;
+    ASSERT_TRUE(Becomes([&] { return State() == "idle"; }));
+    session = SubmitOnCommand();
+    session.Armed();
+  }
   const StartRequest request = a_.start_request();
   // Half a tick each way, and the rounding of the map.
   EXPECT_NEAR(static_cast<double>(request.map.ToMonotonicNs(request.start_ticks)),
@@ -160,7 +179,7 @@ TEST_F(CommandedSessionTest, ACollectorThatWasLateMakesTheStartLate) {
   Make({&a_});
   Commanded session = SubmitOnCommand();
   session.Armed();
-  a_.set_recording_since(detail::ReadTicks(true) + 10'000'000'000);  // a few seconds from now
+  a_.set_recording_since(detail::ReadTicks(true) + 100'000'000'000);  // half a minute from now
   const StartCommand command = In(0, absl::Milliseconds(5));
   ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
   const SessionStarted started = session.Started();
@@ -191,31 +210,44 @@ TEST_F(CommandedSessionTest, ACollectorThatRecordsAheadIsInTime) {
 // Well ahead of the instant, so that no busy machine makes them late.
 TEST_F(CommandedSessionTest, CollectorsAreStartedAheadOfTheInstant) {
   Make({&a_});
-  Commanded session = SubmitOnCommand();
-  session.Armed();
-  const StartCommand command = In(900 * kMillisecondNs, absl::Milliseconds(1));
-  const uint64_t told_ns = MonotonicNs();
-  ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
-  ASSERT_TRUE(a_.AwaitCalls("start", 1));
-  if (MonotonicNs() < told_ns + 800 * kMillisecondNs) {  // or this thread was not run
-    EXPECT_FALSE(session.has_started->load()) << "told when it was on, not when it began";
+  // Again where this thread, or the session's, was not run until the instant.
+  for (int tries = 1;; ++tries) {
+    Commanded session = SubmitOnCommand();
+    session.Armed();
+    const StartCommand command = In(900 * kMillisecondNs, absl::Milliseconds(1));
+    ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
+    ASSERT_TRUE(a_.AwaitCalls("start", tries));
+    const bool told = session.has_started->load();
+    const bool ahead = MonotonicNs() < command.start_monotonic_ns;
+    const SessionStarted started = session.Started();
+    EXPECT_GE(MonotonicNs(), command.start_monotonic_ns - 1000);
+    session.pending.Get();
+    if (ahead) {
+      EXPECT_FALSE(told) << "told when it was on, not when it began";
+      EXPECT_EQ(started.late_ns, 0u);
+      break;
+    }
+    ASSERT_LT(tries, 10) << "started only at the instant";
+    ASSERT_TRUE(Becomes([&] { return State() == "idle"; }));
   }
-  const SessionStarted started = session.Started();
-  EXPECT_GE(MonotonicNs(), command.start_monotonic_ns - 1000);
-  EXPECT_EQ(started.late_ns, 0u);
-  session.pending.Get();
 }
 
 // The map of ticks to time needs 100 ms: they pass before `armed`, not between instant and start.
 TEST_F(CommandedSessionTest, AYoungWorkerWaitsBeforeItSaysThatItIsArmed) {
-  const uint64_t made_ns = MonotonicNs();
-  Make({&a_});
-  Commanded session = SubmitOnCommand();
-  session.Armed();
-  EXPECT_GE(MonotonicNs() - made_ns, 100 * kMillisecondNs);
-  ASSERT_TRUE(manager_->Command(session.pending.ticket, In(0, absl::Milliseconds(1))));
-  EXPECT_LT(session.Started().late_ns, 90 * kMillisecondNs);
-  session.pending.Get();
+  uint64_t late_ns = UINT64_MAX;
+  // A busy machine may be late by more than that, but not always.
+  for (int i = 0; i < 20 && late_ns >= 90 * kMillisecondNs; ++i) {
+    const uint64_t made_ns = MonotonicNs();
+    Make({&a_});
+    Commanded session = SubmitOnCommand();
+    session.Armed();
+    EXPECT_GE(MonotonicNs() - made_ns, 100 * kMillisecondNs);
+    ASSERT_TRUE(manager_->Command(session.pending.ticket, In(0, absl::Milliseconds(1))));
+    late_ns = session.Started().late_ns;
+    session.pending.Get();
+    EXPECT_TRUE(manager_->Shutdown(absl::Seconds(60)));
+  }
+  EXPECT_LT(late_ns, 90 * kMillisecondNs);
 }
 
 TEST_F(CommandedSessionTest, OneCommandAtItsTime) {
@@ -288,7 +320,7 @@ TEST_F(CommandedSessionTest, EndsWhileArmed) {
   ASSERT_TRUE(Becomes([&] { return State() == "idle"; }));
   Commanded left = SubmitOnCommand();
   left.Armed();
-  EXPECT_TRUE(manager_->Shutdown(absl::Seconds(10)));
+  EXPECT_TRUE(manager_->Shutdown(absl::Seconds(60)));
   EXPECT_EQ(left.pending.Get().summary.ended_by(), "shutdown");
 }
 
@@ -344,10 +376,10 @@ TEST_F(CommandedSessionTest, StepsAreWatchedForAtOnceAndTheZeroStays) {
   Make({&a_, &b_});
   Commanded session = SubmitOnCommand();
   session.Armed();
-  const uint64_t open = detail::ReadTicks(true) + 1'000'000'000;
-  a_.OpenStepWindowAt(open, open + 5'000'000);
   StartCommand command = In(kHourNs, absl::Hours(2));
   command.zero_monotonic_ns = MonotonicNs() - kMillisecondNs;
+  const uint64_t open = detail::ReadTicks(true) + 1'000'000'000;
+  a_.OpenStepWindowAt(open, open + 5'000'000);
   command.steps = StepRange{10, 20};
   ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
   EXPECT_EQ(session.Started().start_monotonic_ns / 1000, command.start_monotonic_ns / 1000)
@@ -399,17 +431,26 @@ TEST_F(CommandedSessionTest, TheDurationBoundsTheWaitForStepsToo) {
   EXPECT_FALSE(result.summary.has_step_window());
 
   // And waiting and recording together, where the window opens and does not close.
-  ASSERT_TRUE(Becomes([&] { return State() == "idle"; }));
-  Commanded open = SubmitOnCommand();
-  open.Armed();
-  a_.OpenStepWindowAt(detail::ReadTicks(true), 0);
-  command = In(0, absl::Milliseconds(50));
-  command.steps = StepRange{10, 20};
-  ASSERT_TRUE(manager_->Command(open.pending.ticket, command));
-  const SessionResult cut = open.pending.Get();
-  EXPECT_EQ(cut.summary.ended_by(), "duration");
-  EXPECT_TRUE(cut.summary.truncated());
-  EXPECT_NEAR(static_cast<double>(cut.summary.duration_ns() - cut.summary.late_ns()), 50e6, 10);
+  // Longer where the collector's thread, which opens it, was not run in time.
+  for (absl::Duration duration = absl::Milliseconds(50);; duration *= 2) {
+    ASSERT_TRUE(Becomes([&] { return State() == "idle"; }));
+    Commanded open = SubmitOnCommand();
+    open.Armed();
+    a_.OpenStepWindowAt(detail::ReadTicks(true), 0);
+    command = In(0, duration);
+    command.steps = StepRange{10, 20};
+    ASSERT_TRUE(manager_->Command(open.pending.ticket, command));
+    const SessionResult cut = open.pending.Get();
+    EXPECT_EQ(cut.summary.ended_by(), "duration");
+    EXPECT_TRUE(cut.summary.truncated());
+    if (NeverOpened(cut)) {
+      ASSERT_LT(duration, absl::Seconds(10));
+      continue;
+    }
+    EXPECT_NEAR(static_cast<double>(cut.summary.duration_ns() - cut.summary.late_ns()),
+                absl::ToDoubleNanoseconds(duration), 10);
+    break;
+  }
 }
 
 TEST_F(CommandedSessionTest, ProgressTellsWhatIsKnown) {

