@@ -19,6 +19,7 @@
 #include <cstring>
 #include <ctime>
 #include <functional>
+#include <iterator>
 #include <new>
 #include <set>
 #include <string>
@@ -39,10 +40,11 @@ namespace {
 
 // Interval at which the acceptor retries when nothing can be accepted.
 constexpr int64_t kRetryNs = 250'000'000;
-// A handshake takes milliseconds, on a busy machine some hundred. A connection younger than
-// kMaxMinAgeNs is not closed, as long as those that wait behind it are accepted within kMaxWaitNs.
-constexpr int64_t kMaxMinAgeNs = 1'000'000'000;
-constexpr int64_t kMaxWaitNs = 2'000'000'000;
+// How many closed connections gRPC may still hold when another one is closed, and how soon the
+// acceptor looks again. gRPC lets them go within a millisecond, unless its threads wait for a
+// processor: then 1,000 callers took all descriptors of the process.
+constexpr size_t kMaxClosing = 8;
+constexpr int64_t kClosingRetryNs = 1'000'000;
 constexpr size_t kUnknownQueue = 1'000;
 constexpr int64_t kMinWarningIntervalNs = 60'000'000'000;
 
@@ -71,6 +73,7 @@ enum class Stage {
   kSilent,  // `own_fd` is the only descriptor
   kGiven,   // gRPC has `grpc_fd`; `own_fd` detects when that is closed, and can end it
   kProven,  // a request arrived, or cannot be attributed: only gRPC has it
+  kClosed,  // ended, and gRPC had not noticed when it was last looked at
 };
 
 struct Connection {
@@ -82,8 +85,11 @@ struct Connection {
   int64_t accepted_ns = 0;
   std::string peer;
 
-  // A silent connection will need its second descriptor.
-  size_t descriptors() const { return stage == Stage::kProven ? 1 : 2; }
+  // A silent connection will need its second descriptor. Closed ones have a bound of their own.
+  size_t descriptors() const {
+    if (stage == Stage::kClosed) return 0;
+    return stage == Stage::kProven ? 1 : 2;
+  }
 };
 
 // Number of connections that the kernel has established and the server has not accepted. If the
@@ -129,8 +135,11 @@ class Acceptor::Loop {
   // closed, and pauses accepting while there is no room.
   bool MakeRoom(int listener_fd, int64_t now_ns);
   bool HasRoom() const;
+  size_t CountClosing() const;
   void ForgetEnded();
-  void Close(const Connection& connection);
+  void Close(Connection* connection);
+  // Closes it; it remains in the list for as long as gRPC has it.
+  std::vector<Connection>::iterator End(std::vector<Connection>::iterator connection);
   void Pause(int64_t until_ns) { paused_until_ns_ = until_ns; }
   // Does not throw.
   void PauseAndWarn(int64_t now_ns, absl::string_view why);
@@ -166,7 +175,7 @@ absl::Status Acceptor::Loop::Prepare(HandOver hand_over, Admit admit) {
         absl::StrCat("no descriptor for the profiler server: ", strerror(errno),
                      "; raise the limit on open files (ulimit -n)"));
   }
-  connections_.reserve(limits_.max_descriptors);
+  connections_.reserve(limits_.max_descriptors + kMaxClosing);
   polled_.reserve(1 + listeners_.size() + limits_.max_descriptors);
   const absl::MutexLock lock(&mutex_);
   running_ = true;
@@ -208,7 +217,7 @@ void Acceptor::Loop::Run() {
       (void)poll(&wake, 1, kRetryNs / 1'000'000);
     }
   }
-  for (const Connection& connection : connections_) Close(connection);
+  for (Connection& connection : connections_) Close(&connection);
   listeners_.clear();
   ended_.Notify();
 }
@@ -224,8 +233,7 @@ void Acceptor::Loop::RunOnce() {
     if (Serve(&*connection, events, now_ns)) {
       ++connection;
     } else {
-      Close(*connection);
-      connection = connections_.erase(connection);
+      connection = End(connection);
       paused_until_ns_ = 0;  // there may be room
     }
   }
@@ -287,6 +295,8 @@ bool Acceptor::Loop::Serve(Connection* connection, short events, int64_t now_ns)
       return events == 0;  // otherwise gRPC, or the peer, has closed it
     case Stage::kProven:
       if (connection->own_fd >= 0) close(std::exchange(connection->own_fd, -1));
+      return true;
+    case Stage::kClosed:
       return true;
   }
   return true;
@@ -352,6 +362,12 @@ bool Acceptor::Loop::HasRoom() const {
   return descriptors <= limits_.max_descriptors;
 }
 
+size_t Acceptor::Loop::CountClosing() const {
+  return static_cast<size_t>(std::count_if(
+      connections_.begin(), connections_.end(),
+      [](const Connection& connection) { return connection.stage == Stage::kClosed; }));
+}
+
 // gRPC does not report when it closes a connection.
 void Acceptor::Loop::ForgetEnded() {
   const auto ended = std::stable_partition(connections_.begin(), connections_.end(),
@@ -359,12 +375,18 @@ void Acceptor::Loop::ForgetEnded() {
                                              return connection.stage == Stage::kSilent ||
                                                     InodeOf(connection.grpc_fd) == connection.inode;
                                            });
-  std::for_each(ended, connections_.end(),
-                [this](const Connection& connection) { Close(connection); });
+  std::for_each(ended, connections_.end(), [this](Connection& connection) { Close(&connection); });
   connections_.erase(ended, connections_.end());
 }
 
 bool Acceptor::Loop::MakeRoom(int listener_fd, int64_t now_ns) {
+  if (CountClosing() >= kMaxClosing) {
+    ForgetEnded();
+    if (CountClosing() >= kMaxClosing) {
+      Pause(now_ns + kClosingRetryNs);
+      return false;
+    }
+  }
   if (HasRoom()) {
     waiting_ = 0;
     return true;
@@ -384,23 +406,33 @@ bool Acceptor::Loop::MakeRoom(int listener_fd, int64_t now_ns) {
   }
   waiting_ = std::max({waiting_, QueueLength(listener_fd), size_t{1}});
   const auto places = static_cast<int64_t>(limits_.max_descriptors / 2);
-  const int64_t min_age_ns =
-      std::min(kMaxMinAgeNs, kMaxWaitNs * places / static_cast<int64_t>(waiting_));
+  const int64_t min_age_ns = absl::ToInt64Nanoseconds(
+      std::min(limits_.min_age, limits_.max_wait * places / static_cast<int64_t>(waiting_)));
   if (now_ns < victim->accepted_ns + min_age_ns) {
     Pause(victim->accepted_ns + min_age_ns);
     return false;
   }
   shutdown(victim->own_fd, SHUT_RDWR);  // also acts on gRPC's descriptor: it is the same socket
-  Close(*victim);
-  connections_.erase(victim);
+  End(victim);
   return HasRoom();
 }
 
-void Acceptor::Loop::Close(const Connection& connection) {
-  if (connection.own_fd >= 0) close(connection.own_fd);
-  if (connection.stage != Stage::kGiven) return;
+void Acceptor::Loop::Close(Connection* connection) {
+  if (connection->own_fd >= 0) close(std::exchange(connection->own_fd, -1));
+  if (connection->stage != Stage::kGiven) return;
   const absl::MutexLock lock(&mutex_);
-  unproven_.erase(connection.peer);
+  unproven_.erase(connection->peer);
+}
+
+std::vector<Connection>::iterator Acceptor::Loop::End(
+    std::vector<Connection>::iterator connection) {
+  Close(&*connection);
+  if (connection->stage != Stage::kGiven || connection->grpc_fd < 0 ||
+      InodeOf(connection->grpc_fd) != connection->inode) {
+    return connections_.erase(connection);
+  }
+  connection->stage = Stage::kClosed;
+  return std::next(connection);
 }
 
 void Acceptor::Loop::PauseAndWarn(int64_t now_ns, absl::string_view why) {

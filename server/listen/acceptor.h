@@ -25,6 +25,10 @@ struct AcceptorLimits {
   size_t free_descriptors = limits::kFreeDescriptors;
   // How long a connection may stay silent.
   absl::Duration silence = limits::kMaxSilence;
+  // A handshake takes milliseconds, on a busy machine some hundred. A connection younger than
+  // `min_age` is not closed, as long as those that wait behind it are accepted within `max_wait`.
+  absl::Duration min_age = absl::Seconds(1);
+  absl::Duration max_wait = absl::Seconds(2);
   // How long Stop waits for the thread, which may be inside gRPC.
   absl::Duration stop = absl::Seconds(2);
 };
@@ -36,7 +40,8 @@ struct AcceptorLimits {
 //     more;
 //   - makes room for a new connection by closing the oldest one without a request, silent ones
 //     first. A connection has a second for its request, or less if so many wait that the last of
-//     them would not be accepted within two seconds;
+//     them would not be accepted within two seconds. It waits while gRPC still holds eight
+//     connections that were closed;
 //   - leaves peers in the kernel's queue while there is no room, or while the process is short of
 //     descriptors, and retries every 250 ms until they are accepted. It never spins or ends.
 // Has one thread, which sleeps while nobody connects. Call Start once, before Stop.

@@ -32,9 +32,9 @@
 
 namespace jobscope {
 
-// Polls `condition`, at most 10 s.
+// Polls `condition`, at most a minute.
 inline bool Eventually(const std::function<bool()>& condition) {
-  const absl::Time end = absl::Now() + absl::Seconds(10);
+  const absl::Time end = absl::Now() + absl::Minutes(1);
   while (!condition()) {
     if (absl::Now() > end) return false;
     absl::SleepFor(absl::Milliseconds(1));  // a poll interval, not a synchronisation
@@ -58,7 +58,7 @@ class ServiceFixture : public ::testing::Test {
   ~ServiceFixture() override {
     collector_.Release();
     StopServer();
-    EXPECT_TRUE(sessions_->Shutdown(absl::Seconds(10)));
+    EXPECT_TRUE(sessions_->Shutdown(absl::Minutes(1)));
   }
 
   GrpcServerOptions Options(const std::string& address = "127.0.0.1:0") {
@@ -87,9 +87,9 @@ class ServiceFixture : public ::testing::Test {
   }
   void StartServer() { StartServer(Options()); }
 
-  void StopServer() {
+  void StopServer(absl::Duration limit = absl::Seconds(2)) {
     if (server_ == nullptr) return;
-    server_->Stop(absl::Seconds(2));
+    server_->Stop(limit);
     server_.reset();
   }
 

@@ -72,7 +72,7 @@ class Descriptors : public ::testing::Test {
   // What an operator's capture needs; over one connection.
   grpc::Status Profile() const {
     grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(10)));
+    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Minutes(1)));
     tensorflow::ProfileRequest request;
     request.set_duration_ms(50);
     request.set_emit_xspace(true);
@@ -80,7 +80,7 @@ class Descriptors : public ::testing::Test {
     return tensorflow::ProfilerService::NewStub(Dial())->Profile(&context, request, &response);
   }
   static bool Eventually(const std::function<bool()>& condition) {
-    const absl::Time end = absl::Now() + absl::Seconds(20);
+    const absl::Time end = absl::Now() + absl::Minutes(2);
     while (!condition()) {
       if (absl::Now() > end) return false;
       absl::SleepFor(absl::Milliseconds(5));  // a poll interval, not a synchronisation
@@ -91,13 +91,13 @@ class Descriptors : public ::testing::Test {
   // Connects kCallers that say `first_bytes` and nothing more, and looks what that does to the job.
   void BeCrowded(const std::string& first_bytes) {
     // The first connections of a process cost gRPC descriptors of its own.
-    ASSERT_TRUE(Describe(absl::Seconds(10)).ok());
+    ASSERT_TRUE(Describe(absl::Minutes(1)).ok());
     const size_t before = worker_->AskNumber("count");
     std::vector<RawConnection> callers;
     callers.reserve(kCallers);
     while (callers.size() < kCallers) callers.emplace_back(worker_->address(), first_bytes);
 
-    grpc::Status status = Describe(absl::Seconds(10));
+    grpc::Status status = Describe(absl::Minutes(1));
     EXPECT_TRUE(status.ok()) << status.error_message();
     status = Profile();
     EXPECT_TRUE(status.ok()) << status.error_message();
@@ -114,25 +114,25 @@ class Descriptors : public ::testing::Test {
 // Those that came while there was no descriptor must not be the end of the listener.
 TEST_F(Descriptors, AShortageIsOverWhenItIsOver) {
   StartWorker(/*tls=*/false);
-  ASSERT_TRUE(Describe(absl::Seconds(10)).ok());
+  ASSERT_TRUE(Describe(absl::Minutes(1)).ok());
   EXPECT_GT(worker_->AskNumber("use"), 0U);
   std::vector<RawConnection> callers;
   while (callers.size() < 20) callers.emplace_back(worker_->address());
   // Comes behind those, and gets no answer, because nothing is accepted.
   EXPECT_FALSE(Describe(absl::Seconds(1)).ok());
   EXPECT_GT(worker_->AskNumber("free"), 0U);
-  EXPECT_TRUE(Eventually([this] { return Describe(absl::Seconds(2)).ok(); }));
+  EXPECT_TRUE(Eventually([this] { return Describe(absl::Seconds(20)).ok(); }));
   EXPECT_TRUE(Profile().ok());
 }
 
 TEST_F(Descriptors, TheLastOnesAreTheJobs) {
   StartWorker(/*tls=*/false);
-  ASSERT_TRUE(Describe(absl::Seconds(10)).ok());
+  ASSERT_TRUE(Describe(absl::Minutes(1)).ok());
   const size_t free = kWorkerDescriptors - worker_->AskNumber("count");
   ASSERT_TRUE(Eventually([this] { return worker_->Ask("open 100") == "ok"; }));
   std::vector<RawConnection> callers;
   while (callers.size() < kWorkerDescriptors) callers.emplace_back(worker_->address());
-  EXPECT_TRUE(Describe(absl::Seconds(10)).ok());
+  EXPECT_TRUE(Describe(absl::Minutes(1)).ok());
   EXPECT_GT(free, limits::kMaxConnectionDescriptors + limits::kFreeDescriptors);
   EXPECT_EQ(worker_->Ask(absl::StrCat("open ", free - limits::kMaxConnectionDescriptors - 2)),
             "ok");
