@@ -15,6 +15,7 @@
 #include <fstream>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/listen/port_file.h"
 #include "tests/quiet_stopwatch.h"
@@ -34,6 +35,15 @@ class ServerTest : public ServiceFixture {
     const auto another = GrpcServer::Start(Options(address));
     EXPECT_FALSE(another.ok());
     return another.status();
+  }
+  // The same, until `text` is in it: the holder has a second to say who it is, and may not be run.
+  absl::Status TryAnother(const std::string& address, const std::string& text) {
+    absl::Status status;
+    Eventually([&] {
+      status = TryAnother(address);
+      return absl::StrContains(status.message(), text);
+    });
+    return status;
   }
 };
 
@@ -65,8 +75,8 @@ TEST_F(ServerTest, ServesAUnixSocket) {
   StartServer(Options(address));
   EXPECT_EQ(server_->address(), address);
   EXPECT_EQ(Describe().identity().pid(), 4711);
-  EXPECT_THAT(std::string(TryAnother(address).message()),
-              HasSubstr("a jobscope worker (pid 4711, rank 3)"));
+  const std::string holder = "a jobscope worker (pid 4711, rank 3)";
+  EXPECT_THAT(std::string(TryAnother(address, holder).message()), HasSubstr(holder));
   EXPECT_EQ(Describe().identity().pid(), 4711);  // the socket has survived the attempt
   StopServer();
   StartServer(Options(address));  // nothing is left in the way
@@ -78,11 +88,11 @@ TEST_F(ServerTest, ServesAUnixSocket) {
 
 TEST_F(ServerTest, ATakenPortIsRefusedAndItsHolderNamed) {
   StartServer();
-  const absl::Status status = TryAnother(server_->address());
+  const std::string holder = "a jobscope worker (pid 4711, rank 3)";
+  const absl::Status status = TryAnother(server_->address(), holder);
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr(server_->address()),
-                    HasSubstr("a jobscope worker (pid 4711, rank 3)"), HasSubstr("port 0")));
+              AllOf(HasSubstr(server_->address()), HasSubstr(holder), HasSubstr("port 0")));
   EXPECT_EQ(Describe().identity().pid(), 4711);
 }
 
@@ -104,8 +114,9 @@ TEST_F(ServerTest, AStockProfilerOnThePortIsNamed) {
                    .RegisterService(&service)
                    .BuildAndStart();
   ASSERT_NE(stock, nullptr);
-  EXPECT_THAT(std::string(TryAnother(absl::StrCat("127.0.0.1:", port)).message()),
-              HasSubstr("a TensorFlow or JAX profiler server"));
+  const std::string holder = "a TensorFlow or JAX profiler server";
+  EXPECT_THAT(std::string(TryAnother(absl::StrCat("127.0.0.1:", port), holder).message()),
+              HasSubstr(holder));
 }
 
 TEST_F(ServerTest, AListenerThatSaysNothingIsAnotherProgram) {
@@ -117,11 +128,11 @@ TEST_F(ServerTest, AListenerThatSaysNothingIsAnotherProgram) {
   ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
   ASSERT_EQ(listen(fd, 8), 0);
   ASSERT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  const QuietStopwatch start;
+  const absl::Time start = absl::Now();
   EXPECT_THAT(
       std::string(TryAnother(absl::StrCat("127.0.0.1:", ntohs(address.sin_port))).message()),
       HasSubstr("by another program"));
-  EXPECT_LT(start.Elapsed(), absl::Seconds(3));
+  EXPECT_LT(absl::Now() - start, absl::Minutes(1));
   close(fd);
 }
 
@@ -153,13 +164,13 @@ TEST_F(ServerTest, AForeignAddressIsRefused) {
 TEST_F(ServerTest, StopDeliversARunningCapture) {
   StartServer();
   grpc::ClientContext context, waiting_context;
-  auto reply = ProfileAsync(&context, Request(60'000, "long"));
+  auto reply = ProfileAsync(&context, Request(3'600'000, "long"));
   ASSERT_TRUE(AwaitState("recording"));
-  auto waiting = ProfileAsync(&waiting_context, Request(60'000, "waiting"));
+  auto waiting = ProfileAsync(&waiting_context, Request(3'600'000, "waiting"));
   ASSERT_TRUE(Eventually([&] { return sessions_->busy()->waiting() == 1; }));
-  const QuietStopwatch start;
-  StopServer();
-  EXPECT_LT(start.Elapsed(), absl::Seconds(2));
+  const absl::Time start = absl::Now();
+  StopServer(absl::Minutes(2));
+  EXPECT_LT(absl::Now() - start, absl::Minutes(1));
   const Reply answer = reply.get();
   ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
   const v1::Summary summary = SummaryOf(Trace(answer));

