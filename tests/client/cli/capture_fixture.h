@@ -28,6 +28,9 @@ namespace jobscope {
 class Socket {
  public:
   explicit Socket(bool listens) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    // A server of gRPC's may listen there beside it; nobody else gets the port meanwhile.
+    const int on = 1;
+    if (setsockopt(fd_, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) std::abort();
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

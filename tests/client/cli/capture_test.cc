@@ -127,7 +127,7 @@ TEST_F(CaptureTest, EachTroubleIsCalledByItsName) {
   for (const auto& [address, ignored] : expected) {
     absl::StrAppend(&addresses, addresses.empty() ? "" : ",", address);
   }
-  const json manifest = Capture(addresses, 3, {"--connect_timeout_ms=1500"});
+  const json manifest = Capture(addresses, 3, {"--connect_timeout_ms=10000"});
   for (size_t i = 0; i < expected.size(); ++i) {
     const json& worker = manifest["workers"][i];
     EXPECT_EQ(worker["address"], expected[i].first);
@@ -149,12 +149,11 @@ TEST_F(CaptureTest, NobodyDelivers) {
 
 TEST_F(CaptureTest, AWorkerThatComesUpLateIsCaptured) {
   // The port is known, nobody listens yet.
-  auto reserved = std::make_unique<Socket>(false);
-  const std::string address = reserved->address();
+  const Socket reserved(false);
+  const std::string address = reserved.address();
   const std::unique_ptr<Subprocess> capture =
       StartCapture(address, {"--duration_ms=50", "--num_tracing_attempts=20"});
   ASSERT_TRUE(capture->AwaitText("connecting"));
-  reserved.reset();
   grpc::ServerBuilder builder;
   builder.AddListeningPort(address, grpc::InsecureServerCredentials());
   class Late : public tensorflow::ProfilerService::Service {

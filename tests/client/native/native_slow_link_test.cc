@@ -79,7 +79,7 @@ TEST_F(NativeSlowLinkTest, ALargeMessageOfALivingWorkerIsNoSilence) {
 
 // In pieces something comes all the time, and nobody has to be asked.
 TEST_F(NativeSlowLinkTest, PiecesAreSignsOfLife) {
-  options_.timeouts.silence = absl::Seconds(1);    // a quarter of what all of it takes
+  options_.timeouts.silence = absl::Seconds(4);    // less than all of it takes
   options_.timeouts.probe = absl::ZeroDuration();  // whoever is asked is lost
   v1::Arm arm;
   FakeNativeWorker::Script script;
@@ -91,7 +91,7 @@ TEST_F(NativeSlowLinkTest, PiecesAreSignsOfLife) {
   };
   FakeNativeWorker fake(script);
   TcpProxy proxy(fake.address());
-  proxy.LimitRate(kRawBytes / 4);
+  proxy.LimitRate(kRawBytes / 8);
   Record(proxy.address(), absl::Milliseconds(1));
   ExpectWholeTrace();
   EXPECT_TRUE(arm.chunks());
