@@ -64,8 +64,7 @@ class FloodCollector : public Collector {
   absl::Duration Drain() override {
     // A collector stops draining while the store is full, and what it can't keep is lost.
     for (uint64_t i = 0; i < per_drain_ && attempted_ < total_; ++i) {
-      if (patient_ && request_.sink->Full()) break;
-      AppendSegment();
+      if (!AppendSegment()) break;
     }
     return absl::Milliseconds(1);
   }
@@ -93,9 +92,13 @@ class FloodCollector : public Collector {
   uint64_t LostSoFar() const override { return attempted_ - taken_; }
 
  private:
-  void AppendSegment() {
-    const uint64_t number = ++attempted_;
-    if (request_.sink->Full()) return;
+  // Returns false if it has to wait for room.
+  bool AppendSegment() {
+    const uint64_t number = attempted_ + 1;
+    if (request_.sink->Full()) {
+      if (!patient_) attempted_ = number;
+      return !patient_;
+    }
     stats_.Clear();
     stats_.Bytes(payload_, std::string(segment_bytes_, static_cast<char>(number)));
     xspace::SegmentBuilder segment(request_.sink, plane_, line_, 1);
@@ -106,7 +109,11 @@ class FloodCollector : public Collector {
     event.stats = stats_.bytes();
     segment.Add(event);
     segment.Flush();
-    taken_ += segment.appended_events();
+    const uint64_t taken = segment.appended_events();
+    if (taken == 0 && patient_) return false;
+    attempted_ = number;
+    taken_ += taken;
+    return true;
   }
 
   std::atomic<uint64_t> total_{0};
