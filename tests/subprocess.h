@@ -71,7 +71,7 @@ class Subprocess {
   }
 
   // Waits until `text` has been printed (stdout or stderr).
-  bool AwaitText(const std::string& text, absl::Duration timeout = absl::Seconds(20)) {
+  bool AwaitText(const std::string& text, absl::Duration timeout = absl::Minutes(1)) {
     const absl::MutexLock lock(&mutex_);
     const auto found = [this, &text]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return out_.find(text) != std::string::npos || err_.find(text) != std::string::npos;

@@ -89,7 +89,7 @@ class FakeWorker {
     return {stops_.begin(), stops_.end()};
   }
   // Waits until `count` Profile calls have arrived.
-  bool AwaitRequests(size_t count, absl::Duration timeout = absl::Seconds(20)) const {
+  bool AwaitRequests(size_t count, absl::Duration timeout = absl::Minutes(1)) const {
     const absl::MutexLock lock(&mutex_);
     const auto enough = [this, count]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return requests_.size() >= count;

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 TEST_F(NativeResumeTest, AWorkerThatDiesLeavesWhatCame) {
-  options_.resume_timeout = absl::Milliseconds(500);
+  options_.resume_timeout = absl::Seconds(4);
   {
     FakeNativeWorker fake(Breaking(60, Cut));
     Record(fake.address(), absl::Milliseconds(100));

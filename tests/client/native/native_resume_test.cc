@@ -268,7 +268,7 @@ TEST_F(NativeResumeTest, ATransferThatTakesTooLongIsCutOff) {
   Arm();
   ASSERT_TRUE(log_->AwaitArmed().ok());
   StartCall start = MakeStart(absl::Milliseconds(10));
-  start.transfer = absl::Milliseconds(500);
+  start.transfer = absl::Seconds(4);
   worker_->Start(start);
   const Verdict verdict = ExpectTruncatedFile();
   EXPECT_EQ(verdict.grpc_code, grpc::StatusCode::DEADLINE_EXCEEDED);

@@ -71,6 +71,9 @@ int OpenBits(const std::vector<int>& fds) {
 
 Fd BoundInet(const char* host, uint16_t port, int type, uint16_t* bound) {
   Fd fd(socket(AF_INET, type, 0));
+  // A port that another address has may be that of a connection that has ended.
+  const int on = 1;
+  EXPECT_EQ(setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
