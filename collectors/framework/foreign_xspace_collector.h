@@ -14,7 +14,6 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -23,6 +22,7 @@
 #include "collectors/framework/profiler_handover.h"
 #include "collectors/python/bridge/interpreter.h"
 #include "collectors/xspace_import/foreign_xspace.h"
+#include "common/containers/hash_table.h"
 #include "common/sync/mutex.h"
 
 namespace jobscope {
@@ -124,7 +124,7 @@ class ForeignXSpaceCollector : public Collector {
   ClockSample piece_begin_;
   std::optional<Piece> waiting_;
   absl::Duration paused_;  // while pieces were handed over
-  absl::flat_hash_map<int64_t, int64_t> thread_by_line_;
+  HashMap<int64_t, int64_t> thread_by_line_;
   std::unique_ptr<framework::ForeignXSpace> merge_;
   std::string trouble_;  // why the recording is incomplete
   CollectorReport report_;

@@ -122,9 +122,20 @@ absl::Status HostCollector::Arm(const ArmRequest& request) {
   return absl::OkStatus();
 }
 
+template <typename Body>
+auto HostCollector::OrEnd(Body body) {
+  try {
+    return body();
+  } catch (...) {
+    session_.reset();
+    throw;
+  }
+}
+
 absl::Status HostCollector::Start(const StartRequest& request) {
   if (session_ == nullptr) return absl::FailedPreconditionError("Start without Arm");
-  if (absl::Status status = session_->Start(request); !status.ok()) return status;
+  absl::Status status = OrEnd([&] { return session_->Start(request); });
+  if (!status.ok()) return status;
   recording_since_.store(session_->recording_since(), std::memory_order_release);
   // A window with a past begins no earlier than what the rings still hold.
   if (oldest_ticks_.load(std::memory_order_relaxed) != UINT64_MAX) {
@@ -135,14 +146,14 @@ absl::Status HostCollector::Start(const StartRequest& request) {
 
 absl::Duration HostCollector::Drain() {
   if (session_ == nullptr) return absl::InfiniteDuration();
-  const absl::Duration pause = session_->Drain();
+  const absl::Duration pause = OrEnd([&] { return session_->Drain(); });
   lost_so_far_.store(session_->lost_so_far(), std::memory_order_relaxed);
   recording_since_.store(session_->recording_since(), std::memory_order_release);
   return pause;
 }
 
 absl::Status HostCollector::Stop(uint64_t end_ticks) {
-  return session_ == nullptr ? absl::OkStatus() : session_->Stop(end_ticks);
+  return session_ == nullptr ? absl::OkStatus() : OrEnd([&] { return session_->Stop(end_ticks); });
 }
 
 CollectorReport HostCollector::Report() {

@@ -58,6 +58,10 @@ class HostCollector : public Collector {
 
  private:
   void SetHolder(uint32_t holder, uint32_t bits, uint64_t* since_ticks);
+  // Returns body(). If it throws because memory ran out, destroys the session, which is then in no
+  // state to be used, and rethrows.
+  template <typename Body>
+  auto OrEnd(Body body);
 
   const host::Reader* const reader_;
   std::atomic<uint64_t> oldest_ticks_{UINT64_MAX};

@@ -10,9 +10,9 @@
 #include <string>
 #include <string_view>
 
-#include "absl/container/flat_hash_map.h"
 #include "collectors/provider/event_batch.h"
 #include "common/clock/clock.h"
+#include "common/containers/hash_table.h"
 #include "common/xspace/segment/item_sink.h"
 #include "common/xspace/segment/names.h"
 #include "common/xspace/segment/segment.h"
@@ -56,8 +56,8 @@ class TraceWriter {
   // Ids of one plane, by text.
   struct Ids {
     xspace::PlaneKey plane = 0;
-    absl::flat_hash_map<std::string, uint64_t> events;
-    absl::flat_hash_map<std::string, uint64_t> stats;
+    HashMap<std::string, uint64_t> events;
+    HashMap<std::string, uint64_t> stats;
   };
 
   Ids* Host();
@@ -78,8 +78,8 @@ class TraceWriter {
   Account account_;
   Ids host_;
   Ids own_;
-  absl::flat_hash_map<std::string, std::unique_ptr<xspace::SegmentBuilder>> lines_;
-  absl::flat_hash_map<int64_t, std::unique_ptr<xspace::SegmentBuilder>> threads_;
+  HashMap<std::string, std::unique_ptr<xspace::SegmentBuilder>> lines_;
+  HashMap<int64_t, std::unique_ptr<xspace::SegmentBuilder>> threads_;
   std::unique_ptr<xspace::SegmentBuilder> counters_;
   xspace::StatsEncoder stats_{xspace::StatsOf::kEvent};
 };

@@ -8,12 +8,12 @@
 #include <protozero/pbf_writer.hpp>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "collectors/inferred/compilations.h"
 #include "collectors/xspace_import/foreign_xspace_plane.h"
 #include "collectors/xspace_import/foreign_xspace_reader.h"
+#include "common/containers/hash_table.h"
 #include "common/text/utf8.h"
 #include "common/threads/thread_name.h"
 #include "common/xspace/segment/segment.h"
@@ -334,8 +334,8 @@ class ForeignXSpace::PlaneMerge {
   const bool is_host_;
   const xspace::PlaneKey plane_;
   uint64_t truncated_ = 0, true_start_ns_ = 0, true_end_ns_ = 0;
-  absl::flat_hash_map<uint64_t, StatName> stats_by_id_;
-  absl::flat_hash_map<uint64_t, EventName> event_names_;
+  HashMap<uint64_t, StatName> stats_by_id_;
+  HashMap<uint64_t, EventName> event_names_;
   xspace::StatsEncoder encoded_{xspace::StatsOf::kEvent};
   int64_t begin_ns_ = 0;  // begin of the current line, since the epoch
 };

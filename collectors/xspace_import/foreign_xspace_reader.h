@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "common/containers/hash_table.h"
 
 namespace jobscope::framework {
 
@@ -54,10 +54,10 @@ ForeignLine ReadForeignLine(std::string_view bytes);
 struct ForeignPlane {
   int64_t id = 0;
   std::string_view name;
-  std::vector<std::string_view> lines;                             // XLine
-  std::vector<std::string_view> stats;                             // XStat
-  absl::flat_hash_map<uint64_t, std::string_view> event_metadata;  // XEventMetadata by id
-  absl::flat_hash_map<uint64_t, std::string_view> stat_names;      // by id
+  std::vector<std::string_view> lines;                 // XLine
+  std::vector<std::string_view> stats;                 // XStat
+  HashMap<uint64_t, std::string_view> event_metadata;  // XEventMetadata by id
+  HashMap<uint64_t, std::string_view> stat_names;      // by id
 
   // Return empty results for undeclared ids.
   std::string_view StatName(uint64_t id) const;

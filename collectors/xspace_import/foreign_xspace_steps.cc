@@ -5,10 +5,9 @@
 #include <map>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "common/containers/hash_table.h"
 #include "common/xspace/wire/absl_view.h"
 #include "common/xspace/wire/fields.h"
 
@@ -54,7 +53,7 @@ std::map<std::string, int64_t> TimeOfPrograms(const ForeignPlane& plane) {
   std::map<std::string, int64_t> times;
   const uint64_t module_stat = StatNamed(plane, "hlo_module");
   if (module_stat == 0) return times;
-  absl::flat_hash_map<uint64_t, int64_t> by_text;  // keyed by ref_value
+  HashMap<uint64_t, int64_t> by_text;  // keyed by ref_value
   for (const std::string_view line : plane.lines) {
     ForEachField(line, xspace::xline_field::kEvents, [&](std::string_view bytes) {
       const ForeignEvent event = ReadForeignEvent(bytes);
@@ -83,8 +82,8 @@ struct Calls {
 // Returns the calls of one line by metadata id: events with the ids in `wanted` and, unless `stat`
 // is 0, that stat. Expects parents first, as profilers sort events; on a line sorted otherwise,
 // fewer calls are found outermost.
-std::map<uint64_t, Calls> CallsOfLine(std::string_view line,
-                                      const absl::flat_hash_set<uint64_t>& wanted, uint64_t stat) {
+std::map<uint64_t, Calls> CallsOfLine(std::string_view line, const HashSet<uint64_t>& wanted,
+                                      uint64_t stat) {
   std::map<uint64_t, Calls> calls;
   int64_t outermost_begin = 0;
   int64_t outermost_end = INT64_MIN;
@@ -115,7 +114,7 @@ CallSteps FindCallSteps(const ForeignPlane& plane, const StepCalls& calls, std::
   CallSteps best;
   const uint64_t stat = calls.stat.empty() ? 0 : StatNamed(plane, calls.stat);
   if (stat == 0 && !calls.stat.empty()) return best;
-  absl::flat_hash_set<uint64_t> wanted;
+  HashSet<uint64_t> wanted;
   for (const auto& [id, bytes] : plane.event_metadata) {
     const std::string_view name = ReadForeignEventMetadata(bytes).name;
     if (only.empty() ? absl::StartsWith(xspace::AbslView(name), xspace::AbslView(calls.prefix))

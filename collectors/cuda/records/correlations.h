@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <map>
 
-#include "absl/container/flat_hash_map.h"
 #include "collectors/cuda/records/event_writer.h"
+#include "common/containers/hash_table.h"
 
 namespace jobscope::cuda {
 
@@ -68,7 +68,7 @@ class Correlations {
   // Returns whether any thread was recording a graph at that time.
   bool RecordsGraph(uint64_t ticks) const;
 
-  absl::flat_hash_map<uint32_t, Known> known_;
+  HashMap<uint32_t, Known> known_;
   // Where graph recordings began (+1) and ended (-1), by thread and ticks; at most kMaxGraphMarks.
   std::map<uint32_t, std::map<uint64_t, int>> graph_marks_;
   size_t graph_mark_count_ = 0;

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "collectors/cuda/libraries/cupti_api.h"
 #include "collectors/cuda/libraries/driver_api.h"
 #include "collectors/cuda/records/kernel_names.h"
@@ -20,6 +19,7 @@
 #include "collectors/cuda/records/step_timeline.h"
 #include "collectors/cuda/records/thread_names.h"
 #include "common/clock/clock.h"
+#include "common/containers/hash_table.h"
 #include "common/xspace/segment/item_sink.h"
 #include "common/xspace/segment/names.h"
 #include "common/xspace/segment/segment.h"
@@ -118,7 +118,7 @@ class EventWriter {
     std::map<std::string_view, uint64_t> stats;           // keyed by literals
     std::vector<uint64_t> kernel_events;                  // by kernel name
     std::map<std::pair<uint32_t, uint32_t>, Line> lines;  // by stream and lane
-    absl::flat_hash_map<std::string, uint64_t> details;   // texts of launches, as names
+    HashMap<std::string, uint64_t> details;               // texts of launches, as names
   };
   // Memory of one kind on one GPU. Pinned host memory is such a kind.
   struct MemoryTotals {
@@ -164,8 +164,8 @@ class EventWriter {
   std::map<uint32_t, Line> threads_;
   std::map<std::string, Line> others_;
   std::map<uint64_t, Call> calls_;
-  std::map<std::pair<uint32_t, uint8_t>, MemoryTotals> memory_;       // by GPU and kind
-  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, Block> blocks_;  // by GPU and address
+  std::map<std::pair<uint32_t, uint8_t>, MemoryTotals> memory_;  // by GPU and kind
+  HashMap<std::pair<uint32_t, uint64_t>, Block> blocks_;         // by GPU and address
   std::vector<uint64_t> launch_events_;  // by kernel name, on the host plane
   xspace::StatsEncoder stats_{xspace::StatsOf::kEvent};
 };

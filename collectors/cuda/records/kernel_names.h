@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "common/containers/hash_table.h"
 
 namespace jobscope::cuda {
 
@@ -50,7 +50,7 @@ class KernelNames {
     std::string name;
     std::string launch;
   };
-  absl::flat_hash_map<std::string, uint32_t> by_symbol_;
+  HashMap<std::string, uint32_t> by_symbol_;
   std::vector<Entry> names_;
 };
 

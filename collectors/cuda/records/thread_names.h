@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/container/flat_hash_map.h"
+#include "common/containers/hash_table.h"
 
 namespace jobscope::cuda {
 
@@ -19,7 +19,7 @@ class ThreadNames {
   bool IsOurs(uint32_t thread);
 
  private:
-  absl::flat_hash_map<uint32_t, std::string> names_;
+  HashMap<uint32_t, std::string> names_;
 };
 
 }  // namespace jobscope::cuda

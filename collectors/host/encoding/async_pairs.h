@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "collectors/host/encoding/site_table.h"
 #include "collectors/host/encoding/thread_line.h"
 #include "collectors/host/encoding/window.h"
+#include "common/containers/hash_table.h"
 #include "common/xspace/segment/names.h"
 #include "common/xspace/segment/segment.h"
 
@@ -101,12 +101,12 @@ class AsyncPairs {
   const Window* const window_;
   SiteTable* const host_sites_;
   std::unique_ptr<SiteTable> sites_;  // names of the async plane; null before it exists
-  absl::flat_hash_map<uint64_t, Open> open_;
+  HashMap<uint64_t, Open> open_;
   std::vector<Done> done_;  // not placed yet; at most kMaxDone
   // Ends in order of arrival, at most 2 * kMaxOpen; some may have been matched since.
   std::deque<WaitingEnd> ends_;
   uint64_t last_order_ = 0;
-  absl::flat_hash_map<uint32_t, std::vector<std::unique_ptr<Lane>>> lanes_;  // by site
+  HashMap<uint32_t, std::vector<std::unique_ptr<Lane>>> lanes_;  // by site
   int64_t lane_count_ = 0;
   xspace::StatsEncoder stats_{xspace::StatsOf::kEvent};
 };

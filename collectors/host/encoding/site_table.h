@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "collectors/host/encoding/reader.h"
+#include "common/containers/hash_table.h"
 #include "common/xspace/segment/names.h"
 #include "common/xspace/segment/stats.h"
 
@@ -86,13 +86,13 @@ class SiteTable {
   const xspace::PlaneKey plane_;
   CommonStats common_;
   uint64_t step_mark_id_ = 0;
-  std::deque<Site> storage_;                            // stable addresses
-  std::vector<Site*> sites_;                            // [site id]
-  std::vector<uint64_t> name_refs_;                     // [name id]
-  absl::flat_hash_map<std::string, uint64_t> strings_;  // 0: seen once
+  std::deque<Site> storage_;                // stable addresses
+  std::vector<Site*> sites_;                // [site id]
+  std::vector<uint64_t> name_refs_;         // [name id]
+  HashMap<std::string, uint64_t> strings_;  // 0: seen once
   size_t string_bytes_ = 0;
-  absl::flat_hash_map<std::string, uint64_t> named_events_;  // by the site's event id, then the
-                                                             // message
+  HashMap<std::string, uint64_t> named_events_;  // by the site's event id, then the
+                                                 // message
 };
 
 }  // namespace jobscope::host

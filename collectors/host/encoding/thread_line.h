@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "collectors/host/encoding/account.h"
+#include "common/containers/hash_table.h"
 #include "common/xspace/segment/names.h"
 #include "common/xspace/segment/segment.h"
 
@@ -88,7 +88,7 @@ class ThreadLine {
 };
 
 // By thread id; 0: threads without an account of their own.
-using ThreadLines = absl::flat_hash_map<int64_t, std::unique_ptr<ThreadLine>>;
+using ThreadLines = HashMap<int64_t, std::unique_ptr<ThreadLine>>;
 
 }  // namespace jobscope::host
 

@@ -7,8 +7,8 @@
 #include <protozero/pbf_reader.hpp>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "common/containers/hash_table.h"
 #include "common/text/utf8.h"
 #include "common/xspace/segment/event_reader.h"
 #include "common/xspace/segment/raw_plane.h"
@@ -176,7 +176,7 @@ class ItemIndexer::State {
 
   ItemIndex index_;
   uint64_t expected_ = 0;
-  absl::flat_hash_set<std::string_view> plane_names_;
+  HashSet<std::string_view> plane_names_;
   std::map<uint32_t, uint64_t> unknown_kinds_;
 };
 

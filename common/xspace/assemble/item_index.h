@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/containers/hash_table.h"
 #include "common/xspace/assemble/read_meter.h"
 #include "common/xspace/segment/event_reader.h"
 #include "common/xspace/segment/store.h"
@@ -46,7 +46,7 @@ struct IndexedPlane {
   std::vector<std::string_view> event_names;  // jobscope.v1.Names.Name, [id - 1]
   std::vector<std::string_view> stat_names;   // likewise
   std::vector<IndexedLine> lines;
-  absl::flat_hash_map<int64_t, size_t> line_by_key;
+  HashMap<int64_t, size_t> line_by_key;
 };
 
 // Indexes a framework's plane.

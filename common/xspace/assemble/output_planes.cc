@@ -6,11 +6,10 @@
 #include <protozero/pbf_writer.hpp>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/containers/hash_table.h"
 #include "common/xspace/segment/metadata_encoder.h"
 #include "common/xspace/segment/stats.h"
 #include "common/xspace/segment/trace_planes.h"
@@ -107,8 +106,8 @@ std::string EnvironmentStats(const ItemIndex& index, std::optional<int64_t> zero
 // Returns a name that no other plane has. A device plane becomes a custom plane: a second GPU plane
 // would be analysed as another GPU. `next` holds the first number to try for each stem, because a
 // thousand planes of one name would otherwise need quadratic time.
-std::string FreeName(absl::string_view name, const absl::flat_hash_set<std::string>& taken,
-                     absl::flat_hash_map<std::string, int>* next) {
+std::string FreeName(absl::string_view name, const HashSet<std::string>& taken,
+                     HashMap<std::string, int>* next) {
   constexpr absl::string_view kDevice = "/device:";
   const std::string stem = absl::StartsWith(name, kDevice)
                                ? absl::StrCat("/device:CUSTOM:", name.substr(kDevice.size()))
@@ -129,7 +128,7 @@ void AddTextField(uint32_t field, std::string_view text, std::string* out) {
 OutputPlanes MakeOutputPlanes(const ItemIndex& index, std::optional<int64_t> zero_unix_ns,
                               std::optional<int> rank, std::vector<std::string>* warnings) {
   OutputPlanes output;
-  absl::flat_hash_set<std::string> taken;
+  HashSet<std::string> taken;
   bool has_environment = false;
   int64_t max_id = 0;
   for (const IndexedPlane& indexed : index.planes) {
@@ -155,7 +154,7 @@ OutputPlanes MakeOutputPlanes(const ItemIndex& index, std::optional<int64_t> zer
       output.planes.push_back(std::move(plane));
     }
   }
-  absl::flat_hash_map<std::string, int> next_suffix;
+  HashMap<std::string, int> next_suffix;
   for (const IndexedRawPlane& raw : index.raw_planes) {
     if (raw.events == 0 && absl::StartsWith(raw.name, kGpuPrefix)) continue;
     OutputRawPlane plane{raw.bytes, {}, raw.events};

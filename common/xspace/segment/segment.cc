@@ -125,6 +125,12 @@ void SegmentBuilder::Add(const SegmentEvent& event) {
     min_end_ps_ = end;
     max_end_ps_ = end;
   }
+  // Last: nothing below throws, so that an event is added as a whole or not at all.
+  if (records_.size() == records_.capacity()) {
+    const size_t more = std::max<size_t>(2 * records_.capacity(), 16);
+    order_.reserve(more);  // first: it always has at least as much room
+    records_.reserve(more);
+  }
   event_bytes_ += bytes;
 
   const auto index = static_cast<uint32_t>(records_.size());
