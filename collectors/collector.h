@@ -111,6 +111,7 @@ struct CollectorReport {
   uint64_t events = 0;     // in the trace
   uint64_t outside = 0;    // attempted, but outside the window
   std::map<std::string, uint64_t> lost_by_cause;
+  bool account_unknown = false;  // memory ran out: the counts above lack events
   std::optional<uint64_t>
       steps;  // whole steps in the trace; absent if this collector knows no step source
   struct Thread {

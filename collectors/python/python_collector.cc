@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectors/python/python_collector.h"
 
+#include <exception>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -113,9 +114,13 @@ absl::Status PythonCollector::Arm(const ArmRequest& request) {
     (void)python::WithGil(*api, python::GilUse::kArm,
                           [&] { prepared->sub_interpreters = HasSubInterpreters(*trace); });
   };
-  if (!helper_->Run("arming", kArmTimeout, [prepare, count] {
-        prepare();
-        count();
+  if (!helper_->Run("arming", kArmTimeout, [prepare, count, prepared] {
+        try {
+          prepare();
+          count();
+        } catch (const std::exception&) {
+          prepared->status = python::OutOfMemoryInPython();
+        }
       })) {
     return Fail(absl::UnavailableError(kLockHeld));
   }

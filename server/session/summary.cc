@@ -23,7 +23,8 @@ std::string Text(std::string_view text) {
 
 // The collector may have recorded, but did not report its events and losses.
 bool AccountUnknown(const CollectorTask& task, const CollectorReport* report) {
-  return report == nullptr && task.abandoned() && task.abandoned_in() != Verb::kArm;
+  if (report != nullptr) return report->account_unknown;
+  return task.abandoned() && task.abandoned_in() != Verb::kArm;
 }
 
 // A task's outcome in the words of the table: what it reported, or why it could not.
@@ -49,7 +50,10 @@ v1::CollectorState StateOf(const CollectorTask& task, const CollectorReport* rep
     return state;
   }
   if (report != nullptr && report->state != CollectorState::kOn) {
-    return CollectorStateOf(name, report->state, report->reason.empty() ? message : report->reason);
+    v1::CollectorState state =
+        CollectorStateOf(name, report->state, report->reason.empty() ? message : report->reason);
+    state.set_account_unknown(report->account_unknown);
+    return state;
   }
   if (!task.status().ok()) return CollectorStateOf(name, CollectorState::kFailed, message);
   return CollectorStateOf(name, CollectorState::kOn, "");

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include "collectors/python/bridge/gil.h"
@@ -86,7 +87,27 @@ TracedThread* CallSession::ThisThread() {
   return thread;
 }
 
+// Neither a C++ exception nor one of Python's may reach the program, whose threads call this.
+template <typename Body>
+void CallSession::OrDeactivate(Body body) {
+  try {
+    body();
+  } catch (const std::exception&) {
+    api_.Err_Clear();
+    out_of_memory_ticks_.store(detail::ReadTicks(uses_tsc_), std::memory_order_relaxed);
+    Deactivate();
+  }
+}
+
 void CallSession::Enter(const Object* code) {
+  OrDeactivate([&] { DoEnter(code); });
+}
+
+void CallSession::Leave(Object* code) {
+  OrDeactivate([&] { DoLeave(code); });
+}
+
+void CallSession::DoEnter(const Object* code) {
   TracedThread* const thread = ThisThread();
   if (thread == nullptr) return;
   if (thread->calls.size() >= TracedThread::kMaxDepth) {
@@ -96,7 +117,7 @@ void CallSession::Enter(const Object* code) {
   thread->calls.push_back({code, detail::ReadTicks(uses_tsc_), false});
 }
 
-void CallSession::Leave(Object* code) {
+void CallSession::DoLeave(Object* code) {
   const uint64_t now = detail::ReadTicks(uses_tsc_);
   TracedThread* const thread = ThisThread();
   if (thread == nullptr) return;

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "collectors/python/bridge/api.h"
 #include "collectors/python/stacks/code_table.h"
 #include "collectors/python/stacks/stacks.h"
+#include "common/containers/hash_table.h"
 
 namespace jobscope::python {
 
@@ -79,7 +79,8 @@ class CallSession {
   // Starts recording; the calls on the threads' current stacks are open. Requires the GIL. False:
   // the session was deactivated before, because it no longer waited for the GIL.
   bool Activate(const Limits& limits, const StackRound& stacks);
-  // Records that the calling thread enters or leaves a call of this code object.
+  // Records that the calling thread enters or leaves a call of this code object. Throws nothing:
+  // stops recording for good if memory runs out.
   void Enter(const Object* code);
   void Leave(Object* code);
   // Writes the calls that are still open, as far as the threads' stacks confirm them, as of
@@ -98,9 +99,17 @@ class CallSession {
   uint64_t threads_refused() const { return refused_.load(std::memory_order_relaxed); }
   // Returns the ticks at which max_calls was reached; 0: it was not.
   uint64_t capped_ticks() const { return capped_ticks_.load(std::memory_order_relaxed); }
+  // Returns the ticks at which memory ran out; 0: it did not.
+  uint64_t out_of_memory_ticks() const {
+    return out_of_memory_ticks_.load(std::memory_order_relaxed);
+  }
   CodeTable* codes() { return &codes_; }
 
  private:
+  template <typename Body>
+  void OrDeactivate(Body body);
+  void DoEnter(const Object* code);
+  void DoLeave(Object* code);
   TracedThread* ThisThread();
   TracedThread* NewThread(int64_t tid);
   void Write(TracedThread* thread, uint32_t code, const TracedThread::Call& call, size_t depth,
@@ -120,13 +129,13 @@ class CallSession {
   std::atomic<Phase> phase_{Phase::kNotYet};
   std::vector<std::unique_ptr<TracedThread>> threads_;  // capacity kMaxThreads is reserved, so it
                                                         // never moves
-  absl::flat_hash_map<int64_t, TracedThread*> by_tid_;
+  HashMap<int64_t, TracedThread*> by_tid_;
 
   std::vector<CallRecord> ring_;
   alignas(64) std::atomic<uint64_t> head_{0};
   uint64_t seen_tail_ = 0;  // the writer's latest copy of tail_
   std::atomic<uint64_t> attempted_{0}, lost_{0}, short_{0}, too_deep_{0}, refused_{0},
-      capped_ticks_{0};
+      capped_ticks_{0}, out_of_memory_ticks_{0};
   alignas(64) std::atomic<uint64_t> tail_{0};
 };
 

@@ -89,8 +89,18 @@ CallSession::Limits CallTracer::LimitsFor(const TickMap& map) const {
   return limits;
 }
 
+template <typename Body>
+void CallTracer::OrDropLines(Body body) {
+  try {
+    body();
+  } catch (...) {
+    lines_.reset();
+    throw;
+  }
+}
+
 void CallTracer::Drain() {
-  if (!setup_.sink->Full()) TakeAll();
+  if (lines_ != nullptr && !setup_.sink->Full()) OrDropLines([this] { TakeAll(); });
 }
 
 void CallTracer::TakeAll() {
@@ -128,8 +138,10 @@ void CallTracer::End(uint64_t end_ticks) {
   calls_->Deactivate();
   if (lines_ == nullptr) return;  // the session ended before it began
   window_.end_ticks = std::min(window_.end_ticks, end_ticks);
-  TakeAll();
-  lines_->Flush();
+  OrDropLines([this] {
+    TakeAll();
+    lines_->Flush();
+  });
 }
 
 void CallTracer::FillReport(CollectorReport* report) const {
@@ -148,6 +160,12 @@ void CallTracer::FillReport(CollectorReport* report) const {
         "JOBSCOPE_PYTHON_MAX_CALLS, or JOBSCOPE_PYTHON_MIN_US (%d now)",
         setup_.options.max_calls, static_cast<double>(window_.map.ToPs(capped)) * 1e-12,
         setup_.options.min_call_us);
+  }
+  if (const uint64_t ended = calls_->out_of_memory_ticks(); ended != 0) {
+    report->state = CollectorState::kDegraded;
+    report->reason =
+        absl::StrFormat("%.1f s into the capture, call tracing disabled itself: out of memory",
+                        static_cast<double>(window_.map.ToPs(ended)) * 1e-12);
   }
   // Installing acquires the GIL, which a busy program releases within milliseconds.
   const int64_t late_ps =

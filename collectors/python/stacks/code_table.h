@@ -11,9 +11,9 @@
 #include <string>
 #include <string_view>
 
-#include "absl/container/flat_hash_map.h"
 #include "collectors/python/bridge/api.h"
 #include "collectors/python/stacks/trace_api.h"
+#include "common/containers/hash_table.h"
 
 namespace jobscope::python {
 
@@ -63,7 +63,7 @@ class CodeTable {
   uint64_t epoch_;  // distinguishes our words from those of earlier sessions
   std::array<std::unique_ptr<Chunk>, kMaxCodes / kChunk> chunks_;
   std::atomic<uint32_t> size_{0};
-  absl::flat_hash_map<std::string, uint32_t> by_name_;
+  HashMap<std::string, uint32_t> by_name_;
 };
 
 }  // namespace jobscope::python

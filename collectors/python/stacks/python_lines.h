@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "collectors/python/stacks/code_table.h"
 #include "common/clock/clock.h"
+#include "common/containers/hash_table.h"
 #include "common/xspace/segment/names.h"
 #include "common/xspace/segment/segment.h"
 #include "common/xspace/segment/stats.h"
@@ -74,7 +74,7 @@ class PythonLines {
   xspace::PlaneKey plane_ = 0;
   uint64_t samples_stat_ = 0;
   uint64_t truncated_stat_ = 0;
-  absl::flat_hash_map<int64_t, Line> lines_;
+  HashMap<int64_t, Line> lines_;
   std::vector<uint64_t> event_ids_;  // by code; 0: not requested yet, or refused
   xspace::StatsEncoder stats_{xspace::StatsOf::kEvent};
   uint64_t attempted_ = 0;

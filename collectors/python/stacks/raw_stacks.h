@@ -15,11 +15,11 @@
 #include <tuple>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "collectors/python/bridge/api.h"
 #include "collectors/python/stacks/code_table.h"
 #include "collectors/python/stacks/layout.h"
 #include "collectors/python/stacks/trace_api.h"
+#include "common/containers/hash_table.h"
 #include "common/process/own_memory.h"
 
 namespace jobscope::python {
@@ -77,9 +77,8 @@ class RawStacks {
   uint64_t text_type_ = 0;
   size_t frame_bytes_ = 0;
   size_t code_bytes_ = 0;
-  absl::flat_hash_map<CodeKey, uint32_t> ids_;
-  absl::flat_hash_map<uint64_t, uint64_t>
-      outermost_;  // by unique: outermost code object when last seen
+  HashMap<CodeKey, uint32_t> ids_;
+  HashMap<uint64_t, uint64_t> outermost_;  // by unique: outermost code object when last seen
   std::vector<char> buffer_;
 };
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "collectors/python/stacks/python_lines.h"
 #include "collectors/python/stacks/stacks.h"
+#include "common/containers/hash_table.h"
 
 namespace jobscope::python {
 
@@ -51,7 +51,7 @@ class SampleFold {
 
   PythonLines* const lines_;
   TraceWindow window_;
-  absl::flat_hash_map<uint64_t, Thread> threads_;  // by ident
+  HashMap<uint64_t, Thread> threads_;  // by ident
   uint64_t rounds_ = 0;
   uint64_t stacks_ = 0;
   uint64_t cut_stacks_ = 0;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 
 #include "absl/strings/str_cat.h"
 #include "collectors/python/bridge/gil.h"
@@ -102,6 +103,13 @@ void Sampler::Leave() {
   changed_.NotifyAll();
 }
 
+// What an exception left half done must not be used.
+void Sampler::DropSamples() {
+  out_of_memory_ = true;
+  fold_.reset();
+  lines_.reset();
+}
+
 void Sampler::Run() {
   // A sampler that waits for a processor gets one when the program yields one, and would observe
   // the program waiting: beside a busy core, 3 ms of work and 3 ms of rest appeared as 24 to 76.
@@ -113,7 +121,12 @@ void Sampler::Run() {
   AskForShortSlices();
   while (AwaitNext()) {
     if (!CheckAlive(*setup_.api).ok()) return Leave();
-    SampleOnce(detail::ReadTicks(setup_.uses_tsc));
+    try {
+      SampleOnce(detail::ReadTicks(setup_.uses_tsc));
+    } catch (const std::exception&) {
+      const MutexLock lock(&mutex_);
+      if (!closed_) DropSamples();
+    }
   }
   if (raised) (void)setpriority(PRIO_PROCESS, tid, before);
   (void)WithGil(*setup_.api, GilUse::kSample, [this] { reader_->Close(); });
@@ -163,15 +176,23 @@ bool Sampler::End(uint64_t end_ticks, absl::Duration timeout) {
   const bool idle = changed_.WaitFor(
       &mutex_, timeout, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !busy_; });
   closed_ = true;
-  if (fold_ != nullptr) {
+  if (fold_ == nullptr) return idle;
+  try {
     fold_->Finish(end_ticks);
     lines_->Flush();
+  } catch (const std::exception&) {
+    DropSamples();
   }
   return idle;
 }
 
 void Sampler::FillReport(CollectorReport* report) const {
   const MutexLock lock(&mutex_);
+  if (out_of_memory_) {
+    report->state = CollectorState::kFailed;
+    report->reason = "out of memory: the samples end early, and how many are lost is not known";
+    report->account_unknown = true;
+  }
   if (lines_ == nullptr) return;
   report->attempted = lines_->attempted();
   report->events = lines_->events();

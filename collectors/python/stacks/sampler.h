@@ -65,8 +65,9 @@ class Sampler {
   void FillReport(CollectorReport* report) const;
 
  private:
-  bool AwaitNext();  // false: sampling has ended
-  void Leave();      // Python is shutting down
+  bool AwaitNext();                                          // false: sampling has ended
+  void Leave();                                              // Python is shutting down
+  void DropSamples() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // memory has run out
   void SampleOnce(uint64_t asked_ticks);
   // Runs body() with the GIL. False: it could not be acquired, or there was no memory.
   template <typename Body>
@@ -83,6 +84,7 @@ class Sampler {
   // Run is not waiting for its time: it acquires the GIL, or samples.
   bool busy_ ABSL_GUARDED_BY(mutex_) = true;
   bool left_ ABSL_GUARDED_BY(mutex_) = false;  // Python is shutting down
+  bool out_of_memory_ ABSL_GUARDED_BY(mutex_) = false;
   std::unique_ptr<PythonLines> lines_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<SampleFold> fold_ ABSL_GUARDED_BY(mutex_);
   CondVar::Clock::time_point next_ ABSL_GUARDED_BY(mutex_);

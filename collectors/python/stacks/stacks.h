@@ -11,14 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "collectors/python/bridge/api.h"
 #include "collectors/python/stacks/code_table.h"
 #include "collectors/python/stacks/raw_stacks.h"
 #include "collectors/python/stacks/trace_api.h"
+#include "common/containers/hash_table.h"
 
 namespace jobscope::python {
 
@@ -96,8 +95,8 @@ class StackReader {
   std::vector<RawStacks::Thread> threads_;
   Object* current_frames_ = nullptr;  // sys._current_frames
   Object* active_ = nullptr;          // threading._active; nullptr: threading is not imported
-  absl::flat_hash_map<uint64_t, Known> known_;
-  absl::flat_hash_set<uint64_t> looked_at_;  // by rounds since the last complete one
+  HashMap<uint64_t, Known> known_;
+  HashSet<uint64_t> looked_at_;  // by rounds since the last complete one
 };
 
 }  // namespace jobscope::python

@@ -2,15 +2,21 @@
 //
 // The Python collector in a Python process, for tests: a library for ctypes, which gives the GIL up
 // during calls. One session at a time.
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +31,34 @@
 #include "common/xspace/assemble/assembler.h"
 #include "common/xspace/segment/names.h"
 #include "common/xspace/segment/store.h"
+
+namespace {
+
+// Allocations of this library that fail, on the main thread or on the helper thread.
+std::atomic<int> g_failures{0};
+std::atomic<bool> g_on_main{false};
+
+bool Fails() {
+  if (g_failures.load() <= 0) return false;
+  char name[16] = {};
+  pthread_getname_np(pthread_self(), name, sizeof(name));
+  const bool is_helper = std::string_view(name) == "jobscope-python";
+  if (g_on_main.load() ? gettid() != getpid() : !is_helper) return false;
+  return g_failures.fetch_sub(1) > 0;
+}
+
+}  // namespace
+
+// The linker binds this library's calls to these (-Bsymbolic).
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  void* const memory = Fails() ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t /*bytes*/) noexcept {
+  std::free(memory);
+}
 
 namespace jobscope {
 namespace {
@@ -108,7 +142,8 @@ class Session {
         "{\"state\": ", Quoted(Name(report_.state)), ", \"reason\": ", Quoted(report_.reason),
         ", \"attempted\": ", report_.attempted, ", \"events\": ", report_.events,
         ", \"outside\": ", report_.outside, ", \"lost\": {",
-        absl::StrJoin(report_.lost_by_cause, ", ", pair), "}, \"warnings\": [",
+        absl::StrJoin(report_.lost_by_cause, ", ", pair),
+        "}, \"account_unknown\": ", report_.account_unknown ? "true" : "false", ", \"warnings\": [",
         absl::StrJoin(report_.warnings, ", ", text), "], \"longest_verb_ms\": ", longest_verb_ms_,
         ", \"duration_ms\": ", duration_ms_, ", \"holds\": ", Quoted(python::LongestGilHolds()),
         "}");
@@ -213,6 +248,12 @@ DRIVER_API void driver_wait_with_exception(int here, int until) {
     }
   }
   api.Eval_RestoreThread(state);
+}
+
+// Lets the next `count` allocations fail, of the main thread or of the helper's.
+DRIVER_API void driver_fail_allocations(int on_main, int count) {
+  g_on_main = on_main != 0;
+  g_failures = count;
 }
 
 // Ends the recording by itself; driver_stop is still to be called.

@@ -442,6 +442,10 @@ class TracerTest(unittest.TestCase):
         for level in (1, 2):
             self.run_timed_worker("never_gives_the_lock", level)
 
+    def test_out_of_memory(self):
+        for level in (1, 2):
+            self.run_worker("runs_out_of_memory", level)
+
     def test_sub_interpreters_that_run(self):
         for level in (1, 2):
             self.run_worker("has_sub_interpreters", level)

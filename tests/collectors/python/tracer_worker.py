@@ -125,6 +125,20 @@ while True:
 """
 
 
+def runs_out_of_memory(level):
+    with Trace(int(level), SAMPLE_HZ=1000, MIN_US=0) as trace:
+        outer_function(20)
+        DRIVER.driver_fail_allocations(int(level == "2"), 1)
+        for depth in range(0, 300, 10):  # new stacks, for which memory is taken
+            recurse(depth, lambda: spin(3))
+    assert trace.report["state"] == {"1": "failed", "2": "degraded"}[level], trace.report
+    assert "out of memory" in trace.report["reason"], trace.report
+    assert trace.report["account_unknown"] == (level == "1"), trace.report
+    with Trace(int(level), SAMPLE_HZ=1000, MIN_US=0) as trace:
+        outer_function(20)
+    assert trace.report["state"] == "on" and trace.named("outer_function"), trace.report
+
+
 def has_sub_interpreters(level):
     here, here_writer = os.pipe()
     until, until_writer = os.pipe()
@@ -158,7 +172,8 @@ def has_sub_interpreters(level):
     assert trace.report["state"] == "on" and trace.named("outer_function"), trace.report
 
 
-CASES = {case.__name__: case for case in (has_many_stacks, leaves, forks, holds_the_lock, never_gives_the_lock, has_sub_interpreters)}
+CASES = {case.__name__: case for case in (has_many_stacks, leaves, forks, holds_the_lock, never_gives_the_lock,
+                                      runs_out_of_memory, has_sub_interpreters)}
 
 if __name__ == "__main__":
     CASES[sys.argv[1]](*sys.argv[2:])

@@ -36,7 +36,12 @@ class ThrowingCollector : public FakeCollector {
   absl::Status Stop(uint64_t end_ticks) override {
     return Throw("stop", FakeCollector::Stop(end_ticks));
   }
-  CollectorReport Report() override { return Throw("report", FakeCollector::Report()); }
+  CollectorReport Report() override {
+    CollectorReport report = Throw("report", FakeCollector::Report());
+    report.account_unknown = throw_in_ == "its own Stop";
+    if (report.account_unknown) report.state = CollectorState::kFailed;
+    return report;
+  }
 
  private:
   template <typename Result>
@@ -103,6 +108,16 @@ TEST_F(OutOfMemoryTest, ACollectorThatThrowsHasFailedAndIsStopped) {
   const SessionResult result = Submit(For(absl::Milliseconds(1))).Get();
   ASSERT_TRUE(result.status.ok());
   EXPECT_EQ(StateOf(result, "a").state(), "on");
+}
+
+// As the sampler of Python's stacks, which runs on a thread of its own.
+TEST_F(OutOfMemoryTest, ACollectorMaySayThatItsLossesAreUnknown) {
+  Make({&a_, &b_});
+  a_.ThrowIn("its own Stop");
+  const SessionResult result = Submit(For(absl::Milliseconds(1))).Get();
+  ASSERT_TRUE(result.status.ok());
+  EXPECT_EQ(StateOf(result, "a").state(), "failed");
+  EXPECT_TRUE(StateOf(result, "a").account_unknown());
 }
 
 TEST_F(OutOfMemoryTest, NoAllocationThatFailsEndsTheProcess) {
