@@ -152,10 +152,13 @@ bool ClocksAgree(const std::vector<WorkerView>& views, const Alignment& alignmen
 
 // Matches what could not be matched by sequence.
 void MatchTheRest(const std::vector<WorkerView>& views, Alignment* alignment) {
+  const bool others = !alignment->matches.empty();
   if (MatchByOrdinal(views, alignment->workers, alignment->steps, &alignment->matches)) return;
   alignment->warnings.push_back(
-      "collectives carry no sequence numbers, and differ between workers: not matched, so who "
-      "waits for whom is not known");
+      others ? "some collectives carry no sequence numbers, and differ between workers: who waits "
+               "for whom in these is not known"
+             : "collectives carry no sequence numbers, and differ between workers: not matched, so "
+               "who waits for whom is not known");
 }
 
 // Matches collectives without sequence numbers by ordinal within steps that belong together: steps

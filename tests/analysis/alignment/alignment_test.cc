@@ -13,6 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 // Workers with steps of 10 ns, and a collective in each.
 struct Workers {
@@ -123,6 +124,21 @@ TEST(AlignmentTest, CollectivesThatDifferAreNotMatched) {
   const Alignment alignment = Align(workers.views);
   EXPECT_THAT(alignment.matches, IsEmpty());
   EXPECT_THAT(alignment.warnings, SizeIs(1));
+}
+
+// One rank calls a barrier that the others do not; all others are matched.
+TEST(AlignmentTest, WhatIsNotMatchedBesideOthersHidesNothingElse) {
+  Workers workers(2);
+  for (int64_t number = 0; number < 10; ++number) {
+    for (size_t w = 0; w < 2; ++w) {
+      workers.Step(w, number);
+      workers.Sequence(w, number);
+    }
+    workers.Call(1);
+  }
+  const Alignment alignment = Align(workers.views);
+  EXPECT_THAT(alignment.matches, SizeIs(10));
+  EXPECT_THAT(alignment.warnings, ElementsAre(StartsWith("some collectives carry no sequence")));
 }
 
 // Steps that take as long everywhere are compared as a whole.
