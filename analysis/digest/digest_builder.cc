@@ -16,6 +16,7 @@
 #include "analysis/steps/partition.h"
 #include "analysis/trace/mapped_file.h"
 #include "analysis/trace/timeline_reader.h"
+#include "common/run/outcome.h"
 
 namespace jobscope::analysis {
 namespace {
@@ -334,6 +335,12 @@ absl::StatusOr<v1::Digest> DigestWorker(const RunWorker& worker) {
   v1::Digest digest = BuildDigest(worker, trace.get());
   trace.reset();  // the second pass needs memory of its own
   AddTimeline(readable, base_ns, &digest);
+  if (!worker.outcome.empty() && worker.outcome != Name(Outcome::kOk) &&
+      worker.outcome != Name(Outcome::kEmpty)) {
+    digest.add_warnings(absl::StrCat(
+        worker.outcome, worker.reason.empty() ? "" : absl::StrCat(" (", worker.reason, ")"),
+        ": its trace ends before the capture did"));
+  }
   for (std::string& failure : failures) {
     digest.add_warnings(absl::StrCat("a part of its trace is left out: ", failure));
   }

@@ -247,5 +247,17 @@ TEST_F(BadInputTest, DigestsOfANewerProgramAreNoWorkersWithoutSteps) {
   EXPECT_THAT(report["sure"].get<std::string>(), Not(HasSubstr("events lost")));
 }
 
+TEST_F(BadInputTest, AWorkerThatDiedInTheMiddleIsUsedAndSaid) {
+  AddStraggler();
+  workers_[4]["outcome"] = "truncated";
+  workers_[4]["reason"] = "the process was killed";
+  WriteManifest();
+  const json report = ReportOfRun();
+  EXPECT_EQ(report["verdict"]["workers"], json({"w5"}));
+  ASSERT_EQ(report["warnings"].size(), 1u) << report["warnings"];
+  EXPECT_THAT(report["warnings"][0].get<std::string>(),
+              HasSubstr("w4: truncated (the process was killed)"));
+}
+
 }  // namespace
 }  // namespace jobscope::analysis
