@@ -2,6 +2,7 @@
 #include "analysis/trace/plane_events.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "common/xspace/wire/fields.h"
@@ -35,7 +36,7 @@ PlaneEvents::PlaneEvents(PlaneNames names, NameTable* table, bool of_device)
   };
   const uint64_t limit = TableLimit(names_.stats.size());
   for (const auto& [id, name] : names_.stats) {
-    if (name == "source") source_stat_ = id;
+    if (name == "source") source_stat_ = std::max(source_stat_, id);
     const auto fact = kFacts.find(name);
     if (fact == kFacts.end()) continue;
     any_facts_ = true;

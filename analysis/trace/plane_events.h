@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "analysis/trace/event_kinds.h"
 #include "analysis/trace/name_table.h"
 #include "analysis/trace/xspace_reader.h"
@@ -48,6 +48,7 @@ class PlaneEvents {
   // `of_device`: the names are those of kernels.
   PlaneEvents(PlaneNames names, NameTable* table, bool of_device);
 
+  // The result is valid until the next call.
   const EventMeaning& MeaningOf(uint64_t metadata_id);
   // Returns the facts of the event itself, added to those of its metadata.
   EventFacts FactsOf(const RawEvent& event, const EventFacts& of_metadata) const;
@@ -79,9 +80,9 @@ class PlaneEvents {
   const bool of_device_;
   bool any_facts_ = false;
   std::vector<Fact> facts_;  // by stat id, for small ids
-  std::unordered_map<uint64_t, Fact> far_facts_;
+  absl::flat_hash_map<uint64_t, Fact> far_facts_;
   std::vector<std::optional<EventMeaning>> meanings_;  // by metadata id, for small ids
-  std::unordered_map<uint64_t, EventMeaning> far_meanings_;
+  absl::flat_hash_map<uint64_t, EventMeaning> far_meanings_;
   uint64_t source_stat_ = 0;
 };
 

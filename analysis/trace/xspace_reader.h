@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <protozero/pbf_reader.hpp>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "common/xspace/segment/event_reader.h"
 #include "common/xspace/wire/fields.h"
 
@@ -47,8 +47,9 @@ struct EventMetadata {
 
 // The names of a plane, which follow its lines in the file.
 struct PlaneNames {
-  std::unordered_map<uint64_t, EventMetadata> events;
-  std::unordered_map<uint64_t, std::string_view> stats;
+  // Ids come from any program: a table whose hash is the id itself could be made slow.
+  absl::flat_hash_map<uint64_t, EventMetadata> events;
+  absl::flat_hash_map<uint64_t, std::string_view> stats;
 
   // Returns the text of a stat; empty if it has none.
   std::string_view Text(const Stat& stat) const;

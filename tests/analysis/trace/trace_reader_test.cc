@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unordered_set>
+
 #include "analysis/alignment/worker_view.h"
 #include "analysis/digest/digest_builder.h"
 #include "tests/analysis/trace_files.h"
@@ -195,6 +197,27 @@ TEST_F(TraceReaderTest, ManyPlanesWithLargeIds) {
   ASSERT_EQ(trace->operators.size(), 1u);
   EXPECT_EQ(trace->operators[0].name, "forward");
   EXPECT_EQ(trace->operators[0].count, kPlanes);
+}
+
+// Ids that share one place in a hash table whose hash is the number itself: each would be compared
+// with all others.
+TEST_F(TraceReaderTest, IdsThatCollide) {
+  constexpr uint64_t kIds = 300'000;
+  std::unordered_set<uint64_t> table;
+  for (uint64_t id = 0; id < kIds; ++id) table.insert(id);
+  const uint64_t distance = table.bucket_count();
+  tensorflow::profiler::XSpace space;
+  tensorflow::profiler::XPlane* const plane = space.add_planes();
+  plane->set_name("/host:CPU");
+  tensorflow::profiler::XLine* const line = plane->add_lines();
+  line->add_events()->set_metadata_id(static_cast<int64_t>(distance));
+  for (uint64_t i = 1; i <= kIds; ++i) {
+    const auto id = static_cast<int64_t>(i * distance);
+    (*plane->mutable_event_metadata())[id].set_name(i == 1 ? "forward" : "other");
+  }
+  TraceReader reader;
+  ASSERT_TRUE(reader.Read(space.SerializeAsString()).ok());
+  EXPECT_EQ(reader.Finish()->operators[0].name, "forward");
 }
 
 }  // namespace
