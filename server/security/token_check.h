@@ -5,14 +5,17 @@
 #define SERVER_SECURITY_TOKEN_CHECK_H_
 
 #include <array>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
 #include "common/credentials/credential_files.h"
 
 namespace jobscope {
@@ -21,31 +24,37 @@ namespace jobscope {
 //
 // Checks the file when a token is presented, at most once a second, so that a token can be replaced
 // (and a leaked one invalidated) without a restart, and an idle worker does nothing. If the file is
-// gone or holds no valid token, every caller is refused: a refused capture harms no job.
-class TokenCheck {
+// gone or holds no valid token, every caller is refused: a refused capture harms no job. Each check
+// runs on a thread of its own: callers present their tokens on gRPC's threads, which a file system
+// that hangs (NFS) must not stop. Meanwhile the known token is valid.
+class TokenCheck : public std::enable_shared_from_this<TokenCheck> {
  public:
-  // Returns INVALID_ARGUMENT like ReadToken.
-  static absl::StatusOr<std::shared_ptr<TokenCheck>> Create(const FileSetting& file);
+  using GetVersion = std::function<FileVersion(const FileSetting&)>;
+  // Returns INVALID_ARGUMENT like ReadToken. `version_of` replaces the check of a file in tests.
+  static absl::StatusOr<std::shared_ptr<TokenCheck>> Create(const FileSetting& file,
+                                                            GetVersion version_of = &VersionOf);
 
-  // Takes constant time with respect to the token. Reads one small file at most once a second.
+  // Takes constant time with respect to the token. Starts a check of the file, at most once a
+  // second, and waits for it, at most 100 ms. Does not wait for a check that an earlier call has
+  // started.
   bool Accepts(absl::string_view presented);
 
  private:
   using Digest = std::array<unsigned char, 32>;
 
-  explicit TokenCheck(FileSetting file) : file_(std::move(file)) {}
+  TokenCheck(FileSetting file, GetVersion version_of)
+      : file_(std::move(file)), version_of_(std::move(version_of)) {}
   static Digest DigestOf(absl::string_view text);
-  // Reads the file, which has `version`; without a valid token every caller is refused.
-  absl::Status Load(const FileVersion& version);
-  // Runs on one thread at a time, without the lock: a hanging file system blocks only the caller
-  // that checks; the others are judged by the known token.
-  void LookAgain();
+  // Run on one thread at a time, without the lock. Without a valid token every caller is refused.
+  absl::Status Load();
+  void LoadIfChanged();
 
   const FileSetting file_;
+  const GetVersion version_of_;
+  FileVersion seen_;  // used by the check in progress only
   absl::Mutex mutex_;
-  FileVersion version_ ABSL_GUARDED_BY(mutex_);
-  absl::Time looked_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  bool looking_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t looked_ns_ ABSL_GUARDED_BY(mutex_) = 0;        // on MONOTONIC
+  bool looking_ ABSL_GUARDED_BY(mutex_) = false;          // a check is in progress
   std::optional<Digest> digest_ ABSL_GUARDED_BY(mutex_);  // nullopt: there is no valid token
 };
 

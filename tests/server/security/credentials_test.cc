@@ -24,6 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "server/security/certificate_watch.h"
+#include "server/security/token_check.h"
 #include "tests/certificates.h"
 #include "tests/server/service_fixture.h"
 
@@ -432,6 +433,36 @@ TEST_F(CredentialsTest, AHangingFileSystemDelaysNoConnection) {
   recovers.Notify();
   asked.wait();
   EXPECT_TRUE(Eventually([&] { return (*watch)->NewerThan(1) != nullptr; }));
+}
+
+// Callers present their tokens on gRPC's threads.
+TEST_F(CredentialsTest, AHangingFileSystemDelaysNoCaller) {
+  const std::string file = Write("token", "0123456789abcdef-old\n");
+  std::atomic<bool> hangs{false};
+  absl::Notification hanging;
+  absl::Notification recovers;
+  const auto check =
+      TokenCheck::Create({file, "JOBSCOPE_TOKEN_FILE"}, [&](const FileSetting& setting) {
+        if (hangs.exchange(false)) {
+          hanging.Notify();
+          recovers.WaitForNotification();
+        }
+        return VersionOf(setting);
+      });
+  ASSERT_TRUE(check.ok()) << check.status();
+  hangs = true;
+  auto asked = std::async(std::launch::async, [&] {
+    EXPECT_TRUE(Eventually([&] {
+      EXPECT_TRUE((*check)->Accepts("0123456789abcdef-old")) << "the known one";
+      return hanging.HasBeenNotified();
+    }));
+  });
+  EXPECT_EQ(asked.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  Write("token", "0123456789abcdef-new\n");
+  recovers.Notify();
+  asked.wait();
+  EXPECT_TRUE(Eventually([&] { return (*check)->Accepts("0123456789abcdef-new"); }));
+  EXPECT_FALSE((*check)->Accepts("0123456789abcdef-old"));
 }
 
 TEST_F(CredentialsTest, AReplacedAuthorityLetsInItsOwn) {
