@@ -77,11 +77,24 @@ std::vector<size_t> Outliers(const OwnTimes& times) {
   return outliers.empty() ? AboveTheGap(times, means) : outliers;
 }
 
+// Returns what fixing each worker alone would gain: it shortens the steps in which it is the
+// slowest.
+std::vector<double> GainsAlone(const OwnTimes& times) {
+  const double total = std::accumulate(times.step_ns.begin(), times.step_ns.end(), 0.0);
+  std::vector<double> gains(times.own_ns.size(), 0);
+  const Leads leads = LeadsOf(times);
+  for (size_t s = 0; s < leads.ns.size(); ++s) {
+    gains[leads.leader[s]] += total > 0 ? leads.ns[s] / total : 0;
+  }
+  return gains;
+}
+
 // Groups by node first: if all workers of a node stand out, and there are others, the finding is
-// the node's.
+// the node's. A worker that gains too little alone is left out.
 std::vector<Straggler> Grouped(const OwnTimes& times, const std::vector<size_t>& outliers) {
   std::map<std::string, std::vector<size_t>> slow;
   for (const size_t w : outliers) slow[times.nodes[w]].push_back(w);
+  const std::vector<double> alone = GainsAlone(times);
   std::vector<Straggler> groups;
   for (const auto& [node, workers] : slow) {
     if (IsNode(times, workers)) {
@@ -90,7 +103,9 @@ std::vector<Straggler> Grouped(const OwnTimes& times, const std::vector<size_t>&
       groups.push_back(std::move(group));
       continue;
     }
-    for (const size_t worker : workers) groups.push_back(WorthOf(times, {worker}));
+    for (const size_t worker : workers) {
+      if (alone[worker] >= kMinGain) groups.push_back(WorthOf(times, {worker}));
+    }
   }
   return groups;
 }
@@ -194,7 +209,7 @@ std::vector<Straggler> FindStragglers(const OwnTimes& times) {
     for (Straggler& group : groups) {
       if (Passes(times, group)) found.push_back(std::move(group));
     }
-    if (found.empty() && groups.size() > 1) {
+    if (found.empty() && outliers.size() > 1) {
       // Each of several hides behind the other: fixing them only helps together.
       Straggler together = WorthOf(times, outliers);
       if (Passes(times, together)) found.push_back(std::move(together));

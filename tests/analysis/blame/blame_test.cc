@@ -147,5 +147,14 @@ TEST(BlameTest, ASingleStepThatCostsLittleIsNone) {
   EXPECT_THAT(FindStragglers(Measured(times)), IsEmpty());
 }
 
+// To compute for each of them what fixing it alone would gain takes minutes.
+TEST(BlameTest, AThirdOfVeryManyWorkersAreSlow) {
+  OwnTimes times = Equal(30'000, 64);
+  for (size_t w = 0; w < 30'000; w += 3) Slow(&times, w, 40);
+  const std::vector<Straggler> found = FindStragglers(Measured(times));
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].workers, SizeIs(10'000));
+}
+
 }  // namespace
 }  // namespace jobscope::analysis
