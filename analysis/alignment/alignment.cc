@@ -84,7 +84,8 @@ std::map<size_t, size_t> Elect(const Votes& votes) {
 }
 
 // Assigns each step of a worker to the step of the first worker with which it shares most
-// collectives, directly or through workers whose steps are assigned already. Each match counts once.
+// collectives, directly or through workers whose steps are assigned already. Each match counts
+// once.
 void AlignByCollectives(const std::vector<WorkerView>& views, const std::vector<Match>& matches,
                         Alignment* alignment) {
   const size_t first = alignment->workers.front();

@@ -179,8 +179,8 @@ TEST(AlignmentTest, AWorkerWithoutCollectivesIsApartFromTheRanks) {
   }
 }
 
-// Each worker meets the next one only, so the last one is known by the steps of all others. A search
-// through all matches for each of them would take minutes.
+// Each worker meets the next one only, so the last one is known by the steps of all others. A
+// search through all matches for each of them would take minutes.
 TEST(AlignmentTest, AChainOfManyWorkersThatNumberTheirStepsDifferently) {
   constexpr size_t kWorkers = 20'000;
   Workers workers(kWorkers);
