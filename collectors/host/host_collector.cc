@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "absl/cleanup/cleanup.h"
 #include "common/threads/thread_name.h"
 #include "jobscope/detail/ticks.h"
 
@@ -45,12 +46,12 @@ bool MayRecord(int64_t tid) {
 uint32_t CountThreads(uint32_t most) {
   DIR* const tasks = opendir("/proc/self/task");
   if (tasks == nullptr) return 1;
+  const absl::Cleanup close_directory = [tasks] { closedir(tasks); };
   uint32_t count = 0;
   const dirent* entry = nullptr;
   while (count < most && (entry = readdir(tasks)) != nullptr) {
     if (entry->d_name[0] != '.' && MayRecord(std::strtoll(entry->d_name, nullptr, 10))) ++count;
   }
-  closedir(tasks);
   return count;
 }
 

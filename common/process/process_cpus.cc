@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "absl/cleanup/cleanup.h"
 #include "common/process/own_environment.h"
 #include "common/sync/mutex.h"
 
@@ -21,11 +22,11 @@ CpuSet OfAllThreads() {
   CpuSet cpus = CpuSet::OfThread(0);
   DIR* const tasks = opendir("/proc/self/task");
   if (tasks == nullptr) return cpus;
+  const absl::Cleanup close_directory = [tasks] { closedir(tasks); };
   while (const dirent* const entry = readdir(tasks)) {
     const auto tid = static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10));
     if (tid > 0) cpus.Add(CpuSet::OfThread(tid));
   }
-  closedir(tasks);
   return cpus;
 }
 

@@ -12,6 +12,7 @@
 #include <set>
 #include <string_view>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -47,11 +48,11 @@ std::vector<std::string> LibrariesIn(const std::string& folder) {
   std::vector<std::string> paths;
   DIR* const directory = opendir(folder.c_str());
   if (directory == nullptr) return paths;
+  const absl::Cleanup close_directory = [directory] { closedir(directory); };
   while (const dirent* const entry = readdir(directory)) {
     const std::string_view name = entry->d_name;
     if (name.substr(0, kPrefix.size()) == kPrefix) paths.push_back(folder + "/" + entry->d_name);
   }
-  closedir(directory);
   std::sort(paths.begin(), paths.end(), [](const std::string& a, const std::string& b) {
     const int major_a = MajorOf(a);
     const int major_b = MajorOf(b);

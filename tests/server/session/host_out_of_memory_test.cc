@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstddef>
+#include <filesystem>
 #include <future>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <utility>
@@ -44,6 +47,10 @@ class Program {
   std::thread thread_;
 };
 
+ptrdiff_t CountDescriptors() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+}
+
 TEST(HostOutOfMemory, NoAllocationThatFailsEndsTheProcess) {
   HostCollector host(::jobscope_trace_reader());
   SessionManager::Dependencies dependencies;
@@ -65,6 +72,8 @@ TEST(HostOutOfMemory, NoAllocationThatFailsEndsTheProcess) {
                    std::move(callbacks));
     return done.get_future().get();
   };
+  EXPECT_TRUE(capture().ok());
+  const ptrdiff_t descriptors = CountDescriptors();
   for (int at = 1; at < 20'000; at += 1 + at / 8) {
     FailAllocations(at, /*failures=*/1);
     const absl::Status status = capture();
@@ -72,6 +81,7 @@ TEST(HostOutOfMemory, NoAllocationThatFailsEndsTheProcess) {
     EXPECT_TRUE(status.ok() || absl::IsResourceExhausted(status)) << status;
   }
   EXPECT_TRUE(capture().ok());
+  EXPECT_EQ(CountDescriptors(), descriptors);
 }
 
 }  // namespace
