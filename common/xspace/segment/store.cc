@@ -76,11 +76,21 @@ uint64_t CountOf(std::string_view events) {
 }  // namespace
 
 struct Store::State {
-  size_t cap = 0;        // maximum of mapped bytes
-  size_t event_cap = 0;  // maximum of mapped bytes for a new events item
-  size_t block_bytes = 0;
-  size_t reopen_bytes = 0;  // free bytes needed before a full store takes events again
-  std::shared_ptr<BlockPool> pool;
+  State(size_t cap_bytes, uint64_t max_event_bytes)
+      // Whole pages, so that the mapped size equals the counted size.
+      : cap(std::max(cap_bytes, kMinCapBytes) / kPageBytes * kPageBytes),
+        event_cap(cap - RoundUp(cap / 20, kPageBytes)),
+        block_bytes(
+            std::clamp(cap / 16 / kMinBlockBytes * kMinBlockBytes, kMinBlockBytes, kMaxBlockBytes)),
+        reopen_bytes(cap / 8),
+        pool(std::make_shared<BlockPool>(cap, block_bytes)),
+        event_bytes_left(max_event_bytes > 0 ? max_event_bytes : UINT64_MAX) {}
+
+  const size_t cap;        // maximum of mapped bytes
+  const size_t event_cap;  // maximum of mapped bytes for a new events item
+  const size_t block_bytes;
+  const size_t reopen_bytes;  // free bytes needed before a full store takes events again
+  const std::shared_ptr<BlockPool> pool;
   std::function<void()> listener;        // set before the first Append
   std::function<void()> spent_listener;  // likewise
 
@@ -99,7 +109,7 @@ struct Store::State {
   size_t used ABSL_GUARDED_BY(mutex) = 0;
   uint64_t refused ABSL_GUARDED_BY(mutex) = 0;
   bool full ABSL_GUARDED_BY(mutex) = false;
-  uint64_t event_bytes_left ABSL_GUARDED_BY(mutex) = UINT64_MAX;
+  uint64_t event_bytes_left ABSL_GUARDED_BY(mutex);
   bool spent ABSL_GUARDED_BY(mutex) = false;
   bool closed ABSL_GUARDED_BY(mutex) = false;
   uint64_t returned_when_full ABSL_GUARDED_BY(mutex) = 0;
@@ -167,19 +177,8 @@ bool Store::State::Take(Block* block, ItemKind kind, std::string_view body) {
   return true;
 }
 
-Store::Store(size_t cap_bytes, uint64_t max_event_bytes) : state_(new State) {
-  if (max_event_bytes > 0) {
-    const MutexLock lock(&state_->mutex);
-    state_->event_bytes_left = max_event_bytes;
-  }
-  // Whole pages, so that the mapped size equals the counted size.
-  state_->cap = std::max(cap_bytes, kMinCapBytes) / kPageBytes * kPageBytes;
-  state_->event_cap = state_->cap - RoundUp(state_->cap / 20, kPageBytes);
-  state_->block_bytes = std::clamp(state_->cap / 16 / kMinBlockBytes * kMinBlockBytes,
-                                   kMinBlockBytes, kMaxBlockBytes);
-  state_->reopen_bytes = state_->cap / 8;
-  state_->pool = std::make_shared<BlockPool>(state_->cap, state_->block_bytes);
-}
+Store::Store(size_t cap_bytes, uint64_t max_event_bytes)
+    : state_(new State(cap_bytes, max_event_bytes)) {}
 
 Store::~Store() {
   state_->pool->Close();
