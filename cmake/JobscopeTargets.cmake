@@ -40,6 +40,9 @@ if(NOT JOBSCOPE_BUILD_FUZZERS)
   set(jobscope_test_options -O0 -g1 -pthread)  # -pthread: some libraries ask for it, and precompiled headers fit one or the other
 endif()
 
+# Environment of tests: what libraries of others do not free is no leak of ours.
+set(jobscope_foreign_leaks LSAN_OPTIONS=set:print_suppressions=0:suppressions=${CMAKE_SOURCE_DIR}/tests/lsan_suppressions.txt)
+
 # Environment of tests that load our libraries into programs that are not ours, such as Python: AddressSanitizer's runtime comes
 # first. Such programs need not free what they allocate. Python with malloc, so that its objects have bounds.
 set(jobscope_foreign_process "")
@@ -98,8 +101,7 @@ function(jobscope_test name)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name} --gtest_shuffle)
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT_MODIFICATION
-    LSAN_OPTIONS=set:print_suppressions=0:suppressions=${CMAKE_SOURCE_DIR}/tests/lsan_suppressions.txt)
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT_MODIFICATION "${jobscope_foreign_leaks}")
   jobscope_thread_sanitizer(${name} ${name})
 endfunction()
 

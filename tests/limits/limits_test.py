@@ -19,6 +19,7 @@ LIBRARY = os.environ["JOBSCOPE_TEST_LIBRARY"]
 PROBE = os.environ["JOBSCOPE_TEST_PROBE"]
 WORKER = os.environ["JOBSCOPE_TEST_LIMITED_WORKER"]
 FINE = os.environ.get("JOBSCOPE_TEST_FINE_LADDER") == "1"
+WITHOUT_SANITIZER = unittest.skipIf(os.environ.get("JOBSCOPE_TEST_SANITIZED"), "a sanitizer ends the process where memory is short")
 # What has not come by then hangs. The library's own deadlines are a few seconds; the rest is for a busy machine.
 HANG_S = 60
 NOT_SUPPORTED = 77
@@ -115,6 +116,7 @@ class LadderTest(unittest.TestCase):
     def test_threads(self):
         self._climb("threads", range(0, 65 if FINE else 25))
 
+    @WITHOUT_SANITIZER
     def test_memory(self):
         self._climb("memory", range(0, 1537, 8) if FINE else (*range(0, 257, 16), 1024))
 
