@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "analysis/statistics/thresholds.h"
 
@@ -18,7 +19,8 @@ namespace {
 // Aligns the steps whose numbers occur once in each worker.
 void AlignByNumber(const std::vector<WorkerView>& views, Alignment* alignment) {
   std::map<int64_t, size_t> seen;  // by how many workers
-  std::vector<std::unordered_map<int64_t, size_t>> places(alignment->workers.size());
+  // Numbers come from any program: a table whose hash is the number itself could be made slow.
+  std::vector<absl::flat_hash_map<int64_t, size_t>> places(alignment->workers.size());
   for (size_t i = 0; i < alignment->workers.size(); ++i) {
     std::set<int64_t> twice;
     const std::vector<StepView>& steps = views[alignment->workers[i]].steps;

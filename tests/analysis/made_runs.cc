@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Writes made-up runs for the tests of the program and for the pictures of docs/report.md: one
-// directory per verdict, with threads, GPU streams, allocators and counters where a view needs them.
+// directory per verdict, with threads, GPU streams, allocators and counters where a view needs
+// them.
 //
 // usage: made_runs DIRECTORY [RUN...]     (default: all but the crowd of 1,024 workers)
 #include <cstdio>

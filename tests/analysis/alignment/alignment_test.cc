@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unordered_set>
+
 #include "absl/strings/str_cat.h"
 #include "analysis/alignment/waits.h"
 
@@ -72,6 +74,20 @@ TEST(AlignmentTest, NumbersThatOccurTwiceAreNoStepsInCommon) {
   EXPECT_THAT(alignment.steps[0], ElementsAre(0, 3));
   EXPECT_THAT(alignment.steps[1], ElementsAre(1, 3));
   EXPECT_FALSE(alignment.synchronous);
+}
+
+// Numbers that share one place in a hash table whose hash is the number itself: each would be
+// compared with all others.
+TEST(AlignmentTest, NumbersThatCollide) {
+  constexpr int64_t kSteps = 300'000;
+  std::unordered_set<int64_t> table;
+  for (int64_t number = 0; number < kSteps; ++number) table.insert(number);
+  const auto distance = static_cast<int64_t>(table.bucket_count());
+  Workers workers(2);
+  for (int64_t step = 0; step < kSteps; ++step) {
+    for (size_t w = 0; w < 2; ++w) workers.Step(w, step * distance, /*with_collective=*/false);
+  }
+  EXPECT_EQ(Align(workers.views).common(), static_cast<size_t>(kSteps));
 }
 
 TEST(AlignmentTest, WithoutSequencesByNameAndOrdinal) {
