@@ -7,7 +7,7 @@ const std::array<Bound, kStepClasses> kBounds = {{
     {StepClass::kInput, 0.10, "input-bound",
      "prefetch, more loader workers, a parallel map, a cache, or a cheaper decode",
      "a loader that keeps up costs a hundredth of a step; from a tenth on it is worth the work"},
-    {StepClass::kWaiting, 0.20, "waiting for others",
+    {StepClass::kWaiting, 0.20, "bound by waiting",
      "capture all ranks at once: whom it waits for is not in this run",
      "ranks of equal speed still wait some percent for each other"},
     {StepClass::kTransfer, 0.25, "communication-bound",

@@ -49,6 +49,8 @@ TEST_F(LateTest, OneThatIsLateTooRarelyForAVerdictIsNamedInTheAdvice) {
   EXPECT_EQ(verdict["workers"], json::array());
   EXPECT_THAT(verdict["advice"].get<std::string>(),
               HasSubstr("most of it is caused by rank 3 (node0), in 3 of 40 steps"));
+  EXPECT_THAT(verdict["text"].get<std::string>(),
+              HasSubstr("all 16 workers: bound by waiting, waiting for others takes"));
   EXPECT_EQ(verdict["latest"], json({"w3"}));
   EXPECT_EQ(verdict["late_steps"], 3);
 }
