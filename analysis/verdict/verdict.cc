@@ -382,6 +382,10 @@ void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matc
                      return a.gain.value_or(0) > b.gain.value_or(0);
                    });
   if (!report->findings.empty()) {
+    if (!report->verdict.why_undecidable.empty()) {
+      report->warnings.push_back(
+          absl::StrCat("not decidable beside the verdict: ", report->verdict.why_undecidable));
+    }
     AddLargerBound(measured, report);
     report->verdict = report->findings.front();
   } else if (report->verdict.why_undecidable.empty()) {

@@ -259,5 +259,24 @@ TEST_F(BadInputTest, AWorkerThatDiedInTheMiddleIsUsedAndSaid) {
               HasSubstr("w4: truncated (the process was killed)"));
 }
 
+// Beside it a single step of another rank is certain.
+TEST_F(BadInputTest, AStragglerInDoubtIsSaidBesideAFinding) {
+  AddRanks(
+      8, 40, [](int rank, int step) { return (rank == 5 ? 45 : 5) + Jitter(rank, step); },
+      [](int rank, int step) { return rank == 2 && step == 17 ? 1500.0 : 50.0; });
+  WriteManifest();
+  absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
+  ASSERT_TRUE(digests.ok());
+  for (v1::Digest& digest : digests->workers) {
+    if (digest.name() != "w5") continue;
+    digest.set_step_thread_attempted(1000);
+    digest.set_step_thread_lost(100);
+  }
+  const json report = json::parse(ReportJson(Reduce(*digests)));
+  EXPECT_EQ(report["verdict"]["workers"], json({"w2"})) << report["verdict"];
+  EXPECT_EQ(report["findings"].size(), 1u);
+  EXPECT_THAT(report["warnings"].dump(), HasSubstr("w5 stands out, but 10.0 %"));
+}
+
 }  // namespace
 }  // namespace jobscope::analysis
