@@ -237,6 +237,10 @@ std::string ReportText(const Report& report) {
   for (size_t i = 0; i < std::min(report.warnings.size(), kMaxLines); ++i) {
     text += Labelled("WARNING", report.warnings[i]);
   }
+  if (report.warnings.size() > kMaxLines) {
+    text += Labelled(
+        "", absl::StrCat("and ", report.warnings.size() - kMaxLines, " more: --json has them"));
+  }
   return text;
 }
 

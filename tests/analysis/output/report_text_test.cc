@@ -3,6 +3,7 @@
 // The report in a terminal.
 #include "analysis/output/report_text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -11,6 +12,8 @@
 
 namespace jobscope::analysis {
 namespace {
+
+using ::testing::HasSubstr;
 
 class ReportTextTest : public RunFixture {};
 
@@ -32,6 +35,15 @@ TEST_F(ReportTextTest, TheTerminalHasAHundredColumnsAndNoControlCharacters) {
     begin = end + 1;
   }
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
+}
+
+TEST_F(ReportTextTest, WarningsThatAreLeftOutAreCounted) {
+  AddRanks(4, 10, Jitter, [](int, int) { return 50.0; });
+  WriteManifest();
+  absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
+  ASSERT_TRUE(digests.ok());
+  for (int i = 0; i < 25; ++i) digests->run.add_warnings("warning " + std::to_string(i));
+  EXPECT_THAT(ReportText(Reduce(*digests)), HasSubstr("and 5 more: --json has them"));
 }
 
 }  // namespace
