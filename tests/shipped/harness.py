@@ -15,7 +15,9 @@ import time
 import unittest
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
-from machine import again_if_busy  # noqa: E402,F401
+import machine  # noqa: E402
+
+again_if_busy = machine.again_if_busy
 
 LIBRARY = os.environ["JOBSCOPE_TEST_LIBRARY"]
 PROBE = os.environ["JOBSCOPE_TEST_PROBE"]

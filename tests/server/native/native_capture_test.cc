@@ -321,6 +321,7 @@ TEST_F(NativeCaptureTest, FewItemsTravelTogether) {
     }
     if (response->has_ended()) break;
   }
+  ender.wait();
   // Two a second, and the rest behind them.
   EXPECT_LE(messages,
             7 + 2 * absl::ToInt64Seconds(absl::Ceil(absl::Now() - begin, absl::Seconds(1))));

@@ -18,7 +18,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 TEST_F(CredentialsTest, FilesThatAreNotGoodAreNamedWithTheRemedy) {
   const std::string key_copy = Certificates::Get().Read("server.key");
