@@ -120,8 +120,7 @@ void FanOutState::OnDescribed(size_t index, const grpc::Status& status,
       slot.max_lookback =
           absl::Milliseconds(std::min<uint64_t>(response.limits().max_lookback_ms(), INT64_MAX));
     }
-    if (limit_ms > 0 && !options_.steps.has_value() &&
-        options_.duration > absl::Milliseconds(limit_ms)) {
+    if (!options_.steps.has_value() && options_.duration > slot.max_duration) {
       Finish(index, {Outcome::kRefused, Phase::kDescribe,
                      absl::StrCat("this worker records for at most ", limit_ms,
                                   " ms; lower --duration_ms"),

@@ -46,6 +46,12 @@ TEST_F(FanOutTest, AllStartAtOneInstant) {
   EXPECT_FALSE(fan_out_->facts().lookback_ns.has_value());
 }
 
+TEST_F(FanOutTest, ALimitBeyondAllTimesIsNone) {
+  Script unlimited;
+  unlimited.max_duration_ms = UINT64_MAX;
+  EXPECT_STREQ(Name(Run({unlimited})[0].verdict.outcome), "ok");
+}
+
 TEST_F(FanOutTest, OneAloneWaitsForNobody) {
   // Nor is any time limit waited for: each would be a minute.
   options_.times.gather = absl::Minutes(1);

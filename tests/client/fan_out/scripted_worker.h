@@ -113,6 +113,7 @@ struct Script {
   std::function<grpc::Status(int attempt)> describe = [](int) { return grpc::Status::OK; };
   absl::Duration describe_takes = absl::Milliseconds(1);
   bool busy = false;
+  uint64_t max_duration_ms = 0;  // 0 does not tell
   // Of its process: 0 does not tell. Those with the same one are the same process.
   int64_t pid = 0;
   std::function<grpc::Status(int attempt)> arm = [](int) { return grpc::Status::OK; };
@@ -183,6 +184,7 @@ class ScriptedWorker : public WorkerClient {
     response.set_clock_id(script_.clock_id);
     response.mutable_identity()->set_pid(script_.pid);
     response.set_start_unix_ns(1'700'000'000'000'000'000);
+    response.mutable_limits()->set_max_duration_ms(script_.max_duration_ms);
     if (script_.busy) {
       response.mutable_busy()->set_session_id("other");
       response.mutable_busy()->set_remaining_ms(1);
