@@ -26,6 +26,8 @@ class _Waiting:
         return item
 
     def __getattr__(self, attribute):
+        if attribute.startswith("__"):  # copy asks an object that has no attributes yet
+            raise AttributeError(attribute)
         return getattr(self._iterator, attribute)
 
 

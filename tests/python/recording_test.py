@@ -231,6 +231,7 @@ class RecordingTest(recording_case.RecordingCase):
         with self.assertRaises(TypeError):
             len(jobscope.input_waits(iter(())))
         copy.copy(waits)
+        self.assertEqual(list(copy.copy(iter(waits))), [1, 2])
 
         def failing():
             yield 1
