@@ -80,7 +80,7 @@ bool Detacher::AwaitEnd(absl::Duration wait) {
   const MutexLock lock(&mutex_);
   const auto ended = [this] { return state_.load(std::memory_order_acquire) == kEnded; };
   if (ended_.WaitFor(&mutex_, wait, ended)) return true;
-  uint32_t wanted = kWanted;
+  State wanted = kWanted;
   if (state_.compare_exchange_strong(wanted, kIdle, std::memory_order_acq_rel)) return false;
   ended_.Wait(&mutex_, ended);  // an application thread is inside of it
   return true;
@@ -99,7 +99,7 @@ Detacher::Thread* Detacher::ThisThread() {
   return nullptr;
 }
 
-bool Detacher::IsSafePlace(uint32_t domain, uint32_t site, const char* function) {
+bool Detacher::IsSafePlace(State state, uint32_t domain, uint32_t site, const char* function) {
   Thread* const thread = ThisThread();
   if (thread == nullptr || function == nullptr) return false;
   const int depth = thread->depth.load(std::memory_order_relaxed);
@@ -118,9 +118,10 @@ bool Detacher::IsSafePlace(uint32_t domain, uint32_t site, const char* function)
   thread->depth.store(depth - 1, std::memory_order_seq_cst);
   if (depth != 1 || !WaitsForContext(function)) return false;
   // For programs that use only the driver API: one runtime call waits in the driver once, so a
-  // thread's second such wait is not within the same unseen call.
+  // thread's second such wait is not within the same unseen call. Nor within another one: both are
+  // from after the runtime's callbacks came.
   const bool known = thread->outermost_known || thread->waited;
-  thread->waited = true;
+  if (state == kWanted) thread->waited = true;
   return known && !uncounted_.load(std::memory_order_seq_cst) &&
          std::all_of(threads_.begin(), threads_.end(), [](const Thread& other) {
            return other.depth.load(std::memory_order_seq_cst) == 0;
@@ -128,13 +129,13 @@ bool Detacher::IsSafePlace(uint32_t domain, uint32_t site, const char* function)
 }
 
 void Detacher::OnCallback(uint32_t domain, const void* data) {
-  const uint32_t state = state_.load(std::memory_order_acquire);
+  const State state = state_.load(std::memory_order_acquire);
   if (state != kCounting && state != kWanted) return;
   if ((domain != kDomainRuntimeApi && domain != kDomainDriverApi) || data == nullptr) return;
   CallbackData call;
   std::memcpy(&call, data, sizeof(call));
-  uint32_t wanted = kWanted;
-  if (!IsSafePlace(domain, call.site, call.function) ||
+  State wanted = kWanted;
+  if (!IsSafePlace(state, domain, call.site, call.function) ||
       !state_.compare_exchange_strong(wanted, kRunning, std::memory_order_acq_rel)) {
     return;
   }

@@ -50,8 +50,9 @@ class Detacher {
     // Whether `depth` is complete: a runtime call that was entered before the callbacks were
     // enabled, and contains driver calls, is not seen.
     std::atomic<bool> outermost_known{false};
-    std::atomic<bool> waited{false};  // for its context, once
+    std::atomic<bool> waited{false};  // for its context, once in kWanted
   };
+  enum State : uint32_t { kIdle, kCounting, kWanted, kRunning, kEnded };
   static constexpr size_t kMaxThreads = 256;
   // Waits until a thread has finalized, however long it takes once it has begun. False: none began
   // within `wait`, and none will.
@@ -61,11 +62,10 @@ class Detacher {
   Thread* ThisThread();
   // Counts the call. True: it was the outermost of its thread, waited for all work of its context,
   // and no other thread is inside of CUDA, except in a call that it entered before the callbacks
-  // were enabled: that one cannot be seen.
-  bool IsSafePlace(uint32_t domain, uint32_t site, const char* function);
+  // were enabled: that one cannot be seen. `state`: as the callback began.
+  bool IsSafePlace(State state, uint32_t domain, uint32_t site, const char* function);
 
-  enum State : uint32_t { kIdle, kCounting, kWanted, kRunning, kEnded };
-  std::atomic<uint32_t> state_{kIdle};
+  std::atomic<State> state_{kIdle};
   // Written before kCounting is set, read after.
   const CuptiApi* api_ = nullptr;
   Subscriber subscriber_ = nullptr;

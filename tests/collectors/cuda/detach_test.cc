@@ -297,6 +297,24 @@ TEST_F(CudaDetachTest, ACallBetweenTheTwoKindsOfCallbacksIsNotMistaken) {
   }
 }
 
+// The first wait was within one call of the runtime that is not told of, the second is within
+// another one.
+TEST_F(CudaDetachTest, WaitsFromBeforeTheRuntimesCallbacksDoNotCount) {
+  options_.limits.leave_wait = absl::Milliseconds(300);
+  gpu().Hang("cuptiEnableDomain:2");
+  std::thread capture([this] { Capture(); });
+  EXPECT_EQ(gpu().AwaitHang(), 1);
+  ApplicationThread::WaitForContext();
+  gpu().Release();
+  std::thread([] {
+    while (gpu().ApiCall(2) == 0 && gpu().IsSubscribed() != 0) std::this_thread::yield();
+  }).join();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for the request behind them
+  ApplicationThread::WaitForContext();
+  EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
+  capture.join();
+}
+
 // Without the runtime's callbacks the driver's wait within its call looks like the outermost.
 TEST_F(CudaDetachTest, ACuptiThatTellsOfTheDriversCallsOnlyStays) {
   gpu().Fail("cuptiEnableDomain:2", 7, 0);
