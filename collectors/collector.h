@@ -104,8 +104,8 @@ inline const char* Name(CollectorState state) {
 struct CollectorReport {
   CollectorState state = CollectorState::kOn;
   std::string reason;  // why it is not on
-  // It is off because the process, or its machine, has nothing that it could record: nobody can turn
-  // it on.
+  // It is off because the process, or its machine, has nothing that it could record: nobody can
+  // turn it on.
   bool absent = false;
   uint64_t attempted = 0;  // attempted = events + lost + outside
   uint64_t events = 0;     // in the trace

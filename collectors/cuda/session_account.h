@@ -43,8 +43,9 @@ struct SessionAccount {
   // Losses so far.
   uint64_t lost() const;
 
-  // Closes the account at the end of the session. `after`: work launched after the window; `dropped`:
-  // records that CUPTI reports as dropped; `missing`: launches in the window without work.
+  // Closes the account at the end of the session. `after`: work launched after the window;
+  // `dropped`: records that CUPTI reports as dropped; `missing`: launches in the window without
+  // work.
   void Close(const Correlations::AfterTheEnd& after, uint64_t dropped, uint64_t missing);
   void FillReport(CollectorReport* report) const;
 };

@@ -18,8 +18,8 @@ namespace jobscope {
 // characters and ends in "...".
 std::string OneLine(std::string_view text, size_t max_bytes);
 
-// Likewise for a table: text with more than `max_columns` characters (5 or more) keeps its begin and
-// its end, because names of kernels differ at both.
+// Likewise for a table: text with more than `max_columns` characters (5 or more) keeps its begin
+// and its end, because names of kernels differ at both.
 std::string OneLineInColumns(std::string_view text, size_t max_columns);
 
 // Cuts `text` likewise, without other changes.

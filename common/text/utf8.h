@@ -11,8 +11,8 @@
 
 namespace jobscope {
 
-// Returns the length of the well-formed character that `text`, which is not empty, begins with; 0 if
-// there is none.
+// Returns the length of the well-formed character that `text`, which is not empty, begins with; 0
+// if there is none.
 size_t Utf8Length(std::string_view text);
 
 // Returns whether `byte` is not the first of a character.

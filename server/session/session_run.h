@@ -33,7 +33,8 @@
 namespace jobscope {
 
 // Runs the phases arming -> (armed, until commanded) -> waiting -> recording -> draining ->
-// delivering. Other threads use control(), Describe and Progress. Only Run and AwaitDelivered block.
+// delivering. Other threads use control(), Describe and Progress. Only Run and AwaitDelivered
+// block.
 class SessionRun {
  public:
   using Clock = SessionControl::Clock;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * For LD_PRELOAD: a REALTIME clock that is stepped from outside, and a disk on which rename fails.
- *   FAULT_CLOCK_FILE    holds an int64_t: nanoseconds that are added to REALTIME. Waits until a time
- *                       of that clock end by it, as the kernel ends them when its clock is stepped
+ *   FAULT_CLOCK_FILE    holds an int64_t: nanoseconds that are added to REALTIME. Waits until a
+ *                       time of that clock end by it, as the kernel ends them when its clock is
+ *                       stepped
  *   FAULT_RENAME_SUFFIX rename() to a name that ends so fails with ENOSPC
  */
 #define _GNU_SOURCE
@@ -53,8 +54,8 @@ static int64_t Ns(const struct timespec* time) {
   return (int64_t)time->tv_sec * SECOND_NS + time->tv_nsec;
 }
 
-/* True: `deadline`, of the stepped clock, has passed. Otherwise `slice` is when to look again, on the
- * kernel's. */
+/* True: `deadline`, of the stepped clock, has passed. Otherwise `slice` is when to look again, on
+ * the kernel's. */
 static int NextSlice(const struct timespec* deadline, struct timespec* slice) {
   struct timespec now;
   g_clock_gettime(CLOCK_REALTIME, &now);

@@ -167,8 +167,8 @@ int Profile(const std::shared_ptr<grpc::Channel>& channel, int64_t duration_ms,
 
 // Lets two threads wait for one lock. The first time that this happens, Abseil reads the CPU's
 // frequency from a file; where there is none, errno is ENOENT afterwards. Inside of connect() of
-// gRPC < 1.61, which reads errno late (grpc/grpc#35064), that ends the connection: so it did in 2 of
-// 1,500 loops.
+// gRPC < 1.61, which reads errno late (grpc/grpc#35064), that ends the connection: so it did in 2
+// of 1,500 loops.
 void WaitForALock() {
   absl::Mutex mutex;
   bool waits = false;

@@ -59,8 +59,8 @@ class CallTracer {
   void FillReport(CollectorReport* report) const;
 
  private:
-  // Runs body(). If it throws because memory ran out, drops the lines, which are then in no state to
-  // be used, and rethrows.
+  // Runs body(). If it throws because memory ran out, drops the lines, which are then in no state
+  // to be used, and rethrows.
   template <typename Body>
   void OrDropLines(Body body);
   // Requires the GIL.

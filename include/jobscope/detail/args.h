@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turns the arguments of the macros of <jobscope/trace.h>, "key", value, …, into those of the C ABI.
+// Turns the arguments of the macros of <jobscope/trace.h>, "key", value, …, into those of the C
+// ABI.
 #ifndef JOBSCOPE_DETAIL_ARGS_H_
 #define JOBSCOPE_DETAIL_ARGS_H_
 

@@ -171,8 +171,8 @@ TEST_P(FloodOfTest, OthersThanEventsIsCutOff) {
     std::vector<FakeItem> flood(500, GetParam());
     uint64_t number = items.size();
     size_t bytes = 0;
-    // Far more of either than is taken: a slow machine must not still be busy with it when the client
-    // closes.
+    // Far more of either than is taken: a slow machine must not still be busy with it when the
+    // client closes.
     while (bytes < 20'000'000 && number < 60'000) {
       for (FakeItem& item : flood) item.number = ++number;
       const std::string message = ItemsMessage(flood);

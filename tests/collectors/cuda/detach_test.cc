@@ -264,7 +264,8 @@ TEST_F(CudaDetachTest, ACallThatWasEnteredUnseenIsNotMistaken) {
   EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
 }
 
-// In the same call of the runtime one of the driver ends, which was entered before the callbacks came, too.
+// In the same call of the runtime one of the driver ends, which was entered before the callbacks
+// came, too.
 TEST_F(CudaDetachTest, ACallOfTheDriverThatEndsDoesNotEndTheRuntimesAroundIt) {
   options_.limits.leave_wait = absl::Milliseconds(30);
   std::atomic<int> waits{0};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of /proc and of a cgroup hierarchy with any content: no crash, no more files than the limit.
-// The input is three texts, separated by NUL: cgroup, mountinfo, cpu.stat. "@" in mountinfo stands
-// for the directory of the hierarchy.
+// Files of /proc and of a cgroup hierarchy with any content: no crash, no more files than the
+// limit. The input is three texts, separated by NUL: cgroup, mountinfo, cpu.stat. "@" in mountinfo
+// stands for the directory of the hierarchy.
 #include <unistd.h>
 
 #include <cstddef>

@@ -22,8 +22,8 @@ using nlohmann::json;
 
 class CaptureExitTest : public ::testing::Test {
  protected:
-  // Runs the program, until `work` scopes of that name are in its trace: an exit waits a second, and
-  // 0.4 s for a collector, in which it may not be run. Returns the account of its one worker.
+  // Runs the program, until `work` scopes of that name are in its trace: an exit waits a second,
+  // and 0.4 s for a collector, in which it may not be run. Returns the account of its one worker.
   json Leave(const std::vector<std::string>& arguments, int work) {
     json account = LeaveOnce(arguments);
     for (int i = 1; i < 10 && Named("work") != work; ++i) account = LeaveOnce(arguments);

@@ -16,8 +16,8 @@
 namespace jobscope {
 namespace {
 
-// A refusal is INVALID_ARGUMENT, or PERMISSION_DENIED over a ceiling of the operator, with a text that
-// fits a trailer.
+// A refusal is INVALID_ARGUMENT, or PERMISSION_DENIED over a ceiling of the operator, with a text
+// that fits a trailer.
 void CheckRefusal(const absl::Status& status) {
   Require(absl::IsInvalidArgument(status) || absl::IsPermissionDenied(status));
   Require(!status.message().empty() && status.message().size() <= limits::kMaxStatusTextBytes);
