@@ -32,6 +32,8 @@ mapfile -t licensed < <(git ls-files '*.cc' '*.h' '*.c' '*.proto' '*.py' '*.sh' 
 
 every_file_has_a_licence() { ! grep -L 'SPDX-License-Identifier: Apache-2.0' "${licensed[@]}" | sed 's/$/: no SPDX line/' | grep .; }
 no_loose_ends() { ! grep -nE "\b(TO""DO|FIX""ME)\b" "${sources[@]}" "${python[@]}" "${shell[@]}"; }
+# clang-format leaves comments alone.
+lines_fit() { ! LC_ALL=C.UTF-8 grep -nE '^.{101}' "${sources[@]}"; }
 # Every relative link of the documents leads to a file.
 links_lead_somewhere() {
   local document target found=0
@@ -50,6 +52,7 @@ python_compiles() { PYTHONPYCACHEPREFIX=$(mktemp -d) python3 -m py_compile "${py
 check "include rules" python3 tests/tooling/check_includes.py
 check "licence lines" every_file_has_a_licence
 check "loose ends" no_loose_ends
+check "lines of at most 100 columns" lines_fit
 check "clang-format of ${#sources[@]} files" clang-format --dry-run -Werror "${sources[@]}"
 check "links of documents" links_lead_somewhere
 check "shellcheck of ${#shell[@]} scripts" shellcheck "${shell[@]}"
