@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The library as a guest: signals, standard error, threads, loader and ports of its process stay as they were."""
+import contextlib
 import ctypes
 import os
 import signal
@@ -33,16 +34,24 @@ def _threads():
     return {int(name) for name in os.listdir("/proc/self/task")}
 
 
+def _masks(threads):
+    """The blocked signals of those that have not ended meanwhile, as gRPC's idle threads do."""
+    masks = []
+    for thread in threads:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            masks.append(_status("SigBlk", thread))
+    return masks
+
+
 def worker_signals():
     dispositions = _dispositions()
     before = _threads()
     harness.serve()
     harness.wait()
-    masks = [_status("SigBlk", thread) for thread in _threads() - before]
     harness.tell(
         kept=dispositions == _dispositions(),
         own_mask=_status("SigBlk", threading.get_native_id()),
-        masks=masks,
+        masks=_masks(_threads() - before),
     )
     harness.wait()
 
@@ -68,7 +77,7 @@ def _sleepers():
                     continue
             with open(f"/proc/self/task/{thread}/status", encoding="ascii") as status:
                 found[thread] = sum(int(line.split()[1]) for line in status if "ctxt_switches" in line)
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             pass  # it has ended
     return found
 

@@ -13,9 +13,11 @@ import time
 def switches(pid):
     """Voluntary context switches so far of the thread that records."""
     for task in os.listdir(f"/proc/{pid}/task"):
-        fields = dict(
-            line.rstrip("\n").split(":\t", 1) for line in open(f"/proc/{pid}/task/{task}/status") if ":\t" in line
-        )
+        try:
+            with open(f"/proc/{pid}/task/{task}/status", encoding="utf-8") as status:
+                fields = dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended
         if fields["Name"] == "flood_worker" and int(task) != pid:  # the other threads have names of their own
             return int(fields["voluntary_ctxt_switches"])
     return None

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tracer of Python functions in a real interpreter. Cases that end, fork or block a process: tracer_worker.py."""
 import _thread
+import contextlib
 import ctypes
 import os
 import re
@@ -113,7 +114,8 @@ class TracerTest(unittest.TestCase):
         share of the samples asked for that were taken."""
         with Trace(1, SAMPLE_HZ=1000) as trace:
             for thread in os.listdir("/proc/self/task"):  # the sampler's, too
-                os.sched_setaffinity(int(thread), processors or os.sched_getaffinity(0))
+                with contextlib.suppress(ProcessLookupError):  # it has ended
+                    os.sched_setaffinity(int(thread), processors or os.sched_getaffinity(0))
             others = [Loop(work_ms, rest_ms) for _ in range(threads - 1)]
             mine = Loop(work_ms, rest_ms, start=False)
             mine.run()
