@@ -3,20 +3,11 @@
 
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
-#include "common/clock/clock.h"
 #include "common/log/log.h"
-#include "common/threads/worker_thread.h"
 
 namespace jobscope {
-namespace {
-constexpr uint64_t kLookIntervalNs = 1'000'000'000;
-// A check takes less than a millisecond on a local disk, and some on a busy machine.
-constexpr absl::Duration kMaxWait = absl::Milliseconds(100);
-}  // namespace
 
 bool CertificateWatch::Versions::operator==(const Versions& other) const {
   return certificate == other.certificate && key == other.key && authorities == other.authorities;
@@ -27,21 +18,12 @@ absl::StatusOr<std::shared_ptr<CertificateWatch>> CertificateWatch::Create(Files
   std::shared_ptr<CertificateWatch> watch(
       new CertificateWatch(std::move(files), std::move(version_of)));
   if (auto status = watch->Load(); !status.ok()) return status;
-  const absl::MutexLock lock(&watch->mutex_);
-  watch->looked_ns_ = MonotonicNs();
   return watch;
 }
 
 std::shared_ptr<const CertificateWatch::Content> CertificateWatch::NewerThan(uint64_t version) {
+  check_.Run([self = shared_from_this()] { self->LoadIfChanged(); });
   const absl::MutexLock lock(&mutex_);
-  const uint64_t now_ns = MonotonicNs();
-  if (!looking_ && now_ns - looked_ns_ >= kLookIntervalNs) {
-    looked_ns_ = now_ns;
-    const auto look = [self = shared_from_this()] { self->LoadIfChanged(); };
-    looking_ = StartWorkerThread("jobscope-certs", look).ok();
-    const auto ended = +[](bool* looking) { return !*looking; };
-    mutex_.AwaitWithTimeout(absl::Condition(ended, &looking_), kMaxWait);
-  }
   return content_->version > version ? content_ : nullptr;
 }
 
@@ -69,10 +51,6 @@ absl::Status CertificateWatch::Load() {
 }
 
 void CertificateWatch::LoadIfChanged() {
-  const absl::Cleanup looked = [this] {
-    const absl::MutexLock lock(&mutex_);
-    looking_ = false;
-  };
   if (LookAtFiles() == seen_) return;
   if (const absl::Status status = Load(); status.ok()) {
     Log(LogLevel::kInfo, absl::StrCat(files_.certificate.setting, "=", files_.certificate.path,

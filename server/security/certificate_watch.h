@@ -15,14 +15,13 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "common/credentials/credential_files.h"
+#include "server/security/background_check.h"
 
 namespace jobscope {
 
-// Checks the files when a caller connects, at most once a second, so that short-lived certificates
-// can be replaced without a restart, and an idle worker does nothing: no thread, no timer. Each
-// check runs on a thread of its own: the calling thread accepts all connections, and a file system
-// that hangs (NFS) must not stop it. If the files are invalid, or do not match each other (a
-// replacement in progress), the old content stays in force and a warning is logged. Thread-safe.
+// Checks the files when a caller connects (BackgroundCheck), so that short-lived certificates can be
+// replaced without a restart. If the files are invalid, or do not match each other (a replacement in
+// progress), the old content stays in force and a warning is logged. Thread-safe.
 class CertificateWatch : public std::enable_shared_from_this<CertificateWatch> {
  public:
   struct Files {
@@ -44,9 +43,8 @@ class CertificateWatch : public std::enable_shared_from_this<CertificateWatch> {
 
   bool asks_callers() const { return files_.authorities.given(); }
 
-  // Returns null if nothing newer than that version is known. Starts a check, at most once a
-  // second, and waits for it, at most 100 ms: unless the file system hangs, the content is current.
-  // Does not wait for a check that an earlier call has started.
+  // Returns null if nothing newer than that version is known. Unless the file system hangs, the
+  // content is at most a second old.
   std::shared_ptr<const Content> NewerThan(uint64_t version);
 
  private:
@@ -65,9 +63,8 @@ class CertificateWatch : public std::enable_shared_from_this<CertificateWatch> {
   const Files files_;
   const GetVersion version_of_;
   Versions seen_;  // used by the check in progress only
+  BackgroundCheck check_{"jobscope-certs"};
   absl::Mutex mutex_;
-  bool looking_ ABSL_GUARDED_BY(mutex_) = false;    // a check is in progress
-  uint64_t looked_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // on MONOTONIC
   std::shared_ptr<const Content> content_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -5,7 +5,6 @@
 #define SERVER_SECURITY_TOKEN_CHECK_H_
 
 #include <array>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,16 +16,16 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "common/credentials/credential_files.h"
+#include "server/security/background_check.h"
 
 namespace jobscope {
 
 // Holds a digest of the token, not the token. Thread-safe.
 //
-// Checks the file when a token is presented, at most once a second, so that a token can be replaced
-// (and a leaked one invalidated) without a restart, and an idle worker does nothing. If the file is
-// gone or holds no valid token, every caller is refused: a refused capture harms no job. Each check
-// runs on a thread of its own: callers present their tokens on gRPC's threads, which a file system
-// that hangs (NFS) must not stop. Meanwhile the known token is valid.
+// Checks the file when a token is presented (BackgroundCheck), so that a token can be replaced, and
+// a leaked one invalidated, without a restart. If the file is gone or holds no valid token, every
+// caller is refused: a refused capture harms no job. While the file system hangs, the known token
+// is valid.
 class TokenCheck : public std::enable_shared_from_this<TokenCheck> {
  public:
   using GetVersion = std::function<FileVersion(const FileSetting&)>;
@@ -34,9 +33,7 @@ class TokenCheck : public std::enable_shared_from_this<TokenCheck> {
   static absl::StatusOr<std::shared_ptr<TokenCheck>> Create(const FileSetting& file,
                                                             GetVersion version_of = &VersionOf);
 
-  // Takes constant time with respect to the token. Starts a check of the file, at most once a
-  // second, and waits for it, at most 100 ms. Does not wait for a check that an earlier call has
-  // started.
+  // Takes constant time with respect to the token.
   bool Accepts(absl::string_view presented);
 
  private:
@@ -52,9 +49,8 @@ class TokenCheck : public std::enable_shared_from_this<TokenCheck> {
   const FileSetting file_;
   const GetVersion version_of_;
   FileVersion seen_;  // used by the check in progress only
+  BackgroundCheck check_{"jobscope-token"};
   absl::Mutex mutex_;
-  uint64_t looked_ns_ ABSL_GUARDED_BY(mutex_) = 0;        // on MONOTONIC
-  bool looking_ ABSL_GUARDED_BY(mutex_) = false;          // a check is in progress
   std::optional<Digest> digest_ ABSL_GUARDED_BY(mutex_);  // nullopt: there is no valid token
 };
 
