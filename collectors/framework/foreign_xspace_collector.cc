@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -346,11 +347,14 @@ void ForeignXSpaceCollector::MergeWaiting(uint64_t end_ticks) {
   ForeignWindow window;
   window.start_ps = start_.map.ToPs(start_.start_ticks);
   if (end_ticks != UINT64_MAX) window.end_ps = start_.map.ToPs(end_ticks);
-  const absl::Status merged = merge_->Merge(
-      waiting_->xspace.bytes(), ForeignTime(start_.map, waiting_->before, waiting_->after), window);
-  if (!merged.ok()) trouble_ = std::string(merged.message());
-  waiting_.reset();
-  handover_->Done();
+  {
+    // Ended and unmapped even if merging throws: it would be merged twice.
+    const absl::Cleanup done = [this] { handover_->Done(); };
+    const Piece piece = *std::exchange(waiting_, std::nullopt);
+    const absl::Status merged = merge_->Merge(
+        piece.xspace.bytes(), ForeignTime(start_.map, piece.before, piece.after), window);
+    if (!merged.ok()) trouble_ = std::string(merged.message());
+  }
   uint64_t lost = 0;
   for (const auto& [cause, events] : merge_->account().lost_by_cause) lost += events;
   lost_so_far_.store(lost, std::memory_order_relaxed);

@@ -161,6 +161,7 @@ absl::Status ProviderCollector::Arm(const ArmRequest& request) {
   gone_ = false;
   attempted_ = malformed_ = buffer_full_ = 0;
   lost_so_far_ = 0;
+  account_unknown_ = false;
   session_ = {};
   session_.size = sizeof(session_);
   session_.sink = &sink_.abi;
@@ -234,9 +235,11 @@ int ProviderCollector::AddFromC(jobscope_provider_sink* sink, const jobscope_pro
   if (count == 0) return JOBSCOPE_OK;
   if (events->size < kMinEventBytes || events->size > kMaxEventBytes) return JOBSCOPE_E_INVALID;
   // No exception may reach a foreign caller's frames; only exhausted memory can cause one.
+  ProviderCollector* const owner = reinterpret_cast<Sink*>(sink)->owner;
   try {
-    return reinterpret_cast<Sink*>(sink)->owner->Add(events, count);
+    return owner->Add(events, count);
   } catch (...) {
+    owner->account_unknown_ = true;
     return JOBSCOPE_E_INTERNAL;
   }
 }
@@ -281,13 +284,14 @@ int ProviderCollector::AddXSpaceFromC(jobscope_provider_sink* sink, const void* 
   if (sink == nullptr || (bytes == nullptr && size > 0)) {
     return answer(JOBSCOPE_E_INVALID, "there are no bytes, or no sink");
   }
+  ProviderCollector* const owner = reinterpret_cast<Sink*>(sink)->owner;
   try {
-    const absl::Status status =
-        reinterpret_cast<Sink*>(sink)->owner->AddXSpace({static_cast<const char*>(bytes), size});
+    const absl::Status status = owner->AddXSpace({static_cast<const char*>(bytes), size});
     if (status.ok()) return answer(JOBSCOPE_OK, "");
     return answer(absl::IsFailedPrecondition(status) ? JOBSCOPE_E_STATE : JOBSCOPE_E_INVALID,
                   std::string(status.message()));
   } catch (...) {
+    owner->account_unknown_ = true;
     return answer(JOBSCOPE_E_INTERNAL, "out of memory");
   }
 }
@@ -323,8 +327,10 @@ void ProviderCollector::Hold() {
 
 void ProviderCollector::Encode(Clock::time_point until, int64_t end_ns) {
   while (!held_.empty() && held_.front().came <= until) {
-    if (writer_ != nullptr) writer_->Write(*held_.front().batch, end_ns);
+    // No longer held when writing throws: it would be written twice.
+    const std::unique_ptr<provider::EventBatch> batch = std::move(held_.front().batch);
     held_.pop_front();
+    if (writer_ != nullptr) writer_->Write(*batch, end_ns);
   }
 }
 
@@ -420,6 +426,7 @@ CollectorReport ProviderCollector::Report() {
   lost("malformed", malformed_);
   lost("too_many_lines", account_.without_line);
   report.attempted = attempted_;
+  report.account_unknown = account_unknown_;
   AddXSpacesTo(&report);
   xspaces_.reset();
   lost_so_far_ = 0;

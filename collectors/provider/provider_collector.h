@@ -148,6 +148,7 @@ class ProviderCollector : public Collector {
   uint64_t malformed_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t buffer_full_ ABSL_GUARDED_BY(mutex_) = 0;
   std::atomic<uint64_t> lost_so_far_{0};
+  std::atomic<bool> account_unknown_{false};  // memory ran out while events were added
 
   // Guards encoding. Acquired after mutex_, or alone.
   Mutex writing_;

@@ -128,8 +128,7 @@ class CollectorTask {
   mutable Mutex mutex_;
   CondVar changed_;
   Verb posted_ ABSL_GUARDED_BY(mutex_) = Verb::kNone;  // posted and not yet returned
-  pid_t tid_ ABSL_GUARDED_BY(mutex_) = 0;
-  // of the thread, once it runs
+  pid_t tid_ ABSL_GUARDED_BY(mutex_) = 0;              // of the thread, once it runs
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;
   bool armed_ ABSL_GUARDED_BY(mutex_) = false;

@@ -91,8 +91,8 @@ class SiteTable {
   std::vector<uint64_t> name_refs_;         // [name id]
   HashMap<std::string, uint64_t> strings_;  // 0: seen once
   size_t string_bytes_ = 0;
-  HashMap<std::string, uint64_t> named_events_;  // by the site's event id, then the
-                                                 // message
+  // By the site's event id, then the message.
+  HashMap<std::string, uint64_t> named_events_;
 };
 
 }  // namespace jobscope::host

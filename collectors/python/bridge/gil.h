@@ -5,7 +5,8 @@
 // A thread that requests the GIL while the interpreter shuts down never gets it: up to 3.13 Python
 // ends it by pthread_exit, later versions let it hang. Both may happen wherever Python code runs,
 // because running code releases and reacquires the GIL. So on a stack with WithGil, no lock of ours
-// may be held and no `catch (...)` used; destructors that unwinding runs must not use Python (Ref).
+// may be held and every `catch (...)` rethrows; destructors that unwinding runs must not use Python
+// (Ref).
 // This is why the GIL is released by a statement and not by a destructor.
 #ifndef COLLECTORS_PYTHON_BRIDGE_GIL_H_
 #define COLLECTORS_PYTHON_BRIDGE_GIL_H_

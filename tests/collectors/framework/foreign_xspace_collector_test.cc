@@ -16,6 +16,7 @@
 #include "collectors/framework/tensorflow_collector.h"
 #include "tests/collectors/framework/foreign_fakes.py.h"
 #include "tests/collectors/host/session_driver.h"
+#include "tests/collectors/throwing_sink.h"
 
 namespace jobscope {
 namespace {
@@ -217,6 +218,27 @@ TEST_P(ForeignXSpaceCollectorTest, TheProgramsOwnTraceEndsOurs) {
   EXPECT_EQ(next.state, CollectorState::kOn) << next.reason;
   EXPECT_EQ(next.events, 4u);
   EXPECT_EQ(Int("untouched"), 1);
+}
+
+TEST_P(ForeignXSpaceCollectorTest, WithoutMemoryNothingIsMergedTwice) {
+  ThrowingSink sink(driver_.request().sink, "unlucky");
+  xspace::Names names(&sink);
+  driver_.request().sink = &sink;
+  driver_.request().names = &names;
+  ASSERT_TRUE(driver_.Arm().ok());
+  ASSERT_TRUE(driver_.Start().ok());
+  XSpace space;
+  ASSERT_TRUE(space.ParseFromString(Recording(3, /*marked=*/true)));
+  auto* const last = space.add_planes();
+  last->set_name("/device:CUSTOM:unlucky");
+  last->add_lines()->add_events();
+  LetGo(space.SerializeAsString());
+  // Ends our session, so that the drain merges it.
+  (void)Call("program_traces", {std::string(GetParam().name)});
+  EXPECT_THROW(
+      while (true) { (void)driver_.Drain(); }, std::bad_alloc);
+  (void)driver_.StopAt(driver_.Now() + 1'000'000'000);
+  EXPECT_LE(driver_.Named("PjitFunction(step)").size(), 3u);
 }
 
 // While ours hands over, the program's start waits for it.

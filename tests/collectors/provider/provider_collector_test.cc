@@ -17,6 +17,7 @@
 #include "tests/collectors/host/session_driver.h"
 #include "tests/collectors/provider/fake_provider.h"
 #include "tests/collectors/provider/provider_fixture.h"
+#include "tests/collectors/throwing_sink.h"
 
 namespace jobscope {
 namespace {
@@ -357,6 +358,28 @@ TEST_F(ProviderCollectorTest, AnXSpaceThatIsMergedHoldsNobodyUp) {
   EXPECT_EQ(collector_.Register(provider_.callbacks()).code(), absl::StatusCode::kAlreadyExists);
   sink.Open();
   session.join();
+}
+
+TEST_F(ProviderCollectorTest, WithoutMemoryNoEventIsWrittenTwiceAndTheAccountIsUnknown) {
+  KeepSink();
+  SessionDriver driver(&collector_, kMonotonic);
+  ThrowingSink sink(driver.request().sink, "unlucky");
+  xspace::Names names(&sink);
+  driver.request().sink = &sink;
+  driver.request().names = &names;
+  provider_.On("stop", [this](const jobscope_provider_session& session) {
+    const int64_t begin_ns = session.begin_monotonic_ns;
+    EXPECT_EQ(Add({Span("lucky", begin_ns, 1), Span("unlucky", begin_ns, 1)}), JOBSCOPE_OK);
+    // Encodes what there is as soon as the buffer is full.
+    const std::vector<jobscope_provider_event> thousand(1000, Span("flood", begin_ns, 1));
+    int code = JOBSCOPE_OK;
+    for (int i = 0; i < 200 && code == JOBSCOPE_OK; ++i) code = Add(thousand);
+    EXPECT_EQ(code, JOBSCOPE_E_INTERNAL);
+  });
+  ASSERT_TRUE(driver.Arm().ok());
+  ASSERT_TRUE(driver.Start().ok());
+  EXPECT_TRUE(driver.Stop().account_unknown);
+  driver.One("lucky");
 }
 
 TEST_F(ProviderCollectorTest, AnXSpaceOfTheStopIsMerged) {
