@@ -185,7 +185,12 @@ int RunProgram(const RunFlags& flags) {
   }
   const absl::Status watched =
       StartRunWatch({directory->path, /*remove=*/directory->ours, flags.quiet});
-  if (!watched.ok()) Fail(std::string(watched.message()));  // the program matters more
+  if (!watched.ok()) {  // the program matters more
+    Fail(absl::StrCat(
+        watched.message(),
+        directory->ours ? absl::StrCat("; remove ", directory->path, " when the program has ended")
+                        : ""));
+  }
   SetEnvironment(flags, *library, directory->path);
 
   std::vector<char*> argv;

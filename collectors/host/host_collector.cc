@@ -95,6 +95,16 @@ CollectorReport HostCollector::Describe() const {
   return report;
 }
 
+template <typename Body>
+auto HostCollector::OrEnd(Body body) {
+  try {
+    return body();
+  } catch (...) {
+    session_.reset();
+    throw;
+  }
+}
+
 absl::Status HostCollector::Arm(const ArmRequest& request) {
   oldest_ticks_.store(UINT64_MAX, std::memory_order_release);
   recording_since_.store(0, std::memory_order_release);
@@ -116,21 +126,12 @@ absl::Status HostCollector::Arm(const ArmRequest& request) {
     reader_->prefault(std::min(kMaxPrefault, static_cast<uint32_t>(threads - rings) + kSpareRings));
   }
   session_ = std::make_unique<host::HostSession>(reader_, request, bits, past_since_ticks);
+  OrEnd([&] { session_->Arm(); });
   recording_since_.store(session_->recording_since(), std::memory_order_release);
   if (bits != 0 && request.lookback > absl::ZeroDuration()) {
     oldest_ticks_.store(session_->OldestTicks(), std::memory_order_release);
   }
   return absl::OkStatus();
-}
-
-template <typename Body>
-auto HostCollector::OrEnd(Body body) {
-  try {
-    return body();
-  } catch (...) {
-    session_.reset();
-    throw;
-  }
 }
 
 absl::Status HostCollector::Start(const StartRequest& request) {

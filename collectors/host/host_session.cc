@@ -48,12 +48,14 @@ HostSession::HostSession(const Reader* reader, const ArmRequest& request, uint32
       lines_(request.sink, request.names),
       threads_(
           reader, [this](int64_t tid, const char* name) { return lines_.For(tid, name); },
-          [this] { return full_.Look(ticks_.Now()); }) {
+          [this] { return full_.Look(ticks_.Now()); }) {}
+
+void HostSession::Arm() {
   armed_ticks_ = ticks_.Now();
   // If a start is commanded for later, seconds pass between Arm and Start. Holding rings that long
   // would deny them to threads that start meanwhile, for their whole lifetime.
-  if (request_.lookback > absl::ZeroDuration()) reader_->hold_ended(1);
   holding_ = true;
+  if (request_.lookback > absl::ZeroDuration()) reader_->hold_ended(1);
   BeginAtHeads();
   // Not with a lookback: records made ahead would overwrite the past.
   if (request_.ahead <= absl::ZeroDuration() || bits_ == 0 ||

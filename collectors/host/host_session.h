@@ -48,6 +48,9 @@ class HostSession {
   HostSession(const HostSession&) = delete;
   HostSession& operator=(const HostSession&) = delete;
 
+  // First call, once. Not a part of the constructor: if memory runs out in it, the destructor
+  // releases what the recorder holds for this session.
+  void Arm();
   // Returns the earliest begin of a window for which the rings still hold everything.
   uint64_t OldestTicks() const;
   absl::Status Start(const StartRequest& request);

@@ -76,7 +76,7 @@ TEST_F(FanOutTest, ADelayIsOnTheClock) {
 TEST_F(FanOutTest, WhoeverMayNotBeArmedForSoLongIsArmedAnew) {
   options_.delay = absl::Milliseconds(4500);
   Script limited;
-  limited.armed_limit = absl::Milliseconds(400);
+  limited.armed_limit = absl::Milliseconds(1500);
   const absl::Time before = absl::Now();
   const std::vector<WorkerResult> results = Run({limited, limited, Stock()});
   for (const size_t i : {0, 1}) {
@@ -92,7 +92,7 @@ TEST_F(FanOutTest, WhoeverMayNotBeArmedForSoLongIsArmedAnew) {
 TEST_F(FanOutTest, ADelayCountsFromTheFirstTimeThatAllWereArmed) {
   options_.delay = absl::Milliseconds(4500);
   Script limited;
-  limited.armed_limit = absl::Milliseconds(300);
+  limited.armed_limit = absl::Milliseconds(1500);
   const std::vector<WorkerResult> results = Run({limited});
   EXPECT_STREQ(Name(results[0].verdict.outcome), "ok") << results[0].verdict.reason;
   EXPECT_GE(arms(0).size(), 2u);  // counted from each time, it would never end

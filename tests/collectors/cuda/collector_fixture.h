@@ -67,7 +67,7 @@ class CudaCollectorTest : public ::testing::Test {
   void SetUp() override {
     options_.cupti_library = UseVersion(130001);
     (void)cuda::BufferPool::Get().TakeCounts();  // of earlier tests' buffers, which came back late
-    // On a busy machine nothing hangs that only takes long; see ExpectHangs.
+    // On a busy machine nothing hangs that only takes long; see ExpectHangAtEnd.
     options_.limits.begin = options_.limits.end = options_.limits.leave = absl::Seconds(10);
     options_.limits.stop = absl::Seconds(30);
     options_.limits.flush_hangs = absl::Seconds(10);
@@ -90,9 +90,11 @@ class CudaCollectorTest : public ::testing::Test {
     EXPECT_EQ(gpu().IsSubscribed(), 0);
   }
 
-  // Of the next collector: gives up soon on calls that do not return.
-  void ExpectHangs() {
-    options_.limits.begin = options_.limits.end = options_.limits.leave = absl::Milliseconds(300);
+  // Of the next collector: gives up soon on calls that do not return at the begin, or at the end. A
+  // call that returns must not be taken for one because its thread was not run.
+  void ExpectHangAtBegin() { options_.limits.begin = absl::Seconds(1); }
+  void ExpectHangAtEnd() {
+    options_.limits.end = options_.limits.leave = absl::Milliseconds(600);
     options_.limits.stop = cuda::SessionLimits().stop;
   }
 

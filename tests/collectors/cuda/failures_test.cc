@@ -197,7 +197,7 @@ TEST_F(CudaFailuresTest, AFirstCallThatIsSlowIsNoHang) {
 }
 
 TEST_F(CudaFailuresTest, ACallThatHangsCostsTheGpuPartAndNothingElse) {
-  ExpectHangs();
+  ExpectHangAtBegin();
   for (const char* const function :
        {"cuptiSubscribe", "cuptiActivityRegisterCallbacks", "cuptiActivityEnable"}) {
     SCOPED_TRACE(function);
@@ -226,7 +226,7 @@ TEST_F(CudaFailuresTest, ACallThatHangsCostsTheGpuPartAndNothingElse) {
 }
 
 TEST_F(CudaFailuresTest, AFlushThatHangsWhileRecordingEndsTheGpuPartOnly) {
-  ExpectHangs();
+  ExpectHangAtEnd();
   options_.limits.flush_hangs = absl::Milliseconds(100);
   Begin();
   EXPECT_TRUE(gpu().Deliver(Encode(FakeGpu::Kernel(kAdd, 0, RealtimeNs(), 1'000), 130001)));
@@ -244,7 +244,7 @@ TEST_F(CudaFailuresTest, AFlushThatHangsWhileRecordingEndsTheGpuPartOnly) {
 }
 
 TEST_F(CudaFailuresTest, AHangAtTheEndKeepsWhatThereIs) {
-  ExpectHangs();
+  ExpectHangAtEnd();
   for (const char* const function : {"cuptiActivityFlushAll", "cuptiActivityDisable",
                                      "cuptiUnsubscribe", "cuptiActivityGetNumDroppedRecords"}) {
     SCOPED_TRACE(function);

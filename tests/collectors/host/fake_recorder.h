@@ -11,7 +11,9 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectors/host/encoding/reader.h"
@@ -65,7 +67,10 @@ class FakeRecorder {
       const auto found = current_->names.find(id);
       return found == current_->names.end() ? nullptr : found->second.c_str();
     };
-    table_.totals = [](jobscope_totals* out) { *out = current_->totals; };
+    table_.totals = [](jobscope_totals* out) {
+      if (std::exchange(current_->no_memory, false)) throw std::bad_alloc();
+      *out = current_->totals;
+    };
     table_.arm_trigger = [](int64_t, int64_t, uint32_t) {
       current_->trigger.state = JOBSCOPE_TRIGGER_ARMED;
     };
@@ -144,8 +149,9 @@ class FakeRecorder {
   uint32_t step_source = 0;
   uint32_t prefaulted = 0;
   bool holding = false;
-  int lists = 0;        // of threads that were asked for
-  int empty_reads = 0;  // so many reads come away empty, as when a thread laps the reader
+  bool no_memory = false;  // the next call of totals() throws, as the code around it may
+  int lists = 0;           // of threads that were asked for
+  int empty_reads = 0;     // so many reads come away empty, as when a thread laps the reader
 
  private:
   static uint64_t Size(const Thread& thread, uint64_t at) {

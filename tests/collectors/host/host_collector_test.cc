@@ -268,6 +268,16 @@ TEST_F(HostCollectorTest, ArmReadiesRingsAndStopGivesThemBack) {
   EXPECT_EQ(recorder_.masks[JOBSCOPE_HOLDER_SESSION], 0u);
 }
 
+TEST_F(HostCollectorTest, ArmThatRunsOutOfMemoryGivesRingsBack) {
+  session_.request().lookback = absl::Seconds(1);
+  session_.request().recording.host_tracer_level = 0;  // then the session is the first to fail
+  recorder_.no_memory = true;
+  EXPECT_THROW((void)session_.Arm(), std::bad_alloc);
+  EXPECT_FALSE(recorder_.holding);
+  ASSERT_TRUE(session_.Arm().ok());
+  EXPECT_TRUE(recorder_.holding);
+}
+
 TEST(HostCollectorWithoutRecorderTest, IsOffAndSaysWhy) {
   HostCollector collector(nullptr);
   EXPECT_EQ(collector.Describe().state, CollectorState::kOff);

@@ -178,7 +178,9 @@ TEST_F(HostCollectorTest, TheReaderStaysNearWhileRecordsCome) {
   const absl::Duration after_burst = longest_of_twenty();
   if (MonotonicNs() - begun_ns < 2'000'000'000) {  // or the machine stood still
     EXPECT_LE(at_first, absl::Milliseconds(20)) << "nothing is known of its threads";
-    EXPECT_LE(after_burst, absl::Milliseconds(1)) << "the burst is remembered";
+    // Before a quarter of the ring is full again, at that rate.
+    const absl::Duration quarter = absl::Nanoseconds(burst_ns - begun_ns) / 4;
+    EXPECT_LE(after_burst, std::max(quarter, absl::Milliseconds(1))) << "the burst is remembered";
   }
   // And forgotten: a worker that records nothing is left alone.
   while (MonotonicNs() - burst_ns < 2'100'000'000) std::this_thread::yield();

@@ -6,15 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -31,39 +28,20 @@
 #include "common/xspace/assemble/assembler.h"
 #include "common/xspace/segment/names.h"
 #include "common/xspace/segment/store.h"
-
-namespace {
-
-// Allocations of this library that fail, on the main thread or on the helper thread.
-std::atomic<int> g_failures{0};
-std::atomic<bool> g_on_main{false};
-
-bool Fails() {
-  if (g_failures.load() <= 0) return false;
-  char name[16] = {};
-  pthread_getname_np(pthread_self(), name, sizeof(name));
-  const bool is_helper = std::string_view(name) == "jobscope-python";
-  if (g_on_main.load() ? gettid() != getpid() : !is_helper) return false;
-  return g_failures.fetch_sub(1) > 0;
-}
-
-}  // namespace
-
-// The linker binds this library's calls to these (-Bsymbolic).
-[[gnu::noinline]] void* operator new(size_t bytes) {
-  void* const memory = Fails() ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t /*bytes*/) noexcept {
-  std::free(memory);
-}
+#include "tests/failing_memory.h"
 
 namespace jobscope {
 namespace {
 
 constexpr bool kUsesTsc = false;
+
+bool IsMainThread() { return gettid() == getpid(); }
+
+bool IsHelperThread() {
+  char name[16] = {};
+  pthread_getname_np(pthread_self(), name, sizeof(name));
+  return std::string_view(name) == "jobscope-python";
+}
 
 class FileSink : public xspace::ByteSink {
  public:
@@ -252,8 +230,8 @@ DRIVER_API void driver_wait_with_exception(int here, int until) {
 
 // Lets the next `count` allocations fail, of the main thread or of the helper's.
 DRIVER_API void driver_fail_allocations(int on_main, int count) {
-  g_on_main = on_main != 0;
-  g_failures = count;
+  jobscope::FailAllocations(1, count,
+                            on_main != 0 ? &jobscope::IsMainThread : &jobscope::IsHelperThread);
 }
 
 // Ends the recording by itself; driver_stop is still to be called.

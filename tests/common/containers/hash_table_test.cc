@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/server/failing_memory.h"
+#include "tests/failing_memory.h"
 
 namespace jobscope {
 namespace {

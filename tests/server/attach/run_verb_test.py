@@ -56,6 +56,25 @@ class RunTest(attached.TestCase):
         self.assertEqual(code, 127)
         self.assertIn("/nonexistent/program: No such file", errors)
 
+    def test_no_process_for_the_watch(self):
+        """The program runs all the same. Nobody removes the directory, so the line names it."""
+        command = self.command("sh", "-c", "exit 7")
+        if os.geteuid() == 0:  # no limit holds for root
+            os.chmod(self.folder, 0o777)
+            for file in (attached.PROGRAM, attached.LIBRARY, os.path.join(os.path.dirname(attached.LIBRARY), "libjobscope.so")):
+                shutil.copy(file, self.folder)
+            named = f"--attach_library={self.folder}/{os.path.basename(attached.LIBRARY)}"
+            command = [os.path.join(self.folder, os.path.basename(attached.PROGRAM)), "run", named, "--", *command[-3:]]
+            command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command]
+            if attached.run(command, self.env)[0] != 7:
+                self.skipTest("another user can't run programs here")
+            self.assert_no_files()
+        at = command.index("run") - 1
+        code, _, errors = attached.run([*command[:at], "prlimit", "--nproc=0:0", *command[at:]], self.env)
+        self.assertEqual(code, 7, errors)
+        (directory,) = self.directories()
+        self.assertIn(f"remove {directory} when the program has ended", errors)
+
     def test_program_that_is_none(self):
         code, _, errors = self.run_it(self.folder)
         self.assertEqual(code, 126)

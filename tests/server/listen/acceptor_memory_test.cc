@@ -13,7 +13,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "server/listen/acceptor.h"
-#include "tests/server/failing_memory.h"
+#include "tests/failing_memory.h"
 #include "tests/server/sockets.h"
 
 namespace jobscope {

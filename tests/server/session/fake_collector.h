@@ -4,8 +4,12 @@
 #ifndef TESTS_SERVER_SESSION_FAKE_COLLECTOR_H_
 #define TESTS_SERVER_SESSION_FAKE_COLLECTOR_H_
 
+#include <gtest/gtest.h>
+
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <future>
 #include <map>
 #include <mutex>
 #include <string>
@@ -21,6 +25,13 @@ namespace jobscope {
 class FakeCollector : public Collector {
  public:
   explicit FakeCollector(std::string name) : name_(std::move(name)) {}
+  // A thread that hung here, and that its session no longer waits for, calls verbs until it ends.
+  ~FakeCollector() override {
+    Release();
+    for (const std::future<void>& ended : hung_) {
+      EXPECT_EQ(ended.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+    }
+  }
 
   // The verb ("arm", "start", "drain", "stop", "report") hangs until Release.
   void HangIn(const std::string& verb) {
@@ -140,6 +151,10 @@ class FakeCollector : public Collector {
     std::unique_lock<std::mutex> lock(mutex_);
     calls_.push_back(verb);
     changed_.notify_all();
+    if (hang_in_ == verb) {
+      thread_local std::vector<std::promise<void>> at_exit;  // destroyed promises are ready
+      hung_.push_back(at_exit.emplace_back().get_future());
+    }
     changed_.wait(lock, [&] { return hang_in_ != verb; });
     return failures_[verb];
   }
@@ -152,6 +167,7 @@ class FakeCollector : public Collector {
   mutable std::condition_variable changed_;
   std::vector<std::string> calls_;
   std::string hang_in_;
+  std::vector<std::future<void>> hung_;  // ready when a thread that hung has ended
   std::map<std::string, absl::Status> failures_;
   ArmRequest arm_request_;
   StartRequest start_request_;

@@ -15,7 +15,7 @@
 
 #include "collectors/host/host_collector.h"
 #include "jobscope/trace.h"
-#include "tests/server/failing_memory.h"
+#include "tests/failing_memory.h"
 #include "tests/server/session/session_fixture.h"
 
 namespace jobscope {

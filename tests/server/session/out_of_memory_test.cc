@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/server/failing_memory.h"
+#include "tests/failing_memory.h"
 #include "tests/server/session/session_fixture.h"
 
 namespace jobscope {

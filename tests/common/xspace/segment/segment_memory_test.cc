@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "common/xspace/segment/segment.h"
-#include "tests/server/failing_memory.h"
+#include "tests/failing_memory.h"
 
 namespace jobscope::xspace {
 namespace {

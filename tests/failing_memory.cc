@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/server/failing_memory.h"
+#include "tests/failing_memory.h"
 
 #include <pthread.h>
 
@@ -15,17 +15,10 @@ std::atomic<int> g_until_failure{0};
 // That fail then, one after the other.
 std::atomic<int> g_failures{0};
 
-bool IsOurThread() {
-  thread_local const bool ours = [] {
-    char name[16] = {};
-    pthread_getname_np(pthread_self(), name, sizeof(name));
-    return std::strncmp(name, "jobscope-", 9) == 0;
-  }();
-  return ours;
-}
+std::atomic<bool (*)()> g_is_meant{nullptr};
 
 bool Fails() {
-  if (g_failures.load() <= 0 || !IsOurThread()) return false;
+  if (g_failures.load() <= 0 || !g_is_meant.load()()) return false;
   if (g_until_failure.load() > 0 && g_until_failure.fetch_sub(1) > 1) return false;
   return g_failures.fetch_sub(1) > 0;
 }
@@ -45,7 +38,14 @@ bool Fails() {
 
 namespace jobscope {
 
-void FailAllocations(int at, int failures) {
+bool IsThreadOfOurs() {
+  char name[16] = {};
+  pthread_getname_np(pthread_self(), name, sizeof(name));
+  return std::strncmp(name, "jobscope-", 9) == 0;
+}
+
+void FailAllocations(int at, int failures, bool (*is_meant)()) {
+  g_is_meant = is_meant;
   g_until_failure = at;
   g_failures = failures;
 }
