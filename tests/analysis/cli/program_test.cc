@@ -119,9 +119,10 @@ TEST_F(ReportProgramTest, CaptureEndsWithTheVerdictAndRunsAreCompared) {
   TrainLoop loop(30);
   const std::string address = loop.address();
   for (const char* run : {"a", "b"}) {
+    // Steps, not a time: a busy machine may take seconds for one.
     const Result capture = Jobscope(
-        {"capture", "--service_addr=" + address, "--duration_ms=1000", "--report",
-         "--file_mode=0640", std::string("--session_id=") + run, "--logdir=" + logdir_.path()});
+        {"capture", "--service_addr=" + address, "--steps=20", "--report", "--file_mode=0640",
+         std::string("--session_id=") + run, "--logdir=" + logdir_.path()});
     EXPECT_EQ(capture.exit_code, 0) << capture.err;
     // Whatever the verdict is on this machine, it is that of `report`.
     const Result report = Jobscope({"report", logdir_.path() + "/plugins/profile/" + run});
@@ -131,7 +132,7 @@ TEST_F(ReportProgramTest, CaptureEndsWithTheVerdictAndRunsAreCompared) {
   }
   const std::string runs = logdir_.path() + "/plugins/profile/";
   const std::string page = ReadAll(runs + "a/report.html");
-  EXPECT_THAT(page, HasSubstr("<h1>" + NameOf(address)));
+  EXPECT_NE(page.find("<h1>" + NameOf(address)), std::string::npos);  // too long to be printed
   EXPECT_EQ(std::filesystem::status(runs + "a/report.html").permissions(),
             static_cast<std::filesystem::perms>(0640));
   // A gate that the machine's load cannot reach.
@@ -142,9 +143,8 @@ TEST_F(ReportProgramTest, CaptureEndsWithTheVerdictAndRunsAreCompared) {
   EXPECT_TRUE(diff["change_low"] <= diff["change"] && diff["change"] <= diff["change_high"]);
 
   TrainLoop slower(400);
-  const Result capture =
-      Jobscope({"capture", "--service_addr=" + slower.address(), "--duration_ms=6000",
-                "--session_id=c", "--logdir=" + logdir_.path()});
+  const Result capture = Jobscope({"capture", "--service_addr=" + slower.address(), "--steps=10",
+                                   "--session_id=c", "--logdir=" + logdir_.path()});
   EXPECT_EQ(capture.exit_code, 0) << capture.err;
   const Result regression = Jobscope({"diff", runs + "a", runs + "c", "--gate=20"});
   EXPECT_EQ(regression.exit_code, 1) << regression.out << regression.err;

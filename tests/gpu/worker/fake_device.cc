@@ -223,8 +223,10 @@ class FakeDevice : public Device {
       if (Faulty("queue_double") && i == 0) works.push_back(gpu_->LaunchPending(kQueued));
     }
     const uint64_t length_ns = static_cast<uint64_t>(us) * kMicrosecondNs;
-    queue_ = std::thread([this, works = std::move(works), length_ns] {
-      uint64_t start_ns = cuda::RealtimeNs();
+    // The first one begins at once, as on an idle GPU, however late the thread is run.
+    uint64_t start_ns = cuda::RealtimeNs();
+    if (!works.empty() && works[0] != 0) (void)gpu_->SetTimes(works[0], start_ns, 0);
+    queue_ = std::thread([this, works = std::move(works), length_ns, start_ns]() mutable {
       for (const uint64_t work : works) {
         if (work != 0) (void)gpu_->SetTimes(work, start_ns, 0);
         SleepUntil(start_ns + length_ns);
