@@ -19,9 +19,9 @@
 
 namespace jobscope {
 
-// Checks the files when a caller connects (BackgroundCheck), so that short-lived certificates can be
-// replaced without a restart. If the files are invalid, or do not match each other (a replacement in
-// progress), the old content stays in force and a warning is logged. Thread-safe.
+// Checks the files when a caller connects (BackgroundCheck), so that short-lived certificates can
+// be replaced without a restart. If the files are invalid, or do not match each other (a
+// replacement in progress), the old content stays in force and a warning is logged. Thread-safe.
 class CertificateWatch : public std::enable_shared_from_this<CertificateWatch> {
  public:
   struct Files {
