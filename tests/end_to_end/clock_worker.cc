@@ -106,6 +106,8 @@ int Main(int argc, char** argv) {
 
   ProfilerServerOptions options;
   options.address = listen;
+  // Holds seconds of the flood: nothing is overwritten while a busy machine does not run the reader.
+  options.ring_records = 1 << 18;
   const ProfilerServer server = ProfilerServer::Start(options);
   if (!server) {
     std::fprintf(stderr, "clock_worker: %s\n", server.error().c_str());
