@@ -106,7 +106,7 @@ int Main(int argc, char** argv) {
 
   ProfilerServerOptions options;
   options.address = listen;
-  // Holds seconds of the flood: nothing is overwritten while a busy machine does not run the reader.
+  // Holds seconds of the flood: nothing is overwritten while the reader of a busy machine waits.
   options.ring_records = 1 << 18;
   const ProfilerServer server = ProfilerServer::Start(options);
   if (!server) {
