@@ -130,19 +130,24 @@ TEST_F(NativeRunTest, ASilentCrowdHoldsNobodyUp) {
   const std::string last = StartWorker({}).address();
   const absl::Duration timeout = absl::Seconds(8);
   absl::Time before;
+  absl::Time started;
   json manifest;
-  // On a busy machine one of them may be armed too late for the common instant, and says so.
+  // On a busy machine one of them may be armed too late for the common instant, and says so, or the
+  // dialling alone may take that long.
   for (int attempt = 0; attempt < 5; ++attempt) {
     before = absl::Now();
     manifest = Capture({first, silent, last},
                        {"--duration_ms=200",
                         absl::StrCat("--connect_timeout_ms=", absl::ToInt64Milliseconds(timeout))},
                        3);
-    if (manifest.dump().find("after the others") == std::string::npos) break;
+    started = absl::FromUnixNanos(manifest["started_unix_ns"].get<int64_t>());
+    if (manifest.dump().find("after the others") == std::string::npos &&
+        started < before + timeout) {
+      break;
+    }
   }
   ASSERT_EQ(manifest["workers"].size(), 302u);
   // Before the first silent one was given up. On a machine with nothing else to do it takes 0.8 s.
-  const absl::Time started = absl::FromUnixNanos(manifest["started_unix_ns"].get<int64_t>());
   EXPECT_LT(started, before + timeout);
   std::printf("started %.3f s after the command\n", absl::ToDoubleSeconds(started - before));
   for (const json* worker : {&manifest["workers"][0], &manifest["workers"][301]}) {

@@ -48,7 +48,7 @@ class TorchTest(torch_case.Case):
     def test_a_number_of_steps(self):
         process = self.training()
         # Before PyTorch 2 steps are seen while a capture is armed: a worker has none until then.
-        self.capture("--duration_ms=100")
+        self.capture("--duration_ms=100", steps=1)
         worker, _, events = self.capture("--steps=5")
         self.assertEqual(worker["steps"], 5)
         self.assertEqual(len([event for event in events if "step_num" in event.stats]), 5)
@@ -63,7 +63,7 @@ class TorchTest(torch_case.Case):
             process.say("times")
             return process.hear_json()
 
-        self.capture("--duration_ms=100")  # before PyTorch 2 steps are seen from here on
+        self.capture("--duration_ms=100", steps=1)  # before PyTorch 2 steps are seen from here on
         before = told()
         _, _, events = self.capture("--duration_ms=1500", steps=25)
         waited, iterated = (after - start for start, after in zip(before, told()))
@@ -97,7 +97,7 @@ class TorchTest(torch_case.Case):
 
     def test_an_optimizer_that_is_called_for_one_group_after_the_other(self):
         process = self.zero_training(0)
-        self.capture("--duration_ms=100")
+        self.capture("--duration_ms=100", steps=1)
         for level in (1, 2):
             worker, _, events = self.capture("--duration_ms=300", f"--host_tracer_level={level}", steps=4)
             self.assertEqual(worker["steps_source"], torch_case.STEP)
