@@ -48,7 +48,6 @@ inline constexpr absl::Duration kMaxDeliveryStall = absl::Seconds(10);
 // Longer than `capture` waits for an answer.
 inline constexpr absl::Duration kMaxAnswerTime = absl::Minutes(2);
 inline constexpr uint64_t kMinAnswerBytesPerSecond = uint64_t{1} << 20;
-inline constexpr absl::Duration kProgressInterval = absl::Milliseconds(200);
 // How far a trace's zero may lie before its start.
 inline constexpr absl::Duration kMaxZeroBeforeStart = absl::Hours(2);
 // Largest offset of a client's REALTIME from ours (a century), and largest uncertainty (an hour).

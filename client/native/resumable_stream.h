@@ -29,9 +29,9 @@ namespace jobscope {
 
 // Time limits of silence on a stream.
 struct StreamTimeouts {
-  // Workers send progress at least twice a second. A stream on which nothing arrives for this long
-  // may be a slow link (a message is visible only once it is complete) or a dead one: the client
-  // then calls Describe over a separate connection, which does not queue behind the stream.
+  // Workers send progress at least every two seconds. A stream on which nothing arrives for this
+  // long may be a slow link (a message is visible only once it is complete) or a dead one: the
+  // client then calls Describe over a separate connection, which does not queue behind the stream.
   absl::Duration silence = absl::Seconds(7);
   // A worker that does not answer this probe in time counts as lost.
   absl::Duration probe = absl::Seconds(5);

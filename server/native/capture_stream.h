@@ -97,6 +97,7 @@ class CaptureStream final : public StreamCall {
   bool ended_sent_ = false;     // it may still be in transit
   bool client_closed_ = false;  // no acknowledgement will come
   bool chunks_ = false;         // the client accepts chunks
+  bool by_steps_ = false;       // the client starts at a step, which it predicts from the progress
   uint64_t next_item_ = 1;
   uint64_t next_offset_ = 0;  // in the body of that item, if it is sent in chunks
   uint64_t resumed_at_ = 0;

@@ -178,9 +178,8 @@ void StreamCall::Advance() {
 }
 
 void StreamCall::TickEvery(absl::Duration interval) {
-  const bool ticking = tick_interval_ != absl::InfiniteDuration();
   tick_interval_ = interval;
-  if (!ticking) ArmTick();
+  ArmTick();
 }
 
 void StreamCall::ArmTick() {

@@ -78,7 +78,7 @@ class StreamCall : public OpenCall, public std::enable_shared_from_this<StreamCa
   // or written.
   void Finish(absl::Status status);
   bool finished() const { return wanted_status_.has_value(); }
-  // Runs OnTick periodically from now on; an infinite interval stops it.
+  // Runs OnTick periodically from now on, first after one interval; an infinite one stops it.
   void TickEvery(absl::Duration interval);
   // Sets the request's description for the audit line.
   void Describe(std::string description) { description_ = std::move(description); }
