@@ -238,14 +238,26 @@ TEST_F(NativeCaptureTest, RecordsAWindowOfSteps) {
   EXPECT_EQ(SummaryOf(stream->items).ended_by(), "steps");
 }
 
-TEST_F(NativeCaptureTest, ProgressComesAtMostFiveTimesASecond) {
+TEST_F(NativeCaptureTest, ProgressByStepsComesAtMostFiveTimesASecond) {
   StartServer();
   const absl::Time before = absl::Now();
-  auto stream = Arm();
+  v1::CaptureRequest arm = ArmRequestOf("steps");
+  arm.mutable_arm()->set_by_steps(true);
+  auto stream = Arm(arm);
   for (int i = 0; i < 8; ++i) {
     ASSERT_TRUE(stream->Await(v1::CaptureResponse::kProgress).has_value());
   }
   EXPECT_GE(absl::Now() - before, absl::Milliseconds(1500));
+  EXPECT_EQ(stream->progress.back().state(), "armed");
+}
+
+// Thousands of armed workers must leave their client time to start them.
+TEST_F(NativeCaptureTest, AnArmedOneSaysEveryTwoSecondsThatItIsAlive) {
+  StartServer();
+  const absl::Time before = absl::Now();
+  auto stream = Arm();
+  ASSERT_TRUE(stream->Await(v1::CaptureResponse::kProgress).has_value());
+  EXPECT_GE(absl::Now() - before, absl::Milliseconds(1900));
   EXPECT_EQ(stream->progress.back().state(), "armed");
   ASSERT_TRUE(stream->Send(StartRequestOf(absl::Minutes(1))));
   do {
