@@ -5,8 +5,8 @@
 
 Every figure of the table comes from this run. "overhead" is the wall time of a capture minus the requested duration: of
 the whole program `capture` on our side, from exec to exit, and of the call alone on the stock side, whose client is a Python
-process that has imported TensorFlow already. "end to file" is the time from the end of the recording, according to the trace, to
-the file under its final name.
+process that has imported TensorFlow already. "end to exit" is the part of it behind the end of the recording, which is taken from
+the trace: up to the exit of our program, or the return of the stock call. The trace lies under its final name by then.
 """
 
 import argparse
@@ -78,25 +78,26 @@ class Bench:
     # ---- one capture each ----
 
     def own_capture(self, addresses, duration_ms, sample_memory=True):
-        """Returns (overhead s, client peak bytes or None, manifest, run directory). An ordinary capture is timed without
-        samples of its memory, which would take turns on its locks each 2 ms."""
+        """Returns (overhead s, client peak bytes or None, end of the program in Unix ns, manifest, run directory).
+        Samples of the client's memory take turns on its locks each 2 ms: a capture that is timed takes none."""
         logdir = self.logdir()
         begin = time.perf_counter()
         run = clients.start_capture(addresses, logdir, duration_ms)
         sampler = processes.MemorySampler(run.process) if sample_memory else None
         code = run.process.wait(duration_ms / 1e3 + 120)
-        overhead = time.perf_counter() - begin - duration_ms / 1e3
+        overhead, ended_unix_ns = time.perf_counter() - begin - duration_ms / 1e3, time.time_ns()
         if code != 0:
             raise AssertionError(run.process.output())
         directory = clients.only_run(logdir)
-        return overhead, sampler and sampler.peak_bytes(), json.loads((directory / "capture.json").read_text()), directory
+        manifest = json.loads((directory / "capture.json").read_text())
+        return overhead, sampler and sampler.peak_bytes(), ended_unix_ns, manifest, directory
 
     def stock_capture(self, client, addresses, duration_ms):
-        """Returns (overhead s, client peak bytes, run directory)."""
+        """Returns (overhead s, client peak bytes, end of the call in Unix ns, run directory)."""
         logdir = self.logdir()
         answer = client.call("trace", addresses=addresses, logdir=str(logdir), duration_ms=duration_ms, timeout_s=180)
         peak = client.process.status_kib("VmHWM") * 1024
-        return answer["seconds"] - duration_ms / 1e3, peak, clients.only_run(logdir)
+        return answer["seconds"] - duration_ms / 1e3, peak, answer["ended_unix_ns"], clients.only_run(logdir)
 
     # ---- figures ----
 
@@ -124,18 +125,15 @@ def format_row(result):
 HEADER = "| what | unit | n | jobscope: median [min, max] | stock: median [min, max] | stock / jobscope |\n|---|---|---|---|---|---|"
 
 
-def own_end_to_file(manifest, directory):
+def own_end_to_exit(manifest, ended_unix_ns):
     entry = manifest["workers"][0]
-    # A rename changes the inode's change time: the kernel's clock of ticks, which is up to 4 ms behind.
-    published = (directory / entry["files"][0]["path"]).stat().st_ctime_ns
-    return (published - entry["start_unix_ns"] - entry["duration_ns"]) / 1e9
+    return (ended_unix_ns - entry["start_unix_ns"] - entry["duration_ns"]) / 1e9
 
 
-def stock_end_to_file(reader, directory):
+def stock_end_to_exit(reader, directory, ended_unix_ns):
     """Returns (s, events in the file)."""
-    path = next(directory.glob("*.xplane.pb"))
-    count = reader.call("count", path=str(path))
-    return (path.stat().st_ctime_ns - count["stop_unix_ns"]) / 1e9, sum(count["planes"].values())
+    count = reader.call("count", path=str(next(directory.glob("*.xplane.pb"))))
+    return (ended_unix_ns - count["stop_unix_ns"]) / 1e9, sum(count["planes"].values())
 
 
 def ordinary(bench):
@@ -143,25 +141,23 @@ def ordinary(bench):
     side has alone in a job."""
     own, stock = bench.own("train_loop", "--slow_ms=5"), bench.stock("tensorflow")
     client, reader = bench.stock_client(), bench.stock_client()
-    ours, theirs, our_memory, their_memory, our_file, their_file, their_program = [], [], [], [], [], [], []
-    for i in range(bench.runs + 2):
-        weigh = i < 2
+    ours, theirs, our_memory, their_memory, our_exit, their_exit, their_program = [], [], [], [], [], [], []
+    for _ in range(bench.runs):
         stock.process.signal(signal.SIGSTOP)
-        overhead, peak, manifest, directory = bench.own_capture([own.address], 1000, sample_memory=weigh)
+        overhead, _, ended, manifest, _ = bench.own_capture([own.address], 1000, sample_memory=False)
         stock.process.signal(signal.SIGCONT)
         time.sleep(SETTLE_S)
-        if weigh:
-            our_memory.append(peak / MIB)
-        else:
-            ours.append(overhead)
-        our_file.append(own_end_to_file(manifest, directory))
+        ours.append(overhead)
+        our_exit.append(own_end_to_exit(manifest, ended))
         own.process.signal(signal.SIGSTOP)
-        overhead, peak, directory = bench.stock_capture(client, [stock.address], 1000)
+        overhead, peak, ended, directory = bench.stock_capture(client, [stock.address], 1000)
         own.process.signal(signal.SIGCONT)
         time.sleep(SETTLE_S)
         theirs.append(overhead)
         their_memory.append(peak / MIB)
-        their_file.append(stock_end_to_file(reader, directory)[0])
+        their_exit.append(stock_end_to_exit(reader, directory, ended)[0])
+    for _ in range(2):
+        our_memory.append(bench.own_capture([own.address], 1000)[1] / MIB)
     for _ in range(3):
         begin = time.perf_counter()
         program = bench.stock_client()
@@ -170,7 +166,7 @@ def ordinary(bench):
         program.process.kill()
     bench.add("overhead, step loop, 1 s", "s", ours, theirs)
     bench.add("the same, stock client from exec on", "s", ours, their_program)
-    bench.add("end to file, step loop", "s", our_file, their_file)
+    bench.add("end to exit, step loop", "s", our_exit, their_exit)
     bench.add("peak memory of the client, step loop", "MiB", our_memory, their_memory)
     bench.add(
         "peak memory of the worker, step loop", "MiB",
@@ -196,15 +192,15 @@ def flood(bench, name, rate, runs, duration_ms=1000):
     """Records one C++ thread on both sides. One worker per run: the stock one never returns its memory."""
     library = build_stock_flood(bench.scratch)
     client, reader = bench.stock_client(), bench.stock_client()
-    columns = {key: ([], []) for key in ("overhead", "file", "peak", "after", "client", "events", "lost", "bytes")}
+    columns = {key: ([], []) for key in ("overhead", "exit", "peak", "after", "client", "events", "lost", "bytes")}
     for _ in range(runs):
         own = bench.own("flood_worker", "--threads=1", f"--scopes_per_second={rate}")
         before = own.process.status_kib("VmRSS") / 1024
-        overhead, peak, manifest, directory = bench.own_capture([own.address], duration_ms)
+        overhead, peak, ended, manifest, directory = bench.own_capture([own.address], duration_ms)
         entry = manifest["workers"][0]
         add = lambda key, side, value: columns[key][side].append(value)  # noqa: E731
         add("overhead", 0, overhead)
-        add("file", 0, own_end_to_file(manifest, directory))
+        add("exit", 0, own_end_to_exit(manifest, ended))
         add("peak", 0, own.process.status_kib("VmHWM") / 1024 - before)
         add("after", 0, own.process.status_kib("VmRSS") / 1024 - before)
         add("client", 0, peak / MIB)
@@ -215,19 +211,19 @@ def flood(bench, name, rate, runs, duration_ms=1000):
 
         stock = bench.stock("tensorflow", f"--flood={library},1,{rate}")
         before = stock.process.status_kib("VmRSS") / 1024
-        overhead, peak, directory = bench.stock_capture(client, [stock.address], duration_ms)
+        overhead, peak, ended, directory = bench.stock_capture(client, [stock.address], duration_ms)
         add("overhead", 1, overhead)
         add("peak", 1, stock.process.status_kib("VmHWM") / 1024 - before)
         add("after", 1, stock.process.status_kib("VmRSS") / 1024 - before)
         add("client", 1, peak / MIB)
         path = next(directory.glob("*.xplane.pb"))
-        end_to_file, events = stock_end_to_file(reader, directory)
-        add("file", 1, end_to_file)
+        end_to_exit, events = stock_end_to_exit(reader, directory, ended)
+        add("exit", 1, end_to_exit)
         add("events", 1, events)
         add("bytes", 1, path.stat().st_size / MIB)
         stock.process.kill()
     bench.add(f"overhead, {name}", "s", *columns["overhead"])
-    bench.add(f"end to file, {name}", "s", *columns["file"])
+    bench.add(f"end to exit, {name}", "s", *columns["exit"])
     bench.add(f"worker's memory added at the peak, {name}", "MiB", *columns["peak"])
     bench.add(f"worker's memory added after the answer, {name}", "MiB", *columns["after"])
     bench.add(f"peak memory of the client, {name}", "MiB", *columns["client"])
@@ -250,7 +246,7 @@ def start_spread(bench):
     own = [bench.own("flood_worker", "--threads=1", "--scopes_per_second=1000") for _ in range(count)]
     ours, late, our_overhead = [], [], []
     for _ in range(bench.runs):
-        overhead, _, manifest, _ = bench.own_capture([worker.address for worker in own], 500)
+        overhead, _, _, manifest, _ = bench.own_capture([worker.address for worker in own], 500)
         our_overhead.append(overhead)
         ours.append(manifest["start_spread_ns"] / 1e6)
         late.append(max(worker.get("late_ns", 0) for worker in manifest["workers"]) / 1e6)
@@ -259,7 +255,7 @@ def start_spread(bench):
     client = bench.stock_client()
     theirs, their_overhead = [], []
     for _ in range(bench.runs):
-        overhead, _, directory = bench.stock_capture(client, [worker.address for worker in stock], 500)
+        overhead, _, _, directory = bench.stock_capture(client, [worker.address for worker in stock], 500)
         their_overhead.append(overhead)
         starts = [traces.Trace.load(path).task_environment()["profile_start_time"] for path in directory.glob("*.xplane.pb")]
         theirs.append((max(starts) - min(starts)) / 1e6)

@@ -4,7 +4,7 @@
     stock_client.py tensorflow|xprof
 
 Prints `ready` once everything is imported. Each line on stdin is a request in JSON, each answer a line in JSON:
-{"ok": true, "seconds": S, ...} or {"ok": false, "seconds": S, "error": text}. What the clients themselves write to stderr stays there.
+{"ok": true, "seconds": S, "ended_unix_ns": T, ...} or {"ok": false, ..., "error": text}. What the clients themselves write to stderr stays there.
 """
 
 import gzip
@@ -137,6 +137,7 @@ def main():
         except Exception as error:  # Whatever a stock client raises is the answer.
             answer = {"ok": False, "error": f"{type(error).__name__}: {error}"}
         answer["seconds"] = time.monotonic() - begin
+        answer["ended_unix_ns"] = time.time_ns()
         print("answer " + json.dumps(answer), flush=True)
 
 
