@@ -152,24 +152,28 @@ void ResumableStream::SetPlannedEnd(uint64_t monotonic_ns) {
 void ResumableStream::Probe() {
   probe_ = std::make_unique<UnaryCalls>(options_.dial_probe(), threads_);
   probe_->Describe(options_.timeouts.probe,
-                   [this, weak = owner_, generation = generation_, heard_ns = heard_ns_](
-                       const grpc::Status& status, const v1::DescribeResponse&) {
+                   [this, weak = owner_, generation = generation_, heard_ns = heard_ns_,
+                    late_ns = threads_->last_late_ns()](const grpc::Status& status,
+                                                        const v1::DescribeResponse&) {
                      std::shared_ptr<Owner> owner = weak.lock();
                      if (owner == nullptr) return;
-                     strand_->Post([this, owner = std::move(owner), generation, heard_ns, status] {
-                       OnProbed(generation, heard_ns, status);
-                     });
+                     strand_->Post(
+                         [this, owner = std::move(owner), generation, heard_ns, late_ns, status] {
+                           OnProbed(generation, heard_ns, late_ns, status);
+                         });
                    });
 }
 
-void ResumableStream::OnProbed(uint64_t generation, uint64_t heard_ns, const grpc::Status& status) {
+void ResumableStream::OnProbed(uint64_t generation, uint64_t heard_ns, uint64_t late_ns,
+                               const grpc::Status& status) {
   const std::shared_ptr<Owner> owner = owner_.lock();
   if (generation != generation_ || closed_ || owner == nullptr) return;
   probe_.reset();
   const bool silent = IsNoAnswer(status);
   if (!silent) alive_ns_ = MonotonicNow();
-  // A message that arrived over the stream meanwhile is a sign of life, too.
-  if (silent && reading_ && heard_ns_ == heard_ns) {
+  // A message that arrived over the stream meanwhile is a sign of life, too. While this process
+  // does not keep up, silence shows nothing.
+  if (silent && reading_ && heard_ns_ == heard_ns && threads_->last_late_ns() == late_ns) {
     const absl::Duration since = absl::Nanoseconds(static_cast<int64_t>(MonotonicNow() - heard_ns));
     owner->OnLost(grpc::Status(
         grpc::StatusCode::UNAVAILABLE,
@@ -185,7 +189,8 @@ uint64_t ResumableStream::GiveUpDeadline() const {
 
 uint64_t ResumableStream::SilenceDeadline() const {
   if (!watches_silence_ || !reading_ || probe_ != nullptr) return kNeverNs;
-  return std::max(heard_ns_, alive_ns_) + DurationNs(options_.timeouts.silence);
+  return std::max({heard_ns_, alive_ns_, threads_->last_late_ns()}) +
+         DurationNs(options_.timeouts.silence);
 }
 
 uint64_t ResumableStream::StallDeadline() const {

@@ -32,6 +32,8 @@ struct StreamTimeouts {
   // Workers send progress at least every two seconds. A stream on which nothing arrives for this
   // long may be a slow link (a message is visible only once it is complete) or a dead one: the
   // client then calls Describe over a separate connection, which does not queue behind the stream.
+  // It counts from the last time at which this client itself did not keep up
+  // (CallThreads::last_late_ns): what has arrived may wait here.
   absl::Duration silence = absl::Seconds(7);
   // A worker that does not answer this probe in time counts as lost.
   absl::Duration probe = absl::Seconds(5);
@@ -112,7 +114,8 @@ class ResumableStream {
 
   // Asks whether the worker is alive.
   void Probe();
-  void OnProbed(uint64_t generation, uint64_t heard_ns, const grpc::Status& status);
+  void OnProbed(uint64_t generation, uint64_t heard_ns, uint64_t late_ns,
+                const grpc::Status& status);
 
   // Deadlines are on MONOTONIC; one timer serves all of them.
   void Watch();

@@ -14,6 +14,9 @@ namespace {
 // others.
 constexpr unsigned kMaxThreads = 4;
 
+// A timer that fires so much after it was due shows that events wait in the queue.
+constexpr uint64_t kLateNs = 500'000'000;
+
 }  // namespace
 
 CallThreads::CallThreads()
@@ -25,6 +28,14 @@ CallThreads::CallThreads()
 void CallThreads::AwaitUnused() {
   const auto unused = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return leases_ == 0; };
   const absl::MutexLock lock(&mutex_, absl::Condition(&unused));
+}
+
+void CallThreads::NoteTimer(uint64_t due_ns, uint64_t now_ns) {
+  if (now_ns < due_ns + kLateNs) return;
+  uint64_t last_ns = last_late_ns_.load(std::memory_order_relaxed);
+  while (last_ns < now_ns &&
+         !last_late_ns_.compare_exchange_weak(last_ns, now_ns, std::memory_order_relaxed)) {
+  }
 }
 
 CallThreads::~CallThreads() {

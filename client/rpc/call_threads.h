@@ -7,6 +7,8 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/completion_queue.h>
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -56,6 +58,13 @@ class CallThreads {
 
   grpc::CompletionQueue* queue() { return &queue_; }
 
+  // A timer fired at `now_ns` of MONOTONIC instead of `due_ns`.
+  void NoteTimer(uint64_t due_ns, uint64_t now_ns);
+  // When a timer was last noted that was half a second late or more; 0: none was. Up to then these
+  // threads did not keep up, or the machine slept: what looks like silence of a worker may be a
+  // message that was not read yet.
+  uint64_t last_late_ns() const { return last_late_ns_.load(std::memory_order_relaxed); }
+
  private:
   void Serve();
 
@@ -66,6 +75,7 @@ class CallThreads {
   // by _exit.
   const std::shared_ptr<grpc::Channel> engine_;
   grpc::CompletionQueue queue_;
+  std::atomic<uint64_t> last_late_ns_ = 0;
   std::vector<std::thread> threads_;
 };
 

@@ -4,13 +4,17 @@
 #include <utility>
 
 #include "client/rpc/deadline.h"
+#include "common/clock/monotonic.h"
 
 namespace jobscope {
+
+Timer::Timer(CallThreads* threads, absl::Duration delay, std::function<void()> fire)
+    : threads_(threads), due_ns_(MonotonicNow() + DurationNs(delay)), fire_(std::move(fire)) {}
 
 std::shared_ptr<Timer> Timer::Start(CallThreads* threads, absl::Duration delay,
                                     std::function<void()> fire) {
   // No make_shared: the constructor is private.
-  const std::shared_ptr<Timer> timer(new Timer(std::move(fire)));
+  const std::shared_ptr<Timer> timer(new Timer(threads, delay, std::move(fire)));
   timer->self_ = timer;
   timer->alarm_.Set(threads->queue(), DeadlineIn(delay),
                     static_cast<CallThreads::Call*>(timer.get()));
@@ -20,7 +24,9 @@ std::shared_ptr<Timer> Timer::Start(CallThreads* threads, absl::Duration delay,
 void Timer::OnDone(bool ok) {
   const std::shared_ptr<Timer> self = std::move(self_);
   const std::function<void()> fire = std::move(fire_);
-  if (ok) fire();
+  if (!ok) return;
+  threads_->NoteTimer(due_ns_, MonotonicNow());
+  fire();
 }
 
 }  // namespace jobscope

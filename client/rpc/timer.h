@@ -6,6 +6,7 @@
 
 #include <grpcpp/alarm.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -30,8 +31,10 @@ class Timer : public CallThreads::Call {
   void OnDone(bool ok) override;
 
  private:
-  explicit Timer(std::function<void()> fire) : fire_(std::move(fire)) {}
+  Timer(CallThreads* threads, absl::Duration delay, std::function<void()> fire);
 
+  CallThreads* const threads_;
+  const uint64_t due_ns_;  // on MONOTONIC
   std::function<void()> fire_;
   grpc::Alarm alarm_;
   std::shared_ptr<Timer> self_;  // until OnDone

@@ -144,18 +144,21 @@ class TensorflowWorker::Recording : public std::enable_shared_from_this<Recordin
 
   void Probe() {
     calls_->Describe(times_.silence,
-                     [self = shared_from_this()](const grpc::Status& status,
-                                                 const v1::DescribeResponse& response) {
-                       self->OnProbed(status, response);
+                     [self = shared_from_this(), late_ns = threads_->last_late_ns()](
+                         const grpc::Status& status, const v1::DescribeResponse& response) {
+                       self->OnProbed(late_ns, status, response);
                      });
   }
 
-  void OnProbed(const grpc::Status& status, const v1::DescribeResponse& response) {
+  // `late_ns`: CallThreads::last_late_ns when the probe began.
+  void OnProbed(uint64_t late_ns, const grpc::Status& status,
+                const v1::DescribeResponse& response) {
     bool gone = false;
     {
       const absl::MutexLock lock(&mutex_);
       if (ended_) return;
-      gone = IsSilence(status) && SteadyNow() >= end_;
+      // While this client does not keep up, silence shows nothing.
+      gone = IsSilence(status) && SteadyNow() >= end_ && threads_->last_late_ns() == late_ns;
       if (!gone) {
         if (status.ok()) *ours_ = true;
         waits_behind_.clear();

@@ -13,6 +13,9 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/clock/monotonic.h"
 #include "tensorflow/xplane.pb.h"
 #include "tests/client/fake_native_worker.h"
 #include "tests/client/native/native_fixture.h"
@@ -215,6 +218,32 @@ TEST_F(NativeSlowLinkTest, ADeadLinkIsNoticed) {
   EXPECT_LT(absl::Now() - begin, absl::Seconds(10));
   proxy.Stall(false);
   ExpectWholeTrace();
+}
+
+// While the client itself does not keep up, what seems silence may be a message that it has not read.
+TEST_F(NativeSlowLinkTest, SilenceCountsFromWhenTheClientWasLastLate) {
+  options_.timeouts.probe = absl::Seconds(2);
+  FakeNativeWorker::Script script;
+  script.capture = [](FakeCapture* capture) {
+    FakeNativeWorker::Begin(capture);
+    capture->SendStarted();
+    capture->Hang();
+    return grpc::Status::OK;
+  };
+  FakeNativeWorker fake(script);
+  TcpProxy proxy(fake.address());
+  Record(proxy.address(), absl::Seconds(60));
+  ASSERT_TRUE(log_->AwaitStarted());
+  proxy.Stall(true);
+  // The first probe is on its way by then; on a busy machine it may not be, which is as well.
+  absl::SleepFor(absl::Seconds(1));
+  // Late for three seconds more: neither that probe's end nor a silence before then is a verdict.
+  const uint64_t late_until_ns = MonotonicNow() + 3'000'000'000;
+  threads_.NoteTimer(0, late_until_ns);
+  ASSERT_TRUE(log_->AwaitNote("and no answer on a second connection"));
+  EXPECT_GE(MonotonicNow(), late_until_ns + DurationNs(options_.timeouts.silence));
+  worker_->Cancel();
+  log_->AwaitEnded();
 }
 
 // Workers drop a capture whose client says nothing: one that waits for its disk says that it is
