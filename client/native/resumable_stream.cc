@@ -157,10 +157,8 @@ void ResumableStream::Probe() {
                                                         const v1::DescribeResponse&) {
                      std::shared_ptr<Owner> owner = weak.lock();
                      if (owner == nullptr) return;
-                     strand_->Post(
-                         [this, owner = std::move(owner), generation, heard_ns, late_ns, status] {
-                           OnProbed(generation, heard_ns, late_ns, status);
-                         });
+                     strand_->Post([this, owner = std::move(owner), generation, heard_ns, late_ns,
+                                    status] { OnProbed(generation, heard_ns, late_ns, status); });
                    });
 }
 
