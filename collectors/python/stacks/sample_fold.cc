@@ -8,6 +8,7 @@ namespace jobscope::python {
 void SampleFold::Add(uint64_t ticks, const StackRound& round) {
   if (ticks > window_.end_ticks) return;
   ticks = std::max(ticks, window_.start_ticks);
+  last_ticks_ = ticks;
   ++rounds_;
   for (const uint64_t ident : round.idents) {
     if (const auto known = threads_.find(ident); known != threads_.end()) {
@@ -44,7 +45,9 @@ void SampleFold::Add(uint64_t ticks, const StackRound& round) {
 }
 
 void SampleFold::Finish(uint64_t end_ticks) {
-  window_.end_ticks = std::min(window_.end_ticks, end_ticks);
+  // The end becomes known a little late: spans that a later sample has ended are not shortened any
+  // more, and those around them contain them.
+  window_.end_ticks = std::min(window_.end_ticks, std::max(end_ticks, last_ticks_));
   for (auto& [ident, thread] : threads_) Close(&thread, 0, window_.end_ticks);
   threads_.clear();
 }

@@ -24,14 +24,12 @@ class SampleFold {
 
   // Adds samples requested at `ticks`: a thread that has had the GIL since then is where it was.
   void Add(uint64_t ticks, const StackRound& round);
-  // Ends open spans at the window's end.
+  // Ends open spans at the window's end, or at the last sample if that was later.
   void Finish(uint64_t end_ticks);
 
   uint64_t stacks() const { return stacks_; }
-  uint64_t cut_stacks() const {
-    return cut_stacks_;
-  }  // stacks of which only the inner frames were
-     // read
+  // Stacks of which only the inner frames were read.
+  uint64_t cut_stacks() const { return cut_stacks_; }
 
  private:
   struct OpenSpan {
@@ -52,6 +50,7 @@ class SampleFold {
   PythonLines* const lines_;
   TraceWindow window_;
   HashMap<uint64_t, Thread> threads_;  // by ident
+  uint64_t last_ticks_ = 0;            // of the last sample
   uint64_t rounds_ = 0;
   uint64_t stacks_ = 0;
   uint64_t cut_stacks_ = 0;

@@ -157,6 +157,13 @@ TEST_F(SampleFoldTest, SamplesBeforeTheWindowCountFromItsBegin) {
   EXPECT_THAT(Finish(2000), ElementsAre(Span{line_, a_, 0, 1000, 1}));
 }
 
+// The end becomes known late: what the last sample has ended lies within what goes on.
+TEST_F(SampleFoldTest, ASampleAfterTheEndIsWithinTheSpansAroundIt) {
+  Add(1000, {Stack(7, {kA, kB})});
+  Add(3000, {Stack(7, {kA})});
+  EXPECT_THAT(Finish(2500), ElementsAre(Span{line_, a_, 0, 2000, 2}, Span{line_, b_, 0, 2000, 1}));
+}
+
 TEST_F(SampleFoldTest, AnEndThatWasPlannedHolds) {
   window_.end_ticks = 2500;
   fold_ = std::make_unique<SampleFold>(lines_.get(), window_);
