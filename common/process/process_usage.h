@@ -4,8 +4,6 @@
 #ifndef COMMON_PROCESS_PROCESS_USAGE_H_
 #define COMMON_PROCESS_PROCESS_USAGE_H_
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <optional>
 
@@ -32,17 +30,6 @@ class ProcessUsageReader {
   int statm_ = -1;
   uint64_t page_bytes_ = 4096;
 };
-
-// Processor time that a thread of this process has used and waited for since it began.
-struct ThreadSchedule {
-  uint64_t cpu_ns = 0;
-  uint64_t waited_ns = 0;  // runnable but not running, up to the last time that it ran
-  bool runnable = false;   // currently running, or waiting for a processor
-};
-
-// Reads a thread's schedule. nullopt: there is no such thread, or the kernel does not count this.
-// Takes about 20 us.
-std::optional<ThreadSchedule> ReadThreadSchedule(pid_t thread);
 
 }  // namespace jobscope
 

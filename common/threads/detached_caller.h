@@ -32,7 +32,9 @@ class DetachedCaller {
 
   // Starts a call if none is running. `what` names it in reasons.
   bool Post(std::string what, std::function<void()> call);
-  // Waits for the call. True: no call is running, and what the last one owned is destroyed.
+  // Waits for the call. True: no call is running, and what the last one owned is destroyed. In the
+  // second half of `timeout`, which begins when this thread has noticed the end of the first, time
+  // that the call's thread waits for a processor does not count: it does not hang.
   bool Wait(absl::Duration timeout);
   // Posts a call and waits for it. False: an earlier call, or this one, has not returned in time.
   bool Run(std::string what, absl::Duration timeout, std::function<void()> call);

@@ -88,7 +88,7 @@ void CollectorTask::Post(Verb verb, absl::FunctionRef<void()> write_request) {
   if (abandoned_) return;
   write_request();
   posted_ = verb;
-  schedule_.reset();
+  starvation_.reset();
   changed_.NotifyAll();
 }
 
@@ -98,10 +98,9 @@ bool CollectorTask::Await(Clock::time_point deadline, const Meanwhile& meanwhile
   Clock::time_point until = deadline;
   while (!AwaitReturn(until, meanwhile)) {
     // The lock is released here: a thread that waits for it would look as if it hung.
-    const pid_t tid = tid_;
-    {
+    if (starvation_.has_value()) {
       const MutexUnlock unlocked(&mutex_);
-      until = deadline + Starved(tid);
+      until = deadline + starvation_->Lasted();
     }
     if (until <= Clock::now()) break;
   }
@@ -120,8 +119,7 @@ void CollectorTask::AwaitWithoutAbandoning(Clock::time_point deadline, const Mea
   const MutexLock lock(&mutex_);
   if (abandoned_) return;
   if (AwaitReturn(deadline, meanwhile)) return;
-  schedule_ = ReadThreadSchedule(tid_);
-  schedule_time_ = Clock::now();
+  starvation_.emplace(tid_);
 }
 
 bool CollectorTask::AwaitReturn(Clock::time_point deadline, const Meanwhile& meanwhile) {
@@ -136,17 +134,6 @@ bool CollectorTask::AwaitReturn(Clock::time_point deadline, const Meanwhile& mea
     const MutexUnlock unlocked(&mutex_);
     meanwhile();
   }
-}
-
-CollectorTask::Clock::duration CollectorTask::Starved(pid_t tid) const {
-  const std::optional<ThreadSchedule> now = ReadThreadSchedule(tid);
-  if (!schedule_.has_value() || !now.has_value()) return {};
-  // The kernel accounts a wait only when it ends. A wait in progress is the elapsed time minus the
-  // thread's CPU time.
-  if (!now->runnable) return std::chrono::nanoseconds(now->waited_ns - schedule_->waited_ns);
-  const Clock::duration passed = Clock::now() - schedule_time_;
-  return std::max(passed - std::chrono::nanoseconds(now->cpu_ns - schedule_->cpu_ns),
-                  Clock::duration::zero());
 }
 
 void CollectorTask::Finish() {

@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "collectors/collector.h"
-#include "common/process/process_usage.h"
+#include "common/process/starvation.h"
 #include "common/sync/mutex.h"
 
 namespace jobscope {
@@ -110,9 +110,6 @@ class CollectorTask {
   void RunVerb(Verb verb);
   // Calls the verb. Throws whatever the collector throws.
   absl::Status Call(Verb verb, std::optional<CollectorReport>* report);
-  // How long the thread has waited for a processor since AwaitWithoutAbandoning timed out; zero if
-  // unknown. Called on the session thread.
-  Clock::duration Starved(pid_t tid) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Drains until a verb is posted, or it is finished.
   void DrainUntilPosted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool called() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -137,10 +134,8 @@ class CollectorTask {
   Verb abandoned_in_ ABSL_GUARDED_BY(mutex_) = Verb::kNone;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   std::optional<CollectorReport> report_ ABSL_GUARDED_BY(mutex_);
-  // The thread's schedule when AwaitWithoutAbandoning timed out on this verb. Used by the session
-  // thread only.
-  std::optional<ThreadSchedule> schedule_;
-  Clock::time_point schedule_time_;
+  // Since AwaitWithoutAbandoning timed out on this verb. Used by the session thread only.
+  std::optional<Starvation> starvation_;
 
   // Written by Post, read by the thread in the verb that follows, without the lock.
   ArmRequest arm_request_;

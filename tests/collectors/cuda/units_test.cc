@@ -7,9 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <future>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,7 +23,6 @@
 #include "collectors/cuda/records/occupancy.h"
 #include "collectors/cuda/records/step_timeline.h"
 #include "common/process/fork_pause.h"
-#include "common/threads/detached_caller.h"
 #include "tests/quiet_stopwatch.h"
 
 namespace jobscope::cuda {
@@ -306,28 +303,6 @@ TEST(StepTimelineTest, FindsTheStepOfAnInstant) {
   StepTimeline none{RecentSteps()};
   none.Update();
   EXPECT_EQ(none.Find(1), nullptr);
-}
-
-TEST(DetachedCallerTest, GivesUpOnACallThatHangs) {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool go_on = false;
-  DetachedCaller calls("test");
-  EXPECT_TRUE(calls.Run("quick", absl::Seconds(10), [] {}));
-  EXPECT_FALSE(calls.Run("slow", absl::Milliseconds(5), [&] {
-    std::unique_lock<std::mutex> lock(mutex);
-    changed.wait(lock, [&] { return go_on; });
-  }));
-  EXPECT_TRUE(calls.busy());
-  EXPECT_EQ(calls.running(), "slow");
-  EXPECT_FALSE(calls.Post("another", [] {}));
-  {
-    const std::lock_guard<std::mutex> lock(mutex);
-    go_on = true;
-    changed.notify_all();
-  }
-  EXPECT_TRUE(calls.Wait(absl::Seconds(10)));
-  EXPECT_TRUE(calls.Run("again", absl::Seconds(10), [] {}));
 }
 
 // It is called on a thread that serves all callers.

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Measures how long a thread has wanted a processor without getting one.
+#ifndef COMMON_PROCESS_STARVATION_H_
+#define COMMON_PROCESS_STARVATION_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace jobscope {
+
+// Measures for how long a thread of this process has waited for a processor since this object was
+// made: on an overloaded machine a thread that is late does not hang, it is not scheduled. Making
+// and reading it each take about 20 us and need a free file descriptor. Not thread-safe.
+class Starvation {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit Starvation(pid_t thread);
+
+  // Zero if there is no such thread, or if the kernel does not count this.
+  Clock::duration Lasted() const;
+
+ private:
+  // Processor time that the thread has used and waited for since it began.
+  struct Schedule {
+    uint64_t cpu_ns = 0;
+    uint64_t waited_ns = 0;  // runnable but not running, up to the last time that it ran
+    bool runnable = false;   // currently running, or waiting for a processor
+  };
+  std::optional<Schedule> ReadSchedule() const;
+
+  const pid_t thread_;
+  const std::optional<Schedule> begin_;
+  const Clock::time_point begin_time_;
+};
+
+}  // namespace jobscope
+
+#endif  // COMMON_PROCESS_STARVATION_H_
