@@ -5,7 +5,6 @@
 
 #include <utility>
 
-#include "common/clock/monotonic.h"
 #include "common/process/starvation.h"
 #include "common/sync/mutex.h"
 #include "common/threads/worker_thread.h"
@@ -78,14 +77,15 @@ bool DetachedCaller::Wait(absl::Duration timeout) {
   // Most calls return in the first half, which asks the kernel nothing.
   if (state_->changed.WaitFor(&state_->mutex, timeout / 2, idle)) return true;
   const Starvation starvation(state_->tid);
-  const absl::Time end = SteadyNow() + timeout / 2;
-  absl::Time until = end;
-  while (!state_->changed.WaitFor(&state_->mutex, until - SteadyNow(), idle)) {
+  const auto begin = Starvation::Clock::now();
+  absl::Duration left = timeout / 2;
+  while (!state_->changed.WaitFor(&state_->mutex, left, idle)) {
     {  // a thread that waits for the lock would look as if it hung
       const MutexUnlock unlocked(&state_->mutex);
-      until = end + absl::FromChrono(starvation.Lasted());
+      left = timeout / 2 + absl::FromChrono(starvation.Lasted()) -
+             absl::FromChrono(Starvation::Clock::now() - begin);
     }
-    if (until <= SteadyNow()) return idle();
+    if (left <= absl::ZeroDuration()) return idle();
   }
   return true;
 }

@@ -220,7 +220,8 @@ TEST_F(NativeSlowLinkTest, ADeadLinkIsNoticed) {
   ExpectWholeTrace();
 }
 
-// While the client itself does not keep up, what seems silence may be a message that it has not read.
+// While the client itself does not keep up, what seems silence may be a message that it has not
+// read.
 TEST_F(NativeSlowLinkTest, SilenceCountsFromWhenTheClientWasLastLate) {
   options_.timeouts.probe = absl::Seconds(2);
   FakeNativeWorker::Script script;
