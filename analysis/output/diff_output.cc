@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -18,10 +20,14 @@ nlohmann::ordered_json DifferencesJson(const std::vector<Difference>& difference
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   const auto rounded = [](double value) { return std::round(value * 1e6) / 1e6; };
   for (const Difference& difference : differences) {
-    list.push_back({{"name", difference.name},
-                    {"before_ms", rounded(difference.before_ms)},
-                    {"after_ms", rounded(difference.after_ms)},
-                    {"change_ms", rounded(difference.delta_ms())}});
+    nlohmann::ordered_json entry = {{"name", difference.name}};
+    const auto add = [&](const char* key, std::optional<double> ms) {
+      if (ms.has_value()) entry[key] = rounded(*ms);
+    };
+    add("before_ms", difference.before_ms);
+    add("after_ms", difference.after_ms);
+    add("change_ms", difference.delta_ms());
+    list.push_back(std::move(entry));
   }
   return list;
 }
@@ -31,9 +37,12 @@ std::string DifferencesTable(const char* title, const std::vector<Difference>& d
   constexpr size_t kMaxRows = 12;
   for (const Difference& difference : differences) {
     if (table.rows() == kMaxRows) break;
-    table.Add({difference.name, absl::StrFormat("%.3f", difference.before_ms),
-               absl::StrFormat("%.3f", difference.after_ms),
-               absl::StrFormat("%+.3f", difference.delta_ms())});
+    const auto cell = [](std::optional<double> ms, bool sign) {
+      if (!ms.has_value()) return std::string("–");
+      return sign ? absl::StrFormat("%+.3f", *ms) : absl::StrFormat("%.3f", *ms);
+    };
+    table.Add({difference.name, cell(difference.before_ms, false), cell(difference.after_ms, false),
+               cell(difference.delta_ms(), true)});
   }
   return table.rows() == 0 ? std::string() : absl::StrCat("\n", table.Text());
 }
@@ -47,11 +56,14 @@ std::string DiffText(const RunDiff& diff, double gate_percent) {
       100 * diff.change, 100 * diff.change_low, 100 * diff.change_high, gate_percent);
   const auto line = [&text](const char* label, const Difference& difference) {
     absl::StrAppendFormat(&text, "%-8s %s: %s per step, before %s\n", label,
-                          OneLineInColumns(difference.name, 50), Milliseconds(difference.after_ms),
-                          Milliseconds(difference.before_ms));
+                          OneLineInColumns(difference.name, 50), Milliseconds(*difference.after_ms),
+                          Milliseconds(*difference.before_ms));
   };
-  if (!diff.classes.empty()) line("CLASS", diff.classes.front());
-  if (!diff.names.empty()) line("NAME", diff.names.front());
+  const auto changed = [](const std::vector<Difference>& differences) {
+    return !differences.empty() && differences.front().delta_ms().has_value();
+  };
+  if (changed(diff.classes)) line("CLASS", diff.classes.front());
+  if (changed(diff.names)) line("NAME", diff.names.front());
   if (!diff.why_inconclusive.empty()) {
     absl::StrAppend(&text, "WHY      ", diff.why_inconclusive, "\n");
   }
@@ -61,7 +73,7 @@ std::string DiffText(const RunDiff& diff, double gate_percent) {
 
 std::string DiffJson(const RunDiff& diff) {
   nlohmann::ordered_json root;
-  root["schema"] = 1;
+  root["schema"] = 2;
   root["outcome"] = OutcomeName(diff.outcome);
   root["step_ms"] = {{"before", diff.before_ms}, {"after", diff.after_ms}};
   root["change"] = diff.change;

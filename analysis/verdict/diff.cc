@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -47,7 +48,8 @@ Times ClassTimes(const Report& report) {
   return times;
 }
 
-Times NameTimes(const Report& report) {
+// Scopes and operators, or kernels. Empty: the run has recorded none.
+Times NameTimes(const Report& report, bool kernels) {
   Times times;
   size_t workers = 0;
   for (const WorkerRow& row : report.workers) workers += row.mean_ms.has_value() ? 1 : 0;
@@ -55,34 +57,43 @@ Times NameTimes(const Report& report) {
     if (row.view.steps.empty()) continue;
     const double unit =
         static_cast<double>(row.view.steps.size()) * static_cast<double>(workers) * kNsPerMs;
-    for (const v1::DigestName& name : row.view.digest->operators()) {
-      if (name.step_self_ns() > 0) {
-        times[name.name()] += static_cast<double>(name.step_self_ns()) / unit;
-      }
-    }
-    for (const v1::DigestName& name : row.view.digest->kernels()) {
-      times[name.name()] += static_cast<double>(name.self_ns()) / unit;
+    const v1::Digest& digest = *row.view.digest;
+    for (const v1::DigestName& name : kernels ? digest.kernels() : digest.operators()) {
+      const uint64_t ns = kernels ? name.self_ns() : name.step_self_ns();
+      if (ns > 0) times[name.name()] += static_cast<double>(ns) / unit;
     }
   }
   return times;
 }
 
-std::vector<Difference> Differences(const Times& before, const Times& after) {
-  std::map<std::string, Difference> all;
-  for (const auto& [name, ms] : before) all[name].before_ms = ms;
-  for (const auto& [name, ms] : after) all[name].after_ms = ms;
-  std::vector<Difference> differences;
-  for (auto& [name, difference] : all) {
-    difference.name = name;
-    differences.push_back(std::move(difference));
+using Known = std::optional<double>;
+
+// `absent_before`, `absent_after`: what is known of a name that the run does not have.
+void AddDifferences(const Times& before, const Times& after, Known absent_before,
+                    Known absent_after, std::vector<Difference>* differences) {
+  const auto find = [](const Times& times, const std::string& name, Known absent) {
+    const auto found = times.find(name);
+    return found != times.end() ? Known(found->second) : absent;
+  };
+  Times all = before;
+  all.insert(after.begin(), after.end());
+  for (const auto& [name, ms] : all) {
+    differences->push_back(
+        {name, find(before, name, absent_before), find(after, name, absent_after)});
   }
-  std::stable_sort(differences.begin(), differences.end(),
-                   [](const Difference& a, const Difference& b) {
-                     return std::fabs(a.delta_ms()) > std::fabs(b.delta_ms());
+}
+
+void SortByChange(std::vector<Difference>* differences) {
+  const auto change = [](const Difference& difference) {
+    return std::fabs(difference.delta_ms().value_or(0));
+  };
+  std::stable_sort(differences->begin(), differences->end(),
+                   [&](const Difference& a, const Difference& b) {
+                     return std::make_pair(a.delta_ms().has_value(), change(a)) >
+                            std::make_pair(b.delta_ms().has_value(), change(b));
                    });
   constexpr size_t kMaxDifferences = 20;
-  if (differences.size() > kMaxDifferences) differences.resize(kMaxDifferences);
-  return differences;
+  if (differences->size() > kMaxDifferences) differences->resize(kMaxDifferences);
 }
 
 size_t WorkersWithSteps(const Report& report) {
@@ -108,6 +119,11 @@ std::set<std::string> StepNames(const Report& report) {
 }
 
 }  // namespace
+
+std::optional<double> Difference::delta_ms() const {
+  if (!before_ms.has_value() || !after_ms.has_value()) return std::nullopt;
+  return *after_ms - *before_ms;
+}
 
 std::vector<double> StepTimesOf(const Report& report) {
   std::vector<double> times;
@@ -166,8 +182,17 @@ RunDiff CompareSteps(const std::vector<double>& all_before, const std::vector<do
 
 RunDiff DiffRuns(const Report& before, const Report& after, double gate) {
   RunDiff diff = CompareSteps(StepTimesOf(before), StepTimesOf(after), gate);
-  diff.classes = Differences(ClassTimes(before), ClassTimes(after));
-  diff.names = Differences(NameTimes(before), NameTimes(after));
+  AddDifferences(ClassTimes(before), ClassTimes(after), std::nullopt, std::nullopt, &diff.classes);
+  SortByChange(&diff.classes);
+  for (const bool kernels : {false, true}) {
+    const Times names_before = NameTimes(before, kernels);
+    const Times names_after = NameTimes(after, kernels);
+    // A run that has recorded names has recorded all that happened.
+    const auto absent = [](const Times& times) { return times.empty() ? Known() : Known(0); };
+    AddDifferences(names_before, names_after, absent(names_before), absent(names_after),
+                   &diff.names);
+  }
+  SortByChange(&diff.names);
   return diff;
 }
 

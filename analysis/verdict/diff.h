@@ -4,6 +4,7 @@
 #ifndef ANALYSIS_VERDICT_DIFF_H_
 #define ANALYSIS_VERDICT_DIFF_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,10 @@ namespace jobscope::analysis {
 
 struct Difference {
   std::string name;
-  double before_ms = 0;  // per step
-  double after_ms = 0;
-  double delta_ms() const { return after_ms - before_ms; }
+  // Per step. Absent: that run does not know it; what it knows not to have happened is 0.
+  std::optional<double> before_ms;
+  std::optional<double> after_ms;
+  std::optional<double> delta_ms() const;
 };
 
 struct RunDiff {
@@ -30,9 +32,10 @@ struct RunDiff {
   double change = 0;  // after / before - 1
   double change_low = 0;
   double change_high = 0;
-  std::vector<Difference> classes;  // largest change first; `name` is that of the class
-  std::vector<Difference> names;    // scopes, operators, kernels; largest change first, at most 20
-  std::string why_inconclusive;     // for example, too few steps
+  // Largest change first, then those that only one run knows. `name` is that of the class.
+  std::vector<Difference> classes;
+  std::vector<Difference> names;  // scopes, operators, kernels; the same order, at most 20
+  std::string why_inconclusive;   // for example, too few steps
 };
 
 // Returns the step times of a run in ms: for ranks in step the longest account of each common

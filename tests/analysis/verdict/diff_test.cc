@@ -4,8 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <random>
+#include <string>
+#include <vector>
 
+#include "analysis/output/diff_output.h"
 #include "tests/analysis/run_fixture.h"
 
 namespace jobscope::analysis {
@@ -61,9 +65,56 @@ TEST_F(DiffRunsTest, TheClassAndTheNameThatGrew) {
   EXPECT_EQ(diff.outcome, RunDiff::Outcome::kRegression);
   ASSERT_FALSE(diff.classes.empty());
   EXPECT_EQ(diff.classes[0].name, "host");
-  EXPECT_NEAR(diff.classes[0].delta_ms(), 15, 0.01);
+  EXPECT_NEAR(diff.classes[0].delta_ms().value_or(0), 15, 0.01);
   EXPECT_EQ(diff.names[0].name, "forward");
   EXPECT_NEAR(diff.change, 15.0 / 40, 0.001);
+}
+
+// Without a GPU collector a run knows nothing of kernels; a scope that it does not have did not run.
+TEST_F(DiffRunsTest, WhatOneRunDoesNotKnowIsAbsentAndNot0) {
+  const auto run = [this](bool second) {
+    TraceFile trace;
+    for (int step = 0; step < 20; ++step) {
+      const double begin_ms = 10.0 * step;
+      trace.Step(step, begin_ms, begin_ms + 10);
+      trace.Event("forward", begin_ms, begin_ms + 6);
+      if (!second) continue;
+      trace.Event("augment", begin_ms + 6, begin_ms + 9);
+      trace.Kernel("sgemm", begin_ms + 1, begin_ms + 5);
+    }
+    workers_ = json::array();
+    AddWorker(0, "node0", trace);
+    WriteManifest();
+    const absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
+    EXPECT_TRUE(digests.ok());
+    return digests.ok() ? *digests : Digests();
+  };
+  const Digests before = run(false);
+  const Digests after = run(true);
+  const RunDiff diff = DiffRuns(Reduce(before), Reduce(after), 0.05);
+  const auto named = [](const std::vector<Difference>& differences, const std::string& name) {
+    for (const Difference& difference : differences) {
+      if (difference.name == name) return difference;
+    }
+    ADD_FAILURE() << name;
+    return Difference();
+  };
+  const Difference device = named(diff.classes, "device_compute");
+  EXPECT_EQ(device.before_ms, std::nullopt);
+  EXPECT_NEAR(device.after_ms.value_or(0), 4, 0.01);
+  EXPECT_EQ(device.delta_ms(), std::nullopt);
+  EXPECT_TRUE(diff.classes.front().delta_ms().has_value()) << "known changes come first";
+  const Difference kernel = named(diff.names, "sgemm");
+  EXPECT_EQ(kernel.before_ms, std::nullopt);
+  EXPECT_NEAR(kernel.after_ms.value_or(0), 4, 0.01);
+  EXPECT_EQ(named(diff.names, "augment").before_ms, 0);
+
+  const json written = json::parse(DiffJson(diff));
+  for (const json& entry : written["names"]) {
+    EXPECT_EQ(entry.contains("before_ms"), entry["name"] != "sgemm") << entry;
+    EXPECT_EQ(entry.contains("change_ms"), entry["name"] != "sgemm") << entry;
+  }
+  EXPECT_THAT(DiffText(diff, 5), testing::ContainsRegex("sgemm +– +4.000 +–"));
 }
 
 TEST_F(DiffRunsTest, RunsOfOtherSizesAreUnlike) {
