@@ -70,7 +70,8 @@ TEST_F(DiffRunsTest, TheClassAndTheNameThatGrew) {
   EXPECT_NEAR(diff.change, 15.0 / 40, 0.001);
 }
 
-// Without a GPU collector a run knows nothing of kernels; a scope that it does not have did not run.
+// Without a GPU collector a run knows nothing of kernels:
+// not even that there were none. A scope that it does not have has not run.
 TEST_F(DiffRunsTest, WhatOneRunDoesNotKnowIsAbsentAndNot0) {
   const auto run = [this](bool second) {
     TraceFile trace;
