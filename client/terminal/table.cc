@@ -160,7 +160,9 @@ std::string State(const ManifestWorker& worker) {
   if (!busy.peer.empty()) absl::StrAppend(&text, " of ", busy.peer);
   // Before the start, its duration is unknown.
   const bool begun = busy.state != "arming" && busy.state != "armed";
-  if (begun) absl::StrAppend(&text, ", ", busy.remaining_ms.value_or(0), " ms left");
+  if (begun && busy.remaining_ms.has_value()) {
+    absl::StrAppend(&text, ", ", *busy.remaining_ms, " ms left");
+  }
   if (busy.waiting.value_or(0) > 0) absl::StrAppend(&text, ", ", *busy.waiting, " waiting");
   return text;
 }

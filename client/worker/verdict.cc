@@ -179,15 +179,17 @@ std::string HeldBy(const v1::Busy& busy) {
   // Before the start, its duration is unknown.
   const bool begun = busy.state() != "arming" && busy.state() != "armed";
   const std::string session = Printable(busy.session_id());
+  std::string when = ", which is armed and has not begun";
+  // One that has no planned end, or has passed it, has no time left that is known.
+  if (begun)
+    when = busy.remaining_ms() > 0 ? absl::StrCat(", ", busy.remaining_ms(), " ms left") : "";
   return absl::StrCat(
       "busy with session '", session, "'", busy.peer().empty() ? "" : " of ",
       Printable(busy.peer()),
       busy.client_lost_ms() == 0
           ? ""
           : absl::StrCat(", whose connection was lost ", busy.client_lost_ms(), " ms ago"),
-      ", ",
-      begun ? absl::StrCat(busy.remaining_ms(), " ms left") : "which is armed and has not begun",
-      "; try again later, or end that one: capture stop --session_id=", session);
+      when, "; try again later, or end that one: capture stop --session_id=", session);
 }
 
 int ExitCode(size_t delivered, size_t total) {

@@ -267,8 +267,8 @@ void FillFromDescription(const v1::DescribeResponse& description, ManifestWorker
   if (description.has_gpus()) FillGpus(description.gpus(), worker);
   if (description.has_busy()) {
     const v1::Busy& busy = description.busy();
-    worker->busy = {
-        Text(busy.session_id()), Text(busy.peer()), Text(busy.state()), busy.remaining_ms(), {}};
+    worker->busy = {Text(busy.session_id()), Text(busy.peer()), Text(busy.state()), {}, {}};
+    if (busy.remaining_ms() > 0) worker->busy->remaining_ms = busy.remaining_ms();
     if (busy.waiting() > 0) worker->busy->waiting = busy.waiting();
   }
   // JSON knows no infinity.

@@ -104,6 +104,12 @@ absl::Status CheckOwner(const std::string& parent, const std::string& child) {
       ", and everybody may write to ", parent, ": others could read or replace the traces"));
 }
 
+// A directory of ours in `parent`, which may exist already.
+absl::Status MakeOwn(const std::string& parent, const std::string& child, mode_t file_mode) {
+  const absl::StatusOr<bool> made = MakeDirectory(child, file_mode);
+  return made.ok() ? CheckOwner(parent, child) : made.status();
+}
+
 }  // namespace
 
 absl::StatusOr<mode_t> ParseFileMode(absl::string_view text) {
@@ -224,8 +230,8 @@ absl::StatusOr<std::unique_ptr<FileSink>> RunDirectory::CreateTrace(const std::s
   std::string directory = path_;
   if (part > 1) {
     directory = PartPath(path_, part);
-    const absl::StatusOr<bool> made = MakeDirectory(directory, file_mode_);
-    if (!made.ok()) return made.status();
+    const absl::Status made = MakeOwn(repository(), directory, file_mode_);
+    if (!made.ok()) return made;
   }
   return FileSink::Create(directory, absl::StrCat(stem, ".xplane.pb"), file_mode_);
 }
@@ -260,8 +266,8 @@ absl::Status RunDirectory::WriteMarker(absl::Time now) const {
 
 absl::Status RunDirectory::SetAside() {
   const std::string failed = absl::StrCat(logdir_, "/failed_runs");
-  const absl::StatusOr<bool> made = MakeDirectory(failed, file_mode_);
-  if (!made.ok()) return made.status();
+  const absl::Status made = MakeOwn(logdir_, failed, file_mode_);
+  if (!made.ok()) return made;
   for (int n = 1; n <= kMaxSuffix; ++n) {
     const std::string path = absl::StrCat(failed, "/", run_, n == 1 ? "" : absl::StrCat("-", n));
     // Replaces an empty directory, which belongs to nobody.

@@ -73,6 +73,8 @@ class RunDirectory {
 
   // Moves the directory of a run without a trace to <logdir>/failed_runs, out of sight of viewers,
   // which list every directory of profiles as a run. Its name becomes free again.
+  // kInvalidArgument: everybody can write to the logdir, and its "failed_runs" belongs to somebody
+  // else or is a link; the run then stays where it is.
   absl::Status SetAside();
 
   // Removes the directory if it is empty.

@@ -110,7 +110,7 @@ typedef struct jobscope_capture_options {
    * counted. */
   uint64_t max_trace_bytes;
   /* Also records events from this many ms before the start that the rings still hold: 0 to
-   * 3,600,000. */
+   * 3,600,000. Not for jobscope_capture_steps, which records whole steps: JOBSCOPE_E_INVALID. */
   uint64_t lookback_ms;
   /* Largest file, in bytes, 64 KiB to 1,900 MiB; 0: 256 MiB. A larger trace is split by time. */
   uint64_t part_limit_bytes;

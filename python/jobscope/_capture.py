@@ -110,7 +110,7 @@ def stop():
 def capture_steps(logdir, first, last, **options):
     """Captures whole steps: from the first step (jobscope.step) whose number is >= `first` to the end of the first
     whose number is >= `last`. Returns once armed; the capture ends and is written by itself. stop() can be called
-    at any time and returns the result. Options as in start().
+    at any time and returns the result. Options as in start(), except `lookback_ms`: steps are recorded whole.
     """
     for name, value in (("first", first), ("last", last)):
         if not isinstance(value, int):

@@ -140,6 +140,12 @@ absl::Status StartCapture(const char* logdir, const jobscope_capture_options* op
   }
   ProgrammaticRequest request;
   if (absl::Status status = MakeRequest(logdir, options, &request); !status.ok()) return status;
+  if (steps && request.capture.lookback > absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        "lookback_ms and a range of steps exclude each other: steps are recorded whole, from the "
+        "first to the last. Give lookback_ms to a capture that starts at once, or an earlier first "
+        "step");
+  }
   request.capture.steps = steps;
   DeliverAtExit([](absl::Time deadline) { TheCapture().FinishBeforeExit(deadline); });
   return TheCapture().Start(std::move(request));

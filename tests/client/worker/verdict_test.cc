@@ -137,6 +137,10 @@ TEST(Outcome, WhoHoldsAWorkerIsNamedPrintably) {
   busy.set_state("armed");
   EXPECT_THAT(HeldBy(busy), HasSubstr("of 10.0.0.7, which is armed and has not begun; try again"));
   EXPECT_THAT(HeldBy(busy), Not(HasSubstr(" ms ")));
+  // A capture of steps has no planned end.
+  busy.set_state("recording");
+  busy.set_remaining_ms(0);
+  EXPECT_THAT(HeldBy(busy), HasSubstr("of 10.0.0.7; try again"));
 }
 
 // What a worker says about silence is for people already.

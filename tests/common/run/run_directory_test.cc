@@ -117,6 +117,25 @@ TEST(RunDirectory, WhatOthersMadeInASharedLogdirIsRefused) {
   EXPECT_TRUE(Create(logdir.path(), "r").ok());
 }
 
+TEST(RunDirectory, FurtherDirectoriesAreOursAsWell) {
+  const TemporaryDirectory logdir;
+  const TemporaryDirectory elsewhere;
+  absl::StatusOr<RunDirectory> run = Create(logdir.path(), "r");
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_EQ(chmod(logdir.path().c_str(), 01777), 0);
+  const std::string failed = logdir.path() + "/failed_runs";
+  ASSERT_EQ(symlink(elsewhere.path().c_str(), failed.c_str()), 0);
+  EXPECT_THAT(std::string(run->SetAside().message()), HasSubstr("failed_runs is a link"));
+  EXPECT_THAT(List(elsewhere.path()), IsEmpty());
+  const std::string part = run->path() + ".part2";
+  ASSERT_EQ(chmod(run->repository().c_str(), 01777), 0);
+  ASSERT_EQ(symlink(elsewhere.path().c_str(), part.c_str()), 0);
+  EXPECT_THAT(std::string(run->CreateTrace("w", 2).status().message()), HasSubstr("is a link"));
+  EXPECT_THAT(List(elsewhere.path()), IsEmpty());
+  ASSERT_EQ(unlink(failed.c_str()), 0);
+  EXPECT_TRUE(run->SetAside().ok());
+}
+
 // Their traces would be taken for those of the new run.
 TEST(RunDirectory, PartsThatAreLeftOfARunTakeItsName) {
   const TemporaryDirectory logdir;

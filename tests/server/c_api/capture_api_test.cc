@@ -138,6 +138,10 @@ TEST_F(CaptureApiTest, OptionsOutOfRangeAreNamed) {
   EXPECT_THAT(jobscope::StartCapture(logdir_, options).error(),
               HasSubstr("host_tracer_level = 7 is out of range: 0 to 3"));
   EXPECT_THAT(jobscope::CaptureSteps(logdir_, 10, 9).error(), HasSubstr("comes before"));
+  jobscope::CaptureOptions before;
+  before.lookback_ms = 1000;
+  EXPECT_THAT(jobscope::CaptureSteps(logdir_, 9, 10, before).error(),
+              HasSubstr("lookback_ms and a range of steps exclude each other"));
 }
 
 TEST_F(CaptureApiTest, APartLimitCutsTheTrace) {
