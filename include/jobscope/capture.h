@@ -124,7 +124,8 @@ inline CaptureResult StopCapture() {
 // Captures whole steps into `logdir`, from the first step (JOBSCOPE_STEP) whose number is >=
 // `first` to the end of the first whose number is >= `last`. Returns once armed; the capture ends
 // and is written without further calls. StopCapture, called at any time, returns its result. ok()
-// is false as for StartCapture, if `last` < `first`, and with `lookback_ms`: steps are recorded whole.
+// is false as for StartCapture, if `last` < `first`, and with `lookback_ms`, because steps are
+// recorded whole.
 inline CaptureResult CaptureSteps(const std::string& logdir, int64_t first, int64_t last,
                                   const CaptureOptions& options = {}) {
   CaptureResult result;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run directories as XProf and TensorBoard meet them: our own client's, several in a second, and traces in parts."""
 
+import gzip
 import json
 import pathlib
 import sys
@@ -37,6 +38,22 @@ class Runs(case.InteropTest):
         self.assertEqual(xprof.overview(list(loaded)).environment["host_count"], "2")
         self.assertIn(run.table.count("ok"), range(2, 100), run.table)
         self.assertIn(str(directory), run.table, "the table does not say where the run is")
+
+    def test_a_run_for_perfetto(self):
+        worker = self.train_loop(env={"RANK": "5", "WORLD_SIZE": "8"})
+        self.assertEqual(self.capture([worker.address], 300).exit_code, 0)
+        directory = clients.only_run(self.logdir)
+        converter = pathlib.Path(__file__).parents[2] / "examples" / "to_perfetto.py"
+        conversion = processes.Process([sys.executable, converter, directory, self.scratch], env=workers.quiet_environment())
+        self.addCleanup(conversion.kill)
+        self.assertEqual(conversion.wait(60), 0, conversion.output())
+        with gzip.open(self.scratch / f"{worker.file_stem}.json.gz") as file:
+            events = json.load(file)["traceEvents"]
+        named = [event["args"]["name"] for event in events if event.get("name") == "process_name"]
+        self.assertTrue(named)
+        for name in named:
+            self.assertTrue(name.startswith("rank 5 "), named)
+        self.assertTrue(any(event.get("name") == "train" for event in events), "no step")
 
     def test_several_runs_in_one_second(self):
         worker = self.train_loop()

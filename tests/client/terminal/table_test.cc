@@ -15,6 +15,7 @@ namespace jobscope {
 namespace {
 
 using nlohmann::json;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -41,6 +42,22 @@ TEST(TableTest, WhatAHungCollectorLostIsUnknown) {
   EXPECT_FALSE(parsed["workers"][0].contains("lost"));
   EXPECT_FALSE(parsed["workers"][0]["collectors"][1].contains("lost"));
   EXPECT_THAT(CaptureTable(manifest), HasSubstr("losses not known"));
+}
+
+TEST(TableTest, ARankStandsBesideItsAddress) {
+  Manifest manifest;
+  manifest.workers.resize(2);
+  manifest.workers[0].address = "a:1";
+  manifest.workers[0].outcome = Outcome::kOk;
+  manifest.workers[0].rank = 5;
+  manifest.workers[1].address = "b:1";
+  manifest.workers[1].outcome = Outcome::kOk;
+  FillTotals(&manifest);
+  EXPECT_THAT(CaptureTable(manifest), ContainsRegex("WORKER +RANK +OUTCOME"));
+  EXPECT_THAT(CaptureTable(manifest), ContainsRegex("a:1 +5 +ok"));
+  EXPECT_THAT(CheckTable(manifest), ContainsRegex("a:1 +ok +5"));
+  // Whose rank is not known has none, not 0.
+  EXPECT_THAT(CaptureTable(manifest), ContainsRegex("b:1 +ok"));
 }
 
 TEST(TableTest, StepsThatWereInferredSaySo) {

@@ -11,6 +11,7 @@ namespace {
 
 using grpc::Status;
 using grpc::StatusCode;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -58,6 +59,31 @@ INSTANTIATE_TEST_SUITE_P(
                      Phase::kDescribe, "token"},
         DescribeCase{StatusCode::INTERNAL, "", true, Outcome::kFailed, Phase::kDescribe,
                      "gRPC code 13"}));
+
+TEST(Outcome, ConnectionsThatFailHaveARemedy) {
+  const struct {
+    const char* text;
+    const char* hint;
+  } cases[] = {
+      {"ipv4:1.2.3.4:5: Connection refused", "is the job running, and is the port right?"},
+      {"unix:/run/s: No such file or directory", "no worker has created that socket"},
+      {"connect: No route to host", "is the host up, and in this network?"},
+      {"connect: Network is unreachable", "is the host up, and in this network?"},
+      {"DNS resolution failed for x:1: C-ares status is not ARES_SUCCESS",
+       "the host's name is not known here"},
+      {"Domain name not found", "the host's name is not known here"},
+      {"Trying to connect an http1.x server", "that is a web server: is the port right?"},
+      {"Expected SETTINGS frame as the first frame, got frame type 80", "does not speak gRPC"},
+      {"Socket closed", "does the worker require TLS (--tls_ca)"},
+      {"recvmsg: Connection reset by peer", "does the worker require TLS (--tls_ca)"},
+      {"Broken pipe", "does the worker require TLS (--tls_ca)"},
+  };
+  for (const auto& [text, hint] : cases) {
+    const Verdict verdict =
+        JudgeDescribe(Status(StatusCode::UNAVAILABLE, text), false, absl::Seconds(5));
+    EXPECT_THAT(verdict.reason, AllOf(HasSubstr(text), HasSubstr(hint)));
+  }
+}
 
 struct CaptureCase {
   StatusCode code;

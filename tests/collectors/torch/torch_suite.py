@@ -146,6 +146,43 @@ class CompileTest(attached.TestCase):
             self.assertEqual(process.finish("end")[0], 0)
 
 
+GRAPH_BREAK = """
+import jobscope, torch
+
+
+def function(x):
+    with jobscope.trace("inside"):
+        return torch.tanh(x) + 1
+
+
+expected = function(torch.ones(3))
+assert torch.equal(torch.compile(function, backend="eager")(torch.ones(3)), expected)
+breaks = torch._dynamo.explain(function)(torch.ones(3)).graph_break_count
+try:
+    torch.compile(function, backend="eager", fullgraph=True)(torch.ones(3))
+    whole = "compiled"
+except torch._dynamo.exc.Unsupported:
+    whole = "refused"
+around = torch.compile(lambda x: torch.tanh(x) + 1, backend="eager", fullgraph=True)
+with jobscope.trace("around"):
+    assert torch.equal(around(torch.ones(3)), expected)
+print(breaks, whole)
+"""
+
+
+class GraphBreakTest(attached.TestCase):
+    """What docs/python.md says of scopes within compiled functions."""
+
+    def test_scopes_within_a_compiled_function(self):
+        package = os.path.join(os.path.dirname(attached.CAPTURE), "..", "python")
+        env = attached.environment(PYTHONPATH=package, OMP_NUM_THREADS="1")
+        code, out, errors = attached.run([sys.executable, "-B", self.script(GRAPH_BREAK)], env)
+        self.assertEqual(code, 0, errors)
+        breaks, whole = out.split()
+        self.assertGreaterEqual(int(breaks), 1)
+        self.assertEqual(whole, "refused")
+
+
 NVTX = """
 import sys, threading, torch
 

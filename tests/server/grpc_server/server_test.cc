@@ -300,6 +300,18 @@ TEST_F(PortFileTest, WhatIsPlantedThereHoldsNobodyUp) {
   unlink((path + ".4711.tmp").c_str());
 }
 
+TEST_F(PortFileTest, AnothersWithTheSameContentStays) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a file to another user";
+  const auto path = WritePortFile(directory_, identity_, "127.0.0.1:1");
+  ASSERT_TRUE(path.ok()) << path.status();
+  ASSERT_EQ(chown(path->c_str(), 12345, 12345), 0);
+  RemovePortFile(*path, identity_, "127.0.0.1:1");
+  EXPECT_EQ(Read(*path), "127.0.0.1:1\n");
+  ASSERT_EQ(chown(path->c_str(), geteuid(), getegid()), 0);
+  RemovePortFile(*path, identity_, "127.0.0.1:1");
+  EXPECT_EQ(Read(*path), "");
+}
+
 TEST_F(PortFileTest, AMissingDirectoryIsNamed) {
   const auto path = WritePortFile(directory_ + "/no", identity_, "127.0.0.1:1");
   EXPECT_THAT(std::string(path.status().message()),

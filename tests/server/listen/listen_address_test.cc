@@ -224,6 +224,13 @@ TEST_F(UnixSocket, AnotherFileIsLeftAlone) {
   EXPECT_TRUE(Exists());
 }
 
+TEST_F(UnixSocket, AMissingDirectoryIsNamed) {
+  const absl::Status status = Open(absl::StrCat("unix:", directory_, "/no/s")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("/no/s: no such directory; create it, or choose another path"));
+}
+
 TEST(ListenSocket, PortZeroIsTheKernelsChoice) {
   for (const std::string address : {"127.0.0.1:0", "0.0.0.0:0"}) {
     const auto socket = Open(address);

@@ -95,6 +95,19 @@ TEST(SegmentTest, FlushOfNothingAppendsNothing) {
 }
 
 // R3: by start, longest first; parents before children also where that leaves it open.
+// The store had no space for the line's declaration: readers reject a trace with events of a line
+// that they do not know.
+TEST(SegmentTest, EventsWithoutALineAreRefusedAndCounted) {
+  ParsingSink sink;
+  SegmentBuilder builder(&sink, 1, 0, 1);
+  builder.Add(Event(1, 1, 1));
+  builder.Add(Event(2, 1, 1));
+  builder.Flush();
+  EXPECT_TRUE(sink.segments.empty());
+  EXPECT_EQ(builder.refused_events(), 2U);
+  EXPECT_EQ(builder.appended_events(), 0U);
+}
+
 TEST(SegmentTest, CompletionOrderBecomesTraceOrder) {
   ParsingSink sink;
   SegmentBuilder builder(&sink, 1, 1, 1);
