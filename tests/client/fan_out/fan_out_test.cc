@@ -397,6 +397,28 @@ TEST_F(FanOutTest, OneProcessOfTwoAddressesIsRecordedOnce) {
   EXPECT_THAT(twin.verdict.reason, HasSubstr("(pid 7 on )"));
 }
 
+TEST_F(FanOutTest, EqualProcessIdsAreNotOneProcess) {
+  Script first;
+  first.pid = 7;
+  first.host = "a";
+  first.pid_space = "1";
+  Script elsewhere = first;
+  elsewhere.host = "b";
+  Script in_a_container = first;
+  in_a_container.pid_space = "2";
+  Script later = first;
+  later.start_unix_ns += 1;
+  // Whose start is not known may be another one.
+  Script unknown = first;
+  unknown.start_unix_ns = 0;
+  const std::vector<WorkerResult> results =
+      Run({first, elsewhere, in_a_container, later, unknown, unknown});
+  for (size_t i = 0; i < results.size(); ++i) {
+    EXPECT_STREQ(Name(results[i].verdict.outcome), "ok") << i;
+    EXPECT_EQ(starts(i).size(), 1u) << i;
+  }
+}
+
 // What one that is late costs must not grow with the number of workers: they may all be late.
 TEST_F(FanOutTest, LateOnesCostTheSameHoweverManyThereAre) {
   options_.max_parallel = 16384;

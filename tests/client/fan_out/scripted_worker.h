@@ -114,8 +114,11 @@ struct Script {
   absl::Duration describe_takes = absl::Milliseconds(1);
   bool busy = false;
   uint64_t max_duration_ms = 0;  // 0 does not tell
-  // Of its process: 0 does not tell. Those with the same one are the same process.
+  // Of its process: 0 does not tell. Those in which these four are equal are the same process.
   int64_t pid = 0;
+  std::string host;
+  std::string pid_space;
+  uint64_t start_unix_ns = 1'700'000'000'000'000'000;
   std::function<grpc::Status(int attempt)> arm = [](int) { return grpc::Status::OK; };
   absl::Duration arm_takes = absl::Milliseconds(1);  // longer than its deadline: a hang
   // Whether, and how soon after it was armed, the n-th attempt dies, from 0.
@@ -183,7 +186,9 @@ class ScriptedWorker : public WorkerClient {
     response.set_streams(script_.streams);
     response.set_clock_id(script_.clock_id);
     response.mutable_identity()->set_pid(script_.pid);
-    response.set_start_unix_ns(1'700'000'000'000'000'000);
+    response.mutable_identity()->set_host(script_.host);
+    response.set_pid_space(script_.pid_space);
+    response.set_start_unix_ns(script_.start_unix_ns);
     response.mutable_limits()->set_max_duration_ms(script_.max_duration_ms);
     if (script_.busy) {
       response.mutable_busy()->set_session_id("other");
