@@ -343,6 +343,32 @@ TEST_F(NativeResumeTest, AcknowledgingNothingKeepsNoSlot) {
   EXPECT_EQ(EventsOf(stalled->items), 300U);
 }
 
+// A client whose disk stands still takes nothing, and says that it lives.
+TEST_F(NativeResumeTest, WhoRepeatsAnAcknowledgementIsNotGivenUp) {
+  constexpr absl::Duration kHold = absl::Seconds(3);
+  flood_.Flood(300, 100, kSegmentBytes);
+  GrpcServerOptions options = Options();
+  options.native_limits.hold = kHold;
+  StartFlood(std::move(options));
+  auto waiting = RecordFlood("waiting");
+  const absl::Time until = absl::Now() + 3 * kHold;
+  EXPECT_TRUE(Eventually([&] { return !waiting->Ack(0) || absl::Now() > until; }));
+  Drain(waiting.get());
+  EXPECT_EQ(EventsOf(waiting->items), 300U);
+}
+
+TEST_F(NativeResumeTest, WhoSaysNothingIsGivenUp) {
+  flood_.Flood(300, 100, kSegmentBytes);
+  GrpcServerOptions options = Options();
+  options.native_limits.hold = absl::Milliseconds(200);
+  StartFlood(std::move(options));
+  auto silent = RecordFlood("silent");
+  EXPECT_TRUE(Eventually([&] { return server_->open_captures() == 0; }));
+  const grpc::Status status = silent->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_THAT(status.error_message(), HasSubstr("its client has received nothing of it for 200ms"));
+}
+
 // What a client did while the capture recorded does not count when it has ended.
 TEST_F(NativeResumeTest, AClientThatStoodStillMayGoOnAfterTheEnd) {
   flood_.Flood(2'000, 100, kSegmentBytes);  // more than sockets hold
