@@ -119,11 +119,11 @@ absl::Status SessionRun::Arm() {
   ArmRequest request;
   request.recording = options_.recording;
   request.lookback = options_.lookback;
-  request.store_bytes = options_.store_bytes;
   if (options_.on_command && options_.record_ahead) request.ahead = kRecordAhead;
   const auto slots = tasks_.Choose(environment_.slots, request);
   const absl::StatusOr<size_t> most_tasks = FindRoom(std::max<size_t>(slots.size(), 1));
   if (!most_tasks.ok()) return most_tasks.status();
+  request.store_bytes = context_->store->cap_bytes();
   tasks_.Create(slots, *most_tasks, context_);
   {
     const MutexLock lock(&mutex_);

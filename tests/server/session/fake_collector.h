@@ -81,6 +81,8 @@ class FakeCollector : public Collector {
     std::lock_guard<std::mutex> lock(mutex_);
     return start_request_;
   }
+  // Of a session that has ended.
+  uint64_t store_bytes() const { return arm_request_.store_bytes; }
   uint64_t end_ticks() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return end_ticks_;

@@ -130,6 +130,18 @@ TEST_F(SessionTest, AnAccountThatDoesNotFitCostsNoTrace) {
   EXPECT_THAT(result.summary.warnings(), Contains(HasSubstr("no room for the account")));
 }
 
+// A collector sizes its own memory by the store that the session has, not by the one requested.
+TEST_F(SessionTest, CollectorsSeeTheStoreThatTheProcessHasRoomFor) {
+  Make({&a_});
+  SessionOptions options = For(absl::Milliseconds(1));
+  options.store_bytes = uint64_t{1} << 50;  // more than any process can map
+  const SessionResult result = Submit(std::move(options)).Get();
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_THAT(result.summary.warnings(), Contains(HasSubstr("the capture's store had")));
+  EXPECT_LT(a_.store_bytes(), uint64_t{1} << 50);
+  EXPECT_EQ(a_.store_bytes(), result.summary.options().store_bytes());
+}
+
 // The fake hangs in each verb: the other collector's trace comes, and the next session goes on
 // without the hung one.
 class WedgedTest : public SessionTest, public ::testing::WithParamInterface<const char*> {};
