@@ -161,7 +161,8 @@ void KeepGrpcInitialised() {
 struct GrpcServer::State {
   explicit State(GrpcServerOptions options)
       : options(std::move(options)),
-        continuous(this->options.set_recording),
+        continuous(this->options.set_recording,
+                   absl::Milliseconds(static_cast<int64_t>(this->options.ceilings.duration_ms))),
         calls(limits::kMaxCalls, limits::kMaxCallsWithAnswered, audit),
         tensorflow({this->options.sessions, &continuous, &calls, this->options.steps,
                     this->options.identity().host(), this->options.store_bytes,

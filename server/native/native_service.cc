@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/native/native_service.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -134,7 +136,8 @@ v1::DescribeResponse NativeService::Description() const {
   response.mutable_limits()->set_hold_ms(
       static_cast<uint64_t>(absl::ToInt64Milliseconds(dependencies_.limits.hold)));
   response.mutable_limits()->set_max_lookback_ms(
-      static_cast<uint64_t>(absl::ToInt64Milliseconds(limits::kMaxLookback)));
+      std::min(dependencies_.ceilings.duration_ms,
+               static_cast<uint64_t>(absl::ToInt64Milliseconds(limits::kMaxLookback))));
   response.mutable_limits()->set_max_item_bytes(limits::kMaxItemBytes);
   response.set_streams(true);
   response.add_features("chunks");

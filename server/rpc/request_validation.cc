@@ -307,6 +307,11 @@ absl::StatusOr<SessionOptions> ValidateArm(const v1::Arm& request, const CallCon
   }
   if (!status.ok()) return status;
   status = CheckLevelCeilings("arm.", *recording, context.ceilings);
+  if (request.lookback_ns() > context.ceilings.duration_ms * 1'000'000) {
+    status.Update(OverCeiling("arm.lookback_ns", absl::StrCat(request.lookback_ns()),
+                              absl::StrCat(context.ceilings.duration_ms, " ms"),
+                              "JOBSCOPE_MAX_DURATION_MS", "options.max_duration_ms"));
+  }
   if (!status.ok()) return status;
   SessionOptions options;
   options.recording = *std::move(recording);

@@ -4,53 +4,98 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "server/limits.h"
+#include "server/rpc/grpc_timer.h"
 
 namespace jobscope {
 namespace {
 
-// Texts of stock servers, which clients and people search for.
-absl::Status NotRunning() { return absl::NotFoundError("No continuous profiling session found."); }
+// A text of stock servers, which clients and people search for.
+constexpr char kNotRunning[] = "No continuous profiling session found.";
 
 }  // namespace
+
+struct ContinuousProfiling::State {
+  struct Running {
+    ProfileCall call;
+    absl::Time since;
+    uint64_t number = 0;
+    std::unique_ptr<grpc::Alarm> timer;
+  };
+
+  absl::Status NotRunning() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    if (!ended_by_limit) return absl::NotFoundError(kNotRunning);
+    return absl::NotFoundError(absl::StrCat(
+        kNotRunning, " The last one ended after ", absl::FormatDuration(limit),
+        ", this worker's ceiling: start it again, or have the worker started with a higher "
+        "JOBSCOPE_MAX_DURATION_MS (options.max_duration_ms)"));
+  }
+  void End(bool by_limit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    running.reset();
+    ended_by_limit = by_limit;
+    set_recording(std::nullopt);
+  }
+
+  SetRecording set_recording;
+  absl::Duration limit;
+  absl::Mutex mutex;
+  std::optional<Running> running ABSL_GUARDED_BY(mutex);
+  uint64_t starts ABSL_GUARDED_BY(mutex) = 0;
+  bool ended_by_limit ABSL_GUARDED_BY(mutex) = false;  // the last one
+};
+
+ContinuousProfiling::ContinuousProfiling(SetRecording set_recording, absl::Duration limit)
+    : state_(std::make_shared<State>()) {
+  state_->set_recording = std::move(set_recording);
+  state_->limit = limit;
+}
 
 ContinuousProfiling::~ContinuousProfiling() { Stop().IgnoreError(); }
 
 absl::Status ContinuousProfiling::Start(ProfileCall call, absl::Time now) {
-  absl::MutexLock lock(&mutex_);
-  if (running_.has_value()) {
+  const absl::MutexLock lock(&state_->mutex);
+  if (state_->running.has_value()) {
     return absl::AlreadyExistsError("A profiling session is already running.");
   }
-  set_recording_(call.options.recording.host_tracer_level);
-  running_ = Running{std::move(call), now};
+  state_->set_recording(call.options.recording.host_tracer_level);
+  const uint64_t number = ++state_->starts;
+  auto timer = RunAfter(state_->limit, [weak = std::weak_ptr<State>(state_), number] {
+    const std::shared_ptr<State> state = weak.lock();
+    if (state == nullptr) return;
+    const absl::MutexLock lock(&state->mutex);
+    if (state->running.has_value() && state->running->number == number) state->End(true);
+  });
+  state_->running = State::Running{std::move(call), now, number, std::move(timer)};
   return absl::OkStatus();
 }
 
 absl::StatusOr<ProfileCall> ContinuousProfiling::Snapshot(absl::Time now) const {
-  absl::MutexLock lock(&mutex_);
-  if (!running_.has_value()) return NotRunning();
-  ProfileCall call = running_->call;
+  const absl::MutexLock lock(&state_->mutex);
+  if (!state_->running.has_value()) return state_->NotRunning();
+  ProfileCall call = state_->running->call;
   call.options.duration = absl::ZeroDuration();
   // The lookback counts from this instant, not from the session's start.
   call.options.start_unix_ns = absl::ToUnixNanos(now);
   // Never zero, even if the wall clock was set back: a session without length and lookback would be
   // refused.
-  call.options.lookback =
-      std::clamp(now - running_->since, absl::Milliseconds(1), limits::kMaxLookback);
+  call.options.lookback = std::clamp(now - state_->running->since, absl::Milliseconds(1),
+                                     std::min(state_->limit, limits::kMaxLookback));
   return call;
 }
 
 absl::Status ContinuousProfiling::Stop() {
-  absl::MutexLock lock(&mutex_);
-  if (!running_.has_value()) return NotRunning();
-  running_.reset();
-  set_recording_(std::nullopt);
+  const absl::MutexLock lock(&state_->mutex);
+  if (!state_->running.has_value()) return state_->NotRunning();
+  state_->End(false);
   return absl::OkStatus();
 }
 
 bool ContinuousProfiling::on() const {
-  absl::MutexLock lock(&mutex_);
-  return running_.has_value();
+  const absl::MutexLock lock(&state_->mutex);
+  return state_->running.has_value();
 }
 
 }  // namespace jobscope

@@ -236,7 +236,11 @@ grpc::ServerUnaryReactor* TensorflowService::StartContinuousProfiling(
     status = profile.status();
     if (status.ok()) {
       call->Describe(absl::StrCat("session \"", profile->options.session_id, "\""));
-      status = dependencies_.continuous->Start(*std::move(profile), call_context.now);
+      // Counts as a capture, unless it is refused because one runs.
+      if (!dependencies_.continuous->on()) status = dependencies_.rate->Take(absl::Now());
+      if (status.ok()) {
+        status = dependencies_.continuous->Start(*std::move(profile), call_context.now);
+      }
     }
   }
   call->Finish(status,

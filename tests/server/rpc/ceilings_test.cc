@@ -113,6 +113,20 @@ TEST(CeilingsTest, LongerCapturesAreRefused) {
             absl::StatusCode::kPermissionDenied);
 }
 
+TEST(CeilingsTest, LongerLookbacksAreRefused) {
+  CallContext context = Context();
+  context.ceilings.duration_ms = 5'000;
+  v1::Arm arm;
+  arm.set_lookback_ns(5'000'000'000);
+  EXPECT_TRUE(ValidateArm(arm, context).ok());
+  arm.set_lookback_ns(5'000'000'001);
+  const auto refused = ValidateArm(arm, context);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(TextOf(refused.status()),
+              AllOf(HasSubstr("arm.lookback_ns = 5000000001"), HasSubstr("ceiling of 5000 ms"),
+                    HasSubstr("JOBSCOPE_MAX_DURATION_MS"), HasSubstr("options.max_duration_ms")));
+}
+
 TEST(CeilingsTest, TheBytesOfATraceReachTheSession) {
   CallContext context = Context();
   context.ceilings.trace_bytes = 4 << 20;

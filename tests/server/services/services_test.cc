@@ -7,10 +7,14 @@
 #include <grpcpp/support/slice.h>
 #include <gtest/gtest.h>
 
+#include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/limits.h"
+#include "server/services/continuous_profiling.h"
 #include "tests/full_stderr.h"
 #include "tests/server/service_fixture.h"
 
@@ -175,6 +179,46 @@ TEST_F(ContinuousTest, TheServersEndIsItsEnd) {
   StartServer();
   ASSERT_TRUE(Start().ok());
   StopServer();
+  std::lock_guard<std::mutex> lock(mutex_);
+  EXPECT_THAT(recording_, ElementsAre(std::optional<int>(2), std::nullopt));
+}
+
+// Whose client has disconnected, for example.
+TEST_F(ContinuousTest, EndsAtTheOperatorsCeiling) {
+  GrpcServerOptions options = Options();
+  options.ceilings.duration_ms = 50;
+  StartServer(std::move(options));
+  ASSERT_TRUE(Start().ok());
+  EXPECT_TRUE(Eventually([&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return recording_.size() == 2;
+  }));
+  EXPECT_FALSE(Describe().continuous_profiling());
+  const grpc::Status snapshot = Snapshot().status;
+  EXPECT_EQ(snapshot.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(snapshot.error_message(),
+              AllOf(HasSubstr("No continuous profiling session found."),
+                    HasSubstr("ended after 50ms"), HasSubstr("JOBSCOPE_MAX_DURATION_MS")));
+  std::lock_guard<std::mutex> lock(mutex_);
+  EXPECT_THAT(recording_, ElementsAre(std::optional<int>(2), std::nullopt));
+}
+
+TEST_F(ContinuousTest, ASnapshotReachesBackToTheCeilingAtMost) {
+  const absl::Time start = absl::FromUnixSeconds(1'700'000'000);
+  ContinuousProfiling continuous([](std::optional<int> /*level*/) {}, absl::Minutes(10));
+  ASSERT_TRUE(continuous.Start({}, start).ok());
+  EXPECT_EQ(continuous.Snapshot(start + absl::Minutes(9))->options.lookback, absl::Minutes(9));
+  EXPECT_EQ(continuous.Snapshot(start + absl::Minutes(11))->options.lookback, absl::Minutes(10));
+}
+
+TEST_F(ContinuousTest, CountsAsACapture) {
+  GrpcServerOptions options = Options();
+  options.ceilings.captures_per_minute = 1;
+  StartServer(std::move(options));
+  ASSERT_TRUE(Start().ok());
+  EXPECT_EQ(Start().error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  ASSERT_TRUE(Stop().ok());
+  EXPECT_EQ(Start().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   std::lock_guard<std::mutex> lock(mutex_);
   EXPECT_THAT(recording_, ElementsAre(std::optional<int>(2), std::nullopt));
 }
