@@ -33,6 +33,49 @@ class NativeRefusalTest : public NativeFixture {
   }
 };
 
+// The operator's ceilings, in both protocols.
+TEST_F(NativeRefusalTest, LongerThanTheCeiling) {
+  GrpcServerOptions options = Options();
+  options.ceilings.duration_ms = 50;
+  StartServer(std::move(options));
+  constexpr auto kDenied = grpc::StatusCode::PERMISSION_DENIED;
+  EXPECT_EQ(Describe().limits().max_duration_ms(), 50u);
+  EXPECT_EQ(Describe().limits().max_lookback_ms(), 50u);
+  ExpectRefused(StatusOf({StartRequestOf(absl::Milliseconds(60))}), kDenied, "ceiling of 50 ms");
+  v1::CaptureRequest lookback = ArmRequestOf("lookback");
+  lookback.mutable_arm()->set_lookback_ns(60'000'000);
+  ExpectRefused(StatusOf({lookback}, false), kDenied, "ceiling of 50 ms");
+  ExpectRefused(Profile(Request(60)).status, kDenied, "ceiling of 50");
+  EXPECT_TRUE(Profile(Request(50)).status.ok());
+  Drain(Start(absl::Milliseconds(50)).get());
+}
+
+TEST_F(NativeRefusalTest, MoreCapturesThanTheCeiling) {
+  GrpcServerOptions options = Options();
+  options.ceilings.captures_per_minute = 2;
+  StartServer(std::move(options));
+  constexpr auto kExhausted = grpc::StatusCode::RESOURCE_EXHAUSTED;
+  // Either protocol takes from the same number.
+  EXPECT_TRUE(Profile(Request(1)).status.ok());
+  Drain(Start(absl::Milliseconds(1)).get());
+  EXPECT_TRUE(AwaitIdle());
+  ExpectRefused(Profile(Request(1)).status, kExhausted, "2 captures per minute");
+  ExpectRefused(StatusOf({ArmRequestOf("third")}, false), kExhausted, "2 captures per minute");
+}
+
+TEST_F(NativeRefusalTest, MoreBytesThanTheCeilingEndTheRecording) {
+  GrpcServerOptions options = Options();
+  options.ceilings.trace_bytes = 2 << 20;
+  StartFlood(std::move(options));
+  flood_.Flood(1'000, 100, 20'000);
+  const Reply reply = Profile(Request(600'000));
+  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+  EXPECT_EQ(ServiceFixture::SummaryOf(Trace(reply)).ended_by(), "max_trace_bytes");
+  auto stream = Start(absl::Minutes(10));
+  Drain(stream.get());
+  EXPECT_EQ(SummaryOf(stream->items).ended_by(), "max_trace_bytes");
+}
+
 v1::CaptureRequest AckOf(uint64_t through) {
   v1::CaptureRequest request;
   request.mutable_ack()->set_through(through);
