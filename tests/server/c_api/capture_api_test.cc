@@ -125,6 +125,18 @@ TEST_F(CaptureApiTest, StepsStartAndEndByThemselves) {
   EXPECT_EQ(events.at("work").size(), 11u);
 }
 
+TEST_F(CaptureApiTest, TheKillSwitchWins) {
+  ASSERT_EQ(setenv("JOBSCOPE_DISABLE", "1", 1), 0);
+  const jobscope::CaptureResult started = jobscope::StartCapture(logdir_);
+  const jobscope::CaptureResult by_steps = jobscope::CaptureSteps(logdir_, 100, 110);
+  ASSERT_EQ(unsetenv("JOBSCOPE_DISABLE"), 0);
+  for (const jobscope::CaptureResult& result : {started, by_steps}) {
+    EXPECT_FALSE(result.ok());
+    EXPECT_THAT(result.error(), HasSubstr("JOBSCOPE_DISABLE is set"));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(logdir_));
+}
+
 TEST_F(CaptureApiTest, AWrongLogdirIsAnErrorThatNamesIt) {
   const jobscope::CaptureResult result = jobscope::StartCapture("/proc/nowhere");
   EXPECT_FALSE(result);
