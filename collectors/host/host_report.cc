@@ -75,10 +75,14 @@ void AddWarnings(const ReportInput& input, const jobscope_totals& totals, Collec
                         totals.dictionary_full));
   }
   if (input.threads_without_ring > 0) {
-    report->warnings.push_back(absl::StrFormat(
-        "%d threads have no ring because the memory for rings is used up (%d rings, %d MiB); raise "
-        "its cap, or make rings smaller",
-        input.threads_without_ring, totals.ring_count, totals.ring_bytes >> 20));
+    const uint64_t most = input.reader->max_listed_without_ring;
+    const bool all_listed = most == 0 || input.threads_without_ring < most;
+    report->warnings.push_back(
+        absl::StrFormat("%s%d threads have no ring because the memory for rings is used up (%d "
+                        "rings, %d MiB); raise "
+                        "its cap, or make rings smaller",
+                        all_listed ? "" : "at least ", input.threads_without_ring,
+                        totals.ring_count, totals.ring_bytes >> 20));
   }
   if (input.reader->uses_tsc == 0) {
     report->warnings.push_back(

@@ -294,7 +294,7 @@ struct jobscope_trace_reader g_reader = {
     sizeof(struct jobscope_trace_reader),
     0,  // uses_tsc, ring_records: see BindReaderTable
     0,
-    0,
+    kMaxBareStates,
     &SetHolder,
     &Mask,
     &Quiesce,

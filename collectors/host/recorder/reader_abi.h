@@ -151,7 +151,9 @@ struct jobscope_trace_reader {
   uint32_t size;          // sizeof the table in the recorder
   uint32_t uses_tsc;      // 1: ticks are TSC; 0: ticks are CLOCK_MONOTONIC nanoseconds
   uint32_t ring_records;  // capacity of one ring
-  uint32_t reserved;
+  // Number of threads without a ring that are listed at most; further ones are counted only. 0: not
+  // known, the recorder is an older one.
+  uint32_t max_listed_without_ring;
 
   // Sets the bits that `holder` wants. Calls for one holder must not overlap.
   void (*set_mask)(uint32_t holder, uint32_t bits);

@@ -90,6 +90,7 @@ class FakeRecorder {
   FakeRecorder& operator=(const FakeRecorder&) = delete;
 
   const host::Reader* table() const { return &table_; }
+  void set_max_listed_without_ring(uint32_t most) { table_.max_listed_without_ring = most; }
 
   // Appends a main record.
   void Add(uint64_t serial, uint8_t kind, uint32_t site, uint64_t begin, uint64_t end,

@@ -20,6 +20,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST_F(HostCollectorTest, BadRecordsAreLostNotFatal) {
   Begin();
@@ -63,6 +64,18 @@ TEST_F(HostCollectorTest, EveryCauseOfLossIsCounted) {
   ASSERT_EQ(session_.report().threads.size(), 1u);
   EXPECT_EQ(session_.report().threads[0].lost, 9u);
   EXPECT_EQ(session_.report().threads[0].attempted, 15u);
+}
+
+TEST_F(HostCollectorTest, ThreadsWithoutARingThatAreNotListedAreNotDenied) {
+  recorder_.set_max_listed_without_ring(3);
+  Begin();
+  for (uint64_t serial = 2; serial < 4; ++serial) Thread(serial).has_ring = false;
+  End(100);
+  EXPECT_THAT(session_.report().warnings, Contains(StartsWith("2 threads have no ring")));
+  Begin();
+  Thread(4).has_ring = false;
+  End(100);
+  EXPECT_THAT(session_.report().warnings, Contains(StartsWith("at least 3 threads have no ring")));
 }
 
 TEST_F(HostCollectorTest, LossesBeforeTheSessionAreNotItsOwn) {

@@ -153,6 +153,30 @@ TEST(NoRing, AThreadWithoutARingTakesOneThatComesBack) {
   }).join();
 }
 
+TEST(NoRing, TheReaderKnowsHowManyAreListedAtMost) {
+  Recording recording(kAllBits);
+  ASSERT_EQ(Reader()->configure(1024, 0), 0);
+  const uint32_t most = Reader()->max_listed_without_ring;
+  ASSERT_GT(most, 0u);
+  std::promise<void> leave;
+  std::shared_future<void> left = leave.get_future().share();
+  std::vector<std::thread> threads;
+  for (uint32_t i = 0; i < most + 10; ++i) {
+    std::promise<void> attached;
+    threads.emplace_back([&attached, left] {
+      JOBSCOPE_INSTANT("attempt");
+      attached.set_value();
+      left.wait();
+    });
+    attached.get_future().wait();
+  }
+  uint32_t without_ring = 0;
+  for (const jobscope_thread_info& info : ListThreads()) without_ring += 1 - info.has_ring;
+  leave.set_value();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(without_ring, most);
+}
+
 // Also while a reader holds ended threads: it is never told of these, so it could not release them.
 TEST(NoRing, ThreadsWithoutARingComeAndGoWithoutEnd) {
   Recording recording(kAllBits);
