@@ -7,6 +7,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <memory>
 #include <string>
@@ -45,12 +47,12 @@ const Jump kJumps[] = {
     {"TicksBehind", 3600 * kSecondNs, 3600 * kSecondNs, "jumped by -3600."},
 };
 
-class ClockSessionTest : public ::testing::TestWithParam<Jump> {
+class ClockSourceTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!uses_tsc_) GTEST_SKIP() << "ticks are MONOTONIC here";
   }
-  ~ClockSessionTest() override {
+  ~ClockSourceTest() override {
     if (manager_ != nullptr) {
       EXPECT_TRUE(manager_->Shutdown(absl::Seconds(60)));
     }
@@ -154,6 +156,8 @@ class ClockSessionTest : public ::testing::TestWithParam<Jump> {
   SessionTicket ticket_ = 0;
 };
 
+class ClockSessionTest : public ClockSourceTest, public ::testing::WithParamInterface<Jump> {};
+
 TEST_P(ClockSessionTest, AJumpBeforeACaptureLeavesItsTimesRight) {
   Make();
   ASSERT_TRUE(Becomes([this] { return clock_->AgeNs(MonotonicNs()) > kMinBaselineNs; }));
@@ -220,6 +224,24 @@ TEST_P(ClockSessionTest, ALookbackDoesNotReachBehindAJump) {
   EXPECT_TRUE(Named(result, "before").empty());
   EXPECT_LE(result.summary.lookback_ns(),
             static_cast<uint64_t>(std::chrono::nanoseconds(Steady::now() - jumped).count()));
+}
+
+// The kernel has found the counter unstable after the server's start.
+TEST_F(ClockSourceTest, AnUnstableCounterIsInTheTrace) {
+  const std::string path = ::testing::TempDir() + "/clocksource_of_a_session";
+  std::ofstream(path) << "tsc\n";
+  clock_ = std::make_shared<ClockBaseline>(uses_tsc_, path);
+  Make();
+  const auto warnings_of_a_session = [this] {
+    std::future<SessionResult> pending = Submit();
+    EXPECT_TRUE(Started());
+    manager_->Stop("s");
+    return Warnings(Get(&pending));
+  };
+  EXPECT_EQ(warnings_of_a_session(), "");
+  std::ofstream(path) << "hpet\n";
+  EXPECT_THAT(warnings_of_a_session(), HasSubstr("hpet"));
+  std::filesystem::remove(path);
 }
 
 INSTANTIATE_TEST_SUITE_P(Jumps, ClockSessionTest, ::testing::ValuesIn(kJumps),
