@@ -7,12 +7,14 @@ JOBSCOPE_TEST_FINE_LADDER=1 climbs further, and memory in steps of 8 MiB.
 import concurrent.futures
 import json
 import os
+import re
 import select
 import signal
 import socket
 import subprocess
 import sys
 import time
+import typing
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
@@ -23,6 +25,8 @@ PROBE = os.environ["JOBSCOPE_TEST_PROBE"]
 WORKER = os.environ["JOBSCOPE_TEST_LIMITED_WORKER"]
 FINE = os.environ.get("JOBSCOPE_TEST_FINE_LADDER") == "1"
 WITHOUT_SANITIZER = unittest.skipIf(os.environ.get("JOBSCOPE_TEST_SANITIZED"), "a sanitizer ends the process where memory is short")
+# The most that a start, a refusal, a stop, or a call takes. A call's time includes that of the program that makes it.
+MOST_S = 3
 # What has not come by then hangs. The library's own deadlines are a few seconds; the rest is for a busy machine.
 HANG_S = 60
 NOT_SUPPORTED = 77
@@ -80,18 +84,31 @@ class Worker:
         return code, errors
 
 
+class Fault(typing.NamedTuple):
+    text: str
+    only_late: bool
+
+
 def climb(limit, free):
-    """One rung: None if all is well, "unsupported", or what is wrong."""
+    """One rung: None if all is well, "unsupported", or what is wrong and whether it is only late."""
     with Worker(limit, free) as worker:
         said = [worker.said]
         if worker.said.startswith("unsupported"):
             return "unsupported"
         wrong = []
+        took_s = {}
+
+        def timed(*arguments):
+            began = time.monotonic()
+            answer = worker.call(*arguments)
+            took_s[arguments[0]] = time.monotonic() - began
+            return answer
+
         if worker.said.startswith("started"):
-            described = worker.call("describe")
+            described = timed("describe")
             if described["code"] != 0:
                 wrong.append("has started, and does not answer")
-            captured = worker.call("profile", "50")
+            captured = timed("profile", "50")
             if captured["code"] not in (0, RESOURCE_EXHAUSTED):
                 wrong.append("no answer to a capture")
             said += [described, captured, worker.tell("stop")]
@@ -102,16 +119,31 @@ def climb(limit, free):
         code, errors = worker.finish()
         if code != 0 or STOP_GIVEN_UP in errors:
             wrong.append(f"ends with {code}")
-        return f"{free} free {limit}: {', '.join(wrong)}: {said} {errors[-500:]}" if wrong else None
+        for line in (said[0], said[-1]):
+            if isinstance(line, str) and re.match(r"(started|refused|stopped) \d", line):
+                took_s[line.split()[0]] = int(line.split()[1]) / 1e3
+        late = [f"{what} takes {seconds:.1f} s" for what, seconds in took_s.items() if seconds > MOST_S]
+        if not wrong and not late:
+            return None
+        return Fault(f"{free} free {limit}: {', '.join(wrong + late)}: {said} {errors[-500:]}", only_late=not wrong)
 
 
 class LadderTest(unittest.TestCase):
     def _climb(self, limit, rungs):
+        rungs = list(rungs)
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             results = list(pool.map(lambda free: climb(limit, free), rungs))
         if "unsupported" in results:
             self.skipTest(f"the limit on {limit} cannot be set here (threads: root only)")
-        self.assertEqual([wrong for wrong in results if wrong], [])
+        self.assertEqual([fault.text for fault in results if fault and not fault.only_late], [])
+        for free, fault in zip(rungs, results):
+            if fault:
+                self._climb_alone(limit, free)
+
+    @machine.again_if_busy(0.5)
+    def _climb_alone(self, limit, free):
+        """What was late beside others is not late by itself."""
+        self.assertIsNone(climb(limit, free))
 
     def test_descriptors(self):
         self._climb("descriptors", range(0, 65 if FINE else 25))
