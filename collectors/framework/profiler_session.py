@@ -15,7 +15,8 @@ import os
 import sys
 import time
 
-_MAX_STOP_S = 60  # maximum delay of the program's exit, or its own trace, by a hanging profiler
+_MAX_STOP_S = 60  # maximum delay of the program's exit by a hanging profiler
+_MAX_WAY_S = 5  # maximum delay of the program's own trace by one; handing over a recording takes under a second
 _MAX_MERGE_S = 1
 
 _given = globals()
@@ -113,7 +114,11 @@ def _after_ours(function):
 
 def _make_way():
     """Ends our session, because the program starts its own on this thread."""
-    if not _busy.acquire(timeout=_MAX_STOP_S):
+    if not _busy.acquire(timeout=_MAX_WAY_S):
+        _given["interrupt"](
+            f"{_given['ORIGIN']} did not end this recording within {_MAX_WAY_S} s when the program began its own trace, which it may"
+            " have refused: it has one session at a time"
+        )
         return
     try:
         # The collector's own start also gets here, before there is a session.

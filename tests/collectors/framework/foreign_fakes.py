@@ -131,6 +131,7 @@ _tensorflow_start = TensorflowSession.start
 
 def close_gate():
     gate.clear()
+    stopping.clear()
 
 
 def await_stopping():

@@ -261,6 +261,25 @@ TEST_P(ForeignXSpaceCollectorTest, TheProgramsOwnTraceWaitsForAHandover) {
   EXPECT_EQ(driver_.report().events, 3u);
 }
 
+// Nor does it wait for one that hangs (20 s here): the framework itself then answers the program.
+TEST_P(ForeignXSpaceCollectorTest, AHangingHandoverDelaysTheProgramsOwnTraceByAFewSeconds) {
+  ASSERT_TRUE(driver_.Arm().ok());
+  ASSERT_TRUE(driver_.Start().ok());
+  LetGo(Recording(3, /*marked=*/true));
+  Call("close_gate");
+  std::thread collector([&] { (void)driver_.StopAt(driver_.Now() + 1'000'000'000); });
+  Call("await_stopping");
+  const auto said = std::get<std::string>(Call("program_traces", {std::string(GetParam().name)}));
+  Call("open_gate");
+  collector.join();
+  EXPECT_NE(said.find("nother profiling session active"), std::string::npos) << said;
+  EXPECT_EQ(driver_.report().state, CollectorState::kDegraded);
+  EXPECT_NE(driver_.report().reason.find("did not end this recording within 5 s"),
+            std::string::npos)
+      << driver_.report().reason;
+  EXPECT_EQ(driver_.report().events, 3u);
+}
+
 TEST_P(ForeignXSpaceCollectorTest, NoMoreIsTakenThanACaptureMayKeep) {
   driver_.request().store_bytes = 1000;
   ASSERT_TRUE(driver_.Arm().ok());
