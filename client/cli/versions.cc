@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/versions.h"
 
+#include <ares_version.h>
 #include <google/protobuf/stubs/common.h>
 #include <grpcpp/grpcpp.h>
 #include <openssl/crypto.h>
@@ -29,7 +30,8 @@ std::string LinkedVersions() {
   return absl::StrCat("jobscope ", Version(), "\n", "gRPC ", grpc::Version(), "\n", "protobuf ",
                       google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION), "\n",
                       "abseil ", AbseilVersion(), "\n", OpenSSL_version(OPENSSL_VERSION), "\n",
-                      "zlib ", zlibVersion(), "\n");
+                      "zlib ", zlibVersion(), "\n", "c-ares ", ARES_VERSION_STR, "\n",
+                      "re2 (has no version number)\n");
 }
 
 }  // namespace jobscope

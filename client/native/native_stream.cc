@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "client/rpc/deadline.h"
+#include "rpc/deadline.h"
 
 namespace jobscope {
 

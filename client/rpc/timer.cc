@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "client/rpc/deadline.h"
 #include "common/clock/monotonic.h"
+#include "rpc/deadline.h"
 
 namespace jobscope {
 

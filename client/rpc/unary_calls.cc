@@ -13,9 +13,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "client/rpc/deadline.h"
 #include "jobscope/v1/profiler.pb.h"
 #include "rpc/arguments.h"
+#include "rpc/deadline.h"
 #include "tensorflow/profiler_service.pb.h"
 
 namespace jobscope {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "collectors/nvml/visible_devices.h"
 #include "common/clock/monotonic.h"
 #include "common/sync/mutex.h"
@@ -139,7 +138,7 @@ Snapshot GpuMonitor::State::Look(bool find_anew) {
       }
     }
   }
-  taken.at = absl::Now();
+  taken.at = SteadyNow();
   return taken;
 }
 

@@ -35,7 +35,7 @@ struct Snapshot {
   std::string chosen_by;  // "CUDA", "CUDA_VISIBLE_DEVICES", "all"
   std::vector<Entry> gpus;
   std::vector<std::string> notes;
-  absl::Time at;
+  absl::Time at;  // of SteadyNow
 };
 
 struct Sample {

@@ -7,8 +7,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "collectors/nvml/nvml_api.h"
+#include "common/clock/monotonic.h"
 #include "common/process/own_environment.h"
 #include "common/xspace/segment/names.h"
 #include "common/xspace/segment/stats.h"
@@ -295,7 +295,7 @@ v1::Gpus NvmlCollector::Gpus() const {
   gpus.set_chosen_by(snapshot.chosen_by);
   if (snapshot.state != Snapshot::kUnknown) {
     gpus.set_age_ms(static_cast<uint64_t>(
-        std::max<int64_t>(0, absl::ToInt64Milliseconds(absl::Now() - snapshot.at))));
+        std::max<int64_t>(0, absl::ToInt64Milliseconds(SteadyNow() - snapshot.at))));
   }
   for (const Snapshot::Entry& entry : snapshot.gpus) {
     v1::Gpu* const gpu = gpus.add_gpus();

@@ -22,10 +22,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "common/clock/monotonic.h"
 #include "common/log/log.h"
 #include "common/process/fork_pause.h"
 #include "common/threads/detached_caller.h"
 #include "rpc/arguments.h"
+#include "rpc/deadline.h"
 #include "server/grpc_server/grpc_log.h"
 #include "server/guard/fork_guard.h"
 #include "server/guard/resource_guard.h"
@@ -142,7 +144,7 @@ struct Door {
   }
 
   External open;
-  External strangers;  // for those who are told why they are refused; may be null
+  External strangers;  // tells refused callers the reason; may be null
   bool checks_users = false;
 };
 
@@ -179,7 +181,7 @@ struct GrpcServer::State {
   absl::Status Serve(std::vector<ListenSocket> listeners, const Credentials& credentials);
   // Ends and delivers the capture that runs for one of our callers, delivers captures that have
   // ended, abandons the other calls, and blocks until gRPC has written the answers out, until
-  // `end`.
+  // `end` (SteadyNow).
   void EndCalls(absl::Time end);
   // Runs on the helper thread, which is abandoned if it takes long.
   void ShutDown(absl::Time end);
@@ -222,7 +224,7 @@ void GrpcServer::State::Start() {
     if (start_abandoned) status = absl::DeadlineExceededError("nobody waits for this start");
     started = status;
   }
-  if (!status.ok() && server != nullptr) ShutDown(absl::Now());
+  if (!status.ok() && server != nullptr) ShutDown(SteadyNow());
 }
 
 absl::Status GrpcServer::State::Bind() {
@@ -312,16 +314,16 @@ void GrpcServer::State::EndCalls(absl::Time end) {
   });
   if (kept > 0) {
     if (records) options.sessions->Stop(busy->session_id(), EndedBy::kShutdown);
-    calls.AwaitNone(std::max(end - kFlushTime - absl::Now(), absl::ZeroDuration()));
+    calls.AwaitNone(std::max(end - kFlushTime - SteadyNow(), absl::ZeroDuration()));
     // A collector hangs, and the answer does not come in time.
     calls.AbandonUnless([](const OpenCall&) { return false; });
   }
-  calls.AwaitNone(std::max(end - absl::Now(), absl::ZeroDuration()));
+  calls.AwaitNone(std::max(end - SteadyNow(), absl::ZeroDuration()));
 }
 
 void GrpcServer::State::ShutDown(absl::Time end) {
   acceptor->Stop();
-  server->Shutdown(absl::ToChronoTime(end));
+  server->Shutdown(DeadlineIn(end - SteadyNow()));
   server.reset();
   guards.clear();
 }
@@ -373,15 +375,16 @@ void GrpcServer::StopAccepting() {
 
 void GrpcServer::Stop(absl::Duration limit) {
   State& state = *state_;
-  const absl::Time end = absl::Now() + limit;
+  const absl::Time end = SteadyNow() + limit;
   state.calls.Close();
   state.continuous.Stop().IgnoreError();
   state.native.EndCaptures();
   state.EndCalls(end);
   // No call is open any more. A connection whose peer is cut off would keep gRPC waiting for its
   // closing handshake until the time limit.
-  const absl::Time shutdown_end = std::min(std::max(end, absl::Now()), absl::Now() + kFlushTime);
-  const absl::Duration left = shutdown_end - absl::Now() + kShutdownGrace;
+  const absl::Time now = SteadyNow();
+  const absl::Time shutdown_end = std::clamp(end, now, now + kFlushTime);
+  const absl::Duration left = shutdown_end - now + kShutdownGrace;
   state.helper.Wait(left);  // the end of its start
   if (!state.helper.Run("stop", left,
                         [state = state_, shutdown_end] { state->ShutDown(shutdown_end); })) {
@@ -394,7 +397,7 @@ void GrpcServer::Stop(absl::Duration limit) {
 
 void GrpcServer::DeliverBeforeExit(absl::Duration grace) {
   state_->calls.Close();
-  if (state_->calls.open() > 0) state_->EndCalls(absl::Now() + grace);
+  if (state_->calls.open() > 0) state_->EndCalls(SteadyNow() + grace);
 }
 
 }  // namespace jobscope

@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "common/text/foreign_text.h"
 #include "jobscope/v1/profiler.grpc.pb.h"
 #include "rpc/arguments.h"
+#include "rpc/deadline.h"
 #include "tensorflow/profiler_service.grpc.pb.h"
 
 namespace jobscope {
@@ -43,7 +43,7 @@ std::string DescribeWorker(const v1::Identity& identity) {
 }  // namespace
 
 std::string DescribePortHolder(const BindTarget& target, absl::Duration timeout) {
-  const auto deadline = absl::ToChronoTime(absl::Now() + timeout);
+  const gpr_timespec deadline = DeadlineIn(timeout);
   const auto channel =
       grpc::CreateCustomChannel(DialText(target.text), grpc::InsecureChannelCredentials(),
                                 MakeChannelArguments(kMaxReplyBytes));

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/clock/clock.h"
+#include "common/clock/monotonic.h"
 #include "common/log/log.h"
 #include "common/options/recording_options.h"
 #include "common/text/foreign_text.h"
@@ -128,7 +129,7 @@ absl::Status CaptureStream::OnArm(const v1::Arm& request) {
   context.ceilings = dependencies_.ceilings;
   auto options = ValidateArm(request, context);
   if (!options.ok()) return options.status();
-  if (auto status = dependencies_.rate->Take(absl::Now()); !status.ok()) return status;
+  if (auto status = dependencies_.rate->Take(SteadyNow()); !status.ok()) return status;
   Describe(absl::StrCat("session \"", options->session_id, "\", levels ",
                         LevelsText(options->recording), request.by_steps() ? ", by steps" : "",
                         ", lookback ", absl::FormatDuration(options->lookback)));

@@ -7,7 +7,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/clock/monotonic.h"
 #include "server/guard/fork_guard.h"
 
 namespace jobscope {
@@ -31,7 +32,7 @@ Deliveries& TheDeliveries() {
 
 void OnExit() {
   if (InForkedChild()) return;
-  const absl::Time deadline = absl::Now() + kExitGrace;
+  const absl::Time deadline = SteadyNow() + kExitGrace;
   std::vector<void (*)(absl::Time)> functions;
   {
     const absl::MutexLock lock(&TheDeliveries().mutex);

@@ -17,6 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/clock/monotonic.h"
 #include "common/log/log.h"
 #include "common/threads/worker_thread.h"
 #include "jobscope/jobscope_c.h"
@@ -302,11 +303,11 @@ void DeliverBeforeExit(absl::Time deadline) {
   // Waits for a thread that stops a server at this moment, and so delivers the running capture; not
   // if this is that thread.
   while (!process.mutex.TryLock()) {
-    if (process.holder == std::this_thread::get_id() || absl::Now() >= deadline) return;
+    if (process.holder == std::this_thread::get_id() || SteadyNow() >= deadline) return;
     absl::SleepFor(kLockPoll);
   }
   if (process.running.has_value()) {
-    process.running->server->DeliverBeforeExit(deadline - absl::Now());
+    process.running->server->DeliverBeforeExit(deadline - SteadyNow());
     if (!process.running->port_file.empty()) {
       RemovePortFile(process.running->port_file, WorkerRuntime::Get().identity(),
                      process.running->server->address());

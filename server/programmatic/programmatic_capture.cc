@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/clock/clock.h"
+#include "common/clock/monotonic.h"
 #include "common/log/log.h"
 #include "common/process/identity.h"
 #include "common/run/manifest.h"
@@ -158,7 +159,7 @@ void ProgrammaticCapture::FinishBeforeExit(absl::Time deadline) {
   const auto ended = [&run]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(run->mutex) {
     return run->result.has_value();
   };
-  if (run->changed.WaitFor(&run->mutex, deadline - absl::Now(), ended)) return;
+  if (run->changed.WaitFor(&run->mutex, deadline - SteadyNow(), ended)) return;
   run->abandoned = true;
   if (!run->temporary_path.empty()) unlink(run->temporary_path.c_str());
   run->directory.RemoveIfEmpty();

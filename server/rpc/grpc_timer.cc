@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/grpc_timer.h"
 
-#include <chrono>
 #include <utility>
+
+#include "rpc/deadline.h"
 
 namespace jobscope {
 
@@ -17,7 +18,7 @@ void RunSoon(std::function<void()> body) {
   const std::shared_ptr<grpc::Alarm> alarm = hop->alarm;
   // Runs also when the alarm is "cancelled" because gRPC shuts down: otherwise a waiter would wait
   // for ever.
-  alarm->Set(std::chrono::system_clock::now(), [hop](bool /*expired*/) {
+  alarm->Set(DeadlineIn(absl::ZeroDuration()), [hop](bool /*expired*/) {
     const std::shared_ptr<grpc::Alarm> last = std::move(hop->alarm);
     const std::function<void()> run = std::move(hop->body);
     run();
@@ -26,10 +27,9 @@ void RunSoon(std::function<void()> body) {
 
 std::unique_ptr<grpc::Alarm> RunAfter(absl::Duration delay, std::function<void()> body) {
   auto alarm = std::make_unique<grpc::Alarm>();
-  alarm->Set(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(delay),
-             [body = std::move(body)](bool expired) {
-               if (expired) body();
-             });
+  alarm->Set(DeadlineIn(delay), [body = std::move(body)](bool expired) {
+    if (expired) body();
+  });
   return alarm;
 }
 

@@ -8,7 +8,8 @@
 
 #include <memory>
 
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "rpc/deadline.h"
 
 namespace jobscope {
 namespace {
@@ -29,8 +30,7 @@ struct Call {
   bool AwaitEnd(absl::Duration limit) {
     void* tag = nullptr;
     bool ok = false;
-    return queue.AsyncNext(&tag, &ok, absl::ToChronoTime(absl::Now() + limit)) ==
-           grpc::CompletionQueue::GOT_EVENT;
+    return queue.AsyncNext(&tag, &ok, DeadlineIn(limit)) == grpc::CompletionQueue::GOT_EVENT;
   }
 };
 

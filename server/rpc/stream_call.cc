@@ -8,6 +8,7 @@
 
 #include "absl/time/clock.h"
 #include "common/clock/clock.h"
+#include "common/clock/monotonic.h"
 #include "server/rpc/grpc_timer.h"
 #include "server/rpc/peer.h"
 #include "server/rpc/unary_call.h"
@@ -43,7 +44,7 @@ StreamCall::StreamCall(CallRegistry* registry, absl::string_view method,
     : registry_(registry),
       method_(method),
       peer_(PeerOf(*context)),
-      started_(absl::Now()),
+      started_(SteadyNow()),
       context_(context) {}
 
 StreamCall::Reactor* StreamCall::Begin() {
@@ -171,7 +172,7 @@ void StreamCall::Advance() {
   }
   finish_sent_ = true;
   tick_.reset();
-  registry_->audit().Write({KindOf(method_), method_, peer_, description_, absl::Now() - started_,
+  registry_->audit().Write({KindOf(method_), method_, peer_, description_, SteadyNow() - started_,
                             *wanted_status_, Outcome()});
   registry_->Answered(shared_from_this());
   bridge_->Finish(ToGrpc(*wanted_status_));

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/clock/monotonic.h"
 #include "common/log/log.h"
 #include "common/text/foreign_text.h"
 #include "rpc/server_ended.h"
@@ -56,7 +57,7 @@ UnaryCall::UnaryCall(CallRegistry* registry, absl::string_view method,
       method_(method),
       peer_(PeerOf(*context)),
       deadline_(DeadlineOf(*context)),
-      started_(absl::Now()),
+      started_(SteadyNow()),
       context_(context) {}
 
 std::shared_ptr<UnaryCall> UnaryCall::Start(CallRegistry* registry, absl::string_view method,
@@ -103,7 +104,7 @@ bool UnaryCall::Finish(const absl::Status& status, absl::FunctionRef<void()> wri
   }
   if (status.ok()) write_response();
   registry_->audit().Write(
-      {KindOf(method_), method_, peer_, description, absl::Now() - started_, status, outcome});
+      {KindOf(method_), method_, peer_, description, SteadyNow() - started_, status, outcome});
   registry_->Answered(shared_from_this());
   reactor_->Finish(ToGrpc(status));  // from here on the reactor may be gone
   absl::MutexLock lock(&mutex_);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "common/clock/monotonic.h"
 #include "common/process/process_usage.h"
 
 namespace jobscope {
@@ -72,7 +73,8 @@ std::string DescribeGpus(const v1::Gpus& gpus) {
 
 ProcessUsage ReadProcessUsage() {
   const ProcessSample sample = ProcessUsageReader().Read();
-  return {absl::Now(), absl::Nanoseconds(static_cast<int64_t>(sample.cpu_ns)), sample.rss_bytes};
+  return {absl::Now(), SteadyNow(), absl::Nanoseconds(static_cast<int64_t>(sample.cpu_ns)),
+          sample.rss_bytes};
 }
 
 StepTimes SummarizeSteps(const StepHistory& steps, absl::Duration window) {
@@ -103,8 +105,9 @@ tensorflow::MonitorResponse MakeMonitorResponse(const MonitorCall& call, const P
   tensorflow::MonitorResponse response;
   std::string& text = *response.mutable_data();
   if (call.timestamp) {
-    absl::StrAppend(&text, "time: ",
-                    absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", after.at, absl::UTCTimeZone()), "\n");
+    absl::StrAppend(
+        &text, "time: ", absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", after.date, absl::UTCTimeZone()),
+        "\n");
   }
   text += DescribeSteps(steps, times);
   if (call.duration > absl::ZeroDuration() && after.at > before.at) {

@@ -17,7 +17,8 @@ namespace jobscope {
 
 // CPU time and memory of this process. Reading them takes microseconds.
 struct ProcessUsage {
-  absl::Time at;
+  absl::Time date;
+  absl::Time at;       // of SteadyNow: the two of an interval
   absl::Duration cpu;  // user and system, all threads, since the process started
   std::optional<uint64_t> rss_bytes;
 };

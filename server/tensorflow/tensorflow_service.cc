@@ -3,16 +3,18 @@
 
 #include <grpcpp/alarm.h>
 
-#include <chrono>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/clock/clock.h"
+#include "common/clock/monotonic.h"
 #include "common/options/recording_options.h"
 #include "server/guard/resource_guard.h"
+#include "server/rpc/grpc_timer.h"
 #include "server/rpc/raw_message.h"
 #include "server/rpc/request_validation.h"
 #include "server/tensorflow/answer.h"
@@ -47,7 +49,7 @@ absl::Time Realtime() { return absl::FromUnixNanos(RealtimeNs()); }
 struct MonitorWait {
   MonitorCall call;
   ProcessUsage before;
-  grpc::Alarm alarm;
+  std::unique_ptr<grpc::Alarm> alarm;
 };
 
 }  // namespace
@@ -111,7 +113,7 @@ grpc::ServerUnaryReactor* TensorflowService::GetSnapshot(grpc::CallbackServerCon
 void TensorflowService::Capture(const std::shared_ptr<UnaryCall>& call, ProfileCall profile,
                                 grpc::ByteBuffer* response) {
   call->Describe(DescribeCall(profile));
-  if (auto status = dependencies_.rate->Take(absl::Now()); !status.ok()) {
+  if (auto status = dependencies_.rate->Take(SteadyNow()); !status.ok()) {
     call->Finish(status);
     return;
   }
@@ -212,12 +214,11 @@ grpc::ServerUnaryReactor* TensorflowService::Monitor(grpc::CallbackServerContext
     answer(*wait);
     return reactor;
   }
-  call->OnCancel([wait] { wait->alarm.Cancel(); });
-  wait->alarm.Set(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(monitor->duration),
-                  [weak = std::weak_ptr<MonitorWait>(wait), answer](bool rang) {
-                    const std::shared_ptr<MonitorWait> wait = weak.lock();
-                    if (rang && wait != nullptr) answer(*wait);
-                  });
+  wait->alarm = RunAfter(monitor->duration, [weak = std::weak_ptr<MonitorWait>(wait), answer] {
+    const std::shared_ptr<MonitorWait> wait = weak.lock();
+    if (wait != nullptr) answer(*wait);
+  });
+  call->OnCancel([wait] { wait->alarm->Cancel(); });
   return reactor;
 }
 
@@ -237,7 +238,7 @@ grpc::ServerUnaryReactor* TensorflowService::StartContinuousProfiling(
     if (status.ok()) {
       call->Describe(absl::StrCat("session \"", profile->options.session_id, "\""));
       // Counts as a capture, unless it is refused because one runs.
-      if (!dependencies_.continuous->on()) status = dependencies_.rate->Take(absl::Now());
+      if (!dependencies_.continuous->on()) status = dependencies_.rate->Take(SteadyNow());
       if (status.ok()) {
         status = dependencies_.continuous->Start(*std::move(profile), call_context.now);
       }

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "absl/time/clock.h"
+#include "common/clock/monotonic.h"
 #include "jobscope/detail/ticks.h"
 #include "tensorflow/xplane.pb.h"
 #include "tests/server/session/fake_collector.h"
@@ -95,6 +96,15 @@ TEST_F(ProgrammaticCaptureTest, WhatAHungCollectorLostIsNotKnown) {
   fake_.Release();
 }
 
+// Its deadline is MONOTONIC's, whatever the date is.
+TEST_F(ProgrammaticCaptureTest, AnExitWaitsForTheFilesUntilItsDeadline) {
+  ASSERT_TRUE(capture_->Start(Request()).ok());
+  capture_->FinishBeforeExit(SteadyNow() + absl::Minutes(1));
+  const auto result = capture_->Stop();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(std::filesystem::exists(result->run_directory));
+}
+
 // Whether the file was written by then or not.
 TEST_F(ProgrammaticCaptureTest, AnExitThatWaitsNoLongerLeavesNoPartialFile) {
   const auto partial = [this] {
@@ -104,7 +114,7 @@ TEST_F(ProgrammaticCaptureTest, AnExitThatWaitsNoLongerLeavesNoPartialFile) {
     return false;
   };
   ASSERT_TRUE(capture_->Start(Request()).ok());
-  capture_->FinishBeforeExit(absl::Now());
+  capture_->FinishBeforeExit(SteadyNow());
   EXPECT_FALSE(partial());
   const auto result = capture_->Stop();  // the session has ended by itself
   EXPECT_FALSE(partial());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Converts a duration to a gRPC deadline.
-#ifndef CLIENT_RPC_DEADLINE_H_
-#define CLIENT_RPC_DEADLINE_H_
+#ifndef RPC_DEADLINE_H_
+#define RPC_DEADLINE_H_
 
 #include <grpc/support/time.h>
 
@@ -22,4 +22,4 @@ inline gpr_timespec DeadlineIn(absl::Duration delay) {
 
 }  // namespace jobscope
 
-#endif  // CLIENT_RPC_DEADLINE_H_
+#endif  // RPC_DEADLINE_H_
