@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <string_view>
+
+#include "common/text/utf8.h"
 
 namespace jobscope::provider {
 namespace {
@@ -29,14 +32,9 @@ bool MakesSense(const jobscope_provider_event& event) {
 }  // namespace
 
 EventBatch::Text EventBatch::Keep(const char* text, size_t max_bytes) {
-  size_t size = strnlen(text, max_bytes + 1);
-  if (size > max_bytes) {
-    size = max_bytes;
-    // Moves back to the beginning of the cut sequence: at most three bytes.
-    while (size > max_bytes - 4 && (static_cast<uint8_t>(text[size]) & 0xc0) == 0x80) --size;
-  }
-  const Text kept = {static_cast<uint32_t>(texts_.size()), static_cast<uint32_t>(size)};
-  texts_.append(text, size);
+  const std::string_view cut = Utf8Prefix({text, strnlen(text, max_bytes + 1)}, max_bytes);
+  const Text kept = {static_cast<uint32_t>(texts_.size()), static_cast<uint32_t>(cut.size())};
+  texts_.append(cut);
   return kept;
 }
 

@@ -6,6 +6,8 @@
 
 #include <chrono>
 
+#include "jobscope/detail/ticks.h"
+
 namespace jobscope {
 namespace {
 
@@ -26,10 +28,7 @@ pthread_rwlock_t pause_lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 thread_local int t_forks = 0;
 
 timespec After(milliseconds wait) {
-  timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  const std::chrono::nanoseconds end =
-      std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec) + wait;
+  const std::chrono::nanoseconds end = std::chrono::nanoseconds(detail::MonotonicNs()) + wait;
   timespec after = {};
   after.tv_sec = static_cast<time_t>(end / std::chrono::seconds(1));
   after.tv_nsec = static_cast<long>((end % std::chrono::seconds(1)).count());

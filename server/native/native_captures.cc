@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/native/native_captures.h"
 
+#include <openssl/crypto.h>
 #include <sys/random.h>
 
 #include <algorithm>
@@ -31,12 +32,7 @@ std::string MakeKey() {
 }
 
 bool SameKey(absl::string_view a, absl::string_view b) {
-  if (a.size() != b.size()) return false;
-  volatile unsigned char difference = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference = difference | static_cast<unsigned char>(a[i] ^ b[i]);
-  }
-  return difference == 0;
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 }  // namespace

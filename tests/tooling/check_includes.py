@@ -120,6 +120,13 @@ FOLDERS = ("include", "common", "collectors", "rpc", "server", "client", "analys
 # Locks of ours are common/sync/mutex.h's and abseil's, which clang checks. The sink of the log is a template of spdlog's.
 NAKED_LOCK = re.compile(r"std::(mutex|recursive_mutex|shared_mutex|condition_variable|lock_guard|unique_lock|scoped_lock)\b")
 MAY_LOCK_NAKED = ("common/sync/mutex.h", "common/log/log.cc", "include/", "examples/")
+# Instants: what our own code reads of MONOTONIC comes from one place, and no deadline of ours stands on the date, which may be set.
+NAKED_MONOTONIC = re.compile(r"\bclock_gettime\(\s*CLOCK_MONOTONIC\b")
+MAY_READ_MONOTONIC = ("include/", "common/clock/", "server/attach/", "examples/")  # attach needs libc only
+DATE_SUM = re.compile(r"absl::Now\(\)\s*(?:[-+]\s|[<>]=?\s)|(?:\s[-+<>]=?)\s+absl::Now\(\)")
+TIMED = ("server/", "collectors/", "rpc/", "python/src/")
+# With the deadline of a call, which gRPC gives as a date.
+MAY_SUM_DATES = ("server/native/capture_stream.cc", "server/tensorflow/tensorflow_service.cc")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -144,6 +151,10 @@ def violations(path, text):
         return
     for lock in [] if path.startswith(MAY_LOCK_NAKED) else NAKED_LOCK.findall(text):
         yield f"{path}: std::{lock}: nobody checks what it guards; take those of common/sync/mutex.h"
+    if NAKED_MONOTONIC.search(text) and not path.startswith(MAY_READ_MONOTONIC):
+        yield f"{path}: reads CLOCK_MONOTONIC itself: take MonotonicNow of common/clock/monotonic.h, or detail::MonotonicNs"
+    if path.startswith(TIMED) and path not in MAY_SUM_DATES and DATE_SUM.search(text):
+        yield f"{path}: computes with absl::Now(), which jumps when the clock is set: take SteadyNow of common/clock/monotonic.h"
     allowed = MAY_INCLUDE[folder] + EXCEPTIONS.get(path, [])
     for bracket, target in INCLUDE.findall(text):
         if re.match(r"(grpc|grpcpp|grpc\+\+)/", target) and path.startswith(WITHOUT_GRPC):

@@ -63,6 +63,28 @@ class CheckIncludesTest(unittest.TestCase):
                 self.assertEqual(code, 0 if passes else 1, output)
                 self.assertEqual("ThreadSanitizer cannot see" in output, not passes)
 
+    def test_monotonic_is_read_in_one_place(self):
+        for path, passes in [("common/process/x.cc", False), ("collectors/host/x.cc", False), ("common/clock/clock.cc", True)]:
+            with self.subTest(path=path):
+                code, output = check({path: "#include <time.h>\nclock_gettime(CLOCK_MONOTONIC, &now);\n"})
+                self.assertEqual(code, 0 if passes else 1, output)
+                self.assertEqual("reads CLOCK_MONOTONIC itself" in output, not passes)
+
+    def test_no_deadline_stands_on_the_date(self):
+        for line, passes in [
+            ("end = absl::Now() + limit;", False),
+            ("left = end - absl::Now();", False),
+            ("late = absl::Now() >= end;", False),
+            ("late = end <= absl::Now();", False),
+            ("unix_ns = absl::ToUnixNanos(absl::Now());", True),
+            ("end = SteadyNow() + limit;", True),
+        ]:
+            with self.subTest(line=line):
+                code, output = check({"server/process/x.cc": "#include <chrono>\n" + line + "\n"})
+                self.assertEqual(code, 0 if passes else 1, output)
+                self.assertEqual("computes with absl::Now()" in output, not passes)
+                self.assertEqual(check({"common/run/x.cc": "#include <chrono>\n" + line + "\n"})[0], 0)
+
     def test_grpc_stays_out(self):
         for path in ["include/jobscope/x.h", "common/text/x.cc", "collectors/host/x.cc", "analysis/output/x.cc", "server/session/x.cc"]:
             for target in ["grpcpp/grpcpp.h", "grpc/grpc.h", "grpc++/grpc++.h"]:

@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "absl/strings/str_format.h"
+#include "common/clock/monotonic.h"
 
 namespace jobscope::python {
 namespace {
@@ -23,9 +24,9 @@ struct Longest {
 };
 std::array<Longest, kUses> g_longest;
 
-uint64_t Read(clockid_t clock) {
+uint64_t ThreadCpuNs() {
   timespec time = {};
-  clock_gettime(clock, &time);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
 }
 
@@ -41,14 +42,13 @@ double Ms(const std::atomic<uint64_t>& ns) {
 
 }  // namespace
 
-GilHold::GilHold(GilUse use)
-    : use_(use), wall_ns_(Read(CLOCK_MONOTONIC)), cpu_ns_(Read(CLOCK_THREAD_CPUTIME_ID)) {}
+GilHold::GilHold(GilUse use) : use_(use), wall_ns_(MonotonicNow()), cpu_ns_(ThreadCpuNs()) {}
 
 uint64_t GilHold::End() const {
-  const uint64_t wall_ns = Read(CLOCK_MONOTONIC) - wall_ns_;
+  const uint64_t wall_ns = MonotonicNow() - wall_ns_;
   Longest& longest = g_longest[static_cast<size_t>(use_)];
   Raise(&longest.wall_ns, wall_ns);
-  Raise(&longest.cpu_ns, Read(CLOCK_THREAD_CPUTIME_ID) - cpu_ns_);
+  Raise(&longest.cpu_ns, ThreadCpuNs() - cpu_ns_);
   return wall_ns;
 }
 
