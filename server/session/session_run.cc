@@ -165,7 +165,10 @@ bool SessionRun::WaitAndStart() {
   // The first of the commanded steps may begin right at the instant: its trigger is armed at once.
   const bool at_once = options_.on_command && plan_.steps.has_value();
   if (!at_once && control_->AwaitEnd(clock_.TimeOf(plan_.start_ticks) - kStartLead)) return false;
-  if (plan_.steps.has_value()) return WaitForStepWindow();
+  if (plan_.steps.has_value()) {
+    if (options_.lookback > absl::ZeroDuration()) warnings_.push_back(NoLookbackWithSteps());
+    return WaitForStepWindow();
+  }
 
   AddLookback(options_.lookback, OldestTicks(), clock_.map(), &plan_);
   StartCollectors(/*watching_steps=*/true);

@@ -26,4 +26,9 @@ std::string FirstStepBeganEarly(uint64_t early_ns) {
       static_cast<double>(early_ns) / 1e6);
 }
 
+std::string NoLookbackWithSteps() {
+  return "a capture of steps has no lookback: its trace begins with the first step; capture for a "
+         "duration to get the past";
+}
+
 }  // namespace jobscope

@@ -17,6 +17,9 @@ std::string NoStepBegan(const StepRange& steps);
 // The first step began `early_ns` before the zero, which the worker shares with others.
 std::string FirstStepBeganEarly(uint64_t early_ns);
 
+// A client older than the rule that a lookback and steps exclude each other was granted a lookback.
+std::string NoLookbackWithSteps();
+
 }  // namespace jobscope
 
 #endif  // SERVER_SESSION_STEP_WARNINGS_H_

@@ -399,6 +399,23 @@ TEST_F(CommandedSessionTest, StepsAreWatchedForAtOnceAndTheZeroStays) {
   EXPECT_THAT(result.summary.warnings(), Not(Contains(HasSubstr("before the common start"))));
 }
 
+// A client before the rule that these exclude each other.
+TEST_F(CommandedSessionTest, StepsWithALookbackAreRecordedWithoutIt) {
+  a_.set_watches_steps(true);
+  Make({&a_});
+  Commanded session = SubmitOnCommand(absl::Seconds(1));
+  session.Armed();
+  StartCommand command = In(0, absl::Hours(2));
+  const uint64_t open = detail::ReadTicks(true) + 1'000'000'000;
+  a_.OpenStepWindowAt(open, open + 5'000'000);
+  command.steps = StepRange{10, 20};
+  ASSERT_TRUE(manager_->Command(session.pending.ticket, command));
+  const SessionResult result = session.pending.Get();
+  EXPECT_EQ(result.summary.ended_by(), "steps");
+  EXPECT_EQ(result.summary.lookback_ns(), 0u);
+  EXPECT_THAT(result.summary.warnings(), Contains(HasSubstr("has no lookback")));
+}
+
 TEST_F(CommandedSessionTest, AStepThatBeganBeforeTheZeroIsSaid) {
   a_.set_watches_steps(true);
   Make({&a_});
