@@ -113,6 +113,7 @@ class Descriptors : public ::testing::Test {
 
 // Those that came while there was no descriptor must not be the end of the listener.
 TEST_F(Descriptors, AShortageIsOverWhenItIsOver) {
+  ::testing::internal::CaptureStderr();  // and the worker's, which inherits it
   StartWorker(/*tls=*/false);
   ASSERT_TRUE(Describe(absl::Minutes(1)).ok());
   EXPECT_GT(worker_->AskNumber("use"), 0U);
@@ -123,6 +124,9 @@ TEST_F(Descriptors, AShortageIsOverWhenItIsOver) {
   EXPECT_GT(worker_->AskNumber("free"), 0U);
   EXPECT_TRUE(Eventually([this] { return Describe(absl::Seconds(20)).ok(); }));
   EXPECT_TRUE(Profile().ok());
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("the profiler server accepts no connection for now: "),
+                    HasSubstr("Raise the limit on open files (ulimit -n)")));
 }
 
 TEST_F(Descriptors, TheLastOnesAreTheJobs) {
