@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the dynamic linker sees of libjobscope.so and libjobscope_trace.so: the agreed symbols, libc, and nothing else."""
+"""What the dynamic linker sees of libjobscope.so and libjobscope_trace.so: the agreed symbols, libc, and nothing else. And how these,
+the Python extension and the wheel's client are hardened."""
 import os
 import re
 import subprocess
@@ -8,6 +9,8 @@ import unittest
 
 LIBRARY = os.environ["JOBSCOPE_TEST_LIBRARY"]
 TRACE = os.environ["JOBSCOPE_TEST_TRACE_LIBRARY"]
+EXTENSION = os.environ.get("JOBSCOPE_TEST_PYTHON_EXTENSION", "")
+WHEELS_CLIENT = os.environ.get("JOBSCOPE_TEST_WHEELS_CLIENT", "")
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 GLIBC_FLOOR = (2, 34)
 MIB = 1 << 20
@@ -25,12 +28,43 @@ def public_symbols(library):
     return {symbol for file, symbol in pairs if file == name}
 
 
-class Checks:
-    """Holds for both libraries."""
+class Hardening:
+    """Holds for all that is shipped."""
 
     library = ""
-    needed = set()
     checked = ()  # functions with a check of their buffer that it calls
+
+    def test_relocations_become_read_only(self):
+        self.assertIn("GNU_RELRO", run("readelf", "-lW", self.library))
+        self.assertRegex(run("readelf", "-dW", self.library), r"FLAGS_1.*NOW")
+
+    def test_neither_stack_nor_data_are_executable(self):
+        # Type, offset, two addresses, two sizes, flags ("R E" are two words), alignment.
+        lines = [line.split() for line in run("readelf", "-lW", self.library).splitlines()]
+        segments = [(line[0], "".join(line[6:-1])) for line in lines if len(line) > 7 and line[1].startswith("0x")]
+        self.assertIn(("GNU_STACK", "RW"), segments)
+        for kind, flags in segments:
+            self.assertFalse("W" in flags and "E" in flags, kind)
+
+    def test_stack_and_buffers_are_checked(self):
+        undefined = run("nm", "-D", "--undefined-only", self.library)
+        self.assertIn("__stack_chk_fail@", undefined)
+        for function in self.checked:
+            self.assertIn(f" {function}@", undefined)
+
+    def test_holds_no_path_of_the_build(self):
+        with open(self.library, "rb") as file:
+            # Not assertNotIn, which prints the library.
+            self.assertEqual(file.read().find(os.path.realpath(os.path.join(FOLDER, "../..")).encode()), -1)
+
+    def test_has_no_text_relocations(self):
+        self.assertNotIn("TEXTREL", run("readelf", "-dW", self.library))
+
+
+class Checks(Hardening):
+    """Holds for both libraries."""
+
+    needed = set()
 
     def _exported(self):
         """(kind, symbol without its version) of each, but for the names of the versions themselves."""
@@ -66,32 +100,6 @@ class Checks:
     def test_is_stripped(self):
         self.assertNotIn(".debug_info", run("readelf", "-SW", self.library))
         self.assertNotIn(".symtab", run("readelf", "-SW", self.library))
-
-    def test_relocations_become_read_only(self):
-        self.assertIn("GNU_RELRO", run("readelf", "-lW", self.library))
-        self.assertRegex(run("readelf", "-dW", self.library), r"FLAGS_1.*NOW")
-
-    def test_neither_stack_nor_data_are_executable(self):
-        # Type, offset, two addresses, two sizes, flags ("R E" are two words), alignment.
-        lines = [line.split() for line in run("readelf", "-lW", self.library).splitlines()]
-        segments = [(line[0], "".join(line[6:-1])) for line in lines if len(line) > 7 and line[1].startswith("0x")]
-        self.assertIn(("GNU_STACK", "RW"), segments)
-        for kind, flags in segments:
-            self.assertFalse("W" in flags and "E" in flags, kind)
-
-    def test_stack_and_buffers_are_checked(self):
-        undefined = run("nm", "-D", "--undefined-only", self.library)
-        self.assertIn("__stack_chk_fail@", undefined)
-        for function in self.checked:
-            self.assertIn(f" {function}@", undefined)
-
-    def test_holds_no_path_of_the_build(self):
-        with open(self.library, "rb") as file:
-            # Not assertNotIn, which prints the library.
-            self.assertEqual(file.read().find(os.path.realpath(os.path.join(FOLDER, "../..")).encode()), -1)
-
-    def test_has_no_text_relocations(self):
-        self.assertNotIn("TEXTREL", run("readelf", "-dW", self.library))
 
 
 class ServerLibrary(Checks, unittest.TestCase):
@@ -129,6 +137,16 @@ class TraceLibrary(Checks, unittest.TestCase):
         size = os.path.getsize(self.library)
         print(f"{self.library}: {size / 1024:.1f} KiB", file=sys.stderr)
         self.assertLess(size, 100 * 1024)
+
+
+@unittest.skipUnless(EXTENSION, "the Python package is not built")
+class PythonExtension(Hardening, unittest.TestCase):
+    library = EXTENSION
+
+
+@unittest.skipUnless(WHEELS_CLIENT, "the wheel's client is not built")
+class WheelsClient(Hardening, unittest.TestCase):
+    library = WHEELS_CLIENT
 
 
 if __name__ == "__main__":
