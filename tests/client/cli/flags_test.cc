@@ -212,7 +212,8 @@ TEST(Flags, VersionsOfWhatIsLinkedIn) {
     const FlagsResult result = ParseFlags({name, "--versions"});
     EXPECT_FALSE(result.flags.has_value());
     EXPECT_EQ(result.exit_code, 0);
-    for (const char* library : {"jobscope ", "gRPC ", "protobuf ", "abseil ", "SSL ", "zlib "}) {
+    for (const char* library :
+         {"jobscope ", "gRPC ", "protobuf ", "abseil ", "SSL ", "zlib ", "c-ares ", "re2 "}) {
       EXPECT_THAT(result.text, ::testing::HasSubstr(library));
     }
   }
