@@ -10,8 +10,10 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/process/process_usage.h"
 #include "tests/end_to_end/tcp_proxy.h"
 #include "tests/server/native/native_fixture.h"
@@ -116,6 +118,44 @@ TEST_F(MemoryLedgerTest, StalledUnaryCallersTakeOneStoreTogether) {
     })) << (ResidentBytes() - before) / kMiB
         << " MiB more than before";
   }
+}
+
+// What a hanging collector keeps of its session goes when it returns.
+TEST_F(MemoryLedgerTest, CollectorsThatHangLeaveNothingBehind) {
+  EXPECT_TRUE(sessions_->Shutdown(absl::Minutes(1)));
+  SessionManager::Dependencies dependencies;
+  dependencies.collectors = {&flood_, &collector_};
+  dependencies.identity = [this] { return identity_; };
+  sessions_ = std::make_shared<SessionManager>(std::move(dependencies));
+  GrpcServerOptions options = Options();
+  options.store_bytes = kStoreBytes;
+  StartServer(std::move(options));
+  flood_.Flood(10 * kMiB / kSegmentBytes, 100, kSegmentBytes);
+  const auto capture = [this](int number) {
+    const std::string id = absl::StrCat("hangs ", number);
+    collector_.HangIn("stop");
+    {
+      auto stream = StartWholeFlood(id);
+      // As if the process ended: the session then waits for 0.4 s only.
+      EXPECT_EQ(sessions_->Stop(id, EndedBy::kShutdown), id);
+      Drain(stream.get());
+      EXPECT_EQ(SummaryOf(stream->items).collectors(1).state(), "wedged");
+    }
+    collector_.Release();
+    EXPECT_TRUE(
+        Eventually([this] { return sessions_->DescribeCollectors()[1].state() != "wedged"; }));
+    EXPECT_TRUE(AwaitIdle());
+  };
+  for (int i = 0; i < 3; ++i) capture(i);
+  malloc_trim(0);
+  const uint64_t before = ResidentBytes();
+  for (int i = 3; i < 33; ++i) capture(i);
+  if (!kRssIsOurs) return;
+  EXPECT_TRUE(Eventually([&] {
+    malloc_trim(0);
+    return ResidentBytes() <= before + 8 * kMiB;
+  })) << (ResidentBytes() - before) / kMiB
+      << " MiB more than before";
 }
 
 // Slow is not stalled.
