@@ -31,8 +31,8 @@ BufferReader::BufferReader(const CuptiApi* api, const ClockMap* clock, KernelNam
 bool BufferReader::Read(absl::Duration budget) {
   const absl::Time deadline = SteadyNow() + budget;
   while (const auto full = pool_.TakeFull()) {
-    if (full->scrap) {
-      account_.scrap_records += DiscardRecords(*full);
+    if (full->discard) {
+      account_.discarded_records += DiscardRecords(*full);
     } else if (StateLog::Get().fatal()) {
       account_.unread_records += DiscardRecords(*full);
     } else {

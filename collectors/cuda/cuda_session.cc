@@ -63,7 +63,7 @@ CudaSession::CudaSession(const ArmRequest& request, const CuptiApi* api, bool us
       reader_(api, &clock_, &kernels_, &threads_, &held_, &account_) {}
 
 CudaSession::~CudaSession() {
-  if (given_up_) return;
+  if (abandoned_) return;
   pool_.SetMode(BufferPool::Mode::kIdle);
 }
 
@@ -73,7 +73,7 @@ absl::Status CudaSession::Arm() {
   pool_.SetMode(BufferPool::Mode::kArmed);
   const absl::Status status = tracing_.Begin(limits_.begin);
   if (!status.ok()) {
-    given_up_ = true;
+    abandoned_ = true;
     pool_.SetMode(BufferPool::Mode::kIdle);
     return status;
   }
@@ -106,11 +106,11 @@ absl::Status CudaSession::Start(const StartRequest& request) {
 }
 
 absl::Duration CudaSession::Drain() {
-  if (phase_ != Phase::kRecording || given_up_) return absl::InfiniteDuration();
+  if (phase_ != Phase::kRecording || abandoned_) return absl::InfiniteDuration();
   AddKnots();
   const uint64_t now = ticks_.Now();
   if (tracing_.busy_for() > limits_.flush_hangs) {
-    GiveUp();
+    Abandon();
   } else if (now - last_flush_ticks_ >= ticks_.Ticks(limits_.flush_every)) {
     last_flush_ticks_ = now;
     tracing_.FlushSoon();
@@ -125,22 +125,22 @@ absl::Duration CudaSession::Drain() {
                           ticks_.Before(now, limits_.hold));
   }
   lost_so_far_.store(writer_.refused() + account_.lost(), std::memory_order_relaxed);
-  if (given_up_) return absl::InfiniteDuration();
+  if (abandoned_) return absl::InfiniteDuration();
   return all ? kDrainEvery : absl::ZeroDuration();
 }
 
 absl::Status CudaSession::Stop(uint64_t end_ticks) {
   if (std::exchange(phase_, Phase::kEnded) != Phase::kRecording) {
-    if (!given_up_ && !tracing_.End(limits_.end)) GiveUp();
+    if (!abandoned_ && !tracing_.End(limits_.end)) Abandon();
     return absl::OkStatus();  // Report detaches
   }
   window_.end_ticks = std::max(window_.start_ticks, std::min(window_.end_ticks, end_ticks));
   const absl::Time deadline = SteadyNow() + limits_.stop;
   AddKnots();
-  work_in_flight_ = given_up_ || !AwaitWork(deadline);
+  work_in_flight_ = abandoned_ || !AwaitWork(deadline);
   reader_.EndOfWork();
   const absl::Duration rest = std::max(Until(deadline), kLeastCallLimit);
-  if (!given_up_ && !tracing_.End(std::min(rest, limits_.end))) GiveUp();
+  if (!abandoned_ && !tracing_.End(std::min(rest, limits_.end))) Abandon();
   TakeLastRecords(deadline);
   AddKnots();
   held_.EmitUntil(UINT64_MAX, ticks_.Now());
@@ -165,7 +165,7 @@ bool CudaSession::AwaitWork(absl::Time stop_deadline) {
   for (bool first = true;; first = false) {
     const absl::Duration left = std::max(Until(stop_deadline), kLeastCallLimit);
     if (!tracing_.Flush(std::min(left, limits_.end))) {
-      GiveUp();
+      Abandon();
       return false;
     }
     (void)reader_.Read(Until(stop_deadline));
@@ -187,7 +187,7 @@ void CudaSession::EmitSettled() {
 // are written off is read here, what is returned after that counts as late.
 void CudaSession::TakeLastRecords(absl::Time deadline) {
   const absl::Time last = SteadyNow() + kLastBuffers;
-  while (!given_up_ && pool_.LentWithRecords() > 0 && SteadyNow() < last) {
+  while (!abandoned_ && pool_.LentWithRecords() > 0 && SteadyNow() < last) {
     absl::SleepFor(absl::Milliseconds(1));
   }
   pool_.SetMode(BufferPool::Mode::kIdle);
@@ -196,9 +196,9 @@ void CudaSession::TakeLastRecords(absl::Time deadline) {
   if (!reader_.Read(Until(deadline))) account_.unread_records += reader_.Discard();
 }
 
-void CudaSession::GiveUp() {
-  if (given_up_) return;
-  given_up_ = true;
+void CudaSession::Abandon() {
+  if (abandoned_) return;
+  abandoned_ = true;
   hang_reason_ = tracing_.HangReason();
   tracing_.Abandon();
   pool_.SetMode(BufferPool::Mode::kIdle);
@@ -206,7 +206,7 @@ void CudaSession::GiveUp() {
 
 void CudaSession::CloseAccount() {
   // While a call hangs, nothing that it writes may be read.
-  held_.Close(given_up_ ? 0 : tracing_.dropped());
+  held_.Close(abandoned_ ? 0 : tracing_.dropped());
   writer_.Flush();
   if (const uint64_t refused = writer_.refused(); refused > 0) account_.Lose("store_full", refused);
   account_.FillReport(&report_);
@@ -235,11 +235,11 @@ void CudaSession::AddWarnings() {
     report_.warnings.push_back(report_.reason);
   }
   if (std::string fatal = tracing_.FatalError(); !fatal.empty()) Degrade(std::move(fatal));
-  if (given_up_) Degrade(hang_reason_);
+  if (abandoned_) Degrade(hang_reason_);
 }
 
-void CudaSession::Leave() {
-  if (given_up_ || std::exchange(left_, true)) return;
+void CudaSession::Detach() {
+  if (abandoned_ || std::exchange(detached_, true)) return;
   FinalizeDecision decision = DecideFinalize(api_->version, graphs_seen(), finalize_);
   if (decision.finalize && work_in_flight_) {
     decision = {false, "cuptiFinalize is not called: it would wait for work that is in flight"};
@@ -249,8 +249,8 @@ void CudaSession::Leave() {
     // for one of another GPU, which that thread was about to launch.
     decision = {false, "cuptiFinalize is not called: the process uses several GPUs"};
   }
-  if (!tracing_.Leave(decision.finalize, limits_.leave_wait, limits_.leave)) {
-    GiveUp();
+  if (!tracing_.Detach(decision.finalize, limits_.detach_wait, limits_.detach)) {
+    Abandon();
     return Degrade(hang_reason_);
   }
   for (std::string& text : tracing_.TakeWarnings()) report_.warnings.push_back(std::move(text));
@@ -261,7 +261,7 @@ void CudaSession::Leave() {
 }
 
 CollectorReport CudaSession::Report() {
-  Leave();
+  Detach();
   return report_;
 }
 

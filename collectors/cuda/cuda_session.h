@@ -43,10 +43,10 @@ struct SessionLimits {
   absl::Duration end = absl::Milliseconds(900);
   // All of Stop except its last writing: its deadline is 2 s.
   absl::Duration stop = absl::Milliseconds(1600);
-  // How long Leave waits for a CUDA call after which CUPTI can be finalized, and the watchdog limit
+  // How long Detach waits for a CUDA call after which CUPTI can be finalized, and the watchdog limit
   // of this.
-  absl::Duration leave_wait = absl::Milliseconds(100);
-  absl::Duration leave = absl::Milliseconds(700);
+  absl::Duration detach_wait = absl::Milliseconds(100);
+  absl::Duration detach = absl::Milliseconds(700);
 };
 
 // Records the GPU activity of one session, from Arm to Report. Belongs to the collector's thread,
@@ -81,9 +81,9 @@ class CudaSession {
   bool AwaitWork(absl::Time stop_deadline);
   void TakeLastRecords(absl::Time deadline);
   // CUPTI hangs: makes no further calls to it.
-  void GiveUp();
+  void Abandon();
   // Unsubscribes, and finalizes CUPTI if that is wanted and safe.
-  void Leave();
+  void Detach();
   void CloseAccount();
   void AddWarnings();
   void Degrade(std::string reason);
@@ -110,8 +110,8 @@ class CudaSession {
   Phase phase_ = Phase::kArmed;
   bool work_in_flight_ = false;  // at the end
   size_t overdue_buffers_ = 0;   // with records, which CUPTI has not returned
-  bool given_up_ = false;
-  bool left_ = false;
+  bool abandoned_ = false;
+  bool detached_ = false;
   std::string hang_reason_;
   uint64_t last_flush_ticks_ = 0;
   uint64_t last_write_ticks_ = 0;

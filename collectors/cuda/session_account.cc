@@ -12,7 +12,7 @@ void SessionAccount::LoseUnread(const char* cause) {
 }
 
 uint64_t SessionAccount::lost() const {
-  uint64_t lost = scrap_records;
+  uint64_t lost = discarded_records;
   for (const auto& [cause, count] : lost_by_cause) lost += count;
   return lost;
 }
@@ -34,7 +34,7 @@ void SessionAccount::Close(const Correlations::AfterTheEnd& after, uint64_t drop
     attempted += count;
     explained += count;
   };
-  never_read("gpu_pool", scrap_records);
+  never_read("gpu_pool", discarded_records);
   never_read("gpu_unread", unread_records);
   never_read("cupti_dropped", dropped);
   if (missing <= explained) return;

@@ -34,7 +34,7 @@ struct SessionAccount {
   uint64_t lost_without_id = 0;  // may belong to any launch
   std::map<uint32_t, uint64_t> unknown_kinds;
   uint64_t unreadable_buffers = 0;
-  uint64_t scrap_records = 0;
+  uint64_t discarded_records = 0;
   uint64_t unread_records = 0;  // in buffers that could not be read in time
 
   void Lose(const char* cause, uint64_t count = 1) { lost_by_cause[cause] += count; }

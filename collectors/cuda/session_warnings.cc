@@ -21,7 +21,7 @@ std::vector<std::string> SessionWarnings(const BufferPool::Counts& buffers,
   const auto add = [&](uint64_t count, absl::string_view text) {
     if (count > 0) warnings.push_back(absl::StrCat(count, " ", text));
   };
-  add(buffers.refused + buffers.scrapped,
+  add(buffers.refused + buffers.discarded,
       "times CUPTI asked for a buffer and all were in use: records were lost; raise "
       "JOBSCOPE_CUDA_BUFFER_MB");
   add(buffers.shared, "buffers were shared by several threads: their records are lost, uncounted");

@@ -137,8 +137,8 @@ void GpuReader::FindByUuid(uint32_t ordinal, const std::string& uuid) {
         Call("nvmlDeviceGetHandleByUUID", api_->nvmlDeviceGetHandleByUUID, name.c_str(), &device);
     if (result == kSuccess) return Add(device, is_mig, std::nullopt, ordinal);
   }
-  notes_.push_back(absl::StrCat("GPU ", ordinal, " of CUDA (", uuid, ") is not told: ",
-                                FailureText("nvmlDeviceGetHandleByUUID", result)));
+  notes_.push_back(absl::StrCat("Cannot read GPU ", ordinal, " of CUDA (", uuid,
+                                "): ", FailureText("nvmlDeviceGetHandleByUUID", result)));
 }
 
 bool GpuReader::FindByIndex(uint32_t index) {
@@ -149,8 +149,8 @@ bool GpuReader::FindByIndex(uint32_t index) {
     Add(device, false, index, std::nullopt);
     return true;
   }
-  notes_.push_back(absl::StrCat(
-      "GPU ", index, " is not told: ", FailureText("nvmlDeviceGetHandleByIndex_v2", result)));
+  notes_.push_back(absl::StrCat("Cannot read GPU ", index, ": ",
+                                FailureText("nvmlDeviceGetHandleByIndex_v2", result)));
   return false;
 }
 

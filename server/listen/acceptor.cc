@@ -172,8 +172,8 @@ absl::Status Acceptor::Loop::Prepare(HandOver hand_over, Admit admit) {
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_fd_ < 0) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("no descriptor for the profiler server: ", strerror(errno),
-                     "; raise the limit on open files (ulimit -n)"));
+        absl::StrCat("Cannot open a descriptor for the profiler server: ", strerror(errno),
+                     ". Raise the limit on open files (ulimit -n)."));
   }
   connections_.reserve(limits_.max_descriptors + kMaxClosing);
   polled_.reserve(1 + listeners_.size() + limits_.max_descriptors);

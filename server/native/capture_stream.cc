@@ -27,7 +27,7 @@ using Phase = NativeCapture::Phase;
 
 // How long `arm` waits for an earlier session that is being set up. It waits only a moment for a
 // session that only delivers, and not at all for one that records (SessionManager).
-constexpr absl::Duration kMaxWaitInLine = absl::Seconds(30);
+constexpr absl::Duration kMaxQueueTime = absl::Seconds(30);
 
 // Intervals of progress messages. Each costs the job about 0.3 ms on gRPC's threads, and a client
 // of thousands of workers most of its time. An armed worker only shows that it is alive; a client
@@ -139,7 +139,7 @@ absl::Status CaptureStream::OnArm(const v1::Arm& request) {
   auto capture = dependencies_.captures->New(*std::move(options));
   if (!capture.ok()) return capture.status();
   capture_ = *std::move(capture);
-  id_ = capture_->Submit(shared_from_this(), std::min(deadline_, absl::Now() + kMaxWaitInLine));
+  id_ = capture_->Submit(shared_from_this(), std::min(deadline_, absl::Now() + kMaxQueueTime));
   return absl::OkStatus();
 }
 

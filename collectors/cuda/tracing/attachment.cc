@@ -104,8 +104,8 @@ bool Attachment::GoWithoutSubscription(CuptiResult result) {
   if (other.kind == OtherProfiler::kKineto) {
     warnings_.emplace_back(
         "PyTorch's profiler (Kineto) holds CUPTI's subscription, as it does from its first use on: "
-        "traced without one. Kernels are tied to their launches as ever; what CUPTI reports by "
-        "itself is not told, and CUPTI is not finalized");
+        "traced without one. Kernels are tied to their launches as usual; what CUPTI detects by "
+        "itself is not reported, and CUPTI is not finalized");
     return true;
   }
   if (other.kind == OtherProfiler::kKinetoRecords) {
@@ -315,7 +315,7 @@ void Attachment::Unsubscribe() {
   }
 }
 
-void Attachment::Leave(bool finalize, absl::Duration wait) {
+void Attachment::Detach(bool finalize, absl::Duration wait) {
   if (!finalize || !subscribed_ || Gone()) return Unsubscribe();
   RestoreAttributes();
   call = "cuptiFinalize";

@@ -48,7 +48,7 @@ class Attachment {
   void End();
   // Unsubscribes. With `finalize`, also finalizes CUPTI if within `wait` a call into CUDA returns
   // after which nothing is in flight.
-  void Leave(bool finalize, absl::Duration wait);
+  void Detach(bool finalize, absl::Duration wait);
   // Reverts everything after a failure, or when nobody waits any more.
   void Undo();
 

@@ -27,7 +27,7 @@ bool BufferPool::Prepare(size_t buffers, size_t ready, bool null_is_safe, std::s
   if (base_.load(std::memory_order_acquire) == nullptr) {
     buffers = std::clamp<size_t>(buffers, 1, kMaxBuffers);
     void* const memory =
-        mmap(nullptr, (buffers + kScrapBuffers) * kBufferBytes, PROT_READ | PROT_WRITE,
+        mmap(nullptr, (buffers + kDiscardBuffers) * kBufferBytes, PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
       *error = std::strerror(errno);
@@ -35,12 +35,12 @@ bool BufferPool::Prepare(size_t buffers, size_t ready, bool null_is_safe, std::s
     }
     // A forked child cannot use CUPTI, but its exit code may read a buffer and must find mapped
     // memory. Kernels before 4.14 copy the buffers.
-    (void)madvise(memory, (buffers + kScrapBuffers) * kBufferBytes, MADV_WIPEONFORK);
+    (void)madvise(memory, (buffers + kDiscardBuffers) * kBufferBytes, MADV_WIPEONFORK);
     buffers_.store(buffers, std::memory_order_release);
     base_.store(static_cast<uint8_t*>(memory), std::memory_order_release);
   }
   if (forsake_.exchange(false, std::memory_order_acq_rel)) ForsakeLent();
-  for (size_t slot = 0; slot < slots() + kScrapBuffers; ++slot) {
+  for (size_t slot = 0; slot < slots() + kDiscardBuffers; ++slot) {
     uint32_t expected = kForsaken;
     if (slots_[slot].forsaken_at < times_forsaken_) {
       (void)slots_[slot].state.compare_exchange_strong(expected, kFree, std::memory_order_acq_rel);
@@ -73,7 +73,7 @@ void BufferPool::Hand(size_t slot, uint8_t** buffer, size_t* size) {
 std::optional<size_t> BufferPool::OldestFull() const {
   std::optional<size_t> oldest;
   uint64_t oldest_order = UINT64_MAX;
-  const size_t end = slots() + kScrapBuffers;
+  const size_t end = slots() + kDiscardBuffers;
   for (size_t slot = 0; slot < end; ++slot) {
     if (slots_[slot].state.load(std::memory_order_acquire) != kFull) continue;
     const uint64_t order = slots_[slot].order.load(std::memory_order_relaxed);
@@ -111,19 +111,19 @@ void BufferPool::Request(uint8_t** buffer, size_t* size, size_t* max_records) {
     pool.refused_.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  pool.scrapped_.fetch_add(1, std::memory_order_relaxed);
-  for (size_t slot = count; slot < count + kScrapBuffers; ++slot) {
+  pool.discarded_.fetch_add(1, std::memory_order_relaxed);
+  for (size_t slot = count; slot < count + kDiscardBuffers; ++slot) {
     if (pool.Claim(slot, kFree)) return pool.Hand(slot, buffer, size);
   }
   pool.shared_.fetch_add(1, std::memory_order_relaxed);
-  pool.Hand(count + kScrapBuffers - 1, buffer, size);
+  pool.Hand(count + kDiscardBuffers - 1, buffer, size);
 }
 
 void BufferPool::Complete(void* /*context*/, uint32_t /*stream*/, uint8_t* buffer, size_t /*size*/,
                           size_t valid) {
   if (buffer == nullptr) return;
   BufferPool& pool = Get();
-  const size_t end = pool.slots() + kScrapBuffers;
+  const size_t end = pool.slots() + kDiscardBuffers;
   uint8_t* const base = pool.base_.load(std::memory_order_acquire);
   const auto offset = static_cast<size_t>(buffer - base);
   if (base == nullptr || buffer < base || offset >= end * kBufferBytes ||
@@ -159,7 +159,7 @@ std::optional<BufferPool::Full> BufferPool::TakeFull() {
       continue;
     }
     return Full{*oldest, DataOf(*oldest), slots_[*oldest].valid.load(std::memory_order_relaxed),
-                *oldest >= slots(), *oldest == slots() + kScrapBuffers - 1};
+                *oldest >= slots(), *oldest == slots() + kDiscardBuffers - 1};
   }
 }
 
@@ -167,7 +167,7 @@ void BufferPool::Free(size_t slot) { slots_[slot].state.store(kFree, std::memory
 
 size_t BufferPool::WriteOff() {
   size_t count = 0;
-  const size_t end = slots() + kScrapBuffers;
+  const size_t end = slots() + kDiscardBuffers;
   for (size_t slot = 0; slot < end; ++slot) {
     uint32_t expected = kLent;
     if (slots_[slot].state.load(std::memory_order_acquire) == kLent && HoldsRecords(slot) &&
@@ -180,7 +180,7 @@ size_t BufferPool::WriteOff() {
 
 void BufferPool::ForsakeLent() {
   ++times_forsaken_;
-  const size_t end = slots() + kScrapBuffers;
+  const size_t end = slots() + kDiscardBuffers;
   for (size_t slot = 0; slot < end; ++slot) {
     for (uint32_t expected : {kLent, kOverdue}) {
       if (slots_[slot].state.compare_exchange_strong(expected, kForsaken,
@@ -193,7 +193,7 @@ void BufferPool::ForsakeLent() {
 
 void BufferPool::ReleaseMemory() {
   if (base_.load(std::memory_order_acquire) == nullptr) return;
-  const size_t end = slots() + kScrapBuffers;
+  const size_t end = slots() + kDiscardBuffers;
   for (size_t slot = 0; slot < end; ++slot) {
     if (!slots_[slot].touched.load(std::memory_order_relaxed)) continue;
     uint32_t expected = kFree;
@@ -219,7 +219,7 @@ __attribute__((no_sanitize("thread"))) bool BufferPool::HoldsRecords(size_t slot
 
 size_t BufferPool::LentWithRecords(uint64_t mark) const {
   size_t count = 0;
-  const size_t end = slots() + kScrapBuffers;
+  const size_t end = slots() + kDiscardBuffers;
   for (size_t slot = 0; slot < end; ++slot) {
     if (slots_[slot].state.load(std::memory_order_acquire) == kLent &&
         slots_[slot].lent_at.load(std::memory_order_relaxed) < mark && HoldsRecords(slot)) {
@@ -232,7 +232,7 @@ size_t BufferPool::LentWithRecords(uint64_t mark) const {
 BufferPool::Counts BufferPool::TakeCounts() {
   Counts counts;
   counts.refused = refused_.exchange(0);
-  counts.scrapped = scrapped_.exchange(0);
+  counts.discarded = discarded_.exchange(0);
   counts.shared = shared_.exchange(0);
   counts.late = late_.exchange(0);
   counts.recycled = recycled_.exchange(0);
@@ -242,7 +242,7 @@ BufferPool::Counts BufferPool::TakeCounts() {
 
 bool BufferPool::ForgetShortage() {
   uint64_t requests = 0;
-  for (std::atomic<uint64_t>* const count : {&refused_, &scrapped_, &shared_, &recycled_}) {
+  for (std::atomic<uint64_t>* const count : {&refused_, &discarded_, &shared_, &recycled_}) {
     requests += count->exchange(0);
   }
   return requests > 0;

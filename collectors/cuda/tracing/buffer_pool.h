@@ -27,9 +27,9 @@ class BufferPool {
   // CUDA takes a buffer of its own.
   static constexpr size_t kBufferBytes = size_t{1} << 20;
   static constexpr size_t kMaxBuffers = 1024;
-  // Number of scrap buffers: CUPTI before 12.9 crashes without a buffer, so it gets one of these;
+  // Number of discard buffers: CUPTI before 12.9 crashes without a buffer, so it gets one of these;
   // their records are counted and discarded.
-  static constexpr size_t kScrapBuffers = 8;
+  static constexpr size_t kDiscardBuffers = 8;
 
   enum class Mode {
     kIdle,       // no session: returned buffers are discarded
@@ -56,7 +56,7 @@ class BufferPool {
     size_t slot = 0;
     const uint8_t* data = nullptr;
     size_t bytes = 0;
-    bool scrap = false;  // only to be counted
+    bool discard = false;  // only to be counted
     // Perhaps lent several times at once: of what its records own, nothing is known.
     bool shared = false;
   };
@@ -79,13 +79,13 @@ class BufferPool {
   // them.
   size_t LentWithRecords(uint64_t mark = UINT64_MAX) const;
   struct Counts {
-    uint64_t refused = 0;   // requests without a free buffer, answered with null
-    uint64_t scrapped = 0;  // requests without a free buffer, answered with a scrap buffer
-    uint64_t shared = 0;    // of those: a scrap buffer in use several times, so that records get
-                            // lost
-    uint64_t late = 0;      // buffers with records returned while no session ran, or written off
-    uint64_t recycled = 0;  // buffers with records from before the start, discarded
-    uint64_t foreign = 0;   // pointers that are not from the pool
+    uint64_t refused = 0;    // requests without a free buffer, answered with null
+    uint64_t discarded = 0;  // requests without a free buffer, answered with a discard buffer
+    uint64_t shared = 0;     // of those: a discard buffer in use several times, so that records get
+                             // lost
+    uint64_t late = 0;       // buffers with records returned while no session ran, or written off
+    uint64_t recycled = 0;   // buffers with records from before the start, discarded
+    uint64_t foreign = 0;    // pointers that are not from the pool
   };
   // Returns the counts since the last call.
   Counts TakeCounts();
@@ -116,16 +116,16 @@ class BufferPool {
   bool HoldsRecords(size_t slot) const;
 
   std::atomic<uint8_t*> base_{nullptr};
-  std::atomic<size_t> buffers_{0};  // without the scrap buffers, which follow them
+  std::atomic<size_t> buffers_{0};  // without the discard buffers, which follow them
   std::atomic<bool> null_is_safe_{false};
   std::atomic<Mode> mode_{Mode::kIdle};
   std::atomic<bool> forsake_{false};  // at the next Prepare
   std::atomic<uint64_t> next_order_{1};
   std::atomic<uint64_t> next_lent_{1};
-  std::array<Slot, kMaxBuffers + kScrapBuffers> slots_;
+  std::array<Slot, kMaxBuffers + kDiscardBuffers> slots_;
 
   uint64_t times_forsaken_ = 0;  // used only by the collector's thread
-  std::atomic<uint64_t> refused_{0}, scrapped_{0}, shared_{0}, late_{0}, recycled_{0}, foreign_{0};
+  std::atomic<uint64_t> refused_{0}, discarded_{0}, shared_{0}, late_{0}, recycled_{0}, foreign_{0};
 };
 
 }  // namespace jobscope::cuda

@@ -54,7 +54,7 @@ Detacher::Outcome Detacher::Detach(const CuptiApi* api, Subscriber subscriber, a
   // let another thread finalize while it runs.
   uncounted_.store(false, std::memory_order_relaxed);
   state_.store(kCounting, std::memory_order_release);
-  // Both, and the driver's first: of a runtime call that is told of, so are the driver calls in it.
+  // Both, the driver's first: the driver calls within a reported runtime call are then reported too.
   for (const uint32_t domain : kDomains) {
     *result = api->cuptiEnableDomain(1, subscriber, domain);
     if (*result == kCuptiSuccess) continue;

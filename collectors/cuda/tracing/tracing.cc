@@ -64,9 +64,9 @@ bool Tracing::End(absl::Duration timeout) {
   return Run(timeout, [](Attachment* attachment) { attachment->End(); });
 }
 
-bool Tracing::Leave(bool finalize, absl::Duration wait, absl::Duration timeout) {
+bool Tracing::Detach(bool finalize, absl::Duration wait, absl::Duration timeout) {
   if (!Run(timeout,
-           [finalize, wait](Attachment* attachment) { attachment->Leave(finalize, wait); })) {
+           [finalize, wait](Attachment* attachment) { attachment->Detach(finalize, wait); })) {
     return false;
   }
   attached_ = false;

@@ -46,11 +46,11 @@ class Tracing {
   bool End(absl::Duration timeout);
   // Unsubscribes after End. With `finalize`, also finalizes CUPTI if within `wait` a call into CUDA
   // returns after which nothing is in flight. False: no answer in time.
-  bool Leave(bool finalize, absl::Duration wait, absl::Duration timeout);
+  bool Detach(bool finalize, absl::Duration wait, absl::Duration timeout);
   void Abandon();
 
   uint64_t dropped() const;  // after End
-  bool finalized() const;    // after Leave: CUPTI is detached from the process
+  bool finalized() const;    // after Detach: CUPTI is detached from the process
   bool subscribed() const;   // false: somebody else is, and tracing works without
   // Returns the fatal error by which CUPTI detached itself; empty: there was none.
   std::string FatalError() const;

@@ -328,7 +328,7 @@ TEST_F(CudaAccountTest, OverTheCapOfBuffersRecordsAreLostAndCounted) {
   EXPECT_THAT(session().report().warnings, Contains(HasSubstr("JOBSCOPE_CUDA_BUFFER_MB")));
 }
 
-TEST_F(CudaAccountTest, BeforeVersion12_9RecordsOverTheCapAreCountedAsScrap) {
+TEST_F(CudaAccountTest, BeforeVersion12_9RecordsOverTheCapAreCountedAsDiscarded) {
   options_.cupti_library = UseVersion(22);
   Begin();
   std::vector<void*> taken;
@@ -359,7 +359,7 @@ TEST_F(CudaAccountTest, DetailsOfOverheadsInRecycledBuffersAreNotLeaked) {
   EXPECT_EQ(details_count, 0);
 }
 
-TEST_F(CudaAccountTest, DetailsOfOverheadsInScrapAreNotLeaked) {
+TEST_F(CudaAccountTest, DetailsOfOverheadsInDiscardBuffersAreNotLeaked) {
   options_.cupti_library = UseVersion(22);
   Begin();
   std::vector<void*> taken;
@@ -374,11 +374,11 @@ TEST_F(CudaAccountTest, DetailsOfOverheadsInScrapAreNotLeaked) {
 }
 
 // Two threads of CUPTI write to the same one, and what one has returned the other may return again.
-TEST_F(CudaAccountTest, DetailsOfOverheadsInASharedScrapBufferAreNotFreed) {
+TEST_F(CudaAccountTest, DetailsOfOverheadsInASharedDiscardBufferAreNotFreed) {
   options_.cupti_library = UseVersion(22);
   Begin();
   const size_t all =
-      options_.buffer_bytes / cuda::BufferPool::kBufferBytes + cuda::BufferPool::kScrapBuffers;
+      options_.buffer_bytes / cuda::BufferPool::kBufferBytes + cuda::BufferPool::kDiscardBuffers;
   std::vector<void*> taken;
   for (size_t i = 0; i < all; ++i) taken.push_back(gpu().Take());
   void* const shared = gpu().Take();

@@ -103,21 +103,21 @@ TEST_F(BufferPoolTest, OverTheCapNothingIsGivenWhereThatIsSafe) {
   EXPECT_FALSE(pool_.TakeFull().has_value());  // empty ones are free again at once
 }
 
-TEST_F(BufferPoolTest, OverTheCapOldVersionsGetScrap) {
+TEST_F(BufferPoolTest, OverTheCapOldVersionsGetDiscardBuffers) {
   std::string error;
   ASSERT_TRUE(pool_.Prepare(kBuffers, 0, /*null_is_safe=*/false, &error));
   std::vector<uint8_t*> taken;
-  for (size_t i = 0; i < kBuffers + BufferPool::kScrapBuffers; ++i) taken.push_back(Request());
+  for (size_t i = 0; i < kBuffers + BufferPool::kDiscardBuffers; ++i) taken.push_back(Request());
   for (uint8_t* const buffer : taken) ASSERT_NE(buffer, nullptr);
   uint8_t* const shared = Request();
   ASSERT_NE(shared, nullptr);
   const BufferPool::Counts counts = pool_.TakeCounts();
-  EXPECT_EQ(counts.scrapped, BufferPool::kScrapBuffers + 1);
+  EXPECT_EQ(counts.discarded, BufferPool::kDiscardBuffers + 1);
   EXPECT_EQ(counts.shared, 1u);
   Complete(taken.back(), 64);
   const auto full = pool_.TakeFull();
   ASSERT_TRUE(full.has_value());
-  EXPECT_TRUE(full->scrap);
+  EXPECT_TRUE(full->discard);
   pool_.Free(full->slot);
   Complete(shared, 64);  // the same one, back a second time
   taken.pop_back();

@@ -68,7 +68,7 @@ class CudaCollectorTest : public ::testing::Test {
     options_.cupti_library = UseVersion(130001);
     (void)cuda::BufferPool::Get().TakeCounts();  // of earlier tests' buffers, which came back late
     // On a busy machine nothing hangs that only takes long; see ExpectHangAtEnd.
-    options_.limits.begin = options_.limits.end = options_.limits.leave = absl::Seconds(10);
+    options_.limits.begin = options_.limits.end = options_.limits.detach = absl::Seconds(10);
     options_.limits.stop = absl::Seconds(30);
     options_.limits.flush_hangs = absl::Seconds(10);
     options_.limits.work_in_flight = absl::Milliseconds(50);
@@ -94,7 +94,7 @@ class CudaCollectorTest : public ::testing::Test {
   // call that returns must not be taken for one because its thread was not run.
   void ExpectHangAtBegin() { options_.limits.begin = absl::Seconds(1); }
   void ExpectHangAtEnd() {
-    options_.limits.end = options_.limits.leave = absl::Milliseconds(600);
+    options_.limits.end = options_.limits.detach = absl::Milliseconds(600);
     options_.limits.stop = cuda::SessionLimits().stop;
   }
 

@@ -71,8 +71,8 @@ class CudaDetachTest : public CudaCollectorTest {
   void SetUp() override {
     CudaCollectorTest::SetUp();
     options_.finalize = FinalizeChoice::kByVersion;
-    options_.limits.leave_wait = absl::Seconds(10);
-    options_.limits.leave = absl::Seconds(20);
+    options_.limits.detach_wait = absl::Seconds(10);
+    options_.limits.detach = absl::Seconds(20);
   }
   void ArmOnceTheCallIsBack() {
     const absl::Time deadline = absl::Now() + absl::Seconds(60);
@@ -215,7 +215,7 @@ TEST_F(CudaDetachTest, WithoutASafePlaceItStaysAndIsSaid) {
          (void)gpu().ApiSite(2, 1, "cudaFree_v3020");
        }},
   };
-  options_.limits.leave_wait = absl::Milliseconds(30);
+  options_.limits.detach_wait = absl::Milliseconds(30);
   for (const auto& [name, work] : kCases) {
     SCOPED_TRACE(name);
     gpu().Reset(130001);
@@ -232,7 +232,7 @@ TEST_F(CudaDetachTest, WithoutASafePlaceItStaysAndIsSaid) {
 
 // One thread waits for the context, while another one is inside of CUDA.
 TEST_F(CudaDetachTest, WhileAnotherThreadIsInsideOfCudaItStays) {
-  options_.limits.leave_wait = absl::Milliseconds(30);
+  options_.limits.detach_wait = absl::Milliseconds(30);
   std::atomic<bool> inside{false};
   std::atomic<bool> leave{false};
   std::thread other([&] {
@@ -252,7 +252,7 @@ TEST_F(CudaDetachTest, WhileAnotherThreadIsInsideOfCudaItStays) {
 
 // It was in the runtime before the callbacks came: the driver's wait is not its outermost call.
 TEST_F(CudaDetachTest, ACallThatWasEnteredUnseenIsNotMistaken) {
-  options_.limits.leave_wait = absl::Milliseconds(30);
+  options_.limits.detach_wait = absl::Milliseconds(30);
   std::atomic<int> waits{0};
   const ApplicationThread application([&] {
     if (waits > 0) return;
@@ -267,7 +267,7 @@ TEST_F(CudaDetachTest, ACallThatWasEnteredUnseenIsNotMistaken) {
 // In the same call of the runtime one of the driver ends, which was entered before the callbacks
 // came, too.
 TEST_F(CudaDetachTest, ACallOfTheDriverThatEndsDoesNotEndTheRuntimesAroundIt) {
-  options_.limits.leave_wait = absl::Milliseconds(30);
+  options_.limits.detach_wait = absl::Milliseconds(30);
   std::atomic<int> waits{0};
   const ApplicationThread application([&] {
     if (waits > 0 || gpu().ApiSite(1, 1, "cuMemFree_v2") == 0) return;
@@ -280,7 +280,7 @@ TEST_F(CudaDetachTest, ACallOfTheDriverThatEndsDoesNotEndTheRuntimesAroundIt) {
 
 // One of the two calls is told of already, the other one not yet.
 TEST_F(CudaDetachTest, ACallBetweenTheTwoKindsOfCallbacksIsNotMistaken) {
-  options_.limits.leave_wait = absl::Milliseconds(30);
+  options_.limits.detach_wait = absl::Milliseconds(30);
   for (const char* second : {"cuptiEnableDomain:1", "cuptiEnableDomain:2"}) {
     SCOPED_TRACE(second);
     gpu().Hang(second);
@@ -301,7 +301,7 @@ TEST_F(CudaDetachTest, ACallBetweenTheTwoKindsOfCallbacksIsNotMistaken) {
 // The first wait was within one call of the runtime that is not told of, the second is within
 // another one.
 TEST_F(CudaDetachTest, WaitsFromBeforeTheRuntimesCallbacksDoNotCount) {
-  options_.limits.leave_wait = absl::Milliseconds(300);
+  options_.limits.detach_wait = absl::Milliseconds(300);
   gpu().Hang("cuptiEnableDomain:2");
   std::thread capture([this] { Capture(); });
   EXPECT_EQ(gpu().AwaitHang(), 1);
@@ -328,7 +328,7 @@ TEST_F(CudaDetachTest, ACuptiThatTellsOfTheDriversCallsOnlyStays) {
 // More threads than are counted: one of the others is inside of CUDA.
 TEST_F(CudaDetachTest, BesideAThreadThatIsNotCountedItStays) {
   constexpr int kCounted = 256;
-  options_.limits.leave_wait = absl::Milliseconds(300);
+  options_.limits.detach_wait = absl::Milliseconds(300);
   std::atomic<int> counted{0};
   std::atomic<int> inside{0};
   std::atomic<bool> leave{false};
@@ -412,7 +412,7 @@ TEST_F(CudaDetachTest, AFinalizeThatHangsCostsTheGpuPartAndNotTheAnswer) {
 }
 
 TEST_F(CudaDetachTest, BuffersThatCuptiHeldAreNotLostForEverIfFinalizingTookTooLong) {
-  options_.limits.leave = absl::Milliseconds(300);
+  options_.limits.detach = absl::Milliseconds(300);
   const ApplicationThread application;
   const size_t pool = options_.buffer_bytes / cuda::BufferPool::kBufferBytes;
   for (size_t i = 0; i < 6; ++i) {

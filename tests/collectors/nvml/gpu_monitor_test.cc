@@ -256,7 +256,7 @@ TEST_F(GpuMonitorTest, AGpuThatCannotBeAskedDoesNotHideTheOthers) {
   const Snapshot snapshot = Look();
   EXPECT_EQ(snapshot.state, Snapshot::kKnown);
   EXPECT_THAT(Uuids(snapshot), ElementsAre("GPU-" + FakeUuid(1)));
-  EXPECT_THAT(snapshot.notes, ElementsAre(HasSubstr("GPU 0 is not told")));
+  EXPECT_THAT(snapshot.notes, ElementsAre(HasSubstr("Cannot read GPU 0: ")));
 }
 
 TEST_F(GpuMonitorTest, WhatAGpuDoesNotHaveIsAskedOnce) {
