@@ -27,7 +27,7 @@ help: ## Says what the targets do
 build: ## Builds all programs into build/bin/
 	tools/install_deps.sh build
 	$(CONFIGURE) release
-	$(BUILD) release --target programs
+	$(BUILD) release --target jobscope_programs
 
 demo: ## Two training programs, one capture of both, and the report: which one is slow, and why
 	tools/install_deps.sh build
@@ -94,7 +94,7 @@ bench: ## Measures scope cost, and captures beside the stock pair, into build/be
 	tools/install_deps.sh build test bench interop
 	tools/venv.sh
 	$(CONFIGURE) release
-	$(BUILD) release --target programs jobscope_python_package made_runs
+	$(BUILD) release --target jobscope_programs jobscope_python_package made_runs
 	bench/run.sh build/bin build/bench
 
 lint: ## Formatting, clang-tidy, shellcheck, Python, include rules

@@ -24,7 +24,7 @@ function(jobscope_cuda_object out source)
   set(object ${CMAKE_CURRENT_BINARY_DIR}/${name}.cu.o)
   add_custom_command(OUTPUT ${object}
     COMMAND ${JOBSCOPE_NVCC} -std=c++17 -O2 ${JOBSCOPE_CUDA_TARGETS} -ccbin ${CMAKE_CXX_COMPILER}
-            -Xcompiler -fPIC,-Wall,-Wextra,-Werror -I${CMAKE_SOURCE_DIR} -I${CMAKE_SOURCE_DIR}/include
+            -Xcompiler -fPIC,-Wall,-Wextra,-Werror -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/include
             -MD -MF ${object}.d -c ${source} -o ${object}
     DEPENDS ${source} DEPFILE ${object}.d VERBATIM COMMENT "Building CUDA object ${name}.cu.o")
   set(${out} ${object} PARENT_SCOPE)

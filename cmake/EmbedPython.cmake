@@ -5,7 +5,7 @@
 # the text of file.py next to it, as `jobscope::python::kFilePy` (torch_steps.py: kTorchStepsPy). Generated when CMake
 # runs, so that tools that only compile find it too; CMake runs again when the source changes.
 function(jobscope_embed_python target)
-  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   foreach(source ${ARGN})
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${source})
     file(READ ${CMAKE_CURRENT_SOURCE_DIR}/${source} text)
@@ -25,7 +25,7 @@ function(jobscope_embed_python target)
       "#ifndef ${guard}\n#define ${guard}\n\n#include <string_view>\n\nnamespace jobscope::python {\n\n"
       "inline constexpr std::string_view ${constant} = R\"jobscope_py(${text})jobscope_py\";\n\n"
       "}  // namespace jobscope::python\n\n#endif  // ${guard}\n")
-    file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/embedded/${folder}/${source}.h CONTENT "\@header\@" @ONLY)
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/embedded/${folder}/${source}.h CONTENT "\@header\@" @ONLY)
   endforeach()
-  target_include_directories(${target} PRIVATE ${CMAKE_BINARY_DIR}/embedded)
+  target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/embedded)
 endfunction()

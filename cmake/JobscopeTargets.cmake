@@ -3,8 +3,11 @@
 include(NeededTargets)
 
 add_library(jobscope_flags INTERFACE)
-target_include_directories(jobscope_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
-target_compile_options(jobscope_flags INTERFACE -Wall -Wextra -Werror)
+target_include_directories(jobscope_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+target_compile_options(jobscope_flags INTERFACE -Wall -Wextra)
+if(PROJECT_IS_TOP_LEVEL)  # a newer compiler's warning must not break the build of somebody who only uses jobscope
+  target_compile_options(jobscope_flags INTERFACE -Werror)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Otherwise a GNU_UNIQUE symbol is shared between libraries even if both hide it.
   target_compile_options(jobscope_flags INTERFACE -fno-gnu-unique)
@@ -16,7 +19,7 @@ endif()
 # so that two folders build the same bytes (tools/reproducible.sh). Not for tests, which are compiled without optimisation and
 # look for their files by __FILE__.
 add_library(jobscope_hardening INTERFACE)
-target_compile_options(jobscope_hardening INTERFACE -ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
+target_compile_options(jobscope_hardening INTERFACE -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
 if(NOT JOBSCOPE_SANITIZE AND NOT JOBSCOPE_BUILD_FUZZERS)
   target_compile_options(jobscope_hardening INTERFACE -fstack-protector-strong
     $<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-U_FORTIFY_SOURCE> $<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-D_FORTIFY_SOURCE=2>)
@@ -41,7 +44,7 @@ if(NOT JOBSCOPE_BUILD_FUZZERS)
 endif()
 
 # Environment of tests: what libraries of others do not free is no leak of ours.
-set(jobscope_foreign_leaks LSAN_OPTIONS=set:print_suppressions=0:suppressions=${CMAKE_SOURCE_DIR}/tests/lsan_suppressions.txt)
+set(jobscope_foreign_leaks LSAN_OPTIONS=set:print_suppressions=0:suppressions=${PROJECT_SOURCE_DIR}/tests/lsan_suppressions.txt)
 
 # Environment of tests that load our libraries into programs that are not ours, such as Python: AddressSanitizer's runtime comes
 # first. Such programs need not free what they allocate. Python with malloc, so that its objects have bounds.
@@ -70,20 +73,20 @@ function(jobscope_library name)
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
   target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE jobscope_flags jobscope_hardening ${ARG_PRIVATE})
-  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
 endfunction()
 
-# jobscope_program(NAME SOURCES... LIBS...): an executable in bin/. The target `programs` builds all of them except
-# tests.
-add_custom_target(programs)
+# jobscope_program(NAME SOURCES... LIBS...): an executable in bin/. The target `jobscope_programs` builds all of them
+# except tests.
+add_custom_target(jobscope_programs)
 function(jobscope_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE jobscope_flags ${ARG_LIBS})
-  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "^${CMAKE_SOURCE_DIR}/tests")
+  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "^${PROJECT_SOURCE_DIR}/tests")
     target_compile_options(${name} PRIVATE ${jobscope_test_options})
   else()
-    add_dependencies(programs ${name})
+    add_dependencies(jobscope_programs ${name})
   endif()
 endfunction()
 
@@ -99,7 +102,7 @@ function(jobscope_test name)
   if(TARGET jobscope_test_headers)
     target_precompile_headers(${name} REUSE_FROM jobscope_test_headers)
   endif()
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name} --gtest_shuffle)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT_MODIFICATION "${jobscope_foreign_leaks}")
   jobscope_thread_sanitizer(${name} ${name})
@@ -108,7 +111,9 @@ endfunction()
 # jobscope_thread_sanitizer(TARGET test...): gives the tests that run TARGET the label `tsan`, and builds TARGET with the target
 # `tsan_tests`, unless TARGET links gRPC or depends on a program that does (CONTRIBUTING.md, Sanitizers). Called at the end of the
 # folder, when all that TARGET needs is known.
-add_custom_target(tsan_tests)
+if(JOBSCOPE_BUILD_TESTS)
+  add_custom_target(tsan_tests)
+endif()
 function(jobscope_thread_sanitizer target)
   cmake_language(EVAL CODE "cmake_language(DEFER CALL jobscope_label_tsan ${target} ${ARGN})")
 endfunction()
@@ -121,22 +126,22 @@ function(jobscope_label_tsan target)
   add_dependencies(tsan_tests ${target})
   set_property(TEST ${ARGN} APPEND PROPERTY LABELS tsan)
   set_property(TEST ${ARGN} APPEND PROPERTY ENVIRONMENT_MODIFICATION
-               "TSAN_OPTIONS=string_append: suppressions=${CMAKE_SOURCE_DIR}/tests/tsan_suppressions.txt")
+               "TSAN_OPTIONS=string_append: suppressions=${PROJECT_SOURCE_DIR}/tests/tsan_suppressions.txt")
 endfunction()
 
 # jobscope_fuzzer(NAME SOURCES... LIBS... PARSERS files...): the program NAME_fuzzer. With JOBSCOPE_BUILD_FUZZERS it uses
 # libFuzzer, otherwise it runs the corpus tests/fuzz/corpus/NAME; both are registered as tests. PARSERS: the files, seen from
 # the top, that read the bytes. `make fuzz-coverage` measures what of them the fuzzers reach.
-file(WRITE ${CMAKE_BINARY_DIR}/tests/fuzzers.txt "")
+file(WRITE ${PROJECT_BINARY_DIR}/tests/fuzzers.txt "")
 function(jobscope_fuzzer name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;PARSERS" ${ARGN})
   foreach(parser ${ARG_PARSERS})
-    if(NOT EXISTS ${CMAKE_SOURCE_DIR}/${parser})
+    if(NOT EXISTS ${PROJECT_SOURCE_DIR}/${parser})
       message(FATAL_ERROR "fuzzer ${name}: there is no ${parser}")
     endif()
-    file(APPEND ${CMAKE_BINARY_DIR}/tests/fuzzers.txt "${name} ${parser}\n")
+    file(APPEND ${PROJECT_BINARY_DIR}/tests/fuzzers.txt "${name} ${parser}\n")
   endforeach()
-  set(corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
+  set(corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
   if(JOBSCOPE_BUILD_FUZZERS)
     jobscope_program(${name}_fuzzer SOURCES ${ARG_SOURCES} LIBS ${ARG_LIBS})
     target_compile_options(${name}_fuzzer PRIVATE -fsanitize=fuzzer)
@@ -144,10 +149,10 @@ function(jobscope_fuzzer name)
     set(arguments -runs=0 ${corpus})
   else()
     jobscope_program(${name}_fuzzer
-      SOURCES ${ARG_SOURCES} ${CMAKE_SOURCE_DIR}/tests/fuzz_main.cc LIBS ${ARG_LIBS})
+      SOURCES ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/fuzz_main.cc LIBS ${ARG_LIBS})
     set(arguments ${corpus})
   endif()
-  set_target_properties(${name}_fuzzer PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  set_target_properties(${name}_fuzzer PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_test(NAME ${name}_fuzzer_corpus COMMAND ${name}_fuzzer ${arguments})
   set_tests_properties(${name}_fuzzer_corpus PROPERTIES TIMEOUT 300)
 endfunction()

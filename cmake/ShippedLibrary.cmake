@@ -29,7 +29,7 @@ function(jobscope_shipped_library name)
   add_dependencies(${name} ${ours})
   target_link_libraries(${name} PRIVATE
     -Wl,--start-group ${our_archives} ${archives} ${rebuilt} -Wl,--end-group -lpthread -ldl -lm)
-  target_compile_options(${name} PRIVATE -ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
+  target_compile_options(${name} PRIVATE -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
   target_link_options(${name} PRIVATE
     -Wl,-Map=${ARG_OUTPUT_DIRECTORY}/libjobscope.so.map  # for deploy/sbom.py
     -Wl,--version-script=${map} -Wl,--exclude-libs,ALL

@@ -3,7 +3,9 @@
 
   install_test.py BUILD_DIRECTORY SOURCE_DIRECTORY
 """
+import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -60,6 +62,21 @@ class InstallTest(unittest.TestCase):
         self.assertRegex(output, r"^served at 127\.0\.0\.1:\d+\n$")
         runs = os.listdir(f"{self.folder}/logdir/plugins/profile")
         self.assertEqual(len(runs), 1)
+
+    def test_as_a_part_of_another_project(self):
+        build = f"{self.folder}/part"
+        run("cmake", "-S", f"{FOLDER}/outside", "-B", build, f"-DJOBSCOPE_SOURCE={SOURCE}", "-DCMAKE_BUILD_TYPE=Debug")
+        commands = pathlib.Path(f"{build}/compile_commands.json").read_text(encoding="utf-8")
+        # Our warnings are no errors there, and nothing is built but what the project links.
+        self.assertIn("-Wextra", commands)
+        self.assertNotIn("_test.cc", commands)
+        self.assertNotIn("/client/", commands)
+        run("cmake", "--build", build)
+        self.assertEqual(run(f"{build}/outside"), "recorded\n")
+        ours = [entry["command"] for entry in json.loads(commands) if not entry["file"].startswith(FOLDER)]
+        self.assertGreater(len(ours), 50)
+        self.assertFalse([command for command in ours if "-Werror" in command])
+        self.assertFalse(os.path.exists(f"{build}/jobscope/bin"))
 
     def test_headers_and_protos_are_complete(self):
         for tree, installed in (("include/jobscope", "include/jobscope"), ("proto", "share/jobscope/proto")):
