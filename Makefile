@@ -53,12 +53,13 @@ reproducible: ## Builds the shipped libraries twice, in two folders, and compare
 	tools/pic_deps.sh
 	tools/reproducible.sh
 
-check: ## The tests whose names hold T, and nothing else, in seconds: make check T=endpoint
+check: ## The tests whose names, or a source of theirs, hold T, and nothing else, in seconds: make check T=endpoint
 	@test -n "$(T)" || { echo "make check: say which tests: make check T=endpoint" >&2; exit 2; }
-	@test -f build/build.ninja || { tools/install_deps.sh build test && $(CONFIGURE) release; }
+	@test -f build/tests/sources.txt || { tools/install_deps.sh build test && $(CONFIGURE) release; }
 	@targets=$$(ninja -C build -t targets all | sed -nE 's/^([a-z_0-9]*$(T)[a-z_0-9]*(_test|_fuzzer)): phony$$/\1/p'); \
-	  test -z "$$targets" || $(BUILD) release --target $$targets
-	$(CTEST) --preset release --no-tests=error -R '$(T)' $(CTEST_ARGS)
+	  programs=$$(awk '/$(T)/ { print $$1 }' build/tests/sources.txt); \
+	  test -z "$$targets$$programs" || $(BUILD) release --target $$targets $$programs || exit; \
+	  $(CTEST) --preset release --no-tests=error -R "$(T)$$(printf '|^%s$$' $$programs)" $(CTEST_ARGS)
 
 # The first revision whose clients and workers this tree still serves.
 COMPAT_REVISION ?= ab90d2c

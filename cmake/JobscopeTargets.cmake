@@ -90,7 +90,9 @@ function(jobscope_program name)
   endif()
 endfunction()
 
-# jobscope_test(NAME SOURCES... LIBS... [TIMEOUT seconds]): one GoogleTest program, run shuffled.
+# jobscope_test(NAME SOURCES... LIBS... [TIMEOUT seconds]): one GoogleTest program, run shuffled. tests/sources.txt in the build
+# folder lists which sources it has, for `make check`.
+file(WRITE ${PROJECT_BINARY_DIR}/tests/sources.txt "")
 function(jobscope_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -103,6 +105,7 @@ function(jobscope_test name)
     target_precompile_headers(${name} REUSE_FROM jobscope_test_headers)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  file(APPEND ${PROJECT_BINARY_DIR}/tests/sources.txt "${name} ${ARG_SOURCES}\n")
   add_test(NAME ${name} COMMAND ${name} --gtest_shuffle)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT_MODIFICATION "${jobscope_foreign_leaks}")
   jobscope_thread_sanitizer(${name} ${name})

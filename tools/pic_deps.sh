@@ -8,15 +8,14 @@
 #   tools/pic_deps.sh --print-prefix               only prints where it is, or would be; builds nothing
 #   cmake --preset release -DJOBSCOPE_PIC_DEPS=$prefix
 #
-# JOBSCOPE_CACHE_DIR  where prefixes are kept (default: .cache in the repository)
+# JOBSCOPE_CACHE_DIR  where prefixes are kept, for all checkouts (default: jobscope in the folder of caches, ~/.cache)
 # JOBSCOPE_JOBS       parallel compilers (default: 2)
 #
 # gRPC, OpenSSL, c-ares and zlib are not rebuilt: Debian's archives of them are position-independent already.
 set -euo pipefail
 
 readonly script=$(realpath "$0")
-readonly repo=$(dirname "$(dirname "$script")")
-readonly cache=${JOBSCOPE_CACHE_DIR:-$repo/.cache}
+readonly cache=${JOBSCOPE_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/jobscope}
 readonly jobs=${JOBSCOPE_JOBS:-2}
 # -fno-gnu-unique: such a symbol would be shared with other libraries of the process, hidden or not.
 # Sections: the linker drops what is not used.
