@@ -13,7 +13,17 @@ import sys
 import tempfile
 import unittest
 
+import documents
+
 FOLDER = os.path.dirname(os.path.abspath(__file__))
+# A project of somebody's who has read docs/embedding.md.
+READER = """
+cmake_minimum_required(VERSION 3.16)
+project(reader LANGUAGES C CXX)
+add_executable(train {source})
+{example}
+target_compile_options(train PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
+"""
 BUILD = ""
 SOURCE = ""
 # What recording must not drag in: not even looked for by the package's configuration.
@@ -40,25 +50,29 @@ class InstallTest(unittest.TestCase):
     def tearDownClass(cls):
         shutil.rmtree(cls.folder)
 
-    def _build_outside(self, name, *options):
-        build = f"{self.folder}/{name}"
+    def _build(self, project):
+        """The folder of its build."""
+        build = tempfile.mkdtemp(dir=self.folder)
         run(
-            "cmake", "-S", f"{FOLDER}/outside", "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}", *options,
+            "cmake", "-S", project, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}",
             *(f"-DCMAKE_DISABLE_FIND_PACKAGE_{package}=ON" for package in FORBIDDEN),
         )  # fmt: skip
         run("cmake", "--build", build)
-        return f"{build}/outside"
+        return build
 
     def test_recording_needs_the_recorder_only(self):
-        program = self._build_outside("recording")
+        program = f"{self._build(f'{FOLDER}/outside')}/outside"
         needed = set(re.findall(r"NEEDED.*\[(.+?)\.so", run("readelf", "-dW", program)))
         self.assertLessEqual(needed, {"libjobscope_trace", "libc", "libstdc++", "libm", "libgcc_s"})
         self.assertIn("libjobscope_trace", needed)
         self.assertEqual(run(program), "recorded\n")
 
     def test_serving_and_capturing(self):
-        program = self._build_outside("serving", "-DWITH_SERVER=ON")
-        output = run(program, f"{self.folder}/logdir")
+        project = tempfile.mkdtemp(dir=self.folder)
+        example = documents.block("docs/embedding.md", "cmake", "find_package(jobscope").text
+        with open(f"{project}/CMakeLists.txt", "w", encoding="utf-8") as file:
+            file.write(READER.format(source=f"{FOLDER}/outside/serve.cc", example=example))
+        output = run(f"{self._build(project)}/train", f"{self.folder}/logdir")
         self.assertRegex(output, r"^served at 127\.0\.0\.1:\d+\n$")
         runs = os.listdir(f"{self.folder}/logdir/plugins/profile")
         self.assertEqual(len(runs), 1)
