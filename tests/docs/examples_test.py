@@ -6,6 +6,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -14,123 +15,12 @@ import time
 import unittest
 
 import documents
+import programs
 import xspace
+from programs import DEADLINE_S, PYTHON_AROUND, run
 
 BUILD = pathlib.Path()
-DEADLINE_S = 120
 PORT = 6009
-
-# A loader of 6 ms per batch and a model of 2 ms, in a process that is told to end by a file. What an example takes from its
-# program is here, too.
-PYTHON_AROUND = """
-import os, pathlib, time
-import jobscope
-
-class Loader:
-    def __init__(self, batches):
-        self.batches = batches
-    def __len__(self):
-        return self.batches
-    def __iter__(self):
-        for _ in range(self.batches):
-            if pathlib.Path("stop").exists():
-                return
-            time.sleep(0.006)
-            yield [1, 2, 3]
-
-def model(batch):
-    end = time.perf_counter() + 0.002
-    while time.perf_counter() < end:
-        pass
-    return 0.5
-
-def train(steps=20):
-    for i, batch in jobscope.steps(Loader(steps)):
-        with jobscope.trace("forward"):
-            model(batch)
-
-loader = Loader(int(os.environ.get("BATCHES", "20000")))
-"""
-CPP_AROUND = """
-#include <chrono>
-#include <cstdint>
-#include <fstream>
-#include <iterator>
-#include <optional>
-#include <string>
-#include <thread>
-
-#include <jobscope/capture.h>
-
-namespace {
-
-struct Batch {
-  int rows = 3;
-  std::string file = "shard-1";
-};
-
-bool Stopped() { return std::ifstream("stop").good(); }
-
-class Loader {
- public:
-  explicit Loader(int64_t batches) : left_(batches) {}
-  class Iterator {
-   public:
-    explicit Iterator(Loader* loader) : loader_(loader) { ++*this; }
-    const Batch& operator*() const { return loader_->batch_; }
-    Iterator& operator++() {
-      if (loader_ != nullptr && !loader_->Next()) loader_ = nullptr;
-      return *this;
-    }
-    bool operator!=(const Iterator& other) const { return loader_ != other.loader_; }
-   private:
-    Loader* loader_;
-  };
-  Iterator begin() { return Iterator(this); }
-  Iterator end() { return Iterator(nullptr); }
-  bool Next() {
-    if (left_-- <= 0 || Stopped()) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(6));
-    return true;
-  }
- private:
-  int64_t left_;
-  Batch batch_;
-};
-
-struct Queue {
-  Loader loader;
-  std::optional<Batch> Pop() { return loader.Next() ? std::optional<Batch>(Batch()) : std::nullopt; }
-};
-// What never ends.
-struct EndlessQueue {
-  Batch Pop() {
-    std::this_thread::sleep_for(std::chrono::milliseconds(6));
-    return Batch();
-  }
-};
-
-[[maybe_unused]] void Train(const Batch&) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(2);
-  while (std::chrono::steady_clock::now() < end) {
-  }
-}
-[[maybe_unused]] void Train(int64_t, const Batch& batch) { Train(batch); }
-[[maybe_unused]] const Batch batch;
-
-}  // namespace
-"""
-
-
-def run(*command, **options):
-    done = subprocess.run(
-        [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-        timeout=DEADLINE_S, **options
-    )  # fmt: skip
-    if done.returncode != 0:
-        raise AssertionError(f"{command}\n{done.stdout[-6000:]}")
-    return done.stdout
-
 
 class Examples(unittest.TestCase):
     def setUp(self):
@@ -153,28 +43,14 @@ class Examples(unittest.TestCase):
 
     # ---- making programs of examples ----
 
-    def python(self, block, after="", **replace):
+    def python(self, block, after=""):
         """A program: the command that runs it."""
-        text = block.text
-        for old, new in replace.items():
-            self.assertIn(old, text)
-            text = text.replace(old, new)
         path = self.scratch / "example.py"
-        path.write_text(PYTHON_AROUND + text + after, encoding="utf-8")
+        path.write_text(PYTHON_AROUND + block.text + after, encoding="utf-8")
         return [sys.executable, "-B", path]
 
-    def cpp(self, block, declare="", after=""):
-        includes = "\n".join(line for line in block.text.splitlines() if line.startswith("#include"))
-        body = "\n".join(line for line in block.text.splitlines() if not line.startswith("#include")).replace("  ...\n", "")
-        source = self.scratch / "example.cc"
-        source.write_text(f"{includes}\n{CPP_AROUND}\nint main() {{\n{declare}\n{body}\n{after}\n}}\n", encoding="utf-8")
-        program = self.scratch / "example"
-        libraries = BUILD / "lib"
-        run(
-            os.environ.get("CXX", "c++"), "-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{documents.ROOT / 'include'}", source,
-            "-o", program, f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-ljobscope", "-ljobscope_trace", "-pthread",
-        )  # fmt: skip
-        return [program]
+    def cpp(self, block, declare="", after="", **options):
+        return [programs.cpp(BUILD, self.scratch, block, declare, after, **options)]
 
     # ---- running them ----
 
@@ -293,15 +169,9 @@ class Examples(unittest.TestCase):
         self.assertTrue(xspace.named(xspace.host_events(self.scratch / directory), "gc"))
 
     def test_embedding_page(self):
-        block = documents.block("docs/embedding.md", "cpp", "ProfilerServer")
-        command = self.cpp(block, "const int steps = 20000;", "").copy()
-        source = (self.scratch / "example.cc").read_text()
-        self.assertIn("JOBSCOPE_STEP", source)
         # Its loop has an end of its own: the file that ends the others' loaders ends this one.
-        (self.scratch / "example.cc").write_text(source.replace("  Train(batch);\n", "  if (Stopped()) break;\n  Train(batch);\n"))
-        libraries = BUILD / "lib"
-        run(os.environ.get("CXX", "c++"), "-std=c++17", f"-I{documents.ROOT / 'include'}", self.scratch / "example.cc", "-o", command[0],
-            f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-ljobscope", "-ljobscope_trace", "-pthread")  # fmt: skip
+        command = self.cpp(documents.block("docs/embedding.md", "cpp", "ProfilerServer"), "const int steps = 20000;",
+                           edit=lambda body: body.replace("  Train(batch);\n", "  if (Stopped()) break;\n  Train(batch);\n"))  # fmt: skip
         for events in self.serve_two_ranks(command):
             self.assertGreater(len([event for event in events if event.stats.get("_r") == 1]), 10)
 
@@ -314,19 +184,28 @@ class Examples(unittest.TestCase):
         self.serve_two_ranks([sys.executable, "-B", path], steps=0)
 
     def test_embedding_page_in_c(self):
-        function, calls = documents.block("docs/embedding.md", "c", "jobscope_provider").text.split("\n}\n", 1)
+        functions, calls = documents.block("docs/embedding.md", "c", "jobscope_provider").text.split("\n}\n", 1)
         source = self.scratch / "example.c"
         source.write_text(
-            "#include <jobscope/provider.h>\n#include <stdint.h>\nint64_t newest_flush_begin_ns, newest_flush_duration_ns;\n"
-            f"{function.replace('static int Stop(void* me', 'static int Stop(void* me')}\n}}\nint Register(char* error, size_t size) {{\n"
-            f"{calls.replace('sizeof(error)', 'size')}\nreturn 0;\n}}\n"
+            "#include <jobscope/provider.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <time.h>\n"
+            f"static int64_t newest_flush_begin_ns, newest_flush_duration_ns;\n{functions}\n}}\n"
+            "int main(void) {\n  char error[1024] = \"\";\n"
+            f"{calls}\n"
+            "  struct timespec now;\n  jobscope_capture_result result = {sizeof(result)};\n"
+            '  if (*error || jobscope_capture_start("logdir", NULL, error, sizeof(error))) return puts(error), 1;\n'
+            "  clock_gettime(CLOCK_MONOTONIC, &now);\n"
+            "  newest_flush_begin_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;\n  newest_flush_duration_ns = 5000;\n"
+            "  if (jobscope_capture_stop(&result, error, sizeof(error))) return puts(error), 1;\n"
+            "  puts(result.run_directory);\n  return 0;\n}\n"
         )
-        run(os.environ.get("CC", "cc"), "-std=c11", "-Wall", "-Werror", f"-I{documents.ROOT / 'include'}", "-fsyntax-only", source)
+        run_directory = run(programs.compile_and_link(BUILD, source, "-D_POSIX_C_SOURCE=199309L"), cwd=self.scratch, env=self.environment)
+        (file,) = (self.scratch / run_directory.strip()).glob("*.xplane.pb")
+        (flush,) = [event for name, events in xspace.planes(file) if "my_cache" in name for event in xspace.named(events, "flush")]
+        self.assertEqual(flush.duration_ps, 5_000_000)
 
     def test_recording_page(self):
-        for containing, declare in (("JOBSCOPE_INPUT_WAIT", "const int64_t steps = 30;\nEndlessQueue queue;"),
-                                    ("jobscope::Steps", "Loader loader(15);\nQueue queue{Loader(15)};")):  # fmt: skip
-            block = documents.block("docs/recording.md", "cpp", containing)
+        for block, declare in ((documents.block("docs/recording.md", "cpp", "JOBSCOPE_INPUT_WAIT"), "const int64_t steps = 30;\nEndlessQueue queue;"),
+                               (documents.block("docs/recording.md", "cpp", "jobscope::Steps"), "Loader loader(15);\nQueue queue{Loader(15)};")):  # fmt: skip
             command = self.cpp(block, 'jobscope::StartCapture("logdir");\n' + declare, "return jobscope::StopCapture().ok() ? 0 : 1;")
             run(*command, cwd=self.scratch, env=self.environment)
             directory = sorted((self.scratch / "logdir" / "plugins" / "profile").iterdir())[-1]
@@ -345,29 +224,85 @@ class Examples(unittest.TestCase):
         text = block.text.replace("logs/plugins/profile/2026_05_01_12_00_00", str(directory))
         self.assertIn("127.0.0.1:1 connect", run(sys.executable, "-c", text, cwd=self.scratch))
 
+    def run_beside_two_workers(self, *scripts):
+        """Runs the scripts beside two workers, for which they have the names of the documents. Gives their output."""
+        self.needs_port()
+        ports = (PORT, PORT + 1)
+        loops = [subprocess.Popen([BUILD / "bin" / "train_loop", f"--listen=127.0.0.1:{port}"], stdout=subprocess.PIPE, text=True,
+                                  env={**self.environment, "JOBSCOPE_ALLOW_CLOSE": "1"}) for port in ports]  # fmt: skip
+        try:
+            for loop, port in zip(loops, ports):
+                self.assertEqual(loop.stdout.readline(), f"listening on 127.0.0.1:{port}\n")
+            (self.scratch / "ports").write_text("".join(f"127.0.0.1:{port}\n" for port in ports))
+            return [
+                run("bash", "-ec", script.replace("w1:6009,w2:6009", f"127.0.0.1:{PORT},127.0.0.1:{PORT + 1}"), cwd=self.scratch,
+                    env=self.environment) for script in scripts
+            ]  # fmt: skip
+        finally:
+            for loop in loops:
+                loop.terminate()
+                loop.communicate(timeout=DEADLINE_S)
+                self.assertEqual(loop.returncode, 0)
+
+    def test_readme_by_hand(self):
+        self.needs_port()
+        worker, rest = documents.block("README.md", "sh", "build/bin/train_loop").text.split("\n", 1)
+        (self.scratch / "build").mkdir()
+        (self.scratch / "build" / "bin").symlink_to(BUILD / "bin")
+        logdir = self.scratch / "logdir"
+        script = f"exec {worker.partition('#')[0]}"
+        with subprocess.Popen(["bash", "-c", script], cwd=self.scratch, stdout=subprocess.PIPE, text=True, env=self.environment) as loop:
+            self.assertEqual(loop.stdout.readline(), f"listening on 127.0.0.1:{PORT}\n")
+            output = run("bash", "-ec", rest.replace("/tmp/logdir", str(logdir)), cwd=self.scratch, env=self.environment)
+            loop.terminate()
+            self.assertRegex(loop.communicate(timeout=DEADLINE_S)[0], "^steps ")
+        self.assertIn("1 of 1 worker", output)
+        self.assertRegex(output, "(?m)^VERDICT  ")
+
+    def test_capture_page(self):
+        """All but its second `stop`, which may find that nothing runs any more."""
+        lines = documents.block("docs/capture.md", "sh", "capture check").text.replace("…", "w1:6009,w2:6009").splitlines()
+        self.assertEqual(len(lines), 4)
+        capture, check, stop, close = self.run_beside_two_workers(*lines)
+        self.assertIn("2 of 2 workers delivered", capture)
+        self.assertIn("2 of 2 workers reachable", check)
+        self.assertIn("127.0.0.1:6010", stop)
+        self.assertIn("127.0.0.1:6010", close)
+
+    def test_security_page(self):
+        (output,) = self.run_beside_two_workers(documents.block("docs/security.md", "sh", "stop --server").text)
+        self.assertIn("127.0.0.1:6010", output)
+
+    def test_report_page(self):
+        """Its first example; tests/docs/report_test.py has the others."""
+        text = documents.block("docs/report.md", "console", "$ capture").text.replace("/2026_05_01_12_00_00", "/*")
+        commands = [line[2:] for line in text.splitlines() if line.startswith("$ ")]
+        self.assertEqual(len(commands), 2)
+        _, report = self.run_beside_two_workers(*commands)
+        shown, printed = (re.findall(r"^(?:VERDICT|WHY|NEXT|SURE)\b", output, re.MULTILINE) for output in (text, report))
+        self.assertEqual(shown, printed)
+
+    def test_gpu_tests_page(self):
+        """The runner takes these flags and names of checks, and looks for its bundle then."""
+        runner = self.scratch / "build" / "gpu-test" / "run_gpu_tests"
+        runner.parent.mkdir(parents=True)
+        runner.write_text(f'#!/bin/bash\npython -B "{documents.ROOT}/tests/gpu/run_gpu_tests.py" --root=none "$@" 2>&1 | grep "is no bundle"\n')
+        runner.chmod(0o755)
+        run("bash", "-ec", documents.block("docs/gpu_tests.md", "sh", "run_gpu_tests").text, cwd=self.scratch, env=self.environment)
+
     # ---- all of them ----
 
     def test_every_example_is_run(self):
-        """By one of the tests above, or by the test that is named here."""
-        elsewhere = {
-            ("docs/python.md", "def batches():"),  # tests/interop/loader_in_xprof_test.py, with Keras
-            ("docs/embedding.md", "find_package(jobscope"),  # tests/install/install_test.py
-        }
-        text = pathlib.Path(__file__).read_text(encoding="utf-8")
+        """By one of the tests above, or by another test that takes it from its document."""
+        tested = documents.tested()
         for block in documents.blocks():
-            if block.language in documents.DRAWINGS:
+            if block.language in documents.PROSE:
                 continue
-            if block.language not in documents.LANGUAGES:
-                self.fail(f"{block.document}:{block.line}: the language {block.language} is not one of {documents.LANGUAGES}")
-            if any(block.document == document and start in block.text for document, start in elsewhere):
-                continue
-            run_here = [
-                line for line in text.split("documents.block(")[1:] if line.startswith(f'"{block.document}", "{block.language}", ')
-            ]
-            contents = [line.split('"')[5] for line in run_here]
-            # Where a loop gives the text, it stands in the lines before.
-            known = any(content in block.text for content in contents) or (block.document == "docs/recording.md")
-            self.assertTrue(known, f"{block.document}:{block.line}: no test runs this example")
+            where = f"{block.document}:{block.line}"
+            self.assertIn(block.language, documents.LANGUAGES, f"{where}: its language must be one of these, or of {documents.PROSE}")
+            known = any((block.document, block.language) == (document, language) and containing in block.text
+                        for document, language, containing in tested)  # fmt: skip
+            self.assertTrue(known, f"{where}: no test runs this example")
 
 
 if __name__ == "__main__":

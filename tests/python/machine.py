@@ -3,8 +3,6 @@
 import functools
 import time
 
-_MOST_TRIES = 5
-
 
 def waited_s():
     """How long, since the machine's start, somebody had to wait for a processor or a disk, as the kernel's pressure accounts tell.
@@ -19,13 +17,13 @@ def waited_s():
     return total_us / 1e6
 
 
-def again_if_busy(limit_s):
+def again_if_busy(limit_s, most_tries=5):
     """Decorates a test of a time limit: it is made again if it fails while somebody had to wait for `limit_s` in all."""
 
     def decorate(test):
         @functools.wraps(test)
         def run(*arguments):
-            for _ in range(_MOST_TRIES - 1):
+            for _ in range(most_tries - 1):
                 before = waited_s()
                 try:
                     return test(*arguments)
