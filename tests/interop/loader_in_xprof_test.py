@@ -8,9 +8,32 @@ import sys
 
 from harness import case, processes, workers
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "docs"))
+import documents  # noqa: E402
+import programs  # noqa: E402
+
 # The package of the build tree.
 PACKAGE = workers.BIN.parent / "python"
 LOOPS = workers.PEERS / "loader_loops.py"
+BATCHES = 60
+# What the README's loops run in, to be checked like the others. Their servers may have any port.
+AROUND_PYTHON = (
+    "loader = Loader({batches})\njobscope.start({logdir!r}, frameworks='none')\nloop_begin = time.perf_counter()\n{example}"
+    "took_s = time.perf_counter() - loop_begin\nimport json\n"
+    "print(json.dumps({{'run_directory': jobscope.stop().run_directory, 'took_s': took_s, 'waited_s': loader.waited_s, 'steps': {batches}}}))\n"
+)
+BEFORE_CPP = 'Loader loader({batches});\njobscope::StartCapture("{logdir}");\nconst auto loop_begin = std::chrono::steady_clock::now();'
+AFTER_CPP = (
+    "const double took_s = SecondsSince(loop_begin);\nconst jobscope::CaptureResult result = jobscope::StopCapture();\n"
+    r'std::cout << "{{\"run_directory\": \"" << result.run_directory() << "\", \"took_s\": " << took_s '
+    r'<< ", \"waited_s\": " << waited_s << ", \"steps\": {batches}}}\n";'
+)
+README_ADDRESS = "127.0.0.1:6009+rank"
+
+
+def readme(block):
+    assert README_ADDRESS in block.text
+    return block._replace(text=block.text.replace(README_ADDRESS, "127.0.0.1:0"))
 
 
 class Loaders(case.InteropTest):
@@ -51,6 +74,19 @@ class Loaders(case.InteropTest):
     @case.again_if_busy
     def test_cpp(self):
         self.check([workers.BIN / "loader_loop", self.logdir])
+
+    @case.again_if_busy
+    def test_readme_python(self):
+        block = readme(documents.block("README.md", "python", "start_server"))
+        program = self.scratch / "readme.py"
+        program.write_text(programs.PYTHON_AROUND + AROUND_PYTHON.format(batches=BATCHES, logdir=str(self.logdir), example=block.text))
+        self.check([sys.executable, program], PYTHONPATH=str(PACKAGE))
+
+    @case.again_if_busy
+    def test_readme_cpp(self):
+        block = readme(documents.block("README.md", "cpp", "ProfilerServer"))
+        values = {"batches": BATCHES, "logdir": self.logdir}
+        self.check([programs.cpp(workers.BIN.parent, self.scratch, block, BEFORE_CPP.format(**values), AFTER_CPP.format(**values))])
 
 
 if __name__ == "__main__":

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """One training loop over a loader that takes 6 ms per batch, with 2 ms of computing: loader_loops.py LOOP LOGDIR."""
 
+import contextlib
 import json
+import pathlib
 import sys
 import time
 
 import jobscope
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "docs"))
+import documents  # noqa: E402
 
 BATCHES = 60
 
@@ -14,6 +19,9 @@ class Loader:
     def __init__(self, batch=0):
         self.batch = batch
         self.waited_s = 0.0
+
+    def __len__(self):
+        return BATCHES
 
     def __iter__(self):
         for _ in range(BATCHES):
@@ -49,10 +57,8 @@ def keras_model():
 
 
 def loop_keras(loader, model):
-    def batches():
-        yield from jobscope.input_waits(loader)
-
-    model.fit(batches(), steps_per_epoch=BATCHES, verbose=0, callbacks=[jobscope.KerasCallback()])
+    with contextlib.redirect_stdout(sys.stderr):  # Keras' progress
+        exec(documents.block("docs/python.md", "python", "KerasCallback").text, {"jobscope": jobscope, "loader": loader, "model": model})
 
 
 def main():
