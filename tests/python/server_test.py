@@ -313,7 +313,7 @@ class CaptureTest(unittest.TestCase):
                 jobscope.start("a\0b")
             self.assertEqual(os.listdir(logdir), [])
             with jobscope.capture(logdir):
-                with self.assertRaises(jobscope.BusyError):
+                with self.assertRaisesRegex(jobscope.BusyError, r"jobscope\.stop"):
                     jobscope.start(logdir)
 
     def test_one_after_the_other(self):
