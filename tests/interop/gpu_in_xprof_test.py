@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """GPU work as XProf shows it: recorded from the fake libcupti in a worker of ours, captured over the network."""
 
+import json
 import re
 
-from harness import case, clients, traces, xprof_reader
+from harness import case, clients, processes, traces, workers, xprof_reader
 
 
 class GpuInXProf(case.InteropTest):
@@ -35,6 +36,13 @@ class GpuInXProf(case.InteropTest):
             self.assertEqual(row["block_dim"], "256,1,1")
             self.assertEqual(row["grid_dim"], "128,1,1")
             self.assertEqual(row["occupancy_pct"], 100)
+
+        program = processes.Process([workers.BIN / "jobscope", "report", path.parent, "--json"])
+        self.assertEqual(program.wait(60), 0, program.output())
+        reported = {row["name"]: row for row in json.loads(program.stdout())["kernels"]}
+        for name, row in kernels.items():
+            self.assertEqual(reported[name]["count"], row["occurrences"], name)
+            self.assertAlmostEqual(reported[name]["total_ms"] * 1000 / row["total_duration_us"], 1, delta=0.01, msg=name)
 
         # A step on the GPU: from the augment kernel at 1 ms to the end of the forward kernel at 14 ms. Were the augment
         # kernel, which another thread launched, not tied to it, XProf would take it for the step before: 19 ms.

@@ -13,6 +13,7 @@ _FILES = [
     "tensorflow/xplane.proto",
     "jobscope/v1/profiler.proto",
     "jobscope/v1/item.proto",
+    "jobscope/v1/digest.proto",
 ]
 
 
