@@ -109,9 +109,8 @@ class TracerTest(unittest.TestCase):
         # One span for as long as it stood there.
         self.assertEqual(len({event.name for event in waits}), len(waits), waits)
 
-    def share_error(self, threads, work_ms, rest_ms, processors=None):
-        """The share of samples in which threads work, less the share of their time that they measured themselves; and the
-        share of the samples asked for that were taken."""
+    def shares(self, threads, work_ms, rest_ms, processors=None):
+        """The share of samples in which threads work, and the share of their time that they measured themselves."""
         with Trace(1, SAMPLE_HZ=1000) as trace:
             for thread in os.listdir("/proc/self/task"):  # the sampler's, too
                 with contextlib.suppress(ProcessLookupError):  # it has ended
@@ -125,8 +124,11 @@ class TracerTest(unittest.TestCase):
         self.assertEqual(trace.report["state"], "on", trace.report)
         seen = {function: sum(event.stats["samples"] for event in trace.named(function)) for function in ("resting", "working")}
         spent = {function: sum(loop.spent[function] for loop in (mine, *others)) for function in seen}
-        samples, seconds = sum(seen.values()), sum(spent.values())
-        return seen["working"] / samples - spent["working"] / seconds, samples / (1000 * seconds)
+        return seen["working"] / sum(seen.values()), spent["working"] / sum(spent.values())
+
+    def share_error(self, *arguments):
+        seen, spent = self.shares(*arguments)
+        return seen - spent
 
     def test_samples_show_computing_and_waiting_in_their_true_proportion(self):
         """Whoever has the GIL, and however short the computing is."""
@@ -134,15 +136,10 @@ class TracerTest(unittest.TestCase):
             with self.subTest(threads=threads, work_ms=work_ms, rest_ms=rest_ms):
                 # A machine that is busy with other work adds noise, which averages out; a bias does not.
                 tries = []
-
-                def means(tries=tries):
-                    return [statistics.mean(column) for column in zip(*tries)]
-
-                while not tries or (abs(means()[0]) > 0.04 and len(tries) < 8):
+                while not tries or (abs(statistics.mean(tries)) > 0.04 and len(tries) < 8):
                     tries.append(self.share_error(threads, work_ms, rest_ms))
-                error, _ = means()
                 # Linux before 6.12 lets a sampler wait for the turn of the program, if other work has the other processors.
-                self.assertLessEqual(abs(error), 0.05 if LINUX >= (6, 12) else 0.3, tries)
+                self.assertLessEqual(abs(statistics.mean(tries)), 0.05 if LINUX >= (6, 12) else 0.3, tries)
 
     def test_samples_are_taken_at_their_time_beside_a_busy_processor(self):
         """The program shares a processor with its sampler, as where other work has the other ones."""
@@ -151,9 +148,9 @@ class TracerTest(unittest.TestCase):
         before = os.sched_getaffinity(0)
         try:
             # Other work on the same processor spoils single tries; a sampler without a turn of its own spoils all of them.
-            tries = [self.share_error(1, 3, 3, {min(before)})[0]]
+            tries = [self.share_error(1, 3, 3, {min(before)})]
             while abs(tries[-1]) > 0.12 and len(tries) < 8:
-                tries.append(self.share_error(1, 3, 3, {min(before)})[0])
+                tries.append(self.share_error(1, 3, 3, {min(before)}))
         finally:
             os.sched_setaffinity(0, before)
         self.assertLessEqual(abs(tries[-1]), 0.12, tries)
