@@ -4,6 +4,7 @@
 import gzip
 import json
 import pathlib
+import re
 import sys
 
 from harness import case, clients, expectations, processes, traces, workers
@@ -54,6 +55,13 @@ class Runs(case.InteropTest):
         for name in named:
             self.assertTrue(name.startswith("rank 5 "), named)
         self.assertTrue(any(event.get("name") == "train" for event in events), "no step")
+
+    def test_threads_are_named_with_their_rank(self):
+        worker = self.train_loop(env={"RANK": "5", "WORLD_SIZE": "8"})
+        self.assertEqual(self.capture([worker.address], 300).exit_code, 0)
+        threads = self.xprof().viewer([clients.only_run(self.logdir) / f"{worker.file_stem}.xplane.pb"]).threads
+        for thread in ("trainer", "loader"):
+            self.assertTrue(any(re.match(rf"{thread}\b.* \[rank 5\]", name) for name in threads), threads)
 
     def test_several_runs_in_one_second(self):
         worker = self.train_loop()
