@@ -22,7 +22,7 @@ CTEST = ctest -j $(JOBS) --output-on-failure --schedule-random
 .DEFAULT_GOAL := help
 
 help: ## Says what the targets do
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Builds all programs into build/bin/
 	tools/install_deps.sh build
@@ -35,7 +35,7 @@ demo: ## Two training programs, one capture of both, and the report: which one i
 	$(BUILD) release --target capture train_loop
 	examples/demo.sh build/bin build/demo
 
-shipped: ## Builds libjobscope.so and libjobscope_trace.so, as they go into workers
+shipped: ## Builds libjobscope.so, libjobscope_trace.so and libjobscope_attach.so, as they go into workers
 	tools/install_deps.sh build test
 	tools/pic_deps.sh
 	$(CONFIGURE) release -DJOBSCOPE_PIC_DEPS="$$(tools/pic_deps.sh --print-prefix)"
@@ -75,7 +75,7 @@ wheel: shipped ## Builds the Python wheel into build/wheel/, and captures a proc
 	JOBSCOPE_BUILD_DIR=build python/build_wheel.sh build/wheel
 	python3 python/try_wheel.py build/wheel
 
-interop: shipped ## Tests with TensorFlow, JAX, XProf and grpcio from PyPI
+interop: shipped ## Tests with TensorFlow, JAX, XProf, grpcio and py-spy from PyPI, and with Debian's PyTorch and Chromium
 	tools/install_deps.sh interop
 	tools/venv.sh
 	$(BUILD) release
@@ -91,7 +91,7 @@ torch-versions: shipped ## Those with one version of PyTorch after the other: TO
 	$(BUILD) release
 	tests/collectors/torch/torch_versions.py build $(TORCH_VERSIONS)
 
-bench: ## Measures scope cost, and captures beside the stock pair, into build/bench/
+bench: ## Measures scopes, whole captures beside the stock pair, Python, PyTorch and the report's page, into build/bench/
 	tools/install_deps.sh build test bench interop
 	tools/venv.sh
 	$(CONFIGURE) release
@@ -108,14 +108,14 @@ format: ## Formats all C++ sources in place
 	tools/install_deps.sh lint
 	git ls-files '*.cc' '*.h' '*.c' | xargs clang-format -i
 
-asan: ## All tests with AddressSanitizer and UBSan, those of the shipped library and of the Python package too
+asan: ## The tests of `make test` with AddressSanitizer and UBSan, those of the shipped library and of the Python package too
 	tools/install_deps.sh build test
 	tools/pic_deps.sh
 	$(CONFIGURE) asan -DJOBSCOPE_PIC_DEPS="$$(tools/pic_deps.sh --print-prefix)"
 	$(BUILD) asan
 	$(CTEST) --preset asan -LE 'long|interop' $(CTEST_ARGS)
 
-tsan: ## All tests without gRPC (see CONTRIBUTING.md) with clang's ThreadSanitizer
+tsan: ## The tests of `make test` without gRPC (see CONTRIBUTING.md) with clang's ThreadSanitizer
 	tools/install_deps.sh build test clang
 	$(CONFIGURE) tsan
 	$(BUILD) tsan --target tsan_tests

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Creates .venv/interop, the Python environment with the real peers (TensorFlow, JAX, XProf, grpcio) for the tests with
-# label `interop`. Runs once per content of tests/interop/requirements.txt and Python version; downloads about 700 MB.
+# Creates .venv/interop, the Python environment with the real peers (TensorFlow, JAX, XProf, grpcio, py-spy) for the
+# tests with label `interop`. Runs once per content of tests/interop/requirements.txt and Python version; downloads about 700 MB.
 #
 #   tools/venv.sh                  the last line of the output is the environment's python
 #   tools/venv.sh --run FILE...    runs a script in the environment; exit code 77 ("skipped" to ctest) without one
