@@ -143,7 +143,7 @@ Verdict JudgeCapture(const grpc::Status& status, Moment moment) {
       [[fallthrough]];
     case grpc::StatusCode::UNAVAILABLE:
       if (moment == Moment::kBeforeStart) {
-        return Make(Outcome::kUnreachable, phase, ReasonOf(status), status);
+        return Make(Outcome::kUnreachable, phase, WithHint(ReasonOf(status)), status);
       }
       return Make(Outcome::kDied, phase, absl::StrCat("the connection broke: ", ReasonOf(status)),
                   status);

@@ -79,9 +79,11 @@ TEST(Outcome, ConnectionsThatFailHaveARemedy) {
       {"Broken pipe", "does the worker require TLS (--tls_ca)"},
   };
   for (const auto& [text, hint] : cases) {
-    const Verdict verdict =
-        JudgeDescribe(Status(StatusCode::UNAVAILABLE, text), false, absl::Seconds(5));
-    EXPECT_THAT(verdict.reason, AllOf(HasSubstr(text), HasSubstr(hint)));
+    const Status status(StatusCode::UNAVAILABLE, text);
+    for (const Verdict& verdict : {JudgeDescribe(status, false, absl::Seconds(5)),
+                                   JudgeCapture(status, Moment::kBeforeStart)}) {
+      EXPECT_THAT(verdict.reason, AllOf(HasSubstr(text), HasSubstr(hint)));
+    }
   }
 }
 
