@@ -91,17 +91,35 @@ absl::Status MakeParents(const fs::path& path, mode_t file_mode) {
 }
 
 // In a directory where everybody can create names (/tmp), somebody may have created `child`
-// beforehand: its owner could read and replace its content.
-absl::Status CheckOwner(const std::string& parent, const std::string& child) {
+// beforehand: its owner could read and replace its content. `shared`: the mode bits of such a
+// directory.
+absl::Status CheckOwner(const std::string& parent, const std::string& child,
+                        mode_t shared = S_IWOTH) {
   struct stat info {};
-  if (stat(parent.c_str(), &info) != 0 || (info.st_mode & S_IWOTH) == 0) return absl::OkStatus();
-  if (lstat(child.c_str(), &info) == 0 && S_ISDIR(info.st_mode) &&
-      (info.st_uid == geteuid() || info.st_uid == 0)) {
+  if (stat(parent.c_str(), &info) != 0 || (info.st_mode & shared) != shared) {
+    return absl::OkStatus();
+  }
+  const bool found = lstat(child.c_str(), &info) == 0;
+  const int error = errno;
+  if (found && S_ISDIR(info.st_mode) && (info.st_uid == geteuid() || info.st_uid == 0)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      child, S_ISDIR(info.st_mode) ? absl::StrCat(" belongs to user ", info.st_uid) : " is a link",
+      child,
+      !found                  ? absl::StrCat(" cannot be examined: ", std::strerror(error))
+      : S_ISDIR(info.st_mode) ? absl::StrCat(" belongs to user ", info.st_uid)
+                              : " is a link",
       ", and everybody may write to ", parent, ": others could read or replace the traces"));
+}
+
+// Creates the logdir if it is missing. One that a team shares may belong to any of them, except in
+// a directory like /tmp: there nobody has reserved its name.
+absl::Status MakeLogdir(const std::string& logdir, mode_t file_mode) {
+  if (absl::Status made = MakeParents(logdir, file_mode); !made.ok()) return made;
+  std::error_code error;
+  const fs::path real = fs::canonical(logdir, error);
+  return error ? absl::OkStatus()
+               : CheckOwner(real.parent_path().string(), real.string(), S_IWOTH | S_ISVTX);
 }
 
 // A directory of ours in `parent`, which may exist already.
@@ -171,7 +189,8 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const RunDirectoryOptions& opt
   const std::string logdir = (climbs ? absolute : absolute.lexically_normal()).string();
   const std::string repository = absl::StrCat(logdir, "/plugins/profile");
   const std::string plugins = absl::StrCat(logdir, "/plugins");
-  absl::Status parents = MakeParents(plugins, options.file_mode);
+  absl::Status parents = MakeLogdir(logdir, options.file_mode);
+  if (parents.ok()) parents = MakeParents(plugins, options.file_mode);
   if (parents.ok()) parents = CheckOwner(logdir, plugins);
   if (parents.ok()) parents = MakeParents(repository, options.file_mode);
   if (parents.ok()) parents = CheckOwner(plugins, repository);

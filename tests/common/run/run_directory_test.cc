@@ -117,6 +117,25 @@ TEST(RunDirectory, WhatOthersMadeInASharedLogdirIsRefused) {
   EXPECT_TRUE(Create(logdir.path(), "r").ok());
 }
 
+TEST(RunDirectory, ALogdirThatSomebodyElseMadeInASharedPlaceIsRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make a directory of another user";
+  const TemporaryDirectory place;
+  const std::string logdir = place.path() + "/logs";
+  ASSERT_EQ(mkdir(logdir.c_str(), 0777), 0);
+  ASSERT_EQ(chown(logdir.c_str(), 12345, 12345), 0);
+  ASSERT_EQ(symlink(logdir.c_str(), (place.path() + "/link").c_str()), 0);
+  ASSERT_EQ(chmod(place.path().c_str(), 01777), 0);
+  for (const char* name : {"/logs", "/logs/", "/link", "/logs/../logs"}) {
+    const absl::Status status = Create(place.path() + name, "r").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("/logs belongs to user 12345")) << name;
+  }
+  EXPECT_THAT(List(logdir), IsEmpty());
+  // A colleague's, in a place of the team.
+  ASSERT_EQ(chmod(place.path().c_str(), 01770), 0);
+  EXPECT_TRUE(Create(logdir, "r").ok());
+}
+
 TEST(RunDirectory, FurtherDirectoriesAreOursAsWell) {
   const TemporaryDirectory logdir;
   const TemporaryDirectory elsewhere;
