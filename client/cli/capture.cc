@@ -213,6 +213,7 @@ void Publish(RunDirectory directory, Manifest* manifest) {
 }  // namespace
 
 int RunCapture(const Flags& flags) {
+  if (const absl::Status room = EnsureThreads(); !room.ok()) return UsageError(room);
   // Covers the whole run: a name that does not resolve and a disk that hangs can be interrupted,
   // too. Before a worker is contacted there is nothing to keep.
   std::atomic<FanOut*> running{nullptr};
@@ -247,6 +248,10 @@ int RunCapture(const Flags& flags) {
   Diagnoser diagnoser(targets->dial.credentials);  // outlives the threads
   WritePool disk(kSpoolThreads);                   // likewise
   CallThreads threads;                             // outlives the fan-out and its workers
+  if (!threads.started().ok()) {
+    directory->RemoveIfEmpty();
+    return UsageError(threads.started());
+  }
   // Written beside the first trace: without a trace, the logdir must not look like one with runs.
   std::once_flag first_delivery;
   bool marking = false;

@@ -35,14 +35,18 @@ void PrepareSignals() {
 }
 
 InterruptWatch::InterruptWatch(std::function<void()> first)
-    : first_(std::move(first)), stop_fd_(eventfd(0, EFD_CLOEXEC)), thread_([this] { Watch(); }) {}
+    : first_(std::move(first)), stop_fd_(eventfd(0, EFD_CLOEXEC)) {
+  if (thread_.Start([this] { Watch(); })) return;
+  const sigset_t set = EndingSignals();
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
 
 InterruptWatch::~InterruptWatch() {
   const uint64_t one = 1;
   // Cannot fail: the counter is 0, the descriptor ours.
   const ssize_t ignored = write(stop_fd_, &one, sizeof one);
   static_cast<void>(ignored);
-  thread_.join();
+  thread_.Join();
   close(stop_fd_);
 }
 

@@ -5,7 +5,8 @@
 #define CLIENT_CLI_INTERRUPT_H_
 
 #include <functional>
-#include <thread>
+
+#include "common/threads/thread_group.h"
 
 namespace jobscope {
 
@@ -15,7 +16,8 @@ namespace jobscope {
 void PrepareSignals();
 
 // Waits for those signals on a thread of its own, for its lifetime. The first signal runs `first`
-// on that thread; the second ends the process at once with exit code 130. One instance at a time.
+// on that thread; the second ends the process at once with exit code 130. If no thread can be
+// started, the signals end the process as they do by default. One instance at a time.
 class InterruptWatch {
  public:
   explicit InterruptWatch(std::function<void()> first);
@@ -28,7 +30,7 @@ class InterruptWatch {
 
   const std::function<void()> first_;
   const int stop_fd_;  // eventfd
-  std::thread thread_;
+  ThreadGroup thread_;
 };
 
 }  // namespace jobscope

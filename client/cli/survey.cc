@@ -88,6 +88,11 @@ class Answers {
   std::vector<std::optional<Answer>> answers_ ABSL_GUARDED_BY(mutex_);
 };
 
+int UsageError(const absl::Status& status) {
+  std::fprintf(stderr, "capture: %s\n", std::string(status.message()).c_str());
+  return kExitUsage;
+}
+
 Manifest AskAll(const Flags& flags, const char* verb, const Targets& targets,
                 const Question& question) {
   const std::vector<Endpoint>& endpoints = targets.endpoints;
@@ -95,6 +100,7 @@ Manifest AskAll(const Flags& flags, const char* verb, const Targets& targets,
   const auto answers = std::make_shared<Answers>(endpoints.size());
   Diagnoser diagnoser(targets.dial.credentials);  // outlives the workers' calls
   CallThreads threads;                            // outlives the workers
+  if (!threads.started().ok()) _exit(UsageError(threads.started()));
   DialOptions dial = targets.dial;
   dial.max_reply_bytes = kMaxSmallReplyBytes;
   std::vector<std::unique_ptr<Asked>> workers;
@@ -141,11 +147,6 @@ int Conclude(const Manifest& manifest, const Flags& flags, const std::string& ta
 
 // A question has nothing to keep: ends the process at once.
 void GiveUp() { _exit(kExitInterrupted); }
-
-int UsageError(const absl::Status& status) {
-  std::fprintf(stderr, "capture: %s\n", std::string(status.message()).c_str());
-  return kExitUsage;
-}
 
 Answer JudgeCheck(const grpc::Status& status, const v1::DescribeResponse& response, bool connected,
                   absl::Duration timeout) {
@@ -198,6 +199,7 @@ void CloseServer(const Asked* worker, absl::Duration timeout, std::function<void
 }  // namespace
 
 int RunCheck(const Flags& flags) {
+  if (const absl::Status room = EnsureThreads(); !room.ok()) return UsageError(room);
   const InterruptWatch watch(GiveUp);
   const absl::StatusOr<Targets> targets = PrepareTargets(flags);
   if (!targets.ok()) return UsageError(targets.status());
@@ -220,6 +222,7 @@ int RunCheck(const Flags& flags) {
 }
 
 int RunStop(const Flags& flags) {
+  if (const absl::Status room = EnsureThreads(); !room.ok()) return UsageError(room);
   const InterruptWatch watch(GiveUp);
   const absl::StatusOr<Targets> targets = PrepareTargets(flags);
   if (!targets.ok()) return UsageError(targets.status());

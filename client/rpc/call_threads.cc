@@ -5,7 +5,10 @@
 #include <grpcpp/security/credentials.h>
 
 #include <algorithm>
-#include <cstddef>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "common/threads/worker_thread.h"
 
 namespace jobscope {
 namespace {
@@ -17,12 +20,32 @@ constexpr unsigned kMaxThreads = 4;
 // A timer that fires so much after it was due shows that events wait in the queue.
 constexpr uint64_t kLateNs = 500'000'000;
 
+unsigned Cores() { return std::max(std::thread::hardware_concurrency(), 1u); }
+
+unsigned ThreadsWanted() { return std::min(Cores(), kMaxThreads); }
+
+absl::Status TooFewThreads(size_t free, size_t needed) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      free, " threads can be created, and ", needed,
+      " are needed; raise the limit on threads (ulimit -u, pids.max of the cgroup) or on address "
+      "space (ulimit -v)"));
+}
+
 }  // namespace
+
+absl::Status EnsureThreads() {
+  // gRPC's (counted: one for two processors, and six), and the one that waits for Ctrl-C. Those
+  // that write files are dispensable.
+  const size_t needed = Cores() / 2 + 6 + ThreadsWanted() + 1;
+  const size_t free = FreeThreads(needed);
+  return free < needed ? TooFewThreads(free, needed) : absl::OkStatus();
+}
 
 CallThreads::CallThreads()
     : engine_(grpc::CreateChannel("unix:unused", grpc::InsecureChannelCredentials())) {
-  const unsigned count = std::clamp(std::thread::hardware_concurrency(), 1u, kMaxThreads);
-  for (unsigned i = 0; i < count; ++i) threads_.emplace_back([this] { Serve(); });
+  while (threads_.size() < ThreadsWanted() && threads_.Start([this] { Serve(); })) {
+  }
+  if (threads_.size() == 0) started_ = TooFewThreads(0, ThreadsWanted());
 }
 
 void CallThreads::AwaitUnused() {
@@ -41,7 +64,7 @@ void CallThreads::NoteTimer(uint64_t due_ns, uint64_t now_ns) {
 CallThreads::~CallThreads() {
   AwaitUnused();
   queue_.Shutdown();
-  for (std::thread& thread : threads_) thread.join();
+  threads_.Join();
 }
 
 CallThreads::Lease::Lease(CallThreads* threads) : threads_(threads) {

@@ -10,13 +10,18 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <thread>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "common/threads/thread_group.h"
 
 namespace jobscope {
+
+// Returns RESOURCE_EXHAUSTED with a remedy if this process cannot create the threads of a client,
+// those of gRPC included: gRPC does not report their failure, and no deadline would ever expire.
+// Call it before the first thread starts. Takes a millisecond if a limit may be near.
+absl::Status EnsureThreads();
 
 // Serves one completion queue of our own with a few threads. gRPC's callback threads will not do:
 // in gRPC 1.51 the thread that releases the last channel joins them, and aborts the process if it
@@ -46,6 +51,8 @@ class CallThreads {
   };
 
   CallThreads();
+  // RESOURCE_EXHAUSTED: no thread could be started, and no answer would arrive.
+  const absl::Status& started() const { return started_; }
   // Blocks until there are no leases and all calls are done: owners of calls cancel them first.
   // Must not run on one of the threads themselves.
   ~CallThreads();
@@ -76,7 +83,8 @@ class CallThreads {
   const std::shared_ptr<grpc::Channel> engine_;
   grpc::CompletionQueue queue_;
   std::atomic<uint64_t> last_late_ns_ = 0;
-  std::vector<std::thread> threads_;
+  absl::Status started_;
+  ThreadGroup threads_;
 };
 
 }  // namespace jobscope

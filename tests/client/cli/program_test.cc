@@ -65,6 +65,23 @@ TEST_F(ProgramTest, StandardDescriptorsThatAreClosedAreNobodyElses) {
   EXPECT_EQ(manifest["workers"][0]["outcome"], "truncated") << manifest;
 }
 
+TEST_F(ProgramTest, ALimitThatAllowsNoThreadsIsNamed) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "reserves more address space than the limit";
+#endif
+  // Of address space, because that on threads does not hold for root: enough for the program, but
+  // not for the stacks.
+  for (const char* verb : {"", "check", "stop"}) {
+    const std::unique_ptr<Subprocess> capture =
+        Shell("ulimit -s 1000000; ulimit -v 900000",
+              absl::StrCat(verb, " --service_addr=127.0.0.1:1",
+                           *verb == '\0' ? " --logdir=" + logdir_.path() : ""));
+    EXPECT_EQ(capture->Wait(), 2);
+    EXPECT_THAT(capture->err(), HasSubstr("raise the limit on threads (ulimit -u"));
+  }
+  EXPECT_THAT(List(logdir_.path()), IsEmpty());
+}
+
 TEST_F(ProgramTest, AResultThatCannotBePrintedIsNoSuccess) {
   FakeWorker worker({});
   const std::unique_ptr<Subprocess> capture =

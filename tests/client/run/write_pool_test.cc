@@ -2,24 +2,15 @@
 #include "client/run/write_pool.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
 
 #include "absl/synchronization/notification.h"
+#include "tests/no_threads.h"
 
 namespace jobscope {
 namespace {
-
-// From now on this process can start no thread. The limit does not hold for root.
-void AllowNoThreads() {
-  alarm(60);  // whatever waits for a thread would wait for ever
-  const rlimit none{0, 0};
-  const uid_t nobody = 65534;
-  if (setrlimit(RLIMIT_NPROC, &none) != 0) _exit(2);
-  if (geteuid() == 0 && setresuid(nobody, nobody, nobody) != 0) _exit(2);
-}
 
 TEST(WritePool, DoesAllJobsBeforeItEnds) {
   std::atomic<int> done{0};
