@@ -54,6 +54,7 @@ absl::StatusOr<bool> ItemReceiver::Count(const ItemField& item, uint64_t item_by
     // Above the worker's own limit of one item.
     received->last_item = item.number;
     ++received->empty_items;
+    if (absl::Status bounded = LeaveOut(item_bytes, received); !bounded.ok()) return bounded;
     return false;
   }
   if (max_trace_bytes_ != 0 && spool_bytes + item_bytes > max_trace_bytes_ &&
@@ -83,12 +84,19 @@ absl::StatusOr<bool> ItemReceiver::Count(const ItemField& item, uint64_t item_by
   if (item.kind == ItemKind::kSummary) received->summary_item = item.number;
   if (!wanted) {
     received->left_out_events += head.count;
+    if (absl::Status bounded = LeaveOut(item_bytes, received); !bounded.ok()) return bounded;
     return false;
   }
   if (holds_events) received->event_bytes += item_bytes;
   received->events += head.count;
   received->last_start_ps = std::max(received->last_start_ps, head.last_start_ps);
   return true;
+}
+
+absl::Status ItemReceiver::LeaveOut(uint64_t bytes, ReceivedItems* received) const {
+  received->left_out_bytes += bytes;
+  if (received->left_out_bytes <= limits_.left_out_bytes) return absl::OkStatus();
+  return TooMuch(absl::StrCat(limits_.left_out_bytes >> 20, " MiB that the trace has no room for"));
 }
 
 absl::Status ItemReceiver::CheckDue(uint64_t number, uint64_t last_item) const {
@@ -106,11 +114,14 @@ absl::Status ItemReceiver::MakeSpool() {
 }
 
 void ItemReceiver::CheckDisk(ReceivedItems* received) {
-  if (spool_ == nullptr || received->limited() || spool_->bytes() < limits_.disk_check_bytes ||
-      spool_->bytes() < checked_bytes_ + kDiskCheckStep) {
-    return;
-  }
+  if (spool_ == nullptr || received->limited()) return;
+  const uint64_t all_bytes = Spool::AllBytes();
+  all_checked_bytes_ = std::min(all_checked_bytes_, all_bytes);  // some have been written
+  const bool has_grown = spool_->bytes() >= limits_.disk_check_bytes &&
+                         spool_->bytes() >= checked_bytes_ + kDiskCheckStep;
+  if (!has_grown && all_bytes < all_checked_bytes_ + limits_.all_disk_check_bytes) return;
   checked_bytes_ = spool_->bytes();
+  all_checked_bytes_ = all_bytes;
   if (!spool_->DiskIsLow()) return;
   received->limit_reached =
       absl::StrCat("the disk of ", directory_, " has no room for a longer trace");
@@ -139,11 +150,12 @@ absl::Status ItemReceiver::Take(std::string_view items) {
   const absl::Status read = ReadItems(items, [&](const ItemField& item) -> absl::Status {
     if (item.number != 0 && item.number <= received.last_item) return absl::OkStatus();
     if (absl::Status due = CheckDue(item.number, received.last_item); !due.ok()) return due;
+    const uint64_t begun_bytes = std::exchange(received.partial_bytes, 0);
+    if (absl::Status bounded = LeaveOut(begun_bytes, &received); !bounded.ok()) return bounded;
     const absl::StatusOr<bool> wanted =
         Count(item, item.field.size(), item.body.size(), spool_bytes, &received);
     if (!wanted.ok()) return wanted.status();
     if (IsKnownKind(item.kind)) received.bytes += item.field.size();
-    received.partial_bytes = 0;
     if (!*wanted) return absl::OkStatus();
     fields.push_back(item.field);
     spool_bytes += item.field.size();
@@ -170,6 +182,8 @@ absl::Status ItemReceiver::TakeChunk(const ItemChunk& chunk) {
   }
   if (chunk.offset == 0) {
     CheckDisk(&received_);
+    const uint64_t begun_bytes = std::exchange(received_.partial_bytes, 0);
+    if (absl::Status bounded = LeaveOut(begun_bytes, &received_); !bounded.ok()) return bounded;
     Partial begun{chunk.kind, chunk.body_bytes, false, received_};
     const std::string head = ItemHead(chunk.number, chunk.kind, chunk.body_bytes);
     const ItemField item{{}, chunk.number, chunk.kind, chunk.data};
@@ -179,7 +193,6 @@ absl::Status ItemReceiver::TakeChunk(const ItemChunk& chunk) {
     if (!wanted.ok()) return wanted.status();
     begun.wanted = *wanted;
     partial_ = std::move(begun);
-    received_.partial_bytes = 0;
     if (partial_.wanted) {
       if (absl::Status made = MakeSpool(); !made.ok()) return made;
       disk_error_ = spool_->Append({});  // discards what earlier pieces left

@@ -32,10 +32,11 @@ struct ReceivedItems {
   std::string limit_reached;
   bool limited() const { return !limit_reached.empty(); }
   uint64_t left_out_events = 0;
-  uint64_t empty_items = 0;    // of which the worker sent only the numbers
-  uint64_t unknown_items = 0;  // of kinds unknown to this program: from a newer worker
-  uint32_t unknown_kind = 0;   // the first of these kinds
-  uint64_t event_bytes = 0;    // of the spool: events and frameworks' planes
+  uint64_t left_out_bytes = 0;  // of `bytes`: not spooled, or spooled in part and received anew
+  uint64_t empty_items = 0;     // of which the worker sent only the numbers
+  uint64_t unknown_items = 0;   // of kinds unknown to this program: from a newer worker
+  uint32_t unknown_kind = 0;    // the first of these kinds
+  uint64_t event_bytes = 0;     // of the spool: events and frameworks' planes
   // Upper bound of the memory to index what is spooled.
   uint64_t index_bytes = 0;
 };
@@ -49,8 +50,13 @@ struct ReceiveLimits {
   uint64_t tail_bytes = uint64_t{8} << 20;
   // ReceivedItems.index_bytes: two million items, an hour of 130 busy threads.
   uint64_t index_bytes = uint64_t{512} << 20;
-  // A smaller spool never causes a full disk.
+  // ReceivedItems.left_out_bytes: more than a worker's store holds, which is what it may still send
+  // when it is told to end.
+  uint64_t left_out_bytes = uint64_t{2} << 30;
+  // While this spool is smaller, the disk's free space is checked only each time that all spools
+  // together have grown by `all_disk_check_bytes`.
   uint64_t disk_check_bytes = uint64_t{64} << 20;
+  uint64_t all_disk_check_bytes = uint64_t{1} << 30;
 };
 
 // Takes and counts items. Not thread-safe. Take and TakeChunk block on the disk.
@@ -90,6 +96,7 @@ class ItemReceiver {
   // body is its beginning.
   absl::StatusOr<bool> Count(const ItemField& item, uint64_t item_bytes, uint64_t body_bytes,
                              uint64_t spool_bytes, ReceivedItems* received) const;
+  absl::Status LeaveOut(uint64_t bytes, ReceivedItems* received) const;
   absl::Status CheckDue(uint64_t number, uint64_t last_item) const;
   // Not OK: disk_error_.
   absl::Status MakeSpool();
@@ -101,7 +108,9 @@ class ItemReceiver {
   const uint64_t max_trace_bytes_;
   const ReceiveLimits limits_;
   ReceivedItems received_;
-  uint64_t checked_bytes_ = 0;  // of the spool, when the disk's space was last checked
+  // Of the spool, and of all, when the disk's space was last checked.
+  uint64_t checked_bytes_ = 0;
+  uint64_t all_checked_bytes_ = 0;
   Partial partial_;
   absl::Status disk_error_;
   std::unique_ptr<Spool> spool_;

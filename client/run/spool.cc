@@ -110,6 +110,8 @@ void Spool::Grow(uint64_t bytes) {
   g_spooled_bytes += bytes;
 }
 
+uint64_t Spool::AllBytes() { return g_spooled_bytes; }
+
 bool Spool::DiskIsLow() const {
   struct statvfs disk {};
   if (statvfs(directory_.c_str(), &disk) != 0) return false;

@@ -45,6 +45,8 @@ class Spool {
   void EndPart();
 
   uint64_t bytes() const { return bytes_; }  // of whole fields
+  // Likewise, of all spools of this process.
+  static uint64_t AllBytes();
 
   // Whether the disk lacks space for what all spools of this process will still write there: each
   // becomes a trace of about its size, and this one grows. False if the system does not say.
