@@ -2,11 +2,13 @@
 #include "client/native/resumable_stream.h"
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/rpc/unary_calls.h"
 #include "client/worker/verdict.h"
 #include "common/clock/monotonic.h"
 #include "jobscope/v1/profiler.pb.h"
@@ -18,6 +20,12 @@ namespace {
 // discarded.
 constexpr absl::Duration kCloseTimeout = absl::Seconds(1);
 
+// Interval at which a stream asks for one of max_probes.
+constexpr absl::Duration kProbeAgain = absl::Seconds(1);
+
+// In this process.
+std::atomic<int> g_probes{0};
+
 // Any answer proves that the worker is alive, even one that it does not know the method.
 bool IsNoAnswer(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
@@ -26,6 +34,18 @@ bool IsNoAnswer(const grpc::Status& status) {
 }
 
 }  // namespace
+
+struct ResumableStream::RunningProbe {
+  explicit RunningProbe(std::unique_ptr<UnaryCalls> made) : calls(std::move(made)) {}
+  ~RunningProbe() {
+    calls.reset();
+    --g_probes;
+  }
+  RunningProbe(const RunningProbe&) = delete;
+  RunningProbe& operator=(const RunningProbe&) = delete;
+
+  std::unique_ptr<UnaryCalls> calls;
+};
 
 ResumableStream::ResumableStream(ResumableStreamOptions options, CallThreads* threads,
                                  Strand* strand, const std::shared_ptr<Owner>& owner)
@@ -37,6 +57,8 @@ ResumableStream::ResumableStream(ResumableStreamOptions options, CallThreads* th
       outages_(options_.resume_timeout, static_cast<uint32_t>(MonotonicNow())),
       watch_timer_(threads, strand, owner),
       retry_timer_(threads, strand, owner) {}
+
+ResumableStream::~ResumableStream() = default;
 
 // ---- connections ----
 
@@ -51,6 +73,7 @@ void ResumableStream::Connect(const std::shared_ptr<grpc::Channel>& channel, Ite
   if (owner == nullptr) return;
   const uint64_t generation = ++generation_;
   kind_ = kind;
+  channel_ = channel;
   NativeStream::Events events;
   events.message = [this, owner, generation](grpc::ByteBuffer* message) {
     const auto held = std::make_shared<grpc::ByteBuffer>();
@@ -108,6 +131,7 @@ void ResumableStream::OnDone(uint64_t generation, const grpc::Status& status) {
 void ResumableStream::Retry(const grpc::Status& why, uint64_t received_bytes) {
   if (stream_ != nullptr) stream_->Cancel();
   stream_.reset();
+  channel_.reset();
   probe_.reset();
   ++generation_;
   reading_ = false;
@@ -150,16 +174,23 @@ void ResumableStream::SetPlannedEnd(uint64_t monotonic_ns) {
 }
 
 void ResumableStream::Probe() {
-  probe_ = std::make_unique<UnaryCalls>(options_.dial_probe(), threads_);
-  probe_->Describe(options_.timeouts.probe,
-                   [this, weak = owner_, generation = generation_, heard_ns = heard_ns_,
-                    late_ns = threads_->last_late_ns()](const grpc::Status& status,
-                                                        const v1::DescribeResponse&) {
-                     std::shared_ptr<Owner> owner = weak.lock();
-                     if (owner == nullptr) return;
-                     strand_->Post([this, owner = std::move(owner), generation, heard_ns, late_ns,
-                                    status] { OnProbed(generation, heard_ns, late_ns, status); });
-                   });
+  if (g_probes.fetch_add(1) >= options_.timeouts.max_probes) {
+    --g_probes;
+    next_probe_ns_ = MonotonicNow() + DurationNs(kProbeAgain);
+    return;
+  }
+  probe_ =
+      std::make_unique<RunningProbe>(std::make_unique<UnaryCalls>(options_.dial_probe(), threads_));
+  probe_->calls->Describe(
+      options_.timeouts.probe, [this, weak = owner_, generation = generation_, heard_ns = heard_ns_,
+                                late_ns = threads_->last_late_ns()](const grpc::Status& status,
+                                                                    const v1::DescribeResponse&) {
+        std::shared_ptr<Owner> owner = weak.lock();
+        if (owner == nullptr) return;
+        strand_->Post([this, owner = std::move(owner), generation, heard_ns, late_ns, status] {
+          OnProbed(generation, heard_ns, late_ns, status);
+        });
+      });
 }
 
 void ResumableStream::OnProbed(uint64_t generation, uint64_t heard_ns, uint64_t late_ns,
@@ -181,14 +212,21 @@ void ResumableStream::OnProbed(uint64_t generation, uint64_t heard_ns, uint64_t 
   Watch();
 }
 
+bool ResumableStream::IsReceiving() const {
+  return reading_ && channel_ != nullptr &&
+         channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
+}
+
 uint64_t ResumableStream::GiveUpDeadline() const {
-  return given_up_ ? kNeverNs : outages_.GiveUpAt(planned_end_ns_);
+  if (given_up_ || probe_ != nullptr || !outages_.ongoing()) return kNeverNs;
+  return std::max({outages_.GiveUpAt(planned_end_ns_),
+                   alive_ns_ + DurationNs(options_.resume_timeout), next_probe_ns_});
 }
 
 uint64_t ResumableStream::SilenceDeadline() const {
   if (!watches_silence_ || !reading_ || probe_ != nullptr) return kNeverNs;
-  return std::max({heard_ns_, alive_ns_, threads_->last_late_ns()}) +
-         DurationNs(options_.timeouts.silence);
+  const uint64_t life_ns = std::max({heard_ns_, alive_ns_, threads_->last_late_ns()});
+  return std::max(life_ns + DurationNs(options_.timeouts.silence), next_probe_ns_);
 }
 
 uint64_t ResumableStream::StallDeadline() const {
@@ -205,7 +243,9 @@ void ResumableStream::OnWatch() {
   const std::shared_ptr<Owner> owner = owner_.lock();
   if (closed_ || owner == nullptr) return;
   const uint64_t now_ns = MonotonicNow();
-  if (now_ns >= GiveUpDeadline()) {
+  if (now_ns >= GiveUpDeadline() && IsReceiving()) {
+    Probe();
+  } else if (now_ns >= GiveUpDeadline()) {
     given_up_ = true;
     owner->OnUnreachable(outages_.WhyGivenUp());
   } else if (now_ns >= StallDeadline()) {

@@ -22,12 +22,11 @@
 #include "client/rpc/strand.h"
 #include "client/rpc/strand_timer.h"
 #include "client/rpc/timer.h"
-#include "client/rpc/unary_calls.h"
 #include "client/wire/native_messages.h"
 
 namespace jobscope {
 
-// Time limits of silence on a stream.
+// Limits of silence on a stream.
 struct StreamTimeouts {
   // Workers send progress at least every two seconds. A stream on which nothing arrives for this
   // long may be a slow link (a message is visible only once it is complete) or a dead one: the
@@ -37,6 +36,9 @@ struct StreamTimeouts {
   absl::Duration silence = absl::Seconds(7);
   // A worker that does not answer this probe in time counts as lost.
   absl::Duration probe = absl::Seconds(5);
+  // Probes in progress at a time, of all streams of this process: each takes a descriptor beyond
+  // those of its worker (client/rpc/descriptors.cc).
+  int max_probes = 64;
   // A stream that has been silent for this long is resumed over a new connection, although the
   // worker answers: the old connection may be dead, behind a firewall that has dropped its state.
   // Doubles each time, so that the slowest link finally delivers its message.
@@ -51,7 +53,9 @@ struct ResumableStreamOptions {
   std::function<std::shared_ptr<grpc::Channel>()> dial;
   // Likewise, for the probe: StreamTimeouts.silence.
   std::function<std::shared_ptr<grpc::Channel>()> dial_probe;
-  // A lost stream is resumed until this long after it was lost, or after the planned end.
+  // A lost stream is resumed until this long after it was lost, or after the planned end, or after
+  // the worker last answered a probe: a new connection may carry a message that is not complete
+  // yet.
   absl::Duration resume_timeout = absl::Seconds(5);
   StreamTimeouts timeouts;
 };
@@ -78,6 +82,7 @@ class ResumableStream {
   // `owner` is an Owner that also owns `strand` and this; each open connection keeps it alive.
   ResumableStream(ResumableStreamOptions options, CallThreads* threads, Strand* strand,
                   const std::shared_ptr<Owner>& owner);
+  ~ResumableStream();
 
   // Opens the first connection, and reads the first message.
   void Open(const std::shared_ptr<grpc::Channel>& channel, const std::string& first_message);
@@ -112,11 +117,15 @@ class ResumableStream {
   void OnDone(uint64_t generation, const grpc::Status& status);
   void Reconnect();
 
-  // Asks whether the worker is alive.
+  // A probe in progress, one of max_probes.
+  struct RunningProbe;
+  // Asks whether the worker is alive; later, if too many are being asked.
   void Probe();
   void OnProbed(uint64_t generation, uint64_t heard_ns, uint64_t late_ns,
                 const grpc::Status& status);
 
+  // Whether a message may be arriving.
+  bool IsReceiving() const;
   // Deadlines are on MONOTONIC; one timer serves all of them.
   void Watch();
   void OnWatch();
@@ -130,16 +139,18 @@ class ResumableStream {
   const std::weak_ptr<Owner> owner_;
 
   std::shared_ptr<NativeStream> stream_;  // null: not connected
+  std::shared_ptr<grpc::Channel> channel_;
   ItemStream kind_ = ItemStream::kCapture;
   uint64_t generation_ = 0;
   bool reading_ = false;
   bool watches_silence_ = false;
   bool given_up_ = false;
   bool closed_ = false;
-  uint64_t heard_ns_ = 0;              // when the last message arrived, or the last read began
-  uint64_t alive_ns_ = 0;              // when the worker last answered a probe
-  absl::Duration stall_;               // StreamTimeouts.stall, doubled each time that it expired
-  std::unique_ptr<UnaryCalls> probe_;  // null: no probe is in progress
+  uint64_t heard_ns_ = 0;                // when the last message arrived, or the last read began
+  uint64_t alive_ns_ = 0;                // when the worker last answered a probe
+  uint64_t next_probe_ns_ = 0;           // not before, because too many were in progress
+  absl::Duration stall_;                 // StreamTimeouts.stall, doubled each time that it expired
+  std::unique_ptr<RunningProbe> probe_;  // null: none is in progress
   uint64_t planned_end_ns_ = 0;
   Outages outages_;
   StrandTimer watch_timer_;

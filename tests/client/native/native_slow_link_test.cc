@@ -190,6 +190,80 @@ TEST_F(NativeSlowLinkTest, PiecesThatDoNotFitAreFaults) {
   }
 }
 
+// The message is complete only long after the time to reach the worker again is over.
+TEST_F(NativeSlowLinkTest, ALostStreamThatIsTakenUpOverASlowLinkIsNotGivenUp) {
+  options_.timeouts.silence = absl::Minutes(1);
+  options_.timeouts.probe = absl::Seconds(20);
+  options_.resume_timeout = absl::Seconds(1);
+  FakeNativeWorker::Script script;
+  script.capture = [this](FakeCapture* capture) {
+    FakeNativeWorker::Begin(capture);
+    capture->SendItems(items_, 0, raw_);
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "Connection reset by peer");
+  };
+  script.fetch = [this](FakeFetch* fetch, int) {
+    v1::FetchRequest request;
+    EXPECT_TRUE(fetch->Read(&request));
+    fetch->SendItems(items_, request.resume().next_item() - 1, raw_ + 1);
+    return End(fetch);
+  };
+  FakeNativeWorker fake(script);
+  TcpProxy proxy(fake.address());
+  proxy.LimitRate(kRawBytes / 4);
+  Record(proxy.address(), absl::Milliseconds(1));
+  ExpectWholeTrace();
+  EXPECT_EQ(fake.fetches(), 1);
+}
+
+// Each probe takes a connection: behind a dead switch a thousand workers are silent.
+TEST_F(NativeSlowLinkTest, FewWorkersAreProbedAtATime) {
+  constexpr size_t kWorkers = 3;
+  options_.timeouts.probe = absl::Minutes(5);
+  options_.timeouts.max_probes = 1;
+  FakeNativeWorker::Script script;
+  script.capture = [](FakeCapture* capture) {
+    FakeNativeWorker::Begin(capture);
+    capture->SendStarted();
+    capture->Hang();
+    return grpc::Status::OK;
+  };
+  FakeNativeWorker fake(script);
+  TcpProxy proxy(fake.address());
+  std::vector<std::unique_ptr<NativeWorker>> workers;
+  std::vector<std::shared_ptr<NativeLog>> logs;
+  for (size_t i = 0; i < kWorkers; ++i) {
+    Record(proxy.address(), absl::Hours(1));
+    ASSERT_TRUE(log_->AwaitStarted());
+    workers.push_back(std::move(worker_));
+    logs.push_back(log_);
+  }
+  const auto await_connections = [&proxy](uint64_t count) {
+    const absl::Time deadline = absl::Now() + NativeLog::kTimeout;
+    while (proxy.connections() < count && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+    return proxy.connections() >= count;
+  };
+  // One after the other is silent, and answers.
+  ASSERT_TRUE(await_connections(proxy.connections() + 2 * kWorkers));
+  proxy.Stall(true);
+  const uint64_t before = proxy.connections();
+  // Far more than it takes until all are silent.
+  absl::SleepFor(5 * options_.timeouts.silence);
+  EXPECT_LE(proxy.connections(), before + 1);
+  // The end of a capture ends its probe.
+  for (size_t i = 0; i < kWorkers; ++i) {
+    workers[i]->Cancel();
+    EXPECT_EQ(logs[i]->AwaitEnded().error_code(), grpc::StatusCode::CANCELLED);
+  }
+  proxy.Stall(false);
+  Record(proxy.address(), absl::Hours(1));
+  ASSERT_TRUE(log_->AwaitStarted());
+  EXPECT_TRUE(await_connections(proxy.connections() + 1));
+  worker_->Cancel();
+  log_->AwaitEnded();
+}
+
 // The network drops everything, in both directions, and nobody says so.
 TEST_F(NativeSlowLinkTest, ADeadLinkIsNoticed) {
   options_.timeouts.probe = absl::Milliseconds(500);
