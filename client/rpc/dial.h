@@ -19,7 +19,8 @@ struct DialOptions {
   // Time limit for one connection attempt.
   absl::Duration connect_timeout = absl::Seconds(5);
   // A larger message fails with RESOURCE_EXHAUSTED. gRPC's own limit is 2^31 - 1. Answers other
-  // than traces are bounded in any case (rpc/arguments.h).
+  // than traces are bounded in any case (rpc/arguments.h). A message is in memory until it is
+  // complete, and nothing bounds those of all workers together: docs/capture.md.
   int max_reply_bytes = INT_MAX;
   // Null: plain HTTP/2, as stock workers use it.
   std::shared_ptr<const ClientCredentials> credentials;
