@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "common/run/outcome.h"
 #include "common/text/foreign_text.h"
 
@@ -23,6 +25,60 @@ constexpr size_t kMaxNotes = 20;
 // Limit of one text, for the same reason.
 constexpr size_t kMaxCellBytes = 500;
 constexpr size_t kMaxSourceBytes = 60;
+// Of a terminal of usual width.
+constexpr size_t kMaxColumns = 100;
+
+// Of UTF-8: bytes that do not continue a character.
+size_t Characters(const std::string& text) {
+  return static_cast<size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xc0) != 0x80; }));
+}
+
+std::vector<std::string> AlignedLines(const std::vector<Row>& rows) {
+  if (rows.empty()) return {};
+  std::vector<size_t> widths(rows[0].size(), 0);
+  for (size_t row = 0; row < rows.size(); ++row) {
+    for (size_t column = 0; column < widths.size(); ++column) {
+      // A column with only a heading is omitted.
+      if (row == 0 && rows.size() > 1) continue;
+      widths[column] = std::max(widths[column], Characters(rows[row][column]));
+    }
+  }
+  for (size_t column = 0; column < widths.size(); ++column) {
+    if (widths[column] > 0) widths[column] = std::max(widths[column], Characters(rows[0][column]));
+  }
+  std::vector<std::string> lines;
+  for (const Row& row : rows) {
+    std::string line;
+    for (size_t column = 0; column < widths.size(); ++column) {
+      if (widths[column] == 0) continue;
+      if (!line.empty()) line += "  ";
+      absl::StrAppend(&line, row[column],
+                      std::string(widths[column] - Characters(row[column]), ' '));
+    }
+    line.resize(line.find_last_not_of(' ') + 1);
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+// Breaks a list whose entries end in "; " into lines, the further ones indented.
+std::string Wrapped(const std::string& text) {
+  std::string wrapped;
+  size_t width = 0;  // of the last line
+  for (const absl::string_view entry : absl::StrSplit(text, "; ")) {
+    const size_t more = Characters(std::string(entry)) + 2;
+    if (width > 0 && width + more > kMaxColumns) {
+      wrapped += ";\n    ";
+      width = 4;
+    } else if (width > 0) {
+      wrapped += "; ";
+    }
+    absl::StrAppend(&wrapped, entry);
+    width += more;
+  }
+  return wrapped;
+}
 
 template <typename Number>
 std::string Optional(const std::optional<Number>& number) {
@@ -118,7 +174,8 @@ std::string Hint(const Manifest& manifest, const ManifestWorker& worker) {
 
 // "error of w1:6009 and 3 more: ...": texts of several workers that differ only in numbers appear
 // once.
-std::string Notes(const Manifest& manifest) {
+// `with_collectors`: also "collectors of w1:6009 and 3 more: host on; gc on".
+std::string Notes(const Manifest& manifest, bool with_collectors = false, bool verbose = false) {
   struct Note {
     std::string kind, first, text;
     size_t workers = 0;
@@ -134,6 +191,8 @@ std::string Notes(const Manifest& manifest) {
     ++notes[entry->second].workers;
   };
   for (const ManifestWorker& worker : manifest.workers) {
+    const std::string collectors = with_collectors ? Collectors(worker, verbose) : "";
+    if (!collectors.empty()) add("collectors", worker, collectors);
     for (const std::string& error : worker.errors) add("error", worker, error);
     for (const std::string& warning : worker.warnings) add("warning", worker, warning);
     const std::string hint = Hint(manifest, worker);
@@ -142,12 +201,14 @@ std::string Notes(const Manifest& manifest) {
   std::string text;
   for (size_t i = 0; i < std::min(notes.size(), kMaxNotes); ++i) {
     const Note& note = notes[i];
-    absl::StrAppend(&text, note.kind, note.kind == "hint" ? " for " : " of ", note.first,
-                    note.workers > 1 ? absl::StrCat(" and ", note.workers - 1, " more") : "", ": ",
-                    note.text, "\n");
+    const std::string line = absl::StrCat(
+        note.kind, note.kind == "hint" ? " for " : " of ", note.first,
+        note.workers > 1 ? absl::StrCat(" and ", note.workers - 1, " more") : "", ": ", note.text);
+    absl::StrAppend(&text, note.kind == "collectors" ? Wrapped(line) : line, "\n");
   }
   if (notes.size() > kMaxNotes) {
-    absl::StrAppend(&text, notes.size() - kMaxNotes, " more in the manifest\n");
+    absl::StrAppend(&text, notes.size() - kMaxNotes, " more",
+                    with_collectors ? ": --json\n" : " in the manifest\n");
   }
   return text;
 }
@@ -170,29 +231,8 @@ std::string State(const ManifestWorker& worker) {
 }  // namespace
 
 std::string AlignColumns(const std::vector<std::vector<std::string>>& rows) {
-  if (rows.empty()) return "";
-  std::vector<size_t> widths(rows[0].size(), 0);
-  for (size_t row = 0; row < rows.size(); ++row) {
-    for (size_t column = 0; column < widths.size(); ++column) {
-      const size_t width = rows[row][column].size();
-      // A column with only a heading is omitted.
-      if (row > 0 || rows.size() == 1) widths[column] = std::max(widths[column], width);
-    }
-  }
-  for (size_t column = 0; column < widths.size(); ++column) {
-    if (widths[column] > 0) widths[column] = std::max(widths[column], rows[0][column].size());
-  }
   std::string text;
-  for (const Row& row : rows) {
-    std::string line;
-    for (size_t column = 0; column < widths.size(); ++column) {
-      if (widths[column] == 0) continue;
-      if (!line.empty()) line += "  ";
-      absl::StrAppend(&line, row[column], std::string(widths[column] - row[column].size(), ' '));
-    }
-    line.resize(line.find_last_not_of(' ') + 1);
-    absl::StrAppend(&text, line, "\n");
-  }
+  for (const std::string& line : AlignedLines(rows)) absl::StrAppend(&text, line, "\n");
   return text;
 }
 
@@ -280,7 +320,7 @@ std::string CaptureTable(const Manifest& manifest) {
 
 std::string CheckTable(const Manifest& manifest, bool verbose) {
   std::vector<Row> rows = {{"WORKER", "OUTCOME", "STATE", "PROTOCOL", "VERSION", "HOST", "PID",
-                            "RANK", "STEP", "STEP TIME", "GPUS", "COLLECTORS", "REASON"}};
+                            "RANK", "STEP", "STEP TIME", "REASON"}};
   size_t delivered = 0;
   for (const ManifestWorker& worker : manifest.workers) {
     delivered += IsDelivery(worker.outcome) ? 1 : 0;
@@ -289,9 +329,16 @@ std::string CheckTable(const Manifest& manifest, bool verbose) {
          Cell(worker.version), Cell(worker.host), Optional(worker.pid), Optional(worker.rank),
          Steps(worker, Optional(worker.current_step)),
          worker.step_time_ms.has_value() ? absl::StrFormat("%.2f ms", *worker.step_time_ms) : "",
-         Cell(Gpus(worker)), Cell(Collectors(worker, verbose)), Cell(worker.reason)});
+         Cell(worker.reason)});
   }
-  return absl::StrCat(AlignColumns(rows), Notes(manifest), delivered, " of ",
+  const std::vector<std::string> lines = AlignedLines(rows);
+  std::string text = lines[0] + "\n";
+  for (size_t i = 0; i < manifest.workers.size(); ++i) {
+    absl::StrAppend(&text, lines[i + 1], "\n");
+    const std::string gpus = Gpus(manifest.workers[i]);
+    if (!gpus.empty()) absl::StrAppend(&text, Wrapped("    GPUs: " + Cell(gpus)), "\n");
+  }
+  return absl::StrCat(text, Notes(manifest, /*with_collectors=*/true, verbose), delivered, " of ",
                       manifest.workers.size(),
                       manifest.workers.size() == 1 ? " worker" : " workers", " reachable\n");
 }

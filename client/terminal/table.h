@@ -12,8 +12,8 @@
 
 namespace jobscope {
 
-// Aligns rows of equal length in columns. The first row is the heading; the last column is not
-// padded. Omits columns that are empty in every row but the heading.
+// Aligns rows of equal length in columns of UTF-8 characters. The first row is the heading; the
+// last column is not padded. Omits columns that are empty in every row but the heading.
 std::string AlignColumns(const std::vector<std::vector<std::string>>& rows);
 
 // Returns "1,234,567".
@@ -24,8 +24,9 @@ std::string ByteCount(uint64_t bytes);
 // Returns the table at the end of a capture and the lines below it: deliveries, events, losses,
 // warnings, run directory.
 std::string CaptureTable(const Manifest& manifest);
-// Returns the table of `check`: workers and their state. `verbose`: with the collectors that have
-// nothing to record in a worker.
+// Returns the table of `check`: workers and their state, GPUs below their worker, and below the
+// table the collectors, once for all workers that have the same. `verbose`: with the collectors
+// that have nothing to record in a worker.
 std::string CheckTable(const Manifest& manifest, bool verbose = false);
 // Returns the table of `stop`.
 std::string StopTable(const Manifest& manifest);

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 #include "client/run/judge_trace.h"
@@ -171,6 +173,50 @@ TEST(TableTest, CollectorsWithNothingToRecordAreForTheVerbose) {
   const json parsed = json::parse(ManifestJson(manifest))["workers"][0]["collectors"];
   EXPECT_EQ(parsed[1]["absent"], true);
   EXPECT_FALSE(parsed[0].contains("absent"));
+}
+
+TEST(TableTest, WhatIsLongStandsBelowTheRowsOfACheck) {
+  Manifest manifest;
+  manifest.workers.resize(3);
+  for (size_t i = 0; i < 3; ++i) {
+    ManifestWorker& worker = manifest.workers[i];
+    worker.address = "10.0.0." + std::to_string(i) + ":6009";
+    worker.outcome = Outcome::kOk;
+    worker.version = "0.1.0";
+    worker.protocol = "native";
+    worker.host = "node1";
+    worker.pid = 4711;
+    worker.current_step = 12345;
+    worker.step_time_ms = 123.45;
+    worker.gpus.resize(2);
+    for (ManifestGpu& gpu : worker.gpus) {
+      gpu.name = "NVIDIA H100 80GB HBM3";
+      gpu.memory_used_bytes = uint64_t{20} << 30;
+      gpu.memory_total_bytes = uint64_t{80} << 30;
+    }
+    for (const char* name : {"host", "system", "python", "gc", "torch", "jax", "tensorflow"}) {
+      worker.collectors.push_back({name, "on", "", 0, 0});
+    }
+    worker.collectors.push_back({"nvml", "off", "JOBSCOPE_NVML_MS is 0", 0, 0});
+  }
+  manifest.workers[2].collectors.resize(1);
+  const std::string table = CheckTable(manifest);
+  EXPECT_THAT(table, HasSubstr("10.0.0.0:6009  ok       idle   native    0.1.0    node1  4711  "
+                               "12345  123.45 ms\n"
+                               "    GPUs: 2 x NVIDIA H100 80GB HBM3, 40.0 GiB of 160.0 GiB used\n"
+                               "10.0.0.1:6009 "));
+  EXPECT_THAT(table, HasSubstr("used\ncollectors of 10.0.0.0:6009 and 1 more: host on; system on; "
+                               "python on; gc on; torch on; jax on;\n"
+                               "    tensorflow on; nvml off: JOBSCOPE_NVML_MS is 0\n"
+                               "collectors of 10.0.0.2:6009: host on\n"
+                               "3 of 3 workers reachable\n"));
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
+}
+
+TEST(TableTest, ColumnsCountCharacters) {
+  EXPECT_EQ(AlignColumns({{"NAME", "N"}, {"z\xc3\xbcrich", "1"}, {"berlin", "2"}}),
+            "NAME    N\nz\xc3\xbcrich  1\nberlin  2\n");
 }
 
 TEST(TableTest, OneThatIsArmedHasNoTimeLeft) {
