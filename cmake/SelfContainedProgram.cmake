@@ -27,11 +27,12 @@ function(jobscope_self_contained_program name)
   target_link_libraries(${name}_objects PRIVATE jobscope_flags jobscope_hardening ${ARG_LIBS})
   jobscope_project_archives(ours ${name}_objects)
   list(TRANSFORM ours REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE our_archives)
-  add_executable(${name} $<TARGET_OBJECTS:${name}_objects>)
+  add_executable(${name} $<TARGET_OBJECTS:${name}_objects> ${CMAKE_SOURCE_DIR}/deploy/steady_waits.cc)
   add_dependencies(${name} ${ours})
   # Debian's archives of abseil and protobuf are not position-independent.
   target_link_options(${name} PRIVATE -no-pie -static-libstdc++ -static-libgcc -Wl,--gc-sections
-    -Wl,-z,relro -Wl,-z,now)
+    -Wl,-z,relro -Wl,-z,now
+    -Wl,--wrap=syscall)  # deploy/steady_waits.cc
   target_link_libraries(${name} PRIVATE
     -Wl,--start-group ${our_archives} ${archives} ${abseil} -Wl,--end-group -lpthread -ldl -lrt -lm)
   set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)

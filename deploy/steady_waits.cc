@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Timed waits of the Abseil inside libjobscope.so that a stepped clock does not lengthen. Abseil
-// 20220623 waits until an instant of CLOCK_REALTIME, and gRPC's timer thread waits so: where the
-// clock of a host is set back by an hour, no timer of gRPC's would expire for an hour, and a
-// capture that runs would never be delivered. Later releases of Abseil wait by CLOCK_MONOTONIC.
+// Timed waits of the Abseil inside libjobscope.so and `capture` that a stepped clock does not
+// lengthen. Abseil 20220623 waits until an instant of CLOCK_REALTIME, and gRPC's timer thread waits
+// so: where the clock of a host is set back by an hour, no timer of gRPC's would expire for an
+// hour, and a capture that runs would never be delivered. Later releases of Abseil wait by
+// CLOCK_MONOTONIC.
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
