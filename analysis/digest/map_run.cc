@@ -131,8 +131,11 @@ absl::StatusOr<Digests> ReadFiles(const std::string& directory, std::vector<std:
     digest.set_name(stem);
     digests.workers.push_back(std::move(digest));
   }
+  std::set<std::string> present;
+  for (const v1::Digest& digest : digests.workers) present.insert(digest.name());
   for (const v1::RunDigest::Worker& worker : digests.run.workers()) {
-    if (!worker.unreadable().empty()) {
+    // A machine without the trace says so, and another one may have read it.
+    if (!worker.unreadable().empty() && present.count(worker.name()) == 0) {
       digests.missing.push_back({worker.name(), worker.unreadable()});
     }
   }

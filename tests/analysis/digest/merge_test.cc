@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reports by way of digests, from one directory or merged from several.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/analysis/run_fixture.h"
+
+namespace jobscope::analysis {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class MergeTest : public RunFixture {
+ protected:
+  std::string JsonOf(const std::string& directory) {
+    const absl::StatusOr<Digests> digests = ReadDigests(directory);
+    EXPECT_TRUE(digests.ok()) << digests.status();
+    return digests.ok() ? ReportJson(Reduce(*digests)) : std::string();
+  }
+  // Adds the digests of `run` to the directory of all, and returns that.
+  std::string AddDigests(const std::string& run) {
+    const absl::StatusOr<Digests> digests = ReadDigests(run);
+    EXPECT_TRUE(digests.ok()) << digests.status();
+    if (digests.ok()) {
+      EXPECT_TRUE(WriteDigests(*digests, digests_.path()).ok());
+    }
+    return digests_.path();
+  }
+  // A directory with the manifest and some of the traces.
+  void CopyRun(const std::string& to, const std::vector<int>& ranks) {
+    fs::copy(directory_.path() + "/capture.json", to + "/capture.json");
+    for (const int rank : ranks) {
+      const std::string name = "/w" + std::to_string(rank) + ".xplane.pb";
+      fs::copy(directory_.path() + name, to + name);
+    }
+  }
+  void AddRun() {
+    AddRanks(
+        4, 20, [](int rank, int step) { return (rank == 1 ? 30 : 5) + Jitter(rank, step); },
+        [](int, int) { return 50.0; });
+  }
+
+  TemporaryDirectory digests_;
+};
+
+// Each machine has the manifest, and the traces of its own workers.
+TEST_F(MergeTest, DigestsOfTwoMachinesGiveTheReportOfTheWhole) {
+  AddRun();
+  WriteManifest();
+  const std::string whole = JsonOf(directory_.path());
+  const TemporaryDirectory one;
+  const TemporaryDirectory other;
+  CopyRun(one.path(), {0, 1});
+  CopyRun(other.path(), {2, 3});
+  AddDigests(one.path());
+  EXPECT_EQ(JsonOf(AddDigests(other.path())), whole);
+  // The run's own digest is now that of the first machine.
+  EXPECT_EQ(JsonOf(AddDigests(one.path())), whole);
+}
+
+TEST_F(MergeTest, AMissingAndAnUnreadableWorkerGiveTheSameReport) {
+  AddRun();
+  AddMissing("w8", "unreachable", "connection refused");
+  workers_.push_back({{"name", "w9"}, {"outcome", "ok"}, {"files", {{{"path", "w9.xplane.pb"}}}}});
+  WriteManifest();
+  directory_.Write("w9.xplane.pb", "\x0a\xff\xff");
+  const std::string whole = JsonOf(directory_.path());
+  EXPECT_THAT(whole, HasSubstr("connection refused"));
+  EXPECT_THAT(whole, HasSubstr("not an XSpace"));
+  EXPECT_EQ(JsonOf(AddDigests(directory_.path())), whole);
+}
+
+}  // namespace
+}  // namespace jobscope::analysis
