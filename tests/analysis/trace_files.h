@@ -68,6 +68,16 @@ class TraceFile {
   void NameLine(const std::string& plane, int64_t line, const std::string& name) {
     planes_[plane].names[line] = name;
   }
+  // A stat of a plane.
+  void PlaneText(const std::string& plane, const std::string& name, const std::string& text) {
+    planes_[plane].texts.emplace_back(name, text);
+  }
+  // A sample of a GPU as jobscope's NVML collector writes it.
+  void GpuCounter(const std::string& what, double at_ms, double value) {
+    const std::string name = "GPU 0 " + what;
+    planes_["/device:CUSTOM:NVML:0"].lines[kCounters].push_back(
+        {name, at_ms, at_ms, {}, {}, std::make_pair(name, value)});
+  }
   // file:line of events of a name.
   void Source(const std::string& event, const std::string& source) { sources_[event] = source; }
 
@@ -88,6 +98,7 @@ class TraceFile {
   struct Plane {
     std::map<int64_t, std::vector<Entry>> lines;
     std::map<int64_t, std::string> names;
+    Texts texts;
   };
   static constexpr int64_t kCounters = 1'000'000;
 
@@ -140,6 +151,11 @@ class TraceFile {
       auto* stat = metadata.add_stats();
       stat->set_metadata_id(id_of(&stats, "source"));
       stat->set_str_value(source->second);
+    }
+    for (const auto& [key, value] : plane.texts) {
+      auto* stat = out->add_stats();
+      stat->set_metadata_id(id_of(&stats, key));
+      stat->set_str_value(value);
     }
     for (const auto& [text, id] : stats) {
       auto& metadata = (*out->mutable_stat_metadata())[id];

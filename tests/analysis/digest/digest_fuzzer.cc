@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <string>
 
-#include "analysis/output/html_memory.h"
-#include "analysis/output/html_timeline.h"
+#include "analysis/output/html_maps.h"
+#include "analysis/output/report_html.h"
 #include "analysis/output/report_json.h"
 #include "analysis/output/report_text.h"
 #include "analysis/verdict/reduce.h"
@@ -29,7 +29,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   digests.workers[2] = digests.workers[0];
   const Report report = Reduce(digests);
   jobscope::Require(!ReportJson(report).empty() && !ReportText(report).empty());
-  (void)Timelines(report);
-  (void)MemorySection(report);
+  (void)HeatMap(report);
+  (void)LastStrip(report);
+  jobscope::Require(!ReportHtml(report).empty());
   return 0;
 }

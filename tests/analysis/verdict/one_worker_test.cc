@@ -110,6 +110,43 @@ TEST_F(OneWorkerTest, KeepsItsDeviceBusy) {
   EXPECT_EQ(report["kernels"][0]["count"], 20);
 }
 
+TEST_F(OneWorkerTest, LaunchesWhileItsDeviceIsIdle) {
+  TraceFile trace;
+  for (int step = 0; step < 20; ++step) {
+    const double begin_ms = step * 10;
+    trace.Step(step, begin_ms, begin_ms + 10);
+    trace.Event("aten::linear", begin_ms, begin_ms + 7);
+    trace.Event("cudaLaunchKernel", begin_ms, begin_ms + 5);
+    trace.Kernel("gemm", begin_ms + 4, begin_ms + 6);
+  }
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["class"], "launch") << verdict;
+  EXPECT_NEAR(verdict["class_ms"].get<double>(), 4, 0.001);
+  EXPECT_NEAR(verdict["gain"].get<double>(), 0.4, 0.001);
+  EXPECT_EQ(verdict["names"], json({"cudaLaunchKernel"}));
+  EXPECT_THAT(verdict["text"].get<std::string>(), HasSubstr("launch-bound"));
+}
+
+TEST_F(OneWorkerTest, CopiesToItsDevice) {
+  TraceFile trace;
+  for (int step = 0; step < 20; ++step) {
+    const double begin_ms = step * 10;
+    trace.Step(step, begin_ms, begin_ms + 10);
+    trace.Kernel("MemcpyHtoD", begin_ms, begin_ms + 5, 8);
+    trace.Kernel("gemm", begin_ms + 4, begin_ms + 8);
+  }
+  AddWorker(0, "node0", trace);
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["class"], "device_copy") << verdict;
+  EXPECT_NEAR(verdict["class_ms"].get<double>(), 4, 0.001);  // the rest is under the kernel
+  EXPECT_NEAR(verdict["gain"].get<double>(), 0.4, 0.001);
+  EXPECT_EQ(verdict["names"], json({"MemcpyHtoD"}));
+  EXPECT_THAT(verdict["text"].get<std::string>(), HasSubstr("copy-bound"));
+}
+
 TEST_F(OneWorkerTest, NoStepsIsAnAnswer) {
   TraceFile trace;
   trace.Event("forward", 0, 10);
