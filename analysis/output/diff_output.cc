@@ -50,10 +50,21 @@ std::string DifferencesTable(const char* title, const std::vector<Difference>& d
 }  // namespace
 
 std::string DiffText(const RunDiff& diff, double gate_percent) {
-  std::string text = absl::StrFormat(
-      "OUTCOME  %s: %s per step, before %s: %+.1f %% (%+.1f to %+.1f; gate %g %%)\n",
-      OutcomeName(diff.outcome), Milliseconds(diff.after_ms), Milliseconds(diff.before_ms),
-      100 * diff.change, 100 * diff.change_low, 100 * diff.change_high, gate_percent);
+  const auto step = [](std::optional<double> ms) {
+    return ms.has_value() ? Milliseconds(*ms) : std::string("not known");
+  };
+  std::string text =
+      absl::StrFormat("OUTCOME  %s: %s per step, before %s", OutcomeName(diff.outcome),
+                      step(diff.after_ms), step(diff.before_ms));
+  if (diff.change.has_value()) {
+    absl::StrAppendFormat(&text, ": %+.1f %% (", 100 * *diff.change);
+    if (diff.change_low.has_value() && diff.change_high.has_value()) {
+      absl::StrAppendFormat(&text, "%+.1f to %+.1f; ", 100 * *diff.change_low,
+                            100 * *diff.change_high);
+    }
+    absl::StrAppendFormat(&text, "gate %g %%)", gate_percent);
+  }
+  text += "\n";
   const auto line = [&text](const char* label, const Difference& difference) {
     absl::StrAppendFormat(&text, "%-8s %s: %s per step, before %s\n", label,
                           OneLineInColumns(difference.name, 50), Milliseconds(*difference.after_ms),
@@ -73,12 +84,18 @@ std::string DiffText(const RunDiff& diff, double gate_percent) {
 
 std::string DiffJson(const RunDiff& diff) {
   nlohmann::ordered_json root;
-  root["schema"] = 2;
+  const auto add = [](nlohmann::ordered_json* object, const char* key,
+                      std::optional<double> value) {
+    if (value.has_value()) (*object)[key] = *value;
+  };
+  root["schema"] = 3;
   root["outcome"] = OutcomeName(diff.outcome);
-  root["step_ms"] = {{"before", diff.before_ms}, {"after", diff.after_ms}};
-  root["change"] = diff.change;
-  root["change_low"] = diff.change_low;
-  root["change_high"] = diff.change_high;
+  root["step_ms"] = nlohmann::ordered_json::object();
+  add(&root["step_ms"], "before", diff.before_ms);
+  add(&root["step_ms"], "after", diff.after_ms);
+  add(&root, "change", diff.change);
+  add(&root, "change_low", diff.change_low);
+  add(&root, "change_high", diff.change_high);
   if (!diff.why_inconclusive.empty()) root["why_inconclusive"] = diff.why_inconclusive;
   root["classes"] = DifferencesJson(diff.classes);
   root["names"] = DifferencesJson(diff.names);

@@ -151,13 +151,18 @@ std::vector<double> StepTimesOf(const Report& report) {
 RunDiff CompareSteps(const std::vector<double>& all_before, const std::vector<double>& all_after,
                      double gate) {
   RunDiff diff;
-  diff.before_ms = Mean(all_before);
-  diff.after_ms = Mean(all_after);
-  if (all_before.size() < kMinSteps || all_after.size() < kMinSteps || diff.before_ms <= 0) {
+  if (!all_before.empty()) diff.before_ms = Mean(all_before);
+  if (!all_after.empty()) diff.after_ms = Mean(all_after);
+  const bool takes_time = diff.before_ms.value_or(0) > 0;
+  if (takes_time && diff.after_ms.has_value()) diff.change = *diff.after_ms / *diff.before_ms - 1;
+  if (all_before.size() < kMinSteps || all_after.size() < kMinSteps) {
     diff.why_inconclusive = absl::StrCat("fewer than ", kMinSteps, " steps in one of the runs");
     return diff;
   }
-  diff.change = diff.after_ms / diff.before_ms - 1;
+  if (!takes_time) {
+    diff.why_inconclusive = "the steps of the run before take no time";
+    return diff;
+  }
   const std::vector<double> before = Thinned(all_before);
   const std::vector<double> after = Thinned(all_after);
   SplitMix64 random(before.size() * 31 + after.size());
@@ -168,11 +173,11 @@ RunDiff CompareSteps(const std::vector<double>& all_before, const std::vector<do
   }
   diff.change_low = Quantile(changes, 0.025);
   diff.change_high = Quantile(changes, 0.975);
-  if (diff.change_low > 0 && diff.change >= gate) {
+  if (*diff.change_low > 0 && *diff.change >= gate) {
     diff.outcome = RunDiff::Outcome::kRegression;
-  } else if (diff.change_high < 0 && diff.change <= -gate) {
+  } else if (*diff.change_high < 0 && *diff.change <= -gate) {
     diff.outcome = RunDiff::Outcome::kImprovement;
-  } else if (diff.change_low > -gate && diff.change_high < gate) {
+  } else if (*diff.change_low > -gate && *diff.change_high < gate) {
     diff.outcome = RunDiff::Outcome::kNeutral;
   } else {
     diff.why_inconclusive = "steps vary too much for so small a change: capture more of them";
@@ -184,6 +189,13 @@ RunDiff DiffRuns(const Report& before, const Report& after, double gate) {
   RunDiff diff = CompareSteps(StepTimesOf(before), StepTimesOf(after), gate);
   AddDifferences(ClassTimes(before), ClassTimes(after), std::nullopt, std::nullopt, &diff.classes);
   SortByChange(&diff.classes);
+  if (before.alignment.synchronous && after.alignment.synchronous) {
+    std::stable_partition(diff.classes.begin(), diff.classes.end(),
+                          [](const Difference& difference) {
+                            return difference.name != kClassNames[Index(StepClass::kWaiting)] &&
+                                   difference.delta_ms().has_value();
+                          });
+  }
   for (const bool kernels : {false, true}) {
     const Times names_before = NameTimes(before, kernels);
     const Times names_after = NameTimes(after, kernels);

@@ -27,12 +27,14 @@ struct RunDiff {
     kImprovement,
     kInconclusive
   } outcome = Outcome::kInconclusive;
-  double before_ms = 0;  // per step
-  double after_ms = 0;
-  double change = 0;  // after / before - 1
-  double change_low = 0;
-  double change_high = 0;
-  // Largest change first, then those that only one run knows. `name` is that of the class.
+  std::optional<double> before_ms;  // per step; absent: the run has no steps
+  std::optional<double> after_ms;
+  std::optional<double> change;  // after / before - 1
+  // Its 95 % interval; absent: too few steps.
+  std::optional<double> change_low;
+  std::optional<double> change_high;
+  // Largest change first, then those that only one run knows. `name` is that of the class. Waiting
+  // for others is last of those that changed where ranks run in step: another class causes it.
   std::vector<Difference> classes;
   std::vector<Difference> names;  // scopes, operators, kernels; the same order, at most 20
   std::string why_inconclusive;   // for example, too few steps

@@ -178,5 +178,34 @@ TEST_F(ReportProgramTest, WhatIsNoRunIsSaid) {
   EXPECT_EQ(Jobscope({"report", "--help"}).exit_code, 0);
 }
 
+// Runs made up by hand: "missing" has 4 workers with steps, "training" 8.
+class MadeRunsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Subprocess made({MADE_RUNS_PROGRAM, runs_.path(), "training", "missing"});
+    ASSERT_EQ(made.Wait(), 0) << made.err();
+  }
+  std::string Run(const std::string& name) const { return runs_.path() + "/" + name; }
+
+  TemporaryDirectory runs_;
+};
+
+TEST_F(MadeRunsTest, UnlikeRunsAreComparedOnlyIfAskedFor) {
+  const Result refused = Jobscope({"diff", Run("missing"), Run("training")});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("4 and 8 workers with steps; --unlike compares them anyway"));
+  EXPECT_EQ(refused.out, "");
+  const Result asked = Jobscope({"diff", Run("missing"), Run("training"), "--unlike"});
+  EXPECT_EQ(asked.exit_code, 1) << asked.err;
+  EXPECT_EQ(asked.out.rfind("OUTCOME  regression", 0), 0u) << asked.out;
+}
+
+TEST_F(MadeRunsTest, APageThatCannotBeWrittenIsAnError) {
+  const Result report = Jobscope({"report", Run("missing"), "--html=/nonexistent/x"});
+  EXPECT_EQ(report.exit_code, 1);
+  EXPECT_THAT(report.err, HasSubstr("/nonexistent"));
+  EXPECT_EQ(report.out, "");
+}
+
 }  // namespace
 }  // namespace jobscope

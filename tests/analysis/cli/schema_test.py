@@ -79,6 +79,7 @@ class SchemaTest(unittest.TestCase):
                 ("slower", "training", "slower"),
                 ("faster", "slower", "training"),
                 ("uneven", "one_step", "one_step"),
+                ("short", "few_steps", "few_steps"),
             )
         }
 
@@ -131,7 +132,8 @@ class SchemaTest(unittest.TestCase):
     def test_diff_fields(self):
         self.check_that_fields_are_known(self.diffs, "diff")
         outcomes = {name: diff["outcome"] for name, diff in self.diffs.items()}
-        self.assertEqual(outcomes, {"same": "neutral", "slower": "regression", "faster": "improvement", "uneven": "inconclusive"})
+        self.assertEqual(outcomes, {"same": "neutral", "slower": "regression", "faster": "improvement", "uneven": "inconclusive", "short": "inconclusive"})
+        self.assertNotIn("change_low", self.diffs["short"])
 
 
 if __name__ == "__main__":

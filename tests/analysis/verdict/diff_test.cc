@@ -36,6 +36,27 @@ TEST(DiffTest, OutcomesByTheGate) {
   EXPECT_FALSE(few.why_inconclusive.empty());
 }
 
+TEST(DiffTest, WithTooFewStepsTheChangeHasNoInterval) {
+  const RunDiff few = CompareSteps(Steps(100, 0, 1, 7), Steps(150, 0, 1, 60), 0.05);
+  EXPECT_NEAR(few.change.value_or(0), 0.5, 1e-9);
+  EXPECT_EQ(few.change_low, std::nullopt);
+  EXPECT_EQ(few.change_high, std::nullopt);
+  EXPECT_EQ(DiffText(few, 5),
+            "OUTCOME  inconclusive: 150 ms per step, before 100 ms: +50.0 % (gate 5 %)\n"
+            "WHY      fewer than 8 steps in one of the runs\n");
+  const RunDiff none = CompareSteps({}, Steps(150, 0, 1, 60), 0.05);
+  EXPECT_EQ(none.before_ms, std::nullopt);
+  EXPECT_EQ(none.change, std::nullopt);
+  EXPECT_EQ(DiffText(none, 5),
+            "OUTCOME  inconclusive: 150 ms per step, before not known\n"
+            "WHY      fewer than 8 steps in one of the runs\n");
+  const nlohmann::json written = nlohmann::json::parse(DiffJson(none));
+  for (const char* field : {"change", "change_low", "change_high"}) {
+    EXPECT_FALSE(written.contains(field)) << field;
+  }
+  EXPECT_EQ(written["step_ms"], nlohmann::json({{"after", 150.0}}));
+}
+
 TEST(DiffTest, EqualRunsAreNoRegression) {
   for (uint32_t seed = 0; seed < 50; ++seed) {
     const RunDiff diff = CompareSteps(Steps(100, 8, seed * 2), Steps(100, 8, seed * 2 + 1), 0.05);
@@ -67,7 +88,7 @@ TEST_F(DiffRunsTest, TheClassAndTheNameThatGrew) {
   EXPECT_EQ(diff.classes[0].name, "host");
   EXPECT_NEAR(diff.classes[0].delta_ms().value_or(0), 15, 0.01);
   EXPECT_EQ(diff.names[0].name, "forward");
-  EXPECT_NEAR(diff.change, 15.0 / 40, 0.001);
+  EXPECT_NEAR(diff.change.value_or(0), 15.0 / 40, 0.001);
 }
 
 // Without a GPU collector a run knows nothing of kernels:
@@ -116,6 +137,29 @@ TEST_F(DiffRunsTest, WhatOneRunDoesNotKnowIsAbsentAndNot0) {
     EXPECT_EQ(entry.contains("change_ms"), entry["name"] != "sgemm") << entry;
   }
   EXPECT_THAT(DiffText(diff, 5), testing::ContainsRegex("sgemm +– +4.000 +–"));
+}
+
+// One of eight ranks computes longer: the others wait, and their waiting is most of the change.
+TEST_F(DiffRunsTest, WaitingIsNotWhatGrewWhereRanksRunInStep) {
+  const auto run = [this](double slow_ms) {
+    workers_ = json::array();
+    AddRanks(
+        8, 20, [](int, int) { return 2.0; },
+        [&](int rank, int) { return rank == 3 ? slow_ms : 30.0; });
+    WriteManifest();
+    const absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
+    EXPECT_TRUE(digests.ok());
+    return digests.ok() ? *digests : Digests();
+  };
+  const Digests before = run(30);
+  const Digests after = run(70);
+  const RunDiff diff = DiffRuns(Reduce(before), Reduce(after), 0.05);
+  EXPECT_EQ(diff.outcome, RunDiff::Outcome::kRegression);
+  ASSERT_FALSE(diff.classes.empty());
+  EXPECT_EQ(diff.classes[0].name, "host");
+  EXPECT_NEAR(diff.classes[0].delta_ms().value_or(0), 5, 0.01);
+  EXPECT_THAT(DiffText(diff, 5), testing::HasSubstr("\nCLASS    host: "));
+  EXPECT_THAT(DiffText(diff, 5), testing::ContainsRegex("waiting +0.000 +35.000 +.35.000"));
 }
 
 TEST_F(DiffRunsTest, RunsOfOtherSizesAreUnlike) {
