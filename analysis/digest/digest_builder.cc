@@ -185,6 +185,7 @@ void FillIdentity(const RunWorker& worker, const WorkerTrace& trace, v1::Digest*
     (*digest->mutable_lost_by_cause())[cause] = events;
   }
   digest->set_events(trace.events);
+  digest->set_gpu_model(trace.gpu_model);
   if (!trace.summary.has_value()) return;
   const v1::Summary& summary = *trace.summary;
   const v1::Identity& identity = summary.identity();
@@ -271,6 +272,12 @@ v1::Digest BuildDigest(const RunWorker& worker, WorkerTrace* trace) {
     digest.add_warnings(absl::StrCat("more than ", WorkerTrace::kMaxThreads, " threads: ",
                                      trace->threads_left_out, " of their lines are left out"));
   }
+  if (trace->of_unknown_group > 0) {
+    digest.add_warnings(absl::StrCat(
+        trace->of_unknown_group,
+        " kernels of collectives belong to one of several process groups, and to which is not "
+        "known: not matched with other workers'"));
+  }
   StepThread thread = ChooseStepThread(trace);
   uint64_t left_out = 0;
   if (thread.line == nullptr) {
@@ -317,7 +324,7 @@ absl::StatusOr<v1::Digest> DigestWorker(const RunWorker& worker) {
   std::vector<std::string> failures;
   for (const std::string& path : worker.files) {
     const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
-    const absl::Status status = file.ok() ? reader.Read(file->bytes()) : file.status();
+    const absl::Status status = file.ok() ? reader.Read(*file) : file.status();
     if (status.ok() && !file->bytes().empty()) {
       readable.push_back({path, reader.TakeStretches()});
     } else {

@@ -35,13 +35,16 @@ void EncodeCollectives(const std::vector<CollectiveEvent>& collectives,
     out->add_begin_ns(span.begin_ns - before_ns);
     before_ns = span.begin_ns;
     out->add_length_ns(static_cast<uint64_t>(std::max<int64_t>(0, span.length_ns())));
-    // The step in whose account its thread called it. Its end may be recorded late, by threads of
+    // The step in whose account its thread called it: those of a step are matched by their order,
+    // which says nothing where groups are mixed. Its end may be recorded late, by threads of
     // the library.
     const auto account =
         std::lower_bound(accounts.begin(), accounts.end(), span.begin_ns,
                          [](const Interval& a, int64_t time_ns) { return a.end_ns <= time_ns; });
     const bool inside = account != accounts.end() && account->begin_ns <= span.begin_ns;
-    out->add_step(inside ? static_cast<uint32_t>(account - accounts.begin()) + 1 : 0);
+    out->add_step(inside && !collective.of_unknown_group
+                      ? static_cast<uint32_t>(account - accounts.begin()) + 1
+                      : 0);
     out->add_bytes(
         collective.bytes.has_value() && *collective.bytes < UINT64_MAX ? *collective.bytes + 1 : 0);
     out->add_members(collective.group_size);

@@ -117,6 +117,12 @@ StepClass ClassOf(EventKind kind) {
 
 bool IsEnqueue(std::string_view name) { return Contains(name, {"(enqueue)"}); }
 
+bool LaunchesCollective(std::string_view name) {
+  constexpr std::string_view kLaunch = "Launch ";
+  return StartsWith(name, {kLaunch}) &&
+         DeviceEventKind(name.substr(kLaunch.size())) == EventKind::kDeviceCollective;
+}
+
 bool IsWait(std::string_view name) {
   const std::string lower = absl::AsciiStrToLower(xspace::AbslView(name));
   return Contains(lower, {"wait", "barrier", "synchronize"});

@@ -37,6 +37,10 @@ StepClass ClassOf(EventKind kind);
 // (enqueue)". The kernel is the collective.
 bool IsEnqueue(std::string_view name);
 
+// Returns whether an event of this name launches the kernel of a collective, as jobscope and XProf
+// name it: "Launch ncclDevKernel_AllReduce".
+bool LaunchesCollective(std::string_view name);
+
 // Returns whether a thread in an event of this name waits, without work of its own.
 bool IsWait(std::string_view name);
 

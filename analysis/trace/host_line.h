@@ -25,6 +25,8 @@ struct CollectiveEvent {
   std::optional<int64_t> sequence;  // within the group
   std::optional<uint64_t> bytes;
   uint32_t group_size = 0;  // 0: unknown
+  // The worker uses several groups, and which one this is of is not known.
+  bool of_unknown_group = false;
 };
 
 struct HostEvent {

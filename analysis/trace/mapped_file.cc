@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "absl/status/status.h"
@@ -37,6 +38,14 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
 
 MappedFile::MappedFile(MappedFile&& other) noexcept : data_(other.data_), size_(other.size_) {
   other.data_ = nullptr;
+}
+
+void MappedFile::Release(size_t begin, size_t end) const {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  begin = (begin + page - 1) / page * page;
+  end = std::min(end, size_) / page * page;
+  if (data_ == nullptr || begin >= end) return;
+  (void)madvise(const_cast<char*>(data_) + begin, end - begin, MADV_DONTNEED);  // only a hint
 }
 
 MappedFile::~MappedFile() {

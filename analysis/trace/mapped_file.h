@@ -25,6 +25,10 @@ class MappedFile {
 
   std::string_view bytes() const { return {data_, data_ == nullptr ? 0 : size_}; }
 
+  // Frees the memory of the whole pages in [begin, end) of bytes(). They are read from the file
+  // again when they are used again.
+  void Release(size_t begin, size_t end) const;
+
  private:
   MappedFile(const char* data, size_t size) : data_(data), size_(size) {}
   const char* data_;

@@ -37,6 +37,7 @@ PlaneEvents::PlaneEvents(PlaneNames names, NameTable* table, bool of_device)
   const uint64_t limit = TableLimit(names_.stats.size());
   for (const auto& [id, name] : names_.stats) {
     if (name == "source") source_stat_ = std::max(source_stat_, id);
+    if (name == "correlation_id") correlation_stat_ = std::max(correlation_stat_, id);
     const auto fact = kFacts.find(name);
     if (fact == kFacts.end()) continue;
     any_facts_ = true;
@@ -115,6 +116,7 @@ EventMeaning PlaneEvents::Resolve(uint64_t metadata_id) const {
     Take(stat, &meaning.facts);
   });
   meaning.kind = of_device_ ? DeviceEventKind(metadata.name) : HostEventKind(metadata.name);
+  meaning.launches_collective = !of_device_ && LaunchesCollective(metadata.name);
   if (meaning.facts.compilation) meaning.kind = EventKind::kCompilation;
   if (meaning.facts.collective) meaning.kind = EventKind::kCollective;
   std::string_view name = metadata.name;
@@ -154,6 +156,17 @@ bool PlaneEvents::HasNoFacts(std::string_view stats) const {
     in += 2 + in[1];
   }
   return in == end;
+}
+
+std::optional<int64_t> PlaneEvents::CorrelationOf(const RawEvent& event) const {
+  std::optional<int64_t> correlation;
+  if (!event.has_stats || correlation_stat_ == 0) return correlation;
+  ForEachStat(event.message, xspace::xevent_field::kStats, [&](const Stat& stat) {
+    if (stat.metadata_id == correlation_stat_ && stat.type == Stat::Type::kInteger) {
+      correlation = stat.integer;
+    }
+  });
+  return correlation;
 }
 
 EventFacts PlaneEvents::FactsOf(const RawEvent& event, const EventFacts& of_metadata) const {

@@ -38,7 +38,8 @@ struct EventFacts {
 struct EventMeaning {
   uint32_t name = 0;  // in the table
   EventKind kind = EventKind::kScope;
-  EventFacts facts;  // from the metadata's stats
+  EventFacts facts;                  // from the metadata's stats
+  bool launches_collective = false;  // a launch of the kernel of a collective
 };
 
 // Resolves the events of one plane. Thread-compatible. The plane's bytes and the table must outlive
@@ -52,6 +53,8 @@ class PlaneEvents {
   const EventMeaning& MeaningOf(uint64_t metadata_id);
   // Returns the facts of the event itself, added to those of its metadata.
   EventFacts FactsOf(const RawEvent& event, const EventFacts& of_metadata) const;
+  // Returns the number that a launch and what it launched have in common.
+  std::optional<int64_t> CorrelationOf(const RawEvent& event) const;
   const PlaneNames& names() const { return names_; }
 
  private:
@@ -84,6 +87,7 @@ class PlaneEvents {
   std::vector<std::optional<EventMeaning>> meanings_;  // by metadata id, for small ids
   absl::flat_hash_map<uint64_t, EventMeaning> far_meanings_;
   uint64_t source_stat_ = 0;
+  uint64_t correlation_stat_ = 0;
 };
 
 }  // namespace jobscope::analysis

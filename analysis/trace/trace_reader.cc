@@ -24,6 +24,7 @@ using protozero::pbf_wire_type;
 // not overflow.
 constexpr int64_t kMaxTimeNs = int64_t{1} << 46;
 constexpr size_t kMaxTextBytes = 128;
+constexpr std::string_view kMonitorPlane = "/device:CUSTOM:NVML:";
 
 pbf_reader Reader(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
 
@@ -41,8 +42,9 @@ CollectiveEvent CollectiveOf(const EventFacts& facts, const std::string& name,
   return collective;
 }
 
-// Returns whether a line is sorted by begin, longest first.
-bool IsSorted(std::string_view line) {
+// Returns whether a line is sorted by begin, longest first. Calls `behind` after each event.
+template <typename Callback>
+bool IsSorted(std::string_view line, Callback&& behind) {
   bool sorted = true;
   int64_t begin_ps = INT64_MIN;
   int64_t duration_ps = 0;
@@ -51,6 +53,7 @@ bool IsSorted(std::string_view line) {
                         (event.offset_ps == begin_ps && event.duration_ps <= duration_ps));
     begin_ps = event.offset_ps;
     duration_ps = event.duration_ps;
+    behind(event);
   });
   return sorted;
 }
@@ -81,8 +84,26 @@ absl::Status TraceReader::Read(std::string_view xspace) {
   return absl::OkStatus();
 }
 
+absl::Status TraceReader::Read(const MappedFile& file) {
+  mapped_ = &file;
+  released_ = 0;
+  const absl::Status status = Read(file.bytes());
+  mapped_ = nullptr;
+  return status;
+}
+
+void TraceReader::ReleaseBehind(const RawEvent& event) {
+  constexpr size_t kEvery = size_t{4} << 20;
+  if (mapped_ == nullptr) return;
+  const auto at = static_cast<size_t>(event.message.data() - file_);
+  if (at < released_ + kEvery) return;
+  mapped_->Release(released_, at);
+  released_ = at;
+}
+
 std::unique_ptr<WorkerTrace> TraceReader::Finish() {
   for (auto& [id, line] : trace_->threads) line->Finish();
+  trace_->of_unknown_group = kernels_.Join(&trace_->collectives);
   trace_->device_compute = Union(std::move(trace_->device_compute));
   trace_->device_copy = Union(std::move(trace_->device_copy));
   return std::move(trace_);
@@ -111,11 +132,12 @@ void TraceReader::ReadSpace(std::string_view xspace) {
     const bool is_host = name == kHostPlaneName;
     const bool is_async = name == kAsyncPlaneName;
     const bool is_device = IsDevicePlane(name);
-    const bool is_monitor = name.substr(0, 20) == "/device:CUSTOM:NVML:";
+    const bool is_monitor = name.rfind(kMonitorPlane, 0) == 0;
     if (!is_host && !is_async && !is_device && !is_monitor) continue;
     Plane plane(ReadPlaneNames(Reader(bytes)), is_device ? &trace_->kernels : &trace_->operators,
                 is_device);
     plane.name = std::string(name);
+    if (is_device || is_monitor) ReadGpuModel(bytes, plane.events.names());
     pbf_reader lines = Reader(bytes);
     while (lines.next(xspace::xplane_field::kLines, pbf_wire_type::length_delimited)) {
       const std::string_view line = View(lines.get_view());
@@ -147,6 +169,15 @@ void TraceReader::ReadEnvironment(std::string_view plane) {
   });
 }
 
+void TraceReader::ReadGpuModel(std::string_view plane, const PlaneNames& names) {
+  if (!trace_->gpu_model.empty()) return;
+  ForEachStat(plane, xspace::xplane_field::kStats, [&](const Stat& stat) {
+    const auto name = names.stats.find(stat.metadata_id);
+    if (name == names.stats.end() || name->second != "gpu_device_name") return;
+    trace_->gpu_model = CleanUtf8(names.Text(stat), kMaxTextBytes);
+  });
+}
+
 Interval TraceReader::Count(const LineHeader& header, const RawEvent& event) {
   ++trace_->events;
   if (base_ns_ == 0 && header.timestamp_ns > kEpochTimeNs) base_ns_ = header.timestamp_ns;
@@ -157,6 +188,7 @@ Interval TraceReader::Count(const LineHeader& header, const RawEvent& event) {
   stretch.span.begin_ns = std::min(stretch.span.begin_ns, span.begin_ns);
   stretch.span.end_ns = std::max(stretch.span.end_ns, span.end_ns);
   events_of_stretch_ = (events_of_stretch_ + 1) % LineStretch::kMaxEvents;
+  if (events_of_stretch_ == 0) ReleaseBehind(event);
   return span;
 }
 
@@ -198,7 +230,9 @@ void TraceReader::ReadHostLine(Plane* plane, std::string_view bytes) {
     trace_->thread_names[header.id] = CleanUtf8(ThreadNameOf(header.name), kMaxTextBytes);
   }
   // A line in another order than the format requires is sorted first.
-  const bool sorted = IsSorted(bytes);
+  const size_t begin = released_;
+  const bool sorted = IsSorted(bytes, [this](const RawEvent& event) { ReleaseBehind(event); });
+  released_ = begin;
   std::vector<std::pair<HostEvent, RawEvent>> unsorted;
   ForEachEvent(bytes, [&](const RawEvent& raw) {
     const EventMeaning& meaning = plane->events.MeaningOf(raw.metadata_id);
@@ -213,6 +247,11 @@ void TraceReader::ReadHostLine(Plane* plane, std::string_view bytes) {
       trace_->allocators.Add(raw, span.begin_ns, meaning.kind == EventKind::kAllocation,
                              plane->events.names());
     }
+    if (meaning.launches_collective) {
+      const std::optional<int64_t> correlation = plane->events.CorrelationOf(raw);
+      if (correlation.has_value()) kernels_.AddLaunch(*correlation, span.begin_ns);
+    }
+    if (facts.enqueue) kernels_.AddCall(CollectiveOf(facts, {}, {span, false}));
     if (facts.root) event.step = facts.step;
     event.not_running_ns = facts.not_running_ns;
     event.cpu_ns = facts.cpu_ns;
@@ -240,6 +279,7 @@ void TraceReader::ReadAsyncLine(Plane* plane, std::string_view bytes) {
     const EventMeaning& meaning = plane->events.MeaningOf(raw.metadata_id);
     const EventFacts facts = plane->events.FactsOf(raw, meaning.facts);
     const Interval span = Count(header, raw);
+    if (facts.enqueue) kernels_.AddCall(CollectiveOf(facts, {}, {span, false}));
     if (meaning.kind != EventKind::kCollective && !facts.collective) return;
     trace_->operators.Count(meaning.name, span.length_ns(), 0);
     trace_->collectives.push_back(
@@ -270,6 +310,10 @@ void TraceReader::ReadDeviceLine(Plane* plane, std::string_view bytes) {
       case EventKind::kDeviceCollective:
       case EventKind::kCollective: {
         const EventFacts facts = plane->events.FactsOf(raw, meaning.facts);
+        const std::optional<int64_t> correlation = plane->events.CorrelationOf(raw);
+        if (!facts.sequence.has_value()) {
+          kernels_.AddKernel(correlation.value_or(-1), trace_->collectives.size());
+        }
         trace_->collectives.push_back(
             CollectiveOf(facts, trace_->kernels[meaning.name].name, {span, /*on_device=*/true}));
         break;
@@ -297,12 +341,13 @@ void TraceReader::ReadCounterLine(Plane* plane, std::string_view bytes) {
       const double value =
           stat.type == Stat::Type::kDouble ? stat.number : static_cast<double>(stat.integer);
       if (!(value > -1e300 && value < 1e300)) return;  // JSON has neither NaN nor infinity
-      const std::string_view gpu =
-          plane->name == kHostPlaneName ? std::string_view() : std::string_view(plane->name);
-      trace_->counters.Add(gpu.empty() ? std::string(name->second)
-                                       : absl::StrCat("GPU ", std::string(gpu.substr(20)), " ",
-                                                      std::string(name->second)),
-                           span.begin_ns, value);
+      std::string counter(name->second);
+      if (plane->name.rfind(kMonitorPlane, 0) == 0) {
+        // jobscope's names begin with "GPU 0 " already; two parts of one GPU have a plane each.
+        if (counter.rfind("GPU ", 0) == 0) counter.erase(0, counter.find(' ', 4) + 1);
+        counter = absl::StrCat("GPU ", plane->name.substr(kMonitorPlane.size()), " ", counter);
+      }
+      trace_->counters.Add(counter, span.begin_ns, value);
     });
   });
 }

@@ -17,8 +17,10 @@
 #include "absl/status/status.h"
 #include "analysis/steps/partition.h"
 #include "analysis/trace/allocator_samples.h"
+#include "analysis/trace/collective_kernels.h"
 #include "analysis/trace/counter_samples.h"
 #include "analysis/trace/host_line.h"
+#include "analysis/trace/mapped_file.h"
 #include "analysis/trace/name_table.h"
 #include "analysis/trace/xspace_reader.h"
 #include "jobscope/v1/item.pb.h"
@@ -37,6 +39,7 @@ struct WorkerTrace {
   std::map<int64_t, std::string> thread_names;
   // Collectives that are on no thread's line.
   std::vector<CollectiveEvent> collectives;
+  uint64_t of_unknown_group = 0;  // of these, CollectiveEvent::of_unknown_group
   bool has_device = false;
   Intervals device_compute;
   Intervals device_copy;
@@ -44,6 +47,7 @@ struct WorkerTrace {
   AllocatorSamples allocators;
   std::optional<v1::Summary> summary;  // of jobscope
   std::vector<std::string> hostnames;
+  std::string gpu_model;  // of the first GPU; empty: not known
 };
 
 // A line with a larger time stamp counts from the epoch.
@@ -68,6 +72,8 @@ class TraceReader {
   // Reads one file. INVALID_ARGUMENT: the bytes are not an XSpace, or truncated; the data before
   // the error stay in the trace. Never throws.
   absl::Status Read(std::string_view xspace);
+  // Likewise; keeps little of the file in memory.
+  absl::Status Read(const MappedFile& file);
   // Returns the stretches of the file that was read last, in the order of the file.
   std::vector<LineStretch> TakeStretches() { return std::move(stretches_); }
   std::unique_ptr<WorkerTrace> Finish();
@@ -79,17 +85,23 @@ class TraceReader {
 
   void ReadSpace(std::string_view xspace);
   void ReadEnvironment(std::string_view plane);
+  void ReadGpuModel(std::string_view plane, const PlaneNames& names);
   void ReadHostLine(Plane* plane, std::string_view bytes);
   void ReadAsyncLine(Plane* plane, std::string_view bytes);
   void ReadDeviceLine(Plane* plane, std::string_view bytes);
   void ReadCounterLine(Plane* plane, std::string_view bytes);
   void AddHostEvent(Plane* plane, HostLine* line, const HostEvent& event, const RawEvent& raw);
   Interval Count(const LineHeader& header, const RawEvent& event);
+  // Releases what has been read of the mapped file, now and then.
+  void ReleaseBehind(const RawEvent& event);
 
   std::unique_ptr<WorkerTrace> trace_;
+  CollectiveKernels kernels_;
   // Base of times in files that count from the epoch; 0 until the first such file.
   int64_t base_ns_ = 0;
   const char* file_ = nullptr;  // begin of the current file
+  const MappedFile* mapped_ = nullptr;
+  size_t released_ = 0;  // bytes of the mapped file
   std::vector<LineStretch> stretches_;
   size_t events_of_stretch_ = 0;  // the current line's last one; 0: the next event begins one
 };

@@ -63,6 +63,17 @@ TEST_F(TraceReaderTest, StagesOfInputPipelinesAreInput) {
   EXPECT_THAT(Of(StepClass::kInput), ElementsAre(3'000'000));
 }
 
+TEST_F(TraceReaderTest, CountersOfGpusAreNamedOnce) {
+  TraceFile trace;
+  trace.Step(1, 0, 10);
+  trace.GpuCounter("SM clock (MHz)", 5, 1980);
+  trace.PlaneText("/device:CUSTOM:NVML:0", "gpu_device_name", "NVIDIA H100");
+  Read({trace.Bytes()});
+  ASSERT_EQ(digest_.counters_size(), 1);
+  EXPECT_EQ(digest_.counters(0).name(), "GPU 0 SM clock (MHz)");
+  EXPECT_EQ(digest_.gpu_model(), "NVIDIA H100");
+}
+
 TEST_F(TraceReaderTest, ClippedStepsAreNone) {
   TraceFile trace;
   trace.Event("scope/train", 0, 10, {{"clipped_step", 4}});

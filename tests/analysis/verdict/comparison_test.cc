@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,63 @@ TEST_F(ComparisonTest, TheKernelIsTheCollectiveNotItsEnqueue) {
   EXPECT_NEAR(report["workers"][0]["classes_ms"]["waiting"].get<double>(), 30, 0.1);
   ASSERT_EQ(report["collectives"].size(), 1u) << report["collectives"];
   EXPECT_EQ(report["collectives"][0]["matched"], 40);
+}
+
+// Four ranks in pairs, then each with one of the other pair; all of it is all_reduce.
+class GroupsTest : public ComparisonTest {
+ protected:
+  json ReportOfPairs(bool with_launches) {
+    for (int rank = 0; rank < 4; ++rank) {
+      TraceFile trace;
+      int64_t sequence = 0;
+      const auto reduce = [&](const std::string& group, double call_ms, double end_ms) {
+        const int64_t correlation = 1000 * (rank + 1) + sequence;
+        trace.Event("nccl:all_reduce (enqueue)", call_ms - 0.5, call_ms,
+                    {{"sequence", sequence / 2}, {"group_size", 2}}, {{"process_group", group}},
+                    "/device:CUSTOM:async");
+        Stats launch;
+        if (with_launches) launch.emplace_back("correlation_id", correlation);
+        trace.Event("Launch ncclDevKernel_AllReduce_Sum_f32_RING_LL", call_ms - 0.3, call_ms - 0.1,
+                    launch);
+        trace.Event("ncclDevKernel_AllReduce_Sum_f32_RING_LL", call_ms, end_ms, launch, {},
+                    "/device:GPU:0", 8);
+        ++sequence;
+      };
+      for (int step = 0; step < 20; ++step) {
+        const double begin_ms = 5 + step * 90;
+        const double arrival_ms = begin_ms + (rank >= 2 ? 60 : 30);
+        trace.Step(step, begin_ms, begin_ms + 90);
+        trace.Kernel("gemm", begin_ms, arrival_ms);
+        reduce("pair" + std::to_string(rank / 2), arrival_ms + 1, arrival_ms + 2);
+        reduce("across" + std::to_string(rank % 2), arrival_ms + 3, begin_ms + 89);
+      }
+      AddWorker(rank, "node0", trace);
+    }
+    WriteManifest();
+    return ReportOfRun();
+  }
+};
+
+TEST_F(GroupsTest, AKernelHasTheGroupOfTheCallThatLaunchedIt) {
+  const json report = ReportOfPairs(/*with_launches=*/true);
+  std::map<std::string, json> rows;
+  for (const json& row : report["collectives"]) rows[row.value("process_group", "")] = row;
+  ASSERT_EQ(rows.size(), 4u) << report["collectives"];
+  for (const char* group : {"pair0", "pair1", "across0", "across1"}) {
+    EXPECT_EQ(rows[group]["count"], 20) << group;
+    EXPECT_EQ(rows[group]["matched"], 20) << group;
+  }
+  EXPECT_NEAR(rows["across0"]["wait_ms"].get<double>(), 20 * 30, 1);
+  EXPECT_NEAR(rows["pair0"]["wait_ms"].get<double>(), 0, 1);
+  EXPECT_EQ(rows["across1"]["last"], json({{"w3", 20}}));
+}
+
+TEST_F(GroupsTest, KernelsOfSeveralGroupsAreNotMatchedByTheirOrder) {
+  const json report = ReportOfPairs(/*with_launches=*/false);
+  ASSERT_EQ(report["collectives"].size(), 1u) << report["collectives"];
+  EXPECT_EQ(report["collectives"][0]["matched"], 0);
+  EXPECT_THAT(report["warnings"].dump(),
+              HasSubstr("w0: 40 kernels of collectives belong to one of several process groups"));
 }
 
 // In turns one rank is late at a barrier, which has no sequence number; the all_reduce before it
