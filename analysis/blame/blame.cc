@@ -42,8 +42,8 @@ StepTimes Mend(const OwnTimes& times, const std::vector<size_t>& workers) {
   return result;
 }
 
-// Returns the workers above the widest gap between the sorted means: at most half of all, or a
-// node. Of more than half it cannot be told whether they are slow or the others fast.
+// Returns the workers above the widest gap between the sorted means: at most half of all, a node,
+// or a model of GPU. Of more than half it cannot be told whether they are slow or the others fast.
 std::vector<size_t> AboveTheGap(const OwnTimes& times, const std::vector<double>& means) {
   std::vector<size_t> order(means.size());
   std::iota(order.begin(), order.end(), 0);
@@ -54,7 +54,9 @@ std::vector<size_t> AboveTheGap(const OwnTimes& times, const std::vector<double>
   for (size_t i = 0; i + 1 < order.size(); ++i) {
     above.push_back(order[i]);
     if (means[order[i]] <= most * means[order[i + 1]]) continue;
-    if (2 * above.size() > order.size() && !IsNode(times, above)) continue;
+    if (2 * above.size() > order.size() && !IsNode(times, above) && !IsGpuModel(times, above)) {
+      continue;
+    }
     most = means[order[i]] / means[order[i + 1]];
     widest = above;
   }
@@ -89,14 +91,31 @@ std::vector<double> GainsAlone(const OwnTimes& times) {
   return gains;
 }
 
-// Groups by node first: if all workers of a node stand out, and there are others, the finding is
-// the node's. A worker that gains too little alone is left out.
+// Groups first by GPU model, then by node: if all workers with a model stand out, on several nodes,
+// and there are others, the finding is the model's; likewise the node's. A worker that gains too
+// little alone is left out.
 std::vector<Straggler> Grouped(const OwnTimes& times, const std::vector<size_t>& outliers) {
-  std::map<std::string, std::vector<size_t>> slow;
-  for (const size_t w : outliers) slow[times.nodes[w]].push_back(w);
-  const std::vector<double> alone = GainsAlone(times);
   std::vector<Straggler> groups;
-  for (const auto& [node, workers] : slow) {
+  std::map<std::string, std::vector<size_t>> of_model;
+  for (const size_t w : outliers) {
+    of_model[times.gpu_models.empty() ? std::string() : times.gpu_models[w]].push_back(w);
+  }
+  std::map<std::string, std::vector<size_t>> of_node;
+  for (const auto& [model, workers] : of_model) {
+    const bool several_nodes = std::any_of(workers.begin(), workers.end(), [&](size_t w) {
+      return times.nodes[w] != times.nodes[workers.front()];
+    });
+    if (several_nodes && IsGpuModel(times, workers)) {
+      Straggler group = WorthOf(times, workers);
+      group.gpu_model = model;
+      groups.push_back(std::move(group));
+      continue;
+    }
+    for (const size_t w : workers) of_node[times.nodes[w]].push_back(w);
+  }
+  const std::vector<double> alone = GainsAlone(times);
+  for (auto& [node, workers] : of_node) {
+    std::sort(workers.begin(), workers.end());
     if (IsNode(times, workers)) {
       Straggler group = WorthOf(times, workers);
       group.node = node;

@@ -13,10 +13,11 @@
 
 namespace jobscope::analysis {
 
-// Workers that are slow together: one, all of a node, or several.
+// Workers that are slow together: one, all of a node or with one model of GPU, or several.
 struct Straggler {
   std::vector<size_t> workers;
   std::string node;           // set if the finding is the node's
+  std::string gpu_model;      // set if it is that of all workers with such a GPU
   double step_ns = 0;         // mean measured step
   double mended_step_ns = 0;  // the same with these workers' own times at the median of the others
   double gain = 0;            // 1 - mended / step

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of what can bound a worker, and the remedies.
+// The table of what can bound a worker.
 #ifndef ANALYSIS_BLAME_BOUNDS_H_
 #define ANALYSIS_BLAME_BOUNDS_H_
 
@@ -14,17 +14,13 @@ namespace jobscope::analysis {
 
 struct Bound {
   StepClass step_class;
-  double threshold;        // minimum share of the step
-  std::string_view title;  // "input-bound"
-  std::string_view advice;
+  double threshold;         // minimum share of the step
+  std::string_view title;   // "input-bound"
   std::string_view reason;  // of the threshold
 };
 
 // One entry per class, in the order of StepClass.
 extern const std::array<Bound, kStepClasses> kBounds;
-
-// What helps against `step_class`, where its largest name is known.
-std::string_view AdviceFor(StepClass step_class, std::string_view name);
 
 inline const Bound& BoundOf(StepClass step_class) { return kBounds[Index(step_class)]; }
 

@@ -14,13 +14,27 @@ std::vector<double> MeanOwn(const OwnTimes& times) {
   return means;
 }
 
-bool IsNode(const OwnTimes& times, const std::vector<size_t>& workers) {
-  const std::string& node = times.nodes[workers.front()];
-  return !node.empty() && workers.size() > 1 && workers.size() < times.nodes.size() &&
-         static_cast<size_t>(std::count(times.nodes.begin(), times.nodes.end(), node)) ==
+namespace {
+
+// Returns whether `workers` are exactly those with one value in `of_worker`, and there are others.
+bool AreAllOfOne(const std::vector<std::string>& of_worker, const std::vector<size_t>& workers) {
+  if (workers.size() < 2 || workers.size() >= of_worker.size()) return false;
+  const std::string& value = of_worker[workers.front()];
+  return !value.empty() &&
+         static_cast<size_t>(std::count(of_worker.begin(), of_worker.end(), value)) ==
              workers.size() &&
          std::all_of(workers.begin(), workers.end(),
-                     [&](size_t worker) { return times.nodes[worker] == node; });
+                     [&](size_t worker) { return of_worker[worker] == value; });
+}
+
+}  // namespace
+
+bool IsNode(const OwnTimes& times, const std::vector<size_t>& workers) {
+  return AreAllOfOne(times.nodes, workers);
+}
+
+bool IsGpuModel(const OwnTimes& times, const std::vector<size_t>& workers) {
+  return AreAllOfOne(times.gpu_models, workers);
 }
 
 }  // namespace jobscope::analysis

@@ -16,13 +16,15 @@ struct OwnTimes {
                                             // entered
   std::vector<double> step_ns;              // [common step]: as measured, the longest account
   std::vector<std::string> nodes;           // [worker]; empty: unknown
+  std::vector<std::string> gpu_models;      // likewise
 };
 
 // Returns each worker's mean own time over steps.
 std::vector<double> MeanOwn(const OwnTimes& times);
 
-// Returns whether `workers` are all of one node, and there are others.
+// Returns whether `workers` are all of one node, or all with one model of GPU, and there are others.
 bool IsNode(const OwnTimes& times, const std::vector<size_t>& workers);
+bool IsGpuModel(const OwnTimes& times, const std::vector<size_t>& workers);
 
 }  // namespace jobscope::analysis
 

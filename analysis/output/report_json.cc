@@ -58,6 +58,7 @@ json FindingJson(const Finding& finding, const Report& report) {
   object["finding"] = KindName(finding.kind);
   object["workers"] = WorkerNames(finding.workers, report);
   PutText(&object, "node", finding.node);
+  PutText(&object, "gpu_model", finding.gpu_model);
   if (finding.step_class.has_value()) {
     object["class"] = std::string(ClassName(*finding.step_class));
   }
@@ -90,6 +91,7 @@ json WorkerJson(const WorkerRow& row) {
   object["name"] = digest.name();
   if (digest.has_rank()) object["rank"] = digest.rank();
   PutText(&object, "host", digest.host());
+  PutText(&object, "gpu_model", digest.gpu_model());
   PutText(&object, "outcome", digest.outcome());
   object["steps"] = row.view.steps.size();
   PutText(&object, "steps_source", digest.steps_source());

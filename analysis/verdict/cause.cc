@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "analysis/statistics/statistics.h"
 #include "analysis/verdict/culprits.h"
 
@@ -20,7 +22,59 @@ double ClassMean(const WorkerView& view, size_t c, const std::vector<size_t>& st
   return sum / static_cast<double>(steps.size()) / kNsPerMs;
 }
 
+// A counter that tells of a limit.
+struct LimitCounter {
+  StepClass step_class;  // that it makes longer
+  Limit limit;
+  std::string_view name;  // how it ends: the names of counters of GPUs begin with the GPU
+  // Whether a worker's mean differs enough from the others' median to be a cause.
+  bool (*counts)(double value, double others);
+};
+
+constexpr LimitCounter kLimitCounters[] = {
+    // 1 or 0 per sample: a fifth of the samples more than the others.
+    {StepClass::kDeviceCompute, Limit::kHeat, "clocks limited by heat",
+     [](double value, double others) { return value - others >= 0.2; }},
+    {StepClass::kDeviceCompute, Limit::kPower, "clocks limited by power",
+     [](double value, double others) { return value - others >= 0.2; }},
+    // Boost clocks of equal GPUs differ by a few percent.
+    {StepClass::kDeviceCompute, Limit::kClock, "SM clock (MHz)",
+     [](double value, double others) { return value < 0.93 * others; }},
+    // Percent of the quota's periods.
+    {StepClass::kNotRunning, Limit::kQuota, "cgroup throttled (%)",
+     [](double value, double others) { return value - others >= 5; }},
+};
+
+// Returns the mean of the counters of each of `workers` that has any whose name ends so.
+std::vector<double> MeansOf(std::string_view name, const std::vector<size_t>& workers,
+                            const Report& report) {
+  std::vector<double> means;
+  for (const size_t w : workers) {
+    std::vector<double> of_worker;
+    for (const v1::DigestCounter& counter : report.workers[w].view.digest->counters()) {
+      if (absl::EndsWith(counter.name(), absl::string_view(name.data(), name.size()))) {
+        of_worker.push_back(counter.mean());
+      }
+    }
+    if (!of_worker.empty()) means.push_back(Mean(of_worker));
+  }
+  return means;
+}
+
 }  // namespace
+
+void NameLimits(const std::vector<size_t>& workers, const std::vector<size_t>& others,
+                const Report& report, Finding* finding) {
+  for (const LimitCounter& counter : kLimitCounters) {
+    if (finding->step_class != counter.step_class) continue;
+    const std::vector<double> of_workers = MeansOf(counter.name, workers, report);
+    const std::vector<double> of_others = MeansOf(counter.name, others, report);
+    if (of_workers.empty() || of_others.empty()) continue;
+    const double value = Mean(of_workers);
+    const double median = Median(of_others);
+    if (counter.counts(value, median)) finding->limits.push_back({counter.limit, value, median});
+  }
+}
 
 void NameSleep(const std::vector<size_t>& workers, const std::vector<size_t>& others,
                const Report& report, Finding* finding) {
@@ -78,6 +132,7 @@ void NameCause(const Alignment& alignment, const Report& report, const Straggler
   if (!finding->step_class.has_value()) return;
   if (!straggler.single) {
     NameSleep(finding->workers, others, report, finding);
+    NameLimits(finding->workers, others, report, finding);
     finding->names =
         FindCulprits(*finding->step_class, *finding->class_ms, finding->workers, others, report);
     return;

@@ -19,6 +19,11 @@ namespace jobscope::analysis {
 void NameSleep(const std::vector<size_t>& workers, const std::vector<size_t>& others,
                const Report& report, Finding* finding);
 
+// Sets what counters say to limit `workers` more than `others`, if that may be the cause of the
+// class of `finding`: the clocks of their GPUs, the CPU quota of their cgroups.
+void NameLimits(const std::vector<size_t>& workers, const std::vector<size_t>& others,
+                const Report& report, Finding* finding);
+
 // Sets class, its times and the names by where the slow workers spend more than the others: over
 // the common steps, or in one of them.
 void NameCause(const Alignment& alignment, const Report& report, const Straggler& straggler,

@@ -14,6 +14,7 @@
 
 #include "analysis/alignment/alignment.h"
 #include "analysis/alignment/worker_view.h"
+#include "analysis/blame/advice.h"
 #include "analysis/digest/digests.h"
 #include "analysis/steps/step_class.h"
 #include "analysis/verdict/timeline.h"
@@ -29,16 +30,25 @@ struct Culprit {
   std::optional<double> others_ms;  // the others' median
 };
 
+// What limits the workers of a finding more than the others: means of a counter.
+struct LimitFound {
+  Limit limit = Limit::kHeat;
+  double value = 0;
+  double others = 0;  // median
+};
+
 struct Finding {
   enum class Kind { kStraggler, kBound, kBalanced, kUndecidable } kind = Kind::kUndecidable;
   std::vector<size_t> workers;  // indices into Report::workers; empty: all
   std::string node;
+  std::string gpu_model;  // set if these are all workers with such a GPU
   std::optional<StepClass> step_class;
   std::optional<double> class_ms;         // per step, of these workers
   std::optional<double> class_others_ms;  // the others' median
   // Set if their threads mostly slept in the time of this class, which no recorded wait explains:
   // how long per step.
   std::optional<double> asleep_ms;
+  std::vector<LimitFound> limits;
   std::vector<Culprit> names;
   std::optional<double> step_ms;
   std::optional<double> mended_step_ms;

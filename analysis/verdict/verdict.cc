@@ -2,10 +2,12 @@
 #include "analysis/verdict/verdict.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analysis/blame/advice.h"
 #include "analysis/blame/blame.h"
 #include "analysis/blame/bounds.h"
 #include "analysis/blame/latest.h"
@@ -19,11 +21,11 @@ namespace {
 
 using Shares = std::array<std::optional<double>, kStepClasses>;
 
-Finding Undecidable(std::string why, std::string advice) {
+Finding Undecidable(std::string why, std::string_view advice) {
   Finding finding;
   finding.kind = Finding::Kind::kUndecidable;
   finding.why_undecidable = std::move(why);
-  finding.advice = std::move(advice);
+  finding.advice = std::string(advice);
   return finding;
 }
 
@@ -104,12 +106,39 @@ bool TransferIsUnsure(const std::vector<size_t>& workers, const Report& report) 
   return 2 * unsure_ns > transfer_ns;
 }
 
+// Returns the share of a worker's events that its step thread lost, if that is too large for
+// certainty.
+std::optional<double> LostTooMuch(const WorkerRow& row) {
+  const v1::Digest& digest = *row.view.digest;
+  if (digest.step_thread_attempted() == 0) return std::nullopt;
+  const double lost = static_cast<double>(digest.step_thread_lost()) /
+                      static_cast<double>(digest.step_thread_attempted());
+  return lost > kMaxLost ? std::optional<double>(lost) : std::nullopt;
+}
+
+// Returns why lost events may hide what takes the time of `workers`; empty: they cannot. Only the
+// workers that make the class count: those that spend at least half of the mean in it.
+std::string WhyLossesDecide(const std::vector<size_t>& workers, const Finding& finding,
+                            const Report& report) {
+  for (const size_t w : workers) {
+    const std::optional<double>& class_ms =
+        report.workers[w].classes_ms[Index(*finding.step_class)];
+    const std::optional<double> lost = LostTooMuch(report.workers[w]);
+    if (!lost.has_value() || 2 * class_ms.value_or(0) < finding.class_ms.value_or(0)) continue;
+    return absl::StrFormat("of %s %.1f %% of its step thread's events are lost",
+                           report.workers[w].view.name, 100 * *lost);
+  }
+  return {};
+}
+
 // Returns what bounds all workers together, if nobody stands out.
 Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report) {
   Finding finding = BoundOfWorkers(workers, report);
   if (!finding.step_class.has_value()) {
-    return Undecidable("the steps take no time", "mark each step from its begin to its end");
+    return Undecidable("the steps take no time", kAdviceEmptySteps);
   }
+  const std::string losses = WhyLossesDecide(workers, finding, report);
+  if (!losses.empty()) return Undecidable(losses, kAdviceLosses);
   if (workers.size() == 1) {
     finding.workers = workers;
     if (finding.kind == Finding::Kind::kBalanced) finding.kind = Finding::Kind::kBound;
@@ -129,7 +158,7 @@ Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report) {
                         100 * *finding.class_ms / *finding.step_ms,
                         report.missing.size() + left_out, report.expected_workers,
                         left_out > 0 ? " or recorded too few steps" : ""),
-        left_out > 0 ? "capture all workers, with their steps" : "capture all workers");
+        left_out > 0 ? kAdviceMissingSteps : kAdviceMissing);
   }
   if (*finding.step_class == StepClass::kTransfer && TransferIsUnsure(workers, report)) {
     return Undecidable(
@@ -137,7 +166,7 @@ Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report) {
                         "members are not recorded: whether these are slow or the link is, cannot "
                         "be told",
                         100 * *finding.class_ms / *finding.step_ms),
-        "capture all members, and their collectives");
+        kAdviceMembers);
   }
   const bool has_device = std::any_of(workers.begin(), workers.end(), [&](size_t w) {
     return report.workers[w].classes_ms[Index(StepClass::kDeviceCompute)].has_value();
@@ -156,13 +185,9 @@ Finding BoundOfAll(const std::vector<size_t>& workers, const Report& report) {
 std::string WhyNotSure(const Finding& finding, const Report& report) {
   for (const size_t w : finding.workers) {
     const v1::Digest& digest = *report.workers[w].view.digest;
-    if (digest.step_thread_attempted() > 0) {
-      const double lost = static_cast<double>(digest.step_thread_lost()) /
-                          static_cast<double>(digest.step_thread_attempted());
-      if (lost > kMaxLost) {
-        return absl::StrFormat("%s stands out, but %.1f %% of its step thread's events are lost",
-                               digest.name(), 100 * lost);
-      }
+    if (const std::optional<double> lost = LostTooMuch(report.workers[w])) {
+      return absl::StrFormat("%s stands out, but %.1f %% of its step thread's events are lost",
+                             digest.name(), 100 * *lost);
     }
     const double uncertainty_ms = static_cast<double>(digest.clock_uncertainty_ns()) / kNsPerMs;
     if (finding.step_ms.has_value() && finding.mended_step_ms.has_value() &&
@@ -217,6 +242,7 @@ OwnTimes OwnTimesOf(const Alignment& alignment, const std::vector<MatchTimes>& m
     }
     times.own_ns.push_back(std::move(own));
     times.nodes.push_back(view.digest->host());
+    times.gpu_models.push_back(view.digest->gpu_model());
   }
   std::vector<WorkerView> views;
   views.reserve(report.workers.size());
@@ -232,7 +258,7 @@ void BlameRanks(const OwnTimes& times, const Alignment& alignment,
     report->verdict = Undecidable(
         absl::StrFormat("%d steps are common to all workers, and at least %d are needed",
                         alignment.common(), kMinSteps),
-        "number the steps alike in all workers; if they are, capture longer");
+        kAdviceFewCommonSteps);
     return;
   }
   for (const Straggler& straggler : FindStragglers(times)) {
@@ -240,6 +266,7 @@ void BlameRanks(const OwnTimes& times, const Alignment& alignment,
     finding.kind = Finding::Kind::kStraggler;
     for (const size_t i : straggler.workers) finding.workers.push_back(alignment.workers[i]);
     finding.node = straggler.node;
+    finding.gpu_model = straggler.gpu_model;
     finding.step_ms = straggler.step_ns / kNsPerMs;
     finding.mended_step_ms = straggler.mended_step_ns / kNsPerMs;
     finding.gain = straggler.gain;
@@ -255,9 +282,7 @@ void BlameRanks(const OwnTimes& times, const Alignment& alignment,
     if (doubt.empty()) {
       report->findings.push_back(std::move(finding));
     } else if (report->verdict.why_undecidable.empty()) {
-      report->verdict = Undecidable(doubt,
-                                    "capture again; docs/trace_format.md tells how to lose "
-                                    "less: fewer events, larger rings");
+      report->verdict = Undecidable(doubt, kAdviceLosses);
     }
   }
 }
@@ -317,9 +342,10 @@ void CompareIndependent(const std::vector<size_t>& candidates, Report* report) {
     finding.names =
         FindCulprits(*finding.step_class, *finding.class_ms, finding.workers, others, *report);
     NameSleep(finding.workers, others, *report, &finding);
+    NameLimits(finding.workers, others, *report, &finding);
     const std::string doubt = WhyNotSure(finding, *report);
     if (!doubt.empty()) {
-      report->verdict = Undecidable(doubt, "capture again, with fewer events or larger rings");
+      report->verdict = Undecidable(doubt, kAdviceLosses);
       continue;
     }
     report->findings.push_back(std::move(finding));
@@ -357,13 +383,11 @@ void FindVerdict(const Alignment& alignment, const std::vector<MatchTimes>& matc
   if (measured.empty()) {
     report->verdict =
         most_steps == 0
-            ? Undecidable("no worker has steps",
-                          "mark them: JOBSCOPE_STEP or jobscope.step; docs/frameworks.md tells "
-                          "which are inferred")
+            ? Undecidable("no worker has steps", kAdviceNoSteps)
             : Undecidable(absl::StrFormat("at most %d steps were recorded, and at least %d are "
                                           "needed",
                                           most_steps, kMinSteps),
-                          "capture longer, or --steps=50");
+                          kAdviceFewSteps);
     return;
   }
   OwnTimes times;

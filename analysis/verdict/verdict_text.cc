@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "analysis/blame/advice.h"
 #include "analysis/blame/bounds.h"
 
 namespace jobscope::analysis {
@@ -31,6 +32,9 @@ std::string Titles(const std::vector<size_t>& workers, const Report& report) {
 std::string Title(const Finding& finding, const Report& report) {
   if (finding.workers.empty()) {
     return absl::StrCat("all ", Compared(report), " workers");
+  }
+  if (!finding.gpu_model.empty()) {
+    return absl::StrCat("GPU model ", finding.gpu_model, " (", finding.workers.size(), " workers)");
   }
   if (!finding.node.empty()) {
     return absl::StrCat("node ", finding.node, " (", finding.workers.size(), " workers)");
@@ -61,6 +65,26 @@ std::string CulpritText(const Culprit& culprit) {
   return text;
 }
 
+std::string LimitText(const LimitFound& found, bool one) {
+  const char* whose = one ? "its" : "their";
+  const auto share = [&](const char* what, double factor, const char* of) {
+    return absl::StrFormat("%s %s in %.0f %% of %s (others %.0f %%)", whose, what,
+                           factor * found.value, of, factor * found.others);
+  };
+  switch (found.limit) {
+    case Limit::kHeat:
+      return share("GPU's clocks are limited by heat", 100, "the samples");
+    case Limit::kPower:
+      return share("GPU's clocks are limited by power", 100, "the samples");
+    case Limit::kClock:
+      return absl::StrFormat("%s GPU runs at %.0f MHz (others %.0f)", whose, found.value,
+                             found.others);
+    case Limit::kQuota:
+      return share("cgroup uses up its CPU quota", 1, "its periods");
+  }
+  return {};
+}
+
 void AddCause(Finding* finding) {
   if (finding->class_ms.has_value() && finding->step_class.has_value()) {
     std::string line = absl::StrCat(ClassWord(*finding), " ", Milliseconds(*finding->class_ms));
@@ -82,6 +106,9 @@ void AddCause(Finding* finding) {
     finding->why.push_back(absl::StrCat("its thread sleeps for ", Milliseconds(*finding->asleep_ms),
                                         " per step where no wait is recorded: for a lock, a "
                                         "socket, a file or a timer"));
+  }
+  for (const LimitFound& found : finding->limits) {
+    finding->why.push_back(LimitText(found, finding->workers.size() == 1));
   }
   for (const Culprit& culprit : finding->names) {
     finding->why.push_back(finding->single_step.has_value()
@@ -110,16 +137,17 @@ std::string AdviceText(const Report& report, const Finding& finding) {
                           LateSteps(finding, report),
                           "; a longer capture tells whether that is chance");
     }
-    return "they take turns in being late: batches of uneven size, or a machine that is short of "
-           "CPU; a longer capture tells whether one of them is late more often";
+    return std::string(kAdviceForTurns);
   }
+  if (!finding.limits.empty()) return std::string(AdviceForLimit(finding.limits.front().limit));
   if (finding.step_class == StepClass::kUnexplained && finding.asleep_ms.has_value()) {
-    return "find what it waits for: put a scope, or jobscope.input_wait, around it, or capture "
-           "with --python_tracer_level=1";
+    return std::string(kAdviceForSleep);
   }
   const std::string_view name =
       finding.names.empty() ? std::string_view() : std::string_view(finding.names.front().name);
-  return std::string(AdviceFor(*finding.step_class, name));
+  const bool straggler =
+      finding.kind == Finding::Kind::kStraggler || finding.class_others_ms.has_value();
+  return std::string(AdviceFor(*finding.step_class, name, straggler));
 }
 
 void WriteStraggler(const Report& report, Finding* finding) {
@@ -267,6 +295,10 @@ std::string SureText(const Report& report) {
     parts.back() +=
         absl::StrCat(" (", report.missing.front().worker, ": ", report.missing.front().reason,
                      report.missing.size() > 1 ? ", ..." : "", ")");
+  }
+  if (!report.warnings.empty()) {
+    parts.push_back(absl::StrCat(report.warnings.size(),
+                                 report.warnings.size() == 1 ? " warning" : " warnings"));
   }
   return absl::StrJoin(parts, ", ");
 }

@@ -55,6 +55,30 @@ TEST(BlameTest, OneSlowRankIsFound) {
   EXPECT_GT(found[0].gain_low, 0.15);
 }
 
+TEST(BlameTest, AllWorkersWithOneModelOfGpuAreOneFinding) {
+  OwnTimes times = Equal(12, 50);
+  for (size_t w = 0; w < 12; ++w) times.gpu_models.push_back(w % 3 == 1 ? "B" : "A");
+  for (const size_t w : {1, 4, 7, 10}) Slow(&times, w, 40);
+  std::vector<Straggler> found = FindStragglers(Measured(times));
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].workers, ElementsAre(1, 4, 7, 10));
+  EXPECT_EQ(found[0].gpu_model, "B");
+  EXPECT_EQ(found[0].node, "");
+  // A fifth one that is fast: it is not the model.
+  times.gpu_models[0] = "B";
+  found = FindStragglers(Measured(times));
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].gpu_model, "");
+  // All of them on one node: it is the node.
+  times = Equal(12, 50);
+  for (size_t w = 0; w < 12; ++w) times.gpu_models.push_back(w / 4 == 1 ? "B" : "A");
+  for (const size_t w : {4, 5, 6, 7}) Slow(&times, w, 40);
+  found = FindStragglers(Measured(times));
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].gpu_model, "");
+  EXPECT_EQ(found[0].node, "node1");
+}
+
 TEST(BlameTest, EqualRanksBlameNobody) {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     for (const double noise_ms : {0.1, 2.0, 15.0}) {

@@ -3,16 +3,20 @@
 
 #include <gtest/gtest.h>
 
+#include "analysis/blame/advice.h"
+
 namespace jobscope::analysis {
 namespace {
 
 using Shares = std::array<std::optional<double>, kStepClasses>;
 
-TEST(BoundsTest, TheTableIsInTheOrderOfTheClasses) {
+TEST(BoundsTest, TheTablesAreInTheOrderOfTheClasses) {
   for (size_t c = 0; c < kStepClasses; ++c) {
     EXPECT_EQ(Index(kBounds[c].step_class), c);
-    EXPECT_FALSE(kBounds[c].advice.empty());
     EXPECT_FALSE(kBounds[c].reason.empty());
+    EXPECT_EQ(Index(kAdvice[c].step_class), c);
+    EXPECT_FALSE(kAdvice[c].bound.empty());
+    EXPECT_FALSE(kAdvice[c].straggler.empty());
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,111 @@ TEST_F(StragglerTest, SlowHostWorkIsNoInput) {
   EXPECT_EQ(verdict["workers"], json({"w2"}));
   EXPECT_EQ(verdict["class"], "host");
   EXPECT_EQ(verdict["names"], json({"forward"}));
+}
+
+TEST_F(StragglerTest, SlowKernelsOfOneRank) {
+  for (int rank = 0; rank < 4; ++rank) {
+    TraceFile trace;
+    const double arrival_ms = rank == 2 ? 80 : 50;
+    for (int step = 0; step < 30; ++step) {
+      const double begin_ms = step * 90;
+      trace.Step(step, begin_ms, begin_ms + 90);
+      trace.Kernel("gelu", begin_ms, begin_ms + 20);
+      trace.Kernel("gemm_f16", begin_ms + 20, begin_ms + arrival_ms + Jitter(rank, step));
+      trace.AllReduce(step, begin_ms + arrival_ms + Jitter(rank, step), begin_ms + 89);
+    }
+    AddWorker(rank, "node0", trace);
+  }
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["workers"], json({"w2"})) << verdict;
+  EXPECT_EQ(verdict["class"], "device_compute");
+  EXPECT_EQ(verdict["names"], json({"gemm_f16"}));
+  EXPECT_NEAR(verdict["class_ms"].get<double>(), 80.4, 0.5);
+  EXPECT_NEAR(verdict["class_others_ms"].get<double>(), 50.4, 0.5);
+}
+
+// Ranks that compute on GPUs, of which ranks 2 and 5 take longer.
+class LimitTest : public StragglerTest {
+ protected:
+  json Verdict(const std::function<std::string(int)>& model,
+               const std::function<void(int, double, TraceFile*)>& count) {
+    for (int rank = 0; rank < 8; ++rank) {
+      TraceFile trace;
+      trace.PlaneText("/device:GPU:0", "gpu_device_name", model(rank));
+      const double arrival_ms = rank == 2 || rank == 5 ? 80 : 50;
+      for (int step = 0; step < 30; ++step) {
+        const double begin_ms = step * 90;
+        trace.Step(step, begin_ms, begin_ms + 90);
+        trace.Kernel("gemm", begin_ms, begin_ms + arrival_ms + Jitter(rank, step));
+        trace.AllReduce(step, begin_ms + arrival_ms + Jitter(rank, step), begin_ms + 89);
+        count(rank, begin_ms, &trace);
+      }
+      AddWorker(rank, "node" + std::to_string(rank / 4), trace);
+    }
+    WriteManifest();
+    return ReportOfRun()["verdict"];
+  }
+};
+
+TEST_F(LimitTest, HeatThatSlowsAGpuIsTheCause) {
+  const json verdict = Verdict([](int) { return "H100"; },
+                               [](int rank, double at_ms, TraceFile* trace) {
+                                 const bool hot = rank == 2 || rank == 5;
+                                 trace->GpuCounter("clocks limited by heat", at_ms, hot ? 1 : 0);
+                                 trace->GpuCounter("SM clock (MHz)", at_ms, hot ? 1200 : 1980);
+                               });
+  EXPECT_EQ(verdict["workers"], json({"w2", "w5"})) << verdict;
+  EXPECT_EQ(verdict["class"], "device_compute");
+  EXPECT_THAT(verdict["why"].dump(),
+              HasSubstr("their GPU's clocks are limited by heat in 100 % of the samples "
+                        "(others 0 %)"));
+  EXPECT_THAT(verdict["why"].dump(), HasSubstr("their GPU runs at 1200 MHz (others 1980)"));
+  EXPECT_THAT(verdict["advice"].dump(), HasSubstr("cool the GPU"));
+}
+
+TEST_F(LimitTest, EqualGpusAreNoCauseAndTheDeviceIsNotCalledWellUsed) {
+  const json verdict = Verdict([](int) { return "H100"; },
+                               [](int rank, double at_ms, TraceFile* trace) {
+                                 trace->GpuCounter("clocks limited by heat", at_ms, 1);
+                                 trace->GpuCounter("SM clock (MHz)", at_ms, 1900 + rank);
+                               });
+  EXPECT_EQ(verdict["class"], "device_compute") << verdict;
+  EXPECT_THAT(verdict["why"].dump(), testing::Not(HasSubstr("GPU")));
+  EXPECT_THAT(verdict["advice"].dump(), HasSubstr("compare its device"));
+  EXPECT_THAT(verdict["advice"].dump(), testing::Not(HasSubstr("well used")));
+}
+
+TEST_F(LimitTest, AModelOfGpuThatIsSlowIsOneFinding) {
+  const json verdict = Verdict([](int rank) { return rank == 2 || rank == 5 ? "A100" : "H100"; },
+                               [](int, double, TraceFile*) {});
+  EXPECT_EQ(verdict["workers"], json({"w2", "w5"})) << verdict;
+  EXPECT_EQ(verdict["gpu_model"], "A100");
+  EXPECT_FALSE(verdict.contains("node"));
+  EXPECT_THAT(verdict["text"].dump(), HasSubstr("GPU model A100 (2 workers), device compute"));
+}
+
+TEST_F(StragglerTest, AQuotaOfCpuIsTheCauseOfNotRunning) {
+  for (int rank = 0; rank < 4; ++rank) {
+    TraceFile trace;
+    for (int step = 0; step < 30; ++step) {
+      const double begin_ms = step * 60;
+      const double arrival_ms = begin_ms + (rank == 1 ? 50 : 20) + Jitter(rank, step);
+      trace.Step(step, begin_ms, begin_ms + 60,
+                 {{"cpu_ns", 20'000'000}, {"run_delay_ns", rank == 1 ? 30'000'000 : 0}});
+      trace.Event("forward", begin_ms, arrival_ms);
+      trace.AllReduce(step, arrival_ms, begin_ms + 59);
+      trace.Counter("cgroup throttled (%)", begin_ms, rank == 1 ? 80 : 1);
+    }
+    AddWorker(rank, "node0", trace);
+  }
+  WriteManifest();
+  const json verdict = ReportOfRun()["verdict"];
+  EXPECT_EQ(verdict["workers"], json({"w1"})) << verdict;
+  EXPECT_EQ(verdict["class"], "not_running");
+  EXPECT_THAT(verdict["why"].dump(),
+              HasSubstr("its cgroup uses up its CPU quota in 80 % of its periods (others 1 %)"));
+  EXPECT_THAT(verdict["advice"].dump(), HasSubstr("cpu.max"));
 }
 
 // An all_reduce is called and left to run; the program waits for it in a scope, or in none.

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Everything that the report advises to do.
+#ifndef ANALYSIS_BLAME_ADVICE_H_
+#define ANALYSIS_BLAME_ADVICE_H_
+
+#include <array>
+#include <string_view>
+
+#include "analysis/steps/step_class.h"
+
+namespace jobscope::analysis {
+
+struct Advice {
+  StepClass step_class;
+  std::string_view bound;      // if it bounds a worker, or all alike
+  std::string_view straggler;  // if a worker spends more in it than the others
+};
+
+// One entry per class, in the order of StepClass.
+extern const std::array<Advice, kStepClasses> kAdvice;
+
+// What limits a worker more than the others, as counters say.
+enum class Limit { kHeat, kPower, kClock, kQuota };
+
+// What helps against `step_class`, where its largest name is known.
+std::string_view AdviceFor(StepClass step_class, std::string_view name, bool straggler);
+
+std::string_view AdviceForLimit(Limit limit);
+
+// Workers that wait for each other in turn.
+inline constexpr std::string_view kAdviceForTurns =
+    "they take turns in being late: batches of uneven size, or a machine that is short of CPU; a "
+    "longer capture tells whether one of them is late more often";
+// A thread that sleeps where no wait is recorded.
+inline constexpr std::string_view kAdviceForSleep =
+    "find what it waits for: put a scope, or jobscope.input_wait, around it, or capture with "
+    "--python_tracer_level=1";
+
+// What to do where nothing can be decided.
+inline constexpr std::string_view kAdviceNoSteps =
+    "mark them: JOBSCOPE_STEP or jobscope.step; docs/frameworks.md tells which are inferred";
+inline constexpr std::string_view kAdviceFewSteps = "capture longer, or --steps=50";
+inline constexpr std::string_view kAdviceFewCommonSteps =
+    "number the steps alike in all workers; if they are, capture longer";
+inline constexpr std::string_view kAdviceEmptySteps = "mark each step from its begin to its end";
+inline constexpr std::string_view kAdviceLosses =
+    "capture again; docs/trace_format.md tells how to lose less: fewer events, larger rings";
+inline constexpr std::string_view kAdviceMissing = "capture all workers";
+inline constexpr std::string_view kAdviceMissingSteps = "capture all workers, with their steps";
+inline constexpr std::string_view kAdviceMembers = "capture all members, and their collectives";
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_BLAME_ADVICE_H_
