@@ -33,7 +33,7 @@ nlohmann::ordered_json DifferencesJson(const std::vector<Difference>& difference
 }
 
 std::string DifferencesTable(const char* title, const std::vector<Difference>& differences) {
-  TextTable table({{title, 50, false}, {"BEFORE ms", 10}, {"AFTER ms", 10}, {"CHANGE ms", 10}});
+  TextTable table({{title, 50}, {"BEFORE ms"}, {"AFTER ms"}, {"CHANGE ms"}});
   constexpr size_t kMaxRows = 12;
   for (const Difference& difference : differences) {
     if (table.rows() == kMaxRows) break;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analysis/output/html.h"
@@ -23,6 +24,10 @@ using json = nlohmann::ordered_json;
 constexpr size_t kMaxCharts = 8;  // of memory, and of other counters
 constexpr size_t kMaxLines = 16;  // workers in each
 constexpr size_t kMaxRows = 4096;
+// Bounds the points of all lines together: each takes some 20 bytes of the page. A chart is less
+// than 1,000 pixels wide; of so few points per line single peaks still stand out.
+constexpr size_t kMaxPoints = 12'000;
+constexpr size_t kMinPointsOfLine = 48;
 constexpr double kMiB = 1 << 20;
 
 using Points = std::vector<std::pair<int64_t, double>>;
@@ -146,15 +151,43 @@ Points PointsOf(const Series& series) {
   return points;
 }
 
-void AddLines(const std::vector<Chart>& charts, const char* id, json* all) {
+// Keeps at most `most` points: the largest value of each group of neighbours.
+Points Thinned(const Points& points, size_t most) {
+  const size_t group = (points.size() + most - 1) / most;
+  Points thinned;
+  for (size_t i = 0; i < points.size(); ++i) {
+    if (i % group == 0) {
+      thinned.push_back(points[i]);
+    } else if (points[i].second > thinned.back().second) {
+      thinned.back() = points[i];
+    }
+  }
+  return thinned;
+}
+
+size_t CountLines(const std::vector<Chart>& charts) {
+  size_t lines = 0;
+  for (size_t i = 0; i < std::min(charts.size(), kMaxCharts); ++i) {
+    lines += std::min(charts[i].series.size(), kMaxLines);
+  }
+  return lines;
+}
+
+// To six digits, of which no chart shows more.
+double Rounded(double value) {
+  double rounded = value;
+  return absl::SimpleAtod(absl::StrFormat("%.6g", value), &rounded) ? rounded : value;
+}
+
+void AddLines(const std::vector<Chart>& charts, const char* id, size_t points_of_line, json* all) {
   for (size_t i = 0; i < std::min(charts.size(), kMaxCharts); ++i) {
     json lines = json::array();
     for (const Series& series : charts[i].series) {
       if (lines.size() == kMaxLines) break;
       json points = json::array();
-      for (const auto& [time_ns, value] : PointsOf(series)) {
+      for (const auto& [time_ns, value] : Thinned(PointsOf(series), points_of_line)) {
         points.push_back(
-            {std::round(static_cast<double>(time_ns) / kNsPerMs * 1000) / 1000, value});
+            {std::round(static_cast<double>(time_ns) / kNsPerMs * 100) / 100, Rounded(value)});
       }
       lines.push_back({{"title", TitleOf(*series.row)}, {"points", std::move(points)}});
     }
@@ -225,8 +258,12 @@ std::string MemorySection(const Report& report) {
 
 json MemoryLines(const Report& report) {
   json lines = json::object();
-  AddLines(MemoryCharts(report), "memory", &lines);
-  AddLines(CounterCharts(report, /*memory=*/false), "counter", &lines);
+  const std::vector<Chart> memory = MemoryCharts(report);
+  const std::vector<Chart> counters = CounterCharts(report, /*memory=*/false);
+  const size_t count = std::max<size_t>(1, CountLines(memory) + CountLines(counters));
+  const size_t points_of_line = std::max(kMinPointsOfLine, kMaxPoints / count);
+  AddLines(memory, "memory", points_of_line, &lines);
+  AddLines(counters, "counter", points_of_line, &lines);
   return lines;
 }
 

@@ -14,6 +14,8 @@
 #include "analysis/output/html_maps.h"
 #include "analysis/output/html_memory.h"
 #include "analysis/output/html_timeline.h"
+#include "analysis/verdict/class_view.h"
+#include "analysis/verdict/input_view.h"
 #include "analysis/verdict/verdict_text.h"
 #include "common/files/whole_file.h"
 
@@ -124,6 +126,49 @@ std::string StepsSection(const Report& report) {
                       ", by class</p>\n<div class=chart><canvas id=steps-chart role=img "
                       "aria-label=\"steps of one worker by "
                       "class\"></canvas></div>\n");
+}
+
+std::string ClassesSection(const Report& report) {
+  HtmlTable table(
+      "classes",
+      "Time per step by class: mean over all workers, share of the time of all steps, "
+      "and the workers with the least and the most",
+      {{"class", true}, {"mean ms"}, {"share %"}, {"least ms"}, {"most ms"}, {"most in", true}});
+  for (const ClassRow& row : ClassesOf(report)) {
+    table.Add({std::string(ClassTitle(row.step_class)), absl::StrFormat("%.2f", row.mean_ms),
+               absl::StrFormat("%.1f", 100 * row.share), absl::StrFormat("%.2f", row.least_ms),
+               absl::StrFormat("%.2f", row.most_ms), TitleOf(report.workers[row.most_in])});
+  }
+  if (table.empty()) return {};
+  return absl::StrCat("<h2 id=s-classes>Classes</h2>\n", table.Markup());
+}
+
+std::string InputSection(const Report& report) {
+  const InputView input = InputOf(report);
+  if (input.names.empty()) return {};
+  HtmlTable names("input-names",
+                  "What the workers wait for: an input wait counts as a whole, a scope inside one "
+                  "by its self time there; means per step over the workers that record input",
+                  {{"name", true},
+                   {"is", true},
+                   {"mean ms"},
+                   {"most ms"},
+                   {"most in", true},
+                   {"workers"},
+                   {"source", true}},
+                  input.names.size() > 8);
+  for (const InputName& name : input.names) {
+    names.Add({name.name, name.is_wait ? "wait" : "inside a wait", absl::StrFormat("%.3f", name.ms),
+               absl::StrFormat("%.3f", name.most_ms), TitleOf(report.workers[name.most_in]),
+               absl::StrCat(name.workers), name.source});
+  }
+  HtmlTable workers("input-workers", "Share of their steps that workers wait for input",
+                    {{"worker", true}, {"ms per step"}, {"share %"}}, input.workers.size() > 8);
+  for (const InputWorker& worker : input.workers) {
+    workers.Add({TitleOf(report.workers[worker.worker]), absl::StrFormat("%.3f", worker.ms),
+                 absl::StrFormat("%.1f", 100 * worker.share)});
+  }
+  return absl::StrCat("<h2 id=s-input>Input</h2>\n", names.Markup(), workers.Markup());
 }
 
 std::string CollectivesSection(const Report& report) {
@@ -263,7 +308,8 @@ std::string ReportHtml(const Report& report) {
       "<title>",
       EscapeHtml(report.run), ": ", EscapeHtml(report.verdict.text), "</title>\n<style>\n",
       std::string(kReportCss), "</style>\n</head>\n<body>\n", Header(report),
-      WorkersSection(report), StepsSection(report), Timelines(report), CollectivesSection(report),
+      WorkersSection(report), ClassesSection(report), StepsSection(report), Timelines(report),
+      InputSection(report), CollectivesSection(report),
       NamesSection("operators", "Scopes and operators",
                    "Of all threads and workers; self time is without what is nested inside",
                    report.operators),

@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "analysis/verdict/input_view.h"
+
 namespace jobscope::analysis {
 namespace {
 
@@ -119,6 +121,28 @@ json WorkerJson(const WorkerRow& row) {
   return object;
 }
 
+json InputJson(const Report& report) {
+  const InputView input = InputOf(report);
+  json object;
+  object["workers"] = json::array();
+  for (const InputWorker& worker : input.workers) {
+    object["workers"].push_back({{"worker", report.workers[worker.worker].view.name},
+                                 {"ms", Rounded(worker.ms)},
+                                 {"share", Rounded(worker.share)}});
+  }
+  object["names"] = json::array();
+  for (const InputName& name : input.names) {
+    json entry = {{"name", name.name}, {"wait", name.is_wait}};
+    PutText(&entry, "source", name.source);
+    entry["ms"] = Rounded(name.ms);
+    entry["workers"] = name.workers;
+    entry["most_ms"] = Rounded(name.most_ms);
+    entry["most_in"] = report.workers[name.most_in].view.name;
+    object["names"].push_back(std::move(entry));
+  }
+  return object;
+}
+
 json CollectiveJson(const CollectiveRow& row, const Report& report) {
   json object;
   object["name"] = row.name;
@@ -207,6 +231,7 @@ std::string ReportJson(const Report& report) {
   }
   root["workers"] = json::array();
   for (const WorkerRow& row : report.workers) root["workers"].push_back(WorkerJson(row));
+  root["input"] = InputJson(report);
   root["collectives"] = json::array();
   for (const CollectiveRow& row : report.collectives) {
     root["collectives"].push_back(CollectiveJson(row, report));

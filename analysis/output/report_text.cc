@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analysis/text/text_table.h"
+#include "analysis/verdict/class_view.h"
+#include "analysis/verdict/input_view.h"
 #include "analysis/verdict/verdict_text.h"
 #include "common/text/foreign_text.h"
 
@@ -18,6 +20,7 @@ constexpr size_t kColumns = 100;
 constexpr size_t kLabel = 9;
 constexpr size_t kMaxWorkers = 64;  // rows of the table; --json has all
 constexpr size_t kTopNames = 10;
+constexpr size_t kMaxLines = 20;  // of missing workers, and of warnings
 
 // Writes `text` after a label, wrapped at blanks.
 std::string Labelled(const std::string& label, const std::string& text) {
@@ -42,28 +45,51 @@ std::string Labelled(const std::string& label, const std::string& text) {
   return absl::StrCat(result, line, "\n");
 }
 
+// Long times with fewer decimals, so that lines fit.
 std::string Ms(const std::optional<double>& ms) {
-  return ms.has_value() ? absl::StrFormat("%.2f", *ms) : std::string("-");
+  if (!ms.has_value()) return "-";
+  return absl::StrFormat("%.*f", *ms < 1000 ? 2 : *ms < 10000 ? 1 : 0, *ms);
+}
+
+std::string Warnings(const Report& report, size_t most) {
+  std::string text;
+  for (size_t i = 0; i < std::min(report.warnings.size(), most); ++i) {
+    text += Labelled("WARNING", report.warnings[i]);
+  }
+  if (report.warnings.size() > most) {
+    text +=
+        Labelled("", absl::StrCat("and ", report.warnings.size() - most, " more: --json has them"));
+  }
+  return text;
+}
+
+// Kernels, and copies beside them.
+std::optional<double> DeviceMs(const WorkerRow& row) {
+  const auto& compute = row.classes_ms[Index(StepClass::kDeviceCompute)];
+  const auto& copies = row.classes_ms[Index(StepClass::kDeviceCopy)];
+  if (!compute.has_value() && !copies.has_value()) return std::nullopt;
+  return compute.value_or(0) + copies.value_or(0);
 }
 
 std::string WorkersTable(const Report& report) {
-  TextTable table({{"WORKER", 24, false},
-                   {"STEPS", 6},
-                   {"P50 ms", 8},
-                   {"P90", 8},
-                   {"P99", 8},
-                   {"LONGEST", 8},
-                   {"OWN", 8},
-                   {"WAIT", 8},
-                   {"INPUT", 7},
-                   {"LOST", 6}});
+  TextTable table({{"WORKER", 24},
+                   {"STEPS"},
+                   {"P50 ms"},
+                   {"P90"},
+                   {"P99"},
+                   {"LONGEST"},
+                   {"OWN"},
+                   {"WAIT"},
+                   {"INPUT"},
+                   {"DEVICE"},
+                   {"LOST"}});
   for (const WorkerRow& row : report.workers) {
     if (table.rows() == kMaxWorkers) break;
     const v1::Digest& digest = *row.view.digest;
     table.Add({TitleOf(row), absl::StrCat(row.view.steps.size()), Ms(row.p50_ms), Ms(row.p90_ms),
                Ms(row.p99_ms), Ms(row.longest_ms), Ms(row.own_ms),
                Ms(row.classes_ms[Index(StepClass::kWaiting)]),
-               Ms(row.classes_ms[Index(StepClass::kInput)]),
+               Ms(row.classes_ms[Index(StepClass::kInput)]), Ms(DeviceMs(row)),
                digest.has_lost() ? absl::StrCat(digest.lost()) : std::string("-")});
   }
   std::string text = table.Text();
@@ -75,51 +101,43 @@ std::string WorkersTable(const Report& report) {
 }
 
 std::string ClassesTable(const Report& report) {
-  TextTable table({{"TIME PER STEP", 20, false},
-                   {"MEAN ms", 10},
-                   {"SHARE", 7},
-                   {"LEAST ms", 10},
-                   {"MOST ms", 10},
-                   {"MOST IN", 24, false}});
-  double all = 0;
-  size_t with_steps = 0;
-  for (const WorkerRow& row : report.workers) {
-    all += row.mean_ms.value_or(0);
-    if (row.mean_ms.has_value()) ++with_steps;
+  TextTable table(
+      {{"TIME PER STEP", 20}, {"MEAN ms"}, {"SHARE"}, {"LEAST ms"}, {"MOST ms"}, {"MOST IN", 24}});
+  for (const ClassRow& row : ClassesOf(report)) {
+    table.Add({std::string(ClassTitle(row.step_class)), Ms(row.mean_ms),
+               absl::StrFormat("%.1f %%", 100 * row.share), Ms(row.least_ms), Ms(row.most_ms),
+               TitleOf(report.workers[row.most_in])});
   }
-  if (with_steps == 0) return {};
-  for (size_t c = 0; c < kStepClasses; ++c) {
-    double sum = 0;
-    double most = -1;
-    double least = 0;
-    const WorkerRow* where = nullptr;
-    for (const WorkerRow& row : report.workers) {
-      if (!row.classes_ms[c].has_value()) continue;
-      const double ms = *row.classes_ms[c];
-      least = where == nullptr ? ms : std::min(least, ms);
-      sum += ms;
-      if (ms > most) {
-        most = ms;
-        where = &row;
-      }
-    }
-    if (where == nullptr) continue;
-    table.Add({std::string(kClassTitles[c]), Ms(sum / static_cast<double>(with_steps)),
-               absl::StrFormat("%.1f %%", all > 0 ? 100 * sum / all : 0), Ms(least), Ms(most),
-               TitleOf(*where)});
+  return table.rows() == 0 ? std::string() : table.Text();
+}
+
+// Who waits for input, and with what.
+std::string InputTables(const Report& report) {
+  const InputView input = InputOf(report);
+  if (input.names.empty()) return {};
+  TextTable workers({{"INPUT OF", 24}, {"ms PER STEP"}, {"SHARE"}});
+  for (const InputWorker& worker : input.workers) {
+    if (workers.rows() == kTopNames) break;
+    workers.Add({TitleOf(report.workers[worker.worker]), Ms(worker.ms),
+                 absl::StrFormat("%.1f %%", 100 * worker.share)});
   }
-  return table.Text();
+  TextTable names({{"INPUT WAIT, OR INSIDE ONE", 36},
+                   {"MEAN ms"},
+                   {"MOST ms"},
+                   {"MOST IN", 18},
+                   {"SOURCE", 24}});
+  for (const InputName& name : input.names) {
+    if (names.rows() == kTopNames) break;
+    names.Add({name.is_wait ? name.name : absl::StrCat("  ", name.name), Ms(name.ms),
+               Ms(name.most_ms), TitleOf(report.workers[name.most_in]), name.source});
+  }
+  return absl::StrCat(workers.Text(), "\n", names.Text());
 }
 
 std::string NamesTable(const char* title, const std::vector<NameRow>& names) {
   if (names.empty()) return {};
-  TextTable table({{title, 42, false},
-                   {"COUNT", 9},
-                   {"TOTAL ms", 10},
-                   {"SELF ms", 10},
-                   {"MEAN ms", 8},
-                   {"MAX ms", 8},
-                   {"SHARE", 6}});
+  TextTable table(
+      {{title, 42}, {"COUNT"}, {"TOTAL ms"}, {"SELF ms"}, {"MEAN ms"}, {"MAX ms"}, {"SHARE"}});
   for (const NameRow& row : names) {
     if (table.rows() == kTopNames) break;
     table.Add(
@@ -133,13 +151,13 @@ std::string NamesTable(const char* title, const std::vector<NameRow>& names) {
 
 std::string CollectivesTable(const Report& report) {
   if (report.collectives.empty()) return {};
-  TextTable table({{"COLLECTIVE", 30, false},
-                   {"GROUP", 14, false},
-                   {"COUNT", 7},
-                   {"MATCHED", 7},
-                   {"WAIT ms", 10},
-                   {"TRANSFER ms", 11},
-                   {"OFTEN LAST", 14, false}});
+  TextTable table({{"COLLECTIVE", 30},
+                   {"GROUP", 14},
+                   {"COUNT"},
+                   {"MATCHED"},
+                   {"WAIT ms"},
+                   {"TRANSFER ms"},
+                   {"OFTEN LAST", 14}});
   for (const CollectiveRow& row : report.collectives) {
     if (table.rows() == kTopNames) break;
     const auto last =
@@ -153,11 +171,7 @@ std::string CollectivesTable(const Report& report) {
 }
 
 std::string MemoryTable(const Report& report) {
-  TextTable table({{"COUNTER", 34, false},
-                   {"WORKERS", 7},
-                   {"MEAN", 12},
-                   {"MAXIMUM", 12},
-                   {"MAXIMUM IN", 24, false}});
+  TextTable table({{"COUNTER", 34}, {"WORKERS"}, {"MEAN"}, {"MAXIMUM"}, {"MAXIMUM IN", 24}});
   struct Sums {
     std::optional<double> mean;
     double maximum = 0;
@@ -195,9 +209,8 @@ std::string MemoryTable(const Report& report) {
   return counters.empty() ? std::string() : table.Text();
 }
 
-}  // namespace
-
-std::string VerdictText(const Report& report) {
+// VERDICT, WHY, NEXT and SURE.
+std::string AnswerText(const Report& report) {
   const Finding& verdict = report.verdict;
   std::string text = Labelled("VERDICT", verdict.text);
   bool first = true;
@@ -209,14 +222,22 @@ std::string VerdictText(const Report& report) {
   return text + Labelled("SURE", report.sure);
 }
 
+}  // namespace
+
+std::string VerdictText(const Report& report) {
+  constexpr size_t kMaxWarnings = 5;
+  return AnswerText(report) + Warnings(report, kMaxWarnings);
+}
+
 std::string ReportText(const Report& report) {
-  std::string text = VerdictText(report);
+  std::string text = AnswerText(report);
   constexpr size_t kMaxFindings = 5;
   for (size_t i = 1; i < std::min(report.findings.size(), kMaxFindings); ++i) {
     text += Labelled("ALSO", report.findings[i].text);
   }
   const std::string tables[] = {WorkersTable(report),
                                 ClassesTable(report),
+                                InputTables(report),
                                 CollectivesTable(report),
                                 NamesTable("SCOPE OR OPERATOR", report.operators),
                                 NamesTable("KERNEL", report.kernels),
@@ -225,7 +246,6 @@ std::string ReportText(const Report& report) {
     if (!table.empty()) absl::StrAppend(&text, "\n", table);
   }
   if (!report.missing.empty()) text += "\n";
-  constexpr size_t kMaxLines = 20;
   for (size_t i = 0; i < std::min(report.missing.size(), kMaxLines); ++i) {
     text +=
         Labelled("MISSING", absl::StrCat(report.missing[i].worker, ": ", report.missing[i].reason));
@@ -234,14 +254,7 @@ std::string ReportText(const Report& report) {
     text += Labelled("", absl::StrCat("and ", report.missing.size() - kMaxLines, " more"));
   }
   if (!report.warnings.empty()) text += "\n";
-  for (size_t i = 0; i < std::min(report.warnings.size(), kMaxLines); ++i) {
-    text += Labelled("WARNING", report.warnings[i]);
-  }
-  if (report.warnings.size() > kMaxLines) {
-    text += Labelled(
-        "", absl::StrCat("and ", report.warnings.size() - kMaxLines, " more: --json has them"));
-  }
-  return text;
+  return text + Warnings(report, kMaxLines);
 }
 
 }  // namespace jobscope::analysis

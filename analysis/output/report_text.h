@@ -8,8 +8,8 @@
 
 namespace jobscope::analysis {
 
-// Returns VERDICT, WHY, NEXT and SURE in at most 100 columns, without colours or control
-// characters.
+// Returns VERDICT, WHY, NEXT, SURE and the first WARNINGs in at most 100 columns, without colours
+// or control characters.
 std::string VerdictText(const Report& report);
 // Returns the same, and the tables.
 std::string ReportText(const Report& report);

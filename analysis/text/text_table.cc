@@ -2,12 +2,16 @@
 #include "analysis/text/text_table.h"
 
 #include <algorithm>
+#include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "common/text/foreign_text.h"
 
 namespace jobscope::analysis {
 namespace {
+
+constexpr std::string_view kBetween = "  ";
 
 // Counts characters, not bytes.
 size_t Width(const std::string& text) {
@@ -22,7 +26,7 @@ TextTable::TextTable(std::vector<Column> columns) : columns_(std::move(columns))
 
 void TextTable::Add(std::vector<std::string> cells) {
   for (size_t c = 0; c < cells.size(); ++c) {
-    cells[c] = OneLineInColumns(cells[c], columns_[c].max_columns);
+    if (columns_[c].max_columns > 0) cells[c] = OneLineInColumns(cells[c], columns_[c].max_columns);
   }
   rows_.push_back(std::move(cells));
 }
@@ -36,13 +40,20 @@ std::string TextTable::Text() const {
     for (const std::vector<std::string>& row : rows_) width = std::max(width, Width(row[c]));
     widths.push_back(width);
   }
+  const size_t line_width =
+      std::accumulate(widths.begin(), widths.end(), kBetween.size() * (widths.size() - 1));
+  if (line_width > kMaxLine && widths.front() > kMinColumns) {
+    const size_t too_much = std::min(line_width - kMaxLine, widths.front() - kMinColumns);
+    widths.front() -= too_much;
+  }
   std::string text;
   const auto print = [&](const std::vector<std::string>& cells) {
     std::string line;
     for (size_t c = 0; c < cells.size(); ++c) {
-      if (c > 0) line += "  ";
-      const std::string blanks(widths[c] - Width(cells[c]), ' ');
-      line += columns_[c].right ? blanks + cells[c] : cells[c] + blanks;
+      if (c > 0) line += kBetween;
+      const std::string cell = c == 0 ? OneLineInColumns(cells[c], widths[c]) : cells[c];
+      const std::string blanks(widths[c] - Width(cell), ' ');
+      line += columns_[c].max_columns == 0 ? blanks + cell : cell + blanks;
     }
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";

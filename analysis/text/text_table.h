@@ -8,14 +8,17 @@
 
 namespace jobscope::analysis {
 
-// Formats a table for a terminal: columns are as wide as their contents, up to a limit, beyond
-// which contents are cut in the middle. Control characters are replaced.
+// Formats a table for a terminal: columns are as wide as their contents. Texts are cut in the
+// middle; figures never are. Control characters are replaced.
 class TextTable {
  public:
+  // Lines are at most so long: the first column shrinks, down to kMinColumns.
+  static constexpr size_t kMaxLine = 100;
+  static constexpr size_t kMinColumns = 8;
+
   struct Column {
     std::string title;
-    size_t max_columns = 0;
-    bool right = true;  // aligned right, for numbers
+    size_t max_columns = 0;  // of texts, aligned left; 0: figures, aligned right
   };
 
   explicit TextTable(std::vector<Column> columns);

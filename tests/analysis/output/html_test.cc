@@ -36,9 +36,68 @@ TEST_F(ReportHtmlTest, VerdictAndTablesNeedNoScript) {
   EXPECT_THAT(before_scripts, HasSubstr("<h1>1.40x slower than its median rank allows: rank 1"));
   EXPECT_THAT(before_scripts, HasSubstr("id=workers>"));
   EXPECT_THAT(before_scripts, HasSubstr("id=operators>"));
+  EXPECT_THAT(before_scripts, HasSubstr("id=classes>"));
+  EXPECT_THAT(before_scripts, HasSubstr("<td class=text>input</td><td>11.25</td><td>12.8</td><td>"
+                                        "5.00</td><td>30.00</td><td class=text>rank 1 (node0)"));
+  EXPECT_THAT(before_scripts, HasSubstr("id=input-names>"));
+  EXPECT_THAT(before_scripts, HasSubstr("<td class=text>next_batch</td><td class=text>wait</td>"));
+  EXPECT_THAT(before_scripts, HasSubstr("id=input-workers>"));
   EXPECT_THAT(before_scripts, HasSubstr("id=collectives>"));
   EXPECT_THAT(before_scripts, HasSubstr("<svg"));
   EXPECT_LT(page.size(), size_t{1} << 20);
+}
+
+// What a long capture of GPU workers has: full samples of all counters of a GPU, memory, timelines.
+class PageSizeTest : public ReportHtmlTest {
+ protected:
+  void Make(int ranks, int steps) {
+    std::vector<std::string> counters = {
+        "utilization (%)", "memory utilization (%)",  "memory used (MiB)",
+        "power (W)",       "SM clock (MHz)",          "memory clock (MHz)",
+        "temperature (C)", "clocks limited by power", "clocks limited by heat"};
+    TraceFile trace;
+    for (int step = 0; step < steps; ++step) {
+      const double begin_ms = step * 50;
+      trace.Step(step, begin_ms, begin_ms + 50);
+      trace.Input(begin_ms, begin_ms + 4);
+      trace.Event("forward", begin_ms + 4, begin_ms + 40);
+      for (int i = 0; i < 60; ++i) {
+        const double at_ms = begin_ms + 5 + i * 0.5;
+        trace.Event("aten::op_" + std::to_string(i % 40), at_ms, at_ms + 0.3);
+        trace.Kernel(i % 2 == 0 ? "gemm" : "MemcpyHtoD", at_ms, at_ms + 0.4, 7 + i % 4);
+      }
+      trace.Allocation("GPU_0_bfc", begin_ms, (900 + step) << 20, 2600 << 20, 4096, "aten::op_1");
+      trace.AllReduce(step, begin_ms + 40, begin_ms + 49);
+      trace.Counter("process RSS (MiB)", begin_ms, 2000.123 + 0.317 * step);
+    }
+    for (int sample = 0; sample < 255; ++sample) {
+      for (const std::string& counter : counters) {
+        trace.GpuCounter(counter, sample * 7.123456, 1234.5678 + 0.317 * sample);
+      }
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      AddWorker(rank, "node" + std::to_string(rank / 8), trace);
+    }
+    WriteManifest();
+  }
+};
+
+TEST_F(PageSizeTest, OfEightWorkersIsBelowOneMegabyte) {
+  Make(/*ranks=*/8, /*steps=*/255);
+  EXPECT_LT(Page().size(), 1'000'000u);
+}
+
+TEST_F(PageSizeTest, OfAThousandWorkersIsBelowFiveMegabytes) {
+  Make(/*ranks=*/1, /*steps=*/20);
+  absl::StatusOr<Digests> digests = ReadDigests(directory_.path());
+  ASSERT_TRUE(digests.ok());
+  const v1::Digest first = digests->workers.front();
+  for (int rank = 1; rank < 1024; ++rank) {
+    digests->workers.push_back(first);
+    digests->workers.back().set_name("w" + std::to_string(rank));
+    digests->workers.back().set_rank(rank);
+  }
+  EXPECT_LT(ReportHtml(Reduce(*digests)).size(), 5'000'000u);
 }
 
 TEST_F(ReportHtmlTest, NothingIsAskedFor) {

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where workers wait for their input: how much, and with what.
+#ifndef ANALYSIS_VERDICT_INPUT_VIEW_H_
+#define ANALYSIS_VERDICT_INPUT_VIEW_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace jobscope::analysis {
+
+struct Report;
+
+struct InputWorker {
+  size_t worker = 0;  // index into Report::workers
+  double ms = 0;      // per step
+  double share = 0;   // of the step
+};
+
+// An input wait, which counts as a whole, or a scope inside one, which counts by its self time.
+struct InputName {
+  std::string name;
+  std::string source;  // file:line; empty: not known
+  bool is_wait = false;
+  double ms = 0;  // per step; mean over the workers that record input
+  size_t workers = 0;
+  double most_ms = 0;
+  size_t most_in = 0;  // index into Report::workers
+};
+
+struct InputView {
+  std::vector<InputWorker> workers;  // that record input, largest share first
+  std::vector<InputName> names;      // waits first, then by time; at most 50
+};
+
+InputView InputOf(const Report& report);
+
+}  // namespace jobscope::analysis
+
+#endif  // ANALYSIS_VERDICT_INPUT_VIEW_H_
