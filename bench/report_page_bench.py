@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How long Chromium takes to open the report's HTML from file://, until it is painted. Budgets: docs/report.md, Costs.
+"""How long `jobscope report` takes and how much memory, and how long Chromium takes to open its page from file://, until it is painted.
+Budgets: docs/report.md, Costs.
 
-usage: report_page_bench.py JOBSCOPE MADE_RUNS [--json FILE]     exit 77: no Chromium is installed
+usage: report_page_bench.py JOBSCOPE MADE_RUNS [--json FILE]     exit 77: no Chromium is installed, only the program was measured
 """
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -17,6 +19,124 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "
 from browser import Browser, find_chromium  # noqa: E402
 
 RUNS = {"training": (8, 1.0), "crowd": (1024, 5.0)}  # workers, budget in seconds
+
+PS_PER_S = 10**12
+STEPS = 100  # in 2 s
+COLLECTIVES = 5  # per step
+NAMES = 300
+
+
+def varint(value):
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def number(field, value):
+    return varint(field << 3) + varint(value)
+
+
+def message(field, content):
+    content = content.encode() if isinstance(content, str) else content
+    return b"".join((varint(field << 3 | 2), varint(len(content)), content))
+
+
+def event(name, begin_ps, duration_ps, *stats):
+    return message(4, number(1, name) + number(2, begin_ps) + number(3, duration_ps) + b"".join(message(4, stat) for stat in stats))
+
+
+def plane(name, lines, events, stats):
+    """Names of events and stats by their ids from 1."""
+    content = bytearray(message(2, name))
+    for line, (line_name, line_events) in enumerate(lines, 1):
+        content += message(3, number(1, line) + message(2, line_name) + line_events)
+    for field, names in ((4, events), (5, stats)):
+        for key, text in enumerate(names, 1):
+            content += message(field, number(1, key) + message(2, number(1, key) + message(2, text)))
+    return message(1, content)
+
+
+def trace(rank, threads, events_per_thread):
+    """Two seconds of a worker: steps, input waits and collectives on the first thread, pairs of nested operators on all."""
+    step_ps = 2 * PS_PER_S // STEPS
+    own_ps = step_ps * (8 if rank == 5 else 6) // 10
+    operators = [f"aten::operator_{i}" for i in range(NAMES)]
+    spacing_ps = 2 * PS_PER_S // (events_per_thread // 2)
+
+    def pairs(begin_ps, end_ps):
+        chunk = bytearray()
+        for i, at_ps in enumerate(range(begin_ps, end_ps - spacing_ps, spacing_ps)):
+            name = (begin_ps // step_ps * 31 + i * 7) % NAMES + 1
+            chunk += event(name, at_ps, spacing_ps * 9 // 10)
+            chunk += event(name % NAMES + 1, at_ps + spacing_ps // 10, spacing_ps * 6 // 10)
+        return chunk
+
+    first = bytearray()
+    collectives = bytearray()
+    for step in range(STEPS):
+        begin_ps = step * step_ps
+        first += event(NAMES + 1, begin_ps, step_ps, number(1, 1) + number(4, 1), number(1, 2) + number(4, step))
+        first += event(NAMES + 2, begin_ps, step_ps // 20)
+        first += pairs(begin_ps + step_ps // 20, begin_ps + own_ps)
+        for i in range(COLLECTIVES):
+            stats = (number(1, 1) + number(4, COLLECTIVES * step + i), number(1, 2) + message(5, "0"), number(1, 3) + number(4, 4096))
+            reduce_ps = (step_ps - own_ps) // COLLECTIVES
+            collectives += event(1, begin_ps + own_ps + i * reduce_ps, reduce_ps * 9 // 10, *stats)
+    other = bytes(pairs(0, 2 * PS_PER_S))
+    lines = [("MainThread/1", bytes(first))] + [(f"thread/{t}", other) for t in range(2, threads + 1)]
+    host = plane("/host:CPU", lines, [*operators, "train", "IteratorGetNext next_batch"], ["_r", "step_num"])
+    asynchronous = plane("/device:CUSTOM:async", [("collectives", bytes(collectives))], ["gloo:all_reduce"], ["sequence", "process_group", "bytes"])
+    return host + asynchronous
+
+
+def write_run(directory, traces, workers):
+    """A run of `workers` that have `traces` in turn, as hard links."""
+    directory.mkdir()
+    rows = []
+    for rank in range(workers):
+        path = directory / f"w{rank}.xplane.pb"
+        if rank < len(traces):
+            path.write_bytes(traces[rank])
+        else:
+            os.link(directory / f"w{rank % len(traces)}.xplane.pb", path)
+        rows.append({"name": f"w{rank}", "outcome": "ok", "rank": rank, "host": f"node{rank // 8}", "aligned": True,
+                     "clock_uncertainty_ns": 20000, "lost": 0, "files": [{"path": path.name}]})  # fmt: skip
+    (directory / "capture.json").write_text(json.dumps({"schema": 1, "run": directory.name, "workers": rows}), "utf-8")
+
+
+def report(jobscope, run):
+    """Seconds, and the most memory that the process had, in MiB."""
+    begin = time.monotonic()
+    process = subprocess.Popen([jobscope, "report", run], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"report_page_bench: jobscope report {run} ended with {process.returncode}")
+    return time.monotonic() - begin, usage.ru_maxrss / 1024
+
+
+def measure_program(jobscope, scratch, rounds):
+    eight = [trace(rank, 8, 2500) for rank in range(8)]
+    large = trace(0, 166, 100_000)
+    write_run(scratch / "eight", eight, 8)
+    write_run(scratch / "thousand", eight, 1024)
+    write_run(scratch / "large", [large], 1)
+    figures = {}
+    for run, what, budget_s, budget_mib in (
+        ("eight", "8 workers of 20,000 events in 2 s", 1, None),
+        ("thousand", "1,024 workers of 20,000 events each", 10, None),
+        ("large", f"one part of {len(large) >> 20} MiB", None, 200),
+    ):
+        measured = [report(jobscope, scratch / run) for _ in range(rounds)]
+        seconds = [s for s, _ in measured]
+        memory = max(mib for _, mib in measured)
+        budget = f"{budget_s} s" if budget_s else f"{budget_mib} MiB"
+        print(f"{what}: {statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f}), at most {memory:.0f} MiB; budget {budget}")
+        figures[run] = {"report_s": seconds, "memory_mib": memory, "budget_s": budget_s, "budget_mib": budget_mib}
+    return figures
 
 
 def open_seconds(page):
@@ -35,13 +155,12 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
-    if find_chromium() is None:
-        print("skipped: no Chromium is installed; tools/install_deps.sh interop installs chromium-headless-shell")
-        return 77
-    figures = {}
     with tempfile.TemporaryDirectory() as scratch:
-        subprocess.run([arguments.made_runs, scratch, *RUNS], check=True)
-        for run, (workers, budget) in RUNS.items():
+        figures = measure_program(arguments.jobscope, pathlib.Path(scratch), arguments.rounds)
+        runs = RUNS if find_chromium() is not None else {}
+        if runs:
+            subprocess.run([arguments.made_runs, scratch, *runs], check=True)
+        for run, (workers, budget) in runs.items():
             page = pathlib.Path(scratch) / f"{run}.html"
             begin = time.monotonic()
             subprocess.run([arguments.jobscope, "report", f"{scratch}/{run}", f"--html={page}"], check=True, stdout=subprocess.DEVNULL)
@@ -52,6 +171,9 @@ def main():
                   f"{statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f}; budget {budget:g} s)")  # fmt: skip
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
+    if not runs:
+        print("pages skipped: no Chromium is installed; tools/install_deps.sh interop installs chromium-headless-shell")
+        return 77
     return 0
 
 

@@ -18,8 +18,10 @@ WIDTH = 1000
 SECTIONS = {
     "verdict": ("header", 400),
     "workers": ("#s-workers", 760),
+    "classes": ("#s-classes", 360),
     "steps": ("#s-steps", 640),
     "timeline": ("#s-timeline", 820),
+    "input": ("#s-input", 520),
     "collectives": ("#s-collectives", 300),
     "operators": ("#s-operators", 420),
     "kernels": ("#s-kernels", 300),

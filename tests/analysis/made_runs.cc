@@ -174,6 +174,47 @@ void MakeAsleep(MadeRun* run) {
   run->AddWorker(0, "node0", trace);
 }
 
+// GPU workers: those that `is_slow` says compute longer; `add` says what else is recorded of a rank.
+void MakeGpus(const std::function<bool(int)>& is_slow,
+              const std::function<void(int, TraceFile*)>& add, MadeRun* run) {
+  for (int rank = 0; rank < 8; ++rank) {
+    TraceFile trace;
+    for (int step = 0; step < 40; ++step) {
+      const double begin_ms = 5 + step * 90;
+      const double arrival_ms = begin_ms + (is_slow(rank) ? 80 : 50) + Jitter(rank, step);
+      trace.Step(100 + step, begin_ms, begin_ms + 90);
+      trace.Event("forward", begin_ms, begin_ms + 5);
+      trace.Kernel("gemm_f16_128x128", begin_ms + 0.1, arrival_ms);
+      trace.AllReduce(step, arrival_ms, begin_ms + 90);
+    }
+    add(rank, &trace);
+    run->AddWorker(rank, "node" + std::to_string(rank / 4), trace);
+  }
+}
+
+// The GPU of rank 5 is too hot.
+void MakeHot(MadeRun* run) {
+  MakeGpus([](int rank) { return rank == 5; },
+           [](int rank, TraceFile* trace) {
+             for (int sample = 0; sample < 36; ++sample) {
+               const bool hot = rank == 5 && sample > 3;
+               trace->GpuCounter("clocks limited by heat", sample * 100, hot ? 1 : 0);
+               trace->GpuCounter("SM clock (MHz)", sample * 100, hot ? 1200 : 1980);
+             }
+           },
+           run);
+}
+
+// One GPU of each node is of an older model.
+void MakeGpuModel(MadeRun* run) {
+  MakeGpus([](int rank) { return rank % 4 == 1; },
+           [](int rank, TraceFile* trace) {
+             trace->PlaneText("/device:GPU:0", "gpu_device_name",
+                              rank % 4 == 1 ? "NVIDIA A100-SXM4-80GB" : "NVIDIA H100 80GB HBM3");
+           },
+           run);
+}
+
 // A rank that is late in every tenth step, `times` times.
 void MakeLate(int ranks, int times, MadeRun* run) {
   run->AddRanks(ranks, 40, Jitter, [&](int rank, int step) {
@@ -209,6 +250,8 @@ const std::map<std::string, Maker>& Makers() {
        [](MadeRun* run) { run->AddRanks(4, 40, Jitter, [](int, int) { return 12.0; }); }},
       {"independent", MakeIndependent},
       {"pipeline", MakePipeline},
+      {"hot", MakeHot},
+      {"gpu_model", MakeGpuModel},
       {"asleep", MakeAsleep},
       {"late", [](MadeRun* run) { MakeLate(/*ranks=*/8, /*times=*/4, run); }},
       {"late_by_chance", [](MadeRun* run) { MakeLate(/*ranks=*/16, /*times=*/3, run); }},
