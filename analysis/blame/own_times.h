@@ -22,7 +22,7 @@ struct OwnTimes {
 // Returns each worker's mean own time over steps.
 std::vector<double> MeanOwn(const OwnTimes& times);
 
-// Returns whether `workers` are all of one node, or all with one model of GPU, and there are others.
+// Returns whether `workers` are all of one node, or all with one GPU model, and there are others.
 bool IsNode(const OwnTimes& times, const std::vector<size_t>& workers);
 bool IsGpuModel(const OwnTimes& times, const std::vector<size_t>& workers);
 

@@ -29,8 +29,8 @@ class CollectiveKernels {
   uint64_t Join(std::vector<CollectiveEvent>* collectives);
 
  private:
-  // Returns the call in which a launch was: the innermost one; nullptr if there is none, or if calls
-  // of several threads contain it.
+  // Returns the innermost call that contains a launch. nullptr: there is none, or calls of several
+  // threads do.
   const CollectiveEvent* CallAt(int64_t time_ns) const;
 
   std::vector<CollectiveEvent> calls_;

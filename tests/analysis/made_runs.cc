@@ -174,7 +174,7 @@ void MakeAsleep(MadeRun* run) {
   run->AddWorker(0, "node0", trace);
 }
 
-// GPU workers: those that `is_slow` says compute longer; `add` says what else is recorded of a rank.
+// GPU workers. Those that `is_slow` says compute longer; `add` adds what else a rank records.
 void MakeGpus(const std::function<bool(int)>& is_slow,
               const std::function<void(int, TraceFile*)>& add, MadeRun* run) {
   for (int rank = 0; rank < 8; ++rank) {
