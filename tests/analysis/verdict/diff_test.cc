@@ -37,14 +37,15 @@ TEST(DiffTest, OutcomesByTheGate) {
 }
 
 TEST(DiffTest, WithTooFewStepsTheChangeHasNoInterval) {
-  const RunDiff few = CompareSteps(Steps(100, 0, 1, 7), Steps(150, 0, 1, 60), 0.05);
+  const RunDiff few =
+      CompareSteps(std::vector<double>(7, 100.0), std::vector<double>(60, 150.0), 0.05);
   EXPECT_NEAR(few.change.value_or(0), 0.5, 1e-9);
   EXPECT_EQ(few.change_low, std::nullopt);
   EXPECT_EQ(few.change_high, std::nullopt);
   EXPECT_EQ(DiffText(few, 5),
             "OUTCOME  inconclusive: 150 ms per step, before 100 ms: +50.0 % (gate 5 %)\n"
             "WHY      fewer than 8 steps in one of the runs\n");
-  const RunDiff none = CompareSteps({}, Steps(150, 0, 1, 60), 0.05);
+  const RunDiff none = CompareSteps({}, std::vector<double>(60, 150.0), 0.05);
   EXPECT_EQ(none.before_ms, std::nullopt);
   EXPECT_EQ(none.change, std::nullopt);
   EXPECT_EQ(DiffText(none, 5),
