@@ -79,7 +79,7 @@ class SchemaTest(unittest.TestCase):
                 ("slower", "training", "slower"),
                 ("faster", "slower", "training"),
                 ("uneven", "one_step", "one_step"),
-                ("short", "few_steps", "few_steps"),
+                ("short", "short", "short"),
             )
         }
 
