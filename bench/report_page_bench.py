@@ -107,15 +107,18 @@ def write_run(directory, traces, workers):
     (directory / "capture.json").write_text(json.dumps({"schema": 1, "run": directory.name, "workers": rows}), "utf-8")
 
 
+# A process of its own, because the memory of a child counts from that of the process that starts it.
+RUN = """import resource, subprocess, sys, time
+begin = time.monotonic()
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
+print(time.monotonic() - begin, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)"""
+
+
 def report(jobscope, run):
     """Seconds, and the most memory that the process had, in MiB."""
-    begin = time.monotonic()
-    process = subprocess.Popen([jobscope, "report", run], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        sys.exit(f"report_page_bench: jobscope report {run} ended with {process.returncode}")
-    return time.monotonic() - begin, usage.ru_maxrss / 1024
+    done = subprocess.run([sys.executable, "-c", RUN, jobscope, "report", run], stdout=subprocess.PIPE, check=True)
+    seconds, memory = done.stdout.split()
+    return float(seconds), float(memory)
 
 
 def measure_program(jobscope, scratch, rounds):
