@@ -13,7 +13,8 @@
 namespace jobscope {
 
 // Holds a weak reference to the stream. Thread-safe. Separate from the capture, with its own lock,
-// because a store calls it with its lock held, possibly after the capture has been destroyed.
+// because a store's listener calls it with the lock of Names held, possibly after the capture has
+// been destroyed.
 class StreamWaker {
  public:
   void Set(const std::shared_ptr<StreamCall>& stream) {
