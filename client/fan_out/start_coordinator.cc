@@ -18,7 +18,7 @@ namespace {
 // How long before a delayed start the clocks are measured: late, because they drift apart, but
 // early enough for several thousand workers.
 constexpr absl::Duration kSyncAhead = absl::Seconds(1);
-// Interval of checks while waiting for a step; Progress arrives five times per second.
+// Interval of checks while waiting for a step. Workers armed by steps send Progress every 200 ms.
 constexpr absl::Duration kLook = absl::Milliseconds(100);
 
 constexpr uint64_t kNearRoundTripNs = 500'000;

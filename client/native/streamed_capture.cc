@@ -17,8 +17,8 @@
 namespace jobscope {
 namespace {
 
-// Shortest interval of progress reports. Workers send progress every 200 ms; most of a faster
-// sequence is dropped, because the receiver may be slower than the network.
+// Shortest interval of progress reports. Workers send progress every 200 ms at most; most of a
+// faster sequence is dropped, because the receiver may be slower than the network.
 constexpr uint64_t kMinProgressNs = 20'000'000;
 
 }  // namespace
