@@ -17,6 +17,8 @@
 
 namespace jobscope::analysis {
 
+// One step of one worker. Its account begins where the step before ended, and so includes the gap
+// between the two.
 struct StepView {
   int64_t number = 0;
   int64_t begin_ns = 0;

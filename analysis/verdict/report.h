@@ -37,6 +37,8 @@ struct LimitFound {
   double others = 0;  // median
 };
 
+// One answer of the report: which workers, what takes their time, and what a fix would gain. Blame
+// and bounds set the numbers; verdict_text.h writes the sentences from them.
 struct Finding {
   enum class Kind { kStraggler, kBound, kBalanced, kUndecidable } kind = Kind::kUndecidable;
   std::vector<size_t> workers;  // indices into Report::workers; empty: all
@@ -105,6 +107,8 @@ struct NameRow {
   size_t workers = 0;
 };
 
+// All that a report shows, computed from the digests of one run. The outputs (text, JSON, HTML)
+// only format it.
 struct Report {
   std::string run;
   bool has_manifest = false;

@@ -28,6 +28,10 @@
 
 namespace jobscope {
 
+// The state of one capture of many workers: connects, arms and starts them, retries, and collects
+// their results. Only the thread in Run uses this state. Callbacks of workers, of the disk and of
+// signals post letters to the mailbox, which Run handles one after the other. Run blocks until
+// every worker has a result. Interrupt is safe to call from any thread.
 class FanOutState : private StartCoordinator::Host {
  public:
   FanOutState(std::vector<Endpoint> endpoints, std::vector<std::string> stems,

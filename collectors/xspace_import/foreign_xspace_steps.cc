@@ -21,8 +21,10 @@ int64_t EndOf(const ForeignEvent& event) {
   return __builtin_add_overflow(event.offset_ps, event.duration_ps, &end) ? INT64_MAX : end;
 }
 
-// Returns the part of a function's name that also occurs in its program's name:
-// "PjitFunction(<lambda>)" runs "jit__lambda".
+// Returns the core name of a function or program: its letters and digits only. JAX names a
+// function's compiled program after it, with other characters replaced: the call
+// "PjitFunction(<lambda>)" runs the program "jit__lambda". Without their prefixes, both have the core
+// name "lambda".
 std::string CoreName(std::string_view name) {
   std::string core;
   for (const char c : name) {

@@ -39,8 +39,10 @@ struct CallSteps {
 // that call, chosen by an earlier part of the same recording.
 CallSteps FindCallSteps(const ForeignPlane& plane, const StepCalls& calls, std::string_view only);
 
-// Returns true if the program has marked an event of the plane as a step by `_r`. TensorFlow also
-// gives `_r` to each run of a function (then with `_pt`, as a producer).
+// Returns true if the program has marked an event of the plane as a step. The format's stats:
+// `_r` (root) marks an event as the root of its thread's work, as a step is; `_pt` (producer type)
+// marks one that starts work on another thread. TensorFlow also gives `_r` to each run of a
+// function, then together with `_pt`: such events are not steps.
 bool HasStepMarks(const ForeignPlane& plane);
 
 }  // namespace jobscope::framework
