@@ -23,8 +23,8 @@ int64_t EndOf(const ForeignEvent& event) {
 
 // Returns the core name of a function or program: its letters and digits only. JAX names a
 // function's compiled program after it, with other characters replaced: the call
-// "PjitFunction(<lambda>)" runs the program "jit__lambda". Without their prefixes, both have the core
-// name "lambda".
+// "PjitFunction(<lambda>)" runs the program "jit__lambda". Without their prefixes, both have the
+// core name "lambda".
 std::string CoreName(std::string_view name) {
   std::string core;
   for (const char c : name) {
