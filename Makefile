@@ -143,7 +143,7 @@ FAULTS = python3 -B tests/faults/faults.py build/python/jobscope build/tests/lib
 # More arguments, such as FAULTS_ARGS='--only "link cut"'.
 FAULTS_ARGS ?= --write
 
-faults: shipped ## Kills, stops, cuts off, fills up: what comes of it, into docs/reliability.md (root runs all rows)
+faults: shipped ## Kills, stops, cuts off, fills up: writes the outcomes into docs/reliability.md (root runs all rows)
 	$(BUILD) release --target faults
 	$(FAULTS) $(FAULTS_ARGS)
 

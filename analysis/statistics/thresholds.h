@@ -46,7 +46,7 @@ inline constexpr double kBoundOverStraggler = 3;
 inline constexpr double kMaxLost = 0.005;
 
 // Ratio of step times from which on a worker without collectives is named: such workers may be
-// different programs, whose times differ for good reasons.
+// different programs, whose times differ legitimately.
 inline constexpr double kSlowWorker = 1.25;
 
 // Minimum share of matched collectives that must lie in steps of the same number, for steps to be

@@ -53,7 +53,7 @@ struct WorkerTrace {
 // A line with a larger time stamp counts from the epoch.
 inline constexpr int64_t kEpochTimeNs = 1'000'000'000'000'000;
 
-// When an event was. Times that count from the epoch are told from `base_ns`.
+// Returns the time of an event. Recognises times that count from the epoch by `base_ns`.
 Interval SpanOf(const LineHeader& header, const RawEvent& event, int64_t base_ns);
 
 // A stretch of the events of one line of a file, from the end of the one before it, or from the

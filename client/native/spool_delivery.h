@@ -32,7 +32,7 @@ struct SpooledCapture {
   absl::Status disk_error;  // why not all received items were spooled
   StartCall start;
   std::optional<uint64_t> announced_last_item;  // by `ended`
-  // Not OK: the stream was lost for good. `after_end`: after the planned end of the recording.
+  // Not OK: the stream was lost permanently. `after_end`: after the planned end of the recording.
   grpc::Status status;
   bool after_end = false;
   // The worker ended the capture itself, and said why.

@@ -56,7 +56,7 @@ bool Wanted(const struct jobscope_trace_writer_table* writer) {
 bool EndsStep(Source* source, uint64_t part) {
   if (part == 0 || !source->has_parts) return true;
   const bool first_came_again = part == source->part;
-  // The first part may have gone for good, with its parameters: a part that repeats before it does
+  // The first part may be gone permanently, with its parameters: a part that repeats before it does
   // replaces it.
   if (source->part == 0 || first_came_again || part == source->other_part) {
     source->part = part;

@@ -14,7 +14,7 @@
 
 namespace jobscope {
 
-// Writes `bytes` to `path` and replaces a file that is there: whoever opens `path` finds the old
+// Writes `bytes` to `path` and replaces an existing file: a reader of `path` finds the old
 // content or the new one, never a part. The file gets `mode`, regardless of the umask. Blocks for
 // the disk, but does not wait until the bytes are on it. Errors, after which what was there is
 // unchanged: FailedPrecondition if `path` is there and is no regular file (a link, a device: the

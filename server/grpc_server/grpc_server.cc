@@ -144,7 +144,7 @@ struct Door {
   }
 
   External open;
-  External strangers;  // tells refused callers the reason; may be null
+  External strangers;  // answers refused callers with the reason; may be null
   bool checks_users = false;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Removes the server from forked children, completely and for good.
+// Removes the server from forked children, completely and permanently.
 //
 // A forked child inherits the listening socket and the accepted connections, but none of gRPC's
 // threads. Left open, they keep the port taken after the parent's death, with clients waiting in a

@@ -84,7 +84,7 @@ void NativeCapture::OnDone(SessionResult result) {
       slot_ = std::move(remains.slot);
     }
   }
-  Bury(std::move(remains));
+  Discard(std::move(remains));
   waker_->Wake();
 }
 
@@ -173,7 +173,7 @@ void NativeCapture::Detach(StreamId stream) {
     }
   }
   if (cancelled != 0) dependencies_.sessions->Cancel(cancelled);
-  Bury(std::move(remains));
+  Discard(std::move(remains));
 }
 
 void NativeCapture::Complete(StreamId stream) {
@@ -186,7 +186,7 @@ void NativeCapture::Complete(StreamId stream) {
     ledger_.AcknowledgeAll();
     LetGoLocked("was delivered", /*unasked=*/false, &remains);
   }
-  Bury(std::move(remains));
+  Discard(std::move(remains));
 }
 
 NativeCapture::Snapshot NativeCapture::Look(StreamId stream) const {
@@ -288,7 +288,7 @@ void NativeCapture::Drop(absl::Status why) {
     }
   }
   if (cancelled != 0) dependencies_.sessions->Cancel(cancelled);
-  Bury(std::move(remains));
+  Discard(std::move(remains));
   waker_->Wake();
 }
 
@@ -309,7 +309,7 @@ bool NativeCapture::Evict(const std::string& by) {
     cut_ = absl::AbortedError(absl::StrCat("the capture was evicted by ", by));
     LetGoLocked(absl::StrCat("was evicted by ", by), /*unasked=*/true, &remains);
   }
-  Bury(std::move(remains));
+  Discard(std::move(remains));
   waker_->Wake();
   return true;
 }
@@ -328,7 +328,7 @@ void NativeCapture::DropUnattached(const std::string& why) {
     }
   }
   if (cancelled != 0) dependencies_.sessions->Cancel(cancelled);
-  Bury(std::move(remains));
+  Discard(std::move(remains));
 }
 
 // A held capture blocks no other: the next session evicts it.
@@ -355,7 +355,7 @@ void NativeCapture::OnHoldOver(uint64_t hold) {
                              absl::FormatDuration(dependencies_.hold)),
                 /*unasked=*/true, &remains);
   }
-  Bury(std::move(remains));
+  Discard(std::move(remains));
 }
 
 void NativeCapture::OnResumeTimeOver(uint64_t hold) {
@@ -385,7 +385,7 @@ void NativeCapture::LetGoLocked(std::string why, bool unasked, Remains* remains)
   remains->why = std::move(why);
 }
 
-void NativeCapture::Bury(Remains remains) {
+void NativeCapture::Discard(Remains remains) {
   if (!remains.forget) return;
   if (remains.items > 0) {
     Log(LogLevel::kWarning,

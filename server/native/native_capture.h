@@ -130,7 +130,7 @@ class NativeCapture : public std::enable_shared_from_this<NativeCapture> {
   // `unasked`: a client may still want the capture, and the log says so.
   void LetGoLocked(std::string why, bool unasked, Remains* remains)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Bury(Remains remains);
+  void Discard(Remains remains);
 
   const Dependencies dependencies_;
   const std::string key_;

@@ -13,7 +13,7 @@ namespace jobscope {
 // A type alias, because a function hides the struct of the same name that it returns.
 using RecorderTable = struct ::jobscope_trace_reader;
 
-// Returns the reader's table of libjobscope_trace.so, which stays loaded for good. Prefers the
+// Returns the reader's table of libjobscope_trace.so, which is never unloaded. Prefers the
 // library that is already loaded, by its bare SONAME: two paths would load two recorders, and the
 // server would read the one that is not written to. Then tries the file beside our own library,
 // then the loader's search path. Returns NOT_FOUND if there is none, FAILED_PRECONDITION if it is

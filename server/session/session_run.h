@@ -56,7 +56,7 @@ class SessionRun {
 
   // Called instead of Run by a session that only delivers.
   void SkipToDelivery() { control_->SetPhase(SessionPhase::kDelivering); }
-  // Called after Run: blocks until control() is told that it is delivered, and processes the
+  // Called after Run: blocks until control() reports the delivery, and processes the
   // request queue meanwhile.
   void AwaitDelivered() { control_->AwaitDelivered(); }
 

@@ -124,7 +124,7 @@ int Main(int argc, char** argv) {
     if (!infer_steps.empty()) InferStepEnd();
     ++step;
   };
-  // Whoever reads the address finds numbers that have fallen.
+  // A client that reads the address finds numbers that have fallen.
   while (step_ms > 0 && step < first_step + 2 * steps_per_epoch) train();
   std::printf("%s\n", server.address().c_str());
   std::fflush(stdout);

@@ -153,7 +153,7 @@ TEST_F(NativeRunTest, ASilentCrowdHoldsNobodyUp) {
   ASSERT_EQ(manifest["workers"].size(), 302u);
   // On a machine with nothing else to do it takes 0.8 s.
   EXPECT_LT(quickest, absl::Seconds(1));
-  // Before the first silent one was given up.
+  // Before the first silent one was abandoned.
   EXPECT_LT(started, before + timeout);
   std::printf("started %.3f s after the command\n", absl::ToDoubleSeconds(started - before));
   for (const json* worker : {&manifest["workers"][0], &manifest["workers"][301]}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program `capture` behind slow and dead links, with its real patience: minutes, so labelled
+// The program `capture` behind slow and dead links, with its real time limits: minutes, so labelled
 // `long`. tests/client/native/native_slow_link_test.cc has the same in seconds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the worker of the fault matrix does when it is told, besides training: `do_NAME(server, arguments)`."""
+"""Commands of the worker of the fault matrix, which it runs besides training: `do_NAME(server, arguments)`."""
 import ctypes
 import os
 import resource
@@ -43,7 +43,7 @@ def do_flood(_, scopes_per_second):
 
 
 def do_threads(_, count):
-    """So many threads, each with scopes of its own, that live until they are told to end."""
+    """`count` threads, each with scopes of its own, that live until a command ends them."""
     threading.stack_size(128 << 10)
     ended, recorded = threading.Event(), threading.Semaphore(0)
 

@@ -93,7 +93,7 @@ __attribute__((visibility("default"))) long syscall(long sysno, ...) {
   }
 }
 
-/* The clock of a condition is not to be had: a time of MONOTONIC is small. */
+/* The clock of a condition is unknown here: a time of MONOTONIC is small. */
 __attribute__((visibility("default"))) int pthread_cond_timedwait(pthread_cond_t* cond,
                                                                   pthread_mutex_t* mutex,
                                                                   const struct timespec* abstime) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worker of the fault matrix: it trains until SIGTERM or the end of its input, and does what it is told meanwhile.
+"""The worker of the fault matrix: it trains until SIGTERM or the end of its input, and runs commands meanwhile.
 
 Each line of its input is a command, answered by a line of JSON: fault_commands.py.
 """
@@ -77,7 +77,7 @@ class Computing(Training):
 
 
 class SlowEnd:
-    """A provider whose stop takes until it is told to go on: the session drains meanwhile."""
+    """A provider whose stop takes until a command ends it: the session drains meanwhile."""
 
     def __init__(self):
         self.wanted = False

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The fault matrix: real workers, real clients, one fault per row, and what must come of it.
+"""The fault matrix: real workers, real clients, one fault per row, and its required outcome.
 
   faults.py PACKAGE SHIM MODULE [--quick] [--only TEXT] [--parallel N] [--write] [--list]
 

@@ -20,7 +20,7 @@ def _worker_killed(scene, phase):
 def _worker_ended(scene, phase):
     def fault(of):
         of.worker.process.send_signal(signal.SIGTERM)
-        # A capture that has begun is delivered meanwhile, which must not be in the way of that.
+        # A capture that has begun is delivered meanwhile; the end must not prevent that.
         if phase in ("before arm", "armed"):
             of.worker.process.wait(HANG_S)
 

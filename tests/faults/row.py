@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A row of the fault matrix: a fault, when it happens, and what must come of it."""
+"""A row of the fault matrix: a fault, when it happens, and its required outcome."""
 import dataclasses
 import os
 import re

@@ -7,7 +7,7 @@
 #
 # usage: build_cuda12.sh NVCC CXX WHEELS_DIR OUT_DIR SOURCE_DIR LIBJOBSCOPE LIBJOBSCOPE_TRACE OBJECT...
 #
-# Leaves OUT_DIR/bin12 and OUT_DIR/lib12; nothing, and says why, if the wheels cannot be had.
+# Leaves OUT_DIR/bin12 and OUT_DIR/lib12; nothing, and says why, if the wheels are unavailable.
 set -euo pipefail
 nvcc=$1 cxx=$2 wheels=$3 out=$4 source=$5 libraries=("$6" "$7")
 shift 7

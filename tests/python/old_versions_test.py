@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An interpreter that is too old for the extension is told so, before it looks for a symbol that it does not have."""
+"""The import in an interpreter that is too old for the extension says so, before it looks for a symbol that it does not have."""
 import glob
 import os
 import subprocess

@@ -251,7 +251,7 @@ class ProviderTest(unittest.TestCase):
         jobscope.register_provider("disk", Disk())
 
     def test_registered_and_unregistered_by_several_threads(self):
-        """What is registered is there until it is unregistered, whoever of them does that."""
+        """A registered provider stays until it is unregistered, by any of the threads."""
         gone, busy = [], []
 
         def work():

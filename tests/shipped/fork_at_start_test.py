@@ -35,7 +35,7 @@ def worker_fork_at_start():
         enough.set()
         thread.join()
         port = harness.port_of(address) if code == 0 else 0
-        # A child lets go as soon as it runs for the first time, which on a busy machine is later than its fork.
+        # A child closes the socket as soon as it runs for the first time, which on a busy machine is later than its fork.
         holders = [pid for pid in children if not harness.until(lambda pid=pid: not harness.holds_port(port, pid))]
         forks += len(children)
         for pid in children:

@@ -88,7 +88,7 @@ def worker_idle():
     seen, together = set(), 0
     while len(seen) < 6:
         sleepers = _sleepers().items()
-        # Whoever has not switched since sleeps still: all of them did, at the moment between the looks.
+        # A thread that has not switched since sleeps still: all of them slept at the moment between the looks.
         asleep = sleepers & _sleepers().items()
         together = max(together, len(asleep))
         seen |= asleep
@@ -197,7 +197,7 @@ class GuestTest(harness.TestCase):
             self.assertEqual(worker.finish(), (0, ""))
 
     def test_closed_standard_error_becomes_no_socket(self):
-        """Else what the program prints there would go to whoever is connected."""
+        """Else the program's output there would go to a connected client."""
         with harness.Worker(__file__, "closed_error") as worker:
             self.assert_serves(worker.hear()["address"])
             worker.go_on()

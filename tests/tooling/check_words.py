@@ -1,46 +1,58 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One word for one thing: finds words that the vocabulary (docs/glossary.md) has retired.
+"""One word for one thing: finds words that docs/glossary.md lists as retired.
 
-usage: check_words.py [ROOT]      prints one line per retired word; exit 1 if there are any
+usage: check_words.py [ROOT]      prints one line per retired word; exit 1 if there are any, or nothing to read
 """
 import pathlib
 import re
 import sys
 
-# What may not come back, in code and in prose, and what is said instead.
-RETIRED = {
-    r"[Pp]atience": "timeout, time limit or grace period",
-    r"[Pp]ython's lock": "GIL",
-    r"[Pp]atiently": "without abandoning, or within a time limit",
-    r"to be had\b": "available",
-    r"\blets? go of\b": "releases",
-    r"\bknocks\b": "connects",
-    r"jobscope\.stage\b": "jobscope.step",
-    r"[Tt]end(s|ed)? the line|tend_line": "processes the request queue",
-    r"Limits of today": "Known limitations",
-    r"The way of the data": "Data flow",
-    r"LeaveAtOnce": "ExitAtOnce",
-    r"\bWorker::Get\b": "WorkerRuntime::Get",
-}
-FOLDERS = ("include", "proto", "common", "rpc", "collectors", "server", "client", "analysis", "examples", "python", "docs", "deploy", "tools")
-SUFFIXES = (".h", ".cc", ".c", ".proto", ".py", ".pyi", ".md", ".sh")
+GLOSSARY = "docs/glossary.md"
+HEADING = "## Retired words"
+FOLDERS = ("include", "proto", "common", "rpc", "collectors", "server", "client", "analysis", "examples", "python", "docs", "deploy", "tools",
+           "tests", "bench", "cmake")  # fmt: skip
+SUFFIXES = (".h", ".cc", ".c", ".proto", ".py", ".pyi", ".md", ".sh", ".cmake", ".css", ".js")
+NAMES = ("Makefile", "CMakeLists.txt")
 
 
-def retired_words(text):
+def pattern_of(word):
+    """A word in backticks is part of an identifier, in this case; any other is whole words, in any case."""
+    if word.startswith("`"):
+        return re.compile(re.escape(word.strip("`")))
+    return re.compile(r"(?<!\w)" + r"\s+".join(map(re.escape, word.split())) + r"(?!\w)", re.IGNORECASE)
+
+
+def retired_in(glossary):
+    """(pattern, what to say) of each word in the table under HEADING: | word, word | what to say |."""
+    rows = re.findall(r"^\| (.+?) \| (.+?) \|$", glossary.partition(f"\n{HEADING}\n")[2].partition("\n## ")[0], re.MULTILINE)
+    return [(pattern_of(word), instead) for words, instead in rows[1:] for word in words.split(", ")]
+
+
+def found_in(text, retired):
     """Yields (line number, word, what to say)."""
     for number, line in enumerate(text.splitlines(), 1):
-        for pattern, instead in RETIRED.items():
-            for match in re.finditer(pattern, line):
+        for pattern, instead in retired:
+            for match in pattern.finditer(line):
                 yield number, match[0], instead
 
 
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2])
-    files = [f for folder in FOLDERS for f in sorted(root.glob(f"{folder}/**/*")) if f.suffix in SUFFIXES] + sorted(root.glob("*.md"))
-    found = [f"{f.relative_to(root)}:{number}: \"{word}\" is retired: say {instead}"
-             for f in files for number, word, instead in retired_words(f.read_text("utf-8"))]  # fmt: skip
-    print("\n".join(found) if found else f"{len(files)} files keep to the vocabulary")
+    glossary = (root / GLOSSARY).read_text("utf-8")
+    retired = retired_in(glossary)
+    candidates = [*root.glob("*"), *(f for folder in FOLDERS for f in sorted(root.glob(f"{folder}/**/*")))]
+    files = [f for f in candidates if f.suffix in SUFFIXES or f.name in NAMES]
+    found = []
+    for file in files:
+        text = file.read_text("utf-8")
+        if file == root / GLOSSARY:
+            text = text.partition(f"\n{HEADING}\n")[0]
+        found += [f"{file.relative_to(root)}:{number}: \"{word}\" is retired: say {instead}"
+                  for number, word, instead in found_in(text, retired)]  # fmt: skip
+    if not retired:
+        found.append(f"{GLOSSARY}: no table under \"{HEADING}\"")
+    print("\n".join(found) if found else f"{len(files)} files use none of {len(retired)} retired words")
     return 1 if found or not files else 0
 
 

@@ -73,14 +73,14 @@ class CallSession {
 
   // Any thread.
   bool active() const { return phase_.load(std::memory_order_relaxed) == Phase::kActive; }
-  // Stops recording for good.
+  // Stops recording permanently.
   void Deactivate() { phase_.store(Phase::kOver, std::memory_order_relaxed); }
 
   // Starts recording; the calls on the threads' current stacks are open. Requires the GIL. False:
   // the session was deactivated before, because it no longer waited for the GIL.
   bool Activate(const Limits& limits, const StackRound& stacks);
   // Records that the calling thread enters or leaves a call of this code object. Throws nothing:
-  // stops recording for good if memory runs out.
+  // stops recording permanently if memory runs out.
   void Enter(const Object* code);
   void Leave(Object* code);
   // Writes the calls that are still open, as far as the threads' stacks confirm them, as of

@@ -161,7 +161,7 @@ class Commands:
     def _read(self):
         for line in sys.stdin:
             self._asked.put(json.loads(line))
-        os._exit(0)  # whoever asked is gone
+        os._exit(0)  # the program that asked has ended
 
     def obey(self):
         if self._answer_at is not None and len(self._account.steps) >= self._answer_at:

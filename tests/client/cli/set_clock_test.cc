@@ -42,7 +42,7 @@ class SetClockTest : public FanOutTest, public ::testing::WithParamInterface<int
   static void SetClock() { g_shift_s = GetParam(); }
 };
 
-// By whoever asks the C library from another one; absl's own clock follows when it looks again.
+// By any library that asks the C library; absl's own clock follows when it looks again.
 TEST_P(SetClockTest, IsSeenByAll) {
   const auto unset = std::chrono::system_clock::now();
   SetClock();

@@ -147,7 +147,7 @@ TEST_F(FanOutStartTest, ASilentClockHoldsTheOthersNoLongerThanTheGatherTime) {
   const std::vector<WorkerResult> results = Run({Script(), hangs});
   EXPECT_LT(quiet.Until(*fan_out_->facts().started), options_.times.sync);
   EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
-  // It is given up after 5 s, and records all the same.
+  // The client abandons the clock after 5 s, and the worker records all the same.
   EXPECT_STREQ(Name(results[1].verdict.outcome), "ok");
 }
 
@@ -219,7 +219,7 @@ TEST_F(FanOutStartTest, OneWorkerIsToldItsStepsAheadOfTime) {
     return scripts;
   });
   ExpectTheSameSteps(scripts, 5);
-  // A recording for a time is told 1 ms ahead, and may begin late; a step would be missed.
+  // A recording for a time gets its start 1 ms ahead, and may begin late; a step would be missed.
   EXPECT_GE(starts(0)[0].start_monotonic_ns, before_ns + 20'000'000);
 }
 

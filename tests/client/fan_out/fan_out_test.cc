@@ -338,7 +338,7 @@ TEST_F(FanOutTest, ASilentCrowdHoldsNobodyUp) {
   scripts.front() = scripts.back() = Script();
   const QuietStopwatch quiet;
   const std::vector<WorkerResult> results = Run(scripts);
-  // Before any silent one was given up, whose place the last one would have had otherwise.
+  // Before any silent one was abandoned, whose place the last one would have taken otherwise.
   EXPECT_LT(quiet.Until(*fan_out_->facts().started), options_.times.connect);
   for (size_t i = 1; i < 13; ++i) EXPECT_STREQ(Name(results[i].verdict.outcome), "timeout");
   for (const size_t i : {0, 13}) {

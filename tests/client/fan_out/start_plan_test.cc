@@ -51,7 +51,7 @@ TEST(StartLead, IsTwoRoundTripsButTenMilliseconds) {
   // Clocks that took long to measure tell of busy machines.
   EXPECT_EQ(StartLead({Native(0), Native(0)}, absl::Milliseconds(600)),
             absl::Milliseconds(300) + absl::Microseconds(400));
-  // Stock workers are told at the instant itself.
+  // Stock workers receive their request at the instant itself.
   EXPECT_EQ(StartLead({Native(0), ArmedWorker()}, absl::ZeroDuration()),
             absl::Milliseconds(10) + absl::Microseconds(400));
   EXPECT_LE(StartLead({Native(90'000 * kMs)}, absl::ZeroDuration()), absl::Seconds(2));
@@ -142,7 +142,7 @@ TEST(StepsByOrdinal, AreThoseOfTheSameTimeElsewhere) {
   }
 }
 
-// Numbers lead: whoever has none records the steps of the same time.
+// Numbers lead: a worker without numbers records the steps of the same time.
 TEST(StepsByOrdinal, FollowTheNumbersOfOthers) {
   const ArmedWorker numbered = AtStep(1'000, 10);
   const ArmedWorker counted = AtOrdinal(70, 10);

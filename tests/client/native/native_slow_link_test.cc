@@ -83,7 +83,7 @@ TEST_F(NativeSlowLinkTest, ALargeMessageOfALivingWorkerIsNoSilence) {
 // In pieces something comes all the time, and nobody has to be asked.
 TEST_F(NativeSlowLinkTest, PiecesAreSignsOfLife) {
   options_.timeouts.silence = absl::Seconds(4);    // less than all of it takes
-  options_.timeouts.probe = absl::ZeroDuration();  // whoever is asked is lost
+  options_.timeouts.probe = absl::ZeroDuration();  // every probe fails
   v1::Arm arm;
   FakeNativeWorker::Script script;
   script.capture = [this, &arm](FakeCapture* capture) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workers that send any messages in any order over Capture, Fetch and SyncClock: the client is told
-// once that it was armed, and once that the capture has ended, and what it writes are traces. The
+// Workers that send any messages in any order over Capture, Fetch and SyncClock: the client reports
+// once that it was armed, and once that the capture has ended, and all its files are traces. The
 // input is what the client does, then what the worker does.
 #include <google/protobuf/stubs/logging.h>
 
@@ -28,7 +28,7 @@
 namespace jobscope {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Milliseconds(100);
+constexpr absl::Duration kTimeLimit = absl::Milliseconds(100);
 
 // What is left of the input, for the worker's threads.
 class WorkerInput {
@@ -169,14 +169,14 @@ void Capture(uint8_t how, const RunDirectory& directory) {
   static auto* const threads = new CallThreads;
   NativeWorkerOptions options;
   options.spool_directory = directory.path();
-  options.resume_timeout = kPatience;
-  options.timeouts = {kPatience, kPatience, kPatience, kPatience / 4};
+  options.resume_timeout = kTimeLimit;
+  options.timeouts = {kTimeLimit, kTimeLimit, kTimeLimit, kTimeLimit / 4};
   NativeWorker worker(*ParseEndpoint(Worker()->address()), options, threads, disk);
 
   StartCall start;
   if ((how & 1) != 0) {
     absl::Notification done;
-    worker.SyncClock(kPatience, [&](const grpc::Status&, std::optional<ClockEstimate> clock) {
+    worker.SyncClock(kTimeLimit, [&](const grpc::Status&, std::optional<ClockEstimate> clock) {
       start.clock = clock;
       done.Notify();
     });
@@ -186,17 +186,17 @@ void Capture(uint8_t how, const RunDirectory& directory) {
   ArmCall arm;
   arm.session_id = "fuzz";
   arm.file_stem = "worker";
-  arm.timeout = kPatience;
+  arm.timeout = kTimeLimit;
   worker.Arm(arm, EventsOf(told));
   told->armed.WaitForNotification();
   if (!told->armed_status.ok()) return;
   if (!start.clock.has_value()) start.clock = worker.arm_clock();
   start.start_monotonic_ns = start.zero_monotonic_ns = MonotonicNow();
   start.duration = (how & 2) != 0 ? absl::ZeroDuration() : absl::Milliseconds(20);
-  start.transfer = kPatience;
+  start.transfer = kTimeLimit;
   if ((how & 4) != 0) start.steps.emplace();
   if ((how & 8) == 0) worker.Start(start);
-  if ((how & 0x30) == 0x10) worker.Stop("fuzz", kPatience, [](const grpc::Status&, bool) {});
+  if ((how & 0x30) == 0x10) worker.Stop("fuzz", kTimeLimit, [](const grpc::Status&, bool) {});
   if ((how & 0x30) == 0x20 || (how & 8) != 0) worker.Cancel();
   told->ended.WaitForNotification();
   Require(told->delivery != nullptr || !told->ended_status.ok());

@@ -21,7 +21,7 @@
 
 namespace {
 
-// Details of overhead records: CUPTI allocates them, and whoever gets them frees them.
+// Details of overhead records: CUPTI allocates them, and their receiver frees them.
 constexpr size_t kMaxDetails = 256;
 std::array<std::atomic<void*>, kMaxDetails> details_in_use;
 std::atomic<int> details_count{0};

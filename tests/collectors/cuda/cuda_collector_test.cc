@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collector on the fake libcupti: what becomes of GPU work.
+// The collector on the fake libcupti: the events of GPU work.
 #include "collectors/cuda/cuda_collector.h"
 
 #include <gmock/gmock.h>
@@ -166,7 +166,7 @@ TEST_F(CudaCollectorTest, CopiesSetsWaitsOverheadAndMemory) {
   EXPECT_EQ(release.ints.at("peak_bytes_in_use"), 1 << 20);
 }
 
-// Pinned memory of the host is told by CUPTI like memory of the GPU, and is none.
+// CUPTI reports pinned memory of the host like memory of the GPU, which it is not.
 TEST_F(CudaCollectorTest, KindsOfMemoryAreNotAddedUp) {
   Begin();
   Activity memory;

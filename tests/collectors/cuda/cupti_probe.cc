@@ -7,7 +7,7 @@
 //
 // --map opens a library first, as an application would have. Prints "loaded VERSION PATH" and, with
 // --walk, "walked RECORDS"; exit 1 with the reason where that fails. --fail makes calls fail, and
-// prints what is told of them.
+// prints CUPTI's reports of them.
 #include <dlfcn.h>
 
 #include <algorithm>

@@ -268,7 +268,7 @@ TEST_F(CudaFailuresTest, AHangAtTheEndKeepsWhatThereIs) {
   }
 }
 
-// Whoever waits for Stop gives up after 2 s.
+// The session stops waiting for Stop after 2 s.
 TEST_F(CudaFailuresTest, WhatThereIsNoTimeToReadAtTheEndIsCounted) {
   options_.limits.stop = absl::ZeroDuration();
   Begin();

@@ -3,7 +3,7 @@
 #
 # To be sourced: NVIDIA's wheels from PyPI, unpacked and kept.
 
-# fetch_wheel FOLDER PACKAGE==VERSION: sets `unpacked`. Fails, and says why, if it cannot be had.
+# fetch_wheel FOLDER PACKAGE==VERSION: sets `unpacked`. Fails with the reason if it is unavailable.
 fetch_wheel() {
   local folder=$1 package=$2
   unpacked=$folder/${package/==/-}
@@ -11,7 +11,7 @@ fetch_wheel() {
   rm -rf "$unpacked.partial"
   if ! python3 -m pip download --quiet --disable-pip-version-check --no-deps --timeout 10 --retries 1 \
        --dest "$unpacked.partial" "$package" >"$folder/pip.log" 2>&1; then
-    echo "$package cannot be had: $(tail -1 "$folder/pip.log")"
+    echo "$package is unavailable: $(tail -1 "$folder/pip.log")"
     return 1
   fi
   python3 -m zipfile -e "$unpacked.partial"/*.whl "$unpacked.partial"

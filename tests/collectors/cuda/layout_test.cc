@@ -246,7 +246,7 @@ static_assert(
 static_assert(
     !SameAbi<CuptiResult (*)(void*, SubscriberCallback, void*), decltype(&::cuptiSubscribe)>());
 
-// The calls that are told by number: tracing.cc (quiet) and the tests (launches).
+// The calls that are known by number: tracing.cc (quiet) and the tests (launches).
 static_assert(CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020 == 17);
 static_assert(CUPTI_RUNTIME_TRACE_CBID_cudaGetLastError_v3020 == 10);
 static_assert(CUPTI_RUNTIME_TRACE_CBID_cudaPeekAtLastError_v3020 == 11);

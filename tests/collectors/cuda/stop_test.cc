@@ -126,7 +126,7 @@ TEST_F(CudaStopTest, TheCaptureOfAProgramThatNeverStopsLaunchingEnds) {
   EXPECT_EQ(gpu().IsEnabled(kKindKernel), 0);
 }
 
-// To give up on it would lose all that it brings.
+// To abandon it would lose all records that it delivers.
 TEST_F(CudaStopTest, AFlushThatTakesLongerThanTheWaitForWorkIsNoHang) {
   options_.limits.work_in_flight = absl::Milliseconds(1);
   Begin();
@@ -134,7 +134,7 @@ TEST_F(CudaStopTest, AFlushThatTakesLongerThanTheWaitForWorkIsNoHang) {
   gpu().Hang("cuptiActivityFlushAll");
   std::thread slow([] {
     EXPECT_EQ(gpu().AwaitHang(), 1);
-    // Longer than any patience that was meant for the wait; what is later is no failure.
+    // Longer than any time limit of the wait; a later end is no failure.
     absl::SleepFor(absl::Milliseconds(150));
     gpu().Release();
   });
@@ -183,7 +183,7 @@ TEST_F(CudaStopTest, WhatHasEndedIsInTheStoreBeforeTheWait) {
   EXPECT_EQ(session().Named(kAddName).size(), 2u);
 }
 
-// Their launches are in the trace: why they have no kernel is told.
+// Their launches are in the trace: a warning says why they have no kernel.
 TEST_F(CudaStopTest, LaunchesWhoseKernelsBeganAfterTheEndAreCounted) {
   options_.limits.work_in_flight = absl::Seconds(20);
   Begin();

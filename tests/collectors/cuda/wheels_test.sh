@@ -7,7 +7,7 @@
 #   wheels_test.sh CUPTI_PROBE FOLDER [CUDA_HEADERS]      FOLDER keeps the wheels
 #   ALL=1 wheels_test.sh ...                              every version from 11.7 on (200 MB)
 #
-# Exit 77: skipped, because the wheels are not there and cannot be had.
+# Exit 77: skipped, because the wheels are neither present nor available.
 set -euo pipefail
 
 mkdir -p "$2"
@@ -44,7 +44,7 @@ for wheel in "${wheels[@]}"; do
   library=$(find "$unpacked" -name 'libcupti.so.*' | head -1)
   echo "== $package"
   if [[ $version -ge 130300 ]]; then
-    # From 13.3 on nothing works without a driver: not even its version is told.
+    # From 13.3 on nothing works without a driver: not even the query of the version.
     out=$("$probe" --library "$library" || true)
     echo "$out"
     [[ $out == "loaded $version "* || $out == *"(cuptiGetVersion: 999)"* ]]

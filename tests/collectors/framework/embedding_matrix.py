@@ -102,7 +102,7 @@ def fork_once():
 
 
 def worker(framework, way, order):
-    """Trains until it is told to leave."""
+    """Trains until the matrix asks it to end."""
     gc.disable()  # collections are events of the host, and come when they like
     if order == "library first":
         serve(way)

@@ -198,7 +198,7 @@ class ForeignCase(attached.TestCase):
         ours_is_whole(self.capture_iterations())
 
         # Theirs has the session: ours goes on without the framework's events.
-        # Whoever looks takes the session for a moment, in which theirs may find it taken: then it asks again.
+        # The look holds the session for a moment, in which theirs may find it taken: then it asks again.
         for _ in range(10):
             logs = theirs_begins(3000)
             if attached.harness.until(self.session_is_taken, 2.5):

@@ -365,7 +365,7 @@ class LeavingTest : public ForeignXSpaceCollectorTest {
     });
     while (!left) (void)driver_.Drain();
     program.join();
-    // The hooks have waited for it, and had no need of their patience.
+    // The hooks have waited for it, within their time limit.
     EXPECT_GT(driver_.store().events(), 0u);
     const CollectorReport& report = driver_.StopAt(driver_.Now() + 1'000'000'000);
     EXPECT_EQ(report.state, CollectorState::kOn) << report.reason;

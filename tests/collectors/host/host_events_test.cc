@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What becomes of the records: arguments, flows, async operations, counters.
+// Encodes records: arguments, flows, async operations, counters.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -239,7 +239,7 @@ TEST_F(HostCollectorTest, PairsLeaveNothingBehind) {
     if (i % 100 == 0) pairs.PlaceDone();
   }
   EXPECT_LE(pairs.remembered(), 2 * host::AsyncPairs::kMaxOpen);
-  // Of those that wait, the oldest still gives way first.
+  // Of those that wait, the oldest is still the first to be replaced.
   for (uint64_t i = 0; i <= host::AsyncPairs::kMaxOpen; ++i) pairs.End(1'000'000 + i, half(i));
   EXPECT_LE(pairs.remembered(), 3 * host::AsyncPairs::kMaxOpen);
   pairs.Begin(1'000'000, half(0));  // its end has gone: it waits for another

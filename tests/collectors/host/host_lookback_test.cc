@@ -159,7 +159,7 @@ TEST_F(HostLookbackTest, NoGapAndNoDuplicateAtTheSeam) {
 }
 
 // Between Arm and Start rings go on turning: the window begins where they still hold everything,
-// and the session is told so.
+// and the collector reports that to the session.
 TEST_F(HostLookbackTest, TheWindowBeginsWhereTheRingsReachAtTheStart) {
   collector_.SetAlwaysOn(true);
   const uint64_t on = Now();

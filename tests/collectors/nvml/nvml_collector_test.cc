@@ -249,7 +249,7 @@ TEST_F(NvmlCollectorTest, AHangInTheMiddleKeepsWhatThereIs) {
   EXPECT_GE(session().report().events, 5u * kMetrics);
   EXPECT_EQ(session().report().state, CollectorState::kDegraded);
   EXPECT_THAT(session().report().reason, HasSubstr("nvmlDeviceGetClockInfo has not returned"));
-  // The next capture is told at once.
+  // The next capture reports it at once.
   driver_.reset();
   EXPECT_THAT(std::string(session().Arm().message()), HasSubstr("has not returned"));
 }

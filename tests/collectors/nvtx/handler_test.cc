@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What becomes of NVTX calls: events of the recorder, by the real tables and the real recorder.
+// NVTX calls become events of the recorder, by the real tables and the real recorder.
 #include "collectors/nvtx/handler.h"
 
 #include <gmock/gmock.h>

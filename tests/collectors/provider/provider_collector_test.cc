@@ -202,7 +202,7 @@ TEST_F(ProviderCollectorTest, EventsOfAllThreadsDuringTheSession) {
   EXPECT_EQ(Add({Span("late", 0, 1)}), JOBSCOPE_E_STATE);
 }
 
-// The end is told when it is over: what came in after it must not be in the trace.
+// The collector learns the end when it is over: later events must not be in the trace.
 TEST_F(ProviderCollectorTest, WhatCameAfterAnEndThatIsToldLateIsOutside) {
   KeepSink();
   SessionDriver driver(&collector_, kMonotonic);

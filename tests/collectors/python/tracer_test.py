@@ -131,7 +131,7 @@ class TracerTest(unittest.TestCase):
         return seen - spent
 
     def test_samples_show_computing_and_waiting_in_their_true_proportion(self):
-        """Whoever has the GIL, and however short the computing is."""
+        """Whichever thread has the GIL, and however short the computing is."""
         for threads, work_ms, rest_ms in ((1, 3, 3), (1, 0.8, 3.2), (1, 4, 1), (8, 0.8, 3.2)):
             with self.subTest(threads=threads, work_ms=work_ms, rest_ms=rest_ms):
                 # A machine that is busy with other work adds noise, which averages out; a bias does not.
@@ -156,7 +156,7 @@ class TracerTest(unittest.TestCase):
         self.assertLessEqual(abs(tries[-1]), 0.12, tries)
 
     def test_a_thread_that_took_the_number_of_another(self):
-        """Threads that `threading` does not know, such as those of C++, are told apart by the OS's ids."""
+        """Threads that `threading` does not know, such as those of C++, are distinguished by the OS's ids."""
         tids, idents = [], set()
 
         def run(done):

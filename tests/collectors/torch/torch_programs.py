@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training programs as their users write them: nothing of ours in them. They talk in lines, so that a test knows where they are."""
 
-# Trains until it is told to end. First argument: what it does beside.
+# Trains until the test asks it to end. First argument: what it does beside.
 TRAIN = """
 import os, sys, threading, time, torch
 from torch import nn
@@ -11,7 +11,7 @@ torch.manual_seed(0)
 going = True
 
 
-# A lock that whoever had it last does not get before those who wait.
+# A fair lock: the thread that had it last does not get it before those that wait.
 class Turn:
     def __init__(self):
         self.door, self.lock = threading.Lock(), threading.Lock()

@@ -48,7 +48,7 @@ while over.item() == 0:
     if rank == 0:
         over.fill_(os.path.exists(sys.argv[1]))
     dist.broadcast(over, 0)
-# The group's threads end with the last one who holds it. One that lives on while Python ends, and lets go of a tensor then, ends the
+# The group's threads end with the last one who holds it. One that lives on while Python ends, and releases a tensor then, ends the
 # process by an abort (seen with 2.15).
 del model, optimizer
 gc.collect()

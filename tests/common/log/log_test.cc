@@ -79,7 +79,7 @@ TEST_F(LogTest, AReaderThatHasGoneEndsNoProcess) {
       testing::ExitedWithCode(42), "");
 }
 
-// Also behind a stopped terminal: whoever logs answers callers.
+// Also behind a stopped terminal: the threads that log answer callers.
 TEST_F(LogTest, AFullPipeDropsLinesAndCountsThem) {
   SetLogLevel(LogLevel::kWarning);
   FullStderr full;

@@ -179,7 +179,7 @@ TEST_F(OwnEnvironmentTest, FollowsNoPointerBeyondMemory) {
   EXPECT_TRUE(none.empty());
 }
 
-// A program that rebuilds its environment all the time: what is told is what it has set, or less.
+// A program that rebuilds its environment all the time: the identity has its values, or fewer.
 TEST_F(IdentityTest, StandsBesideThreadsThatChangeTheEnvironment) {
   static constexpr int kReadings = 500;
   std::atomic<bool> stop = false;

@@ -50,7 +50,7 @@ class BusyProcessor {
 };
 
 // Needs 20 ms of a processor that it gets only while nobody else wants it. Changes the calling
-// thread for good.
+// thread permanently.
 inline void ComputeStarved(const cpu_set_t& processor) {
   const auto own_cpu_ms = [] {
     timespec now{};

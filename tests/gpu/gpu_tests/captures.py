@@ -82,7 +82,7 @@ class Capture:
             answer = run_json(self.client, "check", f"--service_addr={self.addresses}", "--json")
             states = [worker.get("busy", {}).get("state") for worker in answer.get("workers", [])]
             if states and all(state == "recording" for state in states):
-                # "recording" is told when the start is due; the first events must be within.
+                # "recording" is reported when the start is due; the first events must be within.
                 self.ready_seconds = time.monotonic() - self.begun
                 time.sleep(0.02)
                 return self

@@ -144,7 +144,7 @@ def first_attach(fixture):
         samples.append(_sample(worker))
     mib = {key: [round((sample[key] - samples[0][key]) / MIB, 1) for sample in samples] for key in ("rss_bytes", "gpu_bytes")}
     measured = {"seconds_until_recording": seconds, "host_mib": mib["rss_bytes"], "gpu_mib": mib["gpu_bytes"]}
-    require(seconds[0] <= fixture.patience(3), f"the first attachment took {seconds[0]:.1f} s: {measured}")
+    require(seconds[0] <= fixture.time_limit(3), f"the first attachment took {seconds[0]:.1f} s: {measured}")
     # Buffers of 256 MiB at most, and the libraries; on the GPU the cap of 64 MiB for the context, and CUPTI's own.
     require(max(mib["rss_bytes"]) <= 320, f"host memory grew by {max(mib['rss_bytes'])} MiB: {measured}")
     require(max(mib["gpu_bytes"]) <= 160, f"GPU memory grew by {max(mib['gpu_bytes'])} MiB: {measured}")

@@ -51,9 +51,9 @@ def forked_child(fixture):
     with fixture.worker() as worker:
         capture = fixture.begin(worker)
         worker.do("launch", kernels=250)
-        child = worker.do("fork", deadline_s=fixture.patience(20))
+        child = worker.do("fork", deadline_s=fixture.time_limit(20))
         require(child["child_exit"] == 7, f"the child ended with {child['child_exit']}, not 7")
-        require(child["ms"] < 1000 * fixture.patience(2), f"the child took {child['ms']:.0f} ms to leave")
+        require(child["ms"] < 1000 * fixture.time_limit(2), f"the child took {child['ms']:.0f} ms to leave")
         worker.do("launch", kernels=250)
         measured = expect.kernel_count(capture.stop().finish().trace, COUNTED, 500)
         require(worker.end() == 0, "the worker did not end well after the fork")
@@ -69,11 +69,11 @@ def exit_in_capture(fixture):
         worker.do("spin", ms=fixture.amount(300, 50))
         begun = time.monotonic()
         worker.do("exit", code=0)
-        code = worker.wait(fixture.patience(20))
+        code = worker.wait(fixture.time_limit(20))
         seconds = time.monotonic() - begun
         run = capture.finish(60)
     require(code == 0, f"the worker ended with {code}: {worker.errors()}")
-    require(seconds < fixture.patience(5), f"the worker took {seconds:.1f} s to leave")
+    require(seconds < fixture.time_limit(5), f"the worker took {seconds:.1f} s to leave")
     require(run.trace.outcome in ("ok", "truncated"), f"outcome {run.trace.outcome}: {run.trace.reason}")
     found = len(expect.kernels(run.trace, COUNTED))
     return {"exit_seconds": seconds, "outcome": run.trace.outcome, "kernels_kept_of_200": found}
@@ -95,7 +95,7 @@ def kill_in_capture(fixture):
         by_address = {trace.entry["address"]: trace for trace in run.traces}
         dead = by_address[worker.address]
         require(dead.outcome in ("died", "truncated"), f"outcome of the killed: {dead.outcome}, {dead.reason}")
-        require(seconds < length_ms / 1000 + fixture.patience(5), f"the capture of {length_ms} ms took {seconds:.1f} s")
+        require(seconds < length_ms / 1000 + fixture.time_limit(5), f"the capture of {length_ms} ms took {seconds:.1f} s")
         measured = expect.kernel_count(by_address[other.address], COUNTED, 200)
     return {**measured, "outcome_of_the_killed": dead.outcome, "seconds": seconds}
 

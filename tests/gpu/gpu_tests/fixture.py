@@ -74,7 +74,7 @@ class Fixture:
     def amount(self, full, quick):
         return quick if self.quick else full
 
-    def patience(self, seconds):
+    def time_limit(self, seconds):
         """A limit on time: longer where the machine is one that does other things."""
         return seconds + 20 if self.fake else seconds
 

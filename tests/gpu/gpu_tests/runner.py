@@ -29,7 +29,7 @@ PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__
 
 
 def flags(**given):
-    """The runner's flags, for whoever calls run_all directly."""
+    """The runner's flags, for direct calls of run_all."""
     return types.SimpleNamespace(**{"budget_s": 3600.0, "only": "", "skip": "", "captures": 0, "cuda": 0, **given})
 
 

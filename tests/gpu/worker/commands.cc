@@ -36,7 +36,7 @@ void Put(const Training::Result& result, Json* answer) {
   json["longest_ms"] = Quantile(result.step_ms, 1.0);
 }
 
-// A child that records, and leaves: nothing of the parent's server or GPU may be in its way.
+// A child that records, and ends: nothing of the parent's server or GPU may block it.
 Error Fork(Json* answer) {
   const pid_t child = fork();
   if (child < 0) return "fork failed";

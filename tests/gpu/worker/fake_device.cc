@@ -139,7 +139,7 @@ class FakeDevice : public Device {
   Error MakeGraph(int kernels) override {
     graph_kernels_ = kernels;
     whole_graph_ = gpu_->IsEnabled(cuda::kKindGraphTrace) != 0;
-    // Calls that build: they return as launches do, and nothing comes of them.
+    // Calls that build: they return as launches do, without an effect.
     const auto call = [this](uint32_t which) {
       gpu_->Emit(FakeGpu::Call(which, FakeGpu::NextCorrelation(), cuda::RealtimeNs()));
     };

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every trace of examples/train_loop must hold, whoever asked for it."""
+"""What every trace of examples/train_loop must hold, for any client."""
 
 from harness import traces
 

@@ -26,7 +26,7 @@ FAKE_FOLDER = os.environ.get("JOBSCOPE_TEST_FAKE", "")
 PYTHON = os.path.realpath(sys.executable)
 DEADLINE_S = 180
 
-# Of the machine that the tests run on, and of whoever runs them.
+# Of the machine that the tests run on, and of the user that runs them.
 FOREIGN = re.compile(
     r"JOBSCOPE_|LD_PRELOAD$|CUDA_INJECTION64_PATH$|NVTX_INJECTION64_PATH$|(LOCAL_|WORLD_)?(RANK|SIZE)$|SLURM_|OMPI_|PMI_|MPI_"
 )

@@ -193,7 +193,7 @@ dist.init_process_group("gloo")
 x = torch.ones(4)
 sys.stdout.write("up\\n")
 sys.stdout.flush()
-while x[0] > 0:  # until rank 0 is told to end
+while x[0] > 0:  # until the file asks rank 0 to end
     if dist.get_rank() == 0 and open(sys.argv[1]).read() == "end":
         x.fill_(-1.0)
     dist.broadcast(x, 0)

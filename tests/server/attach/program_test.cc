@@ -116,7 +116,7 @@ TEST(ProgramTest, ListOfPrograms) {
   EXPECT_EQ(Judged("/opt/train", {"train"}, "eval, tr*n ,"), Verdict::kWanted);
   EXPECT_EQ(Judged("/opt/train-1.2", {"train"}, "train"), Verdict::kWanted);  // by argv[0]
   EXPECT_EQ(Judged("/opt/eval", {"eval"}, "train"), Verdict::kNotListed);
-  EXPECT_EQ(Judged("/bin/bash", {"bash"}, "bash"), Verdict::kWanted);  // whoever names it gets it
+  EXPECT_EQ(Judged("/bin/bash", {"bash"}, "bash"), Verdict::kWanted);  // a shell, if it is named
   EXPECT_EQ(Judged(kPython, {"python", "job/train.py"}, "train.py"), Verdict::kWanted);
   EXPECT_EQ(Judged(kPython, {"python", "job/eval.py"}, "train.py"), Verdict::kNotListed);
   EXPECT_EQ(Judged("/opt/train", {"train"}, ""), Verdict::kWanted);

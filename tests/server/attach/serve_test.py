@@ -37,7 +37,7 @@ while not heard:
 """
 
 
-# Starts the server again when it is told to.
+# Starts the server again when the test asks for it.
 STARTS_AGAIN = """
 import ctypes, sys
 print("up", flush=True)

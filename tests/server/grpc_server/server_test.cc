@@ -79,7 +79,7 @@ TEST_F(ServerTest, ServesAUnixSocket) {
   EXPECT_THAT(std::string(TryAnother(address, holder).message()), HasSubstr(holder));
   EXPECT_EQ(Describe().identity().pid(), 4711);  // the socket has survived the attempt
   StopServer();
-  StartServer(Options(address));  // nothing is left in the way
+  StartServer(Options(address));  // the address is free again
   EXPECT_EQ(Describe().identity().pid(), 4711);
   StopServer();
   unlink((directory + "/s").c_str());

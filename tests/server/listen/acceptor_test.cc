@@ -134,7 +134,7 @@ TEST_F(AcceptorTest, TheOldestSilentOneMakesRoom) {
   EXPECT_FALSE(callers.back().closed());
 }
 
-// One that has asked something stays, with its call, whoever comes.
+// A connection that has sent a request stays, with its call, while others come.
 TEST_F(AcceptorTest, ARequestProtectsItsConnection) {
   StartServer();
   grpc::ClientContext context;
@@ -283,7 +283,7 @@ TEST(AcceptorClosingTest, WhatGrpcStillHoldsIsBounded) {
   EXPECT_TRUE(Eventually([&] { return count() == kPlaces + kMaxClosing; }));
   absl::SleepFor(absl::Milliseconds(200));  // of a thing that must not happen
   EXPECT_EQ(count(), kPlaces + kMaxClosing);
-  // They are run again: one lets go, another one comes.
+  // They are run again: one closes, another one comes.
   for (size_t taken = kPlaces + kMaxClosing; taken < callers.size(); ++taken) {
     {
       const absl::MutexLock lock(&mutex);

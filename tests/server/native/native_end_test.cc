@@ -53,7 +53,7 @@ TEST_F(NativeLossTest, WhileArmed) {
   EXPECT_THAT(status.error_message(), HasSubstr("its stream was lost before the start"));
 }
 
-TEST_F(NativeLossTest, WhileInLineForADelivery) {
+TEST_F(NativeLossTest, WhileQueuedForADelivery) {
   flood_.Flood(300, 100, kSegmentBytes);
   StartFlood(Options());
   auto delivering = RecordFlood("delivering");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What becomes of a capture when its stream is lost, slow, or taken over.
+// The outcomes of a capture whose stream is lost, slow, or taken over.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

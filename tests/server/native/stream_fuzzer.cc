@@ -43,7 +43,7 @@ namespace {
 constexpr char kToken[] = "0123456789abcdef-token";
 constexpr absl::Duration kRecording = absl::Milliseconds(10);
 // With a client that says nothing.
-constexpr absl::Duration kPatience = absl::Milliseconds(100);
+constexpr absl::Duration kTimeLimit = absl::Milliseconds(100);
 
 // Has an item that travels in pieces.
 class LargeCollector : public FakeCollector {
@@ -76,7 +76,7 @@ class Worker {
         *ParseListenAddress(absl::StrCat("unix:", directory.path(), "/socket"), std::nullopt);
     options.credentials.token = {directory.Write("token", kToken), "JOBSCOPE_TOKEN_FILE"};
     Require(chmod(options.credentials.token.path.c_str(), 0600) == 0);
-    options.native_limits = {kPatience, kPatience, kPatience, kPatience};
+    options.native_limits = {kTimeLimit, kTimeLimit, kTimeLimit, kTimeLimit};
     options.sessions = std::make_shared<SessionManager>(std::move(dependencies));
     options.set_recording = [](std::optional<int>) {};
     options.steps = [] { return StepHistory(); };

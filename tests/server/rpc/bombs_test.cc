@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What others send does not fill the job's memory: requests that inflate, and whoever holds the
+// Foreign input does not fill the job's memory: requests that inflate, and a program that holds the
 // port that the job wants.
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>

@@ -77,7 +77,7 @@ TEST_F(CredentialsTest, AReplacedCertificateIsShownToWhoConnects) {
   ASSERT_TRUE(Call(Tls("", "ca"), kDescribe, "").ok());
   EXPECT_FALSE(Call(Tls("", "other_ca"), kDescribe, "").ok());
 
-  // Halfway: what is there fits nothing, so the old pair stays in force.
+  // Halfway: the new file matches no other, so the old pair stays in force.
   ::testing::internal::CaptureStderr();
   Write("server.crt", files.Read("other_server.crt"), 0644);
   std::string log;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GPUs in Describe and Monitor: whoever asks the driver may be slow, hang, or have nothing to tell.
+// GPUs in Describe and Monitor: the driver's answer may be slow, hang, or be empty.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

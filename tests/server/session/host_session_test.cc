@@ -34,7 +34,7 @@ constexpr int64_t kMillisecondNs = 1'000'000;
 class Spool {
  public:
   void Attach(std::shared_ptr<xspace::Store> store) { store_ = std::move(store); }
-  // What is there now.
+  // The items so far.
   void Take() {
     while (true) {
       const std::vector<xspace::HeldItem> items = store_->Read(items_.size() + 1, 1 << 20);
@@ -268,7 +268,7 @@ TEST_F(HostSessionTest, RecordsFromTheCommandedInstantOnWhileItIsRead) {
   EXPECT_EQ(events.count, result.summary.events());
   EXPECT_EQ(result.store->events(), result.summary.events());
   EXPECT_EQ(result.store->appended_bytes(), spool.bytes());
-  EXPECT_TRUE(result.store->Items().empty()) << "all of it was given up";
+  EXPECT_TRUE(result.store->Items().empty()) << "all of it was released";
   if (result.summary.lost() == 0) ExpectConsecutive(events.whole_steps);
 }
 
@@ -278,7 +278,7 @@ TEST_F(HostSessionTest, AnInstantThatPassesUnreadIsKept) {
   Spool spool;
   spool.Attach(Armed().store);
   const StartCommand command = At(MonotonicNs(), 0, absl::Hours(1));
-  { JOBSCOPE_SCOPE("before it is told"); }
+  { JOBSCOPE_SCOPE("before the command"); }
   absl::SleepFor(absl::Milliseconds(50));
   ASSERT_TRUE(manager_->Command(ticket, command));
   // Instants of two clocks are compared, to within microseconds.
@@ -287,7 +287,7 @@ TEST_F(HostSessionTest, AnInstantThatPassesUnreadIsKept) {
   manager_->Stop("");
   const SessionResult result = Finish(&spool);
   EXPECT_LT(result.summary.late_ns(), kMostLateNs);
-  EXPECT_EQ(Named(spool.Assemble(), "before it is told"), 1);
+  EXPECT_EQ(Named(spool.Assemble(), "before the command"), 1);
 }
 
 TEST_F(HostSessionTest, AnInstantThatIsPastBeginsAtOnceAndCountsFromItsZero) {

@@ -72,7 +72,7 @@ TEST_F(SessionTest, ASecondCallerIsRefusedWithWhoAndHowLong) {
 }
 
 TEST_F(SessionTest, ASecondCallerIsRefusedWhileACollectorHangs) {
-  // What the collector is when the second caller is told.
+  // The collector's state when the second caller gets its answer.
   const auto state_when_told = [this](const std::string& verb) {
     FakeCollector hanging("hanging");
     hanging.HangIn(verb);
@@ -101,7 +101,7 @@ TEST_F(SessionTest, ASecondCallerIsRefusedWhileACollectorHangs) {
   }
 }
 
-TEST_F(SessionTest, CallersInLineAreServedInOrder) {
+TEST_F(SessionTest, QueuedCallersAreServedInOrder) {
   Make({&a_});
   Pending first = Submit(For(absl::Hours(1), "1"));
   Pending second = Submit(For(absl::Milliseconds(1), "2"));

@@ -127,7 +127,7 @@ TEST_F(SessionTest, AStartInThePastIsLateAndSaysSo) {
   EXPECT_GE(start.map.ToPs(start.start_ticks), 1'000'000'000'000);
 }
 
-// The steps that stand in the trace, whoever brought them.
+// The steps in the trace, from any source.
 TEST_F(SessionTest, MarkedStepsWinOverInferredOnes) {
   const auto inferred_from = [this] {
     return Submit(For(absl::Milliseconds(5))).Get().summary.steps_inferred_from();

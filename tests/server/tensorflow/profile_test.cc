@@ -97,7 +97,7 @@ TEST_F(ProfileTest, RefusesALargeSessionIdButNotTheConnection) {
   EXPECT_TRUE(Profile(Request(20)).status.ok());
 }
 
-TEST_F(ProfileTest, TwoCallersWaitInLine) {
+TEST_F(ProfileTest, TwoCallersAreQueued) {
   StartServer();
   grpc::ClientContext first_context, second_context;
   auto first = ProfileAsync(&first_context, Request(3'600'000, "first"));

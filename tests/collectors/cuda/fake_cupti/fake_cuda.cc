@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A libcuda.so.1 of a driver without a GPU: answers the queries that need no context. What it
-// answers is told by FakeCudaSet.
+// answers is set by FakeCudaSet.
 #include <stddef.h>
 #include <stdint.h>
 

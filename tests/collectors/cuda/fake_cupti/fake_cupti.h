@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-// All as new: this version, nothing fails, nothing hangs, no counts. Calls that hang are let go.
+// All as new: this version, nothing fails, nothing hangs, no counts. Hanging calls return.
 void FakeCuptiReset(uint32_t version);
 
 // From the call after `after` good ones on, the function returns `result`. "cuptiActivityEnable:10"

@@ -173,7 +173,7 @@ inline Buffer Request() {
   if (requested == nullptr) return buffer;
   size_t max_records = 0;
   requested(&buffer.data, &buffer.size, &max_records);
-  // As CUPTI does, unless it is told that the client has.
+  // As CUPTI does, unless a setting says that the client has.
   if (buffer.data != nullptr) std::memset(buffer.data, 0, buffer.size);
   return buffer;
 }

@@ -237,7 +237,7 @@ TEST_F(CudaDetachTest, WhileAnotherThreadIsInsideOfCudaItStays) {
   std::atomic<bool> leave{false};
   std::thread other([&] {
     while (gpu().ApiSite(2, 0, "cudaMalloc_v3020") == 0 && !leave) std::this_thread::yield();
-    // Until it is told: it is inside from the first time that it is heard.
+    // Until it is reported: it is inside from its first callback.
     inside = true;
     while (!leave) std::this_thread::yield();
   });
@@ -278,7 +278,7 @@ TEST_F(CudaDetachTest, ACallOfTheDriverThatEndsDoesNotEndTheRuntimesAroundIt) {
   EXPECT_EQ(gpu().Calls("cuptiFinalize"), 0u);
 }
 
-// One of the two calls is told of already, the other one not yet.
+// CUPTI has reported one of the two calls already, the other one not yet.
 TEST_F(CudaDetachTest, ACallBetweenTheTwoKindsOfCallbacksIsNotMistaken) {
   options_.limits.detach_wait = absl::Milliseconds(30);
   for (const char* second : {"cuptiEnableDomain:1", "cuptiEnableDomain:2"}) {
@@ -402,7 +402,7 @@ TEST_F(CudaDetachTest, AFinalizeThatHangsCostsTheGpuPartAndNotTheAnswer) {
   EXPECT_EQ(session().Named(kAddName).size(), 1u);
   EXPECT_EQ(session().report().state, CollectorState::kDegraded);
   EXPECT_THAT(session().report().reason, HasSubstr("cuptiFinalize has not returned"));
-  // The next capture is told, until the call is back.
+  // The next capture reports it, until the call is back.
   EXPECT_THAT(std::string(collector().Arm(session().request()).message()),
               HasSubstr("still hangs"));
   gpu().Release();

@@ -49,13 +49,13 @@ def main():
     versions = [tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_(\d+\.\d+)", symbols)]
     if max(versions) > (2, 34):
         failures.append(f"needs glibc {max(versions)}, the floor is 2.34")
-    # Static TLS is a scarce resource of whoever dlopens us: 16 bytes are taken, no more.
+    # Static TLS is a scarce resource of the process that dlopens the library: it takes 16 bytes, no more.
     segments = run("readelf", "-l", "-W", library)
     tls = re.findall(r"^\s+TLS(?:\s+\S+){4}\s+(0x[0-9a-f]+)", segments, re.M)
     if [int(size, 16) for size in tls] != [16]:
         failures.append(f"TLS segments: {tls}")
 
-    # Loaded late, into a process that knows nothing of it: the static TLS is to be had, and
+    # Loaded late, into a process that knows nothing of it: the static TLS is available, and
     # recording is off.
     late = ctypes.CDLL(library)
     late.jobscope_trace_next_id.restype = ctypes.c_uint64

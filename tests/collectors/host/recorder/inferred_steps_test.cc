@@ -135,7 +135,7 @@ TEST(InferredSteps, AreRecordedUntilTheProgramMarksItsOwn) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
 
-  // The program's own steps win for good, and what ran is no longer in the list.
+  // The program's own steps win permanently, and the step that ran is no longer in the list.
   const uint64_t count = Reader()->step_count();
   { JOBSCOPE_STEP("train", 1000); }
   steps = Recent();

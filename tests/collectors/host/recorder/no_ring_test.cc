@@ -117,7 +117,7 @@ TEST(NoRing, AThreadWithoutARingTakesOneThatComesBack) {
   Recording recording(kAllBits);
   Reader()->hold_ended(0);
 
-  // All rings are taken, by threads that stay until they are told.
+  // All rings are taken, by threads that stay until the promise is set.
   std::promise<void> leave;
   std::shared_future<void> left = leave.get_future().share();
   std::vector<std::thread> owners;

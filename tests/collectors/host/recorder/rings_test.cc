@@ -28,7 +28,7 @@ void Instants(uint64_t from, uint64_t count) {
   for (uint64_t i = from; i < from + count; ++i) JOBSCOPE_INSTANT("numbered", "n", i);
 }
 
-// A thread that runs what it is told, step by step.
+// A thread that runs the functions it is given, one by one.
 class Puppet {
  public:
   Puppet() : thread_([this] { Run(); }) {

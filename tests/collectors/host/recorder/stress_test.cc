@@ -109,7 +109,7 @@ struct Attempts {
   std::map<uint64_t, uint64_t> by_serial;  // threads that have ended
   uint64_t without_ring = 0;
   std::atomic<uint64_t> records{0};
-  // Lives that ended, and those of them that the reader has let go of.
+  // Lives that ended, and those of them that the reader has released.
   std::atomic<int64_t> ended{0};
   std::atomic<int64_t> released{0};
 };
@@ -285,7 +285,7 @@ TEST_P(Stress, EveryEventIsReadOrCountedAsLost) {
   while (running.load() > 0 && !testing::Test::HasFatalFailure()) {
     const uint32_t dice = random() % 16;
     if (dice == 0) Reader()->set_mask(JOBSCOPE_HOLDER_SESSION, 0);
-    // Slow, but not so slow that all wait for it to let go of rings.
+    // Slow, but not so slow that all wait for it to release rings.
     const bool waited_for = attempts.ended.load() - attempts.released.load() > form.threads / 2;
     if (form.slow && !waited_for && attempts.records.load() < next_slow &&
         attempts.records.load() < wanted) {

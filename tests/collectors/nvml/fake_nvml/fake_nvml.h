@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-// All as new: so many GPUs, nothing fails, nothing hangs, no counts. Calls that hang are let go.
+// All as new: so many GPUs, nothing fails, nothing hangs, no counts. Hanging calls return.
 // GPU n has the UUID "GPU-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadae<n as two hex digits>", as the fake
 // libcuda tells it. It is busy to 10 + n percent, and so on: see the source.
 void FakeNvmlReset(uint32_t gpus);

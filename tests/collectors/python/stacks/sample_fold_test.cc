@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What becomes of samples; no Python.
+// Folds samples into spans; needs no Python.
 #include "collectors/python/stacks/sample_fold.h"
 
 #include <memory>

@@ -114,7 +114,7 @@ TEST_F(AssemblerTest, ARankStandsBehindTheNamesOfThreads) {
     std::vector<std::string> shown;
     for (const char* plane : {"/host:CPU", "/device:GPU:0"}) {
       for (const auto& line : FindPlane(space, plane)->lines()) {
-        // Whoever looks for a line by its name finds it.
+        // A reader that looks for a line by its name finds it.
         EXPECT_THAT(line.name(), AnyOf("main", "_counters_", "Stream #7"));
         shown.push_back(line.display_name());
       }

@@ -79,7 +79,7 @@ TEST_P(StoreStreamTest, WhatIsReadIsWhatWasAppended) {
         const std::string body = Body(t, i, size);
         const ItemKind kind = random() % 4 == 0 ? ItemKind::kNames : ItemKind::kEvents;
         const auto end = std::chrono::steady_clock::now() + kTimeout;
-        // A full store takes it again once the reader has let go of enough.
+        // A full store accepts it again once the reader has released enough.
         while (!store.Append(kind, body)) {
           while (store.Full() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
           if (std::chrono::steady_clock::now() >= end) {

@@ -254,7 +254,7 @@ TEST(StoreTest, AFullStoreTakesEventsAgainOnceThereIsRoom) {
   EXPECT_LE(store.mapped_bytes(), kCap);
 }
 
-// More than the whole cap in one item, with nothing else in the way.
+// More than the whole cap in one item, in an empty store.
 TEST(StoreTest, LargeItemsComeAndGo) {
   Store store(8 * kMiB);
   for (int i = 0; i < 20; ++i) {
