@@ -33,8 +33,8 @@ struct AcceptorLimits {
   absl::Duration stop = absl::Seconds(2);
 };
 
-// Replaces gRPC's own listener, which ends permanently when accept() fails once because no descriptor
-// is free, and which accepts every connection. This one
+// Replaces gRPC's own listener, which ends permanently when accept() fails once because no
+// descriptor is free, and which accepts every connection. This one
 //   - passes a connection to gRPC only when its peer has sent something: in all of its protocols,
 //     including TLS, the caller sends first, so a silent connection costs one descriptor and no
 //     more;

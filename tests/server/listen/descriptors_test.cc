@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The job's file descriptors stay the job's, however many connect, and a shortage of them is not the
+// The job's file descriptors stay the job's, whatever connects, and a shortage of them is not the
 // server's end. On real processes with real limits.
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
