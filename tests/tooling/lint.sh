@@ -34,19 +34,6 @@ every_file_has_a_licence() { ! grep -L 'SPDX-License-Identifier: Apache-2.0' "${
 no_loose_ends() { ! grep -nE "\b(TO""DO|FIX""ME)\b" "${sources[@]}" "${python[@]}" "${shell[@]}"; }
 # clang-format leaves comments alone.
 lines_fit() { ! LC_ALL=C.UTF-8 grep -nE '^.{101}' "${sources[@]}"; }
-# Every relative link of the documents leads to a file.
-links_lead_somewhere() {
-  local document target found=0
-  while IFS=: read -r document target; do
-    target=${target#](}
-    target=${target%%[)#]*}
-    if [[ -n $target && ! $target =~ ^[a-z]+: && ! -e $(dirname "$document")/$target ]]; then
-      echo "$document: $target does not exist"
-      found=1
-    fi
-  done < <(git grep -oE '\]\([^)]+\)' -- '*.md')
-  return "$found"
-}
 python_compiles() { PYTHONPYCACHEPREFIX=$(mktemp -d) python3 -m py_compile "${python[@]}" && pyflakes3 "${python[@]}"; }
 
 check "include rules" python3 tests/tooling/check_includes.py
@@ -54,7 +41,7 @@ check "licence lines" every_file_has_a_licence
 check "loose ends" no_loose_ends
 check "lines of at most 100 columns" lines_fit
 check "clang-format of ${#sources[@]} files" clang-format --dry-run -Werror "${sources[@]}"
-check "links of documents" links_lead_somewhere
+check "links of documents" python3 tests/tooling/check_links.py
 check "shellcheck of ${#shell[@]} scripts" shellcheck "${shell[@]}"
 check "Python, ${#python[@]} files" python_compiles
 # Last: it takes minutes when nothing is cached, and tells so itself.
