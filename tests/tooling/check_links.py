@@ -40,7 +40,7 @@ def dead(root, document):
 
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2])
-    documents = [*root.glob("*.md"), *root.glob("docs/**/*.md")]
+    documents = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("deploy/**/*.md")]
     found = [f"{document.relative_to(root)}: {what} does not exist" for document in documents for what in dead(root, document)]
     print("\n".join(found) if found else f"links and paths of {len(documents)} documents exist")
     return 1 if found or not documents else 0
