@@ -21,7 +21,7 @@ CTEST = ctest -j $(JOBS) --output-on-failure --schedule-random
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
-help: ## Says what the targets do
+help: ## Lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Builds all programs into build/bin/
@@ -29,7 +29,7 @@ build: ## Builds all programs into build/bin/
 	$(CONFIGURE) release
 	$(BUILD) release --target jobscope_programs
 
-demo: ## Two training programs, one capture of both, and the report: which one is slow, and why
+demo: ## Captures two training programs and reports which one is slow, and why
 	tools/install_deps.sh build
 	$(CONFIGURE) release
 	$(BUILD) release --target capture train_loop
@@ -41,11 +41,11 @@ shipped: ## Builds libjobscope.so, libjobscope_trace.so and libjobscope_attach.s
 	$(CONFIGURE) release -DJOBSCOPE_PIC_DEPS="$$(tools/pic_deps.sh --print-prefix)"
 	$(BUILD) release --target jobscope_shipped
 
-test: shipped ## All tests but the long ones and those with peers from PyPI
+test: shipped ## Runs all tests except the long ones and those with peers from PyPI
 	$(BUILD) release
 	$(CTEST) --preset release -LE 'long|interop' $(CTEST_ARGS)
 
-sbom: shipped ## Says what the shipped libraries are made of: build/shipped/sbom.cdx.json (CycloneDX)
+sbom: shipped ## Lists the components of the shipped libraries in build/shipped/sbom.cdx.json (CycloneDX)
 	$(BUILD) release --target sbom
 
 reproducible: ## Builds the shipped libraries twice, in two folders, and compares them byte by byte
@@ -53,7 +53,7 @@ reproducible: ## Builds the shipped libraries twice, in two folders, and compare
 	tools/pic_deps.sh
 	tools/reproducible.sh
 
-check: ## The tests whose names, or a source of theirs, hold T, and nothing else, in seconds: make check T=endpoint
+check: ## Builds and runs only the tests whose names or sources contain T: make check T=endpoint
 	@test -n "$(T)" || { echo "make check: say which tests: make check T=endpoint" >&2; exit 2; }
 	@test -f build/tests/sources.txt || { tools/install_deps.sh build test && $(CONFIGURE) release; }
 	@targets=$$(ninja -C build -t targets all | sed -nE 's/^([a-z_0-9]*$(T)[a-z_0-9]*(_test|_fuzzer)): phony$$/\1/p'); \
@@ -64,7 +64,7 @@ check: ## The tests whose names, or a source of theirs, hold T, and nothing else
 # The first revision whose clients and workers this tree still serves.
 COMPAT_REVISION ?= ab90d2c
 
-compat: ## Clients and workers of another revision against this tree's, both ways: COMPAT_REVISION=ab90d2c
+compat: ## Tests clients and workers of another revision against this tree's, both ways: COMPAT_REVISION=ab90d2c
 	tools/install_deps.sh build test
 	$(CONFIGURE) release
 	$(BUILD) release --target capture clock_worker
@@ -75,30 +75,30 @@ wheel: shipped ## Builds the Python wheel into build/wheel/, and captures a proc
 	JOBSCOPE_BUILD_DIR=build python/build_wheel.sh build/wheel
 	python3 python/try_wheel.py build/wheel
 
-interop: shipped ## Tests with TensorFlow, JAX, XProf, grpcio and py-spy from PyPI, and with Debian's PyTorch and Chromium
+interop: shipped ## Runs the tests with TensorFlow, JAX, XProf, grpcio and py-spy from PyPI, and Debian's PyTorch and Chromium
 	tools/install_deps.sh interop
 	tools/venv.sh
 	$(BUILD) release
 	$(CTEST) --preset release -L interop $(CTEST_ARGS)
 
-torch-suite: shipped ## The long tests with PyPI's PyTorch: torchrun, DDP over gloo (5.4 GB on disk)
+torch-suite: shipped ## Runs the long tests with PyPI's PyTorch: torchrun, DDP over gloo (5.4 GB on disk)
 	tools/install_deps.sh interop
 	JOBSCOPE_VENV=torch tools/venv.sh
 	$(BUILD) release
 	$(CTEST) --preset release -L torch_long $(CTEST_ARGS)
 
-torch-versions: shipped ## Those with one version of PyTorch after the other: TORCH_VERSIONS="2.4.1 2.9.1" (6 GB on disk at a time)
+torch-versions: shipped ## Runs the PyTorch tests with each version in turn: TORCH_VERSIONS="2.4.1 2.9.1" (6 GB on disk at a time)
 	$(BUILD) release
 	tests/collectors/torch/torch_versions.py build $(TORCH_VERSIONS)
 
-bench: ## Measures scopes, whole captures beside the stock pair, Python, PyTorch and the report's page, into build/bench/
+bench: ## Measures the cost of scopes and of captures, beside the stock pair, into build/bench/
 	tools/install_deps.sh build test bench interop
 	tools/venv.sh
 	$(CONFIGURE) release
 	$(BUILD) release --target jobscope_programs jobscope_python_package made_runs
 	bench/run.sh build/bin build/bench
 
-lint: ## Formatting, clang-tidy, shellcheck, Python, include rules
+lint: ## Checks formatting, clang-tidy, shellcheck, Python, include rules
 	tools/install_deps.sh build lint
 	JOBSCOPE_VENV=lint tools/venv.sh
 	$(CONFIGURE) lint
@@ -108,14 +108,14 @@ format: ## Formats all C++ sources in place
 	tools/install_deps.sh lint
 	git ls-files '*.cc' '*.h' '*.c' | xargs clang-format -i
 
-asan: ## The tests of `make test` with AddressSanitizer and UBSan, those of the shipped library and of the Python package too
+asan: ## Runs all tests with AddressSanitizer and UBSan, those of the shipped library and of the Python package included
 	tools/install_deps.sh build test
 	tools/pic_deps.sh
 	$(CONFIGURE) asan -DJOBSCOPE_PIC_DEPS="$$(tools/pic_deps.sh --print-prefix)"
 	$(BUILD) asan
 	$(CTEST) --preset asan -LE 'long|interop' $(CTEST_ARGS)
 
-tsan: ## The tests of `make test` without gRPC (see CONTRIBUTING.md) with clang's ThreadSanitizer
+tsan: ## Runs all tests without gRPC (see CONTRIBUTING.md) with clang's ThreadSanitizer
 	tools/install_deps.sh build test clang
 	$(CONFIGURE) tsan
 	$(BUILD) tsan --target tsan_tests
@@ -143,14 +143,14 @@ FAULTS = python3 -B tests/faults/faults.py build/python/jobscope build/tests/lib
 # More arguments, such as FAULTS_ARGS='--only "link cut"'.
 FAULTS_ARGS ?= --write
 
-faults: shipped ## Kills, stops, cuts off, fills up: writes the outcomes into docs/reliability.md (root runs all rows)
+faults: shipped ## Runs the fault matrix (kill, stop, disconnect, full disk) and writes docs/reliability.md (root runs all rows)
 	$(BUILD) release --target faults
 	$(FAULTS) $(FAULTS_ARGS)
 
 # More arguments, such as SOAK_ARGS='--captures 100 --minutes 5'.
 SOAK_ARGS ?= --write
 
-soak: shipped ## 1,000 captures of one worker, then 30 minutes with cancels and forks: what grows, into docs/reliability.md
+soak: shipped ## Runs 1,000 captures of one worker, then 30 minutes with cancels and forks; writes its growth into docs/reliability.md
 	$(BUILD) release --target jobscope_python_package
 	python3 -B tests/faults/soak.py build/python/jobscope $(SOAK_ARGS)
 

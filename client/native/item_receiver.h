@@ -51,7 +51,7 @@ struct ReceiveLimits {
   // ReceivedItems.index_bytes: two million items, an hour of 130 busy threads.
   uint64_t index_bytes = uint64_t{512} << 20;
   // ReceivedItems.left_out_bytes: more than a worker's store holds, which is what it may still send
-  // when it is told to end.
+  // when the client asks it to end.
   uint64_t left_out_bytes = uint64_t{2} << 30;
   // While this spool is smaller, the disk's free space is checked only each time that all spools
   // together have grown by `all_disk_check_bytes`.

@@ -7,7 +7,7 @@ import documents
 
 DEADLINE_S = 120
 
-# A loader of 6 ms per batch and a model of 2 ms, in a process that is told to end by a file. What an example takes from its
+# A loader of 6 ms per batch and a model of 2 ms, in a process that a file asks to end. What an example takes from its
 # program is here, too.
 PYTHON_AROUND = """
 import os, pathlib, time

@@ -19,7 +19,8 @@ PLACES = (
 )
 # Files that act on the value of one, or advise people to change it.
 USERS = {
-    "analysis/blame/bounds.cc",
+    "analysis/blame/advice.cc",
+    "analysis/blame/advice.h",
     "analysis/verdict/verdict_text.cc",
     "client/terminal/table.cc",
     "common/xspace/assemble/loss_text.cc",
