@@ -24,15 +24,18 @@ def pattern_of(word):
 
 
 def retired_in(glossary):
-    """(pattern, what to say) of each word in the table under HEADING: | word, word | what to say |."""
+    """(its longest part, pattern, what to say) of each word in the table under HEADING: | word, word | what to say |."""
     rows = re.findall(r"^\| (.+?) \| (.+?) \|$", glossary.partition(f"\n{HEADING}\n")[2].partition("\n## ")[0], re.MULTILINE)
-    return [(pattern_of(word), instead) for words, instead in rows[1:] for word in words.split(", ")]
+    return [(max(word.strip("`").lower().split(), key=len), pattern_of(word), instead)
+            for words, instead in rows[1:] for word in words.split(", ")]  # fmt: skip
 
 
 def found_in(text, retired):
     """Yields (line number, word, what to say)."""
-    for number, line in enumerate(text.splitlines(), 1):
-        for pattern, instead in retired:
+    lower = text.lower()
+    candidates = [(pattern, instead) for part, pattern, instead in retired if part in lower]
+    for number, line in enumerate(text.splitlines() if candidates else (), 1):
+        for pattern, instead in candidates:
             for match in pattern.finditer(line):
                 yield number, match[0], instead
 
