@@ -91,12 +91,12 @@ torch-versions: shipped ## Runs the PyTorch tests with each version in turn: TOR
 	$(BUILD) release
 	tests/collectors/torch/torch_versions.py build $(TORCH_VERSIONS)
 
-bench: ## Measures the cost of scopes and of captures, beside the stock pair, into build/bench/
+bench: ## Measures the cost of scopes and of captures, beside the stock pair, into build/bench/ (BENCH_FLAGS: bench/run.sh)
 	tools/install_deps.sh build test bench interop
 	tools/venv.sh
 	$(CONFIGURE) release
 	$(BUILD) release --target jobscope_programs jobscope_python_package made_runs
-	bench/run.sh build/bin build/bench
+	bench/run.sh build/bin build/bench $(BENCH_FLAGS)
 
 lint: ## Checks formatting, clang-tidy, shellcheck, Python, include rules
 	tools/install_deps.sh build lint

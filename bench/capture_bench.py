@@ -1,29 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares captures: our workers and client, and TensorFlow's and JAX's, in one run on one machine.
 
-    tools/venv.sh --run bench/capture_bench.py BIN_DIRECTORY [OUT.json] [--runs=5] [--only=NAME,...] [--write]
+    tools/venv.sh --run bench/capture_bench.py BIN_DIRECTORY [OUT.json] [--runs=9] [--only=NAME,...]
 
 Every figure of the table comes from this run. "overhead" is the wall time of a capture minus the requested duration: of
 the whole program `capture` on our side, from exec to exit, and of the call alone on the stock side, whose client is a Python
-process that has imported TensorFlow already. "end to exit" is the part of it behind the end of the recording, which is taken from
-the trace: up to the exit of our program, or the return of the stock call. The trace lies under its final name by then.
+process that has imported TensorFlow already. "end to file" and "end to exit" are the parts of it behind the end of the
+recording, which is taken from the trace: up to the instant at which the trace has its final name, and up to the exit of our program,
+or the return of the stock call. What is timed is not watched: the client's memory is sampled in runs of their own.
 """
 
 import argparse
-import datetime
+import ctypes
 import json
 import os
 import pathlib
-import platform
 import random
 import re
+import select
 import signal
 import statistics
+import struct
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import time
+import typing
+
+import figures
+import tables
 
 REPO = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPO / "tests" / "interop"))
@@ -32,11 +38,62 @@ MIB = 1 << 20
 # Seconds to wait before measuring a worker that was idle or has just started: gRPC's callback threads sleep 100 ms
 # after a second without work, and a session in the first 100 ms of a server waits for the clocks.
 SETTLE_S = 0.5
+# Memory varies little, and is sampled in runs of its own.
+MEMORY_RUNS = 3
+RING_RECORDS_16_MIB = 524_288
+QUIET_MS = 2000
+
+
+IN_MOVED_TO, IN_CREATE = 0x80, 0x100
+
+
+class TraceWatch:
+    """Tells when a trace gets its final name below a directory, by inotify."""
+
+    def __init__(self, directory):
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self.descriptor = self._libc.inotify_init1(os.O_CLOEXEC)
+        self._folders = {}
+        self._add(directory)
+
+    def close(self):
+        os.close(self.descriptor)
+
+    def _add(self, folder):
+        handle = self._libc.inotify_add_watch(self.descriptor, os.fsencode(folder), IN_MOVED_TO | IN_CREATE)
+        if handle < 0:
+            raise OSError(ctypes.get_errno(), f"inotify_add_watch {folder}")
+        self._folders[handle] = folder
+        for entry in os.scandir(folder):  # made before it was watched
+            if entry.is_dir():
+                self._add(entry.path)
+
+    def read(self):
+        """Reads what has happened; blocks until something has. Returns whether a trace was renamed."""
+        data, at, renamed = os.read(self.descriptor, 1 << 16), 0, False
+        while at < len(data):
+            handle, mask, _, length = struct.unpack_from("iIII", data, at)
+            name = os.fsdecode(data[at + 16 : at + 16 + length].rstrip(b"\0"))
+            at += 16 + length
+            path = os.path.join(self._folders[handle], name)
+            if os.path.isdir(path):
+                self._add(path)
+            renamed = renamed or bool(mask & IN_MOVED_TO) and name.endswith(".xplane.pb")
+        return renamed
+
+
+class Timed(typing.NamedTuple):
+    overhead_s: float
+    end_to_file_s: float
+    end_to_exit_s: float
+    manifest: dict
+    directory: pathlib.Path
 
 
 class Bench:
-    def __init__(self, runs, scratch):
+    def __init__(self, runs, duration_ms, scratch):
         self.runs = runs
+        self.duration_ms = duration_ms
         self.scratch = scratch
         self.results = []
         self._children = []
@@ -77,20 +134,45 @@ class Bench:
 
     # ---- one capture each ----
 
-    def own_capture(self, addresses, duration_ms, sample_memory=True):
-        """Returns (overhead s, client peak bytes or None, end of the program in Unix ns, manifest, run directory).
-        Samples of the client's memory take turns on its locks each 2 ms: a capture that is timed takes none."""
+    def own_capture(self, addresses, duration_ms):
+        """Starts `capture` as a shell does, without pipes or programs in between, and returns what it took."""
         logdir = self.logdir()
-        begin = time.perf_counter()
-        run = clients.start_capture(addresses, logdir, duration_ms)
-        sampler = processes.MemorySampler(run.process) if sample_memory else None
-        code = run.process.wait(duration_ms / 1e3 + 120)
-        overhead, ended_unix_ns = time.perf_counter() - begin - duration_ms / 1e3, time.time_ns()
-        if code != 0:
-            raise AssertionError(run.process.output())
+        watch, file_unix_ns = TraceWatch(logdir), None
+        argv = [os.environ["JOBSCOPE_BIN"] + "/capture", "--service_addr=" + ",".join(addresses), f"--logdir={logdir}",
+                f"--duration_ms={duration_ms}"]
+        with open(self.scratch / "stderr", "w+b") as errors:
+            begin = time.perf_counter()
+            process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, close_fds=False)
+            ended = os.pidfd_open(process.pid)
+            try:
+                while True:
+                    ready = select.select([ended, watch.descriptor], [], [], duration_ms / 1e3 + 120)[0]
+                    now, now_unix_ns = time.perf_counter(), time.time_ns()
+                    if watch.descriptor in ready and watch.read():
+                        file_unix_ns = now_unix_ns
+                    if ended in ready or not ready:
+                        break
+            finally:
+                os.close(ended)
+                watch.close()
+                process.kill()
+            if process.wait() != 0:
+                errors.seek(0)
+                raise AssertionError(f"capture: exit code {process.returncode}: {errors.read().decode()}")
         directory = clients.only_run(logdir)
         manifest = json.loads((directory / "capture.json").read_text())
-        return overhead, sampler and sampler.peak_bytes(), ended_unix_ns, manifest, directory
+        entry = manifest["workers"][0]
+        end_unix_ns = entry["start_unix_ns"] + entry["duration_ns"]
+        return Timed(now - begin - duration_ms / 1e3, (file_unix_ns - end_unix_ns) / 1e9, (now_unix_ns - end_unix_ns) / 1e9,
+                     manifest, directory)  # fmt: skip
+
+    def client_memory(self, addresses, duration_ms):
+        """Returns the peak memory of the client in MiB, of a capture that is not timed: samples take turns on its locks."""
+        run = clients.start_capture(addresses, self.logdir(), duration_ms)
+        sampler = processes.MemorySampler(run.process)
+        if run.process.wait(duration_ms / 1e3 + 120) != 0:
+            raise AssertionError(run.process.output())
+        return sampler.peak_bytes() / MIB
 
     def stock_capture(self, client, addresses, duration_ms):
         """Returns (overhead s, client peak bytes, end of the call in Unix ns, run directory)."""
@@ -103,31 +185,8 @@ class Bench:
 
     def add(self, name, unit, own, stock, better="lower"):
         """Two lists of the same quantity, in the same unit."""
-        self.results.append({"name": name, "unit": unit, "own": own, "stock": stock, "better": better})
-        print(format_row(self.results[-1]), flush=True)
-
-
-def format_row(result):
-    def side(values):
-        if not values:
-            return "-"
-        middle, digits = statistics.median(values), 3 if result["unit"] in ("s", "ms", "x") else 0
-        spread = f" [{min(values):.{digits}f}, {max(values):.{digits}f}]" if len(values) > 1 else ""
-        return f"{middle:.{digits}f}{spread}"
-
-    ratio = "-"
-    if result["own"] and result["stock"] and statistics.median(result["own"]):
-        ratio = f"{statistics.median(result['stock']) / statistics.median(result['own']):.2f}"
-    n = max(len(result["own"]), len(result["stock"]))
-    return f"| {result['name']} | {result['unit']} | {n} | {side(result['own'])} | {side(result['stock'])} | {ratio} |"
-
-
-HEADER = "| what | unit | n | jobscope: median [min, max] | stock: median [min, max] | stock / jobscope |\n|---|---|---|---|---|---|"
-
-
-def own_end_to_exit(manifest, ended_unix_ns):
-    entry = manifest["workers"][0]
-    return (ended_unix_ns - entry["start_unix_ns"] - entry["duration_ns"]) / 1e9
+        self.results.append(figures.figure(name, unit, own, stock, better))
+        print(tables.format_row(self.results[-1]), flush=True)
 
 
 def stock_end_to_exit(reader, directory, ended_unix_ns):
@@ -137,36 +196,37 @@ def stock_end_to_exit(reader, directory, ended_unix_ns):
 
 
 def ordinary(bench):
-    """Measures a step loop of 5 ms for 1 s. The other side's worker is stopped meanwhile: it would use cores that one
-    side has alone in a job."""
+    """Measures a step loop of 5 ms. The other side's worker is stopped meanwhile: it would use cores that one side has
+    alone in a job."""
     own, stock = bench.own("train_loop", "--slow_ms=5"), bench.stock("tensorflow")
     client, reader = bench.stock_client(), bench.stock_client()
-    ours, theirs, our_memory, their_memory, our_exit, their_exit, their_program = [], [], [], [], [], [], []
+    ours, theirs, their_memory, our_file, our_exit, their_exit, their_program = [], [], [], [], [], [], []
     for _ in range(bench.runs):
         stock.process.signal(signal.SIGSTOP)
-        overhead, _, ended, manifest, _ = bench.own_capture([own.address], 1000, sample_memory=False)
+        timed = bench.own_capture([own.address], bench.duration_ms)
         stock.process.signal(signal.SIGCONT)
         time.sleep(SETTLE_S)
-        ours.append(overhead)
-        our_exit.append(own_end_to_exit(manifest, ended))
+        ours.append(timed.overhead_s * 1e3)
+        our_file.append(timed.end_to_file_s * 1e3)
+        our_exit.append(timed.end_to_exit_s * 1e3)
         own.process.signal(signal.SIGSTOP)
-        overhead, peak, ended, directory = bench.stock_capture(client, [stock.address], 1000)
+        overhead, peak, ended, directory = bench.stock_capture(client, [stock.address], bench.duration_ms)
         own.process.signal(signal.SIGCONT)
         time.sleep(SETTLE_S)
-        theirs.append(overhead)
+        theirs.append(overhead * 1e3)
         their_memory.append(peak / MIB)
-        their_exit.append(stock_end_to_exit(reader, directory, ended)[0])
-    for _ in range(2):
-        our_memory.append(bench.own_capture([own.address], 1000)[1] / MIB)
-    for _ in range(3):
+        their_exit.append(stock_end_to_exit(reader, directory, ended)[0] * 1e3)
+    our_memory = [bench.client_memory([own.address], bench.duration_ms) for _ in range(min(bench.runs, MEMORY_RUNS))]
+    for _ in range(min(bench.runs, MEMORY_RUNS)):
         begin = time.perf_counter()
         program = bench.stock_client()
-        bench.stock_capture(program, [stock.address], 1000)
-        their_program.append(time.perf_counter() - begin - 1)
+        bench.stock_capture(program, [stock.address], bench.duration_ms)
+        their_program.append((time.perf_counter() - begin) * 1e3 - bench.duration_ms)
         program.process.kill()
-    bench.add("overhead, step loop, 1 s", "s", ours, theirs)
-    bench.add("the same, stock client from exec on", "s", ours, their_program)
-    bench.add("end to exit, step loop", "s", our_exit, their_exit)
+    bench.add("overhead, step loop", "ms", ours, theirs)
+    bench.add("the same, stock client from exec on", "ms", ours, their_program)
+    bench.add("end to file, step loop", "ms", our_file, [])
+    bench.add("end to exit, step loop", "ms", our_exit, their_exit)
     bench.add("peak memory of the client, step loop", "MiB", our_memory, their_memory)
     bench.add(
         "peak memory of the worker, step loop", "MiB",
@@ -178,52 +238,55 @@ def requests(bench):
     """Measures whole programs `capture check` of a worker that has been idle for a second or two."""
     own = bench.own("train_loop", "--slow_ms=20")
     seconds = []
-    for _ in range(8 * bench.runs):
+    for _ in range(5 * bench.runs):
         time.sleep(random.uniform(1, 2.2))
         begin = time.perf_counter()
         run = clients.check([own.address])
-        seconds.append(time.perf_counter() - begin)
+        seconds.append((time.perf_counter() - begin) * 1e3)
         if run.exit_code != 0:
             raise AssertionError(run.process.output())
-    bench.add("check of an idle worker", "s", seconds, [])
+    bench.add("check of an idle worker", "ms", seconds, [])
 
 
-def flood(bench, name, rate, runs, duration_ms=1000):
+def flood(bench, name, rate):
     """Records one C++ thread on both sides. One worker per run: the stock one never returns its memory."""
     library = build_stock_flood(bench.scratch)
     client, reader = bench.stock_client(), bench.stock_client()
-    columns = {key: ([], []) for key in ("overhead", "exit", "peak", "after", "client", "events", "lost", "bytes")}
-    for _ in range(runs):
+    columns = {key: ([], []) for key in ("overhead", "file", "exit", "peak", "after", "client", "events", "lost", "bytes")}
+    add = lambda key, side, value: columns[key][side].append(value)  # noqa: E731
+    for run in range(bench.runs):
         own = bench.own("flood_worker", "--threads=1", f"--scopes_per_second={rate}")
         before = own.process.status_kib("VmRSS") / 1024
-        overhead, peak, ended, manifest, directory = bench.own_capture([own.address], duration_ms)
-        entry = manifest["workers"][0]
-        add = lambda key, side, value: columns[key][side].append(value)  # noqa: E731
-        add("overhead", 0, overhead)
-        add("exit", 0, own_end_to_exit(manifest, ended))
+        timed = bench.own_capture([own.address], bench.duration_ms)
+        entry = timed.manifest["workers"][0]
+        add("overhead", 0, timed.overhead_s * 1e3)
+        add("file", 0, timed.end_to_file_s * 1e3)
+        add("exit", 0, timed.end_to_exit_s * 1e3)
         add("peak", 0, own.process.status_kib("VmHWM") / 1024 - before)
         add("after", 0, own.process.status_kib("VmRSS") / 1024 - before)
-        add("client", 0, peak / MIB)
         add("events", 0, entry["events"])
         add("lost", 0, entry["lost"])
-        add("bytes", 0, sum(file.stat().st_size for file in directory.glob("*.xplane.pb")) / MIB)
+        add("bytes", 0, sum(file.stat().st_size for file in timed.directory.glob("*.xplane.pb")) / MIB)
+        if run < MEMORY_RUNS:
+            add("client", 0, bench.client_memory([own.address], bench.duration_ms))
         own.process.kill()
 
         stock = bench.stock("tensorflow", f"--flood={library},1,{rate}")
         before = stock.process.status_kib("VmRSS") / 1024
-        overhead, peak, ended, directory = bench.stock_capture(client, [stock.address], duration_ms)
-        add("overhead", 1, overhead)
+        overhead, peak, ended, directory = bench.stock_capture(client, [stock.address], bench.duration_ms)
+        add("overhead", 1, overhead * 1e3)
         add("peak", 1, stock.process.status_kib("VmHWM") / 1024 - before)
         add("after", 1, stock.process.status_kib("VmRSS") / 1024 - before)
         add("client", 1, peak / MIB)
         path = next(directory.glob("*.xplane.pb"))
         end_to_exit, events = stock_end_to_exit(reader, directory, ended)
-        add("exit", 1, end_to_exit)
+        add("exit", 1, end_to_exit * 1e3)
         add("events", 1, events)
         add("bytes", 1, path.stat().st_size / MIB)
         stock.process.kill()
-    bench.add(f"overhead, {name}", "s", *columns["overhead"])
-    bench.add(f"end to exit, {name}", "s", *columns["exit"])
+    bench.add(f"overhead, {name}", "ms", *columns["overhead"])
+    bench.add(f"end to file, {name}", "ms", *columns["file"])
+    bench.add(f"end to exit, {name}", "ms", *columns["exit"])
     bench.add(f"worker's memory added at the peak, {name}", "MiB", *columns["peak"])
     bench.add(f"worker's memory added after the answer, {name}", "MiB", *columns["after"])
     bench.add(f"peak memory of the client, {name}", "MiB", *columns["client"])
@@ -233,11 +296,58 @@ def flood(bench, name, rate, runs, duration_ms=1000):
 
 
 def flood_1m(bench):
-    flood(bench, "1 M events/s, 1 s", 1_000_000, bench.runs)
+    flood(bench, "1 M events/s", 1_000_000)
 
 
 def flood_full(bench):
-    flood(bench, "one thread at full speed, 1 s", 0, min(bench.runs, 3))
+    flood(bench, "one thread at full speed", 0)
+
+
+def loss(bench):
+    """Counts what one thread loses, with a ring of 16 MiB and in bursts."""
+    ring = f"--ring_records={RING_RECORDS_16_MIB}"
+    for name, flags in (
+        ("5 M events/s, ring of 16 MiB", [ring, "--scopes_per_second=5000000"]),
+        ("one thread at full speed, ring of 16 MiB", [ring]),
+        ("1 M events/s in bursts of 80 ms each 280 ms", ["--scopes_per_second=1000000", "--burst_ms=80", "--idle_ms=200"]),
+    ):
+        kept, lost = [], []
+        for _ in range(bench.runs):
+            own = bench.own("flood_worker", "--threads=1", *flags)
+            entry = bench.own_capture([own.address], bench.duration_ms).manifest["workers"][0]
+            kept.append(entry["events"] * 1e3 / bench.duration_ms / 1e6)
+            lost.append(entry["lost"])
+            own.process.kill()
+        bench.add(f"events kept, {name}", "M/s", kept, [], better="higher")
+        bench.add(f"events lost and counted, {name}", "events", lost, [])
+
+
+def cpu_ms(process):
+    """The CPU time of all threads that a process has and had."""
+    return time.clock_gettime(~process.pid << 3 | 2) * 1e3  # clock_getcpuclockid(3)
+
+
+def worker_cpu(bench):
+    """Measures the CPU time that captures of 2 s cost a worker that records 10 events/s."""
+    def measure(start, capture):
+        first, later = [], []
+        for _ in range(bench.runs):
+            worker = start()
+            for figures_of in (first, later):
+                before = cpu_ms(worker.process)
+                capture(worker)
+                figures_of.append(cpu_ms(worker.process) - before)
+                time.sleep(SETTLE_S)
+            worker.process.kill()
+        return first, later
+
+    client = bench.stock_client()
+    ours = measure(lambda: bench.own("flood_worker", "--threads=1", "--scopes_per_second=10"),
+                   lambda worker: bench.own_capture([worker.address], QUIET_MS))  # fmt: skip
+    theirs = measure(lambda: bench.stock("tensorflow", "--step_ms=100"),
+                     lambda worker: bench.stock_capture(client, [worker.address], QUIET_MS))  # fmt: skip
+    bench.add("CPU time of a quiet worker, first capture of 2 s", "ms", ours[0], theirs[0])
+    bench.add("CPU time of a quiet worker, later capture of 2 s", "ms", ours[1], theirs[1])
 
 
 def start_spread(bench):
@@ -246,22 +356,22 @@ def start_spread(bench):
     own = [bench.own("flood_worker", "--threads=1", "--scopes_per_second=1000") for _ in range(count)]
     ours, late, our_overhead = [], [], []
     for _ in range(bench.runs):
-        overhead, _, _, manifest, _ = bench.own_capture([worker.address for worker in own], 500)
-        our_overhead.append(overhead)
-        ours.append(manifest["start_spread_ns"] / 1e6)
-        late.append(max(worker.get("late_ns", 0) for worker in manifest["workers"]) / 1e6)
+        timed = bench.own_capture([worker.address for worker in own], 500)
+        our_overhead.append(timed.overhead_s * 1e3)
+        ours.append(timed.manifest["start_spread_ns"] / 1e6)
+        late.append(max(worker.get("late_ns", 0) for worker in timed.manifest["workers"]) / 1e6)
     bench.end_all()
     stock = [bench.stock("jax") for _ in range(count)]
     client = bench.stock_client()
     theirs, their_overhead = [], []
     for _ in range(bench.runs):
         overhead, _, _, directory = bench.stock_capture(client, [worker.address for worker in stock], 500)
-        their_overhead.append(overhead)
+        their_overhead.append(overhead * 1e3)
         starts = [traces.Trace.load(path).task_environment()["profile_start_time"] for path in directory.glob("*.xplane.pb")]
         theirs.append((max(starts) - min(starts)) / 1e6)
     bench.add("start spread, 8 workers", "ms", ours, theirs)
     bench.add("latest start after the commanded instant, 8 workers", "ms", late, [])
-    bench.add("overhead, 8 workers, 0.5 s", "s", our_overhead, their_overhead)
+    bench.add("overhead, 8 workers, 0.5 s", "ms", our_overhead, their_overhead)
 
 
 def step_time(bench):
@@ -313,37 +423,19 @@ def build_stock_flood(scratch):
     return library
 
 
-DOCUMENT = REPO / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- capture_bench begin -->", "<!-- capture_bench end -->"
-
 BENCHES = {
-    "ordinary": ordinary, "requests": requests, "flood_1m": flood_1m, "flood_full": flood_full, "start_spread": start_spread,
-    "step_time": step_time,
-}
-
-
-def machine():
-    model = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8") if line.startswith("model name")), "?")
-    return f"{os.cpu_count()} cores, {model}, Linux {platform.release()}, load {os.getloadavg()[0]:.2f} at the start"
-
-
-def write_document(where, options, results):
-    """Writes the machine, the command and the table between the marks."""
-    before, rest = DOCUMENT.read_text(encoding="utf-8").split(BEGIN)
-    after = rest.split(END)[1]
-    command = f"`tools/venv.sh --run bench/capture_bench.py build/bin --runs={options.runs} --only={options.only} --write`"
-    table = "\n".join(format_row(result) for result in results)
-    text = f"{BEGIN}\n{where[0].upper()}{where[1:]}; {datetime.date.today()}; {command}.\n\n{HEADER}\n{table}\n{END}"
-    DOCUMENT.write_text(before + text + after, encoding="utf-8")
+    "ordinary": ordinary, "requests": requests, "flood_1m": flood_1m, "flood_full": flood_full, "loss": loss,
+    "worker_cpu": worker_cpu, "start_spread": start_spread, "step_time": step_time,
+}  # fmt: skip
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("bin", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path, nargs="?")
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--duration_ms", type=int, default=1000, help="of the captures of a step loop and of floods")
     parser.add_argument("--only", default=",".join(BENCHES))
-    parser.add_argument("--write", action="store_true", help="puts machine and table into docs/benchmarks.md")
     options = parser.parse_args()
 
     os.environ["JOBSCOPE_BIN"] = str(options.bin.resolve())
@@ -352,18 +444,16 @@ def main():
     from harness import clients, processes, traces, workers
 
     with tempfile.TemporaryDirectory(prefix="jobscope-bench-") as scratch:
-        bench = Bench(options.runs, pathlib.Path(scratch))
-        where = machine()
-        print(where + "\n\n" + HEADER, flush=True)
+        bench = Bench(options.runs, options.duration_ms, pathlib.Path(scratch))
+        where = figures.machine()
+        print(where + "\n\n" + tables.HEADER, flush=True)
         for name in options.only.split(","):
             try:
                 BENCHES[name](bench)
             finally:
                 bench.end_all()
-    if options.write:
-        write_document(where, options, bench.results)
     if options.out:
-        options.out.write_text(json.dumps({"machine": where, "results": bench.results}, indent=1) + "\n")
+        figures.save(options.out, where, bench.results, "tensorflow-cpu", "jax")
 
 
 main()

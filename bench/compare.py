@@ -4,45 +4,26 @@
 
   tools/venv.sh --run bench/compare.py BEFORE.json AFTER.json
 
-Reads what Google Benchmark writes (with --benchmark_repetitions, so that there is a spread), and what capture_bench.py
-and scale_bench.py write. A figure is worse if its median is worse by more than --least, and its values are worse by the
+Reads what Google Benchmark writes (with --benchmark_repetitions, so that there is a spread), and what embed_cost and the
+benches in Python write (figures.py). A figure is worse if its median is worse by more than --least, and its values are worse by the
 one-sided Mann-Whitney test at the level --level. With fewer than four values on a side that test cannot decide, and the
 row says so. Exit code: 0; 1 if something got worse; 2 if a file cannot be compared.
 """
 import argparse
-import json
 import statistics
 import sys
 
+import figures
 from scipy import stats
 
 LEAST_VALUES = 4  # per side: with three and three, the level is 0.05 at best
 
 
-def google_benchmark(data):
-    """Returns {name: (values, better)} in nanoseconds of CPU time, from the repetitions only."""
-    found = {}
-    to_ns = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
-    for one in data["benchmarks"]:
-        if one.get("run_type") == "aggregate" or one.get("error_occurred"):
-            continue
-        found.setdefault(one["run_name"], ([], "lower"))[0].append(one["cpu_time"] * to_ns[one["time_unit"]])
-    return found
-
-
-def own_results(data):
-    return {f"{one['name']} [{one['unit']}]": (one["own"], one["better"]) for one in data["results"] if one["own"]}
-
-
 def read(path):
     try:
-        with open(path, encoding="utf-8") as file:
-            data = json.load(file)
-        if "benchmarks" in data:
-            return google_benchmark(data)
-        return own_results(data)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        print(f"compare: {path}: {error}: it is no file of Google Benchmark, capture_bench.py or scale_bench.py", file=sys.stderr)
+        return {name: (one["own"], one["better"]) for name, one in figures.load(path).items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        print(f"compare: {path}: {error!r}: it is no result file of a bench", file=sys.stderr)
         sys.exit(2)
 
 

@@ -4,7 +4,8 @@
 // time to load and start, memory, threads, idle wake-ups, fork(). Loads the library in fresh
 // processes; this program itself does not link it.
 //
-//   embed_cost LIBRARY [PROCESSES [IDLE_SECONDS]]   defaults: 20 and 10; prints one JSON object
+//   embed_cost LIBRARY [PROCESSES [IDLE_SECONDS]]   defaults: 9 and 5; prints JSON
+//                                               (bench/figures.py), all values of each figure
 #include <dirent.h>
 #include <dlfcn.h>
 #include <sys/stat.h>
@@ -90,7 +91,7 @@ double MedianForkUs() {
   return Median(us);
 }
 
-// Measures in a process of its own and prints "name value" lines.
+// Measures in a process of its own and prints "name unit value" lines.
 int MeasureOnce(const char* library, int idle_seconds) {
   const double rss_before_kb = StatusNumber("/proc/self/status", "VmRSS");
   const double fork_before_us = idle_seconds > 0 ? MedianForkUs() : 0;
@@ -117,26 +118,32 @@ int MeasureOnce(const char* library, int idle_seconds) {
     fprintf(stderr, "embed_cost: %s\n", error);
     return 1;
   }
-  printf("load_ms %f\nstart_ms %f\n", load_ms, MsSince(start_began));
-  printf("rss_added_mb %f\n", (StatusNumber("/proc/self/status", "VmRSS") - rss_before_kb) / 1024);
-  printf("anonymous_mb %f\n", StatusNumber("/proc/self/status", "RssAnon") / 1024);
+  printf("load ms %f\nstart ms %f\n", load_ms, MsSince(start_began));
+  printf("rss_added MiB %f\n", (StatusNumber("/proc/self/status", "VmRSS") - rss_before_kb) / 1024);
+  printf("anonymous MiB %f\n", StatusNumber("/proc/self/status", "RssAnon") / 1024);
   if (idle_seconds > 0) {
     const Activity before = ReadActivity();
     std::this_thread::sleep_for(std::chrono::seconds(idle_seconds));
     const Activity after = ReadActivity();
-    printf("threads_added %f\n", after.threads - 1);
-    printf("idle_switches_per_s %f\n", (after.switches - before.switches) / idle_seconds);
-    printf("idle_cpu_ms_per_s %f\n", (after.cpu_ticks - before.cpu_ticks) * 1000.0 /
-                                         static_cast<double>(sysconf(_SC_CLK_TCK)) / idle_seconds);
-    printf("fork_before_us %f\nfork_with_server_us %f\n", fork_before_us, MedianForkUs());
+    printf("threads_added threads %f\n", after.threads - 1);
+    printf("idle_switches 1/s %f\n", (after.switches - before.switches) / idle_seconds);
+    printf("idle_cpu ms/s %f\n", (after.cpu_ticks - before.cpu_ticks) * 1000.0 /
+                                     static_cast<double>(sysconf(_SC_CLK_TCK)) / idle_seconds);
+    printf("fork_before us %f\nfork_with_server us %f\n", fork_before_us, MedianForkUs());
   }
   fflush(stdout);
   return 0;
 }
 
+struct Figure {
+  std::string unit;
+  std::vector<double> values;
+};
+using Figures = std::map<std::string, Figure>;
+
 // Adds the figures of one fresh process to `figures`.
 bool MeasureInFreshProcess(const std::string& self, const std::string& library, int idle_seconds,
-                           std::map<std::string, std::vector<double>>* figures) {
+                           Figures* figures) {
   int out[2];
   if (pipe(out) != 0) return false;
   const pid_t pid = fork();
@@ -151,9 +158,11 @@ bool MeasureInFreshProcess(const std::string& self, const std::string& library, 
   close(out[1]);
   FILE* lines = fdopen(out[0], "r");
   char name[64];
+  char unit[64];
   double value = 0;
-  while (lines != nullptr && fscanf(lines, "%63s %lf", name, &value) == 2) {
-    (*figures)[name].push_back(value);
+  while (lines != nullptr && fscanf(lines, "%63s %63s %lf", name, unit, &value) == 3) {
+    (*figures)[name].unit = unit;
+    (*figures)[name].values.push_back(value);
   }
   if (lines != nullptr) fclose(lines);
   int status = 0;
@@ -169,19 +178,32 @@ int main(int argc, char** argv) {
     fprintf(stderr, "usage: embed_cost LIBRARY [PROCESSES [IDLE_SECONDS]]\n");
     return 2;
   }
-  const int processes = argc > 2 ? atoi(argv[2]) : 20;
-  const int idle_seconds = argc > 3 ? atoi(argv[3]) : 10;
+  const int processes = argc > 2 ? atoi(argv[2]) : 9;
+  const int idle_seconds = argc > 3 ? atoi(argv[3]) : 5;
   char* const self = realpath("/proc/self/exe", nullptr);
   char* const library = realpath(argv[1], nullptr);  // dlopen() would search for a bare name
                                                      // elsewhere
-  std::map<std::string, std::vector<double>> figures;
-  bool ok = MeasureInFreshProcess(self, library, idle_seconds, &figures);
-  for (int i = 1; ok && i < processes; ++i) ok = MeasureInFreshProcess(self, library, 0, &figures);
+  Figures figures;
+  bool ok = true;
+  for (int i = 0; ok && i < processes; ++i) {
+    ok = MeasureInFreshProcess(self, library, idle_seconds, &figures);
+  }
   free(self);
   free(library);
   if (!ok) return 1;
-  printf("{\"library_mb\": %.2f", static_cast<double>(file.st_size) / (1 << 20));
-  for (const auto& [name, values] : figures) printf(", \"%s\": %.2f", name.c_str(), Median(values));
-  printf(", \"processes\": %d}\n", processes);
+  figures["library"] = {"MiB", {static_cast<double>(file.st_size) / (1 << 20)}};
+  const char* separator = "";
+  printf("{\"results\": [");
+  for (const auto& [name, figure] : figures) {
+    printf(
+        "%s\n {\"name\": \"%s\", \"unit\": \"%s\", \"better\": \"lower\", \"stock\": [], \"own\": [",
+        separator, name.c_str(), figure.unit.c_str());
+    for (size_t i = 0; i < figure.values.size(); ++i) {
+      printf("%s%.3f", i == 0 ? "" : ", ", figure.values[i]);
+    }
+    printf("]}");
+    separator = ",";
+  }
+  printf("\n]}\n");
   return 0;
 }

@@ -4,7 +4,7 @@
 // for tests and benches of loss, memory and scale.
 //
 //   flood_worker --listen=127.0.0.1:0 --threads=4 --scopes_per_second=10000 [--seconds=S]
-//                [--servers=K]
+//                [--servers=K] [--burst_ms=B --idle_ms=I]
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,6 +49,8 @@ struct Options {
   std::string listen;
   int threads = 1;
   double scopes_per_second = 0;  // of the whole process; 0: as fast as possible
+  double burst_ms = 0;           // 0: without a pause
+  double idle_ms = 0;            // between two bursts
   double seconds = 0;            // 0: until SIGTERM
   int servers = 1;
   uint32_t ring_records = 0;  // 0: the recorder's default
@@ -65,7 +67,8 @@ uint64_t FloodAtFullSpeed() {
   return attempted;
 }
 
-uint64_t FloodAtRate(double scopes_per_second) {
+// Records at the rate until `end` or a stop request.
+void FloodUntil(Clock::time_point end, double scopes_per_second, uint64_t* attempted) {
   // One scope per tick at low rates, so that hundreds of quiet workers leave the machine idle. At
   // least 1 ms: a ring of 1,024 records then does not overflow between two drains at 100,000/s from
   // one thread. At most 100 ms: this bounds how late the end is noticed.
@@ -73,13 +76,29 @@ uint64_t FloodAtRate(double scopes_per_second) {
       std::clamp(std::chrono::duration<double>(1 / scopes_per_second),
                  std::chrono::duration<double>(0.001), std::chrono::duration<double>(0.1)));
   const Clock::time_point start = Clock::now();
-  uint64_t attempted = 0;
   uint64_t executed = 0;
-  for (Clock::time_point tick = start; !stop_requested; tick += pause) {
+  for (Clock::time_point tick = start; tick < end && !stop_requested; tick += pause) {
     std::this_thread::sleep_until(tick);
     const std::chrono::duration<double> elapsed = Clock::now() - start;
     const auto due = static_cast<uint64_t>(elapsed.count() * scopes_per_second);
-    for (; executed < due; ++executed) Scope(&attempted);
+    for (; executed < due; ++executed) Scope(attempted);
+  }
+}
+
+uint64_t FloodAtRate(const Options& options) {
+  const double scopes_per_second = options.scopes_per_second / options.threads;
+  uint64_t attempted = 0;
+  if (options.burst_ms == 0) {
+    FloodUntil(Clock::time_point::max(), scopes_per_second, &attempted);
+    return attempted;
+  }
+  const auto burst = std::chrono::duration_cast<Clock::duration>(
+      std::chrono::duration<double, std::milli>(options.burst_ms));
+  const auto idle = std::chrono::duration_cast<Clock::duration>(
+      std::chrono::duration<double, std::milli>(options.idle_ms));
+  while (!stop_requested) {
+    FloodUntil(Clock::now() + burst, scopes_per_second, &attempted);
+    std::this_thread::sleep_for(idle);
   }
   return attempted;
 }
@@ -116,9 +135,7 @@ int RunOneServer(const Options& options) {
   for (int i = 0; i < options.threads; ++i) {
     threads.emplace_back([&options, &attempted, i] {
       SetThreadName(("flood " + std::to_string(i)).c_str());
-      attempted += options.scopes_per_second > 0
-                       ? FloodAtRate(options.scopes_per_second / options.threads)
-                       : FloodAtFullSpeed();
+      attempted += options.scopes_per_second > 0 ? FloodAtRate(options) : FloodAtFullSpeed();
     });
   }
   WaitForEnd(options.seconds);
@@ -164,6 +181,8 @@ int RunCopies(const Options& options, const char* program) {
         StartCopy({program, "--listen=" + AddressOfCopy(options.listen, i),
                    "--threads=" + std::to_string(options.threads),
                    "--scopes_per_second=" + std::to_string(options.scopes_per_second),
+                   "--burst_ms=" + std::to_string(options.burst_ms),
+                   "--idle_ms=" + std::to_string(options.idle_ms),
                    "--seconds=" + std::to_string(options.seconds),
                    "--ring_records=" + std::to_string(options.ring_records)});
     if (child < 0) {
@@ -199,6 +218,11 @@ int Main(int argc, char** argv) {
   app.add_option("--scopes_per_second", options.scopes_per_second,
                  "of the whole process; 0: as fast as it can")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--burst_ms", options.burst_ms,
+                 "record at the rate for so long, then pause; 0: without a pause")
+      ->check(CLI::Range(0.0, 1000.0));
+  app.add_option("--idle_ms", options.idle_ms, "pause between two bursts")
+      ->check(CLI::Range(0.0, 1000.0));
   app.add_option("--seconds", options.seconds, "how long; 0: until SIGTERM")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--servers", options.servers,

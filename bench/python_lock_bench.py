@@ -23,6 +23,7 @@ import tempfile
 import threading
 import time
 
+import figures
 import jobscope
 
 KINDS = {
@@ -123,12 +124,12 @@ def measure(arguments):
         with jobscope.start_server("127.0.0.1:0", max_levels="3/1/2") as server:
             victim = Victim()
             for name, options in KINDS.items():
-                waits = []
-                for _ in range(arguments.captures):
-                    waits += capture(victim, server.address, logdir, options)
+                captures = [capture(victim, server.address, logdir, options) for _ in range(arguments.captures)]
+                waits = [wait for one in captures for wait in one]
                 found[name] = {
                     "pieces": len(waits),
                     "longest_ns": max(waits),
+                    "longest_ms": [max(one) / 1e6 for one in captures if one],
                     "over_1_ms": sum(wait > TELLING_NS for wait in waits),
                     "waited": sum(max(wait, 0) for wait in waits) / (arguments.captures * DURATION_MS * 1e6),
                 }
@@ -154,6 +155,7 @@ def main():
     if not os.path.exists("/proc/self/schedstat"):
         print("skipped: this kernel does not tell how long threads wait for a processor")
         return 77
+    where = figures.machine()
     done = subprocess.run([sys.executable, *sys.argv, "--measure"], capture_output=True, text=True, check=False,
                           env={**os.environ, "JOBSCOPE_LOG_LEVEL": "debug"})  # fmt: skip
     if done.returncode != 0:
@@ -168,8 +170,9 @@ def main():
         print(f"| {name} | {told['longest_ns'] / 1e6:.2f} ms | {told['over_1_ms']} of {told['pieces']} | {told['waited']:.2%} |")
     print("held, as the library has measured it:", holds[-1] if holds else "not at all")
     if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump({"waits": found, "holds": holds[-1] if holds else ""}, file, indent=1)
+        results = [figures.figure(f"longest wait of a capture, {name}", "ms", told["longest_ms"]) for name, told in found.items()]
+        results += [figures.figure(f"share of the time, {name}", "x", [told["waited"]]) for name, told in found.items()]
+        figures.save(arguments.json, where, results, "jobscope", "jax")
     return 0
 
 

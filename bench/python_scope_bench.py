@@ -11,7 +11,6 @@ import argparse
 import contextlib
 import functools
 import gc
-import json
 import os
 import platform
 import shutil
@@ -21,6 +20,7 @@ import tempfile
 import threading
 import time
 
+import figures
 import jobscope
 
 LOOPS = 20_000
@@ -326,6 +326,7 @@ def main():
     parser.add_argument("--json")
     arguments = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    where = figures.machine()
     times, versions = measure(arguments.rounds)
     print(", ".join(versions))
     print(f"ns per use, above an empty loop: median (min) of {arguments.rounds} rounds of {LOOPS:,}")
@@ -334,8 +335,8 @@ def main():
         cells = [f"{statistics.median(taken):.0f} ({min(taken):.0f})" if taken else "–" for taken in states.values()]
         print(f"| `{way}` | {cells[0]} | {cells[1]} |")
     if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump({"versions": versions, "loops": LOOPS, "ns": times}, file, indent=1)
+        results = [figures.figure(f"{way}, {state}", "ns", taken) for way, states in times.items() for state, taken in states.items()]
+        figures.save(arguments.json, where, results, "jobscope", "jax", "tensorflow-cpu", "torch", "nvtx")
     return 0
 
 

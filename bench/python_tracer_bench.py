@@ -14,7 +14,6 @@ largest.
 """
 import argparse
 import hashlib
-import json
 import os
 import platform
 import shutil
@@ -24,6 +23,7 @@ import tempfile
 import threading
 import time
 
+import figures
 import jobscope
 
 WAYS = (None, 0, 1, 2)
@@ -117,7 +117,7 @@ def main():
     for waiter in waiters:
         waiter.start()
     logdir = tempfile.mkdtemp(prefix="jobscope-bench-")
-    figures = {}
+    where, results = figures.machine(), []
     try:
         print(f"CPython {platform.python_version()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, "
               f"{arguments.rounds} rounds of {arguments.steps} steps, {arguments.threads} waiting threads")
@@ -125,8 +125,8 @@ def main():
         print("|---|---|---|---|---|---|")
         for name, step in STEPS.items():
             base, ratios = bench(step, arguments.rounds, arguments.steps, logdir)
-            figures[name] = {"step_ns": base, "levels": ratios}
             for level, found in ratios.items():
+                results += [figures.figure(f"{name} step, level {level}, {key}", "x", found[key]) for key in ("wall", "cpu")]
                 rate = statistics.median(found["events"]) / (arguments.steps * base * 1e-9)
                 print(f"| {name}, {base / 1e6:.1f} ms | {level} | {spread(found['wall'])} | {spread(found['cpu'])} | "
                       f"{rate:,.0f} | {found['lost']} |")
@@ -134,8 +134,7 @@ def main():
         leave.set()
         shutil.rmtree(logdir, ignore_errors=True)
     if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump(figures, file, indent=1)
+        figures.save(arguments.json, where, results, "jobscope")
     return 0
 
 

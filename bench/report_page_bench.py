@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 
+import figures
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "browser"))
 from browser import Browser, find_chromium  # noqa: E402
 
@@ -127,7 +129,7 @@ def measure_program(jobscope, scratch, rounds):
     write_run(scratch / "eight", eight, 8)
     write_run(scratch / "thousand", eight, 1024)
     write_run(scratch / "large", [large], 1)
-    figures = {}
+    results = []
     for run, what, budget_s, budget_mib in (
         ("eight", "8 workers of 20,000 events in 2 s", 1, None),
         ("thousand", "1,024 workers of 20,000 events each", 10, None),
@@ -138,8 +140,8 @@ def measure_program(jobscope, scratch, rounds):
         memory = max(mib for _, mib in measured)
         budget = f"{budget_s} s" if budget_s else f"{budget_mib} MiB"
         print(f"{what}: {statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f}), at most {memory:.0f} MiB; budget {budget}")
-        figures[run] = {"report_s": seconds, "memory_mib": memory, "budget_s": budget_s, "budget_mib": budget_mib}
-    return figures
+        results += [figures.figure(f"report, {what}", "s", seconds), figures.figure(f"memory of the report, {what}", "MiB", [memory])]
+    return results
 
 
 def open_seconds(page):
@@ -158,8 +160,9 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
+    where = figures.machine()
     with tempfile.TemporaryDirectory() as scratch:
-        figures = measure_program(arguments.jobscope, pathlib.Path(scratch), arguments.rounds)
+        results = measure_program(arguments.jobscope, pathlib.Path(scratch), arguments.rounds)
         runs = RUNS if find_chromium() is not None else {}
         if runs:
             subprocess.run([arguments.made_runs, scratch, *runs], check=True)
@@ -169,11 +172,12 @@ def main():
             subprocess.run([arguments.jobscope, "report", f"{scratch}/{run}", f"--html={page}"], check=True, stdout=subprocess.DEVNULL)
             made = time.monotonic() - begin
             seconds = [open_seconds(page) for _ in range(arguments.rounds)]
-            figures[run] = {"workers": workers, "budget_s": budget, "report_s": made, "bytes": page.stat().st_size, "open_s": seconds}
+            results += [figures.figure(f"page opened, {workers} workers", "s", seconds),
+                        figures.figure(f"report made, {workers} workers", "s", [made])]  # fmt: skip
             print(f"{workers} workers: page of {page.stat().st_size / 1e6:.2f} MB, made in {made:.2f} s, opened in "
                   f"{statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f}; budget {budget:g} s)")  # fmt: skip
     if arguments.json:
-        pathlib.Path(arguments.json).write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
+        figures.save(arguments.json, where, results)
     if not runs:
         print("pages skipped: no Chromium is installed; tools/install_deps.sh interop installs chromium-headless-shell")
         return 77

@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import resource
+import select
 import signal
 import socket
 import subprocess
@@ -23,6 +24,7 @@ import tempfile
 import threading
 import time
 
+import figures
 
 # Limit of real workers: they map rings and stores, record on their own threads, and share this machine with the client;
 # a thousand can exhaust it.
@@ -121,15 +123,15 @@ def dead_addresses(count):
 
 def peak_bytes(process):
     """Watches VmHWM until the process ends."""
-    peak = 0
-    while process.poll() is None:
+    peak, ended = 0, os.pidfd_open(process.pid)
+    while not select.select([ended], [], [], 0.02)[0]:  # sampling period
         try:
             for line in open(f"/proc/{process.pid}/status", encoding="ascii"):
                 if line.startswith("VmHWM"):
                     peak = max(peak, int(line.split()[1]) * 1024)
         except OSError:
             pass
-        time.sleep(0.02)  # sampling period
+    os.close(ended)
     return peak
 
 
@@ -147,15 +149,16 @@ def capture(binary, addresses, duration_ms, scratch, more=()):
             stdout=stdout, stderr=subprocess.DEVNULL,
         )
         peak = peak_bytes(process)
-    wall = time.perf_counter() - begin
+        wall = time.perf_counter() - begin
+        process.wait()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     manifest = json.loads(out.read_text())
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return wall - duration_ms / 1e3, peak, process.returncode, manifest, logdir, cpu
 
 
-def figures(results, options):
-    """Writes figures in the format of capture_bench.py, which compare.py reads."""
+def figures_of(results, options):
+    """Returns the figures of all runs."""
     title = f"{options.workers} workers" + (", one process each" if options.real else "")
     if options.dead != options.workers // 10:
         title += f", {options.dead} of them dead"
@@ -164,7 +167,7 @@ def figures(results, options):
                               ("peak_bytes", "bytes", "lower"), ("start_spread_ns", "ns", "lower"), ("events", "events", "higher"),
                               ("lost", "events", "lower")):
         own = [result[key] for result in results if result[key] is not None]
-        found.append({"name": f"{title}: {key}", "unit": unit, "own": own, "stock": [], "better": better})
+        found.append(figures.figure(f"{title}: {key}", unit, own, better=better))
     return found
 
 
@@ -179,7 +182,7 @@ def main():
     parser.add_argument("--duration_ms", type=int, default=1000)
     parser.add_argument("--events_per_second", type=int, default=1000)
     parser.add_argument("--max_parallel", type=int, default=256)
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=9)
     options = parser.parse_args()
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -202,9 +205,8 @@ def main():
                 count = there // options.processes + (1 if i < there % options.processes else 0)
                 load.start([options.bin / "worker_crowd", f"--count={count}",
                             f"--events_per_second={options.events_per_second}"], count)
-        where = (f"{there} workers in {there if options.real else options.processes} processes, "
-                 f"{load.resident_bytes() >> 20} MiB resident; {options.dead} addresses nobody listens on; "
-                 f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.2f}")
+        where = (f"{figures.machine()}; {there} workers in {there if options.real else options.processes} processes, "
+                 f"{load.resident_bytes() >> 20} MiB resident; {options.dead} addresses nobody listens on")
         print(where)
         print("| wall - duration s | client's CPU s | all workers' CPU s | client's peak MiB | exit | outcomes | start spread ms |"
               " events | lost |")
@@ -232,7 +234,7 @@ def main():
                 print(f"| {overhead:.2f} | {cpu:.2f} | {workers_cpu:.2f} | {peak / 2**20:.0f} | {code} | {outcomes} | "
                       f"{'-' if spread is None else f'{spread / 1e6:.3f}'} | {result['events']} | {result['lost']} |", flush=True)
         if options.out:
-            options.out.write_text(json.dumps({"machine": where, "results": figures(results, options)}, indent=1) + "\n")
+            figures.save(options.out, where, figures_of(results, options))
         expected = 3 if options.dead else 0
         if any(result["exit_code"] != expected for result in results):
             raise SystemExit(f"scale_bench: exit code {expected} was due")

@@ -9,11 +9,12 @@ and medians over the rounds. The first way, nothing, is the baseline. Exit 77 wi
 """
 import argparse
 import importlib.util
-import json
 import statistics
 import sys
 import tempfile
 import time
+
+import figures
 
 STEPS = 150  # per window
 OPERATORS = 20000
@@ -137,14 +138,18 @@ GLOO_WAYS = ("nothing", "capture without operators (host_tracer_level 1)", "capt
 
 def measure(window, rounds, ways=None):
     ways = {name: WAYS[name] for name in ways or WAYS}
-    figures = {name: [] for name in ways}
+    taken = {name: [] for name in ways}
     window()
     for _ in range(rounds):
         for name, way in ways.items():
             with way():
                 window()  # warms up the thread's first records and PyTorch's lists of callbacks
-                figures[name].append(window())
-    return {name: statistics.median(values) for name, values in figures.items()}
+                taken[name].append(window())
+    return taken
+
+
+def medians(taken):
+    return {name: statistics.median(values) for name, values in taken.items()}
 
 
 def events_per_step():
@@ -167,9 +172,9 @@ def main():
             return 77
     import torch
 
-    per_step = events_per_step()
-    step = measure(training(), options.rounds)
-    operator = measure(operators(), options.rounds)
+    where, per_step = figures.machine(), events_per_step()
+    steps, loops = measure(training(), options.rounds), measure(operators(), options.rounds)
+    step, operator = medians(steps), medians(loops)
     print(f"PyTorch {torch.__version__}; a step of {per_step:.0f} events; an operator of {operator['nothing']:.0f} ns")
     print(f"{'way':50} {'step, us':>9} {'ratio':>6} {'ns/event':>9}   {'ns more per operator in a loop':>30}")
     for name in WAYS:
@@ -181,9 +186,10 @@ def main():
     gloo_window = collectives()
     with Captured(host_tracer_level=2):
         gloo_window()
-    gloo_step = measure(training(), options.rounds, GLOO_WAYS)
-    gloo_operator = measure(operators(), options.rounds, GLOO_WAYS)
-    collective = measure(gloo_window, options.rounds, GLOO_WAYS)
+    gloo_steps, gloo_loops = (measure(make(), options.rounds, GLOO_WAYS) for make in (training, operators))
+    gloo_step, gloo_operator = medians(gloo_steps), medians(gloo_loops)
+    collectives_taken = measure(gloo_window, options.rounds, GLOO_WAYS)
+    collective = medians(collectives_taken)
     print(f"\nin a process that uses gloo; a collective of one rank of {collective['nothing']:.0f} ns")
     print(f"{'way':50} {'step, us':>9} {'ratio':>6} {'ns more per operator':>21} {'ns more per collective':>23}")
     for name in GLOO_WAYS:
@@ -192,12 +198,17 @@ def main():
             f"{gloo_operator[name] - gloo_operator['nothing']:21.0f} {collective[name] - collective['nothing']:23.0f}"
         )
     if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(
-                {"torch": torch.__version__, "events_per_step": per_step, "step_ns": step, "operator_ns": operator,
-                 "gloo_step_ns": gloo_step, "gloo_operator_ns": gloo_operator, "collective_ns": collective},
-                file, indent=1,
-            )  # fmt: skip
+        results = []
+        for what, unit, taken in (
+            ("step", "ns", steps), ("operator", "ns", loops), ("step with gloo", "ns", gloo_steps),
+            ("operator with gloo", "ns", gloo_loops), ("collective", "ns", collectives_taken),
+        ):  # fmt: skip
+            results += [figures.figure(f"{what}, {name}", unit, values) for name, values in taken.items()]
+        results += [
+            figures.figure(f"more per operator, {name}", "ns", [value - operator["nothing"] for value in values])
+            for name, values in loops.items() if name != "nothing"
+        ]  # fmt: skip
+        figures.save(options.json, where, results, "jobscope", "torch")
     return 0
 
 

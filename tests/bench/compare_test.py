@@ -57,6 +57,22 @@ class CompareTest(unittest.TestCase):
         self.assertEqual(self.compare(run([10, 11, 12, 13], "ns"), run([0.010, 0.011, 0.012, 0.013], "us"))[0], 0)
         self.assertEqual(self.compare(run([10, 11, 12, 13], "ns"), run([20, 21, 22, 23], "ns"))[0], 1)
 
+    def test_a_time_that_the_benchmark_measures_itself(self):
+        def run(times):
+            return {"benchmarks": [{"run_name": "BM/manual_time", "run_type": "iteration", "cpu_time": 7, "real_time": one,
+                                    "time_unit": "ms"} for one in times]}  # fmt: skip
+
+        self.assertEqual(self.compare(run([10, 11, 12, 13]), run([20, 21, 22, 23]))[0], 1)
+
+    def test_what_a_scope_costs_above_its_baseline(self):
+        def run(scope):
+            times = {"TwoTickReads": [100.0] * 4, "Scope": [100 + scope + i / 100 for i in range(4)]}
+            return {"benchmarks": [{"run_name": name, "cpu_time": one, "time_unit": "ns"} for name in times for one in times[name]]}
+
+        code, out, _ = self.compare(run(2), run(4))  # 2 % of the scope's time, and twice its cost
+        self.assertEqual(code, 1, out)
+        self.assertEqual(self.verdicts(out), {"TwoTickReads": "same", "Scope": "same", "Scope, above TwoTickReads": "worse"})
+
     def test_what_cannot_be_compared(self):
         good = {"results": [result([1.0])]}
         for bad in ("", "[1", "[]", '{"results": [{}]}'):

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures steps of about 10 ms of JAX, TensorFlow and PyTorch: alone, during a capture, and during the framework's own profiler.
+
+usage: framework_step_bench.py [--rounds N] [--steps N] [--json FILE]      with the package on PYTHONPATH (build/python)
+
+The ways take turns in windows of one process. Wall time, because frameworks compute on threads of their own: a busy machine
+spoils it. A figure is the median step of a window, divided by that of the window without a profiler in the same round. Exit
+77 without any of the frameworks.
+"""
+import argparse
+import contextlib
+import importlib.util
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+
+import figures
+
+STEP_S = 0.010
+SIZE = 128
+
+
+@contextlib.contextmanager
+def folder():
+    path = tempfile.mkdtemp(prefix="jobscope-bench-")
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def captured():
+    import jobscope
+
+    with folder() as path:
+        jobscope.start(path)
+        try:
+            yield
+        finally:
+            result = jobscope.stop()
+            if result.lost:
+                print("lost:", result.lost, file=sys.stderr)
+
+
+def jax_step(layers):
+    import jax
+
+    matrix = jax.numpy.ones((SIZE, SIZE)) / SIZE
+
+    @jax.jit
+    def product(x):
+        for _ in range(layers):
+            x = jax.numpy.tanh(x @ matrix)
+        return x.sum()
+
+    return lambda: product(matrix).block_until_ready()
+
+
+@contextlib.contextmanager
+def jax_profiler():
+    import jax
+
+    with folder() as path:
+        options = jax.profiler.ProfileOptions()
+        options.python_tracer_level = 0
+        jax.profiler.start_trace(path, profiler_options=options)
+        try:
+            yield
+        finally:
+            jax.profiler.stop_trace()
+
+
+def tensorflow_step(layers):
+    import tensorflow as tf
+
+    matrix = tf.ones((SIZE, SIZE)) / SIZE
+
+    @tf.function
+    def product(x):
+        for _ in range(layers):
+            x = tf.tanh(tf.matmul(x, matrix))
+        return tf.reduce_sum(x)
+
+    return lambda: product(matrix).numpy()
+
+
+@contextlib.contextmanager
+def tensorflow_profiler():
+    import tensorflow as tf
+
+    tf.profiler.experimental.start("", tf.profiler.experimental.ProfilerOptions(python_tracer_level=0))
+    try:
+        yield
+    finally:
+        tf.profiler.experimental.stop(save=False)
+
+
+def torch_step(layers):
+    import torch
+
+    torch.set_num_threads(1)
+    model = torch.nn.Sequential(*[torch.nn.Linear(SIZE, SIZE) for _ in range(layers)])
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    inputs = torch.rand(SIZE, SIZE)
+
+    def step():
+        optimizer.zero_grad()
+        model(inputs).square().mean().backward()
+        optimizer.step()
+
+    return step
+
+
+@contextlib.contextmanager
+def torch_profiler():
+    import torch
+
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        yield
+
+
+FRAMEWORKS = {
+    "jax": (jax_step, jax_profiler), "tensorflow": (tensorflow_step, tensorflow_profiler), "torch": (torch_step, torch_profiler),
+}  # fmt: skip
+
+
+def median_step(step, steps):
+    times = []
+    for _ in range(steps):
+        begin = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times)
+
+
+def calibrated(make):
+    """Returns a step of about STEP_S."""
+    few, many = 4, 24
+    times = {}
+    for layers in (few, many):
+        step = make(layers)
+        step()
+        times[layers] = min(median_step(step, 10) for _ in range(3))
+    per_layer = max((times[many] - times[few]) / (many - few), 1e-6)
+    step = make(max(1, round(few + (STEP_S - times[few]) / per_layer)))
+    step()
+    return step
+
+
+def measure(name, rounds, steps):
+    make, profiler = FRAMEWORKS[name]
+    step = calibrated(make)
+    ours, theirs, alone = [], [], []
+    for number in range(rounds + 1):
+        base = median_step(step, steps)
+        with captured():
+            our_time = median_step(step, steps)
+        with profiler():
+            their_time = median_step(step, steps)
+        if number == 0:  # warms up
+            continue
+        alone.append(base * 1e3)
+        ours.append(our_time / base)
+        theirs.append(their_time / base)
+    return [
+        figures.figure(f"step without a capture, {name}", "ms", alone),
+        figures.figure(f"step during a capture / without, {name}", "x", ours, theirs),
+    ]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+    found = [name for name in FRAMEWORKS if importlib.util.find_spec(name)]
+    if not found or not importlib.util.find_spec("jobscope"):
+        print("skipped: no", "jobscope" if found else "framework", "for", sys.executable)
+        return 77
+    where, results = figures.machine(), []
+    for name in found:
+        for figure in measure(name, options.rounds, options.steps):
+            results.append(figure)
+            print(f"{figure['name']}: {statistics.median(figure['own']):.3f} {figure['unit']}"
+                  + (f" (its own profiler {statistics.median(figure['stock']):.3f})" if figure["stock"] else ""), flush=True)  # fmt: skip
+    if options.json:
+        figures.save(options.json, where, results, "jobscope", "tensorflow-cpu", "jax", "torch")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

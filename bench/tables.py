@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the tables of docs/benchmarks.md from the result files of a run of bench/run.sh.
+
+  python3 bench/tables.py OUT_DIRECTORY [--document FILE]
+
+Each table names the machine, the versions and the date of its own run. A table whose file is missing stays as it is; in the table
+of budgets a figure that was not measured is a dash. Standard library only.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import sys
+
+import figures
+
+DOCUMENT = pathlib.Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+HEADER = "| what | unit | n | jobscope: median [min, max] | stock: median [min, max] | stock / jobscope |\n|---|---|---|---|---|---|"
+SCALE_FILES = ("scale_bench", "scale_10000", "scale_processes")
+
+# (what, result file, its figure, factor into the unit of the budget, budget, unit). The best value is the least, or, with a budget
+# that begins with ≥, the largest.
+BUDGETS = (
+    ("ordinary capture, wall minus duration", "capture_bench", "overhead, step loop [ms]", 1, "≤ 15", "ms"),
+    ("1 M events/s for 1 s", "capture_bench", "overhead, 1 M events/s [ms]", 1, "≤ 50", "ms"),
+    ("one thread at full speed for 1 s", "capture_bench", "overhead, one thread at full speed [ms]", 1, "≤ 300", "ms"),
+    ("end of the recording to the file, ordinary", "capture_bench", "end to file, step loop [ms]", 1, "≤ 1", "ms"),
+    ("end of the recording to the file, 1 M events/s", "capture_bench", "end to file, 1 M events/s [ms]", 1, "≤ 30", "ms"),
+    ("end of the recording to the file, full speed", "capture_bench", "end to file, one thread at full speed [ms]", 1, "≤ 150", "ms"),
+    ("events lost, 5 M events/s, ring of 16 MiB", "capture_bench",
+     "events lost and counted, 5 M events/s, ring of 16 MiB [events]", 1, "≤ 0", "events"),
+    ("events kept, one thread at full speed, ring of 16 MiB", "capture_bench",
+     "events kept, one thread at full speed, ring of 16 MiB [M/s]", 1, "≥ 15", "M/s"),
+    ("events lost, bursts of 80 ms at 1 M/s", "capture_bench",
+     "events lost and counted, 1 M events/s in bursts of 80 ms each 280 ms [events]", 1, "≤ 0", "events"),
+    ("worker's CPU, first quiet capture of 2 s", "capture_bench", "CPU time of a quiet worker, first capture of 2 s [ms]", 1, "≤ 15", "ms"),
+    ("worker's CPU, later quiet capture of 2 s", "capture_bench", "CPU time of a quiet worker, later capture of 2 s [ms]", 1, "≤ 5", "ms"),
+    ("threads added to an idle worker", "embed_cost", "threads_added [threads]", 1, None, ""),
+    ("wake-ups of an idle worker", "embed_cost", "idle_switches [1/s]", 1, None, "1/s"),
+    ("active scope above two tick reads", "scope_bench", "Scope, above TwoTickReads", 1, "≤ 3", "ns"),
+    ("active scope above two tick reads, two threads", "scope_bench", "ScopeTwoThreads/threads:2, above TwoTickReads", 1, "≤ 3", "ns"),
+    ("four numbers, above the scope alone", "scope_bench", "ScopeWithFourNumbers, above Scope", 1, "≤ 8", "ns"),
+    ("a string of 20 bytes, above the scope alone", "scope_bench", "ScopeWithString, above Scope", 1, "≤ 12", "ns"),
+    ("drain and encode, plain", "drain_bench", "BM_DrainAndEncode/0/manual_time, rate", 1e-6, "≥ 25", "M/s"),
+    ("drain and encode, integer", "drain_bench", "BM_DrainAndEncode/2/manual_time, rate", 1e-6, "≥ 20", "M/s"),
+    ("drain and encode, integer and string", "drain_bench", "BM_DrainAndEncode/3/manual_time, rate", 1e-6, "≥ 14", "M/s"),
+    ("assemble, events of 8 runs interleaved", "segment_bench", "BM_Assemble/runs:8/stretch:1, rate", 1e-9, "≥ 1.2", "GB/s"),
+    ("1,000 addresses, 100 dead", "scale_bench", "1000 workers: overhead_s [s]", 1, "≤ 1", "s"),
+    ("10,000 addresses, 1,000 dead", "scale_10000", "10000 workers: overhead_s [s]", 1, "≤ 15", "s"),
+    ("client's memory for 10,000 addresses", "scale_10000", "10000 workers: peak_bytes [bytes]", 2**-20, "≤ 700", "MiB"),
+    ("250 quiet processes and 750 dead addresses", "scale_processes",
+     "1000 workers, one process each, 750 of them dead: overhead_s [s]", 1, "≤ 4", "s"),
+    ("worker's memory after a capture at full speed", "capture_bench",
+     "worker's memory added after the answer, one thread at full speed [MiB]", 1, "≤ 4", "MiB"),
+    ("start spread, 8 workers", "capture_bench", "start spread, 8 workers [ms]", 1, "≤ 0.2", "ms"),
+    ("step of 10 ms during a capture, JAX", "framework_step_bench", "step during a capture / without, jax [x]", 1, "≤ 1.01", "x"),
+    ("step of 10 ms during a capture, TensorFlow", "framework_step_bench",
+     "step during a capture / without, tensorflow [x]", 1, "≤ 1.01", "x"),
+    ("step of 10 ms during a capture, PyTorch", "torch_step_bench", "step during a capture / without, torch [x]", 1, "≤ 1.01", "x"),
+    ("one operator of PyTorch", "torch_ops_bench", "more per operator, capture with operators [ns]", 1, "≤ 100", "ns"),
+)  # fmt: skip
+
+
+def spread(values, digits):
+    text = f"{statistics.median(values):.{digits}f}"
+    return text + (f" [{min(values):.{digits}f}, {max(values):.{digits}f}]" if len(values) > 1 else "")
+
+
+def format_row(result):
+    """Returns a row of the comparison with the stock profilers."""
+    own, stock = result["own"], result["stock"]
+    digits = {"s": 3, "ms": 3, "x": 3, "M/s": 1}.get(result["unit"], 0)
+    cells = [spread(values, digits) if values else "-" for values in (own, stock)]
+    ratio = f"{statistics.median(stock) / statistics.median(own):.2f}" if own and stock and statistics.median(own) else "-"
+    n = max(len(own), len(stock))
+    return f"| {result['name']} | {result['unit']} | {n} | {cells[0]} | {cells[1]} | {ratio} |"
+
+
+def read(path):
+    """Returns (figures by name, the line that says where and when), or (None, None) without a file."""
+    if not path.exists():
+        return None, None
+    data = json.loads(path.read_text(encoding="utf-8"))
+    found = figures.load(path)
+    for one in data.get("benchmarks", []):
+        rate = one.get("items_per_second", one.get("bytes_per_second"))
+        if rate is not None and one.get("run_type") != "aggregate":
+            name = one["run_name"] + ", rate"
+            found.setdefault(name, figures.figure(name, "1/s", [], better="higher"))["own"].append(rate)
+    return found, ", ".join(data[key] for key in ("machine", "versions", "date") if key in data)
+
+
+def comparison(out):
+    found, where = read(out / "capture_bench.json")
+    if found is None:
+        return None
+    return "\n".join([where[0].upper() + where[1:] + ".", "", HEADER, *map(format_row, found.values())])
+
+
+def scale(out):
+    lines = []
+    for file in SCALE_FILES:
+        found, where = read(out / f"{file}.json")
+        if found is None:
+            continue
+        title = next(iter(found)).split(":")[0]
+        key = lambda name: next((one["own"] for label, one in found.items() if label.startswith(f"{title}: {name} ")), [])  # noqa: B023, E731
+        cells = [
+            spread(key("overhead_s"), 2), spread(key("client_cpu_s"), 2), spread(key("workers_cpu_s"), 2),
+            spread([value / 2**20 for value in key("peak_bytes")], 0),
+            spread([value / 1e6 for value in key("start_spread_ns")], 3) if key("start_spread_ns") else "-", where,
+        ]  # fmt: skip
+        lines.append("| " + " | ".join([title, *cells]) + " |")
+    if not lines:
+        return None
+    head = ("what", "wall - duration s", "client's CPU s", "all workers' CPU s", "client's peak MiB", "start spread ms", "where")
+    return "\n".join(["| " + " | ".join(head) + " |", "|---" * len(head) + "|", *lines])
+
+
+def budgets(out):
+    files = {file: read(out / f"{file}.json")[0] for file in {row[1] for row in BUDGETS}}
+    if not any(files.values()):
+        return None
+    where = read(out / "capture_bench.json")[1]
+    lines = [f"{where}.\n"] if where else []
+    lines += ["| what | budget | measured: median [min, max] | n | |", "|---|---|---|---|---|"]
+    for what, file, name, factor, budget, unit in BUDGETS:
+        values = [value * factor for value in (files[file] or {}).get(name, {"own": []})["own"]]
+        verdict = ""
+        if values and budget:
+            bound, middle = float(budget.split()[1]), statistics.median(values)
+            verdict = "kept" if (middle >= bound if budget[0] == "≥" else middle <= bound) else "**missed**"
+        measured = f"{spread(values, 3 if unit == 'x' else 2)} {unit}" if values else "-"
+        lines.append(f"| {what} | {f'{budget} {unit}' if budget else '-'} | {measured} | {len(values) or '-'} | {verdict} |")
+    return "\n".join(lines)
+
+
+TABLES = {"comparison": comparison, "scale": scale, "budgets": budgets}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--document", type=pathlib.Path, default=DOCUMENT)
+    options = parser.parse_args()
+    text = options.document.read_text(encoding="utf-8")
+    for name, make in TABLES.items():
+        table = make(options.out)
+        if table is None:
+            print(f"tables: {options.out} has no figures for the table '{name}', which stays as it is")
+            continue
+        begin, end = f"<!-- {name} begin -->\n", f"<!-- {name} end -->"
+        before, rest = text.split(begin)
+        text = before + begin + table + "\n" + end + rest.split(end)[1]
+    options.document.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

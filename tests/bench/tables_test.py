@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bench/tables.py: writes the tables of docs/benchmarks.md from result files."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+REPO = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPO / "bench"))
+import figures  # noqa: E402
+import tables  # noqa: E402
+
+
+class TablesTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.out = pathlib.Path(folder.name)
+        self.document = self.out / "benchmarks.md"
+        self.document.write_text((REPO / "docs" / "benchmarks.md").read_text(encoding="utf-8"), encoding="utf-8")
+
+    def write(self):
+        command = [sys.executable, "-B", REPO / "bench" / "tables.py", self.out, f"--document={self.document}"]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        return self.document.read_text(encoding="utf-8"), done.stdout
+
+    def test_without_figures_the_page_stays_as_it_is(self):
+        before = self.document.read_text(encoding="utf-8")
+        after, told = self.write()
+        self.assertEqual(after, before)
+        self.assertEqual(told.count("stays as it is"), len(tables.TABLES))
+
+    def test_tables_of_a_run(self):
+        figures.save(self.out / "capture_bench.json", "9 cores, Abacus", [
+            figures.figure("overhead, step loop", "ms", [10, 12, 11], [20, 24, 22]),
+            figures.figure("events kept, one thread at full speed, ring of 16 MiB", "M/s", [14.0, 13.0], better="higher"),
+        ], "no such package")  # fmt: skip
+        figures.save(self.out / "scale_bench.json", "somewhere", [
+            figures.figure("1000 workers: overhead_s", "s", [0.5, 0.7]), figures.figure("1000 workers: client_cpu_s", "s", [1.0]),
+            figures.figure("1000 workers: workers_cpu_s", "s", [2.0]),
+            figures.figure("1000 workers: peak_bytes", "bytes", [70 << 20]),
+        ])  # fmt: skip
+        drain = {"run_name": "BM_DrainAndEncode/0/manual_time", "real_time": 1, "time_unit": "ms", "items_per_second": 26e6}
+        (self.out / "drain_bench.json").write_text(json.dumps({"benchmarks": [drain]}), encoding="utf-8")
+        text, told = self.write()
+        self.assertEqual(told, "")
+        for row in (
+            "9 cores, Abacus, Python 3.",
+            "| overhead, step loop | ms | 3 | 11.000 [10.000, 12.000] | 22.000 [20.000, 24.000] | 2.00 |",
+            "| 1000 workers | 0.60 [0.50, 0.70] | 1.00 | 2.00 | 70 | - | somewhere, Python 3.",
+            "| ordinary capture, wall minus duration | ≤ 15 ms | 11.00 [10.00, 12.00] ms | 3 | kept |",
+            "| events kept, one thread at full speed, ring of 16 MiB | ≥ 15 M/s | 13.50 [13.00, 14.00] M/s | 2 | **missed** |",
+            "| drain and encode, plain | ≥ 25 M/s | 26.00 M/s | 1 | kept |",
+            "| 1,000 addresses, 100 dead | ≤ 1 s | 0.60 [0.50, 0.70] s | 2 | kept |",
+            "| assemble, events of 8 runs interleaved | ≥ 1.2 GB/s | - | - |  |",
+        ):
+            self.assertIn(row, text)
+        self.assertEqual(self.write()[0], text)  # again: the same
+
+    # A figure that a bench calls otherwise would be a dash for ever.
+    def test_budgets_name_figures_of_the_benches(self):
+        sources = "".join(path.read_text(encoding="utf-8") for path in (REPO / "bench").glob("*_*.*") if path.is_file())
+        for _, file, name, *_ in tables.BUDGETS:
+            if file in ("capture_bench", "embed_cost"):
+                for word in name.rsplit(" [", 1)[0].split(", ", 1):
+                    self.assertIn(word, sources, name)
+
+
+if __name__ == "__main__":
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    unittest.main(verbosity=2)
