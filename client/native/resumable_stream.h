@@ -28,7 +28,7 @@ namespace jobscope {
 
 // Limits of silence on a stream.
 struct StreamTimeouts {
-  // Workers send progress at least every two seconds. A stream on which nothing arrives for this
+  // Workers send progress at least every four seconds. A stream on which nothing arrives for this
   // long may be a slow link (a message is visible only once it is complete) or a dead one: the
   // client then calls Describe over a separate connection, which does not queue behind the stream.
   // It counts from the last time at which this client itself did not keep up

@@ -30,10 +30,10 @@ using Phase = NativeCapture::Phase;
 constexpr absl::Duration kMaxQueueTime = absl::Seconds(30);
 
 // Intervals of progress messages. Each costs the job about 0.3 ms on gRPC's threads, and a client
-// of thousands of workers most of its time. An armed worker only shows that it is alive; a client
-// that starts at a step predicts it from the progress; while recording, items that do not fill a
-// message travel with it.
-constexpr absl::Duration kArmedInterval = absl::Seconds(2);
+// of thousands of workers most of its time. An armed worker only shows that it is alive, to clients
+// that probe one that has been silent for 7 s; a client that starts at a step predicts it from the
+// progress; while recording, items that do not fill a message travel with it.
+constexpr absl::Duration kArmedInterval = absl::Seconds(4);
 constexpr absl::Duration kArmedByStepsInterval = absl::Milliseconds(200);
 constexpr absl::Duration kRecordingInterval = absl::Milliseconds(500);
 

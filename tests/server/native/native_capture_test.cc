@@ -252,12 +252,12 @@ TEST_F(NativeCaptureTest, ProgressByStepsComesAtMostFiveTimesASecond) {
 }
 
 // Thousands of armed workers must leave their client time to start them.
-TEST_F(NativeCaptureTest, AnArmedOneSaysEveryTwoSecondsThatItIsAlive) {
+TEST_F(NativeCaptureTest, AnArmedOneSaysEveryFourSecondsThatItIsAlive) {
   StartServer();
   const absl::Time before = absl::Now();
   auto stream = Arm();
   ASSERT_TRUE(stream->Await(v1::CaptureResponse::kProgress).has_value());
-  EXPECT_GE(absl::Now() - before, absl::Milliseconds(1900));
+  EXPECT_GE(absl::Now() - before, absl::Milliseconds(3900));
   EXPECT_EQ(stream->progress.back().state(), "armed");
   ASSERT_TRUE(stream->Send(StartRequestOf(absl::Minutes(1))));
   do {
