@@ -19,7 +19,6 @@ import random
 import re
 import select
 import signal
-import statistics
 import struct
 import subprocess
 import sys
