@@ -4,8 +4,8 @@
 
   python3 bench/tables.py OUT_DIRECTORY [--document FILE]
 
-Each table names the machine, the versions and the date of its own run. A table whose file is missing stays as it is; in the table
-of budgets a figure that was not measured is a dash. Standard library only.
+Each table names the machine, the versions and the date of its own runs. A table whose files are missing stays as it is; a figure that
+was not measured is a dash. Standard library only.
 """
 import argparse
 import json
@@ -61,6 +61,29 @@ BUDGETS = (
     ("one operator of PyTorch", "torch_ops_bench", "more per operator, capture with operators [ns]", 1, "≤ 100", "ns"),
 )  # fmt: skip
 
+# Likewise, without budgets of their own.
+OPERATIONS = (
+    ("empty loop", "scope_bench", "EmptyLoop", 1, None, "ns"),
+    ("two tick reads", "scope_bench", "TwoTickReads", 1, None, "ns"),
+    ("inactive scope (budget: 1 ns above the empty loop)", "scope_bench", "InactiveScope", 1, None, "ns"),
+    ("inactive scope with two arguments", "scope_bench", "InactiveScopeWithArgs", 1, None, "ns"),
+    ("active scope, above two tick reads", "scope_bench", "Scope, above TwoTickReads", 1, None, "ns"),
+    ("… on two threads", "scope_bench", "ScopeTwoThreads/threads:2, above TwoTickReads", 1, None, "ns"),
+    ("… while a reader drains", "scope_bench", "ScopeWhileDrained, above TwoTickReads", 1, None, "ns"),
+    ("an integer, above the scope alone", "scope_bench", "ScopeWithInteger, above Scope", 1, None, "ns"),
+    ("step (two records, trigger, recent steps), above two tick reads", "scope_bench", "Step, above TwoTickReads", 1, None, "ns"),
+    ("scope around dependent work, above the work alone", "scope_bench", "ScopeAroundWork, above WorkAlone", 1, None, "ns"),
+    ("events copied out of a full ring", "scope_bench", "ReadEvents, rate", 1e-6, None, "M/s"),
+    ("add, sort and encode an event, depth 3", "segment_bench", "BM_AddAndEncode/depth:3/fanout:4, rate", 1e-6, None, "M/s"),
+    ("… with one integer stat", "segment_bench", "BM_AddAndEncodeWithStats, rate", 1e-6, None, "M/s"),
+    ("… into the store, page faults included", "segment_bench", "BM_AddIntoStore, rate", 1e-6, None, "M/s"),
+    ("assemble: index alone", "segment_bench", "BM_AssembleIndexOnly, rate", 1e-9, None, "GB/s"),
+    ("assemble, 1 run per line, everything copied once", "segment_bench", "BM_Assemble/runs:1/stretch:1, rate", 1e-9, None, "GB/s"),
+    ("assemble, 8 runs per line, in stretches of 100 events", "segment_bench", "BM_Assemble/runs:8/stretch:100, rate", 1e-9, None, "GB/s"),
+    ("assemble into parts of 16 MiB, 2 runs per line", "segment_bench", "BM_AssembleParts, rate", 1e-9, None, "GB/s"),
+    ("scan a finished trace", "segment_bench", "BM_Scan, rate", 1e-9, None, "GB/s"),
+)  # fmt: skip
+
 
 def spread(values, digits):
     text = f"{statistics.median(values):.{digits}f}"
@@ -88,6 +111,9 @@ def read(path):
         if rate is not None and one.get("run_type") != "aggregate":
             name = one["run_name"] + ", rate"
             found.setdefault(name, figures.figure(name, "1/s", [], better="higher"))["own"].append(rate)
+    context = data.get("context")  # of Google Benchmark
+    if context:
+        return found, f"{context['num_cpus']} cores, load {context['load_avg'][0]:.2f} at the start, {context['date'][:10]}"
     return found, ", ".join(data[key] for key in ("machine", "versions", "date") if key in data)
 
 
@@ -118,25 +144,44 @@ def scale(out):
     return "\n".join(["| " + " | ".join(head) + " |", "|---" * len(head) + "|", *lines])
 
 
+def measured(out, rows):
+    """Returns (the line that says where and when, [(row, its values in the row's unit), ...]), or (None, None) without files."""
+    files = {file: read(out / f"{file}.json") for file in dict.fromkeys(row[1] for row in rows)}
+    if not any(found for found, _ in files.values()):
+        return None, None
+    where = "; ".join(dict.fromkeys(where for _, where in files.values() if where))
+    values = lambda row: [value * row[3] for value in (files[row[1]][0] or {}).get(row[2], {"own": []})["own"]]  # noqa: E731
+    return where, [(row, values(row)) for row in rows]
+
+
+def cell(values, unit):
+    return f"{spread(values, 3 if unit == 'x' else 2)} {unit}".rstrip() if values else "-"
+
+
 def budgets(out):
-    files = {file: read(out / f"{file}.json")[0] for file in {row[1] for row in BUDGETS}}
-    if not any(files.values()):
+    where, rows = measured(out, BUDGETS)
+    if rows is None:
         return None
-    where = read(out / "capture_bench.json")[1]
-    lines = [f"{where}.\n"] if where else []
-    lines += ["| what | budget | measured: median [min, max] | n | |", "|---|---|---|---|---|"]
-    for what, file, name, factor, budget, unit in BUDGETS:
-        values = [value * factor for value in (files[file] or {}).get(name, {"own": []})["own"]]
+    lines = [f"{where}.", "", "| what | budget | measured: median [min, max] | n | |", "|---|---|---|---|---|"]
+    for (what, _, _, _, budget, unit), values in rows:
         verdict = ""
         if values and budget:
             bound, middle = float(budget.split()[1]), statistics.median(values)
             verdict = "kept" if (middle >= bound if budget[0] == "≥" else middle <= bound) else "**missed**"
-        measured = f"{spread(values, 3 if unit == 'x' else 2)} {unit}" if values else "-"
-        lines.append(f"| {what} | {f'{budget} {unit}' if budget else '-'} | {measured} | {len(values) or '-'} | {verdict} |")
+        lines.append(f"| {what} | {f'{budget} {unit}' if budget else '-'} | {cell(values, unit)} | {len(values) or '-'} | {verdict} |")
     return "\n".join(lines)
 
 
-TABLES = {"comparison": comparison, "scale": scale, "budgets": budgets}
+def operations(out):
+    where, rows = measured(out, OPERATIONS)
+    if rows is None:
+        return None
+    lines = [f"{where}.", "", "| what | median [min, max] | n |", "|---|---|---|"]
+    lines += [f"| {row[0]} | {cell(values, row[5])} | {len(values) or '-'} |" for row, values in rows]
+    return "\n".join(lines)
+
+
+TABLES = {"comparison": comparison, "scale": scale, "budgets": budgets, "operations": operations}
 
 
 def main():

@@ -45,6 +45,9 @@ class TablesTest(unittest.TestCase):
         ])  # fmt: skip
         drain = {"run_name": "BM_DrainAndEncode/0/manual_time", "real_time": 1, "time_unit": "ms", "items_per_second": 26e6}
         (self.out / "drain_bench.json").write_text(json.dumps({"benchmarks": [drain]}), encoding="utf-8")
+        scopes = [{"run_name": name, "cpu_time": ns, "time_unit": "ns"} for name, ns in (("TwoTickReads", 20), ("Scope", 22))]
+        context = {"num_cpus": 5, "load_avg": [0.5], "date": "2026-01-02T03:04:05+00:00"}
+        (self.out / "scope_bench.json").write_text(json.dumps({"context": context, "benchmarks": scopes}), encoding="utf-8")
         text, told = self.write()
         self.assertEqual(told, "")
         for row in (
@@ -53,6 +56,8 @@ class TablesTest(unittest.TestCase):
             "| 1000 workers | 0.60 [0.50, 0.70] | 1.00 | 2.00 | 70 | - | somewhere, Python 3.",
             "| ordinary capture, wall minus duration | ≤ 15 ms | 11.00 [10.00, 12.00] ms | 3 | kept |",
             "| events kept, one thread at full speed, ring of 16 MiB | ≥ 15 M/s | 13.50 [13.00, 14.00] M/s | 2 | **missed** |",
+            "| active scope, above two tick reads | 2.00 ns | 1 |",
+            "5 cores, load 0.50 at the start, 2026-01-02.",
             "| drain and encode, plain | ≥ 25 M/s | 26.00 M/s | 1 | kept |",
             "| 1,000 addresses, 100 dead | ≤ 1 s | 0.60 [0.50, 0.70] s | 2 | kept |",
             "| assemble, events of 8 runs interleaved | ≥ 1.2 GB/s | - | - |  |",
