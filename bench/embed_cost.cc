@@ -196,7 +196,8 @@ int main(int argc, char** argv) {
   printf("{\"results\": [");
   for (const auto& [name, figure] : figures) {
     printf(
-        "%s\n {\"name\": \"%s\", \"unit\": \"%s\", \"better\": \"lower\", \"stock\": [], \"own\": [",
+        "%s\n {\"name\": \"%s\", \"unit\": \"%s\", \"better\": \"lower\", \"stock\": [], \"own\": "
+        "[",
         separator, name.c_str(), figure.unit.c_str());
     for (size_t i = 0; i < figure.values.size(); ++i) {
       printf("%s%.3f", i == 0 ? "" : ", ", figure.values[i]);
