@@ -125,7 +125,7 @@ tsan-long: ## The recorder's accounting under ThreadSanitizer, 100 million recor
 	tools/install_deps.sh build test clang
 	$(CONFIGURE) tsan
 	$(BUILD) tsan --target recorder_stress_test
-	JOBSCOPE_LONG_TESTS=1 $(CTEST) --preset tsan --no-tests=error -R '^recorder_stress_long' $(CTEST_ARGS)
+	JOBSCOPE_LONG_TESTS=1 $(CTEST) --preset tsan --no-tests=error -L tsan_long $(CTEST_ARGS)
 
 # For how long each fuzzer runs.
 FUZZ_SECONDS ?= 60
@@ -133,7 +133,7 @@ FUZZ_SECONDS ?= 60
 fuzz: ## Builds the fuzzers and runs each for a minute
 	tools/install_deps.sh build test clang
 	$(CONFIGURE) fuzz
-	$(BUILD) fuzz --target $$(ninja -C build/fuzz -t targets all | sed -nE 's/^([a-z_]+_fuzzer): phony$$/\1/p')
+	$(BUILD) fuzz --target fuzzers
 	tests/tooling/fuzz.sh build/fuzz/tests $(FUZZ_SECONDS)
 
 fuzz-coverage: fuzz ## The same, and which lines of the parsers they reach, into docs/reliability.md

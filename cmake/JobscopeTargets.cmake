@@ -133,8 +133,12 @@ function(jobscope_label_tsan target)
 endfunction()
 
 # jobscope_fuzzer(NAME SOURCES... LIBS... PARSERS files...): the program NAME_fuzzer. With JOBSCOPE_BUILD_FUZZERS it uses
-# libFuzzer, otherwise it runs the corpus tests/fuzz/corpus/NAME; both are registered as tests. PARSERS: the files, seen from
-# the top, that read the bytes. `make fuzz-coverage` measures what of them the fuzzers reach.
+# libFuzzer, otherwise it runs the corpus tests/fuzz/corpus/NAME; both are registered as tests of the label `fuzz`. PARSERS: the
+# files, seen from the top, that read the bytes. `make fuzz-coverage` measures what of them the fuzzers reach. The target
+# `fuzzers` builds all of them.
+if(JOBSCOPE_BUILD_TESTS)
+  add_custom_target(fuzzers)
+endif()
 file(WRITE ${PROJECT_BINARY_DIR}/tests/fuzzers.txt "")
 function(jobscope_fuzzer name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;PARSERS" ${ARGN})
@@ -156,6 +160,7 @@ function(jobscope_fuzzer name)
     set(arguments ${corpus})
   endif()
   set_target_properties(${name}_fuzzer PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  add_dependencies(fuzzers ${name}_fuzzer)
   add_test(NAME ${name}_fuzzer_corpus COMMAND ${name}_fuzzer ${arguments})
-  set_tests_properties(${name}_fuzzer_corpus PROPERTIES TIMEOUT 300)
+  set_tests_properties(${name}_fuzzer_corpus PROPERTIES TIMEOUT 300 LABELS fuzz)
 endfunction()
