@@ -7,7 +7,8 @@
 # usage: tests/tooling/fuzz.sh FUZZER_DIRECTORY SECONDS_EACH [NAME...]
 #
 # A fuzzer is a program named <name>_fuzzer; its corpus, if there is one, is tests/fuzz/corpus/<name>/. New inputs go to
-# FUZZER_DIRECTORY/corpus/<name>/, not into the tree; what was reached, to FUZZER_DIRECTORY/coverage/ (fuzz_coverage.py).
+# FUZZER_DIRECTORY/corpus/<name>/, not into the tree; what was reached, and "<runs> <seconds>", to FUZZER_DIRECTORY/coverage/
+# (fuzz_coverage.py).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 fuzzers=${1:?usage: fuzz.sh FUZZER_DIRECTORY SECONDS_EACH [NAME...]}
@@ -34,8 +35,13 @@ for fuzzer in "${found[@]}"; do
   corpora=("$grown")
   if [[ -d tests/fuzz/corpus/$name ]]; then corpora+=("tests/fuzz/corpus/$name"); fi
   echo "==== $name for $seconds s"
+  stats=$fuzzers/coverage/$name.stats
+  rm -f "$stats"
+  began=$SECONDS
   LLVM_PROFILE_FILE=$fuzzers/coverage/$name.profraw \
     "$fuzzer" "$limit" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-    -artifact_prefix="$fuzzers/crashes/$name-" "${corpora[@]}" 2>&1 | grep -vE '^#[0-9]+\s+(NEW|REDUCE|pulse)'
+    -artifact_prefix="$fuzzers/crashes/$name-" "${corpora[@]}" 2>&1 |
+    tee "$fuzzers/coverage/$name.log" | grep -vE '^#[0-9]+\s+(NEW|REDUCE|pulse)'
+  echo "$(awk '/^stat::number_of_executed_units:/ { print $2 }' "$fuzzers/coverage/$name.log") $((SECONDS - began))" >"$stats"
 done
 echo "fuzz: ${#found[@]} fuzzers, no crash"

@@ -4,7 +4,7 @@
 
 usage: fuzz_coverage.py FUZZER_DIRECTORY [--lines] [--write]
 
-Reads what the fuzzers have counted when fuzz.sh ran them (coverage/*.profraw), and the parsers that each was declared for
+Reads what the fuzzers have counted when fuzz.sh ran them (coverage/*.profraw, and *.stats: how often and for how long), and the parsers that each was declared for
 (fuzzers.txt; jobscope_fuzzer in cmake/JobscopeTargets.cmake). --lines prints the lines not reached, --write writes the table of
 docs/reliability.md. Exits with 1 if a parser is below 85 %.
 """
@@ -41,6 +41,16 @@ def export(directory, fuzzer):
     return {os.path.relpath(ROOT / file["filename"], ROOT): file for file in json.loads(exported)["data"][0]["files"]}
 
 
+def ran(directory, fuzzer):
+    """(runs, seconds)."""
+    path = directory / "coverage" / f"{fuzzer}.stats"
+    try:
+        runs, seconds = map(int, path.read_text(encoding="ascii").split())
+    except (OSError, ValueError):
+        sys.exit(f"fuzz_coverage: no numbers in {path}: run tests/tooling/fuzz.sh first")
+    return runs, seconds
+
+
 def missed(file):
     """The lines of regions that were never reached: "12, 40-43"."""
     ranges = []
@@ -70,7 +80,8 @@ def main():
     directory = options.directory.absolute()
     pairs = declared(directory)
     files = {fuzzer: export(directory, fuzzer) for fuzzer in sorted({fuzzer for _, fuzzer in pairs})}
-    lines = ["| parser | fuzzer | lines | reached |\n", "|---|---|---|---|\n"]
+    runs = {fuzzer: ran(directory, fuzzer) for fuzzer in files}
+    lines = ["| parser | fuzzer | lines | reached | runs | seconds |\n", "|---|---|---|---|---|---|\n"]
     below = []
     for name, fuzzer in pairs:
         if name not in files[fuzzer]:
@@ -78,7 +89,8 @@ def main():
         summary = files[fuzzer][name]["summary"]["lines"]
         if summary["percent"] < LEAST_PERCENT:
             below.append(name)
-        lines.append(f"| `{name}` | `{fuzzer}` | {summary['count']} | {summary['percent']:.0f} % |\n")
+        count, seconds = runs[fuzzer]
+        lines.append(f"| `{name}` | `{fuzzer}` | {summary['count']} | {summary['percent']:.0f} % | {count:,} | {seconds} |\n")
         if options.lines:
             print(f"{name}: {missed(files[fuzzer][name])}")
     print("".join(lines), end="")

@@ -34,10 +34,11 @@ class FuzzCoverageTest(unittest.TestCase):
         self.document = self.folder / "document.md"
         self.document.write_text(f"a\n{fuzz_coverage.BEGIN}\nold\n{fuzz_coverage.END}\nb\n", encoding="utf-8")
 
-    def run_with(self, *fuzzers):
+    def run_with(self, *fuzzers, stats="1234567 90"):
         (self.folder / "fuzzers.txt").write_text("".join(f"{each} common/{each}_fuzzer.cc\n" for each in fuzzers), encoding="utf-8")
         for each in fuzzers:
             (self.folder / "coverage" / f"{each}.profraw").touch()
+            (self.folder / "coverage" / f"{each}.stats").write_text(f"{stats}\n", encoding="ascii")
         path = f"{self.folder}{os.pathsep}{os.environ['PATH']}"
         out = io.StringIO()
         with mock.patch.object(fuzz_coverage, "DOCUMENT", self.document), mock.patch.dict(os.environ, PATH=path), \
@@ -48,7 +49,7 @@ class FuzzCoverageTest(unittest.TestCase):
     def test_writes_the_table(self):
         code, out = self.run_with("good")
         self.assertEqual(code, 0, out)
-        row = "| `common/good_fuzzer.cc` | `good` | 10 | 90 % |\n"
+        row = "| `common/good_fuzzer.cc` | `good` | 10 | 90 % | 1,234,567 | 90 |\n"
         self.assertIn(row, out)
         self.assertIn("common/good_fuzzer.cc: 3-5\n", out)
         text = self.document.read_text(encoding="utf-8")
@@ -60,6 +61,12 @@ class FuzzCoverageTest(unittest.TestCase):
         code, out = self.run_with("bad", "good")
         self.assertEqual(code, 1)
         self.assertIn("below 85 %: common/bad_fuzzer.cc\n", out)
+        self.assertIn("old", self.document.read_text(encoding="utf-8"))
+
+    def test_refuses_a_run_without_numbers(self):
+        for stats in ("", " 90", "many 90"):
+            with self.assertRaisesRegex(SystemExit, "no numbers"):
+                self.run_with("good", stats=stats)
         self.assertIn("old", self.document.read_text(encoding="utf-8"))
 
     def test_refuses_a_parser_that_is_not_linked(self):
