@@ -15,12 +15,14 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/files/regular_file.h"
+#include "common/process/proc_files.h"
 #include "common/text/foreign_text.h"
 
 namespace jobscope {
@@ -50,10 +52,9 @@ bool HasEnded(pid_t pid) {
   if (kill(pid, 0) != 0 && errno == ESRCH) return true;
   std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
   std::string stat;
-  if (!std::getline(file, stat)) return false;
-  const size_t name_end = stat.rfind(')');
-  return name_end != std::string::npos && name_end + 2 < stat.size() &&
-         (stat[name_end + 2] == 'Z' || stat[name_end + 2] == 'X');
+  std::getline(file, stat);
+  const std::optional<char> state = StateInStat(stat);
+  return state == 'Z' || state == 'X';
 }
 
 class Watch {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/net/socket_owner.h"
 
-#include <fcntl.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
@@ -16,35 +15,21 @@
 #include <cstring>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
+#include "common/net/socket_table.h"
 
 namespace jobscope {
 namespace {
 
-// Bounds the read of /proc/net/tcp, at 150 bytes per line: more than 100,000 sockets. Beyond it,
-// the user is unknown, and the connection refused.
-constexpr size_t kMaxTableBytes = size_t{16} << 20;
 constexpr uint32_t kNoUser = 65534;  // the kernel's default overflowuid
-constexpr uint64_t kAllUsers = 4'294'967'295;
 
 // One end of a TCP connection. IPv4 as ::ffff:a.b.c.d.
 struct TcpEnd {
   std::array<uint32_t, 4> address = {};  // network byte order
   uint16_t port = 0;                     // likewise
   bool is_v4() const { return address[0] == 0 && address[1] == 0 && address[2] == htonl(0xffff); }
-};
-
-struct TcpSocket {
-  uint32_t state = 0;
-  uint32_t user = 0;
-  uint64_t inode = 0;
 };
 
 absl::StatusOr<TcpEnd> EndOf(const sockaddr_storage& address) {
@@ -122,54 +107,6 @@ std::string ProcText(const TcpEnd& end, bool v6) {
   return text;
 }
 
-std::optional<TcpSocket> ParseLine(absl::string_view line, absl::string_view local,
-                                   absl::string_view remote) {
-  enum Column { kLocal = 1, kRemote, kState, kUser = 7, kInode = 9 };
-  // Cheap, because most lines are not wanted.
-  if (!absl::StrContains(line, local) || !absl::StrContains(line, remote)) return std::nullopt;
-  const std::vector<absl::string_view> columns = absl::StrSplit(line, ' ', absl::SkipEmpty());
-  if (columns.size() <= kInode || columns[kLocal] != local || columns[kRemote] != remote) {
-    return std::nullopt;
-  }
-  TcpSocket found;
-  if (!absl::SimpleHexAtoi(columns[kState], &found.state) ||
-      !absl::SimpleAtoi(columns[kUser], &found.user) ||
-      !absl::SimpleAtoi(columns[kInode], &found.inode)) {
-    return std::nullopt;
-  }
-  return found;
-}
-
-// Sets `*readable` when the whole table was seen.
-std::optional<TcpSocket> SearchTable(const char* path, const std::string& local,
-                                     const std::string& remote, bool* readable) {
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return std::nullopt;
-  const absl::Cleanup close_fd = [fd] { close(fd); };
-  std::vector<char> buffer(size_t{64} << 10);
-  size_t used = 0;
-  for (size_t total = 0; total < kMaxTableBytes;) {
-    const ssize_t size = read(fd, buffer.data() + used, buffer.size() - used);
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return std::nullopt;
-    if (size == 0) {
-      *readable = true;
-      return std::nullopt;
-    }
-    total += static_cast<size_t>(size);
-    used += static_cast<size_t>(size);
-    absl::string_view rest(buffer.data(), used);
-    for (size_t end = rest.find('\n'); end != absl::string_view::npos; end = rest.find('\n')) {
-      if (auto found = ParseLine(rest.substr(0, end), local, remote)) return found;
-      rest.remove_prefix(end + 1);
-    }
-    used = rest.size();
-    if (used == buffer.size()) return std::nullopt;  // no table of the kernel's
-    memmove(buffer.data(), rest.data(), used);
-  }
-  return std::nullopt;
-}
-
 absl::StatusOr<TcpSocket> SearchProc(const TcpEnd& local, const TcpEnd& remote) {
   bool v4_readable = true;
   if (local.is_v4() && remote.is_v4()) {
@@ -191,24 +128,8 @@ absl::StatusOr<TcpSocket> SearchProc(const TcpEnd& local, const TcpEnd& remote) 
 
 // ---- users ----
 
-// Whether every user of the host has a number in this user namespace, so that 65534 is the user of
-// that number and not one without.
-bool AllUsersHaveNumbers() {
-  const int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  char text[256];
-  const ssize_t size = read(fd, text, sizeof(text));
-  close(fd);
-  if (size <= 0) return false;
-  const std::vector<absl::string_view> columns =
-      absl::StrSplit(absl::string_view(text, static_cast<size_t>(size)), absl::ByAnyChar(" \n"),
-                     absl::SkipEmpty());
-  uint64_t count = 0;
-  return columns.size() == 3 && absl::SimpleAtoi(columns[2], &count) && count == kAllUsers;
-}
-
 absl::StatusOr<uid_t> Known(uid_t user) {
-  if (user != kNoUser || AllUsersHaveNumbers()) return user;
+  if (user != kNoUser || AllUsersHaveNumbers("/proc/self/uid_map")) return user;
   return absl::UnavailableError("the other end's user is of another user namespace");
 }
 

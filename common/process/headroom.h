@@ -42,11 +42,6 @@ bool HasMemory(uint64_t bytes);
 // (FreeThreads in worker_thread.h). Takes about 0.2 ms.
 bool SurelyHasThreads(uint64_t wanted);
 
-// Returns the memory left in the cgroups of a process. `membership` is its /proc/PID/cgroup,
-// `mount` the mount point of the cgroup file systems (/sys/fs/cgroup). UINT64_MAX: unlimited or
-// unknown.
-uint64_t CgroupMemoryLeft(const std::string& membership, const std::string& mount);
-
 }  // namespace jobscope
 
 #endif  // COMMON_PROCESS_HEADROOM_H_

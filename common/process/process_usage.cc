@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cstdlib>
+#include "common/process/proc_files.h"
 
 namespace jobscope {
 ProcessUsageReader::ProcessUsageReader() : statm_(open("/proc/self/statm", O_RDONLY | O_CLOEXEC)) {
@@ -23,16 +23,11 @@ ProcessSample ProcessUsageReader::Read() const {
     sample.cpu_ns =
         static_cast<uint64_t>(cpu.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(cpu.tv_nsec);
   }
-  // Format: "size resident shared text lib data dt", in pages.
   char text[128];
-  const ssize_t length = statm_ < 0 ? -1 : pread(statm_, text, sizeof(text) - 1, 0);
+  const ssize_t length = statm_ < 0 ? -1 : pread(statm_, text, sizeof(text), 0);
   if (length <= 0) return sample;
-  text[length] = '\0';
-  char* end = nullptr;
-  std::strtoull(text, &end, 10);
-  char* resident_end = nullptr;
-  const uint64_t resident = std::strtoull(end, &resident_end, 10);
-  if (resident_end != end) sample.rss_bytes = resident * page_bytes_;
+  const auto resident = ResidentPagesInStatm({text, static_cast<size_t>(length)});
+  if (resident.has_value()) sample.rss_bytes = *resident * page_bytes_;
   return sample;
 }
 

@@ -6,23 +6,24 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
+#include <string_view>
+
+#include "common/process/proc_files.h"
 
 namespace jobscope {
 namespace {
 
 constexpr size_t kStatBytes = 512;
 
-bool ReadOfThread(pid_t thread, const char* name, char (*text)[kStatBytes]) {
+// Empty: the file cannot be read.
+std::string_view ReadOfThread(pid_t thread, const char* name, char (*text)[kStatBytes]) {
   char path[64];
   std::snprintf(path, sizeof(path), "/proc/self/task/%d/%s", static_cast<int>(thread), name);
   const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return false;
-  const ssize_t length = read(file, *text, kStatBytes - 1);
+  if (file < 0) return {};
+  const ssize_t length = read(file, *text, kStatBytes);
   close(file);
-  (*text)[length > 0 ? length : 0] = '\0';
-  return length > 0;
+  return {*text, length > 0 ? static_cast<size_t>(length) : 0};
 }
 
 }  // namespace
@@ -35,27 +36,20 @@ Starvation::Clock::duration Starvation::Lasted() const {
   if (!begin_.has_value() || !now.has_value()) return {};
   // The kernel accounts a wait only when it ends. A wait in progress is the elapsed time minus the
   // thread's CPU time.
-  if (!now->runnable) return std::chrono::nanoseconds(now->waited_ns - begin_->waited_ns);
+  const ThreadTimes& begin = begin_->times;
+  if (!now->runnable) return std::chrono::nanoseconds(now->times.waited_ns - begin.waited_ns);
   const Clock::duration passed = Clock::now() - begin_time_;
-  return std::max(passed - std::chrono::nanoseconds(now->cpu_ns - begin_->cpu_ns),
+  return std::max(passed - std::chrono::nanoseconds(now->times.cpu_ns - begin.cpu_ns),
                   Clock::duration::zero());
 }
 
 std::optional<Starvation::Schedule> Starvation::ReadSchedule() const {
   char text[kStatBytes];
-  // Format: "time on a processor, time waiting for one, time slices", in nanoseconds.
-  if (!ReadOfThread(thread_, "schedstat", &text)) return std::nullopt;
-  Schedule schedule;
-  char* end = nullptr;
-  schedule.cpu_ns = std::strtoull(text, &end, 10);
-  char* waited_end = nullptr;
-  schedule.waited_ns = std::strtoull(end, &waited_end, 10);
-  if (waited_end == end) return std::nullopt;
-  // Format: "tid (name) state ..."; the name may hold any byte.
-  if (!ReadOfThread(thread_, "stat", &text)) return std::nullopt;
-  const char* const name_end = std::strrchr(text, ')');
-  schedule.runnable = name_end != nullptr && std::strncmp(name_end, ") R", 3) == 0;
-  return schedule;
+  const auto times = TimesInSchedstat(ReadOfThread(thread_, "schedstat", &text));
+  if (!times.has_value()) return std::nullopt;
+  const std::string_view stat = ReadOfThread(thread_, "stat", &text);
+  if (stat.empty()) return std::nullopt;
+  return Schedule{*times, StateInStat(stat) == 'R'};
 }
 
 }  // namespace jobscope

@@ -7,8 +7,9 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <cstdint>
 #include <optional>
+
+#include "common/process/proc_files.h"
 
 namespace jobscope {
 
@@ -27,9 +28,8 @@ class Starvation {
  private:
   // Processor time that the thread has used and waited for since it began.
   struct Schedule {
-    uint64_t cpu_ns = 0;
-    uint64_t waited_ns = 0;  // runnable but not running, up to the last time that it ran
-    bool runnable = false;   // currently running, or waiting for a processor
+    ThreadTimes times;
+    bool runnable = false;  // currently running, or waiting for a processor
   };
   std::optional<Schedule> ReadSchedule() const;
 

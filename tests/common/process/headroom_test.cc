@@ -9,8 +9,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "common/process/cgroup_limits.h"
 
 namespace jobscope {
 namespace {
@@ -74,6 +77,9 @@ class CgroupTest : public ::testing::Test {
     std::ofstream(root_ + path) << text;
   }
   uint64_t Left() const { return CgroupMemoryLeft(root_ + "/membership", root_ + "/mount"); }
+  std::optional<uint64_t> ThreadsLeft() const {
+    return CgroupThreadsLeft(root_ + "/membership", root_ + "/mount");
+  }
 
   std::string root_;
 };
@@ -118,6 +124,22 @@ TEST_F(CgroupTest, WithoutGroupsThereIsNoLimit) {
   EXPECT_EQ(Left(), UINT64_MAX);
   Write("/membership", "nonsense\n4:memory\n::\n");
   EXPECT_EQ(Left(), UINT64_MAX);
+}
+
+TEST_F(CgroupTest, TheTightestGroupOfThreadsCounts) {
+  EXPECT_EQ(ThreadsLeft(), std::nullopt);
+  Write("/membership", "5:pids:/job\n0::/job/worker\n");
+  EXPECT_EQ(ThreadsLeft(), std::nullopt);
+  Write("/mount/cgroup.procs", "");
+  EXPECT_EQ(ThreadsLeft(), UINT64_MAX);
+  Write("/mount/job/cgroup.procs", "");
+  Write("/mount/job/pids.max", "100\n");
+  Write("/mount/job/pids.current", "60\n");
+  EXPECT_EQ(ThreadsLeft(), 40u);
+  Write("/mount/pids/job/cgroup.procs", "");
+  Write("/mount/pids/job/pids.max", "7\n");
+  Write("/mount/pids/job/pids.current", "9\n");
+  EXPECT_EQ(ThreadsLeft(), 0u);
 }
 
 }  // namespace

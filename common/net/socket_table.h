@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads the kernel's tables of TCP sockets and of users: /proc/net/tcp, /proc/self/uid_map.
+#ifndef COMMON_NET_SOCKET_TABLE_H_
+#define COMMON_NET_SOCKET_TABLE_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/strings/string_view.h"
+
+namespace jobscope {
+
+struct TcpSocket {
+  uint32_t state = 0;
+  uint32_t user = 0;
+  uint64_t inode = 0;
+};
+
+// Returns the socket whose ends are `local` and `remote`, in the words of the table at `path`
+// ("0100007F:1F90"). Sets `*readable` if there is none in the whole table. Reads at most 16 MiB.
+// Thread-safe.
+std::optional<TcpSocket> SearchTable(const char* path, absl::string_view local,
+                                     absl::string_view remote, bool* readable);
+
+// Whether every user of the host has a number in the user namespace of this /proc/self/uid_map, so
+// that 65534 is the user of that number and not one without.
+bool AllUsersHaveNumbers(const char* path);
+
+}  // namespace jobscope
+
+#endif  // COMMON_NET_SOCKET_TABLE_H_

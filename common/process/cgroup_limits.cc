@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/process/cgroup_limits.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "common/process/proc_files.h"
+
+namespace jobscope {
+namespace {
+
+// Larger limits mean none: cgroup v1 writes "unlimited" as a number near 2^63.
+constexpr uint64_t kUnlimitedBytes = uint64_t{1} << 60;
+
+struct LimitFiles {
+  const char* folder;  // below the mount; cgroup v1 has one per controller
+  const char* limit;
+  const char* usage;
+  const char* stat_prefix;  // of the keys in memory.stat that include the groups below
+};
+constexpr LimitFiles kV1 = {"/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes",
+                            "total_"};
+constexpr LimitFiles kV2 = {"", "/memory.max", "/memory.current", ""};
+constexpr LimitFiles kHybrid = {"/unified", "/memory.max", "/memory.current", ""};
+
+// Returns the page cache of files. It counts as used, and a job that reads its data fills the group
+// with it; the kernel drops it before it refuses memory.
+uint64_t PageCache(const std::string& path, const std::string& prefix) {
+  std::ifstream file(path);
+  const std::string inactive = prefix + "inactive_file";
+  const std::string active = prefix + "active_file";
+  uint64_t bytes = 0;
+  std::string name;
+  for (uint64_t number = 0; file >> name >> number;) {
+    if (name == inactive || name == active) bytes += number;
+  }
+  return bytes;
+}
+
+// Returns the least memory left in the group of that path and its ancestors. Inside a container, a
+// path of the host does not exist; then the nearest existing ancestor is the container's group.
+uint64_t LeftInGroups(const LimitFiles& files, const std::string& mount, std::string path) {
+  uint64_t left = UINT64_MAX;
+  while (true) {
+    if (path == "/") path.clear();
+    std::string folder = mount;
+    folder.append(files.folder).append(path);
+    const auto limit = ReadProcNumber(folder + files.limit);
+    const auto usage = ReadProcNumber(folder + files.usage);
+    if (limit.has_value() && usage.has_value() && *limit < kUnlimitedBytes) {
+      const uint64_t cache = PageCache(folder + "/memory.stat", files.stat_prefix);
+      const uint64_t used = *usage - std::min(*usage, cache);
+      left = std::min(left, *limit - std::min(*limit, used));
+    }
+    if (path.empty()) return left;
+    path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
+  }
+}
+
+}  // namespace
+
+uint64_t CgroupMemoryLeft(const std::string& membership, const std::string& mount) {
+  // Lines are "4:memory:/path" (v1) and "0::/path" (v2).
+  std::ifstream file(membership);
+  uint64_t left = UINT64_MAX;
+  for (std::string line; std::getline(file, line);) {
+    const size_t first = line.find(':');
+    const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const std::string path = line.substr(second + 1);
+    if (controllers == ",,") {
+      left = std::min(left, LeftInGroups(kV2, mount, path));
+      left = std::min(left, LeftInGroups(kHybrid, mount, path));
+    } else if (controllers.find(",memory,") != std::string::npos) {
+      left = std::min(left, LeftInGroups(kV1, mount, path));
+    }
+  }
+  return left;
+}
+
+std::optional<uint64_t> CgroupThreadsLeft(const std::string& membership, const std::string& mount) {
+  std::ifstream file(membership);
+  std::optional<uint64_t> left;
+  for (std::string line; std::getline(file, line);) {
+    const size_t path_at = line.find('/');
+    const bool v1 = line.find(":pids:") != std::string::npos;
+    if (path_at == std::string::npos || (!v1 && line.find("::") == std::string::npos)) continue;
+    std::string path = line.substr(path_at);
+    while (true) {
+      if (path == "/") path.clear();
+      const std::string folder = mount + (v1 ? "/pids" : "") + path;
+      // The root group has a list of its processes, but no limit.
+      if (access((folder + "/cgroup.procs").c_str(), F_OK) == 0) {
+        const auto limit = ReadProcNumber(folder + "/pids.max");
+        const auto usage = ReadProcNumber(folder + "/pids.current");
+        uint64_t here = UINT64_MAX;
+        if (limit.has_value() && usage.has_value()) here = *limit - std::min(*limit, *usage);
+        left = std::min(left.value_or(UINT64_MAX), here);
+      }
+      if (path.empty()) break;
+      path.resize(path.rfind('/'));
+    }
+  }
+  return left;
+}
+
+}  // namespace jobscope
