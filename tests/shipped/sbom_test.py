@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bill of materials of the libraries that were just built: what is linked in, in the versions that Debian's database has."""
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SBOM = os.environ["JOBSCOPE_TEST_SBOM"]
+BUILD = os.environ["JOBSCOPE_TEST_BUILD"]
+LIBRARIES = ("libjobscope.so", "libjobscope_trace.so.0", "libjobscope_attach.so")
+# Of Debian's archives the package that holds them; of those that are compiled again, the source package.
+BINARY_PACKAGES = ("libgrpc-dev", "libgrpc++-dev", "libssl-dev", "libc-ares-dev", "zlib1g-dev")
+SOURCE_PACKAGES = {"abseil": "libabsl-dev", "protobuf": "libprotobuf-dev", "re2": "libre2-dev"}
+
+
+def dpkg_version(package, field):
+    return subprocess.run(["dpkg-query", "-W", f"-f=${{{field}}}", package], check=True, capture_output=True, text=True).stdout
+
+
+class SbomTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with tempfile.TemporaryDirectory() as folder:
+            cls.texts = []
+            for name in ("first", "second"):
+                path = os.path.join(folder, name)
+                subprocess.run([sys.executable, "-B", SBOM, BUILD, path], check=True)
+                with open(path, "rb") as file:
+                    cls.texts.append(file.read())
+        cls.bom = json.loads(cls.texts[0])
+        cls.components = {component["name"]: component for component in cls.bom["components"]}
+
+    def test_the_same_build_gives_the_same_bytes(self):
+        self.assertEqual(*self.texts)
+
+    def test_holds_what_is_linked_in_with_its_version(self):
+        for package in BINARY_PACKAGES:
+            self.assertEqual(self.components[package]["version"], dpkg_version(package, "Version"), package)
+        for source, package in SOURCE_PACKAGES.items():
+            self.assertEqual(self.components[source]["version"], dpkg_version(package, "source:Version"), source)
+
+    def test_hashes_are_those_of_the_files(self):
+        for name in LIBRARIES:
+            with open(os.path.join(BUILD, "shipped", name), "rb") as file:
+                digest = hashlib.sha256(file.read()).hexdigest()
+            self.assertEqual(self.components[name]["hashes"], [{"alg": "SHA-256", "content": digest}], name)
+
+    def test_only_the_server_depends_on_grpc(self):
+        needs = {entry["ref"]: entry["dependsOn"] for entry in self.bom["dependencies"]}
+        for name in LIBRARIES:
+            holds_grpc = any("libgrpc" in needed for needed in needs[self.components[name]["bom-ref"]])
+            self.assertEqual(holds_grpc, name == "libjobscope.so", name)
+
+
+if __name__ == "__main__":
+    unittest.main()
