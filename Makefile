@@ -17,7 +17,7 @@ CONFIGURE = cmake $$(command -v ccache >/dev/null && echo -DCMAKE_C_COMPILER_LAU
 BUILD = cmake --build -j $(JOBS) --preset
 CTEST = ctest -j $(JOBS) --output-on-failure --schedule-random
 
-.PHONY: help build demo test check compat interop torch-suite torch-versions bench lint format shipped sbom reproducible wheel tsan tsan-long asan fuzz fuzz-coverage faults soak gpu-bundle gpu-test clean
+.PHONY: help build demo test check compat interop torch-suite torch-versions bench lint format shipped sbom reproducible wheel tsan tsan-long asan asan-unit fuzz fuzz-coverage faults soak gpu-bundle gpu-test clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -114,6 +114,12 @@ asan: ## Runs all tests with AddressSanitizer and UBSan, those of the shipped li
 	$(CONFIGURE) asan -DJOBSCOPE_PIC_DEPS="$$(tools/pic_deps.sh --print-prefix)"
 	$(BUILD) asan
 	$(CTEST) --preset asan -LE 'long|interop' $(CTEST_ARGS)
+
+asan-unit: ## Runs the unit and service tests with AddressSanitizer, LeakSanitizer and UBSan
+	tools/install_deps.sh build test
+	$(CONFIGURE) asan -DJOBSCOPE_PIC_DEPS=
+	$(BUILD) asan --target unit_tests
+	$(CTEST) --preset asan --no-tests=error -L 'unit|fuzz' -LE long $(CTEST_ARGS)
 
 tsan: ## Runs all tests without gRPC (see CONTRIBUTING.md) with clang's ThreadSanitizer
 	tools/install_deps.sh build test clang

@@ -90,8 +90,13 @@ function(jobscope_program name)
   endif()
 endfunction()
 
-# jobscope_test(NAME SOURCES... LIBS... [TIMEOUT seconds]): one GoogleTest program, run shuffled. tests/sources.txt in the build
-# folder lists which sources it has, for `make check`.
+# jobscope_test(NAME SOURCES... LIBS... [TIMEOUT seconds]): one GoogleTest program, run shuffled. Its label is `unit`; the target
+# `unit_tests` builds all of them, with the fuzzers. tests/sources.txt in the build folder lists which sources it has, for
+# `make check`.
+if(JOBSCOPE_BUILD_TESTS)
+  add_custom_target(fuzzers)
+  add_custom_target(unit_tests DEPENDS fuzzers)
+endif()
 file(WRITE ${PROJECT_BINARY_DIR}/tests/sources.txt "")
 function(jobscope_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
@@ -107,7 +112,8 @@ function(jobscope_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   file(APPEND ${PROJECT_BINARY_DIR}/tests/sources.txt "${name} ${ARG_SOURCES}\n")
   add_test(NAME ${name} COMMAND ${name} --gtest_shuffle)
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT_MODIFICATION "${jobscope_foreign_leaks}")
+  add_dependencies(unit_tests ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS unit ENVIRONMENT_MODIFICATION "${jobscope_foreign_leaks}")
   jobscope_thread_sanitizer(${name} ${name})
 endfunction()
 
@@ -136,9 +142,6 @@ endfunction()
 # libFuzzer, otherwise it runs the corpus tests/fuzz/corpus/NAME; both are registered as tests of the label `fuzz`. PARSERS: the
 # files, seen from the top, that read the bytes. `make fuzz-coverage` measures what of them the fuzzers reach. The target
 # `fuzzers` builds all of them.
-if(JOBSCOPE_BUILD_TESTS)
-  add_custom_target(fuzzers)
-endif()
 file(WRITE ${PROJECT_BINARY_DIR}/tests/fuzzers.txt "")
 function(jobscope_fuzzer name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;PARSERS" ${ARGN})
