@@ -217,7 +217,7 @@ TEST_F(NativeSlowLinkTest, ALostStreamThatIsTakenUpOverASlowLinkIsNotGivenUp) {
 
 // Each probe takes a connection: behind a dead switch a thousand workers are silent.
 TEST_F(NativeSlowLinkTest, FewWorkersAreProbedAtATime) {
-  constexpr size_t kWorkers = 3;
+  constexpr size_t kWorkers = 8;
   options_.timeouts.probe = absl::Minutes(5);
   options_.timeouts.max_probes = 1;
   FakeNativeWorker::Script script;
@@ -250,15 +250,16 @@ TEST_F(NativeSlowLinkTest, FewWorkersAreProbedAtATime) {
   const uint64_t before = proxy.connections();
   // Far more than it takes until all are silent.
   absl::SleepFor(5 * options_.timeouts.silence);
-  EXPECT_LE(proxy.connections(), before + 1);
   // The end of a capture ends its probe.
   for (size_t i = 0; i < kWorkers; ++i) {
     workers[i]->Cancel();
     EXPECT_EQ(logs[i]->AwaitEnded().error_code(), grpc::StatusCode::CANCELLED);
   }
+  // The proxy takes the connections that were made meanwhile, and then those of another capture.
   proxy.Stall(false);
   Record(proxy.address(), absl::Hours(1));
   ASSERT_TRUE(log_->AwaitStarted());
+  EXPECT_LE(proxy.connections(), before + kWorkers / 2);
   EXPECT_TRUE(await_connections(proxy.connections() + 1));
   worker_->Cancel();
   log_->AwaitEnded();
