@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 
-from row import Row, needs_root
+from row import Ending, Row, needs_root
 from scene import check
 
 _MIB = 1 << 20
@@ -69,9 +69,21 @@ def _no_right(scene, _):
     return client
 
 
-def _rename_fails(scene, _):
-    environment = {"LD_PRELOAD": os.environ["FAULTS_SHIM"], "FAULT_RENAME_SUFFIX": ".xplane.pb"}
-    client = scene.capture(300, environment=environment)
+def _rename_fails(suffix):
+    def run(scene, _):
+        environment = {"LD_PRELOAD": os.environ["FAULTS_SHIM"], "FAULT_RENAME_SUFFIX": suffix}
+        client = scene.capture(300, environment=environment)
+        left = [path for run in client.runs for path in os.listdir(run) if path == suffix]
+        check(not left, f"there is {left}")
+        return client
+
+    return run
+
+
+def _turns_read_only(scene, phase):
+    disk = _mount(scene, 64)
+    client = scene.capture_at(phase, lambda of: subprocess.run(["mount", "-o", "remount,ro", disk], check=True), logdir=disk)
+    client.finish()
     return client
 
 
@@ -92,19 +104,32 @@ def _vanishes(phase):
     return run
 
 
-def _row(fault, phase, run, outcome, codes, says="", quick=False):
-    return Row("disk", fault, phase, outcome, codes, lambda scene: run(scene, phase), says, quick)
+def _row(fault, phase, run, *endings, quick=False):
+    return Row("disk", fault, phase, endings, lambda scene: run(scene, phase), quick)
 
 
-_SPACE = "No space left|no space"
+def _refused(text):
+    return Ending("none", 2, r"\Acapture: logdir \S+: " + text)
+
+
+def _failed(text):
+    return Ending("failed", 4, r"\A" + text)
+
+
+_TRACE = r"\S+\.xplane\.pb\.partial: "
 ROWS = [
-    _row("disk full", "before the capture", _full_before, "none", (2,), _SPACE + "|free"),
-    _row("disk full", "spooling", _full("streaming", 0), "failed truncated", (0, 1, 3, 4), _SPACE),
-    _row("disk full", "writing", _full("delivering", 256 << 10), "failed", (4,), _SPACE),
-    _row("disk full", "renaming", _rename_fails, "failed", (4,), _SPACE, quick=True),
-    _row("files of at most 20 kB (RLIMIT_FSIZE)", "spooling", _file_size, "failed truncated", (0, 4), "File too large", quick=True),
-    _row("logdir read-only", "before the capture", _read_only, "none", (2,), "[Rr]ead-only", quick=True),
-    _row("logdir of another user", "before the capture", _no_right, "none", (2,), "[Pp]ermission denied"),
-    _row("logdir vanishes", "streaming", _vanishes("streaming"), "failed ok", (1, 4), "No such file"),
-    _row("logdir vanishes", "delivering", _vanishes("delivering"), "failed ok", (1, 4), "No such file"),
+    _row("disk full", "before the capture", _full_before, _refused(r"only \d+ MiB free, at least \d+ MiB are needed; make room")),
+    _row("disk full", "spooling", _full("streaming", 0), _failed(r"cannot write the spool file in \S+: No space left")),
+    _row("disk full", "writing", _full("delivering", 256 << 10), _failed(f"cannot write {_TRACE}No space left")),
+    _row("disk full", "renaming", _rename_fails(".xplane.pb"), _failed(f"cannot rename {_TRACE}No space left"), quick=True),
+    _row("disk full", "renaming the manifest", _rename_fails("capture.json"),
+         Ending("ok", 1, r"the traces are as the table says, but their manifest is missing: cannot rename \S+: No space left"), quick=True),
+    _row("files of at most 20 kB (RLIMIT_FSIZE)", "spooling", _file_size,
+         _failed(r"cannot write the spool file in \S+: File too large; raise "), quick=True),
+    _row("logdir read-only", "before the capture", _read_only, _refused(r"cannot create \S+: Read-only file system"), quick=True),
+    _row("logdir turns read-only", "streaming", _turns_read_only, _failed(f"cannot create {_TRACE}Read-only file system")),
+    _row("logdir turns read-only", "delivering", _turns_read_only, _failed(f"cannot create {_TRACE}Read-only file system")),
+    _row("logdir of another user", "before the capture", _no_right, _refused(r"cannot create \S+: Permission denied")),
+    _row("logdir vanishes", "streaming", _vanishes("streaming"), _failed(f"cannot create {_TRACE}No such file")),
+    _row("logdir vanishes", "delivering", _vanishes("delivering"), _failed(f"cannot create {_TRACE}No such file")),
 ]

@@ -5,6 +5,7 @@
  *                       time of that clock end by it, as the kernel ends them when its clock is
  *                       stepped
  *   FAULT_RENAME_SUFFIX rename() to a name that ends so fails with ENOSPC
+ *   FAULT_KILL_SUFFIX   rename() to a name that ends so kills the process
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -12,6 +13,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -113,10 +115,15 @@ __attribute__((visibility("default"))) int pthread_cond_timedwait(pthread_cond_t
   }
 }
 
+static int EndsIn(const char* name, const char* variable) {
+  const char* const suffix = getenv(variable);
+  return suffix != NULL && strlen(name) >= strlen(suffix) &&
+         strcmp(name + strlen(name) - strlen(suffix), suffix) == 0;
+}
+
 __attribute__((visibility("default"))) int rename(const char* old, const char* new) {
-  const char* const suffix = getenv("FAULT_RENAME_SUFFIX");
-  if (suffix != NULL && strlen(new) >= strlen(suffix) &&
-      strcmp(new + strlen(new) - strlen(suffix), suffix) == 0) {
+  if (EndsIn(new, "FAULT_KILL_SUFFIX")) raise(SIGKILL);
+  if (EndsIn(new, "FAULT_RENAME_SUFFIX")) {
     errno = ENOSPC;
     return -1;
   }

@@ -31,7 +31,7 @@ class Link:
         self._dead = set()  # directions whose bytes vanish
         self._cut = False
         self._open = []
-        self.bytes_per_s = 0  # to the client; 0: no limit
+        self.bytes_per_s = 0  # each way; 0: no limit
         self.delay_s = 0.0  # each way
         self.loss = 0.0  # share of the packets, of both directions
         self._random = random.Random(1)
@@ -73,10 +73,10 @@ class Link:
             self._cut = True
         self._reset_all()
 
-    def cut_one_way(self, direction):
-        """What is sent in this direction vanishes; nothing is reset."""
+    def silence(self, *directions):
+        """What is sent in these directions vanishes; nothing is reset, and nothing answers who connects."""
         with self._changed:
-            self._dead.add(direction)
+            self._dead.update(directions)
             self._gates.clear()
             self._changed.notify_all()
 
@@ -178,6 +178,8 @@ class Link:
                 if isinstance(entry, _Gate):
                     continue
                 due, frame = entry
+                if frame in (_END, _RESET) and direction in self._dead:
+                    return  # nor does the end arrive; restore() resets the connection
                 if frame is _END:
                     sink.shutdown(socket.SHUT_WR)
                     return
@@ -185,19 +187,19 @@ class Link:
                     break
                 time.sleep(max(0.0, due - time.monotonic()))
                 if direction not in self._dead:
-                    self._transmit(sink, direction, frame)
+                    self._transmit(sink, frame)
         except OSError:
             pass
         _reset(sink)
         with self._changed:
             self._changed.notify_all()
 
-    def _transmit(self, sink, direction, frame):
+    def _transmit(self, sink, frame):
         for at in range(0, len(frame), _SEGMENT):
             segment = frame[at : at + _SEGMENT]
             while self.loss and self._random.random() < self.loss:
                 time.sleep(_RETRANSMIT_S)  # all that follows waits for it, as TCP keeps the order
-            if self.bytes_per_s and direction == TO_CLIENT:
+            if self.bytes_per_s:
                 time.sleep(len(segment) / self.bytes_per_s)
             sink.sendall(segment)
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Links that are cut, cut in one direction, slow, far, lossy."""
 import link
-from row import Row
+from process_rows import BROKEN, LATE, LATE_IN_PART, NOT_READY, OK
+from row import Ending, Row
 from scene import PHASES
 
 
@@ -21,10 +22,11 @@ def _cut_and_back(scene, phase):
     return client
 
 
-def _one_way(direction):
+def _silence(*directions):
     def run(scene, phase):
-        client = scene.capture_at(phase, lambda of: of.link.cut_one_way(direction), hasty=True)
+        client = scene.capture_at(phase, lambda of: of.link.silence(*directions), hasty=True)
         client.finish()
+        scene.idle()  # though no end of the connection has come
         return client
 
     return run
@@ -44,50 +46,55 @@ def _changed(**settings):
     return run
 
 
-_TO_WORKER, _TO_CLIENT = _one_way(link.TO_WORKER), _one_way(link.TO_CLIENT)
-_NOTHING = (4,)
+_CUT = r"then could not be reached again: "
+_DIED = Ending("died", 4, rf"\Athe connection broke: ({BROKEN}); {_CUT}")
+_DIED_IN_PART = Ending("truncated", 0, rf"\Adied while recording: ({BROKEN}); {_CUT}")
+_BACK = Ending("ok", 0, r"the connection was lost once, for [\d.]+ s; nothing is missing")
+_SILENT_TO_CLIENT = {
+    "before arm": [NOT_READY],
+    "armed": [LATE],
+    "recording": [LATE],
+    "streaming": [LATE_IN_PART],
+    "draining": [LATE, LATE_IN_PART],
+    "delivering": [LATE, LATE_IN_PART],
+}
 FAULTS = {
     "link cut": (_cut, {
-        "before arm": ("unreachable died", _NOTHING, ""),
-        "armed": ("died unreachable", _NOTHING, ""),
-        "recording": ("died", _NOTHING, ""),
-        "streaming": ("truncated", (0,), ""),
-        "draining": ("died truncated", (0, 4), ""),
-        "delivering": ("died truncated", (0, 4), ""),
+        "before arm": [Ending("unreachable", 4, rf"{BROKEN}")],
+        "armed": [_DIED],
+        "recording": [_DIED],
+        "streaming": [_DIED_IN_PART],
+        "draining": [_DIED, _DIED_IN_PART],
+        "delivering": [_DIED, _DIED_IN_PART],
     }),
     "link cut, back at once": (_cut_and_back, {
-        "before arm": ("ok", (0,), ""),
-        "armed": ("failed", _NOTHING, "its stream was lost before the start"),
-        "recording": ("ok", (0,), ""),
-        "streaming": ("ok", (0,), ""),
-        "draining": ("ok", (0,), ""),
-        "delivering": ("ok", (0,), ""),
+        "before arm": [OK],
+        "armed": [Ending("failed", 4, "its stream was lost before the start")],
+        "recording": [_BACK],
+        "streaming": [_BACK],
+        "draining": [_BACK],
+        "delivering": [_BACK],
     }),
-    "link cut towards the worker": (_TO_WORKER, {
-        "before arm": ("timeout", _NOTHING, "in time"),
-        "armed": ("timeout", _NOTHING, "in time"),
-        "recording": ("ok", (0,), ""),
-        "streaming": ("ok", (0,), ""),
-        "draining": ("ok", (0,), ""),
-        "delivering": ("ok", (0,), ""),
+    "link cut towards the worker": (_silence(link.TO_WORKER), {
+        "before arm": [NOT_READY],
+        "armed": [LATE],
+        "recording": [OK],
+        "streaming": [OK],
+        "draining": [OK],
+        "delivering": [OK],
     }),
-    "link cut towards the client": (_TO_CLIENT, {
-        "before arm": ("timeout", _NOTHING, "in time"),
-        "armed": ("timeout", _NOTHING, "in time"),
-        "recording": ("timeout", _NOTHING, "in time"),
-        "streaming": ("truncated", (0,), "in time"),
-        "draining": ("timeout truncated", (0, 4), "in time"),
-        "delivering": ("timeout truncated", (0, 4), "in time"),
-    }),
-    "link of 1 Mbit/s": (_changed(bytes_per_s=125_000), {"whole capture": ("ok", (0,), "")}),
-    "link of 200 ms each way": (_changed(delay_s=0.2), {"whole capture": ("ok", (0,), "")}),
-    "link that loses 5 % of the packets": (_changed(loss=0.05), {"whole capture": ("ok", (0,), "")}),
+    "link cut towards the client": (_silence(link.TO_CLIENT), _SILENT_TO_CLIENT),
+    "cable pulled (silence both ways)": (_silence(link.TO_WORKER, link.TO_CLIENT), _SILENT_TO_CLIENT),
+    "link of 1 Mbit/s": (_changed(bytes_per_s=125_000), {"whole capture": [OK]}),
+    "link of 200 ms each way": (_changed(delay_s=0.2), {"whole capture": [OK]}),
+    "link that loses 5 % of the packets": (_changed(loss=0.05), {"whole capture": [OK]}),
 }
-_QUICK = {("link cut", "streaming"), ("link cut, back at once", "streaming"), ("link cut towards the client", "delivering")}
+_QUICK = {("link cut", "streaming"), ("link cut, back at once", "streaming"), ("link cut towards the client", "delivering"),
+          ("cable pulled (silence both ways)", "before arm")}
 
 ROWS = [
-    Row("link", fault, phase, outcome, codes, lambda scene, run=run, phase=phase: run(scene, phase), says, (fault, phase) in _QUICK)
+    Row("link", fault, phase, endings, lambda scene, run=run, phase=phase: run(scene, phase), (fault, phase) in _QUICK)
     for fault, (run, phases) in FAULTS.items()
-    for phase, (outcome, codes, says) in phases.items()
+    for phase, endings in phases.items()
 ]
 assert all(phase in PHASES or phase == "whole capture" for row in ROWS for phase in [row.phase])

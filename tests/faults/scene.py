@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -17,6 +18,8 @@ import xspace
 HERE = os.path.dirname(os.path.abspath(__file__))
 # What has not come by then hangs. The programs' own time limits are seconds; the rest is for a busy machine.
 HANG_S = 150
+# The same for captures with short time limits: theirs and the recording take 22 s at most.
+HASTY_S = 30
 # Of a capture that its phase must outlast, and of any other.
 LONG_MS, SHORT_MS = 6000, 300
 # gRPC starts some of its threads when it first needs them.
@@ -26,7 +29,7 @@ _WORKER_MEMORY_KIB = 16 << 10  # resident, more than before: allocators keep som
 workers.DEADLINE_S = 900  # of a worker: rows end earlier
 
 # Of captures whose fault is a silence: they end by these. The others have the time that a busy machine takes.
-_HASTY = ["--connect_timeout_ms=2000", "--resume_timeout_ms=2000", "--transfer_timeout_ms=4000"]
+_HASTY = ["--connect_timeout_ms=10000", "--resume_timeout_ms=2000", "--transfer_timeout_ms=4000"]
 _PATIENT = ["--connect_timeout_ms=60000", "--resume_timeout_ms=20000", "--transfer_timeout_ms=60000"]
 
 # Phase of a capture: the message before which, or at which, the fault hits, and whether that message is held until it has.
@@ -44,6 +47,10 @@ class Failure(Exception):
     """What a row asserts does not hold."""
 
 
+class Late(Failure):
+    """A busy machine has kept the row from what it is about."""
+
+
 def check(condition, text):
     if not condition:
         raise Failure(text)
@@ -54,6 +61,9 @@ class Client:
 
     def __init__(self, scene, duration_ms, *arguments, logdir=None, launcher=(), environment=None, hasty=False):
         self.logdir = logdir or scene.logdir
+        self.hasty = hasty
+        self.earlier_runs, self.earlier_hidden = set(self._runs()), set(self._hidden())
+        self.runs = []  # directories that it has made, once it has ended
         self.began = time.monotonic()
         self.process = subprocess.Popen(
             [
@@ -75,6 +85,25 @@ class Client:
         scene.processes.append(self.process)
         self.code, self.errors, self.manifest, self.worker, self.took_s = None, "", {}, {}, 0.0
 
+    def _runs(self):
+        return glob.glob(os.path.join(self.logdir, "plugins", "profile", "*"))
+
+    def _hidden(self):
+        return glob.glob(os.path.join(self.logdir, "**", ".*"), recursive=True)
+
+    def temporary_files(self):
+        """Files that have come since its start and have no final name."""
+        return set(self._hidden()) - self.earlier_hidden
+
+    def traces(self):
+        """Files under their final names."""
+        return [trace for run in self.runs for trace in glob.glob(os.path.join(run, "*.xplane.pb"))]
+
+    def go_on(self):
+        """After SIGSTOP; it is measured from here."""
+        self.process.send_signal(signal.SIGCONT)
+        self.began = time.monotonic()
+
     def finish(self):
         """Waits for its end; the worker of its manifest, {} where there is none."""
         try:
@@ -82,6 +111,7 @@ class Client:
         except subprocess.TimeoutExpired:
             raise Failure("the client hangs") from None
         self.took_s = time.monotonic() - self.began
+        self.runs = [path for path in self._runs() if path not in self.earlier_runs]
         self.code = self.process.returncode
         self.manifest = json.loads(out) if out.strip().startswith("{") else {}
         self.worker = (self.manifest.get("workers") or [{}])[0]
@@ -175,9 +205,10 @@ class Scene:
         self.client = Client(self, duration_ms, **options)
         started.set()
         if message is None:
+            self.reach("started")
             check(self.worker.hear().get("draining"), "the session does not drain")
         else:
-            check(self.link.await_message(message, HANG_S), f"no '{message}' within {HANG_S} s: {self.link.seen()}")
+            self.reach(message)
         if hold or message is None:
             at_once()
         if message is None and self.worker.process.poll() is None:
@@ -187,6 +218,14 @@ class Scene:
         if failures:
             raise failures[0]
         return self.client
+
+    def reach(self, message):
+        """Waits until the message comes, or the client ends without it, by its own time limits."""
+        workers.until(lambda: self.link.await_message(message, 0.1) or self.client.process.poll() is not None, HANG_S)
+        if not self.link.await_message(message, 0):
+            check(self.client.process.poll() is not None, f"no '{message}' within {HANG_S} s: {self.link.seen()}")
+            self.client.finish()
+            raise Late(f"the client ended before '{message}': {self.client.errors} {self.client.worker.get('reason')}")
 
     # ---- afterwards ----
 
@@ -225,16 +264,22 @@ class Scene:
         self.files_are_whole(client)
 
     def files_are_whole(self, client):
-        """Each file under its final name is a trace with as many events as the manifest says; nothing else is left."""
+        """The files under their final names are those of the manifest, with as many events; nothing else is left. A client that
+        was killed leaves no manifest, and whole files."""
+        if client.code < 0:
+            for path in client.runs:
+                check(not os.path.exists(os.path.join(path, "capture.json")), f"the client was killed and leaves a manifest in {path}")
+            for trace in client.traces():
+                check(xspace.is_whole(trace), f"{trace} is cut off")
+            return
         said = {file["path"]: file["events"] for worker in client.manifest.get("workers", []) for file in worker["files"]}
-        for path in glob.glob(os.path.join(client.logdir, "plugins", "profile", "*", "*.xplane.pb")):
+        found = {os.path.basename(path): path for path in client.traces()}
+        check(set(said) == set(found), f"the manifest names {sorted(said)}, there is {sorted(found)}")
+        for name, path in found.items():
             events = sum(len(events) for _, events in xspace.planes(path))
-            name = os.path.basename(path)
-            if client.manifest and os.path.dirname(path) == client.manifest["run_directory"]:
-                check(name in said, f"{name} is not in the manifest")
-                check(said[name] == events, f"{name} has {events} events, the manifest says {said[name]}")
-        left = [path for path in glob.glob(os.path.join(client.logdir, "**", ".*"), recursive=True)]
-        check(not left or client.code is None or client.code < 0, f"left behind: {left}")
+            check(said[name] == events, f"{name} has {events} events, the manifest says {said[name]}")
+            check(xspace.is_whole(path), f"{path} is cut off")
+        check(not client.temporary_files(), f"left behind: {client.temporary_files()}")
 
     def nothing_is_left(self, more_kib=0):
         self.idle()

@@ -7,7 +7,9 @@ import struct
 import tempfile
 import threading
 
-from row import Row, needs_root
+import xspace
+from process_rows import OK
+from row import Ending, Row, needs_root
 from scene import HANG_S, Client, check
 
 _USER = 1_000_000_000
@@ -42,9 +44,22 @@ def _before(*command, duration_ms=500, hasty=False):
     return run
 
 
-def _no_threads(scene):
-    needs_root("a user of its own")
-    return _before("take_threads")(scene)
+def _as_user(run):
+    def checked(scene):
+        needs_root("a user of its own")
+        return run(scene)
+
+    return checked
+
+
+def _long_names(scene):
+    """Names and texts are in the trace, cut; a cut text is flagged."""
+    client = _told("long_names", 1 << 20)(scene)
+    events = [event for trace in client.traces() for _, events in xspace.planes(trace) for event in events]
+    cut = [event for event in events if event.name == "n" * 127 and event.stats.get("text") == "n" * 120]
+    check(cut, "no scope has the beginning of its name and text")
+    check(all(event.stats.get("truncated_args") == 1 for event in cut), f"a cut text is not flagged: {cut[0].stats.keys()}")
+    return client
 
 
 # ---- clocks ----
@@ -104,23 +119,29 @@ def _random_cancels(scene):
     return scene.capture(300, "--num_tracing_attempts=20")
 
 
-def _row(fault, phase, run, outcome="ok", codes=(0,), says="", quick=False, memory_kib=0, **environment):
-    return Row("worker", fault, phase, outcome, codes, run, says, quick, environment, memory_kib)
+def _row(fault, phase, run, *endings, quick=False, memory_kib=0, **environment):
+    return Row("worker", fault, phase, endings or [OK], run, quick, environment, memory_kib)
 
 
+_USER_OF_ITS_OWN = {"FAULTS_USER": str(_USER + os.getpid())}
+_NO_RING = Ending("ok", 0, r"threads have no ring because the memory for rings is used up")
 ROWS = [
     _row("fork, the child records and calls exec", "recording", _told("fork", "exec", answer=0)),
     _row("fork, the child records and calls exit", "recording", _told("fork", "exit", answer=0), quick=True),
     _row("fork, the child records and calls _exit", "recording", _told("fork", "_exit", answer=0)),
     _row("dlclose of a library that records", "recording", lambda scene: _told("dlclose", os.environ["FAULTS_MODULE"], answer=0)(scene)),
-    _row("no descriptors left", "before the capture", _before("take_descriptors", hasty=True), "timeout unreachable", (4,), ""),
-    _row("no memory left", "before the capture", _before("take_memory", 20), "refused", (4,), "ulimit -v", quick=True),
-    _row("no threads left", "before the capture", _no_threads, "refused", (4,), "ulimit -u", FAULTS_USER=str(_USER + os.getpid())),
+    _row("no descriptors left", "before the capture", _before("take_descriptors", hasty=True),
+         Ending("timeout", 4, r"\Ano answer to the connection within 10s\Z")),
+    _row("no memory left", "before the capture", _before("take_memory", 20),
+         Ending("refused", 4, r"\Acan't capture: the limit on address space \(ulimit -v\) leaves \d+ MiB"), quick=True),
+    _row("no threads left", "before the capture", _as_user(_before("take_threads")),
+         Ending("refused", 4, r"raise the limit on (processes|threads) \(ulimit -u"), **_USER_OF_ITS_OWN),
     _row("no descriptors left", "recording", _told("take_descriptors")),
-    _row("no memory left", "recording", _told("take_memory", 0), "ok truncated failed", (0, 4)),
-    _row("4,096 threads", "before the capture", _before("threads", 4096, duration_ms=2000), memory_kib=_RINGS_KIB),
-    _row("4,096 threads", "recording", _told("threads", 4096, duration_ms=6000), memory_kib=_RINGS_KIB),
-    _row("names of 1 MiB", "recording", _told("long_names", 1 << 20), quick=True),
+    _row("no memory left", "recording", _told("take_memory", 0), Ending("ok", 0, "degraded")),
+    _row("no threads left", "recording", _as_user(_told("take_threads")), **_USER_OF_ITS_OWN),
+    _row("4,096 threads", "before the capture", _before("threads", 4096, duration_ms=2000), _NO_RING, memory_kib=_RINGS_KIB),
+    _row("4,096 threads", "recording", _told("threads", 4096, duration_ms=6000), _NO_RING, memory_kib=_RINGS_KIB),
+    _row("names of 1 MiB", "recording", _long_names, quick=True),
     _row("100 random cancels", "all", _random_cancels),
 ] + [
     _row(f"clock of the {side} stepped by {hours:+d} h", "recording", _clock_steps(side, hours * 3600),

@@ -35,6 +35,8 @@ def fields(data):
             value, at = data[at : at + size], at + size
         else:
             raise ValueError(f"wire type {wire}")
+        if at > len(data):
+            raise ValueError(f"cut off: {at - len(data)} bytes are missing")
         yield key >> 3, value
 
 
@@ -114,6 +116,14 @@ def planes(file):
                     )
                 )
         yield plane[2][0].decode(), events
+
+
+def is_whole(file):
+    """Whether nothing is missing at the end of a trace file, whose last field names the host."""
+    hostnames = 4
+    with open(file, "rb") as opened:
+        numbers = [number for number, _ in fields(opened.read())]
+    return numbers[-1:] == [hostnames]
 
 
 def plane_stats(file):

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The fault matrix judges its rows: what hangs, says nothing, comes late or leaves too much is a row that failed."""
+import os
+import subprocess
+import sys
+import unittest
+from unittest import mock
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "python")]
+
+import faults  # noqa: E402
+import machine  # noqa: E402
+import row as rows  # noqa: E402
+import scene as scenes  # noqa: E402
+import xspace  # noqa: E402
+
+
+class FakeClient:
+    def __init__(self, code=0, took_s=1.0, errors="", **worker):
+        self.code, self.took_s, self.errors, self.hasty = code, took_s, errors, True
+        self.worker = worker
+
+
+def row_of(run, *endings, **options):
+    return rows.Row("topic", "fault", "phase", endings or [rows.Ending("ok", 0)], run, **options)
+
+
+class Play(unittest.TestCase):
+    def play(self, row, waited_s=(0.0, 0.0)):
+        with mock.patch.object(scenes, "Scene"), mock.patch.object(machine, "waited_s", side_effect=waited_s):
+            return faults.play(row)[0]
+
+    def test_what_a_row_raises_is_a_failed_row(self):
+        errors = [subprocess.TimeoutExpired("check", 150), subprocess.CalledProcessError(1, "mount"), KeyError("done"), ValueError("no JSON"),
+                  scenes.Failure("wrong"), OSError("gone"), AssertionError("the worker ended")]
+        for error in errors:
+            with self.subTest(error=error):
+                self.assertRegex(self.play(row_of(mock.Mock(side_effect=error))), "^FAILED: ")
+
+    def test_a_late_client_is_a_failed_row(self):
+        late = FakeClient(took_s=scenes.HASTY_S + 1, outcome="ok", files=["f"])
+        self.assertRegex(self.play(row_of(lambda _: late)), "^FAILED: the client took 31.0 s")
+        self.assertEqual(self.play(row_of(lambda _: late, within_s=60)), "holds")
+
+    def test_a_late_client_of_a_busy_machine_is_tried_again(self):
+        clients = [FakeClient(took_s=took_s, outcome="ok", files=["f"]) for took_s in (99, 1)]
+        self.assertEqual(self.play(row_of(lambda _: clients.pop(0)), waited_s=[0, 100, 100, 100]), "holds")
+
+
+class Judge(unittest.TestCase):
+    ENDINGS = [rows.Ending("ok", 0), rows.Ending("truncated", 0, "in time"), rows.Ending("timeout", 4, "in time")]
+
+    def judge(self, client):
+        return row_of(None, *self.ENDINGS).judge(client)
+
+    def test_endings(self):
+        self.judge(FakeClient(outcome="ok", files=["f"]))
+        self.judge(FakeClient(outcome="truncated", reason="not in time", files=["f"]))
+        self.judge(FakeClient(4, outcome="timeout", reason="not in time"))
+
+    def test_what_is_none_of_them(self):
+        for client in (
+            FakeClient(outcome="died", reason="not in time"),
+            FakeClient(3, outcome="timeout", reason="not in time"),  # the exit code of another one
+            FakeClient(4, outcome="timeout", reason="broke"),
+            FakeClient(4, outcome="timeout"),
+            FakeClient(4, outcome="timeout", reason="not in time", files=["f"]),
+            FakeClient(outcome="truncated", reason="not in time"),  # without a file
+            FakeClient(outcome="ok", files=["f"], warnings=["lost"]),
+        ):
+            with self.subTest(client=vars(client)), self.assertRaises(scenes.Failure):
+                self.judge(client)
+
+
+class Whole(unittest.TestCase):
+    def test_a_trace_that_is_cut_off(self):
+        whole = b"\x0a\x03\x12\x01p" + b"\x22\x01h"
+        for bytes_, expected in ((whole, True), (whole[:5], False)):
+            with mock.patch("builtins.open", mock.mock_open(read_data=bytes_)):
+                self.assertEqual(xspace.is_whole("file"), expected)
+        with mock.patch("builtins.open", mock.mock_open(read_data=whole[:4])), self.assertRaises(ValueError):
+            xspace.is_whole("file")
+
+
+if __name__ == "__main__":
+    unittest.main()
