@@ -17,7 +17,7 @@ CONFIGURE = cmake $$(command -v ccache >/dev/null && echo -DCMAKE_C_COMPILER_LAU
 BUILD = cmake --build -j $(JOBS) --preset
 CTEST = ctest -j $(JOBS) --output-on-failure --schedule-random
 
-.PHONY: help build demo test check compat interop torch-suite torch-versions bench lint format shipped sbom reproducible wheel tsan tsan-long asan asan-unit fuzz fuzz-coverage faults soak gpu-bundle gpu-test clean
+.PHONY: help build demo test check compat interop torch-suite torch-versions bench lint format shipped sbom reproducible wheel tsan tsan-long asan asan-unit fuzz fuzz-coverage faults soak nightly gpu-bundle gpu-test clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -159,6 +159,11 @@ SOAK_ARGS ?= --write
 soak: shipped ## Runs 1,000 captures of one worker, then 30 minutes with cancels and forks; writes its growth into docs/reliability.md
 	$(BUILD) release --target jobscope_python_package
 	python3 -B tests/faults/soak.py build/python/jobscope $(SOAK_ARGS)
+
+# The order is that of the time they take.
+NIGHTLY = reproducible compat faults asan soak fuzz-coverage
+
+nightly: $(NIGHTLY) ## What takes long: sanitizers, fuzzers with coverage, faults, soak, earlier revisions, a second build
 
 gpu-bundle: shipped ## Builds build/gpu-test/: the GPU tests, for a machine with only a driver (needs nvcc here)
 	$(BUILD) release --target cupti_probe
