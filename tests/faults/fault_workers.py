@@ -3,11 +3,13 @@
 
 Each line of its input is a command, answered by a line of JSON: fault_commands.py.
 """
+import array
 import hashlib
 import math
 import os
 import queue
 import signal
+import statistics
 import struct
 import sys
 import threading
@@ -34,16 +36,42 @@ class Training:
             self.steps += 1
 
 
+class StepTimes:
+    """CPU times of steps, as medians of blocks: the load of the machine differs between blocks. Its memory does not grow."""
+
+    BLOCK, BLOCKS = 50, 20_000
+
+    def __init__(self):
+        self.block = array.array("Q", bytes(8 * self.BLOCK))
+        self.medians = array.array("Q", bytes(8 * self.BLOCKS))
+        self.steps = 0
+
+    def add(self, took_ns):
+        self.block[self.steps % self.BLOCK] = took_ns
+        self.steps += 1
+        if self.steps % self.BLOCK == 0:
+            self.medians[(self.steps // self.BLOCK - 1) % self.BLOCKS] = int(statistics.median(self.block))
+
+    def summary(self):
+        """Of the blocks: how many, their median and median absolute deviation."""
+        medians = self.medians[: min(self.steps // self.BLOCK, self.BLOCKS)] or [0]
+        middle = statistics.median(medians)
+        return {"blocks": len(medians), "median_ns": middle, "mad_ns": statistics.median(abs(one - middle) for one in medians)}
+
+
 class Computing(Training):
     """Steps whose result depends on each of them: a digest of the weights of a small network. About a millisecond of work."""
 
-    WIDTH = 24
+    WIDTH = 48
+    PAUSE_S = 0.002
+    RING_RECORDS = 32768
 
-    def __init__(self, pause_s=0.002):
+    def __init__(self):
         super().__init__()
-        self.pause_s = pause_s  # 0: as fast as it goes
+        self.filled = False
         self.weights = [math.sin(i) for i in range(self.WIDTH * self.WIDTH)]
-        self.wanted = None  # somebody waits for the result
+        self.times = StepTimes()
+        self.wanted = None  # (step, queue): somebody waits for the result at that step
 
     def step(self):
         width, weights = self.WIDTH, self.weights
@@ -62,17 +90,28 @@ class Computing(Training):
 
     def run(self):
         while not self.ended:
+            began_ns = time.thread_time_ns()
             with jobscope.step(self.steps):
                 self.step()
-            time.sleep(self.pause_s)
-            if self.wanted:
-                self.wanted.put({"steps": self.steps, "digest": self.digest()})
+            self.times.add(time.thread_time_ns() - began_ns)
+            if jobscope.enabled() and not self.filled:
+                self.fill_ring()
+            time.sleep(self.PAUSE_S)
+            if self.wanted and self.steps >= self.wanted[0]:
+                self.wanted[1].put({"steps": self.steps, "digest": self.digest(), "times": self.times.summary()})
                 self.wanted = None
 
-    def result(self):
-        """Of the steps so far; training goes on."""
+    def fill_ring(self):
+        """Touches all pages of this thread's ring, which would otherwise look like growth for hundreds of captures."""
+        for _ in range(self.RING_RECORDS):
+            with jobscope.trace("fill"):
+                pass
+        self.filled = True
+
+    def result(self, step):
+        """After so many steps, or now if there are more; training goes on."""
         answer = queue.Queue()
-        self.wanted = answer
+        self.wanted = int(step), answer
         return answer.get()
 
 
@@ -100,8 +139,10 @@ def _commands(training, slow_end, server):
             workers.tell(done=True)
         elif name == "go_on":
             slow_end.go_on.set()
+        elif name == "steps":
+            workers.tell(done=training.steps)
         elif name == "result":
-            workers.tell(done=training.result())
+            workers.tell(done=training.result(*arguments))
         else:
             workers.tell(done=getattr(fault_commands, "do_" + name)(server, *arguments))
     training.ended = True
@@ -131,12 +172,11 @@ def worker_compute(address):
     _serve(Computing(), address)
 
 
-def worker_compute_alone(steps):
+def worker_compute_alone():
     """The same steps without a server, so that nothing is recorded."""
     training = Computing()
-    for _ in range(int(steps)):
-        training.step()
-    workers.tell(digest=training.digest())
+    threading.Thread(target=_commands, args=(training, None, None), daemon=True).start()
+    training.run()
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Captures of one worker for a long time: what grows, and whether the training computes the same.
+"""Captures of one worker for a long time: what grows, and whether the training computes the same, as fast.
 
   soak.py PACKAGE [--captures N] [--minutes M] [--write]
 
 N captures in a row, then M minutes of captures back to back, each second one cancelled at a message of the protocol that chance
 chooses, with forks of the worker in between. After each capture: resident memory, descriptors and threads of the worker. A line
-is fitted to them by least squares, without the first tenth, in which allocators and thread pools fill. Then the same steps are
-computed by a process without jobscope: the result must be the same, bit by bit. --write puts the figures into
-docs/reliability.md. Exit code 0: nothing grows, the result is the same.
+is fitted to them by least squares, without the first tenth, in which allocators and thread pools fill. A process without a
+server computes the same steps meanwhile: the result must be the same, bit by bit, and the steps must not take longer. --write
+puts the figures into docs/reliability.md. Exit code 0: nothing grows, the result is the same, training is as fast.
 """
 import argparse
 import math
@@ -26,6 +26,12 @@ BEGIN, END = "<!-- soak begin -->", "<!-- soak end -->"
 # Growth over a whole phase that is still flat. Memory: as much as the budget of one capture leaves behind. Threads: those that
 # gRPC starts when it first needs them.
 BOUNDS = {"resident KiB": 4096, "descriptors": 2, "threads": 3}
+# Memory of a worker that is captured every five minutes for a year, and the figures that so many captures need to tell it.
+YEAR_CAPTURES, YEAR_KIB, YEAR_SAMPLES = 100_000, 64 << 10, 300
+# How much longer the steps of a process that is captured may take than those of one without jobscope, beyond the error.
+MAX_SLOWER = 1.02
+MIN_BLOCKS = 1000  # fewer tell nothing of a machine whose load changes
+STEPS_AHEAD = 2000
 MESSAGES = ["arm", "armed", "start", "started", "items", "ack", "summary", "ended"]
 
 
@@ -59,10 +65,12 @@ class Phase:
         for figure, values in zip(BOUNDS, zip(*kept)):
             per_capture, error = slope(values)
             # What is certain of the growth, over all captures of the phase.
-            grown = (per_capture - 2 * error) * len(kept)
+            flat = (per_capture - 2 * error) * len(kept) <= BOUNDS[figure]
+            if figure == "resident KiB" and len(kept) >= YEAR_SAMPLES:
+                flat = flat and (per_capture + 2 * error) * YEAR_CAPTURES <= YEAR_KIB
             tenth = max(1, len(values) // 10)
             first, last = statistics.median(values[:tenth]), statistics.median(values[-tenth:])
-            yield figure, first, last, per_capture, error, grown <= BOUNDS[figure]
+            yield figure, first, last, per_capture, error, flat
 
 
 def in_a_row(scene, captures):
@@ -108,15 +116,37 @@ def with_cancels(scene, minutes, chance):
     return phase
 
 
-def compare_training(scene):
-    """(steps, digest with captures, digest without jobscope)."""
-    import workers
+def ask(workers, *words):
+    """What each of them answers."""
+    for worker in workers:
+        worker.process.stdin.write(" ".join(map(str, words)) + "\n")
+        worker.process.stdin.flush()
+    return [worker.hear()["done"] for worker in workers]
 
-    said = scene.ask("result")
-    with workers.Worker(os.path.join(HERE, "fault_workers.py"), "compute_alone", str(said["steps"])) as alone:
-        # It may take longer than what a worker of a test may take.
-        alone._timer.cancel()
-        return said["steps"], said["digest"], alone.hear()["digest"]
+
+def compare_training(captured, alone):
+    """What both say of their training after the same number of steps, which both have yet to make."""
+    at = max(ask([captured, alone], "steps")) + STEPS_AHEAD
+    of_both = ask([captured, alone], "result", at)
+    if {said["steps"] for said in of_both} != {at}:
+        raise AssertionError(f"asked for the result of {at} steps: {of_both}")
+    return of_both
+
+
+def error_ns(times):
+    """Standard error of the median of the blocks, which are normally distributed but for outliers."""
+    return 1.2533 * 1.4826 * times["mad_ns"] / math.sqrt(times["blocks"])
+
+
+def step_times(captured, alone):
+    """A sentence, and whether the steps of the captured process are slower."""
+    error = 3 * math.hypot(error_ns(captured), error_ns(alone))
+    enough = min(captured["blocks"], alone["blocks"]) >= MIN_BLOCKS
+    slower = enough and captured["median_ns"] > alone["median_ns"] * MAX_SLOWER + error
+    text = (f"CPU time of such a step, median: {captured['median_ns'] / 1e3:.1f} µs in the process that is captured, {alone['median_ns'] / 1e3:.1f} µs "
+            f"at the same time in one without a server. A difference above {MAX_SLOWER - 1:.0%} and three standard errors, "
+            f"{error / 1e3:.1f} µs here, is a failure.\n")
+    return text, slower
 
 
 def table(phases):
@@ -124,6 +154,11 @@ def table(phases):
     for phase in phases:
         for figure, first, last, per_capture, error, _ in phase.rows():
             lines.append(f"| {phase.name} | {figure} | {first:.0f} | {last:.0f} | {per_capture:+.3f} ± {error:.3f} |\n")
+    lines.append(
+        f"\nThe soak fails if a phase certainly adds more than {BOUNDS['resident KiB'] >> 10} MiB, {BOUNDS['descriptors']} descriptors or "
+        f"{BOUNDS['threads']} threads,\nor if {YEAR_CAPTURES:,} captures, one every five minutes for a year, would add more than "
+        f"{YEAR_KIB >> 10} MiB at the slope plus two errors.\n"
+    )
     return "".join(lines)
 
 
@@ -145,24 +180,33 @@ def main():
     os.environ["JOBSCOPE_TEST_PACKAGE"] = os.path.abspath(options.package)
     os.environ["PYTHONPATH"] = os.pathsep.join([os.path.dirname(os.path.abspath(options.package)), os.path.join(HERE, "..", "python"), HERE])
     sys.path[:0] = [HERE, os.path.join(HERE, "..", "python")]
+    import workers
     from scene import Scene
 
     scene = Scene(worker="compute")
-    scene.worker._timer.cancel()  # it lives as long as the soak
+    # The same training without a server, at the same time: whoever else uses the machine slows down both.
+    alone = workers.Worker(os.path.join(HERE, "fault_workers.py"), "compute_alone")
+    for worker in (scene.worker, alone):
+        worker._timer.cancel()  # it lives as long as the soak
     try:
         phases = [in_a_row(scene, options.captures), with_cancels(scene, options.minutes, random.Random(14))]
         scene.idle()
-        steps, digest, alone = compare_training(scene)
+        captured, uncaptured = compare_training(scene.worker, alone)
     finally:
+        alone.__exit__()
         scene.close()
-    same = digest == alone
-    text = table(phases) + f"\nResult of {steps:,} training steps: {'the same' if same else 'NOT THE SAME'} with and without captures, bit by bit.\n"
+    same = captured["digest"] == uncaptured["digest"]
+    times, slower = step_times(captured["times"], uncaptured["times"])
+    text = table(phases) + (
+        f"\nResult of {captured['steps']:,} training steps: {'the same' if same else 'NOT THE SAME'} with and without captures, bit by bit.\n{times}"
+    )
     print(text)
     grown = [f"{phase.name}: {row[0]}" for phase in phases for row in phase.rows() if not row[5]]
-    print(f"soak: grown: {', '.join(grown) or 'nothing'}; {sum(phase.took_s for phase in phases):.0f} s")
-    if options.write and same and not grown:
+    print(f"soak: grown: {', '.join(grown) or 'nothing'}; training {'SLOWER' if slower else 'as fast'}; {sum(phase.took_s for phase in phases):.0f} s")
+    fine = same and not slower and not grown
+    if options.write and fine:
         write(text)
-    return 0 if same and not grown else 1
+    return 0 if fine else 1
 
 
 if __name__ == "__main__":
