@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client's disk: full, read-only, gone. A small tmpfs where the test may mount one, and RLIMIT_FSIZE."""
+import errno
 import os
 import shutil
 import subprocess
@@ -24,10 +25,15 @@ def _mount(scene, megabytes):
 
 def _fill(directory, left_bytes):
     """Leaves so much of a disk."""
-    space = os.statvfs(directory)
-    size = space.f_bavail * space.f_frsize - left_bytes
     with open(os.path.join(directory, "other_data"), "wb") as file:
-        os.posix_fallocate(file.fileno(), 0, max(1, size))
+        while True:
+            space = os.statvfs(directory)
+            try:
+                os.posix_fallocate(file.fileno(), 0, max(1, space.f_bavail * space.f_frsize - left_bytes))
+                return
+            except OSError as error:  # the client has taken some meanwhile
+                if error.errno != errno.ENOSPC:
+                    raise
 
 
 def _full(phase, left_bytes):

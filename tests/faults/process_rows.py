@@ -112,7 +112,7 @@ FAULTS = {
     "client killed": (_client_signalled(signal.SIGKILL), {phase: [KILLED] for phase in PHASES}),
     "client stopped (SIGSTOP)": (_client_stopped, {
         # What has come meanwhile and the client's own time limits are both there when it goes on.
-        "before arm": [NOT_READY, OK],
+        "before arm": [NOT_READY, OK, Ending("failed", 4, r"its stream was lost before the start\Z")],
         "armed": [LATE, OK],
         "recording": [LATE],
         "streaming": [LATE_IN_PART],
