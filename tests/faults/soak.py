@@ -143,8 +143,8 @@ def step_times(captured, alone):
     error = 3 * math.hypot(error_ns(captured), error_ns(alone))
     enough = min(captured["blocks"], alone["blocks"]) >= MIN_BLOCKS
     slower = enough and captured["median_ns"] > alone["median_ns"] * MAX_SLOWER + error
-    text = (f"CPU time of such a step, median: {captured['median_ns'] / 1e3:.1f} µs in the process that is captured, {alone['median_ns'] / 1e3:.1f} µs "
-            f"at the same time in one without a server. A difference above {MAX_SLOWER - 1:.0%} and three standard errors, "
+    text = (f"CPU time of such a step, median: {captured['median_ns'] / 1e3:.1f} µs in the process that is captured, "
+            f"{alone['median_ns'] / 1e3:.1f} µs at the same time in one without a server. A difference above {MAX_SLOWER - 1:.0%} and three standard errors, "
             f"{error / 1e3:.1f} µs here, is a failure.\n")
     return text, slower
 
