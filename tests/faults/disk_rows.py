@@ -126,7 +126,7 @@ _TRACE = r"\S+\.xplane\.pb\.partial: "
 ROWS = [
     _row("disk full", "before the capture", _full_before, _refused(r"only \d+ MiB free, at least \d+ MiB are needed; make room")),
     _row("disk full", "spooling", _full("streaming", 0), _failed(r"cannot write the spool file in \S+: No space left")),
-    _row("disk full", "writing", _full("delivering", 256 << 10), _failed(f"cannot write {_TRACE}No space left")),
+    _row("disk full", "writing", _full("delivering", 256 << 10), _failed(rf"cannot write ({_TRACE}|the spool file in \S+: )No space left")),
     _row("disk full", "renaming", _rename_fails(".xplane.pb"), _failed(f"cannot rename {_TRACE}No space left"), quick=True),
     _row("disk full", "renaming the manifest", _rename_fails("capture.json"),
          Ending("ok", 1, r"the traces are as the table says, but their manifest is missing: cannot rename \S+: No space left"), quick=True),

@@ -125,6 +125,8 @@ def _row(fault, phase, run, *endings, quick=False, memory_kib=0, **environment):
 
 _USER_OF_ITS_OWN = {"FAULTS_USER": str(_USER + os.getpid())}
 _NO_RING = Ending("ok", 0, r"threads have no ring because the memory for rings is used up")
+# A provider in Python that gets no processor beside so many threads.
+_STARVED = Ending("truncated", 0, r"\Aslow_end wedged: it did not return from the verb stop in time")
 ROWS = [
     _row("fork, the child records and calls exec", "recording", _told("fork", "exec", answer=0)),
     _row("fork, the child records and calls exit", "recording", _told("fork", "exit", answer=0), quick=True),
@@ -139,8 +141,8 @@ ROWS = [
     _row("no descriptors left", "recording", _told("take_descriptors")),
     _row("no memory left", "recording", _told("take_memory", 0), Ending("ok", 0, "degraded")),
     _row("no threads left", "recording", _as_user(_told("take_threads")), **_USER_OF_ITS_OWN),
-    _row("4,096 threads", "before the capture", _before("threads", 4096, duration_ms=2000), _NO_RING, memory_kib=_RINGS_KIB),
-    _row("4,096 threads", "recording", _told("threads", 4096, duration_ms=6000), _NO_RING, memory_kib=_RINGS_KIB),
+    _row("4,096 threads", "before the capture", _before("threads", 4096, duration_ms=2000), _NO_RING, _STARVED, memory_kib=_RINGS_KIB),
+    _row("4,096 threads", "recording", _told("threads", 4096, duration_ms=6000), _NO_RING, _STARVED, memory_kib=_RINGS_KIB),
     _row("names of 1 MiB", "recording", _long_names, quick=True),
     _row("100 random cancels", "all", _random_cancels),
 ] + [
