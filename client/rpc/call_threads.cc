@@ -5,9 +5,12 @@
 #include <grpcpp/security/credentials.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/process/headroom.h"
 #include "common/threads/worker_thread.h"
 
 namespace jobscope {
@@ -16,6 +19,13 @@ namespace {
 // These threads also read the sockets: more than one, so that a big answer does not delay the
 // others.
 constexpr unsigned kMaxThreads = 4;
+
+// A capture of one worker has 15 at a time on two processors, gRPC's included.
+constexpr size_t kClientThreads = 20;
+
+// glibc reserves 64 MiB for the heap of each thread. With up to 500 MiB a capture was sometimes
+// aborted, with 600 never.
+constexpr uint64_t kHeapsBytes = uint64_t{640} << 20;
 
 // A timer that fires so much after it was due shows that events wait in the queue.
 constexpr uint64_t kLateNs = 500'000'000;
@@ -34,11 +44,14 @@ absl::Status TooFewThreads(size_t free, size_t needed) {
 }  // namespace
 
 absl::Status EnsureThreads() {
-  // gRPC's (counted: one for two processors, and six), and the one that waits for Ctrl-C. Those
-  // that write files are dispensable.
-  const size_t needed = Cores() / 2 + 6 + ThreadsWanted() + 1;
-  const size_t free = FreeThreads(needed);
-  return free < needed ? TooFewThreads(free, needed) : absl::OkStatus();
+  if (!HasMemory(kHeapsBytes)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "its threads reserve up to ", kHeapsBytes >> 20,
+        " MiB of address space for their heaps, and those cannot be mapped; raise the limit on "
+        "address space (ulimit -v)"));
+  }
+  const size_t free = FreeThreads(kClientThreads);
+  return free < kClientThreads ? TooFewThreads(free, kClientThreads) : absl::OkStatus();
 }
 
 CallThreads::CallThreads()

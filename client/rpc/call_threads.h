@@ -18,9 +18,9 @@
 
 namespace jobscope {
 
-// Returns RESOURCE_EXHAUSTED with a remedy if this process cannot create the threads of a client,
-// those of gRPC included: gRPC does not report their failure, and no deadline would ever expire.
-// Call it before the first thread starts. Takes a millisecond if a limit may be near.
+// Returns RESOURCE_EXHAUSTED with a remedy if the limits on threads or address space are too low for
+// a client, gRPC's threads included: gRPC ends the process when it cannot start one, or never
+// answers. Call it before the first thread starts. Takes a millisecond if a limit may be near.
 absl::Status EnsureThreads();
 
 // Serves one completion queue of our own with a few threads. gRPC's callback threads will not do:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ensures enough descriptors, threads and address space for a run.
+// Ensures enough descriptors for a run.
 #ifndef CLIENT_RPC_DESCRIPTORS_H_
 #define CLIENT_RPC_DESCRIPTORS_H_
 
@@ -14,10 +14,6 @@ namespace jobscope {
 // INVALID_ARGUMENT with a remedy if that is not enough for `workers` workers with `per_worker`
 // descriptors each. Call it before recording: afterwards the traces would be lost.
 absl::Status EnsureDescriptors(size_t workers, size_t per_worker);
-
-// Returns RESOURCE_EXHAUSTED with a remedy if the limits on threads or address space are too low
-// for gRPC, which ends the process when it cannot start a thread. Call it before the first thread.
-absl::Status EnsureThreads();
 
 }  // namespace jobscope
 
