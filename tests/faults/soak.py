@@ -184,7 +184,7 @@ def main():
     from scene import Scene
 
     scene = Scene(worker="compute")
-    # The same training without a server, at the same time: whoever else uses the machine slows down both.
+    # The same training without a server, at the same time: any process that else uses the machine slows down both.
     alone = workers.Worker(os.path.join(HERE, "fault_workers.py"), "compute_alone")
     for worker in (scene.worker, alone):
         worker._timer.cancel()  # it lives as long as the soak

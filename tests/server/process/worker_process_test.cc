@@ -461,48 +461,5 @@ TEST_F(WorkerProcess, WritesItsAddressToThePortDirectory) {
   unsetenv("RANK");
 }
 
-// A process that leaves while it is captured: what was recorded arrives, marked as cut.
-class LeavingWorker : public ::testing::TestWithParam<const char*> {};
-
-TEST_P(LeavingWorker, DeliversWhatItHas) {
-  const bool hung = std::string(GetParam()) == "hung";
-  grpc::Status status;
-  int events = 0;
-  std::string trace;
-  bool wedged = false;
-  // An exit waits a second, and 0.4 s for a collector: again where the worker was not run in it.
-  for (int i = 0; i < 10; ++i) {
-    Subprocess worker({LEAVING_WORKER, GetParam()});
-    const std::string address = worker.AwaitFirstLine();
-    ASSERT_NE(address, "") << worker.err();
-    auto stub = tensorflow::ProfilerService::NewStub(
-        grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
-    grpc::ClientContext context;
-    tensorflow::ProfileRequest request;
-    request.set_duration_ms(600'000);
-    request.set_emit_xspace(true);
-    tensorflow::ProfileResponse response;
-    const auto start = Clock::now();
-    status = stub->Profile(&context, request, &response);
-    EXPECT_LT(Clock::now() - start, std::chrono::minutes(2));
-    EXPECT_EQ(worker.Wait(), 0) << worker.err();
-    events = 0;
-    for (const auto& plane : response.xspace().planes()) {
-      for (const auto& line : plane.lines()) events += line.events_size();
-    }
-    trace = response.xspace().SerializeAsString();
-    wedged = trace.find("wedged") != std::string::npos;
-    if (status.ok() && events > 0 && wedged == hung) break;
-  }
-  EXPECT_TRUE(status.ok()) << status.error_message();
-  EXPECT_GT(events, 0);
-  EXPECT_THAT(trace, HasSubstr("shutdown"));
-  EXPECT_EQ(wedged, hung);
-}
-
-INSTANTIATE_TEST_SUITE_P(Ways, LeavingWorker,
-                         ::testing::Values("return", "exit", "thread", "hung", "stopping"),
-                         [](const auto& info) { return std::string(info.param); });
-
 }  // namespace
 }  // namespace jobscope
