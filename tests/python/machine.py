@@ -2,6 +2,7 @@
 """Whether others had this machine: for tests of time limits, which no program keeps that does not run."""
 import functools
 import time
+import unittest
 
 
 def waited_s():
@@ -17,20 +18,25 @@ def waited_s():
     return total_us / 1e6
 
 
-def again_if_busy(limit_s, most_tries=5):
-    """Decorates a test of a time limit: it is made again if it fails while somebody had to wait for `limit_s` in all."""
+def again_if_busy(limit_s, most_tries=5, then_skip=False):
+    """Decorates a test of a time limit: it is made again if it fails while somebody had to wait for `limit_s` in all. `then_skip`: where
+    that was so in all tries, the test is skipped, because its subject rightly does something else on such a machine."""
 
     def decorate(test):
         @functools.wraps(test)
         def run(*arguments):
-            for _ in range(most_tries - 1):
+            last = None
+            for _ in range(most_tries):
                 before = waited_s()
                 try:
                     return test(*arguments)
-                except AssertionError:
+                except AssertionError as failed:
                     if waited_s() - before < limit_s:
                         raise
-            return test(*arguments)
+                    last = failed
+            if then_skip:
+                raise unittest.SkipTest(f"the machine was busy in each of {most_tries} tries: {last}")
+            raise last
 
         return run
 

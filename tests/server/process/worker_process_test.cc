@@ -30,7 +30,6 @@
 #include "jobscope/trace.h"
 #include "jobscope/v1/profiler.grpc.pb.h"
 #include "tensorflow/profiler_service.grpc.pb.h"
-#include "tests/subprocess.h"
 
 namespace jobscope {
 namespace {
