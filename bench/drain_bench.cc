@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Measures how fast the host collector converts the content of real rings into items of a real
-// store, on one core. Budgets: 25, 20 and 14 M events/s for 0, 2 and 3. The argument selects the events:
+// store, on one core. Budgets: 25, 20 and 14 M events/s for 0, 2 and 3. The argument selects the
+// events:
 //
 //   0  plain scopes, three levels deep
 //   1  the same, verbose (no tf_op)

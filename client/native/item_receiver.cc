@@ -15,8 +15,8 @@ namespace {
 
 // No worker sends larger items.
 constexpr uint64_t kMaxBodyBytes = uint64_t{64} << 20;
-// Memory of the index (common/xspace/assemble/item_index): a view and a segment per item, in vectors
-// grown by doubling; for parsed items at most 40 bytes per byte (an empty ThreadLoss).
+// Memory of the index (common/xspace/assemble/item_index): a view and a segment per item, in
+// vectors grown by doubling; for parsed items at most 40 bytes per byte (an empty ThreadLoss).
 constexpr uint64_t kIndexBytesPerItem = 256;
 constexpr uint64_t kIndexBytesPerOtherByte = 48;
 // The disk's free space is checked each time that a spool has grown by this.

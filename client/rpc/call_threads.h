@@ -18,8 +18,8 @@
 
 namespace jobscope {
 
-// Returns RESOURCE_EXHAUSTED with a remedy if the limits on threads or address space are too low for
-// a client, gRPC's threads included: gRPC ends the process when it cannot start one, or never
+// Returns RESOURCE_EXHAUSTED with a remedy if the limits on threads or address space are too low
+// for a client, gRPC's threads included: gRPC ends the process when it cannot start one, or never
 // answers. Call it before the first thread starts. Takes a millisecond if a limit may be near.
 absl::Status EnsureThreads();
 

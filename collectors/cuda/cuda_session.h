@@ -43,8 +43,8 @@ struct SessionLimits {
   absl::Duration end = absl::Milliseconds(900);
   // All of Stop except its last writing: its deadline is 2 s.
   absl::Duration stop = absl::Milliseconds(1600);
-  // How long Detach waits for a CUDA call after which CUPTI can be finalized, and the watchdog limit
-  // of this.
+  // How long Detach waits for a CUDA call after which CUPTI can be finalized, and the watchdog
+  // limit of this.
   absl::Duration detach_wait = absl::Milliseconds(100);
   absl::Duration detach = absl::Milliseconds(700);
 };

@@ -54,7 +54,8 @@ Detacher::Outcome Detacher::Detach(const CuptiApi* api, Subscriber subscriber, a
   // let another thread finalize while it runs.
   uncounted_.store(false, std::memory_order_relaxed);
   state_.store(kCounting, std::memory_order_release);
-  // Both, the driver's first: the driver calls within a reported runtime call are then reported too.
+  // Both, the driver's first: the driver calls within a reported runtime call are then reported,
+  // too.
   for (const uint32_t domain : kDomains) {
     *result = api->cuptiEnableDomain(1, subscriber, domain);
     if (*result == kCuptiSuccess) continue;
