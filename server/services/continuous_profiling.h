@@ -36,8 +36,8 @@ class ContinuousProfiling {
   absl::Status Start(ProfileCall call, absl::Time now);
   // Returns the request of a snapshot's session: no duration, and a lookback from now to the start
   // of continuous profiling, at most `limit` and limits::kMaxLookback. A session that is queued for
-  // longer than limits::kMaxStartAge reaches that much less far back. Returns NOT_FOUND if profiling
-  // is off; the text says so if it has ended by `limit`.
+  // longer than limits::kMaxStartAge reaches that much less far back. Returns NOT_FOUND if
+  // profiling is off; the text says so if it has ended by `limit`.
   absl::StatusOr<ProfileCall> Snapshot(absl::Time now) const;
   // Turns recording off. Returns NOT_FOUND if it is off.
   absl::Status Stop();

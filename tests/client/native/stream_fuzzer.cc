@@ -170,7 +170,10 @@ void Capture(uint8_t how, const RunDirectory& directory) {
   NativeWorkerOptions options;
   options.spool_directory = directory.path();
   options.resume_timeout = kTimeLimit;
-  options.timeouts = {kTimeLimit, kTimeLimit, kTimeLimit, kTimeLimit / 4};
+  options.timeouts.silence = kTimeLimit;
+  options.timeouts.probe = kTimeLimit;
+  options.timeouts.stall = kTimeLimit;
+  options.timeouts.repeat_ack = kTimeLimit / 4;
   NativeWorker worker(*ParseEndpoint(Worker()->address()), options, threads, disk);
 
   StartCall start;

@@ -124,9 +124,10 @@ TEST_F(Descriptors, AShortageIsOverWhenItIsOver) {
   EXPECT_GT(worker_->AskNumber("free"), 0U);
   EXPECT_TRUE(Eventually([this] { return Describe(absl::Seconds(20)).ok(); }));
   EXPECT_TRUE(Profile().ok());
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              AllOf(HasSubstr("the profiler server accepts no connection for now: "),
-                    HasSubstr("Raise the limit on open files (ulimit -n)")));
+  EXPECT_THAT(
+      ::testing::internal::GetCapturedStderr(),
+      ::testing::AllOf(::testing::HasSubstr("the profiler server accepts no connection for now: "),
+                       ::testing::HasSubstr("Raise the limit on open files (ulimit -n)")));
 }
 
 TEST_F(Descriptors, TheLastOnesAreTheJobs) {
