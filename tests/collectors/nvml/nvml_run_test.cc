@@ -92,7 +92,7 @@ TEST_F(NvmlRunTest, CheckTellsTheGpus) {
   EXPECT_EQ(worker["gpus_chosen_by"], "CUDA");
   EXPECT_EQ(CollectorOf(worker, "nvml")["state"], "on");
   const std::string table = Run({"check"}, &code);
-  EXPECT_THAT(table, HasSubstr("GPUS"));
+  EXPECT_THAT(table, HasSubstr("\n    GPUs: "));
   EXPECT_THAT(table, HasSubstr("Fake H100, 3.0 GiB of 80.0 GiB used"));
 }
 
