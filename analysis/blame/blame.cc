@@ -102,9 +102,9 @@ std::vector<Straggler> Grouped(const OwnTimes& times, const std::vector<size_t>&
   }
   std::map<std::string, std::vector<size_t>> of_node;
   for (const auto& [model, workers] : of_model) {
-    const bool several_nodes = std::any_of(workers.begin(), workers.end(), [&](size_t w) {
-      return times.nodes[w] != times.nodes[workers.front()];
-    });
+    const std::string& node = times.nodes[workers.front()];
+    const bool several_nodes = std::any_of(workers.begin(), workers.end(),
+                                           [&](size_t w) { return times.nodes[w] != node; });
     if (several_nodes && IsGpuModel(times, workers)) {
       Straggler group = WorthOf(times, workers);
       group.gpu_model = model;

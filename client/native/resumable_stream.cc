@@ -243,18 +243,17 @@ void ResumableStream::OnWatch() {
   const std::shared_ptr<Owner> owner = owner_.lock();
   if (closed_ || owner == nullptr) return;
   const uint64_t now_ns = MonotonicNow();
-  if (now_ns >= GiveUpDeadline() && IsReceiving()) {
-    Probe();
-  } else if (now_ns >= GiveUpDeadline()) {
+  const bool gives_up = now_ns >= GiveUpDeadline();
+  if (gives_up && !IsReceiving()) {
     given_up_ = true;
     owner->OnUnreachable(outages_.WhyGivenUp());
-  } else if (now_ns >= StallDeadline()) {
+  } else if (!gives_up && now_ns >= StallDeadline()) {
     const absl::Duration stall = std::exchange(stall_, stall_ * 2);
     owner->OnLost(
         grpc::Status(grpc::StatusCode::UNAVAILABLE,
                      absl::StrCat("nothing arrived for ", absl::FormatDuration(stall),
                                   ", although the worker answers on another connection")));
-  } else if (now_ns >= SilenceDeadline()) {
+  } else if (gives_up || now_ns >= SilenceDeadline()) {
     Probe();
   }
   Watch();

@@ -89,9 +89,10 @@ std::optional<uint64_t> CgroupThreadsLeft(const std::string& membership, const s
     const bool v1 = line.find(":pids:") != std::string::npos;
     if (path_at == std::string::npos || (!v1 && line.find("::") == std::string::npos)) continue;
     std::string path = line.substr(path_at);
+    const std::string root = v1 ? mount + "/pids" : mount;
     while (true) {
       if (path == "/") path.clear();
-      const std::string folder = mount + (v1 ? "/pids" : "") + path;
+      const std::string folder = root + path;
       // The root group has a list of its processes, but no limit.
       if (access((folder + "/cgroup.procs").c_str(), F_OK) == 0) {
         const auto limit = ReadProcNumber(folder + "/pids.max");

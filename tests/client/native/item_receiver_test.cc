@@ -24,6 +24,7 @@ std::atomic<uint64_t> g_free_bytes{0};
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc has reserved ones.
 extern "C" int statvfs(const char* /*path*/, struct statvfs* system) noexcept {
   *system = {};
   system->f_frsize = 1;
