@@ -2,6 +2,7 @@
 //
 // The job's file descriptors stay the job's, whatever connects, and a shortage of them is not the
 // server's end. On real processes with real limits.
+#include <gmock/gmock.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
