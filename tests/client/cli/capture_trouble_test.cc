@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "tests/client/cli/capture_fixture.h"
 #include "tests/quiet_stopwatch.h"
 
@@ -139,6 +140,11 @@ TEST_F(CaptureTest, CtrlCTwiceGivesUp) {
   const std::unique_ptr<Subprocess> capture = StartCapture(hung.address(), {"--duration_ms=60000"});
   ASSERT_TRUE(capture->AwaitText("recording"));
   hung.process().Signal(SIGSTOP);
+  // Stopped: until then it could still answer.
+  const std::string stat = absl::StrCat("/proc/", hung.process().pid(), "/stat");
+  for (std::string text; text.find(") T ") == std::string::npos;) {
+    std::getline(std::ifstream(stat), text);
+  }
   capture->Signal(SIGINT);
   ASSERT_TRUE(capture->AwaitText("interrupted"));
   capture->Signal(SIGINT);
