@@ -69,7 +69,7 @@ class Detacher {
   // Written before kCounting is set, read after.
   const CuptiApi* api_ = nullptr;
   Subscriber subscriber_ = nullptr;
-  // Read by a Detach whose time limit has expired, while the call that finalizes may still write it.
+  // A Detach whose time limit has expired reads it while the call that finalizes may still write.
   std::atomic<CuptiResult> result_ = kCuptiSuccess;
   std::array<Thread, kMaxThreads> threads_;
   std::atomic<bool> uncounted_{false};  // a thread that had no room in `threads_` has called CUDA
