@@ -12,6 +12,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/client/cli/capture_fixture.h"
 #include "tests/quiet_stopwatch.h"
 
@@ -142,7 +144,9 @@ TEST_F(CaptureTest, CtrlCTwiceGivesUp) {
   hung.process().Signal(SIGSTOP);
   // Stopped: until then it could still answer.
   const std::string stat = absl::StrCat("/proc/", hung.process().pid(), "/stat");
+  const absl::Time deadline = absl::Now() + absl::Minutes(1);
   for (std::string text; text.find(") T ") == std::string::npos;) {
+    ASSERT_LT(absl::Now(), deadline) << text;
     std::getline(std::ifstream(stat), text);
   }
   capture->Signal(SIGINT);
