@@ -5,6 +5,8 @@
 
 # Compilers at a time.
 JOBS ?= 2
+# Tests at a time: most of them wait for most of their time.
+TEST_JOBS ?= $$((2 * $(JOBS)))
 # More arguments for ctest, such as CTEST_ARGS='-R session'.
 CTEST_ARGS ?=
 
@@ -15,7 +17,7 @@ export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 # a launcher that came and went would rebuild everything.
 CONFIGURE = cmake $$(command -v ccache >/dev/null && echo -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache) --log-level=WARNING --preset
 BUILD = cmake --build -j $(JOBS) --preset
-CTEST = ctest -j $(JOBS) --output-on-failure --schedule-random
+CTEST = ctest -j $(TEST_JOBS) --output-on-failure --schedule-random
 
 .PHONY: help build demo test check compat interop torch-suite torch-versions bench lint format shipped sbom reproducible wheel tsan tsan-long asan asan-unit fuzz fuzz-coverage faults soak nightly gpu-bundle gpu-test clean
 .NOTPARALLEL:

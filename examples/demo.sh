@@ -45,9 +45,9 @@ start_worker() {
   addresses+=("${line#listening on }")
 }
 
-echo "demo: two workers; the second one waits 3 ms longer for its input"
+echo "demo: two workers; the second one waits 10 ms longer for its input"
 start_worker
-start_worker --slow_ms=3
+start_worker --slow_ms=10
 
 # Lists the workers. This also gives the clocks of workers that are milliseconds old the 100 ms that they need before a
 # capture.
