@@ -70,7 +70,7 @@ std::string Below(const Hierarchy& hierarchy, const std::string& cgroup) {
   return path;
 }
 
-// Adds the numbers of one file. False: it has no quota.
+// Adds the numbers of one file. False: it has no quota, or had none while threads ran.
 bool AddFile(const std::string& file, Throttling* throttling) {
   bool has_quota = false;
   for (const std::string& line : LinesOf(file)) {
@@ -78,7 +78,7 @@ bool AddFile(const std::string& file, Throttling* throttling) {
     uint64_t value = 0;
     if (words.size() != 2 || !absl::SimpleAtoi(words[1], &value)) continue;
     if (words[0] == "nr_periods") {
-      has_quota = true;
+      has_quota = value > 0;
       throttling->periods += value;
     } else if (words[0] == "nr_throttled") {
       throttling->throttled_periods += value;

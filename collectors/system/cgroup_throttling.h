@@ -22,8 +22,8 @@ struct Throttling {
 // thread-safe. A read takes about 10 us per cgroup.
 class CgroupThrottling {
  public:
-  // Finds the cgroups by `proc`/cgroup and `proc`/mountinfo. If none is readable, Read returns
-  // nothing.
+  // Finds the cgroups by `proc`/cgroup and `proc`/mountinfo. If none is readable or has had a quota
+  // so far, Read returns nothing, and costs nothing.
   explicit CgroupThrottling(const std::string& proc = "/proc/self");
 
   std::optional<Throttling> Read() const;

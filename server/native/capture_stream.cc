@@ -35,7 +35,7 @@ constexpr absl::Duration kMaxQueueTime = absl::Seconds(30);
 // progress; while recording, items that do not fill a message travel with it.
 constexpr absl::Duration kArmedInterval = absl::Seconds(4);
 constexpr absl::Duration kArmedByStepsInterval = absl::Milliseconds(200);
-constexpr absl::Duration kRecordingInterval = absl::Milliseconds(500);
+constexpr absl::Duration kRecordingInterval = absl::Seconds(1);
 
 absl::Status OutOfOrder(absl::string_view got, absl::string_view why) {
   return absl::FailedPreconditionError(absl::StrCat("`", got, "` came ", why));

@@ -85,6 +85,15 @@ TEST_F(CgroupThrottlingTest, ACgroupWhoseNameBeginsAlikeLiesOutsideOfTheMount) {
   EXPECT_THAT(CgroupThrottling(proc()).files(), ElementsAre(mount() + "/cpu.stat"));
 }
 
+// A capture reads the files ten times per second.
+TEST_F(CgroupThrottlingTest, ACgroupThatNeverHadAQuotaIsNotReadAgain) {
+  Write(proc() + "/mountinfo",
+        absl::StrCat("31 23 0:28 / ", mount(), " rw - cgroup2 cgroup2 rw\n"));
+  Write(proc() + "/cgroup", "0::/pod\n");
+  Write(mount() + "/pod/cpu.stat", "nr_periods 0\nnr_throttled 0\nthrottled_usec 0\n");
+  EXPECT_THAT(CgroupThrottling(proc()).files(), IsEmpty());
+}
+
 TEST_F(CgroupThrottlingTest, WhereNothingIsKnownNothingIsSaid) {
   EXPECT_THAT(CgroupThrottling(proc()).files(), IsEmpty());
   Write(proc() + "/mountinfo", "\n31 23\n31 23 0:28 / /x rw - cgroup2\n - - - - - - -\n");
