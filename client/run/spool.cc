@@ -76,7 +76,7 @@ absl::Status Spool::MoveToDisk() {
   const int fd = OpenUnlinked(directory_);
   if (fd < 0) {
     const int error = errno;
-    absl::Status status = WriteError("create", name_, error);
+    absl::Status status = FileError("create", name_, error);
     if (error != EMFILE && error != ENFILE) return status;
     return absl::ResourceExhaustedError(
         absl::StrCat(status.message(), "; raise the limit of open files (ulimit -n)"));
@@ -96,7 +96,7 @@ absl::Status Spool::MoveToDisk() {
   // The previous file stays valid.
   if (error != 0) {
     close(fd);
-    return WriteError("write", name_, error);
+    return FileError("write", name_, error);
   }
   if (fd_ >= 0) close(fd_);
   fd_ = fd;
@@ -130,7 +130,7 @@ void Spool::EndPart() { Grow(std::exchange(part_bytes_, 0)); }
 
 absl::Status Spool::Append(const std::vector<std::string_view>& fields) {
   if (std::exchange(part_bytes_, 0) != 0 && lseek(fd_, static_cast<off_t>(bytes_), SEEK_SET) < 0) {
-    status_ = WriteError("seek in", name_, errno);
+    status_ = FileError("seek in", name_, errno);
     return status_;
   }
   std::vector<iovec> pieces;
@@ -171,7 +171,7 @@ absl::StatusOr<uint64_t> Spool::Write(std::vector<iovec>* pieces) {
   const int error = WriteAll(fd_, pieces->data(), pieces->size());
   pieces->clear();
   if (error != 0) {
-    status_ = WriteError("write", name_, error);
+    status_ = FileError("write", name_, error);
     return status_;
   }
   return size;
@@ -193,7 +193,7 @@ absl::StatusOr<std::string_view> SpoolItems::Map(uint64_t offset) {
     const uint64_t size = std::max(end - begin, std::clamp(end, kMinWindowBytes, kMaxWindowBytes));
     void* const data =
         mmap(nullptr, size, PROT_READ, MAP_SHARED, spool_->fd_, static_cast<off_t>(begin));
-    if (data == MAP_FAILED) return WriteError("map", spool_->name_, errno);
+    if (data == MAP_FAILED) return FileError("map", spool_->name_, errno);
     windows_.push_back({spool_->fd_, begin, static_cast<char*>(data), size});
   }
   const Window& window = windows_.back();

@@ -23,6 +23,12 @@ bool IsSilence(const grpc::Status& status) {
   return absl::StrContains(status.error_message(), "timed out before receiving SETTINGS");
 }
 
+// A worker that is stopped, or has used up its descriptors, is connected to by its kernel alone.
+constexpr char kHintForSilence[] =
+    "is its process stopped, without a free thread, or without a processor?";
+constexpr char kHintForNoConnection[] =
+    "is a firewall between, the host down, or the process stopped or without free descriptors?";
+
 std::string TooLarge(const grpc::Status& status) {
   return absl::StrCat("the answer is too large for one message: ", ReasonOf(status),
                       "; record for a shorter time, or at a lower level");
@@ -113,7 +119,8 @@ Verdict JudgeDescribe(const grpc::Status& status, bool connected, absl::Duration
       return Make(Outcome::kTimeout, phase,
                   absl::StrCat(connected ? "connected, but no answer within "
                                          : "no answer to the connection within ",
-                               absl::FormatDuration(timeout)),
+                               absl::FormatDuration(timeout), "; ",
+                               connected ? kHintForSilence : kHintForNoConnection),
                   status);
     case grpc::StatusCode::ALREADY_EXISTS:
     case grpc::StatusCode::RESOURCE_EXHAUSTED:

@@ -41,19 +41,12 @@ void MapPages(std::string_view bytes) {
 
 absl::Status SyncDirectory(const std::string& directory) {
   const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot open ", directory, ": ", std::strerror(errno)));
-  }
+  if (fd < 0) return FileError("open", directory, errno);
   const int result = fsync(fd);
   const int error = errno;
   close(fd);
   // Some file systems cannot sync a directory and return EINVAL.
-  if (result != 0 && error != EINVAL) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot sync ", directory, ": ", std::strerror(error)));
-  }
-  return absl::OkStatus();
+  return result != 0 && error != EINVAL ? FileError("sync", directory, error) : absl::OkStatus();
 }
 
 std::string FileSink::TemporaryPath(const std::string& directory, const std::string& file_name) {
@@ -67,14 +60,7 @@ absl::StatusOr<std::unique_ptr<FileSink>> FileSink::Create(const std::string& di
   const std::string temporary_path = TemporaryPath(directory, file_name);
   const int fd =
       open(temporary_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kPrivateFileMode);
-  if (fd < 0) {
-    const int error = errno;
-    const std::string text =
-        absl::StrCat("cannot create ", temporary_path, ": ", std::strerror(error));
-    if (error == EEXIST) return absl::AlreadyExistsError(text);
-    if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(text);
-    return absl::UnavailableError(text);
-  }
+  if (fd < 0) return FileError("create", temporary_path, errno);
   if (mode != kPrivateFileMode) fchmod(fd, mode);  // file systems ignore modes they do not support
   return std::unique_ptr<FileSink>(new FileSink(fd, directory, path, temporary_path));
 }
@@ -153,7 +139,7 @@ absl::Status FileSink::Publish(Name name) {
 }
 
 absl::Status FileSink::Failed(absl::string_view verb, int error) {
-  status_ = WriteError(verb, temporary_path_, error);
+  status_ = FileError(verb, temporary_path_, error);
   return status_;
 }
 

@@ -36,16 +36,31 @@ int WriteAll(int fd, iovec* pieces, size_t count) {
   return 0;
 }
 
-absl::Status WriteError(absl::string_view verb, absl::string_view path, int error) {
+absl::Status FileError(absl::string_view verb, absl::string_view path, int error) {
   const std::string text = absl::StrCat("cannot ", verb, " ", path, ": ", std::strerror(error));
-  if (error == ENOSPC || error == EDQUOT) {
-    return absl::ResourceExhaustedError(absl::StrCat(text, "; make room, or write elsewhere"));
+  switch (error) {
+    case EEXIST:
+      return absl::AlreadyExistsError(text);
+    case ENOSPC:
+    case EDQUOT:
+      return absl::ResourceExhaustedError(absl::StrCat(text, "; make room, or write elsewhere"));
+    case EFBIG:
+      return absl::ResourceExhaustedError(
+          absl::StrCat(text, "; raise the file size limit (ulimit -f), or take a shorter capture"));
+    case EROFS:
+    case EACCES:
+    case EPERM:
+      return absl::UnavailableError(absl::StrCat(text, "; write elsewhere"));
+    case ENOENT:
+      return absl::UnavailableError(
+          absl::StrCat(text, "; its directory does not exist: write elsewhere"));
+    case EMFILE:
+    case ENFILE:
+      return absl::UnavailableError(
+          absl::StrCat(text, "; raise the limit on open files (ulimit -n)"));
+    default:
+      return absl::UnavailableError(text);
   }
-  if (error == EFBIG) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(text, "; raise the file size limit (ulimit -f), or take a shorter capture"));
-  }
-  return absl::UnavailableError(text);
 }
 
 }  // namespace jobscope

@@ -18,9 +18,10 @@ namespace jobscope {
 // process. Blocks for the disk.
 int WriteAll(int fd, iovec* pieces, size_t count);
 
-// Returns "cannot <verb> <path>: No space left on device; make room, or write elsewhere".
-// kResourceExhausted if space is missing.
-absl::Status WriteError(absl::string_view verb, absl::string_view path, int error);
+// Returns "cannot <verb> <path>: No space left on device; make room, or write elsewhere", with the
+// remedy that fits `error`, an errno. kAlreadyExists for EEXIST, kResourceExhausted if space is
+// missing, else kUnavailable.
+absl::Status FileError(absl::string_view verb, absl::string_view path, int error);
 
 }  // namespace jobscope
 

@@ -133,9 +133,9 @@ ROWS = [
     _row("files of at most 20 kB (RLIMIT_FSIZE)", "spooling", _file_size,
          _failed(r"cannot write the spool file in \S+: File too large; raise "), quick=True),
     _row("logdir read-only", "before the capture", _read_only, _refused(r"cannot create \S+: Read-only file system"), quick=True),
-    _row("logdir turns read-only", "streaming", _turns_read_only, _failed(f"cannot create {_TRACE}Read-only file system")),
-    _row("logdir turns read-only", "delivering", _turns_read_only, _failed(f"cannot create {_TRACE}Read-only file system")),
+    _row("logdir turns read-only", "streaming", _turns_read_only, _failed(f"cannot create {_TRACE}Read-only file system; write elsewhere")),
+    _row("logdir turns read-only", "delivering", _turns_read_only, _failed(f"cannot create {_TRACE}Read-only file system; write elsewhere")),
     _row("logdir of another user", "before the capture", _no_right, _refused(r"cannot create \S+: Permission denied")),
-    _row("logdir vanishes", "streaming", _vanishes("streaming"), _failed(f"cannot create {_TRACE}No such file")),
-    _row("logdir vanishes", "delivering", _vanishes("delivering"), _failed(f"cannot create {_TRACE}No such file")),
+    _row("logdir vanishes", "streaming", _vanishes("streaming"), _failed(f"cannot create {_TRACE}No such file or directory; its directory does not exist: write elsewhere")),
+    _row("logdir vanishes", "delivering", _vanishes("delivering"), _failed(f"cannot create {_TRACE}No such file or directory; its directory does not exist: write elsewhere")),
 ]

@@ -133,7 +133,7 @@ ROWS = [
     _row("fork, the child records and calls _exit", "recording", _told("fork", "_exit", answer=0)),
     _row("dlclose of a library that records", "recording", lambda scene: _told("dlclose", os.environ["FAULTS_MODULE"], answer=0)(scene)),
     _row("no descriptors left", "before the capture", _before("take_descriptors", hasty=True),
-         Ending("timeout", 4, r"\Ano answer to the connection within 10s\Z")),
+         Ending("timeout", 4, r"\Ano answer to the connection within 10s; .*without free descriptors\?\Z")),
     _row("no memory left", "before the capture", _before("take_memory", 20),
          Ending("refused", 4, r"\Acan't capture: the limit on address space \(ulimit -v\) leaves \d+ MiB"), quick=True),
     _row("no threads left", "before the capture", _as_user(_before("take_threads")),

@@ -45,14 +45,22 @@ INSTANTIATE_TEST_SUITE_P(
         DescribeCase{StatusCode::UNAVAILABLE, "DNS resolution failed for x:1", false,
                      Outcome::kUnreachable, Phase::kConnect, "DNS resolution failed for x:1"},
         DescribeCase{StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded", false, Outcome::kTimeout,
-                     Phase::kConnect, "no answer to the connection within 5s"},
+                     Phase::kConnect,
+                     "no answer to the connection within 5s; is a firewall between, the host down, "
+                     "or the process "
+                     "stopped or without free descriptors?"},
         DescribeCase{StatusCode::UNAVAILABLE,
                      "failed to connect to all addresses; last error: UNKNOWN: ipv4:1.2.3.4:5: "
                      "connection attempt timed out before receiving SETTINGS frame",
                      false, Outcome::kTimeout, Phase::kConnect,
-                     "no answer to the connection within 5s"},
-        DescribeCase{StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded", true, Outcome::kTimeout,
-                     Phase::kDescribe, "connected, but no answer within 5s"},
+                     "no answer to the connection within 5s; is a firewall between, the host down, "
+                     "or the process "
+                     "stopped or without free descriptors?"},
+        DescribeCase{
+            StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded", true, Outcome::kTimeout,
+            Phase::kDescribe,
+            "connected, but no answer within 5s; is its process stopped, without a free thread, or "
+            "without a processor?"},
         DescribeCase{StatusCode::RESOURCE_EXHAUSTED, "too many calls", true, Outcome::kBusy,
                      Phase::kDescribe, "too many calls"},
         DescribeCase{StatusCode::UNAUTHENTICATED, "token", true, Outcome::kRefused,

@@ -87,5 +87,28 @@ TEST(FileSink, AFullDiskLeavesNothingBehind) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("make room"));
 }
 
+TEST(FileSink, AMissingDirectoryAndAnotherSinkAreNamed) {
+  const TemporaryDirectory directory;
+  const absl::Status missing = FileSink::Create(directory.path() + "/gone", "x").status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(missing.message()),
+              HasSubstr("No such file or directory; its directory does not exist"));
+
+  const std::unique_ptr<FileSink> file = FileSink::Create(directory.path(), "x").value();
+  EXPECT_EQ(FileSink::Create(directory.path(), "x").status().code(),
+            absl::StatusCode::kAlreadyExists);
+}
+
+TEST(FileSink, AReadOnlyDiskIsNamedWithARemedy) {
+  const TemporaryDirectory directory;
+  if (mount("none", directory.path().c_str(), "tmpfs", MS_RDONLY, "size=1m") != 0) {
+    GTEST_SKIP() << "no file system can be mounted here";
+  }
+  const absl::Status status = FileSink::Create(directory.path(), "x").status();
+  umount(directory.path().c_str());
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("Read-only file system; write elsewhere"));
+}
+
 }  // namespace
 }  // namespace jobscope
