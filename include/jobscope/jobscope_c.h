@@ -99,6 +99,12 @@ JOBSCOPE_API int jobscope_server_stop(void);
 /* Returns 1 if a server runs in this process, else 0: also after a caller has closed it. */
 JOBSCOPE_API int jobscope_server_running(void);
 
+/* Closes in a forked child what it inherited of the server. The library's own fork handler does
+ * that; call it in the child of a fork that may have begun before another thread started the server
+ * and ended after, because the C library runs no handlers in it that were registered meanwhile.
+ * Does nothing in other processes. Async-signal-safe. */
+JOBSCOPE_API void jobscope_forked_child(void);
+
 /* ---- programmatic captures ---- */
 
 typedef struct jobscope_capture_options {

@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -12,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,11 +36,11 @@ std::atomic<bool> has_thread{false};
 pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
 // The thread that holds `starting` for its fork. Read by other threads that fork, and in children.
 std::atomic<pthread_t> fork_holder{};
-// A start completed while this thread waited with its fork. The C library does not run handlers in
-// the child that were registered after the fork had begun, so the server's own does not run.
-std::atomic<bool> fork_is_unguarded{false};
+// The server library's jobscope_forked_child. The C library does not run handlers in the child that
+// were registered after the fork had begun, and a start may complete between the two, so the child
+// of such a fork calls it itself.
+std::atomic<void (*)()> leave_server_in_child{nullptr};
 std::atomic<bool> started{false};  // no fork needs to wait any more
-char bound[kMaxListenBytes + 64];  // where the server listens; written before `started`
 
 timespec In(clockid_t clock, int ms) {
   timespec time;
@@ -56,57 +54,26 @@ timespec In(clockid_t clock, int ms) {
   return time;
 }
 
-// Closes the sockets of the server that was just started: its listener, and what it accepted. Uses
-// system calls only.
-void CloseServerSockets() {
-  constexpr int kMaxFd = 4096;  // the process is young
-  const char* const colon = strrchr(bound, ':');
-  if (colon == nullptr) return;
-  const char* const path = strncmp(bound, "unix:", 5) == 0 ? bound + 5 : nullptr;
-  const long port = path == nullptr ? strtol(colon + 1, nullptr, 10) : 0;
-  for (int fd = STDERR_FILENO + 1; fd < kMaxFd; ++fd) {
-    union {
-      sockaddr any;
-      sockaddr_in v4;
-      sockaddr_in6 v6;
-      sockaddr_un local;
-    } own;
-    memset(&own, 0, sizeof(own));
-    socklen_t size = sizeof(own) - 1;  // a path stays terminated
-    if (getsockname(fd, &own.any, &size) != 0) continue;
-    const bool same = path != nullptr
-                          ? own.any.sa_family == AF_UNIX && strcmp(own.local.sun_path, path) == 0
-                          : (own.any.sa_family == AF_INET && ntohs(own.v4.sin_port) == port) ||
-                                (own.any.sa_family == AF_INET6 && ntohs(own.v6.sin6_port) == port);
-    if (same) close(fd);
-  }
-}
-
 void BeforeFork() {
   if (started.load(std::memory_order_acquire)) return;
   const int saved_errno = errno;
   const timespec end = In(CLOCK_MONOTONIC, kMaxForkWaitMs);
   if (pthread_mutex_clocklock(&starting, CLOCK_MONOTONIC, &end) == 0) {
     fork_holder = pthread_self();
-    fork_is_unguarded = started.load();
   }
   errno = saved_errno;
 }
 
 void AfterForkInParent() {
   if (fork_holder != pthread_self()) return;
-  fork_is_unguarded = false;
   fork_holder = pthread_t{};
   pthread_mutex_unlock(&starting);
 }
 
 // The child has no such thread, and nothing locks the mutex again.
 void AfterForkInChild() {
-  const int saved_errno = errno;
-  if (fork_is_unguarded) CloseServerSockets();
-  fork_is_unguarded = false;
+  if (void (*const leave_server)() = leave_server_in_child.load()) leave_server();
   started = true;
-  errno = saved_errno;
 }
 
 void Delay(int ms) {
@@ -139,12 +106,14 @@ void LoadAndStart(const StartPlan& plan) {
         plan.library);
     return;
   }
+  leave_server_in_child =
+      reinterpret_cast<decltype(&jobscope_forked_child)>(dlsym(library, "jobscope_forked_child"));
   jobscope_server_options options;
   memset(&options, 0, sizeof(options));
   options.size = sizeof(options);
   options.address = plan.address;
   char error[1024] = "";
-  const int code = start(&options, bound, sizeof(bound), error, sizeof(error));
+  const int code = start(&options, nullptr, 0, error, sizeof(error));
   if (code == JOBSCOPE_OK) return;  // the library has logged where it listens
   // Busy: the program already has a server of its own.
   const bool launcher_above = code == JOBSCOPE_E_ADDRESS && plan.above == Above::kOther;

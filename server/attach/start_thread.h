@@ -27,7 +27,7 @@ struct StartPlan {
 // Starts the thread, which keeps a pointer to `plan`. All signals are blocked on it, except those
 // raised by its own faults. The thread first waits plan.delay_ms, so that short-lived programs
 // never load anything, and ends when the server runs or has refused to start. Registers a fork
-// handler: a fork waits until a load or start in progress has completed, for at most 100 ms.
+// handler: a fork waits until a load or start in progress has completed, for at most 1 s.
 // Returns false if no thread can be created.
 bool StartServerLater(const StartPlan* plan);
 

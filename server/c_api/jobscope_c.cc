@@ -9,6 +9,7 @@
 
 #include "common/process/identity.h"
 #include "server/c_api/c_edge.h"
+#include "server/guard/fork_guard.h"
 #include "server/process/process_server.h"
 
 namespace {
@@ -95,5 +96,7 @@ int jobscope_server_stop(void) {
 }
 
 int jobscope_server_running(void) { return jobscope::ProcessServerRuns() ? 1 : 0; }
+
+void jobscope_forked_child(void) { jobscope::LeaveServerInChild(); }
 
 }  // extern "C"

@@ -224,6 +224,10 @@ bool ParseListener(std::string_view text, Listener* listener) {
 
 }  // namespace
 
+void LeaveServerInChild() {
+  if (InForkedChild()) OnForkInChild();
+}
+
 void InstallForkGuard() {
   pid_t not_installed = 0;
   if (!guarded_pid.compare_exchange_strong(not_installed, RawGetpid())) return;

@@ -48,6 +48,11 @@ class ListenerGuard {
 // server, no capture, no gRPC and no thread of ours may run. Async-signal-safe.
 bool InForkedChild();
 
+// Closes in a forked child what it inherited of the server, as the fork handler does, which runs
+// only in children whose fork began after InstallForkGuard(). Does nothing elsewhere.
+// Async-signal-safe.
+void LeaveServerInChild();
+
 // Error text of JOBSCOPE_E_FORKED.
 inline constexpr char kForkedText[] =
     "this process was forked from one that had started the profiler server, so it cannot have its "

@@ -44,24 +44,27 @@ void Log(const char* what, const char* detail) {
   close(fd);
 }
 
+int listener = -1;
+
 // As on a machine that does other things meanwhile.
-void ListenSlowly(char* bound, size_t size) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+void ListenSlowly() {
+  const int fd = listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof(address);
   auto* const any = reinterpret_cast<sockaddr*>(&address);
-  if (bind(fd, any, length) != 0 || getsockname(fd, any, &length) != 0) abort();
-  snprintf(bound, size, "127.0.0.1:%d", ntohs(address.sin_port));
+  if (bind(fd, any, length) != 0) abort();
   if (listen(fd, 1) != 0) abort();
   usleep(300'000);
 }
 }  // namespace
 
-EXPORTED int jobscope_server_start(const jobscope_server_options* options, char* bound, size_t size,
-                                   char*, size_t) {
-  if (getenv("FAKE_SERVER_SLOW") != nullptr) ListenSlowly(bound, size);
+EXPORTED void jobscope_forked_child() { close(listener); }
+
+EXPORTED int jobscope_server_start(const jobscope_server_options* options, char*, size_t, char*,
+                                   size_t) {
+  if (getenv("FAKE_SERVER_SLOW") != nullptr) ListenSlowly();
   sigset_t mask;
   pthread_sigmask(SIG_SETMASK, nullptr, &mask);
   char name[16] = "";

@@ -182,6 +182,11 @@ class StormTest(attached.TestCase):
         for _ in range(30):
             self.assertEqual(attached.run([attached.TARGET, "forks", "10"], env), (0, "", ""))
 
+    def test_a_fork_that_begins_before_the_start_and_ends_after_it(self):
+        """The C library does not run the server's fork handler in its child, which must not hold the port all the same."""
+        env = attached.preloaded(JOBSCOPE_ATTACH_DELAY_MS="500")
+        self.assertEqual(attached.run([attached.TARGET, "fork_around_the_start"], env), (0, "", ""))
+
     def test_spawns_while_it_starts(self):
         env = attached.preloaded(JOBSCOPE_ATTACH_DELAY_MS="0")
         self.assertEqual(attached.run([attached.TARGET, "spawns", "60", "/bin/true"], env), (0, "", ""))

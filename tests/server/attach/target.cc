@@ -11,13 +11,16 @@
 //   attach_target forks COUNT              forks at once, again and again; each child uses malloc,
 //                                          holds no port, and ends within 10 s
 //   attach_target fork_while_it_starts     as `forks 1`, once something listens
+//   attach_target fork_around_the_start    as `forks 1`; the start begins and ends within the fork
 //   attach_target spawns COUNT PROGRAM     posix_spawn and vfork, from three threads at a time
 //   attach_target inject LIBRARY NAME      dlopens LIBRARY and calls its NAME(null), as libcuda and
 //                                          NVTX do; says what came of it, then as `wait`
 //   attach_target ranked LIBRARY RANK      sets RANK, then as `inject LIBRARY InitializeInjection`
 //   attach_target plugin PLUGIN            dlopens it: its constructor injects, under the loader's
 //                                          lock; says what came of it, then as `wait`
+#include <dirent.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -98,6 +101,32 @@ int Forks(int count) {
   return 0;
 }
 
+bool HasThread(const char* name) {
+  bool found = false;
+  DIR* const tasks = opendir("/proc/self/task");
+  while (const dirent* task = readdir(tasks)) {
+    char path[300];
+    char comm[32] = "";
+    snprintf(path, sizeof(path), "/proc/self/task/%s/comm", task->d_name);
+    FILE* const file = fopen(path, "r");
+    if (file == nullptr) continue;
+    found = found || (fgets(comm, sizeof(comm), file) != nullptr && strstr(comm, name) == comm);
+    fclose(file);
+  }
+  closedir(tasks);
+  return found;
+}
+
+// As the handler of a library that was loaded later, this one runs before the attach library's.
+void AwaitStart() {
+  while (!Listens() || HasThread("jobscope attach")) usleep(1000);
+}
+
+int ForkAroundTheStart() {
+  pthread_atfork(&AwaitStart, nullptr, nullptr);
+  return Forks(1);
+}
+
 bool SpawnOne(const char* program, bool by_vfork) {
   char* const argv[] = {const_cast<char*>(program), nullptr};
   pid_t child = -1;
@@ -162,6 +191,7 @@ int main(int argc, char** argv) {
     while (!Listens()) usleep(100);
     return Forks(1);
   }
+  if (strcmp(verb, "fork_around_the_start") == 0) return ForkAroundTheStart();
   if (strcmp(verb, "spawns") == 0 && argc == 4) return Spawns(atoi(argv[2]), argv[3]);
   if (strcmp(verb, "inject") == 0 && argc == 4) return Inject(argv[2], argv[3]);
   if (strcmp(verb, "ranked") == 0 && argc == 4) {
