@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programmatic captures: this process captures itself into a logdir, without client or network.
+// Programmatic captures: a process captures itself into a logdir, without a client or a network.
 //
 //   jobscope::StartCapture("logdir");
 //   ...
@@ -10,9 +10,9 @@
 //
 //   jobscope::CaptureSteps("logdir", /*first=*/100, /*last=*/110);
 //
-// One capture at a time per process, including those of clients. Nothing here throws. Thread-safe.
-// A capture by StartCapture is the same as a client's: the same session, and the same files in
-// <logdir>/plugins/profile/<run>/, <host>_<pid>.xplane.pb and capture.json, for the same viewers.
+// Thread-safe. Does not throw. A process runs at most one capture at a time, including captures by
+// clients. StartCapture records and writes the same as a client's capture: <host>_<pid>.xplane.pb
+// and capture.json in <logdir>/plugins/profile/<run>/, for the same viewers.
 #ifndef JOBSCOPE_CAPTURE_H_
 #define JOBSCOPE_CAPTURE_H_
 
@@ -27,12 +27,12 @@ namespace jobscope {
 struct CaptureOptions {
   int host_tracer_level = 2;    // 0 off, 1 user, 2 notable runtime work, 3 verbose
   int device_tracer_level = 1;  // 0 off, 1 on
-  int python_tracer_level = 0;  // 0 off, 1 or 2
-  // Memory for the trace, in bytes: 1 MiB to 64 GiB; 0: 256 MiB. Events beyond it are lost, and
-  // counted.
+  int python_tracer_level = 0;  // 0 off, 1 sampled stacks, 2 calls
+  // Memory for the trace, in bytes: 1 MiB to 64 GiB; 0: 256 MiB. Events that exceed it are counted
+  // as lost.
   uint64_t max_trace_bytes = 0;
-  // Also records events from this many ms before the start that the rings still hold: 0 to
-  // 3,600,000.
+  // Lookback in ms, 0 to 3,600,000: also includes the events of this time before the start that the
+  // rings still hold.
   uint64_t lookback_ms = 0;
   // Largest file, in bytes: 64 KiB to 1,900 MiB; 0: 256 MiB. A larger trace is split by time into
   // <run>.part<k>.
@@ -42,8 +42,8 @@ struct CaptureOptions {
   std::string frameworks = "auto";
   // Also records the shapes of the inputs of PyTorch's operators.
   bool record_shapes = false;
-  // Selects who traces GPUs: "auto" (JAX or TensorFlow if they use GPUs without PyTorch, else
-  // jobscope), "jobscope" or "framework".
+  // Selects the tracer for GPUs: "auto" (JAX or TensorFlow if they use GPUs without PyTorch,
+  // otherwise jobscope), "jobscope" or "framework".
   std::string device_tracer = "auto";
 };
 
@@ -55,8 +55,8 @@ class CaptureResult {
   const std::string& error() const { return error_; }  // what failed and what to do; empty if ok()
   const std::string& run_directory() const { return run_directory_; }
   uint64_t events() const { return events_; }  // in the files
-  // Events that were attempted but are not in the files. UINT64_MAX: unknown, because a collector
-  // hung and the end of its events is missing.
+  // Number of events that were attempted but are not in the files. UINT64_MAX: unknown, because a
+  // collector hung and its last events are missing.
   uint64_t lost() const { return lost_; }
 
  private:
@@ -92,11 +92,11 @@ inline jobscope_capture_options ToC(const CaptureOptions& options) {
 }
 }  // namespace capture_detail
 
-// Starts a capture into `logdir`, which is created and checked first. When this returns, recording
-// has begun (after a few milliseconds; up to 100 ms in the first 100 ms of a process). If the
-// capture still runs when the process exits by exit() or return from main, it is ended and written
-// then, for at most 1 s. ok() is false, and nothing runs, if the logdir cannot be written, an
-// option is out of range, or another capture runs.
+// Starts a capture into `logdir`. Creates and checks `logdir` first. Returns when recording has
+// begun: after a few milliseconds, or up to 100 ms in the first 100 ms of a process. If the capture
+// still runs when the process calls exit() or returns from main, it is ended and written then,
+// which blocks the exit for at most 1 s. ok() is false, and no capture runs, if the logdir cannot
+// be written, an option is out of range, or another capture runs.
 inline CaptureResult StartCapture(const std::string& logdir, const CaptureOptions& options = {}) {
   CaptureResult result;
   const jobscope_capture_options c = capture_detail::ToC(options);
@@ -105,9 +105,9 @@ inline CaptureResult StartCapture(const std::string& logdir, const CaptureOption
   return result;
 }
 
-// Ends the capture of StartCapture or CaptureSteps, and blocks until its files are on disk. Ends an
-// open step window early; its trace is then marked truncated. ok() is false if no capture was
-// started, or if it failed.
+// Ends the capture of StartCapture or CaptureSteps. Blocks until its files are on disk. If a step
+// window is open, ends it early and marks the trace as truncated. ok() is false if no capture was
+// started, or if the capture failed.
 inline CaptureResult StopCapture() {
   CaptureResult result;
   jobscope_capture_result c;
@@ -122,10 +122,10 @@ inline CaptureResult StopCapture() {
 }
 
 // Captures whole steps into `logdir`, from the first step (JOBSCOPE_STEP) whose number is >=
-// `first` to the end of the first whose number is >= `last`. Returns once armed; the capture ends
-// and is written without further calls. StopCapture, called at any time, returns its result. ok()
-// is false as for StartCapture, if `last` < `first`, and with `lookback_ms`, because steps are
-// recorded whole.
+// `first` to the end of the first whose number is >= `last`. Returns when the capture is armed; the
+// capture then ends and is written without further calls. StopCapture, called at any time, returns
+// its result. ok() is false in the cases of StartCapture, if `last` < `first`, and if `lookback_ms`
+// is set, because only whole steps are recorded.
 inline CaptureResult CaptureSteps(const std::string& logdir, int64_t first, int64_t last,
                                   const CaptureOptions& options = {}) {
   CaptureResult result;
@@ -136,8 +136,8 @@ inline CaptureResult CaptureSteps(const std::string& logdir, int64_t first, int6
   return result;
 }
 
-// Captures a block. Call Stop() for the result; otherwise the destructor stops the capture and
-// ignores the result.
+// Captures a block. Stop() ends the capture and returns the result. Without it, the destructor
+// stops the capture and discards the result.
 class ScopedCapture {
  public:
   explicit ScopedCapture(const std::string& logdir, const CaptureOptions& options = {})

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The C ABI of libjobscope.so: the profiler server and programmatic captures. Recording has its own
- * C ABI, that of libjobscope_trace.so (detail/writer_abi.h). C++ code uses profiler_server.h,
- * capture.h and trace.h instead.
+ * The C ABI of libjobscope.so: the profiler server and programmatic captures. Recording has a
+ * separate C ABI, that of libjobscope_trace.so (detail/writer_abi.h). C++ code uses
+ * profiler_server.h, capture.h and trace.h instead.
  *
- * No function throws, aborts or exits. All are thread-safe, none may be called from a signal
- * handler. Structs carry their size, so that a newer library serves an older caller: set it with
- * sizeof, zero the rest.
+ * Thread-safe. No function throws, aborts or exits. No function may be called from a signal
+ * handler. Each struct contains its size, so that a newer library works with an older caller: set
+ * `size` with sizeof, and all other fields to zero.
  */
 #ifndef JOBSCOPE_JOBSCOPE_C_H_
 #define JOBSCOPE_JOBSCOPE_C_H_
@@ -35,14 +35,14 @@ typedef struct jobscope_server_options {
    * suffix "+rank" adds the local rank to the port. NULL or "": JOBSCOPE_LISTEN; if that is not set
    * either, the start fails with JOBSCOPE_E_INVALID. */
   const char* address;
-  /* 1: serves a non-loopback address to everybody who reaches it. 0: as JOBSCOPE_INSECURE says. */
+  /* 1: serves everyone who can reach a non-loopback address. 0: JOBSCOPE_INSECURE decides. */
   int insecure;
-  /* Memory that one capture may take, in bytes, 1 MiB to 1,900 MiB. 0: JOBSCOPE_STORE_MB, else 256
+  /* Memory limit of one capture, in bytes, 1 MiB to 1,900 MiB. 0: JOBSCOPE_STORE_MB, else 256
    * MiB. */
   uint64_t store_bytes;
   /* Records per thread, a power of two, 1,024 to 4,194,304 (32 bytes each). 0: 32,768. */
   uint32_t ring_records;
-  /* Memory for all rings, in bytes, at least one ring and 4,096 bytes. 0: 64 MiB. */
+  /* Memory limit of all rings, in bytes, at least one ring and 4,096 bytes. 0: 64 MiB. */
   uint64_t rings_cap_bytes;
   /* 1: records nothing between captures, not even steps (no lookback, no step rate). 0: records
    * steps, input waits and coarse scopes. */
@@ -52,7 +52,7 @@ typedef struct jobscope_server_options {
    *   tls_cert, tls_key  the worker's certificate chain and its key, PEM; both or none
    *                      (JOBSCOPE_TLS_CERT, JOBSCOPE_TLS_KEY)
    *   tls_ca             callers must present a certificate of a CA in it (JOBSCOPE_TLS_CA)
-   *   token_file         callers must present this token (JOBSCOPE_TOKEN_FILE) */
+   *   token_file         callers must present the token in it (JOBSCOPE_TOKEN_FILE) */
   const char* tls_cert;
   const char* tls_key;
   const char* tls_ca;
@@ -74,29 +74,29 @@ typedef struct jobscope_server_options {
   uint32_t max_captures_per_minute;
   /* Host, device and Python level. NULL or "": JOBSCOPE_MAX_LEVELS, else "3/1/1". */
   const char* max_levels;
-  /* 1: callers may close the server (`capture stop --server`), as jobscope_server_stop does. 0: as
-   * JOBSCOPE_ALLOW_CLOSE says. */
+  /* 1: callers may close the server (`capture stop --server`), as jobscope_server_stop does. 0:
+   * JOBSCOPE_ALLOW_CLOSE decides. */
   int allow_close;
 } jobscope_server_options;
 
-/* Starts the process's server. Takes a few milliseconds; at most 10 s if a name server is slow.
+/* Starts the process's server. Blocks for some milliseconds; at most 10 s if a name server is slow.
  *   options          may be NULL: all defaults
- *   address          receives the address as bound, "127.0.0.1:40123"; may be NULL
- *   error            receives what failed and what to do; may be NULL
+ *   address          receives the bound address, "127.0.0.1:40123"; may be NULL
+ *   error            receives the failure and its remedy; may be NULL
  *   ..._size         sizes of the buffers in bytes; longer texts are truncated
  * Returns 0, or a positive error code (JOBSCOPE_E_*).
  * A further call with the same options returns the same server, and so does any call in a process
- * whose server the environment requested (`jobscope run`, JOBSCOPE_LISTEN). A call with other
- * options than those of a server that was started in code returns JOBSCOPE_E_BUSY, and `address`
- * receives that server's. */
+ * whose server the environment requested (`jobscope run`, JOBSCOPE_LISTEN). If code has started a
+ * server with other options, returns JOBSCOPE_E_BUSY, and `address` receives that server's
+ * address. */
 JOBSCOPE_API int jobscope_server_start(const jobscope_server_options* options, char* address,
                                        size_t address_size, char* error, size_t error_size);
 
-/* Stops the server: ends and delivers a running capture, blocking for at most 2 s. Returns 0, also
- * if no server runs. */
+/* Stops the server: ends and delivers a running capture. Blocks for at most 2 s. Returns 0, even if
+ * no server runs. */
 JOBSCOPE_API int jobscope_server_stop(void);
 
-/* Returns 1 if a server runs in this process, else 0: also after a caller has closed it. */
+/* Returns 1 if a server runs in this process, otherwise 0, for example after a caller closed it. */
 JOBSCOPE_API int jobscope_server_running(void);
 
 /* Closes in a forked child what it inherited of the server. The library's own fork handler does
@@ -111,12 +111,13 @@ typedef struct jobscope_capture_options {
   size_t size;             /* sizeof(jobscope_capture_options) */
   int host_tracer_level;   /* 0 off, 1 user, 2 notable runtime work, 3 verbose; -1: 2 */
   int device_tracer_level; /* 0 off, 1 on; -1: 1 */
-  int python_tracer_level; /* 0 off, 1 or 2; -1: 0 */
-  /* Memory for the trace, in bytes, 1 MiB to 64 GiB; 0: 256 MiB. Events beyond it are lost, and
-   * counted. */
+  int python_tracer_level; /* 0 off, 1 sampled stacks, 2 calls; -1: 0 */
+  /* Memory for the trace, in bytes, 1 MiB to 64 GiB; 0: 256 MiB. Events that exceed it are counted
+   * as lost. */
   uint64_t max_trace_bytes;
-  /* Also records events from this many ms before the start that the rings still hold: 0 to
-   * 3,600,000. Not for jobscope_capture_steps, which records whole steps: JOBSCOPE_E_INVALID. */
+  /* Lookback in ms, 0 to 3,600,000: also includes the events of this time before the start that the
+   * rings still hold. jobscope_capture_steps returns JOBSCOPE_E_INVALID if it is set, because it
+   * records only whole steps. */
   uint64_t lookback_ms;
   /* Largest file, in bytes, 64 KiB to 1,900 MiB; 0: 256 MiB. A larger trace is split by time. */
   uint64_t part_limit_bytes;
@@ -124,11 +125,11 @@ typedef struct jobscope_capture_options {
    * loaded), "none", or names, "torch,jax". At most 1,024 bytes. */
   const char* frameworks;
   int record_shapes; /* 1: also the shapes of the inputs of PyTorch's operators */
-  /* Selects who traces GPUs: NULL, "" or "auto" (JAX or TensorFlow if they use GPUs without
-   * PyTorch, else jobscope), "jobscope" or "framework". */
+  /* Selects the tracer for GPUs: NULL, "" or "auto" (JAX or TensorFlow if they use GPUs without
+   * PyTorch, otherwise jobscope), "jobscope" or "framework". */
   const char* device_tracer;
   /* NULL, or the levels, frameworks, record_shapes and device_tracer by name, one per line:
-   * "record_shapes=1". They replace the fields above; options that are not named have their
+   * "record_shapes=1". They replace the fields above; options that are not named take their
    * defaults. At most 4,096 bytes. */
   const char* by_name;
 } jobscope_capture_options;
@@ -140,18 +141,18 @@ typedef struct jobscope_capture_result {
   uint64_t lost; /* UINT64_MAX: unknown, because a collector hung; the trace lacks its end */
 } jobscope_capture_result;
 
-/* Starts a capture of this process into `logdir` (at most 4,095 bytes), which is created and
- * checked first. `options` may be NULL. Returns 0 once recording has begun, or JOBSCOPE_E_* with a
- * text in `error` (may be NULL; truncated to `error_size` bytes). */
+/* Starts a capture of this process into `logdir` (at most 4,095 bytes). Creates and checks `logdir`
+ * first. `options` may be NULL. Returns 0 when recording has begun, or JOBSCOPE_E_* with a text in
+ * `error` (may be NULL; truncated to `error_size` bytes). */
 JOBSCOPE_API int jobscope_capture_start(const char* logdir, const jobscope_capture_options* options,
                                         char* error, size_t error_size);
 /* Ends the capture and fills `result` (may be NULL). Blocks until the files are on disk. Returns 0,
  * JOBSCOPE_E_STATE if none was started, or the error of the capture. */
 JOBSCOPE_API int jobscope_capture_stop(jobscope_capture_result* result, char* error,
                                        size_t error_size);
-/* Captures the steps `first` to `last` into `logdir`. Returns 0 once armed; the capture starts,
- * ends and is written on a thread of its own, without further calls. jobscope_capture_stop returns
- * the result, and ends an open window early. */
+/* Captures the steps `first` to `last` into `logdir`. Returns 0 when the capture is armed; a
+ * separate thread then starts, ends and writes it, without further calls. jobscope_capture_stop
+ * returns the result, and ends an open window early. */
 JOBSCOPE_API int jobscope_capture_steps(const char* logdir, int64_t first, int64_t last,
                                         const jobscope_capture_options* options, char* error,
                                         size_t error_size);

@@ -8,7 +8,7 @@
  *   JOBSCOPE_RECORD_NVTX
  *
  * Tested with the headers of CUDA 11.8 and 13.0. If NVTX_INJECTION64_PATH is set, NVTX uses that
- * tool instead; docs/nvtx.md describes the other ways.
+ * tool instead. docs/nvtx.md describes the other setups.
  */
 #ifndef JOBSCOPE_NVTX_H_
 #define JOBSCOPE_NVTX_H_
@@ -21,13 +21,13 @@
 extern "C" {
 #endif
 
-/* Attaches the linked unit that calls it: its events are recorded while a capture runs. Takes the
- * argument of NVTX's InitializeInjectionNvtx2. Thread-safe; may be called before a server runs, and
+/* Attaches the calling linked unit: its NVTX events are recorded while a capture runs. Takes the
+ * argument of NVTX's InitializeInjectionNvtx2. Thread-safe. May be called before a server runs, and
  * for any number of units. Returns 1 if attached. Returns 0 in a forked child, or if the recorder
- * cannot be loaded: NVTX's functions then do nothing. */
+ * cannot be loaded; NVTX's functions then have no effect. */
 JOBSCOPE_API int jobscope_nvtx_initialize(void* get_export_table);
 
-/* The same for InitializeInjectionNvtxExtension: payloads (NVTX 3.1 and later). */
+/* Does the same for InitializeInjectionNvtxExtension: payloads (NVTX 3.1 and later). */
 JOBSCOPE_API int jobscope_nvtx_initialize_extension(void* module);
 
 /* NVTX's own name of the type. */
@@ -40,7 +40,7 @@ struct nvtxExtModuleInfo_t;
 #define JOBSCOPE_DETAIL_EXTERN_C
 #endif
 
-/* NVTX's headers define both pointers weakly, as null, and hidden. */
+/* Defines both pointers of NVTX. NVTX's headers define them weakly, as null, and hidden. */
 #define JOBSCOPE_RECORD_NVTX                                                                \
   static int jobscope_detail_nvtx(const void* (*get_export_table)(uint32_t)) {              \
     void* argument; /* a function's address: C has no conversion for it */                  \

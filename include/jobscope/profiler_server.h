@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the profiler server of a worker. It costs nothing until a capture is requested.
+// Runs the profiler server of a worker.
 //
 //   jobscope::ProfilerServerOptions options;
 //   options.address = "127.0.0.1:6009";
 //   jobscope::ProfilerServer server = jobscope::ProfilerServer::Start(options);
 //   if (!server) std::cerr << server.error() << "\n";   // the job goes on without
 //
-// One server per process. Nothing here throws (except std::bad_alloc), aborts or exits. Link
-// libjobscope.so, or the package's jobscope::server; only the C ABI of jobscope_c.h crosses that
-// boundary.
+// A process has at most one server. Nothing here throws (except std::bad_alloc), aborts or exits.
+// Link libjobscope.so, or the package's jobscope::server; only the C ABI of jobscope_c.h crosses
+// that boundary.
 #ifndef JOBSCOPE_PROFILER_SERVER_H_
 #define JOBSCOPE_PROFILER_SERVER_H_
 
@@ -32,19 +32,21 @@ struct ProfilerServerOptions {
   // host:port, [v6]:port or unix:/path, at most 1,024 bytes. With port 0 the kernel chooses a free
   // one; a suffix "+rank" adds the local rank to the port.
   std::string address;
-  // Serves an address that other hosts can reach without credentials; otherwise it requires them.
+  // Serves an address that other hosts can reach, without requiring credentials. If false, such an
+  // address requires credentials.
   bool insecure = false;
-  // Memory that one capture may take, in bytes, 1 MiB to 1,900 MiB. 0: JOBSCOPE_STORE_MB, else 256
+  // Memory limit of one capture, in bytes, 1 MiB to 1,900 MiB. 0: JOBSCOPE_STORE_MB, else 256
   // MiB.
   uint64_t store_bytes = 0;
   // Records per thread, a power of two, 1,024 to 4,194,304 (32 bytes each). 0: 32,768.
   uint32_t ring_records = 0;
-  // Memory for the rings of all threads, in bytes, at least one ring and 4,096 bytes. 0: 64 MiB.
+  // Memory limit of the rings of all threads, in bytes, at least one ring and 4,096 bytes. 0: 64
+  // MiB.
   uint64_t rings_cap_bytes = 0;
-  // Records steps, input waits and coarse scopes between captures, too: for lookback and step
+  // Also records steps, input waits and coarse scopes between captures, for lookback and step
   // rates.
   bool always_on = true;
-  // Credentials, as paths of files of at most 4,096 bytes (docs/security.md). The worker's
+  // Paths of credential files, at most 4,096 bytes each (docs/security.md). The worker's
   // certificate chain and its key, PEM: both or none.
   std::string tls_cert;
   std::string tls_key;
@@ -56,7 +58,7 @@ struct ProfilerServerOptions {
   // tls_ca.
   std::string tls_allowed_names;
   // Users of this host that may call a loopback address or Unix socket without a token or
-  // certificate, in addition to the own user and root: user ids, "1001,1002", or "any".
+  // certificate, in addition to the process's user and root: user ids, "1001,1002", or "any".
   std::string allow_users;
   // Ceilings on what clients may request (docs/security.md).
   // Length of a capture, 1 to 3,600,000 ms; 0: 3,600,000.
@@ -67,34 +69,34 @@ struct ProfilerServerOptions {
   uint32_t max_captures_per_minute = 0;
   // Host, device and Python level; empty: "3/1/1", so Python level 2 is refused.
   std::string max_levels;
-  // Callers may close the server (`capture stop --server`). Handles remain as they are; a further
-  // Start opens a server again.
+  // Callers may close the server (`capture stop --server`). Handles do not change; a further Start
+  // opens a server again.
   bool allow_close = false;
 };
 
 // A handle to the process's server, or the reason why there is none. Handles share the server: a
-// further Start with the same options returns another handle to it, and the last handle (of those
-// made by one library or program) stops it.
+// further Start with the same options returns another handle to it. The destructor of the last
+// handle (of those made by one library or program) stops the server.
 class ProfilerServer {
  public:
   // No server, and no error.
   ProfilerServer() = default;
 
-  // Starts the server. Takes a few milliseconds; at most 10 s if a name server is slow. On failure
-  // the handle is false, with code() and error(). Thread-safe.
+  // Starts the server. Blocks for a few milliseconds; at most 10 s if a name server is slow. On
+  // failure the handle is false, with code() and error(). Thread-safe.
   static ProfilerServer Start(const ProfilerServerOptions& options = {});
 
   ProfilerServer(ProfilerServer&&) = default;
   ProfilerServer& operator=(ProfilerServer&&) = default;
 
-  // The last handle stops the server: ends and delivers a running capture, blocking for at most 2
-  // s. Not required at the exit of the process: a handle may be left undestroyed.
+  // The last handle stops the server: ends and delivers a running capture. Blocks for at most 2 s.
+  // A handle need not be destroyed at the exit of the process.
   ~ProfilerServer() = default;
 
   explicit operator bool() const { return share_ != nullptr; }
-  // The address as bound, "127.0.0.1:40123"; empty without a server.
+  // The bound address, "127.0.0.1:40123"; empty without a server.
   const std::string& address() const { return address_; }
-  // What failed and what to do; empty with a server.
+  // The failure and its remedy; empty with a server.
   const std::string& error() const { return error_; }
   // JOBSCOPE_OK or JOBSCOPE_E_*.
   int code() const { return code_; }

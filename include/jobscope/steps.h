@@ -7,11 +7,11 @@
 //     Train(step.number, step.batch);
 //   }
 //   for (const auto& step : jobscope::Steps([&] { return queue.Pop(); })) {
-//     Train(step.number, step.batch);                           // until what it returns is false
+//     Train(step.number, step.batch);                           // until Pop() returns false
 //   }
 //
-// Each iteration is a step; each wait for a batch is an input wait, and belongs to the step of that
-// batch. A loop that ends by break, return or an exception ends its step there.
+// Each iteration is a step. Each wait for a batch is an input wait, and belongs to the step of that
+// batch. If a loop ends by break, return or an exception, its step ends there.
 #ifndef JOBSCOPE_STEPS_H_
 #define JOBSCOPE_STEPS_H_
 
@@ -116,7 +116,7 @@ class Marks {
   int64_t number_;
 };
 
-// The results of `next`, one after the other, as a single-pass range.
+// Presents the successive results of `next` as a single-pass range.
 template <typename Next>
 class Pulled {
  public:
@@ -183,7 +183,7 @@ class StepRange {
   };
 
   Iterator begin() {
-    // begin() counts as waiting, too: a loader starts its threads and fetches the first batches.
+    // begin() also counts as a wait: a loader starts its threads and fetches the first batches.
     Iterator iterator = First();
     if (iterator != end()) marks_.BeginStep();
     return iterator;
@@ -213,9 +213,10 @@ struct IsRange {
 #pragma GCC visibility pop
 
 // Returns the batches of `range`, each as a step named `name`, numbered from `first` on. `range` is
-// anything that a range-based for accepts, whose begin() and ++ wait for data; it is kept by
-// reference, or owned if it is a temporary. `name` must outlive the loop. For rising numbers over
-// several epochs pass first = epoch * batches_per_epoch. `file` and `line` are the caller's.
+// any range that a range-based for accepts, whose begin() and ++ wait for data. Keeps a reference
+// to `range`; takes ownership if it is a temporary. `name` must outlive the loop. For rising
+// numbers over several epochs, pass first = epoch * batches_per_epoch. `file` and `line` are the
+// caller's.
 template <typename Range>
 typename std::enable_if<steps_detail::IsRange<Range>::value, steps_detail::StepRange<Range>>::type
 Steps(Range&& range, const char* name = "train", int64_t first = 0,
@@ -223,7 +224,7 @@ Steps(Range&& range, const char* name = "train", int64_t first = 0,
   return {std::forward<Range>(range), steps_detail::Marks(name, first, file, line)};
 }
 
-// The same for the results of `next()`, a std::optional or a pointer, until one is false.
+// Does the same for the results of `next()`, std::optionals or pointers, until one is false.
 template <typename Next>
 typename std::enable_if<!steps_detail::IsRange<Next>::value,
                         steps_detail::StepRange<steps_detail::Pulled<Next>>>::type

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records what a program does while it runs. C++11 and later; link jobscope::trace
-// (libjobscope_trace.so, which needs libc only). docs/recording.md describes use, cost and limits.
+// Records scopes, steps and other events of a running program. C++11 and later; link
+// jobscope::trace (libjobscope_trace.so, which needs only libc). docs/recording.md describes use,
+// cost and limits.
 //
 //   JOBSCOPE_SCOPE("load_batch");                        // until the end of the block
 //   JOBSCOPE_SCOPE("decode", "bytes", n, "file", name);  // with key/value arguments
@@ -19,14 +20,14 @@
 //   jobscope::SetThreadName("loader 3");
 //
 // Names and keys are string literals. Values are integers, enums, floating point numbers and
-// strings (const char*, or anything with data() and size()), in up to 8 pairs; strings keep 120
-// bytes, copied when the scope begins. Values are not evaluated while the site is off.
+// strings (const char*, or any type with data() and size()), in up to 8 pairs. The first 120 bytes
+// of a string are copied when the scope begins. Values are not evaluated while the site is off.
 // JOBSCOPE_CATEGORY, defined before the include, is the category of a file's sites.
 //
-// While off, a site costs a load, a test and a jump. Nothing here throws, blocks or allocates,
+// A site that is off costs a load, a test and a jump. Nothing here throws, blocks or allocates,
 // except a thread's first record, which maps its ring. Safe before main, after main and in a forked
-// child, where it does nothing. With JOBSCOPE_DISABLED defined, everything compiles to nothing, and
-// the library is not needed.
+// child, where nothing is recorded. With JOBSCOPE_DISABLED defined, everything compiles to nothing,
+// and the library is not needed.
 #ifndef JOBSCOPE_TRACE_H_
 #define JOBSCOPE_TRACE_H_
 
@@ -59,13 +60,13 @@ namespace jobscope {
 inline namespace recording {
 
 // An operation that begins on one thread and may end on another. A value of 0 means that recording
-// was off at its begin.
+// was off when it began.
 struct AsyncId {
   uint64_t value;
   uint32_t site;
 };
 
-// Begins the operation `name`, which may be any text: it is looked up at each call (about 20 ns).
+// Begins the operation `name`. `name` may be any text, because each call looks it up (about 20 ns).
 // `file` and `line` are the caller's.
 inline AsyncId AsyncBegin(const char* name, const char* file = __builtin_FILE(),
                           uint32_t line = __builtin_LINE()) {

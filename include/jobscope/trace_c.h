@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records from C, and from any language that can call C, with the functions of
- * libjobscope_trace.so. Link it (-ljobscope_trace), or dlopen JOBSCOPE_TRACE_SONAME with
- * RTLD_NOLOAD and dlsym them.
+ * Records events from C, and from any language that can call C, with the functions of
+ * libjobscope_trace.so. Link the library (-ljobscope_trace), or dlopen JOBSCOPE_TRACE_SONAME with
+ * RTLD_NOLOAD and look the functions up with dlsym.
  *
  *   static uint32_t site;  // once per place, or once per name
  *   if (site == 0) {
@@ -30,15 +30,15 @@
 extern "C" {
 #endif
 
-/* Returns those of `bits` that are on; 0: record nothing. In hot code, load
+/* Returns those of `bits` that are on. If it returns 0, record nothing. In hot code, load
  * jobscope_trace_writer()->mask instead. */
 JOBSCOPE_TRACE_API uint32_t jobscope_trace_enabled(uint32_t bits);
 
 /* Returns the id of a site, looked up by (name, file, line) and registered if it is new; never 0.
  * `bit` is one jobscope_mask_bit, `role` a jobscope_site_role; category, file and keys may be NULL.
  * At most 4,096 such sites per process, names of up to 127 bytes, up to JOBSCOPE_MAX_KEYS keys of
- * up to 31 bytes; beyond them the id is that of "(dictionary full)". Hashes the strings at each
- * call: keep the id if possible. */
+ * up to 31 bytes; beyond these limits, returns the id of "(dictionary full)". Hashes the strings at
+ * each call: keep the id if possible. */
 JOBSCOPE_TRACE_API uint32_t jobscope_trace_site(const char* name, const char* category,
                                                 const char* file, uint32_t line, uint32_t bit,
                                                 uint32_t role, const char* const* keys,
