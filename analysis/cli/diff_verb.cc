@@ -55,21 +55,22 @@ bool IsDiffVerb(const std::vector<std::string>& arguments) {
 
 int DiffVerb(const std::vector<std::string>& arguments) {
   DiffFlags flags;
-  Verb verb("diff", "Compares two runs of one program: is the second one slower, and where.",
+  Verb verb("diff",
+            "Compares two runs of one program: whether the second one is slower, and where.",
             /*exit_not_written=*/5);
   CLI::App& app = verb.app();
   app.add_option("BEFORE", flags.before, "run directory, or a directory of digests")->required();
-  app.add_option("AFTER", flags.after, "likewise")->required();
+  app.add_option("AFTER", flags.after, "run directory, or a directory of digests")->required();
   app.add_option("--gate", flags.gate_percent,
-                 "change of the mean step time, in percent, from which on it counts")
+                 "smallest change of the mean step time, in percent, that counts")
       ->check(CLI::Range(0.0, 1000.0))
       ->capture_default_str();
   app.add_flag("--json", flags.json, "print the comparison as JSON");
   app.add_flag("--unlike", flags.unlike,
-               "compare runs of different programs, or of different numbers of workers, too");
+               "also compare runs of different programs, or of different numbers of workers");
   app.footer(
       "Exit codes: 0 no regression, 1 regression, 2 usage or unlike runs, 4 nothing "
-      "readable, 5 it could not be written.");
+      "readable, 5 the output could not be written.");
   if (const std::optional<int> ended = verb.Parse(arguments)) return *ended;
   return RunDiffVerb(verb, flags);
 }

@@ -55,7 +55,7 @@ bool IsReportVerb(const std::vector<std::string>& arguments) {
 int ReportVerb(const std::vector<std::string>& arguments) {
   ReportFlags flags;
   Verb verb("report",
-            "Tells which worker of a captured run is slow, why, and what a fix would gain.",
+            "Prints which worker of a captured run is slow, why, and what a fix would gain.",
             /*exit_not_written=*/1);
   CLI::App& app = verb.app();
   app.add_option("RUN", flags.directory,
@@ -66,7 +66,8 @@ int ReportVerb(const std::vector<std::string>& arguments) {
                  "also write the digests of the report into this directory: some KiB per worker");
   app.add_option("--html", flags.html,
                  "also write the report as one HTML file: charts and all tables, no network");
-  app.footer("Exit codes: 0 an answer, 1 it could not be written, 2 usage, 4 nothing readable.");
+  app.footer(
+      "Exit codes: 0 a verdict, 1 the output could not be written, 2 usage, 4 nothing readable.");
   if (const std::optional<int> ended = verb.Parse(arguments)) return *ended;
   return RunReport(verb, flags);
 }

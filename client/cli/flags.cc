@@ -131,12 +131,13 @@ absl::Status Check(const Flags& flags) {
 void AddCommon(CLI::App* app, Flags* flags) {
   app->add_option("--service_addr", flags->service_addr, kAddresses);
   app->add_option("--connect_timeout_ms", flags->connect_timeout_ms,
-                  "time limit for one connection attempt [1..86400000]")
+                  "time limit in ms for one connection attempt [1..86400000]")
       ->capture_default_str();
-  app->add_option("--max_parallel", flags->max_parallel, "workers to connect to at a time")
+  app->add_option("--max_parallel", flags->max_parallel,
+                  "largest number of workers to connect to at the same time")
       ->capture_default_str();
-  app->add_flag("--json", flags->json, "print the manifest on stdout, and nothing else");
-  app->add_flag("--quiet", flags->quiet, "no progress on stderr");
+  app->add_flag("--json", flags->json, "print only the manifest on stdout");
+  app->add_flag("--quiet", flags->quiet, "print no progress on stderr");
 }
 
 // Adds the flags of the recording options. `bad_value` receives the first error.
@@ -159,10 +160,10 @@ void AddRecording(CLI::App* app, RecordingOptions* recording, absl::Status* bad_
 
 void AddCapture(CLI::App* app, Flags* flags, absl::Status* bad_value) {
   app->add_option("--logdir", flags->logdir,
-                  "traces go to <logdir>/plugins/profile/<run>, on this machine");
+                  "write traces to <logdir>/plugins/profile/<run> on this machine");
   app->add_flag("--report", flags->report,
-                "afterwards report which worker is slow, and why; the page is <run>/report.html");
-  app->add_option("--duration_ms", flags->duration_ms, "length of the recording")
+                "also print which worker is slow, and why; write the page <run>/report.html");
+  app->add_option("--duration_ms", flags->duration_ms, "length of the recording in ms")
       ->capture_default_str();
   app->add_option("--session_id", flags->session_id,
                   "name of the run; default: the local time, made unique");
@@ -173,13 +174,13 @@ void AddCapture(CLI::App* app, Flags* flags, absl::Status* bad_value) {
       ->capture_default_str();
   AddRecording(app, &flags->recording, bad_value);
   app->add_option("--transfer_timeout_ms", flags->transfer_timeout_ms,
-                  "time limit for the answer of a live worker, from the recording's end")
+                  "time limit in ms for the answer of a live worker, from the end of the recording")
       ->capture_default_str();
   app->add_option("--max_trace_mb", flags->max_trace_mb,
-                  "limit each worker's trace to this many MiB; 0: limited only by the disk")
+                  "limit each worker's trace to this many MiB; 0: only the disk limits it")
       ->capture_default_str();
   app->add_option("--max_duration_ms", flags->max_duration_ms,
-                  "largest --duration_ms, and the longest that --steps may take")
+                  "largest --duration_ms, and time limit in ms of --steps")
       ->capture_default_str();
   app->add_option("--min_workers", flags->min_workers,
                   "record nothing if fewer workers than this can be armed");
@@ -190,7 +191,7 @@ void AddCapture(CLI::App* app, Flags* flags, absl::Status* bad_value) {
                   "the first step to record; default: the first that all workers can still reach");
   app->add_option(
          "--lookback_ms", flags->lookback_ms,
-         "also include events from this many ms before the start; only those with --duration_ms=0")
+         "also include events from this many ms before the start; with --duration_ms=0 only these")
       ->capture_default_str();
   app->add_option("--sample", flags->sample,
                   "capture only this many of the workers, spread over hosts");
@@ -200,12 +201,13 @@ void AddCapture(CLI::App* app, Flags* flags, absl::Status* bad_value) {
   app->add_option("--part_mb", flags->part_mb,
                   "split a larger trace into files of this many MiB [1..1900]; native only")
       ->capture_default_str();
-  app->add_option("--file_mode", flags->file_mode,
-                  "who may read the files: octal, whatever the umask; directories accordingly")
+  app->add_option(
+         "--file_mode", flags->file_mode,
+         "mode of the files, octal, regardless of the umask; directories are set accordingly")
       ->capture_default_str();
   app->add_option(
          "--resume_timeout_ms", flags->resume_timeout_ms,
-         "time limit for restoring a connection that was lost while recording; native only")
+         "time limit in ms for restoring a connection that was lost while recording; native only")
       ->capture_default_str();
 }
 
@@ -218,12 +220,13 @@ void AddCredentials(CLI::App* app, CredentialFlags* credentials) {
   app->add_option("--tls_cert", credentials->tls_cert,
                   "PEM file of a certificate for workers that require one")
       ->group(kGroup);
-  app->add_option("--tls_key", credentials->tls_key, "PEM file of its key")->group(kGroup);
+  app->add_option("--tls_key", credentials->tls_key, "PEM file of the key of --tls_cert")
+      ->group(kGroup);
   app->add_option("--token_file", credentials->token_file,
                   "file of the token for workers that require one")
       ->group(kGroup);
   app->add_option("--tls_server_name", credentials->tls_server_name,
-                  "name in the workers' certificates, if it is not the address (a tunnel)")
+                  "name in the workers' certificates, if it differs from the address (a tunnel)")
       ->group(kGroup);
 }
 
@@ -256,7 +259,8 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
   Flags flags;
   flags.verb = verb;
   const char* const description =
-      verb == Verb::kCapture ? "Records many workers at once; gathers their traces in one run."
+      verb == Verb::kCapture
+          ? "Records many workers at the same time and gathers their traces in one run."
       : verb == Verb::kCheck
           ? "Lists workers, their state and their collectors. Records nothing."
           : "Ends a running capture early; the client that started it receives the data. With "
@@ -273,16 +277,17 @@ FlagsResult ParseVerb(Verb verb, const std::string& program, std::vector<std::st
   }
   if (verb == Verb::kStop) {
     app.add_option("--session_id", flags.session_id,
-                   "the session to end; default: whichever runs. Needed for stock workers");
+                   "session to end; default: the running one. Required for stock workers");
     app.add_flag("--server", flags.server,
-                 "close the workers' servers; only those started with JOBSCOPE_ALLOW_CLOSE=1. Only "
-                 "the worker's program can start one again");
+                 "close the servers of workers that were started with JOBSCOPE_ALLOW_CLOSE=1. Only "
+                 "a worker's program can start its server again");
   }
   if (verb == Verb::kCapture) {
     app.footer(
         "Verbs: capture check, stop, run, report, diff (each has its own --help).\n"
-        "Exit code: 0 all workers delivered, 1 all, but the result could not be printed or the "
-        "manifest not be written, 2 usage, 3 some, 4 none, 130 interrupted.");
+        "Exit code: 0 all workers delivered, 1 all delivered, but the result could not be printed "
+        "or the manifest could not be written, 2 usage, 3 some delivered, 4 none delivered, 130 "
+        "interrupted.");
   }
   try {
     // CLI11 takes the arguments from the back.
@@ -336,10 +341,10 @@ FlagsResult ParseFlags(const std::vector<std::string>& arguments) {
       "  check     list workers and their state; record nothing\n"
       "  stop      end a running capture early, keep its data\n"
       "  run       start a program whose training processes become workers\n"
-      "  report    tell which worker of a captured run is slow, and why\n"
+      "  report    print which worker of a captured run is slow, and why\n"
       "  diff      compare two runs\n"
-      "jobscope VERB --help lists the flags of a verb; jobscope --versions the libraries that are "
-      "linked in.\n";
+      "jobscope VERB --help lists the flags of a verb; jobscope --versions lists the linked "
+      "libraries.\n";
   if (first == "--help" || first == "-h") return Print(usage, 0);
   if (first.empty()) return Print(usage, kExitUsage);
   const auto meant = Suggestion(first, {"capture", "check", "stop", "run", "report", "diff"});

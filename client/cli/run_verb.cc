@@ -96,12 +96,13 @@ RunFlagsResult ParseRunFlags(const std::vector<std::string>& arguments) {
                             "\nRuns a program whose training processes become workers, "
                             "without a change to it."),
                "jobscope run");
-  app.add_option("--listen", result.flags.listen,
-                 "where each process listens, host:port; +rank adds the local rank to the port. "
-                 "Default: JOBSCOPE_LISTEN, else 127.0.0.1:0, a free port for each");
+  app.add_option(
+      "--listen", result.flags.listen,
+      "address on which each process listens, host:port; +rank adds the local rank to the "
+      "port. Default: JOBSCOPE_LISTEN, else 127.0.0.1:0, a free port for each");
   app.add_option("--port_dir", result.flags.port_dir,
-                 "where each worker writes its address. Default: JOBSCOPE_PORT_DIR, else a "
-                 "temporary directory that is removed when the program ends");
+                 "directory into which each worker writes its address. Default: JOBSCOPE_PORT_DIR, "
+                 "else a temporary directory that is removed when the program ends");
   app.add_option("--attach_library", result.flags.attach_library,
                  "libjobscope_attach.so; default: searched for from this program's directory");
   app.add_flag("--quiet", result.flags.quiet, "print nothing about the workers");

@@ -67,13 +67,15 @@ void ForEachRow(Visitor visit) {
   visit(MakeRow(Stock(), JOBSCOPE_OPTION(host_tracer_level), 3,
                 "0 off, 1 user, 2 notable runtime work, 3 verbose"));
   visit(MakeRow(Stock(), JOBSCOPE_OPTION(device_tracer_level), 1, "0 off, 1 on"));
-  visit(MakeRow(Stock(), JOBSCOPE_OPTION(python_tracer_level), 2, "0 off, 1, 2"));
+  visit(MakeRow(Stock(), JOBSCOPE_OPTION(python_tracer_level), 2,
+                "0 off, 1 sampled stacks, 2 calls"));
   visit(MakeRow(Ours(), JOBSCOPE_OPTION(frameworks), 0,
                 "frameworks whose own events are recorded: auto (all that a worker has loaded), "
                 "none, or torch,jax,..."));
-  visit(MakeRow(Ours(), JOBSCOPE_OPTION(device_tracer), 0,
-                "tracer of GPUs: auto (JAX or TensorFlow, without PyTorch, else jobscope), "
-                "jobscope, or framework"));
+  visit(MakeRow(
+      Ours(), JOBSCOPE_OPTION(device_tracer), 0,
+      "tracer for GPUs: auto (JAX or TensorFlow if they use GPUs without PyTorch, otherwise "
+      "jobscope), jobscope, or framework"));
   visit(MakeRow(Ours(), JOBSCOPE_OPTION(record_shapes), 1,
                 "also record the shapes of the inputs of PyTorch's operators"));
 }
