@@ -3,7 +3,7 @@
 
     import jobscope
 
-    server = jobscope.start_server("127.0.0.1:6009+rank")    # costs nothing until `capture` asks
+    server = jobscope.start_server("127.0.0.1:6009+rank")
     for i, batch in jobscope.steps(loader):
         with jobscope.trace("forward", rows=len(batch)):
             ...
@@ -95,8 +95,8 @@ __all__ = [
 
 
 def enabled(level=1):
-    """Returns True while scopes of this level (1, 2 or 3) are recorded: to skip work that only prepares a scope's
-    arguments."""
+    """Returns True while scopes of this level (1, 2 or 3) are recorded. Use it to skip work that only prepares the
+    arguments of a scope."""
     if level not in (1, 2, 3):
         raise ValueError(f"enabled: the level is 1, 2 or 3, not {level!r}")
     return bool(_native.mask() >> (2 + level) & 1)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Marks steps, validation and epochs of Keras and PyTorch Lightning, through their callbacks.
 
-Imports no framework. If the framework is imported already, an object is also an instance of its Callback class, as
-Lightning requires; otherwise it only has the same methods.
+Imports no framework. If the framework is already imported, an object is also an instance of its Callback class, as
+Lightning requires. Otherwise it only has the same methods.
 """
 import sys
 
@@ -85,9 +85,9 @@ class KerasCallback(_Callback):
     """model.fit(..., callbacks=[jobscope.KerasCallback()]): each training batch is a step; epochs, and batches of
     validation and prediction, are scopes.
 
-    Steps are numbered from `first_step` through all epochs and fits of the object. With `steps_per_execution`
-    Keras calls once for several batches: these are one step then. Keras fetches a batch within its step: a generator
-    over `jobscope.input_waits(loader)` shows how long that took.
+    Steps are numbered from `first_step` through all epochs and fits of the object. With `steps_per_execution`,
+    Keras calls the hook once for several batches, which are then one step. Keras fetches a batch within its step; a
+    generator over `jobscope.input_waits(loader)` records how long this takes.
     """
 
     _MODULES = ("keras.callbacks", "keras.src.callbacks.callback", "tf_keras.callbacks", "tf_keras.src.callbacks")
@@ -135,9 +135,9 @@ class LightningCallback(_Callback):
     """Trainer(callbacks=[jobscope.LightningCallback()]): each training batch is a step; epochs, optimizer steps, and
     batches of validation, test and prediction, are scopes or instants.
 
-    Steps are numbered from `first_step` through all epochs and fits of the object: batches, whatever the number of
-    optimizer steps in them. Lightning fetches a batch before its step: give it `jobscope.input_waits(loader)`, and the
-    wait belongs to the step of the batch.
+    Steps are numbered from `first_step` through all epochs and fits of the object. A step is a batch, regardless of the
+    number of optimizer steps in it. Lightning fetches a batch before its step: pass `jobscope.input_waits(loader)`, and
+    the wait belongs to the step of the batch.
     """
 
     _MODULES = ("lightning.pytorch.callbacks", "lightning.pytorch", "pytorch_lightning.callbacks", "pytorch_lightning")

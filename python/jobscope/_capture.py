@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Implements programmatic captures: this process captures itself into a logdir, without a client or a network."""
+"""Implements programmatic captures: a process captures itself into a logdir, without a client or a network."""
 import atexit
 import collections
 import os
@@ -8,7 +8,7 @@ from typing import Iterable, TypedDict, Union
 from jobscope import _errors, _native, _nvtx
 
 CaptureResult = collections.namedtuple("CaptureResult", "run_directory events lost")
-CaptureResult.__doc__ = "What became of a capture: where it is, the events in it, and the events attempted that are not in it."
+CaptureResult.__doc__ = "The result of a capture: its directory, the number of events in it, and of those lost."
 
 # Process ids in which a capture was started and not stopped by the program. A set, because a forked child inherits its
 # parent's entry and must ignore it.
@@ -22,7 +22,7 @@ def _stop_at_exit():
 
 
 class CaptureOptions(TypedDict, total=False):
-    """Options of start(), capture_steps() and capture. What is not given has the default of `jobscope capture`."""
+    """Options of start(), capture_steps() and capture. Other options have the defaults of `jobscope capture`."""
 
     host_tracer_level: int
     device_tracer_level: int
@@ -78,16 +78,16 @@ def _opened():
 def start(logdir, **options):
     """Begins to capture this process into `logdir`; stop() ends it.
 
-    First creates and checks the logdir. Recording has begun when this returns, in a few milliseconds (up to
-    100 ms in the first 100 ms of a process). A capture that is still running at the end of the process is stopped then.
+    Creates and checks the logdir first. Returns when recording has begun: after a few milliseconds, or up to 100 ms in
+    the first 100 ms of a process. A capture that is still running at the end of the process is stopped then.
 
     Options are those of CaptureOptions. `host_tracer_level` is 0 to 3 (default 2), `device_tracer_level` 0 or 1 (default 1),
-    `python_tracer_level` 0 to 2 (default 0). `max_trace_bytes` bounds the trace in memory (0: 256 MiB); further events are lost
-    and counted. `lookback_ms` takes events from before the start, if they are still in the rings. A trace of more than
-    `part_limit_bytes` (0: 256 MiB) is cut by time into several runs. `frameworks` says whose own events are taken: "auto"
-    (of all that the process has imported), "none", or names of collectors and providers, "torch,jax". With
-    `record_shapes` PyTorch's operators have the shapes of their inputs. `device_tracer` says who traces GPUs: "auto" (JAX or
-    TensorFlow where they use GPUs without PyTorch, else jobscope), "jobscope" or "framework".
+    `python_tracer_level` 0 to 2 (default 0). `max_trace_bytes` limits the trace in memory (0: 256 MiB); further events count as
+    lost. `lookback_ms` also includes events from before the start that are still in the rings. A trace of more than
+    `part_limit_bytes` (0: 256 MiB) is split by time into several runs. `frameworks` selects the frameworks whose own events
+    are recorded: "auto" (all that the process has imported), "none", or names of collectors and providers, "torch,jax".
+    `record_shapes` also records the shapes of the inputs of PyTorch's operators. `device_tracer` selects the tracer for
+    GPUs: "auto" (JAX or TensorFlow if they use GPUs without PyTorch, otherwise jobscope), "jobscope" or "framework".
     """
     _errors.raise_for(*_native.capture_start(logdir, *_native_options(options)))
     _opened()
@@ -97,7 +97,7 @@ def stop():
     """Ends the capture of start() or capture_steps(), writes it, and returns a CaptureResult.
 
     Blocks until the files are on disk, without the GIL. A step window that is still open is ended early.
-    `lost` is None where it is not known, because a collector hung.
+    `lost` is None if it is unknown, because a collector hung.
     """
     code, text, run_directory, events, lost = _native.capture_stop()
     _open_in.discard(os.getpid())
@@ -109,8 +109,9 @@ def stop():
 
 def capture_steps(logdir, first, last, **options):
     """Captures whole steps: from the first step (jobscope.step) whose number is >= `first` to the end of the first
-    whose number is >= `last`. Returns once armed; the capture ends and is written by itself. stop() can be called
-    at any time and returns the result. Options as in start(), except `lookback_ms`: steps are recorded whole.
+    whose number is >= `last`. Returns when the capture is armed; the capture then ends and is written without
+    further calls. stop() can be called at any time and returns the result. Options as in start(), except `lookback_ms`,
+    because only whole steps are recorded.
     """
     for name, value in (("first", first), ("last", last)):
         if not isinstance(value, int):

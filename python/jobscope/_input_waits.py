@@ -32,10 +32,10 @@ class _Waiting:
 
 
 class input_waits:  # pylint: disable=invalid-name
-    """A data loader whose waits are marked: `for batch in jobscope.input_waits(loader):`.
+    """Marks the waits for a data loader: `for batch in jobscope.input_waits(loader):`.
 
-    Iterates what `iterable` iterates, any number of times; its length and attributes are the iterable's. A wait belongs to
-    the next step of its thread; `jobscope.steps` marks both.
+    Yields the same as `iterable`, any number of times; the length and attributes are the iterable's. A wait belongs to the
+    next step of its thread. `jobscope.steps` marks both waits and steps.
     """
 
     def __init__(self, iterable, name="input_wait"):

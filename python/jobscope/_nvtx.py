@@ -6,9 +6,9 @@ from jobscope import _native
 
 
 def serve():
-    """Makes NVTX use our library, for modules that make their first NVTX call from now on. Keeps an existing setting: an
-    attached library, another tool, or "none". Child processes inherit it; in them our library finds no recorder and
-    declines.
+    """Makes NVTX use jobscope's library, for modules that make their first NVTX call after this. Keeps an existing
+    setting: an attached library, another tool, or "none". Child processes inherit the setting; if they have no recorder,
+    the library leaves NVTX without a tool.
     """
     if "NVTX_INJECTION64_PATH" not in os.environ:
         path = _native.library_path()

@@ -9,8 +9,8 @@ from jobscope import _errors, _native
 
 
 class Event(NamedTuple):
-    """An event of `duration_ns` from `begin_ns` on (0: a point in time). `line` is the name of a line on the provider's
-    own plane, or the native id of a thread of this process (threading.get_native_id()), whose line it joins.
+    """An event of `duration_ns` from `begin_ns` on (0: a point in time). `line` is the name of a timeline on the
+    provider's own plane, or the native id of a thread of this process (threading.get_native_id()), whose timeline it joins.
     `arguments` is a dict of at most 16 values."""
 
     name: str
@@ -21,7 +21,7 @@ class Event(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A sample of a number; drawn as a counter."""
+    """A sample of a number, which viewers draw as a counter."""
 
     name: str
     at_ns: int
@@ -29,8 +29,8 @@ class Sample(NamedTuple):
 
 
 class ProviderSession:
-    """One capture, as a provider sees it. Times are those of the capture's window, None while unknown: the begin is
-    known from start() on, the end in stop(), or already in start() if it is planned.
+    """One capture, as passed to a provider. The times are those of the capture's window, None while unknown: the
+    beginning is known from start() on, the end in stop(), or already in start() if it is planned.
     """
 
     __slots__ = (
@@ -51,8 +51,8 @@ class ProviderSession:
         self.begin_monotonic_ns, self.begin_realtime_ns, self.end_monotonic_ns, self.end_realtime_ns = times
 
     def add(self, events):
-        """Adds an iterable of Event, Sample or equivalent tuples, of any time and in any order, from any thread, between
-        start() and the end of stop(). False: nothing is recorded (any more).
+        """Adds an iterable of Event, Sample or equivalent tuples, of any time and in any order. Any thread may call it,
+        between start() and the end of stop(). Returns False if nothing is recorded.
         """
         code = _native.provider_add(self._sink, events, Sample)
         if code == _errors.StateError.code:
@@ -61,7 +61,7 @@ class ProviderSession:
         return True
 
     def add_xspace(self, data):
-        """Adds a serialized XSpace, only inside of stop(): its planes become planes of the trace."""
+        """Adds a serialized XSpace, whose planes become planes of the trace. May be called only inside of stop()."""
         _errors.raise_for(*_native.provider_add_xspace(self._sink, bytes(data)))
 
 
@@ -114,13 +114,13 @@ def _unregister_all():
 
 
 def register_provider(name, provider, *, clock="monotonic"):
-    """Makes `provider` take part in the captures of this process that begin from now on, before or after a server is
-    started, unless a capture excludes it (`capture --frameworks`).
+    """Registers `provider` for all later captures of this process that do not exclude it (`capture --frameworks`). May
+    be called before or after a server has started.
 
-    It has methods arm(session), start(session), stop(session), all optional, which a capture calls on a thread of its
-    own: for at most 5, 1 and 2 seconds. The capture continues without a provider that takes longer. stop() may return
+    A provider has the methods arm(session), start(session) and stop(session), all optional. A capture calls them on a
+    separate thread, for at most 5, 1 and 2 seconds, and continues without a provider that takes longer. stop() may return
     events (an iterable of Event, Sample or equivalent tuples) or an XSpace (bytes); a provider that is a callable is
-    used as stop(). While the capture runs, session.add(events) takes events from any thread. An exception becomes the
+    used as stop(). While the capture runs, any thread may call session.add(events). An exception becomes the
     provider's reason in the capture's table.
 
     `name` identifies it in the table and in --frameworks: 1 to 40 of a-z, 0-9, "_", "-", ".", beginning with a letter.
@@ -140,7 +140,7 @@ def register_provider(name, provider, *, clock="monotonic"):
 
 
 def unregister_provider(name):
-    """Removes a provider. If it records in a capture, it is stopped first; afterwards none of its methods is called."""
+    """Removes a provider. If it records in a capture, stops it first. None of its methods is called afterwards."""
     if not isinstance(name, str):
         raise TypeError(f"a provider's name is a str, not {type(name).__name__}")
     _names.discard(name)

@@ -10,9 +10,9 @@ _servers = {}
 
 
 class Server:
-    """The profiler server of this process, made by start_server. Lives until stop(), or as long as the process.
+    """The profiler server of this process, returned by start_server. Runs until stop(), or until the process ends.
 
-    False as a condition without a running server: `error` then gives the reason.
+    False as a condition if no server runs; `error` then gives the reason.
     """
 
     def __init__(self, address, error=""):
@@ -28,7 +28,7 @@ class Server:
 
     @property
     def error(self):
-        """Why the server is not running, or not with these options, and the remedy; "" if all is well."""
+        """Why the server is not running, or not with these options, and the remedy. "" if there is no error."""
         return self._error
 
     @property
@@ -37,7 +37,7 @@ class Server:
         return bool(self._address) and not self._stopped and self._pid == os.getpid() and _native.server_running()
 
     def stop(self):
-        """Stops the server; ends and delivers a running capture, within at most 2 s. Further calls do nothing."""
+        """Stops the server: ends and delivers a running capture, within 2 s. Further calls have no effect."""
         if not self.running:
             return
         self._forget()
@@ -94,26 +94,26 @@ def start_server(
 ):
     """Starts the profiler server of this process, and returns it.
 
-    A job does not fail because of its profiler: if the server cannot be started, a RuntimeWarning gives the remedy, and
-    the returned object is false and has the same text as its `error`. `strict=True` raises a subclass of jobscope.Error
+    A job does not fail because of its profiler: if the server cannot be started, a RuntimeWarning states the remedy. The
+    returned object is then false, and its `error` has the same text. `strict=True` raises a subclass of jobscope.Error
     instead.
 
     `address` is "host:port", "[v6]:port" or "unix:/path"; port 0 selects a free one, and a suffix "+rank" adds the
-    local rank to the port. The default is JOBSCOPE_LISTEN. Under `jobscope run` it returns the server that was started,
-    regardless of the options; otherwise a second call returns the running server, with a warning if its options differ.
-    Takes a few milliseconds, without the GIL.
+    local rank to the port. The default is JOBSCOPE_LISTEN. Under `jobscope run`, returns the server that was started, and ignores
+    the options. Otherwise, a second call returns the running server, with a warning if its options differ. Takes a few
+    milliseconds, without the GIL.
 
-    `insecure` lets all hosts that reach the address use the server; otherwise such an address needs credentials:
-    `tls_cert` and `tls_key` (PEM files of the worker), `tls_ca` (callers must present a certificate signed by it),
-    `token_file`. `store_bytes` bounds the memory of one capture (0: JOBSCOPE_STORE_MB, else 256 MiB),
-    `ring_records` are the records per thread (0: 32,768), `rings_cap_bytes` the memory for all threads'
-    (0: 64 MiB). `always_on=False` records no steps between captures.
+    `insecure` admits all hosts that can reach the address. Otherwise an address that other hosts can reach requires
+    credentials: `tls_cert` and `tls_key` (PEM files of the worker), and `tls_ca` (callers must present a certificate
+    signed by it) or `token_file`. `store_bytes` limits the memory of one capture (0: JOBSCOPE_STORE_MB, else 256 MiB).
+    `ring_records` is the number of records per thread (0: 32,768). `rings_cap_bytes` limits the memory of all threads'
+    rings (0: 64 MiB). `always_on=False` records no steps between captures.
 
-    On a loopback address or a Unix socket without a token or certificate only this process' user and root may call;
-    `allow_users` lets in others: user ids, "1001,1002", or "any". `tls_allowed_names`, "alice,bob", restricts the
+    On a loopback address or a Unix socket without a token or certificate, only this process's user and root may call;
+    `allow_users` admits others: user ids, "1001,1002", or "any". `tls_allowed_names`, "alice,bob", restricts the
     certificates of `tls_ca`. `max_duration_ms`, `max_trace_bytes`, `max_captures_per_minute` and `max_levels` ("3/1/2": host,
-    device and Python) are ceilings that no client exceeds; by default an hour, none, none and "3/1/1". With
-    `allow_close` a caller may close the server (`capture stop --server`); a further call then starts one again.
+    device and Python) are ceilings that no client can exceed; by default an hour, none, none and "3/1/1". With
+    `allow_close` a caller may close the server (`capture stop --server`); a further call then starts it again.
 
     Arguments of a wrong type always raise TypeError.
     """

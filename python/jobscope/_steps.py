@@ -7,11 +7,11 @@ from jobscope._input_waits import input_waits
 
 
 class steps:  # pylint: disable=invalid-name
-    """A training loop: `for i, batch in jobscope.steps(loader):` gives what `enumerate(loader, first)` gives.
+    """Marks a training loop: `for i, batch in jobscope.steps(loader):` yields the same as `enumerate(loader, first)`.
 
-    Each iteration is a step named `name`; each wait for a batch is an input wait, and belongs to the step of that batch. Steps
-    count from `first` on through all loops over the object; a new object per epoch takes `first=epoch * len(loader)`.
-    Its length and attributes are the iterable's. break or an exception ends the loop's current step.
+    Each iteration is a step named `name`. Each wait for a batch is an input wait, and belongs to the step of that batch.
+    Steps are numbered from `first` on through all loops over the object; for a new object per epoch, pass
+    `first=epoch * len(loader)`. The length and attributes are the iterable's. break or an exception ends the current step.
     """
 
     def __init__(self, iterable, first=0, name="train"):

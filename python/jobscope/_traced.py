@@ -57,7 +57,7 @@ def traced(function=None, *, name=None, level=1):
     """Records each call of a function: `@jobscope.traced`, `@jobscope.traced("name")`, `@jobscope.traced(level=2)`.
 
     The name is the function's qualified name unless one is given. A coroutine function is recorded as an operation
-    from its first step to its end. Generator functions are refused: their bodies run in pieces.
+    from its first step to its end. Generator functions are refused, because their bodies run in pieces.
     """
     if level not in _KINDS:
         raise ValueError(f"traced: the level is 1, 2 or 3, not {level!r}")
