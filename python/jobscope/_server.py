@@ -37,7 +37,7 @@ class Server:
         return bool(self._address) and not self._stopped and self._pid == os.getpid() and _native.server_running()
 
     def stop(self):
-        """Stops the server: ends and delivers a running capture, within 2 s. Further calls have no effect."""
+        """Stops the server: ends and delivers a running capture, within 2.8 s. Further calls have no effect."""
         if not self.running:
             return
         self._forget()
