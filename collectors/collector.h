@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
 #include "common/options/recording_options.h"
+#include "common/run/session_state.h"
 #include "common/xspace/segment/item_sink.h"
 #include "common/xspace/segment/names.h"
 
@@ -75,31 +76,6 @@ struct StartRequest {
   // the zero.
   bool keep_zero = false;
 };
-
-enum class CollectorState {
-  kOn,
-  kOff,
-  kDegraded,  // records, but not everything that was asked for
-  kFailed,
-  kWedged,  // hangs in a call; only the session says so
-};
-
-// As in messages, manifests and tables.
-inline const char* Name(CollectorState state) {
-  switch (state) {
-    case CollectorState::kOn:
-      return "on";
-    case CollectorState::kOff:
-      return "off";
-    case CollectorState::kDegraded:
-      return "degraded";
-    case CollectorState::kFailed:
-      return "failed";
-    case CollectorState::kWedged:
-      return "wedged";
-  }
-  return "";
-}
 
 struct CollectorReport {
   CollectorState state = CollectorState::kOn;

@@ -172,7 +172,7 @@ void FillSteps(const std::vector<StepEvent>& steps, const std::vector<Interval>&
 void FillIdentity(const RunWorker& worker, const WorkerTrace& trace, v1::Digest* digest) {
   digest->set_schema(kDigestSchema);
   digest->set_name(worker.name);
-  digest->set_outcome(worker.outcome);
+  digest->set_outcome(worker.outcome.name());
   digest->set_host(worker.host);
   digest->set_executable(worker.executable);
   digest->set_steps_source(worker.steps_source);
@@ -342,10 +342,10 @@ absl::StatusOr<v1::Digest> DigestWorker(const RunWorker& worker) {
   v1::Digest digest = BuildDigest(worker, trace.get());
   trace.reset();  // the second pass needs memory of its own
   AddTimeline(readable, base_ns, &digest);
-  if (!worker.outcome.empty() && worker.outcome != Name(Outcome::kOk) &&
-      worker.outcome != Name(Outcome::kEmpty)) {
+  if (!worker.outcome.name().empty() && worker.outcome != Outcome::kOk &&
+      worker.outcome != Outcome::kEmpty) {
     digest.add_warnings(absl::StrCat(
-        worker.outcome, worker.reason.empty() ? "" : absl::StrCat(" (", worker.reason, ")"),
+        worker.outcome.name(), worker.reason.empty() ? "" : absl::StrCat(" (", worker.reason, ")"),
         ": its trace ends before the capture did"));
   }
   for (std::string& failure : failures) {
@@ -362,7 +362,7 @@ v1::RunDigest RunDigestOf(const RunFiles& run) {
   for (const RunWorker& worker : run.workers) {
     v1::RunDigest::Worker* out = digest.add_workers();
     out->set_name(worker.name);
-    out->set_outcome(worker.outcome);
+    out->set_outcome(worker.outcome.name());
     out->set_reason(worker.reason);
     out->set_address(worker.address);
   }

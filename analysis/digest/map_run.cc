@@ -19,6 +19,7 @@
 #include "analysis/trace/run_files.h"
 #include "common/files/whole_file.h"
 #include "common/run/outcome.h"
+#include "common/run/reported.h"
 #include "common/threads/thread_group.h"
 
 namespace jobscope::analysis {
@@ -54,7 +55,9 @@ void AddMissing(Digests* digests) {
   for (const v1::Digest& digest : digests->workers) known.insert(digest.name());
   for (const Digests::Missing& missing : digests->missing) known.insert(missing.worker);
   for (const v1::RunDigest::Worker& worker : digests->run.workers()) {
-    if (worker.outcome() == Name(Outcome::kDuplicate) || known.count(worker.name()) != 0) continue;
+    if (Reported<Outcome>(worker.outcome()) == Outcome::kDuplicate ||
+        known.count(worker.name()) != 0)
+      continue;
     digests->missing.push_back({worker.name(), WhyMissing(worker)});
   }
 }

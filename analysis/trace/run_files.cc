@@ -67,7 +67,7 @@ RunWorker WorkerOf(const json& object, const std::string& directory) {
   worker.name = TextOf(object, "name");
   worker.address = TextOf(object, "address");
   if (worker.name.empty()) worker.name = worker.address;
-  worker.outcome = TextOf(object, "outcome");
+  worker.outcome = Reported<Outcome>(TextOf(object, "outcome"));
   worker.reason = TextOf(object, "reason");
   worker.host = TextOf(object, "host");
   worker.executable = TextOf(object, "executable");

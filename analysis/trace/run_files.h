@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/run/outcome.h"
+#include "common/run/reported.h"
 
 namespace jobscope::analysis {
 
@@ -19,7 +21,7 @@ namespace jobscope::analysis {
 struct RunWorker {
   std::string name;
   std::string address;
-  std::string outcome;
+  Reported<Outcome> outcome;
   std::string reason;
   std::string host;
   std::string executable;

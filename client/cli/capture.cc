@@ -66,9 +66,7 @@ FanOutOptions MakeFanOutOptions(const Flags& flags, const RunDirectory& director
   FanOutOptions options;
   options.session_id = directory.run();
   options.repository_root = directory.repository();
-  options.protocol = flags.protocol == "native"       ? ProtocolChoice::kNative
-                     : flags.protocol == "tensorflow" ? ProtocolChoice::kTensorflow
-                                                      : ProtocolChoice::kAuto;
+  options.protocol = flags.protocol;
   options.duration = absl::Milliseconds(flags.duration_ms);
   options.max_duration = absl::Milliseconds(flags.max_duration_ms);
   options.lookback = absl::Milliseconds(flags.lookback_ms);
@@ -112,7 +110,7 @@ void FillOptions(const Flags& flags, const RunDirectory& directory, Manifest* ou
   manifest.run_directory = directory.path();
   manifest.client_version = Version();
   manifest.duration_ms = static_cast<uint64_t>(flags.duration_ms);
-  manifest.options_text = {{"protocol", flags.protocol}};
+  manifest.options_text["protocol"] = flags.protocol ? Name(*flags.protocol) : kAnyProtocol;
   manifest.options_numbers = {{"num_tracing_attempts", flags.num_tracing_attempts},
                               {"delay_ms", flags.delay_ms},
                               {"connect_timeout_ms", flags.connect_timeout_ms},
@@ -165,9 +163,9 @@ void FillStart(const StartFacts& facts, Manifest* manifest) {
   if (facts.steps.has_value()) {
     manifest->first_step = facts.steps->first;
     manifest->last_step = facts.steps->last;
-    manifest->steps_by = facts.steps->by_ordinal         ? "ordinal"
-                         : facts.workers_by_ordinal == 0 ? "number"
-                                                         : "mixed";
+    manifest->steps_by = facts.steps->by_ordinal         ? StepsBy::kOrdinal
+                         : facts.workers_by_ordinal == 0 ? StepsBy::kNumber
+                                                         : StepsBy::kMixed;
   }
 }
 

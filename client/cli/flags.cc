@@ -43,7 +43,7 @@ absl::Status CheckNativeFlags(const Flags& flags) {
         "--steps and --lookback_ms exclude each other: steps are recorded whole, from the first to "
         "the last. Give --lookback_ms with --duration_ms, or an earlier --start_step");
   }
-  if (flags.protocol != "tensorflow") return absl::OkStatus();
+  if (flags.protocol != Protocol::kTensorflow) return absl::OkStatus();
   const std::pair<const char*, bool> given[] = {{"--steps", flags.steps.has_value()},
                                                 {"--lookback_ms", flags.lookback_ms > 0}};
   for (const auto& [flag, is_given] : given) {
@@ -116,10 +116,6 @@ absl::Status Check(const Flags& flags) {
   }
   absl::Status status = CheckRange("connect_timeout_ms", flags.connect_timeout_ms, 1, kMaxMs);
   status.Update(CheckRange("max_parallel", flags.max_parallel, 1, 16384));
-  if (flags.protocol != "auto" && flags.protocol != "native" && flags.protocol != "tensorflow") {
-    status.Update(absl::InvalidArgumentError(absl::StrCat(
-        "--protocol=", flags.protocol, " is not known; give auto, native or tensorflow")));
-  }
   if (flags.verb == Verb::kCapture) status.Update(CheckCapture(flags));
   if (flags.server && !flags.session_id.empty()) {
     status.Update(absl::InvalidArgumentError(
@@ -195,9 +191,17 @@ void AddCapture(CLI::App* app, Flags* flags, absl::Status* bad_value) {
       ->capture_default_str();
   app->add_option("--sample", flags->sample,
                   "capture only this many of the workers, spread over hosts");
-  app->add_option("--protocol", flags->protocol,
-                  "auto (native if a worker speaks it), native or tensorflow")
-      ->capture_default_str();
+  const auto set_protocol = [flags, bad_value](const std::string& text) {
+    for (const Protocol protocol : {Protocol::kNative, Protocol::kTensorflow}) {
+      if (text == Name(protocol)) flags->protocol = protocol;
+    }
+    if (flags->protocol.has_value() || text == kAnyProtocol) return;
+    bad_value->Update(absl::InvalidArgumentError(
+        absl::StrCat("--protocol=", text, " is not known; give auto, native or tensorflow")));
+  };
+  app->add_option_function<std::string>("--protocol", set_protocol,
+                                        "auto (native if a worker speaks it), native or tensorflow")
+      ->default_str(kAnyProtocol);
   app->add_option("--part_mb", flags->part_mb,
                   "split a larger trace into files of this many MiB [1..1900]; native only")
       ->capture_default_str();

@@ -13,10 +13,14 @@
 #include "absl/status/statusor.h"
 #include "client/rpc/credentials.h"
 #include "common/options/recording_options.h"
+#include "common/run/outcome.h"
 
 namespace jobscope {
 
 enum class Verb { kCapture, kCheck, kStop };
+
+// The value of --protocol that stands for the native one if a worker speaks it.
+inline constexpr char kAnyProtocol[] = "auto";
 
 struct Flags {
   Verb verb = Verb::kCapture;
@@ -40,7 +44,7 @@ struct Flags {
   std::optional<int64_t> sample;
   RecordingOptions recording;
   std::string file_mode = "0600";
-  std::string protocol = "auto";
+  std::optional<Protocol> protocol;  // absent: kAnyProtocol
   CredentialFlags credentials;
   bool json = false;
   bool report = false;  // `capture` only

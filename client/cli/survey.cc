@@ -153,14 +153,14 @@ Answer JudgeCheck(const grpc::Status& status, const v1::DescribeResponse& respon
   Answer answer;
   answer.verdict = {Outcome::kOk, Phase::kDone, "", std::nullopt};
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
-    answer.account.protocol = "tensorflow";
+    answer.account.protocol = Protocol::kTensorflow;
     answer.verdict.reason =
         "not a jobscope worker: traces only, no account of losses, no common clock";
   } else if (!status.ok()) {
     answer.verdict = JudgeDescribe(status, connected, timeout);
   } else {
     // The best protocol that it speaks.
-    answer.account.protocol = response.streams() ? "native" : "tensorflow";
+    answer.account.protocol = response.streams() ? Protocol::kNative : Protocol::kTensorflow;
     FillFromDescription(response, &answer.account);
   }
   return answer;
@@ -186,7 +186,7 @@ void CloseServer(const Asked* worker, absl::Duration timeout, std::function<void
         *worker->endpoint, status, [worker, timeout, done](const grpc::Status& explained) {
           Answer answer;
           if (explained.ok()) {
-            answer.account.protocol = "native";
+            answer.account.protocol = Protocol::kNative;
             answer.verdict = {Outcome::kOk, Phase::kDone, "the server is closed", std::nullopt};
           } else {
             answer.verdict = JudgeDescribe(explained, worker->connected(), timeout);
@@ -239,9 +239,9 @@ int RunStop(const Flags& flags) {
     const auto judge = [worker, timeout, done](bool native, const grpc::Status& status,
                                                const std::string& stopped) {
       Answer answer;
-      answer.account.protocol = native ? "native" : "tensorflow";
+      answer.account.protocol = native ? Protocol::kNative : Protocol::kTensorflow;
       if (!status.ok()) {
-        answer.account.protocol.clear();
+        answer.account.protocol.reset();
         answer.verdict = JudgeDescribe(status, worker->connected(), timeout);
       } else {
         answer.verdict = {Outcome::kOk, Phase::kDone,

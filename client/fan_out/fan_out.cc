@@ -56,14 +56,13 @@ void FanOutState::Connect(size_t index) {
   slot.progress.Clear();
   slot.started.reset();
   slot.result.account.warnings.clear();
-  Ask(index,
-      options_.protocol == ProtocolChoice::kTensorflow ? Protocol::kTensorflow : Protocol::kNative);
+  Ask(index, options_.protocol.value_or(Protocol::kNative));
 }
 
 void FanOutState::Ask(size_t index, Protocol protocol) {
   Slot& slot = roster_[index];
   slot.streams = protocol == Protocol::kNative;
-  slot.result.account.protocol = slot.streams ? "native" : "tensorflow";
+  slot.result.account.protocol = protocol;
   slot.worker = factory_(slot.endpoint, protocol);
   slot.worker->Describe(slot.asked + options_.times.connect - SteadyNow(),
                         [this, index, protocol, post = Letters(index)](
@@ -84,7 +83,7 @@ void FanOutState::OnDescribed(size_t index, const grpc::Status& status,
   ManifestWorker& account = slot.result.account;
   const bool stock = status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
   if (!status.ok() && !stock) {
-    account.protocol.clear();
+    account.protocol.reset();
     RetryOrFinish(index, JudgeDescribe(status, slot.worker->connected(), options_.times.connect),
                   absl::ZeroDuration());
     return;
@@ -155,8 +154,8 @@ std::optional<size_t> FanOutState::Twin(size_t index, const v1::DescribeResponse
 // The worker does not speak the native protocol: asks again, over the connection on which its trace
 // will arrive.
 void FanOutState::FallBack(size_t index) {
-  if (options_.protocol == ProtocolChoice::kNative) {
-    roster_[index].result.account.protocol.clear();
+  if (options_.protocol == Protocol::kNative) {
+    roster_[index].result.account.protocol.reset();
     Finish(index, {Outcome::kRefused, Phase::kDescribe,
                    "--protocol=native, but this worker speaks tensorflow.ProfilerService only; "
                    "leave --protocol out",

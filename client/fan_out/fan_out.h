@@ -46,16 +46,12 @@ struct FanOutTimes {
   absl::Duration near = absl::Seconds(2);
 };
 
-enum class ProtocolChoice {
-  kAuto,        // native if the worker speaks it
-  kNative,      // other workers are refused
-  kTensorflow,  // also for workers that speak the native one
-};
-
 struct FanOutOptions {
   std::string session_id;
   std::string repository_root;
-  ProtocolChoice protocol = ProtocolChoice::kAuto;
+  // Absent: native if the worker speaks it. kNative: other workers are refused. kTensorflow: also
+  // for workers that speak the native one.
+  std::optional<Protocol> protocol;
   absl::Duration duration;  // zero, with a lookback: only what is already recorded
   absl::Duration delay;
   absl::Duration lookback;

@@ -77,7 +77,7 @@ SpoolDelivery::SpoolDelivery(SpooledCapture capture) : capture_(std::move(captur
 
 Verdict SpoolDelivery::Write(const RunDirectory& directory, const std::string& stem,
                              ManifestWorker* account) {
-  account->protocol = "native";
+  account->protocol = Protocol::kNative;
   account->aligned = capture_.start.clock.has_value();
   FillClocks(account);
   AddWarnings(account);

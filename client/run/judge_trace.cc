@@ -20,10 +20,10 @@ constexpr uint64_t kLateNs = 10'000'000;
 std::string CollectorReasons(const ManifestWorker& account) {
   std::vector<std::string> reasons;
   for (const ManifestCollector& collector : account.collectors) {
-    // "off" is no fault: a worker without a GPU has nothing to trace there. `capture check` and the
-    // manifest give the reason.
-    if (collector.state == "on" || collector.state == "off" || collector.reason.empty()) continue;
-    reasons.push_back(absl::StrCat(collector.name, " ", collector.state, ": ", collector.reason));
+    // `capture check` and the manifest give the reason of those that are off.
+    if (!IsFault(collector.state) || collector.reason.empty()) continue;
+    reasons.push_back(
+        absl::StrCat(collector.name, " ", collector.state.name(), ": ", collector.reason));
   }
   return absl::StrJoin(reasons, "; ");
 }

@@ -91,6 +91,10 @@ std::string OptionalGrouped(const std::optional<uint64_t>& number) {
 
 std::string Cell(const std::string& text) { return OneLine(text, kMaxCellBytes); }
 
+std::string ProtocolCell(const ManifestWorker& worker) {
+  return worker.protocol.has_value() ? Name(*worker.protocol) : "";
+}
+
 uint64_t Bytes(const ManifestWorker& worker) {
   uint64_t bytes = 0;
   for (const ManifestFile& file : worker.files) bytes += file.bytes;
@@ -113,7 +117,7 @@ std::string Collectors(const ManifestWorker& worker, bool verbose) {
   std::vector<std::string> texts;
   for (const ManifestCollector& collector : worker.collectors) {
     if (collector.absent && !verbose) continue;
-    texts.push_back(absl::StrCat(collector.name, " ", collector.state,
+    texts.push_back(absl::StrCat(collector.name, " ", collector.state.name(),
                                  collector.reason.empty() ? "" : ": ", collector.reason));
   }
   return absl::StrJoin(texts, "; ");
@@ -217,11 +221,9 @@ std::string Notes(const Manifest& manifest, bool with_collectors = false, bool v
 std::string State(const ManifestWorker& worker) {
   if (!worker.busy.has_value()) return worker.version.empty() ? "" : "idle";
   const ManifestBusy& busy = *worker.busy;
-  std::string text = absl::StrCat(busy.state, " ", busy.session_id);
+  std::string text = absl::StrCat(busy.state.name(), " ", busy.session_id);
   if (!busy.peer.empty()) absl::StrAppend(&text, " of ", busy.peer);
-  // Before the start, its duration is unknown.
-  const bool begun = busy.state != "arming" && busy.state != "armed";
-  if (begun && busy.remaining_ms.has_value()) {
+  if (HasBegun(busy.state) && busy.remaining_ms.has_value()) {
     absl::StrAppend(&text, ", ", *busy.remaining_ms, " ms left");
   }
   if (busy.waiting.value_or(0) > 0) absl::StrAppend(&text, ", ", *busy.waiting, " waiting");
@@ -271,7 +273,7 @@ std::string CaptureTable(const Manifest& manifest) {
                     OptionalGrouped(worker.events), OptionalGrouped(worker.lost),
                     Steps(worker, OptionalGrouped(worker.steps)),
                     worker.files.empty() ? "" : ByteCount(Bytes(worker)), Clock(worker),
-                    worker.protocol, Cell(worker.reason)});
+                    ProtocolCell(worker), Cell(worker.reason)});
   }
   std::string text = AlignColumns(rows);
   absl::StrAppend(&text, Notes(manifest));
@@ -301,8 +303,8 @@ std::string CaptureTable(const Manifest& manifest) {
     const auto by_count =
         std::count_if(manifest.workers.begin(), manifest.workers.end(),
                       [](const ManifestWorker& w) { return w.steps_by_ordinal.value_or(false); });
-    if (manifest.steps_by == "ordinal") absl::StrAppend(&text, " by count");
-    if (manifest.steps_by == "mixed") absl::StrAppend(&text, " (", by_count, " by count)");
+    if (manifest.steps_by == StepsBy::kOrdinal) absl::StrAppend(&text, " by count");
+    if (manifest.steps_by == StepsBy::kMixed) absl::StrAppend(&text, " (", by_count, " by count)");
   }
   if (manifest.lookback_ns.has_value()) {
     absl::StrAppendFormat(&text, ", from %.3f s before the start",
@@ -325,7 +327,7 @@ std::string CheckTable(const Manifest& manifest, bool verbose) {
   for (const ManifestWorker& worker : manifest.workers) {
     delivered += IsDelivery(worker.outcome) ? 1 : 0;
     rows.push_back(
-        {worker.address, Name(worker.outcome), Cell(State(worker)), worker.protocol,
+        {worker.address, Name(worker.outcome), Cell(State(worker)), ProtocolCell(worker),
          Cell(worker.version), Cell(worker.host), Optional(worker.pid), Optional(worker.rank),
          Steps(worker, Optional(worker.current_step)),
          worker.step_time_ms.has_value() ? absl::StrFormat("%.2f ms", *worker.step_time_ms) : "",

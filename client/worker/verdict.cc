@@ -4,6 +4,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/run/session_state.h"
 #include "common/text/foreign_text.h"
 #include "rpc/arguments.h"
 
@@ -183,8 +184,7 @@ Verdict JudgeCapture(const grpc::Status& status, Moment moment) {
 }
 
 std::string HeldBy(const v1::Busy& busy) {
-  // Before the start, its duration is unknown.
-  const bool begun = busy.state() != "arming" && busy.state() != "armed";
+  const bool begun = HasBegun(Reported<SessionPhase>(busy.state()));
   const std::string session = Printable(busy.session_id());
   std::string when = ", which is armed and has not begun";
   // One that has no planned end, or has passed it, has no time left that is known.

@@ -20,12 +20,11 @@
 #include "common/net/endpoint.h"
 #include "common/options/recording_options.h"
 #include "common/run/manifest.h"
+#include "common/run/outcome.h"
 #include "common/run/run_directory.h"
 #include "jobscope/v1/profiler.pb.h"
 
 namespace jobscope {
-
-enum class Protocol { kNative, kTensorflow };
 
 // What to record: the same for all workers of a run, except `file_stem`.
 struct ArmCall {

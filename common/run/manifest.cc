@@ -47,13 +47,18 @@ void Set(Json* json, const char* key, const std::string& value) {
   if (!value.empty()) (*json)[key] = value;
 }
 
+template <typename Enum>
+void SetName(Json* json, const char* key, const std::optional<Enum>& value) {
+  if (value.has_value()) (*json)[key] = Name(*value);
+}
+
 template <typename Container>
 void SetUnlessEmpty(Json* json, const char* key, const Container& value) {
   if (!value.empty()) (*json)[key] = value;
 }
 
 Json CollectorJson(const ManifestCollector& collector) {
-  Json json = {{"name", collector.name}, {"state", collector.state}};
+  Json json = {{"name", collector.name}, {"state", collector.state.name()}};
   Set(&json, "reason", collector.reason);
   Set(&json, "events", collector.events);
   Set(&json, "lost", collector.lost);
@@ -65,7 +70,7 @@ Json BusyJson(const ManifestBusy& busy) {
   Json json = Json::object();
   Set(&json, "session_id", busy.session_id);
   Set(&json, "peer", busy.peer);
-  Set(&json, "state", busy.state);
+  Set(&json, "state", busy.state.name());
   Set(&json, "remaining_ms", busy.remaining_ms);
   Set(&json, "waiting", busy.waiting);
   return json;
@@ -97,7 +102,7 @@ Json WorkerJson(const ManifestWorker& worker) {
   Set(&json, "same_as", worker.same_as);
   Set(&json, "grpc_code", worker.grpc_code);
   Set(&json, "attempts", worker.attempts);
-  Set(&json, "protocol", worker.protocol);
+  SetName(&json, "protocol", worker.protocol);
   Set(&json, "aligned", worker.aligned);
   Json files = Json::array();
   for (const ManifestFile& file : worker.files) {
@@ -121,7 +126,7 @@ Json WorkerJson(const ManifestWorker& worker) {
   Set(&json, "clock_offset_ns", worker.clock_offset_ns);
   Set(&json, "clock_uncertainty_ns", worker.clock_uncertainty_ns);
   Set(&json, "late_ns", worker.late_ns);
-  Set(&json, "ended_by", worker.ended_by);
+  Set(&json, "ended_by", worker.ended_by.name());
   Set(&json, "version", worker.version);
   Set(&json, "host", worker.host);
   Set(&json, "pid", worker.pid);
@@ -172,7 +177,28 @@ void FillStepsSource(const std::string& inferred_from, ManifestWorker* worker) {
   if (!inferred_from.empty()) worker->steps_inferred = true;
 }
 
+// Returns name, state and reason.
+ManifestCollector CollectorOf(const v1::CollectorState& state) {
+  ManifestCollector collector;
+  collector.name = Text(state.name());
+  collector.state = Reported<CollectorState>(Text(state.state()));
+  collector.reason = Text(state.reason());
+  return collector;
+}
+
 }  // namespace
+
+const char* Name(StepsBy by) {
+  switch (by) {
+    case StepsBy::kNumber:
+      return "number";
+    case StepsBy::kOrdinal:
+      return "ordinal";
+    case StepsBy::kMixed:
+      return "mixed";
+  }
+  return "";
+}
 
 bool AccountUnknown(const v1::Summary& summary) {
   return std::any_of(summary.collectors().begin(), summary.collectors().end(),
@@ -200,11 +226,10 @@ void FillFromSummary(const v1::Summary& summary, ManifestWorker* worker) {
   }
   FillStepsSource(summary.steps_inferred_from(), worker);
   worker->late_ns = summary.late_ns();
-  worker->ended_by = Text(summary.ended_by());
+  worker->ended_by = Reported<EndedBy>(Text(summary.ended_by()));
   worker->collectors.clear();
   for (const v1::CollectorState& state : Bounded(summary.collectors())) {
-    worker->collectors.push_back(
-        {Text(state.name()), Text(state.state()), Text(state.reason()), {}, {}});
+    worker->collectors.push_back(CollectorOf(state));
     if (state.account_unknown()) continue;
     worker->collectors.back().events = state.events();
     worker->collectors.back().lost = state.lost();
@@ -220,8 +245,8 @@ void FillCollectors(const google::protobuf::RepeatedPtrField<v1::CollectorState>
                     ManifestWorker* worker) {
   worker->collectors.clear();
   for (const v1::CollectorState& state : Bounded(states)) {
-    worker->collectors.push_back(
-        {Text(state.name()), Text(state.state()), Text(state.reason()), {}, {}, state.absent()});
+    worker->collectors.push_back(CollectorOf(state));
+    worker->collectors.back().absent = state.absent();
   }
 }
 
@@ -267,7 +292,11 @@ void FillFromDescription(const v1::DescribeResponse& description, ManifestWorker
   if (description.has_gpus()) FillGpus(description.gpus(), worker);
   if (description.has_busy()) {
     const v1::Busy& busy = description.busy();
-    worker->busy = {Text(busy.session_id()), Text(busy.peer()), Text(busy.state()), {}, {}};
+    worker->busy = {Text(busy.session_id()),
+                    Text(busy.peer()),
+                    Reported<SessionPhase>(Text(busy.state())),
+                    {},
+                    {}};
     if (busy.remaining_ms() > 0) worker->busy->remaining_ms = busy.remaining_ms();
     if (busy.waiting() > 0) worker->busy->waiting = busy.waiting();
   }
@@ -327,7 +356,7 @@ std::string ManifestJson(const Manifest& manifest) {
   Set(&json, "lookback_ns", manifest.lookback_ns);
   Set(&json, "first_step", manifest.first_step);
   Set(&json, "last_step", manifest.last_step);
-  SetUnlessEmpty(&json, "steps_by", manifest.steps_by);
+  SetName(&json, "steps_by", manifest.steps_by);
   Set(&json, "events", manifest.events);
   Set(&json, "lost", manifest.lost);
   Set(&json, "exit_code", manifest.exit_code);

@@ -11,12 +11,22 @@
 #include <vector>
 
 #include "common/run/outcome.h"
+#include "common/run/reported.h"
+#include "common/run/session_state.h"
 #include "jobscope/v1/item.pb.h"
 #include "jobscope/v1/profiler.pb.h"
 
 namespace jobscope {
 
 inline constexpr int kManifestSchema = 1;
+
+// Defines what first_step and last_step of a run are.
+enum class StepsBy {
+  kNumber,
+  kOrdinal,  // they count the steps of each worker
+  kMixed,    // numbers; for workers whose numbers do not increase, the steps at the same time
+};
+const char* Name(StepsBy by);
 
 struct ManifestFile {
   // Path relative to the run directory: "<stem>.xplane.pb", "../<run>.part2/<stem>.xplane.pb".
@@ -27,7 +37,7 @@ struct ManifestFile {
 
 struct ManifestCollector {
   std::string name;
-  std::string state;  // "on", "off", "degraded", "failed", "wedged"
+  Reported<CollectorState> state;
   std::string reason;
   std::optional<uint64_t> events;
   std::optional<uint64_t> lost;
@@ -54,7 +64,7 @@ struct ManifestGpu {
 struct ManifestBusy {
   std::string session_id;
   std::string peer;
-  std::string state;
+  Reported<SessionPhase> state;
   std::optional<uint64_t> remaining_ms;
   std::optional<uint64_t> waiting;  // captures queued behind it
 };
@@ -69,7 +79,7 @@ struct ManifestWorker {
   std::string same_as;  // with "duplicate": the address under which its process is recorded
   std::optional<int> grpc_code;
   std::optional<int> attempts;
-  std::string protocol;         // "native", "tensorflow"
+  std::optional<Protocol> protocol;
   std::optional<bool> aligned;  // its timestamps are relative to the run's common zero
   std::vector<ManifestFile> files;
   std::optional<uint64_t> events;
@@ -89,7 +99,7 @@ struct ManifestWorker {
   std::optional<int64_t> clock_offset_ns;
   std::optional<uint64_t> clock_uncertainty_ns;
   std::optional<uint64_t> late_ns;  // how long after the commanded start it began
-  std::string ended_by;
+  Reported<EndedBy> ended_by;
   std::string version;  // of jobscope in the worker
   std::string host;
   std::optional<int64_t> pid;
@@ -129,9 +139,7 @@ struct Manifest {
   std::optional<uint64_t> lookback_ns;           // granted lookback, equal in all traces
   std::optional<int64_t> first_step;             // requested from all workers with steps
   std::optional<int64_t> last_step;
-  // "number", "ordinal" (first_step and last_step count the steps of each worker) or "mixed"
-  // (numbers; for workers whose numbers do not increase, the steps at the same time).
-  std::string steps_by;
+  std::optional<StepsBy> steps_by;
   std::optional<uint64_t> events;  // sum over the workers that reported it
   std::optional<uint64_t> lost;    // likewise
   std::optional<int> exit_code;

@@ -49,6 +49,10 @@ const char* Name(Phase phase) {
   return "done";
 }
 
+const char* Name(Protocol protocol) {
+  return protocol == Protocol::kNative ? "native" : "tensorflow";
+}
+
 bool IsDelivery(Outcome outcome) {
   return outcome == Outcome::kOk || outcome == Outcome::kTruncated || outcome == Outcome::kEmpty;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names how a capture ended for one worker, and how far it came.
+// Names how a capture ended for one worker, how far it came, and which protocol it used.
 #ifndef COMMON_RUN_OUTCOME_H_
 #define COMMON_RUN_OUTCOME_H_
 
@@ -21,9 +21,14 @@ enum class Outcome {
 
 enum class Phase { kConnect, kDescribe, kArm, kRecord, kTransfer, kWrite, kDone };
 
-// Names as in the table and in the manifest: "ok", "unreachable", ...; "connect", "describe", ...
+// jobscope.v1.Profiler, which streams; tensorflow.ProfilerService, also of stock workers.
+enum class Protocol { kNative, kTensorflow };
+
+// Names as in the table and in the manifest: "ok", "unreachable", ...; "connect", "describe", ...;
+// "native", "tensorflow".
 const char* Name(Outcome outcome);
 const char* Name(Phase phase);
+const char* Name(Protocol protocol);
 
 // Whether it is ok, truncated or empty.
 bool IsDelivery(Outcome outcome);

@@ -16,11 +16,11 @@
 #include "collectors/collector.h"
 #include "common/clock/clock_baseline.h"
 #include "common/process/identity.h"
+#include "common/run/session_state.h"
 #include "common/xspace/segment/store.h"
 #include "jobscope/v1/item.pb.h"
 #include "jobscope/v1/profiler.pb.h"
 #include "server/session/session_options.h"
-#include "server/session/session_state.h"
 
 namespace jobscope {
 

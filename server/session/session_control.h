@@ -11,10 +11,10 @@
 #include <optional>
 
 #include "collectors/collector.h"
+#include "common/run/session_state.h"
 #include "common/sync/mutex.h"
 #include "jobscope/v1/profiler.pb.h"
 #include "server/session/session_options.h"
-#include "server/session/session_state.h"
 
 namespace jobscope {
 

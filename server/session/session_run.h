@@ -19,6 +19,7 @@
 #include "collectors/collector.h"
 #include "common/clock/clock_baseline.h"
 #include "common/process/identity.h"
+#include "common/run/session_state.h"
 #include "common/sync/mutex.h"
 #include "jobscope/v1/item.pb.h"
 #include "jobscope/v1/profiler.pb.h"
@@ -27,7 +28,6 @@
 #include "server/session/session_clock.h"
 #include "server/session/session_control.h"
 #include "server/session/session_options.h"
-#include "server/session/session_state.h"
 #include "server/session/start_plan.h"
 
 namespace jobscope {

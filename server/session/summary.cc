@@ -171,7 +171,7 @@ v1::Summary MakeSummary(const SummaryInput& input) {
   }
   for (const std::string& warning : input.warnings) summary.add_warnings(warning);
   for (const v1::CollectorState& state : summary.collectors()) {
-    if (state.state() != Name(CollectorState::kOn) && state.state() != Name(CollectorState::kOff)) {
+    if (IsFault(Reported<CollectorState>(state.state()))) {
       summary.add_warnings(
           absl::StrCat("collector ", state.name(), " is ", state.state(), ": ", state.reason()));
     }

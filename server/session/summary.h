@@ -11,11 +11,11 @@
 #include <string_view>
 #include <vector>
 
+#include "common/run/session_state.h"
 #include "common/xspace/segment/item_sink.h"
 #include "jobscope/v1/item.pb.h"
 #include "server/session/collector_task.h"
 #include "server/session/session_options.h"
-#include "server/session/session_state.h"
 
 namespace jobscope {
 

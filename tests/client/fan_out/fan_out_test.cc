@@ -33,7 +33,7 @@ TEST_F(FanOutTest, AllStartAtOneInstant) {
   for (size_t i = 0; i < 8; ++i) {
     EXPECT_STREQ(Name(results[i].verdict.outcome), "ok");
     EXPECT_EQ(results[i].account.attempts, 1);
-    EXPECT_EQ(results[i].account.protocol, "native");
+    EXPECT_EQ(results[i].account.protocol, Protocol::kNative);
     EXPECT_THAT(results[i].account.warnings, IsEmpty());
     ASSERT_EQ(starts(i).size(), 1u);
     EXPECT_EQ(starts(i)[0].start_monotonic_ns, starts(0)[0].start_monotonic_ns);
@@ -106,7 +106,7 @@ TEST_F(FanOutTest, ARefusedConnectionIsTriedAgainAndHoldsNobodyUp) {
   EXPECT_STREQ(Name(results[2].verdict.outcome), "ok");
   EXPECT_STREQ(Name(results[1].verdict.outcome), "unreachable");
   EXPECT_EQ(results[1].account.attempts, 3);
-  EXPECT_EQ(results[1].account.protocol, "") << "nobody knows what it speaks";
+  EXPECT_EQ(results[1].account.protocol, std::nullopt) << "nobody knows what it speaks";
   EXPECT_EQ(connects(1), 3);
   EXPECT_TRUE(starts(1).empty());
   // Nobody waited for the second attempt, which comes after 40 ms.
@@ -202,7 +202,7 @@ TEST_F(FanOutTest, BusyAnswersOfStockWorkersAreRetried) {
   };
   const std::vector<WorkerResult> results = Run({stock});
   EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
-  EXPECT_EQ(results[0].account.protocol, "tensorflow");
+  EXPECT_EQ(results[0].account.protocol, Protocol::kTensorflow);
   EXPECT_EQ(starts(0).size(), 3u);
 }
 
@@ -211,10 +211,10 @@ TEST_F(FanOutTest, WorkersOfBothProtocolsStartTogether) {
   older.streams = false;
   const std::vector<WorkerResult> results = Run({Script(), Stock(), older});
   for (const WorkerResult& result : results) EXPECT_STREQ(Name(result.verdict.outcome), "ok");
-  EXPECT_EQ(results[0].account.protocol, "native");
+  EXPECT_EQ(results[0].account.protocol, Protocol::kNative);
   EXPECT_THAT(results[0].account.warnings, IsEmpty());
   for (const size_t i : {1, 2}) {
-    EXPECT_EQ(results[i].account.protocol, "tensorflow");
+    EXPECT_EQ(results[i].account.protocol, Protocol::kTensorflow);
     EXPECT_THAT(results[i].account.warnings,
                 ElementsAre(HasSubstr("does not speak the native protocol")));
     EXPECT_EQ(starts(i)[0].start_unix_ns, starts(0)[0].start_unix_ns);
@@ -223,7 +223,7 @@ TEST_F(FanOutTest, WorkersOfBothProtocolsStartTogether) {
 }
 
 TEST_F(FanOutTest, ProtocolNativeRefusesOthers) {
-  options_.protocol = ProtocolChoice::kNative;
+  options_.protocol = Protocol::kNative;
   const std::vector<WorkerResult> results = Run({Script(), Stock()});
   EXPECT_STREQ(Name(results[0].verdict.outcome), "ok");
   EXPECT_STREQ(Name(results[1].verdict.outcome), "refused");
@@ -231,11 +231,11 @@ TEST_F(FanOutTest, ProtocolNativeRefusesOthers) {
 }
 
 TEST_F(FanOutTest, ProtocolTensorflowIsForcedOnAll) {
-  options_.protocol = ProtocolChoice::kTensorflow;
+  options_.protocol = Protocol::kTensorflow;
   const std::vector<WorkerResult> results = Run({Script(), Script()});
   for (const size_t i : {0, 1}) {
     EXPECT_STREQ(Name(results[i].verdict.outcome), "ok");
-    EXPECT_EQ(results[i].account.protocol, "tensorflow");
+    EXPECT_EQ(results[i].account.protocol, Protocol::kTensorflow);
     EXPECT_EQ(connects(i), 1);
     EXPECT_THAT(results[i].account.warnings, IsEmpty());
   }

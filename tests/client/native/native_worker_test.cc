@@ -40,7 +40,7 @@ TEST_F(NativeWorkerTest, BringsAWholeTrace) {
   EXPECT_EQ(verdict.outcome, Outcome::kOk);
   EXPECT_EQ(verdict.phase, Phase::kDone);
   EXPECT_EQ(verdict.reason, "");
-  EXPECT_EQ(account_.protocol, "native");
+  EXPECT_EQ(account_.protocol, Protocol::kNative);
   EXPECT_EQ(account_.aligned, true);
   EXPECT_EQ(account_.events, 600u);
   EXPECT_EQ(account_.lost, 0u);

@@ -183,7 +183,7 @@ TEST(TableTest, WhatIsLongStandsBelowTheRowsOfACheck) {
     worker.address = "10.0.0." + std::to_string(i) + ":6009";
     worker.outcome = Outcome::kOk;
     worker.version = "0.1.0";
-    worker.protocol = "native";
+    worker.protocol = Protocol::kNative;
     worker.host = "node1";
     worker.pid = 4711;
     worker.current_step = 12345;

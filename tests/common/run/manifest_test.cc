@@ -97,6 +97,35 @@ TEST(Manifest, ADescriptionCountsNoEvents) {
   EXPECT_EQ(parsed["busy"], json({{"session_id", "s"}, {"remaining_ms", 70}, {"waiting", 2}}));
 }
 
+TEST(Manifest, NamesOfANewerWorkerStayReadable) {
+  v1::Summary summary = MakeSummary(1);
+  summary.mutable_collectors(0)->set_state("paused");
+  summary.set_ended_by("operator");
+  ManifestWorker worker;
+  FillFromSummary(summary, &worker);
+  EXPECT_TRUE(IsFault(worker.collectors[0].state)) << "nobody knows that it is none";
+  EXPECT_TRUE(HasBegun(Reported<SessionPhase>("rewinding")));
+  EXPECT_FALSE(HasBegun(Reported<SessionPhase>("armed")));
+  Manifest manifest;
+  manifest.workers = {worker};
+  const json parsed = json::parse(ManifestJson(manifest))["workers"][0];
+  EXPECT_EQ(parsed["collectors"][0]["state"], "paused");
+  EXPECT_EQ(parsed["ended_by"], "operator");
+}
+
+TEST(Manifest, KnownNamesAreCompared) {
+  v1::Summary summary = MakeSummary(1);
+  summary.set_ended_by("steps");
+  ManifestWorker worker;
+  for (const char* state : {"on", "off"}) {
+    summary.mutable_collectors(0)->set_state(state);
+    FillFromSummary(summary, &worker);
+    EXPECT_FALSE(IsFault(worker.collectors[0].state)) << state;
+  }
+  EXPECT_EQ(worker.ended_by, EndedBy::kSteps);
+  EXPECT_NE(worker.ended_by, EndedBy::kDuration);
+}
+
 TEST(Manifest, ForeignBytesAreReplacedAndNotThrown) {
   Manifest manifest;
   manifest.workers.emplace_back();

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Defines the phases of a session and the causes of its end. Names are for messages and people:
-// v1::Busy.state, v1::Summary.ended_by.
-#ifndef SERVER_SESSION_SESSION_STATE_H_
-#define SERVER_SESSION_SESSION_STATE_H_
+// Defines the phases of a session, the causes of its end and the states of its collectors. Their
+// names are for messages, manifests and people: v1::Busy.state, v1::Summary.ended_by,
+// v1::CollectorState.state.
+#ifndef COMMON_RUN_SESSION_STATE_H_
+#define COMMON_RUN_SESSION_STATE_H_
+
+#include "common/run/reported.h"
 
 namespace jobscope {
 
@@ -18,6 +21,14 @@ enum class EndedBy {
   kClock,          // it jumped
   kMaxTraceBytes,  // the trace has reached its ceiling
   kCancelled,      // the caller disconnected: nothing is delivered
+};
+
+enum class CollectorState {
+  kOn,
+  kOff,
+  kDegraded,  // records, but not everything that was asked for
+  kFailed,
+  kWedged,  // hangs in a call; only the session says so
 };
 
 inline const char* Name(SessionPhase phase) {
@@ -60,6 +71,33 @@ inline const char* Name(EndedBy cause) {
   return "";
 }
 
+inline const char* Name(CollectorState state) {
+  switch (state) {
+    case CollectorState::kOn:
+      return "on";
+    case CollectorState::kOff:
+      return "off";
+    case CollectorState::kDegraded:
+      return "degraded";
+    case CollectorState::kFailed:
+      return "failed";
+    case CollectorState::kWedged:
+      return "wedged";
+  }
+  return "";
+}
+
+// Whether a session has begun to record. Before that, its end is unknown.
+inline bool HasBegun(const Reported<SessionPhase>& phase) {
+  return phase != SessionPhase::kArming && phase != SessionPhase::kArmed;
+}
+
+// Whether a collector did not do what it was asked for. One that is off had nothing to record: a
+// worker without a GPU, for instance.
+inline bool IsFault(const Reported<CollectorState>& state) {
+  return state != CollectorState::kOn && state != CollectorState::kOff;
+}
+
 }  // namespace jobscope
 
-#endif  // SERVER_SESSION_SESSION_STATE_H_
+#endif  // COMMON_RUN_SESSION_STATE_H_
